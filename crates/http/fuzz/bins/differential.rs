@@ -1,0 +1,9 @@
+//! libFuzzer entry point of the target `differential`.
+//!
+//! Does not know about: what is tested.
+#![no_main]
+
+#[path = "../targets/differential.rs"]
+mod target;
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| target::run(data));

@@ -1,0 +1,64 @@
+//! Target: the head parser. The verdict belongs to one byte, however the bytes arrive.
+//!
+//! Does not know about: what a right verdict is; see the target `differential`.
+
+use doorbell_http::parse::Head;
+use doorbell_http::{Limits, Request};
+
+/// The first two bytes choose the limits.
+pub(crate) fn run(data: &[u8]) {
+    let Some((&[choice, cut], input)) = data.split_first_chunk::<2>() else { return };
+    let limits = match choice % 4 {
+        0 => Limits { head_bytes_max: 64, request_line_bytes_max: 32, ..Limits::default() },
+        1 => Limits { fields_max: 2, leading_empty_lines_max: 0, ..Limits::default() },
+        _ => Limits::default(),
+    };
+    let mut whole = Head::new();
+    let verdict = whole.parse(input, &limits);
+
+    // Byte by byte: everything before the deciding byte is undecided.
+    let mut dripped = Head::new();
+    let decided = (0..=input.len()).find_map(|end| match dripped.parse(&input[..end], &limits) {
+        Ok(None) => None,
+        verdict => Some((end, verdict)),
+    });
+    match decided {
+        None => assert_eq!(verdict, Ok(None)),
+        Some((end, dripped)) => {
+            assert_eq!(dripped, verdict);
+            assert_eq!(Head::new().parse(&input[..end], &limits), verdict, "what follows changes nothing");
+            assert_eq!(verdict.unwrap_or(Some(end)), Some(end), "a head ends with its last byte");
+        }
+    }
+
+    // In two pieces.
+    let mut halved = Head::new();
+    let cut = usize::from(cut).min(input.len());
+    let mut again = halved.parse(&input[..cut], &limits);
+    if again == Ok(None) {
+        again = halved.parse(input, &limits);
+    }
+    assert_eq!(again, verdict);
+
+    if let Ok(Some(len)) = verdict {
+        assert_eq!(format!("{halved:?}"), format!("{whole:?}"));
+        assert_eq!(format!("{dripped:?}"), format!("{whole:?}"));
+        check_facts(&Request::new(&input[..len], &whole, b""), len, &limits);
+    }
+}
+
+fn check_facts(request: &Request<'_>, len: usize, limits: &Limits) {
+    assert!(len <= limits.head_bytes_max);
+    assert!(request.headers().iter().count() <= limits.fields_max as usize);
+    assert!(request.path() == "*" || request.path().starts_with('/'));
+    assert!(request.target().contains(request.path()) || matches!(request.path(), "/" | "*"));
+    assert!(request.query().is_none_or(|query| request.target().ends_with(query)));
+    for (name, value) in request.headers() {
+        assert!(!name.is_empty() && name.is_ascii());
+        assert!(value.iter().all(|&byte| byte == b'\t' || (byte >= b' ' && byte != 0x7f)));
+        assert_eq!(value, value.trim_ascii());
+    }
+    if let Some(host) = request.host() {
+        assert!(!host.is_empty() && !host.contains(['/', '@', ',', ' ', '\\']));
+    }
+}

@@ -1,0 +1,39 @@
+//! The one deadline of each phase.
+//!
+//! Does not know about: write and linger deadlines, which the engine owns.
+
+use super::{Conn, Phase};
+use crate::{Limits, Time};
+use std::time::Duration;
+
+impl Conn {
+    /// Between requests, or in a head, after the input has been used up. A head has one absolute deadline, from its
+    /// first byte on (for the first request from the start of the connection): dripping bytes does not move it.
+    pub(super) fn rest_before_body(&mut self, now: Time, limits: &Limits) {
+        if self.phase == Phase::Idle && !self.head.is_empty() {
+            self.phase = Phase::Head;
+            if self.requests > 0 {
+                self.deadline = now.after(limits.header_timeout);
+            }
+        }
+    }
+
+    /// After a reply that does not close.
+    pub(super) fn begin_idle(&mut self, now: Time, limits: &Limits) {
+        self.phase = Phase::Idle;
+        self.deadline = now.after(limits.idle_timeout);
+    }
+
+    /// In a body, after bytes of it arrived at `now`: the earliest of no progress, total time and minimum rate.
+    pub(super) fn rest_in_body(&mut self, now: Time, limits: &Limits) {
+        let mut deadline =
+            now.after(limits.body_idle_timeout).min(self.body_began.after(limits.body_total_timeout));
+        if limits.body_rate_min > 0 {
+            // The moment from which the bytes so far are too few.
+            let rate = u64::from(limits.body_rate_min);
+            let earned = Duration::from_millis(self.body_taken.saturating_mul(1000) / rate);
+            deadline = deadline.min(self.body_began.after(limits.body_rate_grace.saturating_add(earned)));
+        }
+        self.deadline = deadline;
+    }
+}

@@ -1,0 +1,82 @@
+//! Last replies for trouble that is ours and not the peer's.
+//!
+//! Does not know about: what the trouble was.
+
+use super::{Conn, Io, Next, Phase};
+use crate::reply::{Persist, put_failure, put_failure_with};
+use crate::{Status, Time};
+
+impl Conn {
+    /// The service panicked inside the last call: its unfinished reply becomes a 500, earlier ones stay, and the connection ends.
+    pub fn handle_panic(&mut self, io: Io<'_>) -> Next {
+        io.out.drop_unfinished();
+        io.out.begin_reply();
+        put_failure(Status::INTERNAL_SERVER_ERROR, io.out, io.date, Persist::Close);
+        self.end(io)
+    }
+
+    /// There is no room for this connection: a 503 with `Retry-After`, and the end. Input is dropped. If a large body waits to be
+    /// sent, it stays the last thing that is said.
+    pub fn handle_overload(&mut self, io: Io<'_>) -> Next {
+        // Behind a body that waits to be sent there is no place for another head: then the close has to say it.
+        if io.out.body.is_empty() {
+            io.out.begin_reply();
+            let status = Status::SERVICE_UNAVAILABLE;
+            put_failure_with(b"Retry-After: 1\r\n", status, io.out, io.date, Persist::Close);
+        }
+        self.end(io)
+    }
+
+    fn end(&mut self, io: Io<'_>) -> Next {
+        io.carry.clear();
+        self.phase = Phase::Closing;
+        self.deadline = Time::MAX;
+        Next::CloseLinger
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Conn, Date, Io, Limits, Next, Out, Phase, Time};
+
+    fn with_conn(f: impl FnOnce(&mut Conn, Io<'_>) -> Next) -> (Next, Phase, String) {
+        let (limits, date) = (Limits::default(), Date::new(784_111_777));
+        let (mut carry, mut out) = (b"GET /half".to_vec(), Out::new());
+        let mut conn = Conn::new(Time::ZERO, &limits);
+        let io = Io {
+            now: Time::ZERO,
+            date: &date,
+            limits: &limits,
+            carry: &mut carry,
+            out: &mut out,
+            closing: false,
+        };
+        let next = f(&mut conn, io);
+        assert!(carry.is_empty(), "input is dropped");
+        (next, conn.phase(), String::from_utf8(out.head).unwrap())
+    }
+
+    #[test]
+    fn a_panic_is_a_500_that_closes() {
+        let (next, phase, head) = with_conn(Conn::handle_panic);
+        assert_eq!((next, phase), (Next::CloseLinger, Phase::Closing));
+        assert!(head.starts_with("HTTP/1.1 500 "), "{head}");
+        assert!(head.contains("Connection: close\r\n"), "{head}");
+    }
+
+    #[test]
+    fn an_overload_is_a_503_that_says_when_to_come_back() {
+        let (next, phase, head) = with_conn(Conn::handle_overload);
+        assert_eq!((next, phase), (Next::CloseLinger, Phase::Closing));
+        assert!(head.starts_with("HTTP/1.1 503 "), "{head}");
+        assert!(head.contains("Retry-After: 1\r\n"), "{head}");
+    }
+    #[test]
+    fn an_overload_behind_a_waiting_body_adds_nothing_to_it() {
+        let (_, _, head) = with_conn(|conn, io| {
+            io.out.body = bytes::Bytes::from_static(b"large");
+            conn.handle_overload(io)
+        });
+        assert_eq!(head, "");
+    }
+}

@@ -1,0 +1,280 @@
+//! The loop over the messages in the input.
+//!
+//! Does not know about: where the input comes from; what it cannot finish it names for the caller to keep.
+
+use super::{Conn, Io, Next, Phase};
+use crate::chunked::Chunked;
+use crate::parse::{Framing, Head};
+use crate::reply::{Outcome, Persist};
+use crate::{Method, Request, RequestError, Responder, Service};
+use std::ops::Range;
+
+impl Conn {
+    /// Answers what can be answered. The range of `input` is what the caller must append to `carry`.
+    pub(super) fn run<S: Service + ?Sized>(
+        &mut self,
+        input: &[u8],
+        io: &mut Io<'_>,
+        service: &S,
+    ) -> (Next, Range<usize>) {
+        let mut at = 0;
+        loop {
+            let step = if self.phase == Phase::Body {
+                self.read_body(input, at, io, service)
+            } else if io.carry.is_empty() {
+                self.read_message(input, at, io, service)
+            } else {
+                self.finish_head(input, at, io, service)
+            };
+            match step {
+                Ok(Step::Answered(end)) => {
+                    at = end;
+                    if self.must_flush(at < input.len(), io) {
+                        self.held_back = true;
+                        return (Next::Flush, at..input.len());
+                    }
+                }
+                Ok(Step::Began(end)) => at = end,
+                Ok(Step::Starved(rest)) => return (Next::Read, rest),
+                Ok(Step::Ended(next)) => return (next, 0..0),
+                Err(error) => return (self.fail(error, io), 0..0),
+            }
+        }
+    }
+
+    /// A message from its first byte: the usual case, where nothing is copied.
+    #[inline]
+    fn read_message<S: Service + ?Sized>(
+        &mut self,
+        input: &[u8],
+        at: usize,
+        io: &mut Io<'_>,
+        service: &S,
+    ) -> Result<Step, RequestError> {
+        let rest = input.get(at..).unwrap_or_default();
+        let Some(len) = self.head.parse(rest, io.limits)? else {
+            self.rest_before_body(io.now, io.limits);
+            return Ok(Step::Starved(at..input.len()));
+        };
+        let (head, rest) = rest.split_at_checked(len).unwrap_or_default();
+        let body_at = at + len;
+        match self.begin_body(head, io, service)? {
+            Plan::AnswerNow { last } => self.answer(head, b"", body_at, input, last, io, service),
+            Plan::Length(len) => match usize::try_from(len).ok().and_then(|len| rest.get(..len)) {
+                Some(body) => {
+                    let end = body_at + body.len();
+                    let body = if self.wanted { body } else { b"" };
+                    self.answer(head, body, end, input, false, io, service)
+                }
+                None => {
+                    self.body_taken = rest.len() as u64;
+                    self.rest_in_body(io.now, io.limits);
+                    let keep = if self.wanted { input.len() } else { body_at };
+                    Ok(Step::Starved(at..keep))
+                }
+            },
+            Plan::Chunked if self.wanted => {
+                io.carry.extend_from_slice(head);
+                Ok(Step::Began(body_at))
+            }
+            Plan::Chunked => {
+                let (taken, done) = self.chunked.decode(rest, io.limits, None)?;
+                if done {
+                    return self.answer(head, b"", body_at + taken, input, false, io, service);
+                }
+                self.body_taken = taken as u64;
+                self.rest_in_body(io.now, io.limits);
+                Ok(Step::Starved(at..body_at))
+            }
+        }
+    }
+
+    /// The rest of a head whose beginning is in `carry`. What was copied beyond its end is taken back.
+    fn finish_head<S: Service + ?Sized>(
+        &mut self,
+        input: &[u8],
+        at: usize,
+        io: &mut Io<'_>,
+        service: &S,
+    ) -> Result<Step, RequestError> {
+        let seen = io.carry.len();
+        let room = io.limits.head_bytes_max.saturating_sub(seen);
+        let rest = input.get(at..).unwrap_or_default();
+        io.carry.extend_from_slice(rest.get(..room).unwrap_or(rest));
+        let Some(len) = self.head.parse(io.carry, io.limits)? else {
+            self.rest_before_body(io.now, io.limits);
+            return Ok(Step::Starved(0..0));
+        };
+        io.carry.truncate(len);
+        let body_at = at + len - seen;
+        let carry = std::mem::take(io.carry);
+        let step = match self.begin_body(&carry, io, service) {
+            Ok(Plan::AnswerNow { last }) => self.answer(&carry, b"", body_at, input, last, io, service),
+            Ok(Plan::Chunked | Plan::Length(_)) => Ok(Step::Began(body_at)),
+            Err(error) => Err(error),
+        };
+        *io.carry = carry;
+        if matches!(step, Ok(Step::Answered(_) | Step::Ended(_))) {
+            io.carry.clear();
+        }
+        step
+    }
+
+    /// More of a body whose head is in `carry`.
+    fn read_body<S: Service + ?Sized>(
+        &mut self,
+        input: &[u8],
+        at: usize,
+        io: &mut Io<'_>,
+        service: &S,
+    ) -> Result<Step, RequestError> {
+        let rest = input.get(at..).unwrap_or_default();
+        let (taken, done) = if let Framing::Length(len) = self.head.framing() {
+            let left = usize::try_from(len - self.body_taken).unwrap_or(usize::MAX);
+            let piece = rest.get(..left).unwrap_or(rest);
+            if self.wanted {
+                io.carry.extend_from_slice(piece);
+            }
+            (piece.len(), piece.len() == left)
+        } else {
+            self.chunked.decode(rest, io.limits, self.wanted.then_some(&mut *io.carry))?
+        };
+        if !done {
+            self.body_taken += taken as u64;
+            if taken > 0 || self.body_taken == 0 {
+                self.rest_in_body(io.now, io.limits);
+            }
+            return Ok(Step::Starved(0..0));
+        }
+        let mut carry = std::mem::take(io.carry);
+        let (head, body) = carry.split_at_checked(self.head.len()).unwrap_or_default();
+        let step = self.answer(head, body, at + taken, input, false, io, service);
+        carry.clear();
+        *io.carry = carry;
+        step
+    }
+
+    /// The head is complete: what is to be done about the body?
+    #[inline]
+    fn begin_body<S: Service + ?Sized>(
+        &mut self,
+        head: &[u8],
+        io: &mut Io<'_>,
+        service: &S,
+    ) -> Result<Plan, RequestError> {
+        let framing = self.head.framing();
+        let plan = match framing {
+            Framing::None => return Ok(Plan::AnswerNow { last: false }),
+            Framing::Length(len) if len > io.limits.body_bytes_max as u64 => {
+                return Err(RequestError::BodyTooLarge);
+            }
+            Framing::Length(len) => Plan::Length(len),
+            Framing::Chunked => Plan::Chunked,
+        };
+        // A TRACE is refused here, so nobody is asked.
+        self.wanted = self.head.method() != Some(Method::Trace)
+            && service.wants_body(&Request::new(head, &self.head, b""));
+        if self.head.expects_continue() {
+            if !self.wanted {
+                return Ok(Plan::AnswerNow { last: true });
+            }
+            // Always, even when the body is already here: the replies must not depend on how the input was cut.
+            io.out.begin_reply();
+            io.out.head.extend_from_slice(b"HTTP/1.1 100 Continue\r\n\r\n");
+        }
+        self.chunked = Chunked::new();
+        self.body_taken = 0;
+        self.body_began = io.now;
+        self.phase = Phase::Body;
+        Ok(plan)
+    }
+
+    /// The request is complete and ends at `end`: have it answered. `last`: input follows that will not be read.
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "one call site each for head and body in input and in carry"
+    )]
+    #[inline]
+    fn answer<S: Service + ?Sized>(
+        &mut self,
+        head: &[u8],
+        body: &[u8],
+        end: usize,
+        input: &[u8],
+        last: bool,
+        io: &mut Io<'_>,
+        service: &S,
+    ) -> Result<Step, RequestError> {
+        self.requests = self.requests.saturating_add(1);
+        let persist = if last { Persist::Close } else { self.persist(io) };
+        let request = Request::new(head, &self.head, body);
+        let responder = Responder::new(io.out, io.date, persist, request.is_head());
+        let answered = if request.method() == Method::Trace {
+            // RFC 9110 9.3.8: we do not echo what proxies may have added.
+            responder.method_not_allowed(ALLOW_WITHOUT_TRACE)
+        } else {
+            service.call(&request, responder)
+        };
+        self.head = Head::new();
+        match answered.0 {
+            Outcome::Replied => {
+                self.begin_idle(io.now, io.limits);
+                return Ok(Step::Answered(end));
+            }
+            Outcome::Last => self.phase = Phase::Closing,
+            Outcome::HangUp => {
+                self.phase = Phase::Closing;
+                // Earlier replies may still be on their way.
+                return Ok(Step::Ended(if self.requests == 1 { Next::Close } else { Next::CloseLinger }));
+            }
+        }
+        let clean = !last && end >= input.len();
+        Ok(Step::Ended(if clean { Next::CloseClean } else { Next::CloseLinger }))
+    }
+
+    /// What the reply says about the connection (RFC 9112 9.3 and 9.6).
+    #[inline]
+    fn persist(&self, io: &Io<'_>) -> Persist {
+        let stays = self.head.keeps_alive()
+            && !io.closing
+            && io.limits.keep_alive
+            && self.requests < io.limits.requests_per_conn_max
+            && io.now.since(self.opened) < io.limits.conn_age_max;
+        match (stays, self.head.minor()) {
+            (false, _) => Persist::Close,
+            (true, 0) => Persist::Stated,
+            (true, _) => Persist::Implied,
+        }
+    }
+
+    /// A large body must leave before the next reply; and replies must not pile up while input is left.
+    #[inline]
+    fn must_flush(&self, more: bool, io: &Io<'_>) -> bool {
+        !io.out.body.is_empty() || (more && io.out.head.len() >= io.limits.output_bytes_max)
+    }
+}
+
+/// What one round of the loop came to.
+enum Step {
+    /// A request was answered and ended here.
+    Answered(usize),
+    /// A head is in `carry`; its body begins here.
+    Began(usize),
+    /// The connection is over.
+    Ended(Next),
+    /// All input is used, up to this rest that must be kept.
+    Starved(Range<usize>),
+}
+
+/// What to do once a head is complete.
+enum Plan {
+    /// No body, or one that will not be read; then the reply is the last.
+    AnswerNow {
+        last: bool,
+    },
+    Chunked,
+    Length(u64),
+}
+
+/// What is allowed where `TRACE` is not, as far as this layer can tell.
+const ALLOW_WITHOUT_TRACE: &[u8] = b"GET, HEAD, OPTIONS";

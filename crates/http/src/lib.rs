@@ -1,0 +1,50 @@
+//! HTTP/1.1 as a machine: bytes and a time go in; bytes, events and one deadline come out.
+//!
+//! Does not know about: sockets, threads, clocks. No input makes it panic, and no request makes it allocate.
+//!
+//! ```
+//! use doorbell_http::{Conn, Date, Io, Limits, Next, Out, Request, Responder, StaticReply, Status, Time};
+//!
+//! let alive = StaticReply::text(Status::OK, "ok\n");
+//! let service = |_: &Request<'_>, reply: Responder<'_>| reply.send(&alive);
+//!
+//! let (limits, date, now) = (Limits::default(), Date::new(784_111_777), Time::ZERO);
+//! let (mut carry, mut out) = (Vec::new(), Out::new());
+//! let mut conn = Conn::new(now, &limits);
+//! let io = Io { now, date: &date, limits: &limits, carry: &mut carry, out: &mut out, closing: false };
+//! let next = conn.handle_input(b"GET /livez HTTP/1.0\r\n\r\n", io, &service);
+//!
+//! assert_eq!(next, Next::CloseClean);
+//! assert!(out.head.starts_with(b"HTTP/1.1 200 OK\r\n"));
+//! assert!(out.head.ends_with(b"\r\n\r\nok\n"));
+//! ```
+#![forbid(unsafe_code)]
+#![warn(clippy::indexing_slicing)]
+#![cfg_attr(test, expect(clippy::indexing_slicing, reason = "a test may panic"))]
+
+pub mod chunked;
+mod class;
+mod conn;
+mod date;
+mod error;
+mod limits;
+mod method;
+pub mod parse;
+pub mod redirect;
+mod reply;
+mod request;
+pub mod router;
+mod service;
+mod status;
+mod time;
+
+pub use conn::{Conn, Io, Next, Phase};
+pub use date::Date;
+pub use error::{ApiMisuse, RequestError};
+pub use limits::Limits;
+pub use method::Method;
+pub use reply::{Answered, Out, ReplyBuilder, Responder, StaticReply};
+pub use request::{Request, Version};
+pub use service::Service;
+pub use status::Status;
+pub use time::Time;

@@ -1,0 +1,110 @@
+//! `uri-host [ ":" port ]` of RFC 3986 3.2.2, as `Host` and absolute targets hold it.
+//!
+//! Does not know about: which hosts are ours.
+
+use crate::class;
+use std::net::Ipv6Addr;
+
+/// Whether `value` names a host and perhaps a port.
+///
+/// Narrower than the grammar in four places: not empty, no comma (which would join two values), ports up to 65535,
+/// and in brackets only IPv6 addresses.
+#[inline]
+pub(crate) fn is_host(value: &[u8]) -> bool {
+    let (host_ok, rest) = if let Some(inner) = value.strip_prefix(b"[") {
+        let end = inner.iter().position(|&byte| byte == b']').unwrap_or(inner.len());
+        (is_ipv6(inner.get(..end).unwrap_or_default()), inner.get(end + 1..))
+    } else {
+        let end = value.iter().position(|&byte| !class::is(byte, class::HOST)).unwrap_or(value.len());
+        let host = value.get(..end).unwrap_or_default();
+        (!host.is_empty() && has_sound_escapes(host), value.get(end..))
+    };
+    host_ok
+        && match rest {
+            Some([]) => true,
+            Some([b':', port @ ..]) => is_port(port),
+            _ => false,
+        }
+}
+
+fn is_ipv6(text: &[u8]) -> bool {
+    std::str::from_utf8(text).is_ok_and(|text| text.parse::<Ipv6Addr>().is_ok())
+}
+
+/// Every `%` is followed by two hexadecimal digits.
+fn has_sound_escapes(host: &[u8]) -> bool {
+    let mut rest = host;
+    while let Some(at) = memchr::memchr(b'%', rest) {
+        match rest.get(at + 1..at + 3) {
+            Some(digits) if digits.iter().all(|&byte| class::is(byte, class::HEX)) => {}
+            _ => return false,
+        }
+        rest = rest.get(at + 3..).unwrap_or_default();
+    }
+    true
+}
+
+/// The grammar allows no digits at all after the colon.
+fn is_port(digits: &[u8]) -> bool {
+    digits.len() <= 5
+        && digits.iter().all(u8::is_ascii_digit)
+        && digits.iter().fold(0u32, |port, digit| port * 10 + u32::from(digit - b'0')) <= 65_535
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hosts() {
+        for good in [
+            "a",
+            "a:80",
+            "a:",
+            "127.0.0.1:65535",
+            "[::1]",
+            "[::1]:80",
+            "[::ffff:1.2.3.4]",
+            "a%20b",
+            "a_b",
+            "xn--a",
+            "a.",
+            "a-b.c~d",
+            "%41",
+        ] {
+            assert!(is_host(good.as_bytes()), "{good}");
+        }
+        for bad in [
+            "",
+            ":80",
+            "a b",
+            "a/b",
+            "u@a",
+            "a,b",
+            "a:b",
+            "a:65536",
+            "a:000080",
+            "a:-1",
+            "[::1",
+            "[]",
+            "[:]",
+            "::1",
+            "[::1]x",
+            "[::1%25eth0]",
+            "[v1.a]",
+            "a%2",
+            "a%zz",
+            "%",
+            "a\"",
+            "a\\b",
+            "a?b",
+            "a#b",
+            "\u{e9}",
+            "a:80:80",
+            "a]",
+            "[::1]:x",
+        ] {
+            assert!(!is_host(bad.as_bytes()), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,229 @@
+//! Field lines (RFC 9112 5): their grammar, and the few names that change what the machine does.
+//!
+//! Does not know about: what a service makes of the rest.
+
+use super::{
+    CHUNKED, CLOSE, ENCODED, EXPECT_CONTINUE, EXPECT_OTHER, HEAD_BYTES_CAP, HOST, Head, KEEP_ALIVE, LENGTH,
+    Span, Step, is_host, offset,
+};
+use crate::{Limits, RequestError, class};
+
+impl Head {
+    /// Reads field lines; true once the empty line has ended the head.
+    #[inline]
+    pub(super) fn field_lines(&mut self, buf: &[u8], limits: &Limits) -> Result<bool, RequestError> {
+        let limit = limits.head_bytes_max.min(HEAD_BYTES_CAP);
+        let window = buf.get(..limit).unwrap_or(buf);
+        loop {
+            if !self.field_line(window, limits)? {
+                // Not one byte beyond the limit is waited for.
+                return if window.len() >= limit { Err(RequestError::HeadTooLarge) } else { Ok(false) };
+            }
+            if self.step == Step::EndLf {
+                return Ok(true);
+            }
+        }
+    }
+
+    /// Reads one line, from wherever it stopped last; false when the bytes run out. The steps follow each other
+    /// without a jump, so that a line that is there as a whole costs one run.
+    #[inline(always)]
+    fn field_line(&mut self, window: &[u8], limits: &Limits) -> Result<bool, RequestError> {
+        let mut at = self.at as usize;
+        let mut step = self.step;
+        if step == Step::FieldStart {
+            let Some(&byte) = window.get(at) else { return Ok(false) };
+            if byte == b'\r' {
+                at += 1;
+                step = Step::EndLf;
+            } else {
+                self.begin_field(byte, limits)?;
+                self.mark = offset(at);
+                step = Step::Name;
+            }
+        }
+        if step == Step::EndLf {
+            return match window.get(at) {
+                None => Ok(self.pause(step, at)),
+                Some(b'\n') => {
+                    self.pause(step, at + 1);
+                    Ok(true)
+                }
+                Some(_) => Err(RequestError::LineEnd),
+            };
+        }
+        if step == Step::Name {
+            at = class::token_end(window, at);
+            match window.get(at) {
+                None => return Ok(self.pause(step, at)),
+                Some(b':') => {}
+                Some(_) => return Err(RequestError::Field),
+            }
+            self.name_end = offset(at);
+            at += 1;
+            step = Step::Gap;
+        }
+        if step == Step::Gap {
+            while let Some(b' ' | b'\t') = window.get(at) {
+                at += 1;
+            }
+            if at >= window.len() {
+                return Ok(self.pause(step, at));
+            }
+            self.value_at = offset(at);
+            step = Step::Value;
+        }
+        if step == Step::Value {
+            at = class::value_end(window, at);
+            match window.get(at) {
+                None => return Ok(self.pause(step, at)),
+                Some(b'\r') => {}
+                Some(b'\n') => return Err(RequestError::LineEnd),
+                Some(_) => return Err(RequestError::Field),
+            }
+            at += 1;
+        }
+        match window.get(at) {
+            None => return Ok(self.pause(Step::FieldLf, at)),
+            Some(b'\n') => {}
+            Some(_) => return Err(RequestError::LineEnd),
+        }
+        self.end_field(window, at - 1)?;
+        self.pause(Step::FieldStart, at + 1);
+        Ok(true)
+    }
+
+    /// Keeps the place; always false, "not done".
+    #[inline(always)]
+    const fn pause(&mut self, step: Step, at: usize) -> bool {
+        self.step = step;
+        self.at = offset(at);
+        false
+    }
+
+    #[inline(always)]
+    fn begin_field(&mut self, byte: u8, limits: &Limits) -> Result<(), RequestError> {
+        // White space here is a folded line, or one before the first field: refused either way.
+        if !class::is(byte, class::TCHAR) {
+            return Err(if byte == b'\n' { RequestError::LineEnd } else { RequestError::Field });
+        }
+        if self.fields >= limits.fields_max {
+            return Err(RequestError::HeadTooLarge);
+        }
+        self.fields += 1;
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn end_field(&mut self, window: &[u8], end: usize) -> Result<(), RequestError> {
+        let name = window.get(self.mark as usize..self.name_end as usize).unwrap_or_default();
+        if !matches!(name.len(), 4 | 6 | 10 | 14 | 17) {
+            return Ok(());
+        }
+        let start = self.value_at as usize;
+        let value = window.get(start..end).unwrap_or_default();
+        let value = trim_end(value);
+        match name.len() {
+            4 if name.eq_ignore_ascii_case(b"host") => self.on_host(value, start),
+            6 if name.eq_ignore_ascii_case(b"expect") => {
+                self.on_expect(value);
+                Ok(())
+            }
+            10 if name.eq_ignore_ascii_case(b"connection") => {
+                self.on_connection(value);
+                Ok(())
+            }
+            14 if is_framing_name(name, b"content-length") => self.on_content_length(name, value),
+            17 if is_framing_name(name, b"transfer-encoding") => self.on_transfer_encoding(name, value),
+            _ => Ok(()),
+        }
+    }
+
+    fn on_host(&mut self, value: &[u8], start: usize) -> Result<(), RequestError> {
+        if self.has(HOST) || !is_host(value) {
+            return Err(RequestError::Host);
+        }
+        self.flags |= HOST;
+        self.host = Span::new(start, start + value.len());
+        Ok(())
+    }
+
+    const fn on_expect(&mut self, value: &[u8]) {
+        let again = self.has(EXPECT_CONTINUE);
+        self.flags |= if value.eq_ignore_ascii_case(b"100-continue") && !again {
+            EXPECT_CONTINUE
+        } else {
+            EXPECT_OTHER
+        };
+    }
+
+    fn on_connection(&mut self, value: &[u8]) {
+        for option in value.split(|&byte| byte == b',') {
+            let option = option.trim_ascii();
+            if option.eq_ignore_ascii_case(b"close") {
+                self.flags |= CLOSE;
+            } else if option.eq_ignore_ascii_case(b"keep-alive") {
+                self.flags |= KEEP_ALIVE;
+            }
+        }
+    }
+
+    /// One number, once (RFC 9112 6.3; RFC 9110 8.6 lets us refuse equal repetitions).
+    fn on_content_length(&mut self, name: &[u8], value: &[u8]) -> Result<(), RequestError> {
+        if name.contains(&b'_') {
+            return Err(RequestError::FieldLookAlike);
+        }
+        let length = decimal(value).ok_or(RequestError::ContentLength)?;
+        if self.has(LENGTH) {
+            return Err(RequestError::ContentLength);
+        }
+        self.flags |= LENGTH;
+        self.content_length = length;
+        Ok(())
+    }
+
+    /// Exactly `chunked`, once, from HTTP/1.1 on (RFC 9112 6.1); one other coding waits for the end of the head.
+    fn on_transfer_encoding(&mut self, name: &[u8], value: &[u8]) -> Result<(), RequestError> {
+        if name.contains(&b'_') {
+            return Err(RequestError::FieldLookAlike);
+        }
+        if self.minor == 0 || self.has(ENCODED) {
+            return Err(RequestError::TransferEncoding);
+        }
+        self.flags |= ENCODED;
+        if value.eq_ignore_ascii_case(b"chunked") {
+            self.flags |= CHUNKED;
+        } else if value.is_empty()
+            || class::token_end(value, 0) != value.len()
+            || value.eq_ignore_ascii_case(b"identity")
+        {
+            return Err(RequestError::TransferEncoding);
+        }
+        Ok(())
+    }
+}
+
+/// `name` is `lower_name`, or is once `_` is read as `-`, as some gateways do.
+fn is_framing_name(name: &[u8], lower_name: &[u8]) -> bool {
+    name.iter()
+        .zip(lower_name)
+        .all(|(&byte, &lower)| byte.to_ascii_lowercase() == lower || (byte == b'_' && lower == b'-'))
+}
+
+/// 1*DIGIT without leading zeros, at most 2^63.
+fn decimal(value: &[u8]) -> Option<u64> {
+    let canonical = matches!(value, [b'0'] | [b'1'..=b'9', ..]);
+    if !canonical || value.len() > 19 || !value.iter().all(u8::is_ascii_digit) {
+        return None;
+    }
+    let number = value.iter().fold(0u64, |number, digit| number * 10 + u64::from(digit - b'0'));
+    (number <= 1 << 63).then_some(number)
+}
+
+#[inline(always)]
+fn trim_end(mut value: &[u8]) -> &[u8] {
+    while let [rest @ .., b' ' | b'\t'] = value {
+        value = rest;
+    }
+    value
+}

@@ -1,0 +1,172 @@
+//! From what the user wants to a redirect that cannot go wrong later.
+//!
+//! Does not know about: requests.
+
+use super::escape::is_clean_path;
+use super::{Redirect, RedirectStatus, Scheme};
+use crate::router::{ByteMap, host};
+use std::fmt;
+
+/// Collects what a redirect is made of.
+#[derive(Clone, Debug)]
+pub struct RedirectBuilder {
+    scheme: Scheme,
+    port: Option<u16>,
+    hosts: Vec<String>,
+    canonical: Option<String>,
+    path: String,
+    keep_query: bool,
+    status: RedirectStatus,
+}
+
+/// Why a redirect cannot be built.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RedirectBuildError {
+    /// A host is not a name or an address literal.
+    BadHost(String),
+    /// The path template does not begin with `/` or `{path}`, has an unclosed or empty brace, or holds a byte that a
+    /// path cannot.
+    BadPath(String),
+    /// Neither hosts nor a canonical host: the redirect would have to trust the request.
+    NoHost,
+    /// Port 0.
+    ZeroPort,
+}
+
+/// A part of a path template.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Piece {
+    Literal(Box<str>),
+    Param(Box<str>),
+    /// `{path}`: the path of the request.
+    Path,
+}
+
+impl RedirectBuilder {
+    pub(super) fn new(scheme: Scheme) -> Self {
+        Self {
+            scheme,
+            port: None,
+            hosts: Vec::new(),
+            canonical: None,
+            path: "{path}".into(),
+            keep_query: true,
+            status: RedirectStatus::default(),
+        }
+    }
+
+    /// The port of the location; the default is the scheme's, which is not written. The port of the request is never
+    /// kept.
+    #[must_use]
+    pub const fn port(mut self, port: u16) -> Self {
+        self.port = Some(port);
+        self
+    }
+
+    /// A host that is redirected to itself.
+    #[must_use]
+    pub fn host(mut self, host: impl Into<String>) -> Self {
+        self.hosts.push(host.into());
+        self
+    }
+
+    /// Where requests go whose host is not listed; without it they are refused with 421.
+    #[must_use]
+    pub fn canonical_host(mut self, host: impl Into<String>) -> Self {
+        self.canonical = Some(host.into());
+        self
+    }
+
+    /// The path template: text, `{path}` for the path of the request, `{name}` for a parameter of the route.
+    /// The default is `{path}`. A prefix is replaced by routing `/old/{*rest}` to `/new/{rest}`.
+    #[must_use]
+    pub fn path(mut self, template: impl Into<String>) -> Self {
+        self.path = template.into();
+        self
+    }
+
+    /// Whether the query goes along; the default is true.
+    #[must_use]
+    pub const fn keep_query(mut self, keep_query: bool) -> Self {
+        self.keep_query = keep_query;
+        self
+    }
+
+    /// The status; the default is 308.
+    #[must_use]
+    pub const fn status(mut self, status: RedirectStatus) -> Self {
+        self.status = status;
+        self
+    }
+
+    /// Builds the redirect.
+    ///
+    /// # Errors
+    /// Says what the first thing is that does not fit.
+    pub fn build(self) -> Result<Redirect, RedirectBuildError> {
+        let port = match self.port {
+            Some(0) => return Err(RedirectBuildError::ZeroPort),
+            Some(port) if port != self.scheme.default_port() => format!(":{port}"),
+            _ => String::new(),
+        };
+        if self.hosts.is_empty() && self.canonical.is_none() {
+            return Err(RedirectBuildError::NoHost);
+        }
+        let mut names = Vec::new();
+        let mut origins: Vec<Box<str>> = Vec::new();
+        for given in self.hosts.iter().chain(&self.canonical) {
+            let name = host::canonical(given).ok_or_else(|| RedirectBuildError::BadHost(given.clone()))?;
+            origins.push(format!("{}://{name}{port}", self.scheme.as_str()).into());
+            names.push(name.into_bytes());
+        }
+        names.truncate(self.hosts.len());
+        Ok(Redirect {
+            hosts: ByteMap::new(names.into_iter().zip(0..)),
+            origins,
+            canonical: self.canonical.is_some(),
+            path: parse_template(&self.path).ok_or(RedirectBuildError::BadPath(self.path))?.into(),
+            keep_query: self.keep_query,
+            status: self.status,
+        })
+    }
+}
+
+fn parse_template(template: &str) -> Option<Vec<Piece>> {
+    if !template.starts_with('/') && !template.starts_with("{path}") {
+        return None;
+    }
+    let mut pieces = Vec::new();
+    let mut left = template;
+    while !left.is_empty() {
+        let (literal, rest) = left.split_at(left.find('{').unwrap_or(left.len()));
+        if !literal.is_empty() {
+            pieces.push(Piece::Literal(Some(literal).filter(|text| is_clean_path(text))?.into()));
+        }
+        left = rest;
+        if let Some(rest) = left.strip_prefix('{') {
+            let (name, rest) = rest.split_once('}')?;
+            let good =
+                !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+            pieces.push(match name {
+                "path" => Piece::Path,
+                _ if good => Piece::Param(name.into()),
+                _ => return None,
+            });
+            left = rest;
+        }
+    }
+    Some(pieces)
+}
+
+impl fmt::Display for RedirectBuildError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::BadHost(host) => write!(f, "`{host}` is not a host name or an address"),
+            Self::BadPath(path) => write!(f, "`{path}` is not a path template"),
+            Self::NoHost => f.write_str("a redirect needs a host to go to"),
+            Self::ZeroPort => f.write_str("port 0 is not a port"),
+        }
+    }
+}
+
+impl std::error::Error for RedirectBuildError {}

@@ -1,0 +1,212 @@
+//! The `Location` of a redirect, written into the caller's buffer without an allocation.
+//!
+//! Does not know about: routes, replies, sockets. Entry: [`Redirect::to`], [`Redirect::location`].
+//!
+//! What comes out is always an absolute URL with our scheme, a host from the configuration and our port. A request
+//! chooses among listed hosts and never brings its own, so `Host: evil` and `//evil` cannot leave the site. Path and
+//! query are kept byte for byte; only bytes that RFC 3986 allows nowhere (backslash, quotes, braces and the like) are
+//! percent-encoded, and control bytes, bytes outside ASCII, `#` and `%00` are refused.
+#![expect(clippy::indexing_slicing, reason = "places were made while the list grew")]
+
+mod build;
+mod escape;
+#[cfg(test)]
+mod tests;
+
+pub use build::{RedirectBuildError, RedirectBuilder};
+
+use crate::router::{ByteMap, Params, host};
+use build::Piece;
+use escape::Sink;
+use std::fmt;
+
+/// How a URL begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Scheme {
+    /// `http://`, default port 80.
+    Http,
+    /// `https://`, default port 443.
+    Https,
+}
+
+/// The status of a redirect (RFC 9110 section 15.4).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum RedirectStatus {
+    /// 302: for now; a client may turn POST into GET.
+    Found,
+    /// 301: for ever; a client may turn POST into GET.
+    MovedPermanently,
+    /// 308: for ever; the method is kept. The default.
+    #[default]
+    PermanentRedirect,
+    /// 303: the answer is elsewhere, to be fetched with GET.
+    SeeOther,
+    /// 307: for now; the method is kept.
+    TemporaryRedirect,
+}
+
+/// A redirect, ready to write locations.
+#[derive(Clone, Debug)]
+pub struct Redirect {
+    /// Position of a listed host in `origins`.
+    hosts: ByteMap<true>,
+    /// `https://example.com:8443`, one for each listed host, then the canonical one if there is one.
+    origins: Vec<Box<str>>,
+    /// True when a host that is not listed goes to the last origin instead of being refused.
+    canonical: bool,
+    path: Box<[Piece]>,
+    keep_query: bool,
+    status: RedirectStatus,
+}
+
+/// What a redirect needs of a request.
+#[derive(Clone, Copy, Debug)]
+pub struct RedirectTarget<'a> {
+    /// The `Host` field or the authority, with or without a port.
+    pub host: Option<&'a [u8]>,
+    /// The path as it stands in the request, up to the `?`.
+    pub path: &'a [u8],
+    /// What follows the first `?`.
+    pub query: Option<&'a [u8]>,
+    /// The parameters of the route.
+    pub params: Params<'a, 'a>,
+}
+
+/// Why there is no location for a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RedirectError {
+    /// The path or the query holds a byte that must not be sent on: 400.
+    BadTarget,
+    /// The host is not listed and there is no canonical one: 421.
+    Misdirected,
+    /// The location does not fit the buffer: 414.
+    TooLong,
+}
+
+impl Redirect {
+    /// Starts a redirect to a scheme.
+    #[must_use]
+    pub fn to(scheme: Scheme) -> RedirectBuilder {
+        RedirectBuilder::new(scheme)
+    }
+
+    /// The status to answer with.
+    #[must_use]
+    pub const fn status(&self) -> RedirectStatus {
+        self.status
+    }
+
+    /// The parameters the path template takes from the route.
+    pub fn param_names(&self) -> impl Iterator<Item = &str> {
+        self.path.iter().filter_map(|piece| match piece {
+            Piece::Param(name) => Some(&**name),
+            Piece::Literal(_) | Piece::Path => None,
+        })
+    }
+
+    /// Writes the location of a request to the front of `buf` and returns it: an absolute URL of visible ASCII.
+    ///
+    /// # Errors
+    /// Says which status the request deserves instead; `buf` then holds nothing of use.
+    pub fn location<'b>(
+        &self,
+        target: &RedirectTarget<'_>,
+        buf: &'b mut [u8],
+    ) -> Result<&'b [u8], RedirectError> {
+        let mut sink = Sink::new(buf);
+        sink.push_clean(self.origin(target.host)?.as_bytes())?;
+        for piece in &self.path {
+            match piece {
+                Piece::Literal(text) => sink.push_clean(text.as_bytes())?,
+                Piece::Param(name) => sink.push_path(target.params.value(name).unwrap_or_default())?,
+                Piece::Path if target.path.first() == Some(&b'/') => sink.push_path(target.path)?,
+                Piece::Path => return Err(RedirectError::BadTarget),
+            }
+        }
+        if let (true, Some(query)) = (self.keep_query, target.query) {
+            sink.push_clean(b"?")?;
+            sink.push_query(query)?;
+        }
+        sink.finish()
+    }
+
+    fn origin(&self, requested: Option<&[u8]>) -> Result<&str, RedirectError> {
+        let listed = requested.and_then(|requested| self.hosts.find(host::without_port(requested)));
+        match (listed, self.origins.last()) {
+            (Some(place), _) => Ok(&self.origins[place as usize]),
+            (None, Some(origin)) if self.canonical => Ok(origin),
+            (None, _) => Err(RedirectError::Misdirected),
+        }
+    }
+}
+
+impl Scheme {
+    /// `http` or `https`.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Http => "http",
+            Self::Https => "https",
+        }
+    }
+
+    /// The port that is not written.
+    #[must_use]
+    pub const fn default_port(self) -> u16 {
+        match self {
+            Self::Http => 80,
+            Self::Https => 443,
+        }
+    }
+}
+
+impl RedirectStatus {
+    /// The status with this code, if it is one of a redirect.
+    #[must_use]
+    pub const fn from_code(code: u16) -> Option<Self> {
+        Some(match code {
+            301 => Self::MovedPermanently,
+            302 => Self::Found,
+            303 => Self::SeeOther,
+            307 => Self::TemporaryRedirect,
+            308 => Self::PermanentRedirect,
+            _ => return None,
+        })
+    }
+
+    /// The code.
+    #[must_use]
+    pub const fn code(self) -> u16 {
+        match self {
+            Self::Found => 302,
+            Self::MovedPermanently => 301,
+            Self::PermanentRedirect => 308,
+            Self::SeeOther => 303,
+            Self::TemporaryRedirect => 307,
+        }
+    }
+}
+
+impl RedirectError {
+    /// The status code to answer with.
+    #[must_use]
+    pub const fn code(self) -> u16 {
+        match self {
+            Self::BadTarget => 400,
+            Self::Misdirected => 421,
+            Self::TooLong => 414,
+        }
+    }
+}
+
+impl fmt::Display for RedirectError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::BadTarget => "the request target holds a byte that must not be sent on",
+            Self::Misdirected => "the host is not one of ours",
+            Self::TooLong => "the location is too long",
+        })
+    }
+}
+
+impl std::error::Error for RedirectError {}

@@ -1,0 +1,83 @@
+//! A reply made for one request.
+//!
+//! Does not know about: shared replies.
+
+use super::write::{put_end, put_field, put_length, put_status};
+use super::{Answered, COPIED_BYTES_MAX, Responder};
+use crate::{ApiMisuse, Status};
+use bytes::Bytes;
+
+/// Takes header fields, then the content. A field that must not be sent turns the whole reply into a 500.
+#[must_use = "a reply is sent by its last call: `body`, `body_bytes` or `empty`"]
+#[derive(Debug)]
+pub struct ReplyBuilder<'a> {
+    responder: Responder<'a>,
+    status: Status,
+    misuse: Option<ApiMisuse>,
+}
+
+impl<'a> ReplyBuilder<'a> {
+    pub(super) fn new(responder: Responder<'a>, status: Status) -> Self {
+        put_status(&mut responder.out.head, status);
+        let misuse = status.is_informational().then_some(ApiMisuse::StatusInformational);
+        Self { responder, status, misuse }
+    }
+
+    /// Adds a field line. Framing, connection and date fields are not the handler's to set.
+    pub fn header(mut self, name: &str, value: impl AsRef<[u8]>) -> Self {
+        let written = put_field(&mut self.responder.out.head, name.as_bytes(), value.as_ref());
+        // The first mistake is the one to report.
+        self.misuse = self.misuse.or_else(|| written.err());
+        self
+    }
+
+    /// The reply will be the last of the connection.
+    pub const fn close_after(mut self) -> Self {
+        self.responder.persist = super::Persist::Close;
+        self
+    }
+
+    /// Sends with a copy of `body`.
+    pub fn body(self, body: impl AsRef<[u8]>) -> Answered {
+        let body = body.as_ref();
+        let with_content = self.with_content();
+        self.finish(body.len(), |responder| {
+            if with_content {
+                responder.out.head.extend_from_slice(body);
+            }
+        })
+    }
+
+    /// Sends with `body`, not copied when it is larger than 16 KiB.
+    pub fn body_bytes(self, body: Bytes) -> Answered {
+        if body.len() <= COPIED_BYTES_MAX {
+            return self.body(&body);
+        }
+        let with_content = self.with_content();
+        self.finish(body.len(), |responder| {
+            if with_content {
+                responder.out.put_body(body);
+            }
+        })
+    }
+
+    /// Sends without content.
+    pub fn empty(self) -> Answered {
+        self.finish(0, |_| ())
+    }
+
+    const fn with_content(&self) -> bool {
+        self.status.allows_content() && !self.responder.head_only
+    }
+
+    fn finish(self, len: usize, put_content: impl FnOnce(&mut Responder<'a>)) -> Answered {
+        let mut responder = self.responder;
+        if let Some(misuse) = self.misuse {
+            return responder.refuse(misuse);
+        }
+        put_length(&mut responder.out.head, self.status, len);
+        put_end(&mut responder.out.head, responder.date, responder.persist);
+        put_content(&mut responder);
+        responder.answered()
+    }
+}

@@ -1,0 +1,107 @@
+//! Replies that are made once and sent many times.
+//!
+//! Does not know about: single requests.
+
+use super::write::{END_BYTES_MAX, put_end, put_field, put_length, put_status};
+use super::{COPIED_BYTES_MAX, Out, Persist, put_failure};
+use crate::{ApiMisuse, Date, Status};
+use bytes::Bytes;
+use std::sync::Arc;
+
+/// A rendered reply without `Date` and `Connection`. Cloning counts a reference.
+#[derive(Clone, Debug)]
+pub struct StaticReply(Arc<Inner>);
+
+#[derive(Clone, Debug)]
+struct Inner {
+    status: Status,
+    /// Status line, the handler's fields, length: everything that is the same each time.
+    head: Vec<u8>,
+    /// Bytes of `head` in front of the length.
+    fields_end: usize,
+    body: Bytes,
+}
+
+impl StaticReply {
+    /// A reply without content. With a 1xx status it will be sent as 500: that is no final reply.
+    pub fn new(status: Status) -> Self {
+        let mut head = Vec::new();
+        put_status(&mut head, status);
+        let fields_end = head.len();
+        put_length(&mut head, status, 0);
+        Self(Arc::new(Inner { status, head, fields_end, body: Bytes::new() }))
+    }
+
+    /// `text/plain; charset=utf-8` content.
+    pub fn text(status: Status, body: impl Into<Bytes>) -> Self {
+        Self::new(status).body("text/plain; charset=utf-8", body).expect("a constant content type is valid")
+    }
+
+    /// Adds a field line. Framing, connection and date fields are refused: they belong to the connection.
+    pub fn header(mut self, name: &str, value: impl AsRef<[u8]>) -> Result<Self, ApiMisuse> {
+        self.change(|inner| put_field(&mut inner.head, name.as_bytes(), value.as_ref()))?;
+        Ok(self)
+    }
+
+    /// Sets the content and adds its type.
+    pub fn body(self, content_type: &str, body: impl Into<Bytes>) -> Result<Self, ApiMisuse> {
+        let mut typed = self.header("Content-Type", content_type)?;
+        typed.change(|inner| {
+            inner.body = body.into();
+            Ok(())
+        })?;
+        Ok(typed)
+    }
+
+    /// The status.
+    pub fn status(&self) -> Status {
+        self.0.status
+    }
+
+    /// The content.
+    pub fn content(&self) -> &Bytes {
+        &self.0.body
+    }
+
+    /// Writes the reply outside of any request, as the last of its connection: for instance a 503 to a client that
+    /// there is no place for.
+    pub fn put_last(&self, out: &mut Out, date: &Date) {
+        out.begin_reply();
+        match self.misuse() {
+            Some(misuse) => {
+                out.refuse_reply(misuse);
+                put_failure(Status::INTERNAL_SERVER_ERROR, out, date, Persist::Close);
+            }
+            None => self.put(out, date, Persist::Close, false),
+        }
+    }
+
+    #[inline]
+    pub(super) fn misuse(&self) -> Option<ApiMisuse> {
+        self.0.status.is_informational().then_some(ApiMisuse::StatusInformational)
+    }
+
+    #[inline]
+    pub(super) fn put(&self, out: &mut Out, date: &Date, persist: Persist, head_only: bool) {
+        let inner = &*self.0;
+        let with_content = !head_only && inner.status.allows_content();
+        let copied = if with_content && inner.body.len() <= COPIED_BYTES_MAX { &*inner.body } else { &[] };
+        out.head.reserve(inner.head.len() + END_BYTES_MAX + copied.len());
+        out.head.extend_from_slice(&inner.head);
+        put_end(&mut out.head, date, persist);
+        out.head.extend_from_slice(copied);
+        if with_content && inner.body.len() > COPIED_BYTES_MAX {
+            out.put_body(inner.body.clone());
+        }
+    }
+
+    /// Changes fields or content and writes the length anew.
+    fn change(&mut self, change: impl FnOnce(&mut Inner) -> Result<(), ApiMisuse>) -> Result<(), ApiMisuse> {
+        let inner = Arc::make_mut(&mut self.0);
+        inner.head.truncate(inner.fields_end);
+        change(inner)?;
+        inner.fields_end = inner.head.len();
+        put_length(&mut inner.head, inner.status, inner.body.len());
+        Ok(())
+    }
+}

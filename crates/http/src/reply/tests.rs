@@ -1,0 +1,155 @@
+//! Exact bytes of replies, and the content rules for every status.
+//!
+//! Does not know about: connections.
+
+use super::*;
+use bytes::Bytes;
+
+fn render(
+    persist: Persist,
+    head_only: bool,
+    reply: impl FnOnce(Responder<'_>) -> Answered,
+) -> (String, Out, Outcome) {
+    let (mut out, date) = (Out::new(), Date::new(784_111_777));
+    let answered = reply(Responder::new(&mut out, &date, persist, head_only));
+    (String::from_utf8(out.head.clone()).unwrap(), out, answered.0)
+}
+
+const DATE: &str = "Date: Sun, 06 Nov 1994 08:49:37 GMT\r\n";
+
+#[test]
+fn exact_bytes() {
+    let reply = StaticReply::new(Status::OK).header("X-A", "b").unwrap().body("text/plain", "ok\n").unwrap();
+    let start = "HTTP/1.1 200 OK\r\nX-A: b\r\nContent-Type: text/plain\r\nContent-Length: 3\r\n";
+    for (persist, line, outcome) in [
+        (Persist::Close, "Connection: close\r\n", Outcome::Last),
+        (Persist::Implied, "", Outcome::Replied),
+        (Persist::Stated, "Connection: keep-alive\r\n", Outcome::Replied),
+    ] {
+        for (head_only, content) in [(false, "ok\n"), (true, "")] {
+            let expect = (format!("{start}{DATE}{line}\r\n{content}"), outcome);
+            let (text, _, outcome) = render(persist, head_only, |reply_to| reply_to.send(&reply));
+            assert_eq!((text, outcome), expect);
+            let (text, _, outcome) = render(persist, head_only, |reply_to| {
+                reply_to
+                    .status(Status::OK)
+                    .header("X-A", "b")
+                    .header("Content-Type", "text/plain")
+                    .body("ok\n")
+            });
+            assert_eq!((text, outcome), expect);
+        }
+    }
+}
+
+#[test]
+fn statuses_without_a_reason_keep_the_space() {
+    let (text, ..) = render(Persist::Implied, false, |reply| reply.status(Status::new(551).unwrap()).empty());
+    assert_eq!(text, format!("HTTP/1.1 551 \r\nContent-Length: 0\r\n{DATE}\r\n"));
+}
+
+#[test]
+fn every_status_keeps_the_content_rules() {
+    for code in 100..=599 {
+        let status = Status::new(code).unwrap();
+        let shared = StaticReply::text(status, "content");
+        for head_only in [false, true] {
+            let built = render(Persist::Implied, head_only, |reply| {
+                reply.status(status).header("Content-Type", "text/plain; charset=utf-8").body("content")
+            });
+            let (text, mut out, _) = render(Persist::Implied, head_only, |reply| reply.send(&shared));
+            assert_eq!(text, built.0);
+            let (head, content) = text.split_once("\r\n\r\n").unwrap();
+            assert!(head.contains("\r\nDate: "));
+            assert!(!head.contains("Transfer-Encoding"));
+            let length = head.split("\r\n").find_map(|line| line.strip_prefix("Content-Length: "));
+            let expect = match code {
+                100..=199 => {
+                    assert!(head.starts_with("HTTP/1.1 500 "), "no informational reply is final");
+                    assert_eq!(out.take_misuse(), Some(ApiMisuse::StatusInformational));
+                    (Some("0"), "")
+                }
+                204 | 304 => (None, ""),
+                205 => (Some("0"), ""),
+                _ => (Some("7"), if head_only { "" } else { "content" }),
+            };
+            assert_eq!((length, content), expect, "{code}");
+        }
+    }
+}
+
+#[test]
+fn wrong_headers_are_never_sent() {
+    for (name, value, misuse) in [
+        ("", "x", ApiMisuse::HeaderName),
+        ("A b", "x", ApiMisuse::HeaderName),
+        ("A:", "x", ApiMisuse::HeaderName),
+        ("A\r\nB", "x", ApiMisuse::HeaderName),
+        ("\u{e9}", "x", ApiMisuse::HeaderName),
+        ("A", "x\r\nB: y", ApiMisuse::HeaderValue),
+        ("A", "x\n", ApiMisuse::HeaderValue),
+        ("A", "\0", ApiMisuse::HeaderValue),
+        ("A", "a long enough value with a \x7f in it", ApiMisuse::HeaderValue),
+        ("content-length", "1", ApiMisuse::HeaderReserved),
+        ("Transfer-Encoding", "chunked", ApiMisuse::HeaderReserved),
+        ("Connection", "close", ApiMisuse::HeaderReserved),
+        ("DATE", "now", ApiMisuse::HeaderReserved),
+        ("Upgrade", "h2c", ApiMisuse::HeaderReserved),
+    ] {
+        assert_eq!(StaticReply::new(Status::OK).header(name, value).err(), Some(misuse), "{name:?}");
+        let (text, mut out, _) = render(Persist::Implied, false, |reply| {
+            reply.status(Status::OK).header("C", "d").header(name, value).body("secret")
+        });
+        assert_eq!(text, format!("HTTP/1.1 500 Internal Server Error\r\nContent-Length: 0\r\n{DATE}\r\n"));
+        assert_eq!(out.take_misuse(), Some(misuse), "{name:?}");
+        assert_eq!(out.take_misuse(), None);
+    }
+    assert_eq!(StaticReply::new(Status::OK).body("text/\nplain", "x").err(), Some(ApiMisuse::HeaderValue));
+    assert!(StaticReply::new(Status::OK).header("A", b"\xc3\xa9\t ").is_ok());
+}
+
+#[test]
+fn large_content_is_shared_not_copied() {
+    let body = Bytes::from(vec![b'x'; COPIED_BYTES_MAX + 1]);
+    let reply = StaticReply::text(Status::OK, body.clone());
+    let (text, out, _) = render(Persist::Implied, false, |reply_to| reply_to.send(&reply));
+    assert!(text.contains("Content-Length: 16385\r\n") && text.ends_with("\r\n\r\n"));
+    assert_eq!(out.body.as_ptr(), body.as_ptr());
+    assert_eq!(out.len(), text.len() + body.len());
+    let (_, out, _) =
+        render(Persist::Implied, false, |reply_to| reply_to.status(Status::OK).body_bytes(body.clone()));
+    assert_eq!(out.body.as_ptr(), body.as_ptr());
+    for head_only in [false, true] {
+        let small = body.slice(..COPIED_BYTES_MAX);
+        let (text, out, _) =
+            render(Persist::Implied, head_only, |to| to.status(Status::OK).body_bytes(small));
+        assert!(out.body.is_empty());
+        assert_eq!(
+            text.split_once("\r\n\r\n").unwrap().1.len(),
+            if head_only { 0 } else { COPIED_BYTES_MAX }
+        );
+    }
+    let (_, out, _) = render(Persist::Implied, true, |reply_to| reply_to.send(&reply));
+    assert!(out.body.is_empty());
+}
+
+#[test]
+fn not_allowed_says_what_is() {
+    let (text, ..) = render(Persist::Implied, false, |reply| reply.method_not_allowed(b"GET, HEAD"));
+    assert_eq!(
+        text,
+        format!("HTTP/1.1 405 Method Not Allowed\r\nAllow: GET, HEAD\r\nContent-Length: 0\r\n{DATE}\r\n")
+    );
+}
+
+#[test]
+fn an_unfinished_reply_can_be_taken_back() {
+    let (mut out, date) = (Out::new(), Date::new(0));
+    StaticReply::new(Status::OK).put_last(&mut out, &date);
+    let whole = out.head.clone();
+    let half = Responder::new(&mut out, &date, Persist::Implied, false).status(Status::OK).header("A", "b");
+    drop(half);
+    assert!(out.head.len() > whole.len());
+    out.drop_unfinished();
+    assert_eq!(out.head, whole);
+}

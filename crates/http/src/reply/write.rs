@@ -1,0 +1,85 @@
+//! The pieces of a reply head as bytes.
+//!
+//! Does not know about: who asks for them.
+
+use super::Persist;
+use crate::{ApiMisuse, Date, Status, class};
+
+/// The status line (RFC 9112 4).
+pub(super) fn put_status(head: &mut Vec<u8>, status: Status) {
+    if let Some(line) = status.line() {
+        head.extend_from_slice(line.as_bytes());
+    } else {
+        head.extend_from_slice(b"HTTP/1.1 ");
+        put_decimal(head, u64::from(status.code()));
+        // The space stays even when there is no reason phrase.
+        head.extend_from_slice(b" \r\n");
+    }
+}
+
+/// `Content-Length`, where the status allows one.
+pub(super) fn put_length(head: &mut Vec<u8>, status: Status, len: usize) {
+    if status.allows_length() {
+        head.extend_from_slice(b"Content-Length: ");
+        put_decimal(head, if status.allows_content() { len as u64 } else { 0 });
+        head.extend_from_slice(b"\r\n");
+    }
+}
+
+/// One field line of a handler.
+pub(super) fn put_field(head: &mut Vec<u8>, name: &[u8], value: &[u8]) -> Result<(), ApiMisuse> {
+    if name.is_empty() || class::token_end(name, 0) != name.len() {
+        return Err(ApiMisuse::HeaderName);
+    }
+    if RESERVED.iter().any(|reserved| name.eq_ignore_ascii_case(reserved)) {
+        return Err(ApiMisuse::HeaderReserved);
+    }
+    if class::value_end(value, 0) != value.len() {
+        return Err(ApiMisuse::HeaderValue);
+    }
+    for part in [name, b": ", value, b"\r\n"] {
+        head.extend_from_slice(part);
+    }
+    Ok(())
+}
+
+/// Date, connection and the empty line.
+#[inline]
+pub(super) fn put_end(head: &mut Vec<u8>, date: &Date, persist: Persist) {
+    head.extend_from_slice(date.line());
+    head.extend_from_slice(match persist {
+        Persist::Close => b"Connection: close\r\n\r\n",
+        Persist::Implied => b"\r\n",
+        Persist::Stated => b"Connection: keep-alive\r\n\r\n",
+    });
+}
+
+/// Most bytes [`put_end`] writes.
+pub(super) const END_BYTES_MAX: usize = 37 + 26;
+
+fn put_decimal(head: &mut Vec<u8>, mut number: u64) {
+    let mut digits = [0; 20];
+    let mut len = 0;
+    for place in digits.iter_mut().rev() {
+        *place = b'0' + u8::try_from(number % 10).unwrap_or(0);
+        number /= 10;
+        len += 1;
+        if number == 0 {
+            break;
+        }
+    }
+    head.extend_from_slice(digits.get(digits.len() - len..).unwrap_or_default());
+}
+
+/// Fields that say how the message or the connection works.
+const RESERVED: [&[u8]; 9] = [
+    b"connection",
+    b"content-length",
+    b"date",
+    b"keep-alive",
+    b"proxy-connection",
+    b"te",
+    b"trailer",
+    b"transfer-encoding",
+    b"upgrade",
+];

@@ -1,0 +1,102 @@
+//! A complete request as a service sees it: borrowed bytes and what the parser found in them.
+//!
+//! Does not know about: the connection it came on.
+
+use crate::Method;
+use crate::parse::{Fields, Head};
+
+/// A request whose head and body are complete.
+#[derive(Clone, Copy)]
+pub struct Request<'a> {
+    head: &'a [u8],
+    parsed: &'a Head,
+    body: &'a [u8],
+}
+
+impl<'a> Request<'a> {
+    /// `parsed` is the completed state for exactly these bytes of `head`.
+    pub const fn new(head: &'a [u8], parsed: &'a Head, body: &'a [u8]) -> Self {
+        Self { head, parsed, body }
+    }
+
+    /// The method.
+    #[inline]
+    pub fn method(&self) -> Method {
+        self.parsed.method().unwrap_or(Method::Get)
+    }
+
+    /// Whether the reply goes out without its content.
+    #[inline]
+    pub fn is_head(&self) -> bool {
+        self.parsed.method() == Some(Method::Head)
+    }
+
+    /// HTTP version.
+    pub const fn version(&self) -> Version {
+        if self.parsed.minor() == 0 { Version::Http10 } else { Version::Http11 }
+    }
+
+    /// The target as sent, in whichever form (RFC 9112 3.2).
+    pub fn target(&self) -> &'a str {
+        text(self.parsed.target(self.head))
+    }
+
+    /// The path, percent-encoding untouched: starts with `/`, or is `*` for `OPTIONS *`.
+    #[inline]
+    pub fn path(&self) -> &'a str {
+        text(self.parsed.path(self.head))
+    }
+
+    /// What follows the first `?`, untouched.
+    pub fn query(&self) -> Option<&'a str> {
+        self.parsed.query(self.head).map(text)
+    }
+
+    /// Host and perhaps port: the authority of an absolute target, else the `Host` field. HTTP/1.0 may have none.
+    pub fn host(&self) -> Option<&'a str> {
+        self.parsed.host(self.head).map(text)
+    }
+
+    /// The value of the first field with this name, in any case, without white space around it.
+    pub fn header(&self, name: &str) -> Option<&'a [u8]> {
+        self.headers().find(name)
+    }
+
+    /// All fields in order.
+    pub fn headers(&self) -> Fields<'a> {
+        self.parsed.fields(self.head)
+    }
+
+    /// The decoded body if the service wanted it, else empty.
+    pub const fn body(&self) -> &'a [u8] {
+        self.body
+    }
+}
+
+impl std::fmt::Debug for Request<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Request")
+            .field("method", &self.method())
+            .field("target", &self.target())
+            .field("version", &self.version())
+            .field("headers", &self.headers())
+            .field("body_len", &self.body.len())
+            .finish()
+    }
+}
+
+/// The versions we tell apart; 1.2 to 1.9 are read as 1.1 (RFC 9110 2.5).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Version {
+    /// HTTP/1.0.
+    Http10,
+    /// HTTP/1.1.
+    Http11,
+}
+
+/// Targets and hosts are visible ASCII by then.
+#[inline]
+fn text(bytes: &[u8]) -> &str {
+    debug_assert!(bytes.is_ascii());
+    std::str::from_utf8(bytes).unwrap_or_default()
+}

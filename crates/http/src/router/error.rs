@@ -1,0 +1,98 @@
+//! Why a set of routes cannot be built, always with the names of the routes concerned.
+//!
+//! Does not know about: where the routes were written.
+
+use super::methods::MethodSet;
+use super::pattern::PatternError;
+use std::fmt;
+
+/// One reason why a set of routes cannot be built.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RouteError {
+    /// The host is not a name or an address literal.
+    BadHost {
+        /// Name of the route.
+        route: String,
+        /// The host as given.
+        host: String,
+    },
+    /// The path is not a pattern.
+    BadPath {
+        /// Name of the route.
+        route: String,
+        /// The path as given.
+        path: String,
+        /// What is wrong with it.
+        cause: PatternError,
+    },
+    /// Two routes claim exactly the same requests.
+    Duplicate(Conflict),
+    /// The route answers no method.
+    NoMethods {
+        /// Name of the route.
+        route: String,
+    },
+    /// Two routes claim some of the same requests, so that the second would never see them.
+    Shadowed(Conflict),
+}
+
+/// Two routes that claim the same requests.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Conflict {
+    /// Name of the route that was added first.
+    pub first: String,
+    /// Name of the route that was added second.
+    pub second: String,
+    /// The host both claim; `None` is any host.
+    pub host: Option<String>,
+    /// The path of the first, as given.
+    pub first_path: String,
+    /// The path of the second, as given; parameter names may differ.
+    pub second_path: String,
+    /// The methods both claim.
+    pub methods: MethodSet,
+}
+
+impl fmt::Display for RouteError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::BadHost { route, host } => {
+                write!(f, "route `{route}`: `{host}` is not a host name or an address")
+            }
+            Self::BadPath { route, path, .. } => write!(f, "route `{route}`: `{path}` is not a path pattern"),
+            Self::Duplicate(conflict) => write!(
+                f,
+                "routes `{}` and `{}` answer the same requests: {conflict}",
+                conflict.first, conflict.second
+            ),
+            Self::NoMethods { route } => write!(f, "route `{route}` answers no method"),
+            Self::Shadowed(conflict) => write!(
+                f,
+                "route `{}` hides a part of route `{}`: {conflict}",
+                conflict.first, conflict.second
+            ),
+        }
+    }
+}
+
+impl fmt::Display for Conflict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.methods, self.first_path)?;
+        if self.first_path != self.second_path {
+            write!(f, " (= {})", self.second_path)?;
+        }
+        match &self.host {
+            Some(host) => write!(f, " on host {host}"),
+            None => f.write_str(" on any host"),
+        }
+    }
+}
+
+impl std::error::Error for RouteError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::BadPath { cause, .. } => Some(cause),
+            Self::BadHost { .. } | Self::Duplicate(_) | Self::NoMethods { .. } | Self::Shadowed(_) => None,
+        }
+    }
+}

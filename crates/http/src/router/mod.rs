@@ -1,0 +1,350 @@
+//! Which route answers a request: by host, path and method, without an allocation.
+//!
+//! Does not know about: what a route does, sockets, configuration files. Entry: [`Router::builder`], [`Router::find`].
+//!
+//! A path is matched segment by segment, static text before `{name}` before `{*name}`; of two routes with the same
+//! path the one that names the host goes first, then the one for any host. So a route for any host keeps its exact
+//! path even where another route takes everything of one host. The tree is our own: the usual radix router keeps a
+//! list on the heap when it has to go back, and refuses `{name}` beside `{*name}`.
+#![expect(clippy::indexing_slicing, reason = "route and table numbers were made while the lists grew")]
+
+mod error;
+pub mod host;
+mod map;
+mod methods;
+mod pattern;
+mod table;
+#[cfg(test)]
+mod tests;
+
+pub use error::{Conflict, RouteError};
+pub use methods::MethodSet;
+pub use pattern::{PARAMS_MAX, PatternError, SEGMENTS_MAX, param_names};
+
+use crate::Method;
+pub(crate) use map::ByteMap;
+use pattern::{Pattern, Segment};
+use std::collections::HashMap;
+use std::fmt;
+use table::{Captures, Leaf, NONE, Table};
+
+/// A route before it is built: which requests it takes, and the value that stands for what it does.
+#[derive(Clone, Debug)]
+pub struct Route<T> {
+    /// Named in errors.
+    pub name: String,
+    /// Hosts without port; none means any host.
+    pub hosts: Vec<String>,
+    /// `/static`, `/a/{name}` or `/a/{*rest}`; the last also takes `/a/`.
+    pub path: String,
+    /// Methods taken. GET brings HEAD along unless another route of this path takes it.
+    pub methods: MethodSet,
+    /// Handed back by [`Router::find`].
+    pub value: T,
+}
+
+/// Collects routes.
+#[derive(Clone, Debug)]
+pub struct RouterBuilder<T> {
+    routes: Vec<Route<T>>,
+}
+
+/// Routes, ready for look-ups.
+#[derive(Clone, Debug)]
+pub struct Router<T> {
+    values: Vec<Built<T>>,
+    /// The first is for hosts that no route names.
+    tables: Vec<Table>,
+    hosts: ByteMap<true>,
+    /// The paths of all routes that name a host: tells a wrong host from a wrong path.
+    listed: Option<Table>,
+    allow_all: Box<str>,
+}
+
+#[derive(Clone, Debug)]
+struct Built<T> {
+    value: T,
+    names: Box<[Box<str>]>,
+}
+
+/// What a look-up found.
+#[derive(Clone, Debug)]
+pub enum Lookup<'r, 'p, T> {
+    /// A route takes the request.
+    Found(Match<'r, 'p, T>),
+    /// The path exists, the method does not: 405 with this `Allow`.
+    MethodNotAllowed {
+        /// The value of `Allow`.
+        allow: &'r str,
+    },
+    /// The path exists, but only on other hosts: 421 (RFC 9110 section 15.5.20).
+    Misdirected,
+    /// No route has this path: 404.
+    NotFound,
+    /// OPTIONS, and no route takes it: 204 with this `Allow`.
+    Options {
+        /// The value of `Allow`.
+        allow: &'r str,
+    },
+}
+
+/// A route and the parameters of the path.
+#[derive(Clone, Debug)]
+pub struct Match<'r, 'p, T> {
+    /// The value given with the route.
+    pub value: &'r T,
+    /// The parameters, as they stand in the path: nothing is decoded.
+    pub params: Params<'r, 'p>,
+}
+
+/// The parameters of a path.
+#[derive(Clone, Copy)]
+pub struct Params<'r, 'p> {
+    names: &'r [Box<str>],
+    path: &'p [u8],
+    captures: Captures,
+}
+
+impl<T> Router<T> {
+    /// Starts a set of routes.
+    #[must_use]
+    pub const fn builder() -> RouterBuilder<T> {
+        RouterBuilder { routes: Vec::new() }
+    }
+
+    /// Finds the route of a request. `host` is the `Host` field or the authority, with or without a port; `path` ends
+    /// before the `?`, and is `*` for `OPTIONS *`.
+    #[inline]
+    pub fn find<'r, 'p>(&'r self, host: Option<&[u8]>, method: Method, path: &'p [u8]) -> Lookup<'r, 'p, T> {
+        let table = self.table(host);
+        let Some((leaf, captures)) = table.find(path) else {
+            return self.miss(table, method, path);
+        };
+        let route = leaf.routes[MethodSet::position(method)];
+        if route == NONE {
+            return refuse(leaf, method);
+        }
+        let built = &self.values[route as usize];
+        Lookup::Found(Match { value: &built.value, params: Params { names: &built.names, path, captures } })
+    }
+
+    /// The values of all routes, in the order in which they were added.
+    pub fn values(&self) -> impl Iterator<Item = &T> {
+        self.values.iter().map(|built| &built.value)
+    }
+
+    #[inline]
+    fn table(&self, host: Option<&[u8]>) -> &Table {
+        let known = match host {
+            Some(host) if !self.hosts.is_empty() => self.hosts.find(host::without_port(host)),
+            _ => None,
+        };
+        &self.tables[known.unwrap_or(0) as usize]
+    }
+
+    #[cold]
+    fn miss(&self, table: &Table, method: Method, path: &[u8]) -> Lookup<'_, 'static, T> {
+        if method == Method::Options && path == b"*" {
+            return Lookup::Options { allow: &self.allow_all };
+        }
+        // A host that is listed got the table with all it has.
+        let unlisted = std::ptr::eq(table, &raw const self.tables[0]);
+        match &self.listed {
+            Some(listed) if unlisted && listed.find(path).is_some() => Lookup::Misdirected,
+            _ => Lookup::NotFound,
+        }
+    }
+}
+
+#[cold]
+fn refuse<T>(leaf: &Leaf, method: Method) -> Lookup<'_, 'static, T> {
+    match method {
+        Method::Options => Lookup::Options { allow: &leaf.allow },
+        _ => Lookup::MethodNotAllowed { allow: &leaf.allow },
+    }
+}
+
+impl<T> RouterBuilder<T> {
+    /// Adds a route.
+    #[must_use]
+    pub fn route(mut self, route: Route<T>) -> Self {
+        self.add(route);
+        self
+    }
+
+    /// Adds a route.
+    pub fn add(&mut self, route: Route<T>) {
+        self.routes.push(route);
+    }
+
+    /// Builds the router.
+    ///
+    /// # Errors
+    /// Every reason why these routes cannot stand together, not only the first.
+    pub fn build(self) -> Result<Router<T>, Vec<RouteError>> {
+        let mut errors = Vec::new();
+        let drafts: Vec<_> = self.routes.iter().map(|route| Draft::of(route, &mut errors)).collect();
+        find_conflicts(&self.routes, &drafts, &mut errors);
+        if !errors.is_empty() {
+            return Err(errors);
+        }
+        let drafts: Vec<Draft> = drafts.into_iter().flatten().collect();
+        let (hosts, tables) = build_tables(&drafts);
+        let listed = drafts.iter().any(|draft| !draft.hosts.is_empty());
+        let listed = listed.then(|| {
+            Table::build(drafts.iter().filter(|draft| !draft.hosts.is_empty()).map(|draft| draft.row(0)))
+        });
+        let allowed = tables.iter().fold(MethodSet::EMPTY, |set, table| set.union(table.allowed()));
+        let values = self.routes.into_iter().zip(drafts);
+        let values = values.map(|(route, draft)| Built { value: route.value, names: draft.pattern.names });
+        Ok(Router {
+            values: values.collect(),
+            tables,
+            hosts,
+            listed,
+            allow_all: allowed.with(Method::Options).to_string().into(),
+        })
+    }
+}
+
+impl<T> Default for RouterBuilder<T> {
+    fn default() -> Self {
+        Router::builder()
+    }
+}
+
+/// A route whose parts were checked.
+struct Draft {
+    hosts: Vec<String>,
+    pattern: Pattern,
+    methods: MethodSet,
+}
+
+impl Draft {
+    fn of<T>(route: &Route<T>, errors: &mut Vec<RouteError>) -> Option<Self> {
+        let errors_len = errors.len();
+        let mut hosts = Vec::new();
+        for host in &route.hosts {
+            match host::canonical(host) {
+                Some(host) => hosts.push(host),
+                None => errors.push(RouteError::BadHost { route: route.name.clone(), host: host.clone() }),
+            }
+        }
+        hosts.sort();
+        hosts.dedup();
+        if route.methods.is_empty() {
+            errors.push(RouteError::NoMethods { route: route.name.clone() });
+        }
+        let pattern = Pattern::parse(&route.path).map_err(|cause| RouteError::BadPath {
+            route: route.name.clone(),
+            path: route.path.clone(),
+            cause,
+        });
+        match pattern {
+            Ok(pattern) if errors.len() == errors_len => {
+                Some(Self { hosts, pattern, methods: route.methods })
+            }
+            Ok(_) => None,
+            Err(error) => {
+                errors.push(error);
+                None
+            }
+        }
+    }
+
+    fn row(&self, number: usize) -> (&Pattern, MethodSet, u32) {
+        let number = u32::try_from(number).expect("a configuration has fewer than 2^32 routes");
+        (&self.pattern, self.methods, number)
+    }
+}
+
+/// Two routes that claim the same host, shape of path and method.
+fn find_conflicts<T>(routes: &[Route<T>], drafts: &[Option<Draft>], errors: &mut Vec<RouteError>) {
+    let mut claims: HashMap<(Option<&str>, &[Segment]), Vec<usize>> = HashMap::new();
+    for (second, draft) in drafts.iter().enumerate() {
+        let Some(draft) = draft else { continue };
+        let any = draft.hosts.is_empty().then_some(None);
+        let mut reported = Vec::new();
+        for host in draft.hosts.iter().map(|host| Some(host.as_str())).chain(any) {
+            let earlier = claims.entry((host, &draft.pattern.segments)).or_default();
+            for &first in earlier.iter() {
+                let methods = routes[first].methods.intersection(draft.methods);
+                // Two routes with ten hosts in common are one mistake, not ten.
+                if methods.is_empty() || reported.contains(&first) {
+                    continue;
+                }
+                reported.push(first);
+                let conflict = Conflict {
+                    first: routes[first].name.clone(),
+                    second: routes[second].name.clone(),
+                    host: host.map(str::to_owned),
+                    first_path: routes[first].path.clone(),
+                    second_path: routes[second].path.clone(),
+                    methods,
+                };
+                errors.push(if routes[first].methods == draft.methods {
+                    RouteError::Duplicate(conflict)
+                } else {
+                    RouteError::Shadowed(conflict)
+                });
+            }
+            earlier.push(second);
+        }
+    }
+}
+
+/// A table for each different set of routes that hosts have; the first is for hosts that no route names.
+fn build_tables(drafts: &[Draft]) -> (ByteMap<true>, Vec<Table>) {
+    let any: Vec<usize> = (0..drafts.len()).filter(|&n| drafts[n].hosts.is_empty()).collect();
+    let mut by_host: HashMap<&str, Vec<usize>> = HashMap::new();
+    for (number, draft) in drafts.iter().enumerate() {
+        for host in &draft.hosts {
+            by_host.entry(host).or_default().push(number);
+        }
+    }
+    let rows = |numbers: &[usize]| numbers.iter().map(|&n| drafts[n].row(n)).collect::<Vec<_>>();
+    let mut tables = vec![Table::build(rows(&any))];
+    let mut known: HashMap<Vec<usize>, u32> = HashMap::new();
+    let mut hosts = Vec::new();
+    for (host, numbers) in by_host {
+        let table = *known.entry(numbers).or_insert_with_key(|numbers| {
+            // The host's own routes come first, so they keep what both claim.
+            tables.push(Table::build(rows(&[numbers.as_slice(), &any].concat())));
+            u32::try_from(tables.len() - 1).expect("a configuration has fewer than 2^32 hosts")
+        });
+        hosts.push((host.as_bytes().to_vec(), table));
+    }
+    (ByteMap::new(hosts), tables)
+}
+
+impl<'r, 'p> Params<'r, 'p> {
+    /// The bytes of a parameter, as they stand in the path.
+    #[must_use]
+    pub fn value(&self, name: &str) -> Option<&'p [u8]> {
+        self.iter().find(|(known, _)| *known == name).map(|(_, value)| value)
+    }
+
+    /// Names and values, in the order of the path.
+    pub fn iter(&self) -> impl Iterator<Item = (&'r str, &'p [u8])> {
+        let ranges = self.captures.ranges.into_iter().take(self.captures.len as usize);
+        let path = self.path;
+        self.names.iter().zip(ranges).map(move |(name, (start, end))| {
+            // Captures were made from this very path.
+            (&**name, &path[start as usize..end as usize])
+        })
+    }
+
+    /// No parameters.
+    #[must_use]
+    pub const fn none() -> Self {
+        Self { names: &[], path: &[], captures: Captures { ranges: [(0, 0); PARAMS_MAX], len: 0 } }
+    }
+}
+
+impl fmt::Debug for Params<'_, '_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_map()
+            .entries(self.iter().map(|(name, value)| (name, String::from_utf8_lossy(value))))
+            .finish()
+    }
+}

@@ -1,0 +1,141 @@
+//! The grammar of a route's path: static segments, `{name}` and a last `{*name}`.
+//!
+//! Does not know about: hosts, methods, how a path is looked up.
+
+use std::fmt;
+
+/// Most segments a pattern may have; bounds the depth of a look-up.
+pub const SEGMENTS_MAX: usize = 32;
+
+/// Most parameters a pattern may have; they are kept in a fixed array, so that a look-up never allocates.
+pub const PARAMS_MAX: usize = 8;
+
+/// One segment of a pattern, between two slashes.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Segment {
+    /// `{name}`: one segment, not empty.
+    Param,
+    /// `{*name}`: everything that is left, may be empty.
+    Rest,
+    Static(Box<[u8]>),
+}
+
+/// A parsed path pattern.
+#[derive(Clone, Debug)]
+pub(super) struct Pattern {
+    pub(super) segments: Vec<Segment>,
+    pub(super) names: Box<[Box<str>]>,
+}
+
+/// Why a path pattern is not one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PatternError {
+    /// A byte that a path cannot hold (RFC 3986 section 3.3), or a brace that is not around a whole segment.
+    BadByte(u8),
+    /// A parameter name that is empty or not made of letters, digits and `_`.
+    BadName,
+    /// The same parameter name twice.
+    DuplicateName,
+    /// The first byte is not `/`.
+    NoLeadingSlash,
+    /// Something follows a `{*name}`.
+    RestNotLast,
+    /// More than [`PARAMS_MAX`] parameters.
+    TooManyParams,
+    /// More than [`SEGMENTS_MAX`] segments.
+    TooManySegments,
+}
+
+impl Pattern {
+    pub(super) fn parse(text: &str) -> Result<Self, PatternError> {
+        let path = text.strip_prefix('/').ok_or(PatternError::NoLeadingSlash)?;
+        let mut segments = Vec::new();
+        let mut names: Vec<Box<str>> = Vec::new();
+        for part in path.split('/') {
+            if segments.last() == Some(&Segment::Rest) {
+                return Err(PatternError::RestNotLast);
+            }
+            let (segment, name) = parse_segment(part)?;
+            segments.push(segment);
+            if let Some(name) = name {
+                if names.iter().any(|known| **known == *name) {
+                    return Err(PatternError::DuplicateName);
+                }
+                names.push(name.into());
+            }
+        }
+        if segments.len() > SEGMENTS_MAX {
+            return Err(PatternError::TooManySegments);
+        }
+        if names.len() > PARAMS_MAX {
+            return Err(PatternError::TooManyParams);
+        }
+        Ok(Self { segments, names: names.into() })
+    }
+
+    /// True when no request but one can match.
+    pub(super) fn is_static(&self) -> bool {
+        self.segments.iter().all(|segment| matches!(segment, Segment::Static(_)))
+    }
+
+    /// The bytes of a static pattern.
+    pub(super) fn static_path(&self) -> Vec<u8> {
+        let mut path = Vec::new();
+        for segment in &self.segments {
+            path.push(b'/');
+            if let Segment::Static(bytes) = segment {
+                path.extend_from_slice(bytes);
+            }
+        }
+        path
+    }
+}
+
+/// The parameter names of a path pattern, in order.
+///
+/// # Errors
+/// Says why the text is not a pattern.
+pub fn param_names(pattern: &str) -> Result<Vec<String>, PatternError> {
+    Ok(Pattern::parse(pattern)?.names.iter().map(ToString::to_string).collect())
+}
+
+fn parse_segment(part: &str) -> Result<(Segment, Option<&str>), PatternError> {
+    if let Some(inner) = part.strip_prefix('{').and_then(|rest| rest.strip_suffix('}')) {
+        let (segment, name) = match inner.strip_prefix('*') {
+            Some(name) => (Segment::Rest, name),
+            None => (Segment::Param, inner),
+        };
+        if name.is_empty() || !name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_') {
+            return Err(PatternError::BadName);
+        }
+        return Ok((segment, Some(name)));
+    }
+    match part.bytes().find(|&byte| !is_path_byte(byte)) {
+        Some(byte) => Err(PatternError::BadByte(byte)),
+        None => Ok((Segment::Static(part.as_bytes().into()), None)),
+    }
+}
+
+/// `pchar` of RFC 3986 section 3.3, with `%` taken as it stands.
+fn is_path_byte(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=:@%".contains(&byte)
+}
+
+impl fmt::Display for PatternError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::BadByte(byte @ (b'{' | b'}')) => {
+                write!(f, "`{}` must open or close a whole segment, as in /a/{{name}}/b", char::from(*byte))
+            }
+            Self::BadByte(byte) => write!(f, "byte {:?} cannot stand in a path", char::from(*byte)),
+            Self::BadName => f.write_str("a parameter name is made of letters, digits and `_`"),
+            Self::DuplicateName => f.write_str("the same parameter name stands twice"),
+            Self::NoLeadingSlash => f.write_str("a path begins with `/`"),
+            Self::RestNotLast => f.write_str("`{*name}` takes the rest of the path and must be last"),
+            Self::TooManyParams => write!(f, "more than {PARAMS_MAX} parameters"),
+            Self::TooManySegments => write!(f, "more than {SEGMENTS_MAX} segments"),
+        }
+    }
+}
+
+impl std::error::Error for PatternError {}

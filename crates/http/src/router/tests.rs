@@ -1,0 +1,326 @@
+//! The router against tables and against a naive one that tries every route.
+//!
+//! Does not know about: how look-ups work inside.
+
+use super::*;
+use proptest::prelude::*;
+
+fn route(name: &str, hosts: &[&str], path: &str, methods: MethodSet) -> Route<usize> {
+    let hosts = hosts.iter().map(ToString::to_string).collect();
+    Route { name: name.into(), hosts, path: path.into(), methods, value: 0 }
+}
+
+fn get() -> MethodSet {
+    MethodSet::of(&[Method::Get])
+}
+
+fn build(routes: &[Route<usize>]) -> Result<Router<usize>, Vec<RouteError>> {
+    let mut builder = Router::builder();
+    for (value, route) in routes.iter().enumerate() {
+        builder.add(Route { value, ..route.clone() });
+    }
+    builder.build()
+}
+
+/// `3 a=x` for route 3 with a parameter, or the other outcomes in words.
+fn show(lookup: &Lookup<'_, '_, usize>) -> String {
+    match lookup {
+        Lookup::Found(found) => {
+            let mut text = found.value.to_string();
+            for (name, value) in found.params.iter() {
+                text.push_str(&format!(" {name}={}", String::from_utf8_lossy(value)));
+            }
+            text
+        }
+        Lookup::MethodNotAllowed { allow } => format!("405 {allow}"),
+        Lookup::Misdirected => "421".into(),
+        Lookup::NotFound => "404".into(),
+        Lookup::Options { allow } => format!("options {allow}"),
+    }
+}
+
+#[test]
+fn lookups() {
+    let router = build(&[
+        route("livez", &[], "/livez", get()),
+        route("acme", &[], "/.well-known/acme-challenge/{*token}", get()),
+        route("to_https", &["example.com", "WWW.example.com"], "/{*rest}", MethodSet::ANY),
+        route("user", &[], "/user/{id}", get()),
+        route("user_post", &[], "/user/{other}/post", MethodSet::of(&[Method::Post])),
+        route("user_me", &[], "/user/me", get()),
+        route("probe", &[], "/probe", MethodSet::of(&[Method::Get, Method::Options])),
+        route("wild", &["files.example.com"], "/a/{*rest}", get()),
+        route("one", &["files.example.com"], "/a/{one}", get()),
+    ])
+    .unwrap();
+    for (host, method, path, expected) in [
+        ("10.0.0.1:8080", Method::Get, "/livez", "0"),
+        ("10.0.0.1:8080", Method::Head, "/livez", "0"),
+        ("10.0.0.1:8080", Method::Post, "/livez", "405 GET, HEAD, OPTIONS"),
+        ("10.0.0.1:8080", Method::Trace, "/livez", "405 GET, HEAD, OPTIONS"),
+        ("10.0.0.1:8080", Method::Options, "/livez", "options GET, HEAD, OPTIONS"),
+        ("10.0.0.1:8080", Method::Options, "/probe", "6"),
+        ("10.0.0.1:8080", Method::Options, "*", "options GET, HEAD, OPTIONS, POST, PUT, PATCH, DELETE"),
+        ("10.0.0.1:8080", Method::Get, "*", "404"),
+        ("10.0.0.1:8080", Method::Get, "/Livez", "421"),
+        ("example.com:80", Method::Get, "/livez", "0"),
+        ("example.com:80", Method::Get, "/livez/", "2 rest=livez/"),
+        ("EXAMPLE.com.", Method::Post, "/", "2 rest="),
+        ("www.example.com", Method::Get, "/x//y", "2 rest=x//y"),
+        ("example.com", Method::Get, "/.well-known/acme-challenge/t0k", "1 token=t0k"),
+        ("example.com", Method::Get, "/.well-known/other", "2 rest=.well-known/other"),
+        ("evil.com", Method::Get, "/x", "421"),
+        ("evil.com", Method::Get, "/user/7", "3 id=7"),
+        ("", Method::Get, "/user/me", "5"),
+        ("", Method::Get, "/user/", "421"),
+        ("", Method::Post, "/user/7/post", "4 other=7"),
+        ("", Method::Get, "/user/7/post", "405 OPTIONS, POST"),
+        ("files.example.com", Method::Get, "/a/x", "8 one=x"),
+        ("files.example.com", Method::Get, "/a/x/y", "7 rest=x/y"),
+        ("files.example.com", Method::Get, "/a/", "7 rest="),
+        ("files.example.com", Method::Get, "/a", "404"),
+        ("files.example.com", Method::Get, "", "404"),
+        ("files.example.com", Method::Get, "a/x", "404"),
+    ] {
+        let found = show(&router.find(Some(host.as_bytes()), method, path.as_bytes()));
+        assert_eq!(found, expected, "{method:?} {host} {path}");
+    }
+    assert_eq!(show(&router.find(None, Method::Get, b"/livez")), "0");
+    assert_eq!(router.values().count(), 9);
+}
+
+#[test]
+fn the_named_host_wins_its_methods_and_leaves_the_rest() {
+    let both = [
+        route("any", &[], "/a", MethodSet::of(&[Method::Get, Method::Post])),
+        route("named", &["h"], "/a", get()),
+    ];
+    let router = build(&both).unwrap();
+    assert_eq!(show(&router.find(Some(b"h"), Method::Get, b"/a")), "1");
+    assert_eq!(show(&router.find(Some(b"h"), Method::Head, b"/a")), "1");
+    assert_eq!(show(&router.find(Some(b"h"), Method::Post, b"/a")), "0");
+    assert_eq!(show(&router.find(Some(b"other"), Method::Get, b"/a")), "0");
+}
+
+#[test]
+fn conflicts_name_both_routes() {
+    let errors = build(&[
+        route("one", &[], "/a/{x}", get()),
+        route("two", &[], "/a/{y}", get()),
+        route("three", &["h", "i"], "/b", MethodSet::ANY),
+        route("four", &["I", "h"], "/b", get()),
+        route("five", &[], "/b", get()),
+    ])
+    .unwrap_err();
+    let texts: Vec<_> = errors.iter().map(ToString::to_string).collect();
+    assert_eq!(
+        texts,
+        [
+            "routes `one` and `two` answer the same requests: GET /a/{x} (= /a/{y}) on any host",
+            "route `three` hides a part of route `four`: GET /b on host h",
+        ]
+    );
+}
+
+#[test]
+fn every_bad_route_is_reported() {
+    let many = "/{a}".to_owned() + &"/x".repeat(SEGMENTS_MAX);
+    let params: String = (0..=PARAMS_MAX).map(|n| format!("/{{p{n}}}")).collect();
+    let bad = [
+        ("", PatternError::NoLeadingSlash),
+        ("a", PatternError::NoLeadingSlash),
+        ("/a{b}", PatternError::BadByte(b'{')),
+        ("/{b}.png", PatternError::BadByte(b'{')),
+        ("/a b", PatternError::BadByte(b' ')),
+        ("/a?b", PatternError::BadByte(b'?')),
+        ("/a\\b", PatternError::BadByte(b'\\')),
+        ("/{}", PatternError::BadName),
+        ("/{*}", PatternError::BadName),
+        ("/{a-b}", PatternError::BadName),
+        ("/{a}/{a}", PatternError::DuplicateName),
+        ("/{*a}/b", PatternError::RestNotLast),
+        (&many, PatternError::TooManySegments),
+        (&params, PatternError::TooManyParams),
+    ];
+    let routes: Vec<_> = bad.iter().map(|(path, _)| route("r", &[], path, get())).collect();
+    let errors = build(&routes).unwrap_err();
+    assert_eq!(errors.len(), bad.len());
+    for (error, (path, expected)) in errors.iter().zip(bad) {
+        let RouteError::BadPath { cause, .. } = error else { panic!("{error}") };
+        assert_eq!(*cause, expected, "{path}");
+    }
+    let errors = build(&[route("r", &["a b", "u@h"], "/", MethodSet::EMPTY)]).unwrap_err();
+    assert_eq!(errors.len(), 3);
+    assert_eq!(errors[0].to_string(), "route `r`: `a b` is not a host name or an address");
+    assert_eq!(errors[2].to_string(), "route `r` answers no method");
+}
+
+#[test]
+fn a_tree_full_of_branches_is_walked_once() {
+    // Every segment offers a static and a parameter branch, and none of them ends: each node may be tried once.
+    let mut routes = Vec::new();
+    for n in 0..200_u32 {
+        let path: String = (0..7).map(|bit| if n >> bit & 1 == 0 { "/a" } else { "/{p}" }).collect();
+        let names = (0..7).fold(path, |path, bit| path.replacen("{p}", &format!("{{n{bit}}}"), 1));
+        routes.push(route(&n.to_string(), &[], &(names + "/end"), get()));
+    }
+    routes.truncate(128);
+    let router = build(&routes).unwrap();
+    assert_eq!(show(&router.find(None, Method::Get, b"/a/a/a/a/a/a/a/no")), "404");
+    assert_eq!(show(&router.find(None, Method::Get, b"/b/a/a/a/a/a/a/end")), "1 n0=b");
+}
+
+/// Tries every route and keeps the best.
+fn naive(routes: &[Route<usize>], host: &str, method: Method, path: &str) -> String {
+    fn captures<'p>(pattern: &str, path: &'p str) -> Option<(Vec<u8>, Vec<&'p str>)> {
+        let (mut kinds, mut values) = (Vec::new(), Vec::new());
+        let mut left = path.strip_prefix('/');
+        for segment in pattern[1..].split('/') {
+            let rest = left?;
+            if segment.starts_with("{*") {
+                kinds.push(2);
+                values.push(rest);
+                return Some((kinds, values));
+            }
+            let (head, tail) = rest.split_once('/').map_or((rest, None), |(head, tail)| (head, Some(tail)));
+            if segment.starts_with('{') {
+                kinds.push(1);
+                values.push(Some(head).filter(|head| !head.is_empty())?);
+            } else {
+                kinds.push(0);
+                (segment == head).then_some(())?;
+            }
+            left = tail;
+        }
+        left.is_none().then_some((kinds, values))
+    }
+    if method == Method::Options && path == "*" {
+        return "options".into();
+    }
+    let listed = routes.iter().any(|route| route.hosts.iter().any(|known| known == host));
+    let mut best: Vec<(Vec<u8>, bool, usize, Vec<&str>)> = Vec::new();
+    let mut elsewhere = false;
+    for (number, route) in routes.iter().enumerate() {
+        let Some((kinds, values)) = captures(&route.path, path) else { continue };
+        if route.hosts.is_empty() || route.hosts.iter().any(|known| known == host) {
+            best.push((kinds, route.hosts.is_empty(), number, values));
+        } else {
+            elsewhere = true;
+        }
+    }
+    best.sort();
+    let Some((kinds, ..)) = best.first().cloned() else {
+        return if elsewhere && !listed { "421" } else { "404" }.into();
+    };
+    best.retain(|candidate| candidate.0 == kinds);
+    let takes = |method| best.iter().find(|&&(_, _, number, _)| routes[number].methods.contains(method));
+    let implied = if method == Method::Head { takes(Method::Get) } else { None };
+    match takes(method).or(implied) {
+        Some((_, _, number, values)) => {
+            let names = param_names(&routes[*number].path).unwrap();
+            let mut text = number.to_string();
+            for (name, value) in names.iter().zip(values) {
+                text.push_str(&format!(" {name}={value}"));
+            }
+            text
+        }
+        None if method == Method::Options => "options".into(),
+        None => "405".into(),
+    }
+}
+
+fn segment() -> impl Strategy<Value = String> {
+    prop_oneof![
+        6 => prop::sample::select(vec!["a", "b", "ab", "", "long-static-segment"]).prop_map(str::to_owned),
+        3 => prop::sample::select(vec!["{x}", "{y}"]).prop_map(str::to_owned),
+    ]
+}
+
+fn pattern() -> impl Strategy<Value = String> {
+    (prop::collection::vec(segment(), 1..5), any::<bool>()).prop_filter_map(
+        "bad pattern",
+        |(mut parts, rest)| {
+            if rest {
+                parts.push("{*z}".into());
+            }
+            let path = format!("/{}", parts.join("/"));
+            param_names(&path).is_ok().then_some(path)
+        },
+    )
+}
+
+fn some_route() -> impl Strategy<Value = Route<usize>> {
+    let hosts = prop::collection::vec(prop::sample::select(vec!["h", "i.j"]), 0..3);
+    let methods = prop::sample::select(vec![
+        get(),
+        MethodSet::of(&[Method::Post]),
+        MethodSet::of(&[Method::Head, Method::Options]),
+        MethodSet::ANY,
+    ]);
+    (hosts, pattern(), methods).prop_map(|(hosts, path, methods)| route("r", &hosts, &path, methods))
+}
+
+fn some_path() -> impl Strategy<Value = String> {
+    let part = prop::sample::select(vec!["a", "b", "ab", "", "c", "long-static-segment"]);
+    prop_oneof![
+        20 => prop::collection::vec(part, 1..7).prop_map(|parts| format!("/{}", parts.join("/"))),
+        1 => Just("*".to_owned()),
+        1 => Just(String::new()),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 2000, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn same_as_naive(
+        candidates in prop::collection::vec(some_route(), 0..12),
+        requests in prop::collection::vec(
+            (
+                prop::sample::select(vec!["h", "i.j", "k", "", "H:80"]),
+                prop::sample::select(vec![Method::Get, Method::Head, Method::Post, Method::Options, Method::Trace]),
+                some_path(),
+            ),
+            1..20,
+        ),
+    ) {
+        // Conflicting routes are left out one by one; the set that remains must build.
+        let mut routes: Vec<Route<usize>> = Vec::new();
+        for candidate in candidates {
+            routes.push(candidate);
+            if build(&routes).is_err() {
+                routes.pop();
+            }
+        }
+        let router = build(&routes).unwrap();
+        for (host, method, path) in requests {
+            let expected = naive(&routes, &host.to_lowercase().replace(":80", ""), method, &path);
+            let found = show(&router.find(Some(host.as_bytes()), method, path.as_bytes()));
+            let outcome = match found.split_once(' ') {
+                Some((outcome @ ("405" | "options"), allow)) => {
+                    prop_assert!(allow.split(", ").any(|name| name == "OPTIONS"));
+                    outcome
+                }
+                _ => &found,
+            };
+            prop_assert_eq!(outcome, expected, "{:?} {} {} on {:?}", method, host, path, routes);
+        }
+    }
+
+    #[test]
+    fn any_bytes_are_only_a_lookup(
+        host in prop::collection::vec(any::<u8>(), 0..40),
+        path in prop::collection::vec(any::<u8>(), 0..200),
+    ) {
+        let router = build(&[
+            route("a", &["h"], "/a/{x}/b/{*y}", get()),
+            route("b", &[], "/{x}/{y}", get()),
+        ]).unwrap();
+        if let Lookup::Found(found) = router.find(Some(&host), Method::Get, &path) {
+            prop_assert_eq!(path[0], b'/');
+            for (_, value) in found.params.iter() {
+                prop_assert!(path.windows(value.len().max(1)).any(|window| window == value) || value.is_empty());
+            }
+        }
+    }
+}

@@ -1,0 +1,25 @@
+//! The seam to what stands behind a listener.
+//!
+//! Does not know about: connections. Offloading a request to another thread and handing a connection over will be
+//! two more ways to consume a [`Responder`]; [`crate::Next::Wait`] is kept for the first.
+
+use crate::{Answered, Request, Responder};
+
+/// Answers requests. Called once for each complete request, in the order of the connection.
+pub trait Service {
+    /// Whether the body of this request is collected and given to [`Service::call`]. Asked once, when the head of a
+    /// request with a body is complete. If not, the body is skipped, and a client that waits for `100 Continue`
+    /// gets the final reply at once.
+    fn wants_body(&self, _head: &Request<'_>) -> bool {
+        false
+    }
+
+    /// Answers one request.
+    fn call(&self, request: &Request<'_>, reply: Responder<'_>) -> Answered;
+}
+
+impl<F: Fn(&Request<'_>, Responder<'_>) -> Answered> Service for F {
+    fn call(&self, request: &Request<'_>, reply: Responder<'_>) -> Answered {
+        self(request, reply)
+    }
+}
