@@ -1,0 +1,138 @@
+//! Owns `Region`, mapped memory between two inaccessible pages, and how it is read and written.
+//! Does not know about: buffers, the ring.
+#![expect(unsafe_code, reason = "mmap, and access to memory the kernel writes")]
+
+use std::ptr::{self, NonNull};
+use std::sync::atomic::{AtomicU16, Ordering};
+
+use crate::Errno;
+
+/// Zeroed memory that is unmapped on drop, unless it was told to stay.
+#[derive(Debug)]
+pub(crate) struct Region {
+    map: NonNull<u8>,
+    map_len: usize,
+    len: usize,
+    keep: bool,
+}
+
+/// Both guards are one page of the largest size in use, so that no page size has to be asked for.
+const GUARD_LEN: usize = 64 * 1024;
+
+impl Region {
+    /// Maps `len` bytes. Nothing is resident until it is written.
+    pub(crate) fn map(len: usize) -> Result<Self, Errno> {
+        let len = len.max(1).checked_next_multiple_of(GUARD_LEN).ok_or(Errno(libc::EINVAL))?;
+        let map_len = len.checked_add(2 * GUARD_LEN).ok_or(Errno(libc::EINVAL))?;
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+        // SAFETY: R-9, a new anonymous mapping at an address the kernel picks touches no memory in use.
+        let map = unsafe { libc::mmap(ptr::null_mut(), map_len, libc::PROT_NONE, flags, -1, 0) };
+        if map == libc::MAP_FAILED {
+            return Err(Errno::last());
+        }
+        let map = NonNull::new(map.cast::<u8>()).ok_or(Errno(libc::ENOMEM))?;
+        let region = Self { map, map_len, len, keep: false };
+        let base = region.at(0, len).cast();
+        // SAFETY: R-9, the range is the inside of the mapping made above, which nobody else knows.
+        if unsafe { libc::mprotect(base, len, libc::PROT_READ | libc::PROT_WRITE) } != 0 {
+            return Err(Errno::last());
+        }
+        Ok(region)
+    }
+
+    /// The address of `offset`, of which `len` bytes will be used.
+    ///
+    /// # Panics
+    /// If that is not inside.
+    pub(crate) fn at(&self, offset: usize, len: usize) -> *mut u8 {
+        assert!(offset <= self.len && len <= self.len - offset, "inside the region");
+        self.map.as_ptr().wrapping_add(GUARD_LEN + offset)
+    }
+
+    /// Writes a plain value.
+    ///
+    /// # Safety
+    /// Nobody else may read or write the value's bytes at the same time.
+    pub(crate) unsafe fn write<T: Copy>(&mut self, offset: usize, value: T) {
+        let at = self.at(offset, size_of::<T>()).cast::<T>();
+        // SAFETY: R-9 for the address; the caller has the bytes to himself. Volatile: the reader is outside the program.
+        unsafe { at.write_volatile(value) }
+    }
+
+    /// Publishes a number the kernel reads, after every write before it.
+    ///
+    /// # Safety
+    /// The two bytes must only ever be used as an atomic, except by the kernel.
+    pub(crate) unsafe fn publish(&self, offset: usize, value: u16) {
+        let at = self.at(offset, size_of::<u16>()).cast::<u16>();
+        assert!(at.is_aligned(), "an atomic is aligned");
+        // SAFETY: R-9 for the address, aligned by the assert; the caller uses it as an atomic only.
+        unsafe { AtomicU16::from_ptr(at) }.store(value, Ordering::Release);
+    }
+
+    /// The bytes of a range.
+    ///
+    /// # Safety
+    /// Nobody may write them while the slice lives.
+    pub(crate) unsafe fn bytes(&self, offset: usize, len: usize) -> &[u8] {
+        let at = self.at(offset, len);
+        // SAFETY: R-9, inside the mapping and zeroed or written since; the caller keeps writers away.
+        unsafe { std::slice::from_raw_parts(at, len) }
+    }
+
+    /// Whether to stay mapped when this is dropped: the kernel may still write here.
+    pub(crate) const fn keep(&mut self, keep: bool) {
+        self.keep = keep;
+    }
+}
+
+impl Drop for Region {
+    fn drop(&mut self) {
+        if self.keep {
+            return;
+        }
+        // SAFETY: R-5, the mapping is this value's own, and nothing of the kernel uses it any more.
+        let failed = unsafe { libc::munmap(self.map.as_ptr().cast(), self.map_len) };
+        debug_assert_eq!(failed, 0, "a mapping of ours can be unmapped");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_is_zero_and_keeps_what_is_written() {
+        let mut region = Region::map(100_000).unwrap();
+        // SAFETY: R-9, the test is the only user.
+        assert!(unsafe { region.bytes(0, 100_000) }.iter().all(|byte| *byte == 0));
+        // SAFETY: R-9, the test is the only user.
+        unsafe { region.write(99_996, 0x0403_0201_u32) };
+        // SAFETY: R-9, the test is the only user.
+        assert_eq!(unsafe { region.bytes(99_996, 4) }, 0x0403_0201_u32.to_ne_bytes());
+        // SAFETY: R-9, the test is the only user.
+        unsafe { region.publish(14, 0x1234) };
+        // SAFETY: R-9, the test is the only user.
+        assert_eq!(unsafe { region.bytes(14, 2) }, 0x1234_u16.to_ne_bytes());
+    }
+
+    #[test]
+    #[should_panic(expected = "inside the region")]
+    fn a_range_over_the_end_is_refused() {
+        let region = Region::map(GUARD_LEN).unwrap();
+        region.at(GUARD_LEN - 1, 2);
+    }
+
+    #[test]
+    #[should_panic(expected = "inside the region")]
+    fn an_offset_that_wraps_is_refused() {
+        let region = Region::map(1).unwrap();
+        region.at(usize::MAX, 2);
+    }
+
+    #[test]
+    fn a_length_nobody_has_is_an_error() {
+        assert!(Region::map(usize::MAX).is_err());
+        assert_eq!(Region::map(1 << 60).unwrap_err(), Errno(libc::ENOMEM));
+    }
+}

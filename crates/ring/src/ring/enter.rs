@@ -1,0 +1,135 @@
+//! Owns submission: pushing one entry, entering the kernel, and what its refusals mean.
+//! Does not know about: the meaning of an entry.
+#![expect(unsafe_code, reason = "pushing an entry is unsafe in the io-uring crate")]
+
+use std::fmt;
+use std::time::Duration;
+
+use io_uring::squeue::Entry;
+
+use super::Ring;
+use super::reap::Cqe;
+use crate::{Errno, Step, sys};
+
+/// The ring is of no more use: tear it down. Whatever was pushed and has no final event yet will not get one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EnterError {
+    /// What `io_uring_enter(2)` answered.
+    pub errno: Errno,
+}
+
+impl fmt::Display for EnterError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let why = match self.errno.0 {
+            libc::EBADR => "the kernel dropped completions for lack of memory",
+            libc::EPERM | libc::ENOSYS | libc::EACCES => {
+                "a filter installed after set-up most likely forbids it"
+            }
+            _ => "the ring cannot go on",
+        };
+        write!(f, "io_uring_enter answered {}: {why}", self.errno)
+    }
+}
+
+impl std::error::Error for EnterError {}
+
+/// How often a push into a full queue enters the kernel before it gives the operation up.
+const FULL_RETRIES_MAX: u32 = 64;
+
+impl Ring {
+    /// Submits what was pushed, lets the kernel run deferred work, and waits until `wait_for` completions are there or
+    /// `timeout` has passed (`None`: no limit). Comes back early with completions, a signal, or when the kernel was busy; look
+    /// at the clock, not at the result. Does not wait while events that were taken out already are unread.
+    ///
+    /// # Errors
+    /// The ring is broken for good.
+    pub fn enter(&mut self, wait_for: u32, timeout: Option<Duration>) -> Result<(), EnterError> {
+        if let Some(errno) = self.fatal {
+            return Err(EnterError { errno });
+        }
+        let wait_for = if self.has_unread() { 0 } else { wait_for };
+        match self.enter_once(wait_for, timeout) {
+            Err(Errno(libc::EBUSY)) => {
+                // Parked completions have to be flushed first, and there is no room for them in the queue.
+                self.counters.enters_busy += 1;
+                self.spill_queue();
+                match self.enter_once(0, None) {
+                    Err(Errno(libc::EBUSY)) => self.counters.enters_busy += 1,
+                    Err(errno) => return Err(self.break_down(errno)),
+                    Ok(()) => {}
+                }
+            }
+            Err(errno) => return Err(self.break_down(errno)),
+            Ok(()) => {}
+        }
+        Ok(())
+    }
+
+    /// One system call. An error is fatal, or `EBUSY`.
+    #[inline]
+    fn enter_once(&mut self, wait_for: u32, timeout: Option<Duration>) -> Result<(), Errno> {
+        self.setup.check_fault(Step::EnterLater)?;
+        let submit =
+            u32::try_from(self.parts.io.submission().len()).expect("a queue has at most 32,768 entries");
+        let result = sys::enter(self.parts.ring_fd, submit, wait_for, timeout);
+        self.counters.enters += 1;
+        match result {
+            Ok(consumed) => {
+                self.counters.sqes += u64::from(consumed);
+                self.counters.submits_short += u64::from(consumed < submit);
+            }
+            // With EAGAIN nothing was submitted for lack of memory; the entries stay in the queue for the next turn.
+            Err(Errno(libc::EAGAIN)) => self.counters.enters_busy += 1,
+            Err(Errno(libc::EINTR | libc::ETIME)) => {}
+            Err(errno) => return Err(errno),
+        }
+        if self.parts.io.submission().cq_overflow() {
+            self.note_overflow();
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn note_overflow(&mut self) {
+        self.counters.cq_overflows += 1;
+        self.counters.cqes_dropped = u64::from(self.parts.io.completion().overflow());
+    }
+
+    #[inline]
+    pub(super) fn push_entry(&mut self, user_data: u64, entry: &Entry) {
+        if !self.try_push(entry) {
+            self.push_into_full(user_data, entry);
+        }
+    }
+
+    #[inline]
+    fn try_push(&mut self, entry: &Entry) -> bool {
+        let mut queue = self.parts.io.submission();
+        // SAFETY, the entry has no address, or that of a payload the send table keeps until its completion.
+        unsafe { queue.push(entry) }.is_ok()
+    }
+
+    /// Makes room by submitting. If the kernel takes nothing, the operation ends here with an event of its own, so that a push
+    /// never fails.
+    #[cold]
+    fn push_into_full(&mut self, user_data: u64, entry: &Entry) {
+        for _ in 0..FULL_RETRIES_MAX {
+            if self.fatal.is_some() {
+                break;
+            }
+            // A short submit makes room too; an error is kept in `fatal` and met again by the caller's next enter.
+            let _ = self.enter(0, None);
+            if self.try_push(entry) {
+                return;
+            }
+        }
+        let errno = self.fatal.unwrap_or(Errno(libc::EBUSY));
+        self.spill.push_back(Cqe { user_data, result: -errno.0, flags: 0 });
+    }
+
+    fn break_down(&mut self, errno: Errno) -> EnterError {
+        self.fatal = Some(errno);
+        self.counters.cqes_dropped = u64::from(self.parts.io.completion().overflow());
+        EnterError { errno }
+    }
+}

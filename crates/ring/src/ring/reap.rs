@@ -1,0 +1,215 @@
+//! Owns the way from a completion to an event, and the checks that keep a wrong one from being believed.
+//! Does not know about: submission.
+#![expect(unsafe_code, reason = "a number becomes an owned descriptor")]
+
+use std::os::fd::{FromRawFd, OwnedFd};
+
+use io_uring::cqueue;
+
+use super::Ring;
+use crate::event::{Accepted, Event, EventKind, Received};
+use crate::token::{Tag, unpack};
+use crate::{Errno, sockopt};
+
+/// A completion as it was copied out.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Cqe {
+    pub(super) user_data: u64,
+    pub(super) result: i32,
+    pub(super) flags: u32,
+}
+
+const BATCH_LEN: usize = 128;
+
+/// Completions copied out of the queue in one go, so that the kernel has the room again while they are worked off.
+#[derive(Debug)]
+pub(super) struct Batch {
+    cqes: [Cqe; BATCH_LEN],
+    next: usize,
+    len: usize,
+}
+
+impl Default for Batch {
+    fn default() -> Self {
+        Self { cqes: [Cqe::default(); BATCH_LEN], next: 0, len: 0 }
+    }
+}
+
+impl Batch {
+    #[inline]
+    fn pop(&mut self) -> Option<Cqe> {
+        if self.next == self.len {
+            return None;
+        }
+        self.next += 1;
+        Some(self.cqes[self.next - 1])
+    }
+}
+
+/// `POLLIN | POLLRDNORM`: what a readable listener's poll says.
+const POLL_MASK_READABLE: i32 = 0x41;
+/// And what else a listener's poll may say: `POLLPRI`, `POLLERR`, `POLLHUP`, `POLLRDBAND`, `POLLRDHUP`.
+const POLL_MASK_ALL: i32 = POLL_MASK_READABLE | 0x02 | 0x08 | 0x10 | 0x80 | 0x2000;
+
+impl Ring {
+    /// The next event, or `None` when the kernel has no more for now.
+    #[inline]
+    #[expect(
+        clippy::should_implement_trait,
+        reason = "the end is not the end: there are more after the next enter"
+    )]
+    pub fn next(&mut self) -> Option<Event> {
+        loop {
+            let Some(cqe) = self.batch.pop() else {
+                if self.refill() {
+                    continue;
+                }
+                return None;
+            };
+            if let Some(event) = self.decode(cqe) {
+                return Some(event);
+            }
+        }
+    }
+
+    /// Whether completions wait outside the kernel's queue.
+    pub(super) fn has_unread(&self) -> bool {
+        self.batch.next != self.batch.len || !self.spill.is_empty()
+    }
+
+    /// Copies the next completions out; older ones that were spilled come first.
+    fn refill(&mut self) -> bool {
+        let mut len = 0;
+        if self.spill.is_empty() {
+            let queue = self.parts.io.completion();
+            for (slot, entry) in self.batch.cqes.iter_mut().zip(queue) {
+                *slot = Cqe::from(entry);
+                len += 1;
+            }
+            self.counters.cqes += len as u64;
+        } else {
+            for (slot, cqe) in
+                self.batch.cqes.iter_mut().zip(self.spill.drain(..self.spill.len().min(BATCH_LEN)))
+            {
+                *slot = cqe;
+                len += 1;
+            }
+        }
+        self.batch.next = 0;
+        self.batch.len = len;
+        len > 0
+    }
+
+    /// Empties the queue without working anything off.
+    #[cold]
+    pub(super) fn spill_queue(&mut self) {
+        let before = self.spill.len();
+        self.spill.extend(self.parts.io.completion().map(Cqe::from));
+        self.counters.cqes += (self.spill.len() - before) as u64;
+    }
+
+    #[inline]
+    fn decode(&mut self, cqe: Cqe) -> Option<Event> {
+        let (tag, token) = unpack(cqe.user_data);
+        let more = cqueue::more(cqe.flags);
+        if !more {
+            debug_assert!(self.in_flight > 0, "a final completion belongs to a push");
+            // Wrapping is on the safe side: a count that went wrong never reaches zero again, and the memory is leaked.
+            self.in_flight = self.in_flight.wrapping_sub(1);
+        }
+        let kind = match tag {
+            Some(Tag::Recv) => EventKind::Received(self.decode_recv(cqe)),
+            Some(Tag::Send) => {
+                let Some(buf) = self.sends.take(token.slot) else { return self.stray() };
+                EventKind::Sent { result: number(cqe), buf }
+            }
+            Some(Tag::AcceptFd | Tag::AcceptMultiFd) => {
+                let last_of_many = tag == Some(Tag::AcceptMultiFd) && !more;
+                EventKind::Accepted(self.decode_accept_fd(cqe, last_of_many))
+            }
+            Some(Tag::AcceptFixed | Tag::AcceptMultiFixed) => {
+                EventKind::Accepted(self.decode_accept_fixed(cqe))
+            }
+            Some(Tag::Close) => EventKind::Closed(number(cqe).map(drop)),
+            Some(Tag::PollReadable) => EventKind::Readable(number(cqe).map(drop)),
+            Some(Tag::ShutDown) => EventKind::ShutDown(number(cqe).map(drop)),
+            Some(Tag::Cancel) => return None,
+            None => return self.stray(),
+        };
+        Some(Event { token, kind, more })
+    }
+
+    #[inline]
+    fn decode_recv(&mut self, cqe: Cqe) -> Result<Received, Errno> {
+        let id = cqueue::buffer_select(cqe.flags);
+        let more_queued = cqueue::sock_nonempty(cqe.flags);
+        match (number(cqe), id) {
+            (Ok(len @ 1..), Some(id)) => {
+                let Some(buf) = self.parts.bufs.lend(id, len) else { return Err(self.bad(Errno::IO)) };
+                Ok(Received { buf: Some(buf), more_queued })
+            }
+            (Ok(1..), None) => Err(self.bad(Errno::IO)),
+            (Ok(0), None) => Ok(Received { buf: None, more_queued }),
+            (result, Some(id)) => {
+                // A buffer was picked and not filled: end of stream, or an error on some kernels.
+                if !self.parts.bufs.give_back(id) {
+                    self.bad(Errno::IO);
+                }
+                result.map(|_| Received { buf: None, more_queued })
+            }
+            (Err(errno), None) => {
+                self.counters.buffers_starved += u64::from(errno == Errno::NOBUFS);
+                Err(errno)
+            }
+        }
+    }
+
+    /// Kernels from 6.6 to 6.8-rc4 ended a multishot accept whose completion overflowed with the poll mask in place of the
+    /// descriptor. So the last event of a multishot is believed only if the number is a connected socket and does not look like
+    /// such a mask. In the rare other case a connection is lost, and not another one's descriptor closed.
+    #[inline]
+    fn decode_accept_fd(&mut self, cqe: Cqe, last_of_many: bool) -> Result<Accepted, Errno> {
+        number(cqe)?;
+        if last_of_many && (looks_like_poll_mask(cqe.result) || !sockopt::is_connected_socket(cqe.result)) {
+            return Err(self.bad(Errno::BADF));
+        }
+        // SAFETY: R-8, a successful accept made this descriptor for this ring, and its completion is read once.
+        let fd = unsafe { OwnedFd::from_raw_fd(cqe.result) };
+        Ok(Accepted::Fd(fd))
+    }
+
+    #[inline]
+    fn decode_accept_fixed(&mut self, cqe: Cqe) -> Result<Accepted, Errno> {
+        let index = number(cqe)?;
+        if self.fixed_live.insert(index) { Ok(Accepted::Fixed(index)) } else { Err(self.bad(Errno::BADF)) }
+    }
+
+    #[cold]
+    const fn bad(&mut self, errno: Errno) -> Errno {
+        self.counters.bad_results += 1;
+        errno
+    }
+
+    #[cold]
+    const fn stray(&mut self) -> Option<Event> {
+        self.counters.bad_results += 1;
+        None
+    }
+}
+
+/// The result of a completion: a count or an index, or the errno.
+#[inline]
+const fn number(cqe: Cqe) -> Result<u32, Errno> {
+    if cqe.result < 0 { Err(Errno(-cqe.result)) } else { Ok(cqe.result.cast_unsigned()) }
+}
+
+const fn looks_like_poll_mask(result: i32) -> bool {
+    result & POLL_MASK_READABLE == POLL_MASK_READABLE && result & !POLL_MASK_ALL == 0
+}
+
+impl From<cqueue::Entry> for Cqe {
+    #[inline]
+    fn from(entry: cqueue::Entry) -> Self {
+        Self { user_data: entry.user_data(), result: entry.result(), flags: entry.flags() }
+    }
+}

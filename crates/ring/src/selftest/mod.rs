@@ -1,0 +1,282 @@
+//! Owns the self-test that finds out what this kernel really does, on loopback connections and a ring of its own.
+//! Does not know about: kernel versions; what a caller does with a verdict.
+//! Start at [`capabilities`].
+
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use crate::sockopt::{TcpState, tcp_info};
+use crate::{Accepted, Errno, Event, EventKind, Payload, Received, Ring, SendBuf, Setup, Target, Token};
+
+/// What was found for one capability.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Verdict {
+    /// Whether it works as wanted.
+    pub ok: bool,
+    /// What was seen; for a log line.
+    pub why: String,
+    /// How long the test took.
+    pub took: Duration,
+}
+
+/// What this kernel does, seen and not guessed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Capabilities {
+    /// One accept brings more than one connection.
+    pub multishot_accept: Verdict,
+    /// Accepted indices can be received from, and closing one takes effect at once while another connection is idle. Before
+    /// 6.4 a close came up to a second late, up to 6.12 it waited for the idle connection.
+    pub direct_descriptors: Verdict,
+    /// A reply sent with `more` leaves in one segment with the FIN of the close behind it, at once.
+    pub reply_and_fin: Verdict,
+}
+
+/// The whole test ends before this.
+pub const TIME_MAX: Duration = Duration::from_millis(40);
+
+/// Kept back from `TIME_MAX` for tear-down, and for a machine that lets us wait for a processor.
+const RESERVE: Duration = Duration::from_millis(10);
+/// What each of the four rings is granted to end.
+const TEAR_DOWN: Duration = Duration::from_millis(1);
+/// One wait; a kernel without the fault needs a fraction of a millisecond, one with it 200 ms and more.
+const PATIENCE: Duration = Duration::from_millis(9);
+
+const LISTENER: Token = Token::new(0, 0);
+const IDLE: Token = Token::new(1, 0);
+const BUSY: Token = Token::new(2, 0);
+
+/// Tries it out with the set-up flags of `setup`. Each test has a small ring and a listener of its own, so that what a fault
+/// leaves behind does not spoil the next one; nothing stays open.
+#[must_use]
+pub fn capabilities(setup: &Setup) -> Capabilities {
+    let ends_at = now() + TIME_MAX - RESERVE;
+    let multishot_accept = verdict(setup, ends_at, Bench::multishot_accept);
+    let reply_and_fin = verdict(setup, ends_at, |bench| bench.reply_and_fin(false, true));
+    let mut direct_descriptors = verdict(setup, ends_at, Bench::direct_descriptors);
+    if direct_descriptors.ok && reply_and_fin.ok {
+        let with_direct = verdict(setup, ends_at, |bench| bench.reply_and_fin(true, true));
+        if !with_direct.ok {
+            direct_descriptors = with_direct;
+        }
+    }
+    Capabilities { multishot_accept, direct_descriptors, reply_and_fin }
+}
+
+struct Bench {
+    ring: Ring,
+    listener: TcpListener,
+    addr: SocketAddr,
+    ends_at: Instant,
+}
+
+enum Conn {
+    Fd(OwnedFd),
+    Fixed(u32),
+}
+
+impl Conn {
+    fn target(&self) -> Target<'_> {
+        match self {
+            Self::Fd(fd) => Target::Fd(fd.as_fd()),
+            Self::Fixed(index) => Target::Fixed(*index),
+        }
+    }
+}
+
+impl Bench {
+    fn open(setup: &Setup, ends_at: Instant) -> Result<Self, String> {
+        let small = Setup {
+            sq_entries: 64,
+            cq_entries: 256,
+            slots: 4,
+            fixed_files: 8,
+            recv_bufs: 8,
+            recv_buf_len: 64,
+            restrict: setup.restrict,
+            levers: setup.levers,
+            fault: setup.fault,
+        };
+        let ring = Ring::open(&small).map_err(|error| error.to_string())?;
+        let no_loopback = |error| format!("no loopback listener for the self-test: {error}");
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
+            .or_else(|_| TcpListener::bind((Ipv6Addr::LOCALHOST, 0)))
+            .map_err(no_loopback)?;
+        let addr = listener.local_addr().map_err(no_loopback)?;
+        Ok(Self { ring, listener, addr, ends_at })
+    }
+
+    fn multishot_accept(&mut self) -> Result<String, String> {
+        self.ring.accept(LISTENER, self.listener.as_fd(), true, false);
+        let mut conns = Vec::new();
+        for round in 1..=2 {
+            let client = self.connect()?;
+            let (conn, more) = self.accepted()?;
+            if !more {
+                return Err(format!("a multishot accept ended after {round} connections"));
+            }
+            conns.push((client, conn));
+        }
+        Ok("one accept brought two connections".into())
+    }
+
+    fn direct_descriptors(&mut self) -> Result<String, String> {
+        if self.ring.report().fixed_files == 0 {
+            return Err(format!("no table of direct descriptors: {}", self.ring.report()));
+        }
+        self.ring.accept(LISTENER, self.listener.as_fd(), true, true);
+        let _idle_client = self.connect()?;
+        let (idle, _) = self.accepted()?;
+        self.ring.recv(IDLE, idle.target(), false);
+        let mut client = self.connect()?;
+        let (conn, _) = self.accepted()?;
+        let Conn::Fixed(index) = conn else { return Err("a direct accept brought a descriptor".into()) };
+        client.write_all(b"?").map_err(|error| format!("loopback: {error}"))?;
+        self.ring.recv(BUSY, conn.target(), false);
+        self.received_one_byte()?;
+        let closed_at = now();
+        self.ring.close_fixed(BUSY, index);
+        self.turn_until_readable(&client)
+            .map_err(|why| format!("a close while another connection is idle: {why}"))?;
+        let took = closed_at.elapsed();
+        if !matches!(client.read(&mut [0; 8]), Ok(0)) {
+            return Err("a close brought something other than the end of the stream".into());
+        }
+        Ok(format!("a close took {} us while another connection was idle", took.as_micros()))
+    }
+
+    fn reply_and_fin(&mut self, direct: bool, more: bool) -> Result<String, String> {
+        self.ring.accept(LISTENER, self.listener.as_fd(), true, direct);
+        let client = self.connect()?;
+        let (conn, _) = self.accepted()?;
+        let info =
+            |client: &TcpStream| tcp_info(client.as_fd()).map_err(|errno| format!("TCP_INFO: {errno}"));
+        let before = info(&client)?;
+        self.ring.send(BUSY, conn.target(), SendBuf::new(Payload::Owned(b"!".to_vec())), more);
+        self.sent_one_byte()?;
+        let closed_at = now();
+        match conn {
+            Conn::Fd(fd) => drop(fd),
+            Conn::Fixed(index) => self.ring.close_fixed(BUSY, index),
+        }
+        self.turn_until_readable(&client).map_err(|why| format!("a held reply and a close: {why}"))?;
+        let took = closed_at.elapsed();
+        let after = info(&client)?;
+        let segments = after.segs_in.wrapping_sub(before.segs_in);
+        if after.state != TcpState::CloseWait || segments != 1 {
+            return Err(format!("reply and FIN came in {segments} segments, state {:?}", after.state));
+        }
+        Ok(format!("reply and FIN came as one segment after {} us", took.as_micros()))
+    }
+
+    fn connect(&self) -> Result<TcpStream, String> {
+        let left = self.patience().saturating_duration_since(now()).max(Duration::from_millis(1));
+        TcpStream::connect_timeout(&self.addr, left).map_err(|error| format!("loopback: {error}"))
+    }
+
+    fn accepted(&mut self) -> Result<(Conn, bool), String> {
+        let answer = self.wait(|event| match event.kind {
+            EventKind::Accepted(Ok(Accepted::Fd(fd))) => Some(Ok((Conn::Fd(fd), event.more))),
+            EventKind::Accepted(Ok(Accepted::Fixed(index))) => Some(Ok((Conn::Fixed(index), event.more))),
+            EventKind::Accepted(Err(errno)) => Some(Err(errno)),
+            _ => None,
+        })?;
+        answer.map_err(|errno| format!("accept: {errno}"))
+    }
+
+    fn received_one_byte(&mut self) -> Result<(), String> {
+        let answer = self.wait(|event| match event.kind {
+            EventKind::Received(Ok(Received { buf, .. })) if event.token == BUSY => {
+                Some(buf.ok_or(Errno::IO))
+            }
+            EventKind::Received(Err(errno)) if event.token == BUSY => Some(Err(errno)),
+            _ => None,
+        })?;
+        let buf = answer.map_err(|errno| format!("receive from a direct descriptor: {errno}"))?;
+        let right = self.ring.received(&buf) == b"?";
+        self.ring.recycle(buf);
+        if right { Ok(()) } else { Err("a direct descriptor brought another connection's bytes".into()) }
+    }
+
+    fn sent_one_byte(&mut self) -> Result<(), String> {
+        let answer = self.wait(|event| match event.kind {
+            EventKind::Sent { result, .. } => Some(result),
+            _ => None,
+        })?;
+        match answer {
+            Ok(1) => Ok(()),
+            Ok(_) => Err("a send of one byte took none".into()),
+            Err(errno) => Err(format!("send: {errno}")),
+        }
+    }
+
+    /// Turns until `pick` takes an event.
+    fn wait<T>(&mut self, mut pick: impl FnMut(Event) -> Option<T>) -> Result<T, String> {
+        let until = self.patience();
+        loop {
+            while let Some(event) = self.ring.next() {
+                if let Some(picked) = pick(event) {
+                    return Ok(picked);
+                }
+            }
+            let left = until.saturating_duration_since(now());
+            if left.is_zero() {
+                return Err(format!("nothing within {} ms", PATIENCE.as_millis()));
+            }
+            self.ring.enter(1, Some(left)).map_err(|error| error.to_string())?;
+        }
+    }
+
+    /// Turns, as a worker would, until the client has something to read.
+    fn turn_until_readable(&mut self, client: &TcpStream) -> Result<(), String> {
+        let until = self.patience();
+        loop {
+            self.ring.enter(0, None).map_err(|error| error.to_string())?;
+            while self.ring.next().is_some() {}
+            let mut fds = [PollFd::new(client, PollFlags::IN)];
+            let a_moment = Timespec { tv_sec: 0, tv_nsec: 200_000 };
+            if poll(&mut fds, Some(&a_moment)).is_ok_and(|ready| ready > 0) {
+                return Ok(());
+            }
+            if now() >= until {
+                return Err(format!("the peer saw nothing within {} ms", PATIENCE.as_millis()));
+            }
+        }
+    }
+
+    fn patience(&self) -> Instant {
+        self.ends_at.min(now() + PATIENCE)
+    }
+}
+
+fn verdict(
+    setup: &Setup,
+    ends_at: Instant,
+    test: impl FnOnce(&mut Bench) -> Result<String, String>,
+) -> Verdict {
+    let begun = now();
+    let result = Bench::open(setup, ends_at).and_then(|mut bench| {
+        let result = test(&mut bench);
+        bench.ring.tear_down(TEAR_DOWN);
+        result
+    });
+    let (ok, why) = match result {
+        Ok(why) => (true, why),
+        Err(why) => (false, why),
+    };
+    Verdict { ok, why, took: begun.elapsed() }
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a self-test at start; there is no turn yet whose time to read"
+)]
+fn now() -> Instant {
+    Instant::now()
+}
+
+#[cfg(test)]
+mod tests;

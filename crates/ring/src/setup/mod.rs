@@ -1,0 +1,273 @@
+//! Owns what a caller asks of a ring (`Setup`) and what he got (`SetupReport`).
+//! Does not know about: how a ring is made (`open`), why it was refused (`error`).
+
+mod error;
+mod ladder;
+mod open;
+
+use std::fmt;
+
+pub use error::{Hint, SetupError};
+pub(crate) use open::open;
+
+use crate::Errno;
+
+/// What to open. Sizes are wishes: [`SetupReport`] has what is in force.
+#[derive(Clone, Debug)]
+pub struct Setup {
+    /// Entries of the submission queue, rounded up to a power of two, 32,768 at most. Default 1,024.
+    pub sq_entries: u32,
+    /// Entries of the completion queue. Default 0: twice `slots` and 1,024 more, so that it does not overflow. The kernel
+    /// clamps it to 65,536.
+    pub cq_entries: u32,
+    /// How many slots may send, from 0; also the caller's table. Costs no memory before a slot sends. Default 1,024.
+    pub slots: u32,
+    /// Entries of the table of direct descriptors. Default 0: no table. The limit is `RLIMIT_NOFILE`.
+    pub fixed_files: u32,
+    /// Receive buffers, rounded up to a power of two, 32,768 at most. Default 256.
+    pub recv_bufs: u16,
+    /// Bytes of one receive buffer. Default 4,096.
+    pub recv_buf_len: u32,
+    /// Whether the ring may only do what this crate does. Default true.
+    pub restrict: bool,
+    /// Which set-up flags to ask for. Default all.
+    pub levers: Levers,
+    /// Fail at this step with this errno, for tests of fallbacks. Default none.
+    #[doc(hidden)]
+    pub fault: Option<(Step, i32)>,
+}
+
+impl Default for Setup {
+    fn default() -> Self {
+        Self {
+            sq_entries: 1_024,
+            cq_entries: 0,
+            slots: 1_024,
+            fixed_files: 0,
+            recv_bufs: 256,
+            recv_buf_len: 4_096,
+            restrict: true,
+            levers: Levers::default(),
+            fault: None,
+        }
+    }
+}
+
+impl Setup {
+    /// Fails if a fault is planned for `step`.
+    pub(crate) fn check_fault(&self, step: Step) -> Result<(), Errno> {
+        match self.fault {
+            Some((at, errno)) if at == step => Err(Errno(errno)),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Set-up flags, each one true if it is asked for or in force. See `io_uring_setup(2)`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "independent switches of the kernel")]
+pub struct Levers {
+    /// Sizes beyond the kernel's limit are cut and not refused (5.6).
+    pub clamp: bool,
+    /// Completions do not interrupt the thread (5.19).
+    pub coop_taskrun: bool,
+    /// The completion queue has a size of its own (5.5).
+    pub cqsize: bool,
+    /// Completions are worked off in `enter` only (6.1). Needs `single_issuer`.
+    pub defer_taskrun: bool,
+    /// No index array between submission and entries (6.6).
+    pub no_sqarray: bool,
+    /// The ring starts disabled, which restrictions need (5.10).
+    pub r_disabled: bool,
+    /// The ring's descriptor is registered with the thread (5.18).
+    pub registered_fd: bool,
+    /// One thread submits (6.0).
+    pub single_issuer: bool,
+    /// An entry in error does not stop the batch (5.18).
+    pub submit_all: bool,
+}
+
+impl Levers {
+    /// None of them: the ring of the oldest kernel.
+    pub const NONE: Self = Self {
+        clamp: false,
+        coop_taskrun: false,
+        cqsize: false,
+        defer_taskrun: false,
+        no_sqarray: false,
+        r_disabled: false,
+        registered_fd: false,
+        single_issuer: false,
+        submit_all: false,
+    };
+}
+
+impl Default for Levers {
+    fn default() -> Self {
+        Self {
+            clamp: true,
+            coop_taskrun: true,
+            cqsize: true,
+            defer_taskrun: true,
+            no_sqarray: true,
+            r_disabled: true,
+            registered_fd: true,
+            single_issuer: true,
+            submit_all: true,
+        }
+    }
+}
+
+/// A step of set-up, in the order they are taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Are the wishes possible at all?
+    Check,
+    /// `io_uring_setup`, and mapping the queues.
+    Create,
+    /// Which operations does the kernel have?
+    Probe,
+    /// The table of direct descriptors.
+    RegisterFiles,
+    /// The receive buffers.
+    RegisterBuffers,
+    /// The ring's own descriptor.
+    RegisterRingFd,
+    /// Only the operations we use.
+    Restrict,
+    /// Starting a ring that was created disabled.
+    Enable,
+    /// The first `enter`, with nothing to do.
+    Enter,
+    /// Every `enter` after set-up: never a step of set-up, only a place for a fault.
+    EnterLater,
+    /// The cancels of tear-down are not sent: only a place for a fault.
+    CancelLater,
+}
+
+impl Step {
+    /// The system call or action, as an operator would find it in a trace.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::CancelLater => "cancel",
+            Self::Check => "check of the ring's sizes",
+            Self::Create => "io_uring_setup",
+            Self::Enable => "io_uring_register(ENABLE_RINGS)",
+            Self::Enter | Self::EnterLater => "io_uring_enter",
+            Self::Probe => "io_uring_register(PROBE)",
+            Self::RegisterBuffers => "io_uring_register(PBUF_RING)",
+            Self::RegisterFiles => "io_uring_register(FILES2)",
+            Self::RegisterRingFd => "io_uring_register(RING_FDS)",
+            Self::Restrict => "io_uring_register(RESTRICTIONS)",
+        }
+    }
+}
+
+/// Something the ring goes without.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lever {
+    /// [`Levers::clamp`].
+    Clamp,
+    /// [`Levers::coop_taskrun`].
+    CoopTaskrun,
+    /// [`Levers::cqsize`].
+    Cqsize,
+    /// [`Levers::defer_taskrun`].
+    DeferTaskrun,
+    /// The table of direct descriptors.
+    FixedFiles,
+    /// [`Levers::no_sqarray`].
+    NoSqarray,
+    /// [`Levers::r_disabled`].
+    RDisabled,
+    /// [`Levers::registered_fd`].
+    RegisteredFd,
+    /// Restrictions to the operations we use.
+    Restrictions,
+    /// The submission queue, halved to this many entries, the completion queue with it.
+    RingSize(u32),
+    /// [`Levers::single_issuer`].
+    SingleIssuer,
+    /// [`Levers::submit_all`].
+    SubmitAll,
+}
+
+impl Lever {
+    /// The kernel's name and the version that brought it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Clamp => "CLAMP (5.6)",
+            Self::CoopTaskrun => "COOP_TASKRUN (5.19)",
+            Self::Cqsize => "CQSIZE (5.5)",
+            Self::DeferTaskrun => "DEFER_TASKRUN (6.1)",
+            Self::FixedFiles => "direct descriptors (5.19)",
+            Self::NoSqarray => "NO_SQARRAY (6.6)",
+            Self::RDisabled => "R_DISABLED (5.10)",
+            Self::RegisteredFd => "registered ring descriptor (5.18)",
+            Self::Restrictions => "restrictions (5.10)",
+            Self::RingSize(_) => "full ring size",
+            Self::SingleIssuer => "SINGLE_ISSUER (6.0)",
+            Self::SubmitAll => "SUBMIT_ALL (5.18)",
+        }
+    }
+}
+
+/// One step down the ladder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StepDown {
+    /// What was given up.
+    pub lever: Lever,
+    /// What the kernel answered while it was asked for; `None`: the caller did not ask.
+    pub errno: Option<Errno>,
+}
+
+impl fmt::Display for StepDown {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.lever {
+            Lever::RingSize(entries) => write!(f, "ring halved to {entries} entries")?,
+            lever => write!(f, "without {}", lever.name())?,
+        }
+        match self.errno {
+            None => f.write_str(": not asked for"),
+            Some(errno) => write!(f, ": the kernel answered {errno}"),
+        }
+    }
+}
+
+/// What is in force, and why it is not more.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SetupReport {
+    /// Entries of the submission queue.
+    pub sq_entries: u32,
+    /// Entries of the completion queue.
+    pub cq_entries: u32,
+    /// Entries of the table of direct descriptors, 0 if there is none.
+    pub fixed_files: u32,
+    /// Receive buffers.
+    pub recv_bufs: u16,
+    /// Bytes of one receive buffer.
+    pub recv_buf_len: u32,
+    /// Set-up flags in force.
+    pub levers: Levers,
+    /// Whether the ring refuses operations we do not use.
+    pub restricted: bool,
+    /// Every step down, in order.
+    pub steps_down: Vec<StepDown>,
+}
+
+impl fmt::Display for SetupReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let restricted = if self.restricted { "restricted" } else { "unrestricted" };
+        write!(
+            f,
+            "{} submission and {} completion entries, {} direct descriptors, {} receive buffers of {} bytes, {restricted}",
+            self.sq_entries, self.cq_entries, self.fixed_files, self.recv_bufs, self.recv_buf_len
+        )?;
+        for step in &self.steps_down {
+            write!(f, "; {step}")?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,207 @@
+//! Owns the socket options other crates lack, as safe functions.
+//! Does not know about: rings.
+#![expect(unsafe_code, reason = "setsockopt and getsockopt")]
+
+use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
+
+use crate::Errno;
+
+/// `TCP_DEFER_ACCEPT`: a connection is handed out when its first bytes are there, or after about `seconds`. 0 switches it off.
+///
+/// # Errors
+/// As `setsockopt(2)`; `EOPNOTSUPP` on a Unix socket.
+pub fn set_tcp_defer_accept(fd: BorrowedFd<'_>, seconds: u32) -> Result<(), Errno> {
+    set(fd, libc::IPPROTO_TCP, libc::TCP_DEFER_ACCEPT, i32::try_from(seconds).unwrap_or(i32::MAX))
+}
+
+/// `TCP_DEFER_ACCEPT` in force, in seconds as the kernel rounds them.
+///
+/// # Errors
+/// As `getsockopt(2)`.
+pub fn tcp_defer_accept(fd: BorrowedFd<'_>) -> Result<u32, Errno> {
+    let mut value = [0; 4];
+    get(fd.as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_DEFER_ACCEPT, &mut value)?;
+    Ok(u32::from_ne_bytes(value))
+}
+
+/// `TCP_QUICKACK`. Off on a listener, after `listen`: accepted sockets inherit it and save the bare ACK of the first request.
+///
+/// # Errors
+/// As `setsockopt(2)`.
+pub fn set_tcp_quickack(fd: BorrowedFd<'_>, on: bool) -> Result<(), Errno> {
+    set(fd, libc::IPPROTO_TCP, libc::TCP_QUICKACK, i32::from(on))
+}
+
+/// A TCP state as `TCP_INFO` reports it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TcpState {
+    /// Gone, or never connected.
+    Closed,
+    /// The peer has closed, we have not.
+    CloseWait,
+    /// Both have closed at once.
+    Closing,
+    /// Connected.
+    Established,
+    /// We have closed; no answer yet.
+    FinWait1,
+    /// We have closed and the peer knows.
+    FinWait2,
+    /// Both have closed, ours is unanswered.
+    LastAck,
+    /// A listener.
+    Listen,
+    /// A number this list does not have.
+    Other(u8),
+    /// Closed and waiting for stragglers.
+    TimeWait,
+}
+
+/// Some fields of `struct tcp_info`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TcpInfo {
+    /// The state.
+    pub state: TcpState,
+    /// Segments sent and not acknowledged; on a listener: connections in the backlog now.
+    pub unacked: u32,
+    /// Segments selectively acknowledged; on a listener: the backlog's size.
+    pub sacked: u32,
+    /// Segments received, SYN and ACK included.
+    pub segs_in: u32,
+    /// Segments received that had data.
+    pub data_segs_in: u32,
+}
+
+/// `TCP_INFO` (`segs_in` since Linux 4.2; a field the kernel lacks is 0).
+///
+/// # Errors
+/// As `getsockopt(2)`.
+pub fn tcp_info(fd: BorrowedFd<'_>) -> Result<TcpInfo, Errno> {
+    let mut info = [0; TCP_INFO_LEN];
+    get(fd.as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_INFO, &mut info)?;
+    let word = |at: usize| u32::from_ne_bytes([info[at], info[at + 1], info[at + 2], info[at + 3]]);
+    Ok(TcpInfo {
+        state: TcpState::from(info[0]),
+        unacked: word(24),
+        sacked: word(28),
+        segs_in: word(140),
+        data_segs_in: word(152),
+    })
+}
+
+/// The start of `struct tcp_info` up to `tcpi_data_segs_out`.
+const TCP_INFO_LEN: usize = 160;
+
+impl From<u8> for TcpState {
+    fn from(number: u8) -> Self {
+        match number {
+            1 => Self::Established,
+            4 => Self::FinWait1,
+            5 => Self::FinWait2,
+            6 => Self::TimeWait,
+            7 => Self::Closed,
+            8 => Self::CloseWait,
+            9 => Self::LastAck,
+            10 => Self::Listen,
+            11 => Self::Closing,
+            other => Self::Other(other),
+        }
+    }
+}
+
+/// Whether a number from the kernel is an open socket that does not listen. For a number nobody vouches for yet.
+pub(crate) fn is_connected_socket(fd: RawFd) -> bool {
+    let mut listening = [1; 4];
+    get(fd, libc::SOL_SOCKET, libc::SO_ACCEPTCONN, &mut listening).is_ok()
+        && u32::from_ne_bytes(listening) == 0
+}
+
+fn set(fd: BorrowedFd<'_>, level: i32, name: i32, value: i32) -> Result<(), Errno> {
+    let value_ptr = &raw const value;
+    // SAFETY: R-7, the kernel copies four bytes of `value` during the call.
+    let failed = unsafe { libc::setsockopt(fd.as_raw_fd(), level, name, value_ptr.cast(), VALUE_LEN) };
+    if failed == 0 { Ok(()) } else { Err(Errno::last()) }
+}
+
+const VALUE_LEN: libc::socklen_t = 4;
+
+fn get<const LEN: usize>(fd: RawFd, level: i32, name: i32, value: &mut [u8; LEN]) -> Result<(), Errno> {
+    let mut len = libc::socklen_t::try_from(LEN).expect("an option is short");
+    let value_ptr = value.as_mut_ptr().cast();
+    let len_ptr = &raw mut len;
+    // SAFETY: R-7, the kernel writes at most `len` bytes to `value` and a number to `len` during the call.
+    let failed = unsafe { libc::getsockopt(fd, level, name, value_ptr, len_ptr) };
+    if failed == 0 { Ok(()) } else { Err(Errno::last()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::net::{Ipv4Addr, TcpListener, TcpStream};
+    use std::os::fd::AsFd;
+    use std::os::unix::net::UnixListener;
+
+    use super::*;
+
+    fn pair() -> (TcpListener, TcpStream, TcpStream) {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let server = listener.accept().unwrap().0;
+        (listener, client, server)
+    }
+
+    #[test]
+    fn deferring_is_set_and_read_and_switched_off() {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        assert_eq!(tcp_defer_accept(listener.as_fd()), Ok(0));
+        set_tcp_defer_accept(listener.as_fd(), 5).unwrap();
+        assert!(tcp_defer_accept(listener.as_fd()).unwrap() >= 5, "rounded up to a retransmission");
+        listener.set_nonblocking(true).unwrap();
+        let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        assert!(listener.accept().is_err(), "no bytes, no connection");
+        client.write_all(b"x").unwrap();
+        listener.set_nonblocking(false).unwrap();
+        listener.accept().unwrap();
+        set_tcp_defer_accept(listener.as_fd(), 0).unwrap();
+        assert_eq!(tcp_defer_accept(listener.as_fd()), Ok(0));
+    }
+
+    #[test]
+    fn info_shows_states_backlog_and_segments() {
+        let (listener, mut client, server) = pair();
+        let _waiting = [client.peer_addr().unwrap(); 2].map(|addr| TcpStream::connect(addr).unwrap());
+        let backlog = tcp_info(listener.as_fd()).unwrap();
+        assert_eq!((backlog.state, backlog.unacked), (TcpState::Listen, 2));
+        assert!(backlog.sacked >= 2, "{backlog:?}");
+        client.write_all(b"x").unwrap();
+        let info = tcp_info(server.as_fd()).unwrap();
+        assert_eq!((info.state, info.data_segs_in), (TcpState::Established, 1));
+        assert!(info.segs_in >= 2, "{info:?}");
+        drop(client);
+        assert_eq!(tcp_info(server.as_fd()).unwrap().state, TcpState::CloseWait);
+    }
+
+    #[test]
+    fn quickack_is_taken_by_tcp_and_refused_elsewhere() {
+        let (listener, ..) = pair();
+        for on in [false, true] {
+            set_tcp_quickack(listener.as_fd(), on).unwrap();
+        }
+        let path = format!("{}/doorbell-sockopt-{}", std::env::temp_dir().display(), std::process::id());
+        let unix = UnixListener::bind(&path).unwrap();
+        std::fs::remove_file(path).unwrap();
+        assert!(set_tcp_quickack(unix.as_fd(), false).is_err());
+        assert!(set_tcp_defer_accept(unix.as_fd(), 1).is_err());
+        assert!(tcp_info(unix.as_fd()).is_err());
+    }
+
+    #[test]
+    fn only_a_connected_socket_is_one() {
+        let (listener, client, _server) = pair();
+        let (pipe, _writer) = std::io::pipe().unwrap();
+        assert!(is_connected_socket(client.as_raw_fd()));
+        assert!(!is_connected_socket(listener.as_raw_fd()));
+        assert!(!is_connected_socket(pipe.as_raw_fd()));
+        assert!(!is_connected_socket(-1) && !is_connected_socket(i32::MAX));
+    }
+}

@@ -1,0 +1,86 @@
+//! Owns the system calls the `io-uring` crate cannot make for us: enter and registration through a registered ring descriptor.
+//! Does not know about: queues, what is submitted.
+#![expect(unsafe_code, reason = "system calls")]
+
+use std::os::fd::RawFd;
+use std::time::Duration;
+
+use io_uring::types::{SubmitArgs, Timespec};
+
+use crate::Errno;
+
+/// The number the kernel knows the ring by.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum RingFd {
+    Plain(RawFd),
+    /// `IORING_REGISTER_RING_FDS`, 5.18: the index, without a descriptor look-up for each enter.
+    Registered(u32),
+}
+
+/// The kernel's seconds are signed; a longer wait would be refused as negative.
+const TIMEOUT_MAX: Duration = Duration::from_secs(1 << 31);
+const ENTER_GETEVENTS: u32 = 1 << 0;
+const ENTER_EXT_ARG: u32 = 1 << 3;
+const ENTER_REGISTERED_RING: u32 = 1 << 4;
+const REGISTER_RING_FDS: u32 = 20;
+const UNREGISTER_RING_FDS: u32 = 21;
+
+/// `struct io_uring_rsrc_update`.
+#[repr(C)]
+struct RsrcUpdate {
+    offset: u32,
+    resv: u32,
+    data: u64,
+}
+
+/// `io_uring_enter(2)`: submits, runs deferred work, waits for `wait_for` completions or `timeout` (`None`: without end).
+/// Answers how many entries were consumed.
+#[inline]
+pub(crate) fn enter(
+    ring: RingFd,
+    submit: u32,
+    wait_for: u32,
+    timeout: Option<Duration>,
+) -> Result<u32, Errno> {
+    let timespec = Timespec::from(timeout.unwrap_or_default().min(TIMEOUT_MAX));
+    let args = if timeout.is_some() { SubmitArgs::new().timespec(&timespec) } else { SubmitArgs::new() };
+    let flags = ENTER_GETEVENTS | ENTER_EXT_ARG;
+    let (fd, flags) = match ring {
+        RingFd::Plain(fd) => (fd, flags),
+        RingFd::Registered(index) => (index.cast_signed(), flags | ENTER_REGISTERED_RING),
+    };
+    let args_ptr = &raw const args;
+    // SAFETY: R-7, both structures live on this stack until the call returns. Entries carry what R-3 allows.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_io_uring_enter,
+            fd,
+            submit,
+            wait_for,
+            flags,
+            args_ptr,
+            size_of::<SubmitArgs<'_, '_>>(),
+        )
+    };
+    if result < 0 { Err(Errno::last()) } else { Ok(u32::try_from(result).unwrap_or(0)) }
+}
+
+/// Registers the ring's own descriptor for this thread.
+pub(crate) fn register_ring_fd(fd: RawFd) -> Result<u32, Errno> {
+    let mut update = RsrcUpdate { offset: u32::MAX, resv: 0, data: u64::from(fd.cast_unsigned()) };
+    let update_ptr = &raw mut update;
+    // SAFETY: R-7, the kernel writes the index into `update`, which lives until the call returns.
+    let result =
+        unsafe { libc::syscall(libc::SYS_io_uring_register, fd, REGISTER_RING_FDS, update_ptr, 1_u32) };
+    if result < 0 { Err(Errno::last()) } else { Ok(update.offset) }
+}
+
+/// The reverse; a registered ring lives until its thread ends, whatever is closed.
+pub(crate) fn unregister_ring_fd(fd: RawFd, index: u32) -> Result<(), Errno> {
+    let update = RsrcUpdate { offset: index, resv: 0, data: 0 };
+    let update_ptr = &raw const update;
+    // SAFETY: R-7, the kernel reads `update` during the call.
+    let result =
+        unsafe { libc::syscall(libc::SYS_io_uring_register, fd, UNREGISTER_RING_FDS, update_ptr, 1_u32) };
+    if result < 0 { Err(Errno::last()) } else { Ok(()) }
+}

@@ -1,0 +1,109 @@
+//! Owns what the integration tests share: opening a ring or skipping loudly, loopback pairs, waiting for events.
+//! Does not know about: what is tested.
+#![allow(dead_code, reason = "each test program uses its part")]
+
+use std::fs;
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::os::fd::OwnedFd;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use doorbell_ring::{Accepted, Event, EventKind, Ring, Setup, Token};
+
+/// A ring, or `None` where io_uring is denied. With `DOORBELL_REQUIRE_URING=1` that is a failure.
+pub(crate) fn ring(setup: &Setup) -> Option<Ring> {
+    match Ring::open(setup) {
+        Ok(ring) => Some(ring),
+        #[expect(clippy::print_stderr, reason = "a skip is loud")]
+        Err(error) => {
+            assert!(std::env::var_os("DOORBELL_REQUIRE_URING").is_none_or(|value| value != "1"), "{error}");
+            eprintln!("SKIPPED, no io_uring here: {error}");
+            None
+        }
+    }
+}
+
+/// A small ring with a table of direct descriptors.
+pub(crate) fn setup() -> Setup {
+    Setup {
+        sq_entries: 64,
+        slots: 64,
+        fixed_files: 64,
+        recv_bufs: 16,
+        recv_buf_len: 1_024,
+        ..Setup::default()
+    }
+}
+
+pub(crate) fn listener() -> TcpListener {
+    TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap()
+}
+
+pub(crate) fn connect(listener: &TcpListener) -> TcpStream {
+    let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+    stream
+}
+
+/// Turns the ring until an event comes; fails after five seconds.
+pub(crate) fn next(ring: &mut Ring) -> Event {
+    let ends_at = now() + Duration::from_secs(5);
+    loop {
+        if let Some(event) = ring.next() {
+            return event;
+        }
+        assert!(now() < ends_at, "no event in time: {ring:?}");
+        ring.enter(1, Some(Duration::from_millis(100))).unwrap();
+    }
+}
+
+/// Turns the ring for `time` and expects nothing.
+pub(crate) fn nothing(ring: &mut Ring, time: Duration) {
+    let ends_at = now() + time;
+    while now() < ends_at {
+        ring.enter(1, Some(Duration::from_millis(5))).unwrap();
+        if let Some(event) = ring.next() {
+            panic!("expected nothing, got {event:?}");
+        }
+    }
+}
+
+pub(crate) fn accepted_fd(event: Event) -> OwnedFd {
+    match event.kind {
+        EventKind::Accepted(Ok(Accepted::Fd(fd))) => fd,
+        other => panic!("expected a descriptor, got {other:?}"),
+    }
+}
+
+pub(crate) fn accepted_fixed(event: Event) -> u32 {
+    match event.kind {
+        EventKind::Accepted(Ok(Accepted::Fixed(index))) => index,
+        other => panic!("expected an index, got {other:?}"),
+    }
+}
+
+/// A connected pair, the server's side accepted by the system call.
+pub(crate) fn pair() -> (OwnedFd, TcpStream) {
+    let listener = listener();
+    let client = connect(&listener);
+    (listener.accept().unwrap().0.into(), client)
+}
+
+/// Held by every test of a program in which one counts descriptors.
+pub(crate) fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+pub(crate) fn fds_open() -> usize {
+    fs::read_dir("/proc/self/fd").unwrap().count()
+}
+
+pub(crate) const fn token(slot: u32) -> Token {
+    Token::new(slot, 1)
+}
+
+#[expect(clippy::disallowed_methods, reason = "a test bounds its waiting by the real clock")]
+pub(crate) fn now() -> Instant {
+    Instant::now()
+}
