@@ -1,0 +1,34 @@
+//! Liveness and readiness for a service of your own: `cargo run --example probe -- 127.0.0.1:8080`.
+//!
+//! Does not know about: routes beyond two paths; see the `doorbell` binary for configuration.
+#![expect(clippy::print_stderr, reason = "an example talks to its user")]
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use doorbell::{Http1, Listen, Request, Responder, Server, StaticReply, Status};
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let addr = std::env::args().nth(1).unwrap_or_else(|| "127.0.0.1:0".to_owned()).parse()?;
+    let ready = Arc::new(AtomicBool::new(true));
+
+    let ok = StaticReply::text(Status::OK, "ok\n");
+    let not_ready = StaticReply::text(Status::SERVICE_UNAVAILABLE, "not ready\n");
+    let not_found = StaticReply::text(Status::NOT_FOUND, "not found\n");
+    let flag = Arc::clone(&ready);
+    let probes = move |request: &Request<'_>, reply: Responder<'_>| match request.path() {
+        "/livez" => reply.send(&ok),
+        "/readyz" if flag.load(Ordering::Relaxed) => reply.send(&ok),
+        "/readyz" => reply.send(&not_ready),
+        _ => reply.send(&not_found),
+    };
+
+    let server = Server::builder().listen(Listen::tcp(addr), Http1::new(probes)).start()?;
+    eprintln!("listening on {}, {}", server.local_addrs()[0], server.driver_report());
+
+    // Your service runs here; this one ends when standard input does.
+    std::io::copy(&mut std::io::stdin(), &mut std::io::sink())?;
+    ready.store(false, Ordering::Relaxed);
+    server.drain(std::time::Duration::from_secs(5))?;
+    Ok(())
+}

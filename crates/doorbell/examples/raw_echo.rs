@@ -1,0 +1,23 @@
+//! Says back what the first bytes were and closes: `cargo run --example raw_echo -- 127.0.0.1:7000`.
+//!
+//! Does not know about: messages; it answers whatever arrived first.
+#![expect(clippy::print_stderr, reason = "an example talks to its user")]
+
+use doorbell::{Listen, Raw, RawNext, Server};
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let addr = std::env::args().nth(1).unwrap_or_else(|| "127.0.0.1:0".to_owned()).parse()?;
+
+    let echo = |received: &[u8], reply: &mut Vec<u8>| {
+        reply.extend_from_slice(received);
+        RawNext::Close
+    };
+
+    let server = Server::builder().listen(Listen::tcp(addr), Raw::new(echo)).start()?;
+    eprintln!("listening on {}, {}", server.local_addrs()[0], server.driver_report());
+
+    // It runs until standard input ends.
+    std::io::copy(&mut std::io::stdin(), &mut std::io::sink())?;
+    server.stop()?;
+    Ok(())
+}

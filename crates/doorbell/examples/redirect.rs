@@ -1,0 +1,29 @@
+//! Sends every plain HTTP request to HTTPS: `cargo run --example redirect -- 127.0.0.1:8080 example.com`.
+//!
+//! Does not know about: other hosts than the one it is given; `doorbell redirect` has allow-lists and templates.
+#![expect(clippy::print_stderr, reason = "an example talks to its user")]
+
+use doorbell::{Http1, Listen, Request, Responder, Server, Status};
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let mut args = std::env::args().skip(1);
+    let addr = args.next().unwrap_or_else(|| "127.0.0.1:0".to_owned()).parse()?;
+    let host = args.next().unwrap_or_else(|| "example.com".to_owned());
+
+    // The host is ours and never the request's, so this cannot be turned into an open redirect.
+    let to_https = move |request: &Request<'_>, reply: Responder<'_>| {
+        let location = match request.query() {
+            Some(query) => format!("https://{host}{}?{query}", request.path()),
+            None => format!("https://{host}{}", request.path()),
+        };
+        reply.status(Status::PERMANENT_REDIRECT).header("Location", location).empty()
+    };
+
+    let server = Server::builder().listen(Listen::tcp(addr), Http1::new(to_https)).start()?;
+    eprintln!("listening on {}, {}", server.local_addrs()[0], server.driver_report());
+
+    // It runs until standard input ends.
+    std::io::copy(&mut std::io::stdin(), &mut std::io::sink())?;
+    server.stop()?;
+    Ok(())
+}

@@ -1,0 +1,67 @@
+//! The phases of a connection and the only functions that change them.
+//!
+//! Does not know about: how bytes move. The worker calls these and does what they imply.
+//!
+//! ```text
+//!            open              begin_linger            begin_close           finish_close
+//!   Free ───────────► Open ───────────────► Lingering ─────────────► Closing ────────────► Free
+//!                       └────────────────── begin_close ────────────────┘
+//! ```
+//!
+//! *Open*: the protocol speaks. *Lingering*: the FIN is sent; input is read and dropped so that no reset destroys the reply on
+//! its way. *Closing*: whatever is in flight was cancelled; the driver's close follows when nothing is, and the slot is free
+//! when that is done (I-3).
+
+use super::state::Conn;
+use crate::error::CloseReason;
+use crate::id::{Generation, ListenerIndex};
+use crate::time::Time;
+
+/// See the [module](self).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Phase {
+    Free,
+    Open,
+    Lingering,
+    Closing,
+}
+
+impl<P> Conn<P> {
+    /// Free → Open.
+    pub(super) fn open(&mut self, listener: ListenerIndex, protocol: P, now: Time) -> Generation {
+        debug_assert_eq!(self.phase, Phase::Free, "D-1: a slot is given once");
+        debug_assert!(!self.in_flight() && self.protocol.is_none(), "I-3: a free slot holds nothing");
+        self.phase = Phase::Open;
+        self.listener = listener;
+        self.protocol = Some(protocol);
+        self.deadline = now;
+        self.generation
+    }
+
+    /// Open → Lingering. The caller sends the FIN.
+    pub(crate) fn begin_linger(&mut self, reason: CloseReason, deadline: Time, bytes_max: u32) {
+        debug_assert_eq!(self.phase, Phase::Open, "only an open connection lingers");
+        debug_assert!(!self.send_in_flight && !self.has_output(), "the FIN follows the last byte");
+        self.phase = Phase::Lingering;
+        self.reason = reason;
+        self.deadline = deadline;
+        self.linger_bytes_left = bytes_max;
+    }
+
+    /// Open or Lingering → Closing. The caller cancels what is in flight and closes once nothing is.
+    pub(crate) fn begin_close(&mut self, reason: CloseReason) {
+        debug_assert!(matches!(self.phase, Phase::Open | Phase::Lingering), "a connection closes once");
+        if self.phase == Phase::Open {
+            self.reason = reason;
+        }
+        self.phase = Phase::Closing;
+    }
+
+    /// Closing → Free: the slot's next use gets another generation. Large buffers were taken back before.
+    pub(super) fn finish_close(&mut self) {
+        debug_assert_eq!(self.phase, Phase::Closing, "only a closing connection ends");
+        debug_assert!(!self.in_flight(), "I-3: a slot is freed only when nothing is in flight");
+        let generation = self.generation.next();
+        *self = Self { generation, ..Self::free() };
+    }
+}

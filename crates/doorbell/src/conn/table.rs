@@ -1,0 +1,126 @@
+//! The connection table: slots by index, with the generation that tells a late completion from a current one.
+//!
+//! Does not know about: who allocates slots (the driver does).
+
+use super::lifecycle::Phase;
+use super::state::Conn;
+use crate::id::{ConnId, ListenerIndex, SlotIndex};
+use crate::time::Time;
+
+/// Slots up to the highest one used so far. Memory for the rest is reserved by address only and never touched.
+#[derive(Debug)]
+pub(crate) struct Table<P> {
+    conns: Vec<Conn<P>>,
+    live: u32,
+    opened: u64,
+    closed: u64,
+}
+
+impl<P> Table<P> {
+    /// A table for at most `slots_max` connections.
+    pub(crate) fn new(slots_max: u32) -> Self {
+        Self { conns: Vec::with_capacity(slots_max as usize), live: 0, opened: 0, closed: 0 }
+    }
+
+    /// Takes the slot a driver reported.
+    pub(crate) fn open(
+        &mut self,
+        slot: SlotIndex,
+        listener: ListenerIndex,
+        protocol: P,
+        now: Time,
+    ) -> ConnId {
+        while self.conns.len() <= slot.index() {
+            debug_assert!(
+                self.conns.len() < self.conns.capacity(),
+                "I-7: the table never grows past its cap"
+            );
+            self.conns.push(Conn::free());
+        }
+        let generation = self.conns[slot.index()].open(listener, protocol, now);
+        self.live += 1;
+        self.opened += 1;
+        ConnId { slot, generation }
+    }
+
+    /// Frees the slot of a closing connection.
+    pub(crate) fn finish_close(&mut self, conn: ConnId) {
+        self.conns[conn.slot.index()].finish_close();
+        self.live -= 1;
+        self.closed += 1;
+    }
+
+    /// The connection, if this use of its slot still lives (I-5).
+    pub(crate) fn lookup(&mut self, conn: ConnId) -> Option<&mut Conn<P>> {
+        let found = self.conns.get_mut(conn.slot.index())?;
+        (found.generation == conn.generation && found.phase != Phase::Free).then_some(found)
+    }
+
+    /// A connection known to live.
+    pub(crate) fn live_mut(&mut self, conn: ConnId) -> &mut Conn<P> {
+        let found = &mut self.conns[conn.slot.index()];
+        debug_assert!(found.generation == conn.generation, "I-5: a stale name never gets here");
+        debug_assert!(found.phase != Phase::Free, "I-3: a free slot has no work");
+        found
+    }
+
+    /// The connection in a slot, if one lives there.
+    pub(crate) fn at(&self, slot: SlotIndex) -> Option<ConnId> {
+        let found = self.conns.get(slot.index())?;
+        (found.phase != Phase::Free).then(|| found.id(slot))
+    }
+
+    /// The lowest live connection at or above `from`; for walks over the whole table.
+    pub(crate) fn next_live(&self, from: u32) -> Option<ConnId> {
+        let rest = self.conns.get(from as usize..)?;
+        let ahead = rest.iter().position(|conn| conn.phase != Phase::Free)?;
+        let slot = SlotIndex(from + u32::try_from(ahead).expect("a slot index fits in 32 bits"));
+        self.at(slot)
+    }
+
+    /// Connections open now.
+    pub(crate) const fn live(&self) -> u32 {
+        self.live
+    }
+
+    /// Connections opened and closed since the start; their difference is `live` (I-8).
+    pub(crate) const fn opened_and_closed(&self) -> (u64, u64) {
+        (self.opened, self.closed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::CloseReason;
+
+    const LISTENER: ListenerIndex = ListenerIndex(0);
+
+    #[test]
+    fn a_stale_name_finds_nothing_after_the_slot_was_used_again() {
+        let mut table = Table::<()>::new(4);
+        let first = table.open(SlotIndex(2), LISTENER, (), Time::ZERO);
+        table.live_mut(first).begin_close(CloseReason::Done);
+        table.finish_close(first);
+        assert!(table.lookup(first).is_none(), "closed");
+        let second = table.open(SlotIndex(2), LISTENER, (), Time::ZERO);
+        assert!(table.lookup(first).is_none(), "stale");
+        assert!(table.lookup(second).is_some());
+        assert_eq!((table.live(), table.opened_and_closed()), (1, (2, 1)));
+    }
+
+    #[test]
+    fn a_walk_meets_each_live_connection_once() {
+        let mut table = Table::<()>::new(8);
+        for slot in [1, 4, 7] {
+            table.open(SlotIndex(slot), LISTENER, (), Time::ZERO);
+        }
+        let mut met = Vec::new();
+        let mut from = 0;
+        while let Some(conn) = table.next_live(from) {
+            met.push(conn.slot.0);
+            from = conn.slot.0 + 1;
+        }
+        assert_eq!(met, [1, 4, 7]);
+    }
+}

@@ -1,0 +1,90 @@
+//! Commands from other threads to workers: how they are left and how the worker hears of them.
+//!
+//! Does not know about: what a worker does with them.
+
+use core::sync::atomic::{AtomicBool, Ordering};
+use core::time::Duration;
+use std::sync::{Mutex, PoisonError};
+
+use crate::driver::Waker;
+use crate::stats::Counters;
+
+/// What another thread may ask of a worker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Command {
+    /// Stop accepting, finish what is in progress, end after `timeout` at the latest.
+    Drain {
+        /// How long connections in progress may take.
+        timeout: Duration,
+    },
+    /// Act as if the driver had failed: a drill for what follows, and for tests of it.
+    Fail,
+    /// End now: listeners and connections are closed.
+    Stop,
+}
+
+/// Commands waiting for one worker. At most a handful: each kind is kept once.
+#[derive(Debug, Default)]
+pub(crate) struct Inbox {
+    waiting: AtomicBool,
+    commands: Mutex<Vec<Command>>,
+}
+
+impl Inbox {
+    pub(crate) fn leave(&self, command: Command) {
+        let mut commands = self.commands.lock().unwrap_or_else(PoisonError::into_inner);
+        if !commands.contains(&command) {
+            commands.push(command);
+        }
+        self.waiting.store(true, Ordering::Release);
+    }
+
+    /// The commands left since the last time; one relaxed load when there are none.
+    pub(crate) fn take(&self) -> Vec<Command> {
+        if !self.waiting.load(Ordering::Relaxed) || !self.waiting.swap(false, Ordering::Acquire) {
+            return Vec::new();
+        }
+        core::mem::take(&mut *self.commands.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// What a worker shares with the threads that control and observe it.
+#[derive(Debug)]
+pub struct WorkerShared {
+    pub(crate) inbox: Inbox,
+    pub(crate) counters: Counters,
+    waker: Waker,
+}
+
+impl WorkerShared {
+    /// The shared part of a worker whose driver was given the source of `waker`.
+    pub fn new(waker: Waker) -> Self {
+        Self { inbox: Inbox::default(), counters: Counters::default(), waker }
+    }
+
+    /// Leaves a command and wakes the worker.
+    pub fn send(&self, command: Command) {
+        self.inbox.leave(command);
+        self.waker.wake();
+    }
+
+    /// The worker's counters now.
+    pub fn snapshot(&self) -> crate::stats::Snapshot {
+        self.counters.snapshot()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_are_taken_once_and_kept_once() {
+        let inbox = Inbox::default();
+        assert!(inbox.take().is_empty());
+        inbox.leave(Command::Stop);
+        inbox.leave(Command::Stop);
+        assert_eq!(inbox.take(), [Command::Stop]);
+        assert!(inbox.take().is_empty());
+    }
+}

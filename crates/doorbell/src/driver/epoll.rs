@@ -1,0 +1,446 @@
+//! The epoll driver: readiness made to look like completion, tuned for short connections.
+//!
+//! Does not know about: why an operation is asked, what the bytes mean.
+//!
+//! What makes it cheap (each measured in the design notes of the crate manual):
+//! a fresh connection is read by a plain `recv(2)` before epoll hears of it, so that a deferred-accept listener serves a whole
+//! probe with accept4, recv, send(`MSG_MORE`) and close; a connection is added to epoll once, edge-triggered for both
+//! directions, and never modified; readiness is remembered, so that no call is made that would only say `EAGAIN`.
+
+use core::fmt;
+use core::net::IpAddr;
+use core::time::Duration;
+use std::collections::VecDeque;
+use std::os::fd::{AsFd, OwnedFd};
+
+use rustix::buffer::spare_capacity;
+use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
+use rustix::io::Errno;
+use rustix::net::{SocketFlags, accept_with};
+
+use super::slots::FreeSlots;
+use super::sock::{self, SCRATCH_LEN};
+use super::{
+    AcceptMode, Chunk, ChunkSource, Completion, Driver, DriverCounters, DriverKind, Expect, Fault, Received,
+    SendBuf, Sent, Step, WakeSource,
+};
+use crate::id::{ConnId, ListenerIndex, SlotIndex};
+
+/// Events taken from the kernel a turn.
+const EVENTS_MAX: usize = 256;
+
+/// Connections accepted from one listener before the other events of a turn get their share.
+const ACCEPTS_A_TURN_MAX: u32 = 256;
+
+/// See the [module](self).
+pub struct Epoll {
+    epoll: OwnedFd,
+    wake: WakeSource,
+    listeners: Vec<Listener>,
+    sockets: Vec<Option<Socket>>,
+    free: FreeSlots,
+    events: Vec<Event>,
+    event_next: usize,
+    /// The listener whose backlog is being emptied, and how many more it may give this turn.
+    accepting: Option<(ListenerIndex, u32)>,
+    /// Completions made by a call instead of an event. At most two a live connection and one a listener.
+    made: VecDeque<Completion>,
+    scratch: Box<[u8]>,
+    /// How listeners are watched. Level-triggered: what is left in the backlog is reported again.
+    listener_flags: EventFlags,
+    counters: DriverCounters,
+}
+
+#[derive(Debug)]
+struct Listener {
+    fd: Option<OwnedFd>,
+    armed: bool,
+}
+
+#[derive(Debug)]
+struct Socket {
+    fd: OwnedFd,
+    /// True from the first operation that had to wait.
+    registered: bool,
+    /// True unless the last `recv` emptied the socket and no event came since.
+    readable: bool,
+    /// True once FIN, RST or an error was signalled: reading goes on until it is seen.
+    hung_up: bool,
+    /// True unless the last `send` found the socket full and no event came since.
+    writable: bool,
+    recv: Option<ConnId>,
+    send: Option<(ConnId, SendBuf, bool)>,
+}
+
+#[derive(Clone, Copy)]
+enum Source {
+    Conn(SlotIndex),
+    Listener(ListenerIndex),
+    Waker,
+}
+
+impl Epoll {
+    /// A driver for `listeners` (non-blocking, listening) with room for `slots_max` connections.
+    ///
+    /// # Errors
+    /// The call and errno that failed, usually `EMFILE`.
+    pub fn new(listeners: Vec<OwnedFd>, slots_max: u32, wake: WakeSource) -> Result<Self, Fault> {
+        let epoll = epoll::create(CreateFlags::CLOEXEC).map_err(|errno| fault("epoll_create1", errno))?;
+        epoll::add(&epoll, wake.as_fd(), Source::Waker.pack(), EventFlags::IN)
+            .map_err(|errno| fault("epoll_ctl", errno))?;
+        Ok(Self {
+            epoll,
+            wake,
+            listeners: listeners.into_iter().map(|fd| Listener { fd: Some(fd), armed: false }).collect(),
+            sockets: Vec::new(),
+            free: FreeSlots::new(slots_max),
+            events: Vec::with_capacity(EVENTS_MAX),
+            event_next: 0,
+            accepting: None,
+            made: VecDeque::new(),
+            scratch: vec![0; SCRATCH_LEN].into_boxed_slice(),
+            // A listener shared by workers wakes one of them.
+            listener_flags: EventFlags::IN | EventFlags::EXCLUSIVE,
+            counters: DriverCounters::default(),
+        })
+    }
+
+    /// Hears of every client, also of those whose wake-up an exclusive waiter before it takes: the accept of a ring that is dead
+    /// and not gone yet.
+    #[must_use]
+    pub fn hearing_all(mut self) -> Self {
+        self.listener_flags = EventFlags::IN;
+        self
+    }
+
+    fn socket(&mut self, conn: ConnId) -> &mut Socket {
+        self.sockets[conn.slot.index()].as_mut().expect("I-3: an operation names a live slot")
+    }
+
+    /// Adds the connection to epoll on its first wait. The kernel reports at once what is ready already.
+    fn register(&mut self, conn: ConnId) -> Result<(), Errno> {
+        let socket = self.sockets[conn.slot.index()].as_mut().expect("I-3: an operation names a live slot");
+        if socket.registered {
+            return Ok(());
+        }
+        let flags = EventFlags::IN | EventFlags::OUT | EventFlags::RDHUP | EventFlags::ET;
+        epoll::add(&self.epoll, &socket.fd, Source::Conn(conn.slot).pack(), flags)?;
+        socket.registered = true;
+        Ok(())
+    }
+
+    fn accept_one(&mut self) -> Option<Completion> {
+        let (listener, budget) = self.accepting?;
+        let state = &mut self.listeners[listener.index()];
+        let Some(fd) = state.fd.as_ref().filter(|_| state.armed && budget > 0) else {
+            self.accepting = None;
+            return None;
+        };
+        match accept_with(fd, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
+            Ok(fd) => {
+                self.accepting = Some((listener, budget - 1));
+                let Some(slot) = self.free.take() else {
+                    // The worker disarms before the table is full; if it ever does not, the client sees a close.
+                    self.counters.accepts_dropped += 1;
+                    return self.accept_one_later(listener);
+                };
+                self.install(slot, fd);
+                Some(Completion::Accepted { listener, slot })
+            }
+            Err(Errno::AGAIN) => {
+                self.accepting = None;
+                None
+            }
+            Err(errno) => {
+                self.accepting = None;
+                self.unwatch_listener(listener);
+                Some(Completion::AcceptEnded { listener, errno: Some(errno) })
+            }
+        }
+    }
+
+    fn accept_one_later(&mut self, listener: ListenerIndex) -> Option<Completion> {
+        self.accepting = None;
+        self.unwatch_listener(listener);
+        Some(Completion::AcceptEnded { listener, errno: Some(Errno::NFILE) })
+    }
+
+    fn install(&mut self, slot: SlotIndex, fd: OwnedFd) {
+        let socket = Socket {
+            fd,
+            registered: false,
+            readable: true,
+            hung_up: false,
+            writable: true,
+            recv: None,
+            send: None,
+        };
+        if slot.index() == self.sockets.len() {
+            self.sockets.push(Some(socket));
+        } else {
+            debug_assert!(self.sockets[slot.index()].is_none(), "D-1: a slot is given once");
+            self.sockets[slot.index()] = Some(socket);
+        }
+    }
+
+    fn unwatch_listener(&mut self, listener: ListenerIndex) {
+        let state = &mut self.listeners[listener.index()];
+        if let (true, Some(fd)) = (state.armed, &state.fd) {
+            // Only a descriptor that was never added can fail here, and an armed one was.
+            let _not_there = epoll::delete(&self.epoll, fd);
+        }
+        state.armed = false;
+    }
+
+    /// What an event of a connection completes; a second completion goes to `made`.
+    fn on_ready(&mut self, slot: SlotIndex, flags: EventFlags) -> Option<Completion> {
+        // The connection of an event in this batch may be closed already, and its slot used again: then the event is a
+        // hint that the next call corrects.
+        let socket = self.sockets.get_mut(slot.index())?.as_mut()?;
+        let end = EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR;
+        socket.hung_up |= flags.intersects(end);
+        socket.readable |= flags.intersects(EventFlags::IN | end);
+        socket.writable |= flags.intersects(EventFlags::OUT | end);
+        if let Some((conn, buf, more)) = socket.send.take() {
+            match socket.try_send(&buf, more) {
+                Some(result) => {
+                    self.made.push_back(Completion::Sent { conn, sent: Sent { result, buf } });
+                }
+                None => socket.send = Some((conn, buf, more)),
+            }
+        }
+        if let Some(conn) = socket.recv
+            && let Some(received) = socket.try_recv(&mut self.scratch)
+        {
+            socket.recv = None;
+            return Some(Completion::Received { conn, received });
+        }
+        self.made.pop_front()
+    }
+}
+
+impl Socket {
+    fn try_recv(&mut self, scratch: &mut [u8]) -> Option<Received> {
+        if !self.readable {
+            return None;
+        }
+        let received = sock::recv_now(self.fd.as_fd(), scratch);
+        self.readable = match received {
+            None => false,
+            // After a hang-up the end of the stream is still to be read, and no further edge would come for it.
+            Some(Received::Data { drained: true, .. }) => self.hung_up,
+            Some(_) => true,
+        };
+        received
+    }
+
+    fn try_send(&mut self, buf: &SendBuf, more: bool) -> Option<Result<usize, Errno>> {
+        if !self.writable {
+            return None;
+        }
+        let result = sock::send_now(self.fd.as_fd(), buf, more);
+        self.writable = result.is_some();
+        result
+    }
+}
+
+impl Driver for Epoll {
+    fn kind(&self) -> DriverKind {
+        DriverKind::Epoll
+    }
+
+    fn arm_accept(&mut self, listener: ListenerIndex) {
+        let state = &mut self.listeners[listener.index()];
+        let Some(fd) = state.fd.as_ref().filter(|_| !state.armed) else { return };
+        match epoll::add(&self.epoll, fd, Source::Listener(listener).pack(), self.listener_flags) {
+            Ok(()) => state.armed = true,
+            Err(errno) => {
+                self.made.push_back(Completion::AcceptEnded { listener, errno: Some(errno) });
+            }
+        }
+    }
+
+    fn disarm_accept(&mut self, listener: ListenerIndex) {
+        if self.listeners[listener.index()].armed {
+            self.unwatch_listener(listener);
+            self.made.push_back(Completion::AcceptEnded { listener, errno: None });
+        }
+    }
+
+    fn close_listener(&mut self, listener: ListenerIndex) {
+        debug_assert!(
+            !self.listeners[listener.index()].armed,
+            "a listener is closed only while accept is not armed"
+        );
+        self.listeners[listener.index()].fd = None;
+    }
+
+    fn accept_backlogged(&mut self, listener: ListenerIndex) -> bool {
+        self.listeners[listener.index()].fd.as_ref().is_some_and(sock::readable)
+    }
+
+    fn downgrade_accept(&mut self, _listener: ListenerIndex) -> Option<AcceptMode> {
+        None
+    }
+
+    fn recv(&mut self, conn: ConnId, _expect: Expect) -> Step<Received> {
+        let socket = self.sockets[conn.slot.index()].as_mut().expect("I-3: an operation names a live slot");
+        debug_assert!(socket.recv.is_none(), "I-2: one recv in flight");
+        if let Some(received) = socket.try_recv(&mut self.scratch) {
+            return Step::Done(received);
+        }
+        socket.recv = Some(conn);
+        match self.register(conn) {
+            Ok(()) => Step::Pending,
+            Err(errno) => {
+                self.socket(conn).recv = None;
+                Step::Done(Received::Failed(errno))
+            }
+        }
+    }
+
+    fn send(&mut self, conn: ConnId, buf: SendBuf, more: bool) -> Step<Sent> {
+        let socket = self.socket(conn);
+        debug_assert!(socket.send.is_none(), "I-2: one send in flight");
+        if let Some(result) = socket.try_send(&buf, more) {
+            return Step::Done(Sent { result, buf });
+        }
+        socket.send = Some((conn, buf, more));
+        match self.register(conn) {
+            Ok(()) => Step::Pending,
+            Err(errno) => {
+                let (_, buf, _) = self.socket(conn).send.take().expect("it was put there two lines above");
+                Step::Done(Sent { result: Err(errno), buf })
+            }
+        }
+    }
+
+    fn shutdown_write(&mut self, conn: ConnId) {
+        sock::shutdown_write(self.socket(conn).fd.as_fd());
+    }
+
+    fn cancel(&mut self, conn: ConnId) {
+        let socket = self.socket(conn);
+        let recv = socket.recv.take();
+        let send = socket.send.take();
+        if let Some(conn) = recv {
+            self.made.push_back(Completion::Received { conn, received: Received::Failed(Errno::CANCELED) });
+        }
+        if let Some((conn, buf, _)) = send {
+            self.made.push_back(Completion::Sent { conn, sent: Sent { result: Err(Errno::CANCELED), buf } });
+        }
+    }
+
+    fn reset_on_close(&mut self, conn: ConnId) {
+        sock::reset_on_close(self.socket(conn).fd.as_fd());
+    }
+
+    fn close(&mut self, conn: ConnId) -> Step<()> {
+        let socket = self.sockets[conn.slot.index()].take().expect("I-3: a close names a live slot");
+        debug_assert!(socket.recv.is_none() && socket.send.is_none(), "D-6: nothing is in flight at a close");
+        // Closing the only descriptor also takes it out of epoll (epoll(7), questions and answers, 6).
+        drop(socket);
+        self.free.give_back(conn.slot);
+        Step::Done(())
+    }
+
+    fn peer_addr(&self, conn: ConnId) -> Option<IpAddr> {
+        let socket = self.sockets[conn.slot.index()].as_ref()?;
+        sock::peer_addr(socket.fd.as_fd())
+    }
+
+    fn received(&self, chunk: &Chunk) -> &[u8] {
+        &self.scratch[..chunk.len()]
+    }
+
+    fn recycle(&mut self, chunk: Chunk) {
+        debug_assert!(
+            matches!(chunk.source, ChunkSource::Scratch(_)),
+            "D-8: a chunk goes back to its own driver"
+        );
+    }
+
+    fn wait(&mut self, timeout: Option<Duration>) -> Result<(), Fault> {
+        debug_assert!(
+            self.event_next == self.events.len(),
+            "a turn takes every completion before it waits again"
+        );
+        let timeout =
+            if self.made.is_empty() && self.accepting.is_none() { timeout } else { Some(Duration::ZERO) };
+        self.events.clear();
+        self.event_next = 0;
+        self.counters.enters += 1;
+        let timespec = timeout.map(sock::timespec);
+        match epoll::wait(&self.epoll, spare_capacity(&mut self.events), timespec.as_ref()) {
+            Ok(_) | Err(Errno::INTR) => Ok(()),
+            Err(errno) => Err(fault("epoll_wait", errno)),
+        }
+    }
+
+    fn next(&mut self) -> Option<Completion> {
+        loop {
+            if let Some(completion) = self.made.pop_front() {
+                return Some(completion);
+            }
+            if self.accepting.is_some()
+                && let Some(completion) = self.accept_one()
+            {
+                return Some(completion);
+            }
+            let event = *self.events.get(self.event_next)?;
+            self.event_next += 1;
+            match Source::unpack(event.data) {
+                Source::Conn(slot) => {
+                    if let Some(completion) = self.on_ready(slot, event.flags) {
+                        return Some(completion);
+                    }
+                }
+                Source::Listener(listener) => self.accepting = Some((listener, ACCEPTS_A_TURN_MAX)),
+                Source::Waker => self.wake.clear(),
+            }
+        }
+    }
+
+    fn counters(&self) -> DriverCounters {
+        self.counters
+    }
+}
+
+impl Source {
+    const LISTENER: u64 = 1 << 32;
+    const WAKER: u64 = 2 << 32;
+
+    fn pack(self) -> EventData {
+        EventData::new_u64(match self {
+            Self::Conn(slot) => u64::from(slot.0),
+            Self::Listener(listener) => Self::LISTENER | u64::from(listener.0),
+            Self::Waker => Self::WAKER,
+        })
+    }
+
+    #[expect(clippy::cast_possible_truncation, reason = "the low words are what `pack` put there")]
+    fn unpack(data: EventData) -> Self {
+        let word = data.u64();
+        match word & !0xFFFF_FFFF {
+            0 => Self::Conn(SlotIndex(word as u32)),
+            Self::LISTENER => Self::Listener(ListenerIndex(word as u16)),
+            _ => Self::Waker,
+        }
+    }
+}
+
+impl fmt::Debug for Epoll {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Epoll")
+            .field("listeners", &self.listeners)
+            .field("events", &self.events.len())
+            .field("accepting", &self.accepting)
+            .field("made", &self.made)
+            .field("counters", &self.counters)
+            .finish_non_exhaustive()
+    }
+}
+
+const fn fault(call: &'static str, errno: Errno) -> Fault {
+    Fault { call, errno }
+}

@@ -1,0 +1,153 @@
+//! Choosing a driver once at start, and saying why.
+//!
+//! Does not know about: workers. Capability is found by trying (see `doorbell_ring::selftest`), not by kernel version.
+
+use core::fmt;
+use std::os::fd::OwnedFd;
+
+use doorbell_ring::selftest::{Capabilities, capabilities};
+use doorbell_ring::{Ring, Setup, SetupError};
+
+use super::epoll::Epoll;
+use super::uring::{Uring, UringOptions};
+use super::{AcceptMode, DriverKind, Fault, WakeSource};
+
+/// Which driver the user wants.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Engine {
+    /// io_uring where it works, epoll elsewhere, with the reason in the [`DriverReport`].
+    #[default]
+    Auto,
+    /// epoll.
+    Epoll,
+    /// io_uring, or fail to start.
+    IoUring,
+}
+
+/// Whether io_uring connections are ordinary descriptors or entries of the ring's fixed-file table.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Descriptors {
+    /// Ordinary ones: they allow plain system calls where those are cheaper, and peer addresses for the per-address cap.
+    #[default]
+    Auto,
+    /// The fixed-file table, where the start-up self-test shows that a close takes effect at once; else ordinary ones.
+    Direct,
+}
+
+/// Which driver runs, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DriverReport {
+    /// The driver.
+    pub kind: DriverKind,
+    /// Why this one, in a sentence without a full stop.
+    pub why: String,
+    /// True when another driver was wanted and this one stands in for it.
+    pub is_fallback: bool,
+    /// How io_uring accepts; `None` on epoll.
+    pub accept_mode: Option<AcceptMode>,
+    /// True when connections live in the fixed-file table.
+    pub direct: bool,
+}
+
+/// What to open in each worker.
+#[derive(Clone, Debug)]
+pub(crate) struct Plan {
+    pub(crate) report: DriverReport,
+    pub(crate) uring: Option<UringOptions>,
+}
+
+/// io_uring was demanded and does not work here.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{why}")]
+pub struct EngineUnavailable {
+    /// The likely cause and what helps.
+    pub why: String,
+}
+
+/// Tries what the kernel can do and decides.
+///
+/// # Errors
+/// io_uring was demanded and does not work.
+pub(crate) fn plan(engine: Engine, descriptors: Descriptors) -> Result<Plan, EngineUnavailable> {
+    if engine == Engine::Epoll {
+        return Ok(epoll_plan("asked for".to_owned(), false));
+    }
+    let setup = Setup::default();
+    // A ring that cannot be opened names its cause; the self-test would only say that nothing worked.
+    match Ring::open(&setup) {
+        Err(error) if engine == Engine::IoUring => return Err(EngineUnavailable { why: error.to_string() }),
+        Err(error) => return Ok(epoll_plan(fallback_reason(&error), true)),
+        Ok(ring) => drop(ring),
+    }
+    let found = capabilities(&setup);
+    if found.multishot_accept.ok || engine == Engine::IoUring {
+        return Ok(uring_plan(&found, descriptors));
+    }
+    let why = format!("the io_uring self-test failed, no multishot accept: {}", found.multishot_accept.why);
+    Ok(epoll_plan(why, true))
+}
+
+/// The plan after io_uring failed in a worker.
+pub(crate) fn epoll_plan(why: String, is_fallback: bool) -> Plan {
+    let report = DriverReport { kind: DriverKind::Epoll, why, is_fallback, accept_mode: None, direct: false };
+    Plan { report, uring: None }
+}
+
+/// Why epoll stands in for io_uring.
+pub(crate) fn fallback_reason(error: &SetupError) -> String {
+    error.to_string()
+}
+
+fn uring_plan(found: &Capabilities, descriptors: Descriptors) -> Plan {
+    let accept_mode = if found.multishot_accept.ok { AcceptMode::Multishot } else { AcceptMode::SingleShot };
+    let (direct, table) = match descriptors {
+        Descriptors::Auto => (false, "ordinary descriptors".to_owned()),
+        Descriptors::Direct if found.direct_descriptors.ok => (true, "direct descriptors".to_owned()),
+        Descriptors::Direct => {
+            (false, format!("ordinary descriptors because direct ones {}", found.direct_descriptors.why))
+        }
+    };
+    let accepts =
+        if accept_mode == AcceptMode::Multishot { "multishot accept" } else { "single-shot accept" };
+    let report = DriverReport {
+        kind: DriverKind::IoUring,
+        why: format!("the self-test passed; {accepts}, {table}"),
+        is_fallback: false,
+        accept_mode: Some(accept_mode),
+        direct,
+    };
+    Plan { report, uring: Some(UringOptions { direct, accept_mode, ..UringOptions::default() }) }
+}
+
+/// A driver opened by [`Plan::open`].
+#[derive(Debug)]
+pub(crate) enum Opened {
+    Epoll(Box<Epoll>),
+    Uring(Box<Uring>),
+}
+
+impl Plan {
+    /// Opens the planned driver on the calling thread; where the ring cannot be opened after all, epoll, with the reason.
+    pub(crate) fn open(
+        &self,
+        listeners: Vec<OwnedFd>,
+        slots_max: u32,
+        wake: WakeSource,
+    ) -> Result<(Opened, Option<SetupError>), Fault> {
+        let Some(options) = &self.uring else {
+            return Ok((Opened::Epoll(Box::new(Epoll::new(listeners, slots_max, wake)?)), None));
+        };
+        match Uring::new(listeners, slots_max, wake.clone(), options) {
+            Ok(uring) => Ok((Opened::Uring(Box::new(uring)), None)),
+            Err((error, listeners)) => {
+                Ok((Opened::Epoll(Box::new(Epoll::new(listeners, slots_max, wake)?)), Some(error)))
+            }
+        }
+    }
+}
+
+impl fmt::Display for DriverReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.kind, self.why)
+    }
+}

@@ -1,0 +1,547 @@
+//! The io_uring driver: multishot accept, receives into the ring's buffer pool, sends and closes by the cheaper of two ways.
+//!
+//! Does not know about: why an operation is asked, what the bytes mean.
+//!
+//! With ordinary descriptors an operation that should complete at once (the first receive of a deferred accept, a reply into an
+//! empty socket, a close) is a plain system call; only what has to wait becomes a ring operation. With direct descriptors there
+//! is no descriptor to call with and everything is a ring operation.
+
+use core::net::IpAddr;
+use core::time::Duration;
+use std::collections::VecDeque;
+use std::os::fd::{AsFd, OwnedFd};
+
+use doorbell_ring::{Accepted, Event, EventKind, Op, Ring, Setup, SetupError, SetupReport, Target, Token};
+use rustix::io::Errno;
+use rustix::net::{SocketFlags, accept_with};
+
+use super::slots::FreeSlots;
+use super::sock::{self, SCRATCH_LEN};
+use super::{
+    AcceptMode, Chunk, ChunkSource, Completion, Driver, DriverCounters, DriverKind, Expect, Fault, Received,
+    SendBuf, Sent, Step, WakeSource,
+};
+use crate::id::{ConnId, Generation, ListenerIndex, SlotIndex};
+
+/// Buffers of the receive pool. A chunk is given back within the step that got it, so the pool bounds the receives that complete
+/// between two waits, not the connections.
+const RECV_BUFS: u16 = 256;
+
+/// Length of a pool buffer: probes are below 1 KiB; a longer request takes more receives.
+const RECV_BUF_LEN: u32 = 4096;
+
+/// The token slot that means the waker.
+const WAKER: u32 = u32::MAX;
+
+/// Connections accepted by system call before other events of a turn get their share.
+const ACCEPTS_A_TURN_MAX: u32 = 256;
+
+/// See the [module](self).
+#[derive(Debug)]
+pub struct Uring {
+    // The ring is dropped first: it cancels what is in flight, so that closing a descriptor below closes the connection.
+    ring: Ring,
+    direct: bool,
+    listeners: Vec<Listener>,
+    sockets: Vec<Option<Socket>>,
+    free: FreeSlots,
+    wake: WakeSource,
+    /// Completions made by a call instead of an event. At most one a listener.
+    made: VecDeque<Completion>,
+    /// Listeners in [`AcceptMode::Readiness`] whose backlog is not known to be empty, each once. The poll reports a backlog once,
+    /// so one stays here until `accept4(2)` found it empty.
+    backlogged: VecDeque<ListenerIndex>,
+    /// How many more connections may be accepted by system call this turn.
+    accepts_left: u32,
+    scratch: Box<[u8]>,
+    accepts_dropped: u64,
+    recv_bufs_starved: u64,
+}
+
+#[derive(Debug)]
+struct Listener {
+    fd: Option<OwnedFd>,
+    mode: AcceptMode,
+    arm: Arm,
+    /// The error of a system call that ends accepting, until the ring confirms the end.
+    failed: Option<Errno>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Arm {
+    Armed,
+    /// Cancelled; the operation has not ended yet.
+    Ending,
+    Off,
+}
+
+#[derive(Debug)]
+struct Socket {
+    handle: Handle,
+    /// True exactly while the ring has a receive of this connection.
+    recv: bool,
+    /// True exactly while the ring has a send of this connection.
+    send: bool,
+    /// True from a cancel on: what the ring gives up by itself is not tried again.
+    cancelled: bool,
+}
+
+#[derive(Debug)]
+enum Handle {
+    Direct,
+    Ordinary(OwnedFd),
+}
+
+/// What the driver is to use of what the ring can do.
+#[derive(Clone, Debug)]
+pub struct UringOptions {
+    /// Put connections into the ring's table of direct descriptors.
+    pub direct: bool,
+    /// How to accept at first.
+    pub accept_mode: AcceptMode,
+    /// Submission queue length. Default 1,024.
+    pub sq_entries: u32,
+}
+
+impl Default for UringOptions {
+    fn default() -> Self {
+        Self { direct: false, accept_mode: AcceptMode::Multishot, sq_entries: 1024 }
+    }
+}
+
+impl Uring {
+    /// A driver for `listeners` (non-blocking, listening) with room for `slots_max` connections.
+    ///
+    /// # Errors
+    /// The step of the ring's set-up that failed, with its likely cause; the listeners come back.
+    pub fn new(
+        listeners: Vec<OwnedFd>,
+        slots_max: u32,
+        wake: WakeSource,
+        options: &UringOptions,
+    ) -> Result<Self, (SetupError, Vec<OwnedFd>)> {
+        let setup = Setup {
+            sq_entries: options.sq_entries,
+            cq_entries: slots_max.saturating_mul(2).saturating_add(1024).min(CQ_ENTRIES_MAX),
+            slots: slots_max,
+            fixed_files: if options.direct { slots_max } else { 0 },
+            recv_bufs: RECV_BUFS,
+            recv_buf_len: RECV_BUF_LEN,
+            ..Setup::default()
+        };
+        let mut ring = match Ring::open(&setup) {
+            Ok(ring) => ring,
+            Err(error) => return Err((error, listeners)),
+        };
+        ring.poll_readable(Token::new(WAKER, 0), wake.as_fd());
+        let listener = |fd| Listener { fd: Some(fd), mode: options.accept_mode, arm: Arm::Off, failed: None };
+        Ok(Self {
+            ring,
+            direct: options.direct,
+            listeners: listeners.into_iter().map(listener).collect(),
+            sockets: Vec::new(),
+            free: FreeSlots::new(slots_max),
+            wake,
+            made: VecDeque::new(),
+            backlogged: VecDeque::new(),
+            accepts_left: ACCEPTS_A_TURN_MAX,
+            scratch: vec![0; SCRATCH_LEN].into_boxed_slice(),
+            accepts_dropped: 0,
+            recv_bufs_starved: 0,
+        })
+    }
+
+    /// What the ring's set-up settled on.
+    pub fn report(&self) -> &SetupReport {
+        self.ring.report()
+    }
+
+    /// Gives the listeners up, for another driver; connections end.
+    pub fn into_listeners(self) -> Vec<Option<OwnedFd>> {
+        self.listeners.into_iter().map(|listener| listener.fd).collect()
+    }
+
+    fn socket(&mut self, conn: ConnId) -> &mut Socket {
+        self.sockets[conn.slot.index()].as_mut().expect("I-3: an operation names a live slot")
+    }
+
+    fn install(&mut self, slot: SlotIndex, handle: Handle) {
+        while self.sockets.len() <= slot.index() {
+            self.sockets.push(None);
+        }
+        debug_assert!(self.sockets[slot.index()].is_none(), "I-4: an accepted index is not in use");
+        self.sockets[slot.index()] = Some(Socket { handle, recv: false, send: false, cancelled: false });
+    }
+
+    fn push_recv(&mut self, conn: ConnId) {
+        let socket = self.sockets[conn.slot.index()].as_mut().expect("I-3: an operation names a live slot");
+        socket.recv = true;
+        let target = target_of(&socket.handle, conn.slot);
+        self.ring.recv(token_of(conn), target, false);
+    }
+
+    fn push_accept(&mut self, listener: ListenerIndex) {
+        let state = &self.listeners[listener.index()];
+        let Some(fd) = &state.fd else { return };
+        let token = Token::new(u32::from(listener.0), 0);
+        match state.mode {
+            AcceptMode::Multishot => self.ring.accept(token, fd.as_fd(), true, self.direct),
+            AcceptMode::SingleShot => self.ring.accept(token, fd.as_fd(), false, self.direct),
+            AcceptMode::Readiness => self.ring.poll_readable(token, fd.as_fd()),
+        }
+    }
+
+    fn on_event(&mut self, event: Event) -> Option<Completion> {
+        let Event { token, kind, more } = event;
+        match kind {
+            EventKind::Accepted(result) => self.on_accepted(token, result, more),
+            EventKind::Closed(_) => self.on_closed(token),
+            EventKind::Readable(result) => self.on_readable(token, result, more),
+            EventKind::Received(result) => self.on_received(token, result),
+            EventKind::Sent { result, buf } => {
+                if let Some(socket) = self.sockets.get_mut(token.slot as usize).and_then(Option::as_mut) {
+                    socket.send = false;
+                }
+                let result = result.map(|sent_len| sent_len as usize).map_err(errno_of);
+                Some(Completion::Sent { conn: conn_of(token), sent: Sent { result, buf } })
+            }
+            EventKind::ShutDown(_) => None,
+        }
+    }
+
+    fn on_accepted(
+        &mut self,
+        token: Token,
+        result: Result<Accepted, doorbell_ring::Errno>,
+        more: bool,
+    ) -> Option<Completion> {
+        let listener = listener_of(token);
+        let arm = self.listeners[listener.index()].arm;
+        let accepted = match result {
+            Ok(accepted) => self.admit(listener, accepted),
+            Err(errno) => {
+                self.listeners[listener.index()].arm = Arm::Off;
+                let errno = (arm == Arm::Armed).then(|| errno_of(errno));
+                return Some(Completion::AcceptEnded { listener, errno });
+            }
+        };
+        if !more {
+            if arm == Arm::Armed && self.listeners[listener.index()].mode == AcceptMode::SingleShot {
+                self.push_accept(listener);
+            } else {
+                self.listeners[listener.index()].arm = Arm::Off;
+                self.made.push_back(Completion::AcceptEnded { listener, errno: None });
+            }
+        }
+        accepted
+    }
+
+    fn admit(&mut self, listener: ListenerIndex, accepted: Accepted) -> Option<Completion> {
+        let slot = match accepted {
+            Accepted::Fixed(index) => {
+                let slot = SlotIndex(index);
+                self.install(slot, Handle::Direct);
+                slot
+            }
+            Accepted::Fd(fd) => {
+                let Some(slot) = self.free.take() else {
+                    // The margin beyond `conns_max` is larger than a backlog; a client that still finds no slot sees a close.
+                    self.accepts_dropped += 1;
+                    return None;
+                };
+                self.install(slot, Handle::Ordinary(fd));
+                slot
+            }
+        };
+        Some(Completion::Accepted { listener, slot })
+    }
+
+    fn on_readable(
+        &mut self,
+        token: Token,
+        result: Result<(), doorbell_ring::Errno>,
+        more: bool,
+    ) -> Option<Completion> {
+        if token.slot == WAKER {
+            self.wake.clear();
+            if !more {
+                self.ring.poll_readable(token, self.wake.as_fd());
+            }
+            return None;
+        }
+        let listener = listener_of(token);
+        let state = &mut self.listeners[listener.index()];
+        if more && result.is_ok() {
+            if !self.backlogged.contains(&listener) {
+                self.backlogged.push_back(listener);
+            }
+            return None;
+        }
+        let errno = result.err().filter(|_| state.arm == Arm::Armed).map(errno_of);
+        let errno = state.failed.take().or(errno);
+        state.arm = Arm::Off;
+        Some(Completion::AcceptEnded { listener, errno })
+    }
+
+    fn on_received(
+        &mut self,
+        token: Token,
+        result: Result<doorbell_ring::Received, doorbell_ring::Errno>,
+    ) -> Option<Completion> {
+        let conn = conn_of(token);
+        let live = self.sockets.get_mut(token.slot as usize).and_then(Option::as_mut);
+        let goes_on = live.is_some_and(|socket| {
+            socket.recv = false;
+            !socket.cancelled
+        });
+        let received = match result {
+            Ok(received) => match received.buf {
+                Some(buf) => {
+                    let len = u32::try_from(buf.len()).expect("a pool buffer is far below 4 GiB");
+                    let drained = !received.more_queued && len < RECV_BUF_LEN;
+                    Received::Data { chunk: Chunk { source: ChunkSource::Ring(buf), len }, drained }
+                }
+                None => Received::Eof,
+            },
+            Err(errno) => match errno_of(errno) {
+                Errno::NOBUFS | Errno::INTR | Errno::AGAIN if goes_on => {
+                    // Buffers are back by the time this is submitted: no chunk outlives the step that got it.
+                    self.recv_bufs_starved += 1;
+                    self.push_recv(conn);
+                    return None;
+                }
+                Errno::NOBUFS | Errno::INTR | Errno::AGAIN => Received::Failed(Errno::CANCELED),
+                errno => Received::Failed(errno),
+            },
+        };
+        Some(Completion::Received { conn, received })
+    }
+
+    fn on_closed(&mut self, token: Token) -> Option<Completion> {
+        if let Some(socket) = self.sockets.get_mut(token.slot as usize) {
+            *socket = None;
+        }
+        Some(Completion::Closed { conn: conn_of(token) })
+    }
+
+    /// Accepts by system call from the first listener that is readable.
+    fn accept_one(&mut self) -> Option<Completion> {
+        while self.accepts_left > 0 {
+            let listener = *self.backlogged.front()?;
+            let state = &mut self.listeners[listener.index()];
+            let Some(fd) = state.fd.as_ref().filter(|_| state.arm == Arm::Armed) else {
+                self.backlogged.pop_front();
+                continue;
+            };
+            match accept_with(fd, SocketFlags::CLOEXEC) {
+                Ok(fd) => {
+                    self.accepts_left -= 1;
+                    let admitted = self.admit(listener, Accepted::Fd(fd));
+                    if admitted.is_some() {
+                        return admitted;
+                    }
+                }
+                Err(Errno::AGAIN) => {
+                    self.backlogged.pop_front();
+                }
+                Err(errno) => {
+                    state.arm = Arm::Ending;
+                    state.failed = Some(errno);
+                    self.backlogged.pop_front();
+                    self.ring.cancel(Op::PollReadable, Token::new(u32::from(listener.0), 0));
+                }
+            }
+        }
+        None
+    }
+}
+
+impl Driver for Uring {
+    fn kind(&self) -> DriverKind {
+        DriverKind::IoUring
+    }
+
+    fn arm_accept(&mut self, listener: ListenerIndex) {
+        if self.listeners[listener.index()].arm == Arm::Off {
+            self.listeners[listener.index()].arm = Arm::Armed;
+            self.push_accept(listener);
+        }
+    }
+
+    fn disarm_accept(&mut self, listener: ListenerIndex) {
+        let state = &mut self.listeners[listener.index()];
+        if state.arm == Arm::Armed {
+            state.arm = Arm::Ending;
+            let op = if state.mode == AcceptMode::Readiness { Op::PollReadable } else { Op::Accept };
+            self.ring.cancel(op, Token::new(u32::from(listener.0), 0));
+        }
+    }
+
+    fn close_listener(&mut self, listener: ListenerIndex) {
+        debug_assert!(
+            self.listeners[listener.index()].arm == Arm::Off,
+            "closed only while accept is not armed"
+        );
+        self.listeners[listener.index()].fd = None;
+    }
+
+    fn accept_backlogged(&mut self, listener: ListenerIndex) -> bool {
+        self.listeners[listener.index()].fd.as_ref().is_some_and(sock::readable)
+    }
+
+    fn downgrade_accept(&mut self, listener: ListenerIndex) -> Option<AcceptMode> {
+        let state = &mut self.listeners[listener.index()];
+        state.mode = match state.mode {
+            AcceptMode::Multishot => AcceptMode::SingleShot,
+            AcceptMode::SingleShot if !self.direct => AcceptMode::Readiness,
+            AcceptMode::SingleShot | AcceptMode::Readiness => return None,
+        };
+        Some(state.mode)
+    }
+
+    fn recv(&mut self, conn: ConnId, expect: Expect) -> Step<Received> {
+        let socket = self.sockets[conn.slot.index()].as_mut().expect("I-3: an operation names a live slot");
+        debug_assert!(!socket.recv, "I-2: one recv in flight");
+        if expect == Expect::Now
+            && let Handle::Ordinary(fd) = &socket.handle
+            && let Some(received) = sock::recv_now(fd.as_fd(), &mut self.scratch)
+        {
+            return Step::Done(received);
+        }
+        self.push_recv(conn);
+        Step::Pending
+    }
+
+    fn send(&mut self, conn: ConnId, buf: SendBuf, more: bool) -> Step<Sent> {
+        let socket = self.sockets[conn.slot.index()].as_mut().expect("I-3: an operation names a live slot");
+        debug_assert!(!socket.send, "I-2: one send in flight");
+        if let Handle::Ordinary(fd) = &socket.handle
+            && let Some(result) = sock::send_now(fd.as_fd(), &buf, more)
+        {
+            return Step::Done(Sent { result, buf });
+        }
+        socket.send = true;
+        let target = target_of(&socket.handle, conn.slot);
+        self.ring.send(token_of(conn), target, buf, more);
+        Step::Pending
+    }
+
+    fn shutdown_write(&mut self, conn: ConnId) {
+        let socket = self.sockets[conn.slot.index()].as_ref().expect("I-3: an operation names a live slot");
+        match &socket.handle {
+            Handle::Direct => self.ring.shutdown_fixed(token_of(conn), conn.slot.0),
+            Handle::Ordinary(fd) => sock::shutdown_write(fd.as_fd()),
+        }
+    }
+
+    fn reset_on_close(&mut self, conn: ConnId) {
+        if let Handle::Ordinary(fd) = &self.socket(conn).handle {
+            sock::reset_on_close(fd.as_fd());
+        }
+    }
+
+    fn cancel(&mut self, conn: ConnId) {
+        let socket = self.socket(conn);
+        socket.cancelled = true;
+        let (recv, send) = (socket.recv, socket.send);
+        if recv {
+            self.ring.cancel(Op::Recv, token_of(conn));
+        }
+        if send {
+            self.ring.cancel(Op::Send, token_of(conn));
+        }
+    }
+
+    fn close(&mut self, conn: ConnId) -> Step<()> {
+        let cell = &mut self.sockets[conn.slot.index()];
+        let socket = cell.as_ref().expect("I-3: a close names a live slot");
+        debug_assert!(!socket.recv && !socket.send, "D-6: nothing is in flight at a close");
+        if matches!(socket.handle, Handle::Direct) {
+            self.ring.close_fixed(token_of(conn), conn.slot.0);
+            return Step::Pending;
+        }
+        *cell = None;
+        self.free.give_back(conn.slot);
+        Step::Done(())
+    }
+
+    fn peer_addr(&self, conn: ConnId) -> Option<IpAddr> {
+        match &self.sockets[conn.slot.index()].as_ref()?.handle {
+            Handle::Direct => None,
+            Handle::Ordinary(fd) => sock::peer_addr(fd.as_fd()),
+        }
+    }
+
+    fn received(&self, chunk: &Chunk) -> &[u8] {
+        match &chunk.source {
+            ChunkSource::Ring(buf) => self.ring.received(buf),
+            ChunkSource::Scratch(_) => &self.scratch[..chunk.len()],
+        }
+    }
+
+    fn recycle(&mut self, chunk: Chunk) {
+        if let ChunkSource::Ring(buf) = chunk.source {
+            self.ring.recycle(buf);
+        }
+    }
+
+    fn wait(&mut self, timeout: Option<Duration>) -> Result<(), Fault> {
+        self.accepts_left = ACCEPTS_A_TURN_MAX;
+        let busy = !self.made.is_empty() || !self.backlogged.is_empty() || timeout == Some(Duration::ZERO);
+        let (wait_for, timeout) = if busy { (0, None) } else { (1, timeout) };
+        self.ring
+            .enter(wait_for, timeout)
+            .map_err(|error| Fault { call: "io_uring_enter", errno: errno_of(error.errno) })
+    }
+
+    fn next(&mut self) -> Option<Completion> {
+        loop {
+            if let Some(completion) = self.made.pop_front() {
+                return Some(completion);
+            }
+            if let Some(completion) = self.accept_one() {
+                return Some(completion);
+            }
+            let event = self.ring.next()?;
+            if let Some(completion) = self.on_event(event) {
+                return Some(completion);
+            }
+        }
+    }
+
+    fn counters(&self) -> DriverCounters {
+        let ring = self.ring.counters();
+        DriverCounters {
+            accepts_dropped: self.accepts_dropped + ring.bad_results,
+            cq_overflows: ring.cq_overflows,
+            enters: ring.enters,
+            recv_bufs_starved: self.recv_bufs_starved,
+        }
+    }
+}
+
+/// More completions than this are never outstanding between two waits; above it the kernel's overflow list takes over.
+const CQ_ENTRIES_MAX: u32 = 16 * 1024;
+
+fn target_of(handle: &Handle, slot: SlotIndex) -> Target<'_> {
+    match handle {
+        Handle::Direct => Target::Fixed(slot.0),
+        Handle::Ordinary(fd) => Target::Fd(fd.as_fd()),
+    }
+}
+
+const fn token_of(conn: ConnId) -> Token {
+    Token::new(conn.slot.0, conn.generation.raw())
+}
+
+const fn conn_of(token: Token) -> ConnId {
+    ConnId { slot: SlotIndex(token.slot), generation: Generation::new(token.generation) }
+}
+
+fn listener_of(token: Token) -> ListenerIndex {
+    ListenerIndex(u16::try_from(token.slot).expect("the driver put a listener's index there"))
+}
+
+fn errno_of(errno: doorbell_ring::Errno) -> Errno {
+    Errno::from_raw_os_error(errno.0)
+}

@@ -1,0 +1,76 @@
+//! The small newtypes that name a connection, a listener and a worker.
+//!
+//! Does not know about: what any of them does.
+
+/// Index of a connection's slot in its worker's table.
+///
+/// On io_uring with direct descriptors it is also the index in the ring's fixed-file table (invariant I-4).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct SlotIndex(pub u32);
+
+impl SlotIndex {
+    /// The index as `usize`, for indexing.
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// How often a slot was reused, modulo 2^24: what tells a late completion from a current one (invariant I-5).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Generation(u32);
+
+impl Generation {
+    /// Bits that fit beside the slot and the operation tag in io_uring's 64-bit `user_data`.
+    pub const BITS: u32 = 24;
+
+    /// Keeps the low 24 bits of `raw`.
+    pub const fn new(raw: u32) -> Self {
+        Self(raw & ((1 << Self::BITS) - 1))
+    }
+
+    /// The generation after this one; wraps after 2^24 uses of a slot.
+    #[must_use]
+    pub const fn next(self) -> Self {
+        Self::new(self.0.wrapping_add(1))
+    }
+
+    /// The raw 24-bit value.
+    pub const fn raw(self) -> u32 {
+        self.0
+    }
+}
+
+/// One use of one slot: the name of a connection within its worker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ConnId {
+    /// Where the connection lives.
+    pub slot: SlotIndex,
+    /// Which use of the slot this is.
+    pub generation: Generation,
+}
+
+/// Index of a listener within a worker, in the order of [`ServerBuilder::listen`](crate::ServerBuilder::listen).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ListenerIndex(pub u16);
+
+impl ListenerIndex {
+    /// The index as `usize`, for indexing.
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// Index of a worker, from 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct WorkerIndex(pub u16);
+
+#[cfg(test)]
+mod tests {
+    use super::Generation;
+
+    #[test]
+    fn a_generation_wraps_at_24_bits() {
+        assert_eq!(Generation::new(0xFF_FFFF).next(), Generation::new(0));
+        assert_eq!(Generation::new(0x100_0001).raw(), 1);
+    }
+}

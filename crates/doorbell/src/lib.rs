@@ -1,0 +1,46 @@
+//! An accept engine for tiny requests: probes, redirects, health checks.
+//!
+//! Does not know about: async runtimes, TOML, metrics libraries.
+//!
+//! ```no_run
+//! use doorbell::{Http1, Listen, Request, Responder, Server, StaticReply, Status};
+//!
+//! let alive = StaticReply::text(Status::OK, "ok\n");
+//! let service = move |_: &Request<'_>, reply: Responder<'_>| reply.send(&alive);
+//! let server = Server::builder().listen(Listen::tcp(([127, 0, 0, 1], 8080).into()), Http1::new(service)).start()?;
+//! println!("{}", server.driver_report());
+//! server.wait()?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! The [`manual`] tells how it works and why.
+#![forbid(unsafe_code)]
+
+pub mod config;
+mod conn;
+pub mod control;
+pub mod driver;
+pub mod error;
+pub mod id;
+pub mod manual;
+pub mod net;
+pub mod protocol;
+pub mod server;
+pub mod stats;
+pub mod time;
+pub mod worker;
+
+pub use config::{Limits, OnWorkerFailure};
+pub use doorbell_http as http;
+pub use doorbell_http::{
+    Answered, Limits as HttpLimits, Method, ReplyBuilder, Request, Responder, Service as Handler,
+    StaticReply, Status, Version,
+};
+pub use driver::select::{Descriptors, DriverReport, Engine};
+pub use error::{Blame, CloseReason};
+pub use net::{Listen, ListenAddr, LocalAddr};
+pub use protocol::{Http1, Raw, RawHandler, RawNext};
+pub use server::{
+    Event, Handle, ServeError, Server, ServerBuilder, StartError, StartErrorKind, WorkerFailure, Workers,
+};
+pub use stats::Snapshot;

@@ -1,0 +1,45 @@
+//! The layers of the core crate.
+//!
+//! ```text
+//!  clients ──► driver (io_uring | epoll | simulated) ⇄ worker ⇄ connection table
+//!                                                        ⇅
+//!                                            protocol (bytes and a time in; bytes, a wish and a deadline out)
+//!                                                        ⇅
+//!                                                     handler (yours)
+//! ```
+//!
+//! One worker is one thread with a driver, a listener for each address, a connection table, a wheel of deadlines and counters
+//! of its own. Workers share nothing that a request touches: no lock is taken, nothing is allocated and no clock is read for a
+//! request that arrives in one piece.
+//!
+//! # Who may know whom
+//!
+//! **Architecture invariant:** [`driver`](crate::driver) imports no connection, protocol or handler; the connection table
+//! imports no driver; a [`protocol`](crate::protocol) imports neither. Only [`worker`](crate::worker) knows both sides. A test
+//! reads the sources and fails when an arrow appears that is not listed there.
+//!
+//! **Architecture invariant:** `unsafe` compiles only in `doorbell-ring`, which exports no unsafe function. Each block names
+//! the numbered claim of that crate's page that it relies on.
+//!
+//! **Architecture invariant:** `doorbell-http` has no socket, thread or clock. Time is a number that its caller passes in, so a
+//! test can let a day go by in a microsecond.
+//!
+//! **Architecture invariant:** a driver completes operations; readiness imitates completion and not the reverse. The ten lines
+//! of the contract ([D-1 to D-10](crate::driver)) are run as tests on each driver by name.
+//!
+//! # The turn
+//!
+//! [`worker`](crate::worker) lists the six steps of a turn and the invariants I-1 to I-9.
+//!
+//! # Failure
+//!
+//! A driver that cannot go on is a [`Fault`](crate::driver::Fault). On io_uring the worker continues with epoll on the same
+//! listening sockets and says so once ([`Event::DriverFellBack`](crate::Event::DriverFellBack)). On epoll, and when a worker
+//! panics, its listeners close, so that the kernel gives its share of clients to the other workers, and
+//! [`OnWorkerFailure`](crate::OnWorkerFailure) decides whether these go on.
+//!
+//! # Seams
+//!
+//! [`Next::Wait`](doorbell_http::Next) is the place of work that is answered later, from another thread. A connection that
+//! leaves its worker (to be served elsewhere) would be a further wish beside it. Both end a connection's loop in the worker,
+//! so neither costs the others anything.

@@ -1,0 +1,28 @@
+//! From accept to the freed slot.
+//!
+//! 1. **Accept.** The driver reports a slot. With deferred accept (the default for protocols in which the client speaks first)
+//!    the first bytes are there already. Past [`conns_max`](crate::Limits::conns_max) accept is disarmed and clients wait in the
+//!    backlog; it opens again at 90 %. One too many from an address gets a 503 and is closed.
+//! 2. **Read.** A plain `recv(2)` first; if it finds nothing, the driver waits for bytes and the protocol's deadline is armed.
+//! 3. **Answer.** The protocol reads the bytes where they lie. What it cannot use yet it keeps in the connection's own buffer,
+//!    which exists only then. Replies go into the connection's own output.
+//! 4. **Send.** Rendered bytes, then the shared body if there is one. A short send goes on where it stopped. No progress for
+//!    [`write_timeout`](crate::Limits::write_timeout) ends the connection with a reset, so that a part is not taken for the
+//!    whole.
+//! 5. **What follows** is one of
+//!    * *read on* (keep-alive),
+//!    * *close at once*: the request was read completely and the socket was empty after it. The reply is sent with `MSG_MORE`
+//!      and the close puts it and the FIN into one segment,
+//!    * *linger*: anything else. Reply, FIN, then input is read and dropped until the peer's FIN, for at most
+//!      [`linger_timeout`](crate::Limits::linger_timeout) and [`linger_bytes_max`](crate::Limits::linger_bytes_max). Closing
+//!      with unread input would send a reset, which can destroy the reply on its way (RFC 9112, 9.6).
+//! 6. **Close.** What is in flight is cancelled; when it has reported, the descriptor is closed and the slot is free. Its next
+//!    use has another generation, so a completion that comes late finds nobody.
+//!
+//! Every end has a [`CloseReason`](crate::CloseReason), which knows who is to [blame](crate::CloseReason::blame).
+//!
+//! # Draining
+//!
+//! [`Handle::drain`](crate::Handle::drain): idle connections end in an orderly way, each further reply says
+//! `Connection: close`, clients in the backlog are still served, then the listeners close. A socket that others accept from too
+//! (inherited, or shared by workers) is let go at once: nobody is lost, because it lives on. At the deadline the rest is closed.

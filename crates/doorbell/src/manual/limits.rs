@@ -1,0 +1,24 @@
+//! Every cap and time: its default and what a client sees at it.
+//!
+//! The engine's own ([`Limits`](crate::Limits)); the protocol's are fields of [`HttpLimits`](crate::HttpLimits), each with its
+//! default and the status that answers it.
+//!
+//! | limit | default | at the limit |
+//! |---|---|---|
+//! | [`conns_max`](crate::Limits::conns_max) | 65,536 a process | new clients wait in the backlog; none is accepted to be reset |
+//! | [`conns_per_ip_max`](crate::Limits::conns_per_ip_max) | 1,024 | 503 with `Retry-After` (HTTP), close (raw) |
+//! | [`write_timeout`](crate::Limits::write_timeout) | 10 s without progress | reset, so that the reply is visibly not whole |
+//! | [`linger_timeout`](crate::Limits::linger_timeout) | 1 s | close |
+//! | [`linger_bytes_max`](crate::Limits::linger_bytes_max) | 64 KiB | close |
+//! | [`input_bytes_max`](crate::Limits::input_bytes_max) | 64 MiB a process | 503 for the connection that needs more |
+//! | [`accept_backoff_min`](crate::Limits::accept_backoff_min) to [`max`](crate::Limits::accept_backoff_max) | 10 ms to 1 s | clients wait in the backlog |
+//! | [`Listen::backlog`](crate::Listen::backlog) | 4,096, capped by `net.core.somaxconn` | the kernel drops the SYN; the client tries again |
+//! | [`Listen::send_buf_len`](crate::Listen::send_buf_len) | 256 KiB | the reply goes on as the peer reads |
+//! | [`Raw::bytes_max`](crate::Raw::bytes_max) | 4 KiB | close |
+//! | [`Raw::timeout`](crate::Raw::timeout) | 10 s | close |
+//!
+//! # Why a small send buffer
+//!
+//! The kernel wakes a writer when a third of the send buffer is free. With an autotuned buffer of 4 MiB and a peer that reads
+//! 64 KiB a second that takes 21 s, which looks like no progress at all; with 256 KiB it takes under 3 s. It also bounds what a
+//! slow reader can bind.

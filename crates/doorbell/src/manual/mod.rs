@@ -1,0 +1,13 @@
+//! The manual: how doorbell works, what it promises, and why it was decided so.
+//!
+//! - [`architecture`]: the layers, what each of them may not know, and the invariants.
+//! - [`life_of_a_connection`]: from accept to the freed slot, with every way it can end.
+//! - [`limits`]: every cap and time, its default, and what a client sees at it.
+//! - [`decisions`]: choices that surprise, with the figures behind them and what would change them.
+//!
+//! Does not know about: single functions; their own pages do.
+
+pub mod architecture;
+pub mod decisions;
+pub mod life_of_a_connection;
+pub mod limits;

@@ -1,0 +1,319 @@
+//! Listening sockets: one for each worker, with the options that accepted connections inherit.
+//!
+//! Does not know about: who accepts, what is spoken.
+//!
+//! Options are set on the listener because a child socket inherits them (tcp(7)), which saves a system call a connection, and
+//! because a direct descriptor of io_uring has no other way to get them.
+
+use core::fmt;
+use core::net::SocketAddr;
+use core::time::Duration;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::PathBuf;
+
+use socket2::{Domain, Protocol, SockAddr, Socket, TcpKeepalive, Type};
+
+/// Where to listen.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum ListenAddr {
+    /// A socket that is listening already: from a service manager, or from the server before this one.
+    Inherited(OwnedFd),
+    /// A TCP address; port 0 lets the kernel choose. An IPv6 wildcard also takes IPv4 clients.
+    Tcp(SocketAddr),
+    /// A Unix stream socket. A stale socket file is replaced, a live one is not.
+    Unix(PathBuf),
+}
+
+/// A listener as the user wants it. See each method for its default.
+#[derive(Debug)]
+pub struct Listen {
+    pub(crate) addr: ListenAddr,
+    backlog: u32,
+    defer_accept: Option<Duration>,
+    nodelay: bool,
+    send_buf_len: Option<usize>,
+    v6_only: bool,
+    overlap: bool,
+}
+
+/// A listener that could not be made.
+#[derive(Debug, thiserror::Error)]
+#[error("{call} on {addr} failed: {error}")]
+pub struct ListenError {
+    /// What failed: `bind`, `listen`, `socket`, …
+    pub call: &'static str,
+    /// The address as the user wrote it.
+    pub addr: String,
+    /// The system's error.
+    #[source]
+    pub error: io::Error,
+}
+
+/// The listening sockets of one listener: one for each worker.
+#[derive(Debug)]
+pub(crate) struct Bound {
+    /// As many as there are workers.
+    pub(crate) fds: Vec<OwnedFd>,
+    /// True when the sockets are one and the same, or others accept from them too.
+    pub(crate) is_shared: bool,
+    pub(crate) local: LocalAddr,
+    /// The socket file to remove when the server ends.
+    pub(crate) unix_path: Option<PathBuf>,
+}
+
+/// The address a listener got.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LocalAddr {
+    /// With the port the kernel chose.
+    Tcp(SocketAddr),
+    /// The path, if the socket has one.
+    Unix(Option<PathBuf>),
+}
+
+impl Listen {
+    /// Listens at `addr` with the defaults.
+    pub const fn at(addr: ListenAddr) -> Self {
+        Self {
+            addr,
+            backlog: 4096,
+            defer_accept: Some(Duration::from_secs(3)),
+            nodelay: true,
+            send_buf_len: Some(256 * 1024),
+            v6_only: false,
+            overlap: false,
+        }
+    }
+
+    /// Listens on a TCP address.
+    pub const fn tcp(addr: SocketAddr) -> Self {
+        Self::at(ListenAddr::Tcp(addr))
+    }
+
+    /// Listens on a Unix stream socket.
+    pub fn unix(path: impl Into<PathBuf>) -> Self {
+        Self::at(ListenAddr::Unix(path.into()))
+    }
+
+    /// Accepts from a socket that is listening already. It is shared by all workers; its options stay as they are.
+    pub const fn inherited(fd: OwnedFd) -> Self {
+        Self::at(ListenAddr::Inherited(fd))
+    }
+
+    /// Clients that may wait to be accepted, capped by `net.core.somaxconn`. Default 4,096.
+    #[must_use]
+    pub const fn backlog(mut self, conns: u32) -> Self {
+        self.backlog = conns;
+        self
+    }
+
+    /// Accept a client only when its first bytes are there, or after this time (`TCP_DEFER_ACCEPT`): one wake-up less a
+    /// connection. A probe that only connects and closes still succeeds. Default 3 s; `None` turns it off, and so does a protocol
+    /// in which the server speaks first.
+    #[must_use]
+    pub const fn defer_accept(mut self, time: Option<Duration>) -> Self {
+        self.defer_accept = time;
+        self
+    }
+
+    /// `TCP_NODELAY`. Default true.
+    #[must_use]
+    pub const fn nodelay(mut self, on: bool) -> Self {
+        self.nodelay = on;
+        self
+    }
+
+    /// `SO_SNDBUF`: how much of a reply the kernel holds for a slow reader. Default 256 KiB, which bounds the memory a
+    /// connection can bind and lets progress of a slow reader be seen; `None` leaves it to the kernel's autotuning.
+    #[must_use]
+    pub const fn send_buf_len(mut self, bytes: Option<usize>) -> Self {
+        self.send_buf_len = bytes;
+        self
+    }
+
+    /// `IPV6_V6ONLY`: an IPv6 wildcard takes no IPv4 clients. Default false.
+    #[must_use]
+    pub const fn v6_only(mut self, on: bool) -> Self {
+        self.v6_only = on;
+        self
+    }
+
+    /// Bind although another server of the same user holds the port with `SO_REUSEPORT`; the kernel then shares clients between
+    /// the two, and those in the backlog of the one that closes are reset. Where you can, give both servers the same socket
+    /// instead ([`Listen::inherited`]): that loses nobody. Default false: a port in use is an error.
+    #[must_use]
+    pub const fn overlap(mut self, on: bool) -> Self {
+        self.overlap = on;
+        self
+    }
+
+    /// Clients that can be waiting at once; of an inherited socket, whose backlog is unknown, the kernel's cap is assumed.
+    pub(crate) fn backlog_max(&self) -> u32 {
+        let somaxconn = std::fs::read_to_string("/proc/sys/net/core/somaxconn")
+            .ok()
+            .and_then(|text| text.trim().parse().ok())
+            .unwrap_or(SOMAXCONN_DEFAULT);
+        match self.addr {
+            ListenAddr::Inherited(_) => somaxconn,
+            ListenAddr::Tcp(_) | ListenAddr::Unix(_) => self.backlog.min(somaxconn),
+        }
+    }
+
+    /// Makes a socket for each of `workers`. `speaks_first` turns deferred accept off.
+    pub(crate) fn bind(self, workers: u16, speaks_first: bool) -> Result<Bound, ListenError> {
+        let name = self.addr.to_string();
+        let failed = |call| {
+            let addr = name.clone();
+            move |error| ListenError { call, addr, error }
+        };
+        match &self.addr {
+            ListenAddr::Tcp(addr) => {
+                self.bind_tcp(*addr, workers, speaks_first).map_err(|(call, e)| failed(call)(e))
+            }
+            ListenAddr::Unix(path) => {
+                let socket = self.bind_unix(path).map_err(|(call, e)| failed(call)(e))?;
+                let local = LocalAddr::Unix(Some(path.clone()));
+                let fds = copies(socket.into(), workers).map_err(failed("dup"))?;
+                Ok(Bound { fds, is_shared: true, local, unix_path: Some(path.clone()) })
+            }
+            ListenAddr::Inherited(_) => {
+                let ListenAddr::Inherited(fd) = self.addr else { unreachable!("matched above") };
+                let socket = Socket::from(fd);
+                let local = local_addr(&socket).map_err(failed("getsockname"))?;
+                socket.set_nonblocking(true).map_err(failed("fcntl"))?;
+                let fds = copies(socket.into(), workers).map_err(failed("dup"))?;
+                Ok(Bound { fds, is_shared: true, local, unix_path: None })
+            }
+        }
+    }
+
+    fn bind_tcp(&self, mut addr: SocketAddr, workers: u16, speaks_first: bool) -> Result<Bound, Failure> {
+        let mut fds = Vec::with_capacity(usize::from(workers));
+        if workers > 1 && !self.overlap {
+            addr = self.reserve(addr)?;
+        }
+        for _ in 0..workers {
+            let socket = self.tcp_socket(addr, workers, speaks_first)?;
+            if addr.port() == 0 {
+                let chosen = socket.local_addr().map_err(|error| ("getsockname", error))?;
+                addr.set_port(chosen.as_socket().map_or(0, |chosen| chosen.port()));
+            }
+            fds.push(socket.into());
+        }
+        Ok(Bound { fds, is_shared: false, local: LocalAddr::Tcp(addr), unix_path: None })
+    }
+
+    /// `SO_REUSEPORT`, which the workers' sockets need, would also let them share the port with a stranger. A socket without
+    /// it shows that nobody has it.
+    fn reserve(&self, mut addr: SocketAddr) -> Result<SocketAddr, Failure> {
+        let socket = Socket::new(Domain::for_address(addr), Type::STREAM, Some(Protocol::TCP))
+            .map_err(|error| ("socket", error))?;
+        socket.set_reuse_address(true).map_err(|error| ("setsockopt", error))?;
+        if addr.is_ipv6() {
+            socket.set_only_v6(self.v6_only).map_err(|error| ("setsockopt", error))?;
+        }
+        socket.bind(&SockAddr::from(addr)).map_err(|error| ("bind", error))?;
+        let bound = socket.local_addr().map_err(|error| ("getsockname", error))?;
+        addr.set_port(bound.as_socket().map_or(0, |bound| bound.port()));
+        Ok(addr)
+    }
+
+    fn tcp_socket(&self, addr: SocketAddr, workers: u16, speaks_first: bool) -> Result<Socket, Failure> {
+        let socket = Socket::new(Domain::for_address(addr), Type::STREAM.nonblocking(), Some(Protocol::TCP))
+            .map_err(|error| ("socket", error))?;
+        let option = |error| ("setsockopt", error);
+        socket.set_reuse_address(true).map_err(option)?;
+        if workers > 1 || self.overlap {
+            socket.set_reuse_port(true).map_err(option)?;
+        }
+        if addr.is_ipv6() {
+            socket.set_only_v6(self.v6_only).map_err(option)?;
+        }
+        socket.set_tcp_nodelay(self.nodelay).map_err(option)?;
+        if let Some(bytes) = self.send_buf_len {
+            socket.set_send_buffer_size(bytes).map_err(option)?;
+        }
+        // A peer that vanished is noticed: idle ones by keep-alive, ones that owe an acknowledgement by the user timeout.
+        let keepalive = TcpKeepalive::new()
+            .with_time(Duration::from_secs(30))
+            .with_interval(Duration::from_secs(10))
+            .with_retries(3);
+        socket.set_tcp_keepalive(&keepalive).map_err(option)?;
+        socket.set_tcp_user_timeout(Some(USER_TIMEOUT)).map_err(option)?;
+        socket.bind(&SockAddr::from(addr)).map_err(|error| ("bind", error))?;
+        if let Some(time) = self.defer_accept.filter(|_| !speaks_first) {
+            let secs = u32::try_from(time.as_secs().max(1)).unwrap_or(u32::MAX);
+            doorbell_ring::sockopt::set_tcp_defer_accept(socket.as_fd(), secs)
+                .map_err(|errno| option(errno.into()))?;
+        }
+        socket.listen(i32::try_from(self.backlog).unwrap_or(i32::MAX)).map_err(|error| ("listen", error))?;
+        Ok(socket)
+    }
+
+    fn bind_unix(&self, path: &std::path::Path) -> Result<Socket, Failure> {
+        let addr = SockAddr::unix(path).map_err(|error| ("bind", error))?;
+        let socket =
+            Socket::new(Domain::UNIX, Type::STREAM.nonblocking(), None).map_err(|error| ("socket", error))?;
+        match socket.bind(&addr) {
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse && is_stale(&addr) => {
+                std::fs::remove_file(path).map_err(|error| ("unlink", error))?;
+                socket.bind(&addr).map_err(|error| ("bind", error))?;
+            }
+            bound => bound.map_err(|error| ("bind", error))?,
+        }
+        socket.listen(i32::try_from(self.backlog).unwrap_or(i32::MAX)).map_err(|error| ("listen", error))?;
+        Ok(socket)
+    }
+}
+
+/// After this long without an acknowledgement the kernel gives a connection up (tcp(7), `TCP_USER_TIMEOUT`).
+const USER_TIMEOUT: Duration = Duration::from_secs(15);
+
+/// `net.core.somaxconn` since Linux 5.4.
+const SOMAXCONN_DEFAULT: u32 = 4096;
+
+type Failure = (&'static str, io::Error);
+
+/// A socket file is stale when nobody listens behind it.
+fn is_stale(addr: &SockAddr) -> bool {
+    let Ok(probe) = Socket::new(Domain::UNIX, Type::STREAM, None) else { return false };
+    matches!(probe.connect(addr), Err(error) if error.kind() == io::ErrorKind::ConnectionRefused)
+}
+
+fn copies(fd: OwnedFd, workers: u16) -> io::Result<Vec<OwnedFd>> {
+    let mut fds = Vec::with_capacity(usize::from(workers));
+    for _ in 1..workers {
+        fds.push(fd.try_clone()?);
+    }
+    fds.push(fd);
+    Ok(fds)
+}
+
+fn local_addr(socket: &Socket) -> io::Result<LocalAddr> {
+    let addr = socket.local_addr()?;
+    Ok(match addr.as_socket() {
+        Some(addr) => LocalAddr::Tcp(addr),
+        None => LocalAddr::Unix(addr.as_pathname().map(Into::into)),
+    })
+}
+
+impl fmt::Display for ListenAddr {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Inherited(fd) => write!(f, "inherited descriptor {}", std::os::fd::AsRawFd::as_raw_fd(fd)),
+            Self::Tcp(addr) => addr.fmt(f),
+            Self::Unix(path) => write!(f, "unix:{}", path.display()),
+        }
+    }
+}
+
+impl fmt::Display for LocalAddr {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tcp(addr) => addr.fmt(f),
+            Self::Unix(Some(path)) => write!(f, "unix:{}", path.display()),
+            Self::Unix(None) => f.write_str("unix:(unnamed)"),
+        }
+    }
+}

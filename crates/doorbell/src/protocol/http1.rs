@@ -1,0 +1,124 @@
+//! HTTP/1.1 and 1.0 as a listener's protocol: the machine of `doorbell-http` with a service and its limits.
+//!
+//! Does not know about: what the machine does inside, sockets.
+
+use core::fmt;
+use std::sync::Arc;
+
+use doorbell_http::{Conn, Limits, Next, Phase, Service};
+
+use super::{Io, Protocol};
+use crate::error::CloseReason;
+use crate::time::Time;
+
+/// An HTTP listener's protocol.
+#[derive(Clone)]
+pub struct Http1 {
+    service: Arc<dyn Service + Send + Sync>,
+    limits: Limits,
+}
+
+/// What an HTTP connection remembers.
+#[derive(Debug)]
+pub struct Http1Conn {
+    machine: Conn,
+    /// Why it closes, when it was not the machine that decided.
+    reason: Option<CloseReason>,
+}
+
+impl Http1 {
+    /// HTTP with the default limits.
+    pub fn new(service: impl Service + Send + Sync + 'static) -> Self {
+        Self { service: Arc::new(service), limits: Limits::default() }
+    }
+
+    /// Other limits.
+    #[must_use]
+    pub const fn limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    const fn io<'a>(&'a self, io: Io<'a>) -> doorbell_http::Io<'a> {
+        doorbell_http::Io {
+            now: io.now,
+            date: io.date,
+            limits: &self.limits,
+            carry: io.input,
+            out: io.out,
+            closing: io.draining,
+        }
+    }
+}
+
+impl Protocol for Http1 {
+    type Conn = Http1Conn;
+
+    fn speaks_first(&self) -> bool {
+        false
+    }
+
+    fn open(&self, now: Time) -> Http1Conn {
+        Http1Conn { machine: Conn::new(now, &self.limits), reason: None }
+    }
+
+    fn greet(&self, _conn: &mut Http1Conn, _io: Io<'_>) -> Next {
+        Next::Read
+    }
+
+    fn handle_input(&self, conn: &mut Http1Conn, fresh: &[u8], io: Io<'_>) -> Next {
+        conn.machine.handle_input(fresh, self.io(io), &*self.service)
+    }
+
+    fn handle_eof(&self, conn: &mut Http1Conn, io: Io<'_>) -> Next {
+        conn.reason = Some(match conn.machine.phase() {
+            Phase::Idle => CloseReason::ClientFin,
+            Phase::Body | Phase::Closing | Phase::Head => CloseReason::ClientGone,
+        });
+        conn.machine.handle_eof(self.io(io))
+    }
+
+    fn handle_timeout(&self, conn: &mut Http1Conn, io: Io<'_>) -> Next {
+        let next = conn.machine.handle_timeout(self.io(io));
+        if matches!(next, Next::Close | Next::CloseLinger) {
+            conn.reason = Some(CloseReason::ReadTimeout);
+        }
+        next
+    }
+
+    fn handle_panic(&self, conn: &mut Http1Conn, io: Io<'_>) -> Next {
+        conn.reason = Some(CloseReason::HandlerPanic);
+        conn.machine.handle_panic(self.io(io))
+    }
+
+    fn handle_overload(&self, conn: &mut Http1Conn, reason: CloseReason, io: Io<'_>) -> Next {
+        conn.reason = Some(reason);
+        conn.machine.handle_overload(self.io(io))
+    }
+
+    fn deadline(&self, conn: &Http1Conn) -> Time {
+        conn.machine.deadline()
+    }
+
+    fn requests(&self, conn: &Http1Conn) -> u32 {
+        conn.machine.requests()
+    }
+
+    fn is_idle(&self, conn: &Http1Conn) -> bool {
+        conn.machine.phase() == Phase::Idle
+    }
+
+    fn close_reason(&self, conn: &Http1Conn) -> CloseReason {
+        match (conn.reason, conn.machine.error()) {
+            (Some(reason), _) => reason,
+            (None, Some(_)) => CloseReason::Refused,
+            (None, None) => CloseReason::Done,
+        }
+    }
+}
+
+impl fmt::Debug for Http1 {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Http1").field("limits", &self.limits).finish_non_exhaustive()
+    }
+}

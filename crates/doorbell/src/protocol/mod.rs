@@ -1,0 +1,181 @@
+//! What a listener speaks: a state machine for each connection that gets bytes and a time and says what it wants next.
+//!
+//! Does not know about: sockets, drivers, the connection table. It never does I/O.
+
+mod http1;
+mod raw;
+
+use doorbell_http::{Date, Next, Out};
+
+pub use http1::Http1;
+pub use raw::{Raw, RawHandler, RawNext};
+
+use crate::error::CloseReason;
+use crate::time::Time;
+
+/// What a protocol may touch while it handles an input: the connection's own buffers and the worker's clock.
+#[derive(Debug)]
+pub struct Io<'a> {
+    /// The time of this turn.
+    pub now: Time,
+    /// The rendered `Date` of this second.
+    pub date: &'a Date,
+    /// Input kept for later, oldest first.
+    pub input: &'a mut Vec<u8>,
+    /// What is to be sent, in order.
+    pub out: &'a mut Out,
+    /// True while draining: every reply is the last one.
+    pub draining: bool,
+}
+
+impl Io<'_> {
+    /// The same, for a shorter time.
+    pub fn reborrow(&mut self) -> Io<'_> {
+        Io { now: self.now, date: self.date, input: self.input, out: self.out, draining: self.draining }
+    }
+}
+
+/// A protocol of a listener. One value serves all its connections; `Conn` is what one of them remembers.
+pub trait Protocol {
+    /// The state of one connection.
+    type Conn;
+
+    /// True when the server sends before it has received anything; such a listener must not defer accept.
+    fn speaks_first(&self) -> bool;
+
+    /// The state of a new connection.
+    fn open(&self, now: Time) -> Self::Conn;
+
+    /// Writes what is sent before anything is received. Called once, where [`Protocol::speaks_first`] says so.
+    fn greet(&self, conn: &mut Self::Conn, io: Io<'_>) -> Next;
+
+    /// Bytes came, or (`fresh` empty) everything in `io` was sent and input may wait in it.
+    fn handle_input(&self, conn: &mut Self::Conn, fresh: &[u8], io: Io<'_>) -> Next;
+
+    /// The peer sent FIN.
+    fn handle_eof(&self, conn: &mut Self::Conn, io: Io<'_>) -> Next;
+
+    /// The deadline passed.
+    fn handle_timeout(&self, conn: &mut Self::Conn, io: Io<'_>) -> Next;
+
+    /// A handler panicked in the last call: replace its unfinished reply by an error, if the protocol has one.
+    fn handle_panic(&self, conn: &mut Self::Conn, io: Io<'_>) -> Next;
+
+    /// The connection is one too many, or needs memory that is used up: answer that, if the protocol has a way to. What was
+    /// received is dropped.
+    fn handle_overload(&self, conn: &mut Self::Conn, reason: CloseReason, io: Io<'_>) -> Next;
+
+    /// When the current wait for input is over.
+    fn deadline(&self, conn: &Self::Conn) -> Time;
+
+    /// Requests answered so far.
+    fn requests(&self, conn: &Self::Conn) -> u32;
+
+    /// True between requests, with nothing of the next one received: a drain may close it.
+    fn is_idle(&self, conn: &Self::Conn) -> bool;
+
+    /// Why the connection closes, when the protocol itself decided it.
+    fn close_reason(&self, conn: &Self::Conn) -> CloseReason;
+}
+
+/// Any of the built-in protocols; chosen once a listener.
+#[derive(Debug)]
+pub enum ListenerProtocol {
+    /// HTTP/1.1 and 1.0.
+    Http1(Http1),
+    /// Bytes in, bytes out.
+    Raw(Raw),
+}
+
+/// The connection state of any built-in protocol.
+#[derive(Debug)]
+pub enum ProtocolConn {
+    /// Of [`Http1`].
+    Http1(http1::Http1Conn),
+    /// Of [`Raw`].
+    Raw(raw::RawConn),
+}
+
+impl From<Http1> for ListenerProtocol {
+    fn from(http1: Http1) -> Self {
+        Self::Http1(http1)
+    }
+}
+
+impl From<Raw> for ListenerProtocol {
+    fn from(raw: Raw) -> Self {
+        Self::Raw(raw)
+    }
+}
+
+/// Calls the same method on whichever protocol a listener speaks, with the connection state that belongs to it.
+macro_rules! each {
+    ($self:expr, $conn:expr, $protocol:ident, $state:ident => $call:expr) => {
+        match ($self, $conn) {
+            (ListenerProtocol::Http1($protocol), ProtocolConn::Http1($state)) => $call,
+            (ListenerProtocol::Raw($protocol), ProtocolConn::Raw($state)) => $call,
+            (ListenerProtocol::Http1(_), ProtocolConn::Raw(_))
+            | (ListenerProtocol::Raw(_), ProtocolConn::Http1(_)) => {
+                unreachable!("a connection keeps the protocol of the listener it came from")
+            }
+        }
+    };
+}
+
+impl Protocol for ListenerProtocol {
+    type Conn = ProtocolConn;
+
+    fn speaks_first(&self) -> bool {
+        match self {
+            Self::Http1(http1) => http1.speaks_first(),
+            Self::Raw(raw) => raw.speaks_first(),
+        }
+    }
+
+    fn open(&self, now: Time) -> Self::Conn {
+        match self {
+            Self::Http1(http1) => ProtocolConn::Http1(http1.open(now)),
+            Self::Raw(raw) => ProtocolConn::Raw(raw.open(now)),
+        }
+    }
+
+    fn greet(&self, conn: &mut Self::Conn, io: Io<'_>) -> Next {
+        each!(self, conn, protocol, state => protocol.greet(state, io))
+    }
+
+    fn handle_input(&self, conn: &mut Self::Conn, fresh: &[u8], io: Io<'_>) -> Next {
+        each!(self, conn, protocol, state => protocol.handle_input(state, fresh, io))
+    }
+
+    fn handle_eof(&self, conn: &mut Self::Conn, io: Io<'_>) -> Next {
+        each!(self, conn, protocol, state => protocol.handle_eof(state, io))
+    }
+
+    fn handle_timeout(&self, conn: &mut Self::Conn, io: Io<'_>) -> Next {
+        each!(self, conn, protocol, state => protocol.handle_timeout(state, io))
+    }
+
+    fn handle_panic(&self, conn: &mut Self::Conn, io: Io<'_>) -> Next {
+        each!(self, conn, protocol, state => protocol.handle_panic(state, io))
+    }
+
+    fn handle_overload(&self, conn: &mut Self::Conn, reason: CloseReason, io: Io<'_>) -> Next {
+        each!(self, conn, protocol, state => protocol.handle_overload(state, reason, io))
+    }
+
+    fn deadline(&self, conn: &Self::Conn) -> Time {
+        each!(self, conn, protocol, state => protocol.deadline(state))
+    }
+
+    fn requests(&self, conn: &Self::Conn) -> u32 {
+        each!(self, conn, protocol, state => protocol.requests(state))
+    }
+
+    fn is_idle(&self, conn: &Self::Conn) -> bool {
+        each!(self, conn, protocol, state => protocol.is_idle(state))
+    }
+
+    fn close_reason(&self, conn: &Self::Conn) -> CloseReason {
+        each!(self, conn, protocol, state => protocol.close_reason(state))
+    }
+}

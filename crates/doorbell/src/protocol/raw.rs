@@ -1,0 +1,201 @@
+//! The raw protocol: first bytes in, reply out, close; or the server speaks first.
+//!
+//! Does not know about: HTTP, sockets. For line protocols such as HAProxy's agent check and PING/PONG gates.
+
+use core::fmt;
+use core::time::Duration;
+use std::sync::Arc;
+
+use doorbell_http::Next;
+
+use super::{Io, Protocol};
+use crate::error::CloseReason;
+use crate::time::Time;
+
+/// What user code of a raw listener decides.
+pub trait RawHandler: Send + Sync {
+    /// Writes what the server sends before it has heard anything. Nothing by default.
+    ///
+    /// With `Some(next)` the listener speaks first: it does not defer accept, and `next` says what follows the greeting.
+    fn greet(&self, reply: &mut Vec<u8>) -> Option<RawNext> {
+        let _ = reply;
+        None
+    }
+
+    /// Gets everything received so far on this connection that was not answered yet, and appends its answer to `reply`.
+    fn handle(&self, received: &[u8], reply: &mut Vec<u8>) -> RawNext;
+}
+
+/// What follows a [`RawHandler`]'s answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RawNext {
+    /// Send the reply and close.
+    Close,
+    /// Send the reply, if any, and wait for new bytes. The bytes handled so far are done with.
+    Continue,
+    /// More bytes are needed; call again with these and the next.
+    NeedMore,
+}
+
+impl<F> RawHandler for F
+where
+    F: Fn(&[u8], &mut Vec<u8>) -> RawNext + Send + Sync,
+{
+    fn handle(&self, received: &[u8], reply: &mut Vec<u8>) -> RawNext {
+        self(received, reply)
+    }
+}
+
+/// A raw listener's protocol.
+#[derive(Clone)]
+pub struct Raw {
+    handler: Arc<dyn RawHandler>,
+    bytes_max: usize,
+    timeout: Duration,
+    speaks_first: bool,
+}
+
+/// What a raw connection remembers.
+#[derive(Debug)]
+pub struct RawConn {
+    deadline: Time,
+    replies: u32,
+    reason: CloseReason,
+}
+
+impl Raw {
+    /// A raw protocol with its defaults: at most 4 KiB before an answer, 10 s to send them.
+    pub fn new(handler: impl RawHandler + 'static) -> Self {
+        let speaks_first = handler.greet(&mut Vec::new()).is_some();
+        Self { handler: Arc::new(handler), bytes_max: 4096, timeout: Duration::from_secs(10), speaks_first }
+    }
+
+    /// Bytes that may wait for an answer; a client that sends more is closed. Default 4 KiB.
+    #[must_use]
+    pub fn bytes_max(mut self, bytes: usize) -> Self {
+        self.bytes_max = bytes;
+        self
+    }
+
+    /// Time a client has for its bytes. Default 10 s.
+    #[must_use]
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = timeout;
+        self
+    }
+
+    fn answer(&self, conn: &mut RawConn, bytes: &[u8], io: &mut Io<'_>) -> (Next, bool) {
+        let answered = self.handler.handle(bytes, &mut io.out.head);
+        conn.deadline = io.now.after(self.timeout);
+        match answered {
+            RawNext::Close => {
+                conn.replies += 1;
+                (Next::CloseClean, true)
+            }
+            RawNext::Continue => {
+                conn.replies += 1;
+                (if io.draining { Next::CloseLinger } else { Next::Read }, true)
+            }
+            RawNext::NeedMore if bytes.len() >= self.bytes_max => {
+                conn.reason = CloseReason::Refused;
+                (Next::CloseLinger, true)
+            }
+            RawNext::NeedMore => (Next::Read, false),
+        }
+    }
+}
+
+impl Protocol for Raw {
+    type Conn = RawConn;
+
+    fn speaks_first(&self) -> bool {
+        self.speaks_first
+    }
+
+    fn open(&self, now: Time) -> RawConn {
+        RawConn { deadline: now.after(self.timeout), replies: 0, reason: CloseReason::Done }
+    }
+
+    fn greet(&self, conn: &mut RawConn, io: Io<'_>) -> Next {
+        match self.handler.greet(&mut io.out.head) {
+            Some(RawNext::Close) => {
+                conn.replies += 1;
+                Next::CloseLinger
+            }
+            Some(RawNext::Continue | RawNext::NeedMore) | None => Next::Read,
+        }
+    }
+
+    fn handle_input(&self, conn: &mut RawConn, fresh: &[u8], mut io: Io<'_>) -> Next {
+        if fresh.is_empty() && io.input.is_empty() {
+            return Next::Read;
+        }
+        if io.input.is_empty() {
+            let (next, used) = self.answer(conn, fresh, &mut io);
+            if !used {
+                io.input.extend_from_slice(fresh);
+            }
+            return next;
+        }
+        io.input.extend_from_slice(fresh);
+        let waiting = core::mem::take(io.input);
+        let (next, used) = self.answer(conn, &waiting, &mut io);
+        *io.input = waiting;
+        if used {
+            io.input.clear();
+        }
+        next
+    }
+
+    fn handle_eof(&self, conn: &mut RawConn, io: Io<'_>) -> Next {
+        if !io.input.is_empty() {
+            conn.reason = CloseReason::ClientGone;
+        }
+        Next::Close
+    }
+
+    fn handle_timeout(&self, conn: &mut RawConn, _io: Io<'_>) -> Next {
+        conn.reason = CloseReason::ReadTimeout;
+        Next::CloseLinger
+    }
+
+    fn handle_panic(&self, conn: &mut RawConn, io: Io<'_>) -> Next {
+        // A raw reply has no place for an error: nothing of it is sent.
+        io.out.head.clear();
+        conn.reason = CloseReason::HandlerPanic;
+        Next::CloseLinger
+    }
+
+    fn handle_overload(&self, conn: &mut RawConn, reason: CloseReason, io: Io<'_>) -> Next {
+        conn.reason = reason;
+        io.input.clear();
+        io.out.head.clear();
+        Next::Close
+    }
+
+    fn deadline(&self, conn: &RawConn) -> Time {
+        conn.deadline
+    }
+
+    fn requests(&self, conn: &RawConn) -> u32 {
+        conn.replies
+    }
+
+    fn is_idle(&self, _conn: &RawConn) -> bool {
+        true
+    }
+
+    fn close_reason(&self, conn: &RawConn) -> CloseReason {
+        conn.reason
+    }
+}
+
+impl fmt::Debug for Raw {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Raw")
+            .field("bytes_max", &self.bytes_max)
+            .field("timeout", &self.timeout)
+            .field("speaks_first", &self.speaks_first)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,381 @@
+//! Building and starting a server: everything is checked and every socket is open before the first client is accepted.
+//!
+//! Does not know about: TOML, the command line.
+
+use core::num::NonZeroU16;
+use core::sync::atomic::AtomicBool;
+use core::time::Duration;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::mpsc::sync_channel;
+use std::sync::{Arc, Mutex};
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+use super::thread::WorkerThread;
+use super::{Core, Event, Handle, Observer, Server};
+use crate::config::{Limits, LimitsError, OnWorkerFailure};
+use crate::control::WorkerShared;
+use crate::driver::select::{Descriptors, Engine, EngineUnavailable, plan};
+use crate::driver::{Fault, WakeSource, Waker};
+use crate::id::WorkerIndex;
+use crate::net::{Bound, Listen, ListenError};
+use crate::protocol::{ListenerProtocol, Protocol};
+use crate::worker::{IpTable, ServerShared, accept_margin};
+
+/// Listeners a server may have.
+const LISTENERS_MAX: usize = 256;
+
+/// Descriptors for everything that is not a connection: standard streams, files, and what a worker needs.
+const FDS_RESERVED: u64 = 64;
+
+/// Descriptors a worker needs beside its listeners: ring or epoll, eventfd, spare.
+const FDS_A_WORKER: u64 = 4;
+
+/// Fewer connections than this are not worth serving.
+const CONNS_MIN: u64 = 16;
+
+/// How many workers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Workers {
+    /// One for each CPU this process may use: CPU affinity and cgroup quota are respected.
+    #[default]
+    Auto,
+    /// This many.
+    Count(NonZeroU16),
+}
+
+/// Builds a [`Server`]. Each method names its default.
+#[derive(Default)]
+#[must_use = "a builder does nothing until it is started"]
+pub struct ServerBuilder {
+    workers: Workers,
+    pin_cpus: bool,
+    engine: Engine,
+    descriptors: Descriptors,
+    limits: Limits,
+    conns_max: Option<u32>,
+    on_worker_failure: OnWorkerFailure,
+    listeners: Vec<(Listen, ListenerProtocol)>,
+    observer: Option<Observer>,
+}
+
+/// What kind of trouble kept a server from starting, for exit codes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum StartErrorKind {
+    /// Another socket has the address.
+    AddressInUse,
+    /// io_uring was demanded and does not work.
+    EngineUnavailable,
+    /// A limit, or the lack of a listener: what was asked cannot work.
+    Misconfigured,
+    /// The operating system said no for another reason.
+    Other,
+    /// A privileged port, or a socket file in a directory we may not write to.
+    PermissionDenied,
+    /// `RLIMIT_NOFILE` is too low.
+    TooFewDescriptors,
+}
+
+/// Why a server did not start. Nothing is left open.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StartError {
+    /// io_uring was demanded and does not work.
+    #[error(transparent)]
+    Engine(#[from] EngineUnavailable),
+    /// A limit that cannot work.
+    #[error(transparent)]
+    Limits(#[from] LimitsError),
+    /// A listener could not be made.
+    #[error(transparent)]
+    Listen(#[from] ListenError),
+    /// There is nothing to serve.
+    #[error("a server needs at least one listener, and at most {LISTENERS_MAX}")]
+    Listeners,
+    /// A thread could not be started.
+    #[error("a worker thread could not be started: {0}")]
+    Thread(#[source] io::Error),
+    /// Not enough descriptors.
+    #[error(
+        "{wanted} file descriptors are needed and {available} are allowed: raise the limit (ulimit -n, LimitNOFILE=) or lower the number of connections"
+    )]
+    TooFewDescriptors {
+        /// For the connections asked for and everything else.
+        wanted: u64,
+        /// The hard limit.
+        available: u64,
+    },
+    /// A worker's driver could not be opened.
+    #[error("a worker could not start: {0}")]
+    Worker(#[source] Fault),
+}
+
+impl StartError {
+    /// Its kind.
+    pub fn kind(&self) -> StartErrorKind {
+        match self {
+            Self::Engine(_) => StartErrorKind::EngineUnavailable,
+            Self::Limits(_) | Self::Listeners => StartErrorKind::Misconfigured,
+            Self::Listen(error) => match error.error.kind() {
+                io::ErrorKind::AddrInUse => StartErrorKind::AddressInUse,
+                io::ErrorKind::PermissionDenied => StartErrorKind::PermissionDenied,
+                _ if is_out_of_fds(&error.error) => StartErrorKind::TooFewDescriptors,
+                _ => StartErrorKind::Other,
+            },
+            Self::Thread(_) => StartErrorKind::Other,
+            Self::TooFewDescriptors { .. } => StartErrorKind::TooFewDescriptors,
+            Self::Worker(fault) if is_out_of_fds(&fault.errno.into()) => StartErrorKind::TooFewDescriptors,
+            Self::Worker(_) => StartErrorKind::Other,
+        }
+    }
+}
+
+fn is_out_of_fds(error: &io::Error) -> bool {
+    let codes = [rustix::io::Errno::MFILE, rustix::io::Errno::NFILE].map(|errno| Some(errno.raw_os_error()));
+    codes.contains(&error.raw_os_error())
+}
+
+impl ServerBuilder {
+    /// Adds a listener and what it speaks.
+    pub fn listen(mut self, listen: Listen, protocol: impl Into<ListenerProtocol>) -> Self {
+        self.listeners.push((listen, protocol.into()));
+        self
+    }
+
+    /// How many workers. Default [`Workers::Auto`].
+    pub const fn workers(mut self, workers: Workers) -> Self {
+        self.workers = workers;
+        self
+    }
+
+    /// Binds worker i to the i-th CPU this process may use. Default false.
+    pub const fn pin_cpus(mut self, on: bool) -> Self {
+        self.pin_cpus = on;
+        self
+    }
+
+    /// Which driver. Default [`Engine::Auto`].
+    pub const fn engine(mut self, engine: Engine) -> Self {
+        self.engine = engine;
+        self
+    }
+
+    /// How io_uring holds connections. Default [`Descriptors::Auto`].
+    pub const fn descriptors(mut self, descriptors: Descriptors) -> Self {
+        self.descriptors = descriptors;
+        self
+    }
+
+    /// Caps and times. Default [`Limits::default`].
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.conns_max = Some(limits.conns_max);
+        self.limits = limits;
+        self
+    }
+
+    /// Connections open at once in the process. The default, 65,536, is lowered to what `RLIMIT_NOFILE` allows; a number given
+    /// here is not: if it cannot be had, the server does not start.
+    pub const fn conns_max(mut self, conns: u32) -> Self {
+        self.conns_max = Some(conns);
+        self
+    }
+
+    /// Connections open at once from one address. Default 1,024; 0 turns the cap off.
+    pub const fn conns_per_ip_max(mut self, conns: u32) -> Self {
+        self.limits.conns_per_ip_max = conns;
+        self
+    }
+
+    /// Without progress of a reply for this long the connection is closed. Default 10 s.
+    pub const fn write_timeout(mut self, timeout: Duration) -> Self {
+        self.limits.write_timeout = timeout;
+        self
+    }
+
+    /// After an early reply: how long input is read and dropped before the close. Default 1 s.
+    pub const fn linger_timeout(mut self, timeout: Duration) -> Self {
+        self.limits.linger_timeout = timeout;
+        self
+    }
+
+    /// How long [`Handle::drain`] waits for connections in progress. Default 20 s.
+    pub const fn drain_timeout(mut self, timeout: Duration) -> Self {
+        self.limits.drain_timeout = timeout;
+        self
+    }
+
+    /// What a worker's failure means for the others. Default [`OnWorkerFailure::Stop`].
+    pub const fn on_worker_failure(mut self, on_failure: OnWorkerFailure) -> Self {
+        self.on_worker_failure = on_failure;
+        self
+    }
+
+    /// Calls `observer` from worker threads with what an operator should hear of; it must be quick.
+    pub fn observer(mut self, observer: impl Fn(&Event) + Send + Sync + 'static) -> Self {
+        self.observer = Some(Box::new(observer));
+        self
+    }
+
+    /// Opens every listener, starts the workers and returns once they all accept.
+    ///
+    /// # Errors
+    /// What made it impossible; nothing is left open then.
+    pub fn start(mut self) -> Result<Server, StartError> {
+        if self.listeners.is_empty() || self.listeners.len() > LISTENERS_MAX {
+            return Err(StartError::Listeners);
+        }
+        let workers = self.workers.count();
+        let mut notes = Vec::new();
+        self.limits.conns_max = self.affordable_conns(workers, &mut notes)?;
+        self.limits.check(workers)?;
+        let plan = plan(self.engine, self.descriptors)?;
+        // A listening socket's backlog is never longer than the kernel allows, whatever was asked (listen(2)).
+        let accept_margin = accept_margin(self.listeners.iter().map(|(listen, _)| listen.backlog_max()));
+        let (protocols, bound) = self.bind(workers)?;
+        let listener_is_shared = bound.iter().map(|bound| bound.is_shared).collect();
+        let local_addrs = bound.iter().map(|bound| bound.local.clone()).collect();
+        let unix_paths = bound.iter().filter_map(|bound| bound.unix_path.clone()).collect();
+        let ip_table = IpTable::new(self.limits.conns_per_ip_max, workers);
+        let drain_timeout = self.limits.drain_timeout;
+        let server = Arc::new(ServerShared {
+            protocols,
+            listener_is_shared,
+            limits: self.limits,
+            workers,
+            ip_table,
+            accept_margin,
+        });
+        let (wakes, shareds) = wakers(workers)?;
+        let core = Arc::new(Core {
+            workers: shareds,
+            on_failure: self.on_worker_failure,
+            failures: Mutex::default(),
+            replacements: Mutex::default(),
+            draining: AtomicBool::new(false),
+            drain_timeout,
+            observer: self.observer,
+        });
+        let mut running = Server {
+            handle: Handle { core: Arc::clone(&core) },
+            threads: Vec::with_capacity(usize::from(workers)),
+            local_addrs,
+            report: plan.report.clone(),
+            notes,
+            unix_paths,
+        };
+        let cpus = if self.pin_cpus { allowed_cpus() } else { Vec::new() };
+        let (started, starts) = sync_channel(usize::from(workers));
+        for (index, (wake, listeners)) in (0..workers).zip(wakes.into_iter().zip(transpose(bound, workers))) {
+            let thread = WorkerThread {
+                index: WorkerIndex(index),
+                cpu: cpus.get(usize::from(index) % cpus.len().max(1)).copied(),
+                plan: plan.clone(),
+                listeners,
+                wake,
+                server: Arc::clone(&server),
+                shared: Arc::clone(&core.workers[usize::from(index)]),
+                core: Arc::clone(&core),
+                engine_is_forced: self.engine == Engine::IoUring,
+                started: started.clone(),
+            };
+            let spawned =
+                std::thread::Builder::new().name(format!("doorbell-{index}")).spawn(|| thread.main());
+            running.threads.push(spawned.map_err(StartError::Thread)?);
+        }
+        drop(started);
+        for start in starts.iter().take(usize::from(workers)) {
+            let report = start.map_err(StartError::Worker)?;
+            if report.is_fallback {
+                running.report = report;
+            }
+        }
+        Ok(running)
+    }
+
+    /// The connections that descriptors allow; raises the soft limit to what is needed.
+    fn affordable_conns(&self, workers: u16, notes: &mut Vec<String>) -> Result<u32, StartError> {
+        let wanted_conns = self.conns_max.unwrap_or(self.limits.conns_max);
+        let others = FDS_RESERVED + u64::from(workers) * (FDS_A_WORKER + self.listeners.len() as u64);
+        let wanted = u64::from(wanted_conns) + others;
+        let limit = getrlimit(Resource::Nofile);
+        let hard = limit.maximum.unwrap_or(u64::MAX);
+        if limit.current.is_some_and(|soft| soft < wanted) {
+            // Raising the soft limit up to the hard one is always allowed (getrlimit(2)).
+            let _allowed = setrlimit(Resource::Nofile, Rlimit { current: Some(wanted.min(hard)), ..limit });
+        }
+        if wanted <= hard {
+            return Ok(wanted_conns);
+        }
+        let affordable = hard.saturating_sub(others);
+        if self.conns_max.is_some() || affordable < CONNS_MIN {
+            let wanted = if self.conns_max.is_some() { wanted } else { CONNS_MIN + others };
+            return Err(StartError::TooFewDescriptors { wanted, available: hard });
+        }
+        notes.push(format!("at most {affordable} connections: RLIMIT_NOFILE allows {hard} file descriptors"));
+        Ok(u32::try_from(affordable).unwrap_or(u32::MAX).min(wanted_conns))
+    }
+
+    fn bind(&mut self, workers: u16) -> Result<(Vec<ListenerProtocol>, Vec<Bound>), ListenError> {
+        let mut protocols = Vec::with_capacity(self.listeners.len());
+        let mut bound = Vec::with_capacity(self.listeners.len());
+        for (listen, protocol) in self.listeners.drain(..) {
+            bound.push(listen.bind(workers, protocol.speaks_first())?);
+            protocols.push(protocol);
+        }
+        Ok((protocols, bound))
+    }
+}
+
+impl Workers {
+    fn count(self) -> u16 {
+        match self {
+            Self::Count(count) => count.get(),
+            Self::Auto => {
+                let cpus = std::thread::available_parallelism().map_or(1, core::num::NonZero::get);
+                u16::try_from(cpus).unwrap_or(u16::MAX)
+            }
+        }
+    }
+}
+
+fn wakers(workers: u16) -> Result<(Vec<WakeSource>, Vec<Arc<WorkerShared>>), StartError> {
+    let mut wakes = Vec::with_capacity(usize::from(workers));
+    let mut shareds = Vec::with_capacity(usize::from(workers));
+    for _ in 0..workers {
+        let (waker, wake) =
+            Waker::pair().map_err(|errno| StartError::Worker(Fault { call: "eventfd", errno }))?;
+        wakes.push(wake);
+        shareds.push(Arc::new(WorkerShared::new(waker)));
+    }
+    Ok((wakes, shareds))
+}
+
+/// From sockets by listener to sockets by worker.
+fn transpose(bound: Vec<Bound>, workers: u16) -> Vec<Vec<OwnedFd>> {
+    let mut by_worker: Vec<Vec<OwnedFd>> = (0..workers).map(|_| Vec::with_capacity(bound.len())).collect();
+    for listener in bound {
+        for (worker, fd) in by_worker.iter_mut().zip(listener.fds) {
+            worker.push(fd);
+        }
+    }
+    by_worker
+}
+
+fn allowed_cpus() -> Vec<usize> {
+    let Ok(set) = rustix::thread::sched_getaffinity(None) else { return Vec::new() };
+    (0..rustix::thread::CpuSet::MAX_CPU).filter(|cpu| set.is_set(*cpu)).collect()
+}
+
+impl core::fmt::Debug for ServerBuilder {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("ServerBuilder")
+            .field("workers", &self.workers)
+            .field("engine", &self.engine)
+            .field("descriptors", &self.descriptors)
+            .field("limits", &self.limits)
+            .field("listeners", &self.listeners.len())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,284 @@
+//! A running server: what the builder starts, how it is controlled and observed, and how it ends.
+//!
+//! Does not know about: what a worker does in a turn.
+
+mod builder;
+mod thread;
+
+use core::sync::atomic::{AtomicBool, Ordering};
+use core::time::Duration;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+
+pub use builder::{ServerBuilder, StartError, StartErrorKind, Workers};
+
+use crate::config::OnWorkerFailure;
+use crate::control::{Command, WorkerShared};
+use crate::driver::Fault;
+use crate::driver::select::DriverReport;
+use crate::id::WorkerIndex;
+use crate::net::LocalAddr;
+use crate::stats::Snapshot;
+
+/// Something an operator should hear of. Given to [`ServerBuilder::observer`].
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum Event {
+    /// A worker changed from io_uring to epoll while running; its open connections were lost.
+    DriverFellBack {
+        /// The worker.
+        worker: WorkerIndex,
+        /// What made io_uring unusable.
+        why: String,
+    },
+    /// A worker ended in failure.
+    WorkerFailed {
+        /// The worker.
+        worker: WorkerIndex,
+        /// What happened.
+        failure: WorkerFailure,
+    },
+}
+
+/// Why a worker could not go on.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum WorkerFailure {
+    /// Its driver failed and there was no other.
+    #[error(transparent)]
+    Driver(#[from] Fault),
+    /// It panicked: a defect of doorbell.
+    #[error("panicked: {0}")]
+    Panicked(String),
+}
+
+/// A server that ended because workers failed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("worker {} failed: {failure}", worker.0)]
+pub struct ServeError {
+    /// The first worker that failed.
+    pub worker: WorkerIndex,
+    /// Its failure.
+    pub failure: WorkerFailure,
+}
+
+/// A running server. Dropping it stops it.
+#[derive(Debug)]
+pub struct Server {
+    handle: Handle,
+    threads: Vec<JoinHandle<()>>,
+    local_addrs: Vec<LocalAddr>,
+    report: DriverReport,
+    notes: Vec<String>,
+    unix_paths: Vec<PathBuf>,
+}
+
+/// Controls and observes a server from any thread. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Handle {
+    core: Arc<Core>,
+}
+
+/// Hears of events.
+pub(crate) type Observer = Box<dyn Fn(&Event) + Send + Sync>;
+
+/// What the handle and the worker threads share.
+pub(crate) struct Core {
+    pub(crate) workers: Vec<Arc<WorkerShared>>,
+    pub(crate) on_failure: OnWorkerFailure,
+    pub(crate) failures: Mutex<Vec<ServeError>>,
+    /// Threads that took over from a worker's first one.
+    pub(crate) replacements: Mutex<Vec<JoinHandle<()>>>,
+    pub(crate) draining: AtomicBool,
+    pub(crate) drain_timeout: Duration,
+    pub(crate) observer: Option<Observer>,
+}
+
+impl Server {
+    /// A builder with the defaults.
+    pub fn builder() -> ServerBuilder {
+        ServerBuilder::default()
+    }
+
+    /// Where the listeners listen, in the order they were added, with the ports that the kernel chose.
+    pub fn local_addrs(&self) -> &[LocalAddr] {
+        &self.local_addrs
+    }
+
+    /// The TCP address of the listener with this index.
+    pub fn tcp_addr(&self, listener: usize) -> Option<core::net::SocketAddr> {
+        match self.local_addrs.get(listener)? {
+            LocalAddr::Tcp(addr) => Some(*addr),
+            LocalAddr::Unix(_) => None,
+        }
+    }
+
+    /// Which driver runs, and why.
+    pub const fn driver_report(&self) -> &DriverReport {
+        &self.report
+    }
+
+    /// What was adjusted at start: sentences for the log.
+    pub fn notes(&self) -> &[String] {
+        &self.notes
+    }
+
+    /// A handle for other threads.
+    pub fn handle(&self) -> Handle {
+        self.handle.clone()
+    }
+
+    /// As [`Handle::stats`].
+    pub fn stats(&self) -> Snapshot {
+        self.handle.stats()
+    }
+
+    /// Finishes what is in progress, for at most `timeout`, and returns when the server has ended.
+    ///
+    /// # Errors
+    /// As [`Server::wait`].
+    pub fn drain(self, timeout: Duration) -> Result<(), ServeError> {
+        self.handle.drain_within(timeout);
+        self.wait()
+    }
+
+    /// Closes listeners and connections and returns when the server has ended.
+    ///
+    /// # Errors
+    /// As [`Server::wait`].
+    pub fn stop(self) -> Result<(), ServeError> {
+        self.handle.stop();
+        self.wait()
+    }
+
+    /// Returns when the server has ended: after [`Handle::drain`] or [`Handle::stop`], or because of a failure.
+    ///
+    /// # Errors
+    /// The first failure of a worker, if the server was to stop then or if no worker was left.
+    pub fn wait(mut self) -> Result<(), ServeError> {
+        self.join();
+        let failures = self.handle.core.failures.lock().unwrap_or_else(PoisonError::into_inner);
+        let ended_by_failure = match self.handle.core.on_failure {
+            OnWorkerFailure::Stop => !failures.is_empty(),
+            OnWorkerFailure::Degrade => failures.len() == self.handle.core.workers.len(),
+        };
+        match failures.first() {
+            Some(failure) if ended_by_failure => Err(failure.clone()),
+            _ => Ok(()),
+        }
+    }
+
+    fn join(&mut self) {
+        for thread in self.threads.drain(..) {
+            // A panic inside a worker was caught and recorded there.
+            let _recorded = thread.join();
+        }
+        while let Some(thread) = self.handle.core.take_replacement() {
+            let _recorded = thread.join();
+        }
+        for path in self.unix_paths.drain(..) {
+            // Somebody else may have removed it: then there is nothing to do.
+            let _gone = std::fs::remove_file(path);
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.handle.stop();
+        self.join();
+    }
+}
+
+impl Handle {
+    /// Finishes what is in progress within the configured drain timeout.
+    pub fn drain(&self) {
+        self.drain_within(self.core.drain_timeout);
+    }
+
+    /// Finishes what is in progress within `timeout`: the backlog is served, each reply is the last of its connection, then
+    /// the listeners close.
+    pub fn drain_within(&self, timeout: Duration) {
+        self.core.draining.store(true, Ordering::Release);
+        self.core.send(Command::Drain { timeout });
+    }
+
+    /// Closes listeners and connections now.
+    pub fn stop(&self) {
+        self.core.draining.store(true, Ordering::Release);
+        self.core.send(Command::Stop);
+    }
+
+    /// The sum of all workers' counters now.
+    pub fn stats(&self) -> Snapshot {
+        let mut sum = Snapshot::default();
+        self.core.workers.iter().for_each(|worker| sum.merge(&worker.snapshot()));
+        sum
+    }
+
+    /// Each worker's counters now.
+    pub fn worker_stats(&self) -> Vec<Snapshot> {
+        self.core.workers.iter().map(|worker| worker.snapshot()).collect()
+    }
+
+    /// Makes one worker act as if its driver had failed, to see what follows: on io_uring it goes on with epoll, on epoll it
+    /// ends as [`ServerBuilder::on_worker_failure`] says. For drills and tests.
+    pub fn fail_worker(&self, worker: WorkerIndex) {
+        if let Some(worker) = self.core.workers.get(usize::from(worker.0)) {
+            worker.send(Command::Fail);
+        }
+    }
+
+    /// True while every worker runs. A drain does not change it.
+    pub fn is_healthy(&self) -> bool {
+        self.core.failures.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
+    }
+
+    /// True from the first drain or stop on.
+    pub fn is_draining(&self) -> bool {
+        self.core.draining.load(Ordering::Acquire)
+    }
+}
+
+impl Core {
+    pub(crate) fn send(&self, command: Command) {
+        self.workers.iter().for_each(|worker| worker.send(command));
+    }
+
+    /// `thread` goes on where a worker's first thread ends.
+    pub(crate) fn replaced(&self, thread: JoinHandle<()>) {
+        self.replacements.lock().unwrap_or_else(PoisonError::into_inner).push(thread);
+    }
+
+    fn take_replacement(&self) -> Option<JoinHandle<()>> {
+        self.replacements.lock().unwrap_or_else(PoisonError::into_inner).pop()
+    }
+
+    pub(crate) fn observe(&self, event: &Event) {
+        if let Some(observer) = &self.observer {
+            observer(event);
+        }
+    }
+
+    /// A worker ended in failure: its listeners are closed by now.
+    pub(crate) fn worker_failed(&self, worker: WorkerIndex, failure: WorkerFailure) {
+        let error = ServeError { worker, failure };
+        let event = Event::WorkerFailed { worker, failure: error.failure.clone() };
+        self.failures.lock().unwrap_or_else(PoisonError::into_inner).push(error);
+        self.observe(&event);
+        if self.on_failure == OnWorkerFailure::Stop {
+            self.send(Command::Stop);
+        }
+    }
+}
+
+impl core::fmt::Debug for Core {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Core")
+            .field("workers", &self.workers.len())
+            .field("on_failure", &self.on_failure)
+            .field("failures", &self.failures)
+            .field("draining", &self.draining)
+            .finish_non_exhaustive()
+    }
+}

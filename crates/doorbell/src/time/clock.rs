@@ -1,0 +1,51 @@
+//! The one place that reads the system's clocks, once a turn.
+//!
+//! Does not know about: who asks.
+
+use rustix::time::{ClockId, clock_gettime};
+
+use super::Time;
+
+/// A source of time for one worker. The simulator has its own.
+pub trait Clock {
+    /// Time that never goes back, from an arbitrary origin.
+    fn now(&mut self) -> Time;
+
+    /// Seconds since 1970-01-01 UTC, for the `Date` field. It may jump either way.
+    fn unix_secs(&mut self) -> i64;
+}
+
+/// `CLOCK_MONOTONIC_COARSE` and `CLOCK_REALTIME_COARSE`: 1 to 4 ms of resolution, which deadlines of 100 ms and more do not
+/// notice, for a fraction of the cost of the precise clocks (clock_gettime(2)).
+#[derive(Clone, Copy, Debug, Default)]
+pub struct OsClock;
+
+impl Clock for OsClock {
+    fn now(&mut self) -> Time {
+        let now = clock_gettime(ClockId::MonotonicCoarse);
+        let secs = u64::try_from(now.tv_sec).expect("the monotonic clock starts at 0");
+        let nanos = u64::try_from(now.tv_nsec).expect("nanoseconds are 0 to 999,999,999");
+        Time::from_nanos(secs * 1_000_000_000 + nanos)
+    }
+
+    fn unix_secs(&mut self) -> i64 {
+        clock_gettime(ClockId::RealtimeCoarse).tv_sec
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Clock, OsClock};
+
+    #[test]
+    fn the_monotonic_clock_does_not_go_back() {
+        let mut clock = OsClock;
+        let first = clock.now();
+        assert!(clock.now() >= first);
+    }
+
+    #[test]
+    fn the_wall_clock_is_after_this_was_written() {
+        assert!(OsClock.unix_secs() > 1_790_000_000);
+    }
+}

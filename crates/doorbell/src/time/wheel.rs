@@ -1,0 +1,268 @@
+//! Deadlines by slot: a hashed wheel with intrusive lists, so that arming, moving and dropping one is a few stores.
+//!
+//! Does not know about: connections. It is lazy: a deadline that moves later stays where it is and is looked at again when its
+//! old place comes up, so a keep-alive request usually costs the wheel nothing.
+
+use core::time::Duration;
+
+use super::Time;
+use crate::id::SlotIndex;
+
+/// Width of a bucket. A deadline is noticed at most this much late, plus the wait's own slack.
+const TICK_NANOS: u64 = 64_000_000;
+
+/// Buckets, a power of two: 65 s ahead. A later deadline is parked in the last bucket and looked at again.
+const BUCKETS: usize = 1024;
+
+const NONE: u32 = u32::MAX;
+
+/// See the [module](self).
+#[derive(Debug)]
+pub(crate) struct Wheel {
+    heads: Box<[u32]>,
+    /// A bit for each bucket that is not empty: what a wait looks at, every turn.
+    occupied: [u64; BUCKETS / 64],
+    nodes: Vec<Node>,
+    /// Every tick before this one was emptied.
+    tick_next: u64,
+    armed: usize,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Node {
+    prev: u32,
+    next: u32,
+    /// The tick it waits for; meaningful while armed.
+    tick: u64,
+    armed: bool,
+}
+
+const UNARMED: Node = Node { prev: NONE, next: NONE, tick: 0, armed: false };
+
+impl Wheel {
+    pub(crate) fn new(now: Time) -> Self {
+        Self {
+            heads: vec![NONE; BUCKETS].into_boxed_slice(),
+            occupied: [0; BUCKETS / 64],
+            nodes: Vec::new(),
+            tick_next: now.as_nanos() / TICK_NANOS,
+            armed: 0,
+        }
+    }
+
+    /// Makes sure that `slot` comes up no earlier than `deadline` and at most a tick after it.
+    pub(crate) fn arm(&mut self, slot: SlotIndex, deadline: Time) {
+        let index = slot.index();
+        if index >= self.nodes.len() {
+            self.nodes.resize(index + 1, UNARMED);
+        }
+        let tick = self.tick_of(deadline);
+        if self.nodes[index].armed {
+            if self.nodes[index].tick <= tick {
+                return;
+            }
+            self.disarm(slot);
+        }
+        let bucket = bucket_of(tick);
+        let head = self.heads[bucket];
+        self.nodes[index] = Node { prev: NONE, next: head, tick, armed: true };
+        if head != NONE {
+            self.nodes[head as usize].prev = slot.0;
+        }
+        self.heads[bucket] = slot.0;
+        self.occupied[bucket / 64] |= 1 << (bucket % 64);
+        self.armed += 1;
+    }
+
+    /// Forgets `slot`; nothing happens when it was not armed.
+    pub(crate) fn disarm(&mut self, slot: SlotIndex) {
+        let Some(&node) = self.nodes.get(slot.index()) else { return };
+        if !node.armed {
+            return;
+        }
+        match node.prev {
+            NONE => self.set_head(bucket_of(node.tick), node.next),
+            prev => self.nodes[prev as usize].next = node.next,
+        }
+        if node.next != NONE {
+            self.nodes[node.next as usize].prev = node.prev;
+        }
+        self.nodes[slot.index()].armed = false;
+        self.armed -= 1;
+    }
+
+    /// The next slot whose tick has passed, disarmed; the caller compares its real deadline and arms it again if it moved.
+    pub(crate) fn expire(&mut self, now: Time) -> Option<SlotIndex> {
+        let tick_now = now.as_nanos() / TICK_NANOS;
+        if self.armed == 0 {
+            self.tick_next = self.tick_next.max(tick_now);
+            return None;
+        }
+        while self.tick_next < tick_now {
+            let head = self.heads[bucket_of(self.tick_next)];
+            if head == NONE {
+                self.tick_next += 1;
+                continue;
+            }
+            let slot = SlotIndex(head);
+            debug_assert!(self.nodes[slot.index()].tick <= self.tick_next, "a bucket holds one lap only");
+            self.disarm(slot);
+            return Some(slot);
+        }
+        None
+    }
+
+    /// How long a wait may last before [`Wheel::expire`] has something; `None` when nothing is armed.
+    pub(crate) fn wait_max(&self, now: Time) -> Option<Duration> {
+        if self.armed == 0 {
+            return None;
+        }
+        let due = Time::from_nanos((self.tick_next + self.first_occupied_ahead()? + 1) * TICK_NANOS);
+        Some(due.since(now))
+    }
+
+    /// Armed slots.
+    pub(crate) const fn armed(&self) -> usize {
+        self.armed
+    }
+
+    fn set_head(&mut self, bucket: usize, head: u32) {
+        self.heads[bucket] = head;
+        if head == NONE {
+            self.occupied[bucket / 64] &= !(1 << (bucket % 64));
+        }
+    }
+
+    /// How many ticks after the next one the first occupied bucket comes up.
+    fn first_occupied_ahead(&self) -> Option<u64> {
+        let start = bucket_of(self.tick_next);
+        let (word, bit) = (start / 64, start % 64);
+        let words = self.occupied.len();
+        // The first word is looked at twice: from the start bit up, and at the end of the lap below it.
+        (0..=words).find_map(|step| {
+            let mut bits = self.occupied[(word + step) % words];
+            if step == 0 {
+                bits &= u64::MAX << bit;
+            } else if step == words {
+                bits &= !(u64::MAX << bit);
+            }
+            let first = (bits != 0).then(|| bits.trailing_zeros() as usize)?;
+            let bucket = (word + step) % words * 64 + first;
+            Some(((bucket + BUCKETS - start) % BUCKETS) as u64)
+        })
+    }
+
+    /// The tick a deadline waits in: rounded down, because a tick is expired when it is over. Never behind, never a lap ahead.
+    fn tick_of(&self, deadline: Time) -> u64 {
+        let tick = deadline.as_nanos() / TICK_NANOS;
+        tick.clamp(self.tick_next, self.tick_next + BUCKETS as u64 - 1)
+    }
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "the remainder is below 1,024")]
+const fn bucket_of(tick: u64) -> usize {
+    (tick % BUCKETS as u64) as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn at_ms(ms: u64) -> Time {
+        Time::from_nanos(ms * 1_000_000)
+    }
+
+    fn expired(wheel: &mut Wheel, now: Time) -> Vec<u32> {
+        let mut slots: Vec<_> = core::iter::from_fn(|| wheel.expire(now)).map(|slot| slot.0).collect();
+        slots.sort_unstable();
+        slots
+    }
+
+    #[test]
+    fn expires_after_the_deadline_and_within_a_tick() {
+        for deadline_ms in [1, 63, 64, 65, 1_000, 9_999, 65_000] {
+            let mut wheel = Wheel::new(at_ms(0));
+            wheel.arm(SlotIndex(3), at_ms(deadline_ms));
+            let fired_ms =
+                (0..70_000).find(|ms| !expired(&mut wheel, at_ms(*ms)).is_empty()).expect("it fires");
+            assert!(fired_ms >= deadline_ms, "{fired_ms} < {deadline_ms}");
+            assert!(fired_ms - deadline_ms <= 65, "{fired_ms} ms is late for {deadline_ms} ms");
+        }
+    }
+
+    #[test]
+    fn a_deadline_beyond_the_wheel_comes_up_early_and_can_be_armed_again() {
+        let mut wheel = Wheel::new(at_ms(0));
+        let hour = at_ms(3_600_000);
+        wheel.arm(SlotIndex(0), hour);
+        let mut looks = 0;
+        let mut now_ms = 0;
+        while now_ms < 3_600_000 {
+            now_ms += 1_000;
+            for slot in expired(&mut wheel, at_ms(now_ms)) {
+                looks += 1;
+                if at_ms(now_ms) < hour {
+                    wheel.arm(SlotIndex(slot), hour);
+                }
+            }
+        }
+        assert!((54..=58).contains(&looks), "one look a lap: {looks}");
+    }
+
+    #[test]
+    fn moving_earlier_moves_and_moving_later_is_lazy() {
+        let mut wheel = Wheel::new(at_ms(0));
+        wheel.arm(SlotIndex(0), at_ms(1_000));
+        wheel.arm(SlotIndex(0), at_ms(5_000));
+        assert_eq!(expired(&mut wheel, at_ms(1_100)), [0]);
+        wheel.arm(SlotIndex(0), at_ms(5_000));
+        wheel.arm(SlotIndex(0), at_ms(2_000));
+        assert_eq!(expired(&mut wheel, at_ms(2_100)), [0]);
+        assert_eq!(wheel.armed(), 0);
+    }
+
+    #[test]
+    fn a_disarmed_slot_never_fires_and_its_neighbours_do() {
+        for middle in 0..3 {
+            let mut wheel = Wheel::new(at_ms(0));
+            (0..3).for_each(|slot| wheel.arm(SlotIndex(slot), at_ms(500)));
+            wheel.disarm(SlotIndex(middle));
+            wheel.disarm(SlotIndex(middle));
+            let others: Vec<_> = (0..3).filter(|slot| *slot != middle).collect();
+            assert_eq!(expired(&mut wheel, at_ms(600)), others);
+        }
+    }
+
+    #[test]
+    fn the_wait_ends_when_something_is_due() {
+        let mut wheel = Wheel::new(at_ms(0));
+        assert_eq!(wheel.wait_max(at_ms(0)), None);
+        wheel.arm(SlotIndex(0), at_ms(10_000));
+        let wait = wheel.wait_max(at_ms(0)).expect("armed");
+        assert!((10_000..=10_064).contains(&wait.as_millis()), "{wait:?}");
+        assert_eq!(expired(&mut wheel, at_ms(0).after(wait)), [0]);
+    }
+
+    #[test]
+    fn the_first_occupied_bucket_is_found_from_anywhere() {
+        for start_ms in (0..70_000).step_by(617) {
+            for ahead_ms in (1..65_000).step_by(997) {
+                let mut wheel = Wheel::new(at_ms(start_ms));
+                wheel.arm(SlotIndex(1), at_ms(start_ms + ahead_ms));
+                wheel.arm(SlotIndex(0), at_ms(start_ms + 65_000));
+                let wait_ms = wheel.wait_max(at_ms(start_ms)).expect("armed").as_millis();
+                let ahead_ms = u128::from(ahead_ms);
+                assert!((ahead_ms..=ahead_ms + 64).contains(&wait_ms), "{start_ms}+{ahead_ms}: {wait_ms}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_long_pause_expires_everything_once() {
+        let mut wheel = Wheel::new(at_ms(0));
+        (0..100).for_each(|slot| wheel.arm(SlotIndex(slot), at_ms(u64::from(slot) * 700)));
+        assert_eq!(expired(&mut wheel, at_ms(10_000_000)).len(), 100);
+        wheel.arm(SlotIndex(5), at_ms(10_000_500));
+        assert_eq!(expired(&mut wheel, at_ms(10_000_600)), [5]);
+    }
+}

@@ -1,0 +1,362 @@
+//! Admission: when each listener accepts, what follows an accept error, and noticing an accept that has stalled.
+//!
+//! Does not know about: connections beyond their number, drivers. It says what to do; the worker does it.
+
+use core::time::Duration;
+
+use crate::time::Time;
+
+/// Accepting stops at the cap and starts again when this share of it is free, so that it is not switched for each connection.
+const REOPEN_AT_PERCENT: u64 = 90;
+
+/// How often a listener that accepts nothing is looked at.
+const WATCH_EVERY: Duration = Duration::from_secs(1);
+
+/// Errors in a row, without a connection between, that are tried again at once. They concern one client (accept(2)).
+const INSTANT_RETRIES_MAX: u32 = 16;
+
+/// Whether the table takes more connections.
+#[derive(Debug)]
+pub(crate) struct Admission {
+    conns_max: u32,
+    reopen_at: u32,
+    full: bool,
+}
+
+impl Admission {
+    pub(crate) fn new(conns_max: u32) -> Self {
+        let reopen_at = u64::from(conns_max) * REOPEN_AT_PERCENT / 100;
+        Self { conns_max, reopen_at: u32::try_from(reopen_at).expect("90 % of 32 bits fits"), full: false }
+    }
+
+    /// After an accept: true when this connection filled the table.
+    pub(crate) const fn fills(&mut self, live: u32) -> bool {
+        let filled = !self.full && live >= self.conns_max;
+        self.full |= filled;
+        filled
+    }
+
+    /// After a close: true when the table opens again.
+    pub(crate) const fn opens(&mut self, live: u32) -> bool {
+        let opened = self.full && (live <= self.reopen_at && live < self.conns_max);
+        self.full &= !opened;
+        opened
+    }
+
+    /// True while new clients wait in the backlog.
+    pub(crate) const fn is_full(&self) -> bool {
+        self.full
+    }
+}
+
+/// One listener's accept.
+#[derive(Debug)]
+pub(crate) struct Gate {
+    state: GateState,
+    /// Nobody else accepts from this socket: a drain empties its backlog before it closes.
+    pub(crate) exclusive: bool,
+    backoff: Duration,
+    backoff_min: Duration,
+    backoff_max: Duration,
+    errors_in_row: u32,
+    accepted: u64,
+    accepted_at_watch: u64,
+    suspected: bool,
+    /// True from a stall until accept is armed again one step lower.
+    downgrade: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum GateState {
+    /// Accept is armed.
+    Armed,
+    /// The listener is closed for good.
+    Closed,
+    /// Disarmed, and the end of accepting is awaited.
+    Disarming,
+    /// Not armed.
+    Idle,
+    /// Not armed until then, after an error.
+    Paused(Time),
+}
+
+/// What an accept error means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum AcceptFault {
+    /// One client's trouble: the next one may be fine.
+    Client,
+    /// The way of accepting is not supported here: go one step down.
+    Mode,
+    /// The listener is not a listener any more.
+    Listener,
+    /// Something is used up, or unknown: pause.
+    Resources,
+}
+
+impl Gate {
+    pub(crate) const fn new(exclusive: bool, backoff_min: Duration, backoff_max: Duration) -> Self {
+        Self {
+            state: GateState::Idle,
+            exclusive,
+            backoff: backoff_min,
+            backoff_min,
+            backoff_max,
+            errors_in_row: 0,
+            accepted: 0,
+            accepted_at_watch: 0,
+            suspected: false,
+            downgrade: false,
+        }
+    }
+
+    /// True when accept should be armed now, which the caller then does.
+    pub(crate) fn should_arm(&mut self, now: Time) -> bool {
+        let arm = match self.state {
+            GateState::Idle => true,
+            GateState::Paused(until) => until <= now,
+            GateState::Armed | GateState::Closed | GateState::Disarming => false,
+        };
+        if arm {
+            self.state = GateState::Armed;
+            self.accepted_at_watch = self.accepted;
+            self.suspected = false;
+        }
+        arm
+    }
+
+    /// True when the caller should disarm accept.
+    pub(crate) const fn should_disarm(&mut self) -> bool {
+        match self.state {
+            GateState::Armed => {
+                self.state = GateState::Disarming;
+                true
+            }
+            GateState::Paused(_) => {
+                self.state = GateState::Idle;
+                false
+            }
+            GateState::Closed | GateState::Disarming | GateState::Idle => false,
+        }
+    }
+
+    /// A connection came.
+    pub(crate) const fn on_accepted(&mut self) {
+        self.accepted += 1;
+        self.errors_in_row = 0;
+        self.backoff = self.backoff_min;
+    }
+
+    /// Accept ended as asked, or by itself without an error.
+    pub(crate) fn on_ended(&mut self) {
+        if self.state != GateState::Closed {
+            self.state = GateState::Idle;
+        }
+    }
+
+    /// Accept ended with an error. Returns what kind it was.
+    pub(crate) fn on_error(&mut self, fault: AcceptFault, now: Time) {
+        if self.state == GateState::Closed {
+            return;
+        }
+        self.errors_in_row += 1;
+        let instant = match fault {
+            AcceptFault::Client | AcceptFault::Mode => self.errors_in_row <= INSTANT_RETRIES_MAX,
+            AcceptFault::Listener | AcceptFault::Resources => false,
+        };
+        self.downgrade |= fault == AcceptFault::Mode;
+        if instant {
+            self.state = GateState::Idle;
+            return;
+        }
+        self.state = GateState::Paused(now.after(self.backoff));
+        self.backoff = (self.backoff * 2).min(self.backoff_max);
+    }
+
+    /// True once after a stall or an unsupported mode: the caller goes one step down before it arms again.
+    pub(crate) const fn takes_downgrade(&mut self) -> bool {
+        core::mem::replace(&mut self.downgrade, false)
+    }
+
+    /// Once a [`WATCH_EVERY`]: `backlogged` asks the kernel whether clients wait. True when accept is armed, clients waited at
+    /// two looks in a row and none was reported between: the caller disarms, and goes one step down.
+    pub(crate) fn watch(&mut self, backlogged: impl FnOnce() -> bool) -> bool {
+        let quiet = self.accepted == self.accepted_at_watch;
+        self.accepted_at_watch = self.accepted;
+        if self.state != GateState::Armed || !quiet || !backlogged() {
+            self.suspected = false;
+            return false;
+        }
+        let stalled = core::mem::replace(&mut self.suspected, true);
+        self.downgrade |= stalled;
+        stalled
+    }
+
+    /// The listener is closed.
+    pub(crate) const fn close(&mut self) {
+        self.state = GateState::Closed;
+    }
+
+    /// True when the listener may be closed now.
+    pub(crate) const fn can_close(&self) -> bool {
+        matches!(self.state, GateState::Idle | GateState::Paused(_))
+    }
+
+    /// True when the listener is closed.
+    pub(crate) const fn is_closed(&self) -> bool {
+        matches!(self.state, GateState::Closed)
+    }
+
+    /// True when accept is armed and not being disarmed.
+    pub(crate) const fn is_open(&self) -> bool {
+        matches!(self.state, GateState::Armed)
+    }
+
+    /// True when accept is armed, or its end is awaited.
+    pub(crate) const fn is_armed(&self) -> bool {
+        matches!(self.state, GateState::Armed | GateState::Disarming)
+    }
+
+    /// When a pause ends.
+    pub(crate) const fn paused_until(&self) -> Option<Time> {
+        match self.state {
+            GateState::Paused(until) => Some(until),
+            _ => None,
+        }
+    }
+}
+
+/// Every how often [`Gate::watch`] is due.
+#[derive(Debug)]
+pub(crate) struct WatchTimer {
+    due: Time,
+}
+
+impl WatchTimer {
+    pub(crate) fn new(now: Time) -> Self {
+        Self { due: now.after(WATCH_EVERY) }
+    }
+
+    pub(crate) fn takes(&mut self, now: Time) -> bool {
+        let due = self.due <= now;
+        if due {
+            self.due = now.after(WATCH_EVERY);
+        }
+        due
+    }
+
+    pub(crate) const fn due(&self) -> Time {
+        self.due
+    }
+}
+
+/// Sorts the errors of `accept(2)` by what helps.
+pub(crate) const fn fault_of(errno: rustix::io::Errno) -> AcceptFault {
+    use rustix::io::Errno;
+    match errno {
+        Errno::CONNABORTED
+        | Errno::INTR
+        | Errno::AGAIN
+        | Errno::PROTO
+        | Errno::HOSTUNREACH
+        | Errno::NETDOWN
+        | Errno::NETUNREACH
+        | Errno::HOSTDOWN
+        | Errno::NOPROTOOPT
+        | Errno::NONET
+        | Errno::CANCELED => AcceptFault::Client,
+        Errno::INVAL | Errno::OPNOTSUPP => AcceptFault::Mode,
+        Errno::BADF | Errno::NOTSOCK => AcceptFault::Listener,
+        _ => AcceptFault::Resources,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn at_ms(ms: u64) -> Time {
+        Time::from_nanos(ms * 1_000_000)
+    }
+
+    fn gate() -> Gate {
+        Gate::new(true, Duration::from_millis(10), Duration::from_secs(1))
+    }
+
+    #[test]
+    fn the_table_fills_once_and_opens_at_90_percent() {
+        let mut admission = Admission::new(100);
+        assert!(!admission.fills(99));
+        assert!(admission.fills(100));
+        assert!(!admission.fills(101), "reported once");
+        assert!(!admission.opens(91));
+        assert!(admission.opens(90));
+        assert!(!admission.is_full());
+    }
+
+    #[test]
+    fn a_table_of_one_opens_when_it_is_empty() {
+        let mut admission = Admission::new(1);
+        assert!(admission.fills(1));
+        assert!(admission.opens(0));
+    }
+
+    #[test]
+    fn resource_errors_back_off_from_10_ms_to_1_s_and_a_connection_resets_that() {
+        let mut gate = gate();
+        let mut now_ms = 0;
+        let mut pauses = Vec::new();
+        for _ in 0..9 {
+            assert!(gate.should_arm(at_ms(now_ms)));
+            gate.on_error(AcceptFault::Resources, at_ms(now_ms));
+            let until = gate.paused_until().expect("paused");
+            pauses.push(until.since(at_ms(now_ms)).as_millis());
+            now_ms = until.as_nanos() / 1_000_000;
+        }
+        assert_eq!(pauses, [10, 20, 40, 80, 160, 320, 640, 1000, 1000]);
+        assert!(gate.should_arm(at_ms(now_ms)));
+        gate.on_accepted();
+        gate.on_error(AcceptFault::Resources, at_ms(0));
+        assert_eq!(gate.paused_until(), Some(at_ms(10)));
+    }
+
+    #[test]
+    fn a_clients_error_is_retried_at_once_but_not_for_ever() {
+        let mut gate = gate();
+        for _ in 0..INSTANT_RETRIES_MAX {
+            assert!(gate.should_arm(at_ms(0)));
+            gate.on_error(AcceptFault::Client, at_ms(0));
+        }
+        assert!(gate.should_arm(at_ms(0)));
+        gate.on_error(AcceptFault::Client, at_ms(0));
+        assert!(!gate.should_arm(at_ms(0)), "now it pauses");
+    }
+
+    #[test]
+    fn a_stall_is_two_quiet_looks_at_waiting_clients() {
+        let mut gate = gate();
+        assert!(gate.should_arm(at_ms(0)));
+        assert!(!gate.watch(|| true), "one look is not enough");
+        assert!(gate.watch(|| true));
+        assert!(gate.takes_downgrade());
+        gate.on_accepted();
+        assert!(!gate.watch(|| true), "progress");
+        assert!(!gate.watch(|| true));
+        assert!(!gate.watch(|| false), "nobody waits");
+        assert!(!gate.watch(|| true));
+    }
+
+    #[test]
+    fn disarming_waits_for_the_end_and_a_closed_gate_stays_closed() {
+        let mut gate = gate();
+        assert!(gate.should_arm(at_ms(0)));
+        assert!(gate.should_disarm());
+        assert!(!gate.should_disarm(), "once");
+        assert!(!gate.can_close() && gate.is_armed());
+        gate.on_ended();
+        assert!(gate.can_close());
+        gate.close();
+        gate.on_ended();
+        gate.on_error(AcceptFault::Client, at_ms(0));
+        assert!(gate.is_closed() && !gate.should_arm(at_ms(9)));
+    }
+}

@@ -1,0 +1,526 @@
+//! What a completion means for its connection: the only place that knows both a driver and a connection.
+//!
+//! Does not know about: how bytes move (the driver), what they mean (the protocol), when listeners accept ([`super::tend`]).
+//!
+//! Each connection is driven by a loop over [`Todo`]: an operation that completes at once leads straight to the next, so that a
+//! whole probe (recv, reply, close) is one pass. The loop ends when an operation is pending, or after its share of a turn.
+
+use core::time::Duration;
+
+use doorbell_http::Next;
+
+use super::Worker;
+use super::ip_cap::Counting;
+use super::say::{Input, Speaker};
+use crate::conn::{AfterSend, Conn, Phase};
+use crate::driver::{Chunk, Completion, Driver, Expect, Payload, Received, SendBuf, Sent, Step};
+use crate::error::CloseReason;
+use crate::id::{ConnId, ListenerIndex, SlotIndex};
+use crate::protocol::{Protocol, ProtocolConn};
+use crate::time::Clock;
+
+/// Receives a connection may have in one turn before the others get theirs.
+const RECVS_A_TURN_MAX: u32 = 16;
+
+/// A deadline that is noticed this late was not late because of the wheel's ticks.
+const OVERRUN: Duration = Duration::from_millis(250);
+
+/// The next thing to do for one connection.
+enum Todo {
+    AfterSend,
+    Close(CloseReason),
+    Flush,
+    Next(Next),
+    Park,
+    Received(Received),
+    Recv(Expect),
+    Send(SendBuf),
+    Sent(Sent),
+}
+
+impl<D: Driver, C: Clock> Worker<D, C> {
+    pub(super) fn apply(&mut self, completion: Completion) {
+        match completion {
+            Completion::Accepted { listener, slot } => self.on_accepted(listener, slot),
+            Completion::AcceptEnded { listener, errno } => self.on_accept_ended(listener, errno),
+            Completion::Closed { conn } => match self.table.lookup(conn) {
+                Some(_) => self.forget(conn),
+                None => self.shared.counters.stale_completions.add(1),
+            },
+            Completion::Received { conn, received } => match self.table.lookup(conn) {
+                Some(state) => {
+                    state.recv_in_flight = false;
+                    self.drive(conn, Todo::Received(received));
+                }
+                None => self.drop_stale(received),
+            },
+            Completion::Sent { conn, sent } => match self.table.lookup(conn) {
+                Some(state) => {
+                    state.send_in_flight = false;
+                    self.drive(conn, Todo::Sent(sent));
+                }
+                None => self.shared.counters.stale_completions.add(1),
+            },
+        }
+    }
+
+    pub(super) fn go_on_with_postponed(&mut self) {
+        for _ in 0..self.postponed.len() {
+            let Some(id) = self.postponed.pop_front() else { return };
+            let Some(conn) = self.table.lookup(id).filter(|conn| conn.postponed) else { continue };
+            conn.postponed = false;
+            if !conn.in_flight() {
+                self.drive(id, Todo::Recv(Expect::Now));
+            }
+        }
+    }
+
+    /// Connections whose deadline passed, and those whose place in the wheel came up early.
+    pub(super) fn expire(&mut self) {
+        while let Some(slot) = self.wheel.expire(self.now) {
+            let Some(id) = self.table.at(slot) else { continue };
+            let conn = self.table.live_mut(id);
+            if conn.deadline > self.now {
+                let deadline = conn.deadline;
+                self.wheel.arm(slot, deadline);
+                continue;
+            }
+            match conn.phase() {
+                Phase::Open if !conn.heard && self.drain.is_on() => {
+                    self.drive(id, Todo::Close(CloseReason::Drain))
+                }
+                Phase::Open if conn.send_in_flight => {
+                    // The peer must not take what it has for a whole reply.
+                    self.driver.reset_on_close(id);
+                    self.drive(id, Todo::Close(CloseReason::WriteTimeout));
+                }
+                Phase::Open => {
+                    let next = self.tell(id, Input::Timeout);
+                    self.drive(id, Todo::Next(next));
+                }
+                Phase::Lingering if self.now.since(conn.deadline) > OVERRUN => {
+                    // The wait took too long: what the peer sent meanwhile is still unread, and a close would reset it.
+                    conn.deadline = self.now;
+                    let deadline = conn.deadline;
+                    self.wheel.arm(slot, deadline);
+                }
+                Phase::Lingering => {
+                    let reason = conn.reason();
+                    self.drive(id, Todo::Close(reason));
+                }
+                Phase::Closing | Phase::Free => {}
+            }
+        }
+    }
+
+    /// Closes without another word.
+    pub(super) fn close_now(&mut self, id: ConnId, reason: CloseReason) {
+        let conn = self.table.live_mut(id);
+        if conn.phase() == Phase::Closing {
+            return;
+        }
+        if conn.send_in_flight || conn.has_output() {
+            // What the peer has of its reply must not pass for the whole.
+            self.driver.reset_on_close(id);
+        }
+        self.drive(id, Todo::Close(reason));
+    }
+
+    /// Ends a connection that has nothing in progress, in a way that loses no request that is just arriving.
+    pub(super) fn finish_if_idle(&mut self, id: ConnId) {
+        let (soon, _) = self.linger_until();
+        let conn = self.table.live_mut(id);
+        let Some(state) = &conn.protocol else { return };
+        if conn.phase() != Phase::Open || conn.send_in_flight {
+            return;
+        }
+        if !conn.heard {
+            // It may be about to ask its first question; a client that only holds the line is not waited for long.
+            conn.deadline = conn.deadline.min(soon);
+            let deadline = conn.deadline;
+            self.wheel.arm(id.slot, deadline);
+        } else if self.server.protocols[conn.listener.index()].is_idle(state) {
+            self.drive(id, Todo::Next(Next::CloseLinger));
+        }
+    }
+
+    fn on_accepted(&mut self, listener: ListenerIndex, slot: SlotIndex) {
+        let counters = &self.shared.counters;
+        counters.conns_accepted.add(1);
+        self.gates[listener.index()].on_accepted();
+        let protocol = &self.server.protocols[listener.index()];
+        let speaks_first = protocol.speaks_first();
+        let id = self.table.open(slot, listener, protocol.open(self.now), self.now);
+        self.shared.counters.conns_live.set(u64::from(self.table.live()));
+        if self.admission.fills(self.table.live()) {
+            self.shared.counters.table_full.add(1);
+            self.disarm_gates();
+        }
+        if !self.counts_in(id) {
+            return self.refuse(id);
+        }
+        let todo =
+            if speaks_first { Todo::Next(self.tell(id, Input::Greet)) } else { Todo::Recv(Expect::Now) };
+        self.drive(id, todo);
+    }
+
+    /// Counts the connection's address if addresses are being counted. False when it is one too many.
+    fn counts_in(&mut self, id: ConnId) -> bool {
+        match self.ip_cap.on_accept(&self.server.ip_table, self.table.live()) {
+            Counting::Off => return true,
+            Counting::On => {}
+            Counting::Start => {
+                let mut from = 0;
+                while let Some(other) = self.table.next_live(from) {
+                    from = other.slot.0 + 1;
+                    if other != id && self.table.live_mut(other).ip_cell.is_none() {
+                        self.count(other);
+                    }
+                }
+            }
+        }
+        self.count(id)
+    }
+
+    fn count(&mut self, id: ConnId) -> bool {
+        let Some(addr) = self.driver.peer_addr(id) else { return true };
+        let entered = self.server.ip_table.enter(addr);
+        let (Ok(cell) | Err(cell)) = entered;
+        self.table.live_mut(id).ip_cell = Some(cell);
+        entered.is_ok()
+    }
+
+    /// Answers a connection that is one too many from its address, without holding anything for it.
+    fn refuse(&mut self, id: ConnId) {
+        match self.driver.recv(id, Expect::Now) {
+            Step::Done(Received::Data { chunk, drained }) => {
+                self.driver.recycle(chunk);
+                self.table.live_mut(id).drained = drained;
+                // What it wants of the connection does not matter: an attacker's slot is not kept for a linger.
+                let _wish = self.tell(id, Input::Overload(CloseReason::PerIpCap));
+                self.drive(id, Todo::Next(Next::CloseClean));
+            }
+            Step::Done(Received::Eof | Received::Failed(_)) => {
+                self.drive(id, Todo::Close(CloseReason::PerIpCap))
+            }
+            Step::Pending => {
+                self.table.live_mut(id).recv_in_flight = true;
+                self.drive(id, Todo::Close(CloseReason::PerIpCap));
+            }
+        }
+    }
+
+    fn drive(&mut self, id: ConnId, mut todo: Todo) {
+        let mut recvs_left = RECVS_A_TURN_MAX;
+        loop {
+            todo = match todo {
+                Todo::AfterSend => self.after_send(id),
+                Todo::Close(reason) => self.close(id, reason),
+                Todo::Flush => self.flush(id),
+                Todo::Next(next) => self.follow(id, next),
+                Todo::Park => return self.park(id),
+                Todo::Received(received) => self.on_received(id, received),
+                Todo::Recv(_) if recvs_left == 0 => return self.postpone(id),
+                Todo::Recv(expect) => {
+                    recvs_left -= 1;
+                    self.recv(id, expect)
+                }
+                Todo::Send(buf) => self.send(id, buf),
+                Todo::Sent(sent) => self.on_sent(id, sent),
+            };
+        }
+    }
+
+    fn recv(&mut self, id: ConnId, expect: Expect) -> Todo {
+        let conn = self.table.live_mut(id);
+        if conn.recv_in_flight {
+            return Todo::Park;
+        }
+        match self.driver.recv(id, expect) {
+            Step::Done(received) => Todo::Received(received),
+            Step::Pending => {
+                self.table.live_mut(id).recv_in_flight = true;
+                Todo::Park
+            }
+        }
+    }
+
+    fn on_received(&mut self, id: ConnId, received: Received) -> Todo {
+        let conn = self.table.live_mut(id);
+        match conn.phase() {
+            Phase::Open => self.on_received_open(id, received),
+            Phase::Lingering => self.on_received_lingering(id, received),
+            Phase::Closing | Phase::Free => {
+                self.recycle(received);
+                self.try_finish(id)
+            }
+        }
+    }
+
+    fn on_received_open(&mut self, id: ConnId, received: Received) -> Todo {
+        let conn = self.table.live_mut(id);
+        match received {
+            Received::Data { chunk, drained } => {
+                conn.heard = true;
+                conn.drained = drained;
+                self.shared.counters.bytes_in.add(u64::from(chunk.len));
+                if conn.send_in_flight {
+                    // Only a final reply is sent while a recv is pending: what still comes is dropped, as while lingering.
+                    self.driver.recycle(chunk);
+                    return Todo::Recv(Expect::Later);
+                }
+                Todo::Next(self.tell_bytes(id, chunk))
+            }
+            Received::Eof => {
+                conn.peer_finished = true;
+                conn.drained = true;
+                if conn.send_in_flight {
+                    return Todo::Park;
+                }
+                if !conn.heard {
+                    return Todo::Close(CloseReason::Empty);
+                }
+                Todo::Next(self.tell(id, Input::Eof))
+            }
+            Received::Failed(_) => {
+                if conn.send_in_flight {
+                    self.driver.reset_on_close(id);
+                }
+                let conn = self.table.live_mut(id);
+                let reason = match (conn.heard, conn.replied && conn.input.is_empty()) {
+                    (false, _) => CloseReason::Empty,
+                    (true, true) => CloseReason::ResetAfterReply,
+                    (true, false) => CloseReason::ClientGone,
+                };
+                Todo::Close(reason)
+            }
+        }
+    }
+
+    fn on_received_lingering(&mut self, id: ConnId, received: Received) -> Todo {
+        let conn = self.table.live_mut(id);
+        let reason = conn.reason();
+        match received {
+            Received::Data { chunk, drained } => {
+                self.shared.counters.bytes_in.add(u64::from(chunk.len));
+                conn.linger_bytes_left = conn.linger_bytes_left.saturating_sub(chunk.len);
+                let spent = conn.linger_bytes_left == 0;
+                self.driver.recycle(chunk);
+                if spent {
+                    return Todo::Close(reason);
+                }
+                Todo::Recv(if drained { Expect::Later } else { Expect::Now })
+            }
+            Received::Eof | Received::Failed(_) => Todo::Close(reason),
+        }
+    }
+
+    /// Does what a protocol wants.
+    fn follow(&mut self, id: ConnId, next: Next) -> Todo {
+        let conn = self.table.live_mut(id);
+        let may_close_at_once = conn.drained || conn.peer_finished;
+        conn.after_send = match next {
+            Next::Read => AfterSend::Read,
+            Next::Flush => AfterSend::Resume,
+            Next::CloseClean | Next::Close if may_close_at_once && !conn.recv_in_flight => AfterSend::Close,
+            Next::CloseLinger if conn.peer_finished => AfterSend::Close,
+            Next::CloseClean | Next::Close | Next::CloseLinger | Next::Wait => AfterSend::Linger,
+        };
+        Todo::Flush
+    }
+
+    fn flush(&mut self, id: ConnId) -> Todo {
+        let conn = self.table.live_mut(id);
+        let payload = if !conn.out.head.is_empty() {
+            Payload::Owned(core::mem::take(&mut conn.out.head))
+        } else if !conn.out.body.is_empty() {
+            Payload::Shared(core::mem::take(&mut conn.out.body))
+        } else {
+            return Todo::AfterSend;
+        };
+        Todo::Send(SendBuf { payload, from: 0 })
+    }
+
+    fn send(&mut self, id: ConnId, buf: SendBuf) -> Todo {
+        let conn = self.table.live_mut(id);
+        // The kernel may hold these bytes back when the next call sends more, or closes.
+        let more = conn.after_send == AfterSend::Close || conn.has_output();
+        match self.driver.send(id, buf, more) {
+            Step::Done(sent) => Todo::Sent(sent),
+            Step::Pending => {
+                self.table.live_mut(id).send_in_flight = true;
+                Todo::Park
+            }
+        }
+    }
+
+    fn on_sent(&mut self, id: ConnId, sent: Sent) -> Todo {
+        let Sent { result, mut buf } = sent;
+        let conn = self.table.live_mut(id);
+        if conn.phase() == Phase::Closing {
+            self.take_back(buf);
+            return self.try_finish(id);
+        }
+        match result {
+            Ok(sent_len) => {
+                self.shared.counters.bytes_out.add(sent_len as u64);
+                buf.from += sent_len;
+                if !buf.remaining().is_empty() {
+                    return Todo::Send(buf);
+                }
+                conn.replied = true;
+                self.take_back(buf);
+                Todo::Flush
+            }
+            Err(_) => {
+                self.take_back(buf);
+                self.fail_send(id)
+            }
+        }
+    }
+
+    fn fail_send(&mut self, id: ConnId) -> Todo {
+        self.driver.reset_on_close(id);
+        Todo::Close(if self.table.live_mut(id).replied {
+            CloseReason::ResetAfterReply
+        } else {
+            CloseReason::SendFailed
+        })
+    }
+
+    fn after_send(&mut self, id: ConnId) -> Todo {
+        let (deadline, bytes_max) = self.linger_until();
+        let reason = self.reason_of(id);
+        let conn = self.table.live_mut(id);
+        match conn.after_send {
+            AfterSend::Close => Todo::Close(reason),
+            AfterSend::Linger => {
+                conn.begin_linger(reason, deadline, bytes_max);
+                self.drop_input(id);
+                self.driver.shutdown_write(id);
+                Todo::Recv(Expect::Now)
+            }
+            AfterSend::Read => Todo::Recv(if conn.drained { Expect::Later } else { Expect::Now }),
+            AfterSend::Resume => Todo::Next(self.tell(id, Input::Resume)),
+        }
+    }
+
+    fn close(&mut self, id: ConnId, reason: CloseReason) -> Todo {
+        let conn = self.table.live_mut(id);
+        conn.begin_close(reason);
+        if conn.in_flight() {
+            self.driver.cancel(id);
+            return Todo::Park;
+        }
+        self.try_finish(id)
+    }
+
+    /// Closes the descriptor once nothing is in flight.
+    fn try_finish(&mut self, id: ConnId) -> Todo {
+        if !self.table.live_mut(id).in_flight()
+            && let Step::Done(()) = self.driver.close(id)
+        {
+            self.forget(id);
+        }
+        Todo::Park
+    }
+
+    /// The close is done: the slot is free.
+    fn forget(&mut self, id: ConnId) {
+        self.wheel.disarm(id.slot);
+        self.drop_input(id);
+        let conn = self.table.live_mut(id);
+        let head = core::mem::take(&mut conn.out.head);
+        let cell = conn.ip_cell;
+        self.shared.counters.closed_because(conn.reason());
+        self.buffers.take_back(head);
+        self.table.finish_close(id);
+        self.shared.counters.conns_live.set(u64::from(self.table.live()));
+        if let Some(cell) = cell {
+            self.server.ip_table.leave(cell);
+        }
+        self.ip_cap.on_close(&self.server.ip_table, self.table.live());
+    }
+
+    /// Waits for the operations in flight, until the deadline of what they are for.
+    fn park(&mut self, id: ConnId) {
+        let Some(conn) = self.table.lookup(id) else { return };
+        match (conn.phase(), &conn.protocol) {
+            (Phase::Open, _) if conn.send_in_flight => {
+                conn.deadline = self.now.after(self.server.limits.write_timeout);
+            }
+            (Phase::Open, Some(state)) => {
+                conn.deadline = self.server.protocols[conn.listener.index()].deadline(state);
+            }
+            (Phase::Lingering, _) => {}
+            (Phase::Closing | Phase::Free, _) | (Phase::Open, None) => return,
+        }
+        let deadline = conn.deadline;
+        self.wheel.arm(id.slot, deadline);
+    }
+
+    fn postpone(&mut self, id: ConnId) {
+        self.table.live_mut(id).postponed = true;
+        self.postponed.push_back(id);
+        self.park(id);
+    }
+
+    fn tell_bytes(&mut self, id: ConnId, chunk: Chunk) -> Next {
+        let (speaker, conn, driver) = self.speaker(id);
+        let next = speaker.say(conn, Input::Bytes(driver.received(&chunk)));
+        self.driver.recycle(chunk);
+        next
+    }
+
+    fn tell(&mut self, id: ConnId, input: Input<'_>) -> Next {
+        let (speaker, conn, _) = self.speaker(id);
+        speaker.say(conn, input)
+    }
+
+    fn speaker(&mut self, id: ConnId) -> (Speaker<'_>, &mut Conn<ProtocolConn>, &D) {
+        let speaker = Speaker {
+            server: &self.server,
+            counters: &self.shared.counters,
+            buffers: &mut self.buffers,
+            input_memory: &mut self.input_memory,
+            date: &self.date,
+            now: self.now,
+            draining: self.drain.is_on(),
+        };
+        (speaker, self.table.live_mut(id), &self.driver)
+    }
+
+    fn reason_of(&mut self, id: ConnId) -> CloseReason {
+        let draining = self.drain.is_on();
+        let conn = self.table.live_mut(id);
+        let Some(state) = &conn.protocol else { return CloseReason::Done };
+        match self.server.protocols[conn.listener.index()].close_reason(state) {
+            CloseReason::Done if draining && !conn.replied => CloseReason::Drain,
+            reason => reason,
+        }
+    }
+
+    fn drop_input(&mut self, id: ConnId) {
+        let input = core::mem::take(&mut self.table.live_mut(id).input);
+        let within = self.input_memory.change(input.capacity(), 0);
+        debug_assert!(within, "shrinking is always within the cap");
+        self.buffers.take_back(input);
+    }
+
+    fn take_back(&mut self, buf: SendBuf) {
+        if let Payload::Owned(buf) = buf.payload {
+            self.buffers.take_back(buf);
+        }
+    }
+
+    fn recycle(&mut self, received: Received) {
+        if let Received::Data { chunk, .. } = received {
+            self.driver.recycle(chunk);
+        }
+    }
+
+    fn drop_stale(&mut self, received: Received) {
+        self.shared.counters.stale_completions.add(1);
+        self.recycle(received);
+    }
+}

@@ -1,0 +1,156 @@
+//! The cap on connections from one address, at no cost while it cannot be reached.
+//!
+//! Does not know about: connections. It counts addresses in cells.
+//!
+//! Asking for a peer's address costs a system call a connection. While every worker has no more connections than its share of
+//! the cap, no address can be over it, and none is asked for. When one worker passes its share, all of them count: each counts
+//! the connections it has, once, and every new one until the pressure is gone.
+//!
+//! The table is a fixed array of counters picked by a keyed hash of the address. Two addresses may share a counter, so a
+//! stranger can at worst bring an address's cap nearer; the key makes that unpredictable.
+
+use core::hash::BuildHasher;
+use core::net::IpAddr;
+use core::sync::atomic::{AtomicU32, Ordering};
+use std::hash::RandomState;
+
+/// Counters, a power of two.
+const CELLS: usize = 16 * 1024;
+
+/// The counters of a server, shared by its workers.
+#[derive(Debug)]
+pub(crate) struct IpTable {
+    key: RandomState,
+    cells: Box<[AtomicU32]>,
+    /// Workers over their share.
+    pressure: AtomicU32,
+    conns_per_ip_max: u32,
+    share: u32,
+}
+
+/// One worker's side.
+#[derive(Debug)]
+pub(crate) struct IpCap {
+    /// True exactly while this worker adds to the pressure.
+    pressing: bool,
+    /// True exactly while every live connection of this worker is counted.
+    counting: bool,
+}
+
+/// What a new connection means for counting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Counting {
+    /// Nothing to do.
+    Off,
+    /// Count this one.
+    On,
+    /// Count all live connections, then this one.
+    Start,
+}
+
+impl IpTable {
+    /// A table for a cap of `conns_per_ip_max` (0: no cap) over `workers`.
+    pub(crate) fn new(conns_per_ip_max: u32, workers: u16) -> Self {
+        let cells = if conns_per_ip_max == 0 { 0 } else { CELLS };
+        Self {
+            key: RandomState::new(),
+            cells: (0..cells).map(|_| AtomicU32::new(0)).collect(),
+            pressure: AtomicU32::new(0),
+            conns_per_ip_max,
+            share: conns_per_ip_max / u32::from(workers),
+        }
+    }
+
+    /// Counts a connection and returns its cell; with `Err` it is over the cap (and counted all the same).
+    pub(crate) fn enter(&self, addr: IpAddr) -> Result<u32, u32> {
+        let cell = self.cell_of(addr);
+        let before = self.cells[cell as usize].fetch_add(1, Ordering::Relaxed);
+        if before < self.conns_per_ip_max { Ok(cell) } else { Err(cell) }
+    }
+
+    /// The connection counted in `cell` ended.
+    pub(crate) fn leave(&self, cell: u32) {
+        let before = self.cells[cell as usize].fetch_sub(1, Ordering::Relaxed);
+        debug_assert!(before > 0, "every leave follows an enter");
+    }
+
+    #[expect(clippy::cast_possible_truncation, reason = "the remainder is below the number of cells")]
+    fn cell_of(&self, addr: IpAddr) -> u32 {
+        // An IPv6 client owns at least a /64 (RFC 6177), so that is what counts as one.
+        let hash = match addr {
+            IpAddr::V4(v4) => self.key.hash_one(v4.octets()),
+            IpAddr::V6(v6) => self.key.hash_one(&v6.octets()[..8]),
+        };
+        (hash % CELLS as u64) as u32
+    }
+}
+
+impl IpCap {
+    pub(crate) const fn new() -> Self {
+        Self { pressing: false, counting: false }
+    }
+
+    /// A connection was accepted and `live` are open now, this one included.
+    pub(crate) fn on_accept(&mut self, table: &IpTable, live: u32) -> Counting {
+        if table.conns_per_ip_max == 0 {
+            return Counting::Off;
+        }
+        if !self.pressing && live > table.share {
+            self.pressing = true;
+            table.pressure.fetch_add(1, Ordering::Relaxed);
+        }
+        if table.pressure.load(Ordering::Relaxed) == 0 {
+            self.counting = false;
+            return Counting::Off;
+        }
+        if core::mem::replace(&mut self.counting, true) { Counting::On } else { Counting::Start }
+    }
+
+    /// A connection closed and `live` are open now.
+    pub(crate) fn on_close(&mut self, table: &IpTable, live: u32) {
+        if self.pressing && live <= table.share / 2 {
+            self.pressing = false;
+            table.pressure.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CLIENT: IpAddr = IpAddr::V4(core::net::Ipv4Addr::LOCALHOST);
+
+    #[test]
+    fn nothing_is_counted_below_the_share_and_everything_above() {
+        let table = IpTable::new(10, 2);
+        let (mut a, mut b) = (IpCap::new(), IpCap::new());
+        assert_eq!(a.on_accept(&table, 5), Counting::Off);
+        assert_eq!(b.on_accept(&table, 5), Counting::Off);
+        assert_eq!(a.on_accept(&table, 6), Counting::Start, "over its share");
+        assert_eq!(a.on_accept(&table, 7), Counting::On);
+        assert_eq!(b.on_accept(&table, 1), Counting::Start, "the other worker counts too");
+        a.on_close(&table, 2);
+        assert_eq!(b.on_accept(&table, 2), Counting::Off, "the pressure is gone");
+        assert_eq!(a.on_accept(&table, 6), Counting::On, "its live connections are still counted");
+    }
+
+    #[test]
+    fn the_cap_holds_for_an_address_and_for_a_v6_64() {
+        let table = IpTable::new(2, 1);
+        let cell = table.enter(CLIENT).expect("first");
+        table.enter(CLIENT).expect("second");
+        assert_eq!(table.enter(CLIENT), Err(cell));
+        table.leave(cell);
+        table.leave(cell);
+        assert_eq!(table.enter(CLIENT), Ok(cell));
+        let host = |n: u16| IpAddr::V6(core::net::Ipv6Addr::new(0x2001, 0xdb8, 0, 1, 0, 0, 0, n));
+        assert_eq!(table.cell_of(host(1)), table.cell_of(host(2)));
+    }
+
+    #[test]
+    fn no_cap_counts_nothing() {
+        let table = IpTable::new(0, 4);
+        assert_eq!(IpCap::new().on_accept(&table, 1_000_000), Counting::Off);
+    }
+}

@@ -1,0 +1,268 @@
+//! A worker: one thread's driver, connections, deadlines and listeners, turned over and over.
+//!
+//! Does not know about: which driver it has (it is generic over that), which thread it runs on, how it was configured.
+//!
+//! # A turn
+//!
+//! 1. **wait** for the driver, no longer than the nearest deadline;
+//! 2. **clock**: read once, everything in this turn happens at that time;
+//! 3. **apply** each completion to its connection (`apply.rs`);
+//! 4. **inbox**: commands of other threads;
+//! 5. **timers**: connections whose deadline passed;
+//! 6. **listeners**: arm, disarm and watch accept (`tend.rs`).
+//!
+//! What the steps submit reaches the kernel with the next turn's wait.
+//!
+//! # Invariants (asserted in debug builds and after each turn of the simulator)
+//!
+//! - **I-1** The kernel can only touch memory owned by `doorbell-ring`, and gives it back with the final completion.
+//! - **I-2** A slot has at most one recv, one send and one close in flight.
+//! - **I-3** A slot is freed only when nothing is in flight and its close was seen.
+//! - **I-4** Slot index = fixed-file index on io_uring with direct descriptors.
+//! - **I-5** A completion whose generation does not match is counted and dropped, never applied.
+//! - **I-6** Accept is armed exactly when admission is open; a full table leaves clients in the backlog and destroys none.
+//! - **I-7** Every queue, pool, table and retry has a cap; nothing grows after start.
+//! - **I-8** opened − closed = live slots.
+//! - **I-9** A byte of one connection's reply never reaches another connection.
+
+mod accept;
+mod apply;
+mod buffers;
+mod drain;
+mod ip_cap;
+mod say;
+mod tend;
+
+use core::time::Duration;
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use doorbell_http::Date;
+
+pub(crate) use ip_cap::IpTable;
+
+use self::accept::{Admission, Gate, WatchTimer};
+use self::buffers::{Buffers, InputMemory};
+use self::drain::Drain;
+use self::ip_cap::IpCap;
+use crate::config::Limits;
+use crate::conn::Table;
+use crate::control::WorkerShared;
+use crate::driver::{Driver, Fault};
+use crate::id::{ConnId, ListenerIndex};
+use crate::protocol::{ListenerProtocol, ProtocolConn};
+use crate::time::{Clock, Time, Wheel};
+
+/// How often the wall clock is read for the `Date` field. It shows whole seconds.
+const DATE_EVERY: Duration = Duration::from_millis(500);
+
+/// Slots beyond a listener's backlog that a multishot accept may still fill while its cancel is on the way.
+const ACCEPT_MARGIN_EXTRA: u32 = 64;
+
+/// What all workers of a server have in common.
+#[derive(Debug)]
+pub struct ServerShared {
+    /// Each listener's protocol, by [`ListenerIndex`].
+    pub(crate) protocols: Vec<ListenerProtocol>,
+    /// By [`ListenerIndex`]: true when other processes or workers accept from the same socket.
+    pub(crate) listener_is_shared: Vec<bool>,
+    pub(crate) limits: Limits,
+    pub(crate) workers: u16,
+    pub(crate) ip_table: IpTable,
+    /// Slots beyond `conns_max`: a multishot accept can take every listener's whole backlog before its cancel is seen, and what it
+    /// took is served.
+    pub(crate) accept_margin: u32,
+}
+
+impl ServerShared {
+    /// What `workers` workers need to serve `protocols`, with one listener each.
+    pub fn new(protocols: Vec<ListenerProtocol>, limits: Limits, workers: u16) -> Self {
+        let listener_is_shared = vec![false; protocols.len()];
+        let ip_table = IpTable::new(limits.conns_per_ip_max, workers);
+        let accept_margin = accept_margin(protocols.iter().map(|_| 4096));
+        Self { protocols, listener_is_shared, limits, workers, ip_table, accept_margin }
+    }
+
+    /// Slots each worker's driver needs.
+    pub fn slots_max(&self) -> u32 {
+        self.limits.conns_max_of_worker(self.workers).saturating_add(self.accept_margin)
+    }
+}
+
+/// The slots that `backlogs` can fill at once.
+pub(crate) fn accept_margin(backlogs: impl Iterator<Item = u32>) -> u32 {
+    backlogs.fold(0, |sum, backlog| sum.saturating_add(backlog).saturating_add(ACCEPT_MARGIN_EXTRA))
+}
+
+/// Whether a worker goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Flow {
+    /// Turn again.
+    Continue,
+    /// A drain or stop is complete: no listener and no connection is left.
+    Finished,
+}
+
+/// See the [module](self).
+#[derive(Debug)]
+pub struct Worker<D, C> {
+    driver: D,
+    clock: C,
+    server: Arc<ServerShared>,
+    shared: Arc<WorkerShared>,
+    now: Time,
+    date: Date,
+    date_due: Time,
+    table: Table<ProtocolConn>,
+    wheel: Wheel,
+    gates: Vec<Gate>,
+    /// True when a gate may have to be armed or closed.
+    gates_changed: bool,
+    admission: Admission,
+    watch: WatchTimer,
+    ip_cap: IpCap,
+    buffers: Buffers,
+    input_memory: InputMemory,
+    /// Connections that had their share of this turn and go on in the next. At most one entry a live connection.
+    postponed: VecDeque<ConnId>,
+    drain: Drain,
+    /// A failure that was asked for.
+    drill: Option<Fault>,
+}
+
+impl<D: Driver, C: Clock> Worker<D, C> {
+    /// A worker over a driver that was given the server's listeners in order and [`ServerShared::slots_max`] slots.
+    pub fn new(driver: D, mut clock: C, server: Arc<ServerShared>, shared: Arc<WorkerShared>) -> Self {
+        let now = clock.now();
+        let limits = &server.limits;
+        let gate = |shared: &bool| Gate::new(!*shared, limits.accept_backoff_min, limits.accept_backoff_max);
+        Self {
+            now,
+            date: Date::new(clock.unix_secs()),
+            date_due: now.after(DATE_EVERY),
+            table: Table::new(server.slots_max()),
+            wheel: Wheel::new(now),
+            gates: server.listener_is_shared.iter().map(gate).collect(),
+            gates_changed: true,
+            admission: Admission::new(limits.conns_max_of_worker(server.workers)),
+            watch: WatchTimer::new(now),
+            ip_cap: IpCap::new(),
+            buffers: Buffers::new(),
+            input_memory: InputMemory::new(limits.input_bytes_max / usize::from(server.workers)),
+            postponed: VecDeque::new(),
+            drain: Drain::default(),
+            drill: None,
+            driver,
+            clock,
+            server,
+            shared,
+        }
+    }
+
+    /// Arms accept on every listener; the first turn does so too.
+    pub fn open(&mut self) {
+        self.tend_gates();
+    }
+
+    /// One turn; waits for something to do.
+    ///
+    /// # Errors
+    /// The driver cannot go on. Its connections are lost with it; the listeners are not.
+    pub fn turn(&mut self) -> Result<Flow, Fault> {
+        let wait = self.wait_max();
+        self.driver.wait(wait)?;
+        self.read_clock();
+        while let Some(completion) = self.driver.next() {
+            self.apply(completion);
+        }
+        self.go_on_with_postponed();
+        self.take_commands();
+        self.expire();
+        self.tend();
+        self.publish();
+        match self.drill.take() {
+            Some(fault) => Err(fault),
+            None => Ok(self.flow()),
+        }
+    }
+
+    /// Connections open now.
+    pub fn conns_live(&self) -> u32 {
+        self.table.live()
+    }
+
+    /// Gives the driver back; connections are forgotten.
+    pub fn into_driver(self) -> D {
+        self.driver
+    }
+
+    /// The driver.
+    pub const fn driver(&self) -> &D {
+        &self.driver
+    }
+
+    /// The driver, for a simulation that lets its peers act between turns.
+    pub const fn driver_mut(&mut self) -> &mut D {
+        &mut self.driver
+    }
+
+    /// Asserts what holds between turns. Walks every connection: for tests and simulation.
+    pub fn check_invariants(&mut self) {
+        let (opened, closed) = self.table.opened_and_closed();
+        assert_eq!(opened - closed, u64::from(self.table.live()), "I-8: opened - closed = live");
+        let mut from = 0;
+        let (mut live, mut input_bytes) = (0, 0);
+        while let Some(id) = self.table.next_live(from) {
+            from = id.slot.0 + 1;
+            live += 1;
+            let conn = self.table.live_mut(id);
+            input_bytes += conn.input.capacity();
+            let waits = conn.in_flight() || conn.phase() == crate::conn::Phase::Closing || conn.postponed;
+            assert!(waits, "every live connection waits for something: {conn:?}");
+        }
+        assert_eq!(live, self.table.live(), "I-8: the live count is the number of live slots");
+        assert_eq!(input_bytes, self.input_memory.bytes(), "I-7: memory for input is accounted for");
+        assert!(self.wheel.armed() <= live as usize, "a free slot has no deadline");
+        let open = !self.admission.is_full();
+        for gate in &self.gates {
+            assert!(open || !gate.is_open(), "I-6: a full table does not accept");
+        }
+    }
+
+    fn read_clock(&mut self) {
+        self.now = self.clock.now();
+        if self.date_due <= self.now {
+            self.date.refresh(self.clock.unix_secs());
+            self.date_due = self.now.after(DATE_EVERY);
+        }
+    }
+
+    fn wait_max(&self) -> Option<Duration> {
+        if !self.postponed.is_empty() || self.gates_changed {
+            return Some(Duration::ZERO);
+        }
+        let watch = self.gates.iter().any(Gate::is_armed).then(|| self.watch.due().since(self.now));
+        // A pause that ends changes nothing while no gate may be armed.
+        let may_arm = !self.admission.is_full() && !self.drain.stops_accepting();
+        let paused = self.gates.iter().filter(|_| may_arm).filter_map(Gate::paused_until).min();
+        let pause = paused.map(|until| until.since(self.now));
+        let drain = self.drain.deadline().map(|deadline| deadline.since(self.now));
+        [self.wheel.wait_max(self.now), watch, pause, drain].into_iter().flatten().min()
+    }
+
+    fn publish(&self) {
+        let counters = &self.shared.counters;
+        counters.turns.add(1);
+        counters.take_driver(self.driver.counters());
+    }
+
+    fn flow(&self) -> Flow {
+        let closed = self.gates.iter().all(Gate::is_closed);
+        if self.drain.is_on() && closed && self.table.live() == 0 { Flow::Finished } else { Flow::Continue }
+    }
+
+    fn listeners(&self) -> impl Iterator<Item = ListenerIndex> + use<D, C> {
+        let count = u16::try_from(self.gates.len()).expect("the builder caps the number of listeners");
+        (0..count).map(ListenerIndex)
+    }
+}

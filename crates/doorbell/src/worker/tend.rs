@@ -1,0 +1,112 @@
+//! The last step of a turn: arming, disarming, watching and closing the listeners.
+//!
+//! Does not know about: connections.
+
+use super::{Flow, Worker};
+use crate::driver::{Driver, Errno};
+use crate::id::ListenerIndex;
+use crate::time::Clock;
+use crate::worker::accept::fault_of;
+
+impl<D: Driver, C: Clock> Worker<D, C> {
+    pub(super) fn tend(&mut self) {
+        if self.admission.opens(self.table.live()) {
+            self.gates_changed = true;
+        }
+        if self.watch.takes(self.now) {
+            self.watch_gates();
+        }
+        let paused_over =
+            self.gates.iter().filter_map(super::Gate::paused_until).any(|until| until <= self.now);
+        if self.drain.is_on() {
+            self.close_empty_gates();
+        }
+        if self.gates_changed || paused_over {
+            self.tend_gates();
+        }
+    }
+
+    /// Arms what should be armed.
+    pub(super) fn tend_gates(&mut self) {
+        self.gates_changed = false;
+        if self.admission.is_full() || self.drain.stops_accepting() {
+            return;
+        }
+        for listener in self.listeners() {
+            let gate = &mut self.gates[listener.index()];
+            if !gate.should_arm(self.now) {
+                continue;
+            }
+            if gate.takes_downgrade() && self.driver.downgrade_accept(listener).is_some() {
+                self.shared.counters.accept_downgrades.add(1);
+            }
+            self.shared.counters.accept_rearms.add(1);
+            self.driver.arm_accept(listener);
+        }
+    }
+
+    pub(super) fn disarm_gates(&mut self) {
+        for listener in self.listeners() {
+            if self.gates[listener.index()].should_disarm() {
+                self.driver.disarm_accept(listener);
+            }
+        }
+        self.gates_changed = true;
+    }
+
+    pub(super) fn on_accept_ended(&mut self, listener: ListenerIndex, errno: Option<Errno>) {
+        let gate = &mut self.gates[listener.index()];
+        self.gates_changed = true;
+        match errno {
+            None => gate.on_ended(),
+            Some(errno) => {
+                self.shared.counters.accept_errors.add(1);
+                gate.on_error(fault_of(errno), self.now);
+            }
+        }
+    }
+
+    fn watch_gates(&mut self) {
+        for listener in self.listeners() {
+            let driver = &mut self.driver;
+            if self.gates[listener.index()].watch(|| driver.accept_backlogged(listener)) {
+                self.shared.counters.accept_stalls.add(1);
+                if self.gates[listener.index()].should_disarm() {
+                    self.driver.disarm_accept(listener);
+                }
+            }
+        }
+    }
+
+    /// While draining: a listener closes when nobody waits in its backlog, so that no client is reset.
+    fn close_empty_gates(&mut self) {
+        for listener in self.listeners() {
+            let gate = &mut self.gates[listener.index()];
+            if gate.is_closed() {
+                continue;
+            }
+            let empties = gate.exclusive && !self.drain.stops_accepting();
+            if gate.is_armed()
+                && !(empties && self.driver.accept_backlogged(listener))
+                && gate.should_disarm()
+            {
+                self.driver.disarm_accept(listener);
+            }
+            if gate.can_close()
+                && (self.drain.stops_accepting() || !empties || !self.driver.accept_backlogged(listener))
+            {
+                gate.close();
+                self.driver.close_listener(listener);
+            }
+        }
+    }
+
+    /// Turns until the worker is finished.
+    ///
+    /// # Errors
+    /// As [`Worker::turn`].
+    pub fn run(&mut self) -> Result<(), crate::driver::Fault> {
+        while self.turn()? == Flow::Continue {}
+        Ok(())
+    }
+}

@@ -1,0 +1,136 @@
+//! io_uring denied, at set-up or while running: epoll serves soon, says why once, and loses no listener.
+//!
+//! Does not know about: how the drivers work. Each case runs in a thread of its own, because a seccomp filter is for ever.
+#![expect(
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    reason = "these tests measure how long a fallback takes, say what they skip and stop at the first surprise"
+)]
+
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::num::NonZeroU16;
+use std::sync::mpsc::sync_channel;
+use std::time::{Duration, Instant};
+
+use doorbell::driver::DriverKind;
+use doorbell::{
+    Engine, Event, Http1, Listen, Request, Responder, Server, ServerBuilder, StartErrorKind, StaticReply,
+    Status, Workers,
+};
+use doorbell_ring::sandbox::{Denial, deny};
+use doorbell_ring::{Errno, Ring, Setup};
+
+/// What container run-times, old kernels, tight memory limits and old flags answer (errno(3) on Linux).
+const ERRNOS: [(&str, Errno); 4] =
+    [("EPERM", Errno(1)), ("ENOMEM", Errno(12)), ("EINVAL", Errno(22)), ("ENOSYS", Errno(38))];
+
+/// The promise is 50 ms. The rest is for a test machine that does something else at the moment.
+const SERVES_WITHIN: Duration = Duration::from_millis(50);
+
+fn builder() -> ServerBuilder {
+    let ok = StaticReply::text(Status::OK, "ok\n");
+    let service = Http1::new(move |request: &Request<'_>, reply: Responder<'_>| {
+        if let Some(errno) = request.path().strip_prefix("/deny/") {
+            deny(&Denial::later(Errno(errno.parse().unwrap()))).unwrap();
+        }
+        reply.send(&ok)
+    });
+    let loopback = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+    Server::builder()
+        .workers(Workers::Count(NonZeroU16::new(2).unwrap()))
+        .conns_max(64)
+        .listen(Listen::tcp(loopback), service)
+}
+
+fn get(addr: SocketAddr, path: &str) -> String {
+    let mut stream = TcpStream::connect(addr).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(2))).unwrap();
+    stream
+        .write_all(format!("GET {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").as_bytes())
+        .unwrap();
+    let mut reply = String::new();
+    // A connection that was open when its ring failed is lost; the caller looks at what came.
+    let _lost = stream.read_to_string(&mut reply);
+    reply
+}
+
+fn in_own_thread(case: impl FnOnce() + Send + 'static) {
+    std::thread::spawn(case).join().unwrap();
+}
+
+/// The shortest of a few tries: what the machine did meanwhile is not ours.
+fn quickest(tries: usize, mut timed: impl FnMut() -> Duration) -> Duration {
+    (0..tries).map(|_| timed()).min().unwrap()
+}
+
+#[test]
+fn denied_at_set_up_epoll_serves_within_50_ms_and_says_why() {
+    for (name, errno) in ERRNOS {
+        in_own_thread(move || {
+            deny(&Denial::at_setup(errno)).unwrap();
+            let took = quickest(5, || {
+                let began = Instant::now();
+                let server = builder().start().unwrap();
+                assert!(get(server.tcp_addr(0).unwrap(), "/livez").ends_with("ok\n"));
+                let took = began.elapsed();
+                let report = server.driver_report();
+                assert_eq!(report.kind, DriverKind::Epoll);
+                assert!(report.is_fallback, "{name}: it stands in for io_uring: {report}");
+                assert!(report.why.contains(name), "{name}: the cause is named: {report}");
+                server.stop().unwrap();
+                took
+            });
+            assert!(took < SERVES_WITHIN, "{name}: {took:?}");
+        });
+    }
+}
+
+#[test]
+fn denied_at_set_up_a_forced_io_uring_does_not_start() {
+    for (name, errno) in ERRNOS {
+        in_own_thread(move || {
+            deny(&Denial::at_setup(errno)).unwrap();
+            let error = builder().engine(Engine::IoUring).start().unwrap_err();
+            assert_eq!(error.kind(), StartErrorKind::EngineUnavailable, "{name}: {error}");
+            assert!(error.to_string().contains(name), "{name}: {error}");
+        });
+    }
+}
+
+#[test]
+fn denied_while_running_each_worker_goes_on_with_epoll_and_says_so_once() {
+    if let Err(error) = Ring::open(&Setup::default()) {
+        assert!(std::env::var_os("DOORBELL_REQUIRE_URING").is_none(), "io_uring is required: {error}");
+        eprintln!("SKIPPED: io_uring is denied already: {error}");
+        return;
+    }
+    for (name, errno) in ERRNOS {
+        in_own_thread(move || {
+            let (tell, told) = sync_channel(64);
+            let server =
+                builder().observer(move |event| tell.try_send(event.clone()).unwrap()).start().unwrap();
+            let addr = server.tcp_addr(0).unwrap();
+            assert_eq!(server.driver_report().kind, DriverKind::IoUring);
+            // The kernel spreads connections over both workers; the filter comes with the first request that reaches each.
+            let mut failed = 0;
+            for _ in 0..200 {
+                let _lost = get(addr, &format!("/deny/{}", errno.0));
+                failed +=
+                    told.try_iter().filter(|event| matches!(event, Event::DriverFellBack { .. })).count();
+                if failed == 2 {
+                    break;
+                }
+            }
+            assert_eq!(failed, 2, "{name}: one word for each worker");
+            let began = Instant::now();
+            for _ in 0..50 {
+                assert!(get(addr, "/livez").ends_with("ok\n"), "{name}: both workers serve");
+            }
+            assert!(began.elapsed() < Duration::from_secs(1), "{name}: nobody waits: {:?}", began.elapsed());
+            assert!(told.try_recv().is_err(), "{name}: nothing more is said");
+            assert_eq!(server.stats().driver_fallbacks, 2);
+            server.stop().unwrap();
+        });
+    }
+}

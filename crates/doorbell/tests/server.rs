@@ -1,0 +1,345 @@
+//! The server as a whole on real sockets: every kind of listener, start-up errors, drains, failures of workers.
+//!
+//! Does not know about: single drivers (see `conformance.rs`) and the promises with figures (see `promise_*.rs`).
+#![expect(
+    clippy::disallowed_methods,
+    clippy::print_stderr,
+    clippy::unwrap_used,
+    reason = "these tests wait for real sockets, say what they skip and stop at the first surprise"
+)]
+
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
+use std::num::NonZeroU16;
+use std::os::unix::net::UnixStream;
+use std::sync::mpsc::sync_channel;
+use std::time::{Duration, Instant};
+
+use doorbell::id::WorkerIndex;
+use doorbell::{
+    CloseReason, Engine, Event, Http1, Listen, OnWorkerFailure, Raw, RawHandler, RawNext, Request, Responder,
+    Server, ServerBuilder, StartErrorKind, StaticReply, Status, Workers,
+};
+
+const LOOPBACK: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
+
+fn ok_service() -> Http1 {
+    let ok = StaticReply::text(Status::OK, "ok\n");
+    Http1::new(move |_: &Request<'_>, reply: Responder<'_>| reply.send(&ok))
+}
+
+fn workers(count: u16) -> Workers {
+    Workers::Count(NonZeroU16::new(count).unwrap())
+}
+
+fn builder(engine: Engine) -> ServerBuilder {
+    Server::builder().engine(engine).workers(workers(1)).conns_max(256)
+}
+
+/// Both engines, or epoll and a loud word.
+fn engines() -> Vec<Engine> {
+    let probe = builder(Engine::IoUring).listen(Listen::tcp(LOOPBACK), ok_service()).start();
+    match probe {
+        Ok(_) => vec![Engine::Epoll, Engine::IoUring],
+        Err(error) => {
+            assert!(std::env::var_os("DOORBELL_REQUIRE_URING").is_none(), "io_uring is required: {error}");
+            eprintln!("SKIPPED on io_uring: {error}");
+            vec![Engine::Epoll]
+        }
+    }
+}
+
+fn ask(stream: &mut (impl Read + Write), request: &str) -> String {
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut reply = String::new();
+    stream.read_to_string(&mut reply).unwrap();
+    reply
+}
+
+const GET: &str = "GET /livez HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
+
+#[test]
+fn every_kind_of_listener_answers_in_one_server() {
+    let dir = std::env::temp_dir().join(format!("doorbell-test-{}", std::process::id()));
+    std::fs::create_dir_all(&dir).unwrap();
+    for engine in engines() {
+        let path = dir.join(format!("{engine:?}.sock"));
+        let inherited = TcpListener::bind(LOOPBACK).unwrap();
+        let inherited_addr = inherited.local_addr().unwrap();
+        let echo = |received: &[u8], reply: &mut Vec<u8>| {
+            reply.extend_from_slice(received);
+            RawNext::Close
+        };
+        let server = builder(engine)
+            .workers(workers(2))
+            .listen(Listen::tcp(LOOPBACK), ok_service())
+            .listen(Listen::tcp(SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0))), ok_service())
+            .listen(Listen::unix(&path), ok_service())
+            .listen(Listen::inherited(inherited.into()), ok_service())
+            .listen(Listen::tcp(LOOPBACK), Raw::new(echo))
+            .start()
+            .unwrap();
+        let dual = server.tcp_addr(1).unwrap().port();
+        let http = [
+            server.tcp_addr(0).unwrap(),
+            (Ipv4Addr::LOCALHOST, dual).into(),
+            (Ipv6Addr::LOCALHOST, dual).into(),
+            inherited_addr,
+        ];
+        for addr in http {
+            let reply = ask(&mut TcpStream::connect(addr).unwrap(), GET);
+            assert!(reply.ends_with("\r\n\r\nok\n"), "{engine:?} {addr}: {reply}");
+        }
+        let reply = ask(&mut UnixStream::connect(&path).unwrap(), GET);
+        assert!(reply.ends_with("\r\n\r\nok\n"), "{engine:?} unix: {reply}");
+        let mut raw = TcpStream::connect(server.tcp_addr(4).unwrap()).unwrap();
+        assert_eq!(ask(&mut raw, "PING"), "PING", "{engine:?}");
+        eventually(|| server.stats().requests == 6);
+        server.stop().unwrap();
+        assert!(!path.exists(), "the socket file goes with the server");
+    }
+    std::fs::remove_dir(&dir).unwrap();
+}
+
+#[test]
+fn a_stale_socket_file_is_replaced_and_a_live_one_is_not() {
+    let path = std::env::temp_dir().join(format!("doorbell-stale-{}.sock", std::process::id()));
+    drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
+    let server = builder(Engine::Epoll).listen(Listen::unix(&path), ok_service()).start().unwrap();
+    let second = builder(Engine::Epoll).listen(Listen::unix(&path), ok_service()).start().unwrap_err();
+    assert_eq!(second.kind(), StartErrorKind::AddressInUse, "{second}");
+    assert!(ask(&mut UnixStream::connect(&path).unwrap(), GET).ends_with("ok\n"));
+    server.stop().unwrap();
+}
+
+struct Banner;
+
+impl RawHandler for Banner {
+    fn greet(&self, reply: &mut Vec<u8>) -> Option<RawNext> {
+        reply.extend_from_slice(b"220 hello\r\n");
+        Some(RawNext::Continue)
+    }
+
+    fn handle(&self, received: &[u8], reply: &mut Vec<u8>) -> RawNext {
+        match received {
+            b"QUIT\r\n" => {
+                reply.extend_from_slice(b"221 bye\r\n");
+                RawNext::Close
+            }
+            _ if received.ends_with(b"\r\n") => {
+                reply.extend_from_slice(b"500 what\r\n");
+                RawNext::Continue
+            }
+            _ => RawNext::NeedMore,
+        }
+    }
+}
+
+#[test]
+fn a_raw_server_may_speak_first_and_take_lines_in_parts() {
+    for engine in engines() {
+        let server = builder(engine).listen(Listen::tcp(LOOPBACK), Raw::new(Banner)).start().unwrap();
+        let mut stream = TcpStream::connect(server.tcp_addr(0).unwrap()).unwrap();
+        let mut greeting = [0; 11];
+        stream.read_exact(&mut greeting).unwrap();
+        assert_eq!(&greeting, b"220 hello\r\n", "{engine:?}");
+        stream.write_all(b"NO").unwrap();
+        std::thread::sleep(Duration::from_millis(20));
+        stream.write_all(b"OP\r\n").unwrap();
+        let mut answer = [0; 10];
+        stream.read_exact(&mut answer).unwrap();
+        assert_eq!(&answer, b"500 what\r\n", "{engine:?}");
+        assert_eq!(ask(&mut stream, "QUIT\r\n"), "221 bye\r\n", "{engine:?}");
+    }
+}
+
+#[test]
+fn a_panicking_handler_costs_one_connection_and_is_counted() {
+    for engine in engines() {
+        let ok = StaticReply::text(Status::OK, "ok\n");
+        let service = Http1::new(move |request: &Request<'_>, reply: Responder<'_>| {
+            assert!(request.path() != "/bug", "a defect of the handler");
+            reply.send(&ok)
+        });
+        let server = builder(engine).listen(Listen::tcp(LOOPBACK), service).start().unwrap();
+        let addr = server.tcp_addr(0).unwrap();
+        let two = "GET /livez HTTP/1.1\r\nHost: a\r\n\r\nGET /bug HTTP/1.1\r\nHost: a\r\n\r\n";
+        let reply = ask(&mut TcpStream::connect(addr).unwrap(), two);
+        assert!(reply.starts_with("HTTP/1.1 200 "), "the earlier reply stays: {engine:?}: {reply}");
+        assert_eq!(reply.matches("HTTP/1.1 500 ").count(), 1, "{engine:?}: {reply}");
+        assert!(ask(&mut TcpStream::connect(addr).unwrap(), GET).ends_with("ok\n"));
+        assert_eq!(server.stats().handler_panics, 1);
+        server.stop().unwrap();
+    }
+}
+
+#[test]
+fn connections_over_the_per_address_cap_get_503_and_others_go_on() {
+    for engine in engines() {
+        let server =
+            builder(engine).conns_per_ip_max(4).listen(Listen::tcp(LOOPBACK), ok_service()).start().unwrap();
+        let addr = server.tcp_addr(0).unwrap();
+        let mut held: Vec<_> = (0..4)
+            .map(|_| {
+                let mut stream = TcpStream::connect(addr).unwrap();
+                stream.write_all(b"GET /livez HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+                let mut first = [0; 15];
+                stream.read_exact(&mut first).unwrap();
+                assert_eq!(&first, b"HTTP/1.1 200 OK");
+                stream
+            })
+            .collect();
+        let reply = ask(&mut TcpStream::connect(addr).unwrap(), GET);
+        assert!(reply.starts_with("HTTP/1.1 503 ") && reply.contains("Retry-After: "), "{engine:?}: {reply}");
+        eventually(|| server.stats().closed_because(CloseReason::PerIpCap) == 1);
+        drop(held.pop());
+        eventually(|| server.stats().conns_live == 3);
+        let reply = ask(&mut TcpStream::connect(addr).unwrap(), GET);
+        assert!(reply.starts_with("HTTP/1.1 200 "), "{engine:?}: {reply}");
+        server.stop().unwrap();
+    }
+}
+
+#[test]
+fn start_up_errors_have_their_kind_and_leave_nothing_open() {
+    let taken = TcpListener::bind(LOOPBACK).unwrap();
+    let addr = taken.local_addr().unwrap();
+    for count in [1, 2] {
+        let error = builder(Engine::Epoll)
+            .workers(workers(count))
+            .listen(Listen::tcp(addr), ok_service())
+            .start()
+            .unwrap_err();
+        assert_eq!(error.kind(), StartErrorKind::AddressInUse, "{error}");
+        assert!(error.to_string().contains(&addr.to_string()), "{error}");
+    }
+    let first = builder(Engine::Epoll)
+        .workers(workers(2))
+        .listen(Listen::tcp(LOOPBACK), ok_service())
+        .start()
+        .unwrap();
+    let addr = first.tcp_addr(0).unwrap();
+    let error = builder(Engine::Epoll)
+        .workers(workers(2))
+        .listen(Listen::tcp(addr), ok_service())
+        .start()
+        .unwrap_err();
+    assert_eq!(error.kind(), StartErrorKind::AddressInUse, "SO_REUSEPORT hides no second server: {error}");
+    first.stop().unwrap();
+    assert_eq!(Server::builder().start().unwrap_err().kind(), StartErrorKind::Misconfigured);
+    let error = builder(Engine::Epoll)
+        .conns_max(16_000_000)
+        .listen(Listen::tcp(LOOPBACK), ok_service())
+        .start()
+        .unwrap_err();
+    assert_eq!(error.kind(), StartErrorKind::TooFewDescriptors, "{error}");
+}
+
+#[test]
+fn a_drain_finishes_what_is_in_progress_and_then_ends() {
+    for engine in engines() {
+        let server = builder(engine).listen(Listen::tcp(LOOPBACK), ok_service()).start().unwrap();
+        let addr = server.tcp_addr(0).unwrap();
+        let mut idle = TcpStream::connect(addr).unwrap();
+        idle.write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+        let mut half = TcpStream::connect(addr).unwrap();
+        half.write_all(b"GET / HTTP/1.1\r\n").unwrap();
+        eventually(|| server.stats().conns_live == 2 && server.stats().requests == 1);
+        let handle = server.handle();
+        handle.drain();
+        assert!(handle.is_draining());
+        let mut rest = String::new();
+        idle.read_to_string(&mut rest).unwrap();
+        assert!(rest.ends_with("ok\n"), "an idle connection ends after its replies: {rest}");
+        let reply = ask(&mut half, "Host: a\r\n\r\n");
+        assert!(
+            reply.starts_with("HTTP/1.1 200 ") && reply.contains("Connection: close"),
+            "{engine:?}: {reply}"
+        );
+        drop((idle, half));
+        let began = Instant::now();
+        server.wait().unwrap();
+        assert!(began.elapsed() < Duration::from_secs(2), "the end does not wait for the deadline");
+        assert!(TcpStream::connect(addr).is_err(), "the listener is closed");
+    }
+}
+
+#[test]
+fn a_drain_that_takes_too_long_ends_at_its_deadline() {
+    for engine in engines() {
+        let server = builder(engine).listen(Listen::tcp(LOOPBACK), ok_service()).start().unwrap();
+        let mut half = TcpStream::connect(server.tcp_addr(0).unwrap()).unwrap();
+        half.write_all(b"GET / HTTP/1.1\r\n").unwrap();
+        eventually(|| server.stats().conns_live == 1);
+        let began = Instant::now();
+        server.drain(Duration::from_millis(300)).unwrap();
+        let took = began.elapsed();
+        assert!((300..1_000).contains(&took.as_millis()), "{engine:?}: {took:?}");
+    }
+}
+
+#[test]
+fn a_failed_ring_is_replaced_by_epoll_with_one_word() {
+    if !engines().contains(&Engine::IoUring) {
+        return;
+    }
+    let (tell, told) = sync_channel(8);
+    let server = builder(Engine::Auto)
+        .observer(move |event| tell.try_send(event.clone()).unwrap())
+        .listen(Listen::tcp(LOOPBACK), ok_service())
+        .start()
+        .unwrap();
+    let addr = server.tcp_addr(0).unwrap();
+    assert!(ask(&mut TcpStream::connect(addr).unwrap(), GET).ends_with("ok\n"));
+    let began = Instant::now();
+    server.handle().fail_worker(WorkerIndex(0));
+    let event = told.recv_timeout(Duration::from_secs(5)).unwrap();
+    assert!(matches!(event, Event::DriverFellBack { worker: WorkerIndex(0), .. }), "{event:?}");
+    assert!(ask(&mut TcpStream::connect(addr).unwrap(), GET).ends_with("ok\n"));
+    assert!(began.elapsed() < Duration::from_millis(500), "epoll serves soon: {:?}", began.elapsed());
+    assert_eq!(server.stats().driver_fallbacks, 1);
+    assert!(told.try_recv().is_err(), "one word");
+    server.stop().unwrap();
+}
+
+#[test]
+fn a_failed_worker_leaves_its_clients_to_the_others_when_so_configured() {
+    let server = builder(Engine::Epoll)
+        .workers(workers(2))
+        .on_worker_failure(OnWorkerFailure::Degrade)
+        .listen(Listen::tcp(LOOPBACK), ok_service())
+        .start()
+        .unwrap();
+    let addr = server.tcp_addr(0).unwrap();
+    let handle = server.handle();
+    handle.fail_worker(WorkerIndex(0));
+    eventually(|| !handle.is_healthy());
+    for _ in 0..100 {
+        assert!(
+            ask(&mut TcpStream::connect(addr).unwrap(), GET).ends_with("ok\n"),
+            "no client is black-holed"
+        );
+    }
+    server.stop().unwrap();
+}
+
+#[test]
+fn a_failed_worker_ends_the_server_by_default() {
+    let server = builder(Engine::Epoll)
+        .workers(workers(2))
+        .listen(Listen::tcp(LOOPBACK), ok_service())
+        .start()
+        .unwrap();
+    server.handle().fail_worker(WorkerIndex(1));
+    let error = server.wait().unwrap_err();
+    assert_eq!(error.worker, WorkerIndex(1));
+    assert!(error.to_string().contains("worker 1 failed"), "{error}");
+}
+
+fn eventually(mut holds: impl FnMut() -> bool) {
+    let until = Instant::now() + Duration::from_secs(5);
+    while !holds() {
+        assert!(Instant::now() < until, "it did not happen within 5 s");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
