@@ -1,0 +1,276 @@
+//! A driver on a test bench: the driver, peers that a test moves by hand, and the completions that came.
+//!
+//! Does not know about: which driver, which kind of peer.
+
+use core::net::IpAddr;
+use core::time::Duration;
+use std::collections::HashMap;
+
+use doorbell::driver::{Completion, Driver, Errno, Expect, Payload, Received, SendBuf, Sent, Step};
+use doorbell::id::{ConnId, Generation, ListenerIndex, SlotIndex};
+
+/// The first of the two listeners of every bench.
+pub(super) const LISTENER: ListenerIndex = ListenerIndex(0);
+
+/// A peer of a bench.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Peer(pub(super) usize);
+
+/// What a peer has seen so far.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Seen {
+    pub(super) bytes: Vec<u8>,
+    pub(super) fin: bool,
+    pub(super) reset: bool,
+}
+
+/// The peers' side of a driver under test: real sockets or a simulation.
+pub(super) trait Bench {
+    type Driver: Driver;
+
+    fn driver(&mut self) -> &mut Self::Driver;
+    /// More bytes than everything between the driver and a peer that does not read can hold.
+    fn big_len(&self) -> usize;
+    /// Connects; the peer reads only when it is looked at.
+    fn connect(&mut self, listener: ListenerIndex) -> Peer;
+    fn send(&mut self, peer: Peer, bytes: &[u8]);
+    fn half_close(&mut self, peer: Peer);
+    /// Closes both directions.
+    fn leave(&mut self, peer: Peer);
+    /// Sends RST.
+    fn reset(&mut self, peer: Peer);
+    /// Reads what is there and tells everything seen so far.
+    fn look(&mut self, peer: Peer) -> Seen;
+    fn peer_addr(&self, peer: Peer) -> Option<IpAddr>;
+    /// True when the driver can say where a connection comes from.
+    fn knows_addrs(&self) -> bool;
+    /// True when the driver can make a close a reset.
+    fn can_reset(&self) -> bool;
+    /// Uses the waker, from another thread where that makes a difference, after a short time.
+    fn wake_soon(&self);
+    fn wake_now(&self);
+    /// Time as the driver's waits measure it.
+    fn now(&self) -> Duration;
+}
+
+/// A completion with the bytes of a receive copied out.
+#[derive(Debug)]
+pub(super) enum Came {
+    AcceptEnded(ListenerIndex, Option<Errno>),
+    Accepted(ListenerIndex, SlotIndex),
+    Closed(ConnId),
+    Received(ConnId, Got),
+    Sent(ConnId, Sent),
+}
+
+/// What a receive brought.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Got {
+    Data { bytes: Vec<u8>, drained: bool },
+    Eof,
+    Failed(Errno),
+}
+
+/// A bench and what its driver reported.
+pub(super) struct Stand<B> {
+    pub(super) bench: B,
+    pub(super) came: Vec<Came>,
+    generations: HashMap<SlotIndex, Generation>,
+}
+
+impl<B: Bench> Stand<B> {
+    pub(super) fn new(bench: B) -> Self {
+        Self { bench, came: Vec::new(), generations: HashMap::new() }
+    }
+
+    /// Waits at most 10 ms and takes every completion.
+    pub(super) fn turn(&mut self) {
+        self.turn_for(Duration::from_millis(10));
+    }
+
+    pub(super) fn turn_for(&mut self, timeout: Duration) {
+        self.bench.driver().wait(Some(timeout)).expect("the driver goes on");
+        while let Some(completion) = self.bench.driver().next() {
+            let came = match completion {
+                Completion::AcceptEnded { listener, errno } => Came::AcceptEnded(listener, errno),
+                Completion::Accepted { listener, slot } => Came::Accepted(listener, slot),
+                Completion::Closed { conn } => Came::Closed(conn),
+                Completion::Received { conn, received } => Came::Received(conn, self.copy_out(received)),
+                Completion::Sent { conn, sent } => Came::Sent(conn, sent),
+            };
+            self.came.push(came);
+        }
+    }
+
+    /// Turns for 100 ms: long enough for everything that is under way on a loopback.
+    pub(super) fn settle(&mut self) {
+        let until = self.bench.now() + Duration::from_millis(100);
+        while self.bench.now() < until {
+            self.turn();
+        }
+    }
+
+    /// Takes the first completion that `wanted` wants, turning for 5 s at most.
+    pub(super) fn take<T>(&mut self, what: &str, wanted: impl Fn(&Came) -> Option<T>) -> (T, Came) {
+        let until = self.bench.now() + Duration::from_secs(5);
+        loop {
+            if let Some((index, found)) =
+                self.came.iter().enumerate().find_map(|(index, came)| Some((index, wanted(came)?)))
+            {
+                return (found, self.came.remove(index));
+            }
+            assert!(self.bench.now() < until, "{what} did not come; there is {:?}", self.came);
+            self.turn();
+        }
+    }
+
+    /// Turns until the peer has seen what is wanted, 5 s at most.
+    pub(super) fn look_until(&mut self, peer: Peer, wanted: impl Fn(&Seen) -> bool) -> Seen {
+        let until = self.bench.now() + Duration::from_secs(5);
+        loop {
+            let seen = self.bench.look(peer);
+            if wanted(&seen) {
+                return seen;
+            }
+            let short = Seen { bytes: seen.bytes.iter().copied().take(64).collect(), ..seen };
+            assert!(self.bench.now() < until, "the peer saw only this (first bytes): {short:?}");
+            self.turn();
+        }
+    }
+
+    pub(super) fn accepted(&mut self) -> ConnId {
+        let (slot, _) = self.take("an accepted connection", |came| match came {
+            Came::Accepted(_, slot) => Some(*slot),
+            _ => None,
+        });
+        self.name(slot)
+    }
+
+    /// The next use of a slot gets its name, as the worker's table does it.
+    pub(super) fn name(&mut self, slot: SlotIndex) -> ConnId {
+        let generation = *self.generations.entry(slot).and_modify(|g| *g = g.next()).or_default();
+        ConnId { slot, generation }
+    }
+
+    /// A peer and its accepted connection; accept stays armed.
+    pub(super) fn pair(&mut self) -> (Peer, ConnId) {
+        self.bench.driver().arm_accept(LISTENER);
+        let peer = self.bench.connect(LISTENER);
+        let conn = self.accepted();
+        (peer, conn)
+    }
+
+    pub(super) fn recv(&mut self, conn: ConnId, expect: Expect) -> Option<Got> {
+        match self.bench.driver().recv(conn, expect) {
+            Step::Done(received) => Some(self.copy_out(received)),
+            Step::Pending => None,
+        }
+    }
+
+    /// One receive, however long it takes.
+    pub(super) fn recv_wait(&mut self, conn: ConnId, expect: Expect) -> Got {
+        match self.recv(conn, expect) {
+            Some(got) => got,
+            None => self.received(conn),
+        }
+    }
+
+    /// The completion of a pending receive.
+    pub(super) fn received(&mut self, conn: ConnId) -> Got {
+        let (got, _) = self.take("a receive", |came| match came {
+            Came::Received(of, got) if *of == conn => Some(got.clone()),
+            _ => None,
+        });
+        got
+    }
+
+    /// Receives until `len` bytes are there.
+    pub(super) fn recv_exact(&mut self, conn: ConnId, len: usize) -> Vec<u8> {
+        let mut all = Vec::new();
+        while all.len() < len {
+            match self.recv_wait(conn, Expect::Later) {
+                Got::Data { bytes, .. } => all.extend(bytes),
+                other => panic!("{other:?} after {} of {len} bytes", all.len()),
+            }
+        }
+        all
+    }
+
+    pub(super) fn send(&mut self, conn: ConnId, buf: SendBuf, more: bool) -> Option<Sent> {
+        match self.bench.driver().send(conn, buf, more) {
+            Step::Done(sent) => Some(sent),
+            Step::Pending => None,
+        }
+    }
+
+    pub(super) fn send_wait(&mut self, conn: ConnId, buf: SendBuf, more: bool) -> Sent {
+        match self.send(conn, buf, more) {
+            Some(sent) => sent,
+            None => self.sent(conn),
+        }
+    }
+
+    pub(super) fn sent(&mut self, conn: ConnId) -> Sent {
+        let (_, came) = self.take("a send", |came| match came {
+            Came::Sent(of, _) if *of == conn => Some(()),
+            _ => None,
+        });
+        let Came::Sent(_, sent) = came else { unreachable!("it was just matched") };
+        sent
+    }
+
+    /// Sends everything, in as many sends as it takes.
+    pub(super) fn send_all(&mut self, conn: ConnId, bytes: &[u8], more: bool) {
+        let mut buf = SendBuf::new(Payload::Owned(bytes.to_vec()));
+        while !buf.remaining().is_empty() {
+            let Sent { result, buf: back } = self.send_wait(conn, buf, more);
+            buf = back;
+            buf.from += result.expect("the peer is there");
+        }
+    }
+
+    pub(super) fn close(&mut self, conn: ConnId) {
+        if let Step::Pending = self.bench.driver().close(conn) {
+            self.take("the end of a close", |came| match came {
+                Came::Closed(of) if *of == conn => Some(()),
+                _ => None,
+            });
+        }
+    }
+
+    /// Cancels what is pending, waits for its reports and closes.
+    pub(super) fn abandon(&mut self, conn: ConnId) {
+        self.bench.driver().cancel(conn);
+        self.received(conn);
+        self.close(conn);
+    }
+
+    pub(super) fn accept_ended(&mut self, listener: ListenerIndex) -> Option<Errno> {
+        let (errno, _) = self.take("the end of accept", |came| match came {
+            Came::AcceptEnded(of, errno) if *of == listener => Some(*errno),
+            _ => None,
+        });
+        errno
+    }
+
+    /// Nothing that `unwanted` names comes while everything under way settles.
+    pub(super) fn nothing(&mut self, what: &str, unwanted: impl Fn(&Came) -> bool) {
+        self.settle();
+        let found: Vec<_> = self.came.iter().filter(|came| unwanted(came)).collect();
+        assert!(found.is_empty(), "{what}: {found:?}");
+    }
+
+    fn copy_out(&mut self, received: Received) -> Got {
+        match received {
+            Received::Data { chunk, drained } => {
+                let bytes = self.bench.driver().received(&chunk).to_vec();
+                assert_eq!(bytes.len(), chunk.len(), "a chunk tells its length");
+                assert!(!bytes.is_empty(), "an empty read is the end");
+                self.bench.driver().recycle(chunk);
+                Got::Data { bytes, drained }
+            }
+            Received::Eof => Got::Eof,
+            Received::Failed(errno) => Got::Failed(errno),
+        }
+    }
+}

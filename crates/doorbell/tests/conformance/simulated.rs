@@ -1,0 +1,118 @@
+//! The simulated driver with simulated peers, in its two ways: operations complete at once, or later.
+//!
+//! Does not know about: the rules.
+
+use core::net::{IpAddr, Ipv4Addr};
+use core::time::Duration;
+
+use doorbell::driver::Waker;
+use doorbell::id::ListenerIndex;
+use doorbell_testkit::clock::START_NANOS;
+use doorbell_testkit::sim::{PeerIndex, PeerPlan, PeerStep, Reading, Sim, SimConfig, SimDriver};
+
+use super::bench::{Bench, Peer, Seen, Stand};
+
+/// A simulated world whose peers do what the test says.
+pub(super) struct Simulated {
+    sim: Sim,
+    driver: SimDriver,
+    waker: Waker,
+}
+
+pub(super) fn at_once(slots: u32) -> Option<Stand<Simulated>> {
+    Some(stand(SimConfig { at_once_millionths: 1_000_000, ..config(slots) }))
+}
+
+pub(super) fn later(slots: u32) -> Option<Stand<Simulated>> {
+    Some(stand(config(slots)))
+}
+
+fn config(slots: u32) -> SimConfig {
+    SimConfig { listeners: 2, accept_batch_max: 1, ..SimConfig::quiet(1, slots) }
+}
+
+fn stand(config: SimConfig) -> Stand<Simulated> {
+    let (waker, source) = Waker::pair().expect("an eventfd");
+    let sim = Sim::new(config);
+    let driver = sim.driver().with_wake(source);
+    Stand::new(Simulated { sim, driver, waker })
+}
+
+impl Simulated {
+    fn push(&self, peer: Peer, step: PeerStep) {
+        self.sim.world_mut().push_step(PeerIndex(peer.0), step);
+    }
+}
+
+impl Bench for Simulated {
+    type Driver = SimDriver;
+
+    fn driver(&mut self) -> &mut SimDriver {
+        &mut self.driver
+    }
+
+    fn big_len(&self) -> usize {
+        1024 * 1024
+    }
+
+    fn connect(&mut self, listener: ListenerIndex) -> Peer {
+        let index = self.sim.world_mut().add_peer(PeerPlan {
+            listener,
+            addr: Some(IpAddr::V4(Ipv4Addr::LOCALHOST)),
+            connect_after: Duration::ZERO,
+            script: Vec::new(),
+            reading: Reading::Never,
+            window_len: 64 * 1024,
+            ignores_fin: true,
+        });
+        Peer(index.0)
+    }
+
+    fn send(&mut self, peer: Peer, bytes: &[u8]) {
+        self.push(peer, PeerStep::Send(bytes.to_vec()));
+    }
+
+    fn half_close(&mut self, peer: Peer) {
+        self.push(peer, PeerStep::HalfClose);
+    }
+
+    fn leave(&mut self, peer: Peer) {
+        self.push(peer, PeerStep::Leave);
+    }
+
+    fn reset(&mut self, peer: Peer) {
+        self.push(peer, PeerStep::Reset);
+    }
+
+    fn look(&mut self, peer: Peer) -> Seen {
+        let index = PeerIndex(peer.0);
+        let mut world = self.sim.world_mut();
+        world.read_now(index);
+        let log = world.log(index);
+        Seen { bytes: log.received.clone(), fin: log.fin_at.is_some(), reset: log.reset.is_some() }
+    }
+
+    fn peer_addr(&self, _peer: Peer) -> Option<IpAddr> {
+        Some(IpAddr::V4(Ipv4Addr::LOCALHOST))
+    }
+
+    fn knows_addrs(&self) -> bool {
+        true
+    }
+
+    fn can_reset(&self) -> bool {
+        true
+    }
+
+    fn wake_soon(&self) {
+        self.waker.wake();
+    }
+
+    fn wake_now(&self) {
+        self.waker.wake();
+    }
+
+    fn now(&self) -> Duration {
+        Duration::from_nanos(self.sim.world().now() - START_NANOS)
+    }
+}

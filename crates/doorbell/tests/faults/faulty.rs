@@ -1,0 +1,185 @@
+//! A real driver that lies: it passes operations on and makes some of them fail, shrink or stall.
+//!
+//! Does not know about: which driver it wraps, what a test expects.
+
+use core::net::IpAddr;
+use core::time::Duration;
+use std::collections::{HashMap, HashSet, VecDeque};
+
+use bytes::Bytes;
+use doorbell::driver::{
+    AcceptMode, Chunk, Completion, Driver, DriverCounters, DriverKind, Errno, Expect, Fault, Payload,
+    Received, SendBuf, Sent, Step,
+};
+use doorbell::id::{ConnId, ListenerIndex};
+use doorbell_testkit::sim::Rng;
+
+/// What goes wrong, in millionths of the opportunities.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Lies {
+    /// Arming accept fails with this error, so many times.
+    pub(super) accept_errno: Option<(Errno, u32)>,
+    /// Arming accept does nothing, so many times.
+    pub(super) accept_stalls: u32,
+    /// A recv fails with this error.
+    pub(super) recv_errno: Option<(Errno, u32)>,
+    /// A send fails with this error.
+    pub(super) send_errno: Option<(Errno, u32)>,
+    /// A send takes 1 to n-1 bytes.
+    pub(super) send_short: u32,
+    /// A wait returns at once with nothing.
+    pub(super) wait_early: u32,
+    /// After so many waits the driver is broken.
+    pub(super) waits_max: Option<u64>,
+}
+
+/// See the [module](self).
+pub(super) struct Faulty<D> {
+    inner: D,
+    lies: Lies,
+    rng: Rng,
+    /// Whole buffers of sends that were cut short.
+    cut: HashMap<ConnId, SendBuf>,
+    stalled: HashSet<ListenerIndex>,
+    made: VecDeque<Completion>,
+    waits: u64,
+}
+
+impl<D: Driver> Faulty<D> {
+    pub(super) fn new(inner: D, lies: Lies) -> Self {
+        Self {
+            inner,
+            lies,
+            rng: Rng::new(1),
+            cut: HashMap::new(),
+            stalled: HashSet::new(),
+            made: VecDeque::new(),
+            waits: 0,
+        }
+    }
+
+    /// A send of the cut bytes is told as one of the whole buffer.
+    fn whole(&mut self, conn: ConnId, sent: Sent) -> Sent {
+        match self.cut.remove(&conn) {
+            Some(buf) => Sent { result: sent.result, buf },
+            None => sent,
+        }
+    }
+}
+
+impl<D: Driver> Driver for Faulty<D> {
+    fn kind(&self) -> DriverKind {
+        self.inner.kind()
+    }
+
+    fn arm_accept(&mut self, listener: ListenerIndex) {
+        if let Some((errno, times)) = &mut self.lies.accept_errno
+            && *times > 0
+        {
+            *times -= 1;
+            self.made.push_back(Completion::AcceptEnded { listener, errno: Some(*errno) });
+        } else if self.lies.accept_stalls > 0 {
+            self.lies.accept_stalls -= 1;
+            self.stalled.insert(listener);
+        } else {
+            self.inner.arm_accept(listener);
+        }
+    }
+
+    fn disarm_accept(&mut self, listener: ListenerIndex) {
+        if self.stalled.remove(&listener) {
+            self.made.push_back(Completion::AcceptEnded { listener, errno: None });
+        } else {
+            self.inner.disarm_accept(listener);
+        }
+    }
+
+    fn close_listener(&mut self, listener: ListenerIndex) {
+        self.inner.close_listener(listener);
+    }
+
+    fn accept_backlogged(&mut self, listener: ListenerIndex) -> bool {
+        self.inner.accept_backlogged(listener)
+    }
+
+    fn downgrade_accept(&mut self, listener: ListenerIndex) -> Option<AcceptMode> {
+        self.inner.downgrade_accept(listener)
+    }
+
+    fn recv(&mut self, conn: ConnId, expect: Expect) -> Step<Received> {
+        match self.lies.recv_errno {
+            Some((errno, millionths)) if self.rng.hits(millionths) => Step::Done(Received::Failed(errno)),
+            _ => self.inner.recv(conn, expect),
+        }
+    }
+
+    fn send(&mut self, conn: ConnId, buf: SendBuf, more: bool) -> Step<Sent> {
+        if let Some((errno, millionths)) = self.lies.send_errno
+            && self.rng.hits(millionths)
+        {
+            return Step::Done(Sent { result: Err(errno), buf });
+        }
+        let len = buf.remaining().len();
+        if len < 2 || !self.rng.hits(self.lies.send_short) {
+            return self.inner.send(conn, buf, more);
+        }
+        let short = &buf.remaining()[..1 + self.rng.index(len - 1)];
+        let part = SendBuf::new(Payload::Shared(Bytes::copy_from_slice(short)));
+        self.cut.insert(conn, buf);
+        match self.inner.send(conn, part, more) {
+            Step::Done(sent) => Step::Done(self.whole(conn, sent)),
+            Step::Pending => Step::Pending,
+        }
+    }
+
+    fn shutdown_write(&mut self, conn: ConnId) {
+        self.inner.shutdown_write(conn);
+    }
+
+    fn cancel(&mut self, conn: ConnId) {
+        self.inner.cancel(conn);
+    }
+
+    fn reset_on_close(&mut self, conn: ConnId) {
+        self.inner.reset_on_close(conn);
+    }
+
+    fn close(&mut self, conn: ConnId) -> Step<()> {
+        self.inner.close(conn)
+    }
+
+    fn peer_addr(&self, conn: ConnId) -> Option<IpAddr> {
+        self.inner.peer_addr(conn)
+    }
+
+    fn received(&self, chunk: &Chunk) -> &[u8] {
+        self.inner.received(chunk)
+    }
+
+    fn recycle(&mut self, chunk: Chunk) {
+        self.inner.recycle(chunk);
+    }
+
+    fn wait(&mut self, timeout: Option<Duration>) -> Result<(), Fault> {
+        self.waits += 1;
+        if self.lies.waits_max.is_some_and(|waits_max| self.waits > waits_max) {
+            return Err(Fault { call: "faulty_wait", errno: Errno::BADR });
+        }
+        let early = !self.made.is_empty() || self.rng.hits(self.lies.wait_early);
+        self.inner.wait(if early { Some(Duration::ZERO) } else { timeout })
+    }
+
+    fn next(&mut self) -> Option<Completion> {
+        if let Some(made) = self.made.pop_front() {
+            return Some(made);
+        }
+        match self.inner.next()? {
+            Completion::Sent { conn, sent } => Some(Completion::Sent { conn, sent: self.whole(conn, sent) }),
+            other => Some(other),
+        }
+    }
+
+    fn counters(&self) -> DriverCounters {
+        self.inner.counters()
+    }
+}

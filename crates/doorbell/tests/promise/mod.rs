@@ -1,0 +1,110 @@
+//! What the promise tests share: a server on a named engine, the service that answers unique ids, and turns at measuring.
+//!
+//! Does not know about: any one promise. `DOORBELL_FULL=1` makes the tests as long as the promises say.
+
+#![allow(dead_code, reason = "each test program uses its part")]
+
+use std::io::Write as _;
+use std::net::SocketAddr;
+use std::num::NonZeroU16;
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+
+use doorbell::{
+    Answered, Engine, Http1, HttpLimits, Listen, Raw, RawNext, Request, Responder, Server, ServerBuilder,
+    StaticReply, Status, Workers,
+};
+use doorbell_testkit::peers::Unique;
+
+/// Runs each named function as a test on io_uring and on epoll; io_uring is skipped loudly where the kernel denies it.
+macro_rules! on_both_engines {
+    ($($name:ident)*) => {
+        mod io_uring {
+            $(#[test] fn $name() { if $crate::promise::io_uring_works() { super::$name(doorbell::Engine::IoUring); } })*
+        }
+        mod epoll { $(#[test] fn $name() { super::$name(doorbell::Engine::Epoll); })* }
+    };
+}
+pub(crate) use on_both_engines;
+
+/// Whether the long versions were asked for.
+pub(crate) fn is_full() -> bool {
+    std::env::var("DOORBELL_FULL").is_ok_and(|value| value == "1")
+}
+
+/// A size for now, or the one the promise says.
+pub(crate) fn sized<T>(now: T, full: T) -> T {
+    if is_full() { full } else { now }
+}
+
+/// Whether io_uring works here. Asked once.
+pub(crate) fn io_uring_works() -> bool {
+    static WORKS: OnceLock<bool> = OnceLock::new();
+    *WORKS.get_or_init(|| {
+        let Err(error) = serve(Engine::IoUring).start() else { return true };
+        let required = std::env::var("DOORBELL_REQUIRE_URING").is_ok_and(|value| value == "1");
+        assert!(!required, "DOORBELL_REQUIRE_URING=1, and {error}");
+        eprintln!("SKIP: {error}; the io_uring half of this promise was not tested");
+        false
+    })
+}
+
+/// Tests that measure the whole process, or the processor, take turns.
+pub(crate) fn alone() -> MutexGuard<'static, ()> {
+    static TURN: Mutex<()> = Mutex::new(());
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A number of workers.
+pub(crate) fn workers(count: u16) -> Workers {
+    Workers::Count(NonZeroU16::new(count).expect("at least one worker"))
+}
+
+/// Any free port of 127.0.0.1.
+pub(crate) fn anywhere() -> Listen {
+    Listen::tcp(SocketAddr::from(([127, 0, 0, 1], 0)))
+}
+
+/// Two workers and one HTTP listener with [`answer`] and default limits.
+pub(crate) fn serve(engine: Engine) -> ServerBuilder {
+    serve_with(engine, HttpLimits::default())
+}
+
+/// The same with other limits of HTTP, and no cap by address: all clients of a test come from a few.
+pub(crate) fn serve_with(engine: Engine, limits: HttpLimits) -> ServerBuilder {
+    builder(engine).listen(anywhere(), Http1::new(answer).limits(limits))
+}
+
+/// Two workers, no cap by address, at most 4,000 connections, no listener yet.
+pub(crate) fn builder(engine: Engine) -> ServerBuilder {
+    Server::builder().engine(engine).workers(workers(2)).conns_max(4_000).conns_per_ip_max(0)
+}
+
+/// The address of the first listener.
+pub(crate) fn addr(server: &Server) -> SocketAddr {
+    server.tcp_addr(0).expect("a TCP listener")
+}
+
+/// `/unique/ID/LEN` gets the body of that id; everything else is alive.
+pub(crate) fn answer(request: &Request<'_>, reply: Responder<'_>) -> Answered {
+    static ALIVE: OnceLock<StaticReply> = OnceLock::new();
+    match Unique::parse(request.path()) {
+        Some(unique) => reply.status(Status::OK).body_bytes(unique.body().into()),
+        None => reply.send(ALIVE.get_or_init(|| StaticReply::text(Status::OK, "ok\n"))),
+    }
+}
+
+/// The same over the raw protocol: one request, one reply that looks like HTTP, close.
+pub(crate) fn raw() -> Raw {
+    Raw::new(|received: &[u8], reply: &mut Vec<u8>| {
+        if !received.ends_with(b"\r\n\r\n") {
+            return RawNext::NeedMore;
+        }
+        let text = String::from_utf8_lossy(received);
+        let body =
+            text.split(' ').nth(1).and_then(Unique::parse).map_or_else(|| b"ok\n".to_vec(), Unique::body);
+        write!(reply, "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", body.len())
+            .expect("a vector takes any bytes");
+        reply.extend_from_slice(&body);
+        RawNext::Close
+    })
+}

@@ -1,0 +1,94 @@
+//! Promise: each example is short, runs, and answers as its first line says.
+//!
+//! Does not know about: the engine; it starts the programs that cargo built beside this test.
+
+#![expect(clippy::unwrap_used, reason = "helpers of a test may panic")]
+
+use std::io::{BufRead as _, BufReader};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+
+use doorbell_testkit::peers::{End, Reply, exchange};
+
+const LINES_MAX: usize = 60;
+
+struct Example {
+    child: Child,
+    addr: SocketAddr,
+}
+
+impl Example {
+    /// Starts an example on a free port; it says on standard error where it listens.
+    fn start(name: &str) -> Self {
+        let own = std::env::current_exe().unwrap();
+        let program: PathBuf = own.parent().unwrap().parent().unwrap().join("examples").join(name);
+        assert!(
+            program.is_file(),
+            "{program:?} is missing: a whole `cargo test` builds it, and so does `cargo build --examples`"
+        );
+        let mut command = Command::new(&program);
+        let mut child =
+            command.arg("127.0.0.1:0").stdin(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut lines = BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok);
+        let addr = lines.find_map(|line| {
+            let port = line.split("127.0.0.1:").nth(1)?;
+            let port: String = port.chars().take_while(char::is_ascii_digit).collect();
+            Some(SocketAddr::from(([127, 0, 0, 1], port.parse().ok()?)))
+        });
+        Self { child, addr: addr.unwrap_or_else(|| panic!("{name} did not say where it listens")) }
+    }
+}
+
+impl Drop for Example {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn examples_are_short() {
+    let folder = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/examples"));
+    let mut count = 0;
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        let lines = std::fs::read_to_string(&path).unwrap().lines().count();
+        assert!(lines < LINES_MAX, "{path:?} has {lines} lines");
+        count += 1;
+    }
+    assert!(count >= 3);
+}
+
+#[test]
+fn probe() {
+    let mut example = Example::start("probe");
+    for (path, status) in [("/livez", 200), ("/readyz", 200), ("/other", 404)] {
+        let request = format!("GET {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+        let got = exchange(example.addr, request.as_bytes()).unwrap();
+        assert_eq!((Reply::parse(&got.bytes, false).unwrap().status, got.end), (status, End::Fin), "{path}");
+    }
+    // The end of standard input drains it.
+    drop(example.child.stdin.take());
+    assert!(example.child.wait().unwrap().success());
+}
+
+#[test]
+fn redirect() {
+    let example = Example::start("redirect");
+    let got =
+        exchange(example.addr, b"GET /a?b=c HTTP/1.1\r\nHost: example.com\r\nConnection: close\r\n\r\n")
+            .unwrap();
+    let reply = Reply::parse(&got.bytes, false).unwrap();
+    assert_eq!(
+        (reply.status, reply.field("location"), got.end),
+        (308, Some("https://example.com/a?b=c"), End::Fin)
+    );
+}
+
+#[test]
+fn raw_echo() {
+    let example = Example::start("raw_echo");
+    let got = exchange(example.addr, b"hello\n").unwrap();
+    assert_eq!((got.bytes.as_slice(), got.end), (&b"hello\n"[..], End::Fin));
+}

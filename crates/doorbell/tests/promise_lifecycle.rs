@@ -1,0 +1,211 @@
+//! Promises about the life of a server: stopping is quick and leaves the port free, restarts overlap unseen, nothing leaks.
+//!
+//! Does not know about: signals and processes; the binary's tests know those.
+
+#![expect(clippy::disallowed_methods, reason = "how long a stop takes is real time")]
+#![expect(
+    clippy::print_stderr,
+    clippy::unwrap_used,
+    reason = "figures and skips are shown, and helpers of tests may panic"
+)]
+
+mod promise;
+
+use std::io::Write as _;
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use doorbell::{Engine, Http1, Listen, Server};
+use doorbell_testkit::peers::{
+    End, Load, Mode, Reply, Shape, exchange, finish, misbehave, process, wait_until,
+};
+
+use promise::{addr, alone, answer, builder, on_both_engines, serve, sized};
+
+on_both_engines! {
+    an_idle_stop_is_quick_and_frees_the_port
+    a_stop_with_clients_is_quick
+    a_drain_finishes_what_was_begun
+    overlapping_restarts_lose_nobody
+    nothing_leaks
+}
+
+const REQUEST: &[u8] = b"GET /livez HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
+
+fn an_idle_stop_is_quick_and_frees_the_port(engine: Engine) {
+    let _turn = alone();
+    let mut worst = (Duration::ZERO, Duration::ZERO);
+    for _ in 0..20 {
+        let server = serve(engine).start().unwrap();
+        let server_addr = addr(&server);
+        exchange(server_addr, REQUEST).unwrap();
+        wait_until(Duration::from_secs(1), || server.stats().conns_live == 0);
+        let start = Instant::now();
+        server.stop().unwrap();
+        let stop = start.elapsed();
+        let start = Instant::now();
+        let rebind = TcpListener::bind(server_addr);
+        let rebound = start.elapsed();
+        rebind.unwrap_or_else(|error| panic!("the port is not free after stop returned: {error}"));
+        worst = (worst.0.max(stop), worst.1.max(rebound));
+    }
+    eprintln!("{engine:?}: slowest of 20 idle stops {:?}, exclusive re-bind {:?}", worst.0, worst.1);
+    assert!(worst.0 <= Duration::from_millis(10), "stop took {:?}", worst.0);
+    assert!(worst.1 <= Duration::from_millis(1), "re-bind took {:?}", worst.1);
+}
+
+fn a_stop_with_clients_is_quick(engine: Engine) {
+    let _turn = alone();
+    let server = serve(engine).start().unwrap();
+    let server_addr = addr(&server);
+    let mut idle: Vec<TcpStream> = (0..100).map(|_| TcpStream::connect(server_addr).unwrap()).collect();
+    for stream in &mut idle[..50] {
+        stream.write_all(&Shape::Envoy.request(server_addr, "/livez")).unwrap();
+        misbehave::read_replies(stream, 1, false).unwrap();
+    }
+    idle[60].write_all(b"GET /half").unwrap();
+    let start = Instant::now();
+    server.stop().unwrap();
+    let took = start.elapsed();
+    eprintln!("{engine:?}: stop with 100 clients {took:?}");
+    assert!(took <= Duration::from_millis(500), "{took:?}");
+    assert!(TcpListener::bind(server_addr).is_ok());
+}
+
+fn a_drain_finishes_what_was_begun(engine: Engine) {
+    let _turn = alone();
+    let server = serve(engine).start().unwrap();
+    let server_addr = addr(&server);
+    let mut begun = TcpStream::connect(server_addr).unwrap();
+    begun.write_all(b"GET /livez HTTP/1.1\r\nHost: a\r\n").unwrap();
+    let mut kept = TcpStream::connect(server_addr).unwrap();
+    kept.write_all(&Shape::Envoy.request(server_addr, "/livez")).unwrap();
+    misbehave::read_replies(&mut kept, 1, false).unwrap();
+    let seen = wait_until(Duration::from_secs(5), || server.stats().conns_live == 2);
+    assert!(seen.is_some(), "{:?}", server.stats());
+    let drain = thread::spawn(move || server.drain(Duration::from_secs(10)));
+    assert_eq!(
+        finish(&mut kept, Duration::from_secs(5)).end,
+        End::Fin,
+        "idle connections are closed, not reset"
+    );
+    assert!(!drain.is_finished(), "a request is in progress");
+    begun.write_all(b"\r\n").unwrap();
+    let got = finish(&mut begun, Duration::from_secs(5));
+    let reply = Reply::parse(&got.bytes, false).unwrap();
+    assert_eq!((reply.status, reply.field("connection"), got.end), (200, Some("close"), End::Fin));
+    drain.join().unwrap().unwrap();
+    assert!(TcpStream::connect(server_addr).is_err());
+}
+
+/// Each new server gets a copy of the same listening socket before the old one drains.
+fn overlapping_restarts_lose_nobody(engine: Engine) {
+    let _turn = alone();
+    let restarts = 10;
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let server_addr = listener.local_addr().unwrap();
+    let start = || -> Server {
+        let copy = listener.try_clone().unwrap();
+        builder(engine).listen(Listen::inherited(copy.into()), Http1::new(answer)).start().unwrap()
+    };
+    let restarting = AtomicBool::new(true);
+    let first = start();
+    let (counts, last): (Vec<(usize, Vec<String>)>, Server) = thread::scope(|scope| {
+        let mut server = first;
+        let clients: Vec<_> =
+            (0..4).map(|_| scope.spawn(|| ask_until(server_addr, restarts * 100, &restarting))).collect();
+        for _ in 0..restarts {
+            let next = start();
+            server.drain(Duration::from_secs(10)).unwrap();
+            server = next;
+            thread::sleep(Duration::from_millis(20));
+        }
+        restarting.store(false, Ordering::Relaxed);
+        (clients.into_iter().map(|client| client.join().unwrap()).collect(), server)
+    });
+    let asked: usize = counts.iter().map(|(asked, _)| asked).sum();
+    let lost: Vec<&String> = counts.iter().flat_map(|(_, lost)| lost).collect();
+    eprintln!("{engine:?}: {restarts} overlapping restarts, {asked} requests, {} lost", lost.len());
+    assert!(asked >= restarts * 400 && lost.is_empty(), "{} of {asked}: {:?}", lost.len(), lost.first());
+    last.stop().unwrap();
+}
+
+fn ask_until(server: SocketAddr, least: usize, restarting: &AtomicBool) -> (usize, Vec<String>) {
+    let (mut asked, mut lost) = (0, Vec::new());
+    while asked < least || restarting.load(Ordering::Relaxed) {
+        asked += 1;
+        match exchange(server, REQUEST) {
+            Ok(got) if got.end == End::Fin && got.bytes.starts_with(b"HTTP/1.1 200") => {}
+            other => lost.push(format!("{other:?}")),
+        }
+    }
+    (asked, lost)
+}
+
+/// Connections in great number, and aborted ones in each phase: afterwards everything is as it was after a first round.
+fn nothing_leaks(engine: Engine) {
+    let _turn = alone();
+    let server = serve(engine).start().unwrap();
+    let (whole, aborted) = (sized(20_000, 1_000_000), sized(500, 10_000));
+    // The first round touches what is touched once: pages, allocator arenas, our own buffers.
+    round(&server, whole.min(20_000), aborted.min(500), 0);
+    settle(&server);
+    let fds = process::fds("self").unwrap();
+    // The clients live in this process too, and their allocator keeps what it likes. A leak grows in every round; they do not.
+    let mut grown_least = u64::MAX;
+    for nth in 1..=3 {
+        let rss = process::rss_anon_bytes("self").unwrap();
+        round(&server, whole, aborted, nth << 40);
+        settle(&server);
+        let same = wait_until(Duration::from_secs(5), || process::fds("self").unwrap() == fds);
+        assert!(same.is_some(), "{fds} descriptors became {}", process::fds("self").unwrap());
+        let grown = process::rss_anon_bytes("self").unwrap().saturating_sub(rss);
+        let conns = server.stats().conns_accepted;
+        eprintln!("{engine:?}: {conns} connections later: descriptors equal, memory +{} KiB", grown / 1024);
+        grown_least = grown_least.min(grown);
+        if grown_least <= 1 << 20 {
+            break;
+        }
+    }
+    assert!(grown_least <= 1 << 20, "grew by {grown_least} bytes or more in each of three rounds");
+    server.stop().unwrap();
+}
+
+/// Waits until every connection was closed, also those that the kernel held back because they never sent a byte (I-8).
+fn settle(server: &Server) {
+    let settled = wait_until(Duration::from_secs(10), || {
+        let stats = server.stats();
+        stats.conns_live == 0 && stats.conns_accepted == stats.closed_total()
+    });
+    assert!(settled.is_some(), "slots are missing: {:?}", server.stats());
+}
+
+/// So many whole connections, and so many aborted at each point of their lives.
+fn round(server: &Server, whole: u64, aborted: usize, first_id: u64) {
+    let server = addr(server);
+    let load = Load {
+        server,
+        sources: Vec::new(),
+        requests: whole,
+        in_flight: 64,
+        mode: Mode::Close,
+        first_id,
+        patience: Duration::from_secs(600),
+    };
+    let report = load.run().unwrap();
+    assert!(report.is_clean(), "{} {} {}", report.foreign_bytes, report.resets, report.unanswered);
+    let phases: [&[u8]; 5] = [
+        b"",
+        b"GET /live",
+        REQUEST,
+        b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 50\r\n\r\nhalf",
+        b"GET /unique/7/1000000 HTTP/1.1\r\nHost: a\r\n\r\n",
+    ];
+    for phase in phases {
+        for n in 0..aborted {
+            misbehave::send_and_leave(server, phase, n % 2 == 0).unwrap();
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! Promises for too many clients: slow ones are cut on time, a full table destroys nobody, and neither costs processor time.
+//!
+//! Does not know about: which worker a client lands on.
+
+#![expect(clippy::disallowed_methods, reason = "deadlines are real time here")]
+#![expect(
+    clippy::print_stderr,
+    clippy::unwrap_used,
+    reason = "figures and skips are shown, and helpers of tests may panic"
+)]
+
+mod promise;
+
+use std::io::Write as _;
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use doorbell::{Engine, HttpLimits};
+use doorbell_testkit::peers::{
+    End, Reply, Shape, Trickle, connect_from, exchange, finish, misbehave, process, wait_until,
+};
+
+use promise::{addr, alone, on_both_engines, serve_with};
+
+on_both_engines! {
+    slow_clients_are_cut_on_time_and_good_ones_served
+    slow_clients_from_everywhere_are_cut_on_time
+    a_full_table_destroys_nobody
+}
+
+const HEADER_TIMEOUT: Duration = Duration::from_secs(2);
+const CUT_SLACK: Duration = Duration::from_millis(250);
+const CONNS_MAX: u32 = 200;
+const REQUEST: &[u8] = b"GET /livez HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
+
+fn limits() -> HttpLimits {
+    HttpLimits { header_timeout: HEADER_TIMEOUT, ..HttpLimits::default() }
+}
+
+/// Processor time of all workers as a share of one core.
+fn cpu_share(since: Instant, before: Duration) -> f64 {
+    let used = process::thread_cpu("self", "doorbell-").unwrap() - before;
+    used.as_secs_f64() / since.elapsed().as_secs_f64()
+}
+
+/// Twice as many slow clients as there are places, all from one address whose cap leaves most places free.
+fn slow_clients_are_cut_on_time_and_good_ones_served(engine: Engine) {
+    let _turn = alone();
+    let server = serve_with(engine, limits()).conns_max(CONNS_MAX).conns_per_ip_max(50).start().unwrap();
+    let server_addr = addr(&server);
+    let (cpu, start) = (process::thread_cpu("self", "doorbell-").unwrap(), Instant::now());
+    let attack = thread::spawn(move || {
+        let streams = (0..2 * CONNS_MAX)
+            .map(|_| (connect_from(Ipv4Addr::new(127, 0, 0, 66), server_addr).unwrap(), Instant::now()));
+        Trickle::new(streams.collect(), Duration::from_secs(1)).unwrap().run(REQUEST, HEADER_TIMEOUT * 3)
+    });
+    thread::sleep(Duration::from_millis(300));
+    let mut good = 0;
+    for _ in 0..100 {
+        let asked = Instant::now();
+        let got = exchange(server_addr, REQUEST).unwrap();
+        good += usize::from(
+            asked.elapsed() <= Duration::from_secs(1)
+                && got.end == End::Fin
+                && got.bytes.starts_with(b"HTTP/1.1 200"),
+        );
+        thread::sleep(Duration::from_millis(10));
+    }
+    let report = attack.join().unwrap();
+    let share = cpu_share(start, cpu);
+    let held: Vec<Duration> =
+        report.cut_after.iter().copied().filter(|life| *life > HEADER_TIMEOUT / 2).collect();
+    eprintln!(
+        "{engine:?}: good clients within 1 s: {good} of 100; {} slow ones held, cut after {:?} to {:?}; workers {:.1} % of a core",
+        held.len(),
+        held.iter().min(),
+        held.iter().max(),
+        share * 100.0
+    );
+    assert_eq!(report.alive, 0);
+    // Each worker starts to count by itself: the cap may be passed once by the share of the other one.
+    assert!(!held.is_empty() && held.len() <= 75, "the cap is 50, {} were held", held.len());
+    assert!(
+        held.iter().all(|life| *life >= HEADER_TIMEOUT && *life <= HEADER_TIMEOUT + CUT_SLACK),
+        "{held:?}"
+    );
+    assert!(good >= 99, "{good} of 100");
+    assert!(share <= 0.05, "{share}");
+    server.stop().unwrap();
+}
+
+/// The same with an address for each, so that no cap helps: the table fills, the rest waits, and each is cut on time.
+fn slow_clients_from_everywhere_are_cut_on_time(engine: Engine) {
+    let _turn = alone();
+    let server =
+        serve_with(engine, limits()).conns_max(CONNS_MAX).workers(promise::workers(1)).start().unwrap();
+    let (cpu, start) = (process::thread_cpu("self", "doorbell-").unwrap(), Instant::now());
+    let streams = (0..2 * CONNS_MAX).map(|n| {
+        let [.., high, low] = n.to_be_bytes();
+        (connect_from(Ipv4Addr::new(127, 1, high, low), addr(&server)).unwrap(), Instant::now())
+    });
+    let mut report =
+        Trickle::new(streams.collect(), Duration::from_secs(1)).unwrap().run(REQUEST, HEADER_TIMEOUT * 4);
+    let share = cpu_share(start, cpu);
+    report.cut_after.sort_unstable();
+    assert_eq!((report.cut_after.len(), report.alive, report.resets), (2 * CONNS_MAX as usize, 0, 0));
+    let (first, second) = report.cut_after.split_at(CONNS_MAX as usize);
+    eprintln!(
+        "{engine:?}: first {CONNS_MAX} cut after {:?} to {:?}, those behind them after {:?} to {:?}; worker {:.1} % of a core",
+        first[0],
+        first[first.len() - 1],
+        second[0],
+        second[second.len() - 1],
+        share * 100.0
+    );
+    assert!(first[0] >= HEADER_TIMEOUT && first[first.len() - 1] <= HEADER_TIMEOUT + CUT_SLACK, "{first:?}");
+    // Those who waited in the backlog have their own time from the moment they are let in. (Multishot accept may let some in early.)
+    assert!(second[second.len() - 1] <= HEADER_TIMEOUT * 2 + CUT_SLACK * 2, "{second:?}");
+    assert!(share <= 0.05, "{share}");
+    server.stop().unwrap();
+}
+
+/// All places taken by clients that were answered and stay; more clients wait. Nobody is reset, waiting costs nothing, and when
+/// the places are free everybody is served at once.
+fn a_full_table_destroys_nobody(engine: Engine) {
+    let _turn = alone();
+    let conns_max = 64;
+    let server = serve_with(engine, HttpLimits::default())
+        .conns_max(conns_max)
+        .workers(promise::workers(1))
+        .start()
+        .unwrap();
+    let holders: Vec<TcpStream> = (0..conns_max).map(|_| hold(addr(&server))).collect();
+    let mut waiting: Vec<TcpStream> = (0..200).map(|_| send(addr(&server))).collect();
+    thread::sleep(Duration::from_millis(200));
+    let (cpu, start) = (process::thread_cpu("self", "doorbell-").unwrap(), Instant::now());
+    thread::sleep(Duration::from_secs(2));
+    let share = cpu_share(start, cpu);
+    assert_eq!(server.stats().conns_live, u64::from(conns_max), "{:?}", server.stats());
+    let freed = Instant::now();
+    drop(holders);
+    let mut served = 0;
+    for stream in &mut waiting {
+        let got = finish(stream, Duration::from_secs(5));
+        assert_eq!(got.end, End::Fin, "client {served} was accepted only to be reset");
+        assert_eq!(Reply::parse(&got.bytes, false).map(|reply| reply.status), Some(200));
+        served += 1;
+    }
+    let recovery = freed.elapsed();
+    eprintln!(
+        "{engine:?}: {served} waiting clients served {recovery:?} after places were free; full and idle: {:.2} % of a core",
+        share * 100.0
+    );
+    assert!(recovery <= Duration::from_secs(1), "{recovery:?}");
+    assert!(share <= 0.01, "{share}");
+    assert!(server.stats().table_full >= 1);
+    let empty = wait_until(Duration::from_secs(2), || server.stats().conns_live == 0);
+    assert!(empty.is_some(), "{:?}", server.stats());
+    server.stop().unwrap();
+}
+
+fn hold(server: SocketAddr) -> TcpStream {
+    let mut stream = TcpStream::connect(server).unwrap();
+    stream.write_all(&Shape::Envoy.request(server, "/livez")).unwrap();
+    misbehave::read_replies(&mut stream, 1, false).unwrap();
+    stream
+}
+
+fn send(server: SocketAddr) -> TcpStream {
+    let mut stream = TcpStream::connect(server).unwrap();
+    stream.write_all(REQUEST).unwrap();
+    stream
+}

@@ -1,0 +1,203 @@
+//! Promise: a reply arrives whole or the error is visible. 1 B to 64 MiB, to readers that are slow, or stop for a while.
+//!
+//! Does not know about: HTTP beyond the length of a reply.
+
+#![expect(clippy::disallowed_methods, reason = "slow readers need real time")]
+#![expect(
+    clippy::print_stderr,
+    clippy::unwrap_used,
+    reason = "figures and skips are shown, and helpers of tests may panic"
+)]
+
+mod promise;
+
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
+use std::thread;
+use std::time::Duration;
+
+use doorbell::Engine;
+use doorbell_testkit::peers::{End, Reply, Unique, finish, misbehave, read_paced};
+
+use promise::{addr, is_full, on_both_engines, serve, sized};
+
+on_both_engines! {
+    every_size_to_fast_readers
+    readers_at_64_kib_a_second
+    a_reader_that_stops_and_goes_on
+    a_reader_that_never_reads_is_cut_visibly
+    a_reader_that_resets_harms_nobody
+}
+
+const MIB: usize = 1 << 20;
+const PACE: u64 = 64 * 1024;
+
+fn ask(server: SocketAddr, unique: Unique) -> TcpStream {
+    let mut stream = TcpStream::connect(server).unwrap();
+    let request = format!("GET {} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n", unique.path());
+    stream.write_all(request.as_bytes()).unwrap();
+    stream
+}
+
+/// Reads the head byte by byte, so that what follows is exactly the body.
+fn skip_head(stream: &mut TcpStream) {
+    let (mut head, mut byte) = (Vec::new(), [0]);
+    while !head.ends_with(b"\r\n\r\n") {
+        stream.read_exact(&mut byte).unwrap();
+        head.push(byte[0]);
+    }
+    assert!(head.starts_with(b"HTTP/1.1 200"), "{}", String::from_utf8_lossy(&head));
+}
+
+fn every_size_to_fast_readers(engine: Engine) {
+    let server = serve(engine).start().unwrap();
+    let sizes = [
+        1,
+        2,
+        100,
+        4_095,
+        4_096,
+        16_383,
+        16_384,
+        16_385,
+        65_535,
+        65_536,
+        65_537,
+        262_144,
+        MIB,
+        8 * MIB,
+        64 * MIB,
+    ];
+    for (id, len) in (1..).zip(sizes) {
+        let unique = Unique { id, len };
+        let got = finish(&mut ask(addr(&server), unique), Duration::from_secs(60));
+        let reply = Reply::parse(&got.bytes, false)
+            .unwrap_or_else(|| panic!("{len}: incomplete, {} bytes", got.bytes.len()));
+        assert_eq!((reply.body.len(), unique.foreign(&reply.body, 0), got.end), (len, 0, End::Fin), "{len}");
+        assert_eq!(reply.len, got.bytes.len(), "{len}: nothing after the reply");
+    }
+    server.stop().unwrap();
+}
+
+/// All at once: 1 B to 1 MiB at 64 KiB a second; and 16 MiB (64 MiB in the full version) for 40 s at that pace, which is several
+/// write timeouts, and then (unless full) fast, because the rest would take minutes.
+fn readers_at_64_kib_a_second(engine: Engine) {
+    let server = serve(engine).start().unwrap();
+    let server_addr = addr(&server);
+    thread::scope(|scope| {
+        for (id, len) in (1..).zip([1, 1_000, 65_536, 300_000, MIB]) {
+            scope.spawn(move || {
+                let unique = Unique { id, len };
+                let mut stream = ask(server_addr, unique);
+                skip_head(&mut stream);
+                let paced = read_paced(&mut stream, PACE, Duration::from_secs(60), |piece, at| {
+                    unique.foreign(piece, index(at))
+                });
+                let paced = paced.unwrap();
+                assert_eq!((paced.len, paced.wrong, paced.end), (len as u64, 0, End::Fin), "{len}");
+            });
+        }
+        scope.spawn(move || {
+            let unique = Unique { id: 99, len: sized(16, 64) * MIB };
+            let mut stream = ask(server_addr, unique);
+            skip_head(&mut stream);
+            let slowly = if is_full() { Duration::from_secs(1_200) } else { Duration::from_secs(40) };
+            let slow =
+                read_paced(&mut stream, PACE, slowly, |piece, at| unique.foreign(piece, index(at))).unwrap();
+            let offset = slow.len;
+            let mut total = slow;
+            if total.end == End::Silence {
+                let rest = read_paced(&mut stream, 1 << 40, Duration::from_secs(60), |piece, at| {
+                    unique.foreign(piece, index(offset + at))
+                });
+                let rest = rest.unwrap();
+                total = doorbell_testkit::peers::Paced {
+                    len: offset + rest.len,
+                    wrong: total.wrong + rest.wrong,
+                    ..rest
+                };
+            }
+            assert_eq!(
+                (total.len, total.wrong, total.end),
+                (unique.len as u64, 0, End::Fin),
+                "after {offset} bytes at 64 KiB/s"
+            );
+        });
+    });
+    server.stop().unwrap();
+}
+
+fn index(at: u64) -> usize {
+    usize::try_from(at).expect("an offset in a reply")
+}
+
+/// 64 MiB to readers that stop for a second, again and again.
+fn a_reader_that_stops_and_goes_on(engine: Engine) {
+    let server = serve(engine).start().unwrap();
+    let server_addr = addr(&server);
+    thread::scope(|scope| {
+        for id in 1..=2 {
+            scope.spawn(move || {
+                let unique = Unique { id, len: 64 * MIB };
+                let mut stream = ask(server_addr, unique);
+                skip_head(&mut stream);
+                let (mut buf, mut offset, mut foreign) = (vec![0; 256 * 1024], 0, 0);
+                loop {
+                    let n = stream.read(&mut buf).unwrap();
+                    if n == 0 {
+                        break;
+                    }
+                    foreign += unique.foreign(&buf[..n], offset);
+                    if offset / (16 * MIB) != (offset + n) / (16 * MIB) {
+                        thread::sleep(Duration::from_secs(1));
+                    }
+                    offset += n;
+                }
+                assert_eq!((offset, foreign), (unique.len, 0));
+            });
+        }
+    });
+    server.stop().unwrap();
+}
+
+/// Without any progress the server gives up after its write timeout. The client must be able to tell: a reset, or a FIN before
+/// the declared length.
+fn a_reader_that_never_reads_is_cut_visibly(engine: Engine) {
+    let limits = doorbell::Limits {
+        write_timeout: Duration::from_secs(1),
+        conns_max: 1_000,
+        ..doorbell::Limits::default()
+    };
+    let server = serve(engine).limits(limits).start().unwrap();
+    let unique = Unique { id: 5, len: 16 * MIB };
+    let mut stream = ask(addr(&server), unique);
+    let freed =
+        doorbell_testkit::peers::wait_until(Duration::from_secs(5), || server.stats().closed_total() == 1);
+    assert!(freed.is_some_and(|took| took >= Duration::from_millis(900)), "{freed:?} {:?}", server.stats());
+    assert_eq!(server.stats().closed_because(doorbell::CloseReason::WriteTimeout), 1);
+    let got = finish(&mut stream, Duration::from_secs(5));
+    assert!(
+        got.end == End::Reset || Reply::parse(&got.bytes, false).is_none(),
+        "a cut reply that looks whole: {:?}",
+        got.end
+    );
+    assert!(got.bytes.len() < unique.len);
+    server.stop().unwrap();
+}
+
+fn a_reader_that_resets_harms_nobody(engine: Engine) {
+    let server = serve(engine).start().unwrap();
+    for id in 0..200 {
+        let stream = ask(addr(&server), Unique { id, len: 4 * MIB });
+        misbehave::reset(&stream).unwrap();
+        drop(stream);
+        let unique = Unique { id: 1_000 + id, len: 1_000 };
+        let got = finish(&mut ask(addr(&server), unique), Duration::from_secs(5));
+        let reply = Reply::parse(&got.bytes, false).unwrap();
+        assert_eq!((unique.foreign(&reply.body, 0), got.end), (0, End::Fin));
+    }
+    let freed =
+        doorbell_testkit::peers::wait_until(Duration::from_secs(5), || server.stats().conns_live == 0);
+    assert!(freed.is_some(), "{:?}", server.stats());
+    server.stop().unwrap();
+}

@@ -1,0 +1,311 @@
+//! One seed: a worker on a simulated driver, a crowd of peers, faults, and then the verdict.
+//!
+//! Does not know about: which seeds are run.
+
+use core::time::Duration;
+use std::sync::Arc;
+
+use doorbell::control::{Command, WorkerShared};
+use doorbell::driver::Waker;
+use doorbell::worker::{Flow, ServerShared, Worker};
+use doorbell::{HttpLimits, Limits, Snapshot};
+use doorbell_testkit::clock::{START_NANOS, VirtualClock};
+use doorbell_testkit::sim::{FaultCounts, FaultKind, FaultPlan, PeerIndex, Rng, Sim, SimConfig, SimDriver};
+
+use super::cast::{Expectation, GREETER, HTTP, Kind, RAW, peer_of, random_peer};
+use super::service;
+use super::verdict;
+
+/// Peers that connect at once in a burst: the default backlog.
+const BURST_LEN: usize = 4_096;
+
+/// No run lasts longer in virtual time: 12 hours.
+const VIRTUAL_MAX: Duration = Duration::from_secs(12 * 3_600);
+
+/// More turns than this in a virtual second are a worker that spins.
+const TURNS_A_SECOND_MAX: u32 = 60_000;
+
+/// What happens to the worker before its peers are done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ending {
+    /// Nothing: it serves everybody.
+    None,
+    /// It drains from then on, for so long at most.
+    Drain(u64, Duration),
+    /// It stops then.
+    Stop(u64),
+}
+
+/// What a run did, for the summary.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Report {
+    pub(super) conns: u64,
+    pub(super) requests: u64,
+    pub(super) replies_whole: u64,
+    pub(super) turns: u64,
+    pub(super) strict: u64,
+    pub(super) faults: FaultCounts,
+}
+
+impl Report {
+    pub(super) fn add(&mut self, other: &Self) {
+        self.conns += other.conns;
+        self.requests += other.requests;
+        self.replies_whole += other.replies_whole;
+        self.turns += other.turns;
+        self.strict += other.strict;
+        self.faults.add(&other.faults);
+    }
+}
+
+/// A worker in a simulated world, and what its peers are owed.
+pub(super) struct Stage {
+    pub(super) sim: Sim,
+    /// `None` once it is finished or failed.
+    pub(super) worker: Option<Worker<SimDriver, VirtualClock>>,
+    pub(super) shared: Arc<WorkerShared>,
+    pub(super) expectations: Vec<(PeerIndex, Expectation)>,
+    pub(super) limits: Limits,
+    pub(super) http_limits: HttpLimits,
+    pub(super) next_id: u64,
+    /// When the worker finished a drain or stop.
+    pub(super) finished_at: Option<u64>,
+    /// True once the driver failed.
+    pub(super) failed: bool,
+    /// True when one receive brings less than a few hundred bytes.
+    pub(super) small_reads: bool,
+    slots: u32,
+    turns: u64,
+    second: u64,
+    turns_this_second: u32,
+}
+
+impl Stage {
+    /// A worker with these limits on a world with this configuration (its listeners and slots are the worker's).
+    pub(super) fn new(limits: Limits, http_limits: HttpLimits, config: SimConfig) -> Self {
+        let protocols =
+            vec![service::http(http_limits.clone()).into(), service::raw().into(), service::greeter().into()];
+        let listeners = u16::try_from(protocols.len()).expect("three");
+        let server = Arc::new(ServerShared::new(protocols, limits.clone(), 1));
+        let slots = server.slots_max();
+        let sim = Sim::new(SimConfig { listeners, slots, ..config.clone() });
+        let (waker, source) = Waker::pair().expect("an eventfd");
+        let shared = Arc::new(WorkerShared::new(waker));
+        let driver = sim.driver().with_wake(source);
+        let worker = Some(Worker::new(driver, sim.clock(), server, Arc::clone(&shared)));
+        Self {
+            sim,
+            worker,
+            shared,
+            expectations: Vec::new(),
+            limits,
+            http_limits,
+            next_id: 1_000,
+            finished_at: None,
+            failed: false,
+            small_reads: config.recv_buf_len < 500,
+            slots,
+            turns: 0,
+            second: 0,
+            turns_this_second: 0,
+        }
+    }
+
+    pub(super) fn add_random(&mut self, rng: &mut Rng, within: Duration) {
+        let made = random_peer(rng, &self.http_limits, self.limits.write_timeout, &mut self.next_id, within);
+        self.add(made);
+    }
+
+    pub(super) fn add_kind(&mut self, kind: Kind, rng: &mut Rng, within: Duration) -> PeerIndex {
+        let made =
+            peer_of(kind, rng, &self.http_limits, self.limits.write_timeout, &mut self.next_id, within);
+        self.add(made)
+    }
+
+    pub(super) fn add(
+        &mut self,
+        (plan, expectation): (doorbell_testkit::sim::PeerPlan, Expectation),
+    ) -> PeerIndex {
+        let index = self.sim.world_mut().add_peer(plan);
+        self.expectations.push((index, expectation));
+        index
+    }
+
+    /// One turn and everything that must hold after it. False when the worker is gone.
+    pub(super) fn turn(&mut self) -> bool {
+        let Some(worker) = &mut self.worker else { return false };
+        let turned = worker.turn();
+        self.turns += 1;
+        let live = worker.conns_live();
+        if turned.is_ok() && (live < 200 || self.turns.is_multiple_of(32)) {
+            worker.check_invariants();
+        }
+        self.watch_for_spinning();
+        assert_eq!(self.sim.world().violations(), &[] as &[String]);
+        match turned {
+            Ok(Flow::Continue) => return true,
+            Ok(Flow::Finished) => {
+                assert_eq!(live, 0, "a finished worker has no connection");
+                assert_eq!(self.sim.world().slots_free(), self.slots as usize, "I-3: every slot is free");
+                self.finished_at = Some(self.sim.world().now());
+            }
+            Err(_) => self.failed = true,
+        }
+        // The end of the process: what is open is reset by the kernel.
+        self.worker = None;
+        false
+    }
+
+    /// Turns until every peer is done, the worker is gone, or too much time has passed.
+    pub(super) fn run(&mut self) {
+        while !self.is_done() {
+            let passed = self.sim.world().now() - START_NANOS;
+            assert!(u128::from(passed) < VIRTUAL_MAX.as_nanos(), "the run does not end: {}", self.standing());
+            if !self.turn() {
+                return;
+            }
+        }
+    }
+
+    /// Turns for so much virtual time.
+    pub(super) fn run_for(&mut self, time: Duration) {
+        let until = self.sim.world().now() + u64::try_from(time.as_nanos()).expect("short");
+        self.sim.world_mut().alarm_after(time);
+        while self.sim.world().now() < until && self.turn() {}
+    }
+
+    pub(super) fn snapshot(&self) -> Snapshot {
+        self.shared.snapshot()
+    }
+
+    pub(super) const fn turns(&self) -> u64 {
+        self.turns
+    }
+
+    fn is_done(&self) -> bool {
+        let world = self.sim.world();
+        world.peers_are_done()
+            && world.slots_free() == self.slots as usize
+            && [HTTP, RAW, GREETER].iter().all(|listener| world.backlog_len(*listener) == 0)
+    }
+
+    fn standing(&self) -> String {
+        let world = self.sim.world();
+        let open: Vec<_> = self
+            .expectations
+            .iter()
+            .filter(|(index, _)| world.log(*index).closed_at.is_none())
+            .map(|(index, expectation)| (*index, expectation.kind))
+            .take(10)
+            .collect();
+        format!(
+            "{} of {} slots free, open: {open:?}, {:?}",
+            world.slots_free(),
+            self.slots,
+            self.shared.snapshot()
+        )
+    }
+
+    fn watch_for_spinning(&mut self) {
+        let second = self.sim.world().now() / 1_000_000_000;
+        if core::mem::replace(&mut self.second, second) != second {
+            self.turns_this_second = 0;
+        }
+        self.turns_this_second += 1;
+        assert!(self.turns_this_second < TURNS_A_SECOND_MAX, "the worker spins: {}", self.standing());
+    }
+}
+
+impl Drop for Stage {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.sim.world().trace().iter().for_each(|line| println!("{line}"));
+        }
+    }
+}
+
+/// Plays a seed and judges it.
+pub(super) fn play(seed: u64, traced: bool) -> (Report, Sim) {
+    let mut rng = Rng::new(seed);
+    let limits = random_limits(&mut rng);
+    let http_limits = random_http_limits(&mut rng);
+    let plan = if rng.hits(60_000) { FaultPlan::none() } else { FaultPlan::random(&mut rng) };
+    let config = SimConfig {
+        seed: rng.next(),
+        plan: plan.clone(),
+        at_once_millionths: *rng.pick(&[0, 0, 300_000, 1_000_000]),
+        recv_buf_len: *rng.pick(&[64, 333, 2_048, 4_096, 16_384]),
+        accept_batch_max: *rng.pick(&[1, 16, 300, 4_096]),
+        traced,
+        ..SimConfig::quiet(0, 0)
+    };
+    let mut stage = Stage::new(limits, http_limits, config);
+    let within = Duration::from_secs(rng.range(1..30));
+    for _ in 0..rng.range(5..60) {
+        stage.add_random(&mut rng, within);
+    }
+    let burst = rng.hits(plan.millionths(FaultKind::BurstOfClients));
+    if burst {
+        stage.sim.world_mut().count_fault(FaultKind::BurstOfClients);
+        for _ in 0..BURST_LEN {
+            stage.add_kind(Kind::Probe, &mut rng, Duration::from_nanos(1));
+        }
+    }
+    let ending = random_ending(&mut rng);
+    conduct(&mut stage, ending);
+    (verdict::judge(&stage, ending), stage.sim.clone())
+}
+
+/// Turns until everything is over, with the ending when its time comes.
+fn conduct(stage: &mut Stage, ending: Ending) {
+    let (at, command) = match ending {
+        Ending::None => (None, Command::Stop),
+        Ending::Drain(at, timeout) => (Some(at), Command::Drain { timeout }),
+        Ending::Stop(at) => (Some(at), Command::Stop),
+    };
+    if let Some(at) = at {
+        stage.sim.world_mut().alarm_after(Duration::from_nanos(at.saturating_sub(START_NANOS)));
+        while stage.sim.world().now() < at && !stage.is_done() {
+            if !stage.turn() {
+                return;
+            }
+        }
+    }
+    if ending == Ending::None {
+        stage.run();
+    }
+    stage.shared.send(command);
+    let asked_at = stage.sim.world().now();
+    while stage.turn() {
+        let passed = stage.sim.world().now() - asked_at;
+        assert!(u128::from(passed) < VIRTUAL_MAX.as_nanos(), "{ending:?} does not end: {}", stage.standing());
+    }
+    assert!(stage.finished_at.is_some() || stage.failed, "a worker ends finished or failed");
+}
+
+fn random_limits(rng: &mut Rng) -> Limits {
+    Limits {
+        conns_max: *rng.pick(&[1, 2, 4, 16, 64, 1_000]),
+        conns_per_ip_max: *rng.pick(&[0, 0, 0, 0, 0, 0, 0, 1_000, 3]),
+        input_bytes_max: *rng.pick(&[64 * 1024 * 1024, 64 * 1024 * 1024, 64 * 1024 * 1024, 20_000]),
+        ..Limits::default()
+    }
+}
+
+fn random_http_limits(rng: &mut Rng) -> HttpLimits {
+    HttpLimits {
+        header_timeout: Duration::from_millis(*rng.pick(&[10_000, 10_000, 7_777])),
+        idle_timeout: Duration::from_millis(*rng.pick(&[30_000, 12_345])),
+        output_bytes_max: *rng.pick(&[64 * 1024, 64 * 1024, 1_000]),
+        ..HttpLimits::default()
+    }
+}
+
+fn random_ending(rng: &mut Rng) -> Ending {
+    let at = START_NANOS + rng.range(0..40_000_000_000);
+    match rng.weighted(&[80, 12, 8]) {
+        0 => Ending::None,
+        1 => Ending::Drain(at, Duration::from_secs(rng.range(1..60))),
+        _ => Ending::Stop(at),
+    }
+}

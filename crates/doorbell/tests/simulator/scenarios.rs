@@ -1,0 +1,264 @@
+//! Single situations with one cause each.
+//!
+//! Does not know about: the seeds. With `DOORBELL_SIM_TRACE=1` a scenario that fails prints every event.
+
+use core::time::Duration;
+
+use doorbell::control::Command;
+use doorbell::driver::Errno;
+use doorbell::{CloseReason, HttpLimits, Limits};
+use doorbell_testkit::sim::{FaultKind, FaultPlan, PeerStep, ResetCause, Rng, SimConfig};
+
+use super::cast::{HTTP, Kind};
+use super::run::{Ending, Stage};
+use super::verdict::judge;
+
+/// What is certain to happen at every opportunity.
+const ALWAYS: u32 = 1_000_000;
+
+fn stage(limits: Limits, plan: FaultPlan) -> Stage {
+    let traced = std::env::var_os("DOORBELL_SIM_TRACE").is_some();
+    Stage::new(limits, HttpLimits::default(), SimConfig { plan, traced, ..SimConfig::quiet(1, 0) })
+}
+
+fn quiet(conns_max: u32) -> Stage {
+    stage(Limits { conns_max, ..Limits::default() }, FaultPlan::none())
+}
+
+/// Lets everybody finish, then stops the worker and judges.
+fn finish(mut stage: Stage) {
+    stage.run();
+    stage.shared.send(Command::Stop);
+    while stage.turn() {}
+    judge(&stage, Ending::None);
+}
+
+#[test]
+fn every_accept_error_backs_off_and_everybody_is_served_afterwards() {
+    for (kind, errno) in FaultKind::ACCEPT_ERRNOS {
+        let mut stage = stage(Limits::default(), FaultPlan::none().with(kind, ALWAYS));
+        let mut rng = Rng::new(1);
+        for _ in 0..20 {
+            stage.add_kind(Kind::Probe, &mut rng, Duration::from_nanos(1));
+        }
+        stage.run_for(Duration::from_secs(10));
+        // 10 ms doubling to 1 s: 7 pauses to reach it and 9 at it; errors of one client may be tried 16 times at once.
+        let turns = stage.turns();
+        assert!(turns < 150, "{errno}: {turns} turns in 10 s");
+        let errors = stage.snapshot().accept_errors;
+        assert!((8..60).contains(&errors), "{errno}: {errors} errors in 10 s");
+        stage.sim.world_mut().set_plan(FaultPlan::none());
+        finish(stage);
+    }
+}
+
+#[test]
+fn an_accept_error_while_the_table_is_full_does_not_spin() {
+    for errno_of in [FaultKind::AcceptProcessFds, FaultKind::AcceptConnAborted, FaultKind::AcceptInvalid] {
+        let mut stage = quiet(1);
+        let mut rng = Rng::new(2);
+        stage.sim.world_mut().fail_next_disarm(errno_of);
+        // Holds the only place for 10 s.
+        stage.add_kind(Kind::Silent, &mut rng, Duration::from_nanos(1));
+        stage.run_for(Duration::from_millis(100));
+        assert_eq!(stage.snapshot().accept_errors, 1, "the disarm was answered by an error");
+        stage.add_kind(Kind::Probe, &mut rng, Duration::from_nanos(1));
+        stage.run_for(Duration::from_secs(9));
+        assert!(stage.turns() < 400, "{errno_of}: {} turns in 9 s", stage.turns());
+        finish(stage);
+    }
+}
+
+#[test]
+fn a_full_table_accepts_and_destroys_nobody_and_recovers() {
+    for conns_max in [1, 2, 10, 100] {
+        for batch in [1, 16, 300] {
+            let traced = std::env::var_os("DOORBELL_SIM_TRACE").is_some();
+            let config = SimConfig { accept_batch_max: batch, traced, ..SimConfig::quiet(3, 0) };
+            let limits = Limits { conns_max, ..Limits::default() };
+            let mut stage = Stage::new(limits, HttpLimits::default(), config);
+            let mut rng = Rng::new(3);
+            for _ in 0..conns_max {
+                stage.add_kind(Kind::Silent, &mut rng, Duration::from_nanos(1));
+            }
+            stage.run_for(Duration::from_millis(50));
+            for _ in 0..200 {
+                stage.add_kind(Kind::Probe, &mut rng, Duration::from_nanos(1));
+            }
+            stage.run_for(Duration::from_secs(9));
+            let waiting = stage.sim.world().backlog_len(HTTP);
+            assert_eq!(waiting, 200, "conns_max {conns_max}: they wait in the backlog");
+            assert!(stage.turns() < 1_000, "{} turns for {conns_max} idle connections", stage.turns());
+            // The silent ones are cut after 10 s; a second later nobody waits any more.
+            stage.run_for(Duration::from_millis(2_300));
+            if conns_max >= 10 {
+                assert!(stage.sim.world().backlog_len(HTTP) < 200, "conns_max {conns_max}: it recovers");
+            }
+            assert!(stage.snapshot().table_full >= 1);
+            finish(stage);
+        }
+    }
+}
+
+#[test]
+fn a_stalled_accept_is_noticed_and_goes_one_step_down() {
+    let mut stage = stage(Limits::default(), FaultPlan::none().with(FaultKind::AcceptStalled, ALWAYS));
+    let mut rng = Rng::new(4);
+    let peer = stage.add_kind(Kind::Probe, &mut rng, Duration::from_nanos(1));
+    stage.run();
+    let waited = stage.sim.world().log(peer).accepted_at.expect("it was accepted")
+        - doorbell_testkit::clock::START_NANOS;
+    assert!(waited < 8_000_000_000, "noticed after {waited} ns");
+    let snapshot = stage.snapshot();
+    assert_eq!(
+        (snapshot.accept_stalls, snapshot.accept_downgrades),
+        (2, 2),
+        "multishot, single-shot, readiness"
+    );
+    stage.sim.world_mut().set_plan(FaultPlan::none());
+    finish(stage);
+}
+
+#[test]
+fn an_idle_listener_is_not_taken_for_a_stalled_one() {
+    let mut stage = quiet(10);
+    let mut rng = Rng::new(5);
+    stage.add_kind(Kind::Silent, &mut rng, Duration::from_nanos(1));
+    stage.run_for(Duration::from_secs(120));
+    assert_eq!(stage.snapshot().accept_stalls, 0);
+    assert!(stage.turns() < 400, "{} turns in two idle minutes", stage.turns());
+}
+
+#[test]
+fn a_burst_beyond_the_table_is_served_in_turn() {
+    let config = SimConfig { accept_batch_max: 4_096, ..SimConfig::quiet(6, 0) };
+    let limits = Limits { conns_max: 64, conns_per_ip_max: 0, ..Limits::default() };
+    let mut stage = Stage::new(limits, HttpLimits::default(), config);
+    let mut rng = Rng::new(6);
+    for _ in 0..4_096 {
+        stage.add_kind(Kind::Probe, &mut rng, Duration::from_nanos(1));
+    }
+    finish(stage);
+}
+
+#[test]
+fn a_completion_of_an_earlier_use_of_a_slot_changes_nothing() {
+    let mut stage = stage(
+        Limits { conns_max: 4, ..Limits::default() },
+        FaultPlan::none()
+            .with(FaultKind::CompletionStale, ALWAYS)
+            .with(FaultKind::CompletionsShuffled, ALWAYS),
+    );
+    let mut rng = Rng::new(7);
+    for _ in 0..200 {
+        stage.add_random(&mut rng, Duration::from_secs(10));
+    }
+    stage.run();
+    assert!(stage.snapshot().stale_completions > 100);
+    finish(stage);
+}
+
+#[test]
+fn a_send_that_makes_no_progress_is_cut_by_a_reset() {
+    for way in [FaultPlan::none(), FaultPlan::none().with(FaultKind::SendShort, ALWAYS)] {
+        let mut stage = stage(Limits::default(), way);
+        let mut rng = Rng::new(8);
+        let peer = stage.add_kind(Kind::NeverReads, &mut rng, Duration::from_nanos(1));
+        stage.run();
+        let reset = stage.sim.world().log(peer).reset.expect("it sees a reset");
+        assert_eq!(reset.1, ResetCause::Asked);
+        assert_eq!(stage.snapshot().closed_because(CloseReason::WriteTimeout), 1);
+        finish(stage);
+    }
+}
+
+#[test]
+fn a_peer_that_sends_and_never_reads_does_not_move_the_write_deadline() {
+    let mut stage = quiet(10);
+    let mut rng = Rng::new(9);
+    let peer = stage.add_kind(Kind::NeverReads, &mut rng, Duration::from_nanos(1));
+    for _ in 0..60 {
+        stage.sim.world_mut().push_step(peer, PeerStep::Wait(Duration::from_secs(1)));
+        stage.sim.world_mut().push_step(peer, PeerStep::Send(b"x".to_vec()));
+    }
+    stage.run_for(Duration::from_secs(12));
+    let log = stage.sim.world().log(peer).clone();
+    assert!(log.closed_at.is_some(), "cut though it goes on sending");
+}
+
+#[test]
+fn a_wait_that_overruns_a_linger_destroys_no_error_reply() {
+    for seed in 0..20 {
+        // Small receives: the rest of a refused request takes many turns.
+        let config = SimConfig { recv_buf_len: 64, ..SimConfig::quiet(seed, 0) };
+        let mut stage = Stage::new(Limits::default(), HttpLimits::default(), config);
+        let peer = stage.add_kind(Kind::Silent, &mut Rng::new(seed), Duration::from_nanos(1));
+        let refused = [b"G@T / HTTP/1.1\r\n\r\n".as_slice(), &[b'x'; 12_000]].concat();
+        stage.sim.world_mut().push_step(peer, PeerStep::Send(refused));
+        while stage.sim.world().log(peer).first_received_at.is_none() {
+            assert!(stage.turn());
+        }
+        stage.sim.world_mut().set_plan(FaultPlan::none().with(FaultKind::WaitOverrun, ALWAYS));
+        assert!(stage.turn() && stage.turn());
+        stage.sim.world_mut().set_plan(FaultPlan::none());
+        stage.run();
+        let log = stage.sim.world().log(peer).clone();
+        assert!(log.received.starts_with(b"HTTP/1.1 400 "), "{}", log.received.escape_ascii());
+        assert_eq!((log.reset, log.closed_at.is_some()), (None, true), "seed {seed}");
+    }
+}
+
+#[test]
+fn a_wall_clock_that_jumps_moves_no_deadline() {
+    for kind in [FaultKind::WallClockBack, FaultKind::WallClockForward] {
+        let mut stage = stage(Limits::default(), FaultPlan::none().with(kind, 100_000));
+        let mut rng = Rng::new(10);
+        for peer in [Kind::SlowHeader, Kind::Silent, Kind::IdleKeepAlive, Kind::KeepAlive, Kind::BodyStalled]
+        {
+            (0..5).for_each(|_| {
+                stage.add_kind(peer, &mut rng, Duration::from_secs(5));
+            });
+        }
+        finish(stage);
+    }
+}
+
+#[test]
+fn a_driver_that_fails_ends_the_worker_with_its_error() {
+    let mut stage = quiet(10);
+    let mut rng = Rng::new(11);
+    stage.add_kind(Kind::Silent, &mut rng, Duration::from_nanos(1));
+    stage.run_for(Duration::from_secs(1));
+    stage.sim.world_mut().set_plan(FaultPlan::none().with(FaultKind::WaitFault, ALWAYS));
+    let fault = stage.worker.as_mut().expect("it runs").turn().expect_err("the driver failed");
+    assert!([Errno::BADR, Errno::NOMEM].contains(&fault.errno), "{fault}");
+    assert_eq!(fault.call, "simulated_wait");
+}
+
+#[test]
+fn a_drain_finishes_what_is_in_progress_and_loses_no_request() {
+    for at_ms in [1, 200, 900, 3_000] {
+        let mut stage = quiet(20);
+        let mut rng = Rng::new(12);
+        for _ in 0..60 {
+            stage.add_kind(Kind::Probe, &mut rng, Duration::from_millis(at_ms));
+            stage.add_kind(Kind::KeepAlive, &mut rng, Duration::from_millis(at_ms));
+        }
+        stage.run_for(Duration::from_millis(at_ms));
+        stage.shared.send(Command::Drain { timeout: Duration::from_secs(60) });
+        while stage.turn() {}
+        assert!(stage.finished_at.is_some(), "the drain ends");
+        judge(&stage, Ending::Drain(doorbell_testkit::clock::START_NANOS, Duration::from_secs(60)));
+    }
+}
+
+#[test]
+fn an_idle_worker_stops_at_once() {
+    let mut stage = quiet(10);
+    stage.run_for(Duration::from_secs(1));
+    stage.shared.send(Command::Stop);
+    let asked_at = stage.sim.world().now();
+    while stage.turn() {}
+    let took = stage.finished_at.expect("it finished") - asked_at;
+    assert!(took < 10_000_000, "{took} ns");
+}

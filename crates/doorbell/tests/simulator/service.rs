@@ -1,0 +1,105 @@
+//! What the simulated server answers: replies that say whose they are, so that a byte in the wrong place is seen.
+//!
+//! Does not know about: peers, drivers, checks.
+
+use bytes::Bytes;
+use doorbell::{
+    Answered, Handler, Http1, HttpLimits, Raw, RawHandler, RawNext, Request, Responder, StaticReply, Status,
+};
+use doorbell_testkit::sim::splitmix;
+
+/// The name of the field that carries a request's id back.
+pub(super) const ID_FIELD: &str = "X-Id";
+
+/// What a raw listener that speaks first says.
+pub(super) const GREETING: &[u8] = b"220 doorbell says hello\r\n";
+
+/// Bytes of the reply that all connections share.
+pub(super) const SHARED_LEN: usize = 70_000;
+
+/// The id of [`SHARED_LEN`]'s bytes.
+pub(super) const SHARED_ID: u64 = 0;
+
+/// `len` bytes that belong to `id`: any part of them differs from any part of another id's.
+pub(super) fn pattern(id: u64, len: usize) -> Vec<u8> {
+    let words = (0..len.div_ceil(8) as u64).flat_map(|word| splitmix(splitmix(id) ^ word).to_le_bytes());
+    words.take(len).collect()
+}
+
+/// `/echo/ID/LEN`: LEN bytes of ID, rendered for this request. `/bytes/ID/LEN`: the same as a shared payload of its own.
+/// `/body/ID/LEN`: the same if the request's body is the pattern of ID. `/shared`: one reply for all. `/close`: no reply.
+/// `/panic`: the handler's fault.
+struct Echo {
+    shared: StaticReply,
+}
+
+impl Handler for Echo {
+    fn wants_body(&self, head: &Request<'_>) -> bool {
+        head.path().starts_with("/body/")
+    }
+
+    fn call(&self, request: &Request<'_>, reply: Responder<'_>) -> Answered {
+        let mut parts = request.path().split('/').skip(1);
+        let kind = parts.next().unwrap_or_default();
+        let mut number = || parts.next().and_then(|part| part.parse::<u64>().ok()).unwrap_or_default();
+        let (id, len) = (number(), usize::try_from(number()).unwrap_or_default());
+        match kind {
+            "body" if request.body() != pattern(id, request.body().len()) => {
+                reply.status(Status::CONFLICT).header(ID_FIELD, id.to_string()).empty()
+            }
+            "body" | "echo" => {
+                reply.status(Status::OK).header(ID_FIELD, id.to_string()).body(pattern(id, len))
+            }
+            "bytes" => reply
+                .status(Status::OK)
+                .header(ID_FIELD, id.to_string())
+                .body_bytes(Bytes::from(pattern(id, len))),
+            "close" => reply.close(),
+            // Not `panic!`: its message on standard error would be noise.
+            "panic" => std::panic::resume_unwind(Box::new("a handler's fault")),
+            "shared" => reply.send(&self.shared),
+            _ => reply.status(Status::NOT_FOUND).empty(),
+        }
+    }
+}
+
+pub(super) fn http(limits: HttpLimits) -> Http1 {
+    let shared = StaticReply::new(Status::OK)
+        .body("application/octet-stream", pattern(SHARED_ID, SHARED_LEN))
+        .expect("a valid content type");
+    Http1::new(Echo { shared }).limits(limits)
+}
+
+/// One line `ID LEN` or `ID LEN keep`: LEN bytes of ID, then the end, or the next line.
+pub(super) fn raw() -> Raw {
+    Raw::new(|received: &[u8], reply: &mut Vec<u8>| {
+        let Some(line) = received.strip_suffix(b"\n") else { return RawNext::NeedMore };
+        let line = String::from_utf8_lossy(line);
+        let mut words = line.split(' ');
+        let mut number = || words.next().and_then(|word| word.parse::<u64>().ok()).unwrap_or_default();
+        let (id, len) = (number(), usize::try_from(number()).unwrap_or_default());
+        reply.extend_from_slice(&pattern(id, len));
+        if words.next() == Some("keep") { RawNext::Continue } else { RawNext::Close }
+    })
+}
+
+/// Greets, then answers one line as [`raw`] does.
+struct Greeter;
+
+impl RawHandler for Greeter {
+    fn greet(&self, reply: &mut Vec<u8>) -> Option<RawNext> {
+        reply.extend_from_slice(GREETING);
+        Some(RawNext::Continue)
+    }
+
+    fn handle(&self, received: &[u8], reply: &mut Vec<u8>) -> RawNext {
+        let Some(line) = received.strip_suffix(b"\n") else { return RawNext::NeedMore };
+        let id = String::from_utf8_lossy(line).parse::<u64>().unwrap_or_default();
+        reply.extend_from_slice(&pattern(id, 100));
+        RawNext::Close
+    }
+}
+
+pub(super) fn greeter() -> Raw {
+    Raw::new(Greeter)
+}

@@ -1,0 +1,204 @@
+//! What must be true of every peer when a run is over.
+//!
+//! Does not know about: how the run went, beyond the peers' logs and the worker's counters.
+
+use core::time::Duration;
+
+use doorbell_testkit::sim::{FaultKind, OwnEnd, PeerIndex, PeerLog, ResetCause, World};
+
+use super::cast::{End, Expectation, Kind};
+use super::oracle::{Heard, compare};
+use super::run::{Ending, Report, Stage};
+
+/// A deadline is kept within this (the promise of the project).
+const LATE_MAX: Duration = Duration::from_millis(250);
+
+/// Judges every peer; panics with the first that was treated wrongly.
+pub(super) fn judge(stage: &Stage, ending: Ending) -> Report {
+    let world = stage.sim.world();
+    let mut report = Report { faults: world.faults().clone(), turns: stage.turns(), ..Report::default() };
+    // A cap for the whole worker makes each peer's luck depend on the others'.
+    let per_ip = stage.limits.conns_per_ip_max as usize;
+    let capped = (1..stage.expectations.len()).contains(&per_ip) || stage.limits.input_bytes_max < 1_000_000;
+    for (index, expectation) in &stage.expectations {
+        let log = world.log(*index);
+        let heard = compare(&log.received, &expectation.replies)
+            .unwrap_or_else(|why| panic!("I-9: {index:?} {:?}: {why}\n{log:?}", expectation.kind));
+        report.replies_whole += heard.replies as u64;
+        report.requests += expectation.replies.len() as u64;
+        report.conns += u64::from(log.accepted_at.is_some());
+        let case = Case { index: *index, expectation, log, heard };
+        if log.refused || log.connected_at.is_none() {
+            assert!(stage.finished_at.is_some() || stage.failed, "a listener closes only at the end");
+            continue;
+        }
+        case.ended(stage);
+        case.whole_or_visible();
+        // A wait that overran leaves little of a linger; reading in tiny pieces, each delayed, needs more than that.
+        let starved = stage.small_reads
+            && log.closed_at.is_some_and(|at| world.overran_within(at.saturating_sub(1_500_000_000), at));
+        if starved && matches!(log.reset, Some((_, ResetCause::UnreadAtClose))) {
+            continue;
+        }
+        if !capped {
+            case.not_destroyed();
+        }
+        if ending == Ending::None && !stage.failed && log.faults.is_empty() && !capped {
+            report.strict += 1;
+            case.served();
+            case.deadlines(&world);
+        }
+        if matches!(ending, Ending::Drain(..))
+            && drained_in_time(stage, ending)
+            && log.faults.is_empty()
+            && !capped
+        {
+            case.not_reset();
+        }
+    }
+    counters(stage, &report);
+    report
+}
+
+/// True when the drain ended by itself, not by its deadline.
+fn drained_in_time(stage: &Stage, ending: Ending) -> bool {
+    let Ending::Drain(at, timeout) = ending else { return false };
+    let deadline = at + u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX);
+    stage.finished_at.is_some_and(|finished_at| finished_at < deadline)
+}
+
+struct Case<'a> {
+    index: PeerIndex,
+    expectation: &'a Expectation,
+    log: &'a PeerLog,
+    heard: Heard,
+}
+
+impl Case<'_> {
+    fn fail(&self, why: &str) -> ! {
+        let short = PeerLog { received: Vec::new(), ..self.log.clone() };
+        panic!(
+            "{:?} {:?}: {why}\n  heard {:?}, {} bytes\n  {:?}\n  {short:?}",
+            self.index,
+            self.expectation.kind,
+            self.heard,
+            self.log.received.len(),
+            self.expectation.end,
+        );
+    }
+
+    fn left(&self) -> bool {
+        matches!(self.log.own_end, Some((_, OwnEnd::Left | OwnEnd::Reset)))
+    }
+
+    /// No connection is lost: an accepted one is closed in the end.
+    fn ended(&self, stage: &Stage) {
+        if !stage.failed && self.log.accepted_at.is_some() && self.log.closed_at.is_none() {
+            self.fail("its connection was never closed");
+        }
+        if stage.finished_at.is_none() && !stage.failed && self.log.accepted_at.is_none() {
+            self.fail("it was never accepted");
+        }
+    }
+
+    /// A reply that began is whole, or the peer sees that it is not.
+    fn whole_or_visible(&self) {
+        if self.heard.partial && self.log.reset.is_none() && self.log.faults.is_empty() && !self.left() {
+            self.fail("a cut reply ends like a whole one");
+        }
+    }
+
+    /// Replies under way are not destroyed by our own reset.
+    fn not_destroyed(&self) {
+        let Some((_, ResetCause::UnreadAtClose)) = self.log.reset else { return };
+        if self.log.bytes_lost > 0 && self.log.faults.is_empty() && self.expectation.end == End::Answered {
+            self.fail("a close with unread input destroyed a reply");
+        }
+    }
+
+    fn served(&self) {
+        if self.expectation.end == End::Left {
+            if self.expectation.kind == Kind::TcpOnly && !self.log.received.is_empty() {
+                self.fail("an answer to nothing");
+            }
+            return;
+        }
+        if let End::Stalled(_) = self.expectation.end {
+            if !matches!(self.log.reset, Some((_, ResetCause::Asked))) {
+                self.fail("a peer that does not read is not told that its reply is cut");
+            }
+            return;
+        }
+        if self.heard.replies < self.expectation.replies.len() || self.heard.partial {
+            self.fail("not every reply arrived");
+        }
+        if self.heard.error.is_some() {
+            self.fail("an error that nobody asked for");
+        }
+        if self.log.fin_at.is_none() {
+            self.fail("the server never ended it");
+        }
+        self.not_reset();
+    }
+
+    fn not_reset(&self) {
+        if let Some((_, cause)) = self.log.reset
+            && !matches!(self.expectation.end, End::Stalled(_))
+        {
+            self.fail(&format!("reset: {cause:?}"));
+        }
+    }
+
+    fn deadlines(&self, world: &World) {
+        let log = self.log;
+        let replied_at = log.first_received_at.or(log.fin_at);
+        let nanos = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        let (from, until, seen) = match self.expectation.end {
+            End::Answered | End::Left => return,
+            End::CutAfterAccept(time) => (log.accepted_at.map(|at| at + nanos(time)), None, replied_at),
+            // From the reply as the server made it; the peer may have had it a little later.
+            End::CutAfterReply(time) => (
+                log.last_received_at.map(|at| (at + nanos(time)).saturating_sub(3_000_000_000)),
+                log.last_received_at.map(|at| at + nanos(time)),
+                log.fin_at,
+            ),
+            End::CutAfterSend(earliest, latest) => (
+                log.first_sent_at.map(|at| at + nanos(earliest)),
+                log.accepted_at.max(log.last_sent_at).map(|at| at + nanos(latest)),
+                replied_at,
+            ),
+            End::Stalled(time) => (log.last_taken_at.map(|at| at + nanos(time)), None, log.closed_at),
+        };
+        let (Some(from), Some(seen)) = (from, seen) else { self.fail("no deadline was reached") };
+        let until = until.unwrap_or(from) + nanos(LATE_MAX);
+        if world.overran_within(from.saturating_sub(10_000_000_000), until) {
+            return;
+        }
+        if seen < from {
+            self.fail(&format!("cut {:?} too early", Duration::from_nanos(from - seen)));
+        }
+        if seen > until {
+            self.fail(&format!("cut {:?} too late", Duration::from_nanos(seen - until)));
+        }
+    }
+}
+
+/// The worker's own counters agree with what the world saw.
+fn counters(stage: &Stage, report: &Report) {
+    let snapshot = stage.snapshot();
+    if stage.failed {
+        return;
+    }
+    assert_eq!(snapshot.conns_accepted, report.conns, "accepted");
+    assert_eq!(
+        snapshot.closed.iter().sum::<u64>(),
+        report.conns,
+        "I-8: every accepted connection closed for a reason"
+    );
+    assert_eq!(snapshot.conns_live, 0);
+    assert_eq!(
+        snapshot.stale_completions,
+        report.faults.of(FaultKind::CompletionStale),
+        "I-5: each stale completion is counted once"
+    );
+}

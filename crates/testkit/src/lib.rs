@@ -1,0 +1,10 @@
+//! What the tests of several crates share: misbehaving peers on real sockets, and the rules of the workspace.
+//!
+//! Never published; a dev-dependency only.
+
+#![forbid(unsafe_code)]
+
+pub mod clock;
+pub mod peers;
+pub mod sim;
+pub mod tidy;

@@ -1,0 +1,55 @@
+//! Peers on real sockets: every well-known prober, and clients that misbehave in one named way each.
+//!
+//! Does not know about: the server under test; it is an address. Start with [`Shape`] for probers, [`Load`] for many unique
+//! requests in flight, [`misbehave`] for the rest, and [`process`] for what the kernel says about our own process.
+
+#![expect(
+    clippy::disallowed_methods,
+    reason = "real peers live in real time; the simulator is where time is virtual"
+)]
+
+mod end;
+mod load;
+pub mod misbehave;
+mod probe;
+pub mod process;
+mod reply;
+mod slow;
+mod unique;
+
+pub use end::{End, Exchange, connect_from, exchange, finish};
+pub use load::{Load, LoadReport, Mode};
+pub use probe::{Close, Shape};
+pub use reply::Reply;
+pub use slow::{Paced, Trickle, TrickleReport, read_paced};
+pub use unique::Unique;
+
+use std::time::{Duration, Instant};
+
+/// How long a peer waits for anything before it calls the server dead.
+pub const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Waits for `done` to hold, asking every millisecond, for at most `limit`. Gives the time it took, or nothing.
+pub fn wait_until(limit: Duration, mut done: impl FnMut() -> bool) -> Option<Duration> {
+    let start = Instant::now();
+    while !done() {
+        if start.elapsed() > limit {
+            return None;
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    Some(start.elapsed())
+}
+
+/// The largest of the smallest `percent` percent of `samples`; zero when there are none. Sorts in place.
+pub fn percentile(samples: &mut [Duration], percent: f64) -> Duration {
+    samples.sort_unstable();
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        clippy::cast_precision_loss,
+        reason = "an index into a small table"
+    )]
+    let rank = (samples.len() as f64 * percent / 100.0).ceil() as usize;
+    samples.get(rank.saturating_sub(1)).copied().unwrap_or_default()
+}

@@ -1,0 +1,90 @@
+//! What the kernel says about a process: resident memory, descriptors, processor time, resets sent.
+//!
+//! Does not know about: the server; it reads `/proc`.
+
+use std::fs;
+use std::io;
+use std::time::Duration;
+
+/// Resident bytes of a process: `VmRSS` of `/proc/PID/status`. Use `"self"` for our own.
+///
+/// # Errors
+/// When the process is gone.
+pub fn rss_bytes(pid: &str) -> io::Result<u64> {
+    status_kib(pid, "VmRSS:").map(|kib| kib * 1024)
+}
+
+/// Resident bytes without file-backed and shared pages: `RssAnon`, what the program allocated and touched.
+///
+/// # Errors
+/// When the process is gone.
+pub fn rss_anon_bytes(pid: &str) -> io::Result<u64> {
+    status_kib(pid, "RssAnon:").map(|kib| kib * 1024)
+}
+
+fn status_kib(pid: &str, name: &str) -> io::Result<u64> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status"))?;
+    let line = status.lines().find_map(|line| line.strip_prefix(name));
+    line.and_then(|rest| rest.split_whitespace().next()?.parse().ok())
+        .ok_or_else(|| io::ErrorKind::NotFound.into())
+}
+
+/// Open descriptors of a process.
+///
+/// # Errors
+/// When the process is gone.
+pub fn fds(pid: &str) -> io::Result<usize> {
+    Ok(fs::read_dir(format!("/proc/{pid}/fd"))?.count())
+}
+
+/// Processor time of the threads of a process whose name starts with `prefix`, from `schedstat` (nanoseconds).
+///
+/// # Errors
+/// When the process is gone.
+pub fn thread_cpu(pid: &str, prefix: &str) -> io::Result<Duration> {
+    let mut total = Duration::ZERO;
+    for task in fs::read_dir(format!("/proc/{pid}/task"))? {
+        let task = task?.path();
+        // A thread may end while we look; then it has no time left to add.
+        let (Ok(name), Ok(stat)) =
+            (fs::read_to_string(task.join("comm")), fs::read_to_string(task.join("schedstat")))
+        else {
+            continue;
+        };
+        if name.starts_with(prefix) {
+            total += Duration::from_nanos(
+                stat.split_whitespace().next().and_then(|n| n.parse().ok()).unwrap_or(0),
+            );
+        }
+    }
+    Ok(total)
+}
+
+/// Names of the threads of a process.
+///
+/// # Errors
+/// When the process is gone.
+pub fn threads(pid: &str) -> io::Result<Vec<String>> {
+    let mut names = Vec::new();
+    for task in fs::read_dir(format!("/proc/{pid}/task"))? {
+        if let Ok(name) = fs::read_to_string(task?.path().join("comm")) {
+            names.push(name.trim().to_owned());
+        }
+    }
+    Ok(names)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn our_own_process_is_there() {
+        assert!(rss_bytes("self").unwrap() > 100_000);
+        assert!(rss_anon_bytes("self").unwrap() < rss_bytes("self").unwrap());
+        assert!(fds("self").unwrap() >= 3);
+        assert!(thread_cpu("self", "").unwrap() > Duration::ZERO);
+        assert!(!threads("self").unwrap().is_empty());
+        assert!(rss_bytes("999999999").is_err());
+    }
+}

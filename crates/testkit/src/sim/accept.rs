@@ -1,0 +1,174 @@
+//! The simulated listeners: backlog, arming, every way an accept can end or stall.
+//!
+//! Does not know about: what happens on a connection once it has a slot.
+
+use core::time::Duration;
+
+use doorbell::driver::{AcceptMode, Completion, Errno};
+use doorbell::id::{ListenerIndex, SlotIndex};
+
+use super::events::{Event, Ready};
+use super::faults::FaultKind;
+use super::peer::{Place, ResetCause};
+use super::world::{AcceptState, World};
+
+impl World {
+    pub(super) fn arm(&mut self, listener: ListenerIndex) {
+        self.note(|| format!("arm {listener:?}"));
+        let state = &mut self.listeners[listener.index()];
+        assert!(state.open, "accept is armed on a closed listener");
+        match state.accept {
+            AcceptState::Armed | AcceptState::Stalled => {}
+            AcceptState::Disarming => panic!("D-2: accept is armed before its end was reported"),
+            AcceptState::Idle => {
+                state.accept = AcceptState::Armed;
+                state.arms += 1;
+                self.pump_accept(listener);
+            }
+        }
+    }
+
+    pub(super) fn disarm(&mut self, listener: ListenerIndex) {
+        self.note(|| format!("disarm {listener:?}"));
+        let state = &mut self.listeners[listener.index()];
+        if !matches!(state.accept, AcceptState::Armed | AcceptState::Stalled) {
+            return;
+        }
+        let was_stalled = state.accept == AcceptState::Stalled;
+        state.accept = AcceptState::Disarming;
+        let room = self.config.accept_batch_max.saturating_sub(state.batch);
+        if !was_stalled
+            && !state.backlog.is_empty()
+            && room > 0
+            && self.strikes(FaultKind::AcceptedAfterDisarm)
+        {
+            for _ in 0..self.rng.range(1..u64::from(room) + 1) {
+                self.give_slot(listener);
+            }
+        }
+        let after = self.micros(0..200);
+        self.schedule(after, Event::DisarmNow { listener });
+    }
+
+    pub(super) fn disarm_now(&mut self, listener: ListenerIndex) {
+        let errno = self.disarm_fails_with.take();
+        self.end_accept(listener, errno);
+    }
+
+    pub(super) fn downgrade(&mut self, listener: ListenerIndex) -> Option<AcceptMode> {
+        let state = &mut self.listeners[listener.index()];
+        assert_eq!(state.accept, AcceptState::Idle, "accept is downgraded only while it is not armed");
+        state.mode = match state.mode {
+            AcceptMode::Multishot => AcceptMode::SingleShot,
+            AcceptMode::SingleShot => AcceptMode::Readiness,
+            AcceptMode::Readiness => return None,
+        };
+        self.note(|| format!("downgrade {listener:?}"));
+        Some(self.listeners[listener.index()].mode)
+    }
+
+    pub(super) fn stop_listening(&mut self, listener: ListenerIndex) {
+        let state = self.listeners[listener.index()].accept;
+        assert_eq!(state, AcceptState::Idle, "a listener is closed only while accept is not armed");
+        self.note(|| format!("close {listener:?}"));
+        self.close_listening(listener);
+    }
+
+    /// Sees to it that a client in the backlog is taken soon, if it may be.
+    pub(super) fn pump_accept(&mut self, listener: ListenerIndex) {
+        let state = &mut self.listeners[listener.index()];
+        let wanted = state.accept == AcceptState::Armed && !state.backlog.is_empty() && state.open;
+        if wanted && !state.scheduled && state.batch < self.config.accept_batch_max {
+            state.scheduled = true;
+            let after = self.micros(0..50);
+            self.schedule(after, Event::AcceptOne(listener));
+        }
+    }
+
+    pub(super) fn accept_one(&mut self, listener: ListenerIndex) {
+        let state = &mut self.listeners[listener.index()];
+        state.scheduled = false;
+        if state.accept != AcceptState::Armed || state.backlog.is_empty() || !state.open {
+            return;
+        }
+        if state.mode != AcceptMode::Readiness && self.strikes(FaultKind::AcceptStalled) {
+            self.listeners[listener.index()].accept = AcceptState::Stalled;
+            return;
+        }
+        if self.strikes(FaultKind::AcceptEndedSilently) {
+            self.end_accept(listener, None);
+            return;
+        }
+        for (kind, errno) in FaultKind::ACCEPT_ERRNOS {
+            if self.strikes(kind) {
+                self.fail_accept(listener, kind, errno);
+                return;
+            }
+        }
+        self.give_slot(listener);
+        self.pump_accept(listener);
+    }
+
+    fn fail_accept(&mut self, listener: ListenerIndex, kind: FaultKind, errno: Errno) {
+        if kind == FaultKind::AcceptConnAborted
+            && let Some(peer) = self.listeners[listener.index()].backlog.pop_front()
+        {
+            self.peers[peer.0].log.faults.push(kind);
+            self.peers[peer.0].place = Place::Closed;
+            self.reset_peer(peer, ResetCause::ServerGone);
+        }
+        self.end_accept(listener, Some(errno));
+    }
+
+    /// Lets the end of an accept that is being disarmed be an error. Arms and disarms are the worker's; this waits for the
+    /// next disarm.
+    pub fn fail_next_disarm(&mut self, kind: FaultKind) {
+        self.disarm_fails_with =
+            FaultKind::ACCEPT_ERRNOS.iter().find(|(known, _)| *known == kind).map(|(_, errno)| *errno);
+    }
+
+    fn end_accept(&mut self, listener: ListenerIndex, errno: Option<Errno>) {
+        self.note(|| format!("accept ended {listener:?} {errno:?}"));
+        self.listeners[listener.index()].accept = AcceptState::Idle;
+        self.complete_accept(listener, Completion::AcceptEnded { listener, errno });
+    }
+
+    fn give_slot(&mut self, listener: ListenerIndex) {
+        let Some(&peer) = self.listeners[listener.index()].backlog.front() else { return };
+        let Some(slot) = self.free.pop() else {
+            // A kernel with a full table accepts the client and destroys it.
+            self.violations
+                .push(format!("I-6: accept was armed with no slot free; {peer:?} would be destroyed"));
+            return;
+        };
+        let state = &mut self.listeners[listener.index()];
+        state.backlog.pop_front();
+        state.batch += 1;
+        self.peers[peer.0].place = Place::Slot(slot);
+        let held = &mut self.slots[slot.index()];
+        held.peer = Some(peer);
+        held.conn = None;
+        self.note(|| format!("{peer:?} accepted into {slot:?}"));
+        self.complete_accept(listener, Completion::Accepted { listener, slot });
+    }
+
+    /// Accept completions keep their order, also when one is delayed.
+    fn complete_accept(&mut self, listener: ListenerIndex, completion: Completion) {
+        let delay =
+            if self.strikes(FaultKind::CompletionDelayed) { self.micros(1..20_000) } else { Duration::ZERO };
+        let now = self.now();
+        let state = &mut self.listeners[listener.index()];
+        let at = state.deliver_at.max(now + u64::try_from(delay.as_nanos()).unwrap_or(0));
+        state.deliver_at = at;
+        // Also an undelayed one goes through the queue of events, behind delayed ones with the same time.
+        self.schedule_at(at, Event::Deliver(Ready::Plain(completion)));
+    }
+
+    /// The worker was told of a connection.
+    pub(super) fn accept_seen(&mut self, listener: ListenerIndex, slot: SlotIndex) {
+        self.listeners[listener.index()].batch -= 1;
+        let now = self.now();
+        let peer = self.peer_of(slot);
+        self.peers[peer.0].log.accepted_at = Some(now);
+    }
+}

@@ -1,0 +1,307 @@
+//! The third driver: the contract of [`Driver`] over a [`World`].
+//!
+//! Does not know about: how the world works; it translates calls and checks that the caller keeps its side of the contract.
+
+use core::cell::{Ref, RefCell, RefMut};
+use core::net::IpAddr;
+use core::time::Duration;
+use std::rc::Rc;
+
+use doorbell::driver::{
+    AcceptMode, Chunk, Completion, Driver, DriverCounters, DriverKind, Errno, Expect, Fault, Payload,
+    Received, SendBuf, Sent, Step, WakeSource,
+};
+use doorbell::id::{ConnId, ListenerIndex};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use super::events::Ready;
+use super::faults::FaultKind;
+use super::socket::Found;
+use super::world::{SimConfig, World};
+use crate::clock::VirtualClock;
+
+/// A simulation as the test holds it: the world, its clock, and the driver to give to a worker.
+#[derive(Clone, Debug)]
+pub struct Sim {
+    world: Rc<RefCell<World>>,
+    clock: VirtualClock,
+}
+
+impl Sim {
+    /// A world without peers.
+    pub fn new(config: SimConfig) -> Self {
+        let clock = VirtualClock::new();
+        Self { world: Rc::new(RefCell::new(World::new(config, clock.clone()))), clock }
+    }
+
+    /// The driver. One a simulation: a second would see the same slots.
+    pub fn driver(&self) -> SimDriver {
+        SimDriver { world: Rc::clone(&self.world), chunk: None, chunk_number: 0, wake: None, enters: 0 }
+    }
+
+    /// The clock.
+    pub fn clock(&self) -> VirtualClock {
+        self.clock.clone()
+    }
+
+    /// The world, to look at.
+    pub fn world(&self) -> Ref<'_, World> {
+        self.world.borrow()
+    }
+
+    /// The world, to change.
+    pub fn world_mut(&self) -> RefMut<'_, World> {
+        self.world.borrow_mut()
+    }
+}
+
+/// A [`Driver`] over the world of its [`Sim`]. Dropping it is the end of the server's process: the kernel resets what is open.
+#[derive(Debug)]
+pub struct SimDriver {
+    world: Rc<RefCell<World>>,
+    /// The one chunk that may be out, with its number.
+    chunk: Option<(u32, Vec<u8>)>,
+    chunk_number: u32,
+    wake: Option<WakeSource>,
+    enters: u64,
+}
+
+impl SimDriver {
+    /// Lets a wait end when the source's waker was used. Virtual time does not wait for other threads: the waker is looked
+    /// at once a wait.
+    #[must_use]
+    pub fn with_wake(mut self, wake: WakeSource) -> Self {
+        self.wake = Some(wake);
+        self
+    }
+
+    fn hand_out(&mut self, bytes: Vec<u8>, drained: bool) -> Received {
+        assert!(self.chunk.is_none(), "D-8: a chunk is given back before the next one is out");
+        self.chunk_number += 1;
+        let chunk_len = u32::try_from(bytes.len()).expect("a chunk is small");
+        self.chunk = Some((self.chunk_number, bytes));
+        Received::Data { chunk: Chunk::scratch(self.chunk_number, chunk_len), drained }
+    }
+
+    fn take_wake(&self) -> bool {
+        let Some(wake) = &self.wake else { return false };
+        let fd = wake.as_fd();
+        let mut fds = [PollFd::new(&fd, PollFlags::IN)];
+        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+        let woken = matches!(poll(&mut fds, Some(&now)), Ok(ready) if ready > 0);
+        if woken {
+            wake.clear();
+        }
+        woken
+    }
+
+    fn translate(&mut self, ready: Ready) -> Completion {
+        match ready {
+            Ready::Plain(completion) => {
+                self.world.borrow_mut().seen(&completion);
+                completion
+            }
+            Ready::Data { conn, bytes, drained } => {
+                self.world.borrow_mut().recv_seen(conn);
+                Completion::Received { conn, received: self.hand_out(bytes, drained) }
+            }
+            Ready::StaleData { conn, bytes } => {
+                Completion::Received { conn, received: self.hand_out(bytes, true) }
+            }
+            Ready::Stale(completion) => completion,
+        }
+    }
+}
+
+impl Drop for SimDriver {
+    fn drop(&mut self) {
+        if let Ok(mut world) = self.world.try_borrow_mut() {
+            world.server_gone();
+        }
+    }
+}
+
+impl Driver for SimDriver {
+    fn kind(&self) -> DriverKind {
+        DriverKind::Simulated
+    }
+
+    fn arm_accept(&mut self, listener: ListenerIndex) {
+        self.world.borrow_mut().arm(listener);
+    }
+
+    fn disarm_accept(&mut self, listener: ListenerIndex) {
+        self.world.borrow_mut().disarm(listener);
+    }
+
+    fn close_listener(&mut self, listener: ListenerIndex) {
+        self.world.borrow_mut().stop_listening(listener);
+    }
+
+    fn accept_backlogged(&mut self, listener: ListenerIndex) -> bool {
+        self.world.borrow().backlog_len(listener) > 0
+    }
+
+    fn downgrade_accept(&mut self, listener: ListenerIndex) -> Option<AcceptMode> {
+        self.world.borrow_mut().downgrade(listener)
+    }
+
+    fn recv(&mut self, conn: ConnId, expect: Expect) -> Step<Received> {
+        let step = self.world.borrow_mut().recv(conn, expect);
+        match step {
+            Step::Done(Found::Bytes { bytes, drained }) => Step::Done(self.hand_out(bytes, drained)),
+            Step::Done(Found::End) => Step::Done(Received::Eof),
+            Step::Done(Found::Error(errno)) => Step::Done(Received::Failed(errno)),
+            Step::Pending => Step::Pending,
+        }
+    }
+
+    fn send(&mut self, conn: ConnId, buf: SendBuf, more: bool) -> Step<Sent> {
+        self.world.borrow_mut().send(conn, buf, more)
+    }
+
+    fn shutdown_write(&mut self, conn: ConnId) {
+        self.world.borrow_mut().shutdown_write(conn);
+    }
+
+    fn cancel(&mut self, conn: ConnId) {
+        self.world.borrow_mut().cancel(conn);
+    }
+
+    fn reset_on_close(&mut self, conn: ConnId) {
+        self.world.borrow_mut().reset_on_close(conn);
+    }
+
+    fn close(&mut self, conn: ConnId) -> Step<()> {
+        self.world.borrow_mut().close(conn)
+    }
+
+    fn peer_addr(&self, conn: ConnId) -> Option<IpAddr> {
+        self.world.borrow().peer_addr(conn)
+    }
+
+    fn received(&self, chunk: &Chunk) -> &[u8] {
+        let (number, bytes) = self.chunk.as_ref().expect("D-8: the chunk is out");
+        assert_eq!(chunk.scratch_number(), Some(*number), "D-8: the chunk is the one that is out");
+        bytes
+    }
+
+    fn recycle(&mut self, chunk: Chunk) {
+        let number = self.chunk.take().map(|(number, _)| number);
+        assert_eq!(chunk.scratch_number(), number, "D-8: a chunk is given back once");
+    }
+
+    fn wait(&mut self, timeout: Option<Duration>) -> Result<(), Fault> {
+        assert!(self.chunk.is_none(), "D-8: no chunk is kept over a wait");
+        self.enters += 1;
+        let woken = self.take_wake();
+        let timeout = if woken { Some(Duration::ZERO) } else { timeout };
+        self.world.borrow_mut().wait(timeout)
+    }
+
+    fn next(&mut self) -> Option<Completion> {
+        assert!(self.chunk.is_none(), "D-8: a chunk is given back before the next completion is taken");
+        let ready = self.world.borrow_mut().ready.pop_front()?;
+        Some(self.translate(ready))
+    }
+
+    fn counters(&self) -> DriverCounters {
+        DriverCounters { enters: self.enters, ..DriverCounters::default() }
+    }
+}
+
+impl World {
+    fn wait(&mut self, timeout: Option<Duration>) -> Result<(), Fault> {
+        assert!(self.ready.is_empty(), "a turn takes every completion before it waits again");
+        // A turn costs time.
+        let cost = self.micros(1..20);
+        self.clock.advance(cost);
+        if self.strikes(FaultKind::WaitFault) {
+            return Err(Fault {
+                call: "simulated_wait",
+                errno: *self.rng.pick(&[Errno::BADR, Errno::NOMEM]),
+            });
+        }
+        self.jump_wall_clock();
+        self.step_to_now();
+        if self.ready.is_empty() && timeout != Some(Duration::ZERO) && !self.strikes(FaultKind::WaitEarly) {
+            let before = self.now();
+            let limit =
+                timeout.map(|time| before.saturating_add(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)));
+            self.step_until(limit);
+            if self.strikes(FaultKind::WaitOverrun) {
+                let late = self.now();
+                self.clock.advance(Duration::from_secs(1));
+                self.step_to_now();
+                self.overruns.push((late, self.now()));
+            }
+        }
+        self.invent_stale();
+        if self.ready.len() > 1 && self.strikes(FaultKind::CompletionsShuffled) {
+            self.shuffle_ready();
+        }
+        Ok(())
+    }
+
+    fn jump_wall_clock(&mut self) {
+        if self.strikes(FaultKind::WallClockBack) {
+            self.clock.jump_wall(-3_600);
+        }
+        if self.strikes(FaultKind::WallClockForward) {
+            self.clock.jump_wall(3_600);
+        }
+    }
+
+    /// A completion in the name of an earlier use of a slot.
+    fn invent_stale(&mut self) {
+        if self.used.is_empty() || !self.strikes(FaultKind::CompletionStale) {
+            return;
+        }
+        let slot = *self.rng.pick(&self.used);
+        let past = &self.slots[slot.index()].past;
+        let conn = past[self.rng.index(past.len())];
+        self.note(|| format!("stale completion of {conn:?}"));
+        let stale = match self.rng.range(0..4) {
+            0 => Ready::StaleData { conn, bytes: b"GET /stale HTTP/1.1\r\nHost: stale\r\n\r\n".to_vec() },
+            1 => Ready::Stale(Completion::Received { conn, received: Received::Failed(Errno::CONNRESET) }),
+            2 => {
+                let buf = SendBuf::new(Payload::Owned(b"stale".to_vec()));
+                Ready::Stale(Completion::Sent { conn, sent: Sent { result: Ok(5), buf } })
+            }
+            _ => Ready::Stale(Completion::Closed { conn }),
+        };
+        let place = self.rng.index(self.ready.len() + 1);
+        self.ready.insert(place, stale);
+    }
+
+    /// Another order; the completions of accept keep theirs (D-2).
+    fn shuffle_ready(&mut self) {
+        let mut all: Vec<Ready> = self.ready.drain(..).collect();
+        let (accept, mut rest): (Vec<Ready>, Vec<Ready>) = all.drain(..).partition(Ready::is_of_accept);
+        self.rng.shuffle(&mut rest);
+        let mut accept = accept.into_iter().peekable();
+        let mut rest = rest.into_iter().peekable();
+        while accept.peek().is_some() || rest.peek().is_some() {
+            let from_accept = accept.peek().is_some() && (rest.peek().is_none() || self.rng.hits(500_000));
+            self.ready.extend(if from_accept { accept.next() } else { rest.next() });
+        }
+    }
+
+    /// The worker takes a completion: what it frees is free from now on.
+    fn seen(&mut self, completion: &Completion) {
+        match *completion {
+            Completion::AcceptEnded { .. } => {}
+            Completion::Accepted { listener, slot } => self.accept_seen(listener, slot),
+            Completion::Closed { conn } => self.release(conn),
+            Completion::Received { conn, .. } => self.recv_seen(conn),
+            Completion::Sent { conn, .. } => self.slots[conn.slot.index()].send_busy = false,
+        }
+        for index in 0..self.listeners.len() {
+            self.pump_accept(ListenerIndex(u16::try_from(index).expect("listeners are counted in 16 bits")));
+        }
+    }
+
+    fn recv_seen(&mut self, conn: ConnId) {
+        self.slots[conn.slot.index()].recv_busy = false;
+    }
+}

@@ -1,0 +1,115 @@
+//! What waits in a simulated world: events in the order of their time.
+//!
+//! Does not know about: what an event does; [`World`](super::World) plays it.
+
+use core::cmp::{Ordering, Reverse};
+use std::collections::BinaryHeap;
+
+use doorbell::driver::Completion;
+use doorbell::id::{ConnId, ListenerIndex, SlotIndex};
+
+use super::peer::PeerIndex;
+
+/// A completion, with the bytes of a receive beside it until the worker takes it.
+#[derive(Debug)]
+pub(super) enum Ready {
+    Plain(Completion),
+    Data {
+        conn: ConnId,
+        bytes: Vec<u8>,
+        drained: bool,
+    },
+    /// Of an earlier use of the slot: nothing of the slot's state changes.
+    Stale(Completion),
+    StaleData {
+        conn: ConnId,
+        bytes: Vec<u8>,
+    },
+}
+
+impl Ready {
+    pub(super) const fn is_of_accept(&self) -> bool {
+        matches!(self, Self::Plain(Completion::Accepted { .. } | Completion::AcceptEnded { .. }))
+    }
+}
+
+#[derive(Debug)]
+pub(super) enum Event {
+    AcceptOne(ListenerIndex),
+    Alarm,
+    Cancel { slot: SlotIndex, serial: u64 },
+    CloseNow { slot: SlotIndex },
+    CorkTimer { peer: PeerIndex, serial: u64 },
+    Deliver(Ready),
+    DisarmNow { listener: ListenerIndex },
+    PeerNext(PeerIndex),
+    PeerRead(PeerIndex),
+    RecvTry(SlotIndex),
+    SendTry(SlotIndex),
+    ToPeer { peer: PeerIndex, bytes: Vec<u8>, fin: bool },
+    ToServer { peer: PeerIndex, bytes: Vec<u8>, end: Option<WireEnd> },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum WireEnd {
+    Fin,
+    Reset,
+}
+
+/// Events by time; those of the same moment in the order in which they were put.
+#[derive(Debug, Default)]
+pub(super) struct EventQueue {
+    events: BinaryHeap<Reverse<Timed>>,
+    serial: u64,
+}
+
+impl EventQueue {
+    pub(super) fn put(&mut self, at: u64, event: Event) {
+        let serial = self.next_serial();
+        self.events.push(Reverse(Timed { at, serial, event }));
+    }
+
+    /// When the next event is due.
+    pub(super) fn next_at(&self) -> Option<u64> {
+        self.events.peek().map(|Reverse(timed)| timed.at)
+    }
+
+    /// The next event and its time.
+    pub(super) fn take(&mut self) -> Option<(u64, Event)> {
+        self.events.pop().map(|Reverse(timed)| (timed.at, timed.event))
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.events.is_empty()
+    }
+
+    /// A number that no event and no operation had before.
+    pub(super) const fn next_serial(&mut self) -> u64 {
+        self.serial += 1;
+        self.serial
+    }
+}
+
+#[derive(Debug)]
+struct Timed {
+    at: u64,
+    serial: u64,
+    event: Event,
+}
+
+impl PartialEq for Timed {
+    fn eq(&self, other: &Self) -> bool {
+        (self.at, self.serial) == (other.at, other.serial)
+    }
+}
+impl Eq for Timed {}
+impl PartialOrd for Timed {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+impl Ord for Timed {
+    fn cmp(&self, other: &Self) -> Ordering {
+        (self.at, self.serial).cmp(&(other.at, other.serial))
+    }
+}

@@ -1,0 +1,23 @@
+//! The simulated driver: a seeded world of peers, virtual time and faults behind the contract of [`doorbell::driver::Driver`].
+//!
+//! Does not know about: protocols, the worker, what a test expects.
+//!
+//! A test makes a [`Sim`] from a [`SimConfig`], adds peers with scripts to its [`World`], gives [`Sim::driver`] and
+//! [`Sim::clock`] to a worker, turns the worker, and reads each [`PeerLog`]. The same seed and plan give the same run, event by
+//! event. Misuse of the contract by the worker panics with the number of the broken rule (D-n, I-n).
+
+mod accept;
+mod driver;
+mod events;
+mod faults;
+mod network;
+mod peer;
+mod rng;
+mod socket;
+mod world;
+
+pub use driver::{Sim, SimDriver};
+pub use faults::{FaultCounts, FaultKind, FaultPlan};
+pub use peer::{AwaitTest, OwnEnd, PeerIndex, PeerLog, PeerPlan, PeerStep, Reading, ResetCause};
+pub use rng::{Rng, splitmix};
+pub use world::{SimConfig, World};

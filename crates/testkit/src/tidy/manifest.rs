@@ -1,0 +1,96 @@
+//! The arrows between packages, read from the `Cargo.toml` of each member.
+//!
+//! Does not know about: modules, or dependencies from outside the workspace, with one exception: async runtimes stay out of the core.
+
+use super::{Complaint, Source};
+
+/// What one package may depend on inside the workspace.
+#[derive(Clone, Copy, Debug)]
+pub struct Arrow {
+    /// Package folder from the workspace root.
+    pub folder: &'static str,
+    /// Allowed in every dependency section.
+    pub may: &'static [&'static str],
+    /// Allowed in `[dev-dependencies]` as well.
+    pub may_in_tests: &'static [&'static str],
+}
+
+/// Bins to `doorbell` to {`http`, `ring`}; `http` and `ring` never see each other; `testkit` is for tests only.
+pub const ARROWS: &[Arrow] = &[
+    Arrow { folder: "benches", may: &["doorbell-http"], may_in_tests: &["doorbell", "doorbell-testkit"] },
+    Arrow { folder: "bins/doorbell", may: &["doorbell"], may_in_tests: &["doorbell-testkit"] },
+    Arrow { folder: "benches/rig", may: &[], may_in_tests: &[] },
+    // The load tool stands on the ring alone: it must not share a fault with the engine it measures.
+    Arrow { folder: "bins/load", may: &["doorbell-ring"], may_in_tests: &["doorbell", "doorbell-testkit"] },
+    Arrow {
+        folder: "crates/doorbell",
+        may: &["doorbell-http", "doorbell-ring"],
+        may_in_tests: &["doorbell-testkit"],
+    },
+    Arrow { folder: "crates/http", may: &[], may_in_tests: &[] },
+    Arrow { folder: "crates/ring", may: &[], may_in_tests: &[] },
+    Arrow { folder: "crates/testkit", may: &["doorbell", "doorbell-http"], may_in_tests: &[] },
+];
+
+/// Runtimes and configuration that the core must not carry.
+const FOREIGN_TO_CORE: &[&str] =
+    &["async-std", "mio", "prometheus", "serde", "smol", "tokio", "toml", "tracing"];
+const CORE: &[&str] = &["crates/doorbell", "crates/http", "crates/ring"];
+
+/// Complains about a forbidden arrow, an unknown member, and a member that does not inherit the workspace lints.
+pub fn package_arrows(sources: &[Source]) -> Vec<Complaint> {
+    let mut complaints = Vec::new();
+    let members =
+        sources.iter().filter_map(|source| Some((source, source.path.strip_suffix("/Cargo.toml")?)));
+    for (source, folder) in members.filter(|(_, folder)| !folder.ends_with("/fuzz")) {
+        let Some(arrow) = ARROWS.iter().find(|arrow| arrow.folder == folder) else {
+            complaints.push(Complaint::new(&source.path, 0, "is in no row of the package table"));
+            continue;
+        };
+        complaints.extend(check_member(source, arrow));
+    }
+    complaints
+}
+
+fn check_member(source: &Source, arrow: &Arrow) -> Vec<Complaint> {
+    let mut complaints = Vec::new();
+    let mut inherits_lints = false;
+    let mut section = String::new();
+    for (index, line) in source.text.lines().enumerate() {
+        let line = line.split('#').next().unwrap_or_default().trim();
+        if let Some(name) = line.strip_prefix('[') {
+            section = name.trim_matches(['[', ']']).to_owned();
+        }
+        inherits_lints |= section == "lints" && line.replace(' ', "") == "workspace=true";
+        let Some(package) = dependency(&section, line) else { continue };
+        let in_tests = section.starts_with("dev-dependencies");
+        let ours = package == "doorbell" || package.starts_with("doorbell-");
+        if ours && !arrow.may.contains(&package) && !(in_tests && arrow.may_in_tests.contains(&package)) {
+            let text = format!("{} must not depend on {package}", arrow.folder);
+            complaints.push(Complaint::new(&source.path, index + 1, text));
+        }
+        if CORE.contains(&arrow.folder) && !in_tests && FOREIGN_TO_CORE.contains(&package) {
+            complaints.push(Complaint::new(
+                &source.path,
+                index + 1,
+                format!("the core must not carry {package}"),
+            ));
+        }
+    }
+    if !inherits_lints {
+        complaints.push(Complaint::new(&source.path, 0, "does not inherit the workspace lints"));
+    }
+    complaints
+}
+
+/// The package a manifest line depends on: `name = ..`, `name.workspace = ..`, or the header `[dependencies.name]`.
+fn dependency<'a>(section: &'a str, line: &'a str) -> Option<&'a str> {
+    let table = section.rsplit_once("dependencies").map(|(_, name)| name)?;
+    if line.starts_with('[') {
+        return table.strip_prefix('.');
+    }
+    if !table.is_empty() || line.is_empty() {
+        return None;
+    }
+    line.split(['=', '.']).next().map(|name| name.trim().trim_matches('"'))
+}
