@@ -1,0 +1,266 @@
+//! The command line.
+//!
+//! Does not know about: what the commands do.
+
+use crate::config::model::{LogFormat, LogLevel};
+use crate::config::{Bind, parse_duration};
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use std::path::PathBuf;
+use std::time::Duration;
+
+const EXAMPLES: &str = "\
+Examples:
+  doorbell                                     answer probes on 127.0.0.1:8080
+  doorbell --listen :8080                      the same, for everybody
+  doorbell -c doorbell.toml                    what the file says
+  doorbell -t -c doorbell.toml                 is the file good?
+  doorbell redirect --host example.com         http://example.com/x to https://example.com/x
+  doorbell healthcheck                         HEALTHCHECK of a container
+
+Exit codes:
+   0  clean stop, or the answer is yes
+   1  failed while running, or the answer is no
+   2  wrong command line
+  69  the engine asked for with --engine does not work here
+  71  the limit of open files is too low (ulimit -n)
+  73  another process listens on the address
+  77  no permission, as for a port below 1024
+  78  the configuration cannot be used
+
+Signals: TERM drains and stops, INT or a second TERM stops at once.";
+
+const CHECK_HELP: &str = "\
+Examples:
+  doorbell check -c doorbell.toml
+  doorbell check -c doorbell.toml -o json | jq '.problems[].message'
+  cat doorbell.toml | doorbell check -c -
+
+Exit codes: 0 valid, 1 invalid, 3 valid with warnings (1 with --strict)";
+
+const DUMP_HELP: &str = "\
+Examples:
+  doorbell config dump -c doorbell.toml --with-defaults
+  doorbell config dump > doorbell.toml         a first file, from what runs without one";
+
+const HEALTHCHECK_HELP: &str = "\
+Examples:
+  HEALTHCHECK CMD [\"doorbell\", \"healthcheck\"]
+  doorbell healthcheck --endpoint livez --address 127.0.0.1:9000 --timeout 500ms
+
+Exit codes: 0 healthy, 1 everything else, also a wrong command line: Docker keeps 2 for itself";
+
+const REDIRECT_HELP: &str = "\
+Examples:
+  doorbell redirect --listen :80 --to https --host example.com --host www.example.com
+  doorbell redirect --listen :8080 --to https --host example.com --port 8443 --status 307
+
+Path and query are kept. A host that is not listed gets 421 and is never sent anywhere.
+/livez and /readyz are answered for every host.";
+
+/// Answers the door: health probes, redirects and small fixed replies.
+#[derive(Debug, Parser)]
+#[command(name = "doorbell", version, after_help = EXAMPLES, disable_help_subcommand = true)]
+pub struct Cli {
+    /// What to do; without a command: serve.
+    #[command(subcommand)]
+    pub command: Option<Command>,
+
+    /// Check the configuration and exit, as `doorbell check`
+    #[arg(short = 't', long = "test")]
+    pub test: bool,
+
+    /// Options of serve.
+    #[command(flatten)]
+    pub serve: ServeArgs,
+
+    /// Options of every command.
+    #[command(flatten)]
+    pub global: Global,
+}
+
+/// Options of every command.
+#[derive(Debug, Args)]
+pub struct Global {
+    /// Configuration file, `-` for standard input
+    #[arg(short, long, value_name = "FILE", env = "DOORBELL_CONFIG", global = true)]
+    pub config: Option<PathBuf>,
+
+    /// Least severe messages to write
+    #[arg(long, value_name = "LEVEL", env = "DOORBELL_LOG", global = true)]
+    pub log_level: Option<LogLevel>,
+
+    /// How log lines look: text on a terminal and JSON elsewhere, unless said otherwise
+    #[arg(long, value_name = "FORMAT", global = true)]
+    pub log_format: Option<LogFormat>,
+
+    /// Colors: on a terminal and without NO_COLOR, unless said otherwise
+    #[arg(long, value_name = "WHEN", default_value = "auto", global = true)]
+    pub color: ColorWhen,
+
+    /// Only errors
+    #[arg(short, long, global = true)]
+    pub quiet: bool,
+}
+
+/// When to color.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[expect(missing_docs, reason = "the names say it")]
+pub enum ColorWhen {
+    Always,
+    Auto,
+    Never,
+}
+
+/// Commands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Check a configuration file: every problem with its place and a fix
+    #[command(after_help = CHECK_HELP)]
+    Check(CheckArgs),
+    /// Work with configurations
+    Config {
+        /// What to do with it.
+        #[command(subcommand)]
+        command: ConfigCommand,
+    },
+    /// Ask a running doorbell whether it is well; for containers
+    #[command(after_help = HEALTHCHECK_HELP)]
+    Healthcheck(HealthcheckArgs),
+    /// Redirect hosts without a configuration file
+    #[command(after_help = REDIRECT_HELP)]
+    Redirect(RedirectArgs),
+    /// Serve; the default command
+    Serve(ServeArgs),
+}
+
+/// Commands of `config`.
+#[derive(Debug, Subcommand)]
+pub enum ConfigCommand {
+    /// Write the configuration as it is understood, environment variables filled in
+    #[command(after_help = DUMP_HELP)]
+    Dump(DumpArgs),
+}
+
+/// Options of `serve`.
+#[derive(Clone, Debug, Default, Args)]
+pub struct ServeArgs {
+    /// Address to listen on; may be given several times
+    #[arg(long, value_name = "ADDR", value_parser = parse_bind)]
+    pub listen: Vec<Bind>,
+
+    /// Driver; auto takes io_uring where it works
+    #[arg(long, value_name = "ENGINE")]
+    pub engine: Option<EngineArg>,
+
+    /// Threads; by default one for each core that may be used
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub workers: Option<u32>,
+}
+
+/// Drivers by the names of the file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[expect(missing_docs, reason = "the names say it")]
+pub enum EngineArg {
+    Auto,
+    Epoll,
+    #[value(name = "io_uring")]
+    IoUring,
+}
+
+/// Options of `check`.
+#[derive(Debug, Default, Args)]
+pub struct CheckArgs {
+    /// Warnings count as errors
+    #[arg(long)]
+    pub strict: bool,
+
+    /// Form of the report
+    #[arg(short, long, value_name = "FORM", default_value = "text")]
+    pub output: ReportForm,
+}
+
+/// Forms of a report.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+#[expect(missing_docs, reason = "the names say it")]
+pub enum ReportForm {
+    Json,
+    #[default]
+    Text,
+}
+
+/// Options of `config dump`.
+#[derive(Debug, Args)]
+pub struct DumpArgs {
+    /// Also write what is the default anyway
+    #[arg(long)]
+    pub with_defaults: bool,
+
+    /// Form of the output
+    #[arg(short, long, value_name = "FORM", default_value = "toml")]
+    pub output: DumpForm,
+}
+
+/// Forms of a configuration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[expect(missing_docs, reason = "the names say it")]
+pub enum DumpForm {
+    Json,
+    Toml,
+}
+
+/// Options of `healthcheck`.
+#[derive(Debug, Args)]
+pub struct HealthcheckArgs {
+    /// What to ask for: readyz, livez or a path
+    #[arg(long, value_name = "NAME", default_value = "readyz")]
+    pub endpoint: String,
+
+    /// Where doorbell listens
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8080", value_parser = parse_bind)]
+    pub address: Bind,
+
+    /// Longest wait for the whole answer
+    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = parse_timeout)]
+    pub timeout: Duration,
+}
+
+/// Options of `redirect`.
+#[derive(Debug, Args)]
+pub struct RedirectArgs {
+    /// Options shared with serve.
+    #[command(flatten)]
+    pub serve: ServeArgs,
+
+    /// Scheme of the location
+    #[arg(long, value_name = "SCHEME", default_value = "https")]
+    pub to: SchemeArg,
+
+    /// Host that is redirected; may be given several times
+    #[arg(long, value_name = "HOST", required = true)]
+    pub host: Vec<String>,
+
+    /// Port of the location; by default that of the scheme, which is not written
+    #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
+    pub port: Option<u16>,
+
+    /// Status: 301, 302, 303, 307 or 308
+    #[arg(long, value_name = "CODE", default_value = "308")]
+    pub status: u16,
+}
+
+/// Schemes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[expect(missing_docs, reason = "the names say it")]
+pub enum SchemeArg {
+    Http,
+    Https,
+}
+
+fn parse_bind(text: &str) -> Result<Bind, String> {
+    text.parse::<Bind>().map_err(|error| format!("{error}; write {}", crate::config::BIND_FORM))
+}
+
+fn parse_timeout(text: &str) -> Result<Duration, String> {
+    let positive = parse_duration(text).filter(|duration| !duration.is_zero());
+    positive.ok_or_else(|| "write a number and a unit, as in 500ms or 2s".into())
+}

@@ -1,0 +1,110 @@
+//! Where the configuration comes from, and what the command line changes about it.
+//!
+//! Does not know about: what the configuration says.
+
+use super::args::{EngineArg, Global, ServeArgs};
+use super::{print_error, print_problems};
+use crate::config::model::{Engine, LogLevel, Protocol};
+use crate::config::{Config, Severity, Source, parse};
+use crate::exit::{Exit, Failure};
+use std::io::Read;
+use std::path::Path;
+
+/// More than any configuration needs; a file that is none, such as a disk image, is refused early.
+const FILE_LEN_MAX: u64 = 4 << 20;
+
+/// The file that was asked for, if one was.
+pub(super) fn source(global: &Global) -> Result<Option<Source>, Failure> {
+    let Some(path) = &global.config else { return Ok(None) };
+    let (name, bytes) = match path.to_str() {
+        Some("-") => ("<stdin>".to_owned(), read(std::io::stdin().lock())),
+        _ => (path.display().to_string(), std::fs::File::open(path).and_then(read)),
+    };
+    let bytes = bytes.map_err(|error| Failure::new(Exit::BadConfig, cannot_read(path, &error)))?;
+    if bytes.len() as u64 > FILE_LEN_MAX {
+        return Err(Failure::new(
+            Exit::BadConfig,
+            format!("{name} is larger than 4 MiB; is it a configuration?"),
+        ));
+    }
+    let text = String::from_utf8(bytes).map_err(|error| {
+        let at = error.utf8_error().valid_up_to();
+        Failure::new(Exit::BadConfig, format!("{name} is not UTF-8 text: look at byte {at}"))
+    })?;
+    Ok(Some(Source { name, text }))
+}
+
+/// The configuration of a file. Problems are shown; an error among them is a failure.
+pub(super) fn config(source: &Source, global: &Global) -> Result<Config, Failure> {
+    let parsed = parse(source, &|name| std::env::var(name).ok());
+    let shown: Vec<_> = parsed
+        .problems
+        .into_iter()
+        .filter(|problem| problem.severity == Severity::Error || !global.quiet)
+        .collect();
+    if !shown.is_empty() {
+        print_problems(source, &shown, global.color);
+        print_error("\n");
+    }
+    parsed.config.ok_or_else(|| {
+        let errors = shown.iter().filter(|problem| problem.severity == Severity::Error).count();
+        let errors = if errors == 1 { "an error".to_owned() } else { format!("{errors} errors") };
+        Failure::new(Exit::BadConfig, format!("{} has {errors}; nothing was started", source.name))
+    })
+}
+
+/// What `--listen`, `--engine` and `--workers` change.
+pub(super) fn with_args(mut config: Config, args: ServeArgs) -> Result<Config, Failure> {
+    if let Some(engine) = args.engine {
+        config.runtime.engine = match engine {
+            EngineArg::Auto => Engine::Auto,
+            EngineArg::Epoll => Engine::Epoll,
+            EngineArg::IoUring => Engine::IoUring,
+        };
+    }
+    if let Some(workers) = args.workers {
+        config.runtime.workers = Some(workers);
+    }
+    if args.listen.is_empty() {
+        return Ok(config);
+    }
+    let http1 =
+        |listener: &&mut crate::config::model::Listener| matches!(listener.protocol, Protocol::Http1(_));
+    let mut candidates: Vec<_> = config.listeners.iter_mut().filter(http1).collect();
+    match candidates.as_mut_slice() {
+        [only] => only.binds = args.listen,
+        _ => {
+            let message = "--listen is unclear: the file has more than one listener, or none for HTTP; set `bind` there";
+            return Err(Failure::new(Exit::Usage, message));
+        }
+    }
+    Ok(config)
+}
+
+/// What `--log-level`, `--log-format` and `-q` change.
+pub(super) fn with_global(mut config: Config, global: &Global) -> Config {
+    config.log.level = global.log_level.unwrap_or(config.log.level);
+    config.log.format = global.log_format.unwrap_or(config.log.format);
+    if global.quiet {
+        config.log.level = LogLevel::Error;
+    }
+    config
+}
+
+fn read(from: impl Read) -> std::io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    from.take(FILE_LEN_MAX + 1).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+fn cannot_read(path: &Path, error: &std::io::Error) -> String {
+    let path = path.display();
+    match error.kind() {
+        std::io::ErrorKind::NotFound => {
+            format!("there is no file {path}; name another with -c, or leave -c out")
+        }
+        std::io::ErrorKind::PermissionDenied => format!("no permission to read {path}"),
+        std::io::ErrorKind::IsADirectory => format!("{path} is a directory; name a file in it"),
+        _ => format!("{path} cannot be read: {error}"),
+    }
+}

@@ -1,0 +1,123 @@
+//! From the command line to an exit code.
+//!
+//! Does not know about: how a configuration is read, how requests are served.
+
+pub mod args;
+mod check;
+mod healthcheck;
+mod load;
+mod redirect;
+
+use crate::config::{Config, Source, default_config, to_json, to_toml};
+use crate::exit::{Exit, Failure};
+use crate::serve;
+use args::{CheckArgs, Cli, ColorWhen, Command, ConfigCommand, DumpArgs, DumpForm, Global};
+use clap::Parser;
+use clap::error::ErrorKind;
+use std::ffi::OsString;
+use std::io::{IsTerminal, Write};
+
+/// Runs one command to its end. `args` begins with the name of the program.
+#[must_use]
+pub fn run(args: impl IntoIterator<Item = OsString>) -> Exit {
+    let args: Vec<OsString> = args.into_iter().collect();
+    let cli = match Cli::try_parse_from(&args) {
+        Ok(cli) => cli,
+        Err(error) => return refuse(&error, &args),
+    };
+    match dispatch(cli) {
+        Ok(exit) => exit,
+        Err(failure) => {
+            print_error(&format!("doorbell: {failure}\n"));
+            failure.exit
+        }
+    }
+}
+
+/// Help and version are no failures; and `healthcheck` never ends with 2, which Docker keeps for itself.
+fn refuse(error: &clap::Error, args: &[OsString]) -> Exit {
+    // Nobody is left to tell when even this cannot be written.
+    let _ = error.print();
+    let asked_health = args.get(1..).unwrap_or_default().iter().any(|arg| arg == "healthcheck");
+    match error.kind() {
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => Exit::Success,
+        _ if asked_health => Exit::Failure,
+        _ => Exit::Usage,
+    }
+}
+
+fn dispatch(cli: Cli) -> Result<Exit, Failure> {
+    let global = &cli.global;
+    let Some(command) = cli.command else {
+        return match cli.test {
+            true => check::run(&CheckArgs::default(), global),
+            false => serve_file(cli.serve, global),
+        };
+    };
+    let top = &cli.serve;
+    if cli.test || !top.listen.is_empty() || top.engine.is_some() || top.workers.is_some() {
+        let message = "options of serve come after the command, as in `doorbell serve --listen :8080`";
+        return Err(Failure::new(Exit::Usage, message));
+    }
+    match command {
+        Command::Check(args) => check::run(&args, global),
+        Command::Config { command: ConfigCommand::Dump(args) } => dump(&args, global),
+        Command::Healthcheck(args) => Ok(healthcheck::run(&args, global)),
+        Command::Redirect(args) => start(redirect::config(&args)?, global, "the command line"),
+        Command::Serve(args) => serve_file(args, global),
+    }
+}
+
+fn serve_file(args: args::ServeArgs, global: &Global) -> Result<Exit, Failure> {
+    let (config, origin) = match load::source(global)? {
+        Some(source) => (load::config(&source, global)?, source.name),
+        None => (default_config(), "built-in defaults".to_owned()),
+    };
+    start(load::with_args(config, args)?, global, &origin)
+}
+
+fn start(config: Config, global: &Global, origin: &str) -> Result<Exit, Failure> {
+    let config = load::with_global(config, global);
+    crate::log::init(&config.log, colored(global.color, &std::io::stdout()));
+    serve::run(&config, origin)
+}
+
+fn dump(args: &DumpArgs, global: &Global) -> Result<Exit, Failure> {
+    let config = match load::source(global)? {
+        Some(source) => load::config(&source, global)?,
+        None => default_config(),
+    };
+    let text = match args.output {
+        DumpForm::Json => format!("{:#}\n", to_json(&config, args.with_defaults)),
+        DumpForm::Toml => to_toml(&config, args.with_defaults).map_err(|error| {
+            Failure::new(Exit::Failure, format!("the configuration cannot be written: {error}"))
+        })?,
+    };
+    print(&text);
+    Ok(Exit::Success)
+}
+
+/// A reader that closed its end, as `head` does, is no failure.
+fn print(text: &str) {
+    let _ = std::io::stdout().lock().write_all(text.as_bytes());
+}
+
+/// When standard error is closed there is nobody to tell.
+fn print_error(text: &str) {
+    let _ = std::io::stderr().lock().write_all(text.as_bytes());
+}
+
+/// <https://no-color.org>: any value but an empty one counts.
+fn colored(when: ColorWhen, stream: &impl IsTerminal) -> bool {
+    match when {
+        ColorWhen::Always => true,
+        ColorWhen::Auto => {
+            stream.is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+        }
+        ColorWhen::Never => false,
+    }
+}
+
+fn print_problems(source: &Source, problems: &[crate::config::Problem], color: ColorWhen) {
+    print_error(&source.render(problems, colored(color, &std::io::stderr())));
+}

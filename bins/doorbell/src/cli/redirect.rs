@@ -1,0 +1,47 @@
+//! `doorbell redirect`: the configuration that its options mean.
+//!
+//! Does not know about: how redirects are served.
+
+use super::args::{RedirectArgs, SchemeArg};
+use super::load;
+use crate::config::model::{Action, RedirectTo, Route};
+use crate::config::{Bind, Config, default_config};
+use crate::exit::{Exit, Failure};
+use crate::http::redirect::{RedirectStatus, Scheme};
+use crate::http::router::MethodSet;
+use std::net::{Ipv6Addr, SocketAddr};
+
+pub(super) fn config(args: &RedirectArgs) -> Result<Config, Failure> {
+    let status = RedirectStatus::from_code(args.status).ok_or_else(|| {
+        let message = format!("--status {} is not one of 301, 302, 303, 307, 308", args.status);
+        Failure::new(Exit::Usage, message)
+    })?;
+    let to = RedirectTo {
+        scheme: match args.to {
+            SchemeArg::Http => Scheme::Http,
+            SchemeArg::Https => Scheme::Https,
+        },
+        port: args.port,
+        status,
+        ..RedirectTo::default()
+    };
+    if let Err(error) = crate::config::build_redirect(&to, &args.host) {
+        return Err(Failure::new(Exit::Usage, format!("--host: {error}; write a name such as example.com")));
+    }
+    let mut config = default_config();
+    config.listeners[0].binds = vec![Bind::Tcp(SocketAddr::new(Ipv6Addr::UNSPECIFIED.into(), 80))];
+    // The probes keep one name each: every other path belongs to the hosts that are redirected.
+    for route in &mut config.routes {
+        route.paths.truncate(1);
+    }
+    config.routes.push(Route {
+        name: "redirect".into(),
+        listeners: vec![0],
+        hosts: args.host.clone(),
+        paths: vec!["/{*rest}".into()],
+        methods: MethodSet::ANY.iter().collect(),
+        headers: Vec::new(),
+        action: Action::Redirect(to),
+    });
+    load::with_args(config, args.serve.clone())
+}

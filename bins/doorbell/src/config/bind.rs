@@ -1,0 +1,129 @@
+//! Where a listener listens: an address, a path, or a socket somebody handed to us.
+//!
+//! Does not know about: opening sockets.
+
+use std::fmt;
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::path::PathBuf;
+
+/// What a bind address looks like, for help texts.
+pub(crate) const BIND_FORM: &str = "one of \"0.0.0.0:8080\", \"[::]:8080\", \":8080\", \"unix:/run/doorbell.sock\", \"systemd:NAME\", \"fd:3\"";
+
+/// Where a listener listens.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Bind {
+    /// A listening socket passed by the parent process, by its number.
+    Fd(u32),
+    /// A descriptor by its name in `LISTEN_FDNAMES`.
+    Systemd(String),
+    /// An address and a port; port 0 takes a free one.
+    Tcp(SocketAddr),
+    /// A path in the file system.
+    Unix(PathBuf),
+}
+
+/// Why a text is not a bind address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BindError {
+    /// A name where an IP address is needed.
+    HostName,
+    /// An IP address alone.
+    NoPort,
+    /// Nothing known.
+    Other,
+}
+
+impl std::str::FromStr for Bind {
+    type Err = BindError;
+
+    fn from_str(text: &str) -> Result<Self, BindError> {
+        if let Some(path) = text.strip_prefix("unix:") {
+            // 107 bytes and a NUL fit into sockaddr_un (unix(7)).
+            let good = path.starts_with('/') && path.len() <= 107 && !path.contains('\0');
+            return if good { Ok(Self::Unix(path.into())) } else { Err(BindError::Other) };
+        }
+        if let Some(name) = text.strip_prefix("systemd:") {
+            let good = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_graphic() && byte != b':');
+            return if good { Ok(Self::Systemd(name.into())) } else { Err(BindError::Other) };
+        }
+        if let Some(fd) = text.strip_prefix("fd:") {
+            return fd.parse().ok().filter(|fd| *fd >= 3).map(Self::Fd).ok_or(BindError::Other);
+        }
+        if text.parse::<IpAddr>().is_ok() {
+            return Err(BindError::NoPort);
+        }
+        if let Some(port) = text.strip_prefix(':') {
+            let port = port.parse().map_err(|_| BindError::Other)?;
+            return Ok(Self::Tcp(SocketAddr::new(IpAddr::V6(Ipv6Addr::UNSPECIFIED), port)));
+        }
+        match text.parse() {
+            Ok(addr) => Ok(Self::Tcp(addr)),
+            Err(_) => match text.rsplit_once(':') {
+                Some((name, port))
+                    if port.parse::<u16>().is_ok()
+                        && name.starts_with(|c: char| c.is_ascii_alphabetic())
+                        && !name.contains(':') =>
+                {
+                    Err(BindError::HostName)
+                }
+                _ => Err(BindError::Other),
+            },
+        }
+    }
+}
+
+impl fmt::Display for Bind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Fd(fd) => write!(f, "fd:{fd}"),
+            Self::Systemd(name) => write!(f, "systemd:{name}"),
+            Self::Tcp(addr) => addr.fmt(f),
+            Self::Unix(path) => write!(f, "unix:{}", path.display()),
+        }
+    }
+}
+
+impl fmt::Display for BindError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::HostName => "a name stands where an IP address is needed",
+            Self::NoPort => "the port is missing",
+            Self::Other => "it is not an address",
+        })
+    }
+}
+
+impl std::error::Error for BindError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses() {
+        for (text, expected) in [
+            ("0.0.0.0:8080", Ok("0.0.0.0:8080")),
+            ("[::]:8080", Ok("[::]:8080")),
+            (":8080", Ok("[::]:8080")),
+            ("127.0.0.1:0", Ok("127.0.0.1:0")),
+            ("unix:/run/d.sock", Ok("unix:/run/d.sock")),
+            ("systemd:web", Ok("systemd:web")),
+            ("fd:3", Ok("fd:3")),
+            ("localhost:80", Err(BindError::HostName)),
+            ("127.0.0.1", Err(BindError::NoPort)),
+            ("::1", Err(BindError::NoPort)),
+            ("::1:80:x", Err(BindError::Other)),
+            ("fd:2", Err(BindError::Other)),
+            ("fd:x", Err(BindError::Other)),
+            ("unix:relative", Err(BindError::Other)),
+            ("systemd:", Err(BindError::Other)),
+            (":99999", Err(BindError::Other)),
+            ("8080", Err(BindError::Other)),
+            ("", Err(BindError::Other)),
+        ] {
+            let found = text.parse::<Bind>().map(|bind| bind.to_string());
+            assert_eq!(found, expected.map(str::to_owned), "{text}");
+        }
+        assert!(format!("unix:/{}", "a".repeat(107)).parse::<Bind>().is_err());
+    }
+}

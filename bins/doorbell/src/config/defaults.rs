@@ -1,0 +1,58 @@
+//! What doorbell answers when nobody said what: probes, under all their usual names.
+//!
+//! Does not know about: files.
+
+use super::model::{Action, Config, Health, HealthState, Lifecycle, Listener, Log, Protocol, Route, Runtime};
+use crate::http::Method;
+
+/// Kubernetes (`/livez`, `/healthz`), MicroProfile (`/health/live`), Spring (`/actuator/health/liveness`), linkerd
+/// (`/live`). A process that answers has also started.
+const LIVE_PATHS: [&str; 7] = [
+    "/livez",
+    "/healthz",
+    "/health/live",
+    "/live",
+    "/actuator/health/liveness",
+    "/startupz",
+    "/health/started",
+];
+
+/// The same for readiness, and `/`, which HAProxy's `option httpchk` and cloud load balancers ask for by default.
+const READY_PATHS: [&str; 5] = ["/readyz", "/health/ready", "/ready", "/actuator/health/readiness", "/"];
+
+/// What runs without a file.
+#[must_use]
+pub fn default_config() -> Config {
+    let listeners = vec![Listener::default()];
+    let health = ["livez", "readyz"].map(|name| Health { name: name.into(), initial: HealthState::Up });
+    Config {
+        runtime: Runtime::default(),
+        log: Log::default(),
+        lifecycle: Lifecycle::default(),
+        routes: default_routes(&listeners, &health),
+        listeners,
+        health: health.into(),
+    }
+}
+
+/// Probes on every HTTP listener.
+pub(crate) fn default_routes(listeners: &[Listener], health: &[Health]) -> Vec<Route> {
+    let http1 = |&n: &usize| matches!(listeners[n].protocol, Protocol::Http1(_));
+    let listeners: Vec<usize> = (0..listeners.len()).filter(http1).collect();
+    if listeners.is_empty() {
+        return Vec::new();
+    }
+    let route = |name: &str, paths: &[&str]| {
+        let position = health.iter().position(|known| known.name == name)?;
+        Some(Route {
+            name: name.into(),
+            listeners: listeners.clone(),
+            hosts: Vec::new(),
+            paths: paths.iter().map(ToString::to_string).collect(),
+            methods: vec![Method::Get, Method::Head, Method::Options],
+            headers: Vec::new(),
+            action: Action::Health(position),
+        })
+    };
+    [route("livez", &LIVE_PATHS), route("readyz", &READY_PATHS)].into_iter().flatten().collect()
+}

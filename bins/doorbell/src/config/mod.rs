@@ -1,0 +1,89 @@
+//! Configuration files: TOML in, a [`Config`] or every problem of the file out.
+//!
+//! Does not know about: sockets, command lines. Entry: [`parse`].
+//!
+//! Two layers: `written` is the file as it stands, each value with its place; [`model`] is what can be used. Between
+//! them `resolve` fills in defaults and checks names against each other. Nothing runs before all of it is done.
+
+mod bind;
+mod defaults;
+mod dump;
+mod expand;
+pub mod model;
+mod problem;
+mod resolve;
+mod resolve_route;
+mod section;
+mod units;
+mod written;
+mod written_route;
+
+pub use bind::{Bind, BindError};
+pub use defaults::default_config;
+pub use dump::{to_json, to_toml};
+pub use expand::Env;
+pub use model::Config;
+pub use problem::{Problem, Severity, Source};
+pub use units::{format_duration, format_size, parse_duration, parse_size};
+
+pub(crate) use bind::BIND_FORM;
+pub(crate) use resolve_route::build_redirect;
+
+use problem::Problems;
+use section::{Reading, Section};
+use std::ops::Range;
+use toml::de::DeTable;
+
+/// What came of a file.
+#[derive(Clone, Debug)]
+pub struct Parsed {
+    /// The configuration, unless one of the problems is an error.
+    pub config: Option<Config>,
+    /// All problems, in the order of the file.
+    pub problems: Vec<Problem>,
+}
+
+/// Reads a file. Every problem is reported, not only the first.
+#[must_use]
+pub fn parse(source: &Source, env: Env<'_>) -> Parsed {
+    let problems = Problems::default();
+    let (table, syntax) = DeTable::parse_recoverable(&source.text);
+    let file = written::File::read(Section::root(table.get_ref(), Reading { problems: &problems, env }));
+    if syntax.is_empty() {
+        let config = resolve::resolve(&file, &problems);
+        let valid = problems.errors_len() == 0;
+        return Parsed { config: valid.then_some(config), problems: problems.into_sorted() };
+    }
+    // What the reader could make of the rest is checked key by key, but not against each other: a table may be
+    // missing only because its header is broken.
+    let broken: Vec<usize> = syntax.iter().map(|error| line_of(source, error.span())).collect();
+    let mut all: Vec<Problem> = problems.into_sorted();
+    all.retain(|problem| {
+        problem.code != "missing-version" && !broken.contains(&source.position(problem.span.start).0)
+    });
+    all.extend(syntax.iter().map(|error| syntax_problem(source, error)));
+    all.sort_by_key(|problem| (problem.span.start, problem.span.end));
+    Parsed { config: None, problems: all }
+}
+
+fn line_of(source: &Source, span: Option<Range<usize>>) -> usize {
+    source.position(span.map_or(0, |span| span.start)).0
+}
+
+fn syntax_problem(source: &Source, error: &toml::de::Error) -> Problem {
+    let message = error.message();
+    let span = error.span().unwrap_or(0..0);
+    let problem = Problem::error("syntax", span.clone(), format!("not TOML: {message}"));
+    let line = source.text[..span.start.min(source.text.len())].rsplit('\n').next().unwrap_or_default();
+    if message == "duplicate key" {
+        problem.help("remove one of the two, or give it another name")
+    } else if message.contains("must be quoted") {
+        problem.help("write strings in quotes, as in bind = \":8080\"")
+    } else if line.contains('"') {
+        problem.help("a string ends on the line where it begins")
+    } else if line.starts_with('[') {
+        problem.help("a table begins with [name] on a line of its own")
+    } else {
+        problem.help("a line is `key = value`, `[table]` or a `# comment`")
+    }
+}

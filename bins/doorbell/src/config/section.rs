@@ -1,0 +1,295 @@
+//! One table of the file, read key by key: what is asked for is known, what is left over is reported.
+//!
+//! Does not know about: which keys there are. A wrong value is reported and then treated as absent, so that reading
+//! goes on and every problem of a file comes out at once.
+
+use super::expand::{Env, ExpandError, expand};
+use super::problem::{Problem, Problems};
+use super::units::{DURATION_FORM, SIZE_FORM, format_duration, format_size, parse_duration, parse_size};
+use std::ops::{Range, RangeInclusive};
+use std::time::Duration;
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+/// A value and where it stands.
+#[derive(Clone, Debug)]
+pub(crate) struct At<T> {
+    pub(crate) value: T,
+    pub(crate) span: Range<usize>,
+}
+
+/// What every section of one file shares.
+#[derive(Clone, Copy)]
+pub(crate) struct Reading<'r> {
+    pub(crate) problems: &'r Problems,
+    pub(crate) env: Env<'r>,
+}
+
+/// A table that is being read.
+pub(crate) struct Section<'r> {
+    reading: Reading<'r>,
+    table: &'r DeTable<'r>,
+    /// The header of the table, or the table itself when it stands in a line.
+    pub(crate) span: Range<usize>,
+    /// As in the file, with `NAME` for names the user chose; for messages.
+    kind: String,
+    known: Vec<&'static str>,
+}
+
+impl<'r> Section<'r> {
+    pub(crate) fn root(table: &'r DeTable<'r>, reading: Reading<'r>) -> Self {
+        Self { reading, table, span: 0..0, kind: String::new(), known: Vec::new() }
+    }
+
+    /// A table below this one.
+    pub(crate) fn section(&mut self, key: &'static str) -> Option<Self> {
+        let value = self.value(key)?;
+        self.below(key.into(), value)
+    }
+
+    /// Tables named by the user: `[key.NAME]`, in the order of the file.
+    pub(crate) fn named(&mut self, key: &'static str) -> Vec<(At<String>, Self)> {
+        let Some(value) = self.value(key) else { return Vec::new() };
+        let Some(group) = self.below(key.into(), value) else { return Vec::new() };
+        let mut entries: Vec<_> = group.table.iter().collect();
+        entries.sort_by_key(|(name, _)| name.span().start);
+        let mut sections = Vec::new();
+        for (name, value) in entries {
+            let text: &str = name.get_ref();
+            if text.is_empty()
+                || !text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte))
+            {
+                let message = format!("{text:?} is not a name");
+                self.problem(
+                    Problem::error("bad-name", name.span(), message)
+                        .help("a name is made of letters, digits, `_` and `-`"),
+                );
+                continue;
+            }
+            if let Some(section) = self.below(format!("{key}.NAME"), value) {
+                sections.push((At { value: text.to_owned(), span: name.span() }, section));
+            }
+        }
+        sections
+    }
+
+    /// Every key with a string, for tables whose keys the user chooses.
+    pub(crate) fn all_strings(&self) -> Vec<(At<String>, At<String>)> {
+        let mut entries: Vec<_> = self.table.iter().collect();
+        entries.sort_by_key(|(name, _)| name.span().start);
+        let strings = entries.into_iter().filter_map(|(name, value)| {
+            let name = At { value: name.get_ref().to_string(), span: name.span() };
+            Some((name, self.as_string(value)?))
+        });
+        strings.collect()
+    }
+
+    pub(crate) fn string(&mut self, key: &'static str) -> Option<At<String>> {
+        let value = self.value(key)?;
+        self.as_string(value)
+    }
+
+    /// A string, or a list of them.
+    pub(crate) fn strings(&mut self, key: &'static str) -> Option<At<Vec<At<String>>>> {
+        let value = self.value(key)?;
+        let span = value.span();
+        if let DeValue::Array(list) = value.get_ref() {
+            let list: Vec<_> = list.iter().filter_map(|value| self.as_string(value)).collect();
+            return Some(At { value: list, span });
+        }
+        if !value.get_ref().is_str() {
+            return self.wrong_type(value, "a string or a list of strings");
+        }
+        let one = self.as_string(value)?;
+        Some(At { value: vec![one], span })
+    }
+
+    pub(crate) fn bool(&mut self, key: &'static str) -> Option<At<bool>> {
+        let value = self.value(key)?;
+        match value.get_ref().as_bool() {
+            Some(flag) => Some(At { value: flag, span: value.span() }),
+            None => self.wrong_type(value, "true or false"),
+        }
+    }
+
+    pub(crate) fn integer(&mut self, key: &'static str, range: RangeInclusive<u32>) -> Option<At<u32>> {
+        let value = self.value(key)?;
+        let Some(number) = value.get_ref().as_integer() else {
+            return self.wrong_type(value, "a whole number");
+        };
+        let number = u32::from_str_radix(&number.as_str().replace('_', ""), number.radix()).ok();
+        match number.filter(|number| range.contains(number)) {
+            Some(number) => Some(At { value: number, span: value.span() }),
+            None => {
+                self.out_of_range(key, value.span(), &range.start().to_string(), &range.end().to_string())
+            }
+        }
+    }
+
+    pub(crate) fn duration(
+        &mut self,
+        key: &'static str,
+        range: RangeInclusive<Duration>,
+    ) -> Option<At<Duration>> {
+        let text = self.unit_string(key, "a duration", DURATION_FORM)?;
+        let Some(duration) = parse_duration(&text.value) else {
+            return self.bad_unit("bad-duration", "a duration", DURATION_FORM, &text);
+        };
+        if range.contains(&duration) {
+            return Some(At { value: duration, span: text.span });
+        }
+        self.out_of_range(key, text.span, &format_duration(*range.start()), &format_duration(*range.end()))
+    }
+
+    pub(crate) fn size(&mut self, key: &'static str, range: RangeInclusive<u32>) -> Option<At<u32>> {
+        let text = self.unit_string(key, "a size", SIZE_FORM)?;
+        let Some(size) = parse_size(&text.value) else {
+            return self.bad_unit("bad-size", "a size", SIZE_FORM, &text);
+        };
+        match u32::try_from(size).ok().filter(|size| range.contains(size)) {
+            Some(size) => Some(At { value: size, span: text.span }),
+            None => {
+                let [low, high] = [*range.start(), *range.end()].map(|size| format_size(size.into()));
+                self.out_of_range(key, text.span, &low, &high)
+            }
+        }
+    }
+
+    /// One of a few words.
+    pub(crate) fn choice<T: Copy>(&mut self, key: &'static str, choices: &[(&str, T)]) -> Option<At<T>> {
+        let text = self.string(key)?;
+        if let Some(&(_, value)) = choices.iter().find(|(name, _)| *name == text.value) {
+            return Some(At { value, span: text.span });
+        }
+        let names: Vec<&str> = choices.iter().map(|(name, _)| *name).collect();
+        let problem = Problem::error("bad-value", text.span, format!("`{key}` cannot be {:?}", text.value))
+            .help(did_you_mean(&text.value, &names).unwrap_or_else(|| format!("one of {}", quoted(&names))));
+        self.problem(problem);
+        None
+    }
+
+    /// The value of a key as it stands; for keys that take several types.
+    pub(crate) fn value(&mut self, key: &'static str) -> Option<&'r Spanned<DeValue<'r>>> {
+        self.known.push(key);
+        self.table.get(key)
+    }
+
+    pub(crate) fn problem(&self, problem: Problem) {
+        self.reading.problems.add(problem);
+    }
+
+    /// Reports a value of another type than expected.
+    pub(crate) fn wrong_type<T>(&self, value: &Spanned<DeValue<'_>>, expected: &str) -> Option<T> {
+        let found = match value.get_ref().type_str() {
+            "string" => "a string",
+            "integer" => "a whole number",
+            "float" => "a number with a fraction",
+            "boolean" => "true or false",
+            "array" => "a list",
+            "table" => "a table",
+            _ => "a date",
+        };
+        self.problem(
+            Problem::error("wrong-type", value.span(), format!("expected {expected}, found {found}"))
+                .label(format!("expected {expected}")),
+        );
+        None
+    }
+
+    /// Reports the keys that nobody asked for.
+    pub(crate) fn finish(self) {
+        let mut entries: Vec<_> = self.table.iter().collect();
+        entries.sort_by_key(|(name, _)| name.span().start);
+        for (name, _) in entries {
+            let text: &str = name.get_ref();
+            if self.known.contains(&text) {
+                continue;
+            }
+            let place = if self.kind.is_empty() { "the file".into() } else { format!("[{}]", self.kind) };
+            let mut sorted = self.known.clone();
+            sorted.sort_unstable();
+            sorted.dedup();
+            let help =
+                did_you_mean(text, &sorted).unwrap_or_else(|| format!("known keys: {}", sorted.join(", ")));
+            self.problem(
+                Problem::error("unknown-key", name.span(), format!("unknown key {text:?}"))
+                    .label(format!("not a key of {place}"))
+                    .help(help),
+            );
+        }
+    }
+
+    fn below(&self, kind: String, value: &'r Spanned<DeValue<'r>>) -> Option<Self> {
+        let kind =
+            if self.kind.is_empty() || kind.contains('.') { kind } else { format!("{}.{kind}", self.kind) };
+        match value.get_ref() {
+            DeValue::Table(table) => {
+                Some(Self { reading: self.reading, table, span: value.span(), kind, known: Vec::new() })
+            }
+            _ => self.wrong_type(value, "a table"),
+        }
+    }
+
+    fn as_string(&self, value: &Spanned<DeValue<'_>>) -> Option<At<String>> {
+        let Some(text) = value.get_ref().as_str() else { return self.wrong_type(value, "a string") };
+        let span = value.span();
+        let problem = match expand(text, self.reading.env) {
+            Ok(value) => return Some(At { value, span }),
+            Err(ExpandError::BadName(name)) => {
+                Problem::error("bad-reference", span, format!("`${{{name}}}` is not an environment variable"))
+                    .help("write `${NAME}` or `${NAME:-default}`, and `$${` for a plain `${`")
+            }
+            Err(ExpandError::Unclosed) => Problem::error("bad-reference", span, "`${` without a `}`")
+                .help("write `${NAME}`, and `$${` for a plain `${`"),
+            Err(ExpandError::Unset(name)) => {
+                Problem::error("unset-variable", span, format!("environment variable {name} is not set"))
+                    .help(format!("set it, or give a default: `${{{name}:-default}}`"))
+            }
+        };
+        self.problem(problem);
+        None
+    }
+
+    /// A string that holds a number and a unit; a bare number is told which unit it could mean.
+    fn unit_string(&mut self, key: &'static str, what: &str, form: &str) -> Option<At<String>> {
+        let value = self.value(key)?;
+        if value.get_ref().is_str() {
+            return self.as_string(value);
+        }
+        self.problem(
+            Problem::error("wrong-type", value.span(), format!("expected {what} in quotes"))
+                .label("expected a string")
+                .help(format!("write {form}")),
+        );
+        None
+    }
+
+    fn bad_unit<T>(&self, code: &'static str, what: &str, form: &str, text: &At<String>) -> Option<T> {
+        let message = format!("{:?} is not {what}", text.value);
+        self.problem(Problem::error(code, text.span.clone(), message).help(format!("write {form}")));
+        None
+    }
+
+    fn out_of_range<T>(&self, key: &str, span: Range<usize>, low: &str, high: &str) -> Option<T> {
+        let problem = Problem::error("out-of-range", span, format!("`{key}` is out of range"));
+        self.problem(problem.help(format!("from {low} to {high}")));
+        None
+    }
+}
+
+/// A word that was probably meant, as a question.
+pub(crate) fn did_you_mean(word: &str, known: &[&str]) -> Option<String> {
+    // Names of any length may stand in a file, but distances are worth computing only for short ones.
+    if word.len() > 64 {
+        return None;
+    }
+    let scored =
+        known.iter().map(|candidate| (strsim::jaro_winkler(&word.to_lowercase(), candidate), candidate));
+    let best = scored.max_by(|a, b| a.0.total_cmp(&b.0))?;
+    (best.0 > 0.8).then(|| format!("did you mean `{}`?", best.1))
+}
+
+/// `"a", "b"`.
+pub(crate) fn quoted(names: &[&str]) -> String {
+    names.iter().map(|name| format!("{name:?}")).collect::<Vec<_>>().join(", ")
+}

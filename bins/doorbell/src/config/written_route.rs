@@ -1,0 +1,155 @@
+//! `[route.NAME]` as it was written.
+//!
+//! Does not know about: listeners and health endpoints, which a route only names.
+
+use super::problem::Problem;
+use super::section::{At, Section, did_you_mean};
+use crate::http::Method;
+use crate::http::redirect::{RedirectStatus, Scheme};
+use crate::http::router::MethodSet;
+use std::ops::Range;
+
+#[derive(Debug)]
+pub(crate) struct Route {
+    pub(crate) name: At<String>,
+    pub(crate) header: Range<usize>,
+    pub(crate) listeners: Option<At<Vec<At<String>>>>,
+    pub(crate) hosts: Option<At<Vec<At<String>>>>,
+    pub(crate) has_path: bool,
+    pub(crate) paths: Option<At<Vec<At<String>>>>,
+    pub(crate) methods: Option<Vec<Method>>,
+    pub(crate) headers: Vec<(At<String>, At<String>)>,
+    /// How many of the three actions are written, right or wrong.
+    pub(crate) actions: Vec<(&'static str, Range<usize>)>,
+    pub(crate) health: Option<At<String>>,
+    pub(crate) redirect: Option<Redirect>,
+    pub(crate) reply: Option<Reply>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Redirect {
+    pub(crate) span: Range<usize>,
+    pub(crate) scheme: Option<At<Scheme>>,
+    pub(crate) host: Option<At<String>>,
+    pub(crate) has_host: bool,
+    pub(crate) port: Option<At<u32>>,
+    pub(crate) path: Option<At<String>>,
+    pub(crate) status: Option<RedirectStatus>,
+    pub(crate) keep_query: Option<At<bool>>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Reply {
+    pub(crate) status: Option<At<u32>>,
+    pub(crate) body: Option<At<String>>,
+    pub(crate) content_type: Option<At<String>>,
+    pub(crate) headers: Vec<(At<String>, At<String>)>,
+}
+
+impl Route {
+    pub(crate) fn read(name: At<String>, mut at: Section<'_>) -> Self {
+        let mut actions = Vec::new();
+        for key in ["health", "redirect", "reply"] {
+            if let Some(value) = at.value(key) {
+                actions.push((key, value.span()));
+            }
+        }
+        let route = Self {
+            name,
+            header: at.span.clone(),
+            listeners: at.strings("listener"),
+            hosts: at.strings("hosts"),
+            has_path: at.value("path").is_some(),
+            paths: at.strings("path"),
+            methods: read_methods(&mut at),
+            headers: read_headers(&mut at),
+            actions,
+            health: at.string("health"),
+            redirect: at.section("redirect").map(Redirect::read),
+            reply: at.section("reply").map(Reply::read),
+        };
+        at.finish();
+        route
+    }
+}
+
+impl Redirect {
+    fn read(mut at: Section<'_>) -> Self {
+        let redirect = Self {
+            span: at.span.clone(),
+            scheme: at.choice("scheme", &[("http", Scheme::Http), ("https", Scheme::Https)]),
+            host: at.string("host"),
+            has_host: at.value("host").is_some(),
+            port: at.integer("port", 1..=65_535),
+            path: at.string("path"),
+            status: read_redirect_status(&mut at),
+            keep_query: at.bool("keep_query"),
+        };
+        at.finish();
+        redirect
+    }
+}
+
+impl Reply {
+    fn read(mut at: Section<'_>) -> Self {
+        let reply = Self {
+            status: at.integer("status", 200..=599),
+            body: at.string("body"),
+            content_type: at.string("content_type"),
+            headers: read_headers(&mut at),
+        };
+        at.finish();
+        reply
+    }
+}
+
+fn read_methods(at: &mut Section<'_>) -> Option<Vec<Method>> {
+    let names = at.strings("methods")?;
+    if names.value.is_empty() {
+        let problem = Problem::error("empty-list", names.span, "a route needs a method");
+        at.problem(problem.help("leave `methods` out for the usual ones"));
+        return None;
+    }
+    let known = Method::ALL.map(Method::as_str);
+    let mut methods = Vec::new();
+    for At { value: name, span } in names.value {
+        if name == "any" {
+            methods.extend(MethodSet::ANY.iter());
+            continue;
+        }
+        match Method::from_bytes(name.as_bytes()) {
+            Some(Method::Connect) => at.problem(
+                Problem::error("bad-value", span, "CONNECT opens a tunnel, which no route can")
+                    .help("remove it"),
+            ),
+            Some(method) => methods.push(method),
+            None => {
+                let upper = name.to_ascii_uppercase();
+                let help = match Method::from_bytes(upper.as_bytes()) {
+                    Some(method) => format!("methods are upper case: `{method}`"),
+                    None => did_you_mean(&upper, &known)
+                        .unwrap_or_else(|| format!("one of {}, or `any`", known.join(", "))),
+                };
+                at.problem(Problem::error("bad-value", span, format!("{name:?} is not a method")).help(help));
+            }
+        }
+    }
+    Some(methods)
+}
+
+fn read_headers(at: &mut Section<'_>) -> Vec<(At<String>, At<String>)> {
+    at.section("headers").map(|headers| headers.all_strings()).unwrap_or_default()
+}
+
+fn read_redirect_status(at: &mut Section<'_>) -> Option<RedirectStatus> {
+    let code = at.integer("status", 0..=999)?;
+    let status = u16::try_from(code.value).ok().and_then(RedirectStatus::from_code);
+    if status.is_none() {
+        let problem =
+            Problem::error("bad-value", code.span, format!("{} is not a status of a redirect", code.value));
+        at.problem(
+            problem.help("one of 301, 302, 303, 307, 308; the default is 308, which keeps the method"),
+        );
+    }
+    status
+}

@@ -1,0 +1,12 @@
+//! What the `doorbell` binary is made of, as a library so that tests and fuzzers can reach it.
+//!
+//! Does not know about: other users; nothing here is a stable interface.
+#![forbid(unsafe_code)]
+#![doc(hidden)]
+
+pub mod cli;
+pub mod config;
+pub mod exit;
+mod http;
+mod log;
+mod serve;

@@ -1,0 +1,61 @@
+//! Listening sockets that the parent process opened: by number, or by name as in `LISTEN_FDS` (sd_listen_fds(3)).
+//!
+//! Does not know about: listeners. Entry: [`named`] and [`numbered`].
+
+use crate::exit::{Exit, Failure};
+use rustix::process::{PidfdFlags, PidfdGetfdFlags, getpid, pidfd_getfd, pidfd_open};
+use std::os::fd::OwnedFd;
+
+/// The first descriptor that is passed.
+const FIRST: u32 = 3;
+
+/// The sockets with a name in `LISTEN_FDNAMES`.
+pub(super) fn named(name: &str, env: &dyn Fn(&str) -> Option<String>) -> Result<Vec<OwnedFd>, Failure> {
+    let count = count(env).unwrap_or(0);
+    let names = env("LISTEN_FDNAMES").unwrap_or_default();
+    let positions = (0..count).zip(names.split(':')).filter(|(_, known)| *known == name);
+    let sockets: Vec<_> = positions.map(|(position, _)| take(FIRST + position)).collect::<Result<_, _>>()?;
+    if sockets.is_empty() {
+        let message = format!(
+            "no socket named `{name}` was passed: set FileDescriptorName={name} in the .socket unit (LISTEN_FDS is {count}, LISTEN_FDNAMES is {names:?})"
+        );
+        return Err(Failure::new(Exit::BadConfig, message));
+    }
+    Ok(sockets)
+}
+
+/// The listening socket with a number. The number was written down by whoever passed it, so `LISTEN_FDS` is not asked;
+/// the kernel is, whether it listens.
+pub(super) fn numbered(fd: u32) -> Result<OwnedFd, Failure> {
+    take(fd)
+}
+
+/// How many descriptors were passed, if they were meant for this process.
+fn count(env: &dyn Fn(&str) -> Option<String>) -> Option<u32> {
+    let pid: i32 = env("LISTEN_PID")?.parse().ok()?;
+    if pid != getpid().as_raw_nonzero().get() {
+        return None;
+    }
+    env("LISTEN_FDS")?.parse().ok().filter(|count| *count <= 1024)
+}
+
+/// A copy of a descriptor of ours, made by the kernel from its number: owning a bare number would need unsafe code.
+/// The original stays open, as it does in the parent, so the address stays bound while we restart.
+fn take(fd: u32) -> Result<OwnedFd, Failure> {
+    let failed = |error: rustix::io::Errno| {
+        Failure::new(
+            Exit::BadConfig,
+            format!("descriptor {fd} cannot be used: {}", std::io::Error::from(error)),
+        )
+    };
+    let this = pidfd_open(getpid(), PidfdFlags::empty()).map_err(failed)?;
+    let raw = i32::try_from(fd).unwrap_or(i32::MAX);
+    let socket = pidfd_getfd(this, raw, PidfdGetfdFlags::empty()).map_err(failed)?;
+    match rustix::net::sockopt::socket_acceptconn(&socket) {
+        Ok(true) => Ok(socket),
+        Ok(false) => {
+            Err(Failure::new(Exit::BadConfig, format!("descriptor {fd} is a socket that does not listen")))
+        }
+        Err(_) => Err(Failure::new(Exit::BadConfig, format!("descriptor {fd} is not a socket"))),
+    }
+}

@@ -1,0 +1,197 @@
+//! The commands that do not serve: what they print and how they end.
+//!
+//! Does not know about: what happens inside.
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
+
+use std::io::Write;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+fn doorbell(args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_doorbell"));
+    command.args(args).env_clear().env("DOMAIN", "example.org").stdin(Stdio::null());
+    command
+}
+
+fn fixture(name: &str) -> String {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/config").join(name).to_str().unwrap().to_owned()
+}
+
+/// A file of this test run alone.
+fn scratch(name: &str, text: &str) -> PathBuf {
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    std::fs::write(&path, text).unwrap();
+    path
+}
+
+fn run(args: &[&str]) -> (i32, String, String) {
+    finish(doorbell(args).output().unwrap())
+}
+
+fn finish(output: Output) -> (i32, String, String) {
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (output.status.code().unwrap_or(-1), text(output.stdout), text(output.stderr))
+}
+
+#[test]
+fn help_teaches_by_example() {
+    for (args, expected) in [
+        (
+            &["--help"][..],
+            ["doorbell redirect --host example.com", "73  another process", "--listen", "check"],
+        ),
+        (&["-h"], ["Examples:", "Exit codes:", "--engine", "config"]),
+        (&["check", "--help"], ["-o json", "Exit codes: 0 valid", "--strict", "--config"]),
+        (&["healthcheck", "--help"], ["HEALTHCHECK CMD", "--timeout", "readyz", "127.0.0.1:8080"]),
+        (&["redirect", "--help"], ["--host www.example.com", "421", "--status", "308"]),
+        (&["config", "dump", "--help"], ["--with-defaults", "toml", "json", "Examples:"]),
+    ] {
+        let (code, out, err) = run(args);
+        assert_eq!((code, err.as_str()), (0, ""), "{args:?}");
+        for part in expected {
+            assert!(out.contains(part), "{args:?} does not mention {part}:\n{out}");
+        }
+    }
+    let (code, out, _) = run(&["--version"]);
+    assert_eq!((code, out.as_str()), (0, concat!("doorbell ", env!("CARGO_PKG_VERSION"), "\n")));
+}
+
+#[test]
+fn a_wrong_command_line_ends_with_2() {
+    for args in [
+        &["--listen", "8080"][..],
+        &["--listen", "localhost:80"],
+        &["--engine", "kqueue"],
+        &["--workers", "0"],
+        &["serv"],
+        &["--listen", ":1", "check"],
+        &["-t", "check"],
+        &["redirect"],
+        &["redirect", "--host", "a b"],
+        &["redirect", "--host", "a.com", "--status", "200"],
+        &["check", "-o", "xml"],
+        &["--nope"],
+    ] {
+        let (code, out, err) = run(args);
+        assert_eq!(code, 2, "{args:?}: {out}{err}");
+        assert!(!err.is_empty());
+    }
+}
+
+#[test]
+fn check_says_valid_invalid_or_warned() {
+    let (good, bad, warned) =
+        (fixture("good_minimal.toml"), fixture("routes.toml"), fixture("warnings.toml"));
+    let expected_out = format!("{good}: the configuration is valid\n");
+    for args in [&["check", "-c", &good][..], &["-t", "-c", &good], &["-c", &good, "check"]] {
+        assert_eq!(run(args), (0, expected_out.clone(), String::new()), "{args:?}");
+    }
+    let (code, out, err) = run(&["check", "-c", &bad]);
+    assert_eq!((code, out.as_str()), (1, ""));
+    assert!(err.contains("routes.toml:43:8") && err.contains("not valid, 17 errors"), "{err}");
+    let (code, _, err) = run(&["check", "-c", &warned]);
+    assert!(code == 3 && err.contains("valid, with 4 warnings"), "{code} {err}");
+    assert_eq!(run(&["check", "--strict", "-c", &warned]).0, 1);
+    assert_eq!(run(&["check"]).0, 0);
+    assert_eq!(run(&["check", "-c", "/nonexistent/file"]).0, 1);
+}
+
+#[test]
+fn check_reports_to_machines() {
+    let (code, out, err) = run(&["check", "-c", &fixture("redirects.toml"), "-o", "json"]);
+    assert_eq!((code, err.as_str()), (1, ""));
+    let report: serde_json::Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(report["valid"], false);
+    let codes: Vec<_> =
+        report["problems"].as_array().unwrap().iter().map(|problem| &problem["code"]).collect();
+    assert_eq!(codes.len(), 14);
+    assert_eq!(codes[0], "redirect-without-hosts");
+    assert_eq!(report["problems"][0]["at"]["line"], 8);
+}
+
+#[test]
+fn check_reads_standard_input_and_the_environment() {
+    let mut child = doorbell(&["check", "-c", "-"])
+        .env("HOST", "127.0.0.1:80")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(b"version = 1\n[listener.a]\nbind = \"${HOST}\"\n").unwrap();
+    let (code, out, err) = finish(child.wait_with_output().unwrap());
+    assert_eq!((code, out.as_str(), err.as_str()), (0, "<stdin>: the configuration is valid\n", ""));
+
+    let output = doorbell(&["check"]).env("DOORBELL_CONFIG", fixture("syntax.toml")).output().unwrap();
+    assert_eq!(finish(output).0, 1);
+}
+
+#[test]
+fn color_only_where_it_is_wanted() {
+    let bad = fixture("syntax.toml");
+    let colored = |args: &[&str]| run(&[&["check", "-c", &bad], args].concat()).2.contains('\u{1b}');
+    assert!(!colored(&[]));
+    assert!(!colored(&["--color", "never"]));
+    assert!(colored(&["--color", "always"]));
+}
+
+#[test]
+fn dumps_read_back() {
+    for with_defaults in [&[][..], &["--with-defaults"]] {
+        let file = fixture("good_full.toml");
+        let (code, out, _) = run(&[&["config", "dump", "-q", "-c", &file], with_defaults].concat());
+        assert_eq!(code, 0);
+        let path = scratch(&format!("dump{}.toml", with_defaults.len()), &out);
+        // The long drain of that file stays a warning.
+        assert_eq!(run(&["check", "-c", path.to_str().unwrap()]).0, 3);
+    }
+    let (code, out, _) = run(&["config", "dump", "-o", "json"]);
+    let value: serde_json::Value = serde_json::from_str(&out).unwrap();
+    assert_eq!((code, &value["route"]["livez"]["health"]), (0, &serde_json::json!("livez")));
+    assert!(value.get("runtime").is_none());
+}
+
+#[test]
+fn an_unusable_configuration_ends_with_78() {
+    let folder = env!("CARGO_TARGET_TMPDIR");
+    let binary = scratch("binary.toml", "");
+    std::fs::write(&binary, [b'a', 0xff, 0xfe]).unwrap();
+    let large = scratch("large.toml", &"#".repeat((4 << 20) + 1));
+    for (file, expected) in [
+        (fixture("routes.toml").as_str(), "17 errors; nothing was started"),
+        ("/nonexistent/doorbell.toml", "there is no file /nonexistent/doorbell.toml"),
+        (folder, "is a directory"),
+        (binary.to_str().unwrap(), "is not UTF-8 text: look at byte 1"),
+        (large.to_str().unwrap(), "is larger than 4 MiB"),
+    ] {
+        let (code, out, err) = run(&["-c", file]);
+        assert_eq!((code, out.as_str()), (78, ""), "{file}");
+        assert!(err.lines().last().unwrap().contains(expected), "{err}");
+    }
+}
+
+#[test]
+fn a_healthcheck_without_a_server_ends_with_1() {
+    let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    for args in [
+        &["healthcheck", "--address", &closed][..],
+        &["healthcheck", "--address", "nonsense"],
+        &["healthcheck", "--timeout", "0s"],
+        &["healthcheck", "--nope"],
+        &["healthcheck", "--endpoint", "a b", "--address", &closed],
+        &["healthcheck", "--address", "unix:/nonexistent"],
+    ] {
+        let (code, _, err) = run(args);
+        assert!(code == 1 && !err.is_empty(), "{args:?} {code} {err}");
+    }
+}
+
+#[test]
+fn a_healthcheck_gives_up_in_time() {
+    // The kernel completes the connection; nobody ever answers.
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = silent.local_addr().unwrap().to_string();
+    let (code, _, err) = run(&["healthcheck", "--timeout", "200ms", "--address", &address]);
+    assert_eq!((code, err), (1, format!("doorbell: {address}/readyz: no answer within 200ms\n")));
+}

@@ -1,0 +1,89 @@
+//! Any text is only a text: reading and reporting never panic. The corpus of the fuzzer is replayed here.
+//!
+//! Does not know about: what is right in a file.
+
+use doorbell_proxy::config::{Source, parse, to_toml};
+use proptest::prelude::*;
+use std::path::Path;
+
+/// What the fuzz target does with its input.
+fn check(text: &str) {
+    let source = Source { name: "fuzz.toml".into(), text: text.to_owned() };
+    let parsed = parse(&source, &|name| (name.len() < 4).then(|| name.to_owned()));
+    let report = source.render(&parsed.problems, false);
+    assert_eq!(parsed.problems.is_empty(), report.is_empty());
+    assert!(source.to_json(&parsed.problems).is_object());
+    match parsed.config {
+        Some(config) => {
+            let text = to_toml(&config, true).expect("a good configuration can be written");
+            let again = Source { name: "again".into(), text };
+            assert!(parse(&again, &|_| None).config.is_some(), "{}", again.text);
+        }
+        None => assert!(!parsed.problems.is_empty()),
+    }
+}
+
+#[test]
+fn the_corpus_is_harmless() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut seen = 0;
+    for folder in ["fuzz/corpus/config", "tests/config"] {
+        for entry in std::fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join(folder)).unwrap() {
+            check(&String::from_utf8_lossy(&std::fs::read(entry.unwrap().path()).unwrap()));
+            seen += 1;
+        }
+    }
+    assert!(seen >= 18, "{}", folder.display());
+}
+
+#[test]
+fn odd_places_can_be_shown() {
+    for text in [
+        "",
+        "\n",
+        "\r\n",
+        "é = 1",
+        "version = 1\r\n\r\n[é]\r\n",
+        "version = 1\n[listener.\"日本\"]\nbind = \"é\"",
+        "a = \"\"\"\nlong\nstring\"\"\"",
+        "version = 1\n[route.a]\npath = \"\"\"\n/a\n/b\"\"\"\nhealth = \"x\"",
+        "version = 1 # \u{202e}\n\u{feff}",
+        "\u{feff}version = 1",
+        "version = 99999999999999999999999999",
+        "version = 1\n[runtime]\nworkers = 0x7fffffffffffffff\nmax_connections = -5",
+        "version = 1\n[listener]\nweb = []\n[[route]]\n[health.a.b.c]",
+        "version = 1\nlistener = 5\nroute = \"x\"\nhealth = 2026-01-01",
+    ] {
+        check(text);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn any_text(text in "\\PC{0,200}") {
+        check(&text);
+    }
+
+    #[test]
+    fn a_good_file_with_a_few_bytes_changed(
+        changes in prop::collection::vec((0..2000_usize, 0..4_u8, any::<char>()), 1..6),
+    ) {
+        let mut text: Vec<char> = include_str!("config/good_full.toml").chars().collect();
+        for (at, kind, char) in changes {
+            let at = at % text.len();
+            match kind {
+                0 => text[at] = char,
+                1 => text.insert(at, char),
+                2 => drop(text.remove(at)),
+                _ => {
+                    let end = (at + 40).min(text.len());
+                    let part = text[at..end].to_vec();
+                    text.extend(part);
+                }
+            }
+        }
+        check(&text.into_iter().collect::<String>());
+    }
+}

@@ -1,0 +1,88 @@
+//! HAProxy checks the binary in both ways it has, and forwards to it.
+//!
+//! Does not know about: HAProxy's statistics beyond the state of a server.
+
+use std::io::{Read as _, Write as _};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use doorbell_testkit::peers::{Reply, exchange, wait_until};
+use rustix::process::Signal;
+
+use crate::support::{Doorbell, LIMIT, Process, Scratch, free_port, on_both_engines, program};
+
+on_both_engines! {
+    httpchk_plain
+    httpchk_http11
+}
+
+fn httpchk_plain(engine: &str) {
+    checked_by_haproxy(engine, "option httpchk GET /readyz");
+    // The bare form asks `OPTIONS /` by HTTP/1.0 with no Host; a health route answers it.
+    checked_by_haproxy(engine, "option httpchk\n  option httpchk OPTIONS /livez");
+}
+
+fn httpchk_http11(engine: &str) {
+    checked_by_haproxy(
+        engine,
+        "option httpchk\n  http-check send meth GET uri /readyz ver HTTP/1.1 hdr host web\n  http-check send-state",
+    );
+}
+
+fn checked_by_haproxy(engine: &str, check: &str) {
+    let Some(haproxy) = program("haproxy") else { return };
+    let mut doorbell = Doorbell::start(engine);
+    let scratch = Scratch::new();
+    let socket = scratch.path("stats.sock");
+    let port = free_port();
+    let config = format!(
+        "global\n  stats socket {socket} mode 600 level admin\n\
+         defaults\n  mode http\n  timeout connect 2s\n  timeout client 5s\n  timeout server 5s\n\
+         frontend front\n  bind 127.0.0.1:{port}\n  default_backend back\n\
+         backend back\n  {check}\n  server web {addr} check inter 50ms fall 2 rise 2\n",
+        socket = socket.display(),
+        addr = doorbell.addr,
+    );
+    let file = scratch.write("haproxy.cfg", &config);
+    let process = Process::spawn(Command::new(&haproxy).args(["-db", "-q", "-f", &file]));
+    let up = wait_until(LIMIT, || {
+        state(&socket).is_some_and(|state| state.starts_with("UP") && state.contains("/L7OK"))
+    });
+    assert!(up.is_some(), "{:?}\n{}", state(&socket), process.log());
+    // Many more checks, each of which HAProxy ends with a reset: it must stay up and we must not complain.
+    std::thread::sleep(Duration::from_millis(600));
+    assert!(state(&socket).unwrap().starts_with("UP"), "{:?}", state(&socket));
+    for n in 0..200 {
+        let got = exchange(
+            ([127, 0, 0, 1], port).into(),
+            b"GET /hello HTTP/1.1\r\nHost: web\r\nConnection: close\r\n\r\n",
+        )
+        .unwrap();
+        let reply = Reply::parse(&got.bytes, false).unwrap_or_else(|| panic!("request {n}: {got:?}"));
+        assert_eq!((reply.status, reply.body.as_slice()), (200, &b"hello\n"[..]), "request {n}");
+    }
+    let log = doorbell.process.log();
+    assert!(
+        !log.contains("ERROR") && !log.contains("WARN"),
+        "a reset by a checker is not worth a line: {log}"
+    );
+    doorbell.process.signal(Signal::INT);
+    doorbell.process.wait();
+    let down = wait_until(LIMIT, || state(&socket).is_some_and(|state| state.starts_with("DOWN")));
+    assert!(down.is_some(), "{:?}", state(&socket));
+}
+
+/// State and last check of the one server, as `UP/L7OK`.
+fn state(socket: &Path) -> Option<String> {
+    let mut stream = UnixStream::connect(socket).ok()?;
+    stream.write_all(b"show stat\n").ok()?;
+    let mut table = String::new();
+    stream.read_to_string(&mut table).ok()?;
+    let names: Vec<&str> = table.lines().next()?.trim_start_matches("# ").split(',').collect();
+    let row: Vec<&str> = table.lines().find(|line| line.starts_with("back,web,"))?.split(',').collect();
+    let field =
+        |name: &str| names.iter().position(|&field| field == name).and_then(|at| row.get(at).copied());
+    Some(format!("{}/{}", field("status")?, field("check_status")?))
+}

@@ -1,0 +1,274 @@
+//! Starts and stops the binary and the outside programs, and says loudly what is missing.
+//!
+//! Does not know about: any one test.
+
+use std::fs;
+use std::io::{BufRead as _, BufReader};
+use std::net::{SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
+use std::thread;
+use std::time::Duration;
+
+use doorbell_testkit::peers::wait_until;
+use rustix::process::{Pid, Signal, kill_process};
+
+/// The longest that anything a test starts may take to be ready or to end.
+pub(crate) const LIMIT: Duration = Duration::from_secs(20);
+
+/// One listener, three health routes, a redirect and a fixed reply: what most tests need.
+pub(crate) const CONFIG: &str = r#"
+version = 1
+
+[runtime]
+workers = 2
+
+[lifecycle]
+drain_delay = "0s"
+
+[listener.probes]
+bind = "127.0.0.1:0"
+
+[route.health]
+listener = "probes"
+path = ["/livez", "/readyz", "/healthz"]
+health = "livez"
+
+[route.hello]
+listener = "probes"
+path = "/hello"
+reply = { status = 200, body = "hello\n", content_type = "text/plain" }
+
+[route.old]
+listener = "probes"
+path = "/old/{*rest}"
+hosts = ["example.com"]
+redirect = { scheme = "https", host = "example.com", status = 308 }
+"#;
+
+/// Runs a test body on both engines; io_uring is skipped loudly where the kernel denies it.
+macro_rules! on_both_engines {
+    ($($name:ident)*) => {
+        mod io_uring { $(#[test] fn $name() { if $crate::support::io_uring_works() { super::$name("io_uring"); } })* }
+        mod epoll { $(#[test] fn $name() { super::$name("epoll"); })* }
+    };
+}
+pub(crate) use on_both_engines;
+
+/// The binary under test.
+pub(crate) fn binary() -> PathBuf {
+    std::env::var_os("DOORBELL_BIN").map_or_else(|| env!("CARGO_BIN_EXE_doorbell").into(), PathBuf::from)
+}
+
+fn required(variable: &str) -> bool {
+    std::env::var(variable).is_ok_and(|value| value == "1")
+}
+
+/// Whether the binary can serve on io_uring here. Asked once.
+pub(crate) fn io_uring_works() -> bool {
+    static WORKS: OnceLock<bool> = OnceLock::new();
+    *WORKS.get_or_init(|| {
+        let works =
+            Doorbell::try_start(&["serve", "--listen", "127.0.0.1:0", "--engine", "io_uring"]).is_ok();
+        assert!(
+            works || !required("DOORBELL_REQUIRE_URING"),
+            "io_uring does not work here and DOORBELL_REQUIRE_URING=1"
+        );
+        if !works {
+            eprintln!("SKIP: io_uring does not work here; the io_uring half of this test was not run");
+        }
+        works
+    })
+}
+
+/// An outside program, or nothing with a loud line. Also looks where Debian keeps daemons.
+pub(crate) fn program(name: &str) -> Option<PathBuf> {
+    let path = std::env::var("PATH").unwrap_or_default() + ":/usr/sbin:/sbin";
+    let found =
+        path.split(':').map(|folder| Path::new(folder).join(name)).find(|candidate| candidate.is_file());
+    if found.is_none() {
+        assert!(
+            !required("DOORBELL_REQUIRE_CLIENTS"),
+            "{name} is not installed and DOORBELL_REQUIRE_CLIENTS=1"
+        );
+        eprintln!("SKIP: {name} is not installed; its test was not run");
+    }
+    found
+}
+
+/// A folder of its own for one test, removed at the end.
+#[derive(Debug)]
+pub(crate) struct Scratch(PathBuf);
+
+impl Scratch {
+    pub(crate) fn new() -> Self {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let name = format!("doorbell-e2e-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+        let folder = std::env::temp_dir().join(name);
+        fs::create_dir_all(&folder).unwrap();
+        Self(folder)
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+
+    pub(crate) fn write(&self, name: &str, text: &str) -> String {
+        let path = self.path(name);
+        fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_owned()
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Both streams of a child go into one log.
+fn keep_lines(stream: impl std::io::Read + Send + 'static, log: &Arc<Mutex<Vec<String>>>) {
+    let log = Arc::clone(log);
+    thread::spawn(move || {
+        for line in BufReader::new(stream).lines().map_while(Result::ok) {
+            log.lock().unwrap().push(line);
+        }
+    });
+}
+
+/// A running child with what it prints; killed at the end of the test.
+#[derive(Debug)]
+pub(crate) struct Process {
+    child: Child,
+    log: Arc<Mutex<Vec<String>>>,
+    _scratch: Option<Scratch>,
+}
+
+impl Process {
+    pub(crate) fn spawn(command: &mut Command) -> Self {
+        Self::spawn_with_stdin(command, Stdio::null())
+    }
+
+    pub(crate) fn spawn_with_stdin(command: &mut Command, stdin: Stdio) -> Self {
+        let command = command.stdin(stdin).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let log = Arc::new(Mutex::new(Vec::new()));
+        keep_lines(child.stdout.take().unwrap(), &log);
+        keep_lines(child.stderr.take().unwrap(), &log);
+        Self { child, log, _scratch: None }
+    }
+
+    pub(crate) fn pid(&self) -> String {
+        self.child.id().to_string()
+    }
+
+    pub(crate) fn log(&self) -> String {
+        self.log.lock().unwrap().join("\n")
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
+    }
+
+    pub(crate) fn has_ended(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_some()
+    }
+
+    /// Waits for the end and gives the status and the time it took.
+    pub(crate) fn wait(&mut self) -> (ExitStatus, Duration) {
+        let took = wait_until(LIMIT, || self.child.try_wait().unwrap().is_some());
+        let Some(took) = took else { panic!("did not end in {LIMIT:?}:\n{}", self.log()) };
+        (self.child.wait().unwrap(), took)
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A serving `doorbell`.
+#[derive(Debug)]
+pub(crate) struct Doorbell {
+    pub(crate) process: Process,
+    pub(crate) addr: SocketAddr,
+}
+
+impl Doorbell {
+    /// Serves [`CONFIG`].
+    pub(crate) fn start(engine: &str) -> Self {
+        Self::start_with(engine, CONFIG)
+    }
+
+    /// Serves a configuration; its first listener must be on 127.0.0.1.
+    pub(crate) fn start_with(engine: &str, config: &str) -> Self {
+        let scratch = Scratch::new();
+        let file = scratch.write("doorbell.toml", config);
+        let mut doorbell = Self::try_start(&["serve", "-c", &file, "--engine", engine])
+            .unwrap_or_else(|log| panic!("{log}"));
+        doorbell.process._scratch = Some(scratch);
+        doorbell
+    }
+
+    /// Starts with these arguments and waits until the log names a bound address. An early end gives the log.
+    pub(crate) fn try_start(args: &[&str]) -> Result<Self, String> {
+        Self::try_start_command(Command::new(binary()).args(args))
+    }
+
+    pub(crate) fn try_start_command(command: &mut Command) -> Result<Self, String> {
+        let mut process = Process::spawn(command);
+        let mut addr = None;
+        wait_until(LIMIT, || {
+            addr = bound_addr(&process.log());
+            addr.is_some() || process.has_ended()
+        });
+        match addr {
+            Some(addr) => Ok(Self { process, addr }),
+            None => {
+                // The readers may be a moment behind the end of the process.
+                thread::sleep(Duration::from_millis(50));
+                Err(process.log())
+            }
+        }
+    }
+
+    pub(crate) fn url(&self, path: &str) -> String {
+        format!("http://{}{path}", self.addr)
+    }
+}
+
+/// The first `127.0.0.1:PORT` in a log, with a port that is not 0.
+fn bound_addr(log: &str) -> Option<SocketAddr> {
+    log.match_indices("127.0.0.1:").find_map(|(at, start)| {
+        let port: String = log[at + start.len()..].chars().take_while(char::is_ascii_digit).collect();
+        let port: u16 = port.parse().ok()?;
+        (port != 0).then(|| SocketAddr::from(([127, 0, 0, 1], port)))
+    })
+}
+
+/// A port that was free a moment ago, for programs that cannot report the one they got.
+pub(crate) fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+/// Runs a program to its end.
+pub(crate) fn run(program: &Path, args: &[&str]) -> Output {
+    Command::new(program).args(args).stdin(Stdio::null()).output().unwrap()
+}
+
+/// Runs a program that must succeed; gives its stdout.
+pub(crate) fn stdout(program: &Path, args: &[&str]) -> String {
+    let output = run(program, args);
+    let out = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(
+        output.status.success(),
+        "{program:?} {args:?}: {}\n{out}\n{}",
+        output.status,
+        String::from_utf8_lossy(&output.stderr)
+    );
+    out
+}
