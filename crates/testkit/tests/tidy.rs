@@ -1,0 +1,312 @@
+//! Runs the rules of `doorbell_testkit::tidy` on the workspace, and each rule on a bad sample so that it cannot rot into always-green.
+//!
+//! Does not know about: how a rule works.
+
+use std::fmt::Write as _;
+
+use doorbell_testkit::tidy::{self, Complaint, LAYERS, Ratchet, Source};
+
+/// Files over the limit, with their length. This list may only shrink.
+const LONG_FILES: Ratchet<'static> = &[];
+/// Functions over the limit, with their length. This list may only shrink.
+const LONG_FUNCTIONS: Ratchet<'static> = &[];
+
+fn workspace() -> Vec<Source> {
+    let sources = tidy::load().expect("the workspace can be read");
+    assert!(
+        sources.iter().any(|source| source.path == "crates/testkit/tests/tidy.rs"),
+        "the walk missed this very file"
+    );
+    sources
+}
+
+fn assert_none(complaints: &[Complaint]) {
+    let mut text = String::new();
+    for complaint in complaints {
+        writeln!(text, "  {complaint}").expect("a string takes any text");
+    }
+    assert!(complaints.is_empty(), "{} complaints:\n{text}", complaints.len());
+}
+
+#[test]
+fn every_file_opens_with_what_it_owns() {
+    assert_none(&tidy::headers(&workspace()));
+}
+
+#[test]
+fn files_and_functions_stay_short() {
+    let sources = workspace();
+    assert_none(&tidy::file_lengths(&sources, LONG_FILES));
+    assert_none(&tidy::function_lengths(&sources, LONG_FUNCTIONS));
+}
+
+#[test]
+fn packages_point_downwards() {
+    assert_none(&tidy::package_arrows(&workspace()));
+}
+
+#[test]
+fn rooms_of_the_core_keep_apart() {
+    assert_none(&tidy::module_layers(&workspace(), LAYERS));
+}
+
+#[test]
+fn unsafe_lives_in_the_ring_crate_only() {
+    let sources = workspace();
+    assert_none(&tidy::unsafe_outside(&sources));
+    assert_none(&tidy::forbids_unsafe(&sources));
+}
+
+#[test]
+fn claims_and_invariants_are_stated() {
+    assert_none(&tidy::claims(&workspace()));
+}
+
+#[test]
+fn nothing_is_left_open_or_ignored() {
+    let sources = workspace();
+    assert_none(&tidy::left_open(&sources));
+    assert_none(&tidy::ignores(&sources));
+}
+
+#[test]
+fn prose_cites_no_lines_and_no_machine() {
+    let sources = workspace();
+    assert_none(&tidy::line_citations(&sources));
+    assert_none(&tidy::machine_paths(&sources));
+}
+
+#[test]
+fn every_source_is_reached() {
+    assert_none(&tidy::unreferenced(&workspace()));
+}
+
+/// Each rule on samples: what must be reported, and a good neighbour that must not.
+mod samples {
+    use super::*;
+
+    const ROOT: &str = "crates/doorbell/src/";
+
+    fn lines(complaints: &[Complaint]) -> Vec<(&str, usize)> {
+        complaints.iter().map(|complaint| (complaint.path.as_str(), complaint.line)).collect()
+    }
+
+    fn one(path: &str, text: &str) -> Vec<Source> {
+        vec![Source::new(path, text)]
+    }
+
+    #[test]
+    fn code_and_comments_are_told_apart() {
+        let text = "let a = \"// no\"; // yes\nlet b = 'x'; let c: &'static str = r#\"un\"safe\"#; /* a /* b */ c */ let d = b'\\'';\n";
+        let masked = tidy::mask(text);
+        assert_eq!(masked.code.lines().count(), text.lines().count());
+        assert!(
+            !masked.code.contains("no") && !masked.code.contains("safe") && !masked.code.contains("a /*"),
+            "{}",
+            masked.code
+        );
+        assert!(masked.code.contains("'static str") && masked.code.contains("let d"));
+        assert!(
+            masked.comments.contains("// yes")
+                && masked.comments.contains("b */ c")
+                && !masked.comments.contains("no")
+        );
+    }
+
+    #[test]
+    fn headers() {
+        assert_eq!(lines(&tidy::headers(&one("a.rs", "use x;\n"))), [("a.rs", 1)]);
+        assert_eq!(lines(&tidy::headers(&one("a.rs", "\n//! late\n"))), [("a.rs", 1)]);
+        assert!(tidy::headers(&one("a.rs", "//! Owns a.\n")).is_empty());
+        assert!(tidy::headers(&one("a.md", "text\n")).is_empty());
+    }
+
+    #[test]
+    fn file_length_and_its_ratchet() {
+        let long = |lines: usize| one("crates/x/src/a.rs", &"//! x\n".repeat(lines));
+        assert!(tidy::file_lengths(&long(600), &[]).is_empty());
+        assert_eq!(tidy::file_lengths(&long(601), &[]).len(), 1);
+        assert!(tidy::file_lengths(&long(700), &[("crates/x/src/a.rs", 700)]).is_empty());
+        assert_eq!(tidy::file_lengths(&long(701), &[("crates/x/src/a.rs", 700)]).len(), 1, "growing");
+        assert_eq!(
+            tidy::file_lengths(&long(650), &[("crates/x/src/a.rs", 700)]).len(),
+            1,
+            "the list may only shrink"
+        );
+        assert_eq!(tidy::file_lengths(&long(10), &[("crates/x/src/a.rs", 700)]).len(), 1, "stale entry");
+        assert_eq!(tidy::file_lengths(&[], &[("gone.rs", 700)]).len(), 1, "stale entry of a deleted file");
+        assert!(tidy::file_lengths(&one("crates/x/tests/a.rs", &"//! x\n".repeat(900)), &[]).is_empty());
+    }
+
+    #[test]
+    fn function_length() {
+        let body = |lines: usize| {
+            format!("impl A {{\n  fn b(c: [u8; 3]) -> u8\n  {{\n{}  }}\n}}\n", "    c();\n".repeat(lines))
+        };
+        assert!(tidy::function_lengths(&one("crates/x/src/a.rs", &body(70)), &[]).is_empty());
+        let complaints = tidy::function_lengths(&one("crates/x/src/a.rs", &body(71)), &[]);
+        assert_eq!(lines(&complaints), [("crates/x/src/a.rs", 2)]);
+        let tested = format!("#[cfg(test)]\nmod tests {{\n{}}}\n", body(90));
+        assert!(tidy::function_lengths(&one("crates/x/src/a.rs", &tested), &[]).is_empty());
+        assert!(tidy::functions("trait T { fn a(); fn b(&self) -> [u8; 4]; }").is_empty());
+    }
+
+    #[test]
+    fn packages() {
+        let lints = "[lints]\nworkspace = true\n";
+        let check = |folder: &str, text: &str| {
+            tidy::package_arrows(&one(&format!("{folder}/Cargo.toml"), &format!("{lints}{text}"))).len()
+        };
+        assert_eq!(check("crates/http", "[dependencies]\ndoorbell-ring.workspace = true\n"), 1);
+        assert_eq!(check("crates/ring", "[dependencies.doorbell-http]\nworkspace = true\n"), 1);
+        assert_eq!(check("crates/ring", "[dev-dependencies]\ndoorbell-http = { path = \"x\" }\n"), 1);
+        assert_eq!(check("crates/doorbell", "[dependencies]\ndoorbell-testkit.workspace = true\n"), 1);
+        assert_eq!(check("crates/doorbell", "[dev-dependencies]\ndoorbell-testkit.workspace = true\n"), 0);
+        assert_eq!(check("crates/doorbell", "[target.'cfg(unix)'.dependencies]\ntokio = \"1\"\n"), 1);
+        assert_eq!(
+            check("bins/doorbell", "[dependencies]\ndoorbell.workspace = true\ntoml.workspace = true\n"),
+            0
+        );
+        assert_eq!(check("bins/doorbell", "[dependencies]\ndoorbell-http.workspace = true\n"), 1);
+        assert_eq!(check("crates/unheard", ""), 1);
+        assert_eq!(
+            tidy::package_arrows(&one("crates/http/Cargo.toml", "[dependencies]\n")).len(),
+            1,
+            "lints not inherited"
+        );
+    }
+
+    #[test]
+    fn rooms() {
+        let check = |inner: &str, text: &str| {
+            let root =
+                Source::new(&format!("{ROOT}lib.rs"), "//! x\npub use conn::{Table, Slot as Place};\n");
+            tidy::module_layers(&[root, Source::new(&format!("{ROOT}{inner}"), text)], LAYERS)
+        };
+        assert_eq!(
+            lines(&check("driver/uring.rs", "//! x\nuse crate::conn::Table;\n")),
+            [("crates/doorbell/src/driver/uring.rs", 2)]
+        );
+        assert_eq!(check("driver/mod.rs", "use super::protocol::Http1;").len(), 1);
+        assert_eq!(check("driver/uring.rs", "use super::super::handler;").len(), 1);
+        assert_eq!(check("driver/uring.rs", "use crate::{id::ConnId, worker::{a, b}};").len(), 1);
+        assert_eq!(
+            check("driver/uring.rs", "fn f() { crate::Place::new(); }").len(),
+            1,
+            "through a re-export"
+        );
+        assert_eq!(check("conn/table.rs", "use crate::driver::Op;").len(), 1);
+        assert_eq!(check("time/wheel.rs", "use crate::config::Limits;").len(), 1);
+        assert_eq!(check("unheard.rs", "//! x").len(), 1, "every module has a row");
+        assert!(check("time/wheel.rs", "use crate::id::ConnId;").is_empty());
+        assert!(check("worker/turn.rs", "use crate::{conn::Table, driver::Driver};").is_empty());
+        assert!(
+            check(
+                "driver/uring.rs",
+                "use crate::id::ConnId; // crate::conn is not known here\nuse super::Op;"
+            )
+            .is_empty()
+        );
+        assert!(check("driver/uring.rs", "#[cfg(test)]\nmod tests { use crate::conn::Table; }").is_empty());
+    }
+
+    #[test]
+    fn every_row_of_the_import_table_bites() {
+        for layer in LAYERS {
+            for never in layer.never {
+                let source = Source::new(
+                    &format!("{ROOT}{}.rs", layer.module),
+                    &format!("//! x\nuse crate::{never}::X;\n"),
+                );
+                assert_eq!(tidy::module_layers(&[source], LAYERS).len(), 1, "{} -> {never}", layer.module);
+            }
+        }
+    }
+
+    #[test]
+    fn unsafe_code() {
+        assert_eq!(
+            lines(&tidy::unsafe_outside(&one("crates/http/src/a.rs", "//! x\nunsafe { f() }\n"))),
+            [("crates/http/src/a.rs", 2)]
+        );
+        assert!(
+            tidy::unsafe_outside(&one("crates/http/src/a.rs", "// unsafe\nlet unsafe_code = \"unsafe\";\n"))
+                .is_empty()
+        );
+        assert!(tidy::unsafe_outside(&one("crates/ring/src/a.rs", "unsafe { f() }\n")).is_empty());
+        assert_eq!(
+            tidy::forbids_unsafe(&one("crates/http/src/lib.rs", "//! #![forbid(unsafe_code)]\n")).len(),
+            1
+        );
+        assert!(tidy::forbids_unsafe(&one("crates/http/src/lib.rs", "#![forbid(unsafe_code)]\n")).is_empty());
+    }
+
+    #[test]
+    fn claims() {
+        let page = Source::new("crates/ring/src/lib.rs", "//! - **R-1** The kernel only sees pool memory.\n");
+        let manual = Source::new(
+            "crates/doorbell/src/worker/mod.rs",
+            "//! Cites no number.\n//! - **I-3** A slot is freed late.\n",
+        );
+        let check = |path: &str, text: &str| {
+            tidy::claims(&[page.clone(), manual.clone(), Source::new(path, text)]).len()
+        };
+        assert_eq!(check("crates/ring/src/a.rs", "// SAFETY: trust me.\nf()"), 1);
+        assert_eq!(
+            check("crates/ring/src/a.rs", "// SAFETY: the pool outlives the ring,\n// by R-1.\nf()"),
+            0
+        );
+        assert_eq!(check("crates/ring/src/a.rs", "// SAFETY: by R-2.\nf()"), 1);
+        assert_eq!(check("crates/doorbell/src/a.rs", "assert!(ok, \"I-3\");"), 0);
+        assert_eq!(check("crates/doorbell/src/a.rs", "assert!(ok, \"I-4\");"), 1);
+        assert_eq!(check("crates/doorbell/src/a.rs", "// ABI-4 is not ours"), 0);
+    }
+
+    #[test]
+    fn left_open() {
+        let placeholder = concat!("fn a() { to", "do!() }");
+        assert_eq!(tidy::left_open(&one("a.rs", placeholder)).len(), 1);
+        assert_eq!(tidy::left_open(&one("a.rs", concat!("// FIX", "ME later"))).len(), 1);
+        assert!(tidy::left_open(&one("a.rs", "let a = \"FIXME\"; // todo lists are fine\n")).is_empty());
+        assert_eq!(tidy::ignores(&one("a.rs", concat!("#[ign", "ore]\nfn a() {}"))).len(), 1);
+        assert!(tidy::ignores(&one("a.rs", "#[ignore = \"needs a second machine\"]\nfn a() {}")).is_empty());
+    }
+
+    #[test]
+    fn prose() {
+        assert_eq!(tidy::line_citations(&one("a.md", "see `src/turn.rs:17`")).len(), 1);
+        assert_eq!(tidy::line_citations(&one("a.md", "see turn.rs#L17")).len(), 1);
+        assert!(
+            tidy::line_citations(&one("a.md", "see `Worker::turn` in turn.rs: it waits at 127.0.0.1:80"))
+                .is_empty()
+        );
+        assert_eq!(tidy::machine_paths(&one(".ci/run", concat!("cd /wo", "rk/main"))).len(), 1);
+        assert!(tidy::machine_paths(&one(".ci/run", "cd \"$(dirname \"$0\")/..\"")).is_empty());
+    }
+
+    #[test]
+    fn reachability() {
+        let tree = |extra: &str| {
+            vec![
+                Source::new("crates/x/src/lib.rs", "//! x\npub mod a;\nmod b;\n#[cfg(test)]\nmod tests;\n"),
+                Source::new("crates/x/src/a.rs", "//! x\n"),
+                Source::new("crates/x/src/b/mod.rs", "//! x\nmod c;\n"),
+                Source::new("crates/x/src/b/c.rs", "//! x\n"),
+                Source::new("crates/x/src/tests.rs", "//! x\n"),
+                Source::new("crates/x/tests/t.rs", "//! x\nmod common;\n"),
+                Source::new("crates/x/tests/common/mod.rs", "//! x\n"),
+                Source::new("crates/x/tests/e2e/main.rs", "//! x\nmod one;\n"),
+                Source::new(
+                    "crates/x/tests/e2e/one.rs",
+                    "//! x\n#[path = \"../../fuzz/shared.rs\"]\nmod shared;\n",
+                ),
+                Source::new("crates/x/fuzz/shared.rs", "//! x\n"),
+                Source::new(extra, "//! x\n"),
+            ]
+        };
+        assert_eq!(lines(&tidy::unreferenced(&tree("crates/x/src/b/d.rs"))), [("crates/x/src/b/d.rs", 0)]);
+        assert_eq!(tidy::unreferenced(&tree("crates/x/src/c.rs")).len(), 1);
+        assert_eq!(tidy::unreferenced(&tree("crates/x/tests/helpers/mod.rs")).len(), 1);
+        assert!(tidy::unreferenced(&tree("crates/x/examples/echo.rs")).is_empty());
+    }
+}
