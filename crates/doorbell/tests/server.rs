@@ -1,6 +1,6 @@
 //! The server as a whole on real sockets: every kind of listener, start-up errors, drains, failures of workers.
 //!
-//! Does not know about: single drivers (see `conformance.rs`) and the promises with figures (see `promise_*.rs`).
+//! Does not know about: single drivers (see `conformance`) and the promises with figures (see `promise_*.rs`).
 #![expect(
     clippy::disallowed_methods,
     clippy::print_stderr,

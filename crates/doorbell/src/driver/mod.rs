@@ -6,7 +6,7 @@
 //!
 //! The contract is completion-shaped, because readiness can imitate completion and not the reverse. Every operation may
 //! complete at once ([`Step::Done`]) or later, through [`Driver::next`]. The conformance suite
-//! (`crates/doorbell/tests/conformance.rs`) runs each line below on io_uring, epoll and the simulator by name.
+//! (`crates/doorbell/tests/conformance`) runs each line below on io_uring, epoll and the simulator by name.
 //!
 //! - **D-1** [`Driver::arm_accept`] is idempotent. While armed, each new connection is reported once as
 //!   [`Completion::Accepted`] with a slot that is not in use.

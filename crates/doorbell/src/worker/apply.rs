@@ -23,7 +23,7 @@ use crate::time::Clock;
 const RECVS_A_TURN_MAX: u32 = 16;
 
 /// A deadline that is noticed this late was not late because of the wheel's ticks.
-const OVERRUN: Duration = Duration::from_millis(250);
+const OVERRUN: Duration = Duration::from_millis(100);
 
 /// The next thing to do for one connection.
 enum Todo {
