@@ -1,0 +1,284 @@
+//! The life of one connection as a pure machine: what happened goes in, what to do next comes out.
+//!
+//! Does not know about: sockets, rings, who has work for it.
+//!
+//! ```text
+//! Free ─begin─► Handshake ─► Paused ─► Asking ─► Idle (keep-alive) ─begin─► Asking
+//!   └──begin─────────────────────────────┘  └──► Tail (server closes) ─► Free
+//! ```
+//!
+//! Whatever goes wrong ends in `settle`: the descriptor is closed when no operation of it is in flight, not earlier.
+
+mod answer;
+mod job;
+#[cfg(test)]
+mod tests;
+
+use doorbell_ring::Errno;
+
+pub(crate) use job::{Batch, Job};
+
+use crate::clock::{NEVER, Nanos};
+use crate::plan::{Closer, Flow};
+use crate::reply::{Reader, Reply};
+use crate::stats::{FailureKind, Stats};
+
+/// What to do with the connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Next {
+    /// Send the requests of the batch that are not done, and receive.
+    Ask,
+    /// Cancel what is in flight; its events come back here.
+    Cancel,
+    /// Nothing is in flight: close the descriptor.
+    Close(After),
+    /// Answered and still open: `begin` may follow.
+    Idle,
+    /// Come back with `handle_gap_over` after the gap.
+    Pause,
+    /// Receive.
+    Recv,
+    /// Send the rest of the buffer.
+    SendRest,
+    /// Nothing, until something happens.
+    Wait,
+}
+
+/// What to do when the descriptor is closed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum After {
+    /// Connect again and ask for the rest of the batch.
+    Again,
+    /// New work, after a while: connecting failed, and trying on would be a busy loop.
+    BackOff,
+    /// New work.
+    Done,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Asking,
+    Free,
+    Handshake,
+    Idle,
+    Paused,
+    /// Answered; the server is to close.
+    Tail,
+}
+
+/// One connection.
+#[derive(Debug)]
+pub(crate) struct Conn {
+    phase: Phase,
+    reader: Reader,
+    batch: Batch,
+    /// Set exactly while the connection is given up and operations of it are still in flight.
+    ending: Option<After>,
+    send_in_flight: bool,
+    recv_in_flight: bool,
+    /// The handshake is done.
+    connected: bool,
+    /// The first byte of the batch's first reply was seen.
+    first_byte_seen: bool,
+    /// How long it took; counted once that reply is known to be good.
+    first_byte_after: Option<Nanos>,
+    /// Batches answered on this connection.
+    served: u32,
+    connect_began: Nanos,
+    deadline: Nanos,
+    /// In `Tail`: the reply.
+    reply: Option<Reply>,
+}
+
+impl Default for Conn {
+    fn default() -> Self {
+        Self {
+            phase: Phase::Free,
+            reader: Reader::default(),
+            batch: Batch::default(),
+            ending: None,
+            send_in_flight: false,
+            recv_in_flight: false,
+            connected: false,
+            first_byte_seen: false,
+            first_byte_after: None,
+            served: 0,
+            connect_began: 0,
+            deadline: NEVER,
+            reply: None,
+        }
+    }
+}
+
+impl Conn {
+    /// Work for a connection that is `Free` (connect first, then say so by `handle_connecting`) or idle (then `Ask` follows).
+    pub(crate) fn begin(&mut self, now: Nanos, batch: Batch, job: &Job) {
+        debug_assert!(matches!(self.phase, Phase::Free | Phase::Idle) && batch.left() > 0);
+        self.batch = batch;
+        self.first_byte_seen = false;
+        self.first_byte_after = None;
+        self.deadline = now + job.timeout;
+        if self.phase == Phase::Idle {
+            self.phase = Phase::Asking;
+        }
+    }
+
+    pub(crate) const fn is_idle(&self) -> bool {
+        matches!(self.phase, Phase::Idle)
+    }
+
+    /// The requests under way.
+    pub(crate) const fn batch(&self) -> &Batch {
+        &self.batch
+    }
+
+    pub(crate) const fn deadline(&self) -> Nanos {
+        self.deadline
+    }
+
+    /// What is in flight: send, receive.
+    pub(crate) const fn in_flight(&self) -> (bool, bool) {
+        (self.send_in_flight, self.recv_in_flight)
+    }
+
+    /// `connect(2)` was called and did not fail. `Wait` stands for: send nothing, to learn when the handshake is done.
+    pub(crate) fn handle_connecting(&mut self, now: Nanos, job: &Job) -> Next {
+        debug_assert!(self.phase == Phase::Free && self.ending.is_none());
+        debug_assert!(!self.send_in_flight && !self.recv_in_flight);
+        self.reader.reset();
+        self.connected = false;
+        self.served = 0;
+        self.connect_began = now;
+        self.deadline = now + job.timeout;
+        let at_once = matches!(job.flow, Flow::New { .. }) && job.gap == 0;
+        self.phase = if at_once { Phase::Asking } else { Phase::Handshake };
+        if at_once { Next::Ask } else { Next::Wait }
+    }
+
+    /// No socket, or `connect(2)` failed at once.
+    pub(crate) fn handle_no_connect(&mut self, errno: Errno, stats: &mut Stats) -> Next {
+        self.fail(FailureKind::Connect, Some(errno), stats)
+    }
+
+    /// A send was given to the ring.
+    pub(crate) fn note_send(&mut self) {
+        debug_assert!(!self.send_in_flight, "I-2");
+        self.send_in_flight = true;
+    }
+
+    /// A receive was given to the ring.
+    pub(crate) fn note_recv(&mut self) {
+        debug_assert!(!self.recv_in_flight, "I-2");
+        self.recv_in_flight = true;
+    }
+
+    /// The end of a send; `left` bytes of its buffer are not sent.
+    pub(crate) fn handle_sent(
+        &mut self,
+        now: Nanos,
+        result: Result<(), Errno>,
+        left: usize,
+        job: &Job,
+        stats: &mut Stats,
+    ) -> Next {
+        self.send_in_flight = false;
+        if let Some(after) = self.ending {
+            return self.when_quiet(after);
+        }
+        match result {
+            Ok(()) => {}
+            Err(errno) if !self.connected => return self.fail(FailureKind::Connect, Some(errno), stats),
+            // The server has closed. What it sent before that, and how, the receive tells.
+            Err(Errno(EPIPE)) if self.recv_in_flight => return Next::Wait,
+            Err(errno) => return self.fail(FailureKind::Reset, Some(errno), stats),
+        }
+        if !self.connected {
+            self.connected = true;
+            stats.connects += 1;
+            stats.connects_in_time += u64::from(now <= job.measured_until);
+            stats.connect.record(now - self.connect_began);
+        }
+        if self.phase == Phase::Handshake {
+            return self.handle_established(now, job);
+        }
+        if left > 0 { Next::SendRest } else { Next::Wait }
+    }
+
+    /// The gap is over.
+    pub(crate) fn handle_gap_over(&mut self, now: Nanos, job: &Job) -> Next {
+        debug_assert_eq!(self.phase, Phase::Paused);
+        self.phase = Phase::Asking;
+        self.deadline = now + job.timeout;
+        Next::Ask
+    }
+
+    /// The deadline has passed. Called again as long as what is in flight does not end.
+    pub(crate) fn handle_deadline(&mut self, stats: &mut Stats) -> Next {
+        if self.ending.is_some() {
+            return Next::Cancel;
+        }
+        self.fail(FailureKind::Timeout, None, stats)
+    }
+
+    /// How many requests are under way, for a run that ends now.
+    pub(crate) const fn requests_under_way(&self) -> u64 {
+        match self.phase {
+            Phase::Free | Phase::Idle => 0,
+            Phase::Tail => 1,
+            Phase::Asking | Phase::Handshake | Phase::Paused => self.batch.left() as u64,
+        }
+    }
+
+    fn handle_established(&mut self, now: Nanos, job: &Job) -> Next {
+        if matches!(job.flow, Flow::Keep { .. }) {
+            // Opening a kept connection is no part of its first request, unless that was due at a time.
+            if self.batch.step == 0 {
+                self.batch.base = now;
+            }
+            self.phase = Phase::Asking;
+            return Next::Ask;
+        }
+        // The request is meant to start a gap after the connection was.
+        self.batch.base += job.gap;
+        self.phase = Phase::Paused;
+        self.deadline = NEVER;
+        Next::Pause
+    }
+
+    /// Every request that has no reply failed.
+    fn fail(&mut self, kind: FailureKind, errno: Option<Errno>, stats: &mut Stats) -> Next {
+        let count = if self.phase == Phase::Tail { 1 } else { self.batch.left().max(1) };
+        for _ in 0..count {
+            stats.failures.count(kind, errno);
+        }
+        self.settle(if kind == FailureKind::Connect { After::BackOff } else { After::Done })
+    }
+
+    fn settle(&mut self, after: After) -> Next {
+        self.reply = None;
+        if self.send_in_flight || self.recv_in_flight {
+            self.ending = Some(after);
+            return Next::Cancel;
+        }
+        self.when_quiet(after)
+    }
+
+    fn when_quiet(&mut self, after: After) -> Next {
+        if self.send_in_flight || self.recv_in_flight {
+            return Next::Wait;
+        }
+        self.ending = None;
+        self.phase = Phase::Free;
+        self.deadline = NEVER;
+        Next::Close(after)
+    }
+}
+
+const EPIPE: i32 = rustix::io::Errno::PIPE.raw_os_error();
+
+impl Closer {
+    /// Whether we wait for the server's end of the stream.
+    const fn waits_for_end(self) -> bool {
+        matches!(self, Self::Server)
+    }
+}

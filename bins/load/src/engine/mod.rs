@@ -1,0 +1,225 @@
+//! Runs a plan: a preflight, then threads with a ring each, then the sum.
+//!
+//! Does not know about: the command line, the form of the report.
+
+mod act;
+mod delays;
+mod dial;
+mod pace;
+mod preflight;
+mod requests;
+#[cfg(test)]
+mod tests;
+mod turn;
+mod worker;
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Barrier, Condvar, Mutex, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use signal_hook::consts::{SIGINT, SIGTERM};
+
+use crate::clock::Clock;
+use crate::exit::{Exit, Failure};
+use crate::plan::Plan;
+use crate::stats::Stats;
+use worker::Ended;
+
+/// What a run came to.
+#[derive(Debug)]
+pub struct Outcome {
+    /// All threads together, since the warm-up.
+    pub stats: Stats,
+    /// How long was measured.
+    pub elapsed: Duration,
+    /// Processor time of this program during the whole run, warm-up included.
+    pub client_cpu: Duration,
+    /// How long the whole run took.
+    pub whole: Duration,
+    /// Whether the user ended it.
+    pub stopped: bool,
+    /// The ring in force, in words.
+    pub ring: String,
+}
+
+/// Where a run is, once a second.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Sample {
+    /// Since the threads began.
+    pub elapsed: Duration,
+    /// Good replies so far; starts again after the warm-up.
+    pub requests: u64,
+    /// Failed requests so far.
+    pub failures: u64,
+    /// Whether nothing counts yet.
+    pub warming_up: bool,
+}
+
+/// Who watches a run.
+pub trait Observer {
+    /// About once a second.
+    fn on_second(&mut self, sample: Sample);
+    /// After the last `on_second`.
+    fn on_end(&mut self) {}
+}
+
+/// What threads share.
+#[derive(Debug)]
+struct Shared {
+    clock: Clock,
+    start: Barrier,
+    /// A thread could not open its ring: none begins.
+    failed: AtomicBool,
+    /// The user ended the run.
+    stop: Arc<AtomicBool>,
+    gauges: Vec<Gauge>,
+    running: Mutex<u32>,
+    ended: Condvar,
+}
+
+/// What a worker publishes once a turn. On a cache line of its own.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+struct Gauge {
+    requests: AtomicU64,
+    failures: AtomicU64,
+}
+
+/// Runs `plan` to its end.
+///
+/// # Errors
+/// No report can be made: no server, no io_uring, too few descriptors.
+pub fn run(plan: &Plan, observer: &mut dyn Observer) -> Result<Outcome, Failure> {
+    raise_open_files(plan)?;
+    worker::try_ring()?;
+    let clock = Clock::start();
+    let plan = &Plan { expect: preflight::run(plan, clock)?, ..plan.clone() };
+    let stop = Arc::new(AtomicBool::new(false));
+    let signals = [SIGINT, SIGTERM].map(|signal| signal_hook::flag::register(signal, Arc::clone(&stop)));
+    let shared = Shared {
+        clock,
+        start: Barrier::new(plan.threads as usize),
+        failed: AtomicBool::new(false),
+        stop,
+        gauges: (0..plan.threads).map(|_| Gauge::default()).collect(),
+        running: Mutex::new(plan.threads),
+        ended: Condvar::new(),
+    };
+    let cpu_before = cpu_time();
+    let began = clock.now();
+    let results: Vec<Result<Ended, Failure>> = thread::scope(|scope| {
+        let shared = &shared;
+        let threads: Vec<_> = (0..plan.threads)
+            .map(|index| {
+                let builder = thread::Builder::new().name(format!("load-{index}"));
+                builder.spawn_scoped(scope, move || run_worker(plan, index, shared))
+            })
+            .collect();
+        // A thread that cannot be started would leave the others waiting at the barrier: there is no way on.
+        let threads: Vec<_> =
+            threads.into_iter().map(|thread| thread.expect("the system can start a thread")).collect();
+        watch(plan, shared, observer);
+        threads.into_iter().map(|thread| thread.join().expect("a worker does not panic")).collect()
+    });
+    for signal in signals.into_iter().flatten() {
+        signal_hook::low_level::unregister(signal);
+    }
+    let whole = Duration::from_nanos(clock.now() - began);
+    let client_cpu = cpu_time().saturating_sub(cpu_before);
+    let stopped = shared.stop.load(Ordering::Relaxed);
+    sum(results).map(|(ended, elapsed)| Outcome {
+        stats: ended.stats,
+        elapsed,
+        client_cpu,
+        whole,
+        stopped,
+        ring: ended.ring,
+    })
+}
+
+fn run_worker(plan: &Plan, index: u32, shared: &Shared) -> Result<Ended, Failure> {
+    let worker = worker::Worker::open(plan, index);
+    if worker.is_err() {
+        shared.failed.store(true, Ordering::Relaxed);
+    }
+    shared.start.wait();
+    let result = worker.and_then(|worker| {
+        if shared.failed.load(Ordering::Relaxed) {
+            return Err(Failure::new(Exit::NoRing, "another thread has no ring"));
+        }
+        worker.run(plan, shared.clock, &shared.stop, &shared.gauges[index as usize])
+    });
+    *shared.running.lock().unwrap_or_else(PoisonError::into_inner) -= 1;
+    shared.ended.notify_all();
+    result
+}
+
+/// Tells the observer once a second, until every worker has ended.
+fn watch(plan: &Plan, shared: &Shared, observer: &mut dyn Observer) {
+    let began = shared.clock.now();
+    let mut running = shared.running.lock().unwrap_or_else(PoisonError::into_inner);
+    while *running > 0 {
+        let waited = shared.ended.wait_timeout(running, Duration::from_secs(1));
+        let (guard, timeout) = waited.unwrap_or_else(PoisonError::into_inner);
+        running = guard;
+        if timeout.timed_out() && *running > 0 {
+            let sum = |of: fn(&Gauge) -> &AtomicU64| {
+                shared.gauges.iter().map(|gauge| of(gauge).load(Ordering::Relaxed)).sum()
+            };
+            let elapsed = Duration::from_nanos(shared.clock.now() - began);
+            observer.on_second(Sample {
+                elapsed,
+                requests: sum(|gauge| &gauge.requests),
+                failures: sum(|gauge| &gauge.failures),
+                warming_up: elapsed < plan.warm_up,
+            });
+        }
+    }
+    observer.on_end();
+}
+
+/// All threads as one, and how long they measured. The first error wins, one of a ring before its echo in other threads.
+fn sum(results: Vec<Result<Ended, Failure>>) -> Result<(Ended, Duration), Failure> {
+    let mut sum: Option<Ended> = None;
+    for result in results {
+        let ended = result?;
+        match &mut sum {
+            None => sum = Some(ended),
+            Some(sum) => {
+                sum.stats.add(&ended.stats);
+                sum.measured_from = sum.measured_from.min(ended.measured_from);
+                sum.ended_at = sum.ended_at.max(ended.ended_at);
+            }
+        }
+    }
+    let sum = sum.expect("a plan has at least one thread");
+    let elapsed = Duration::from_nanos(sum.ended_at.saturating_sub(sum.measured_from));
+    Ok((sum, elapsed))
+}
+
+/// Raises the soft limit of open files as far as this run needs.
+fn raise_open_files(plan: &Plan) -> Result<(), Failure> {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    // Rings, standard streams, and what a run-time library may hold.
+    let needed = u64::from(plan.conns) + 8 * u64::from(plan.threads) + 64;
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    if current.is_none_or(|current| current >= needed) {
+        return Ok(());
+    }
+    if maximum.is_none_or(|maximum| maximum >= needed)
+        && setrlimit(Resource::Nofile, Rlimit { current: Some(needed), maximum }).is_ok()
+    {
+        return Ok(());
+    }
+    Err(Failure::usage(format!(
+        "{} connections need {needed} open files, and the limit is {}: raise it (`ulimit -n`)",
+        plan.conns,
+        maximum.unwrap_or(needed)
+    )))
+}
+
+fn cpu_time() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    Duration::try_from(time).unwrap_or_default()
+}

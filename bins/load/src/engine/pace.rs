@@ -1,0 +1,163 @@
+//! When the next requests are due, and how many there may be.
+//!
+//! Does not know about: connections. A rate needs no queue of requests that wait: the n-th is due at a time that can be
+//! computed, however late it starts.
+
+use crate::clock::{NEVER, Nanos};
+use crate::conn::Batch;
+
+/// The work of one worker.
+#[derive(Debug)]
+pub(crate) struct Pace {
+    kind: Kind,
+    /// Sequence number of the next request.
+    next: u64,
+    /// None is begun from this number on.
+    end: u64,
+    /// Nor from this time on.
+    ends_at: Nanos,
+}
+
+#[derive(Debug)]
+enum Kind {
+    /// A connection that is free has work.
+    Closed,
+    /// The n-th request is due at `from + n * step`.
+    Rate { from: Nanos, step: f64 },
+}
+
+impl Pace {
+    pub(crate) const fn closed(ends_at: Nanos) -> Self {
+        Self { kind: Kind::Closed, next: 0, end: u64::MAX, ends_at }
+    }
+
+    /// `step` nanoseconds from one to the next, the first at `from`.
+    pub(crate) const fn rate(from: Nanos, step: f64, ends_at: Nanos) -> Self {
+        Self { kind: Kind::Rate { from, step }, next: 0, end: u64::MAX, ends_at }
+    }
+
+    /// From here on there are at most `requests` more.
+    pub(crate) fn limit(&mut self, requests: Option<u64>) {
+        self.end = requests.map_or(u64::MAX, |requests| self.next.saturating_add(requests));
+    }
+
+    /// The next requests, at most `max`, if one is due.
+    #[inline]
+    pub(crate) fn take(&mut self, now: Nanos, max: u32) -> Option<Batch> {
+        if self.is_over(now) {
+            return None;
+        }
+        let limit = u32::try_from(self.end - self.next).unwrap_or(u32::MAX).min(max);
+        let batch = match self.kind {
+            Kind::Closed => Batch { first: self.next, count: limit, done: 0, base: now, step: 0 },
+            Kind::Rate { step, .. } => {
+                let count = (0..limit).take_while(|n| self.due(self.next + u64::from(*n)) <= now).count();
+                let count = u32::try_from(count).unwrap_or(limit);
+                #[expect(
+                    clippy::cast_possible_truncation,
+                    clippy::cast_sign_loss,
+                    reason = "a time, not negative"
+                )]
+                // At least one, so that a batch of a rate is told from one without.
+                let step = (step as Nanos).max(1);
+                Batch { first: self.next, count, done: 0, base: self.due(self.next), step }
+            }
+        };
+        if batch.count == 0 {
+            return None;
+        }
+        self.next += u64::from(batch.count);
+        Some(batch)
+    }
+
+    /// When there will be work: now or earlier in a closed loop, `NEVER` when it is over.
+    pub(crate) fn next_due(&self) -> Nanos {
+        match self.kind {
+            _ if self.next >= self.end => NEVER,
+            Kind::Closed => 0,
+            Kind::Rate { .. } => self.due(self.next),
+        }
+    }
+
+    /// Whether no request is begun any more.
+    #[inline]
+    pub(crate) const fn is_over(&self, now: Nanos) -> bool {
+        now >= self.ends_at || self.next >= self.end
+    }
+
+    /// How many were due before `until` and never begun.
+    pub(crate) fn unstarted(&self, until: Nanos) -> u64 {
+        let Kind::Rate { from, step } = self.kind else { return 0 };
+        let until = until.min(self.ends_at);
+        if until <= from {
+            return 0;
+        }
+        #[expect(clippy::cast_precision_loss, clippy::cast_sign_loss, reason = "a count of requests")]
+        #[expect(clippy::cast_possible_truncation, reason = "a count of requests")]
+        let due = ((until - from) as f64 / step).ceil() as u64;
+        due.min(self.end).saturating_sub(self.next)
+    }
+
+    #[expect(
+        clippy::cast_precision_loss,
+        clippy::cast_sign_loss,
+        reason = "a day of nanoseconds is below 2^53"
+    )]
+    #[expect(clippy::cast_possible_truncation, reason = "a day of nanoseconds is below 2^53")]
+    fn due(&self, index: u64) -> Nanos {
+        match self.kind {
+            Kind::Closed => 0,
+            Kind::Rate { from, step } => from + (index as f64 * step) as Nanos,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_closed_loop_gives_work_until_the_end() {
+        let mut pace = Pace::closed(100);
+        assert_eq!(pace.take(7, 3), Some(Batch { first: 0, count: 3, done: 0, base: 7, step: 0 }));
+        pace.limit(Some(4));
+        assert_eq!(pace.take(8, 3).map(|batch| (batch.first, batch.count)), Some((3, 3)));
+        assert_eq!(pace.take(9, 3).map(|batch| (batch.first, batch.count)), Some((6, 1)));
+        assert_eq!(pace.take(10, 3), None);
+        assert_eq!(pace.next_due(), NEVER);
+        assert_eq!(pace.unstarted(100), 0);
+        assert!(Pace::closed(100).take(100, 1).is_none());
+    }
+
+    #[test]
+    fn a_rate_keeps_its_times_however_late_it_is_asked() {
+        let mut pace = Pace::rate(1_000, 10.0, 2_000);
+        assert_eq!(pace.take(999, 8), None);
+        assert_eq!(pace.next_due(), 1_000);
+        assert_eq!(pace.take(1_000, 8), Some(Batch { first: 0, count: 1, done: 0, base: 1_000, step: 10 }));
+        assert_eq!(pace.take(1_000, 8), None);
+        // 1,010 to 1,500 are due: fifty requests.
+        let late = pace.take(1_500, 8).unwrap();
+        assert_eq!((late.first, late.count, late.base), (1, 8, 1_010));
+        assert_eq!(pace.take(1_500, 100).unwrap().count, 42);
+        assert_eq!(pace.next_due(), 1_510);
+        // 100 are due before 2,000; 51 were begun.
+        assert_eq!(pace.take(2_000, 1), None);
+        assert_eq!(pace.unstarted(2_000), 49);
+        assert_eq!(pace.unstarted(1_510), 0);
+        assert_eq!(pace.unstarted(1_511), 1);
+    }
+
+    #[test]
+    fn an_odd_rate_does_not_drift() {
+        let mut pace = Pace::rate(0, 1e9 / 3.0, NEVER);
+        let mut last = 0;
+        for _ in 0..3_000 {
+            let due = pace.next_due();
+            last = pace.take(due, 1).unwrap().base;
+        }
+        assert_eq!(last, 999_666_666_666);
+        pace.limit(Some(0));
+        assert!(pace.is_over(0) && pace.take(NEVER - 1, 1).is_none());
+    }
+}

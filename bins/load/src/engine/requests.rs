@@ -1,0 +1,48 @@
+//! The bytes that are sent: shared ones, or a slot's own where requests carry an id.
+//!
+//! Does not know about: sockets.
+
+use bytes::Bytes;
+use doorbell_ring::SendBuf;
+
+use crate::conn::{Conn, Job};
+use crate::plan::RequestTemplate;
+
+/// The bytes of requests.
+#[derive(Debug)]
+pub(super) struct Requests {
+    template: RequestTemplate,
+    /// As many as go out in one write, all the same. Not used when they carry an id.
+    shared: Bytes,
+}
+
+impl Requests {
+    pub(super) fn new(template: &RequestTemplate, pipeline: u32) -> Self {
+        let shared = Bytes::from(template.as_bytes().repeat(pipeline as usize));
+        Self { template: template.clone(), shared }
+    }
+
+    /// A buffer for a slot, if it needs one of its own.
+    pub(super) fn buf(&self) -> Option<Vec<u8>> {
+        self.template.has_id().then(|| self.shared.to_vec())
+    }
+
+    /// The requests of a connection's batch that are not answered.
+    pub(super) fn fill(&self, conn: &Conn, own: Option<Vec<u8>>, job: &Job) -> SendBuf {
+        let batch = conn.batch();
+        let len = self.template.len();
+        let left = batch.left() as usize;
+        let Some(mut own) = own else { return self.shared.slice(..left * len).into() };
+        // The buffer holds as many requests as go out in one write; what differs between two of them is the id only.
+        own.truncate(left * len);
+        while own.len() < left * len {
+            own.extend_from_slice(self.template.as_bytes());
+        }
+        for (request, sequence) in own.chunks_exact_mut(len).zip(batch.next()..) {
+            if let Some(id) = job.id(sequence) {
+                self.template.set_id(request, id);
+            }
+        }
+        own.into()
+    }
+}

@@ -1,0 +1,131 @@
+//! What a reply must look like: from the command line, or from a first reply that is the template of all others.
+//!
+//! Does not know about: how a reply arrives.
+
+use memchr::memmem;
+
+use super::head::{self, Framing, Head};
+use super::{Id, Pattern};
+use crate::stats::FailureKind;
+
+/// How closely replies are looked at; each level includes the ones before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum CheckLevel {
+    /// A complete reply of any status.
+    Complete,
+    /// The status.
+    Status,
+    /// Every byte of the body.
+    Body,
+    /// Every byte but the value of `Date`.
+    Exact,
+}
+
+/// What a reply must look like.
+#[derive(Clone, Debug)]
+pub struct Expect {
+    /// How closely to look.
+    pub level: CheckLevel,
+    /// The status; `None` is any from 200 to 399.
+    pub status: Option<u16>,
+    /// The request was `HEAD`.
+    pub no_body: bool,
+    /// The body, if it is known.
+    pub body: Option<Pattern>,
+    /// The head of the template and what it says.
+    pub head: Option<(Pattern, Head)>,
+}
+
+/// What a head was found to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Judged {
+    pub(super) head: Head,
+    pub(super) foreign: u64,
+    /// Why the reply is not a good one, though its form is.
+    pub(super) bad: Option<FailureKind>,
+}
+
+impl Expect {
+    /// No template yet.
+    #[must_use]
+    pub const fn new(level: CheckLevel, status: Option<u16>, no_body: bool) -> Self {
+        Self { level, status, no_body, body: None, head: None }
+    }
+
+    /// Makes a complete reply to the request `id` the template. A body that is known already stays.
+    ///
+    /// # Errors
+    /// As [`head::parse`]; `Short` if it is not complete, `WrongBytes` if there is more than the reply.
+    pub fn learn(&mut self, reply: &[u8], id: Option<Id>) -> Result<Head, FailureKind> {
+        let head_len = head::head_len(reply, 0).ok_or(FailureKind::Short)?;
+        let (head_bytes, body) = reply.split_at(head_len);
+        let head = head::parse(head_bytes, self.no_body)?;
+        if let Framing::Length(length) = head.framing {
+            match (body.len() as u64).cmp(&length) {
+                std::cmp::Ordering::Less => return Err(FailureKind::Short),
+                std::cmp::Ordering::Equal => {}
+                std::cmp::Ordering::Greater => return Err(FailureKind::WrongBytes),
+            }
+        }
+        let pattern = Pattern::new(head_bytes, id, head::date_value(head_bytes));
+        self.head = Some((pattern, head));
+        if self.body.is_none() && self.level >= CheckLevel::Body {
+            self.body = Some(Pattern::new(body, id, None));
+        }
+        Ok(head)
+    }
+
+    /// Whether any part of the template echoes the id.
+    #[must_use]
+    pub fn echoes_id(&self) -> bool {
+        self.head.as_ref().is_some_and(|(pattern, _)| pattern.has_id())
+            || self.body.as_ref().is_some_and(Pattern::has_id)
+    }
+
+    /// Whether `status` is one that was asked for.
+    #[must_use]
+    pub fn accepts(&self, status: u16) -> bool {
+        match self.status {
+            _ if self.level == CheckLevel::Complete => true,
+            Some(expected) => status == expected,
+            None => (200..400).contains(&status),
+        }
+    }
+
+    /// The head at the start of `bytes`, if it is that of the template: nothing is parsed then. The second part is its length.
+    #[inline]
+    pub(super) fn judge_known(&self, bytes: &[u8], id: Option<Id>) -> Option<(Judged, usize)> {
+        let (pattern, head) = self.head.as_ref()?;
+        let difference = pattern.compare(0, bytes.get(..pattern.len())?, id);
+        if difference.wrong {
+            return None;
+        }
+        let judged = self.verdict(*head, difference.foreign, false);
+        Some((judged, pattern.len()))
+    }
+
+    /// A whole head that is not that of the template.
+    #[cold]
+    pub(super) fn judge_other(&self, bytes: &[u8], id: Option<Id>) -> Result<Judged, FailureKind> {
+        let head = head::parse(bytes, self.no_body)?;
+        let template = self.head.as_ref().map(|(pattern, _)| pattern);
+        let foreign = match (template, id) {
+            (Some(pattern), Some(id)) if pattern.has_id() && memmem::find(bytes, id.as_bytes()).is_none() => {
+                Id::LEN as u64
+            }
+            _ => 0,
+        };
+        Ok(self.verdict(head, foreign, self.level == CheckLevel::Exact && template.is_some()))
+    }
+
+    fn verdict(&self, head: Head, foreign: u64, wrong: bool) -> Judged {
+        let bad = if !self.accepts(head.status) {
+            Some(FailureKind::Status)
+        } else if foreign > 0 {
+            Some(FailureKind::Foreign)
+        } else {
+            wrong.then_some(FailureKind::WrongBytes)
+        };
+        Judged { head, foreign, bad }
+    }
+}

@@ -1,0 +1,216 @@
+//! Reads and checks replies as their bytes come in, however they are cut.
+//!
+//! Does not know about: sockets, time, requests.
+//! Start at [`Reader::handle`].
+
+pub mod expect;
+pub mod head;
+mod id;
+mod pattern;
+#[cfg(test)]
+mod tests;
+
+pub use expect::{CheckLevel, Expect};
+pub use head::{Framing, Head};
+pub use id::Id;
+pub use pattern::{Difference, Pattern};
+
+use crate::stats::FailureKind;
+use expect::Judged;
+
+/// Longer heads are not supported.
+pub const HEAD_LEN_MAX: usize = 64 * 1_024;
+
+/// Reads one reply after the other.
+#[derive(Debug)]
+pub struct Reader {
+    state: State,
+    /// The start of a head that came in pieces. Its capacity stays.
+    partial: Vec<u8>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum State {
+    Body(Body),
+    Head,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Body {
+    judged: Judged,
+    /// Bytes of the body so far.
+    at: u64,
+    wrong: bool,
+}
+
+/// A reply that is complete.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reply {
+    /// Its status.
+    pub status: u16,
+    /// Whether the server closes after it.
+    pub close: bool,
+    /// Bytes in the place of our id that are not ours.
+    pub foreign: u64,
+    /// Why it is not a good one.
+    pub bad: Option<FailureKind>,
+}
+
+/// What some bytes came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// The reply ends after the given number of the bytes.
+    Done(Reply, usize),
+    /// All of them were used, and there must be more.
+    More,
+}
+
+impl Default for Reader {
+    fn default() -> Self {
+        Self { state: State::Head, partial: Vec::new() }
+    }
+}
+
+impl Reader {
+    /// Takes the next bytes, at least one. `id` is that of the request the reply is for.
+    ///
+    /// # Errors
+    /// `Malformed` or `Unsupported`: the connection is of no more use.
+    #[inline]
+    pub fn handle(&mut self, bytes: &[u8], expect: &Expect, id: Option<Id>) -> Result<Progress, FailureKind> {
+        let mut used = 0;
+        if matches!(self.state, State::Head) {
+            match self.handle_head(bytes, expect, id)? {
+                Some(head_end) => used = head_end,
+                None => return Ok(Progress::More),
+            }
+        }
+        self.handle_body(bytes, used, expect, id)
+    }
+
+    /// The connection ended.
+    ///
+    /// # Errors
+    /// `Short`, unless that is how the reply was to end.
+    pub fn handle_end(&mut self, expect: &Expect) -> Result<Reply, FailureKind> {
+        match self.state {
+            State::Body(body) if body.judged.head.framing == Framing::ToEnd => Ok(self.finish(body, expect)),
+            State::Body(_) | State::Head => Err(FailureKind::Short),
+        }
+    }
+
+    /// Whether not one byte of the next reply is here.
+    #[must_use]
+    pub const fn is_between_replies(&self) -> bool {
+        matches!(self.state, State::Head) && self.partial.is_empty()
+    }
+
+    /// Forgets what came of a reply.
+    pub fn reset(&mut self) {
+        self.state = State::Head;
+        self.partial.clear();
+    }
+
+    /// Where the head ends in `bytes`, once it does.
+    #[inline]
+    fn handle_head(
+        &mut self,
+        bytes: &[u8],
+        expect: &Expect,
+        id: Option<Id>,
+    ) -> Result<Option<usize>, FailureKind> {
+        if self.partial.is_empty()
+            && let Some((judged, head_len)) = expect.judge_known(bytes, id)
+        {
+            self.state = State::Body(Body { judged, at: 0, wrong: false });
+            return Ok(Some(head_len));
+        }
+        self.handle_other_head(bytes, expect, id)
+    }
+
+    #[cold]
+    fn handle_other_head(
+        &mut self,
+        bytes: &[u8],
+        expect: &Expect,
+        id: Option<Id>,
+    ) -> Result<Option<usize>, FailureKind> {
+        let before = self.partial.len();
+        self.partial.extend_from_slice(&bytes[..bytes.len().min(HEAD_LEN_MAX + 1 - before)]);
+        // What cannot become a status line is said at once, and not after 64 KiB or a timeout.
+        let start = &self.partial[..self.partial.len().min(7)];
+        if !b"HTTP/1.".starts_with(start) {
+            return Err(FailureKind::Malformed);
+        }
+        let Some(head_len) = head::head_len(&self.partial, before) else {
+            return if self.partial.len() > HEAD_LEN_MAX { Err(FailureKind::Unsupported) } else { Ok(None) };
+        };
+        self.partial.truncate(head_len);
+        let judged = match expect.judge_known(&self.partial, id) {
+            Some((judged, len)) if len == head_len => judged,
+            _ => expect.judge_other(&self.partial, id)?,
+        };
+        self.partial.clear();
+        let end = head_len - before;
+        if judged.head.status < 200 {
+            // An interim reply: the real one follows, perhaps in the same bytes.
+            if end == bytes.len() {
+                return Ok(None);
+            }
+            return Ok(self.handle_head(&bytes[end..], expect, id)?.map(|more| end + more));
+        }
+        self.state = State::Body(Body { judged, at: 0, wrong: false });
+        Ok(Some(end))
+    }
+
+    #[inline]
+    fn handle_body(
+        &mut self,
+        bytes: &[u8],
+        used: usize,
+        expect: &Expect,
+        id: Option<Id>,
+    ) -> Result<Progress, FailureKind> {
+        let State::Body(mut body) = self.state else { return Err(FailureKind::Malformed) };
+        let rest = &bytes[used..];
+        let here = match body.judged.head.framing {
+            Framing::Length(length) => {
+                let missing = length - body.at;
+                &rest[..usize::try_from(missing).map_or(rest.len(), |missing| missing.min(rest.len()))]
+            }
+            Framing::ToEnd => rest,
+        };
+        // A reply with an unexpected status has a body of its own.
+        if let (Some(pattern), None | Some(FailureKind::Foreign)) = (&expect.body, body.judged.bad)
+            && !expect.no_body
+            && !here.is_empty()
+        {
+            let at = usize::try_from(body.at).unwrap_or(usize::MAX);
+            let difference = pattern.compare(at, here, id);
+            body.judged.foreign += difference.foreign;
+            body.wrong |= difference.wrong;
+        }
+        body.at += here.len() as u64;
+        let used = used + here.len();
+        if body.judged.head.framing == Framing::Length(body.at) {
+            let reply = self.finish(body, expect);
+            return Ok(Progress::Done(reply, used));
+        }
+        self.state = State::Body(body);
+        Ok(Progress::More)
+    }
+
+    #[inline]
+    fn finish(&mut self, body: Body, expect: &Expect) -> Reply {
+        self.state = State::Head;
+        let Body { judged, at, wrong } = body;
+        let short = expect.body.as_ref().is_some_and(|pattern| !expect.no_body && pattern.len() as u64 != at);
+        let bad = match judged.bad {
+            Some(kind) => Some(kind),
+            None if judged.foreign > 0 => Some(FailureKind::Foreign),
+            None if wrong || short => Some(FailureKind::WrongBytes),
+            None => None,
+        };
+        Reply { status: judged.head.status, close: judged.head.close, foreign: judged.foreign, bad }
+    }
+}

@@ -1,0 +1,225 @@
+//! What a run came to, for people and for machines.
+//!
+//! Does not know about: how it was run.
+
+mod text;
+
+use serde::Serialize;
+
+use crate::engine::Outcome;
+use crate::plan::{Closer, Flow, Plan};
+use crate::stats::{FailureKind, Latencies};
+
+/// The figures of a run. Its JSON form is stable: keys are added, not changed.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// `new` or `keep_alive`.
+    pub mode: &'static str,
+    /// Who closes first, of new connections.
+    pub close: Option<&'static str>,
+    /// Requests in one write.
+    pub pipeline: u32,
+    /// Connections at a time.
+    pub connections: u32,
+    /// Threads.
+    pub threads: u32,
+    /// Addresses that were asked.
+    pub targets: Vec<String>,
+    /// How many addresses connections came from; 0: the kernel chose.
+    pub sources: usize,
+    /// Seconds measured.
+    pub elapsed_s: f64,
+    /// Good replies, in all.
+    pub requests: u64,
+    /// Good replies a second of the measured time.
+    pub requests_per_s: f64,
+    /// The rate that was asked for.
+    pub rate_wanted: Option<f64>,
+    /// Requests that were due at that rate and never started.
+    pub unstarted: u64,
+    /// Requests under way when the user ended the run.
+    pub unfinished: u64,
+    /// Connections made.
+    pub connects: u64,
+    /// Connections made a second.
+    pub connects_per_s: f64,
+    /// Kept connections the server ended.
+    pub reconnects: u64,
+    /// Bytes received.
+    pub bytes_in: u64,
+    /// Times in microseconds.
+    pub latency_us: LatencyTable,
+    /// Failed requests.
+    pub failed: u64,
+    /// Failed requests by kind; only kinds that occurred.
+    pub failures: Vec<FailureRow>,
+    /// Bytes in the place of our unique id that are not ours; none without unique ids.
+    pub foreign_bytes: Option<u64>,
+    /// Replies by the first digit of their status.
+    pub statuses: Vec<StatusRow>,
+    /// Processor time of this program, in seconds, warm-up included.
+    pub client_cpu_s: f64,
+    /// The share of its threads' time it was on a processor: near 1, this program is the limit and not the server.
+    pub client_busy: f64,
+    /// Whether the user ended the run.
+    pub stopped: bool,
+    /// The ring in force.
+    pub ring: String,
+}
+
+/// The latencies.
+#[derive(Clone, Debug, Serialize)]
+pub struct LatencyTable {
+    /// Handshakes.
+    pub connect: LatencyRow,
+    /// First bytes.
+    pub first_byte: LatencyRow,
+    /// Whole replies.
+    pub total: LatencyRow,
+}
+
+/// Quantiles in microseconds.
+#[derive(Clone, Copy, Debug, Serialize)]
+#[expect(missing_docs, reason = "the names say it")]
+pub struct LatencyRow {
+    pub count: u64,
+    pub mean: f64,
+    pub p50: f64,
+    pub p90: f64,
+    pub p99: f64,
+    pub p99_9: f64,
+    pub max: f64,
+}
+
+/// Failures of a kind.
+#[derive(Clone, Debug, Serialize)]
+pub struct FailureRow {
+    /// Its name.
+    pub kind: &'static str,
+    /// For people.
+    #[serde(skip)]
+    pub sentence: &'static str,
+    /// How many.
+    pub count: u64,
+    /// The first error of the system that came with it.
+    pub first_error: Option<String>,
+}
+
+/// Replies of a class of statuses.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct StatusRow {
+    /// The first digit; 0 for what is none from 1 to 5.
+    pub class: usize,
+    /// How many.
+    pub count: u64,
+}
+
+impl Report {
+    /// The figures of `outcome`.
+    #[must_use]
+    pub fn new(plan: &Plan, outcome: &Outcome) -> Self {
+        let stats = &outcome.stats;
+        let (mode, close) = match plan.flow {
+            Flow::Keep { .. } => ("keep_alive", None),
+            Flow::New { closer: Closer::Client, .. } => ("new", Some("client")),
+            Flow::New { closer: Closer::Reset, .. } => ("new", Some("reset")),
+            Flow::New { closer: Closer::Server, .. } => ("new", Some("server")),
+        };
+        let elapsed_s = outcome.elapsed.as_secs_f64();
+        let thread_time = outcome.whole.as_secs_f64() * f64::from(plan.threads);
+        Self {
+            mode,
+            close,
+            pipeline: plan.flow.pipeline(),
+            connections: plan.conns,
+            threads: plan.threads,
+            targets: plan.targets.iter().map(ToString::to_string).collect(),
+            sources: plan.sources.len(),
+            elapsed_s,
+            requests: stats.requests,
+            requests_per_s: per_second(stats.requests_in_time, elapsed_s),
+            rate_wanted: plan.rate,
+            unstarted: stats.unstarted,
+            unfinished: stats.unfinished,
+            connects: stats.connects,
+            connects_per_s: per_second(stats.connects_in_time, elapsed_s),
+            reconnects: stats.reconnects,
+            bytes_in: stats.bytes_in,
+            latency_us: LatencyTable {
+                connect: LatencyRow::new(&stats.connect),
+                first_byte: LatencyRow::new(&stats.first_byte),
+                total: LatencyRow::new(&stats.total),
+            },
+            failed: stats.failures.total(),
+            failures: failures(outcome),
+            foreign_bytes: plan.ids.then_some(stats.foreign_bytes),
+            statuses: (0..)
+                .zip(stats.statuses)
+                .filter(|(_, count)| *count > 0)
+                .map(StatusRow::from)
+                .collect(),
+            client_cpu_s: outcome.client_cpu.as_secs_f64(),
+            client_busy: outcome.client_cpu.as_secs_f64() / thread_time.max(1e-9),
+            stopped: outcome.stopped,
+            ring: outcome.ring.clone(),
+        }
+    }
+
+    /// Whether every request got the reply that was expected, and there was one.
+    #[must_use]
+    pub fn is_clean(&self) -> bool {
+        self.failed == 0 && self.foreign_bytes.unwrap_or(0) == 0 && (self.requests > 0 || self.stopped)
+    }
+
+    /// One JSON object and a line break.
+    #[must_use]
+    pub fn to_json(&self) -> String {
+        let mut text = serde_json::to_string_pretty(self).expect("numbers and strings are JSON");
+        text.push('\n');
+        text
+    }
+
+    /// A table for people.
+    #[must_use]
+    pub fn to_text(&self) -> String {
+        text::render(self)
+    }
+}
+
+impl LatencyRow {
+    #[expect(clippy::cast_precision_loss, reason = "three digits are kept anyway")]
+    fn new(latencies: &Latencies) -> Self {
+        let at = |quantile| latencies.at(quantile) as f64 / 1e3;
+        Self {
+            count: latencies.count(),
+            mean: latencies.mean() / 1e3,
+            p50: at(0.5),
+            p90: at(0.9),
+            p99: at(0.99),
+            p99_9: at(0.999),
+            max: latencies.max() as f64 / 1e3,
+        }
+    }
+}
+
+impl From<(usize, u64)> for StatusRow {
+    fn from((class, count): (usize, u64)) -> Self {
+        Self { class, count }
+    }
+}
+
+fn failures(outcome: &Outcome) -> Vec<FailureRow> {
+    let failures = &outcome.stats.failures;
+    let rows = FailureKind::ALL.into_iter().filter(|kind| failures.of(*kind) > 0).map(|kind| FailureRow {
+        kind: kind.name(),
+        sentence: kind.sentence(),
+        count: failures.of(kind),
+        first_error: failures.errno(kind).map(|errno| std::io::Error::from(errno).to_string()),
+    });
+    rows.collect()
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a count of requests")]
+fn per_second(count: u64, seconds: f64) -> f64 {
+    if seconds > 0.0 { count as f64 / seconds } else { 0.0 }
+}

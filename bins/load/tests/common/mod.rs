@@ -1,0 +1,173 @@
+//! What the integration tests share: running the program, and servers that misbehave on purpose.
+//!
+//! Does not know about: what is tested.
+#![allow(dead_code, reason = "each test program uses its part")]
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::process::{Command, Output};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use serde_json::Value;
+
+/// A reply that ends with the connection, and says how long it is.
+pub(crate) const REPLY: &str = "HTTP/1.1 200 OK\r\nContent-Length: 3\r\nConnection: close\r\n\r\nok\n";
+/// One of many on a connection.
+pub(crate) const KEPT: &str = "HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nok\n";
+
+/// What a run left.
+#[derive(Debug)]
+pub(crate) struct Run {
+    pub(crate) exit: i32,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+    /// `Null` if standard output is no JSON.
+    pub(crate) json: Value,
+}
+
+impl Run {
+    pub(crate) fn number(&self, pointer: &str) -> f64 {
+        self.json
+            .pointer(pointer)
+            .and_then(Value::as_f64)
+            .unwrap_or_else(|| panic!("no {pointer}: {self:#?}"))
+    }
+
+    /// How many failed in a way, with no failure of another.
+    pub(crate) fn only_failure(&self, kind: &str) -> u64 {
+        let rows = self.json["failures"].as_array().unwrap_or_else(|| panic!("no report: {self:#?}"));
+        assert!(rows.len() == 1 && rows[0]["kind"] == kind, "not only {kind}: {self:#?}");
+        rows[0]["count"].as_u64().unwrap()
+    }
+
+    pub(crate) fn assert_clean(&self, requests: u64) {
+        assert_eq!(self.exit, 0, "{self:#?}");
+        assert_eq!(self.json["requests"], requests, "{self:#?}");
+        assert_eq!((&self.json["failed"], &self.json["unstarted"]), (&0.into(), &0.into()), "{self:#?}");
+    }
+}
+
+/// Runs the program with `-o json`; `None` where io_uring is denied. With `DOORBELL_REQUIRE_URING=1` that is a failure.
+pub(crate) fn load(args: &[&str]) -> Option<Run> {
+    let run = run(&[&["-o", "json"], args].concat());
+    if run.exit != 69 {
+        return Some(run);
+    }
+    assert!(std::env::var_os("DOORBELL_REQUIRE_URING").is_none_or(|value| value != "1"), "{run:?}");
+    #[expect(clippy::print_stderr, reason = "a skip is loud")]
+    {
+        eprintln!("SKIPPED, no io_uring here: {}", run.stderr);
+    }
+    None
+}
+
+pub(crate) fn run(args: &[&str]) -> Run {
+    run_of(command(args).output().unwrap())
+}
+
+pub(crate) fn command(args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_doorbell-load"));
+    command.args(args);
+    command
+}
+
+pub(crate) fn run_of(output: Output) -> Run {
+    let stdout = String::from_utf8(output.stdout).unwrap();
+    Run {
+        exit: output.status.code().unwrap_or(-1),
+        json: serde_json::from_str(&stdout).unwrap_or_default(),
+        stdout,
+        stderr: String::from_utf8(output.stderr).unwrap(),
+    }
+}
+
+/// A server with a thread for each connection. The first connection is the preflight's.
+pub(crate) struct Server {
+    pub(crate) addr: SocketAddr,
+    stop: Arc<AtomicBool>,
+    accepted: Arc<AtomicU64>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Server {
+    /// `serve` gets each connection and its number, from 0.
+    pub(crate) fn start(serve: impl Fn(u64, TcpStream) + Send + Sync + 'static) -> Self {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let addr = listener.local_addr().unwrap();
+        let stop = Arc::new(AtomicBool::new(false));
+        let accepted = Arc::new(AtomicU64::new(0));
+        let (stop_in_thread, count) = (Arc::clone(&stop), Arc::clone(&accepted));
+        let serve = Arc::new(serve);
+        let thread = thread::spawn(move || {
+            for stream in listener.incoming() {
+                if stop_in_thread.load(Ordering::SeqCst) {
+                    return;
+                }
+                let Ok(stream) = stream else { continue };
+                let number = count.fetch_add(1, Ordering::SeqCst);
+                stream.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+                let serve = Arc::clone(&serve);
+                thread::spawn(move || serve(number, stream));
+            }
+        });
+        Self { addr, stop, accepted, thread: Some(thread) }
+    }
+
+    pub(crate) fn url(&self) -> String {
+        format!("http://{}/x", self.addr)
+    }
+
+    pub(crate) fn accepted(&self) -> u64 {
+        self.accepted.load(Ordering::SeqCst)
+    }
+
+    /// Nobody listens any more.
+    pub(crate) fn stop(&mut self) {
+        self.stop.store(true, Ordering::SeqCst);
+        let _ = TcpStream::connect(self.addr);
+        if let Some(thread) = self.thread.take() {
+            thread.join().unwrap();
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+/// Reads one request without a body; `None` at the end or on an error.
+pub(crate) fn request(stream: &mut TcpStream) -> Option<String> {
+    let mut bytes = Vec::new();
+    let mut byte = [0];
+    while !bytes.ends_with(b"\r\n\r\n") {
+        match stream.read(&mut byte) {
+            Ok(1) => bytes.push(byte[0]),
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Ok(_) | Err(_) => return None,
+        }
+    }
+    String::from_utf8(bytes).ok()
+}
+
+/// Reads a request, answers with `reply`, and closes in an orderly way.
+pub(crate) fn answer(stream: &mut TcpStream, reply: &str) -> Option<String> {
+    let request = request(stream)?;
+    stream.write_all(reply.as_bytes()).ok()?;
+    let _ = stream.shutdown(Shutdown::Write);
+    Some(request)
+}
+
+/// The value of a header in a request.
+pub(crate) fn header<'a>(request: &'a str, name: &str) -> Option<&'a str> {
+    request.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "))
+}
+
+#[expect(clippy::disallowed_methods, reason = "a slow server is slow on the real clock")]
+pub(crate) fn sleep(time: Duration) {
+    thread::sleep(time);
+}
