@@ -101,7 +101,7 @@ fn slow_clients_from_everywhere_are_cut_on_time(engine: Engine) {
         (connect_from(Ipv4Addr::new(127, 1, high, low), addr(&server)).unwrap(), Instant::now())
     });
     let mut report =
-        Trickle::new(streams.collect(), Duration::from_secs(1)).unwrap().run(REQUEST, HEADER_TIMEOUT * 4);
+        Trickle::new(streams.collect(), Duration::from_secs(1)).unwrap().run(REQUEST, HEADER_TIMEOUT * 5);
     let share = cpu_share(start, cpu);
     report.cut_after.sort_unstable();
     assert_eq!((report.cut_after.len(), report.alive, report.resets), (2 * CONNS_MAX as usize, 0, 0));
@@ -115,8 +115,13 @@ fn slow_clients_from_everywhere_are_cut_on_time(engine: Engine) {
         share * 100.0
     );
     assert!(first[0] >= HEADER_TIMEOUT && first[first.len() - 1] <= HEADER_TIMEOUT + CUT_SLACK, "{first:?}");
-    // Those who waited in the backlog have their own time from the moment they are let in. (Multishot accept may let some in early.)
-    assert!(second[second.len() - 1] <= HEADER_TIMEOUT * 2 + CUT_SLACK * 2, "{second:?}");
+    // Those who waited have their own time from the moment they are let in: when others are cut, and, because a full table opens
+    // again at nine tenths, a few of them one round later. (Multishot accept may let some in early.)
+    let late = second.iter().find(|life| {
+        let rounds = u32::try_from(life.as_millis() / HEADER_TIMEOUT.as_millis()).unwrap();
+        rounds > 3 || **life - HEADER_TIMEOUT * rounds > CUT_SLACK * rounds
+    });
+    assert_eq!(late, None, "{second:?}");
     assert!(share <= 0.05, "{share}");
     server.stop().unwrap();
 }

@@ -169,15 +169,12 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         match self.ip_cap.on_accept(&self.server.ip_table, self.table.live()) {
             Counting::Off => return true,
             Counting::On => {}
-            Counting::Start => {
-                let mut from = 0;
-                while let Some(other) = self.table.next_live(from) {
-                    from = other.slot.0 + 1;
-                    if other != id && self.table.live_mut(other).ip_cell.is_none() {
-                        self.count(other);
-                    }
+            Counting::Start => self.for_each_live(|worker, other| {
+                if other != id && worker.table.live_mut(other).ip_cell.is_none() {
+                    // It was there before the counting began: over the cap or not, it stays.
+                    let _stays = worker.count(other);
                 }
-            }
+            }),
         }
         self.count(id)
     }

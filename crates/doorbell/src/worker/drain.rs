@@ -74,7 +74,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
     }
 
     /// Calls `f` for each connection that lives when its slot comes up.
-    fn for_each_live(&mut self, f: impl Fn(&mut Self, ConnId)) {
+    pub(super) fn for_each_live(&mut self, f: impl Fn(&mut Self, ConnId)) {
         let mut from = 0;
         while let Some(id) = self.table.next_live(from) {
             from = id.slot.0 + 1;

@@ -84,9 +84,13 @@ pub(crate) fn addr(server: &Server) -> SocketAddr {
     server.tcp_addr(0).expect("a TCP listener")
 }
 
-/// `/unique/ID/LEN` gets the body of that id; everything else is alive.
+/// `/unique/ID/LEN` gets the body of that id, `/large` a shared one of a million bytes; everything else is alive.
 pub(crate) fn answer(request: &Request<'_>, reply: Responder<'_>) -> Answered {
     static ALIVE: OnceLock<StaticReply> = OnceLock::new();
+    static LARGE: OnceLock<StaticReply> = OnceLock::new();
+    if request.path() == "/large" {
+        return reply.send(LARGE.get_or_init(|| StaticReply::text(Status::OK, vec![b'x'; 1_000_000])));
+    }
     match Unique::parse(request.path()) {
         Some(unique) => reply.status(Status::OK).body_bytes(unique.body().into()),
         None => reply.send(ALIVE.get_or_init(|| StaticReply::text(Status::OK, "ok\n"))),
