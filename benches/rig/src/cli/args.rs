@@ -1,0 +1,106 @@
+//! The command line as it is typed.
+//!
+//! Does not know about: what the commands do.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+use crate::image::Kernel;
+
+const EXAMPLES: &str = "\
+Examples:
+  doorbell-rig rows                                 doorbell, both drivers, every load, on 6.12
+  doorbell-rig rows --only close/64,free/64         two loads
+  doorbell-rig rows --kernel 6.1 --only doorbell-epoll
+  doorbell-rig compare --only nginx,doorbell-uring -o json
+  doorbell-rig list                                 all rows
+
+Needs: qemu-system-x86, dpkg and apt (busybox-static and the kernels are fetched by name, nothing is installed), and for
+`compare` nginx-light and haproxy.
+
+Exit codes: 0 every row was measured without a failed request, 1 not, 2 wrong command line";
+
+/// Counts the instructions of doorbell and its peers, kernel included, in a virtual machine where an instruction is a nanosecond.
+#[derive(Debug, Parser)]
+#[command(name = "doorbell-rig", version, after_help = EXAMPLES, disable_help_subcommand = true)]
+pub(super) struct Cli {
+    #[command(subcommand)]
+    pub(super) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum Command {
+    /// Measure doorbell beside its peers; one table of all
+    Compare(RunArgs),
+    /// The agent inside the guest
+    #[command(hide = true)]
+    Guest {
+        /// The plan.
+        plan: PathBuf,
+    },
+    /// Name every server and every row
+    List,
+    /// Measure doorbell
+    Rows(RunArgs),
+}
+
+/// Options of everything that boots.
+#[derive(Debug, Args)]
+pub(super) struct RunArgs {
+    /// Kernel of the guest
+    #[arg(long, value_name = "VERSION", default_value = "6.12")]
+    pub(super) kernel: Kernel,
+
+    /// Only rows whose server/mode/in-flight has these whole parts, as in `doorbell-epoll`, `close/64` or `nginx/free/64`
+    #[arg(long, value_name = "PATTERN", value_delimiter = ',')]
+    pub(super) only: Vec<String>,
+
+    /// Samples of each row; figures are medians
+    #[arg(long, value_name = "N", default_value = "3", value_parser = clap::value_parser!(u32).range(1..=100))]
+    pub(super) repeat: u32,
+
+    /// Form of the report
+    #[arg(short, long, value_name = "FORM", default_value = "table")]
+    pub(super) output: OutputArg,
+
+    /// CPU model, as of QEMU's -cpu
+    #[arg(long, value_name = "MODEL", default_value = "max")]
+    pub(super) cpu: String,
+
+    /// Measure this `doorbell` and build none
+    #[arg(long, value_name = "FILE")]
+    pub(super) doorbell: Option<PathBuf>,
+
+    /// Load with this `doorbell-load` and build none
+    #[arg(long, value_name = "FILE")]
+    pub(super) load: Option<PathBuf>,
+}
+
+/// Forms of the report.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum OutputArg {
+    Json,
+    Table,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_sound() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn patterns_may_be_lists() {
+        let cli = Cli::try_parse_from(["rig", "rows", "--only", "a,b/1", "--kernel", "6.1"]).unwrap();
+        let Command::Rows(args) = cli.command else { panic!("another command") };
+        assert_eq!(args.only, ["a", "b/1"]);
+        assert_eq!(args.kernel, Kernel::V6_1);
+        assert!(Cli::try_parse_from(["rig", "rows", "--kernel", "5.4"]).is_err());
+        assert!(Cli::try_parse_from(["rig", "rows", "--repeat", "0"]).is_err());
+    }
+}

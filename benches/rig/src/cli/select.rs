@@ -1,0 +1,112 @@
+//! Which rows a command measures.
+//!
+//! Does not know about: images, guests.
+
+use crate::error::RigError;
+use crate::image;
+use crate::image::servers::{CATALOGUE, Entry};
+use crate::plan::{Mode, Row, Server};
+
+/// The loads of every server, in the order of the columns of a comparison.
+const LOADS: [(Mode, u32); 12] = [
+    (Mode::Close, 1),
+    (Mode::Close, 8),
+    (Mode::Close, 64),
+    (Mode::Close, 512),
+    (Mode::Free, 1),
+    (Mode::Free, 8),
+    (Mode::Free, 64),
+    (Mode::Free, 512),
+    (Mode::Gap, 64),
+    (Mode::Keep, 64),
+    (Mode::KeepFree, 64),
+    (Mode::Keep16, 64),
+];
+
+/// What `compare` leaves out unless `--only` asks for it.
+const NOT_COMPARED: [(Mode, u32); 4] =
+    [(Mode::Close, 8), (Mode::Free, 1), (Mode::Free, 8), (Mode::Free, 512)];
+
+/// The rows of `compare` or `rows` that match one of the patterns; without patterns, their usual choice.
+pub(super) fn rows(with_peers: bool, patterns: &[String]) -> Result<Vec<Row>, RigError> {
+    let all = CATALOGUE.iter().filter(|entry| with_peers || entry.is_ours()).flat_map(rows_of);
+    let chosen: Vec<Row> = if patterns.is_empty() {
+        all.filter(|row| is_usual(row, with_peers)).collect()
+    } else {
+        all.filter(|row| patterns.iter().any(|pattern| row.matches(pattern))).collect()
+    };
+    if chosen.is_empty() { Err(RigError::NoRow { patterns: patterns.to_vec() }) } else { Ok(chosen) }
+}
+
+/// The servers of `rows`. One that is not installed is an error.
+pub(super) fn servers(rows: &[Row]) -> Result<Vec<Server>, RigError> {
+    CATALOGUE
+        .iter()
+        .filter(|entry| rows.iter().any(|row| row.server == entry.name))
+        .map(|entry| Ok(entry.server(&image::program_path(entry)?.to_string_lossy())))
+        .collect()
+}
+
+/// Servers and loads for people.
+pub(super) fn list() -> String {
+    let mut text = "Servers:\n".to_owned();
+    for entry in CATALOGUE {
+        text.push_str(&format!("  {:22}{}\n", entry.name, entry.about));
+    }
+    text.push_str("\nLoads of each (mode/in flight):\n");
+    for (mode, in_flight) in LOADS {
+        text.push_str(&format!("  {mode}/{in_flight}\n"));
+    }
+    text
+}
+
+fn rows_of(entry: &'static Entry) -> impl Iterator<Item = Row> {
+    LOADS.into_iter().map(|(mode, in_flight)| Row { server: entry.name.to_owned(), mode, in_flight })
+}
+
+fn is_usual(row: &Row, with_peers: bool) -> bool {
+    let ours_plain = row.server.starts_with("doorbell") && row.server.ends_with("-plain");
+    let not_compared = with_peers && NOT_COMPARED.contains(&(row.mode, row.in_flight));
+    !(ours_plain || not_compared)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ids(with_peers: bool, patterns: &[&str]) -> Vec<String> {
+        let patterns: Vec<String> = patterns.iter().map(|&pattern| pattern.to_owned()).collect();
+        rows(with_peers, &patterns).unwrap().iter().map(Row::id).collect()
+    }
+
+    #[test]
+    fn rows_are_ours_and_compare_has_peers() {
+        assert_eq!(ids(false, &[]).len(), 2 * LOADS.len());
+        let compared = ids(true, &[]);
+        assert_eq!(compared.len(), 6 * (LOADS.len() - NOT_COMPARED.len()));
+        assert!(compared.iter().any(|id| id.starts_with("nginx-plain/")));
+    }
+
+    #[test]
+    fn patterns_reach_what_is_not_usual() {
+        assert_eq!(ids(false, &["doorbell-uring-plain/free/1"]), ["doorbell-uring-plain/free/1"]);
+        assert_eq!(
+            ids(true, &["nginx/close/64", "haproxy/close/64"]),
+            ["nginx/close/64", "haproxy/close/64"]
+        );
+        assert_eq!(ids(false, &["gap/64"]).len(), 4);
+    }
+
+    #[test]
+    fn nothing_is_an_error_that_says_so() {
+        let error = rows(false, &["nginx".to_owned()]).unwrap_err().to_string();
+        assert!(error.contains("nginx"), "{error}");
+    }
+
+    #[test]
+    fn the_list_names_all() {
+        let list = list();
+        assert!(CATALOGUE.iter().all(|entry| list.contains(entry.name)));
+        assert!(list.contains("keep-16/64"));
+    }
+}

@@ -1,0 +1,138 @@
+//! What the kernel counted: run time of the server and of the machine, and context switches.
+//!
+//! Does not know about: loads. Under `-icount shift=0` a nanosecond of run time is one instruction.
+
+use std::fs;
+use std::path::Path;
+
+use rustix::time::{ClockId, clock_gettime};
+
+/// One reading.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Counters {
+    /// Monotonic clock.
+    pub(super) at_ns: i64,
+    /// Run time of every thread of the group.
+    pub(super) server_ns: i64,
+    /// Run time of all that was not the idle task.
+    pub(super) machine_ns: i64,
+    /// Context switches of every thread of the group.
+    pub(super) switches: i64,
+}
+
+impl Counters {
+    /// Reads the counters of all processes in the process group `group`, and those of the machine.
+    pub(super) fn read(group: i32) -> Result<Self, String> {
+        let at_ns = now_ns();
+        let (server_ns, switches) = group_totals(group)?;
+        let machine = fs::read_to_string("/proc/schedstat").unwrap_or_default();
+        let machine_ns = machine_run_time(&machine).ok_or("this kernel has no /proc/schedstat")?;
+        Ok(Self { at_ns, server_ns, machine_ns, switches })
+    }
+}
+
+/// Run time and context switches of every thread of the group.
+fn group_totals(group: i32) -> Result<(i64, i64), String> {
+    let mut totals = (0, 0);
+    let mut threads = 0;
+    for process in folders(Path::new("/proc")) {
+        let Ok(stat) = fs::read_to_string(process.join("stat")) else { continue };
+        if group_of(&stat) != Some(group) {
+            continue;
+        }
+        for thread in folders(&process.join("task")) {
+            let run = fs::read_to_string(thread.join("schedstat")).unwrap_or_default();
+            let status = fs::read_to_string(thread.join("status")).unwrap_or_default();
+            totals.0 += run_time(&run).ok_or("this kernel counts no run time of threads")?;
+            totals.1 += switches(&status);
+            threads += 1;
+        }
+    }
+    if threads == 0 { Err("the server is gone".into()) } else { Ok(totals) }
+}
+
+/// The monotonic clock.
+pub(super) fn now_ns() -> i64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    now.tv_sec * 1_000_000_000 + now.tv_nsec
+}
+
+/// Entries whose names are numbers: processes and threads.
+fn folders(above: &Path) -> Vec<std::path::PathBuf> {
+    let Ok(entries) = fs::read_dir(above) else { return Vec::new() };
+    entries
+        .filter_map(Result::ok)
+        .filter(|entry| entry.file_name().to_string_lossy().bytes().all(|byte| byte.is_ascii_digit()))
+        .map(|entry| entry.path())
+        .collect()
+}
+
+/// Field 5 of `/proc/PID/stat` (proc(5)). Field 2, the name, may hold spaces and brackets.
+fn group_of(stat: &str) -> Option<i32> {
+    let (_, rest) = stat.rsplit_once(')')?;
+    rest.split_ascii_whitespace().nth(2)?.parse().ok()
+}
+
+/// Field 1 of `/proc/PID/task/TID/schedstat`: nanoseconds on a CPU.
+fn run_time(schedstat: &str) -> Option<i64> {
+    schedstat.split_ascii_whitespace().next()?.parse().ok()
+}
+
+/// Field 7 of each `cpu` line of `/proc/schedstat` (version 15 and later): nanoseconds that tasks ran, the idle task apart.
+fn machine_run_time(schedstat: &str) -> Option<i64> {
+    let lines = schedstat.lines().filter(|line| line.starts_with("cpu"));
+    let times: Option<Vec<i64>> =
+        lines.map(|line| line.split_ascii_whitespace().nth(7)?.parse().ok()).collect();
+    times.filter(|times| !times.is_empty()).map(|times| times.iter().sum())
+}
+
+/// Both `ctxt_switches` lines of `/proc/PID/task/TID/status`.
+fn switches(status: &str) -> i64 {
+    status
+        .lines()
+        .filter_map(|line| line.split_once("ctxt_switches:"))
+        .filter_map(|(_, count)| count.trim().parse::<i64>().ok())
+        .sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_group_of_a_process_with_an_odd_name() {
+        assert_eq!(group_of("7 (a) b (c)) S 1 42 42 0 -1"), Some(42));
+        assert_eq!(group_of("7 (nginx) R 1 7"), Some(7));
+        assert_eq!(group_of("7 (cut"), None);
+    }
+
+    #[test]
+    fn run_times() {
+        assert_eq!(run_time("123456789 22 3\n"), Some(123_456_789));
+        assert_eq!(run_time(""), None);
+        let text = "version 15\ntimestamp 4294\ncpu0 0 0 0 0 10 5 1000 200 30\ndomain0 01 0 0 0\n";
+        assert_eq!(machine_run_time(text), Some(1000));
+        assert_eq!(machine_run_time(&text.replace("domain0 01", "cpu1 0 0 0 0 0 0 234")), Some(1234));
+        assert_eq!(machine_run_time("version 15\n"), None);
+        assert_eq!(machine_run_time("cpu0 1 2\n"), None);
+    }
+
+    #[test]
+    fn both_kinds_of_switches() {
+        let status = "Name:\tx\nvoluntary_ctxt_switches:\t5\nnonvoluntary_ctxt_switches:\t7\n";
+        assert_eq!(switches(status), 12);
+        assert_eq!(switches("Name:\tx\n"), 0);
+    }
+
+    #[test]
+    fn a_real_group_has_run() {
+        let group = rustix::process::getpgrp().as_raw_nonzero().get();
+        let (run_ns, _) = group_totals(group).unwrap();
+        assert!(run_ns > 0);
+    }
+
+    #[test]
+    fn a_group_without_processes_is_a_server_that_is_gone() {
+        assert_eq!(group_totals(i32::MAX).unwrap_err(), "the server is gone");
+    }
+}

@@ -1,0 +1,221 @@
+//! What is measured: rows, the load of each, and the lines a guest answers with. Both sides of the serial console read this.
+//!
+//! Does not know about: QEMU, images, or how a server is configured.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// Where every server listens inside the guest.
+pub(crate) const PORT: u16 = 8080;
+/// What every server is asked for.
+pub(crate) const PATH: &str = "/livez";
+/// Begins each line of the console that is meant for the rig.
+pub(crate) const MARK: &str = "@rig ";
+
+/// One boot.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub(crate) struct Plan {
+    /// How often each row is measured.
+    pub(crate) repeat: u32,
+    /// In the order they are run.
+    pub(crate) rows: Vec<Row>,
+    /// Those that the rows name.
+    pub(crate) servers: Vec<Server>,
+}
+
+/// A server as a program to start.
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq, Serialize)]
+pub(crate) struct Server {
+    /// Unique.
+    pub(crate) name: String,
+    /// Program and arguments, paths of the guest.
+    pub(crate) argv: Vec<String>,
+}
+
+/// One server under one load.
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq, Serialize)]
+pub(crate) struct Row {
+    /// [`Server::name`].
+    pub(crate) server: String,
+    /// What the clients do.
+    pub(crate) mode: Mode,
+    /// Connections at a time.
+    pub(crate) in_flight: u32,
+}
+
+/// What the clients do, and how both sides are scheduled.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Mode {
+    /// A connection for each request, `Connection: close`; both sides SCHED_BATCH, so the server always has work queued.
+    Close,
+    /// The same under default scheduling: the server is woken per event.
+    Free,
+    /// As `close`, with the request sent 1 ms after the handshake.
+    Gap,
+    /// Keep-alive, one request a write; SCHED_BATCH.
+    Keep,
+    /// The same under default scheduling.
+    KeepFree,
+    /// Keep-alive, 16 requests a write; SCHED_BATCH.
+    #[serde(rename = "keep-16")]
+    Keep16,
+}
+
+/// What the guest writes, one JSON object behind each [`MARK`].
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Event {
+    /// All rows were tried.
+    Done,
+    /// The row at this place of the plan could not be measured, and why.
+    Failed { row: usize, detail: String },
+    /// One measurement of the row at this place of the plan.
+    Measured { row: usize, sample: Sample },
+    /// The first line: what booted.
+    Up { kernel: String },
+}
+
+/// One measurement: differences between a long and a short load, so that start-up, the first connections and the end of a
+/// load cancel out.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq, Serialize)]
+pub(crate) struct Sample {
+    /// Requests of the long load beyond those of the short one.
+    pub(crate) requests: u64,
+    /// Instructions of the server, kernel included.
+    pub(crate) server: i64,
+    /// Instructions of everything that was not idle.
+    pub(crate) machine: i64,
+    /// Virtual time, nanoseconds; more than `machine` where the machine was idle.
+    pub(crate) elapsed: i64,
+    /// Times the server was switched away from, of its own will or not.
+    pub(crate) switches: i64,
+    /// Requests that failed or got a wrong byte, in both loads.
+    pub(crate) failed: u64,
+}
+
+impl Mode {
+    /// Every mode.
+    #[cfg(test)]
+    pub(crate) const ALL: [Self; 6] =
+        [Self::Close, Self::Free, Self::Gap, Self::Keep, Self::KeepFree, Self::Keep16];
+
+    /// The name that users type.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Close => "close",
+            Self::Free => "free",
+            Self::Gap => "gap",
+            Self::Keep => "keep",
+            Self::KeepFree => "keep-free",
+            Self::Keep16 => "keep-16",
+        }
+    }
+
+    /// Whether client and server run under SCHED_BATCH, where neither preempts the other when it wakes.
+    pub(crate) const fn is_batch(self) -> bool {
+        !matches!(self, Self::Free | Self::KeepFree)
+    }
+
+    /// Options of the load generator.
+    pub(crate) const fn load_args(self) -> &'static [&'static str] {
+        match self {
+            Self::Close | Self::Free => &[],
+            Self::Gap => &["--gap", "1ms"],
+            Self::Keep | Self::KeepFree => &["--keep-alive"],
+            Self::Keep16 => &["--keep-alive", "--pipeline", "16"],
+        }
+    }
+
+    const fn requests_a_write(self) -> u64 {
+        if matches!(self, Self::Keep16) { 16 } else { 1 }
+    }
+
+    const fn keeps(self) -> bool {
+        matches!(self, Self::Keep | Self::KeepFree | Self::Keep16)
+    }
+}
+
+impl Row {
+    /// `server/mode/in flight`, what `--only` is compared with.
+    pub(crate) fn id(&self) -> String {
+        format!("{}/{}/{}", self.server, self.mode.name(), self.in_flight)
+    }
+
+    /// Whether `pattern` is a run of whole parts of the id: `free`, `doorbell-epoll/close`, `close/64`.
+    pub(crate) fn matches(&self, pattern: &str) -> bool {
+        format!("/{}/", self.id()).contains(&format!("/{}/", pattern.trim_matches('/')))
+    }
+
+    /// Requests of the short and of the long load. The short one is long enough to fill every buffer and cache once.
+    pub(crate) fn requests(&self) -> (u64, u64) {
+        let round = u64::from(self.in_flight) * self.mode.requests_a_write();
+        let short = (2 * round).max(300);
+        let more = if self.mode.keeps() { 8_000 * self.mode.requests_a_write() } else { 2_000 };
+        (short, short + more.max(6 * round))
+    }
+}
+
+impl fmt::Display for Mode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(mode: Mode, in_flight: u32) -> Row {
+        Row { server: "doorbell-epoll".into(), mode, in_flight }
+    }
+
+    #[test]
+    fn only_matches_whole_parts() {
+        let row = row(Mode::Close, 64);
+        for good in
+            ["close", "64", "doorbell-epoll", "doorbell-epoll/close", "close/64", "doorbell-epoll/close/64"]
+        {
+            assert!(row.matches(good), "{good}");
+        }
+        for bad in ["doorbell", "clos", "6", "epoll/close", "close/6", "free", "64/close"] {
+            assert!(!row.matches(bad), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_long_load_is_several_rounds_longer_than_a_short_one() {
+        for mode in Mode::ALL {
+            for in_flight in [1, 8, 64, 512] {
+                let row = row(mode, in_flight);
+                let (short, long) = row.requests();
+                let round = u64::from(in_flight) * mode.requests_a_write();
+                assert!(short >= 2 * round && long - short >= 6 * round, "{}", row.id());
+                assert!(long <= 150_000, "{} would take minutes", row.id());
+            }
+        }
+    }
+
+    #[test]
+    fn names_are_those_of_the_console_lines() {
+        for mode in Mode::ALL {
+            assert_eq!(serde_json::to_string(&mode).unwrap(), format!("\"{}\"", mode.name()));
+        }
+    }
+
+    #[test]
+    fn events_survive_the_console() {
+        let events = [
+            Event::Up { kernel: "6.12".into() },
+            Event::Measured { row: 3, sample: Sample { requests: 5, server: -7, ..Sample::default() } },
+            Event::Failed { row: 1, detail: "a\nb \"c\"".into() },
+            Event::Done,
+        ];
+        for event in events {
+            let line = serde_json::to_string(&event).unwrap();
+            assert!(!line.contains('\n'));
+            assert_eq!(serde_json::from_str::<Event>(&line).unwrap(), event);
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! Samples whose figures are known.
+//!
+//! Does not know about: guests.
+
+use super::*;
+use crate::plan::Mode;
+
+fn sample(server: i64, machine: i64) -> Sample {
+    Sample { requests: 100, server, machine, elapsed: 2 * machine, switches: 150, failed: 0 }
+}
+
+fn outcome(samples: &[Sample]) -> Outcome {
+    let row = Row { server: "doorbell-epoll".into(), mode: Mode::Close, in_flight: 64 };
+    Outcome { row, samples: samples.to_vec(), failure: None }
+}
+
+fn conditions() -> Conditions {
+    Conditions { kernel: "6.12".into(), qemu: "QEMU 7".into(), cpu: "max".into(), repeat: 3 }
+}
+
+#[test]
+fn medians_of_odd_and_even_numbers() {
+    for (values, expected) in [
+        (&[][..], None),
+        (&[7.0][..], Some(7.0)),
+        (&[3.0, 1.0][..], Some(2.0)),
+        (&[9.0, 1.0, 5.0][..], Some(5.0)),
+        (&[4.0, 1.0, 2.0, 100.0][..], Some(3.0)),
+    ] {
+        assert_eq!(median(values), expected, "{values:?}");
+    }
+}
+
+#[test]
+fn figures_are_shares_of_a_request() {
+    let mut samples =
+        [sample(2_000_000, 10_000_000), sample(1_980_000, 10_100_000), sample(2_040_000, 10_200_000)];
+    samples[1].failed = 3;
+    let figures = outcome(&samples).figures().unwrap();
+    assert_eq!((figures.server, figures.machine, figures.switches), (20_000.0, 101_000.0, 1.5));
+    assert!((figures.server_spread_percent - 3.0).abs() < 1e-9, "{figures:?}");
+    assert!((figures.idle_percent - 50.0).abs() < 1e-9, "{figures:?}");
+    assert_eq!(figures.failed, 3);
+}
+
+#[test]
+fn only_a_row_without_any_failure_is_clean() {
+    let good = outcome(&[sample(2_000_000, 10_000_000)]);
+    assert!(good.is_clean());
+    assert!(!Outcome { failure: Some("stopped".into()), ..good.clone() }.is_clean());
+    assert!(!Outcome { samples: Vec::new(), ..good.clone() }.is_clean());
+    let one_failed = Sample { failed: 1, ..good.samples[0] };
+    assert!(!Outcome { samples: vec![one_failed], ..good }.is_clean());
+}
+
+#[test]
+fn no_requests_no_figures() {
+    assert_eq!(outcome(&[]).figures(), None);
+    assert_eq!(outcome(&[Sample::default()]).figures(), None);
+}
+
+#[test]
+fn a_table_down_has_a_line_for_each_row_and_says_what_failed() {
+    let good = outcome(&[sample(2_000_000, 10_000_000)]);
+    let bad = Outcome { samples: Vec::new(), failure: Some("the server is gone".into()), ..good.clone() };
+    let text = down(&[good, bad], &conditions());
+    let lines: Vec<&str> = text.lines().collect();
+    assert!(lines[0].contains("6.12") && lines[0].contains("QEMU 7"), "{text}");
+    assert!(text.contains("doorbell-epoll  close        64   20,000   0.0    100,000"), "{text}");
+    assert!(text.contains("doorbell-epoll/close/64: the server is gone"), "{text}");
+}
+
+#[test]
+fn a_table_across_has_a_line_for_each_server() {
+    let good = outcome(&[sample(2_000_000, 10_000_000)]);
+    let mut other = good.clone();
+    other.row.mode = Mode::Keep;
+    other.row.server = "nginx".into();
+    other.samples[0].failed = 2;
+    let text = across(&[good, other], &conditions());
+    assert!(text.contains("| server | close 64 | keep 64 |"), "{text}");
+    assert!(text.contains("| doorbell-epoll | 20,000 / 100,000 | - |"), "{text}");
+    assert!(text.contains("| nginx | - | 20,000 / 100,000 (2 failed) |"), "{text}");
+}
+
+#[test]
+fn json_holds_conditions_figures_and_samples() {
+    let outcome = outcome(&[sample(2_000_000, 10_000_000)]);
+    let parsed: serde_json::Value = serde_json::from_str(&json(&[outcome], &conditions())).unwrap();
+    assert_eq!(parsed["conditions"]["kernel"], "6.12");
+    let row = &parsed["rows"][0];
+    assert_eq!((row["server_name"].as_str(), row["mode"].as_str()), (Some("doorbell-epoll"), Some("close")));
+    assert_eq!(row["figures"]["server"], 20_000.0);
+    assert_eq!(row["samples"][0]["server"], 2_000_000);
+    assert_eq!(row["failure"], serde_json::Value::Null);
+}

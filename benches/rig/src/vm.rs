@@ -1,0 +1,161 @@
+//! A boot in QEMU where one instruction takes one nanosecond, and the lines its console gives.
+//!
+//! Does not know about: what is measured.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::thread;
+use std::time::Duration;
+
+use crate::error::RigError;
+use crate::image::Image;
+use crate::plan::{Event, MARK};
+use crate::tool;
+
+/// The program.
+pub(crate) const QEMU: &str = "qemu-system-x86_64";
+/// Its package.
+pub(crate) const QEMU_PACKAGE: &str = "qemu-system-x86";
+
+/// A guest that says nothing for so long has stopped. One load takes seconds.
+const SILENCE_MAX: Duration = Duration::from_secs(300);
+/// Console lines between the reader and us.
+const LINES_MAX: usize = 1024;
+
+/// `cryptomgr.notests`: the self-tests of the kernel's ciphers would run beside the first rows. `nokaslr`, `rtc base`: the same
+/// boot each time. `panic=-1`: a guest whose init ends reboots at once, which `-no-reboot` turns into the end of QEMU.
+const KERNEL_ARGS: &str =
+    "console=ttyS0 quiet loglevel=3 panic=-1 mitigations=off cryptomgr.notests nokaslr random.trust_cpu=on";
+
+/// How the machine is made.
+#[derive(Clone, Debug)]
+pub(crate) struct Machine {
+    /// Model of QEMU's `-cpu`.
+    pub(crate) cpu: String,
+    /// Mebibytes.
+    pub(crate) memory_mib: u32,
+}
+
+/// Boots `image` and calls `on_event` for each line of the agent, until it is done. Nothing is left running, whatever happens.
+pub(crate) fn boot(
+    image: &Image,
+    machine: &Machine,
+    mut on_event: impl FnMut(Event),
+) -> Result<(), RigError> {
+    let guest = Guest::start(image, machine)?;
+    let mut console = Vec::new();
+    loop {
+        let line = match guest.lines.recv_timeout(SILENCE_MAX) {
+            Ok(line) => line,
+            Err(RecvTimeoutError::Disconnected) => return Err(ended(&console, "stopped before it was done")),
+            Err(RecvTimeoutError::Timeout) => return Err(ended(&console, "says nothing any more")),
+        };
+        match event(&line) {
+            Some(Event::Done) => {
+                guest.wait();
+                return Ok(());
+            }
+            Some(event) => on_event(event),
+            None => console.push(line),
+        }
+    }
+}
+
+/// What `QEMU --version` says, for the report.
+pub(crate) fn version() -> Result<String, RigError> {
+    let text = tool::capture(QEMU, QEMU_PACKAGE, &["--version"], std::path::Path::new("/"))?;
+    Ok(text.lines().next().unwrap_or_default().trim().to_owned())
+}
+
+/// The event of a console line, if it is one. Kernel messages may stand before the mark.
+fn event(line: &str) -> Option<Event> {
+    let (_, json) = line.split_once(MARK)?;
+    serde_json::from_str(json.trim()).ok()
+}
+
+fn ended(console: &[String], what: &str) -> RigError {
+    RigError::Guest { detail: format!("{what}; its console ends with:\n{}", tool::tail(&console.join("\n"))) }
+}
+
+struct Guest {
+    qemu: Child,
+    lines: Receiver<String>,
+}
+
+impl Guest {
+    fn start(image: &Image, machine: &Machine) -> Result<Self, RigError> {
+        let mut command = Command::new(tool::find("nice", "coreutils")?);
+        command.args(["-n", "15"]).arg(tool::find(QEMU, QEMU_PACKAGE)?);
+        command.args(["-machine", "pc,accel=tcg", "-smp", "1", "-icount", "shift=0,sleep=off"]);
+        command.args(["-cpu", &machine.cpu, "-m", &machine.memory_mib.to_string()]);
+        command.args(["-rtc", "base=2026-01-01T00:00:00,clock=vm", "-append", KERNEL_ARGS]);
+        command.arg("-kernel").arg(&image.kernel).arg("-initrd").arg(&image.initrd);
+        command.args(["-nodefaults", "-no-user-config", "-nic", "none", "-display", "none"]);
+        command.args(["-serial", "stdio", "-monitor", "none", "-no-reboot"]);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::inherit());
+        let failed =
+            |error: std::io::Error| RigError::Command { command: QEMU.into(), detail: error.to_string() };
+        let mut qemu = command.spawn().map_err(failed)?;
+        let output = qemu.stdout.take().expect("the output is piped");
+        let (sender, lines) = sync_channel(LINES_MAX);
+        thread::spawn(move || forward(BufReader::new(output), &sender));
+        Ok(Self { qemu, lines })
+    }
+
+    /// Waits for the power-off that follows the last line.
+    fn wait(&self) {
+        while self.lines.recv_timeout(Duration::from_secs(20)).is_ok() {}
+    }
+}
+
+impl Drop for Guest {
+    fn drop(&mut self) {
+        // It has ended already, or it must.
+        let _ = self.qemu.kill();
+        let _ = self.qemu.wait();
+    }
+}
+
+/// Until the console closes, or nobody listens any more.
+fn forward(mut console: impl BufRead, sender: &SyncSender<String>) {
+    let mut bytes = Vec::new();
+    while console.read_until(b'\n', &mut bytes).is_ok_and(|count| count > 0) {
+        let line = String::from_utf8_lossy(&bytes).trim_end().to_owned();
+        if sender.send(line).is_err() {
+            return;
+        }
+        bytes.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_whole_marked_lines_are_events() {
+        assert_eq!(event("@rig \"done\""), Some(Event::Done));
+        assert_eq!(
+            event("[    1.2] noise@rig {\"up\":{\"kernel\":\"6.1\"}}\r"),
+            Some(Event::Up { kernel: "6.1".into() })
+        );
+        for noise in ["", "done", "@rig", "@rig {\"up\":", "\"done\""] {
+            assert_eq!(event(noise), None, "{noise}");
+        }
+    }
+
+    #[test]
+    fn lines_are_forwarded_until_the_end() {
+        let (sender, lines) = sync_channel(8);
+        forward(&b"one\r\n\xfftwo\nthree"[..], &sender);
+        drop(sender);
+        assert_eq!(lines.iter().collect::<Vec<_>>(), ["one", "\u{fffd}two", "three"]);
+    }
+
+    #[test]
+    fn a_guest_that_stopped_shows_its_console() {
+        let text = ended(&["Kernel panic".to_owned()], "stopped").to_string();
+        assert_eq!(text, "the guest stopped; its console ends with:\nKernel panic");
+    }
+}
