@@ -3,11 +3,7 @@
 //! Does not know about: HTTP beyond the length of a reply.
 
 #![expect(clippy::disallowed_methods, reason = "slow readers need real time")]
-#![expect(
-    clippy::print_stderr,
-    clippy::unwrap_used,
-    reason = "figures and skips are shown, and helpers of tests may panic"
-)]
+#![expect(clippy::unwrap_used, reason = "helpers of tests may panic")]
 
 mod promise;
 

@@ -8,16 +8,14 @@ use std::time::{Duration, Instant};
 
 use doorbell_testkit::peers::{Load, Mode, Reply, exchange};
 
-use crate::support::{Doorbell, LIMIT, binary};
+use crate::support::{Doorbell, LIMIT, binary, skipped};
 
 /// Where cargo puts the example when it builds the workspace; nothing, loudly, when only this package was built.
 fn deny() -> Option<PathBuf> {
     let folder = PathBuf::from(env!("CARGO_BIN_EXE_doorbell"));
     let example = folder.parent().unwrap().join("examples/deny");
     if !example.is_file() {
-        eprintln!(
-            "SKIP: the deny example of doorbell-ring is not built; run the tests of the whole workspace"
-        );
+        skipped("the deny example of doorbell-ring is not built; run the tests of the whole workspace");
         return None;
     }
     Some(example)

@@ -5,7 +5,7 @@
 use std::net::TcpListener;
 use std::process::{Command, Output, Stdio};
 
-use crate::support::{Doorbell, Scratch, binary, io_uring_works, on_both_engines, program};
+use crate::support::{Doorbell, Scratch, binary, io_uring_works, on_both_engines, program, skipped};
 
 on_both_engines! {
     port_in_use
@@ -73,7 +73,7 @@ fn missing_permission() {
     if start.trim().parse::<u16>().is_ok_and(|start| start > 81) {
         assert_failure(&output, code::NO_PERMISSION, "permission");
     } else {
-        eprintln!("SKIP: every port is unprivileged here; the permission test was not run");
+        skipped("every port is unprivileged here; the permission test was not run");
     }
 }
 

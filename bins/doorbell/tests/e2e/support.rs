@@ -3,7 +3,7 @@
 //! Does not know about: any one test.
 
 use std::fs;
-use std::io::{BufRead as _, BufReader};
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
@@ -77,10 +77,15 @@ pub(crate) fn io_uring_works() -> bool {
             "io_uring does not work here and DOORBELL_REQUIRE_URING=1"
         );
         if !works {
-            eprintln!("SKIP: io_uring does not work here; the io_uring half of this test was not run");
+            skipped("io_uring does not work here; the io_uring half of these tests was not run");
         }
         works
     })
+}
+
+/// Says what was not tested. Not by `eprintln!`, which the test runner swallows when a test passes.
+pub(crate) fn skipped(what: &str) {
+    let _ = writeln!(std::io::stderr(), "SKIP: {what}");
 }
 
 /// An outside program, or nothing with a loud line. Also looks where Debian keeps daemons.
@@ -93,7 +98,7 @@ pub(crate) fn program(name: &str) -> Option<PathBuf> {
             !required("DOORBELL_REQUIRE_CLIENTS"),
             "{name} is not installed and DOORBELL_REQUIRE_CLIENTS=1"
         );
-        eprintln!("SKIP: {name} is not installed; its test was not run");
+        skipped(&format!("{name} is not installed; its test was not run"));
     }
     found
 }
