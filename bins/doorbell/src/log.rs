@@ -20,7 +20,12 @@ pub(crate) fn init(log: &Log, color: bool) {
         LogFormat::Json => true,
         LogFormat::Text => false,
     };
-    let lines = tracing_subscriber::fmt().with_max_level(level).with_ansi(color).with_target(false);
+    let lines = tracing_subscriber::fmt()
+        .with_max_level(level)
+        .with_ansi(color)
+        .with_target(false)
+        // A line that cannot be written is lost. Told to say so on standard error, which is often as full, it would panic.
+        .log_internal_errors(false);
     // Only a second call can fail, and then the first one logs already.
     let _ = match json {
         true => lines.json().flatten_event(true).try_init(),

@@ -317,3 +317,49 @@ fn a_socket_of_the_parent_is_served() {
     server.signal(Signal::INT);
     assert_eq!(server.end().0, Some(0));
 }
+
+/// Logs on a full disk, and a second stream that is full too: the doors stay open and the end is a clean one.
+#[test]
+fn a_full_disk_costs_log_lines_and_nothing_else() {
+    let socket = std::env::temp_dir().join(format!("doorbell-full-{}.sock", std::process::id()));
+    let full = || Stdio::from(std::fs::File::options().write(true).open("/dev/full").unwrap());
+    let mut child = Command::new(env!("CARGO_BIN_EXE_doorbell"))
+        .args(["--listen", &format!("unix:{}", socket.display())])
+        .env_clear()
+        .stdin(Stdio::null())
+        .stdout(full())
+        .stderr(full())
+        .spawn()
+        .unwrap();
+    let until = Instant::now() + Duration::from_secs(10);
+    let mut stream = loop {
+        match std::os::unix::net::UnixStream::connect(&socket) {
+            Ok(stream) => break stream,
+            Err(error) => assert!(Instant::now() < until, "it does not serve: {error}"),
+        }
+        assert_eq!(child.try_wait().unwrap(), None, "it ended instead of serving");
+        std::thread::sleep(Duration::from_millis(10));
+    };
+    stream.write_all(b"GET /livez HTTP/1.0\r\n\r\n").unwrap();
+    let mut reply = String::new();
+    stream.read_to_string(&mut reply).unwrap();
+    assert!(reply.starts_with("HTTP/1.1 200 "), "{reply}");
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+}
+
+#[test]
+fn a_dump_that_does_not_fit_is_a_failure() {
+    let full = Stdio::from(std::fs::File::options().write(true).open("/dev/full").unwrap());
+    let mut child = Command::new(env!("CARGO_BIN_EXE_doorbell"))
+        .args(["config", "dump", "--with-defaults"])
+        .env_clear()
+        .stdout(full)
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut said = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(1), "{said}");
+    assert!(said.contains("standard output cannot be written"), "{said}");
+}

@@ -93,13 +93,24 @@ fn dump(args: &DumpArgs, global: &Global) -> Result<Exit, Failure> {
             Failure::new(Exit::Failure, format!("the configuration cannot be written: {error}"))
         })?,
     };
-    print(&text);
+    print_whole(&text)?;
     Ok(Exit::Success)
 }
 
 /// A reader that closed its end, as `head` does, is no failure.
 fn print(text: &str) {
     let _ = std::io::stdout().lock().write_all(text.as_bytes());
+}
+
+/// What is meant to be kept, as a file: cut short by a full disk it is worse than nothing.
+fn print_whole(text: &str) -> Result<(), Failure> {
+    let mut stdout = std::io::stdout().lock();
+    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+            Err(Failure::new(Exit::Failure, format!("standard output cannot be written: {error}")))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// When standard error is closed there is nobody to tell.
