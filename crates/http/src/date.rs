@@ -35,6 +35,7 @@ impl Date {
     }
 
     /// The whole field line, name and CRLF included.
+    #[inline]
     pub(crate) const fn line(&self) -> &[u8; LINE_LEN] {
         &self.line
     }

@@ -15,6 +15,7 @@ pub struct Request<'a> {
 
 impl<'a> Request<'a> {
     /// `parsed` is the completed state for exactly these bytes of `head`.
+    #[inline]
     pub const fn new(head: &'a [u8], parsed: &'a Head, body: &'a [u8]) -> Self {
         Self { head, parsed, body }
     }
@@ -55,6 +56,24 @@ impl<'a> Request<'a> {
     /// Host and perhaps port: the authority of an absolute target, else the `Host` field. HTTP/1.0 may have none.
     pub fn host(&self) -> Option<&'a str> {
         self.parsed.host(self.head).map(text)
+    }
+
+    /// As [`Self::path`], as bytes: what a router wants, and nothing to compute.
+    #[inline]
+    pub fn path_bytes(&self) -> &'a [u8] {
+        self.parsed.path(self.head)
+    }
+
+    /// As [`Self::query`], as bytes.
+    #[inline]
+    pub fn query_bytes(&self) -> Option<&'a [u8]> {
+        self.parsed.query(self.head)
+    }
+
+    /// As [`Self::host`], as bytes.
+    #[inline]
+    pub fn host_bytes(&self) -> Option<&'a [u8]> {
+        self.parsed.host(self.head)
     }
 
     /// The value of the first field with this name, in any case, without white space around it.

@@ -25,8 +25,11 @@ impl Time {
     }
 
     /// This time plus `duration`, saturating.
-    pub fn after(self, duration: Duration) -> Self {
-        Self(self.0.saturating_add(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)))
+    #[inline]
+    pub const fn after(self, duration: Duration) -> Self {
+        // Not `Duration::as_nanos`: 64 bits are enough for all that does not saturate.
+        let nanos = duration.as_secs().saturating_mul(1_000_000_000);
+        Self(self.0.saturating_add(nanos).saturating_add(duration.subsec_nanos() as u64))
     }
 
     /// The time passed since `earlier`, zero if `earlier` is later.

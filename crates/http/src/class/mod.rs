@@ -2,8 +2,12 @@
 //!
 //! Does not know about: messages. Each scanner returns the index of the first byte outside its class.
 //!
-//! The scanners skip eight bytes at a time with plain integer arithmetic, which every target has, and leave the
-//! rest to the table. Longer vectors were not worth their set-up for the lengths that occur in a request.
+//! The scanners look at sixteen bytes at a time; a buffer shorter than that is left to the table.
+
+mod block;
+
+pub(crate) use block::Block;
+use block::Mask;
 
 /// `tchar` of RFC 9110 5.6.2.
 pub(crate) const TCHAR: u8 = 1;
@@ -17,6 +21,9 @@ pub(crate) const HEX: u8 = 8;
 pub(crate) const HOST: u8 = 16;
 /// `qdtext` of RFC 9110 5.6.4.
 pub(crate) const QDTEXT: u8 = 32;
+
+/// Bytes a block takes.
+pub(crate) const BLOCK_LEN: usize = block::LEN;
 
 /// Whether `byte` belongs to any of `classes`.
 #[inline(always)]
@@ -34,36 +41,105 @@ pub(crate) fn token_end(buf: &[u8], from: usize) -> usize {
 /// End of the run of target bytes that starts at `from`.
 #[inline(always)]
 pub(crate) fn target_end(buf: &[u8], from: usize) -> usize {
-    let mut at = from;
-    while let Some(word) = word(buf, at) {
-        let bad = below(word, 0x21) | equal(word, 0x7f) | equal(word, b'#') | (word & HIGH);
-        if bad != 0 {
-            // The lowest set bit is exact: carries of the arithmetic only travel upwards.
-            return at + (bad.trailing_zeros() / 8) as usize;
-        }
-        at += 8;
-    }
-    table_end(buf, at, TARGET)
+    stop(buf, from, |block| block.outside(0x21, 0x7e).or(block.equals(b'#')))
+}
+
+/// End of the run of target bytes other than `?` that starts at `from`.
+#[inline(always)]
+pub(crate) fn path_end(buf: &[u8], from: usize) -> usize {
+    stop(buf, from, no_path)
+}
+
+/// A bit for each byte that is not a target byte, or is `?`.
+#[inline(always)]
+pub(crate) fn path_stops(bytes: &[u8; BLOCK_LEN]) -> u32 {
+    no_path(Block::load(bytes)).bits()
+}
+
+#[inline(always)]
+fn no_path(block: Block) -> Mask {
+    block.outside(0x21, 0x7e).or(block.equals(b'#')).or(block.equals(b'?'))
 }
 
 /// End of the run of field value bytes that starts at `from`.
 #[inline(always)]
 pub(crate) fn value_end(buf: &[u8], from: usize) -> usize {
     let mut at = from;
-    while let Some(word) = word(buf, at) {
-        let bad = below(word, 0x20) | equal(word, 0x7f);
-        if bad != 0 {
-            let end = at + (bad.trailing_zeros() / 8) as usize;
-            // HTAB is allowed but rare: step over it and look on from there.
-            if buf.get(end) != Some(&b'\t') {
-                return end;
-            }
-            at = end + 1;
-            continue;
+    loop {
+        at = stop(buf, at, |block| block.outside(0x20, 0x7e));
+        // HTAB and bytes outside ASCII are allowed but rare: step over them one by one.
+        match buf.get(at) {
+            Some(&byte) if is(byte, VALUE) => at += 1,
+            _ => return at,
         }
-        at += 8;
     }
-    table_end(buf, at, VALUE)
+}
+
+/// A bit for each byte that is not printable ASCII.
+#[inline(always)]
+pub(crate) fn value_stops(bytes: &[u8; BLOCK_LEN]) -> u32 {
+    Block::load(bytes).outside(0x20, 0x7e).bits()
+}
+
+/// End of the run of bytes of a registered name other than the rare ones: letters, digits, `-` and `.`.
+#[inline(always)]
+pub(crate) fn plain_host_end(buf: &[u8], from: usize) -> usize {
+    stop(buf, from, no_plain_host)
+}
+
+/// A bit for each byte over which [`plain_host_end`] does not run.
+#[inline(always)]
+pub(crate) fn plain_host_stops(bytes: &[u8; BLOCK_LEN]) -> u32 {
+    no_plain_host(Block::load(bytes)).bits()
+}
+
+#[inline(always)]
+fn no_plain_host(block: Block) -> Mask {
+    let other = block.outside(b'-', b'9').or(block.equals(b'/'));
+    block.fold().outside(b'a', b'z').and(other)
+}
+
+/// How many of the bytes in front are letters or `-`, which is all that most field names are made of.
+#[inline(always)]
+pub(crate) fn plain_name_len(bytes: &[u8; BLOCK_LEN]) -> usize {
+    let block = Block::load(bytes);
+    let stops = block.fold().outside(b'a', b'z').and_not(block.equals(b'-')).bits();
+    (stops | 1 << BLOCK_LEN).trailing_zeros() as usize
+}
+
+/// The first byte that `stops` marks, or the end. A zero byte must be marked.
+#[inline(always)]
+fn stop(buf: &[u8], from: usize, stops: impl Fn(Block) -> Mask) -> usize {
+    let mut at = from;
+    loop {
+        let rest = buf.get(at..).unwrap_or_default();
+        let bits = match (rest.first_chunk(), buf.last_chunk()) {
+            (Some(bytes), _) => stops(Block::load(bytes)).bits(),
+            // The last block overlaps what was seen before.
+            (None, Some(bytes)) => {
+                let bits = stops(Block::load(bytes)).bits() >> (BLOCK_LEN - rest.len());
+                return if bits == 0 { buf.len() } else { at + bits.trailing_zeros() as usize };
+            }
+            (None, None) => {
+                let bits = stops(Block::load(&padded(rest))).bits() | 1 << rest.len();
+                return at + bits.trailing_zeros() as usize;
+            }
+        };
+        if bits != 0 {
+            return at + bits.trailing_zeros() as usize;
+        }
+        at += BLOCK_LEN;
+    }
+}
+
+/// Less than a block, with zero bytes behind it.
+#[cold]
+fn padded(bytes: &[u8]) -> [u8; BLOCK_LEN] {
+    let mut block = [0; BLOCK_LEN];
+    for (place, &byte) in block.iter_mut().zip(bytes) {
+        *place = byte;
+    }
+    block
 }
 
 #[inline(always)]
@@ -77,27 +153,6 @@ fn table_end(buf: &[u8], from: usize, classes: u8) -> usize {
     }
     at
 }
-
-#[inline(always)]
-fn word(buf: &[u8], at: usize) -> Option<u64> {
-    buf.get(at..)?.first_chunk::<8>().map(|bytes| u64::from_le_bytes(*bytes))
-}
-
-/// High bit set in each byte below `limit` (at most 0x80); bytes from 0x80 on are never marked.
-#[inline(always)]
-const fn below(word: u64, limit: u8) -> u64 {
-    word.wrapping_sub(LOW * limit as u64) & !word & HIGH
-}
-
-/// High bit set in each byte equal to `byte`.
-#[inline(always)]
-const fn equal(word: u64, byte: u8) -> u64 {
-    let diff = word ^ (LOW * byte as u64);
-    diff.wrapping_sub(LOW) & !diff & HIGH
-}
-
-const LOW: u64 = 0x0101_0101_0101_0101;
-const HIGH: u64 = 0x8080_8080_8080_8080;
 
 static CLASSES: [u8; 256] = classes();
 

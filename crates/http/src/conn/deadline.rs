@@ -19,6 +19,7 @@ impl Conn {
     }
 
     /// After a reply that does not close.
+    #[inline]
     pub(super) fn begin_idle(&mut self, now: Time, limits: &Limits) {
         self.phase = Phase::Idle;
         self.deadline = now.after(limits.idle_timeout);

@@ -4,20 +4,20 @@
 
 use super::{Conn, Io, Next, Phase};
 use crate::chunked::Chunked;
-use crate::parse::{Framing, Head};
+use crate::parse::Framing;
 use crate::reply::{Outcome, Persist};
 use crate::{Method, Request, RequestError, Responder, Service};
 use std::ops::Range;
 
 impl Conn {
-    /// Answers what can be answered. The range of `input` is what the caller must append to `carry`.
+    /// Answers what can be answered from `at` on. The range of `input` is what the caller must append to `carry`.
     pub(super) fn run<S: Service + ?Sized>(
         &mut self,
         input: &[u8],
+        mut at: usize,
         io: &mut Io<'_>,
         service: &S,
     ) -> (Next, Range<usize>) {
-        let mut at = 0;
         loop {
             let step = if self.phase == Phase::Body {
                 self.read_body(input, at, io, service)
@@ -205,6 +205,28 @@ impl Conn {
         io: &mut Io<'_>,
         service: &S,
     ) -> Result<Step, RequestError> {
+        match self.call(head, body, last, io, service) {
+            Outcome::Replied => {
+                self.begin_idle(io.now, io.limits);
+                return Ok(Step::Answered(end));
+            }
+            Outcome::Last => self.phase = Phase::Closing,
+            Outcome::HangUp => return Ok(Step::Ended(self.hang_up())),
+        }
+        let clean = !last && end >= input.len();
+        Ok(Step::Ended(if clean { Next::CloseClean } else { Next::CloseLinger }))
+    }
+
+    /// Calls the service for a complete request.
+    #[inline(always)]
+    pub(super) fn call<S: Service + ?Sized>(
+        &mut self,
+        head: &[u8],
+        body: &[u8],
+        last: bool,
+        io: &mut Io<'_>,
+        service: &S,
+    ) -> Outcome {
         self.requests = self.requests.saturating_add(1);
         let persist = if last { Persist::Close } else { self.persist(io) };
         let request = Request::new(head, &self.head, body);
@@ -215,21 +237,16 @@ impl Conn {
         } else {
             service.call(&request, responder)
         };
-        self.head = Head::new();
-        match answered.0 {
-            Outcome::Replied => {
-                self.begin_idle(io.now, io.limits);
-                return Ok(Step::Answered(end));
-            }
-            Outcome::Last => self.phase = Phase::Closing,
-            Outcome::HangUp => {
-                self.phase = Phase::Closing;
-                // Earlier replies may still be on their way.
-                return Ok(Step::Ended(if self.requests == 1 { Next::Close } else { Next::CloseLinger }));
-            }
-        }
-        let clean = !last && end >= input.len();
-        Ok(Step::Ended(if clean { Next::CloseClean } else { Next::CloseLinger }))
+        self.head.clear();
+        answered.0
+    }
+
+    /// The service wants no reply at all.
+    #[cold]
+    pub(super) fn hang_up(&mut self) -> Next {
+        self.phase = Phase::Closing;
+        // Earlier replies may still be on their way.
+        if self.requests == 1 { Next::Close } else { Next::CloseLinger }
     }
 
     /// What the reply says about the connection (RFC 9112 9.3 and 9.6).
@@ -239,7 +256,7 @@ impl Conn {
             && !io.closing
             && io.limits.keep_alive
             && self.requests < io.limits.requests_per_conn_max
-            && io.now.since(self.opened) < io.limits.conn_age_max;
+            && io.now < self.opened.after(io.limits.conn_age_max);
         match (stays, self.head.minor()) {
             (false, _) => Persist::Close,
             (true, 0) => Persist::Stated,
@@ -249,7 +266,7 @@ impl Conn {
 
     /// A large body must leave before the next reply; and replies must not pile up while input is left.
     #[inline]
-    fn must_flush(&self, more: bool, io: &Io<'_>) -> bool {
+    pub(super) fn must_flush(&self, more: bool, io: &Io<'_>) -> bool {
         !io.out.body.is_empty() || (more && io.out.head.len() >= io.limits.output_bytes_max)
     }
 }

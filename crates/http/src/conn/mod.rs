@@ -17,11 +17,13 @@
 mod deadline;
 mod local;
 mod message;
+mod whole;
 
 use crate::chunked::Chunked;
 use crate::parse::Head;
 use crate::reply::{Persist, put_failure};
 use crate::{Date, Limits, Out, RequestError, Service, Time};
+use whole::Whole;
 
 /// What a call may use. `carry` and `out` belong to the connection; keep them for it between calls.
 #[derive(Debug)]
@@ -93,6 +95,7 @@ pub struct Conn {
 
 impl Conn {
     /// A connection that was accepted now. The first head is due within `header_timeout`.
+    #[inline]
     pub fn new(now: Time, limits: &Limits) -> Self {
         Self {
             head: Head::new(),
@@ -110,12 +113,33 @@ impl Conn {
     }
 
     /// Takes in bytes that were just received, answers every request they complete, and keeps the rest in `carry`.
+    #[inline]
     pub fn handle_input<S: Service + ?Sized>(&mut self, fresh: &[u8], mut io: Io<'_>, service: &S) -> Next {
+        let at = if self.phase == Phase::Idle && !self.held_back && io.carry.is_empty() {
+            match self.answer_whole(fresh, &mut io, service) {
+                Whole::Next(next) => return next,
+                Whole::Rest(at) => at,
+            }
+        } else {
+            0
+        };
+        self.handle_rest(fresh, at, io, service)
+    }
+
+    /// As [`Self::handle_input`] from `at` on, for what is not a row of requests without a body that are there as a whole.
+    #[inline(never)]
+    fn handle_rest<S: Service + ?Sized>(
+        &mut self,
+        fresh: &[u8],
+        at: usize,
+        mut io: Io<'_>,
+        service: &S,
+    ) -> Next {
         if self.phase == Phase::Closing {
             return Next::Close;
         }
         if !self.held_back {
-            let (next, rest) = self.run(fresh, &mut io, service);
+            let (next, rest) = self.run(fresh, at, &mut io, service);
             io.carry.extend_from_slice(fresh.get(rest).unwrap_or_default());
             return next;
         }
@@ -123,7 +147,7 @@ impl Conn {
         self.held_back = false;
         let mut held = std::mem::take(io.carry);
         held.extend_from_slice(fresh);
-        let (next, rest) = self.run(&held, &mut io, service);
+        let (next, rest) = self.run(&held, 0, &mut io, service);
         if io.carry.is_empty() {
             held.truncate(rest.end);
             held.drain(..rest.start);
@@ -183,6 +207,7 @@ impl Conn {
     }
 
     /// Writes the reply for `error`, the last one.
+    #[cold]
     fn fail(&mut self, error: RequestError, io: &mut Io<'_>) -> Next {
         debug_assert!(self.phase != Phase::Closing, "one last reply");
         io.carry.clear();

@@ -117,12 +117,30 @@ impl Head {
     #[inline(always)]
     fn end_field(&mut self, window: &[u8], end: usize) -> Result<(), RequestError> {
         let name = window.get(self.mark as usize..self.name_end as usize).unwrap_or_default();
-        if !matches!(name.len(), 4 | 6 | 10 | 14 | 17) {
+        if !has_meaning(name.len()) {
             return Ok(());
         }
-        let start = self.value_at as usize;
-        let value = window.get(start..end).unwrap_or_default();
-        let value = trim_end(value);
+        self.on_field(name, window, self.value_at as usize, end)
+    }
+
+    /// The same for a line that was read at once: `from` its first byte to `end`, its CR.
+    #[inline(never)]
+    pub(super) fn on_whole_field(
+        &mut self,
+        window: &[u8],
+        from: usize,
+        name_len: usize,
+        end: usize,
+    ) -> Result<(), RequestError> {
+        let line = window.get(from..end).unwrap_or_default();
+        let (name, value) = line.split_at_checked(name_len).unwrap_or_default();
+        let gap = value.iter().skip(1).take_while(|&&byte| is_space(byte)).count();
+        self.on_field(name, window, from + name_len + 1 + gap, end)
+    }
+
+    /// What a few names mean; `start` to `end` is the value with white space behind it.
+    fn on_field(&mut self, name: &[u8], window: &[u8], start: usize, end: usize) -> Result<(), RequestError> {
+        let value = trim_end(window.get(start..end).unwrap_or_default());
         match name.len() {
             4 if name.eq_ignore_ascii_case(b"host") => self.on_host(value, start),
             6 if name.eq_ignore_ascii_case(b"expect") => {
@@ -203,6 +221,12 @@ impl Head {
     }
 }
 
+/// Whether a name of this length may change what the machine does.
+#[inline(always)]
+const fn has_meaning(name_len: usize) -> bool {
+    matches!(name_len, 4 | 6 | 10 | 14 | 17)
+}
+
 /// `name` is `lower_name`, or is once `_` is read as `-`, as some gateways do.
 fn is_framing_name(name: &[u8], lower_name: &[u8]) -> bool {
     name.iter()
@@ -221,6 +245,10 @@ fn decimal(value: &[u8]) -> Option<u64> {
 }
 
 #[inline(always)]
+const fn is_space(byte: u8) -> bool {
+    matches!(byte, b' ' | b'\t')
+}
+
 fn trim_end(mut value: &[u8]) -> &[u8] {
     while let [rest @ .., b' ' | b'\t'] = value {
         value = rest;

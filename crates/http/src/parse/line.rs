@@ -2,7 +2,7 @@
 //!
 //! Does not know about: field lines.
 
-use super::{HEAD_BYTES_CAP, Head, Span, Step, is_host, offset};
+use super::{ABSOLUTE, HEAD_BYTES_CAP, Head, Span, Step, UNSERVED, is_host, offset};
 use crate::limits::METHOD_BYTES_MAX;
 use crate::{Limits, Method, RequestError, class};
 
@@ -81,6 +81,9 @@ impl Head {
             return Err(RequestError::Method);
         }
         self.method = Method::from_bytes(window.get(start..end).unwrap_or_default());
+        if matches!(self.method, None | Some(Method::Connect)) {
+            self.flags |= UNSERVED;
+        }
         self.at = offset(end + 1);
         self.mark = self.at;
         self.step = Step::Target;
@@ -150,6 +153,7 @@ impl Head {
                 if !is_host(rest.get(..len).unwrap_or_default()) {
                     return Err(RequestError::Target);
                 }
+                self.flags |= ABSOLUTE;
                 self.authority = Span::new(start + authority_at, start + authority_at + len);
                 start + authority_at + len
             }

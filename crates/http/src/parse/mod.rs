@@ -27,11 +27,13 @@ mod authority;
 mod field;
 mod fields;
 mod line;
+mod whole;
 
 pub use fields::{Fields, FieldsIter};
 
 use crate::{Limits, Method, RequestError};
 pub(crate) use authority::is_host;
+use std::fmt;
 
 /// How long the body is (RFC 9112 6.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,7 +47,7 @@ pub enum Framing {
 }
 
 /// The state of one head: how far it is read, and what it said so far. Offsets count from the first byte given.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Head {
     content_length: u64,
     target: Span,
@@ -96,21 +98,48 @@ impl Head {
     /// Reads on. `buf` holds all bytes since the first one of this head; earlier calls saw a prefix of it.
     ///
     /// `Some(len)`: the head is complete and took `len` bytes. `None`: it needs more bytes, and is shorter than
-    /// `head_bytes_max`. After an error or the end this must not be called again.
-    #[inline]
+    /// `head_bytes_max`. After an error this must not be called again.
     pub fn parse(&mut self, buf: &[u8], limits: &Limits) -> Result<Option<usize>, RequestError> {
         debug_assert!(self.at as usize <= buf.len(), "the bytes already seen are still there");
-        if self.step <= Step::Start && !self.leading_lines(buf, limits)? {
-            return Ok(None);
+        if self.step == Step::Ended || self.parse_whole(buf, limits)? || self.read_steps(buf, limits)? {
+            return Ok(Some(self.at as usize));
         }
-        if self.step <= Step::Version && !self.request_line(buf, limits)? {
-            return Ok(None);
+        Ok(None)
+    }
+
+    /// Reads a head that is there as a whole and is as nearly all are. If not, [`Self::parse`] goes on from here.
+    #[inline]
+    pub(crate) fn parse_whole(&mut self, buf: &[u8], limits: &Limits) -> Result<bool, RequestError> {
+        if self.at > 0 || !self.read_whole(buf, limits)? {
+            return Ok(false);
         }
-        if !self.field_lines(buf, limits)? {
-            return Ok(None);
+        if self.flags & (HOST | ENCODED | EXPECT_OTHER | ABSOLUTE | UNSERVED) != HOST {
+            self.finish(buf)?;
         }
-        self.finish(buf)?;
-        Ok(Some(self.at as usize))
+        Ok(true)
+    }
+
+    /// Reads on from any place, step by step; true at the end.
+    #[inline(never)]
+    fn read_steps(&mut self, buf: &[u8], limits: &Limits) -> Result<bool, RequestError> {
+        if self.at == 0 {
+            *self = Self::new();
+        }
+        let ended = (self.step > Step::Start || self.leading_lines(buf, limits)?)
+            && (self.step > Step::Version || self.request_line(buf, limits)?)
+            && self.field_lines(buf, limits)?;
+        if ended {
+            self.step = Step::Ended;
+            self.finish(buf)?;
+        }
+        Ok(ended)
+    }
+
+    /// Forgets the head. The rest is written when the next one begins.
+    #[inline]
+    pub(crate) const fn clear(&mut self) {
+        self.at = 0;
+        self.step = Step::Start;
     }
 
     /// Whether any byte of the request itself was seen, empty lines before it aside.
@@ -138,11 +167,18 @@ impl Head {
         self.at == 0
     }
 
+    /// Whether a body follows.
+    #[inline]
+    pub(crate) const fn has_body(&self) -> bool {
+        self.has(CHUNKED | LENGTH) && !matches!(self.framing(), Framing::None)
+    }
+
     /// How long the body is.
+    #[inline]
     pub const fn framing(&self) -> Framing {
         if self.has(CHUNKED) {
             Framing::Chunked
-        } else if self.content_length > 0 {
+        } else if self.has(LENGTH) && self.content_length > 0 {
             Framing::Length(self.content_length)
         } else {
             Framing::None
@@ -150,6 +186,7 @@ impl Head {
     }
 
     /// Whether the client wants the connection to live on (RFC 9112 9.3).
+    #[inline]
     pub const fn keeps_alive(&self) -> bool {
         !self.has(CLOSE) && (self.minor > 0 || self.has(KEEP_ALIVE))
     }
@@ -165,6 +202,7 @@ impl Head {
     }
 
     /// The path: `/` where an absolute target has none, `*` for a request about the server.
+    #[inline]
     pub fn path<'a>(&self, head: &'a [u8]) -> &'a [u8] {
         match self.path.of(head) {
             [] if self.method == Some(Method::Options) && self.path.end == self.target.end => b"*",
@@ -174,15 +212,18 @@ impl Head {
     }
 
     /// What follows the first `?` of the target.
+    #[inline]
     pub fn query<'a>(&self, head: &'a [u8]) -> Option<&'a [u8]> {
         head.get(self.path.end as usize..self.target.end as usize)?.split_first().map(|(_, query)| query)
     }
 
     /// The authority of an absolute target, else `Host`.
+    #[inline]
     pub fn host<'a>(&self, head: &'a [u8]) -> Option<&'a [u8]> {
-        match (self.authority.of(head), self.host.of(head)) {
-            ([], []) => None,
-            ([], host) | (host, _) => Some(host),
+        if self.has(ABSOLUTE) {
+            Some(self.authority.of(head))
+        } else {
+            self.has(HOST).then(|| self.host.of(head))
         }
     }
 
@@ -197,6 +238,7 @@ impl Head {
     }
 
     /// What only the whole head can tell. Malformed comes before not implemented.
+    #[inline(never)]
     fn finish(&self, buf: &[u8]) -> Result<(), RequestError> {
         if self.has(ENCODED) && self.has(LENGTH) {
             return Err(RequestError::TransferEncoding);
@@ -205,7 +247,7 @@ impl Head {
             return Err(RequestError::Host);
         }
         // RFC 9112 3.2.2 lets the authority win; two different answers to "which host" are how filters are fooled.
-        if !self.authority.is_empty()
+        if self.has(ABSOLUTE)
             && self.has(HOST)
             && !self.authority.of(buf).eq_ignore_ascii_case(self.host.of(buf))
         {
@@ -230,6 +272,26 @@ impl Default for Head {
     }
 }
 
+/// What the head says and how far it is read, not the places that only the steps inside a line use.
+impl fmt::Debug for Head {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Head")
+            .field("method", &self.method)
+            .field("target", &self.target)
+            .field("path", &self.path)
+            .field("authority", &self.has(ABSOLUTE).then_some(self.authority))
+            .field("minor", &self.minor)
+            .field("host", &self.has(HOST).then_some(self.host))
+            .field("content_length", &self.has(LENGTH).then_some(self.content_length))
+            .field("flags", &self.flags)
+            .field("lines_at", &self.lines_at)
+            .field("fields", &self.fields)
+            .field("at", &self.at)
+            .field("step", &self.step)
+            .finish()
+    }
+}
+
 /// A range of offsets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Span {
@@ -242,10 +304,6 @@ impl Span {
 
     fn new(start: usize, end: usize) -> Self {
         Self { start: offset(start), end: offset(end) }
-    }
-
-    const fn is_empty(self) -> bool {
-        self.start == self.end
     }
 
     #[inline]
@@ -275,6 +333,7 @@ enum Step {
     Value,
     FieldLf,
     EndLf,
+    Ended,
 }
 
 /// However large the configured limits, a head is never longer than this.
@@ -290,6 +349,10 @@ const CLOSE: u16 = 1 << 4;
 const KEEP_ALIVE: u16 = 1 << 5;
 const EXPECT_CONTINUE: u16 = 1 << 6;
 const EXPECT_OTHER: u16 = 1 << 7;
+/// The target is absolute.
+const ABSOLUTE: u16 = 1 << 8;
+/// A method that is not served.
+const UNSERVED: u16 = 1 << 9;
 
 #[cfg(test)]
 mod tests;

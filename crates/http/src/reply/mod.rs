@@ -36,9 +36,6 @@ impl<'a> Responder<'a> {
     /// Sends a shared reply: up to 16 KiB of content are copied beside the head, more is sent without a copy.
     #[inline]
     pub fn send(self, reply: &StaticReply) -> Answered {
-        if let Some(misuse) = reply.misuse() {
-            return self.refuse(misuse);
-        }
         reply.put(self.out, self.date, self.persist, self.head_only);
         self.answered()
     }
@@ -66,8 +63,7 @@ impl<'a> Responder<'a> {
 
     /// Replaces whatever was written of this reply by a 500 and remembers why.
     fn refuse(self, misuse: ApiMisuse) -> Answered {
-        self.out.refuse_reply(misuse);
-        put_failure(Status::INTERNAL_SERVER_ERROR, self.out, self.date, self.persist);
+        put_refusal(misuse, self.out, self.date, self.persist);
         self.answered()
     }
 
@@ -107,6 +103,12 @@ pub(crate) enum Persist {
 /// Writes a reply without content.
 pub(crate) fn put_failure(status: Status, out: &mut Out, date: &Date, persist: Persist) {
     put_failure_with(b"", status, out, date, persist);
+}
+
+/// A 500 instead of whatever was written of this reply.
+fn put_refusal(misuse: ApiMisuse, out: &mut Out, date: &Date, persist: Persist) {
+    out.refuse_reply(misuse);
+    put_failure(Status::INTERNAL_SERVER_ERROR, out, date, persist);
 }
 
 /// As [`put_failure`], with rendered field lines of our own.

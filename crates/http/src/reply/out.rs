@@ -60,9 +60,14 @@ impl Out {
     #[inline]
     pub(crate) fn begin_reply(&mut self) {
         if !self.body.is_empty() {
-            self.head.extend_from_slice(&std::mem::take(&mut self.body));
+            self.copy_body();
         }
         self.begun_at = self.head.len();
+    }
+
+    #[cold]
+    fn copy_body(&mut self) {
+        self.head.extend_from_slice(&std::mem::take(&mut self.body));
     }
 
     pub(crate) fn refuse_reply(&mut self, misuse: ApiMisuse) {

@@ -3,7 +3,7 @@
 //! Does not know about: single requests.
 
 use super::write::{END_BYTES_MAX, put_end, put_field, put_length, put_status};
-use super::{COPIED_BYTES_MAX, Out, Persist, put_failure};
+use super::{COPIED_BYTES_MAX, Out, Persist, put_refusal};
 use crate::{ApiMisuse, Date, Status};
 use bytes::Bytes;
 use std::sync::Arc;
@@ -20,6 +20,54 @@ struct Inner {
     /// Bytes of `head` in front of the length.
     fields_end: usize,
     body: Bytes,
+    images: Option<Images>,
+}
+
+/// Everything as it goes out but for the value of `Date`: what is sent most is one copy and one patch.
+#[derive(Clone, Debug)]
+struct Images {
+    /// One for each [`Persist`].
+    whole: [Box<[u8]>; 3],
+    date_at: usize,
+    content_len: usize,
+}
+
+impl Images {
+    /// Only for what may be sent as it is, and is small enough to be kept three times.
+    fn render(inner: &Inner) -> Option<Self> {
+        let content: &[u8] = if inner.status.allows_content() { &inner.body } else { b"" };
+        if inner.status.is_informational() || content.len() > IMAGE_CONTENT_BYTES_MAX {
+            return None;
+        }
+        let date = Date::new(0);
+        let render = |persist| {
+            let mut image = inner.head.clone();
+            put_end(&mut image, &date, persist);
+            image.extend_from_slice(content);
+            image.into_boxed_slice()
+        };
+        Some(Self {
+            whole: [render(Persist::Close), render(Persist::Implied), render(Persist::Stated)],
+            date_at: inner.head.len(),
+            content_len: content.len(),
+        })
+    }
+
+    #[inline]
+    fn put(&self, out: &mut Out, date: &Date, persist: Persist, head_only: bool) {
+        let [close, implied, stated] = &self.whole;
+        let image = match persist {
+            Persist::Close => close,
+            Persist::Implied => implied,
+            Persist::Stated => stated,
+        };
+        let len = if head_only { image.len() - self.content_len } else { image.len() };
+        let date_at = out.head.len() + self.date_at;
+        out.head.extend_from_slice(image.get(..len).unwrap_or_default());
+        if let Some(line) = out.head.get_mut(date_at..).and_then(<[u8]>::first_chunk_mut) {
+            *line = *date.line();
+        }
+    }
 }
 
 impl StaticReply {
@@ -29,7 +77,9 @@ impl StaticReply {
         put_status(&mut head, status);
         let fields_end = head.len();
         put_length(&mut head, status, 0);
-        Self(Arc::new(Inner { status, head, fields_end, body: Bytes::new() }))
+        let mut inner = Inner { status, head, fields_end, body: Bytes::new(), images: None };
+        inner.images = Images::render(&inner);
+        Self(Arc::new(inner))
     }
 
     /// `text/plain; charset=utf-8` content.
@@ -67,23 +117,24 @@ impl StaticReply {
     /// there is no place for.
     pub fn put_last(&self, out: &mut Out, date: &Date) {
         out.begin_reply();
-        match self.misuse() {
-            Some(misuse) => {
-                out.refuse_reply(misuse);
-                put_failure(Status::INTERNAL_SERVER_ERROR, out, date, Persist::Close);
-            }
-            None => self.put(out, date, Persist::Close, false),
+        self.put(out, date, Persist::Close, false);
+    }
+
+    /// Writes the reply behind [`Out::begin_reply`].
+    #[inline]
+    pub(super) fn put(&self, out: &mut Out, date: &Date, persist: Persist, head_only: bool) {
+        match &self.0.images {
+            Some(images) => images.put(out, date, persist, head_only),
+            None => self.put_parts(out, date, persist, head_only),
         }
     }
 
-    #[inline]
-    pub(super) fn misuse(&self) -> Option<ApiMisuse> {
-        self.0.status.is_informational().then_some(ApiMisuse::StatusInformational)
-    }
-
-    #[inline]
-    pub(super) fn put(&self, out: &mut Out, date: &Date, persist: Persist, head_only: bool) {
+    #[cold]
+    fn put_parts(&self, out: &mut Out, date: &Date, persist: Persist, head_only: bool) {
         let inner = &*self.0;
+        if inner.status.is_informational() {
+            return put_refusal(ApiMisuse::StatusInformational, out, date, persist);
+        }
         let with_content = !head_only && inner.status.allows_content();
         let copied = if with_content && inner.body.len() <= COPIED_BYTES_MAX { &*inner.body } else { &[] };
         out.head.reserve(inner.head.len() + END_BYTES_MAX + copied.len());
@@ -102,6 +153,10 @@ impl StaticReply {
         change(inner)?;
         inner.fields_end = inner.head.len();
         put_length(&mut inner.head, inner.status, inner.body.len());
+        inner.images = Images::render(inner);
         Ok(())
     }
 }
+
+/// Content up to this size is kept in the images of its reply.
+const IMAGE_CONTENT_BYTES_MAX: usize = 1024;

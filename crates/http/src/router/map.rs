@@ -10,15 +10,24 @@
 /// A map from byte strings to numbers. `FOLD` compares ASCII letters without regard to case.
 #[derive(Clone, Debug)]
 pub(crate) struct ByteMap<const FOLD: bool> {
-    /// Position + 1 in `entries`, 0 for a free slot. At most half full.
-    slots: Box<[u32]>,
+    /// At most half full. The highest bits of a hash are the place, so `shift` is 64 less their number.
+    slots: Box<[Slot]>,
+    shift: u32,
     entries: Vec<Entry>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Slot {
+    hash: u64,
+    len: u32,
+    /// Position + 1 in `entries`, 0 for a free slot.
+    entry: u32,
+    value: u32,
 }
 
 #[derive(Clone, Debug)]
 struct Entry {
     key: Box<[u8]>,
-    value: u32,
 }
 
 impl<const FOLD: bool> ByteMap<FOLD> {
@@ -26,74 +35,90 @@ impl<const FOLD: bool> ByteMap<FOLD> {
     pub(crate) fn new(pairs: impl IntoIterator<Item = (Vec<u8>, u32)>) -> Self {
         let pairs: Vec<_> = pairs.into_iter().collect();
         let slots_len = (pairs.len() * 2).next_power_of_two().max(4);
-        let mut map = Self { slots: vec![0; slots_len].into(), entries: Vec::with_capacity(pairs.len()) };
+        let free = Slot { hash: 0, len: 0, entry: 0, value: 0 };
+        let shift = u64::BITS - slots_len.trailing_zeros();
+        let mut map =
+            Self { slots: vec![free; slots_len].into(), shift, entries: Vec::with_capacity(pairs.len()) };
         for (key, value) in pairs {
             map.insert(key, value);
         }
         map
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
+    #[inline]
+    pub(crate) const fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn find(&self, key: &[u8]) -> Option<u32> {
-        let mut slot = self.home(key);
-        loop {
-            // A slot number is always masked, and an entry number was made from `entries.len()`.
-            match self.slots[slot] {
-                0 => return None,
-                entry => {
-                    let entry = &self.entries[entry as usize - 1];
-                    if same::<FOLD>(&entry.key, key) {
-                        return Some(entry.value);
-                    }
-                }
-            }
-            slot = (slot + 1) & (self.slots.len() - 1);
+        let hash = hash::<FOLD>(key);
+        let slot = &self.slots[self.place(hash)];
+        // Mostly it is the first one or none.
+        if slot.hash == hash && slot.len as usize == key.len() && slot.entry != 0 && self.is_same(slot, key) {
+            return Some(slot.value);
         }
+        if slot.entry == 0 { None } else { self.find_next(key, hash) }
+    }
+
+    #[inline(never)]
+    fn find_next(&self, key: &[u8], hash: u64) -> Option<u32> {
+        let mut place = self.place(hash);
+        loop {
+            place = (place + 1) & (self.slots.len() - 1);
+            // There is always a free slot: the map is at most half full.
+            let slot = &self.slots[place];
+            if slot.entry == 0 {
+                return None;
+            }
+            if slot.hash == hash && slot.len as usize == key.len() && self.is_same(slot, key) {
+                return Some(slot.value);
+            }
+        }
+    }
+
+    /// Whether the key of a slot with the same hash and length is this one.
+    #[inline(always)]
+    fn is_same(&self, slot: &Slot, key: &[u8]) -> bool {
+        // Up to here the hash is one to one.
+        if !FOLD && key.len() <= EXACT_LEN_MAX {
+            return true;
+        }
+        let known = &*self.entries[slot.entry as usize - 1].key;
+        if FOLD { known.eq_ignore_ascii_case(key) } else { known == key }
     }
 
     fn insert(&mut self, key: Vec<u8>, value: u32) {
         if self.find(&key).is_some() {
             return;
         }
-        let mut slot = self.home(&key);
-        while self.slots[slot] != 0 {
-            slot = (slot + 1) & (self.slots.len() - 1);
+        let hash = hash::<FOLD>(&key);
+        let mut place = self.place(hash);
+        while self.slots[place].entry != 0 {
+            place = (place + 1) & (self.slots.len() - 1);
         }
-        self.entries.push(Entry { key: key.into(), value });
-        self.slots[slot] =
-            u32::try_from(self.entries.len()).expect("a configuration has fewer than 2^32 keys");
+        let len = u32::try_from(key.len()).expect("a configured key is far below 4 GiB");
+        self.entries.push(Entry { key: key.into() });
+        let entry = u32::try_from(self.entries.len()).expect("a configuration has fewer than 2^32 keys");
+        self.slots[place] = Slot { hash, len, entry, value };
     }
 
-    #[inline]
-    fn home(&self, key: &[u8]) -> usize {
-        let hash = hash::<FOLD>(key);
-        (hash >> 32) as usize & (self.slots.len() - 1)
+    #[inline(always)]
+    #[expect(clippy::cast_possible_truncation, reason = "a shift by at least 32 leaves a place")]
+    const fn place(&self, hash: u64) -> usize {
+        (hash >> self.shift) as usize
     }
 }
 
-#[inline]
-fn same<const FOLD: bool>(known: &[u8], key: &[u8]) -> bool {
-    if FOLD { known.eq_ignore_ascii_case(key) } else { known == key }
-}
-
-/// Multiply and rotate over eight bytes at a time; the last word overlaps the one before it.
-#[inline]
+/// Multiply and rotate over eight bytes at a time; the last word overlaps the one before it. One to one for keys of one
+/// length up to [`EXACT_LEN_MAX`].
+#[inline(always)]
 fn hash<const FOLD: bool>(key: &[u8]) -> u64 {
-    const MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
     let fold = |word: u64| if FOLD { word | 0x2020_2020_2020_2020 } else { word };
     let mix = |hash: u64, word: u64| (hash.rotate_left(5) ^ fold(word)).wrapping_mul(MULTIPLIER);
-    let mut hash = (key.len() as u64).wrapping_mul(MULTIPLIER);
-    if let Some(last) = key.last_chunk::<8>() {
-        let mut rest = key;
-        while let Some((word, tail)) = rest.split_first_chunk::<8>() {
-            hash = mix(hash, u64::from_le_bytes(*word));
-            rest = tail;
-        }
-        return mix(hash, u64::from_le_bytes(*last));
+    let hash = (key.len() as u64).wrapping_mul(MULTIPLIER);
+    if key.len() > EXACT_LEN_MAX {
+        return hash_long(key, hash, mix);
     }
     let word = match (key.first_chunk::<4>(), key.last_chunk::<4>()) {
         (Some(first), Some(last)) => {
@@ -101,9 +126,23 @@ fn hash<const FOLD: bool>(key: &[u8]) -> u64 {
         }
         _ => key.iter().fold(0, |word, &byte| word << 8 | u64::from(byte)),
     };
-    let hash = mix(hash, word);
-    hash ^ hash << 29
+    mix(hash, word)
 }
+
+#[inline(never)]
+fn hash_long(key: &[u8], mut hash: u64, mix: impl Fn(u64, u64) -> u64) -> u64 {
+    let mut rest = key;
+    while let Some((word, tail)) = rest.split_first_chunk::<8>() {
+        hash = mix(hash, u64::from_le_bytes(*word));
+        rest = tail;
+    }
+    key.last_chunk::<8>().map_or(hash, |last| mix(hash, u64::from_le_bytes(*last)))
+}
+
+/// Keys up to this length fit into the word that is hashed.
+const EXACT_LEN_MAX: usize = 8;
+/// Odd, so that the multiplication loses nothing.
+const MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
 
 #[cfg(test)]
 mod tests {
@@ -123,6 +162,22 @@ mod tests {
             }
             assert_eq!(map.find(b""), None);
             assert_eq!(map.is_empty(), count == 0);
+        }
+    }
+
+    /// Without a comparison of the bytes behind them, equal hashes of short keys must mean equal keys.
+    #[test]
+    fn short_keys_are_told_apart() {
+        for len in 1..=EXACT_LEN_MAX {
+            let key = vec![b'/'; len];
+            let map = ByteMap::<false>::new([(key.clone(), 1)]);
+            for place in 0..len {
+                for byte in 0..=255u8 {
+                    let mut other = key.clone();
+                    other[place] = byte;
+                    assert_eq!(map.find(&other), (other == key).then_some(1), "{other:?}");
+                }
+            }
         }
     }
 

@@ -21,7 +21,7 @@ pub use error::{Conflict, RouteError};
 pub use methods::MethodSet;
 pub use pattern::{PARAMS_MAX, PatternError, SEGMENTS_MAX, param_names};
 
-use crate::Method;
+use crate::{Method, Request};
 pub(crate) use map::ByteMap;
 use pattern::{Pattern, Segment};
 use std::collections::HashMap;
@@ -112,14 +112,32 @@ impl<T> Router<T> {
         RouterBuilder { routes: Vec::new() }
     }
 
+    /// Finds the route of a request, without a look at what no route depends on.
+    #[inline(always)]
+    pub fn find_for<'r, 'p>(&'r self, request: &Request<'p>) -> Lookup<'r, 'p, T> {
+        let host = if self.hosts.is_empty() { None } else { request.host_bytes() };
+        self.find(host, request.method(), request.path_bytes())
+    }
+
     /// Finds the route of a request. `host` is the `Host` field or the authority, with or without a port; `path` ends
     /// before the `?`, and is `*` for `OPTIONS *`.
-    #[inline]
+    #[inline(always)]
     pub fn find<'r, 'p>(&'r self, host: Option<&[u8]>, method: Method, path: &'p [u8]) -> Lookup<'r, 'p, T> {
         let table = self.table(host);
-        let Some((leaf, captures)) = table.find(path) else {
-            return self.miss(table, method, path);
-        };
+        match table.find_static(path) {
+            Some(leaf) => self.on_leaf(leaf, Captures::NONE, method, path),
+            None => self.find_dynamic(table, method, path),
+        }
+    }
+
+    #[inline(always)]
+    fn on_leaf<'r, 'p>(
+        &'r self,
+        leaf: &'r Leaf,
+        captures: Captures,
+        method: Method,
+        path: &'p [u8],
+    ) -> Lookup<'r, 'p, T> {
         let route = leaf.routes[MethodSet::position(method)];
         if route == NONE {
             return refuse(leaf, method);
@@ -128,12 +146,20 @@ impl<T> Router<T> {
         Lookup::Found(Match { value: &built.value, params: Params { names: &built.names, path, captures } })
     }
 
+    #[inline(never)]
+    fn find_dynamic<'r, 'p>(&'r self, table: &'r Table, method: Method, path: &'p [u8]) -> Lookup<'r, 'p, T> {
+        match table.find_dynamic(path) {
+            Some((leaf, captures)) => self.on_leaf(leaf, captures, method, path),
+            None => self.miss(table, method, path),
+        }
+    }
+
     /// The values of all routes, in the order in which they were added.
     pub fn values(&self) -> impl Iterator<Item = &T> {
         self.values.iter().map(|built| &built.value)
     }
 
-    #[inline]
+    #[inline(always)]
     fn table(&self, host: Option<&[u8]>) -> &Table {
         let known = match host {
             Some(host) if !self.hosts.is_empty() => self.hosts.find(host::without_port(host)),
@@ -150,7 +176,7 @@ impl<T> Router<T> {
         // A host that is listed got the table with all it has.
         let unlisted = std::ptr::eq(table, &raw const self.tables[0]);
         match &self.listed {
-            Some(listed) if unlisted && listed.find(path).is_some() => Lookup::Misdirected,
+            Some(listed) if unlisted && listed.has(path) => Lookup::Misdirected,
             _ => Lookup::NotFound,
         }
     }
@@ -337,7 +363,7 @@ impl<'r, 'p> Params<'r, 'p> {
     /// No parameters.
     #[must_use]
     pub const fn none() -> Self {
-        Self { names: &[], path: &[], captures: Captures { ranges: [(0, 0); PARAMS_MAX], len: 0 } }
+        Self { names: &[], path: &[], captures: Captures::NONE }
     }
 }
 

@@ -25,7 +25,7 @@ pub(super) struct Leaf {
 }
 
 /// Where the parameters of a path stand: start and end, in order.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Captures {
     pub(super) ranges: [(u32, u32); PARAMS_MAX],
     pub(super) len: u32,
@@ -85,27 +85,31 @@ impl Table {
         table
     }
 
-    #[inline]
-    pub(super) fn find(&self, path: &[u8]) -> Option<(&Leaf, Captures)> {
-        let mut captures = Captures::default();
-        let leaf = match self.statics.find(path) {
-            Some(leaf) => leaf,
-            None => self.find_dynamic(path, &mut captures)?,
-        };
-        Some((&self.leaves[leaf as usize], captures))
+    /// The leaf of a static path.
+    #[inline(always)]
+    pub(super) fn find_static(&self, path: &[u8]) -> Option<&Leaf> {
+        let leaf = self.statics.find(path)?;
+        Some(&self.leaves[leaf as usize])
     }
 
-    pub(super) fn allowed(&self) -> MethodSet {
-        self.leaves.iter().fold(MethodSet::EMPTY, |set, leaf| set.union(leaf.allowed))
-    }
-
-    fn find_dynamic(&self, path: &[u8], captures: &mut Captures) -> Option<u32> {
+    /// The leaf of a path with parameters, and where they stand.
+    pub(super) fn find_dynamic(&self, path: &[u8]) -> Option<(&Leaf, Captures)> {
         let root = self.nodes.first()?;
         // A request line is far below 4 GiB, but positions are kept in 32 bits.
         if path.first() != Some(&b'/') || u32::try_from(path.len()).is_err() {
             return None;
         }
-        self.descend(root, path, 1, captures)
+        let mut captures = Captures::NONE;
+        let leaf = self.descend(root, path, 1, &mut captures)?;
+        Some((&self.leaves[leaf as usize], captures))
+    }
+
+    pub(super) fn has(&self, path: &[u8]) -> bool {
+        self.find_static(path).is_some() || self.find_dynamic(path).is_some()
+    }
+
+    pub(super) fn allowed(&self) -> MethodSet {
+        self.leaves.iter().fold(MethodSet::EMPTY, |set, leaf| set.union(leaf.allowed))
     }
 
     /// `start` is where the next segment begins, or one past the end when the path is used up.
@@ -208,6 +212,8 @@ impl Leaf {
 }
 
 impl Captures {
+    pub(super) const NONE: Self = Self { ranges: [(0, 0); PARAMS_MAX], len: 0 };
+
     /// A pattern has at most `PARAMS_MAX` parameters, checked when it was parsed.
     #[inline]
     fn push(&mut self, start: usize, end: usize) {

@@ -1,0 +1,81 @@
+//! Blocks as two words of plain integer arithmetic, for targets without a version of their own.
+//!
+//! Does not know about: vector instructions.
+//!
+//! Each operation is exact for every byte: nothing is carried from one byte to the next.
+
+/// Sixteen bytes.
+#[derive(Clone, Copy)]
+pub(crate) struct Block([u64; 2]);
+
+/// What a comparison said about each byte, in its highest bit.
+#[derive(Clone, Copy)]
+pub(crate) struct Mask([u64; 2]);
+
+impl Block {
+    #[inline(always)]
+    pub(crate) fn load(bytes: &[u8; super::LEN]) -> Self {
+        let both = u128::from_le_bytes(*bytes);
+        #[expect(clippy::cast_possible_truncation, reason = "the two halves")]
+        Self([both as u64, (both >> 64) as u64])
+    }
+
+    /// ASCII letters in lower case; other bytes of the columns 4 to 7 may change within them.
+    #[inline(always)]
+    pub(crate) fn fold(self) -> Self {
+        Self(self.0.map(|word| word | splat(0x20)))
+    }
+
+    #[inline(always)]
+    pub(crate) fn equals(self, byte: u8) -> Mask {
+        Mask(self.0.map(|word| {
+            let diff = word ^ splat(byte);
+            !(at_least(diff, 1) | diff) & HIGH
+        }))
+    }
+
+    /// Bytes below `low` or above `high`, which are both below 0x80.
+    #[inline(always)]
+    pub(crate) fn outside(self, low: u8, high: u8) -> Mask {
+        Mask(self.0.map(|word| (!at_least(word, low) | at_least(word, high + 1) | word) & HIGH))
+    }
+}
+
+impl Mask {
+    #[inline(always)]
+    pub(crate) fn or(self, other: Self) -> Self {
+        Self([self.0[0] | other.0[0], self.0[1] | other.0[1]])
+    }
+
+    #[inline(always)]
+    pub(crate) fn and(self, other: Self) -> Self {
+        Self([self.0[0] & other.0[0], self.0[1] & other.0[1]])
+    }
+
+    #[inline(always)]
+    pub(crate) fn and_not(self, other: Self) -> Self {
+        Self([self.0[0] & !other.0[0], self.0[1] & !other.0[1]])
+    }
+
+    #[inline(always)]
+    pub(crate) fn bits(self) -> u32 {
+        // The multiplication moves bit n of byte n to the highest byte, each to a place of its own.
+        let [low, high] = self.0.map(|word| (word >> 7).wrapping_mul(0x0102_0408_1020_4080) >> 56);
+        #[expect(clippy::cast_possible_truncation, reason = "eight bits each")]
+        let bits = (low | high << 8) as u32;
+        bits
+    }
+}
+
+/// Highest bit set where the seven low bits of the byte are at least `limit`, which is 1 to 0x80; the others are noise.
+#[inline(always)]
+fn at_least(word: u64, limit: u8) -> u64 {
+    (word & !HIGH) + splat(0x80 - limit)
+}
+
+#[inline(always)]
+const fn splat(byte: u8) -> u64 {
+    0x0101_0101_0101_0101 * byte as u64
+}
+
+const HIGH: u64 = 0x8080_8080_8080_8080;

@@ -1,0 +1,352 @@
+//! The short way through a head: lines that are there as a whole and are written as nearly all clients write them.
+//!
+//! Does not know about: pauses, what is wrong with a line. Whatever is not plainly good is left for the steps of `line` and `field`,
+//! which begin with that very line. So the rules stand there, and what is taken here is a part of what they take: tests hold both
+//! ways against each other.
+//!
+//! A head costs little because a line is looked at sixteen bytes at a time, the names that every prober sends are told by a
+//! word or two, and everything is kept in registers up to the end. Words are compared as numbers: as arrays, the compiler
+//! compares them byte by byte.
+
+use super::{CLOSE, HEAD_BYTES_CAP, HOST, Head, Span, Step, offset};
+use crate::class::{self, BLOCK_LEN, Block};
+use crate::{Limits, Method, RequestError};
+
+impl Head {
+    /// Reads a head from its first byte on, as far as it can; true if that is its end. False: either nothing was read,
+    /// and nothing changed, or the next step is the line that begins at `at`.
+    ///
+    /// This must be a fresh head: [`Self::new`] or [`Self::clear`]. What a complete head does not use is not written.
+    #[inline(always)]
+    pub(super) fn read_whole(&mut self, buf: &[u8], limits: &Limits) -> Result<bool, RequestError> {
+        let mut window = buf;
+        if buf.len() > limits.request_line_bytes_max
+            || buf.len() > limits.head_bytes_max
+            || buf.len() > HEAD_BYTES_CAP
+        {
+            window = cut(buf, limits);
+        }
+        let Some((line, mut rest)) = RequestLine::read(window) else { return Ok(false) };
+        self.target = Span::new(line.target_at, line.len - VERSION_LEN);
+        self.path = Span::new(line.target_at, line.path_end);
+        self.lines_at = offset(line.len);
+        self.method = Some(line.method);
+        self.minor = line.minor;
+        self.flags = 0;
+        let mut fields = 0;
+        while let Some(bytes) = rest.first_chunk() {
+            match self.read_line(bytes, window, rest, fields, limits)? {
+                Some(after) => rest = after,
+                None if u16_at::<0>(bytes) == CRLF => return self.end(window, rest, fields, limits),
+                None => return self.leave(window, rest, fields, limits),
+            }
+            fields += 1;
+        }
+        // Below sixteen bytes before the end there is mostly one line more or none.
+        if ends_here(rest) {
+            self.end(window, rest, fields, limits)
+        } else {
+            self.read_short_line(window, rest, fields, limits)
+        }
+    }
+
+    #[inline(never)]
+    fn read_short_line(
+        &mut self,
+        window: &[u8],
+        rest: &[u8],
+        fields: u32,
+        limits: &Limits,
+    ) -> Result<bool, RequestError> {
+        let after = match last_block(window, rest.len()) {
+            Some(bytes) => self.read_line(&bytes, window, rest, fields, limits)?,
+            None => None,
+        };
+        match after {
+            Some(after) if ends_here(after) => self.end(window, after, fields + 1, limits),
+            Some(after) => self.leave(window, after, fields + 1, limits),
+            None => self.leave(window, rest, fields, limits),
+        }
+    }
+
+    /// The empty line is in front of `rest`.
+    #[inline(always)]
+    fn end(
+        &mut self,
+        window: &[u8],
+        rest: &[u8],
+        fields: u32,
+        limits: &Limits,
+    ) -> Result<bool, RequestError> {
+        self.fields = fields;
+        self.at = offset(window.len() - rest.len() + 2);
+        self.step = Step::Ended;
+        // Lines beyond the limit were at most plain ones, so what comes first is still that they are too many.
+        if fields > limits.fields_max { Err(RequestError::HeadTooLarge) } else { Ok(true) }
+    }
+
+    /// What is in front of `rest` is for the steps.
+    #[inline(never)]
+    fn leave(
+        &mut self,
+        window: &[u8],
+        rest: &[u8],
+        fields: u32,
+        limits: &Limits,
+    ) -> Result<bool, RequestError> {
+        self.fields = fields;
+        self.at = offset(window.len() - rest.len());
+        self.step = Step::FieldStart;
+        if fields > limits.fields_max { Err(RequestError::HeadTooLarge) } else { Ok(false) }
+    }
+
+    /// Reads the field line in front of `rest`, which begins with `bytes`; returns what follows it.
+    #[inline(always)]
+    fn read_line<'a>(
+        &mut self,
+        bytes: &[u8; BLOCK_LEN],
+        window: &[u8],
+        rest: &'a [u8],
+        fields: u32,
+        limits: &Limits,
+    ) -> Result<Option<&'a [u8]>, RequestError> {
+        // Setting this bit gives small letters; what is not a letter does not become one of these.
+        let start = u32_at::<0>(bytes) | 0x2020_2020;
+        if start == u32::from_le_bytes(*b"host") {
+            if let Some((len, after)) = plain_host(bytes, rest)
+                && !self.has(HOST)
+            {
+                let at = window.len() - rest.len() + NAME_HOST_LEN;
+                self.host = Span::new(at, at + len);
+                self.flags |= HOST;
+                return Ok(Some(after));
+            }
+        } else if start == u32::from_le_bytes(*b"conn") {
+            if let Some((line, after)) = rest.split_first_chunk::<19>()
+                && line.last_chunk() == Some(b"nection: close\r\n")
+            {
+                self.flags |= CLOSE;
+                return Ok(Some(after));
+            }
+        } else if (start == u32::from_le_bytes(*b"acce")
+            && u32_at::<4>(bytes) == u32::from_le_bytes(*b"pt: "))
+            || (start == u32::from_le_bytes(*b"user") && is_user_agent(bytes))
+        {
+            return Ok(after_line(rest, bytes));
+        }
+        self.read_any_line(bytes, window, rest, fields, limits)
+    }
+
+    /// As [`Self::read_line`], for a line with any name.
+    #[inline(never)]
+    fn read_any_line<'a>(
+        &mut self,
+        bytes: &[u8; BLOCK_LEN],
+        window: &[u8],
+        rest: &'a [u8],
+        fields: u32,
+        limits: &Limits,
+    ) -> Result<Option<&'a [u8]>, RequestError> {
+        let Some((name_len, after)) = any_line(rest, bytes) else { return Ok(None) };
+        if may_matter(bytes, name_len) {
+            if fields >= limits.fields_max {
+                return Ok(None);
+            }
+            let from = window.len() - rest.len();
+            self.on_whole_field(window, from, name_len, window.len() - after.len() - 2)?;
+        }
+        Ok(Some(after))
+    }
+}
+
+/// What of `buf` may be a request line, and short enough for a head.
+#[cold]
+fn cut<'a>(buf: &'a [u8], limits: &Limits) -> &'a [u8] {
+    let limit = limits.request_line_bytes_max.min(limits.head_bytes_max).min(HEAD_BYTES_CAP);
+    buf.get(..limit).unwrap_or(buf)
+}
+
+/// `METHOD /path[?query] HTTP/1.x` and CRLF.
+struct RequestLine {
+    method: Method,
+    target_at: usize,
+    path_end: usize,
+    /// CRLF included.
+    len: usize,
+    minor: u8,
+}
+
+impl RequestLine {
+    /// The line in front of `window`, and what follows it.
+    #[inline(always)]
+    fn read(window: &[u8]) -> Option<(Self, &[u8])> {
+        let bytes = window.first_chunk::<BLOCK_LEN>()?;
+        let (method, target_at) = if u32_at::<0>(bytes) == u32::from_le_bytes(*b"GET ") {
+            (Method::Get, 4)
+        } else {
+            usual_method(bytes)?
+        };
+        let target = window.get(target_at..)?;
+        if target.first() != Some(&b'/') {
+            return None;
+        }
+        let stops = class::path_stops(target.first_chunk()?);
+        let path_len = if stops == 0 { long_path_len(target) } else { stops.trailing_zeros() as usize };
+        let (mut version, mut rest) = target.get(path_len..)?.split_first_chunk::<VERSION_LEN>()?;
+        if version.first() == Some(&b'?') {
+            (version, rest) = after_query(target.get(path_len..)?)?;
+        }
+        if u64::from_le_bytes(*version.first_chunk()?) != u64::from_le_bytes(*b" HTTP/1.") {
+            return None;
+        }
+        let digit = u32::from_le_bytes(*version.last_chunk()?);
+        let minor = if digit == u32::from_le_bytes(*b".1\r\n") {
+            1
+        } else if digit == u32::from_le_bytes(*b".0\r\n") {
+            0
+        } else {
+            return None;
+        };
+        Some((
+            Self { method, target_at, path_end: target_at + path_len, len: window.len() - rest.len(), minor },
+            rest,
+        ))
+    }
+}
+
+#[inline(always)]
+fn ends_here(rest: &[u8]) -> bool {
+    rest.first_chunk().is_some_and(|end| u16::from_le_bytes(*end) == CRLF)
+}
+
+#[inline(never)]
+fn long_path_len(target: &[u8]) -> usize {
+    class::path_end(target, 0)
+}
+
+#[inline(never)]
+fn after_query(target: &[u8]) -> Option<(&[u8; VERSION_LEN], &[u8])> {
+    target.get(class::target_end(target, 0)..)?.split_first_chunk()
+}
+
+/// The methods beside GET that probers and browsers send, and where the target begins.
+#[inline(never)]
+fn usual_method(line: &[u8; BLOCK_LEN]) -> Option<(Method, usize)> {
+    [(Method::Head, "HEAD "), (Method::Options, "OPTIONS "), (Method::Post, "POST ")]
+        .into_iter()
+        .find(|(_, start)| line.starts_with(start.as_bytes()))
+        .map(|(method, start)| (method, start.len()))
+}
+
+/// `Host: ` with a name of the usual bytes, or an IPv4 address, and perhaps a port. Returns the length of the value and
+/// what follows the line.
+#[inline(always)]
+fn plain_host<'a>(bytes: &[u8; BLOCK_LEN], line: &'a [u8]) -> Option<(usize, &'a [u8])> {
+    if u16_at::<4>(bytes) != u16::from_le_bytes(*b": ") {
+        return None;
+    }
+    let value = line.get(NAME_HOST_LEN..)?;
+    let stops = class::plain_host_stops(value.first_chunk()?);
+    let host_len = if stops == 0 { long_host_len(value) } else { stops.trailing_zeros() as usize };
+    let rest = value.get(host_len..)?;
+    let (after, _) = rest.split_first_chunk::<{ BLOCK_LEN + 1 }>()?;
+    if host_len == 0 {
+        return None;
+    }
+    let port_len = match after {
+        [b':', port @ ..] => match Block::load(port).outside(b'0', b'9').bits().trailing_zeros() {
+            len @ 1..=4 => 1 + len as usize,
+            // Five digits compare as text as they do as numbers.
+            5 if port.first_chunk::<5>()? <= b"65535" => 6,
+            _ => return None,
+        },
+        _ => 0,
+    };
+    let (end, after) = rest.get(port_len..)?.split_first_chunk()?;
+    (u16::from_le_bytes(*end) == CRLF).then_some((host_len + port_len, after))
+}
+
+#[inline(never)]
+fn long_host_len(value: &[u8]) -> usize {
+    class::plain_host_end(value, 0)
+}
+
+/// The rest of `User-Agent: `.
+#[inline(always)]
+fn is_user_agent(line: &[u8; BLOCK_LEN]) -> bool {
+    let middle = u32_at::<4>(line);
+    (middle == u32::from_le_bytes(*b"-Age") || middle == u32::from_le_bytes(*b"-age"))
+        && u32_at::<8>(line) == u32::from_le_bytes(*b"nt: ")
+}
+
+/// What follows a line that begins with `bytes`, the name and colon of which are known to be good.
+#[inline(always)]
+fn after_line<'a>(line: &'a [u8], bytes: &[u8; BLOCK_LEN]) -> Option<&'a [u8]> {
+    let mut stops = class::value_stops(bytes);
+    let mut rest = line;
+    if stops == 0 {
+        rest = line.get(BLOCK_LEN..)?;
+        stops = rest.first_chunk().map_or(0, class::value_stops);
+        if stops == 0 {
+            return after_long_line(rest);
+        }
+    }
+    // Whatever else stopped it, HTAB for instance, is no line end.
+    let (end, after) = rest.get(stops.trailing_zeros() as usize..)?.split_first_chunk()?;
+    if u16::from_le_bytes(*end) == CRLF { Some(after) } else { after_long_line(rest) }
+}
+
+#[inline(never)]
+fn after_long_line(rest: &[u8]) -> Option<&[u8]> {
+    let (end, after) = rest.get(class::value_end(rest, 0)..)?.split_first_chunk()?;
+    (u16::from_le_bytes(*end) == CRLF).then_some(after)
+}
+
+/// The length of the name of any good line that begins with `bytes`, and what follows the line.
+#[inline(always)]
+fn any_line<'a>(line: &'a [u8], bytes: &[u8; BLOCK_LEN]) -> Option<(usize, &'a [u8])> {
+    let mut name_len = class::plain_name_len(bytes);
+    if bytes.get(name_len) != Some(&b':') {
+        name_len = class::token_end(line, name_len);
+        if line.get(name_len) != Some(&b':') {
+            return None;
+        }
+    }
+    if name_len == 0 {
+        return None;
+    }
+    let end = class::value_end(line, name_len + 1);
+    let (end, after) = line.get(end..)?.split_first_chunk()?;
+    (u16::from_le_bytes(*end) == CRLF).then_some((name_len, after))
+}
+
+/// Whether a name of this length that begins so may be one of those that change what the machine does.
+#[inline(always)]
+fn may_matter(bytes: &[u8; BLOCK_LEN], name_len: usize) -> bool {
+    matches!(name_len, 4 | 6 | 10 | 14 | 17) && matches!(bytes[0] | 0x20, b'h' | b'e' | b'c' | b't')
+}
+
+/// The last `len` bytes, less than a block, with zero bytes behind them: they stand in no good line.
+#[inline(always)]
+fn last_block(window: &[u8], len: usize) -> Option<[u8; BLOCK_LEN]> {
+    let bytes = u128::from_le_bytes(*window.last_chunk()?);
+    Some((bytes >> ((BLOCK_LEN - len) % BLOCK_LEN * 8)).to_le_bytes()).filter(|_| len > 0)
+}
+
+#[inline(always)]
+fn u32_at<const AT: usize>(bytes: &[u8; BLOCK_LEN]) -> u32 {
+    let Some(word) = bytes.get(AT..).and_then(<[u8]>::first_chunk) else { return 0 };
+    u32::from_le_bytes(*word)
+}
+
+#[inline(always)]
+fn u16_at<const AT: usize>(bytes: &[u8; BLOCK_LEN]) -> u16 {
+    let Some(word) = bytes.get(AT..).and_then(<[u8]>::first_chunk) else { return 0 };
+    u16::from_le_bytes(*word)
+}
+
+const CRLF: u16 = u16::from_le_bytes(*b"\r\n");
+/// ` HTTP/1.1` and CRLF.
+const VERSION_LEN: usize = 11;
+/// `Host: `.
+const NAME_HOST_LEN: usize = 6;
