@@ -222,6 +222,35 @@ fn a_raw_listener_answers_and_may_speak_first() {
 }
 
 #[test]
+fn switches_reach_the_engine_and_change_no_answer() {
+    for (number, (tuning, said)) in [
+        ("accept = \"multishot\"", "multishot accept, ordinary descriptors"),
+        ("accept = \"poll\"\nwait_min = \"200us\"", "accept by polling, ordinary descriptors"),
+        ("accept = \"single-shot\"\nreceive = \"single-shot\"", "single-shot accept, ordinary descriptors"),
+        ("descriptors = \"direct\"", "direct"),
+        ("send_more = false\ndirect_calls = false\nprefetch = false", "multishot accept"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let text = format!(
+            "version = 1\n[lifecycle]\ndrain_delay = \"0s\"\n[tuning]\n{tuning}\n[listener.web]\nbind = \"127.0.0.1:0\"\ntcp = {{ quickack = false }}\n"
+        );
+        let mut server = Running::with_file(&format!("tuning-{number}.toml"), &text, &[]);
+        // Without io_uring the switches are taken all the same.
+        if server.ready["driver"] == "io_uring" {
+            let why = server.ready["why"].as_str().unwrap();
+            assert!(why.contains(said), "{tuning}: {why}");
+        }
+        for _ in 0..3 {
+            assert_eq!(server.status("/livez"), "200", "{tuning}");
+        }
+        server.signal(Signal::TERM);
+        assert_eq!(server.end().0, Some(0), "{tuning}");
+    }
+}
+
+#[test]
 fn redirect_needs_no_file() {
     let args =
         ["redirect", "--listen", "127.0.0.1:0", "--to", "https", "--host", "example.com", "--status", "307"];

@@ -28,6 +28,7 @@ pub mod protocol;
 pub mod server;
 pub mod stats;
 pub mod time;
+pub mod tuning;
 pub mod worker;
 
 pub use config::{Limits, OnWorkerFailure};
@@ -44,3 +45,4 @@ pub use server::{
     Event, Handle, ServeError, Server, ServerBuilder, StartError, StartErrorKind, WorkerFailure, Workers,
 };
 pub use stats::Snapshot;
+pub use tuning::{Accepting, Receiving, Tuning};

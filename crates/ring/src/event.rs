@@ -101,6 +101,8 @@ pub enum EventKind {
     Accepted(Result<Accepted, Errno>),
     /// Of `close_fixed`.
     Closed(Result<(), Errno>),
+    /// Of `poll_conn`: what is to be seen with the next calls.
+    Ready(Result<Ready, Errno>),
     /// Of `poll_readable`.
     Readable(Result<(), Errno>),
     /// Of `recv`. `ENOBUFS`: the pool was empty; recycle, then receive again.
@@ -114,6 +116,13 @@ pub enum EventKind {
     },
     /// Of `shutdown_fixed`.
     ShutDown(Result<(), Errno>),
+}
+
+/// What a poll of a connection found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ready {
+    /// The peer ended its side, or the connection is gone: reading goes on until that is seen.
+    pub hung_up: bool,
 }
 
 /// A new connection.

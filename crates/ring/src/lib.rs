@@ -31,6 +31,7 @@
 //! - **R-9** Addresses inside a mapped region come from its base and an offset that was checked against its length; the region
 //!   has an inaccessible page on both sides.
 //! - **R-10** (tests only) An allocator that counts hands every call on to the system's, unchanged.
+//! - **R-11** [`close`] takes a descriptor out of the one value that owns it and closes it once; nobody else knows its number.
 //!
 //! # What a caller has to know
 //!
@@ -55,7 +56,8 @@ mod token;
 
 pub use bufs::RecvBuf;
 pub use errno::Errno;
-pub use event::{Accepted, Event, EventKind, Payload, Received, SendBuf, Target};
+pub use event::{Accepted, Event, EventKind, Payload, Ready, Received, SendBuf, Target};
 pub use ring::{EnterError, Ring, RingCounters, TearDown};
 pub use setup::{Hint, Lever, Levers, Setup, SetupError, SetupReport, Step, StepDown};
+pub use sys::close;
 pub use token::{Op, Token};

@@ -29,6 +29,8 @@ pub enum Op {
     Accept,
     /// `Ring::close_fixed`.
     Close,
+    /// `Ring::poll_conn`.
+    PollConn,
     /// `Ring::poll_readable`.
     PollReadable,
     /// `Ring::recv`.
@@ -49,6 +51,7 @@ pub(crate) enum Tag {
     AcceptMultiFixed,
     Cancel,
     Close,
+    PollConn,
     PollReadable,
     Recv,
     Send,
@@ -56,13 +59,14 @@ pub(crate) enum Tag {
 }
 
 impl Tag {
-    pub(crate) const ALL: [Self; 10] = [
+    pub(crate) const ALL: [Self; 11] = [
         Self::AcceptFd,
         Self::AcceptFixed,
         Self::AcceptMultiFd,
         Self::AcceptMultiFixed,
         Self::Cancel,
         Self::Close,
+        Self::PollConn,
         Self::PollReadable,
         Self::Recv,
         Self::Send,
@@ -83,6 +87,7 @@ impl Tag {
         match op {
             Op::Accept => &[Self::AcceptMultiFd, Self::AcceptMultiFixed, Self::AcceptFd, Self::AcceptFixed],
             Op::Close => &[Self::Close],
+            Op::PollConn => &[Self::PollConn],
             Op::PollReadable => &[Self::PollReadable],
             Op::Recv => &[Self::Recv],
             Op::Send => &[Self::Send],
@@ -143,14 +148,14 @@ mod tests {
 
     #[test]
     fn numbers_nobody_wrote_have_no_tag() {
-        for tag in [0_u64, 11, 128, 255] {
+        for tag in [0_u64, 12, 128, 255] {
             assert_eq!(unpack(tag << 56).0, None);
         }
     }
 
     #[test]
     fn every_operation_names_its_tags_and_no_two_share_one() {
-        let ops = [Op::Accept, Op::Close, Op::PollReadable, Op::Recv, Op::Send, Op::ShutDown];
+        let ops = [Op::Accept, Op::Close, Op::PollConn, Op::PollReadable, Op::Recv, Op::Send, Op::ShutDown];
         let mut seen: Vec<Tag> = ops.iter().flat_map(|op| Tag::of(*op)).copied().collect();
         assert_eq!(seen.len(), Tag::ALL.len() - 1, "all but Cancel");
         seen.dedup();

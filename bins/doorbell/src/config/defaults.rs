@@ -2,7 +2,9 @@
 //!
 //! Does not know about: files.
 
-use super::model::{Action, Config, Health, HealthState, Lifecycle, Listener, Log, Protocol, Route, Runtime};
+use super::model::{
+    Action, Config, Health, HealthState, Lifecycle, Listener, Log, Protocol, Route, Runtime, Tuning,
+};
 use crate::http::Method;
 
 /// Kubernetes (`/livez`, `/healthz`), MicroProfile (`/health/live`), Spring (`/actuator/health/liveness`), linkerd
@@ -29,6 +31,7 @@ pub fn default_config() -> Config {
         runtime: Runtime::default(),
         log: Log::default(),
         lifecycle: Lifecycle::default(),
+        tuning: Tuning::default(),
         routes: default_routes(&listeners, &health),
         listeners,
         health: health.into(),

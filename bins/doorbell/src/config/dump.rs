@@ -6,8 +6,11 @@ use super::defaults::default_config;
 use super::model::{
     Action, Config, Engine, Health, HealthState, LogFormat, LogLevel, OnWorkerFailure, Protocol,
 };
-use super::model::{Http1, Lifecycle, Listener, Log, RedirectTo, Reply, Route, Runtime, Tcp, Timeouts};
+use super::model::{
+    Http1, Lifecycle, Listener, Log, RedirectTo, Reply, Route, Runtime, Tcp, Timeouts, Tuning,
+};
 use super::resolve_route::default_methods;
+use super::tuning;
 use super::units::{format_duration, format_size};
 use serde_json::{Map, Value, json};
 
@@ -58,6 +61,7 @@ pub fn to_json(config: &Config, with_defaults: bool) -> Value {
         ("runtime", keep(runtime_value(&config.runtime), runtime_value(&Runtime::default()))),
         ("log", keep(log_value(&config.log), log_value(&Log::default()))),
         ("lifecycle", keep(lifecycle_value(&config.lifecycle), lifecycle_value(&Lifecycle::default()))),
+        ("tuning", keep(tuning::to_value(&config.tuning), tuning::to_value(&Tuning::default()))),
         ("listener", named(listeners.collect())),
         ("health", named(health.collect())),
         ("route", named(routes.collect())),
@@ -157,7 +161,7 @@ fn lifecycle_value(lifecycle: &Lifecycle) -> Value {
 
 fn listener_value(listener: &Listener) -> Value {
     let Timeouts { header, body, write, linger } = listener.timeouts;
-    let Tcp { backlog, defer_accept, nodelay } = listener.tcp;
+    let Tcp { backlog, defer_accept, nodelay, quickack } = listener.tcp;
     let binds: Vec<String> = listener.binds.iter().map(ToString::to_string).collect();
     let mut value = json!({
         "bind": literal(&binds),
@@ -168,7 +172,7 @@ fn listener_value(listener: &Listener) -> Value {
             "linger": format_duration(linger),
         },
         "limits": { "connections_per_ip": listener.connections_per_ip },
-        "tcp": { "backlog": backlog, "defer_accept": defer_accept, "nodelay": nodelay },
+        "tcp": { "backlog": backlog, "defer_accept": defer_accept, "nodelay": nodelay, "quickack": quickack },
     });
     match &listener.protocol {
         Protocol::Http1(http1) => {

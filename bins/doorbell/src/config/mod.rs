@@ -14,6 +14,7 @@ mod problem;
 mod resolve;
 mod resolve_route;
 mod section;
+mod tuning;
 mod units;
 mod written;
 mod written_route;

@@ -17,6 +17,8 @@ pub struct Config {
     pub log: Log,
     /// `[lifecycle]`
     pub lifecycle: Lifecycle,
+    /// `[tuning]`
+    pub tuning: Tuning,
     /// `[listener.NAME]`, in the order of the file.
     pub listeners: Vec<Listener>,
     /// `[health.NAME]`; `livez` and `readyz` are always there.
@@ -100,6 +102,26 @@ pub struct Lifecycle {
     pub drain_timeout: Duration,
 }
 
+/// `[tuning]`: switches of the engine. The defaults are what measured best; they exist so that each can be measured, and turned off
+/// where a kernel errs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Tuning {
+    /// The techniques of the drivers, each with the name and the default of its field.
+    pub engine: doorbell::Tuning,
+    /// Which descriptors io_uring uses.
+    pub descriptors: Descriptors,
+}
+
+/// Which descriptors io_uring uses.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Descriptors {
+    /// Of the ring, where the kernel closes them at once; ordinary ones elsewhere.
+    Direct,
+    /// Those of the process.
+    #[default]
+    Ordinary,
+}
+
 /// `[listener.NAME]`
 #[derive(Clone, Debug, PartialEq)]
 pub struct Listener {
@@ -170,6 +192,8 @@ pub struct Tcp {
     pub defer_accept: bool,
     /// Whether small segments go out at once (`TCP_NODELAY`).
     pub nodelay: bool,
+    /// Whether a request is acknowledged before its reply (`TCP_QUICKACK`).
+    pub quickack: bool,
 }
 
 /// `[health.NAME]`
@@ -302,7 +326,7 @@ impl Default for Timeouts {
 
 impl Default for Tcp {
     fn default() -> Self {
-        Self { backlog: 4096, defer_accept: true, nodelay: true }
+        Self { backlog: 4096, defer_accept: true, nodelay: true, quickack: true }
     }
 }
 

@@ -44,6 +44,7 @@ pub(crate) fn resolve(file: &written::File, problems: &Problems) -> Config {
             drain_delay: or(&file.lifecycle.drain_delay, Lifecycle::default().drain_delay),
             drain_timeout: or(&file.lifecycle.drain_timeout, Lifecycle::default().drain_timeout),
         },
+        tuning: file.tuning.clone(),
         listeners,
         health,
         routes,
@@ -97,6 +98,7 @@ fn resolve_listener(written: &written::Listener, problems: &Problems) -> Listene
             backlog: or(&written.tcp.backlog, default.backlog),
             defer_accept: or(&written.tcp.defer_accept, default.defer_accept && !speaks_first),
             nodelay: or(&written.tcp.nodelay, default.nodelay),
+            quickack: or(&written.tcp.quickack, default.quickack),
         },
     }
 }

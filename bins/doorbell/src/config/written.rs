@@ -3,9 +3,10 @@
 //! Does not know about: defaults, other tables, what a key is good for.
 
 use super::bind::{BIND_FORM, Bind, BindError};
-use super::model::{Engine, HealthState, LogFormat, LogLevel, OnWorkerFailure};
+use super::model::{Engine, HealthState, LogFormat, LogLevel, OnWorkerFailure, Tuning};
 use super::problem::Problem;
 use super::section::{At, Section};
+use super::tuning;
 use std::ops::{Range, RangeInclusive};
 use std::time::Duration;
 use toml::de::DeValue;
@@ -16,6 +17,7 @@ pub(crate) struct File {
     pub(crate) runtime: Runtime,
     pub(crate) log: Log,
     pub(crate) lifecycle: Lifecycle,
+    pub(crate) tuning: Tuning,
     pub(crate) listeners: Vec<Listener>,
     pub(crate) health: Vec<Health>,
     pub(crate) routes: Vec<super::written_route::Route>,
@@ -86,6 +88,7 @@ pub(crate) struct Tcp {
     pub(crate) backlog: Option<At<u32>>,
     pub(crate) defer_accept: Option<At<bool>>,
     pub(crate) nodelay: Option<At<bool>>,
+    pub(crate) quickack: Option<At<bool>>,
 }
 
 #[derive(Debug)]
@@ -107,6 +110,7 @@ impl File {
             runtime: root.section("runtime").map(Runtime::read).unwrap_or_default(),
             log: root.section("log").map(Log::read).unwrap_or_default(),
             lifecycle: root.section("lifecycle").map(Lifecycle::read).unwrap_or_default(),
+            tuning: root.section("tuning").map(tuning::read).unwrap_or_default(),
             listeners: root
                 .named("listener")
                 .into_iter()
@@ -299,6 +303,7 @@ impl Tcp {
             backlog: at.integer("backlog", 1..=1 << 20),
             defer_accept: at.bool("defer_accept"),
             nodelay: at.bool("nodelay"),
+            quickack: at.bool("quickack"),
         };
         at.finish();
         tcp

@@ -97,9 +97,9 @@ impl Door {
             Answer::Health(health) => reply.send(health.reply(&self.state, request.method())),
             Answer::Redirect(answer) => {
                 let target = RedirectTarget {
-                    host: request.host().map(str::as_bytes),
-                    path: request.path().as_bytes(),
-                    query: request.query().map(str::as_bytes),
+                    host: request.host_bytes(),
+                    path: request.path_bytes(),
+                    query: request.query_bytes(),
                     params: found.params,
                 };
                 self.redirect(answer, &target, reply)
@@ -143,8 +143,7 @@ impl Door {
 
 impl Service for Door {
     fn call(&self, request: &Request<'_>, reply: Responder<'_>) -> Answered {
-        let host = request.host().map(str::as_bytes);
-        match self.router.find(host, request.method(), request.path().as_bytes()) {
+        match self.router.find_for(request) {
             Lookup::Found(found) => self.found(&found, request, reply),
             Lookup::MethodNotAllowed { allow } => reply.method_not_allowed(allow.as_bytes()),
             Lookup::Misdirected => reply.send(&self.fixed.misdirected),

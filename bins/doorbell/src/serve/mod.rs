@@ -8,7 +8,9 @@ mod lifecycle;
 mod raw;
 mod state;
 
-use crate::config::model::{Config, Engine, Http1, Listener, OnWorkerFailure, Protocol, Timeouts};
+use crate::config::model::{
+    Config, Descriptors, Engine, Http1, Listener, OnWorkerFailure, Protocol, Timeouts,
+};
 use crate::config::{Bind, format_duration};
 use crate::exit::{Exit, Failure};
 use door::Door;
@@ -62,6 +64,11 @@ fn builder(config: &Config, state: &Arc<State>) -> ServerBuilder {
             Engine::Epoll => doorbell::Engine::Epoll,
             Engine::IoUring => doorbell::Engine::IoUring,
         })
+        .tuning(config.tuning.engine.clone())
+        .descriptors(match config.tuning.descriptors {
+            Descriptors::Direct => doorbell::Descriptors::Direct,
+            Descriptors::Ordinary => doorbell::Descriptors::Auto,
+        })
         .on_worker_failure(match runtime.on_worker_failure {
             OnWorkerFailure::Degrade => doorbell::OnWorkerFailure::Degrade,
             OnWorkerFailure::Exit => doorbell::OnWorkerFailure::Stop,
@@ -84,7 +91,8 @@ fn add_listener(
             let listen = listen
                 .backlog(listener.tcp.backlog)
                 .defer_accept(listener.tcp.defer_accept.then_some(DEFER_ACCEPT))
-                .nodelay(listener.tcp.nodelay);
+                .nodelay(listener.tcp.nodelay)
+                .quickack(listener.tcp.quickack);
             builder = match &listener.protocol {
                 Protocol::Http1(http1) => {
                     let door = Door::build(config, position, state)

@@ -212,6 +212,7 @@ impl Turn<'_> {
             EventKind::Accepted(_)
             | EventKind::Closed(_)
             | EventKind::Readable(_)
+            | EventKind::Ready(_)
             | EventKind::ShutDown(_) => Next::Wait,
         };
         self.act(index, next);

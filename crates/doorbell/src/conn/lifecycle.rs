@@ -12,7 +12,9 @@
 //! its way. *Closing*: whatever is in flight was cancelled; the driver's close follows when nothing is, and the slot is free
 //! when that is done (I-3).
 
-use super::state::Conn;
+use doorbell_http::Out;
+
+use super::state::{AfterSend, Conn};
 use crate::error::CloseReason;
 use crate::id::{Generation, ListenerIndex};
 use crate::time::Time;
@@ -28,12 +30,23 @@ pub(crate) enum Phase {
 
 impl<P> Conn<P> {
     /// Free → Open.
-    pub(super) fn open(&mut self, listener: ListenerIndex, protocol: P, now: Time) -> Generation {
+    #[inline(always)]
+    pub(super) fn open(&mut self, listener: ListenerIndex, now: Time) -> Generation {
         debug_assert_eq!(self.phase, Phase::Free, "D-1: a slot is given once");
         debug_assert!(!self.in_flight() && self.protocol.is_none(), "I-3: a free slot holds nothing");
+        debug_assert!(self.out.is_empty() && self.input.capacity() == 0, "I-9: a free slot holds no bytes");
         self.phase = Phase::Open;
+        self.reason = CloseReason::Done;
         self.listener = listener;
-        self.protocol = Some(protocol);
+        self.recv_in_flight = false;
+        self.send_in_flight = false;
+        self.drained = false;
+        self.peer_finished = false;
+        self.replied = false;
+        self.heard = false;
+        self.postponed = false;
+        self.after_send = AfterSend::Read;
+        self.ip_cell = None;
         self.deadline = now;
         self.generation
     }
@@ -49,6 +62,7 @@ impl<P> Conn<P> {
     }
 
     /// Open or Lingering → Closing. The caller cancels what is in flight and closes once nothing is.
+    #[inline(always)]
     pub(crate) fn begin_close(&mut self, reason: CloseReason) {
         debug_assert!(matches!(self.phase, Phase::Open | Phase::Lingering), "a connection closes once");
         if self.phase == Phase::Open {
@@ -58,10 +72,15 @@ impl<P> Conn<P> {
     }
 
     /// Closing → Free: the slot's next use gets another generation. Large buffers were taken back before.
+    #[inline(always)]
     pub(super) fn finish_close(&mut self) {
         debug_assert_eq!(self.phase, Phase::Closing, "only a closing connection ends");
         debug_assert!(!self.in_flight(), "I-3: a slot is freed only when nothing is in flight");
-        let generation = self.generation.next();
-        *self = Self { generation, ..Self::free() };
+        self.generation = self.generation.next();
+        self.phase = Phase::Free;
+        self.protocol = None;
+        if !self.out.is_empty() {
+            self.out = Out::new();
+        }
     }
 }

@@ -37,13 +37,14 @@ pub(crate) struct Conn<P> {
     pub(crate) linger_bytes_left: u32,
     /// The per-address counter this connection holds, if addresses are being counted.
     pub(crate) ip_cell: Option<u32>,
-    /// When the current wait is over.
+    /// When the current wait is over; before the first wait, when it was opened.
     pub(crate) deadline: Time,
     /// Input that a protocol could not use yet. Empty, without memory, unless a request came in parts.
     pub(crate) input: Vec<u8>,
     /// What the kernel was not given yet.
     pub(crate) out: Out,
-    /// The protocol's own state; `None` in a free slot.
+    /// The protocol's own state; `None` in a free slot, and until it is needed: a connection that is answered in the pass in which
+    /// it was accepted has none.
     pub(crate) protocol: Option<P>,
 }
 

@@ -23,13 +23,8 @@ impl<P> Table<P> {
     }
 
     /// Takes the slot a driver reported.
-    pub(crate) fn open(
-        &mut self,
-        slot: SlotIndex,
-        listener: ListenerIndex,
-        protocol: P,
-        now: Time,
-    ) -> ConnId {
+    #[inline(always)]
+    pub(crate) fn open(&mut self, slot: SlotIndex, listener: ListenerIndex, now: Time) -> ConnId {
         while self.conns.len() <= slot.index() {
             debug_assert!(
                 self.conns.len() < self.conns.capacity(),
@@ -37,13 +32,14 @@ impl<P> Table<P> {
             );
             self.conns.push(Conn::free());
         }
-        let generation = self.conns[slot.index()].open(listener, protocol, now);
+        let generation = self.conns[slot.index()].open(listener, now);
         self.live += 1;
         self.opened += 1;
         ConnId { slot, generation }
     }
 
     /// Frees the slot of a closing connection.
+    #[inline(always)]
     pub(crate) fn finish_close(&mut self, conn: ConnId) {
         self.conns[conn.slot.index()].finish_close();
         self.live -= 1;
@@ -57,6 +53,7 @@ impl<P> Table<P> {
     }
 
     /// A connection known to live.
+    #[inline(always)]
     pub(crate) fn live_mut(&mut self, conn: ConnId) -> &mut Conn<P> {
         let found = &mut self.conns[conn.slot.index()];
         debug_assert!(found.generation == conn.generation, "I-5: a stale name never gets here");
@@ -99,11 +96,11 @@ mod tests {
     #[test]
     fn a_stale_name_finds_nothing_after_the_slot_was_used_again() {
         let mut table = Table::<()>::new(4);
-        let first = table.open(SlotIndex(2), LISTENER, (), Time::ZERO);
+        let first = table.open(SlotIndex(2), LISTENER, Time::ZERO);
         table.live_mut(first).begin_close(CloseReason::Done);
         table.finish_close(first);
         assert!(table.lookup(first).is_none(), "closed");
-        let second = table.open(SlotIndex(2), LISTENER, (), Time::ZERO);
+        let second = table.open(SlotIndex(2), LISTENER, Time::ZERO);
         assert!(table.lookup(first).is_none(), "stale");
         assert!(table.lookup(second).is_some());
         assert_eq!((table.live(), table.opened_and_closed()), (1, (2, 1)));
@@ -113,7 +110,7 @@ mod tests {
     fn a_walk_meets_each_live_connection_once() {
         let mut table = Table::<()>::new(8);
         for slot in [1, 4, 7] {
-            table.open(SlotIndex(slot), LISTENER, (), Time::ZERO);
+            table.open(SlotIndex(slot), LISTENER, Time::ZERO);
         }
         let mut met = Vec::new();
         let mut from = 0;

@@ -28,6 +28,7 @@
 //!
 //! The entry points are [`Driver`] and, to choose one, [`select`].
 
+mod alarm;
 pub mod epoll;
 pub mod select;
 mod slots;
@@ -44,6 +45,7 @@ pub use rustix::io::Errno;
 pub use waker::{WakeSource, Waker};
 
 use crate::id::{ConnId, ListenerIndex, SlotIndex};
+use crate::time::Time;
 
 /// The kernel as a worker sees it. See the [module](self) for the contract.
 pub trait Driver {
@@ -72,6 +74,12 @@ pub trait Driver {
     /// Sends the unsent part of `buf`. With `more` the kernel may hold the bytes back until [`Driver::close`] (`MSG_MORE`).
     fn send(&mut self, conn: ConnId, buf: SendBuf, more: bool) -> Step<Sent>;
 
+    /// Sends borrowed bytes if the kernel takes them without waiting; it may take a part. `None`: nothing was sent, use
+    /// [`Driver::send`]. With no send in flight only. A driver that has no such way always says `None`.
+    fn send_now(&mut self, _conn: ConnId, _bytes: &[u8], _more: bool) -> Option<Result<usize, Errno>> {
+        None
+    }
+
     /// Sends FIN after what was sent; the other direction stays open. No completion. With no send in flight only.
     fn shutdown_write(&mut self, conn: ConnId);
 
@@ -99,6 +107,18 @@ pub trait Driver {
     /// # Errors
     /// [`Fault`] when the backend cannot go on. The worker then changes to another driver or fails.
     fn wait(&mut self, timeout: Option<Duration>) -> Result<(), Fault>;
+
+    /// Makes a wait end no later than `due`, this one or a later one; it may end earlier. False when the driver cannot: then pass
+    /// timeouts to [`Driver::wait`].
+    fn wake_by(&mut self, _now: Time, _due: Time) -> bool {
+        false
+    }
+
+    /// The next completion, if it is [`Completion::Accepted`] and this driver can tell more cheaply than by [`Driver::next`].
+    /// `None` says nothing about what comes next.
+    fn next_accepted(&mut self) -> Option<(ListenerIndex, SlotIndex)> {
+        None
+    }
 
     /// The next completion, if there is one.
     fn next(&mut self) -> Option<Completion>;

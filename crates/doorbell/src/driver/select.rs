@@ -11,6 +11,7 @@ use doorbell_ring::{Ring, Setup, SetupError};
 use super::epoll::Epoll;
 use super::uring::{Uring, UringOptions};
 use super::{AcceptMode, DriverKind, Fault, WakeSource};
+use crate::tuning::{Accepting, Tuning};
 
 /// Which driver the user wants.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -68,11 +69,15 @@ pub struct EngineUnavailable {
 ///
 /// # Errors
 /// io_uring was demanded and does not work.
-pub(crate) fn plan(engine: Engine, descriptors: Descriptors) -> Result<Plan, EngineUnavailable> {
+pub(crate) fn plan(
+    engine: Engine,
+    descriptors: Descriptors,
+    tuning: &Tuning,
+) -> Result<Plan, EngineUnavailable> {
     if engine == Engine::Epoll {
         return Ok(epoll_plan("asked for".to_owned(), false));
     }
-    let setup = Setup::default();
+    let setup = Setup { levers: tuning.levers(), ..Setup::default() };
     // A ring that cannot be opened names its cause; the self-test would only say that nothing worked.
     match Ring::open(&setup) {
         Err(error) if engine == Engine::IoUring => return Err(EngineUnavailable { why: error.to_string() }),
@@ -81,7 +86,7 @@ pub(crate) fn plan(engine: Engine, descriptors: Descriptors) -> Result<Plan, Eng
     }
     let found = capabilities(&setup);
     if found.multishot_accept.ok || engine == Engine::IoUring {
-        return Ok(uring_plan(&found, descriptors));
+        return Ok(uring_plan(&found, descriptors, tuning));
     }
     let why = format!("the io_uring self-test failed, no multishot accept: {}", found.multishot_accept.why);
     Ok(epoll_plan(why, true))
@@ -98,8 +103,12 @@ pub(crate) fn fallback_reason(error: &SetupError) -> String {
     error.to_string()
 }
 
-fn uring_plan(found: &Capabilities, descriptors: Descriptors) -> Plan {
-    let accept_mode = if found.multishot_accept.ok { AcceptMode::Multishot } else { AcceptMode::SingleShot };
+fn uring_plan(found: &Capabilities, descriptors: Descriptors, tuning: &Tuning) -> Plan {
+    let accept_mode = match tuning.accept {
+        Accepting::Multishot if found.multishot_accept.ok => AcceptMode::Multishot,
+        Accepting::Multishot | Accepting::SingleShot => AcceptMode::SingleShot,
+        Accepting::Poll => AcceptMode::Readiness,
+    };
     let (direct, table) = match descriptors {
         Descriptors::Auto => (false, "ordinary descriptors".to_owned()),
         Descriptors::Direct if found.direct_descriptors.ok => (true, "direct descriptors".to_owned()),
@@ -107,8 +116,11 @@ fn uring_plan(found: &Capabilities, descriptors: Descriptors) -> Plan {
             (false, format!("ordinary descriptors because direct ones {}", found.direct_descriptors.why))
         }
     };
-    let accepts =
-        if accept_mode == AcceptMode::Multishot { "multishot accept" } else { "single-shot accept" };
+    let accepts = match accept_mode {
+        AcceptMode::Multishot => "multishot accept",
+        AcceptMode::Readiness => "accept by polling",
+        AcceptMode::SingleShot => "single-shot accept",
+    };
     let report = DriverReport {
         kind: DriverKind::IoUring,
         why: format!("the self-test passed; {accepts}, {table}"),
@@ -116,7 +128,8 @@ fn uring_plan(found: &Capabilities, descriptors: Descriptors) -> Plan {
         accept_mode: Some(accept_mode),
         direct,
     };
-    Plan { report, uring: Some(UringOptions { direct, accept_mode, ..UringOptions::default() }) }
+    let options = UringOptions { direct, accept_mode, tuning: tuning.clone(), ..UringOptions::default() };
+    Plan { report, uring: Some(options) }
 }
 
 /// A driver opened by [`Plan::open`].

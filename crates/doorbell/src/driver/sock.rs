@@ -11,12 +11,13 @@ use rustix::io::Errno;
 use rustix::net::sockopt::set_socket_linger;
 use rustix::net::{RecvFlags, SendFlags, Shutdown, getpeername, recv, send, shutdown};
 
-use super::{Chunk, Received, SendBuf};
+use super::{Chunk, Received};
 
 /// Bytes one `recv(2)` can bring: a whole head at its default limit, so that a short read means an empty socket.
 pub(crate) const SCRATCH_LEN: usize = 16 * 1024;
 
 /// `recv(2)` that never waits; `None` when there is nothing yet. Data is in `scratch`.
+#[inline]
 pub(crate) fn recv_now(fd: BorrowedFd<'_>, scratch: &mut [u8]) -> Option<Received> {
     loop {
         return match recv(fd, &mut *scratch, RecvFlags::DONTWAIT) {
@@ -33,13 +34,14 @@ pub(crate) fn recv_now(fd: BorrowedFd<'_>, scratch: &mut [u8]) -> Option<Receive
 }
 
 /// `send(2)` that never waits and never raises SIGPIPE; `None` when the socket takes nothing now.
-pub(crate) fn send_now(fd: BorrowedFd<'_>, buf: &SendBuf, more: bool) -> Option<Result<usize, Errno>> {
+#[inline]
+pub(crate) fn send_now(fd: BorrowedFd<'_>, bytes: &[u8], more: bool) -> Option<Result<usize, Errno>> {
     let mut flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
     if more {
         flags |= SendFlags::MORE;
     }
     loop {
-        return match send(fd, buf.remaining(), flags) {
+        return match send(fd, bytes, flags) {
             Err(Errno::AGAIN) => None,
             Err(Errno::INTR) => continue,
             result => Some(result),

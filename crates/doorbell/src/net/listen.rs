@@ -12,7 +12,7 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
 
-use socket2::{Domain, Protocol, SockAddr, Socket, TcpKeepalive, Type};
+use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 
 /// Where to listen.
 #[derive(Debug)]
@@ -33,6 +33,7 @@ pub struct Listen {
     backlog: u32,
     defer_accept: Option<Duration>,
     nodelay: bool,
+    quickack: bool,
     send_buf_len: Option<usize>,
     v6_only: bool,
     overlap: bool,
@@ -80,6 +81,7 @@ impl Listen {
             backlog: 4096,
             defer_accept: Some(Duration::from_secs(3)),
             nodelay: true,
+            quickack: true,
             send_buf_len: Some(256 * 1024),
             v6_only: false,
             overlap: false,
@@ -121,6 +123,15 @@ impl Listen {
     #[must_use]
     pub const fn nodelay(mut self, on: bool) -> Self {
         self.nodelay = on;
+        self
+    }
+
+    /// `TCP_QUICKACK` of the listener. Off, the acknowledgement of a request travels with its reply and not before it: a segment less
+    /// a connection, as long as the reply takes less than the 40 ms after which the kernel sends one anyway. Default true, the
+    /// kernel's own.
+    #[must_use]
+    pub const fn quickack(mut self, on: bool) -> Self {
+        self.quickack = on;
         self
     }
 
@@ -234,12 +245,8 @@ impl Listen {
         if let Some(bytes) = self.send_buf_len {
             socket.set_send_buffer_size(bytes).map_err(option)?;
         }
-        // A peer that vanished is noticed: idle ones by keep-alive, ones that owe an acknowledgement by the user timeout.
-        let keepalive = TcpKeepalive::new()
-            .with_time(Duration::from_secs(30))
-            .with_interval(Duration::from_secs(10))
-            .with_retries(3);
-        socket.set_tcp_keepalive(&keepalive).map_err(option)?;
+        // A peer that vanished is noticed: an idle one by its deadline, one that owes an acknowledgement by this. SO_KEEPALIVE would
+        // only add a timer to each connection.
         socket.set_tcp_user_timeout(Some(USER_TIMEOUT)).map_err(option)?;
         socket.bind(&SockAddr::from(addr)).map_err(|error| ("bind", error))?;
         if let Some(time) = self.defer_accept.filter(|_| !speaks_first) {
@@ -248,6 +255,11 @@ impl Listen {
                 .map_err(|errno| option(errno.into()))?;
         }
         socket.listen(i32::try_from(self.backlog).unwrap_or(i32::MAX)).map_err(|error| ("listen", error))?;
+        if !self.quickack {
+            // After listen(2), which resets it; connections inherit it.
+            doorbell_ring::sockopt::set_tcp_quickack(socket.as_fd(), false)
+                .map_err(|errno| option(errno.into()))?;
+        }
         Ok(socket)
     }
 

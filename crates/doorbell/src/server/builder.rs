@@ -21,6 +21,7 @@ use crate::driver::{Fault, WakeSource, Waker};
 use crate::id::WorkerIndex;
 use crate::net::{Bound, Listen, ListenError};
 use crate::protocol::{ListenerProtocol, Protocol};
+use crate::tuning::Tuning;
 use crate::worker::{IpTable, ServerShared, accept_margin};
 
 /// Listeners a server may have.
@@ -29,8 +30,8 @@ const LISTENERS_MAX: usize = 256;
 /// Descriptors for everything that is not a connection: standard streams, files, and what a worker needs.
 const FDS_RESERVED: u64 = 64;
 
-/// Descriptors a worker needs beside its listeners: ring or epoll, eventfd, spare.
-const FDS_A_WORKER: u64 = 4;
+/// Descriptors a worker needs beside its listeners: ring or epoll, eventfd, timer, spare.
+const FDS_A_WORKER: u64 = 5;
 
 /// Fewer connections than this are not worth serving.
 const CONNS_MIN: u64 = 16;
@@ -53,6 +54,7 @@ pub struct ServerBuilder {
     pin_cpus: bool,
     engine: Engine,
     descriptors: Descriptors,
+    tuning: Tuning,
     limits: Limits,
     conns_max: Option<u32>,
     on_worker_failure: OnWorkerFailure,
@@ -168,6 +170,12 @@ impl ServerBuilder {
         self
     }
 
+    /// Which techniques the drivers use. Default [`Tuning::default`].
+    pub fn tuning(mut self, tuning: Tuning) -> Self {
+        self.tuning = tuning;
+        self
+    }
+
     /// Caps and times. Default [`Limits::default`].
     pub fn limits(mut self, limits: Limits) -> Self {
         self.conns_max = Some(limits.conns_max);
@@ -230,7 +238,7 @@ impl ServerBuilder {
         let mut notes = Vec::new();
         self.limits.conns_max = self.affordable_conns(workers, &mut notes)?;
         self.limits.check(workers)?;
-        let plan = plan(self.engine, self.descriptors)?;
+        let plan = plan(self.engine, self.descriptors, &self.tuning)?;
         // A listening socket's backlog is never longer than the kernel allows, whatever was asked (listen(2)).
         let accept_margin = accept_margin(self.listeners.iter().map(|(listen, _)| listen.backlog_max()));
         let (protocols, bound) = self.bind(workers)?;
@@ -246,6 +254,7 @@ impl ServerBuilder {
             workers,
             ip_table,
             accept_margin,
+            tuning: self.tuning,
         });
         let (wakes, shareds) = wakers(workers)?;
         let core = Arc::new(Core {

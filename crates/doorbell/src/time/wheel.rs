@@ -3,8 +3,6 @@
 //! Does not know about: connections. It is lazy: a deadline that moves later stays where it is and is looked at again when its
 //! old place comes up, so a keep-alive request usually costs the wheel nothing.
 
-use core::time::Duration;
-
 use super::Time;
 use crate::id::SlotIndex;
 
@@ -25,6 +23,8 @@ pub(crate) struct Wheel {
     nodes: Vec<Node>,
     /// Every tick before this one was emptied.
     tick_next: u64,
+    /// No slot is armed for a tick before this one; meaningful while any is armed. Disarming leaves it too early.
+    earliest: u64,
     armed: usize,
 }
 
@@ -46,6 +46,7 @@ impl Wheel {
             occupied: [0; BUCKETS / 64],
             nodes: Vec::new(),
             tick_next: now.as_nanos() / TICK_NANOS,
+            earliest: 0,
             armed: 0,
         }
     }
@@ -71,15 +72,20 @@ impl Wheel {
         }
         self.heads[bucket] = slot.0;
         self.occupied[bucket / 64] |= 1 << (bucket % 64);
+        self.earliest = if self.armed == 0 { tick } else { self.earliest.min(tick) };
         self.armed += 1;
     }
 
     /// Forgets `slot`; nothing happens when it was not armed.
+    #[inline(always)]
     pub(crate) fn disarm(&mut self, slot: SlotIndex) {
-        let Some(&node) = self.nodes.get(slot.index()) else { return };
-        if !node.armed {
-            return;
+        if self.nodes.get(slot.index()).is_some_and(|node| node.armed) {
+            self.unlink(slot);
         }
+    }
+
+    fn unlink(&mut self, slot: SlotIndex) {
+        let node = self.nodes[slot.index()];
         match node.prev {
             NONE => self.set_head(bucket_of(node.tick), node.next),
             prev => self.nodes[prev as usize].next = node.next,
@@ -92,12 +98,17 @@ impl Wheel {
     }
 
     /// The next slot whose tick has passed, disarmed; the caller compares its real deadline and arms it again if it moved.
+    #[inline]
     pub(crate) fn expire(&mut self, now: Time) -> Option<SlotIndex> {
         let tick_now = now.as_nanos() / TICK_NANOS;
-        if self.armed == 0 {
+        if self.armed == 0 || self.earliest >= tick_now {
             self.tick_next = self.tick_next.max(tick_now);
             return None;
         }
+        self.expire_before(tick_now)
+    }
+
+    fn expire_before(&mut self, tick_now: u64) -> Option<SlotIndex> {
         while self.tick_next < tick_now {
             let head = self.heads[bucket_of(self.tick_next)];
             if head == NONE {
@@ -109,16 +120,14 @@ impl Wheel {
             self.disarm(slot);
             return Some(slot);
         }
+        self.earliest = self.tick_next + self.first_occupied_ahead().unwrap_or(0);
         None
     }
 
-    /// How long a wait may last before [`Wheel::expire`] has something; `None` when nothing is armed.
-    pub(crate) fn wait_max(&self, now: Time) -> Option<Duration> {
-        if self.armed == 0 {
-            return None;
-        }
-        let due = Time::from_nanos((self.tick_next + self.first_occupied_ahead()? + 1) * TICK_NANOS);
-        Some(due.since(now))
+    /// When to look at [`Wheel::expire`] again; [`Time::MAX`] when nothing is armed.
+    #[inline]
+    pub(crate) const fn due(&self) -> Time {
+        if self.armed == 0 { Time::MAX } else { Time::from_nanos((self.earliest + 1) * TICK_NANOS) }
     }
 
     /// Armed slots.
@@ -236,9 +245,9 @@ mod tests {
     #[test]
     fn the_wait_ends_when_something_is_due() {
         let mut wheel = Wheel::new(at_ms(0));
-        assert_eq!(wheel.wait_max(at_ms(0)), None);
+        assert_eq!(wheel.due(), Time::MAX);
         wheel.arm(SlotIndex(0), at_ms(10_000));
-        let wait = wheel.wait_max(at_ms(0)).expect("armed");
+        let wait = wheel.due().since(at_ms(0));
         assert!((10_000..=10_064).contains(&wait.as_millis()), "{wait:?}");
         assert_eq!(expired(&mut wheel, at_ms(0).after(wait)), [0]);
     }
@@ -250,7 +259,7 @@ mod tests {
                 let mut wheel = Wheel::new(at_ms(start_ms));
                 wheel.arm(SlotIndex(1), at_ms(start_ms + ahead_ms));
                 wheel.arm(SlotIndex(0), at_ms(start_ms + 65_000));
-                let wait_ms = wheel.wait_max(at_ms(start_ms)).expect("armed").as_millis();
+                let wait_ms = wheel.due().since(at_ms(start_ms)).as_millis();
                 let ahead_ms = u128::from(ahead_ms);
                 assert!((ahead_ms..=ahead_ms + 64).contains(&wait_ms), "{start_ms}+{ahead_ms}: {wait_ms}");
             }

@@ -26,7 +26,7 @@ const RECVS_A_TURN_MAX: u32 = 16;
 const OVERRUN: Duration = Duration::from_millis(100);
 
 /// The next thing to do for one connection.
-enum Todo {
+pub(super) enum Todo {
     AfterSend,
     Close(CloseReason),
     Flush,
@@ -50,7 +50,14 @@ impl<D: Driver, C: Clock> Worker<D, C> {
             Completion::Received { conn, received } => match self.table.lookup(conn) {
                 Some(state) => {
                     state.recv_in_flight = false;
-                    self.drive(conn, Todo::Received(received));
+                    match received {
+                        Received::Data { chunk, drained }
+                            if state.phase() == Phase::Open && !state.send_in_flight =>
+                        {
+                            self.exchange(conn, chunk, drained);
+                        }
+                        received => self.drive(conn, Todo::Received(received)),
+                    }
                 }
                 None => self.drop_stale(received),
             },
@@ -144,14 +151,12 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         }
     }
 
-    fn on_accepted(&mut self, listener: ListenerIndex, slot: SlotIndex) {
-        let counters = &self.shared.counters;
-        counters.conns_accepted.add(1);
+    #[inline(always)]
+    pub(super) fn on_accepted(&mut self, listener: ListenerIndex, slot: SlotIndex) {
         self.gates[listener.index()].on_accepted();
         let protocol = &self.server.protocols[listener.index()];
         let speaks_first = protocol.speaks_first();
-        let id = self.table.open(slot, listener, protocol.open(self.now), self.now);
-        self.shared.counters.conns_live.set(u64::from(self.table.live()));
+        let id = self.table.open(slot, listener, self.now);
         if self.admission.fills(self.table.live()) {
             self.shared.counters.table_full.add(1);
             self.disarm_gates();
@@ -159,9 +164,11 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         if !self.counts_in(id) {
             return self.refuse(id);
         }
-        let todo =
-            if speaks_first { Todo::Next(self.tell(id, Input::Greet)) } else { Todo::Recv(Expect::Now) };
-        self.drive(id, todo);
+        if speaks_first {
+            let next = self.tell(id, Input::Greet);
+            return self.drive(id, Todo::Next(next));
+        }
+        self.begin(id);
     }
 
     /// Counts the connection's address if addresses are being counted. False when it is one too many.
@@ -207,7 +214,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         }
     }
 
-    fn drive(&mut self, id: ConnId, mut todo: Todo) {
+    pub(super) fn drive(&mut self, id: ConnId, mut todo: Todo) {
         let mut recvs_left = RECVS_A_TURN_MAX;
         loop {
             todo = match todo {
@@ -313,7 +320,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
     }
 
     /// Does what a protocol wants.
-    fn follow(&mut self, id: ConnId, next: Next) -> Todo {
+    pub(super) fn follow(&mut self, id: ConnId, next: Next) -> Todo {
         let conn = self.table.live_mut(id);
         let may_close_at_once = conn.drained || conn.peer_finished;
         conn.after_send = match next {
@@ -327,21 +334,26 @@ impl<D: Driver, C: Clock> Worker<D, C> {
     }
 
     fn flush(&mut self, id: ConnId) -> Todo {
+        self.take_output(id).map_or(Todo::AfterSend, Todo::Send)
+    }
+
+    /// The next bytes to send, if there are any.
+    pub(super) fn take_output(&mut self, id: ConnId) -> Option<SendBuf> {
         let conn = self.table.live_mut(id);
         let payload = if !conn.out.head.is_empty() {
             Payload::Owned(core::mem::take(&mut conn.out.head))
         } else if !conn.out.body.is_empty() {
             Payload::Shared(core::mem::take(&mut conn.out.body))
         } else {
-            return Todo::AfterSend;
+            return None;
         };
-        Todo::Send(SendBuf { payload, from: 0 })
+        Some(SendBuf { payload, from: 0 })
     }
 
     fn send(&mut self, id: ConnId, buf: SendBuf) -> Todo {
         let conn = self.table.live_mut(id);
         // The kernel may hold these bytes back when the next call sends more, or closes.
-        let more = conn.after_send == AfterSend::Close || conn.has_output();
+        let more = conn.has_output() || (conn.after_send == AfterSend::Close && self.server.tuning.send_more);
         match self.driver.send(id, buf, more) {
             Step::Done(sent) => Todo::Sent(sent),
             Step::Pending => {
@@ -423,16 +435,16 @@ impl<D: Driver, C: Clock> Worker<D, C> {
     }
 
     /// The close is done: the slot is free.
-    fn forget(&mut self, id: ConnId) {
+    #[inline(always)]
+    pub(super) fn forget(&mut self, id: ConnId) {
         self.wheel.disarm(id.slot);
-        self.drop_input(id);
         let conn = self.table.live_mut(id);
-        let head = core::mem::take(&mut conn.out.head);
-        let cell = conn.ip_cell;
         self.shared.counters.closed_because(conn.reason());
-        self.buffers.take_back(head);
+        let cell = conn.ip_cell;
+        if conn.input.capacity() != 0 {
+            self.drop_input(id);
+        }
         self.table.finish_close(id);
-        self.shared.counters.conns_live.set(u64::from(self.table.live()));
         if let Some(cell) = cell {
             self.server.ip_table.leave(cell);
         }
@@ -440,17 +452,19 @@ impl<D: Driver, C: Clock> Worker<D, C> {
     }
 
     /// Waits for the operations in flight, until the deadline of what they are for.
-    fn park(&mut self, id: ConnId) {
+    pub(super) fn park(&mut self, id: ConnId) {
         let Some(conn) = self.table.lookup(id) else { return };
-        match (conn.phase(), &conn.protocol) {
-            (Phase::Open, _) if conn.send_in_flight => {
+        match conn.phase() {
+            Phase::Open if conn.send_in_flight => {
                 conn.deadline = self.now.after(self.server.limits.write_timeout);
             }
-            (Phase::Open, Some(state)) => {
-                conn.deadline = self.server.protocols[conn.listener.index()].deadline(state);
+            Phase::Open => {
+                let protocol = &self.server.protocols[conn.listener.index()];
+                let opened = conn.deadline;
+                conn.deadline = protocol.deadline(conn.protocol.get_or_insert_with(|| protocol.open(opened)));
             }
-            (Phase::Lingering, _) => {}
-            (Phase::Closing | Phase::Free, _) | (Phase::Open, None) => return,
+            Phase::Lingering => {}
+            Phase::Closing | Phase::Free => return,
         }
         let deadline = conn.deadline;
         self.wheel.arm(id.slot, deadline);
@@ -466,15 +480,19 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         let (speaker, conn, driver) = self.speaker(id);
         let next = speaker.say(conn, Input::Bytes(driver.received(&chunk)));
         self.driver.recycle(chunk);
+        self.buffers.move_reply(&mut self.table.live_mut(id).out);
         next
     }
 
     fn tell(&mut self, id: ConnId, input: Input<'_>) -> Next {
         let (speaker, conn, _) = self.speaker(id);
-        speaker.say(conn, input)
+        let next = speaker.say(conn, input);
+        self.buffers.move_reply(&mut self.table.live_mut(id).out);
+        next
     }
 
-    fn speaker(&mut self, id: ConnId) -> (Speaker<'_>, &mut Conn<ProtocolConn>, &D) {
+    #[inline(always)]
+    pub(super) fn speaker(&mut self, id: ConnId) -> (Speaker<'_>, &mut Conn<ProtocolConn>, &D) {
         let speaker = Speaker {
             server: &self.server,
             counters: &self.shared.counters,
@@ -487,11 +505,12 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         (speaker, self.table.live_mut(id), &self.driver)
     }
 
-    fn reason_of(&mut self, id: ConnId) -> CloseReason {
+    #[inline(always)]
+    pub(super) fn reason_of(&mut self, id: ConnId) -> CloseReason {
         let draining = self.drain.is_on();
         let conn = self.table.live_mut(id);
-        let Some(state) = &conn.protocol else { return CloseReason::Done };
-        match self.server.protocols[conn.listener.index()].close_reason(state) {
+        let protocol = &self.server.protocols[conn.listener.index()];
+        match conn.protocol.as_ref().map_or(CloseReason::Done, |state| protocol.close_reason(state)) {
             CloseReason::Done if draining && !conn.replied => CloseReason::Drain,
             reason => reason,
         }

@@ -1,6 +1,8 @@
-//! Buffers that connections borrow while they have something to keep, and the cap on what they keep.
+//! The buffers a call writes into, those that connections keep while they have something left, and the cap on what they keep.
 //!
 //! Does not know about: what is in them.
+
+use doorbell_http::Out;
 
 /// Buffers kept for the next borrower. Most requests are answered within one turn, so one buffer serves them all.
 const KEPT_MAX: usize = 64;
@@ -8,30 +10,47 @@ const KEPT_MAX: usize = 64;
 /// A buffer that grew past this is given back to the allocator.
 const KEPT_BYTES_MAX: usize = 16 * 1024;
 
-/// A stack of empty buffers: the warmest first.
-#[derive(Debug, Default)]
+/// What a reply is rendered into before it is known to be longer.
+const REPLY_LEN: usize = 1024;
+
+/// A stack of empty buffers, the warmest first, and the two that every call into a protocol uses.
+#[derive(Debug)]
 pub(crate) struct Buffers {
-    kept: Vec<Vec<u8>>,
+    spare: Vec<Vec<u8>>,
+    /// Where a protocol writes. Empty between calls: it was sent from here, or moved to its connection.
+    pub(crate) reply: Out,
+    /// Where a protocol leaves input of a connection that kept none before. Empty between calls.
+    pub(crate) rest: Vec<u8>,
 }
 
 impl Buffers {
     pub(crate) fn new() -> Self {
-        Self { kept: Vec::with_capacity(KEPT_MAX) }
+        let (reply, rest) = (Out::with_capacity(REPLY_LEN), Vec::new());
+        Self { spare: Vec::with_capacity(KEPT_MAX), reply, rest }
+    }
+
+    /// Moves what was just written to a connection.
+    pub(crate) fn move_reply(&mut self, out: &mut Out) {
+        debug_assert!(out.is_empty(), "a protocol is asked when everything before was sent");
+        core::mem::swap(out, &mut self.reply);
+        if self.reply.head.capacity() == 0 {
+            self.reply.head = self.lend();
+        }
     }
 
     /// An empty buffer, with memory if one is kept.
     pub(crate) fn lend(&mut self) -> Vec<u8> {
-        self.kept.pop().unwrap_or_default()
+        self.spare.pop().unwrap_or_default()
     }
 
     /// Takes a buffer back; its contents are forgotten.
     pub(crate) fn take_back(&mut self, mut buf: Vec<u8>) {
         let capacity = buf.capacity();
-        if capacity == 0 || capacity > KEPT_BYTES_MAX || self.kept.len() == KEPT_MAX {
+        if capacity == 0 || capacity > KEPT_BYTES_MAX || self.spare.len() == KEPT_MAX {
             return;
         }
         buf.clear();
-        self.kept.push(buf);
+        self.spare.push(buf);
     }
 }
 
@@ -72,7 +91,7 @@ mod tests {
         buffers.take_back(Vec::with_capacity(KEPT_BYTES_MAX + 1));
         assert_eq!(buffers.lend().capacity(), 0);
         (0..2 * KEPT_MAX).for_each(|_| buffers.take_back(Vec::with_capacity(8)));
-        assert_eq!(buffers.kept.len(), KEPT_MAX);
+        assert_eq!(buffers.spare.len(), KEPT_MAX);
     }
 
     #[test]

@@ -29,6 +29,7 @@ mod accept;
 mod apply;
 mod buffers;
 mod drain;
+mod exchange;
 mod ip_cap;
 mod say;
 mod tend;
@@ -52,9 +53,13 @@ use crate::driver::{Driver, Fault};
 use crate::id::{ConnId, ListenerIndex};
 use crate::protocol::{ListenerProtocol, ProtocolConn};
 use crate::time::{Clock, Time, Wheel};
+use crate::tuning::Tuning;
 
 /// How often the wall clock is read for the `Date` field. It shows whole seconds.
 const DATE_EVERY: Duration = Duration::from_millis(500);
+
+/// No wait is shorter: the coarse clock might not have moved after it, and the worker would spin until it has.
+const CLOCK_RESOLUTION: Duration = Duration::from_millis(1);
 
 /// Slots beyond a listener's backlog that a multishot accept may still fill while its cancel is on the way.
 const ACCEPT_MARGIN_EXTRA: u32 = 64;
@@ -72,6 +77,7 @@ pub struct ServerShared {
     /// Slots beyond `conns_max`: a multishot accept can take every listener's whole backlog before its cancel is seen, and what it
     /// took is served.
     pub(crate) accept_margin: u32,
+    pub(crate) tuning: Tuning,
 }
 
 impl ServerShared {
@@ -80,7 +86,8 @@ impl ServerShared {
         let listener_is_shared = vec![false; protocols.len()];
         let ip_table = IpTable::new(limits.conns_per_ip_max, workers);
         let accept_margin = accept_margin(protocols.iter().map(|_| 4096));
-        Self { protocols, listener_is_shared, limits, workers, ip_table, accept_margin }
+        let tuning = Tuning::default();
+        Self { protocols, listener_is_shared, limits, workers, ip_table, accept_margin, tuning }
     }
 
     /// Slots each worker's driver needs.
@@ -118,6 +125,8 @@ pub struct Worker<D, C> {
     gates: Vec<Gate>,
     /// True when a gate may have to be armed or closed.
     gates_changed: bool,
+    /// When the gates are looked at without such a reason.
+    gates_due: Time,
     admission: Admission,
     watch: WatchTimer,
     ip_cap: IpCap,
@@ -126,6 +135,8 @@ pub struct Worker<D, C> {
     /// Connections that had their share of this turn and go on in the next. At most one entry a live connection.
     postponed: VecDeque<ConnId>,
     drain: Drain,
+    /// Connections opened, as far as the counters say so.
+    opened_published: u64,
     /// A failure that was asked for.
     drill: Option<Fault>,
 }
@@ -144,6 +155,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
             wheel: Wheel::new(now),
             gates: server.listener_is_shared.iter().map(gate).collect(),
             gates_changed: true,
+            gates_due: now,
             admission: Admission::new(limits.conns_max_of_worker(server.workers)),
             watch: WatchTimer::new(now),
             ip_cap: IpCap::new(),
@@ -151,6 +163,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
             input_memory: InputMemory::new(limits.input_bytes_max / usize::from(server.workers)),
             postponed: VecDeque::new(),
             drain: Drain::default(),
+            opened_published: 0,
             drill: None,
             driver,
             clock,
@@ -169,10 +182,20 @@ impl<D: Driver, C: Clock> Worker<D, C> {
     /// # Errors
     /// The driver cannot go on. Its connections are lost with it; the listeners are not.
     pub fn turn(&mut self) -> Result<Flow, Fault> {
-        let wait = self.wait_max();
+        let mut wait = self.wait_max();
+        if let Some(until) = wait.as_mut().filter(|until| !until.is_zero()) {
+            *until = CLOCK_RESOLUTION.max(*until);
+            if self.driver.wake_by(self.now, self.now.after(*until)) {
+                wait = None;
+            }
+        }
         self.driver.wait(wait)?;
         self.read_clock();
-        while let Some(completion) = self.driver.next() {
+        loop {
+            while let Some((listener, slot)) = self.driver.next_accepted() {
+                self.on_accepted(listener, slot);
+            }
+            let Some(completion) = self.driver.next() else { break };
             self.apply(completion);
         }
         self.go_on_with_postponed();
@@ -241,18 +264,16 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         if !self.postponed.is_empty() || self.gates_changed {
             return Some(Duration::ZERO);
         }
-        let watch = self.gates.iter().any(Gate::is_armed).then(|| self.watch.due().since(self.now));
-        // A pause that ends changes nothing while no gate may be armed.
-        let may_arm = !self.admission.is_full() && !self.drain.stops_accepting();
-        let paused = self.gates.iter().filter(|_| may_arm).filter_map(Gate::paused_until).min();
-        let pause = paused.map(|until| until.since(self.now));
-        let drain = self.drain.deadline().map(|deadline| deadline.since(self.now));
-        [self.wheel.wait_max(self.now), watch, pause, drain].into_iter().flatten().min()
+        let due = self.wheel.due().min(self.gates_due);
+        (due < Time::MAX).then(|| due.since(self.now))
     }
 
-    fn publish(&self) {
+    fn publish(&mut self) {
         let counters = &self.shared.counters;
         counters.turns.add(1);
+        let (opened, _) = self.table.opened_and_closed();
+        counters.conns_accepted.add(opened - core::mem::replace(&mut self.opened_published, opened));
+        counters.conns_live.set(u64::from(self.table.live()));
         counters.take_driver(self.driver.counters());
     }
 

@@ -5,14 +5,22 @@
 use super::{Flow, Worker};
 use crate::driver::{Driver, Errno};
 use crate::id::ListenerIndex;
-use crate::time::Clock;
+use crate::time::{Clock, Time};
 use crate::worker::accept::fault_of;
 
 impl<D: Driver, C: Clock> Worker<D, C> {
+    #[inline]
     pub(super) fn tend(&mut self) {
         if self.admission.opens(self.table.live()) {
             self.gates_changed = true;
         }
+        if self.gates_changed || self.gates_due <= self.now || self.drain.is_on() {
+            self.tend_now();
+            self.gates_due = self.next_look();
+        }
+    }
+
+    fn tend_now(&mut self) {
         if self.watch.takes(self.now) {
             self.watch_gates();
         }
@@ -24,6 +32,15 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         if self.gates_changed || paused_over {
             self.tend_gates();
         }
+    }
+
+    /// When a gate needs something without a cause from outside.
+    fn next_look(&self) -> Time {
+        let watch = self.gates.iter().any(super::Gate::is_armed).then(|| self.watch.due());
+        // A pause that ends changes nothing while no gate may be armed.
+        let may_arm = !self.admission.is_full() && !self.drain.stops_accepting();
+        let paused = self.gates.iter().filter(|_| may_arm).filter_map(super::Gate::paused_until).min();
+        [watch, paused, self.drain.deadline()].into_iter().flatten().min().unwrap_or(Time::MAX)
     }
 
     /// Arms what should be armed.

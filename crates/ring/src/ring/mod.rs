@@ -26,7 +26,7 @@ use crate::setup::open;
 use crate::sys::RingFd;
 use crate::token::{Tag, pack};
 use crate::{Errno, Op, Setup, SetupError, SetupReport, Token};
-use reap::{Batch, Cqe};
+use reap::Cqe;
 
 /// The only buffer group of a ring.
 pub(crate) const BUFFER_GROUP: u16 = 0;
@@ -75,7 +75,8 @@ pub struct Ring {
     parts: Parts,
     sends: Sends,
     fixed_live: Bitmap,
-    batch: Box<Batch>,
+    /// A completion that was looked at and not yet worked off.
+    ahead: Option<Cqe>,
     /// Completions that had to be taken out of the queue before their turn, and those of operations that could not be
     /// submitted. Empty except on a kernel in trouble; bounded by what is in flight.
     spill: VecDeque<Cqe>,
@@ -98,8 +99,8 @@ impl Ring {
         Ok(Self {
             sends: Sends::new(setup.slots),
             fixed_live: Bitmap::new(parts.report.fixed_files),
+            ahead: None,
             parts,
-            batch: Box::default(),
             spill: VecDeque::new(),
             counters: RingCounters::default(),
             in_flight: 0,
@@ -193,6 +194,14 @@ impl Ring {
             token,
             opcode::PollAdd::new(Fd(fd.as_raw_fd()), events).multi(true).build(),
         );
+    }
+
+    /// One event each time bytes or the end of the stream arrive at a connection, until it ends (`Event::more` false). What is
+    /// there already makes the first one. While it is armed the ring keeps the socket open: cancel it, wait for the last event, then
+    /// close.
+    pub fn poll_conn(&mut self, token: Token, fd: BorrowedFd<'_>) {
+        let events = u32::from((libc::POLLIN | libc::POLLRDHUP).cast_unsigned());
+        self.push(Tag::PollConn, token, opcode::PollAdd::new(Fd(fd.as_raw_fd()), events).multi(true).build());
     }
 
     /// Cancels the operation pushed with `op` and `token`, if it still runs. It has its own final event either way; the cancel

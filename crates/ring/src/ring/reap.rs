@@ -7,8 +7,8 @@ use std::os::fd::{FromRawFd, OwnedFd};
 use io_uring::cqueue;
 
 use super::Ring;
-use crate::event::{Accepted, Event, EventKind, Received};
-use crate::token::{Tag, unpack};
+use crate::event::{Accepted, Event, EventKind, Ready, Received};
+use crate::token::{Tag, Token, unpack};
 use crate::{Errno, sockopt};
 
 /// A completion as it was copied out.
@@ -17,33 +17,6 @@ pub(super) struct Cqe {
     pub(super) user_data: u64,
     pub(super) result: i32,
     pub(super) flags: u32,
-}
-
-const BATCH_LEN: usize = 128;
-
-/// Completions copied out of the queue in one go, so that the kernel has the room again while they are worked off.
-#[derive(Debug)]
-pub(super) struct Batch {
-    cqes: [Cqe; BATCH_LEN],
-    next: usize,
-    len: usize,
-}
-
-impl Default for Batch {
-    fn default() -> Self {
-        Self { cqes: [Cqe::default(); BATCH_LEN], next: 0, len: 0 }
-    }
-}
-
-impl Batch {
-    #[inline]
-    fn pop(&mut self) -> Option<Cqe> {
-        if self.next == self.len {
-            return None;
-        }
-        self.next += 1;
-        Some(self.cqes[self.next - 1])
-    }
 }
 
 /// `POLLIN | POLLRDNORM`: what a readable listener's poll says.
@@ -60,44 +33,41 @@ impl Ring {
     )]
     pub fn next(&mut self) -> Option<Event> {
         loop {
-            let Some(cqe) = self.batch.pop() else {
-                if self.refill() {
-                    continue;
-                }
-                return None;
-            };
+            let cqe = self.take()?;
             if let Some(event) = self.decode(cqe) {
                 return Some(event);
             }
         }
     }
 
-    /// Whether completions wait outside the kernel's queue.
-    pub(super) fn has_unread(&self) -> bool {
-        self.batch.next != self.batch.len || !self.spill.is_empty()
+    /// The next event, if it is a connection that a multishot accept brought as an ordinary descriptor and goes on after: what most
+    /// events are, for less than what `next` costs.
+    #[inline]
+    pub fn next_accepted(&mut self) -> Option<(Token, OwnedFd)> {
+        let cqe = self.take()?;
+        let (tag, token) = unpack(cqe.user_data);
+        if tag == Some(Tag::AcceptMultiFd) && cqueue::more(cqe.flags) && cqe.result >= 0 {
+            // SAFETY: R-8, as in `decode_accept_fd`.
+            return Some((token, unsafe { OwnedFd::from_raw_fd(cqe.result) }));
+        }
+        self.ahead = Some(cqe);
+        None
     }
 
-    /// Copies the next completions out; older ones that were spilled come first.
-    fn refill(&mut self) -> bool {
-        let mut len = 0;
-        if self.spill.is_empty() {
-            let queue = self.parts.io.completion();
-            for (slot, entry) in self.batch.cqes.iter_mut().zip(queue) {
-                *slot = Cqe::from(entry);
-                len += 1;
-            }
-            self.counters.cqes += len as u64;
-        } else {
-            for (slot, cqe) in
-                self.batch.cqes.iter_mut().zip(self.spill.drain(..self.spill.len().min(BATCH_LEN)))
-            {
-                *slot = cqe;
-                len += 1;
-            }
+    /// Whether completions wait outside the kernel's queue.
+    pub(super) fn has_unread(&self) -> bool {
+        self.ahead.is_some() || !self.spill.is_empty()
+    }
+
+    /// The oldest completion; those that were spilled come first.
+    #[inline]
+    fn take(&mut self) -> Option<Cqe> {
+        if self.has_unread() {
+            return self.ahead.take().or_else(|| self.spill.pop_front());
         }
-        self.batch.next = 0;
-        self.batch.len = len;
-        len > 0
+        let entry = self.parts.io.completion().next()?;
+        self.counters.cqes += 1;
+        Some(Cqe::from(entry))
     }
 
     /// Empties the queue without working anything off.
@@ -131,6 +101,7 @@ impl Ring {
                 EventKind::Accepted(self.decode_accept_fixed(cqe))
             }
             Some(Tag::Close) => EventKind::Closed(number(cqe).map(drop)),
+            Some(Tag::PollConn) => EventKind::Ready(number(cqe).map(ready)),
             Some(Tag::PollReadable) => EventKind::Readable(number(cqe).map(drop)),
             Some(Tag::ShutDown) => EventKind::ShutDown(number(cqe).map(drop)),
             Some(Tag::Cancel) => return None,
@@ -201,6 +172,12 @@ impl Ring {
 #[inline]
 const fn number(cqe: Cqe) -> Result<u32, Errno> {
     if cqe.result < 0 { Err(Errno(-cqe.result)) } else { Ok(cqe.result.cast_unsigned()) }
+}
+
+/// The mask of a poll.
+const fn ready(mask: u32) -> Ready {
+    let end = libc::POLLRDHUP | libc::POLLHUP | libc::POLLERR;
+    Ready { hung_up: mask & end.cast_unsigned() as u32 != 0 }
 }
 
 const fn looks_like_poll_mask(result: i32) -> bool {

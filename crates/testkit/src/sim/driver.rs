@@ -160,6 +160,10 @@ impl Driver for SimDriver {
         self.world.borrow_mut().send(conn, buf, more)
     }
 
+    fn send_now(&mut self, conn: ConnId, bytes: &[u8], more: bool) -> Option<Result<usize, Errno>> {
+        self.world.borrow_mut().send_now(conn, bytes, more)
+    }
+
     fn shutdown_write(&mut self, conn: ConnId) {
         self.world.borrow_mut().shutdown_write(conn);
     }

@@ -106,22 +106,43 @@ impl World {
         peer.rx.clear();
     }
 
-    pub(super) fn send(&mut self, conn: ConnId, buf: SendBuf, more: bool) -> Step<Sent> {
+    /// As `send`, of bytes that stay the caller's: at once or not at all.
+    pub(super) fn send_now(
+        &mut self,
+        conn: ConnId,
+        bytes: &[u8],
+        more: bool,
+    ) -> Option<Result<usize, Errno>> {
+        self.may_send(conn, bytes);
+        if self.rng.hits(self.config.at_once_millionths) {
+            self.try_send(conn.slot, bytes, more)
+        } else {
+            None
+        }
+    }
+
+    /// The contract's conditions for sending.
+    fn may_send(&mut self, conn: ConnId, bytes: &[u8]) {
         self.claim(conn);
         let slot = &self.slots[conn.slot.index()];
         assert!(
             !slot.send_busy && !slot.close_busy,
             "I-2: one send in flight, and none behind a close: {conn:?}"
         );
-        assert!(!buf.remaining().is_empty(), "a send has something to send: {conn:?}");
+        assert!(!bytes.is_empty(), "a send has something to send: {conn:?}");
         let peer = self.peer_of(conn.slot);
         assert!(!self.peers[peer.0].tx_fin, "nothing is sent behind a FIN: {conn:?}");
+    }
+
+    pub(super) fn send(&mut self, conn: ConnId, buf: SendBuf, more: bool) -> Step<Sent> {
+        self.may_send(conn, buf.remaining());
+        let peer = self.peer_of(conn.slot);
         let delay = if self.strikes_peer(FaultKind::SendDelayed, peer) {
             Duration::from_secs(60)
         } else if self.strikes(FaultKind::SendPending) {
             self.micros(1..50_000)
         } else if self.rng.hits(self.config.at_once_millionths) {
-            if let Some(result) = self.try_send(conn.slot, &buf, more) {
+            if let Some(result) = self.try_send(conn.slot, buf.remaining(), more) {
                 return Step::Done(Sent { result, buf });
             }
             Duration::ZERO
@@ -140,7 +161,7 @@ impl World {
     pub(super) fn send_try(&mut self, slot: SlotIndex) {
         let now = self.now();
         let Some(op) = self.slots[slot.index()].send.take_if(|op| op.not_before <= now) else { return };
-        match self.try_send(slot, &op.buf, op.more) {
+        match self.try_send(slot, op.buf.remaining(), op.more) {
             Some(result) => self.complete_send(op.conn, Sent { result, buf: op.buf }),
             None => self.slots[slot.index()].send = Some(op),
         }
@@ -152,7 +173,7 @@ impl World {
     }
 
     /// What `send(2)` would say; `None` when the socket is full.
-    fn try_send(&mut self, slot: SlotIndex, buf: &SendBuf, more: bool) -> Option<Result<usize, Errno>> {
+    fn try_send(&mut self, slot: SlotIndex, bytes: &[u8], more: bool) -> Option<Result<usize, Errno>> {
         let index = self.peer_of(slot);
         if self.peers[index.0].broken.is_some() {
             return Some(Err(Errno::PIPE));
@@ -165,7 +186,6 @@ impl World {
                 return Some(Err(errno));
             }
         }
-        let bytes = buf.remaining();
         let mut len = bytes.len().min(self.peers[index.0].window_free());
         if len == 0 {
             return None;
@@ -211,7 +231,7 @@ impl World {
         if let Some(op) = self.slots[slot.index()].send.take_if(|op| op.serial == serial) {
             let index = self.peer_of(slot);
             let lost = self.peers[index.0].window_free() > 0 && self.strikes(FaultKind::CancelLost);
-            let done = if lost { self.try_send(slot, &op.buf, op.more) } else { None };
+            let done = if lost { self.try_send(slot, op.buf.remaining(), op.more) } else { None };
             let result = done.unwrap_or(Err(Errno::CANCELED));
             self.complete_send(op.conn, Sent { result, buf: op.buf });
         }

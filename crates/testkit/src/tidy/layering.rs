@@ -54,6 +54,13 @@ pub const LAYERS: &[Layer] = &[
             "worker",
         ],
     },
+    Layer {
+        module: "tuning",
+        never: &[
+            "config", "conn", "control", "driver", "error", "handler", "id", "net", "protocol", "server",
+            "stats", "time", "worker",
+        ],
+    },
     Layer { module: "worker", never: &["server"] },
 ];
 

@@ -3,18 +3,23 @@
 //! Does not know about: why an operation is asked, what the bytes mean.
 //!
 //! With ordinary descriptors an operation that should complete at once (the first receive of a deferred accept, a reply into an
-//! empty socket, a close) is a plain system call; only what has to wait becomes a ring operation. With direct descriptors there
-//! is no descriptor to call with and everything is a ring operation.
+//! empty socket, a close) is a plain system call; only what has to wait becomes a ring operation: a multishot poll tells when
+//! there is something to read, once armed for all requests of a connection. With direct descriptors there is no descriptor to
+//! call with and everything is a ring operation.
+
+mod events;
+mod socket;
 
 use core::net::IpAddr;
 use core::time::Duration;
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, OwnedFd};
 
-use doorbell_ring::{Accepted, Event, EventKind, Op, Ring, Setup, SetupError, SetupReport, Target, Token};
+use doorbell_ring::{Op, Ring, Setup, SetupError, SetupReport, Token};
 use rustix::io::Errno;
-use rustix::net::{SocketFlags, accept_with};
 
+use self::socket::{Handle, Poll, Socket};
+use super::alarm::Alarm;
 use super::slots::FreeSlots;
 use super::sock::{self, SCRATCH_LEN};
 use super::{
@@ -22,6 +27,8 @@ use super::{
     SendBuf, Sent, Step, WakeSource,
 };
 use crate::id::{ConnId, Generation, ListenerIndex, SlotIndex};
+use crate::time::Time;
+use crate::tuning::{Receiving, Tuning};
 
 /// Buffers of the receive pool. A chunk is given back within the step that got it, so the pool bounds the receives that complete
 /// between two waits, not the connections.
@@ -33,6 +40,9 @@ const RECV_BUF_LEN: u32 = 4096;
 /// The token slot that means the waker.
 const WAKER: u32 = u32::MAX;
 
+/// The token slot that means the alarm.
+const ALARM: u32 = u32::MAX - 1;
+
 /// Connections accepted by system call before other events of a turn get their share.
 const ACCEPTS_A_TURN_MAX: u32 = 256;
 
@@ -42,11 +52,14 @@ pub struct Uring {
     // The ring is dropped first: it cancels what is in flight, so that closing a descriptor below closes the connection.
     ring: Ring,
     direct: bool,
+    tuning: Tuning,
     listeners: Vec<Listener>,
     sockets: Vec<Option<Socket>>,
     free: FreeSlots,
     wake: WakeSource,
-    /// Completions made by a call instead of an event. At most one a listener.
+    /// `None` when there was no descriptor for it.
+    alarm: Option<Alarm>,
+    /// Completions made by a call instead of an event. At most one a listener and one a live connection.
     made: VecDeque<Completion>,
     /// Listeners in [`AcceptMode::Readiness`] whose backlog is not known to be empty, each once. The poll reports a backlog once,
     /// so one stays here until `accept4(2)` found it empty.
@@ -75,23 +88,6 @@ enum Arm {
     Off,
 }
 
-#[derive(Debug)]
-struct Socket {
-    handle: Handle,
-    /// True exactly while the ring has a receive of this connection.
-    recv: bool,
-    /// True exactly while the ring has a send of this connection.
-    send: bool,
-    /// True from a cancel on: what the ring gives up by itself is not tried again.
-    cancelled: bool,
-}
-
-#[derive(Debug)]
-enum Handle {
-    Direct,
-    Ordinary(OwnedFd),
-}
-
 /// What the driver is to use of what the ring can do.
 #[derive(Clone, Debug)]
 pub struct UringOptions {
@@ -101,11 +97,18 @@ pub struct UringOptions {
     pub accept_mode: AcceptMode,
     /// Submission queue length. Default 1,024.
     pub sq_entries: u32,
+    /// Which techniques to use.
+    pub tuning: Tuning,
 }
 
 impl Default for UringOptions {
     fn default() -> Self {
-        Self { direct: false, accept_mode: AcceptMode::Multishot, sq_entries: 1024 }
+        Self {
+            direct: false,
+            accept_mode: AcceptMode::Multishot,
+            sq_entries: 1024,
+            tuning: Tuning::default(),
+        }
     }
 }
 
@@ -127,6 +130,7 @@ impl Uring {
             fixed_files: if options.direct { slots_max } else { 0 },
             recv_bufs: RECV_BUFS,
             recv_buf_len: RECV_BUF_LEN,
+            levers: options.tuning.levers(),
             ..Setup::default()
         };
         let mut ring = match Ring::open(&setup) {
@@ -134,14 +138,20 @@ impl Uring {
             Err(error) => return Err((error, listeners)),
         };
         ring.poll_readable(Token::new(WAKER, 0), wake.as_fd());
+        let alarm = Alarm::new().ok();
+        if let Some(alarm) = &alarm {
+            ring.poll_readable(Token::new(ALARM, 0), alarm.fd());
+        }
         let listener = |fd| Listener { fd: Some(fd), mode: options.accept_mode, arm: Arm::Off, failed: None };
         Ok(Self {
             ring,
             direct: options.direct,
+            tuning: options.tuning.clone(),
             listeners: listeners.into_iter().map(listener).collect(),
             sockets: Vec::new(),
             free: FreeSlots::new(slots_max),
             wake,
+            alarm,
             made: VecDeque::new(),
             backlogged: VecDeque::new(),
             accepts_left: ACCEPTS_A_TURN_MAX,
@@ -165,19 +175,30 @@ impl Uring {
         self.sockets[conn.slot.index()].as_mut().expect("I-3: an operation names a live slot")
     }
 
+    #[inline(always)]
     fn install(&mut self, slot: SlotIndex, handle: Handle) {
         while self.sockets.len() <= slot.index() {
             self.sockets.push(None);
         }
         debug_assert!(self.sockets[slot.index()].is_none(), "I-4: an accepted index is not in use");
-        self.sockets[slot.index()] = Some(Socket { handle, recv: false, send: false, cancelled: false });
+        self.sockets[slot.index()] = Some(Socket::new(handle));
     }
 
     fn push_recv(&mut self, conn: ConnId) {
         let socket = self.sockets[conn.slot.index()].as_mut().expect("I-3: an operation names a live slot");
         socket.recv = true;
-        let target = target_of(&socket.handle, conn.slot);
-        self.ring.recv(token_of(conn), target, false);
+        self.ring.recv(token_of(conn), socket.target(conn.slot), self.tuning.poll_first);
+    }
+
+    /// Waits for bytes by a poll that stays armed.
+    fn poll_for_bytes(&mut self, conn: ConnId) {
+        let socket = self.sockets[conn.slot.index()].as_mut().expect("I-3: an operation names a live slot");
+        socket.recv = true;
+        socket.generation = conn.generation;
+        if let (Poll::Off, Handle::Ordinary(fd)) = (socket.poll, &socket.handle) {
+            socket.poll = Poll::Armed;
+            self.ring.poll_conn(token_of(conn), fd.as_fd());
+        }
     }
 
     fn push_accept(&mut self, listener: ListenerIndex) {
@@ -189,170 +210,6 @@ impl Uring {
             AcceptMode::SingleShot => self.ring.accept(token, fd.as_fd(), false, self.direct),
             AcceptMode::Readiness => self.ring.poll_readable(token, fd.as_fd()),
         }
-    }
-
-    fn on_event(&mut self, event: Event) -> Option<Completion> {
-        let Event { token, kind, more } = event;
-        match kind {
-            EventKind::Accepted(result) => self.on_accepted(token, result, more),
-            EventKind::Closed(_) => self.on_closed(token),
-            EventKind::Readable(result) => self.on_readable(token, result, more),
-            EventKind::Received(result) => self.on_received(token, result),
-            EventKind::Sent { result, buf } => {
-                if let Some(socket) = self.sockets.get_mut(token.slot as usize).and_then(Option::as_mut) {
-                    socket.send = false;
-                }
-                let result = result.map(|sent_len| sent_len as usize).map_err(errno_of);
-                Some(Completion::Sent { conn: conn_of(token), sent: Sent { result, buf } })
-            }
-            EventKind::ShutDown(_) => None,
-        }
-    }
-
-    fn on_accepted(
-        &mut self,
-        token: Token,
-        result: Result<Accepted, doorbell_ring::Errno>,
-        more: bool,
-    ) -> Option<Completion> {
-        let listener = listener_of(token);
-        let arm = self.listeners[listener.index()].arm;
-        let accepted = match result {
-            Ok(accepted) => self.admit(listener, accepted),
-            Err(errno) => {
-                self.listeners[listener.index()].arm = Arm::Off;
-                let errno = (arm == Arm::Armed).then(|| errno_of(errno));
-                return Some(Completion::AcceptEnded { listener, errno });
-            }
-        };
-        if !more {
-            if arm == Arm::Armed && self.listeners[listener.index()].mode == AcceptMode::SingleShot {
-                self.push_accept(listener);
-            } else {
-                self.listeners[listener.index()].arm = Arm::Off;
-                self.made.push_back(Completion::AcceptEnded { listener, errno: None });
-            }
-        }
-        accepted
-    }
-
-    fn admit(&mut self, listener: ListenerIndex, accepted: Accepted) -> Option<Completion> {
-        let slot = match accepted {
-            Accepted::Fixed(index) => {
-                let slot = SlotIndex(index);
-                self.install(slot, Handle::Direct);
-                slot
-            }
-            Accepted::Fd(fd) => {
-                let Some(slot) = self.free.take() else {
-                    // The margin beyond `conns_max` is larger than a backlog; a client that still finds no slot sees a close.
-                    self.accepts_dropped += 1;
-                    return None;
-                };
-                self.install(slot, Handle::Ordinary(fd));
-                slot
-            }
-        };
-        Some(Completion::Accepted { listener, slot })
-    }
-
-    fn on_readable(
-        &mut self,
-        token: Token,
-        result: Result<(), doorbell_ring::Errno>,
-        more: bool,
-    ) -> Option<Completion> {
-        if token.slot == WAKER {
-            self.wake.clear();
-            if !more {
-                self.ring.poll_readable(token, self.wake.as_fd());
-            }
-            return None;
-        }
-        let listener = listener_of(token);
-        let state = &mut self.listeners[listener.index()];
-        if more && result.is_ok() {
-            if !self.backlogged.contains(&listener) {
-                self.backlogged.push_back(listener);
-            }
-            return None;
-        }
-        let errno = result.err().filter(|_| state.arm == Arm::Armed).map(errno_of);
-        let errno = state.failed.take().or(errno);
-        state.arm = Arm::Off;
-        Some(Completion::AcceptEnded { listener, errno })
-    }
-
-    fn on_received(
-        &mut self,
-        token: Token,
-        result: Result<doorbell_ring::Received, doorbell_ring::Errno>,
-    ) -> Option<Completion> {
-        let conn = conn_of(token);
-        let live = self.sockets.get_mut(token.slot as usize).and_then(Option::as_mut);
-        let goes_on = live.is_some_and(|socket| {
-            socket.recv = false;
-            !socket.cancelled
-        });
-        let received = match result {
-            Ok(received) => match received.buf {
-                Some(buf) => {
-                    let len = u32::try_from(buf.len()).expect("a pool buffer is far below 4 GiB");
-                    let drained = !received.more_queued && len < RECV_BUF_LEN;
-                    Received::Data { chunk: Chunk { source: ChunkSource::Ring(buf), len }, drained }
-                }
-                None => Received::Eof,
-            },
-            Err(errno) => match errno_of(errno) {
-                Errno::NOBUFS | Errno::INTR | Errno::AGAIN if goes_on => {
-                    // Buffers are back by the time this is submitted: no chunk outlives the step that got it.
-                    self.recv_bufs_starved += 1;
-                    self.push_recv(conn);
-                    return None;
-                }
-                Errno::NOBUFS | Errno::INTR | Errno::AGAIN => Received::Failed(Errno::CANCELED),
-                errno => Received::Failed(errno),
-            },
-        };
-        Some(Completion::Received { conn, received })
-    }
-
-    fn on_closed(&mut self, token: Token) -> Option<Completion> {
-        if let Some(socket) = self.sockets.get_mut(token.slot as usize) {
-            *socket = None;
-        }
-        Some(Completion::Closed { conn: conn_of(token) })
-    }
-
-    /// Accepts by system call from the first listener that is readable.
-    fn accept_one(&mut self) -> Option<Completion> {
-        while self.accepts_left > 0 {
-            let listener = *self.backlogged.front()?;
-            let state = &mut self.listeners[listener.index()];
-            let Some(fd) = state.fd.as_ref().filter(|_| state.arm == Arm::Armed) else {
-                self.backlogged.pop_front();
-                continue;
-            };
-            match accept_with(fd, SocketFlags::CLOEXEC) {
-                Ok(fd) => {
-                    self.accepts_left -= 1;
-                    let admitted = self.admit(listener, Accepted::Fd(fd));
-                    if admitted.is_some() {
-                        return admitted;
-                    }
-                }
-                Err(Errno::AGAIN) => {
-                    self.backlogged.pop_front();
-                }
-                Err(errno) => {
-                    state.arm = Arm::Ending;
-                    state.failed = Some(errno);
-                    self.backlogged.pop_front();
-                    self.ring.cancel(Op::PollReadable, Token::new(u32::from(listener.0), 0));
-                }
-            }
-        }
-        None
     }
 }
 
@@ -399,31 +256,50 @@ impl Driver for Uring {
         Some(state.mode)
     }
 
+    #[inline(always)]
     fn recv(&mut self, conn: ConnId, expect: Expect) -> Step<Received> {
         let socket = self.sockets[conn.slot.index()].as_mut().expect("I-3: an operation names a live slot");
         debug_assert!(!socket.recv, "I-2: one recv in flight");
-        if expect == Expect::Now
-            && let Handle::Ordinary(fd) = &socket.handle
-            && let Some(received) = sock::recv_now(fd.as_fd(), &mut self.scratch)
-        {
+        if !self.tuning.direct_calls {
+            self.push_recv(conn);
+            return Step::Pending;
+        }
+        if self.tuning.receive == Receiving::SingleShot {
+            socket.readable = expect == Expect::Now;
+        }
+        if let Some(received) = socket.try_recv(&mut self.scratch) {
             return Step::Done(received);
         }
-        self.push_recv(conn);
+        if self.direct || self.tuning.receive == Receiving::SingleShot {
+            self.push_recv(conn);
+        } else {
+            self.poll_for_bytes(conn);
+        }
         Step::Pending
     }
 
     fn send(&mut self, conn: ConnId, buf: SendBuf, more: bool) -> Step<Sent> {
         let socket = self.sockets[conn.slot.index()].as_mut().expect("I-3: an operation names a live slot");
         debug_assert!(!socket.send, "I-2: one send in flight");
-        if let Handle::Ordinary(fd) = &socket.handle
-            && let Some(result) = sock::send_now(fd.as_fd(), &buf, more)
+        if self.tuning.direct_calls
+            && let Handle::Ordinary(fd) = &socket.handle
+            && let Some(result) = sock::send_now(fd.as_fd(), buf.remaining(), more)
         {
             return Step::Done(Sent { result, buf });
         }
         socket.send = true;
-        let target = target_of(&socket.handle, conn.slot);
-        self.ring.send(token_of(conn), target, buf, more);
+        self.ring.send(token_of(conn), socket.target(conn.slot), buf, more);
         Step::Pending
+    }
+
+    #[inline(always)]
+    fn send_now(&mut self, conn: ConnId, bytes: &[u8], more: bool) -> Option<Result<usize, Errno>> {
+        let direct_calls = self.tuning.direct_calls;
+        match &self.socket(conn).handle {
+            Handle::Direct => None,
+            Handle::Ordinary(_) if !direct_calls => None,
+            Handle::Ordinary(fd) => sock::send_now(fd.as_fd(), bytes, more),
+        }
     }
 
     fn shutdown_write(&mut self, conn: ConnId) {
@@ -443,8 +319,13 @@ impl Driver for Uring {
     fn cancel(&mut self, conn: ConnId) {
         let socket = self.socket(conn);
         socket.cancelled = true;
-        let (recv, send) = (socket.recv, socket.send);
-        if recv {
+        let (recv, send, polls) = (socket.recv, socket.send, socket.poll != Poll::Off);
+        if recv && polls {
+            // The poll stays armed; it is not what was asked for.
+            socket.recv = false;
+            let received = Received::Failed(Errno::CANCELED);
+            self.made.push_back(Completion::Received { conn, received });
+        } else if recv {
             self.ring.cancel(Op::Recv, token_of(conn));
         }
         if send {
@@ -452,15 +333,23 @@ impl Driver for Uring {
         }
     }
 
+    #[inline(always)]
     fn close(&mut self, conn: ConnId) -> Step<()> {
         let cell = &mut self.sockets[conn.slot.index()];
-        let socket = cell.as_ref().expect("I-3: a close names a live slot");
+        let socket = cell.as_mut().expect("I-3: a close names a live slot");
         debug_assert!(!socket.recv && !socket.send, "D-6: nothing is in flight at a close");
         if matches!(socket.handle, Handle::Direct) {
             self.ring.close_fixed(token_of(conn), conn.slot.0);
             return Step::Pending;
         }
-        *cell = None;
+        if socket.poll == Poll::Armed {
+            socket.poll = Poll::Ending;
+            self.ring.cancel(Op::PollConn, token_of(conn));
+            return Step::Pending;
+        }
+        if let Some(Socket { handle: Handle::Ordinary(fd), .. }) = cell.take() {
+            doorbell_ring::close(fd);
+        }
         self.free.give_back(conn.slot);
         Step::Done(())
     }
@@ -472,6 +361,7 @@ impl Driver for Uring {
         }
     }
 
+    #[inline(always)]
     fn received(&self, chunk: &Chunk) -> &[u8] {
         match &chunk.source {
             ChunkSource::Ring(buf) => self.ring.received(buf),
@@ -479,6 +369,7 @@ impl Driver for Uring {
         }
     }
 
+    #[inline(always)]
     fn recycle(&mut self, chunk: Chunk) {
         if let ChunkSource::Ring(buf) = chunk.source {
             self.ring.recycle(buf);
@@ -492,6 +383,24 @@ impl Driver for Uring {
         self.ring
             .enter(wait_for, timeout)
             .map_err(|error| Fault { call: "io_uring_enter", errno: errno_of(error.errno) })
+    }
+
+    fn wake_by(&mut self, now: Time, due: Time) -> bool {
+        self.alarm.as_mut().is_some_and(|alarm| alarm.set(now, due))
+    }
+
+    #[inline(always)]
+    fn next_accepted(&mut self) -> Option<(ListenerIndex, SlotIndex)> {
+        if !self.made.is_empty() || !self.backlogged.is_empty() {
+            return None;
+        }
+        let (token, fd) = self.ring.next_accepted()?;
+        let Some(slot) = self.free.take() else {
+            self.accepts_dropped += 1;
+            return None;
+        };
+        self.install(slot, Handle::Ordinary(fd));
+        Some((listener_of(token), slot))
     }
 
     fn next(&mut self) -> Option<Completion> {
@@ -522,13 +431,6 @@ impl Driver for Uring {
 
 /// More completions than this are never outstanding between two waits; above it the kernel's overflow list takes over.
 const CQ_ENTRIES_MAX: u32 = 16 * 1024;
-
-fn target_of(handle: &Handle, slot: SlotIndex) -> Target<'_> {
-    match handle {
-        Handle::Direct => Target::Fixed(slot.0),
-        Handle::Ordinary(fd) => Target::Fd(fd.as_fd()),
-    }
-}
 
 const fn token_of(conn: ConnId) -> Token {
     Token::new(conn.slot.0, conn.generation.raw())

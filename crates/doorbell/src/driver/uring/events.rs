@@ -1,0 +1,224 @@
+//! What the ring's events mean for connections and listeners.
+//!
+//! Does not know about: what the worker asks for, and why.
+
+use doorbell_ring::{Accepted, Event, EventKind, Op, Ready, Token};
+use rustix::io::Errno;
+use rustix::net::{SocketFlags, accept_with};
+
+use super::socket::{Handle, Poll};
+use super::{ALARM, Arm, RECV_BUF_LEN, Uring, WAKER, conn_of, errno_of, listener_of};
+use crate::driver::{AcceptMode, Chunk, ChunkSource, Completion, Received, Sent};
+use crate::id::{ListenerIndex, SlotIndex};
+
+impl Uring {
+    pub(super) fn on_event(&mut self, event: Event) -> Option<Completion> {
+        let Event { token, kind, more } = event;
+        match kind {
+            EventKind::Accepted(result) => self.on_accepted(token, result, more),
+            EventKind::Closed(_) => self.on_closed(token),
+            EventKind::Ready(result) => self.on_ready(token, result, more),
+            EventKind::Readable(result) => self.on_readable(token, result, more),
+            EventKind::Received(result) => self.on_received(token, result),
+            EventKind::Sent { result, buf } => {
+                if let Some(socket) = self.sockets.get_mut(token.slot as usize).and_then(Option::as_mut) {
+                    socket.send = false;
+                }
+                let result = result.map(|sent_len| sent_len as usize).map_err(errno_of);
+                Some(Completion::Sent { conn: conn_of(token), sent: Sent { result, buf } })
+            }
+            EventKind::ShutDown(_) => None,
+        }
+    }
+
+    fn on_accepted(
+        &mut self,
+        token: Token,
+        result: Result<Accepted, doorbell_ring::Errno>,
+        more: bool,
+    ) -> Option<Completion> {
+        let listener = listener_of(token);
+        let arm = self.listeners[listener.index()].arm;
+        let accepted = match result {
+            Ok(accepted) => self.admit(listener, accepted),
+            Err(errno) => {
+                self.listeners[listener.index()].arm = Arm::Off;
+                let errno = (arm == Arm::Armed).then(|| errno_of(errno));
+                return Some(Completion::AcceptEnded { listener, errno });
+            }
+        };
+        if !more {
+            if arm == Arm::Armed && self.listeners[listener.index()].mode == AcceptMode::SingleShot {
+                self.push_accept(listener);
+            } else {
+                self.listeners[listener.index()].arm = Arm::Off;
+                self.made.push_back(Completion::AcceptEnded { listener, errno: None });
+            }
+        }
+        accepted
+    }
+
+    fn admit(&mut self, listener: ListenerIndex, accepted: Accepted) -> Option<Completion> {
+        let slot = match accepted {
+            Accepted::Fixed(index) => {
+                let slot = SlotIndex(index);
+                self.install(slot, Handle::Direct);
+                slot
+            }
+            Accepted::Fd(fd) => {
+                let Some(slot) = self.free.take() else {
+                    // The margin beyond `conns_max` is larger than a backlog; a client that still finds no slot sees a close.
+                    self.accepts_dropped += 1;
+                    return None;
+                };
+                self.install(slot, Handle::Ordinary(fd));
+                slot
+            }
+        };
+        Some(Completion::Accepted { listener, slot })
+    }
+
+    fn on_readable(
+        &mut self,
+        token: Token,
+        result: Result<(), doorbell_ring::Errno>,
+        more: bool,
+    ) -> Option<Completion> {
+        if token.slot == WAKER {
+            self.wake.clear();
+            if !more {
+                self.ring.poll_readable(token, self.wake.as_fd());
+            }
+            return None;
+        }
+        if token.slot == ALARM {
+            if let Some(alarm) = &mut self.alarm {
+                alarm.rang();
+                if !more {
+                    self.ring.poll_readable(token, alarm.fd());
+                }
+            }
+            return None;
+        }
+        let listener = listener_of(token);
+        let state = &mut self.listeners[listener.index()];
+        if more && result.is_ok() {
+            if !self.backlogged.contains(&listener) {
+                self.backlogged.push_back(listener);
+            }
+            return None;
+        }
+        let errno = result.err().filter(|_| state.arm == Arm::Armed).map(errno_of);
+        let errno = state.failed.take().or(errno);
+        state.arm = Arm::Off;
+        Some(Completion::AcceptEnded { listener, errno })
+    }
+
+    fn on_received(
+        &mut self,
+        token: Token,
+        result: Result<doorbell_ring::Received, doorbell_ring::Errno>,
+    ) -> Option<Completion> {
+        let conn = conn_of(token);
+        let live = self.sockets.get_mut(token.slot as usize).and_then(Option::as_mut);
+        let goes_on = live.is_some_and(|socket| {
+            socket.recv = false;
+            !socket.cancelled
+        });
+        let received = match result {
+            Ok(received) => match received.buf {
+                Some(buf) => {
+                    let len = u32::try_from(buf.len()).expect("a pool buffer is far below 4 GiB");
+                    let drained = !received.more_queued && len < RECV_BUF_LEN;
+                    Received::Data { chunk: Chunk { source: ChunkSource::Ring(buf), len }, drained }
+                }
+                None => Received::Eof,
+            },
+            Err(errno) => match errno_of(errno) {
+                Errno::NOBUFS | Errno::INTR | Errno::AGAIN if goes_on => {
+                    // Buffers are back by the time this is submitted: no chunk outlives the step that got it.
+                    self.recv_bufs_starved += 1;
+                    self.push_recv(conn);
+                    return None;
+                }
+                Errno::NOBUFS | Errno::INTR | Errno::AGAIN => Received::Failed(Errno::CANCELED),
+                errno => Received::Failed(errno),
+            },
+        };
+        Some(Completion::Received { conn, received })
+    }
+
+    fn on_closed(&mut self, token: Token) -> Option<Completion> {
+        if let Some(socket) = self.sockets.get_mut(token.slot as usize) {
+            *socket = None;
+        }
+        Some(Completion::Closed { conn: conn_of(token) })
+    }
+
+    /// Accepts by system call from the first listener that is readable.
+    pub(super) fn accept_one(&mut self) -> Option<Completion> {
+        while self.accepts_left > 0 {
+            let listener = *self.backlogged.front()?;
+            let state = &mut self.listeners[listener.index()];
+            let Some(fd) = state.fd.as_ref().filter(|_| state.arm == Arm::Armed) else {
+                self.backlogged.pop_front();
+                continue;
+            };
+            match accept_with(fd, SocketFlags::CLOEXEC) {
+                Ok(fd) => {
+                    self.accepts_left -= 1;
+                    let admitted = self.admit(listener, Accepted::Fd(fd));
+                    if admitted.is_some() {
+                        return admitted;
+                    }
+                }
+                Err(Errno::AGAIN) => {
+                    self.backlogged.pop_front();
+                }
+                Err(errno) => {
+                    state.arm = Arm::Ending;
+                    state.failed = Some(errno);
+                    self.backlogged.pop_front();
+                    self.ring.cancel(Op::PollReadable, Token::new(u32::from(listener.0), 0));
+                }
+            }
+        }
+        None
+    }
+
+    /// A poll told of bytes, or ended.
+    fn on_ready(
+        &mut self,
+        token: Token,
+        result: Result<Ready, doorbell_ring::Errno>,
+        more: bool,
+    ) -> Option<Completion> {
+        let conn = conn_of(token);
+        // The slot of a poll is not used again before its last event; the check is for a kernel that errs.
+        let cell = self.sockets.get_mut(token.slot as usize)?;
+        let socket = cell.as_mut().filter(|socket| socket.generation == conn.generation)?;
+        if !more && socket.poll == Poll::Ending {
+            *cell = None;
+            self.free.give_back(conn.slot);
+            return Some(Completion::Closed { conn });
+        }
+        if !more {
+            socket.poll = Poll::Off;
+        }
+        socket.readable = true;
+        socket.hung_up |= result.is_ok_and(|ready| ready.hung_up);
+        if !socket.recv || socket.poll == Poll::Ending {
+            return None;
+        }
+        if let Err(errno) = result {
+            socket.recv = false;
+            return Some(Completion::Received { conn, received: Received::Failed(errno_of(errno)) });
+        }
+        if let Some(received) = socket.try_recv(&mut self.scratch) {
+            socket.recv = false;
+            return Some(Completion::Received { conn, received });
+        }
+        self.poll_for_bytes(conn);
+        None
+    }
+}
