@@ -228,7 +228,7 @@ fn switches_reach_the_engine_and_change_no_answer() {
         ("accept = \"poll\"\nwait_min = \"200us\"", "accept by polling, ordinary descriptors"),
         ("accept = \"single-shot\"\nreceive = \"single-shot\"", "single-shot accept, ordinary descriptors"),
         ("descriptors = \"direct\"", "direct"),
-        ("send_more = false\ndirect_calls = false\nprefetch = false", "multishot accept"),
+        ("send_more = false\ndirect_calls = false", "multishot accept"),
     ]
     .into_iter()
     .enumerate()

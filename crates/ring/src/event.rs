@@ -125,6 +125,15 @@ pub struct Ready {
     pub hung_up: bool,
 }
 
+/// What `next_quick` brings. The operation goes on.
+#[derive(Debug)]
+pub enum Quick {
+    /// Of a multishot `accept`: an ordinary descriptor.
+    Accepted(OwnedFd),
+    /// Of `poll_conn`.
+    Ready(Ready),
+}
+
 /// A new connection.
 #[derive(Debug)]
 pub enum Accepted {

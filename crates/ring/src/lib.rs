@@ -56,7 +56,7 @@ mod token;
 
 pub use bufs::RecvBuf;
 pub use errno::Errno;
-pub use event::{Accepted, Event, EventKind, Payload, Ready, Received, SendBuf, Target};
+pub use event::{Accepted, Event, EventKind, Payload, Quick, Ready, Received, SendBuf, Target};
 pub use ring::{EnterError, Ring, RingCounters, TearDown};
 pub use setup::{Hint, Lever, Levers, Setup, SetupError, SetupReport, Step, StepDown};
 pub use sys::close;

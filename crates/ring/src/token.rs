@@ -51,6 +51,8 @@ pub(crate) enum Tag {
     AcceptMultiFixed,
     Cancel,
     Close,
+    /// A close that posts a completion only if it fails; it is not counted as in flight.
+    CloseQuiet,
     PollConn,
     PollReadable,
     Recv,
@@ -59,13 +61,14 @@ pub(crate) enum Tag {
 }
 
 impl Tag {
-    pub(crate) const ALL: [Self; 11] = [
+    pub(crate) const ALL: [Self; 12] = [
         Self::AcceptFd,
         Self::AcceptFixed,
         Self::AcceptMultiFd,
         Self::AcceptMultiFixed,
         Self::Cancel,
         Self::Close,
+        Self::CloseQuiet,
         Self::PollConn,
         Self::PollReadable,
         Self::Recv,
@@ -86,7 +89,7 @@ impl Tag {
     pub(crate) const fn of(op: Op) -> &'static [Self] {
         match op {
             Op::Accept => &[Self::AcceptMultiFd, Self::AcceptMultiFixed, Self::AcceptFd, Self::AcceptFixed],
-            Op::Close => &[Self::Close],
+            Op::Close => &[Self::Close, Self::CloseQuiet],
             Op::PollConn => &[Self::PollConn],
             Op::PollReadable => &[Self::PollReadable],
             Op::Recv => &[Self::Recv],
@@ -148,7 +151,7 @@ mod tests {
 
     #[test]
     fn numbers_nobody_wrote_have_no_tag() {
-        for tag in [0_u64, 12, 128, 255] {
+        for tag in [0_u64, 13, 128, 255] {
             assert_eq!(unpack(tag << 56).0, None);
         }
     }

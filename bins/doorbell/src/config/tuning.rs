@@ -29,7 +29,6 @@ pub(crate) fn read(mut at: Section<'_>) -> Tuning {
     put(&mut engine.direct_calls, at.bool("direct_calls"));
     put(&mut engine.no_sqarray, at.bool("no_sqarray"));
     put(&mut engine.poll_first, at.bool("poll_first"));
-    put(&mut engine.prefetch, at.bool("prefetch"));
     put(&mut engine.receive, at.choice("receive", &RECEIVES));
     put(&mut engine.registered_ring, at.bool("registered_ring"));
     put(&mut engine.send_more, at.bool("send_more"));
@@ -59,7 +58,6 @@ pub(crate) fn to_value(tuning: &Tuning) -> Value {
         "direct_calls": engine.direct_calls,
         "no_sqarray": engine.no_sqarray,
         "poll_first": engine.poll_first,
-        "prefetch": engine.prefetch,
         "receive": name_of(&RECEIVES, engine.receive),
         "registered_ring": engine.registered_ring,
         "send_more": engine.send_more,

@@ -22,8 +22,8 @@ use super::alarm::Alarm;
 use super::slots::FreeSlots;
 use super::sock::{self, SCRATCH_LEN};
 use super::{
-    AcceptMode, Chunk, ChunkSource, Completion, Driver, DriverCounters, DriverKind, Expect, Fault, Received,
-    SendBuf, Sent, Step, WakeSource,
+    AcceptMode, Chunk, ChunkSource, Completion, Driver, DriverCounters, DriverKind, Expect, Fault, Quick,
+    Received, SendBuf, Sent, Step, WakeSource,
 };
 use crate::id::{ConnId, ListenerIndex, SlotIndex};
 use crate::time::Time;
@@ -243,10 +243,7 @@ impl Epoll {
         // The connection of an event in this batch may be closed already, and its slot used again: then the event is a
         // hint that the next call corrects.
         let socket = self.sockets.get_mut(slot.index())?.as_mut()?;
-        let end = EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR;
-        socket.hung_up |= flags.intersects(end);
-        socket.readable |= flags.intersects(EventFlags::IN | end);
-        socket.writable |= flags.intersects(EventFlags::OUT | end);
+        socket.note(flags);
         if let Some((conn, buf, more)) = socket.send.take() {
             match socket.try_send(buf.remaining(), more) {
                 Some(result) => {
@@ -266,6 +263,15 @@ impl Epoll {
 }
 
 impl Socket {
+    /// What an event says of the socket.
+    #[inline]
+    fn note(&mut self, flags: EventFlags) {
+        let end = EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR;
+        self.hung_up |= flags.intersects(end);
+        self.readable |= flags.intersects(EventFlags::IN | end);
+        self.writable |= flags.intersects(EventFlags::OUT | end);
+    }
+
     fn try_recv(&mut self, scratch: &mut [u8]) -> Option<Received> {
         if !self.readable {
             return None;
@@ -438,8 +444,29 @@ impl Driver for Epoll {
     }
 
     #[inline(always)]
-    fn next_accepted(&mut self) -> Option<(ListenerIndex, SlotIndex)> {
-        if self.made.is_empty() { self.accept_one() } else { None }
+    fn next_quick(&mut self) -> Option<Quick> {
+        loop {
+            if !self.made.is_empty() {
+                return None;
+            }
+            if self.accepting.is_some() {
+                if let Some((listener, slot)) = self.accept_one() {
+                    return Some(Quick::Accepted(listener, slot));
+                }
+                continue;
+            }
+            let event = *self.events.get(self.event_next)?;
+            let Source::Conn(slot) = Source::unpack(event.data) else { return None };
+            let Some(Some(socket)) = self.sockets.get_mut(slot.index()) else { return None };
+            if socket.send.is_some() {
+                return None;
+            }
+            self.event_next += 1;
+            socket.note(event.flags);
+            if let Some(conn) = socket.recv.take_if(|_| socket.readable) {
+                return Some(Quick::Ready(conn));
+            }
+        }
     }
 
     fn next(&mut self) -> Option<Completion> {

@@ -114,9 +114,9 @@ pub trait Driver {
         false
     }
 
-    /// The next completion, if it is [`Completion::Accepted`] and this driver can tell more cheaply than by [`Driver::next`].
+    /// The next completion, if it is one of those that most are and this driver can tell more cheaply than by [`Driver::next`].
     /// `None` says nothing about what comes next.
-    fn next_accepted(&mut self) -> Option<(ListenerIndex, SlotIndex)> {
+    fn next_quick(&mut self) -> Option<Quick> {
         None
     }
 
@@ -287,6 +287,15 @@ pub enum Completion {
         /// What it achieved.
         sent: Sent,
     },
+}
+
+/// The usual completions, small enough for registers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Quick {
+    /// As [`Completion::Accepted`].
+    Accepted(ListenerIndex, SlotIndex),
+    /// A pending `recv` is over without a result: asked again now, it completes at once, or is pending again.
+    Ready(ConnId),
 }
 
 /// A backend that cannot go on.

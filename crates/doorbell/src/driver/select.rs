@@ -144,13 +144,15 @@ impl Plan {
     pub(crate) fn open(
         &self,
         listeners: Vec<OwnedFd>,
+        shared: &[bool],
         slots_max: u32,
         wake: WakeSource,
     ) -> Result<(Opened, Option<SetupError>), Fault> {
         let Some(options) = &self.uring else {
             return Ok((Opened::Epoll(Box::new(Epoll::new(listeners, slots_max, wake)?)), None));
         };
-        match Uring::new(listeners, slots_max, wake.clone(), options) {
+        let options = UringOptions { shared: shared.to_vec(), ..options.clone() };
+        match Uring::new(listeners, slots_max, wake.clone(), &options) {
             Ok(uring) => Ok((Opened::Uring(Box::new(uring)), None)),
             Err((error, listeners)) => {
                 Ok((Opened::Epoll(Box::new(Epoll::new(listeners, slots_max, wake)?)), Some(error)))

@@ -55,7 +55,7 @@ impl WorkerThread {
     fn run(mut self) -> Result<(), Fault> {
         let slots_max = self.server.slots_max();
         let listeners = core::mem::take(&mut self.listeners);
-        let opened = self.plan.open(listeners, slots_max, self.wake.clone());
+        let opened = self.plan.open(listeners, &self.server.listener_is_shared, slots_max, self.wake.clone());
         let (opened, ring_error) = match opened {
             Ok(opened) => opened,
             Err(fault) => return self.fail_to_start(fault),

@@ -7,12 +7,13 @@ use doorbell_http::Next;
 use super::Worker;
 use super::apply::Todo;
 use super::say::Input;
+use crate::conn::Phase;
 use crate::driver::{Chunk, Driver, Errno, Expect, Received, Sent, Step};
 use crate::id::ConnId;
 use crate::time::Clock;
 
 impl<D: Driver, C: Clock> Worker<D, C> {
-    /// A fresh connection whose first bytes should be there: the listener defers accept.
+    /// A connection whose bytes should be there: a fresh one of a listener that defers accept, or one that is ready.
     #[inline(always)]
     pub(super) fn begin(&mut self, id: ConnId) {
         match self.driver.recv(id, Expect::Now) {
@@ -22,6 +23,21 @@ impl<D: Driver, C: Clock> Worker<D, C> {
                 self.table.live_mut(id).recv_in_flight = true;
                 self.park(id);
             }
+        }
+    }
+
+    /// What a connection waits for can be read.
+    #[inline]
+    pub(super) fn on_ready(&mut self, id: ConnId) {
+        let Some(conn) = self.table.lookup(id) else {
+            self.shared.counters.stale_completions.add(1);
+            return;
+        };
+        conn.recv_in_flight = false;
+        if conn.phase() == Phase::Open && !conn.send_in_flight {
+            self.begin(id);
+        } else {
+            self.drive(id, Todo::Recv(Expect::Now));
         }
     }
 

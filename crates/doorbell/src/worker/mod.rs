@@ -49,7 +49,7 @@ use self::ip_cap::IpCap;
 use crate::config::Limits;
 use crate::conn::Table;
 use crate::control::WorkerShared;
-use crate::driver::{Driver, Fault};
+use crate::driver::{Driver, Fault, Quick};
 use crate::id::{ConnId, ListenerIndex};
 use crate::protocol::{ListenerProtocol, ProtocolConn};
 use crate::time::{Clock, Time, Wheel};
@@ -192,8 +192,11 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         self.driver.wait(wait)?;
         self.read_clock();
         loop {
-            while let Some((listener, slot)) = self.driver.next_accepted() {
-                self.on_accepted(listener, slot);
+            while let Some(quick) = self.driver.next_quick() {
+                match quick {
+                    Quick::Accepted(listener, slot) => self.on_accepted(listener, slot),
+                    Quick::Ready(conn) => self.on_ready(conn),
+                }
             }
             let Some(completion) = self.driver.next() else { break };
             self.apply(completion);

@@ -181,6 +181,19 @@ impl Ring {
         self.push(Tag::Close, token, opcode::Close::new(Fixed(index)).build());
     }
 
+    /// As [`Ring::close_fixed`], without an event (`IOSQE_CQE_SKIP_SUCCESS`, 5.17): it is done with the next `enter`, and a failure, which
+    /// only a wrong index can cause, is counted in [`RingCounters::bad_results`].
+    ///
+    /// # Panics
+    /// If the index is outside the table.
+    pub fn close_fixed_quietly(&mut self, token: Token, index: u32) {
+        assert!(index < self.fixed_live.len(), "index {index} is beyond the table of direct descriptors");
+        self.fixed_live.remove(index);
+        let entry = opcode::Close::new(Fixed(index)).build().flags(Flags::SKIP_SUCCESS);
+        let user_data = pack(Tag::CloseQuiet, token);
+        self.push_entry(user_data, &entry.user_data(user_data));
+    }
+
     /// Ends the sending side of a direct descriptor. Always a kernel worker thread: not for the hot path.
     pub fn shutdown_fixed(&mut self, token: Token, index: u32) {
         self.push(Tag::ShutDown, token, opcode::Shutdown::new(Fixed(index), libc::SHUT_WR).build());

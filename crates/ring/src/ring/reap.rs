@@ -7,7 +7,7 @@ use std::os::fd::{FromRawFd, OwnedFd};
 use io_uring::cqueue;
 
 use super::Ring;
-use crate::event::{Accepted, Event, EventKind, Ready, Received};
+use crate::event::{Accepted, Event, EventKind, Quick, Ready, Received};
 use crate::token::{Tag, Token, unpack};
 use crate::{Errno, sockopt};
 
@@ -40,15 +40,20 @@ impl Ring {
         }
     }
 
-    /// The next event, if it is a connection that a multishot accept brought as an ordinary descriptor and goes on after: what most
-    /// events are, for less than what `next` costs.
+    /// The next event, if it is one of those that most are, for less than what `next` costs. `None` says nothing about what comes
+    /// next.
     #[inline]
-    pub fn next_accepted(&mut self) -> Option<(Token, OwnedFd)> {
+    pub fn next_quick(&mut self) -> Option<(Token, Quick)> {
         let cqe = self.take()?;
         let (tag, token) = unpack(cqe.user_data);
-        if tag == Some(Tag::AcceptMultiFd) && cqueue::more(cqe.flags) && cqe.result >= 0 {
-            // SAFETY: R-8, as in `decode_accept_fd`.
-            return Some((token, unsafe { OwnedFd::from_raw_fd(cqe.result) }));
+        if cqueue::more(cqe.flags) && cqe.result >= 0 {
+            if tag == Some(Tag::AcceptMultiFd) {
+                // SAFETY: R-8, as in `decode_accept_fd`.
+                return Some((token, Quick::Accepted(unsafe { OwnedFd::from_raw_fd(cqe.result) })));
+            }
+            if tag == Some(Tag::PollConn) {
+                return Some((token, Quick::Ready(ready(cqe.result.cast_unsigned()))));
+            }
         }
         self.ahead = Some(cqe);
         None
@@ -82,6 +87,9 @@ impl Ring {
     fn decode(&mut self, cqe: Cqe) -> Option<Event> {
         let (tag, token) = unpack(cqe.user_data);
         let more = cqueue::more(cqe.flags);
+        if tag == Some(Tag::CloseQuiet) {
+            return self.stray();
+        }
         if !more {
             debug_assert!(self.in_flight > 0, "a final completion belongs to a push");
             // Wrapping is on the safe side: a count that went wrong never reaches zero again, and the memory is leaked.
@@ -105,7 +113,7 @@ impl Ring {
             Some(Tag::PollReadable) => EventKind::Readable(number(cqe).map(drop)),
             Some(Tag::ShutDown) => EventKind::ShutDown(number(cqe).map(drop)),
             Some(Tag::Cancel) => return None,
-            None => return self.stray(),
+            Some(Tag::CloseQuiet) | None => return self.stray(),
         };
         Some(Event { token, kind, more })
     }

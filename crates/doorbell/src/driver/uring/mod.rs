@@ -23,8 +23,8 @@ use super::alarm::Alarm;
 use super::slots::FreeSlots;
 use super::sock::{self, SCRATCH_LEN};
 use super::{
-    AcceptMode, Chunk, ChunkSource, Completion, Driver, DriverCounters, DriverKind, Expect, Fault, Received,
-    SendBuf, Sent, Step, WakeSource,
+    AcceptMode, Chunk, ChunkSource, Completion, Driver, DriverCounters, DriverKind, Expect, Fault, Quick,
+    Received, SendBuf, Sent, Step, WakeSource,
 };
 use crate::id::{ConnId, Generation, ListenerIndex, SlotIndex};
 use crate::time::Time;
@@ -42,6 +42,9 @@ const WAKER: u32 = u32::MAX;
 
 /// The token slot that means the alarm.
 const ALARM: u32 = u32::MAX - 1;
+
+/// A gathering wait ends with so many completions.
+const GATHER_MAX: u32 = 64;
 
 /// Connections accepted by system call before other events of a turn get their share.
 const ACCEPTS_A_TURN_MAX: u32 = 256;
@@ -64,6 +67,8 @@ pub struct Uring {
     /// Listeners in [`AcceptMode::Readiness`] whose backlog is not known to be empty, each once. The poll reports a backlog once,
     /// so one stays here until `accept4(2)` found it empty.
     backlogged: VecDeque<ListenerIndex>,
+    /// Connections accepted since the last wait.
+    gathered: u32,
     /// How many more connections may be accepted by system call this turn.
     accepts_left: u32,
     scratch: Box<[u8]>,
@@ -76,6 +81,8 @@ struct Listener {
     fd: Option<OwnedFd>,
     mode: AcceptMode,
     arm: Arm,
+    /// Of [`AcceptMode::Readiness`]: connections since the last report.
+    taken: u32,
     /// The error of a system call that ends accepting, until the ring confirms the end.
     failed: Option<Errno>,
 }
@@ -99,6 +106,8 @@ pub struct UringOptions {
     pub sq_entries: u32,
     /// Which techniques to use.
     pub tuning: Tuning,
+    /// By [`ListenerIndex`]: true when other workers or processes accept from the same socket. Default none.
+    pub shared: Vec<bool>,
 }
 
 impl Default for UringOptions {
@@ -108,6 +117,7 @@ impl Default for UringOptions {
             accept_mode: AcceptMode::Multishot,
             sq_entries: 1024,
             tuning: Tuning::default(),
+            shared: Vec::new(),
         }
     }
 }
@@ -142,18 +152,27 @@ impl Uring {
         if let Some(alarm) = &alarm {
             ring.poll_readable(Token::new(ALARM, 0), alarm.fd());
         }
-        let listener = |fd| Listener { fd: Some(fd), mode: options.accept_mode, arm: Arm::Off, failed: None };
+        let listener = |(index, fd)| {
+            let is_shared = options.shared.get(index).copied().unwrap_or(false);
+            let mode = match options.accept_mode {
+                // A poll wakes everybody who shares the listener for each client; an accept wakes one.
+                AcceptMode::Readiness if is_shared => AcceptMode::Multishot,
+                mode => mode,
+            };
+            Listener { fd: Some(fd), mode, arm: Arm::Off, taken: 0, failed: None }
+        };
         Ok(Self {
             ring,
             direct: options.direct,
             tuning: options.tuning.clone(),
-            listeners: listeners.into_iter().map(listener).collect(),
+            listeners: listeners.into_iter().enumerate().map(listener).collect(),
             sockets: Vec::new(),
             free: FreeSlots::new(slots_max),
             wake,
             alarm,
             made: VecDeque::new(),
             backlogged: VecDeque::new(),
+            gathered: 0,
             accepts_left: ACCEPTS_A_TURN_MAX,
             scratch: vec![0; SCRATCH_LEN].into_boxed_slice(),
             accepts_dropped: 0,
@@ -339,6 +358,12 @@ impl Driver for Uring {
         let socket = cell.as_mut().expect("I-3: a close names a live slot");
         debug_assert!(!socket.recv && !socket.send, "D-6: nothing is in flight at a close");
         if matches!(socket.handle, Handle::Direct) {
+            if self.tuning.skip_success {
+                // The slot comes back with a connection that is accepted after the close.
+                *cell = None;
+                self.ring.close_fixed_quietly(token_of(conn), conn.slot.0);
+                return Step::Done(());
+            }
             self.ring.close_fixed(token_of(conn), conn.slot.0);
             return Step::Pending;
         }
@@ -379,7 +404,15 @@ impl Driver for Uring {
     fn wait(&mut self, timeout: Option<Duration>) -> Result<(), Fault> {
         self.accepts_left = ACCEPTS_A_TURN_MAX;
         let busy = !self.made.is_empty() || !self.backlogged.is_empty() || timeout == Some(Duration::ZERO);
-        let (wait_for, timeout) = if busy { (0, None) } else { (1, timeout) };
+        let comes = core::mem::take(&mut self.gathered) > 0;
+        let gather = self.tuning.wait_min;
+        let (wait_for, timeout) = if busy {
+            (0, None)
+        } else if comes && !gather.is_zero() {
+            (GATHER_MAX, Some(timeout.map_or(gather, |timeout| timeout.min(gather))))
+        } else {
+            (1, timeout)
+        };
         self.ring
             .enter(wait_for, timeout)
             .map_err(|error| Fault { call: "io_uring_enter", errno: errno_of(error.errno) })
@@ -390,17 +423,26 @@ impl Driver for Uring {
     }
 
     #[inline(always)]
-    fn next_accepted(&mut self) -> Option<(ListenerIndex, SlotIndex)> {
-        if !self.made.is_empty() || !self.backlogged.is_empty() {
+    fn next_quick(&mut self) -> Option<Quick> {
+        if !self.made.is_empty() {
             return None;
         }
-        let (token, fd) = self.ring.next_accepted()?;
-        let Some(slot) = self.free.take() else {
-            self.accepts_dropped += 1;
-            return None;
-        };
-        self.install(slot, Handle::Ordinary(fd));
-        Some((listener_of(token), slot))
+        if !self.backlogged.is_empty() {
+            return self.accept_one().map(|(listener, slot)| Quick::Accepted(listener, slot));
+        }
+        loop {
+            match self.ring.next_quick()? {
+                (token, doorbell_ring::Quick::Accepted(fd)) => {
+                    return Some(Quick::Accepted(listener_of(token), self.admit_fd(fd)?));
+                }
+                (token, doorbell_ring::Quick::Ready(ready)) => {
+                    let conn = conn_of(token);
+                    if self.ready(conn, ready) {
+                        return Some(Quick::Ready(conn));
+                    }
+                }
+            }
+        }
     }
 
     fn next(&mut self) -> Option<Completion> {
@@ -408,8 +450,8 @@ impl Driver for Uring {
             if let Some(completion) = self.made.pop_front() {
                 return Some(completion);
             }
-            if let Some(completion) = self.accept_one() {
-                return Some(completion);
+            if let Some((listener, slot)) = self.accept_one() {
+                return Some(Completion::Accepted { listener, slot });
             }
             let event = self.ring.next()?;
             if let Some(completion) = self.on_event(event) {
