@@ -10,7 +10,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use common::{accepted_fd, accepted_fixed, connect, listener, next, nothing, now, pair, ring, setup, token};
-use doorbell_ring::{Errno, Event, EventKind, Op, Payload, Received, Ring, SendBuf, Setup, Target, Token};
+use doorbell_ring::{
+    Errno, Event, EventKind, Op, Payload, Quick, Ready, Received, Ring, SendBuf, Setup, Target, Token,
+};
 
 fn received(ring: &mut Ring, event: Event) -> Result<Vec<u8>, Errno> {
     match event.kind {
@@ -406,4 +408,87 @@ fn an_index_nobody_holds_is_an_error_event() {
     assert_eq!(received(&mut ring, event), Err(Errno::BADF));
     ring.close_fixed(token(0), 63);
     assert!(matches!(next(&mut ring).kind, EventKind::Closed(Err(Errno::BADF))));
+}
+
+#[test]
+fn a_polled_connection_tells_of_bytes_and_of_the_end_until_cancelled() {
+    let Some(mut ring) = ring(&setup()) else { return };
+    let (server, mut client) = pair();
+    ring.poll_conn(token(3), server.as_fd());
+    nothing(&mut ring, Duration::from_millis(5));
+    for _ in 0..2 {
+        client.write_all(b"x").unwrap();
+        let event = next(&mut ring);
+        assert!(matches!(event.kind, EventKind::Ready(Ok(Ready { hung_up: false }))) && event.more);
+        assert_eq!(event.token, token(3));
+        assert_eq!(rustix::io::read(&server, &mut [0; 8]).unwrap(), 1);
+    }
+    client.shutdown(std::net::Shutdown::Write).unwrap();
+    let event = next(&mut ring);
+    assert!(matches!(event.kind, EventKind::Ready(Ok(Ready { hung_up: true }))), "{event:?}");
+    ring.cancel(Op::PollConn, token(3));
+    let event = next(&mut ring);
+    assert!(matches!(event.kind, EventKind::Ready(Err(Errno::CANCELED))) && !event.more);
+    // Until then the ring kept the socket open.
+    drop(server);
+    assert_eq!(client.read(&mut [0; 8]).unwrap(), 0);
+}
+
+#[test]
+fn the_usual_events_come_the_quick_way_and_leave_the_others_for_next() {
+    let Some(mut ring) = ring(&setup()) else { return };
+    let listener = listener();
+    ring.accept(token(9), listener.as_fd(), true, false);
+    let mut client = connect(&listener);
+    let accepted = loop {
+        ring.enter(1, Some(Duration::from_secs(5))).unwrap();
+        if let Some(quick) = ring.next_quick() {
+            break quick;
+        }
+    };
+    let (from, Quick::Accepted(server)) = accepted else { panic!("expected a connection: {accepted:?}") };
+    assert_eq!(from, token(9));
+    ring.poll_conn(token(1), server.as_fd());
+    ring.recv(token(2), Target::Fd(server.as_fd()), false);
+    client.write_all(b"hello").unwrap();
+    let mut seen = Vec::new();
+    while seen.len() < 2 {
+        ring.enter(1, Some(Duration::from_secs(5))).unwrap();
+        loop {
+            if let Some((token, Quick::Ready(ready))) = ring.next_quick() {
+                assert!(!ready.hung_up);
+                seen.push(token.slot);
+            } else if let Some(event) = ring.next() {
+                seen.push(event.token.slot);
+                assert_eq!(received(&mut ring, event), Ok(b"hello".to_vec()));
+            } else {
+                break;
+            }
+        }
+    }
+    seen.sort_unstable();
+    assert_eq!(seen, [1, 2], "neither way loses what the other leaves");
+}
+
+#[test]
+fn a_quiet_close_has_no_event_and_frees_the_index() {
+    let Some(mut ring) = ring(&Setup { fixed_files: 1, ..setup() }) else { return };
+    let listener = listener();
+    for _ in 0..3 {
+        let mut client = connect(&listener);
+        ring.accept(token(9), listener.as_fd(), false, true);
+        assert_eq!(accepted_fixed(next(&mut ring)), 0, "the only index is free again");
+        ring.close_fixed_quietly(token(0), 0);
+        nothing(&mut ring, Duration::from_millis(5));
+        assert_eq!(client.read(&mut [0; 8]).unwrap(), 0);
+        assert_eq!(ring.counters().in_flight, 0);
+    }
+    assert_eq!(ring.counters().bad_results, 0);
+}
+
+#[test]
+fn a_descriptor_is_closed_by_the_plain_call() {
+    let (server, mut client) = pair();
+    doorbell_ring::close(server);
+    assert_eq!(client.read(&mut [0; 8]).unwrap(), 0);
 }

@@ -6,7 +6,7 @@ use core::net::IpAddr;
 use core::time::Duration;
 use std::collections::HashMap;
 
-use doorbell::driver::{Completion, Driver, Errno, Expect, Payload, Received, SendBuf, Sent, Step};
+use doorbell::driver::{Completion, Driver, Errno, Expect, Payload, Quick, Received, SendBuf, Sent, Step};
 use doorbell::id::{ConnId, Generation, ListenerIndex, SlotIndex};
 
 /// The first of the two listeners of every bench.
@@ -73,6 +73,8 @@ pub(super) enum Got {
 
 /// A bench and what its driver reported.
 pub(super) struct Stand<B> {
+    /// Whether completions are taken the quick way where there is one.
+    pub(super) is_quick: bool,
     pub(super) bench: B,
     pub(super) came: Vec<Came>,
     generations: HashMap<SlotIndex, Generation>,
@@ -80,7 +82,13 @@ pub(super) struct Stand<B> {
 
 impl<B: Bench> Stand<B> {
     pub(super) fn new(bench: B) -> Self {
-        Self { bench, came: Vec::new(), generations: HashMap::new() }
+        Self { bench, is_quick: false, came: Vec::new(), generations: HashMap::new() }
+    }
+
+    /// Takes completions the quick way.
+    pub(super) fn quick(mut self) -> Self {
+        self.is_quick = true;
+        self
     }
 
     /// Waits at most 10 ms and takes every completion.
@@ -90,7 +98,24 @@ impl<B: Bench> Stand<B> {
 
     pub(super) fn turn_for(&mut self, timeout: Duration) {
         self.bench.driver().wait(Some(timeout)).expect("the driver goes on");
-        while let Some(completion) = self.bench.driver().next() {
+        self.take_all();
+    }
+
+    /// Takes every completion, as a worker does: where a driver has quick ones, those first.
+    pub(super) fn take_all(&mut self) {
+        loop {
+            while let Some(quick) = self.is_quick.then(|| self.bench.driver().next_quick()).flatten() {
+                match quick {
+                    Quick::Accepted(listener, slot) => self.came.push(Came::Accepted(listener, slot)),
+                    Quick::Ready(conn) => {
+                        if let Step::Done(received) = self.bench.driver().recv(conn, Expect::Now) {
+                            let got = self.copy_out(received);
+                            self.came.push(Came::Received(conn, got));
+                        }
+                    }
+                }
+            }
+            let Some(completion) = self.bench.driver().next() else { return };
             let came = match completion {
                 Completion::AcceptEnded { listener, errno } => Came::AcceptEnded(listener, errno),
                 Completion::Accepted { listener, slot } => Came::Accepted(listener, slot),

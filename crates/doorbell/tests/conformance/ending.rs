@@ -7,6 +7,8 @@ use std::collections::HashSet;
 
 use doorbell::driver::{Driver, Expect, Payload, SendBuf, Step};
 
+use doorbell::time::Time;
+
 use super::bench::{Bench, Got, LISTENER, Stand};
 
 /// Slots these tests need.
@@ -95,6 +97,30 @@ pub(super) fn d9_wait_ends_after_its_timeout<B: Bench>(mut stand: Stand<B>) {
         assert!(took < 2 * timeout + Duration::from_millis(400), "{took:?} for {timeout:?}");
     }
     stand.abandon(conn);
+}
+
+/// The times are the driver's own: only their distance counts.
+pub(super) fn d9_wait_ends_by_the_time_asked_for<B: Bench>(mut stand: Stand<B>) {
+    let now = Time::from_nanos(1_000_000_000);
+    for due_ms in [30, 1, 100] {
+        let due = Duration::from_millis(due_ms);
+        let before = stand.bench.now();
+        // A later time must not hide an earlier one.
+        let later = stand.bench.driver().wake_by(now, now.after(Duration::from_secs(3_600)));
+        let sooner = stand.bench.driver().wake_by(now, now.after(due));
+        assert_eq!(later, sooner, "a driver can or cannot");
+        if !later {
+            return;
+        }
+        let mut waits = 0;
+        while stand.bench.now() - before < due {
+            stand.bench.driver().wait(None).expect("the driver goes on");
+            stand.take_all();
+            waits += 1;
+        }
+        let took = stand.bench.now() - before;
+        assert!(waits <= 4 && took < due + Duration::from_millis(400), "{waits} waits, {took:?} for {due:?}");
+    }
 }
 
 pub(super) fn d9_wait_ends_when_woken<B: Bench>(mut stand: Stand<B>) {

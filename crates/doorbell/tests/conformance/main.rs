@@ -26,7 +26,7 @@ macro_rules! suite {
                     drained_is_never_claimed_too_early,
                     the_end_of_the_stream_follows_the_data, a_reset_fails_the_recv, a_send_to_a_gone_peer_fails;
                 ending: d6_a_closed_slot_is_used_again_and_the_peer_sees_the_end, d6_many_slots_are_closed_and_used_again,
-                    d7_reply_and_fin_share_a_segment, d9_wait_ends_after_its_timeout, d9_wait_ends_when_woken,
+                    d7_reply_and_fin_share_a_segment, d9_wait_ends_after_its_timeout, d9_wait_ends_by_the_time_asked_for, d9_wait_ends_when_woken,
                     d9_a_wake_before_the_wait_is_not_lost, d9_wait_ends_with_a_completion,
                     d10_reset_on_close_is_seen_as_a_reset, a_half_closed_connection_still_receives,
                     an_idle_connection_does_not_delay_another;
@@ -55,7 +55,11 @@ mod conformance {
     suite! {
         epoll => crate::real::epoll;
         io_uring => crate::real::uring_ordinary;
+        epoll_quick => crate::real::epoll_quick;
         io_uring_direct => crate::real::uring_direct;
+        io_uring_plain => crate::real::uring_plain;
+        io_uring_polled => crate::real::uring_polled;
+        io_uring_quick => crate::real::uring_quick;
         simulated_at_once => crate::simulated::at_once;
         simulated_later => crate::simulated::later;
     }

@@ -12,8 +12,9 @@ use std::time::Instant;
 
 use doorbell::driver::epoll::Epoll;
 use doorbell::driver::uring::{Uring, UringOptions};
-use doorbell::driver::{Driver, Waker};
+use doorbell::driver::{AcceptMode, Driver, Waker};
 use doorbell::id::ListenerIndex;
+use doorbell::{Receiving, Tuning};
 use doorbell_ring::Setup;
 use doorbell_ring::selftest::{Capabilities, capabilities};
 use socket2::{Domain, Socket, Type};
@@ -45,6 +46,32 @@ pub(super) fn epoll(slots: u32) -> Option<Stand<Loopback<Epoll>>> {
 
 pub(super) fn uring_ordinary(slots: u32) -> Option<Stand<Loopback<Uring>>> {
     uring(slots, &UringOptions::default())
+}
+
+pub(super) fn epoll_quick(slots: u32) -> Option<Stand<Loopback<Epoll>>> {
+    epoll(slots).map(Stand::quick)
+}
+
+pub(super) fn uring_quick(slots: u32) -> Option<Stand<Loopback<Uring>>> {
+    uring_ordinary(slots).map(Stand::quick)
+}
+
+/// Listeners are polled, and waits gather.
+pub(super) fn uring_polled(slots: u32) -> Option<Stand<Loopback<Uring>>> {
+    let mut tuning = Tuning::default();
+    tuning.wait_min = Duration::from_micros(200);
+    let options = UringOptions { accept_mode: AcceptMode::Readiness, tuning, ..UringOptions::default() };
+    uring(slots, &options).map(Stand::quick)
+}
+
+/// Everything is a ring operation for one thing at a time.
+pub(super) fn uring_plain(slots: u32) -> Option<Stand<Loopback<Uring>>> {
+    let mut tuning = Tuning::default();
+    tuning.direct_calls = false;
+    tuning.receive = Receiving::SingleShot;
+    tuning.poll_first = false;
+    let options = UringOptions { accept_mode: AcceptMode::SingleShot, tuning, ..UringOptions::default() };
+    uring(slots, &options)
 }
 
 pub(super) fn uring_direct(slots: u32) -> Option<Stand<Loopback<Uring>>> {

@@ -209,7 +209,8 @@ fn start(setup: &Setup, parts: &mut Parts) -> Result<(), (Step, Errno)> {
 
 fn restrict(io: &IoUring) -> Result<(), Errno> {
     let mut allowed: Vec<Restriction> = OPCODES.iter().map(|(code, _)| Restriction::sqe_op(*code)).collect();
-    allowed.push(Restriction::sqe_flags_allowed((Flags::FIXED_FILE | Flags::BUFFER_SELECT).bits()));
+    let flags = Flags::FIXED_FILE | Flags::BUFFER_SELECT | Flags::SKIP_SUCCESS;
+    allowed.push(Restriction::sqe_flags_allowed(flags.bits()));
     allowed.push(Restriction::register_op(UNREGISTER_RING_FDS));
     io.submitter().register_restrictions(&mut allowed).map_err(|error| Errno::of(&error))
 }
