@@ -6,16 +6,36 @@
 //!
 //! | bench | doorbell | goal | Flint |
 //! |---|---|---|---|
-//! | `parse/own/probe`: a kubelet's probe, 108 bytes | 84 ns | 150 ns | 3,147 ns |
-//! | `parse/own/post` | 99 ns | 200 ns | 3,728 ns |
-//! | `route/static` | 14 ns | 40 ns | 980 ns |
-//! | `route/dynamic` | 43 ns | 60 ns | 1,400 ns |
-//! | `route/not found` | 17 ns | 40 ns | 1,108 ns |
-//! | `render/static`: a reply into the connection's buffer | 11 ns | 40 ns | |
-//! | `conn/probe, keep-alive`: all of it, bytes in to bytes out | 92 ns | | 1,470 ns (its whole chain) |
+//! | `parse/own/probe`: a kubelet's probe, 108 bytes | 22 ns | 150 ns | 3,147 ns |
+//! | `parse/own/post` | 69 ns | 200 ns | 3,728 ns |
+//! | `route/static` | 9 ns | 40 ns | 980 ns |
+//! | `route/dynamic` | 52 ns | 60 ns | 1,400 ns |
+//! | `route/not found` | 20 ns | 40 ns | 1,108 ns |
+//! | `render/static`: a reply into the connection's buffer | 10 ns | 40 ns | |
+//! | `conn/probe, keep-alive`: all of it, bytes in to bytes out | 33 ns | | 1,470 ns (its whole chain) |
+//!
+//! `cargo bench -p doorbell-benches --bench instructions` counts instructions with callgrind; the counts are exact and each row has a limit. The
+//! whole machine takes bytes in and gives bytes out, with a router and a service behind a trait object; "again" is a worker that has seen these
+//! field lines before ([`doorbell_http::parse::Seen`]).
+//!
+//! | request | first time | again |
+//! |---|---|---|
+//! | kubelet | 603 | 443 |
+//! | HAProxy `option httpchk` | 497 | 538 |
+//! | HAProxy with `send-state` | 754 | 810 |
+//! | ELB | 801 | 443 |
+//! | Envoy | 618 | 458 |
+//! | second on a connection | 654 | 470 |
+//! | 16 pipelined | 10,592 | 7,388 |
+//! | redirect | 1,982 | 1,489 |
+//!
+//! Of the first: head 400, route 100, reply 90 when each is called alone.
 //!
 //! Does not know about: what is measured with them; see `benches/`.
 #![forbid(unsafe_code)]
+
+pub mod machine;
+pub mod probes;
 
 /// What a kubelet sends for an `httpGet` probe.
 pub const PROBE: &[u8] = b"GET /readyz HTTP/1.1\r\nHost: 127.0.0.1:18181\r\nUser-Agent: kube-probe/1.34\r\n\

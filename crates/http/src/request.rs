@@ -23,13 +23,13 @@ impl<'a> Request<'a> {
     /// The method.
     #[inline]
     pub fn method(&self) -> Method {
-        self.parsed.method().unwrap_or(Method::Get)
+        self.parsed.known_method()
     }
 
     /// Whether the reply goes out without its content.
     #[inline]
     pub fn is_head(&self) -> bool {
-        self.parsed.method() == Some(Method::Head)
+        self.parsed.known_method() == Method::Head
     }
 
     /// HTTP version.

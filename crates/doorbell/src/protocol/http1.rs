@@ -67,7 +67,9 @@ impl Protocol for Http1 {
     }
 
     fn handle_input(&self, conn: &mut Http1Conn, fresh: &[u8], io: Io<'_>) -> Next {
-        conn.machine.handle_input(fresh, self.io(io), &*self.service)
+        let Io { now, date, input, out, draining, seen } = io;
+        let io = doorbell_http::Io { now, date, limits: &self.limits, carry: input, out, closing: draining };
+        conn.machine.handle_input_seen(fresh, io, &*self.service, seen)
     }
 
     fn handle_eof(&self, conn: &mut Http1Conn, io: Io<'_>) -> Next {

@@ -5,6 +5,7 @@
 mod http1;
 mod raw;
 
+use doorbell_http::parse::Seen;
 use doorbell_http::{Date, Next, Out};
 
 pub use http1::Http1;
@@ -26,12 +27,15 @@ pub struct Io<'a> {
     pub out: &'a mut Out,
     /// True while draining: every reply is the last one.
     pub draining: bool,
+    /// What the worker remembers of the requests it saw, so that the next one like them costs less.
+    pub seen: &'a mut Seen,
 }
 
 impl Io<'_> {
     /// The same, for a shorter time.
     pub fn reborrow(&mut self) -> Io<'_> {
-        Io { now: self.now, date: self.date, input: self.input, out: self.out, draining: self.draining }
+        let Self { now, date, draining, .. } = *self;
+        Io { now, date, input: self.input, out: self.out, draining, seen: self.seen }
     }
 }
 
@@ -45,18 +49,6 @@ pub trait Protocol {
 
     /// The state of a new connection.
     fn open(&self, now: Time) -> Self::Conn;
-
-    /// Answers the first bytes of a connection without a state, if they are exactly one whole request and nothing is wrong with it.
-    /// `None` (and nothing written): not so, or this protocol has no such way; ask [`Protocol::handle_input`]. With
-    /// [`Next::Read`] the connection goes on with [`Protocol::open_answered`].
-    fn answer_whole(&self, _bytes: &[u8], _io: Io<'_>) -> Option<Next> {
-        None
-    }
-
-    /// The state of a connection opened at `opened`, after [`Protocol::answer_whole`].
-    fn open_answered(&self, opened: Time, _now: Time) -> Self::Conn {
-        self.open(opened)
-    }
 
     /// Writes what is sent before anything is received. Called once, where [`Protocol::speaks_first`] says so.
     fn greet(&self, conn: &mut Self::Conn, io: Io<'_>) -> Next;
@@ -148,21 +140,6 @@ impl Protocol for ListenerProtocol {
         match self {
             Self::Http1(http1) => ProtocolConn::Http1(http1.open(now)),
             Self::Raw(raw) => ProtocolConn::Raw(raw.open(now)),
-        }
-    }
-
-    #[inline]
-    fn answer_whole(&self, bytes: &[u8], io: Io<'_>) -> Option<Next> {
-        match self {
-            Self::Http1(http1) => http1.answer_whole(bytes, io),
-            Self::Raw(raw) => raw.answer_whole(bytes, io),
-        }
-    }
-
-    fn open_answered(&self, opened: Time, now: Time) -> Self::Conn {
-        match self {
-            Self::Http1(http1) => ProtocolConn::Http1(http1.open_answered(opened, now)),
-            Self::Raw(raw) => ProtocolConn::Raw(raw.open_answered(opened, now)),
         }
     }
 

@@ -52,18 +52,23 @@ impl Wheel {
     }
 
     /// Makes sure that `slot` comes up no earlier than `deadline` and at most a tick after it.
+    #[inline]
     pub(crate) fn arm(&mut self, slot: SlotIndex, deadline: Time) {
+        let tick = deadline.as_nanos() / TICK_NANOS;
+        // A deadline that is not earlier than what is armed needs nothing: it is looked at again then.
+        if !self.nodes.get(slot.index()).is_some_and(|node| node.armed && node.tick <= tick) {
+            self.link(slot, tick);
+        }
+    }
+
+    fn link(&mut self, slot: SlotIndex, tick: u64) {
         let index = slot.index();
         if index >= self.nodes.len() {
             self.nodes.resize(index + 1, UNARMED);
         }
-        let tick = self.tick_of(deadline);
-        if self.nodes[index].armed {
-            if self.nodes[index].tick <= tick {
-                return;
-            }
-            self.disarm(slot);
-        }
+        // A tick is expired when it is over, so that its deadlines have passed; none is behind, or a lap ahead.
+        let tick = tick.clamp(self.tick_next, self.tick_next + BUCKETS as u64 - 1);
+        self.disarm(slot);
         let bucket = bucket_of(tick);
         let head = self.heads[bucket];
         self.nodes[index] = Node { prev: NONE, next: head, tick, armed: true };
@@ -159,12 +164,6 @@ impl Wheel {
             let bucket = (word + step) % words * 64 + first;
             Some(((bucket + BUCKETS - start) % BUCKETS) as u64)
         })
-    }
-
-    /// The tick a deadline waits in: rounded down, because a tick is expired when it is over. Never behind, never a lap ahead.
-    fn tick_of(&self, deadline: Time) -> u64 {
-        let tick = deadline.as_nanos() / TICK_NANOS;
-        tick.clamp(self.tick_next, self.tick_next + BUCKETS as u64 - 1)
     }
 }
 

@@ -3,6 +3,7 @@
 //! Does not know about: what is in them.
 
 use doorbell_http::Out;
+use doorbell_http::parse::Seen;
 
 /// Buffers kept for the next borrower. Most requests are answered within one turn, so one buffer serves them all.
 const KEPT_MAX: usize = 64;
@@ -21,12 +22,14 @@ pub(crate) struct Buffers {
     pub(crate) reply: Out,
     /// Where a protocol leaves input of a connection that kept none before. Empty between calls.
     pub(crate) rest: Vec<u8>,
+    /// What requests had in common so far.
+    pub(crate) seen: Seen,
 }
 
 impl Buffers {
     pub(crate) fn new() -> Self {
         let (reply, rest) = (Out::with_capacity(REPLY_LEN), Vec::new());
-        Self { spare: Vec::with_capacity(KEPT_MAX), reply, rest }
+        Self { spare: Vec::with_capacity(KEPT_MAX), reply, rest, seen: Seen::new() }
     }
 
     /// Moves what was just written to a connection.

@@ -4,13 +4,13 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use doorbell_http::{Date, Next, Out};
+use doorbell_http::{Date, Next};
 
 use super::ServerShared;
 use super::buffers::{Buffers, InputMemory};
 use crate::conn::Conn;
 use crate::error::CloseReason;
-use crate::protocol::{Io, ListenerProtocol, Protocol, ProtocolConn};
+use crate::protocol::{Io, Protocol, ProtocolConn};
 use crate::stats::Counters;
 use crate::time::Time;
 
@@ -51,17 +51,42 @@ impl Speaker<'_> {
 
     #[inline(always)]
     fn ask(&mut self, conn: &mut Conn<ProtocolConn>, input: Input<'_>) -> Next {
-        let Conn { protocol: state, input: held, .. } = conn;
-        let parts = Parts {
-            protocol: &self.server.protocols[conn.listener.index()],
-            counters: self.counters,
-            date: self.date,
-            now: self.now,
-            opened: conn.deadline,
-            draining: self.draining,
-        };
-        let kept = if held.capacity() == 0 { &mut self.buffers.rest } else { held };
-        parts.call(state, kept, &mut self.buffers.reply, input)
+        let protocol = &self.server.protocols[conn.listener.index()];
+        let requests = |conn: &Conn<_>| conn.protocol.as_ref().map_or(0, |state| protocol.requests(state));
+        let before = requests(conn);
+        let answered = catch_unwind(AssertUnwindSafe(|| {
+            let (state, io) = self.state_and_io(conn);
+            match input {
+                Input::Bytes(bytes) => protocol.handle_input(state, bytes, io),
+                Input::Eof => protocol.handle_eof(state, io),
+                Input::Greet => protocol.greet(state, io),
+                Input::Overload(reason) => protocol.handle_overload(state, reason, io),
+                Input::Resume => protocol.handle_input(state, &[], io),
+                Input::Timeout => protocol.handle_timeout(state, io),
+            }
+        }));
+        let next = answered.unwrap_or_else(|_panic| self.on_panic(conn));
+        self.counters.requests.add(u64::from(requests(conn) - before));
+        next
+    }
+
+    #[cold]
+    fn on_panic(&mut self, conn: &mut Conn<ProtocolConn>) -> Next {
+        self.counters.handler_panics.add(1);
+        let protocol = &self.server.protocols[conn.listener.index()];
+        let (state, io) = self.state_and_io(conn);
+        protocol.handle_panic(state, io)
+    }
+
+    /// The state, which is made when it is needed first, and what a call may use.
+    #[inline(always)]
+    fn state_and_io<'b>(&'b mut self, conn: &'b mut Conn<ProtocolConn>) -> (&'b mut ProtocolConn, Io<'b>) {
+        let Buffers { reply: out, rest, seen, .. } = &mut *self.buffers;
+        let protocol = &self.server.protocols[conn.listener.index()];
+        let opened = conn.deadline;
+        let input = if conn.input.capacity() == 0 { rest } else { &mut conn.input };
+        let state = conn.protocol.get_or_insert_with(|| protocol.open(opened));
+        (state, Io { now: self.now, date: self.date, input, out, draining: self.draining, seen })
     }
 
     /// The connection keeps input, or did until now.
@@ -84,84 +109,4 @@ impl Speaker<'_> {
         self.buffers.rest.clear();
         next
     }
-}
-
-/// What a call needs beside the connection.
-struct Parts<'a> {
-    protocol: &'a ListenerProtocol,
-    counters: &'a Counters,
-    date: &'a Date,
-    now: Time,
-    /// When the connection was opened, if it has no state yet.
-    opened: Time,
-    draining: bool,
-}
-
-impl Parts<'_> {
-    #[inline(always)]
-    fn call(
-        &self,
-        state: &mut Option<ProtocolConn>,
-        kept: &mut Vec<u8>,
-        out: &mut Out,
-        input: Input<'_>,
-    ) -> Next {
-        let Self { protocol, date, now, draining, .. } = *self;
-        let requests_before = state.as_ref().map_or(0, |state| protocol.requests(state));
-        let mut io = Io { now, date, input: kept, out, draining };
-        let answered = catch_unwind(AssertUnwindSafe(|| self.answer(state, input, io.reborrow())));
-        let (next, requests) = match answered {
-            Ok(Answer::Whole(next)) => (next, 1),
-            Ok(Answer::Told(next)) => {
-                let requests = state.as_ref().map_or(0, |state| protocol.requests(state));
-                (next, requests - requests_before)
-            }
-            Err(_panic) => {
-                let next = self.handle_panic(state, io);
-                let requests = state.as_ref().map_or(0, |state| protocol.requests(state));
-                // Without a state nobody counted the request whose handler panicked.
-                (next, (requests - requests_before).max(1))
-            }
-        };
-        self.counters.requests.add(u64::from(requests));
-        next
-    }
-
-    #[inline(always)]
-    fn answer(&self, state: &mut Option<ProtocolConn>, input: Input<'_>, io: Io<'_>) -> Answer {
-        let protocol = self.protocol;
-        let mut io = io;
-        if let (None, Input::Bytes(bytes)) = (&state, &input)
-            && let Some(next) = protocol.answer_whole(bytes, io.reborrow())
-        {
-            if next == Next::Read {
-                *state = Some(protocol.open_answered(self.opened, self.now));
-            }
-            return Answer::Whole(next);
-        }
-        let state = state.get_or_insert_with(|| protocol.open(self.opened));
-        Answer::Told(match input {
-            Input::Bytes(bytes) => protocol.handle_input(state, bytes, io),
-            Input::Eof => protocol.handle_eof(state, io),
-            Input::Greet => protocol.greet(state, io),
-            Input::Overload(reason) => protocol.handle_overload(state, reason, io),
-            Input::Resume => protocol.handle_input(state, &[], io),
-            Input::Timeout => protocol.handle_timeout(state, io),
-        })
-    }
-
-    #[cold]
-    fn handle_panic(&self, state: &mut Option<ProtocolConn>, io: Io<'_>) -> Next {
-        self.counters.handler_panics.add(1);
-        let state = state.get_or_insert_with(|| self.protocol.open(self.opened));
-        self.protocol.handle_panic(state, io)
-    }
-}
-
-/// How an input was handled.
-enum Answer {
-    /// By the state machine.
-    Told(Next),
-    /// As one whole request, without a state.
-    Whole(Next),
 }

@@ -227,7 +227,8 @@ impl Conn {
         io: &mut Io<'_>,
         service: &S,
     ) -> Outcome {
-        self.requests = self.requests.saturating_add(1);
+        // No overflow: the connection ends at `requests_per_conn_max` at the latest.
+        self.requests = self.requests.wrapping_add(1);
         let persist = if last { Persist::Close } else { self.persist(io) };
         let request = Request::new(head, &self.head, body);
         let responder = Responder::new(io.out, io.date, persist, request.is_head());

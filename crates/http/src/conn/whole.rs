@@ -3,8 +3,9 @@
 //! Does not know about: `carry`, bodies, what is left at the end; `message` goes on from wherever this stops.
 
 use super::{Conn, Io, Next, Phase};
-use crate::Service;
+use crate::parse::Seen;
 use crate::reply::Outcome;
+use crate::{RequestError, Service};
 
 /// How far the short way led.
 pub(super) enum Whole {
@@ -24,9 +25,11 @@ impl Conn {
         fresh: &[u8],
         io: &mut Io<'_>,
         service: &S,
+        mut seen: Option<&mut Seen>,
     ) -> Whole {
-        match self.answer_one(fresh, io, service) {
-            One::More(at) => self.answer_more(fresh, at, io, service),
+        let parsed = self.head.parse_whole(fresh, io.limits, seen.as_deref_mut());
+        match self.answer_one(parsed, fresh, io, service) {
+            One::More(at) => self.answer_more(fresh, at, io, service, seen),
             One::Next(next) => Whole::Next(next),
             One::Not => Whole::Rest(0),
         }
@@ -39,9 +42,12 @@ impl Conn {
         mut at: usize,
         io: &mut Io<'_>,
         service: &S,
+        mut seen: Option<&mut Seen>,
     ) -> Whole {
         loop {
-            match self.answer_one(fresh.get(at..).unwrap_or_default(), io, service) {
+            let rest = fresh.get(at..).unwrap_or_default();
+            let parsed = self.head.parse_whole_apart(rest, io.limits, seen.as_deref_mut());
+            match self.answer_one(parsed, rest, io, service) {
                 One::More(len) => at += len,
                 One::Next(next) => return Whole::Next(next),
                 One::Not => return Whole::Rest(at),
@@ -50,8 +56,14 @@ impl Conn {
     }
 
     #[inline(always)]
-    fn answer_one<S: Service + ?Sized>(&mut self, rest: &[u8], io: &mut Io<'_>, service: &S) -> One {
-        match self.head.parse_whole(rest, io.limits) {
+    fn answer_one<S: Service + ?Sized>(
+        &mut self,
+        parsed: Result<bool, RequestError>,
+        rest: &[u8],
+        io: &mut Io<'_>,
+        service: &S,
+    ) -> One {
+        match parsed {
             Ok(true) => {}
             Ok(false) => return One::Not,
             Err(error) => return One::Next(self.fail(error, io)),

@@ -2,7 +2,7 @@
 //!
 //! Does not know about: field lines.
 
-use super::{ABSOLUTE, HEAD_BYTES_CAP, Head, Span, Step, UNSERVED, is_host, offset};
+use super::{ABSOLUTE, HEAD_BYTES_CAP, Head, Span, Step, UNKNOWN, is_host, offset};
 use crate::limits::METHOD_BYTES_MAX;
 use crate::{Limits, Method, RequestError, class};
 
@@ -80,9 +80,9 @@ impl Head {
         if byte != b' ' || end == start {
             return Err(RequestError::Method);
         }
-        self.method = Method::from_bytes(window.get(start..end).unwrap_or_default());
-        if matches!(self.method, None | Some(Method::Connect)) {
-            self.flags |= UNSERVED;
+        match Method::from_bytes(window.get(start..end).unwrap_or_default()) {
+            Some(method) => self.method = method,
+            None => self.flags |= UNKNOWN,
         }
         self.at = offset(end + 1);
         self.mark = self.at;
@@ -136,13 +136,13 @@ impl Head {
     fn split_target(&mut self, buf: &[u8]) -> Result<(), RequestError> {
         let (start, end) = (self.target.start as usize, self.target.end as usize);
         let target = self.target.of(buf);
-        if self.method == Some(Method::Connect) {
+        if !self.has(UNKNOWN) && self.method == Method::Connect {
             self.path = self.target;
             return if has_port(target) && is_host(target) { Ok(()) } else { Err(RequestError::Target) };
         }
         let path_at = match target {
             [b'/', ..] => start,
-            b"*" if self.method == Some(Method::Options) => {
+            b"*" if !self.has(UNKNOWN) && self.method == Method::Options => {
                 self.path = self.target;
                 return Ok(());
             }

@@ -3,9 +3,17 @@
 //! Does not know about: bodies, replies, time. Entry point: [`Head::parse`].
 //!
 //! The verdict is a function of the bytes alone: the first byte that cannot be part of an acceptable head decides,
-//! however the bytes were cut into pieces, and every limit is met at one exact byte. Nothing is looked at twice.
-//! Nothing is stored but offsets; field lines are found again in the (then known to be valid) bytes when somebody
+//! however the bytes were cut into pieces, and every limit is met at one exact byte. Nothing is stored but offsets; field lines are found again in the (then known to be valid) bytes when somebody
 //! asks for them, which a probe does not.
+//!
+//! # Decision: two ways through a head
+//!
+//! *Context.* A probe arrives whole and is written as all probes are; the rules are about everything else. *Choice.* `whole` reads what
+//! is plainly good, sixteen bytes at a time and with everything in registers, and changes nothing where it stops: at a line that is
+//! unusual, wrong or not there yet. The steps of `line` and `field` begin with that line, can pause at any byte, and are the only ones
+//! that say what is wrong. A request line or field line may so be looked at twice, never more. *Measured* with callgrind: 384 instructions
+//! instead of 1,699 for the head of a kubelet's probe. The tables, the split points and the fuzz corpus hold both ways against each other, since
+//! input byte by byte goes the second way only. *What would change it:* a head that the first way takes and the second does not.
 //!
 //! # Decision: our own parser, not httparse
 //!
@@ -16,9 +24,9 @@
 //!
 //! | head | this parser | httparse 1.10 and a strict pass |
 //! |---|---|---|
-//! | kubelet probe, 108 bytes | 83 ns | 184 ns |
-//! | browser GET, 702 bytes | 277 ns | 842 ns |
-//! | POST, 173 bytes | 168 ns | 341 ns |
+//! | kubelet probe, 108 bytes | 22 ns | 187 ns |
+//! | browser GET, 702 bytes | 184 ns | 708 ns |
+//! | POST, 173 bytes | 69 ns | 249 ns |
 //!
 //! *Choice.* This parser serves; httparse with the strict pass is the oracle of the fuzz target `differential`.
 //! *What would change it:* httparse resuming where it stopped, and being faster with the strict pass included.
@@ -27,9 +35,11 @@ mod authority;
 mod field;
 mod fields;
 mod line;
+mod seen;
 mod whole;
 
 pub use fields::{Fields, FieldsIter};
+pub use seen::Seen;
 
 use crate::{Limits, Method, RequestError};
 pub(crate) use authority::is_host;
@@ -65,7 +75,7 @@ pub struct Head {
     fields: u32,
     empty_lines: u32,
     flags: u16,
-    method: Option<Method>,
+    method: Method,
     major: u8,
     minor: u8,
     step: Step,
@@ -88,7 +98,7 @@ impl Head {
             fields: 0,
             empty_lines: 0,
             flags: 0,
-            method: None,
+            method: Method::Get,
             major: 0,
             minor: 0,
             step: Step::Start,
@@ -101,22 +111,41 @@ impl Head {
     /// `head_bytes_max`. After an error this must not be called again.
     pub fn parse(&mut self, buf: &[u8], limits: &Limits) -> Result<Option<usize>, RequestError> {
         debug_assert!(self.at as usize <= buf.len(), "the bytes already seen are still there");
-        if self.step == Step::Ended || self.parse_whole(buf, limits)? || self.read_steps(buf, limits)? {
+        if self.step == Step::Ended
+            || self.parse_whole_apart(buf, limits, None)?
+            || self.read_steps(buf, limits)?
+        {
             return Ok(Some(self.at as usize));
         }
         Ok(None)
     }
 
     /// Reads a head that is there as a whole and is as nearly all are. If not, [`Self::parse`] goes on from here.
-    #[inline]
-    pub(crate) fn parse_whole(&mut self, buf: &[u8], limits: &Limits) -> Result<bool, RequestError> {
-        if self.at > 0 || !self.read_whole(buf, limits)? {
+    #[inline(always)]
+    pub(crate) fn parse_whole(
+        &mut self,
+        buf: &[u8],
+        limits: &Limits,
+        seen: Option<&mut Seen>,
+    ) -> Result<bool, RequestError> {
+        if self.at > 0 || !self.read_whole(buf, limits, seen)? {
             return Ok(false);
         }
-        if self.flags & (HOST | ENCODED | EXPECT_OTHER | ABSOLUTE | UNSERVED) != HOST {
+        if self.flags & (HOST | ENCODED | EXPECT_OTHER | ABSOLUTE | UNKNOWN) != HOST {
             self.finish(buf)?;
         }
         Ok(true)
+    }
+
+    /// The same, not inlined.
+    #[inline(never)]
+    pub(crate) fn parse_whole_apart(
+        &mut self,
+        buf: &[u8],
+        limits: &Limits,
+        seen: Option<&mut Seen>,
+    ) -> Result<bool, RequestError> {
+        self.parse_whole(buf, limits, seen)
     }
 
     /// Reads on from any place, step by step; true at the end.
@@ -148,7 +177,14 @@ impl Head {
     }
 
     /// The method; a complete head always has one.
+    #[inline]
     pub const fn method(&self) -> Option<Method> {
+        if self.is_begun() && !self.has(UNKNOWN) { Some(self.method) } else { None }
+    }
+
+    /// The method of a complete head.
+    #[inline]
+    pub(crate) const fn known_method(&self) -> Method {
         self.method
     }
 
@@ -205,7 +241,7 @@ impl Head {
     #[inline]
     pub fn path<'a>(&self, head: &'a [u8]) -> &'a [u8] {
         match self.path.of(head) {
-            [] if self.method == Some(Method::Options) && self.path.end == self.target.end => b"*",
+            [] if self.method == Method::Options && self.path.end == self.target.end => b"*",
             [] => b"/",
             path => path,
         }
@@ -253,7 +289,7 @@ impl Head {
         {
             return Err(RequestError::Host);
         }
-        if matches!(self.method, None | Some(Method::Connect)) {
+        if self.has(UNKNOWN) || self.method == Method::Connect {
             return Err(RequestError::MethodUnknown);
         }
         if self.has(ENCODED) && !self.has(CHUNKED) {
@@ -276,7 +312,7 @@ impl Default for Head {
 impl fmt::Debug for Head {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Head")
-            .field("method", &self.method)
+            .field("method", &self.method())
             .field("target", &self.target)
             .field("path", &self.path)
             .field("authority", &self.has(ABSOLUTE).then_some(self.authority))
@@ -304,6 +340,11 @@ impl Span {
 
     fn new(start: usize, end: usize) -> Self {
         Self { start: offset(start), end: offset(end) }
+    }
+
+    /// `by` further on, modulo 2^32.
+    const fn moved(self, by: u32) -> Self {
+        Self { start: self.start.wrapping_add(by), end: self.end.wrapping_add(by) }
     }
 
     #[inline]
@@ -351,8 +392,8 @@ const EXPECT_CONTINUE: u16 = 1 << 6;
 const EXPECT_OTHER: u16 = 1 << 7;
 /// The target is absolute.
 const ABSOLUTE: u16 = 1 << 8;
-/// A method that is not served.
-const UNSERVED: u16 = 1 << 9;
+/// A method that we do not know.
+const UNKNOWN: u16 = 1 << 9;
 
 #[cfg(test)]
 mod tests;

@@ -8,7 +8,7 @@
 //! word or two, and everything is kept in registers up to the end. Words are compared as numbers: as arrays, the compiler
 //! compares them byte by byte.
 
-use super::{CLOSE, HEAD_BYTES_CAP, HOST, Head, Span, Step, offset};
+use super::{CLOSE, HEAD_BYTES_CAP, HOST, Head, KEEP_ALIVE, Seen, Span, Step, offset};
 use crate::class::{self, BLOCK_LEN, Block};
 use crate::{Limits, Method, RequestError};
 
@@ -18,35 +18,94 @@ impl Head {
     ///
     /// This must be a fresh head: [`Self::new`] or [`Self::clear`]. What a complete head does not use is not written.
     #[inline(always)]
-    pub(super) fn read_whole(&mut self, buf: &[u8], limits: &Limits) -> Result<bool, RequestError> {
-        let mut window = buf;
-        if buf.len() > limits.request_line_bytes_max
-            || buf.len() > limits.head_bytes_max
-            || buf.len() > HEAD_BYTES_CAP
-        {
-            window = cut(buf, limits);
+    pub(super) fn read_whole(
+        &mut self,
+        buf: &[u8],
+        limits: &Limits,
+        seen: Option<&mut Seen>,
+    ) -> Result<bool, RequestError> {
+        if buf.len() > limits.request_line_bytes_max.min(limits.head_bytes_max).min(HEAD_BYTES_CAP) {
+            return self.read_cut(buf, limits, seen);
         }
-        let Some((line, mut rest)) = RequestLine::read(window) else { return Ok(false) };
+        self.read_window(buf, limits, seen)
+    }
+
+    /// The same where more is there than one line or one head may have.
+    #[cold]
+    #[inline(never)]
+    fn read_cut(
+        &mut self,
+        buf: &[u8],
+        limits: &Limits,
+        seen: Option<&mut Seen>,
+    ) -> Result<bool, RequestError> {
+        let limit = limits.request_line_bytes_max.min(limits.head_bytes_max).min(HEAD_BYTES_CAP);
+        self.read_window(buf.get(..limit).unwrap_or(buf), limits, seen)
+    }
+
+    #[inline(always)]
+    fn read_window(
+        &mut self,
+        window: &[u8],
+        limits: &Limits,
+        mut seen: Option<&mut Seen>,
+    ) -> Result<bool, RequestError> {
+        let Some((line, mut rest)) = RequestLine::read(window) else { return not_whole() };
         self.target = Span::new(line.target_at, line.len - VERSION_LEN);
         self.path = Span::new(line.target_at, line.path_end);
         self.lines_at = offset(line.len);
-        self.method = Some(line.method);
+        self.method = line.method;
         self.minor = line.minor;
+        if let Some(seen) = seen.as_deref_mut()
+            && let Some(len) = seen.find(rest)
+            && seen.fields <= limits.fields_max
+        {
+            self.flags = seen.flags;
+            self.fields = seen.fields;
+            self.host = seen.host.moved(self.lines_at);
+            self.at = offset(line.len + len);
+            self.step = Step::Ended;
+            return Ok(true);
+        }
         self.flags = 0;
         let mut fields = 0;
         while let Some(bytes) = rest.first_chunk() {
             match self.read_line(bytes, window, rest, fields, limits)? {
                 Some(after) => rest = after,
-                None if u16_at::<0>(bytes) == CRLF => return self.end(window, rest, fields, limits),
+                None if u16_at::<0>(bytes) == CRLF => {
+                    let ended = self.end(window, rest, fields, limits)?;
+                    self.teach(window, seen);
+                    return Ok(ended);
+                }
                 None => return self.leave(window, rest, fields, limits),
             }
             fields += 1;
         }
         // Below sixteen bytes before the end there is mostly one line more or none.
-        if ends_here(rest) {
-            self.end(window, rest, fields, limits)
+        let ended = if ends_here(rest) {
+            self.end(window, rest, fields, limits)?
         } else {
-            self.read_short_line(window, rest, fields, limits)
+            self.read_short_line(window, rest, fields, limits)?
+        };
+        if ended {
+            self.teach(window, seen);
+        }
+        Ok(ended)
+    }
+
+    /// Has plain lines remembered.
+    #[inline(always)]
+    fn teach(&self, window: &[u8], seen: Option<&mut Seen>) {
+        if let Some(seen) = seen {
+            self.teach_plain(window, seen);
+        }
+    }
+
+    #[inline(never)]
+    fn teach_plain(&self, window: &[u8], seen: &mut Seen) {
+        if self.flags & !(CLOSE | KEEP_ALIVE) == HOST {
+            let lines = window.get(self.lines_at as usize..self.at as usize).unwrap_or_default();
+            seen.learn(lines, self.fields, self.flags, self.host.moved(self.lines_at.wrapping_neg()));
         }
     }
 
@@ -159,11 +218,10 @@ impl Head {
     }
 }
 
-/// What of `buf` may be a request line, and short enough for a head.
 #[cold]
-fn cut<'a>(buf: &'a [u8], limits: &Limits) -> &'a [u8] {
-    let limit = limits.request_line_bytes_max.min(limits.head_bytes_max).min(HEAD_BYTES_CAP);
-    buf.get(..limit).unwrap_or(buf)
+#[inline(never)]
+const fn not_whole() -> Result<bool, RequestError> {
+    Ok(false)
 }
 
 /// `METHOD /path[?query] HTTP/1.x` and CRLF.
@@ -181,11 +239,23 @@ impl RequestLine {
     #[inline(always)]
     fn read(window: &[u8]) -> Option<(Self, &[u8])> {
         let bytes = window.first_chunk::<BLOCK_LEN>()?;
-        let (method, target_at) = if u32_at::<0>(bytes) == u32::from_le_bytes(*b"GET ") {
-            (Method::Get, 4)
-        } else {
-            usual_method(bytes)?
-        };
+        if u32_at::<0>(bytes) == u32::from_le_bytes(*b"GET ") {
+            return Self::read_from(window, Method::Get, 4);
+        }
+        Self::read_other(window)
+    }
+
+    /// The methods beside GET that probers and browsers send.
+    #[inline(never)]
+    fn read_other(window: &[u8]) -> Option<(Self, &[u8])> {
+        [(Method::Head, "HEAD "), (Method::Options, "OPTIONS "), (Method::Post, "POST ")]
+            .into_iter()
+            .find(|(_, start)| window.starts_with(start.as_bytes()))
+            .and_then(|(method, start)| Self::read_from(window, method, start.len()))
+    }
+
+    #[inline(always)]
+    fn read_from(window: &[u8], method: Method, target_at: usize) -> Option<(Self, &[u8])> {
         let target = window.get(target_at..)?;
         if target.first() != Some(&b'/') {
             return None;
@@ -227,15 +297,6 @@ fn long_path_len(target: &[u8]) -> usize {
 #[inline(never)]
 fn after_query(target: &[u8]) -> Option<(&[u8; VERSION_LEN], &[u8])> {
     target.get(class::target_end(target, 0)..)?.split_first_chunk()
-}
-
-/// The methods beside GET that probers and browsers send, and where the target begins.
-#[inline(never)]
-fn usual_method(line: &[u8; BLOCK_LEN]) -> Option<(Method, usize)> {
-    [(Method::Head, "HEAD "), (Method::Options, "OPTIONS "), (Method::Post, "POST ")]
-        .into_iter()
-        .find(|(_, start)| line.starts_with(start.as_bytes()))
-        .map(|(method, start)| (method, start.len()))
 }
 
 /// `Host: ` with a name of the usual bytes, or an IPv4 address, and perhaps a port. Returns the length of the value and

@@ -26,7 +26,7 @@ struct Inner {
 /// Everything as it goes out but for the value of `Date`: what is sent most is one copy and one patch.
 #[derive(Clone, Debug)]
 struct Images {
-    /// One for each [`Persist`].
+    /// One for each [`Persist`], in its order.
     whole: [Box<[u8]>; 3],
     date_at: usize,
     content_len: usize,
@@ -53,17 +53,20 @@ impl Images {
         })
     }
 
-    #[inline]
+    #[inline(never)]
+    fn without_content<'a>(&self, image: &'a [u8]) -> &'a [u8] {
+        image.get(..image.len() - self.content_len).unwrap_or_default()
+    }
+
+    #[inline(always)]
     fn put(&self, out: &mut Out, date: &Date, persist: Persist, head_only: bool) {
-        let [close, implied, stated] = &self.whole;
-        let image = match persist {
-            Persist::Close => close,
-            Persist::Implied => implied,
-            Persist::Stated => stated,
-        };
-        let len = if head_only { image.len() - self.content_len } else { image.len() };
+        let Some(image) = self.whole.get(persist as usize) else { return };
+        let mut image = &**image;
+        if head_only {
+            image = self.without_content(image);
+        }
         let date_at = out.head.len() + self.date_at;
-        out.head.extend_from_slice(image.get(..len).unwrap_or_default());
+        out.head.extend_from_slice(image);
         if let Some(line) = out.head.get_mut(date_at..).and_then(<[u8]>::first_chunk_mut) {
             *line = *date.line();
         }
@@ -129,7 +132,7 @@ impl StaticReply {
         }
     }
 
-    #[cold]
+    #[inline(never)]
     fn put_parts(&self, out: &mut Out, date: &Date, persist: Persist, head_only: bool) {
         let inner = &*self.0;
         if inner.status.is_informational() {

@@ -19,8 +19,9 @@ pub(crate) struct ByteMap<const FOLD: bool> {
 #[derive(Clone, Copy, Debug)]
 struct Slot {
     hash: u64,
+    /// Length of the key; [`FREE`] where there is none.
     len: u32,
-    /// Position + 1 in `entries`, 0 for a free slot.
+    /// Position in `entries`.
     entry: u32,
     value: u32,
 }
@@ -35,7 +36,7 @@ impl<const FOLD: bool> ByteMap<FOLD> {
     pub(crate) fn new(pairs: impl IntoIterator<Item = (Vec<u8>, u32)>) -> Self {
         let pairs: Vec<_> = pairs.into_iter().collect();
         let slots_len = (pairs.len() * 2).next_power_of_two().max(4);
-        let free = Slot { hash: 0, len: 0, entry: 0, value: 0 };
+        let free = Slot { hash: 0, len: FREE, entry: 0, value: 0 };
         let shift = u64::BITS - slots_len.trailing_zeros();
         let mut map =
             Self { slots: vec![free; slots_len].into(), shift, entries: Vec::with_capacity(pairs.len()) };
@@ -55,10 +56,10 @@ impl<const FOLD: bool> ByteMap<FOLD> {
         let hash = hash::<FOLD>(key);
         let slot = &self.slots[self.place(hash)];
         // Mostly it is the first one or none.
-        if slot.hash == hash && slot.len as usize == key.len() && slot.entry != 0 && self.is_same(slot, key) {
+        if slot.hash == hash && slot.len as usize == key.len() && self.is_same(slot, key) {
             return Some(slot.value);
         }
-        if slot.entry == 0 { None } else { self.find_next(key, hash) }
+        if slot.len == FREE { None } else { self.find_next(key, hash) }
     }
 
     #[inline(never)]
@@ -68,7 +69,7 @@ impl<const FOLD: bool> ByteMap<FOLD> {
             place = (place + 1) & (self.slots.len() - 1);
             // There is always a free slot: the map is at most half full.
             let slot = &self.slots[place];
-            if slot.entry == 0 {
+            if slot.len == FREE {
                 return None;
             }
             if slot.hash == hash && slot.len as usize == key.len() && self.is_same(slot, key) {
@@ -84,7 +85,7 @@ impl<const FOLD: bool> ByteMap<FOLD> {
         if !FOLD && key.len() <= EXACT_LEN_MAX {
             return true;
         }
-        let known = &*self.entries[slot.entry as usize - 1].key;
+        let known = &*self.entries[slot.entry as usize].key;
         if FOLD { known.eq_ignore_ascii_case(key) } else { known == key }
     }
 
@@ -94,12 +95,12 @@ impl<const FOLD: bool> ByteMap<FOLD> {
         }
         let hash = hash::<FOLD>(&key);
         let mut place = self.place(hash);
-        while self.slots[place].entry != 0 {
+        while self.slots[place].len != FREE {
             place = (place + 1) & (self.slots.len() - 1);
         }
         let len = u32::try_from(key.len()).expect("a configured key is far below 4 GiB");
-        self.entries.push(Entry { key: key.into() });
         let entry = u32::try_from(self.entries.len()).expect("a configuration has fewer than 2^32 keys");
+        self.entries.push(Entry { key: key.into() });
         self.slots[place] = Slot { hash, len, entry, value };
     }
 
@@ -139,6 +140,8 @@ fn hash_long(key: &[u8], mut hash: u64, mix: impl Fn(u64, u64) -> u64) -> u64 {
     key.last_chunk::<8>().map_or(hash, |last| mix(hash, u64::from_le_bytes(*last)))
 }
 
+/// No key is as long as this.
+const FREE: u32 = u32::MAX;
 /// Keys up to this length fit into the word that is hashed.
 const EXACT_LEN_MAX: usize = 8;
 /// Odd, so that the multiplication loses nothing.

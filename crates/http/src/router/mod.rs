@@ -53,7 +53,9 @@ pub struct RouterBuilder<T> {
 #[derive(Clone, Debug)]
 pub struct Router<T> {
     values: Vec<Built<T>>,
-    /// The first is for hosts that no route names.
+    /// For hosts that no route names.
+    any: Table,
+    /// For hosts that routes name; `hosts` has the positions.
     tables: Vec<Table>,
     hosts: ByteMap<true>,
     /// The paths of all routes that name a host: tells a wrong host from a wrong path.
@@ -161,11 +163,15 @@ impl<T> Router<T> {
 
     #[inline(always)]
     fn table(&self, host: Option<&[u8]>) -> &Table {
-        let known = match host {
-            Some(host) if !self.hosts.is_empty() => self.hosts.find(host::without_port(host)),
-            _ => None,
-        };
-        &self.tables[known.unwrap_or(0) as usize]
+        match host {
+            Some(host) if !self.hosts.is_empty() => self.table_of(host),
+            _ => &self.any,
+        }
+    }
+
+    #[inline(never)]
+    fn table_of(&self, host: &[u8]) -> &Table {
+        self.hosts.find(host::without_port(host)).map_or(&self.any, |place| &self.tables[place as usize])
     }
 
     #[cold]
@@ -174,7 +180,7 @@ impl<T> Router<T> {
             return Lookup::Options { allow: &self.allow_all };
         }
         // A host that is listed got the table with all it has.
-        let unlisted = std::ptr::eq(table, &raw const self.tables[0]);
+        let unlisted = std::ptr::eq(table, &raw const self.any);
         match &self.listed {
             Some(listed) if unlisted && listed.has(path) => Lookup::Misdirected,
             _ => Lookup::NotFound,
@@ -215,16 +221,17 @@ impl<T> RouterBuilder<T> {
             return Err(errors);
         }
         let drafts: Vec<Draft> = drafts.into_iter().flatten().collect();
-        let (hosts, tables) = build_tables(&drafts);
+        let (any, hosts, tables) = build_tables(&drafts);
         let listed = drafts.iter().any(|draft| !draft.hosts.is_empty());
         let listed = listed.then(|| {
             Table::build(drafts.iter().filter(|draft| !draft.hosts.is_empty()).map(|draft| draft.row(0)))
         });
-        let allowed = tables.iter().fold(MethodSet::EMPTY, |set, table| set.union(table.allowed()));
+        let allowed = tables.iter().fold(any.allowed(), |set, table| set.union(table.allowed()));
         let values = self.routes.into_iter().zip(drafts);
         let values = values.map(|(route, draft)| Built { value: route.value, names: draft.pattern.names });
         Ok(Router {
             values: values.collect(),
+            any,
             tables,
             hosts,
             listed,
@@ -319,8 +326,8 @@ fn find_conflicts<T>(routes: &[Route<T>], drafts: &[Option<Draft>], errors: &mut
     }
 }
 
-/// A table for each different set of routes that hosts have; the first is for hosts that no route names.
-fn build_tables(drafts: &[Draft]) -> (ByteMap<true>, Vec<Table>) {
+/// A table for hosts that no route names, and one for each different set of routes that hosts have.
+fn build_tables(drafts: &[Draft]) -> (Table, ByteMap<true>, Vec<Table>) {
     let any: Vec<usize> = (0..drafts.len()).filter(|&n| drafts[n].hosts.is_empty()).collect();
     let mut by_host: HashMap<&str, Vec<usize>> = HashMap::new();
     for (number, draft) in drafts.iter().enumerate() {
@@ -329,7 +336,7 @@ fn build_tables(drafts: &[Draft]) -> (ByteMap<true>, Vec<Table>) {
         }
     }
     let rows = |numbers: &[usize]| numbers.iter().map(|&n| drafts[n].row(n)).collect::<Vec<_>>();
-    let mut tables = vec![Table::build(rows(&any))];
+    let mut tables: Vec<Table> = Vec::new();
     let mut known: HashMap<Vec<usize>, u32> = HashMap::new();
     let mut hosts = Vec::new();
     for (host, numbers) in by_host {
@@ -340,7 +347,7 @@ fn build_tables(drafts: &[Draft]) -> (ByteMap<true>, Vec<Table>) {
         });
         hosts.push((host.as_bytes().to_vec(), table));
     }
-    (ByteMap::new(hosts), tables)
+    (Table::build(rows(&any)), ByteMap::new(hosts), tables)
 }
 
 impl<'r, 'p> Params<'r, 'p> {

@@ -1,0 +1,143 @@
+//! Exact instruction counts of one probe's way through the machine, with a limit for each row.
+//!
+//! Does not know about: time; the other benches measure that.
+//!
+//! `cargo bench -p doorbell-benches --bench instructions` counts with callgrind and fails when a row exceeds its limit. It
+//! needs `valgrind` and `gungraun-runner` of the version of `gungraun` (`cargo install gungraun-runner --version =0.20.0`). Where
+//! one of them is missing it says so and does nothing, unless `DOORBELL_REQUIRE_VALGRIND=1` makes that a failure.
+//!
+//! A limit is the count when it was set, with a few per cent for the next compiler; whoever lowers a count lowers its limit.
+#![expect(missing_docs, reason = "the macros of the harness make public items without")]
+
+use doorbell_benches::machine::Machine;
+use doorbell_benches::probes::{ELB, ENVOY, HAPROXY, HAPROXY_STATE, KEEP_ALIVE, KUBELET, REDIRECT};
+use doorbell_http::Next;
+use gungraun::{Callgrind, EventKind, LibraryBenchmarkConfig, library_benchmark, library_benchmark_group};
+use std::process::{Command, ExitCode, Stdio};
+
+/// A row must not take more instructions than this.
+fn at_most(instructions: u64) -> LibraryBenchmarkConfig {
+    let mut callgrind = Callgrind::default();
+    callgrind.hard_limits([(EventKind::Ir, instructions)]);
+    let mut config = LibraryBenchmarkConfig::default();
+    config.tool(callgrind);
+    config
+}
+
+// All of it: parse, route, reply. The argument goes out again so that it is not dropped while counting.
+#[library_benchmark]
+#[bench::kubelet(args = (Machine::new(KUBELET)), config = at_most(630))]
+#[bench::haproxy(args = (Machine::new(HAPROXY)), config = at_most(520))]
+#[bench::haproxy_state(args = (Machine::new(HAPROXY_STATE)), config = at_most(790))]
+#[bench::elb(args = (Machine::new(ELB)), config = at_most(840))]
+#[bench::envoy(args = (Machine::new(ENVOY)), config = at_most(650))]
+#[bench::keep_alive_second(args = (Machine::second(KEEP_ALIVE)), config = at_most(690))]
+#[bench::pipelined_16(args = (Machine::second(&KEEP_ALIVE.repeat(16))), config = at_most(11_100))]
+#[bench::redirect(args = (Machine::new(REDIRECT)), config = at_most(2_080))]
+fn whole(mut machine: Box<Machine>) -> (Next, Box<Machine>) {
+    (machine.handle(), machine)
+}
+
+// The same in a worker that has seen these field lines before, as nearly every probe finds it.
+#[library_benchmark]
+#[bench::kubelet(args = (Machine::again(KUBELET)), config = at_most(450))]
+#[bench::haproxy(args = (Machine::again(HAPROXY)), config = at_most(565))]
+#[bench::haproxy_state(args = (Machine::again(HAPROXY_STATE)), config = at_most(850))]
+#[bench::elb(args = (Machine::again(ELB)), config = at_most(460))]
+#[bench::envoy(args = (Machine::again(ENVOY)), config = at_most(480))]
+#[bench::keep_alive_second(args = (Machine::again(KEEP_ALIVE)), config = at_most(490))]
+#[bench::pipelined_16(args = (Machine::again(&KEEP_ALIVE.repeat(16))), config = at_most(7_700))]
+#[bench::redirect(args = (Machine::again(REDIRECT)), config = at_most(1_560))]
+fn again(mut machine: Box<Machine>) -> (Next, Box<Machine>) {
+    (machine.handle_seen(), machine)
+}
+
+#[library_benchmark]
+#[bench::kubelet(args = (Machine::new(KUBELET)), config = at_most(420))]
+#[bench::haproxy(args = (Machine::new(HAPROXY)), config = at_most(320))]
+#[bench::elb(args = (Machine::new(ELB)), config = at_most(620))]
+#[bench::envoy(args = (Machine::new(ENVOY)), config = at_most(410))]
+fn parse(machine: Box<Machine>) -> (Option<usize>, Box<Machine>) {
+    (machine.parse(), machine)
+}
+
+#[library_benchmark]
+#[bench::path(args = (Machine::new(KUBELET)), config = at_most(105))]
+fn route(machine: Box<Machine>) -> (bool, Box<Machine>) {
+    (machine.route(), machine)
+}
+
+#[library_benchmark]
+#[bench::fixed(args = (Machine::new(KUBELET)), config = at_most(95))]
+fn reply(mut machine: Box<Machine>) -> Box<Machine> {
+    machine.reply();
+    machine
+}
+
+library_benchmark_group!(name = probe, benchmarks = [whole, again, parse, route, reply]);
+
+#[expect(clippy::exit, reason = "how the harness reports a row beyond its limit")]
+mod counted {
+    //! The harness, in a place of its own because it wants to be `main`.
+    use super::probe;
+
+    gungraun::main!(library_benchmark_groups = probe);
+
+    pub(super) fn run() {
+        main();
+    }
+}
+
+fn main() -> ExitCode {
+    // The harness starts this program again under callgrind, with an argument of its own.
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    if args.iter().any(|arg| arg == "--gungraun-run") {
+        counted::run();
+        return ExitCode::SUCCESS;
+    }
+    check_answers();
+    if args.iter().any(|arg| arg == "--test") {
+        return ExitCode::SUCCESS;
+    }
+    let missing = ["valgrind", "gungraun-runner"].into_iter().find(|program| !exists(program));
+    if let Some(program) = missing {
+        tell(&format!("SKIPPED: instructions: there is no `{program}` in the path"));
+        let required = std::env::var_os("DOORBELL_REQUIRE_VALGRIND").is_some_and(|value| value == "1");
+        return if required { ExitCode::FAILURE } else { ExitCode::SUCCESS };
+    }
+    counted::run();
+    ExitCode::SUCCESS
+}
+
+/// What is counted is the right work.
+fn check_answers() {
+    for (input, next, status) in [
+        (KUBELET, Next::CloseClean, "200 OK"),
+        (HAPROXY, Next::CloseClean, "200 OK"),
+        (HAPROXY_STATE, Next::CloseClean, "200 OK"),
+        (ELB, Next::CloseClean, "200 OK"),
+        (ENVOY, Next::Read, "200 OK"),
+        (KEEP_ALIVE, Next::Read, "200 OK"),
+        (REDIRECT, Next::CloseClean, "308 Permanent Redirect"),
+    ] {
+        let mut machine = Machine::new(input);
+        assert_eq!(machine.parse(), Some(input.len()), "{}", input.escape_ascii());
+        assert!(machine.route());
+        assert_eq!(machine.handle(), next, "{}", input.escape_ascii());
+        let start = format!("HTTP/1.1 {status}\r\n");
+        assert!(machine.output().starts_with(start.as_bytes()), "{}", machine.output().escape_ascii());
+        let mut again = Machine::again(input);
+        assert_eq!(again.handle_seen(), next, "{}", input.escape_ascii());
+        assert_eq!(again.output(), machine.output());
+    }
+}
+
+fn exists(program: &str) -> bool {
+    let version = Command::new(program).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
+    version.is_ok()
+}
+
+#[expect(clippy::print_stderr, reason = "a skip must be heard of")]
+fn tell(line: &str) {
+    eprintln!("{line}");
+}

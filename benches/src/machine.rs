@@ -1,0 +1,185 @@
+//! A connection with everything around it that a worker would bring, for benches that ask "what does one probe cost".
+//!
+//! Does not know about: sockets, who measures.
+
+use doorbell_http::parse::{Head, Seen};
+use doorbell_http::redirect::{Redirect, RedirectTarget, Scheme};
+use doorbell_http::router::{Lookup, MethodSet, Params, Route, Router};
+use doorbell_http::{
+    Answered, Conn, Date, Io, Limits, Method, Next, Out, Phase, Request, Responder, Service, StaticReply,
+    Status, Time,
+};
+use std::hint::black_box;
+
+/// One connection of a small server.
+pub struct Machine {
+    service: Box<dyn Service>,
+    door: Door,
+    limits: Limits,
+    date: Date,
+    carry: Vec<u8>,
+    out: Out,
+    conn: Conn,
+    seen: Seen,
+    input: Vec<u8>,
+}
+
+/// A router with a ready reply for each route, and one redirect.
+struct Door {
+    router: Router<Answer>,
+    missing: StaticReply,
+}
+
+#[derive(Clone)]
+enum Answer {
+    Redirect(Redirect),
+    Reply(StaticReply),
+}
+
+impl Machine {
+    /// A new connection that `input` arrives on.
+    pub fn new(input: &[u8]) -> Box<Self> {
+        let limits = Limits::default();
+        Box::new(Self {
+            service: Box::new(Door::new()),
+            door: Door::new(),
+            conn: Conn::new(Time::ZERO, &limits),
+            limits,
+            date: Date::new(784_111_777),
+            seen: Seen::new(),
+            carry: Vec::new(),
+            out: Out::with_capacity(16 * 1024),
+            input: input.to_vec(),
+        })
+    }
+
+    /// The same after the input has been answered once, and comes again on the same connection.
+    pub fn second(input: &[u8]) -> Box<Self> {
+        let mut machine = Self::new(input);
+        assert_eq!(machine.handle(), Next::Read, "the connection stays");
+        machine.out.clear();
+        machine
+    }
+
+    /// A new connection of a worker that has seen the same field lines before.
+    pub fn again(input: &[u8]) -> Box<Self> {
+        let mut machine = Self::new(input);
+        let _ = machine.handle_seen();
+        machine.out.clear();
+        if machine.conn.phase() == Phase::Closing {
+            machine.conn = Conn::new(Time::ZERO, &machine.limits);
+        }
+        machine
+    }
+
+    /// All of it: bytes in, replies out. The service is a trait object, as in the server.
+    pub fn handle(&mut self) -> Next {
+        let (conn, input, io, service, _) = self.parts();
+        conn.handle_input(black_box(input), io, service)
+    }
+
+    /// The same with a memory for field lines.
+    pub fn handle_seen(&mut self) -> Next {
+        let (conn, input, io, service, seen) = self.parts();
+        conn.handle_input_seen(black_box(input), io, service, seen)
+    }
+
+    #[inline(always)]
+    fn parts(&mut self) -> (&mut Conn, &[u8], Io<'_>, &dyn Service, &mut Seen) {
+        let io = Io {
+            now: Time::ZERO,
+            date: &self.date,
+            limits: &self.limits,
+            carry: &mut self.carry,
+            out: &mut self.out,
+            closing: false,
+        };
+        (&mut self.conn, &self.input, io, &*self.service, &mut self.seen)
+    }
+
+    /// The head alone.
+    pub fn parse(&self) -> Option<usize> {
+        let mut head = Head::new();
+        let len = head.parse(black_box(&self.input), &self.limits);
+        black_box(&head);
+        len.ok().flatten()
+    }
+
+    /// The look-up alone; true if it found a route.
+    pub fn route(&self) -> bool {
+        let host = Some(black_box(b"127.0.0.1:8080".as_slice()));
+        match self.door.router.find(host, black_box(Method::Get), black_box(b"/livez")) {
+            Lookup::Found(found) => black_box(found.value as *const Answer as usize) != 0,
+            _ => false,
+        }
+    }
+
+    /// The reply alone.
+    pub fn reply(&mut self) {
+        self.door.missing.put_last(&mut self.out, black_box(&self.date));
+    }
+
+    /// What was written.
+    pub fn output(&self) -> &[u8] {
+        &self.out.head
+    }
+}
+
+impl Door {
+    fn new() -> Self {
+        let mut builder = Router::builder();
+        let alive = Answer::Reply(StaticReply::text(Status::OK, "ok\n"));
+        let redirect = Redirect::to(Scheme::Https).canonical_host("example.com").build();
+        let redirect = Answer::Redirect(redirect.expect("a host is given"));
+        for (path, value) in [
+            ("/livez", &alive),
+            ("/readyz", &alive),
+            ("/healthz", &alive),
+            ("/metrics", &alive),
+            ("/old", &redirect),
+            ("/status/{name}", &alive),
+        ] {
+            builder.add(Route {
+                name: path.to_owned(),
+                hosts: Vec::new(),
+                path: path.to_owned(),
+                methods: MethodSet::of(&[Method::Get, Method::Options]),
+                value: value.clone(),
+            });
+        }
+        let router = builder.build().expect("the routes do not conflict");
+        Self { router, missing: StaticReply::text(Status::NOT_FOUND, "not found\n") }
+    }
+}
+
+impl Service for Door {
+    fn call(&self, request: &Request<'_>, reply: Responder<'_>) -> Answered {
+        match self.router.find_for(request) {
+            Lookup::Found(found) => match found.value {
+                Answer::Reply(fixed) => reply.send(fixed),
+                Answer::Redirect(redirect) => send_redirect(redirect, request, reply),
+            },
+            _ => reply.send(&self.missing),
+        }
+    }
+}
+
+fn send_redirect(redirect: &Redirect, request: &Request<'_>, reply: Responder<'_>) -> Answered {
+    let target = RedirectTarget {
+        host: request.host_bytes(),
+        path: request.path_bytes(),
+        query: request.query_bytes(),
+        params: Params::none(),
+    };
+    let mut buf = [0; 512];
+    match redirect.location(&target, &mut buf) {
+        Ok(location) => reply.status(Status::PERMANENT_REDIRECT).header("Location", location).empty(),
+        Err(_) => reply.status(Status::BAD_REQUEST).empty(),
+    }
+}
+
+impl std::fmt::Debug for Machine {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Machine").field("conn", &self.conn).finish_non_exhaustive()
+    }
+}
