@@ -15,6 +15,14 @@ pub(crate) enum RigError {
         /// The end of what it wrote.
         detail: String,
     },
+    /// A file of figures is not one.
+    #[error("{path}: {detail}; `doorbell-rig gate --write` makes a new one")]
+    Figures {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        detail: String,
+    },
     /// The machine inside QEMU did not do what it should.
     #[error("the guest {detail}")]
     Guest {
@@ -28,6 +36,14 @@ pub(crate) enum RigError {
         path: PathBuf,
         /// The cause.
         source: std::io::Error,
+    },
+    /// A log of a search cannot be used.
+    #[error("{path}: {detail}")]
+    Log {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        detail: String,
     },
     /// A program is not installed.
     #[error("`{program}` is not installed: it is in the Debian package {package}")]
@@ -49,6 +65,14 @@ pub(crate) enum RigError {
         /// The package.
         package: String,
         /// What is wrong with it.
+        detail: String,
+    },
+    /// A suite of Debian cannot be had from this machine's mirror.
+    #[error("the suite {suite} cannot be had from the mirror of this machine: {detail}")]
+    Suite {
+        /// Its name.
+        suite: String,
+        /// What apt said.
         detail: String,
     },
 }

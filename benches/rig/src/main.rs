@@ -4,13 +4,21 @@
 //! Does not know about: the inside of doorbell or of its peers; they are programs with a port.
 #![forbid(unsafe_code)]
 
+mod ablate;
+mod chart;
 mod cli;
 mod error;
+mod gate;
 mod guest;
 mod image;
+mod matrix;
+mod native;
 mod plan;
 mod report;
+mod search;
+mod session;
 mod tool;
+mod variant;
 mod vm;
 
 fn main() -> std::process::ExitCode {

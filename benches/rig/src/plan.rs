@@ -22,6 +22,31 @@ pub(crate) struct Plan {
     pub(crate) rows: Vec<Row>,
     /// Those that the rows name.
     pub(crate) servers: Vec<Server>,
+    /// Programs that are run once, after the rows and in this order.
+    #[serde(default)]
+    pub(crate) checks: Vec<Check>,
+}
+
+/// A program that is run once in the guest.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq, Serialize)]
+pub(crate) struct Check {
+    /// For people.
+    pub(crate) name: String,
+    /// Program and arguments, paths of the guest.
+    pub(crate) argv: Vec<String>,
+    /// It is killed after so many seconds of the guest's time.
+    pub(crate) seconds_max: u32,
+}
+
+/// What became of a check.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+pub(crate) struct Checked {
+    /// Exit status; `None` when it was ended by a signal, by us after its time, or did not start.
+    pub(crate) status: Option<i32>,
+    /// Seconds of the guest's time.
+    pub(crate) seconds: f64,
+    /// The end of what it wrote, both outputs together.
+    pub(crate) output: String,
 }
 
 /// A server as a program to start.
@@ -44,13 +69,28 @@ pub(crate) struct Row {
     pub(crate) in_flight: u32,
 }
 
+/// A row without its server: `mode/in flight`.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub(crate) struct Load {
+    /// What the clients do.
+    pub(crate) mode: Mode,
+    /// Connections at a time.
+    pub(crate) in_flight: u32,
+}
+
 /// What the clients do, and how both sides are scheduled.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Mode {
     /// A connection for each request, `Connection: close`; both sides SCHED_BATCH, so the server always has work queued.
     Close,
-    /// The same under default scheduling: the server is woken per event.
+    /// As `close`, beside 1,000 connections that were asked once and stay open.
+    #[serde(rename = "close-idle1k")]
+    CloseIdle1k,
+    /// As `close`, beside 50,000 of them.
+    #[serde(rename = "close-idle50k")]
+    CloseIdle50k,
+    /// As `close`, under default scheduling: the server is woken per event.
     Free,
     /// As `close`, with the request sent 1 ms after the handshake.
     Gap,
@@ -67,6 +107,8 @@ pub(crate) enum Mode {
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Event {
+    /// The check at this place of the plan has ended.
+    Checked { check: usize, report: Checked },
     /// All rows were tried.
     Done,
     /// The row at this place of the plan could not be measured, and why.
@@ -97,14 +139,23 @@ pub(crate) struct Sample {
 
 impl Mode {
     /// Every mode.
-    #[cfg(test)]
-    pub(crate) const ALL: [Self; 6] =
-        [Self::Close, Self::Free, Self::Gap, Self::Keep, Self::KeepFree, Self::Keep16];
+    pub(crate) const ALL: [Self; 8] = [
+        Self::Close,
+        Self::CloseIdle1k,
+        Self::CloseIdle50k,
+        Self::Free,
+        Self::Gap,
+        Self::Keep,
+        Self::KeepFree,
+        Self::Keep16,
+    ];
 
     /// The name that users type.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Close => "close",
+            Self::CloseIdle1k => "close-idle1k",
+            Self::CloseIdle50k => "close-idle50k",
             Self::Free => "free",
             Self::Gap => "gap",
             Self::Keep => "keep",
@@ -121,7 +172,7 @@ impl Mode {
     /// Options of the load generator.
     pub(crate) const fn load_args(self) -> &'static [&'static str] {
         match self {
-            Self::Close | Self::Free => &[],
+            Self::Close | Self::CloseIdle1k | Self::CloseIdle50k | Self::Free => &[],
             Self::Gap => &["--gap", "1ms"],
             Self::Keep | Self::KeepFree => &["--keep-alive"],
             Self::Keep16 => &["--keep-alive", "--pipeline", "16"],
@@ -132,7 +183,17 @@ impl Mode {
         if matches!(self, Self::Keep16) { 16 } else { 1 }
     }
 
-    const fn keeps(self) -> bool {
+    /// Connections that are open beside the load and say nothing while it runs.
+    pub(crate) const fn idle_conns(self) -> u32 {
+        match self {
+            Self::CloseIdle1k => 1_000,
+            Self::CloseIdle50k => 50_000,
+            _ => 0,
+        }
+    }
+
+    /// Whether the connections of the load are kept open.
+    pub(crate) const fn keeps(self) -> bool {
         matches!(self, Self::Keep | Self::KeepFree | Self::Keep16)
     }
 }
@@ -154,6 +215,28 @@ impl Row {
         let short = (2 * round).max(300);
         let more = if self.mode.keeps() { 8_000 * self.mode.requests_a_write() } else { 2_000 };
         (short, short + more.max(6 * round))
+    }
+}
+
+impl std::str::FromStr for Load {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let parsed = text.split_once('/').and_then(|(mode, in_flight)| {
+            let mode = Mode::ALL.into_iter().find(|known| known.name() == mode)?;
+            let in_flight = in_flight.parse().ok().filter(|count| (1..=4096).contains(count))?;
+            Some(Self { mode, in_flight })
+        });
+        let modes = Mode::ALL.map(Mode::name).join(", ");
+        parsed.ok_or_else(|| {
+            format!("a load is one of {modes}, a slash and 1 to 4096 in flight, as in close/64")
+        })
+    }
+}
+
+impl fmt::Display for Load {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.mode, self.in_flight)
     }
 }
 
@@ -205,9 +288,32 @@ mod tests {
     }
 
     #[test]
+    fn idle_connections_are_those_of_the_name() {
+        for mode in Mode::ALL {
+            let (_, count) = mode.name().split_once("-idle").unwrap_or_default();
+            let count = count.replace('k', "000").parse().unwrap_or(0);
+            assert_eq!(mode.idle_conns(), count, "{mode}");
+        }
+    }
+
+    #[test]
+    fn loads_are_read_and_written() {
+        for text in ["close/64", "close-idle50k/64", "keep-16/1", "free/4096"] {
+            assert_eq!(text.parse::<Load>().unwrap().to_string(), text);
+        }
+        for text in ["", "close", "close/", "close/0", "close/4097", "clos/64", "/64", "close/64/1"] {
+            assert!(text.parse::<Load>().unwrap_err().contains("close/64"), "{text}");
+        }
+    }
+
+    #[test]
     fn events_survive_the_console() {
         let events = [
             Event::Up { kernel: "6.12".into() },
+            Event::Checked {
+                check: 1,
+                report: Checked { status: Some(3), seconds: 0.5, output: "a\nb".into() },
+            },
             Event::Measured { row: 3, sample: Sample { requests: 5, server: -7, ..Sample::default() } },
             Event::Failed { row: 1, detail: "a\nb \"c\"".into() },
             Event::Done,

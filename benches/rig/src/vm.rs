@@ -86,7 +86,9 @@ struct Guest {
 impl Guest {
     fn start(image: &Image, machine: &Machine) -> Result<Self, RigError> {
         let mut command = Command::new(tool::find("nice", "coreutils")?);
-        command.args(["-n", "15"]).arg(tool::find(QEMU, QEMU_PACKAGE)?);
+        // Whatever ends this process ends the guest too.
+        command.args(["-n", "15"]).arg(tool::find("setpriv", "util-linux")?).args(["--pdeathsig", "KILL"]);
+        command.arg(tool::find(QEMU, QEMU_PACKAGE)?);
         command.args(["-machine", "pc,accel=tcg", "-smp", "1", "-icount", "shift=0,sleep=off"]);
         command.args(["-cpu", &machine.cpu, "-m", &machine.memory_mib.to_string()]);
         command.args(["-rtc", "base=2026-01-01T00:00:00,clock=vm", "-append", KERNEL_ARGS]);

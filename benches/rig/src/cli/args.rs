@@ -6,6 +6,9 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use super::figures::SavedArgs;
+use super::lab::{AblateArgs, GateArgs, MatrixArgs, SearchArgs};
+use super::native::{LatencyArgs, NativeArgs};
 use crate::image::Kernel;
 
 const EXAMPLES: &str = "\
@@ -14,10 +17,13 @@ Examples:
   doorbell-rig rows --only close/64,free/64         two loads
   doorbell-rig rows --kernel 6.1 --only doorbell-epoll
   doorbell-rig compare --only nginx,doorbell-uring -o json
+  doorbell-rig compare --save figures/compare-6.12  also write figures/compare-6.12.json, .md and .svg
+  doorbell-rig native --only nginx/close            CPU time on this machine, in alternating pairs
   doorbell-rig list                                 all rows
 
-Needs: qemu-system-x86, dpkg and apt (busybox-static and the kernels are fetched by name, nothing is installed), and for
-`compare` nginx-light and haproxy.
+Needs: qemu-system-x86, dpkg and apt (busybox-static and the kernels are fetched by name, nothing is installed). The peers of
+`compare`, `native` and `latency` are nginx-light, haproxy, h2o, and programs built with cargo and golang-go; one that cannot be had
+is skipped and named.
 
 Exit codes: 0 every row was measured without a failed request, 1 not, 2 wrong command line";
 
@@ -31,18 +37,53 @@ pub(super) struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub(super) enum Command {
+    /// The effect of each technique of the engine, in the full set and alone
+    Ablate(AblateArgs),
+    /// The picture of a saved comparison, as SVG
+    Chart(SavedArgs),
     /// Measure doorbell beside its peers; one table of all
     Compare(RunArgs),
+    /// Compare a few rows with the committed figures; fail when one is dearer
+    Gate(GateArgs),
     /// The agent inside the guest
     #[command(hide = true)]
     Guest {
         /// The plan.
         plan: PathBuf,
     },
+    /// io_uring as the guest has it
+    #[command(hide = true)]
+    GuestCapabilities,
+    /// Runs a command to which io_uring is refused
+    #[command(hide = true)]
+    GuestDeny {
+        /// Number of the error.
+        errno: i32,
+        /// The command.
+        #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+        command: Vec<String>,
+    },
+    /// Starts a server and asks it
+    #[command(hide = true)]
+    GuestSmoke {
+        /// The server.
+        #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+        command: Vec<String>,
+    },
+    /// On this machine: latency at a tenth of the full rate, beside nginx
+    Latency(LatencyArgs),
     /// Name every server and every row
     List,
+    /// Which driver each kernel gets and why, and the tests of the drivers on each
+    Matrix(MatrixArgs),
+    /// On this machine: CPU time a request, beside each peer, in alternating pairs
+    Native(NativeArgs),
     /// Measure doorbell
     Rows(RunArgs),
+    /// Look for a better set of switches and values, by measuring
+    Search(SearchArgs),
+    /// The table of a saved comparison, as the README shows it
+    Table(SavedArgs),
 }
 
 /// Options of everything that boots.
@@ -63,6 +104,10 @@ pub(super) struct RunArgs {
     /// Form of the report
     #[arg(short, long, value_name = "FORM", default_value = "table")]
     pub(super) output: OutputArg,
+
+    /// Also write the report to STEM.json, STEM.md and STEM.svg
+    #[arg(long, value_name = "STEM")]
+    pub(super) save: Option<PathBuf>,
 
     /// CPU model, as of QEMU's -cpu
     #[arg(long, value_name = "MODEL", default_value = "max")]

@@ -3,6 +3,9 @@
 //! Does not know about: how a guest measures.
 
 mod args;
+mod figures;
+mod lab;
+mod native;
 mod select;
 
 use std::io::{self, Write};
@@ -12,13 +15,11 @@ use args::{Cli, Command, OutputArg, RunArgs};
 use clap::Parser;
 
 use crate::error::RigError;
-use crate::image::{self, programs};
-use crate::plan::{Event, Plan};
-use crate::report::{self, Conditions, Outcome};
-use crate::{guest, vm};
-
-/// Enough for every server with 65,536 connections.
-const MEMORY_MIB: u32 = 1024;
+use crate::guest;
+use crate::image::{Contents, OurPrograms, programs};
+use crate::plan::{Plan, Row};
+use crate::report::{self, Outcome};
+use crate::session::{Session, say};
 
 /// Runs one command to its end.
 pub(crate) fn run() -> ExitCode {
@@ -31,10 +32,24 @@ pub(crate) fn run() -> ExitCode {
         }
     };
     let done = match cli.command {
+        Command::Ablate(args) => lab::ablate(&args),
+        Command::Chart(args) => figures::chart(&args).map(|text| (text, true)),
         Command::Compare(args) => measure(&args, true),
+        Command::Gate(args) => lab::gate(&args),
         Command::Guest { plan } => return agent(&plan),
+        Command::GuestCapabilities => Ok((format!("{}\n", guest::capabilities()), true)),
+        Command::GuestDeny { errno, command } => Ok((guest::denied(errno, &command) + "\n", false)),
+        Command::GuestSmoke { command } => {
+            let (said, good) = guest::smoke(&command);
+            Ok((format!("{said}\n"), good))
+        }
+        Command::Latency(args) => native::latency(&args),
         Command::List => Ok((select::list(), true)),
+        Command::Matrix(args) => lab::matrix(&args),
+        Command::Native(args) => native::native(&args),
         Command::Rows(args) => measure(&args, false),
+        Command::Search(args) => lab::search(&args),
+        Command::Table(args) => figures::table(&args).map(|text| (text, true)),
     };
     match done {
         Ok((text, good)) => {
@@ -51,28 +66,48 @@ pub(crate) fn run() -> ExitCode {
 /// Builds, boots, reports: the text, and whether every row was measured without a failed request.
 fn measure(args: &RunArgs, with_peers: bool) -> Result<(String, bool), RigError> {
     let rows = select::rows(with_peers, &args.only)?;
-    let servers = select::servers(&rows)?;
-    let qemu = vm::version()?;
-    let ours = programs::build(args.doorbell.clone(), args.load.clone())?;
-    let plan = Plan { repeat: args.repeat, rows, servers };
-    let image = image::build(args.kernel, &plan, &ours, &programs::cache()?)?;
-
-    let mut run = Progress::new(
-        &plan,
-        Conditions { qemu, cpu: args.cpu.clone(), repeat: args.repeat, ..Conditions::default() },
-    );
-    let machine = vm::Machine { cpu: args.cpu.clone(), memory_mib: MEMORY_MIB };
-    say(&format!("booting for {} rows", plan.rows.len()));
-    let booted = vm::boot(&image, &machine, |event| run.take(event));
-    image.discard()?;
-    booted?;
-    let Progress { outcomes, conditions } = run.finish();
+    let mut ours = programs::build(args.doorbell.clone(), args.load.clone())?;
+    let (plan, skipped) = planned(rows, args.repeat, &mut ours)?;
+    let contents = Contents::of_catalogue(&plan, &ours)?;
+    let session = Session { kernel: args.kernel, cpu: args.cpu.clone() };
+    let (mut outcomes, conditions) = session.run(&plan, &contents)?;
+    outcomes.extend(skipped);
+    if let Some(stem) = &args.save {
+        figures::save(stem, &outcomes, &conditions)?;
+    }
     let text = match args.output {
         OutputArg::Json => report::json(&outcomes, &conditions),
         OutputArg::Table if with_peers => report::across(&outcomes, &conditions),
         OutputArg::Table => report::down(&outcomes, &conditions),
     };
     Ok((text, outcomes.iter().all(Outcome::is_clean)))
+}
+
+/// The plan for the servers that can be had, and the rows of those that cannot, which are said and reported as failed. Without
+/// any server the first reason is the error.
+fn planned(rows: Vec<Row>, repeat: u32, ours: &mut OurPrograms) -> Result<(Plan, Vec<Outcome>), RigError> {
+    let mut servers = Vec::new();
+    let mut missing = Vec::new();
+    for (entry, server) in select::servers(&rows, ours) {
+        match server {
+            Ok(server) => servers.push(server),
+            Err(error) => missing.push((entry.name, error)),
+        }
+    }
+    if servers.is_empty() && !missing.is_empty() {
+        return Err(missing.remove(0).1);
+    }
+    for (name, error) in &missing {
+        say(&format!("SKIP {name}: {error}"));
+    }
+    let why = |row: &Row| missing.iter().find(|(name, _)| *name == row.server).map(|(_, error)| error);
+    let skipped = rows.iter().filter_map(|row| {
+        let failure = Some(format!("skipped: {}", why(row)?));
+        Some(Outcome { row: row.clone(), samples: Vec::new(), failure })
+    });
+    let skipped = skipped.collect();
+    let rows = rows.iter().filter(|row| why(row).is_none()).cloned().collect();
+    Ok((Plan { repeat, rows, servers, checks: Vec::new() }, skipped))
 }
 
 fn agent(plan: &std::path::Path) -> ExitCode {
@@ -85,91 +120,7 @@ fn agent(plan: &std::path::Path) -> ExitCode {
     }
 }
 
-/// What came from the guest so far; each line of it is also told to the user.
-struct Progress {
-    outcomes: Vec<Outcome>,
-    conditions: Conditions,
-}
-
-impl Progress {
-    fn new(plan: &Plan, conditions: Conditions) -> Self {
-        let rows = plan.rows.iter().cloned();
-        let outcomes = rows.map(|row| Outcome { row, samples: Vec::new(), failure: None }).collect();
-        Self { outcomes, conditions }
-    }
-
-    /// A line that the kernel wrote into is lost; its row must not look complete.
-    fn finish(mut self) -> Self {
-        let repeat = self.conditions.repeat as usize;
-        for outcome in &mut self.outcomes {
-            let arrived = outcome.samples.len();
-            if outcome.failure.is_none() && arrived < repeat {
-                outcome.failure = Some(format!("only {arrived} of {repeat} samples arrived"));
-            }
-        }
-        self
-    }
-
-    fn take(&mut self, event: Event) {
-        let count = self.outcomes.len();
-        match event {
-            Event::Done => {}
-            Event::Failed { row, detail } => {
-                if let Some(outcome) = self.outcomes.get_mut(row) {
-                    say(&format!("[{}/{count}] {}: {detail}", row + 1, outcome.row.id()));
-                    outcome.failure = Some(detail);
-                }
-            }
-            Event::Measured { row, sample } => {
-                if let Some(outcome) = self.outcomes.get_mut(row) {
-                    let one = Outcome { samples: vec![sample], ..outcome.clone() };
-                    let shown =
-                        one.figures().map_or_else(|| "no requests".to_owned(), |figures| figures.to_string());
-                    say(&format!("[{}/{count}] {}: {shown}", row + 1, outcome.row.id()));
-                    outcome.samples.push(sample);
-                }
-            }
-            Event::Up { kernel } => {
-                say(&format!("Linux {kernel} is up"));
-                self.conditions.kernel = kernel;
-            }
-        }
-    }
-}
-
 fn print(text: &str) {
     // A closed pipe is the reader's choice.
     let _ = io::stdout().write_all(text.as_bytes());
-}
-
-fn say(line: &str) {
-    // Nobody is left to tell when even this cannot be written.
-    let _ = writeln!(io::stderr(), "{line}");
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::plan::Sample;
-
-    #[test]
-    fn rows_become_outcomes_and_gaps_become_failures() {
-        let rows = select::rows(false, &["close/64".to_owned()]).unwrap();
-        let plan = Plan { repeat: 2, rows, servers: Vec::new() };
-        let mut run = Progress::new(&plan, Conditions { repeat: 2, ..Conditions::default() });
-        let sample = Sample { requests: 1, server: 2, machine: 3, elapsed: 3, ..Sample::default() };
-        run.take(Event::Up { kernel: "6.1".into() });
-        for row in [0, 0, 1, 99] {
-            run.take(Event::Measured { row, sample });
-        }
-        run.take(Event::Failed { row: 2, detail: "gone".into() });
-        let run = run.finish();
-        assert_eq!(run.conditions.kernel, "6.1");
-        assert!(run.outcomes[0].is_clean());
-        let failures: Vec<Option<&str>> =
-            run.outcomes.iter().map(|outcome| outcome.failure.as_deref()).collect();
-        let expected =
-            [None, Some("only 1 of 2 samples arrived"), Some("gone"), Some("only 0 of 2 samples arrived")];
-        assert_eq!(failures, expected);
-    }
 }

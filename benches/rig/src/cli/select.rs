@@ -2,13 +2,14 @@
 //!
 //! Does not know about: images, guests.
 
+use crate::ablate;
 use crate::error::RigError;
-use crate::image;
 use crate::image::servers::{CATALOGUE, Entry};
+use crate::image::{self, OurPrograms, programs};
 use crate::plan::{Mode, Row, Server};
 
 /// The loads of every server, in the order of the columns of a comparison.
-const LOADS: [(Mode, u32); 12] = [
+const LOADS: [(Mode, u32); 14] = [
     (Mode::Close, 1),
     (Mode::Close, 8),
     (Mode::Close, 64),
@@ -21,6 +22,8 @@ const LOADS: [(Mode, u32); 12] = [
     (Mode::Keep, 64),
     (Mode::KeepFree, 64),
     (Mode::Keep16, 64),
+    (Mode::CloseIdle1k, 64),
+    (Mode::CloseIdle50k, 64),
 ];
 
 /// What `compare` leaves out unless `--only` asks for it.
@@ -38,12 +41,19 @@ pub(super) fn rows(with_peers: bool, patterns: &[String]) -> Result<Vec<Row>, Ri
     if chosen.is_empty() { Err(RigError::NoRow { patterns: patterns.to_vec() }) } else { Ok(chosen) }
 }
 
-/// The servers of `rows`. One that is not installed is an error.
-pub(super) fn servers(rows: &[Row]) -> Result<Vec<Server>, RigError> {
+/// The servers of `rows`, each with how the guest starts it, or why it cannot be had on this machine.
+pub(super) fn servers(
+    rows: &[Row],
+    ours: &mut OurPrograms,
+) -> Vec<(&'static Entry, Result<Server, RigError>)> {
+    let mut available = |entry: &Entry| {
+        programs::provide(entry, ours)?;
+        Ok(entry.server(&image::program_path(entry)?.to_string_lossy()))
+    };
     CATALOGUE
         .iter()
         .filter(|entry| rows.iter().any(|row| row.server == entry.name))
-        .map(|entry| Ok(entry.server(&image::program_path(entry)?.to_string_lossy())))
+        .map(|entry| (entry, available(entry)))
         .collect()
 }
 
@@ -57,11 +67,16 @@ pub(super) fn list() -> String {
     for (mode, in_flight) in LOADS {
         text.push_str(&format!("  {mode}/{in_flight}\n"));
     }
+    text.push_str("\nTechniques (`ablate --only`):\n");
+    for technique in ablate::TECHNIQUES {
+        text.push_str(&format!("  {:24}{}\n", technique.name, technique.on()));
+    }
     text
 }
 
 fn rows_of(entry: &'static Entry) -> impl Iterator<Item = Row> {
-    LOADS.into_iter().map(|(mode, in_flight)| Row { server: entry.name.to_owned(), mode, in_flight })
+    let served = LOADS.into_iter().filter(|&(mode, _)| entry.serves(mode));
+    served.map(|(mode, in_flight)| Row { server: entry.name.to_owned(), mode, in_flight })
 }
 
 fn is_usual(row: &Row, with_peers: bool) -> bool {
@@ -83,8 +98,13 @@ mod tests {
     fn rows_are_ours_and_compare_has_peers() {
         assert_eq!(ids(false, &[]).len(), 2 * LOADS.len());
         let compared = ids(true, &[]);
-        assert_eq!(compared.len(), 6 * (LOADS.len() - NOT_COMPARED.len()));
         assert!(compared.iter().any(|id| id.starts_with("nginx-plain/")));
+        for entry in CATALOGUE {
+            let count = compared.iter().filter(|id| id.starts_with(&format!("{}/", entry.name))).count();
+            let usual = LOADS.iter().filter(|load| entry.serves(load.0) && !NOT_COMPARED.contains(load));
+            let expected = if entry.is_ours() && entry.name.ends_with("-plain") { 0 } else { usual.count() };
+            assert_eq!(count, expected, "{}", entry.name);
+        }
     }
 
     #[test]

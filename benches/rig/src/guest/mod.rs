@@ -2,17 +2,24 @@
 //!
 //! Does not know about: QEMU, how the image was made, how figures are shown.
 
+mod check;
 mod counters;
+mod idle;
 mod load;
 mod server;
+mod smoke;
 
 use std::fs;
 use std::io::{self, Write};
 use std::path::Path;
 use std::time::Duration;
 
+pub(crate) use check::{capabilities, denied};
 use counters::Counters;
+pub(crate) use counters::group_run_time;
+use idle::Idle;
 use server::Running;
+pub(crate) use smoke::{CONFIG as SMOKE_CONFIG, smoke};
 
 use crate::plan::{Event, MARK, Plan, Row, Sample, Server};
 
@@ -33,6 +40,9 @@ pub(crate) fn run(path: &Path) -> Result<(), String> {
             emit(&Event::Failed { row: at, detail });
         }
     }
+    for (at, check) in plan.checks.iter().enumerate() {
+        emit(&Event::Checked { check: at, report: check::run(check) });
+    }
     emit(&Event::Done);
     Ok(())
 }
@@ -41,11 +51,21 @@ fn run_row(plan: &Plan, at: usize, row: &Row) -> Result<(), String> {
     let server = plan.servers.iter().find(|server| server.name == row.server);
     let server = server.ok_or_else(|| format!("the plan has no server {}", row.server))?;
     let running = Running::start(&server.argv, row.mode.is_batch())?;
-    for _ in 0..plan.repeat {
-        let sample = measure(&running, row).map_err(|why| with_log(&why, &running, server))?;
+    let measured = samples(&running, plan.repeat, at, row).map_err(|why| with_log(&why, &running, server));
+    // Whatever happened, the next row finds the port free. The first failure is the one to report.
+    let stopped = running.stop();
+    measured.and(stopped)
+}
+
+fn samples(running: &Running, repeat: u32, at: usize, row: &Row) -> Result<(), String> {
+    let mut idle = Idle::open(server::ADDR, row.mode.idle_conns(), idle::source, sleep)?;
+    // Not a sample: buffers, caches of the kernel and its routes are filled for the first time.
+    one_load(running, row, row.requests().0)?;
+    for _ in 0..repeat {
+        let sample = measure(running, row)?;
         emit(&Event::Measured { row: at, sample });
     }
-    running.stop()
+    idle.check()
 }
 
 /// One long load, less one short load.

@@ -3,7 +3,7 @@
 //! Does not know about: what it is measured for.
 
 use std::fs::{self, File};
-use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpStream};
+use std::net::{Ipv4Addr, SocketAddrV4, TcpStream};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -14,7 +14,8 @@ use crate::image::CHRT;
 use crate::plan::PORT;
 use crate::tool;
 
-const ADDR: SocketAddr = SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::LOCALHOST, PORT));
+/// Where it listens.
+pub(super) const ADDR: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::LOCALHOST, PORT);
 const LOG: &str = "/tmp/server.log";
 /// Attempts to connect to a server that starts, 50 ms apart.
 const CONNECTS_MAX: u32 = 200;

@@ -1,48 +1,59 @@
-//! Debian packages by name: fetched by this machine's apt, unpacked into the cache, never installed.
+//! Debian packages by name: fetched by apt, unpacked into the cache, never installed.
 //!
 //! Does not know about: what is in them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use super::apt::{Apt, folder_name};
 use crate::error::RigError;
 use crate::tool;
 
-/// The package that a metapackage such as `linux-image-cloud-amd64` stands for.
-pub(crate) fn behind(metapackage: &str, folder: &Path) -> Result<String, RigError> {
-    let listed = tool::capture("apt-cache", "apt", &["depends", "--important", metapackage], folder)
-        .map_err(|error| RigError::Package {
-            package: metapackage.to_owned(),
-            detail: format!("apt does not know it here ({error}); `apt-get update` may help"),
-        })?;
-    first_image(&listed).ok_or_else(|| RigError::Package {
-        package: metapackage.to_owned(),
-        detail: format!("depends on no linux-image package:\n{}", tool::tail(&listed)),
-    })
+/// A package that is there.
+#[derive(Clone, Debug)]
+pub(crate) struct Unpacked {
+    /// Its name.
+    pub(crate) package: String,
+    /// Its version.
+    pub(crate) version: String,
+    /// The folder it is unpacked in.
+    pub(crate) folder: PathBuf,
 }
 
-/// The folder `package` is unpacked in, under `cache`. Fetched only when this version is not there yet.
-pub(crate) fn unpacked(package: &str, cache: &Path) -> Result<PathBuf, RigError> {
-    let version = candidate(package, cache)?;
-    let folder = cache.join(format!("{package}_{}", version.replace([':', '~'], "_")));
-    if folder.is_dir() {
-        return Ok(folder);
+/// The newest package whose name is matched by `pattern`, an extended regular expression, and accepted by `accept`.
+pub(crate) fn newest(
+    apt: &Apt,
+    pattern: &str,
+    accept: impl Fn(&str) -> bool,
+    cache: &Path,
+) -> Result<Option<String>, RigError> {
+    let found = apt.run("apt-cache", &["search", "--names-only", pattern], cache)?;
+    Ok(last_of(&found, accept))
+}
+
+/// `package`, unpacked under `cache`. Fetched only when this version is not there yet.
+pub(crate) fn unpacked(apt: &Apt, package: &str, cache: &Path) -> Result<Unpacked, RigError> {
+    let version = candidate(apt, package, cache)?;
+    let folder = cache.join(folder_name(package, &version));
+    let done = Unpacked { package: package.to_owned(), version, folder };
+    if done.folder.is_dir() {
+        return Ok(done);
     }
     let fetched = cache.join(format!("fetch-{package}-{}", std::process::id()));
     fs::create_dir_all(&fetched).map_err(RigError::io(&fetched))?;
     let unpacked = fetched.join("unpacked");
-    let done = fetch(package, &fetched, &unpacked).and_then(|()| {
+    let moved = fetch(apt, package, &fetched, &unpacked).and_then(|()| {
         // Another run may have been first; its content is the same.
-        fs::rename(&unpacked, &folder)
-            .or_else(|error| if folder.is_dir() { Ok(()) } else { Err(error) })
-            .map_err(RigError::io(&folder))
+        fs::rename(&unpacked, &done.folder)
+            .or_else(|error| if done.folder.is_dir() { Ok(()) } else { Err(error) })
+            .map_err(RigError::io(&done.folder))
     });
     fs::remove_dir_all(&fetched).map_err(RigError::io(&fetched))?;
-    done.map(|()| folder)
+    moved.map(|()| done)
 }
 
-fn fetch(package: &str, folder: &Path, unpacked: &Path) -> Result<(), RigError> {
-    tool::capture("apt-get", "apt", &["download", "-q", package], folder)?;
+fn fetch(apt: &Apt, package: &str, folder: &Path, unpacked: &Path) -> Result<(), RigError> {
+    apt.run("apt-get", &["download", "-q", package], folder)?;
     let files = fs::read_dir(folder).map_err(RigError::io(folder))?;
     let deb = files
         .filter_map(Result::ok)
@@ -56,21 +67,34 @@ fn fetch(package: &str, folder: &Path, unpacked: &Path) -> Result<(), RigError> 
     tool::capture("dpkg-deb", "dpkg", &["-x", &words[0], &words[1]], folder).map(drop)
 }
 
-fn candidate(package: &str, folder: &Path) -> Result<String, RigError> {
-    let shown = tool::capture("apt-cache", "apt", &["policy", package], folder)?;
+fn candidate(apt: &Apt, package: &str, folder: &Path) -> Result<String, RigError> {
+    let shown = apt.run("apt-cache", &["policy", package], folder)?;
     version_of(&shown).ok_or_else(|| RigError::Package {
         package: package.to_owned(),
         detail: "apt has no version of it here; `apt-get update` may help".into(),
     })
 }
 
-/// From `apt-cache depends`: the first image that is depended on.
-fn first_image(listed: &str) -> Option<String> {
-    listed
-        .lines()
-        .filter_map(|line| line.trim().strip_prefix("Depends: "))
-        .find(|name| name.starts_with("linux-image-") || name.starts_with("linux-binary-"))
-        .map(str::to_owned)
+/// From `apt-cache search`, lines of `name - description`: the last by version.
+fn last_of(found: &str, accept: impl Fn(&str) -> bool) -> Option<String> {
+    let names = found.lines().filter_map(|line| line.split_once(" - ")).map(|(name, _)| name.trim());
+    names.filter(|name| accept(name)).max_by_key(|name| parts(name)).map(str::to_owned)
+}
+
+/// Numbers by value, and the text between them.
+fn parts(name: &str) -> Vec<(u64, &str)> {
+    let mut parts = Vec::new();
+    let mut rest = name;
+    while !rest.is_empty() {
+        let text_len = rest.find(|c: char| c.is_ascii_digit()).unwrap_or(rest.len());
+        let (text, after) = rest.split_at(text_len);
+        let digits_len = after.find(|c: char| !c.is_ascii_digit()).unwrap_or(after.len());
+        let (digits, after) = after.split_at(digits_len);
+        parts.push((0, text));
+        parts.push((digits.parse().unwrap_or(0), ""));
+        rest = after;
+    }
+    parts
 }
 
 /// From `apt-cache policy`: the version that would be fetched.
@@ -84,22 +108,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_image_behind_a_metapackage() {
-        let cases = [
-            (
-                "linux-image-cloud-amd64\n  Depends: linux-image-6.1.0-1-cloud-amd64\n",
-                Some("linux-image-6.1.0-1-cloud-amd64"),
-            ),
-            (
-                "x\n  Depends: libc6\n  Depends: linux-binary-7.2-cloud-amd64\n",
-                Some("linux-binary-7.2-cloud-amd64"),
-            ),
-            ("x\n  Depends: libc6\n", None),
-            ("", None),
-        ];
-        for (listed, expected) in cases {
-            assert_eq!(first_image(listed).as_deref(), expected, "{listed}");
-        }
+    fn the_newest_is_the_highest_number_and_not_the_last_letter() {
+        let found = "linux-image-6.12.94+deb13-cloud-amd64 - Linux 6.12\n\
+                     linux-image-6.12.107+deb13-cloud-amd64 - Linux 6.12\n\
+                     linux-image-6.12.9+deb13-cloud-amd64 - Linux - 6.12\n\
+                     nonsense\n";
+        assert_eq!(last_of(found, |_| true).unwrap(), "linux-image-6.12.107+deb13-cloud-amd64");
+        assert_eq!(
+            last_of(found, |name| !name.contains("107")).unwrap(),
+            "linux-image-6.12.94+deb13-cloud-amd64"
+        );
+        assert_eq!(last_of(found, |_| false), None);
+        assert_eq!(last_of("", |_| true), None);
     }
 
     #[test]

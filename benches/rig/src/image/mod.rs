@@ -2,16 +2,21 @@
 //!
 //! Does not know about: QEMU, figures.
 
+mod apt;
 mod cpio;
 mod deb;
+mod kernel;
 mod libs;
 pub(crate) mod programs;
 pub(crate) mod servers;
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use apt::Apt;
 use cpio::Archive;
+pub(crate) use kernel::Kernel;
 use servers::{Entry, FOLDER, Program};
 
 use crate::error::RigError;
@@ -19,7 +24,7 @@ use crate::plan::Plan;
 use crate::tool;
 
 /// Path of this program inside the guest.
-const AGENT: &str = "/rig/doorbell-rig";
+pub(crate) const AGENT: &str = "/rig/doorbell-rig";
 /// Path of the load generator inside the guest.
 pub(crate) const LOAD: &str = "/rig/doorbell-load";
 /// Path of the plan inside the guest.
@@ -58,17 +63,6 @@ echo 8192 > /proc/sys/net/core/somaxconn
 /bin/busybox poweroff -f
 ";
 
-/// Kernels by the name users type.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum Kernel {
-    /// Debian 12's own.
-    #[value(name = "6.1")]
-    V6_1,
-    /// Debian 13's own, also offered to Debian 12.
-    #[value(name = "6.12")]
-    V6_12,
-}
-
 /// What QEMU needs.
 #[derive(Clone, Debug)]
 pub(crate) struct Image {
@@ -76,6 +70,19 @@ pub(crate) struct Image {
     pub(crate) kernel: PathBuf,
     /// The initial RAM disk.
     pub(crate) initrd: PathBuf,
+    /// Name and version of the kernel's package.
+    pub(crate) kernel_package: String,
+}
+
+/// What an image holds besides the kernel, the agent and the load generator.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Contents {
+    /// The load generator on this machine.
+    pub(crate) load: PathBuf,
+    /// Programs: where they are on this machine, and their paths in the guest. Their libraries come along.
+    pub(crate) programs: Vec<(PathBuf, String)>,
+    /// Files: their paths in the guest, and what is in them.
+    pub(crate) files: Vec<(String, String)>,
 }
 
 /// Where the programs of this workspace are.
@@ -85,23 +92,30 @@ pub(crate) struct OurPrograms {
     pub(crate) doorbell: PathBuf,
     /// `doorbell-load`.
     pub(crate) load: PathBuf,
-}
-
-impl Kernel {
-    /// The package apt is asked for.
-    pub(crate) const fn package(self) -> &'static str {
-        match self {
-            Self::V6_1 => "linux-image-cloud-amd64",
-            Self::V6_12 => "linux-image-6.12-cloud-amd64",
-        }
-    }
+    /// Those of `benches/peers` that were asked for, by name.
+    pub(crate) peers: BTreeMap<&'static str, PathBuf>,
 }
 
 /// Path inside the guest of what an entry of the catalogue starts; a missing program is an error that names its package.
 pub(crate) fn program_path(entry: &Entry) -> Result<PathBuf, RigError> {
     match entry.program {
         Program::Doorbell => Ok(PathBuf::from(FOLDER).join("doorbell")),
+        Program::Go { program } | Program::Rust { program, .. } => Ok(PathBuf::from(FOLDER).join(program)),
         Program::Installed { program, package } => tool::find(program, package),
+    }
+}
+
+impl Contents {
+    /// What the servers of a plan made from the catalogue need.
+    pub(crate) fn of_catalogue(plan: &Plan, ours: &OurPrograms) -> Result<Self, RigError> {
+        let mut contents = Self { load: ours.load.clone(), ..Self::default() };
+        for server in &plan.servers {
+            let entry = Entry::named(&server.name).expect("plans are made from the catalogue");
+            let inside = program_path(entry)?.to_string_lossy().into_owned();
+            contents.programs.push((programs::outside(entry, ours)?, inside));
+            contents.files.extend(entry.files());
+        }
+        Ok(contents)
     }
 }
 
@@ -109,13 +123,12 @@ pub(crate) fn program_path(entry: &Entry) -> Result<PathBuf, RigError> {
 pub(crate) fn build(
     kernel: Kernel,
     plan: &Plan,
-    ours: &OurPrograms,
+    contents: &Contents,
     cache: &Path,
 ) -> Result<Image, RigError> {
     fs::create_dir_all(cache).map_err(RigError::io(cache))?;
-    let package = deb::behind(kernel.package(), cache)?;
-    let kernel = kernel_in(&deb::unpacked(&package, cache)?, &package)?;
-    let busybox = deb::unpacked("busybox-static", cache)?.join("bin/busybox");
+    let kernel = kernel.find(cache)?;
+    let busybox = deb::unpacked(&Apt::machine(), "busybox-static", cache)?.folder.join("bin/busybox");
 
     let mut archive = Archive::default();
     for folder in FOLDERS {
@@ -129,13 +142,12 @@ pub(crate) fn build(
     add_program(&mut archive, &tool::find("chrt", "util-linux")?, CHRT)?;
     let myself = std::env::current_exe().map_err(RigError::io("/proc/self/exe"))?;
     add_program(&mut archive, &myself, AGENT)?;
-    add_program(&mut archive, &ours.load, LOAD)?;
-    for server in &plan.servers {
-        let entry = Entry::named(&server.name).expect("plans are made from the catalogue");
-        let inside = program_path(entry)?;
-        let outside = if entry.is_ours() { &ours.doorbell } else { &inside };
-        add_program(&mut archive, outside, &inside.to_string_lossy())?;
-        archive.file(&entry.config_path(), entry.config().as_bytes());
+    add_program(&mut archive, &contents.load, LOAD)?;
+    for (outside, inside) in &contents.programs {
+        add_program(&mut archive, outside, inside)?;
+    }
+    for (path, text) in &contents.files {
+        archive.file(path, text.as_bytes());
     }
     let text = serde_json::to_vec(plan).expect("a plan is plain data");
     archive.file(PLAN, &text);
@@ -143,7 +155,7 @@ pub(crate) fn build(
     discard_abandoned(cache)?;
     let initrd = cache.join(format!("{INITRD}{}", std::process::id()));
     fs::write(&initrd, archive.finish()).map_err(RigError::io(&initrd))?;
-    Ok(Image { kernel, initrd })
+    Ok(Image { kernel: kernel.file, initrd, kernel_package: kernel.package })
 }
 
 /// Deletes the RAM disks of runs that were killed.
@@ -176,16 +188,6 @@ fn add_program(archive: &mut Archive, outside: &Path, inside: &str) -> Result<()
     Ok(())
 }
 
-fn kernel_in(folder: &Path, package: &str) -> Result<PathBuf, RigError> {
-    let boot = folder.join("boot");
-    let files = fs::read_dir(&boot).map_err(RigError::io(&boot))?;
-    files
-        .filter_map(Result::ok)
-        .map(|file| file.path())
-        .find(|path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("vmlinuz-")))
-        .ok_or_else(|| RigError::Package { package: package.to_owned(), detail: "holds no kernel".into() })
-}
-
 fn read(path: &Path) -> Result<Vec<u8>, RigError> {
     fs::read(path).map_err(RigError::io(path))
 }
@@ -208,17 +210,5 @@ mod tests {
         let left = [&mine, &dead, &other].map(|file| file.exists());
         fs::remove_dir_all(&cache).unwrap();
         assert_eq!(left, [true, false, true]);
-    }
-
-    #[test]
-    fn a_package_without_a_kernel_says_so() {
-        let folder = std::env::temp_dir().join(format!("doorbell-rig-deb-{}", std::process::id()));
-        fs::create_dir_all(folder.join("boot")).unwrap();
-        let without = kernel_in(&folder, "the-package").unwrap_err().to_string();
-        fs::write(folder.join("boot/vmlinuz-6.12"), b"x").unwrap();
-        let with = kernel_in(&folder, "the-package").unwrap();
-        fs::remove_dir_all(&folder).unwrap();
-        assert_eq!(without, "package the-package: holds no kernel");
-        assert!(with.ends_with("boot/vmlinuz-6.12"));
     }
 }

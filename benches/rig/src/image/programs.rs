@@ -1,7 +1,8 @@
-//! The programs of this workspace, built as users build them, and the folder for what is kept between runs.
+//! The programs of this workspace and of `benches/peers`, built as users build them, and the folder for what is kept between runs.
 //!
 //! Does not know about: images.
 
+use std::collections::BTreeMap;
 use std::env;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -9,11 +10,14 @@ use std::process::{Command, Stdio};
 use serde_json::Value;
 
 use super::OurPrograms;
+use super::servers::{Entry, Program};
 use crate::error::RigError;
 use crate::tool;
 
 /// The workspace this program was built in.
 const WORKSPACE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+/// The workspace of the peers, from there.
+const PEERS: &str = "benches/peers";
 
 /// Builds `doorbell` and `doorbell-load` for release, except those for which a file is given.
 pub(crate) fn build(doorbell: Option<PathBuf>, load: Option<PathBuf>) -> Result<OurPrograms, RigError> {
@@ -31,16 +35,87 @@ pub(crate) fn build(doorbell: Option<PathBuf>, load: Option<PathBuf>) -> Result<
             detail: format!("built no program {name}"),
         })
     };
-    Ok(OurPrograms { doorbell: pick(doorbell, "doorbell")?, load: pick(load, "doorbell-load")? })
+    Ok(OurPrograms {
+        doorbell: pick(doorbell, "doorbell")?,
+        load: pick(load, "doorbell-load")?,
+        peers: BTreeMap::new(),
+    })
+}
+
+/// Sees to it that the program of `entry` is there: installed, or built into `ours`. The error names what is missing.
+pub(crate) fn provide(entry: &Entry, ours: &mut OurPrograms) -> Result<(), RigError> {
+    let (name, built) = match entry.program {
+        Program::Doorbell => return Ok(()),
+        Program::Installed { program, package } => return tool::find(program, package).map(drop),
+        Program::Go { program } | Program::Rust { program, .. } if ours.peers.contains_key(program) => {
+            return Ok(());
+        }
+        Program::Go { program } => (program, go_peer(program)?),
+        Program::Rust { program, feature } => (program, rust_peer(program, feature)?),
+    };
+    ours.peers.insert(name, built);
+    Ok(())
+}
+
+/// The program that `entry` starts on this machine. Call [`provide`] before.
+pub(crate) fn outside(entry: &Entry, ours: &OurPrograms) -> Result<PathBuf, RigError> {
+    match entry.program {
+        Program::Doorbell => Ok(ours.doorbell.clone()),
+        Program::Installed { program, package } => tool::find(program, package),
+        Program::Go { program } | Program::Rust { program, .. } => {
+            Ok(ours.peers.get(program).expect("what a plan names was provided").clone())
+        }
+    }
 }
 
 /// The folder for kernels and images: below cargo's target folder.
 pub(crate) fn cache() -> Result<PathBuf, RigError> {
+    target().map(|folder| folder.join("rig"))
+}
+
+fn target() -> Result<PathBuf, RigError> {
     let mut command = Command::new(cargo());
     command.args(["metadata", "--no-deps", "--format-version", "1"]).current_dir(WORKSPACE);
     let metadata: Value = serde_json::from_str(&tool::output(&mut command)?).unwrap_or_default();
-    metadata["target_directory"].as_str().map(|folder| Path::new(folder).join("rig")).ok_or_else(|| {
-        RigError::Command { command: "cargo metadata".into(), detail: "names no target directory".into() }
+    metadata["target_directory"].as_str().map(PathBuf::from).ok_or_else(|| RigError::Command {
+        command: "cargo metadata".into(),
+        detail: "names no target directory".into(),
+    })
+}
+
+fn rust_peer(program: &str, feature: &str) -> Result<PathBuf, RigError> {
+    let folder = target()?.join("peers");
+    let mut command = Command::new(cargo());
+    command.args(["build", "--release", "--locked", "--bin", program, "--features", feature]);
+    command.arg("--target-dir").arg(&folder);
+    command.current_dir(Path::new(WORKSPACE).join(PEERS)).stderr(Stdio::inherit());
+    tool::output(&mut command)?;
+    Ok(folder.join("release").join(program))
+}
+
+fn go_peer(program: &str) -> Result<PathBuf, RigError> {
+    let file = target()?.join("peers/go").join(program);
+    let mut command = Command::new(tool::find("go", "golang-go")?);
+    command.args(["build", "-trimpath", "-o"]).arg(&file).arg(format!("./{program}"));
+    // Without C the program needs no library in the guest.
+    command.env("CGO_ENABLED", "0");
+    command.current_dir(Path::new(WORKSPACE).join(PEERS).join("go")).stderr(Stdio::inherit());
+    tool::output(&mut command)?;
+    Ok(file)
+}
+
+/// Builds the test target `name` of `package`, with debug assertions, and gives its program.
+pub(crate) fn test(package: &str, name: &str) -> Result<PathBuf, RigError> {
+    let mut command = Command::new(cargo());
+    command.args(["test", "--no-run", "--message-format", "json-render-diagnostics"]);
+    command.args(["-p", package, "--test", name]).current_dir(WORKSPACE).stderr(Stdio::inherit());
+    let built = tool::output(&mut command)?;
+    let messages = built.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let mut tests =
+        messages.filter(|said| said["target"]["name"] == name && said["target"]["kind"][0] == "test");
+    tests.find_map(|said| said["executable"].as_str().map(PathBuf::from)).ok_or_else(|| RigError::Command {
+        command: "cargo test --no-run".into(),
+        detail: format!("built no test program {name}"),
     })
 }
 
@@ -86,5 +161,32 @@ mod tests {
     fn given_files_need_no_build() {
         let given = build(Some("/a".into()), Some("/b".into())).unwrap();
         assert_eq!((given.doorbell, given.load), ("/a".into(), "/b".into()));
+    }
+
+    #[test]
+    fn a_peer_is_built_once() {
+        let entry = Entry::named("bare").unwrap();
+        let mut ours = build(Some("/a".into()), Some("/b".into())).unwrap();
+        ours.peers.insert("bare", "/c/bare".into());
+        provide(entry, &mut ours).unwrap();
+        assert_eq!(outside(entry, &ours).unwrap(), PathBuf::from("/c/bare"));
+        let doorbell = Entry::named("doorbell-epoll").unwrap();
+        assert_eq!(outside(doorbell, &ours).unwrap(), PathBuf::from("/a"));
+    }
+
+    #[test]
+    fn every_peer_has_a_source() {
+        let peers = Path::new(WORKSPACE).join(PEERS);
+        let manifest = std::fs::read_to_string(peers.join("Cargo.toml")).unwrap();
+        for entry in super::super::servers::CATALOGUE {
+            match entry.program {
+                Program::Doorbell | Program::Installed { .. } => {}
+                Program::Go { program } => assert!(peers.join("go").join(program).is_dir(), "{program}"),
+                Program::Rust { program, feature } => {
+                    assert!(manifest.contains(&format!("name = \"{program}\"")), "{program}");
+                    assert!(manifest.contains(&format!("required-features = [\"{feature}\"]")), "{feature}");
+                }
+            }
+        }
     }
 }

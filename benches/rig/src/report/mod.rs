@@ -2,20 +2,23 @@
 //!
 //! Does not know about: how they were measured.
 
+mod beside;
 mod json;
+mod readme;
 mod table;
 
 use std::fmt;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
-pub(crate) use json::json;
-pub(crate) use table::{across, down};
+pub(crate) use json::{json, parse};
+pub(crate) use readme::readme;
+pub(crate) use table::{across, down, thousands};
 
 use crate::plan::{Row, Sample};
 
 /// Under which conditions a run was made.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
 pub(crate) struct Conditions {
     /// Release of the kernel in the guest.
     pub(crate) kernel: String,
@@ -25,6 +28,8 @@ pub(crate) struct Conditions {
     pub(crate) cpu: String,
     /// Samples of each row.
     pub(crate) repeat: u32,
+    /// Name and version of the kernel's package.
+    pub(crate) kernel_package: String,
 }
 
 /// What became of one row.
@@ -39,7 +44,7 @@ pub(crate) struct Outcome {
 }
 
 /// Figures of one row: a request's share, medians over the samples.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Serialize)]
 pub(crate) struct Figures {
     /// Instructions of the server.
     pub(crate) server: f64,
@@ -100,7 +105,7 @@ fn share(part: i64, sample: &Sample) -> f64 {
 }
 
 /// The middle of the values; the mean of the middle two where their number is even.
-fn median(values: &[f64]) -> Option<f64> {
+pub(crate) fn median(values: &[f64]) -> Option<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
     let middle = sorted.len() / 2;

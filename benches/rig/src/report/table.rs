@@ -4,16 +4,16 @@
 
 use std::fmt::Write;
 
-use super::{Conditions, Figures, Outcome};
+use super::{Conditions, Figures, Outcome, beside};
 
-/// One line for each row.
+/// One line for each row, and one for each pair of rows that are meant to cost the same.
 pub(crate) fn down(outcomes: &[Outcome], conditions: &Conditions) -> String {
     let mut text = heading(conditions);
     let width = outcomes.iter().map(|outcome| outcome.row.server.len()).max().unwrap_or(0).max(6);
     line(
         &mut text,
         format_args!(
-            "{:width$}  mode  in flight   server    +-%    machine    +-%  switches  idle%  failed",
+            "{:width$}  mode      in flight   server    +-%    machine    +-%  switches  idle%  failed",
             "server"
         ),
     );
@@ -22,7 +22,7 @@ pub(crate) fn down(outcomes: &[Outcome], conditions: &Conditions) -> String {
         line(
             &mut text,
             format_args!(
-                "{:width$}  {:9}  {:4}  {:>7}  {:4.1}  {:>9}  {:5.1}  {:8.2}  {:5.1}  {:6}",
+                "{:width$}  {:13}  {:4}  {:>7}  {:4.1}  {:>9}  {:5.1}  {:8.2}  {:5.1}  {:6}",
                 outcome.row.server,
                 outcome.row.mode.name(),
                 outcome.row.in_flight,
@@ -37,6 +37,10 @@ pub(crate) fn down(outcomes: &[Outcome], conditions: &Conditions) -> String {
         );
     }
     failures(&mut text, outcomes);
+    let compared = beside::lines(outcomes);
+    if !compared.is_empty() {
+        line(&mut text, format_args!("\n{}", compared.join("\n")));
+    }
     text
 }
 
@@ -80,7 +84,7 @@ fn cell(figures: Figures) -> String {
 }
 
 fn heading(conditions: &Conditions) -> String {
-    let Conditions { kernel, qemu, cpu, repeat } = conditions;
+    let Conditions { kernel, qemu, cpu, repeat, .. } = conditions;
     format!(
         "Instructions a request, kernel included; Linux {kernel}, one CPU ({cpu}), median of {repeat}; {qemu}\n\n"
     )
@@ -99,7 +103,7 @@ fn line(text: &mut String, args: std::fmt::Arguments<'_>) {
 }
 
 /// Whole, with a comma every three digits.
-fn thousands(value: f64) -> String {
+pub(crate) fn thousands(value: f64) -> String {
     let digits = format!("{:.0}", value.abs());
     let mut text = String::new();
     for (at, digit) in digits.chars().enumerate() {

@@ -15,7 +15,13 @@ fn outcome(samples: &[Sample]) -> Outcome {
 }
 
 fn conditions() -> Conditions {
-    Conditions { kernel: "6.12".into(), qemu: "QEMU 7".into(), cpu: "max".into(), repeat: 3 }
+    Conditions {
+        kernel: "6.12".into(),
+        qemu: "QEMU 7".into(),
+        cpu: "max".into(),
+        repeat: 3,
+        ..Conditions::default()
+    }
 }
 
 #[test]
@@ -66,7 +72,7 @@ fn a_table_down_has_a_line_for_each_row_and_says_what_failed() {
     let text = down(&[good, bad], &conditions());
     let lines: Vec<&str> = text.lines().collect();
     assert!(lines[0].contains("6.12") && lines[0].contains("QEMU 7"), "{text}");
-    assert!(text.contains("doorbell-epoll  close        64   20,000   0.0    100,000"), "{text}");
+    assert!(text.contains("doorbell-epoll  close            64   20,000   0.0    100,000"), "{text}");
     assert!(text.contains("doorbell-epoll/close/64: the server is gone"), "{text}");
 }
 
@@ -93,4 +99,35 @@ fn json_holds_conditions_figures_and_samples() {
     assert_eq!(row["figures"]["server"], 20_000.0);
     assert_eq!(row["samples"][0]["server"], 2_000_000);
     assert_eq!(row["failure"], serde_json::Value::Null);
+}
+
+#[test]
+fn the_table_of_the_readme_has_only_columns_with_clean_figures() {
+    let good = outcome(&[sample(2_000_000, 10_000_000)]);
+    let mut failed = good.clone();
+    failed.row.server = "nginx".into();
+    failed.samples[0].failed = 1;
+    let mut kept = good.clone();
+    kept.row.mode = Mode::Keep;
+    kept.row.server = "nginx".into();
+    let text = readme(&[good, failed, kept], &conditions());
+    let table: Vec<&str> = text.lines().filter(|line| line.starts_with('|')).collect();
+    let expected = [
+        "| server | close, 64 | keep, 64 | whole machine, close, 64 |",
+        "|---|---:|---:|---:|",
+        "| doorbell-epoll | 20,000 | - | 100,000 |",
+        "| nginx | - | 20,000 | - |",
+    ];
+    assert_eq!(table, expected);
+}
+
+#[test]
+fn what_is_written_as_json_is_read_again() {
+    let good = outcome(&[sample(2_000_000, 10_000_000), sample(1_980_000, 10_100_000)]);
+    let bad = Outcome { samples: Vec::new(), failure: Some("gone \"x\"".into()), ..good.clone() };
+    let text = json(&[good, bad], &conditions());
+    let (outcomes, conditions) = parse(&text).unwrap();
+    assert_eq!(json(&outcomes, &conditions), text);
+    assert_eq!((outcomes.len(), outcomes[1].failure.as_deref()), (2, Some("gone \"x\"")));
+    assert!(parse("{}").is_err());
 }

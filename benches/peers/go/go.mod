@@ -1,0 +1,3 @@
+module doorbell/peers
+
+go 1.19

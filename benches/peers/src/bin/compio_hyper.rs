@@ -1,0 +1,49 @@
+//! hyper on compio's io_uring runtime, joined by cyper-core of the compio project.
+//!
+//! Does not know about: time limits, as the program on Tokio.
+#![forbid(unsafe_code)]
+
+#[path = "../address.rs"]
+mod address;
+
+use std::convert::Infallible;
+use std::error::Error;
+use std::net::SocketAddr;
+
+use compio::net::TcpListener;
+use cyper_core::HyperStream;
+use http_body_util::Full;
+use hyper::body::{Bytes, Incoming};
+use hyper::header::{CONTENT_TYPE, HeaderValue};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{Request, Response, StatusCode};
+
+fn main() -> Result<(), Box<dyn Error>> {
+    compio::runtime::Runtime::new()?.block_on(serve(address::address()?))
+}
+
+async fn serve(addr: SocketAddr) -> Result<(), Box<dyn Error>> {
+    let listener = TcpListener::bind(addr).await?;
+    loop {
+        let (conn, _) = listener.accept().await?;
+        compio::runtime::spawn(async move {
+            let http = http1::Builder::new()
+                .pipeline_flush(true)
+                .serve_connection(HyperStream::new_plain(conn), service_fn(answer));
+            // A client that breaks off is no news.
+            let _ = http.await;
+        })
+        .detach();
+    }
+}
+
+async fn answer(request: Request<Incoming>) -> Result<Response<Full<Bytes>>, Infallible> {
+    let mut reply = Response::new(Full::new(Bytes::from_static(b"ok\n")));
+    if request.uri().path() == "/livez" {
+        reply.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/plain"));
+    } else {
+        *reply.status_mut() = StatusCode::NOT_FOUND;
+    }
+    Ok(reply)
+}

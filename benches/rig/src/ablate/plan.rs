@@ -1,0 +1,211 @@
+//! Which servers an ablation compares, and how they are spread over boots.
+//!
+//! Does not know about: loads, figures.
+
+use super::techniques::{TECHNIQUES, Technique, nothing};
+use crate::variant::{Engine, Settings, Variant};
+
+/// Servers of one boot. What is compared is always of one boot.
+const SERVERS_A_BOOT: usize = 12;
+
+/// What a technique is added to, or taken from.
+#[derive(Clone, Copy, Debug, serde::Deserialize, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Set {
+    /// Nothing else is on.
+    Alone,
+    /// The defaults.
+    Full,
+}
+
+/// One comparison.
+#[derive(Clone, Debug)]
+pub(super) struct Pair {
+    /// What is compared.
+    pub(super) technique: &'static Technique,
+    /// The driver.
+    pub(super) engine: Engine,
+    /// Beside what.
+    pub(super) set: Set,
+    /// Whether the defaults have it.
+    pub(super) is_default: bool,
+    /// The server with it.
+    pub(super) with: Variant,
+    /// The server without it.
+    pub(super) without: Variant,
+}
+
+impl Set {
+    /// In tables.
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Alone => "alone",
+            Self::Full => "in the full set",
+        }
+    }
+}
+
+/// Every comparison for one driver, of the techniques named, or of all.
+pub(super) fn pairs(engine: Engine, only: &[String], defaults: &Settings) -> Vec<Pair> {
+    let chosen = TECHNIQUES.iter().filter(|technique| {
+        technique.is_of(engine, defaults)
+            && (only.is_empty() || only.iter().any(|name| name == technique.name))
+    });
+    chosen
+        .flat_map(|technique| [Set::Full, Set::Alone].map(|set| pair(technique, engine, set, defaults)))
+        .collect()
+}
+
+fn pair(technique: &'static Technique, engine: Engine, set: Set, defaults: &Settings) -> Pair {
+    let base = match set {
+        Set::Alone => nothing(defaults),
+        Set::Full => defaults.clone(),
+    }
+    .with(&technique.context());
+    let variant = |settings: Settings| {
+        let relative_to = match set {
+            Set::Alone => nothing(defaults),
+            Set::Full => defaults.clone(),
+        };
+        let what = settings.without(&relative_to);
+        let set = if set == Set::Full { "full" } else { "none" };
+        let name = match what == Settings::default() {
+            true => format!("{}-{set}", engine.name()),
+            false => format!("{}-{set} {what}", engine.name()),
+        };
+        Variant { name, engine, settings: settings.without(defaults) }
+    };
+    let is_default = technique.on().hold_in(defaults);
+    // What the defaults do not have is added to them, and not to what it stands instead of.
+    let without = if set == Set::Full && !is_default { base.clone() } else { base.with(&technique.off()) };
+    Pair {
+        technique,
+        engine,
+        set,
+        is_default,
+        with: variant(base.with(&technique.on())),
+        without: variant(without),
+    }
+}
+
+/// The comparisons boot by boot. There are at least two boots, so that what is in all of them shows how well a boot repeats.
+pub(super) fn boots(pairs: &[Pair]) -> Vec<Vec<Pair>> {
+    let servers_max = SERVERS_A_BOOT.min(variants(pairs).len().div_ceil(2) + 1);
+    let mut boots: Vec<Vec<Pair>> = Vec::new();
+    for pair in pairs {
+        let fits = boots.last().is_some_and(|boot| {
+            let mut more = boot.clone();
+            more.push(pair.clone());
+            variants(&more).len() <= servers_max
+        });
+        match boots.last_mut() {
+            Some(boot) if fits => boot.push(pair.clone()),
+            _ => boots.push(vec![pair.clone()]),
+        }
+    }
+    boots
+}
+
+/// Every server of these comparisons once, and of each driver the defaults, which are so in every boot.
+pub(super) fn variants(pairs: &[Pair]) -> Vec<Variant> {
+    let mut variants: Vec<Variant> = Vec::new();
+    let full = pairs.iter().map(|pair| full(pair.engine));
+    for variant in pairs.iter().flat_map(|pair| [pair.with.clone(), pair.without.clone()]).chain(full) {
+        if variants.iter().all(|known| known.name != variant.name) {
+            variants.push(variant);
+        }
+    }
+    variants
+}
+
+/// The defaults.
+fn full(engine: Engine) -> Variant {
+    Variant { name: format!("{}-full", engine.name()), engine, settings: Settings::default() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Some value for every key.
+    fn all() -> Settings {
+        TECHNIQUES.iter().fold(Settings::default(), |settings, technique| settings.with(&technique.on()))
+    }
+
+    fn defaults() -> Settings {
+        TECHNIQUES
+            .iter()
+            .filter(|technique| !technique.name.contains("poll") && !technique.name.contains("lazy"))
+            .fold(nothing(&all()), |settings, technique| settings.with(&technique.on()))
+            .with(&Settings::of(&[("tuning.receive", "\"poll\"")]))
+    }
+
+    fn find(name: &str, set: Set) -> Pair {
+        let pairs = pairs(Engine::IoUring, &[name.to_owned()], &defaults());
+        pairs.into_iter().find(|pair| pair.set == set).unwrap()
+    }
+
+    #[test]
+    fn what_is_on_is_taken_from_the_full_set_and_what_is_off_is_added() {
+        let on = find("deferred task work", Set::Full);
+        assert!(on.is_default);
+        assert_eq!(on.with.name, "io_uring-full");
+        assert_eq!(on.without.name, "io_uring-full defer_taskrun=false");
+        assert_eq!(on.without.settings, Settings::of(&[("tuning.defer_taskrun", "false")]));
+        let off = find("accept by polling", Set::Full);
+        assert!(!off.is_default);
+        assert_eq!(off.with.settings, Settings::of(&[("tuning.accept", "\"poll\"")]));
+        assert_eq!(off.without.name, "io_uring-full");
+    }
+
+    #[test]
+    fn alone_everything_else_is_off() {
+        let alone = find("registered ring", Set::Alone);
+        assert_eq!(alone.without.name, "io_uring-none");
+        assert!(nothing(&all()).without(&defaults()).hold_in(&alone.without.settings));
+        assert_eq!(alone.with.name, "io_uring-none registered_ring=true");
+    }
+
+    #[test]
+    fn a_context_is_on_both_sides() {
+        for set in [Set::Alone, Set::Full] {
+            let pair = find("lazy wake 1ms", set);
+            let both = [&pair.with, &pair.without];
+            assert!(both.iter().all(|variant| variant.settings.get("tuning.accept") == Some("\"poll\"")));
+            assert_ne!(pair.with.settings, pair.without.settings);
+        }
+    }
+
+    #[test]
+    fn epoll_has_only_what_it_can_do() {
+        let names: Vec<&str> =
+            pairs(Engine::Epoll, &[], &defaults()).iter().map(|pair| pair.technique.name).collect();
+        assert!(names.contains(&"deferred accept") && !names.contains(&"multishot accept"), "{names:?}");
+    }
+
+    #[test]
+    fn boots_hold_all_pairs_whole_and_share_a_server() {
+        let pairs = pairs(Engine::IoUring, &[], &defaults());
+        let boots = boots(&pairs);
+        assert_eq!(boots.iter().map(Vec::len).sum::<usize>(), pairs.len());
+        assert!(boots.len() >= 2);
+        for boot in &boots {
+            let mut files: Vec<String> =
+                variants(boot).iter().map(|variant| variant.server().argv[3].clone()).collect();
+            assert!(files.len() <= SERVERS_A_BOOT, "{}", files.len());
+            files.sort();
+            files.dedup();
+            assert_eq!(files.len(), variants(boot).len(), "two servers share a file");
+        }
+        let with_full = boots.iter().filter(|boot| variants(boot).iter().any(|v| v.name == "io_uring-full"));
+        assert_eq!(with_full.count(), boots.len());
+    }
+
+    #[test]
+    fn even_one_technique_takes_two_boots() {
+        let one = pairs(Engine::Epoll, &["deferred accept".to_owned()], &defaults());
+        let boots = boots(&one);
+        assert_eq!(boots.len(), 2);
+        assert!(boots.iter().all(|boot| variants(boot).iter().any(|variant| variant.name == "epoll-full")));
+    }
+}

@@ -1,0 +1,93 @@
+//! The committed figures as a file.
+//!
+//! Does not know about: which of them are good.
+
+use std::fs;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::RigError;
+
+/// All of the file.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Committed {
+    /// With what the figures were taken.
+    pub(super) taken: Taken,
+    /// One for each row of the gate.
+    pub(super) rows: Vec<Line>,
+}
+
+/// What the figures depend on besides the code.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Taken {
+    /// Name and version of the kernel's package.
+    pub(super) kernel_package: String,
+    /// The compiler.
+    pub(super) rustc: String,
+    /// QEMU and its version.
+    pub(super) qemu: String,
+    /// QEMU's name of the CPU model.
+    pub(super) cpu: String,
+    /// Samples of each row.
+    pub(super) repeat: u32,
+}
+
+/// One row.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Line {
+    /// `server/mode/in flight`.
+    pub(super) row: String,
+    /// Instructions of the server a request, median of the samples.
+    pub(super) server: f64,
+    /// The largest less the smallest sample, in per cent of the median.
+    pub(super) spread_percent: f64,
+}
+
+pub(super) fn read(file: &Path) -> Result<Committed, RigError> {
+    let text = fs::read(file).map_err(RigError::io(file))?;
+    serde_json::from_slice(&text)
+        .map_err(|error| RigError::Figures { path: file.to_owned(), detail: error.to_string() })
+}
+
+pub(super) fn write(file: &Path, committed: &Committed) -> Result<(), RigError> {
+    let rounded = Committed {
+        rows: committed
+            .rows
+            .iter()
+            .map(|line| Line { spread_percent: hundredths(line.spread_percent), ..line.clone() })
+            .collect(),
+        ..committed.clone()
+    };
+    let mut text = serde_json::to_string_pretty(&rounded).expect("figures are plain data");
+    text.push('\n');
+    fs::write(file, text).map_err(RigError::io(file))
+}
+
+fn hundredths(value: f64) -> f64 {
+    (value * 100.0).round() / 100.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_read_and_a_wrong_file_is_named() {
+        let file = std::env::temp_dir().join(format!("doorbell-rig-gate-{}.json", std::process::id()));
+        let line = Line { row: "a/close/64".into(), server: 18_900.0, spread_percent: 0.123_4 };
+        let committed = Committed { taken: Taken { repeat: 3, ..Taken::default() }, rows: vec![line] };
+        write(&file, &committed).unwrap();
+        let back = read(&file).unwrap();
+        fs::write(&file, "{\"rows\": []}").unwrap();
+        let error = read(&file).unwrap_err().to_string();
+        fs::remove_file(&file).unwrap();
+        assert_eq!(back.taken, committed.taken);
+        assert_eq!((back.rows[0].server, back.rows[0].spread_percent), (18_900.0, 0.12));
+        assert!(error.contains("doorbell-rig-gate") && error.contains("taken"), "{error}");
+        assert!(read(&file).unwrap_err().to_string().contains("doorbell-rig-gate"));
+    }
+}

@@ -1,0 +1,134 @@
+//! Programs that are run once: with a limit of time, in a process group of their own, with what they wrote.
+//!
+//! Does not know about: what they check.
+
+use std::fs::{self, File};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Command, ExitStatus, Stdio};
+use std::time::Duration;
+
+use doorbell_ring::sandbox::{Denial, deny};
+use doorbell_ring::selftest::{Verdict, capabilities as found};
+use doorbell_ring::{Errno, Ring, Setup};
+use rustix::process::{Pid, Signal, kill_process_group};
+
+use super::counters::now_ns;
+use crate::plan::{Check, Checked};
+
+const LOG: &str = "/tmp/check.log";
+/// What is kept of the output: a line of the console is a whole report.
+const OUTPUT_MAX: usize = 64 << 10;
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
+
+/// Runs it to its end, or to the end of its time.
+pub(super) fn run(check: &Check) -> Checked {
+    let began_ns = now_ns();
+    let done = execute(check, began_ns);
+    let nanos = u64::try_from(now_ns() - began_ns).unwrap_or_default();
+    let log = fs::read(LOG).unwrap_or_default();
+    let mut output = String::from_utf8_lossy(&log[log.len().saturating_sub(OUTPUT_MAX)..]).into_owned();
+    let status = match done {
+        Ok(status) => {
+            if let Some(signal) = status.signal() {
+                output.push_str(&format!("\nended by signal {signal}\n"));
+            }
+            status.code()
+        }
+        Err(why) => {
+            output.push_str(&format!("\n{why}\n"));
+            None
+        }
+    };
+    Checked { status, seconds: Duration::from_nanos(nanos).as_secs_f64(), output }
+}
+
+fn execute(check: &Check, began_ns: i64) -> Result<ExitStatus, String> {
+    let log = File::create(LOG).map_err(|error| format!("{LOG}: {error}"))?;
+    let same = log.try_clone().map_err(|error| format!("{LOG}: {error}"))?;
+    let (program, args) = check.argv.split_first().ok_or("a check without a program")?;
+    let mut command = Command::new(program);
+    command.args(args).stdin(Stdio::null()).stdout(log).stderr(same).process_group(0);
+    let mut child = command.spawn().map_err(|error| format!("{program} does not start: {error}"))?;
+    let group = i32::try_from(child.id()).ok().and_then(Pid::from_raw).ok_or("process 0 is no check")?;
+    let ends_ns = began_ns + i64::from(check.seconds_max) * 1_000_000_000;
+    let done = loop {
+        match child.try_wait() {
+            Err(error) => break Err(format!("waiting for {program}: {error}")),
+            Ok(Some(status)) => break Ok(status),
+            Ok(None) if now_ns() > ends_ns => break Err(format!("not done after {} s", check.seconds_max)),
+            Ok(None) => super::sleep(LOOK_AGAIN),
+        }
+    };
+    // Whatever it left behind goes too; mostly that is nothing.
+    let _ = kill_process_group(group, Signal::KILL);
+    let _ = child.wait();
+    done
+}
+
+/// Becomes `argv`, to which io_uring is refused with `errno`. Comes back only when that fails.
+pub(crate) fn denied(errno: i32, argv: &[String]) -> String {
+    if let Err(error) = deny(&Denial::at_setup(Errno(errno))) {
+        return format!("seccomp answered {error}");
+    }
+    match argv.split_first() {
+        Some((program, args)) => format!("{program}: {}", Command::new(program).args(args).exec()),
+        None => "no command".to_owned(),
+    }
+}
+
+/// What this kernel's io_uring can do, as JSON: what was tried, whether it works, and what was seen.
+pub(crate) fn capabilities() -> String {
+    let setup = Setup::default();
+    let opened = Ring::open(&setup).map(|ring| ring.report().clone());
+    let verdict = |verdict: Verdict| serde_json::json!({ "ok": verdict.ok, "why": verdict.why });
+    let value = match opened {
+        Err(error) => serde_json::json!({ "ring": { "ok": false, "why": error.to_string() } }),
+        Ok(report) => {
+            let found = found(&setup);
+            serde_json::json!({
+                "ring": { "ok": true, "why": format!("{report}") },
+                "multishot accept": verdict(found.multishot_accept),
+                "direct descriptors": verdict(found.direct_descriptors),
+                "reply and FIN": verdict(found.reply_and_fin),
+            })
+        }
+    };
+    value.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(script: &str, seconds_max: u32) -> Checked {
+        let argv = ["/bin/sh", "-c", script].map(str::to_owned).into();
+        run(&Check { name: "x".into(), argv, seconds_max })
+    }
+
+    #[test]
+    fn status_output_and_end() {
+        // One after the other: they share a file.
+        let good = check("echo one; echo two >&2; exit 3", 60);
+        assert_eq!((good.status, good.output.as_str()), (Some(3), "one\ntwo\n"));
+        let slow = check("echo before; sleep 1000", 1);
+        assert_eq!(slow.status, None);
+        assert!(
+            slow.output.starts_with("before") && slow.output.contains("not done after 1 s"),
+            "{}",
+            slow.output
+        );
+        let killed = check("kill -9 $$", 60);
+        assert_eq!(killed.status, None);
+        assert!(killed.output.contains("ended by signal 9"), "{}", killed.output);
+        let missing = run(&Check { argv: vec!["/no/such".into()], ..Check::default() });
+        assert!(missing.output.contains("does not start"), "{}", missing.output);
+        let long = check("head -c 100000 /dev/zero | tr '\\0' x; echo end", 60);
+        assert_eq!((long.output.len(), long.output.ends_with("end\n")), (OUTPUT_MAX, true));
+    }
+
+    #[test]
+    fn capabilities_are_json() {
+        let value: serde_json::Value = serde_json::from_str(&capabilities()).unwrap();
+        assert!(value["ring"]["ok"].is_boolean() && value["ring"]["why"].is_string(), "{value}");
+    }
+}

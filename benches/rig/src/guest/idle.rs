@@ -1,0 +1,226 @@
+//! Connections that stay open beside a load: each is asked once, says nothing while the load runs, and is looked at afterwards.
+//!
+//! Does not know about: the load, and how a server is told to let them stay.
+
+use std::io::{self, Read, Write};
+use std::net::{Ipv4Addr, SocketAddrV4, TcpStream};
+use std::time::Duration;
+
+use rustix::net::sockopt::set_socket_linger;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, connect, socket_with};
+
+use crate::plan::PATH;
+
+/// Connections of one source address, fewer than any server's cap per address.
+const PER_ADDR: u32 = 500;
+/// Their ports begin above the guest's `ip_local_port_range`, so that no client of the load comes across one.
+const PORT_FIRST: u16 = 65_001;
+/// One connection in so many is asked once more after the row: a server may have forgotten what it did not close.
+const ASKED_AGAIN_EVERY: usize = 97;
+/// They are opened in so many groups with a pause between them, so that what a server does once in a while for each of them is
+/// spread over time, as it is for clients that come when they like.
+const GROUPS: usize = 100;
+const PAUSE: Duration = Duration::from_millis(650);
+/// A reply in answer to one request takes microseconds.
+const REPLY_WAIT: Duration = Duration::from_secs(10);
+const REPLY_LEN_MAX: usize = 4096;
+/// Lost connections that are told one by one.
+const TOLD_MAX: usize = 3;
+
+/// Open connections.
+#[derive(Debug, Default)]
+pub(super) struct Idle {
+    conns: Vec<TcpStream>,
+}
+
+/// The address that connection number `at` comes from.
+pub(super) fn source(at: u32) -> SocketAddrV4 {
+    let addr = u32::from(Ipv4Addr::new(127, 0, 1, 1)) + at / PER_ADDR;
+    let port = u32::from(PORT_FIRST) + at % PER_ADDR;
+    SocketAddrV4::new(addr.into(), u16::try_from(port).expect("they end below 65,536"))
+}
+
+impl Idle {
+    /// Opens `count` of them to `server`, spread over a minute, and asks each.
+    pub(super) fn open(
+        server: SocketAddrV4,
+        count: u32,
+        source: impl Fn(u32) -> SocketAddrV4,
+        sleep: impl Fn(Duration),
+    ) -> Result<Self, String> {
+        let mut idle = Self::default();
+        let numbers: Vec<u32> = (0..count).collect();
+        for group in numbers.chunks(numbers.len().div_ceil(GROUPS).max(1)) {
+            sleep(PAUSE);
+            idle.open_group(server, group, &source)?;
+        }
+        Ok(idle)
+    }
+
+    fn open_group(
+        &mut self,
+        server: SocketAddrV4,
+        numbers: &[u32],
+        source: impl Fn(u32) -> SocketAddrV4,
+    ) -> Result<(), String> {
+        for &at in numbers {
+            let opened = open_one(server, source(at)).and_then(|mut conn| ask(&mut conn).map(|()| conn));
+            self.conns.push(opened.map_err(|error| format!("idle connection {at}: {error}"))?);
+        }
+        Ok(())
+    }
+
+    /// Whether each is still open, without a byte that nobody asked for, and still answered.
+    pub(super) fn check(&mut self) -> Result<(), String> {
+        let mut lost: Vec<String> = self
+            .conns
+            .iter()
+            .enumerate()
+            .filter_map(|(at, conn)| quiet(conn).err().map(|error| format!("{at}: {error}")))
+            .collect();
+        if lost.is_empty() {
+            let again = self.conns.iter_mut().enumerate().step_by(ASKED_AGAIN_EVERY);
+            lost.extend(again.filter_map(|(at, conn)| ask(conn).err().map(|error| format!("{at}: {error}"))));
+        }
+        if lost.is_empty() {
+            return Ok(());
+        }
+        let (count, all) = (lost.len(), self.conns.len());
+        lost.truncate(TOLD_MAX);
+        Err(format!("{count} of {all} idle connections were lost: {}", lost.join(", ")))
+    }
+}
+
+fn open_one(server: SocketAddrV4, source: SocketAddrV4) -> io::Result<TcpStream> {
+    let socket = socket_with(AddressFamily::INET, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+    // It ends with a reset: no TIME_WAIT keeps the next row from its address.
+    set_socket_linger(&socket, Some(Duration::ZERO))?;
+    bind(&socket, &source)?;
+    connect(&socket, &server)?;
+    let conn = TcpStream::from(socket);
+    conn.set_read_timeout(Some(REPLY_WAIT))?;
+    Ok(conn)
+}
+
+/// One request and its whole reply, the same from every server.
+fn ask(conn: &mut TcpStream) -> io::Result<()> {
+    conn.write_all(format!("GET {PATH} HTTP/1.1\r\nHost: idle\r\n\r\n").as_bytes())?;
+    let mut reply = [0; REPLY_LEN_MAX];
+    let mut len = 0;
+    while !reply[..len].ends_with(b"\r\n\r\nok\n") {
+        match conn.read(&mut reply[len..])? {
+            0 => return Err(io::Error::other("closed, or too long, within a reply")),
+            count => len += count,
+        }
+    }
+    if reply.starts_with(b"HTTP/1.1 200 ") { Ok(()) } else { Err(io::Error::other("another reply")) }
+}
+
+/// An error unless it is open and has nothing to read.
+fn quiet(conn: &TcpStream) -> io::Result<()> {
+    conn.set_nonblocking(true)?;
+    let seen = conn.peek(&mut [0]);
+    conn.set_nonblocking(false)?;
+    match seen {
+        Ok(0) => Err(io::Error::other("closed by the server")),
+        Ok(_) => Err(io::Error::other("a byte nobody asked for")),
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::net::TcpListener;
+    use std::thread::{self, JoinHandle};
+
+    use super::*;
+
+    const GOOD: &str = "HTTP/1.1 200 OK\r\ncontent-length: 3\r\n\r\nok\n";
+
+    fn any_port(_: u32) -> SocketAddrV4 {
+        SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0)
+    }
+
+    /// Answers each of `count` connections once and gives them back.
+    fn server(count: usize, reply: &'static str) -> (SocketAddrV4, JoinHandle<Vec<TcpStream>>) {
+        let listener = TcpListener::bind(any_port(0)).unwrap();
+        let std::net::SocketAddr::V4(addr) = listener.local_addr().unwrap() else { panic!("not IPv4") };
+        let serve = move || {
+            let answered = listener.incoming().take(count).map(|conn| {
+                let mut conn = conn.unwrap();
+                answer(&mut conn, reply);
+                conn
+            });
+            answered.collect()
+        };
+        (addr, thread::spawn(serve))
+    }
+
+    fn answer(conn: &mut TcpStream, reply: &str) {
+        assert!(conn.read(&mut [0; 1024]).unwrap() > 0);
+        // In two pieces: a reply need not come at once.
+        let (head, rest) = reply.split_at(reply.len() / 2);
+        conn.write_all(head.as_bytes()).unwrap();
+        conn.write_all(rest.as_bytes()).unwrap();
+    }
+
+    #[test]
+    fn sources_are_unique_and_out_of_the_way() {
+        let all: BTreeSet<SocketAddrV4> = (0..50_000).map(source).collect();
+        assert_eq!(all.len(), 50_000);
+        assert!(all.iter().all(|source| source.ip().is_loopback() && *source.ip() != Ipv4Addr::LOCALHOST));
+        assert!(all.iter().all(|source| source.port() >= PORT_FIRST));
+        let hosts: BTreeSet<Ipv4Addr> = all.iter().map(|source| *source.ip()).collect();
+        assert_eq!(hosts.len(), 100);
+    }
+
+    #[test]
+    fn those_that_stay_are_good_and_are_asked_again() {
+        let (addr, served) = server(3, GOOD);
+        let mut idle = Idle::open(addr, 3, any_port, drop).unwrap();
+        let mut conns = served.join().unwrap();
+        let first = thread::spawn(move || {
+            answer(&mut conns[0], GOOD);
+            conns
+        });
+        assert_eq!(idle.check(), Ok(()));
+        drop(first.join().unwrap());
+    }
+
+    #[test]
+    fn one_that_is_not_as_it_was_is_lost() {
+        type Change = fn(&mut Vec<TcpStream>);
+        let changes: [(Change, &str); 3] = [
+            (|conns| drop(conns.remove(1)), "1: closed by the server"),
+            (|conns| conns[1].write_all(b"x").unwrap(), "1: a byte nobody asked for"),
+            (
+                |conns| {
+                    set_socket_linger(&conns[1], Some(Duration::ZERO)).unwrap();
+                    drop(conns.remove(1));
+                },
+                "1: Connection reset",
+            ),
+        ];
+        for (change, what) in changes {
+            let (addr, served) = server(3, GOOD);
+            let mut idle = Idle::open(addr, 3, any_port, drop).unwrap();
+            let mut conns = served.join().unwrap();
+            change(&mut conns);
+            let why = idle.check().unwrap_err();
+            assert!(why.starts_with("1 of 3 idle connections were lost: ") && why.contains(what), "{why}");
+        }
+    }
+
+    #[test]
+    fn another_reply_is_a_failure() {
+        for reply in ["HTTP/1.1 503 No\r\n\r\nok\n", "x"] {
+            let (addr, served) = server(1, reply);
+            let end = thread::spawn(move || drop(served.join().unwrap()));
+            let why = Idle::open(addr, 1, any_port, drop).unwrap_err();
+            assert!(why.starts_with("idle connection 0: "), "{why}");
+            end.join().unwrap();
+        }
+    }
+}

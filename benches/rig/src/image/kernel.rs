@@ -1,0 +1,138 @@
+//! The kernels a guest can boot, by the version users type, and where their packages come from.
+//!
+//! Does not know about: what runs on them.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::apt::Apt;
+use super::deb::{self, Unpacked};
+use crate::error::RigError;
+
+/// Kernels by the name users type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Kernel {
+    /// Debian 11.
+    #[value(name = "5.10")]
+    V5_10,
+    /// Debian 12.
+    #[value(name = "6.1")]
+    V6_1,
+    /// Debian 13, also offered to Debian 12.
+    #[value(name = "6.12")]
+    V6_12,
+    /// Debian 13's backports.
+    #[value(name = "7.2")]
+    V7_2,
+}
+
+/// A kernel that is there.
+#[derive(Clone, Debug)]
+pub(crate) struct Found {
+    /// The file for QEMU.
+    pub(crate) file: PathBuf,
+    /// Name and version of its package.
+    pub(crate) package: String,
+}
+
+impl Kernel {
+    /// Every kernel, from old to new.
+    pub(crate) const ALL: [Self; 4] = [Self::V5_10, Self::V6_1, Self::V6_12, Self::V7_2];
+
+    /// The version as it is typed.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::V5_10 => "5.10",
+            Self::V6_1 => "6.1",
+            Self::V6_12 => "6.12",
+            Self::V7_2 => "7.2",
+        }
+    }
+
+    /// The suite of Debian that has it.
+    pub(crate) const fn suite(self) -> &'static str {
+        match self {
+            Self::V5_10 => "bullseye",
+            Self::V6_1 => "bookworm",
+            Self::V6_12 => "trixie",
+            Self::V7_2 => "trixie-backports",
+        }
+    }
+
+    /// The newest of this version: of this machine's own suites, else of the suite that has it.
+    pub(crate) fn find(self, cache: &Path) -> Result<Found, RigError> {
+        let pattern = format!("^linux-(image|binary)-{}[.+].*-cloud-amd64$", self.name().replace('.', "\\."));
+        for apt in [None, Some(self.suite())] {
+            let apt = apt.map_or_else(|| Ok(Apt::machine()), |suite| Apt::suite(suite, cache))?;
+            // Where both exist the image is in `linux-binary`, and `linux-image` only depends on it.
+            for kind in ["linux-binary-", "linux-image-"] {
+                let accept = |name: &str| name.starts_with(kind) && !name.contains("unsigned");
+                if let Some(package) = deb::newest(&apt, &pattern, accept, cache)? {
+                    return found(&deb::unpacked(&apt, &package, cache)?);
+                }
+            }
+        }
+        Err(RigError::Package {
+            package: format!("linux-image-{}", self.name()),
+            detail: format!("neither this machine's suites nor {} have it", self.suite()),
+        })
+    }
+}
+
+fn found(unpacked: &Unpacked) -> Result<Found, RigError> {
+    let Unpacked { package, version, folder } = unpacked;
+    Ok(Found { file: kernel_in(folder, package)?, package: format!("{package} {version}") })
+}
+
+/// `/boot/vmlinuz-VERSION`, or since 7.1 `/usr/lib/modules/VERSION/vmlinuz`.
+fn kernel_in(folder: &Path, package: &str) -> Result<PathBuf, RigError> {
+    let entries = |folder: PathBuf| fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok);
+    let modules = entries(folder.join("usr/lib/modules")).map(|version| version.path().join("vmlinuz"));
+    let boot = entries(folder.join("boot")).map(|file| file.path());
+    let is_kernel = |path: &PathBuf| {
+        path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("vmlinuz")) && path.is_file()
+    };
+    boot.chain(modules)
+        .find(is_kernel)
+        .ok_or_else(|| RigError::Package { package: package.to_owned(), detail: "holds no kernel".into() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::ValueEnum;
+
+    #[test]
+    fn names_are_those_that_are_typed() {
+        for kernel in Kernel::ALL {
+            assert_eq!(kernel.to_possible_value().unwrap().get_name(), kernel.name());
+        }
+        assert_eq!(Kernel::value_variants().len(), Kernel::ALL.len());
+    }
+
+    #[test]
+    fn a_kernel_is_found_in_both_places_and_its_absence_is_said() {
+        for (number, place) in
+            ["", "boot/vmlinuz-6.12", "usr/lib/modules/7.2/vmlinuz"].into_iter().enumerate()
+        {
+            let folder =
+                std::env::temp_dir().join(format!("doorbell-rig-deb-{}-{number}", std::process::id()));
+            fs::create_dir_all(folder.join("usr/lib/modules/7.2")).unwrap();
+            fs::create_dir_all(folder.join("boot")).unwrap();
+            if !place.is_empty() {
+                fs::write(folder.join(place), b"x").unwrap();
+            }
+            let found = kernel_in(&folder, "the-package");
+            fs::remove_dir_all(&folder).unwrap();
+            match found {
+                Ok(file) => assert!(!place.is_empty() && file.ends_with(place), "{}", file.display()),
+                Err(error) => {
+                    assert_eq!(
+                        (place, error.to_string()),
+                        ("", "package the-package: holds no kernel".into())
+                    );
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! The catalogue is sound: names, configurations, arguments.
+//!
+//! Does not know about: whether a server accepts its configuration; starting it shows that.
+
+use super::*;
+
+fn text(name: &str) -> String {
+    Entry::named(name).unwrap().files()[0].1.clone()
+}
+
+#[test]
+fn names_are_unique_and_found() {
+    for (at, entry) in CATALOGUE.iter().enumerate() {
+        assert!(CATALOGUE[..at].iter().all(|other| other.name != entry.name), "{}", entry.name);
+        assert_eq!(Entry::named(entry.name).unwrap().files(), entry.files());
+        assert!(!entry.about.is_empty(), "{}", entry.name);
+    }
+    assert!(Entry::named("doorbell").is_none());
+}
+
+#[test]
+fn deferred_accept_is_the_only_difference_to_plain() {
+    for (name, word) in [("doorbell-uring", "true"), ("nginx", " deferred"), ("haproxy", " defer-accept")] {
+        let with = text(name);
+        let without = text(&format!("{name}-plain"));
+        assert_ne!(with, without);
+        assert_eq!(with.replace(word, ""), without.replace("false", ""), "{name}");
+    }
+}
+
+#[test]
+fn two_workers_are_the_only_difference_to_one() {
+    for name in ["doorbell-uring", "doorbell-epoll"] {
+        let two = text(&format!("{name}-2w"));
+        assert_ne!(text(name), two);
+        assert_eq!(text(name).replace("workers = 1", "workers = 2"), two);
+    }
+}
+
+#[test]
+fn a_server_is_started_with_its_own_configuration_or_an_address() {
+    let server = Entry::named("haproxy-plain").unwrap().server("/usr/sbin/haproxy");
+    assert_eq!(server.argv, ["/usr/sbin/haproxy", "-db", "-f", "/rig/haproxy-plain.conf"]);
+    assert_eq!(Entry::named("bare").unwrap().server("/rig/bare").argv, ["/rig/bare", "127.0.0.1:8080"]);
+}
+
+#[test]
+fn elsewhere_folder_and_port_are_others() {
+    let place = Place { folder: "/else", port: 4711, is_root: false };
+    for entry in CATALOGUE {
+        let files = entry.files_at(&place);
+        let argv = entry.server_at("p", &place).argv;
+        let all = format!("{files:?} {argv:?}");
+        assert!(all.contains("4711") && !all.contains("8080") && !all.contains("/rig"), "{all}");
+        assert!(files.iter().all(|(path, _)| path.starts_with("/else/")), "{all}");
+        assert!(!all.contains("root"), "{all}");
+    }
+}
+
+#[test]
+fn the_floor_answers_only_what_it_can() {
+    for mode in Mode::ALL {
+        let is_idle = mode.idle_conns() > 0;
+        assert!(Entry::named("doorbell-uring-2w").unwrap().serves(mode));
+        assert_eq!(Entry::named("nginx").unwrap().serves(mode), !is_idle);
+        if is_idle {
+            assert!(!["bare", "bare-keep"].iter().any(|name| Entry::named(name).unwrap().serves(mode)));
+            continue;
+        }
+        assert_ne!(
+            Entry::named("bare").unwrap().serves(mode),
+            Entry::named("bare-keep").unwrap().serves(mode)
+        );
+    }
+}

@@ -1,0 +1,282 @@
+//! What was found out about one kernel.
+//!
+//! Does not know about: guests, how it is shown.
+
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::image::Kernel;
+use crate::plan::Checked;
+use crate::report::Conditions;
+
+/// How much of io_uring there is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Setting {
+    /// A seccomp filter refuses it, as container run-times do.
+    Denied,
+    /// `kernel.io_uring_disabled` is 2.
+    Disabled,
+    /// As the kernel is.
+    Plain,
+}
+
+/// Everything about one kernel.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Answer {
+    /// The version that was asked for.
+    pub(super) kernel: &'static str,
+    /// With what.
+    pub(super) conditions: Conditions,
+    /// Setting by setting; empty when it could not be booted.
+    pub(super) found: Vec<Found>,
+    /// Why it could not be booted.
+    pub(super) failure: Option<String>,
+}
+
+/// One setting.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Found {
+    /// Which.
+    pub(super) setting: Setting,
+    /// Whether the kernel has this setting at all.
+    pub(super) is_there: bool,
+    /// The driver the program chose, and its reason.
+    pub(super) driver: String,
+    /// Its reason.
+    pub(super) why: String,
+    /// What io_uring can do: name, whether it works, what was seen.
+    pub(super) capabilities: Vec<(String, bool, String)>,
+    /// Other ways of the driver, by name, and what the program says of them.
+    pub(super) ways: Vec<(String, String)>,
+    /// What the smoke tests did not like.
+    pub(super) smoke_failures: Vec<String>,
+    /// The test programs.
+    pub(super) tests: Vec<Tests>,
+}
+
+/// What one test program said.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub(super) struct Tests {
+    pub(super) name: String,
+    /// Without those that were skipped.
+    pub(super) passed: usize,
+    /// Names.
+    pub(super) failed: Vec<String>,
+    pub(super) skipped: usize,
+    /// Each reason once.
+    pub(super) skip_reasons: Vec<String>,
+    /// Why there are no counts; or the end of the output of a failure.
+    pub(super) detail: String,
+}
+
+impl Setting {
+    /// In the order they are tried: the last one stays for the rest of the boot.
+    pub(super) const ALL: [Self; 3] = [Self::Plain, Self::Denied, Self::Disabled];
+
+    /// For people.
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Denied => "refused with EPERM",
+            Self::Disabled => "io_uring_disabled=2",
+            Self::Plain => "as it is",
+        }
+    }
+}
+
+impl Answer {
+    pub(super) fn of(kernel: Kernel, conditions: Conditions, found: Vec<Found>) -> Self {
+        Self { kernel: kernel.name(), conditions, found, failure: None }
+    }
+
+    pub(super) fn failed(kernel: Kernel, failure: String) -> Self {
+        Self {
+            kernel: kernel.name(),
+            conditions: Conditions::default(),
+            found: Vec::new(),
+            failure: Some(failure),
+        }
+    }
+
+    /// Whether nothing failed.
+    pub(super) fn is_good(&self) -> bool {
+        self.failure.is_none() && self.found.iter().filter(|found| found.is_there).all(Found::is_good)
+    }
+}
+
+impl Found {
+    pub(super) fn new(setting: Setting) -> Self {
+        Self {
+            setting,
+            is_there: true,
+            driver: String::new(),
+            why: String::new(),
+            capabilities: Vec::new(),
+            ways: Vec::new(),
+            smoke_failures: Vec::new(),
+            tests: Vec::new(),
+        }
+    }
+
+    pub(super) fn is_good(&self) -> bool {
+        self.smoke_failures.is_empty() && self.tests.iter().all(Tests::is_good)
+    }
+
+    /// From the JSON of the agent.
+    pub(super) fn capabilities(&mut self, checked: &Checked) {
+        let Some(Value::Object(all)) = last_json(&checked.output) else {
+            self.capabilities.push(("ring".into(), false, checked.output.trim().to_owned()));
+            return;
+        };
+        self.capabilities = all
+            .into_iter()
+            .map(|(name, verdict)| {
+                (name, verdict["ok"] == true, verdict["why"].as_str().unwrap_or_default().to_owned())
+            })
+            .collect();
+    }
+
+    /// From the JSON of a smoke test; `way` is empty for the default one.
+    pub(super) fn smoke(&mut self, way: &str, checked: &Checked) {
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let prefix = if way.is_empty() { String::new() } else { format!("{way}: ") };
+        let Some(said) = last_json(&checked.output) else {
+            self.smoke_failures.push(format!("{prefix}no result: {}", checked.output.trim()));
+            return;
+        };
+        let (driver, why) = (text(&said["driver"]), text(&said["why"]));
+        if way.is_empty() {
+            (self.driver, self.why) = (driver, why);
+        } else {
+            self.ways.push((way.to_owned(), format!("{driver}: {why}")));
+        }
+        let failures = said["failures"].as_array().into_iter().flatten();
+        self.smoke_failures.extend(failures.map(|failure| prefix.clone() + &text(failure)));
+    }
+}
+
+impl Tests {
+    /// From the output of a test program with `--nocapture`.
+    pub(super) fn read(name: &str, checked: &Checked) -> Self {
+        let output = &checked.output;
+        let mut tests = Self { name: name.to_owned(), ..Self::default() };
+        for line in output.lines() {
+            if let Some((_, reason)) = line.split_once("SKIPPED") {
+                tests.skipped += 1;
+                let reason = reason.trim_start_matches([',', ' ']).to_owned();
+                if !tests.skip_reasons.contains(&reason) {
+                    tests.skip_reasons.push(reason);
+                }
+            }
+        }
+        let result = output.lines().rev().find_map(|line| line.strip_prefix("test result: "));
+        let count = |word: &str| -> Option<usize> {
+            let (before, _) = result?.split_once(&format!(" {word}"))?;
+            before.rsplit([' ', '.']).next()?.parse().ok()
+        };
+        match (count("passed"), count("failed")) {
+            (Some(passed), Some(0)) if checked.status == Some(0) => {
+                tests.passed = passed.saturating_sub(tests.skipped)
+            }
+            (Some(passed), Some(1..)) => {
+                tests.passed = passed.saturating_sub(tests.skipped);
+                tests.failed = failed_names(output);
+                tests.detail = panics(output);
+            }
+            _ => {
+                tests.failed = vec!["the program itself".into()];
+                tests.detail = crate::tool::tail(output);
+            }
+        }
+        tests
+    }
+
+    fn is_good(&self) -> bool {
+        self.failed.is_empty()
+    }
+}
+
+/// The indented names behind the last `failures:`.
+fn failed_names(output: &str) -> Vec<String> {
+    let list = output.rsplit("\nfailures:\n").next().unwrap_or_default();
+    let names = list.lines().map_while(|line| line.strip_prefix("    "));
+    names.map(str::to_owned).collect()
+}
+
+/// The lines where tests panicked, and what they said.
+fn panics(output: &str) -> String {
+    let mut lines = Vec::new();
+    let mut rest = 0;
+    for line in output.lines() {
+        if line.contains(" panicked at ") {
+            rest = 4;
+        }
+        if rest > 0 && !line.starts_with("note: ") {
+            lines.push(line);
+            rest -= 1;
+        }
+    }
+    lines.join("\n")
+}
+
+/// The last line that is a JSON object.
+fn last_json(output: &str) -> Option<Value> {
+    output.lines().rev().find_map(|line| serde_json::from_str(line).ok().filter(Value::is_object))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn checked(status: i32, output: &str) -> Checked {
+        Checked { status: Some(status), seconds: 1.0, output: output.into() }
+    }
+
+    #[test]
+    fn skips_do_not_count_as_passed() {
+        let output = "\nrunning 3 tests\ntest a ... SKIPPED io_uring: too old\nok\ntest b ... SKIPPED io_uring: too old\n\
+                      ok\ntest c ... ok\n\ntest result: ok. 3 passed; 0 failed; 0 ignored; finished in 0.1s\n";
+        let tests = Tests::read("x", &checked(0, output));
+        assert_eq!((tests.passed, tests.skipped, tests.failed.len()), (1, 2, 0));
+        assert_eq!(tests.skip_reasons, ["io_uring: too old"]);
+        assert!(tests.is_good());
+    }
+
+    #[test]
+    fn failures_are_named_and_shown() {
+        let output = "test a ... ok\ntest m::b ... \nthread 'm::b' (7) panicked at src/x.rs:5:9:\nassertion failed: no\n\
+                      note: run with\nFAILED\n\nfailures:\n\nfailures:\n    m::b\n    m::c\n\n\
+                      test result: FAILED. 1 passed; 2 failed; 0 ignored\n";
+        let tests = Tests::read("x", &checked(101, output));
+        assert_eq!((tests.passed, tests.failed.clone()), (1, vec!["m::b".to_owned(), "m::c".into()]));
+        assert!(tests.detail.contains("src/x.rs:5:9:\nassertion failed: no"), "{}", tests.detail);
+        assert!(!tests.is_good());
+    }
+
+    #[test]
+    fn a_program_that_does_not_finish_is_a_failure() {
+        for bad in
+            [checked(0, ""), checked(139, "test a ... "), checked(1, "test result: ok. 3 passed; 0 failed;")]
+        {
+            assert!(!Tests::read("x", &bad).is_good(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn what_the_agent_says_is_read() {
+        let mut found = Found::new(Setting::Plain);
+        found.capabilities(&checked(0, "{\"ring\": {\"ok\": true, \"why\": \"opened\"}}\n"));
+        assert_eq!(found.capabilities, [("ring".to_owned(), true, "opened".to_owned())]);
+        found
+            .smoke("", &checked(0, "noise\n{\"driver\": \"epoll\", \"why\": \"asked\", \"failures\": []}\n"));
+        assert_eq!((found.driver.as_str(), found.why.as_str(), found.is_good()), ("epoll", "asked", true));
+        found.smoke(
+            "polled accept",
+            &checked(1, "{\"driver\": null, \"why\": null, \"failures\": [\"it ended\"]}"),
+        );
+        assert!(!found.is_good() && found.driver == "epoll");
+        assert_eq!(found.smoke_failures, ["polled accept: it ended"]);
+        found.smoke("", &checked(1, "Killed"));
+        assert_eq!(found.smoke_failures.last().unwrap(), "no result: Killed");
+    }
+}

@@ -1,0 +1,163 @@
+//! Every supported kernel: which driver doorbell chooses there and why, whether its drivers keep their contract, and whether the
+//! program serves; with io_uring and without.
+//!
+//! Does not know about: what the tests test.
+
+mod answer;
+mod programs;
+mod report;
+
+use answer::{Answer, Setting, Tests};
+use programs::Built;
+
+use crate::error::RigError;
+use crate::guest;
+use crate::image::{self, Contents, Kernel, OurPrograms};
+use crate::plan::{Check, Checked, Plan};
+use crate::session::{Session, say};
+pub(crate) use report::Form;
+
+/// Seconds of the guest for one program of tests. They take a few; a test that hangs must not hold up the rest for long.
+const SECONDS_MAX: u32 = 240;
+/// What a container run-time answers.
+const EPERM: &str = "1";
+
+/// Other ways of the same driver, each with its lines of `[tuning]`; the first is the default.
+const WAYS: [(&str, &str); 6] = [
+    ("", ""),
+    ("polled accept", "accept = \"poll\"\nwait_min = \"200us\""),
+    ("single shots", "accept = \"single-shot\"\nreceive = \"single-shot\""),
+    ("direct descriptors", "descriptors = \"direct\""),
+    ("no direct calls", "direct_calls = false\nsend_more = false"),
+    (
+        "no set-up flags",
+        "coop_taskrun = false\ndefer_taskrun = false\nsingle_issuer = false\nno_sqarray = false\nregistered_ring = false",
+    ),
+];
+const DOORBELL: &str = "/rig/doorbell";
+const SYSCTL: &str = "/proc/sys/kernel/io_uring_disabled";
+
+/// One program in one setting.
+struct Step {
+    setting: Setting,
+    what: What,
+    check: Check,
+}
+
+enum What {
+    Capabilities,
+    /// Turns something on for the rest of the boot.
+    Prepare,
+    Smoke(&'static str),
+    Tests(&'static str),
+}
+
+/// Boots each kernel. The text, and whether nothing failed. A kernel that cannot be had counts as a failure.
+pub(crate) fn run(
+    kernels: &[Kernel],
+    cpu: &str,
+    ours: &OurPrograms,
+    form: Form,
+) -> Result<(String, bool), RigError> {
+    let built = programs::build()?;
+    let steps = steps(&built);
+    let contents = contents(ours, &built);
+    let plan = Plan {
+        repeat: 0,
+        rows: Vec::new(),
+        servers: Vec::new(),
+        checks: steps.iter().map(|step| step.check.clone()).collect(),
+    };
+    let mut answers = Vec::new();
+    for &kernel in kernels {
+        let session = Session { kernel, cpu: cpu.to_owned() };
+        answers.push(match session.run_checks(&plan, &contents) {
+            Ok((checked, conditions)) => Answer::of(kernel, conditions, read(&steps, &checked)),
+            Err(error) => {
+                say(&format!("Linux {}: {error}", kernel.name()));
+                Answer::failed(kernel, error.to_string())
+            }
+        });
+    }
+    let good = answers.iter().all(Answer::is_good);
+    Ok((report::show(&answers, form), good))
+}
+
+fn contents(ours: &OurPrograms, built: &[Built]) -> Contents {
+    let mut programs = vec![(ours.doorbell.clone(), DOORBELL.to_owned())];
+    programs.extend(built.iter().map(|test| (test.file.clone(), test.inside())));
+    let file = |(way, (_, tuning)): (usize, &(&str, &str))| {
+        (config_path(way), format!("{}\n[tuning]\n{tuning}\n", guest::SMOKE_CONFIG))
+    };
+    Contents { load: ours.load.clone(), programs, files: WAYS.iter().enumerate().map(file).collect() }
+}
+
+/// Everything as the kernel is, then refused by seccomp, then by the kernel's own switch, which stays for the rest of the boot.
+fn steps(built: &[Built]) -> Vec<Step> {
+    let agent = |words: &[&str]| [image::AGENT].iter().chain(words).map(|&word| word.to_owned()).collect();
+    let mut steps = Vec::new();
+    for setting in Setting::ALL {
+        if setting == Setting::Disabled {
+            let script = format!("echo 2 > {SYSCTL}");
+            steps.push(step(
+                setting,
+                What::Prepare,
+                ["/bin/busybox", "sh", "-c", &script].map(str::to_owned).into(),
+            ));
+        }
+        steps.push(step(setting, What::Capabilities, agent(&["guest-capabilities"])));
+        // Without io_uring there is one way only.
+        let ways = if setting == Setting::Plain { WAYS.len() } else { 1 };
+        for (way, (name, _)) in WAYS.iter().enumerate().take(ways) {
+            let argv = agent(&["guest-smoke", DOORBELL, "serve", "--config", &config_path(way)]);
+            steps.push(step(setting, What::Smoke(name), argv));
+        }
+        for test in built.iter().filter(|test| test.runs_in(setting)) {
+            let argv = [&test.inside(), "--nocapture", "--test-threads=1"].map(ToString::to_string).into();
+            steps.push(step(setting, What::Tests(test.name), argv));
+        }
+    }
+    steps
+}
+
+fn step(setting: Setting, what: What, argv: Vec<String>) -> Step {
+    let script = format!("test -e {SYSCTL} || exit 9; exec \"$@\"");
+    let before: &[&str] = match setting {
+        Setting::Denied => &[image::AGENT, "guest-deny", EPERM],
+        Setting::Disabled => &["/bin/busybox", "sh", "-c", &script, "sh"],
+        Setting::Plain => &[],
+    };
+    let name = match what {
+        What::Capabilities => "capabilities",
+        What::Prepare => "preparation",
+        What::Smoke("") => "smoke",
+        What::Smoke(name) | What::Tests(name) => name,
+    };
+    let argv = before.iter().map(|&word| word.to_owned()).chain(argv).collect();
+    let check = Check { name: format!("{name}, {}", setting.name()), argv, seconds_max: SECONDS_MAX };
+    Step { setting, what, check }
+}
+
+fn config_path(way: usize) -> String {
+    format!("/rig/smoke-{way}.toml")
+}
+
+/// What the checks said, setting by setting. A setting whose preparation fails is one the kernel does not have.
+fn read(steps: &[Step], checked: &[Option<Checked>]) -> Vec<answer::Found> {
+    let mut all = Vec::new();
+    for setting in Setting::ALL {
+        let mut found = answer::Found::new(setting);
+        for (step, checked) in steps.iter().zip(checked).filter(|(step, _)| step.setting == setting) {
+            let lost = Checked { output: "nothing was heard of it".into(), ..Checked::default() };
+            let checked = checked.as_ref().unwrap_or(&lost);
+            match step.what {
+                What::Capabilities => found.capabilities(checked),
+                What::Prepare => found.is_there = checked.status == Some(0),
+                What::Smoke(way) => found.smoke(way, checked),
+                What::Tests(name) => found.tests.push(Tests::read(name, checked)),
+            }
+        }
+        all.push(found);
+    }
+    all
+}

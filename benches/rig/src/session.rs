@@ -1,0 +1,235 @@
+//! One boot from a plan to outcomes: the image, the machine, what arrives from the guest, and a line of progress for each sample.
+//!
+//! Does not know about: what the plan is for, how outcomes are shown.
+
+use std::io::{self, Write};
+use std::time::Duration;
+
+use rustix::time::{ClockId, clock_gettime};
+
+use crate::error::RigError;
+use crate::image::{self, Contents, Kernel, programs};
+use crate::plan::{Checked, Event, Plan};
+use crate::report::{Conditions, Outcome};
+use crate::vm;
+
+/// Enough for every server with thousands of connections.
+const MEMORY_MIB: u32 = 1024;
+/// Further memory for a plan with so many connections beside a load: both sides of each are in the guest.
+const IDLE_CONNS_A_MIB: u32 = 20;
+
+/// What every boot of one command has in common.
+#[derive(Clone, Debug)]
+pub(crate) struct Session {
+    /// The kernel of the guest.
+    pub(crate) kernel: Kernel,
+    /// Model of QEMU's `-cpu`.
+    pub(crate) cpu: String,
+}
+
+impl Session {
+    /// Builds, boots, and gives one outcome for each row of the plan, in its order.
+    pub(crate) fn run(
+        &self,
+        plan: &Plan,
+        contents: &Contents,
+    ) -> Result<(Vec<Outcome>, Conditions), RigError> {
+        let Progress { outcomes, conditions, .. } = self.boot(plan, contents)?;
+        Ok((outcomes, conditions))
+    }
+
+    /// The same for the checks of a plan; `None` where nothing was heard of one.
+    pub(crate) fn run_checks(
+        &self,
+        plan: &Plan,
+        contents: &Contents,
+    ) -> Result<(Vec<Option<Checked>>, Conditions), RigError> {
+        let Progress { checks, conditions, .. } = self.boot(plan, contents)?;
+        Ok((checks.into_iter().map(|(_, checked)| checked).collect(), conditions))
+    }
+
+    fn boot(&self, plan: &Plan, contents: &Contents) -> Result<Progress, RigError> {
+        let qemu = vm::version()?;
+        let image = image::build(self.kernel, plan, contents, &programs::cache()?)?;
+        let conditions = Conditions {
+            qemu,
+            cpu: self.cpu.clone(),
+            repeat: plan.repeat,
+            kernel_package: image.kernel_package.clone(),
+            ..Conditions::default()
+        };
+        let mut run = Progress::new(plan, conditions);
+        let machine = vm::Machine { cpu: self.cpu.clone(), memory_mib: memory_mib(plan) };
+        say(&format!("booting {} for {}", self.kernel.name(), what(plan)));
+        let booted = vm::boot(&image, &machine, |event| run.take(event));
+        image.discard()?;
+        booted?;
+        Ok(run.finish())
+    }
+}
+
+fn memory_mib(plan: &Plan) -> u32 {
+    let idle_conns = plan.rows.iter().map(|row| row.mode.idle_conns()).max().unwrap_or(0);
+    MEMORY_MIB + idle_conns / IDLE_CONNS_A_MIB
+}
+
+fn what(plan: &Plan) -> String {
+    let count = |count: usize, what: &str| match count {
+        0 => None,
+        1 => Some(format!("1 {what}")),
+        _ => Some(format!("{count} {what}s")),
+    };
+    let parts = [count(plan.rows.len(), "row"), count(plan.checks.len(), "check")];
+    parts.into_iter().flatten().collect::<Vec<_>>().join(" and ")
+}
+
+/// What came from the guest so far; each line of it is also told to the user.
+struct Progress {
+    outcomes: Vec<Outcome>,
+    /// Names and reports.
+    checks: Vec<(String, Option<Checked>)>,
+    conditions: Conditions,
+    /// Seconds since boot of this machine, when the guest was up.
+    up_at_s: f64,
+    samples: usize,
+}
+
+impl Progress {
+    fn new(plan: &Plan, conditions: Conditions) -> Self {
+        let rows = plan.rows.iter().cloned();
+        let outcomes = rows.map(|row| Outcome { row, samples: Vec::new(), failure: None }).collect();
+        let checks = plan.checks.iter().map(|check| (check.name.clone(), None)).collect();
+        Self { outcomes, checks, conditions, up_at_s: now_s(), samples: 0 }
+    }
+
+    /// A line that the kernel wrote into is lost; its row must not look complete.
+    fn finish(mut self) -> Self {
+        let repeat = self.conditions.repeat as usize;
+        for outcome in &mut self.outcomes {
+            let arrived = outcome.samples.len();
+            if outcome.failure.is_none() && arrived < repeat {
+                outcome.failure = Some(format!("only {arrived} of {repeat} samples arrived"));
+            }
+        }
+        self
+    }
+
+    fn take(&mut self, event: Event) {
+        let count = self.outcomes.len();
+        match event {
+            Event::Checked { check, report } => {
+                let count = self.checks.len();
+                if let Some((name, checked)) = self.checks.get_mut(check) {
+                    let status =
+                        report.status.map_or_else(|| "killed".to_owned(), |status| status.to_string());
+                    say(&format!("[{}/{count}] {name}: status {status}, {:.1} s", check + 1, report.seconds));
+                    *checked = Some(report);
+                }
+            }
+            Event::Done => {}
+            Event::Failed { row, detail } => {
+                if let Some(outcome) = self.outcomes.get_mut(row) {
+                    say(&format!("[{}/{count}] {}: {detail}", row + 1, outcome.row.id()));
+                    outcome.failure = Some(detail);
+                }
+            }
+            Event::Measured { row, sample } => {
+                if let Some(outcome) = self.outcomes.get_mut(row) {
+                    let one = Outcome { samples: vec![sample], ..outcome.clone() };
+                    let shown =
+                        one.figures().map_or_else(|| "no requests".to_owned(), |figures| figures.to_string());
+                    let id = outcome.row.id();
+                    outcome.samples.push(sample);
+                    self.samples += 1;
+                    say(&format!("[{}/{count}, {}] {id}: {shown}", row + 1, self.left()));
+                }
+            }
+            Event::Up { kernel } => {
+                say(&format!("Linux {kernel} is up"));
+                self.conditions.kernel = kernel;
+                self.up_at_s = now_s();
+            }
+        }
+    }
+
+    /// How long the rest takes if it goes on like this.
+    fn left(&self) -> String {
+        let all = self.outcomes.len() * self.conditions.repeat as usize;
+        time_left(self.samples, all, now_s() - self.up_at_s)
+    }
+}
+
+/// `3 min left`, from what is done of all and the seconds it took.
+pub(crate) fn time_left(done: usize, all: usize, took_s: f64) -> String {
+    let rest = all.saturating_sub(done);
+    let share = |count: usize| f64::from(u32::try_from(count).unwrap_or(u32::MAX));
+    let left_s = took_s / share(done).max(1.0) * share(rest);
+    if left_s < 90.0 { format!("{left_s:.0} s left") } else { format!("{:.0} min left", left_s / 60.0) }
+}
+
+/// Seconds of the monotonic clock.
+pub(crate) fn now_s() -> f64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    Duration::new(now.tv_sec.unsigned_abs(), 0).as_secs_f64()
+        + Duration::from_nanos(now.tv_nsec.unsigned_abs()).as_secs_f64()
+}
+
+/// A line for the user, beside the report.
+pub(crate) fn say(line: &str) {
+    // Nobody is left to tell when even this cannot be written.
+    let _ = writeln!(io::stderr(), "{line}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::{Mode, Row, Sample};
+
+    #[test]
+    fn rows_become_outcomes_and_gaps_become_failures() {
+        let row = |server: &str| Row { server: server.into(), mode: Mode::Close, in_flight: 64 };
+        let rows = ["a", "b", "c", "d"].map(row).into();
+        let plan = Plan { repeat: 2, rows, servers: Vec::new(), checks: Vec::new() };
+        let mut run = Progress::new(&plan, Conditions { repeat: 2, ..Conditions::default() });
+        let sample = Sample { requests: 1, server: 2, machine: 3, elapsed: 3, ..Sample::default() };
+        run.take(Event::Up { kernel: "6.1".into() });
+        for row in [0, 0, 1, 99] {
+            run.take(Event::Measured { row, sample });
+        }
+        run.take(Event::Failed { row: 2, detail: "gone".into() });
+        let run = run.finish();
+        assert_eq!(run.conditions.kernel, "6.1");
+        assert!(run.outcomes[0].is_clean());
+        let failures: Vec<Option<&str>> =
+            run.outcomes.iter().map(|outcome| outcome.failure.as_deref()).collect();
+        let expected =
+            [None, Some("only 1 of 2 samples arrived"), Some("gone"), Some("only 0 of 2 samples arrived")];
+        assert_eq!(failures, expected);
+    }
+
+    #[test]
+    fn memory_grows_with_the_connections_beside_a_load() {
+        for (modes, expected) in [
+            (&[][..], 1024),
+            (&[Mode::Close, Mode::Keep][..], 1024),
+            (&[Mode::CloseIdle50k, Mode::CloseIdle1k][..], 1024 + 2500),
+        ] {
+            let rows = modes.iter().map(|&mode| Row { server: "a".into(), mode, in_flight: 64 }).collect();
+            let plan = Plan { repeat: 1, rows, servers: Vec::new(), checks: Vec::new() };
+            assert_eq!(memory_mib(&plan), expected, "{modes:?}");
+        }
+    }
+
+    #[test]
+    fn the_rest_takes_as_long_as_what_is_done() {
+        for (done, all, took_s, expected) in [
+            (1, 4, 10.0, "30 s left"),
+            (4, 4, 10.0, "0 s left"),
+            (1, 100, 10.0, "16 min left"),
+            (0, 3, 0.0, "0 s left"),
+            (9, 3, 1.0, "0 s left"),
+        ] {
+            assert_eq!(time_left(done, all, took_s), expected);
+        }
+    }
+}

@@ -1,0 +1,235 @@
+//! doorbell with other switches than its defaults, as one more server to measure.
+//!
+//! Does not know about: which switches there are, or why one is tried.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::error::RigError;
+use crate::image::servers::{Entry, FOLDER};
+use crate::image::{Contents, OurPrograms};
+use crate::plan::Server;
+use crate::tool;
+
+/// Keys of doorbell's configuration with their values as they are written in it: `tuning.accept` with `"poll"`, `tcp.quickack` with
+/// `false`. The table is `tuning`, or `tcp` of the listener.
+#[derive(Clone, Debug, Default, Deserialize, Eq, Ord, PartialEq, PartialOrd, Serialize)]
+#[serde(transparent)]
+pub(crate) struct Settings(BTreeMap<String, String>);
+
+/// A driver, as `--engine` names it.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, PartialOrd, Ord, Serialize, clap::ValueEnum)]
+pub(crate) enum Engine {
+    /// epoll
+    #[serde(rename = "epoll")]
+    #[value(name = "epoll")]
+    Epoll,
+    /// io_uring
+    #[serde(rename = "io_uring")]
+    #[value(name = "io_uring")]
+    IoUring,
+}
+
+/// One server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Variant {
+    /// The name in rows.
+    pub(crate) name: String,
+    /// The driver.
+    pub(crate) engine: Engine,
+    /// What is not the default.
+    pub(crate) settings: Settings,
+}
+
+impl Settings {
+    /// From pairs of key and value.
+    pub(crate) fn of(pairs: &[(&str, &str)]) -> Self {
+        Self(pairs.iter().map(|&(key, value)| (key.to_owned(), value.to_owned())).collect())
+    }
+
+    /// These, and where both have a key the other's.
+    #[must_use]
+    pub(crate) fn with(&self, other: &Self) -> Self {
+        let mut settings = self.clone();
+        settings.0.extend(other.0.clone());
+        settings
+    }
+
+    /// Those that are not the same in `other`.
+    #[must_use]
+    pub(crate) fn without(&self, other: &Self) -> Self {
+        let different = self.0.iter().filter(|(key, value)| other.get(key) != Some(value));
+        Self(different.map(|(key, value)| (key.clone(), value.clone())).collect())
+    }
+
+    /// Whether each of these is the same in `other`.
+    pub(crate) fn hold_in(&self, other: &Self) -> bool {
+        self.0.iter().all(|(key, value)| other.get(key) == Some(value))
+    }
+
+    /// The value of a key.
+    pub(crate) fn get(&self, key: &str) -> Option<&str> {
+        self.0.get(key).map(String::as_str)
+    }
+
+    /// Each key with its value.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.iter().map(|(key, value)| (key.as_str(), value.as_str()))
+    }
+
+    /// As tables of the listener `main`.
+    fn to_toml(&self) -> String {
+        let mut text = String::new();
+        for (table, header) in [("tcp", "listener.main.tcp"), ("tuning", "tuning")] {
+            let lines: Vec<String> = self
+                .iter()
+                .filter_map(|(key, value)| {
+                    Some(format!("{} = {value}\n", key.strip_prefix(table)?.strip_prefix('.')?))
+                })
+                .collect();
+            if !lines.is_empty() {
+                text.push_str(&format!("\n[{header}]\n{}", lines.concat()));
+            }
+        }
+        text
+    }
+}
+
+impl fmt::Display for Settings {
+    /// `accept=poll quickack=false`; `defaults` when there is none.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let words: Vec<String> = self
+            .iter()
+            .map(|(key, value)| {
+                format!("{}={}", key.rsplit('.').next().unwrap_or(key), value.trim_matches('"'))
+            })
+            .collect();
+        f.write_str(if words.is_empty() { "defaults".into() } else { words.join(" ") }.as_str())
+    }
+}
+
+impl Engine {
+    /// The name in configurations.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Epoll => "epoll",
+            Self::IoUring => "io_uring",
+        }
+    }
+
+    /// The entry of the catalogue with this driver and the defaults.
+    const fn entry(self) -> &'static str {
+        match self {
+            Self::Epoll => "doorbell-epoll",
+            Self::IoUring => "doorbell-uring",
+        }
+    }
+}
+
+impl Variant {
+    /// How the guest starts it.
+    pub(crate) fn server(&self) -> Server {
+        let argv = [&program_path(), "serve", "--config", &self.config_path()].map(str::to_owned);
+        Server { name: self.name.clone(), argv: argv.into() }
+    }
+
+    /// The configuration: that of the catalogue, with the settings instead of its socket options.
+    pub(crate) fn config(&self) -> String {
+        let entry = Entry::named(self.engine.entry()).expect("the catalogue has both drivers");
+        let (_, base) = entry.files().into_iter().next().expect("doorbell is configured by a file");
+        let mut text: String =
+            base.lines().filter(|line| !line.starts_with("tcp = ")).map(|line| format!("{line}\n")).collect();
+        text.push_str(&self.settings.to_toml());
+        text
+    }
+
+    fn config_path(&self) -> String {
+        let safe = |c: char| if c.is_ascii_alphanumeric() { c } else { '_' };
+        format!("{FOLDER}/{}.toml", self.name.chars().map(safe).collect::<String>())
+    }
+}
+
+/// What an image needs for these servers.
+pub(crate) fn contents(variants: &[Variant], ours: &OurPrograms) -> Contents {
+    let files = variants.iter().map(|variant| (variant.config_path(), variant.config()));
+    Contents {
+        load: ours.load.clone(),
+        programs: vec![(ours.doorbell.clone(), program_path())],
+        files: files.collect(),
+    }
+}
+
+/// The defaults of every switch, as the program itself tells them.
+pub(crate) fn defaults(doorbell: &Path) -> Result<Settings, RigError> {
+    let program = doorbell.to_string_lossy();
+    let args = ["config", "dump", "--with-defaults", "--output", "json"];
+    let shown = tool::capture(&program, "doorbell", &args, Path::new("/"))?;
+    let dump: Value = serde_json::from_str(&shown).unwrap_or_default();
+    let tables = [("tuning", &dump["tuning"]), ("tcp", &dump["listener"]["default"]["tcp"])];
+    let mut settings = Settings::default();
+    for (table, values) in tables {
+        for (key, value) in values.as_object().into_iter().flatten() {
+            settings.0.insert(format!("{table}.{key}"), value.to_string());
+        }
+    }
+    if dump["tuning"].is_object() {
+        Ok(settings)
+    } else {
+        Err(RigError::Command {
+            command: program.into_owned(),
+            detail: "its configuration has no [tuning]".into(),
+        })
+    }
+}
+
+fn program_path() -> String {
+    format!("{FOLDER}/doorbell")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_are_written_where_they_belong() {
+        let settings = Settings::of(&[
+            ("tuning.accept", "\"poll\""),
+            ("tcp.quickack", "false"),
+            ("tuning.wait_min", "\"200us\""),
+        ]);
+        let expected =
+            "\n[listener.main.tcp]\nquickack = false\n\n[tuning]\naccept = \"poll\"\nwait_min = \"200us\"\n";
+        assert_eq!(settings.to_toml(), expected);
+        assert_eq!(settings.to_string(), "quickack=false accept=poll wait_min=200us");
+        assert_eq!(Settings::default().to_toml(), "");
+        assert_eq!(Settings::default().to_string(), "defaults");
+    }
+
+    #[test]
+    fn settings_are_added_and_compared() {
+        let one = Settings::of(&[("a.x", "1"), ("a.y", "2")]);
+        let two = Settings::of(&[("a.y", "3")]);
+        let both = one.with(&two);
+        assert_eq!(both, Settings::of(&[("a.x", "1"), ("a.y", "3")]));
+        assert!(two.hold_in(&both) && !one.hold_in(&both));
+        assert_eq!(both.without(&one), two);
+        assert_eq!(one.without(&one), Settings::default());
+    }
+
+    #[test]
+    fn a_variant_is_the_server_of_the_catalogue_with_other_switches() {
+        for engine in [Engine::Epoll, Engine::IoUring] {
+            let settings = Settings::of(&[("tcp.defer_accept", "false")]);
+            let variant = Variant { name: "x: a=b".into(), engine, settings };
+            let config = variant.config();
+            assert!(config.contains(&format!("engine = \"{}\"", engine.name())), "{config}");
+            assert!(config.ends_with("[listener.main.tcp]\ndefer_accept = false\n"), "{config}");
+            assert!(!config.contains("\ntcp = "), "{config}");
+            assert_eq!(variant.server().argv[3], "/rig/x__a_b.toml");
+        }
+    }
+}

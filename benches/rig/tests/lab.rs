@@ -1,0 +1,99 @@
+//! The commands that judge doorbell's own techniques: small real runs of an ablation and of a search, and what is refused before a boot.
+//!
+//! Does not know about: what the figures should be.
+
+use std::env;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+/// As for `smoke`: a boot takes a release build and a kernel package from the network, so it is asked for.
+const ASKED_FOR: &str = "DOORBELL_RIG";
+
+fn rig(args: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_doorbell-rig"));
+    command.args(args).current_dir(Path::new(env!("CARGO_MANIFEST_DIR"))).output().expect("the rig starts")
+}
+
+fn is_asked_for(test: &str) -> bool {
+    let asked = env::var_os(ASKED_FOR).is_some();
+    if !asked {
+        // Not by `eprintln!`, which the test runner swallows when a test passes.
+        let _unheard = writeln!(std::io::stderr(), "SKIP: {test} was not tried: {ASKED_FOR}=1 asks for it");
+    }
+    asked
+}
+
+fn scratch(name: &str) -> PathBuf {
+    let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let _absent = std::fs::remove_file(&file);
+    file
+}
+
+fn said(done: &Output) -> String {
+    String::from_utf8_lossy(&done.stderr).into_owned()
+}
+
+#[test]
+fn deferred_accept_is_worth_something_on_either_driver() {
+    if !is_asked_for("an ablation") {
+        return;
+    }
+    let done =
+        rig(&["ablate", "--only", "deferred accept", "--loads", "close/64", "--repeat", "1", "-o", "json"]);
+    assert!(done.status.success(), "{}", said(&done));
+    let report: Value = serde_json::from_slice(&done.stdout).unwrap();
+    let effects = report[0]["effects"].as_array().unwrap();
+    assert_eq!(effects.len(), 4, "two drivers, in the full set and alone: {report}");
+    for effect in effects {
+        assert_eq!(effect["failure"], Value::Null, "{effect}");
+        assert!(effect["server_percent"].as_f64().unwrap() < -2.0, "{effect}");
+    }
+    assert!(report[0]["repeatability"][0]["server_percent"].as_f64().unwrap() < 5.0, "{report}");
+}
+
+#[test]
+fn a_search_stops_where_it_is_told_and_goes_on() {
+    if !is_asked_for("a search") {
+        return;
+    }
+    let log = scratch("search.jsonl");
+    let file = log.to_str().unwrap();
+    let common = ["--engine", "epoll", "--loads", "close/64", "--repeat", "1", "-o", "json"];
+    let first = rig(&[&["search", "--tries-max", "5", "--log", file][..], &common].concat());
+    assert!(first.status.success(), "{}", said(&first));
+    let five = std::fs::read_to_string(&log).unwrap();
+    assert_eq!(five.lines().count(), 1 + 5, "{five}");
+    let again = rig(&[&["search", "--tries-max", "7", "--resume", file][..], &common].concat());
+    assert!(again.status.success(), "{}", said(&again));
+    let seven = std::fs::read_to_string(&log).unwrap();
+    assert!(seven.starts_with(&five) && seven.lines().count() == 1 + 7, "{seven}");
+    let report: Value = serde_json::from_slice(&again.stdout).unwrap();
+    assert_eq!(report["tries"], 7, "{report}");
+    assert!(report["base_score"].as_f64().unwrap() > 10_000.0, "{report}");
+}
+
+#[test]
+fn what_cannot_be_asked_is_refused_before_a_boot() {
+    for (args, word) in [
+        (&["ablate", "--only", "magic"][..], "doorbell-rig list"),
+        (&["ablate", "--loads", "close"], "close/64"),
+        (&["search", "--loads", "close/64=0"], "above 0"),
+        (&["search", "--log", "a", "--resume", "b"], "--resume"),
+        (&["matrix", "--kernel", "4.4"], "5.10"),
+    ] {
+        let done = rig(args);
+        assert_eq!(done.status.code(), Some(2), "{args:?}: {}", said(&done));
+        assert!(said(&done).contains(word), "{args:?}: {}", said(&done));
+    }
+}
+
+#[test]
+fn a_gate_without_figures_names_the_file() {
+    let done =
+        rig(&["gate", "--figures", "/no/such/file.json", "--doorbell", "/bin/true", "--load", "/bin/true"]);
+    assert_eq!(done.status.code(), Some(1));
+    assert!(said(&done).contains("/no/such/file.json"), "{}", said(&done));
+}
