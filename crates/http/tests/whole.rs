@@ -135,6 +135,7 @@ fn pairs_of_lines() {
         "user-agent:x\r\n",
         "User-Agent : x\r\n",
         "Content-Length: 5\r\n",
+        "Content-Length: x\r\n",
         "content_length: 5\r\n",
         "Transfer-Encoding: chunked\r\n",
         "Expect: 100-continue\r\n",
@@ -153,8 +154,11 @@ fn pairs_of_lines() {
     {
         for first in lines {
             for second in lines {
-                for tail in ["\r\n", "Accept: a tail that is long enough\r\n\r\n"] {
-                    let _ = check(format!("{start}\r\n{first}{second}{tail}").as_bytes(), &Limits::default());
+                for tail in ["", "\r\n", "Accept: a tail that is long enough\r\n\r\n"] {
+                    let input = format!("{start}\r\n{first}{second}{tail}");
+                    for fields_max in [0, 1, 2, 100] {
+                        let _ = check(input.as_bytes(), &Limits { fields_max, ..Limits::default() });
+                    }
                 }
             }
         }

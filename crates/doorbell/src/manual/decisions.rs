@@ -45,3 +45,44 @@
 //!
 //! *Choice.* Wait: a client in the backlog is served when a slot is free, and slots become free because every phase has a
 //! deadline. Slow clients from one address meet the per-address cap long before the table is full.
+//!
+//! # 0006 A kept connection is polled once and read by a system call
+//!
+//! *Context.* With a receive operation for each request io_uring costs 1,800 instructions a request more than epoll. A multishot
+//! receive removes that, and fills buffers of a shared pool also for a connection whose output is blocked: eight such peers could
+//! hold the whole pool.
+//!
+//! *Choice.* One multishot poll a connection, armed with its first wait, and `recv(2)` into the worker's one buffer when it tells of
+//! bytes: the same cost as epoll, and nothing of the ring is bound to a connection that is not read. The poll holds the socket open,
+//! so the close of such a connection first cancels it. [`Receiving::SingleShot`](crate::Receiving::SingleShot) is the other way.
+//!
+//! # 0007 One timer ends all waits
+//!
+//! *Context.* A timeout passed to `io_uring_enter(2)` or `epoll_wait(2)` starts and cancels a kernel timer whenever the worker sleeps.
+//!
+//! *Choice.* A `timerfd` that the driver watches, set only when something is due earlier than it is set for; waits have no timeout.
+//! No wait is shorter than a millisecond, because the coarse clock might not have moved after it and the worker would spin.
+//!
+//! # 0008 The usual completions have a way of their own
+//!
+//! *Context.* A completion as a general value is 80 bytes that are written and read several times: 80 to 120 instructions.
+//!
+//! *Choice.* `Driver::next_quick` brings a new connection or a readable one in registers; everything else takes `Driver::next`. The
+//! conformance suite runs every rule both ways.
+//!
+//! # 0009 No wake-ups are gathered by default
+//!
+//! *Context.* With many clients a wait that goes on for 200 µs finds several connections instead of two, for a tenth fewer instructions
+//! in the server. The kernel's own minimum wait may, up to Linux 6.18, forget a completion that comes after the minimum and leave
+//! a lone client waiting; a plain timeout does not.
+//!
+//! *Choice.* [`Tuning::wait_min`](crate::Tuning::wait_min) is there and off: a few clients that each wait for an answer would be slowed
+//! down by the gathering, and how many there are cannot be known in time. Accepting by polling, which the gathering needs, costs more
+//! than a multishot accept in every other load.
+//!
+//! # 0010 Workers share one table of descriptors
+//!
+//! *Context.* With a table of its own (`unshare(CLONE_FILES)`) a thread saves two atomic operations a system call.
+//!
+//! *Choice.* Not done. Handlers run on the worker's thread, and a descriptor that another part of the program opened would be missing
+//! there, or worse, be a client's connection.

@@ -3,9 +3,11 @@
 //! 1. **Accept.** The driver reports a slot. With deferred accept (the default for protocols in which the client speaks first)
 //!    the first bytes are there already. Past [`conns_max`](crate::Limits::conns_max) accept is disarmed and clients wait in the
 //!    backlog; it opens again at 90 %. One too many from an address gets a 503 and is closed.
-//! 2. **Read.** A plain `recv(2)` first; if it finds nothing, the driver waits for bytes and the protocol's deadline is armed.
+//! 2. **Read.** A plain `recv(2)` first; if it finds nothing, the driver waits for bytes and the protocol's deadline is armed. The protocol's
+//!    state of the connection is made here, or with the first call into the protocol.
 //! 3. **Answer.** The protocol reads the bytes where they lie. What it cannot use yet it keeps in the connection's own buffer,
-//!    which exists only then. Replies go into the connection's own output.
+//!    which exists only then. Replies are rendered into the worker's buffer and sent from there; what the kernel does not take at once
+//!    moves into the connection's own output.
 //! 4. **Send.** Rendered bytes, then the shared body if there is one. A short send goes on where it stopped. No progress for
 //!    [`write_timeout`](crate::Limits::write_timeout) ends the connection with a reset, so that a part is not taken for the
 //!    whole.

@@ -2,7 +2,8 @@
 //!
 //! Does not know about: messages.
 
-use super::block::{LEN, portable};
+use super::block::LEN;
+use super::block::portable::Block as PlainBlock;
 use super::*;
 use proptest::prelude::*;
 
@@ -74,7 +75,7 @@ fn blocks_agree_with_bytes() {
     for first in 0..=255u8 {
         for second in 0..=255u8 {
             let bytes: [u8; LEN] = std::array::from_fn(|n| if n % 3 == 0 { first } else { second });
-            let (own, plain) = (Block::load(&bytes), portable::Block::load(&bytes));
+            let (own, plain) = (Block::load(&bytes), PlainBlock::load(&bytes));
             for (low, high) in limits {
                 let expect = bits(|byte| byte < low || byte > high, &bytes);
                 assert_eq!(own.outside(low, high).bits(), expect, "{bytes:?} {low} {high}");
@@ -93,7 +94,7 @@ fn blocks_agree_with_bytes() {
 proptest! {
     #[test]
     fn masks_combine_as_bits(a in any::<[u8; LEN]>(), x in any::<u8>(), y in any::<u8>()) {
-        let (own, plain) = (Block::load(&a), portable::Block::load(&a));
+        let (own, plain) = (Block::load(&a), PlainBlock::load(&a));
         let (ox, oy, px, py) = (own.equals(x), own.outside(0x20, 0x7e), plain.equals(x), plain.outside(0x20, 0x7e));
         prop_assert_eq!(ox.or(oy).bits(), ox.bits() | oy.bits());
         prop_assert_eq!(ox.and(oy).bits(), ox.bits() & oy.bits());
