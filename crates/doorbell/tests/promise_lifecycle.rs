@@ -157,16 +157,24 @@ fn nothing_leaks(engine: Engine) {
     let aborted = sized(100, 40);
     (0..rounds_before).for_each(|n| round(&server, aborted, 2 * WIDTH, n));
     settle(&server);
-    let (fds, rss) = (process::fds("self").unwrap(), process::rss_anon_bytes("self").unwrap());
-    (rounds_before..rounds_before + rounds).for_each(|n| round(&server, aborted, WIDTH, n));
-    settle(&server);
-    let same = wait_until(Duration::from_secs(5), || process::fds("self").unwrap() == fds);
-    assert!(same.is_some(), "{fds} descriptors became {}", process::fds("self").unwrap());
-    let grown = process::rss_anon_bytes("self").unwrap().saturating_sub(rss);
-    let conns = server.stats().conns_accepted;
-    eprintln!("{engine:?}: {conns} connections later: descriptors equal, memory +{} KiB", grown / 1024);
-    assert!(grown <= 1 << 20, "grew by {grown} bytes");
-    server.stop().unwrap();
+    let fds = process::fds("self").unwrap();
+    // A leak grows each time; a peak of connections that a busy machine makes higher than the rounds before leaves its memory once.
+    let mut grown = Vec::new();
+    for time in 0..3 {
+        let rss = process::rss_anon_bytes("self").unwrap();
+        let first = rounds_before + time * rounds;
+        (first..first + rounds).for_each(|n| round(&server, aborted, WIDTH, n));
+        settle(&server);
+        let same = wait_until(Duration::from_secs(5), || process::fds("self").unwrap() == fds);
+        assert!(same.is_some(), "{fds} descriptors became {}", process::fds("self").unwrap());
+        grown.push(process::rss_anon_bytes("self").unwrap().saturating_sub(rss));
+        let conns = server.stats().conns_accepted;
+        eprintln!("{engine:?}: {conns} connections later: descriptors equal, memory grew by {grown:?}");
+        if grown.last().is_some_and(|grown| *grown <= 1 << 20) {
+            return server.stop().unwrap();
+        }
+    }
+    panic!("grew each time: {grown:?} bytes");
 }
 
 /// Requests in flight in the rounds that count.
