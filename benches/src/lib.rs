@@ -1,6 +1,7 @@
 //! The requests every bench uses, and what the benches said.
 //!
-//! `cargo bench -p doorbell-benches -- --warm-up-time 1 --measurement-time 2`, criterion medians on a two-core virtual machine
+//! `cargo bench -p doorbell-benches --bench parse --bench route --bench render --bench conn -- --warm-up-time 1 --measurement-time 2`,
+//! criterion medians on a two-core virtual machine
 //! whose other core was busy; no allocation in any row (`crates/http/tests/alloc.rs` counts them). Flint's figures are the published ones
 //! of the Go server whose layers ours are compared with, on its author's machine.
 //!
