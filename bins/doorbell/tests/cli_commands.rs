@@ -91,7 +91,7 @@ fn check_says_valid_invalid_or_warned() {
     assert_eq!((code, out.as_str()), (1, ""));
     assert!(err.contains("routes.toml:43:8") && err.contains("not valid, 17 errors"), "{err}");
     let (code, _, err) = run(&["check", "-c", &warned]);
-    assert!(code == 3 && err.contains("valid, with 4 warnings"), "{code} {err}");
+    assert!(code == 3 && err.contains("valid, with 5 warnings"), "{code} {err}");
     assert_eq!(run(&["check", "--strict", "-c", &warned]).0, 1);
     assert_eq!(run(&["check"]).0, 0);
     assert_eq!(run(&["check", "-c", "/nonexistent/file"]).0, 1);
