@@ -27,8 +27,14 @@ const LOADS: [(Mode, u32); 14] = [
 ];
 
 /// What `compare` leaves out unless `--only` asks for it.
-const NOT_COMPARED: [(Mode, u32); 4] =
-    [(Mode::Close, 8), (Mode::Free, 1), (Mode::Free, 8), (Mode::Free, 512)];
+const NOT_COMPARED: [(Mode, u32); 6] = [
+    (Mode::Close, 8),
+    (Mode::Free, 1),
+    (Mode::Free, 8),
+    (Mode::Free, 512),
+    (Mode::CloseIdle1k, 64),
+    (Mode::CloseIdle50k, 64),
+];
 
 /// The rows of `compare` or `rows` that match one of the patterns; without patterns, their usual choice.
 pub(super) fn rows(with_peers: bool, patterns: &[String]) -> Result<Vec<Row>, RigError> {
@@ -80,9 +86,10 @@ fn rows_of(entry: &'static Entry) -> impl Iterator<Item = Row> {
 }
 
 fn is_usual(row: &Row, with_peers: bool) -> bool {
-    let ours_plain = row.server.starts_with("doorbell") && row.server.ends_with("-plain");
+    let entry = Entry::named(&row.server);
+    let ours_on_demand = entry.is_some_and(|entry| entry.is_ours() && entry.is_variation());
     let not_compared = with_peers && NOT_COMPARED.contains(&(row.mode, row.in_flight));
-    !(ours_plain || not_compared)
+    !(ours_on_demand || not_compared)
 }
 
 #[cfg(test)]
@@ -102,7 +109,8 @@ mod tests {
         for entry in CATALOGUE {
             let count = compared.iter().filter(|id| id.starts_with(&format!("{}/", entry.name))).count();
             let usual = LOADS.iter().filter(|load| entry.serves(load.0) && !NOT_COMPARED.contains(load));
-            let expected = if entry.is_ours() && entry.name.ends_with("-plain") { 0 } else { usual.count() };
+            let is_usual = !(entry.is_ours() && entry.is_variation());
+            let expected = if is_usual { usual.count() } else { 0 };
             assert_eq!(count, expected, "{}", entry.name);
         }
     }
@@ -114,7 +122,11 @@ mod tests {
             ids(true, &["nginx/close/64", "haproxy/close/64"]),
             ["nginx/close/64", "haproxy/close/64"]
         );
-        assert_eq!(ids(false, &["gap/64"]).len(), 4);
+        assert_eq!(ids(false, &["gap/64"]).len(), 6);
+        assert_eq!(
+            ids(true, &["doorbell-epoll-2w/close/64", "nginx/close-idle1k"]),
+            ["doorbell-epoll-2w/close/64"]
+        );
     }
 
     #[test]

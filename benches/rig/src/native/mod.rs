@@ -105,8 +105,8 @@ pub(crate) fn contests(measure: Measure, patterns: &[String]) -> Result<Vec<Cont
     });
     let is_usual = |contest: &Contest| {
         let wanted = matches!(measure, Measure::Cpu { .. }) || contest.peer.name == LATENCY_PEER;
-        let names = [contest.ours.name, contest.peer.name];
-        wanted && contest.ours.is_ours() && !names.iter().any(|name| name.ends_with("-plain"))
+        let is_variation = contest.ours.is_variation() || contest.peer.is_variation();
+        wanted && contest.ours.is_ours() && !is_variation
     };
     let chosen: Vec<Contest> = if patterns.is_empty() {
         all.filter(is_usual).collect()

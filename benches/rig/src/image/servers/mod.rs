@@ -12,6 +12,9 @@ use crate::plan::{Mode, PORT, Server};
 /// Where configurations and built programs are inside the guest.
 pub(crate) const FOLDER: &str = "/rig";
 
+/// How the names of servers end that are others with one thing changed.
+const VARIATIONS: [&str; 2] = ["-2w", "-plain"];
+
 /// One server of the catalogue.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Entry {
@@ -247,6 +250,11 @@ impl Entry {
     /// Whether it is ours.
     pub(crate) fn is_ours(&self) -> bool {
         self.program == Program::Doorbell
+    }
+
+    /// Whether it is another with one thing changed, which the end of its name tells.
+    pub(crate) fn is_variation(&self) -> bool {
+        VARIATIONS.iter().any(|end| self.name.ends_with(end))
     }
 
     /// Whether it is the floor: system calls and nothing else.

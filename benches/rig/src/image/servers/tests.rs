@@ -38,6 +38,16 @@ fn two_workers_are_the_only_difference_to_one() {
 }
 
 #[test]
+fn a_variation_is_one_of_a_server_of_the_catalogue() {
+    let variations: Vec<&Entry> = CATALOGUE.iter().filter(|entry| entry.is_variation()).collect();
+    assert_eq!(variations.len(), 6);
+    for entry in variations {
+        let (base, _) = entry.name.rsplit_once('-').unwrap();
+        assert!(!Entry::named(base).unwrap().is_variation(), "{}", entry.name);
+    }
+}
+
+#[test]
 fn a_server_is_started_with_its_own_configuration_or_an_address() {
     let server = Entry::named("haproxy-plain").unwrap().server("/usr/sbin/haproxy");
     assert_eq!(server.argv, ["/usr/sbin/haproxy", "-db", "-f", "/rig/haproxy-plain.conf"]);
