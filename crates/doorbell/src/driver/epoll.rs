@@ -5,7 +5,8 @@
 //! What makes it cheap (each measured in the design notes of the crate manual):
 //! a fresh connection is read by a plain `recv(2)` before epoll hears of it, so that a deferred-accept listener serves a whole
 //! probe with accept4, recv, send(`MSG_MORE`) and close; a connection is added to epoll once, edge-triggered for both
-//! directions, and never modified; readiness is remembered, so that no call is made that would only say `EAGAIN`.
+//! directions, and never modified; readiness is remembered, so that no call is made that would only say `EAGAIN`; of a listener no
+//! more connections are taken than it usually has, because an accept that finds none is dear.
 
 use core::fmt;
 use core::net::IpAddr;

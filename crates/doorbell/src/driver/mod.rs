@@ -15,7 +15,8 @@
 //!   until it is armed again.
 //! - **D-3** A connection has at most one `recv`, one `send` and one `close` in flight (invariant I-2); a second is a
 //!   programmer's error and panics in debug builds.
-//! - **D-4** A pending operation reports exactly once. After [`Driver::cancel`] it still reports, with what it achieved or
+//! - **D-4** A pending operation reports exactly once; a `recv` may do so by [`Quick::Ready`], which only says that it is not
+//!   pending any more. After [`Driver::cancel`] it still reports, with what it achieved or
 //!   [`Errno::CANCELED`].
 //! - **D-5** `send` may be short: the completion tells how many bytes the kernel took. The buffer comes back with it.
 //! - **D-6** `close` is asked only with nothing in flight. When it is done the slot is free and may be given to a new

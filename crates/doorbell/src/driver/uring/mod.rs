@@ -1,11 +1,11 @@
-//! The io_uring driver: multishot accept, receives into the ring's buffer pool, sends and closes by the cheaper of two ways.
+//! The io_uring driver: multishot accept, one poll a waiting connection, and everything else by the cheaper of two ways.
 //!
 //! Does not know about: why an operation is asked, what the bytes mean.
 //!
 //! With ordinary descriptors an operation that should complete at once (the first receive of a deferred accept, a reply into an
 //! empty socket, a close) is a plain system call; only what has to wait becomes a ring operation: a multishot poll tells when
 //! there is something to read, once armed for all requests of a connection. With direct descriptors there is no descriptor to
-//! call with and everything is a ring operation.
+//! call with and everything is a ring operation, with receives into the ring's buffer pool.
 
 mod events;
 mod socket;
