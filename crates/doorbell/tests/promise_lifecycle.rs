@@ -165,11 +165,12 @@ fn nothing_leaks(engine: Engine) {
         let first = rounds_before + time * rounds;
         (first..first + rounds).for_each(|n| round(&server, aborted, WIDTH, n));
         settle(&server);
-        let same = wait_until(Duration::from_secs(5), || process::fds("self").unwrap() == fds);
-        assert!(same.is_some(), "{fds} descriptors became {}", process::fds("self").unwrap());
+        // Fewer is what a test before this one still had open when it was counted; a leak is thousands.
+        let no_more = wait_until(Duration::from_secs(5), || process::fds("self").unwrap() <= fds);
+        assert!(no_more.is_some(), "{fds} descriptors became {}", process::fds("self").unwrap());
         grown.push(process::rss_anon_bytes("self").unwrap().saturating_sub(rss));
         let conns = server.stats().conns_accepted;
-        eprintln!("{engine:?}: {conns} connections later: descriptors equal, memory grew by {grown:?}");
+        eprintln!("{engine:?}: {conns} connections later: no descriptor more, memory grew by {grown:?}");
         if grown.last().is_some_and(|grown| *grown <= 1 << 20) {
             return server.stop().unwrap();
         }
