@@ -4,7 +4,7 @@
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use doorbell_benches::{POST, PROBE, PROBE_KEEP_ALIVE};
-use doorbell_http::{Conn, Date, Io, Limits, Next, Out, Request, Responder, StaticReply, Status, Time};
+use doorbell_http::{Client, Conn, Date, Io, Limits, Next, Out, Request, Responder, StaticReply, Status, Time};
 use std::hint::black_box;
 
 fn conn(c: &mut Criterion) {
@@ -19,7 +19,7 @@ fn conn(c: &mut Criterion) {
             out.clear();
             let mut conn = Conn::new(now, &limits);
             let io =
-                Io { now, date: &date, limits: &limits, carry: &mut carry, out: &mut out, closing: false };
+                Io { now, date: &date, limits: &limits, carry: &mut carry, out: &mut out, closing: false, client: &Client::UNKNOWN };
             assert_eq!(conn.handle_input(black_box(PROBE), io, &service), Next::CloseClean);
         });
     });
@@ -42,6 +42,7 @@ fn conn(c: &mut Criterion) {
                     carry: &mut carry,
                     out: &mut out,
                     closing: false,
+                    client: &Client::UNKNOWN,
                 };
                 assert_eq!(conn.handle_input(black_box(input), io, &service), Next::Read);
             });

@@ -6,7 +6,7 @@ use doorbell_http::parse::{Head, Seen};
 use doorbell_http::redirect::{Redirect, RedirectTarget, Scheme};
 use doorbell_http::router::{Lookup, MethodSet, Params, Route, Router};
 use doorbell_http::{
-    Answered, Conn, Date, Io, Limits, Method, Next, Out, Phase, Request, Responder, Service, StaticReply,
+    Answered, Client, Conn, Date, Io, Limits, Method, Next, Out, Phase, Request, Responder, Service, StaticReply,
     Status, Time,
 };
 use std::hint::black_box;
@@ -93,6 +93,7 @@ impl Machine {
             carry: &mut self.carry,
             out: &mut self.out,
             closing: false,
+            client: &Client::UNKNOWN,
         };
         (&mut self.conn, &self.input, io, &*self.service, &mut self.seen)
     }

@@ -27,6 +27,12 @@ impl Date {
         changed
     }
 
+    /// Seconds since 1970-01-01 UTC, as given.
+    #[inline]
+    pub const fn unix_secs(&self) -> i64 {
+        self.unix_secs
+    }
+
     /// The 29 bytes of the value.
     pub const fn as_bytes(&self) -> &[u8; 29] {
         let Some((_, rest)) = self.line.split_first_chunk::<6>() else { return &[0; 29] };

@@ -3,7 +3,7 @@
 //! Does not know about: sockets, threads, clocks. No input makes it panic, and no request makes it allocate.
 //!
 //! ```
-//! use doorbell_http::{Conn, Date, Io, Limits, Next, Out, Request, Responder, StaticReply, Status, Time};
+//! use doorbell_http::{Client, Conn, Date, Io, Limits, Next, Out, Request, Responder, StaticReply, Status, Time};
 //!
 //! let alive = StaticReply::text(Status::OK, "ok\n");
 //! let service = |_: &Request<'_>, reply: Responder<'_>| reply.send(&alive);
@@ -11,7 +11,7 @@
 //! let (limits, date, now) = (Limits::default(), Date::new(784_111_777), Time::ZERO);
 //! let (mut carry, mut out) = (Vec::new(), Out::new());
 //! let mut conn = Conn::new(now, &limits);
-//! let io = Io { now, date: &date, limits: &limits, carry: &mut carry, out: &mut out, closing: false };
+//! let io = Io { now, date: &date, limits: &limits, carry: &mut carry, out: &mut out, closing: false, client: &Client::UNKNOWN };
 //! let next = conn.handle_input(b"GET /livez HTTP/1.0\r\n\r\n", io, &service);
 //!
 //! assert_eq!(next, Next::CloseClean);
@@ -24,9 +24,11 @@
 
 pub mod chunked;
 mod class;
+mod client;
 mod conn;
 mod date;
 mod error;
+pub mod layer;
 mod limits;
 mod method;
 pub mod parse;
@@ -38,6 +40,7 @@ mod service;
 mod status;
 mod time;
 
+pub use client::{Client, TlsInfo, TlsVersion};
 pub use conn::{Conn, Io, Next, Phase};
 pub use date::Date;
 pub use error::{ApiMisuse, RequestError};

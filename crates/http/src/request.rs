@@ -1,9 +1,9 @@
 //! A complete request as a service sees it: borrowed bytes and what the parser found in them.
 //!
-//! Does not know about: the connection it came on.
+//! Does not know about: the connection it came on, beyond who sent it and when.
 
-use crate::Method;
 use crate::parse::{Fields, Head};
+use crate::{Client, Method, Time};
 
 /// A request whose head and body are complete.
 #[derive(Clone, Copy)]
@@ -11,13 +11,42 @@ pub struct Request<'a> {
     head: &'a [u8],
     parsed: &'a Head,
     body: &'a [u8],
+    client: &'a Client<'a>,
+    now: Time,
+    unix_secs: i64,
 }
 
 impl<'a> Request<'a> {
-    /// `parsed` is the completed state for exactly these bytes of `head`.
+    /// `parsed` is the completed state for exactly these bytes of `head`. From an unknown client, at time zero.
     #[inline]
     pub const fn new(head: &'a [u8], parsed: &'a Head, body: &'a [u8]) -> Self {
-        Self { head, parsed, body }
+        Self { head, parsed, body, client: &Client::UNKNOWN, now: Time::ZERO, unix_secs: 0 }
+    }
+
+    /// The same, from this client at this time.
+    #[inline]
+    #[must_use]
+    pub const fn from_client(mut self, client: &'a Client<'a>, now: Time, unix_secs: i64) -> Self {
+        (self.client, self.now, self.unix_secs) = (client, now, unix_secs);
+        self
+    }
+
+    /// Who sent it.
+    #[inline]
+    pub const fn client(&self) -> &'a Client<'a> {
+        self.client
+    }
+
+    /// When it was answered, on the worker's clock: it never goes back.
+    #[inline]
+    pub const fn now(&self) -> Time {
+        self.now
+    }
+
+    /// When it was answered, in seconds since 1970-01-01 UTC, as precise as the `Date` field (half a second).
+    #[inline]
+    pub const fn unix_secs(&self) -> i64 {
+        self.unix_secs
     }
 
     /// The method.

@@ -3,7 +3,7 @@
 //! Does not know about: connections. Offloading a request to another thread and handing a connection over will be
 //! two more ways to consume a [`Responder`]; [`crate::Next::Wait`] is kept for the first.
 
-use crate::{Answered, Request, Responder};
+use crate::{Answered, Client, Request, RequestError, Responder, Time};
 
 /// Answers requests. Called once for each complete request, in the order of the connection.
 pub trait Service {
@@ -13,6 +13,14 @@ pub trait Service {
     fn wants_body(&self, _head: &Request<'_>) -> bool {
         false
     }
+
+    /// Whether [`Request::client`] shall tell the address. It costs a system call a connection, so ask only where it is used.
+    fn wants_client(&self) -> bool {
+        false
+    }
+
+    /// A request that could not be read was answered with this error: nobody else hears of it.
+    fn refused(&self, _error: RequestError, _client: &Client<'_>, _now: Time) {}
 
     /// Answers one request.
     fn call(&self, request: &Request<'_>, reply: Responder<'_>) -> Answered;

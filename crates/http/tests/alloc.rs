@@ -5,7 +5,9 @@
 mod common;
 
 use allocation_counter::measure;
-use doorbell_http::{Conn, Date, Io, Limits, Next, Out, Request, Responder, StaticReply, Status, Time};
+use doorbell_http::{
+    Client, Conn, Date, Io, Limits, Next, Out, Request, Responder, StaticReply, Status, Time,
+};
 
 struct Setup {
     limits: Limits,
@@ -50,6 +52,7 @@ impl Setup {
                     carry: &mut self.carry,
                     out: &mut self.out,
                     closing: false,
+                    client: &Client::UNKNOWN,
                 };
                 next = conn.handle_input(fresh, io, &service);
                 if next != Next::Flush {

@@ -6,7 +6,8 @@ mod common;
 
 use common::harness::{Echo, Peer, describe, statuses};
 use doorbell_http::{
-    Answered, ApiMisuse, Conn, Date, Io, Limits, Next, Out, Phase, Request, Responder, Service, Status, Time,
+    Answered, ApiMisuse, Client, Conn, Date, Io, Limits, Next, Out, Phase, Request, Responder, Service,
+    Status, Time,
 };
 use std::cell::RefCell;
 
@@ -38,6 +39,7 @@ fn diary(pieces: &[&[u8]]) -> (Vec<String>, Next) {
             carry: &mut carry,
             out: &mut out,
             closing: false,
+            client: &Client::UNKNOWN,
         };
         next = conn.handle_input(piece, io, &diary);
     }
@@ -108,6 +110,7 @@ fn output_is_bounded_and_held_back_input_is_not_lost() {
             carry: &mut carry,
             out: &mut out,
             closing: false,
+            client: &Client::UNKNOWN,
         };
         let next = conn.handle_input(fresh, io, &Echo);
         fresh = b"";
@@ -128,6 +131,7 @@ fn output_is_bounded_and_held_back_input_is_not_lost() {
             carry: &mut carry,
             out: &mut out,
             closing: false,
+            client: &Client::UNKNOWN,
         };
         assert_eq!(conn.handle_timeout(io), Next::Flush, "the engine's write deadline counts now");
     }
@@ -150,6 +154,7 @@ fn a_large_body_is_flushed_before_the_next_reply() {
             carry: &mut carry,
             out: &mut out,
             closing: false,
+            client: &Client::UNKNOWN,
         };
         assert_eq!(conn.handle_input(fresh, io, &Echo), Next::Flush);
         assert_eq!((out.body.len(), carry.len()), (20_000, held));
@@ -173,6 +178,7 @@ fn replies_stay_in_order_even_if_a_large_body_was_not_flushed() {
             carry: &mut carry,
             out: &mut out,
             closing: false,
+            client: &Client::UNKNOWN,
         };
         assert_eq!(conn.handle_input(request.as_bytes(), io, &Echo), next);
     }

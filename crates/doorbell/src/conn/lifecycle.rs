@@ -12,7 +12,7 @@
 //! its way. *Closing*: whatever is in flight was cancelled; the driver's close follows when nothing is, and the slot is free
 //! when that is done (I-3).
 
-use doorbell_http::Out;
+use doorbell_http::{Client, Out};
 
 use super::state::{AfterSend, Conn};
 use crate::error::CloseReason;
@@ -45,6 +45,7 @@ impl<P> Conn<P> {
         self.replied = false;
         self.heard = false;
         self.postponed = false;
+        self.client_due = false;
         self.after_send = AfterSend::Read;
         self.ip_cell = None;
         self.deadline = now;
@@ -81,6 +82,9 @@ impl<P> Conn<P> {
         self.protocol = None;
         if !self.out.is_empty() {
             self.out = Out::new();
+        }
+        if self.client.addr.is_some() {
+            self.client = Client::UNKNOWN;
         }
     }
 }

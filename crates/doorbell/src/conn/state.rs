@@ -2,7 +2,7 @@
 //!
 //! Does not know about: how bytes move, what they mean.
 
-use doorbell_http::Out;
+use doorbell_http::{Client, Out};
 
 use super::lifecycle::Phase;
 use crate::error::CloseReason;
@@ -39,6 +39,10 @@ pub(crate) struct Conn<P> {
     pub(crate) ip_cell: Option<u32>,
     /// When the current wait is over; before the first wait, when it was opened.
     pub(crate) deadline: Time,
+    /// Who is on the other side, once that was asked for.
+    pub(crate) client: Client<'static>,
+    /// True until the address was asked for, where the listener's service wants it.
+    pub(crate) client_due: bool,
     /// Input that a protocol could not use yet. Empty, without memory, unless a request came in parts.
     pub(crate) input: Vec<u8>,
     /// What the kernel was not given yet.
@@ -79,6 +83,8 @@ impl<P> Conn<P> {
             linger_bytes_left: 0,
             ip_cell: None,
             deadline: Time::ZERO,
+            client: Client::UNKNOWN,
+            client_due: false,
             input: Vec::new(),
             out: Out::new(),
             protocol: None,

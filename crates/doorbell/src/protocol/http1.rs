@@ -5,7 +5,7 @@
 use core::fmt;
 use std::sync::Arc;
 
-use doorbell_http::{Conn, Limits, Next, Phase, Service};
+use doorbell_http::{Client, Conn, Limits, Next, Phase, Service};
 
 use super::{Io, Protocol};
 use crate::error::CloseReason;
@@ -39,6 +39,14 @@ impl Http1 {
         self
     }
 
+    /// Tells the service what the machine answered by itself: at most one error a connection, and it ends the connection.
+    #[cold]
+    fn tell_refused(&self, conn: &Http1Conn, client: &Client<'_>, now: Time) {
+        if let Some(error) = conn.machine.error() {
+            self.service.refused(error, client, now);
+        }
+    }
+
     const fn io<'a>(&'a self, io: Io<'a>) -> doorbell_http::Io<'a> {
         doorbell_http::Io {
             now: io.now,
@@ -47,6 +55,7 @@ impl Http1 {
             carry: io.input,
             out: io.out,
             closing: io.draining,
+            client: io.client,
         }
     }
 }
@@ -58,6 +67,10 @@ impl Protocol for Http1 {
         false
     }
 
+    fn wants_client(&self) -> bool {
+        self.service.wants_client()
+    }
+
     fn open(&self, now: Time) -> Http1Conn {
         Http1Conn { machine: Conn::new(now, &self.limits), reason: None }
     }
@@ -67,9 +80,21 @@ impl Protocol for Http1 {
     }
 
     fn handle_input(&self, conn: &mut Http1Conn, fresh: &[u8], io: Io<'_>) -> Next {
-        let Io { now, date, input, out, draining, seen } = io;
-        let io = doorbell_http::Io { now, date, limits: &self.limits, carry: input, out, closing: draining };
-        conn.machine.handle_input_seen(fresh, io, &*self.service, seen)
+        let Io { now, date, input, out, draining, seen, client } = io;
+        let io = doorbell_http::Io {
+            now,
+            date,
+            limits: &self.limits,
+            carry: input,
+            out,
+            closing: draining,
+            client,
+        };
+        let next = conn.machine.handle_input_seen(fresh, io, &*self.service, seen);
+        if next == Next::CloseLinger {
+            self.tell_refused(conn, client, now);
+        }
+        next
     }
 
     fn handle_eof(&self, conn: &mut Http1Conn, io: Io<'_>) -> Next {
@@ -77,11 +102,16 @@ impl Protocol for Http1 {
             Phase::Idle => CloseReason::ClientFin,
             Phase::Body | Phase::Closing | Phase::Head => CloseReason::ClientGone,
         });
-        conn.machine.handle_eof(self.io(io))
+        let (client, now) = (io.client, io.now);
+        let next = conn.machine.handle_eof(self.io(io));
+        self.tell_refused(conn, client, now);
+        next
     }
 
     fn handle_timeout(&self, conn: &mut Http1Conn, io: Io<'_>) -> Next {
+        let (client, now) = (io.client, io.now);
         let next = conn.machine.handle_timeout(self.io(io));
+        self.tell_refused(conn, client, now);
         if matches!(next, Next::Close | Next::CloseLinger) {
             conn.reason = Some(CloseReason::ReadTimeout);
         }

@@ -6,7 +6,7 @@ mod http1;
 mod raw;
 
 use doorbell_http::parse::Seen;
-use doorbell_http::{Date, Next, Out};
+use doorbell_http::{Client, Date, Next, Out};
 
 pub use http1::Http1;
 pub use raw::{Raw, RawHandler, RawNext};
@@ -29,13 +29,15 @@ pub struct Io<'a> {
     pub draining: bool,
     /// What the worker remembers of the requests it saw, so that the next one like them costs less.
     pub seen: &'a mut Seen,
+    /// Who is on the other side, as far as [`Protocol::wants_client`] asked for it.
+    pub client: &'a Client<'a>,
 }
 
 impl Io<'_> {
     /// The same, for a shorter time.
     pub fn reborrow(&mut self) -> Io<'_> {
-        let Self { now, date, draining, .. } = *self;
-        Io { now, date, input: self.input, out: self.out, draining, seen: self.seen }
+        let Self { now, date, draining, client, .. } = *self;
+        Io { now, date, input: self.input, out: self.out, draining, seen: self.seen, client }
     }
 }
 
@@ -46,6 +48,11 @@ pub trait Protocol {
 
     /// True when the server sends before it has received anything; such a listener must not defer accept.
     fn speaks_first(&self) -> bool;
+
+    /// True when calls are to tell the address of the peer: a system call a connection.
+    fn wants_client(&self) -> bool {
+        false
+    }
 
     /// The state of a new connection.
     fn open(&self, now: Time) -> Self::Conn;
@@ -133,6 +140,13 @@ impl Protocol for ListenerProtocol {
         match self {
             Self::Http1(http1) => http1.speaks_first(),
             Self::Raw(raw) => raw.speaks_first(),
+        }
+    }
+
+    fn wants_client(&self) -> bool {
+        match self {
+            Self::Http1(http1) => http1.wants_client(),
+            Self::Raw(raw) => raw.wants_client(),
         }
     }
 

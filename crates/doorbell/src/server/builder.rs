@@ -22,7 +22,7 @@ use crate::id::WorkerIndex;
 use crate::net::{Bound, Listen, ListenError};
 use crate::protocol::{ListenerProtocol, Protocol};
 use crate::tuning::Tuning;
-use crate::worker::{IpTable, ServerShared, accept_margin};
+use crate::worker::{Arrival, IpTable, ServerShared, accept_margin};
 
 /// Listeners a server may have.
 const LISTENERS_MAX: usize = 256;
@@ -248,6 +248,7 @@ impl ServerBuilder {
         let ip_table = IpTable::new(self.limits.conns_per_ip_max, workers);
         let drain_timeout = self.limits.drain_timeout;
         let server = Arc::new(ServerShared {
+            arrivals: protocols.iter().map(Arrival::of).collect(),
             protocols,
             listener_is_shared,
             limits: self.limits,

@@ -154,8 +154,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
     #[inline(always)]
     pub(super) fn on_accepted(&mut self, listener: ListenerIndex, slot: SlotIndex) {
         self.gates[listener.index()].on_accepted();
-        let protocol = &self.server.protocols[listener.index()];
-        let speaks_first = protocol.speaks_first();
+        let arrival = self.server.arrivals[listener.index()];
         let id = self.table.open(slot, listener, self.now);
         if self.admission.fills(self.table.live()) {
             self.shared.counters.table_full.add(1);
@@ -164,7 +163,10 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         if !self.counts_in(id) {
             return self.refuse(id);
         }
-        if speaks_first {
+        if arrival.wants_client {
+            self.table.live_mut(id).client_due = true;
+        }
+        if arrival.speaks_first {
             let next = self.tell(id, Input::Greet);
             return self.drive(id, Todo::Next(next));
         }
@@ -493,6 +495,9 @@ impl<D: Driver, C: Clock> Worker<D, C> {
 
     #[inline(always)]
     pub(super) fn speaker(&mut self, id: ConnId) -> (Speaker<'_>, &mut Conn<ProtocolConn>, &D) {
+        if self.table.live_mut(id).client_due {
+            self.learn_client(id);
+        }
         let speaker = Speaker {
             server: &self.server,
             counters: &self.shared.counters,
@@ -503,6 +508,13 @@ impl<D: Driver, C: Clock> Worker<D, C> {
             draining: self.drain.is_on(),
         };
         (speaker, self.table.live_mut(id), &self.driver)
+    }
+
+    #[cold]
+    fn learn_client(&mut self, id: ConnId) {
+        let addr = self.driver.peer_addr(id);
+        let conn = self.table.live_mut(id);
+        (conn.client_due, conn.client.addr) = (false, addr);
     }
 
     #[inline(always)]

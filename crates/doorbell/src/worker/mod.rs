@@ -51,7 +51,7 @@ use crate::conn::Table;
 use crate::control::WorkerShared;
 use crate::driver::{Driver, Fault, Quick};
 use crate::id::{ConnId, ListenerIndex};
-use crate::protocol::{ListenerProtocol, ProtocolConn};
+use crate::protocol::{ListenerProtocol, Protocol, ProtocolConn};
 use crate::time::{Clock, Time, Wheel};
 use crate::tuning::Tuning;
 
@@ -69,6 +69,8 @@ const ACCEPT_MARGIN_EXTRA: u32 = 64;
 pub struct ServerShared {
     /// Each listener's protocol, by [`ListenerIndex`].
     pub(crate) protocols: Vec<ListenerProtocol>,
+    /// By [`ListenerIndex`].
+    pub(crate) arrivals: Vec<Arrival>,
     /// By [`ListenerIndex`]: true when other processes or workers accept from the same socket.
     pub(crate) listener_is_shared: Vec<bool>,
     pub(crate) limits: Limits,
@@ -84,15 +86,31 @@ impl ServerShared {
     /// What `workers` workers need to serve `protocols`, with one listener each.
     pub fn new(protocols: Vec<ListenerProtocol>, limits: Limits, workers: u16) -> Self {
         let listener_is_shared = vec![false; protocols.len()];
+        let arrivals = protocols.iter().map(Arrival::of).collect();
         let ip_table = IpTable::new(limits.conns_per_ip_max, workers);
         let accept_margin = accept_margin(protocols.iter().map(|_| 4096));
         let tuning = Tuning::default();
-        Self { protocols, listener_is_shared, limits, workers, ip_table, accept_margin, tuning }
+        Self { protocols, arrivals, listener_is_shared, limits, workers, ip_table, accept_margin, tuning }
     }
 
     /// Slots each worker's driver needs.
     pub fn slots_max(&self) -> u32 {
         self.limits.conns_max_of_worker(self.workers).saturating_add(self.accept_margin)
+    }
+}
+
+/// What happens when a connection of a listener arrives.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Arrival {
+    /// The protocol greets.
+    speaks_first: bool,
+    /// The peer's address is asked for before the protocol is called.
+    wants_client: bool,
+}
+
+impl Arrival {
+    pub(crate) fn of(protocol: &ListenerProtocol) -> Self {
+        Self { speaks_first: protocol.speaks_first(), wants_client: protocol.wants_client() }
     }
 }
 

@@ -86,7 +86,8 @@ impl Speaker<'_> {
         let opened = conn.deadline;
         let input = if conn.input.capacity() == 0 { rest } else { &mut conn.input };
         let state = conn.protocol.get_or_insert_with(|| protocol.open(opened));
-        (state, Io { now: self.now, date: self.date, input, out, draining: self.draining, seen })
+        let client = &conn.client;
+        (state, Io { now: self.now, date: self.date, input, out, draining: self.draining, seen, client })
     }
 
     /// The connection keeps input, or did until now.

@@ -37,7 +37,7 @@ impl Conn {
 
 #[cfg(test)]
 mod tests {
-    use crate::{Conn, Date, Io, Limits, Next, Out, Phase, Time};
+    use crate::{Client, Conn, Date, Io, Limits, Next, Out, Phase, Time};
 
     fn with_conn(f: impl FnOnce(&mut Conn, Io<'_>) -> Next) -> (Next, Phase, String) {
         let (limits, date) = (Limits::default(), Date::new(784_111_777));
@@ -50,6 +50,7 @@ mod tests {
             carry: &mut carry,
             out: &mut out,
             closing: false,
+            client: &Client::UNKNOWN,
         };
         let next = f(&mut conn, io);
         assert!(carry.is_empty(), "input is dropped");

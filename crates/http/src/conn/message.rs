@@ -172,8 +172,8 @@ impl Conn {
             Framing::Chunked => Plan::Chunked,
         };
         // A TRACE is refused here, so nobody is asked.
-        self.wanted = self.head.method() != Some(Method::Trace)
-            && service.wants_body(&Request::new(head, &self.head, b""));
+        self.wanted =
+            self.head.method() != Some(Method::Trace) && service.wants_body(&self.request(head, b"", io));
         if self.head.expects_continue() {
             if !self.wanted {
                 return Ok(Plan::AnswerNow { last: true });
@@ -230,7 +230,7 @@ impl Conn {
         // No overflow: the connection ends at `requests_per_conn_max` at the latest.
         self.requests = self.requests.wrapping_add(1);
         let persist = if last { Persist::Close } else { self.persist(io) };
-        let request = Request::new(head, &self.head, body);
+        let request = self.request(head, body, io);
         let responder = Responder::new(io.out, io.date, persist, request.is_head());
         let answered = if request.method() == Method::Trace {
             // RFC 9110 9.3.8: we do not echo what proxies may have added.
@@ -239,7 +239,12 @@ impl Conn {
             service.call(&request, responder)
         };
         self.head.clear();
-        answered.0
+        answered.outcome
+    }
+
+    #[inline(always)]
+    const fn request<'a>(&'a self, head: &'a [u8], body: &'a [u8], io: &Io<'a>) -> Request<'a> {
+        Request::new(head, &self.head, body).from_client(io.client, io.now, io.date.unix_secs())
     }
 
     /// The service wants no reply at all.

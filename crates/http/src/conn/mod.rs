@@ -23,7 +23,7 @@ mod whole;
 use crate::chunked::Chunked;
 use crate::parse::{Head, Seen};
 use crate::reply::{Persist, put_failure};
-use crate::{Date, Limits, Out, RequestError, Service, Time};
+use crate::{Client, Date, Limits, Out, RequestError, Service, Time};
 use whole::Whole;
 
 /// What a call may use. `carry` and `out` belong to the connection; keep them for it between calls.
@@ -41,6 +41,8 @@ pub struct Io<'a> {
     pub out: &'a mut Out,
     /// Draining: the next reply closes.
     pub closing: bool,
+    /// Who is on the other side.
+    pub client: &'a Client<'a>,
 }
 
 /// What the connection wants. Whatever it is, `out` may hold bytes to send first.

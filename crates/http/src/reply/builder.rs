@@ -78,6 +78,6 @@ impl<'a> ReplyBuilder<'a> {
         put_length(&mut responder.out.head, self.status, len);
         put_end(&mut responder.out.head, responder.date, responder.persist);
         put_content(&mut responder);
-        responder.answered()
+        responder.answered(self.status, len)
     }
 }

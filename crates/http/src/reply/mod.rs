@@ -37,7 +37,15 @@ impl<'a> Responder<'a> {
     #[inline]
     pub fn send(self, reply: &StaticReply) -> Answered {
         reply.put(self.out, self.date, self.persist, self.head_only);
-        self.answered()
+        self.answered(reply.status(), reply.content().len())
+    }
+
+    /// Adds a field line to whatever is sent: for a layer that knows something the handler behind it does not. Framing, connection
+    /// and date fields are not to be set; one of those turns the reply into a 500.
+    #[inline(never)]
+    pub fn header(self, name: &str, value: impl AsRef<[u8]>) -> Self {
+        self.out.add_line(name.as_bytes(), value.as_ref());
+        self
     }
 
     /// Starts a reply made for this request.
@@ -57,26 +65,53 @@ impl<'a> Responder<'a> {
     }
 
     /// Closes the connection without a reply.
-    pub const fn close(self) -> Answered {
-        Answered(Outcome::HangUp)
+    pub fn close(self) -> Answered {
+        self.out.forget_lines();
+        Answered { outcome: Outcome::HangUp, status: None, content_len: 0 }
     }
 
     /// Replaces whatever was written of this reply by a 500 and remembers why.
     fn refuse(self, misuse: ApiMisuse) -> Answered {
+        self.out.forget_lines();
         put_refusal(misuse, self.out, self.date, self.persist);
-        self.answered()
+        self.answered(Status::INTERNAL_SERVER_ERROR, 0)
     }
 
     #[inline]
-    const fn answered(&self) -> Answered {
-        Answered(if matches!(self.persist, Persist::Close) { Outcome::Last } else { Outcome::Replied })
+    fn answered(self, status: Status, content_len: usize) -> Answered {
+        if self.out.has_lines()
+            && let Err(misuse) = self.out.insert_lines()
+        {
+            return self.refuse(misuse);
+        }
+        let outcome = if matches!(self.persist, Persist::Close) { Outcome::Last } else { Outcome::Replied };
+        let content_len = if self.head_only { 0 } else { content_len };
+        Answered { outcome, status: Some(status), content_len }
     }
 }
 
 /// Proof that a request was answered; only a [`Responder`] makes one.
 #[must_use]
 #[derive(Debug)]
-pub struct Answered(pub(crate) Outcome);
+pub struct Answered {
+    pub(crate) outcome: Outcome,
+    status: Option<Status>,
+    content_len: usize,
+}
+
+impl Answered {
+    /// What the reply says; `None` when the connection was closed without one.
+    #[inline]
+    pub const fn status(&self) -> Option<Status> {
+        self.status
+    }
+
+    /// Bytes of content sent.
+    #[inline]
+    pub const fn content_len(&self) -> usize {
+        self.content_len
+    }
+}
 
 /// What the answer means for the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,6 +2,7 @@
 //!
 //! Does not know about: how it is sent.
 
+use super::write::put_field;
 use crate::ApiMisuse;
 use bytes::Bytes;
 
@@ -15,12 +16,22 @@ pub struct Out {
     /// Where the reply being written begins in `head`.
     begun_at: usize,
     misuse: Option<ApiMisuse>,
+    /// Field lines of layers for the reply that is being made.
+    lines: Vec<u8>,
+    lines_misuse: Option<ApiMisuse>,
 }
 
 impl Out {
     /// Empty, without a heap allocation.
     pub const fn new() -> Self {
-        Self { head: Vec::new(), body: Bytes::new(), begun_at: 0, misuse: None }
+        Self {
+            head: Vec::new(),
+            body: Bytes::new(),
+            begun_at: 0,
+            misuse: None,
+            lines: Vec::new(),
+            lines_misuse: None,
+        }
     }
 
     /// Empty, with room for `bytes` before it must grow.
@@ -48,6 +59,7 @@ impl Out {
     /// Takes away an unfinished reply, after a service has panicked in the middle of one. Earlier ones stay.
     pub fn drop_unfinished(&mut self) {
         self.head.truncate(self.begun_at);
+        self.forget_lines();
     }
 
     /// The last reply that was replaced by a 500 since this was asked, if any.
@@ -68,6 +80,41 @@ impl Out {
     #[cold]
     fn copy_body(&mut self) {
         self.head.extend_from_slice(&std::mem::take(&mut self.body));
+    }
+
+    pub(crate) fn add_line(&mut self, name: &[u8], value: &[u8]) {
+        let written = put_field(&mut self.lines, name, value);
+        self.lines_misuse = self.lines_misuse.or_else(|| written.err());
+    }
+
+    #[inline]
+    pub(crate) const fn has_lines(&self) -> bool {
+        !self.lines.is_empty() || self.lines_misuse.is_some()
+    }
+
+    pub(crate) fn forget_lines(&mut self) {
+        self.lines.clear();
+        self.lines_misuse = None;
+    }
+
+    /// Puts the lines of layers behind the status line of the reply that was written last.
+    #[cold]
+    pub(crate) fn insert_lines(&mut self) -> Result<(), ApiMisuse> {
+        if let Some(misuse) = self.lines_misuse.take() {
+            return Err(misuse);
+        }
+        let reply = self.head.get(self.begun_at..).unwrap_or_default();
+        let status_line_len = memchr::memchr(b'\n', reply).map_or(0, |at| at + 1);
+        let at = self.begun_at + status_line_len;
+        let (len, added) = (self.head.len(), self.lines.len());
+        // Room at the end, the tail moved back, the lines in the gap.
+        self.head.resize(len + added, 0);
+        self.head.copy_within(at..len, at + added);
+        if let Some(gap) = self.head.get_mut(at..at + added) {
+            gap.copy_from_slice(&self.lines);
+        }
+        self.lines.clear();
+        Ok(())
     }
 
     pub(crate) fn refuse_reply(&mut self, misuse: ApiMisuse) {

@@ -12,7 +12,7 @@ fn render(
 ) -> (String, Out, Outcome) {
     let (mut out, date) = (Out::new(), Date::new(784_111_777));
     let answered = reply(Responder::new(&mut out, &date, persist, head_only));
-    (String::from_utf8(out.head.clone()).unwrap(), out, answered.0)
+    (String::from_utf8(out.head.clone()).unwrap(), out, answered.outcome)
 }
 
 const DATE: &str = "Date: Sun, 06 Nov 1994 08:49:37 GMT\r\n";

@@ -5,7 +5,7 @@
 
 use bytes::Bytes;
 use doorbell_http::{
-    Answered, Conn, Date, Io, Limits, Next, Out, Phase, Request, RequestError, Responder, Service,
+    Answered, Client, Conn, Date, Io, Limits, Next, Out, Phase, Request, RequestError, Responder, Service,
     StaticReply, Status, Time,
 };
 
@@ -135,6 +135,7 @@ impl Peer {
             carry: &mut self.carry,
             out: &mut self.out,
             closing: self.closing,
+            client: &Client::UNKNOWN,
         };
         self.next = call(&mut self.conn, io);
         self.sent.extend_from_slice(&self.out.head);

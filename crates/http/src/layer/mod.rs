@@ -1,0 +1,125 @@
+//! Layers: what happens around a service, composed once at the start, so that a request crosses no indirection.
+//!
+//! Does not know about: what a layer decides. Those that come with the crate live where their subject does: [`crate::auth`],
+//! [`crate::limit`], [`crate::log`].
+//!
+//! A [`Guard`] lets a request through or answers it; that is all that most layers do. A [`Layer`] wraps the service and sees the
+//! answer too. The layer added last is the first to see a request.
+//!
+//! ```
+//! use doorbell_http::layer::{Guard, ServiceExt};
+//! use doorbell_http::{Answered, Request, Responder, Status, StaticReply};
+//!
+//! /// Only clients that say who they are.
+//! struct NamedOnly(StaticReply);
+//!
+//! impl Guard for NamedOnly {
+//!     fn admit<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Result<Responder<'a>, Answered> {
+//!         match request.header("user-agent") {
+//!             Some(_) => Ok(reply.header("Vary", "User-Agent")),
+//!             None => Err(reply.send(&self.0)),
+//!         }
+//!     }
+//! }
+//!
+//! let alive = StaticReply::text(Status::OK, "ok\n");
+//! let service = move |_: &Request<'_>, reply: Responder<'_>| reply.send(&alive);
+//! let service = service.guarded(NamedOnly(StaticReply::text(Status::FORBIDDEN, "who is there?\n")));
+//! # let _: Box<dyn doorbell_http::Service> = Box::new(service);
+//! ```
+
+use crate::{Answered, Client, Request, RequestError, Responder, Service, Time};
+
+/// Turns a service into another one around it.
+pub trait Layer<S: Service> {
+    /// What it makes.
+    type Service: Service;
+
+    /// Wraps `inner`.
+    fn layer(self, inner: S) -> Self::Service;
+}
+
+/// Lets requests through, or answers them.
+pub trait Guard {
+    /// Whether it looks at [`Request::client`].
+    fn wants_client(&self) -> bool {
+        false
+    }
+
+    /// Gives the chance to answer back, perhaps with a field added, or uses it.
+    ///
+    /// # Errors
+    /// The answer, when the request does not get through.
+    fn admit<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Result<Responder<'a>, Answered>;
+}
+
+/// A service behind a guard.
+#[derive(Clone, Debug)]
+pub struct Guarded<G, S> {
+    guard: G,
+    inner: S,
+}
+
+impl<G: Guard, S: Service> Service for Guarded<G, S> {
+    fn wants_body(&self, head: &Request<'_>) -> bool {
+        self.inner.wants_body(head)
+    }
+
+    fn wants_client(&self) -> bool {
+        self.guard.wants_client() || self.inner.wants_client()
+    }
+
+    fn refused(&self, error: RequestError, client: &Client<'_>, now: Time) {
+        self.inner.refused(error, client, now);
+    }
+
+    fn call(&self, request: &Request<'_>, reply: Responder<'_>) -> Answered {
+        match self.guard.admit(request, reply) {
+            Ok(reply) => self.inner.call(request, reply),
+            Err(answered) => answered,
+        }
+    }
+}
+
+/// Both, the left one first.
+impl<A: Guard, B: Guard> Guard for (A, B) {
+    fn wants_client(&self) -> bool {
+        self.0.wants_client() || self.1.wants_client()
+    }
+
+    fn admit<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Result<Responder<'a>, Answered> {
+        self.1.admit(request, self.0.admit(request, reply)?)
+    }
+}
+
+/// The guard, if there is one.
+impl<G: Guard> Guard for Option<G> {
+    fn wants_client(&self) -> bool {
+        self.as_ref().is_some_and(Guard::wants_client)
+    }
+
+    fn admit<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Result<Responder<'a>, Answered> {
+        match self {
+            Some(guard) => guard.admit(request, reply),
+            None => Ok(reply),
+        }
+    }
+}
+
+/// Composition by method calls.
+pub trait ServiceExt: Service + Sized {
+    /// This service inside `layer`.
+    fn with<L: Layer<Self>>(self, layer: L) -> L::Service {
+        layer.layer(self)
+    }
+
+    /// This service behind `guard`.
+    fn guarded<G: Guard>(self, guard: G) -> Guarded<G, Self> {
+        Guarded { guard, inner: self }
+    }
+}
+
+impl<S: Service> ServiceExt for S {}
+
+#[cfg(test)]
+mod tests;

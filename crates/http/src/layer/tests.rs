@@ -1,0 +1,121 @@
+use super::{Guard, Layer, ServiceExt};
+use crate::{
+    Answered, Client, Conn, Date, Io, Limits, Next, Out, Request, Responder, Service, StaticReply, Status,
+    Time,
+};
+use std::cell::RefCell;
+
+/// Lets through what has its field, and adds a line that tells that it was here.
+struct Needs(&'static str);
+
+impl Guard for Needs {
+    fn admit<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Result<Responder<'a>, Answered> {
+        match request.header(self.0) {
+            Some(value) => Ok(reply.header(self.0, value)),
+            None => Err(reply.status(Status::FORBIDDEN).body(self.0)),
+        }
+    }
+}
+
+/// Writes down what was answered.
+struct Watch<'a>(&'a RefCell<Vec<(u16, usize)>>);
+
+struct Watched<'a, S>(&'a RefCell<Vec<(u16, usize)>>, S);
+
+impl<'a, S: Service> Layer<S> for Watch<'a> {
+    type Service = Watched<'a, S>;
+
+    fn layer(self, inner: S) -> Watched<'a, S> {
+        Watched(self.0, inner)
+    }
+}
+
+impl<S: Service> Service for Watched<'_, S> {
+    fn call(&self, request: &Request<'_>, reply: Responder<'_>) -> Answered {
+        let answered = self.1.call(request, reply);
+        let status = answered.status().map_or(0, Status::code);
+        self.0.borrow_mut().push((status, answered.content_len()));
+        answered
+    }
+}
+
+fn talk(service: &impl Service, input: &[u8]) -> String {
+    let (limits, date, now) = (Limits::default(), Date::new(784_111_777), Time::ZERO);
+    let (mut carry, mut out) = (Vec::new(), Out::new());
+    let client = &Client::UNKNOWN;
+    let mut conn = Conn::new(now, &limits);
+    let io =
+        Io { now, date: &date, limits: &limits, carry: &mut carry, out: &mut out, closing: false, client };
+    assert_ne!(conn.handle_input(input, io, service), Next::Flush, "small replies");
+    String::from_utf8([&out.head[..], &out.body].concat()).unwrap()
+}
+
+fn alive() -> impl Service {
+    let alive = StaticReply::text(Status::OK, "ok\n");
+    move |_: &Request<'_>, reply: Responder<'_>| reply.send(&alive)
+}
+
+#[test]
+fn the_guard_added_last_decides_first() {
+    let service = alive().guarded(Needs("x-inner")).guarded(Needs("x-outer"));
+    let neither = talk(&service, b"GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert!(neither.starts_with("HTTP/1.1 403 ") && neither.ends_with("x-outer"), "{neither}");
+    let outer = talk(&service, b"GET / HTTP/1.1\r\nHost: a\r\nX-Outer: 1\r\n\r\n");
+    assert!(
+        outer.starts_with("HTTP/1.1 403 Forbidden\r\nx-outer: 1\r\n") && outer.ends_with("x-inner"),
+        "{outer}"
+    );
+    let both = talk(&service, b"GET / HTTP/1.1\r\nHost: a\r\nX-Outer: 1\r\nX-Inner: 2\r\n\r\n");
+    assert!(
+        both.starts_with("HTTP/1.1 200 OK\r\nx-outer: 1\r\nx-inner: 2\r\n") && both.ends_with("ok\n"),
+        "{both}"
+    );
+}
+
+#[test]
+fn a_pair_decides_from_left_to_right() {
+    let service = alive().guarded((Needs("x-left"), Some(Needs("x-right"))));
+    let reply = talk(&service, b"GET / HTTP/1.1\r\nHost: a\r\nX-Left: 1\r\nX-Right: 2\r\n\r\n");
+    assert!(reply.starts_with("HTTP/1.1 200 OK\r\nx-left: 1\r\nx-right: 2\r\n"), "{reply}");
+    let neither = talk(&service, b"GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert!(neither.ends_with("x-left"), "{neither}");
+}
+
+#[test]
+fn an_added_line_belongs_to_one_reply_of_a_pipeline() {
+    let service = alive().guarded(Needs("x-id"));
+    let replies = talk(
+        &service,
+        b"GET / HTTP/1.1\r\nHost: a\r\nX-Id: 1\r\n\r\nGET / HTTP/1.1\r\nHost: a\r\n\r\nGET / HTTP/1.1\r\nHost: a\r\nX-Id: 3\r\n\r\n",
+    );
+    let starts: Vec<&str> =
+        replies.split("HTTP/1.1 ").skip(1).map(|reply| &reply[..reply.len().min(17)]).collect();
+    assert_eq!(
+        starts,
+        ["200 OK\r\nx-id: 1\r\n", "403 Forbidden\r\nCo", "200 OK\r\nx-id: 3\r\n"],
+        "{replies}"
+    );
+}
+
+#[test]
+fn a_field_that_is_not_a_layers_to_set_is_a_500() {
+    struct Rude;
+    impl Guard for Rude {
+        fn admit<'a>(&self, _: &Request<'_>, reply: Responder<'a>) -> Result<Responder<'a>, Answered> {
+            Ok(reply.header("Content-Length", "7"))
+        }
+    }
+    let service = alive().guarded(Rude);
+    let reply = talk(&service, b"GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert!(reply.starts_with("HTTP/1.1 500 ") && !reply.contains("Content-Length: 7"), "{reply}");
+}
+
+#[test]
+fn a_layer_hears_what_was_answered() {
+    let heard = RefCell::new(Vec::new());
+    let service = alive().guarded(Needs("x-id")).with(Watch(&heard));
+    let _reply = talk(&service, b"GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    let _reply = talk(&service, b"GET / HTTP/1.1\r\nHost: a\r\nX-Id: 1\r\n\r\n");
+    let _reply = talk(&service, b"HEAD / HTTP/1.1\r\nHost: a\r\nX-Id: 1\r\n\r\n");
+    assert_eq!(*heard.borrow(), [(403, 4), (200, 3), (200, 0)]);
+}
