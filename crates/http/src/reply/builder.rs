@@ -2,6 +2,7 @@
 //!
 //! Does not know about: shared replies.
 
+use super::shared::content_len_of;
 use super::write::{put_end, put_field, put_length, put_status};
 use super::{Answered, COPIED_BYTES_MAX, Responder};
 use crate::{ApiMisuse, Status};
@@ -71,6 +72,7 @@ impl<'a> ReplyBuilder<'a> {
     }
 
     fn finish(self, len: usize, put_content: impl FnOnce(&mut Responder<'a>)) -> Answered {
+        let content_len = if self.with_content() { content_len_of(len) } else { 0 };
         let mut responder = self.responder;
         if let Some(misuse) = self.misuse {
             return responder.refuse(misuse);
@@ -78,6 +80,6 @@ impl<'a> ReplyBuilder<'a> {
         put_length(&mut responder.out.head, self.status, len);
         put_end(&mut responder.out.head, responder.date, responder.persist);
         put_content(&mut responder);
-        responder.answered(self.status, len)
+        responder.answered(self.status, content_len)
     }
 }

@@ -34,10 +34,10 @@ impl<'a> Responder<'a> {
     }
 
     /// Sends a shared reply: up to 16 KiB of content are copied beside the head, more is sent without a copy.
-    #[inline]
+    #[inline(always)]
     pub fn send(self, reply: &StaticReply) -> Answered {
-        reply.put(self.out, self.date, self.persist, self.head_only);
-        self.answered(reply.status(), reply.content().len())
+        let content_len = reply.put(self.out, self.date, self.persist, self.head_only);
+        self.answered(reply.status(), content_len)
     }
 
     /// Adds a field line to whatever is sent: for a layer that knows something the handler behind it does not. Framing, connection
@@ -67,26 +67,40 @@ impl<'a> Responder<'a> {
     /// Closes the connection without a reply.
     pub fn close(self) -> Answered {
         self.out.forget_lines();
-        Answered { outcome: Outcome::HangUp, status: None, content_len: 0 }
+        Answered { outcome: Outcome::HangUp, status: Status::OK, content_len: 0 }
     }
 
     /// Replaces whatever was written of this reply by a 500 and remembers why.
+    #[cold]
+    #[inline(never)]
     fn refuse(self, misuse: ApiMisuse) -> Answered {
         self.out.forget_lines();
         put_refusal(misuse, self.out, self.date, self.persist);
-        self.answered(Status::INTERNAL_SERVER_ERROR, 0)
+        self.tell(Status::INTERNAL_SERVER_ERROR, 0)
     }
 
-    #[inline]
-    fn answered(self, status: Status, content_len: usize) -> Answered {
-        if self.out.has_lines()
-            && let Err(misuse) = self.out.insert_lines()
-        {
-            return self.refuse(misuse);
+    #[inline(always)]
+    fn answered(self, status: Status, content_len: u32) -> Answered {
+        if self.out.has_lines() {
+            self.answered_with_lines(status, content_len)
+        } else {
+            self.tell(status, content_len)
         }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn answered_with_lines(self, status: Status, content_len: u32) -> Answered {
+        match self.out.insert_lines() {
+            Ok(()) => self.tell(status, content_len),
+            Err(misuse) => self.refuse(misuse),
+        }
+    }
+
+    #[inline(always)]
+    fn tell(&self, status: Status, content_len: u32) -> Answered {
         let outcome = if matches!(self.persist, Persist::Close) { Outcome::Last } else { Outcome::Replied };
-        let content_len = if self.head_only { 0 } else { content_len };
-        Answered { outcome, status: Some(status), content_len }
+        Answered { outcome, status, content_len }
     }
 }
 
@@ -95,21 +109,28 @@ impl<'a> Responder<'a> {
 #[derive(Debug)]
 pub struct Answered {
     pub(crate) outcome: Outcome,
-    status: Option<Status>,
-    content_len: usize,
+    /// Of nothing, when the outcome is to hang up.
+    status: Status,
+    /// Of content above 4 GiB its largest value: the whole fits in one register.
+    content_len: u32,
 }
+
+const _: () = assert!(size_of::<Answered>() <= 8);
 
 impl Answered {
     /// What the reply says; `None` when the connection was closed without one.
     #[inline]
     pub const fn status(&self) -> Option<Status> {
-        self.status
+        match self.outcome {
+            Outcome::HangUp => None,
+            Outcome::Last | Outcome::Replied => Some(self.status),
+        }
     }
 
     /// Bytes of content sent.
     #[inline]
     pub const fn content_len(&self) -> usize {
-        self.content_len
+        self.content_len as usize
     }
 }
 

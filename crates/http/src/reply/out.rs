@@ -19,6 +19,7 @@ pub struct Out {
     /// Field lines of layers for the reply that is being made.
     lines: Vec<u8>,
     lines_misuse: Option<ApiMisuse>,
+    has_lines: bool,
 }
 
 impl Out {
@@ -31,6 +32,7 @@ impl Out {
             misuse: None,
             lines: Vec::new(),
             lines_misuse: None,
+            has_lines: false,
         }
     }
 
@@ -85,16 +87,19 @@ impl Out {
     pub(crate) fn add_line(&mut self, name: &[u8], value: &[u8]) {
         let written = put_field(&mut self.lines, name, value);
         self.lines_misuse = self.lines_misuse.or_else(|| written.err());
+        self.has_lines = true;
     }
 
+    /// A line that must not be sent counts.
     #[inline]
     pub(crate) const fn has_lines(&self) -> bool {
-        !self.lines.is_empty() || self.lines_misuse.is_some()
+        self.has_lines
     }
 
     pub(crate) fn forget_lines(&mut self) {
         self.lines.clear();
         self.lines_misuse = None;
+        self.has_lines = false;
     }
 
     /// Puts the lines of layers behind the status line of the reply that was written last.
@@ -113,7 +118,7 @@ impl Out {
         if let Some(gap) = self.head.get_mut(at..at + added) {
             gap.copy_from_slice(&self.lines);
         }
-        self.lines.clear();
+        self.forget_lines();
         Ok(())
     }
 

@@ -29,7 +29,7 @@ struct Images {
     /// One for each [`Persist`], in its order.
     whole: [Box<[u8]>; 3],
     date_at: usize,
-    content_len: usize,
+    content_len: u32,
 }
 
 impl Images {
@@ -49,27 +49,30 @@ impl Images {
         Some(Self {
             whole: [render(Persist::Close), render(Persist::Implied), render(Persist::Stated)],
             date_at: inner.head.len(),
-            content_len: content.len(),
+            content_len: content_len_of(content.len()),
         })
     }
 
     #[inline(never)]
     fn without_content<'a>(&self, image: &'a [u8]) -> &'a [u8] {
-        image.get(..image.len() - self.content_len).unwrap_or_default()
+        image.get(..image.len() - self.content_len as usize).unwrap_or_default()
     }
 
     #[inline(always)]
-    fn put(&self, out: &mut Out, date: &Date, persist: Persist, head_only: bool) {
-        let Some(image) = self.whole.get(persist as usize) else { return };
+    fn put(&self, out: &mut Out, date: &Date, persist: Persist, head_only: bool) -> u32 {
+        let Some(image) = self.whole.get(persist as usize) else { return 0 };
         let mut image = &**image;
+        let mut content_len = self.content_len;
         if head_only {
             image = self.without_content(image);
+            content_len = 0;
         }
         let date_at = out.head.len() + self.date_at;
         out.head.extend_from_slice(image);
         if let Some(line) = out.head.get_mut(date_at..).and_then(<[u8]>::first_chunk_mut) {
             *line = *date.line();
         }
+        content_len
     }
 }
 
@@ -120,12 +123,12 @@ impl StaticReply {
     /// there is no place for.
     pub fn put_last(&self, out: &mut Out, date: &Date) {
         out.begin_reply();
-        self.put(out, date, Persist::Close, false);
+        let _content_len = self.put(out, date, Persist::Close, false);
     }
 
-    /// Writes the reply behind [`Out::begin_reply`].
-    #[inline]
-    pub(super) fn put(&self, out: &mut Out, date: &Date, persist: Persist, head_only: bool) {
+    /// Writes the reply behind [`Out::begin_reply`] and tells how much content it has.
+    #[inline(always)]
+    pub(super) fn put(&self, out: &mut Out, date: &Date, persist: Persist, head_only: bool) -> u32 {
         match &self.0.images {
             Some(images) => images.put(out, date, persist, head_only),
             None => self.put_parts(out, date, persist, head_only),
@@ -133,10 +136,11 @@ impl StaticReply {
     }
 
     #[inline(never)]
-    fn put_parts(&self, out: &mut Out, date: &Date, persist: Persist, head_only: bool) {
+    fn put_parts(&self, out: &mut Out, date: &Date, persist: Persist, head_only: bool) -> u32 {
         let inner = &*self.0;
         if inner.status.is_informational() {
-            return put_refusal(ApiMisuse::StatusInformational, out, date, persist);
+            put_refusal(ApiMisuse::StatusInformational, out, date, persist);
+            return 0;
         }
         let with_content = !head_only && inner.status.allows_content();
         let copied = if with_content && inner.body.len() <= COPIED_BYTES_MAX { &*inner.body } else { &[] };
@@ -147,6 +151,7 @@ impl StaticReply {
         if with_content && inner.body.len() > COPIED_BYTES_MAX {
             out.put_body(inner.body.clone());
         }
+        if with_content { content_len_of(inner.body.len()) } else { 0 }
     }
 
     /// Changes fields or content and writes the length anew.
@@ -159,6 +164,11 @@ impl StaticReply {
         inner.images = Images::render(inner);
         Ok(())
     }
+}
+
+/// Of content above 4 GiB the largest value.
+pub(super) fn content_len_of(len: usize) -> u32 {
+    u32::try_from(len).unwrap_or(u32::MAX)
 }
 
 /// Content up to this size is kept in the images of its reply.
