@@ -66,7 +66,7 @@ impl Date {
 /// Year, month (1-12) and day (1-31) in the proleptic Gregorian calendar, `days` after 1970-01-01.
 ///
 /// Counts in eras of 400 years that begin on 1 March, so that the leap day is the last of its year.
-fn civil(days: i64) -> (i64, i64, i64) {
+pub(crate) fn civil(days: i64) -> (i64, i64, i64) {
     let shifted = days + 719_468;
     let era = shifted.div_euclid(146_097);
     let day_of_era = shifted.rem_euclid(146_097);

@@ -5,58 +5,88 @@
 use crate::Status;
 use std::fmt;
 
-/// Why a request was refused by the machine itself. One variant per distinct mistake.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum RequestError {
+macro_rules! request_errors {
+    ($($(#[$doc:meta])* $name:ident = $label:literal, $text:literal;)*) => {
+        /// Why a request was refused by the machine itself. One variant per distinct mistake. The labels are the same in statistics,
+        /// logs and metrics.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub enum RequestError {
+            $($(#[$doc])* $name,)*
+        }
+
+        impl RequestError {
+            /// Every error, in the order of its index.
+            pub const ALL: &'static [Self] = &[$(Self::$name,)*];
+
+            /// The label in statistics, logs and metrics.
+            pub const fn as_str(self) -> &'static str {
+                match self { $(Self::$name => $label,)* }
+            }
+        }
+
+        impl fmt::Display for RequestError {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(match self { $(Self::$name => $text,)* })
+            }
+        }
+    };
+}
+
+request_errors! {
     /// The body is larger than `body_bytes_max`, declared or counted.
-    BodyTooLarge,
+    BodyTooLarge = "body_too_large", "body too large";
     /// A chunk extension that is not `;name[=value]`, or white space around it.
-    ChunkExtension,
+    ChunkExtension = "chunk_extension", "malformed chunk extension";
     /// More chunk extension bytes than allowed, in one chunk or in the message.
-    ChunkExtensionTooLong,
+    ChunkExtensionTooLong = "chunk_extension_too_long", "chunk extensions too long";
     /// A chunk size that is not 1 to 16 hexadecimal digits, or data that does not end with CRLF.
-    ChunkFraming,
+    ChunkFraming = "chunk_framing", "malformed chunk";
     /// `Content-Length` is not one number without leading zeros, or is there twice.
-    ContentLength,
+    ContentLength = "content_length", "malformed or repeated Content-Length";
     /// `CONNECT`, or a valid method that we do not know, or one that is too long.
-    MethodUnknown,
+    MethodUnknown = "method_unknown", "unknown method";
     /// An expectation other than `100-continue`.
-    Expectation,
+    Expectation = "expectation", "unknown expectation";
     /// A byte that cannot stand there in a field line.
-    Field,
+    Field = "field", "malformed field line";
     /// A field name with `_` that others may read as a framing field.
-    FieldLookAlike,
+    FieldLookAlike = "field_look_alike", "field name looks like a framing field";
     /// More field lines or more bytes of head than allowed.
-    HeadTooLarge,
+    HeadTooLarge = "head_too_large", "head too large";
     /// `Host` is missing, there twice, not a host, or differs from the target's authority.
-    Host,
+    Host = "host", "missing, repeated, malformed or contradictory Host";
     /// The connection ended inside a request.
-    Incomplete,
+    Incomplete = "incomplete", "connection ended inside a request";
     /// A CR without LF or an LF without CR.
-    LineEnd,
+    LineEnd = "line_end", "bare CR or bare LF";
     /// More than the tolerated empty lines before the request line.
-    LeadingLines,
+    LeadingLines = "leading_lines", "too many empty lines before the request";
     /// A byte that cannot stand there in a method.
-    Method,
+    Method = "method", "malformed method";
     /// A byte that cannot stand there in a request target, or a form that does not suit the method.
-    Target,
+    Target = "target", "malformed request target";
     /// The request line is longer than allowed.
-    TargetTooLong,
+    TargetTooLong = "target_too_long", "request line too long";
     /// The deadline passed inside a request.
-    Timeout,
+    Timeout = "timeout", "deadline passed inside a request";
     /// More chunks below 16 bytes than allowed.
-    TinyChunks,
+    TinyChunks = "tiny_chunks", "too many tiny chunks";
     /// `Transfer-Encoding` in HTTP/1.0, beside `Content-Length`, twice, or not exactly `chunked`.
-    TransferEncoding,
+    TransferEncoding = "transfer_encoding", "unacceptable Transfer-Encoding";
     /// A single transfer coding we do not know.
-    TransferEncodingUnknown,
+    TransferEncodingUnknown = "transfer_encoding_unknown", "unknown transfer coding";
     /// Not `HTTP/` digit `.` digit.
-    Version,
+    Version = "version", "malformed version";
     /// A version whose major number is not 1.
-    VersionUnsupported,
+    VersionUnsupported = "version_unsupported", "unsupported version";
 }
 
 impl RequestError {
+    /// Its index in [`RequestError::ALL`].
+    pub const fn index(self) -> usize {
+        self as usize
+    }
+
     /// What the peer is told.
     pub const fn status(self) -> Status {
         match self {
@@ -83,36 +113,6 @@ impl RequestError {
             | Self::TransferEncoding
             | Self::Version => Status::BAD_REQUEST,
         }
-    }
-}
-
-impl fmt::Display for RequestError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::BodyTooLarge => "body too large",
-            Self::ChunkExtension => "malformed chunk extension",
-            Self::ChunkExtensionTooLong => "chunk extensions too long",
-            Self::ChunkFraming => "malformed chunk",
-            Self::ContentLength => "malformed or repeated Content-Length",
-            Self::Expectation => "unknown expectation",
-            Self::Field => "malformed field line",
-            Self::FieldLookAlike => "field name looks like a framing field",
-            Self::HeadTooLarge => "head too large",
-            Self::Host => "missing, repeated, malformed or contradictory Host",
-            Self::Incomplete => "connection ended inside a request",
-            Self::LeadingLines => "too many empty lines before the request",
-            Self::LineEnd => "bare CR or bare LF",
-            Self::Method => "malformed method",
-            Self::MethodUnknown => "unknown method",
-            Self::Target => "malformed request target",
-            Self::TargetTooLong => "request line too long",
-            Self::Timeout => "deadline passed inside a request",
-            Self::TinyChunks => "too many tiny chunks",
-            Self::TransferEncoding => "unacceptable Transfer-Encoding",
-            Self::TransferEncodingUnknown => "unknown transfer coding",
-            Self::Version => "malformed version",
-            Self::VersionUnsupported => "unsupported version",
-        })
     }
 }
 
@@ -143,3 +143,17 @@ impl fmt::Display for ApiMisuse {
 }
 
 impl std::error::Error for ApiMisuse {}
+
+#[cfg(test)]
+mod tests {
+    use super::RequestError;
+
+    #[test]
+    fn indexes_and_labels_are_unique() {
+        for (index, error) in RequestError::ALL.iter().enumerate() {
+            assert_eq!(error.index(), index);
+            let same = RequestError::ALL.iter().filter(|other| other.as_str() == error.as_str()).count();
+            assert_eq!(same, 1, "{error}");
+        }
+    }
+}

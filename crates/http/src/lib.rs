@@ -22,16 +22,22 @@
 #![warn(clippy::indexing_slicing)]
 #![cfg_attr(test, expect(clippy::indexing_slicing, reason = "a test may panic"))]
 
+pub mod auth;
 pub mod chunked;
 mod class;
 mod client;
 mod conn;
 mod date;
 mod error;
+pub mod forwarded;
 pub mod layer;
+pub mod limit;
 mod limits;
+pub mod linkmap;
+pub mod log;
 mod method;
 pub mod parse;
+pub mod proxy;
 pub mod redirect;
 mod reply;
 mod request;

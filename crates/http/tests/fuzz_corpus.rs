@@ -10,6 +10,8 @@ mod conn;
 mod differential;
 #[path = "../fuzz/targets/head.rs"]
 mod head;
+#[path = "../fuzz/targets/proxy.rs"]
+mod proxy;
 
 use std::path::Path;
 
@@ -45,4 +47,9 @@ fn conn_corpus() {
 #[test]
 fn differential_corpus() {
     replay("differential", differential::run);
+}
+
+#[test]
+fn proxy_corpus() {
+    replay("proxy", proxy::run);
 }

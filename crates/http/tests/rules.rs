@@ -1,4 +1,4 @@
-//! The rules of the design table, row by row: exact bytes in, exact statuses and fate of the connection out.
+//! The rules by topic, with many bytes for each (`rows.rs` has one row a rule): exact bytes in, exact statuses and fate of the connection out.
 //!
 //! Does not know about: how input is cut; see `split.rs`.
 

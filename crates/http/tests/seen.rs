@@ -1,4 +1,4 @@
-//! A memory for field lines changes nothing that anybody can see.
+//! A memory for heads changes nothing that anybody can see.
 //!
 //! Does not know about: what the right result is; see `rules.rs`.
 
@@ -7,7 +7,7 @@ mod common;
 use common::all_vectors;
 use common::harness::{Echo, Peer, Trace};
 use doorbell_http::parse::Seen;
-use doorbell_http::{Limits, Next};
+use doorbell_http::{Client, Conn, Date, Io, Limits, Next, Out, Time};
 
 /// As `Peer::run`, with the memory.
 fn run<'a>(limits: &Limits, pieces: impl IntoIterator<Item = &'a [u8]>, seen: &mut Seen) -> Trace {
@@ -43,15 +43,19 @@ fn every_vector_with_one_memory() {
 const PLAIN: &[u8] =
     b"GET /x HTTP/1.1\r\nHost: a.example:8080\r\nUser-Agent: probe/1\r\nAccept: */*\r\nConnection: close\r\n\r\n";
 
-/// A memory that knows the lines of [`PLAIN`].
+/// A memory that knows [`PLAIN`].
 fn taught() -> Seen {
     let mut seen = Seen::new();
     check(&Limits::default(), PLAIN, &mut seen, "first");
-    assert!(format!("{seen:?}").contains("fields: 4"), "{seen:?}");
+    assert!(knows_something(&seen), "{seen:?}");
     seen
 }
 
-/// The remembered lines with one byte changed, at every place and to every value.
+fn knows_something(seen: &Seen) -> bool {
+    !format!("{seen:?}").contains("[0, 0, 0, 0]")
+}
+
+/// The remembered head with one byte changed, at every place and to every value.
 #[test]
 fn one_changed_byte_is_judged_anew() {
     let limits = Limits::default();
@@ -66,7 +70,7 @@ fn one_changed_byte_is_judged_anew() {
 }
 
 #[test]
-fn remembered_lines_at_every_split_point_and_in_a_pipeline() {
+fn a_remembered_head_at_every_split_point_and_in_a_pipeline() {
     let limits = Limits::default();
     let stay = std::str::from_utf8(PLAIN).unwrap().replace("Connection: close\r\n", "");
     let pipeline = stay.repeat(5) + "GET /half";
@@ -82,7 +86,7 @@ fn remembered_lines_at_every_split_point_and_in_a_pipeline() {
 
 /// What was fine under the limits of one listener is not under those of another.
 #[test]
-fn limits_hold_for_remembered_lines() {
+fn limits_hold_for_a_remembered_head() {
     for limits in [
         Limits { fields_max: 3, ..Limits::default() },
         Limits { fields_max: 4, ..Limits::default() },
@@ -123,6 +127,53 @@ fn other_lines_are_not_remembered() {
         for _ in 0..20 {
             run(&Limits::default(), [input.as_bytes()], &mut seen);
         }
-        assert!(format!("{seen:?}").contains("len: 0"), "{line}: {seen:?}");
+        assert!(!knows_something(&seen), "{line}: {seen:?}");
     }
+}
+
+#[test]
+fn a_query_is_not_remembered() {
+    let mut seen = Seen::new();
+    for _ in 0..20 {
+        run(&Limits::default(), [b"GET /x?token=y HTTP/1.1\r\nHost: a\r\n\r\n".as_slice()], &mut seen);
+    }
+    assert!(!knows_something(&seen), "{seen:?}");
+}
+
+/// The shortest way through a connection comes to what the usual one does, or does nothing.
+#[test]
+fn an_answer_without_a_connection_is_the_same() {
+    let (limits, mut seen, mut short) = (Limits::default(), taught(), 0);
+    let extra = [PLAIN.to_vec(), b"OPTIONS / HTTP/1.0\r\n\r\n".to_vec(), [PLAIN, PLAIN].concat()];
+    let hang = "GET /hang HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n".into();
+    let vectors = all_vectors().into_iter().map(|vector| vector.input);
+    for input in vectors.chain(extra).chain([hang]) {
+        for _ in 0..10 {
+            let (mut out, mut carry, date) = (Out::new(), Vec::new(), Date::new(784_111_777));
+            let io = Io {
+                now: Time::from_nanos(1_000_000_000),
+                date: &date,
+                limits: &limits,
+                carry: &mut carry,
+                out: &mut out,
+                closing: false,
+                client: &Client::UNKNOWN,
+            };
+            let next = Conn::answer_once(&input, io, &Echo, &seen);
+            assert!(carry.is_empty());
+            let expect = Peer::run(&limits, [&*input]);
+            if let Some(next) = next {
+                short += 1;
+                let trace = expect.trace();
+                assert_eq!(
+                    (next, &out.head, trace.requests, trace.error),
+                    (expect.next, &trace.sent, 1, None)
+                );
+            } else {
+                assert!(out.is_empty());
+            }
+            run(&limits, [&*input], &mut seen);
+        }
+    }
+    assert!(short > 20, "{short} inputs went the short way");
 }

@@ -61,6 +61,17 @@ fn no_path(block: Block) -> Mask {
     block.outside(0x21, 0x7e).or(block.equals(b'#')).or(block.equals(b'?'))
 }
 
+/// End of the path segment that starts at `from`: the next `/`, or the end.
+#[inline(always)]
+pub(crate) fn segment_end(path: &[u8], from: usize) -> usize {
+    if path.len() >= BLOCK_LEN {
+        return stop(path, from, |block| block.equals(b'/'));
+    }
+    // To make a block of a short path costs more than a look at its bytes.
+    let rest = path.get(from..).unwrap_or_default();
+    rest.iter().position(|&byte| byte == b'/').map_or(path.len(), |len| from + len)
+}
+
 /// End of the run of field value bytes that starts at `from`.
 #[inline(always)]
 pub(crate) fn value_end(buf: &[u8], from: usize) -> usize {
@@ -107,7 +118,7 @@ pub(crate) fn plain_name_len(bytes: &[u8; BLOCK_LEN]) -> usize {
     (stops | 1 << BLOCK_LEN).trailing_zeros() as usize
 }
 
-/// The first byte that `stops` marks, or the end. A zero byte must be marked.
+/// The first byte that `stops` marks, or the end.
 #[inline(always)]
 fn stop(buf: &[u8], from: usize, stops: impl Fn(Block) -> Mask) -> usize {
     let mut at = from;

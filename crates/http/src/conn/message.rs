@@ -4,7 +4,7 @@
 
 use super::{Conn, Io, Next, Phase};
 use crate::chunked::Chunked;
-use crate::parse::Framing;
+use crate::parse::{Framing, Head};
 use crate::reply::{Outcome, Persist};
 use crate::{Method, Request, RequestError, Responder, Service};
 use std::ops::Range;
@@ -244,7 +244,17 @@ impl Conn {
 
     #[inline(always)]
     const fn request<'a>(&'a self, head: &'a [u8], body: &'a [u8], io: &Io<'a>) -> Request<'a> {
-        Request::new(head, &self.head, body).from_client(io.client, io.now, io.date.unix_secs())
+        Self::request_of(head, &self.head, body, io)
+    }
+
+    #[inline(always)]
+    pub(super) const fn request_of<'a>(
+        head: &'a [u8],
+        parsed: &'a Head,
+        body: &'a [u8],
+        io: &Io<'a>,
+    ) -> Request<'a> {
+        Request::new(head, parsed, body).from_client(io.client, io.now, io.date.unix_secs())
     }
 
     /// The service wants no reply at all.

@@ -18,6 +18,7 @@
 mod deadline;
 mod local;
 mod message;
+mod once;
 mod whole;
 
 use crate::chunked::Chunked;
@@ -121,7 +122,7 @@ impl Conn {
         self.take(fresh, io, service, None)
     }
 
-    /// The same with a memory for field lines that come again and again. It changes the cost and nothing else.
+    /// The same with a memory for heads that come again and again. It changes the cost and nothing else.
     #[inline]
     pub fn handle_input_seen<S: Service + ?Sized>(
         &mut self,

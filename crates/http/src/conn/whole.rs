@@ -27,7 +27,10 @@ impl Conn {
         service: &S,
         mut seen: Option<&mut Seen>,
     ) -> Whole {
-        let parsed = self.head.parse_whole(fresh, io.limits, seen.as_deref_mut());
+        let parsed = match seen.as_deref_mut() {
+            Some(seen) => self.head.parse_seen(fresh, io.limits, seen),
+            None => self.head.parse_whole(fresh, io.limits),
+        };
         match self.answer_one(parsed, fresh, io, service) {
             One::More(at) => self.answer_more(fresh, at, io, service, seen),
             One::Next(next) => Whole::Next(next),
@@ -46,7 +49,10 @@ impl Conn {
     ) -> Whole {
         loop {
             let rest = fresh.get(at..).unwrap_or_default();
-            let parsed = self.head.parse_whole_apart(rest, io.limits, seen.as_deref_mut());
+            let parsed = match seen.as_deref_mut() {
+                Some(seen) => self.head.parse_seen(rest, io.limits, seen),
+                None => self.head.parse_whole_apart(rest, io.limits),
+            };
             match self.answer_one(parsed, rest, io, service) {
                 One::More(len) => at += len,
                 One::Next(next) => return Whole::Next(next),
@@ -68,7 +74,9 @@ impl Conn {
             Ok(false) => return One::Not,
             Err(error) => return One::Next(self.fail(error, io)),
         }
-        let Some((head, after)) = rest.split_at_checked(self.head.len()) else { return One::Not };
+        let Some((head, after)) = rest.split_at_checked(self.head.len()) else {
+            return One::Not;
+        };
         if self.head.has_body() {
             return One::Not;
         }

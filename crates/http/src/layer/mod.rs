@@ -1,7 +1,7 @@
 //! Layers: what happens around a service, composed once at the start, so that a request crosses no indirection.
 //!
-//! Does not know about: what a layer decides. Those that come with the crate live where their subject does: [`crate::auth`],
-//! [`crate::limit`], [`crate::log`].
+//! Does not know about: what a layer decides. What they decide by lives in [`crate::auth`], [`crate::limit`]
+//! and [`crate::log`].
 //!
 //! A [`Guard`] lets a request through or answers it; that is all that most layers do. A [`Layer`] wraps the service and sees the
 //! answer too. The layer added last is the first to see a request.
@@ -27,6 +27,16 @@
 //! let service = service.guarded(NamedOnly(StaticReply::text(Status::FORBIDDEN, "who is there?\n")));
 //! # let _: Box<dyn doorbell_http::Service> = Box::new(service);
 //! ```
+
+mod auth;
+mod client_cert;
+mod concurrency;
+mod rate_limit;
+
+pub use auth::RequireAuth;
+pub use client_cert::RequireClientCert;
+pub use concurrency::{AtMost, AtMostService, Place};
+pub use rate_limit::RateLimit;
 
 use crate::{Answered, Client, Request, RequestError, Responder, Service, Time};
 

@@ -111,10 +111,7 @@ impl Head {
     /// `head_bytes_max`. After an error this must not be called again.
     pub fn parse(&mut self, buf: &[u8], limits: &Limits) -> Result<Option<usize>, RequestError> {
         debug_assert!(self.at as usize <= buf.len(), "the bytes already seen are still there");
-        if self.step == Step::Ended
-            || self.parse_whole_apart(buf, limits, None)?
-            || self.read_steps(buf, limits)?
-        {
+        if self.step == Step::Ended || self.parse_whole_apart(buf, limits)? || self.read_steps(buf, limits)? {
             return Ok(Some(self.at as usize));
         }
         Ok(None)
@@ -122,13 +119,8 @@ impl Head {
 
     /// Reads a head that is there as a whole and is as nearly all are. If not, [`Self::parse`] goes on from here.
     #[inline(always)]
-    pub(crate) fn parse_whole(
-        &mut self,
-        buf: &[u8],
-        limits: &Limits,
-        seen: Option<&mut Seen>,
-    ) -> Result<bool, RequestError> {
-        if self.at > 0 || !self.read_whole(buf, limits, seen)? {
+    pub(crate) fn parse_whole(&mut self, buf: &[u8], limits: &Limits) -> Result<bool, RequestError> {
+        if self.at > 0 || !self.read_whole(buf, limits)? {
             return Ok(false);
         }
         if self.flags & (HOST | ENCODED | EXPECT_OTHER | ABSOLUTE | UNKNOWN) != HOST {
@@ -139,13 +131,35 @@ impl Head {
 
     /// The same, not inlined.
     #[inline(never)]
-    pub(crate) fn parse_whole_apart(
+    pub(crate) fn parse_whole_apart(&mut self, buf: &[u8], limits: &Limits) -> Result<bool, RequestError> {
+        self.parse_whole(buf, limits)
+    }
+
+    /// The same with a memory for heads that come again and again.
+    #[inline(always)]
+    pub(crate) fn parse_seen(
         &mut self,
         buf: &[u8],
         limits: &Limits,
-        seen: Option<&mut Seen>,
+        seen: &mut Seen,
     ) -> Result<bool, RequestError> {
-        self.parse_whole(buf, limits, seen)
+        if self.at > 0 {
+            return Ok(false);
+        }
+        if let Some(head) = seen.find(buf, limits) {
+            self.clone_from(head);
+            return Ok(true);
+        }
+        self.parse_unseen(buf, limits, seen)
+    }
+
+    #[inline(never)]
+    fn parse_unseen(&mut self, buf: &[u8], limits: &Limits, seen: &mut Seen) -> Result<bool, RequestError> {
+        let ended = self.parse_whole(buf, limits)?;
+        if ended {
+            seen.learn(self, buf);
+        }
+        Ok(ended)
     }
 
     /// Reads on from any place, step by step; true at the end.
@@ -340,11 +354,6 @@ impl Span {
 
     fn new(start: usize, end: usize) -> Self {
         Self { start: offset(start), end: offset(end) }
-    }
-
-    /// `by` further on, modulo 2^32.
-    const fn moved(self, by: u32) -> Self {
-        Self { start: self.start.wrapping_add(by), end: self.end.wrapping_add(by) }
     }
 
     #[inline]

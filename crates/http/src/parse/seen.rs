@@ -1,61 +1,109 @@
-//! The field lines of an earlier head, to be known again at a glance.
+//! Heads of earlier requests, to be known again at a glance.
 //!
-//! Does not know about: request lines, connections, whose request it was.
+//! Does not know about: connections, whose request it was, what was answered.
 //!
-//! # Decision: remember the last field lines
+//! # Decision: remember whole heads
 //!
-//! *Context.* A prober sends the same bytes for years; only its path may differ between two checks. Whether field lines are good
-//! depends on their bytes and the limits alone. *Choice.* Whoever serves many connections may keep one [`Seen`] for
-//! all of them: lines that equal the remembered ones byte for byte, the empty line included, need no second judgement. Only heads
-//! whose lines are all of `Host`, `Connection`, `Accept`, `Accept-Encoding` and `User-Agent` are remembered, so nothing that anybody
-//! keeps secret stays behind; the limit on the number of lines is held against the count that is kept with them. *Measured:* the
-//! rows `again` beside their neighbours in `benches/benches/instructions.rs`, and 43 against 33 ns for the whole machine. *What would change it:* probers that vary their fields.
+//! *Context.* A prober sends the same bytes for years, and what the parser makes of a head depends on its bytes and the limits alone.
+//! *Choice.* Whoever serves many connections may keep one [`Seen`] for all of them: a head that equals a remembered one byte for byte
+//! needs no second judgement. Four are kept, each in the place its length says, so that a few probers in turn do not push each other
+//! out. Only heads without a query whose lines are all of `Host`, `Connection`, `Accept`, `Accept-Encoding` and `User-Agent` are
+//! remembered, so nothing that anybody keeps secret stays behind; the limits are held against what is kept with the bytes.
+//! *Measured:* the rows `again` beside their neighbours in `benches/benches/instructions.rs`. *What would change it:* probers that vary
+//! their requests.
 
-use super::{Fields, Span};
+#![expect(clippy::indexing_slicing, reason = "the number of a place is a remainder by their number")]
 
-/// The field lines of an earlier head, and what they said. One for all connections of a thread is right.
+use super::{CLOSE, HOST, Head, KEEP_ALIVE};
+use crate::Limits;
+
+/// Heads and what the parser made of them. One for all connections of a thread is right.
 #[derive(Clone)]
 pub struct Seen {
-    bytes: [u8; BYTES_MAX],
+    places: [Place; PLACES],
+    /// The place of the head that was met or learnt last: requests in a row are mostly alike.
+    recent: usize,
+}
+
+#[derive(Clone)]
+struct Place {
+    head: Head,
     /// Of `bytes`; 0 when nothing is remembered.
-    len: usize,
-    pub(super) fields: u32,
-    pub(super) flags: u16,
-    /// Heads with other lines since the last with these.
+    len: u8,
+    /// Other heads of this place since the last that was learnt.
     misses: u8,
-    /// From the first field line on.
-    pub(super) host: Span,
+    bytes: [u8; BYTES_MAX + 1],
 }
 
 impl Seen {
     /// Nothing remembered.
     pub const fn new() -> Self {
-        Self { bytes: [0; BYTES_MAX], len: 0, fields: 0, flags: 0, misses: MISSES_MAX, host: Span::EMPTY }
+        Self { places: [const { Place::EMPTY }; PLACES], recent: 0 }
     }
 
-    /// Whether `rest` begins with the remembered lines; returns their length.
+    /// What was made of the head that is all of `input`, if it is remembered and within the limits.
     #[inline(always)]
-    pub(super) fn find(&self, rest: &[u8]) -> Option<usize> {
-        let known = self.bytes.get(..self.len)?;
-        (!known.is_empty() && rest.get(..known.len()) == Some(known)).then_some(known.len())
+    pub(crate) fn find_all(&self, input: &[u8], limits: &Limits) -> Option<&Head> {
+        let place = &self.places[place_of(input.len())];
+        (place.bytes() == input && place.is_within(limits)).then_some(&place.head)
     }
 
-    /// These lines were not the remembered ones. Remembers them once that has happened a few times in a row, so that two probers in
+    /// What was made of the head in front of `input`, if it is remembered and within the limits.
+    #[inline(always)]
+    pub(super) fn find(&mut self, input: &[u8], limits: &Limits) -> Option<&Head> {
+        let mut at = place_of(input.len());
+        if self.places[at].bytes() != input {
+            // More may follow it. A head ends where it first can, so what begins with all its bytes begins with this head.
+            at = self.recent % PLACES;
+            if !input.starts_with(self.places[at].bytes()) {
+                return None;
+            }
+        }
+        self.recent = at;
+        let place = &self.places[at];
+        (place.len > 0 && place.is_within(limits)).then_some(&place.head)
+    }
+
+    /// This head was read, and was not remembered. Remembers it once its place was missed a few times in a row, so that two probers in
     /// turn do not cost a copy each time.
-    pub(super) fn learn(&mut self, lines: &[u8], fields: u32, flags: u16, host: Span) {
-        if self.misses < MISSES_MAX {
-            self.misses += 1;
+    #[inline(never)]
+    pub(super) fn learn(&mut self, head: &Head, input: &[u8]) {
+        let Some(bytes) = input.get(..head.len()) else {
+            return;
+        };
+        let at = place_of(bytes.len());
+        let place = &mut self.places[at];
+        if place.misses < MISSES_MAX {
+            place.misses += 1;
             return;
         }
-        self.misses = 0;
-        if !Fields::new(lines.strip_suffix(b"\r\n").unwrap_or_default()).iter().all(|(name, _)| is_open(name))
-        {
+        place.misses = 0;
+        let is_plain = head.flags & !(CLOSE | HOST | KEEP_ALIVE) == 0 && head.query(bytes).is_none();
+        if !is_plain || !head.fields(bytes).iter().all(|(name, _)| is_open(name)) {
             return;
         }
-        if let Some(place) = self.bytes.get_mut(..lines.len()) {
-            place.copy_from_slice(lines);
-            *self = Self { bytes: self.bytes, len: lines.len(), fields, flags, misses: 0, host };
+        if let (Ok(len), Some(copy)) = (u8::try_from(bytes.len()), place.bytes.get_mut(..bytes.len())) {
+            copy.copy_from_slice(bytes);
+            (place.len, place.head) = (len, head.clone());
+            self.recent = at;
         }
+    }
+}
+
+impl Place {
+    const EMPTY: Self = Self { head: Head::new(), len: 0, misses: MISSES_MAX, bytes: [0; BYTES_MAX + 1] };
+
+    #[inline(always)]
+    fn bytes(&self) -> &[u8] {
+        // The length is one byte, so that nothing is to be checked here.
+        self.bytes.get(..usize::from(self.len)).unwrap_or_default()
+    }
+
+    /// Whether a parser with these limits would have come to the same.
+    #[inline(always)]
+    fn is_within(&self, limits: &Limits) -> bool {
+        usize::from(self.len) <= limits.request_line_bytes_max.min(limits.head_bytes_max)
+            && self.head.fields <= limits.fields_max
     }
 }
 
@@ -67,8 +115,16 @@ impl Default for Seen {
 
 impl std::fmt::Debug for Seen {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Seen").field("len", &self.len).field("fields", &self.fields).finish_non_exhaustive()
+        f.debug_struct("Seen")
+            .field("lens", &self.places.each_ref().map(|place| place.len))
+            .finish_non_exhaustive()
     }
+}
+
+/// The only place of a head of this length.
+#[inline(always)]
+const fn place_of(len: usize) -> usize {
+    len % PLACES
 }
 
 /// Whether a field of this name holds nothing that anybody keeps secret.
@@ -78,6 +134,7 @@ fn is_open(name: &[u8]) -> bool {
         .any(|open| name.eq_ignore_ascii_case(open))
 }
 
-/// These lines are short; the longest of the known probers are about a hundred bytes.
-const BYTES_MAX: usize = 256;
+const PLACES: usize = 4;
+/// The probers known to us send less than 200 bytes.
+const BYTES_MAX: usize = u8::MAX as usize;
 const MISSES_MAX: u8 = 7;

@@ -8,7 +8,7 @@
 //! word or two, and everything is kept in registers up to the end. Words are compared as numbers: as arrays, the compiler
 //! compares them byte by byte.
 
-use super::{CLOSE, HEAD_BYTES_CAP, HOST, Head, KEEP_ALIVE, Seen, Span, Step, offset};
+use super::{CLOSE, HEAD_BYTES_CAP, HOST, Head, Span, Step, offset};
 use crate::class::{self, BLOCK_LEN, Block};
 use crate::{Limits, Method, RequestError};
 
@@ -18,94 +18,48 @@ impl Head {
     ///
     /// This must be a fresh head: [`Self::new`] or [`Self::clear`]. What a complete head does not use is not written.
     #[inline(always)]
-    pub(super) fn read_whole(
-        &mut self,
-        buf: &[u8],
-        limits: &Limits,
-        seen: Option<&mut Seen>,
-    ) -> Result<bool, RequestError> {
+    pub(super) fn read_whole(&mut self, buf: &[u8], limits: &Limits) -> Result<bool, RequestError> {
         if buf.len() > limits.request_line_bytes_max.min(limits.head_bytes_max).min(HEAD_BYTES_CAP) {
-            return self.read_cut(buf, limits, seen);
+            return self.read_cut(buf, limits);
         }
-        self.read_window(buf, limits, seen)
+        self.read_window(buf, limits)
     }
 
     /// The same where more is there than one line or one head may have.
     #[cold]
     #[inline(never)]
-    fn read_cut(
-        &mut self,
-        buf: &[u8],
-        limits: &Limits,
-        seen: Option<&mut Seen>,
-    ) -> Result<bool, RequestError> {
+    fn read_cut(&mut self, buf: &[u8], limits: &Limits) -> Result<bool, RequestError> {
         let limit = limits.request_line_bytes_max.min(limits.head_bytes_max).min(HEAD_BYTES_CAP);
-        self.read_window(buf.get(..limit).unwrap_or(buf), limits, seen)
+        self.read_window(buf.get(..limit).unwrap_or(buf), limits)
     }
 
     #[inline(always)]
-    fn read_window(
-        &mut self,
-        window: &[u8],
-        limits: &Limits,
-        mut seen: Option<&mut Seen>,
-    ) -> Result<bool, RequestError> {
-        let Some((line, mut rest)) = RequestLine::read(window) else { return not_whole() };
+    fn read_window(&mut self, window: &[u8], limits: &Limits) -> Result<bool, RequestError> {
+        let Some((line, mut rest)) = RequestLine::read(window) else {
+            return not_whole();
+        };
         self.target = Span::new(line.target_at, line.len - VERSION_LEN);
         self.path = Span::new(line.target_at, line.path_end);
         self.lines_at = offset(line.len);
         self.method = line.method;
         self.minor = line.minor;
-        if let Some(seen) = seen.as_deref_mut()
-            && let Some(len) = seen.find(rest)
-            && seen.fields <= limits.fields_max
-        {
-            self.flags = seen.flags;
-            self.fields = seen.fields;
-            self.host = seen.host.moved(self.lines_at);
-            self.at = offset(line.len + len);
-            self.step = Step::Ended;
-            return Ok(true);
-        }
         self.flags = 0;
         let mut fields = 0;
         while let Some(bytes) = rest.first_chunk() {
             match self.read_line(bytes, window, rest, fields, limits)? {
                 Some(after) => rest = after,
                 None if u16_at::<0>(bytes) == CRLF => {
-                    let ended = self.end(window, rest, fields, limits)?;
-                    self.teach(window, seen);
-                    return Ok(ended);
+                    return self.end(window, rest, fields, limits);
                 }
                 None => return self.leave(window, rest, fields, limits),
             }
             fields += 1;
         }
         // Below sixteen bytes before the end there is mostly one line more or none.
-        let ended = if ends_here(rest) {
-            self.end(window, rest, fields, limits)?
+        if ends_here(rest) {
+            self.end(window, rest, fields, limits)
         } else {
-            self.read_short_line(window, rest, fields, limits)?
-        };
-        if ended {
-            self.teach(window, seen);
-        }
-        Ok(ended)
-    }
-
-    /// Has plain lines remembered.
-    #[inline(always)]
-    fn teach(&self, window: &[u8], seen: Option<&mut Seen>) {
-        if let Some(seen) = seen {
-            self.teach_plain(window, seen);
-        }
-    }
-
-    #[inline(never)]
-    fn teach_plain(&self, window: &[u8], seen: &mut Seen) {
-        if self.flags & !(CLOSE | KEEP_ALIVE) == HOST {
-            let lines = window.get(self.lines_at as usize..self.at as usize).unwrap_or_default();
-            seen.learn(lines, self.fields, self.flags, self.host.moved(self.lines_at.wrapping_neg()));
+            self.read_short_line(window, rest, fields, limits)
         }
     }
 
@@ -206,7 +160,9 @@ impl Head {
         fields: u32,
         limits: &Limits,
     ) -> Result<Option<&'a [u8]>, RequestError> {
-        let Some((name_len, after)) = any_line(rest, bytes) else { return Ok(None) };
+        let Some((name_len, after)) = any_line(rest, bytes) else {
+            return Ok(None);
+        };
         if may_matter(bytes, name_len) {
             if fields >= limits.fields_max {
                 return Ok(None);
@@ -396,13 +352,17 @@ fn last_block(window: &[u8], len: usize) -> Option<[u8; BLOCK_LEN]> {
 
 #[inline(always)]
 fn u32_at<const AT: usize>(bytes: &[u8; BLOCK_LEN]) -> u32 {
-    let Some(word) = bytes.get(AT..).and_then(<[u8]>::first_chunk) else { return 0 };
+    let Some(word) = bytes.get(AT..).and_then(<[u8]>::first_chunk) else {
+        return 0;
+    };
     u32::from_le_bytes(*word)
 }
 
 #[inline(always)]
 fn u16_at<const AT: usize>(bytes: &[u8; BLOCK_LEN]) -> u16 {
-    let Some(word) = bytes.get(AT..).and_then(<[u8]>::first_chunk) else { return 0 };
+    let Some(word) = bytes.get(AT..).and_then(<[u8]>::first_chunk) else {
+        return 0;
+    };
     u16::from_le_bytes(*word)
 }
 

@@ -13,6 +13,7 @@ pub use out::Out;
 pub use shared::StaticReply;
 
 use crate::{ApiMisuse, Date, Status};
+use out::ImageId;
 use write::put_end;
 
 /// The one chance to answer a request.
@@ -27,16 +28,30 @@ pub struct Responder<'a> {
 }
 
 impl<'a> Responder<'a> {
-    #[inline]
+    #[inline(always)]
     pub(crate) fn new(out: &'a mut Out, date: &'a Date, persist: Persist, head_only: bool) -> Self {
-        out.begin_reply();
+        out.begin_any_reply();
         Self { out, date, persist, head_only }
     }
 
     /// Sends a shared reply: up to 16 KiB of content are copied beside the head, more is sent without a copy.
     #[inline(always)]
     pub fn send(self, reply: &StaticReply) -> Answered {
+        let image = reply.image(self.date, self.persist, self.head_only);
+        if self.out.is_again(&image) {
+            return self.tell(reply.status(), reply.image_content_len(self.head_only));
+        }
+        self.send_anew(reply, image)
+    }
+
+    #[inline(never)]
+    fn send_anew(self, reply: &StaticReply, image: ImageId) -> Answered {
+        self.out.forget_sent();
+        let is_all = self.out.head.is_empty() && !self.out.has_lines();
         let content_len = reply.put(self.out, self.date, self.persist, self.head_only);
+        if is_all && self.out.body.is_empty() {
+            self.out.is_image(image);
+        }
         self.answered(reply.status(), content_len)
     }
 
@@ -48,8 +63,15 @@ impl<'a> Responder<'a> {
         self
     }
 
+    /// As [`Self::header`], for whole lines of our own making.
+    pub(crate) fn lines(self, lines: &[u8]) -> Self {
+        self.out.add_lines(lines);
+        self
+    }
+
     /// Starts a reply made for this request.
     pub fn status(self, status: Status) -> ReplyBuilder<'a> {
+        self.out.forget_sent();
         ReplyBuilder::new(self, status)
     }
 
@@ -66,6 +88,7 @@ impl<'a> Responder<'a> {
 
     /// Closes the connection without a reply.
     pub fn close(self) -> Answered {
+        self.out.forget_sent();
         self.out.forget_lines();
         Answered { outcome: Outcome::HangUp, status: Status::OK, content_len: 0 }
     }

@@ -2,11 +2,13 @@
 //!
 //! Does not know about: single requests.
 
+use super::out::ImageId;
 use super::write::{END_BYTES_MAX, put_end, put_field, put_length, put_status};
 use super::{COPIED_BYTES_MAX, Out, Persist, put_refusal};
 use crate::{ApiMisuse, Date, Status};
 use bytes::Bytes;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A rendered reply without `Date` and `Connection`. Cloning counts a reference.
 #[derive(Clone, Debug)]
@@ -30,7 +32,12 @@ struct Images {
     whole: [Box<[u8]>; 3],
     date_at: usize,
     content_len: u32,
+    /// Told apart by it, never 0: a reply that is changed has other images.
+    number: u64,
 }
+
+/// The number of the images that are rendered next.
+static NUMBER_NEXT: AtomicU64 = AtomicU64::new(1);
 
 impl Images {
     /// Only for what may be sent as it is, and is small enough to be kept three times.
@@ -50,6 +57,7 @@ impl Images {
             whole: [render(Persist::Close), render(Persist::Implied), render(Persist::Stated)],
             date_at: inner.head.len(),
             content_len: content_len_of(content.len()),
+            number: NUMBER_NEXT.fetch_add(1, Ordering::Relaxed),
         })
     }
 
@@ -60,7 +68,9 @@ impl Images {
 
     #[inline(always)]
     fn put(&self, out: &mut Out, date: &Date, persist: Persist, head_only: bool) -> u32 {
-        let Some(image) = self.whole.get(persist as usize) else { return 0 };
+        let Some(image) = self.whole.get(persist as usize) else {
+            return 0;
+        };
         let mut image = &**image;
         let mut content_len = self.content_len;
         if head_only {
@@ -124,6 +134,22 @@ impl StaticReply {
     pub fn put_last(&self, out: &mut Out, date: &Date) {
         out.begin_reply();
         let _content_len = self.put(out, date, Persist::Close, false);
+    }
+
+    /// What the reply would be now, as a name; none for a reply that has no image.
+    #[inline(always)]
+    pub(super) fn image(&self, date: &Date, persist: Persist, head_only: bool) -> ImageId {
+        let number = self.0.images.as_ref().map_or(0, |images| images.number);
+        ImageId { number, unix_secs: date.unix_secs(), persist, head_only }
+    }
+
+    /// How much content an image has.
+    #[inline(always)]
+    pub(super) fn image_content_len(&self, head_only: bool) -> u32 {
+        match &self.0.images {
+            Some(images) if !head_only => images.content_len,
+            _ => 0,
+        }
     }
 
     /// Writes the reply behind [`Out::begin_reply`] and tells how much content it has.

@@ -33,11 +33,41 @@ pub fn canonical(host: &str) -> Option<String> {
                     && !label.ends_with('-')
                     && label.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_')
             };
-            name.len() <= 253 && name.split('.').all(label)
+            name.len() <= NAME_LEN_MAX && name.split('.').all(label)
         }
     };
     good.then_some(name)
 }
+
+/// A configured host or `*.` and a name, in the one spelling we use. `None` when it is neither.
+#[must_use]
+pub fn canonical_pattern(host: &str) -> Option<String> {
+    match host.strip_prefix(WILDCARD) {
+        Some(suffix) if !suffix.starts_with('[') => {
+            canonical(suffix).map(|suffix| format!("{WILDCARD}{suffix}"))
+        }
+        Some(_) => None,
+        None => canonical(host),
+    }
+}
+
+/// The names that a wildcard may cover this one with, without their `*.`, longest first. None for names too long to be any.
+#[inline]
+pub(super) fn suffixes(name: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let mut rest = if name.len() <= NAME_LEN_MAX { name } else { b"" };
+    std::iter::from_fn(move || {
+        let dot = memchr::memchr(b'.', rest)?;
+        // `*` stands for something.
+        let covers = dot > 0;
+        rest = &rest[dot + 1..];
+        Some(rest).filter(|_| covers)
+    })
+}
+
+/// What a host that stands for many begins with.
+pub(super) const WILDCARD: &str = "*.";
+/// Bytes of a name (RFC 1035 2.3.4), the dots among them.
+const NAME_LEN_MAX: usize = 253;
 
 #[cfg(test)]
 mod tests {
@@ -86,5 +116,33 @@ mod tests {
         }
         assert!(canonical(&"a".repeat(64)).is_none());
         assert!(canonical(&vec!["a"; 130].join(".")).is_none());
+    }
+
+    #[test]
+    fn wildcards() {
+        for (host, expected) in [
+            ("*.Example.com", Some("*.example.com")),
+            ("*.example.com.", Some("*.example.com")),
+            ("*.a", Some("*.a")),
+            ("example.com", Some("example.com")),
+            ("*", None),
+            ("*.", None),
+            ("*.*.a", None),
+            ("a.*.b", None),
+            ("*a.b", None),
+            ("*.[::1]", None),
+            ("*.a:80", None),
+        ] {
+            assert_eq!(canonical_pattern(host).as_deref(), expected, "{host}");
+        }
+    }
+
+    #[test]
+    fn suffixes_of_names() {
+        let all = |name: &[u8]| suffixes(name).map(<[u8]>::to_vec).collect::<Vec<_>>();
+        assert_eq!(all(b"a.b.c"), [b"b.c".to_vec(), b"c".to_vec()]);
+        assert!(all(b"a").is_empty() && all(b"").is_empty() && all(b".a").is_empty());
+        assert_eq!(all(&b"a.".repeat(126)).len(), 126);
+        assert!(all(&b"a.".repeat(127)).is_empty());
     }
 }

@@ -35,7 +35,9 @@ impl<const FOLD: bool> ByteMap<FOLD> {
     /// Makes a map; the first of two equal keys wins.
     pub(crate) fn new(pairs: impl IntoIterator<Item = (Vec<u8>, u32)>) -> Self {
         let pairs: Vec<_> = pairs.into_iter().collect();
-        let slots_len = (pairs.len() * 2).next_power_of_two().max(4);
+        // Where it costs little, most places stay free, so that a key that is not there is known at once.
+        let slots_per_key = if pairs.len() <= SMALL_LEN_MAX { 4 } else { 2 };
+        let slots_len = (pairs.len() * slots_per_key).next_power_of_two().max(4);
         let free = Slot { hash: 0, len: FREE, entry: 0, value: 0 };
         let shift = u64::BITS - slots_len.trailing_zeros();
         let mut map =
@@ -114,7 +116,7 @@ impl<const FOLD: bool> ByteMap<FOLD> {
 /// Multiply and rotate over eight bytes at a time; the last word overlaps the one before it. One to one for keys of one
 /// length up to [`EXACT_LEN_MAX`].
 #[inline(always)]
-fn hash<const FOLD: bool>(key: &[u8]) -> u64 {
+pub(crate) fn hash<const FOLD: bool>(key: &[u8]) -> u64 {
     let fold = |word: u64| if FOLD { word | 0x2020_2020_2020_2020 } else { word };
     let mix = |hash: u64, word: u64| (hash.rotate_left(5) ^ fold(word)).wrapping_mul(MULTIPLIER);
     let hash = (key.len() as u64).wrapping_mul(MULTIPLIER);
@@ -125,7 +127,13 @@ fn hash<const FOLD: bool>(key: &[u8]) -> u64 {
         (Some(first), Some(last)) => {
             u64::from(u32::from_le_bytes(*first)) | u64::from(u32::from_le_bytes(*last)) << 32
         }
-        _ => key.iter().fold(0, |word, &byte| word << 8 | u64::from(byte)),
+        // First, middle and last: all there are, up to three.
+        _ => match (key.first(), key.get(key.len() / 2), key.last()) {
+            (Some(&first), Some(&middle), Some(&last)) => {
+                u64::from(first) | u64::from(middle) << 8 | u64::from(last) << 16
+            }
+            _ => 0,
+        },
     };
     mix(hash, word)
 }
@@ -140,6 +148,8 @@ fn hash_long(key: &[u8], mut hash: u64, mix: impl Fn(u64, u64) -> u64) -> u64 {
     key.last_chunk::<8>().map_or(hash, |last| mix(hash, u64::from_le_bytes(*last)))
 }
 
+/// Maps with so many keys are small.
+const SMALL_LEN_MAX: usize = 1000;
 /// No key is as long as this.
 const FREE: u32 = u32::MAX;
 /// Keys up to this length fit into the word that is hashed.

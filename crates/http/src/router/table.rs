@@ -10,7 +10,8 @@
 
 use super::map::ByteMap;
 use super::methods::{METHODS, MethodSet};
-use super::pattern::{PARAMS_MAX, Pattern, Segment};
+use super::pattern::{Pattern, Segment};
+use crate::class;
 use std::collections::HashMap;
 
 /// No route, no child.
@@ -24,13 +25,6 @@ pub(super) struct Leaf {
     pub(super) allowed: MethodSet,
 }
 
-/// Where the parameters of a path stand: start and end, in order.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Captures {
-    pub(super) ranges: [(u32, u32); PARAMS_MAX],
-    pub(super) len: u32,
-}
-
 /// All paths of one host.
 #[derive(Clone, Debug)]
 pub(super) struct Table {
@@ -42,8 +36,8 @@ pub(super) struct Table {
 
 #[derive(Clone, Debug)]
 struct Node {
-    /// Static segments that may follow, sorted.
-    children: Vec<(Box<[u8]>, u32)>,
+    /// Static segments that may follow.
+    children: ByteMap<false>,
     /// The node behind `{name}`.
     param: u32,
     /// The leaf of `{*name}`.
@@ -70,19 +64,18 @@ impl Table {
                 }
             }
         }
-        let mut table = Self { statics: ByteMap::new([]), nodes: Vec::new(), leaves: Vec::new() };
-        let mut statics = Vec::new();
+        let (mut tree, mut leaves, mut statics) = (Tree::default(), Vec::new(), Vec::new());
         for (pattern, routes) in shapes {
-            let leaf = u32::try_from(table.leaves.len()).expect("a configuration has fewer than 2^32 routes");
-            table.leaves.push(Leaf::new(routes));
+            let leaf = u32::try_from(leaves.len()).expect("a configuration has fewer than 2^32 routes");
+            leaves.push(Leaf::new(routes));
             if pattern.is_static() {
                 statics.push((pattern.static_path(), leaf));
             } else {
-                table.grow(&pattern.segments, leaf);
+                tree.grow(&pattern.segments, leaf);
             }
         }
-        table.statics = ByteMap::new(statics);
-        table
+        let nodes = tree.nodes.into_iter().map(Node::of).collect();
+        Self { statics: ByteMap::new(statics), nodes, leaves }
     }
 
     /// The leaf of a static path.
@@ -92,16 +85,15 @@ impl Table {
         Some(&self.leaves[leaf as usize])
     }
 
-    /// The leaf of a path with parameters, and where they stand.
-    pub(super) fn find_dynamic(&self, path: &[u8]) -> Option<(&Leaf, Captures)> {
+    /// The leaf of a path with parameters.
+    #[inline(always)]
+    pub(super) fn find_dynamic(&self, path: &[u8]) -> Option<&Leaf> {
         let root = self.nodes.first()?;
-        // A request line is far below 4 GiB, but positions are kept in 32 bits.
-        if path.first() != Some(&b'/') || u32::try_from(path.len()).is_err() {
+        if path.first() != Some(&b'/') {
             return None;
         }
-        let mut captures = Captures::NONE;
-        let leaf = self.descend(root, path, 1, &mut captures)?;
-        Some((&self.leaves[leaf as usize], captures))
+        let leaf = self.descend(root, path, 1);
+        if leaf == NONE { None } else { Some(&self.leaves[leaf as usize]) }
     }
 
     pub(super) fn has(&self, path: &[u8]) -> bool {
@@ -113,47 +105,86 @@ impl Table {
     }
 
     /// `start` is where the next segment begins, or one past the end when the path is used up.
-    fn descend(&self, node: &Node, path: &[u8], start: usize, captures: &mut Captures) -> Option<u32> {
-        if start > path.len() {
-            return (node.leaf != NONE).then_some(node.leaf);
-        }
-        // Segments are short: a plain loop beats a vector search that has to be set up.
-        let end = path[start..].iter().position(|&byte| byte == b'/').map_or(path.len(), |len| start + len);
-        let segment = &path[start..end];
-        if let Some(child) = node.child(segment) {
-            let leaf = self.descend(&self.nodes[child as usize], path, end + 1, captures);
-            if leaf.is_some() {
-                return leaf;
+    fn descend<'t>(&'t self, mut node: &'t Node, path: &[u8], mut start: usize) -> u32 {
+        loop {
+            if start > path.len() {
+                return node.leaf;
             }
+            let end = class::segment_end(path, start);
+            let child = node.child(&path[start..end]);
+            let param = if end == start { NONE } else { node.param };
+            let next = match (child, param) {
+                (NONE, NONE) => return node.rest,
+                (NONE, next) | (next, NONE) if node.rest == NONE => next,
+                (first, second) => {
+                    // There is something to come back for.
+                    let ways =
+                        [first, second, node.rest].into_iter().enumerate().filter(|&(_, way)| way != NONE);
+                    return ways
+                        .map(|(kind, way)| {
+                            if kind == 2 {
+                                way
+                            } else {
+                                self.descend(&self.nodes[way as usize], path, end + 1)
+                            }
+                        })
+                        .find(|&leaf| leaf != NONE)
+                        .unwrap_or(NONE);
+                }
+            };
+            node = &self.nodes[next as usize];
+            start = end + 1;
         }
-        if node.param != NONE && !segment.is_empty() {
-            captures.push(start, end);
-            let leaf = self.descend(&self.nodes[node.param as usize], path, end + 1, captures);
-            if leaf.is_some() {
-                return leaf;
-            }
-            captures.len -= 1;
+    }
+}
+
+impl Node {
+    fn of(draft: DraftNode) -> Self {
+        let DraftNode { children, param, rest, leaf } = draft;
+        Self {
+            children: ByteMap::new(children.into_iter().map(|(name, child)| (name.into(), child))),
+            param,
+            rest,
+            leaf,
         }
-        if node.rest != NONE {
-            captures.push(start, path.len());
-            return Some(node.rest);
-        }
-        None
     }
 
+    #[inline(always)]
+    fn child(&self, segment: &[u8]) -> u32 {
+        if self.children.is_empty() { NONE } else { self.children.find(segment).unwrap_or(NONE) }
+    }
+}
+
+/// The nodes while they are made.
+#[derive(Default)]
+struct Tree {
+    nodes: Vec<DraftNode>,
+}
+
+struct DraftNode {
+    children: Vec<(Box<[u8]>, u32)>,
+    param: u32,
+    rest: u32,
+    leaf: u32,
+}
+
+impl Tree {
     fn grow(&mut self, segments: &[Segment], leaf: u32) {
         if self.nodes.is_empty() {
-            self.nodes.push(Node::new());
+            self.nodes.push(DraftNode::new());
         }
         let mut at = 0;
         for segment in segments {
+            let node = &mut self.nodes[at];
             let known = match segment {
                 Segment::Rest => {
-                    self.nodes[at].rest = leaf;
+                    node.rest = leaf;
                     return;
                 }
-                Segment::Param => Some(self.nodes[at].param).filter(|&child| child != NONE),
-                Segment::Static(bytes) => self.nodes[at].child(bytes),
+                Segment::Param => Some(node.param).filter(|&child| child != NONE),
+                Segment::Static(bytes) => {
+                    node.children.iter().find(|(name, _)| name == bytes).map(|&(_, child)| child)
+                }
             };
             at = match known {
                 Some(child) => child as usize,
@@ -165,11 +196,9 @@ impl Table {
 
     fn add_child(&mut self, at: usize, segment: &Segment) -> usize {
         let child = u32::try_from(self.nodes.len()).expect("a configuration has fewer than 2^32 segments");
-        self.nodes.push(Node::new());
+        self.nodes.push(DraftNode::new());
         if let Segment::Static(bytes) = segment {
-            let children = &mut self.nodes[at].children;
-            children.push((bytes.clone(), child));
-            children.sort();
+            self.nodes[at].children.push((bytes.clone(), child));
         } else {
             self.nodes[at].param = child;
         }
@@ -177,19 +206,9 @@ impl Table {
     }
 }
 
-impl Node {
+impl DraftNode {
     const fn new() -> Self {
         Self { children: Vec::new(), param: NONE, rest: NONE, leaf: NONE }
-    }
-
-    #[inline]
-    fn child(&self, segment: &[u8]) -> Option<u32> {
-        // A short list is faster to walk than to bisect.
-        if self.children.len() <= 8 {
-            return self.children.iter().find(|(known, _)| **known == *segment).map(|&(_, child)| child);
-        }
-        let place = self.children.binary_search_by(|(known, _)| (**known).cmp(segment)).ok()?;
-        Some(self.children[place].1)
     }
 }
 
@@ -208,18 +227,5 @@ impl Leaf {
             .collect::<MethodSet>()
             .with(crate::Method::Options);
         Self { routes, allow: allowed.to_string().into(), allowed }
-    }
-}
-
-impl Captures {
-    pub(super) const NONE: Self = Self { ranges: [(0, 0); PARAMS_MAX], len: 0 };
-
-    /// A pattern has at most `PARAMS_MAX` parameters, checked when it was parsed.
-    #[inline]
-    fn push(&mut self, start: usize, end: usize) {
-        #[expect(clippy::cast_possible_truncation, reason = "`find_dynamic` lets no longer path in")]
-        let range = (start as u32, end as u32);
-        self.ranges[self.len as usize] = range;
-        self.len += 1;
     }
 }

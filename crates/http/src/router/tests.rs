@@ -1,4 +1,4 @@
-//! The router against tables and against a naive one that tries every route.
+//! The router against tables. `tests/router.rs` holds it against a naive one.
 //!
 //! Does not know about: how look-ups work inside.
 
@@ -103,6 +103,42 @@ fn the_named_host_wins_its_methods_and_leaves_the_rest() {
 }
 
 #[test]
+fn the_longest_name_wins() {
+    let router = build(&[
+        route("any", &[], "/a", MethodSet::ANY),
+        route("all", &["*.example.com"], "/a", MethodSet::of(&[Method::Get, Method::Post])),
+        route("deep", &["*.b.example.com"], "/a", get()),
+        route("exact", &["c.b.example.com"], "/c", get()),
+        route("rest", &["*.example.com"], "/{*rest}", get()),
+    ])
+    .unwrap();
+    for (host, method, path, expected) in [
+        ("x.example.com", Method::Get, "/a", "1"),
+        ("X.EXAMPLE.COM.:80", Method::Get, "/a", "1"),
+        ("x.y.example.com", Method::Post, "/a", "1"),
+        ("x.b.example.com", Method::Get, "/a", "2"),
+        ("x.b.example.com", Method::Post, "/a", "1"),
+        ("x.b.example.com", Method::Delete, "/a", "0"),
+        ("b.example.com", Method::Get, "/a", "1"),
+        ("c.b.example.com", Method::Get, "/c", "3"),
+        ("c.b.example.com", Method::Get, "/a", "2"),
+        ("c.b.example.com", Method::Get, "/d", "4 rest=d"),
+        ("d.b.example.com", Method::Get, "/c", "4 rest=c"),
+        ("example.com", Method::Get, "/a", "0"),
+        ("example.com", Method::Get, "/c", "421"),
+        (".example.com", Method::Get, "/c", "421"),
+        ("notexample.com", Method::Get, "/a", "0"),
+        ("[::1]", Method::Get, "/a", "0"),
+    ] {
+        let found = show(&router.find(Some(host.as_bytes()), method, path.as_bytes()));
+        assert_eq!(found, expected, "{method:?} {host} {path}");
+    }
+    // Names beyond the length of any name are looked at once.
+    let long = "a.".repeat(8000) + "example.com";
+    assert_eq!(show(&router.find(Some(long.as_bytes()), Method::Get, b"/a")), "0");
+}
+
+#[test]
 fn conflicts_name_both_routes() {
     let errors = build(&[
         route("one", &[], "/a/{x}", get()),
@@ -110,6 +146,8 @@ fn conflicts_name_both_routes() {
         route("three", &["h", "i"], "/b", MethodSet::ANY),
         route("four", &["I", "h"], "/b", get()),
         route("five", &[], "/b", get()),
+        route("six", &["*.h"], "/b", get()),
+        route("seven", &["*.H."], "/b", MethodSet::of(&[Method::Get, Method::Post])),
     ])
     .unwrap_err();
     let texts: Vec<_> = errors.iter().map(ToString::to_string).collect();
@@ -118,6 +156,7 @@ fn conflicts_name_both_routes() {
         [
             "routes `one` and `two` answer the same requests: GET /a/{x} (= /a/{y}) on any host",
             "route `three` hides a part of route `four`: GET /b on host h",
+            "route `six` hides a part of route `seven`: GET /b on host *.h",
         ]
     );
 }
@@ -170,142 +209,8 @@ fn a_tree_full_of_branches_is_walked_once() {
     assert_eq!(show(&router.find(None, Method::Get, b"/b/a/a/a/a/a/a/end")), "1 n0=b");
 }
 
-/// Tries every route and keeps the best.
-fn naive(routes: &[Route<usize>], host: &str, method: Method, path: &str) -> String {
-    fn captures<'p>(pattern: &str, path: &'p str) -> Option<(Vec<u8>, Vec<&'p str>)> {
-        let (mut kinds, mut values) = (Vec::new(), Vec::new());
-        let mut left = path.strip_prefix('/');
-        for segment in pattern[1..].split('/') {
-            let rest = left?;
-            if segment.starts_with("{*") {
-                kinds.push(2);
-                values.push(rest);
-                return Some((kinds, values));
-            }
-            let (head, tail) = rest.split_once('/').map_or((rest, None), |(head, tail)| (head, Some(tail)));
-            if segment.starts_with('{') {
-                kinds.push(1);
-                values.push(Some(head).filter(|head| !head.is_empty())?);
-            } else {
-                kinds.push(0);
-                (segment == head).then_some(())?;
-            }
-            left = tail;
-        }
-        left.is_none().then_some((kinds, values))
-    }
-    if method == Method::Options && path == "*" {
-        return "options".into();
-    }
-    let listed = routes.iter().any(|route| route.hosts.iter().any(|known| known == host));
-    let mut best: Vec<(Vec<u8>, bool, usize, Vec<&str>)> = Vec::new();
-    let mut elsewhere = false;
-    for (number, route) in routes.iter().enumerate() {
-        let Some((kinds, values)) = captures(&route.path, path) else { continue };
-        if route.hosts.is_empty() || route.hosts.iter().any(|known| known == host) {
-            best.push((kinds, route.hosts.is_empty(), number, values));
-        } else {
-            elsewhere = true;
-        }
-    }
-    best.sort();
-    let Some((kinds, ..)) = best.first().cloned() else {
-        return if elsewhere && !listed { "421" } else { "404" }.into();
-    };
-    best.retain(|candidate| candidate.0 == kinds);
-    let takes = |method| best.iter().find(|&&(_, _, number, _)| routes[number].methods.contains(method));
-    let implied = if method == Method::Head { takes(Method::Get) } else { None };
-    match takes(method).or(implied) {
-        Some((_, _, number, values)) => {
-            let names = param_names(&routes[*number].path).unwrap();
-            let mut text = number.to_string();
-            for (name, value) in names.iter().zip(values) {
-                text.push_str(&format!(" {name}={value}"));
-            }
-            text
-        }
-        None if method == Method::Options => "options".into(),
-        None => "405".into(),
-    }
-}
-
-fn segment() -> impl Strategy<Value = String> {
-    prop_oneof![
-        6 => prop::sample::select(vec!["a", "b", "ab", "", "long-static-segment"]).prop_map(str::to_owned),
-        3 => prop::sample::select(vec!["{x}", "{y}"]).prop_map(str::to_owned),
-    ]
-}
-
-fn pattern() -> impl Strategy<Value = String> {
-    (prop::collection::vec(segment(), 1..5), any::<bool>()).prop_filter_map(
-        "bad pattern",
-        |(mut parts, rest)| {
-            if rest {
-                parts.push("{*z}".into());
-            }
-            let path = format!("/{}", parts.join("/"));
-            param_names(&path).is_ok().then_some(path)
-        },
-    )
-}
-
-fn some_route() -> impl Strategy<Value = Route<usize>> {
-    let hosts = prop::collection::vec(prop::sample::select(vec!["h", "i.j"]), 0..3);
-    let methods = prop::sample::select(vec![
-        get(),
-        MethodSet::of(&[Method::Post]),
-        MethodSet::of(&[Method::Head, Method::Options]),
-        MethodSet::ANY,
-    ]);
-    (hosts, pattern(), methods).prop_map(|(hosts, path, methods)| route("r", &hosts, &path, methods))
-}
-
-fn some_path() -> impl Strategy<Value = String> {
-    let part = prop::sample::select(vec!["a", "b", "ab", "", "c", "long-static-segment"]);
-    prop_oneof![
-        20 => prop::collection::vec(part, 1..7).prop_map(|parts| format!("/{}", parts.join("/"))),
-        1 => Just("*".to_owned()),
-        1 => Just(String::new()),
-    ]
-}
-
 proptest! {
     #![proptest_config(ProptestConfig { cases: 2000, failure_persistence: None, ..ProptestConfig::default() })]
-
-    #[test]
-    fn same_as_naive(
-        candidates in prop::collection::vec(some_route(), 0..12),
-        requests in prop::collection::vec(
-            (
-                prop::sample::select(vec!["h", "i.j", "k", "", "H:80"]),
-                prop::sample::select(vec![Method::Get, Method::Head, Method::Post, Method::Options, Method::Trace]),
-                some_path(),
-            ),
-            1..20,
-        ),
-    ) {
-        // Conflicting routes are left out one by one; the set that remains must build.
-        let mut routes: Vec<Route<usize>> = Vec::new();
-        for candidate in candidates {
-            routes.push(candidate);
-            if build(&routes).is_err() {
-                routes.pop();
-            }
-        }
-        let router = build(&routes).unwrap();
-        for (host, method, path) in requests {
-            let expected = naive(&routes, &host.to_lowercase().replace(":80", ""), method, &path);
-            let found = show(&router.find(Some(host.as_bytes()), method, path.as_bytes()));
-            let outcome = match found.split_once(' ') {
-                Some((outcome @ ("405" | "options"), allow)) => {
-                    prop_assert!(allow.split(", ").any(|name| name == "OPTIONS"));
-                    outcome
-                }
-                _ => &found,
-            };
-            prop_assert_eq!(outcome, expected, "{:?} {} {} on {:?}", method, host, path, routes);
-        }
-    }
 
     #[test]
     fn any_bytes_are_only_a_lookup(

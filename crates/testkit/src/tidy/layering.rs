@@ -18,6 +18,10 @@ pub struct Layer {
 /// `driver` and `conn` never meet below `worker`; what lies at the bottom sees nothing above it.
 pub const LAYERS: &[Layer] = &[
     Layer {
+        module: "access_log",
+        never: &["conn", "control", "driver", "handler", "net", "protocol", "server", "stats", "worker"],
+    },
+    Layer {
         module: "config",
         never: &["conn", "control", "driver", "handler", "protocol", "server", "worker"],
     },
@@ -53,6 +57,10 @@ pub const LAYERS: &[Layer] = &[
             "config", "conn", "control", "driver", "error", "handler", "net", "protocol", "server", "stats",
             "worker",
         ],
+    },
+    Layer {
+        module: "tls",
+        never: &["conn", "control", "driver", "handler", "net", "protocol", "server", "worker"],
     },
     Layer {
         module: "tuning",

@@ -18,6 +18,8 @@ pub struct Arrow {
 /// Bins to `doorbell` to {`http`, `ring`}; `http` and `ring` never see each other; `testkit` is for tests only.
 pub const ARROWS: &[Arrow] = &[
     Arrow { folder: "benches", may: &["doorbell-http"], may_in_tests: &["doorbell", "doorbell-testkit"] },
+    // The parser and the servers it is compared with, nothing of the engine.
+    Arrow { folder: "benches/differential", may: &["doorbell-http"], may_in_tests: &[] },
     Arrow { folder: "bins/doorbell", may: &["doorbell"], may_in_tests: &["doorbell-testkit"] },
     // Only the floor, only for a socket option that no safe crate has.
     Arrow { folder: "benches/peers", may: &["doorbell-ring"], may_in_tests: &[] },

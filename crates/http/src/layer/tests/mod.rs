@@ -1,3 +1,7 @@
+//! Layers as a connection sees them.
+
+mod guards;
+
 use super::{Guard, Layer, ServiceExt};
 use crate::{
     Answered, Client, Conn, Date, Io, Limits, Next, Out, Request, Responder, Service, StaticReply, Status,
@@ -40,9 +44,13 @@ impl<S: Service> Service for Watched<'_, S> {
 }
 
 fn talk(service: &impl Service, input: &[u8]) -> String {
+    talk_from(service, input, &Client::UNKNOWN)
+}
+
+/// What comes back when this client sends `input`.
+fn talk_from(service: &impl Service, input: &[u8], client: &Client<'_>) -> String {
     let (limits, date, now) = (Limits::default(), Date::new(784_111_777), Time::ZERO);
     let (mut carry, mut out) = (Vec::new(), Out::new());
-    let client = &Client::UNKNOWN;
     let mut conn = Conn::new(now, &limits);
     let io =
         Io { now, date: &date, limits: &limits, carry: &mut carry, out: &mut out, closing: false, client };

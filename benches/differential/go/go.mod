@@ -1,0 +1,3 @@
+module doorbell/differential
+
+go 1.19

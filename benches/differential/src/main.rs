@@ -1,0 +1,23 @@
+//! Makes so many streams and prints what came of them; fails when a difference has no reason.
+//!
+//! Does not know about: anything but its arguments, `STREAMS [SEED]`.
+#![forbid(unsafe_code)]
+
+use doorbell_differential::go::Go;
+use doorbell_differential::run::run;
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+fn main() -> io::Result<ExitCode> {
+    let mut numbers = std::env::args().skip(1).map(|arg| arg.parse().map_err(io::Error::other));
+    let streams = numbers.next().transpose()?.unwrap_or(100_000);
+    let seed = numbers.next().transpose()?.unwrap_or(1);
+    let mut go = Go::start(&std::env::temp_dir())?;
+    let mut out = io::stdout().lock();
+    if go.is_none() {
+        writeln!(out, "SKIPPED: Go net/http: there is no `go` in the path")?;
+    }
+    let report = run(seed, 0..streams, go.as_mut())?;
+    writeln!(out, "{report}")?;
+    Ok(if report.unlisted == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}

@@ -1,0 +1,26 @@
+//! No difference without a reason.
+//!
+//! Does not know about: how a stream is made or compared. `DOORBELL_DIFFERENTIAL` is the number of streams, 20,000 without it.
+
+use doorbell_differential::go::Go;
+use doorbell_differential::run::run;
+use std::io::Write;
+use std::path::Path;
+
+#[test]
+fn every_difference_has_a_reason() {
+    let streams = std::env::var("DOORBELL_DIFFERENTIAL").map_or(20_000, |text| text.parse().unwrap());
+    let mut go = Go::start(Path::new(env!("CARGO_TARGET_TMPDIR"))).unwrap();
+    if go.is_none() {
+        let required = std::env::var_os("DOORBELL_REQUIRE_CLIENTS").is_some_and(|value| value == "1");
+        assert!(!required, "go is not installed and DOORBELL_REQUIRE_CLIENTS=1");
+        // Past the capture of the test harness: a skip must be heard of.
+        let _ =
+            writeln!(std::io::stderr(), "SKIP: Go net/http is not compared: there is no `go` in the path");
+    }
+    let peers = 1 + u64::from(go.is_some());
+    let report = run(1, 0..streams, go.as_mut()).unwrap();
+    assert_eq!((report.streams, report.compared), (streams, streams * peers));
+    assert!(report.accepted > streams / 2 && report.refused > streams / 4, "a poor mixture:\n{report}");
+    assert_eq!(report.unlisted, 0, "{report}");
+}

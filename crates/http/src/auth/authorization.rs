@@ -1,0 +1,116 @@
+//! The `Authorization` field of a request (RFC 9110 11.6.2) and the bearer token in it (RFC 6750 2.1).
+//!
+//! Does not know about: which tokens are good.
+
+use super::Reason;
+use crate::Request;
+
+/// What a request brought along to prove who sends it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Authorization<'a> {
+    /// No `Authorization` field.
+    Absent,
+    /// The value of the one field.
+    One(&'a [u8]),
+    /// More than one field: nobody can say which of them counts.
+    Several,
+}
+
+impl<'a> Authorization<'a> {
+    /// Looks through all fields of a request.
+    #[must_use]
+    pub fn of(request: &Request<'a>) -> Self {
+        let mut found = Self::Absent;
+        for (name, value) in request.headers() {
+            if name.eq_ignore_ascii_case(b"authorization") {
+                match found {
+                    Self::Absent => found = Self::One(value),
+                    Self::One(_) | Self::Several => return Self::Several,
+                }
+            }
+        }
+        found
+    }
+
+    /// What stands where the token should; not yet known to be a `token68`.
+    #[inline]
+    pub(super) fn bearer(self) -> Result<&'a [u8], Reason> {
+        let value = match self {
+            Self::Absent => return Err(Reason::CredentialsMissing),
+            Self::One(value) => value,
+            Self::Several => return Err(Reason::CredentialsRepeated),
+        };
+        // Eight bytes at once: the scheme in any case, its space, and at least one byte of a token.
+        let is_bearer = value.first_chunk().is_some_and(|start| {
+            u64::from_le_bytes(*start) & 0x00ff_ffff_ffff_ffff | 0x0000_2020_2020_2020
+                == u64::from_le_bytes(*b"bearer \0")
+        });
+        match value.get(SCHEME.len() + 1..) {
+            Some(rest) if is_bearer => {
+                let mut token = rest;
+                while let [b' ', rest @ ..] = token {
+                    token = rest;
+                }
+                Ok(token)
+            }
+            _ => Err(not_bearer(value)),
+        }
+    }
+}
+
+/// Never shows the value.
+impl std::fmt::Debug for Authorization<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Absent => "Absent",
+            Self::One(_) => "One(..)",
+            Self::Several => "Several",
+        })
+    }
+}
+
+const SCHEME: &[u8] = b"Bearer";
+
+#[cold]
+fn not_bearer(value: &[u8]) -> Reason {
+    let scheme = value.split(|&byte| byte == b' ').next().unwrap_or_default();
+    let is_token = !scheme.is_empty() && scheme.iter().all(|&byte| is_scheme_byte(byte));
+    if is_token && !scheme.eq_ignore_ascii_case(SCHEME) {
+        Reason::SchemeOther
+    } else {
+        Reason::CredentialsMalformed
+    }
+}
+
+/// A byte of a token (RFC 9110 5.6.2).
+const fn is_scheme_byte(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric()
+        || matches!(
+            byte,
+            b'!' | b'#'
+                | b'$'
+                | b'%'
+                | b'&'
+                | b'\''
+                | b'*'
+                | b'+'
+                | b'-'
+                | b'.'
+                | b'^'
+                | b'_'
+                | b'`'
+                | b'|'
+                | b'~'
+        )
+}
+
+/// Whether these bytes are a `token68` (RFC 9110 11.2), which RFC 6750 calls `b64token`.
+pub(super) fn is_token68(bytes: &[u8]) -> bool {
+    let body = bytes.iter().position(|&byte| byte == b'=').unwrap_or(bytes.len());
+    let (body, padding) = bytes.split_at_checked(body).unwrap_or_default();
+    !body.is_empty()
+        && body.iter().all(|&byte| {
+            byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~' | b'+' | b'/')
+        })
+        && padding.iter().all(|&byte| byte == b'=')
+}

@@ -1,0 +1,195 @@
+//! Static bearer tokens: a few secrets with names, compared in constant time.
+//!
+//! Does not know about: where a secret is kept, what a request looks like.
+
+use super::authorization::is_token68;
+use std::fmt;
+use std::hint::black_box;
+use subtle::{Choice, ConditionallySelectable, ConstantTimeEq};
+use zeroize::Zeroizing;
+
+/// Fewer bytes are refused: 16 characters of base64 carry 96 bits at most.
+pub const SECRET_LEN_MIN: usize = 16;
+/// From here on no warning: 22 characters of base64 carry 128 bits (RFC 6750 5.2 asks for unguessable tokens).
+pub const SECRET_LEN_ADVISED: usize = 22;
+/// More bytes are refused.
+pub const SECRET_LEN_MAX: usize = 1024;
+/// More tokens in one set are refused, since each request is compared with all of them.
+pub const TOKENS_MAX: usize = 64;
+
+/// A set of named secrets.
+///
+/// How long a comparison takes depends on the number and the lengths of the secrets and on the length of what is presented, never
+/// on how much of it is right. Secrets are overwritten when the set is dropped, and no `Debug` shows one.
+#[derive(Clone, Default)]
+pub struct Tokens {
+    entries: Vec<Entry>,
+}
+
+#[derive(Clone)]
+struct Entry {
+    name: Box<str>,
+    len: usize,
+    /// The secret in little-endian words, filled up with zeros.
+    words: Zeroizing<Vec<u64>>,
+}
+
+/// What the configuration should tell its author about a secret that is taken all the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TokenWarning {
+    /// Shorter than [`SECRET_LEN_ADVISED`].
+    Short,
+}
+
+/// Why a secret is not taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TokenError {
+    /// The set has a token of this name.
+    NameTaken,
+    /// A byte that no bearer token can have (RFC 6750 2.1), so nobody could present it.
+    NotToken68,
+    /// The set has this secret under another name.
+    SecretTaken,
+    /// More than [`SECRET_LEN_MAX`] bytes.
+    TooLong,
+    /// More than [`TOKENS_MAX`] tokens.
+    TooMany,
+    /// Fewer than [`SECRET_LEN_MIN`] bytes.
+    TooShort,
+}
+
+impl Tokens {
+    /// A set that lets nobody in.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self { entries: Vec::new() }
+    }
+
+    /// Adds a secret. `name` is what logs call its bearer.
+    ///
+    /// # Errors
+    /// Says why the secret cannot be used; the set is unchanged then.
+    pub fn add(&mut self, name: &str, secret: &[u8]) -> Result<Option<TokenWarning>, TokenError> {
+        if self.entries.len() >= TOKENS_MAX {
+            return Err(TokenError::TooMany);
+        }
+        if secret.len() < SECRET_LEN_MIN {
+            return Err(TokenError::TooShort);
+        }
+        if secret.len() > SECRET_LEN_MAX {
+            return Err(TokenError::TooLong);
+        }
+        if !is_token68(secret) {
+            return Err(TokenError::NotToken68);
+        }
+        if self.entries.iter().any(|entry| *entry.name == *name) {
+            return Err(TokenError::NameTaken);
+        }
+        if self.find(secret).is_some() {
+            return Err(TokenError::SecretTaken);
+        }
+        let (whole, last) = words(secret);
+        let mut words = Zeroizing::new(Vec::with_capacity(whole.len() + 1));
+        words.extend(whole.iter().map(|word| u64::from_le_bytes(*word)));
+        if !secret.len().is_multiple_of(8) {
+            words.push(last);
+        }
+        self.entries.push(Entry { name: name.into(), len: secret.len(), words });
+        Ok((secret.len() < SECRET_LEN_ADVISED).then_some(TokenWarning::Short))
+    }
+
+    /// The name of the token that was presented.
+    #[inline]
+    #[must_use]
+    pub fn find(&self, presented: &[u8]) -> Option<&str> {
+        let (whole, last) = words(presented);
+        let mut found = u32::MAX;
+        for (place, entry) in (0..).zip(&self.entries) {
+            found.conditional_assign(&place, entry.equals(presented.len(), whole, last));
+        }
+        self.entries.get(found as usize).map(|entry| &*entry.name)
+    }
+
+    /// How many tokens there are.
+    #[must_use]
+    pub const fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Whether the set lets nobody in.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// The names, in the order in which they were added.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.entries.iter().map(|entry| &*entry.name)
+    }
+}
+
+impl Entry {
+    /// Looks at all words of the secret, whatever was presented.
+    #[inline]
+    fn equals(&self, len: usize, whole: &[[u8; 8]], last: u64) -> Choice {
+        let mut differing = (self.len ^ len) as u64;
+        for (place, secret) in self.words.iter().enumerate() {
+            let presented = match whole.get(place) {
+                Some(word) => u64::from_le_bytes(*word),
+                None if place == whole.len() => last,
+                None => 0,
+            };
+            // Behind the box the optimiser cannot know that one difference decides.
+            differing = black_box(differing | (presented ^ secret));
+        }
+        differing.ct_eq(&0)
+    }
+}
+
+/// The whole words of these bytes, and the rest as one word filled up with zeros.
+#[inline]
+fn words(bytes: &[u8]) -> (&[[u8; 8]], u64) {
+    let (whole, rest) = bytes.as_chunks();
+    let last = rest.iter().rev().fold(0, |word, &byte| word << 8 | u64::from(byte));
+    (whole, last)
+}
+
+impl fmt::Debug for Tokens {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.names()).finish()
+    }
+}
+
+impl fmt::Display for TokenWarning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Short => write!(
+                f,
+                "the token is shorter than {SECRET_LEN_ADVISED} characters; \
+                 `openssl rand -base64 32` makes one that nobody guesses"
+            ),
+        }
+    }
+}
+
+impl fmt::Display for TokenError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NameTaken => f.write_str("another token has this name"),
+            Self::NotToken68 => f.write_str(
+                "a bearer token is made of letters, digits and `-._~+/` with `=` at the end; \
+                 a line end after the token in its file must go",
+            ),
+            Self::SecretTaken => f.write_str("another token has the same secret"),
+            Self::TooLong => write!(f, "the token is longer than {SECRET_LEN_MAX} characters"),
+            Self::TooMany => write!(f, "more than {TOKENS_MAX} tokens"),
+            Self::TooShort => write!(
+                f,
+                "the token is shorter than {SECRET_LEN_MIN} characters; \
+                 `openssl rand -base64 32` makes one that nobody guesses"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for TokenError {}

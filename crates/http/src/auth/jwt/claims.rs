@@ -1,0 +1,102 @@
+//! The claims of a verified token (RFC 7519 4.1) against what a policy asks for.
+//!
+//! Does not know about: signatures, clocks.
+
+use super::denied::Denied;
+use super::json::{Json, Object};
+
+/// What a policy asks of the claims.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Wanted {
+    pub(super) issuers: Vec<Box<str>>,
+    pub(super) audiences: Vec<Box<str>>,
+    pub(super) leeway_secs: i64,
+    pub(super) claims: Vec<(Box<str>, Box<str>)>,
+    /// Scopes separated by spaces.
+    pub(super) scope: String,
+}
+
+/// The last second of the year 9999. A time beyond it is a mistake (milliseconds, mostly) and is refused.
+const SECS_MAX: i64 = 253_402_300_799;
+/// OpenID Connect Core 2 allows no longer subject.
+const SUBJECT_LEN_MAX: usize = 255;
+
+impl Wanted {
+    /// Checks all claims and gives the subject. First whether the token is good, then whether it is enough.
+    pub(super) fn check(&self, claims: &Object<'_>, unix_secs: i64) -> Result<Box<str>, Denied> {
+        self.check_times(claims, unix_secs)?;
+        self.check_issuer(claims)?;
+        self.check_audience(claims)?;
+        let subject = claims.text("sub").map_err(|_| Denied::ClaimsMalformed)?.unwrap_or_default();
+        if subject.len() > SUBJECT_LEN_MAX || subject.chars().any(char::is_control) {
+            return Err(Denied::ClaimsMalformed);
+        }
+        self.check_rights(claims)?;
+        Ok(subject.into())
+    }
+
+    /// Good from `nbf` on, and up to but without `exp`; the leeway widens both.
+    fn check_times(&self, claims: &Object<'_>, now: i64) -> Result<(), Denied> {
+        let expiry = numeric_date(claims, "exp")?.ok_or(Denied::ExpiryMissing)?;
+        if now >= expiry.saturating_add(self.leeway_secs) {
+            return Err(Denied::Expired);
+        }
+        match numeric_date(claims, "nbf")? {
+            Some(start) if now < start.saturating_sub(self.leeway_secs) => Err(Denied::NotYetValid),
+            _ => Ok(()),
+        }
+    }
+
+    fn check_issuer(&self, claims: &Object<'_>) -> Result<(), Denied> {
+        let issuer = claims.text("iss").map_err(|_| Denied::ClaimsMalformed)?;
+        let good = self.issuers.is_empty()
+            || issuer.is_some_and(|issuer| self.issuers.iter().any(|wanted| **wanted == *issuer));
+        if good { Ok(()) } else { Err(Denied::IssuerWrong) }
+    }
+
+    /// A token that names its audience is for nobody else, even if the policy does not say who we are (RFC 7519 4.1.3).
+    fn check_audience(&self, claims: &Object<'_>) -> Result<(), Denied> {
+        let Some(audience) = claims.find("aud") else {
+            return if self.audiences.is_empty() { Ok(()) } else { Err(Denied::AudienceWrong) };
+        };
+        let ours = audience.names_any(|name| self.audiences.iter().any(|wanted| **wanted == *name));
+        if ours.ok_or(Denied::ClaimsMalformed)? { Ok(()) } else { Err(Denied::AudienceWrong) }
+    }
+
+    fn check_rights(&self, claims: &Object<'_>) -> Result<(), Denied> {
+        for (name, wanted) in &self.claims {
+            let found = claims.find(name).and_then(|value| value.names_any(|text| *text == **wanted));
+            if found != Some(true) {
+                return Err(Denied::ClaimMissing);
+            }
+        }
+        for wanted in self.scope.split_ascii_whitespace() {
+            let granted = claims.find("scope").and_then(|value| value.names_any(|text| grants(text, wanted)));
+            if granted != Some(true) {
+                return Err(Denied::ScopeMissing);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether a space-separated list of scopes (RFC 8693 4.2) has this one.
+fn grants(scopes: &str, wanted: &str) -> bool {
+    scopes.split(' ').any(|scope| scope == wanted)
+}
+
+/// A NumericDate (RFC 7519 2) in whole seconds, rounded up: no whole second lies between the two, so no comparison changes.
+fn numeric_date(claims: &Object<'_>, name: &str) -> Result<Option<i64>, Denied> {
+    let secs = match claims.find(name) {
+        None => return Ok(None),
+        Some(Json::Integer(secs)) => *secs,
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_precision_loss,
+            reason = "the range is checked"
+        )]
+        Some(Json::Float(secs)) if (0.0..=SECS_MAX as f64).contains(secs) => secs.ceil() as i64,
+        Some(_) => return Err(Denied::ClaimsMalformed),
+    };
+    if (0..=SECS_MAX).contains(&secs) { Ok(Some(secs)) } else { Err(Denied::ClaimsMalformed) }
+}

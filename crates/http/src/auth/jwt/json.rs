@@ -1,0 +1,253 @@
+//! JSON (RFC 8259) as a token or a key set may hold it: any value, but no name twice in one object, and an end to its depth.
+//!
+//! Does not know about: what the names mean.
+
+use std::borrow::Cow;
+
+/// A value; strings without escapes point into the text.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Json<'a> {
+    Array(Vec<Self>),
+    Bool(bool),
+    Float(f64),
+    Integer(i64),
+    Null,
+    Object(Object<'a>),
+    Text(Cow<'a, str>),
+}
+
+/// Members in the order of their names.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Object<'a>(Vec<(Cow<'a, str>, Json<'a>)>);
+
+impl<'a> Object<'a> {
+    /// Reads a text that is one object and nothing else. None for everything that is not, also for a name that is there twice.
+    pub(super) fn parse(text: &'a [u8]) -> Option<Self> {
+        let mut reader = Reader { text: std::str::from_utf8(text).ok()?, at: 0 };
+        reader.skip_space();
+        match (reader.value(DEPTH_MAX)?, reader.text.get(reader.at..)?) {
+            (Json::Object(object), "") => Some(object),
+            _ => None,
+        }
+    }
+
+    /// The value of a member.
+    pub(super) fn find(&self, name: &str) -> Option<&Json<'a>> {
+        let place = self.0.binary_search_by(|(found, _)| (**found).cmp(name)).ok()?;
+        self.0.get(place).map(|(_, value)| value)
+    }
+
+    /// The text of a member. None if it is missing, an error if it is something else.
+    pub(super) fn text(&self, name: &str) -> Result<Option<&str>, NotText> {
+        match self.find(name) {
+            None => Ok(None),
+            Some(Json::Text(text)) => Ok(Some(text)),
+            Some(_) => Err(NotText),
+        }
+    }
+}
+
+/// A member that should be a text is not.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct NotText;
+
+impl Json<'_> {
+    /// The value as a text.
+    pub(super) fn as_text(&self) -> Option<&str> {
+        match self {
+            Json::Text(text) => Some(text),
+            _ => None,
+        }
+    }
+
+    /// Whether this is the text or a list of texts with it. None if it is neither a text nor a list of texts.
+    pub(super) fn names_any(&self, mut wanted: impl FnMut(&str) -> bool) -> Option<bool> {
+        match self {
+            Json::Text(text) => Some(wanted(text)),
+            Json::Array(values) => {
+                values.iter().try_fold(false, |found, value| value.as_text().map(|text| found | wanted(text)))
+            }
+            _ => None,
+        }
+    }
+}
+
+/// Objects and lists within each other.
+const DEPTH_MAX: u32 = 64;
+
+/// Each call reads one thing and the white space behind it; none means that the text is not JSON, or not for us.
+struct Reader<'a> {
+    text: &'a str,
+    at: usize,
+}
+
+impl<'a> Reader<'a> {
+    fn value(&mut self, depth_left: u32) -> Option<Json<'a>> {
+        let value = match self.peek()? {
+            b'{' => return self.object(depth_left.checked_sub(1)?),
+            b'[' => return self.array(depth_left.checked_sub(1)?),
+            b'"' => return self.string().map(Json::Text),
+            b't' => self.word("true", Json::Bool(true)),
+            b'f' => self.word("false", Json::Bool(false)),
+            b'n' => self.word("null", Json::Null),
+            _ => self.number(),
+        };
+        self.skip_space();
+        value
+    }
+
+    fn object(&mut self, depth_left: u32) -> Option<Json<'a>> {
+        let mut members = Vec::new();
+        self.take(b'{');
+        if !self.take(b'}') {
+            loop {
+                let name = self.string()?;
+                self.take(b':').then_some(())?;
+                members.push((name, self.value(depth_left)?));
+                if self.take(b'}') {
+                    break;
+                }
+                self.take(b',').then_some(())?;
+            }
+        }
+        members.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
+        let twice = members.windows(2).any(|pair| matches!(pair, [(a, _), (b, _)] if a == b));
+        (!twice).then_some(Json::Object(Object(members)))
+    }
+
+    fn array(&mut self, depth_left: u32) -> Option<Json<'a>> {
+        let mut values = Vec::new();
+        self.take(b'[');
+        if !self.take(b']') {
+            loop {
+                values.push(self.value(depth_left)?);
+                if self.take(b']') {
+                    break;
+                }
+                self.take(b',').then_some(())?;
+            }
+        }
+        Some(Json::Array(values))
+    }
+
+    fn string(&mut self) -> Option<Cow<'a, str>> {
+        if self.peek()? != b'"' {
+            return None;
+        }
+        self.at += 1;
+        let mut text = Cow::Borrowed("");
+        loop {
+            let rest = self.text.get(self.at..)?;
+            let len = rest.bytes().position(|byte| byte == b'"' || byte == b'\\' || byte < b' ')?;
+            let plain = rest.get(..len)?;
+            if text.is_empty() {
+                text = Cow::Borrowed(plain);
+            } else {
+                text.to_mut().push_str(plain);
+            }
+            self.at += len + 1;
+            match rest.as_bytes().get(len)? {
+                b'"' => break,
+                b'\\' => text.to_mut().push(self.escape()?),
+                _ => return None,
+            }
+        }
+        self.skip_space();
+        Some(text)
+    }
+
+    /// What stands behind a backslash.
+    fn escape(&mut self) -> Option<char> {
+        let kind = self.peek()?;
+        self.at += 1;
+        Some(match kind {
+            b'"' | b'\\' | b'/' => char::from(kind),
+            b'b' => '\u{8}',
+            b'f' => '\u{c}',
+            b'n' => '\n',
+            b'r' => '\r',
+            b't' => '\t',
+            b'u' => {
+                let first = self.hex4()?;
+                if !(0xd800..0xdc00).contains(&first) {
+                    // Half a pair without its first half is no character.
+                    return char::from_u32(first);
+                }
+                (self.text.get(self.at..self.at + 2)? == "\\u").then_some(())?;
+                self.at += 2;
+                let second = self.hex4()?.checked_sub(0xdc00).filter(|&low| low < 0x400)?;
+                return char::from_u32(0x10000 + ((first - 0xd800) << 10) + second);
+            }
+            _ => return None,
+        })
+    }
+
+    fn hex4(&mut self) -> Option<u32> {
+        let digits = self.text.get(self.at..self.at + 4)?;
+        self.at += 4;
+        digits.chars().try_fold(0, |value, digit| Some(value << 4 | digit.to_digit(16)?))
+    }
+
+    fn number(&mut self) -> Option<Json<'a>> {
+        let start = self.at;
+        self.skip(b"-");
+        let leading_zero = self.peek() == Some(b'0');
+        let digits = self.digits();
+        if digits == 0 || (leading_zero && digits > 1) {
+            return None;
+        }
+        let mut is_whole = true;
+        if self.skip(b".") {
+            is_whole = false;
+            (self.digits() > 0).then_some(())?;
+        }
+        if self.skip(b"eE") {
+            is_whole = false;
+            self.skip(b"+-");
+            (self.digits() > 0).then_some(())?;
+        }
+        let text = self.text.get(start..self.at)?;
+        match text.parse() {
+            Ok(value) if is_whole => Some(Json::Integer(value)),
+            _ => text.parse().ok().filter(|value: &f64| value.is_finite()).map(Json::Float),
+        }
+    }
+
+    /// Skips digits and says how many there were.
+    fn digits(&mut self) -> usize {
+        let rest = self.text.as_bytes().get(self.at..).unwrap_or_default();
+        let count = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
+        self.at += count;
+        count
+    }
+
+    fn word(&mut self, word: &str, value: Json<'a>) -> Option<Json<'a>> {
+        let found = self.text.get(self.at..)?.starts_with(word);
+        self.at += word.len();
+        found.then_some(value)
+    }
+
+    fn peek(&self) -> Option<u8> {
+        self.text.as_bytes().get(self.at).copied()
+    }
+
+    /// Skips one byte if it is one of these.
+    fn skip(&mut self, any: &[u8]) -> bool {
+        let found = self.peek().is_some_and(|byte| any.contains(&byte));
+        self.at += usize::from(found);
+        found
+    }
+
+    /// Skips this byte and the white space behind it, if it is there.
+    fn take(&mut self, byte: u8) -> bool {
+        let found = self.skip(&[byte]);
+        if found {
+            self.skip_space();
+        }
+        found
+    }
+
+    fn skip_space(&mut self) {
+        while self.skip(b" \t\n\r") {}
+    }
+}

@@ -1,0 +1,187 @@
+//! Key sets in JSON (RFC 7517).
+//!
+//! Does not know about: where the text comes from.
+
+use super::der::{PublicKey, check_rsa};
+use super::json::{Json, Object};
+use super::key::{Algorithm, Key, KeyError};
+use super::signature::Verifier;
+use super::token;
+use std::fmt;
+
+/// The keys of a set that can be used, and how many were passed over.
+#[derive(Clone, Debug)]
+pub struct Jwks {
+    /// Usable keys, in the order of the set.
+    pub keys: Vec<Key>,
+    /// Keys for encryption, of an unknown kind, or of an algorithm that is not allowed (RFC 7517 5 asks for passing over them).
+    pub skipped: usize,
+}
+
+/// The longest text of a key set.
+pub const JWKS_LEN_MAX: usize = 1024 * 1024;
+
+/// Why a key set is not taken. Keys are counted from 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum JwksError {
+    /// One of the keys cannot be used.
+    Key {
+        /// Which one.
+        number: usize,
+        /// What is wrong.
+        error: KeyError,
+    },
+    /// One of the keys has a member of the wrong type.
+    Member {
+        /// Which one.
+        number: usize,
+        /// The member.
+        name: &'static str,
+    },
+    /// Not an object with a list of objects called `keys`, or a name is there twice.
+    NotKeySet,
+    /// There is no key for any of the allowed algorithms.
+    NothingUsable {
+        /// How many keys there are for something else.
+        skipped: usize,
+    },
+    /// More than [`JWKS_LEN_MAX`] bytes.
+    TooLong,
+}
+
+impl Jwks {
+    /// Reads a key set for these algorithms. A key without `alg` gets the one that suits its kind.
+    ///
+    /// # Errors
+    /// Says what is wrong with the set, or with which of its keys.
+    pub fn read(text: &[u8], allowed: &[Algorithm]) -> Result<Self, JwksError> {
+        if text.len() > JWKS_LEN_MAX {
+            return Err(JwksError::TooLong);
+        }
+        let set = Object::parse(text).ok_or(JwksError::NotKeySet)?;
+        let Some(Json::Array(entries)) = set.find("keys") else { return Err(JwksError::NotKeySet) };
+        let mut keys = Vec::new();
+        for (entry, number) in entries.iter().zip(1..) {
+            let Json::Object(entry) = entry else { return Err(JwksError::NotKeySet) };
+            keys.extend(Entry { object: entry, number }.key(allowed)?);
+        }
+        let skipped = entries.len() - keys.len();
+        if keys.is_empty() {
+            return Err(JwksError::NothingUsable { skipped });
+        }
+        Ok(Self { keys, skipped })
+    }
+}
+
+struct Entry<'a> {
+    object: &'a Object<'a>,
+    number: usize,
+}
+
+impl<'a> Entry<'a> {
+    /// None if the key is for something else.
+    fn key(&self, allowed: &[Algorithm]) -> Result<Option<Key>, JwksError> {
+        let kind = self.text("kty")?.ok_or(JwksError::Member { number: self.number, name: "kty" })?;
+        let curve = self.text("crv")?;
+        let algorithm = match (kind, curve) {
+            ("EC", Some("P-256")) => Algorithm::Es256,
+            ("OKP", Some("Ed25519")) => Algorithm::EdDsa,
+            ("RSA", _) => Algorithm::Rs256,
+            ("oct", _) => Algorithm::Hs256,
+            _ => return Ok(None),
+        };
+        // A private key is wrong wherever it lies, whatever it is for.
+        if algorithm != Algorithm::Hs256 && self.object.find("d").is_some() {
+            return Err(self.wrong(KeyError::PrivateKey));
+        }
+        let other_algorithm = self.text("alg")?.is_some_and(|name| name != algorithm.name());
+        let other_use = self.text("use")?.is_some_and(|name| name != "sig");
+        if other_algorithm || other_use || !self.may_verify()? || !allowed.contains(&algorithm) {
+            return Ok(None);
+        }
+        let key = match algorithm {
+            Algorithm::EdDsa => self.ed25519(),
+            Algorithm::Es256 => self.p256(),
+            Algorithm::Hs256 => Key::hmac(&self.bytes("k")?).map_err(|error| self.wrong(error)),
+            Algorithm::Rs256 => self.rsa(),
+        }?;
+        Ok(Some(match self.text("kid")? {
+            Some(id) => key.with_id(id),
+            None => key,
+        }))
+    }
+
+    fn may_verify(&self) -> Result<bool, JwksError> {
+        self.object.find("key_ops").map_or(Ok(true), |operations| {
+            operations
+                .names_any(|name| name == "verify")
+                .ok_or(JwksError::Member { number: self.number, name: "key_ops" })
+        })
+    }
+
+    fn ed25519(&self) -> Result<Key, JwksError> {
+        let key = self.bytes("x")?;
+        if key.len() != 32 {
+            return Err(self.wrong(KeyError::Malformed));
+        }
+        Key::public(Algorithm::EdDsa, PublicKey::Ed25519(&key)).map_err(|error| self.wrong(error))
+    }
+
+    fn p256(&self) -> Result<Key, JwksError> {
+        let (x, y) = (self.bytes("x")?, self.bytes("y")?);
+        if x.len() != 32 || y.len() != 32 {
+            return Err(self.wrong(KeyError::Malformed));
+        }
+        let point = [&[4], &*x, &*y].concat();
+        Key::public(Algorithm::Es256, PublicKey::P256(&point)).map_err(|error| self.wrong(error))
+    }
+
+    fn rsa(&self) -> Result<Key, JwksError> {
+        let (modulus, exponent) = (self.bytes("n")?, self.bytes("e")?);
+        // No zeros at the front (RFC 7518 6.3.1), though some issuers write one.
+        let modulus = modulus.strip_prefix(&[0]).unwrap_or(&modulus);
+        check_rsa(modulus, &exponent).map_err(|error| self.wrong(error))?;
+        Ok(Key::new(Algorithm::Rs256, Verifier::rsa_components(modulus, &exponent)))
+    }
+
+    fn text(&self, name: &'static str) -> Result<Option<&'a str>, JwksError> {
+        self.object.text(name).map_err(|_| JwksError::Member { number: self.number, name })
+    }
+
+    fn bytes(&self, name: &'static str) -> Result<Vec<u8>, JwksError> {
+        let member = JwksError::Member { number: self.number, name };
+        let text = self.text(name)?.ok_or(member)?;
+        token::decode(text.as_bytes()).map_err(|_| member)
+    }
+
+    const fn wrong(&self, error: KeyError) -> JwksError {
+        JwksError::Key { number: self.number, error }
+    }
+}
+
+impl fmt::Display for JwksError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Key { number, .. } => write!(f, "key {number} of the set cannot be used"),
+            Self::Member { number, name } => {
+                write!(f, "`{name}` of key {number} is missing or not what it should be")
+            }
+            Self::NotKeySet => f.write_str(
+                "this is not a key set: an object with a list of objects called `keys`, no name twice",
+            ),
+            Self::NothingUsable { skipped } => {
+                write!(f, "the set has no key for the allowed algorithms, and {skipped} for something else")
+            }
+            Self::TooLong => write!(f, "the key set is longer than {JWKS_LEN_MAX} bytes"),
+        }
+    }
+}
+
+impl std::error::Error for JwksError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Key { error, .. } => Some(error),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! Signed tokens (RFC 7519, as strict as RFC 8725 advises): which are good is up to a [`JwtPolicy`].
+//!
+//! Does not know about: requests, clocks (the time comes in), files (bytes come in).
+//!
+//! A token is at most `token_len_max` bytes, has three parts in canonical base64url, and no name twice in its JSON. Its `alg` must be the one that the
+//! configuration gave the key, so neither `none` nor a swap of algorithms gets anywhere; claims are read only after the signature
+//! was good. Unlike static tokens this allocates, and an asymmetric signature takes tens of microseconds
+//! ([`JwtPolicy::is_heavy`]); a token costs at most [`KEYS_TRIED_MAX`] verifications.
+//!
+//! An ECDSA signature has a twin that is as good (`s` and `n - s`), so whoever holds a token can write it in a second way. It says the same, so
+//! it is accepted; do not use a token's bytes as its identity.
+
+mod build;
+mod claims;
+mod denied;
+mod der;
+mod json;
+mod jwks;
+mod key;
+mod signature;
+mod token;
+
+pub use build::{JwtBuilder, JwtPolicyError};
+pub use denied::Denied;
+pub use jwks::{JWKS_LEN_MAX, Jwks, JwksError};
+pub use key::{Algorithm, HMAC_SECRET_LEN_MIN, Key, KeyError};
+
+use claims::Wanted;
+use json::Object;
+use token::{Header, Parts};
+
+/// Keys that are tried on a token that names none.
+pub const KEYS_TRIED_MAX: usize = 4;
+/// Keys in one policy.
+pub const KEYS_MAX: usize = 256;
+/// The default of [`JwtBuilder::token_len_max`]: what fits half of the default head.
+pub const TOKEN_LEN_MAX: usize = 8 * 1024;
+/// The default of [`JwtBuilder::leeway_secs`].
+pub const LEEWAY_SECS: u32 = 60;
+
+/// Which signed tokens are good.
+#[derive(Clone, Debug)]
+pub struct JwtPolicy {
+    keys: Vec<Key>,
+    wanted: Wanted,
+    token_type: Option<Box<str>>,
+    token_len_max: usize,
+}
+
+/// What a good token says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Verified {
+    /// `sub`, at most 255 bytes and without control characters; empty if there is none.
+    pub subject: Box<str>,
+}
+
+impl JwtPolicy {
+    /// Starts a policy.
+    #[must_use]
+    pub fn builder() -> JwtBuilder {
+        JwtBuilder::new()
+    }
+
+    /// Checks a token. `unix_secs` is the time of day in seconds since 1970.
+    ///
+    /// # Errors
+    /// Says why the token does not pass.
+    pub fn verify(&self, token: &[u8], unix_secs: i64) -> Result<Verified, Denied> {
+        if token.len() > self.token_len_max {
+            return Err(Denied::TokenTooLong);
+        }
+        let parts = Parts::split(token)?;
+        let header = token::decode(parts.header)?;
+        let header = Object::parse(&header).ok_or(Denied::HeaderMalformed)?;
+        let header = Header::read(&header)?;
+        if !header.has_type(self.token_type.as_deref()) {
+            return Err(Denied::TypeWrong);
+        }
+        let signature = token::decode(parts.signature)?;
+        self.check_signature(&header, parts.signed, &signature)?;
+        let claims = token::decode(parts.claims)?;
+        let claims = Object::parse(&claims).ok_or(Denied::ClaimsMalformed)?;
+        let subject = self.wanted.check(&claims, unix_secs)?;
+        Ok(Verified { subject })
+    }
+
+    /// Whether a verification may take tens of microseconds: one of the keys is asymmetric.
+    #[must_use]
+    pub const fn is_heavy(&self) -> bool {
+        let mut keys = self.keys.as_slice();
+        while let [key, rest @ ..] = keys {
+            if key.algorithm.is_heavy() {
+                return true;
+            }
+            keys = rest;
+        }
+        false
+    }
+
+    /// The scopes that are asked for, separated by spaces.
+    pub(super) fn scope(&self) -> &str {
+        &self.wanted.scope
+    }
+
+    fn check_signature(&self, header: &Header<'_>, signed: &[u8], signature: &Vec<u8>) -> Result<(), Denied> {
+        let algorithm = header.algorithm;
+        let named = header.key_id.and_then(|id| self.keys.iter().find(|key| key.id() == Some(id)));
+        let good = if let Some(key) = named {
+            if key.algorithm != algorithm {
+                return Err(Denied::AlgorithmRefused);
+            }
+            key.verifier.verify(algorithm, signed, signature)
+        } else {
+            // A token that names a key of which we do not know the name may mean one that has none.
+            let fits =
+                |key: &&Key| key.algorithm == algorithm && (header.key_id.is_none() || key.id.is_none());
+            match self.keys.iter().filter(fits).count() {
+                0 if self.keys.iter().any(|key| key.algorithm == algorithm) => {
+                    return Err(Denied::KeyUnknown);
+                }
+                0 => return Err(Denied::AlgorithmRefused),
+                1..=KEYS_TRIED_MAX => {}
+                _ => return Err(Denied::KeyIdMissing),
+            }
+            let mut keys = self.keys.iter().filter(fits);
+            keys.any(|key| key.verifier.verify(algorithm, signed, signature))
+        };
+        if good { Ok(()) } else { Err(Denied::SignatureWrong) }
+    }
+}

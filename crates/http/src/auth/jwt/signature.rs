@@ -1,0 +1,50 @@
+//! Verification of one signature. The only file that knows which library does it.
+//!
+//! Does not know about: tokens, policies. The library's own checks of claims read the clock and are not used, nor is its process-wide
+//! choice of a provider, which can panic.
+
+use super::key::Algorithm;
+use jsonwebtoken::crypto::aws_lc::DEFAULT_PROVIDER;
+use jsonwebtoken::{Algorithm as Name, DecodingKey};
+
+/// The material of a key; overwritten when dropped.
+#[derive(Clone)]
+pub(super) struct Verifier(DecodingKey);
+
+impl Verifier {
+    pub(super) fn hmac(secret: &[u8]) -> Self {
+        Self(DecodingKey::from_secret(secret))
+    }
+
+    /// 32 bytes.
+    pub(super) fn ed25519(key: &[u8]) -> Self {
+        Self(DecodingKey::from_ed_der(key))
+    }
+
+    /// An uncompressed point.
+    pub(super) fn p256(point: &[u8]) -> Self {
+        Self(DecodingKey::from_ec_der(point))
+    }
+
+    /// A DER RSAPublicKey.
+    pub(super) fn rsa(der: &[u8]) -> Self {
+        Self(DecodingKey::from_rsa_der(der))
+    }
+
+    /// Modulus and exponent, big-endian.
+    pub(super) fn rsa_components(modulus: &[u8], exponent: &[u8]) -> Self {
+        Self(DecodingKey::from_rsa_raw_components(modulus, exponent))
+    }
+
+    /// Whether this is the signature of the message. HMACs are compared in constant time.
+    pub(super) fn verify(&self, algorithm: Algorithm, message: &[u8], signature: &Vec<u8>) -> bool {
+        let name = match algorithm {
+            Algorithm::EdDsa => Name::EdDSA,
+            Algorithm::Es256 => Name::ES256,
+            Algorithm::Hs256 => Name::HS256,
+            Algorithm::Rs256 => Name::RS256,
+        };
+        (DEFAULT_PROVIDER.verifier_factory)(&name, &self.0)
+            .is_ok_and(|verifier| verifier.verify(message, signature).is_ok())
+    }
+}

@@ -1,0 +1,34 @@
+//! Who may ask: bearer tokens, static or signed, turned into a decision about a request.
+//!
+//! Does not know about: routes, replies, clocks (the time comes in), files (bytes come in).
+//!
+//! [`Tokens`] are a few secrets that are compared in constant time, without an allocation. With the feature `jwt`, a `JwtPolicy`
+//! verifies signed tokens (RFC 7519). A [`Policy`] is made of one or both and says for each request whether it is allowed and,
+//! if not, which status and which challenge it gets (RFC 6750 3).
+//!
+//! ```
+//! use doorbell_http::auth::{Authorization, Decision, Policy, Tokens};
+//!
+//! let mut tokens = Tokens::new();
+//! tokens.add("prometheus", b"XJ7bXg1cV3yq8s0LQm5v2w").unwrap();
+//! let policy = Policy::bearer("status", tokens).unwrap();
+//!
+//! let decision = policy.decide(Authorization::One(b"Bearer XJ7bXg1cV3yq8s0LQm5v2w"), 1_700_000_000);
+//! assert!(matches!(decision, Decision::Allowed(principal) if principal.name() == "prometheus"));
+//!
+//! let decision = policy.decide(Authorization::Absent, 1_700_000_000);
+//! assert_eq!(decision.status().unwrap().code(), 401);
+//! assert_eq!(policy.challenge(&decision), Some("Bearer realm=\"status\""));
+//! ```
+
+mod authorization;
+mod bearer;
+#[cfg(feature = "jwt")]
+pub mod jwt;
+mod policy;
+
+pub use authorization::Authorization;
+pub use bearer::{
+    SECRET_LEN_ADVISED, SECRET_LEN_MAX, SECRET_LEN_MIN, TOKENS_MAX, TokenError, TokenWarning, Tokens,
+};
+pub use policy::{Decision, Policy, PolicyError, Principal, Reason};

@@ -1,0 +1,297 @@
+//! The decision about a request, and the challenge that goes with a refusal (RFC 6750 3, RFC 9110 11.6.1).
+//!
+//! Does not know about: how a token is checked.
+
+use super::authorization::is_token68;
+#[cfg(feature = "jwt")]
+use super::jwt::{Denied, JwtPolicy};
+use super::{Authorization, Tokens};
+use crate::{Request, Status};
+use std::fmt;
+
+/// What a listener or a route asks of those who want in.
+#[derive(Debug)]
+pub struct Policy {
+    checks: Checks,
+    challenges: Challenges,
+}
+
+#[derive(Debug)]
+enum Checks {
+    Bearer(Tokens),
+    #[cfg(feature = "jwt")]
+    Both(Tokens, JwtPolicy),
+    #[cfg(feature = "jwt")]
+    Jwt(JwtPolicy),
+}
+
+/// The four values of `WWW-Authenticate`, written once.
+#[derive(Debug)]
+struct Challenges {
+    plain: Box<str>,
+    insufficient_scope: Box<str>,
+    invalid_request: Box<str>,
+    invalid_token: Box<str>,
+}
+
+/// What becomes of a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Decision<'a> {
+    /// It goes on.
+    Allowed(Principal<'a>),
+    /// 403: the token is good but does not carry the right.
+    Forbidden(Reason),
+    /// 400: what stands in `Authorization` cannot be read.
+    Malformed(Reason),
+    /// 401: no token, or not a good one.
+    Unauthorized(Reason),
+}
+
+/// Who sent an allowed request, as the logs call them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Principal<'a> {
+    /// The subject of a signed token, empty if it names none.
+    #[cfg(feature = "jwt")]
+    Subject(Box<str>),
+    /// The name of a static token.
+    Token(&'a str),
+}
+
+/// Why a request was not allowed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Reason {
+    /// The `Authorization` field is not a scheme and one token.
+    CredentialsMalformed,
+    /// There is no `Authorization` field.
+    CredentialsMissing,
+    /// There is more than one `Authorization` field.
+    CredentialsRepeated,
+    /// A signed token did not pass.
+    #[cfg(feature = "jwt")]
+    Jwt(Denied),
+    /// The scheme is not `Bearer`.
+    SchemeOther,
+    /// None of the static tokens.
+    TokenUnknown,
+}
+
+/// Why a policy cannot be made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PolicyError {
+    /// There is no static token: nobody could ever get in.
+    NoTokens,
+    /// The realm holds something else than visible ASCII and spaces.
+    Realm,
+}
+
+impl Policy {
+    /// Asks for one of these tokens. `realm` is what a client is told the tokens are for.
+    ///
+    /// # Errors
+    /// Without tokens, or with a realm that no header can carry.
+    pub fn bearer(realm: &str, tokens: Tokens) -> Result<Self, PolicyError> {
+        if tokens.is_empty() {
+            return Err(PolicyError::NoTokens);
+        }
+        Ok(Self { challenges: Challenges::new(realm, "")?, checks: Checks::Bearer(tokens) })
+    }
+
+    /// Asks for a signed token.
+    ///
+    /// # Errors
+    /// With a realm that no header can carry.
+    #[cfg(feature = "jwt")]
+    pub fn jwt(realm: &str, jwt: JwtPolicy) -> Result<Self, PolicyError> {
+        Ok(Self { challenges: Challenges::new(realm, jwt.scope())?, checks: Checks::Jwt(jwt) })
+    }
+
+    /// Asks for one of these tokens or a signed one.
+    ///
+    /// # Errors
+    /// Without tokens, or with a realm that no header can carry.
+    #[cfg(feature = "jwt")]
+    pub fn either(realm: &str, tokens: Tokens, jwt: JwtPolicy) -> Result<Self, PolicyError> {
+        if tokens.is_empty() {
+            return Err(PolicyError::NoTokens);
+        }
+        Ok(Self { challenges: Challenges::new(realm, jwt.scope())?, checks: Checks::Both(tokens, jwt) })
+    }
+
+    /// Decides about a request. `unix_secs` is the time of day in seconds since 1970, only looked at for signed tokens.
+    #[inline]
+    #[must_use]
+    pub fn decide_request(&self, request: &Request<'_>, unix_secs: i64) -> Decision<'_> {
+        self.decide(Authorization::of(request), unix_secs)
+    }
+
+    /// Decides about what a request brought along. Everything that is checked is checked in here, so this is the call to move to
+    /// another thread when [`Self::is_heavy`].
+    #[inline]
+    #[must_use]
+    pub fn decide(&self, authorization: Authorization<'_>, unix_secs: i64) -> Decision<'_> {
+        let token = match authorization.bearer() {
+            Ok(token) => token,
+            Err(reason) => return Decision::refused(reason),
+        };
+        match &self.checks {
+            Checks::Bearer(tokens) => {
+                // Without signed tokens nobody wants to know the time.
+                let _ = unix_secs;
+                tokens.find(token).map_or_else(|| unknown(token), Decision::token)
+            }
+            #[cfg(feature = "jwt")]
+            Checks::Both(tokens, jwt) => {
+                tokens.find(token).map_or_else(|| Self::decide_signed(jwt, token, unix_secs), Decision::token)
+            }
+            #[cfg(feature = "jwt")]
+            Checks::Jwt(jwt) => Self::decide_signed(jwt, token, unix_secs),
+        }
+    }
+
+    #[cfg(feature = "jwt")]
+    fn decide_signed<'a>(jwt: &JwtPolicy, token: &[u8], unix_secs: i64) -> Decision<'a> {
+        if !is_token68(token) {
+            return Decision::refused(Reason::CredentialsMalformed);
+        }
+        match jwt.verify(token, unix_secs) {
+            Ok(verified) => Decision::Allowed(Principal::Subject(verified.subject)),
+            Err(denied) => Decision::refused(Reason::Jwt(denied)),
+        }
+    }
+
+    /// Whether a decision may take tens of microseconds, as an asymmetric signature does.
+    #[must_use]
+    pub const fn is_heavy(&self) -> bool {
+        match &self.checks {
+            Checks::Bearer(_) => false,
+            #[cfg(feature = "jwt")]
+            Checks::Both(_, jwt) | Checks::Jwt(jwt) => jwt.is_heavy(),
+        }
+    }
+
+    /// The value of `WWW-Authenticate` that goes with a refusal; none with an allowed request. It names no error to a client that
+    /// sent no bearer token (RFC 6750 3.1).
+    #[must_use]
+    pub const fn challenge(&self, decision: &Decision<'_>) -> Option<&str> {
+        let challenges = &self.challenges;
+        Some(match decision {
+            Decision::Allowed(_) => return None,
+            Decision::Forbidden(_) => &challenges.insufficient_scope,
+            Decision::Malformed(_) => &challenges.invalid_request,
+            Decision::Unauthorized(Reason::CredentialsMissing | Reason::SchemeOther) => &challenges.plain,
+            Decision::Unauthorized(_) => &challenges.invalid_token,
+        })
+    }
+}
+
+/// Only now is it asked whether this is a token at all: those that are known passed without the look.
+#[cold]
+fn unknown<'a>(token: &[u8]) -> Decision<'a> {
+    Decision::refused(if is_token68(token) { Reason::TokenUnknown } else { Reason::CredentialsMalformed })
+}
+
+impl<'a> Decision<'a> {
+    #[inline]
+    const fn token(name: &'a str) -> Self {
+        Self::Allowed(Principal::Token(name))
+    }
+
+    const fn refused(reason: Reason) -> Self {
+        match reason {
+            Reason::CredentialsMalformed | Reason::CredentialsRepeated => Self::Malformed(reason),
+            Reason::CredentialsMissing | Reason::SchemeOther | Reason::TokenUnknown => {
+                Self::Unauthorized(reason)
+            }
+            #[cfg(feature = "jwt")]
+            Reason::Jwt(denied) if denied.is_forbidden() => Self::Forbidden(reason),
+            #[cfg(feature = "jwt")]
+            Reason::Jwt(_) => Self::Unauthorized(reason),
+        }
+    }
+
+    /// The status of the refusal; none when the request is allowed.
+    #[must_use]
+    pub const fn status(&self) -> Option<Status> {
+        match self {
+            Self::Allowed(_) => None,
+            Self::Forbidden(_) => Some(Status::FORBIDDEN),
+            Self::Malformed(_) => Some(Status::BAD_REQUEST),
+            Self::Unauthorized(_) => Some(Status::UNAUTHORIZED),
+        }
+    }
+}
+
+impl Principal<'_> {
+    /// What logs call them.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        match self {
+            #[cfg(feature = "jwt")]
+            Self::Subject(subject) => subject,
+            Self::Token(name) => name,
+        }
+    }
+}
+
+impl Reason {
+    /// A few words for a log line; never a part of what was sent.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::CredentialsMalformed => "malformed credentials",
+            Self::CredentialsMissing => "no credentials",
+            Self::CredentialsRepeated => "repeated credentials",
+            #[cfg(feature = "jwt")]
+            Self::Jwt(denied) => denied.word(),
+            Self::SchemeOther => "other scheme",
+            Self::TokenUnknown => "unknown token",
+        }
+    }
+}
+
+impl Challenges {
+    /// `scope`: what a signed token must carry, separated by spaces; may be empty.
+    fn new(realm: &str, scope: &str) -> Result<Self, PolicyError> {
+        if !realm.bytes().all(|byte| matches!(byte, b' '..=b'~')) {
+            return Err(PolicyError::Realm);
+        }
+        let mut plain = String::from("Bearer realm=\"");
+        for character in realm.chars() {
+            if matches!(character, '"' | '\\') {
+                plain.push('\\');
+            }
+            plain.push(character);
+        }
+        plain.push('"');
+        let with = |error: &str| format!("{plain}, error=\"{error}\"");
+        let mut insufficient_scope = with("insufficient_scope");
+        if !scope.is_empty() {
+            insufficient_scope.push_str(&format!(", scope=\"{scope}\""));
+        }
+        Ok(Self {
+            insufficient_scope: insufficient_scope.into(),
+            invalid_request: with("invalid_request").into(),
+            invalid_token: with("invalid_token").into(),
+            plain: plain.into(),
+        })
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.word())
+    }
+}
+
+impl fmt::Display for PolicyError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NoTokens => "no token is listed, so nobody could ever get in",
+            Self::Realm => "a realm is made of visible ASCII characters and spaces",
+        })
+    }
+}
+
+impl std::error::Error for PolicyError {}

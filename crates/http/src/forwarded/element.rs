@@ -1,0 +1,130 @@
+//! One element of a list of hops: an address as `X-Forwarded-For` has it, or the pairs of `Forwarded`.
+//!
+//! Does not know about: trust, other elements.
+
+use super::Origin;
+use crate::redirect::Scheme;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+/// The elements of a line of `Forwarded`, the last first. `None`, and nothing after it, when a quoted string never began.
+///
+/// Commas inside quoted strings do not count. Reading from the right, a string that a client left open at its end cannot swallow what a
+/// proxy appended.
+pub(super) fn rightmost_first(line: &[u8]) -> impl Iterator<Item = Option<&[u8]>> {
+    let mut rest = Some(line);
+    std::iter::from_fn(move || {
+        let text = rest.take()?;
+        let mut quoted = false;
+        let mut after: &[u8] = b"";
+        for (at, &byte) in text.iter().enumerate().rev() {
+            let before = text.get(..at).unwrap_or_default();
+            match byte {
+                b'"' if quoted => quoted = is_escaped(before),
+                b'"' => quoted = true,
+                b',' if !quoted => {
+                    rest = Some(before);
+                    return Some(Some(after));
+                }
+                _ => {}
+            }
+            after = text.get(at..).unwrap_or_default();
+        }
+        Some((!quoted).then_some(text))
+    })
+}
+
+/// Whether the byte after `before` is part of a pair of a backslash and itself.
+fn is_escaped(before: &[u8]) -> bool {
+    before.iter().rev().take_while(|&&byte| byte == b'\\').count() % 2 == 1
+}
+
+/// `for=192.0.2.1;proto=https;by=_x`. `None` without an address, or when any part is malformed or comes twice.
+pub(super) fn forwarded(element: &[u8]) -> Option<Origin> {
+    let (mut addr, mut proto) = (None, None);
+    let mut rest = element;
+    while !rest.is_empty() {
+        let (name, value);
+        (name, value, rest) = pair(rest)?;
+        let place = match name {
+            _ if name.eq_ignore_ascii_case(b"for") => &mut addr,
+            _ if name.eq_ignore_ascii_case(b"proto") => &mut proto,
+            _ => continue,
+        };
+        if place.replace(value).is_some() {
+            return None;
+        }
+    }
+    Some(Origin { addr: node(addr?)?, scheme: proto.and_then(scheme) })
+}
+
+/// The first `name=value`, and what follows its `;`. Both are empty for an empty pair, which the grammar allows.
+fn pair(text: &[u8]) -> Option<(&[u8], &[u8], &[u8])> {
+    let text = text.trim_ascii_start();
+    let (name, after) = token(text);
+    let (value, after) = match after {
+        _ if name.is_empty() => (name, after),
+        [b'=', b'"', after @ ..] => quoted(after)?,
+        [b'=', after @ ..] => token(after),
+        _ => return None,
+    };
+    match after.trim_ascii_start() {
+        [] => Some((name, value, b"")),
+        [b';', rest @ ..] => Some((name, value, rest)),
+        _ => None,
+    }
+}
+
+fn token(text: &[u8]) -> (&[u8], &[u8]) {
+    let is_token = |byte: &u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(byte);
+    let len = text.iter().take_while(|byte| is_token(byte)).count();
+    text.split_at_checked(len).unwrap_or((text, b""))
+}
+
+/// The inside of a quoted string as it stands, and what follows it. No address and no scheme needs a backslash, so none is
+/// taken out.
+fn quoted(text: &[u8]) -> Option<(&[u8], &[u8])> {
+    let mut at = 0;
+    loop {
+        match text.get(at)? {
+            b'"' => return Some((text.get(..at)?, text.get(at + 1..)?)),
+            b'\\' => at += 2,
+            _ => at += 1,
+        }
+    }
+}
+
+/// An address of `X-Forwarded-For`: there is no standard, and besides the bare address some proxies write a port.
+pub(super) fn addr(element: &[u8]) -> Option<IpAddr> {
+    let text = std::str::from_utf8(element).ok()?;
+    text.parse().ok().map(|addr: IpAddr| addr.to_canonical()).or_else(|| node(element))
+}
+
+/// A node of RFC 7239 section 6 that is an address: IPv6 in brackets, a port that is not looked at. `unknown` and obfuscated ones are none.
+fn node(value: &[u8]) -> Option<IpAddr> {
+    let text = std::str::from_utf8(value).ok()?;
+    let (addr, port) = match text.strip_prefix('[') {
+        Some(text) => {
+            let (addr, port) = text.split_once(']')?;
+            (IpAddr::V6(addr.parse::<Ipv6Addr>().ok()?), port)
+        }
+        None => {
+            let (addr, port) = text.split_at_checked(text.find(':').unwrap_or(text.len()))?;
+            (IpAddr::V4(addr.parse::<Ipv4Addr>().ok()?), port)
+        }
+    };
+    let port = port.strip_prefix(':').unwrap_or(if port.is_empty() { "0" } else { "" });
+    let digits = port.len() <= 5 && port.bytes().all(|byte| byte.is_ascii_digit());
+    let hidden = |port: &str| port.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte));
+    let fine = !port.is_empty()
+        && (digits || port.strip_prefix('_').is_some_and(|port| !port.is_empty() && hidden(port)));
+    fine.then(|| addr.to_canonical())
+}
+
+/// `http` or `https`, in any case.
+pub(super) fn scheme(text: &[u8]) -> Option<Scheme> {
+    match () {
+        () if text.eq_ignore_ascii_case(b"http") => Some(Scheme::Http),
+        () if text.eq_ignore_ascii_case(b"https") => Some(Scheme::Https),
+        () => None,
+    }
+}

@@ -1,0 +1,140 @@
+//! Who the client is when proxies stand in between: `X-Forwarded-For` or `Forwarded` (RFC 7239), believed only where it may be.
+//!
+//! Does not know about: connections, what the address is used for. Entry: [`Networks`], [`TrustedProxies::origin_of`].
+//!
+//! Each proxy adds the address of its own peer at the right end. So the walk goes from right to left, over all lines of the field,
+//! and on as long as whoever added an element is trusted: the first address that is not a trusted proxy's is the client. What
+//! stands further to the left was sent by that client and may be anything. An element that cannot be read, or that hides the address,
+//! ends the walk at the address before it.
+
+mod element;
+mod networks;
+#[cfg(test)]
+mod tests;
+
+pub use networks::{Network, NetworkError, Networks};
+
+use crate::Request;
+use crate::redirect::Scheme;
+use std::net::IpAddr;
+
+/// The most elements that are ever looked at.
+pub const HOPS_MAX: u8 = 16;
+
+/// Which field the proxies write. Never both: the one that they do not write comes from the client as it is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum ForwardedFrom {
+    /// `Forwarded`, and `proto=` in it.
+    Forwarded,
+    /// `X-Forwarded-For` and `X-Forwarded-Proto`. The default: nearly all proxies write these.
+    #[default]
+    XForwardedFor,
+}
+
+/// Whom to believe, and what.
+#[derive(Clone, Debug)]
+pub struct TrustedProxies {
+    /// Addresses of the proxies.
+    pub networks: Networks,
+    /// What they write.
+    pub from: ForwardedFrom,
+    /// Elements to look at, at most [`HOPS_MAX`]: the longest chain of trusted proxies and one for the client. When they
+    /// are used up the client is who was found last.
+    pub hops_max: u8,
+}
+
+/// Where a request comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Origin {
+    /// The client. IPv4 inside IPv6 is told as IPv4.
+    pub addr: IpAddr,
+    /// How the client reached the first trusted proxy, if that was told.
+    pub scheme: Option<Scheme>,
+}
+
+impl TrustedProxies {
+    /// These networks write that field; as many hops as are possible.
+    pub const fn new(networks: Networks, from: ForwardedFrom) -> Self {
+        Self { networks, from, hops_max: HOPS_MAX }
+    }
+
+    /// The client of a request that came from `peer`.
+    pub fn origin_of(&self, request: &Request<'_>, peer: IpAddr) -> Origin {
+        let direct = Origin { addr: peer.to_canonical(), scheme: None };
+        if !self.networks.contains(peer) {
+            return direct;
+        }
+        match self.from {
+            ForwardedFrom::Forwarded => {
+                let lines = Lines::of(request, "forwarded");
+                self.walk(
+                    direct,
+                    lines.rightmost_first().flat_map(element::rightmost_first),
+                    element::forwarded,
+                )
+            }
+            ForwardedFrom::XForwardedFor => {
+                let lines = Lines::of(request, "x-forwarded-for");
+                let elements =
+                    lines.rightmost_first().flat_map(|line| line.rsplit(|&byte| byte == b',').map(Some));
+                let scheme = last_scheme(&Lines::of(request, "x-forwarded-proto"));
+                let read = |element: &[u8]| Some(Origin { addr: element::addr(element)?, scheme });
+                self.walk(Origin { scheme, ..direct }, elements, read)
+            }
+        }
+    }
+
+    fn walk<'a>(
+        &self,
+        mut origin: Origin,
+        elements: impl Iterator<Item = Option<&'a [u8]>>,
+        read: impl Fn(&[u8]) -> Option<Origin>,
+    ) -> Origin {
+        for element in elements.take(self.hops_max.min(HOPS_MAX).into()) {
+            let Some(element) = element.map(<[u8]>::trim_ascii) else { return origin };
+            if element.is_empty() {
+                // A list may have empty elements (RFC 9110 5.6.1).
+                continue;
+            }
+            let Some(found) = read(element) else { return origin };
+            origin = found;
+            if !self.networks.contains(origin.addr) {
+                return origin;
+            }
+        }
+        origin
+    }
+}
+
+/// The last lines of a field, as many as can matter.
+struct Lines<'a> {
+    ring: [&'a [u8]; HOPS_MAX as usize],
+    count: usize,
+}
+
+impl<'a> Lines<'a> {
+    fn of(request: &Request<'a>, name: &str) -> Self {
+        let mut lines = Self { ring: [b""; HOPS_MAX as usize], count: 0 };
+        for (found, value) in request.headers() {
+            if found.eq_ignore_ascii_case(name.as_bytes()) {
+                let place = lines.count % lines.ring.len();
+                if let Some(line) = lines.ring.get_mut(place) {
+                    *line = value;
+                }
+                lines.count += 1;
+            }
+        }
+        lines
+    }
+
+    fn rightmost_first(&self) -> impl Iterator<Item = &'a [u8]> {
+        let first = self.count.saturating_sub(self.ring.len());
+        (first..self.count).rev().filter_map(|index| self.ring.get(index % self.ring.len()).copied())
+    }
+}
+
+/// What the nearest proxy says: the last element.
+fn last_scheme(lines: &Lines<'_>) -> Option<Scheme> {
+    let line = lines.rightmost_first().next()?;
+    element::scheme(line.rsplit(|&byte| byte == b',').next()?.trim_ascii())
+}

@@ -1,0 +1,41 @@
+//! The guard that lets only clients in whose certificate was verified.
+//!
+//! Does not know about: TLS. It reads what the handshake told.
+
+use super::Guard;
+use crate::{Answered, Request, Responder, StaticReply, Status};
+
+/// Lets requests through that came with a verified certificate, of any name or of one of a list. Others get 403: they cannot be asked
+/// again on this connection.
+#[derive(Clone, Debug)]
+pub struct RequireClientCert {
+    /// Empty: any.
+    names: Vec<String>,
+    refusal: StaticReply,
+}
+
+impl RequireClientCert {
+    /// Any certificate that the listener's CA vouches for.
+    pub fn any() -> Self {
+        Self::named(Vec::new())
+    }
+
+    /// Only certificates with one of these names.
+    pub fn named(names: Vec<String>) -> Self {
+        Self { names, refusal: StaticReply::text(Status::FORBIDDEN, "a client certificate is needed\n") }
+    }
+
+    /// Whether this request may pass.
+    #[inline]
+    pub fn allows(&self, request: &Request<'_>) -> bool {
+        let name = request.client().tls.and_then(|tls| tls.client_name.as_deref());
+        name.is_some_and(|name| self.names.is_empty() || self.names.iter().any(|allowed| allowed == name))
+    }
+}
+
+impl Guard for RequireClientCert {
+    #[inline]
+    fn admit<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Result<Responder<'a>, Answered> {
+        if self.allows(request) { Ok(reply) } else { Err(reply.send(&self.refusal)) }
+    }
+}

@@ -1,0 +1,105 @@
+//! The layer that lets only so many requests be in progress at once.
+//!
+//! Does not know about: what a request takes long for.
+
+use super::Layer;
+use crate::{Answered, Client, Request, RequestError, Responder, Service, StaticReply, Status, Time};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+/// At most so many requests at once, on all threads together; others get 503 with `Retry-After`. Clones share the count.
+#[derive(Clone, Debug)]
+pub struct AtMost(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    max: u32,
+    live: AtomicU32,
+    refused: AtomicU64,
+    refusal: StaticReply,
+}
+
+/// A place among those in progress, given back when it is dropped.
+#[derive(Debug)]
+pub struct Place<'a>(&'a AtomicU32);
+
+/// A service inside [`AtMost`].
+#[derive(Clone, Debug)]
+pub struct AtMostService<S> {
+    at_most: AtMost,
+    inner: S,
+}
+
+impl AtMost {
+    /// A cap of `max` requests; 0 lets nobody in.
+    pub fn new(max: u32) -> Self {
+        let refusal = StaticReply::text(Status::SERVICE_UNAVAILABLE, "busy\n").header("Retry-After", "1");
+        let refusal = refusal.expect("the constant is a valid field");
+        Self(Arc::new(Inner { max, live: AtomicU32::new(0), refused: AtomicU64::new(0), refusal }))
+    }
+
+    /// A place for a request, unless all are taken.
+    #[inline]
+    pub fn enter(&self) -> Option<Place<'_>> {
+        let Inner { max, live, refused, .. } = &*self.0;
+        let place = Place(live);
+        // The place exists before it is known to be free: whoever is refused gives it back by the same drop.
+        if live.fetch_add(1, Ordering::Relaxed) < *max {
+            return Some(place);
+        }
+        refused.fetch_add(1, Ordering::Relaxed);
+        None
+    }
+
+    /// The answer when there is no place.
+    #[cold]
+    pub fn refuse(&self, reply: Responder<'_>) -> Answered {
+        reply.send(&self.0.refusal)
+    }
+
+    /// Requests in progress.
+    pub fn live(&self) -> u32 {
+        self.0.live.load(Ordering::Relaxed)
+    }
+
+    /// Requests refused so far.
+    pub fn refused(&self) -> u64 {
+        self.0.refused.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for Place<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl<S: Service> Layer<S> for AtMost {
+    type Service = AtMostService<S>;
+
+    fn layer(self, inner: S) -> AtMostService<S> {
+        AtMostService { at_most: self, inner }
+    }
+}
+
+impl<S: Service> Service for AtMostService<S> {
+    fn wants_body(&self, head: &Request<'_>) -> bool {
+        self.inner.wants_body(head)
+    }
+
+    fn wants_client(&self) -> bool {
+        self.inner.wants_client()
+    }
+
+    fn refused(&self, error: RequestError, client: &Client<'_>, now: Time) {
+        self.inner.refused(error, client, now);
+    }
+
+    fn call(&self, request: &Request<'_>, reply: Responder<'_>) -> Answered {
+        match self.at_most.enter() {
+            Some(_place) => self.inner.call(request, reply),
+            None => self.at_most.refuse(reply),
+        }
+    }
+}

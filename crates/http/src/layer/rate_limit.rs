@@ -1,0 +1,88 @@
+//! The guard that lets no client through more often than its quota says.
+//!
+//! Does not know about: how keys are counted ([`crate::limit`] does).
+
+use super::Guard;
+use crate::limit::{Decision, Key, KeyBytes, Limiter};
+use crate::log::prober_of;
+use crate::{Answered, Request, Responder, Status};
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
+
+/// Lets requests through that a [`Limiter`] allows; others get 429 (RFC 6585 4) with `Retry-After`. Several guards may share a limiter.
+#[derive(Clone, Debug)]
+pub struct RateLimit {
+    limiter: Arc<Limiter>,
+    key: Key,
+    exempts_probes: bool,
+    sends_fields: bool,
+}
+
+impl RateLimit {
+    /// Counts requests by `key`. A request without the header or token that the key names is counted by its address; one without an
+    /// address, from a Unix socket, with all others like it.
+    pub const fn new(limiter: Arc<Limiter>, key: Key) -> Self {
+        Self { limiter, key, exempts_probes: false, sends_fields: false }
+    }
+
+    /// Requests that look like a known prober's are not counted. Anybody can look like one, so this is for networks in which nobody
+    /// pretends. Default false.
+    #[must_use]
+    pub const fn exempt_probes(mut self, on: bool) -> Self {
+        self.exempts_probes = on;
+        self
+    }
+
+    /// Tells the client what it has left, in `RateLimit-Limit`, `RateLimit-Remaining` and `RateLimit-Reset`. A refusal always does.
+    /// Default false.
+    #[must_use]
+    pub const fn send_fields(mut self, on: bool) -> Self {
+        self.sends_fields = on;
+        self
+    }
+
+    /// The limiter.
+    pub fn limiter(&self) -> &Limiter {
+        &self.limiter
+    }
+
+    /// Counts the request.
+    #[inline]
+    pub fn check(&self, request: &Request<'_>) -> Decision {
+        let addr = request.client().addr.unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
+        let key = self.key.of(request, addr).unwrap_or_else(|| KeyBytes::ip(addr));
+        self.limiter.check(key.as_bytes(), request.now())
+    }
+
+    /// The answer to a request that was one too many.
+    #[cold]
+    pub fn refuse(&self, decision: &Decision, reply: Responder<'_>) -> Answered {
+        let fields = decision.fields(self.limiter.quota());
+        reply
+            .lines(fields.lines())
+            .status(Status::TOO_MANY_REQUESTS)
+            .header("Cache-Control", "no-store")
+            .empty()
+    }
+}
+
+impl Guard for RateLimit {
+    fn wants_client(&self) -> bool {
+        true
+    }
+
+    #[inline]
+    fn admit<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Result<Responder<'a>, Answered> {
+        if self.exempts_probes && prober_of(request).is_some() {
+            return Ok(reply);
+        }
+        let decision = self.check(request);
+        match decision {
+            Decision::Denied { .. } => Err(self.refuse(&decision, reply)),
+            Decision::Allowed { .. } if self.sends_fields => {
+                Ok(reply.lines(decision.fields(self.limiter.quota()).lines()))
+            }
+            Decision::Allowed { .. } => Ok(reply),
+        }
+    }
+}

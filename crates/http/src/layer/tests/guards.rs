@@ -1,0 +1,113 @@
+//! The guards that come with the crate, each behind a connection.
+
+use super::{alive, talk, talk_from};
+use crate::auth::{Policy, Tokens};
+use crate::layer::{AtMost, Guard, RateLimit, RequireAuth, RequireClientCert, ServiceExt};
+use crate::limit::{Key, Limiter, Quota};
+use crate::{Answered, Client, Request, Responder, Service, TlsInfo};
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+const GET: &[u8] = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n";
+
+fn with_field(field: &str) -> Vec<u8> {
+    format!("GET / HTTP/1.1\r\nHost: a\r\n{field}\r\n\r\n").into_bytes()
+}
+
+fn from(addr: &str) -> Client<'static> {
+    Client { addr: Some(addr.parse::<IpAddr>().unwrap()), tls: None }
+}
+
+fn status(reply: &str) -> &str {
+    reply.get(9..12).unwrap_or("none")
+}
+
+#[test]
+fn a_token_is_asked_for_as_the_rfc_says() {
+    let mut tokens = Tokens::new();
+    tokens.add("alice", b"0123456789abcdef0123456789abcdef").unwrap();
+    let service = alive().guarded(RequireAuth::new(Policy::bearer("ops", tokens).unwrap()));
+    let cases: [(Vec<u8>, &str, &str); 4] = [
+        (GET.to_vec(), "401", "WWW-Authenticate: Bearer realm=\"ops\"\r\n"),
+        (with_field("Authorization: Bearer wrong-wrong-wrong-wrong"), "401", "error=\"invalid_token\""),
+        (with_field("Authorization: Bearer a b"), "400", "error=\"invalid_request\""),
+        (with_field("Authorization: bearer 0123456789abcdef0123456789abcdef"), "200", "ok\n"),
+    ];
+    for (input, expected, text) in cases {
+        let reply = talk(&service, &input);
+        assert_eq!(status(&reply), expected, "{reply}");
+        assert!(reply.contains(text), "{text} in {reply}");
+    }
+}
+
+#[test]
+fn the_quota_is_each_clients_own() {
+    let quota = Quota::new(2, 1, Duration::from_secs(60)).unwrap();
+    let limiter = Arc::new(Limiter::new(quota, 1024, [1, 2]));
+    let guard = RateLimit::new(Arc::clone(&limiter), Key::Ip).send_fields(true);
+    assert!(guard.wants_client());
+    let service = alive().guarded(guard);
+    assert!(service.wants_client());
+    let one = from("192.0.2.1");
+    for left in ["1", "0"] {
+        let reply = talk_from(&service, GET, &one);
+        assert_eq!(status(&reply), "200", "{reply}");
+        assert!(reply.contains(&format!("RateLimit-Remaining: {left}\r\n")), "{reply}");
+    }
+    let reply = talk_from(&service, GET, &one);
+    assert_eq!(status(&reply), "429", "{reply}");
+    assert!(reply.contains("Retry-After: 60\r\n") && reply.contains("RateLimit-Limit: 2\r\n"), "{reply}");
+    assert_eq!(status(&talk_from(&service, GET, &from("192.0.2.2"))), "200", "another client");
+    assert_eq!(limiter.counts().denied, 1);
+}
+
+#[test]
+fn probes_may_be_exempt() {
+    let quota = Quota::new(1, 1, Duration::from_secs(60)).unwrap();
+    let limiter = Arc::new(Limiter::new(quota, 1024, [1, 2]));
+    let service = alive().guarded(RateLimit::new(limiter, Key::Ip).exempt_probes(true));
+    let one = from("192.0.2.1");
+    for _ in 0..3 {
+        let reply = talk_from(&service, &with_field("User-Agent: kube-probe/1.34"), &one);
+        assert_eq!(status(&reply), "200", "{reply}");
+        assert!(!reply.contains("RateLimit"), "{reply}");
+    }
+    assert_eq!(status(&talk_from(&service, GET, &one)), "200");
+    assert_eq!(status(&talk_from(&service, GET, &one)), "429");
+}
+
+#[test]
+fn a_certificate_has_to_be_there_and_may_have_to_have_a_name() {
+    let named = TlsInfo { client_name: Some("ops.example".to_owned()), ..TlsInfo::default() };
+    let other = TlsInfo { client_name: Some("web.example".to_owned()), ..TlsInfo::default() };
+    let none = TlsInfo::default();
+    let any = alive().guarded(RequireClientCert::any());
+    let ops = alive().guarded(RequireClientCert::named(vec!["ops.example".to_owned()]));
+    for (tls, by_any, by_ops) in [
+        (None, "403", "403"),
+        (Some(&none), "403", "403"),
+        (Some(&other), "200", "403"),
+        (Some(&named), "200", "200"),
+    ] {
+        let client = Client { addr: None, tls };
+        assert_eq!(status(&talk_from(&any, GET, &client)), by_any, "{tls:?}");
+        assert_eq!(status(&talk_from(&ops, GET, &client)), by_ops, "{tls:?}");
+    }
+}
+
+#[test]
+fn only_so_many_at_once() {
+    let at_most = AtMost::new(1);
+    let nested = at_most.clone();
+    let service = (move |_: &Request<'_>, reply: Responder<'_>| -> Answered {
+        assert!(nested.enter().is_none(), "the only place is taken");
+        nested.refuse(reply)
+    })
+    .with(at_most.clone());
+    let reply = talk(&service, GET);
+    assert!(reply.contains("Retry-After: 1\r\n") && status(&reply) == "503", "{reply}");
+    assert_eq!((at_most.live(), at_most.refused()), (0, 1), "each place is given back");
+    let closed = alive().with(AtMost::new(0));
+    assert_eq!(status(&talk(&closed, GET)), "503");
+}

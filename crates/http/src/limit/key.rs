@@ -1,0 +1,94 @@
+//! What a limiter tells clients apart by.
+//!
+//! Does not know about: quotas, how a client's address was found.
+
+use crate::Request;
+use std::net::IpAddr;
+
+/// What makes two requests the same client's.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Key {
+    /// The first field with this name, which has to be trusted: whoever can choose it has as many quotas as values.
+    Header(Box<str>),
+    /// The whole address.
+    Ip,
+    /// The first bits of the address: a client usually has 64 bits of IPv6 addresses to itself, or more.
+    Prefix {
+        /// Bits of an IPv4 address, 0 to 32.
+        v4_len: u8,
+        /// Bits of an IPv6 address, 0 to 128.
+        v6_len: u8,
+    },
+    /// The bearer token (RFC 6750).
+    Token,
+}
+
+/// The bytes of a key.
+#[derive(Clone, Copy, Debug)]
+pub struct KeyBytes<'a>(Inner<'a>);
+
+#[derive(Clone, Copy, Debug)]
+enum Inner<'a> {
+    /// 4 or 16 bytes, and a zero byte, which no field has.
+    Addr([u8; 17], usize),
+    Text(&'a [u8]),
+}
+
+impl Key {
+    /// The key of this request from this client. `None` when it does not have the field or a token: [`KeyBytes::ip`] is what is
+    /// left then.
+    #[inline]
+    pub fn of<'a>(&self, request: &Request<'a>, client: IpAddr) -> Option<KeyBytes<'a>> {
+        match self {
+            Self::Header(name) => request.header(name).map(|value| KeyBytes(Inner::Text(value))),
+            Self::Ip => Some(KeyBytes::ip(client)),
+            Self::Prefix { v4_len, v6_len } => Some(KeyBytes::prefix(client, *v4_len, *v6_len)),
+            Self::Token => bearer(request.header("authorization")?).map(|token| KeyBytes(Inner::Text(token))),
+        }
+    }
+}
+
+impl KeyBytes<'_> {
+    /// A whole address. One that is IPv4 inside IPv6 (`::ffff:192.0.2.1`) is the IPv4 address.
+    #[inline]
+    pub fn ip(addr: IpAddr) -> Self {
+        Self::prefix(addr, 32, 128)
+    }
+
+    /// The first bits of an address; lengths beyond the address mean all of it.
+    #[inline]
+    pub fn prefix(addr: IpAddr, v4_len: u8, v6_len: u8) -> Self {
+        let mut bytes = [0; 17];
+        let len = match addr.to_canonical() {
+            IpAddr::V4(addr) => {
+                let mask = u32::MAX.checked_shl(32u32.saturating_sub(v4_len.into())).unwrap_or(0);
+                let octets = (addr.to_bits() & mask).to_be_bytes();
+                bytes.iter_mut().zip(octets).for_each(|(to, from)| *to = from);
+                5
+            }
+            IpAddr::V6(addr) => {
+                let mask = u128::MAX.checked_shl(128u32.saturating_sub(v6_len.into())).unwrap_or(0);
+                let octets = (addr.to_bits() & mask).to_be_bytes();
+                bytes.iter_mut().zip(octets).for_each(|(to, from)| *to = from);
+                17
+            }
+        };
+        Self(Inner::Addr(bytes, len))
+    }
+
+    /// What a limiter takes.
+    #[inline]
+    pub fn as_bytes(&self) -> &[u8] {
+        match &self.0 {
+            Inner::Addr(bytes, len) => bytes.get(..*len).unwrap_or(bytes),
+            Inner::Text(text) => text,
+        }
+    }
+}
+
+/// What follows `Bearer` and spaces; the scheme is in any case.
+fn bearer(value: &[u8]) -> Option<&[u8]> {
+    let (scheme, token) = value.split_at_checked(7)?;
+    let token = token.trim_ascii_start();
+    (scheme.eq_ignore_ascii_case(b"bearer ") && !token.is_empty()).then_some(token)
+}

@@ -1,0 +1,104 @@
+//! The table of one worker.
+//!
+//! Does not know about: requests, other workers.
+
+use super::decision::{Counts, Decision, Verdict};
+use super::quota::Quota;
+use super::set::{self, EMPTY, Found, Places, WAYS};
+use super::sweep::{Duty, Sweep};
+use crate::Time;
+
+/// A limiter for one worker. See [the module](super) for how it works, and for when to take the shared one.
+#[derive(Clone, Debug)]
+pub struct LocalLimiter {
+    quota: Quota,
+    places: Places,
+    sets: Box<[Set]>,
+    sweep: Sweep,
+    latest: Time,
+    counts: Counts,
+}
+
+/// One cache line.
+#[derive(Clone, Debug)]
+#[repr(align(64))]
+struct Set([u64; WAYS]);
+
+impl LocalLimiter {
+    /// As [`Limiter::new`](super::Limiter::new).
+    pub fn new(quota: Quota, keys_max: usize, seed: [u64; 2]) -> Self {
+        let places = Places::new(keys_max, seed);
+        Self {
+            quota,
+            sets: vec![Set([EMPTY; WAYS]); places.sets()].into_boxed_slice(),
+            places,
+            sweep: Sweep::NEW,
+            latest: Time::ZERO,
+            counts: Counts::default(),
+        }
+    }
+
+    /// Asks for one request of this key, and counts it if it is allowed.
+    #[inline]
+    pub fn check(&mut self, key: &[u8], time: Time) -> Decision {
+        let place = self.places.of(key);
+        self.latest = self.latest.max(time);
+        let now = self.quota.ticks(self.latest);
+        if self.sweep != Sweep::idle(now, self.sets.len()) {
+            self.perform(now);
+        }
+        let verdict = match self.sets.get_mut(place.set) {
+            Some(Set(words)) => {
+                let (Found::At(way) | Found::Least { way, .. }) = set::find(words, place.tag, now);
+                let word = words.get(way).copied().unwrap_or(EMPTY);
+                let owed = set::owed(word, now);
+                let same = set::tag_of(word) == place.tag;
+                self.counts.evicted_live += u64::from(!same && owed > 0);
+                let verdict = Verdict::of(if same { owed } else { 0 }, &self.quota);
+                if let (Verdict::Allowed { owed }, Some(word)) = (verdict, words.get_mut(way)) {
+                    *word = set::word(place.tag, set::tat(now, owed));
+                }
+                verdict
+            }
+            None => Verdict::Denied { owed: self.quota.window() },
+        };
+        match verdict {
+            Verdict::Allowed { .. } => self.counts.allowed += 1,
+            Verdict::Denied { .. } => self.counts.denied += 1,
+        }
+        verdict.decision(&self.quota)
+    }
+
+    /// What is allowed.
+    pub const fn quota(&self) -> &Quota {
+        &self.quota
+    }
+
+    /// Keys that the table has room for.
+    pub const fn keys_max(&self) -> usize {
+        self.sets.len() * WAYS
+    }
+
+    /// What it has done so far.
+    pub const fn counts(&self) -> Counts {
+        self.counts
+    }
+
+    #[cold]
+    fn perform(&mut self, now: u64) {
+        match self.sweep.duty(now, self.sets.len()) {
+            // The clock never is behind, and nobody else wipes.
+            Duty::Behind { .. } | Duty::None | Duty::Wait => {}
+            Duty::Sweep { from, to, then } => {
+                let words =
+                    self.sets.get_mut(from..to).unwrap_or_default().iter_mut().flat_map(|set| &mut set.0);
+                words.filter(|word| set::owed(**word, now) == 0).for_each(|word| *word = EMPTY);
+                self.sweep = then;
+            }
+            Duty::Wipe { then, .. } => {
+                self.sets.fill(Set([EMPTY; WAYS]));
+                self.sweep = then;
+            }
+        }
+    }
+}

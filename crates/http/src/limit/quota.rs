@@ -1,0 +1,159 @@
+//! What is allowed, and the arithmetic of ticks that follows from it.
+//!
+//! Does not know about: keys, tables.
+
+use crate::Time;
+use std::fmt;
+use std::time::Duration;
+
+/// The largest burst.
+pub const BURST_MAX: u32 = 1 << 20;
+/// The shortest time that one request may cost: 10^7 requests a second for one key.
+pub const PRICE_MIN: Duration = Duration::from_nanos(100);
+/// The longest time in which a whole burst comes back.
+pub const REFILL_MAX: Duration = Duration::from_secs(366 * 24 * 3600);
+
+/// A whole burst is at most this many ticks; the rest of the 32 bits is room for a clock that went backward and for the sweep.
+const WINDOW_BITS: u32 = 24;
+
+/// `burst` requests at once, and `requests` in each `period` in the long run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Quota {
+    burst: u32,
+    requests: u32,
+    period: Duration,
+    /// One request costs `1 << price_bits` ticks.
+    price_bits: u32,
+    /// Ticks in a nanosecond, in units of 2^-64, rounded up so that whole prices of time are whole prices of ticks.
+    ticks_per_nano: u64,
+    /// Nanoseconds in a tick, in units of 2^-24, rounded up.
+    nanos_per_tick: u64,
+}
+
+/// Why a quota cannot be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum QuotaError {
+    /// Burst beyond [`BURST_MAX`].
+    BurstTooLarge,
+    /// More requests in the period than one in [`PRICE_MIN`].
+    RateTooLarge,
+    /// The burst takes more than [`REFILL_MAX`] to come back.
+    RefillTooLong,
+    /// A burst of zero: nothing would ever be allowed.
+    ZeroBurst,
+    /// A period of zero.
+    ZeroPeriod,
+    /// No requests in a period: a burst once, and never again.
+    ZeroRequests,
+}
+
+impl Quota {
+    /// `burst` requests at once, and `requests` in each `period` in the long run.
+    ///
+    /// # Errors
+    ///
+    /// A zero, or a value beyond the maximum that the error names.
+    pub fn new(burst: u32, requests: u32, period: Duration) -> Result<Self, QuotaError> {
+        let nanos = period.as_nanos();
+        let requests_wide = u128::from(requests);
+        match () {
+            () if burst == 0 => return Err(QuotaError::ZeroBurst),
+            () if requests == 0 => return Err(QuotaError::ZeroRequests),
+            () if nanos == 0 => return Err(QuotaError::ZeroPeriod),
+            () if burst > BURST_MAX => return Err(QuotaError::BurstTooLarge),
+            () if nanos < PRICE_MIN.as_nanos() * requests_wide => return Err(QuotaError::RateTooLarge),
+            () if nanos * u128::from(burst) > REFILL_MAX.as_nanos() * requests_wide => {
+                return Err(QuotaError::RefillTooLong);
+            }
+            () => {}
+        }
+        // Ticks as fine as the window allows, and longer than a nanosecond.
+        let window_bits = WINDOW_BITS - u32::BITS.saturating_sub((burst - 1).leading_zeros());
+        let price_bits = window_bits.min((nanos / requests_wide).ilog2() - 1);
+        let ticks = requests_wide << price_bits;
+        let ticks_per_nano = (ticks << 64).div_ceil(nanos);
+        let nanos_per_tick = (nanos << 24).div_ceil(ticks);
+        Ok(Self {
+            burst,
+            requests,
+            period,
+            price_bits,
+            ticks_per_nano: u64::try_from(ticks_per_nano).expect("a tick is longer than a nanosecond"),
+            nanos_per_tick: u64::try_from(nanos_per_tick).expect("a tick is shorter than REFILL_MAX"),
+        })
+    }
+
+    /// As many requests a second, and that many at once.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::new`].
+    pub fn per_second(requests: u32) -> Result<Self, QuotaError> {
+        Self::new(requests, requests, Duration::from_secs(1))
+    }
+
+    /// Requests at once.
+    pub const fn burst(&self) -> u32 {
+        self.burst
+    }
+
+    /// Requests in each [`Self::period`].
+    pub const fn requests(&self) -> u32 {
+        self.requests
+    }
+
+    /// The time in which [`Self::requests`] are regained.
+    pub const fn period(&self) -> Duration {
+        self.period
+    }
+
+    /// What one request costs, in ticks.
+    pub(super) const fn price(&self) -> u32 {
+        1 << self.price_bits
+    }
+
+    /// How far into the future a TAT may lie, in ticks: 1 to 2^24.
+    pub(super) const fn window(&self) -> u32 {
+        self.burst << self.price_bits
+    }
+
+    /// Whole prices in a number of ticks.
+    pub(super) const fn tokens(&self, ticks: u32) -> u32 {
+        ticks >> self.price_bits
+    }
+
+    /// The tick that `time` falls into.
+    #[inline]
+    pub(super) fn ticks(&self, time: Time) -> u64 {
+        let wide = u128::from(time.as_nanos()) * u128::from(self.ticks_per_nano);
+        (wide >> 64) as u64
+    }
+
+    /// How long a number of ticks is, rounded up, so that who waits that long has waited enough.
+    #[inline]
+    pub(super) fn duration(&self, ticks: u32) -> Duration {
+        let wide = u128::from(ticks) * u128::from(self.nanos_per_tick);
+        Duration::from_nanos(u64::try_from((wide + 0xff_ffff) >> 24).unwrap_or(u64::MAX))
+    }
+}
+
+impl fmt::Display for Quota {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} per {:?}, burst {}", self.requests, self.period, self.burst)
+    }
+}
+
+impl fmt::Display for QuotaError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::BurstTooLarge => write!(f, "a burst of more than {BURST_MAX}"),
+            Self::RateTooLarge => write!(f, "more than one request in {PRICE_MIN:?}"),
+            Self::RefillTooLong => write!(f, "the burst takes more than {REFILL_MAX:?} to come back"),
+            Self::ZeroBurst => f.write_str("a burst of zero allows nothing"),
+            Self::ZeroPeriod => f.write_str("a period of zero"),
+            Self::ZeroRequests => f.write_str("zero requests in a period allow nothing"),
+        }
+    }
+}
+
+impl std::error::Error for QuotaError {}

@@ -1,0 +1,115 @@
+//! One cache line of the table: how a key is found in it, and which word makes way.
+//!
+//! Does not know about: threads, quotas.
+
+use siphasher::sip::SipHasher13;
+
+/// Words in a set.
+pub(super) const WAYS: usize = 8;
+/// No key.
+pub(super) const EMPTY: u64 = 0;
+
+/// Where a key belongs.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Place {
+    pub(super) set: usize,
+    /// Never zero.
+    pub(super) tag: u32,
+}
+
+/// Keys to places.
+#[derive(Clone, Debug)]
+pub(super) struct Places {
+    hasher: SipHasher13,
+    sets: u32,
+}
+
+/// What a look at all words of a set has found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Found {
+    /// The key's word. If there are copies, the newest.
+    At(usize),
+    /// The key is not there; this word is worth least.
+    Least { way: usize, live: bool },
+}
+
+impl Places {
+    /// Room for `keys_max` keys in sets that are as full as chance makes them.
+    pub(super) fn new(keys_max: usize, seed: [u64; 2]) -> Self {
+        let sets = keys_max.clamp(1, super::KEYS_MAX).div_ceil(WAYS);
+        let [first, second] = seed;
+        Self {
+            hasher: SipHasher13::new_with_keys(first, second),
+            sets: u32::try_from(sets).expect("KEYS_MAX fits"),
+        }
+    }
+
+    pub(super) const fn sets(&self) -> usize {
+        self.sets as usize
+    }
+
+    #[inline]
+    #[expect(clippy::cast_possible_truncation, reason = "two halves of a word")]
+    pub(super) fn of(&self, key: &[u8]) -> Place {
+        let hash = self.hasher.hash(key);
+        // The high half scaled to the number of sets, which need not be a power of two.
+        let set = ((hash >> 32) * u64::from(self.sets)) >> 32;
+        Place { set: set as usize, tag: (hash as u32).max(1) }
+    }
+}
+
+#[inline]
+pub(super) fn word(tag: u32, tat: u32) -> u64 {
+    u64::from(tag) << 32 | u64::from(tat)
+}
+
+#[inline]
+pub(super) const fn tag_of(word: u64) -> u32 {
+    (word >> 32) as u32
+}
+
+/// How many ticks after `now` the word's TAT lies: what its key owes. Zero for an empty or an expired one.
+#[inline]
+#[expect(clippy::cast_possible_truncation, reason = "time wraps")]
+pub(super) const fn owed(word: u64, now: u64) -> u32 {
+    let ahead = (word as u32).wrapping_sub(now as u32);
+    // The half of the circle behind us is the past. An empty word has no time, whatever `now` is.
+    if word == EMPTY || ahead > i32::MAX as u32 { 0 } else { ahead }
+}
+
+/// The TAT of a key that owes so many ticks.
+#[inline]
+#[expect(clippy::cast_possible_truncation, reason = "time wraps")]
+pub(super) const fn tat(now: u64, owed: u32) -> u32 {
+    (now as u32).wrapping_add(owed)
+}
+
+/// Looks at all words.
+#[inline]
+pub(super) fn find(words: &[u64; WAYS], tag: u32, now: u64) -> Found {
+    let mut found = 0u32;
+    for (way, &word) in words.iter().enumerate() {
+        found |= u32::from(tag_of(word) == tag) << way;
+    }
+    match found.count_ones() {
+        0 => least(words, now),
+        1 => Found::At(found.trailing_zeros() as usize),
+        _ => newest(words, tag, now),
+    }
+}
+
+#[inline]
+fn least(words: &[u64; WAYS], now: u64) -> Found {
+    // What is owed, and below it the way: the least of both is found without a branch.
+    let least = (0..).zip(words).map(|(way, &word)| u64::from(owed(word, now)) << 8 | way).min();
+    let least = least.unwrap_or_default();
+    Found::Least { way: (least & 0xff) as usize, live: least >> 8 > 0 }
+}
+
+/// Several copies of a key: the one that owes most, the first of equals.
+#[cold]
+fn newest(words: &[u64; WAYS], tag: u32, now: u64) -> Found {
+    let copies = words.iter().enumerate().filter(|(_, word)| tag_of(**word) == tag);
+    let newest = copies.rev().max_by_key(|(_, word)| owed(**word, now));
+    Found::At(newest.map_or(0, |(way, _)| way))
+}

@@ -1,0 +1,261 @@
+//! The table that all workers share, without a lock.
+//!
+//! Does not know about: requests.
+//!
+//! **Two requests at once.** A word is only ever changed by a compare-exchange against the value that the decision was made
+//! from, so of two requests that saw the same TAT one finds it changed and decides again.
+//!
+//! **One key, one word.** New keys enter a set at its first word and nowhere else, so that two threads with the same new key meet there. Who is
+//! in the first word is copied to the least word before it is overwritten; the compare-exchange on the first word fails unless the copy is
+//! exact. A failed attempt can leave an outdated copy behind: the newest one counts, and the outdated one is the first to go.
+
+use super::decision::{Counts, Decision, Verdict};
+use super::quota::Quota;
+use super::set::{self, EMPTY, Found, Place, Places, WAYS};
+use super::sweep::{Duty, Sweep};
+use crate::Time;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// A limiter for all workers of a process. See [the module](super) for how it works.
+#[derive(Debug)]
+pub struct Limiter {
+    quota: Quota,
+    places: Places,
+    sets: Box<[Set]>,
+    sweep: AtomicU64,
+    counts: Box<[SharedCounts; COUNTS]>,
+}
+
+/// One cache line.
+#[derive(Debug)]
+#[repr(align(64))]
+struct Set([AtomicU64; WAYS]);
+
+/// Counters of a part of the keys, so that workers seldom write the same line.
+#[derive(Debug, Default)]
+#[repr(align(64))]
+struct SharedCounts {
+    allowed: AtomicU64,
+    denied: AtomicU64,
+    evicted_live: AtomicU64,
+}
+
+const COUNTS: usize = 16;
+/// A compare-exchange that fails means that another one succeeded, but nobody may be made to wait for ever.
+const TRIES_MAX: u32 = 1 << 10;
+/// Turns in which a wipe of the table, a matter of microseconds, is waited for.
+const WIPE_SPINS_MAX: u32 = 1 << 20;
+
+impl Limiter {
+    /// Room for `keys_max` keys (at most [`KEYS_MAX`](super::KEYS_MAX)), in 8 bytes each. The seed has to be random: who knows it can choose keys that get in each
+    /// other's way.
+    pub fn new(quota: Quota, keys_max: usize, seed: [u64; 2]) -> Self {
+        let places = Places::new(keys_max, seed);
+        Self {
+            quota,
+            sets: (0..places.sets()).map(|_| Set(Default::default())).collect(),
+            places,
+            sweep: AtomicU64::new(Sweep::NEW.0),
+            counts: Box::default(),
+        }
+    }
+
+    /// Asks for one request of this key, and counts it if it is allowed.
+    #[inline]
+    pub fn check(&self, key: &[u8], time: Time) -> Decision {
+        let place = self.places.of(key);
+        let now = self.quota.ticks(time);
+        let sweep = Sweep(self.sweep.load(Ordering::Acquire));
+        let now = if sweep == Sweep::idle(now, self.sets.len()) { Some(now) } else { self.perform(now) };
+        let set = self.sets.get(place.set);
+        let verdict = match (now, set) {
+            (Some(now), Some(set)) => self.ask(set, place, now),
+            _ => Verdict::Denied { owed: self.quota.window() },
+        };
+        let counts = self.counts_of(place);
+        let counter =
+            if matches!(verdict, Verdict::Allowed { .. }) { &counts.allowed } else { &counts.denied };
+        counter.fetch_add(1, Ordering::Relaxed);
+        verdict.decision(&self.quota)
+    }
+
+    /// What is allowed.
+    pub const fn quota(&self) -> &Quota {
+        &self.quota
+    }
+
+    /// Keys that the table has room for.
+    pub fn keys_max(&self) -> usize {
+        self.sets.len() * WAYS
+    }
+
+    /// Keys that owe something at `time`. Reads the whole table.
+    pub fn keys_live(&self, time: Time) -> usize {
+        let now = self.quota.ticks(time);
+        let words = self.sets.iter().flat_map(|set| &set.0);
+        words.filter(|word| set::owed(word.load(Ordering::Relaxed), now) > 0).count()
+    }
+
+    /// What it has done so far.
+    pub fn counts(&self) -> Counts {
+        let mut sum = Counts::default();
+        for counts in self.counts.iter() {
+            sum.allowed += counts.allowed.load(Ordering::Relaxed);
+            sum.denied += counts.denied.load(Ordering::Relaxed);
+            sum.evicted_live += counts.evicted_live.load(Ordering::Relaxed);
+        }
+        sum
+    }
+
+    #[inline]
+    fn ask(&self, set: &Set, place: Place, now: u64) -> Verdict {
+        let tag = place.tag;
+        for _ in 0..TRIES_MAX {
+            let words = set.load();
+            match set::find(&words, tag, now) {
+                Found::At(way) => {
+                    let Some((&word, slot)) = words.get(way).zip(set.0.get(way)) else { break };
+                    let verdict = Verdict::of(set::owed(word, now), &self.quota);
+                    let Verdict::Allowed { owed } = verdict else { return verdict };
+                    if change(slot, word, set::word(tag, set::tat(now, owed))) {
+                        return verdict;
+                    }
+                }
+                Found::Least { way, live } => {
+                    let verdict = Verdict::of(0, &self.quota);
+                    let Verdict::Allowed { owed } = verdict else { return verdict };
+                    if let Some(lost) = set.insert(&words, way, set::word(tag, set::tat(now, owed))) {
+                        if live && lost {
+                            self.counts_of(place).evicted_live.fetch_add(1, Ordering::Relaxed);
+                        }
+                        return verdict;
+                    }
+                }
+            }
+        }
+        Verdict::Denied { owed: self.quota.window() }
+    }
+
+    fn counts_of(&self, place: Place) -> &SharedCounts {
+        #[expect(clippy::indexing_slicing, reason = "a remainder")]
+        &self.counts[place.set % COUNTS]
+    }
+
+    /// The sweep's share of a request, and the tick that it is to be judged at. `None`: the table is being wiped.
+    #[cold]
+    fn perform(&self, now: u64) -> Option<u64> {
+        for _ in 0..WIPE_SPINS_MAX {
+            let sweep = Sweep(self.sweep.load(Ordering::Acquire));
+            match sweep.duty(now, self.sets.len()) {
+                Duty::None => return Some(now),
+                Duty::Behind { now } => return Some(now),
+                Duty::Sweep { from, to, then } => {
+                    if change(&self.sweep, sweep.0, then.0) {
+                        self.sets
+                            .get(from..to)
+                            .unwrap_or_default()
+                            .iter()
+                            .for_each(|set| set.clear_expired(now));
+                        return Some(now);
+                    }
+                }
+                Duty::Wait => std::hint::spin_loop(),
+                Duty::Wipe { wiping, then } => {
+                    if change(&self.sweep, sweep.0, wiping.0) {
+                        let words = self.sets.iter().flat_map(|set| &set.0);
+                        words.for_each(|word| word.store(EMPTY, Ordering::Relaxed));
+                        self.sweep.store(then.0, Ordering::Release);
+                        return Some(now);
+                    }
+                }
+            }
+        }
+        None
+    }
+}
+
+impl Set {
+    /// In order: a key on its way from the first word to another is seen in at least one of them.
+    #[inline]
+    fn load(&self) -> [u64; WAYS] {
+        self.0.each_ref().map(|word| word.load(Ordering::Acquire))
+    }
+
+    /// Puts `new` into the first word and who is there now into the least. Whether a word was lost by it; `None` when another thread was faster.
+    fn insert(&self, words: &[u64; WAYS], least: usize, new: u64) -> Option<bool> {
+        let ([entry, ..], [first, ..]) = (&self.0, words);
+        if least == 0 {
+            return change(entry, *first, new).then_some(true);
+        }
+        let copy = words.iter().skip(1).position(|&word| set::tag_of(word) == set::tag_of(*first));
+        let to = copy.map_or(least, |position| position + 1);
+        let (&old, slot) = words.get(to).zip(self.0.get(to))?;
+        (change(slot, old, *first) && change(entry, *first, new)).then_some(copy.is_none())
+    }
+
+    fn clear_expired(&self, now: u64) {
+        for slot in &self.0 {
+            let word = slot.load(Ordering::Relaxed);
+            if word != EMPTY && set::owed(word, now) == 0 {
+                // Whoever changed it in between has made it live.
+                change(slot, word, EMPTY);
+            }
+        }
+    }
+}
+
+/// True when `slot` still held `old`, and holds `new` now.
+#[inline]
+fn change(slot: &AtomicU64, old: u64, new: u64) -> bool {
+    slot.compare_exchange(old, new, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What two threads saw of a set decides nothing: the second one with a new key finds the first one's.
+    #[test]
+    fn new_keys_meet_in_the_first_word() {
+        for first_least in 0..WAYS {
+            for second_least in 0..WAYS {
+                let set =
+                    Set([10, 11, 12, 13, 14, 15, 16, 17].map(|tag| AtomicU64::new(set::word(tag, 100))));
+                let seen = set.load();
+                assert_eq!(set.insert(&seen, first_least, set::word(7, 200)), Some(true));
+                assert_eq!(set.insert(&seen, second_least, set::word(7, 200)), None);
+                let words = set.load();
+                assert_eq!(words.iter().filter(|&&word| set::tag_of(word) == 7).count(), 1);
+                // Nobody but the least is gone, and who was in the first word is still there.
+                for (way, &word) in seen.iter().enumerate() {
+                    let gone = way == first_least || (way == second_least && first_least != second_least);
+                    assert!(words.contains(&word) || gone, "{first_least} {second_least} {way}");
+                }
+                assert_eq!(words.contains(&seen[0]), first_least != 0 || second_least != 0);
+            }
+        }
+    }
+
+    /// A copy that an interrupted insertion left behind is outdated, does not count, and is the first to be overwritten.
+    #[test]
+    fn an_outdated_copy_does_no_harm() {
+        let quota = Quota::new(3, 1, std::time::Duration::from_secs(1)).unwrap();
+        let limiter = Limiter::new(quota, 1, [1, 2]);
+        let now = Time::from_nanos(5_000_000_000);
+        assert!(limiter.check(b"k", now).is_allowed());
+        let slots = &limiter.sets[0].0;
+        slots[4].store(slots[0].load(Ordering::SeqCst), Ordering::SeqCst);
+        assert!(limiter.check(b"k", now).is_allowed());
+        assert!(limiter.check(b"k", now).is_allowed());
+        assert!(!limiter.check(b"k", now).is_allowed(), "the newest copy counts");
+        let newest = slots[0].load(Ordering::SeqCst);
+        for key in 1..=7u8 {
+            limiter.check(&[key], now);
+        }
+        let copies =
+            slots.iter().filter(|slot| set::tag_of(slot.load(Ordering::SeqCst)) == set::tag_of(newest));
+        assert_eq!(copies.map(|slot| slot.load(Ordering::SeqCst)).collect::<Vec<_>>(), [newest]);
+        assert!(!limiter.check(b"k", now).is_allowed());
+        assert_eq!(limiter.counts().evicted_live, 0);
+    }
+}

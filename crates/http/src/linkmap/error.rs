@@ -1,0 +1,99 @@
+//! What can be wrong with a link map, where, and what to do about it.
+//!
+//! Does not know about: the name of the file.
+
+use super::{LINK_BYTES_MAX, LINKS_MAX, MAP_BYTES_MAX};
+use std::fmt;
+
+/// A mistake in a link map.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LinkError {
+    /// The line, from 1; 0 when the mistake is in all of it.
+    pub line: usize,
+    /// What is wrong with it.
+    pub problem: LinkProblem,
+}
+
+/// What is wrong with a line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LinkProblem {
+    /// The second word is no absolute URL with a host and no path.
+    BadLocation,
+    /// The first word is no path.
+    BadPath,
+    /// The third word is no status of a redirect.
+    BadStatus,
+    /// The path was there before.
+    Duplicate {
+        /// The path.
+        path: String,
+        /// The line where it was first, from 1.
+        first: usize,
+    },
+    /// A path and nothing else.
+    NoLocation,
+    /// The path or the location is longer than [`LINK_BYTES_MAX`].
+    TooLong,
+    /// All together is more than [`MAP_BYTES_MAX`].
+    TooManyBytes,
+    /// More than [`LINKS_MAX`] links.
+    TooManyLinks,
+    /// More than three words.
+    TooManyWords,
+}
+
+impl LinkProblem {
+    /// What to do about it.
+    #[must_use]
+    pub fn help(&self) -> String {
+        match self {
+            Self::BadLocation => {
+                "write `https://host/path`, or `/path` for the same server; percent-encode other bytes"
+                    .to_owned()
+            }
+            Self::BadPath => {
+                "begin with `/`, leave `?` and `#` out, and percent-encode what is not visible ASCII"
+                    .to_owned()
+            }
+            Self::BadStatus => "write 301, 302, 303, 307 or 308, or nothing for 308".to_owned(),
+            Self::Duplicate { first, .. } => format!("remove this line or line {first}"),
+            Self::NoLocation => "write where it leads behind the path: `/from https://to`".to_owned(),
+            Self::TooLong => "shorten the path or the location".to_owned(),
+            Self::TooManyBytes | Self::TooManyLinks => {
+                "split the map over several listeners or servers".to_owned()
+            }
+            Self::TooManyWords => {
+                "a line is `/from https://to [status]`; write a space inside a word as `%20`".to_owned()
+            }
+        }
+    }
+}
+
+impl fmt::Display for LinkError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.line {
+            0 => self.problem.fmt(f),
+            line => write!(f, "line {line}: {}", self.problem),
+        }
+    }
+}
+
+impl fmt::Display for LinkProblem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::BadLocation => f.write_str("the location is no URL with a host, and no path"),
+            Self::BadPath => f.write_str("the first word is not a path"),
+            Self::BadStatus => f.write_str("not the status of a redirect"),
+            Self::Duplicate { path, first } => write!(f, "`{path}` is there already, in line {first}"),
+            Self::NoLocation => f.write_str("a path without a location"),
+            Self::TooLong => write!(f, "a path or location of more than {LINK_BYTES_MAX} bytes"),
+            Self::TooManyBytes => {
+                write!(f, "paths and locations of more than {MAP_BYTES_MAX} bytes together")
+            }
+            Self::TooManyLinks => write!(f, "more than {LINKS_MAX} links"),
+            Self::TooManyWords => f.write_str("more than a path, a location and a status"),
+        }
+    }
+}
+
+impl std::error::Error for LinkError {}

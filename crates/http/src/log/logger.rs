@@ -1,0 +1,149 @@
+//! The layer that hears of every request and gives records of some to a sink.
+//!
+//! Does not know about: where records go.
+
+use super::filter::Successes;
+use super::prober::prober_with;
+use super::{Entry, Filter, Record, Sink};
+use crate::layer::Layer;
+use crate::{Answered, Client, Request, RequestError, Responder, Service, Status, Time};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// What is logged, and to whom. As a layer it is best the last one, which is the first to see a request: so it hears of what guards answer.
+/// One around a single route knows which route that is.
+#[derive(Debug)]
+pub struct Logger<K> {
+    filter: Filter,
+    sink: K,
+    route: Option<u16>,
+    probe: bool,
+    /// Requests that were counted for sampling, by all threads.
+    turn: AtomicU64,
+}
+
+/// A service inside a [`Logger`].
+#[derive(Debug)]
+pub struct Logged<S, K> {
+    logger: Logger<K>,
+    inner: S,
+}
+
+impl<K: Sink> Logger<K> {
+    /// For every route.
+    pub const fn new(filter: Filter, sink: K) -> Self {
+        Self { filter, sink, route: None, probe: false, turn: AtomicU64::new(0) }
+    }
+
+    /// For the route with this index of [`Renderer::routes`](super::Renderer::routes).
+    #[must_use]
+    pub const fn route(mut self, index: u16) -> Self {
+        self.route = Some(index);
+        self
+    }
+
+    /// For a route whose requests are all probes.
+    #[must_use]
+    pub const fn probe(mut self) -> Self {
+        self.probe = true;
+        self
+    }
+
+    /// An answered request. [`Logged`] calls this; a service that knows more of a request than a layer can do so itself.
+    #[inline]
+    pub fn answered(&self, entry: &Entry<'_>) {
+        if !self.filter.is_off() && (entry.is_error() || self.filter.successes() != Successes::None) {
+            self.choose(entry);
+        }
+    }
+
+    /// A request that could not be read.
+    #[cold]
+    pub fn refused(&self, error: RequestError, client: &Client<'_>, now: Time) {
+        if !self.filter.is_off() {
+            self.sink.log(&Record::refused(error, client, now));
+        }
+    }
+
+    #[inline(never)]
+    fn choose(&self, entry: &Entry<'_>) {
+        let user_agent = entry.request.header("user-agent");
+        let shown = entry.is_error()
+            || match self.filter.successes() {
+                Successes::All => true,
+                Successes::None => false,
+                Successes::OneIn { n, probes } => {
+                    (probes || !(entry.probe || prober_with(entry.request, user_agent).is_some()))
+                        && self.turn.fetch_add(1, Ordering::Relaxed).is_multiple_of(u64::from(n.get()))
+                }
+            };
+        if shown {
+            self.sink.log(&Record::answered_with(entry, user_agent));
+        }
+    }
+
+    #[cold]
+    fn panicked(&self, request: &Request<'_>) {
+        let entry = Entry {
+            request,
+            status: Some(Status::INTERNAL_SERVER_ERROR),
+            content_len: 0,
+            route: self.route,
+            probe: self.probe,
+            subject: request.client().tls.and_then(|tls| tls.client_name.as_deref()),
+        };
+        self.sink.log(&Record::answered(&entry).panicked());
+    }
+}
+
+impl<K: Sink, S: Service> Layer<S> for Logger<K> {
+    type Service = Logged<S, K>;
+
+    fn layer(self, inner: S) -> Logged<S, K> {
+        Logged { logger: self, inner }
+    }
+}
+
+impl<S: Service, K: Sink> Service for Logged<S, K> {
+    fn wants_body(&self, head: &Request<'_>) -> bool {
+        self.inner.wants_body(head)
+    }
+
+    fn wants_client(&self) -> bool {
+        !self.logger.filter.is_off() || self.inner.wants_client()
+    }
+
+    fn refused(&self, error: RequestError, client: &Client<'_>, now: Time) {
+        self.logger.refused(error, client, now);
+        self.inner.refused(error, client, now);
+    }
+
+    #[inline]
+    fn call(&self, request: &Request<'_>, reply: Responder<'_>) -> Answered {
+        if self.logger.filter.is_off() {
+            return self.inner.call(request, reply);
+        }
+        let mut watch = Watch { logger: &self.logger, request, answered: false };
+        let answered = self.inner.call(request, reply);
+        watch.answered = true;
+        let entry =
+            Entry { route: self.logger.route, probe: self.logger.probe, ..Entry::new(request, &answered) };
+        self.logger.answered(&entry);
+        answered
+    }
+}
+
+/// Hears of a handler that panics, which is answered with a 500 further up.
+struct Watch<'a, K: Sink> {
+    logger: &'a Logger<K>,
+    request: &'a Request<'a>,
+    answered: bool,
+}
+
+impl<K: Sink> Drop for Watch<'_, K> {
+    #[inline]
+    fn drop(&mut self) {
+        if !self.answered {
+            self.logger.panicked(self.request);
+        }
+    }
+}

@@ -1,0 +1,309 @@
+//! What is kept of one request: a fixed number of bytes that owns all it says.
+//!
+//! Does not know about: how it reads, whether it is shown.
+
+use super::prober::{is_nameless, named};
+use super::{Entry, Prober};
+use crate::{Client, Method, RequestError, Status, Time, TlsVersion, Version};
+use std::net::IpAddr;
+
+/// One line of the log before it is one.
+///
+/// Texts share one area of [`Record::TEXT_BYTES_MAX`] bytes: the subject gets up to 32 of them, the host up to 48, the target what is left but
+/// for 48, the user agent the rest. What does not fit is cut off, and [`Clip::cut`] says so.
+#[derive(Clone, Copy)]
+pub struct Record {
+    at: Time,
+    content_len: u32,
+    /// 0: no reply.
+    status: u16,
+    route: Option<Route>,
+    addr: Option<IpAddr>,
+    method: Option<Method>,
+    error: Option<RequestError>,
+    tls: Option<TlsVersion>,
+    flags: u8,
+    /// Bit n: text n was cut off.
+    cut: u8,
+    /// Of the texts, in the order of [`Part`].
+    lens: [u8; PARTS],
+    area: [u8; AREA_LEN],
+}
+
+const _: () = assert!(size_of::<Record>() <= 256);
+
+/// A text as far as it was kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Clip<'a> {
+    /// The bytes as sent.
+    pub bytes: &'a [u8],
+    /// Whether there were more.
+    pub cut: bool,
+}
+
+impl Record {
+    /// Bytes of text that a record can hold.
+    pub const TEXT_BYTES_MAX: usize = AREA_LEN;
+
+    /// Of an answered request.
+    #[inline]
+    pub fn answered(entry: &Entry<'_>) -> Self {
+        Self::answered_with(entry, entry.request.header("user-agent"))
+    }
+
+    #[inline]
+    pub(super) fn answered_with(entry: &Entry<'_>, user_agent: Option<&[u8]>) -> Self {
+        let request = entry.request;
+        let client = request.client();
+        let mut record = Self::new(client, request.now());
+        record.content_len = u32::try_from(entry.content_len).unwrap_or(u32::MAX);
+        record.status = entry.status.map_or(0, Status::code);
+        record.route = entry.route.and_then(Route::new);
+        record.method = Some(request.method());
+        record.set(PROBE, entry.probe);
+        record.set(NAMELESS_PROBER, user_agent.is_none() && is_nameless(request));
+        record.set(HTTP10, request.version() == Version::Http10);
+        record.put_texts(
+            entry.subject.map(str::as_bytes),
+            request.host_bytes(),
+            request.target().as_bytes(),
+            user_agent,
+        );
+        record
+    }
+
+    /// Of a request that could not be read.
+    #[cold]
+    pub fn refused(error: RequestError, client: &Client<'_>, now: Time) -> Self {
+        let mut record = Self::new(client, now);
+        record.status = error.status().code();
+        record.error = Some(error);
+        let subject = client.tls.and_then(|tls| tls.client_name.as_deref());
+        record.put_texts(subject.map(str::as_bytes), None, b"", None);
+        record
+    }
+
+    /// The same of a request whose handler panicked.
+    #[must_use]
+    pub fn panicked(mut self) -> Self {
+        self.set(PANICKED, true);
+        self
+    }
+
+    /// When it was answered.
+    pub const fn at(&self) -> Time {
+        self.at
+    }
+
+    /// The client's address.
+    pub const fn addr(&self) -> Option<IpAddr> {
+        self.addr
+    }
+
+    /// The method; `None` when the request could not be read.
+    pub const fn method(&self) -> Option<Method> {
+        self.method
+    }
+
+    /// The version of HTTP; `None` when the request could not be read.
+    pub const fn version(&self) -> Option<Version> {
+        match self.method {
+            None => None,
+            Some(_) if self.has(HTTP10) => Some(Version::Http10),
+            Some(_) => Some(Version::Http11),
+        }
+    }
+
+    /// What the reply said; `None` when there was none.
+    pub const fn status(&self) -> Option<Status> {
+        Status::new(self.status)
+    }
+
+    /// Bytes of content sent; the largest value for 4 GiB and above.
+    pub const fn content_len(&self) -> u32 {
+        self.content_len
+    }
+
+    /// The index of the route.
+    pub const fn route(&self) -> Option<u16> {
+        match self.route {
+            Some(route) => Some(route.index()),
+            None => None,
+        }
+    }
+
+    /// Why the request was refused.
+    pub const fn error(&self) -> Option<RequestError> {
+        self.error
+    }
+
+    /// The version of TLS, and whether a session was resumed.
+    pub const fn tls(&self) -> Option<(TlsVersion, bool)> {
+        match self.tls {
+            Some(version) => Some((version, self.has(RESUMED))),
+            None => None,
+        }
+    }
+
+    /// Whether the route is there for probes, or the request came from a known prober.
+    pub fn is_probe(&self) -> bool {
+        self.has(PROBE) || self.prober().is_some()
+    }
+
+    /// The prober, if it is a known one. Looked up here and not when the record is made: what is kept of a user agent is enough for it, and
+    /// the thread that answers has better things to do.
+    pub fn prober(&self) -> Option<Prober> {
+        if self.has(NAMELESS_PROBER) { Some(Prober::Haproxy) } else { named(self.user_agent().bytes) }
+    }
+
+    /// Whether the handler panicked.
+    pub const fn is_panic(&self) -> bool {
+        self.has(PANICKED)
+    }
+
+    /// Who asked; empty when that is not known.
+    pub fn subject(&self) -> Clip<'_> {
+        self.text(Part::Subject)
+    }
+
+    /// Host and perhaps port.
+    pub fn host(&self) -> Clip<'_> {
+        self.text(Part::Host)
+    }
+
+    /// The target as sent.
+    pub fn target(&self) -> Clip<'_> {
+        self.text(Part::Target)
+    }
+
+    /// `User-Agent`.
+    pub fn user_agent(&self) -> Clip<'_> {
+        self.text(Part::UserAgent)
+    }
+
+    #[inline]
+    pub(super) fn new(client: &Client<'_>, at: Time) -> Self {
+        let mut record = Self {
+            at,
+            content_len: 0,
+            status: 0,
+            route: None,
+            addr: client.addr,
+            method: None,
+            error: None,
+            tls: client.tls.map(|tls| tls.version),
+            flags: 0,
+            cut: 0,
+            lens: [0; PARTS],
+            area: [0; AREA_LEN],
+        };
+        record.set(RESUMED, client.tls.is_some_and(|tls| tls.resumed));
+        record
+    }
+
+    #[inline]
+    pub(super) fn put_texts(
+        &mut self,
+        subject: Option<&[u8]>,
+        host: Option<&[u8]>,
+        target: &[u8],
+        user_agent: Option<&[u8]>,
+    ) {
+        let user_agent = user_agent.unwrap_or_default();
+        let at = self.put(Part::Subject, 0, SUBJECT_LEN_MAX, subject.unwrap_or_default());
+        let at = self.put(Part::Host, at, at + HOST_LEN_MAX, host.unwrap_or_default());
+        let at = self.put(Part::Target, at, AREA_LEN - user_agent.len().min(USER_AGENT_LEN), target);
+        self.put(Part::UserAgent, at, AREA_LEN, user_agent);
+    }
+
+    /// Copies what fits between `at` and `end`; returns where it ends.
+    #[inline]
+    fn put(&mut self, part: Part, at: usize, end: usize, text: &[u8]) -> usize {
+        let len = text.len().min(end - at);
+        if len > 0
+            && let (Some(place), Some(kept)) = (self.area.get_mut(at..at + len), text.get(..len))
+        {
+            place.copy_from_slice(kept);
+        }
+        let [subject, host, target, user_agent] = &mut self.lens;
+        let place = match part {
+            Part::Subject => subject,
+            Part::Host => host,
+            Part::Target => target,
+            Part::UserAgent => user_agent,
+        };
+        *place = u8::try_from(len).unwrap_or(u8::MAX);
+        self.cut |= u8::from(len < text.len()) << part as u8;
+        at + len
+    }
+
+    fn text(&self, part: Part) -> Clip<'_> {
+        let mut lens = self.lens.iter().map(|&len| usize::from(len));
+        let start = lens.by_ref().take(part as usize).sum();
+        let len = lens.next().unwrap_or(0);
+        Clip {
+            bytes: self.area.get(start..start + len).unwrap_or_default(),
+            cut: self.cut & 1 << part as u8 != 0,
+        }
+    }
+
+    const fn has(&self, flag: u8) -> bool {
+        self.flags & flag != 0
+    }
+
+    #[inline]
+    const fn set(&mut self, flag: u8, on: bool) {
+        self.flags |= flag * on as u8;
+    }
+}
+
+impl std::fmt::Debug for Record {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Record")
+            .field("at", &self.at)
+            .field("addr", &self.addr)
+            .field("method", &self.method)
+            .field("target", &self.target().bytes.escape_ascii())
+            .field("status", &self.status)
+            .field("error", &self.error)
+            .finish_non_exhaustive()
+    }
+}
+
+/// An index that is not the largest, so that an absent one takes no room.
+#[derive(Clone, Copy, Debug)]
+struct Route(std::num::NonZeroU16);
+
+impl Route {
+    const fn new(index: u16) -> Option<Self> {
+        match std::num::NonZeroU16::new(index.wrapping_add(1)) {
+            Some(route) => Some(Self(route)),
+            None => None,
+        }
+    }
+
+    const fn index(self) -> u16 {
+        self.0.get() - 1
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Part {
+    Subject,
+    Host,
+    Target,
+    UserAgent,
+}
+
+const PARTS: usize = 4;
+const AREA_LEN: usize = 213;
+const SUBJECT_LEN_MAX: usize = 32;
+const HOST_LEN_MAX: usize = 48;
+/// Kept free for a user agent of this length or more: enough to know every prober by.
+const USER_AGENT_LEN: usize = 48;
+
+const HTTP10: u8 = 1;
+const NAMELESS_PROBER: u8 = 1 << 1;
+const PANICKED: u8 = 1 << 2;
+const PROBE: u8 = 1 << 3;
+const RESUMED: u8 = 1 << 4;

@@ -1,0 +1,108 @@
+//! Records as lines.
+//!
+//! Does not know about: where lines go, clocks (the caller tells what time it was).
+//!
+//! Whatever a request holds, a record is one line that ends with `\n`: every byte that is not printable ASCII is escaped, and so are
+//! `"` and `\`.
+//!
+//! **Text** is the combined log format of NCSA and Apache, whose third-last text (`Referer`) is always `-`, with further
+//! `name=value` pairs after it, each only where it is known:
+//!
+//! ```text
+//! 192.0.2.7 - alice [06/Nov/1994:08:49:37 +0000] "GET /a?b HTTP/1.1" 200 3 "-" "curl/8.9" host="example.org" tls=1.3 route="api"
+//! ```
+//!
+//! Unknown things are `-`. A status of `000` means that there was no reply. Escaped bytes are `\xHH`; where a text was cut off, `\...`
+//! follows, which no request can bring about. The pairs are `host`, `tls` (`1.2` or `1.3`), `resumed=yes` (a TLS session), `route`,
+//! `probe` (`yes`, or the prober's name), `error` (why a request was refused) and `panic=yes` (of the handler).
+//!
+//! **JSON** is an object a line, with the members `time` (RFC 3339, milliseconds), `client`, `subject`, `method`, `target`,
+//! `version`, `status` (`null`: no reply), `bytes`, `host`, `user_agent`, `tls`, `tls_resumed`, `route`, `probe`, `prober`, `error`, `panic`
+//! and `cut` (the names of members that were cut off). All but `time`, `status` and `bytes` are left out where they are unknown, empty
+//! or false. A byte above 0x7F is written as the character with that number (`\u00HH`), so every byte can be told.
+//!
+//! Lines that tell of lost ones begin with `# ` in text; in JSON they are objects of `time` and `dropped` or `failed`.
+
+mod json;
+mod put;
+mod text;
+
+use super::Record;
+use crate::Time;
+
+/// How lines read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Format {
+    /// An object a line.
+    Json,
+    /// Combined log format, and more after it.
+    #[default]
+    Text,
+}
+
+/// Makes lines of records.
+#[derive(Clone, Debug, Default)]
+pub struct Renderer {
+    format: Format,
+    routes: Vec<String>,
+}
+
+/// What time it was when the clock of [`Time`] was at zero.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Epoch {
+    unix_nanos: i64,
+}
+
+impl Epoch {
+    /// From one moment told by both clocks, the second in nanoseconds since 1970-01-01 UTC.
+    pub fn new(now: Time, unix_nanos: i64) -> Self {
+        Self { unix_nanos: unix_nanos.saturating_sub(i64::try_from(now.as_nanos()).unwrap_or(i64::MAX)) }
+    }
+
+    /// Milliseconds since 1970-01-01 UTC.
+    pub fn unix_millis(self, at: Time) -> i64 {
+        let nanos = self.unix_nanos.saturating_add(i64::try_from(at.as_nanos()).unwrap_or(i64::MAX));
+        nanos.div_euclid(1_000_000)
+    }
+}
+
+impl Renderer {
+    /// Routes have no names: they are shown by their index.
+    pub const fn new(format: Format) -> Self {
+        Self { format, routes: Vec::new() }
+    }
+
+    /// The names of routes by index.
+    #[must_use]
+    pub fn routes(mut self, names: Vec<String>) -> Self {
+        self.routes = names;
+        self
+    }
+
+    /// Appends one line.
+    pub fn render(&self, record: &Record, epoch: Epoch, out: &mut Vec<u8>) {
+        let route = record.route().map(|index| (index, self.routes.get(usize::from(index))));
+        let route = route.map(|(index, name)| (index, name.map(String::as_str)));
+        let unix_millis = epoch.unix_millis(record.at());
+        match self.format {
+            Format::Json => json::line(record, route, unix_millis, out),
+            Format::Text => text::line(record, route, unix_millis, out),
+        }
+    }
+
+    /// Appends a line that tells that `lines` were dropped because the queue was full.
+    pub fn render_dropped(&self, lines: u64, unix_millis: i64, out: &mut Vec<u8>) {
+        match self.format {
+            Format::Json => json::loss(b"dropped", lines, unix_millis, out),
+            Format::Text => text::loss(b" lines dropped: too many at once\n", lines, unix_millis, out),
+        }
+    }
+
+    /// Appends a line that tells that `lines` could not be written.
+    pub fn render_failed(&self, lines: u64, unix_millis: i64, out: &mut Vec<u8>) {
+        match self.format {
+            Format::Json => json::loss(b"failed", lines, unix_millis, out),
+            Format::Text => text::loss(b" lines lost: they could not be written\n", lines, unix_millis, out),
+        }
+    }
+}

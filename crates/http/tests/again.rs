@@ -1,0 +1,123 @@
+//! A reply that is still there from the connection before changes nothing that anybody can see.
+//!
+//! Does not know about: who sends the bytes.
+
+mod common;
+
+use common::harness::describe;
+use doorbell_http::parse::Seen;
+use doorbell_http::{
+    Answered, Client, Conn, Date, Io, Limits, Next, Out, Request, Responder, Service, StaticReply, Status,
+    Time,
+};
+use proptest::prelude::*;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// Shared replies, made ones, layered ones, none at all.
+struct Mixed {
+    ok: StaticReply,
+    down: StaticReply,
+    large: StaticReply,
+}
+
+impl Service for Mixed {
+    fn call(&self, request: &Request<'_>, reply: Responder<'_>) -> Answered {
+        match request.path() {
+            "/ok" => reply.send(&self.ok),
+            "/down" => reply.send(&self.down),
+            "/large" => reply.send(&self.large),
+            "/line" => reply.header("X-Id", "7").send(&self.ok),
+            "/bad" => reply.header("Connection", "x").send(&self.ok),
+            "/last" => reply.close_after().send(&self.ok),
+            "/changed" => reply.send(&self.ok.clone().header("X", "y").expect("a valid field")),
+            "/hang" => reply.close(),
+            "/panic" => panic!("asked for"),
+            _ => reply.status(Status::OK).body(describe(request)),
+        }
+    }
+}
+
+const PATHS: [&str; 10] =
+    ["/ok", "/down", "/large", "/line", "/bad", "/last", "/changed", "/hang", "/panic", "/made"];
+
+/// One connection: its input in at most two pieces, and the second in which it comes.
+fn connection() -> impl Strategy<Value = (Vec<u8>, usize, i64)> {
+    let request =
+        (prop_oneof![3 => Just(0_usize), 2 => 0..PATHS.len()], 0..4_usize).prop_map(|(path, shape)| {
+            let path = PATHS[path];
+            match shape {
+                0 => format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n"),
+                1 => format!("GET {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"),
+                2 => format!("HEAD {path} HTTP/1.1\r\nHost: a\r\n\r\n"),
+                _ => format!("GET {path} HTTP/1.0\r\n\r\nrest"),
+            }
+        });
+    let input = prop::collection::vec(request, 1..4).prop_map(|requests| requests.concat().into_bytes());
+    (input, 0..200_usize, 0..3_i64)
+}
+
+fn io<'a>(date: &'a Date, limits: &'a Limits, carry: &'a mut Vec<u8>, out: &'a mut Out) -> Io<'a> {
+    let now = Time::from_nanos(1_000_000_000);
+    Io { now, date, limits, carry, out, closing: false, client: &Client::UNKNOWN }
+}
+
+/// What one connection sends and wants, with an output that may have been used before.
+fn serve(
+    service: &Mixed,
+    input: &[u8],
+    cut: usize,
+    date: &Date,
+    out: &mut Out,
+    seen: &mut Seen,
+) -> (Vec<u8>, Next) {
+    let (limits, now) = (Limits::default(), Time::from_nanos(1_000_000_000));
+    let (mut conn, mut carry, mut sent, mut next) =
+        (Conn::new(now, &limits), Vec::new(), Vec::new(), Next::Read);
+    let (first, second) = input.split_at(cut.min(input.len()));
+    for piece in [first, second] {
+        let mut fresh = piece;
+        loop {
+            let called = catch_unwind(AssertUnwindSafe(|| {
+                conn.handle_input_seen(fresh, io(date, &limits, &mut carry, out), service, seen)
+            }));
+            next = match called {
+                Ok(next) => next,
+                Err(_) => conn.handle_panic(io(date, &limits, &mut carry, out)),
+            };
+            sent.extend_from_slice(out.unsent());
+            sent.extend_from_slice(&out.body);
+            // As a worker does: what went out in one piece stays.
+            if out.body.is_empty() && !out.unsent().is_empty() {
+                out.head_is_sent()
+            } else if !out.is_empty() {
+                out.clear()
+            }
+            assert!(out.is_empty());
+            fresh = b"";
+            if next != Next::Flush {
+                break;
+            }
+        }
+        if next != Next::Read {
+            break;
+        }
+    }
+    (sent, next)
+}
+
+proptest! {
+    #[test]
+    fn every_connection_gets_its_own_reply(connections in prop::collection::vec(connection(), 1..12)) {
+        let service = Mixed {
+            ok: StaticReply::text(Status::OK, "ok\n"),
+            down: StaticReply::text(Status::SERVICE_UNAVAILABLE, "down\n"),
+            large: StaticReply::text(Status::OK, "x".repeat(20_000)),
+        };
+        let (mut out, mut seen) = (Out::new(), Seen::new());
+        for (input, cut, second) in connections {
+            let date = Date::new(784_111_777 + second);
+            let expect = serve(&service, &input, cut, &date, &mut Out::new(), &mut Seen::new());
+            prop_assert_eq!(serve(&service, &input, cut, &date, &mut out, &mut seen), expect);
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! A flood of keys, each new: the table stays as large as it is, and whoever was known is treated as before.
+//!
+//! Does not know about: threads.
+
+use allocation_counter::measure;
+use doorbell_http::Time;
+use doorbell_http::limit::{Decision, Limiter, Quota};
+use std::time::Duration;
+
+const KEYS: u64 = if cfg!(debug_assertions) { 1_000_000 } else { 10_000_000 };
+const ROOM: usize = 65_536;
+const MS: u64 = 1_000_000;
+/// Before the flood.
+const WARM_MS: u64 = 3_000;
+
+/// Ten a second.
+fn quota() -> Quota {
+    Quota::per_second(10).expect("a quota")
+}
+
+/// How the known keys come: every so many milliseconds so many requests.
+const KNOWN: [(u64, u32); 4] = [
+    // Well within its quota.
+    (150, 1),
+    // In bursts within its quota.
+    (1_000, 5),
+    // A fifth too fast, and refused that often.
+    (83, 1),
+    // Twice too fast.
+    (50, 1),
+];
+/// Keys that come in each of these ways.
+const EACH: u64 = 100;
+
+/// A flood: new keys in a millisecond, and requests of each.
+#[derive(Clone, Copy)]
+struct Flood {
+    per_ms: u64,
+    times: u32,
+}
+
+/// What the known keys are told while the flood runs, or while it does not.
+fn run(flood: Flood, on: bool, told: &mut Vec<Decision>, mut check: impl FnMut([u64; 2], Time) -> Decision) {
+    let mut new = 0;
+    for ms in 0..WARM_MS + KEYS / flood.per_ms {
+        let now = Time::from_nanos((1_000_000 + ms) * MS);
+        for (way, (every, requests)) in (0..).zip(KNOWN) {
+            for key in way * EACH..(way + 1) * EACH {
+                if (ms + key * 7).is_multiple_of(every) {
+                    told.extend((0..requests).map(|_| check([1, key], now)));
+                }
+            }
+        }
+        if on && ms >= WARM_MS {
+            for _ in 0..flood.per_ms {
+                (0..flood.times).for_each(|_| _ = check([2, new], now));
+                new += 1;
+            }
+        }
+    }
+}
+
+fn bytes([kind, key]: [u64; 2]) -> [u8; 16] {
+    (u128::from(kind) << 64 | u128::from(key)).to_le_bytes()
+}
+
+/// What the known keys are told without and with the flood, and the limiter after it.
+fn both(flood: Flood) -> (Vec<Decision>, Vec<Decision>, Limiter) {
+    let (mut without, mut with) = (Vec::new(), Vec::new());
+    let alone = Limiter::new(quota(), ROOM, [5, 6]);
+    run(flood, false, &mut without, |key, now| alone.check(&bytes(key), now));
+    with.reserve(without.len());
+    let flooded = Limiter::new(quota(), ROOM, [5, 6]);
+    let info = measure(|| run(flood, true, &mut with, |key, now| flooded.check(&bytes(key), now)));
+    assert_eq!(info.count_total, 0, "the memory is flat: {info:?}");
+    assert!(without.iter().any(|decision| !decision.is_allowed()));
+    let total = flooded.counts().allowed + flooded.counts().denied;
+    assert_eq!(total, with.len() as u64 + KEYS * u64::from(flood.times));
+    (without, with, flooded)
+}
+
+fn changed(without: &[Decision], with: &[Decision]) -> usize {
+    assert_eq!(without.len(), with.len());
+    without.iter().zip(with).filter(|(a, b)| a.is_allowed() != b.is_allowed()).count()
+}
+
+#[test]
+fn a_flood_that_fits_changes_nothing() {
+    let (without, with, _) = both(Flood { per_ms: 80, times: 1 });
+    assert!(without == with, "to the last field");
+}
+
+/// More live keys than the table has room for, by one half or by two.
+#[test]
+fn a_flood_that_does_not_fit_changes_no_verdict() {
+    for flood in [Flood { per_ms: 1_000, times: 1 }, Flood { per_ms: 1_000, times: 2 }] {
+        let (without, with, limiter) = both(flood);
+        assert_eq!(changed(&without, &with), 0);
+        assert!(limiter.counts().evicted_live > KEYS / 20, "{:?}", limiter.counts());
+        assert_eq!(limiter.keys_max(), ROOM);
+    }
+}
+
+/// The other policy: forget whom the hand meets and who has not come since it last passed. It refuses fewer.
+#[test]
+fn a_clock_would_change_verdicts() {
+    let flood = Flood { per_ms: 1_000, times: 2 };
+    let (mut without, mut with) = (Vec::new(), Vec::new());
+    let mut alone = ClockTable::new();
+    run(flood, false, &mut without, |key, now| alone.check(key, now));
+    let mut flooded = ClockTable::new();
+    run(flood, true, &mut with, |key, now| flooded.check(key, now));
+    let changed = changed(&without, &with);
+    assert!(changed > without.len() / 100, "{changed} of {}", without.len());
+}
+
+/// Sets of eight with a hand each; a key is its own tag.
+struct ClockTable {
+    sets: Vec<([ClockWord; 8], usize)>,
+    window: Duration,
+    price: Duration,
+}
+
+#[derive(Clone, Copy, Default)]
+struct ClockWord {
+    key: [u64; 2],
+    tat: Time,
+    referenced: bool,
+}
+
+impl ClockTable {
+    fn new() -> Self {
+        let sets = vec![([ClockWord::default(); 8], 0); ROOM / 8];
+        Self { sets, window: Duration::from_secs(1), price: Duration::from_millis(100) }
+    }
+
+    fn check(&mut self, key: [u64; 2], now: Time) -> Decision {
+        let mixed = (key[1] ^ key[0] << 60).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 51;
+        let (words, hand) = &mut self.sets[usize::try_from(mixed).expect("13 bits")];
+        let found = words.iter().position(|word| word.key == key && word.tat > now);
+        let way = found.or_else(|| words.iter().position(|word| word.tat <= now)).unwrap_or_else(|| {
+            loop {
+                let way = *hand;
+                *hand = (*hand + 1) % 8;
+                if !std::mem::take(&mut words[way].referenced) {
+                    break way;
+                }
+            }
+        });
+        let word = &mut words[way];
+        if found.is_none() {
+            *word = ClockWord { key, tat: now, referenced: false };
+        } else {
+            word.referenced = true;
+        }
+        let next = word.tat.max(now).after(self.price);
+        if next.since(now) > self.window {
+            return Decision::Denied { retry_after: self.price, reset_after: word.tat.since(now) };
+        }
+        word.tat = next;
+        Decision::Allowed { remaining: 0, reset_after: next.since(now) }
+    }
+}
