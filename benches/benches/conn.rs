@@ -4,7 +4,9 @@
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use doorbell_benches::{POST, PROBE, PROBE_KEEP_ALIVE};
-use doorbell_http::{Client, Conn, Date, Io, Limits, Next, Out, Request, Responder, StaticReply, Status, Time};
+use doorbell_http::{
+    Client, Conn, Date, Io, Limits, Next, Out, Request, Responder, StaticReply, Status, Time,
+};
 use std::hint::black_box;
 
 fn conn(c: &mut Criterion) {
@@ -18,8 +20,15 @@ fn conn(c: &mut Criterion) {
         b.iter(|| {
             out.clear();
             let mut conn = Conn::new(now, &limits);
-            let io =
-                Io { now, date: &date, limits: &limits, carry: &mut carry, out: &mut out, closing: false, client: &Client::UNKNOWN };
+            let io = Io {
+                now,
+                date: &date,
+                limits: &limits,
+                carry: &mut carry,
+                out: &mut out,
+                closing: false,
+                client: &Client::UNKNOWN,
+            };
             assert_eq!(conn.handle_input(black_box(PROBE), io, &service), Next::CloseClean);
         });
     });

@@ -9,9 +9,11 @@
 //! A limit is the count when it was set, with a few per cent for the next compiler; whoever lowers a count lowers its limit.
 #![expect(missing_docs, reason = "the macros of the harness make public items without")]
 
+use doorbell_benches::guard;
 use doorbell_benches::machine::Machine;
 use doorbell_benches::probes::{ELB, ENVOY, HAPROXY, HAPROXY_STATE, KEEP_ALIVE, KUBELET, REDIRECT};
 use doorbell_http::Next;
+use doorbell_http::auth::{Authorization, Policy};
 use gungraun::{Callgrind, EventKind, LibraryBenchmarkConfig, library_benchmark, library_benchmark_group};
 use std::process::{Command, ExitCode, Stdio};
 
@@ -74,7 +76,15 @@ fn reply(mut machine: Box<Machine>) -> Box<Machine> {
     machine
 }
 
-library_benchmark_group!(name = probe, benchmarks = [whole, again, parse, route, reply]);
+// A token of 32 bytes against one and against eight of its kind.
+#[library_benchmark]
+#[bench::of_1(args = (guard::policy(1)), config = at_most(150))]
+#[bench::of_8(args = (guard::policy(8)), config = at_most(680))]
+fn token(policy: Policy) -> (bool, Policy) {
+    (policy.decide(Authorization::One(std::hint::black_box(guard::VALUE)), 0).status().is_none(), policy)
+}
+
+library_benchmark_group!(name = probe, benchmarks = [whole, again, parse, route, reply, token]);
 
 #[expect(clippy::exit, reason = "how the harness reports a row beyond its limit")]
 mod counted {

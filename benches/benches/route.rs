@@ -1,9 +1,10 @@
-//! Finding the route of a request among the routes of a small server.
+//! Finding the route of a request among the routes of a small server, and a link in a large map.
 //!
 //! Does not know about: how the path was parsed.
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use doorbell_http::Method;
+use doorbell_http::linkmap::LinkMap;
 use doorbell_http::router::{Lookup, MethodSet, Route, Router};
 use std::hint::black_box;
 
@@ -50,5 +51,27 @@ fn route(c: &mut Criterion) {
     }
 }
 
-criterion_group!(benches, route);
+/// Every look-up asks for another link, so that the map and not one line of it is measured. The paths asked for lie in a row,
+/// the entries of the map in another order.
+fn link(c: &mut Criterion) {
+    let path = |n: u32| format!("/l/{:08x}", n.wrapping_mul(0x9e37_79b1));
+    let text: String =
+        (0..100_000).map(|n| format!("{} https://www.example.com/pages/{n}\n", path(n))).collect();
+    let map = LinkMap::parse(&text).expect("good lines");
+    for (name, from, found) in
+        [("link/found among 100,000", 0, true), ("link/not found among 100,000", 100_000, false)]
+    {
+        let paths: String = (0..65_536).map(|n| path(from + n * 7919 % 65_536)).collect();
+        let mut paths = paths.as_bytes().chunks_exact(11).cycle();
+        c.bench_function(name, |b| {
+            b.iter(|| {
+                let link = map.find(black_box(paths.next().expect("it goes round")));
+                assert_eq!(link.is_some(), found);
+                link
+            });
+        });
+    }
+}
+
+criterion_group!(benches, route, link);
 criterion_main!(benches);

@@ -35,6 +35,7 @@
 //! Does not know about: what is measured with them; see `benches/`.
 #![forbid(unsafe_code)]
 
+pub mod guard;
 pub mod machine;
 pub mod probes;
 

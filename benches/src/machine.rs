@@ -2,12 +2,14 @@
 //!
 //! Does not know about: sockets, who measures.
 
+use doorbell_http::layer::ServiceExt as _;
+use doorbell_http::log::{Filter, Logger, Sink};
 use doorbell_http::parse::{Head, Seen};
 use doorbell_http::redirect::{Redirect, RedirectTarget, Scheme};
 use doorbell_http::router::{Lookup, MethodSet, Params, Route, Router};
 use doorbell_http::{
-    Answered, Client, Conn, Date, Io, Limits, Method, Next, Out, Phase, Request, Responder, Service, StaticReply,
-    Status, Time,
+    Answered, Client, Conn, Date, Io, Limits, Method, Next, Out, Phase, Request, Responder, Service,
+    StaticReply, Status, Time,
 };
 use std::hint::black_box;
 
@@ -51,6 +53,13 @@ impl Machine {
             out: Out::with_capacity(16 * 1024),
             input: input.to_vec(),
         })
+    }
+
+    /// The same with an access log around the service.
+    pub fn logged(input: &[u8], filter: Filter, sink: impl Sink + 'static) -> Box<Self> {
+        let mut machine = Self::new(input);
+        machine.service = Box::new(Door::new().with(Logger::new(filter, sink)));
+        machine
     }
 
     /// The same after the input has been answered once, and comes again on the same connection.

@@ -69,6 +69,12 @@ close_reasons! {
     InputMemory = "input_memory", Local;
     /// The server is draining or stopping.
     Drain = "drain", Local;
+    /// A PROXY protocol header that is wrong, late, missing, or from a peer that is not believed.
+    ProxyHeader = "proxy_header", Peer;
+    /// Too many TLS handshakes were in progress.
+    HandshakeCap = "handshake_cap", Local;
+    /// A TLS handshake or record that cannot be used, or no TLS on a TLS port.
+    Tls = "tls_error", Peer;
 }
 
 impl CloseReason {

@@ -16,6 +16,7 @@
 //! The [`manual`] tells how it works and why.
 #![forbid(unsafe_code)]
 
+pub mod access_log;
 pub mod config;
 mod conn;
 pub mod control;
@@ -28,9 +29,12 @@ pub mod protocol;
 pub mod server;
 pub mod stats;
 pub mod time;
+#[cfg(feature = "tls")]
+pub mod tls;
 pub mod tuning;
 pub mod worker;
 
+pub use access_log::{AccessLog, LogCounters, LogSink, LogTarget};
 pub use config::{Limits, OnWorkerFailure};
 pub use doorbell_http as http;
 pub use doorbell_http::{
@@ -39,8 +43,8 @@ pub use doorbell_http::{
 };
 pub use driver::select::{Descriptors, DriverReport, Engine};
 pub use error::{Blame, CloseReason};
-pub use net::{Listen, ListenAddr, LocalAddr};
-pub use protocol::{Http1, Raw, RawHandler, RawNext};
+pub use net::{Listen, ListenAddr, LocalAddr, ProxyProtocol};
+pub use protocol::{Http1, Raw, RawHandler, RawNext, Refusals};
 pub use server::{
     Event, Handle, ServeError, Server, ServerBuilder, StartError, StartErrorKind, WorkerFailure, Workers,
 };

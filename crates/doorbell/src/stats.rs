@@ -95,6 +95,14 @@ counters! {
     table_full,
     /// Completions for a connection that had ended (invariant I-5).
     stale_completions,
+    /// PROXY protocol: headers of version 1.
+    proxy_v1,
+    /// PROXY protocol: headers of version 2 with a client.
+    proxy_v2,
+    /// PROXY protocol: headers in which the proxy speaks for itself, as its health checks do.
+    proxy_local,
+    /// PROXY protocol: connections closed because of a header that is wrong, missing, or not believed.
+    proxy_refused,
     /// Handlers that panicked.
     handler_panics,
     /// Accepted connections closed at once because no slot could be trusted.

@@ -343,3 +343,31 @@ fn eventually(mut holds: impl FnMut() -> bool) {
         std::thread::sleep(Duration::from_millis(2));
     }
 }
+
+#[test]
+fn every_refusal_is_counted_by_its_reason() {
+    use doorbell::http::RequestError;
+    for engine in engines() {
+        let limits = doorbell::HttpLimits { head_bytes_max: 256, body_bytes_max: 10, ..Default::default() };
+        let http = ok_service().limits(limits);
+        let refusals = http.refusals();
+        let server = builder(engine).listen(Listen::tcp(LOOPBACK), http).start().unwrap();
+        let long = "x".repeat(300);
+        let cases = [
+            ("GET / HTTP/1.1\r\n\r\n".to_owned(), "400", RequestError::Host),
+            (format!("GET / HTTP/1.1\r\nHost: a\r\nX: {long}\r\n\r\n"), "431", RequestError::HeadTooLarge),
+            (
+                "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 11\r\n\r\n".to_owned(),
+                "413",
+                RequestError::BodyTooLarge,
+            ),
+        ];
+        for (request, status, error) in cases {
+            let reply = ask(&mut TcpStream::connect(server.tcp_addr(0).unwrap()).unwrap(), &request);
+            assert!(reply.starts_with(&format!("HTTP/1.1 {status} ")), "{engine:?} {error}: {reply}");
+            eventually(|| refusals.of(error) == 1);
+        }
+        assert_eq!(refusals.all().map(|(_, count)| count).sum::<u64>(), 3, "{engine:?}");
+        server.stop().unwrap();
+    }
+}

@@ -14,7 +14,7 @@
 
 use doorbell_http::{Client, Out};
 
-use super::state::{AfterSend, Conn};
+use super::state::{AfterSend, Arriving, Conn};
 use crate::error::CloseReason;
 use crate::id::{Generation, ListenerIndex};
 use crate::time::Time;
@@ -45,7 +45,7 @@ impl<P> Conn<P> {
         self.replied = false;
         self.heard = false;
         self.postponed = false;
-        self.client_due = false;
+        self.arriving = Arriving::Done;
         self.after_send = AfterSend::Read;
         self.ip_cell = None;
         self.deadline = now;

@@ -7,5 +7,5 @@ mod state;
 mod table;
 
 pub(crate) use lifecycle::Phase;
-pub(crate) use state::{AfterSend, Conn};
+pub(crate) use state::{AfterSend, Arriving, Conn};
 pub(crate) use table::Table;

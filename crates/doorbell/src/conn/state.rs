@@ -41,8 +41,8 @@ pub(crate) struct Conn<P> {
     pub(crate) deadline: Time,
     /// Who is on the other side, once that was asked for.
     pub(crate) client: Client<'static>,
-    /// True until the address was asked for, where the listener's service wants it.
-    pub(crate) client_due: bool,
+    /// What stands before the protocol.
+    pub(crate) arriving: Arriving,
     /// Input that a protocol could not use yet. Empty, without memory, unless a request came in parts.
     pub(crate) input: Vec<u8>,
     /// What the kernel was not given yet.
@@ -50,6 +50,17 @@ pub(crate) struct Conn<P> {
     /// The protocol's own state; `None` in a free slot, and until it is needed: a connection that is answered in the pass in which
     /// it was accepted has none.
     pub(crate) protocol: Option<P>,
+}
+
+/// What a connection begins with, before its protocol is called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Arriving {
+    /// The address is to be asked for.
+    Addr,
+    /// Nothing (more): the protocol has it.
+    Done,
+    /// A PROXY protocol header may come, or must.
+    Header,
 }
 
 /// What follows a flush.
@@ -84,7 +95,7 @@ impl<P> Conn<P> {
             ip_cell: None,
             deadline: Time::ZERO,
             client: Client::UNKNOWN,
-            client_due: false,
+            arriving: Arriving::Done,
             input: Vec::new(),
             out: Out::new(),
             protocol: None,

@@ -4,7 +4,7 @@
 
 use super::lifecycle::Phase;
 use super::state::Conn;
-use crate::id::{ConnId, ListenerIndex, SlotIndex};
+use crate::id::{ConnId, Generation, ListenerIndex, SlotIndex};
 use crate::time::Time;
 
 /// Slots up to the highest one used so far. Memory for the rest is reserved by address only and never touched.
@@ -36,6 +36,21 @@ impl<P> Table<P> {
         self.live += 1;
         self.opened += 1;
         ConnId { slot, generation }
+    }
+
+    /// The name that [`Table::open`] would give a connection in this slot.
+    #[inline(always)]
+    pub(crate) fn name(&self, slot: SlotIndex) -> ConnId {
+        let generation = self.conns.get(slot.index()).map_or(Generation::new(0), |free| free.generation);
+        ConnId { slot, generation }
+    }
+
+    /// A connection came, was answered and is gone without its slot having been opened: nothing was in flight for it, so that nothing
+    /// late can name it.
+    #[inline(always)]
+    pub(crate) const fn pass(&mut self) {
+        self.opened += 1;
+        self.closed += 1;
     }
 
     /// Frees the slot of a closing connection.

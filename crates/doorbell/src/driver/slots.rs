@@ -17,6 +17,7 @@ impl FreeSlots {
         Self { freed: Vec::new(), unused_from: 0, capacity }
     }
 
+    #[inline(always)]
     pub(crate) fn take(&mut self) -> Option<SlotIndex> {
         if let Some(slot) = self.freed.pop() {
             return Some(SlotIndex(slot));

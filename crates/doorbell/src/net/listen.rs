@@ -12,6 +12,7 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
 
+use super::ProxyProtocol;
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 
 /// Where to listen.
@@ -37,6 +38,7 @@ pub struct Listen {
     send_buf_len: Option<usize>,
     v6_only: bool,
     overlap: bool,
+    pub(crate) proxy: Option<ProxyProtocol>,
 }
 
 /// A listener that could not be made.
@@ -85,6 +87,7 @@ impl Listen {
             send_buf_len: Some(256 * 1024),
             v6_only: false,
             overlap: false,
+            proxy: None,
         }
     }
 
@@ -156,6 +159,13 @@ impl Listen {
     #[must_use]
     pub const fn overlap(mut self, on: bool) -> Self {
         self.overlap = on;
+        self
+    }
+
+    /// Whether connections begin with a PROXY protocol header that tells the client's address. Default: they do not.
+    #[must_use]
+    pub fn proxy_protocol(mut self, proxy: ProxyProtocol) -> Self {
+        self.proxy = Some(proxy);
         self
     }
 

@@ -3,6 +3,9 @@
 //! Does not know about: drivers, workers.
 
 mod listen;
+mod proxy;
 
 pub(crate) use listen::Bound;
 pub use listen::{Listen, ListenAddr, ListenError, LocalAddr};
+pub(crate) use proxy::Expected;
+pub use proxy::ProxyProtocol;

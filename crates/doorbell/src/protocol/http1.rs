@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use doorbell_http::{Client, Conn, Limits, Next, Phase, Service};
 
-use super::{Io, Protocol};
+use super::{Io, Protocol, Refusals};
 use crate::error::CloseReason;
 use crate::time::Time;
 
@@ -16,6 +16,7 @@ use crate::time::Time;
 pub struct Http1 {
     service: Arc<dyn Service + Send + Sync>,
     limits: Limits,
+    refusals: Refusals,
 }
 
 /// What an HTTP connection remembers.
@@ -29,7 +30,7 @@ pub struct Http1Conn {
 impl Http1 {
     /// HTTP with the default limits.
     pub fn new(service: impl Service + Send + Sync + 'static) -> Self {
-        Self { service: Arc::new(service), limits: Limits::default() }
+        Self { service: Arc::new(service), limits: Limits::default(), refusals: Refusals::new() }
     }
 
     /// Other limits.
@@ -39,12 +40,24 @@ impl Http1 {
         self
     }
 
+    /// How often requests were refused before the service saw them, by reason. The counters live on while the server runs.
+    pub fn refusals(&self) -> Refusals {
+        self.refusals.clone()
+    }
+
     /// Tells the service what the machine answered by itself: at most one error a connection, and it ends the connection.
     #[cold]
     fn tell_refused(&self, conn: &Http1Conn, client: &Client<'_>, now: Time) {
         if let Some(error) = conn.machine.error() {
+            self.refusals.count(error);
             self.service.refused(error, client, now);
         }
+    }
+
+    /// The same behind TLS.
+    #[cfg(feature = "tls")]
+    pub const fn tls(self, acceptor: crate::tls::Acceptor) -> super::Tls<Self> {
+        super::Tls::new(self, acceptor)
     }
 
     const fn io<'a>(&'a self, io: Io<'a>) -> doorbell_http::Io<'a> {
@@ -95,6 +108,14 @@ impl Protocol for Http1 {
             self.tell_refused(conn, client, now);
         }
         next
+    }
+
+    #[inline(always)]
+    fn answer_once(&self, fresh: &[u8], io: Io<'_>) -> Option<Next> {
+        let Io { now, date, input, out, draining, seen, client } = io;
+        let limits = &self.limits;
+        let io = doorbell_http::Io { now, date, limits, carry: input, out, closing: draining, client };
+        Conn::answer_once(fresh, io, &*self.service, seen)
     }
 
     fn handle_eof(&self, conn: &mut Http1Conn, io: Io<'_>) -> Next {

@@ -4,12 +4,18 @@
 
 mod http1;
 mod raw;
+mod refusals;
+#[cfg(feature = "tls")]
+mod tls;
 
 use doorbell_http::parse::Seen;
 use doorbell_http::{Client, Date, Next, Out};
 
 pub use http1::Http1;
 pub use raw::{Raw, RawHandler, RawNext};
+pub use refusals::Refusals;
+#[cfg(feature = "tls")]
+pub use tls::{Tls, TlsConn};
 
 use crate::error::CloseReason;
 use crate::time::Time;
@@ -54,6 +60,9 @@ pub trait Protocol {
         false
     }
 
+    /// The server will have this many connections at most: caps that follow from that are set. Called once, at the start.
+    fn size_for(&self, _conns_max: u32) {}
+
     /// The state of a new connection.
     fn open(&self, now: Time) -> Self::Conn;
 
@@ -62,6 +71,12 @@ pub trait Protocol {
 
     /// Bytes came, or (`fresh` empty) everything in `io` was sent and input may wait in it.
     fn handle_input(&self, conn: &mut Self::Conn, fresh: &[u8], io: Io<'_>) -> Next;
+
+    /// Answers the first bytes of a connection that has no state yet, if that ends it: one request, no error, reason
+    /// [`CloseReason::Done`]. `None`: nothing was done, and [`Protocol::handle_input`] is to be called. `Io::input` is not used.
+    fn answer_once(&self, _fresh: &[u8], _io: Io<'_>) -> Option<Next> {
+        None
+    }
 
     /// The peer sent FIN.
     fn handle_eof(&self, conn: &mut Self::Conn, io: Io<'_>) -> Next;
@@ -75,6 +90,11 @@ pub trait Protocol {
     /// The connection is one too many, or needs memory that is used up: answer that, if the protocol has a way to. What was
     /// received is dropped.
     fn handle_overload(&self, conn: &mut Self::Conn, reason: CloseReason, io: Io<'_>) -> Next;
+
+    /// The server drains and the connection is idle: say goodbye, if the protocol has a way to.
+    fn handle_drain(&self, _conn: &mut Self::Conn, _io: Io<'_>) -> Next {
+        Next::CloseLinger
+    }
 
     /// When the current wait for input is over.
     fn deadline(&self, conn: &Self::Conn) -> Time;
@@ -96,6 +116,12 @@ pub enum ListenerProtocol {
     Http1(Http1),
     /// Bytes in, bytes out.
     Raw(Raw),
+    /// HTTP behind TLS.
+    #[cfg(feature = "tls")]
+    TlsHttp1(Tls<Http1>),
+    /// Bytes behind TLS.
+    #[cfg(feature = "tls")]
+    TlsRaw(Tls<Raw>),
 }
 
 /// The connection state of any built-in protocol.
@@ -105,6 +131,12 @@ pub enum ProtocolConn {
     Http1(http1::Http1Conn),
     /// Of [`Raw`].
     Raw(raw::RawConn),
+    /// Of [`Tls`] before [`Http1`]. Boxed, so that a connection without TLS is none the larger.
+    #[cfg(feature = "tls")]
+    TlsHttp1(Box<TlsConn<http1::Http1Conn>>),
+    /// Of [`Tls`] before [`Raw`].
+    #[cfg(feature = "tls")]
+    TlsRaw(Box<TlsConn<raw::RawConn>>),
 }
 
 impl From<Http1> for ListenerProtocol {
@@ -119,18 +151,42 @@ impl From<Raw> for ListenerProtocol {
     }
 }
 
+#[cfg(feature = "tls")]
+impl From<Tls<Http1>> for ListenerProtocol {
+    fn from(tls: Tls<Http1>) -> Self {
+        Self::TlsHttp1(tls)
+    }
+}
+
+#[cfg(feature = "tls")]
+impl From<Tls<Raw>> for ListenerProtocol {
+    fn from(tls: Tls<Raw>) -> Self {
+        Self::TlsRaw(tls)
+    }
+}
+
 /// Calls the same method on whichever protocol a listener speaks, with the connection state that belongs to it.
 macro_rules! each {
     ($self:expr, $conn:expr, $protocol:ident, $state:ident => $call:expr) => {
         match ($self, $conn) {
             (ListenerProtocol::Http1($protocol), ProtocolConn::Http1($state)) => $call,
             (ListenerProtocol::Raw($protocol), ProtocolConn::Raw($state)) => $call,
-            (ListenerProtocol::Http1(_), ProtocolConn::Raw(_))
-            | (ListenerProtocol::Raw(_), ProtocolConn::Http1(_)) => {
-                unreachable!("a connection keeps the protocol of the listener it came from")
-            }
+            #[cfg(feature = "tls")]
+            (ListenerProtocol::TlsHttp1($protocol), ProtocolConn::TlsHttp1($state)) => $call,
+            #[cfg(feature = "tls")]
+            (ListenerProtocol::TlsRaw($protocol), ProtocolConn::TlsRaw($state)) => $call,
+            _ => unreachable!("a connection keeps the protocol of the listener it came from"),
         }
     };
+}
+
+impl ListenerProtocol {
+    /// True when whatever is written begins with a reply of the machine, which looks after what is left in [`Io::out`] of the reply
+    /// before it.
+    #[inline(always)]
+    pub(crate) const fn begins_replies(&self) -> bool {
+        matches!(self, Self::Http1(_))
+    }
 }
 
 impl Protocol for ListenerProtocol {
@@ -140,6 +196,10 @@ impl Protocol for ListenerProtocol {
         match self {
             Self::Http1(http1) => http1.speaks_first(),
             Self::Raw(raw) => raw.speaks_first(),
+            #[cfg(feature = "tls")]
+            Self::TlsHttp1(tls) => tls.speaks_first(),
+            #[cfg(feature = "tls")]
+            Self::TlsRaw(tls) => tls.speaks_first(),
         }
     }
 
@@ -147,6 +207,21 @@ impl Protocol for ListenerProtocol {
         match self {
             Self::Http1(http1) => http1.wants_client(),
             Self::Raw(raw) => raw.wants_client(),
+            #[cfg(feature = "tls")]
+            Self::TlsHttp1(tls) => tls.wants_client(),
+            #[cfg(feature = "tls")]
+            Self::TlsRaw(tls) => tls.wants_client(),
+        }
+    }
+
+    fn size_for(&self, conns_max: u32) {
+        match self {
+            Self::Http1(http1) => http1.size_for(conns_max),
+            Self::Raw(raw) => raw.size_for(conns_max),
+            #[cfg(feature = "tls")]
+            Self::TlsHttp1(tls) => tls.size_for(conns_max),
+            #[cfg(feature = "tls")]
+            Self::TlsRaw(tls) => tls.size_for(conns_max),
         }
     }
 
@@ -154,6 +229,10 @@ impl Protocol for ListenerProtocol {
         match self {
             Self::Http1(http1) => ProtocolConn::Http1(http1.open(now)),
             Self::Raw(raw) => ProtocolConn::Raw(raw.open(now)),
+            #[cfg(feature = "tls")]
+            Self::TlsHttp1(tls) => ProtocolConn::TlsHttp1(tls.open(now)),
+            #[cfg(feature = "tls")]
+            Self::TlsRaw(tls) => ProtocolConn::TlsRaw(tls.open(now)),
         }
     }
 
@@ -163,6 +242,16 @@ impl Protocol for ListenerProtocol {
 
     fn handle_input(&self, conn: &mut Self::Conn, fresh: &[u8], io: Io<'_>) -> Next {
         each!(self, conn, protocol, state => protocol.handle_input(state, fresh, io))
+    }
+
+    #[inline(always)]
+    fn answer_once(&self, fresh: &[u8], io: Io<'_>) -> Option<Next> {
+        match self {
+            Self::Http1(http1) => http1.answer_once(fresh, io),
+            Self::Raw(_) => None,
+            #[cfg(feature = "tls")]
+            Self::TlsHttp1(_) | Self::TlsRaw(_) => None,
+        }
     }
 
     fn handle_eof(&self, conn: &mut Self::Conn, io: Io<'_>) -> Next {
@@ -179,6 +268,10 @@ impl Protocol for ListenerProtocol {
 
     fn handle_overload(&self, conn: &mut Self::Conn, reason: CloseReason, io: Io<'_>) -> Next {
         each!(self, conn, protocol, state => protocol.handle_overload(state, reason, io))
+    }
+
+    fn handle_drain(&self, conn: &mut Self::Conn, io: Io<'_>) -> Next {
+        each!(self, conn, protocol, state => protocol.handle_drain(state, io))
     }
 
     fn deadline(&self, conn: &Self::Conn) -> Time {

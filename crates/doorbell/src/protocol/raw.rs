@@ -84,6 +84,12 @@ impl Raw {
         self
     }
 
+    /// The same behind TLS.
+    #[cfg(feature = "tls")]
+    pub const fn tls(self, acceptor: crate::tls::Acceptor) -> super::Tls<Self> {
+        super::Tls::new(self, acceptor)
+    }
+
     fn answer(&self, conn: &mut RawConn, bytes: &[u8], io: &mut Io<'_>) -> (Next, bool) {
         let answered = self.handler.handle(bytes, &mut io.out.head);
         conn.deadline = io.now.after(self.timeout);

@@ -241,22 +241,12 @@ impl ServerBuilder {
         let plan = plan(self.engine, self.descriptors, &self.tuning)?;
         // A listening socket's backlog is never longer than the kernel allows, whatever was asked (listen(2)).
         let accept_margin = accept_margin(self.listeners.iter().map(|(listen, _)| listen.backlog_max()));
-        let (protocols, bound) = self.bind(workers)?;
+        let Bindings { protocols, arrivals, bound } = self.bind(workers)?;
         let listener_is_shared = bound.iter().map(|bound| bound.is_shared).collect();
         let local_addrs = bound.iter().map(|bound| bound.local.clone()).collect();
         let unix_paths = bound.iter().filter_map(|bound| bound.unix_path.clone()).collect();
+        protocols.iter().for_each(|protocol| protocol.size_for(self.limits.conns_max));
         let ip_table = IpTable::new(self.limits.conns_per_ip_max, workers);
-        let drain_timeout = self.limits.drain_timeout;
-        let server = Arc::new(ServerShared {
-            arrivals: protocols.iter().map(Arrival::of).collect(),
-            protocols,
-            listener_is_shared,
-            limits: self.limits,
-            workers,
-            ip_table,
-            accept_margin,
-            tuning: self.tuning,
-        });
         let (wakes, shareds) = wakers(workers)?;
         let core = Arc::new(Core {
             workers: shareds,
@@ -264,8 +254,18 @@ impl ServerBuilder {
             failures: Mutex::default(),
             replacements: Mutex::default(),
             draining: AtomicBool::new(false),
-            drain_timeout,
+            drain_timeout: self.limits.drain_timeout,
             observer: self.observer,
+        });
+        let server = Arc::new(ServerShared {
+            arrivals,
+            protocols,
+            listener_is_shared,
+            limits: self.limits,
+            workers,
+            ip_table,
+            accept_margin,
+            tuning: self.tuning,
         });
         let mut running = Server {
             handle: Handle { core: Arc::clone(&core) },
@@ -327,15 +327,26 @@ impl ServerBuilder {
         Ok(u32::try_from(affordable).unwrap_or(u32::MAX).min(wanted_conns))
     }
 
-    fn bind(&mut self, workers: u16) -> Result<(Vec<ListenerProtocol>, Vec<Bound>), ListenError> {
-        let mut protocols = Vec::with_capacity(self.listeners.len());
-        let mut bound = Vec::with_capacity(self.listeners.len());
-        for (listen, protocol) in self.listeners.drain(..) {
-            bound.push(listen.bind(workers, protocol.speaks_first())?);
-            protocols.push(protocol);
+    fn bind(&mut self, workers: u16) -> Result<Bindings, ListenError> {
+        let mut bindings = Bindings::default();
+        for (mut listen, protocol) in self.listeners.drain(..) {
+            let arrival = Arrival::of(&protocol, listen.proxy.take());
+            // The first bytes of a connection with a header are the client's even where the server speaks first.
+            let speaks_first = arrival.speaks_first && !arrival.has_proxy();
+            bindings.bound.push(listen.bind(workers, speaks_first)?);
+            bindings.arrivals.push(arrival);
+            bindings.protocols.push(protocol);
         }
-        Ok((protocols, bound))
+        Ok(bindings)
     }
+}
+
+/// The listeners, each with its sockets, in order.
+#[derive(Default)]
+struct Bindings {
+    protocols: Vec<ListenerProtocol>,
+    arrivals: Vec<Arrival>,
+    bound: Vec<Bound>,
 }
 
 impl Workers {

@@ -140,10 +140,13 @@ impl Gate {
     }
 
     /// A connection came.
+    #[inline(always)]
     pub(crate) const fn on_accepted(&mut self) {
         self.accepted += 1;
-        self.errors_in_row = 0;
-        self.backoff = self.backoff_min;
+        if self.errors_in_row > 0 {
+            self.errors_in_row = 0;
+            self.backoff = self.backoff_min;
+        }
     }
 
     /// Accept ended as asked, or by itself without an error.

@@ -12,7 +12,7 @@ use doorbell_http::Next;
 use super::Worker;
 use super::ip_cap::Counting;
 use super::say::{Input, Speaker};
-use crate::conn::{AfterSend, Conn, Phase};
+use crate::conn::{AfterSend, Arriving, Conn, Phase};
 use crate::driver::{Chunk, Completion, Driver, Expect, Payload, Received, SendBuf, Sent, Step};
 use crate::error::CloseReason;
 use crate::id::{ConnId, ListenerIndex, SlotIndex};
@@ -73,8 +73,12 @@ impl<D: Driver, C: Clock> Worker<D, C> {
 
     pub(super) fn go_on_with_postponed(&mut self) {
         for _ in 0..self.postponed.len() {
-            let Some(id) = self.postponed.pop_front() else { return };
-            let Some(conn) = self.table.lookup(id).filter(|conn| conn.postponed) else { continue };
+            let Some(id) = self.postponed.pop_front() else {
+                return;
+            };
+            let Some(conn) = self.table.lookup(id).filter(|conn| conn.postponed) else {
+                continue;
+            };
             conn.postponed = false;
             if !conn.in_flight() {
                 self.drive(id, Todo::Recv(Expect::Now));
@@ -85,7 +89,9 @@ impl<D: Driver, C: Clock> Worker<D, C> {
     /// Connections whose deadline passed, and those whose place in the wheel came up early.
     pub(super) fn expire(&mut self) {
         while let Some(slot) = self.wheel.expire(self.now) {
-            let Some(id) = self.table.at(slot) else { continue };
+            let Some(id) = self.table.at(slot) else {
+                continue;
+            };
             let conn = self.table.live_mut(id);
             if conn.deadline > self.now {
                 let deadline = conn.deadline;
@@ -147,34 +153,51 @@ impl<D: Driver, C: Clock> Worker<D, C> {
             let deadline = conn.deadline;
             self.wheel.arm(id.slot, deadline);
         } else if self.server.protocols[conn.listener.index()].is_idle(state) {
-            self.drive(id, Todo::Next(Next::CloseLinger));
+            let next = self.tell(id, Input::Drain);
+            self.drive(id, Todo::Next(next));
         }
     }
 
     #[inline(always)]
     pub(super) fn on_accepted(&mut self, listener: ListenerIndex, slot: SlotIndex) {
         self.gates[listener.index()].on_accepted();
-        let arrival = self.server.arrivals[listener.index()];
-        let id = self.table.open(slot, listener, self.now);
-        if self.admission.fills(self.table.live()) {
-            self.shared.counters.table_full.add(1);
-            self.disarm_gates();
+        let arrival = &self.server.arrivals[listener.index()];
+        if arrival.is_plain() && self.ip_cap.is_off(&self.server.ip_table, self.table.live()) {
+            self.meet(listener, slot);
+        } else {
+            self.welcome(listener, slot);
         }
+    }
+
+    /// Everything that a connection needs which is not gone again at once.
+    #[inline(never)]
+    fn welcome(&mut self, listener: ListenerIndex, slot: SlotIndex) {
+        let arrival = &self.server.arrivals[listener.index()];
+        let (arriving, greets) = (arrival.arriving, arrival.speaks_first && !arrival.has_proxy());
+        let id = self.take_slot(listener, slot);
+        self.table.live_mut(id).arriving = arriving;
         if !self.counts_in(id) {
             return self.refuse(id);
         }
-        if arrival.wants_client {
-            self.table.live_mut(id).client_due = true;
-        }
-        if arrival.speaks_first {
+        if greets {
             let next = self.tell(id, Input::Greet);
             return self.drive(id, Todo::Next(next));
         }
         self.begin(id);
     }
 
+    /// Takes the slot of a new connection.
+    pub(super) fn take_slot(&mut self, listener: ListenerIndex, slot: SlotIndex) -> ConnId {
+        let id = self.table.open(slot, listener, self.now);
+        if self.admission.fills(self.table.live()) {
+            self.shared.counters.table_full.add(1);
+            self.disarm_gates();
+        }
+        id
+    }
+
     /// Counts the connection's address if addresses are being counted. False when it is one too many.
-    fn counts_in(&mut self, id: ConnId) -> bool {
+    pub(super) fn counts_in(&mut self, id: ConnId) -> bool {
         match self.ip_cap.on_accept(&self.server.ip_table, self.table.live()) {
             Counting::Off => return true,
             Counting::On => {}
@@ -189,7 +212,14 @@ impl<D: Driver, C: Clock> Worker<D, C> {
     }
 
     fn count(&mut self, id: ConnId) -> bool {
-        let Some(addr) = self.driver.peer_addr(id) else { return true };
+        let conn = self.table.live_mut(id);
+        if self.server.arrivals[conn.listener.index()].has_proxy() {
+            // Its client is counted when it is known who that is.
+            return true;
+        }
+        let Some(addr) = self.driver.peer_addr(id) else {
+            return true;
+        };
         let entered = self.server.ip_table.enter(addr);
         let (Ok(cell) | Err(cell)) = entered;
         self.table.live_mut(id).ip_cell = Some(cell);
@@ -455,7 +485,9 @@ impl<D: Driver, C: Clock> Worker<D, C> {
 
     /// Waits for the operations in flight, until the deadline of what they are for.
     pub(super) fn park(&mut self, id: ConnId) {
-        let Some(conn) = self.table.lookup(id) else { return };
+        let Some(conn) = self.table.lookup(id) else {
+            return;
+        };
         match conn.phase() {
             Phase::Open if conn.send_in_flight => {
                 conn.deadline = self.now.after(self.server.limits.write_timeout);
@@ -495,9 +527,14 @@ impl<D: Driver, C: Clock> Worker<D, C> {
 
     #[inline(always)]
     pub(super) fn speaker(&mut self, id: ConnId) -> (Speaker<'_>, &mut Conn<ProtocolConn>, &D) {
-        if self.table.live_mut(id).client_due {
+        if self.table.live_mut(id).arriving == Arriving::Addr {
             self.learn_client(id);
         }
+        self.parts(id)
+    }
+
+    #[inline(always)]
+    fn parts(&mut self, id: ConnId) -> (Speaker<'_>, &mut Conn<ProtocolConn>, &D) {
         let speaker = Speaker {
             server: &self.server,
             counters: &self.shared.counters,
@@ -512,15 +549,18 @@ impl<D: Driver, C: Clock> Worker<D, C> {
 
     #[cold]
     fn learn_client(&mut self, id: ConnId) {
-        let addr = self.driver.peer_addr(id);
-        let conn = self.table.live_mut(id);
-        (conn.client_due, conn.client.addr) = (false, addr);
+        self.table.live_mut(id).client.addr = self.driver.peer_addr(id);
+        let (speaker, conn, _) = self.parts(id);
+        speaker.expect_header(conn);
     }
 
     #[inline(always)]
     pub(super) fn reason_of(&mut self, id: ConnId) -> CloseReason {
         let draining = self.drain.is_on();
         let conn = self.table.live_mut(id);
+        if conn.arriving == Arriving::Header {
+            return CloseReason::ProxyHeader;
+        }
         let protocol = &self.server.protocols[conn.listener.index()];
         match conn.protocol.as_ref().map_or(CloseReason::Done, |state| protocol.close_reason(state)) {
             CloseReason::Done if draining && !conn.replied => CloseReason::Drain,

@@ -35,6 +35,8 @@ impl Buffers {
     /// Moves what was just written to a connection.
     pub(crate) fn move_reply(&mut self, out: &mut Out) {
         debug_assert!(out.is_empty(), "a protocol is asked when everything before was sent");
+        // I-9: what was sent to another connection stays here.
+        self.reply.forget_sent();
         core::mem::swap(out, &mut self.reply);
         if self.reply.head.capacity() == 0 {
             self.reply.head = self.lend();
@@ -44,6 +46,13 @@ impl Buffers {
     /// An empty buffer, with memory if one is kept.
     pub(crate) fn lend(&mut self) -> Vec<u8> {
         self.spare.pop().unwrap_or_default()
+    }
+
+    /// An empty buffer that has memory.
+    pub(crate) fn lend_with_memory(&mut self) -> Vec<u8> {
+        let mut buf = self.lend();
+        buf.reserve(REPLY_LEN);
+        buf
     }
 
     /// Takes a buffer back; its contents are forgotten.

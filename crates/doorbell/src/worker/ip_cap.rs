@@ -68,6 +68,11 @@ impl IpTable {
         if before < self.conns_per_ip_max { Ok(cell) } else { Err(cell) }
     }
 
+    /// As [`Self::enter`], where nobody asked first whether there is a cap; without one there is no cell.
+    pub(crate) fn enter_capped(&self, addr: IpAddr) -> Result<Option<u32>, u32> {
+        if self.conns_per_ip_max == 0 { Ok(None) } else { self.enter(addr).map(Some) }
+    }
+
     /// The connection counted in `cell` ended.
     pub(crate) fn leave(&self, cell: u32) {
         let before = self.cells[cell as usize].fetch_sub(1, Ordering::Relaxed);
@@ -88,6 +93,13 @@ impl IpTable {
 impl IpCap {
     pub(crate) const fn new() -> Self {
         Self { pressing: false, counting: false }
+    }
+
+    /// True when one connection more than `live` would not be counted.
+    #[inline(always)]
+    pub(crate) fn is_off(&self, table: &IpTable, live: u32) -> bool {
+        table.conns_per_ip_max == 0
+            || (!self.pressing && live < table.share && table.pressure.load(Ordering::Relaxed) == 0)
     }
 
     /// A connection was accepted and `live` are open now, this one included.

@@ -27,6 +27,7 @@
 
 mod accept;
 mod apply;
+mod arrival;
 mod buffers;
 mod drain;
 mod exchange;
@@ -36,15 +37,18 @@ mod tend;
 
 use core::time::Duration;
 use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use doorbell_http::Date;
 
+pub(crate) use arrival::Arrival;
 pub(crate) use ip_cap::IpTable;
 
 use self::accept::{Admission, Gate, WatchTimer};
 use self::buffers::{Buffers, InputMemory};
 use self::drain::Drain;
+use self::exchange::Spoken;
 use self::ip_cap::IpCap;
 use crate::config::Limits;
 use crate::conn::Table;
@@ -86,7 +90,8 @@ impl ServerShared {
     /// What `workers` workers need to serve `protocols`, with one listener each.
     pub fn new(protocols: Vec<ListenerProtocol>, limits: Limits, workers: u16) -> Self {
         let listener_is_shared = vec![false; protocols.len()];
-        let arrivals = protocols.iter().map(Arrival::of).collect();
+        let arrivals = protocols.iter().map(|protocol| Arrival::of(protocol, None)).collect();
+        protocols.iter().for_each(|protocol| protocol.size_for(limits.conns_max));
         let ip_table = IpTable::new(limits.conns_per_ip_max, workers);
         let accept_margin = accept_margin(protocols.iter().map(|_| 4096));
         let tuning = Tuning::default();
@@ -96,21 +101,6 @@ impl ServerShared {
     /// Slots each worker's driver needs.
     pub fn slots_max(&self) -> u32 {
         self.limits.conns_max_of_worker(self.workers).saturating_add(self.accept_margin)
-    }
-}
-
-/// What happens when a connection of a listener arrives.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Arrival {
-    /// The protocol greets.
-    speaks_first: bool,
-    /// The peer's address is asked for before the protocol is called.
-    wants_client: bool,
-}
-
-impl Arrival {
-    pub(crate) fn of(protocol: &ListenerProtocol) -> Self {
-        Self { speaks_first: protocol.speaks_first(), wants_client: protocol.wants_client() }
     }
 }
 
@@ -153,6 +143,8 @@ pub struct Worker<D, C> {
     /// Connections that had their share of this turn and go on in the next. At most one entry a live connection.
     postponed: VecDeque<ConnId>,
     drain: Drain,
+    /// The connection whose protocol is being called, while that happens outside of [`say`](self::say).
+    speaking: Option<Spoken>,
     /// Connections opened, as far as the counters say so.
     opened_published: u64,
     /// A failure that was asked for.
@@ -181,6 +173,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
             input_memory: InputMemory::new(limits.input_bytes_max / usize::from(server.workers)),
             postponed: VecDeque::new(),
             drain: Drain::default(),
+            speaking: None,
             opened_published: 0,
             drill: None,
             driver,
@@ -209,15 +202,8 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         }
         self.driver.wait(wait)?;
         self.read_clock();
-        loop {
-            while let Some(quick) = self.driver.next_quick() {
-                match quick {
-                    Quick::Accepted(listener, slot) => self.on_accepted(listener, slot),
-                    Quick::Ready(conn) => self.on_ready(conn),
-                }
-            }
-            let Some(completion) = self.driver.next() else { break };
-            self.apply(completion);
+        while let Err(panic) = catch_unwind(AssertUnwindSafe(|| self.apply_all())) {
+            self.on_panic(panic);
         }
         self.go_on_with_postponed();
         self.take_commands();
@@ -227,6 +213,21 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         match self.drill.take() {
             Some(fault) => Err(fault),
             None => Ok(self.flow()),
+        }
+    }
+
+    fn apply_all(&mut self) {
+        loop {
+            while let Some(quick) = self.driver.next_quick() {
+                match quick {
+                    Quick::Accepted(listener, slot) => self.on_accepted(listener, slot),
+                    Quick::Ready(conn) => self.on_ready(conn),
+                }
+            }
+            let Some(completion) = self.driver.next() else {
+                return;
+            };
+            self.apply(completion);
         }
     }
 

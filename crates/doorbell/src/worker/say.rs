@@ -8,7 +8,7 @@ use doorbell_http::{Date, Next};
 
 use super::ServerShared;
 use super::buffers::{Buffers, InputMemory};
-use crate::conn::Conn;
+use crate::conn::{Arriving, Conn};
 use crate::error::CloseReason;
 use crate::protocol::{Io, Protocol, ProtocolConn};
 use crate::stats::Counters;
@@ -17,6 +17,7 @@ use crate::time::Time;
 /// What is said to a protocol.
 pub(super) enum Input<'a> {
     Bytes(&'a [u8]),
+    Drain,
     Eof,
     Greet,
     Overload(CloseReason),
@@ -41,7 +42,10 @@ impl Speaker<'_> {
     pub(super) fn say(mut self, conn: &mut Conn<ProtocolConn>, input: Input<'_>) -> Next {
         debug_assert!(self.buffers.rest.is_empty() && self.buffers.reply.is_empty(), "one call at a time");
         let held_before = conn.input.capacity();
-        let next = self.ask(conn, input);
+        let next = match input {
+            Input::Bytes(bytes) if conn.arriving == Arriving::Header => self.hear_header(conn, bytes),
+            input => self.ask(conn, input),
+        };
         if held_before == 0 && self.buffers.rest.is_empty() {
             next
         } else {
@@ -50,7 +54,7 @@ impl Speaker<'_> {
     }
 
     #[inline(always)]
-    fn ask(&mut self, conn: &mut Conn<ProtocolConn>, input: Input<'_>) -> Next {
+    pub(super) fn ask(&mut self, conn: &mut Conn<ProtocolConn>, input: Input<'_>) -> Next {
         let protocol = &self.server.protocols[conn.listener.index()];
         let requests = |conn: &Conn<_>| conn.protocol.as_ref().map_or(0, |state| protocol.requests(state));
         let before = requests(conn);
@@ -58,6 +62,7 @@ impl Speaker<'_> {
             let (state, io) = self.state_and_io(conn);
             match input {
                 Input::Bytes(bytes) => protocol.handle_input(state, bytes, io),
+                Input::Drain => protocol.handle_drain(state, io),
                 Input::Eof => protocol.handle_eof(state, io),
                 Input::Greet => protocol.greet(state, io),
                 Input::Overload(reason) => protocol.handle_overload(state, reason, io),
@@ -68,6 +73,22 @@ impl Speaker<'_> {
         let next = answered.unwrap_or_else(|_panic| self.on_panic(conn));
         self.counters.requests.add(u64::from(requests(conn) - before));
         next
+    }
+
+    /// After a panic in a call that was not made here. `before`: the requests that are counted, where the connection had a state.
+    #[cold]
+    pub(super) fn panicked(&mut self, conn: &mut Conn<ProtocolConn>, before: Option<u32>) -> Next {
+        let next = self.on_panic(conn);
+        if let (Some(before), Some(state)) = (before, &conn.protocol) {
+            let protocol = &self.server.protocols[conn.listener.index()];
+            self.counters.requests.add(u64::from(protocol.requests(state) - before));
+        }
+        next
+    }
+
+    /// After a call that was not made here, to a connection that kept no input before.
+    pub(super) fn keep_rest(self, conn: &mut Conn<ProtocolConn>, next: Next) -> Next {
+        if self.buffers.rest.is_empty() { next } else { self.keep(conn, 0, next) }
     }
 
     #[cold]
@@ -82,6 +103,7 @@ impl Speaker<'_> {
     #[inline(always)]
     fn state_and_io<'b>(&'b mut self, conn: &'b mut Conn<ProtocolConn>) -> (&'b mut ProtocolConn, Io<'b>) {
         let Buffers { reply: out, rest, seen, .. } = &mut *self.buffers;
+        out.forget_sent();
         let protocol = &self.server.protocols[conn.listener.index()];
         let opened = conn.deadline;
         let input = if conn.input.capacity() == 0 { rest } else { &mut conn.input };

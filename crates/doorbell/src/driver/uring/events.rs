@@ -76,7 +76,7 @@ impl Uring {
     }
 
     /// A slot for an accepted descriptor.
-    #[inline]
+    #[inline(always)]
     pub(super) fn admit_fd(&mut self, fd: OwnedFd) -> Option<SlotIndex> {
         let Some(slot) = self.free.take() else {
             // The margin beyond `conns_max` is larger than a backlog; a client that still finds no slot sees a close.
@@ -210,7 +210,9 @@ impl Uring {
     /// A poll told of bytes and goes on. True when they were waited for: now they are not.
     #[inline]
     pub(super) fn ready(&mut self, conn: ConnId, ready: Ready) -> bool {
-        let Some(Some(socket)) = self.sockets.get_mut(conn.slot.index()) else { return false };
+        let Some(Some(socket)) = self.sockets.get_mut(conn.slot.index()) else {
+            return false;
+        };
         if socket.generation != conn.generation || socket.poll != Poll::Armed {
             return false;
         }

@@ -1,0 +1,89 @@
+//! The rows of Flint's published table, one by one: what a layer of a small HTTP server costs when it is called alone.
+//!
+//! Does not know about: the layers together; see `conn`. `crates/http/tests/alloc_layers.rs` shows that no row allocates.
+
+use criterion::{Criterion, criterion_group, criterion_main};
+use doorbell_benches::{POST, PROBE};
+use doorbell_http::parse::{Framing, Head};
+use doorbell_http::router::{Lookup, MethodSet, Route, Router};
+use doorbell_http::{Limits, Method};
+use std::hint::black_box;
+
+fn parse(c: &mut Criterion) {
+    let limits = Limits::default();
+    c.bench_function("flint/parse GET", |b| {
+        b.iter(|| {
+            let mut head = Head::new();
+            let len = head.parse(black_box(PROBE), &limits);
+            assert_eq!(len, Ok(Some(PROBE.len())));
+            head
+        });
+    });
+    c.bench_function("flint/parse POST with body", |b| {
+        b.iter(|| {
+            let request = black_box(POST);
+            let mut head = Head::new();
+            let Ok(Some(len)) = head.parse(request, &limits) else { panic!("a whole head") };
+            let Framing::Length(body_len) = head.framing() else { panic!("a body with a length") };
+            let body = usize::try_from(body_len).ok().and_then(|body_len| request.get(len..len + body_len));
+            assert!(body.is_some_and(|body| body.len() == 27));
+            (head, body)
+        });
+    });
+}
+
+/// Routes of a small server, as in the bench `route`.
+fn router() -> Router<u32> {
+    let mut builder = Router::builder();
+    let paths = [
+        "/livez",
+        "/readyz",
+        "/healthz",
+        "/metrics",
+        "/users/{id}",
+        "/users/{id}/posts/{post}",
+        "/.well-known/acme-challenge/{token}",
+        "/docs/{*rest}",
+    ];
+    for (value, path) in (0..).zip(paths) {
+        builder.add(Route {
+            name: path.to_owned(),
+            hosts: Vec::new(),
+            path: path.to_owned(),
+            methods: MethodSet::of(&[Method::Get]),
+            value,
+        });
+    }
+    builder.build().expect("the routes do not conflict")
+}
+
+fn route(c: &mut Criterion) {
+    let router = router();
+    let find = |path: &'static str| {
+        router.find(Some(black_box(b"127.0.0.1:18181")), black_box(Method::Get), black_box(path.as_bytes()))
+    };
+    c.bench_function("flint/static route", |b| {
+        b.iter(|| {
+            let Lookup::Found(found) = find("/readyz") else { panic!("there is a route") };
+            *found.value
+        });
+    });
+    c.bench_function("flint/dynamic route", |b| {
+        b.iter(|| {
+            let Lookup::Found(found) = find("/users/1042") else { panic!("there is a route") };
+            let id = found.params.value("id");
+            assert!(id.is_some());
+            (*found.value, id)
+        });
+    });
+    c.bench_function("flint/not found", |b| {
+        b.iter(|| {
+            let lookup = find("/favicon.ico");
+            assert!(matches!(lookup, Lookup::NotFound));
+            lookup
+        });
+    });
+}
+
+criterion_group!(benches, parse, route);
+criterion_main!(benches);

@@ -1,0 +1,194 @@
+//! Exact instruction counts of what comes before a service: PROXY header, origin behind proxies, rate limiter.
+//!
+//! Does not know about: time; `limit.rs` and `proxy.rs` measure that.
+//!
+//! Run and limits as in `instructions.rs`: `cargo bench -p doorbell-benches --bench instructions_edge`.
+#![expect(missing_docs, reason = "the macros of the harness make public items without")]
+
+use doorbell_http::forwarded::{ForwardedFrom, Networks, Origin, TrustedProxies};
+use doorbell_http::limit::{Decision, KeyBytes, LimitFields, Limiter, LocalLimiter, Quota};
+use doorbell_http::parse::Head;
+use doorbell_http::proxy::{Parsed, ProxyError, parse};
+use doorbell_http::{Limits, Request, Time};
+use gungraun::{Callgrind, EventKind, LibraryBenchmarkConfig, library_benchmark, library_benchmark_group};
+use std::net::IpAddr;
+use std::process::{Command, ExitCode, Stdio};
+use std::time::Duration;
+
+const V1: &[u8] = b"PROXY TCP4 192.0.2.1 198.51.100.2 56324 443\r\n";
+const V1_TCP6: &[u8] = b"PROXY TCP6 2001:db8::17 2001:db8:0:1::2 56324 443\r\n";
+const V2: &[u8] = b"\r\n\r\n\0\r\nQUIT\n\x21\x11\0\x0c\xc0\0\x02\x01\xc6\x33\x64\x02\x1f\x90\x01\xbb";
+const V2_LOCAL: &[u8] = b"\r\n\r\n\0\r\nQUIT\n\x20\0\0\0";
+const FORWARDED: &[u8] = b"GET / HTTP/1.1\r\nHost: a\r\nUser-Agent: probe\r\nAccept: */*\r\nX-Forwarded-For: 203.0.113.9, 192.0.2.1\r\n\
+    X-Forwarded-Proto: https\r\nForwarded: for=192.0.2.1;proto=https\r\n\r\n";
+const NOW: Time = Time::from_nanos(1_000_000_000_000);
+
+/// A row must not take more instructions than this.
+fn at_most(instructions: u64) -> LibraryBenchmarkConfig {
+    let mut callgrind = Callgrind::default();
+    callgrind.hard_limits([(EventKind::Ir, instructions)]);
+    let mut config = LibraryBenchmarkConfig::default();
+    config.tool(callgrind);
+    config
+}
+
+/// A limiter that has room for a few keys, and knows one.
+struct Asked {
+    shared: Limiter,
+    local: LocalLimiter,
+    client: IpAddr,
+}
+
+impl Asked {
+    fn known(burst: u32) -> Box<Self> {
+        let quota = Quota::new(burst, 1, Duration::from_secs(1)).expect("a quota");
+        let client = "2001:db8::17".parse().expect("an address");
+        let (shared, local) = (Limiter::new(quota, 1024, [1, 2]), LocalLimiter::new(quota, 1024, [1, 2]));
+        let mut asked = Box::new(Self { shared, local, client });
+        asked.shared();
+        asked.local();
+        asked
+    }
+
+    /// Its set is full, so that it has to make way.
+    fn new_key() -> Box<Self> {
+        let mut asked = Self::known(2);
+        for key in 0..100_000u32 {
+            asked.shared.check(&key.to_le_bytes(), NOW);
+        }
+        asked.client = "192.0.2.1".parse().expect("an address");
+        asked
+    }
+
+    fn shared(&self) -> Decision {
+        self.shared.check(KeyBytes::ip(self.client).as_bytes(), NOW)
+    }
+
+    fn local(&mut self) -> Decision {
+        self.local.check(KeyBytes::ip(self.client).as_bytes(), NOW)
+    }
+}
+
+/// A request behind a trusted proxy.
+struct Behind {
+    head: Head,
+    proxies: TrustedProxies,
+}
+
+impl Behind {
+    fn new(from: ForwardedFrom) -> Box<Self> {
+        let mut head = Head::new();
+        assert_eq!(head.parse(FORWARDED, &Limits::default()), Ok(Some(FORWARDED.len())));
+        let networks = Networks::parse(["10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16"]).expect("networks");
+        Box::new(Self { head, proxies: TrustedProxies::new(networks, from) })
+    }
+
+    fn origin(&self) -> Origin {
+        self.proxies.origin_of(&Request::new(FORWARDED, &self.head, b""), IpAddr::from([10, 0, 0, 1]))
+    }
+}
+
+// What was set up goes out again so that it is not dropped while counting.
+#[library_benchmark]
+#[bench::known(args = (Asked::known(9)), config = at_most(450))]
+#[bench::denied(args = (Asked::known(1)), config = at_most(460))]
+#[bench::new_key(args = (Asked::new_key()), config = at_most(490))]
+fn shared(asked: Box<Asked>) -> (Decision, Box<Asked>) {
+    (asked.shared(), asked)
+}
+
+#[library_benchmark]
+#[bench::known(args = (Asked::known(9)), config = at_most(410))]
+#[bench::denied(args = (Asked::known(1)), config = at_most(425))]
+fn local(mut asked: Box<Asked>) -> (Decision, Box<Asked>) {
+    (asked.local(), asked)
+}
+
+#[library_benchmark]
+#[bench::admitted(args = (Asked::known(9)), config = at_most(695))]
+fn fields(asked: Box<Asked>) -> (LimitFields, Box<Asked>) {
+    (asked.shared().fields(asked.shared.quota()), asked)
+}
+
+#[library_benchmark]
+#[bench::v1(args = (V1), config = at_most(2_285))]
+#[bench::v1_tcp6(args = (V1_TCP6), config = at_most(4_055))]
+#[bench::v2(args = (V2), config = at_most(230))]
+#[bench::v2_local(args = (V2_LOCAL), config = at_most(160))]
+#[bench::none(args = (FORWARDED), config = at_most(30))]
+fn header(bytes: &[u8]) -> Result<Parsed, ProxyError> {
+    parse(bytes)
+}
+
+#[library_benchmark]
+#[bench::forwarded(args = (Behind::new(ForwardedFrom::Forwarded)), config = at_most(4_195))]
+#[bench::x_forwarded_for(args = (Behind::new(ForwardedFrom::XForwardedFor)), config = at_most(3_915))]
+fn origin(behind: Box<Behind>) -> (Origin, Box<Behind>) {
+    (behind.origin(), behind)
+}
+
+library_benchmark_group!(name = edge, benchmarks = [shared, local, fields, header, origin]);
+
+#[expect(clippy::exit, reason = "how the harness reports a row beyond its limit")]
+mod counted {
+    //! The harness, in a place of its own because it wants to be `main`.
+    use super::edge;
+
+    gungraun::main!(library_benchmark_groups = edge);
+
+    pub(super) fn run() {
+        main();
+    }
+}
+
+fn main() -> ExitCode {
+    // The harness starts this program again under callgrind, with an argument of its own.
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    if args.iter().any(|arg| arg == "--gungraun-run") {
+        counted::run();
+        return ExitCode::SUCCESS;
+    }
+    check_answers();
+    if args.iter().any(|arg| arg == "--test") {
+        return ExitCode::SUCCESS;
+    }
+    let missing = ["valgrind", "gungraun-runner"].into_iter().find(|program| !exists(program));
+    if let Some(program) = missing {
+        tell(&format!("SKIPPED: instructions_edge: there is no `{program}` in the path"));
+        let required = std::env::var_os("DOORBELL_REQUIRE_VALGRIND").is_some_and(|value| value == "1");
+        return if required { ExitCode::FAILURE } else { ExitCode::SUCCESS };
+    }
+    counted::run();
+    ExitCode::SUCCESS
+}
+
+/// What is counted is the right work.
+fn check_answers() {
+    for (burst, allowed) in [(9, true), (1, false)] {
+        let mut asked = Asked::known(burst);
+        assert_eq!(asked.shared().is_allowed(), allowed);
+        assert_eq!(asked.local().is_allowed(), allowed);
+    }
+    let full = Asked::new_key();
+    let evicted = full.shared.counts().evicted_live;
+    assert!(full.shared().is_allowed());
+    assert_eq!(full.shared.counts().evicted_live, evicted + 1);
+    for header in [V1, V1_TCP6, V2, V2_LOCAL] {
+        assert!(
+            matches!(parse(header), Ok(Parsed::Complete(header_found)) if header_found.len == header.len())
+        );
+    }
+    for from in [ForwardedFrom::Forwarded, ForwardedFrom::XForwardedFor] {
+        assert_eq!(Behind::new(from).origin().addr, IpAddr::from([192, 0, 2, 1]));
+    }
+}
+
+fn exists(program: &str) -> bool {
+    let version = Command::new(program).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
+    version.is_ok()
+}
+
+#[expect(clippy::print_stderr, reason = "a skip must be heard of")]
+fn tell(line: &str) {
+    eprintln!("{line}");
+}

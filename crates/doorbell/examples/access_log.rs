@@ -1,0 +1,33 @@
+//! A service with an access log: `cargo run --example access_log -- 127.0.0.1:8080 access.log`.
+//!
+//! Does not know about: signals; where they are handled, `AccessLog::reopen` belongs to the one that rotates log files.
+#![expect(clippy::print_stderr, reason = "an example talks to its user")]
+
+use core::time::Duration;
+
+use doorbell::access_log::{AccessLog, LogTarget};
+use doorbell::http::layer::ServiceExt;
+use doorbell::http::log::{Filter, Format, Logger};
+use doorbell::{Http1, Listen, Request, Responder, Server, StaticReply, Status};
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let addr = std::env::args().nth(1).unwrap_or_else(|| "127.0.0.1:0".to_owned()).parse()?;
+    let target = std::env::args().nth(2).map_or(LogTarget::Stdout, |path| LogTarget::File(path.into()));
+    let log = AccessLog::builder(target)
+        .format(Format::Json)
+        .on_trouble(|trouble| eprintln!("{trouble}"))
+        .start()?;
+
+    let hello = StaticReply::text(Status::OK, "hello\n");
+    let service = move |_: &Request<'_>, reply: Responder<'_>| reply.send(&hello);
+    let service = service.with(Logger::new(Filter::ALL, log.sink()));
+
+    let server = Server::builder().listen(Listen::tcp(addr), Http1::new(service)).start()?;
+    eprintln!("listening on {}", server.local_addrs()[0]);
+
+    // Until standard input ends. The log comes last, so that nothing is missing from it.
+    std::io::copy(&mut std::io::stdin(), &mut std::io::sink())?;
+    server.drain(Duration::from_secs(5))?;
+    log.stop(Duration::from_secs(1));
+    Ok(())
+}

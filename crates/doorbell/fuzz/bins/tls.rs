@@ -1,0 +1,9 @@
+//! libFuzzer entry point of the target `tls`.
+//!
+//! Does not know about: what is tested.
+#![no_main]
+
+#[path = "../targets/tls.rs"]
+mod target;
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| target::run(data));

@@ -1,0 +1,180 @@
+//! TLS records cut anywhere: before a session whatever comes ends without a panic; in one, HTTP behind TLS answers what HTTP answers.
+//!
+//! Does not know about: sockets, timeouts.
+//!
+//! The first byte is the kind of run, the second the length of the pieces in which the bytes arrive, the third that of the records;
+//! the rest is what is sent.
+
+use std::io::{Read, Write};
+use std::sync::{Arc, OnceLock};
+
+use doorbell::http::parse::Seen;
+use doorbell::http::{Client, Date, Next, Out, Time};
+use doorbell::protocol::{Io, Protocol};
+use doorbell::tls::{Acceptor, CertPair, TlsConfig};
+use doorbell::{Http1, HttpLimits, Request, Responder, StaticReply, Status};
+use rustls::pki_types::ServerName;
+use rustls::version::{TLS12, TLS13};
+use rustls::{ClientConfig, ClientConnection, RootCertStore};
+
+/// A protocol, one connection of it, and what a worker keeps.
+struct Served<P: Protocol> {
+    protocol: P,
+    conn: P::Conn,
+    input: Vec<u8>,
+    seen: Seen,
+    sent: Vec<u8>,
+    ended: bool,
+}
+
+impl<P: Protocol> Served<P> {
+    fn new(protocol: P) -> Self {
+        let conn = protocol.open(Time::ZERO);
+        Self { protocol, conn, input: Vec::new(), seen: Seen::new(), sent: Vec::new(), ended: false }
+    }
+
+    fn feed(&mut self, bytes: &[u8], piece_len: usize) {
+        for piece in bytes.chunks(piece_len) {
+            let mut fresh = piece;
+            for turn in 0.. {
+                if self.ended {
+                    return;
+                }
+                assert!(turn < 10_000, "it flushes for ever");
+                let (next, out) = self.call(|protocol, conn, io| protocol.handle_input(conn, fresh, io));
+                self.send(&out);
+                match next {
+                    Next::Read => break,
+                    Next::Flush => fresh = &[],
+                    Next::Close | Next::CloseClean | Next::CloseLinger | Next::Wait => self.ended = true,
+                }
+            }
+        }
+    }
+
+    fn eof(&mut self) {
+        if !self.ended {
+            let (next, out) = self.call(|protocol, conn, io| protocol.handle_eof(conn, io));
+            self.send(&out);
+            assert_ne!(next, Next::Read, "there is nothing more to read");
+            self.ended = true;
+        }
+    }
+
+    fn send(&mut self, out: &Out) {
+        self.sent.extend_from_slice(&out.head);
+        self.sent.extend_from_slice(&out.body);
+    }
+
+    fn call(&mut self, call: impl FnOnce(&P, &mut P::Conn, Io<'_>) -> Next) -> (Next, Out) {
+        let (mut out, date) = (Out::new(), Date::new(784_111_777));
+        let io = Io {
+            now: Time::ZERO,
+            date: &date,
+            input: &mut self.input,
+            out: &mut out,
+            draining: false,
+            seen: &mut self.seen,
+            client: &Client::UNKNOWN,
+        };
+        (call(&self.protocol, &mut self.conn, io), out)
+    }
+}
+
+struct Material {
+    acceptor: Acceptor,
+    clients: [Arc<ClientConfig>; 2],
+}
+
+fn material() -> &'static Material {
+    static MATERIAL: OnceLock<Material> = OnceLock::new();
+    MATERIAL.get_or_init(|| {
+        let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).expect("a certificate");
+        let pair =
+            CertPair::from_pem(made.cert.pem().as_bytes(), made.signing_key.serialize_pem().as_bytes());
+        let mut roots = RootCertStore::empty();
+        roots.add(made.cert.der().clone()).expect("a root");
+        let clients = [&TLS12, &TLS13].map(|version| {
+            let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+            let builder = ClientConfig::builder_with_provider(provider).with_protocol_versions(&[version]);
+            let builder = builder.expect("a version").with_root_certificates(roots.clone());
+            Arc::new(builder.with_no_client_auth())
+        });
+        let acceptor = Acceptor::new(&TlsConfig::new(pair.expect("a pair"))).expect("an acceptor");
+        Material { acceptor, clients }
+    })
+}
+
+fn http() -> Http1 {
+    let small = StaticReply::text(Status::OK, "ok\n");
+    let large = StaticReply::text(Status::OK, vec![b'x'; 50_000]);
+    let service = move |request: &Request<'_>, reply: Responder<'_>| match request.path() {
+        "/large" => reply.send(&large),
+        _ => reply.send(&small),
+    };
+    Http1::new(service).limits(HttpLimits::default())
+}
+
+/// Runs the target on one input.
+pub(crate) fn run(data: &[u8]) {
+    let Some((&[kind, piece_len, record_len], rest)) = data.split_first_chunk::<3>() else { return };
+    let material = material();
+    let piece_len = usize::from(piece_len) + 1;
+    let tls = || http().tls(material.acceptor.clone());
+    if kind & 2 == 0 {
+        let mut raw = Served::new(tls());
+        raw.feed(rest, piece_len);
+        return raw.eof();
+    }
+    let mut served = Served::new(tls());
+    let name = ServerName::try_from("localhost").expect("a name");
+    let config = Arc::clone(&material.clients[usize::from(kind & 1)]);
+    let mut client = ClientConnection::new(config, name).expect("a client");
+    let mut heard = Vec::new();
+    talk(&mut client, &mut served, piece_len, &mut heard);
+    assert!(!client.is_handshaking());
+    let mut plain = Served::new(http());
+    for record in rest.chunks(usize::from(record_len) + 1) {
+        client.writer().write_all(record).expect("room for a record");
+        talk(&mut client, &mut served, piece_len, &mut heard);
+        plain.feed(record, usize::MAX);
+    }
+    if kind & 4 != 0 {
+        client.send_close_notify();
+        talk(&mut client, &mut served, piece_len, &mut heard);
+    } else {
+        served.eof();
+        talk(&mut client, &mut served, piece_len, &mut heard);
+    }
+    plain.eof();
+    assert!(heard == plain.sent, "TLS changes nothing: {heard:?} {:?}", plain.sent);
+    assert_eq!(served.protocol.requests(&served.conn), plain.protocol.requests(&plain.conn));
+    assert!(served.ended && plain.ended);
+}
+
+/// Both talk until neither has anything to say.
+fn talk<P: Protocol>(
+    client: &mut ClientConnection,
+    served: &mut Served<P>,
+    piece_len: usize,
+    heard: &mut Vec<u8>,
+) {
+    loop {
+        let mut wire = Vec::new();
+        while client.wants_write() {
+            client.write_tls(&mut wire).expect("a vector takes any bytes");
+        }
+        if wire.is_empty() && served.sent.is_empty() {
+            return;
+        }
+        served.feed(&wire, piece_len);
+        let sent = std::mem::take(&mut served.sent);
+        let mut sent = sent.as_slice();
+        while !sent.is_empty() && client.read_tls(&mut sent).expect("a slice") > 0 {
+            let state = client.process_new_packets().expect("the server speaks TLS");
+            let start = heard.len();
+            heard.resize(start + state.plaintext_bytes_to_read(), 0);
+            client.reader().read_exact(&mut heard[start..]).expect("as many as it says");
+        }
+    }
+}

@@ -1,0 +1,223 @@
+//! The queues: one a thread, each with the thread as its only producer and the writer as its only consumer.
+//!
+//! Does not know about: lines, files.
+
+use core::cell::RefCell;
+use core::fmt;
+use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::thread::Thread;
+
+use doorbell_http::log::{Record, Sink};
+use rtrb::{Consumer, Producer, RingBuffer};
+
+use super::counters::{Counts, LogCounters};
+
+/// Threads that may have a queue at once.
+const LANES_MAX: usize = 1024;
+
+/// The writer looks by itself from time to time.
+const AWAKE: u8 = 0;
+/// The writer wants to be woken by the next record.
+const ASLEEP: u8 = 1;
+/// The writer takes no more.
+const STOPPED: u8 = 2;
+
+thread_local! {
+    static LANES: RefCell<Vec<Lane>> = const { RefCell::new(Vec::new()) };
+}
+
+/// A thread's queue of one log.
+struct Lane {
+    log: u64,
+    queue: Producer<Record>,
+}
+
+/// Takes records into the queue of the thread that calls it. See [the module](super).
+#[derive(Clone)]
+pub struct LogSink {
+    shared: Arc<Shared>,
+}
+
+impl LogSink {
+    pub(super) const fn new(shared: Arc<Shared>) -> Self {
+        Self { shared }
+    }
+
+    /// What was done so far, by whomever.
+    pub fn counters(&self) -> LogCounters {
+        self.shared.counters()
+    }
+}
+
+impl Sink for LogSink {
+    #[inline]
+    fn log(&self, record: &Record) {
+        let shared = &*self.shared;
+        let log = shared.log;
+        // A thread that is ending has no queue any more.
+        let pushed = shared.state.load(Ordering::Relaxed) != STOPPED
+            && LANES
+                .try_with(|lanes| {
+                    let mut lanes = lanes.borrow_mut();
+                    match lanes.iter_mut().find(|lane| lane.log == log) {
+                        Some(lane) => lane.queue.push(*record).is_ok(),
+                        None => shared.push_first(&mut lanes, record),
+                    }
+                })
+                .unwrap_or(false);
+        if !pushed {
+            shared.drop_one();
+        } else if shared.state.load(Ordering::Relaxed) == ASLEEP {
+            shared.wake();
+        }
+    }
+}
+
+impl fmt::Debug for LogSink {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LogSink").field("log", &self.shared.log).finish_non_exhaustive()
+    }
+}
+
+/// What sinks, the handle and the writer share.
+pub(super) struct Shared {
+    /// Distinguishes logs of a process.
+    log: u64,
+    records_max: usize,
+    state: AtomicU8,
+    reopen: AtomicBool,
+    writer: OnceLock<Thread>,
+    arrivals: Mutex<Vec<Consumer<Record>>>,
+    lanes: AtomicUsize,
+    pub(super) counts: Counts,
+}
+
+impl Shared {
+    pub(super) fn new(records_max: usize) -> Self {
+        static LOGS: AtomicU64 = AtomicU64::new(0);
+        Self {
+            log: LOGS.fetch_add(1, Ordering::Relaxed),
+            records_max,
+            state: AtomicU8::new(AWAKE),
+            reopen: AtomicBool::new(false),
+            writer: OnceLock::new(),
+            arrivals: Mutex::default(),
+            lanes: AtomicUsize::new(0),
+            counts: Counts::default(),
+        }
+    }
+
+    pub(super) fn set_writer(&self, thread: Thread) {
+        self.writer.set(thread).expect("there is one writer");
+    }
+
+    pub(super) fn counters(&self) -> LogCounters {
+        self.counts.snapshot()
+    }
+
+    pub(super) fn ask_reopen(&self) {
+        self.reopen.store(true, Ordering::Release);
+        self.unpark();
+    }
+
+    /// Whether that was asked for since the last time.
+    pub(super) fn take_reopen(&self) -> bool {
+        self.reopen.swap(false, Ordering::Acquire)
+    }
+
+    /// No record is taken from now on.
+    pub(super) fn stop(&self) {
+        self.state.store(STOPPED, Ordering::Release);
+        self.unpark();
+    }
+
+    pub(super) fn is_stopped(&self) -> bool {
+        self.state.load(Ordering::Acquire) == STOPPED
+    }
+
+    /// The next record shall wake the writer. False when the log has stopped.
+    pub(super) fn fall_asleep(&self) -> bool {
+        self.state.compare_exchange(AWAKE, ASLEEP, Ordering::SeqCst, Ordering::Relaxed).is_ok()
+    }
+
+    pub(super) fn stay_awake(&self) {
+        // If it fails somebody else has done it, or the log has stopped.
+        let _ = self.state.compare_exchange(ASLEEP, AWAKE, Ordering::Relaxed, Ordering::Relaxed);
+    }
+
+    /// Queues of threads that logged for the first time.
+    pub(super) fn take_arrivals(&self) -> Vec<Consumer<Record>> {
+        core::mem::take(&mut *self.arrivals.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The writer has let go of so many queues.
+    pub(super) fn forget_lanes(&self, count: usize) {
+        self.lanes.fetch_sub(count, Ordering::Relaxed);
+    }
+
+    /// Whether the next record wakes the writer.
+    #[cfg(test)]
+    pub(super) fn is_asleep(&self) -> bool {
+        self.state.load(Ordering::SeqCst) == ASLEEP
+    }
+
+    /// Queues that the writer has not let go of.
+    #[cfg(test)]
+    pub(super) fn lanes_live(&self) -> usize {
+        self.lanes.load(Ordering::SeqCst)
+    }
+
+    /// Whether the writer has taken all that this thread queued.
+    #[cfg(test)]
+    pub(super) fn is_drained(&self) -> bool {
+        LANES.with_borrow(|lanes| {
+            let lane = lanes.iter().find(|lane| lane.log == self.log);
+            lane.is_none_or(|lane| lane.queue.slots() == self.records_max)
+        })
+    }
+
+    /// Makes this thread's queue. False: there are too many.
+    #[cold]
+    fn push_first(&self, lanes: &mut Vec<Lane>, record: &Record) -> bool {
+        lanes.retain(|lane| !lane.queue.is_abandoned());
+        if self.lanes.fetch_add(1, Ordering::Relaxed) >= LANES_MAX {
+            self.lanes.fetch_sub(1, Ordering::Relaxed);
+            return false;
+        }
+        let (mut queue, consumer) = RingBuffer::new(self.records_max);
+        let pushed = queue.push(*record).is_ok();
+        lanes.push(Lane { log: self.log, queue });
+        self.arrivals.lock().unwrap_or_else(PoisonError::into_inner).push(consumer);
+        pushed
+    }
+
+    #[cold]
+    fn drop_one(&self) {
+        self.counts.dropped.add(1);
+    }
+
+    #[cold]
+    fn wake(&self) {
+        if self.state.compare_exchange(ASLEEP, AWAKE, Ordering::SeqCst, Ordering::Relaxed).is_ok() {
+            self.counts.wakes.add(1);
+            self.unpark();
+        }
+    }
+
+    fn unpark(&self) {
+        if let Some(writer) = self.writer.get() {
+            writer.unpark();
+        }
+    }
+}
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shared")
+            .field("log", &self.log)
+            .field("state", &self.state)
+            .field("counts", &self.counts)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,115 @@
+//! Where lines go: a file, a standard stream or anything else that takes bytes.
+//!
+//! Does not know about: records, how a line reads beyond its end.
+
+use core::fmt;
+use core::time::Duration;
+use std::fs::{File, OpenOptions};
+use std::io::{self, ErrorKind, Write};
+use std::os::fd::AsFd as _;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+
+/// Times a target that is not ready is asked again before a batch is given up, a second in all.
+const RETRIES_MAX: u32 = 100;
+const RETRY_PAUSE: Duration = Duration::from_millis(10);
+
+/// Where a log goes.
+#[non_exhaustive]
+pub enum LogTarget {
+    /// The end of this file, which is made if it is not there, readable for its owner and group.
+    File(PathBuf),
+    /// Standard error.
+    Stderr,
+    /// Standard output.
+    Stdout,
+    /// Anything else. It gets whole lines, and may block: only the log's own thread waits.
+    Writer(Box<dyn Write + Send>),
+}
+
+/// An open target.
+pub(super) struct Outlet {
+    /// To open again.
+    path: Option<PathBuf>,
+    stream: Box<dyn Write + Send>,
+    /// The last write ended inside a line.
+    torn: bool,
+}
+
+impl Outlet {
+    pub(super) fn open(target: LogTarget) -> io::Result<Self> {
+        let (path, stream): (_, Box<dyn Write + Send>) = match target {
+            LogTarget::File(path) => {
+                let file = append_to(&path)?;
+                (Some(path), Box::new(file))
+            }
+            // Not through the locks and line buffers of the standard library, which others may hold.
+            LogTarget::Stderr => (None, Box::new(File::from(io::stderr().as_fd().try_clone_to_owned()?))),
+            LogTarget::Stdout => (None, Box::new(File::from(io::stdout().as_fd().try_clone_to_owned()?))),
+            LogTarget::Writer(writer) => (None, writer),
+        };
+        Ok(Self { path, stream, torn: false })
+    }
+
+    /// Opens the file by its name again. False: it is no file. After an error the old one stays.
+    pub(super) fn reopen(&mut self) -> io::Result<bool> {
+        let Some(path) = &self.path else { return Ok(false) };
+        self.stream = Box::new(append_to(path)?);
+        self.torn = false;
+        Ok(true)
+    }
+
+    /// Writes whole lines. The error comes with the number of bytes that were taken before it.
+    pub(super) fn write(&mut self, lines: &[u8]) -> Result<(), (usize, io::Error)> {
+        if self.torn {
+            self.write_bytes(b"\n").map_err(|(_, error)| (0, error))?;
+            self.torn = false;
+        }
+        let done =
+            self.write_bytes(lines).and_then(|()| self.stream.flush().map_err(|error| (lines.len(), error)));
+        if let Err((taken, _)) = &done
+            && *taken > 0
+        {
+            self.torn = lines.get(*taken - 1) != Some(&b'\n');
+        }
+        done
+    }
+
+    fn write_bytes(&mut self, bytes: &[u8]) -> Result<(), (usize, io::Error)> {
+        let (mut taken, mut retries) = (0, 0);
+        while let Some(rest) = bytes.get(taken..).filter(|rest| !rest.is_empty()) {
+            match self.stream.write(rest) {
+                Ok(0) => return Err((taken, ErrorKind::WriteZero.into())),
+                Ok(len) => (taken, retries) = (taken + len, 0),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                // A standard stream that another process has made non-blocking.
+                Err(error) if error.kind() == ErrorKind::WouldBlock && retries < RETRIES_MAX => {
+                    retries += 1;
+                    pause();
+                }
+                Err(error) => return Err((taken, error)),
+            }
+        }
+        Ok(())
+    }
+}
+
+fn append_to(path: &Path) -> io::Result<File> {
+    OpenOptions::new().append(true).create(true).mode(0o640).open(path)
+}
+
+#[expect(clippy::disallowed_methods, reason = "on the log's own thread, not on a ring thread")]
+fn pause() {
+    std::thread::sleep(RETRY_PAUSE);
+}
+
+impl fmt::Debug for LogTarget {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::File(path) => f.debug_tuple("File").field(path).finish(),
+            Self::Stderr => f.write_str("Stderr"),
+            Self::Stdout => f.write_str("Stdout"),
+            Self::Writer(_) => f.write_str("Writer"),
+        }
+    }
+}

@@ -1,0 +1,233 @@
+//! The thread that makes lines of records and writes them.
+//!
+//! Does not know about: who logs.
+
+use core::time::Duration;
+use std::io;
+use std::sync::Arc;
+
+use doorbell_http::log::{Epoch, Record, Renderer};
+use rtrb::Consumer;
+use rustix::time::{ClockId, clock_gettime};
+
+use super::LogTrouble;
+use super::lane::Shared;
+use super::outlet::Outlet;
+use crate::time::{Clock as _, OsClock, Time};
+
+/// A batch is written when it is this long, or when nothing is queued any more.
+const BATCH_BYTES: usize = 64 * 1024;
+
+/// Between two looks at the queues while records come.
+const LOOK_PAUSE: Duration = Duration::from_millis(5);
+
+/// Looks in vain before the writer goes to sleep.
+const IDLE_LOOKS_MAX: u32 = 20;
+
+/// The longest sleep: how late a record is found whose thread did not see the writer fall asleep.
+const SLEEP_MAX: Duration = Duration::from_secs(1);
+
+/// At most one line about losses in this time.
+const LOSS_PAUSE: Duration = Duration::from_secs(1);
+
+pub(super) struct Writer {
+    shared: Arc<Shared>,
+    outlet: Outlet,
+    renderer: Renderer,
+    on_trouble: Box<dyn FnMut(&LogTrouble) + Send>,
+    lanes: Vec<Consumer<Record>>,
+    batch: Vec<u8>,
+    /// In the batch, each with a record of its own.
+    lines: u64,
+    idle_looks: u32,
+    losses: Losses,
+    /// Trouble was told and is not over.
+    told: Told,
+}
+
+/// What the log has said about lost lines.
+#[derive(Default)]
+struct Losses {
+    dropped: u64,
+    failed: u64,
+    at: Option<Time>,
+}
+
+#[derive(Default)]
+struct Told {
+    write: bool,
+    reopen: bool,
+}
+
+impl Writer {
+    pub(super) fn new(
+        shared: Arc<Shared>,
+        outlet: Outlet,
+        renderer: Renderer,
+        on_trouble: Box<dyn FnMut(&LogTrouble) + Send>,
+    ) -> Self {
+        Self {
+            shared,
+            outlet,
+            renderer,
+            on_trouble,
+            lanes: Vec::new(),
+            batch: Vec::with_capacity(BATCH_BYTES + 4096),
+            lines: 0,
+            idle_looks: 0,
+            losses: Losses::default(),
+            told: Told::default(),
+        }
+    }
+
+    /// Until the log is stopped and everything queued is written.
+    pub(super) fn run(mut self) {
+        loop {
+            let stopped = self.shared.is_stopped();
+            self.lanes.append(&mut self.shared.take_arrivals());
+            let records = self.drain();
+            self.tell_losses(stopped);
+            if self.shared.take_reopen() {
+                self.reopen();
+            }
+            if stopped {
+                break;
+            }
+            self.rest(records);
+        }
+    }
+
+    /// Writes what is queued now; returns the number of records.
+    fn drain(&mut self) -> u64 {
+        let (epoch, mut lanes, mut records) = (epoch(), core::mem::take(&mut self.lanes), 0);
+        let before = lanes.len();
+        lanes.retain_mut(|lane| {
+            // In this order: what a thread queued before it ended is seen.
+            let abandoned = lane.is_abandoned();
+            records += self.drain_lane(lane, epoch);
+            !abandoned
+        });
+        self.shared.forget_lanes(before - lanes.len());
+        self.lanes = lanes;
+        self.write_batch();
+        records
+    }
+
+    fn drain_lane(&mut self, lane: &mut Consumer<Record>, epoch: Epoch) -> u64 {
+        let mut left = lane.slots();
+        let records = left;
+        while left > 0 {
+            // Room in the queue is given back in parts, so that a long batch does not make it look full.
+            let Ok(chunk) = lane.read_chunk(left.min(64)) else { break };
+            let (first, second) = chunk.as_slices();
+            for record in first.iter().chain(second) {
+                self.renderer.render(record, epoch, &mut self.batch);
+                self.lines += 1;
+            }
+            left -= chunk.len();
+            chunk.commit_all();
+            if self.batch.len() >= BATCH_BYTES {
+                self.write_batch();
+            }
+        }
+        records as u64
+    }
+
+    fn write_batch(&mut self) {
+        if self.batch.is_empty() {
+            return;
+        }
+        let lines = core::mem::take(&mut self.lines);
+        match self.outlet.write(&self.batch) {
+            Ok(()) => {
+                self.shared.counts.written.add(lines);
+                self.told.write = false;
+            }
+            Err((taken, error)) => {
+                let whole = self.batch[..taken].iter().filter(|&&byte| byte == b'\n').count() as u64;
+                self.shared.counts.written.add(whole.min(lines));
+                self.shared.counts.failed.add(lines.saturating_sub(whole));
+                self.tell_write_trouble(error);
+            }
+        }
+        self.batch.clear();
+    }
+
+    fn tell_write_trouble(&mut self, error: io::Error) {
+        if !core::mem::replace(&mut self.told.write, true) {
+            (self.on_trouble)(&LogTrouble::Write(error));
+        }
+    }
+
+    /// Says in the log what is missing from it; at the end in any case.
+    fn tell_losses(&mut self, at_end: bool) {
+        let counters = self.shared.counters();
+        let dropped = counters.dropped - self.losses.dropped;
+        let failed = counters.failed - self.losses.failed;
+        if dropped == 0 && failed == 0 {
+            return;
+        }
+        let now = OsClock.now();
+        if !at_end && self.losses.at.is_some_and(|at| now.since(at) < LOSS_PAUSE) {
+            return;
+        }
+        self.losses.at = Some(now);
+        let unix_millis = epoch().unix_millis(now);
+        if dropped > 0 {
+            self.renderer.render_dropped(dropped, unix_millis, &mut self.batch);
+        }
+        if failed > 0 {
+            self.renderer.render_failed(failed, unix_millis, &mut self.batch);
+        }
+        match self.outlet.write(&self.batch) {
+            Ok(()) => (self.losses.dropped, self.losses.failed) = (counters.dropped, counters.failed),
+            Err((_, error)) => self.tell_write_trouble(error),
+        }
+        self.batch.clear();
+    }
+
+    fn reopen(&mut self) {
+        match self.outlet.reopen() {
+            Ok(true) => {
+                self.shared.counts.reopened.add(1);
+                self.told = Told::default();
+            }
+            Ok(false) => {}
+            Err(error) => {
+                self.shared.counts.reopen_failed.add(1);
+                if !core::mem::replace(&mut self.told.reopen, true) {
+                    (self.on_trouble)(&LogTrouble::Reopen(error));
+                }
+            }
+        }
+    }
+
+    /// Waits a little, or until somebody has something to say.
+    fn rest(&mut self, records: u64) {
+        if records > 0 {
+            self.idle_looks = 0;
+        }
+        if self.idle_looks < IDLE_LOOKS_MAX {
+            self.idle_looks += 1;
+            std::thread::park_timeout(LOOK_PAUSE);
+            return;
+        }
+        if self.shared.fall_asleep() && self.lanes.iter().all(Consumer::is_empty) {
+            std::thread::park_timeout(SLEEP_MAX);
+        }
+        self.shared.stay_awake();
+    }
+}
+
+/// However it ends, nobody queues for it any more.
+impl Drop for Writer {
+    fn drop(&mut self) {
+        self.shared.stop();
+    }
+}
+
+/// What the clocks say, to turn the times of records into those of a calendar.
+fn epoch() -> Epoch {
+    let now = clock_gettime(ClockId::RealtimeCoarse);
+    Epoch::new(OsClock.now(), now.tv_sec.saturating_mul(1_000_000_000).saturating_add(now.tv_nsec))
+}

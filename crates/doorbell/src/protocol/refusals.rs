@@ -1,0 +1,32 @@
+//! How often the machine refused a request by itself, by reason.
+//!
+//! Does not know about: connections, what was answered.
+
+use core::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Arc;
+
+use doorbell_http::RequestError;
+
+/// Counters of one protocol, shared by all its connections and workers. A refusal ends its connection, so counting is rare.
+#[derive(Clone, Debug)]
+pub struct Refusals(Arc<[AtomicU64]>);
+
+impl Refusals {
+    pub(super) fn new() -> Self {
+        Self(RequestError::ALL.iter().map(|_| AtomicU64::new(0)).collect())
+    }
+
+    pub(super) fn count(&self, error: RequestError) {
+        self.0[error.index()].fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Requests refused because of `error`.
+    pub fn of(&self, error: RequestError) -> u64 {
+        self.0[error.index()].load(Ordering::Relaxed)
+    }
+
+    /// Every reason with its count.
+    pub fn all(&self) -> impl Iterator<Item = (RequestError, u64)> {
+        RequestError::ALL.iter().map(|&error| (error, self.of(error)))
+    }
+}

@@ -1,0 +1,146 @@
+//! The first bytes of a connection to a TLS listener, looked at before any cryptography or memory is spent on them.
+//!
+//! Does not know about: what is in a ClientHello beyond its length.
+
+/// A record's header: type, version, length (RFC 8446 5.1).
+pub(super) const HEADER_LEN: usize = 5;
+
+/// The longest plaintext of a record.
+const FRAGMENT_LEN_MAX: usize = 1 << 14;
+
+/// The type of a handshake record.
+const HANDSHAKE: u8 = 22;
+
+/// The type of a ClientHello within a handshake.
+const CLIENT_HELLO: u8 = 1;
+
+/// Letters at the beginning that make it HTTP, as far as they have come.
+const METHOD_LEN_LOOKED_AT: usize = 4;
+
+/// What somebody reads who spoke HTTP to a TLS port.
+pub(super) const PLAIN_HTTP_REPLY: &[u8] = b"HTTP/1.1 400 Bad Request\r\n\
+    Content-Type: text/plain\r\n\
+    Content-Length: 40\r\n\
+    Connection: close\r\n\r\n\
+    This port speaks TLS: use https:// here\n";
+
+/// What the first bytes are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Opening {
+    /// The first record of a ClientHello is complete.
+    Complete,
+    /// HTTP without TLS.
+    Http,
+    /// Nothing speaks against TLS so far.
+    More,
+    /// Anything else.
+    NotTls,
+    /// A ClientHello over the limit.
+    TooLong,
+}
+
+/// The alerts sent without a session (RFC 8446 6).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Alert {
+    DecodeError = 50,
+    InternalError = 80,
+}
+
+impl Alert {
+    /// A fatal alert in a record of its own.
+    pub(super) const fn record(self) -> [u8; 7] {
+        [21, 3, 3, 0, 2, 2, self as u8]
+    }
+}
+
+/// Looks at everything received so far.
+pub(super) fn classify(bytes: &[u8], hello_bytes_max: usize) -> Opening {
+    let Some(&first) = bytes.first() else { return Opening::More };
+    if first != HANDSHAKE {
+        let begin = &bytes[..bytes.len().min(METHOD_LEN_LOOKED_AT)];
+        let letters = begin.iter().take_while(|byte| byte.is_ascii_alphabetic()).count();
+        let is_method = letters == begin.len() || (letters > 0 && begin[letters] == b' ');
+        return if is_method { Opening::Http } else { Opening::NotTls };
+    }
+    if bytes.get(1).is_some_and(|&major| major != 3) || bytes.get(2).is_some_and(|&minor| minor > 4) {
+        return Opening::NotTls;
+    }
+    let Some(&[_, _, _, high, low]) = bytes.first_chunk::<HEADER_LEN>() else { return Opening::More };
+    let record_len = usize::from(u16::from_be_bytes([high, low]));
+    if record_len == 0 || record_len > FRAGMENT_LEN_MAX {
+        return Opening::NotTls;
+    }
+    let received = &bytes[HEADER_LEN..];
+    let handshake = &received[..received.len().min(record_len)];
+    if handshake.first().is_some_and(|&kind| kind != CLIENT_HELLO) {
+        return Opening::NotTls;
+    }
+    if let Some(&[_, top, high, low]) = handshake.first_chunk::<4>()
+        && u32::from_be_bytes([0, top, high, low]) as usize + 4 > hello_bytes_max
+    {
+        return Opening::TooLong;
+    }
+    if record_len > hello_bytes_max {
+        return Opening::TooLong;
+    }
+    if handshake.len() < record_len { Opening::More } else { Opening::Complete }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIMIT: usize = 16 * 1024;
+
+    #[test]
+    fn first_bytes_are_told_apart() {
+        let hello = [22, 3, 1, 0, 5, 1, 0, 0, 1, 9];
+        let long = [22, 3, 1, 0, 5, 1, 0, 64, 0, 9];
+        let table: &[(&[u8], Opening)] = &[
+            (b"", Opening::More),
+            (b"G", Opening::Http),
+            (b"GE", Opening::Http),
+            (b"GET / HTTP/1.1", Opening::Http),
+            (b"A /", Opening::Http),
+            (b"get", Opening::Http),
+            (b"G\0", Opening::NotTls),
+            (b"GE1", Opening::NotTls),
+            (b" GET", Opening::NotTls),
+            (b"\r\n", Opening::NotTls),
+            (&[0x80, 0x2e, 1, 0, 2], Opening::NotTls),
+            (&[21, 3, 3, 0, 2, 2, 40], Opening::NotTls),
+            (&[22], Opening::More),
+            (&[22, 2], Opening::NotTls),
+            (&[22, 3, 5], Opening::NotTls),
+            (&[22, 3, 1, 0, 0], Opening::NotTls),
+            (&[22, 3, 1, 64, 1], Opening::NotTls),
+            (&[22, 3, 1, 0, 5, 2], Opening::NotTls),
+            (&hello[..9], Opening::More),
+            (&hello, Opening::Complete),
+            (&long, Opening::TooLong),
+            // The length may lie in the next record; then it is not read here.
+            (&[22, 3, 1, 0, 1, 1, 22, 3, 1, 0, 3, 0, 0, 9], Opening::Complete),
+        ];
+        for (bytes, expected) in table {
+            assert_eq!(classify(bytes, LIMIT), *expected, "{bytes:?}");
+        }
+        assert_eq!(classify(&[22, 3, 1, 0, 101], 100), Opening::TooLong);
+    }
+
+    #[test]
+    fn more_bytes_never_turn_a_verdict_around() {
+        let mut bytes = vec![22, 3, 1, 0x10, 0, 1, 0, 0x0f, 0xfc];
+        bytes.resize(5 + 0x1000, 7);
+        for len in 0..bytes.len() {
+            assert_eq!(classify(&bytes[..len], LIMIT), Opening::More, "{len}");
+        }
+        assert_eq!(classify(&bytes, LIMIT), Opening::Complete);
+    }
+
+    #[test]
+    fn the_reply_to_http_has_the_length_it_says() {
+        let text = core::str::from_utf8(PLAIN_HTTP_REPLY).unwrap();
+        let (head, body) = text.split_once("\r\n\r\n").unwrap();
+        assert!(head.contains(&format!("Content-Length: {}", body.len())), "{}", body.len());
+    }
+}

@@ -1,0 +1,327 @@
+//! TLS in front of another protocol: what that reads and writes is plaintext, what the driver moves is not.
+//!
+//! Does not know about: certificates and what is demanded of clients ([`crate::tls`]), which protocol is inside.
+//!
+//! ```text
+//!            ClientHello complete             Finished                    close_notify written, or received and answered
+//!   Hello ─────────────────────► Handshake ────────────► Established ──────────────────────────────────────────────► Over
+//!     └── HTTP: a 400 in plain text; other: an alert      └── a failure: an alert
+//! ```
+//!
+//! A connection counts as a handshake in progress from accept on, and holds memory for TLS only from a complete ClientHello on.
+//! Between requests it holds 3 KiB beside its slot, and no buffer.
+//!
+//! Its end is a close_notify in the same segment as the last reply, then FIN; then the peer's close_notify is awaited for the
+//! usual linger, because on a closed socket it would be met by a reset.
+
+mod hello;
+mod session;
+mod upper;
+
+use doorbell_http::Next;
+use rustls::server::UnbufferedServerConnection;
+
+use self::hello::{Alert, Opening, PLAIN_HTTP_REPLY, classify};
+use self::session::{Failure, Session};
+use self::upper::{Around, Upper};
+use super::{Io, Protocol};
+use crate::error::CloseReason;
+use crate::time::Time;
+use crate::tls::{Acceptor, Admission, Outcome, Permit};
+
+/// A protocol behind TLS.
+#[derive(Clone, Debug)]
+pub struct Tls<P> {
+    inner: P,
+    acceptor: Acceptor,
+}
+
+/// What a TLS connection remembers.
+#[derive(Debug)]
+pub struct TlsConn<C> {
+    stage: Stage,
+    inside: Inside<C>,
+    /// When the handshake has to be done.
+    handshake_deadline: Time,
+    /// Why it closes, when it was not the protocol inside that decided.
+    reason: Option<CloseReason>,
+}
+
+#[derive(Debug)]
+enum Stage {
+    /// Nothing, or a part of the first record.
+    Hello,
+    /// Nothing more is said.
+    Over,
+    /// Too many handshakes were in progress when it came.
+    Refused,
+    /// From the ClientHello on.
+    Session(Box<Session>),
+}
+
+/// What comes with the end of the handshake, and what goes.
+#[derive(Debug)]
+struct Inside<C> {
+    /// What speaks inside; from the end of the handshake on.
+    upper: Option<Upper<C>>,
+    /// The place among the handshakes in progress; until then.
+    permit: Option<Permit>,
+}
+
+impl<P> Tls<P> {
+    /// Puts TLS in front of `inner`.
+    pub const fn new(inner: P, acceptor: Acceptor) -> Self {
+        Self { inner, acceptor }
+    }
+
+    /// What it presents and demands.
+    pub const fn acceptor(&self) -> &Acceptor {
+        &self.acceptor
+    }
+}
+
+impl<P: Protocol> Tls<P> {
+    /// The first bytes.
+    fn hear_hello(&self, conn: &mut TlsConn<P::Conn>, fresh: &[u8], io: Io<'_>) -> Next {
+        if let Some(permit) = &mut conn.inside.permit {
+            permit.begin();
+        }
+        io.input.extend_from_slice(fresh);
+        match classify(io.input, self.acceptor.limits().hello_bytes_max) {
+            Opening::More => Next::Read,
+            Opening::Complete if self.acceptor.gate_admits(io.client.addr, io.now) => self.begin(conn, io),
+            Opening::Complete => refuse(conn, io, Alert::InternalError, Outcome::GateRefused),
+            Opening::NotTls => refuse(conn, io, Alert::DecodeError, Outcome::NotTls),
+            Opening::TooLong => refuse(conn, io, Alert::DecodeError, Outcome::Failed),
+            Opening::Http => {
+                end(conn, CloseReason::Tls, Outcome::PlainHttp);
+                io.input.clear();
+                io.out.head.extend_from_slice(PLAIN_HTTP_REPLY);
+                Next::CloseLinger
+            }
+        }
+    }
+
+    fn begin(&self, conn: &mut TlsConn<P::Conn>, mut io: Io<'_>) -> Next {
+        match UnbufferedServerConnection::new(self.acceptor.current()) {
+            Ok(session) => {
+                let mut session = Box::new(Session::new(session));
+                session.count_received(io.input.len());
+                conn.stage = Stage::Session(session);
+                self.pump(conn, io.reborrow())
+            }
+            Err(_) => refuse(conn, io, Alert::InternalError, Outcome::Failed),
+        }
+    }
+
+    fn pump(&self, conn: &mut TlsConn<P::Conn>, mut io: Io<'_>) -> Next {
+        let Stage::Session(session) = &mut conn.stage else { return Next::Close };
+        match session.pump(self, &mut conn.inside, io.reborrow()) {
+            Ok(next) => next,
+            Err(failure) => fail(conn, &failure, io),
+        }
+    }
+
+    /// Says something to the protocol inside that is no input, and writes its answer. Without a word if that cannot be written.
+    fn tell(
+        &self,
+        conn: &mut TlsConn<P::Conn>,
+        mut io: Io<'_>,
+        call: impl FnOnce(&P, &mut P::Conn, Io<'_>) -> Next,
+    ) -> Next {
+        let Stage::Session(session) = &conn.stage else { return Next::Close };
+        let can_write = session.can_write(io.input);
+        let Some(upper) = conn.inside.upper.as_mut().filter(|_| can_write) else {
+            conn.stage = Stage::Over;
+            return Next::Close;
+        };
+        let Io { now, date, draining, client, .. } = io;
+        upper.say(&self.inner, &mut Around { now, date, draining, seen: io.seen, client }, call);
+        self.pump(conn, io.reborrow())
+    }
+}
+
+impl<P: Protocol> Protocol for Tls<P> {
+    type Conn = Box<TlsConn<P::Conn>>;
+
+    /// The client speaks first in TLS, whatever is inside.
+    fn speaks_first(&self) -> bool {
+        false
+    }
+
+    fn wants_client(&self) -> bool {
+        self.inner.wants_client() || self.acceptor.has_gate()
+    }
+
+    fn size_for(&self, conns_max: u32) {
+        self.acceptor.derive_cap(conns_max);
+        self.inner.size_for(conns_max);
+    }
+
+    fn open(&self, now: Time) -> Self::Conn {
+        let (stage, permit, timeout) = match self.acceptor.admit() {
+            Admission::Admitted(permit) => {
+                (Stage::Hello, Some(permit), self.acceptor.limits().handshake_timeout)
+            }
+            Admission::OverCap => (Stage::Refused, None, core::time::Duration::ZERO),
+        };
+        Box::new(TlsConn {
+            stage,
+            inside: Inside { upper: None, permit },
+            handshake_deadline: now.after(timeout),
+            reason: None,
+        })
+    }
+
+    fn greet(&self, _conn: &mut Self::Conn, _io: Io<'_>) -> Next {
+        Next::Read
+    }
+
+    fn handle_input(&self, conn: &mut Self::Conn, fresh: &[u8], io: Io<'_>) -> Next {
+        let conn = &mut **conn;
+        match &mut conn.stage {
+            Stage::Hello => self.hear_hello(conn, fresh, io),
+            Stage::Over => Next::Close,
+            Stage::Refused => {
+                conn.reason = Some(CloseReason::HandshakeCap);
+                io.out.head.extend_from_slice(&Alert::InternalError.record());
+                Next::CloseClean
+            }
+            Stage::Session(session) => {
+                io.input.extend_from_slice(fresh);
+                match &mut conn.inside.upper {
+                    None => session.count_received(fresh.len()),
+                    Some(upper) if upper.is_written() => {
+                        if upper.after == Next::Flush {
+                            let Io { now, date, draining, client, .. } = io;
+                            let mut around = Around { now, date, draining, seen: io.seen, client };
+                            upper.say(&self.inner, &mut around, |protocol, conn, io| {
+                                protocol.handle_input(conn, &[], io)
+                            });
+                        }
+                        session.holds = upper.stops_reading();
+                    }
+                    Some(_) => {}
+                }
+                self.pump(conn, io)
+            }
+        }
+    }
+
+    fn handle_eof(&self, conn: &mut Self::Conn, io: Io<'_>) -> Next {
+        if let Stage::Session(session) = &mut conn.stage {
+            session.peer_closed = true;
+        }
+        if conn.inside.upper.is_none() {
+            conn.reason = Some(CloseReason::ClientGone);
+        }
+        // Without a close_notify before it, the FIN may be forged: what is inside takes nothing unfinished for complete.
+        self.tell(conn, io, Protocol::handle_eof)
+    }
+
+    fn handle_timeout(&self, conn: &mut Self::Conn, io: Io<'_>) -> Next {
+        if conn.inside.upper.is_some() {
+            return self.tell(conn, io, Protocol::handle_timeout);
+        }
+        if io.now < conn.handshake_deadline {
+            return Next::Read;
+        }
+        match conn.stage {
+            Stage::Refused => conn.reason = Some(CloseReason::HandshakeCap),
+            Stage::Hello | Stage::Over | Stage::Session(_) => {
+                conn.reason = Some(CloseReason::ReadTimeout);
+                if let Some(permit) = conn.inside.permit.take() {
+                    permit.end(Outcome::TimedOut);
+                }
+            }
+        }
+        conn.stage = Stage::Over;
+        Next::Close
+    }
+
+    fn handle_panic(&self, conn: &mut Self::Conn, io: Io<'_>) -> Next {
+        conn.reason = Some(CloseReason::HandlerPanic);
+        if matches!(&conn.stage, Stage::Session(session) if session.is_busy) {
+            conn.stage = Stage::Over;
+        }
+        self.tell(conn, io, Protocol::handle_panic)
+    }
+
+    fn handle_overload(&self, conn: &mut Self::Conn, reason: CloseReason, io: Io<'_>) -> Next {
+        conn.reason = Some(reason);
+        if matches!(conn.stage, Stage::Hello | Stage::Refused) {
+            io.input.clear();
+            conn.stage = Stage::Over;
+            io.out.head.extend_from_slice(&Alert::InternalError.record());
+            return Next::Close;
+        }
+        if conn.inside.upper.as_ref().is_some_and(|upper| !upper.is_written()) {
+            // In the middle of a reply there is no room for another.
+            conn.stage = Stage::Over;
+        }
+        self.tell(conn, io, |protocol, conn, io| protocol.handle_overload(conn, reason, io))
+    }
+
+    fn handle_drain(&self, conn: &mut Self::Conn, io: Io<'_>) -> Next {
+        self.tell(conn, io, Protocol::handle_drain)
+    }
+
+    fn deadline(&self, conn: &Self::Conn) -> Time {
+        match &conn.inside.upper {
+            Some(upper) => self.inner.deadline(&upper.conn),
+            None => conn.handshake_deadline,
+        }
+    }
+
+    fn requests(&self, conn: &Self::Conn) -> u32 {
+        conn.inside.upper.as_ref().map_or(0, |upper| self.inner.requests(&upper.conn))
+    }
+
+    fn is_idle(&self, conn: &Self::Conn) -> bool {
+        let between_records = matches!(&conn.stage, Stage::Session(session) if session.is_between_records());
+        let inside = conn.inside.upper.as_ref();
+        between_records && inside.is_some_and(|upper| upper.is_written() && self.inner.is_idle(&upper.conn))
+    }
+
+    fn close_reason(&self, conn: &Self::Conn) -> CloseReason {
+        match (conn.reason, &conn.inside.upper) {
+            (Some(reason), _) => reason,
+            (None, Some(upper)) => self.inner.close_reason(&upper.conn),
+            (None, None) => CloseReason::Done,
+        }
+    }
+}
+
+/// Refuses without a session.
+fn refuse<C>(conn: &mut TlsConn<C>, io: Io<'_>, alert: Alert, outcome: Outcome) -> Next {
+    end(conn, CloseReason::Tls, outcome);
+    io.input.clear();
+    io.out.head.extend_from_slice(&alert.record());
+    Next::CloseClean
+}
+
+fn end<C>(conn: &mut TlsConn<C>, reason: CloseReason, outcome: Outcome) {
+    conn.stage = Stage::Over;
+    conn.reason.get_or_insert(reason);
+    if let Some(permit) = conn.inside.permit.take() {
+        permit.end(outcome);
+    }
+}
+
+/// Ends a session that failed, with an alert where there is one.
+#[cold]
+fn fail<C>(conn: &mut TlsConn<C>, failure: &Failure, io: Io<'_>) -> Next {
+    let mut next = Next::CloseLinger;
+    if let Stage::Session(session) = &mut conn.stage {
+        session.write_alert(&mut io.out.head);
+        if session.peer_waits() {
+            next = Next::CloseClean;
+            if matches!(failure, Failure::TooLong) {
+                io.out.head.extend_from_slice(&Alert::DecodeError.record());
+            }
+        }
+    }
+    io.input.clear();
+    end(conn, CloseReason::Tls, failure.outcome());
+    next
+}

@@ -1,0 +1,327 @@
+//! A TLS session of one connection: ciphertext in, the protocol inside is called, ciphertext out.
+//!
+//! Does not know about: the first bytes (they are looked at before there is a session), what the protocol inside means.
+//!
+//! Input is kept in the connection's own buffer for as long as the TLS library may want to see it again: a record that is not
+//! complete, a handshake message in parts. It is then `seen`. What follows a request whose reply must be sent first is *held*: it
+//! is not decrypted before that.
+
+use core::fmt;
+
+use doorbell_http::Next;
+use rustls::server::{ServerConnectionData, UnbufferedServerConnection};
+use rustls::unbuffered::{
+    ConnectionState, EncodeError, EncodeTlsData, ReadTraffic, UnbufferedStatus, WriteTraffic,
+};
+use rustls::{Error, HandshakeKind, ProtocolVersion};
+
+use super::super::{Io, Protocol};
+use super::hello::HEADER_LEN;
+use super::upper::{Around, Upper, say_goodbye};
+use super::{Inside, Tls};
+use crate::tls::{Outcome, TlsInfo, TlsVersion, client_name, take_asked_name};
+
+/// Handshake bytes of a client after its first message: its certificate chain.
+const HANDSHAKE_BYTES_MAX: usize = 64 * 1024;
+
+/// See the [module](self).
+pub(super) struct Session {
+    rustls: UnbufferedServerConnection,
+    /// The name the client asked for, until somebody wants to know.
+    server_name: Option<String>,
+    /// Bytes of input that the library saw and wants to see again.
+    seen_len: usize,
+    /// Input is not decrypted for now.
+    pub(super) holds: bool,
+    /// The library is at work: a panic then leaves it in an unknown state.
+    pub(super) is_busy: bool,
+    /// The peer says nothing more.
+    pub(super) peer_closed: bool,
+    /// Our first message is written.
+    answered: bool,
+    /// Bytes received before the handshake was done.
+    received: usize,
+}
+
+/// Why a session ends without a reply.
+#[derive(Debug)]
+pub(super) enum Failure {
+    /// No more can be encrypted.
+    Exhausted,
+    /// The client's certificate has expired since the session that is resumed was made.
+    Expired,
+    /// The peer, or what it offers.
+    Rustls(Error),
+    /// More than a handshake takes.
+    TooLong,
+}
+
+impl Failure {
+    /// How it is counted if it ends a handshake.
+    pub(super) const fn outcome(&self) -> Outcome {
+        match self {
+            Self::Expired
+            | Self::Rustls(
+                Error::InvalidCertificate(_)
+                | Error::InvalidCertRevocationList(_)
+                | Error::NoCertificatesPresented,
+            ) => Outcome::ClientRefused,
+            Self::Exhausted | Self::Rustls(_) | Self::TooLong => Outcome::Failed,
+        }
+    }
+}
+
+impl Session {
+    pub(super) const fn new(rustls: UnbufferedServerConnection) -> Self {
+        Self {
+            rustls,
+            server_name: None,
+            seen_len: 0,
+            holds: false,
+            is_busy: false,
+            peer_closed: false,
+            answered: false,
+            received: 0,
+        }
+    }
+
+    /// True when something can be written although no input came: the library wants to see the input it has seen, or none.
+    pub(super) const fn can_write(&self, input: &[u8]) -> bool {
+        self.holds || self.seen_len == input.len()
+    }
+
+    /// True when the peer has not begun a record or a message.
+    pub(super) const fn is_between_records(&self) -> bool {
+        self.seen_len == 0 && !self.holds
+    }
+
+    /// True when the peer has sent its first message and waits for ours.
+    pub(super) const fn peer_waits(&self) -> bool {
+        !self.answered
+    }
+
+    /// More came before the handshake was done.
+    pub(super) const fn count_received(&mut self, len: usize) {
+        self.received += len;
+    }
+
+    /// Decrypts what there is, calls the protocol inside with it, and encrypts what that writes.
+    pub(super) fn pump<P: Protocol>(
+        &mut self,
+        tls: &Tls<P>,
+        inside: &mut Inside<P::Conn>,
+        io: Io<'_>,
+    ) -> Result<Next, Failure> {
+        let Io { now, date, input, out, draining, seen, client } = io;
+        let mut around = Around { now, date, draining, seen, client };
+        let mut used = 0;
+        let next = loop {
+            if inside.upper.is_none() && !self.rustls.is_handshaking() {
+                self.establish(tls, inside, &mut around)?;
+            }
+            let rest = if self.holds { &mut [][..] } else { &mut input[used..] };
+            self.is_busy = true;
+            let UnbufferedStatus { mut discard, state } = self.rustls.process_tls_records(rest);
+            let upper = inside.upper.as_mut();
+            if upper.is_none() {
+                self.server_name = take_asked_name().or_else(|| self.server_name.take());
+            }
+            let mut next = None;
+            match state.map_err(Failure::Rustls)? {
+                ConnectionState::BlockedHandshake => next = Some(Next::Read),
+                ConnectionState::EncodeTlsData(data) => {
+                    encode(data, &mut out.head);
+                    self.answered = true;
+                }
+                ConnectionState::TransmitTlsData(data) => data.done(),
+                ConnectionState::PeerClosed => {
+                    self.is_busy = false;
+                    self.hear_goodbye(tls, upper, &mut around);
+                }
+                // What the handshake told comes first: the record stays where it is until there is a protocol inside.
+                ConnectionState::ReadTraffic(_) | ConnectionState::WriteTraffic(_) if upper.is_none() => {
+                    next = self.rustls.is_handshaking().then_some(Next::Close);
+                }
+                ConnectionState::ReadTraffic(traffic) => {
+                    self.is_busy = false;
+                    // Should a call panic: the library is between two messages then, and sees no more input.
+                    self.holds = true;
+                    discard += hand_up(traffic, tls, upper, &mut around)?;
+                    self.holds = inside.upper.as_ref().is_some_and(Upper::stops_reading);
+                }
+                ConnectionState::WriteTraffic(writer) => {
+                    write(writer, upper, &mut out.head)?;
+                    let waits = input.len() > used + discard;
+                    next = inside.upper.as_ref().map(|upper| self.wish(upper, waits));
+                }
+                // Early data is never accepted, and nobody asks again after both sides closed.
+                ConnectionState::Closed | ConnectionState::ReadEarlyData(_) | _ => next = Some(Next::Close),
+            }
+            used += discard;
+            if let Some(next) = next {
+                break next;
+            }
+        };
+        self.is_busy = false;
+        drop_front(input, used);
+        self.seen_len = if self.holds { 0 } else { input.len() };
+        if inside.upper.is_none() && self.is_too_long(tls, input) {
+            return Err(Failure::TooLong);
+        }
+        Ok(next)
+    }
+
+    /// Writes the alert that a failure calls for, if it calls for one.
+    pub(super) fn write_alert(&mut self, out: &mut Vec<u8>) {
+        // The library gives out what it wants to send before it looks at input.
+        while self.rustls.wants_write() {
+            match self.rustls.process_tls_records(&mut []).state {
+                Ok(ConnectionState::EncodeTlsData(data)) => encode(data, out),
+                _ => return,
+            }
+        }
+    }
+
+    /// The handshake is done: from now on there is a protocol inside.
+    fn establish<P: Protocol>(
+        &mut self,
+        tls: &Tls<P>,
+        inside: &mut Inside<P::Conn>,
+        around: &mut Around<'_>,
+    ) -> Result<(), Failure> {
+        let info = self.info(around.date.unix_secs())?;
+        if let Some(permit) = inside.permit.take() {
+            permit.end(Outcome::Done { version: info.version, resumed: info.resumed });
+        }
+        let upper = Upper::new(tls.inner.open(around.now), info, tls.acceptor.clone());
+        let upper = inside.upper.insert(upper);
+        if tls.inner.speaks_first() {
+            self.holds = true;
+            upper.say(&tls.inner, around, Protocol::greet);
+            self.holds = upper.stops_reading();
+        }
+        Ok(())
+    }
+
+    fn info(&mut self, unix_secs: i64) -> Result<TlsInfo, Failure> {
+        let resumed = self.rustls.handshake_kind() == Some(HandshakeKind::Resumed);
+        let certificate = self.rustls.peer_certificates().and_then(<[_]>::first);
+        let (client_name, not_after) = certificate.map_or((None, i64::MAX), client_name);
+        if resumed && not_after < unix_secs {
+            return Err(Failure::Expired);
+        }
+        let alpn = self.rustls.alpn_protocol().and_then(|alpn| core::str::from_utf8(alpn).ok());
+        Ok(TlsInfo {
+            server_name: self.server_name.take(),
+            alpn: alpn.map(str::to_owned),
+            client_name,
+            version: match self.rustls.protocol_version() {
+                Some(ProtocolVersion::TLSv1_2) => TlsVersion::Tls12,
+                _ => TlsVersion::Tls13,
+            },
+            resumed,
+        })
+    }
+
+    fn hear_goodbye<P: Protocol>(
+        &mut self,
+        tls: &Tls<P>,
+        upper: Option<&mut Upper<P::Conn>>,
+        around: &mut Around<'_>,
+    ) {
+        self.peer_closed = true;
+        if let Some(upper) = upper.filter(|upper| !upper.closes()) {
+            self.holds = true;
+            upper.say(&tls.inner, around, Protocol::handle_eof);
+        }
+    }
+
+    fn is_too_long<P: Protocol>(&self, tls: &Tls<P>, input: &[u8]) -> bool {
+        let hello_bytes_max = tls.acceptor.limits().hello_bytes_max;
+        if self.answered {
+            self.received > hello_bytes_max + HANDSHAKE_BYTES_MAX
+        } else {
+            input.len() > hello_bytes_max + HEADER_LEN
+        }
+    }
+
+    /// What the connection wants after everything that may be written was written.
+    fn wish<C>(&mut self, upper: &Upper<C>, input_waits: bool) -> Next {
+        if !upper.is_written() {
+            return Next::Flush;
+        }
+        match upper.after {
+            Next::Read if self.holds && input_waits => Next::Flush,
+            Next::Read => {
+                self.holds = false;
+                Next::Read
+            }
+            Next::Flush | Next::Wait => upper.after,
+            Next::Close | Next::CloseClean | Next::CloseLinger if self.peer_closed => Next::CloseClean,
+            // The peer answers with a close_notify of its own: on a closed socket that would be met by a reset.
+            Next::Close | Next::CloseClean | Next::CloseLinger => Next::CloseLinger,
+        }
+    }
+}
+
+/// Gives decrypted records to the protocol inside. Returns the bytes of input that are done with beside those known already.
+fn hand_up<P: Protocol>(
+    mut traffic: ReadTraffic<'_, '_, ServerConnectionData>,
+    tls: &Tls<P>,
+    upper: Option<&mut Upper<P::Conn>>,
+    around: &mut Around<'_>,
+) -> Result<usize, Failure> {
+    let mut discard = 0;
+    let Some(upper) = upper else { return Ok(discard) };
+    while let Some(record) = traffic.next_record() {
+        let record = record.map_err(Failure::Rustls)?;
+        discard += record.discard;
+        if !record.payload.is_empty() && !upper.closes() {
+            upper.say(&tls.inner, around, |protocol, conn, io| {
+                protocol.handle_input(conn, record.payload, io)
+            });
+        }
+    }
+    Ok(discard)
+}
+
+fn write<C>(
+    mut writer: WriteTraffic<'_, ServerConnectionData>,
+    upper: Option<&mut Upper<C>>,
+    out: &mut Vec<u8>,
+) -> Result<(), Failure> {
+    let Some(upper) = upper else { return Ok(()) };
+    upper.write(&mut writer, out).map_err(|_exhausted| Failure::Exhausted)?;
+    if upper.is_written() && upper.closes() {
+        say_goodbye(&mut writer, out).map_err(|_exhausted| Failure::Exhausted)?;
+    }
+    Ok(())
+}
+
+/// Appends what the library wants to send.
+fn encode(mut data: EncodeTlsData<'_, ServerConnectionData>, out: &mut Vec<u8>) {
+    if let Err(EncodeError::InsufficientSize(size)) = data.encode(&mut []) {
+        let start = out.len();
+        out.resize(start + size.required_size, 0);
+        let _written = data.encode(&mut out[start..]);
+    }
+}
+
+fn drop_front(input: &mut Vec<u8>, used: usize) {
+    if used >= input.len() {
+        input.clear();
+    } else if used > 0 {
+        input.drain(..used);
+    }
+}
+
+impl fmt::Debug for Session {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Session")
+            .field("seen_len", &self.seen_len)
+            .field("holds", &self.holds)
+            .field("peer_closed", &self.peer_closed)
+            .field("answered", &self.answered)
+            .finish_non_exhaustive()
+    }
+}

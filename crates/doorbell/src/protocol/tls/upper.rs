@@ -1,0 +1,221 @@
+//! What speaks inside a TLS session: the protocol's own state, the plaintext it keeps and the plaintext it wrote.
+//!
+//! Does not know about: handshakes, records of the peer.
+
+use core::mem;
+
+use doorbell_http::parse::Seen;
+use doorbell_http::{Client, Date, Next, Out};
+use rustls::server::ServerConnectionData;
+use rustls::unbuffered::{EncryptError, WriteTraffic};
+
+use super::super::{Io, Protocol};
+use crate::error::CloseReason;
+use crate::time::Time;
+use crate::tls::{Acceptor, TlsInfo};
+
+/// Plaintext of a record at most (RFC 8446 5.1).
+const RECORD_LEN_MAX: usize = 1 << 14;
+
+/// Header, explicit nonce or content type, and tag of a record, for every cipher suite there is.
+const RECORD_OVERHEAD_MAX: usize = 32;
+
+/// A close_notify as a record of its own.
+const CLOSE_NOTIFY_LEN_MAX: usize = 64;
+
+/// Plaintext that is encrypted before the peer must have taken some: what a slow reader can make a connection hold.
+const AHEAD_LEN_MAX: usize = 2 * RECORD_LEN_MAX;
+
+/// What a reply is rendered into before it is known to be longer.
+const REPLY_LEN: usize = 512;
+
+/// A call's [`Io`] without the buffers.
+pub(super) struct Around<'a> {
+    pub(super) now: Time,
+    pub(super) date: &'a Date,
+    pub(super) draining: bool,
+    pub(super) seen: &'a mut Seen,
+    pub(super) client: &'a Client<'a>,
+}
+
+/// See the [module](self).
+#[derive(Debug)]
+pub(super) struct Upper<C> {
+    pub(super) conn: C,
+    /// What it wanted last.
+    pub(super) after: Next,
+    info: TlsInfo,
+    carry: Carry,
+    plain: Out,
+    /// How much of the head of `plain` is encrypted.
+    head_at: usize,
+}
+
+/// Plaintext that the protocol could not use yet. Empty, without memory, unless a request came in parts.
+#[derive(Debug)]
+struct Carry {
+    buf: Vec<u8>,
+    /// The capacity that the acceptor knows of.
+    counted: usize,
+    acceptor: Acceptor,
+}
+
+impl<C> Upper<C> {
+    pub(super) const fn new(conn: C, info: TlsInfo, acceptor: Acceptor) -> Self {
+        let carry = Carry { buf: Vec::new(), counted: 0, acceptor };
+        Self { conn, after: Next::Read, info, carry, plain: Out::new(), head_at: 0 }
+    }
+
+    /// Calls the protocol.
+    pub(super) fn say<P: Protocol<Conn = C>>(
+        &mut self,
+        protocol: &P,
+        around: &mut Around<'_>,
+        call: impl FnOnce(&P, &mut C, Io<'_>) -> Next,
+    ) {
+        if self.plain.head.capacity() == 0 {
+            self.plain.head.reserve(REPLY_LEN);
+        }
+        self.ask(protocol, around, call);
+        if !self.carry.settle() {
+            self.carry.buf = Vec::new();
+            let _within = self.carry.settle();
+            self.ask(protocol, around, |protocol, conn, io| {
+                protocol.handle_overload(conn, CloseReason::InputMemory, io)
+            });
+        }
+    }
+
+    fn ask<P: Protocol<Conn = C>>(
+        &mut self,
+        protocol: &P,
+        around: &mut Around<'_>,
+        call: impl FnOnce(&P, &mut C, Io<'_>) -> Next,
+    ) {
+        let client = Client { addr: around.client.addr, tls: Some(&self.info) };
+        let io = Io {
+            now: around.now,
+            date: around.date,
+            input: &mut self.carry.buf,
+            out: &mut self.plain,
+            draining: around.draining,
+            seen: around.seen,
+            client: &client,
+        };
+        self.after = call(protocol, &mut self.conn, io);
+    }
+
+    /// True when no more of the peer's records may be decrypted before what is written is on its way.
+    pub(super) fn stops_reading(&self) -> bool {
+        self.after != Next::Read || !self.plain.body.is_empty() || self.plain.head.len() >= AHEAD_LEN_MAX
+    }
+
+    /// True when everything the protocol wrote is encrypted.
+    pub(super) const fn is_written(&self) -> bool {
+        self.plain.is_empty()
+    }
+
+    /// True when the protocol is through with the connection.
+    pub(super) const fn closes(&self) -> bool {
+        matches!(self.after, Next::Close | Next::CloseClean | Next::CloseLinger)
+    }
+
+    /// Encrypts what the protocol wrote, as much as may be ahead of the peer.
+    pub(super) fn write(
+        &mut self,
+        writer: &mut WriteTraffic<'_, ServerConnectionData>,
+        out: &mut Vec<u8>,
+    ) -> Result<(), EncryptError> {
+        self.top_up_head();
+        let head = self.plain.head.get(self.head_at..).unwrap_or_default();
+        let head = &head[..head.len().min(AHEAD_LEN_MAX)];
+        if !head.is_empty() {
+            encrypt(writer, head, out)?;
+        }
+        self.head_at += head.len();
+        if self.head_at < self.plain.head.len() {
+            return Ok(());
+        }
+        let ahead = AHEAD_LEN_MAX - head.len();
+        let body = self.plain.body.split_to(ahead.min(self.plain.body.len()));
+        if !body.is_empty() {
+            encrypt(writer, &body, out)?;
+        }
+        self.head_at = 0;
+        if self.plain.body.is_empty() {
+            // An idle connection holds no buffer.
+            self.plain = Out::new();
+        } else {
+            self.plain.head.clear();
+        }
+        Ok(())
+    }
+
+    /// Fills the record that ends the head with the beginning of the body.
+    fn top_up_head(&mut self) {
+        let Out { head, body, .. } = &mut self.plain;
+        let unwritten = head.len() - self.head_at.min(head.len());
+        let last = unwritten % RECORD_LEN_MAX;
+        if last != 0 && !body.is_empty() {
+            let moved = body.split_to(body.len().min(RECORD_LEN_MAX - last));
+            head.extend_from_slice(&moved);
+        }
+    }
+}
+
+/// Encrypts all of `plain`.
+fn encrypt(
+    writer: &mut WriteTraffic<'_, ServerConnectionData>,
+    plain: &[u8],
+    out: &mut Vec<u8>,
+) -> Result<(), EncryptError> {
+    let room = plain.len() + plain.len().div_ceil(RECORD_LEN_MAX) * RECORD_OVERHEAD_MAX;
+    append(out, room, |room| writer.encrypt(plain, room))
+}
+
+/// Appends the close_notify.
+pub(super) fn say_goodbye(
+    writer: &mut WriteTraffic<'_, ServerConnectionData>,
+    out: &mut Vec<u8>,
+) -> Result<(), EncryptError> {
+    append(out, CLOSE_NOTIFY_LEN_MAX, |room| writer.queue_close_notify(room))
+}
+
+/// Appends what `write` writes, with more room if that is not enough.
+fn append(
+    out: &mut Vec<u8>,
+    room: usize,
+    mut write: impl FnMut(&mut [u8]) -> Result<usize, EncryptError>,
+) -> Result<(), EncryptError> {
+    let start = out.len();
+    out.resize(start + room, 0);
+    let mut written = write(&mut out[start..]);
+    if let Err(EncryptError::InsufficientSize(size)) = &written {
+        out.resize(start + size.required_size, 0);
+        written = write(&mut out[start..]);
+    }
+    out.truncate(start + *written.as_ref().unwrap_or(&0));
+    written.map(drop)
+}
+
+impl Carry {
+    /// Tells the acceptor what is held. False when that is over its cap.
+    fn settle(&mut self) -> bool {
+        if self.buf.is_empty() && self.buf.capacity() != 0 {
+            self.buf = Vec::new();
+        }
+        if self.buf.capacity() == self.counted {
+            return true;
+        }
+        let before = mem::replace(&mut self.counted, self.buf.capacity());
+        self.acceptor.change_plain(before, self.counted)
+    }
+}
+
+impl Drop for Carry {
+    fn drop(&mut self) {
+        if self.counted != 0 {
+            self.acceptor.change_plain(self.counted, 0);
+        }
+    }
+}

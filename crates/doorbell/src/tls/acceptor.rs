@@ -1,0 +1,165 @@
+//! The acceptor: the configuration that holds now, swapped as a whole, and what all its connections share.
+//!
+//! Does not know about: connections.
+
+use core::fmt;
+use std::net::IpAddr;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use rustls::ServerConfig;
+
+use super::config::Sessions;
+use super::handshakes::Handshakes;
+use super::{Admission, HandshakeGate, Permit, TlsConfig, TlsError, TlsLimits, TlsStats};
+use crate::time::Time;
+
+/// What a TLS listener does in a handshake. Cheap to clone; clones are one and the same.
+#[derive(Clone)]
+pub struct Acceptor(Arc<Shared>);
+
+struct Shared {
+    current: RwLock<Current>,
+    handshakes: Handshakes,
+}
+
+struct Current {
+    rustls: Arc<ServerConfig>,
+    fingerprint: u64,
+    sessions: Sessions,
+    sessions_fingerprint: u64,
+    certificates: Arc<[CertificateInfo]>,
+}
+
+/// One of the certificates an [`Acceptor`] presents.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CertificateInfo {
+    /// Its file, or what the bytes were given as.
+    pub origin: String,
+    /// The names it is presented for.
+    pub names: Vec<String>,
+    /// When it ends, in seconds since 1970.
+    pub not_after: i64,
+}
+
+impl Acceptor {
+    /// An acceptor with the default limits.
+    ///
+    /// # Errors
+    /// The configuration cannot be used.
+    pub fn new(config: &TlsConfig) -> Result<Self, TlsError> {
+        Self::with_limits(config, TlsLimits::default(), None)
+    }
+
+    /// An acceptor with other limits, and a gate by address if there is one.
+    ///
+    /// # Errors
+    /// The configuration cannot be used.
+    pub fn with_limits(
+        config: &TlsConfig,
+        limits: TlsLimits,
+        gate: Option<Box<dyn HandshakeGate>>,
+    ) -> Result<Self, TlsError> {
+        let current = Current::new(config, config.sessions()?)?;
+        Ok(Self(Arc::new(Shared {
+            current: RwLock::new(current),
+            handshakes: Handshakes::new(limits, gate),
+        })))
+    }
+
+    /// Swaps the configuration for the next handshakes; connections keep what they began with. False when it is the same as
+    /// before: nothing is done then. Sessions can be resumed across a swap unless what is asked of clients changes.
+    ///
+    /// # Errors
+    /// The configuration cannot be used; the one before stays.
+    pub fn replace(&self, config: &TlsConfig) -> Result<bool, TlsError> {
+        let (fingerprint, sessions) = {
+            let current = self.0.current.read().unwrap_or_else(PoisonError::into_inner);
+            let keeps = current.sessions_fingerprint == config.sessions_fingerprint();
+            (current.fingerprint, keeps.then(|| current.sessions.clone()))
+        };
+        if fingerprint == config.fingerprint() {
+            return Ok(false);
+        }
+        let sessions = sessions.map_or_else(|| config.sessions(), Ok)?;
+        let next = Current::new(config, sessions)?;
+        *self.0.current.write().unwrap_or_else(PoisonError::into_inner) = next;
+        Ok(true)
+    }
+
+    /// What is presented now: for metrics and warnings.
+    pub fn certificates(&self) -> Arc<[CertificateInfo]> {
+        Arc::clone(&self.0.current.read().unwrap_or_else(PoisonError::into_inner).certificates)
+    }
+
+    /// The counters.
+    pub fn stats(&self) -> TlsStats {
+        self.0.handshakes.stats()
+    }
+
+    /// The limits.
+    pub fn limits(&self) -> &TlsLimits {
+        &self.0.handshakes.limits
+    }
+
+    /// What holds for a handshake that begins now.
+    pub(crate) fn current(&self) -> Arc<ServerConfig> {
+        Arc::clone(&self.0.current.read().unwrap_or_else(PoisonError::into_inner).rustls)
+    }
+
+    /// A place among the handshakes in progress.
+    pub(crate) fn admit(&self) -> Admission {
+        Permit::acquire(self)
+    }
+
+    /// The cap a server derives from its number of connections, where none was asked for.
+    pub(crate) fn derive_cap(&self, conns_max: u32) {
+        self.0.handshakes.derive_cap(conns_max / 4);
+    }
+
+    pub(crate) fn has_gate(&self) -> bool {
+        self.0.handshakes.gate.is_some()
+    }
+
+    /// What the gate says; without gate or address, yes.
+    pub(crate) fn gate_admits(&self, client: Option<IpAddr>, now: Time) -> bool {
+        match (&self.0.handshakes.gate, client) {
+            (Some(gate), Some(client)) => gate.admits(client, now),
+            _ => true,
+        }
+    }
+
+    /// Accounts for a buffer of plaintext. False when that is over the cap.
+    pub(crate) fn change_plain(&self, before: usize, after: usize) -> bool {
+        self.0.handshakes.change_plain(before, after)
+    }
+
+    pub(super) fn handshakes(&self) -> &Handshakes {
+        &self.0.handshakes
+    }
+}
+
+impl Current {
+    fn new(config: &TlsConfig, sessions: Sessions) -> Result<Self, TlsError> {
+        let certificates = config.pairs().iter().map(|pair| CertificateInfo {
+            origin: pair.origin.clone(),
+            names: pair.names.clone(),
+            not_after: pair.not_after,
+        });
+        Ok(Self {
+            rustls: Arc::new(config.build(&sessions)?),
+            fingerprint: config.fingerprint(),
+            sessions,
+            sessions_fingerprint: config.sessions_fingerprint(),
+            certificates: certificates.collect(),
+        })
+    }
+}
+
+impl fmt::Debug for Acceptor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Acceptor")
+            .field("certificates", &self.certificates())
+            .field("handshakes", &self.0.handshakes)
+            .finish()
+    }
+}

@@ -1,0 +1,81 @@
+//! What is read out of a certificate beside what verifies it: names, validity, issuer.
+//!
+//! Does not know about: trust.
+
+use rustls::pki_types::CertificateDer;
+use x509_parser::certificate::X509Certificate;
+use x509_parser::extensions::GeneralName;
+use x509_parser::prelude::FromDer;
+
+/// A client's name that is longer is not used: it would end up in logs and headers.
+const NAME_LEN_MAX: usize = 256;
+
+/// The facts of one of our own certificates.
+#[derive(Clone, Debug)]
+pub(super) struct Facts {
+    /// DNS names it is for, in lower case; `*.` first for a wildcard.
+    pub(super) names: Vec<String>,
+    /// Seconds since 1970.
+    pub(super) not_before: i64,
+    /// Seconds since 1970.
+    pub(super) not_after: i64,
+    issuer: Vec<u8>,
+    subject: Vec<u8>,
+}
+
+impl Facts {
+    /// Reads them.
+    pub(super) fn read(certificate: &CertificateDer<'_>) -> Result<Self, String> {
+        let (_rest, parsed) =
+            X509Certificate::from_der(certificate.as_ref()).map_err(|error| error.to_string())?;
+        let mut names: Vec<String> = alternative_names(&parsed)
+            .filter_map(|name| match name {
+                GeneralName::DNSName(name) => Some(name.to_ascii_lowercase()),
+                _ => None,
+            })
+            .collect();
+        if names.is_empty() {
+            names.extend(common_name(&parsed).map(str::to_ascii_lowercase));
+        }
+        Ok(Self {
+            names,
+            not_before: parsed.validity().not_before.timestamp(),
+            not_after: parsed.validity().not_after.timestamp(),
+            issuer: parsed.issuer().as_raw().to_vec(),
+            subject: parsed.subject().as_raw().to_vec(),
+        })
+    }
+
+    /// True when `issuer` is named as the one who signed this.
+    pub(super) fn is_issued_by(&self, issuer: &Self) -> bool {
+        self.issuer == issuer.subject
+    }
+}
+
+/// The name of a verified client: the subject's common name, else its first DNS name, URI or mail address. Its certificate's
+/// end comes with it, in seconds since 1970.
+pub(crate) fn client_name(certificate: &CertificateDer<'_>) -> (Option<String>, i64) {
+    let Ok((_rest, parsed)) = X509Certificate::from_der(certificate.as_ref()) else {
+        return (None, i64::MAX);
+    };
+    let alternative = alternative_names(&parsed).find_map(|name| match name {
+        GeneralName::DNSName(name) | GeneralName::RFC822Name(name) | GeneralName::URI(name) => Some(*name),
+        _ => None,
+    });
+    let name = common_name(&parsed).or(alternative).filter(|name| is_printable(name)).map(str::to_owned);
+    (name, parsed.validity().not_after.timestamp())
+}
+
+fn common_name<'a>(certificate: &'a X509Certificate<'_>) -> Option<&'a str> {
+    let mut names = certificate.subject().iter_common_name();
+    names.find_map(|name| name.as_str().ok()).filter(|name| !name.is_empty())
+}
+
+fn alternative_names<'a>(certificate: &'a X509Certificate<'a>) -> impl Iterator<Item = &'a GeneralName<'a>> {
+    let found = certificate.subject_alternative_name().ok().flatten();
+    found.into_iter().flat_map(|extension| extension.value.general_names.iter())
+}
+
+fn is_printable(name: &str) -> bool {
+    name.len() <= NAME_LEN_MAX && !name.chars().any(char::is_control)
+}

@@ -1,0 +1,162 @@
+//! Mutual TLS: whether clients present a certificate, and who must have signed it.
+//!
+//! Does not know about: routes that are exempt (HTTP decides that; the listener then uses [`ClientAuth::Request`]).
+
+use core::fmt;
+use std::sync::Arc;
+
+use rustls::RootCertStore;
+use rustls::crypto::CryptoProvider;
+use rustls::pki_types::CertificateRevocationListDer;
+use rustls::pki_types::pem::PemObject;
+use rustls::server::WebPkiClientVerifier;
+use rustls::server::danger::ClientCertVerifier;
+
+use super::TlsError;
+use super::pair::{certificates_of, fingerprint};
+
+/// Whether clients present a certificate.
+#[derive(Clone, Debug, Default)]
+pub enum ClientAuth {
+    /// They are not asked.
+    #[default]
+    None,
+    /// They are asked; without one they get in as nobody, with one that does not verify they do not.
+    Request(ClientCa),
+    /// Without a certificate that verifies the handshake fails.
+    Require(ClientCa),
+}
+
+/// Who signs clients' certificates, and which of them were revoked.
+#[derive(Clone)]
+pub struct ClientCa {
+    roots: Arc<RootCertStore>,
+    crls: Vec<CertificateRevocationListDer<'static>>,
+    crl_origin: String,
+    expired_crls_hold: bool,
+    fingerprint: u64,
+}
+
+impl ClientCa {
+    /// The CA certificates in a PEM bundle.
+    ///
+    /// # Errors
+    /// There is none, or one cannot be used.
+    pub fn from_pem(bundle: &[u8]) -> Result<Self, TlsError> {
+        Self::from_named_pem(bundle, "the CA bundle")
+    }
+
+    /// The same, with the name under which errors speak of it.
+    ///
+    /// # Errors
+    /// As [`ClientCa::from_pem`].
+    pub fn from_named_pem(bundle: &[u8], origin: &str) -> Result<Self, TlsError> {
+        let mut roots = RootCertStore::empty();
+        for (index, certificate) in certificates_of(bundle, origin)?.into_iter().enumerate() {
+            roots.add(certificate).map_err(|error| TlsError::BadCertificate {
+                origin: origin.to_owned(),
+                position: index + 1,
+                why: error.to_string(),
+            })?;
+        }
+        Ok(Self {
+            roots: Arc::new(roots),
+            crls: Vec::new(),
+            crl_origin: String::new(),
+            expired_crls_hold: false,
+            fingerprint: fingerprint(&[bundle]),
+        })
+    }
+
+    /// Adds the revocation lists in a file, PEM or DER. From the first one on, every certificate of a client's chain must be
+    /// covered by a list of its issuer.
+    ///
+    /// # Errors
+    /// There is none in it, or one cannot be read.
+    pub fn crl(self, bytes: &[u8]) -> Result<Self, TlsError> {
+        self.named_crl(bytes, "the revocation list")
+    }
+
+    /// The same, with the name under which errors speak of it.
+    ///
+    /// # Errors
+    /// As [`ClientCa::crl`].
+    pub fn named_crl(mut self, bytes: &[u8], origin: &str) -> Result<Self, TlsError> {
+        let bad = |why: String| TlsError::BadCrl { origin: origin.to_owned(), why };
+        let before = self.crls.len();
+        if bytes.starts_with(&[0x30]) {
+            self.crls.push(CertificateRevocationListDer::from(bytes.to_vec()));
+        } else {
+            for crl in CertificateRevocationListDer::pem_slice_iter(bytes) {
+                self.crls.push(crl.map_err(|error| bad(error.to_string()))?);
+            }
+        }
+        if self.crls.len() == before {
+            return Err(bad("there is none in it".to_owned()));
+        }
+        origin.clone_into(&mut self.crl_origin);
+        self.fingerprint = fingerprint(&[&self.fingerprint.to_ne_bytes(), bytes]);
+        self.verifier(&Arc::new(rustls::crypto::aws_lc_rs::default_provider()), false)?;
+        Ok(self)
+    }
+
+    /// True: a list past its `nextUpdate` still counts. Default false: no client gets in until there is a new one.
+    #[must_use]
+    pub const fn expired_crls_hold(mut self, on: bool) -> Self {
+        self.expired_crls_hold = on;
+        self
+    }
+
+    fn verifier(
+        &self,
+        provider: &Arc<CryptoProvider>,
+        optional: bool,
+    ) -> Result<Arc<dyn ClientCertVerifier>, TlsError> {
+        let mut builder =
+            WebPkiClientVerifier::builder_with_provider(Arc::clone(&self.roots), Arc::clone(provider))
+                .with_crls(self.crls.iter().cloned());
+        if !self.expired_crls_hold {
+            builder = builder.enforce_revocation_expiration();
+        }
+        if optional {
+            builder = builder.allow_unauthenticated();
+        }
+        builder
+            .build()
+            .map_err(|error| TlsError::BadCrl { origin: self.crl_origin.clone(), why: error.to_string() })
+    }
+}
+
+impl ClientAuth {
+    /// What verifies, if anything does.
+    pub(super) fn verifier(
+        &self,
+        provider: &Arc<CryptoProvider>,
+    ) -> Result<Option<Arc<dyn ClientCertVerifier>>, TlsError> {
+        match self {
+            Self::None => Ok(None),
+            Self::Request(ca) => ca.verifier(provider, true).map(Some),
+            Self::Require(ca) => ca.verifier(provider, false).map(Some),
+        }
+    }
+
+    /// Equal for equal demands: only then may a session of one be resumed under the other.
+    pub(super) fn fingerprint(&self) -> u64 {
+        let (kind, ca) = match self {
+            Self::None => return 0,
+            Self::Request(ca) => (1, ca),
+            Self::Require(ca) => (2, ca),
+        };
+        fingerprint(&[&[kind, u8::from(ca.expired_crls_hold)], &ca.fingerprint.to_ne_bytes()])
+    }
+}
+
+impl fmt::Debug for ClientCa {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ClientCa")
+            .field("roots", &self.roots.len())
+            .field("crls", &self.crls.len())
+            .field("expired_crls_hold", &self.expired_crls_hold)
+            .finish_non_exhaustive()
+    }
+}

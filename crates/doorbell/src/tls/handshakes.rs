@@ -1,0 +1,260 @@
+//! How many handshakes there are, were and may be, over all workers of a listener.
+//!
+//! Does not know about: what a handshake is.
+
+use core::fmt;
+use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use core::time::Duration;
+use std::net::IpAddr;
+
+use doorbell_http::limit::{KeyBytes, Limiter};
+
+use super::{Acceptor, TlsVersion};
+use crate::time::Time;
+
+/// What handshakes, and TLS connections as such, may cost.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TlsLimits {
+    /// From accept to the end of the handshake. Default 5 s.
+    pub handshake_timeout: Duration,
+    /// Handshakes in progress at once over all workers, connections that have sent nothing yet included. `None`, the default, is
+    /// a quarter of the server's connections.
+    pub handshakes_max: Option<u32>,
+    /// Bytes of a ClientHello. Default 16 KiB.
+    pub hello_bytes_max: usize,
+    /// Memory for decrypted requests that arrived in parts, over all connections. Default 64 MiB.
+    pub plain_bytes_max: usize,
+}
+
+impl Default for TlsLimits {
+    fn default() -> Self {
+        Self {
+            handshake_timeout: Duration::from_secs(5),
+            handshakes_max: None,
+            hello_bytes_max: 16 * 1024,
+            plain_bytes_max: 64 * 1024 * 1024,
+        }
+    }
+}
+
+/// Says who may begin a handshake: a limit by address. It is asked once for each complete ClientHello, before any cryptography.
+pub trait HandshakeGate: Send + Sync {
+    /// False: the client is refused with an alert.
+    fn admits(&self, client: IpAddr, now: Time) -> bool;
+}
+
+impl<F: Fn(IpAddr, Time) -> bool + Send + Sync> HandshakeGate for F {
+    fn admits(&self, client: IpAddr, now: Time) -> bool {
+        self(client, now)
+    }
+}
+
+/// Counts an IPv6 client by its /64.
+impl HandshakeGate for Limiter {
+    fn admits(&self, client: IpAddr, now: Time) -> bool {
+        self.check(KeyBytes::prefix(client, 32, 64).as_bytes(), now).is_allowed()
+    }
+}
+
+/// How a handshake ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// The peer left in the middle.
+    Abandoned,
+    /// The client's certificate is missing or does not verify.
+    ClientRefused,
+    Done {
+        version: TlsVersion,
+        resumed: bool,
+    },
+    Failed,
+    /// The gate said no.
+    GateRefused,
+    /// What came is no TLS.
+    NotTls,
+    /// What came is HTTP.
+    PlainHttp,
+    TimedOut,
+}
+
+macro_rules! tls_stats {
+    ($($(#[$doc:meta])* $name:ident,)*) => {
+        /// Counters of an [`Acceptor`], at one moment. They count up from its making, except `handshakes_live`.
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        #[non_exhaustive]
+        pub struct TlsStats {
+            /// Handshakes in progress.
+            pub handshakes_live: u64,
+            $($(#[$doc])* pub $name: u64,)*
+        }
+
+        #[derive(Debug, Default)]
+        struct Counters {
+            $($name: AtomicU64,)*
+        }
+
+        impl TlsStats {
+            /// Every counter by name.
+            pub fn fields(&self) -> impl Iterator<Item = (&'static str, u64)> {
+                [("handshakes_live", self.handshakes_live), $((stringify!($name), self.$name),)*].into_iter()
+            }
+        }
+
+        impl Counters {
+            fn stats(&self, handshakes_live: u64) -> TlsStats {
+                TlsStats { handshakes_live, $($name: self.$name.load(Ordering::Relaxed),)* }
+            }
+        }
+    };
+}
+
+tls_stats! {
+    /// Handshakes done with TLS 1.2.
+    handshakes_tls12,
+    /// Handshakes done with TLS 1.3.
+    handshakes_tls13,
+    /// Of both: those that resumed a session.
+    handshakes_resumed,
+    /// Handshakes the peer left in the middle.
+    handshakes_abandoned,
+    /// Handshakes that failed: nothing in common, broken messages, an alert of the client.
+    handshakes_failed,
+    /// Handshakes that failed because of the client's certificate.
+    handshakes_client_refused,
+    /// Handshakes refused because too many were in progress.
+    handshakes_over_cap,
+    /// Handshakes refused by the [`HandshakeGate`].
+    handshakes_gate_refused,
+    /// Handshakes that took too long.
+    handshakes_timed_out,
+    /// Connections that began with something that is no TLS.
+    not_tls,
+    /// Connections that began with HTTP.
+    plain_http,
+}
+
+/// The live counts behind an acceptor.
+pub(super) struct Handshakes {
+    live: AtomicU32,
+    live_max: AtomicU32,
+    plain_bytes: AtomicUsize,
+    counters: Counters,
+    pub(super) gate: Option<Box<dyn HandshakeGate>>,
+    pub(super) limits: TlsLimits,
+}
+
+impl Handshakes {
+    pub(super) fn new(limits: TlsLimits, gate: Option<Box<dyn HandshakeGate>>) -> Self {
+        Self {
+            live: AtomicU32::new(0),
+            live_max: AtomicU32::new(limits.handshakes_max.unwrap_or(u32::MAX)),
+            plain_bytes: AtomicUsize::new(0),
+            counters: Counters::default(),
+            gate,
+            limits,
+        }
+    }
+
+    /// The cap a server derives from its size; one that was asked for stays.
+    pub(super) fn derive_cap(&self, handshakes: u32) {
+        if self.limits.handshakes_max.is_none() {
+            self.live_max.store(handshakes.max(1), Ordering::Relaxed);
+        }
+    }
+
+    pub(super) fn stats(&self) -> TlsStats {
+        self.counters.stats(u64::from(self.live.load(Ordering::Relaxed)))
+    }
+
+    fn count(&self, outcome: Outcome) {
+        let counters = &self.counters;
+        let counter = match outcome {
+            Outcome::Abandoned => &counters.handshakes_abandoned,
+            Outcome::ClientRefused => &counters.handshakes_client_refused,
+            Outcome::Done { version, resumed } => {
+                if resumed {
+                    counters.handshakes_resumed.fetch_add(1, Ordering::Relaxed);
+                }
+                match version {
+                    TlsVersion::Tls12 => &counters.handshakes_tls12,
+                    TlsVersion::Tls13 => &counters.handshakes_tls13,
+                }
+            }
+            Outcome::Failed => &counters.handshakes_failed,
+            Outcome::GateRefused => &counters.handshakes_gate_refused,
+            Outcome::NotTls => &counters.not_tls,
+            Outcome::PlainHttp => &counters.plain_http,
+            Outcome::TimedOut => &counters.handshakes_timed_out,
+        };
+        counter.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Accounts for a buffer whose capacity went from `before` to `after`. False when that is over the cap.
+    pub(super) fn change_plain(&self, before: usize, after: usize) -> bool {
+        if after <= before {
+            self.plain_bytes.fetch_sub(before - after, Ordering::Relaxed);
+            return true;
+        }
+        let held = self.plain_bytes.fetch_add(after - before, Ordering::Relaxed) + (after - before);
+        held <= self.limits.plain_bytes_max
+    }
+}
+
+/// Whether a connection may begin its handshake.
+#[derive(Debug)]
+pub(crate) enum Admission {
+    Admitted(Permit),
+    OverCap,
+}
+
+/// A handshake in progress; it counts until this is gone.
+#[derive(Debug)]
+pub(crate) struct Permit {
+    acceptor: Acceptor,
+    /// Something was received: from then on leaving is worth a count.
+    begun: bool,
+}
+
+impl Permit {
+    pub(super) fn acquire(acceptor: &Acceptor) -> Admission {
+        let handshakes = acceptor.handshakes();
+        let permit = Self { acceptor: acceptor.clone(), begun: false };
+        if handshakes.live.fetch_add(1, Ordering::Relaxed) < handshakes.live_max.load(Ordering::Relaxed) {
+            return Admission::Admitted(permit);
+        }
+        handshakes.counters.handshakes_over_cap.fetch_add(1, Ordering::Relaxed);
+        // Dropping the permit takes it out of the count again.
+        Admission::OverCap
+    }
+
+    /// The first byte came.
+    pub(crate) const fn begin(&mut self) {
+        self.begun = true;
+    }
+
+    /// It is over, and counted as such.
+    pub(crate) fn end(mut self, outcome: Outcome) {
+        self.begun = false;
+        self.acceptor.handshakes().count(outcome);
+    }
+}
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        let handshakes = self.acceptor.handshakes();
+        handshakes.live.fetch_sub(1, Ordering::Relaxed);
+        if self.begun {
+            handshakes.count(Outcome::Abandoned);
+        }
+    }
+}
+
+impl fmt::Debug for Handshakes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Handshakes")
+            .field("live", &self.live)
+            .field("live_max", &self.live_max)
+            .field("limits", &self.limits)
+            .finish_non_exhaustive()
+    }
+}

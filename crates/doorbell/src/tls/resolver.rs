@@ -1,0 +1,75 @@
+//! Which certificate a client gets: by the name it asked for, and by what its signature schemes can verify.
+//!
+//! Does not know about: anything else of the handshake.
+//!
+//! The unbuffered connection of the TLS library does not tell the name a client asked for; here it is heard. It is left with the
+//! thread for the session that is being worked on, because a resolver is shared and is called within that session's work.
+
+use core::cell::RefCell;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use rustls::server::{ClientHello, ResolvesServerCert};
+use rustls::sign::CertifiedKey;
+
+use super::CertPair;
+
+thread_local! {
+    static ASKED: RefCell<Option<String>> = const { RefCell::new(None) };
+}
+
+/// The name that a client asked for in the work this thread did on a session just now, in lower case.
+pub(crate) fn take_asked_name() -> Option<String> {
+    ASKED.take()
+}
+
+/// Certificates by name. Several may have the same name, for instance one with RSA and one with ECDSA.
+#[derive(Debug, Default)]
+pub(super) struct ByName {
+    exact: HashMap<String, Vec<Arc<CertifiedKey>>>,
+    /// By the domain behind `*.`.
+    wildcard: HashMap<String, Vec<Arc<CertifiedKey>>>,
+    /// For clients that ask for no name, and for names nobody knows unless they are refused.
+    default: Vec<Arc<CertifiedKey>>,
+    refuses_unknown: bool,
+}
+
+impl ByName {
+    /// The first pair, and those with the very same names, are the default.
+    pub(super) fn new(pairs: &[CertPair], refuses_unknown: bool) -> Self {
+        let mut found = Self { refuses_unknown, ..Self::default() };
+        for pair in pairs {
+            for name in &pair.names {
+                let (map, name) = match name.strip_prefix("*.") {
+                    Some(domain) => (&mut found.wildcard, domain),
+                    None => (&mut found.exact, name.as_str()),
+                };
+                map.entry(name.to_owned()).or_default().push(Arc::clone(&pair.certified));
+            }
+        }
+        let first = pairs.first().map(|pair| &pair.names);
+        let default = pairs.iter().filter(|pair| Some(&pair.names) == first);
+        found.default = default.map(|pair| Arc::clone(&pair.certified)).collect();
+        found
+    }
+
+    fn lookup(&self, name: Option<&str>) -> &[Arc<CertifiedKey>] {
+        let Some(name) = name else { return &self.default };
+        let by_wildcard = || self.wildcard.get(name.split_once('.')?.1);
+        match self.exact.get(name).or_else(by_wildcard) {
+            Some(found) => found,
+            None if self.refuses_unknown => &[],
+            None => &self.default,
+        }
+    }
+}
+
+impl ResolvesServerCert for ByName {
+    fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        ASKED.set(hello.server_name().map(str::to_ascii_lowercase));
+        let found = self.lookup(hello.server_name());
+        let usable = |pair: &&Arc<CertifiedKey>| pair.key.choose_scheme(hello.signature_schemes()).is_some();
+        // The handshake fails with the right alert when none is usable.
+        found.iter().find(usable).or_else(|| found.first()).cloned()
+    }
+}

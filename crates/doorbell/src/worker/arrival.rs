@@ -1,0 +1,126 @@
+//! What a connection begins with: the question for its address, and a PROXY protocol header before anything the protocol sees.
+//!
+//! Does not know about: drivers, what comes after.
+
+use doorbell_http::Next;
+use doorbell_http::proxy::{self, Header, Parsed, Version};
+
+use super::say::{Input, Speaker};
+use crate::conn::{Arriving, Conn};
+use crate::error::CloseReason;
+use crate::net::{Expected, ProxyProtocol};
+use crate::protocol::{ListenerProtocol, Protocol, ProtocolConn};
+
+/// What happens when a connection of a listener arrives.
+#[derive(Clone, Debug)]
+pub(crate) struct Arrival {
+    /// The protocol greets.
+    pub(crate) speaks_first: bool,
+    /// What a new connection begins with.
+    pub(crate) arriving: Arriving,
+    proxy: Option<ProxyProtocol>,
+}
+
+impl Arrival {
+    pub(crate) fn of(protocol: &ListenerProtocol, proxy: Option<ProxyProtocol>) -> Self {
+        let wants_addr = protocol.wants_client() || proxy.is_some();
+        let arriving = if wants_addr { Arriving::Addr } else { Arriving::Done };
+        Self { speaks_first: protocol.speaks_first(), arriving, proxy }
+    }
+
+    /// True when a new connection begins with nothing but its request.
+    pub(crate) fn is_plain(&self) -> bool {
+        !self.speaks_first && self.arriving == Arriving::Done
+    }
+
+    /// True when the greeting must wait for a header.
+    pub(crate) const fn has_proxy(&self) -> bool {
+        self.proxy.is_some()
+    }
+}
+
+impl Speaker<'_> {
+    /// The address is known now, if there is one.
+    #[cold]
+    pub(super) fn expect_header(&self, conn: &mut Conn<ProtocolConn>) {
+        conn.arriving = match &self.server.arrivals[conn.listener.index()].proxy {
+            None => Arriving::Done,
+            Some(proxy) => match proxy.expects(conn.client.addr) {
+                Expected::NoHeader => Arriving::Done,
+                Expected::Header | Expected::MaybeHeader | Expected::Refuse => Arriving::Header,
+            },
+        };
+    }
+
+    /// Bytes of a connection that may begin with a header. As long as it is incomplete they are kept as input.
+    #[cold]
+    pub(super) fn hear_header(&mut self, conn: &mut Conn<ProtocolConn>, fresh: &[u8]) -> Next {
+        if conn.input.is_empty() {
+            return self.read_header(conn, fresh);
+        }
+        let room = self.buffers.lend_with_memory();
+        let mut so_far = core::mem::replace(&mut conn.input, room);
+        so_far.extend_from_slice(fresh);
+        let next = self.read_header(conn, &so_far);
+        self.buffers.take_back(so_far);
+        next
+    }
+
+    /// `bytes` are all that arrived, and `conn.input` holds none of them.
+    fn read_header(&mut self, conn: &mut Conn<ProtocolConn>, bytes: &[u8]) -> Next {
+        let arrival = &self.server.arrivals[conn.listener.index()];
+        let Some(proxy) = &arrival.proxy else { return self.begin(conn, bytes) };
+        let expected = proxy.expects(conn.client.addr);
+        if expected == Expected::Refuse {
+            self.counters.proxy_refused.add(1);
+            return Next::Close;
+        }
+        match proxy::parse_within(bytes, proxy.header_len_max()) {
+            Ok(Parsed::Complete(header)) => {
+                self.take_header(conn, &header);
+                self.begin(conn, bytes.get(header.len..).unwrap_or_default())
+            }
+            Ok(Parsed::Incomplete { .. }) => {
+                let kept = if conn.input.capacity() == 0 { &mut self.buffers.rest } else { &mut conn.input };
+                kept.extend_from_slice(bytes);
+                Next::Read
+            }
+            Ok(Parsed::NotProxy) if expected == Expected::MaybeHeader => self.begin(conn, bytes),
+            Ok(Parsed::NotProxy) | Err(_) => {
+                self.counters.proxy_refused.add(1);
+                Next::Close
+            }
+        }
+    }
+
+    fn take_header(&self, conn: &mut Conn<ProtocolConn>, header: &Header) {
+        match (header.local, header.version) {
+            (true, _) => self.counters.proxy_local.add(1),
+            (false, Version::V1) => self.counters.proxy_v1.add(1),
+            (false, Version::V2) => self.counters.proxy_v2.add(1),
+        }
+        if let Some(source) = header.source {
+            conn.client.addr = Some(source.ip().to_canonical());
+        }
+    }
+
+    /// Nothing stands before the protocol any more.
+    fn begin(&mut self, conn: &mut Conn<ProtocolConn>, bytes: &[u8]) -> Next {
+        conn.arriving = Arriving::Done;
+        if let Some(addr) = conn.client.addr
+            && let Err(cell) = self.server.ip_table.enter_capped(addr).map(|cell| conn.ip_cell = cell)
+        {
+            conn.ip_cell = Some(cell);
+            // What it wants of the connection does not matter: an attacker's slot is not kept for a linger.
+            let _wish = self.ask(conn, Input::Overload(CloseReason::PerIpCap));
+            return Next::CloseClean;
+        }
+        if self.server.arrivals[conn.listener.index()].speaks_first {
+            let next = self.ask(conn, Input::Greet);
+            if next != Next::Read || bytes.is_empty() {
+                return next;
+            }
+        }
+        if bytes.is_empty() { Next::Read } else { self.ask(conn, Input::Bytes(bytes)) }
+    }
+}

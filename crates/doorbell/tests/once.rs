@@ -1,0 +1,74 @@
+//! Connections that are one request and its reply, answered without a place in the table: whatever happens in that call costs
+//! nobody else anything, and is counted as on the long way.
+//!
+//! Does not know about: single drivers (see `conformance`).
+#![expect(
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    reason = "these tests wait for real sockets and stop at the first surprise"
+)]
+
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::num::NonZeroU16;
+use std::time::{Duration, Instant};
+
+use doorbell::{
+    CloseReason, Engine, Http1, Listen, Request, Responder, Server, StaticReply, Status, Workers,
+};
+
+const LOOPBACK: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
+
+/// Often enough that each of the paths is remembered and met again.
+const ROUNDS: u64 = 20;
+
+fn serve(engine: Engine) -> Option<Server> {
+    let ok = StaticReply::text(Status::OK, "ok\n");
+    let large = StaticReply::text(Status::OK, "x".repeat(4_000_000));
+    let service = Http1::new(move |request: &Request<'_>, reply: Responder<'_>| match request.path() {
+        "/bug" => panic!("a defect of the handler"),
+        "/hang" => reply.close(),
+        "/large" => reply.send(&large),
+        "/made" => reply.status(Status::OK).body(request.path()),
+        _ => reply.send(&ok),
+    });
+    let builder = Server::builder().engine(engine).workers(Workers::Count(NonZeroU16::MIN)).conns_max(256);
+    let started = builder.listen(Listen::tcp(LOOPBACK), service).start();
+    // Epoll is everywhere; where io_uring is not, `server.rs` says so.
+    if engine == Engine::Epoll { Some(started.unwrap()) } else { started.ok() }
+}
+
+fn ask(addr: SocketAddr, path: &str) -> String {
+    let mut stream = TcpStream::connect(addr).unwrap();
+    let request = format!("GET {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut reply = String::new();
+    stream.read_to_string(&mut reply).unwrap();
+    reply
+}
+
+#[test]
+fn replies_panics_and_hang_ups_in_turn_are_told_apart_and_counted() {
+    for server in [Engine::Epoll, Engine::IoUring].into_iter().filter_map(serve) {
+        let addr = server.tcp_addr(0).unwrap();
+        for _ in 0..ROUNDS {
+            let reply = ask(addr, "/livez");
+            assert!(reply.starts_with("HTTP/1.1 200 ") && reply.ends_with("\r\n\r\nok\n"), "{reply}");
+            assert!(ask(addr, "/bug").starts_with("HTTP/1.1 500 "));
+            assert!(ask(addr, "/made").ends_with("\r\n\r\n/made"));
+            assert_eq!(ask(addr, "/hang"), "");
+            assert!(ask(addr, "/large").ends_with(&"x".repeat(4_000_000)));
+        }
+        let until = Instant::now() + Duration::from_secs(5);
+        while server.stats().conns_live > 0 || server.stats().conns_accepted < 5 * ROUNDS {
+            assert!(Instant::now() < until, "{:?}", server.stats());
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let stats = server.stats();
+        assert_eq!((stats.conns_accepted, stats.requests), (5 * ROUNDS, 5 * ROUNDS));
+        assert_eq!(stats.handler_panics, ROUNDS);
+        assert_eq!(stats.closed_because(CloseReason::HandlerPanic), ROUNDS);
+        assert_eq!(stats.closed_because(CloseReason::Done), 4 * ROUNDS);
+        server.stop().unwrap();
+    }
+}

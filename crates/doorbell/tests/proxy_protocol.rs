@@ -1,0 +1,237 @@
+//! A listener whose connections begin with a PROXY protocol header, on real sockets and every engine.
+//!
+//! Does not know about: the header's rules in detail (see the tests of `doorbell-http`).
+#![expect(
+    clippy::disallowed_methods,
+    clippy::print_stderr,
+    clippy::unwrap_used,
+    reason = "these tests wait for real sockets, say what they skip and stop at the first surprise"
+)]
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::num::NonZeroU16;
+use std::time::Duration;
+
+use doorbell::http::forwarded::Networks;
+use doorbell::{
+    Answered, CloseReason, Engine, Handler, Http1, Listen, ProxyProtocol, Raw, RawHandler, RawNext, Request,
+    Responder, Server, Status, Workers,
+};
+
+const LOOPBACK: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
+const GET: &[u8] = b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
+const V1: &[u8] = b"PROXY TCP4 203.0.113.7 192.0.2.1 51000 80\r\n";
+const V1_UNKNOWN: &[u8] = b"PROXY UNKNOWN\r\n";
+const V2: &[u8] = b"\r\n\r\n\0\r\nQUIT\n\x21\x11\0\x0c\xcb\0\x71\x08\xc0\0\x02\x01\xc7\x38\0\x50";
+const V2_LOCAL: &[u8] = b"\r\n\r\n\0\r\nQUIT\n\x20\0\0\0";
+
+/// Answers with the address it was told.
+struct WhoAmI;
+
+impl Handler for WhoAmI {
+    fn wants_client(&self) -> bool {
+        true
+    }
+
+    fn call(&self, request: &Request<'_>, reply: Responder<'_>) -> Answered {
+        let addr = request.client().addr.map_or_else(|| "nobody".to_owned(), |addr| addr.to_string());
+        reply.status(Status::OK).body(addr)
+    }
+}
+
+/// Greets with a word.
+struct Greeter;
+
+impl RawHandler for Greeter {
+    fn greet(&self, reply: &mut Vec<u8>) -> Option<RawNext> {
+        reply.extend_from_slice(b"hello ");
+        Some(RawNext::Continue)
+    }
+
+    fn handle(&self, received: &[u8], reply: &mut Vec<u8>) -> RawNext {
+        reply.extend_from_slice(received);
+        RawNext::Close
+    }
+}
+
+fn trusted(text: &str) -> Networks {
+    Networks::parse([text]).unwrap()
+}
+
+fn start(engine: Engine, proxy: ProxyProtocol) -> Option<Server> {
+    let listen = || Listen::tcp(LOOPBACK).proxy_protocol(proxy.clone());
+    let server = Server::builder()
+        .engine(engine)
+        .workers(Workers::Count(NonZeroU16::MIN))
+        .conns_max(64)
+        .listen(listen(), Http1::new(WhoAmI))
+        .listen(listen(), Raw::new(Greeter))
+        .start();
+    match server {
+        Ok(server) => Some(server),
+        Err(error) => {
+            assert!(std::env::var_os("DOORBELL_REQUIRE_URING").is_none(), "{engine:?} is required: {error}");
+            eprintln!("SKIPPED on {engine:?}: {error}");
+            None
+        }
+    }
+}
+
+const ENGINES: [Engine; 2] = [Engine::Epoll, Engine::IoUring];
+
+/// What comes back for these pieces, each sent by itself; empty when the connection is closed without an answer.
+fn talk(addr: SocketAddr, pieces: &[&[u8]]) -> String {
+    let mut stream = TcpStream::connect(addr).unwrap();
+    stream.set_nodelay(true).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    for (position, piece) in pieces.iter().enumerate() {
+        if position > 0 {
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        // A server that has refused already may have closed.
+        if stream.write_all(piece).is_err() {
+            break;
+        }
+    }
+    let mut reply = Vec::new();
+    match stream.read_to_end(&mut reply) {
+        Ok(_) => {}
+        Err(error) => assert_ne!(error.kind(), ErrorKind::WouldBlock, "neither an answer nor a close"),
+    }
+    String::from_utf8(reply).unwrap()
+}
+
+fn told(reply: &str) -> &str {
+    reply.split_once("\r\n\r\n").map_or("", |(_, body)| body)
+}
+
+#[test]
+fn the_header_tells_who_the_client_is() {
+    for engine in ENGINES {
+        let Some(server) = start(engine, ProxyProtocol::accept(trusted("127.0.0.0/8"))) else { continue };
+        let addr = server.tcp_addr(0).unwrap();
+        let cases = [
+            (V1, "203.0.113.7"),
+            (V2, "203.0.113.8"),
+            (V1_UNKNOWN, "127.0.0.1"),
+            (V2_LOCAL, "127.0.0.1"),
+            (b"", "127.0.0.1"),
+        ];
+        for (header, expected) in cases {
+            let reply = talk(addr, &[&[header, GET].concat()]);
+            assert_eq!(told(&reply), expected, "{engine:?} {}: {reply}", header.escape_ascii());
+        }
+        let stats = server.stats();
+        assert_eq!((stats.proxy_v1, stats.proxy_v2, stats.proxy_local), (2, 1, 1), "{engine:?}");
+        server.stop().unwrap();
+    }
+}
+
+#[test]
+fn a_header_may_be_split_at_any_byte() {
+    for engine in ENGINES {
+        let Some(server) = start(engine, ProxyProtocol::require(trusted("127.0.0.1"))) else { continue };
+        let addr = server.tcp_addr(0).unwrap();
+        for (header, expected) in [(V1, "203.0.113.7"), (V2, "203.0.113.8")] {
+            let whole = [header, GET].concat();
+            for at in 1..=header.len() + 1 {
+                let (first, rest) = whole.split_at(at);
+                let reply = talk(addr, &[first, rest]);
+                assert_eq!(told(&reply), expected, "{engine:?} split at {at}: {reply}");
+            }
+            let each: Vec<&[u8]> = header.chunks(7).chain([GET]).collect();
+            assert_eq!(told(&talk(addr, &each)), expected, "{engine:?} in small pieces");
+        }
+        server.stop().unwrap();
+    }
+}
+
+#[test]
+fn what_is_required_and_does_not_come_closes_the_connection() {
+    for engine in ENGINES {
+        let Some(server) = start(engine, ProxyProtocol::require(trusted("127.0.0.1"))) else { continue };
+        let addr = server.tcp_addr(0).unwrap();
+        assert_eq!(talk(addr, &[GET]), "", "{engine:?}: no header");
+        assert_eq!(talk(addr, &[b"PROXY TCP4 nonsense\r\n", GET]), "", "{engine:?}: a wrong one");
+        assert_eq!(server.stats().proxy_refused, 2, "{engine:?}");
+        server.stop().unwrap();
+    }
+}
+
+#[test]
+fn a_peer_that_is_not_trusted_cannot_name_a_client() {
+    for engine in ENGINES {
+        let Some(server) = start(engine, ProxyProtocol::accept(trusted("10.0.0.0/8"))) else { continue };
+        let addr = server.tcp_addr(0).unwrap();
+        assert_eq!(told(&talk(addr, &[GET])), "127.0.0.1", "{engine:?}: without a header it is served");
+        let reply = talk(addr, &[&[V1, GET].concat()]);
+        assert!(reply.starts_with("HTTP/1.1 400 "), "{engine:?}: the header is a bad request: {reply}");
+        server.stop().unwrap();
+        let Some(server) = start(engine, ProxyProtocol::require(trusted("10.0.0.0/8"))) else { continue };
+        assert_eq!(talk(server.tcp_addr(0).unwrap(), &[&[V1, GET].concat()]), "", "{engine:?}: refused");
+        server.stop().unwrap();
+    }
+}
+
+#[test]
+fn a_server_that_speaks_first_speaks_after_the_header() {
+    for engine in ENGINES {
+        let Some(server) = start(engine, ProxyProtocol::accept(trusted("127.0.0.1"))) else { continue };
+        let addr = server.tcp_addr(1).unwrap();
+        assert_eq!(talk(addr, &[&[V1, b"you".as_slice()].concat()]), "hello you", "{engine:?} at once");
+        assert_eq!(talk(addr, &[V2, b"you"]), "hello you", "{engine:?} later");
+        server.stop().unwrap();
+    }
+}
+
+#[test]
+fn the_cap_on_one_address_counts_clients_and_not_their_proxy() {
+    for engine in ENGINES {
+        let listen = Listen::tcp(LOOPBACK).proxy_protocol(ProxyProtocol::accept(trusted("127.0.0.1")));
+        let builder = Server::builder().engine(engine).workers(Workers::Count(NonZeroU16::MIN)).conns_max(64);
+        let Ok(server) = builder.conns_per_ip_max(2).listen(listen, Http1::new(WhoAmI)).start() else {
+            continue;
+        };
+        let addr = server.tcp_addr(0).unwrap();
+        let open = |client: u8| {
+            let mut stream = TcpStream::connect(addr).unwrap();
+            let header = format!("PROXY TCP4 203.0.113.{client} 192.0.2.1 51000 80\r\n");
+            stream.write_all(&[header.as_bytes(), b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"].concat()).unwrap();
+            let mut reply = [0; 12];
+            stream.read_exact(&mut reply).unwrap();
+            (stream, String::from_utf8(reply.to_vec()).unwrap())
+        };
+        let held: Vec<_> = [1, 1, 2, 2, 3].map(open).into();
+        assert!(held.iter().all(|(_, status)| status == "HTTP/1.1 200"), "{engine:?}: {held:?}");
+        assert_eq!(open(1).1, "HTTP/1.1 503", "{engine:?}: the third of one client");
+        drop(held);
+        let mut tries = 0;
+        while open(1).1 != "HTTP/1.1 200" {
+            tries += 1;
+            assert!(tries < 200, "{engine:?}: the cells are given back");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        server.stop().unwrap();
+    }
+}
+
+#[test]
+fn a_header_that_never_ends_is_counted_as_such() {
+    for engine in ENGINES {
+        let Some(server) = start(engine, ProxyProtocol::accept(trusted("127.0.0.1"))) else { continue };
+        let mut stream = TcpStream::connect(server.tcp_addr(0).unwrap()).unwrap();
+        stream.write_all(&V1[..20]).unwrap();
+        stream.shutdown(std::net::Shutdown::Write).unwrap();
+        let mut reply = Vec::new();
+        stream.read_to_end(&mut reply).unwrap();
+        assert_eq!(reply, b"", "{engine:?}");
+        let mut tries = 0;
+        while server.stats().closed_because(CloseReason::ProxyHeader) != 1 {
+            tries += 1;
+            assert!(tries < 200, "{engine:?}: {:?}", server.stats());
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        server.stop().unwrap();
+    }
+}

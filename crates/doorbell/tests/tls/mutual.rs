@@ -1,0 +1,142 @@
+//! Mutual TLS: who gets in, as whom, and who does not.
+//!
+//! Does not know about: routes.
+
+use std::sync::Arc;
+
+use doorbell::tls::{Acceptor, ClientAuth, ClientCa};
+use rcgen::SanType;
+
+use crate::memory::{Pair, VERSIONS, client, client_config, config, http};
+use crate::pki::{Ca, Signed, Wish, ca};
+
+fn acceptor(client_auth: ClientAuth) -> Acceptor {
+    Acceptor::new(&config().client_auth(client_auth)).unwrap()
+}
+
+/// The client's name as the service sees it, or why it does not get that far.
+fn who(
+    acceptor: &Acceptor,
+    version: &'static rustls::SupportedProtocolVersion,
+    own: Option<&Signed>,
+) -> Result<String, String> {
+    let mut pair = Pair::new(client(&Arc::new(client_config(version, own))), http(acceptor));
+    let reply = pair.ask("/who");
+    match reply.split(' ').find_map(|field| field.strip_prefix("client=")) {
+        Some(name) => Ok(name.to_owned()),
+        None => Err(format!("{:?}", pair.error)),
+    }
+}
+
+#[test]
+fn each_demand_and_each_kind_of_client() {
+    let good = ca().sign(Wish { common_name: "alice", ..Wish::default() });
+    let strange = Ca::new("Other CA").sign(Wish { common_name: "mallory", ..Wish::default() });
+    let expired = ca().sign(Wish { common_name: "old", years: (2000, 2001), ..Wish::default() });
+    let require = || ClientAuth::Require(ca().as_client_ca());
+    let request = || ClientAuth::Request(ca().as_client_ca());
+    for version in VERSIONS {
+        let table = [
+            (ClientAuth::None, None, Some("-")),
+            (ClientAuth::None, Some(&good), Some("-")),
+            (request(), None, Some("-")),
+            (request(), Some(&good), Some("alice")),
+            (request(), Some(&strange), None),
+            (request(), Some(&expired), None),
+            (require(), None, None),
+            (require(), Some(&good), Some("alice")),
+            (require(), Some(&strange), None),
+            (require(), Some(&expired), None),
+        ];
+        for (row, (demand, own, expected)) in table.into_iter().enumerate() {
+            let acceptor = acceptor(demand);
+            let got = who(&acceptor, version, own);
+            let stats = acceptor.stats();
+            assert_eq!(got.as_deref().ok(), expected, "{version:?} row {row}: {got:?} {stats:?}");
+            assert_eq!(
+                stats.handshakes_client_refused,
+                u64::from(expected.is_none()),
+                "row {row}: {stats:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn the_name_is_the_common_name_or_the_first_alternative() {
+    let uri = || SanType::URI("spiffe://test/ns/a".try_into().unwrap());
+    let mail = || SanType::Rfc822Name("bob@test".try_into().unwrap());
+    let table = [
+        (Wish { common_name: "cn", names: &["dns.test"], ..Wish::default() }, "cn"),
+        (Wish { names: &["dns.test"], more: vec![uri()], ..Wish::default() }, "dns.test"),
+        (Wish { more: vec![uri(), mail()], ..Wish::default() }, "spiffe://test/ns/a"),
+        (Wish { more: vec![mail()], ..Wish::default() }, "bob@test"),
+        (Wish { names: &["127.0.0.1"], ..Wish::default() }, "-"),
+        (Wish { common_name: "line\nbreak", ..Wish::default() }, "-"),
+    ];
+    let acceptor = acceptor(ClientAuth::Require(ca().as_client_ca()));
+    for (wish, name) in table {
+        assert_eq!(who(&acceptor, VERSIONS[1], Some(&ca().sign(wish))).unwrap(), name);
+    }
+}
+
+#[test]
+fn revoked_clients_do_not_get_in() {
+    let good = ca().sign(Wish { common_name: "good", serial: 21, ..Wish::default() });
+    let revoked = ca().sign(Wish { common_name: "revoked", serial: 22, ..Wish::default() });
+    let with_crl = |crl: &str| ca().as_client_ca().crl(crl.as_bytes()).unwrap();
+    for version in VERSIONS {
+        let acceptor = acceptor(ClientAuth::Require(with_crl(&ca().crl(&[22], 2099))));
+        assert_eq!(who(&acceptor, version, Some(&good)).unwrap(), "good");
+        assert!(who(&acceptor, version, Some(&revoked)).is_err());
+        assert_eq!(acceptor.stats().handshakes_client_refused, 1);
+    }
+    let stale = || with_crl(&ca().crl(&[22], 2022));
+    assert!(who(&acceptor(ClientAuth::Require(stale())), VERSIONS[1], Some(&good)).is_err(), "a stale list");
+    let lenient = acceptor(ClientAuth::Require(stale().expired_crls_hold(true)));
+    assert_eq!(who(&lenient, VERSIONS[1], Some(&good)).unwrap(), "good");
+    assert!(who(&lenient, VERSIONS[1], Some(&revoked)).is_err());
+    let foreign = Ca::new("Other CA").crl(&[22], 2099);
+    let uncovered = acceptor(ClientAuth::Require(with_crl(&foreign)));
+    assert!(who(&uncovered, VERSIONS[1], Some(&good)).is_err(), "no list covers it");
+    let bad = ca().as_client_ca().crl(b"no list").unwrap_err().to_string();
+    assert!(bad.starts_with("the revocation list: the revocation list cannot be used"), "{bad}");
+}
+
+#[test]
+fn a_resumed_session_keeps_its_client_until_the_demand_changes() {
+    let alice = ca().sign(Wish { common_name: "alice", serial: 31, ..Wish::default() });
+    for version in VERSIONS {
+        let client_config = Arc::new(client_config(version, Some(&alice)));
+        let acceptor = acceptor(ClientAuth::Require(ca().as_client_ca()));
+        let ask = || Pair::new(client(&client_config), http(&acceptor)).ask("/who");
+        assert!(ask().contains("client=alice") && ask().ends_with("resumed=true"), "{version:?}");
+        assert!(ask().contains("client=alice"));
+        let revoking = ca().as_client_ca().crl(ca().crl(&[31], 2099).as_bytes()).unwrap();
+        assert!(acceptor.replace(&config().client_auth(ClientAuth::Require(revoking))).unwrap());
+        assert!(!ask().contains("client="), "{version:?}: a revoked client must not resume its way in");
+    }
+}
+
+#[test]
+fn a_resumed_client_whose_certificate_has_expired_meanwhile_is_turned_away() {
+    // Valid by the clock of this machine, expired by the one the connection is told.
+    let wish = Wish { common_name: "old", years: (2020, 2090), ..Wish::default() };
+    let own = ca().sign(wish);
+    for version in VERSIONS {
+        let config = Arc::new(client_config(version, Some(&own)));
+        let acceptor = acceptor(ClientAuth::Require(ca().as_client_ca()));
+        assert!(Pair::new(client(&config), http(&acceptor)).ask("/who").contains("client=old"));
+        let mut pair = Pair::new(client(&config), http(&acceptor));
+        pair.stand.set_date(4_000_000_000);
+        pair.say(b"GET /who HTTP/1.1\r\nHost: a\r\n\r\n");
+        assert!(pair.heard.is_empty(), "{version:?}");
+        assert_eq!(acceptor.stats().handshakes_client_refused, 1);
+    }
+}
+
+#[test]
+fn a_bundle_without_a_certificate_is_refused_by_name() {
+    let error = ClientCa::from_named_pem(b"", "/etc/ca.pem").unwrap_err().to_string();
+    assert!(error.starts_with("/etc/ca.pem: no certificate in it"), "{error}");
+}

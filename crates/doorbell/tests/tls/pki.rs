@@ -1,0 +1,131 @@
+//! Certificates made for a test: a CA, what it signs, and its revocation list.
+//!
+//! Does not know about: who presents them.
+
+use std::sync::{Arc, OnceLock};
+
+use doorbell::tls::{CertPair, ClientCa};
+use rcgen::{
+    BasicConstraints, Certificate, CertificateParams, CertificateRevocationListParams, DnType,
+    ExtendedKeyUsagePurpose, IsCa, Issuer, KeyIdMethod, KeyPair, KeyUsagePurpose, RevokedCertParams, SanType,
+    SerialNumber, date_time_ymd,
+};
+use rustls::RootCertStore;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+
+/// A certificate authority.
+pub(crate) struct Ca {
+    pub(crate) certificate: Certificate,
+    issuer: Issuer<'static, KeyPair>,
+}
+
+/// A signed certificate and its key, PEM.
+#[derive(Clone)]
+pub(crate) struct Signed {
+    pub(crate) certificate: String,
+    pub(crate) key: String,
+}
+
+/// What a certificate says.
+pub(crate) struct Wish<'a> {
+    pub(crate) names: &'a [&'a str],
+    pub(crate) common_name: &'a str,
+    pub(crate) more: Vec<SanType>,
+    pub(crate) serial: u64,
+    /// Years of validity, from the first day of one to the first day of the other.
+    pub(crate) years: (i32, i32),
+}
+
+impl Default for Wish<'_> {
+    fn default() -> Self {
+        Self { names: &[], common_name: "", more: Vec::new(), serial: 1, years: (2020, 2100) }
+    }
+}
+
+impl Ca {
+    pub(crate) fn new(name: &str) -> Self {
+        let key = KeyPair::generate().unwrap();
+        let mut params = CertificateParams::new(Vec::new()).unwrap();
+        params.distinguished_name.push(DnType::CommonName, name);
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+        let certificate = params.self_signed(&key).unwrap();
+        Self { certificate, issuer: Issuer::new(params, key) }
+    }
+
+    pub(crate) fn pem(&self) -> String {
+        self.certificate.pem()
+    }
+
+    pub(crate) fn sign(&self, wish: Wish<'_>) -> Signed {
+        let key = KeyPair::generate().unwrap();
+        let names: Vec<String> = wish.names.iter().map(|&name| name.to_owned()).collect();
+        let mut params = CertificateParams::new(names).unwrap();
+        params.subject_alt_names.extend(wish.more);
+        params.distinguished_name = rcgen::DistinguishedName::new();
+        if !wish.common_name.is_empty() {
+            params.distinguished_name.push(DnType::CommonName, wish.common_name);
+        }
+        params.serial_number = Some(SerialNumber::from(wish.serial));
+        params.not_before = date_time_ymd(wish.years.0, 1, 1);
+        params.not_after = date_time_ymd(wish.years.1, 1, 1);
+        params.extended_key_usages =
+            vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
+        let certificate = params.signed_by(&key, &self.issuer).unwrap();
+        Signed { certificate: certificate.pem(), key: key.serialize_pem() }
+    }
+
+    /// A list that revokes these serial numbers, with the year in which the next one is due.
+    pub(crate) fn crl(&self, serials: &[u64], next_year: i32) -> String {
+        let revoke = |&serial: &u64| RevokedCertParams {
+            serial_number: SerialNumber::from(serial),
+            revocation_time: date_time_ymd(2021, 1, 1),
+            reason_code: None,
+            invalidity_date: None,
+        };
+        let params = CertificateRevocationListParams {
+            this_update: date_time_ymd(2021, 1, 1),
+            next_update: date_time_ymd(next_year, 1, 1),
+            crl_number: SerialNumber::from(1),
+            issuing_distribution_point: None,
+            revoked_certs: serials.iter().map(revoke).collect(),
+            key_identifier_method: KeyIdMethod::Sha256,
+        };
+        params.signed_by(&self.issuer).unwrap().pem().unwrap()
+    }
+
+    pub(crate) fn roots(&self) -> Arc<RootCertStore> {
+        let mut roots = RootCertStore::empty();
+        roots.add(self.certificate.der().clone()).unwrap();
+        Arc::new(roots)
+    }
+
+    pub(crate) fn as_client_ca(&self) -> ClientCa {
+        ClientCa::from_pem(self.pem().as_bytes()).unwrap()
+    }
+}
+
+impl Signed {
+    pub(crate) fn pair(&self) -> CertPair {
+        CertPair::from_pem(self.certificate.as_bytes(), self.key.as_bytes()).unwrap()
+    }
+
+    /// For a client that presents it.
+    pub(crate) fn der(&self) -> (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>) {
+        let chain = CertificateDer::pem_slice_iter(self.certificate.as_bytes()).map(Result::unwrap).collect();
+        (chain, PrivateKeyDer::from_pem_slice(self.key.as_bytes()).unwrap())
+    }
+}
+
+/// The CA that clients of these tests trust.
+pub(crate) fn ca() -> &'static Ca {
+    static CA: OnceLock<Ca> = OnceLock::new();
+    CA.get_or_init(|| Ca::new("Test CA"))
+}
+
+/// A certificate for `localhost` and 127.0.0.1 from it.
+pub(crate) fn localhost() -> &'static Signed {
+    static SIGNED: OnceLock<Signed> = OnceLock::new();
+    SIGNED.get_or_init(|| ca().sign(Wish { names: &["localhost", "127.0.0.1"], ..Wish::default() }))
+}

@@ -1,0 +1,304 @@
+//! After the handshake: pipelines, large bodies, the order of the end, truncation, keys that change, handlers that panic, drains.
+//!
+//! Does not know about: handshakes.
+
+use std::io::Write;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::Duration;
+
+use doorbell::http::Next;
+use doorbell::protocol::Protocol;
+use doorbell::tls::{Acceptor, TlsLimits};
+use doorbell::{CloseReason, Http1, HttpLimits, Raw, RawHandler, RawNext};
+
+use crate::memory::{LARGE_LEN, Pair, VERSIONS, acceptor, answer, client, client_config, config, http};
+
+const GET: &[u8] = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n";
+const GET_AND_CLOSE: &[u8] = b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
+
+fn pair(version: &'static rustls::SupportedProtocolVersion) -> Pair<Http1> {
+    let mut pair = Pair::new(client(&Arc::new(client_config(version, None))), http(&acceptor()));
+    pair.talk();
+    pair
+}
+
+/// The types and lengths of the records in `wire`.
+fn records(mut wire: &[u8]) -> Vec<(u8, usize)> {
+    let mut found = Vec::new();
+    while let [kind, _, _, high, low, rest @ ..] = wire {
+        let len = usize::from(u16::from_be_bytes([*high, *low]));
+        found.push((*kind, len));
+        wire = &rest[len..];
+    }
+    found
+}
+
+#[test]
+fn a_small_reply_is_one_record_and_the_goodbye_goes_with_it() {
+    for version in VERSIONS {
+        let mut pair = pair(version);
+        pair.stand.sends.clear();
+        pair.client.writer().write_all(GET_AND_CLOSE).unwrap();
+        let wire = pair.wire_of_client();
+        pair.stand.feed(&wire, usize::MAX);
+        assert_eq!(pair.stand.sends.len(), 1, "one segment");
+        let sent = pair.stand.take_sent();
+        assert_eq!(records(&sent).len(), 2, "{version:?}: a reply and a close_notify: {:?}", records(&sent));
+        pair.hear(&sent);
+        assert!(pair.heard.ends_with(b"ok\n") && pair.closed, "{version:?}");
+        assert_eq!(
+            pair.stand.end,
+            Some(Next::CloseLinger),
+            "the peer's close_notify must not be met by a reset"
+        );
+        assert_eq!(pair.stand.reason(), CloseReason::Done);
+    }
+}
+
+#[test]
+fn pipelined_requests_are_answered_in_order_and_together() {
+    for version in VERSIONS {
+        for in_one_record in [true, false] {
+            let mut pair = pair(version);
+            let mut wire = Vec::new();
+            for _ in 0..20 {
+                pair.client.writer().write_all(GET).unwrap();
+                if !in_one_record {
+                    wire.extend(pair.wire_of_client());
+                }
+            }
+            wire.extend(pair.wire_of_client());
+            pair.stand.sends.clear();
+            pair.stand.feed(&wire, usize::MAX);
+            assert_eq!(pair.stand.sends.len(), 1, "one send for twenty replies");
+            let sent = pair.stand.take_sent();
+            assert_eq!(records(&sent).len(), 1);
+            pair.hear(&sent);
+            let replies = String::from_utf8(pair.heard.clone()).unwrap();
+            assert_eq!(replies.matches("ok\n").count(), 20);
+        }
+    }
+}
+
+#[test]
+fn a_large_body_arrives_whole_and_never_far_ahead_of_the_client() {
+    for version in VERSIONS {
+        for piece_len in [usize::MAX, 7] {
+            let mut pair = pair(version);
+            pair.piece_len = piece_len;
+            pair.stand.sends.clear();
+            let mut requests = b"GET /large HTTP/1.1\r\nHost: a\r\n\r\n".repeat(3);
+            requests.extend_from_slice(GET_AND_CLOSE);
+            pair.say(&requests);
+            let largest = pair.stand.sends.iter().max().unwrap();
+            assert!(*largest <= 34 * 1024, "{largest} bytes at once");
+            let text = String::from_utf8(pair.heard.clone()).unwrap();
+            assert_eq!(text.matches("HTTP/1.1 200").count(), 4);
+            assert!(text.len() > 3 * LARGE_LEN && text.ends_with("ok\n") && pair.closed);
+            let bodies: Vec<&str> = text.split("\r\n\r\n").collect();
+            let expected: String = ('a'..='w').cycle().take(LARGE_LEN).collect();
+            for body in &bodies[1..4] {
+                assert!(body.starts_with(&expected), "{version:?} in pieces of {piece_len}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_body_in_parts_is_collected() {
+    for version in VERSIONS {
+        for piece_len in [usize::MAX, 1, 33] {
+            let mut pair = pair(version);
+            pair.piece_len = piece_len;
+            pair.say(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Le");
+            assert!(!pair.stand.tls.is_idle(&pair.stand.conn), "in the middle of a request");
+            pair.say(b"ngth: 6\r\n\r\nabc");
+            pair.say(b"def");
+            assert!(pair.heard.ends_with(b"ok\n"), "{version:?} in pieces of {piece_len}");
+            assert!(pair.stand.tls.is_idle(&pair.stand.conn));
+            assert_eq!(pair.stand.tls.requests(&pair.stand.conn), 1);
+        }
+    }
+}
+
+#[test]
+fn a_clients_goodbye_is_answered_and_a_missing_one_never_completes_a_body() {
+    for version in VERSIONS {
+        // Between requests.
+        let mut idle = pair(version);
+        idle.client.send_close_notify();
+        idle.talk();
+        assert!(idle.closed, "answered with a close_notify");
+        assert_eq!((idle.stand.end, idle.stand.reason()), (Some(Next::CloseClean), CloseReason::ClientFin));
+        // Together with the last request.
+        let mut last = pair(version);
+        last.client.writer().write_all(GET).unwrap();
+        last.client.send_close_notify();
+        last.talk();
+        assert!(last.heard.ends_with(b"ok\n") && last.closed, "{version:?}");
+        assert_eq!(last.stand.end, Some(Next::CloseClean));
+        // In the middle of a body: by close_notify and by a bare FIN.
+        for notified in [true, false] {
+            let mut cut = pair(version);
+            cut.say(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 6\r\n\r\nabc");
+            if notified {
+                cut.client.send_close_notify();
+                cut.talk();
+            } else {
+                let _next = cut.stand.eof();
+                cut.talk();
+            }
+            let text = String::from_utf8(cut.heard.clone()).unwrap();
+            assert!(!text.contains("200") && cut.closed, "{version:?}: {text}");
+            assert_eq!(cut.stand.tls.requests(&cut.stand.conn), 0);
+            assert_eq!(cut.stand.reason(), CloseReason::ClientGone);
+        }
+        // In the middle of a record.
+        let mut torn = pair(version);
+        torn.client.writer().write_all(GET).unwrap();
+        let wire = torn.wire_of_client();
+        torn.stand.feed(&wire[..wire.len() - 1], usize::MAX);
+        let _next = torn.stand.eof();
+        torn.talk();
+        assert!(torn.heard.is_empty() && torn.closed, "{version:?}");
+    }
+}
+
+#[test]
+fn a_broken_record_ends_the_session_with_an_alert() {
+    for version in VERSIONS {
+        let mut pair = pair(version);
+        pair.client.writer().write_all(GET).unwrap();
+        let mut wire = pair.wire_of_client();
+        let last = wire.len() - 1;
+        wire[last] ^= 1;
+        pair.stand.feed(&wire, usize::MAX);
+        let sent = pair.stand.take_sent();
+        pair.hear(&sent);
+        assert_eq!(pair.error, Some(rustls::Error::AlertReceived(rustls::AlertDescription::BadRecordMac)));
+        assert!(pair.heard.is_empty());
+        assert_eq!((pair.stand.end, pair.stand.reason()), (Some(Next::CloseLinger), CloseReason::Tls));
+    }
+}
+
+#[test]
+fn keys_may_change_in_between() {
+    let mut pair = pair(VERSIONS[1]);
+    for _ in 0..10 {
+        pair.client.refresh_traffic_keys().unwrap();
+        assert!(pair.ask("/").ends_with("ok\n"));
+    }
+    pair.client.refresh_traffic_keys().unwrap();
+    pair.piece_len = 1;
+    assert!(pair.ask("/").ends_with("ok\n"), "in pieces of one byte");
+    // A flood of changes without data is not answered for ever.
+    let mut flood = Vec::new();
+    for _ in 0..100 {
+        pair.client.refresh_traffic_keys().unwrap();
+        flood.extend(pair.wire_of_client());
+    }
+    pair.stand.feed(&flood, usize::MAX);
+    assert!(pair.stand.end.is_some(), "too many");
+}
+
+#[test]
+fn a_panic_of_a_handler_is_a_500_behind_what_was_answered_before() {
+    for version in VERSIONS {
+        let mut pair = pair(version);
+        let mut requests = GET.to_vec();
+        requests.extend_from_slice(b"GET /panic HTTP/1.1\r\nHost: a\r\n\r\n");
+        requests.extend_from_slice(GET);
+        pair.client.writer().write_all(&requests).unwrap();
+        let wire = pair.wire_of_client();
+        let stand = &mut pair.stand;
+        let panicked = catch_unwind(AssertUnwindSafe(|| {
+            let _next = stand.call(|tls, conn, io| tls.handle_input(conn, &wire, io));
+        }));
+        assert!(panicked.is_err());
+        let _next = stand.call(|tls, conn, io| tls.handle_panic(conn, io));
+        assert_eq!(stand.reason(), CloseReason::HandlerPanic);
+        let sent = stand.take_sent();
+        pair.hear(&sent);
+        let text = String::from_utf8(pair.heard.clone()).unwrap();
+        assert!(text.starts_with("HTTP/1.1 200") && text.contains("HTTP/1.1 500"), "{version:?}: {text}");
+        assert!(pair.closed);
+        assert!(!pair.stand.end.unwrap().eq(&Next::Read));
+    }
+}
+
+#[test]
+fn timeouts_and_drains_say_goodbye() {
+    for version in VERSIONS {
+        let mut idle = pair(version);
+        assert!(idle.ask("/").ends_with("ok\n"));
+        let wait = idle.stand.tls.deadline(&idle.stand.conn).since(idle.stand.now);
+        let _next = idle.stand.timeout_after(wait);
+        idle.talk();
+        assert!(idle.closed && idle.stand.end.is_some(), "{version:?}: idle too long");
+
+        let mut slow = pair(version);
+        slow.say(b"GET / HTTP/1.1\r\n");
+        let _next = slow.stand.timeout_after(Duration::from_secs(11));
+        slow.talk();
+        assert!(slow.heard.starts_with(b"HTTP/1.1 408") && slow.closed, "{version:?}: 408");
+        assert_eq!(slow.stand.reason(), CloseReason::ReadTimeout);
+
+        let mut drained = pair(version);
+        assert!(drained.stand.tls.is_idle(&drained.stand.conn));
+        let _next = drained.stand.call(|tls, conn, io| tls.handle_drain(conn, io));
+        drained.talk();
+        assert!(drained.closed && drained.stand.end == Some(Next::CloseLinger), "{version:?}: drained");
+
+        let mut last = pair(version);
+        last.stand.draining = true;
+        assert!(last.ask("/").contains("Connection: close\r\n") && last.closed, "{version:?}");
+    }
+}
+
+#[test]
+fn memory_for_requests_in_parts_is_capped_over_all_connections() {
+    let limits = TlsLimits { plain_bytes_max: 10_000, ..TlsLimits::default() };
+    let acceptor = Acceptor::with_limits(&config(), limits, None).unwrap();
+    let client_config = Arc::new(client_config(VERSIONS[1], None));
+    let tls = || Http1::new(answer).limits(HttpLimits::default()).tls(acceptor.clone());
+    let begin = |len: usize| {
+        let mut pair = Pair::new(client(&client_config), tls());
+        pair.say(format!("GET / HTTP/1.1\r\nHost: a\r\nX: {}", "y".repeat(len)).as_bytes());
+        pair
+    };
+    let held = begin(7_000);
+    assert_eq!(held.stand.end, None);
+    let refused = begin(7_000);
+    assert!(refused.heard.starts_with(b"HTTP/1.1 503"), "{}", String::from_utf8_lossy(&refused.heard));
+    assert!(refused.closed);
+    drop(held);
+    assert_eq!(begin(7_000).stand.end, None, "there is room again");
+}
+
+#[test]
+fn a_raw_protocol_works_behind_tls_and_may_greet() {
+    struct Greeter;
+    impl RawHandler for Greeter {
+        fn greet(&self, reply: &mut Vec<u8>) -> Option<RawNext> {
+            reply.extend_from_slice(b"220 hello\r\n");
+            Some(RawNext::Continue)
+        }
+
+        fn handle(&self, received: &[u8], reply: &mut Vec<u8>) -> RawNext {
+            reply.extend_from_slice(received);
+            if received == b"QUIT" { RawNext::Close } else { RawNext::Continue }
+        }
+    }
+    for version in VERSIONS {
+        let tls = Raw::new(Greeter).tls(acceptor());
+        assert!(!tls.speaks_first(), "the client does, in TLS");
+        let mut pair = Pair::new(client(&Arc::new(client_config(version, None))), tls);
+        pair.talk();
+        assert_eq!(pair.heard, b"220 hello\r\n", "{version:?}");
+        pair.say(b"PING");
+        pair.say(b"QUIT");
+        assert_eq!(pair.heard, b"220 hello\r\nPINGQUIT");
+        assert!(pair.closed);
+    }
+}
