@@ -105,7 +105,7 @@ fn check_reports_to_machines() {
     assert_eq!(report["valid"], false);
     let codes: Vec<_> =
         report["problems"].as_array().unwrap().iter().map(|problem| &problem["code"]).collect();
-    assert_eq!(codes.len(), 14);
+    assert_eq!(codes.len(), 18);
     assert_eq!(codes[0], "redirect-without-hosts");
     assert_eq!(report["problems"][0]["at"]["line"], 8);
 }

@@ -3,11 +3,34 @@
 //! Does not know about: the command line. With `DOORBELL_BLESS` set the expected texts are written anew.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
-use doorbell_proxy::config::{Config, Parsed, Severity, Source, parse, to_json, to_toml};
+use doorbell_proxy::config::{Config, Outside, Parsed, Severity, Source, parse_with, to_json, to_toml};
 use std::path::{Path, PathBuf};
 
 fn env(name: &str) -> Option<String> {
-    (name == "DOMAIN").then(|| "example.org".into())
+    match name {
+        "DOMAIN" => Some("example.org".into()),
+        "BOB_TOKEN" => Some("bob-0123456789abcdefghij".into()),
+        _ => None,
+    }
+}
+
+/// Every file holds another secret, and a good one, but for a few.
+fn read_secret(path: &Path) -> Result<String, String> {
+    match path.to_str() {
+        Some("/gone") => Err("there is none".into()),
+        Some("/short") => Ok("0123456789".into()),
+        Some("/weak") => Ok("0123456789abcdef".into()),
+        Some("/spaces") => Ok("not a token, because of the spaces".into()),
+        _ => {
+            let name: String = path.to_string_lossy().bytes().map(|byte| format!("{byte:02x}")).collect();
+            Ok(format!("{name}{}", "0".repeat(32)))
+        }
+    }
+}
+
+/// Without a look at the files that certificates and keys are in.
+fn parse(source: &Source) -> Parsed {
+    parse_with(source, Outside { env: &env, read_secret: &read_secret, files_at: None })
 }
 
 fn files() -> Vec<PathBuf> {
@@ -40,7 +63,7 @@ fn every_file_is_told_what_is_expected() {
     let mut wrong = Vec::new();
     for path in files() {
         let source = read(&path);
-        let found = report(&source, &parse(&source, &env));
+        let found = report(&source, &parse(&source));
         let expected_path = path.with_extension("expected");
         if bless {
             std::fs::write(&expected_path, &found).unwrap();
@@ -50,14 +73,14 @@ fn every_file_is_told_what_is_expected() {
         }
     }
     assert!(wrong.is_empty(), "not as expected:\n{}", wrong.join("\n"));
-    assert!(files().len() >= 9);
+    assert!(files().len() >= 16);
 }
 
 #[test]
 fn only_files_named_so_are_good() {
     for path in files() {
         let source = read(&path);
-        let parsed = parse(&source, &env);
+        let parsed = parse(&source);
         let errors = parsed.problems.iter().filter(|problem| problem.severity == Severity::Error).count();
         let is_named_good = source.name.starts_with("good") || source.name.starts_with("warnings");
         assert_eq!(parsed.config.is_some(), is_named_good, "{}", source.name);
@@ -79,17 +102,37 @@ fn sorted(config: &Config) -> String {
     value.to_string()
 }
 
+/// What is dumped, with secrets where the stars are.
+fn dumped(config: &Config, with_defaults: bool) -> String {
+    let mut value = to_json(config, with_defaults);
+    let rules = value.get_mut("auth").and_then(|rules| rules.as_object_mut());
+    for (name, rule) in rules.into_iter().flatten() {
+        let secrets = rule.get_mut("tokens").and_then(|tokens| tokens.as_object_mut());
+        let secrets = secrets.into_iter().flatten().map(|(token, secret)| (token.clone(), secret));
+        let secrets = secrets.collect::<Vec<_>>();
+        for (token, secret) in secrets {
+            assert_eq!(secret, "***");
+            *secret = format!("${{file:/{name}/{token}}}").into();
+        }
+        if let Some(secret) = rule.get_mut("jwt").and_then(|jwt| jwt.get_mut("secret")) {
+            assert_eq!(secret, "***");
+            *secret = format!("${{file:/{name}}}").into();
+        }
+    }
+    toml::to_string_pretty(&value).unwrap()
+}
+
 #[test]
 fn what_is_dumped_reads_back_the_same() {
     let mut seen = 0;
     for path in files() {
         let source = read(&path);
-        let Some(config) = parse(&source, &env).config else { continue };
+        let Some(config) = parse(&source).config else { continue };
         seen += 1;
         for with_defaults in [false, true] {
-            let text = to_toml(&config, with_defaults).unwrap();
+            let text = dumped(&config, with_defaults);
             let again = Source { name: "dump".into(), text };
-            let parsed = parse(&again, &|_| None);
+            let parsed = parse(&again);
             let shown = again.render(&parsed.problems, false);
             let back = parsed.config.unwrap_or_else(|| panic!("{}\n{shown}", again.text));
             assert_eq!(sorted(&back), sorted(&config), "{}", again.text);
@@ -101,10 +144,56 @@ fn what_is_dumped_reads_back_the_same() {
 #[test]
 fn machines_get_places_and_codes() {
     let source = Source { name: "f".into(), text: "version = 1\n[log]\nlevle = \"x\"\n".into() };
-    let report = source.to_json(&parse(&source, &|_| None).problems);
+    let report = source.to_json(&parse(&source).problems);
     let problem = &report["problems"][0];
     assert_eq!(problem["code"], "unknown-key");
     assert_eq!(problem["severity"], "error");
     assert_eq!(problem["at"], serde_json::json!({ "line": 3, "column": 1, "end_line": 3, "end_column": 6 }));
     assert_eq!(problem["help"], "did you mean `level`?");
+}
+
+#[test]
+fn secrets_are_shown_nowhere() {
+    let text = r#"
+version = 1
+[listener.web]
+bind = ":1"
+[auth.a]
+tokens = { ops = "correct-horse-battery-staple", short = "hunter2" }
+token = { typo = "another-secret-of-somebody" }
+[auth.b]
+jwt = { algorithm = "HS256", secret = "a-secret-of-a-length-that-is-good-enough" }
+[auth.c]
+jwt = { algorithm = "HS256", secret = "too-short-a-secret" }
+"#;
+    let clear = ["correct-horse", "hunter2", "another-secret", "a-secret-of", "too-short"];
+    let source = Source { name: "f".into(), text: text.into() };
+    let parsed = parse(&source);
+    assert!(parsed.problems.len() >= 6, "{:?}", parsed.problems);
+    let shown = source.render(&parsed.problems, false) + &source.to_json(&parsed.problems).to_string();
+    let shown = shown + &format!("{parsed:?}");
+    for secret in clear {
+        assert!(!shown.contains(secret), "{secret}: {shown}");
+    }
+    assert!(
+        shown.contains("tokens = { ops = \"****************************\", short = \"*******\" }"),
+        "{shown}"
+    );
+
+    let good = text.lines().filter(|line| !line.contains("too-short") && !line.contains("typo"));
+    let good = good.filter(|line| *line != "[auth.c]").collect::<Vec<_>>().join("\n");
+    let good = good.replace(", short = \"hunter2\"", "");
+    let config = parse(&Source { name: "f".into(), text: good }).config.unwrap();
+    assert_eq!(config.auth[0].tokens[0].1.reveal(), "correct-horse-battery-staple");
+    let shown = format!("{config:?}{}{}", to_toml(&config, true).unwrap(), to_json(&config, true));
+    for secret in clear {
+        assert!(!shown.contains(secret), "{secret}: {shown}");
+    }
+    assert!(shown.contains("***"));
+
+    let broken = "version = 1\n[auth.a]\ntokens = { a = \"correct-horse }\n";
+    let source = Source { name: "f".into(), text: broken.into() };
+    let shown = source.render(&parse(&source).problems, false);
+    assert!(shown.contains("tokens =*******\"***************\n"), "{shown}");
+    assert!(!shown.contains("horse"));
 }

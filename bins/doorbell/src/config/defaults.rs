@@ -6,6 +6,7 @@ use super::model::{
     Action, Config, Health, HealthState, Lifecycle, Listener, Log, Protocol, Route, Runtime, Tuning,
 };
 use crate::http::Method;
+use std::collections::BTreeMap;
 
 /// Kubernetes (`/livez`, `/healthz`), MicroProfile (`/health/live`), Spring (`/actuator/health/liveness`), linkerd
 /// (`/live`). A process that answers has also started.
@@ -32,7 +33,12 @@ pub fn default_config() -> Config {
         log: Log::default(),
         lifecycle: Lifecycle::default(),
         tuning: Tuning::default(),
+        tls: Vec::new(),
+        auth: Vec::new(),
+        limits: Vec::new(),
         routes: default_routes(&listeners, &health),
+        stored_routes: Vec::new(),
+        guards: BTreeMap::new(),
         listeners,
         health: health.into(),
     }

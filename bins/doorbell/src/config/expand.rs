@@ -1,24 +1,70 @@
-//! `${NAME}` and `${NAME:-default}` inside strings.
+//! `${NAME}` and `${NAME:-default}` inside strings, and `${file:PATH}` inside secrets.
 //!
 //! Does not know about: where the string stands; where values come from.
 
+use std::path::Path;
+
 /// Where `${NAME}` gets its value.
 pub type Env<'a> = &'a dyn Fn(&str) -> Option<String>;
+
+/// Where `${file:PATH}` gets its value; an error says why it does not.
+pub type ReadSecret<'a> = &'a dyn Fn(&Path) -> Result<String, String>;
 
 /// Why a string cannot be expanded.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum ExpandError {
     BadName(String),
+    File { path: String, why: String },
     Unclosed,
     Unset(String),
 }
 
+/// A secret, and whether a part of it stands in the file itself.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Expanded {
+    pub(crate) text: String,
+    pub(crate) has_literal: bool,
+}
+
 /// Replaces every reference once; values are not expanded again. `$${` stands for `${`.
 pub(crate) fn expand(text: &str, env: Env<'_>) -> Result<String, ExpandError> {
+    replace(text, &mut |inner| from_env(inner, env)).map(|expanded| expanded.text)
+}
+
+/// The same for a secret, which may also come from a file.
+pub(crate) fn expand_secret(text: &str, env: Env<'_>, read: ReadSecret<'_>) -> Result<Expanded, ExpandError> {
+    let mut has_default = false;
+    let mut expanded = replace(text, &mut |inner| match inner.strip_prefix("file:") {
+        Some("") => Err(ExpandError::BadName(inner.into())),
+        Some(path) => read(Path::new(path)).map_err(|why| ExpandError::File { path: path.into(), why }),
+        None => {
+            has_default |= inner.contains(":-");
+            from_env(inner, env)
+        }
+    })?;
+    expanded.has_literal |= has_default;
+    Ok(expanded)
+}
+
+/// True when nothing of the value stands in the text.
+pub(crate) fn is_only_references(text: &str) -> bool {
+    let replaced = replace(text, &mut |inner| match inner.contains(":-") {
+        true => Err(ExpandError::Unclosed),
+        false => Ok(String::new()),
+    });
+    replaced.is_ok_and(|expanded| !expanded.has_literal)
+}
+
+fn replace(
+    text: &str,
+    value_of: &mut dyn FnMut(&str) -> Result<String, ExpandError>,
+) -> Result<Expanded, ExpandError> {
     let mut out = String::with_capacity(text.len());
+    let mut has_literal = false;
     let mut left = text;
     while let Some(at) = left.find("${") {
         let (before, rest) = left.split_at(at);
+        has_literal |= !before.is_empty();
         if let Some(before) = before.strip_suffix('$') {
             out.push_str(before);
             out.push_str("${");
@@ -27,24 +73,26 @@ pub(crate) fn expand(text: &str, env: Env<'_>) -> Result<String, ExpandError> {
         }
         out.push_str(before);
         let (inner, rest) = rest[2..].split_once('}').ok_or(ExpandError::Unclosed)?;
-        let (name, default) =
-            inner.split_once(":-").map_or((inner, None), |(name, value)| (name, Some(value)));
-        let first_is_letter = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
-        if !first_is_letter || !name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_') {
-            return Err(ExpandError::BadName(name.into()));
-        }
-        // As in a shell, `:-` also stands in for a variable that is set but empty.
-        let value = match (env(name), default) {
-            (Some(value), Some(default)) if value.is_empty() => default.into(),
-            (Some(value), _) => value,
-            (None, Some(default)) => default.into(),
-            (None, None) => return Err(ExpandError::Unset(name.into())),
-        };
-        out.push_str(&value);
+        out.push_str(&value_of(inner)?);
         left = rest;
     }
     out.push_str(left);
-    Ok(out)
+    Ok(Expanded { text: out, has_literal: has_literal || !left.is_empty() })
+}
+
+fn from_env(inner: &str, env: Env<'_>) -> Result<String, ExpandError> {
+    let (name, default) = inner.split_once(":-").map_or((inner, None), |(name, value)| (name, Some(value)));
+    let first_is_letter = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
+    if !first_is_letter || !name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_') {
+        return Err(ExpandError::BadName(name.into()));
+    }
+    // As in a shell, `:-` also stands in for a variable that is set but empty.
+    match (env(name), default) {
+        (Some(value), Some(default)) if value.is_empty() => Ok(default.into()),
+        (Some(value), _) => Ok(value),
+        (None, Some(default)) => Ok(default.into()),
+        (None, None) => Err(ExpandError::Unset(name.into())),
+    }
 }
 
 #[cfg(test)]
@@ -78,6 +126,35 @@ mod tests {
             ("${file:/x}", Err(ExpandError::BadName("file:/x".into()))),
         ] {
             assert_eq!(expand(text, &env), expected.map(str::to_owned), "{text}");
+        }
+    }
+
+    #[test]
+    fn secrets_also_come_from_files() {
+        let env = |name: &str| (name == "TOKEN").then(|| "from-env".into());
+        let read = |path: &Path| match path.to_str() {
+            Some("/run/token") => Ok("from-file".into()),
+            _ => Err("it is not there".into()),
+        };
+        let good = |text: &str, has_literal| Ok(Expanded { text: text.into(), has_literal });
+        for (text, expected) in [
+            ("${file:/run/token}", good("from-file", false)),
+            ("${TOKEN}", good("from-env", false)),
+            ("${file:/run/token}${TOKEN}", good("from-filefrom-env", false)),
+            ("${TOKEN:-fallback}", good("from-env", true)),
+            ("${NO:-fallback}", good("fallback", true)),
+            ("clear", good("clear", true)),
+            ("a${TOKEN}", good("afrom-env", true)),
+            ("${TOKEN}a", good("from-enva", true)),
+            ("$${TOKEN}", good("${TOKEN}", true)),
+            ("", good("", false)),
+            ("${file:}", Err(ExpandError::BadName("file:".into()))),
+            ("${file:/no}", Err(ExpandError::File { path: "/no".into(), why: "it is not there".into() })),
+        ] {
+            assert_eq!(expand_secret(text, &env, &read), expected, "{text}");
+            if let Ok(Expanded { has_literal, .. }) = expected {
+                assert_eq!(is_only_references(text), !has_literal, "{text}");
+            }
         }
     }
 }

@@ -9,30 +9,31 @@ mod bind;
 mod defaults;
 mod dump;
 mod expand;
+mod files;
 pub mod model;
 mod problem;
 mod resolve;
-mod resolve_route;
+mod secret;
 mod section;
 mod tuning;
 mod units;
 mod written;
-mod written_route;
 
 pub use bind::{Bind, BindError};
 pub use defaults::default_config;
 pub use dump::{to_json, to_toml};
-pub use expand::Env;
+pub use expand::{Env, ReadSecret};
 pub use model::Config;
 pub use problem::{Problem, Severity, Source};
 pub use units::{format_duration, format_size, parse_duration, parse_size};
 
 pub(crate) use bind::BIND_FORM;
-pub(crate) use resolve_route::build_redirect;
+pub(crate) use resolve::build_redirect;
 
 use problem::Problems;
 use section::{Reading, Section};
 use std::ops::Range;
+use std::sync::Arc;
 use toml::de::DeTable;
 
 /// What came of a file.
@@ -44,14 +45,49 @@ pub struct Parsed {
     pub problems: Vec<Problem>,
 }
 
-/// Reads a file. Every problem is reported, not only the first.
+/// What a file may refer to outside of itself.
+#[derive(Clone, Copy)]
+#[expect(missing_debug_implementations, reason = "functions have nothing to show")]
+pub struct Outside<'a> {
+    /// `${NAME}`
+    pub env: Env<'a>,
+    /// `${file:PATH}`
+    pub read_secret: ReadSecret<'a>,
+    /// The time in seconds since 1970 at which certificates and keys are looked at; `None` leaves them alone.
+    pub files_at: Option<i64>,
+}
+
+/// Reads a file, and looks at the files it names. Every problem is reported, not only the first.
 #[must_use]
 pub fn parse(source: &Source, env: Env<'_>) -> Parsed {
-    let problems = Problems::default();
+    let outside = Outside { env, read_secret: &secret::read_file, files_at: Some(files::now()) };
+    parse_with(source, outside)
+}
+
+/// The same, with something else around the file.
+#[must_use]
+pub fn parse_with(source: &Source, outside: Outside<'_>) -> Parsed {
     let (table, syntax) = DeTable::parse_recoverable(&source.text);
-    let file = written::File::read(Section::root(table.get_ref(), Reading { problems: &problems, env }));
+    let mut parsed = read(source, table.get_ref(), &syntax, outside);
+    let mut hidden = secret::clear_spans(table.get_ref());
+    hidden.extend(syntax.iter().filter_map(|error| secret::broken_span(&source.text, error.span()?.start)));
+    hidden.sort_unstable_by_key(|span| span.start);
+    let hidden: Arc<[Range<usize>]> = hidden.into();
+    for problem in &mut parsed.problems {
+        problem.hidden = Arc::clone(&hidden);
+    }
+    parsed
+}
+
+fn read(source: &Source, root: &DeTable<'_>, syntax: &[toml::de::Error], outside: Outside<'_>) -> Parsed {
+    let Outside { env, read_secret, files_at } = outside;
+    let problems = Problems::default();
+    let file = written::File::read(Section::root(root, Reading { problems: &problems, env, read_secret }));
     if syntax.is_empty() {
         let config = resolve::resolve(&file, &problems);
+        if let Some(unix_secs) = files_at {
+            files::check(&file, &config.log.access.file, unix_secs, &problems);
+        }
         let valid = problems.errors_len() == 0;
         return Parsed { config: valid.then_some(config), problems: problems.into_sorted() };
     }

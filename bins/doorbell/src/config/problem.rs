@@ -2,10 +2,12 @@
 //!
 //! Does not know about: which keys exist, what they mean.
 
+use super::secret::mask;
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
 use serde_json::{Value, json};
 use std::cell::RefCell;
 use std::ops::Range;
+use std::sync::Arc;
 
 /// A configuration file as it was read.
 #[derive(Clone, Debug)]
@@ -42,6 +44,8 @@ pub struct Problem {
     pub related: Vec<(Range<usize>, String)>,
     /// What to do about it.
     pub help: Option<String>,
+    /// Secrets in clear text, which are not shown with the lines they stand on.
+    pub(crate) hidden: Arc<[Range<usize>]>,
 }
 
 /// Collects problems while a file is read.
@@ -58,6 +62,7 @@ impl Problem {
             label: String::new(),
             related: Vec::new(),
             help: None,
+            hidden: Arc::default(),
         }
     }
 
@@ -157,7 +162,7 @@ impl Source {
             let place = AnnotationKind::Context.span(self.visible(span));
             if label.is_empty() { place } else { place.label(label) }
         });
-        let snippet = Snippet::source(&self.text)
+        let snippet = Snippet::source(mask(&self.text, &problem.hidden))
             .path(&self.name)
             .annotation(primary)
             .annotations(related.collect::<Vec<_>>());

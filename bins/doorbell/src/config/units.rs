@@ -2,6 +2,7 @@
 //!
 //! Does not know about: which key wants one.
 
+use super::model::Rate;
 use std::time::Duration;
 
 /// What a duration looks like, for help texts.
@@ -9,6 +10,9 @@ pub(crate) const DURATION_FORM: &str = "a number and a unit, as in \"250ms\", \"
 
 /// What a size looks like, for help texts.
 pub(crate) const SIZE_FORM: &str = "a number and a unit, as in \"512B\", \"16KiB\" or \"1MiB\"";
+
+/// What a rate looks like, for help texts.
+pub(crate) const RATE_FORM: &str = "a number and a time, as in \"20/s\", \"600/m\" or \"1000/h\"";
 
 const DURATION_UNITS: [(&str, u64); 5] =
     [("h", 3_600_000_000), ("m", 60_000_000), ("s", 1_000_000), ("ms", 1_000), ("us", 1)];
@@ -68,6 +72,18 @@ pub fn format_size(bytes: u64) -> String {
     format!("{}{unit}", bytes / scale)
 }
 
+/// `20/s`, `600/m` or `1000/h`; zero is for the caller to refuse. `None` when it is not a rate.
+pub(crate) fn parse_rate(text: &str) -> Option<Rate> {
+    let (requests, unit) = split_number(text)?;
+    let secs = match unit {
+        "/h" => 3600,
+        "/m" => 60,
+        "/s" => 1,
+        _ => return None,
+    };
+    Some(Rate { requests: u32::try_from(requests).ok()?, period: Duration::from_secs(secs) })
+}
+
 fn split_number(text: &str) -> Option<(u64, &str)> {
     let (digits, rest) = text.split_at(text.find(|c: char| !c.is_ascii_digit())?);
     Some((digits.parse().ok()?, rest))
@@ -123,6 +139,29 @@ mod tests {
             ("99999999999GiB", None),
         ] {
             assert_eq!(parse_size(text), expected, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn rates() {
+        for (text, expected) in [
+            ("20/s", Some((20, 1))),
+            ("600/m", Some((600, 60))),
+            ("1000/h", Some((1000, 3600))),
+            ("0/s", Some((0, 1))),
+            ("", None),
+            ("20", None),
+            ("/s", None),
+            ("20/", None),
+            ("20/d", None),
+            ("20 /s", None),
+            ("-1/s", None),
+            ("1.5/s", None),
+            ("4294967296/s", None),
+        ] {
+            let found = parse_rate(text);
+            assert_eq!(found.map(|rate| (rate.requests, rate.period.as_secs())), expected, "{text:?}");
+            assert_eq!(found.map(|rate| rate.to_string()).unwrap_or_else(|| text.into()), text);
         }
     }
 

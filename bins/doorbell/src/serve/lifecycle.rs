@@ -3,15 +3,17 @@
 //! Does not know about: how a server is made.
 
 use super::state::State;
+use super::watch::Watch;
 use crate::config::format_duration;
 use crate::config::model::Lifecycle;
 use crate::exit::{Exit, Failure};
+use doorbell::access_log::AccessLog;
 use doorbell::{Handle, ServeError, Server};
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR2};
 use signal_hook::iterator::Signals;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Signals, taken over before the server starts so that none of them kills it half-started.
 #[derive(Debug)]
@@ -19,6 +21,16 @@ pub(super) struct SignalWatch {
     sender: SyncSender<Note>,
     receiver: Receiver<Note>,
 }
+
+/// What signals ask for that does not end anything.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Duties<'a> {
+    pub(super) access: Option<&'a AccessLog>,
+    pub(super) watch: &'a Watch,
+}
+
+/// How long a look at all files may take before the next signal is heard.
+const LOOK_TIMEOUT: Duration = Duration::from_secs(10);
 
 #[derive(Debug)]
 enum Note {
@@ -31,7 +43,7 @@ impl SignalWatch {
         let failed = |error: std::io::Error| {
             Failure::new(Exit::Failure, format!("signals cannot be watched: {error}"))
         };
-        let mut signals = Signals::new([SIGINT, SIGTERM]).map_err(failed)?;
+        let mut signals = Signals::new([SIGHUP, SIGINT, SIGTERM, SIGUSR2]).map_err(failed)?;
         let (sender, receiver) = sync_channel(16);
         let notes = sender.clone();
         let watch = move || {
@@ -50,6 +62,7 @@ impl SignalWatch {
         server: Server,
         lifecycle: &Lifecycle,
         state: &Arc<State>,
+        duties: &Duties<'_>,
     ) -> Result<Exit, Failure> {
         let handle = server.handle();
         let ended = self.sender.clone();
@@ -57,18 +70,24 @@ impl SignalWatch {
             .name("end".into())
             .spawn(move || ended.send(Note::Ended(server.wait())))
             .map_err(|error| Failure::new(Exit::Failure, format!("no thread could be started: {error}")))?;
-        let Some(signal) = self.next(None)? else { return Ok(Exit::Success) };
-        if signal == SIGTERM && self.drain(&handle, lifecycle, state)? {
+        let Some(signal) = self.next(None, duties)? else { return Ok(Exit::Success) };
+        if signal == SIGTERM && self.drain(&handle, lifecycle, state, duties)? {
             return Ok(Exit::Success);
         }
         tracing::info!("stopping now");
         handle.stop();
-        while self.next(None)?.is_some() {}
+        while self.next(None, duties)?.is_some() {}
         Ok(Exit::Success)
     }
 
     /// True when the server ended by itself; false when a further signal asks to hurry.
-    fn drain(&self, handle: &Handle, lifecycle: &Lifecycle, state: &Arc<State>) -> Result<bool, Failure> {
+    fn drain(
+        &self,
+        handle: &Handle,
+        lifecycle: &Lifecycle,
+        state: &Arc<State>,
+        duties: &Duties<'_>,
+    ) -> Result<bool, Failure> {
         state.set_draining();
         let (delay, timeout) = (lifecycle.drain_delay, lifecycle.drain_timeout);
         tracing::info!(
@@ -76,27 +95,40 @@ impl SignalWatch {
             timeout = format_duration(timeout),
             "draining: not ready any more, still serving; a second signal stops at once"
         );
-        match self.next(Some(delay))? {
+        match self.next(Some(delay), duties)? {
             Some(DELAY_OVER) => {}
             Some(_) => return Ok(false),
             None => return Ok(true),
         }
         tracing::info!("draining: no new connections");
         handle.drain_within(timeout);
-        Ok(self.next(None)?.is_none())
+        Ok(self.next(None, duties)?.is_none())
     }
 
-    /// The next signal, [`DELAY_OVER`], or nothing when the server ended well.
-    fn next(&self, delay: Option<Duration>) -> Result<Option<i32>, Failure> {
-        let note = match delay {
-            Some(delay) => self.receiver.recv_timeout(delay),
-            None => self.receiver.recv().map_err(RecvTimeoutError::from),
-        };
-        match note {
-            Ok(Note::Ended(Ok(()))) | Err(RecvTimeoutError::Disconnected) => Ok(None),
-            Ok(Note::Ended(Err(error))) => Err(Failure::new(Exit::Failure, error.to_string())),
-            Ok(Note::Signal(signal)) => Ok(Some(signal)),
-            Err(RecvTimeoutError::Timeout) => Ok(Some(DELAY_OVER)),
+    /// The next signal that ends something, [`DELAY_OVER`], or nothing when the server ended well. Other signals are heeded meanwhile.
+    #[expect(clippy::disallowed_methods, reason = "a signal that ends nothing does not lengthen the delay")]
+    fn next(&self, delay: Option<Duration>, duties: &Duties<'_>) -> Result<Option<i32>, Failure> {
+        let until = delay.map(|delay| Instant::now() + delay);
+        loop {
+            let note = match until {
+                Some(until) => self.receiver.recv_timeout(until.saturating_duration_since(Instant::now())),
+                None => self.receiver.recv().map_err(RecvTimeoutError::from),
+            };
+            match note {
+                Ok(Note::Ended(Ok(()))) | Err(RecvTimeoutError::Disconnected) => return Ok(None),
+                Ok(Note::Ended(Err(error))) => return Err(Failure::new(Exit::Failure, error.to_string())),
+                Ok(Note::Signal(SIGHUP)) => {
+                    tracing::info!("looking at certificates, keys and stored files; the configuration stays");
+                    duties.watch.look(LOOK_TIMEOUT);
+                }
+                Ok(Note::Signal(SIGUSR2)) => {
+                    if let Some(access) = duties.access {
+                        access.reopen();
+                    }
+                }
+                Ok(Note::Signal(signal)) => return Ok(Some(signal)),
+                Err(RecvTimeoutError::Timeout) => return Ok(Some(DELAY_OVER)),
+            }
         }
     }
 }

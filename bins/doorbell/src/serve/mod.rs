@@ -2,41 +2,64 @@
 //!
 //! Does not know about: files, command lines.
 
+mod access;
 mod door;
+mod files;
+mod guards;
 mod inherit;
 mod lifecycle;
+mod links;
+mod listener;
 mod raw;
 mod state;
+mod stored;
+mod tls;
+mod watch;
 
-use crate::config::model::{
-    Config, Descriptors, Engine, Http1, Listener, OnWorkerFailure, Protocol, Timeouts,
-};
-use crate::config::{Bind, format_duration};
+use crate::config::format_duration;
+use crate::config::model::{Config, Descriptors, Engine, OnWorkerFailure, Timeouts};
 use crate::exit::{Exit, Failure};
-use door::Door;
-use doorbell::{Event, Listen, LocalAddr, Server, ServerBuilder, StartError, StartErrorKind, Workers};
-use lifecycle::SignalWatch;
-use raw::FixedReply;
+use door::Materials;
+use doorbell::{Event, LocalAddr, Server, ServerBuilder, StartError, StartErrorKind, Workers};
+use guards::Common;
+use lifecycle::{Duties, SignalWatch};
 use state::State;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::num::NonZeroU16;
 use std::sync::Arc;
 use std::time::Duration;
+use stored::Stores;
+use watch::{Watch, Watched};
 
-/// How long the kernel waits for a client's first bytes before it lets us accept without them.
-const DEFER_ACCEPT: Duration = Duration::from_secs(3);
+/// How long the last lines of the access log may take.
+const ACCESS_LOG_END: Duration = Duration::from_secs(2);
 
 /// Serves until a signal ends it. `origin` says where the configuration came from.
 pub(crate) fn run(config: &Config, origin: &str) -> Result<Exit, Failure> {
     let state = Arc::new(State::default());
     let signals = SignalWatch::start()?;
+    let bad_config = |why| Failure::new(Exit::BadConfig, why);
+    let mut watched: Vec<Box<dyn Watched>> = Vec::new();
+    let stores = Stores::open(config, &mut watched).map_err(bad_config)?;
+    let (common, readers) = Common::build(config).map_err(bad_config)?;
+    watched.extend(readers.into_iter().map(|reader| Box::new(reader) as Box<dyn Watched>));
+    let access = access::start(config)?;
+    let materials = Materials { config, state: &state, common: &common, stores: &stores };
     let mut builder = builder(config, &state);
-    for (position, listener) in config.listeners.iter().enumerate() {
-        builder = add_listener(builder, config, position, listener, &state)?;
+    for position in 0..config.listeners.len() {
+        builder = listener::add(builder, &materials, position, access.as_ref(), &mut watched)?;
     }
     let server = builder.start().map_err(|error| start_failure(&error))?;
+    let watch = Watch::start(watched)
+        .map_err(|error| Failure::new(Exit::Failure, format!("no thread could be started: {error}")))?;
     announce(&server, config, origin);
-    let ended = signals.serve(server, &config.lifecycle, &state);
+    let duties = Duties { access: access.as_ref(), watch: &watch };
+    let ended = signals.serve(server, &config.lifecycle, &state, &duties);
+    drop(watch);
+    if let Some(access) = access
+        && !access.stop(ACCESS_LOG_END)
+    {
+        tracing::warn!("the access log did not take its last lines");
+    }
     if ended.is_ok() {
         tracing::info!("stopped");
     }
@@ -77,89 +100,6 @@ fn builder(config: &Config, state: &Arc<State>) -> ServerBuilder {
         .linger_timeout(linger)
         .drain_timeout(config.lifecycle.drain_timeout)
         .observer(move |event| observe(event, &observed))
-}
-
-fn add_listener(
-    mut builder: ServerBuilder,
-    config: &Config,
-    position: usize,
-    listener: &Listener,
-    state: &Arc<State>,
-) -> Result<ServerBuilder, Failure> {
-    for bind in &listener.binds {
-        for listen in listens(bind, config)? {
-            let listen = listen
-                .backlog(listener.tcp.backlog)
-                .defer_accept(listener.tcp.defer_accept.then_some(DEFER_ACCEPT))
-                .nodelay(listener.tcp.nodelay)
-                .quickack(listener.tcp.quickack);
-            builder = match &listener.protocol {
-                Protocol::Http1(http1) => {
-                    let door = Door::build(config, position, state)
-                        .map_err(|error| Failure::new(Exit::BadConfig, error.to_string()))?;
-                    let limits = http_limits(http1, &listener.timeouts);
-                    builder.listen(listen, doorbell::Http1::new(door).limits(limits))
-                }
-                Protocol::Raw { reply, speaks_first } => {
-                    let raw = doorbell::Raw::new(FixedReply::new(reply, *speaks_first));
-                    builder.listen(listen, raw.timeout(listener.timeouts.header))
-                }
-            };
-        }
-    }
-    Ok(builder)
-}
-
-fn listens(bind: &Bind, config: &Config) -> Result<Vec<Listen>, Failure> {
-    let env = |name: &str| std::env::var(name).ok();
-    Ok(match bind {
-        Bind::Fd(fd) => vec![Listen::inherited(inherit::numbered(*fd)?)],
-        Bind::Systemd(name) => inherit::named(name, &env)?.into_iter().map(Listen::inherited).collect(),
-        Bind::Tcp(addr) if addr.ip() == IpAddr::V6(Ipv6Addr::UNSPECIFIED) && !has_ipv6() => {
-            tracing::warn!("this machine has no IPv6: {addr} is taken as every IPv4 address");
-            vec![Listen::tcp(SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), addr.port()))]
-        }
-        Bind::Tcp(addr) => vec![Listen::tcp(*addr).v6_only(is_taken_on_ipv4(*addr, config))],
-        Bind::Unix(path) => vec![Listen::unix(path)],
-    })
-}
-
-/// False where the kernel was started without IPv6; `:8080` must work there too.
-fn has_ipv6() -> bool {
-    let socket =
-        rustix::net::socket(rustix::net::AddressFamily::INET6, rustix::net::SocketType::STREAM, None);
-    !matches!(socket, Err(rustix::io::Errno::AFNOSUPPORT))
-}
-
-/// `[::]:80` takes IPv4 clients too, unless `0.0.0.0:80` is listed beside it.
-fn is_taken_on_ipv4(addr: SocketAddr, config: &Config) -> bool {
-    let binds = config.listeners.iter().flat_map(|listener| &listener.binds);
-    addr.is_ipv6()
-        && addr.ip().is_unspecified()
-        && binds.into_iter().any(|bind| match bind {
-            Bind::Tcp(other) => {
-                matches!(other.ip(), IpAddr::V4(_)) && other.port() == addr.port() && addr.port() != 0
-            }
-            Bind::Fd(_) | Bind::Systemd(_) | Bind::Unix(_) => false,
-        })
-}
-
-fn http_limits(http1: &Http1, timeouts: &Timeouts) -> crate::http::Limits {
-    let default = crate::http::Limits::default();
-    let head_bytes_max = http1.header_bytes as usize;
-    crate::http::Limits {
-        head_bytes_max,
-        request_line_bytes_max: default.request_line_bytes_max.min(head_bytes_max),
-        fields_max: http1.headers,
-        body_bytes_max: http1.body_bytes as usize,
-        requests_per_conn_max: http1.max_requests,
-        header_timeout: timeouts.header,
-        idle_timeout: http1.idle,
-        body_idle_timeout: timeouts.body,
-        body_total_timeout: default.body_total_timeout.max(timeouts.body),
-        keep_alive: http1.keep_alive,
-        ..default
-    }
 }
 
 /// The one line at the start: what runs, why, and where.

@@ -3,7 +3,12 @@
 //! Does not know about: which keys there are. A wrong value is reported and then treated as absent, so that reading
 //! goes on and every problem of a file comes out at once.
 
-use super::expand::{Env, ExpandError, expand};
+mod values;
+mod words;
+
+pub(crate) use words::{did_you_mean, quoted};
+
+use super::expand::{Env, ExpandError, ReadSecret, expand};
 use super::problem::{Problem, Problems};
 use super::units::{DURATION_FORM, SIZE_FORM, format_duration, format_size, parse_duration, parse_size};
 use std::ops::{Range, RangeInclusive};
@@ -23,6 +28,7 @@ pub(crate) struct At<T> {
 pub(crate) struct Reading<'r> {
     pub(crate) problems: &'r Problems,
     pub(crate) env: Env<'r>,
+    pub(crate) read_secret: ReadSecret<'r>,
 }
 
 /// A table that is being read.
@@ -233,15 +239,29 @@ impl<'r> Section<'r> {
     fn as_string(&self, value: &Spanned<DeValue<'_>>) -> Option<At<String>> {
         let Some(text) = value.get_ref().as_str() else { return self.wrong_type(value, "a string") };
         let span = value.span();
-        let problem = match expand(text, self.reading.env) {
-            Ok(value) => return Some(At { value, span }),
-            Err(ExpandError::BadName(name)) => {
+        match expand(text, self.reading.env) {
+            Ok(value) => Some(At { value, span }),
+            Err(error) => self.cannot_expand(error, span),
+        }
+    }
+
+    fn cannot_expand<T>(&self, error: ExpandError, span: Range<usize>) -> Option<T> {
+        let problem = match error {
+            ExpandError::BadName(name) if name.starts_with("file:") => {
+                Problem::error("bad-reference", span, "only a secret can come from a file")
+                    .help("write the value itself, or `${NAME}` for an environment variable")
+            }
+            ExpandError::BadName(name) => {
                 Problem::error("bad-reference", span, format!("`${{{name}}}` is not an environment variable"))
                     .help("write `${NAME}` or `${NAME:-default}`, and `$${` for a plain `${`")
             }
-            Err(ExpandError::Unclosed) => Problem::error("bad-reference", span, "`${` without a `}`")
+            ExpandError::File { path, why } => {
+                Problem::error("missing-file", span, format!("{path:?} cannot be read: {why}"))
+                    .help("put the secret there, readable for the user that doorbell runs as")
+            }
+            ExpandError::Unclosed => Problem::error("bad-reference", span, "`${` without a `}`")
                 .help("write `${NAME}`, and `$${` for a plain `${`"),
-            Err(ExpandError::Unset(name)) => {
+            ExpandError::Unset(name) => {
                 Problem::error("unset-variable", span, format!("environment variable {name} is not set"))
                     .help(format!("set it, or give a default: `${{{name}:-default}}`"))
             }
@@ -275,21 +295,4 @@ impl<'r> Section<'r> {
         self.problem(problem.help(format!("from {low} to {high}")));
         None
     }
-}
-
-/// A word that was probably meant, as a question.
-pub(crate) fn did_you_mean(word: &str, known: &[&str]) -> Option<String> {
-    // Names of any length may stand in a file, but distances are worth computing only for short ones.
-    if word.len() > 64 {
-        return None;
-    }
-    let scored =
-        known.iter().map(|candidate| (strsim::jaro_winkler(&word.to_lowercase(), candidate), candidate));
-    let best = scored.max_by(|a, b| a.0.total_cmp(&b.0))?;
-    (best.0 > 0.8).then(|| format!("did you mean `{}`?", best.1))
-}
-
-/// `"a", "b"`.
-pub(crate) fn quoted(names: &[&str]) -> String {
-    names.iter().map(|name| format!("{name:?}")).collect::<Vec<_>>().join(", ")
 }

@@ -2,12 +2,14 @@
 //!
 //! Does not know about: listeners and health endpoints, which a route only names.
 
-use super::problem::Problem;
-use super::section::{At, Section, did_you_mean};
+use super::super::model::ClientCert;
+use super::super::problem::Problem;
+use super::super::section::{At, Section, did_you_mean};
 use crate::http::Method;
 use crate::http::redirect::{RedirectStatus, Scheme};
 use crate::http::router::MethodSet;
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
+use std::path::PathBuf;
 
 #[derive(Debug)]
 pub(crate) struct Route {
@@ -19,11 +21,26 @@ pub(crate) struct Route {
     pub(crate) paths: Option<At<Vec<At<String>>>>,
     pub(crate) methods: Option<Vec<Method>>,
     pub(crate) headers: Vec<(At<String>, At<String>)>,
-    /// How many of the three actions are written, right or wrong.
+    pub(crate) auth: Option<At<Vec<At<String>>>>,
+    pub(crate) limit: Option<At<String>>,
+    pub(crate) concurrent: Option<At<u32>>,
+    pub(crate) client_cert: Option<At<ClientCert>>,
+    pub(crate) client_names: Option<At<Vec<At<String>>>>,
+    /// How many of the four actions are written, right or wrong.
     pub(crate) actions: Vec<(&'static str, Range<usize>)>,
+    pub(crate) files: Option<Files>,
     pub(crate) health: Option<At<String>>,
     pub(crate) redirect: Option<Redirect>,
     pub(crate) reply: Option<Reply>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Files {
+    pub(crate) span: Range<usize>,
+    pub(crate) has_dir: bool,
+    pub(crate) dir: Option<At<PathBuf>>,
+    pub(crate) content_type: Option<At<String>>,
+    pub(crate) max_bytes: Option<At<u32>>,
 }
 
 #[derive(Debug)]
@@ -36,6 +53,11 @@ pub(crate) struct Redirect {
     pub(crate) path: Option<At<String>>,
     pub(crate) status: Option<RedirectStatus>,
     pub(crate) keep_query: Option<At<bool>>,
+    pub(crate) has_map: bool,
+    pub(crate) map: Option<At<PathBuf>>,
+    pub(crate) default: Option<At<String>>,
+    /// The keys that are written and have no meaning beside `map`.
+    pub(crate) not_of_maps: Vec<(&'static str, Range<usize>)>,
 }
 
 #[derive(Debug)]
@@ -46,10 +68,16 @@ pub(crate) struct Reply {
     pub(crate) headers: Vec<(At<String>, At<String>)>,
 }
 
+/// A file is sent as a whole, from memory.
+const FILE_LEN_RANGE: RangeInclusive<u32> = 1..=16 << 20;
+
+pub(crate) const CLIENT_CERTS: [(&str, ClientCert); 2] =
+    [("exempt", ClientCert::Exempt), ("require", ClientCert::Require)];
+
 impl Route {
-    pub(crate) fn read(name: At<String>, mut at: Section<'_>) -> Self {
+    pub(super) fn read(name: At<String>, mut at: Section<'_>) -> Self {
         let mut actions = Vec::new();
-        for key in ["health", "redirect", "reply"] {
+        for key in ["files", "health", "redirect", "reply"] {
             if let Some(value) = at.value(key) {
                 actions.push((key, value.span()));
             }
@@ -63,7 +91,13 @@ impl Route {
             paths: at.strings("path"),
             methods: read_methods(&mut at),
             headers: read_headers(&mut at),
+            auth: at.strings("auth"),
+            limit: at.string("limit"),
+            concurrent: at.limit("concurrent", 4_000_000),
+            client_cert: at.choice("client_cert", &CLIENT_CERTS),
+            client_names: at.strings("client_names"),
             actions,
+            files: at.section("files").map(Files::read),
             health: at.string("health"),
             redirect: at.section("redirect").map(Redirect::read),
             reply: at.section("reply").map(Reply::read),
@@ -73,8 +107,28 @@ impl Route {
     }
 }
 
+impl Files {
+    fn read(mut at: Section<'_>) -> Self {
+        let files = Self {
+            span: at.span.clone(),
+            has_dir: at.value("dir").is_some(),
+            dir: at.path("dir"),
+            content_type: at.string("content_type"),
+            max_bytes: at.size("max_bytes", FILE_LEN_RANGE),
+        };
+        at.finish();
+        files
+    }
+}
+
 impl Redirect {
     fn read(mut at: Section<'_>) -> Self {
+        let mut not_of_maps = Vec::new();
+        for key in ["scheme", "host", "port", "path", "keep_query"] {
+            if let Some(value) = at.value(key) {
+                not_of_maps.push((key, value.span()));
+            }
+        }
         let redirect = Self {
             span: at.span.clone(),
             scheme: at.choice("scheme", &[("http", Scheme::Http), ("https", Scheme::Https)]),
@@ -84,6 +138,10 @@ impl Redirect {
             path: at.string("path"),
             status: read_redirect_status(&mut at),
             keep_query: at.bool("keep_query"),
+            has_map: at.value("map").is_some(),
+            map: at.path("map"),
+            default: at.string("default"),
+            not_of_maps,
         };
         at.finish();
         redirect

@@ -2,17 +2,22 @@
 //!
 //! Does not know about: the file it came from; comments and order are lost.
 
+mod auth;
+mod listener;
+mod route;
+mod tls;
+
 use super::defaults::default_config;
 use super::model::{
-    Action, Config, Engine, Health, HealthState, LogFormat, LogLevel, OnWorkerFailure, Protocol,
+    AccessFile, Config, Engine, Health, HealthState, Http1, Lifecycle, Limit, Listener, Log, LogFormat,
+    LogLevel, OnWorkerFailure, Protocol, Runtime, Tls, Tuning,
 };
-use super::model::{
-    Http1, Lifecycle, Listener, Log, RedirectTo, Reply, Route, Runtime, Tcp, Timeouts, Tuning,
-};
-use super::resolve_route::default_methods;
 use super::tuning;
-use super::units::{format_duration, format_size};
+use super::units::format_duration;
+use super::written::{ACCESS, ACCESS_FORMATS};
+use listener::listener_value;
 use serde_json::{Map, Value, json};
+use std::path::Path;
 
 /// As a file that reads back to the same configuration.
 ///
@@ -29,9 +34,9 @@ pub fn to_json(config: &Config, with_defaults: bool) -> Value {
     let named = |entries: Vec<(String, Value)>| Value::Object(entries.into_iter().collect());
     let listeners = config.listeners.iter().map(|listener| {
         let default = Listener { protocol: default_protocol(&listener.protocol), ..Listener::default() };
-        let whole = listener_value(listener);
+        let whole = listener_value(listener, config);
         let bind = whole["bind"].clone();
-        let mut value = keep(whole, listener_value(&default));
+        let mut value = keep(whole, listener_value(&default, config));
         value["bind"] = bind;
         if let Protocol::Raw { .. } = listener.protocol {
             value["protocol"] = json!("raw");
@@ -41,20 +46,16 @@ pub fn to_json(config: &Config, with_defaults: bool) -> Value {
     let built_in = default_config().health;
     let health = config.health.iter().filter(|health| with_defaults || !built_in.contains(health));
     let health = health.map(|health| (health.name.clone(), health_value(health)));
-    let routes = config.routes.iter().map(|route| {
-        let methods = default_methods(&route.action);
-        let default = Route { methods, action: default_action(&route.action), ..EMPTY_ROUTE };
-        let mut value = keep(route_value(route, config), route_value(&default, config));
-        // An action that is all default must still be there.
-        match &route.action {
-            Action::Health(_) => {}
-            Action::Redirect(_) if value.get("redirect").is_some() => {}
-            Action::Redirect(_) => value["redirect"] = json!({}),
-            Action::Reply(_) if value.get("reply").is_some() => {}
-            Action::Reply(_) => value["reply"] = json!({}),
-        }
-        (route.name.clone(), value)
+    let default = tls::tls_value(&Tls::default());
+    let tls = config.tls.iter().map(|tls| (tls.name.clone(), keep(tls::tls_value(tls), default.clone())));
+    let auth = config.auth.iter().map(|auth| (auth.name.clone(), auth::auth_value(auth, with_defaults)));
+    let limits = config.limits.iter().map(|limit| {
+        let mut value =
+            keep(limit_value(limit), limit_value(&Limit { burst: limit.rate.requests, ..DEFAULT_LIMIT }));
+        value["rate"] = json!(limit.rate.to_string());
+        (limit.name.clone(), value)
     });
+    let routes = route::routes(config, with_defaults);
     let mut root = Map::new();
     root.insert("version".into(), json!(1));
     for (key, value) in [
@@ -62,9 +63,12 @@ pub fn to_json(config: &Config, with_defaults: bool) -> Value {
         ("log", keep(log_value(&config.log), log_value(&Log::default()))),
         ("lifecycle", keep(lifecycle_value(&config.lifecycle), lifecycle_value(&Lifecycle::default()))),
         ("tuning", keep(tuning::to_value(&config.tuning), tuning::to_value(&Tuning::default()))),
+        ("tls", named(tls.collect())),
+        ("auth", named(auth.collect())),
+        ("limit", named(limits.collect())),
         ("listener", named(listeners.collect())),
         ("health", named(health.collect())),
-        ("route", named(routes.collect())),
+        ("route", named(routes)),
     ] {
         if value.as_object().is_some_and(|table| !table.is_empty()) {
             root.insert(key.into(), value);
@@ -72,16 +76,6 @@ pub fn to_json(config: &Config, with_defaults: bool) -> Value {
     }
     Value::Object(root)
 }
-
-const EMPTY_ROUTE: Route = Route {
-    name: String::new(),
-    listeners: Vec::new(),
-    hosts: Vec::new(),
-    paths: Vec::new(),
-    methods: Vec::new(),
-    headers: Vec::new(),
-    action: Action::Health(usize::MAX),
-};
 
 /// What is in `value` and not the same in `default`. Choices and names are kept where the value differs.
 fn without(value: Value, default: &Value) -> Value {
@@ -107,14 +101,6 @@ fn default_protocol(protocol: &Protocol) -> Protocol {
         Protocol::Http1(_) => Protocol::Http1(Http1::default()),
         // Whoever reads the dump must find `protocol`, but what is HTTP's has no place on a raw listener.
         Protocol::Raw { .. } => Protocol::Raw { reply: "\0".into(), speaks_first: false },
-    }
-}
-
-fn default_action(action: &Action) -> Action {
-    match action {
-        Action::Health(_) => Action::Health(usize::MAX),
-        Action::Redirect(_) => Action::Redirect(RedirectTo::default()),
-        Action::Reply(_) => Action::Reply(Reply::default()),
     }
 }
 
@@ -149,6 +135,34 @@ fn log_value(log: &Log) -> Value {
             LogLevel::Debug => "debug",
             LogLevel::Trace => "trace",
         },
+        "access": name_of(&ACCESS, log.access.which),
+        "access_format": name_of(&ACCESS_FORMATS, log.access.format),
+        "access_file": match &log.access.file {
+            AccessFile::Path(path) => path_text(path),
+            AccessFile::Stdout => json!("-"),
+        },
+        "access_sample": log.access.sample,
+    })
+}
+
+const DEFAULT_LIMIT: Limit = Limit {
+    name: String::new(),
+    key: super::model::LimitKey::Ip,
+    rate: super::model::Rate { requests: 1, period: std::time::Duration::from_secs(1) },
+    burst: 1,
+    table: Limit::TABLE,
+    exempt_probes: true,
+    headers: true,
+};
+
+fn limit_value(limit: &Limit) -> Value {
+    json!({
+        "key": limit.key.to_string(),
+        "rate": limit.rate.to_string(),
+        "burst": limit.burst,
+        "table": limit.table,
+        "exempt_probes": limit.exempt_probes,
+        "headers": limit.headers,
     })
 }
 
@@ -159,91 +173,24 @@ fn lifecycle_value(lifecycle: &Lifecycle) -> Value {
     })
 }
 
-fn listener_value(listener: &Listener) -> Value {
-    let Timeouts { header, body, write, linger } = listener.timeouts;
-    let Tcp { backlog, defer_accept, nodelay, quickack } = listener.tcp;
-    let binds: Vec<String> = listener.binds.iter().map(ToString::to_string).collect();
-    let mut value = json!({
-        "bind": literal(&binds),
-        "timeouts": {
-            "header": format_duration(header),
-            "body": format_duration(body),
-            "write": format_duration(write),
-            "linger": format_duration(linger),
-        },
-        "limits": { "connections_per_ip": listener.connections_per_ip },
-        "tcp": { "backlog": backlog, "defer_accept": defer_accept, "nodelay": nodelay, "quickack": quickack },
-    });
-    match &listener.protocol {
-        Protocol::Http1(http1) => {
-            value["protocol"] = json!("http1");
-            value["keep_alive"] = json!({
-                "enabled": http1.keep_alive,
-                "idle": format_duration(http1.idle),
-                "max_requests": http1.max_requests,
-            });
-            value["limits"]["header_bytes"] = json!(format_size(http1.header_bytes.into()));
-            value["limits"]["headers"] = json!(http1.headers);
-            value["limits"]["body_bytes"] = json!(format_size(http1.body_bytes.into()));
-        }
-        Protocol::Raw { reply, speaks_first } => {
-            value["protocol"] = json!("raw");
-            value["reply"] = text(reply);
-            value["speaks_first"] = json!(speaks_first);
-        }
-    }
-    value
-}
-
 fn health_value(health: &Health) -> Value {
     json!({ "initial": match health.initial { HealthState::Down => "down", HealthState::Up => "up" } })
-}
-
-fn route_value(route: &Route, config: &Config) -> Value {
-    let listeners: Vec<_> =
-        route.listeners.iter().map(|&position| &*config.listeners[position].name).collect();
-    let methods: Vec<_> = route.methods.iter().map(|method| method.as_str()).collect();
-    let headers: Map<_, _> = route.headers.iter().map(|(name, value)| (name.clone(), text(value))).collect();
-    let mut value = json!({ "listener": listeners, "path": literal(&route.paths), "methods": methods });
-    if !route.hosts.is_empty() {
-        value["hosts"] = json!(route.hosts);
-    }
-    if !headers.is_empty() {
-        value["headers"] = Value::Object(headers);
-    }
-    match &route.action {
-        Action::Health(position) => {
-            value["health"] = json!(config.health.get(*position).map(|health| &health.name));
-        }
-        Action::Redirect(to) => {
-            let mut redirect = json!({
-                "scheme": to.scheme.as_str(),
-                "path": text(&to.path),
-                "status": to.status.code(),
-                "keep_query": to.keep_query,
-            });
-            if let Some(host) = &to.host {
-                redirect["host"] = json!(host);
-            }
-            if let Some(port) = to.port {
-                redirect["port"] = json!(port);
-            }
-            value["redirect"] = redirect;
-        }
-        Action::Reply(reply) => {
-            value["reply"] = json!({
-                "status": reply.status,
-                "body": text(&reply.body),
-                "content_type": text(&reply.content_type),
-            });
-        }
-    }
-    value
 }
 
 /// A string that expands to this one when it is read back.
 fn text(value: &str) -> Value {
     Value::String(value.replace("${", "$${"))
+}
+
+/// Paths come from strings, so nothing is lost.
+fn path_text(path: &Path) -> Value {
+    text(&path.to_string_lossy())
+}
+
+/// The word for a value in the file.
+fn name_of<T: Copy + PartialEq>(names: &[(&'static str, T)], value: T) -> &'static str {
+    let named = names.iter().find(|(_, known)| *known == value);
+    named.map(|(name, _)| *name).expect("every value has a name")
 }
 
 fn literal(values: &[String]) -> Value {

@@ -1,0 +1,79 @@
+//! Keys of signed tokens: do they load, do they suit the algorithm?
+//!
+//! Does not know about: tokens.
+
+use super::super::model::JwtAlgorithm;
+use super::super::problem::{Problem, Problems};
+use super::super::section::At;
+use super::super::written;
+use super::read;
+use crate::http::auth::jwt::{Algorithm, JWKS_LEN_MAX, Jwks, JwksError, JwtPolicy, Key};
+use std::ops::Range;
+
+/// More than a public key in PEM with a long comment.
+const PEM_LEN_MAX: u64 = 1 << 20;
+
+pub(super) fn check(jwt: &written::Jwt, problems: &Problems) {
+    let Some(algorithms) = &jwt.algorithms else { return };
+    let algorithms: Vec<Algorithm> =
+        algorithms.value.iter().map(|algorithm| algorithm_of(*algorithm)).collect();
+    // A key that does not suit its algorithm at all was told without a look at it.
+    let (keys, span) = match (algorithms.as_slice(), &jwt.key_file, &jwt.jwks_file, &jwt.secret) {
+        ([algorithm], Some(path), None, None) if *algorithm != Algorithm::Hs256 => {
+            let Some(pem) = read(path, PEM_LEN_MAX, problems) else { return };
+            (Key::pem(*algorithm, &pem).map(|key| vec![key]).map_err(|error| error.to_string()), &path.span)
+        }
+        (_, None, Some(path), None) => {
+            let Some(set) = read(path, JWKS_LEN_MAX as u64, problems) else { return };
+            (Jwks::read(&set, &algorithms).map(|set| set.keys).map_err(|error| in_full(&error)), &path.span)
+        }
+        ([Algorithm::Hs256], None, None, Some(secret)) if secret.value.reveal().len() >= 32 => {
+            let key = Key::hmac(secret.value.reveal().as_bytes());
+            (key.map(|key| vec![key]).map_err(|error| error.to_string()), &secret.span)
+        }
+        _ => return,
+    };
+    match keys {
+        Ok(keys) => check_policy(jwt, keys, span, problems),
+        Err(why) => problems.add(bad_key(span, &why)),
+    }
+}
+
+/// What is only known of all keys together, and of the scopes.
+fn check_policy(jwt: &written::Jwt, keys: Vec<Key>, span: &Range<usize>, problems: &Problems) {
+    if let Err(error) = JwtPolicy::builder().keys(keys).build() {
+        problems.add(bad_key(span, &error.to_string()));
+        return;
+    }
+    let scopes = jwt.require.iter().filter(|(name, _)| name.value == "scope");
+    for At { value: scopes, span } in scopes.map(|(_, scopes)| scopes) {
+        let bad = |byte: u8| !matches!(byte, b' ' | b'!' | b'#'..=b'[' | b']'..=b'~');
+        if scopes.bytes().any(bad) {
+            let problem = Problem::error("bad-value", span.clone(), format!("{scopes:?} are not scopes"));
+            problems.add(problem.help("write them with spaces between, in plain ASCII (RFC 6749 3.3)"));
+        }
+    }
+}
+
+fn bad_key(span: &Range<usize>, why: &str) -> Problem {
+    let (message, help) = why.split_once("; ").unwrap_or((why, ""));
+    let problem = Problem::error("bad-key", span.clone(), format!("the key cannot be used: {message}"));
+    if help.is_empty() { problem } else { problem.help(help) }
+}
+
+/// What is wrong with the set, and with which of its keys.
+fn in_full(error: &JwksError) -> String {
+    match error {
+        JwksError::Key { error: cause, .. } => format!("{error}: {cause}"),
+        _ => error.to_string(),
+    }
+}
+
+const fn algorithm_of(algorithm: JwtAlgorithm) -> Algorithm {
+    match algorithm {
+        JwtAlgorithm::EdDsa => Algorithm::EdDsa,
+        JwtAlgorithm::Es256 => Algorithm::Es256,
+        JwtAlgorithm::Hs256 => Algorithm::Hs256,
+        JwtAlgorithm::Rs256 => Algorithm::Rs256,
+    }
+}

@@ -1,0 +1,111 @@
+//! The files a configuration names: are they there, and do they hold what they should?
+//!
+//! Does not know about: what else the configuration says; when a file changes.
+
+mod jwt;
+mod tls;
+
+use super::model::AccessFile;
+use super::problem::{Problem, Problems};
+use super::section::At;
+use super::written;
+use crate::http::linkmap::{LinkMap, MAP_BYTES_MAX};
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+/// Mistakes of a link map that are told; the others are counted.
+const MISTAKES_TOLD_MAX: usize = 5;
+
+/// The time of day in seconds since 1970.
+#[expect(clippy::disallowed_methods, reason = "read once, when a configuration is loaded")]
+pub(super) fn now() -> i64 {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    since.map_or(0, |since| i64::try_from(since.as_secs()).unwrap_or(i64::MAX))
+}
+
+/// Looks at every file that is named, at this time in seconds since 1970.
+pub(super) fn check(file: &written::File, access: &AccessFile, unix_secs: i64, problems: &Problems) {
+    for tls in &file.tls {
+        tls::check(tls, unix_secs, problems);
+    }
+    for auth in &file.auth {
+        if let Some(jwt) = &auth.jwt {
+            jwt::check(jwt, problems);
+        }
+    }
+    if let (AccessFile::Path(path), Some(at)) = (access, &file.log.access_file) {
+        check_access_file(path, at, problems);
+    }
+    for route in &file.routes {
+        if let Some(map) = route.redirect.as_ref().and_then(|redirect| redirect.map.as_ref()) {
+            check_links(map, problems);
+        }
+        if let Some(dir) = route.files.as_ref().and_then(|files| files.dir.as_ref())
+            && !dir.value.is_dir()
+        {
+            let message = format!("there is no directory {:?}", dir.value);
+            problems.add(
+                Problem::warning("missing-directory", dir.span.clone(), message)
+                    .help("make it; until then every file of it is answered with 404"),
+            );
+        }
+    }
+}
+
+fn check_access_file(path: &Path, at: &At<PathBuf>, problems: &Problems) {
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    if path.is_dir() || parent.is_some_and(|parent| !parent.is_dir()) {
+        let message = format!("{path:?} cannot be written: its directory is not there, or it is one");
+        problems.add(
+            Problem::error("missing-directory", at.span.clone(), message)
+                .help("make the directory, or name another file; \"-\" is standard output"),
+        );
+    }
+}
+
+/// The link map of every start and every reload, read as it will be then.
+fn check_links(map: &At<PathBuf>, problems: &Problems) {
+    let Some(bytes) = read(map, MAP_BYTES_MAX as u64, problems) else { return };
+    let Ok(text) = String::from_utf8(bytes) else {
+        let message = format!("{:?} is not text", map.value);
+        let problem = Problem::error("bad-links", map.span.clone(), message);
+        problems.add(problem.help("write lines of `/from https://to` in UTF-8"));
+        return;
+    };
+    let mistakes = LinkMap::parse(&text).err().unwrap_or_default();
+    for mistake in mistakes.iter().take(MISTAKES_TOLD_MAX) {
+        let message = format!("{}:{mistake}", map.value.display());
+        problems.add(Problem::error("bad-links", map.span.clone(), message).help(mistake.problem.help()));
+    }
+    if let Some(more) = mistakes.len().checked_sub(MISTAKES_TOLD_MAX).filter(|more| *more > 0) {
+        let message = format!("{more} more lines of {} are wrong", map.value.display());
+        problems.add(Problem::error("bad-links", map.span.clone(), message));
+    }
+}
+
+/// The content of a file, or nothing and a problem.
+fn read(path: &At<PathBuf>, len_max: u64, problems: &Problems) -> Option<Vec<u8>> {
+    let why = match read_whole(&path.value, len_max) {
+        Ok(bytes) if bytes.len() as u64 <= len_max => return Some(bytes),
+        Ok(_) => format!("it is longer than {len_max} bytes"),
+        Err(error) => error.to_string(),
+    };
+    problems.add(cannot_read(path, &why));
+    None
+}
+
+fn read_whole(path: &Path, len_max: u64) -> std::io::Result<Vec<u8>> {
+    // A pipe would make us wait, and a device may have no end.
+    if !std::fs::metadata(path)?.is_file() {
+        return Err(std::io::Error::other("it is not a file"));
+    }
+    let mut bytes = Vec::new();
+    File::open(path)?.take(len_max + 1).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+fn cannot_read(path: &At<PathBuf>, why: &str) -> Problem {
+    Problem::error("missing-file", path.span.clone(), format!("{:?} cannot be read: {why}", path.value))
+        .help("put the file there, readable for the user that doorbell runs as")
+}

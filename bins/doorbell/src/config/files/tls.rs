@@ -1,0 +1,117 @@
+//! Certificates, keys and CA bundles: do they load, do they belong together, are they still good?
+//!
+//! Does not know about: what a certificate looks like (the engine's TLS does).
+
+use super::super::model::ClientAuthMode;
+use super::super::problem::{Problem, Problems};
+use super::super::section::At;
+use super::super::units::format_duration;
+use super::super::written;
+use super::{cannot_read, read_whole};
+use doorbell::tls::{CertFiles, TlsError, TlsWarning, read_client_ca};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// More than any chain, bundle or revocation list of a sound size.
+const FILE_LEN_MAX: u64 = 16 << 20;
+
+pub(super) fn check(tls: &written::Tls, unix_secs: i64, problems: &Problems) {
+    for pair in tls.certificates.iter().chain([&tls.pair]) {
+        if let (Some(cert), Some(key)) = (&pair.cert, &pair.key) {
+            check_pair(cert, key, unix_secs, problems);
+        }
+    }
+    let Some(client_auth) = &tls.client_auth else { return };
+    let asks = client_auth.mode.as_ref().is_some_and(|mode| mode.value != ClientAuthMode::None);
+    if let (Some(ca), true) = (&client_auth.ca, asks) {
+        let paths: Vec<&At<PathBuf>> = client_auth.crls.iter().chain([ca]).collect();
+        if !all_there(&paths, problems) {
+            return;
+        }
+        let crls: Vec<PathBuf> = client_auth.crls.iter().map(|crl| crl.value.clone()).collect();
+        if let Err(error) = read_client_ca(&ca.value, &crls) {
+            problems.add(problem_of(&error, &paths, ca));
+        }
+    }
+}
+
+fn check_pair(cert: &At<PathBuf>, key: &At<PathBuf>, unix_secs: i64, problems: &Problems) {
+    if !all_there(&[cert, key], problems) {
+        return;
+    }
+    let pair = match CertFiles::new(&cert.value, &key.value).load() {
+        Ok(pair) => pair,
+        Err(error) => {
+            let problem = problem_of(&error, &[cert, key], cert);
+            problems.add(match error {
+                TlsError::KeyMismatch { .. } => problem.also(cert.span.clone(), "of this certificate"),
+                _ => problem,
+            });
+            return;
+        }
+    };
+    for warning in pair.warnings(unix_secs) {
+        problems.add(match warning {
+            TlsWarning::Expired { ago_secs, .. } => {
+                let message = format!("the certificate in {:?} expired {} ago", cert.value, rough(ago_secs));
+                Problem::warning("certificate-expired", cert.span.clone(), message).help("renew it")
+            }
+            TlsWarning::KeyReadableByOthers { mode, .. } => {
+                let message = format!("every user of this machine can read {:?} (mode {mode:o})", key.value);
+                Problem::warning("key-readable", key.span.clone(), message)
+                    .help(format!("`chmod o-rwx {}`", key.value.display()))
+            }
+            TlsWarning::NotYetValid { in_secs, .. } => {
+                let message = format!(
+                    "the certificate in {:?} is not valid for another {}",
+                    cert.value,
+                    rough(in_secs)
+                );
+                Problem::warning("certificate-not-yet-valid", cert.span.clone(), message)
+                    .help("look at the clock of this machine")
+            }
+            // The engine may learn to tell more.
+            other => Problem::warning("certificate", cert.span.clone(), other.to_string()),
+        });
+    }
+}
+
+/// Looked at before the engine opens them, since it would wait at a pipe.
+fn all_there(paths: &[&At<PathBuf>], problems: &Problems) -> bool {
+    let mut all = true;
+    for path in paths {
+        let why = match read_whole(&path.value, FILE_LEN_MAX) {
+            Ok(bytes) if bytes.len() as u64 <= FILE_LEN_MAX => continue,
+            Ok(_) => "it is longer than 16 MiB".to_owned(),
+            Err(error) => error.to_string(),
+        };
+        problems.add(cannot_read(path, &why));
+        all = false;
+    }
+    all
+}
+
+/// At the file that the error is about; what follows its last semicolon is the fix.
+fn problem_of(error: &TlsError, paths: &[&At<PathBuf>], otherwise: &At<PathBuf>) -> Problem {
+    let text = error.to_string();
+    let is_named = |path: &&&At<PathBuf>| text.starts_with(&format!("{}: ", path.value.display()));
+    let place = paths.iter().find(is_named).map_or(otherwise, |path| path);
+    let code = match error {
+        TlsError::KeyMismatch { .. } => "key-mismatch",
+        TlsError::BadKey { .. } | TlsError::EncryptedKey { .. } | TlsError::NoKey { .. } => "bad-key",
+        TlsError::BadCrl { .. } => "bad-crl",
+        _ => "bad-certificate",
+    };
+    match text.rsplit_once("; ") {
+        Some((message, help)) => Problem::error(code, place.span.clone(), message).help(help),
+        None => Problem::error(code, place.span.clone(), text),
+    }
+}
+
+/// Days from two days on, so that nobody has to count seconds.
+fn rough(secs: u64) -> String {
+    match secs / 86_400 {
+        0 | 1 => format_duration(Duration::from_secs(secs)),
+        days => format!("{days} days"),
+    }
+}

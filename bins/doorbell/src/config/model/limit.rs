@@ -1,0 +1,76 @@
+//! `[limit.NAME]`: how often a client may come.
+//!
+//! Does not know about: routes, how requests are counted.
+
+use super::super::units::format_duration;
+use std::fmt;
+use std::time::Duration;
+
+/// `[limit.NAME]`
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Limit {
+    /// Named by routes.
+    pub name: String,
+    /// What clients are told apart by.
+    pub key: LimitKey,
+    /// In the long run.
+    pub rate: Rate,
+    /// At once.
+    pub burst: u32,
+    /// Keys that are remembered.
+    pub table: u32,
+    /// Whether probes are let through uncounted.
+    pub exempt_probes: bool,
+    /// Whether replies carry `RateLimit-*`.
+    pub headers: bool,
+}
+
+/// What clients are told apart by.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LimitKey {
+    /// The first field with this name.
+    Header(String),
+    /// The whole address.
+    Ip,
+    /// The first bits of the address.
+    Prefix {
+        /// Bits of an IPv4 address, 1 to 32.
+        v4_len: u8,
+        /// Bits of an IPv6 address, 1 to 128.
+        v6_len: u8,
+    },
+    /// The bearer token.
+    Token,
+}
+
+/// So many in each second, minute or hour.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rate {
+    /// At least 1.
+    pub requests: u32,
+    /// One second, minute or hour.
+    pub period: Duration,
+}
+
+impl Limit {
+    /// Keys that are remembered when nothing else is said: half a mebibyte.
+    pub const TABLE: u32 = 65_536;
+}
+
+impl fmt::Display for Rate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let period = format_duration(self.period);
+        write!(f, "{}/{}", self.requests, period.trim_start_matches('1'))
+    }
+}
+
+impl fmt::Display for LimitKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Header(name) => write!(f, "header:{name}"),
+            Self::Ip => f.write_str("ip"),
+            Self::Prefix { v4_len, v6_len } => write!(f, "ip/{v4_len},{v6_len}"),
+            Self::Token => f.write_str("token"),
+        }
+    }
+}

@@ -1,0 +1,194 @@
+//! A configuration that can be used: every value checked, every name resolved, every default filled in.
+//!
+//! Does not know about: TOML, where a value was written.
+
+mod auth;
+mod limit;
+mod listener;
+mod log;
+mod route;
+mod tls;
+
+pub use auth::{Auth, Jwt, JwtAlgorithm, JwtKey, Secret};
+pub use limit::{Limit, LimitKey, Rate};
+pub use listener::{DEFAULT_ADDR, Forwarded, Http1, Listener, Protocol, ProxyProtocol, Tcp, Timeouts};
+pub use log::{Access, AccessFile, AccessFormat, AccessLog, Log, LogFormat, LogLevel};
+pub use route::{Action, ClientCert, Files, Guard, LinkMap, RedirectTo, Reply, Route, Stored};
+pub use tls::{CertificateFiles, ClientAuth, ClientAuthMode, Tls, TlsVersion, UnknownServerName};
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// Everything a file says.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Config {
+    /// `[runtime]`
+    pub runtime: Runtime,
+    /// `[log]`
+    pub log: Log,
+    /// `[lifecycle]`
+    pub lifecycle: Lifecycle,
+    /// `[tuning]`
+    pub tuning: Tuning,
+    /// `[tls.NAME]`, in the order of the file.
+    pub tls: Vec<Tls>,
+    /// `[auth.NAME]`, in the order of the file.
+    pub auth: Vec<Auth>,
+    /// `[limit.NAME]`, in the order of the file.
+    pub limits: Vec<Limit>,
+    /// `[listener.NAME]`, in the order of the file.
+    pub listeners: Vec<Listener>,
+    /// `[health.NAME]`; `livez` and `readyz` are always there.
+    pub health: Vec<Health>,
+    /// `[route.NAME]`, in the order of the file: those that are answered from memory.
+    pub routes: Vec<Route>,
+    /// `[route.NAME]`, in the order of the file: those that are answered from files.
+    pub stored_routes: Vec<Route<Stored>>,
+    /// What stands before a route of either kind, by its name; a route that is not here lets everybody in.
+    pub guards: BTreeMap<String, Guard>,
+}
+
+impl Config {
+    /// The TLS table of a listener, by its position.
+    #[must_use]
+    pub fn tls_of(&self, listener: usize) -> Option<&Tls> {
+        self.tls.get(self.listeners.get(listener)?.tls?)
+    }
+
+    /// What the handshakes of a listener ask for. Where a route is exempt, a certificate that is required can only be asked for:
+    /// the routes that are not exempt then answer 403 without one.
+    #[must_use]
+    pub fn handshake_asks(&self, listener: usize) -> ClientAuthMode {
+        let mode = self.tls_of(listener).map_or(ClientAuthMode::None, |tls| tls.client_auth.mode);
+        let names = self.route_names(listener);
+        let mut guards = names.filter_map(|name| self.guards.get(name));
+        let exempts = guards.any(|guard| guard.client_cert == Some(ClientCert::Exempt));
+        if mode == ClientAuthMode::Require && exempts { ClientAuthMode::Request } else { mode }
+    }
+
+    /// Whether a route of this name answers 403 on this listener to a client without a certificate.
+    #[must_use]
+    pub fn needs_client_cert(&self, listener: usize, route: &str) -> bool {
+        let mode = self.tls_of(listener).map_or(ClientAuthMode::None, |tls| tls.client_auth.mode);
+        match self.guards.get(route) {
+            Some(Guard { client_cert: Some(wanted), .. }) => *wanted == ClientCert::Require,
+            Some(Guard { client_names, .. }) if !client_names.is_empty() => true,
+            _ => mode == ClientAuthMode::Require,
+        }
+    }
+
+    /// The names of all routes of a listener.
+    pub(crate) fn route_names(&self, listener: usize) -> impl Iterator<Item = &str> {
+        let here = move |listeners: &[usize]| listeners.contains(&listener);
+        let routes = self.routes.iter().filter(move |route| here(&route.listeners)).map(|route| &*route.name);
+        let stored = self.stored_routes.iter().filter(move |route| here(&route.listeners));
+        routes.chain(stored.map(|route| &*route.name))
+    }
+
+    /// The names of all routes, each once: what the access log calls them.
+    pub(crate) fn route_names_all(&self) -> impl Iterator<Item = &str> {
+        let routes = self.routes.iter().map(|route| &*route.name);
+        routes.chain(self.stored_routes.iter().map(|route| &*route.name))
+    }
+}
+
+/// `[runtime]`
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Runtime {
+    /// Which driver; the default is the best that works.
+    pub engine: Engine,
+    /// Threads; `None` is one for each core we may use.
+    pub workers: Option<u32>,
+    /// Whether a worker stays on its core.
+    pub pin_cpus: bool,
+    /// Connections of the whole process; `None` is 65,536, or fewer where open files are limited.
+    pub max_connections: Option<u32>,
+    /// What a failed worker means for the process.
+    pub on_worker_failure: OnWorkerFailure,
+}
+
+/// Which driver runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Engine {
+    /// io_uring where it works, epoll elsewhere.
+    Auto,
+    /// epoll only.
+    Epoll,
+    /// io_uring or nothing.
+    IoUring,
+}
+
+/// What a failed worker means for the process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OnWorkerFailure {
+    /// Stay, but not ready.
+    Degrade,
+    /// Exit with status 1.
+    Exit,
+}
+
+/// `[lifecycle]`
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lifecycle {
+    /// After SIGTERM: not ready, but everything is still served.
+    pub drain_delay: Duration,
+    /// After that: no new connections, those that are open may finish.
+    pub drain_timeout: Duration,
+}
+
+/// `[tuning]`: switches of the engine. The defaults are what measured best; they exist so that each can be measured, and turned off
+/// where a kernel errs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Tuning {
+    /// The techniques of the drivers, each with the name and the default of its field.
+    pub engine: doorbell::Tuning,
+    /// Which descriptors io_uring uses.
+    pub descriptors: Descriptors,
+}
+
+/// Which descriptors io_uring uses.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Descriptors {
+    /// Of the ring, where the kernel closes them at once; ordinary ones elsewhere.
+    Direct,
+    /// Those of the process.
+    #[default]
+    Ordinary,
+}
+
+/// `[health.NAME]`
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Health {
+    /// Named by routes.
+    pub name: String,
+    /// The state until something changes it.
+    pub initial: HealthState,
+}
+
+/// The state of a health endpoint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HealthState {
+    /// Answered with 503.
+    Down,
+    /// Answered with 200.
+    Up,
+}
+
+impl Default for Runtime {
+    fn default() -> Self {
+        Self {
+            engine: Engine::Auto,
+            workers: None,
+            pin_cpus: false,
+            max_connections: None,
+            on_worker_failure: OnWorkerFailure::Exit,
+        }
+    }
+}
+
+impl Default for Lifecycle {
+    /// Together below the 30 seconds that Kubernetes grants by default.
+    fn default() -> Self {
+        Self { drain_delay: Duration::from_secs(5), drain_timeout: Duration::from_secs(20) }
+    }
+}

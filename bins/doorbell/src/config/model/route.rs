@@ -1,0 +1,153 @@
+//! `[route.NAME]`: which requests, who may ask, what is answered.
+//!
+//! Does not know about: looking a route up.
+
+use crate::http::Method;
+use crate::http::redirect::{RedirectStatus, Scheme};
+use std::path::PathBuf;
+
+/// `[route.NAME]`
+#[derive(Clone, Debug, PartialEq)]
+pub struct Route<A = Action> {
+    /// Named in logs and errors.
+    pub name: String,
+    /// Positions in [`super::Config::listeners`].
+    pub listeners: Vec<usize>,
+    /// Hosts; none means any.
+    pub hosts: Vec<String>,
+    /// Path patterns.
+    pub paths: Vec<String>,
+    /// Methods; GET brings HEAD along.
+    pub methods: Vec<Method>,
+    /// Further header fields of the reply.
+    pub headers: Vec<(String, String)>,
+    /// What is answered.
+    pub action: A,
+}
+
+/// What stands before a route, in the order in which it is asked.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Guard {
+    /// The position in [`super::Config::limits`].
+    pub limit: Option<usize>,
+    /// Requests of this route in progress at once; over it the answer is 503.
+    pub concurrent: Option<u32>,
+    /// Whether a client certificate is needed; `None` is what the listener says.
+    pub client_cert: Option<ClientCert>,
+    /// The names of verified certificates that get in; none means every verified one. Others get 403.
+    pub client_names: Vec<String>,
+    /// Positions in [`super::Config::auth`], any of which lets a request in; none means nobody is asked.
+    pub auth: Vec<usize>,
+}
+
+/// What a route says about client certificates.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ClientCert {
+    /// None is needed.
+    Exempt,
+    /// Without one the answer is 403.
+    Require,
+}
+
+/// What a route answers.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Action {
+    /// The state of a health endpoint, by its position in [`super::Config::health`].
+    Health(usize),
+    /// A redirect.
+    Redirect(RedirectTo),
+    /// Always the same.
+    Reply(Reply),
+}
+
+/// What a route answers from files.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Stored {
+    /// The files of a directory.
+    Files(Files),
+    /// Redirects, one for each link.
+    Links(LinkMap),
+}
+
+/// `files = { .. }`: the last parameter of the path is the name of the file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Files {
+    /// Where the files are.
+    pub dir: PathBuf,
+    /// The type of their content.
+    pub content_type: String,
+    /// A file that is longer is not sent.
+    pub max_bytes: u32,
+}
+
+/// `redirect = { map = .. }`
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LinkMap {
+    /// Where the links are.
+    pub map: PathBuf,
+    /// Where a link goes that is not among them; without it the answer is 404.
+    pub default: Option<String>,
+    /// The status of `default`; a link has its own in the map.
+    pub status: RedirectStatus,
+}
+
+/// `redirect = { .. }`
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RedirectTo {
+    /// How the location begins.
+    pub scheme: Scheme,
+    /// Where hosts that are not listed go; with listed hosts, where they all go.
+    pub host: Option<String>,
+    /// The port; `None` is the scheme's own.
+    pub port: Option<u16>,
+    /// The path template.
+    pub path: String,
+    /// The status.
+    pub status: RedirectStatus,
+    /// Whether the query goes along.
+    pub keep_query: bool,
+}
+
+/// `reply = { .. }`
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reply {
+    /// From 200 to 599.
+    pub status: u16,
+    /// The content.
+    pub body: String,
+    /// The type of the content.
+    pub content_type: String,
+}
+
+impl Default for RedirectTo {
+    fn default() -> Self {
+        Self {
+            scheme: Scheme::Https,
+            host: None,
+            port: None,
+            path: "{path}".into(),
+            status: RedirectStatus::default(),
+            keep_query: true,
+        }
+    }
+}
+
+impl Default for Reply {
+    fn default() -> Self {
+        Self { status: 200, body: String::new(), content_type: "text/plain; charset=utf-8".into() }
+    }
+}
+
+impl Default for Files {
+    /// RFC 8555 8.3 names this type for the files of a challenge.
+    fn default() -> Self {
+        Self { dir: PathBuf::new(), content_type: "application/octet-stream".into(), max_bytes: 64 << 10 }
+    }
+}
+
+impl Default for LinkMap {
+    /// What is not among the links today may be tomorrow, and browsers keep a 308.
+    fn default() -> Self {
+        Self { map: PathBuf::new(), default: None, status: RedirectStatus::Found }
+    }
+}

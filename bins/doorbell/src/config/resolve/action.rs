@@ -1,0 +1,171 @@
+//! What a route answers, resolved: health, replies, files; and the header fields that go along.
+//!
+//! Does not know about: redirects (see `redirect`), other routes.
+
+use super::super::model::{Action, Files, Reply, Stored};
+use super::super::problem::Problem;
+use super::super::section::{At, did_you_mean, quoted};
+use super::super::written;
+use super::route::{Answer, Resolver};
+use crate::http::Method;
+use crate::http::router::MethodSet;
+
+/// Fields the connection writes by itself, so that they cannot contradict what is sent.
+const OWN_FIELDS: [&str; 8] = [
+    "connection",
+    "content-length",
+    "content-type",
+    "date",
+    "keep-alive",
+    "location",
+    "transfer-encoding",
+    "upgrade",
+];
+
+impl Resolver<'_> {
+    pub(super) fn action_of(&self, written: &written::Route) -> Option<Answer> {
+        let name = &written.name.value;
+        match written.actions.as_slice() {
+            [_] => {}
+            [] => {
+                let message = format!("route `{name}` does not say what it answers");
+                self.problems.add(
+                    Problem::error("missing-key", written.header.clone(), message).help(
+                        "add one of `files = { .. }`, `health = \"readyz\"`, `redirect = { .. }`, `reply = { .. }`",
+                    ),
+                );
+            }
+            [(first, first_span), (second, span), ..] => {
+                let message = format!("route `{name}` has both `{first}` and `{second}`");
+                self.problems.add(
+                    Problem::error("two-actions", span.clone(), message)
+                        .also(first_span.clone(), "first here")
+                        .help("a route answers in one way; make two routes"),
+                );
+            }
+        }
+        if let Some(health) = &written.health {
+            return self.health_of(health).map(|position| Answer::Memory(Action::Health(position)));
+        }
+        if let Some(files) = &written.files {
+            return self.files_of(written, files).map(|files| Answer::Stored(Stored::Files(files)));
+        }
+        if let Some(redirect) = &written.redirect {
+            return self.redirect_of(redirect);
+        }
+        written.reply.as_ref().map(|reply| self.reply_of(reply))
+    }
+
+    fn health_of(&self, name: &At<String>) -> Option<usize> {
+        let names: Vec<&str> = self.health.iter().map(|health| &*health.name).collect();
+        let position = names.iter().position(|known| *known == name.value);
+        if position.is_none() {
+            let message = format!("there is no health endpoint `{}`", name.value);
+            let help = did_you_mean(&name.value, &names).unwrap_or_else(|| {
+                format!("add a table [health.{}], or name one of {}", name.value, quoted(&names))
+            });
+            self.problems.add(Problem::error("unknown-health", name.span.clone(), message).help(help));
+        }
+        position
+    }
+
+    /// The file's name comes out of the path, so the path must have a part for it.
+    fn files_of(&self, route: &written::Route, written: &written::Files) -> Option<Files> {
+        if !written.has_dir {
+            let problem = Problem::error("missing-key", written.span.clone(), "files of which directory?");
+            self.problems.add(problem.help("add `dir = \"/var/lib/acme/challenges\"`"));
+        }
+        for path in route.paths.iter().flat_map(|paths| &paths.value) {
+            if !path.value.ends_with('}') {
+                let message = format!("path {:?} has no part that names a file", path.value);
+                let stem = path.value.trim_end_matches('/');
+                self.problems.add(Problem::error("files-without-name", path.span.clone(), message).help(
+                    format!("write \"{stem}/{{name}}\", or \"{stem}/{{*name}}\" for directories below it"),
+                ));
+            }
+        }
+        if let Some(content_type) = &written.content_type {
+            self.check_value("content_type", content_type);
+        }
+        let default = Files::default();
+        Some(Files {
+            dir: written.dir.as_ref()?.value.clone(),
+            content_type: written.content_type.as_ref().map_or(default.content_type, |at| at.value.clone()),
+            max_bytes: written.max_bytes.as_ref().map_or(default.max_bytes, |at| at.value),
+        })
+    }
+
+    fn reply_of(&self, written: &written::Reply) -> Answer {
+        let default = Reply::default();
+        let status =
+            written.status.as_ref().and_then(|at| u16::try_from(at.value).ok()).unwrap_or(default.status);
+        if let (204 | 205 | 304, Some(body)) = (status, &written.body)
+            && !body.value.is_empty()
+        {
+            let message = format!("a reply with status {status} has no body");
+            let problem = Problem::error("contradiction", body.span.clone(), message);
+            self.problems.add(problem.help("remove `body`, or choose another status"));
+        }
+        if let Some(content_type) = &written.content_type {
+            self.check_value("content_type", content_type);
+        }
+        self.check_headers(&written.headers);
+        Answer::Memory(Action::Reply(Reply {
+            status,
+            body: written.body.as_ref().map_or(default.body, |at| at.value.clone()),
+            content_type: written.content_type.as_ref().map_or(default.content_type, |at| at.value.clone()),
+        }))
+    }
+
+    pub(super) fn check_headers(&self, headers: &[(At<String>, At<String>)]) {
+        for (name, value) in headers {
+            let token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
+            let problem = |code, message| Problem::error(code, name.span.clone(), message);
+            if name.value.is_empty() || !name.value.bytes().all(token) {
+                let message = format!("{:?} is not the name of a header field", name.value);
+                self.problems.add(problem("bad-header", message).help("letters, digits and `-`"));
+            } else if OWN_FIELDS.contains(&&*name.value.to_ascii_lowercase()) {
+                let help = match &*name.value.to_ascii_lowercase() {
+                    "content-type" => "set `content_type` of the reply",
+                    _ => "remove it; doorbell writes this field itself",
+                };
+                let message = format!("header field `{}` cannot be set", name.value);
+                self.problems.add(problem("bad-header", message).help(help));
+            }
+            self.check_value(&name.value, value);
+        }
+    }
+
+    pub(super) fn check_value(&self, name: &str, value: &At<String>) {
+        if !is_field_value(&value.value) {
+            let message = format!("the value of `{name}` cannot be sent");
+            self.problems.add(
+                Problem::error("bad-header", value.span.clone(), message)
+                    .help("no line breaks or other control characters, no space at either end"),
+            );
+        }
+    }
+}
+
+/// Whether a header field can carry this (RFC 9110 5.5).
+pub(super) fn is_field_value(text: &str) -> bool {
+    let allowed = |byte: u8| byte == b'\t' || (byte >= b' ' && byte != 0x7f);
+    text.bytes().all(allowed) && text.as_bytes().trim_ascii() == text.as_bytes()
+}
+
+/// The methods of a route that does not list any. Probers use all three of a health route; a redirect keeps whatever
+/// method it gets.
+pub(crate) fn default_methods(action: &Action) -> Vec<Method> {
+    match action {
+        Action::Health(_) => vec![Method::Get, Method::Head, Method::Options],
+        Action::Redirect(_) => MethodSet::ANY.iter().collect(),
+        Action::Reply(_) => vec![Method::Get, Method::Head],
+    }
+}
+
+/// The same for what is answered from files: neither takes anything.
+pub(crate) fn default_methods_stored(stored: &Stored) -> Vec<Method> {
+    match stored {
+        Stored::Files(_) | Stored::Links(_) => vec![Method::Get, Method::Head],
+    }
+}

@@ -1,0 +1,166 @@
+//! Routes against each other: which hide others, which swallow challenges of certificate authorities.
+//!
+//! Does not know about: what else a route says.
+
+use super::super::model::{Action, Route, Stored};
+use super::super::problem::Problem;
+use super::route::{Answer, Resolver};
+use crate::http::Method;
+use crate::http::router::{self, Lookup, MethodSet, RouteError, Router};
+use std::ops::Range;
+
+/// Where a certificate authority looks for the answer to its challenge (RFC 8555 8.3).
+const CHALLENGES: &str = "/.well-known/acme-challenge/";
+
+impl Resolver<'_> {
+    /// Builds the router of each listener only to see whether it can be built.
+    pub(super) fn find_conflicts(&self, routes: &[Route<Answer>]) {
+        let mut reported: Vec<(String, String)> = Vec::new();
+        for position in 0..self.listeners.len() {
+            let mut builder = Router::builder();
+            let here = routes.iter().enumerate().filter(|(_, route)| route.listeners.contains(&position));
+            for (index, route, path) in
+                here.flat_map(|(index, route)| route.paths.iter().map(move |path| (index, route, path)))
+            {
+                builder.add(router::Route {
+                    name: route.name.clone(),
+                    hosts: route.hosts.clone(),
+                    path: path.clone(),
+                    methods: MethodSet::of(&route.methods),
+                    value: index,
+                });
+            }
+            let errors = match builder.build() {
+                Ok(router) => {
+                    self.find_swallowed(position, &router, routes);
+                    continue;
+                }
+                Err(errors) => errors,
+            };
+            for error in errors {
+                let (code, conflict, verb) = match error {
+                    RouteError::Duplicate(conflict) => ("duplicate-route", conflict, "answers the same as"),
+                    RouteError::Shadowed(conflict) => ("shadowed-route", conflict, "is partly hidden by"),
+                    // A wrong host or path never gets here, and an empty method list was reported.
+                    RouteError::BadHost { .. }
+                    | RouteError::BadPath { .. }
+                    | RouteError::NoMethods { .. } => {
+                        continue;
+                    }
+                };
+                let pair = (conflict.first.clone(), conflict.second.clone());
+                if reported.contains(&pair) {
+                    continue;
+                }
+                let message = match conflict.first == conflict.second {
+                    true => format!("route `{}` has the same path twice: {conflict}", conflict.first),
+                    false => {
+                        format!("route `{}` {verb} route `{}`: {conflict}", conflict.second, conflict.first)
+                    }
+                };
+                let first = self.place_of_path(&conflict.first, &conflict.first_path, false);
+                let second = self.place_of_path(&conflict.second, &conflict.second_path, true);
+                self.problems.add(
+                    Problem::error(code, second, message)
+                        .also(first, "first here")
+                        .help("give one of them another path, other hosts or other methods"),
+                );
+                reported.push(pair);
+            }
+        }
+    }
+
+    /// Where a route's path is written; the last place of several equal ones if asked.
+    fn place_of_path(&self, name: &str, path: &str, last: bool) -> Range<usize> {
+        let route = self.file.routes.iter().find(|route| route.name.value == name);
+        let paths = route.iter().filter_map(|route| route.paths.as_ref()).flat_map(|paths| &paths.value);
+        let mut places = paths.filter(|known| known.value == path).map(|known| known.span.clone());
+        let place = if last { places.next_back() } else { places.next() };
+        place.or_else(|| route.map(|route| route.header.clone())).unwrap_or(0..0)
+    }
+
+    /// A redirect that takes what a route of files has for a certificate authority: the next renewal would fail.
+    fn find_swallowed(&self, listener: usize, router: &Router<usize>, routes: &[Route<Answer>]) {
+        let here = |route: &&Route<Answer>| route.listeners.contains(&listener);
+        let all_hosts = routes.iter().filter(here).flat_map(|route| &route.hosts);
+        let all_hosts: Vec<Option<&str>> = all_hosts.map(|host| Some(&**host)).chain([None]).collect();
+        let mut reported = Vec::new();
+        for (index, route) in routes.iter().enumerate().filter(|(_, route)| here(route)) {
+            let hosts: Vec<Option<&str>> = match route.hosts.is_empty() {
+                true => all_hosts.clone(),
+                false => route.hosts.iter().map(|host| Some(&**host)).collect(),
+            };
+            let is_answer = matches!(route.action, Answer::Stored(Stored::Files(_)));
+            let paths = route.paths.iter().filter(|path| is_answer && path.starts_with(CHALLENGES));
+            for path in paths {
+                let sample = sample_of(path);
+                let swallowing = hosts.iter().find_map(|host| {
+                    let host = host.map(str::as_bytes);
+                    let Lookup::Found(found) = router.find(host, Method::Get, sample.as_bytes()) else {
+                        return None;
+                    };
+                    let other =
+                        routes.get(*found.value).filter(|other| *found.value != index && is_redirect(other));
+                    other.map(|other| (*found.value, other))
+                });
+                if let Some((other, redirect)) = swallowing
+                    && !reported.contains(&other)
+                {
+                    reported.push(other);
+                    self.swallowed(redirect, route, path);
+                }
+            }
+            if let Some(path) = route.paths.iter().find(|path| is_answer && path.starts_with(CHALLENGES)) {
+                let others = routes.iter().enumerate().filter(|(other, _)| !reported.contains(other));
+                others
+                    .filter(|(_, other)| here(other))
+                    .for_each(|(_, other)| self.find_narrower(other, route, path));
+            }
+        }
+    }
+
+    /// A redirect that takes some challenges, but not those that anybody would guess.
+    fn find_narrower(&self, redirect: &Route<Answer>, route: &Route<Answer>, path: &str) {
+        // `{*rest}` only takes what nobody else does.
+        let is_narrower =
+            |path: &&String| path.strip_prefix(CHALLENGES).is_some_and(|rest| !rest.starts_with("{*"));
+        let Some(inside) = redirect.paths.iter().find(is_narrower).filter(|_| is_redirect(redirect)) else {
+            return;
+        };
+        let place = self.place_of_path(&redirect.name, inside, false);
+        let message =
+            format!("redirect `{}` takes a part of the challenges of route `{}`", redirect.name, route.name);
+        self.problems.add(
+            Problem::warning("challenge-redirected", place, message)
+                .also(self.place_of_path(&route.name, path, false), "answered here")
+                .help("give the redirect another path"),
+        );
+    }
+
+    fn swallowed(&self, redirect: &Route<Answer>, route: &Route<Answer>, path: &str) {
+        let message = format!("redirect `{}` takes the challenges of route `{}`", redirect.name, route.name);
+        let inside = redirect
+            .paths
+            .iter()
+            .find(|path| path.starts_with(CHALLENGES))
+            .or_else(|| redirect.paths.first());
+        let place = self.place_of_path(&redirect.name, inside.map_or("", |path| path), false);
+        self.problems.add(
+            Problem::error("challenge-redirected", place, message)
+                .also(self.place_of_path(&route.name, path, false), "answered here")
+                .help(
+                    "give the redirect a wider path, such as \"/{*rest}\": the narrower one then goes first",
+                ),
+        );
+    }
+}
+
+fn is_redirect(route: &Route<Answer>) -> bool {
+    matches!(route.action, Answer::Memory(Action::Redirect(_)) | Answer::Stored(Stored::Links(_)))
+}
+
+/// A path that the pattern takes and that nobody would write as it is.
+fn sample_of(pattern: &str) -> String {
+    let parts = pattern.split('/').map(|part| if part.starts_with('{') { "a-token-of-nobody" } else { part });
+    parts.collect::<Vec<_>>().join("/")
+}

@@ -1,0 +1,160 @@
+//! Warnings: what is allowed and probably not meant.
+//!
+//! Does not know about: errors; what is in the files that are named.
+
+use super::super::model::{Config, Lifecycle, Protocol};
+use super::super::problem::{Problem, Problems};
+use super::super::section::At;
+use super::super::units::format_duration;
+use super::super::written;
+use std::time::Duration;
+
+/// What Kubernetes grants between SIGTERM and SIGKILL unless told otherwise.
+const GRACE: Duration = Duration::from_secs(30);
+
+/// What is allowed and probably not meant.
+pub(super) fn lint(file: &written::File, config: &Config, problems: &Problems) {
+    drain(file, config, problems);
+    listeners(file, config, problems);
+    unused(file, config, problems);
+    for written in &file.routes {
+        probes(written, config, problems);
+        hsts(written, config, problems);
+    }
+}
+
+fn drain(file: &written::File, config: &Config, problems: &Problems) {
+    let Lifecycle { drain_delay, drain_timeout } = config.lifecycle;
+    let longest = [&file.lifecycle.drain_timeout, &file.lifecycle.drain_delay];
+    if let (Some(at), true) = (longest.into_iter().flatten().next(), drain_delay + drain_timeout > GRACE) {
+        let sum = format_duration(drain_delay + drain_timeout);
+        problems.add(
+            Problem::warning("drain-too-long", at.span.clone(), format!("draining may take {sum}"))
+                .help("Kubernetes kills after 30s unless terminationGracePeriodSeconds says more"),
+        );
+    }
+}
+
+fn listeners(file: &written::File, config: &Config, problems: &Problems) {
+    for (position, written) in file.listeners.iter().enumerate() {
+        let is_http1 = matches!(config.listeners[position].protocol, Protocol::Http1(_));
+        // After another error a route may be missing here though it is written.
+        let named = file.routes.iter().any(|route| match &route.listeners {
+            Some(names) => names.value.iter().any(|name| name.value == written.name.value),
+            None => true,
+        });
+        if is_http1 && !file.routes.is_empty() && !named {
+            let message =
+                format!("listener `{}` has no route and answers everything with 404", written.name.value);
+            problems.add(
+                Problem::warning("no-route", written.header.clone(), message)
+                    .help(format!("add a [route.NAME] with `listener = \"{}\"`", written.name.value)),
+            );
+        }
+        if let Some(cap) = &written.limits.connections_per_ip
+            && let Some(all) = config.runtime.max_connections
+            && cap.value > all
+        {
+            let message = "more connections for one address than for all of them";
+            problems.add(
+                Problem::warning("limit-too-high", cap.span.clone(), message)
+                    .help(format!("`max_connections` is {all}")),
+            );
+        }
+    }
+}
+
+fn unused(file: &written::File, config: &Config, problems: &Problems) {
+    for written in &file.health {
+        let used = file
+            .routes
+            .iter()
+            .any(|route| route.health.as_ref().is_some_and(|health| health.value == written.name.value));
+        let built_in = ["livez", "readyz"].contains(&&*written.name.value);
+        if !used && !built_in {
+            let message = format!("no route answers with health endpoint `{}`", written.name.value);
+            problems.add(
+                Problem::warning("unused-health", written.name.span.clone(), message)
+                    .help(format!("add a [route.NAME] with `health = \"{}\"`", written.name.value)),
+            );
+        }
+    }
+    let report = |code, kind: &str, name: &At<String>, help: String| {
+        let message = format!("nothing uses [{kind}.{}]", name.value);
+        problems.add(Problem::warning(code, name.span.clone(), message).help(help));
+    };
+    for (position, written) in file.tls.iter().enumerate() {
+        if !config.listeners.iter().any(|listener| listener.tls == Some(position)) {
+            let help = format!("add `tls = \"{}\"` to a [listener.NAME]", written.name.value);
+            report("unused-tls", "tls", &written.name, help);
+        }
+    }
+    // After another error a guard may be missing though it is written.
+    for written in &file.auth {
+        let name = &written.name.value;
+        let names = |route: &written::Route| {
+            route.auth.iter().flat_map(|names| &names.value).any(|given| given.value == *name)
+        };
+        if !file.routes.iter().any(names) {
+            report(
+                "unused-auth",
+                "auth",
+                &written.name,
+                format!("add `auth = \"{name}\"` to a [route.NAME]"),
+            );
+        }
+    }
+    for written in &file.limits {
+        let name = &written.name.value;
+        let names = |route: &written::Route| route.limit.as_ref().is_some_and(|given| given.value == *name);
+        if !file.routes.iter().any(names) {
+            report(
+                "unused-limit",
+                "limit",
+                &written.name,
+                format!("add `limit = \"{name}\"` to a [route.NAME]"),
+            );
+        }
+    }
+}
+
+/// The kubelet sends no credentials by itself, and can present no certificate at all.
+fn probes(written: &written::Route, config: &Config, problems: &Problems) {
+    let (Some(health), name) = (&written.health, &written.name.value) else { return };
+    if let Some(auth) = written.auth.as_ref().filter(|auth| !auth.value.is_empty()) {
+        let message = format!("health route `{name}` wants a token, which the kubelet does not send");
+        problems.add(
+            Problem::warning("auth-on-probe", auth.span.clone(), message)
+                .also(health.span.clone(), "a probe")
+                .help("set `httpHeaders` with `Authorization` in the probe, or make another route for whoever has a token"),
+        );
+    }
+    let route = config.routes.iter().find(|route| route.name == *name);
+    let listeners = route.iter().flat_map(|route| &route.listeners);
+    if listeners.copied().any(|listener| config.needs_client_cert(listener, name)) {
+        let wanted = written.client_cert.as_ref().map(|at| &at.span);
+        let wanted = wanted.or_else(|| written.client_names.as_ref().map(|at| &at.span));
+        let message = format!("health route `{name}` wants a certificate, which the kubelet cannot present");
+        problems.add(
+            Problem::warning("client-cert-on-probe", wanted.unwrap_or(&health.span).clone(), message)
+                .help("set `client_cert = \"exempt\"` on this route"),
+        );
+    }
+}
+
+/// RFC 6797 7.2: the field must not be sent over plain HTTP, and clients ignore it there.
+fn hsts(written: &written::Route, config: &Config, problems: &Problems) {
+    let fields = written.headers.iter().chain(written.reply.iter().flat_map(|reply| &reply.headers));
+    let mut fields = fields.filter(|(name, _)| name.value.eq_ignore_ascii_case("strict-transport-security"));
+    let Some((field, _)) = fields.next() else { return };
+    let is_here = |position| config.route_names(position).any(|name| name == written.name.value);
+    let plain =
+        (0..config.listeners.len()).find(|&position| is_here(position) && config.tls_of(position).is_none());
+    if let Some(listener) = plain.and_then(|position| config.listeners.get(position)) {
+        let message = format!("listener `{}` is plain HTTP, where clients ignore this field", listener.name);
+        problems.add(
+            Problem::warning("hsts-on-plain", field.span.clone(), message)
+                .help("set `hsts = \"max-age=63072000\"` in the [tls.NAME] of your TLS listeners instead"),
+        );
+    }
+}

@@ -1,0 +1,189 @@
+//! From what was written to what can be used: defaults filled in, names replaced by positions, tables checked against each other.
+//!
+//! Does not know about: TOML, what is in the files that are named.
+
+mod action;
+mod auth;
+mod conflict;
+mod guard;
+mod limit;
+mod lint;
+mod listener;
+mod names;
+mod redirect;
+mod route;
+mod tls;
+
+pub(crate) use action::{default_methods, default_methods_stored};
+pub(crate) use redirect::build_redirect;
+
+use super::bind::Bind;
+use super::defaults::default_routes;
+use super::model::{AccessFile, AccessLog, Config, Health, HealthState, Lifecycle, Listener, Log, Runtime};
+use super::problem::{Problem, Problems};
+use super::section::At;
+use super::written;
+use names::Names;
+use route::Resolver;
+use std::collections::{BTreeMap, HashMap};
+use std::ops::Range;
+use std::path::Path;
+
+/// A configuration, complete even after problems; it is of use only when none of them is an error.
+pub(crate) fn resolve(file: &written::File, problems: &Problems) -> Config {
+    let runtime = resolve_runtime(&file.runtime);
+    let tls: Vec<_> = file.tls.iter().map(|tls| tls::resolve(tls, problems)).collect();
+    let auth: Vec<_> = file.auth.iter().map(|auth| auth::resolve(auth, problems)).collect();
+    let limits: Vec<_> = file.limits.iter().map(|limit| limit::resolve(limit, problems)).collect();
+    let tls_names = Names { kind: "tls", known: tls.iter().map(|tls| &*tls.name).collect(), problems };
+    let mut listeners: Vec<Listener> =
+        file.listeners.iter().map(|listener| listener::resolve(listener, &tls_names, problems)).collect();
+    if listeners.is_empty() {
+        listeners.push(Listener::default());
+    }
+    unify(&file.listeners, &mut listeners, problems);
+    let health = resolve_health(&file.health);
+    let resolver = Resolver {
+        listeners: &listeners,
+        tls: &tls,
+        auth: Names { kind: "auth", known: auth.iter().map(|auth| &*auth.name).collect(), problems },
+        limits: Names { kind: "limit", known: limits.iter().map(|limit| &*limit.name).collect(), problems },
+        health: &health,
+        file,
+        problems,
+    };
+    let (routes, stored_routes, guards) = match file.routes.is_empty() {
+        true => (default_routes(&listeners, &health), Vec::new(), BTreeMap::new()),
+        false => resolver.routes(),
+    };
+    let config = Config {
+        runtime,
+        log: resolve_log(&file.log, problems),
+        lifecycle: Lifecycle {
+            drain_delay: or(&file.lifecycle.drain_delay, Lifecycle::default().drain_delay),
+            drain_timeout: or(&file.lifecycle.drain_timeout, Lifecycle::default().drain_timeout),
+        },
+        tuning: file.tuning.clone(),
+        tls,
+        auth,
+        limits,
+        listeners,
+        health,
+        routes,
+        stored_routes,
+        guards,
+    };
+    find_twice_bound(&file.listeners, problems);
+    lint::lint(file, &config, problems);
+    config
+}
+
+fn or<T: Clone>(written: &Option<At<T>>, default: T) -> T {
+    written.as_ref().map_or(default, |at| at.value.clone())
+}
+
+fn resolve_runtime(written: &written::Runtime) -> Runtime {
+    let default = Runtime::default();
+    Runtime {
+        engine: or(&written.engine, default.engine),
+        workers: written.workers.as_ref().map(|at| at.value),
+        pin_cpus: or(&written.pin_cpus, default.pin_cpus),
+        max_connections: written.max_connections.as_ref().map(|at| at.value),
+        on_worker_failure: or(&written.on_worker_failure, default.on_worker_failure),
+    }
+}
+
+fn resolve_log(written: &written::Log, problems: &Problems) -> Log {
+    let default = Log::default();
+    let which = or(&written.access, default.access.which);
+    let sample = or(&written.access_sample, default.access.sample);
+    if let Some(at) = &written.access_sample
+        && sample > 1
+        && which != super::model::Access::All
+    {
+        let message = "`access_sample` is about requests that succeed, which are not logged";
+        problems.add(
+            Problem::warning("no-effect", at.span.clone(), message)
+                .help("set `access = \"all\"`, or remove `access_sample`"),
+        );
+    }
+    Log {
+        format: or(&written.format, default.format),
+        level: or(&written.level, default.level),
+        access: AccessLog {
+            which,
+            format: or(&written.access_format, default.access.format),
+            file: match &written.access_file {
+                Some(path) if path.value != Path::new("-") => AccessFile::Path(path.value.clone()),
+                _ => AccessFile::Stdout,
+            },
+            sample,
+        },
+    }
+}
+
+fn resolve_health(written: &[written::Health]) -> Vec<Health> {
+    let mut health: Vec<Health> = written
+        .iter()
+        .map(|health| Health {
+            name: health.name.value.clone(),
+            initial: or(&health.initial, HealthState::Up),
+        })
+        .collect();
+    for name in ["livez", "readyz"] {
+        if !health.iter().any(|known| known.name == name) {
+            health.push(Health { name: name.into(), initial: HealthState::Up });
+        }
+    }
+    health
+}
+
+/// Three limits belong to the engine and not to a listener: written on one they hold on all, and may not differ.
+fn unify(written: &[written::Listener], listeners: &mut [Listener], problems: &Problems) {
+    let write =
+        one_value("timeouts.write", written.iter().map(|listener| &listener.timeouts.write), problems);
+    let linger =
+        one_value("timeouts.linger", written.iter().map(|listener| &listener.timeouts.linger), problems);
+    let per_ip = written.iter().map(|listener| &listener.limits.connections_per_ip);
+    let per_ip = one_value("limits.connections_per_ip", per_ip, problems);
+    for listener in listeners {
+        listener.timeouts.write = write.unwrap_or(listener.timeouts.write);
+        listener.timeouts.linger = linger.unwrap_or(listener.timeouts.linger);
+        listener.connections_per_ip = per_ip.unwrap_or(listener.connections_per_ip);
+    }
+}
+
+fn one_value<'a, T: Copy + PartialEq + 'a>(
+    key: &str,
+    values: impl Iterator<Item = &'a Option<At<T>>>,
+    problems: &Problems,
+) -> Option<T> {
+    let mut values = values.flatten();
+    let first = values.next()?;
+    for other in values.filter(|other| other.value != first.value) {
+        let message = format!("`{key}` must be the same on every listener");
+        problems.add(
+            Problem::error("contradiction", other.span.clone(), message)
+                .also(first.span.clone(), "first here")
+                .help("write it on one listener; it then holds on all of them"),
+        );
+    }
+    Some(first.value)
+}
+
+/// The same address twice. Port 0 is another port each time.
+fn find_twice_bound(listeners: &[written::Listener], problems: &Problems) {
+    let mut known: HashMap<&Bind, &Range<usize>> = HashMap::new();
+    for At { value: bind, span } in listeners.iter().flat_map(|listener| &listener.binds) {
+        if matches!(bind, Bind::Tcp(addr) if addr.port() == 0) {
+            continue;
+        }
+        if let Some(first) = known.insert(bind, span) {
+            problems.add(
+                Problem::error("bound-twice", span.clone(), format!("{bind} is bound twice"))
+                    .also(first.clone(), "first here")
+                    .help("give one of them another address"),
+            );
+        }
+    }
+}

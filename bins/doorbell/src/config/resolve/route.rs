@@ -1,0 +1,178 @@
+//! `[route.NAME]` resolved: on which listeners, which requests, and the parts that other files see to.
+//!
+//! Does not know about: TOML, how a route is served.
+
+use super::super::model::{Action, Guard, Health, Listener, Protocol, Route, Stored, Tls};
+use super::super::problem::{Problem, Problems};
+use super::super::section::{At, did_you_mean, quoted};
+use super::super::written;
+use super::action::{default_methods, default_methods_stored};
+use super::names::Names;
+use crate::http::router;
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+/// What routes may name.
+pub(super) struct Resolver<'a> {
+    pub(super) listeners: &'a [Listener],
+    pub(super) tls: &'a [Tls],
+    pub(super) auth: Names<'a>,
+    pub(super) limits: Names<'a>,
+    pub(super) health: &'a [Health],
+    pub(super) file: &'a written::File,
+    pub(super) problems: &'a Problems,
+}
+
+/// What a route answers, of either kind.
+pub(super) enum Answer {
+    Memory(Action),
+    Stored(Stored),
+}
+
+/// Routes of both kinds, and what stands before them.
+pub(super) type Resolved = (Vec<Route>, Vec<Route<Stored>>, BTreeMap<String, Guard>);
+
+impl Resolver<'_> {
+    pub(super) fn routes(&self) -> Resolved {
+        let routes: Vec<Route<Answer>> =
+            self.file.routes.iter().filter_map(|route| self.route(route)).collect();
+        self.find_conflicts(&routes);
+        let mut guards = BTreeMap::new();
+        for (route, written) in routes.iter().filter_map(|route| Some((route, self.written(&route.name)?))) {
+            let guard = self.guard(written, &route.listeners);
+            if guard != Guard::default() {
+                guards.insert(route.name.clone(), guard);
+            }
+        }
+        let (mut memory, mut stored) = (Vec::new(), Vec::new());
+        for Route { name, listeners, hosts, paths, methods, headers, action } in routes {
+            match action {
+                Answer::Memory(action) => {
+                    memory.push(Route { name, listeners, hosts, paths, methods, headers, action });
+                }
+                Answer::Stored(action) => {
+                    stored.push(Route { name, listeners, hosts, paths, methods, headers, action });
+                }
+            }
+        }
+        (memory, stored, guards)
+    }
+
+    pub(super) fn written(&self, name: &str) -> Option<&written::Route> {
+        self.file.routes.iter().find(|route| route.name.value == name)
+    }
+
+    /// Nothing when the route has no path or no action, or none that is right.
+    fn route(&self, written: &written::Route) -> Option<Route<Answer>> {
+        let listeners = self.listeners_of(written);
+        let hosts = self.hosts_of(written);
+        let paths = self.paths_of(written);
+        self.check_headers(&written.headers);
+        let action = self.action_of(written)?;
+        let methods = written.methods.clone().unwrap_or_else(|| match &action {
+            Answer::Memory(action) => default_methods(action),
+            Answer::Stored(stored) => default_methods_stored(stored),
+        });
+        if let (Answer::Memory(Action::Redirect(to)), Some(redirect)) = (&action, &written.redirect) {
+            self.check_redirect(written, redirect, to);
+        }
+        let reply_headers = written.reply.iter().flat_map(|reply| &reply.headers);
+        let headers = written.headers.iter().chain(reply_headers);
+        let headers = headers.map(|(name, value)| (name.value.clone(), value.value.clone()));
+        let name = written.name.value.clone();
+        Some(Route { name, listeners, hosts, paths, methods, headers: headers.collect(), action })
+    }
+
+    fn listeners_of(&self, written: &written::Route) -> Vec<usize> {
+        let names: Vec<&str> = self.listeners.iter().map(|listener| &*listener.name).collect();
+        let Some(given) = &written.listeners else {
+            if names.len() > 1 {
+                let message = format!("route `{}` does not say on which listener it is", written.name.value);
+                let problem = Problem::error("missing-key", written.header.clone(), message);
+                self.problems
+                    .add(problem.help(format!("add `listener = ` with one or a list of {}", quoted(&names))));
+            }
+            return if names.len() == 1 { vec![0] } else { Vec::new() };
+        };
+        let mut positions = Vec::new();
+        for At { value: name, span } in &given.value {
+            let Some(position) = names.iter().position(|known| known == name) else {
+                let problem = Problem::error(
+                    "unknown-listener",
+                    span.clone(),
+                    format!("there is no listener `{name}`"),
+                );
+                let help =
+                    did_you_mean(name, &names).unwrap_or_else(|| format!("listeners: {}", quoted(&names)));
+                self.problems.add(problem.help(help));
+                continue;
+            };
+            if let Protocol::Raw { .. } = self.listeners[position].protocol {
+                let message = format!("listener `{name}` is raw and cannot have routes");
+                self.problems.add(
+                    Problem::error("route-on-raw", span.clone(), message).help("name an http1 listener"),
+                );
+            } else if !positions.contains(&position) {
+                positions.push(position);
+            }
+        }
+        positions
+    }
+
+    fn hosts_of(&self, written: &written::Route) -> Vec<String> {
+        let Some(given) = &written.hosts else { return Vec::new() };
+        if given.value.is_empty() {
+            let problem = Problem::error("empty-list", given.span.clone(), "a list of hosts without a host");
+            self.problems.add(problem.help("leave `hosts` out for any host"));
+        }
+        let mut hosts = Vec::new();
+        for At { value: text, span } in &given.value {
+            match router::host::canonical_pattern(text) {
+                Some(host) => hosts.push(host),
+                None => self.bad_host(text, span.clone()),
+            }
+        }
+        hosts
+    }
+
+    pub(super) fn bad_host(&self, text: &str, span: Range<usize>) {
+        let help = if text.contains('*') {
+            "write \"*.example.com\" for every name below it, or list the hosts"
+        } else if text.contains("://") || text.contains('/') {
+            "write only the name, without scheme and path"
+        } else if text.contains(':') && !text.starts_with('[') {
+            "write the name without a port; a route takes the host on any port"
+        } else {
+            "write a name such as \"example.com\" or an address such as \"192.0.2.1\" or \"[2001:db8::1]\""
+        };
+        self.problems.add(Problem::error("bad-host", span, format!("{text:?} is not a host")).help(help));
+    }
+
+    fn paths_of(&self, written: &written::Route) -> Vec<String> {
+        if !written.has_path {
+            // A redirect of everything is what most redirects are.
+            if written.redirect.is_some() {
+                return vec!["/{*rest}".into()];
+            }
+            let message = format!("route `{}` has no path", written.name.value);
+            let problem = Problem::error("missing-key", written.header.clone(), message);
+            self.problems.add(problem.help("add `path = \"/...\"`, or `path = \"/{*rest}\"` for everything"));
+        }
+        let Some(given) = &written.paths else { return Vec::new() };
+        if given.value.is_empty() {
+            let problem = Problem::error("empty-list", given.span.clone(), "a list of paths without a path");
+            self.problems.add(problem.help("write `path = \"/{*rest}\"` for everything"));
+        }
+        let mut paths = Vec::new();
+        for At { value: text, span } in &given.value {
+            match router::param_names(text) {
+                Ok(_) => paths.push(text.clone()),
+                Err(cause) => self.problems.add(
+                    Problem::error("bad-path", span.clone(), format!("{text:?} is not a path: {cause}"))
+                        .help("write \"/static\", \"/a/{name}/b\" or \"/a/{*rest}\""),
+                ),
+            }
+        }
+        paths
+    }
+}

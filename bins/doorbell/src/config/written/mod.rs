@@ -1,0 +1,159 @@
+//! The file as it was written: each key with its place, nothing resolved against anything else.
+//!
+//! Does not know about: defaults, other tables, what a key is good for.
+
+mod auth;
+mod limit;
+mod listener;
+mod log;
+mod route;
+mod tls;
+
+pub(crate) use auth::{Auth, Jwt};
+pub(crate) use limit::Limit;
+pub(crate) use listener::{FORWARDED, Listener, PROXY_PROTOCOLS};
+pub(crate) use log::{ACCESS, ACCESS_FORMATS, Log};
+pub(crate) use route::{CLIENT_CERTS, Files, Redirect, Reply, Route};
+pub(crate) use tls::{ClientAuth, MODES, Pair, Tls, UNKNOWN_NAMES, VERSIONS};
+
+use super::model::{Engine, HealthState, OnWorkerFailure, Tuning};
+use super::problem::Problem;
+use super::section::{At, Section};
+use super::tuning;
+use std::ops::RangeInclusive;
+use std::time::Duration;
+use toml::de::DeValue;
+
+/// A whole file.
+#[derive(Debug, Default)]
+pub(crate) struct File {
+    pub(crate) runtime: Runtime,
+    pub(crate) log: Log,
+    pub(crate) lifecycle: Lifecycle,
+    pub(crate) tuning: Tuning,
+    pub(crate) tls: Vec<Tls>,
+    pub(crate) auth: Vec<Auth>,
+    pub(crate) limits: Vec<Limit>,
+    pub(crate) listeners: Vec<Listener>,
+    pub(crate) health: Vec<Health>,
+    pub(crate) routes: Vec<Route>,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Runtime {
+    pub(crate) engine: Option<At<Engine>>,
+    pub(crate) workers: Option<At<u32>>,
+    pub(crate) pin_cpus: Option<At<bool>>,
+    pub(crate) max_connections: Option<At<u32>>,
+    pub(crate) on_worker_failure: Option<At<OnWorkerFailure>>,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Lifecycle {
+    pub(crate) drain_delay: Option<At<Duration>>,
+    pub(crate) drain_timeout: Option<At<Duration>>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Health {
+    pub(crate) name: At<String>,
+    pub(crate) initial: Option<At<HealthState>>,
+}
+
+const DRAIN_RANGE: RangeInclusive<Duration> = Duration::ZERO..=Duration::from_secs(86_400);
+
+impl File {
+    pub(crate) fn read(mut root: Section<'_>) -> Self {
+        read_version(&mut root);
+        let file = Self {
+            runtime: root.section("runtime").map(Runtime::read).unwrap_or_default(),
+            log: root.section("log").map(Log::read).unwrap_or_default(),
+            lifecycle: root.section("lifecycle").map(Lifecycle::read).unwrap_or_default(),
+            tuning: root.section("tuning").map(tuning::read).unwrap_or_default(),
+            tls: named(&mut root, "tls", Tls::read),
+            auth: named(&mut root, "auth", Auth::read),
+            limits: named(&mut root, "limit", Limit::read),
+            listeners: named(&mut root, "listener", Listener::read),
+            health: named(&mut root, "health", Health::read),
+            routes: named(&mut root, "route", Route::read),
+        };
+        root.finish();
+        file
+    }
+}
+
+fn named<T>(
+    root: &mut Section<'_>,
+    key: &'static str,
+    read: impl Fn(At<String>, Section<'_>) -> T,
+) -> Vec<T> {
+    root.named(key).into_iter().map(|(name, at)| read(name, at)).collect()
+}
+
+fn read_version(root: &mut Section<'_>) {
+    let Some(value) = root.value("version") else {
+        let problem =
+            Problem::error("missing-version", 0..0, "the file does not say which version it is written for");
+        root.problem(problem.help("begin it with `version = 1`"));
+        return;
+    };
+    match value.get_ref().as_integer() {
+        Some(number) if number.as_str() == "1" => {}
+        Some(_) => root.problem(
+            Problem::error("bad-version", value.span(), "this version of the format is not known")
+                .help("only `version = 1` exists"),
+        ),
+        None => {
+            root.wrong_type::<()>(value, "the number 1");
+        }
+    }
+}
+
+impl Runtime {
+    fn read(mut at: Section<'_>) -> Self {
+        let runtime = Self {
+            engine: at.choice(
+                "engine",
+                &[("auto", Engine::Auto), ("epoll", Engine::Epoll), ("io_uring", Engine::IoUring)],
+            ),
+            workers: read_count(&mut at, "workers", 1..=1024),
+            pin_cpus: at.bool("pin_cpus"),
+            max_connections: read_count(&mut at, "max_connections", 16..=4_000_000),
+            on_worker_failure: at.choice(
+                "on_worker_failure",
+                &[("degrade", OnWorkerFailure::Degrade), ("exit", OnWorkerFailure::Exit)],
+            ),
+        };
+        at.finish();
+        runtime
+    }
+}
+
+/// A number, or `"auto"`, which is the same as nothing.
+fn read_count(at: &mut Section<'_>, key: &'static str, range: RangeInclusive<u32>) -> Option<At<u32>> {
+    let value = at.value(key)?;
+    match value.get_ref() {
+        DeValue::Integer(_) => at.integer(key, range),
+        DeValue::String(word) if word == "auto" => None,
+        _ => at.wrong_type(value, "\"auto\" or a whole number"),
+    }
+}
+
+impl Lifecycle {
+    fn read(mut at: Section<'_>) -> Self {
+        let lifecycle = Self {
+            drain_delay: at.duration("drain_delay", DRAIN_RANGE),
+            drain_timeout: at.duration("drain_timeout", DRAIN_RANGE),
+        };
+        at.finish();
+        lifecycle
+    }
+}
+
+impl Health {
+    fn read(name: At<String>, mut at: Section<'_>) -> Self {
+        let initial = at.choice("initial", &[("down", HealthState::Down), ("up", HealthState::Up)]);
+        at.finish();
+        Self { name, initial }
+    }
+}

@@ -1,0 +1,51 @@
+//! The access log as the configuration wants it.
+//!
+//! Does not know about: what a line says, how it is queued (`doorbell` does).
+
+use crate::config::model::{Access, AccessFile, AccessFormat, AccessLog as Wanted, Config};
+use crate::exit::{Exit, Failure};
+use crate::http::log::{Filter, Format, Level, Logger};
+use doorbell::access_log::{AccessLog, LogSink, LogTarget};
+use std::num::NonZeroU32;
+
+/// Starts the log; `None` when it is off.
+pub(super) fn start(config: &Config) -> Result<Option<AccessLog>, Failure> {
+    let Wanted { which, format, file, .. } = &config.log.access;
+    if *which == Access::Off {
+        return Ok(None);
+    }
+    let target = match file {
+        AccessFile::Path(path) => LogTarget::File(path.clone()),
+        AccessFile::Stdout => LogTarget::Stdout,
+    };
+    let builder = AccessLog::builder(target)
+        .format(match format {
+            AccessFormat::Json => Format::Json,
+            AccessFormat::Text => Format::Text,
+        })
+        .routes(config.route_names_all().map(str::to_owned).collect())
+        .on_trouble(|trouble| {
+            let why = std::error::Error::source(trouble).map(ToString::to_string).unwrap_or_default();
+            tracing::error!("{trouble}: {why}");
+        });
+    builder.start().map(Some).map_err(|error| {
+        let place = match file {
+            AccessFile::Path(path) => path.display().to_string(),
+            AccessFile::Stdout => "standard output".to_owned(),
+        };
+        Failure::new(Exit::Failure, format!("the access log {place} cannot be opened: {error}"))
+    })
+}
+
+/// What one listener logs.
+pub(super) fn logger(config: &Config, log: &AccessLog) -> Logger<LogSink> {
+    let Wanted { which, sample, .. } = config.log.access;
+    let filter = Filter::new(match which {
+        Access::All => Level::All,
+        Access::Errors => Level::Errors,
+        Access::Off => Level::Off,
+    });
+    // One in one is no sample: what `errors` leaves out stays out.
+    let sample = NonZeroU32::new(sample).filter(|n| n.get() > 1);
+    Logger::new(sample.map_or(filter, |n| filter.one_in(n)), log.sink())
+}

@@ -1,0 +1,78 @@
+//! What a route answers, in the form that a request needs.
+//!
+//! Does not know about: looking routes up.
+
+use super::health::Health;
+use super::redirect::RedirectAnswer;
+use super::stored::{FilesAnswer, LinksAnswer};
+use super::{Door, Placed, all_headers, with_headers};
+use crate::config::model::{Action, Config, Reply, Route};
+use crate::http::router::Match;
+use crate::http::{Answered, Request, Responder, StaticReply, Status};
+use crate::serve::guards::Guards;
+use std::sync::Arc;
+
+/// What a route answers.
+#[derive(Clone, Debug)]
+pub(super) enum Answer {
+    Files(Arc<FilesAnswer>),
+    /// One of the others, for those who get past the guards.
+    Guarded(Arc<Guarded>),
+    Health(Arc<Health>),
+    Links(Arc<LinksAnswer>),
+    Redirect(Arc<RedirectAnswer>),
+    Reply(StaticReply),
+}
+
+/// An answer and what stands before it.
+#[derive(Debug)]
+pub(super) struct Guarded {
+    pub(super) guards: Guards,
+    pub(super) answer: Answer,
+}
+
+impl Answer {
+    /// `own` are the fields of every reply of the listener.
+    pub(super) fn build(route: &Route, own: &[(String, String)], config: &Config) -> Option<Self> {
+        let headers = all_headers(&route.headers, own);
+        match &route.action {
+            Action::Health(position) => {
+                Health::build(config.health.get(*position)?, &headers, &route.methods)
+                    .map(Arc::new)
+                    .map(Self::Health)
+            }
+            Action::Redirect(to) => {
+                RedirectAnswer::build(to, &route.hosts, headers).map(Arc::new).map(Self::Redirect)
+            }
+            Action::Reply(reply) => {
+                let Reply { status, body, content_type } = reply;
+                let fixed = with_headers(StaticReply::new(Status::new(*status)?), &headers)?;
+                // Without content there is no type to tell.
+                let fixed = if body.is_empty() { Ok(fixed) } else { fixed.body(content_type, body.clone()) };
+                fixed.ok().map(Self::Reply)
+            }
+        }
+    }
+}
+
+impl Door {
+    #[inline]
+    pub(super) fn give(
+        &self,
+        answer: &Answer,
+        found: &Match<'_, '_, Placed>,
+        request: &Request<'_>,
+        reply: Responder<'_>,
+    ) -> Answered {
+        match answer {
+            Answer::Files(files) => files.send(found, &self.fixed, reply),
+            Answer::Guarded(guarded) => {
+                guarded.guards.pass(request, reply, |reply| self.give(&guarded.answer, found, request, reply))
+            }
+            Answer::Health(health) => reply.send(health.reply(&self.state, request.method())),
+            Answer::Links(links) => links.send(request, &self.fixed, reply),
+            Answer::Redirect(answer) => answer.send(found, request, &self.fixed, reply),
+            Answer::Reply(fixed) => reply.send(fixed),
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! Small files of a directory as replies: read by a thread of their own whenever they change, looked up in memory by the ring threads.
+//!
+//! Does not know about: routes, watching. Made for `/.well-known/acme-challenge/` (RFC 8555 8.3): few files, each there for minutes.
+
+use super::watch::{Look, Stamp, Watched};
+use crate::config::model::Files;
+use crate::http::{StaticReply, Status};
+use arc_swap::ArcSwap;
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Files of one directory. More are refused, so that a directory given by mistake does not fill the memory.
+const FILES_MAX: usize = 10_000;
+
+/// Bytes of all files of one directory.
+const BYTES_MAX: u64 = 64 << 20;
+
+type Table = HashMap<Box<[u8]>, Stored>;
+
+/// The replies. Clones share them.
+#[derive(Clone, Debug)]
+pub(super) struct Directory(Arc<ArcSwap<Table>>);
+
+#[derive(Clone, Debug)]
+struct Stored {
+    stamp: Stamp,
+    reply: StaticReply,
+}
+
+/// The side that reads.
+#[derive(Debug)]
+pub(super) struct DirectoryReader {
+    table: Arc<ArcSwap<Table>>,
+    files: Files,
+    headers: Vec<(String, String)>,
+}
+
+impl Directory {
+    /// The files as they are now. A directory that is not there yet is an empty one.
+    pub(super) fn open(files: Files, headers: Vec<(String, String)>) -> (Self, DirectoryReader) {
+        let table = Arc::new(ArcSwap::from_pointee(Table::new()));
+        let mut reader = DirectoryReader { table: Arc::clone(&table), files, headers };
+        if let Look::Refused(why) = reader.look() {
+            tracing::warn!("{}: {why}", reader.name());
+        }
+        (Self(table), reader)
+    }
+
+    /// Gives the reply for the file of this name to `found`.
+    pub(super) fn with<T>(&self, name: &[u8], found: impl FnOnce(Option<&StaticReply>) -> T) -> T {
+        found(self.0.load().get(name).map(|stored| &stored.reply))
+    }
+}
+
+impl DirectoryReader {
+    fn read(&self) -> io::Result<(Table, bool)> {
+        let before = self.table.load();
+        let mut table = Table::new();
+        let (mut bytes, mut changed) = (0, false);
+        for entry in std::fs::read_dir(&self.files.dir)? {
+            let path = entry?.path();
+            let Some((name, stamp, len)) = self.look_at(&path) else { continue };
+            bytes += len;
+            if table.len() == FILES_MAX || bytes > BYTES_MAX {
+                return Err(io::Error::other(format!(
+                    "there are more than {FILES_MAX} files or {} MiB in {}: give it a directory of its own",
+                    BYTES_MAX >> 20,
+                    self.files.dir.display()
+                )));
+            }
+            let stored = match before.get(&name) {
+                Some(stored) if stored.stamp == stamp => stored.clone(),
+                _ => {
+                    let Some(reply) = self.reply(&path) else { continue };
+                    changed = true;
+                    Stored { stamp, reply }
+                }
+            };
+            table.insert(name, stored);
+        }
+        changed |= table.len() != before.len();
+        Ok((table, changed))
+    }
+
+    /// A regular file that is neither hidden nor too long. What goes away while it is looked at was never there.
+    fn look_at(&self, path: &Path) -> Option<(Box<[u8]>, Stamp, u64)> {
+        let name = path.file_name()?.as_encoded_bytes();
+        let meta = std::fs::metadata(path).ok()?;
+        let takes =
+            meta.is_file() && !name.starts_with(b".") && meta.len() <= u64::from(self.files.max_bytes);
+        takes.then(|| (name.into(), Stamp::of(&meta), meta.len()))
+    }
+
+    fn reply(&self, path: &Path) -> Option<StaticReply> {
+        let mut content = Vec::new();
+        // A file may grow while it is read.
+        let len_max = u64::from(self.files.max_bytes);
+        File::open(path).ok()?.take(len_max + 1).read_to_end(&mut content).ok()?;
+        if content.len() as u64 > len_max {
+            return None;
+        }
+        let reply = StaticReply::new(Status::OK).body(&self.files.content_type, content).ok()?;
+        self.headers.iter().try_fold(reply, |reply, (name, value)| reply.header(name, value).ok())
+    }
+}
+
+impl Watched for DirectoryReader {
+    fn name(&self) -> String {
+        format!("files of {}", self.files.dir.display())
+    }
+
+    fn directories(&self) -> Vec<PathBuf> {
+        vec![self.files.dir.clone()]
+    }
+
+    fn look(&mut self) -> Look {
+        match self.read() {
+            Ok((_, false)) => Look::Same,
+            Ok((table, true)) => {
+                let what = format!("{} files", table.len());
+                self.table.store(Arc::new(table));
+                Look::Changed(what)
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                let was_empty = self.table.load().is_empty();
+                self.table.store(Arc::new(Table::new()));
+                if was_empty { Look::Same } else { Look::Changed("the directory is gone".to_owned()) }
+            }
+            Err(error) => Look::Refused(error.to_string()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn open(dir: &Path, max_bytes: u32) -> (Directory, DirectoryReader) {
+        let files = Files { dir: dir.to_owned(), content_type: "text/plain".to_owned(), max_bytes };
+        Directory::open(files, vec![("Cache-Control".to_owned(), "no-store".to_owned())])
+    }
+
+    fn content(directory: &Directory, name: &str) -> Option<Vec<u8>> {
+        directory.with(name.as_bytes(), |reply| reply.map(|reply| reply.content().to_vec()))
+    }
+
+    #[test]
+    fn files_come_and_change_and_go() {
+        let dir = std::env::temp_dir().join(format!("doorbell-files-{}", std::process::id()));
+        let _old = std::fs::remove_dir_all(&dir);
+        let (directory, mut reader) = open(&dir, 16);
+        assert_eq!(content(&directory, "token"), None, "a directory that is not there is empty");
+        std::fs::create_dir_all(dir.join("folder")).unwrap();
+        for (name, text) in
+            [("token", "one"), (".hidden", "x"), ("long", "12345678901234567"), ("folder/deep", "x")]
+        {
+            std::fs::write(dir.join(name), text).unwrap();
+        }
+        assert_eq!(reader.look(), Look::Changed("1 files".to_owned()));
+        assert_eq!(reader.look(), Look::Same);
+        assert_eq!(content(&directory, "token").as_deref(), Some(&b"one"[..]));
+        for name in [".hidden", "long", "folder", "folder/deep", "../token", ""] {
+            assert_eq!(content(&directory, name), None, "{name}");
+        }
+        std::fs::write(dir.join("token"), "other").unwrap();
+        assert_eq!(reader.look(), Look::Changed("1 files".to_owned()));
+        assert_eq!(content(&directory, "token").as_deref(), Some(&b"other"[..]));
+        std::fs::remove_file(dir.join("token")).unwrap();
+        assert_eq!(reader.look(), Look::Changed("0 files".to_owned()));
+        assert_eq!(content(&directory, "token"), None);
+        std::fs::remove_dir_all(&dir).unwrap();
+        assert_eq!(reader.look(), Look::Same);
+    }
+
+    #[test]
+    fn a_directory_of_too_many_files_is_refused_and_the_old_ones_stay() {
+        let dir = std::env::temp_dir().join(format!("doorbell-many-{}", std::process::id()));
+        let _old = std::fs::remove_dir_all(&dir);
+        std::fs::create_dir_all(&dir).unwrap();
+        std::fs::write(dir.join("token"), "one").unwrap();
+        let (directory, mut reader) = open(&dir, 16);
+        for number in 0..FILES_MAX {
+            std::fs::write(dir.join(number.to_string()), "").unwrap();
+        }
+        assert!(matches!(reader.look(), Look::Refused(why) if why.contains("more than 10000 files")));
+        assert_eq!(content(&directory, "token").as_deref(), Some(&b"one"[..]));
+        std::fs::remove_dir_all(&dir).unwrap();
+    }
+}

@@ -1,0 +1,175 @@
+//! One listener: its sockets, and what is spoken on them.
+//!
+//! Does not know about: other listeners, what is answered.
+
+use super::access;
+use super::door::{Door, Materials, WatchedDoor};
+use super::inherit;
+use super::raw::FixedReply;
+use super::tls;
+use super::watch::Watched;
+use crate::config::Bind;
+use crate::config::model::{Config, Forwarded, Http1, Listener, Protocol, ProxyProtocol, Timeouts};
+use crate::exit::{Exit, Failure};
+use crate::http::forwarded::{ForwardedFrom, Networks, TrustedProxies};
+use crate::http::layer::AtMost;
+use doorbell::access_log::AccessLog;
+use doorbell::protocol::ListenerProtocol;
+use doorbell::tls::Acceptor;
+use doorbell::{Listen, ServerBuilder};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::time::Duration;
+
+/// How long the kernel waits for a client's first bytes before it lets us accept without them.
+const DEFER_ACCEPT: Duration = Duration::from_secs(3);
+
+/// Adds a listener with all its addresses.
+pub(super) fn add(
+    mut builder: ServerBuilder,
+    materials: &Materials<'_>,
+    position: usize,
+    access: Option<&AccessLog>,
+    watched: &mut Vec<Box<dyn Watched>>,
+) -> Result<ServerBuilder, Failure> {
+    let config = materials.config;
+    let Some(listener) = config.listeners.get(position) else { return Ok(builder) };
+    let acceptor = acceptor(config, position, watched)?;
+    for bind in &listener.binds {
+        for listen in listens(bind, config)? {
+            let protocol = protocol(materials, position, listener, access, acceptor.clone())?;
+            builder = builder.listen(options(listen, listener), protocol);
+        }
+    }
+    Ok(builder)
+}
+
+fn acceptor(
+    config: &Config,
+    position: usize,
+    watched: &mut Vec<Box<dyn Watched>>,
+) -> Result<Option<Acceptor>, Failure> {
+    let Some(table) = config.tls_of(position) else { return Ok(None) };
+    let (acceptor, reader) = tls::open(table, config.handshake_asks(position))
+        .map_err(|error| Failure::new(Exit::BadConfig, format!("tls {}: {error}", table.name)))?;
+    watched.push(Box::new(reader));
+    Ok(Some(acceptor))
+}
+
+fn options(listen: Listen, listener: &Listener) -> Listen {
+    let listen = listen
+        .backlog(listener.tcp.backlog)
+        .defer_accept(listener.tcp.defer_accept.then_some(DEFER_ACCEPT))
+        .nodelay(listener.tcp.nodelay)
+        .quickack(listener.tcp.quickack);
+    let trusted = || networks(listener);
+    match listener.proxy_protocol {
+        ProxyProtocol::Accept => listen.proxy_protocol(doorbell::ProxyProtocol::accept(trusted())),
+        ProxyProtocol::Off => listen,
+        ProxyProtocol::Require => listen.proxy_protocol(doorbell::ProxyProtocol::require(trusted())),
+    }
+}
+
+fn networks(listener: &Listener) -> Networks {
+    listener.trusted_proxies.iter().copied().collect()
+}
+
+fn protocol(
+    materials: &Materials<'_>,
+    position: usize,
+    listener: &Listener,
+    access: Option<&AccessLog>,
+    acceptor: Option<Acceptor>,
+) -> Result<ListenerProtocol, Failure> {
+    Ok(match &listener.protocol {
+        Protocol::Http1(http1) => {
+            let door = Door::build(materials, position)
+                .map_err(|error| Failure::new(Exit::BadConfig, error.to_string()))?;
+            let watched = WatchedDoor {
+                door,
+                log: access.map(|log| access::logger(materials.config, log)),
+                proxies: proxies(http1, listener),
+                at_most: http1.requests_in_flight.map(AtMost::new),
+            };
+            let limits = http_limits(http1, &listener.timeouts);
+            let http = if watched.is_idle() {
+                doorbell::Http1::new(watched.door).limits(limits)
+            } else {
+                doorbell::Http1::new(watched).limits(limits)
+            };
+            match acceptor {
+                Some(acceptor) => http.tls(acceptor).into(),
+                None => http.into(),
+            }
+        }
+        Protocol::Raw { reply, speaks_first } => {
+            let raw = doorbell::Raw::new(FixedReply::new(reply, *speaks_first));
+            let raw = raw.timeout(listener.timeouts.header);
+            match acceptor {
+                Some(acceptor) => raw.tls(acceptor).into(),
+                None => raw.into(),
+            }
+        }
+    })
+}
+
+fn proxies(http1: &Http1, listener: &Listener) -> Option<TrustedProxies> {
+    let from = match http1.forwarded {
+        Forwarded::Off => return None,
+        Forwarded::Forwarded => ForwardedFrom::Forwarded,
+        Forwarded::XForwardedFor => ForwardedFrom::XForwardedFor,
+    };
+    Some(TrustedProxies::new(networks(listener), from))
+}
+
+fn listens(bind: &Bind, config: &Config) -> Result<Vec<Listen>, Failure> {
+    let env = |name: &str| std::env::var(name).ok();
+    Ok(match bind {
+        Bind::Fd(fd) => vec![Listen::inherited(inherit::numbered(*fd)?)],
+        Bind::Systemd(name) => inherit::named(name, &env)?.into_iter().map(Listen::inherited).collect(),
+        Bind::Tcp(addr) if addr.ip() == IpAddr::V6(Ipv6Addr::UNSPECIFIED) && !has_ipv6() => {
+            tracing::warn!("this machine has no IPv6: {addr} is taken as every IPv4 address");
+            vec![Listen::tcp(SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), addr.port()))]
+        }
+        Bind::Tcp(addr) => vec![Listen::tcp(*addr).v6_only(is_taken_on_ipv4(*addr, config))],
+        Bind::Unix(path) => vec![Listen::unix(path)],
+    })
+}
+
+/// False where the kernel was started without IPv6; `:8080` must work there too.
+fn has_ipv6() -> bool {
+    let socket =
+        rustix::net::socket(rustix::net::AddressFamily::INET6, rustix::net::SocketType::STREAM, None);
+    !matches!(socket, Err(rustix::io::Errno::AFNOSUPPORT))
+}
+
+/// `[::]:80` takes IPv4 clients too, unless `0.0.0.0:80` is listed beside it.
+fn is_taken_on_ipv4(addr: SocketAddr, config: &Config) -> bool {
+    let binds = config.listeners.iter().flat_map(|listener| &listener.binds);
+    addr.is_ipv6()
+        && addr.ip().is_unspecified()
+        && binds.into_iter().any(|bind| match bind {
+            Bind::Tcp(other) => {
+                matches!(other.ip(), IpAddr::V4(_)) && other.port() == addr.port() && addr.port() != 0
+            }
+            Bind::Fd(_) | Bind::Systemd(_) | Bind::Unix(_) => false,
+        })
+}
+
+fn http_limits(http1: &Http1, timeouts: &Timeouts) -> crate::http::Limits {
+    let default = crate::http::Limits::default();
+    let head_bytes_max = http1.header_bytes as usize;
+    crate::http::Limits {
+        head_bytes_max,
+        request_line_bytes_max: default.request_line_bytes_max.min(head_bytes_max),
+        fields_max: http1.headers,
+        body_bytes_max: http1.body_bytes as usize,
+        requests_per_conn_max: http1.max_requests,
+        header_timeout: timeouts.header,
+        idle_timeout: http1.idle,
+        body_idle_timeout: timeouts.body,
+        body_total_timeout: default.body_total_timeout.max(timeouts.body),
+        conn_age_max: http1.max_age.unwrap_or(default.conn_age_max),
+        keep_alive: http1.keep_alive,
+        ..default
+    }
+}

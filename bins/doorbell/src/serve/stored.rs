@@ -1,0 +1,48 @@
+//! Every directory and link map of a configuration, opened once, however many listeners serve it.
+//!
+//! Does not know about: how they answer.
+
+use super::files::Directory;
+use super::guards::Refusal;
+use super::links::Links;
+use super::watch::Watched;
+use crate::config::model::{Config, Stored};
+use std::collections::HashMap;
+
+/// By the name of their route.
+#[derive(Debug, Default)]
+pub(super) struct Stores {
+    directories: HashMap<String, Directory>,
+    links: HashMap<String, Links>,
+}
+
+impl Stores {
+    /// Opens all of them, and adds what is to be watched to `watched`.
+    pub(super) fn open(config: &Config, watched: &mut Vec<Box<dyn Watched>>) -> Result<Self, Refusal> {
+        let mut stores = Self::default();
+        for route in &config.stored_routes {
+            match &route.action {
+                Stored::Files(files) => {
+                    let (directory, reader) = Directory::open(files.clone(), route.headers.clone());
+                    stores.directories.insert(route.name.clone(), directory);
+                    watched.push(Box::new(reader));
+                }
+                Stored::Links(map) => {
+                    let (links, reader) =
+                        Links::open(map.map.clone()).map_err(|why| format!("route {}: {why}", route.name))?;
+                    stores.links.insert(route.name.clone(), links);
+                    watched.push(Box::new(reader));
+                }
+            }
+        }
+        Ok(stores)
+    }
+
+    pub(super) fn directory(&self, route: &str) -> Option<&Directory> {
+        self.directories.get(route)
+    }
+
+    pub(super) fn links(&self, route: &str) -> Option<&Links> {
+        self.links.get(route)
+    }
+}

@@ -1,0 +1,238 @@
+//! Files that are read again when they change: one thread watches their directories and asks whoever uses them.
+//!
+//! Does not know about: what is in the files. Names are followed through symbolic links at every look, so the `..data` swap by
+//! which Kubernetes updates a mounted ConfigMap or Secret is a change like any other.
+
+use notify::event::{AccessKind, AccessMode};
+use notify::{EventKind, RecommendedWatcher, RecursiveMode, Watcher as _};
+use std::collections::BTreeSet;
+use std::fs::Metadata;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// How long changes may go on before they are looked at: a certificate and its key are two files.
+const SETTLE: Duration = Duration::from_millis(100);
+
+/// How often everything is looked at without a sign: network file systems give none (inotify(7)).
+const LOOK_EVERY: Duration = Duration::from_secs(5);
+
+/// Signs of change that wait; one is enough for a look.
+const SIGNALS_MAX: usize = 16;
+
+/// Something that lives in files.
+pub(super) trait Watched: Send {
+    /// What it is, for log lines: `tls public`.
+    fn name(&self) -> String;
+
+    /// The directories in which a change may concern it.
+    fn directories(&self) -> Vec<PathBuf>;
+
+    /// Looks whether something changed, and takes it in if it can be used. What is there stays otherwise.
+    fn look(&mut self) -> Look;
+}
+
+/// What became of a look.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Look {
+    /// The new state is in use; a word on it.
+    Changed(String),
+    /// Something changed and cannot be used; this is why.
+    Refused(String),
+    /// Nothing changed.
+    Same,
+}
+
+/// The thread that watches.
+#[derive(Debug)]
+pub(super) struct Watch {
+    stop: SyncSender<Signal>,
+    thread: Option<JoinHandle<()>>,
+}
+
+enum Signal {
+    Changed,
+    Look(SyncSender<()>),
+    Stop,
+}
+
+struct Item {
+    watched: Box<dyn Watched>,
+    /// The last refusal that was told: each is told once.
+    told: Option<String>,
+}
+
+impl Watch {
+    /// Watches `items`; without any there is no thread. What changes after the return is heard of, and what changed since the
+    /// items were read is found.
+    pub(super) fn start(items: Vec<Box<dyn Watched>>) -> io::Result<Self> {
+        let (stop, signals) = sync_channel(SIGNALS_MAX);
+        if items.is_empty() {
+            return Ok(Self { stop, thread: None });
+        }
+        let items: Vec<Item> = items.into_iter().map(|watched| Item { watched, told: None }).collect();
+        let mut ears = Ears::new(stop.clone());
+        ears.listen(&items);
+        let thread = std::thread::Builder::new()
+            .name("doorbell-watch".to_owned())
+            .spawn(move || run(items, ears, &signals))?;
+        Ok(Self { stop, thread: Some(thread) })
+    }
+
+    /// Looks at everything now and returns when that is done, or after `timeout`.
+    pub(super) fn look(&self, timeout: Duration) {
+        let (done, is_done) = sync_channel(1);
+        if self.stop.send(Signal::Look(done)).is_ok() {
+            let _late = is_done.recv_timeout(timeout);
+        }
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        let _gone = self.stop.send(Signal::Stop);
+        if let Some(thread) = self.thread.take() {
+            let _panicked = thread.join();
+        }
+    }
+}
+
+/// Where changes are heard. Without a watcher (inotify limits, an exotic file system) the regular look still finds every change.
+struct Ears {
+    watcher: Option<RecommendedWatcher>,
+    /// Directories that cannot be watched, each told once.
+    deaf: BTreeSet<PathBuf>,
+}
+
+impl Ears {
+    fn new(signal: SyncSender<Signal>) -> Self {
+        let hear = move |event: notify::Result<notify::Event>| {
+            if event.is_ok_and(|event| is_change(event.kind)) {
+                // A full queue means that a look is due anyway.
+                let _due = signal.try_send(Signal::Changed);
+            }
+        };
+        let watcher = notify::recommended_watcher(hear).inspect_err(|error| {
+            tracing::warn!("files are looked at every {} s only: {error}", LOOK_EVERY.as_secs());
+        });
+        Self { watcher: watcher.ok(), deaf: BTreeSet::new() }
+    }
+
+    /// Watches what is to be watched now: directories come and go, and links lead elsewhere. What is watched already stays so.
+    fn listen(&mut self, items: &[Item]) {
+        let Some(watcher) = &mut self.watcher else { return };
+        let directories: BTreeSet<PathBuf> =
+            items.iter().flat_map(|item| item.watched.directories()).filter_map(existing).collect();
+        for directory in directories {
+            let Err(error) = watcher.watch(&directory, RecursiveMode::NonRecursive) else { continue };
+            if !self.deaf.contains(&directory) {
+                let secs = LOOK_EVERY.as_secs();
+                tracing::warn!("{} is looked at every {secs} s only: {error}", directory.display());
+                self.deaf.insert(directory);
+            }
+        }
+    }
+}
+
+/// Looking opens and reads, which must not be taken for a change, or one look would bring about the next.
+const fn is_change(kind: EventKind) -> bool {
+    !matches!(kind, EventKind::Access(access) if !matches!(access, AccessKind::Close(AccessMode::Write)))
+}
+
+/// The directory, or the nearest one above it that is there.
+fn existing(directory: PathBuf) -> Option<PathBuf> {
+    directory.ancestors().find(|directory| directory.is_dir()).map(Path::to_owned)
+}
+
+#[expect(clippy::disallowed_methods, reason = "changes settle in real time, on a thread of their own")]
+fn run(mut items: Vec<Item>, mut ears: Ears, signals: &Receiver<Signal>) {
+    // Something may have changed between the reading and the listening.
+    let mut changed_at = Some(Instant::now());
+    loop {
+        let wait = changed_at.map_or(LOOK_EVERY, |at| SETTLE.saturating_sub(at.elapsed()));
+        match signals.recv_timeout(wait) {
+            // Changes without an end must not put the look off without an end.
+            Ok(Signal::Changed) if !wait.is_zero() => {
+                changed_at.get_or_insert_with(Instant::now);
+            }
+            Ok(Signal::Look(done)) => {
+                ears.listen(&items);
+                look_at_all(&mut items);
+                let _impatient = done.send(());
+            }
+            Ok(Signal::Stop) | Err(RecvTimeoutError::Disconnected) => return,
+            Ok(Signal::Changed) | Err(RecvTimeoutError::Timeout) => {
+                changed_at = None;
+                ears.listen(&items);
+                look_at_all(&mut items);
+            }
+        }
+    }
+}
+
+fn look_at_all(items: &mut [Item]) {
+    for Item { watched, told } in items {
+        match watched.look() {
+            Look::Same => {}
+            Look::Changed(what) => {
+                *told = None;
+                tracing::info!("{}: {what}", watched.name());
+            }
+            Look::Refused(why) => {
+                if told.as_ref() != Some(&why) {
+                    tracing::error!("{}: what was there before stays in use: {why}", watched.name());
+                    *told = Some(why);
+                }
+            }
+        }
+    }
+}
+
+/// What tells one state of some files from another without reading them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Stamps(Vec<Option<Stamp>>);
+
+/// What tells one state of a file from another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Stamp {
+    device: u64,
+    inode: u64,
+    len: u64,
+    changed_ns: (i64, i64),
+}
+
+impl Stamps {
+    /// The files as they are now; one that is not there counts as such.
+    pub(super) fn of<'a>(paths: impl IntoIterator<Item = &'a Path>) -> Self {
+        Self(
+            paths.into_iter().map(|path| std::fs::metadata(path).ok().map(|meta| Stamp::of(&meta))).collect(),
+        )
+    }
+}
+
+impl Stamp {
+    /// Of a file with these attributes. The time is that of the inode's change, which no program can set back.
+    pub(super) fn of(meta: &Metadata) -> Self {
+        Self {
+            device: meta.dev(),
+            inode: meta.ino(),
+            len: meta.len(),
+            changed_ns: (meta.ctime(), meta.ctime_nsec()),
+        }
+    }
+}
+
+/// The directory of a file and, where that is a symbolic link, of what it points to.
+pub(super) fn directories_of(file: &Path) -> Vec<PathBuf> {
+    let parent =
+        |path: &Path| path.parent().filter(|parent| !parent.as_os_str().is_empty()).map(Path::to_owned);
+    let here = parent(file).unwrap_or_else(|| PathBuf::from("."));
+    let there = std::fs::canonicalize(file).ok().and_then(|real| parent(&real));
+    std::iter::once(here).chain(there).collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,243 @@
+//! What is said about the files a configuration names: certificates, keys, key sets, links, directories.
+//!
+//! Does not know about: TOML. The pairs in `config_material` are for tests; the certificate is good from 2026 to 2036.
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
+
+use doorbell_proxy::config::{Outside, Parsed, Severity, Source, parse, parse_with};
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+/// 2030, in seconds since 1970.
+const WITHIN: i64 = 1_900_000_000;
+const AFTER: i64 = 2_300_000_000;
+const BEFORE: i64 = 1_000_000_000;
+
+struct Folder(PathBuf);
+
+impl Folder {
+    /// Good files of every kind, and some that are not.
+    fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("doorbell-config-{name}-{}", std::process::id()));
+        fs::create_dir_all(&path).unwrap();
+        let folder = Self(path);
+        let material = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/config_material");
+        for entry in fs::read_dir(material).unwrap() {
+            let entry = entry.unwrap();
+            let text = fs::read_to_string(entry.path()).unwrap();
+            folder.write(entry.file_name().to_str().unwrap(), &text);
+        }
+        let open = folder.0.join("open.key");
+        fs::copy(folder.0.join("server.key"), &open).unwrap();
+        fs::set_permissions(&open, fs::Permissions::from_mode(0o604)).unwrap();
+        folder.write("empty", "");
+        folder.write("links.map", "/a https://a.example/\n/b /c 302\n");
+        folder.write("wrong.map", "/a https://a.example/\nb https://b.example/\n/c nowhere\n");
+        folder.write("jwks.json", "{\"keys\":[]}");
+        folder.write("token", "0123456789abcdefghijkl\n");
+        folder
+    }
+
+    fn write(&self, name: &str, text: &str) {
+        let path = self.0.join(name);
+        fs::write(&path, text).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+    }
+
+    fn parse(&self, text: &str, unix_secs: i64) -> (Source, Parsed) {
+        let text = format!("version = 1\n[listener.web]\nbind = \":80\"\n{text}");
+        let source = Source { name: "f".into(), text };
+        let read_secret = |path: &Path| fs::read_to_string(path).map_err(|error| error.to_string());
+        let env = |name: &str| (name == "DIR").then(|| self.0.to_str().unwrap().to_owned());
+        let outside = Outside { env: &env, read_secret: &read_secret, files_at: Some(unix_secs) };
+        let parsed = parse_with(&source, outside);
+        (source, parsed)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        // What is left over lies in a directory for that.
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn tls(cert: &str, key: &str) -> String {
+    format!("tls = \"t\"\n[tls.t]\ncert = \"${{DIR}}/{cert}\"\nkey = \"${{DIR}}/{key}\"\n")
+}
+
+fn client_auth(ca: &str, crl: &str) -> String {
+    let pair = tls("server.crt", "server.key");
+    format!("{pair}client_auth = {{ mode = \"request\", ca = \"${{DIR}}/{ca}\"{crl} }}\n")
+}
+
+fn jwt(rest: &str) -> String {
+    format!("[auth.a]\njwt = {{ {rest} }}\n[route.a]\npath = \"/a\"\nauth = \"a\"\nreply = {{}}\n")
+}
+
+fn route(action: &str) -> String {
+    format!("[route.a]\npath = \"/a/{{name}}\"\n{action}\n")
+}
+
+/// The text, when it is looked at, the codes, and a part of what is marked and of what is said.
+type Case = (String, i64, &'static [&'static str], &'static str, &'static str);
+
+fn tls_cases() -> Vec<Case> {
+    vec![
+        (tls("server.crt", "server.key"), WITHIN, &[], "", ""),
+        (tls("server.crt", "server.key"), AFTER, &["certificate-expired"], "server.crt", "days ago"),
+        (tls("server.crt", "server.key"), BEFORE, &["certificate-not-yet-valid"], "server.crt", "days"),
+        (tls("server.crt", "open.key"), WITHIN, &["key-readable"], "open.key", "mode 604"),
+        (tls("server.crt", "other.key"), WITHIN, &["key-mismatch"], "other.key", "issued together"),
+        (tls("server.key", "server.crt"), WITHIN, &["bad-certificate"], "server.key", "exchanged"),
+        (tls("server.crt", "empty"), WITHIN, &["bad-key"], "empty", "no private key"),
+        (tls("gone.crt", "gone.key"), WITHIN, &["missing-file", "missing-file"], "gone.crt", "No such file"),
+        (tls("", "server.key"), WITHIN, &["missing-file"], "${DIR}/", "not a file"),
+        (client_auth("server.crt", ""), WITHIN, &[], "", ""),
+        (client_auth("gone.crt", ""), WITHIN, &["missing-file"], "gone.crt", "No such file"),
+        (client_auth("empty", ""), WITHIN, &["bad-certificate"], "empty", "no certificate"),
+        (
+            client_auth("server.crt", ", crl = \"${DIR}/empty\""),
+            WITHIN,
+            &["bad-crl"],
+            "empty",
+            "revocation list",
+        ),
+    ]
+}
+
+fn jwt_cases() -> Vec<Case> {
+    vec![
+        (jwt("algorithm = \"ES256\", key_file = \"${DIR}/other.pub\""), WITHIN, &[], "", ""),
+        (
+            jwt("algorithm = \"RS256\", key_file = \"${DIR}/other.pub\""),
+            WITHIN,
+            &["bad-key"],
+            "other.pub",
+            "RS256",
+        ),
+        (
+            jwt("algorithm = \"ES256\", key_file = \"${DIR}/other.key\""),
+            WITHIN,
+            &["bad-key"],
+            "other.key",
+            "private key",
+        ),
+        (
+            jwt("algorithm = \"ES256\", key_file = \"${DIR}/server.crt\""),
+            WITHIN,
+            &["bad-key"],
+            "server.crt",
+            "certificate",
+        ),
+        (
+            jwt("algorithm = \"ES256\", key_file = \"${DIR}/gone.pub\""),
+            WITHIN,
+            &["missing-file"],
+            "gone.pub",
+            "No such file",
+        ),
+        (
+            jwt("algorithm = \"ES256\", jwks_file = \"${DIR}/jwks.json\""),
+            WITHIN,
+            &["bad-key"],
+            "jwks.json",
+            "no key",
+        ),
+        (
+            jwt("algorithm = \"ES256\", jwks_file = \"${DIR}/empty\""),
+            WITHIN,
+            &["bad-key"],
+            "empty",
+            "not a key set",
+        ),
+        (
+            jwt("algorithm = \"HS256\", secret = \"${file:DIR/server.key}\""),
+            WITHIN,
+            &["bad-key"],
+            "server.key",
+            "public key",
+        ),
+        (
+            jwt("algorithm = \"ES256\", key_file = \"${DIR}/other.pub\", require = { scope = \"a \\\\ b\" }"),
+            WITHIN,
+            &["bad-value"],
+            "a ",
+            "scopes",
+        ),
+    ]
+}
+
+fn other_cases() -> Vec<Case> {
+    vec![
+        (route("files = { dir = \"${DIR}\" }"), WITHIN, &[], "", ""),
+        (route("files = { dir = \"${DIR}/gone\" }"), WITHIN, &["missing-directory"], "gone", "directory"),
+        (route("redirect = { map = \"${DIR}/links.map\" }"), WITHIN, &[], "", ""),
+        (
+            route("redirect = { map = \"${DIR}/wrong.map\" }"),
+            WITHIN,
+            &["bad-links", "bad-links"],
+            "wrong.map",
+            "wrong.map:",
+        ),
+        (
+            route("redirect = { map = \"${DIR}/gone.map\" }"),
+            WITHIN,
+            &["missing-file"],
+            "gone.map",
+            "No such file",
+        ),
+        ("[log]\naccess_file = \"${DIR}/access.log\"\n".into(), WITHIN, &[], "", ""),
+        ("[log]\naccess_file = \"-\"\n".into(), WITHIN, &[], "", ""),
+        (
+            "[log]\naccess_file = \"${DIR}/gone/access.log\"\n".into(),
+            WITHIN,
+            &["missing-directory"],
+            "gone",
+            "directory",
+        ),
+    ]
+}
+
+#[test]
+fn every_file_is_looked_at() {
+    let folder = Folder::new("cases");
+    let dir = folder.0.to_str().unwrap();
+    for (text, unix_secs, codes, marked, said) in [tls_cases(), jwt_cases(), other_cases()].concat() {
+        let (source, parsed) = folder.parse(&text.replace("file:DIR", &format!("file:{dir}")), unix_secs);
+        let shown = source.render(&parsed.problems, false);
+        let found: Vec<_> = parsed.problems.iter().map(|problem| problem.code).collect();
+        assert_eq!(found, codes, "{text}\n{shown}");
+        if let Some(problem) = parsed.problems.first() {
+            assert!(source.text[problem.span.clone()].contains(marked), "{marked}: {shown}");
+            assert!(shown.contains(said), "{said}: {shown}");
+            assert!(problem.help.is_some() || problem.code == "bad-key", "{shown}");
+        }
+        let is_error = parsed.problems.iter().any(|problem| problem.severity == Severity::Error);
+        assert_eq!(parsed.config.is_none(), is_error, "{text}");
+        let warns = ["certificate-expired", "certificate-not-yet-valid", "key-readable", "missing-directory"];
+        if !text.contains("access_file") {
+            assert_eq!(is_error, codes.iter().any(|code| !warns.contains(code)), "{shown}");
+        }
+    }
+}
+
+#[test]
+fn the_real_world_is_looked_at_too() {
+    let folder = Folder::new("real");
+    let dir = folder.0.to_str().unwrap();
+    let text = "version = 1\n[listener.web]\nbind = \":80\"\n[auth.a]\ntokens = { a = \"${file:DIR/token}\" }\n\
+        [route.a]\npath = \"/a\"\nauth = \"a\"\nreply = {}\n";
+    let source = Source { name: "f".into(), text: text.replace("DIR", dir) };
+    let config = parse(&source, &|_| None).config.unwrap();
+    assert_eq!(config.auth[0].tokens[0].1.reveal(), "0123456789abcdefghijkl", "without the line end");
+    for wrong in ["gone", "", "../../dev/zero"] {
+        let source = Source { name: "f".into(), text: text.replace("DIR/token", &format!("{dir}/{wrong}")) };
+        let parsed = parse(&source, &|_| None);
+        assert_eq!(parsed.problems[0].code, "missing-file", "{wrong}");
+    }
+    let text = "version = 1\n[listener.web]\nbind = \":80\"\ntls = \"t\"\n[tls.t]\ncert = \"/dev/zero\"\nkey = \"/dev/null\"\n";
+    let parsed = parse(&Source { name: "f".into(), text: text.into() }, &|_| None);
+    let codes: Vec<_> = parsed.problems.iter().map(|problem| problem.code).collect();
+    assert_eq!(codes, ["missing-file", "missing-file"], "a device has no end");
+}
