@@ -65,7 +65,7 @@ pub(crate) fn enter(
 #[inline]
 pub fn close(fd: OwnedFd) {
     // SAFETY: R-11, the descriptor was owned and is given up here.
-    unsafe { libc::syscall(libc::SYS_close, fd.into_raw_fd()) };
+    unsafe { rustix::io::close(fd.into_raw_fd()) };
 }
 
 /// Registers the ring's own descriptor for this thread.

@@ -106,11 +106,18 @@ pub(crate) const fn pack(tag: Tag, token: Token) -> u64 {
 }
 
 /// The reverse of [`pack`]; no tag for a number this crate never wrote.
-#[expect(clippy::cast_possible_truncation, reason = "each part is cut to its width on purpose")]
 pub(crate) const fn unpack(user_data: u64) -> (Option<Tag>, Token) {
-    let index = (user_data >> 56) as usize;
+    let (number, token) = split(user_data);
+    let index = number as usize;
     let tag = if index >= 1 && index <= Tag::ALL.len() { Some(Tag::ALL[index - 1]) } else { None };
-    (tag, Token::new(user_data as u32, (user_data >> 32) as u32))
+    (tag, token)
+}
+
+/// As [`unpack`], with the number of a tag instead of the tag.
+#[inline(always)]
+#[expect(clippy::cast_possible_truncation, reason = "each part is cut to its width on purpose")]
+pub(crate) const fn split(user_data: u64) -> (u8, Token) {
+    ((user_data >> 56) as u8, Token::new(user_data as u32, (user_data >> 32) as u32))
 }
 
 const _: () = {

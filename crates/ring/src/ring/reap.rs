@@ -8,7 +8,7 @@ use io_uring::cqueue;
 
 use super::Ring;
 use crate::event::{Accepted, Event, EventKind, Quick, Ready, Received};
-use crate::token::{Tag, Token, unpack};
+use crate::token::{Tag, Token, split, unpack};
 use crate::{Errno, sockopt};
 
 /// A completion as it was copied out.
@@ -45,13 +45,13 @@ impl Ring {
     #[inline]
     pub fn next_quick(&mut self) -> Option<(Token, Quick)> {
         let cqe = self.take()?;
-        let (tag, token) = unpack(cqe.user_data);
         if cqueue::more(cqe.flags) && cqe.result >= 0 {
-            if tag == Some(Tag::AcceptMultiFd) {
+            let (tag, token) = split(cqe.user_data);
+            if tag == Tag::AcceptMultiFd as u8 {
                 // SAFETY: R-8, as in `decode_accept_fd`.
                 return Some((token, Quick::Accepted(unsafe { OwnedFd::from_raw_fd(cqe.result) })));
             }
-            if tag == Some(Tag::PollConn) {
+            if tag == Tag::PollConn as u8 {
                 return Some((token, Quick::Ready(ready(cqe.result.cast_unsigned()))));
             }
         }
@@ -98,7 +98,9 @@ impl Ring {
         let kind = match tag {
             Some(Tag::Recv) => EventKind::Received(self.decode_recv(cqe)),
             Some(Tag::Send) => {
-                let Some(buf) = self.sends.take(token.slot) else { return self.stray() };
+                let Some(buf) = self.sends.take(token.slot) else {
+                    return self.stray();
+                };
                 EventKind::Sent { result: number(cqe), buf }
             }
             Some(Tag::AcceptFd | Tag::AcceptMultiFd) => {
@@ -124,7 +126,9 @@ impl Ring {
         let more_queued = cqueue::sock_nonempty(cqe.flags);
         match (number(cqe), id) {
             (Ok(len @ 1..), Some(id)) => {
-                let Some(buf) = self.parts.bufs.lend(id, len) else { return Err(self.bad(Errno::IO)) };
+                let Some(buf) = self.parts.bufs.lend(id, len) else {
+                    return Err(self.bad(Errno::IO));
+                };
                 Ok(Received { buf: Some(buf), more_queued })
             }
             (Ok(1..), None) => Err(self.bad(Errno::IO)),
