@@ -197,3 +197,8 @@ jwt = { algorithm = "HS256", secret = "too-short-a-secret" }
     assert!(shown.contains("tokens =*******\"***************\n"), "{shown}");
     assert!(!shown.contains("horse"));
 }
+
+#[test]
+fn the_annotated_example_is_the_one_that_is_tested() {
+    assert_eq!(include_str!("../../../deploy/service.toml"), include_str!("config/good_service.toml"));
+}

@@ -16,6 +16,16 @@
 //! | [`Listen::send_buf_len`](crate::Listen::send_buf_len) | 256 KiB | the reply goes on as the peer reads |
 //! | [`Raw::bytes_max`](crate::Raw::bytes_max) | 4 KiB | close |
 //! | [`Raw::timeout`](crate::Raw::timeout) | 10 s | close |
+//! | [`ProxyProtocol::len_max`](crate::ProxyProtocol::len_max) | 536 bytes | close |
+//!
+//! With TLS (feature `tls`), of one acceptor:
+//!
+//! | limit | default | at the limit |
+//! |---|---|---|
+//! | `TlsLimits::handshake_timeout` | 5 s from accept | close |
+//! | `TlsLimits::handshakes_max` | a quarter of `conns_max` | close, before any cryptography |
+//! | `TlsLimits::hello_bytes_max` | 16 KiB | alert, close |
+//! | `TlsLimits::plain_bytes_max` | 64 MiB | 503 for the connection that needs more |
 //!
 //! # Why a small send buffer
 //!
