@@ -5,11 +5,13 @@
 //! Run and limits as in `instructions.rs`: `cargo bench -p doorbell-benches --bench instructions_edge`.
 #![expect(missing_docs, reason = "the macros of the harness make public items without")]
 
+use doorbell_benches::guard::{AUTHORIZED, Scrape};
+use doorbell_http::auth::Authorization;
 use doorbell_http::forwarded::{ForwardedFrom, Networks, Origin, TrustedProxies};
 use doorbell_http::limit::{Decision, KeyBytes, LimitFields, Limiter, LocalLimiter, Quota};
 use doorbell_http::parse::Head;
 use doorbell_http::proxy::{Parsed, ProxyError, parse};
-use doorbell_http::{Limits, Request, Time};
+use doorbell_http::{Limits, Next, Request, Time};
 use gungraun::{Callgrind, EventKind, LibraryBenchmarkConfig, library_benchmark, library_benchmark_group};
 use std::net::IpAddr;
 use std::process::{Command, ExitCode, Stdio};
@@ -88,24 +90,41 @@ impl Behind {
     }
 }
 
+/// The fields of a scrape with a token.
+struct Fields {
+    head: Head,
+}
+
+impl Fields {
+    fn new() -> Box<Self> {
+        let mut head = Head::new();
+        assert_eq!(head.parse(AUTHORIZED, &Limits::default()), Ok(Some(AUTHORIZED.len())));
+        Box::new(Self { head })
+    }
+
+    fn request(&self) -> Request<'_> {
+        Request::new(std::hint::black_box(AUTHORIZED), &self.head, b"")
+    }
+}
+
 // What was set up goes out again so that it is not dropped while counting.
 #[library_benchmark]
-#[bench::known(args = (Asked::known(9)), config = at_most(450))]
-#[bench::denied(args = (Asked::known(1)), config = at_most(460))]
-#[bench::new_key(args = (Asked::new_key()), config = at_most(490))]
+#[bench::known(args = (Asked::known(9)), config = at_most(240))]
+#[bench::denied(args = (Asked::known(1)), config = at_most(232))]
+#[bench::new_key(args = (Asked::new_key()), config = at_most(390))]
 fn shared(asked: Box<Asked>) -> (Decision, Box<Asked>) {
     (asked.shared(), asked)
 }
 
 #[library_benchmark]
-#[bench::known(args = (Asked::known(9)), config = at_most(410))]
-#[bench::denied(args = (Asked::known(1)), config = at_most(425))]
+#[bench::known(args = (Asked::known(9)), config = at_most(278))]
+#[bench::denied(args = (Asked::known(1)), config = at_most(275))]
 fn local(mut asked: Box<Asked>) -> (Decision, Box<Asked>) {
     (asked.local(), asked)
 }
 
 #[library_benchmark]
-#[bench::admitted(args = (Asked::known(9)), config = at_most(695))]
+#[bench::admitted(args = (Asked::known(9)), config = at_most(515))]
 fn fields(asked: Box<Asked>) -> (LimitFields, Box<Asked>) {
     (asked.shared().fields(asked.shared.quota()), asked)
 }
@@ -121,13 +140,38 @@ fn header(bytes: &[u8]) -> Result<Parsed, ProxyError> {
 }
 
 #[library_benchmark]
-#[bench::forwarded(args = (Behind::new(ForwardedFrom::Forwarded)), config = at_most(4_195))]
-#[bench::x_forwarded_for(args = (Behind::new(ForwardedFrom::XForwardedFor)), config = at_most(3_915))]
+#[bench::forwarded(args = (Behind::new(ForwardedFrom::Forwarded)), config = at_most(3_950))]
+#[bench::x_forwarded_for(args = (Behind::new(ForwardedFrom::XForwardedFor)), config = at_most(3_540))]
 fn origin(behind: Box<Behind>) -> (Origin, Box<Behind>) {
     (behind.origin(), behind)
 }
 
-library_benchmark_group!(name = edge, benchmarks = [shared, local, fields, header, origin]);
+// The token is in the last of four fields.
+#[library_benchmark]
+#[bench::of_4(args = (Fields::new()), config = at_most(270))]
+fn authorization(fields: Box<Fields>) -> (bool, Box<Fields>) {
+    (Authorization::of(&fields.request()) == Authorization::Absent, fields)
+}
+
+#[library_benchmark]
+#[bench::of_4(args = (Fields::new()), config = at_most(203))]
+fn absent(fields: Box<Fields>) -> (bool, Box<Fields>) {
+    (fields.request().header("x-api-key").is_none(), fields)
+}
+
+// The same request on the same connection to the same service, without and with a static token and a limiter before it.
+#[library_benchmark]
+#[bench::plain(args = (Scrape::plain("192.0.2.1")), config = at_most(810))]
+#[bench::guarded_v4(args = (Scrape::guarded("192.0.2.1")), config = at_most(1_425))]
+#[bench::guarded_v6(args = (Scrape::guarded("2001:db8::17")), config = at_most(1_480))]
+fn scrape(mut scrape: Box<Scrape>) -> (Next, Box<Scrape>) {
+    (scrape.handle(), scrape)
+}
+
+library_benchmark_group!(
+    name = edge,
+    benchmarks = [shared, local, fields, header, origin, authorization, absent, scrape]
+);
 
 #[expect(clippy::exit, reason = "how the harness reports a row beyond its limit")]
 mod counted {
@@ -177,6 +221,15 @@ fn check_answers() {
         assert!(
             matches!(parse(header), Ok(Parsed::Complete(header_found)) if header_found.len == header.len())
         );
+    }
+    let fields = Fields::new();
+    assert!(matches!(Authorization::of(&fields.request()), Authorization::One([.., b'K'])));
+    assert!(fields.request().header("x-api-key").is_none());
+    for mut scrape in
+        [Scrape::plain("192.0.2.1"), Scrape::guarded("192.0.2.1"), Scrape::guarded("2001:db8::17")]
+    {
+        assert_eq!(scrape.handle(), Next::Read);
+        assert!(scrape.output().starts_with(b"HTTP/1.1 200 "), "{}", scrape.output().escape_ascii());
     }
     for from in [ForwardedFrom::Forwarded, ForwardedFrom::XForwardedFor] {
         assert_eq!(Behind::new(from).origin().addr, IpAddr::from([192, 0, 2, 1]));

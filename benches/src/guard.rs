@@ -1,8 +1,17 @@
-//! A policy of static tokens and a request that it lets in, for benches that ask "what does the check cost".
+//! A policy of static tokens, a quota, and a request that both let in, for benches that ask "what does the check cost".
 //!
 //! Does not know about: who measures.
 
 use doorbell_http::auth::{Policy, Tokens};
+use doorbell_http::layer::{RateLimit, RequireAuth, ServiceExt as _};
+use doorbell_http::limit::{Key, Limiter, Quota};
+use doorbell_http::{
+    Answered, Client, Conn, Date, Io, Limits, Next, Out, Request, Responder, Service, StaticReply, Status,
+    Time,
+};
+use std::hint::black_box;
+use std::net::IpAddr;
+use std::sync::Arc;
 
 /// A good `Authorization`, with a token of 32 bytes.
 pub const VALUE: &[u8] = b"Bearer XJ7bXg1cV3yq8s0LQm5v2wZ4nT6pR9dK";
@@ -25,4 +34,85 @@ pub fn policy(count: usize) -> Policy {
     let secret = VALUE.strip_prefix(b"Bearer ").unwrap_or_default();
     tokens.add("prometheus", secret).expect("a good secret");
     Policy::bearer("bench", tokens).expect("a good realm")
+}
+
+/// A connection on which [`AUTHORIZED`] comes again and again, and a service with one ready reply.
+pub struct Scrape {
+    service: Box<dyn Service>,
+    client: Client<'static>,
+    limits: Limits,
+    date: Date,
+    carry: Vec<u8>,
+    out: Out,
+    conn: Conn,
+}
+
+impl Scrape {
+    /// Nothing is asked. `client` is an address.
+    ///
+    /// # Panics
+    /// If it is none.
+    pub fn plain(client: &str) -> Box<Self> {
+        Self::of(client, Box::new(ready()))
+    }
+
+    /// The service is behind a limiter by address, which has seen the client before, and a static token.
+    ///
+    /// # Panics
+    /// As [`Self::plain`].
+    pub fn guarded(client: &str) -> Box<Self> {
+        let quota = Quota::per_second(1000).expect("a quota");
+        let limit = RateLimit::new(Arc::new(Limiter::new(quota, 1024, [1, 2])), Key::Ip);
+        Self::of(client, Box::new(ready().guarded(RequireAuth::new(policy(1))).guarded(limit)))
+    }
+
+    fn of(client: &str, service: Box<dyn Service>) -> Box<Self> {
+        let addr: IpAddr = client.parse().expect("an address");
+        let limits = Limits::default();
+        let mut scrape = Box::new(Self {
+            service,
+            client: Client { addr: Some(addr), tls: None },
+            conn: Conn::new(Time::ZERO, &limits),
+            limits,
+            date: Date::new(784_111_777),
+            carry: Vec::new(),
+            out: Out::with_capacity(16 * 1024),
+        });
+        assert_eq!(scrape.handle(), Next::Read, "the connection stays");
+        scrape.out.clear();
+        scrape
+    }
+
+    /// The request, and its reply.
+    pub fn handle(&mut self) -> Next {
+        let io = Io {
+            now: Time::from_nanos(1_000_000_000_000),
+            date: &self.date,
+            limits: &self.limits,
+            carry: &mut self.carry,
+            out: &mut self.out,
+            closing: false,
+            client: &self.client,
+        };
+        self.conn.handle_input(black_box(AUTHORIZED), io, &*self.service)
+    }
+
+    /// What was written.
+    pub fn output(&self) -> &[u8] {
+        &self.out.head
+    }
+}
+
+fn ready() -> impl Service + 'static {
+    let reply = StaticReply::text(Status::OK, "ok\n");
+    move |_: &Request<'_>, responder: Responder<'_>| -> Answered { responder.send(&reply) }
+}
+
+impl std::fmt::Debug for Scrape {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Scrape")
+            .field("client", &self.client)
+            .field("conn", &self.conn)
+            .finish_non_exhaustive()
+    }
 }

@@ -20,16 +20,11 @@ impl<'a> Authorization<'a> {
     /// Looks through all fields of a request.
     #[must_use]
     pub fn of(request: &Request<'a>) -> Self {
-        let mut found = Self::Absent;
-        for (name, value) in request.headers() {
-            if name.eq_ignore_ascii_case(b"authorization") {
-                match found {
-                    Self::Absent => found = Self::One(value),
-                    Self::One(_) | Self::Several => return Self::Several,
-                }
-            }
+        match request.headers().find_two("authorization") {
+            [None, _] => Self::Absent,
+            [Some(value), None] => Self::One(value),
+            [Some(_), Some(_)] => Self::Several,
         }
-        found
     }
 
     /// What stands where the token should; not yet known to be a `token68`.

@@ -49,4 +49,17 @@ impl Guard for RequireAuth {
             refused => Err(self.refuse(&refused, reply)),
         }
     }
+
+    #[inline]
+    fn around<'a>(
+        &self,
+        request: &Request<'_>,
+        reply: Responder<'a>,
+        answer: impl FnOnce(Responder<'a>) -> Answered,
+    ) -> Answered {
+        match self.decide(request) {
+            Decision::Allowed(_) => answer(reply),
+            refused => self.refuse(&refused, reply),
+        }
+    }
 }

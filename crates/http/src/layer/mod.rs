@@ -61,6 +61,23 @@ pub trait Guard {
     /// # Errors
     /// The answer, when the request does not get through.
     fn admit<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Result<Responder<'a>, Answered>;
+
+    /// Has the request answered behind the guard if it gets through: [`Self::admit`] with what follows it. Only worth an implementation of
+    /// its own where the two differ in cost: a chance to answer that is passed on needs no move.
+    fn around<'a>(
+        &self,
+        request: &Request<'_>,
+        reply: Responder<'a>,
+        answer: impl FnOnce(Responder<'a>) -> Answered,
+    ) -> Answered
+    where
+        Self: Sized,
+    {
+        match self.admit(request, reply) {
+            Ok(reply) => answer(reply),
+            Err(answered) => answered,
+        }
+    }
 }
 
 /// A service behind a guard.
@@ -84,10 +101,7 @@ impl<G: Guard, S: Service> Service for Guarded<G, S> {
     }
 
     fn call(&self, request: &Request<'_>, reply: Responder<'_>) -> Answered {
-        match self.guard.admit(request, reply) {
-            Ok(reply) => self.inner.call(request, reply),
-            Err(answered) => answered,
-        }
+        self.guard.around(request, reply, |reply| self.inner.call(request, reply))
     }
 }
 
@@ -99,6 +113,16 @@ impl<A: Guard, B: Guard> Guard for (A, B) {
 
     fn admit<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Result<Responder<'a>, Answered> {
         self.1.admit(request, self.0.admit(request, reply)?)
+    }
+
+    #[inline]
+    fn around<'a>(
+        &self,
+        request: &Request<'_>,
+        reply: Responder<'a>,
+        answer: impl FnOnce(Responder<'a>) -> Answered,
+    ) -> Answered {
+        self.0.around(request, reply, |reply| self.1.around(request, reply, answer))
     }
 }
 

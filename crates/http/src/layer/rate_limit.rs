@@ -49,7 +49,15 @@ impl RateLimit {
     /// Counts the request.
     #[inline]
     pub fn check(&self, request: &Request<'_>) -> Decision {
-        let addr = request.client().addr.unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
+        match (&self.key, request.client().addr) {
+            // The usual key, apart from the others: then it needs no more than its bytes.
+            (Key::Ip, Some(addr)) => self.limiter.check(KeyBytes::ip(addr).as_bytes(), request.now()),
+            (_, addr) => self.check_by(request, addr.unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED))),
+        }
+    }
+
+    #[inline(never)]
+    fn check_by(&self, request: &Request<'_>, addr: IpAddr) -> Decision {
         let key = self.key.of(request, addr).unwrap_or_else(|| KeyBytes::ip(addr));
         self.limiter.check(key.as_bytes(), request.now())
     }
@@ -77,12 +85,26 @@ impl Guard for RateLimit {
             return Ok(reply);
         }
         let decision = self.check(request);
-        match decision {
-            Decision::Denied { .. } => Err(self.refuse(&decision, reply)),
-            Decision::Allowed { .. } if self.sends_fields => {
-                Ok(reply.lines(decision.fields(self.limiter.quota()).lines()))
-            }
-            Decision::Allowed { .. } => Ok(reply),
+        if !decision.is_allowed() {
+            Err(self.refuse(&decision, reply))
+        } else if self.sends_fields {
+            Ok(reply.lines(decision.fields(self.limiter.quota()).lines()))
+        } else {
+            Ok(reply)
         }
+    }
+
+    #[inline]
+    fn around<'a>(
+        &self,
+        request: &Request<'_>,
+        reply: Responder<'a>,
+        answer: impl FnOnce(Responder<'a>) -> Answered,
+    ) -> Answered {
+        if self.exempts_probes || self.sends_fields {
+            return self.admit(request, reply).map_or_else(|answered| answered, answer);
+        }
+        let decision = self.check(request);
+        if decision.is_allowed() { answer(reply) } else { self.refuse(&decision, reply) }
     }
 }

@@ -24,17 +24,13 @@ const RETRY: &[u8] = b"Retry-After";
 const LEN_MAX: usize = LIMIT.len() + REMAINING.len() + RESET.len() + RETRY.len() + 4 * (2 + 10 + 2);
 
 impl Decision {
-    /// The fields for the reply: `RateLimit-*`, and `Retry-After` after a refusal.
+    /// The fields for the reply, by the quota of the limiter that decided: `RateLimit-*`, and `Retry-After` after a refusal.
     pub fn fields(&self, quota: &Quota) -> LimitFields {
         let mut fields = LimitFields { bytes: [0; LEN_MAX], len: 0 };
-        let (remaining, reset_after) = match *self {
-            Self::Allowed { remaining, reset_after } => (remaining, reset_after),
-            Self::Denied { reset_after, .. } => (0, reset_after),
-        };
         fields.line(LIMIT, quota.burst());
-        fields.line(REMAINING, remaining);
-        fields.line(RESET, seconds(reset_after));
-        if let Self::Denied { retry_after, .. } = *self {
+        fields.line(REMAINING, self.remaining(quota));
+        fields.line(RESET, seconds(self.reset_after(quota)));
+        if let Some(retry_after) = self.retry_after(quota) {
             fields.line(RETRY, seconds(retry_after).max(1));
         }
         fields

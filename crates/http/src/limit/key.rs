@@ -29,9 +29,10 @@ pub struct KeyBytes<'a>(Inner<'a>);
 
 #[derive(Clone, Copy, Debug)]
 enum Inner<'a> {
-    /// 4 or 16 bytes, and a zero byte, which no field has.
-    Addr([u8; 17], usize),
     Text(&'a [u8]),
+    // An address, and a zero byte, which no field has.
+    V4([u8; 5]),
+    V6([u8; 17]),
 }
 
 impl Key {
@@ -58,30 +59,29 @@ impl KeyBytes<'_> {
     /// The first bits of an address; lengths beyond the address mean all of it.
     #[inline]
     pub fn prefix(addr: IpAddr, v4_len: u8, v6_len: u8) -> Self {
-        let mut bytes = [0; 17];
-        let len = match addr.to_canonical() {
+        match addr.to_canonical() {
             IpAddr::V4(addr) => {
                 let mask = u32::MAX.checked_shl(32u32.saturating_sub(v4_len.into())).unwrap_or(0);
-                let octets = (addr.to_bits() & mask).to_be_bytes();
-                bytes.iter_mut().zip(octets).for_each(|(to, from)| *to = from);
-                5
+                let [a, b, c, d] = (addr.to_bits() & mask).to_be_bytes();
+                Self(Inner::V4([a, b, c, d, 0]))
             }
             IpAddr::V6(addr) => {
                 let mask = u128::MAX.checked_shl(128u32.saturating_sub(v6_len.into())).unwrap_or(0);
                 let octets = (addr.to_bits() & mask).to_be_bytes();
+                let mut bytes = [0; 17];
                 bytes.iter_mut().zip(octets).for_each(|(to, from)| *to = from);
-                17
+                Self(Inner::V6(bytes))
             }
-        };
-        Self(Inner::Addr(bytes, len))
+        }
     }
 
     /// What a limiter takes.
     #[inline]
     pub fn as_bytes(&self) -> &[u8] {
         match &self.0 {
-            Inner::Addr(bytes, len) => bytes.get(..*len).unwrap_or(bytes),
             Inner::Text(text) => text,
+            Inner::V4(bytes) => bytes,
+            Inner::V6(bytes) => bytes,
         }
     }
 }

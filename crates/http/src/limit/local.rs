@@ -2,7 +2,7 @@
 //!
 //! Does not know about: requests, other workers.
 
-use super::decision::{Counts, Decision, Verdict};
+use super::decision::{Counts, Decision};
 use super::quota::Quota;
 use super::set::{self, EMPTY, Found, Places, WAYS};
 use super::sweep::{Duty, Sweep};
@@ -47,26 +47,27 @@ impl LocalLimiter {
         if self.sweep != Sweep::idle(now, self.sets.len()) {
             self.perform(now);
         }
-        let verdict = match self.sets.get_mut(place.set) {
+        let decision = match self.sets.get_mut(place.set) {
             Some(Set(words)) => {
                 let (Found::At(way) | Found::Least { way, .. }) = set::find(words, place.tag, now);
                 let word = words.get(way).copied().unwrap_or(EMPTY);
                 let owed = set::owed(word, now);
                 let same = set::tag_of(word) == place.tag;
                 self.counts.evicted_live += u64::from(!same && owed > 0);
-                let verdict = Verdict::of(if same { owed } else { 0 }, &self.quota);
-                if let (Verdict::Allowed { owed }, Some(word)) = (verdict, words.get_mut(way)) {
-                    *word = set::word(place.tag, set::tat(now, owed));
+                let decision = Decision::of(if same { owed } else { 0 }, &self.quota);
+                if let (true, Some(word)) = (decision.is_allowed(), words.get_mut(way)) {
+                    *word = set::word(place.tag, set::tat(now, decision.owed()));
                 }
-                verdict
+                decision
             }
-            None => Verdict::Denied { owed: self.quota.window() },
+            None => Decision::blind(&self.quota),
         };
-        match verdict {
-            Verdict::Allowed { .. } => self.counts.allowed += 1,
-            Verdict::Denied { .. } => self.counts.denied += 1,
+        if decision.is_allowed() {
+            self.counts.allowed += 1;
+        } else {
+            self.counts.denied += 1;
         }
-        verdict.decision(&self.quota)
+        decision
     }
 
     /// What is allowed.

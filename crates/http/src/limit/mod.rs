@@ -28,6 +28,7 @@
 
 mod decision;
 mod fields;
+mod hash;
 mod key;
 mod local;
 mod quota;

@@ -2,7 +2,7 @@
 //!
 //! Does not know about: threads, quotas.
 
-use siphasher::sip::SipHasher13;
+use super::hash::SipHash;
 
 /// Words in a set.
 pub(super) const WAYS: usize = 8;
@@ -20,7 +20,7 @@ pub(super) struct Place {
 /// Keys to places.
 #[derive(Clone, Debug)]
 pub(super) struct Places {
-    hasher: SipHasher13,
+    hasher: SipHash,
     sets: u32,
 }
 
@@ -37,11 +37,7 @@ impl Places {
     /// Room for `keys_max` keys in sets that are as full as chance makes them.
     pub(super) fn new(keys_max: usize, seed: [u64; 2]) -> Self {
         let sets = keys_max.clamp(1, super::KEYS_MAX).div_ceil(WAYS);
-        let [first, second] = seed;
-        Self {
-            hasher: SipHasher13::new_with_keys(first, second),
-            sets: u32::try_from(sets).expect("KEYS_MAX fits"),
-        }
+        Self { hasher: SipHash::new(seed), sets: u32::try_from(sets).expect("KEYS_MAX fits") }
     }
 
     pub(super) const fn sets(&self) -> usize {
@@ -85,20 +81,17 @@ pub(super) const fn tat(now: u64, owed: u32) -> u32 {
 }
 
 /// Looks at all words.
-#[inline]
+#[inline(always)]
 pub(super) fn find(words: &[u64; WAYS], tag: u32, now: u64) -> Found {
-    let mut found = 0u32;
-    for (way, &word) in words.iter().enumerate() {
-        found |= u32::from(tag_of(word) == tag) << way;
-    }
-    match found.count_ones() {
-        0 => least(words, now),
-        1 => Found::At(found.trailing_zeros() as usize),
-        _ => newest(words, tag, now),
+    let mut found = words.iter().enumerate().filter(|(_, word)| tag_of(**word) == tag).map(|(way, _)| way);
+    match (found.next(), found.next()) {
+        (None, _) => least(words, now),
+        (Some(way), None) => Found::At(way),
+        (Some(_), Some(_)) => newest(words, tag, now),
     }
 }
 
-#[inline]
+#[inline(never)]
 fn least(words: &[u64; WAYS], now: u64) -> Found {
     // What is owed, and below it the way: the least of both is found without a branch.
     let least = (0..).zip(words).map(|(way, &word)| u64::from(owed(word, now)) << 8 | way).min();

@@ -7,9 +7,10 @@
 //!
 //! **One key, one word.** New keys enter a set at its first word and nowhere else, so that two threads with the same new key meet there. Who is
 //! in the first word is copied to the least word before it is overwritten; the compare-exchange on the first word fails unless the copy is
-//! exact. A failed attempt can leave an outdated copy behind: the newest one counts, and the outdated one is the first to go.
+//! exact. A failed attempt can leave an outdated copy behind: the newest one counts, and the outdated one is the first to go. While
+//! a key is in the first word, that is its newest: every request of it finds it there and changes nothing else.
 
-use super::decision::{Counts, Decision, Verdict};
+use super::decision::{Counts, Decision};
 use super::quota::Quota;
 use super::set::{self, EMPTY, Found, Place, Places, WAYS};
 use super::sweep::{Duty, Sweep};
@@ -67,16 +68,14 @@ impl Limiter {
         let now = self.quota.ticks(time);
         let sweep = Sweep(self.sweep.load(Ordering::Acquire));
         let now = if sweep == Sweep::idle(now, self.sets.len()) { Some(now) } else { self.perform(now) };
-        let set = self.sets.get(place.set);
-        let verdict = match (now, set) {
+        let decision = match (now, self.sets.get(place.set)) {
             (Some(now), Some(set)) => self.ask(set, place, now),
-            _ => Verdict::Denied { owed: self.quota.window() },
+            _ => Decision::blind(&self.quota),
         };
         let counts = self.counts_of(place);
-        let counter =
-            if matches!(verdict, Verdict::Allowed { .. }) { &counts.allowed } else { &counts.denied };
+        let counter = if decision.is_allowed() { &counts.allowed } else { &counts.denied };
         counter.fetch_add(1, Ordering::Relaxed);
-        verdict.decision(&self.quota)
+        decision
     }
 
     /// What is allowed.
@@ -108,34 +107,61 @@ impl Limiter {
     }
 
     #[inline]
-    fn ask(&self, set: &Set, place: Place, now: u64) -> Verdict {
-        let tag = place.tag;
-        for _ in 0..TRIES_MAX {
-            let words = set.load();
-            match set::find(&words, tag, now) {
-                Found::At(way) => {
-                    let Some((&word, slot)) = words.get(way).zip(set.0.get(way)) else { break };
-                    let verdict = Verdict::of(set::owed(word, now), &self.quota);
-                    let Verdict::Allowed { owed } = verdict else { return verdict };
-                    if change(slot, word, set::word(tag, set::tat(now, owed))) {
-                        return verdict;
-                    }
-                }
-                Found::Least { way, live } => {
-                    let verdict = Verdict::of(0, &self.quota);
-                    let Verdict::Allowed { owed } = verdict else { return verdict };
-                    if let Some(lost) = set.insert(&words, way, set::word(tag, set::tat(now, owed))) {
-                        if live && lost {
-                            self.counts_of(place).evicted_live.fetch_add(1, Ordering::Relaxed);
-                        }
-                        return verdict;
-                    }
-                }
-            }
+    fn ask(&self, set: &Set, place: Place, now: u64) -> Decision {
+        // A set that chance has given one key has it here. No copy is newer than the first word.
+        let [first, ..] = &set.0;
+        let word = first.load(Ordering::Acquire);
+        let decided = if set::tag_of(word) == place.tag { self.ask_known(first, word, now) } else { None };
+        match decided {
+            Some(decision) => decision,
+            None => self.ask_all(set, place, now),
         }
-        Verdict::Denied { owed: self.quota.window() }
     }
 
+    #[inline(never)]
+    fn ask_all(&self, set: &Set, place: Place, now: u64) -> Decision {
+        for _ in 0..TRIES_MAX {
+            let words = set.load();
+            let decided = match set::find(&words, place.tag, now) {
+                Found::At(way) => {
+                    let known = words.get(way).zip(set.0.get(way));
+                    known.and_then(|(&word, slot)| self.ask_known(slot, word, now))
+                }
+                Found::Least { way, live } => self.ask_new(set, &words, (way, live), place, now),
+            };
+            if let Some(decision) = decided {
+                return decision;
+            }
+        }
+        Decision::blind(&self.quota)
+    }
+
+    /// `None` when another thread was faster, here and below.
+    #[inline(always)]
+    fn ask_known(&self, slot: &AtomicU64, word: u64, now: u64) -> Option<Decision> {
+        let decision = Decision::of(set::owed(word, now), &self.quota);
+        let new = set::word(set::tag_of(word), set::tat(now, decision.owed()));
+        (!decision.is_allowed() || change(slot, word, new)).then_some(decision)
+    }
+
+    fn ask_new(
+        &self,
+        set: &Set,
+        words: &[u64; WAYS],
+        (way, live): (usize, bool),
+        place: Place,
+        now: u64,
+    ) -> Option<Decision> {
+        // A quota lets at least one request in.
+        let decision = Decision::of(0, &self.quota);
+        let lost = set.insert(words, way, set::word(place.tag, set::tat(now, decision.owed())))?;
+        if live && lost {
+            self.counts_of(place).evicted_live.fetch_add(1, Ordering::Relaxed);
+        }
+        Some(decision)
+    }
+
+    #[inline]
     fn counts_of(&self, place: Place) -> &SharedCounts {
         #[expect(clippy::indexing_slicing, reason = "a remainder")]
         &self.counts[place.set % COUNTS]

@@ -51,12 +51,11 @@ impl Oracle {
 fn agree(decision: Decision, oracle: (bool, u32, u128), quota: &Quota) -> Result<(), TestCaseError> {
     let (allowed, left, owed) = oracle;
     prop_assert_eq!(decision.is_allowed(), allowed, "{:?} {:?}", decision, oracle);
-    let (Decision::Allowed { reset_after, .. } | Decision::Denied { reset_after, .. }) = decision;
     let slack = quota.duration(2).as_nanos() + 1;
-    prop_assert!(reset_after.as_nanos().abs_diff(owed) <= slack, "{decision:?} {oracle:?}");
-    if let Decision::Allowed { remaining, .. } = decision {
-        prop_assert_eq!(remaining, left);
-    }
+    let reset_after = decision.reset_after(quota).as_nanos();
+    prop_assert!(reset_after.abs_diff(owed) <= slack, "{decision:?} {oracle:?}");
+    prop_assert_eq!(decision.remaining(quota), if allowed { left } else { 0 });
+    prop_assert_eq!(decision.retry_after(quota).is_none(), allowed);
     Ok(())
 }
 
@@ -157,12 +156,13 @@ proptest! {
         let at = |nanos: u64| limiter.check(b"k", Time::from_nanos(nanos));
         let mut allowed = 0;
         let retry_after = loop {
-            match at(start) {
-                Decision::Allowed { remaining, .. } => {
+            let decision = at(start);
+            match decision.retry_after(&quota) {
+                None => {
                     allowed += 1;
-                    prop_assert_eq!(remaining, quota.burst() - allowed);
+                    prop_assert_eq!(decision.remaining(&quota), quota.burst() - allowed);
                 }
-                Decision::Denied { retry_after, .. } => break u64::try_from(retry_after.as_nanos()).unwrap(),
+                Some(retry_after) => break u64::try_from(retry_after.as_nanos()).unwrap(),
             }
         };
         prop_assert_eq!(allowed, quota.burst());
@@ -222,7 +222,8 @@ fn a_pause_forgets_everything_and_nothing_else_does() {
     for round in 0..50u32 {
         for key in 0..500u32 {
             let decision = limiter.check(&key.to_le_bytes(), Time::from_nanos(now));
-            assert!(matches!(decision, Decision::Allowed { remaining: 9, .. }), "{round} {key} {decision:?}");
+            let told = (decision.is_allowed(), decision.remaining(&quota));
+            assert_eq!(told, (true, 9), "{round} {key} {decision:?}");
         }
         // Just around the circle, where an old TAT would be in the future again.
         now += u64::try_from(circle.as_nanos()).unwrap() - u64::from(round) * MS;
@@ -289,7 +290,7 @@ fn the_extremes_of_quotas_work() {
         let allowed = (0..=burst).take_while(|_| limiter.check(b"k", now).is_allowed()).count();
         assert_eq!(allowed, burst as usize, "{quota}");
         for _ in 0..100 {
-            let Decision::Denied { retry_after, .. } = limiter.check(b"k", now) else { panic!("{quota}") };
+            let retry_after = limiter.check(b"k", now).retry_after(&quota).unwrap();
             assert!(!retry_after.is_zero() && retry_after <= REFILL_MAX + Duration::from_secs(1), "{quota}");
             now = now.after(retry_after);
             assert!(limiter.check(b"k", now).is_allowed(), "{quota}");
@@ -343,29 +344,32 @@ fn keys_of_requests() {
 
 #[test]
 fn fields() {
+    // A second is this many ticks.
     let small = quota(10, 1, Duration::from_secs(1));
-    let allowed = Decision::Allowed { remaining: 9, reset_after: Duration::from_millis(1_001) };
+    let allowed = Decision::of(small.price() / 1000, &small);
+    assert!(allowed.is_allowed());
     assert_eq!(
         allowed.fields(&small).lines(),
-        b"RateLimit-Limit: 10\r\nRateLimit-Remaining: 9\r\nRateLimit-Reset: 2\r\n"
+        b"RateLimit-Limit: 10\r\nRateLimit-Remaining: 8\r\nRateLimit-Reset: 2\r\n"
     );
-    let denied = Decision::Denied { retry_after: Duration::ZERO, reset_after: Duration::from_secs(9) };
-    let fields = denied.fields(&small);
+    let denied = Decision::of(small.window() - small.price() + 1, &small);
     assert_eq!(
-        fields.iter().collect::<Vec<_>>(),
+        denied.fields(&small).iter().collect::<Vec<_>>(),
         [
             ("RateLimit-Limit", "10"),
             ("RateLimit-Remaining", "0"),
-            ("RateLimit-Reset", "9"),
+            ("RateLimit-Reset", "10"),
             ("Retry-After", "1")
         ]
     );
-    let huge = quota(BURST_MAX, 1, Duration::from_secs(1));
-    let denied = Decision::Denied { retry_after: Duration::MAX, reset_after: Duration::MAX };
+    assert_eq!(Decision::of(0, &small).fields(&small).iter().nth(1), Some(("RateLimit-Remaining", "9")));
+    assert_eq!(Decision::blind(&small).retry_after(&small), Some(Duration::from_secs(1)));
+    // As many digits as there can be.
+    let huge = quota(BURST_MAX, 1, REFILL_MAX / BURST_MAX);
+    let most = Decision::of(u32::MAX, &huge).fields(&huge);
     assert_eq!(
-        denied.fields(&huge).lines(),
+        most.lines(),
         b"RateLimit-Limit: 1048576\r\nRateLimit-Remaining: 0\r\nRateLimit-Reset: 4294967295\r\nRetry-After: 4294967295\r\n"
     );
-    let most = Decision::Denied { retry_after: Duration::MAX, reset_after: Duration::MAX }.fields(&huge);
     assert_eq!(most.iter().count(), 4);
 }
