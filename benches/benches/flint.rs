@@ -1,13 +1,18 @@
 //! The rows of Flint's published table, one by one: what a layer of a small HTTP server costs when it is called alone.
 //!
-//! Does not know about: the layers together; see `conn`. `crates/http/tests/alloc_layers.rs` shows that no row allocates.
+//! Does not know about: how often they are called. `crates/http/tests/alloc_layers.rs` shows that no row allocates; the rows of the logger and of
+//! two threads at one limiter are in `logger` and `limit`.
 
 use criterion::{Criterion, criterion_group, criterion_main};
+use doorbell_benches::guard::Scrape;
 use doorbell_benches::{POST, PROBE};
+use doorbell_http::limit::{KeyBytes, Limiter, Quota};
 use doorbell_http::parse::{Framing, Head};
 use doorbell_http::router::{Lookup, MethodSet, Route, Router};
-use doorbell_http::{Limits, Method};
+use doorbell_http::{Limits, Method, Next, Time};
 use std::hint::black_box;
+use std::net::IpAddr;
+use std::time::Duration;
 
 fn parse(c: &mut Criterion) {
     let limits = Limits::default();
@@ -85,5 +90,24 @@ fn route(c: &mut Criterion) {
     });
 }
 
-criterion_group!(benches, parse, route);
+fn chain(c: &mut Criterion) {
+    c.bench_function("flint/rate limiter", |b| {
+        let quota = Quota::per_second(1_000_000).expect("a quota");
+        let limiter = Limiter::new(quota, 1024, [1, 2]);
+        let addr = black_box(IpAddr::from([192, 0, 2, 1]));
+        let mut now = Time::from_nanos(1_000_000_000_000);
+        b.iter(|| {
+            now = now.after(Duration::from_micros(10));
+            limiter.check(KeyBytes::ip(addr).as_bytes(), now)
+        });
+        assert_eq!(limiter.counts().denied, 0);
+    });
+    c.bench_function("flint/whole chain, parser and reply included", |b| {
+        let mut scrape = Scrape::chain("192.0.2.1");
+        b.iter(|| assert_eq!(scrape.handle_anew(), Next::Read));
+        assert!(scrape.output().starts_with(b"HTTP/1.1 200 OK\r\n"));
+    });
+}
+
+criterion_group!(benches, parse, route, chain);
 criterion_main!(benches);

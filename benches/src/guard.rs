@@ -5,13 +5,16 @@
 use doorbell_http::auth::{Policy, Tokens};
 use doorbell_http::layer::{RateLimit, RequireAuth, ServiceExt as _};
 use doorbell_http::limit::{Key, Limiter, Quota};
+use doorbell_http::log::{Filter, Logger, Record, Sink};
+use doorbell_http::router::{Lookup, MethodSet, Route, Router};
 use doorbell_http::{
-    Answered, Client, Conn, Date, Io, Limits, Next, Out, Request, Responder, Service, StaticReply, Status,
-    Time,
+    Answered, Client, Conn, Date, Io, Limits, Method, Next, Out, Request, Responder, Service, StaticReply,
+    Status, Time,
 };
 use std::hint::black_box;
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// A good `Authorization`, with a token of 32 bytes.
 pub const VALUE: &[u8] = b"Bearer XJ7bXg1cV3yq8s0LQm5v2wZ4nT6pR9dK";
@@ -45,6 +48,16 @@ pub struct Scrape {
     carry: Vec<u8>,
     out: Out,
     conn: Conn,
+    now: Time,
+}
+
+/// A log that nobody keeps.
+struct Nowhere;
+
+impl Sink for Nowhere {
+    fn log(&self, record: &Record) {
+        black_box(record);
+    }
 }
 
 impl Scrape {
@@ -66,6 +79,25 @@ impl Scrape {
         Self::of(client, Box::new(ready().guarded(RequireAuth::new(policy(1))).guarded(limit)))
     }
 
+    /// Everything: the access log with errors only, the limiter, the token, a router of eight routes, the reply.
+    ///
+    /// # Panics
+    /// As [`Self::plain`].
+    pub fn chain(client: &str) -> Box<Self> {
+        let quota = Quota::per_second(1_000_000).expect("a quota");
+        let limit = RateLimit::new(Arc::new(Limiter::new(quota, 1024, [1, 2])), Key::Ip);
+        let service = routed().guarded(RequireAuth::new(policy(1))).guarded(limit);
+        Self::of(client, Box::new(service.with(Logger::new(Filter::ERRORS, Nowhere))))
+    }
+
+    /// [`Self::handle`] on a new connection, ten microseconds later.
+    pub fn handle_anew(&mut self) -> Next {
+        self.now = self.now.after(Duration::from_micros(10));
+        self.conn = Conn::new(self.now, &self.limits);
+        self.out.clear();
+        self.handle()
+    }
+
     fn of(client: &str, service: Box<dyn Service>) -> Box<Self> {
         let addr: IpAddr = client.parse().expect("an address");
         let limits = Limits::default();
@@ -77,6 +109,7 @@ impl Scrape {
             date: Date::new(784_111_777),
             carry: Vec::new(),
             out: Out::with_capacity(16 * 1024),
+            now: Time::from_nanos(1_000_000_000_000),
         });
         assert_eq!(scrape.handle(), Next::Read, "the connection stays");
         scrape.out.clear();
@@ -86,7 +119,7 @@ impl Scrape {
     /// The request, and its reply.
     pub fn handle(&mut self) -> Next {
         let io = Io {
-            now: Time::from_nanos(1_000_000_000_000),
+            now: self.now,
             date: &self.date,
             limits: &self.limits,
             carry: &mut self.carry,
@@ -106,6 +139,36 @@ impl Scrape {
 fn ready() -> impl Service + 'static {
     let reply = StaticReply::text(Status::OK, "ok\n");
     move |_: &Request<'_>, responder: Responder<'_>| -> Answered { responder.send(&reply) }
+}
+
+fn routed() -> impl Service + 'static {
+    let mut builder = Router::builder();
+    for path in [
+        "/livez",
+        "/readyz",
+        "/healthz",
+        "/metrics",
+        "/users/{id}",
+        "/users/{id}/posts/{post}",
+        "/docs/{*rest}",
+        "/favicon.ico",
+    ] {
+        builder.add(Route {
+            name: path.to_owned(),
+            hosts: Vec::new(),
+            path: path.to_owned(),
+            methods: MethodSet::of(&[Method::Get]),
+            value: StaticReply::text(Status::OK, "ok\n"),
+        });
+    }
+    let router = builder.build().expect("the routes do not conflict");
+    let missing = StaticReply::text(Status::NOT_FOUND, "not found\n");
+    move |request: &Request<'_>, reply: Responder<'_>| -> Answered {
+        match router.find_for(request) {
+            Lookup::Found(found) => reply.send(found.value),
+            _ => reply.send(&missing),
+        }
+    }
 }
 
 impl std::fmt::Debug for Scrape {

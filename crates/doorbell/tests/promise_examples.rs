@@ -21,15 +21,23 @@ struct Example {
 impl Example {
     /// Starts an example on a free port; it says on standard error where it listens.
     fn start(name: &str) -> Self {
+        let mut command = Self::command(name);
+        command.arg("127.0.0.1:0");
+        Self::run(command, name)
+    }
+
+    fn command(name: &str) -> Command {
         let own = std::env::current_exe().unwrap();
         let program: PathBuf = own.parent().unwrap().parent().unwrap().join("examples").join(name);
         assert!(
             program.is_file(),
             "{program:?} is missing: a whole `cargo test` builds it, and so does `cargo build --examples`"
         );
-        let mut command = Command::new(&program);
-        let mut child =
-            command.arg("127.0.0.1:0").stdin(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        Command::new(&program)
+    }
+
+    fn run(mut command: Command, name: &str) -> Self {
+        let mut child = command.stdin(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let mut lines = BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok);
         let addr = lines.find_map(|line| {
             let port = line.split("127.0.0.1:").nth(1)?;
@@ -91,4 +99,29 @@ fn raw_echo() {
     let example = Example::start("raw_echo");
     let got = exchange(example.addr, b"hello\n").unwrap();
     assert_eq!((got.bytes.as_slice(), got.end), (&b"hello\n"[..], End::Fin));
+}
+
+#[test]
+fn layer() {
+    let example = Example::start("layer");
+    for number in ["0", "1"] {
+        let got = exchange(example.addr, b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").unwrap();
+        let reply = Reply::parse(&got.bytes, false).unwrap();
+        assert_eq!((reply.status, reply.field("x-request-number"), got.end), (200, Some(number), End::Fin));
+    }
+}
+
+#[test]
+fn access_log() {
+    let path = std::env::temp_dir().join(format!("doorbell-example-{}.log", std::process::id()));
+    let mut command = Example::command("access_log");
+    command.arg("127.0.0.1:0").arg(&path);
+    let mut example = Example::run(command, "access_log");
+    let got = exchange(example.addr, b"GET /seen HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").unwrap();
+    assert_eq!(got.end, End::Fin);
+    drop(example.child.stdin.take());
+    assert!(example.child.wait().unwrap().success());
+    let log = std::fs::read_to_string(&path).unwrap();
+    std::fs::remove_file(&path).unwrap();
+    assert!(log.lines().count() == 1 && log.contains("/seen"), "{log}");
 }

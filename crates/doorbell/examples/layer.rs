@@ -1,0 +1,34 @@
+//! A layer of one's own around a service: `cargo run --example layer -- 127.0.0.1:8080` answers with how many requests came before.
+//!
+//! Does not know about: the layers that come with the crate; see `doorbell::http::layer`.
+#![expect(clippy::print_stderr, reason = "an example talks to its user")]
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use doorbell::http::layer::{Guard, ServiceExt};
+use doorbell::{Answered, Http1, Listen, Request, Responder, Server, StaticReply, Status};
+
+/// Numbers the replies. This is all that a layer needs.
+struct Numbered(AtomicU64);
+
+impl Guard for Numbered {
+    fn admit<'a>(&self, _: &Request<'_>, reply: Responder<'a>) -> Result<Responder<'a>, Answered> {
+        let number = self.0.fetch_add(1, Ordering::Relaxed);
+        Ok(reply.header("X-Request-Number", number.to_string()))
+    }
+}
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let addr = std::env::args().nth(1).unwrap_or_else(|| "127.0.0.1:0".to_owned()).parse()?;
+    let hello = StaticReply::text(Status::OK, "hello\n");
+    let service = move |_: &Request<'_>, reply: Responder<'_>| reply.send(&hello);
+    let service = service.guarded(Numbered(AtomicU64::new(0)));
+
+    let server = Server::builder().listen(Listen::tcp(addr), Http1::new(service)).start()?;
+    eprintln!("listening on {}", server.local_addrs()[0]);
+
+    // Until standard input ends.
+    std::io::copy(&mut std::io::stdin(), &mut std::io::sink())?;
+    server.drain(std::time::Duration::from_secs(5))?;
+    Ok(())
+}
