@@ -55,6 +55,17 @@ fn knows_something(seen: &Seen) -> bool {
     !format!("{seen:?}").contains("[0, 0, 0, 0]")
 }
 
+/// A service is never given one, so that no short way may lead there.
+#[test]
+fn a_trace_is_not_remembered() {
+    let mut seen = Seen::new();
+    for _ in 0..10 {
+        let input = b"TRACE /x HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
+        check(&Limits::default(), input, &mut seen, "trace");
+    }
+    assert!(!knows_something(&seen), "{seen:?}");
+}
+
 /// The remembered head with one byte changed, at every place and to every value.
 #[test]
 fn one_changed_byte_is_judged_anew() {

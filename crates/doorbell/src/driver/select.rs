@@ -112,9 +112,13 @@ fn uring_plan(found: &Capabilities, descriptors: Descriptors, tuning: &Tuning) -
     let (direct, table) = match descriptors {
         Descriptors::Auto => (false, "ordinary descriptors".to_owned()),
         Descriptors::Direct if found.direct_descriptors.ok => (true, "direct descriptors".to_owned()),
-        Descriptors::Direct => {
-            (false, format!("ordinary descriptors because direct ones {}", found.direct_descriptors.why))
-        }
+        Descriptors::Direct => (
+            false,
+            format!(
+                "ordinary descriptors, because direct ones do not work: {}",
+                found.direct_descriptors.why
+            ),
+        ),
     };
     let accepts = match accept_mode {
         AcceptMode::Multishot => "multishot accept",
@@ -130,6 +134,19 @@ fn uring_plan(found: &Capabilities, descriptors: Descriptors, tuning: &Tuning) -
     };
     let options = UringOptions { direct, accept_mode, tuning: tuning.clone(), ..UringOptions::default() };
     Plan { report, uring: Some(options) }
+}
+
+impl Plan {
+    /// The ring of a worker got no table of direct descriptors after all.
+    pub(crate) fn without_table(&mut self, slots_max: u32) {
+        if self.report.direct {
+            self.report.direct = false;
+            self.report.why = format!(
+                "{}; but ordinary ones, because a table of {slots_max} needs RLIMIT_NOFILE to be as much",
+                self.report.why
+            );
+        }
+    }
 }
 
 /// A driver opened by [`Plan::open`].

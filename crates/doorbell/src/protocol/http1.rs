@@ -92,6 +92,7 @@ impl Protocol for Http1 {
         Next::Read
     }
 
+    #[inline(always)]
     fn handle_input(&self, conn: &mut Http1Conn, fresh: &[u8], io: Io<'_>) -> Next {
         let Io { now, date, input, out, draining, seen, client } = io;
         let io = doorbell_http::Io {

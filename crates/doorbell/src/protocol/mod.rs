@@ -187,6 +187,15 @@ impl ListenerProtocol {
     pub(crate) const fn begins_replies(&self) -> bool {
         matches!(self, Self::Http1(_))
     }
+
+    /// [`Protocol::handle_input`], and [`Protocol::requests`] and [`Protocol::deadline`] after it.
+    #[inline(always)]
+    pub(crate) fn hear(&self, conn: &mut ProtocolConn, fresh: &[u8], io: Io<'_>) -> (Next, u32, Time) {
+        each!(self, conn, protocol, state => {
+            let next = protocol.handle_input(state, fresh, io);
+            (next, protocol.requests(state), protocol.deadline(state))
+        })
+    }
 }
 
 impl Protocol for ListenerProtocol {

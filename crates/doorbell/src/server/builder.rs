@@ -297,7 +297,7 @@ impl ServerBuilder {
         drop(started);
         for start in starts.iter().take(usize::from(workers)) {
             let report = start.map_err(StartError::Worker)?;
-            if report.is_fallback {
+            if report.is_fallback || report.direct != running.report.direct {
                 running.report = report;
             }
         }

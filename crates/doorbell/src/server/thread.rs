@@ -67,6 +67,9 @@ impl WorkerThread {
             }
             self.plan = epoll_plan(fallback_reason(&error), true);
         }
+        if matches!(&opened, Opened::Uring(uring) if !uring.is_direct()) {
+            self.plan.without_table(slots_max);
+        }
         match opened {
             Opened::Epoll(epoll) => self.serve(*epoll, true).map_err(|(fault, _)| fault),
             Opened::Uring(uring) => self.serve_on_uring(*uring),

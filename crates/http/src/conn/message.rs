@@ -229,7 +229,7 @@ impl Conn {
     ) -> Outcome {
         // No overflow: the connection ends at `requests_per_conn_max` at the latest.
         self.requests = self.requests.wrapping_add(1);
-        let persist = if last { Persist::Close } else { self.persist(io) };
+        let persist = if last { Persist::Close } else { self.persist(&self.head, io) };
         let request = self.request(head, body, io);
         let responder = Responder::new(io.out, io.date, persist, request.is_head());
         let answered = if request.method() == Method::Trace {
@@ -266,14 +266,14 @@ impl Conn {
     }
 
     /// What the reply says about the connection (RFC 9112 9.3 and 9.6).
-    #[inline]
-    fn persist(&self, io: &Io<'_>) -> Persist {
-        let stays = self.head.keeps_alive()
+    #[inline(always)]
+    pub(super) fn persist(&self, head: &Head, io: &Io<'_>) -> Persist {
+        let stays = head.keeps_alive()
             && !io.closing
             && io.limits.keep_alive
             && self.requests < io.limits.requests_per_conn_max
             && io.now < self.opened.after(io.limits.conn_age_max);
-        match (stays, self.head.minor()) {
+        match (stays, head.minor()) {
             (false, _) => Persist::Close,
             (true, 0) => Persist::Stated,
             (true, _) => Persist::Implied,

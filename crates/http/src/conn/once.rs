@@ -11,8 +11,6 @@ impl Conn {
     /// Answers the first input of a new connection if that ends the connection: it is all of one remembered head that asks for a
     /// close. The result is what [`Conn::handle_input`] of a new [`Conn`] comes to, which has then had one request and no error.
     /// `None`: nothing was done.
-    ///
-    /// Measured: a probe so answered costs some 90 instructions less than with a state that is made, filled and dropped.
     #[inline(always)]
     pub fn answer_once<S: Service + ?Sized>(
         fresh: &[u8],

@@ -3,9 +3,9 @@
 //! Does not know about: `carry`, bodies, what is left at the end; `message` goes on from wherever this stops.
 
 use super::{Conn, Io, Next, Phase};
-use crate::parse::Seen;
+use crate::parse::{Head, Seen};
 use crate::reply::Outcome;
-use crate::{RequestError, Service};
+use crate::{RequestError, Responder, Service};
 
 /// How far the short way led.
 pub(super) enum Whole {
@@ -27,11 +27,14 @@ impl Conn {
         service: &S,
         mut seen: Option<&mut Seen>,
     ) -> Whole {
-        let parsed = match seen.as_deref_mut() {
-            Some(seen) => self.head.parse_seen(fresh, io.limits, seen),
-            None => self.head.parse_whole(fresh, io.limits),
+        let one = match seen.as_deref_mut() {
+            Some(seen) => self.answer_seen(fresh, io, service, seen),
+            None => {
+                let parsed = self.head.parse_whole(fresh, io.limits);
+                self.answer_one(parsed, fresh, io, service)
+            }
         };
-        match self.answer_one(parsed, fresh, io, service) {
+        match one {
             One::More(at) => self.answer_more(fresh, at, io, service, seen),
             One::Next(next) => Whole::Next(next),
             One::Not => Whole::Rest(0),
@@ -49,16 +52,70 @@ impl Conn {
     ) -> Whole {
         loop {
             let rest = fresh.get(at..).unwrap_or_default();
-            let parsed = match seen.as_deref_mut() {
-                Some(seen) => self.head.parse_seen(rest, io.limits, seen),
-                None => self.head.parse_whole_apart(rest, io.limits),
+            let one = match seen.as_deref_mut() {
+                Some(seen) => self.answer_seen(rest, io, service, seen),
+                None => {
+                    let parsed = self.head.parse_whole_apart(rest, io.limits);
+                    self.answer_one(parsed, rest, io, service)
+                }
             };
-            match self.answer_one(parsed, rest, io, service) {
+            match one {
                 One::More(len) => at += len,
                 One::Next(next) => return Whole::Next(next),
                 One::Not => return Whole::Rest(at),
             }
         }
+    }
+
+    /// One request, with the memory for heads.
+    #[inline(always)]
+    fn answer_seen<S: Service + ?Sized>(
+        &mut self,
+        rest: &[u8],
+        io: &mut Io<'_>,
+        service: &S,
+        seen: &mut Seen,
+    ) -> One {
+        if !self.head.is_empty() {
+            return One::Not;
+        }
+        match seen.find(rest, io.limits) {
+            Some(head) => self.answer_known(head, rest, io, service),
+            None => self.answer_unseen(rest, io, service, seen),
+        }
+    }
+
+    /// A head that was read before: it stays where it is, and this connection's own is not touched.
+    #[inline(always)]
+    fn answer_known<S: Service + ?Sized>(
+        &mut self,
+        known: &Head,
+        rest: &[u8],
+        io: &mut Io<'_>,
+        service: &S,
+    ) -> One {
+        let Some((head, after)) = rest.split_at_checked(known.len()) else {
+            return One::Not;
+        };
+        // No overflow: the connection ends at `requests_per_conn_max` at the latest.
+        self.requests = self.requests.wrapping_add(1);
+        let persist = self.persist(known, io);
+        let request = Self::request_of(head, known, b"", io);
+        let responder = Responder::new(io.out, io.date, persist, request.is_head());
+        let outcome = service.call(&request, responder).outcome;
+        self.follow(outcome, head, after, io)
+    }
+
+    #[inline(never)]
+    fn answer_unseen<S: Service + ?Sized>(
+        &mut self,
+        rest: &[u8],
+        io: &mut Io<'_>,
+        service: &S,
+        seen: &mut Seen,
+    ) -> One {
+        let parsed = self.head.parse_unseen(rest, io.limits, seen);
+        self.answer_one(parsed, rest, io, service)
     }
 
     #[inline(always)]
@@ -80,7 +137,14 @@ impl Conn {
         if self.head.has_body() {
             return One::Not;
         }
-        match self.call(head, b"", false, io, service) {
+        let outcome = self.call(head, b"", false, io, service);
+        self.follow(outcome, head, after, io)
+    }
+
+    /// What follows an answer.
+    #[inline(always)]
+    fn follow(&mut self, outcome: Outcome, head: &[u8], after: &[u8], io: &mut Io<'_>) -> One {
+        match outcome {
             Outcome::Replied => self.begin_idle(io.now, io.limits),
             Outcome::Last => {
                 self.phase = Phase::Closing;

@@ -135,26 +135,14 @@ impl Head {
         self.parse_whole(buf, limits)
     }
 
-    /// The same with a memory for heads that come again and again.
-    #[inline(always)]
-    pub(crate) fn parse_seen(
+    /// The same for a head that `seen` did not know; it may learn it.
+    #[inline(never)]
+    pub(crate) fn parse_unseen(
         &mut self,
         buf: &[u8],
         limits: &Limits,
         seen: &mut Seen,
     ) -> Result<bool, RequestError> {
-        if self.at > 0 {
-            return Ok(false);
-        }
-        if let Some(head) = seen.find(buf, limits) {
-            self.clone_from(head);
-            return Ok(true);
-        }
-        self.parse_unseen(buf, limits, seen)
-    }
-
-    #[inline(never)]
-    fn parse_unseen(&mut self, buf: &[u8], limits: &Limits, seen: &mut Seen) -> Result<bool, RequestError> {
         let ended = self.parse_whole(buf, limits)?;
         if ended {
             seen.learn(self, buf);

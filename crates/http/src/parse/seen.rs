@@ -15,7 +15,7 @@
 #![expect(clippy::indexing_slicing, reason = "the number of a place is a remainder by their number")]
 
 use super::{CLOSE, HOST, Head, KEEP_ALIVE};
-use crate::Limits;
+use crate::{Limits, Method};
 
 /// Heads and what the parser made of them. One for all connections of a thread is right.
 #[derive(Clone)]
@@ -50,7 +50,7 @@ impl Seen {
 
     /// What was made of the head in front of `input`, if it is remembered and within the limits.
     #[inline(always)]
-    pub(super) fn find(&mut self, input: &[u8], limits: &Limits) -> Option<&Head> {
+    pub(crate) fn find(&mut self, input: &[u8], limits: &Limits) -> Option<&Head> {
         let mut at = place_of(input.len());
         if self.places[at].bytes() != input {
             // More may follow it. A head ends where it first can, so what begins with all its bytes begins with this head.
@@ -79,6 +79,8 @@ impl Seen {
         }
         place.misses = 0;
         let is_plain = head.flags & !(CLOSE | HOST | KEEP_ALIVE) == 0 && head.query(bytes).is_none();
+        // TRACE is never given to a service.
+        let is_plain = is_plain && head.method() != Some(Method::Trace);
         if !is_plain || !head.fields(bytes).iter().all(|(name, _)| is_open(name)) {
             return;
         }

@@ -94,7 +94,7 @@ impl Out {
     }
 
     /// All of `head` was sent, and there is no body. It stays where it is: if the next reply is the same, and in the same second, it
-    /// is there already (80 instructions less than a copy). Until [`Self::forget_sent`] only a [`crate::Conn`] may write here.
+    /// is there already and need not be copied. Until [`Self::forget_sent`] only a [`crate::Conn`] may write here.
     #[inline(always)]
     pub fn head_is_sent(&mut self) {
         debug_assert!(self.body.is_empty(), "a body is taken away first");
@@ -169,13 +169,13 @@ impl Out {
         self.has_lines = true;
     }
 
-    /// A line that must not be sent counts.
     /// Lines that need no check, each with its CRLF.
     pub(crate) fn add_lines(&mut self, lines: &[u8]) {
         self.lines.extend_from_slice(lines);
         self.has_lines = true;
     }
 
+    /// A line that must not be sent counts.
     #[inline]
     pub(crate) const fn has_lines(&self) -> bool {
         self.has_lines

@@ -161,9 +161,11 @@ impl Uring {
             };
             Listener { fd: Some(fd), mode, arm: Arm::Off, taken: 0, failed: None }
         };
+        // Without its table (a process may have no larger one than `RLIMIT_NOFILE`) the ring accepts ordinary descriptors.
+        let direct = options.direct && ring.report().fixed_files > 0;
         Ok(Self {
             ring,
-            direct: options.direct,
+            direct,
             tuning: options.tuning.clone(),
             listeners: listeners.into_iter().enumerate().map(listener).collect(),
             sockets: Vec::new(),
@@ -183,6 +185,11 @@ impl Uring {
     /// What the ring's set-up settled on.
     pub fn report(&self) -> &SetupReport {
         self.ring.report()
+    }
+
+    /// True when accepted connections live in the ring's own table.
+    pub const fn is_direct(&self) -> bool {
+        self.direct
     }
 
     /// Gives the listeners up, for another driver; connections end.

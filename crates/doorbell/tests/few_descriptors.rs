@@ -1,0 +1,47 @@
+//! A process that may have few descriptors and asks for a table of direct ones: it gets ordinary ones, and serves.
+//!
+//! Does not know about: other limits. It lowers its own for good, so it is alone in its program.
+
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, TcpStream};
+use std::num::NonZeroU16;
+
+use doorbell::{
+    Descriptors, Engine, Http1, Listen, Request, Responder, Server, StaticReply, Status, Workers,
+};
+use rustix::process::{Resource, Rlimit, setrlimit};
+
+#[test]
+fn a_table_that_is_too_large_is_done_without() {
+    let start = || {
+        let ok = StaticReply::text(Status::OK, "ok\n");
+        let http = Http1::new(move |_: &Request<'_>, reply: Responder<'_>| reply.send(&ok));
+        Server::builder()
+            .engine(Engine::IoUring)
+            .descriptors(Descriptors::Direct)
+            .workers(Workers::Count(NonZeroU16::MIN))
+            .listen(Listen::tcp((Ipv4Addr::LOCALHOST, 0).into()), http)
+            .start()
+    };
+    let server = match start() {
+        Ok(server) => server,
+        Err(error) => {
+            assert!(std::env::var_os("DOORBELL_REQUIRE_URING").is_none(), "io_uring is required: {error}");
+            eprintln!("SKIPPED: {error}");
+            return;
+        }
+    };
+    server.stop().unwrap();
+    // Fewer than the backlog of one listener, for which the table must have room.
+    let few = Rlimit { current: Some(2000), maximum: Some(2000) };
+    setrlimit(Resource::Nofile, few).unwrap();
+    let server = start().unwrap();
+    let report = server.driver_report();
+    assert!(!report.direct, "{report}");
+    let mut stream = TcpStream::connect(server.tcp_addr(0).unwrap()).unwrap();
+    stream.write_all(b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").unwrap();
+    let mut reply = String::new();
+    stream.read_to_string(&mut reply).unwrap();
+    assert!(reply.starts_with("HTTP/1.1 200 "), "{report}: {reply}");
+    server.stop().unwrap();
+}
