@@ -71,9 +71,8 @@ fn read(path: &Path) -> Result<LinkMap, String> {
     let file = File::open(path).map_err(named)?;
     file.take(MAP_BYTES_MAX as u64 + 1).read_to_string(&mut text).map_err(named)?;
     LinkMap::parse(&text).map_err(|mistakes| {
-        let told =
-            mistakes.iter().take(MISTAKES_TOLD_MAX).map(|mistake| format!("{}:{mistake}", path.display()));
-        let mut told = told.collect::<Vec<_>>().join("; ");
+        let told = mistakes.iter().take(MISTAKES_TOLD_MAX).map(ToString::to_string);
+        let mut told = format!("{}: {}", path.display(), told.collect::<Vec<_>>().join("; "));
         if let Some(more) = mistakes.len().checked_sub(MISTAKES_TOLD_MAX).filter(|more| *more > 0) {
             told.push_str(&format!("; and {more} more"));
         }
@@ -101,7 +100,7 @@ mod tests {
         assert_eq!(reader.look(), Look::Changed("2 links".to_owned()));
         assert_eq!(location("/b").as_deref(), Some("https://b.example/"));
         std::fs::write(&path, "/a nowhere at all\n").unwrap();
-        assert!(matches!(reader.look(), Look::Refused(why) if why.contains("links.map:")));
+        assert!(matches!(reader.look(), Look::Refused(why) if why.contains("links.map: line 1: ")));
         assert_eq!(location("/b").as_deref(), Some("https://b.example/"), "the old ones stay");
         std::fs::remove_dir_all(&dir).unwrap();
         assert!(matches!(reader.look(), Look::Refused(_)), "a file that is gone changes nothing");

@@ -75,7 +75,7 @@ fn checked_by_haproxy(engine: &str, check: &str) {
 }
 
 /// State and last check of the one server, as `UP/L7OK`.
-fn state(socket: &Path) -> Option<String> {
+pub(crate) fn state(socket: &Path) -> Option<String> {
     let mut stream = UnixStream::connect(socket).ok()?;
     stream.write_all(b"show stat\n").ok()?;
     let mut table = String::new();

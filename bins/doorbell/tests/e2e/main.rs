@@ -9,16 +9,33 @@
     reason = "helpers of tests may panic, and a skip must be loud"
 )]
 
+mod https;
+mod pki;
+mod plain;
 mod support;
 
 mod ab_wrk;
+mod access;
+mod auth;
 mod curl;
 mod denied;
 mod descriptors;
 mod failures;
+mod files;
 mod haproxy;
+mod haproxy_proxy;
+mod hellos;
+mod jwt;
+mod limit;
+mod links;
 mod memory;
+mod mutual;
 mod nginx;
+mod proxies;
 mod readme;
+mod reload;
 mod restart;
 mod signals;
+mod slow;
+mod testssl;
+mod tls;

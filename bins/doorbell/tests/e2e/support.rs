@@ -7,7 +7,7 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::thread;
 use std::time::Duration;
@@ -228,7 +228,7 @@ impl Doorbell {
         let mut process = Process::spawn(command);
         let mut addr = None;
         wait_until(LIMIT, || {
-            addr = bound_addr(&process.log());
+            addr = bound_addrs(&process.log()).next();
             addr.is_some() || process.has_ended()
         });
         match addr {
@@ -241,18 +241,33 @@ impl Doorbell {
         }
     }
 
+    /// The TCP address of the listener that is at this position in the file, all of which must be on 127.0.0.1.
+    pub(crate) fn addr_of(&self, position: usize) -> SocketAddr {
+        bound_addrs(&self.process.log()).nth(position).unwrap()
+    }
+
     pub(crate) fn url(&self, path: &str) -> String {
         format!("http://{}{path}", self.addr)
     }
 }
 
-/// The first `127.0.0.1:PORT` in a log, with a port that is not 0.
-fn bound_addr(log: &str) -> Option<SocketAddr> {
-    log.match_indices("127.0.0.1:").find_map(|(at, start)| {
+/// Every `127.0.0.1:PORT` in a log, with a port that is not 0.
+fn bound_addrs(log: &str) -> impl Iterator<Item = SocketAddr> {
+    log.match_indices("127.0.0.1:").filter_map(|(at, start)| {
         let port: String = log[at + start.len()..].chars().take_while(char::is_ascii_digit).collect();
         let port: u16 = port.parse().ok()?;
         (port != 0).then(|| SocketAddr::from(([127, 0, 0, 1], port)))
     })
+}
+
+/// Sets a flag to false when it goes: threads that run while it is true must end, also when a test fails meanwhile.
+#[derive(Debug)]
+pub(crate) struct StopAtEnd<'a>(pub(crate) &'a AtomicBool);
+
+impl Drop for StopAtEnd<'_> {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::Relaxed);
+    }
 }
 
 /// A port that was free a moment ago, for programs that cannot report the one they got.

@@ -151,7 +151,7 @@ const DEFAULT_LIMIT: Limit = Limit {
     rate: super::model::Rate { requests: 1, period: std::time::Duration::from_secs(1) },
     burst: 1,
     table: Limit::TABLE,
-    exempt_probes: true,
+    exempt_probes: false,
     headers: true,
 };
 

@@ -19,7 +19,7 @@ pub struct Limit {
     pub burst: u32,
     /// Keys that are remembered.
     pub table: u32,
-    /// Whether probes are let through uncounted.
+    /// Whether requests that look like a known prober's are let through uncounted. Anybody can look like one, so the default is false.
     pub exempt_probes: bool,
     /// Whether replies carry `RateLimit-*`.
     pub headers: bool,

@@ -30,7 +30,7 @@ pub(super) fn resolve(written: &written::Limit, problems: &Problems) -> Limit {
         rate,
         burst,
         table: or(&written.table, Limit::TABLE),
-        exempt_probes: or(&written.exempt_probes, true),
+        exempt_probes: or(&written.exempt_probes, false),
         headers: or(&written.headers, true),
     }
 }

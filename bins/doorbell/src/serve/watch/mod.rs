@@ -103,6 +103,7 @@ impl Drop for Watch {
 /// Where changes are heard. Without a watcher (inotify limits, an exotic file system) the regular look still finds every change.
 struct Ears {
     watcher: Option<RecommendedWatcher>,
+    watched: BTreeSet<PathBuf>,
     /// Directories that cannot be watched, each told once.
     deaf: BTreeSet<PathBuf>,
 }
@@ -110,7 +111,8 @@ struct Ears {
 impl Ears {
     fn new(signal: SyncSender<Signal>) -> Self {
         let hear = move |event: notify::Result<notify::Event>| {
-            if event.is_ok_and(|event| is_change(event.kind)) {
+            // An error may mean that some changes were not heard.
+            if event.map_or(true, |event| is_change(event.kind)) {
                 // A full queue means that a look is due anyway.
                 let _due = signal.try_send(Signal::Changed);
             }
@@ -118,20 +120,30 @@ impl Ears {
         let watcher = notify::recommended_watcher(hear).inspect_err(|error| {
             tracing::warn!("files are looked at every {} s only: {error}", LOOK_EVERY.as_secs());
         });
-        Self { watcher: watcher.ok(), deaf: BTreeSet::new() }
+        Self { watcher: watcher.ok(), watched: BTreeSet::new(), deaf: BTreeSet::new() }
     }
 
-    /// Watches what is to be watched now: directories come and go, and links lead elsewhere. What is watched already stays so.
+    /// Watches what is to be watched now: directories come and go, and links lead elsewhere.
     fn listen(&mut self, items: &[Item]) {
         let Some(watcher) = &mut self.watcher else { return };
-        let directories: BTreeSet<PathBuf> =
-            items.iter().flat_map(|item| item.watched.directories()).filter_map(existing).collect();
+        let directories = items.iter().flat_map(|item| item.watched.directories());
+        let directories: BTreeSet<PathBuf> = directories.filter_map(|path| existing(&path)).collect();
+        for gone in self.watched.difference(&directories) {
+            // One that does not exist any more is not watched any more.
+            let _gone = watcher.unwatch(gone);
+        }
+        self.watched.clear();
         for directory in directories {
-            let Err(error) = watcher.watch(&directory, RecursiveMode::NonRecursive) else { continue };
-            if !self.deaf.contains(&directory) {
-                let secs = LOOK_EVERY.as_secs();
-                tracing::warn!("{} is looked at every {secs} s only: {error}", directory.display());
-                self.deaf.insert(directory);
+            // Once more if it is watched already: it may be another one of the same name.
+            match watcher.watch(&directory, RecursiveMode::NonRecursive) {
+                Ok(()) => drop(self.watched.insert(directory)),
+                Err(error) => {
+                    let (place, secs) = (directory.display(), LOOK_EVERY.as_secs());
+                    if !self.deaf.contains(&directory) {
+                        tracing::warn!("{place} is looked at every {secs} s only: {error}");
+                        self.deaf.insert(directory);
+                    }
+                }
             }
         }
     }
@@ -143,7 +155,7 @@ const fn is_change(kind: EventKind) -> bool {
 }
 
 /// The directory, or the nearest one above it that is there.
-fn existing(directory: PathBuf) -> Option<PathBuf> {
+fn existing(directory: &Path) -> Option<PathBuf> {
     directory.ancestors().find(|directory| directory.is_dir()).map(Path::to_owned)
 }
 

@@ -3,6 +3,8 @@
 //! Does not know about: what is watched in earnest.
 
 use super::*;
+use std::fs;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 /// Takes in any text but `bad`.
@@ -27,7 +29,7 @@ impl Watched for Text {
             return Look::Same;
         }
         self.stamps = stamps;
-        match std::fs::read_to_string(&self.path) {
+        match fs::read_to_string(&self.path) {
             Ok(text) if text != "bad" => {
                 self.heard.lock().unwrap().push(text.clone());
                 Look::Changed(text)
@@ -38,23 +40,116 @@ impl Watched for Text {
     }
 }
 
+/// Reads its whole directory at every look.
+struct Folder {
+    path: PathBuf,
+    looks: Arc<AtomicUsize>,
+    files: Arc<AtomicUsize>,
+}
+
+impl Watched for Folder {
+    fn name(&self) -> String {
+        "folder".to_owned()
+    }
+
+    fn directories(&self) -> Vec<PathBuf> {
+        vec![self.path.clone()]
+    }
+
+    fn look(&mut self) -> Look {
+        self.looks.fetch_add(1, Ordering::SeqCst);
+        let files = fs::read_dir(&self.path)
+            .map(|files| files.filter(|file| fs::read(file.as_ref().unwrap().path()).is_ok()).count());
+        self.files.store(files.unwrap_or_default(), Ordering::SeqCst);
+        Look::Same
+    }
+}
+
+/// Far more than a look takes on a busy machine, and less than [`LOOK_EVERY`], which would find everything.
+const SOON: Duration = Duration::from_millis(3500);
+
 #[expect(clippy::disallowed_methods, reason = "a test waits for another thread")]
-fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+fn within(limit: Duration, what: &str, mut is_so: impl FnMut() -> bool) {
     let from = Instant::now();
     while !is_so() {
-        assert!(from.elapsed() < Duration::from_secs(10), "{what}");
+        assert!(from.elapsed() < limit, "{what}");
         std::thread::sleep(Duration::from_millis(5));
     }
 }
 
+fn scratch(name: &str) -> PathBuf {
+    let dir = std::env::temp_dir().join(format!("doorbell-watch-{name}-{}", std::process::id()));
+    let _old = fs::remove_dir_all(&dir);
+    dir
+}
+
+fn watch_folder(path: PathBuf) -> (Watch, Arc<AtomicUsize>, Arc<AtomicUsize>) {
+    let (looks, files) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let folder = Folder { path, looks: Arc::clone(&looks), files: Arc::clone(&files) };
+    (Watch::start(vec![Box::new(folder)]).unwrap(), looks, files)
+}
+
+#[test]
+#[expect(clippy::disallowed_methods, reason = "nothing happens for a while")]
+fn looking_is_no_change() {
+    let dir = scratch("looks");
+    fs::create_dir_all(&dir).unwrap();
+    fs::write(dir.join("file"), "text").unwrap();
+    let (watch, looks, _) = watch_folder(dir.clone());
+    within(SOON, "the first look", || looks.load(Ordering::SeqCst) == 1);
+    std::thread::sleep(8 * SETTLE);
+    assert_eq!(looks.load(Ordering::SeqCst), 1);
+    drop(watch);
+    fs::remove_dir_all(&dir).unwrap();
+}
+
+#[test]
+fn changes_are_heard_from_the_start_and_in_directories_that_come_and_go() {
+    let dir = scratch("come-and-go");
+    fs::create_dir_all(&dir).unwrap();
+    let deep = dir.join("not/yet");
+    let (watch, looks, files) = watch_folder(deep.clone());
+    for round in 0..3 {
+        fs::create_dir_all(&deep).unwrap();
+        fs::write(deep.join("one"), "text").unwrap();
+        within(SOON, "a new directory", || files.load(Ordering::SeqCst) == 1);
+        let before = looks.load(Ordering::SeqCst);
+        fs::write(deep.join("two"), "text").unwrap();
+        within(SOON, "a file in it", || files.load(Ordering::SeqCst) == 2);
+        assert!(looks.load(Ordering::SeqCst) > before, "round {round}");
+        fs::remove_dir_all(dir.join("not")).unwrap();
+        within(SOON, "it is gone", || files.load(Ordering::SeqCst) == 0);
+    }
+    drop(watch);
+    fs::remove_dir_all(&dir).unwrap();
+}
+
+#[test]
+fn changes_without_an_end_are_looked_at() {
+    let dir = scratch("busy");
+    fs::create_dir_all(&dir).unwrap();
+    let (watch, looks, _) = watch_folder(dir.clone());
+    let busy = AtomicBool::new(true);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while busy.load(Ordering::SeqCst) {
+                fs::write(dir.join("file"), "text").unwrap();
+            }
+        });
+        within(SOON, "three looks meanwhile", || looks.load(Ordering::SeqCst) >= 3);
+        busy.store(false, Ordering::SeqCst);
+    });
+    drop(watch);
+    fs::remove_dir_all(&dir).unwrap();
+}
+
 #[test]
 fn a_change_is_heard_of_and_so_is_a_swapped_link() {
-    let dir = std::env::temp_dir().join(format!("doorbell-watch-{}", std::process::id()));
-    let _old = std::fs::remove_dir_all(&dir);
+    let dir = scratch("link");
     // As Kubernetes lays out a mounted ConfigMap.
     for version in ["v1", "v2"] {
-        std::fs::create_dir_all(dir.join(version)).unwrap();
-        std::fs::write(dir.join(version).join("text"), version).unwrap();
+        fs::create_dir_all(dir.join(version)).unwrap();
+        fs::write(dir.join(version).join("text"), version).unwrap();
     }
     std::os::unix::fs::symlink("v1", dir.join("..data")).unwrap();
     std::os::unix::fs::symlink("..data/text", dir.join("text")).unwrap();
@@ -63,18 +158,17 @@ fn a_change_is_heard_of_and_so_is_a_swapped_link() {
     let stamps = Stamps::of([path.as_path()]);
     let watch = Watch::start(vec![Box::new(Text { path, stamps, heard: Arc::clone(&heard) })]).unwrap();
     let last = || heard.lock().unwrap().last().cloned();
-    // The thread may not have begun to watch: then its regular look finds the change.
     std::os::unix::fs::symlink("v2", dir.join("..tmp")).unwrap();
-    std::fs::rename(dir.join("..tmp"), dir.join("..data")).unwrap();
-    until("the link was swapped", || last().as_deref() == Some("v2"));
-    std::fs::write(dir.join("v2/text"), "bad").unwrap();
+    fs::rename(dir.join("..tmp"), dir.join("..data")).unwrap();
+    within(SOON, "the link was swapped", || last().as_deref() == Some("v2"));
+    fs::write(dir.join("v2/text"), "bad").unwrap();
     watch.look(Duration::from_secs(10));
     assert_eq!(last().as_deref(), Some("v2"), "what cannot be used is not taken");
-    std::fs::write(dir.join("v2/text"), "v3").unwrap();
+    fs::write(dir.join("v2/text"), "v3").unwrap();
     watch.look(Duration::from_secs(10));
     assert_eq!(last().as_deref(), Some("v3"));
     drop(watch);
-    std::fs::remove_dir_all(&dir).unwrap();
+    fs::remove_dir_all(&dir).unwrap();
 }
 
 #[test]

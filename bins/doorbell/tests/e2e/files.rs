@@ -1,0 +1,132 @@
+//! Files of a directory: an ACME challenge that appears while it runs, next to a redirect that takes everything else.
+//!
+//! Does not know about: ACME beyond its path.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::time::Duration;
+
+use doorbell_testkit::peers::wait_until;
+
+use crate::plain::{get, request, send};
+use crate::support::{Doorbell, LIMIT, Scratch, on_both_engines};
+
+on_both_engines! {
+    a_challenge_is_answered_within_a_second
+    a_challenge_wins_over_redirects
+    nothing_else_is_given_away
+}
+
+const TOKEN: &str = "evaGxfADs6pSRb2LAv9IZf17Dt3juxGJyPCt92wr-oA";
+const CHALLENGES: &str = "/.well-known/acme-challenge";
+
+/// Challenges of the directory `acme`, and a redirect for everything else.
+fn serve(engine: &str, scratch: &Scratch) -> Doorbell {
+    let dir = scratch.path("acme");
+    fs::create_dir_all(&dir).unwrap();
+    Doorbell::start_with(
+        engine,
+        &format!(
+            "version = 1\n[listener.web]\nbind = \"127.0.0.1:0\"\n\
+             [route.everything]\npath = \"/{{*rest}}\"\nhosts = [\"localhost\", \"127.0.0.1\"]\nredirect = {{ scheme = \"https\" }}\n\
+             [route.acme]\npath = \"{CHALLENGES}/{{token}}\"\n\
+             files = {{ dir = {dir:?}, content_type = \"text/plain\", max_bytes = \"1KiB\" }}\n"
+        ),
+    )
+}
+
+fn a_challenge_is_answered_within_a_second(engine: &str) {
+    let scratch = Scratch::new();
+    let doorbell = serve(engine, &scratch);
+    let path = format!("{CHALLENGES}/{TOKEN}");
+    assert_eq!(get(doorbell.addr, &path, &[]).status, 404);
+    let file = format!("acme/{TOKEN}");
+    let mut took = Vec::new();
+    for round in 0..5 {
+        let text = format!("{TOKEN}.thumbprint-{round}");
+        scratch.write(&file, &text);
+        let answered = wait_until(LIMIT, || {
+            let reply = get(doorbell.addr, &path, &[]);
+            reply.status == 200
+                && reply.body == text.as_bytes()
+                && reply.field("content-type") == Some("text/plain")
+        });
+        took.push(answered.unwrap_or_else(|| panic!("{}", doorbell.process.log())));
+        fs::remove_file(scratch.path(&file)).unwrap();
+        let gone = wait_until(LIMIT, || get(doorbell.addr, &path, &[]).status == 404);
+        assert!(gone.is_some(), "{}", doorbell.process.log());
+    }
+    eprintln!("{engine}: a new file is served after {took:?}");
+    took.sort_unstable();
+    // The machine may be busy once; without the watch all would take seconds.
+    assert!(took[3] < Duration::from_secs(1), "{took:?}");
+}
+
+fn a_challenge_wins_over_redirects(engine: &str) {
+    let scratch = Scratch::new();
+    fs::create_dir_all(scratch.path("acme")).unwrap();
+    scratch.write("acme/token", "content");
+    let doorbell = serve(engine, &scratch);
+    let reply = get(doorbell.addr, &format!("{CHALLENGES}/token"), &[]);
+    assert_eq!((reply.status, reply.body.as_slice()), (200, &b"content"[..]));
+    assert_eq!(get(doorbell.addr, &format!("{CHALLENGES}/missing"), &[]).status, 404);
+    for elsewhere in
+        ["/", "/.well-known/other", "/.well-known/acme-challenge", "/.well-known/acme-challenge/a/b"]
+    {
+        let reply = get(doorbell.addr, elsewhere, &[]);
+        assert_eq!(reply.status, 308, "{elsewhere}: {}", reply.head);
+        assert_eq!(reply.field("location"), Some(format!("https://localhost{elsewhere}").as_str()));
+    }
+}
+
+fn nothing_else_is_given_away(engine: &str) {
+    let scratch = Scratch::new();
+    fs::create_dir_all(scratch.path("acme/folder")).unwrap();
+    for (name, text) in [
+        ("secret", "secret"),
+        ("acme/.hidden", "secret"),
+        ("acme/folder/deep", "secret"),
+        ("acme/a b", "good"),
+    ] {
+        scratch.write(name, text);
+    }
+    scratch.write("acme/long", &"s".repeat(1025));
+    symlink(scratch.path("missing"), scratch.path("acme/nowhere")).unwrap();
+    let doorbell = serve(engine, &scratch);
+    for target in [
+        "/../secret",
+        "/..%2fsecret",
+        "/%2e%2e%2fsecret",
+        "/%2e%2e/secret",
+        "/..%5csecret",
+        "/./../secret",
+        "/..",
+        "/%2e%2e",
+        "/.",
+        "/",
+        "/.hidden",
+        "/%2ehidden",
+        "/folder",
+        "/folder/deep",
+        "/folder%2fdeep",
+        "/long",
+        "/nowhere",
+        "/secret%00",
+        "/%00",
+        "/a%20b%00",
+        "//secret",
+        "//etc/passwd",
+        "/%2fetc%2fpasswd",
+        "/../../../../../../etc/passwd",
+    ] {
+        let reply = send(doorbell.addr, &request(&format!("{CHALLENGES}{target}"), &[])).unwrap();
+        let is_refused = matches!(reply.status, 400 | 404);
+        // What is no challenge any more belongs to the redirect, which gives nothing away either.
+        assert!(is_refused || reply.status == 308, "{target}: {}", reply.head);
+        let body = String::from_utf8_lossy(&reply.body);
+        assert!(
+            !body.contains("secret") && !body.contains("root:") && !body.contains("ss"),
+            "{target}: {body}"
+        );
+    }
+}

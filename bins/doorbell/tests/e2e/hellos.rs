@@ -1,0 +1,188 @@
+//! Handshakes that lead nowhere: garbage by the thousand beside good clients, and peers that stop in the middle.
+//!
+//! Does not know about: handshakes that are refused for a reason. `DOORBELL_FULL=1` sends the whole 10,000 a second.
+
+use std::io::{Read as _, Write as _};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use doorbell_testkit::peers::{connect_from, finish, misbehave, percentile};
+use rustls::ClientConnection;
+use rustls::pki_types::ServerName;
+
+use crate::https::Https;
+use crate::pki::localhost;
+use crate::support::{Doorbell, Scratch, StopAtEnd, on_both_engines};
+
+on_both_engines! {
+    good_clients_get_through_garbage
+    half_open_handshakes_end
+}
+
+/// A garbage client begins one connection each time; this many threads keep the rate.
+const ATTACKERS: u8 = 4;
+const GOOD_CLIENTS: u8 = 4;
+/// Of each good client, below the 50 handshakes a second that one address may begin by default.
+const GOOD_PAUSE: Duration = Duration::from_millis(25);
+
+fn serve(engine: &str, scratch: &Scratch, lines: &str) -> Doorbell {
+    let (cert, key) = localhost().write(scratch, "tls");
+    Doorbell::start_with(
+        engine,
+        &format!(
+            "version = 1\n[runtime]\nworkers = 2\n[tls.web]\ncert = {cert:?}\nkey = {key:?}\n\
+             [listener.web]\nbind = \"127.0.0.1:0\"\ntls = \"web\"\n{lines}\n\
+             [route.hello]\npath = \"/hello\"\nreply = {{ body = \"hello\\n\" }}\n"
+        ),
+    )
+}
+
+/// A real ClientHello.
+fn hello(server: SocketAddr) -> Vec<u8> {
+    let name = ServerName::try_from("localhost").unwrap();
+    let mut session = ClientConnection::new(Https::new(server).config(), name).unwrap();
+    let mut bytes = Vec::new();
+    session.write_tls(&mut bytes).unwrap();
+    bytes
+}
+
+/// What garbage looks like: noise, noise that begins like TLS, a hello of noise, and a real one that was damaged.
+fn garbage(hello: &[u8]) -> [Vec<u8>; 5] {
+    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+    let mut noise = |len: usize| -> Vec<u8> {
+        let next = |_| {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            state.to_le_bytes()[3]
+        };
+        (0..len).map(next).collect()
+    };
+    let record = |kind: u8, body: Vec<u8>| -> Vec<u8> {
+        [&[kind, 3, 1][..], &u16::try_from(body.len()).unwrap().to_be_bytes(), &body].concat()
+    };
+    let handshake = [&[1, 0, 1, 0][..], &noise(256)].concat();
+    let mut damaged = hello.to_vec();
+    (40..damaged.len()).step_by(7).for_each(|at| damaged[at] ^= 0x55);
+    [noise(300), record(22, noise(300)), record(22, handshake), damaged, record(23, noise(64))]
+}
+
+#[derive(Debug, Default)]
+struct Good {
+    took: Vec<Duration>,
+    lost: Vec<String>,
+}
+
+fn good_clients_get_through_garbage(engine: &str) {
+    let full = std::env::var_os("DOORBELL_FULL").is_some();
+    let (rate, lasts) =
+        if full { (10_000, Duration::from_secs(10)) } else { (2_000, Duration::from_secs(2)) };
+    let scratch = Scratch::new();
+    let doorbell = serve(engine, &scratch, "");
+    let attacking = AtomicBool::new(true);
+    let garbage = garbage(&hello(doorbell.addr));
+    let start = Instant::now();
+    let (sent, good) = thread::scope(|scope| {
+        let end = StopAtEnd(&attacking);
+        let (attacking, garbage, server) = (&attacking, &garbage, doorbell.addr);
+        let attackers: Vec<_> = (0..ATTACKERS)
+            .map(|n| scope.spawn(move || attack(server, n, rate / u32::from(ATTACKERS), garbage, attacking)))
+            .collect();
+        let https = Https::new(server);
+        let clients: Vec<_> = (0..GOOD_CLIENTS)
+            .map(|n| {
+                let https = https.at(Ipv4Addr::new(127, 0, 3, n + 1));
+                scope.spawn(move || ask_until(&https, attacking))
+            })
+            .collect();
+        thread::sleep(lasts);
+        drop(end);
+        let sent: u32 = attackers.into_iter().map(|attacker| attacker.join().unwrap()).sum();
+        let good = clients.into_iter().map(|client| client.join().unwrap());
+        let good = good.reduce(|mut all, one| {
+            all.took.extend(one.took);
+            all.lost.extend(one.lost);
+            all
+        });
+        (sent, good.unwrap())
+    });
+    let Good { mut took, lost } = good;
+    let reached = f64::from(sent) / start.elapsed().as_secs_f64();
+    eprintln!(
+        "{engine}: {sent} garbage hellos, {reached:.0} a second; {} good requests, {} lost; p50 {:?}, p99 {:?}",
+        took.len(),
+        lost.len(),
+        percentile(&mut took, 50.0),
+        percentile(&mut took, 99.0)
+    );
+    assert!(took.len() >= 20 && sent >= 500, "too few to tell");
+    assert!(lost.len() * 99 <= took.len(), "{:?}", &lost[..lost.len().min(5)]);
+    assert!(!doorbell.process.log().contains("ERROR"), "{}", doorbell.process.log());
+}
+
+/// Sends garbage at this rate, as far as the machine can, and gives the number. Some clients hear the alert, some leave, some reset.
+fn attack(server: SocketAddr, number: u8, rate: u32, garbage: &[Vec<u8>], attacking: &AtomicBool) -> u32 {
+    let (start, mut sent) = (Instant::now(), 0_u32);
+    while attacking.load(Ordering::Relaxed) {
+        let due = Duration::from_secs_f64(f64::from(sent) / f64::from(rate));
+        thread::sleep(due.saturating_sub(start.elapsed()));
+        let source = Ipv4Addr::new(127, 0, 8 + number, u8::try_from(sent % 200).unwrap() + 1);
+        let Ok(mut stream) = connect_from(source, server) else { continue };
+        let _ = stream.write_all(&garbage[sent as usize % garbage.len()]);
+        match sent % 4 {
+            0 => {
+                let _ = stream.set_read_timeout(Some(Duration::from_millis(50)));
+                let _ = stream.read(&mut [0; 64]);
+            }
+            1 => drop(misbehave::reset(&stream)),
+            _ => {}
+        }
+        sent += 1;
+    }
+    sent
+}
+
+fn ask_until(https: &Https, attacking: &AtomicBool) -> Good {
+    let mut good = Good::default();
+    while attacking.load(Ordering::Relaxed) {
+        let start = Instant::now();
+        match https.get("/hello") {
+            Ok(reply) if reply.status == 200 => good.took.push(start.elapsed()),
+            other => good.lost.push(format!("{other:?}")),
+        }
+        thread::sleep(GOOD_PAUSE);
+    }
+    good
+}
+
+fn half_open_handshakes_end(engine: &str) {
+    let scratch = Scratch::new();
+    // Without waiting for the first byte, so that one who sends nothing counts from the start.
+    let doorbell = serve(engine, &scratch, "tcp = { defer_accept = false }");
+    let hello = hello(doorbell.addr);
+    let parts = [&[][..], &hello[..1], &hello[..hello.len() / 2], &hello[..]];
+    let start = Instant::now();
+    let streams: Vec<(usize, TcpStream)> = (0..80)
+        .map(|n| {
+            let (source, kind) = (Ipv4Addr::new(127, 0, 4, n % 8 + 1), usize::from(n) % parts.len());
+            let mut stream = connect_from(source, doorbell.addr).unwrap();
+            stream.write_all(parts[kind]).unwrap();
+            (kind, stream)
+        })
+        .collect();
+    let opened = start.elapsed();
+    let (mut first, mut last) = (Duration::MAX, Duration::ZERO);
+    for (kind, mut stream) in streams {
+        let got = finish(&mut stream, Duration::from_secs(15));
+        assert_ne!(got.end, doorbell_testkit::peers::End::Silence, "{}: still there", parts[kind].len());
+        (first, last) = (first.min(start.elapsed()), last.max(start.elapsed()));
+    }
+    eprintln!(
+        "{engine}: 80 half-open handshakes, opened within {opened:?}, gone after {first:?} to {last:?}"
+    );
+    assert!(first >= Duration::from_millis(4_500), "each has its time: {first:?}");
+    assert!(last <= opened + Duration::from_secs(6), "{last:?}");
+    assert_eq!(Https::new(doorbell.addr).get("/hello").unwrap().status, 200);
+}

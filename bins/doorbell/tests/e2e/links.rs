@@ -1,0 +1,161 @@
+//! A map of 100,000 links: read, read again under load, and kept when the new one is broken.
+//!
+//! Does not know about: the format of a map beyond a line of it.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use doorbell_testkit::peers::{Reply, exchange, wait_until};
+
+use crate::plain::get;
+use crate::support::{Doorbell, LIMIT, Scratch, StopAtEnd, on_both_engines};
+
+on_both_engines! {
+    a_link_goes_where_the_map_says
+    a_map_changes_under_load
+    a_broken_map_changes_nothing
+}
+
+const LINKS: usize = 100_000;
+
+/// Link `n` goes to the given version of its page.
+fn map(version: usize) -> String {
+    (0..LINKS).fold(String::new(), |mut text, n| {
+        writeln!(text, "/l/{n} https://v{version}.test/page/{n} 302").unwrap();
+        text
+    })
+}
+
+fn replace(scratch: &Scratch, text: &str) {
+    let fresh = scratch.write("links.map.new", text);
+    fs::rename(fresh, scratch.path("links.map")).unwrap();
+}
+
+fn serve(engine: &str, scratch: &Scratch, more: &str) -> Doorbell {
+    let path = scratch.path("links.map");
+    Doorbell::start_with(
+        engine,
+        &format!(
+            "version = 1\n[runtime]\nworkers = 2\n[listener.web]\nbind = \"127.0.0.1:0\"\nkeep_alive = {{ max_requests = 1000000 }}\n\
+             [route.links]\npath = \"/l/{{name}}\"\nheaders = {{ X-Team = \"links\" }}\nredirect = {{ map = {path:?}{more} }}\n"
+        ),
+    )
+}
+
+fn a_link_goes_where_the_map_says(engine: &str) {
+    let scratch = Scratch::new();
+    replace(&scratch, "# from to status\n/l/a https://a.test/ 301\n/l/b https://b.test/x?y=z\n");
+    let table = [
+        (
+            "",
+            [
+                ("/l/a", 301, Some("https://a.test/")),
+                ("/l/b?q=1", 308, Some("https://b.test/x?y=z")),
+                ("/l/c", 404, None),
+            ],
+        ),
+        (
+            ", default = \"https://home.test/\"",
+            [
+                ("/l/a", 301, Some("https://a.test/")),
+                ("/l/b", 308, Some("https://b.test/x?y=z")),
+                ("/l/c", 302, Some("https://home.test/")),
+            ],
+        ),
+    ];
+    for (more, rows) in table {
+        let doorbell = serve(engine, &scratch, more);
+        for (path, status, location) in rows {
+            let reply = get(doorbell.addr, path, &[]);
+            assert_eq!((reply.status, reply.field("location")), (status, location), "{path} {more}");
+            assert!(location.is_none() || reply.field("x-team") == Some("links"), "{}", reply.head);
+        }
+    }
+}
+
+fn a_map_changes_under_load(engine: &str) {
+    const CHANGES: usize = 3;
+    let scratch = Scratch::new();
+    replace(&scratch, &map(0));
+    let doorbell = serve(engine, &scratch, "");
+    let changing = AtomicBool::new(true);
+    let asked = thread::scope(|scope| {
+        let end = StopAtEnd(&changing);
+        let clients: Vec<_> = (0..2)
+            .map(|seed| {
+                scope.spawn({
+                    let (changing, addr) = (&changing, doorbell.addr);
+                    move || ask_until(addr, seed, changing)
+                })
+            })
+            .collect();
+        for version in 1..=CHANGES {
+            replace(&scratch, &map(version));
+            let expected = format!("https://v{version}.test/page/7");
+            let changed =
+                wait_until(LIMIT, || get(doorbell.addr, "/l/7", &[]).field("location") == Some(&expected));
+            assert!(changed.is_some(), "{}", doorbell.process.log());
+        }
+        drop(end);
+        clients.into_iter().map(|client| client.join().unwrap()).sum::<usize>()
+    });
+    eprintln!("{engine}: {CHANGES} maps of {LINKS} links, {asked} requests meanwhile, none failed");
+    assert!(asked >= 1_000, "too few to tell: {asked}");
+}
+
+/// Asks for links here and there; every answer must be that of a whole map, and versions never go back.
+fn ask_until(addr: std::net::SocketAddr, seed: usize, changing: &AtomicBool) -> usize {
+    let (mut asked, mut last) = (0, 0);
+    while changing.load(Ordering::Relaxed) {
+        let link = |n: usize| (seed + asked + n * 7_919) % LINKS;
+        let requests: String =
+            (0..50).map(|n| format!("GET /l/{} HTTP/1.1\r\nHost: a\r\n\r\n", link(n))).collect();
+        let end = "GET /l/0 HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
+        let got = exchange(addr, format!("{requests}{end}").as_bytes()).unwrap();
+        let (replies, left) = Reply::parse_all(&got.bytes);
+        assert_eq!((replies.len(), left), (51, 0), "{got:?}");
+        for (n, reply) in replies.iter().take(50).enumerate() {
+            let location = reply.field("location").unwrap_or_else(|| panic!("{}", reply.head));
+            let (version, page) =
+                location.strip_prefix("https://v").unwrap().split_once(".test/page/").unwrap();
+            let version: usize = version.parse().unwrap();
+            assert_eq!((reply.status, page), (302, link(n).to_string().as_str()));
+            assert!(version >= last, "{location} after version {last}");
+            last = version;
+        }
+        asked += replies.len();
+    }
+    asked
+}
+
+fn a_broken_map_changes_nothing(engine: &str) {
+    let scratch = Scratch::new();
+    replace(&scratch, "/l/a https://a.test/\n");
+    let doorbell = serve(engine, &scratch, "");
+    let told = || doorbell.process.log().matches("what was there before stays in use").count();
+    for (count, broken) in [
+        "/l/a nowhere\n",
+        "/l/a https://b.test/\n/l/a https://c.test/\n",
+        "/l/a https://b.test/ 200\n",
+        "\0\u{1}",
+    ]
+    .iter()
+    .enumerate()
+    {
+        replace(&scratch, broken);
+        let heard = wait_until(LIMIT, || told() == count + 1);
+        assert!(heard.is_some(), "{broken:?}: {}", doorbell.process.log());
+        assert_eq!(get(doorbell.addr, "/l/a", &[]).field("location"), Some("https://a.test/"), "{broken:?}");
+    }
+    let log = doorbell.process.log();
+    assert!(
+        log.contains("links.map: line 1: ") && log.contains("links.map: line 2: "),
+        "a place is named: {log}"
+    );
+    replace(&scratch, "/l/a https://b.test/\n");
+    let taken =
+        wait_until(LIMIT, || get(doorbell.addr, "/l/a", &[]).field("location") == Some("https://b.test/"));
+    assert!(taken.is_some(), "{}", doorbell.process.log());
+}

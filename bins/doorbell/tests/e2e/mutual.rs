@@ -1,0 +1,166 @@
+//! Mutual TLS with curl: who is asked, who gets in, which routes are exempt, and who was revoked.
+//!
+//! Does not know about: certificates of the server.
+
+use std::path::PathBuf;
+
+use doorbell_testkit::peers::wait_until;
+use rustix::process::Signal;
+
+use crate::pki::{Ca, Signed, ca, localhost};
+use crate::support::{Doorbell, LIMIT, Scratch, on_both_engines, program, run};
+
+on_both_engines! {
+    nobody_is_asked
+    a_certificate_is_requested
+    a_certificate_is_required
+    a_probe_needs_no_certificate
+    only_some_names_get_in
+    a_revoked_client_does_not_get_in
+    a_client_is_revoked_while_it_runs
+}
+
+const PLAIN_ROUTES: &str = "[route.health]\npath = \"/livez\"\nhealth = \"livez\"\n\
+                            [route.ops]\npath = \"/ops\"\nreply = { body = \"secret\\n\" }\n";
+
+/// A server, and clients of three kinds.
+struct Setup {
+    doorbell: Doorbell,
+    scratch: Scratch,
+    curl: PathBuf,
+}
+
+/// What a client got: the status, or the exit code of curl below 0.
+type Got = i32;
+
+/// curl's exit codes for a handshake that the server ended: 35 while it lasts, 56 or 98 when the alert comes after it.
+const REFUSED: [Got; 3] = [-35, -56, -98];
+
+impl Setup {
+    fn start(engine: &str, client_auth: &str, routes: &str) -> Option<Self> {
+        let curl = program("curl")?;
+        let scratch = Scratch::new();
+        let (cert, key) = localhost().write(&scratch, "tls");
+        let ca_file = scratch.write("ca.crt", &ca().pem());
+        let crl = scratch.write("clients.crl", &ca().crl(&[22]));
+        ca().client("alice", 21).write(&scratch, "alice");
+        ca().client("bob", 22).write(&scratch, "bob");
+        Ca::new("Other CA").client("mallory", 23).write(&scratch, "mallory");
+        let client_auth =
+            client_auth.replace("CA", &format!("{ca_file:?}")).replace("CRL", &format!("{crl:?}"));
+        let config = format!(
+            "version = 1\n[log]\naccess = \"all\"\n[tls.web]\ncert = {cert:?}\nkey = {key:?}\n\
+             handshakes_per_ip = \"off\"\n{client_auth}\n\
+             [listener.web]\nbind = \"127.0.0.1:0\"\ntls = \"web\"\n{routes}"
+        );
+        Some(Self { doorbell: Doorbell::start_with(engine, &config), scratch, curl })
+    }
+
+    /// Asks as one of the clients, or as nobody, with one version of TLS.
+    fn get(&self, version: &str, who: &str, path: &str) -> Got {
+        let url = format!("https://localhost:{}{path}", self.doorbell.addr.port());
+        let own = ["crt", "key"].map(|end| self.scratch.path(&format!("{who}.{end}")).display().to_string());
+        let (ca_file, least) = (self.scratch.path("ca.crt"), format!("--tlsv{version}"));
+        let mut args = vec!["-sS", "--cacert", ca_file.to_str().unwrap(), &least, "--tls-max", version];
+        args.extend(["-o", "/dev/null", "-w", "%{http_code}", "--connect-to", "localhost::127.0.0.1:", &url]);
+        if who != "nobody" {
+            args.extend(["--cert", &own[0], "--key", &own[1]]);
+        }
+        let output = run(&self.curl, &args);
+        match output.status.code() {
+            Some(0) => String::from_utf8(output.stdout).unwrap().parse().unwrap(),
+            code => -code.unwrap(),
+        }
+    }
+
+    /// Asks in both versions. `expected` below 0 is any refusal of the handshake.
+    fn expect(&self, table: &[(&str, &str, Got)]) {
+        for version in ["1.2", "1.3"] {
+            for (who, path, expected) in table {
+                let got = self.get(version, who, path);
+                let is_right = if *expected < 0 { REFUSED.contains(&got) } else { got == *expected };
+                assert!(is_right, "TLS {version}, {who} {path}: {got}\n{}", self.doorbell.process.log());
+            }
+        }
+    }
+}
+
+fn nobody_is_asked(engine: &str) {
+    let Some(setup) = Setup::start(engine, "client_auth = { mode = \"none\" }", PLAIN_ROUTES) else { return };
+    setup.expect(&[("nobody", "/ops", 200), ("alice", "/ops", 200), ("mallory", "/ops", 200)]);
+}
+
+fn a_certificate_is_requested(engine: &str) {
+    let client_auth = "client_auth = { mode = \"request\", ca = CA }";
+    let routes = PLAIN_ROUTES.replace("path = \"/ops\"", "path = \"/ops\"\nclient_cert = \"require\"");
+    let Some(setup) = Setup::start(engine, client_auth, &routes) else { return };
+    setup.expect(&[
+        ("nobody", "/livez", 200),
+        ("nobody", "/ops", 403),
+        ("alice", "/livez", 200),
+        ("alice", "/ops", 200),
+        ("mallory", "/livez", -1),
+    ]);
+}
+
+fn a_certificate_is_required(engine: &str) {
+    let client_auth = "client_auth = { mode = \"require\", ca = CA }";
+    let Some(setup) = Setup::start(engine, client_auth, PLAIN_ROUTES) else { return };
+    setup.expect(&[
+        ("nobody", "/livez", -1),
+        ("nobody", "/ops", -1),
+        ("alice", "/livez", 200),
+        ("alice", "/ops", 200),
+        ("mallory", "/ops", -1),
+    ]);
+    let log = || setup.doorbell.process.log();
+    let named = wait_until(LIMIT, || {
+        log().lines().any(|line| line.contains(" - alice [") && line.contains("\"GET /ops "))
+    });
+    assert!(named.is_some(), "the log names the client: {}", log());
+}
+
+fn a_probe_needs_no_certificate(engine: &str) {
+    let client_auth = "client_auth = { mode = \"require\", ca = CA }";
+    let routes = PLAIN_ROUTES.replace("health = \"livez\"", "health = \"livez\"\nclient_cert = \"exempt\"");
+    let Some(setup) = Setup::start(engine, client_auth, &routes) else { return };
+    setup.expect(&[
+        ("nobody", "/livez", 200),
+        ("nobody", "/ops", 403),
+        ("alice", "/livez", 200),
+        ("alice", "/ops", 200),
+        ("mallory", "/livez", -1),
+    ]);
+}
+
+fn only_some_names_get_in(engine: &str) {
+    let client_auth = "client_auth = { mode = \"require\", ca = CA }";
+    let routes =
+        PLAIN_ROUTES.replace("path = \"/ops\"", "path = \"/ops\"\nclient_names = [\"carol\", \"alice\"]");
+    let Some(setup) = Setup::start(engine, client_auth, &routes) else { return };
+    setup.expect(&[
+        ("alice", "/ops", 200),
+        ("bob", "/ops", 403),
+        ("bob", "/livez", 200),
+        ("nobody", "/ops", -1),
+    ]);
+}
+
+fn a_revoked_client_does_not_get_in(engine: &str) {
+    let client_auth = "client_auth = { mode = \"require\", ca = CA, crl = CRL }";
+    let Some(setup) = Setup::start(engine, client_auth, PLAIN_ROUTES) else { return };
+    setup.expect(&[("alice", "/ops", 200), ("bob", "/ops", -1)]);
+}
+
+fn a_client_is_revoked_while_it_runs(engine: &str) {
+    let client_auth = "client_auth = { mode = \"require\", ca = CA, crl = [CRL] }";
+    let Some(setup) = Setup::start(engine, client_auth, PLAIN_ROUTES) else { return };
+    setup.expect(&[("alice", "/ops", 200), ("bob", "/ops", -1)]);
+    let fresh: Signed = ca().client("alice again", 24);
+    fresh.write(&setup.scratch, "again");
+    setup.scratch.write("clients.crl", &ca().crl(&[21, 22]));
+    setup.doorbell.process.signal(Signal::HUP);
+    let refused = wait_until(LIMIT, || REFUSED.contains(&setup.get("1.3", "alice", "/ops")));
+    assert!(refused.is_some(), "{}", setup.doorbell.process.log());
+    setup.expect(&[("alice", "/ops", -1), ("bob", "/ops", -1), ("again", "/ops", 200)]);
+}

@@ -1,0 +1,151 @@
+//! The client's address behind proxies: PROXY headers and forwarding fields, believed from listed networks only.
+//!
+//! Does not know about: the rules of the headers in detail; other programs that send them (see `haproxy.rs`).
+
+use std::net::Ipv4Addr;
+use std::path::Path;
+
+use doorbell_testkit::peers::wait_until;
+
+use crate::plain::{request, send_from};
+use crate::support::{Doorbell, LIMIT, on_both_engines, program, run};
+
+on_both_engines! {
+    a_proxy_header_tells_the_client
+    a_proxy_header_is_required
+    a_forwarding_field_tells_the_client
+    curl_sends_a_proxy_header
+}
+
+const TRUSTED: Ipv4Addr = Ipv4Addr::LOCALHOST;
+const STRANGER: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
+const V2_LOCAL: &[u8] = b"\r\n\r\n\0\r\nQUIT\n\x20\0\0\0";
+
+/// Lets each client in once, by its address, and logs it. Only [`TRUSTED`] is believed.
+fn serve(engine: &str, lines: &str) -> Doorbell {
+    Doorbell::start_with(
+        engine,
+        &format!(
+            "version = 1\n[log]\naccess = \"all\"\n[runtime]\nworkers = 2\n[limit.once]\nkey = \"ip\"\nrate = \"1/h\"\nburst = 1\n\
+             [listener.web]\nbind = \"127.0.0.1:0\"\ntrusted_proxies = [\"127.0.0.1/32\", \"10.0.0.0/8\"]\n{lines}\n\
+             [route.once]\npath = \"/{{*path}}\"\nlimit = \"once\"\nreply = {{ body = \"hello\\n\" }}\n"
+        ),
+    )
+}
+
+fn v2(client: Ipv4Addr) -> Vec<u8> {
+    let mut header = b"\r\n\r\n\0\r\nQUIT\n\x21\x11\0\x13".to_vec();
+    header.extend(client.octets());
+    header.extend([192, 0, 2, 1, 0xc7, 0x38, 0, 80]);
+    // A TLV that means nothing to us: type 0xE0, four bytes.
+    header.extend(b"\xe0\0\x04abcd");
+    header
+}
+
+fn v1(client: Ipv4Addr) -> Vec<u8> {
+    format!("PROXY TCP4 {client} 192.0.2.1 51000 80\r\n").into_bytes()
+}
+
+/// The status, or nothing when the connection was closed without a reply.
+fn ask(doorbell: &Doorbell, source: Ipv4Addr, header: &[u8], path: &str) -> Option<u16> {
+    let bytes = [header, &request(path, &[])].concat();
+    send_from(source, doorbell.addr, &bytes).ok().map(|reply| reply.status)
+}
+
+fn assert_logged(doorbell: &Doorbell, client: &str, path: &str) {
+    let (start, request) = (format!("{client} - "), format!("\"GET {path} HTTP/1.1\" "));
+    let is_there =
+        || doorbell.process.log().lines().any(|line| line.starts_with(&start) && line.contains(&request));
+    assert!(wait_until(LIMIT, is_there).is_some(), "{client} {path}: {}", doorbell.process.log());
+}
+
+fn a_proxy_header_tells_the_client(engine: &str) {
+    let doorbell = serve(engine, "proxy_protocol = \"accept\"");
+    for (row, header) in [v1 as fn(Ipv4Addr) -> Vec<u8>, v2].into_iter().enumerate() {
+        let row = u8::try_from(row).unwrap();
+        let (one, two) = (Ipv4Addr::new(203, 0, 113, row), Ipv4Addr::new(198, 51, 100, row));
+        let path = format!("/{row}");
+        assert_eq!(ask(&doorbell, TRUSTED, &header(one), &path), Some(200));
+        assert_eq!(ask(&doorbell, TRUSTED, &header(one), "/again"), Some(429), "{one} was here");
+        assert_eq!(ask(&doorbell, TRUSTED, &header(two), "/other"), Some(200));
+        assert_logged(&doorbell, &one.to_string(), &path);
+        assert_logged(&doorbell, &two.to_string(), "/other");
+    }
+    // The proxy itself: without a header, and with one that says so.
+    assert_eq!(ask(&doorbell, TRUSTED, &[], "/plain"), Some(200));
+    assert_eq!(ask(&doorbell, TRUSTED, V2_LOCAL, "/local"), Some(429));
+    assert_logged(&doorbell, "127.0.0.1", "/local");
+    // A stranger's header is no header, so it is not HTTP either; without one the stranger is who it is.
+    for header in [v1(Ipv4Addr::new(203, 0, 113, 99)), v2(Ipv4Addr::new(203, 0, 113, 99))] {
+        assert_eq!(ask(&doorbell, STRANGER, &header, "/forged"), Some(400));
+    }
+    assert_eq!(ask(&doorbell, STRANGER, &[], "/stranger"), Some(200));
+    assert_logged(&doorbell, "127.0.0.2", "/stranger");
+    assert!(!doorbell.process.log().contains("203.0.113.99"));
+}
+
+fn a_proxy_header_is_required(engine: &str) {
+    let doorbell = serve(engine, "proxy_protocol = \"require\"");
+    let client = Ipv4Addr::new(203, 0, 113, 7);
+    for header in [v1(client), v2(client)] {
+        assert_eq!(ask(&doorbell, STRANGER, &header, "/stranger"), None);
+    }
+    assert_eq!(ask(&doorbell, TRUSTED, &[], "/bare"), None);
+    assert_eq!(ask(&doorbell, TRUSTED, b"PROXY TCP5 nonsense\r\n", "/nonsense"), None);
+    assert_eq!(ask(&doorbell, TRUSTED, V2_LOCAL, "/local"), Some(200));
+    assert_eq!(ask(&doorbell, TRUSTED, &v2(client), "/client"), Some(200));
+    assert_logged(&doorbell, "203.0.113.7", "/client");
+}
+
+fn a_forwarding_field_tells_the_client(engine: &str) {
+    let fields = [
+        ("x-forwarded-for", "X-Forwarded-For: ", "203.0.113.7, 10.1.2.3", "Forwarded: for=198.51.100.9"),
+        (
+            "forwarded",
+            "Forwarded: ",
+            "for=\"[2001:db8::7]:4711\";proto=https, for=10.1.2.3",
+            "X-Forwarded-For: 198.51.100.9",
+        ),
+    ];
+    for (which, name, value, other) in fields {
+        let doorbell = serve(engine, &format!("forwarded = {which:?}"));
+        let client = if which == "forwarded" { "2001:db8::7" } else { "203.0.113.7" };
+        let ask = |source: Ipv4Addr, path: &str, fields: &[&str]| {
+            send_from(source, doorbell.addr, &request(path, fields)).unwrap().status
+        };
+        let told = format!("{name}{value}");
+        // What the client wrote itself stands on the left, where it is not believed.
+        let lied = format!("{name}{}192.0.2.66, {value}", if which == "forwarded" { "for=" } else { "" });
+        assert_eq!(ask(TRUSTED, "/one", &[&told]), 200);
+        assert_eq!(ask(TRUSTED, "/two", &[&lied]), 429, "the same client");
+        assert_logged(&doorbell, client, "/one");
+        assert_eq!(
+            ask(TRUSTED, "/other", &[other]),
+            200,
+            "the other field means nothing: it is the proxy itself"
+        );
+        assert_logged(&doorbell, "127.0.0.1", "/other");
+        assert_eq!(ask(STRANGER, "/stranger", &[&told]), 200, "its own quota");
+        assert_logged(&doorbell, "127.0.0.2", "/stranger");
+        let free = told.replace("203.0.113.7", "203.0.113.8").replace("db8::7", "db8::8");
+        assert_eq!(ask(STRANGER, "/again", &[&free]), 429, "whatever it says");
+        assert!(!doorbell.process.log().contains("192.0.2.66 - "));
+    }
+}
+
+fn curl_sends_a_proxy_header(engine: &str) {
+    let Some(curl) = program("curl") else { return };
+    for demand in ["accept", "require"] {
+        let doorbell = serve(engine, &format!("proxy_protocol = {demand:?}"));
+        let ask = |args: &[&str]| status(&curl, &doorbell, args);
+        assert_eq!(ask(&["--haproxy-protocol"]), "200");
+        assert_eq!(ask(&["--haproxy-protocol"]), "429", "curl tells its own address");
+        assert_eq!(ask(&[]), if demand == "accept" { "429" } else { "000" });
+    }
+}
+
+fn status(curl: &Path, doorbell: &Doorbell, args: &[&str]) -> String {
+    let url = doorbell.url("/curl");
+    let fixed = ["-sS", "-o", "/dev/null", "-w", "%{http_code}", &url];
+    String::from_utf8(run(curl, &[&fixed[..], args].concat()).stdout).unwrap()
+}

@@ -1,0 +1,162 @@
+//! Certificates that change while requests run: none is lost, and what cannot be used is not.
+//!
+//! Does not know about: how a change is noticed.
+
+use std::fs;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use doorbell_testkit::peers::wait_until;
+use rustix::process::Signal;
+
+use crate::https::{Https, ask};
+use crate::pki::{Signed, ca, localhost};
+use crate::support::{Doorbell, LIMIT, Scratch, StopAtEnd, on_both_engines};
+
+on_both_engines! {
+    no_request_fails_while_certificates_change
+    a_change_is_noticed_without_a_signal
+    a_broken_pair_changes_nothing
+    sighup_looks_at_once
+}
+
+fn serve(engine: &str, scratch: &Scratch) -> Doorbell {
+    let (cert, key) = localhost().write(scratch, "tls");
+    Doorbell::start_with(
+        engine,
+        &format!(
+            "version = 1\n[runtime]\nworkers = 2\n[tls.web]\ncert = {cert:?}\nkey = {key:?}\nhandshakes_per_ip = \"off\"\n\
+             [listener.web]\nbind = \"127.0.0.1:0\"\ntls = \"web\"\nkeep_alive = {{ max_requests = 1000000 }}\n\
+             [route.hello]\npath = \"/hello\"\nreply = {{ body = \"hello\\n\" }}\n"
+        ),
+    )
+}
+
+/// The certificate that the server presents now, DER.
+fn presented(https: &Https) -> Vec<u8> {
+    let mut stream = https.connect().unwrap();
+    assert_eq!(ask(&mut stream, "/hello").unwrap().status, 200);
+    stream.conn.peer_certificates().unwrap()[0].to_vec()
+}
+
+fn is_presented(https: &Https, signed: &Signed) -> bool {
+    presented(https) == signed.der()
+}
+
+fn no_request_fails_while_certificates_change(engine: &str) {
+    let swaps = if std::env::var_os("DOORBELL_FULL").is_some() { 1_000 } else { 200 };
+    let scratch = Scratch::new();
+    let doorbell = serve(engine, &scratch);
+    let https = Https::new(doorbell.addr);
+    let pairs: Vec<Signed> = (0..8).map(|_| ca().server(&["localhost"])).collect();
+    let swapping = AtomicBool::new(true);
+    let seen = AtomicUsize::new(0);
+    let (fresh, kept, lost) = thread::scope(|scope| {
+        let end = StopAtEnd(&swapping);
+        let fresh = scope.spawn(|| count_until(&swapping, || https.get("/hello").map(|reply| reply.status)));
+        let kept = scope.spawn(|| {
+            let mut stream = https.connect().unwrap();
+            count_until(&swapping, || {
+                // No faster than the other, which has handshakes to do.
+                thread::sleep(Duration::from_millis(1));
+                ask(&mut stream, "/hello").map(|reply| reply.status)
+            })
+        });
+        for swap in 0..swaps {
+            let next = &pairs[swap % pairs.len()];
+            next.replace(&scratch, "tls");
+            doorbell.process.signal(Signal::HUP);
+            // Most swaps are waited for, so that each is seen; every tenth comes right after the one before.
+            if swap % 10 != 0 && wait_until(LIMIT, || is_presented(&https, next)).is_some() {
+                seen.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+        drop(end);
+        let (fresh, kept) = (fresh.join().unwrap(), kept.join().unwrap());
+        (fresh.0, kept.0, [fresh.1, kept.1].concat())
+    });
+    let seen = seen.into_inner();
+    eprintln!(
+        "{engine}: {swaps} swaps, {seen} seen; {fresh} requests on new connections, {kept} on one, {} lost",
+        lost.len()
+    );
+    assert!(lost.is_empty(), "{:?}", &lost[..lost.len().min(5)]);
+    assert_eq!(seen, swaps - swaps.div_ceil(10), "{}", doorbell.process.log());
+    assert!(fresh >= swaps / 2 && kept >= swaps / 2, "too few to tell: {fresh} and {kept}");
+}
+
+/// Asks until it is over; gives the number of good replies, and what went wrong.
+fn count_until(running: &AtomicBool, mut get: impl FnMut() -> std::io::Result<u16>) -> (usize, Vec<String>) {
+    let (mut good, mut lost) = (0, Vec::new());
+    while running.load(Ordering::Relaxed) {
+        match get() {
+            Ok(200) => good += 1,
+            other => lost.push(format!("{other:?}")),
+        }
+        // A connection that broke would fail for ever.
+        if lost.len() > 100 {
+            break;
+        }
+    }
+    (good, lost)
+}
+
+fn a_change_is_noticed_without_a_signal(engine: &str) {
+    let scratch = Scratch::new();
+    let doorbell = serve(engine, &scratch);
+    let https = Https::new(doorbell.addr);
+    let next = ca().server(&["localhost"]);
+    next.replace(&scratch, "tls");
+    let noticed = wait_until(LIMIT, || is_presented(&https, &next));
+    assert!(noticed.is_some(), "{}", doorbell.process.log());
+    let told = || doorbell.process.log().matches("new certificates are in use").count();
+    assert!(wait_until(LIMIT, || told() == 1).is_some(), "{}", doorbell.process.log());
+}
+
+fn a_broken_pair_changes_nothing(engine: &str) {
+    let scratch = Scratch::new();
+    let doorbell = serve(engine, &scratch);
+    let https = Https::new(doorbell.addr);
+    let next = ca().server(&["localhost"]);
+    let complaints = || doorbell.process.log().matches("what was there before stays in use").count();
+    // A certificate whose key is another one, a file that is none, and no file.
+    let break_it: [(&str, &dyn Fn()); 3] = [
+        ("a foreign key", &|| drop(scratch.write("tls.crt", &next.certificate))),
+        ("no PEM", &|| drop(scratch.write("tls.crt", "-----BEGIN CERTIFICATE-----\nnonsense\n"))),
+        ("no file", &|| fs::remove_file(scratch.path("tls.crt")).unwrap()),
+    ];
+    for (count, (what, break_it)) in (1..).zip(break_it) {
+        break_it();
+        doorbell.process.signal(Signal::HUP);
+        let told = wait_until(LIMIT, || complaints() >= count);
+        assert!(told.is_some(), "{what}: {}", doorbell.process.log());
+        // Further looks find the same and say nothing.
+        for _ in 0..3 {
+            doorbell.process.signal(Signal::HUP);
+            thread::sleep(Duration::from_millis(50));
+        }
+        assert_eq!(complaints(), count, "{what}: {}", doorbell.process.log());
+        assert!(is_presented(&https, localhost()), "{what}");
+    }
+    next.replace(&scratch, "tls");
+    doorbell.process.signal(Signal::HUP);
+    let noticed = wait_until(LIMIT, || is_presented(&https, &next));
+    assert!(noticed.is_some(), "what is whole again is taken: {}", doorbell.process.log());
+}
+
+fn sighup_looks_at_once(engine: &str) {
+    let scratch = Scratch::new();
+    let doorbell = serve(engine, &scratch);
+    let https = Https::new(doorbell.addr);
+    // Best of several: a loaded machine may take its time, but a timer could never be this fast five times.
+    let took = (0..5).map(|_| {
+        let next = ca().server(&["localhost"]);
+        next.replace(&scratch, "tls");
+        doorbell.process.signal(Signal::HUP);
+        wait_until(LIMIT, || is_presented(&https, &next)).unwrap()
+    });
+    let took: Vec<Duration> = took.collect();
+    eprintln!("{engine}: in use after {took:?}");
+    assert!(took.iter().min().unwrap() < &Duration::from_millis(90), "{took:?}");
+}

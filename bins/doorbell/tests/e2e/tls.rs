@@ -1,0 +1,186 @@
+//! HTTPS as curl and openssl see it: versions, names, ALPN, resumption, and plain HTTP on the wrong port.
+//!
+//! Does not know about: client certificates, certificates that change.
+
+use std::process::{Command, Output, Stdio};
+
+use doorbell_testkit::peers::{End, Reply, exchange};
+
+use crate::pki::{ca, localhost};
+use crate::support::{Doorbell, Scratch, on_both_engines, program, run};
+
+on_both_engines! {
+    each_version
+    only_version_13
+    the_name_chooses_the_certificate
+    a_connection_is_kept
+    a_session_is_resumed
+    plain_http_is_told_what_to_do
+    security_is_only_promised_over_tls
+}
+
+const ROUTES: &str = "[route.health]\npath = \"/livez\"\nhealth = \"livez\"\n\
+                      [route.hello]\npath = \"/hello\"\nreply = { body = \"hello\\n\" }\n\
+                      [route.old]\npath = \"/old\"\nredirect = { host = \"new.test\" }\n";
+
+/// A server with one TLS listener and the lines of its `[tls.web]` after the certificate of `localhost`.
+fn serve(engine: &str, scratch: &Scratch, lines: &str) -> Doorbell {
+    scratch.write("ca.crt", &ca().pem());
+    let (cert, key) = localhost().write(scratch, "tls");
+    let config = format!(
+        "version = 1\n[tls.web]\ncert = {cert:?}\nkey = {key:?}\nhandshakes_per_ip = \"off\"\n{lines}\n\
+         [listener.web]\nbind = \"127.0.0.1:0\"\ntls = \"web\"\n{ROUTES}"
+    );
+    Doorbell::start_with(engine, &config)
+}
+
+/// curl that trusts the CA and finds the host here. Nothing when there is no curl.
+fn curl(doorbell: &Doorbell, scratch: &Scratch, host: &str, args: &[&str]) -> Option<Output> {
+    let port = doorbell.addr.port();
+    let (resolve, ca_file) = (format!("{host}:{port}:127.0.0.1"), scratch.path("ca.crt"));
+    let url = format!("https://{host}:{port}/hello");
+    let fixed = ["-sS", "--cacert", ca_file.to_str().unwrap(), "--resolve", &resolve, &url];
+    Some(run(&program("curl")?, &[&fixed[..], args].concat()))
+}
+
+fn text(output: &Output) -> String {
+    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+}
+
+fn each_version(engine: &str) {
+    let scratch = Scratch::new();
+    let doorbell = serve(engine, &scratch, "");
+    for version in ["1.2", "1.3"] {
+        let (least, most) = (format!("--tlsv{version}"), version);
+        let args = ["-v", &least, "--tls-max", most, "-w", "|%{http_code} %{http_version}"];
+        let Some(output) = curl(&doorbell, &scratch, "localhost", &args) else { return };
+        let text = text(&output);
+        assert!(text.contains("hello\n|200 1.1"), "{text}");
+        assert!(text.contains(&format!("SSL connection using TLSv{version}")), "{text}");
+        assert!(text.contains("ALPN: server accepted http/1.1"), "{text}");
+    }
+}
+
+fn only_version_13(engine: &str) {
+    let scratch = Scratch::new();
+    let doorbell = serve(engine, &scratch, "min_version = \"1.3\"");
+    let Some(good) = curl(&doorbell, &scratch, "localhost", &["--tlsv1.3"]) else { return };
+    assert!(good.status.success(), "{}", text(&good));
+    let Some(old) = curl(&doorbell, &scratch, "localhost", &["--tls-max", "1.2"]) else { return };
+    assert_eq!(old.status.code(), Some(35), "{}", text(&old));
+    assert!(text(&old).contains("alert protocol version"), "{}", text(&old));
+}
+
+fn the_name_chooses_the_certificate(engine: &str) {
+    let scratch = Scratch::new();
+    scratch.write("ca.crt", &ca().pem());
+    let (cert, key) = ca().server(&["one.test"]).write(&scratch, "one");
+    let (other_cert, other_key) = ca().server(&["two.test", "*.two.test"]).write(&scratch, "two");
+    for (unknown, code) in [("default", 60), ("refuse", 35)] {
+        let config = format!(
+            "version = 1\n[tls.web]\nhandshakes_per_ip = \"off\"\nunknown_server_name = {unknown:?}\n\
+             certificates = [{{ cert = {cert:?}, key = {key:?} }}, {{ cert = {other_cert:?}, key = {other_key:?} }}]\n\
+             [listener.web]\nbind = \"127.0.0.1:0\"\ntls = \"web\"\n{ROUTES}"
+        );
+        let doorbell = Doorbell::start_with(engine, &config);
+        // curl compares the name with the certificate, so success says that it was the right one.
+        for host in ["one.test", "two.test", "deep.two.test"] {
+            let Some(output) = curl(&doorbell, &scratch, host, &[]) else { return };
+            assert!(output.status.success(), "{host}: {}", text(&output));
+        }
+        // The first certificate, which has another name (60), or an alert (35).
+        let Some(output) = curl(&doorbell, &scratch, "three.test", &[]) else { return };
+        assert_eq!(output.status.code(), Some(code), "{unknown}: {}", text(&output));
+    }
+}
+
+fn a_connection_is_kept(engine: &str) {
+    let scratch = Scratch::new();
+    let doorbell = serve(engine, &scratch, "");
+    let url = format!("https://localhost:{}/livez", doorbell.addr.port());
+    let args = [&url, "-o", "/dev/null", "-o", "/dev/null", "-w", "%{num_connects} "];
+    let Some(output) = curl(&doorbell, &scratch, "localhost", &args) else { return };
+    assert_eq!(text(&output), "1 0 ");
+}
+
+fn a_session_is_resumed(engine: &str) {
+    let Some(openssl) = program("openssl") else { return };
+    for (lines, again) in [("", "Reused"), ("session_resumption = false", "New")] {
+        let scratch = Scratch::new();
+        let doorbell = serve(engine, &scratch, lines);
+        for version in ["-tls1_2", "-tls1_3"] {
+            let (session, addr) = (scratch.path("session"), doorbell.addr.to_string());
+            let ca_file = scratch.path("ca.crt");
+            let ask = |way: &str| {
+                let mut command = Command::new(&openssl);
+                command.args([
+                    "s_client",
+                    "-ign_eof",
+                    "-connect",
+                    &addr,
+                    "-servername",
+                    "localhost",
+                    version,
+                ]);
+                command.arg("-CAfile").arg(&ca_file).arg(way).arg(&session);
+                let request = scratch
+                    .write("request", "GET /hello HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+                let request = std::fs::File::open(request).unwrap();
+                let output = command.stdin(Stdio::from(request)).output().unwrap();
+                text(&output)
+            };
+            let first = ask("-sess_out");
+            assert!(first.contains("\nNew, TLSv1.") && first.contains("hello\n"), "{version}: {first}");
+            let second = if session.exists() { ask("-sess_in") } else { ask("-sess_out") };
+            assert!(second.contains(&format!("\n{again}, TLSv1.")), "{version} {lines:?}: {second}");
+            assert!(second.contains("hello\n"), "{version}: {second}");
+            let _ = std::fs::remove_file(&session);
+        }
+    }
+}
+
+fn plain_http_is_told_what_to_do(engine: &str) {
+    let scratch = Scratch::new();
+    let doorbell = serve(engine, &scratch, "");
+    let got = exchange(doorbell.addr, b"GET /hello HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
+    let reply = Reply::parse(&got.bytes, false).unwrap();
+    let body = String::from_utf8_lossy(&reply.body).into_owned();
+    assert_eq!((reply.status, got.end), (400, End::Fin), "{body}");
+    assert!(body.contains("TLS") && body.contains("https://"), "{body}");
+}
+
+fn security_is_only_promised_over_tls(engine: &str) {
+    let scratch = Scratch::new();
+    let (cert, key) = localhost().write(&scratch, "tls");
+    scratch.write("ca.crt", &ca().pem());
+    let config = format!(
+        "version = 1\n[tls.web]\ncert = {cert:?}\nkey = {key:?}\nhsts = \"max-age=63072000; includeSubDomains\"\n\
+         [listener.web]\nbind = \"127.0.0.1:0\"\ntls = \"web\"\n[listener.plain]\nbind = \"127.0.0.1:0\"\n{}",
+        ROUTES.replace("path = ", "listener = [\"web\", \"plain\"]\npath = ")
+    );
+    let doorbell = Doorbell::start_with(engine, &config);
+    // A fixed reply, a health route, a redirect, and replies that no route made: 404, 405, 204 of OPTIONS.
+    for (path, more) in [
+        ("/hello", &[][..]),
+        ("/livez", &[]),
+        ("/old", &[]),
+        ("/missing", &[]),
+        ("/hello", &["-X", "DELETE"]),
+        ("/hello", &["-X", "OPTIONS"]),
+    ] {
+        let port = doorbell.addr.port();
+        let url = format!("https://localhost:{port}{path}");
+        let args = [&[url.as_str(), "-D", "-", "-o", "/dev/null", "-o", "/dev/null"], more].concat();
+        let Some(output) = curl(&doorbell, &scratch, "localhost", &args) else { return };
+        let head = text(&output).to_ascii_lowercase();
+        // The fixed URL is asked for as well.
+        let promises =
+            head.matches("\nstrict-transport-security: max-age=63072000; includesubdomains\r\n").count();
+        assert_eq!(promises, 2, "{path}: {head}");
+        let method = more.last().unwrap_or(&"GET");
+        let plain = format!("{method} {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+        let got = exchange(doorbell.addr_of(1), plain.as_bytes()).unwrap();
+        let head = String::from_utf8_lossy(&got.bytes).to_ascii_lowercase();
+        assert!(head.starts_with("http/1.1 ") && !head.contains("strict-transport"), "{path}: {head}");
+    }
+}
