@@ -7,6 +7,12 @@ use std::path::{Path, PathBuf};
 /// Everything that ends a run early.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum RigError {
+    /// No certificate could be made.
+    #[error("a certificate could not be made: {detail}")]
+    Certificate {
+        /// Why.
+        detail: String,
+    },
     /// A program this needs came back with a failure.
     #[error("`{command}` failed: {detail}")]
     Command {
@@ -58,6 +64,12 @@ pub(crate) enum RigError {
     NoRow {
         /// What was asked for.
         patterns: Vec<String>,
+    },
+    /// A load that is not for this machine.
+    #[error("{load} is not measured on this machine: close and keep are")]
+    NotNative {
+        /// What was asked for.
+        load: String,
     },
     /// A package did not hold what it should.
     #[error("package {package}: {detail}")]

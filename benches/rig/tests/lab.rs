@@ -80,6 +80,8 @@ fn what_cannot_be_asked_is_refused_before_a_boot() {
     for (args, word) in [
         (&["ablate", "--only", "magic"][..], "doorbell-rig list"),
         (&["ablate", "--loads", "close"], "close/64"),
+        (&["ablate", "--native", "--kernel", "6.1"], "--kernel"),
+        (&["ablate", "--pairs", "3"], "--native"),
         (&["search", "--loads", "close/64=0"], "above 0"),
         (&["search", "--log", "a", "--resume", "b"], "--resume"),
         (&["matrix", "--kernel", "4.4"], "5.10"),
@@ -88,6 +90,15 @@ fn what_cannot_be_asked_is_refused_before_a_boot() {
         assert_eq!(done.status.code(), Some(2), "{args:?}: {}", said(&done));
         assert!(said(&done).contains(word), "{args:?}: {}", said(&done));
     }
+}
+
+#[test]
+fn the_knowledge_base_is_sound_and_takes_only_figures() {
+    let sound = rig(&["levers"]);
+    assert!(sound.status.success(), "{}", String::from_utf8_lossy(&sound.stdout));
+    let refused = rig(&["levers", "--merge", "/no/such/answer.json"]);
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(said(&refused).contains("/no/such/answer.json"), "{}", said(&refused));
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! One real contest on this machine, as JSON: doorbell against the floor.
+//! Real turns on this machine, as JSON: doorbell against the floor, and against itself without a technique.
 //!
 //! Does not know about: what the figures should be; a busy machine has others than an idle one.
 
@@ -8,36 +8,60 @@ use std::process::Command;
 
 use serde_json::Value;
 
-/// A contest takes a release build, the floor's crates from a registry and two cores, so it is asked for: `.ci/run` does.
+/// Turns take a release build, the floor's crates from a registry and two cores, so it is asked for: `.ci/run` does.
 const ASKED_FOR: &str = "DOORBELL_RIG";
 
-#[test]
-fn a_contest_gives_cpu_time_of_both_sides() {
+/// What these arguments report; `None` when it was not asked for.
+fn report(test: &str, args: &[&str]) -> Option<Value> {
     if env::var_os(ASKED_FOR).is_none() {
         // Not by `eprintln!`, which the test runner swallows when a test passes.
-        let _unheard = writeln!(std::io::stderr(), "SKIP: no contest was held: {ASKED_FOR}=1 asks for it");
-        return;
+        let _unheard = writeln!(std::io::stderr(), "SKIP: {test} was not tried: {ASKED_FOR}=1 asks for it");
+        return None;
     }
+    let common = ["--pairs", "2", "--requests", "300", "-o", "json"];
     let done = Command::new(env!("CARGO_BIN_EXE_doorbell-rig"))
-        .args(["native", "--pairs", "2", "--requests", "300", "-o", "json"])
-        .args(["--only", "doorbell-epoll/bare/close"])
+        .args(args)
+        .args(common)
         .output()
-        .unwrap();
-    let said = String::from_utf8_lossy(&done.stderr);
-    assert!(done.status.success(), "{said}");
-    let report: Value = serde_json::from_slice(&done.stdout).unwrap();
-    let contests = report["contests"].as_array().unwrap();
-    assert_eq!(contests.len(), 1, "{report}");
-    for side in ["ours", "peer"] {
-        let turns = contests[0][side].as_array().unwrap();
-        assert_eq!(turns.len(), 2, "{report}");
+        .expect("the rig starts");
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    Some(serde_json::from_slice(&done.stdout).expect("a report is JSON"))
+}
+
+/// Two turns of each side, and a ratio with its spread.
+fn has_turns(measured: &Value, sides: [&str; 2]) {
+    for side in sides {
+        let turns = measured[side].as_array().expect("turns are a list");
+        assert_eq!(turns.len(), 2, "{measured}");
         for turn in turns {
             // Four system calls and a TCP connection take a microsecond at the very least, and never ten milliseconds.
-            let cpu_ns = turn["cpu_ns"].as_f64().unwrap();
+            let cpu_ns = turn["cpu_ns"].as_f64().expect("CPU time is a number");
             assert!(cpu_ns > 1e3 && cpu_ns < 1e7, "{turn}");
         }
     }
-    let ratio = &contests[0]["ratio"];
-    let [low, median, high] = ["low", "median", "high"].map(|name| ratio[name].as_f64().unwrap());
+    let ratio = &measured["ratio"];
+    let [low, median, high] =
+        ["low", "median", "high"].map(|name| ratio[name].as_f64().expect("a ratio has a spread"));
     assert!(low <= median && median <= high, "{ratio}");
+}
+
+#[test]
+fn a_contest_gives_cpu_time_of_both_sides() {
+    let Some(report) = report("a contest", &["native", "--only", "doorbell-epoll/bare/close"]) else {
+        return;
+    };
+    let contests = report["contests"].as_array().unwrap();
+    assert_eq!(contests.len(), 1, "{report}");
+    has_turns(&contests[0], ["ours", "peer"]);
+}
+
+#[test]
+fn a_technique_gives_cpu_time_with_it_and_without() {
+    let args =
+        ["ablate", "--native", "--engine", "epoll", "--only", "reply with the FIN", "--loads", "close/64"];
+    let Some(report) = report("a native ablation", &args) else { return };
+    let effects = report["effects"].as_array().unwrap();
+    assert_eq!(effects.len(), 1, "{report}");
+    assert_eq!(effects[0]["failure"], Value::Null, "{report}");
+    has_turns(&effects[0], ["with", "without"]);
 }

@@ -2,6 +2,7 @@
 //!
 //! Does not know about: how a row is measured.
 
+mod native;
 mod plan;
 mod report;
 mod techniques;
@@ -17,10 +18,11 @@ use crate::plan::{Load, Plan, Row};
 use crate::report::{Conditions, Figures, Outcome};
 use crate::session::{Session, now_s, say, time_left};
 use crate::variant::{self, Engine};
+pub(crate) use native::{NativeAnswer, Question as NativeQuestion, run as run_native};
 use plan::Pair;
-use report::Effect;
-pub(crate) use report::Form;
-pub(crate) use techniques::TECHNIQUES;
+pub(crate) use plan::Set;
+pub(crate) use report::{Effect, Form, capital};
+pub(crate) use techniques::{TECHNIQUES, Technique};
 
 /// What is asked for.
 #[derive(Clone, Debug)]
@@ -41,21 +43,31 @@ pub(crate) struct Question {
 
 /// One kernel's answer.
 #[derive(Clone, Debug, Deserialize, Serialize)]
-struct Answer {
-    conditions: Conditions,
-    effects: Vec<Effect>,
-    repeatability: Vec<Repeatability>,
+pub(crate) struct Answer {
+    pub(crate) conditions: Conditions,
+    pub(crate) effects: Vec<Effect>,
+    pub(crate) repeatability: Vec<Repeatability>,
+}
+
+/// What `--save` wrote.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(untagged)]
+pub(crate) enum Saved {
+    /// One answer a kernel.
+    Guests(Vec<Answer>),
+    /// This machine's.
+    Native(NativeAnswer),
 }
 
 /// How far apart the same server was in several boots.
 #[derive(Clone, Debug, Deserialize, Serialize)]
-struct Repeatability {
+pub(crate) struct Repeatability {
     /// Under which load.
-    load: String,
+    pub(crate) load: String,
     /// The largest less the smallest, in per cent of the smallest; the largest of all servers that were in several boots.
-    server_percent: f64,
+    pub(crate) server_percent: f64,
     /// The same for the machine.
-    machine_percent: f64,
+    pub(crate) machine_percent: f64,
 }
 
 /// Boots as often as it takes. The text, and whether every row was measured without a failed request. With `save` the answer is
@@ -75,10 +87,19 @@ pub(crate) fn run(
 
 /// A saved answer in another form.
 pub(crate) fn again(file: &Path, form: Form) -> Result<(String, bool), RigError> {
+    match saved(file)? {
+        Saved::Guests(answers) => Ok(shown(&answers, form)),
+        Saved::Native(answer) => Ok((answer.show(form), answer.is_complete())),
+    }
+}
+
+/// A saved answer.
+pub(crate) fn saved(file: &Path) -> Result<Saved, RigError> {
     let text = fs::read(file).map_err(RigError::io(file))?;
-    let answers: Vec<Answer> = serde_json::from_slice(&text)
-        .map_err(|error| RigError::Log { path: file.to_owned(), detail: error.to_string() })?;
-    Ok(shown(&answers, form))
+    serde_json::from_slice(&text).map_err(|_| RigError::Log {
+        path: file.to_owned(),
+        detail: "is not what `doorbell-rig ablate --save` writes".into(),
+    })
 }
 
 fn shown(answers: &[Answer], form: Form) -> (String, bool) {

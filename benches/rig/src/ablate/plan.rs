@@ -9,9 +9,9 @@ use crate::variant::{Engine, Settings, Variant};
 const SERVERS_A_BOOT: usize = 12;
 
 /// What a technique is added to, or taken from.
-#[derive(Clone, Copy, Debug, serde::Deserialize, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Copy, Debug, serde::Deserialize, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub(super) enum Set {
+pub(crate) enum Set {
     /// Nothing else is on.
     Alone,
     /// The defaults.

@@ -16,7 +16,7 @@ use crate::variant::Engine;
 pub(crate) enum Form {
     /// For machines.
     Json,
-    /// A section for each technique, as in levers.md.
+    /// A section for each technique.
     Markdown,
     /// For people.
     Table,
@@ -24,21 +24,21 @@ pub(crate) enum Form {
 
 /// One technique under one load.
 #[derive(Clone, Debug, Deserialize, Serialize)]
-pub(super) struct Effect {
-    pub(super) technique: String,
-    pub(super) engine: Engine,
-    pub(super) set: Set,
+pub(crate) struct Effect {
+    pub(crate) technique: String,
+    pub(crate) engine: Engine,
+    pub(crate) set: Set,
     /// Whether the defaults have it.
-    pub(super) is_default: bool,
-    pub(super) load: String,
-    pub(super) with: Option<Figures>,
-    pub(super) without: Option<Figures>,
-    pub(super) failure: Option<String>,
+    pub(crate) is_default: bool,
+    pub(crate) load: String,
+    pub(crate) with: Option<Figures>,
+    pub(crate) without: Option<Figures>,
+    pub(crate) failure: Option<String>,
 }
 
 impl Effect {
     /// What it does to the server's instructions and to the machine's, in per cent of those without it.
-    fn percent(&self) -> Option<(f64, f64)> {
+    pub(crate) fn percent(&self) -> Option<(f64, f64)> {
         let (with, without) = (self.with?, self.without?);
         let percent = |with: f64, without: f64| (with - without) / without * 100.0;
         Some((percent(with.server, without.server), percent(with.machine, without.machine)))
@@ -201,7 +201,8 @@ fn pair(figures: Figures) -> String {
     format!("{} / {}", thousands(figures.server), thousands(figures.machine))
 }
 
-fn capital(name: &str) -> String {
+/// A name at the start of a line.
+pub(crate) fn capital(name: &str) -> String {
     let mut letters = name.chars();
     letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }

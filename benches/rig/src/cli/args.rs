@@ -7,8 +7,9 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use super::figures::SavedArgs;
-use super::lab::{AblateArgs, GateArgs, MatrixArgs, SearchArgs};
+use super::lab::{AblateArgs, GateArgs, LeversArgs, MatrixArgs, SearchArgs};
 use super::native::{LatencyArgs, NativeArgs};
+use super::tls::TlsArgs;
 use crate::image::Kernel;
 
 const EXAMPLES: &str = "\
@@ -72,6 +73,8 @@ pub(super) enum Command {
     },
     /// On this machine: latency at a tenth of the full rate, beside nginx
     Latency(LatencyArgs),
+    /// Check the knowledge base of levers, or put new figures into it
+    Levers(LeversArgs),
     /// Name every server and every row
     List,
     /// Which driver each kernel gets and why, and the tests of the drivers on each
@@ -84,6 +87,8 @@ pub(super) enum Command {
     Search(SearchArgs),
     /// The table of a saved comparison, as the README shows it
     Table(SavedArgs),
+    /// On this machine: CPU time of TLS handshakes and of requests over TLS, beside nginx and HAProxy
+    Tls(TlsArgs),
 }
 
 /// Options of everything that boots.

@@ -6,11 +6,13 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-use crate::ablate::{self, Form, Question};
+use crate::ablate::{self, Form, NativeQuestion, Question};
 use crate::error::RigError;
 use crate::gate;
 use crate::image::{Kernel, OurPrograms, programs};
+use crate::levers;
 use crate::matrix;
+use crate::native::{Measure, Rules};
 use crate::plan::Load;
 use crate::search::{self, Score};
 use crate::variant::Engine;
@@ -30,6 +32,10 @@ pub(super) struct Given {
 /// Options of `ablate`.
 #[derive(Debug, Args)]
 pub(super) struct AblateArgs {
+    /// CPU time on this machine instead of instructions in a guest, in alternating pairs, in the full set
+    #[arg(long, conflicts_with_all = ["kernel", "repeat", "cpu"])]
+    native: bool,
+
     /// Kernels of the guest
     #[arg(long, value_name = "VERSION", value_delimiter = ',', default_value = "6.12")]
     kernel: Vec<Kernel>,
@@ -42,8 +48,8 @@ pub(super) struct AblateArgs {
     #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = technique)]
     only: Vec<String>,
 
-    /// Under each of these loads
-    #[arg(long, value_name = "LOAD", value_delimiter = ',', default_value = "close/64,free/64,keep/64")]
+    /// Under each of these loads; close/64, free/64 and keep/64 unless said otherwise, and natively the first and the last
+    #[arg(long, value_name = "LOAD", value_delimiter = ',')]
     loads: Vec<Load>,
 
     /// Samples of each row; figures are medians
@@ -67,7 +73,42 @@ pub(super) struct AblateArgs {
     from: Option<PathBuf>,
 
     #[command(flatten)]
+    turns: TurnArgs,
+
+    #[command(flatten)]
     given: Given,
+}
+
+/// How turns are taken on this machine.
+#[derive(Debug, Args)]
+struct TurnArgs {
+    /// Natively: pairs of turns of each technique; it is on first in every other one
+    #[arg(long, value_name = "N", default_value = "5", requires = "native", value_parser = clap::value_parser!(u32).range(1..=100))]
+    pairs: u32,
+
+    /// Natively: new connections in a turn; of requests on kept connections ten times as many
+    #[arg(long, value_name = "N", default_value = "20000", requires = "native", value_parser = clap::value_parser!(u64).range(100..=1_000_000))]
+    requests: u64,
+
+    /// Natively: the core of the server
+    #[arg(long, value_name = "CORE", default_value = "0", requires = "native")]
+    server_core: u32,
+
+    /// Natively: the core of the load generator
+    #[arg(long, value_name = "CORE", default_value = "1", requires = "native")]
+    client_core: u32,
+}
+
+/// Options of `levers`.
+#[derive(Debug, Args)]
+pub(super) struct LeversArgs {
+    /// Put the figures of these files, which `ablate --save` wrote, into the tables
+    #[arg(long, value_name = "FILE", num_args = 1..)]
+    merge: Vec<PathBuf>,
+
+    /// The knowledge base; the committed one unless said otherwise
+    #[arg(long, value_name = "FILE")]
+    book: Option<PathBuf>,
 }
 
 /// Options of `gate`.
@@ -183,21 +224,43 @@ impl Given {
     }
 }
 
+impl AblateArgs {
+    fn loads_or(&self, usual: &[&str]) -> Vec<Load> {
+        if self.loads.is_empty() {
+            usual.iter().map(|load| load.parse().expect("usual loads are loads")).collect()
+        } else {
+            self.loads.clone()
+        }
+    }
+}
+
 pub(super) fn ablate(args: &AblateArgs) -> Result<(String, bool), RigError> {
     if let Some(file) = &args.from {
         return ablate::again(file, args.output);
     }
     let engines =
         if args.engine.is_empty() { Engine::value_variants().to_vec() } else { args.engine.clone() };
+    if args.native {
+        let TurnArgs { pairs, requests, server_core, client_core } = args.turns;
+        let rules = Rules { pairs, server_core, client_core, measure: Measure::Cpu { requests } };
+        let loads = args.loads_or(&["close/64", "keep/64"]);
+        let question = NativeQuestion { engines, only: args.only.clone(), loads, requests, rules };
+        return ablate::run_native(&question, &args.given.programs()?, args.output, args.save.as_deref());
+    }
     let question = Question {
         kernels: args.kernel.clone(),
         engines,
         only: args.only.clone(),
-        loads: args.loads.clone(),
+        loads: args.loads_or(&["close/64", "free/64", "keep/64"]),
         repeat: args.repeat,
         cpu: args.cpu.clone(),
     };
     ablate::run(&question, &args.given.programs()?, args.output, args.save.as_deref())
+}
+
+pub(super) fn levers(args: &LeversArgs) -> Result<(String, bool), RigError> {
+    let book = args.book.clone().unwrap_or_else(levers::default_file);
+    if args.merge.is_empty() { levers::check(&book) } else { levers::merge(&book, &args.merge) }
 }
 
 pub(super) fn gate(args: &GateArgs) -> Result<(String, bool), RigError> {

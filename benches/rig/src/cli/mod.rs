@@ -7,6 +7,7 @@ mod figures;
 mod lab;
 mod native;
 mod select;
+mod tls;
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -44,12 +45,14 @@ pub(crate) fn run() -> ExitCode {
             Ok((format!("{said}\n"), good))
         }
         Command::Latency(args) => native::latency(&args),
+        Command::Levers(args) => lab::levers(&args),
         Command::List => Ok((select::list(), true)),
         Command::Matrix(args) => lab::matrix(&args),
         Command::Native(args) => native::native(&args),
         Command::Rows(args) => measure(&args, false),
         Command::Search(args) => lab::search(&args),
         Command::Table(args) => figures::table(&args).map(|text| (text, true)),
+        Command::Tls(args) => tls::tls(&args),
     };
     match done {
         Ok((text, good)) => {

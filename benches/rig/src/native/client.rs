@@ -6,9 +6,8 @@ use std::path::Path;
 
 use serde::Deserialize;
 
-use super::IN_FLIGHT;
 use super::host::pinned;
-use crate::plan::Mode;
+use crate::plan::Load;
 use crate::tool;
 
 /// What is read of the report.
@@ -49,9 +48,9 @@ pub(super) enum Pace {
 const UNSTARTED_MAX: u64 = 5;
 
 /// Loads `url`. A failed request is an error: a server that does not do the work is not measured.
-pub(super) fn run(program: &Path, core: u32, url: &str, mode: Mode, pace: Pace) -> Result<Done, String> {
+pub(super) fn run(program: &Path, core: u32, url: &str, load: Load, pace: Pace) -> Result<Done, String> {
     let mut command = pinned(core, program)?;
-    command.args(arguments(mode, pace)).arg(url);
+    command.args(arguments(load, pace)).arg(url);
     let output = command.output().map_err(|error| format!("{}: {error}", program.display()))?;
     let done: Done = serde_json::from_slice(&output.stdout).map_err(|error| {
         let said = tool::tail(&String::from_utf8_lossy(&output.stderr));
@@ -66,10 +65,10 @@ pub(super) fn run(program: &Path, core: u32, url: &str, mode: Mode, pace: Pace) 
     Ok(done)
 }
 
-fn arguments(mode: Mode, pace: Pace) -> Vec<String> {
+fn arguments(load: Load, pace: Pace) -> Vec<String> {
     let mut args: Vec<String> = ["--quiet", "--output", "json", "--connections"].map(Into::into).into();
-    args.push(IN_FLIGHT.to_string());
-    args.extend(mode.load_args().iter().map(|&word| word.to_owned()));
+    args.push(load.in_flight.to_string());
+    args.extend(load.mode.load_args().iter().map(|&word| word.to_owned()));
     let timed = |seconds: u32| ["--duration".to_owned(), format!("{seconds}s")];
     match pace {
         Pace::Count(count) => args.extend(["--requests".to_owned(), count.to_string()]),
@@ -85,10 +84,11 @@ fn arguments(mode: Mode, pace: Pace) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::plan::Mode;
 
     #[test]
     fn arguments_of_each_pace() {
-        let of = |mode, pace| arguments(mode, pace).join(" ");
+        let of = |mode, pace| arguments(Load { mode, in_flight: 64 }, pace).join(" ");
         let first = "--quiet --output json --connections 64";
         assert_eq!(of(Mode::Close, Pace::Count(7)), format!("{first} --requests 7"));
         let full = Pace::Full { seconds: 2 };

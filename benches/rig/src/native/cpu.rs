@@ -4,21 +4,21 @@
 
 use std::time::Duration;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::Rules;
 use super::client::{self, Pace};
 use super::host::{self, Running};
+use super::subject::Subject;
 use crate::guest::group_run_time;
 use crate::image::OurPrograms;
-use crate::image::servers::Entry;
-use crate::plan::{Mode, PATH};
+use crate::plan::{Load, PATH};
 
 /// Until a server has seen the last connection end and sleeps, so that the kernel has its run time up to date.
 const AFTER_LOAD: Duration = Duration::from_millis(60);
 
 /// What one turn found.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Serialize)]
 pub(crate) struct Turn {
     /// User and system time of all threads of the server, nanoseconds a request.
     pub(crate) cpu_ns: f64,
@@ -28,20 +28,19 @@ pub(crate) struct Turn {
 
 /// Starts the server, warms it with a tenth of the load, and measures the load.
 pub(super) fn turn(
-    entry: &Entry,
-    mode: Mode,
+    subject: Subject<'_>,
+    load: Load,
     requests: u64,
     rules: &Rules,
     ours: &OurPrograms,
 ) -> Result<Turn, String> {
-    let named = |why: String| format!("{}: {why}", entry.name);
-    let server = Running::start(entry, rules.server_core, ours)?;
-    let load =
-        |count| client::run(&ours.load, rules.client_core, &server.url(PATH), mode, Pace::Count(count));
-    load((requests / 10).max(1)).map_err(named)?;
+    let named = |why: String| format!("{}: {why}", subject.name());
+    let server = Running::start(subject, rules.server_core, ours)?;
+    let ask = |count| client::run(&ours.load, rules.client_core, &server.url(PATH), load, Pace::Count(count));
+    ask((requests / 10).max(1)).map_err(named)?;
     host::pause(AFTER_LOAD);
     let before = group_run_time(server.group())?;
-    let done = load(requests).map_err(named)?;
+    let done = ask(requests).map_err(named)?;
     host::pause(AFTER_LOAD);
     let after = group_run_time(server.group())?;
     Ok(Turn { cpu_ns: share(after - before, done.requests), requests_per_s: done.requests_per_s })

@@ -11,8 +11,9 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process_group};
 
-use crate::image::servers::{Entry, Place};
-use crate::image::{OurPrograms, programs};
+use super::subject::Subject;
+use crate::image::OurPrograms;
+use crate::image::servers::Place;
 use crate::tool;
 
 /// Attempts to connect to a server that starts, 20 ms apart.
@@ -21,7 +22,7 @@ const CONNECT_AGAIN: Duration = Duration::from_millis(20);
 
 /// A server that accepts connections. Dropping it ends it.
 #[derive(Debug)]
-pub(super) struct Running {
+pub(crate) struct Running {
     child: Child,
     folder: PathBuf,
     port: u16,
@@ -37,12 +38,12 @@ pub(super) fn pinned(core: u32, program: &Path) -> Result<Command, String> {
 
 impl Running {
     /// Starts it on `core` and waits until it accepts.
-    pub(super) fn start(entry: &Entry, core: u32, ours: &OurPrograms) -> Result<Self, String> {
-        let program = programs::outside(entry, ours).map_err(|error| error.to_string())?;
+    pub(crate) fn start(subject: Subject<'_>, core: u32, ours: &OurPrograms) -> Result<Self, String> {
+        let program = subject.program(ours)?;
         let port = free_port()?;
         let folder = std::env::temp_dir().join(format!("doorbell-rig-{}-{port}", std::process::id()));
         fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
-        let started = start(entry, &program, core, &folder, port);
+        let started = start(subject, &program, core, &folder, port);
         let child = started.inspect_err(|_| {
             // The failure to start is the one to report.
             let _ = fs::remove_dir_all(&folder);
@@ -50,7 +51,7 @@ impl Running {
         let mut running = Self { child, folder, port };
         running
             .wait_for_port()
-            .map_err(|why| format!("{}: {why}; it said: {}", entry.name, running.log()))?;
+            .map_err(|why| format!("{}: {why}; it said: {}", subject.name(), running.log()))?;
         Ok(running)
     }
 
@@ -59,8 +60,13 @@ impl Running {
         format!("http://127.0.0.1:{}{path}", self.port)
     }
 
+    /// Where it listens, on loopback.
+    pub(crate) const fn port(&self) -> u16 {
+        self.port
+    }
+
     /// The process group.
-    pub(super) fn group(&self) -> i32 {
+    pub(crate) fn group(&self) -> i32 {
         i32::try_from(self.child.id()).expect("process ids are positive")
     }
 
@@ -93,13 +99,13 @@ impl Drop for Running {
     }
 }
 
-fn start(entry: &Entry, program: &Path, core: u32, folder: &Path, port: u16) -> Result<Child, String> {
+fn start(subject: Subject<'_>, program: &Path, core: u32, folder: &Path, port: u16) -> Result<Child, String> {
     let name = folder.to_string_lossy();
     let place = Place { folder: &name, port, is_root: rustix::process::geteuid().is_root() };
-    for (path, text) in entry.files_at(&place) {
+    for (path, text) in subject.files_at(&place) {
         fs::write(&path, text).map_err(|error| format!("{path}: {error}"))?;
     }
-    let argv = entry.server_at(&program.to_string_lossy(), &place).argv;
+    let argv = subject.argv(&program.to_string_lossy(), &place);
     let log = File::create(log_path(folder)).map_err(|error| error.to_string())?;
     let same = log.try_clone().map_err(|error| error.to_string())?;
     let mut command = pinned(core, program)?;
@@ -118,7 +124,7 @@ fn free_port() -> Result<u16, String> {
 }
 
 /// Sleeps.
-pub(super) fn pause(time: Duration) {
+pub(crate) fn pause(time: Duration) {
     let wait = rustix::thread::Timespec::try_from(time).expect("constants are short");
     // Nothing sends us signals.
     let _ = rustix::thread::nanosleep(&wait);

@@ -6,10 +6,11 @@ use serde::Serialize;
 
 use super::client::{self, Pace};
 use super::host::Running;
-use super::{Contest, Rules};
+use super::subject::Subject;
+use super::{Contest, IN_FLIGHT, Rules};
 use crate::image::OurPrograms;
 use crate::image::servers::Entry;
-use crate::plan::{Mode, PATH};
+use crate::plan::{Load, Mode, PATH};
 
 /// How long a server is loaded in full to learn its rate.
 const FULL_S: u32 = 2;
@@ -58,7 +59,8 @@ fn load(
     rules: &Rules,
     ours: &OurPrograms,
 ) -> Result<client::Done, String> {
-    let server = Running::start(entry, rules.server_core, ours)?;
-    client::run(&ours.load, rules.client_core, &server.url(PATH), mode, pace)
+    let asked = Load { mode, in_flight: IN_FLIGHT };
+    let server = Running::start(Subject::Entry(entry), rules.server_core, ours)?;
+    client::run(&ours.load, rules.client_core, &server.url(PATH), asked, pace)
         .map_err(|why| format!("{}: {why}", entry.name))
 }

@@ -9,6 +9,7 @@ mod host;
 mod latency;
 mod pairs;
 mod report;
+mod subject;
 
 #[cfg(test)]
 mod tests;
@@ -16,11 +17,15 @@ mod tests;
 use crate::error::RigError;
 use crate::image::servers::{CATALOGUE, Entry};
 use crate::image::{OurPrograms, programs};
-use crate::plan::Mode;
+use crate::plan::{Load, Mode};
 use crate::session::{now_s, say, time_left};
+use crate::variant::Variant;
 
+pub(crate) use cpu::Turn as CpuTurn;
+pub(crate) use host::{Running, pause};
 pub(crate) use pairs::Summary;
-pub(crate) use report::Report;
+pub(crate) use report::{Conditions, Report};
+pub(crate) use subject::Subject;
 
 /// Connections at a time.
 pub(crate) const IN_FLIGHT: u32 = 64;
@@ -76,7 +81,7 @@ pub(crate) struct Outcome {
 /// The pairs of a contest.
 #[derive(Clone, Debug)]
 pub(crate) enum Findings {
-    Cpu(Vec<Pair<cpu::Turn>>),
+    Cpu(Vec<Pair<CpuTurn>>),
     Latency { rate: f64, pairs: Vec<Pair<latency::Turn>> },
 }
 
@@ -118,7 +123,7 @@ pub(crate) fn contests(measure: Measure, patterns: &[String]) -> Result<Vec<Cont
 
 /// Holds the contests, one outcome for each, with a line of progress for each pair.
 pub(crate) fn run(contests: &[Contest], rules: &Rules, ours: &mut OurPrograms) -> Result<Report, RigError> {
-    let conditions = report::Conditions::read(rules)?;
+    let conditions = Conditions::read(rules)?;
     let from_s = now_s();
     let mut outcomes = Vec::new();
     for (at, contest) in contests.iter().enumerate() {
@@ -140,14 +145,14 @@ fn hold(contest: &Contest, rules: &Rules, ours: &mut OurPrograms) -> Result<Find
     }
     match rules.measure {
         Measure::Cpu { requests } => {
-            let count = if contest.mode.keeps() { 10 * requests } else { requests };
-            let pairs =
-                alternate(contest, rules.pairs, |entry| cpu::turn(entry, contest.mode, count, rules, ours));
-            pairs.map(Findings::Cpu)
+            let load = Load { mode: contest.mode, in_flight: IN_FLIGHT };
+            let turn =
+                |entry| cpu::turn(Subject::Entry(entry), load, requests_of(load, requests), rules, ours);
+            alternate(contest.ours, contest.peer, rules.pairs, turn).map(Findings::Cpu)
         }
         Measure::Latency { seconds } => {
             let rate = latency::tenth_of_the_slower(contest, rules, ours)?;
-            let pairs = alternate(contest, rules.pairs, |entry| {
+            let pairs = alternate(contest.ours, contest.peer, rules.pairs, |entry| {
                 latency::turn(entry, contest.mode, rate, seconds, rules, ours)
             });
             Ok(Findings::Latency { rate, pairs: pairs? })
@@ -155,20 +160,40 @@ fn hold(contest: &Contest, rules: &Rules, ours: &mut OurPrograms) -> Result<Find
     }
 }
 
+/// CPU time of two of our own servers, which take turns as a server of ours and a peer do: `with` in our place.
+pub(crate) fn between(
+    with: &Variant,
+    without: &Variant,
+    load: Load,
+    requests: u64,
+    rules: &Rules,
+    ours: &OurPrograms,
+) -> Result<Vec<Pair<CpuTurn>>, String> {
+    alternate(with, without, rules.pairs, |variant| {
+        cpu::turn(Subject::Variant(variant), load, requests_of(load, requests), rules, ours)
+    })
+}
+
+/// A kept connection's request is quick, so a turn has more of them.
+fn requests_of(load: Load, requests: u64) -> u64 {
+    if load.mode.keeps() { 10 * requests } else { requests }
+}
+
 /// Ours first in even pairs, the peer first in odd ones, so that neither always follows the other.
-fn alternate<T>(
-    contest: &Contest,
+pub(crate) fn alternate<S: Copy, T>(
+    ours: S,
+    peer: S,
     count: u32,
-    mut turn: impl FnMut(&'static Entry) -> Result<T, String>,
+    mut turn: impl FnMut(S) -> Result<T, String>,
 ) -> Result<Vec<Pair<T>>, String> {
     (0..count)
         .map(|at| {
             if at % 2 == 0 {
-                let ours = turn(contest.ours)?;
-                Ok(Pair { ours, peer: turn(contest.peer)? })
+                let ours = turn(ours)?;
+                Ok(Pair { ours, peer: turn(peer)? })
             } else {
-                let peer = turn(contest.peer)?;
-                Ok(Pair { ours: turn(contest.ours)?, peer })
+                let peer = turn(peer)?;
+                Ok(Pair { ours: turn(ours)?, peer })
             }
         })
         .collect()

@@ -4,13 +4,13 @@
 
 use std::fmt;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::Pair;
 use crate::report::median;
 
 /// The ratios of a contest: ours to the peer.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Serialize)]
 pub(crate) struct Summary {
     pub(crate) median: f64,
     pub(crate) low: f64,

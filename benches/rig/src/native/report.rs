@@ -6,7 +6,7 @@ use std::fmt::{self, Write};
 use std::fs;
 use std::thread;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::pairs::middle;
 use super::{Findings, IN_FLIGHT, Outcome, Pair, Rules, Summary, cpu, latency};
@@ -22,17 +22,20 @@ pub(crate) struct Report {
 }
 
 /// The machine.
-#[derive(Clone, Debug, Serialize)]
-pub(super) struct Conditions {
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub(crate) struct Conditions {
     /// Release of its kernel.
-    kernel: String,
+    pub(crate) kernel: String,
     /// What it says of its processor.
-    cpu: String,
+    pub(crate) cpu: String,
     /// How many there are.
-    cpus: usize,
-    server_core: u32,
-    client_core: u32,
-    pairs: u32,
+    pub(crate) cpus: usize,
+    /// The core of the server.
+    pub(crate) server_core: u32,
+    /// The core of the load generator.
+    pub(crate) client_core: u32,
+    /// Pairs of turns of each comparison.
+    pub(crate) pairs: u32,
 }
 
 #[derive(Serialize)]
@@ -65,7 +68,7 @@ enum Figures<'a> {
 
 impl Conditions {
     /// Of this machine, which must have both cores.
-    pub(super) fn read(rules: &Rules) -> Result<Self, RigError> {
+    pub(crate) fn read(rules: &Rules) -> Result<Self, RigError> {
         let path = "/proc/sys/kernel/osrelease";
         let kernel = fs::read_to_string(path).map_err(RigError::io(path))?;
         let path = "/proc/cpuinfo";

@@ -47,14 +47,15 @@ fn contests_are_both_drivers_with_each_tuned_peer() {
 #[test]
 fn turns_alternate_and_the_first_changes() {
     let order = RefCell::new(Vec::new());
-    let pairs = alternate(&contest(), 3, |entry| {
+    let Contest { ours, peer, .. } = contest();
+    let pairs = alternate(ours, peer, 3, |entry| {
         order.borrow_mut().push(entry.name);
         Ok(entry.name)
     });
     let expected = ["doorbell-uring", "nginx", "nginx", "doorbell-uring", "doorbell-uring", "nginx"];
     assert_eq!(order.into_inner(), expected);
     assert!(pairs.unwrap().iter().all(|pair| (pair.ours, pair.peer) == ("doorbell-uring", "nginx")));
-    assert_eq!(alternate(&contest(), 2, |_| Err::<(), _>("gone".to_owned())).unwrap_err(), "gone");
+    assert_eq!(alternate(ours, peer, 2, |_| Err::<(), _>("gone".to_owned())).unwrap_err(), "gone");
 }
 
 #[test]
@@ -101,6 +102,6 @@ fn a_server_that_ends_is_named_with_how() {
     let entry = Entry::named("bare").unwrap();
     let mut ours = programs::build(Some("/none".into()), Some("/none".into())).unwrap();
     ours.peers.insert("bare", "/bin/false".into());
-    let error = host::Running::start(entry, 0, &ours).unwrap_err();
+    let error = Running::start(Subject::Entry(entry), 0, &ours).unwrap_err();
     assert!(error.contains("bare") && error.contains("exit status: 1"), "{error}");
 }

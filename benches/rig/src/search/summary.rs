@@ -47,13 +47,13 @@ fn markdown(walked: &Walked, space: &Space, conditions: &Conditions) -> String {
     let rejected = walked.tries.iter().filter(|done| done.score.is_err()).count();
     line(
         &mut text,
-        format_args!(
-            "{} tries, {rejected} rejected; {}. Two measurements of the base differ by up to {:.2} %.\n",
-            walked.tries.len(),
-            ended(&walked.ended),
-            walked.repeatability * 100.0
-        ),
+        format_args!("{} tries, {rejected} rejected; {}.", walked.tries.len(), ended(&walked.ended)),
     );
+    if walked.base_score.is_nan() {
+        return text;
+    }
+    let percent = walked.repeatability * 100.0;
+    line(&mut text, format_args!("Two measurements of the base differ by up to {percent:.2} %.\n"));
     line(&mut text, format_args!("| kept | score | of the base |\n|---|---|---|"));
     for point in &walked.kept {
         let score = score_of(walked, point);

@@ -114,5 +114,49 @@ fn time_that_is_over_ends_a_search_before_it_measures() {
     let mut measured = 0;
     let walked = search(&path, false, -1.0, &mut measured);
     std::fs::remove_file(&path).unwrap();
-    assert_eq!((walked.ended, measured), (walk::Ended::OutOfTime, 0));
+    assert_eq!((&walked.ended, measured), (&walk::Ended::OutOfTime, 0));
+    let markdown = summary::show(&walked, &space(), &conditions(&space()), Form::Markdown);
+    assert!(
+        markdown.contains("0 tries, 0 rejected; stopped by --time-max.\n") && !markdown.contains("NaN"),
+        "{markdown}"
+    );
+}
+
+#[test]
+fn a_committed_log_gives_the_summary_beside_it() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("search");
+    let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let logs: Vec<PathBuf> =
+        files.filter(|file| file.extension().is_some_and(|extension| extension == "jsonl")).collect();
+    assert!(!logs.is_empty());
+    for committed in logs {
+        let text = std::fs::read_to_string(&committed).unwrap();
+        let conditions: Conditions = serde_json::from_str(text.lines().next().unwrap()).unwrap();
+        let name = format!("doorbell-rig-committed-{}.jsonl", std::process::id());
+        let copy = std::env::temp_dir().join(name);
+        std::fs::write(&copy, &text).unwrap();
+        let (known, log) = open(&copy, true, &conditions).unwrap();
+        let lines = known.len();
+        let space = conditions.space.clone();
+        let mut recorder = Recorder {
+            measure: |_: &[Point]| -> Result<Vec<Attempt>, RigError> { panic!("the log has it all") },
+            config: |_: &Point| String::new(),
+            space: &space,
+            known,
+            asked: 0,
+            log,
+            ends_s: -1.0,
+        };
+        let walked =
+            walk::walk(&space.counts(), &space.start(), conditions.seed, 1_000, &mut recorder).unwrap();
+        std::fs::remove_file(&copy).unwrap();
+        assert_eq!(walked.tries.len(), lines, "{}", committed.display());
+        let summary = std::fs::read_to_string(committed.with_extension("md")).unwrap();
+        assert_eq!(
+            summary::show(&walked, &space, &conditions, Form::Markdown),
+            summary,
+            "{}",
+            committed.display()
+        );
+    }
 }

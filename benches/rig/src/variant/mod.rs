@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::error::RigError;
-use crate::image::servers::{Entry, FOLDER};
+use crate::image::servers::{Entry, FOLDER, Place};
 use crate::image::{Contents, OurPrograms};
 use crate::plan::Server;
 use crate::tool;
@@ -133,29 +133,43 @@ impl Engine {
 impl Variant {
     /// How the guest starts it.
     pub(crate) fn server(&self) -> Server {
-        let argv = [&program_path(), "serve", "--config", &self.config_path()].map(str::to_owned);
+        self.server_at(&program_path(), &Place::GUEST)
+    }
+
+    /// How `program` is started at `place`.
+    pub(crate) fn server_at(&self, program: &str, place: &Place<'_>) -> Server {
+        let argv = [program, "serve", "--config", &self.config_path(place)].map(str::to_owned);
         Server { name: self.name.clone(), argv: argv.into() }
     }
 
-    /// The configuration: that of the catalogue, with the settings instead of its socket options.
+    /// The configuration in the guest: that of the catalogue, with the settings instead of its socket options.
     pub(crate) fn config(&self) -> String {
+        self.config_at(&Place::GUEST)
+    }
+
+    /// The files it needs at `place`: paths and contents.
+    pub(crate) fn files_at(&self, place: &Place<'_>) -> Vec<(String, String)> {
+        vec![(self.config_path(place), self.config_at(place))]
+    }
+
+    fn config_at(&self, place: &Place<'_>) -> String {
         let entry = Entry::named(self.engine.entry()).expect("the catalogue has both drivers");
-        let (_, base) = entry.files().into_iter().next().expect("doorbell is configured by a file");
+        let (_, base) = entry.files_at(place).into_iter().next().expect("doorbell is configured by a file");
         let mut text: String =
             base.lines().filter(|line| !line.starts_with("tcp = ")).map(|line| format!("{line}\n")).collect();
         text.push_str(&self.settings.to_toml());
         text
     }
 
-    fn config_path(&self) -> String {
+    fn config_path(&self, place: &Place<'_>) -> String {
         let safe = |c: char| if c.is_ascii_alphanumeric() { c } else { '_' };
-        format!("{FOLDER}/{}.toml", self.name.chars().map(safe).collect::<String>())
+        format!("{}/{}.toml", place.folder, self.name.chars().map(safe).collect::<String>())
     }
 }
 
 /// What an image needs for these servers.
 pub(crate) fn contents(variants: &[Variant], ours: &OurPrograms) -> Contents {
-    let files = variants.iter().map(|variant| (variant.config_path(), variant.config()));
+    let files = variants.iter().flat_map(|variant| variant.files_at(&Place::GUEST));
     Contents {
         load: ours.load.clone(),
         programs: vec![(ours.doorbell.clone(), program_path())],
@@ -230,6 +244,13 @@ mod tests {
             assert!(config.ends_with("[listener.main.tcp]\ndefer_accept = false\n"), "{config}");
             assert!(!config.contains("\ntcp = "), "{config}");
             assert_eq!(variant.server().argv[3], "/rig/x__a_b.toml");
+            let place = Place { folder: "/here", port: 4321, is_root: false };
+            assert_eq!(
+                variant.server_at("/p", &place).argv,
+                ["/p", "serve", "--config", "/here/x__a_b.toml"]
+            );
+            let (path, text) = variant.files_at(&place).remove(0);
+            assert!(path == "/here/x__a_b.toml" && text.contains("bind = \"127.0.0.1:4321\""), "{text}");
         }
     }
 }

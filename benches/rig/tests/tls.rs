@@ -1,0 +1,49 @@
+//! Real turns over TLS on this machine, as JSON: doorbell beside nginx, with the cipher suites both chose.
+//!
+//! Does not know about: what the figures should be; a busy machine has others than an idle one.
+
+use std::env;
+use std::io::Write as _;
+use std::process::Command;
+
+use serde_json::Value;
+
+/// Turns take a release build, nginx and two cores, so it is asked for: `.ci/run` does.
+const ASKED_FOR: &str = "DOORBELL_RIG";
+
+#[test]
+fn a_contest_gives_cpu_time_and_suites_of_both_sides() {
+    if env::var_os(ASKED_FOR).is_none() {
+        // Not by `eprintln!`, which the test runner swallows when a test passes.
+        let _unheard =
+            writeln!(std::io::stderr(), "SKIP: a contest of TLS was not tried: {ASKED_FOR}=1 asks for it");
+        return;
+    }
+    let only = "doorbell-epoll/nginx/full/usual,doorbell-epoll/nginx/resumed/aes128,doorbell-epoll/nginx/keep-16/usual";
+    let done = Command::new(env!("CARGO_BIN_EXE_doorbell-rig"))
+        .args(["tls", "--pairs", "2", "--count", "200", "-o", "json", "--only", only])
+        .output()
+        .expect("the rig starts");
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    let report: Value = serde_json::from_slice(&done.stdout).expect("a report is JSON");
+    let contests = report["contests"].as_array().expect("contests are a list");
+    assert_eq!(contests.len(), 3, "{report}");
+    for contest in contests {
+        for side in ["ours_turns", "peer_turns"] {
+            let turns = contest[side].as_array().expect("turns are a list");
+            assert_eq!(turns.len(), 2, "{contest}");
+            for turn in turns {
+                // A record cannot be decrypted and answered in 50 ns, and nothing here takes a hundred milliseconds.
+                let cpu_ns = turn["cpu_ns"].as_f64().expect("CPU time is a number");
+                assert!(cpu_ns > 50.0 && cpu_ns < 1e8, "{turn}");
+                let suite = turn["suite"].as_str().expect("a suite has a name");
+                let is_offered = contest["ours_load"]["offer"] == "usual" || suite.contains("AES_128");
+                assert!(suite.starts_with("TLS13_") && is_offered, "{turn}");
+            }
+        }
+        let ratio = &contest["ratio"];
+        let [low, median, high] =
+            ["low", "median", "high"].map(|name| ratio[name].as_f64().expect("a ratio has a spread"));
+        assert!(low <= median && median <= high, "{ratio}");
+    }
+}
