@@ -28,49 +28,49 @@ fn at_most(instructions: u64) -> LibraryBenchmarkConfig {
 
 // All of it: parse, route, reply. The argument goes out again so that it is not dropped while counting.
 #[library_benchmark]
-#[bench::kubelet(args = (Machine::new(KUBELET)), config = at_most(630))]
-#[bench::haproxy(args = (Machine::new(HAPROXY)), config = at_most(520))]
-#[bench::haproxy_state(args = (Machine::new(HAPROXY_STATE)), config = at_most(790))]
-#[bench::elb(args = (Machine::new(ELB)), config = at_most(840))]
-#[bench::envoy(args = (Machine::new(ENVOY)), config = at_most(650))]
-#[bench::keep_alive_second(args = (Machine::second(KEEP_ALIVE)), config = at_most(690))]
-#[bench::pipelined_16(args = (Machine::second(&KEEP_ALIVE.repeat(16))), config = at_most(11_100))]
-#[bench::redirect(args = (Machine::new(REDIRECT)), config = at_most(2_080))]
+#[bench::kubelet(args = (Machine::new(KUBELET)), config = at_most(705))]
+#[bench::haproxy(args = (Machine::new(HAPROXY)), config = at_most(600))]
+#[bench::haproxy_state(args = (Machine::new(HAPROXY_STATE)), config = at_most(865))]
+#[bench::elb(args = (Machine::new(ELB)), config = at_most(910))]
+#[bench::envoy(args = (Machine::new(ENVOY)), config = at_most(720))]
+#[bench::keep_alive_second(args = (Machine::second(KEEP_ALIVE)), config = at_most(755))]
+#[bench::pipelined_16(args = (Machine::second(&KEEP_ALIVE.repeat(16))), config = at_most(12_000))]
+#[bench::redirect(args = (Machine::new(REDIRECT)), config = at_most(2_150))]
 fn whole(mut machine: Box<Machine>) -> (Next, Box<Machine>) {
     (machine.handle(), machine)
 }
 
 // The same in a worker that has seen these field lines before, as nearly every probe finds it.
 #[library_benchmark]
-#[bench::kubelet(args = (Machine::again(KUBELET)), config = at_most(450))]
-#[bench::haproxy(args = (Machine::again(HAPROXY)), config = at_most(565))]
-#[bench::haproxy_state(args = (Machine::again(HAPROXY_STATE)), config = at_most(850))]
-#[bench::elb(args = (Machine::again(ELB)), config = at_most(460))]
+#[bench::kubelet(args = (Machine::again(KUBELET)), config = at_most(405))]
+#[bench::haproxy(args = (Machine::again(HAPROXY)), config = at_most(405))]
+#[bench::haproxy_state(args = (Machine::again(HAPROXY_STATE)), config = at_most(1_030))]
+#[bench::elb(args = (Machine::again(ELB)), config = at_most(420))]
 #[bench::envoy(args = (Machine::again(ENVOY)), config = at_most(480))]
 #[bench::keep_alive_second(args = (Machine::again(KEEP_ALIVE)), config = at_most(490))]
-#[bench::pipelined_16(args = (Machine::again(&KEEP_ALIVE.repeat(16))), config = at_most(7_700))]
-#[bench::redirect(args = (Machine::again(REDIRECT)), config = at_most(1_560))]
+#[bench::pipelined_16(args = (Machine::again(&KEEP_ALIVE.repeat(16))), config = at_most(7_050))]
+#[bench::redirect(args = (Machine::again(REDIRECT)), config = at_most(1_970))]
 fn again(mut machine: Box<Machine>) -> (Next, Box<Machine>) {
     (machine.handle_seen(), machine)
 }
 
 #[library_benchmark]
-#[bench::kubelet(args = (Machine::new(KUBELET)), config = at_most(420))]
-#[bench::haproxy(args = (Machine::new(HAPROXY)), config = at_most(320))]
-#[bench::elb(args = (Machine::new(ELB)), config = at_most(620))]
-#[bench::envoy(args = (Machine::new(ENVOY)), config = at_most(410))]
+#[bench::kubelet(args = (Machine::new(KUBELET)), config = at_most(400))]
+#[bench::haproxy(args = (Machine::new(HAPROXY)), config = at_most(300))]
+#[bench::elb(args = (Machine::new(ELB)), config = at_most(592))]
+#[bench::envoy(args = (Machine::new(ENVOY)), config = at_most(386))]
 fn parse(machine: Box<Machine>) -> (Option<usize>, Box<Machine>) {
     (machine.parse(), machine)
 }
 
 #[library_benchmark]
-#[bench::path(args = (Machine::new(KUBELET)), config = at_most(105))]
+#[bench::path(args = (Machine::new(KUBELET)), config = at_most(107))]
 fn route(machine: Box<Machine>) -> (bool, Box<Machine>) {
     (machine.route(), machine)
 }
 
 #[library_benchmark]
-#[bench::fixed(args = (Machine::new(KUBELET)), config = at_most(95))]
+#[bench::fixed(args = (Machine::new(KUBELET)), config = at_most(97))]
 fn reply(mut machine: Box<Machine>) -> Box<Machine> {
     machine.reply();
     machine
@@ -78,8 +78,8 @@ fn reply(mut machine: Box<Machine>) -> Box<Machine> {
 
 // A token of 32 bytes against one and against eight of its kind.
 #[library_benchmark]
-#[bench::of_1(args = (guard::policy(1)), config = at_most(150))]
-#[bench::of_8(args = (guard::policy(8)), config = at_most(680))]
+#[bench::of_1(args = (guard::policy(1)), config = at_most(180))]
+#[bench::of_8(args = (guard::policy(8)), config = at_most(640))]
 fn token(policy: Policy) -> (bool, Policy) {
     (policy.decide(Authorization::One(std::hint::black_box(guard::VALUE)), 0).status().is_none(), policy)
 }

@@ -63,9 +63,9 @@ fn sampled() -> Filter {
 
 // What was set up goes out again so that it is not dropped while counting.
 #[library_benchmark]
-#[bench::without(args = (Logging::without(KUBELET)), config = at_most(660))]
-#[bench::off(args = (Logging::new(KUBELET, Filter::OFF)), config = at_most(675))]
-#[bench::errors(args = (Logging::new(KUBELET, Filter::ERRORS)), config = at_most(715))]
+#[bench::without(args = (Logging::without(KUBELET)), config = at_most(705))]
+#[bench::off(args = (Logging::new(KUBELET, Filter::OFF)), config = at_most(720))]
+#[bench::errors(args = (Logging::new(KUBELET, Filter::ERRORS)), config = at_most(762))]
 #[bench::sampled(args = (Logging::new(KUBELET, sampled())), config = at_most(1_210))]
 #[bench::all(args = (Logging::new(KUBELET, Filter::ALL)), config = at_most(1_620))]
 fn request(mut logging: Box<Logging>) -> (Next, Box<Logging>) {

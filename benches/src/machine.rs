@@ -87,8 +87,13 @@ impl Machine {
         conn.handle_input(black_box(input), io, service)
     }
 
-    /// The same with a memory for field lines.
+    /// The same with a memory for heads, as a worker does it: a new connection that is one known request needs no state.
     pub fn handle_seen(&mut self) -> Next {
+        let is_new = self.conn.requests() == 0;
+        let (_, input, io, service, seen) = self.parts();
+        if is_new && let Some(next) = Conn::answer_once(black_box(input), io, service, seen) {
+            return next;
+        }
         let (conn, input, io, service, seen) = self.parts();
         conn.handle_input_seen(black_box(input), io, service, seen)
     }
@@ -164,6 +169,9 @@ impl Door {
 
 impl Service for Door {
     fn call(&self, request: &Request<'_>, reply: Responder<'_>) -> Answered {
+        if let Some(Answer::Reply(fixed)) = self.router.find_plain(request) {
+            return reply.send(fixed);
+        }
         match self.router.find_for(request) {
             Lookup::Found(found) => match found.value {
                 Answer::Reply(fixed) => reply.send(fixed),
