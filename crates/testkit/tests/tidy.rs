@@ -168,6 +168,10 @@ mod samples {
             0
         );
         assert_eq!(check("bins/doorbell", "[dependencies]\ndoorbell-http.workspace = true\n"), 1);
+        assert_eq!(check("crates/health", "[dependencies]\ndoorbell-http.workspace = true\n"), 1);
+        assert_eq!(check("crates/health", "[dependencies]\ntokio = \"1\"\n"), 1);
+        assert_eq!(check("crates/doorbell", "[dependencies]\ndoorbell-health.workspace = true\n"), 1);
+        assert_eq!(check("bins/doorbell", "[dependencies]\ndoorbell-health.workspace = true\n"), 0);
         assert_eq!(check("crates/unheard", ""), 1);
         assert_eq!(
             tidy::package_arrows(&one("crates/http/Cargo.toml", "[dependencies]\n")).len(),

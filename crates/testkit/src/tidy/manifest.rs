@@ -20,7 +20,11 @@ pub const ARROWS: &[Arrow] = &[
     Arrow { folder: "benches", may: &["doorbell-http"], may_in_tests: &["doorbell", "doorbell-testkit"] },
     // The parser and the servers it is compared with, nothing of the engine.
     Arrow { folder: "benches/differential", may: &["doorbell-http"], may_in_tests: &[] },
-    Arrow { folder: "bins/doorbell", may: &["doorbell"], may_in_tests: &["doorbell-testkit"] },
+    Arrow {
+        folder: "bins/doorbell",
+        may: &["doorbell", "doorbell-health"],
+        may_in_tests: &["doorbell-testkit"],
+    },
     // Only the floor, only for a socket option that no safe crate has.
     Arrow { folder: "benches/peers", may: &["doorbell-ring"], may_in_tests: &[] },
     // The ring's self-test and its seccomp filter run inside the guest.
@@ -32,6 +36,8 @@ pub const ARROWS: &[Arrow] = &[
         may: &["doorbell-http", "doorbell-ring"],
         may_in_tests: &["doorbell-testkit"],
     },
+    // Health is logic alone; only the binary knows both it and the engine.
+    Arrow { folder: "crates/health", may: &[], may_in_tests: &[] },
     Arrow { folder: "crates/http", may: &[], may_in_tests: &[] },
     Arrow { folder: "crates/ring", may: &[], may_in_tests: &[] },
     Arrow { folder: "crates/testkit", may: &["doorbell", "doorbell-http"], may_in_tests: &[] },
@@ -40,7 +46,7 @@ pub const ARROWS: &[Arrow] = &[
 /// Runtimes and configuration that the core must not carry.
 const FOREIGN_TO_CORE: &[&str] =
     &["async-std", "mio", "prometheus", "serde", "smol", "tokio", "toml", "tracing"];
-const CORE: &[&str] = &["crates/doorbell", "crates/http", "crates/ring"];
+const CORE: &[&str] = &["crates/doorbell", "crates/health", "crates/http", "crates/ring"];
 
 /// Complains about a forbidden arrow, an unknown member, and a member that does not inherit the workspace lints.
 pub fn package_arrows(sources: &[Source]) -> Vec<Complaint> {

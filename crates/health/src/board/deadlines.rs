@@ -1,0 +1,131 @@
+//! When time alone may change something, for each check and endpoint: a binary heap with a place for each from the start.
+//!
+//! Does not know about: what happens then.
+//!
+//! A deadline that moves later is not touched: every result of a check does that, and the early entry is looked at once, found early,
+//! and put back. So a result costs nothing here, and a wake-up that finds nothing to do comes at most once in `max_age` for each check.
+
+use crate::time::Time;
+
+const ABSENT: u32 = u32::MAX;
+
+/// A heap of (time, item), each item at most once.
+#[derive(Debug)]
+pub(super) struct Deadlines {
+    heap: Vec<(Time, u32)>,
+    /// Where each item is in the heap.
+    places: Box<[u32]>,
+}
+
+impl Deadlines {
+    /// Room for the items 0 to `items - 1`.
+    pub(super) fn new(items: usize) -> Self {
+        Self { heap: Vec::with_capacity(items), places: vec![ABSENT; items].into() }
+    }
+
+    /// The time of the first, perhaps earlier than its deadline; never when there is none.
+    pub(super) fn first(&self) -> Time {
+        self.heap.first().map_or(Time::MAX, |&(at, _)| at)
+    }
+
+    /// `item` must be looked at by `at`.
+    pub(super) fn arm(&mut self, item: u32, at: Time) {
+        if at == Time::MAX {
+            return;
+        }
+        match self.places[item as usize] {
+            ABSENT => {
+                self.heap.push((at, item));
+                self.rise(self.heap.len() - 1);
+            }
+            place if at < self.heap[place as usize].0 => {
+                self.heap[place as usize].0 = at;
+                self.rise(place as usize);
+            }
+            _ => {}
+        }
+        debug_assert!(self.heap.len() <= self.places.len(), "each item is there at most once");
+    }
+
+    /// Takes out an item whose time has come.
+    pub(super) fn pop(&mut self, now: Time) -> Option<u32> {
+        let &(at, item) = self.heap.first()?;
+        if at > now {
+            return None;
+        }
+        let last = self.heap.pop()?;
+        self.places[item as usize] = ABSENT;
+        if !self.heap.is_empty() {
+            self.heap[0] = last;
+            self.sink();
+        }
+        Some(item)
+    }
+
+    fn rise(&mut self, mut place: usize) {
+        while place > 0 && self.heap[(place - 1) / 2] > self.heap[place] {
+            self.heap.swap(place, (place - 1) / 2);
+            self.note(place);
+            place = (place - 1) / 2;
+        }
+        self.note(place);
+    }
+
+    fn sink(&mut self) {
+        let mut place = 0;
+        loop {
+            let first = [2 * place + 1, 2 * place + 2]
+                .into_iter()
+                .filter(|&child| child < self.heap.len())
+                .min_by_key(|&child| self.heap[child]);
+            match first {
+                Some(child) if self.heap[child] < self.heap[place] => {
+                    self.heap.swap(place, child);
+                    self.note(place);
+                    place = child;
+                }
+                _ => break,
+            }
+        }
+        self.note(place);
+    }
+
+    fn note(&mut self, place: usize) {
+        let item = self.heap[place].1;
+        self.places[item as usize] = u32::try_from(place).expect("no more places than items, which are u32");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn comes_out_in_order_whatever_the_order_in() {
+        // A permutation of 0..101 by a generator of the group modulo 101.
+        let times: Vec<u64> = (0..100).map(|n| (1..=n).fold(1, |value, _| value * 2 % 101)).collect();
+        let mut deadlines = Deadlines::new(100);
+        for (item, &time) in (0_u32..).zip(&times) {
+            deadlines.arm(item, Time::from_nanos(time + 50));
+            deadlines.arm(item, Time::from_nanos(time + 70));
+            deadlines.arm(item, Time::from_nanos(time));
+        }
+        assert_eq!(deadlines.pop(Time::ZERO), None);
+        let mut last = 0;
+        for _ in 0..100 {
+            assert!(deadlines.first() < Time::MAX);
+            let item = deadlines.pop(Time::from_nanos(1000)).unwrap();
+            let time = times[item as usize];
+            assert!(time > last);
+            last = time;
+        }
+        assert_eq!((deadlines.pop(Time::MAX), deadlines.first()), (None, Time::MAX));
+    }
+
+    #[test]
+    fn never_is_not_kept() {
+        let mut deadlines = Deadlines::new(1);
+        deadlines.arm(0, Time::MAX);
+        assert_eq!(deadlines.pop(Time::MAX), None);
+    }
+}

@@ -1,0 +1,339 @@
+//! All checks and endpoints: results, commands and a time go in; transitions and rendered replies come out.
+//!
+//! Does not know about: how a check is run, threads, sockets, clocks. Entry: [`Board::builder`].
+//!
+//! A result costs the work of its check and a look at the endpoints that use it, however many checks the board has; nothing is allocated and
+//! nothing rendered unless a state changed. When one did, the endpoints that use the check are judged from counts and rendered anew.
+//! Time never runs backward here: an earlier `now` counts as the latest one seen.
+
+mod build;
+mod command;
+mod deadlines;
+mod event;
+mod index;
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+pub use build::BoardBuilder;
+pub use command::{Command, Target};
+pub use event::{Changes, Event};
+pub use index::{CheckIndex, EndpointIndex};
+
+use crate::check::{Check, CheckResult, Move};
+use crate::endpoint::{Audience, Class, Endpoint};
+use crate::format::{Format, LINE_LEN_MIN, Line, Page, Reply, render_single, single_hidden};
+use crate::time::Time;
+use deadlines::Deadlines;
+
+/// What a board has done since it was built.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Results taken.
+    pub results: u64,
+    /// Transitions of checks.
+    pub check_transitions: u64,
+    /// Transitions of endpoints.
+    pub endpoint_transitions: u64,
+    /// Endpoints rendered.
+    pub renders: u64,
+    /// Results and commands for a check or endpoint that is not on this board.
+    pub ignored: u64,
+}
+
+#[derive(Debug)]
+struct Slot {
+    name: Box<str>,
+    check: Check,
+    /// The endpoints that use it, each with the place of the use.
+    users: Vec<(u32, u32)>,
+    /// Its own reply for the authenticated.
+    shown: Vec<u8>,
+}
+
+impl Slot {
+    fn new(name: &str, check: Check) -> Self {
+        Self { name: name.into(), check, users: Vec::new(), shown: Vec::new() }
+    }
+}
+
+/// Checks and endpoints.
+#[derive(Debug)]
+pub struct Board {
+    /// The latest time seen.
+    now: Time,
+    slots: Vec<Slot>,
+    endpoints: Vec<Endpoint>,
+    checks_by_name: HashMap<Box<str>, u32>,
+    endpoints_by_name: HashMap<Box<str>, u32>,
+    unix_at_zero: Option<Duration>,
+    /// Checks first, then endpoints.
+    deadlines: Deadlines,
+    // What the running call changed.
+    events: Vec<Event>,
+    rendered: Vec<EndpointIndex>,
+    checks_changed: Vec<CheckIndex>,
+    /// Endpoints to judge and render at the end of the running call, each once.
+    dirty: Vec<u32>,
+    is_dirty: Box<[bool]>,
+    counters: Counters,
+}
+
+impl Board {
+    /// A board that starts at `now`.
+    pub fn builder(now: Time) -> BoardBuilder {
+        BoardBuilder::new(now)
+    }
+
+    /// Takes the result of a run that ended now. One for a check that is not here is counted and ignored.
+    pub fn apply(&mut self, check: CheckIndex, result: &CheckResult<'_>, now: Time) -> Changes<'_> {
+        let now = self.advance(now);
+        if let Some(slot) = self.slots.get_mut(check.as_usize()) {
+            self.counters.results += 1;
+            let moved = slot.check.handle_result(result, now);
+            self.follow(check, moved, false, now);
+            self.settle(now);
+        } else {
+            self.counters.ignored += 1;
+        }
+        self.changes()
+    }
+
+    /// Lets time pass. To be called at [`deadline`](Self::deadline), and harmless at any other time.
+    pub fn tick(&mut self, now: Time) -> Changes<'_> {
+        let now = self.advance(now);
+        while let Some(item) = self.deadlines.pop(now) {
+            let at = item as usize;
+            if let Some(slot) = self.slots.get_mut(at) {
+                let moved = slot.check.handle_time(now);
+                self.follow(CheckIndex(item), [moved, None], false, now);
+            } else {
+                self.mark(at - self.slots.len());
+            }
+        }
+        self.settle(now);
+        self.changes()
+    }
+
+    /// When [`tick`](Self::tick) should be called next. It may be early and then finds nothing to do.
+    pub fn deadline(&self) -> Time {
+        self.deadlines.first()
+    }
+
+    /// When the next run of a check should start; never for a passive one or one that is not here.
+    pub fn next_due(&self, check: CheckIndex) -> Time {
+        self.check(check).map_or(Time::MAX, Check::next_due)
+    }
+
+    /// Corrects which Unix time the origin of [`Time`] is, after a step of the system's clock. Seen in what is rendered from now on.
+    pub fn set_unix_at_zero(&mut self, unix: Option<Duration>) {
+        self.unix_at_zero = unix;
+    }
+
+    /// One check.
+    pub fn check(&self, check: CheckIndex) -> Option<&Check> {
+        self.slots.get(check.as_usize()).map(|slot| &slot.check)
+    }
+
+    /// One endpoint.
+    pub fn endpoint(&self, endpoint: EndpointIndex) -> Option<&Endpoint> {
+        self.endpoints.get(endpoint.as_usize())
+    }
+
+    /// The name of a check.
+    pub fn check_name(&self, check: CheckIndex) -> Option<&str> {
+        self.slots.get(check.as_usize()).map(|slot| &*slot.name)
+    }
+
+    /// The check with this name.
+    pub fn check_named(&self, name: &str) -> Option<CheckIndex> {
+        self.checks_by_name.get(name).copied().map(CheckIndex)
+    }
+
+    /// The endpoint with this name.
+    pub fn endpoint_named(&self, name: &str) -> Option<EndpointIndex> {
+        self.endpoints_by_name.get(name).copied().map(EndpointIndex)
+    }
+
+    /// All checks, in the order in which they were added.
+    pub fn checks(&self) -> impl ExactSizeIterator<Item = (CheckIndex, &str, &Check)> {
+        self.slots.iter().enumerate().map(|(at, slot)| (index_of(at), &*slot.name, &slot.check))
+    }
+
+    /// All endpoints, in the order in which they were added.
+    pub fn endpoints(&self) -> &[Endpoint] {
+        &self.endpoints
+    }
+
+    /// What it has done.
+    pub const fn counters(&self) -> Counters {
+        self.counters
+    }
+
+    /// What a prober of an endpoint gets.
+    pub fn reply(
+        &self,
+        endpoint: EndpointIndex,
+        audience: Audience,
+        format: Format,
+        authenticated: bool,
+    ) -> Option<Reply<'_>> {
+        Some(self.endpoint(endpoint)?.rendered().reply(audience, format, authenticated))
+    }
+
+    /// What a prober of one check of an endpoint gets (`/readyz/NAME`): `ok`, or what is wrong, with a code of the endpoint.
+    ///
+    /// `place` is the place of the check among the endpoint's uses.
+    pub fn check_reply(
+        &self,
+        endpoint: EndpointIndex,
+        place: usize,
+        authenticated: bool,
+    ) -> Option<Reply<'_>> {
+        let endpoint = self.endpoint(endpoint)?;
+        let (config, class) = (endpoint.config(), *endpoint.classes().get(place)?);
+        let one = config.uses.get(place)?;
+        let slot = self.slots.get(one.check.as_usize())?;
+        let code = match class {
+            Class::Degraded => config.codes.degraded,
+            Class::Down | Class::Unknown => one.code.unwrap_or(config.codes.down),
+            Class::Maintenance => config.codes.maintenance,
+            Class::Up => config.codes.up,
+        };
+        let shown = config.details.shown_to(authenticated);
+        let body = if shown { slot.shown.as_slice() } else { single_hidden(slot.check.state()) };
+        Some(Reply { code, content_type: Format::Text.content_type(), body })
+    }
+
+    /// Begins a call: time moves, the changes of the last call are forgotten.
+    fn advance(&mut self, now: Time) -> Time {
+        self.events.clear();
+        self.rendered.clear();
+        self.checks_changed.clear();
+        self.now = self.now.max(now);
+        self.now
+    }
+
+    fn changes(&self) -> Changes<'_> {
+        Changes { events: &self.events, rendered: &self.rendered, checks: &self.checks_changed }
+    }
+
+    /// Counts everything for the first time.
+    fn begin(&mut self) {
+        for at in 0..self.slots.len() {
+            self.follow(index_of(at), [None, None], true, self.now);
+        }
+        for at in 0..self.endpoints.len() {
+            self.mark(at);
+        }
+        self.settle(self.now);
+        self.advance(self.now);
+        self.counters = Counters::default();
+    }
+
+    /// What follows from a check's result or time: events, counts, its own reply, its deadline.
+    fn follow(&mut self, check: CheckIndex, moved: [Option<Move>; 2], renew: bool, now: Time) {
+        let slot = &mut self.slots[check.as_usize()];
+        self.deadlines.arm(check.0, slot.check.deadline());
+        if moved == [None, None] && !renew {
+            return;
+        }
+        for moved in moved.into_iter().flatten() {
+            self.counters.check_transitions += 1;
+            self.events.push(Event::Check { at: now, check, moved });
+        }
+        render_single(&mut slot.shown, slot.check.state(), slot.check.reason());
+        self.checks_changed.push(check);
+        for &(endpoint, place) in &slot.users {
+            self.endpoints[endpoint as usize].count(place as usize, &slot.check);
+            mark(&mut self.dirty, &mut self.is_dirty, endpoint);
+        }
+    }
+
+    fn mark(&mut self, endpoint: usize) {
+        let endpoint = u32::try_from(endpoint).expect("every cap is far below u32::MAX");
+        mark(&mut self.dirty, &mut self.is_dirty, endpoint);
+    }
+
+    /// Ends a call: judges and renders the endpoints that may be different.
+    fn settle(&mut self, now: Time) {
+        let mut next = 0;
+        while let Some(&at) = self.dirty.get(next) {
+            next += 1;
+            self.is_dirty[at as usize] = false;
+            let endpoint = &mut self.endpoints[at as usize];
+            if let Some((from, to)) = endpoint.settle(now) {
+                self.counters.endpoint_transitions += 1;
+                self.events.push(Event::Endpoint { at: now, endpoint: EndpointIndex(at), from, to });
+            }
+            let item = u32::try_from(self.slots.len()).expect("every cap is far below u32::MAX") + at;
+            self.deadlines.arm(item, endpoint.deadline(now));
+            self.render(at);
+        }
+        self.dirty.clear();
+    }
+
+    fn render(&mut self, at: u32) {
+        self.counters.renders += 1;
+        let mut rendered = std::mem::take(&mut self.endpoints[at as usize].rendered);
+        let endpoint = &self.endpoints[at as usize];
+        let config = endpoint.config();
+        let lines = self.lines(endpoint);
+        let pages = Audience::ALL.map(|audience| {
+            let (verdict, code) = endpoint.answer(audience);
+            Page {
+                name: &config.name,
+                verdict,
+                code,
+                note: endpoint.note(verdict),
+                lines: &lines,
+                lines_total: config.uses.len(),
+                details: config.details,
+                body_len_max: config.body_len_max,
+                unix_at_zero: self.unix_at_zero,
+            }
+        });
+        if rendered.render(&pages) {
+            self.rendered.push(EndpointIndex(at));
+        }
+        self.endpoints[at as usize].rendered = rendered;
+    }
+
+    /// The checks of an endpoint, those that are not up first, as many as can fit into a body.
+    fn lines(&self, endpoint: &Endpoint) -> Vec<Line<'_>> {
+        let config = endpoint.config();
+        let fitting = config.body_len_max / LINE_LEN_MIN;
+        let order = |up: bool| {
+            let uses = config.uses.iter().zip(endpoint.classes());
+            uses.filter(move |(_, class)| (**class == Class::Up) == up)
+        };
+        order(false)
+            .chain(order(true))
+            .take(fitting)
+            .map(|(one, &class)| {
+                let slot = &self.slots[one.check.as_usize()];
+                let check = &slot.check;
+                Line {
+                    name: &slot.name,
+                    state: check.state(),
+                    class,
+                    severity: one.severity,
+                    reason: check.reason(),
+                    last: check.last().map(|(at, result)| (at, result.latency)),
+                }
+            })
+            .collect()
+    }
+}
+
+fn index_of(at: usize) -> CheckIndex {
+    CheckIndex(u32::try_from(at).expect("every cap is far below u32::MAX"))
+}
+
+fn mark(dirty: &mut Vec<u32>, is_dirty: &mut [bool], endpoint: u32) {
+    if !std::mem::replace(&mut is_dirty[endpoint as usize], true) {
+        dirty.push(endpoint);
+    }
+}

@@ -1,0 +1,261 @@
+//! Boards by example: events in order, deadlines, caps, commands for what is not there, time that runs backward.
+
+use std::time::Duration;
+
+use super::*;
+use crate::check::{CheckConfig, CheckState, FlapRule, Outcome};
+use crate::endpoint::{Cause, EndpointConfig, EndpointState, FailOpen, Forced, ForcedState, Severity, Use};
+use crate::error::ConfigError;
+use crate::limits::{CHECKS_MAX, ENDPOINTS_MAX};
+use crate::{Details, Maintenance, Note};
+
+const SECOND: Duration = Duration::from_secs(1);
+const DOWN: CheckResult<'static> = CheckResult::new(Outcome::Failure, Duration::ZERO, b"refused");
+const UP: CheckResult<'static> = CheckResult::success(Duration::ZERO);
+
+fn at(secs: u64) -> Time {
+    Time::from_secs(secs)
+}
+
+fn quick() -> CheckConfig {
+    CheckConfig { rise: 1, fall: 1, max_age: Some(10 * SECOND), history_len: 0, ..CheckConfig::default() }
+}
+
+/// Two checks; the first is required by both endpoints, the second by the second.
+fn pair() -> (Board, [CheckIndex; 2], [EndpointIndex; 2]) {
+    let mut builder = Board::builder(at(0));
+    let checks = ["a", "b"].map(|name| builder.check(name, quick()).unwrap());
+    let first = EndpointConfig::new("first").with(checks[0], Severity::Required);
+    let second = EndpointConfig::new("second")
+        .with(checks[0], Severity::Degrading)
+        .with(checks[1], Severity::Required);
+    let endpoints = [first, second].map(|config| builder.endpoint(config).unwrap());
+    (builder.build(), checks, endpoints)
+}
+
+fn text(board: &Board, endpoint: EndpointIndex) -> String {
+    let reply = board.reply(endpoint, Audience::Other, Format::Text, false).unwrap();
+    String::from_utf8(reply.body.to_vec()).unwrap()
+}
+
+#[test]
+fn a_result_tells_what_it_changed() {
+    let (mut board, [a, b], [first, second]) = pair();
+    assert_eq!((text(&board, first), text(&board, second)), ("down\n".into(), "down\n".into()));
+    let changes = board.apply(a, &UP, at(1));
+    let moved = Move { from: CheckState::Unknown, to: CheckState::Up };
+    assert_eq!(changes.events[0], Event::Check { at: at(1), check: a, moved });
+    let [_, Event::Endpoint { endpoint, from, to, .. }] = changes.events else {
+        panic!("one endpoint changed: {:?}", changes.events)
+    };
+    assert_eq!((*endpoint, from.state, to.state), (first, EndpointState::Down, EndpointState::Up));
+    assert_eq!(changes.rendered, [first, second], "the second lists the check");
+    assert_eq!(changes.checks, [a]);
+    assert!(board.apply(a, &UP, at(2)).is_empty());
+    assert!(!board.apply(b, &UP, at(3)).is_empty());
+    assert_eq!((text(&board, first), text(&board, second)), ("up\n".into(), "up\n".into()));
+    let counters = board.counters();
+    assert_eq!((counters.results, counters.check_transitions, counters.endpoint_transitions), (3, 2, 2));
+    assert_eq!((counters.renders, counters.ignored), (3, 0));
+}
+
+#[test]
+fn what_nobody_sees_is_not_reported() {
+    let mut builder = Board::builder(at(0));
+    let check = builder.check("a", quick()).unwrap();
+    let config = EndpointConfig { details: Details::Never, ..EndpointConfig::new("e") };
+    builder.endpoint(config.with(check, Severity::Info)).unwrap();
+    let mut board = builder.build();
+    let changes = board.apply(check, &DOWN, at(1));
+    assert_eq!((changes.events.len(), changes.rendered), (1, [].as_slice()), "the bytes are the same");
+}
+
+#[test]
+fn time_alone_changes_states() {
+    let (mut board, [a, b], [first, _]) = pair();
+    assert_eq!(board.deadline(), Time::MAX);
+    board.apply(a, &UP, at(1));
+    board.apply(b, &UP, at(2));
+    assert_eq!(board.deadline(), at(11));
+    board.apply(a, &UP, at(5));
+    assert_eq!(board.deadline(), at(11), "early, and not touched by a result");
+    assert!(board.tick(at(11)).is_empty());
+    assert_eq!(board.deadline(), at(12));
+    let changes = board.tick(at(12));
+    let moved = Move { from: CheckState::Up, to: CheckState::Stale };
+    assert_eq!(changes.events[0], Event::Check { at: at(12), check: b, moved });
+    assert_eq!(board.deadline(), at(15));
+    assert_eq!(board.tick(at(99)).checks, [a]);
+    assert_eq!((text(&board, first), board.deadline()), ("down\n".into(), Time::MAX));
+}
+
+#[test]
+fn a_tick_at_every_deadline_leaves_nothing_due() {
+    let mut builder = Board::builder(at(0));
+    let flap = FlapRule { window: 60 * SECOND, transitions_max: 1, hold: 7 * SECOND };
+    let a = builder.check("a", CheckConfig { flap: Some(flap), ..quick() }).unwrap();
+    let config = EndpointConfig::new("e").with(a, Severity::Required);
+    let endpoint = builder
+        .endpoint(EndpointConfig { fail_open: Some(FailOpen { max_age: 3 * SECOND }), ..config })
+        .unwrap();
+    let mut board = builder.build();
+    for (secs, result) in [(1, UP), (2, DOWN), (3, UP), (4, DOWN)] {
+        board.apply(a, &result, at(secs));
+    }
+    let seen = |board: &Board| {
+        let check = board.check(a).unwrap().state();
+        (check, board.endpoint(endpoint).unwrap().verdict().cause)
+    };
+    assert_eq!(seen(&board), (CheckState::Flapping, Cause::FailOpen));
+    let mut steps = Vec::new();
+    while board.deadline() < Time::MAX {
+        let now = board.deadline();
+        board.tick(now);
+        steps.push((now, seen(&board)));
+        assert!(board.deadline() > now && steps.len() < 20);
+    }
+    steps.dedup_by_key(|(_, seen)| *seen);
+    assert_eq!(
+        steps,
+        [
+            // Down since 2, up at 3 but held, so it is one outage of the group until it is over.
+            (at(5), (CheckState::Flapping, Cause::Checks)),
+            (at(11), (CheckState::Down, Cause::Checks)),
+            (at(14), (CheckState::Stale, Cause::Checks)),
+        ]
+    );
+}
+
+#[test]
+fn time_does_not_run_backward() {
+    let (mut board, [a, _], _) = pair();
+    board.apply(a, &UP, at(50));
+    let changes = board.apply(a, &DOWN, at(3));
+    let Some(Event::Check { at: when, .. }) = changes.events.first() else { panic!("it went down") };
+    assert_eq!(*when, at(50));
+    assert_eq!(board.next_due(a), at(60), "down interval, from the latest time seen");
+}
+
+#[test]
+fn what_is_not_here_is_ignored_and_counted() {
+    let (mut board, _, _) = pair();
+    let (check, endpoint) = (CheckIndex(2), EndpointIndex(2));
+    assert!(board.apply(check, &UP, at(1)).is_empty());
+    assert!(board.command(Command::MaintainCheck { check, maintenance: None }, at(1)).is_empty());
+    assert!(
+        board.command(Command::Drain { target: Target::One(endpoint), draining: true }, at(1)).is_empty()
+    );
+    assert_eq!((board.counters().ignored, board.counters().results), (3, 0));
+    assert!(board.check(check).is_none() && board.endpoint(endpoint).is_none());
+    assert!(board.reply(endpoint, Audience::Other, Format::Text, false).is_none());
+    assert!(board.check_reply(endpoint, 0, false).is_none() && board.check_name(check).is_none());
+    assert_eq!(board.next_due(check), Time::MAX);
+}
+
+#[test]
+fn a_command_twice_changes_nothing() {
+    let forced = Forced { state: ForcedState::Up, reason: Note::new(b"x"), until: Some(at(90)) };
+    let maintenance = Some(Maintenance::new("x", at(0), Some(at(80))));
+    let (_, [a, _], [first, _]) = pair();
+    let commands = [
+        Command::Drain { target: Target::All, draining: true },
+        Command::Drain { target: Target::One(first), draining: true },
+        Command::Force { target: Target::All, forced: Some(forced) },
+        Command::Maintain { target: Target::One(first), maintenance: maintenance.clone() },
+    ];
+    for command in commands {
+        let (mut board, ..) = pair();
+        assert!(!board.command(command.clone(), at(1)).is_empty(), "{command:?}");
+        assert!(board.command(command.clone(), at(2)).is_empty(), "{command:?}");
+    }
+    let (mut board, ..) = pair();
+    let command = Command::MaintainCheck { check: a, maintenance };
+    assert_eq!(board.command(command.clone(), at(1)).events.len(), 2, "the check and its first endpoint");
+    assert_eq!(board.command(command, at(2)).events, []);
+}
+
+#[test]
+fn one_is_not_all() {
+    let (mut board, _, [first, second]) = pair();
+    board.command(Command::Drain { target: Target::One(second), draining: true }, at(1));
+    assert_eq!((text(&board, first), text(&board, second)), ("down\n".into(), "drain\n".into()));
+    board.command(Command::Drain { target: Target::All, draining: true }, at(1));
+    assert_eq!(text(&board, first), "drain\n");
+}
+
+#[test]
+fn names() {
+    let (board, [a, b], [first, second]) = pair();
+    assert_eq!(
+        (board.check_named("a"), board.check_named("b"), board.check_named("first")),
+        (Some(a), Some(b), None)
+    );
+    assert_eq!((board.endpoint_named("first"), board.endpoint_named("second")), (Some(first), Some(second)));
+    assert_eq!(board.check_name(b), Some("b"));
+    let listed: Vec<_> = board.checks().map(|(index, name, _)| (index, name)).collect();
+    assert_eq!(listed, [(a, "a"), (b, "b")]);
+    assert_eq!(board.endpoints()[1].config().name, "second");
+}
+
+#[test]
+fn caps() {
+    let mut builder = Board::builder(at(0));
+    assert_eq!(builder.check("", quick()), Err(ConfigError::NameLen));
+    assert_eq!(builder.check(&"x".repeat(129), quick()), Err(ConfigError::NameLen));
+    let a = builder.check(&"x".repeat(128), quick()).unwrap();
+    assert_eq!(builder.check(&"x".repeat(128), quick()), Err(ConfigError::NameTaken));
+    assert_eq!(builder.check("b", CheckConfig { rise: 0, ..quick() }), Err(ConfigError::Threshold));
+    let config = |name: &str| EndpointConfig::new(name).with(a, Severity::Required);
+    assert_eq!(builder.endpoint(config("e").with(a, Severity::Info)), Err(ConfigError::UsedTwice));
+    let elsewhere = Use::new(CheckIndex(7), Severity::Info);
+    assert_eq!(
+        builder.endpoint(EndpointConfig { uses: vec![elsewhere], ..config("e") }),
+        Err(ConfigError::UnknownCheck)
+    );
+    for at in 0..ENDPOINTS_MAX {
+        builder.endpoint(config(&format!("e{at}"))).unwrap();
+    }
+    assert_eq!(builder.endpoint(config("one more")), Err(ConfigError::TooManyEndpoints));
+    for at in 1..CHECKS_MAX {
+        builder.check(&format!("c{at}"), quick()).unwrap();
+    }
+    assert_eq!(builder.check("one more", quick()), Err(ConfigError::TooManyChecks));
+    let board = builder.build();
+    assert_eq!(board.endpoints().len(), ENDPOINTS_MAX);
+}
+
+#[test]
+fn a_name_is_free_after_a_refusal() {
+    let mut builder = Board::builder(at(0));
+    let a = builder.check("a", quick()).unwrap();
+    let config = EndpointConfig::new("e").with(a, Severity::Required);
+    assert_eq!(builder.endpoint(config.clone().with(a, Severity::Info)), Err(ConfigError::UsedTwice));
+    let endpoint = builder.endpoint(config).unwrap();
+    let mut board = builder.build();
+    board.apply(a, &UP, at(1));
+    assert_eq!(text(&board, endpoint), "up\n", "the refused one left no trace");
+}
+
+#[test]
+fn uses_have_a_cap() {
+    let mut builder = Board::builder(at(0));
+    let checks: Vec<_> = (0..CHECKS_MAX).map(|at| builder.check(&at.to_string(), quick()).unwrap()).collect();
+    let config = |name: &str| EndpointConfig {
+        uses: checks.iter().map(|&check| Use::new(check, Severity::Info)).collect(),
+        ..EndpointConfig::new(name)
+    };
+    for at in 0..16 {
+        builder.endpoint(config(&at.to_string())).unwrap();
+    }
+    let one = EndpointConfig::new("one more").with(checks[0], Severity::Info);
+    assert_eq!(builder.endpoint(one), Err(ConfigError::TooManyUses));
+}
+
+#[test]
+fn a_stepped_clock_shows_from_then_on() {
+    let (mut board, [a, _], [first, _]) = pair();
+    board.set_unix_at_zero(Some(Duration::from_secs(86_400)));
+    board.apply(a, &UP, at(1));
+    let reply = board.reply(first, Audience::Other, Format::HealthJson, true).unwrap();
+    assert!(String::from_utf8_lossy(reply.body).contains("\"time\":\"1970-01-02T00:00:01Z\""));
+}

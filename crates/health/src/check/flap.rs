@@ -1,0 +1,57 @@
+//! The flap rule at work: when the last changes happened and until when the check is held down.
+//!
+//! Does not know about: what changed.
+
+use super::config::FlapRule;
+use crate::time::Time;
+
+/// The changes of one check that its rule still looks at.
+#[derive(Clone, Debug)]
+pub(super) struct Flap {
+    rule: FlapRule,
+    /// The last `transitions_max + 1` changes, oldest at `next` once it is full.
+    changes: Vec<Time>,
+    next: usize,
+    /// While flapping: when the hold ends.
+    held_until: Option<Time>,
+}
+
+impl Flap {
+    pub(super) fn new(rule: FlapRule) -> Self {
+        Self {
+            rule,
+            changes: Vec::with_capacity(rule.transitions_max as usize + 1),
+            next: 0,
+            held_until: None,
+        }
+    }
+
+    /// The check changed between up and down.
+    ///
+    /// Changes are not forgotten when a hold ends: one more within the window starts the next hold.
+    pub(super) fn handle_change(&mut self, now: Time) {
+        let room = self.rule.transitions_max as usize + 1;
+        if self.changes.len() < room {
+            self.changes.push(now);
+        } else {
+            self.changes[self.next] = now;
+            self.next = (self.next + 1) % room;
+        }
+        let too_many = self.changes.len() == room && now.since(self.changes[self.next]) <= self.rule.window;
+        if too_many || self.held_until.is_some() {
+            self.held_until = Some(now.after(self.rule.hold));
+        }
+    }
+
+    /// Ends a hold whose time is over.
+    pub(super) fn handle_time(&mut self, now: Time) {
+        if self.held_until.is_some_and(|until| now >= until) {
+            self.held_until = None;
+        }
+    }
+
+    /// When the hold ends, exactly while the check is held down.
+    pub(super) fn held_until(&self) -> Option<Time> {
+        self.held_until
+    }
+}

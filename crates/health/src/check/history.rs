@@ -1,0 +1,60 @@
+//! The last results of one check, in a ring that has its size from the start.
+//!
+//! Does not know about: reasons; only the latest is kept, by the check.
+
+use std::time::Duration;
+
+use super::state::{CheckResult, Outcome};
+use crate::time::Time;
+
+/// One remembered result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// When it was handed in.
+    pub at: Time,
+    /// What was found.
+    pub outcome: Outcome,
+    latency_us: u32,
+}
+
+impl Entry {
+    /// How long the run took, to the microsecond, at most 71 minutes.
+    pub const fn latency(&self) -> Duration {
+        Duration::from_micros(self.latency_us as u64)
+    }
+}
+
+/// A ring of results.
+#[derive(Clone, Debug)]
+pub struct History {
+    entries: Vec<Entry>,
+    len_max: usize,
+    /// Where the next one goes once the ring is full: the oldest.
+    next: usize,
+}
+
+// Two words a result, so that 10,000 checks with 200 results each take 32 MB.
+const _: () = assert!(size_of::<Entry>() == 16);
+
+impl History {
+    pub(super) fn new(len_max: usize) -> Self {
+        Self { entries: Vec::with_capacity(len_max), len_max, next: 0 }
+    }
+
+    pub(super) fn push(&mut self, result: &CheckResult<'_>, at: Time) {
+        let latency_us = u32::try_from(result.latency.as_micros()).unwrap_or(u32::MAX);
+        let entry = Entry { at, outcome: result.outcome, latency_us };
+        if self.entries.len() < self.len_max {
+            self.entries.push(entry);
+        } else if let Some(oldest) = self.entries.get_mut(self.next) {
+            *oldest = entry;
+            self.next = (self.next + 1) % self.len_max;
+        }
+    }
+
+    /// The results, oldest first.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = &Entry> {
+        let (len, start) = (self.entries.len(), self.next);
+        (0..len).map(move |at| &self.entries[(start + at) % len])
+    }
+}

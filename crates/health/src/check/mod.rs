@@ -1,0 +1,305 @@
+//! One check: results and a time go in, its state and when it is due next come out.
+//!
+//! Does not know about: other checks, endpoints, what a run does.
+//!
+//! Beneath the state lies what is *settled*: unknown, up or down. `rise` successes in a row settle it up, `fall` failures down.
+//! Where nothing is known (no result yet unless [`Initial`] says otherwise, or the last one was too old) a single result settles it.
+//! The state adds to that, the first that applies:
+//!
+//! | state | exactly while |
+//! |---|---|
+//! | maintenance | an operator or the last result says so |
+//! | stale | the last result is `max_age` old, or no result came for that long after an initial belief |
+//! | flapping | it changed between up and down more than `transitions_max` times in `window`, and `hold` since its last change is not over |
+//! | unknown | nothing is settled |
+//! | going down, going up | it is settled up (down) and the last result was a failure (success) |
+//! | degraded | it is settled up and the last success came with a complaint |
+//! | up, down | otherwise |
+//!
+//! Results count in maintenance and while flapping too, so that the state is right when that ends.
+
+mod config;
+mod flap;
+mod history;
+mod state;
+#[cfg(test)]
+mod tests;
+
+use std::time::Duration;
+
+pub use config::{CheckConfig, FlapRule, Initial};
+pub use history::{Entry, History};
+pub use state::{CheckResult, CheckState, Move, Outcome};
+
+use crate::error::ConfigError;
+use crate::maintenance::Maintenance;
+use crate::note::Note;
+use crate::time::Time;
+use flap::Flap;
+
+/// What the thresholds have decided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Settled {
+    Down,
+    Unknown,
+    Up,
+}
+
+/// One check.
+#[derive(Clone, Debug)]
+pub struct Check {
+    config: CheckConfig,
+    settled: Settled,
+    /// True exactly while the next success or failure decides alone.
+    undecided: bool,
+    /// Whether the last success came with a complaint.
+    degraded: bool,
+    /// Whether the last result said that the target is in maintenance.
+    target_in_maintenance: bool,
+    /// True from the moment the last result is too old until the next one.
+    stale: bool,
+    successes: u32,
+    failures: u32,
+    /// From when freshness is counted: the last result, or the start.
+    fresh_at: Time,
+    flap: Option<Flap>,
+    maintenance: Option<Maintenance>,
+    state: CheckState,
+    state_since: Time,
+    last: Option<(Time, CheckResult<'static>)>,
+    last_success_at: Option<Time>,
+    reason: Note,
+    history: History,
+    next_due: Time,
+}
+
+impl Check {
+    /// A check that starts now and is due at once.
+    ///
+    /// # Errors
+    /// When the configuration is not valid.
+    pub fn new(config: CheckConfig, now: Time) -> Result<Self, ConfigError> {
+        config.validate()?;
+        let settled = match config.initial {
+            Initial::Down | Initial::FullyDown => Settled::Down,
+            Initial::FullyUp | Initial::Up => Settled::Up,
+            Initial::Unknown => Settled::Unknown,
+        };
+        let mut check = Self {
+            settled,
+            undecided: !matches!(config.initial, Initial::FullyDown | Initial::FullyUp),
+            degraded: false,
+            target_in_maintenance: false,
+            stale: false,
+            successes: 0,
+            failures: 0,
+            fresh_at: now,
+            flap: config.flap.map(Flap::new),
+            maintenance: None,
+            state: CheckState::Unknown,
+            state_since: now,
+            last: None,
+            last_success_at: None,
+            reason: Note::default(),
+            history: History::new(config.history_len),
+            next_due: if config.passive { Time::MAX } else { now },
+            config,
+        };
+        check.state = check.derive();
+        Ok(check)
+    }
+
+    /// Lets time pass: results grow stale, holds and maintenance end.
+    pub fn handle_time(&mut self, now: Time) -> Option<Move> {
+        if now >= self.stale_at() {
+            self.stale = true;
+            self.undecided = true;
+        }
+        if let Some(flap) = &mut self.flap {
+            flap.handle_time(now);
+        }
+        if self.maintenance.as_ref().is_some_and(|maintenance| maintenance.is_over(now)) {
+            self.maintenance = None;
+        }
+        self.settle_state(now)
+    }
+
+    /// Takes the result of a run that ended now. The first change, if any, is what the passing of time did before.
+    pub fn handle_result(&mut self, result: &CheckResult<'_>, now: Time) -> [Option<Move>; 2] {
+        let passed = self.handle_time(now);
+        self.history.push(result, now);
+        self.reason.set(result.reason);
+        self.last = Some((now, CheckResult { reason: b"", ..*result }));
+        self.fresh_at = now;
+        self.stale = false;
+        self.target_in_maintenance = result.outcome == Outcome::Maintenance;
+        match result.outcome.is_success() {
+            Some(true) => {
+                self.last_success_at = Some(now);
+                self.degraded = result.outcome == Outcome::Degraded;
+                self.successes = self.successes.saturating_add(1);
+                self.failures = 0;
+                self.decide(Settled::Up, self.successes >= self.config.rise, now);
+            }
+            Some(false) => {
+                self.failures = self.failures.saturating_add(1);
+                self.successes = 0;
+                self.decide(Settled::Down, self.failures >= self.config.fall, now);
+            }
+            None => {}
+        }
+        let moved = self.settle_state(now);
+        self.next_due = self.due_after(result.latency, now);
+        [passed, moved]
+    }
+
+    /// Starts or, with `None`, ends maintenance by an operator.
+    pub fn set_maintenance(&mut self, maintenance: Option<Maintenance>, now: Time) -> Option<Move> {
+        self.maintenance = maintenance;
+        self.handle_time(now)
+    }
+
+    fn decide(&mut self, side: Settled, enough: bool, now: Time) {
+        if !enough && !self.undecided {
+            return;
+        }
+        let before = std::mem::replace(&mut self.settled, side);
+        self.undecided = false;
+        if before != side
+            && before != Settled::Unknown
+            && let Some(flap) = &mut self.flap
+        {
+            flap.handle_change(now);
+        }
+    }
+
+    fn settle_state(&mut self, now: Time) -> Option<Move> {
+        let to = self.derive();
+        let from = std::mem::replace(&mut self.state, to);
+        (from != to).then(|| {
+            self.state_since = now;
+            Move { from, to }
+        })
+    }
+
+    fn derive(&self) -> CheckState {
+        if self.maintenance.is_some() || self.target_in_maintenance {
+            return CheckState::Maintenance;
+        }
+        if self.stale {
+            return CheckState::Stale;
+        }
+        if self.flap.as_ref().is_some_and(|flap| flap.held_until().is_some()) {
+            return CheckState::Flapping;
+        }
+        match self.settled {
+            Settled::Unknown => CheckState::Unknown,
+            Settled::Up if self.failures > 0 => CheckState::GoingDown,
+            Settled::Up if self.degraded => CheckState::Degraded,
+            Settled::Up => CheckState::Up,
+            Settled::Down if self.successes > 0 => CheckState::GoingUp,
+            Settled::Down => CheckState::Down,
+        }
+    }
+
+    /// When the last result is too old; never while there is nothing to doubt.
+    fn stale_at(&self) -> Time {
+        if self.stale || (self.settled == Settled::Unknown && self.last.is_none()) {
+            Time::MAX
+        } else {
+            self.fresh_at.after(self.config.max_age())
+        }
+    }
+
+    /// Intervals run from start to start, so that a slow run does not move the phase; an overrun is due at once.
+    fn due_after(&self, latency: Duration, now: Time) -> Time {
+        if self.config.passive {
+            return Time::MAX;
+        }
+        now.before(latency).after(self.interval()).max(now)
+    }
+
+    /// The interval that applies now: fast while unsettled, slow while down. Neither maintenance nor a hold changes it.
+    pub fn interval(&self) -> Duration {
+        match self.settled {
+            Settled::Down if self.successes == 0 && !self.undecided => self.config.down_interval,
+            Settled::Up if self.failures == 0 && !self.undecided => self.config.interval,
+            Settled::Down | Settled::Unknown | Settled::Up => self.config.fast_interval,
+        }
+    }
+
+    /// When the next run should start; never for a passive check. The scheduler adds phase and jitter.
+    pub const fn next_due(&self) -> Time {
+        self.next_due
+    }
+
+    /// When time alone may change the state.
+    pub fn deadline(&self) -> Time {
+        let held_until = self.flap.as_ref().and_then(Flap::held_until).unwrap_or(Time::MAX);
+        let maintained_until = self.maintenance.as_ref().and_then(|m| m.until).unwrap_or(Time::MAX);
+        self.stale_at().min(held_until).min(maintained_until)
+    }
+
+    /// The state.
+    pub const fn state(&self) -> CheckState {
+        self.state
+    }
+
+    /// Since when it has this state.
+    pub const fn state_since(&self) -> Time {
+        self.state_since
+    }
+
+    /// How it is judged.
+    pub const fn config(&self) -> &CheckConfig {
+        &self.config
+    }
+
+    /// Whether it is settled up: what an endpoint keeps of a check that is stale.
+    pub fn is_settled_up(&self) -> bool {
+        self.settled == Settled::Up
+    }
+
+    /// Whether the last success came with a complaint.
+    pub const fn is_degraded(&self) -> bool {
+        self.degraded
+    }
+
+    /// Successes since the last failure.
+    pub const fn consecutive_successes(&self) -> u32 {
+        self.successes
+    }
+
+    /// Failures since the last success.
+    pub const fn consecutive_failures(&self) -> u32 {
+        self.failures
+    }
+
+    /// When the last result came, and which; its reason is in [`reason`](Self::reason).
+    pub const fn last(&self) -> Option<(Time, CheckResult<'static>)> {
+        self.last
+    }
+
+    /// When the last success came.
+    pub const fn last_success_at(&self) -> Option<Time> {
+        self.last_success_at
+    }
+
+    /// Why the last result was not a plain success, or why it is in maintenance.
+    pub fn reason(&self) -> &str {
+        match &self.maintenance {
+            Some(maintenance) => maintenance.reason.as_str(),
+            None => self.reason.as_str(),
+        }
+    }
+
+    /// The maintenance an operator declared.
+    pub const fn maintenance(&self) -> Option<&Maintenance> {
+        self.maintenance.as_ref()
+    }
+
+    /// The last results.
+    pub const fn history(&self) -> &History {
+        &self.history
+    }
+}

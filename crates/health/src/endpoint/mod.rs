@@ -1,0 +1,269 @@
+//! One endpoint: what its checks count as, what operators said, and the state that follows.
+//!
+//! Does not know about: the checks themselves beyond what they count as, and how a body looks.
+//!
+//! The first rule that applies gives the state: maintenance, drain, a forced state, the latch, the checks. A drain stands above a
+//! forced state so that nobody who once forced "up" loses requests at the next stop.
+//!
+//! Of the checks: a required one that is down makes it down, and so does a quorum that is missed; both may be opened by
+//! [`FailOpen`]. A required one in maintenance makes it maintenance, and so does a quorum that is missed only for that. A degrading
+//! one that is not up, and any of the two that is degraded, make it degraded. Unknown counts as down, within [`Grace`] as up.
+
+mod config;
+mod tally;
+#[cfg(test)]
+mod tests;
+mod verdict;
+
+pub use config::{Audience, Codes, EndpointConfig, FailOpen, Grace, OnDrain, OnStale, Quorum, Severity, Use};
+pub use tally::Class;
+pub use verdict::{Cause, EndpointState, Verdict};
+
+use crate::check::Check;
+use crate::format::Rendered;
+use crate::maintenance::Maintenance;
+use crate::note::Note;
+use crate::time::Time;
+use tally::Tally;
+use verdict::Circumstances;
+
+/// A state that an operator wants whatever the checks say.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Forced {
+    /// The state: up, degraded or down.
+    pub state: ForcedState,
+    /// Why.
+    pub reason: Note,
+    /// When it ends by itself; never without.
+    pub until: Option<Time>,
+}
+
+/// The states that can be forced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ForcedState {
+    /// Degraded.
+    Degraded,
+    /// Down.
+    Down,
+    /// Up.
+    Up,
+}
+
+/// One endpoint.
+#[derive(Debug)]
+pub struct Endpoint {
+    config: EndpointConfig,
+    weighted: bool,
+    classes: Box<[Class]>,
+    tally: Tally,
+    /// Whether it has ever been up or degraded by its checks.
+    was_up: bool,
+    /// Since when the whole fail-open group is down.
+    group_down_since: Option<Time>,
+    grace_until: Time,
+    in_grace: bool,
+    draining: bool,
+    maintenance: Option<Maintenance>,
+    forced: Option<Forced>,
+    verdict: Verdict,
+    /// What it would be without a drain.
+    beneath: Verdict,
+    since: Time,
+    pub(crate) rendered: Rendered,
+}
+
+impl Endpoint {
+    /// An endpoint whose checks count as `classes`, in the order of its uses.
+    pub(crate) fn new(config: EndpointConfig, now: Time) -> Self {
+        let mut tally = Tally::default();
+        for one in &config.uses {
+            tally.add(one, Class::Unknown);
+        }
+        let start = Verdict::new(EndpointState::Down, Cause::Checks);
+        Self {
+            weighted: config.is_weighted(),
+            classes: vec![Class::Unknown; config.uses.len()].into(),
+            tally,
+            was_up: false,
+            group_down_since: None,
+            grace_until: config.grace.map_or(Time::ZERO, |grace| now.after(grace.duration)),
+            in_grace: false,
+            draining: false,
+            maintenance: None,
+            forced: None,
+            verdict: start,
+            beneath: start,
+            since: now,
+            rendered: Rendered::default(),
+            config,
+        }
+    }
+
+    /// Takes over what the check of one use counts as now. The verdict follows with [`settle`](Self::settle).
+    pub(crate) fn count(&mut self, at: usize, check: &Check) {
+        let class = Class::of(check, self.config.on_stale);
+        let before = std::mem::replace(&mut self.classes[at], class);
+        if before != class {
+            let one = &self.config.uses[at];
+            self.tally.remove(one, before);
+            self.tally.add(one, class);
+        }
+    }
+
+    /// Lets the rules speak; the states before and after when they differ.
+    pub(crate) fn settle(&mut self, now: Time) -> Option<(Verdict, Verdict)> {
+        if self.maintenance.as_ref().is_some_and(|maintenance| maintenance.is_over(now)) {
+            self.maintenance = None;
+        }
+        if self.forced.as_ref().is_some_and(|forced| forced.until.is_some_and(|until| now >= until)) {
+            self.forced = None;
+        }
+        self.in_grace = now < self.grace_until;
+        if !verdict::group_is_down(&self.config, &self.tally) {
+            self.group_down_since = None;
+        } else if self.group_down_since.is_none() {
+            self.group_down_since = Some(now);
+        }
+        let given = Circumstances { in_grace: self.in_grace, may_fail_open: now < self.open_until() };
+        let judged = verdict::judge(&self.config, &self.tally, given);
+        // Neither grace nor an open failure is a success that a latch could keep.
+        let strict = Circumstances { in_grace: false, may_fail_open: false };
+        let earned = verdict::judge(&self.config, &self.tally, strict).state;
+        self.was_up |= matches!(earned, EndpointState::Degraded | EndpointState::Up);
+        self.beneath = self.beneath_drain(judged);
+        let told = if self.draining && self.maintenance.is_none() {
+            Verdict::new(EndpointState::Drain, Cause::Drain)
+        } else {
+            self.beneath
+        };
+        let before = std::mem::replace(&mut self.verdict, told);
+        if before.state != told.state {
+            self.since = now;
+        }
+        (before != told).then_some((before, told))
+    }
+
+    fn beneath_drain(&self, judged: Verdict) -> Verdict {
+        if self.maintenance.is_some() {
+            return Verdict::new(EndpointState::Maintenance, Cause::Maintenance);
+        }
+        if let Some(forced) = &self.forced {
+            let state = match forced.state {
+                ForcedState::Degraded => EndpointState::Degraded,
+                ForcedState::Down => EndpointState::Down,
+                ForcedState::Up => EndpointState::Up,
+            };
+            return Verdict::new(state, Cause::Forced);
+        }
+        let serving = matches!(judged.state, EndpointState::Degraded | EndpointState::Up);
+        if self.config.latch && self.was_up && !serving {
+            return Verdict::new(EndpointState::Up, Cause::Latch);
+        }
+        judged
+    }
+
+    /// Until when it may stay open with its whole group down; the origin when it may not.
+    fn open_until(&self) -> Time {
+        match (self.config.fail_open, self.group_down_since) {
+            (Some(rule), Some(since)) if self.was_up => since.after(rule.max_age),
+            _ => Time::ZERO,
+        }
+    }
+
+    /// When time alone may change the state.
+    pub(crate) fn deadline(&self, now: Time) -> Time {
+        let maintained = self.maintenance.as_ref().and_then(|maintenance| maintenance.until);
+        let forced = self.forced.as_ref().and_then(|forced| forced.until);
+        let ends = [maintained, forced, Some(self.open_until()), Some(self.grace_until)];
+        ends.into_iter().flatten().filter(|&end| end > now).min().unwrap_or(Time::MAX)
+    }
+
+    pub(crate) fn set_draining(&mut self, draining: bool) {
+        self.draining = draining;
+    }
+
+    pub(crate) fn set_maintenance(&mut self, maintenance: Option<Maintenance>) {
+        self.maintenance = maintenance;
+    }
+
+    pub(crate) fn set_forced(&mut self, forced: Option<Forced>) {
+        self.forced = forced;
+    }
+
+    /// What one audience is told, and with which code.
+    pub fn answer(&self, audience: Audience) -> (Verdict, u16) {
+        let on_drain = self.config.on_drain[audience as usize];
+        let (verdict, code) = verdict::answer(&self.config, self.verdict, self.beneath, on_drain);
+        if verdict.state != EndpointState::Down {
+            return (verdict, code);
+        }
+        let mut codes = self.deciding(verdict).filter_map(|one| one.code);
+        (verdict, codes.next().unwrap_or(code))
+    }
+
+    /// The uses that led to `verdict`, in the order of the configuration. None when no check decided.
+    pub fn deciding(&self, verdict: Verdict) -> impl Iterator<Item = &Use> {
+        let uses = self.config.uses.iter().zip(&self.classes);
+        uses.filter(move |(one, class)| verdict::decides(verdict, one, **class, self.in_grace))
+            .map(|(one, _)| one)
+    }
+
+    /// The state and the rule that gave it.
+    pub const fn verdict(&self) -> Verdict {
+        self.verdict
+    }
+
+    /// The state it would have without a drain.
+    pub const fn verdict_without_drain(&self) -> Verdict {
+        self.beneath
+    }
+
+    /// Since when it has this state.
+    pub const fn state_since(&self) -> Time {
+        self.since
+    }
+
+    /// The weight of the checks that serve; none when no check has a weight. For an agent check.
+    pub fn weight(&self) -> Option<u32> {
+        self.weighted.then(|| u32::try_from(self.tally.weight).unwrap_or(u32::MAX))
+    }
+
+    /// What it is made of.
+    pub const fn config(&self) -> &EndpointConfig {
+        &self.config
+    }
+
+    /// What each use counts as, in the order of the configuration.
+    pub const fn classes(&self) -> &[Class] {
+        &self.classes
+    }
+
+    /// The maintenance an operator declared.
+    pub const fn maintenance(&self) -> Option<&Maintenance> {
+        self.maintenance.as_ref()
+    }
+
+    /// The state an operator forced.
+    pub const fn forced(&self) -> Option<&Forced> {
+        self.forced.as_ref()
+    }
+
+    /// Whether it drains.
+    pub const fn is_draining(&self) -> bool {
+        self.draining
+    }
+
+    /// Its replies.
+    pub const fn rendered(&self) -> &Rendered {
+        &self.rendered
+    }
+
+    /// Why it is as it is, in an operator's words; empty when nobody said so.
+    pub fn note(&self, verdict: Verdict) -> &str {
+        match verdict.cause {
+            Cause::Forced => self.forced.as_ref().map_or("", |forced| forced.reason.as_str()),
+            Cause::Maintenance => self.maintenance.as_ref().map_or("", |one| one.reason.as_str()),
+            Cause::Checks | Cause::Drain | Cause::FailOpen | Cause::Latch | Cause::Quorum => "",
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! How many checks of an endpoint count as what, by role. Kept up to date one check at a time.
+//!
+//! Does not know about: which checks they are, or what follows.
+
+use super::config::{OnStale, Severity, Use};
+use crate::check::{Check, CheckState};
+
+/// What a check counts as for an endpoint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Class {
+    /// Serving, with a complaint.
+    Degraded,
+    /// Not serving: down, going up, flapping.
+    Down,
+    /// Taken out. Not serving, but on purpose.
+    Maintenance,
+    /// Nothing known.
+    Unknown,
+    /// Serving: up, going down.
+    Up,
+}
+
+impl Class {
+    /// What `check` counts as.
+    pub(super) fn of(check: &Check, on_stale: OnStale) -> Self {
+        match check.state() {
+            CheckState::Degraded => Self::Degraded,
+            CheckState::Down | CheckState::Flapping | CheckState::GoingUp => Self::Down,
+            CheckState::GoingDown if check.is_degraded() => Self::Degraded,
+            CheckState::GoingDown | CheckState::Up => Self::Up,
+            CheckState::Maintenance => Self::Maintenance,
+            CheckState::Unknown => Self::Unknown,
+            CheckState::Stale => match on_stale {
+                OnStale::Degraded => Self::Degraded,
+                OnStale::Down => Self::Down,
+                OnStale::Unknown => Self::Unknown,
+                OnStale::Keep if !check.is_settled_up() => Self::Down,
+                OnStale::Keep if check.is_degraded() => Self::Degraded,
+                OnStale::Keep => Self::Up,
+            },
+        }
+    }
+
+    /// Whether it serves.
+    pub const fn is_serving(self) -> bool {
+        matches!(self, Self::Degraded | Self::Up)
+    }
+}
+
+/// Counts by class.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Counts {
+    by_class: [u32; 5],
+}
+
+impl Counts {
+    pub(super) const fn of(&self, class: Class) -> u32 {
+        self.by_class[class as usize]
+    }
+
+    pub(super) fn total(&self) -> u32 {
+        self.by_class.iter().sum()
+    }
+
+    fn add(&mut self, class: Class) {
+        self.by_class[class as usize] += 1;
+    }
+
+    fn remove(&mut self, class: Class) {
+        debug_assert!(self.of(class) > 0, "a check is counted before it is taken out");
+        self.by_class[class as usize] -= 1;
+    }
+}
+
+/// The counts of each role, and the weight of what serves.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Tally {
+    pub(super) required: Counts,
+    pub(super) degrading: Counts,
+    pub(super) quorum: Counts,
+    pub(super) weight: u64,
+}
+
+impl Tally {
+    pub(super) fn add(&mut self, one: &Use, class: Class) {
+        self.each(one, |counts| counts.add(class));
+        if class.is_serving() {
+            self.weight += u64::from(one.weight);
+        }
+    }
+
+    pub(super) fn remove(&mut self, one: &Use, class: Class) {
+        self.each(one, |counts| counts.remove(class));
+        if class.is_serving() {
+            self.weight -= u64::from(one.weight);
+        }
+    }
+
+    fn each(&mut self, one: &Use, mut act: impl FnMut(&mut Counts)) {
+        match one.severity {
+            Severity::Degrading => act(&mut self.degrading),
+            Severity::Info => {}
+            Severity::Required => act(&mut self.required),
+        }
+        if one.in_quorum {
+            act(&mut self.quorum);
+        }
+    }
+}

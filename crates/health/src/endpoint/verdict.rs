@@ -1,0 +1,173 @@
+//! The rules: from the tally and what operators said to one state and its cause.
+//!
+//! Does not know about: single checks, formats.
+
+use super::config::{EndpointConfig, OnDrain, Severity, Use};
+use super::tally::{Class, Tally};
+
+/// The state of an endpoint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum EndpointState {
+    /// Serving, with a complaint.
+    Degraded,
+    /// Not serving.
+    Down,
+    /// Serving what is there, asking for no more.
+    Drain,
+    /// Taken out on purpose.
+    Maintenance,
+    /// Serving.
+    Up,
+}
+
+impl EndpointState {
+    /// All of them, in the order of their discriminants.
+    pub const ALL: [Self; 5] = [Self::Degraded, Self::Down, Self::Drain, Self::Maintenance, Self::Up];
+
+    /// The word for logs, labels and bodies.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Degraded => "degraded",
+            Self::Down => "down",
+            Self::Drain => "drain",
+            Self::Maintenance => "maintenance",
+            Self::Up => "up",
+        }
+    }
+}
+
+/// Which rule gave the state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Cause {
+    /// Its checks, by severity.
+    Checks,
+    /// A drain.
+    Drain,
+    /// All were down, and it stays open for a while.
+    FailOpen,
+    /// An operator forced it.
+    Forced,
+    /// It was up once.
+    Latch,
+    /// An operator declared maintenance.
+    Maintenance,
+    /// Too few of the quorum.
+    Quorum,
+}
+
+impl Cause {
+    /// The word for logs and bodies.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Checks => "checks",
+            Self::Drain => "drain",
+            Self::FailOpen => "fail_open",
+            Self::Forced => "forced",
+            Self::Latch => "latch",
+            Self::Maintenance => "maintenance",
+            Self::Quorum => "quorum",
+        }
+    }
+}
+
+/// A state and the rule that gave it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Verdict {
+    /// The state.
+    pub state: EndpointState,
+    /// The rule.
+    pub cause: Cause,
+}
+
+impl Verdict {
+    pub(super) const fn new(state: EndpointState, cause: Cause) -> Self {
+        Self { state, cause }
+    }
+}
+
+/// What the rules look at beside the tally.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Circumstances {
+    /// Unknown checks still count as up.
+    pub(super) in_grace: bool,
+    /// The whole group is down, and not for longer than the endpoint may stay open.
+    pub(super) may_fail_open: bool,
+}
+
+/// What the checks alone say.
+pub(super) fn judge(config: &EndpointConfig, tally: &Tally, given: Circumstances) -> Verdict {
+    use EndpointState::{Degraded, Down, Maintenance, Up};
+    let bad_unknown = |unknown: u32| if given.in_grace { 0 } else { unknown };
+    let members = tally.quorum.total();
+    let quorum_min = config.quorum.map_or(0, |quorum| quorum.min(members));
+    let granted = if given.in_grace { tally.quorum.of(Class::Unknown) } else { 0 };
+    let quorum_up = tally.quorum.of(Class::Up) + tally.quorum.of(Class::Degraded) + granted;
+    let quorum_fails = quorum_up < quorum_min;
+
+    let group_is_quorum = config.quorum.is_some();
+    let required_down = tally.required.of(Class::Down) + bad_unknown(tally.required.of(Class::Unknown));
+    if required_down > 0 && (group_is_quorum || !given.may_fail_open) {
+        return Verdict::new(Down, Cause::Checks);
+    }
+    if quorum_fails && !given.may_fail_open {
+        // Those in maintenance would have been enough: it is down on purpose.
+        let on_purpose = quorum_up + tally.quorum.of(Class::Maintenance) >= quorum_min;
+        return Verdict::new(if on_purpose { Maintenance } else { Down }, Cause::Quorum);
+    }
+    if tally.required.of(Class::Maintenance) > 0 {
+        return Verdict::new(Maintenance, Cause::Checks);
+    }
+    if required_down > 0 || quorum_fails {
+        return Verdict::new(Degraded, Cause::FailOpen);
+    }
+    let not_up = tally.degrading.of(Class::Down)
+        + tally.degrading.of(Class::Maintenance)
+        + bad_unknown(tally.degrading.of(Class::Unknown));
+    let complaints = tally.required.of(Class::Degraded) + tally.degrading.of(Class::Degraded);
+    Verdict::new(if not_up + complaints > 0 { Degraded } else { Up }, Cause::Checks)
+}
+
+/// Whether every member of the fail-open group is down by its results.
+pub(super) fn group_is_down(config: &EndpointConfig, tally: &Tally) -> bool {
+    let group = if config.quorum.is_some() { &tally.quorum } else { &tally.required };
+    group.total() > 0 && group.of(Class::Down) == group.total()
+}
+
+/// Whether a use that counts as `class` is one of those that led to `verdict`.
+pub(super) fn decides(verdict: Verdict, one: &Use, class: Class, in_grace: bool) -> bool {
+    let down = class == Class::Down || (class == Class::Unknown && !in_grace);
+    let required = one.severity == Severity::Required;
+    match (verdict.cause, verdict.state) {
+        (Cause::Checks, EndpointState::Down) => required && down,
+        (Cause::Checks, EndpointState::Maintenance) => required && class == Class::Maintenance,
+        (Cause::Checks, EndpointState::Degraded) => match one.severity {
+            Severity::Degrading => down || matches!(class, Class::Degraded | Class::Maintenance),
+            Severity::Info => false,
+            Severity::Required => class == Class::Degraded,
+        },
+        (Cause::Quorum, _) => one.in_quorum && (down || class == Class::Maintenance),
+        (Cause::FailOpen, _) => down && (one.in_quorum || required),
+        (Cause::Checks | Cause::Drain | Cause::Forced | Cause::Latch | Cause::Maintenance, _) => false,
+    }
+}
+
+/// The answer for one audience: what it is told, and the code.
+pub(super) fn answer(
+    config: &EndpointConfig,
+    told: Verdict,
+    beneath: Verdict,
+    on_drain: OnDrain,
+) -> (Verdict, u16) {
+    let code = |verdict: Verdict| match verdict.state {
+        EndpointState::Degraded => config.codes.degraded,
+        EndpointState::Down => config.codes.down,
+        EndpointState::Drain => config.codes.drain,
+        EndpointState::Maintenance => config.codes.maintenance,
+        EndpointState::Up => config.codes.up,
+    };
+    match on_drain {
+        OnDrain::Code(drain) if told.state == EndpointState::Drain => (told, drain),
+        OnDrain::Ignore if told.state == EndpointState::Drain => (beneath, code(beneath)),
+        OnDrain::Code(_) | OnDrain::Ignore | OnDrain::Report => (told, code(told)),
+    }
+}

@@ -1,0 +1,55 @@
+//! Health as pure logic: check results and a time go in; states, events and rendered replies come out.
+//!
+//! Does not know about: sockets, threads, clocks, HTTP. No result, name or reason makes it panic, and a result that changes no state
+//! costs no allocation and no formatting.
+//!
+//! ```
+//! use std::time::Duration;
+//! use doorbell_health::{
+//!     Audience, Board, CheckConfig, CheckResult, EndpointConfig, Format, Outcome, Severity, Time,
+//! };
+//!
+//! let mut builder = Board::builder(Time::ZERO);
+//! let db = builder.check("db", CheckConfig::default())?;
+//! let readyz = builder.endpoint(EndpointConfig::new("readyz").with(db, Severity::Required))?;
+//! let mut board = builder.build();
+//!
+//! let now = Time::from_secs(1);
+//! board.apply(db, &CheckResult::success(Duration::from_millis(3)), now);
+//! let reply = board.reply(readyz, Audience::Kubelet, Format::Text, true).expect("it is on this board");
+//! assert_eq!((reply.code, reply.body), (200, b"up\ndb: up\n".as_slice()));
+//!
+//! for second in [6, 7, 8] {
+//!     let refused = CheckResult::new(Outcome::Failure, Duration::ZERO, b"connection refused");
+//!     board.apply(db, &refused, Time::from_secs(second));
+//! }
+//! let reply = board.reply(readyz, Audience::Kubelet, Format::Kube, true).expect("it is on this board");
+//! assert_eq!(reply.code, 503);
+//! assert_eq!(reply.body, b"[-]db failed: connection refused\nreadyz check failed\n");
+//! # Ok::<(), doorbell_health::ConfigError>(())
+//! ```
+#![forbid(unsafe_code)]
+
+mod board;
+mod check;
+mod endpoint;
+mod error;
+mod format;
+pub mod limits;
+mod maintenance;
+mod note;
+mod time;
+
+pub use board::{Board, BoardBuilder, Changes, CheckIndex, Command, Counters, EndpointIndex, Event, Target};
+pub use check::{
+    Check, CheckConfig, CheckResult, CheckState, Entry, FlapRule, History, Initial, Move, Outcome,
+};
+pub use endpoint::{
+    Audience, Cause, Class, Codes, Endpoint, EndpointConfig, EndpointState, FailOpen, Forced, ForcedState,
+    Grace, OnDrain, OnStale, Quorum, Severity, Use, Verdict,
+};
+pub use error::ConfigError;
+pub use format::{Details, Format, Rendered, Reply};
+pub use maintenance::Maintenance;
+pub use note::Note;
+pub use time::Time;

@@ -1,0 +1,76 @@
+//! A short text from outside, made safe to store and to print: bounded, valid UTF-8, one line.
+//!
+//! Does not know about: formats; a JSON writer still has to escape it.
+
+use crate::limits::REASON_LEN_MAX;
+
+/// At most [`REASON_LEN_MAX`] bytes of text without control characters. Setting it again reuses its memory.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Note {
+    text: String,
+}
+
+impl Note {
+    /// A note of these bytes.
+    pub fn new(bytes: &[u8]) -> Self {
+        let mut note = Self::default();
+        note.set(bytes);
+        note
+    }
+
+    /// The text.
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+
+    /// Whether there is no text.
+    pub fn is_empty(&self) -> bool {
+        self.text.is_empty()
+    }
+
+    /// Replaces the text. What is not UTF-8 becomes U+FFFD, control characters become spaces, and the rest is cut off.
+    pub(crate) fn set(&mut self, bytes: &[u8]) {
+        self.text.clear();
+        // Only this much can end up in the note, whatever the length of the input. Not in the middle of a character.
+        let mut len = bytes.len().min(REASON_LEN_MAX);
+        while len > 0 && bytes.get(len).is_some_and(|byte| byte & 0xc0 == 0x80) {
+            len -= 1;
+        }
+        let bytes = &bytes[..len];
+        for chunk in bytes.utf8_chunks() {
+            let replaced = (!chunk.invalid().is_empty()).then_some(char::REPLACEMENT_CHARACTER);
+            for c in chunk.valid().chars().chain(replaced) {
+                if self.text.len() + c.len_utf8() > REASON_LEN_MAX {
+                    return;
+                }
+                self.text.push(if c.is_control() { ' ' } else { c });
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn any_bytes_become_one_short_line() {
+        assert_eq!(Note::new(b"refused").as_str(), "refused");
+        assert_eq!(Note::new(b"a\r\n\x00b\x7f").as_str(), "a   b ");
+        assert_eq!(Note::new(b"a\xff\xfeb").as_str(), "a\u{fffd}\u{fffd}b");
+        assert_eq!(Note::new(&[b'x'; 999]).as_str().len(), REASON_LEN_MAX);
+        // Every invalid byte grows to three; the limit still holds.
+        assert!(Note::new(&[0xff; 999]).as_str().len() <= REASON_LEN_MAX);
+        assert_eq!(Note::new("€".repeat(200).as_bytes()).as_str(), "€".repeat(85));
+        assert_eq!(Note::new(&[0x80; 999]).as_str(), "", "nothing but the inside of a character");
+    }
+
+    #[test]
+    fn setting_replaces() {
+        let mut note = Note::new(b"a long reason");
+        note.set(b"b");
+        assert_eq!(note.as_str(), "b");
+        note.set(b"");
+        assert!(note.is_empty());
+    }
+}
