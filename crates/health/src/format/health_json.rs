@@ -39,15 +39,19 @@ pub(super) fn write(out: &mut Vec<u8>, page: &Page<'_>, shown: bool) {
             json::string(out, page.note);
         });
     }
-    body.fit(|out| out.extend_from_slice(b",\"checks\":{"));
-    let missing = body.fit_all(page.lines, page.lines_total, |out, at, line| {
+    // Behind a long note there may not even be room for this.
+    let opened = body.fit(|out| out.extend_from_slice(b",\"checks\":{"));
+    let lines = if opened { page.lines } else { &[] };
+    let missing = body.fit_all(lines, page.lines_total, |out, at, line| {
         if at > 0 {
             out.push(b',');
         }
         write_line(out, page, line);
     });
     let out = body.end();
-    out.push(b'}');
+    if opened {
+        out.push(b'}');
+    }
     if missing > 0 {
         out.extend_from_slice(b",\"notes\":[\"");
         remark(out, missing);
