@@ -105,6 +105,21 @@ fn every_prefix_of_a_good_header_is_incomplete() {
     }
 }
 
+/// A CR long before the shortest line can end promises no header in the next byte.
+#[test]
+fn what_is_needed_never_shrinks() {
+    for line in [b"PROXY TCP4 2\r".as_slice(), b"PROXY TCP6 :\r", b"PROXY TCP4 1"] {
+        let mut need = 0;
+        for len in 0..=line.len() {
+            let Ok(Parsed::Incomplete { len_min }) = parse(&line[..len]) else {
+                panic!("{}", line[..len].escape_ascii());
+            };
+            assert!(len_min >= need, "{}: {len_min} after {need}", line[..len].escape_ascii());
+            need = len_min;
+        }
+    }
+}
+
 #[test]
 #[expect(clippy::too_many_lines, reason = "one table")]
 fn bad_headers() {

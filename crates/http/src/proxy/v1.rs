@@ -27,7 +27,7 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Parsed, ProxyError> {
     match (window.get(end), window.get(end + 1)) {
         (Some(b'\r'), Some(b'\n')) => {}
         (Some(b'\r'), None) if bytes.len() < V1_LEN_MAX => {
-            return Ok(Parsed::Incomplete { len_min: bytes.len() + 1 });
+            return Ok(Parsed::Incomplete { len_min: LEN_MIN.max(bytes.len() + 1) });
         }
         (Some(b'\r'), None) => return Err(ProxyError::TooLong),
         _ => return Err(ProxyError::BadLineEnd),
