@@ -154,7 +154,7 @@ fn another_protocol_is_left_at_every_split_point_and_only_as_the_first_thing() {
     }
     let likes: &[&[u8]] = &[
         b"PRI * HTTP/2.0 \r\n",
-        b"PRI * HTTP/2.7",
+        b"PRI * HTTP/2.7\r\n",
         b"PRI /x HTTP/2.0\r\n",
         b"PRO * HTTP/2.0\r\n",
         &[22, 2, 0],

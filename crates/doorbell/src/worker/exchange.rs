@@ -118,6 +118,11 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         let id = self.place(listener, id.slot);
         let conn = self.table.live_mut(id);
         (conn.heard, conn.drained) = (true, true);
+        if next == Next::HandOver {
+            self.shared.counters.requests.take_back(1);
+            let next = self.keep(id, next);
+            return self.go_on(id, next, outcome);
+        }
         self.go_on(id, next, outcome);
     }
 
@@ -193,7 +198,12 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         let closes = match next {
             Next::Close | Next::CloseClean if drained => true,
             Next::Read => false,
-            Next::Close | Next::CloseClean | Next::CloseLinger | Next::Flush | Next::Wait => {
+            Next::Close
+            | Next::CloseClean
+            | Next::CloseLinger
+            | Next::Flush
+            | Next::HandOver
+            | Next::Wait => {
                 return self.go_on(id, next, None);
             }
         };
