@@ -59,6 +59,11 @@ impl Departures {
         }
     }
 
+    /// Connections with a place that have not left.
+    pub(super) fn leaving(&self) -> usize {
+        self.places.as_ref().map_or(0, |places| places.count as usize)
+    }
+
     fn gate(&self) -> Option<&Arc<Gate>> {
         self.places.as_ref().map(|places| &places.gate)
     }

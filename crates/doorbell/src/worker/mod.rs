@@ -263,6 +263,11 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         self.table.live()
     }
 
+    /// Connections on their way out of the driver, each with a place where it goes.
+    pub fn conns_leaving(&self) -> usize {
+        self.departures.leaving()
+    }
+
     /// Gives the driver back; connections are forgotten.
     pub fn into_driver(self) -> D {
         self.driver
