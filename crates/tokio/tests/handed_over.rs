@@ -1,0 +1,105 @@
+//! Promise: of everything that is handed over nothing is lost: no connection, no first byte, no descriptor.
+//!
+//! Does not know about: time. 1,000,000 connections behind `DOORBELL_FULL=1`, some 10,000 by default.
+
+#![expect(clippy::unwrap_used, reason = "helpers of a test may panic")]
+
+mod common;
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use doorbell::{CloseReason, Descriptors, Engine};
+use doorbell_testkit::peers::{Load, LoadReport, Mode};
+use doorbell_tokio::{Embed, Health};
+
+use common::{ENGINES, alone, builder, descriptors, ready, serve_unique, sized, status, until};
+
+/// Connections of all runs together.
+const NOW: u64 = 10_000;
+const FULL: u64 = 1_000_000;
+
+async fn load(server: SocketAddr, mode: Mode, in_flight: u32, requests: u64, first_id: u64) {
+    let patience = Duration::from_secs(600);
+    let load = Load { server, sources: Vec::new(), requests, in_flight, mode, first_id, patience };
+    let report = tokio::task::spawn_blocking(move || load.run()).await.unwrap().unwrap();
+    let is_clean = report.is_clean() && report.replies == requests;
+    let report = LoadReport { latencies: Vec::new(), ..report };
+    assert!(is_clean, "{mode:?}, {in_flight} in flight: {report:?}");
+}
+
+async fn nothing_is_lost(way: (Engine, Descriptors), conns: u64) {
+    let before = descriptors();
+    let health = Health::new();
+    let (control, handed) = Embed::new(builder(way, &health)).start();
+    let addr = ready(&control).await;
+    let app = tokio::spawn(serve_unique(handed));
+    let idle = descriptors();
+
+    let mut first_id = 0;
+    for (mode, in_flight, share) in [
+        (Mode::Close, 64, 80),
+        (Mode::Close, 1, 5),
+        (Mode::KeepAlive(10), 64, 10),
+        (Mode::Pipelined(8), 32, 5),
+    ] {
+        load(addr, mode, in_flight, conns * share / 100, first_id).await;
+        first_id += 1 << 32;
+        assert_eq!(status(addr, "/livez"), Ok(200), "probes go on");
+    }
+    until("every connection ends", || control.stats().handed_out == 0).await;
+    let stats = control.stats();
+    let handed_over = stats.ring.closed_because(CloseReason::HandedOver);
+    assert_eq!(handed_over + 4, stats.ring.conns_accepted, "all but the probes: {way:?}");
+    assert!(handed_over >= conns * 85 / 100, "one a connection: {handed_over}");
+    assert_eq!((stats.handed_failed, stats.ring.hand_over_errors, stats.ring.hand_over_refused), (0, 0, 0));
+    until("no descriptor is left", || descriptors() == idle).await;
+
+    control.stop().await.unwrap();
+    app.await.unwrap();
+    drop(control);
+    until("nothing of the server is left", || descriptors() == before).await;
+}
+
+#[test]
+fn no_connection_no_first_byte_and_no_descriptor_is_lost() {
+    let _turn = alone();
+    for way in ENGINES {
+        let runtime =
+            tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+        runtime.block_on(nothing_is_lost(way, sized(NOW, FULL) / ENGINES.len() as u64));
+    }
+}
+
+/// One request, cut at every byte into two segments that arrive apart.
+#[test]
+fn first_bytes_are_whole_wherever_they_were_cut() {
+    use std::io::{Read as _, Write as _};
+    let _turn = alone();
+    let request = b"GET /unique/00000000000000ff/40 HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
+    for way in ENGINES {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let health = Health::new();
+        let (control, handed) = runtime.block_on(async { Embed::new(builder(way, &health)).start() });
+        let addr = runtime.block_on(ready(&control));
+        let client = std::thread::spawn(move || {
+            for at in 1..request.len() {
+                let mut stream = std::net::TcpStream::connect(addr).unwrap();
+                stream.set_nodelay(true).unwrap();
+                stream.write_all(&request[..at]).unwrap();
+                std::thread::yield_now();
+                stream.write_all(&request[at..]).unwrap();
+                let mut reply = String::new();
+                stream.read_to_string(&mut reply).unwrap();
+                assert!(reply.starts_with("HTTP/1.1 200 OK\r\n"), "cut at {at}: {reply}");
+                assert!(reply.ends_with(&"00000000000000ff".repeat(3)[..40]), "cut at {at}: {reply}");
+            }
+        });
+        runtime.block_on(async {
+            tokio::spawn(serve_unique(handed));
+            until("the client is done", || client.is_finished()).await;
+            control.stop().await.unwrap();
+        });
+        client.join().unwrap();
+    }
+}
