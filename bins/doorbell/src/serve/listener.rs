@@ -5,6 +5,7 @@
 use super::access;
 use super::door::{Door, Materials, WatchedDoor};
 use super::inherit;
+use super::lane::Plan;
 use super::raw::FixedReply;
 use super::tls;
 use super::totals::Totals;
@@ -41,6 +42,7 @@ pub(super) fn add(
     access: Option<&AccessLog>,
     watched: &mut Vec<Box<dyn Watched>>,
     totals: &mut Totals,
+    plan: &mut Option<Plan>,
 ) -> Result<ServerBuilder, Failure> {
     let config = materials.config;
     let Some(listener) = config.listeners.get(position) else { return Ok(builder) };
@@ -54,7 +56,7 @@ pub(super) fn add(
     let shared = Shared { position, access, acceptor, at_most };
     for bind in &listener.binds {
         for listen in listens(bind, config)? {
-            let protocol = protocol(materials, listener, &shared, totals)?;
+            let protocol = protocol(materials, listener, &shared, totals, plan.as_mut())?;
             builder = builder.listen(options(listen, listener), protocol);
         }
     }
@@ -67,7 +69,7 @@ fn acceptor(
     watched: &mut Vec<Box<dyn Watched>>,
 ) -> Result<Option<Acceptor>, Failure> {
     let Some(table) = config.tls_of(position) else { return Ok(None) };
-    let (acceptor, reader) = tls::open(table, config.handshake_asks(position))
+    let (acceptor, reader) = tls::open(table, config.handshake_asks(position), config.has_http2(position))
         .map_err(|error| Failure::new(Exit::BadConfig, format!("tls {}: {error}", table.name)))?;
     watched.push(Box::new(reader));
     Ok(Some(acceptor))
@@ -96,6 +98,7 @@ fn protocol(
     listener: &Listener,
     shared: &Shared<'_>,
     totals: &mut Totals,
+    plan: Option<&mut Plan>,
 ) -> Result<ListenerProtocol, Failure> {
     let acceptor = shared.acceptor.clone();
     Ok(match &listener.protocol {
@@ -115,12 +118,21 @@ fn protocol(
                 doorbell::Http1::new(watched).limits(limits)
             };
             totals.add_refusals(http.refusals());
+            match plan {
+                Some(plan) if http1.http2 => {
+                    let http = (&http, http1, http_limits(http1, &listener.timeouts));
+                    plan.add(materials.config, shared.position, http, acceptor.clone());
+                }
+                Some(plan) => plan.add_none(),
+                None => {}
+            }
             match acceptor {
                 Some(acceptor) => http.tls(acceptor).into(),
                 None => http.into(),
             }
         }
         Protocol::Raw { reply, speaks_first } => {
+            plan.into_iter().for_each(Plan::add_none);
             let raw = doorbell::Raw::new(FixedReply::new(reply, *speaks_first));
             let raw = raw.timeout(listener.timeouts.header);
             match acceptor {

@@ -10,7 +10,7 @@ use rustls::ServerConfig;
 
 use super::config::Sessions;
 use super::handshakes::Handshakes;
-use super::{Admission, HandshakeGate, Permit, TlsConfig, TlsError, TlsLimits, TlsStats};
+use super::{Admission, HandedHandshake, HandshakeGate, Permit, TlsConfig, TlsError, TlsLimits, TlsStats};
 use crate::time::Time;
 
 /// What a TLS listener does in a handshake. Cheap to clone; clones are one and the same.
@@ -19,11 +19,15 @@ pub struct Acceptor(Arc<Shared>);
 
 struct Shared {
     current: RwLock<Current>,
+    alpn: Vec<String>,
+    alpn_handed: Vec<String>,
     handshakes: Handshakes,
 }
 
 struct Current {
     rustls: Arc<ServerConfig>,
+    /// The same for those who are handed over, if any are.
+    handed: Option<Arc<ServerConfig>>,
     fingerprint: u64,
     sessions: Sessions,
     sessions_fingerprint: u64,
@@ -60,14 +64,18 @@ impl Acceptor {
         gate: Option<Box<dyn HandshakeGate>>,
     ) -> Result<Self, TlsError> {
         let current = Current::new(config, config.sessions()?)?;
+        let (alpn, alpn_handed) = config.protocols();
         Ok(Self(Arc::new(Shared {
             current: RwLock::new(current),
+            alpn,
+            alpn_handed,
             handshakes: Handshakes::new(limits, gate),
         })))
     }
 
     /// Swaps the configuration for the next handshakes; connections keep what they began with. False when it is the same as
-    /// before: nothing is done then. Sessions can be resumed across a swap unless what is asked of clients changes.
+    /// before: nothing is done then. Sessions can be resumed across a swap unless what is asked of clients changes. Which protocols are
+    /// handed over stays as it was made.
     ///
     /// # Errors
     /// The configuration cannot be used; the one before stays.
@@ -104,6 +112,21 @@ impl Acceptor {
     /// What holds for a handshake that begins now.
     pub(crate) fn current(&self) -> Arc<ServerConfig> {
         Arc::clone(&self.0.current.read().unwrap_or_else(PoisonError::into_inner).rustls)
+    }
+
+    /// Begins the handshake of a connection that was handed over because of [`TlsConfig::alpn_handed`]. `None`: too many are in progress,
+    /// or nothing is handed over; the connection is to be closed.
+    pub fn begin_handed(&self) -> Option<HandedHandshake> {
+        let config = self.0.current.read().unwrap_or_else(PoisonError::into_inner).handed.clone()?;
+        match self.admit() {
+            Admission::Admitted(permit) => Some(HandedHandshake::new(permit, config)),
+            Admission::OverCap => None,
+        }
+    }
+
+    /// The protocols that are spoken here, and those for which a connection is handed over.
+    pub(crate) fn protocols(&self) -> (&[String], &[String]) {
+        (&self.0.alpn, &self.0.alpn_handed)
     }
 
     /// A place among the handshakes in progress.
@@ -145,8 +168,16 @@ impl Current {
             names: pair.names.clone(),
             not_after: pair.not_after,
         });
+        let rustls = config.build(&sessions)?;
+        let (_, alpn_handed) = config.protocols();
+        let handed = (!alpn_handed.is_empty()).then(|| {
+            let mut handed = rustls.clone();
+            handed.alpn_protocols = alpn_handed.into_iter().map(String::into_bytes).collect();
+            Arc::new(handed)
+        });
         Ok(Self {
-            rustls: Arc::new(config.build(&sessions)?),
+            rustls: Arc::new(rustls),
+            handed,
             fingerprint: config.fingerprint(),
             sessions,
             sessions_fingerprint: config.sessions_fingerprint(),

@@ -8,6 +8,7 @@ use core::time::Duration;
 use std::net::IpAddr;
 
 use doorbell_http::limit::{KeyBytes, Limiter};
+use rustls::Error;
 
 use super::{Acceptor, TlsVersion};
 use crate::time::Time;
@@ -70,11 +71,25 @@ pub(crate) enum Outcome {
     Failed,
     /// The gate said no.
     GateRefused,
+    /// Somebody else does it.
+    HandedOver,
     /// What came is no TLS.
     NotTls,
     /// What came is HTTP.
     PlainHttp,
     TimedOut,
+}
+
+impl Outcome {
+    /// How an error of the TLS library is counted if it ends a handshake.
+    pub(crate) const fn of(error: &Error) -> Self {
+        match error {
+            Error::InvalidCertificate(_)
+            | Error::InvalidCertRevocationList(_)
+            | Error::NoCertificatesPresented => Self::ClientRefused,
+            _ => Self::Failed,
+        }
+    }
 }
 
 macro_rules! tls_stats {
@@ -125,6 +140,8 @@ tls_stats! {
     handshakes_over_cap,
     /// Handshakes refused by the [`HandshakeGate`].
     handshakes_gate_refused,
+    /// Connections handed over before their handshake; whoever takes one counts the handshake here, too.
+    handshakes_handed_over,
     /// Handshakes that took too long.
     handshakes_timed_out,
     /// Connections that began with something that is no TLS.
@@ -182,6 +199,7 @@ impl Handshakes {
             }
             Outcome::Failed => &counters.handshakes_failed,
             Outcome::GateRefused => &counters.handshakes_gate_refused,
+            Outcome::HandedOver => &counters.handshakes_handed_over,
             Outcome::NotTls => &counters.not_tls,
             Outcome::PlainHttp => &counters.plain_http,
             Outcome::TimedOut => &counters.handshakes_timed_out,

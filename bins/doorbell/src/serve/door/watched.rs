@@ -6,7 +6,7 @@ use super::Door;
 use crate::http::forwarded::TrustedProxies;
 use crate::http::layer::AtMost;
 use crate::http::log::{Entry, Logger};
-use crate::http::{Answered, Client, Request, RequestError, Responder, Service, Time};
+use crate::http::{Answered, Begun, Client, Request, RequestError, Responder, Service, Time};
 use crate::serve::subject::Subject;
 use doorbell::access_log::LogSink;
 
@@ -62,6 +62,10 @@ impl WatchedDoor {
 impl Service for WatchedDoor {
     fn wants_client(&self) -> bool {
         self.log.is_some() || self.proxies.is_some() || self.door.wants_client
+    }
+
+    fn hands_over(&self, begun: Begun<'_>) -> bool {
+        self.door.hands_over(begun)
     }
 
     fn refused(&self, error: RequestError, client: &Client<'_>, now: Time) {

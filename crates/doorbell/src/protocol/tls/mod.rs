@@ -5,7 +5,8 @@
 //! ```text
 //!            ClientHello complete             Finished                    close_notify written, or received and answered
 //!   Hello ─────────────────────► Handshake ────────────► Established ──────────────────────────────────────────────► Over
-//!     └── HTTP: a 400 in plain text; other: an alert      └── a failure: an alert
+//!     ├── HTTP: a 400 in plain text; other: an alert      └── a failure: an alert
+//!     └── offers a protocol that is spoken elsewhere: handed over, every byte with it
 //! ```
 //!
 //! A connection counts as a handshake in progress from accept on, and holds memory for TLS only from a complete ClientHello on.
@@ -14,6 +15,7 @@
 //! Its end is a close_notify in the same segment as the last reply, then FIN; then the peer's close_notify is awaited for the
 //! usual linger, because on a closed socket it would be met by a reset.
 
+mod alpn;
 mod hello;
 mod session;
 mod upper;
@@ -21,6 +23,7 @@ mod upper;
 use doorbell_http::Next;
 use rustls::server::UnbufferedServerConnection;
 
+use self::alpn::{Choice, choose};
 use self::hello::{Alert, Opening, PLAIN_HTTP_REPLY, classify};
 use self::session::{Failure, Session};
 use self::upper::{Around, Upper};
@@ -89,8 +92,7 @@ impl<P: Protocol> Tls<P> {
         io.input.extend_from_slice(fresh);
         match classify(io.input, self.acceptor.limits().hello_bytes_max) {
             Opening::More => Next::Read,
-            Opening::Complete if self.acceptor.gate_admits(io.client.addr, io.now) => self.begin(conn, io),
-            Opening::Complete => refuse(conn, io, Alert::InternalError, Outcome::GateRefused),
+            Opening::Complete => self.hear_whole(conn, io),
             Opening::NotTls => refuse(conn, io, Alert::DecodeError, Outcome::NotTls),
             Opening::TooLong => refuse(conn, io, Alert::DecodeError, Outcome::Failed),
             Opening::Http => {
@@ -100,6 +102,26 @@ impl<P: Protocol> Tls<P> {
                 Next::CloseLinger
             }
         }
+    }
+
+    /// The first record is complete: whose is the connection?
+    fn hear_whole(&self, conn: &mut TlsConn<P::Conn>, io: Io<'_>) -> Next {
+        let (ours, theirs) = self.acceptor.protocols();
+        let choice = if theirs.is_empty() { Choice::Ours } else { choose(io.input, ours, theirs) };
+        if choice == Choice::More && io.input.len() <= self.acceptor.limits().hello_bytes_max {
+            return Next::Read;
+        }
+        if !self.acceptor.gate_admits(io.client.addr, io.now) {
+            return refuse(conn, io, Alert::InternalError, Outcome::GateRefused);
+        }
+        if choice != Choice::HandOver {
+            return self.begin(conn, io);
+        }
+        if let Some(permit) = conn.inside.permit.take() {
+            permit.end(Outcome::HandedOver);
+        }
+        // Every byte is in `io.input`.
+        Next::HandOver
     }
 
     fn begin(&self, conn: &mut TlsConn<P::Conn>, mut io: Io<'_>) -> Next {
