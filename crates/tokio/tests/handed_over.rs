@@ -71,6 +71,43 @@ fn no_connection_no_first_byte_and_no_descriptor_is_lost() {
     }
 }
 
+/// Other protocols on the same port, cut at every byte; and nothing is answered before they are handed over.
+#[test]
+fn other_protocols_arrive_whole_wherever_they_were_cut() {
+    use std::io::{Read as _, Write as _};
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    let _turn = alone();
+    let protocols: [&[u8]; 2] =
+        [b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0", &[22, 3, 1, 0, 5, 1, 0, 0, 1, 9]];
+    for way in ENGINES {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let health = Health::new();
+        let (control, mut handed) = runtime.block_on(async { Embed::new(builder(way, &health)).start() });
+        let addr = runtime.block_on(ready(&control));
+        for protocol in protocols {
+            for at in 0..protocol.len() {
+                let mut stream = std::net::TcpStream::connect(addr).unwrap();
+                stream.set_nodelay(true).unwrap();
+                stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+                stream.write_all(&protocol[..at]).unwrap();
+                std::thread::yield_now();
+                stream.write_all(&protocol[at..]).unwrap();
+                runtime.block_on(async {
+                    let mut connection = handed.accept().await.unwrap();
+                    let mut bytes = vec![0; protocol.len()];
+                    connection.stream.read_exact(&mut bytes).await.unwrap();
+                    assert_eq!(bytes, protocol, "cut at {at}");
+                    connection.stream.write_all(b"theirs").await.unwrap();
+                });
+                let mut came = String::new();
+                stream.read_to_string(&mut came).unwrap();
+                assert_eq!(came, "theirs", "cut at {at}");
+            }
+        }
+        runtime.block_on(control.stop()).unwrap();
+    }
+}
+
 /// One request, cut at every byte into two segments that arrive apart.
 #[test]
 fn first_bytes_are_whole_wherever_they_were_cut() {
