@@ -9,8 +9,8 @@ use core::time::Duration;
 pub struct Limits {
     /// Connections open at once in the process; more clients wait in the backlog. Default 65,536.
     pub conns_max: u32,
-    /// Connections open at once from one address (IPv6: one /64), 0 for no cap. Default 1,024. Not applied to Unix
-    /// sockets. While workers begin to count, each may hold up to its share (cap / workers) uncounted.
+    /// Connections held at once from one address (IPv6: one /64), 0 for no cap. Default 1,024. One that is answered and closed
+    /// in the turn that accepted it is not held, and may be served beyond the cap. Not applied to Unix sockets. While workers begin to count, each may hold up to its share (cap / workers) uncounted.
     pub conns_per_ip_max: u32,
     /// Without progress of a reply for this long the connection is closed. Default 10 s.
     pub write_timeout: Duration,

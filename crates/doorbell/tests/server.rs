@@ -57,6 +57,7 @@ fn ask(stream: &mut (impl Read + Write), request: &str) -> String {
 }
 
 const GET: &str = "GET /livez HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
+const GET_KEPT: &str = "GET /livez HTTP/1.1\r\nHost: a\r\n\r\n";
 
 #[test]
 fn every_kind_of_listener_answers_in_one_server() {
@@ -189,13 +190,41 @@ fn connections_over_the_per_address_cap_get_503_and_others_go_on() {
                 stream
             })
             .collect();
-        let reply = ask(&mut TcpStream::connect(addr).unwrap(), GET);
+        let reply = ask(&mut TcpStream::connect(addr).unwrap(), GET_KEPT);
         assert!(reply.starts_with("HTTP/1.1 503 ") && reply.contains("Retry-After: "), "{engine:?}: {reply}");
         eventually(|| server.stats().closed_because(CloseReason::PerIpCap) == 1);
         drop(held.pop());
         eventually(|| server.stats().conns_live == 3);
         let reply = ask(&mut TcpStream::connect(addr).unwrap(), GET);
         assert!(reply.starts_with("HTTP/1.1 200 "), "{engine:?}: {reply}");
+        server.stop().unwrap();
+    }
+}
+
+/// A monitor behind the address of somebody who holds too much is answered: it holds nothing.
+#[test]
+fn a_known_probe_that_closes_is_answered_beyond_the_per_address_cap() {
+    for engine in engines() {
+        let server = builder(engine)
+            .workers(workers(1))
+            .conns_per_ip_max(4)
+            .listen(Listen::tcp(LOOPBACK), ok_service())
+            .start()
+            .unwrap();
+        let addr = server.tcp_addr(0).unwrap();
+        for _ in 0..3 {
+            assert!(ask(&mut TcpStream::connect(addr).unwrap(), GET).starts_with("HTTP/1.1 200 "));
+        }
+        let held: Vec<_> = (0..4).map(|_| TcpStream::connect(addr).unwrap()).collect();
+        for mut stream in &held {
+            stream.write_all(GET_KEPT.as_bytes()).unwrap();
+            stream.read_exact(&mut [0; 15]).unwrap();
+        }
+        let refused = ask(&mut TcpStream::connect(addr).unwrap(), GET_KEPT);
+        assert!(refused.starts_with("HTTP/1.1 503 "), "{engine:?}: {refused}");
+        let probed = ask(&mut TcpStream::connect(addr).unwrap(), GET);
+        assert!(probed.starts_with("HTTP/1.1 200 "), "{engine:?}: {probed}");
+        eventually(|| server.stats().conns_live == 4);
         server.stop().unwrap();
     }
 }

@@ -4,7 +4,7 @@
 
 use super::args::{RedirectArgs, SchemeArg};
 use super::load;
-use crate::config::model::{Action, RedirectTo, Route};
+use crate::config::model::{Action, Guard, RedirectTo, Route};
 use crate::config::{Bind, Config, default_config};
 use crate::exit::{Exit, Failure};
 use crate::http::redirect::{RedirectStatus, Scheme};
@@ -41,6 +41,7 @@ pub(super) fn config(args: &RedirectArgs) -> Result<Config, Failure> {
         paths: vec!["/{*rest}".into()],
         methods: MethodSet::ANY.iter().collect(),
         headers: Vec::new(),
+        guard: Guard::default(),
         action: Action::Redirect(to),
     });
     load::with_args(config, args.serve.clone())

@@ -3,10 +3,9 @@
 //! Does not know about: files.
 
 use super::model::{
-    Action, Config, Health, HealthState, Lifecycle, Listener, Log, Protocol, Route, Runtime, Tuning,
+    Action, Config, Guard, Health, HealthState, Lifecycle, Listener, Log, Protocol, Route, Runtime, Tuning,
 };
 use crate::http::Method;
-use std::collections::BTreeMap;
 
 /// Kubernetes (`/livez`, `/healthz`), MicroProfile (`/health/live`), Spring (`/actuator/health/liveness`), linkerd
 /// (`/live`). A process that answers has also started.
@@ -37,8 +36,6 @@ pub fn default_config() -> Config {
         auth: Vec::new(),
         limits: Vec::new(),
         routes: default_routes(&listeners, &health),
-        stored_routes: Vec::new(),
-        guards: BTreeMap::new(),
         listeners,
         health: health.into(),
     }
@@ -60,6 +57,7 @@ pub(crate) fn default_routes(listeners: &[Listener], health: &[Health]) -> Vec<R
             paths: paths.iter().map(ToString::to_string).collect(),
             methods: vec![Method::Get, Method::Head, Method::Options],
             headers: Vec::new(),
+            guard: Guard::default(),
             action: Action::Health(position),
         })
     };

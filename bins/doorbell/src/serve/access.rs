@@ -23,7 +23,7 @@ pub(super) fn start(config: &Config) -> Result<Option<AccessLog>, Failure> {
             AccessFormat::Json => Format::Json,
             AccessFormat::Text => Format::Text,
         })
-        .routes(config.route_names_all().map(str::to_owned).collect())
+        .routes(config.routes.iter().map(|route| route.name.clone()).collect())
         .on_trouble(|trouble| {
             let why = std::error::Error::source(trouble).map(ToString::to_string).unwrap_or_default();
             tracing::error!("{trouble}: {why}");

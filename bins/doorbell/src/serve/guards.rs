@@ -3,11 +3,12 @@
 //! Does not know about: routes, replies of those who get in. The cheapest question comes first, and a client that may not ask
 //! often cannot guess tokens often.
 
+use super::subject::Subject;
 use super::watch::{Look, Stamps, Watched, directories_of};
-use crate::config::model::{self, Config, JwtAlgorithm, JwtKey, LimitKey};
+use crate::config::model::{self, Action, Config, JwtAlgorithm, JwtKey, LimitKey};
 use crate::http::auth::jwt::{Algorithm, Jwks, JwtPolicy, Key};
 use crate::http::auth::{Decision, Policy, Tokens};
-use crate::http::layer::{AtMost, Guard, RateLimit, RequireAuth, RequireClientCert};
+use crate::http::layer::{AtMost, Guard, Place, RateLimit, RequireAuth, RequireClientCert};
 use crate::http::limit::{self, Limiter, Quota};
 use crate::http::{Answered, Request, Responder};
 use arc_swap::ArcSwap;
@@ -20,6 +21,8 @@ use std::sync::Arc;
 pub(super) struct Common {
     limiters: Vec<Arc<Limiter>>,
     auths: Vec<Arc<ArcSwap<RequireAuth>>>,
+    /// By the position of the route: it is one limit wherever the route is served.
+    at_most: Vec<Option<AtMost>>,
 }
 
 /// What one route asks of a request.
@@ -48,22 +51,24 @@ impl Common {
                 readers.push(AuthReader { auth: auth.clone(), policy, stamps });
             }
         }
-        Ok((Self { limiters, auths }, readers))
+        let at_most = config.routes.iter().map(|route| route.guard.concurrent.map(AtMost::new)).collect();
+        Ok((Self { limiters, auths, at_most }, readers))
+    }
+
+    /// What counts those it refuses.
+    pub(super) fn counted(&self) -> (impl Iterator<Item = &Arc<Limiter>>, impl Iterator<Item = &AtMost>) {
+        (self.limiters.iter(), self.at_most.iter().flatten())
     }
 }
 
 impl Guards {
-    /// The guards of one route. `needs_cert` is what the listener and the route come to; a route of probes may be free of limits.
-    pub(super) fn build(
-        guard: Option<&model::Guard>,
-        needs_cert: bool,
-        is_probe: bool,
-        config: &Config,
-        common: &Common,
-    ) -> Self {
-        let names = guard.map(|guard| guard.client_names.clone()).unwrap_or_default();
-        let client_cert = needs_cert.then(|| RequireClientCert::named(names));
-        let Some(guard) = guard else { return Self { client_cert, ..Self::default() } };
+    /// The guards of a route, by its position, on a listener. A route of probes may be free of limits.
+    pub(super) fn build(position: usize, listener: usize, config: &Config, common: &Common) -> Self {
+        let Some(route) = config.routes.get(position) else { return Self::default() };
+        let guard = &route.guard;
+        let is_probe = matches!(route.action, Action::Health(_));
+        let needs_cert = config.needs_client_cert(listener, route);
+        let client_cert = needs_cert.then(|| RequireClientCert::named(guard.client_names.clone()));
         let limit = guard.limit.and_then(|position| {
             let limit = config.limits.get(position)?;
             let limiter = Arc::clone(common.limiters.get(position)?);
@@ -72,7 +77,8 @@ impl Guards {
             (!(limit.exempt_probes && is_probe)).then_some(by)
         });
         let auth = guard.auth.iter().filter_map(|position| common.auths.get(*position).cloned()).collect();
-        Self { limit, client_cert, auth, at_most: guard.concurrent.map(AtMost::new) }
+        let at_most = common.at_most.get(position).cloned().flatten();
+        Self { limit, client_cert, auth, at_most }
     }
 
     /// True when nobody is asked anything.
@@ -85,47 +91,49 @@ impl Guards {
         self.limit.is_some()
     }
 
-    /// Answers for the route, or has `answer` do it.
-    pub(super) fn pass<'a>(
+    /// Lets a request go on, with its place among those in progress if they are counted, or answers it. Who brought a token is told
+    /// to `subject`.
+    pub(super) fn admit<'a>(
         &self,
         request: &Request<'_>,
         mut reply: Responder<'a>,
-        answer: impl FnOnce(Responder<'a>) -> Answered,
-    ) -> Answered {
+        subject: Option<&mut Subject>,
+    ) -> Result<(Responder<'a>, Option<Place<'_>>), Answered> {
         if let Some(limit) = &self.limit {
-            match limit.admit(request, reply) {
-                Ok(admitted) => reply = admitted,
-                Err(answered) => return answered,
-            }
+            reply = limit.admit(request, reply)?;
         }
         if let Some(client_cert) = &self.client_cert {
-            match client_cert.admit(request, reply) {
-                Ok(admitted) => reply = admitted,
-                Err(answered) => return answered,
-            }
+            reply = client_cert.admit(request, reply)?;
         }
-        match self.authorize(request, reply) {
-            Ok(admitted) => reply = admitted,
-            Err(answered) => return answered,
-        }
-        let Some(at_most) = &self.at_most else { return answer(reply) };
+        reply = self.authorize(request, reply, subject)?;
+        let Some(at_most) = &self.at_most else { return Ok((reply, None)) };
         match at_most.enter() {
-            Some(_place) => answer(reply),
-            None => at_most.refuse(reply),
+            Some(place) => Ok((reply, Some(place))),
+            None => Err(at_most.refuse(reply)),
         }
     }
 
     /// Any of the policies may let a request in; if none does, the first one says what it wants.
-    fn authorize<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Result<Responder<'a>, Answered> {
+    fn authorize<'a>(
+        &self,
+        request: &Request<'_>,
+        reply: Responder<'a>,
+        mut subject: Option<&mut Subject>,
+    ) -> Result<Responder<'a>, Answered> {
         let Some((first, others)) = self.auth.split_first() else { return Ok(reply) };
+        let mut is_allowed = |decision: &Decision<'_>| {
+            let Decision::Allowed(principal) = decision else { return false };
+            if let Some(subject) = &mut subject {
+                subject.set(principal.name());
+            }
+            true
+        };
         let first = first.load();
         let decision = first.decide(request);
-        if matches!(decision, Decision::Allowed(_)) {
+        if is_allowed(&decision) || others.iter().any(|auth| is_allowed(&auth.load().decide(request))) {
             return Ok(reply);
         }
-        let is_allowed =
-            |auth: &Arc<ArcSwap<RequireAuth>>| matches!(auth.load().decide(request), Decision::Allowed(_));
-        if others.iter().any(is_allowed) { Ok(reply) } else { Err(first.refuse(&decision, reply)) }
+        Err(first.refuse(&decision, reply))
     }
 }
 
@@ -259,5 +267,28 @@ const fn algorithm_of(algorithm: JwtAlgorithm) -> Algorithm {
         JwtAlgorithm::Es256 => Algorithm::Es256,
         JwtAlgorithm::Hs256 => Algorithm::Hs256,
         JwtAlgorithm::Rs256 => Algorithm::Rs256,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{Source, parse};
+
+    #[test]
+    fn a_route_has_one_limit_on_all_its_listeners() {
+        let text = "version = 1\n[listener.a]\nbind = \":8080\"\n[listener.b]\nbind = \":8081\"\n\
+                    [route.r]\nlistener = [\"a\", \"b\"]\npath = \"/r\"\nconcurrent = 1\nreply = {}\n\
+                    [route.s]\nlistener = \"a\"\npath = \"/s\"\nconcurrent = 1\nreply = {}\n";
+        let source = Source { name: "f".to_owned(), text: text.to_owned() };
+        let config = parse(&source, &|_| None).config.unwrap();
+        let (common, _) = Common::build(&config).unwrap();
+        let at_most = |route, listener| Guards::build(route, listener, &config, &common).at_most.unwrap();
+        let (here, there, other) = (at_most(0, 0), at_most(0, 1), at_most(1, 0));
+        let place = here.enter();
+        assert!(place.is_some() && there.enter().is_none() && other.enter().is_some());
+        drop(place);
+        assert!(there.enter().is_some());
+        assert_eq!(common.counted().1.map(AtMost::refused).collect::<Vec<_>>(), [1, 0]);
     }
 }

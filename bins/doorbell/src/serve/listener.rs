@@ -7,6 +7,7 @@ use super::door::{Door, Materials, WatchedDoor};
 use super::inherit;
 use super::raw::FixedReply;
 use super::tls;
+use super::totals::Totals;
 use super::watch::Watched;
 use crate::config::Bind;
 use crate::config::model::{Config, Forwarded, Http1, Listener, Protocol, ProxyProtocol, Timeouts};
@@ -23,6 +24,15 @@ use std::time::Duration;
 /// How long the kernel waits for a client's first bytes before it lets us accept without them.
 const DEFER_ACCEPT: Duration = Duration::from_secs(3);
 
+/// What all addresses of a listener have in common.
+#[derive(Debug)]
+struct Shared<'a> {
+    position: usize,
+    access: Option<&'a AccessLog>,
+    acceptor: Option<Acceptor>,
+    at_most: Option<AtMost>,
+}
+
 /// Adds a listener with all its addresses.
 pub(super) fn add(
     mut builder: ServerBuilder,
@@ -30,13 +40,21 @@ pub(super) fn add(
     position: usize,
     access: Option<&AccessLog>,
     watched: &mut Vec<Box<dyn Watched>>,
+    totals: &mut Totals,
 ) -> Result<ServerBuilder, Failure> {
     let config = materials.config;
     let Some(listener) = config.listeners.get(position) else { return Ok(builder) };
     let acceptor = acceptor(config, position, watched)?;
+    acceptor.iter().for_each(|acceptor| totals.add_acceptor(acceptor));
+    let at_most = match &listener.protocol {
+        Protocol::Http1(http1) => http1.requests_in_flight.map(AtMost::new),
+        Protocol::Raw { .. } => None,
+    };
+    at_most.iter().for_each(|at_most| totals.add_at_most(at_most));
+    let shared = Shared { position, access, acceptor, at_most };
     for bind in &listener.binds {
         for listen in listens(bind, config)? {
-            let protocol = protocol(materials, position, listener, access, acceptor.clone())?;
+            let protocol = protocol(materials, listener, &shared, totals)?;
             builder = builder.listen(options(listen, listener), protocol);
         }
     }
@@ -75,20 +93,20 @@ fn networks(listener: &Listener) -> Networks {
 
 fn protocol(
     materials: &Materials<'_>,
-    position: usize,
     listener: &Listener,
-    access: Option<&AccessLog>,
-    acceptor: Option<Acceptor>,
+    shared: &Shared<'_>,
+    totals: &mut Totals,
 ) -> Result<ListenerProtocol, Failure> {
+    let acceptor = shared.acceptor.clone();
     Ok(match &listener.protocol {
         Protocol::Http1(http1) => {
-            let door = Door::build(materials, position)
+            let door = Door::build(materials, shared.position)
                 .map_err(|error| Failure::new(Exit::BadConfig, error.to_string()))?;
             let watched = WatchedDoor {
                 door,
-                log: access.map(|log| access::logger(materials.config, log)),
+                log: shared.access.map(|log| access::logger(materials.config, log)),
                 proxies: proxies(http1, listener),
-                at_most: http1.requests_in_flight.map(AtMost::new),
+                at_most: shared.at_most.clone(),
             };
             let limits = http_limits(http1, &listener.timeouts);
             let http = if watched.is_idle() {
@@ -96,6 +114,7 @@ fn protocol(
             } else {
                 doorbell::Http1::new(watched).limits(limits)
             };
+            totals.add_refusals(http.refusals());
             match acceptor {
                 Some(acceptor) => http.tls(acceptor).into(),
                 None => http.into(),
@@ -168,8 +187,24 @@ fn http_limits(http1: &Http1, timeouts: &Timeouts) -> crate::http::Limits {
         idle_timeout: http1.idle,
         body_idle_timeout: timeouts.body,
         body_total_timeout: default.body_total_timeout.max(timeouts.body),
-        conn_age_max: http1.max_age.unwrap_or(default.conn_age_max),
+        conn_age_max: http1.max_age.unwrap_or(Duration::MAX),
         keep_alive: http1.keep_alive,
         ..default
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_connection_grows_as_old_as_the_file_says() {
+        let age = |max_age| {
+            let http1 = Http1 { max_age, ..Http1::default() };
+            http_limits(&http1, &Timeouts::default()).conn_age_max
+        };
+        assert_eq!(age(Http1::default().max_age), crate::http::Limits::default().conn_age_max);
+        assert_eq!(age(Some(Duration::from_secs(5))), Duration::from_secs(5));
+        assert_eq!(age(None), Duration::MAX);
     }
 }

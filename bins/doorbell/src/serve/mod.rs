@@ -13,7 +13,9 @@ mod listener;
 mod raw;
 mod state;
 mod stored;
+mod subject;
 mod tls;
+mod totals;
 mod watch;
 
 use crate::config::format_duration;
@@ -28,6 +30,7 @@ use std::num::NonZeroU16;
 use std::sync::Arc;
 use std::time::Duration;
 use stored::Stores;
+use totals::Totals;
 use watch::{Watch, Watched};
 
 /// How long the last lines of the access log may take.
@@ -44,15 +47,17 @@ pub(crate) fn run(config: &Config, origin: &str) -> Result<Exit, Failure> {
     watched.extend(readers.into_iter().map(|reader| Box::new(reader) as Box<dyn Watched>));
     let access = access::start(config)?;
     let materials = Materials { config, state: &state, common: &common, stores: &stores };
+    let mut totals = Totals::of(&common);
     let mut builder = builder(config, &state);
     for position in 0..config.listeners.len() {
-        builder = listener::add(builder, &materials, position, access.as_ref(), &mut watched)?;
+        builder = listener::add(builder, &materials, position, access.as_ref(), &mut watched, &mut totals)?;
     }
     let server = builder.start().map_err(|error| start_failure(&error))?;
     let watch = Watch::start(watched)
         .map_err(|error| Failure::new(Exit::Failure, format!("no thread could be started: {error}")))?;
     announce(&server, config, origin);
     let duties = Duties { access: access.as_ref(), watch: &watch };
+    let handle = server.handle();
     let ended = signals.serve(server, &config.lifecycle, &state, &duties);
     drop(watch);
     if let Some(access) = access
@@ -61,7 +66,14 @@ pub(crate) fn run(config: &Config, origin: &str) -> Result<Exit, Failure> {
         tracing::warn!("the access log did not take its last lines");
     }
     if ended.is_ok() {
-        tracing::info!("stopped");
+        let stats = handle.stats();
+        tracing::info!(
+            connections = stats.conns_accepted,
+            requests = stats.requests,
+            refused = totals.refused(),
+            closed = Totals::closed(&stats),
+            "stopped"
+        );
     }
     ended
 }

@@ -6,7 +6,7 @@ use super::files::Directory;
 use super::guards::Refusal;
 use super::links::Links;
 use super::watch::Watched;
-use crate::config::model::{Config, Stored};
+use crate::config::model::{Action, Config};
 use std::collections::HashMap;
 
 /// By the name of their route.
@@ -20,19 +20,20 @@ impl Stores {
     /// Opens all of them, and adds what is to be watched to `watched`.
     pub(super) fn open(config: &Config, watched: &mut Vec<Box<dyn Watched>>) -> Result<Self, Refusal> {
         let mut stores = Self::default();
-        for route in &config.stored_routes {
+        for route in &config.routes {
             match &route.action {
-                Stored::Files(files) => {
+                Action::Files(files) => {
                     let (directory, reader) = Directory::open(files.clone(), route.headers.clone());
                     stores.directories.insert(route.name.clone(), directory);
                     watched.push(Box::new(reader));
                 }
-                Stored::Links(map) => {
+                Action::Links(map) => {
                     let (links, reader) =
                         Links::open(map.map.clone()).map_err(|why| format!("route {}: {why}", route.name))?;
                     stores.links.insert(route.name.clone(), links);
                     watched.push(Box::new(reader));
                 }
+                Action::Health(_) | Action::Redirect(_) | Action::Reply(_) => {}
             }
         }
         Ok(stores)

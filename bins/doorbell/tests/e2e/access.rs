@@ -20,6 +20,7 @@ on_both_engines! {
     nothing
     a_request_cannot_make_a_second_line
     a_file_that_is_moved_away
+    whose_token_it_was
 }
 
 /// A server that logs to `access.log`.
@@ -222,4 +223,63 @@ fn a_file_that_is_moved_away(engine: &str) {
     });
     found.dedup();
     assert_eq!(found.len(), 80, "each request is in one of the files");
+}
+
+fn whose_token_it_was(engine: &str) {
+    const ALICE: &str = "alice-0123456789abcdef0123456789";
+    const SECRET: &str = "0123456789abcdef0123456789abcdef";
+    let long = "b".repeat(100);
+    let signed = |subject: &str| {
+        let exp = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs() + 300;
+        let key = jsonwebtoken::EncodingKey::from_secret(SECRET.as_bytes());
+        let claims = serde_json::json!({ "sub": subject, "exp": exp });
+        jsonwebtoken::encode(&jsonwebtoken::Header::default(), &claims, &key).unwrap()
+    };
+    let tokens = [
+        ALICE.to_owned(),
+        signed("bob@example.com"),
+        signed(&long),
+        signed("eve\" \\ x"),
+        signed(""),
+        format!("{ALICE}x"),
+    ];
+    for format in ["text", "json"] {
+        let scratch = Scratch::new();
+        let (token, secret) = (scratch.write("token", ALICE), scratch.write("secret", SECRET));
+        let rules = format!(
+            "[auth.list]\ntokens = {{ alice = \"${{file:{token}}}\" }}\n\
+             [auth.signed]\njwt = {{ algorithm = \"HS256\", secret = \"${{file:{secret}}}\" }}\n\
+             [route.api]\npath = \"/api/{{*rest}}\"\nauth = [\"list\", \"signed\"]\nreply = {{}}"
+        );
+        let doorbell =
+            serve(engine, &scratch, &format!("access = \"all\"\naccess_format = {format:?}\n{rules}"));
+        for (n, token) in tokens.iter().enumerate() {
+            let status =
+                get(doorbell.addr, &format!("/api/{n}"), &[&format!("Authorization: Bearer {token}")]).status;
+            assert_eq!(status, if n == 5 { 401 } else { 200 }, "{token}");
+        }
+        assert_eq!(get(doorbell.addr, "/hello/6", &[&format!("Authorization: Bearer {ALICE}")]).status, 200);
+        let mut lines = all_lines(doorbell, &scratch);
+        lines.sort_by_key(|line| line.split("/api/").nth(1).map_or('6', |rest| rest.chars().next().unwrap()));
+        let whole = lines.join("\n");
+        assert!(tokens.iter().all(|token| !whole.contains(token.as_str())), "a token is in the log: {whole}");
+        let cut = &long[..32];
+        // Who got in by no name, who did not get in, and where nobody was asked.
+        let expected = if format == "text" {
+            let cut = format!("{cut}\\...");
+            ["alice", "bob@example.com", &cut, "eve\\x22\\x20\\x5C\\x20x", "-", "-", "-"].map(str::to_owned)
+        } else {
+            ["alice", "bob@example.com", cut, "eve\" \\ x", "", "", ""].map(str::to_owned)
+        };
+        let found: Vec<String> = lines.iter().map(|line| subject(line)).collect();
+        assert_eq!(found, expected, "{whole}");
+    }
+}
+
+/// Who it was in a line of either format; in JSON nobody is an empty text here.
+fn subject(line: &str) -> String {
+    match serde_json::from_str::<Value>(line) {
+        Ok(object) => object["subject"].as_str().unwrap_or_default().to_owned(),
+        Err(_) => line.split(' ').nth(2).unwrap().to_owned(),
+    }
 }

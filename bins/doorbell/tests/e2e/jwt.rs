@@ -19,6 +19,7 @@ on_both_engines! {
     a_shared_secret
     a_public_key_in_a_file
     a_key_set_that_changes
+    a_key_set_of_all_kinds
 }
 
 const SECRET: &str = "0123456789abcdef0123456789abcdef";
@@ -51,27 +52,84 @@ fn but(name: &str, value: Value) -> Value {
     claims
 }
 
-/// An ECDSA key with its name in the key set.
+/// The algorithms with a public key, as the configuration calls them.
+const PUBLIC_KEY: [&str; 3] = ["ES256", "EdDSA", "RS256"];
+
+/// A key pair with its name in the key set.
 struct Signer {
     id: &'static str,
+    algorithm: Algorithm,
     pair: KeyPair,
 }
 
 impl Signer {
-    fn new(id: &'static str) -> Self {
-        Self { id, pair: KeyPair::generate().unwrap() }
+    fn new(id: &'static str, algorithm: &str) -> Self {
+        let (algorithm, kind) = match algorithm {
+            "ES256" => (Algorithm::ES256, &rcgen::PKCS_ECDSA_P256_SHA256),
+            "EdDSA" => (Algorithm::EdDSA, &rcgen::PKCS_ED25519),
+            "RS256" => (Algorithm::RS256, &rcgen::PKCS_RSA_SHA256),
+            other => panic!("{other}"),
+        };
+        Self { id, algorithm, pair: KeyPair::generate_for(kind).unwrap() }
     }
 
     fn sign(&self, claims: &Value) -> String {
-        let header = Header { kid: Some(self.id.to_owned()), ..Header::new(Algorithm::ES256) };
-        encode(&header, claims, &EncodingKey::from_ec_der(&self.pair.serialize_der())).unwrap()
+        self.sign_as(self.id, claims)
+    }
+
+    /// The same with the name of another key.
+    fn sign_as(&self, id: &str, claims: &Value) -> String {
+        let header = Header { kid: Some(id.to_owned()), ..Header::new(self.algorithm) };
+        let der = self.pair.serialize_der();
+        let key = match self.algorithm {
+            Algorithm::ES256 => EncodingKey::from_ec_der(&der),
+            Algorithm::EdDSA => EncodingKey::from_ed_der(&der),
+            // PKCS #8 around PKCS #1: version, algorithm, key.
+            _ => EncodingKey::from_rsa_der(elements(&der)[2]),
+        };
+        encode(&header, claims, &key).unwrap()
     }
 
     fn jwk(&self) -> Value {
-        let point = self.pair.der_bytes();
-        let coordinate = |from: usize| URL_SAFE_NO_PAD.encode(&point[from..from + 32]);
-        json!({ "kty": "EC", "crv": "P-256", "alg": "ES256", "use": "sig", "kid": self.id, "x": coordinate(1), "y": coordinate(33) })
+        let public = self.pair.der_bytes();
+        let base64 = |bytes: &[u8]| URL_SAFE_NO_PAD.encode(bytes);
+        let mut jwk = match self.algorithm {
+            Algorithm::ES256 => {
+                json!({ "kty": "EC", "alg": "ES256", "crv": "P-256", "x": base64(&public[1..33]), "y": base64(&public[33..]) })
+            }
+            Algorithm::EdDSA => {
+                json!({ "kty": "OKP", "alg": "EdDSA", "crv": "Ed25519", "x": base64(public) })
+            }
+            _ => {
+                let numbers = elements(public);
+                // A number with the highest bit set begins with a zero byte in DER, and does not in a key set.
+                let [n, e] = [numbers[0].strip_prefix(&[0]).unwrap_or(numbers[0]), numbers[1]];
+                json!({ "kty": "RSA", "alg": "RS256", "n": base64(n), "e": base64(e) })
+            }
+        };
+        jwk["kid"] = self.id.into();
+        jwk["use"] = "sig".into();
+        jwk
     }
+}
+
+/// The contents of the elements of a DER sequence.
+fn elements(sequence: &[u8]) -> Vec<&[u8]> {
+    let (mut rest, _) = element(sequence);
+    let mut contents = Vec::new();
+    while !rest.is_empty() {
+        let (content, after) = element(rest);
+        contents.push(content);
+        rest = after;
+    }
+    contents
+}
+
+/// The content of the first DER element, and what comes after it.
+fn element(der: &[u8]) -> (&[u8], &[u8]) {
+    let long = usize::from(der[1].saturating_sub(0x80));
+    let len = der[2..2 + long].iter().fold(0, |len, &byte| len << 8 | usize::from(byte));
+    der[2 + long..].split_at(if long == 0 { usize::from(der[1]) } else { len })
 }
 
 fn hs256(claims: &Value, secret: &[u8]) -> String {
@@ -142,15 +200,21 @@ fn a_shared_secret(engine: &str) {
         serve(engine, &format!("algorithm = \"HS256\"\nsecret = \"${{file:{secret}}}\"\n{WANTED}"));
     assert_attacks_fail(doorbell.addr, &|claims| hs256(claims, SECRET.as_bytes()));
     assert_eq!(status(doorbell.addr, &hs256(&claims(), b"another secret of thirty-two byte")), 401);
-    assert_eq!(status(doorbell.addr, &Signer::new("a").sign(&claims())), 401);
+    for algorithm in PUBLIC_KEY {
+        assert_eq!(status(doorbell.addr, &Signer::new("a", algorithm).sign(&claims())), 401);
+    }
 }
 
 fn a_public_key_in_a_file(engine: &str) {
+    PUBLIC_KEY.iter().for_each(|algorithm| with_public_key(engine, algorithm));
+}
+
+fn with_public_key(engine: &str, algorithm: &str) {
     let scratch = Scratch::new();
-    let signer = Signer::new("a");
+    let signer = Signer::new("a", algorithm);
     let pem = signer.pair.public_key_pem();
     let file = scratch.write("key.pem", &pem);
-    let doorbell = serve(engine, &format!("algorithm = \"ES256\"\nkey_file = {file:?}\n{WANTED}"));
+    let doorbell = serve(engine, &format!("algorithm = {algorithm:?}\nkey_file = {file:?}\n{WANTED}"));
     assert_attacks_fail(doorbell.addr, &|claims| signer.sign(claims));
     // The public key taken for a shared secret, as it stands in the file and without its wrapping.
     for secret in [
@@ -161,12 +225,15 @@ fn a_public_key_in_a_file(engine: &str) {
     ] {
         assert_eq!(status(doorbell.addr, &hs256(&claims(), secret)), 401);
     }
-    assert_eq!(status(doorbell.addr, &Signer::new("a").sign(&claims())), 401);
+    // Other keys, of this kind and of the others.
+    for other in PUBLIC_KEY {
+        assert_eq!(status(doorbell.addr, &Signer::new("a", other).sign(&claims())), 401, "{other}");
+    }
 }
 
 fn a_key_set_that_changes(engine: &str) {
     let scratch = Scratch::new();
-    let (old, new) = (Signer::new("old"), Signer::new("new"));
+    let (old, new) = (Signer::new("old", "ES256"), Signer::new("new", "ES256"));
     let write = |keys: &[&Signer]| {
         let keys: Vec<Value> = keys.iter().map(|signer| signer.jwk()).collect();
         let fresh = scratch.write("jwks.json.new", &json!({ "keys": keys }).to_string());
@@ -190,4 +257,29 @@ fn a_key_set_that_changes(engine: &str) {
     assert_eq!(both(), [401, 200]);
     assert_attacks_fail(doorbell.addr, &|claims| new.sign(claims));
     assert_eq!(told(), 1);
+}
+
+fn a_key_set_of_all_kinds(engine: &str) {
+    let scratch = Scratch::new();
+    let signers = PUBLIC_KEY.map(|algorithm| Signer::new(algorithm, algorithm));
+    let keys = json!({ "keys": signers.iter().map(Signer::jwk).collect::<Vec<_>>() });
+    let file = scratch.write("jwks.json", &keys.to_string());
+    let all = serve(engine, &format!("algorithm = {PUBLIC_KEY:?}\njwks_file = {file:?}\n{WANTED}"));
+    for signer in &signers {
+        assert_attacks_fail(all.addr, &|claims| signer.sign(claims));
+        // Under the name of another key, whose algorithm is another one; and as a secret, which its public key is not.
+        for other in signers.iter().filter(|other| other.id != signer.id) {
+            let swapped = signer.sign_as(other.id, &claims());
+            assert_eq!(status(all.addr, &swapped), 401, "{} as {}", signer.id, other.id);
+        }
+        assert_eq!(status(all.addr, &hs256(&claims(), signer.pair.der_bytes())), 401);
+    }
+    // The set has more than the configuration wants: the algorithm is pinned there, not by the token or the set.
+    for wanted in PUBLIC_KEY {
+        let one = serve(engine, &format!("algorithm = [{wanted:?}]\njwks_file = {file:?}\n{WANTED}"));
+        for signer in &signers {
+            let expected = if signer.id == wanted { 200 } else { 401 };
+            assert_eq!(status(one.addr, &signer.sign(&claims())), expected, "{} where {wanted}", signer.id);
+        }
+    }
 }

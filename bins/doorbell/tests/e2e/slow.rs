@@ -1,7 +1,7 @@
 //! slowhttptest in its four modes at once, and a probe that is answered as if nobody else were there.
 //!
-//! Does not know about: what the modes send. `DOORBELL_FULL=1` takes longer and holds every probe to 50 ms, more than that only by
-//! what the machine itself takes: a server of one thread that nobody attacks is asked at the same time.
+//! Does not know about: what the modes send. `DOORBELL_FULL=1` takes longer and holds probes to 50 ms, one in a hundred to more than
+//! that by what the machine itself takes: a server of one thread that nobody attacks is asked at the same time.
 
 use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
@@ -26,6 +26,9 @@ const MODES: [(&str, &[&str]); 4] = [
     ("ranges", &["-R", "-a", "10", "-b", "3000"]),
     ("slow read", &["-X", "-w", "1", "-y", "8", "-n", "1", "-z", "1", "-k", "3"]),
 ];
+
+/// Within which a probe is answered.
+const PROMISE: Duration = Duration::from_millis(50);
 
 const PROBER: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 9);
 
@@ -79,10 +82,11 @@ fn probes_do_not_notice_slow_clients(engine: &str) {
     );
     assert!(lost.is_empty() && count >= 100, "{count}: {:?}", &lost[..lost.len().min(5)]);
     if full {
-        assert!(max <= Duration::from_millis(50) + control_max, "{max:?}, the machine {control_max:?}");
+        assert!(p99 <= PROMISE, "{p99:?}");
+        assert!(max <= PROMISE + control_max, "{max:?}, the machine {control_max:?}");
     } else {
-        // On a machine that does other things, the scheduler alone may take more than the promise once in a while.
-        assert!(p99 <= Duration::from_millis(250), "{p99:?}");
+        // On a machine that does other things, the scheduler alone may take more than the promise again and again.
+        assert!(p99 <= 5 * PROMISE + control_max, "{p99:?}, the machine {control_max:?}");
     }
     assert!(!doorbell.process.log().contains("ERROR"), "{}", doorbell.process.log());
 }

@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use doorbell_testkit::peers::wait_until;
 use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
 
 /// The longest that anything a test starts may take to be ready or to end.
 pub(crate) const LIMIT: Duration = Duration::from_secs(20);
@@ -239,6 +240,22 @@ impl Doorbell {
                 Err(process.log())
             }
         }
+    }
+
+    /// Ends it with SIGTERM and gives the last line of its log: what was served and what was refused. Without a delay to drain.
+    pub(crate) fn totals(mut self) -> Value {
+        self.process.signal(Signal::TERM);
+        let (status, _) = self.process.wait();
+        assert!(status.success(), "{}", self.process.log());
+        let mut last = None;
+        // The readers may be a moment behind the end of the process.
+        wait_until(LIMIT, || {
+            let log = self.process.log();
+            let mut lines = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+            last = lines.find(|line| line["message"] == "stopped");
+            last.is_some()
+        });
+        last.unwrap_or_else(|| panic!("{}", self.process.log()))
     }
 
     /// The TCP address of the listener that is at this position in the file, all of which must be on 127.0.0.1.

@@ -47,6 +47,8 @@ pub struct Epoll {
     alarm: Option<Alarm>,
     listeners: Vec<Listener>,
     sockets: Vec<Option<Socket>>,
+    /// What a connection of `sockets` that is `sending` sends, by slot. Apart, because most never wait to send.
+    sends: Vec<Option<PendingSend>>,
     free: FreeSlots,
     events: Vec<Event>,
     event_next: usize,
@@ -103,7 +105,15 @@ struct Socket {
     /// True unless the last `send` found the socket full and no event came since.
     writable: bool,
     recv: Option<ConnId>,
-    send: Option<(ConnId, SendBuf, bool)>,
+    /// True exactly while a send is in flight.
+    sending: bool,
+}
+
+#[derive(Debug)]
+struct PendingSend {
+    conn: ConnId,
+    buf: SendBuf,
+    more: bool,
 }
 
 #[derive(Clone, Copy)]
@@ -133,6 +143,7 @@ impl Epoll {
             alarm,
             listeners: listeners.into_iter().map(Listener::new).collect(),
             sockets: Vec::new(),
+            sends: Vec::new(),
             free: FreeSlots::new(slots_max),
             events: Vec::with_capacity(EVENTS_MAX),
             event_next: 0,
@@ -220,7 +231,7 @@ impl Epoll {
             hung_up: false,
             writable: true,
             recv: None,
-            send: None,
+            sending: false,
         };
         if slot.index() == self.sockets.len() {
             self.sockets.push(Some(socket));
@@ -245,13 +256,14 @@ impl Epoll {
         // hint that the next call corrects.
         let socket = self.sockets.get_mut(slot.index())?.as_mut()?;
         socket.note(flags);
-        if let Some((conn, buf, more)) = socket.send.take() {
-            match socket.try_send(buf.remaining(), more) {
-                Some(result) => {
-                    self.made.push_back(Completion::Sent { conn, sent: Sent { result, buf } });
-                }
-                None => socket.send = Some((conn, buf, more)),
-            }
+        if socket.sending
+            && let pending = &mut self.sends[slot.index()]
+            && let Some(send) = pending.as_ref()
+            && let Some(result) = socket.try_send(send.buf.remaining(), send.more)
+            && let Some(PendingSend { conn, buf, .. }) = pending.take()
+        {
+            socket.sending = false;
+            self.made.push_back(Completion::Sent { conn, sent: Sent { result, buf } });
         }
         if let Some(conn) = socket.recv
             && let Some(received) = socket.try_recv(&mut self.scratch)
@@ -356,18 +368,19 @@ impl Driver for Epoll {
 
     fn send(&mut self, conn: ConnId, buf: SendBuf, more: bool) -> Step<Sent> {
         let socket = self.socket(conn);
-        debug_assert!(socket.send.is_none(), "I-2: one send in flight");
+        debug_assert!(!socket.sending, "I-2: one send in flight");
         if let Some(result) = socket.try_send(buf.remaining(), more) {
             return Step::Done(Sent { result, buf });
         }
-        socket.send = Some((conn, buf, more));
-        match self.register(conn) {
-            Ok(()) => Step::Pending,
-            Err(errno) => {
-                let (_, buf, _) = self.socket(conn).send.take().expect("it was put there two lines above");
-                Step::Done(Sent { result: Err(errno), buf })
-            }
+        if let Err(errno) = self.register(conn) {
+            return Step::Done(Sent { result: Err(errno), buf });
         }
+        self.socket(conn).sending = true;
+        if self.sends.len() <= conn.slot.index() {
+            self.sends.resize_with(conn.slot.index() + 1, || None);
+        }
+        self.sends[conn.slot.index()] = Some(PendingSend { conn, buf, more });
+        Step::Pending
     }
 
     #[inline(always)]
@@ -382,11 +395,11 @@ impl Driver for Epoll {
     fn cancel(&mut self, conn: ConnId) {
         let socket = self.socket(conn);
         let recv = socket.recv.take();
-        let send = socket.send.take();
+        let sending = core::mem::replace(&mut socket.sending, false);
         if let Some(conn) = recv {
             self.made.push_back(Completion::Received { conn, received: Received::Failed(Errno::CANCELED) });
         }
-        if let Some((conn, buf, _)) = send {
+        if sending && let Some(PendingSend { conn, buf, .. }) = self.sends[conn.slot.index()].take() {
             self.made.push_back(Completion::Sent { conn, sent: Sent { result: Err(Errno::CANCELED), buf } });
         }
     }
@@ -398,7 +411,7 @@ impl Driver for Epoll {
     #[inline(always)]
     fn close(&mut self, conn: ConnId) -> Step<()> {
         let socket = self.sockets[conn.slot.index()].take().expect("I-3: a close names a live slot");
-        debug_assert!(socket.recv.is_none() && socket.send.is_none(), "D-6: nothing is in flight at a close");
+        debug_assert!(socket.recv.is_none() && !socket.sending, "D-6: nothing is in flight at a close");
         // Closing the only descriptor also takes it out of epoll (epoll(7), questions and answers, 6).
         doorbell_ring::close(socket.fd);
         self.free.give_back(conn.slot);
@@ -407,10 +420,7 @@ impl Driver for Epoll {
 
     fn detach(&mut self, conn: ConnId) -> Step<Result<OwnedFd, Errno>> {
         let socket = self.sockets[conn.slot.index()].take().expect("I-3: a detach names a live slot");
-        debug_assert!(
-            socket.recv.is_none() && socket.send.is_none(),
-            "D-11: nothing is in flight at a detach"
-        );
+        debug_assert!(socket.recv.is_none() && !socket.sending, "D-11: nothing is in flight at a detach");
         if socket.registered {
             // It was added and is open, so it is there.
             let _there = epoll::delete(&self.epoll, &socket.fd);
@@ -473,7 +483,7 @@ impl Driver for Epoll {
             let event = *self.events.get(self.event_next)?;
             let Source::Conn(slot) = Source::unpack(event.data) else { return None };
             let Some(Some(socket)) = self.sockets.get_mut(slot.index()) else { return None };
-            if socket.send.is_some() {
+            if socket.sending {
                 return None;
             }
             self.event_next += 1;

@@ -6,7 +6,7 @@
 //! | limit | default | at the limit |
 //! |---|---|---|
 //! | [`conns_max`](crate::Limits::conns_max) | 65,536 a process | new clients wait in the backlog; none is accepted to be reset |
-//! | [`conns_per_ip_max`](crate::Limits::conns_per_ip_max) | 1,024 | 503 with `Retry-After` (HTTP), close (raw) |
+//! | [`conns_per_ip_max`](crate::Limits::conns_per_ip_max) | 1,024 | 503 with `Retry-After` (HTTP), close (raw); what is answered and closed at once may pass |
 //! | [`write_timeout`](crate::Limits::write_timeout) | 10 s without progress | reset, so that the reply is visibly not whole |
 //! | [`linger_timeout`](crate::Limits::linger_timeout) | 1 s | close |
 //! | [`linger_bytes_max`](crate::Limits::linger_bytes_max) | 64 KiB | close |

@@ -192,7 +192,7 @@ impl ServerBuilder {
         self
     }
 
-    /// Connections open at once from one address. Default 1,024; 0 turns the cap off.
+    /// Connections held at once from one address ([`Limits::conns_per_ip_max`]). Default 1,024; 0 turns the cap off.
     pub const fn conns_per_ip_max(mut self, conns: u32) -> Self {
         self.limits.conns_per_ip_max = conns;
         self

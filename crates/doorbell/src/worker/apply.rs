@@ -141,8 +141,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
     #[inline(always)]
     pub(super) fn on_accepted(&mut self, listener: ListenerIndex, slot: SlotIndex) {
         self.gates[listener.index()].on_accepted();
-        let arrival = &self.server.arrivals[listener.index()];
-        if arrival.is_plain() && self.ip_cap.is_off(&self.server.ip_table, self.table.live()) {
+        if self.server.arrivals[listener.index()].is_plain() {
             self.meet(listener, slot);
         } else {
             self.welcome(listener, slot);
@@ -157,7 +156,8 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         let id = self.take_slot(listener, slot);
         self.table.live_mut(id).arriving = arriving;
         if !self.counts_in(id) {
-            return self.refuse(id);
+            let step = self.driver.recv(id, Expect::Now);
+            return self.refuse(id, step);
         }
         if greets {
             let next = self.tell(id, Input::Greet);
@@ -206,9 +206,9 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         entered.is_ok()
     }
 
-    /// Answers a connection that is one too many from its address, without holding anything for it.
-    fn refuse(&mut self, id: ConnId) {
-        match self.driver.recv(id, Expect::Now) {
+    /// Answers a connection that is one too many from its address, without holding anything for it. `step` is its first receive.
+    pub(super) fn refuse(&mut self, id: ConnId, step: Step<Received>) {
+        match step {
             Step::Done(Received::Data { chunk, drained }) => {
                 self.driver.recycle(chunk);
                 self.table.live_mut(id).drained = drained;

@@ -10,6 +10,7 @@ use doorbell_http::{Client, Next};
 use super::Worker;
 use super::apply::Todo;
 use super::buffers::Buffers;
+use super::say::Input;
 use crate::conn::{Arriving, Phase};
 use crate::driver::{Chunk, ChunkSource, Driver, Errno, Expect, Received, Sent, Step};
 use crate::error::CloseReason;
@@ -78,19 +79,17 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         }
     }
 
-    /// The same connection with a place in the table.
-    fn place(&mut self, listener: ListenerIndex, slot: SlotIndex) -> ConnId {
+    /// The same connection with a place in the table. False when it is one too many from its address.
+    fn place(&mut self, listener: ListenerIndex, slot: SlotIndex) -> (ConnId, bool) {
         let id = self.take_slot(listener, slot);
-        // It was looked at before: below the cap, nothing is counted.
-        let counted = self.counts_in(id);
-        debug_assert!(counted, "a connection that need not be counted is not one too many");
-        id
+        (id, self.counts_in(id))
     }
 
     #[inline(never)]
     fn receive_first(&mut self, listener: ListenerIndex, slot: SlotIndex, step: Step<Received>) {
-        let id = self.place(listener, slot);
+        let (id, welcome) = self.place(listener, slot);
         match step {
+            step if !welcome => self.refuse(id, step),
             Step::Done(Received::Data { chunk, drained }) => self.exchange(id, chunk, drained),
             Step::Done(received) => self.drive(id, Todo::Received(received)),
             Step::Pending => {
@@ -102,8 +101,20 @@ impl<D: Driver, C: Clock> Worker<D, C> {
 
     #[inline(never)]
     fn exchange_first(&mut self, listener: ListenerIndex, id: ConnId, chunk: Chunk) {
-        let id = self.place(listener, id.slot);
-        self.exchange(id, chunk, true);
+        let (id, welcome) = self.place(listener, id.slot);
+        if welcome {
+            self.exchange(id, chunk, true);
+        } else {
+            self.refuse(id, Step::Done(Received::Data { chunk, drained: true }));
+        }
+    }
+
+    /// A place for a connection that was answered already: over the cap or not, its reply goes out whole.
+    fn place_answered(&mut self, listener: ListenerIndex, slot: SlotIndex) -> ConnId {
+        let (id, _stays) = self.place(listener, slot);
+        let conn = self.table.live_mut(id);
+        (conn.heard, conn.drained) = (true, true);
+        id
     }
 
     /// A reply that could not be sent at once, or none.
@@ -115,23 +126,35 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         next: Next,
         outcome: Option<Result<usize, Errno>>,
     ) {
-        let id = self.place(listener, id.slot);
+        if next == Next::HandOver {
+            return self.leave_first(listener, id);
+        }
+        let id = self.place_answered(listener, id.slot);
+        self.go_on(id, next, outcome);
+    }
+
+    /// The first bytes of a connection are for somebody else, and it was not asked for its address yet.
+    #[cold]
+    fn leave_first(&mut self, listener: ListenerIndex, id: ConnId) {
+        self.shared.counters.requests.take_back(1);
+        let (id, welcome) = self.place(listener, id.slot);
         let conn = self.table.live_mut(id);
         (conn.heard, conn.drained) = (true, true);
-        if next == Next::HandOver {
-            self.shared.counters.requests.take_back(1);
-            let next = self.keep(id, next);
-            return self.go_on(id, next, outcome);
+        if welcome {
+            let next = self.keep(id, Next::HandOver);
+            return self.go_on(id, next, None);
         }
-        self.go_on(id, next, outcome);
+        self.buffers.rest.clear();
+        let _wish = self.tell(id, Input::Overload(CloseReason::PerIpCap));
+        self.drive(id, Todo::Next(Next::CloseClean));
     }
 
     /// The driver tells later that it closed.
     #[inline(never)]
     fn close_later(&mut self, listener: ListenerIndex, id: ConnId) {
-        let id = self.place(listener, id.slot);
+        let id = self.place_answered(listener, id.slot);
         let conn = self.table.live_mut(id);
-        (conn.heard, conn.drained, conn.replied) = (true, true, true);
+        conn.replied = true;
         conn.begin_close(CloseReason::Done);
     }
 
@@ -249,9 +272,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         self.driver.recycle(Chunk::scratch(number, len));
         let id = match fresh {
             Some(listener) => {
-                let id = self.place(listener, id.slot);
-                let conn = self.table.live_mut(id);
-                (conn.heard, conn.drained) = (true, true);
+                let id = self.place_answered(listener, id.slot);
                 self.shared.counters.bytes_in.add(u64::from(len));
                 self.shared.counters.requests.add(1);
                 id

@@ -2,8 +2,9 @@
 //!
 //! Does not know about: connections. It counts addresses in cells.
 //!
-//! Asking for a peer's address costs a system call a connection. While every worker has no more connections than its share of
-//! the cap, no address can be over it, and none is asked for. When one worker passes its share, all of them count: each counts
+//! Asking for a peer's address costs a system call a connection. A connection that is answered and closed in the turn that
+//! accepted it holds nothing, and is never asked. While every worker has no more connections than its share of
+//! the cap, no address can be over it, and none is asked for either. When one worker passes its share, all of them count: each counts
 //! the connections it has, once, and every new one until the pressure is gone.
 //!
 //! The table is a fixed array of counters picked by a keyed hash of the address. Two addresses may share a counter, so a
@@ -95,14 +96,8 @@ impl IpCap {
         Self { pressing: false, counting: false }
     }
 
-    /// True when one connection more than `live` would not be counted.
-    #[inline(always)]
-    pub(crate) fn is_off(&self, table: &IpTable, live: u32) -> bool {
-        table.conns_per_ip_max == 0
-            || (!self.pressing && live < table.share && table.pressure.load(Ordering::Relaxed) == 0)
-    }
-
-    /// A connection was accepted and `live` are open now, this one included.
+    /// A connection took a place and `live` have one now, this one included.
+    #[inline]
     pub(crate) fn on_accept(&mut self, table: &IpTable, live: u32) -> Counting {
         if table.conns_per_ip_max == 0 {
             return Counting::Off;

@@ -2,43 +2,30 @@
 //!
 //! Does not know about: other tables.
 
-use super::super::model::{Action, Config, Files, Guard, LinkMap, RedirectTo, Reply, Route, Stored};
-use super::super::resolve::{default_methods, default_methods_stored};
+use super::super::model::{Action, Config, Files, Guard, LinkMap, RedirectTo, Reply, Route};
+use super::super::resolve::default_methods;
 use super::super::units::format_size;
 use super::super::written::CLIENT_CERTS;
 use super::{literal, name_of, path_text, text, without};
 use crate::http::Method;
 use serde_json::{Map, Value, json};
 
-/// Routes of both kinds by their names.
+/// Routes by their names.
 pub(super) fn routes(config: &Config, with_defaults: bool) -> Vec<(String, Value)> {
-    let memory = config.routes.iter().map(|route| {
-        let default = action_value(&default_action(&route.action), config);
-        let value = action_value(&route.action, config);
-        route_value(route, config, with_defaults, &default_methods(&route.action), (value, default))
-    });
-    let stored = config.stored_routes.iter().map(|route| {
-        let default = stored_value(&default_stored(&route.action));
-        let value = stored_value(&route.action);
-        route_value(route, config, with_defaults, &default_methods_stored(&route.action), (value, default))
-    });
-    memory.chain(stored).collect()
+    config
+        .routes
+        .iter()
+        .map(|route| (route.name.clone(), route_value(route, config, with_defaults)))
+        .collect()
 }
 
-/// The action is its key and its value, then the same by default.
-fn route_value<A>(
-    route: &Route<A>,
-    config: &Config,
-    with_defaults: bool,
-    default_methods: &[Method],
-    (action, default): ((&str, Value), (&str, Value)),
-) -> (String, Value) {
+fn route_value(route: &Route, config: &Config, with_defaults: bool) -> Value {
     let listeners: Vec<_> =
         route.listeners.iter().map(|&position| &*config.listeners[position].name).collect();
     let names = |methods: &[Method]| methods.iter().map(|method| method.as_str()).collect::<Vec<_>>();
     let headers: Map<_, _> = route.headers.iter().map(|(name, value)| (name.clone(), text(value))).collect();
     let mut value = json!({ "listener": listeners, "path": literal(&route.paths) });
-    if with_defaults || names(&route.methods) != names(default_methods) {
+    if with_defaults || names(&route.methods) != names(&default_methods(&route.action)) {
         value["methods"] = json!(names(&route.methods));
     }
     if !route.hosts.is_empty() {
@@ -47,13 +34,12 @@ fn route_value<A>(
     if !headers.is_empty() {
         value["headers"] = Value::Object(headers);
     }
-    if let Some(guard) = config.guards.get(&route.name) {
-        add_guard(&mut value, guard, config);
-    }
-    let (key, whole) = action;
+    add_guard(&mut value, &route.guard, config);
+    let (key, whole) = action_value(&route.action, config);
+    let (_, default) = action_value(&default_action(&route.action), config);
     // An action that is all default must still be there.
-    value[key] = if with_defaults { whole } else { without(whole, &default.1) };
-    (route.name.clone(), value)
+    value[key] = if with_defaults { whole } else { without(whole, &default) };
+    value
 }
 
 fn add_guard(value: &mut Value, guard: &Guard, config: &Config) {
@@ -76,26 +62,36 @@ fn add_guard(value: &mut Value, guard: &Guard, config: &Config) {
     }
 }
 
+/// What has to be written has no default.
 fn default_action(action: &Action) -> Action {
     match action {
+        Action::Files(_) => Action::Files(Files { dir: "\0".into(), ..Files::default() }),
         Action::Health(_) => Action::Health(usize::MAX),
+        Action::Links(_) => Action::Links(LinkMap { map: "\0".into(), ..LinkMap::default() }),
         Action::Redirect(_) => Action::Redirect(RedirectTo::default()),
         Action::Reply(_) => Action::Reply(Reply::default()),
     }
 }
 
-/// What has to be written has no default.
-fn default_stored(stored: &Stored) -> Stored {
-    match stored {
-        Stored::Files(_) => Stored::Files(Files { dir: "\0".into(), ..Files::default() }),
-        Stored::Links(_) => Stored::Links(LinkMap { map: "\0".into(), ..LinkMap::default() }),
-    }
-}
-
 fn action_value(action: &Action, config: &Config) -> (&'static str, Value) {
     match action {
+        Action::Files(files) => (
+            "files",
+            json!({
+                "dir": path_text(&files.dir),
+                "content_type": text(&files.content_type),
+                "max_bytes": format_size(files.max_bytes.into()),
+            }),
+        ),
         Action::Health(position) => {
             ("health", json!(config.health.get(*position).map(|health| &health.name)))
+        }
+        Action::Links(links) => {
+            let mut value = json!({ "map": path_text(&links.map), "status": links.status.code() });
+            if let Some(default) = &links.default {
+                value["default"] = text(default);
+            }
+            ("redirect", value)
         }
         Action::Redirect(to) => {
             let mut redirect = json!({
@@ -120,25 +116,5 @@ fn action_value(action: &Action, config: &Config) -> (&'static str, Value) {
                 "content_type": text(&reply.content_type),
             }),
         ),
-    }
-}
-
-fn stored_value(stored: &Stored) -> (&'static str, Value) {
-    match stored {
-        Stored::Files(files) => (
-            "files",
-            json!({
-                "dir": path_text(&files.dir),
-                "content_type": text(&files.content_type),
-                "max_bytes": format_size(files.max_bytes.into()),
-            }),
-        ),
-        Stored::Links(links) => {
-            let mut value = json!({ "map": path_text(&links.map), "status": links.status.code() });
-            if let Some(default) = &links.default {
-                value["default"] = text(default);
-            }
-            ("redirect", value)
-        }
     }
 }

@@ -75,7 +75,7 @@ pub struct Http1 {
     pub idle: Duration,
     /// Requests of one connection.
     pub max_requests: u32,
-    /// How old a connection may become; `None` is any age.
+    /// How old a connection may become before a reply is its last; `None` is any age.
     pub max_age: Option<Duration>,
     /// Which header field tells the client's address.
     pub forwarded: Forwarded,
@@ -124,7 +124,7 @@ impl Default for Http1 {
             keep_alive: true,
             idle: Duration::from_secs(30),
             max_requests: 1000,
-            max_age: None,
+            max_age: Some(Duration::from_secs(3600)),
             forwarded: Forwarded::Off,
             header_bytes: 16 << 10,
             headers: 100,

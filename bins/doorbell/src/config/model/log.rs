@@ -15,7 +15,8 @@ pub struct Log {
     pub access: AccessLog,
 }
 
-/// `access`, `access_format`, `access_file` and `access_sample`
+/// `access`, `access_format`, `access_file` and `access_sample`. A line names whoever got in: the bearer of a token by the name of
+/// that token or the `sub` of a signed one, else a client by its certificate; never the token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AccessLog {
     /// Which requests get a line.

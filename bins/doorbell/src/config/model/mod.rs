@@ -13,10 +13,9 @@ pub use auth::{Auth, Jwt, JwtAlgorithm, JwtKey, Secret};
 pub use limit::{Limit, LimitKey, Rate};
 pub use listener::{DEFAULT_ADDR, Forwarded, Http1, Listener, Protocol, ProxyProtocol, Tcp, Timeouts};
 pub use log::{Access, AccessFile, AccessFormat, AccessLog, Log, LogFormat, LogLevel};
-pub use route::{Action, ClientCert, Files, Guard, LinkMap, RedirectTo, Reply, Route, Stored};
+pub use route::{Action, ClientCert, Files, Guard, LinkMap, RedirectTo, Reply, Route};
 pub use tls::{CertificateFiles, ClientAuth, ClientAuthMode, Tls, TlsVersion, UnknownServerName};
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// Everything a file says.
@@ -40,12 +39,8 @@ pub struct Config {
     pub listeners: Vec<Listener>,
     /// `[health.NAME]`; `livez` and `readyz` are always there.
     pub health: Vec<Health>,
-    /// `[route.NAME]`, in the order of the file: those that are answered from memory.
+    /// `[route.NAME]`, in the order of the file.
     pub routes: Vec<Route>,
-    /// `[route.NAME]`, in the order of the file: those that are answered from files.
-    pub stored_routes: Vec<Route<Stored>>,
-    /// What stands before a route of either kind, by its name; a route that is not here lets everybody in.
-    pub guards: BTreeMap<String, Guard>,
 }
 
 impl Config {
@@ -60,35 +55,20 @@ impl Config {
     #[must_use]
     pub fn handshake_asks(&self, listener: usize) -> ClientAuthMode {
         let mode = self.tls_of(listener).map_or(ClientAuthMode::None, |tls| tls.client_auth.mode);
-        let names = self.route_names(listener);
-        let mut guards = names.filter_map(|name| self.guards.get(name));
-        let exempts = guards.any(|guard| guard.client_cert == Some(ClientCert::Exempt));
+        let mut routes = self.routes.iter().filter(|route| route.listeners.contains(&listener));
+        let exempts = routes.any(|route| route.guard.client_cert == Some(ClientCert::Exempt));
         if mode == ClientAuthMode::Require && exempts { ClientAuthMode::Request } else { mode }
     }
 
-    /// Whether a route of this name answers 403 on this listener to a client without a certificate.
+    /// Whether a route answers 403 on this listener to a client without a certificate.
     #[must_use]
-    pub fn needs_client_cert(&self, listener: usize, route: &str) -> bool {
+    pub fn needs_client_cert(&self, listener: usize, route: &Route) -> bool {
         let mode = self.tls_of(listener).map_or(ClientAuthMode::None, |tls| tls.client_auth.mode);
-        match self.guards.get(route) {
-            Some(Guard { client_cert: Some(wanted), .. }) => *wanted == ClientCert::Require,
-            Some(Guard { client_names, .. }) if !client_names.is_empty() => true,
+        match &route.guard {
+            Guard { client_cert: Some(wanted), .. } => *wanted == ClientCert::Require,
+            Guard { client_names, .. } if !client_names.is_empty() => true,
             _ => mode == ClientAuthMode::Require,
         }
-    }
-
-    /// The names of all routes of a listener.
-    pub(crate) fn route_names(&self, listener: usize) -> impl Iterator<Item = &str> {
-        let here = move |listeners: &[usize]| listeners.contains(&listener);
-        let routes = self.routes.iter().filter(move |route| here(&route.listeners)).map(|route| &*route.name);
-        let stored = self.stored_routes.iter().filter(move |route| here(&route.listeners));
-        routes.chain(stored.map(|route| &*route.name))
-    }
-
-    /// The names of all routes, each once: what the access log calls them.
-    pub(crate) fn route_names_all(&self) -> impl Iterator<Item = &str> {
-        let routes = self.routes.iter().map(|route| &*route.name);
-        routes.chain(self.stored_routes.iter().map(|route| &*route.name))
     }
 }
 

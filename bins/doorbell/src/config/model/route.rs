@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 /// `[route.NAME]`
 #[derive(Clone, Debug, PartialEq)]
-pub struct Route<A = Action> {
+pub struct Route {
     /// Named in logs and errors.
     pub name: String,
     /// Positions in [`super::Config::listeners`].
@@ -21,11 +21,13 @@ pub struct Route<A = Action> {
     pub methods: Vec<Method>,
     /// Further header fields of the reply.
     pub headers: Vec<(String, String)>,
+    /// Who gets that far.
+    pub guard: Guard,
     /// What is answered.
-    pub action: A,
+    pub action: Action,
 }
 
-/// What stands before a route, in the order in which it is asked.
+/// What stands before a route; by default it lets everybody in.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Guard {
     /// The position in [`super::Config::limits`].
@@ -52,21 +54,16 @@ pub enum ClientCert {
 /// What a route answers.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Action {
+    /// The files of a directory.
+    Files(Files),
     /// The state of a health endpoint, by its position in [`super::Config::health`].
     Health(usize),
+    /// Redirects, one for each link.
+    Links(LinkMap),
     /// A redirect.
     Redirect(RedirectTo),
     /// Always the same.
     Reply(Reply),
-}
-
-/// What a route answers from files.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Stored {
-    /// The files of a directory.
-    Files(Files),
-    /// Redirects, one for each link.
-    Links(LinkMap),
 }
 
 /// `files = { .. }`: the last parameter of the path is the name of the file.

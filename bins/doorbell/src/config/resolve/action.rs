@@ -2,11 +2,11 @@
 //!
 //! Does not know about: redirects (see `redirect`), other routes.
 
-use super::super::model::{Action, Files, Reply, Stored};
+use super::super::model::{Action, Files, Reply};
 use super::super::problem::Problem;
 use super::super::section::{At, did_you_mean, quoted};
 use super::super::written;
-use super::route::{Answer, Resolver};
+use super::route::Resolver;
 use crate::http::Method;
 use crate::http::router::MethodSet;
 
@@ -23,7 +23,7 @@ const OWN_FIELDS: [&str; 8] = [
 ];
 
 impl Resolver<'_> {
-    pub(super) fn action_of(&self, written: &written::Route) -> Option<Answer> {
+    pub(super) fn action_of(&self, written: &written::Route) -> Option<Action> {
         let name = &written.name.value;
         match written.actions.as_slice() {
             [_] => {}
@@ -45,10 +45,10 @@ impl Resolver<'_> {
             }
         }
         if let Some(health) = &written.health {
-            return self.health_of(health).map(|position| Answer::Memory(Action::Health(position)));
+            return self.health_of(health).map(Action::Health);
         }
         if let Some(files) = &written.files {
-            return self.files_of(written, files).map(|files| Answer::Stored(Stored::Files(files)));
+            return self.files_of(written, files).map(Action::Files);
         }
         if let Some(redirect) = &written.redirect {
             return self.redirect_of(redirect);
@@ -95,7 +95,7 @@ impl Resolver<'_> {
         })
     }
 
-    fn reply_of(&self, written: &written::Reply) -> Answer {
+    fn reply_of(&self, written: &written::Reply) -> Action {
         let default = Reply::default();
         let status =
             written.status.as_ref().and_then(|at| u16::try_from(at.value).ok()).unwrap_or(default.status);
@@ -110,11 +110,11 @@ impl Resolver<'_> {
             self.check_value("content_type", content_type);
         }
         self.check_headers(&written.headers);
-        Answer::Memory(Action::Reply(Reply {
+        Action::Reply(Reply {
             status,
             body: written.body.as_ref().map_or(default.body, |at| at.value.clone()),
             content_type: written.content_type.as_ref().map_or(default.content_type, |at| at.value.clone()),
-        }))
+        })
     }
 
     pub(super) fn check_headers(&self, headers: &[(At<String>, At<String>)]) {
@@ -154,18 +154,11 @@ pub(super) fn is_field_value(text: &str) -> bool {
 }
 
 /// The methods of a route that does not list any. Probers use all three of a health route; a redirect keeps whatever
-/// method it gets.
+/// method it gets, but a link is only followed.
 pub(crate) fn default_methods(action: &Action) -> Vec<Method> {
     match action {
+        Action::Files(_) | Action::Links(_) | Action::Reply(_) => vec![Method::Get, Method::Head],
         Action::Health(_) => vec![Method::Get, Method::Head, Method::Options],
         Action::Redirect(_) => MethodSet::ANY.iter().collect(),
-        Action::Reply(_) => vec![Method::Get, Method::Head],
-    }
-}
-
-/// The same for what is answered from files: neither takes anything.
-pub(crate) fn default_methods_stored(stored: &Stored) -> Vec<Method> {
-    match stored {
-        Stored::Files(_) | Stored::Links(_) => vec![Method::Get, Method::Head],
     }
 }

@@ -2,9 +2,9 @@
 //!
 //! Does not know about: what else a route says.
 
-use super::super::model::{Action, Route, Stored};
+use super::super::model::{Action, Route};
 use super::super::problem::Problem;
-use super::route::{Answer, Resolver};
+use super::route::Resolver;
 use crate::http::Method;
 use crate::http::router::{self, Lookup, MethodSet, RouteError, Router};
 use std::ops::Range;
@@ -14,7 +14,7 @@ const CHALLENGES: &str = "/.well-known/acme-challenge/";
 
 impl Resolver<'_> {
     /// Builds the router of each listener only to see whether it can be built.
-    pub(super) fn find_conflicts(&self, routes: &[Route<Answer>]) {
+    pub(super) fn find_conflicts(&self, routes: &[Route]) {
         let mut reported: Vec<(String, String)> = Vec::new();
         for position in 0..self.listeners.len() {
             let mut builder = Router::builder();
@@ -80,8 +80,8 @@ impl Resolver<'_> {
     }
 
     /// A redirect that takes what a route of files has for a certificate authority: the next renewal would fail.
-    fn find_swallowed(&self, listener: usize, router: &Router<usize>, routes: &[Route<Answer>]) {
-        let here = |route: &&Route<Answer>| route.listeners.contains(&listener);
+    fn find_swallowed(&self, listener: usize, router: &Router<usize>, routes: &[Route]) {
+        let here = |route: &&Route| route.listeners.contains(&listener);
         let all_hosts = routes.iter().filter(here).flat_map(|route| &route.hosts);
         let all_hosts: Vec<Option<&str>> = all_hosts.map(|host| Some(&**host)).chain([None]).collect();
         let mut reported = Vec::new();
@@ -90,7 +90,7 @@ impl Resolver<'_> {
                 true => all_hosts.clone(),
                 false => route.hosts.iter().map(|host| Some(&**host)).collect(),
             };
-            let is_answer = matches!(route.action, Answer::Stored(Stored::Files(_)));
+            let is_answer = matches!(route.action, Action::Files(_));
             let paths = route.paths.iter().filter(|path| is_answer && path.starts_with(CHALLENGES));
             for path in paths {
                 let sample = sample_of(path);
@@ -120,7 +120,7 @@ impl Resolver<'_> {
     }
 
     /// A redirect that takes some challenges, but not those that anybody would guess.
-    fn find_narrower(&self, redirect: &Route<Answer>, route: &Route<Answer>, path: &str) {
+    fn find_narrower(&self, redirect: &Route, route: &Route, path: &str) {
         // `{*rest}` only takes what nobody else does.
         let is_narrower =
             |path: &&String| path.strip_prefix(CHALLENGES).is_some_and(|rest| !rest.starts_with("{*"));
@@ -137,7 +137,7 @@ impl Resolver<'_> {
         );
     }
 
-    fn swallowed(&self, redirect: &Route<Answer>, route: &Route<Answer>, path: &str) {
+    fn swallowed(&self, redirect: &Route, route: &Route, path: &str) {
         let message = format!("redirect `{}` takes the challenges of route `{}`", redirect.name, route.name);
         let inside = redirect
             .paths
@@ -155,8 +155,8 @@ impl Resolver<'_> {
     }
 }
 
-fn is_redirect(route: &Route<Answer>) -> bool {
-    matches!(route.action, Answer::Memory(Action::Redirect(_)) | Answer::Stored(Stored::Links(_)))
+fn is_redirect(route: &Route) -> bool {
+    matches!(route.action, Action::Redirect(_) | Action::Links(_))
 }
 
 /// A path that the pattern takes and that nobody would write as it is.

@@ -89,7 +89,7 @@ fn unused(file: &written::File, config: &Config, problems: &Problems) {
             report("unused-tls", "tls", &written.name, help);
         }
     }
-    // After another error a guard may be missing though it is written.
+    // After another error a route may be missing though it is written.
     for written in &file.auth {
         let name = &written.name.value;
         let names = |route: &written::Route| {
@@ -129,9 +129,8 @@ fn probes(written: &written::Route, config: &Config, problems: &Problems) {
                 .help("set `httpHeaders` with `Authorization` in the probe, or make another route for whoever has a token"),
         );
     }
-    let route = config.routes.iter().find(|route| route.name == *name);
-    let listeners = route.iter().flat_map(|route| &route.listeners);
-    if listeners.copied().any(|listener| config.needs_client_cert(listener, name)) {
+    let Some(route) = config.routes.iter().find(|route| route.name == *name) else { return };
+    if route.listeners.iter().any(|&listener| config.needs_client_cert(listener, route)) {
         let wanted = written.client_cert.as_ref().map(|at| &at.span);
         let wanted = wanted.or_else(|| written.client_names.as_ref().map(|at| &at.span));
         let message = format!("health route `{name}` wants a certificate, which the kubelet cannot present");
@@ -147,10 +146,9 @@ fn hsts(written: &written::Route, config: &Config, problems: &Problems) {
     let fields = written.headers.iter().chain(written.reply.iter().flat_map(|reply| &reply.headers));
     let mut fields = fields.filter(|(name, _)| name.value.eq_ignore_ascii_case("strict-transport-security"));
     let Some((field, _)) = fields.next() else { return };
-    let is_here = |position| config.route_names(position).any(|name| name == written.name.value);
-    let plain =
-        (0..config.listeners.len()).find(|&position| is_here(position) && config.tls_of(position).is_none());
-    if let Some(listener) = plain.and_then(|position| config.listeners.get(position)) {
+    let Some(route) = config.routes.iter().find(|route| route.name == written.name.value) else { return };
+    let plain = route.listeners.iter().filter(|&&position| config.tls_of(position).is_none()).min();
+    if let Some(listener) = plain.and_then(|&position| config.listeners.get(position)) {
         let message = format!("listener `{}` is plain HTTP, where clients ignore this field", listener.name);
         problems.add(
             Problem::warning("hsts-on-plain", field.span.clone(), message)

@@ -110,7 +110,7 @@ fn resolve_http1(written: &written::Listener, problems: &Problems) -> Protocol {
         idle: keep_alive.map_or(default.idle, |at| or(&at.idle, default.idle)),
         max_requests: keep_alive
             .map_or(default.max_requests, |at| or(&at.max_requests, default.max_requests)),
-        max_age: keep_alive.and_then(|at| or(&at.max_age, default.max_age)),
+        max_age: keep_alive.map_or(default.max_age, |at| or(&at.max_age, default.max_age)),
         forwarded: or(&written.forwarded, default.forwarded),
         header_bytes: or(&written.limits.header_bytes, default.header_bytes),
         headers: or(&written.limits.headers, default.headers),

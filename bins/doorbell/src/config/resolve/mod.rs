@@ -14,7 +14,7 @@ mod redirect;
 mod route;
 mod tls;
 
-pub(crate) use action::{default_methods, default_methods_stored};
+pub(crate) use action::default_methods;
 pub(crate) use redirect::build_redirect;
 
 use super::bind::Bind;
@@ -25,7 +25,7 @@ use super::section::At;
 use super::written;
 use names::Names;
 use route::Resolver;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::ops::Range;
 use std::path::Path;
 
@@ -52,8 +52,8 @@ pub(crate) fn resolve(file: &written::File, problems: &Problems) -> Config {
         file,
         problems,
     };
-    let (routes, stored_routes, guards) = match file.routes.is_empty() {
-        true => (default_routes(&listeners, &health), Vec::new(), BTreeMap::new()),
+    let routes = match file.routes.is_empty() {
+        true => default_routes(&listeners, &health),
         false => resolver.routes(),
     };
     let config = Config {
@@ -70,8 +70,6 @@ pub(crate) fn resolve(file: &written::File, problems: &Problems) -> Config {
         listeners,
         health,
         routes,
-        stored_routes,
-        guards,
     };
     find_twice_bound(&file.listeners, problems);
     lint::lint(file, &config, problems);

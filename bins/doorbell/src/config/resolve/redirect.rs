@@ -2,18 +2,18 @@
 //!
 //! Does not know about: what is in the map, how a location is written.
 
-use super::super::model::{Action, LinkMap, RedirectTo, Stored};
+use super::super::model::{Action, LinkMap, RedirectTo};
 use super::super::problem::Problem;
 use super::super::section::At;
 use super::super::written;
-use super::route::{Answer, Resolver};
+use super::route::Resolver;
 use crate::http::redirect::{Redirect, RedirectBuildError};
 use crate::http::router;
 
 impl Resolver<'_> {
-    pub(super) fn redirect_of(&self, written: &written::Redirect) -> Option<Answer> {
+    pub(super) fn redirect_of(&self, written: &written::Redirect) -> Option<Action> {
         if written.has_map {
-            return self.links_of(written).map(|links| Answer::Stored(Stored::Links(links)));
+            return self.links_of(written).map(Action::Links);
         }
         if let Some(default) = &written.default {
             self.problems.add(
@@ -22,14 +22,14 @@ impl Resolver<'_> {
             );
         }
         let default = RedirectTo::default();
-        Some(Answer::Memory(Action::Redirect(RedirectTo {
+        Some(Action::Redirect(RedirectTo {
             scheme: written.scheme.as_ref().map_or(default.scheme, |at| at.value),
             host: written.host.as_ref().map(|at| at.value.clone()),
             port: written.port.as_ref().and_then(|at| u16::try_from(at.value).ok()),
             path: written.path.as_ref().map_or(default.path, |at| at.value.clone()),
             status: written.status.unwrap_or(default.status),
             keep_query: written.keep_query.as_ref().map_or(default.keep_query, |at| at.value),
-        })))
+        }))
     }
 
     fn links_of(&self, written: &written::Redirect) -> Option<LinkMap> {

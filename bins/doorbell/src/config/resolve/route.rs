@@ -2,14 +2,13 @@
 //!
 //! Does not know about: TOML, how a route is served.
 
-use super::super::model::{Action, Guard, Health, Listener, Protocol, Route, Stored, Tls};
+use super::super::model::{Action, Health, Listener, Protocol, Route, Tls};
 use super::super::problem::{Problem, Problems};
 use super::super::section::{At, did_you_mean, quoted};
 use super::super::written;
-use super::action::{default_methods, default_methods_stored};
+use super::action::default_methods;
 use super::names::Names;
 use crate::http::router;
-use std::collections::BTreeMap;
 use std::ops::Range;
 
 /// What routes may name.
@@ -23,64 +22,37 @@ pub(super) struct Resolver<'a> {
     pub(super) problems: &'a Problems,
 }
 
-/// What a route answers, of either kind.
-pub(super) enum Answer {
-    Memory(Action),
-    Stored(Stored),
-}
-
-/// Routes of both kinds, and what stands before them.
-pub(super) type Resolved = (Vec<Route>, Vec<Route<Stored>>, BTreeMap<String, Guard>);
-
 impl Resolver<'_> {
-    pub(super) fn routes(&self) -> Resolved {
-        let routes: Vec<Route<Answer>> =
-            self.file.routes.iter().filter_map(|route| self.route(route)).collect();
+    pub(super) fn routes(&self) -> Vec<Route> {
+        let routes: Vec<Route> = self.file.routes.iter().filter_map(|route| self.route(route)).collect();
         self.find_conflicts(&routes);
-        let mut guards = BTreeMap::new();
-        for (route, written) in routes.iter().filter_map(|route| Some((route, self.written(&route.name)?))) {
-            let guard = self.guard(written, &route.listeners);
-            if guard != Guard::default() {
-                guards.insert(route.name.clone(), guard);
-            }
-        }
-        let (mut memory, mut stored) = (Vec::new(), Vec::new());
-        for Route { name, listeners, hosts, paths, methods, headers, action } in routes {
-            match action {
-                Answer::Memory(action) => {
-                    memory.push(Route { name, listeners, hosts, paths, methods, headers, action });
-                }
-                Answer::Stored(action) => {
-                    stored.push(Route { name, listeners, hosts, paths, methods, headers, action });
-                }
-            }
-        }
-        (memory, stored, guards)
+        routes
     }
 
-    pub(super) fn written(&self, name: &str) -> Option<&written::Route> {
-        self.file.routes.iter().find(|route| route.name.value == name)
-    }
-
-    /// Nothing when the route has no path or no action, or none that is right.
-    fn route(&self, written: &written::Route) -> Option<Route<Answer>> {
+    /// Nothing when the route has no action, or none that is right.
+    fn route(&self, written: &written::Route) -> Option<Route> {
         let listeners = self.listeners_of(written);
         let hosts = self.hosts_of(written);
         let paths = self.paths_of(written);
         self.check_headers(&written.headers);
         let action = self.action_of(written)?;
-        let methods = written.methods.clone().unwrap_or_else(|| match &action {
-            Answer::Memory(action) => default_methods(action),
-            Answer::Stored(stored) => default_methods_stored(stored),
-        });
-        if let (Answer::Memory(Action::Redirect(to)), Some(redirect)) = (&action, &written.redirect) {
+        let methods = written.methods.clone().unwrap_or_else(|| default_methods(&action));
+        if let (Action::Redirect(to), Some(redirect)) = (&action, &written.redirect) {
             self.check_redirect(written, redirect, to);
         }
         let reply_headers = written.reply.iter().flat_map(|reply| &reply.headers);
         let headers = written.headers.iter().chain(reply_headers);
         let headers = headers.map(|(name, value)| (name.value.clone(), value.value.clone()));
-        let name = written.name.value.clone();
-        Some(Route { name, listeners, hosts, paths, methods, headers: headers.collect(), action })
+        Some(Route {
+            name: written.name.value.clone(),
+            guard: self.guard(written, &listeners),
+            listeners,
+            hosts,
+            paths,
+            methods,
+            headers: headers.collect(),
+            action,
+        })
     }
 
     fn listeners_of(&self, written: &written::Route) -> Vec<usize> {

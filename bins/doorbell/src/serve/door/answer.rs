@@ -10,6 +10,8 @@ use crate::config::model::{Action, Config, Reply, Route};
 use crate::http::router::Match;
 use crate::http::{Answered, Request, Responder, StaticReply, Status};
 use crate::serve::guards::Guards;
+use crate::serve::stored::Stores;
+use crate::serve::subject::Subject;
 use std::sync::Arc;
 
 /// What a route answers.
@@ -33,13 +35,26 @@ pub(super) struct Guarded {
 
 impl Answer {
     /// `own` are the fields of every reply of the listener.
-    pub(super) fn build(route: &Route, own: &[(String, String)], config: &Config) -> Option<Self> {
+    pub(super) fn build(
+        route: &Route,
+        own: &[(String, String)],
+        config: &Config,
+        stores: &Stores,
+    ) -> Option<Self> {
         let headers = all_headers(&route.headers, own);
         match &route.action {
+            Action::Files(_) => {
+                let directory = stores.directory(&route.name)?.clone();
+                Some(Self::Files(Arc::new(FilesAnswer::new(directory))))
+            }
             Action::Health(position) => {
                 Health::build(config.health.get(*position)?, &headers, &route.methods)
                     .map(Arc::new)
                     .map(Self::Health)
+            }
+            Action::Links(map) => {
+                let links = stores.links(&route.name)?.clone();
+                LinksAnswer::build(map, links, headers).map(Arc::new).map(Self::Links)
             }
             Action::Redirect(to) => {
                 RedirectAnswer::build(to, &route.hosts, headers).map(Arc::new).map(Self::Redirect)
@@ -56,6 +71,7 @@ impl Answer {
 }
 
 impl Door {
+    /// Who brought a token is told to `subject`.
     #[inline]
     pub(super) fn give(
         &self,
@@ -63,12 +79,14 @@ impl Door {
         found: &Match<'_, '_, Placed>,
         request: &Request<'_>,
         reply: Responder<'_>,
+        subject: Option<&mut Subject>,
     ) -> Answered {
         match answer {
             Answer::Files(files) => files.send(found, &self.fixed, reply),
-            Answer::Guarded(guarded) => {
-                guarded.guards.pass(request, reply, |reply| self.give(&guarded.answer, found, request, reply))
-            }
+            Answer::Guarded(guarded) => match guarded.guards.admit(request, reply, subject) {
+                Ok((reply, _place)) => self.give(&guarded.answer, found, request, reply, None),
+                Err(answered) => answered,
+            },
             Answer::Health(health) => reply.send(health.reply(&self.state, request.method())),
             Answer::Links(links) => links.send(request, &self.fixed, reply),
             Answer::Redirect(answer) => answer.send(found, request, &self.fixed, reply),

@@ -11,7 +11,8 @@ mod watched;
 use super::guards::{Common, Guards};
 use super::state::State;
 use super::stored::Stores;
-use crate::config::model::{Config, Route};
+use super::subject::Subject;
+use crate::config::model::{Action, Config, Route};
 use crate::http::router::{self, Lookup, MethodSet, Router};
 use crate::http::{Answered, Request, Responder, Service, StaticReply, Status};
 use answer::{Answer, Guarded};
@@ -37,7 +38,7 @@ struct Placed {
 /// What the log says of a route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct RouteNote {
-    /// The place of its name in [`Config::route_names_all`].
+    /// Its position in [`Config::routes`].
     index: u16,
     is_probe: bool,
 }
@@ -73,34 +74,26 @@ impl Door {
         let own = listener_headers(config, listener);
         let mut builder = Router::builder();
         let mut wants_client = false;
-        let names: Vec<&str> = config.route_names_all().collect();
-        let mut add = |route: RouteHead<'_>, answer: Option<Answer>| {
-            let is_probe = matches!(answer, Some(Answer::Health(_)));
-            let needs_cert = config.needs_client_cert(listener, route.name);
-            let guards = Guards::build(config.guards.get(route.name), needs_cert, is_probe, config, common);
-            let mut answer = answer.ok_or_else(|| BuildError(route.name.to_owned()))?;
+        let here = |(_, route): &(usize, &Route)| route.listeners.contains(&listener);
+        for (position, route) in config.routes.iter().enumerate().filter(here) {
+            let answer = Answer::build(route, &own, config, stores);
+            let mut answer = answer.ok_or_else(|| BuildError(route.name.clone()))?;
+            let guards = Guards::build(position, listener, config, common);
             if !guards.is_open() {
                 wants_client |= guards.wants_client();
                 answer = Answer::Guarded(Arc::new(Guarded { guards, answer }));
             }
-            let index = names.iter().position(|name| *name == route.name).unwrap_or(usize::MAX);
-            let note = RouteNote { index: u16::try_from(index).unwrap_or(u16::MAX), is_probe };
-            for path in route.paths {
+            let is_probe = matches!(route.action, Action::Health(_));
+            let note = RouteNote { index: u16::try_from(position).unwrap_or(u16::MAX), is_probe };
+            for path in &route.paths {
                 builder.add(router::Route {
-                    name: route.name.to_owned(),
-                    hosts: route.hosts.to_vec(),
+                    name: route.name.clone(),
+                    hosts: route.hosts.clone(),
                     path: path.clone(),
-                    methods: MethodSet::of(route.methods),
+                    methods: MethodSet::of(&route.methods),
                     value: Placed { answer: answer.clone(), note },
                 });
             }
-            Ok(())
-        };
-        for route in config.routes.iter().filter(|route| route.listeners.contains(&listener)) {
-            add(RouteHead::of(route), Answer::build(route, &own, config))?;
-        }
-        for route in config.stored_routes.iter().filter(|route| route.listeners.contains(&listener)) {
-            add(RouteHead::of(route), stored::build(route, &own, stores))?;
         }
         let router = builder.build().map_err(|errors| {
             BuildError(errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))
@@ -109,23 +102,35 @@ impl Door {
         Ok(Self { router, state: Arc::clone(state), fixed, wants_client })
     }
 
-    /// The answer, and the route it came from. Most requests are for what needs neither host nor parameters.
+    /// The answer, and the route it came from. Most requests are for what needs neither host nor parameters. Who brought a token
+    /// is told to `subject`.
     #[inline(always)]
-    fn serve(&self, request: &Request<'_>, reply: Responder<'_>) -> (Answered, Option<RouteNote>) {
+    fn serve(
+        &self,
+        request: &Request<'_>,
+        reply: Responder<'_>,
+        subject: Option<&mut Subject>,
+    ) -> (Answered, Option<RouteNote>) {
         match self.router.find_plain(request) {
             Some(Placed { answer: Answer::Reply(fixed), note }) => (reply.send(fixed), Some(*note)),
             Some(Placed { answer: Answer::Health(health), note }) => {
                 (reply.send(health.reply(&self.state, request.method())), Some(*note))
             }
-            Some(_) | None => self.look_up(request, reply),
+            Some(_) | None => self.look_up(request, reply, subject),
         }
     }
 
     #[inline(never)]
-    fn look_up(&self, request: &Request<'_>, reply: Responder<'_>) -> (Answered, Option<RouteNote>) {
+    fn look_up(
+        &self,
+        request: &Request<'_>,
+        reply: Responder<'_>,
+        subject: Option<&mut Subject>,
+    ) -> (Answered, Option<RouteNote>) {
         let answered = match self.router.find_for(request) {
             Lookup::Found(found) => {
-                return (self.give(&found.value.answer, &found, request, reply), Some(found.value.note));
+                let answered = self.give(&found.value.answer, &found, request, reply, subject);
+                return (answered, Some(found.value.note));
             }
             Lookup::MethodNotAllowed { allow } => {
                 self.fixed.begin(reply, Status::METHOD_NOT_ALLOWED).header("Allow", allow).empty()
@@ -147,23 +152,7 @@ impl Service for Door {
 
     #[inline]
     fn call(&self, request: &Request<'_>, reply: Responder<'_>) -> Answered {
-        self.serve(request, reply).0
-    }
-}
-
-/// What routes of all kinds of actions have in common.
-#[derive(Clone, Copy)]
-struct RouteHead<'a> {
-    name: &'a str,
-    hosts: &'a [String],
-    paths: &'a [String],
-    methods: &'a [crate::http::Method],
-}
-
-impl<'a> RouteHead<'a> {
-    fn of<A>(route: &'a Route<A>) -> Self {
-        let Route { name, hosts, paths, methods, .. } = route;
-        Self { name, hosts, paths, methods }
+        self.serve(request, reply, None).0
     }
 }
 

@@ -2,15 +2,12 @@
 //!
 //! Does not know about: reading files.
 
-use super::answer::Answer;
-use super::{Fixed, Placed, all_headers};
-use crate::config::model::{Route, Stored};
+use super::{Fixed, Placed};
+use crate::config::model::LinkMap;
 use crate::http::router::Match;
 use crate::http::{Answered, Request, Responder, Status};
 use crate::serve::files::Directory;
 use crate::serve::links::Links;
-use crate::serve::stored::Stores;
-use std::sync::Arc;
 
 /// The files of a directory, by the last parameter of the path.
 #[derive(Debug)]
@@ -27,25 +24,11 @@ pub(super) struct LinksAnswer {
     headers: Vec<(String, String)>,
 }
 
-pub(super) fn build(route: &Route<Stored>, own: &[(String, String)], stores: &Stores) -> Option<Answer> {
-    match &route.action {
-        Stored::Files(_) => {
-            let directory = stores.directory(&route.name)?.clone();
-            Some(Answer::Files(Arc::new(FilesAnswer { directory })))
-        }
-        Stored::Links(map) => {
-            let default = match &map.default {
-                Some(location) => Some((location.clone(), Status::new(map.status.code())?)),
-                None => None,
-            };
-            let links = stores.links(&route.name)?.clone();
-            let headers = all_headers(&route.headers, own);
-            Some(Answer::Links(Arc::new(LinksAnswer { links, default, headers })))
-        }
-    }
-}
-
 impl FilesAnswer {
+    pub(super) const fn new(directory: Directory) -> Self {
+        Self { directory }
+    }
+
     pub(super) fn send(
         &self,
         found: &Match<'_, '_, Placed>,
@@ -61,6 +44,14 @@ impl FilesAnswer {
 }
 
 impl LinksAnswer {
+    pub(super) fn build(map: &LinkMap, links: Links, headers: Vec<(String, String)>) -> Option<Self> {
+        let default = match &map.default {
+            Some(location) => Some((location.clone(), Status::new(map.status.code())?)),
+            None => None,
+        };
+        Some(Self { links, default, headers })
+    }
+
     pub(super) fn send(&self, request: &Request<'_>, fixed: &Fixed, reply: Responder<'_>) -> Answered {
         let links = self.links.load();
         if let Some(link) = links.find(request.path_bytes()) {

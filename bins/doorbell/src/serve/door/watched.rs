@@ -7,6 +7,7 @@ use crate::http::forwarded::TrustedProxies;
 use crate::http::layer::AtMost;
 use crate::http::log::{Entry, Logger};
 use crate::http::{Answered, Client, Request, RequestError, Responder, Service, Time};
+use crate::serve::subject::Subject;
 use doorbell::access_log::LogSink;
 
 /// A [`Door`] and what stands before all its routes.
@@ -29,26 +30,30 @@ impl WatchedDoor {
             None => None,
             Some(at_most) => match at_most.enter() {
                 Some(place) => Some(place),
-                None => return self.note(request, (at_most.refuse(reply), None)),
+                None => return self.note(request, (at_most.refuse(reply), None), None),
             },
         };
-        let answered = self.door.serve(request, reply);
+        let mut subject = Subject::new();
+        let answered = self.door.serve(request, reply, self.log.is_some().then_some(&mut subject));
         drop(place);
-        self.note(request, answered)
+        self.note(request, answered, subject.name())
     }
 
     fn note(
         &self,
         request: &Request<'_>,
         (answered, route): (Answered, Option<super::RouteNote>),
+        subject: Option<&str>,
     ) -> Answered {
         if let Some(log) = &self.log {
-            let entry = Entry {
+            let entry = Entry::new(request, &answered);
+            log.answered(&Entry {
                 route: route.map(|route| route.index),
                 probe: route.is_some_and(|route| route.is_probe),
-                ..Entry::new(request, &answered)
-            };
-            log.answered(&entry);
+                // Whose token it is says more than whose certificate.
+                subject: subject.or(entry.subject),
+                ..entry
+            });
         }
         answered
     }

@@ -2,6 +2,7 @@
 //!
 //! Does not know about: handshakes, records of the peer.
 
+use core::cell::Cell;
 use core::mem;
 
 use doorbell_http::parse::Seen;
@@ -28,6 +29,15 @@ const AHEAD_LEN_MAX: usize = 2 * RECORD_LEN_MAX;
 
 /// What a reply is rendered into before it is known to be longer.
 const REPLY_LEN: usize = 512;
+
+/// A buffer that grew past this is given back to the allocator.
+const SPARE_LEN_MAX: usize = 16 * 1024;
+
+thread_local! {
+    /// What replies of this thread's connections are rendered into, one after the other: most are encrypted in the turn that wrote
+    /// them, and an idle connection holds no buffer.
+    static SPARE: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+}
 
 /// A call's [`Io`] without the buffers.
 pub(super) struct Around<'a> {
@@ -74,6 +84,7 @@ impl<C> Upper<C> {
         call: impl FnOnce(&P, &mut C, Io<'_>) -> Next,
     ) {
         if self.plain.head.capacity() == 0 {
+            self.plain.head = SPARE.take();
             self.plain.head.reserve(REPLY_LEN);
         }
         self.ask(protocol, around, call);
@@ -153,11 +164,9 @@ impl<C> Upper<C> {
             encrypt(writer, &body, out)?;
         }
         self.head_at = 0;
+        self.plain.head.clear();
         if self.plain.body.is_empty() {
-            // An idle connection holds no buffer.
-            self.plain = Out::new();
-        } else {
-            self.plain.head.clear();
+            give_back(mem::take(&mut self.plain).head);
         }
         Ok(())
     }
@@ -171,6 +180,14 @@ impl<C> Upper<C> {
             let moved = body.split_to(body.len().min(RECORD_LEN_MAX - last));
             head.extend_from_slice(&moved);
         }
+    }
+}
+
+/// Keeps an empty buffer for the next reply.
+fn give_back(buf: Vec<u8>) {
+    debug_assert!(buf.is_empty(), "I-9: what was written for one connection is not there for the next");
+    if buf.capacity() <= SPARE_LEN_MAX {
+        SPARE.set(buf);
     }
 }
 

@@ -2,54 +2,11 @@
 //!
 //! Does not know about: what is right in a file.
 
-use doorbell_proxy::config::{Config, Outside, Parsed, Source, parse_with, to_json, to_toml};
+mod check;
+
+use check::check;
 use proptest::prelude::*;
 use std::path::Path;
-
-/// Every file holds another secret, and a good one.
-fn read_secret(path: &Path) -> Result<String, String> {
-    let name: String = path.to_string_lossy().bytes().map(|byte| format!("{byte:02x}")).collect();
-    Ok(format!("{name}{}", "0".repeat(32)))
-}
-
-/// No file is touched.
-fn parse(source: &Source, env: &dyn Fn(&str) -> Option<String>) -> Parsed {
-    parse_with(source, Outside { env, read_secret: &read_secret, files_at: None })
-}
-
-/// What is dumped, with secrets where the stars are.
-fn dumped(config: &Config) -> String {
-    let mut value = to_json(config, true);
-    let rules = value.get_mut("auth").and_then(|rules| rules.as_object_mut());
-    for (name, rule) in rules.into_iter().flatten() {
-        let tokens = rule.get_mut("tokens").and_then(|tokens| tokens.as_object_mut());
-        for (number, secret) in tokens.into_iter().flat_map(|tokens| tokens.values_mut()).enumerate() {
-            *secret = format!("${{file:/{name}/{number}}}").into();
-        }
-        if let Some(secret) = rule.get_mut("jwt").and_then(|jwt| jwt.get_mut("secret")) {
-            *secret = format!("${{file:/{name}}}").into();
-        }
-    }
-    toml::to_string_pretty(&value).expect("a good configuration can be written")
-}
-
-/// What the fuzz target does with its input.
-fn check(text: &str) {
-    let source = Source { name: "fuzz.toml".into(), text: text.to_owned() };
-    let parsed = parse(&source, &|name| (name.len() < 4).then(|| name.to_owned()));
-    let report = source.render(&parsed.problems, false);
-    assert_eq!(parsed.problems.is_empty(), report.is_empty());
-    assert!(source.to_json(&parsed.problems).is_object());
-    match parsed.config {
-        Some(config) => {
-            assert!(to_toml(&config, false).is_ok());
-            let text = dumped(&config);
-            let again = Source { name: "again".into(), text };
-            assert!(parse(&again, &|_| None).config.is_some(), "{}", again.text);
-        }
-        None => assert!(!parsed.problems.is_empty()),
-    }
-}
 
 #[test]
 fn the_corpus_is_harmless() {
@@ -99,7 +56,7 @@ proptest! {
         service: bool,
         changes in prop::collection::vec((0..6000_usize, 0..4_u8, any::<char>()), 1..6),
     ) {
-        let (full, secure) = (include_str!("config/good_full.toml"), include_str!("config/good_service.toml"));
+        let (full, secure) = (include_str!("../config/good_full.toml"), include_str!("../config/good_service.toml"));
         let mut text: Vec<char> = if service { secure } else { full }.chars().collect();
         for (at, kind, char) in changes {
             let at = at % text.len();

@@ -1,0 +1,83 @@
+//! What was refused and why, for the last line of the log.
+//!
+//! Does not know about: when that is written, how it is refused.
+
+use super::guards::Common;
+use crate::http::layer::AtMost;
+use crate::http::limit::Limiter;
+use doorbell::tls::Acceptor;
+use doorbell::{Blame, CloseReason, Refusals, Snapshot};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Everything that counts refusals, beside the engine.
+#[derive(Debug, Default)]
+pub(super) struct Totals {
+    acceptors: Vec<Acceptor>,
+    at_most: Vec<AtMost>,
+    limiters: Vec<Arc<Limiter>>,
+    refusals: Vec<Refusals>,
+}
+
+/// Counters of an acceptor that are about handshakes that were done, or are being done.
+const HANDSHAKES_GOOD: [&str; 4] =
+    ["handshakes_live", "handshakes_resumed", "handshakes_tls12", "handshakes_tls13"];
+
+impl Totals {
+    /// Those that all listeners share.
+    pub(super) fn of(common: &Common) -> Self {
+        let (limiters, at_most) = common.counted();
+        Self { limiters: limiters.cloned().collect(), at_most: at_most.cloned().collect(), ..Self::default() }
+    }
+
+    pub(super) fn add_acceptor(&mut self, acceptor: &Acceptor) {
+        self.acceptors.push(acceptor.clone());
+    }
+
+    pub(super) fn add_at_most(&mut self, at_most: &AtMost) {
+        self.at_most.push(at_most.clone());
+    }
+
+    pub(super) fn add_refusals(&mut self, refusals: Refusals) {
+        self.refusals.push(refusals);
+    }
+
+    /// Requests and handshakes by why they were refused, where any were: `busy=2 rate_limited=1`.
+    pub(super) fn refused(&self) -> String {
+        let busy = self.at_most.iter().map(|at_most| ("busy", at_most.refused()));
+        let limited = self.limiters.iter().map(|limiter| ("rate_limited", limiter.counts().denied));
+        let requests = self.refusals.iter().flat_map(Refusals::all).map(|(why, count)| (why.as_str(), count));
+        let handshakes =
+            self.acceptors.iter().flat_map(|acceptor| acceptor.stats().fields().collect::<Vec<_>>());
+        let handshakes = handshakes.filter(|(name, _)| !HANDSHAKES_GOOD.contains(name));
+        list(busy.chain(limited).chain(requests).chain(handshakes))
+    }
+
+    /// Connections by why they were closed, where it was not because all was done.
+    pub(super) fn closed(stats: &Snapshot) -> String {
+        let to_blame = CloseReason::ALL.iter().filter(|reason| reason.blame() != Blame::Nobody);
+        list(to_blame.map(|&reason| (reason.as_str(), stats.closed_because(reason))))
+    }
+}
+
+/// Sums by name, without those that are 0.
+fn list(counts: impl Iterator<Item = (&'static str, u64)>) -> String {
+    let mut sums: BTreeMap<&str, u64> = BTreeMap::new();
+    for (name, count) in counts.filter(|(_, count)| *count > 0) {
+        *sums.entry(name).or_default() += count;
+    }
+    sums.iter().map(|(name, sum)| format!("{name}={sum}")).collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_of_one_name_are_added_and_none_is_not_told() {
+        let counts = [("busy", 2), ("host", 0), ("field", 1), ("busy", 3)];
+        assert_eq!(list(counts.into_iter()), "busy=5 field=1");
+        assert_eq!(list([].into_iter()), "");
+        assert_eq!(Totals::closed(&Snapshot::default()), "");
+    }
+}

@@ -1,0 +1,51 @@
+//! One text as a configuration file, wherever it comes from: a test, a corpus, the fuzzer.
+//!
+//! Does not know about: what is right in a file.
+
+use doorbell_proxy::config::{Config, Outside, Parsed, Source, parse_with, to_json, to_toml};
+use std::path::Path;
+
+/// Reads, reports and writes what came of it; what was written reads back.
+pub(crate) fn check(text: &str) {
+    let source = Source { name: "fuzz.toml".into(), text: text.to_owned() };
+    let parsed = parse(&source, &|name| (name.len() < 4).then(|| name.to_owned()));
+    let report = source.render(&parsed.problems, false);
+    assert_eq!(parsed.problems.is_empty(), report.is_empty());
+    assert!(source.to_json(&parsed.problems).is_object());
+    match parsed.config {
+        Some(config) => {
+            assert!(to_toml(&config, false).is_ok());
+            let text = dumped(&config);
+            let again = Source { name: "again".into(), text };
+            assert!(parse(&again, &|_| None).config.is_some(), "{}", again.text);
+        }
+        None => assert!(!parsed.problems.is_empty()),
+    }
+}
+
+/// Every file holds another secret, and a good one.
+fn read_secret(path: &Path) -> Result<String, String> {
+    let name: String = path.to_string_lossy().bytes().map(|byte| format!("{byte:02x}")).collect();
+    Ok(format!("{name}{}", "0".repeat(32)))
+}
+
+/// No file is touched.
+fn parse(source: &Source, env: &dyn Fn(&str) -> Option<String>) -> Parsed {
+    parse_with(source, Outside { env, read_secret: &read_secret, files_at: None })
+}
+
+/// What is dumped, with secrets where the stars are.
+fn dumped(config: &Config) -> String {
+    let mut value = to_json(config, true);
+    let rules = value.get_mut("auth").and_then(|rules| rules.as_object_mut());
+    for (name, rule) in rules.into_iter().flatten() {
+        let tokens = rule.get_mut("tokens").and_then(|tokens| tokens.as_object_mut());
+        for (number, secret) in tokens.into_iter().flat_map(|tokens| tokens.values_mut()).enumerate() {
+            *secret = format!("${{file:/{name}/{number}}}").into();
+        }
+        if let Some(secret) = rule.get_mut("jwt").and_then(|jwt| jwt.get_mut("secret")) {
+            *secret = format!("${{file:/{name}}}").into();
+        }
+    }
+    toml::to_string_pretty(&value).expect("a good configuration can be written")
+}

@@ -1,0 +1,110 @@
+//! More requests at once than a route or a listener takes: the others are told to come again and counted, and places come back.
+//!
+//! Does not know about: how often a client may come.
+
+use std::io::Write as _;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+use std::time::Instant;
+
+use doorbell_testkit::peers::{Reply, connect_from, misbehave};
+
+use crate::plain::get;
+use crate::support::{Doorbell, LIMIT, on_both_engines};
+
+on_both_engines! {
+    a_route_takes_so_many_at_once
+    a_listener_takes_so_many_at_once
+}
+
+const CLIENTS: usize = 8;
+/// Requests in one go: as many bytes as fit between the two ends while neither reads.
+const PIPELINED: usize = 8;
+/// Connections are made anew, so that all workers get some.
+const BATCHES: usize = 16;
+/// Refusals that are enough to tell. Each takes two workers that answer in the same microseconds.
+const REFUSED_MIN: u64 = 5;
+
+/// `/slow` is a redirect with an address so long that writing it takes a while.
+fn serve(engine: &str, listener: &str, route: &str) -> Doorbell {
+    Doorbell::start_with(
+        engine,
+        &format!(
+            "version = 1\n[runtime]\nworkers = 4\n[lifecycle]\ndrain_delay = \"0s\"\n\
+             [listener.web]\nbind = \"127.0.0.1:0\"\n{listener}\n\
+             [route.slow]\npath = \"/slow/{{*rest}}\"\n{route}\nredirect = {{ host = \"new.test\" }}\n\
+             [route.open]\npath = \"/open\"\nreply = {{ body = \"open\\n\" }}\n"
+        ),
+    )
+}
+
+/// What all clients were told.
+#[derive(Debug, Default)]
+struct Told {
+    good: AtomicU64,
+    busy: AtomicU64,
+}
+
+/// Asks from all sides until enough was refused. Of each batch the last request is for `/open`, which `open_too` says may be refused.
+fn flood(server: SocketAddr, open_too: bool) -> Told {
+    let told = Told::default();
+    let start = Instant::now();
+    thread::scope(|scope| {
+        for _ in 0..CLIENTS {
+            scope.spawn(|| {
+                while told.busy.load(Ordering::Relaxed) < REFUSED_MIN && start.elapsed() < LIMIT {
+                    ask_in_batches(server, open_too, &told);
+                }
+            });
+        }
+    });
+    told
+}
+
+fn ask_in_batches(server: SocketAddr, open_too: bool, told: &Told) {
+    let slow = format!("GET /slow/{} HTTP/1.1\r\nHost: a\r\n\r\n", "x%7e".repeat(1_000));
+    let batch = slow.repeat(PIPELINED - 1) + "GET /open HTTP/1.1\r\nHost: a\r\n\r\n";
+    let mut stream = connect_from(std::net::Ipv4Addr::LOCALHOST, server).unwrap();
+    for _ in 0..BATCHES {
+        stream.write_all(batch.as_bytes()).unwrap();
+        let bytes = misbehave::read_replies(&mut stream, PIPELINED, false).unwrap();
+        let (replies, _) = Reply::parse_all(&bytes);
+        for (at, reply) in replies.iter().enumerate() {
+            let is_open = at + 1 == PIPELINED;
+            match reply.status {
+                200 if is_open => &told.good,
+                308 if !is_open => &told.good,
+                503 if !is_open || open_too => {
+                    assert_eq!(reply.field("retry-after"), Some("1"), "{}", reply.head);
+                    assert_eq!(reply.body, b"busy\n");
+                    &told.busy
+                }
+                _ => panic!("request {at}: {}", reply.head),
+            }
+            .fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+fn assert_limited(engine: &str, doorbell: Doorbell, open_too: bool) {
+    let Told { good, busy } = flood(doorbell.addr, open_too);
+    let (good, busy) = (good.into_inner(), busy.into_inner());
+    eprintln!("{engine}: {busy} of {} requests refused", good + busy);
+    assert!(busy >= REFUSED_MIN, "{busy} refused, {good} not");
+    // One at a time finds a place each time: neither those who got in nor those who did not keep theirs.
+    for n in 0..50 {
+        assert_eq!(get(doorbell.addr, &format!("/slow/{n}"), &[]).status, 308, "{n}");
+    }
+    let totals = doorbell.totals();
+    assert_eq!(totals["refused"], format!("busy={busy}"), "{totals}");
+    assert_eq!(totals["requests"], good + busy + 50, "{totals}");
+}
+
+fn a_route_takes_so_many_at_once(engine: &str) {
+    assert_limited(engine, serve(engine, "", "concurrent = 1"), false);
+}
+
+fn a_listener_takes_so_many_at_once(engine: &str) {
+    assert_limited(engine, serve(engine, "limits = { requests_in_flight = 1 }", ""), true);
+}
