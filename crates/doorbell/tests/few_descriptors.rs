@@ -1,6 +1,7 @@
 //! A process that may have few descriptors and asks for a table of direct ones: it gets ordinary ones, and serves.
 //!
 //! Does not know about: other limits. It lowers its own for good, so it is alone in its program.
+#![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpStream};
