@@ -68,6 +68,11 @@ impl WorkerShared {
         self.waker.wake();
     }
 
+    /// Makes the worker turn.
+    pub fn wake(&self) {
+        self.waker.wake();
+    }
+
     /// The worker's counters now.
     pub fn snapshot(&self) -> crate::stats::Snapshot {
         self.counters.snapshot()

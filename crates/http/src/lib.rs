@@ -54,6 +54,6 @@ pub use limits::Limits;
 pub use method::Method;
 pub use reply::{Answered, Out, ReplyBuilder, Responder, StaticReply};
 pub use request::{Request, Version};
-pub use service::Service;
+pub use service::{Begun, Service};
 pub use status::Status;
 pub use time::Time;

@@ -8,7 +8,7 @@
 //! 2. **clock**: read once, everything in this turn happens at that time;
 //! 3. **apply** each completion to its connection (`apply.rs`);
 //! 4. **inbox**: commands of other threads;
-//! 5. **timers**: connections whose deadline passed;
+//! 5. **timers**: connections whose deadline passed; then those that left in this turn go to whoever takes them (`hand_over.rs`);
 //! 6. **listeners**: arm, disarm and watch accept (`tend.rs`).
 //!
 //! What the steps submit reaches the kernel with the next turn's wait.
@@ -31,6 +31,7 @@ mod arrival;
 mod buffers;
 mod drain;
 mod exchange;
+mod hand_over;
 mod ip_cap;
 mod say;
 mod tend;
@@ -49,11 +50,13 @@ use self::accept::{Admission, Gate, WatchTimer};
 use self::buffers::{Buffers, InputMemory};
 use self::drain::Drain;
 use self::exchange::Spoken;
+use self::hand_over::Departures;
 use self::ip_cap::IpCap;
 use crate::config::Limits;
-use crate::conn::Table;
+use crate::conn::{Phase, Table};
 use crate::control::WorkerShared;
 use crate::driver::{Driver, Fault, Quick};
+use crate::hand_over::HandOver;
 use crate::id::{ConnId, ListenerIndex};
 use crate::protocol::{ListenerProtocol, Protocol, ProtocolConn};
 use crate::time::{Clock, Time, Wheel};
@@ -84,6 +87,8 @@ pub struct ServerShared {
     /// took is served.
     pub(crate) accept_margin: u32,
     pub(crate) tuning: Tuning,
+    /// Where connections go that are not for this lane.
+    pub(crate) hand_over: Option<HandOver>,
 }
 
 impl ServerShared {
@@ -95,7 +100,24 @@ impl ServerShared {
         let ip_table = IpTable::new(limits.conns_per_ip_max, workers);
         let accept_margin = accept_margin(protocols.iter().map(|_| 4096));
         let tuning = Tuning::default();
-        Self { protocols, arrivals, listener_is_shared, limits, workers, ip_table, accept_margin, tuning }
+        Self {
+            protocols,
+            arrivals,
+            listener_is_shared,
+            limits,
+            workers,
+            ip_table,
+            accept_margin,
+            tuning,
+            hand_over: None,
+        }
+    }
+
+    /// The same with somebody who takes what is handed over.
+    #[must_use]
+    pub fn handing_over(mut self, to: HandOver) -> Self {
+        self.hand_over = Some(to);
+        self
     }
 
     /// Slots each worker's driver needs.
@@ -143,6 +165,7 @@ pub struct Worker<D, C> {
     /// Connections that had their share of this turn and go on in the next. At most one entry a live connection.
     postponed: VecDeque<ConnId>,
     drain: Drain,
+    departures: Departures,
     /// The connection whose protocol is being called, while that happens outside of [`say`](self::say).
     speaking: Option<Spoken>,
     /// Connections opened, as far as the counters say so.
@@ -173,6 +196,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
             input_memory: InputMemory::new(limits.input_bytes_max / usize::from(server.workers)),
             postponed: VecDeque::new(),
             drain: Drain::default(),
+            departures: Departures::new(server.hand_over.as_ref()),
             speaking: None,
             opened_published: 0,
             drill: None,
@@ -208,6 +232,9 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         self.go_on_with_postponed();
         self.take_commands();
         self.expire();
+        if self.departures.busy {
+            self.see_off();
+        }
         self.tend();
         self.publish();
         match self.drill.take() {
@@ -236,6 +263,11 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         self.table.live()
     }
 
+    /// Connections on their way out of the driver, each with a place where it goes.
+    pub fn conns_leaving(&self) -> usize {
+        self.departures.leaving()
+    }
+
     /// Gives the driver back; connections are forgotten.
     pub fn into_driver(self) -> D {
         self.driver
@@ -262,7 +294,8 @@ impl<D: Driver, C: Clock> Worker<D, C> {
             live += 1;
             let conn = self.table.live_mut(id);
             input_bytes += conn.input.capacity();
-            let waits = conn.in_flight() || conn.phase() == crate::conn::Phase::Closing || conn.postponed;
+            let gone = matches!(conn.phase(), Phase::Closing | Phase::Leaving | Phase::Waiting);
+            let waits = conn.in_flight() || gone || conn.postponed;
             assert!(waits, "every live connection waits for something: {conn:?}");
         }
         assert_eq!(live, self.table.live(), "I-8: the live count is the number of live slots");
@@ -270,6 +303,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         assert!(self.wheel.armed() <= live as usize, "a free slot has no deadline");
         let open = !self.admission.is_full();
         for gate in &self.gates {
+            let open = open && !gate.is_held();
             assert!(open || !gate.is_open(), "I-6: a full table does not accept");
         }
     }

@@ -7,12 +7,14 @@ use std::sync::Arc;
 
 use doorbell::control::{Command, WorkerShared};
 use doorbell::driver::Waker;
+use doorbell::hand_over::Places;
 use doorbell::worker::{Flow, ServerShared, Worker};
-use doorbell::{HttpLimits, Limits, Snapshot};
+use doorbell::{HandOver, HttpLimits, Limits, Snapshot, WhenFull};
 use doorbell_testkit::clock::{START_NANOS, VirtualClock};
 use doorbell_testkit::sim::{FaultCounts, FaultKind, FaultPlan, PeerIndex, Rng, Sim, SimConfig, SimDriver};
 
-use super::cast::{Expectation, GREETER, HTTP, Kind, RAW, peer_of, random_peer};
+use super::app::App;
+use super::cast::{Expectation, GREETER, HANDED, HTTP, Kind, RAW, peer_of, random_peer};
 use super::service;
 use super::verdict;
 
@@ -63,6 +65,10 @@ pub(super) struct Stage {
     pub(super) sim: Sim,
     /// `None` once it is finished or failed.
     pub(super) worker: Option<Worker<SimDriver, VirtualClock>>,
+    pub(super) app: App,
+    pub(super) places: Places,
+    /// True when there may be no room for a connection outside.
+    pub(super) refuses: bool,
     pub(super) shared: Arc<WorkerShared>,
     pub(super) expectations: Vec<(PeerIndex, Expectation)>,
     pub(super) limits: Limits,
@@ -83,19 +89,42 @@ pub(super) struct Stage {
 impl Stage {
     /// A worker with these limits on a world with this configuration (its listeners and slots are the worker's).
     pub(super) fn new(limits: Limits, http_limits: HttpLimits, config: SimConfig) -> Self {
-        let protocols =
-            vec![service::http(http_limits.clone()).into(), service::raw().into(), service::greeter().into()];
-        let listeners = u16::try_from(protocols.len()).expect("three");
-        let server = Arc::new(ServerShared::new(protocols, limits.clone(), 1));
+        Self::handing_over(limits, http_limits, config, u32::MAX, WhenFull::Refuse)
+    }
+
+    /// The same with room for so many connections outside.
+    pub(super) fn handing_over(
+        limits: Limits,
+        http_limits: HttpLimits,
+        config: SimConfig,
+        out_max: u32,
+        when_full: WhenFull,
+    ) -> Self {
+        let protocols = vec![
+            service::http(http_limits.clone()).into(),
+            service::raw().into(),
+            service::greeter().into(),
+            service::handed().into(),
+        ];
+        let listeners = u16::try_from(protocols.len()).expect("four");
+        let app = App::default();
+        let to = HandOver::new(app.desk()).conns_max(out_max).when_full(when_full);
+        let places = to.places();
+        let server = Arc::new(ServerShared::new(protocols, limits.clone(), 1).handing_over(to.clone()));
         let slots = server.slots_max();
         let sim = Sim::new(SimConfig { listeners, slots, ..config.clone() });
         let (waker, source) = Waker::pair().expect("an eventfd");
         let shared = Arc::new(WorkerShared::new(waker));
+        let woken = Arc::clone(&shared);
+        to.on_room(move || woken.wake());
         let driver = sim.driver().with_wake(source);
         let worker = Some(Worker::new(driver, sim.clock(), server, Arc::clone(&shared)));
         Self {
             sim,
             worker,
+            app,
+            places,
+            refuses: out_max < 1_000,
             shared,
             expectations: Vec::new(),
             limits,
@@ -137,6 +166,12 @@ impl Stage {
         let turned = worker.turn();
         self.turns += 1;
         let live = worker.conns_live();
+        self.app.serve(&mut self.sim.world_mut());
+        assert_eq!(
+            self.places.out() as usize,
+            self.app.live() + worker.conns_leaving(),
+            "every place has an owner"
+        );
         if turned.is_ok() && (live < 200 || self.turns.is_multiple_of(32)) {
             worker.check_invariants();
         }
@@ -185,8 +220,9 @@ impl Stage {
     fn is_done(&self) -> bool {
         let world = self.sim.world();
         world.peers_are_done()
+            && self.app.live() == 0
             && world.slots_free() == self.slots as usize
-            && [HTTP, RAW, GREETER].iter().all(|listener| world.backlog_len(*listener) == 0)
+            && [HTTP, RAW, GREETER, HANDED].iter().all(|listener| world.backlog_len(*listener) == 0)
     }
 
     fn standing(&self) -> String {
@@ -239,7 +275,10 @@ pub(super) fn play(seed: u64, traced: bool) -> (Report, Sim) {
         traced,
         ..SimConfig::quiet(0, 0)
     };
-    let mut stage = Stage::new(limits, http_limits, config);
+    let out_max = *rng.pick(&[u32::MAX, u32::MAX, u32::MAX, 1, 3]);
+    let wait = WhenFull::Wait { conns: *rng.pick(&[0, 2, 1_000]), timeout: Duration::from_secs(30) };
+    let when_full = *rng.pick(&[WhenFull::Refuse, wait]);
+    let mut stage = Stage::handing_over(limits, http_limits, config, out_max, when_full);
     let within = Duration::from_secs(rng.range(1..30));
     for _ in 0..rng.range(5..60) {
         stage.add_random(&mut rng, within);

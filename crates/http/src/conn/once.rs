@@ -10,7 +10,7 @@ use crate::{Responder, Service};
 impl Conn {
     /// Answers the first input of a new connection if that ends the connection: it is all of one remembered head that asks for a
     /// close. The result is what [`Conn::handle_input`] of a new [`Conn`] comes to, which has then had one request and no error.
-    /// `None`: nothing was done.
+    /// `None`: nothing was done. After [`Next::HandOver`] no request was answered, and `carry` holds `fresh`.
     #[inline(always)]
     pub fn answer_once<S: Service + ?Sized>(
         fresh: &[u8],
@@ -23,6 +23,10 @@ impl Conn {
         let responder = Responder::new(io.out, io.date, Persist::Close, request.is_head());
         match service.call(&request, responder).outcome {
             Outcome::HangUp => Some(Next::Close),
+            Outcome::HandOver => {
+                io.carry.extend_from_slice(fresh);
+                Some(Next::HandOver)
+            }
             Outcome::Last | Outcome::Replied => Some(Next::CloseClean),
         }
     }

@@ -3,7 +3,7 @@
 //! Does not know about: what a request takes long for.
 
 use super::Layer;
-use crate::{Answered, Client, Request, RequestError, Responder, Service, StaticReply, Status, Time};
+use crate::{Answered, Begun, Client, Request, RequestError, Responder, Service, StaticReply, Status, Time};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -90,6 +90,10 @@ impl<S: Service> Service for AtMostService<S> {
 
     fn wants_client(&self) -> bool {
         self.inner.wants_client()
+    }
+
+    fn hands_over(&self, begun: Begun<'_>) -> bool {
+        self.inner.hands_over(begun)
     }
 
     fn refused(&self, error: RequestError, client: &Client<'_>, now: Time) {

@@ -6,7 +6,7 @@ use super::filter::Successes;
 use super::prober::prober_with;
 use super::{Entry, Filter, Record, Sink};
 use crate::layer::Layer;
-use crate::{Answered, Client, Request, RequestError, Responder, Service, Status, Time};
+use crate::{Answered, Begun, Client, Request, RequestError, Responder, Service, Status, Time};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// What is logged, and to whom. As a layer it is best the last one, which is the first to see a request: so it hears of what guards answer.
@@ -110,6 +110,10 @@ impl<S: Service, K: Sink> Service for Logged<S, K> {
 
     fn wants_client(&self) -> bool {
         !self.logger.filter.is_off() || self.inner.wants_client()
+    }
+
+    fn hands_over(&self, begun: Begun<'_>) -> bool {
+        self.inner.hands_over(begun)
     }
 
     fn refused(&self, error: RequestError, client: &Client<'_>, now: Time) {

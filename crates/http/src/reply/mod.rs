@@ -93,6 +93,17 @@ impl<'a> Responder<'a> {
         Answered { outcome: Outcome::HangUp, status: Status::OK, content_len: 0 }
     }
 
+    /// Leaves this request and all that follows it on the connection to somebody else, who gets the connection and every byte from
+    /// this request on. Replies to earlier requests are sent before. Where nobody takes it, the client gets a 503.
+    ///
+    /// A request with a body has to be handed over before the body is read: [`crate::Service::hands_over`].
+    #[inline(never)]
+    pub fn hand_over(self) -> Answered {
+        self.out.forget_sent();
+        self.out.forget_lines();
+        Answered { outcome: Outcome::HandOver, status: Status::OK, content_len: 0 }
+    }
+
     /// Replaces whatever was written of this reply by a 500 and remembers why.
     #[cold]
     #[inline(never)]
@@ -132,7 +143,7 @@ impl<'a> Responder<'a> {
 #[derive(Debug)]
 pub struct Answered {
     pub(crate) outcome: Outcome,
-    /// Of nothing, when the outcome is to hang up.
+    /// Of nothing, when there is no reply.
     status: Status,
     /// Of content above 4 GiB its largest value: the whole fits in one register.
     content_len: u32,
@@ -141,13 +152,19 @@ pub struct Answered {
 const _: () = assert!(size_of::<Answered>() <= 8);
 
 impl Answered {
-    /// What the reply says; `None` when the connection was closed without one.
+    /// What the reply says; `None` when the connection was closed without one, or handed over.
     #[inline]
     pub const fn status(&self) -> Option<Status> {
         match self.outcome {
-            Outcome::HangUp => None,
+            Outcome::HandOver | Outcome::HangUp => None,
             Outcome::Last | Outcome::Replied => Some(self.status),
         }
+    }
+
+    /// True when somebody else will answer.
+    #[inline]
+    pub const fn is_handed_over(&self) -> bool {
+        matches!(self.outcome, Outcome::HandOver)
     }
 
     /// Bytes of content sent.
@@ -160,6 +177,8 @@ impl Answered {
 /// What the answer means for the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
+    /// Leaves the request and the connection to somebody else.
+    HandOver,
     /// Closes without a reply.
     HangUp,
     /// A reply that closes the connection.
@@ -185,7 +204,7 @@ pub(crate) fn put_failure(status: Status, out: &mut Out, date: &Date, persist: P
 }
 
 /// A 500 instead of whatever was written of this reply.
-fn put_refusal(misuse: ApiMisuse, out: &mut Out, date: &Date, persist: Persist) {
+pub(crate) fn put_refusal(misuse: ApiMisuse, out: &mut Out, date: &Date, persist: Persist) {
     out.refuse_reply(misuse);
     put_failure(Status::INTERNAL_SERVER_ERROR, out, date, persist);
 }

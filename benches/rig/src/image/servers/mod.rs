@@ -238,6 +238,12 @@ pub(crate) const CATALOGUE: &[Entry] = &[
         ..BARE
     },
     Entry {
+        name: "axum-handed",
+        about: "axum on one thread of Tokio, every connection handed over by doorbell's ring thread",
+        program: Program::Rust { program: "axum-handed", feature: "axum-handed" },
+        ..BARE
+    },
+    Entry {
         name: "monoio",
         about: "monoio-http on monoio, io_uring, one thread",
         program: Program::Rust { program: "monoio", feature: "monoio" },

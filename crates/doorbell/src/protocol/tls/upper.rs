@@ -114,6 +114,17 @@ impl<C> Upper<C> {
             client: &client,
         };
         self.after = call(protocol, &mut self.conn, io);
+        if self.after == Next::HandOver {
+            // Nobody else has the keys of this session.
+            self.refuse_hand_over(protocol, around);
+        }
+    }
+
+    #[cold]
+    fn refuse_hand_over<P: Protocol<Conn = C>>(&mut self, protocol: &P, around: &mut Around<'_>) {
+        self.ask(protocol, around, |protocol, conn, io| {
+            protocol.handle_overload(conn, CloseReason::NotTaken, io)
+        });
     }
 
     /// True when no more of the peer's records may be decrypted before what is written is on its way.
