@@ -16,7 +16,7 @@ use crate::exit::{Exit, Failure};
 use crate::http::forwarded::{ForwardedFrom, Networks, TrustedProxies};
 use crate::http::layer::AtMost;
 use doorbell::access_log::AccessLog;
-use doorbell::protocol::ListenerProtocol;
+use doorbell::protocol::{HelloInfo, ListenerProtocol};
 use doorbell::tls::Acceptor;
 use doorbell::{Listen, ServerBuilder};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -127,6 +127,7 @@ fn protocol(
                 None => {}
             }
             match acceptor {
+                Some(acceptor) if http1.http2 => http.tls(acceptor).hand_over_if(prefers_http2).into(),
                 Some(acceptor) => http.tls(acceptor).into(),
                 None => http.into(),
             }
@@ -141,6 +142,11 @@ fn protocol(
             }
         }
     })
+}
+
+/// True when the first protocol that we speak of those a client offers is HTTP/2: they come in the order of its preference (RFC 7301 3.1).
+fn prefers_http2(hello: &HelloInfo<'_>) -> bool {
+    hello.alpn.iter().find(|name| [&b"h2"[..], b"http/1.1"].contains(name)) == Some(&&b"h2"[..])
 }
 
 fn proxies(http1: &Http1, listener: &Listener) -> Option<TrustedProxies> {
@@ -208,6 +214,18 @@ fn http_limits(http1: &Http1, timeouts: &Timeouts) -> crate::http::Limits {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_clients_first_choice_among_ours_decides() {
+        let prefers = |alpn: &[&'static str]| {
+            let alpn = alpn.iter().map(|name| name.as_bytes()).collect();
+            prefers_http2(&HelloInfo { server_name: None, alpn })
+        };
+        assert!(prefers(&["h2"]) && prefers(&["h2", "http/1.1"]) && prefers(&["h3", "h2"]));
+        assert!(
+            !prefers(&[]) && !prefers(&["http/1.1", "h2"]) && !prefers(&["http/1.1"]) && !prefers(&["H2"])
+        );
+    }
 
     #[test]
     fn a_connection_grows_as_old_as_the_file_says() {

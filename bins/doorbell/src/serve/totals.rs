@@ -22,13 +22,8 @@ pub(super) struct Totals {
 }
 
 /// Counters of an acceptor that are about handshakes that were done, or are being done.
-const HANDSHAKES_GOOD: [&str; 5] = [
-    "handshakes_handed_over",
-    "handshakes_live",
-    "handshakes_resumed",
-    "handshakes_tls12",
-    "handshakes_tls13",
-];
+const HANDSHAKES_GOOD: [&str; 5] =
+    ["hellos_handed_over", "handshakes_live", "handshakes_resumed", "handshakes_tls12", "handshakes_tls13"];
 
 impl Totals {
     /// Those that all listeners share.

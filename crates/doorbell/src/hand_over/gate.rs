@@ -64,12 +64,10 @@ impl Gate {
 
     /// Takes a place. It is given back by [`Self::leave`], or by the [`Permit`] that [`Self::permit`] makes of it.
     pub(crate) fn enter(&self) -> bool {
-        let entered = self.out.fetch_add(1, Ordering::SeqCst) < self.max() && !self.is_closed();
-        if !entered {
-            // Not `leave`: that is no room for anybody.
-            self.out.fetch_sub(1, Ordering::SeqCst);
-        }
-        entered
+        let max = self.max();
+        // Never above the cap, not even for a moment: another worker would take that for a full house and nobody would wake it.
+        let one_more = |out: u32| (out < max).then_some(out + 1);
+        !self.is_closed() && self.out.fetch_update(Ordering::SeqCst, Ordering::SeqCst, one_more).is_ok()
     }
 
     /// A place that was taken gets an owner.

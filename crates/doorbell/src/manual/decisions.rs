@@ -137,7 +137,22 @@
 //! *Choice.* A thread reads the directory whenever it changes and swaps the replies; a request is a look-up. A name is a key and never a path, so
 //! there is nothing to traverse. 10,000 files and 64 MiB at most.
 //!
-//! # 0017 HTTP/2 is hyper's, beside the ring lane, and off by default
+//! # 0017 A connection is handed over as a plain descriptor, with its bytes beside it
+//!
+//! *Context.* A program behind the ring lane wants a socket of its runtime and every byte. Bytes could be peeked (`MSG_PEEK`) and left in
+//! the socket, which costs each request that is ours a second receive; or read and given along.
+//!
+//! *Choice.* Bytes are read once and travel in a `Vec` beside the descriptor. An armed poll is cancelled and awaited before the
+//! descriptor leaves, because it would hold the socket open behind its next owner; a direct descriptor gets an ordinary one beside it
+//! (`FIXED_FD_INSTALL`) and gives its place back. All connections of a turn go in one batch, so that whoever takes them is woken once.
+//!
+//! *Measured* with the rig (6.12, one CPU, 64 in flight, a new connection for each request, server and kernel): axum by itself 70,149
+//! instructions, axum behind a ring thread that hands every connection over 68,772. The receive that the ring thread makes replaces the
+//! program's first, and deferred accept saves wake-ups; the wake-up of the other thread is shared by a batch.
+//!
+//! *Would change it:* a kernel that can move a request back into its socket.
+//!
+//! # 0018 HTTP/2 is hyper's, beside the ring lane, and off by default
 //!
 //! *Context.* gRPC probes and some load balancers speak HTTP/2; nearly everything else that asks for health speaks HTTP/1.1, on a connection
 //! that carries one request and has nothing to multiplex.

@@ -345,8 +345,10 @@ impl ServerBuilder {
         let Some(to) = &self.hand_over else { return affordable };
         let here = if self.conns_max.is_some() { u64::from(wanted_conns) } else { affordable / 2 };
         let out = affordable.saturating_sub(here).min(u64::from(to.places().max()));
-        to.gate.set_max(u32::try_from(out).unwrap_or(u32::MAX));
-        notes.push(format!("at most {out} connections handed over: RLIMIT_NOFILE allows no more"));
+        if out < u64::from(to.places().max()) {
+            to.gate.set_max(u32::try_from(out).unwrap_or(u32::MAX));
+            notes.push(format!("at most {out} connections handed over: RLIMIT_NOFILE allows no more"));
+        }
         affordable - out
     }
 

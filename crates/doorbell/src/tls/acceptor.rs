@@ -19,8 +19,6 @@ pub struct Acceptor(Arc<Shared>);
 
 struct Shared {
     current: RwLock<Current>,
-    alpn: Vec<String>,
-    alpn_handed: Vec<String>,
     handshakes: Handshakes,
 }
 
@@ -64,18 +62,14 @@ impl Acceptor {
         gate: Option<Box<dyn HandshakeGate>>,
     ) -> Result<Self, TlsError> {
         let current = Current::new(config, config.sessions()?)?;
-        let (alpn, alpn_handed) = config.protocols();
         Ok(Self(Arc::new(Shared {
             current: RwLock::new(current),
-            alpn,
-            alpn_handed,
             handshakes: Handshakes::new(limits, gate),
         })))
     }
 
     /// Swaps the configuration for the next handshakes; connections keep what they began with. False when it is the same as
-    /// before: nothing is done then. Sessions can be resumed across a swap unless what is asked of clients changes. Which protocols are
-    /// handed over stays as it was made.
+    /// before: nothing is done then. Sessions can be resumed across a swap unless what is asked of clients changes.
     ///
     /// # Errors
     /// The configuration cannot be used; the one before stays.
@@ -114,19 +108,17 @@ impl Acceptor {
         Arc::clone(&self.0.current.read().unwrap_or_else(PoisonError::into_inner).rustls)
     }
 
-    /// Begins the handshake of a connection that was handed over because of [`TlsConfig::alpn_handed`]. `None`: too many are in progress,
-    /// or nothing is handed over; the connection is to be closed.
-    pub fn begin_handed(&self) -> Option<HandedHandshake> {
+    /// Begins the handshake of a connection that was handed over by its ClientHello. `None`: the gate says no, too many are in progress, or
+    /// there is nothing that [`TlsConfig::alpn_handed`] offers; the connection is to be closed.
+    pub fn begin_handed(&self, client: Option<IpAddr>, now: Time) -> Option<HandedHandshake> {
         let config = self.0.current.read().unwrap_or_else(PoisonError::into_inner).handed.clone()?;
-        match self.admit() {
-            Admission::Admitted(permit) => Some(HandedHandshake::new(permit, config)),
-            Admission::OverCap => None,
+        let Admission::Admitted(permit) = self.admit() else { return None };
+        let handshake = HandedHandshake::new(permit, config);
+        if self.gate_admits(client, now) {
+            return Some(handshake);
         }
-    }
-
-    /// The protocols that are spoken here, and those for which a connection is handed over.
-    pub(crate) fn protocols(&self) -> (&[String], &[String]) {
-        (&self.0.alpn, &self.0.alpn_handed)
+        handshake.refused();
+        None
     }
 
     /// A place among the handshakes in progress.
@@ -169,10 +161,10 @@ impl Current {
             not_after: pair.not_after,
         });
         let rustls = config.build(&sessions)?;
-        let (_, alpn_handed) = config.protocols();
+        let alpn_handed = config.handed_protocols();
         let handed = (!alpn_handed.is_empty()).then(|| {
             let mut handed = rustls.clone();
-            handed.alpn_protocols = alpn_handed.into_iter().map(String::into_bytes).collect();
+            handed.alpn_protocols = alpn_handed;
             Arc::new(handed)
         });
         Ok(Self {

@@ -79,10 +79,11 @@ impl TlsConfig {
         self
     }
 
-    /// Protocols that are spoken elsewhere: a client that offers one of them, and none of [`Self::alpn`] before it, is handed over before
-    /// its handshake, with its ClientHello as the first bytes. Whoever takes it begins with [`Acceptor::begin_handed`]. Default none.
+    /// Protocols offered to clients that are handed over before their handshake ([`Tls::hand_over_if`]), by whoever takes them and does
+    /// it with [`Acceptor::begin_handed`]. Default none.
     ///
     /// [`Acceptor::begin_handed`]: super::Acceptor::begin_handed
+    /// [`Tls::hand_over_if`]: crate::protocol::Tls::hand_over_if
     pub fn alpn_handed<N: Into<String>>(mut self, protocols: impl IntoIterator<Item = N>) -> Self {
         self.alpn_handed = protocols.into_iter().map(Into::into).collect();
         self
@@ -139,9 +140,9 @@ impl TlsConfig {
         fingerprint(&[&self.client_auth.fingerprint().to_ne_bytes(), &[u8::from(self.resumption)]])
     }
 
-    /// What is ours and what is handed over.
-    pub(super) fn protocols(&self) -> (Vec<String>, Vec<String>) {
-        (self.alpn.clone(), self.alpn_handed.clone())
+    /// What is offered in handshakes that somebody else does.
+    pub(super) fn handed_protocols(&self) -> Vec<Vec<u8>> {
+        self.alpn_handed.iter().map(|protocol| protocol.clone().into_bytes()).collect()
     }
 
     pub(super) fn sessions(&self) -> Result<Sessions, TlsError> {

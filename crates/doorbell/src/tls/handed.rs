@@ -44,6 +44,11 @@ impl HandedHandshake {
         self.permit.end(Outcome::of(error));
     }
 
+    /// The gate says no.
+    pub(super) fn refused(self) {
+        self.permit.end(Outcome::GateRefused);
+    }
+
     /// It took longer than [`TlsLimits::handshake_timeout`](super::TlsLimits::handshake_timeout).
     pub fn timed_out(self) {
         self.permit.end(Outcome::TimedOut);

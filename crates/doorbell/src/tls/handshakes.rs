@@ -71,7 +71,7 @@ pub(crate) enum Outcome {
     Failed,
     /// The gate said no.
     GateRefused,
-    /// Somebody else does it.
+    /// It is somebody else's handshake.
     HandedOver,
     /// What came is no TLS.
     NotTls,
@@ -140,10 +140,10 @@ tls_stats! {
     handshakes_over_cap,
     /// Handshakes refused by the [`HandshakeGate`].
     handshakes_gate_refused,
-    /// Connections handed over before their handshake; whoever takes one counts the handshake here, too.
-    handshakes_handed_over,
     /// Handshakes that took too long.
     handshakes_timed_out,
+    /// ClientHellos that were left to somebody else, unanswered.
+    hellos_handed_over,
     /// Connections that began with something that is no TLS.
     not_tls,
     /// Connections that began with HTTP.
@@ -199,7 +199,7 @@ impl Handshakes {
             }
             Outcome::Failed => &counters.handshakes_failed,
             Outcome::GateRefused => &counters.handshakes_gate_refused,
-            Outcome::HandedOver => &counters.handshakes_handed_over,
+            Outcome::HandedOver => &counters.hellos_handed_over,
             Outcome::NotTls => &counters.not_tls,
             Outcome::PlainHttp => &counters.plain_http,
             Outcome::TimedOut => &counters.handshakes_timed_out,

@@ -10,6 +10,7 @@ use doorbell_http::{Client, Next};
 use super::Worker;
 use super::apply::Todo;
 use super::buffers::Buffers;
+use super::say::Input;
 use crate::conn::{Arriving, Phase};
 use crate::driver::{Chunk, ChunkSource, Driver, Errno, Expect, Received, Sent, Step};
 use crate::error::CloseReason;
@@ -125,13 +126,27 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         next: Next,
         outcome: Option<Result<usize, Errno>>,
     ) {
-        let id = self.place_answered(listener, id.slot);
         if next == Next::HandOver {
-            self.shared.counters.requests.take_back(1);
-            let next = self.keep(id, next);
-            return self.go_on(id, next, outcome);
+            return self.leave_first(listener, id);
         }
+        let id = self.place_answered(listener, id.slot);
         self.go_on(id, next, outcome);
+    }
+
+    /// The first bytes of a connection are for somebody else, and it was not asked for its address yet.
+    #[cold]
+    fn leave_first(&mut self, listener: ListenerIndex, id: ConnId) {
+        self.shared.counters.requests.take_back(1);
+        let (id, welcome) = self.place(listener, id.slot);
+        let conn = self.table.live_mut(id);
+        (conn.heard, conn.drained) = (true, true);
+        if welcome {
+            let next = self.keep(id, Next::HandOver);
+            return self.go_on(id, next, None);
+        }
+        self.buffers.rest.clear();
+        let _wish = self.tell(id, Input::Overload(CloseReason::PerIpCap));
+        self.drive(id, Todo::Next(Next::CloseClean));
     }
 
     /// The driver tells later that it closed.

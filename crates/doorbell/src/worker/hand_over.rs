@@ -27,6 +27,8 @@ pub(super) struct Departures {
     pub(super) busy: bool,
     /// True while listeners are held because of those who wait.
     holding: bool,
+    /// How many waited when the listeners were last looked at.
+    looked_at: usize,
     places: Option<Reserved>,
 }
 
@@ -40,7 +42,14 @@ struct Reserved {
 impl Departures {
     pub(super) fn new(hand_over: Option<&HandOver>) -> Self {
         let places = hand_over.map(|to| Reserved { gate: Arc::clone(&to.gate), count: 0 });
-        Self { batch: Vec::new(), waiting: VecDeque::new(), busy: false, holding: false, places }
+        Self {
+            batch: Vec::new(),
+            waiting: VecDeque::new(),
+            busy: false,
+            holding: false,
+            looked_at: 0,
+            places,
+        }
     }
 
     /// A place, if there is one.
@@ -90,6 +99,14 @@ impl<D: Driver, C: Clock> Worker<D, C> {
                 let deadline = self.now.after(timeout);
                 self.table.live_mut(id).wait_to_leave(deadline);
                 self.wheel.arm(id.slot, deadline);
+                if self.departures.waiting.len() >= self.table.live() as usize {
+                    // Some who waited are gone.
+                    let table = &mut self.table;
+                    let waits =
+                        |id: &ConnId| table.lookup(*id).is_some_and(|conn| conn.phase() == Phase::Waiting);
+                    self.departures.waiting.retain(waits);
+                    self.departures.looked_at = 0;
+                }
                 self.departures.waiting.push_back(id);
                 self.departures.busy = true;
                 Todo::Park
@@ -212,14 +229,19 @@ impl<D: Driver, C: Clock> Worker<D, C> {
                 self.drive(id, todo);
             }
             self.departures.waiting.pop_front();
+            self.departures.looked_at = self.departures.looked_at.saturating_sub(1);
         }
     }
 
     /// Listeners do not accept while more than `conns` of their clients wait.
     fn hold_listeners(&mut self, conns: u32) {
-        let hold = self.departures.waiting.len() > conns as usize;
+        let count = self.departures.waiting.len();
+        let hold = count > conns as usize;
+        let looked_at = core::mem::replace(&mut self.departures.looked_at, count);
         if hold {
-            for index in 0..self.departures.waiting.len() {
+            // Those who were there before have had their listeners held already.
+            let from = if self.departures.holding { looked_at.min(count) } else { 0 };
+            for index in from..count {
                 let id = self.departures.waiting[index];
                 let Some(listener) = self.table.lookup(id).map(|conn| conn.listener) else { continue };
                 let gate = &mut self.gates[listener.index()];

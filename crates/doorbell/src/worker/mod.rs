@@ -8,7 +8,7 @@
 //! 2. **clock**: read once, everything in this turn happens at that time;
 //! 3. **apply** each completion to its connection (`apply.rs`);
 //! 4. **inbox**: commands of other threads;
-//! 5. **timers**: connections whose deadline passed;
+//! 5. **timers**: connections whose deadline passed; then those that left in this turn go to whoever takes them (`hand_over.rs`);
 //! 6. **listeners**: arm, disarm and watch accept (`tend.rs`).
 //!
 //! What the steps submit reaches the kernel with the next turn's wait.

@@ -25,8 +25,12 @@ pub const ARROWS: &[Arrow] = &[
         may: &["doorbell", "doorbell-health", "doorbell-tokio"],
         may_in_tests: &["doorbell-testkit"],
     },
-    // Only the floor, only for a socket option that no safe crate has.
-    Arrow { folder: "benches/peers", may: &["doorbell-ring"], may_in_tests: &[] },
+    // The floor, for a socket option that no safe crate has; and axum behind us, beside axum by itself.
+    Arrow {
+        folder: "benches/peers",
+        may: &["doorbell", "doorbell-ring", "doorbell-tokio"],
+        may_in_tests: &[],
+    },
     // The ring's self-test and its seccomp filter run inside the guest.
     Arrow { folder: "benches/rig", may: &["doorbell-ring"], may_in_tests: &[] },
     // The load tool stands on the ring alone: it must not share a fault with the engine it measures.

@@ -2,7 +2,7 @@
 //!
 //! Does not know about: listeners, beyond whether any speaks HTTP/2.
 
-use super::super::model::{Grpc, Health, Http2, Listener, Protocol};
+use super::super::model::{Config, Grpc, Health, Http2, Listener, Protocol};
 use super::super::problem::{Problem, Problems};
 use super::super::section::At;
 use super::super::written;
@@ -21,8 +21,7 @@ pub(super) fn resolve_http2(written: Option<&written::Http2>) -> Http2 {
 }
 
 pub(super) fn resolve_grpc(written: Option<&written::Grpc>, health: &[Health], problems: &Problems) -> Grpc {
-    let readyz = health.iter().position(|known| known.name == "readyz").unwrap_or(0);
-    let default = Grpc::of(readyz);
+    let default = Grpc::of(readyz(health));
     let Some(written) = written else { return default };
     let position = |name: &At<String>| health_position(name, health, problems);
     let services = written.services.iter().filter_map(|(service, endpoint)| {
@@ -36,6 +35,11 @@ pub(super) fn resolve_grpc(written: Option<&written::Grpc>, health: &[Health], p
         max_watches: or(&written.max_watches, default.max_watches),
         watches_per_connection: or(&written.watches_per_connection, default.watches_per_connection),
     }
+}
+
+/// It is always there.
+fn readyz(health: &[Health]) -> usize {
+    health.iter().position(|known| known.name == "readyz").unwrap_or(0)
 }
 
 /// A list of services has a hundred entries at most, the overall one among them.
@@ -61,13 +65,13 @@ fn check_service(service: &At<String>, problems: &Problems) {
 }
 
 /// What is written and has no effect, or more than can be listed.
-pub(super) fn lint(file: &written::File, listeners: &[Listener], problems: &Problems) {
+pub(super) fn lint(file: &written::File, config: &Config, problems: &Problems) {
     let is_on = |listener: &Listener| matches!(&listener.protocol, Protocol::Http1(http1) if http1.http2);
-    let tables = [
-        ("http2", file.http2.as_ref().map(|table| &table.span)),
-        ("grpc", file.grpc.as_ref().map(|table| &table.span)),
-    ];
-    if !listeners.iter().any(is_on) {
+    // What only says the default has the effect that it would have anyway.
+    let http2 = file.http2.as_ref().filter(|_| config.http2 != Http2::default());
+    let grpc = file.grpc.as_ref().filter(|_| config.grpc != Grpc::of(readyz(&config.health)));
+    let tables = [("http2", http2.map(|table| &table.span)), ("grpc", grpc.map(|table| &table.span))];
+    if !config.listeners.iter().any(is_on) {
         for (name, span) in tables {
             let Some(span) = span else { continue };
             no_effect(name, span.clone(), problems);

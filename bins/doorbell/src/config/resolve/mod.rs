@@ -75,7 +75,7 @@ pub(crate) fn resolve(file: &written::File, problems: &Problems) -> Config {
         routes,
     };
     find_twice_bound(&file.listeners, problems);
-    http2::lint(file, &config.listeners, problems);
+    http2::lint(file, &config, problems);
     lint::lint(file, &config, problems);
     config
 }

@@ -62,7 +62,7 @@ pub(super) async fn serve(handed: HandedConn, addr: Option<IpAddr>, around: Arou
     let Some(acceptor) = &around.desk.acceptor else {
         return http2(stream, addr, None, around).await;
     };
-    let Some(handshake) = acceptor.begin_handed() else {
+    let Some(handshake) = acceptor.begin_handed(addr, OsClock.now()) else {
         return count(&around.counters.handshakes_refused);
     };
     let timeout = acceptor.limits().handshake_timeout;

@@ -5,8 +5,7 @@
 //! ```text
 //!            ClientHello complete             Finished                    close_notify written, or received and answered
 //!   Hello ─────────────────────► Handshake ────────────► Established ──────────────────────────────────────────────► Over
-//!     ├── HTTP: a 400 in plain text; other: an alert      └── a failure: an alert
-//!     └── offers a protocol that is spoken elsewhere: handed over, every byte with it
+//!     └── HTTP: a 400 in plain text; other: an alert      └── a failure: an alert
 //! ```
 //!
 //! A connection counts as a handshake in progress from accept on, and holds memory for TLS only from a complete ClientHello on.
@@ -15,7 +14,7 @@
 //! Its end is a close_notify in the same segment as the last reply, then FIN; then the peer's close_notify is awaited for the
 //! usual linger, because on a closed socket it would be met by a reset.
 
-mod alpn;
+mod hand_over;
 mod hello;
 mod session;
 mod upper;
@@ -23,7 +22,9 @@ mod upper;
 use doorbell_http::Next;
 use rustls::server::UnbufferedServerConnection;
 
-use self::alpn::{Choice, choose};
+pub use self::hand_over::HelloInfo;
+
+use self::hand_over::Decider;
 use self::hello::{Alert, Opening, PLAIN_HTTP_REPLY, classify};
 use self::session::{Failure, Session};
 use self::upper::{Around, Upper};
@@ -37,6 +38,7 @@ use crate::tls::{Acceptor, Admission, Outcome, Permit};
 pub struct Tls<P> {
     inner: P,
     acceptor: Acceptor,
+    hand_over: Option<Decider>,
 }
 
 /// What a TLS connection remembers.
@@ -74,7 +76,15 @@ struct Inside<C> {
 impl<P> Tls<P> {
     /// Puts TLS in front of `inner`.
     pub const fn new(inner: P, acceptor: Acceptor) -> Self {
-        Self { inner, acceptor }
+        Self { inner, acceptor, hand_over: None }
+    }
+
+    /// Gives a connection away, with its ClientHello as the first bytes, where `decide` says so: before anything is answered, because a
+    /// session that has begun here can be continued by nobody else. Not asked about a ClientHello that came in several records.
+    #[must_use]
+    pub fn hand_over_if(mut self, decide: impl Fn(&HelloInfo<'_>) -> bool + Send + Sync + 'static) -> Self {
+        self.hand_over = Some(Decider::new(decide));
+        self
     }
 
     /// What it presents and demands.
@@ -92,7 +102,11 @@ impl<P: Protocol> Tls<P> {
         io.input.extend_from_slice(fresh);
         match classify(io.input, self.acceptor.limits().hello_bytes_max) {
             Opening::More => Next::Read,
-            Opening::Complete => self.hear_whole(conn, io),
+            Opening::Complete if self.hand_over.as_ref().is_some_and(|decider| decider.says_so(io.input)) => {
+                leave(conn)
+            }
+            Opening::Complete if self.acceptor.gate_admits(io.client.addr, io.now) => self.begin(conn, io),
+            Opening::Complete => refuse(conn, io, Alert::InternalError, Outcome::GateRefused),
             Opening::NotTls => refuse(conn, io, Alert::DecodeError, Outcome::NotTls),
             Opening::TooLong => refuse(conn, io, Alert::DecodeError, Outcome::Failed),
             Opening::Http => {
@@ -102,26 +116,6 @@ impl<P: Protocol> Tls<P> {
                 Next::CloseLinger
             }
         }
-    }
-
-    /// The first record is complete: whose is the connection?
-    fn hear_whole(&self, conn: &mut TlsConn<P::Conn>, io: Io<'_>) -> Next {
-        let (ours, theirs) = self.acceptor.protocols();
-        let choice = if theirs.is_empty() { Choice::Ours } else { choose(io.input, ours, theirs) };
-        if choice == Choice::More && io.input.len() <= self.acceptor.limits().hello_bytes_max {
-            return Next::Read;
-        }
-        if !self.acceptor.gate_admits(io.client.addr, io.now) {
-            return refuse(conn, io, Alert::InternalError, Outcome::GateRefused);
-        }
-        if choice != Choice::HandOver {
-            return self.begin(conn, io);
-        }
-        if let Some(permit) = conn.inside.permit.take() {
-            permit.end(Outcome::HandedOver);
-        }
-        // Every byte is in `io.input`.
-        Next::HandOver
     }
 
     fn begin(&self, conn: &mut TlsConn<P::Conn>, mut io: Io<'_>) -> Next {
@@ -320,6 +314,16 @@ fn refuse<C>(conn: &mut TlsConn<C>, io: Io<'_>, alert: Alert, outcome: Outcome) 
     io.input.clear();
     io.out.head.extend_from_slice(&alert.record());
     Next::CloseClean
+}
+
+/// The hello stays as it is, for somebody else. If nobody takes it, an overload is said at this stage.
+#[cold]
+fn leave<C>(conn: &mut TlsConn<C>) -> Next {
+    conn.stage = Stage::Refused;
+    if let Some(permit) = conn.inside.permit.take() {
+        permit.end(Outcome::HandedOver);
+    }
+    Next::HandOver
 }
 
 fn end<C>(conn: &mut TlsConn<C>, reason: CloseReason, outcome: Outcome) {
