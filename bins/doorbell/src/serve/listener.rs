@@ -2,7 +2,7 @@
 //!
 //! Does not know about: other listeners, what is answered.
 
-use super::access;
+use super::access::{self, By};
 use super::door::{Door, Materials, WatchedDoor};
 use super::inherit;
 use super::lane::Plan;
@@ -103,25 +103,14 @@ fn protocol(
     let acceptor = shared.acceptor.clone();
     Ok(match &listener.protocol {
         Protocol::Http1(http1) => {
-            let door = Door::build(materials, shared.position)
-                .map_err(|error| Failure::new(Exit::BadConfig, error.to_string()))?;
-            let watched = WatchedDoor {
-                door,
-                log: shared.access.map(|log| access::logger(materials.config, log)),
-                proxies: proxies(http1, listener),
-                at_most: shared.at_most.clone(),
-            };
-            let limits = http_limits(http1, &listener.timeouts);
-            let http = if watched.is_idle() {
-                doorbell::Http1::new(watched.door).limits(limits)
-            } else {
-                doorbell::Http1::new(watched).limits(limits)
-            };
+            let http = door(materials, listener, http1, shared, By::Http1)?;
             totals.add_refusals(http.refusals());
             match plan {
                 Some(plan) if http1.http2 => {
-                    let http = (&http, http1, http_limits(http1, &listener.timeouts));
-                    plan.add(materials.config, shared.position, http, acceptor.clone());
+                    let http2 = door(materials, listener, http1, shared, By::Http2)?;
+                    totals.add_refusals(http2.refusals());
+                    let limits = http_limits(http1, &listener.timeouts);
+                    plan.add(materials.config, shared.position, (http2, http1, limits), acceptor.clone());
                 }
                 Some(plan) => plan.add_none(),
                 None => {}
@@ -141,6 +130,30 @@ fn protocol(
                 None => raw.into(),
             }
         }
+    })
+}
+
+/// The routes of a listener, for requests that come by one protocol or the other.
+fn door(
+    materials: &Materials<'_>,
+    listener: &Listener,
+    http1: &Http1,
+    shared: &Shared<'_>,
+    by: By,
+) -> Result<doorbell::Http1, Failure> {
+    let door = Door::build(materials, shared.position)
+        .map_err(|error| Failure::new(Exit::BadConfig, error.to_string()))?;
+    let watched = WatchedDoor {
+        door,
+        log: shared.access.map(|log| access::logger(materials.config, log, by)),
+        proxies: proxies(http1, listener),
+        at_most: shared.at_most.clone(),
+    };
+    let limits = http_limits(http1, &listener.timeouts);
+    Ok(if watched.is_idle() {
+        doorbell::Http1::new(watched.door).limits(limits)
+    } else {
+        doorbell::Http1::new(watched).limits(limits)
     })
 }
 

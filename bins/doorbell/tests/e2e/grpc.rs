@@ -168,7 +168,8 @@ fn watches_through_a_drain(engine: &str) {
 fn many_watches_through_a_drain(engine: &str) {
     let (conns, streams) = if std::env::var_os("DOORBELL_FULL").is_some() { (100, 100) } else { (10, 50) };
     let grpc = format!("[grpc]\nmax_watches = {}\nwatches_per_connection = {streams}\n", conns * streams);
-    let doorbell = Doorbell::start_with(engine, &config("", &grpc));
+    // One thread reads them all, one after the other: the last may be late.
+    let doorbell = Doorbell::start_with(engine, &config("timeouts = { linger = \"10s\" }", &grpc));
     block_on(async {
         let mut watching = Vec::new();
         for _ in 0..conns {
@@ -190,7 +191,7 @@ fn many_watches_through_a_drain(engine: &str) {
     });
     let mut doorbell = doorbell;
     let (status, took) = doorbell.process.wait();
-    assert!(status.success() && took < Duration::from_secs(5), "{took:?}");
+    assert!(status.success() && took < LIMIT / 2, "{took:?}");
 }
 
 fn watches_are_bounded(engine: &str) {

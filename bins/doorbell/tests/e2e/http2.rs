@@ -231,7 +231,7 @@ fn guards_hold_and_the_log_is_written(engine: &str) {
     assert!(totals["refused"].as_str().unwrap().contains("rate_limited=2"), "{totals}");
     let lines = std::fs::read_to_string(log).unwrap();
     assert_eq!(
-        lines.lines().filter(|line| line.contains("127.0.0.1") && line.contains("/few")).count(),
+        lines.lines().filter(|line| line.contains("127.0.0.1") && line.contains("/few HTTP/2.0")).count(),
         4,
         "{lines}"
     );

@@ -7,14 +7,14 @@ use crate::http::forwarded::TrustedProxies;
 use crate::http::layer::AtMost;
 use crate::http::log::{Entry, Logger};
 use crate::http::{Answered, Begun, Client, Request, RequestError, Responder, Service, Time};
+use crate::serve::access::Lines;
 use crate::serve::subject::Subject;
-use doorbell::access_log::LogSink;
 
 /// A [`Door`] and what stands before all its routes.
 #[derive(Debug)]
 pub(in crate::serve) struct WatchedDoor {
     pub(in crate::serve) door: Door,
-    pub(in crate::serve) log: Option<Logger<LogSink>>,
+    pub(in crate::serve) log: Option<Logger<Lines>>,
     pub(in crate::serve) proxies: Option<TrustedProxies>,
     pub(in crate::serve) at_most: Option<AtMost>,
 }

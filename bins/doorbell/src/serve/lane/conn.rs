@@ -97,7 +97,7 @@ async fn http2<S: AsyncRead + AsyncWrite + Unpin>(
     let Around { desk, counters, mut phase } = around;
     let opened = OsClock.now();
     let account = Account::new(Meter::new(desk.budget.clone(), opened));
-    let io = TokioIo::new(Metered::new(stream, account.clone()));
+    let io = TokioIo::new(Metered::new(stream, account.clone(), desk.times.linger));
     let asker = Asker {
         desk: Arc::clone(&desk),
         counters: Arc::clone(&counters),

@@ -53,16 +53,18 @@ pub(super) struct Times {
     pub(super) idle: Duration,
     /// With requests of which nothing comes, and after it was told to go.
     pub(super) stalled: Duration,
+    /// After our last word, for the client's.
+    pub(super) linger: Duration,
     /// At all.
     pub(super) age: Duration,
 }
 
 impl Desk {
-    /// For the listener at this position, which serves HTTP/1.1 with `http`.
+    /// For the listener at this position, whose HTTP/2 requests are answered with `http`.
     pub(super) fn new(
         config: &Config,
         position: usize,
-        http: (&Http1, &Http1Config, Limits),
+        http: (Http1, &Http1Config, Limits),
         acceptor: Option<Acceptor>,
         answers: Option<Answers>,
     ) -> Self {
@@ -70,7 +72,7 @@ impl Desk {
         let listener = config.listeners.get(position).cloned().unwrap_or_default();
         let tls = config.tls_of(position);
         Self {
-            http: http.clone(),
+            http,
             acceptor,
             answers,
             needs_client_cert: tls.is_some_and(|tls| tls.client_auth.mode == ClientAuthMode::Require),
@@ -81,6 +83,7 @@ impl Desk {
                 silent: listener.timeouts.header,
                 idle: http1.idle,
                 stalled: listener.timeouts.write,
+                linger: listener.timeouts.linger,
                 age: http1.max_age.unwrap_or(Duration::MAX),
             },
             limits,

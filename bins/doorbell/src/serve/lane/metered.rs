@@ -1,14 +1,18 @@
-//! A stream whose frames are counted on their way, and that ends with GOAWAY when they are too many.
+//! A stream whose frames are counted on their way, that ends with GOAWAY when they are too many, and otherwise not before its client had
+//! time to read what was sent last: on a closed socket whatever still comes is met by a reset, which destroys that.
 //!
 //! Does not know about: what is too much.
 
 use super::meter::{Abuse, Meter};
 use doorbell::time::{Clock as _, OsClock};
+use std::future::Future as _;
 use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::time::Sleep;
 
 /// A connection's account, for all who know the connection.
 #[derive(Clone, Debug)]
@@ -26,6 +30,20 @@ pub(super) struct Kept {
 pub(super) struct Metered<S> {
     stream: S,
     account: Account,
+    linger: Linger,
+}
+
+/// As many bytes are read and dropped behind the last word.
+const LINGER_LEN_MAX: usize = 64 << 10;
+
+#[derive(Debug)]
+enum Linger {
+    /// It is not shut down; then it may take this long.
+    Later(Duration),
+    Now {
+        over: Pin<Box<Sleep>>,
+        len_left: usize,
+    },
 }
 
 impl Account {
@@ -40,8 +58,9 @@ impl Account {
 }
 
 impl<S> Metered<S> {
-    pub(super) const fn new(stream: S, account: Account) -> Self {
-        Self { stream, account }
+    /// `linger` is the longest wait for the client's FIN behind ours.
+    pub(super) const fn new(stream: S, account: Account, linger: Duration) -> Self {
+        Self { stream, account, linger: Linger::Later(linger) }
     }
 
     fn count_sent(&self, bytes: &[u8]) {
@@ -127,6 +146,27 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Metered<S> {
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(cx)
+        let Self { stream, linger, .. } = &mut *self;
+        loop {
+            match linger {
+                Linger::Later(time) => {
+                    ready!(Pin::new(&mut *stream).poll_shutdown(cx))?;
+                    let over = Box::pin(tokio::time::sleep(*time));
+                    *linger = Linger::Now { over, len_left: LINGER_LEN_MAX };
+                }
+                Linger::Now { over, len_left } => {
+                    let mut dropped = [0; 1024];
+                    let mut buf = ReadBuf::new(&mut dropped);
+                    let Poll::Ready(read) = Pin::new(&mut *stream).poll_read(cx, &mut buf) else {
+                        return over.as_mut().poll(cx).map(Ok);
+                    };
+                    let len = buf.filled().len();
+                    *len_left = len_left.saturating_sub(len);
+                    if read.is_err() || len == 0 || *len_left == 0 {
+                        return Poll::Ready(Ok(()));
+                    }
+                }
+            }
+        }
     }
 }

@@ -105,12 +105,12 @@ impl Plan {
         self.desks.push(None);
     }
 
-    /// The server's next listener, whose other connections are served with `http`.
+    /// The server's next listener, whose HTTP/2 requests are answered with `http`.
     pub(super) fn add(
         &mut self,
         config: &Config,
         position: usize,
-        http: (&Http1, &Http1Config, Limits),
+        http: (Http1, &Http1Config, Limits),
         acceptor: Option<Acceptor>,
     ) {
         let desk = Desk::new(config, position, http, acceptor, self.answers.clone());
