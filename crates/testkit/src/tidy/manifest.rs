@@ -45,7 +45,11 @@ pub const ARROWS: &[Arrow] = &[
     Arrow { folder: "crates/http", may: &[], may_in_tests: &[] },
     Arrow { folder: "crates/ring", may: &[], may_in_tests: &[] },
     // The only crate with an async runtime beside the binary: glue, so it knows the engine and nothing else of ours.
-    Arrow { folder: "crates/tokio", may: &["doorbell"], may_in_tests: &["doorbell-testkit"] },
+    Arrow {
+        folder: "crates/tokio",
+        may: &["doorbell"],
+        may_in_tests: &["doorbell-testkit", "doorbell-tokio"],
+    },
     Arrow { folder: "crates/testkit", may: &["doorbell", "doorbell-http"], may_in_tests: &[] },
 ];
 
