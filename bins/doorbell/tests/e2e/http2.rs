@@ -22,7 +22,9 @@ on_both_engines! {
     off_unless_asked_for
     many_requests_on_one_connection
     a_connection_that_says_nothing_is_closed
+    an_old_connection_is_told_to_go
     no_more_connections_than_allowed
+    no_more_connections_of_one_address_than_allowed
     a_drain_ends_connections
     guards_hold_and_the_log_is_written
 }
@@ -204,6 +206,30 @@ fn no_more_connections_than_allowed(engine: &str) {
     // Their places come back when the lane has seen them go.
     wait_until(LIMIT, || open(1).iter().all(Result::is_ok)).unwrap();
     assert!(Shape::Curl.probe(doorbell.addr, "/livez").is_ok());
+}
+
+fn an_old_connection_is_told_to_go(engine: &str) {
+    let doorbell = Doorbell::start_with(engine, &config("keep_alive = { max_age = \"1s\" }", ""));
+    let mut peer = Peer::connect(doorbell.addr, &[]).unwrap();
+    peer.write(&get(1, "/hello")).unwrap();
+    assert!(peer.reply(1).unwrap().0);
+    assert_eq!(peer.ending(LIMIT), (true, true));
+    assert_eq!(doorbell.totals()["refused"], "http2_aged=1");
+}
+
+fn no_more_connections_of_one_address_than_allowed(engine: &str) {
+    let doorbell = Doorbell::start_with(engine, &config("limits = { connections_per_ip = 2 }", ""));
+    let mut peers = Vec::new();
+    for _ in 0..2 {
+        let mut peer = Peer::connect(doorbell.addr, &[]).unwrap();
+        peer.write(&get(1, "/hello")).unwrap();
+        assert!(peer.reply(1).unwrap().0);
+        peers.push(peer);
+    }
+    assert!(ask(doorbell.addr, "/hello").is_err(), "one too many");
+    drop(peers);
+    wait_until(LIMIT, || ask(doorbell.addr, "/hello").is_ok()).unwrap();
+    assert!(doorbell.totals()["refused"].as_str().unwrap().contains("http2_per_ip="));
 }
 
 fn a_drain_ends_connections(engine: &str) {

@@ -9,14 +9,15 @@ use std::time::Duration;
 
 use doorbell::http::{Next, Time, TlsVersion};
 use doorbell::protocol::{HelloInfo, Protocol as _, Tls};
-use doorbell::tls::{Acceptor, HandedHandshake, TlsLimits};
+use doorbell::tls::{Acceptor, HandedHandshake, TlsConfig, TlsLimits};
 use doorbell::{CloseReason, Engine, HandOver, HandedConn, Http1, Taker};
 
-use rustls::ServerConnection;
+use rustls::{ClientConnection, ServerConnection};
 
 use crate::memory::{
     Pair, Stand, UNIX_SECS, VERSIONS, acceptor, client, client_config, client_for, config, http,
 };
+use crate::pki::{Wish, ca};
 use crate::promise::{addr, anywhere, builder, on_both_engines};
 
 on_both_engines! {
@@ -147,7 +148,13 @@ fn shake_hands(
 ) -> Result<ServerConnection, rustls::Error> {
     let mut config = client_config(VERSIONS[version], None);
     config.alpn_protocols = alpn.iter().map(|name| name.to_vec()).collect();
-    let mut client = client(&Arc::new(config));
+    shake_with(&mut client(&Arc::new(config)), handshake)
+}
+
+fn shake_with(
+    client: &mut ClientConnection,
+    handshake: &HandedHandshake,
+) -> Result<ServerConnection, rustls::Error> {
     let mut server = ServerConnection::new(handshake.config())?;
     while client.is_handshaking() || server.is_handshaking() {
         let mut bytes = Vec::new();
@@ -198,4 +205,22 @@ fn what_bounds_handshakes_bounds_those_of_others_too() {
     assert!(acceptor.begin_handed(Some(here), Time::ZERO).is_some());
     let stats = acceptor.stats();
     assert_eq!((stats.handshakes_over_cap, stats.handshakes_gate_refused), (1, 1));
+}
+
+#[test]
+fn a_new_certificate_is_for_them_too() {
+    let acceptor = Acceptor::new(&config().alpn_handed(["h2"])).unwrap();
+    let presented = || {
+        let handshake = acceptor.begin_handed(None, Time::ZERO).unwrap();
+        let mut config = client_config(VERSIONS[1], None);
+        config.alpn_protocols = vec![b"h2".to_vec()];
+        let mut client = client(&Arc::new(config));
+        shake_with(&mut client, &handshake).unwrap();
+        client.peer_certificates().unwrap()[0].clone()
+    };
+    let before = presented();
+    assert_eq!(presented(), before);
+    let other = TlsConfig::new(ca().sign(Wish { names: &["localhost"], ..Wish::default() }).pair());
+    assert!(acceptor.replace(&other.alpn_handed(["h2"])).unwrap());
+    assert_ne!(presented(), before);
 }
