@@ -155,7 +155,7 @@
 //!
 //! *Would change it:* a kernel that can move a request back into its socket.
 //!
-//! # 0018 HTTP/2 is hyper's, beside the ring lane, and off by default
+//! # 0020 HTTP/2 is hyper's, beside the ring lane, and off by default
 //!
 //! *Context.* gRPC probes and some load balancers speak HTTP/2; nearly everything else that asks for health speaks HTTP/1.1, on a connection
 //! that carries one request and has nothing to multiplex.
