@@ -1,7 +1,6 @@
 //! The seam to what stands behind a listener.
 //!
-//! Does not know about: connections. Offloading a request to another thread and handing a connection over will be
-//! two more ways to consume a [`Responder`]; [`crate::Next::Wait`] is kept for the first.
+//! Does not know about: connections. A service that cannot answer at once uses [`Responder::later`].
 
 use crate::{Answered, Client, Request, RequestError, Responder, Time};
 

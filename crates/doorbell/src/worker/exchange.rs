@@ -126,6 +126,10 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         outcome: Option<Result<usize, Errno>>,
     ) {
         let id = self.place_answered(listener, id.slot);
+        if next == Next::Wait {
+            let (mut speaker, conn, _) = self.speaker(id);
+            speaker.wait_once(conn);
+        }
         self.go_on(id, next, outcome);
     }
 

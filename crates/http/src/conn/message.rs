@@ -37,6 +37,7 @@ impl Conn {
                 Ok(Step::Began(end)) => at = end,
                 Ok(Step::Starved(rest)) => return (Next::Read, rest),
                 Ok(Step::Ended(next)) => return (next, 0..0),
+                Ok(Step::Waits(rest)) => return (self.begin_wait(io), rest),
                 Err(error) => return (self.fail(error, io), 0..0),
             }
         }
@@ -114,7 +115,7 @@ impl Conn {
             Err(error) => Err(error),
         };
         *io.carry = carry;
-        if matches!(step, Ok(Step::Answered(_) | Step::Ended(_))) {
+        if matches!(step, Ok(Step::Answered(_) | Step::Ended(_) | Step::Waits(_))) {
             io.carry.clear();
         }
         step
@@ -212,6 +213,10 @@ impl Conn {
             }
             Outcome::Last => self.phase = Phase::Closing,
             Outcome::HangUp => return Ok(Step::Ended(self.hang_up())),
+            Outcome::Pending => {
+                io.out.mark_unread(last);
+                return Ok(Step::Waits(if last { 0..0 } else { end..input.len() }));
+            }
         }
         let clean = !last && end >= input.len();
         Ok(Step::Ended(if clean { Next::CloseClean } else { Next::CloseLinger }))
@@ -297,6 +302,8 @@ enum Step {
     Ended(Next),
     /// All input is used, up to this rest that must be kept.
     Starved(Range<usize>),
+    /// The answer comes later; this rest must be kept.
+    Waits(Range<usize>),
 }
 
 /// What to do once a head is complete.

@@ -6,7 +6,8 @@
 //!         first byte            head complete, body follows
 //!  Idle ─────────────► Head ─────────────────────────────► Body
 //!   ▲                   │ head complete, no body             │ body complete
-//!   └──── answered ◄────┴────────────────────────────────────┘
+//!   ├──── answered ◄────┼────────────────────────────────────┤
+//!   └── handle_answer ──┤ Waiting ◄── the answer comes later ┘
 //!                       any error, last reply, EOF, deadline ──► Closing
 //! ```
 //!
@@ -19,6 +20,7 @@ mod deadline;
 mod local;
 mod message;
 mod once;
+mod waiting;
 mod whole;
 
 use crate::chunked::Chunked;
@@ -61,7 +63,8 @@ pub enum Next {
     Flush,
     /// More input.
     Read,
-    /// An answer comes later. Kept for offloaded requests; not used yet.
+    /// An answer comes later. Send `out`, have done what [`Out::take_later`] brings, and call [`Conn::handle_answer`]. What is received
+    /// before that is not handed in: it is appended to `carry`, a bounded part of it, or left with the kernel.
     Wait,
 }
 
@@ -76,6 +79,8 @@ pub enum Phase {
     Head,
     /// Between requests.
     Idle,
+    /// The answer to a request comes later.
+    Waiting,
 }
 
 /// The state of one connection. Small, and without a heap of its own.
@@ -162,8 +167,13 @@ impl Conn {
         mut io: Io<'_>,
         service: &S,
     ) -> Next {
-        if self.phase == Phase::Closing {
-            return Next::Close;
+        match self.phase {
+            Phase::Closing => return Next::Close,
+            Phase::Waiting => {
+                io.carry.extend_from_slice(fresh);
+                return Next::Wait;
+            }
+            Phase::Body | Phase::Head | Phase::Idle => {}
         }
         if !self.held_back {
             let (next, rest) = self.run(fresh, at, &mut io, service);
@@ -187,6 +197,9 @@ impl Conn {
 
     /// The peer has sent its FIN and all input before it was handed in.
     pub fn handle_eof(&mut self, mut io: Io<'_>) -> Next {
+        if self.phase == Phase::Waiting {
+            return Next::Wait;
+        }
         if self.phase == Phase::Closing || !self.is_inside_request() {
             self.phase = Phase::Closing;
             return Next::Close;
@@ -198,6 +211,8 @@ impl Conn {
     pub fn handle_timeout(&mut self, mut io: Io<'_>) -> Next {
         match self.phase {
             Phase::Closing => Next::Close,
+            Phase::Waiting if io.now < self.deadline => Next::Wait,
+            Phase::Waiting => self.handle_overload(io),
             _ if self.held_back => Next::Flush,
             _ if io.now < self.deadline => Next::Read,
             _ if self.is_inside_request() => self.fail(RequestError::Timeout, &mut io),

@@ -9,7 +9,8 @@ use crate::{Responder, Service};
 
 impl Conn {
     /// Answers the first input of a new connection if that ends the connection: it is all of one remembered head that asks for a
-    /// close. The result is what [`Conn::handle_input`] of a new [`Conn`] comes to, which has then had one request and no error.
+    /// close. The result is what [`Conn::handle_input`] of a new [`Conn`] comes to, which has then had one request and no error;
+    /// after [`Next::Wait`] that is made with [`Conn::wait_once`].
     /// `None`: nothing was done.
     #[inline(always)]
     pub fn answer_once<S: Service + ?Sized>(
@@ -24,6 +25,7 @@ impl Conn {
         match service.call(&request, responder).outcome {
             Outcome::HangUp => Some(Next::Close),
             Outcome::Last | Outcome::Replied => Some(Next::CloseClean),
+            Outcome::Pending => Some(Next::Wait),
         }
     }
 }

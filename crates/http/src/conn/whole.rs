@@ -151,6 +151,10 @@ impl Conn {
                 return One::Next(if after.is_empty() { Next::CloseClean } else { Next::CloseLinger });
             }
             Outcome::HangUp => return One::Next(self.hang_up()),
+            Outcome::Pending => {
+                io.carry.extend_from_slice(after);
+                return One::Next(self.begin_wait(io));
+            }
         }
         if self.must_flush(!after.is_empty(), io) {
             return One::Next(self.hold_back(after, io));

@@ -4,12 +4,16 @@
 //! `Content-Length`, `Date` and `Connection` are written here and nowhere else.
 
 mod builder;
+mod later;
 mod out;
+mod owned;
 mod shared;
 mod write;
 
 pub use builder::ReplyBuilder;
+pub use later::Later;
 pub use out::Out;
+pub use owned::Reply;
 pub use shared::StaticReply;
 
 use crate::{ApiMisuse, Date, Status};
@@ -141,13 +145,19 @@ pub struct Answered {
 const _: () = assert!(size_of::<Answered>() <= 8);
 
 impl Answered {
-    /// What the reply says; `None` when the connection was closed without one.
+    /// What the reply says; `None` when the connection was closed without one, and when the answer comes later.
     #[inline]
     pub const fn status(&self) -> Option<Status> {
         match self.outcome {
-            Outcome::HangUp => None,
+            Outcome::HangUp | Outcome::Pending => None,
             Outcome::Last | Outcome::Replied => Some(self.status),
         }
+    }
+
+    /// Whether the answer comes later.
+    #[inline]
+    pub const fn is_pending(&self) -> bool {
+        matches!(self.outcome, Outcome::Pending)
     }
 
     /// Bytes of content sent.
@@ -164,6 +174,8 @@ pub(crate) enum Outcome {
     HangUp,
     /// A reply that closes the connection.
     Last,
+    /// The answer comes later.
+    Pending,
     /// A reply; the connection lives on.
     Replied,
 }

@@ -1,0 +1,1 @@
+//! The queue and the inbox without a server.

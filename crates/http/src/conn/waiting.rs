@@ -1,0 +1,60 @@
+//! A request whose answer comes later: the connection stands still until it is there.
+//!
+//! Does not know about: who makes the answer. Input that comes meanwhile waits in `carry`, held back.
+
+use super::{Conn, Io, Next, Phase};
+use crate::reply::{Later, Outcome};
+use crate::{Answered, Responder, Time};
+
+impl Conn {
+    /// The service said that the answer comes later. The rest of the input is for the caller to keep.
+    #[cold]
+    pub(super) fn begin_wait(&mut self, io: &Io<'_>) -> Next {
+        debug_assert!(io.out.later().is_some(), "only a responder makes a request wait");
+        self.phase = Phase::Waiting;
+        self.held_back = true;
+        self.deadline = io.out.later().map_or(Time::ZERO, Later::deadline);
+        Next::Wait
+    }
+
+    /// Takes over a connection of which [`Conn::answer_once`] said [`Next::Wait`]. Call it on a new state, with the same `io`.
+    pub fn wait_once(&mut self, io: &Io<'_>) {
+        debug_assert!(self.requests == 0 && self.phase == Phase::Idle, "a new connection");
+        self.requests = 1;
+        let _wait = self.begin_wait(io);
+    }
+
+    /// Writes the answer that [`Next::Wait`] was about. `later` is what came out of [`crate::Out::take_later`]; `answer` gets the chance to
+    /// answer back, and may put it off once more.
+    pub fn handle_answer(
+        &mut self,
+        later: Later,
+        io: Io<'_>,
+        answer: impl FnOnce(Responder<'_>) -> Answered,
+    ) -> Next {
+        if self.phase != Phase::Waiting {
+            debug_assert!(self.phase == Phase::Closing, "an answer is awaited, or too late");
+            return Next::Close;
+        }
+        let unread = later.unread;
+        match answer(later.responder(io.out, io.date, io.closing)).outcome {
+            Outcome::HangUp => self.hang_up(),
+            Outcome::Last => {
+                let is_all = io.carry.is_empty() && !unread;
+                io.carry.clear();
+                self.phase = Phase::Closing;
+                self.deadline = Time::MAX;
+                if is_all { Next::CloseClean } else { Next::CloseLinger }
+            }
+            Outcome::Pending => {
+                io.out.mark_unread(unread);
+                self.begin_wait(&io)
+            }
+            Outcome::Replied => {
+                self.begin_idle(io.now, io.limits);
+                debug_assert!(self.held_back, "what came meanwhile is looked at after the answer is sent");
+                Next::Flush
+            }
+        }
+    }
+}
