@@ -242,6 +242,16 @@ fn a_panic_while_the_answer_is_written_is_a_500() {
 }
 
 #[test]
+fn an_overload_right_after_a_request_was_left_takes_it_back() {
+    let mut wire = Wire::new();
+    let service = Echo { later: true };
+    let _wait = wire.call(|conn, io, seen| conn.handle_input_seen(SCRIPTS[0].as_bytes(), io, &service, seen));
+    let next = wire.call(|conn, io, _| conn.handle_overload(io));
+    assert_eq!((next, wire.conn.phase()), (Next::CloseLinger, Phase::Closing));
+    assert!(wire.out.take_later().is_none());
+}
+
+#[test]
 fn an_owned_reply_with_a_field_that_must_not_be_sent_is_a_500() {
     for reply in [
         Reply::text(Status::OK, "x").header("Content-Length", "9"),

@@ -6,6 +6,7 @@
 
 mod cast;
 mod oracle;
+mod pool;
 mod run;
 mod scenarios;
 mod seeds;

@@ -7,12 +7,14 @@ use std::sync::Arc;
 
 use doorbell::control::{Command, WorkerShared};
 use doorbell::driver::Waker;
+use doorbell::offload::Class;
 use doorbell::worker::{Flow, ServerShared, Worker};
-use doorbell::{HttpLimits, Limits, Snapshot};
+use doorbell::{HttpLimits, Limits, Offload, Snapshot};
 use doorbell_testkit::clock::{START_NANOS, VirtualClock};
 use doorbell_testkit::sim::{FaultCounts, FaultKind, FaultPlan, PeerIndex, Rng, Sim, SimConfig, SimDriver};
 
 use super::cast::{Expectation, GREETER, HTTP, Kind, RAW, peer_of, random_peer};
+use super::pool::SimPool;
 use super::service;
 use super::verdict;
 
@@ -44,6 +46,7 @@ pub(super) struct Report {
     pub(super) replies_whole: u64,
     pub(super) turns: u64,
     pub(super) strict: u64,
+    pub(super) jobs: u64,
     pub(super) faults: FaultCounts,
 }
 
@@ -54,6 +57,7 @@ impl Report {
         self.replies_whole += other.replies_whole;
         self.turns += other.turns;
         self.strict += other.strict;
+        self.jobs += other.jobs;
         self.faults.add(&other.faults);
     }
 }
@@ -74,6 +78,10 @@ pub(super) struct Stage {
     pub(super) failed: bool,
     /// True when one receive brings less than a few hundred bytes.
     pub(super) small_reads: bool,
+    /// What runs the jobs.
+    pub(super) pool: SimPool,
+    /// True when the queue for jobs is so short that some are refused.
+    pub(super) short_queue: bool,
     slots: u32,
     turns: u64,
     second: u64,
@@ -83,8 +91,15 @@ pub(super) struct Stage {
 impl Stage {
     /// A worker with these limits on a world with this configuration (its listeners and slots are the worker's).
     pub(super) fn new(limits: Limits, http_limits: HttpLimits, config: SimConfig) -> Self {
-        let protocols =
-            vec![service::http(http_limits.clone()).into(), service::raw().into(), service::greeter().into()];
+        let pool = SimPool::new(config.seed);
+        let short_queue = config.seed.is_multiple_of(16);
+        let offload = Offload::builder().fin_cancels(false);
+        let offload = pool.offload(if short_queue { offload.queue_max(Class::Normal, 1) } else { offload });
+        let protocols = vec![
+            service::http(http_limits.clone(), offload).into(),
+            service::raw().into(),
+            service::greeter().into(),
+        ];
         let listeners = u16::try_from(protocols.len()).expect("three");
         let server = Arc::new(ServerShared::new(protocols, limits.clone(), 1));
         let slots = server.slots_max();
@@ -104,6 +119,8 @@ impl Stage {
             finished_at: None,
             failed: false,
             small_reads: config.recv_buf_len < 500,
+            pool,
+            short_queue,
             slots,
             turns: 0,
             second: 0,
@@ -134,7 +151,9 @@ impl Stage {
     /// One turn and everything that must hold after it. False when the worker is gone.
     pub(super) fn turn(&mut self) -> bool {
         let Some(worker) = &mut self.worker else { return false };
+        self.pool.step(&self.sim);
         let turned = worker.turn();
+        self.pool.step(&self.sim);
         self.turns += 1;
         let live = worker.conns_live();
         if turned.is_ok() && (live < 200 || self.turns.is_multiple_of(32)) {

@@ -16,7 +16,12 @@ const LATE_MAX: Duration = Duration::from_millis(250);
 /// Judges every peer; panics with the first that was treated wrongly.
 pub(super) fn judge(stage: &Stage, ending: Ending) -> Report {
     let world = stage.sim.world();
-    let mut report = Report { faults: world.faults().clone(), turns: stage.turns(), ..Report::default() };
+    let mut report = Report {
+        faults: world.faults().clone(),
+        turns: stage.turns(),
+        jobs: stage.pool.done(),
+        ..Report::default()
+    };
     // A cap for the whole worker makes each peer's luck depend on the others'.
     let per_ip = stage.limits.conns_per_ip_max as usize;
     let capped = (1..stage.expectations.len()).contains(&per_ip) || stage.limits.input_bytes_max < 1_000_000;
@@ -196,6 +201,8 @@ fn counters(stage: &Stage, report: &Report) {
         "I-8: every accepted connection closed for a reason"
     );
     assert_eq!(snapshot.conns_live, 0);
+    assert!(snapshot.jobs_queued >= snapshot.jobs_cancelled + snapshot.answers_dropped, "a job has one end");
+    assert!(stage.short_queue || snapshot.jobs_refused == 0, "refused with room in the queue");
     assert_eq!(
         snapshot.stale_completions,
         report.faults.of(FaultKind::CompletionStale),
