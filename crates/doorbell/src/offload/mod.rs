@@ -41,6 +41,7 @@
 //! close their half and listen).
 
 mod answer;
+mod auto;
 mod job;
 #[cfg(feature = "rayon")]
 mod pool;
@@ -55,6 +56,7 @@ use doorbell_http::{Answered, Request, Responder};
 
 pub use answer::{Answer, Finish};
 pub(crate) use answer::{Delivery, Inbox, Outcome};
+pub use auto::{Auto, TIMED_ONE_IN};
 pub use job::{Class, StartedJob};
 pub(crate) use job::{Job, Task};
 #[cfg(feature = "rayon")]

@@ -11,6 +11,7 @@
 mod footprint;
 mod handshake;
 mod hostile;
+mod jobs;
 mod material;
 mod memory;
 mod mutual;
