@@ -128,12 +128,12 @@ impl Protocol for Http1 {
         let Answer { later, outcome } = answer;
         match outcome {
             Outcome::Answered(offload::Answer::Reply(reply)) => {
-                conn.machine.handle_answer(later, self.io(io), |responder| responder.send_owned(reply))
+                conn.machine.handle_answer(*later, self.io(io), |responder| responder.send_owned(reply))
             }
             Outcome::Answered(offload::Answer::Then(finish)) => {
-                conn.machine.handle_answer(later, self.io(io), finish)
+                conn.machine.handle_answer(*later, self.io(io), finish)
             }
-            Outcome::Busy => conn.machine.handle_answer(later, self.io(io), |responder| {
+            Outcome::Busy => conn.machine.handle_answer(*later, self.io(io), |responder| {
                 responder.send_owned(Reply::new(Status::SERVICE_UNAVAILABLE).header("Retry-After", "1"))
             }),
             Outcome::Panicked => self.handle_panic(conn, io),

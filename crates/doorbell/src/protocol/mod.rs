@@ -51,7 +51,7 @@ impl Io<'_> {
 /// What became of a request that waits, with what its reply has to know.
 #[derive(Debug)]
 pub struct Answer {
-    pub(crate) later: Later,
+    pub(crate) later: Box<Later>,
     pub(crate) outcome: Outcome,
 }
 

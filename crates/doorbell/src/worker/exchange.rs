@@ -205,7 +205,8 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         let closes = match next {
             Next::Close | Next::CloseClean if drained => true,
             Next::Read => false,
-            Next::Close | Next::CloseClean | Next::CloseLinger | Next::Flush | Next::Wait => {
+            Next::Wait => return self.wait_for_answer(id),
+            Next::Close | Next::CloseClean | Next::CloseLinger | Next::Flush => {
                 return self.go_on(id, next, None);
             }
         };
@@ -283,7 +284,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
 
     /// The way with all its turns, from after the protocol spoke. `outcome` is what became of a first attempt to send.
     #[cold]
-    fn go_on(&mut self, id: ConnId, next: Next, outcome: Option<Result<usize, Errno>>) {
+    pub(super) fn go_on(&mut self, id: ConnId, next: Next, outcome: Option<Result<usize, Errno>>) {
         self.buffers.move_reply(&mut self.table.live_mut(id).out);
         let Some(result) = outcome else {
             return self.drive(id, Todo::Next(next));

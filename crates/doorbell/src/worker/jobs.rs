@@ -41,7 +41,7 @@ pub(super) struct Jobs {
 /// A request that waits.
 #[derive(Debug)]
 struct Waiting {
-    later: Later,
+    later: Box<Later>,
     queued: Option<Queued>,
 }
 
@@ -86,7 +86,7 @@ impl Jobs {
         self.slots.get(slot.index()).is_some_and(Option::is_some)
     }
 
-    fn hold(&mut self, slot: SlotIndex, later: Later) {
+    fn hold(&mut self, slot: SlotIndex, later: Box<Later>) {
         if self.slots.len() <= slot.index() {
             self.slots.resize_with(slot.index() + 1, || None);
         }
@@ -102,7 +102,7 @@ impl Jobs {
     }
 
     /// What waits for this answer, if it still does.
-    fn claim(&mut self, delivery: &Delivery) -> Option<Later> {
+    fn claim(&mut self, delivery: &Delivery) -> Option<Box<Later>> {
         let cell = self.slots.get_mut(delivery.conn.slot.index())?;
         let waiting = cell.take_if(|waiting| {
             waiting.queued.as_ref().is_some_and(|queued| queued.number == delivery.number)
@@ -128,12 +128,26 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         let conn = self.table.live_mut(id);
         if let Some(later) = conn.out.take_later() {
             conn.arriving = Arriving::Answer;
-            self.jobs.hold(id.slot, *later);
+            self.jobs.hold(id.slot, later);
         }
     }
 
+    /// The same right after a request, which is in the worker's buffers still: with nothing to be sent before it, the job begins.
+    #[inline(never)]
+    pub(super) fn wait_for_answer(&mut self, id: ConnId) {
+        let reply = &mut self.buffers.reply;
+        if !reply.is_empty() {
+            return self.go_on(id, Next::Wait, None);
+        }
+        if let Some(later) = reply.take_later() {
+            self.table.live_mut(id).arriving = Arriving::Answer;
+            self.jobs.hold(id.slot, later);
+        }
+        let todo = self.begin_job(id);
+        self.drive(id, todo);
+    }
+
     /// Everything before it is sent: the job may begin.
-    #[cold]
     pub(super) fn begin_job(&mut self, id: ConnId) -> Todo {
         let Some(waiting) = self.jobs.waiting(id.slot) else { return Todo::Close(CloseReason::Handler) };
         if waiting.queued.is_some() {
@@ -170,7 +184,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         self.answer_later(id, waiting.later, outcome)
     }
 
-    fn answer_later(&mut self, id: ConnId, later: Later, outcome: Outcome) -> Next {
+    fn answer_later(&mut self, id: ConnId, later: Box<Later>, outcome: Outcome) -> Next {
         self.table.live_mut(id).arriving = Arriving::Done;
         self.tell(id, Input::Answer(Answer { later, outcome }))
     }
@@ -198,10 +212,35 @@ impl<D: Driver, C: Clock> Worker<D, C> {
                 self.shared.counters.answers_dropped.add(1);
                 continue;
             };
-            let next = self.answer_later(id, later, delivery.outcome);
-            self.drive(id, Todo::Next(next));
+            self.deliver(id, later, delivery.outcome);
         }
         self.jobs.arrived = arrived;
+    }
+
+    /// The usual answer leaves at once, and with nothing behind it the connection waits for its next request.
+    fn deliver(&mut self, id: ConnId, later: Box<Later>, outcome: Outcome) {
+        let (speaker, conn, _) = self.speaker(id);
+        conn.arriving = Arriving::Done;
+        let next = speaker.say(conn, Input::Answer(Answer { later, outcome }));
+        let reply = &mut self.buffers.reply;
+        if next != Next::Flush || reply.unsent().is_empty() || !reply.body.is_empty() {
+            return self.go_on(id, next, None);
+        }
+        let sent = self.driver.send_now(id, &reply.head, false);
+        if sent != Some(Ok(reply.head.len())) {
+            return self.go_on(id, next, sent);
+        }
+        self.shared.counters.bytes_out.add(reply.head.len() as u64);
+        reply.head_is_sent();
+        let (speaker, conn, _) = self.speaker(id);
+        conn.replied = true;
+        let next = speaker.say(conn, Input::Resume);
+        let has_more = !self.buffers.reply.unsent().is_empty() || !self.buffers.reply.body.is_empty();
+        let conn = self.table.live_mut(id);
+        if next == Next::Read && conn.recv_in_flight && !has_more {
+            return self.park(id);
+        }
+        self.go_on(id, next, None);
     }
 
     /// The connection does not wait any more: its job is called off, or its answer will find nobody.

@@ -180,6 +180,11 @@ impl Conn {
             io.carry.extend_from_slice(fresh.get(rest).unwrap_or_default());
             return next;
         }
+        if fresh.is_empty() && io.carry.is_empty() {
+            // After an answer that came later, and nothing beside it.
+            self.held_back = false;
+            return Next::Read;
+        }
         // The held back input is read where it lies, and what remains of it stays there.
         self.held_back = false;
         let mut held = std::mem::take(io.carry);
