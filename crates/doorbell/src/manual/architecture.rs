@@ -29,7 +29,7 @@
 //!
 //! # The turn
 //!
-//! [`worker`](crate::worker) lists the six steps of a turn and the invariants I-1 to I-9.
+//! [`worker`](crate::worker) lists the six steps of a turn and the invariants I-1 to I-10.
 //!
 //! # Failure
 //!
@@ -40,6 +40,7 @@
 //!
 //! # Seams
 //!
-//! [`Next::Wait`](doorbell_http::Next) is the place of work that is answered later, from another thread. A connection that
-//! leaves its worker (to be served elsewhere) would be a further wish beside it. Both end a connection's loop in the worker,
-//! so neither costs the others anything.
+//! [`Next::Wait`](doorbell_http::Next) is how work is answered later, from another thread ([`compute_lane`](super::compute_lane)). A
+//! connection that leaves its worker (to be served elsewhere) would be a further wish beside it. Both end a connection's loop in
+//! the worker, so neither costs the others anything. Which threads run jobs is a trait ([`Executor`](crate::offload::Executor)): rayon in a
+//! program, a seed in the simulator, a test's own hand.
