@@ -15,20 +15,11 @@ fn conn(c: &mut Criterion) {
     let alive = StaticReply::text(Status::OK, "ok\n");
     let service = |_: &Request<'_>, reply: Responder<'_>| reply.send(&alive);
     let (mut carry, mut out) = (Vec::new(), Out::with_capacity(16 * 1024));
-    let now = Time::ZERO;
     c.bench_function("conn/probe, one connection each", |b| {
         b.iter(|| {
             out.clear();
-            let mut conn = Conn::new(now, &limits);
-            let io = Io {
-                now,
-                date: &date,
-                limits: &limits,
-                carry: &mut carry,
-                out: &mut out,
-                closing: false,
-                client: &Client::UNKNOWN,
-            };
+            let mut conn = Conn::new(Time::ZERO, &limits);
+            let io = io(&date, &limits, &mut carry, &mut out);
             assert_eq!(conn.handle_input(black_box(PROBE), io, &service), Next::CloseClean);
         });
     });
@@ -38,27 +29,23 @@ fn conn(c: &mut Criterion) {
         ("conn/post, skipped body", POST),
         ("conn/probe, 16 pipelined", pipelined.as_slice()),
     ] {
-        let mut conn = Conn::new(now, &limits);
+        let mut conn = Conn::new(Time::ZERO, &limits);
         let mut group = c.benchmark_group("conn");
         group.throughput(Throughput::Bytes(input.len() as u64));
         group.bench_function(name.trim_start_matches("conn/"), |b| {
             b.iter(|| {
                 out.clear();
-                let io = Io {
-                    now,
-                    date: &date,
-                    limits: &limits,
-                    carry: &mut carry,
-                    out: &mut out,
-                    closing: false,
-                    client: &Client::UNKNOWN,
-                };
+                let io = io(&date, &limits, &mut carry, &mut out);
                 assert_eq!(conn.handle_input(black_box(input), io, &service), Next::Read);
             });
         });
         group.finish();
     }
     assert_eq!(carry.capacity(), 0, "input that arrives whole is never copied");
+}
+
+const fn io<'a>(date: &'a Date, limits: &'a Limits, carry: &'a mut Vec<u8>, out: &'a mut Out) -> Io<'a> {
+    Io { now: Time::ZERO, date, limits, carry, out, closing: false, client: &Client::UNKNOWN }
 }
 
 criterion_group!(benches, conn);

@@ -3,12 +3,14 @@
 //! Does not know about: how often they are called. `crates/http/tests/alloc_layers.rs` shows that no row allocates; the rows of the logger and of
 //! two threads at one limiter are in `logger` and `limit`.
 
+mod routes;
+
 use criterion::{Criterion, criterion_group, criterion_main};
 use doorbell_benches::guard::Scrape;
 use doorbell_benches::{POST, PROBE};
 use doorbell_http::limit::{KeyBytes, Limiter, Quota};
 use doorbell_http::parse::{Framing, Head};
-use doorbell_http::router::{Lookup, MethodSet, Route, Router};
+use doorbell_http::router::Lookup;
 use doorbell_http::{Limits, Method, Next, Time};
 use std::hint::black_box;
 use std::net::IpAddr;
@@ -37,10 +39,8 @@ fn parse(c: &mut Criterion) {
     });
 }
 
-/// Routes of a small server, as in the bench `route`.
-fn router() -> Router<u32> {
-    let mut builder = Router::builder();
-    let paths = [
+fn route(c: &mut Criterion) {
+    let router = routes::router([
         "/livez",
         "/readyz",
         "/healthz",
@@ -49,21 +49,7 @@ fn router() -> Router<u32> {
         "/users/{id}/posts/{post}",
         "/.well-known/acme-challenge/{token}",
         "/docs/{*rest}",
-    ];
-    for (value, path) in (0..).zip(paths) {
-        builder.add(Route {
-            name: path.to_owned(),
-            hosts: Vec::new(),
-            path: path.to_owned(),
-            methods: MethodSet::of(&[Method::Get]),
-            value,
-        });
-    }
-    builder.build().expect("the routes do not conflict")
-}
-
-fn route(c: &mut Criterion) {
-    let router = router();
+    ]);
     let find = |path: &'static str| {
         router.find(Some(black_box(b"127.0.0.1:18181")), black_box(Method::Get), black_box(path.as_bytes()))
     };

@@ -9,33 +9,27 @@
 //! A limit is the count when it was set, with a few per cent for the next compiler; whoever lowers a count lowers its limit.
 #![expect(missing_docs, reason = "the macros of the harness make public items without")]
 
+mod harness;
+
 use doorbell_benches::guard;
 use doorbell_benches::machine::Machine;
 use doorbell_benches::probes::{ELB, ENVOY, HAPROXY, HAPROXY_STATE, KEEP_ALIVE, KUBELET, REDIRECT};
 use doorbell_http::Next;
 use doorbell_http::auth::{Authorization, Policy};
-use gungraun::{Callgrind, EventKind, LibraryBenchmarkConfig, library_benchmark, library_benchmark_group};
-use std::process::{Command, ExitCode, Stdio};
-
-/// A row must not take more instructions than this.
-fn at_most(instructions: u64) -> LibraryBenchmarkConfig {
-    let mut callgrind = Callgrind::default();
-    callgrind.hard_limits([(EventKind::Ir, instructions)]);
-    let mut config = LibraryBenchmarkConfig::default();
-    config.tool(callgrind);
-    config
-}
+use gungraun::{library_benchmark, library_benchmark_group};
+use harness::at_most;
+use std::process::ExitCode;
 
 // All of it: parse, route, reply. The argument goes out again so that it is not dropped while counting.
 #[library_benchmark]
-#[bench::kubelet(args = (Machine::new(KUBELET)), config = at_most(705))]
+#[bench::kubelet(args = (Machine::new(KUBELET)), config = at_most(689))]
 #[bench::haproxy(args = (Machine::new(HAPROXY)), config = at_most(600))]
-#[bench::haproxy_state(args = (Machine::new(HAPROXY_STATE)), config = at_most(865))]
-#[bench::elb(args = (Machine::new(ELB)), config = at_most(910))]
-#[bench::envoy(args = (Machine::new(ENVOY)), config = at_most(720))]
-#[bench::keep_alive_second(args = (Machine::second(KEEP_ALIVE)), config = at_most(755))]
-#[bench::pipelined_16(args = (Machine::second(&KEEP_ALIVE.repeat(16))), config = at_most(12_000))]
-#[bench::redirect(args = (Machine::new(REDIRECT)), config = at_most(2_150))]
+#[bench::haproxy_state(args = (Machine::new(HAPROXY_STATE)), config = at_most(849))]
+#[bench::elb(args = (Machine::new(ELB)), config = at_most(899))]
+#[bench::envoy(args = (Machine::new(ENVOY)), config = at_most(702))]
+#[bench::keep_alive_second(args = (Machine::second(KEEP_ALIVE)), config = at_most(745))]
+#[bench::pipelined_16(args = (Machine::second(&KEEP_ALIVE.repeat(16))), config = at_most(10_924))]
+#[bench::redirect(args = (Machine::new(REDIRECT)), config = at_most(2_132))]
 fn whole(mut machine: Box<Machine>) -> (Next, Box<Machine>) {
     (machine.handle(), machine)
 }
@@ -44,21 +38,21 @@ fn whole(mut machine: Box<Machine>) -> (Next, Box<Machine>) {
 #[library_benchmark]
 #[bench::kubelet(args = (Machine::again(KUBELET)), config = at_most(405))]
 #[bench::haproxy(args = (Machine::again(HAPROXY)), config = at_most(405))]
-#[bench::haproxy_state(args = (Machine::again(HAPROXY_STATE)), config = at_most(1_030))]
+#[bench::haproxy_state(args = (Machine::again(HAPROXY_STATE)), config = at_most(955))]
 #[bench::elb(args = (Machine::again(ELB)), config = at_most(420))]
 #[bench::envoy(args = (Machine::again(ENVOY)), config = at_most(480))]
 #[bench::keep_alive_second(args = (Machine::again(KEEP_ALIVE)), config = at_most(490))]
 #[bench::pipelined_16(args = (Machine::again(&KEEP_ALIVE.repeat(16))), config = at_most(7_050))]
-#[bench::redirect(args = (Machine::again(REDIRECT)), config = at_most(1_970))]
+#[bench::redirect(args = (Machine::again(REDIRECT)), config = at_most(1_909))]
 fn again(mut machine: Box<Machine>) -> (Next, Box<Machine>) {
     (machine.handle_seen(), machine)
 }
 
 #[library_benchmark]
-#[bench::kubelet(args = (Machine::new(KUBELET)), config = at_most(400))]
+#[bench::kubelet(args = (Machine::new(KUBELET)), config = at_most(393))]
 #[bench::haproxy(args = (Machine::new(HAPROXY)), config = at_most(300))]
-#[bench::elb(args = (Machine::new(ELB)), config = at_most(592))]
-#[bench::envoy(args = (Machine::new(ENVOY)), config = at_most(386))]
+#[bench::elb(args = (Machine::new(ELB)), config = at_most(588))]
+#[bench::envoy(args = (Machine::new(ENVOY)), config = at_most(375))]
 fn parse(machine: Box<Machine>) -> (Option<usize>, Box<Machine>) {
     (machine.parse(), machine)
 }
@@ -78,45 +72,18 @@ fn reply(mut machine: Box<Machine>) -> Box<Machine> {
 
 // A token of 32 bytes against one and against eight of its kind.
 #[library_benchmark]
-#[bench::of_1(args = (guard::policy(1)), config = at_most(180))]
-#[bench::of_8(args = (guard::policy(8)), config = at_most(640))]
+#[bench::of_1(args = (guard::policy(1)), config = at_most(162))]
+#[bench::of_8(args = (guard::policy(8)), config = at_most(590))]
 fn token(policy: Policy) -> (bool, Policy) {
     (policy.decide(Authorization::One(std::hint::black_box(guard::VALUE)), 0).status().is_none(), policy)
 }
 
 library_benchmark_group!(name = probe, benchmarks = [whole, again, parse, route, reply, token]);
 
-#[expect(clippy::exit, reason = "how the harness reports a row beyond its limit")]
-mod counted {
-    //! The harness, in a place of its own because it wants to be `main`.
-    use super::probe;
-
-    gungraun::main!(library_benchmark_groups = probe);
-
-    pub(super) fn run() {
-        main();
-    }
-}
+harness::counted!(probe);
 
 fn main() -> ExitCode {
-    // The harness starts this program again under callgrind, with an argument of its own.
-    let args: Vec<String> = std::env::args().skip(1).collect();
-    if args.iter().any(|arg| arg == "--gungraun-run") {
-        counted::run();
-        return ExitCode::SUCCESS;
-    }
-    check_answers();
-    if args.iter().any(|arg| arg == "--test") {
-        return ExitCode::SUCCESS;
-    }
-    let missing = ["valgrind", "gungraun-runner"].into_iter().find(|program| !exists(program));
-    if let Some(program) = missing {
-        tell(&format!("SKIPPED: instructions: there is no `{program}` in the path"));
-        let required = std::env::var_os("DOORBELL_REQUIRE_VALGRIND").is_some_and(|value| value == "1");
-        return if required { ExitCode::FAILURE } else { ExitCode::SUCCESS };
-    }
-    counted::run();
-    ExitCode::SUCCESS
+    harness::start("instructions", check_answers, counted::run)
 }
 
 /// What is counted is the right work.
@@ -140,14 +107,4 @@ fn check_answers() {
         assert_eq!(again.handle_seen(), next, "{}", input.escape_ascii());
         assert_eq!(again.output(), machine.output());
     }
-}
-
-fn exists(program: &str) -> bool {
-    let version = Command::new(program).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
-    version.is_ok()
-}
-
-#[expect(clippy::print_stderr, reason = "a skip must be heard of")]
-fn tell(line: &str) {
-    eprintln!("{line}");
 }

@@ -5,16 +5,19 @@
 //! Run and limits as in `instructions.rs`: `cargo bench -p doorbell-benches --bench instructions_edge`.
 #![expect(missing_docs, reason = "the macros of the harness make public items without")]
 
+mod harness;
+
 use doorbell_benches::guard::{AUTHORIZED, Scrape};
 use doorbell_http::auth::Authorization;
 use doorbell_http::forwarded::{ForwardedFrom, Networks, Origin, TrustedProxies};
 use doorbell_http::limit::{Decision, KeyBytes, LimitFields, Limiter, LocalLimiter, Quota};
 use doorbell_http::parse::Head;
 use doorbell_http::proxy::{Parsed, ProxyError, parse};
-use doorbell_http::{Limits, Next, Request, Time};
-use gungraun::{Callgrind, EventKind, LibraryBenchmarkConfig, library_benchmark, library_benchmark_group};
+use doorbell_http::{Limits, Next, Request, RequestError, Time};
+use gungraun::{library_benchmark, library_benchmark_group};
+use harness::at_most;
 use std::net::IpAddr;
-use std::process::{Command, ExitCode, Stdio};
+use std::process::ExitCode;
 use std::time::Duration;
 
 const V1: &[u8] = b"PROXY TCP4 192.0.2.1 198.51.100.2 56324 443\r\n";
@@ -23,16 +26,10 @@ const V2: &[u8] = b"\r\n\r\n\0\r\nQUIT\n\x21\x11\0\x0c\xc0\0\x02\x01\xc6\x33\x64
 const V2_LOCAL: &[u8] = b"\r\n\r\n\0\r\nQUIT\n\x20\0\0\0";
 const FORWARDED: &[u8] = b"GET / HTTP/1.1\r\nHost: a\r\nUser-Agent: probe\r\nAccept: */*\r\nX-Forwarded-For: 203.0.113.9, 192.0.2.1\r\n\
     X-Forwarded-Proto: https\r\nForwarded: for=192.0.2.1;proto=https\r\n\r\n";
+/// [`AUTHORIZED`] without the token.
+const UNAUTHORIZED: &[u8] =
+    b"GET /metrics HTTP/1.1\r\nHost: 127.0.0.1:18181\r\nUser-Agent: Prometheus/3.1.0\r\nAccept: */*\r\n\r\n";
 const NOW: Time = Time::from_nanos(1_000_000_000_000);
-
-/// A row must not take more instructions than this.
-fn at_most(instructions: u64) -> LibraryBenchmarkConfig {
-    let mut callgrind = Callgrind::default();
-    callgrind.hard_limits([(EventKind::Ir, instructions)]);
-    let mut config = LibraryBenchmarkConfig::default();
-    config.tool(callgrind);
-    config
-}
 
 /// A limiter that has room for a few keys, and knows one.
 struct Asked {
@@ -90,6 +87,13 @@ impl Behind {
     }
 }
 
+type Verdict = Result<Option<usize>, RequestError>;
+
+fn parsed(bytes: &[u8]) -> (Verdict, Head) {
+    let mut head = Head::new();
+    (head.parse(std::hint::black_box(bytes), &Limits::default()), head)
+}
+
 /// The fields of a scrape with a token.
 struct Fields {
     head: Head,
@@ -109,22 +113,22 @@ impl Fields {
 
 // What was set up goes out again so that it is not dropped while counting.
 #[library_benchmark]
-#[bench::known(args = (Asked::known(9)), config = at_most(240))]
-#[bench::denied(args = (Asked::known(1)), config = at_most(232))]
+#[bench::known(args = (Asked::known(9)), config = at_most(232))]
+#[bench::denied(args = (Asked::known(1)), config = at_most(224))]
 #[bench::new_key(args = (Asked::new_key()), config = at_most(390))]
 fn shared(asked: Box<Asked>) -> (Decision, Box<Asked>) {
     (asked.shared(), asked)
 }
 
 #[library_benchmark]
-#[bench::known(args = (Asked::known(9)), config = at_most(278))]
-#[bench::denied(args = (Asked::known(1)), config = at_most(275))]
+#[bench::known(args = (Asked::known(9)), config = at_most(239))]
+#[bench::denied(args = (Asked::known(1)), config = at_most(236))]
 fn local(mut asked: Box<Asked>) -> (Decision, Box<Asked>) {
     (asked.local(), asked)
 }
 
 #[library_benchmark]
-#[bench::admitted(args = (Asked::known(9)), config = at_most(515))]
+#[bench::admitted(args = (Asked::known(9)), config = at_most(502))]
 fn fields(asked: Box<Asked>) -> (LimitFields, Box<Asked>) {
     (asked.shared().fields(asked.shared.quota()), asked)
 }
@@ -146,9 +150,17 @@ fn origin(behind: Box<Behind>) -> (Origin, Box<Behind>) {
     (behind.origin(), behind)
 }
 
+// What the field costs the parser, whoever asks for it.
+#[library_benchmark]
+#[bench::with_authorization(args = (AUTHORIZED), config = at_most(551))]
+#[bench::without(args = (UNAUTHORIZED), config = at_most(427))]
+fn head(bytes: &[u8]) -> (Verdict, Head) {
+    parsed(bytes)
+}
+
 // The token is in the last of four fields.
 #[library_benchmark]
-#[bench::of_4(args = (Fields::new()), config = at_most(270))]
+#[bench::of_4(args = (Fields::new()), config = at_most(30))]
 fn authorization(fields: Box<Fields>) -> (bool, Box<Fields>) {
     (Authorization::of(&fields.request()) == Authorization::Absent, fields)
 }
@@ -161,49 +173,22 @@ fn absent(fields: Box<Fields>) -> (bool, Box<Fields>) {
 
 // The same request on the same connection to the same service, without and with a static token and a limiter before it.
 #[library_benchmark]
-#[bench::plain(args = (Scrape::plain("192.0.2.1")), config = at_most(810))]
-#[bench::guarded_v4(args = (Scrape::guarded("192.0.2.1")), config = at_most(1_425))]
-#[bench::guarded_v6(args = (Scrape::guarded("2001:db8::17")), config = at_most(1_480))]
+#[bench::plain(args = (Scrape::plain("192.0.2.1")), config = at_most(804))]
+#[bench::guarded_v4(args = (Scrape::guarded("192.0.2.1")), config = at_most(1_128))]
+#[bench::guarded_v6(args = (Scrape::guarded("2001:db8::17")), config = at_most(1_167))]
 fn scrape(mut scrape: Box<Scrape>) -> (Next, Box<Scrape>) {
     (scrape.handle(), scrape)
 }
 
 library_benchmark_group!(
     name = edge,
-    benchmarks = [shared, local, fields, header, origin, authorization, absent, scrape]
+    benchmarks = [shared, local, fields, header, origin, head, authorization, absent, scrape]
 );
 
-#[expect(clippy::exit, reason = "how the harness reports a row beyond its limit")]
-mod counted {
-    //! The harness, in a place of its own because it wants to be `main`.
-    use super::edge;
-
-    gungraun::main!(library_benchmark_groups = edge);
-
-    pub(super) fn run() {
-        main();
-    }
-}
+harness::counted!(edge);
 
 fn main() -> ExitCode {
-    // The harness starts this program again under callgrind, with an argument of its own.
-    let args: Vec<String> = std::env::args().skip(1).collect();
-    if args.iter().any(|arg| arg == "--gungraun-run") {
-        counted::run();
-        return ExitCode::SUCCESS;
-    }
-    check_answers();
-    if args.iter().any(|arg| arg == "--test") {
-        return ExitCode::SUCCESS;
-    }
-    let missing = ["valgrind", "gungraun-runner"].into_iter().find(|program| !exists(program));
-    if let Some(program) = missing {
-        tell(&format!("SKIPPED: instructions_edge: there is no `{program}` in the path"));
-        let required = std::env::var_os("DOORBELL_REQUIRE_VALGRIND").is_some_and(|value| value == "1");
-        return if required { ExitCode::FAILURE } else { ExitCode::SUCCESS };
-    }
-    counted::run();
-    ExitCode::SUCCESS
+    harness::start("instructions_edge", check_answers, counted::run)
 }
 
 /// What is counted is the right work.
@@ -222,6 +207,12 @@ fn check_answers() {
             matches!(parse(header), Ok(Parsed::Complete(header_found)) if header_found.len == header.len())
         );
     }
+    for (bytes, has_token) in [(AUTHORIZED, true), (UNAUTHORIZED, false)] {
+        let (verdict, head) = parsed(bytes);
+        assert_eq!(verdict, Ok(Some(bytes.len())));
+        assert!(AUTHORIZED.starts_with(bytes.trim_ascii_end()));
+        assert_eq!(Authorization::of(&Request::new(bytes, &head, b"")) != Authorization::Absent, has_token);
+    }
     let fields = Fields::new();
     assert!(matches!(Authorization::of(&fields.request()), Authorization::One([.., b'K'])));
     assert!(fields.request().header("x-api-key").is_none());
@@ -234,14 +225,4 @@ fn check_answers() {
     for from in [ForwardedFrom::Forwarded, ForwardedFrom::XForwardedFor] {
         assert_eq!(Behind::new(from).origin().addr, IpAddr::from([192, 0, 2, 1]));
     }
-}
-
-fn exists(program: &str) -> bool {
-    let version = Command::new(program).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
-    version.is_ok()
-}
-
-#[expect(clippy::print_stderr, reason = "a skip must be heard of")]
-fn tell(line: &str) {
-    eprintln!("{line}");
 }

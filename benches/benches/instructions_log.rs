@@ -6,24 +6,18 @@
 //! to bytes out, as in the rows `whole` there; what the log costs is the difference to `without`.
 #![expect(missing_docs, reason = "the macros of the harness make public items without")]
 
+mod harness;
+
 use std::num::NonZeroU32;
-use std::process::{Command, ExitCode, Stdio};
+use std::process::ExitCode;
 use std::sync::{Arc, Mutex};
 
 use doorbell_benches::machine::Machine;
 use doorbell_benches::probes::{ELB, KUBELET, REDIRECT};
 use doorbell_http::Next;
 use doorbell_http::log::{Filter, Record, Sink};
-use gungraun::{Callgrind, EventKind, LibraryBenchmarkConfig, library_benchmark, library_benchmark_group};
-
-/// A row must not take more instructions than this.
-fn at_most(instructions: u64) -> LibraryBenchmarkConfig {
-    let mut callgrind = Callgrind::default();
-    callgrind.hard_limits([(EventKind::Ir, instructions)]);
-    let mut config = LibraryBenchmarkConfig::default();
-    config.tool(callgrind);
-    config
-}
+use gungraun::{library_benchmark, library_benchmark_group};
+use harness::at_most;
 
 /// Copies records into slots in turn, as a queue does. The writer's own thread would run too, and what it reads of the kernel's clocks is not there
 /// under callgrind.
@@ -63,9 +57,9 @@ fn sampled() -> Filter {
 
 // What was set up goes out again so that it is not dropped while counting.
 #[library_benchmark]
-#[bench::without(args = (Logging::without(KUBELET)), config = at_most(705))]
-#[bench::off(args = (Logging::new(KUBELET, Filter::OFF)), config = at_most(720))]
-#[bench::errors(args = (Logging::new(KUBELET, Filter::ERRORS)), config = at_most(762))]
+#[bench::without(args = (Logging::without(KUBELET)), config = at_most(690))]
+#[bench::off(args = (Logging::new(KUBELET, Filter::OFF)), config = at_most(705))]
+#[bench::errors(args = (Logging::new(KUBELET, Filter::ERRORS)), config = at_most(746))]
 #[bench::sampled(args = (Logging::new(KUBELET, sampled())), config = at_most(1_210))]
 #[bench::all(args = (Logging::new(KUBELET, Filter::ALL)), config = at_most(1_620))]
 fn request(mut logging: Box<Logging>) -> (Next, Box<Logging>) {
@@ -74,37 +68,10 @@ fn request(mut logging: Box<Logging>) -> (Next, Box<Logging>) {
 
 library_benchmark_group!(name = log, benchmarks = [request]);
 
-#[expect(clippy::exit, reason = "how the harness reports a row beyond its limit")]
-mod counted {
-    //! The harness, in a place of its own because it wants to be `main`.
-    use super::log;
-
-    gungraun::main!(library_benchmark_groups = log);
-
-    pub(super) fn run() {
-        main();
-    }
-}
+harness::counted!(log);
 
 fn main() -> ExitCode {
-    // The harness starts this program again under callgrind, with an argument of its own.
-    let args: Vec<String> = std::env::args().skip(1).collect();
-    if args.iter().any(|arg| arg == "--gungraun-run") {
-        counted::run();
-        return ExitCode::SUCCESS;
-    }
-    check_answers();
-    if args.iter().any(|arg| arg == "--test") {
-        return ExitCode::SUCCESS;
-    }
-    let missing = ["valgrind", "gungraun-runner"].into_iter().find(|program| !exists(program));
-    if let Some(program) = missing {
-        tell(&format!("SKIPPED: instructions_log: there is no `{program}` in the path"));
-        let required = std::env::var_os("DOORBELL_REQUIRE_VALGRIND").is_some_and(|value| value == "1");
-        return if required { ExitCode::FAILURE } else { ExitCode::SUCCESS };
-    }
-    counted::run();
-    ExitCode::SUCCESS
+    harness::start("instructions_log", check_answers, counted::run)
 }
 
 /// What is counted is the right work.
@@ -118,14 +85,4 @@ fn check_answers() {
             assert_eq!(logging.slots.0.lock().expect("one thread").len(), records, "{filter:?}");
         }
     }
-}
-
-fn exists(program: &str) -> bool {
-    let version = Command::new(program).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
-    version.is_ok()
-}
-
-#[expect(clippy::print_stderr, reason = "a skip must be heard of")]
-fn tell(line: &str) {
-    eprintln!("{line}");
 }

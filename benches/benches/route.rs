@@ -2,15 +2,16 @@
 //!
 //! Does not know about: how the path was parsed.
 
+mod routes;
+
 use criterion::{Criterion, criterion_group, criterion_main};
 use doorbell_http::Method;
 use doorbell_http::linkmap::LinkMap;
-use doorbell_http::router::{Lookup, MethodSet, Route, Router};
+use doorbell_http::router::Lookup;
 use std::hint::black_box;
 
-fn router() -> Router<u32> {
-    let mut builder = Router::builder();
-    let paths = [
+fn route(c: &mut Criterion) {
+    let router = routes::router([
         "/livez",
         "/readyz",
         "/healthz",
@@ -19,21 +20,7 @@ fn router() -> Router<u32> {
         "/api/v1/checks/{check}/result",
         "/.well-known/acme-challenge/{token}",
         "/docs/{*rest}",
-    ];
-    for (value, path) in (0..).zip(paths) {
-        builder.add(Route {
-            name: path.to_owned(),
-            hosts: Vec::new(),
-            path: path.to_owned(),
-            methods: MethodSet::of(&[Method::Get]),
-            value,
-        });
-    }
-    builder.build().expect("the routes do not conflict")
-}
-
-fn route(c: &mut Criterion) {
-    let router = router();
+    ]);
     let host = b"127.0.0.1:18181".as_slice();
     for (name, path, found) in [
         ("route/static", "/readyz", true),

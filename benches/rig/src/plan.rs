@@ -10,6 +10,9 @@ use serde::{Deserialize, Serialize};
 pub(crate) const PORT: u16 = 8080;
 /// What every server is asked for.
 pub(crate) const PATH: &str = "/livez";
+/// The token that guarded servers want, of a usual length (128 bits in hexadecimal).
+pub(crate) const TOKEN: &str = "6e1f0f0a9d3c4b7c8f5e2d1a0b9c8d7e";
+const AUTHORIZATION: &str = "Authorization: Bearer 6e1f0f0a9d3c4b7c8f5e2d1a0b9c8d7e";
 /// Begins each line of the console that is meant for the rig.
 pub(crate) const MARK: &str = "@rig ";
 
@@ -101,6 +104,8 @@ pub(crate) enum Mode {
     /// Keep-alive, 16 requests a write; SCHED_BATCH.
     #[serde(rename = "keep-16")]
     Keep16,
+    /// As `keep`, each request with a bearer token.
+    KeepToken,
 }
 
 /// What the guest writes, one JSON object behind each [`MARK`].
@@ -139,7 +144,7 @@ pub(crate) struct Sample {
 
 impl Mode {
     /// Every mode.
-    pub(crate) const ALL: [Self; 8] = [
+    pub(crate) const ALL: [Self; 9] = [
         Self::Close,
         Self::CloseIdle1k,
         Self::CloseIdle50k,
@@ -148,6 +153,7 @@ impl Mode {
         Self::Keep,
         Self::KeepFree,
         Self::Keep16,
+        Self::KeepToken,
     ];
 
     /// The name that users type.
@@ -161,6 +167,7 @@ impl Mode {
             Self::Keep => "keep",
             Self::KeepFree => "keep-free",
             Self::Keep16 => "keep-16",
+            Self::KeepToken => "keep-token",
         }
     }
 
@@ -176,6 +183,7 @@ impl Mode {
             Self::Gap => &["--gap", "1ms"],
             Self::Keep | Self::KeepFree => &["--keep-alive"],
             Self::Keep16 => &["--keep-alive", "--pipeline", "16"],
+            Self::KeepToken => &["--keep-alive", "--header", AUTHORIZATION],
         }
     }
 
@@ -194,7 +202,7 @@ impl Mode {
 
     /// Whether the connections of the load are kept open.
     pub(crate) const fn keeps(self) -> bool {
-        matches!(self, Self::Keep | Self::KeepFree | Self::Keep16)
+        matches!(self, Self::Keep | Self::KeepFree | Self::Keep16 | Self::KeepToken)
     }
 }
 
@@ -252,6 +260,11 @@ mod tests {
 
     fn row(mode: Mode, in_flight: u32) -> Row {
         Row { server: "doorbell-epoll".into(), mode, in_flight }
+    }
+
+    #[test]
+    fn the_token_that_is_sent_is_the_one_that_is_wanted() {
+        assert!(AUTHORIZATION.ends_with(&format!("Bearer {TOKEN}")));
     }
 
     #[test]

@@ -68,6 +68,11 @@ impl WorkerShared {
         self.waker.wake();
     }
 
+    /// Makes the worker turn.
+    pub fn wake(&self) {
+        self.waker.wake();
+    }
+
     pub(crate) fn waker(&self) -> Waker {
         self.waker.clone()
     }

@@ -63,6 +63,10 @@ close_reasons! {
     SendFailed = "send_failed", Peer;
     /// The request broke a rule or a limit of the protocol and was answered with an error.
     Refused = "refused", Peer;
+    /// It goes on with somebody else.
+    HandedOver = "handed_over", Nobody;
+    /// It was to be handed over and nobody took it: as many are out as may be, or there is nobody.
+    NotTaken = "not_taken", Local;
     /// Too many connections from one address.
     PerIpCap = "per_ip_cap", Peer;
     /// No memory was left for requests that arrive in parts.

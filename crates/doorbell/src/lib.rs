@@ -22,6 +22,7 @@ mod conn;
 pub mod control;
 pub mod driver;
 pub mod error;
+pub mod hand_over;
 pub mod id;
 pub mod manual;
 pub mod net;
@@ -39,11 +40,12 @@ pub use access_log::{AccessLog, LogCounters, LogSink, LogTarget};
 pub use config::{Limits, OnWorkerFailure};
 pub use doorbell_http as http;
 pub use doorbell_http::{
-    Answered, Limits as HttpLimits, Method, OwnedRequest, Reply, ReplyBuilder, Request, Responder,
+    Answered, Begun, Limits as HttpLimits, Method, OwnedRequest, Reply, ReplyBuilder, Request, Responder,
     Service as Handler, StaticReply, Status, Version,
 };
 pub use driver::select::{Descriptors, DriverReport, Engine};
 pub use error::{Blame, CloseReason};
+pub use hand_over::{HandOver, HandedConn, Permit, Taker, WhenFull};
 pub use net::{Listen, ListenAddr, LocalAddr, ProxyProtocol};
 pub use offload::Offload;
 pub use protocol::{Http1, Raw, RawHandler, RawNext, Refusals};

@@ -18,6 +18,11 @@ impl Counter {
         self.0.store(self.0.load(Ordering::Relaxed) + n, Ordering::Relaxed);
     }
 
+    /// Takes back what was counted too early.
+    pub(crate) fn take_back(&self, n: u64) {
+        self.0.store(self.0.load(Ordering::Relaxed) - n, Ordering::Relaxed);
+    }
+
     pub(crate) fn set(&self, value: u64) {
         self.0.store(value, Ordering::Relaxed);
     }
@@ -95,6 +100,14 @@ counters! {
     table_full,
     /// Completions for a connection that had ended (invariant I-5).
     stale_completions,
+    /// Connections that could not be taken out of the driver to be handed over.
+    hand_over_errors,
+    /// Times a listener stopped accepting because connections wait to be handed over.
+    hand_over_pauses,
+    /// Connections that were to be handed over and refused.
+    hand_over_refused,
+    /// Connections that had to wait before they were handed over.
+    hand_over_waits,
     /// PROXY protocol: headers of version 1.
     proxy_v1,
     /// PROXY protocol: headers of version 2 with a client.

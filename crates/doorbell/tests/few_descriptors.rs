@@ -1,13 +1,15 @@
 //! A process that may have few descriptors and asks for a table of direct ones: it gets ordinary ones, and serves.
 //!
 //! Does not know about: other limits. It lowers its own for good, so it is alone in its program.
+#![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpStream};
 use std::num::NonZeroU16;
 
 use doorbell::{
-    Descriptors, Engine, Http1, Listen, Request, Responder, Server, StaticReply, Status, Workers,
+    Descriptors, Engine, HandOver, HandedConn, Http1, Listen, Request, Responder, Server, StaticReply,
+    Status, Taker, Workers,
 };
 use rustix::process::{Resource, Rlimit, setrlimit};
 
@@ -43,5 +45,40 @@ fn a_table_that_is_too_large_is_done_without() {
     let mut reply = String::new();
     stream.read_to_string(&mut reply).unwrap();
     assert!(reply.starts_with("HTTP/1.1 200 "), "{report}: {reply}");
+    server.stop().unwrap();
+    what_may_be_out_shares_them(1_900);
+}
+
+/// Connections that are handed over need descriptors as well.
+fn what_may_be_out_shares_them(nearly_all: u32) {
+    struct Nobody;
+    impl Taker for Nobody {
+        fn take(&self, _conns: &mut Vec<HandedConn>) {}
+    }
+    let start = |conns_max: Option<u32>| {
+        let http = Http1::new(|_: &Request<'_>, reply: Responder<'_>| reply.hand_over());
+        let to = HandOver::new(Nobody);
+        let places = to.places();
+        let listen = Listen::tcp((Ipv4Addr::LOCALHOST, 0).into());
+        let builder =
+            Server::builder().workers(Workers::Count(NonZeroU16::MIN)).listen(listen, http).hand_over(to);
+        let server = match conns_max {
+            Some(conns) => builder.conns_max(conns).start(),
+            None => builder.start(),
+        };
+        (server.unwrap(), places)
+    };
+    let (server, places) = start(None);
+    assert!((900..1_000).contains(&places.max()), "half of them: {}", places.max());
+    assert_eq!(server.notes().len(), 2, "{:?}", server.notes());
+    // Whom nobody takes is closed, and his place comes back.
+    let mut stream = TcpStream::connect(server.tcp_addr(0).unwrap()).unwrap();
+    stream.write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+    let _closed = stream.read_to_end(&mut Vec::new());
+    assert_eq!(server.stats().hand_over_errors, 1);
+    server.stop().unwrap();
+    assert_eq!(places.out(), 0);
+    let (server, places) = start(Some(nearly_all));
+    assert!((1..100).contains(&places.max()), "what is left: {}", places.max());
     server.stop().unwrap();
 }

@@ -121,6 +121,8 @@ impl std::error::Error for RequestError {}
 /// A reply no handler may give. While serving, a 500 goes out in its place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ApiMisuse {
+    /// A connection is handed over after the body of its request was read, or by the answer to a request that was left for later: see [`crate::Service::hands_over`].
+    HandOverTooLate,
     /// Not a token (RFC 9110 5.1).
     HeaderName,
     /// A field that the machine itself writes: framing, connection and date fields.
@@ -134,6 +136,7 @@ pub enum ApiMisuse {
 impl fmt::Display for ApiMisuse {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
+            Self::HandOverTooLate => "this request was read already",
             Self::HeaderName => "reply header name is not a token",
             Self::HeaderReserved => "reply header belongs to the connection, not to the handler",
             Self::HeaderValue => "reply header value holds a control character",

@@ -111,6 +111,12 @@ impl<'a> Request<'a> {
         self.headers().find(name)
     }
 
+    /// The value of the first `Authorization`, and whether it is the only one.
+    #[inline]
+    pub(crate) fn authorization(&self) -> Option<(&'a [u8], bool)> {
+        self.parsed.authorization(self.head)
+    }
+
     /// All fields in order.
     pub fn headers(&self) -> Fields<'a> {
         self.parsed.fields(self.head)

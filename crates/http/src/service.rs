@@ -1,8 +1,22 @@
 //! The seam to what stands behind a listener.
 //!
-//! Does not know about: connections. A service that cannot answer at once uses [`Responder::later`].
+//! Does not know about: connections. A service that cannot answer at once uses [`Responder::later`]; one that shall not,
+//! [`Responder::hand_over`].
 
 use crate::{Answered, Client, Request, RequestError, Responder, Time};
+
+/// What begins on a connection that cannot be given to [`Service::call`] as it is, or not without losing bytes of it.
+#[derive(Clone, Copy, Debug)]
+pub enum Begun<'a> {
+    /// A request whose body follows. To be read by somebody else it must not be read here.
+    Body(&'a Request<'a>),
+    /// HTTP/2 with prior knowledge (RFC 9113 3.3).
+    Http2,
+    /// A TLS handshake, where none is expected.
+    Tls,
+    /// A well-formed request that needs something this machine has not: a method, an expectation, a transfer coding.
+    Unknown(RequestError),
+}
 
 /// Answers requests. Called once for each complete request, in the order of the connection.
 pub trait Service {
@@ -20,6 +34,12 @@ pub trait Service {
 
     /// A request that could not be read was answered with this error: nobody else hears of it.
     fn refused(&self, _error: RequestError, _client: &Client<'_>, _now: Time) {}
+
+    /// Whether the connection is to be handed over with this as its first bytes: as [`Responder::hand_over`], for what cannot be
+    /// asked there. Not asked for requests without a body.
+    fn hands_over(&self, _begun: Begun<'_>) -> bool {
+        false
+    }
 
     /// Answers one request.
     fn call(&self, request: &Request<'_>, reply: Responder<'_>) -> Answered;

@@ -4,10 +4,9 @@
 
 mod common;
 
-use common::harness::{Echo, Peer, describe, statuses};
+use common::harness::{Echo, Peer, describe, io_at, statuses};
 use doorbell_http::{
-    Answered, ApiMisuse, Client, Conn, Date, Io, Limits, Next, Out, Phase, Request, Responder, Service,
-    Status, Time,
+    Answered, ApiMisuse, Conn, Date, Limits, Next, Out, Phase, Request, Responder, Service, Status, Time,
 };
 use std::cell::RefCell;
 
@@ -32,15 +31,7 @@ fn diary(pieces: &[&[u8]]) -> (Vec<String>, Next) {
     let (mut conn, mut carry, mut out) = (Conn::new(Time::ZERO, &limits), Vec::new(), Out::new());
     let mut next = Next::Read;
     for piece in pieces {
-        let io = Io {
-            now: Time::ZERO,
-            date: &date,
-            limits: &limits,
-            carry: &mut carry,
-            out: &mut out,
-            closing: false,
-            client: &Client::UNKNOWN,
-        };
+        let io = io_at(Time::ZERO, &limits, &date, &mut carry, &mut out);
         next = conn.handle_input(piece, io, &diary);
     }
     (diary.0.into_inner(), next)
@@ -103,15 +94,7 @@ fn output_is_bounded_and_held_back_input_is_not_lost() {
     let input = [request.repeat(100).as_slice(), &request[..10]].concat();
     let (mut fresh, mut flushes, mut replies) = (input.as_slice(), 0, 0);
     loop {
-        let io = Io {
-            now: Time::ZERO,
-            date: &date,
-            limits: &limits,
-            carry: &mut carry,
-            out: &mut out,
-            closing: false,
-            client: &Client::UNKNOWN,
-        };
+        let io = io_at(Time::ZERO, &limits, &date, &mut carry, &mut out);
         let next = conn.handle_input(fresh, io, &Echo);
         fresh = b"";
         assert!(out.len() < 1000 + 300, "one reply beyond the limit at most");
@@ -124,15 +107,7 @@ fn output_is_bounded_and_held_back_input_is_not_lost() {
                 break;
             }
         }
-        let io = Io {
-            now: Time::MAX,
-            date: &date,
-            limits: &limits,
-            carry: &mut carry,
-            out: &mut out,
-            closing: false,
-            client: &Client::UNKNOWN,
-        };
+        let io = io_at(Time::MAX, &limits, &date, &mut carry, &mut out);
         assert_eq!(conn.handle_timeout(io), Next::Flush, "the engine's write deadline counts now");
     }
     assert_eq!(replies, 100);
@@ -147,15 +122,7 @@ fn a_large_body_is_flushed_before_the_next_reply() {
         (Date::new(0), Conn::new(Time::ZERO, &limits), Vec::new(), Out::new());
     let input = b"GET /big HTTP/1.1\r\nHost: a\r\n\r\n".repeat(2);
     for (fresh, held) in [(input.as_slice(), input.len() / 2), (b"".as_slice(), 0)] {
-        let io = Io {
-            now: Time::ZERO,
-            date: &date,
-            limits: &limits,
-            carry: &mut carry,
-            out: &mut out,
-            closing: false,
-            client: &Client::UNKNOWN,
-        };
+        let io = io_at(Time::ZERO, &limits, &date, &mut carry, &mut out);
         assert_eq!(conn.handle_input(fresh, io, &Echo), Next::Flush);
         assert_eq!((out.body.len(), carry.len()), (20_000, held));
         out.clear();
@@ -171,15 +138,7 @@ fn replies_stay_in_order_even_if_a_large_body_was_not_flushed() {
         [("/big", Next::Flush), ("/1", Next::Read), ("/big", Next::Flush), ("/last", Next::CloseClean)]
     {
         let request = format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n");
-        let io = Io {
-            now: Time::ZERO,
-            date: &date,
-            limits: &limits,
-            carry: &mut carry,
-            out: &mut out,
-            closing: false,
-            client: &Client::UNKNOWN,
-        };
+        let io = io_at(Time::ZERO, &limits, &date, &mut carry, &mut out);
         assert_eq!(conn.handle_input(request.as_bytes(), io, &Echo), next);
     }
     assert!(out.body.is_empty());

@@ -5,9 +5,9 @@
 mod common;
 
 use common::all_vectors;
-use common::harness::{Echo, Peer, Trace};
+use common::harness::{Echo, Peer, Trace, io_at};
 use doorbell_http::parse::Seen;
-use doorbell_http::{Client, Conn, Date, Io, Limits, Next, Out, Time};
+use doorbell_http::{Conn, Date, Limits, Next, Out, Time};
 
 /// As `Peer::run`, with the memory.
 fn run<'a>(limits: &Limits, pieces: impl IntoIterator<Item = &'a [u8]>, seen: &mut Seen) -> Trace {
@@ -130,15 +130,48 @@ fn the_request_line_is_its_own() {
 /// Only lines without secrets are kept.
 #[test]
 fn other_lines_are_not_remembered() {
-    for line in
-        ["Authorization: x", "Cookie: a=b", "Content-Length: 0", "X-Token: y", "Transfer-Encoding: chunked"]
-    {
+    for line in [
+        "Authorization: x",
+        "authorization:x",
+        "Proxy-Authorization: x",
+        "Cookie: a=b",
+        "Content-Length: 0",
+        "X-Token: y",
+        "Transfer-Encoding: chunked",
+    ] {
         let mut seen = Seen::new();
         let input = format!("GET /x HTTP/1.1\r\nHost: a\r\n{line}\r\nAccept: */*\r\n\r\n");
         for _ in 0..20 {
             run(&Limits::default(), [input.as_bytes()], &mut seen);
         }
         assert!(!knows_something(&seen), "{line}: {seen:?}");
+    }
+}
+
+/// Names in any case and with any gap, and no others that look like them.
+#[test]
+fn open_lines_are_remembered() {
+    let open = [
+        "accept:a",
+        "ACCEPT: a",
+        "ACCEPT-encoding: gzip",
+        "accept-encoding:br",
+        "USER-AGENT: a",
+        "user-agent:a",
+    ];
+    let others =
+        ["accept-language: a", "accept-encodinG2: a", "accepT2: a", "user-agenT2: a", "x-user-agent: a"];
+    for (lines, expect) in [(&open[..], true), (&others, false)] {
+        for line in lines {
+            let mut seen = Seen::new();
+            for host in ["Host: a", "host:a", "HOST:\ta"] {
+                let input = format!("GET /x HTTP/1.1\r\n{host}\r\n{line}\r\nCONNECTION:keep-alive\r\n\r\n");
+                for _ in 0..20 {
+                    run(&Limits::default(), [input.as_bytes()], &mut seen);
+                }
+                assert_eq!(knows_something(&seen), expect, "{line}: {seen:?}");
+            }
+        }
     }
 }
 
@@ -159,17 +192,9 @@ fn an_answer_without_a_connection_is_the_same() {
     let hang = "GET /hang HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n".into();
     let vectors = all_vectors().into_iter().map(|vector| vector.input);
     for input in vectors.chain(extra).chain([hang]) {
-        for _ in 0..10 {
+        for _ in 0..20 {
             let (mut out, mut carry, date) = (Out::new(), Vec::new(), Date::new(784_111_777));
-            let io = Io {
-                now: Time::from_nanos(1_000_000_000),
-                date: &date,
-                limits: &limits,
-                carry: &mut carry,
-                out: &mut out,
-                closing: false,
-                client: &Client::UNKNOWN,
-            };
+            let io = io_at(Time::from_nanos(1_000_000_000), &limits, &date, &mut carry, &mut out);
             let next = Conn::answer_once(&input, io, &Echo, &seen);
             assert!(carry.is_empty());
             let expect = Peer::run(&limits, [&*input]);

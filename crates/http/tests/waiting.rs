@@ -5,15 +5,19 @@
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
 use std::any::Any;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use doorbell_http::layer::{AtMost, ServiceExt};
+use doorbell_http::log::{Filter, Logger, Record, Sink};
 use doorbell_http::parse::Seen;
 use doorbell_http::{
     Answered, Client, Conn, Date, Io, Limits, Next, Out, Phase, Reply, Request, Responder, Service, Status,
     Time,
 };
 
-/// Answers with the target and the body; at once, or later where the target says so and this service does so at all.
+/// Answers with the target and the body; at once, or later where the target says so and this service does so at all. What is to go away is
+/// handed over.
 struct Echo {
     later: bool,
 }
@@ -26,6 +30,9 @@ impl Service for Echo {
     fn call(&self, request: &Request<'_>, reply: Responder<'_>) -> Answered {
         let made = Reply::text(Status::OK, format!("{} {}", request.target(), request.body().escape_ascii()));
         let reply = reply.header("X-Layer", "yes");
+        if request.path().contains("away") {
+            return reply.hand_over();
+        }
         if self.later && request.path().contains("later") {
             return reply.later(request.now().after(Duration::from_secs(5)), Box::new(made));
         }
@@ -286,4 +293,94 @@ fn a_detached_request_is_the_same_request() {
     let _next = wire.call(|conn, io, seen| conn.handle_input_seen(request, io, &service, seen));
     wire.send();
     assert!(wire.sent.ends_with(b"/p Some([49])"), "{}", wire.sent.escape_ascii());
+}
+
+#[test]
+fn what_is_handed_over_behind_an_answer_goes_whole_for_every_cut() {
+    let away = "GET /away HTTP/1.1\r\nHost: a\r\n\r\nGET /later HT";
+    let bytes = format!("GET /later HTTP/1.1\r\nHost: a\r\n\r\n{away}").into_bytes();
+    for at in 0..=bytes.len() {
+        for patience in 0..3 {
+            let (first, second) = bytes.split_at(at);
+            let mut wire = Wire::new();
+            let next = wire.play(&[first, second], patience, &Echo { later: true });
+            let cut = format!("cut at {at}, patience {patience}");
+            assert_eq!((next, wire.conn.requests()), (Next::HandOver, 1), "{cut}");
+            assert_eq!(wire.sent.windows(5).filter(|window| window == b"HTTP/").count(), 1, "{cut}");
+            let with_second = [wire.carry.as_slice(), second].concat();
+            let whole = [wire.carry, with_second].into_iter().any(|bytes| bytes == away.as_bytes());
+            assert!(whole, "{cut}: every byte goes along, or is still in the socket");
+        }
+    }
+}
+
+#[test]
+fn an_answer_cannot_hand_over_what_was_read() {
+    let mut wire = Wire::new();
+    let service = Echo { later: true };
+    let input = b"GET /later HTTP/1.1\r\nHost: a\r\n\r\nGET /next HTTP/1.1\r\nHost: a\r\n\r\n";
+    assert_eq!(wire.call(|conn, io, _| conn.handle_input(input, io, &service)), Next::Wait);
+    let later = wire.out.take_later().unwrap();
+    let next = wire.call(|conn, io, _| conn.handle_answer(*later, io, |reply| reply.hand_over()));
+    wire.send();
+    assert_eq!((next, wire.conn.phase()), (Next::CloseLinger, Phase::Closing));
+    assert!(wire.sent.starts_with(b"HTTP/1.1 500 ") && wire.carry.is_empty());
+}
+
+/// Statuses in the order they are logged.
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<Option<u16>>>>);
+
+impl Sink for Log {
+    fn log(&self, record: &Record) {
+        self.0.lock().unwrap().push(record.status().map(Status::code));
+    }
+
+    fn later(&self) -> Option<Box<dyn Sink + Send>> {
+        Some(Box::new(self.clone()))
+    }
+}
+
+#[test]
+fn a_place_is_held_and_a_line_is_not_written_until_the_request_ends() {
+    let answer = |wire: &mut Wire| assert_eq!(wire.answer(), Next::Flush);
+    let late = |wire: &mut Wire| wire.out.take_later().unwrap().timed_out();
+    let gone = |wire: &mut Wire| drop(wire.out.take_later());
+    let again = |wire: &mut Wire| {
+        let later = wire.out.take_later().unwrap();
+        let next = wire.call(|conn, io, _| {
+            conn.handle_answer(*later, io, |reply| reply.later(Time::ZERO, Box::new(Reply::new(Status::OK))))
+        });
+        assert_eq!(next, Next::Wait);
+    };
+    let ends: [(&dyn Fn(&mut Wire), Option<u16>); 3] =
+        [(&answer, Some(200)), (&late, Some(503)), (&gone, None)];
+    for twice in [false, true] {
+        for (end, status) in &ends {
+            let (log, at_most) = (Log::default(), AtMost::new(1));
+            let service =
+                Echo { later: true }.with(at_most.clone()).with(Logger::new(Filter::ALL, log.clone()));
+            let mut wire = Wire::new();
+            let input = b"GET /later HTTP/1.1\r\nHost: a\r\n\r\n";
+            let next = wire.call(|conn, io, _| conn.handle_input(input, io, &service));
+            assert_eq!(next, Next::Wait);
+            if twice {
+                again(&mut wire);
+            }
+            assert_eq!((at_most.live(), log.0.lock().unwrap().len()), (1, 0), "{status:?}");
+            end(&mut wire);
+            assert_eq!((at_most.live(), log.0.lock().unwrap().as_slice()), (0, &[*status][..]));
+        }
+    }
+}
+
+#[test]
+fn a_request_that_is_handed_over_is_no_error_of_ours() {
+    for (filter, lines) in [(Filter::ERRORS, 0), (Filter::ALL, 1)] {
+        let log = Log::default();
+        let service = Echo { later: true }.with(Logger::new(filter, log.clone()));
+        let input = b"GET /away HTTP/1.1\r\nHost: a\r\n\r\n";
+        let next = Wire::new().call(|conn, io, _| conn.handle_input(input, io, &service));
+        assert_eq!((next, log.0.lock().unwrap().len()), (Next::HandOver, lines));
+    }
 }

@@ -7,6 +7,7 @@ use doorbell_http::{Limits, RequestError};
 
 const KUBELET: &str = "GET /livez HTTP/1.1\r\nHost: 127.0.0.1:8080\r\nUser-Agent: kube-probe/1.30\r\nAccept: */*\r\nConnection: close\r\n\r\n";
 const HAPROXY: &str = "OPTIONS /livez?a=b HTTP/1.1\r\nhost: web.example\r\nx-haproxy-server-state: UP 1/3; address=127.0.0.1\r\nconnection: close\r\n\r\n";
+const AUTHORIZED: &str = "GET /metrics HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer XJ7bXg1cV3yq8s0LQm5v2w\r\nAccept-Encoding: gzip\r\n\r\n";
 const SHORT: &str = "GET / HTTP/1.0\r\nAccept: a\r\n\r\n";
 
 type Verdict = Result<Option<usize>, RequestError>;
@@ -38,7 +39,7 @@ fn check(input: &[u8], limits: &Limits) -> Verdict {
 #[test]
 fn one_changed_byte() {
     let limits = Limits::default();
-    for request in [KUBELET, HAPROXY, SHORT, &(KUBELET.to_owned() + KUBELET)] {
+    for request in [KUBELET, HAPROXY, AUTHORIZED, SHORT, &(KUBELET.to_owned() + KUBELET)] {
         let places = request.find("\r\n\r\n").unwrap() + 4;
         for place in 0..places {
             let mut input = request.as_bytes().to_vec();
@@ -54,7 +55,7 @@ fn one_changed_byte() {
 #[test]
 fn one_byte_more_or_less() {
     let limits = Limits::default();
-    for request in [KUBELET, HAPROXY, SHORT] {
+    for request in [KUBELET, HAPROXY, AUTHORIZED, SHORT] {
         for place in 0..request.len() {
             let mut input = request.as_bytes().to_vec();
             input.remove(place);
@@ -143,6 +144,12 @@ fn pairs_of_lines() {
         "Accept: \u{e9}t\u{e9}\r\n",
         "X-Long-Name-Of-More-Than-One-Look: 1\r\n",
         "X1: 1\r\n",
+        "Authorization: Bearer abc\r\n",
+        "AUTHORIZATION: a\r\n",
+        "authorization:\tBasic x \r\n",
+        "Authorization: \r\n",
+        "Authorizatiom: a\r\n",
+        "Accept-Encoding: gzip\r\n",
         " folded\r\n",
         ": nameless\r\n",
         "nothing\r\n",
@@ -168,7 +175,7 @@ fn pairs_of_lines() {
 /// Every limit around the size of the head.
 #[test]
 fn limits() {
-    for request in [KUBELET, HAPROXY, SHORT] {
+    for request in [KUBELET, HAPROXY, AUTHORIZED, SHORT] {
         for fields_max in 0..6 {
             let verdict = check(request.as_bytes(), &Limits { fields_max, ..Limits::default() });
             let fields = request.matches("\r\n").count() - 2;

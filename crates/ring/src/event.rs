@@ -101,6 +101,8 @@ pub enum EventKind {
     Accepted(Result<Accepted, Errno>),
     /// Of `close_fixed`.
     Closed(Result<(), Errno>),
+    /// Of `install_fixed`: another name for the same connection.
+    Installed(Result<OwnedFd, Errno>),
     /// Of `poll_conn`: what is to be seen with the next calls.
     Ready(Result<Ready, Errno>),
     /// Of `poll_readable`.

@@ -24,7 +24,7 @@
 //!   the buffer ring up to its tail, which is published with `Release`; it never writes them.
 //! - **R-7** Arguments of system calls are plain data on the caller's stack, or memory of the argument's type behind a live
 //!   reference. The kernel copies them before the call returns and keeps no address.
-//! - **R-8** An accepted descriptor becomes an `OwnedFd` once: by the one completion that brought it. A completion of a
+//! - **R-8** An accepted or installed descriptor becomes an `OwnedFd` once: by the one completion that brought it. A completion of a
 //!   multishot accept that looks wrong (see [`RingCounters::bad_results`]) is not believed. Descriptor numbers of other
 //!   operations are resolved in [`Ring::enter`]; the operations of this crate only act on sockets and never map or change
 //!   memory, so a caller who closes a descriptor between push and enter hurts his connections and not memory.

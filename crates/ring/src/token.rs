@@ -29,6 +29,8 @@ pub enum Op {
     Accept,
     /// `Ring::close_fixed`.
     Close,
+    /// `Ring::install_fixed`.
+    Install,
     /// `Ring::poll_conn`.
     PollConn,
     /// `Ring::poll_readable`.
@@ -53,6 +55,7 @@ pub(crate) enum Tag {
     Close,
     /// A close that posts a completion only if it fails; it is not counted as in flight.
     CloseQuiet,
+    Install,
     PollConn,
     PollReadable,
     Recv,
@@ -61,7 +64,7 @@ pub(crate) enum Tag {
 }
 
 impl Tag {
-    pub(crate) const ALL: [Self; 12] = [
+    pub(crate) const ALL: [Self; 13] = [
         Self::AcceptFd,
         Self::AcceptFixed,
         Self::AcceptMultiFd,
@@ -69,6 +72,7 @@ impl Tag {
         Self::Cancel,
         Self::Close,
         Self::CloseQuiet,
+        Self::Install,
         Self::PollConn,
         Self::PollReadable,
         Self::Recv,
@@ -90,6 +94,7 @@ impl Tag {
         match op {
             Op::Accept => &[Self::AcceptMultiFd, Self::AcceptMultiFixed, Self::AcceptFd, Self::AcceptFixed],
             Op::Close => &[Self::Close, Self::CloseQuiet],
+            Op::Install => &[Self::Install],
             Op::PollConn => &[Self::PollConn],
             Op::PollReadable => &[Self::PollReadable],
             Op::Recv => &[Self::Recv],
@@ -158,14 +163,23 @@ mod tests {
 
     #[test]
     fn numbers_nobody_wrote_have_no_tag() {
-        for tag in [0_u64, 13, 128, 255] {
+        for tag in [0_u64, 14, 128, 255] {
             assert_eq!(unpack(tag << 56).0, None);
         }
     }
 
     #[test]
     fn every_operation_names_its_tags_and_no_two_share_one() {
-        let ops = [Op::Accept, Op::Close, Op::PollConn, Op::PollReadable, Op::Recv, Op::Send, Op::ShutDown];
+        let ops = [
+            Op::Accept,
+            Op::Close,
+            Op::Install,
+            Op::PollConn,
+            Op::PollReadable,
+            Op::Recv,
+            Op::Send,
+            Op::ShutDown,
+        ];
         let mut seen: Vec<Tag> = ops.iter().flat_map(|op| Tag::of(*op)).copied().collect();
         assert_eq!(seen.len(), Tag::ALL.len() - 1, "all but Cancel");
         seen.dedup();

@@ -11,6 +11,7 @@ use super::lab::{AblateArgs, GateArgs, LeversArgs, MatrixArgs, SearchArgs};
 use super::native::{LatencyArgs, NativeArgs};
 use super::tls::TlsArgs;
 use crate::image::Kernel;
+use crate::native::{Measure, Rules};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -127,11 +128,52 @@ pub(super) struct RunArgs {
     pub(super) load: Option<PathBuf>,
 }
 
+/// Options of everything that runs in alternating pairs on this machine.
+#[derive(Debug, Args)]
+pub(super) struct PairArgs {
+    /// Pairs of turns of each contest; ours is first in every other one
+    #[arg(long, value_name = "N", default_value = "5", value_parser = clap::value_parser!(u32).range(1..=100))]
+    pairs: u32,
+
+    /// The core of the server
+    #[arg(long, value_name = "CORE", default_value = "0")]
+    server_core: u32,
+
+    /// The core of the client
+    #[arg(long, value_name = "CORE", default_value = "1")]
+    client_core: u32,
+
+    /// Form of the report
+    #[arg(short, long, value_name = "FORM", default_value = "table")]
+    pub(super) output: OutputArg,
+
+    /// Measure this `doorbell` and build none
+    #[arg(long, value_name = "FILE")]
+    pub(super) doorbell: Option<PathBuf>,
+}
+
+impl PairArgs {
+    /// How the pairs are held.
+    pub(super) const fn rules(&self, measure: Measure) -> Rules {
+        Rules { pairs: self.pairs, server_core: self.server_core, client_core: self.client_core, measure }
+    }
+}
+
 /// Forms of the report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum OutputArg {
     Json,
     Table,
+}
+
+impl OutputArg {
+    /// The report in this form.
+    pub(super) fn of(self, json: impl FnOnce() -> String, table: impl FnOnce() -> String) -> String {
+        match self {
+            Self::Json => json(),
+            Self::Table => table(),
+        }
+    }
 }
 
 #[cfg(test)]

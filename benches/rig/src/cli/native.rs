@@ -6,10 +6,10 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::args::OutputArg;
+use super::args::PairArgs;
 use crate::error::RigError;
 use crate::image::programs;
-use crate::native::{self, Measure, Rules};
+use crate::native::{self, Measure};
 
 /// Options of `native`.
 #[derive(Debug, Args)]
@@ -40,25 +40,8 @@ struct CommonArgs {
     #[arg(long, value_name = "PATTERN", value_delimiter = ',')]
     only: Vec<String>,
 
-    /// Pairs of turns of each contest; ours is first in every other one
-    #[arg(long, value_name = "N", default_value = "5", value_parser = clap::value_parser!(u32).range(1..=100))]
-    pairs: u32,
-
-    /// The core of the server
-    #[arg(long, value_name = "CORE", default_value = "0")]
-    server_core: u32,
-
-    /// The core of the load generator
-    #[arg(long, value_name = "CORE", default_value = "1")]
-    client_core: u32,
-
-    /// Form of the report
-    #[arg(short, long, value_name = "FORM", default_value = "table")]
-    output: OutputArg,
-
-    /// Measure this `doorbell` and build none
-    #[arg(long, value_name = "FILE")]
-    doorbell: Option<PathBuf>,
+    #[command(flatten)]
+    pairs: PairArgs,
 
     /// Load with this `doorbell-load` and build none
     #[arg(long, value_name = "FILE")]
@@ -77,13 +60,9 @@ pub(super) fn latency(args: &LatencyArgs) -> Result<(String, bool), RigError> {
 
 fn run(args: &CommonArgs, measure: Measure) -> Result<(String, bool), RigError> {
     let contests = native::contests(measure, &args.only)?;
-    let mut ours = programs::build(args.doorbell.clone(), args.load.clone())?;
-    let rules =
-        Rules { pairs: args.pairs, server_core: args.server_core, client_core: args.client_core, measure };
+    let mut ours = programs::build(args.pairs.doorbell.clone(), args.load.clone())?;
+    let rules = args.pairs.rules(measure);
     let report = native::run(&contests, &rules, &mut ours)?;
-    let text = match args.output {
-        OutputArg::Json => report.json(),
-        OutputArg::Table => report.table(),
-    };
+    let text = args.pairs.output.of(|| report.json(), || report.table());
     Ok((text, report.is_complete()))
 }

@@ -9,7 +9,7 @@ use crate::image::{self, OurPrograms, programs};
 use crate::plan::{Mode, Row, Server};
 
 /// The loads of every server, in the order of the columns of a comparison.
-const LOADS: [(Mode, u32); 14] = [
+const LOADS: [(Mode, u32); 15] = [
     (Mode::Close, 1),
     (Mode::Close, 8),
     (Mode::Close, 64),
@@ -22,16 +22,18 @@ const LOADS: [(Mode, u32); 14] = [
     (Mode::Keep, 64),
     (Mode::KeepFree, 64),
     (Mode::Keep16, 64),
+    (Mode::KeepToken, 64),
     (Mode::CloseIdle1k, 64),
     (Mode::CloseIdle50k, 64),
 ];
 
 /// What `compare` leaves out unless `--only` asks for it.
-const NOT_COMPARED: [(Mode, u32); 6] = [
+const NOT_COMPARED: [(Mode, u32); 7] = [
     (Mode::Close, 8),
     (Mode::Free, 1),
     (Mode::Free, 8),
     (Mode::Free, 512),
+    (Mode::KeepToken, 64),
     (Mode::CloseIdle1k, 64),
     (Mode::CloseIdle50k, 64),
 ];

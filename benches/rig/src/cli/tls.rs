@@ -6,10 +6,10 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::args::OutputArg;
+use super::args::PairArgs;
 use crate::error::RigError;
 use crate::image::programs;
-use crate::native::{Measure, Rules};
+use crate::native::Measure;
 use crate::tls;
 
 /// Options of `tls`.
@@ -23,39 +23,17 @@ pub(super) struct TlsArgs {
     #[arg(long, value_name = "PATTERN", value_delimiter = ',')]
     only: Vec<String>,
 
-    /// Pairs of turns of each contest; ours is first in every other one
-    #[arg(long, value_name = "N", default_value = "5", value_parser = clap::value_parser!(u32).range(1..=100))]
-    pairs: u32,
-
-    /// The core of the server
-    #[arg(long, value_name = "CORE", default_value = "0")]
-    server_core: u32,
-
-    /// The core of the client
-    #[arg(long, value_name = "CORE", default_value = "1")]
-    client_core: u32,
-
-    /// Form of the report
-    #[arg(short, long, value_name = "FORM", default_value = "table")]
-    output: OutputArg,
-
-    /// Measure this `doorbell` and build none
-    #[arg(long, value_name = "FILE")]
-    doorbell: Option<PathBuf>,
+    #[command(flatten)]
+    pairs: PairArgs,
 }
 
 /// CPU time of handshakes and of requests over TLS.
 pub(super) fn tls(args: &TlsArgs) -> Result<(String, bool), RigError> {
     let contests = tls::contests(&args.only)?;
     // The client is this process, so no load generator is needed.
-    let ours = programs::build(args.doorbell.clone(), Some(PathBuf::new()))?;
-    let measure = Measure::Cpu { requests: args.count };
-    let rules =
-        Rules { pairs: args.pairs, server_core: args.server_core, client_core: args.client_core, measure };
+    let ours = programs::build(args.pairs.doorbell.clone(), Some(PathBuf::new()))?;
+    let rules = args.pairs.rules(Measure::Cpu { requests: args.count });
     let report = tls::run(&contests, args.count, &rules, &ours)?;
-    let text = match args.output {
-        OutputArg::Json => report.json(),
-        OutputArg::Table => report.table(),
-    };
+    let text = args.pairs.output.of(|| report.json(), || report.table());
     Ok((text, report.is_complete()))
 }

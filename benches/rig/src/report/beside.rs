@@ -1,12 +1,13 @@
-//! Rows that are meant to cost the same: beside idle connections and without them, two workers and one.
+//! Rows that are meant to cost the same, or little more: beside idle connections and without them, two workers and one, guarded and
+//! open.
 //!
 //! Does not know about: goals, how rows are measured.
 
 use super::{Outcome, median, share};
 use crate::plan::{Mode, Row};
 
-/// Behind the name of a server, which is otherwise that of the one with one worker.
-const TWO_WORKERS: &str = "-2w";
+/// Behind the name of a server, which is otherwise that of the one with one worker, or whose route is open.
+const ENDS: [&str; 2] = ["-2w", "-guard"];
 
 /// A line for each of `outcomes` whose plainer row is among them too and both are clean.
 pub(super) fn lines(outcomes: &[Outcome]) -> Vec<String> {
@@ -18,13 +19,13 @@ pub(super) fn lines(outcomes: &[Outcome]) -> Vec<String> {
     pairs.filter_map(|(outcome, base)| line(outcome, base)).collect()
 }
 
-/// The row without the idle connections, and the row with one worker.
+/// The row without the idle connections, and the row of the plainer server.
 fn plainer(row: &Row) -> Vec<Row> {
     let mut rows = Vec::new();
     if row.mode.idle_conns() > 0 {
         rows.push(Row { mode: Mode::Close, ..row.clone() });
     }
-    if let Some(server) = row.server.strip_suffix(TWO_WORKERS) {
+    if let Some(server) = ENDS.iter().find_map(|end| row.server.strip_suffix(end)) {
         rows.push(Row { server: server.to_owned(), ..row.clone() });
     }
     rows
@@ -34,9 +35,10 @@ fn line(outcome: &Outcome, base: &Outcome) -> Option<String> {
     let (ours, theirs) = (outcome.figures()?, base.figures()?);
     let percent = |now: f64, before: f64| (now - before) / before * 100.0;
     Some(format!(
-        "{} beside {}: server {:+.1} %, machine {:+.1} %, {:.3} x as many a second",
+        "{} beside {}: server {:+.0} ({:+.1} %), machine {:+.1} %, {:.3} x as many a second",
         outcome.row.id(),
         base.row.id(),
+        ours.server - theirs.server,
         percent(ours.server, theirs.server),
         percent(ours.machine, theirs.machine),
         elapsed(base)? / elapsed(outcome)?,
@@ -76,10 +78,10 @@ mod tests {
             outcome("b", Mode::CloseIdle50k, 1),
         ];
         let expected = [
-            "a/close-idle1k/64 beside a/close/64: server +2.5 %, machine +2.5 %, 0.976 x as many a second",
-            "a-2w/close/64 beside a/close/64: server -5.0 %, machine -5.0 %, 1.053 x as many a second",
-            "a-2w/close-idle1k/64 beside a-2w/close/64: server +7.9 %, machine +7.9 %, 0.927 x as many a second",
-            "a-2w/close-idle1k/64 beside a/close-idle1k/64: server +0.0 %, machine +0.0 %, 1.000 x as many a second",
+            "a/close-idle1k/64 beside a/close/64: server +500 (+2.5 %), machine +2.5 %, 0.976 x as many a second",
+            "a-2w/close/64 beside a/close/64: server -1000 (-5.0 %), machine -5.0 %, 1.053 x as many a second",
+            "a-2w/close-idle1k/64 beside a-2w/close/64: server +1500 (+7.9 %), machine +7.9 %, 0.927 x as many a second",
+            "a-2w/close-idle1k/64 beside a/close-idle1k/64: server +0 (+0.0 %), machine +0.0 %, 1.000 x as many a second",
         ];
         assert_eq!(lines(&outcomes), expected);
     }

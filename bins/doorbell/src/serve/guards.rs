@@ -20,7 +20,7 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub(super) struct Common {
     limiters: Vec<Arc<Limiter>>,
-    auths: Vec<Arc<ArcSwap<RequireAuth>>>,
+    auths: Vec<Auth>,
     /// By the position of the route: it is one limit wherever the route is served.
     at_most: Vec<Option<AtMost>>,
 }
@@ -30,8 +30,15 @@ pub(super) struct Common {
 pub(super) struct Guards {
     limit: Option<RateLimit>,
     client_cert: Option<RequireClientCert>,
-    auth: Vec<Arc<ArcSwap<RequireAuth>>>,
+    auth: Vec<Auth>,
     at_most: Option<AtMost>,
+}
+
+/// A token policy. One without a file of keys never changes, which saves the look whether it did.
+#[derive(Clone, Debug)]
+enum Auth {
+    Fixed(Arc<RequireAuth>),
+    Watched(Arc<ArcSwap<RequireAuth>>),
 }
 
 /// A part of the configuration that cannot be used, by its name.
@@ -45,11 +52,14 @@ impl Common {
         let mut readers = Vec::new();
         for auth in &config.auth {
             let stamps = Stamps::of(key_path(auth));
-            let policy = Arc::new(ArcSwap::from_pointee(require(auth)?));
-            auths.push(Arc::clone(&policy));
-            if key_path(auth).is_some() {
-                readers.push(AuthReader { auth: auth.clone(), policy, stamps });
+            let policy = Arc::new(require(auth)?);
+            if key_path(auth).is_none() {
+                auths.push(Auth::Fixed(policy));
+                continue;
             }
+            let policy = Arc::new(ArcSwap::new(policy));
+            auths.push(Auth::Watched(Arc::clone(&policy)));
+            readers.push(AuthReader { auth: auth.clone(), policy, stamps });
         }
         let at_most = config.routes.iter().map(|route| route.guard.concurrent.map(AtMost::new)).collect();
         Ok((Self { limiters, auths, at_most }, readers))
@@ -93,6 +103,7 @@ impl Guards {
 
     /// Lets a request go on, with its place among those in progress if they are counted, or answers it. Who brought a token is told
     /// to `subject`.
+    #[inline(always)]
     pub(super) fn admit<'a>(
         &self,
         request: &Request<'_>,
@@ -114,6 +125,7 @@ impl Guards {
     }
 
     /// Any of the policies may let a request in; if none does, the first one says what it wants.
+    #[inline(always)]
     fn authorize<'a>(
         &self,
         request: &Request<'_>,
@@ -128,12 +140,25 @@ impl Guards {
             }
             true
         };
-        let first = first.load();
-        let decision = first.decide(request);
-        if is_allowed(&decision) || others.iter().any(|auth| is_allowed(&auth.load().decide(request))) {
-            return Ok(reply);
+        first.with(|first| {
+            let decision = first.decide(request);
+            if is_allowed(&decision)
+                || others.iter().any(|auth| auth.with(|auth| is_allowed(&auth.decide(request))))
+            {
+                return Ok(reply);
+            }
+            Err(first.refuse(&decision, reply))
+        })
+    }
+}
+
+impl Auth {
+    #[inline(always)]
+    fn with<T>(&self, ask: impl FnOnce(&RequireAuth) -> T) -> T {
+        match self {
+            Self::Fixed(policy) => ask(policy),
+            Self::Watched(policy) => ask(&policy.load()),
         }
-        Err(first.refuse(&decision, reply))
     }
 }
 

@@ -213,6 +213,7 @@ impl Turn<'_> {
             | EventKind::Closed(_)
             | EventKind::Readable(_)
             | EventKind::Ready(_)
+            | EventKind::Installed(_)
             | EventKind::ShutDown(_) => Next::Wait,
         };
         self.act(index, next);

@@ -46,7 +46,9 @@ impl<P: Protocol> Served<P> {
                 match next {
                     Next::Read => break,
                     Next::Flush => fresh = &[],
-                    Next::Close | Next::CloseClean | Next::CloseLinger | Next::Wait => self.ended = true,
+                    Next::Close | Next::CloseClean | Next::CloseLinger | Next::HandOver | Next::Wait => {
+                        self.ended = true;
+                    }
                 }
             }
         }

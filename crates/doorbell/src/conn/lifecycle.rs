@@ -8,9 +8,12 @@
 //!                       └────────────────── begin_close ────────────────┘
 //! ```
 //!
+//! A connection that is handed over goes `Open ─► (Waiting ─►) Leaving ─► Closing ─► Free`, or back to Open if nobody takes it.
+//!
 //! *Open*: the protocol speaks. *Lingering*: the FIN is sent; input is read and dropped so that no reset destroys the reply on
 //! its way. *Closing*: whatever is in flight was cancelled; the driver's close follows when nothing is, and the slot is free
-//! when that is done (I-3).
+//! when that is done (I-3). *Waiting*: there is no room for it yet where it is going. *Leaving*: it has a place there, and the driver
+//! gives it away once nothing is in flight.
 
 use doorbell_http::{Client, Out};
 
@@ -25,6 +28,8 @@ pub(crate) enum Phase {
     Free,
     Open,
     Lingering,
+    Waiting,
+    Leaving,
     Closing,
 }
 
@@ -62,11 +67,39 @@ impl<P> Conn<P> {
         self.linger_bytes_left = bytes_max;
     }
 
-    /// Open or Lingering → Closing. The caller cancels what is in flight and closes once nothing is.
+    /// Open → Waiting.
+    pub(crate) fn wait_to_leave(&mut self, deadline: Time) {
+        debug_assert_eq!(self.phase, Phase::Open, "only an open connection is handed over");
+        debug_assert!(!self.send_in_flight && !self.has_output(), "what is to be sent is sent before");
+        self.phase = Phase::Waiting;
+        self.deadline = deadline;
+    }
+
+    /// Open or Waiting → Leaving. The caller cancels what is in flight and detaches once nothing is.
+    pub(crate) fn begin_leave(&mut self) {
+        debug_assert!(matches!(self.phase, Phase::Open | Phase::Waiting), "a connection leaves once");
+        debug_assert!(!self.send_in_flight && !self.has_output(), "what is to be sent is sent before");
+        self.phase = Phase::Leaving;
+    }
+
+    /// Waiting or Leaving → Open: nobody takes it, and its protocol is to say so.
+    pub(crate) fn come_back(&mut self) {
+        debug_assert!(matches!(self.phase, Phase::Leaving | Phase::Waiting), "it was on its way");
+        self.phase = Phase::Open;
+    }
+
+    /// Leaving → Closing: it is somebody else's.
+    pub(crate) fn leave(&mut self) {
+        debug_assert_eq!(self.phase, Phase::Leaving, "it left by the driver");
+        self.phase = Phase::Closing;
+        self.reason = CloseReason::HandedOver;
+    }
+
+    /// Open, Lingering, Waiting or Leaving → Closing. The caller cancels what is in flight and closes once nothing is.
     #[inline(always)]
     pub(crate) fn begin_close(&mut self, reason: CloseReason) {
-        debug_assert!(matches!(self.phase, Phase::Open | Phase::Lingering), "a connection closes once");
-        if self.phase == Phase::Open {
+        debug_assert!(!matches!(self.phase, Phase::Free | Phase::Closing), "a connection closes once");
+        if self.phase != Phase::Lingering {
             self.reason = reason;
         }
         self.phase = Phase::Closing;

@@ -70,6 +70,8 @@ pub(crate) enum Arriving {
 pub(crate) enum AfterSend {
     /// Close together with the last bytes.
     Close,
+    /// Give the connection away.
+    HandOver,
     /// FIN, then read and drop for a while.
     Linger,
     /// Ask the protocol again: it holds input back.

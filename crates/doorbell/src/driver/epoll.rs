@@ -418,6 +418,17 @@ impl Driver for Epoll {
         Step::Done(())
     }
 
+    fn detach(&mut self, conn: ConnId) -> Step<Result<OwnedFd, Errno>> {
+        let socket = self.sockets[conn.slot.index()].take().expect("I-3: a detach names a live slot");
+        debug_assert!(socket.recv.is_none() && !socket.sending, "D-11: nothing is in flight at a detach");
+        if socket.registered {
+            // It was added and is open, so it is there.
+            let _there = epoll::delete(&self.epoll, &socket.fd);
+        }
+        self.free.give_back(conn.slot);
+        Step::Done(Ok(socket.fd))
+    }
+
     fn peer_addr(&self, conn: ConnId) -> Option<IpAddr> {
         let socket = self.sockets[conn.slot.index()].as_ref()?;
         sock::peer_addr(socket.fd.as_fd())

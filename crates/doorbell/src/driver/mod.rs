@@ -26,6 +26,9 @@
 //! - **D-9** [`Driver::wait`] returns when there is a completion, when the [`Waker`] was used, or after the timeout. It may return
 //!   early with nothing.
 //! - **D-10** After [`Driver::reset_on_close`] the peer of a TCP connection sees a reset, not the end of a whole reply.
+//! - **D-11** `detach` is asked only with nothing in flight. When it succeeds the slot is free as after a close, the connection goes on
+//!   under the descriptor (non-blocking, close-on-exec), and nothing that was not received before is lost. When it fails nothing has
+//!   changed.
 //!
 //! The entry points are [`Driver`] and, to choose one, [`select`].
 
@@ -40,6 +43,7 @@ mod waker;
 use core::fmt;
 use core::net::IpAddr;
 use core::time::Duration;
+use std::os::fd::OwnedFd;
 
 pub use doorbell_ring::{Payload, SendBuf};
 pub use rustix::io::Errno;
@@ -93,6 +97,9 @@ pub trait Driver {
 
     /// Closes the connection and frees its slot once done.
     fn close(&mut self, conn: ConnId) -> Step<()>;
+
+    /// Gives the connection away as a descriptor of its own (D-11).
+    fn detach(&mut self, conn: ConnId) -> Step<Result<OwnedFd, Errno>>;
 
     /// The peer's address; `None` for Unix sockets, direct descriptors and after an error.
     fn peer_addr(&self, conn: ConnId) -> Option<IpAddr>;
@@ -273,6 +280,13 @@ pub enum Completion {
     Closed {
         /// The connection.
         conn: ConnId,
+    },
+    /// A pending `detach` is done.
+    Detached {
+        /// The connection.
+        conn: ConnId,
+        /// Its descriptor.
+        result: Result<OwnedFd, Errno>,
     },
     /// A pending `recv` is done.
     Received {

@@ -49,6 +49,11 @@ pub(crate) fn send_now(fd: BorrowedFd<'_>, bytes: &[u8], more: bool) -> Option<R
     }
 }
 
+/// The descriptor as it leaves a driver: the next owner does not expect to wait in a call.
+pub(crate) fn set_non_blocking(fd: BorrowedFd<'_>) -> Result<(), Errno> {
+    rustix::io::ioctl_fionbio(fd, true)
+}
+
 /// FIN after what was sent. A connection that is gone already needs none.
 pub(crate) fn shutdown_write(fd: BorrowedFd<'_>) {
     let _gone = shutdown(fd, Shutdown::Write);

@@ -24,8 +24,8 @@
 //! **Architecture invariant:** `doorbell-http` has no socket, thread or clock. Time is a number that its caller passes in, so a
 //! test can let a day go by in a microsecond.
 //!
-//! **Architecture invariant:** a driver completes operations; readiness imitates completion and not the reverse. The ten lines
-//! of the contract ([D-1 to D-10](crate::driver)) are run as tests on each driver by name.
+//! **Architecture invariant:** a driver completes operations; readiness imitates completion and not the reverse. The eleven
+//! lines of the contract ([D-1 to D-11](crate::driver)) are run as tests on each driver by name.
 //!
 //! # The turn
 //!
@@ -40,7 +40,14 @@
 //!
 //! # Seams
 //!
-//! [`Next::Wait`](doorbell_http::Next) is how work is answered later, from another thread ([`compute_lane`](super::compute_lane)). A
-//! connection that leaves its worker (to be served elsewhere) would be a further wish beside it. Both end a connection's loop in
-//! the worker, so neither costs the others anything. Which threads run jobs is a trait ([`Executor`](crate::offload::Executor)): rayon in a
-//! program, a seed in the simulator, a test's own hand.
+//! [`Next::Wait`](doorbell_http::Next) is how work is answered later, from another thread ([`compute_lane`](super::compute_lane)). Which
+//! threads run jobs is a trait ([`Executor`](crate::offload::Executor)): rayon in a program, a seed in the simulator, a test's own hand.
+//!
+//! [`Next::HandOver`](doorbell_http::Next) is a connection that leaves its worker: see [`hand_over`](crate::hand_over). Who decides is the
+//! handler: it leaves a request without a body by [`Responder::hand_over`](crate::Responder), and one with a body, another protocol on
+//! the same port or a method that the parser does not know by [`Handler::hands_over`](crate::Handler), which is asked where the head is
+//! complete, or where the machine would answer an error. A TLS listener decides by the ClientHello alone. Both wishes end a
+//! connection's loop in the worker, so neither costs the others anything.
+//!
+//! The two meet on one connection in the order of its requests: what is to be handed over behind a job waits for the answer, and leaves with
+//! every byte that came meanwhile. A job cannot end in a hand-over, because its request was read.

@@ -19,6 +19,8 @@
 //!    * *linger*: anything else. Reply, FIN, then input is read and dropped until the peer's FIN, for at most
 //!      [`linger_timeout`](crate::Limits::linger_timeout) and [`linger_bytes_max`](crate::Limits::linger_bytes_max). Closing
 //!      with unread input would send a reset, which can destroy the reply on its way (RFC 9112, 9.6).
+//!    * *leave*: it is somebody else's. What is left to send is sent, the connection gets its place among those that are out (or waits
+//!      for one, or is refused), a receive in flight is cancelled and what it brought kept, and the driver gives the descriptor away.
 //! 6. **Close.** What is in flight is cancelled; when it has reported, the descriptor is closed and the slot is free. Its next
 //!    use has another generation, so a completion that comes late finds nobody.
 //!

@@ -125,7 +125,7 @@ impl Protocol for Http1 {
     }
 
     fn handle_answer(&self, conn: &mut Http1Conn, answer: Answer, io: Io<'_>) -> Next {
-        let Answer { later, outcome } = answer;
+        let Answer { mut later, outcome } = answer;
         match outcome {
             Outcome::Answered(offload::Answer::Reply(reply)) => {
                 conn.machine.handle_answer(*later, self.io(io), |responder| responder.send_owned(reply))
@@ -136,7 +136,10 @@ impl Protocol for Http1 {
             Outcome::Busy => conn.machine.handle_answer(*later, self.io(io), |responder| {
                 responder.send_owned(Reply::new(Status::SERVICE_UNAVAILABLE).header("Retry-After", "1"))
             }),
-            Outcome::Panicked => self.handle_panic(conn, io),
+            Outcome::Panicked => {
+                later.panicked();
+                self.handle_panic(conn, io)
+            }
         }
     }
 

@@ -15,7 +15,7 @@ pub use http1::Http1;
 pub use raw::{Raw, RawHandler, RawNext};
 pub use refusals::Refusals;
 #[cfg(feature = "tls")]
-pub use tls::{Tls, TlsConn};
+pub use tls::{HelloInfo, Tls, TlsConn};
 
 use crate::error::CloseReason;
 use crate::offload::Outcome;

@@ -33,6 +33,8 @@ pub enum RawNext {
     Close,
     /// Send the reply, if any, and wait for new bytes. The bytes handled so far are done with.
     Continue,
+    /// Send the reply, if any, then give the connection away with the bytes given to this call as its first.
+    HandOver,
     /// More bytes are needed; call again with these and the next.
     NeedMore,
 }
@@ -53,6 +55,7 @@ pub struct Raw {
     bytes_max: usize,
     timeout: Duration,
     speaks_first: bool,
+    hands_over_silent: bool,
 }
 
 /// What a raw connection remembers.
@@ -67,7 +70,13 @@ impl Raw {
     /// A raw protocol with its defaults: at most 4 KiB before an answer, 10 s to send them.
     pub fn new(handler: impl RawHandler + 'static) -> Self {
         let speaks_first = handler.greet(&mut Vec::new()).is_some();
-        Self { handler: Arc::new(handler), bytes_max: 4096, timeout: Duration::from_secs(10), speaks_first }
+        Self {
+            handler: Arc::new(handler),
+            bytes_max: 4096,
+            timeout: Duration::from_secs(10),
+            speaks_first,
+            hands_over_silent: false,
+        }
     }
 
     /// Bytes that may wait for an answer; a client that sends more is closed. Default 4 KiB.
@@ -81,6 +90,14 @@ impl Raw {
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
+        self
+    }
+
+    /// Gives a connection away whose client has said nothing within the time-out, instead of closing it: for protocols in which the
+    /// server speaks first. Default false.
+    #[must_use]
+    pub const fn hand_over_silent(mut self, on: bool) -> Self {
+        self.hands_over_silent = on;
         self
     }
 
@@ -101,6 +118,10 @@ impl Raw {
             RawNext::Continue => {
                 conn.replies += 1;
                 (if io.draining { Next::CloseLinger } else { Next::Read }, true)
+            }
+            RawNext::HandOver => {
+                conn.deadline = Time::MAX;
+                (Next::HandOver, false)
             }
             RawNext::NeedMore if bytes.len() >= self.bytes_max => {
                 conn.reason = CloseReason::Refused;
@@ -128,6 +149,7 @@ impl Protocol for Raw {
                 conn.replies += 1;
                 Next::CloseLinger
             }
+            Some(RawNext::HandOver) => Next::HandOver,
             Some(RawNext::Continue | RawNext::NeedMore) | None => Next::Read,
         }
     }
@@ -160,7 +182,10 @@ impl Protocol for Raw {
         Next::Close
     }
 
-    fn handle_timeout(&self, conn: &mut RawConn, _io: Io<'_>) -> Next {
+    fn handle_timeout(&self, conn: &mut RawConn, io: Io<'_>) -> Next {
+        if self.hands_over_silent && conn.replies == 0 && io.input.is_empty() {
+            return Next::HandOver;
+        }
         conn.reason = CloseReason::ReadTimeout;
         Next::CloseLinger
     }

@@ -16,8 +16,9 @@ use super::thread::WorkerThread;
 use super::{Core, Event, Handle, Observer, Server};
 use crate::config::{Limits, LimitsError, OnWorkerFailure};
 use crate::control::WorkerShared;
-use crate::driver::select::{Descriptors, Engine, EngineUnavailable, plan};
+use crate::driver::select::{Descriptors, DriverReport, Engine, EngineUnavailable, plan};
 use crate::driver::{Fault, WakeSource, Waker};
+use crate::hand_over::HandOver;
 use crate::id::WorkerIndex;
 use crate::net::{Bound, Listen, ListenError};
 use crate::protocol::{ListenerProtocol, Protocol};
@@ -60,6 +61,7 @@ pub struct ServerBuilder {
     on_worker_failure: OnWorkerFailure,
     listeners: Vec<(Listen, ListenerProtocol)>,
     observer: Option<Observer>,
+    hand_over: Option<HandOver>,
 }
 
 /// What kind of trouble kept a server from starting, for exit codes.
@@ -220,6 +222,13 @@ impl ServerBuilder {
         self
     }
 
+    /// Where connections go that are not for the ring lane: those of which a handler says so, in a protocol that is not behind TLS.
+    /// Without it, such a client is refused.
+    pub fn hand_over(mut self, to: HandOver) -> Self {
+        self.hand_over = Some(to);
+        self
+    }
+
     /// Calls `observer` from worker threads with what an operator should hear of; it must be quick.
     pub fn observer(mut self, observer: impl Fn(&Event) + Send + Sync + 'static) -> Self {
         self.observer = Some(Box::new(observer));
@@ -248,6 +257,7 @@ impl ServerBuilder {
         protocols.iter().for_each(|protocol| protocol.size_for(self.limits.conns_max));
         let ip_table = IpTable::new(self.limits.conns_per_ip_max, workers);
         let (wakes, shareds) = wakers(workers)?;
+        self.hand_over.iter().for_each(|to| wake_on_room(to, shareds.clone()));
         let core = Arc::new(Core {
             workers: shareds,
             on_failure: self.on_worker_failure,
@@ -266,6 +276,7 @@ impl ServerBuilder {
             ip_table,
             accept_margin,
             tuning: self.tuning,
+            hand_over: self.hand_over,
         });
         let mut running = Server {
             handle: Handle { core: Arc::clone(&core) },
@@ -295,12 +306,7 @@ impl ServerBuilder {
             running.threads.push(spawned.map_err(StartError::Thread)?);
         }
         drop(started);
-        for start in starts.iter().take(usize::from(workers)) {
-            let report = start.map_err(StartError::Worker)?;
-            if report.is_fallback || report.direct != running.report.direct {
-                running.report = report;
-            }
-        }
+        await_starts(starts.iter().take(usize::from(workers)), &mut running)?;
         Ok(running)
     }
 
@@ -308,7 +314,8 @@ impl ServerBuilder {
     fn affordable_conns(&self, workers: u16, notes: &mut Vec<String>) -> Result<u32, StartError> {
         let wanted_conns = self.conns_max.unwrap_or(self.limits.conns_max);
         let others = FDS_RESERVED + u64::from(workers) * (FDS_A_WORKER + self.listeners.len() as u64);
-        let wanted = u64::from(wanted_conns) + others;
+        let wanted_out = self.hand_over.as_ref().map_or(0, |to| u64::from(to.places().max()));
+        let wanted = u64::from(wanted_conns) + wanted_out + others;
         let limit = getrlimit(Resource::Nofile);
         let hard = limit.maximum.unwrap_or(u64::MAX);
         if limit.current.is_some_and(|soft| soft < wanted) {
@@ -319,12 +326,30 @@ impl ServerBuilder {
             return Ok(wanted_conns);
         }
         let affordable = hard.saturating_sub(others);
+        let affordable = self.affordable_out(affordable, wanted_conns, notes);
+        if u64::from(wanted_conns) <= affordable {
+            return Ok(wanted_conns);
+        }
         if self.conns_max.is_some() || affordable < CONNS_MIN {
-            let wanted = if self.conns_max.is_some() { wanted } else { CONNS_MIN + others };
+            let wanted =
+                if self.conns_max.is_some() { u64::from(wanted_conns) + others } else { CONNS_MIN + others };
             return Err(StartError::TooFewDescriptors { wanted, available: hard });
         }
         notes.push(format!("at most {affordable} connections: RLIMIT_NOFILE allows {hard} file descriptors"));
         Ok(u32::try_from(affordable).unwrap_or(u32::MAX).min(wanted_conns))
+    }
+
+    /// What is left for connections of the ring lane. A number of them that was asked for comes first; else those that are handed over may
+    /// be as many.
+    fn affordable_out(&self, affordable: u64, wanted_conns: u32, notes: &mut Vec<String>) -> u64 {
+        let Some(to) = &self.hand_over else { return affordable };
+        let here = if self.conns_max.is_some() { u64::from(wanted_conns) } else { affordable / 2 };
+        let out = affordable.saturating_sub(here).min(u64::from(to.places().max()));
+        if out < u64::from(to.places().max()) {
+            to.gate.set_max(u32::try_from(out).unwrap_or(u32::MAX));
+            notes.push(format!("at most {out} connections handed over: RLIMIT_NOFILE allows no more"));
+        }
+        affordable - out
     }
 
     fn bind(&mut self, workers: u16) -> Result<Bindings, ListenError> {
@@ -371,6 +396,24 @@ fn wakers(workers: u16) -> Result<(Vec<WakeSource>, Vec<Arc<WorkerShared>>), Sta
         shareds.push(Arc::new(WorkerShared::new(waker)));
     }
     Ok((wakes, shareds))
+}
+
+/// Every worker accepts, or one could not start.
+fn await_starts(
+    starts: impl Iterator<Item = Result<DriverReport, Fault>>,
+    running: &mut Server,
+) -> Result<(), StartError> {
+    for start in starts {
+        let report = start.map_err(StartError::Worker)?;
+        if report.is_fallback || report.direct != running.report.direct {
+            running.report = report;
+        }
+    }
+    Ok(())
+}
+
+fn wake_on_room(to: &HandOver, workers: Vec<Arc<WorkerShared>>) {
+    to.on_room(move || workers.iter().for_each(|worker| worker.wake()));
 }
 
 /// From sockets by listener to sockets by worker.

@@ -70,6 +70,8 @@ pub(crate) enum Outcome {
     Failed,
     /// The gate said no.
     GateRefused,
+    /// It is somebody else's handshake.
+    HandedOver,
     /// What came is no TLS.
     NotTls,
     /// What came is HTTP.
@@ -127,6 +129,8 @@ tls_stats! {
     handshakes_gate_refused,
     /// Handshakes that took too long.
     handshakes_timed_out,
+    /// ClientHellos that were left to somebody else, unanswered.
+    hellos_handed_over,
     /// Connections that began with something that is no TLS.
     not_tls,
     /// Connections that began with HTTP.
@@ -182,6 +186,7 @@ impl Handshakes {
             }
             Outcome::Failed => &counters.handshakes_failed,
             Outcome::GateRefused => &counters.handshakes_gate_refused,
+            Outcome::HandedOver => &counters.hellos_handed_over,
             Outcome::NotTls => &counters.not_tls,
             Outcome::PlainHttp => &counters.plain_http,
             Outcome::TimedOut => &counters.handshakes_timed_out,

@@ -64,6 +64,8 @@ pub(crate) struct Gate {
     suspected: bool,
     /// True from a stall until accept is armed again one step lower.
     downgrade: bool,
+    /// Not to be armed: clients of this listener wait already.
+    held: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,12 +108,14 @@ impl Gate {
             accepted_at_watch: 0,
             suspected: false,
             downgrade: false,
+            held: false,
         }
     }
 
     /// True when accept should be armed now, which the caller then does.
     pub(crate) fn should_arm(&mut self, now: Time) -> bool {
         let arm = match self.state {
+            _ if self.held => false,
             GateState::Idle => true,
             GateState::Paused(until) => until <= now,
             GateState::Armed | GateState::Closed | GateState::Disarming => false,
@@ -122,6 +126,16 @@ impl Gate {
             self.suspected = false;
         }
         arm
+    }
+
+    /// Keeps the listener from being armed, or lets it again. True when that is new.
+    pub(crate) const fn hold(&mut self, held: bool) -> bool {
+        core::mem::replace(&mut self.held, held) != held
+    }
+
+    /// True while it may not be armed, whoever else says so.
+    pub(crate) const fn is_held(&self) -> bool {
+        self.held
     }
 
     /// True when the caller should disarm accept.

@@ -25,6 +25,7 @@ pub(super) enum Todo {
     AfterSend,
     Close(CloseReason),
     Flush,
+    HandOver,
     Next(Next),
     Park,
     Received(Received),
@@ -40,6 +41,13 @@ impl<D: Driver, C: Clock> Worker<D, C> {
             Completion::AcceptEnded { listener, errno } => self.on_accept_ended(listener, errno),
             Completion::Closed { conn } => match self.table.lookup(conn) {
                 Some(_) => self.forget(conn),
+                None => self.shared.counters.stale_completions.add(1),
+            },
+            Completion::Detached { conn, result } => match self.table.lookup(conn) {
+                Some(_) => {
+                    let todo = self.on_detached(conn, result);
+                    self.drive(conn, todo);
+                }
                 None => self.shared.counters.stale_completions.add(1),
             },
             Completion::Received { conn, received } => match self.table.lookup(conn) {
@@ -78,38 +86,6 @@ impl<D: Driver, C: Clock> Worker<D, C> {
             if !conn.in_flight() {
                 self.drive(id, Todo::Recv(Expect::Now));
             }
-        }
-    }
-
-    /// Closes without another word.
-    pub(super) fn close_now(&mut self, id: ConnId, reason: CloseReason) {
-        let conn = self.table.live_mut(id);
-        if conn.phase() == Phase::Closing {
-            return;
-        }
-        if conn.send_in_flight || conn.has_output() {
-            // What the peer has of its reply must not pass for the whole.
-            self.driver.reset_on_close(id);
-        }
-        self.drive(id, Todo::Close(reason));
-    }
-
-    /// Ends a connection that has nothing in progress, in a way that loses no request that is just arriving.
-    pub(super) fn finish_if_idle(&mut self, id: ConnId) {
-        let (soon, _) = self.linger_until();
-        let conn = self.table.live_mut(id);
-        let Some(state) = &conn.protocol else { return };
-        if conn.phase() != Phase::Open || conn.send_in_flight {
-            return;
-        }
-        if !conn.heard {
-            // It may be about to ask its first question; a client that only holds the line is not waited for long.
-            conn.deadline = conn.deadline.min(soon);
-            let deadline = conn.deadline;
-            self.wheel.arm(id.slot, deadline);
-        } else if self.server.protocols[conn.listener.index()].is_idle(state) {
-            let next = self.tell(id, Input::Drain);
-            self.drive(id, Todo::Next(next));
         }
     }
 
@@ -208,6 +184,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
                 Todo::AfterSend => self.after_send(id),
                 Todo::Close(reason) => self.close(id, reason),
                 Todo::Flush => self.flush(id),
+                Todo::HandOver => self.hand_over(id),
                 Todo::Next(next) => self.follow(id, next),
                 Todo::Park => return self.park(id),
                 Todo::Received(received) => self.on_received(id, received),
@@ -241,6 +218,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         match conn.phase() {
             Phase::Open => self.on_received_open(id, received),
             Phase::Lingering => self.on_received_lingering(id, received),
+            Phase::Leaving | Phase::Waiting => self.on_received_leaving(id, received),
             Phase::Closing | Phase::Free => {
                 self.recycle(received);
                 self.try_finish(id)
@@ -255,9 +233,13 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         }
         match received {
             Received::Data { chunk, drained }
-                if conn.send_in_flight && conn.after_send == AfterSend::Resume =>
+                if conn.send_in_flight
+                    && matches!(
+                        conn.after_send,
+                        AfterSend::HandOver | AfterSend::Resume | AfterSend::Wait
+                    ) =>
             {
-                // An answer is being sent that a receive was pending beside: what comes now is looked at after it.
+                // An answer is being sent that a receive was pending beside: what comes now is looked at after it, or goes along.
                 conn.drained = drained;
                 self.set_aside(id, chunk)
             }
@@ -328,6 +310,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         conn.after_send = match next {
             Next::Read => AfterSend::Read,
             Next::Flush => AfterSend::Resume,
+            Next::HandOver => AfterSend::HandOver,
             Next::CloseClean | Next::Close if may_close_at_once && !conn.recv_in_flight => AfterSend::Close,
             Next::CloseLinger if conn.peer_finished => AfterSend::Close,
             Next::CloseClean | Next::Close | Next::CloseLinger => AfterSend::Linger,
@@ -406,6 +389,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         let conn = self.table.live_mut(id);
         match conn.after_send {
             AfterSend::Close => Todo::Close(reason),
+            AfterSend::HandOver => Todo::HandOver,
             AfterSend::Linger => {
                 conn.begin_linger(reason, deadline, bytes_max);
                 self.drop_input(id);
@@ -472,8 +456,8 @@ impl<D: Driver, C: Clock> Worker<D, C> {
                 let opened = conn.deadline;
                 conn.deadline = protocol.deadline(conn.protocol.get_or_insert_with(|| protocol.open(opened)));
             }
-            Phase::Lingering => {}
-            Phase::Closing | Phase::Free => return,
+            Phase::Lingering | Phase::Waiting => {}
+            Phase::Closing | Phase::Free | Phase::Leaving => return,
         }
         let deadline = conn.deadline;
         self.wheel.arm(id.slot, deadline);

@@ -5,11 +5,15 @@
 use core::time::Duration;
 
 use super::Worker;
+use super::apply::Todo;
+use super::say::Input;
 use crate::config::Limits;
+use crate::conn::Phase;
 use crate::control::Command;
 use crate::driver::{Driver, Errno, Fault};
 use crate::error::CloseReason;
 use crate::id::ConnId;
+use crate::protocol::Protocol;
 use crate::time::{Clock, Time};
 
 /// How far the end of a worker has come.
@@ -71,6 +75,38 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         self.drain = Drain::Stopping;
         self.disarm_gates();
         self.for_each_live(|worker, id| worker.close_now(id, CloseReason::Drain));
+    }
+
+    /// Closes without another word.
+    fn close_now(&mut self, id: ConnId, reason: CloseReason) {
+        let conn = self.table.live_mut(id);
+        if matches!(conn.phase(), Phase::Closing | Phase::Leaving) {
+            return;
+        }
+        if conn.send_in_flight || conn.has_output() {
+            // What the peer has of its reply must not pass for the whole.
+            self.driver.reset_on_close(id);
+        }
+        self.drive(id, Todo::Close(reason));
+    }
+
+    /// Ends a connection that has nothing in progress, in a way that loses no request that is just arriving.
+    fn finish_if_idle(&mut self, id: ConnId) {
+        let (soon, _) = self.linger_until();
+        let conn = self.table.live_mut(id);
+        let Some(state) = &conn.protocol else { return };
+        if conn.phase() != Phase::Open || conn.send_in_flight {
+            return;
+        }
+        if !conn.heard {
+            // It may be about to ask its first question; a client that only holds the line is not waited for long.
+            conn.deadline = conn.deadline.min(soon);
+            let deadline = conn.deadline;
+            self.wheel.arm(id.slot, deadline);
+        } else if self.server.protocols[conn.listener.index()].is_idle(state) {
+            let next = self.tell(id, Input::Drain);
+            self.drive(id, Todo::Next(next));
+        }
     }
 
     /// Calls `f` for each connection that lives when its slot comes up.

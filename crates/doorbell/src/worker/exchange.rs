@@ -10,6 +10,7 @@ use doorbell_http::{Client, Next};
 use super::Worker;
 use super::apply::Todo;
 use super::buffers::Buffers;
+use super::say::Input;
 use crate::conn::{Arriving, Phase};
 use crate::driver::{Chunk, ChunkSource, Driver, Errno, Expect, Received, Sent, Step};
 use crate::error::CloseReason;
@@ -125,12 +126,34 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         next: Next,
         outcome: Option<Result<usize, Errno>>,
     ) {
+        if matches!(next, Next::HandOver | Next::Wait) {
+            return self.stay_first(listener, id, next);
+        }
         let id = self.place_answered(listener, id.slot);
-        if next == Next::Wait {
+        self.go_on(id, next, outcome);
+    }
+
+    /// The first bytes of a connection are for somebody else or wait for a job, and it was not asked for its address yet.
+    #[cold]
+    fn stay_first(&mut self, listener: ListenerIndex, id: ConnId, next: Next) {
+        let (id, welcome) = self.place(listener, id.slot);
+        let conn = self.table.live_mut(id);
+        (conn.heard, conn.drained) = (true, true);
+        if welcome && next == Next::Wait {
             let (mut speaker, conn, _) = self.speaker(id);
             speaker.wait_once(conn);
+            return self.go_on(id, next, None);
         }
-        self.go_on(id, next, outcome);
+        self.shared.counters.requests.take_back(1);
+        if welcome {
+            let next = self.keep(id, next);
+            return self.go_on(id, next, None);
+        }
+        // Whoever comes too often has no job begun.
+        let _unbegun = self.buffers.reply.take_later();
+        self.buffers.rest.clear();
+        let _wish = self.tell(id, Input::Overload(CloseReason::PerIpCap));
+        self.drive(id, Todo::Next(Next::CloseClean));
     }
 
     /// The driver tells later that it closed.
@@ -206,7 +229,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
             Next::Close | Next::CloseClean if drained => true,
             Next::Read => false,
             Next::Wait => return self.wait_for_answer(id),
-            Next::Close | Next::CloseClean | Next::CloseLinger | Next::Flush => {
+            Next::Close | Next::CloseClean | Next::CloseLinger | Next::Flush | Next::HandOver => {
                 return self.go_on(id, next, None);
             }
         };

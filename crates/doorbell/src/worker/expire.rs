@@ -44,6 +44,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
                     let next = self.tell(id, Input::Timeout);
                     if waited && next != Next::Wait {
                         self.shared.counters.jobs_timed_out.add(1);
+                        self.jobs.timed_out(slot);
                     }
                     self.drive(id, Todo::Next(next));
                 }
@@ -57,7 +58,11 @@ impl<D: Driver, C: Clock> Worker<D, C> {
                     let reason = conn.reason();
                     self.drive(id, Todo::Close(reason));
                 }
-                Phase::Closing | Phase::Free => {}
+                Phase::Waiting => {
+                    let todo = self.not_taken(id);
+                    self.drive(id, todo);
+                }
+                Phase::Closing | Phase::Free | Phase::Leaving => {}
             }
         }
     }

@@ -101,6 +101,13 @@ impl Jobs {
         self.slots.get_mut(slot.index())?.as_mut()
     }
 
+    /// Its protocol has said that it waits no longer.
+    pub(super) fn timed_out(&mut self, slot: SlotIndex) {
+        if let Some(waiting) = self.waiting(slot) {
+            waiting.later.timed_out();
+        }
+    }
+
     /// What waits for this answer, if it still does.
     fn claim(&mut self, delivery: &Delivery) -> Option<Box<Later>> {
         let cell = self.slots.get_mut(delivery.conn.slot.index())?;

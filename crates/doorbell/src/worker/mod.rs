@@ -8,7 +8,7 @@
 //! 2. **clock**: read once, everything in this turn happens at that time;
 //! 3. **apply** each completion to its connection (`apply.rs`);
 //! 4. **inbox**: commands of other threads, and answers of jobs (`jobs.rs`);
-//! 5. **timers**: connections whose deadline passed;
+//! 5. **timers**: connections whose deadline passed; then those that left in this turn go to whoever takes them (`hand_over.rs`);
 //! 6. **listeners**: arm, disarm and watch accept (`tend.rs`).
 //!
 //! What the steps submit reaches the kernel with the next turn's wait.
@@ -33,6 +33,7 @@ mod buffers;
 mod drain;
 mod exchange;
 mod expire;
+mod hand_over;
 mod ip_cap;
 mod jobs;
 mod say;
@@ -52,12 +53,14 @@ use self::accept::{Admission, Gate, WatchTimer};
 use self::buffers::{Buffers, InputMemory};
 use self::drain::Drain;
 use self::exchange::Spoken;
+use self::hand_over::Departures;
 use self::ip_cap::IpCap;
 use self::jobs::Jobs;
 use crate::config::Limits;
-use crate::conn::Table;
+use crate::conn::{Arriving, Phase, Table};
 use crate::control::WorkerShared;
 use crate::driver::{Driver, Fault, Quick};
+use crate::hand_over::HandOver;
 use crate::id::{ConnId, ListenerIndex};
 use crate::protocol::{ListenerProtocol, Protocol, ProtocolConn};
 use crate::time::{Clock, Time, Wheel};
@@ -88,6 +91,8 @@ pub struct ServerShared {
     /// took is served.
     pub(crate) accept_margin: u32,
     pub(crate) tuning: Tuning,
+    /// Where connections go that are not for this lane.
+    pub(crate) hand_over: Option<HandOver>,
 }
 
 impl ServerShared {
@@ -99,7 +104,24 @@ impl ServerShared {
         let ip_table = IpTable::new(limits.conns_per_ip_max, workers);
         let accept_margin = accept_margin(protocols.iter().map(|_| 4096));
         let tuning = Tuning::default();
-        Self { protocols, arrivals, listener_is_shared, limits, workers, ip_table, accept_margin, tuning }
+        Self {
+            protocols,
+            arrivals,
+            listener_is_shared,
+            limits,
+            workers,
+            ip_table,
+            accept_margin,
+            tuning,
+            hand_over: None,
+        }
+    }
+
+    /// The same with somebody who takes what is handed over.
+    #[must_use]
+    pub fn handing_over(mut self, to: HandOver) -> Self {
+        self.hand_over = Some(to);
+        self
     }
 
     /// Slots each worker's driver needs.
@@ -149,6 +171,7 @@ pub struct Worker<D, C> {
     /// Connections that had their share of this turn and go on in the next. At most one entry a live connection.
     postponed: VecDeque<ConnId>,
     drain: Drain,
+    departures: Departures,
     /// The connection whose protocol is being called, while that happens outside of [`say`](self::say).
     speaking: Option<Spoken>,
     /// Connections opened, as far as the counters say so.
@@ -180,6 +203,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
             input_memory: InputMemory::new(limits.input_bytes_max / usize::from(server.workers)),
             postponed: VecDeque::new(),
             drain: Drain::default(),
+            departures: Departures::new(server.hand_over.as_ref()),
             speaking: None,
             opened_published: 0,
             drill: None,
@@ -220,6 +244,9 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         self.take_commands();
         self.take_answers();
         self.expire();
+        if self.departures.busy {
+            self.see_off();
+        }
         self.tend();
         self.publish();
         match self.drill.take() {
@@ -248,6 +275,11 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         self.table.live()
     }
 
+    /// Connections on their way out of the driver, each with a place where it goes.
+    pub fn conns_leaving(&self) -> usize {
+        self.departures.leaving()
+    }
+
     /// Gives the driver back; connections are forgotten.
     pub fn into_driver(self) -> D {
         self.driver
@@ -274,14 +306,15 @@ impl<D: Driver, C: Clock> Worker<D, C> {
             live += 1;
             let conn = self.table.live_mut(id);
             input_bytes += conn.input.capacity();
-            let has_job = conn.arriving == crate::conn::Arriving::Answer;
+            let has_job = conn.arriving == Arriving::Answer;
             assert_eq!(
                 has_job,
                 self.jobs.holds(id.slot),
                 "I-10: a connection waits for its own job: {conn:?}"
             );
-            let waits =
-                conn.in_flight() || conn.phase() == crate::conn::Phase::Closing || conn.postponed || has_job;
+            let gone = matches!(conn.phase(), Phase::Closing | Phase::Leaving | Phase::Waiting);
+            assert!(!(gone && has_job), "I-10: a job of a connection that goes is given up: {conn:?}");
+            let waits = conn.in_flight() || gone || conn.postponed || has_job;
             assert!(waits, "every live connection waits for something: {conn:?}");
         }
         assert_eq!(live, self.table.live(), "I-8: the live count is the number of live slots");
@@ -289,6 +322,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         assert!(self.wheel.armed() <= live as usize, "a free slot has no deadline");
         let open = !self.admission.is_full();
         for gate in &self.gates {
+            let open = open && !gate.is_held();
             assert!(open || !gate.is_open(), "I-6: a full table does not accept");
         }
     }

@@ -5,6 +5,8 @@
 use core::net::IpAddr;
 use core::time::Duration;
 use std::collections::HashMap;
+use std::net::TcpStream;
+use std::os::fd::OwnedFd;
 
 use doorbell::driver::{Completion, Driver, Errno, Expect, Payload, Quick, Received, SendBuf, Sent, Step};
 use doorbell::id::{ConnId, Generation, ListenerIndex, SlotIndex};
@@ -15,6 +17,13 @@ pub(super) const LISTENER: ListenerIndex = ListenerIndex(0);
 /// A peer of a bench.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Peer(pub(super) usize);
+
+/// A connection that left the driver: a real socket, or the peer of a simulated one.
+#[derive(Debug)]
+pub(super) enum Taken {
+    Real(TcpStream),
+    Simulated(Peer),
+}
 
 /// What a peer has seen so far.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -41,6 +50,12 @@ pub(super) trait Bench {
     fn reset(&mut self, peer: Peer);
     /// Reads what is there and tells everything seen so far.
     fn look(&mut self, peer: Peer) -> Seen;
+    /// A connection that left the driver, as its next owner has it.
+    fn take_over(&mut self, fd: OwnedFd) -> Taken;
+    /// What can be read of it now.
+    fn taken_recv(&mut self, taken: &mut Taken) -> Vec<u8>;
+    fn taken_send(&mut self, taken: &mut Taken, bytes: &[u8]);
+    fn taken_close(&mut self, taken: Taken);
     fn peer_addr(&self, peer: Peer) -> Option<IpAddr>;
     /// True when the driver can say where a connection comes from.
     fn knows_addrs(&self) -> bool;
@@ -59,6 +74,7 @@ pub(super) enum Came {
     AcceptEnded(ListenerIndex, Option<Errno>),
     Accepted(ListenerIndex, SlotIndex),
     Closed(ConnId),
+    Detached(ConnId, Result<OwnedFd, Errno>),
     Received(ConnId, Got),
     Sent(ConnId, Sent),
 }
@@ -120,6 +136,7 @@ impl<B: Bench> Stand<B> {
                 Completion::AcceptEnded { listener, errno } => Came::AcceptEnded(listener, errno),
                 Completion::Accepted { listener, slot } => Came::Accepted(listener, slot),
                 Completion::Closed { conn } => Came::Closed(conn),
+                Completion::Detached { conn, result } => Came::Detached(conn, result),
                 Completion::Received { conn, received } => Came::Received(conn, self.copy_out(received)),
                 Completion::Sent { conn, sent } => Came::Sent(conn, sent),
             };

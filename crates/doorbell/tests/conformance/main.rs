@@ -1,6 +1,6 @@
 //! The contract of a driver, rule by rule, on every driver by name.
 //!
-//! Does not know about: workers, connections' phases, protocols. The rules D-1 to D-10 are written in
+//! Does not know about: workers, connections' phases, protocols. The rules D-1 to D-11 are written in
 //! `doorbell::driver`; each test here is one of them, and each runs as `conformance::DRIVER::RULE`.
 //!
 //! An io_uring that this machine denies is skipped with its reason on standard error, unless `DOORBELL_REQUIRE_URING=1`.
@@ -30,6 +30,9 @@ macro_rules! suite {
                     d9_a_wake_before_the_wait_is_not_lost, d9_wait_ends_with_a_completion,
                     d10_reset_on_close_is_seen_as_a_reset, a_half_closed_connection_still_receives,
                     an_idle_connection_does_not_delay_another;
+                leaving: d11_a_detached_connection_goes_on_in_both_directions, d11_what_was_not_received_is_not_lost,
+                    d11_what_was_sent_arrives_before_the_next_owners_bytes,
+                    d11_a_slot_is_used_again_and_its_connection_stays_apart;
             }
         }
     )*};
@@ -47,6 +50,7 @@ mod accept;
 mod bench;
 mod crowd;
 mod ending;
+mod leaving;
 mod real;
 mod simulated;
 mod transfer;

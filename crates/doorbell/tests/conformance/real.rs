@@ -19,7 +19,7 @@ use doorbell_ring::Setup;
 use doorbell_ring::selftest::{Capabilities, capabilities};
 use socket2::{Domain, Socket, Type};
 
-use super::bench::{Bench, Peer, Seen, Stand};
+use super::bench::{Bench, Peer, Seen, Stand, Taken};
 
 /// Clients that may wait to be accepted.
 const BACKLOG_LEN: i32 = 1024;
@@ -190,6 +190,35 @@ impl<D: Driver> Bench for Loopback<D> {
             }
         }
         client.seen.clone()
+    }
+
+    fn take_over(&mut self, fd: OwnedFd) -> Taken {
+        let flags = rustix::fs::fcntl_getfl(&fd).expect("it is open");
+        assert!(flags.contains(rustix::fs::OFlags::NONBLOCK), "D-11: its next owner does not wait in calls");
+        let flags = rustix::io::fcntl_getfd(&fd).expect("it is open");
+        assert!(flags.contains(rustix::io::FdFlags::CLOEXEC), "D-11: no child inherits it");
+        Taken::Real(TcpStream::from(fd))
+    }
+
+    fn taken_recv(&mut self, taken: &mut Taken) -> Vec<u8> {
+        let Taken::Real(stream) = taken else { unreachable!("a real connection") };
+        let mut buf = vec![0; 64 * 1024];
+        match stream.read(&mut buf) {
+            Ok(len) => buf[..len].to_vec(),
+            Err(error) => {
+                assert_eq!(error.kind(), ErrorKind::WouldBlock, "{error}");
+                Vec::new()
+            }
+        }
+    }
+
+    fn taken_send(&mut self, taken: &mut Taken, bytes: &[u8]) {
+        let Taken::Real(stream) = taken else { unreachable!("a real connection") };
+        stream.write_all(bytes).expect("what a test sends fits into the socket");
+    }
+
+    fn taken_close(&mut self, taken: Taken) {
+        drop(taken);
     }
 
     fn peer_addr(&self, peer: Peer) -> Option<IpAddr> {

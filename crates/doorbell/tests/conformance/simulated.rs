@@ -4,13 +4,14 @@
 
 use core::net::{IpAddr, Ipv4Addr};
 use core::time::Duration;
+use std::os::fd::OwnedFd;
 
 use doorbell::driver::Waker;
 use doorbell::id::ListenerIndex;
 use doorbell_testkit::clock::START_NANOS;
-use doorbell_testkit::sim::{PeerIndex, PeerPlan, PeerStep, Reading, Sim, SimConfig, SimDriver};
+use doorbell_testkit::sim::{PeerIndex, PeerPlan, PeerStep, Reading, Sim, SimConfig, SimDriver, World};
 
-use super::bench::{Bench, Peer, Seen, Stand};
+use super::bench::{Bench, Peer, Seen, Stand, Taken};
 
 /// A simulated world whose peers do what the test says.
 pub(super) struct Simulated {
@@ -92,6 +93,22 @@ impl Bench for Simulated {
         Seen { bytes: log.received.clone(), fin: log.fin_at.is_some(), reset: log.reset.is_some() }
     }
 
+    fn take_over(&mut self, fd: OwnedFd) -> Taken {
+        Taken::Simulated(Peer(World::handed_peer(fd).0))
+    }
+
+    fn taken_recv(&mut self, taken: &mut Taken) -> Vec<u8> {
+        self.sim.world_mut().handed_recv(index(taken)).0
+    }
+
+    fn taken_send(&mut self, taken: &mut Taken, bytes: &[u8]) {
+        self.sim.world_mut().handed_send(index(taken), bytes);
+    }
+
+    fn taken_close(&mut self, taken: Taken) {
+        self.sim.world_mut().handed_close(index(&taken));
+    }
+
     fn peer_addr(&self, _peer: Peer) -> Option<IpAddr> {
         Some(IpAddr::V4(Ipv4Addr::LOCALHOST))
     }
@@ -115,4 +132,9 @@ impl Bench for Simulated {
     fn now(&self) -> Duration {
         Duration::from_nanos(self.sim.world().now() - START_NANOS)
     }
+}
+
+fn index(taken: &Taken) -> PeerIndex {
+    let Taken::Simulated(peer) = taken else { unreachable!("a simulated connection") };
+    PeerIndex(peer.0)
 }

@@ -5,6 +5,7 @@
 use core::net::IpAddr;
 use core::time::Duration;
 use std::collections::{HashMap, HashSet, VecDeque};
+use std::os::fd::OwnedFd;
 
 use bytes::Bytes;
 use doorbell::driver::{
@@ -146,6 +147,10 @@ impl<D: Driver> Driver for Faulty<D> {
 
     fn close(&mut self, conn: ConnId) -> Step<()> {
         self.inner.close(conn)
+    }
+
+    fn detach(&mut self, conn: ConnId) -> Step<Result<OwnedFd, Errno>> {
+        self.inner.detach(conn)
     }
 
     fn peer_addr(&self, conn: ConnId) -> Option<IpAddr> {

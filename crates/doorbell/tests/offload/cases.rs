@@ -3,12 +3,13 @@
 //! Does not know about: how jobs are run; `hand` does that when it is told.
 
 use std::io::{Read as _, Write as _};
-use std::net::Shutdown;
+use std::net::{Shutdown, TcpStream};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
 use doorbell::offload::{Class, Offload};
-use doorbell::{CloseReason, Engine};
+use doorbell::{CloseReason, Engine, HandOver, HandedConn, Taker};
 use doorbell_testkit::peers::{End, Reply, misbehave, wait_until};
 
 use crate::hand::{Hand, get, last, reply, rest, send, serve, serve_with, until};
@@ -35,6 +36,8 @@ on_both_engines! {
     a_drain_that_is_over_gives_up_on_a_job
     a_stop_drops_jobs
     work_for_somebody_else_is_a_500
+    what_is_handed_over_behind_a_job_leaves_after_its_answer_with_every_byte
+    a_stop_ends_a_job_with_a_hand_over_behind_it
 }
 
 fn a_job_answers_and_the_connection_goes_on(engine: Engine) {
@@ -365,4 +368,52 @@ fn work_for_somebody_else_is_a_500(engine: Engine) {
         .unwrap();
     let got = rest(send(&server, &get("/")));
     assert_eq!((Reply::parse(&got.bytes, false).unwrap().status, got.end), (500, End::Fin));
+}
+
+fn what_is_handed_over_behind_a_job_leaves_after_its_answer_with_every_byte(engine: Engine) {
+    let (hand, away) = (Hand::default(), Away::default());
+    let to = HandOver::new(away.clone());
+    let server = serve_with(engine, &hand, Offload::builder(), |server| server.hand_over(to));
+    let mut stream = send(&server, &get("/job/1"));
+    let job = hand.take();
+    let behind = [get("/away"), get("/job/theirs"), b"GET /half".to_vec()].concat();
+    for piece in behind.chunks(40) {
+        stream.write_all(piece).unwrap();
+        thread::sleep(Duration::from_millis(5));
+    }
+    assert!(away.0.lock().unwrap().is_empty(), "it waits its turn");
+    job.run();
+    assert_eq!(reply(&mut stream).body, b"1");
+    until(&server, |stats| stats.closed_because(CloseReason::HandedOver) == 1);
+    let mut conn = away.0.lock().unwrap().pop().unwrap();
+    let mut theirs = TcpStream::from(conn.fd);
+    theirs.set_nonblocking(false).unwrap();
+    let had = conn.bytes.len();
+    conn.bytes.resize(behind.len(), 0);
+    theirs.read_exact(&mut conn.bytes[had..]).unwrap();
+    assert_eq!(conn.bytes.escape_ascii().to_string(), behind.escape_ascii().to_string());
+    assert_eq!(server.stats().jobs_queued, 1, "a job behind it is theirs");
+}
+
+fn a_stop_ends_a_job_with_a_hand_over_behind_it(engine: Engine) {
+    let (hand, away) = (Hand::default(), Away::default());
+    let to = HandOver::new(away.clone());
+    let places = to.places();
+    let server = serve_with(engine, &hand, Offload::builder(), |server| server.hand_over(to));
+    let stream = send(&server, &[get("/job/1"), get("/away")].concat());
+    let job = hand.take();
+    server.stop().unwrap();
+    job.run();
+    assert_eq!(rest(stream).bytes, b"");
+    assert!(away.0.lock().unwrap().is_empty() && places.out() == 0);
+}
+
+/// Those who left.
+#[derive(Clone, Default)]
+struct Away(Arc<Mutex<Vec<HandedConn>>>);
+
+impl Taker for Away {
+    fn take(&self, conns: &mut Vec<HandedConn>) {
+        self.0.lock().unwrap().append(conns);
+    }
 }

@@ -57,7 +57,7 @@ impl Hand {
 }
 
 /// `/job/TEXT` answers with TEXT; `/then/TEXT` the same, written by the ring thread; `/high/TEXT` before the others; `/twice/TEXT` after two
-/// jobs; `/panic`; `/now` without a job; `/large/TEXT` with 100,000 times TEXT.
+/// jobs; `/panic`; `/away` is handed over; `/now` without a job; `/large/TEXT` with 100,000 times TEXT.
 pub(crate) struct Jobs(pub(crate) Offload);
 
 impl Handler for Jobs {
@@ -71,6 +71,7 @@ impl Handler for Jobs {
         let text = format!("{text}{body}");
         let jobs = self.0.clone();
         match kind {
+            "away" => reply.hand_over(),
             "high" => jobs.class(Class::High).run(request, reply, move || Reply::text(Status::OK, text)),
             "job" => {
                 jobs.run(request, reply.header("X-Layer", "kept"), move || Reply::text(Status::OK, text))

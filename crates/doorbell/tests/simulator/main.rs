@@ -4,6 +4,7 @@
 //! `DOORBELL_SIM_SEED=n` plays one and prints every event of it.
 #![expect(clippy::print_stdout, reason = "a seed that fails prints its events")]
 
+mod app;
 mod cast;
 mod oracle;
 mod pool;

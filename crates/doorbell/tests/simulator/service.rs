@@ -6,8 +6,8 @@ use core::time::Duration;
 
 use bytes::Bytes;
 use doorbell::{
-    Answered, Handler, Http1, HttpLimits, Offload, Raw, RawHandler, RawNext, Reply, Request, Responder,
-    StaticReply, Status,
+    Answered, Begun, Handler, Http1, HttpLimits, Offload, Raw, RawHandler, RawNext, Reply, Request,
+    Responder, StaticReply, Status,
 };
 use doorbell_testkit::sim::splitmix;
 
@@ -16,6 +16,9 @@ pub(super) const ID_FIELD: &str = "X-Id";
 
 /// What a raw listener that speaks first says.
 pub(super) const GREETING: &[u8] = b"220 doorbell says hello\r\n";
+
+/// How long a client of [`handed`] may be silent.
+pub(super) const HANDED_AFTER: Duration = Duration::from_secs(2);
 
 /// Bytes of the reply that all connections share.
 pub(super) const SHARED_LEN: usize = 70_000;
@@ -39,6 +42,10 @@ struct Echo {
 }
 
 impl Handler for Echo {
+    fn hands_over(&self, begun: Begun<'_>) -> bool {
+        matches!(begun, Begun::Body(head) if head.path().starts_with("/app/"))
+    }
+
     fn wants_body(&self, head: &Request<'_>) -> bool {
         head.path().starts_with("/body/")
     }
@@ -49,6 +56,7 @@ impl Handler for Echo {
         let mut number = || parts.next().and_then(|part| part.parse::<u64>().ok()).unwrap_or_default();
         let (id, len) = (number(), usize::try_from(number()).unwrap_or_default());
         match kind {
+            "app" => reply.hand_over(),
             "body" if request.body() != pattern(id, request.body().len()) => {
                 reply.status(Status::CONFLICT).header(ID_FIELD, id.to_string()).empty()
             }
@@ -119,4 +127,10 @@ impl RawHandler for Greeter {
 
 pub(super) fn greeter() -> Raw {
     Raw::new(Greeter)
+}
+
+/// Gives a connection away with its first bytes, or when none have come for [`HANDED_AFTER`].
+pub(super) fn handed() -> Raw {
+    let handler = |_: &[u8], _: &mut Vec<u8>| RawNext::HandOver;
+    Raw::new(handler).timeout(HANDED_AFTER).hand_over_silent(true)
 }

@@ -4,6 +4,7 @@
 
 use core::time::Duration;
 
+use doorbell::CloseReason;
 use doorbell_testkit::sim::{FaultKind, OwnEnd, PeerIndex, PeerLog, ResetCause, World};
 
 use super::cast::{End, Expectation, Kind};
@@ -24,7 +25,9 @@ pub(super) fn judge(stage: &Stage, ending: Ending) -> Report {
     };
     // A cap for the whole worker makes each peer's luck depend on the others'.
     let per_ip = stage.limits.conns_per_ip_max as usize;
-    let capped = (1..stage.expectations.len()).contains(&per_ip) || stage.limits.input_bytes_max < 1_000_000;
+    let capped = stage.refuses
+        || (1..stage.expectations.len()).contains(&per_ip)
+        || stage.limits.input_bytes_max < 1_000_000;
     for (index, expectation) in &stage.expectations {
         let log = world.log(*index);
         let heard = compare(&log.received, &expectation.replies)
@@ -203,6 +206,8 @@ fn counters(stage: &Stage, report: &Report) {
     assert_eq!(snapshot.conns_live, 0);
     assert!(snapshot.jobs_queued >= snapshot.jobs_cancelled + snapshot.answers_dropped, "a job has one end");
     assert!(stage.short_queue || snapshot.jobs_refused == 0, "refused with room in the queue");
+    assert_eq!(snapshot.closed_because(CloseReason::HandedOver), stage.app.taken, "whoever left was taken");
+    assert_eq!(snapshot.hand_over_errors, report.faults.of(FaultKind::DetachRefused), "each is counted");
     assert_eq!(
         snapshot.stale_completions,
         report.faults.of(FaultKind::CompletionStale),

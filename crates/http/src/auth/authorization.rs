@@ -3,7 +3,7 @@
 //! Does not know about: which tokens are good.
 
 use super::Reason;
-use crate::Request;
+use crate::{Request, class};
 
 /// What a request brought along to prove who sends it.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -17,13 +17,14 @@ pub enum Authorization<'a> {
 }
 
 impl<'a> Authorization<'a> {
-    /// Looks through all fields of a request.
+    /// What the parser has noted.
+    #[inline]
     #[must_use]
     pub fn of(request: &Request<'a>) -> Self {
-        match request.headers().find_two("authorization") {
-            [None, _] => Self::Absent,
-            [Some(value), None] => Self::One(value),
-            [Some(_), Some(_)] => Self::Several,
+        match request.authorization() {
+            None => Self::Absent,
+            Some((value, true)) => Self::One(value),
+            Some((_, false)) => Self::Several,
         }
     }
 
@@ -69,34 +70,12 @@ const SCHEME: &[u8] = b"Bearer";
 #[cold]
 fn not_bearer(value: &[u8]) -> Reason {
     let scheme = value.split(|&byte| byte == b' ').next().unwrap_or_default();
-    let is_token = !scheme.is_empty() && scheme.iter().all(|&byte| is_scheme_byte(byte));
+    let is_token = !scheme.is_empty() && class::token_end(scheme, 0) == scheme.len();
     if is_token && !scheme.eq_ignore_ascii_case(SCHEME) {
         Reason::SchemeOther
     } else {
         Reason::CredentialsMalformed
     }
-}
-
-/// A byte of a token (RFC 9110 5.6.2).
-const fn is_scheme_byte(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric()
-        || matches!(
-            byte,
-            b'!' | b'#'
-                | b'$'
-                | b'%'
-                | b'&'
-                | b'\''
-                | b'*'
-                | b'+'
-                | b'-'
-                | b'.'
-                | b'^'
-                | b'_'
-                | b'`'
-                | b'|'
-                | b'~'
-        )
 }
 
 /// Whether these bytes are a `token68` (RFC 9110 11.2), which RFC 6750 calls `b64token`.

@@ -3,9 +3,8 @@
 //! Does not know about: where a secret is kept, what a request looks like.
 
 use super::authorization::is_token68;
+use constant_time_eq::constant_time_eq;
 use std::fmt;
-use std::hint::black_box;
-use subtle::{Choice, ConditionallySelectable, ConstantTimeEq};
 use zeroize::Zeroizing;
 
 /// Fewer bytes are refused: 16 characters of base64 carry 96 bits at most.
@@ -29,9 +28,7 @@ pub struct Tokens {
 #[derive(Clone)]
 struct Entry {
     name: Box<str>,
-    len: usize,
-    /// The secret in little-endian words, filled up with zeros.
-    words: Zeroizing<Vec<u64>>,
+    secret: Zeroizing<Box<[u8]>>,
 }
 
 /// What the configuration should tell its author about a secret that is taken all the same.
@@ -88,13 +85,7 @@ impl Tokens {
         if self.find(secret).is_some() {
             return Err(TokenError::SecretTaken);
         }
-        let (whole, last) = words(secret);
-        let mut words = Zeroizing::new(Vec::with_capacity(whole.len() + 1));
-        words.extend(whole.iter().map(|word| u64::from_le_bytes(*word)));
-        if !secret.len().is_multiple_of(8) {
-            words.push(last);
-        }
-        self.entries.push(Entry { name: name.into(), len: secret.len(), words });
+        self.entries.push(Entry { name: name.into(), secret: Zeroizing::new(secret.into()) });
         Ok((secret.len() < SECRET_LEN_ADVISED).then_some(TokenWarning::Short))
     }
 
@@ -102,12 +93,14 @@ impl Tokens {
     #[inline]
     #[must_use]
     pub fn find(&self, presented: &[u8]) -> Option<&str> {
-        let (whole, last) = words(presented);
-        let mut found = u32::MAX;
-        for (place, entry) in (0..).zip(&self.entries) {
-            found.conditional_assign(&place, entry.equals(presented.len(), whole, last));
+        let mut found = None;
+        for entry in &self.entries {
+            // No early end: that somebody holds one of the secrets is all that the time may tell.
+            if constant_time_eq(&entry.secret, presented) {
+                found = Some(&*entry.name);
+            }
         }
-        self.entries.get(found as usize).map(|entry| &*entry.name)
+        found
     }
 
     /// How many tokens there are.
@@ -126,32 +119,6 @@ impl Tokens {
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.entries.iter().map(|entry| &*entry.name)
     }
-}
-
-impl Entry {
-    /// Looks at all words of the secret, whatever was presented.
-    #[inline]
-    fn equals(&self, len: usize, whole: &[[u8; 8]], last: u64) -> Choice {
-        let mut differing = (self.len ^ len) as u64;
-        for (place, secret) in self.words.iter().enumerate() {
-            let presented = match whole.get(place) {
-                Some(word) => u64::from_le_bytes(*word),
-                None if place == whole.len() => last,
-                None => 0,
-            };
-            // Behind the box the optimiser cannot know that one difference decides.
-            differing = black_box(differing | (presented ^ secret));
-        }
-        differing.ct_eq(&0)
-    }
-}
-
-/// The whole words of these bytes, and the rest as one word filled up with zeros.
-#[inline]
-fn words(bytes: &[u8]) -> (&[[u8; 8]], u64) {
-    let (whole, rest) = bytes.as_chunks();
-    let last = rest.iter().rev().fold(0, |word, &byte| word << 8 | u64::from(byte));
-    (whole, last)
 }
 
 impl fmt::Debug for Tokens {

@@ -121,30 +121,25 @@ pub(crate) fn plain_name_len(bytes: &[u8; BLOCK_LEN]) -> usize {
 /// The first byte that `stops` marks, or the end.
 #[inline(always)]
 fn stop(buf: &[u8], from: usize, stops: impl Fn(Block) -> Mask) -> usize {
-    let mut at = from;
-    loop {
-        let rest = buf.get(at..).unwrap_or_default();
-        let bits = match (rest.first_chunk(), buf.last_chunk()) {
-            (Some(bytes), _) => stops(Block::load(bytes)).bits(),
-            // The last block overlaps what was seen before.
-            (None, Some(bytes)) => {
-                let bits = stops(Block::load(bytes)).bits() >> (BLOCK_LEN - rest.len());
-                return if bits == 0 { buf.len() } else { at + bits.trailing_zeros() as usize };
-            }
-            (None, None) => {
-                let bits = stops(Block::load(&padded(rest))).bits() | 1 << rest.len();
-                return at + bits.trailing_zeros() as usize;
-            }
-        };
+    let mut rest = buf.get(from..).unwrap_or_default();
+    while let Some((block, after)) = rest.split_first_chunk() {
+        let bits = stops(Block::load(block)).bits();
         if bits != 0 {
-            return at + bits.trailing_zeros() as usize;
+            return buf.len() - rest.len() + bits.trailing_zeros() as usize;
         }
-        at += BLOCK_LEN;
+        rest = after;
     }
+    let bits = match buf.last_chunk() {
+        // The last block overlaps what was seen before.
+        Some(block) => stops(Block::load(block)).bits() >> (BLOCK_LEN - rest.len()),
+        None => stops(Block::load(&padded(rest))).bits(),
+    };
+    buf.len() - rest.len() + (bits | 1 << rest.len()).trailing_zeros() as usize
 }
 
 /// Less than a block, with zero bytes behind it.
 #[cold]
+#[inline(never)]
 fn padded(bytes: &[u8]) -> [u8; BLOCK_LEN] {
     let mut block = [0; BLOCK_LEN];
     for (place, &byte) in block.iter_mut().zip(bytes) {

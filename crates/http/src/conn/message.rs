@@ -6,7 +6,7 @@ use super::{Conn, Io, Next, Phase};
 use crate::chunked::Chunked;
 use crate::parse::{Framing, Head};
 use crate::reply::{Outcome, Persist};
-use crate::{Method, Request, RequestError, Responder, Service};
+use crate::{Begun, Method, Request, RequestError, Responder, Service};
 use std::ops::Range;
 
 impl Conn {
@@ -19,6 +19,7 @@ impl Conn {
         service: &S,
     ) -> (Next, Range<usize>) {
         loop {
+            let carried = io.carry.len();
             let step = if self.phase == Phase::Body {
                 self.read_body(input, at, io, service)
             } else if io.carry.is_empty() {
@@ -38,7 +39,11 @@ impl Conn {
                 Ok(Step::Starved(rest)) => return (Next::Read, rest),
                 Ok(Step::Ended(next)) => return (next, 0..0),
                 Ok(Step::Waits(rest)) => return (self.begin_wait(io), rest),
-                Err(error) => return (self.fail(error, io), 0..0),
+                Err(error) => {
+                    io.carry.truncate(carried);
+                    let unread = input.get(at..).unwrap_or_default();
+                    return (self.fail_or_leave(error, unread, io, service), 0..0);
+                }
             }
         }
     }
@@ -61,6 +66,7 @@ impl Conn {
         let body_at = at + len;
         match self.begin_body(head, io, service)? {
             Plan::AnswerNow { last } => self.answer(head, b"", body_at, input, last, io, service),
+            Plan::HandOver => Ok(Step::Ended(self.leave(head, rest, io))),
             Plan::Length(len) => match usize::try_from(len).ok().and_then(|len| rest.get(..len)) {
                 Some(body) => {
                     let end = body_at + body.len();
@@ -111,9 +117,15 @@ impl Conn {
         let carry = std::mem::take(io.carry);
         let step = match self.begin_body(&carry, io, service) {
             Ok(Plan::AnswerNow { last }) => self.answer(&carry, b"", body_at, input, last, io, service),
+            Ok(Plan::HandOver) => {
+                Ok(Step::Ended(self.leave(&carry, input.get(body_at..).unwrap_or_default(), io)))
+            }
             Ok(Plan::Chunked | Plan::Length(_)) => Ok(Step::Began(body_at)),
             Err(error) => Err(error),
         };
+        if matches!(step, Ok(Step::Ended(Next::HandOver))) {
+            return step;
+        }
         *io.carry = carry;
         if matches!(step, Ok(Step::Answered(_) | Step::Ended(_) | Step::Waits(_))) {
             io.carry.clear();
@@ -164,6 +176,12 @@ impl Conn {
         service: &S,
     ) -> Result<Plan, RequestError> {
         let framing = self.head.framing();
+        if framing == Framing::None {
+            return Ok(Plan::AnswerNow { last: false });
+        }
+        if service.hands_over(Begun::Body(&self.request(head, b"", io))) {
+            return Ok(Plan::HandOver);
+        }
         let plan = match framing {
             Framing::None => return Ok(Plan::AnswerNow { last: false }),
             Framing::Length(len) if len > io.limits.body_bytes_max as u64 => {
@@ -213,6 +231,10 @@ impl Conn {
             }
             Outcome::Last => self.phase = Phase::Closing,
             Outcome::HangUp => return Ok(Step::Ended(self.hang_up())),
+            Outcome::HandOver if self.phase == Phase::Body => self.refuse_late(io),
+            Outcome::HandOver => {
+                return Ok(Step::Ended(self.leave(head, input.get(end..).unwrap_or_default(), io)));
+            }
             Outcome::Pending => {
                 io.out.mark_unread(last);
                 return Ok(Step::Waits(if last { 0..0 } else { end..input.len() }));
@@ -313,6 +335,7 @@ enum Plan {
         last: bool,
     },
     Chunked,
+    HandOver,
     Length(u64),
 }
 

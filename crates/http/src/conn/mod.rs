@@ -17,6 +17,7 @@
 //! Requests without a body that are there as a whole are answered by `whole`; `message` knows all other cases.
 
 mod deadline;
+mod hand_over;
 mod local;
 mod message;
 mod once;
@@ -61,6 +62,9 @@ pub enum Next {
     /// Send all of `out`, then call [`Conn::handle_input`] again, without bytes if there are none. Input may wait in
     /// `carry`, so do not read more before.
     Flush,
+    /// Send `out`, then give the connection away. `carry` holds every byte from the request on that is not for this machine. If
+    /// nobody takes it, [`Conn::handle_overload`].
+    HandOver,
     /// More input.
     Read,
     /// An answer comes later. Send `out`, have done what [`Out::take_later`] brings, and call [`Conn::handle_answer`]. What is received

@@ -10,8 +10,8 @@ use crate::{Responder, Service};
 impl Conn {
     /// Answers the first input of a new connection if that ends the connection: it is all of one remembered head that asks for a
     /// close. The result is what [`Conn::handle_input`] of a new [`Conn`] comes to, which has then had one request and no error;
-    /// after [`Next::Wait`] that is made with [`Conn::wait_once`].
-    /// `None`: nothing was done.
+    /// after [`Next::Wait`] that is made with [`Conn::wait_once`]. After [`Next::HandOver`] no request was answered, and `carry` holds
+    /// `fresh`. `None`: nothing was done.
     #[inline(always)]
     pub fn answer_once<S: Service + ?Sized>(
         fresh: &[u8],
@@ -24,6 +24,10 @@ impl Conn {
         let responder = Responder::new(io.out, io.date, Persist::Close, request.is_head());
         match service.call(&request, responder).outcome {
             Outcome::HangUp => Some(Next::Close),
+            Outcome::HandOver => {
+                io.carry.extend_from_slice(fresh);
+                Some(Next::HandOver)
+            }
             Outcome::Last | Outcome::Replied => Some(Next::CloseClean),
             Outcome::Pending => Some(Next::Wait),
         }

@@ -4,7 +4,7 @@
 
 use super::{Conn, Io, Next, Phase};
 use crate::reply::{Later, Outcome};
-use crate::{Answered, Responder, Time};
+use crate::{Answered, Responder, Status, Time};
 
 impl Conn {
     /// The service said that the answer comes later. The rest of the input is for the caller to keep.
@@ -28,8 +28,8 @@ impl Conn {
     /// answer back, and may put it off once more.
     pub fn handle_answer(
         &mut self,
-        later: Later,
-        io: Io<'_>,
+        mut later: Later,
+        mut io: Io<'_>,
         answer: impl FnOnce(Responder<'_>) -> Answered,
     ) -> Next {
         if self.phase != Phase::Waiting {
@@ -37,17 +37,27 @@ impl Conn {
             return Next::Close;
         }
         let unread = later.unread;
-        match answer(later.responder(io.out, io.date, io.closing)).outcome {
-            Outcome::HangUp => self.hang_up(),
-            Outcome::Last => {
-                let is_all = io.carry.is_empty() && !unread;
-                io.carry.clear();
-                self.phase = Phase::Closing;
-                self.deadline = Time::MAX;
-                if is_all { Next::CloseClean } else { Next::CloseLinger }
+        let mut endings = std::mem::take(later.endings());
+        // Where the answer is written, a panic is a 500.
+        endings.otherwise(Some(Status::INTERNAL_SERVER_ERROR));
+        let answered = answer(later.responder(io.out, io.date, io.closing));
+        match answered.outcome {
+            Outcome::HandOver | Outcome::Pending => {}
+            Outcome::HangUp | Outcome::Last | Outcome::Replied => {
+                endings.tell(answered.status(), answered.content_len());
             }
+        }
+        match answered.outcome {
+            Outcome::HandOver => {
+                // The request was read, and what the job took of it is not here.
+                self.refuse_late(&mut io);
+                self.end_with_answer(unread, &mut io)
+            }
+            Outcome::HangUp => self.hang_up(),
+            Outcome::Last => self.end_with_answer(unread, &mut io),
             Outcome::Pending => {
                 io.out.mark_unread(unread);
+                io.out.on_end_all(endings);
                 self.begin_wait(&io)
             }
             Outcome::Replied => {
@@ -56,5 +66,13 @@ impl Conn {
                 Next::Flush
             }
         }
+    }
+    /// The answer was the last reply. `unread`: there is a body that was not read.
+    fn end_with_answer(&mut self, unread: bool, io: &mut Io<'_>) -> Next {
+        let is_all = io.carry.is_empty() && !unread;
+        io.carry.clear();
+        self.phase = Phase::Closing;
+        self.deadline = Time::MAX;
+        if is_all { Next::CloseClean } else { Next::CloseLinger }
     }
 }

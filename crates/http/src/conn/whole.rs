@@ -129,7 +129,7 @@ impl Conn {
         match parsed {
             Ok(true) => {}
             Ok(false) => return One::Not,
-            Err(error) => return One::Next(self.fail(error, io)),
+            Err(error) => return One::Next(self.fail_or_leave(error, rest, io, service)),
         }
         let Some((head, after)) = rest.split_at_checked(self.head.len()) else {
             return One::Not;
@@ -151,6 +151,7 @@ impl Conn {
                 return One::Next(if after.is_empty() { Next::CloseClean } else { Next::CloseLinger });
             }
             Outcome::HangUp => return One::Next(self.hang_up()),
+            Outcome::HandOver => return One::Next(self.leave(head, after, io)),
             Outcome::Pending => {
                 io.carry.extend_from_slice(after);
                 return One::Next(self.begin_wait(io));

@@ -3,7 +3,7 @@
 //! Does not know about: what a request takes long for.
 
 use super::Layer;
-use crate::{Answered, Client, Request, RequestError, Responder, Service, StaticReply, Status, Time};
+use crate::{Answered, Begun, Client, Request, RequestError, Responder, Service, StaticReply, Status, Time};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -22,6 +22,10 @@ struct Inner {
 /// A place among those in progress, given back when it is dropped.
 #[derive(Debug)]
 pub struct Place<'a>(&'a AtomicU32);
+
+/// The same for a request that is answered later.
+#[derive(Debug)]
+struct Kept(AtMost);
 
 /// A service inside [`AtMost`].
 #[derive(Clone, Debug)]
@@ -75,6 +79,20 @@ impl Drop for Place<'_> {
     }
 }
 
+impl Place<'_> {
+    /// The place is held until the request ends.
+    fn keep(self, of: &AtMost) -> Kept {
+        core::mem::forget(self);
+        Kept(of.clone())
+    }
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        self.0.0.live.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 impl<S: Service> Layer<S> for AtMost {
     type Service = AtMostService<S>;
 
@@ -92,13 +110,23 @@ impl<S: Service> Service for AtMostService<S> {
         self.inner.wants_client()
     }
 
+    fn hands_over(&self, begun: Begun<'_>) -> bool {
+        self.inner.hands_over(begun)
+    }
+
     fn refused(&self, error: RequestError, client: &Client<'_>, now: Time) {
         self.inner.refused(error, client, now);
     }
 
     fn call(&self, request: &Request<'_>, reply: Responder<'_>) -> Answered {
         match self.at_most.enter() {
-            Some(_place) => self.inner.call(request, reply),
+            Some(place) => reply.watch(
+                |reply| self.inner.call(request, reply),
+                || {
+                    let place = place.keep(&self.at_most);
+                    Some(Box::new(move |_, _| drop(place)))
+                },
+            ),
             None => self.at_most.refuse(reply),
         }
     }

@@ -80,7 +80,8 @@ pub trait Guard {
     }
 }
 
-/// A service behind a guard.
+/// A service behind a guard. Nothing passes the guard unseen: where it cannot be asked ([`Service::hands_over`]) the answer is no, so a
+/// service that hands requests with bodies over has its guards inside.
 #[derive(Clone, Debug)]
 pub struct Guarded<G, S> {
     guard: G,

@@ -50,8 +50,8 @@ impl RateLimit {
     #[inline]
     pub fn check(&self, request: &Request<'_>) -> Decision {
         match (&self.key, request.client().addr) {
-            // The usual key, apart from the others: then it needs no more than its bytes.
-            (Key::Ip, Some(addr)) => self.limiter.check(KeyBytes::ip(addr).as_bytes(), request.now()),
+            // The usual key, apart from the others: then its bytes need not be written down.
+            (Key::Ip, Some(addr)) => self.limiter.check_ip(addr, request.now()),
             (_, addr) => self.check_by(request, addr.unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED))),
         }
     }

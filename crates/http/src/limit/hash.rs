@@ -29,11 +29,14 @@ impl SipHash {
     #[inline(always)]
     pub(super) fn hash(&self, bytes: &[u8]) -> u64 {
         let (words, rest) = bytes.as_chunks();
-        let mut state = self.start;
-        for word in words {
-            state = absorb(state, u64::from_le_bytes(*word));
-        }
-        let [v0, v1, v2, v3] = absorb(state, (bytes.len() as u64) << 56 | last_word(rest));
+        self.hash_words(words.iter().map(|word| u64::from_le_bytes(*word)), bytes.len(), last_word(rest))
+    }
+
+    /// The same of `len` bytes as little-endian numbers; `last` holds fewer than eight.
+    #[inline(always)]
+    pub(super) fn hash_words(&self, words: impl IntoIterator<Item = u64>, len: usize, last: u64) -> u64 {
+        let state = words.into_iter().fold(self.start, absorb);
+        let [v0, v1, v2, v3] = absorb(state, (len as u64) << 56 | last);
         let [v0, v1, v2, v3] = round(round(round([v0, v1, v2 ^ 0xff, v3])));
         v0 ^ v1 ^ v2 ^ v3
     }

@@ -44,7 +44,7 @@ impl Key {
             Self::Header(name) => request.header(name).map(|value| KeyBytes(Inner::Text(value))),
             Self::Ip => Some(KeyBytes::ip(client)),
             Self::Prefix { v4_len, v6_len } => Some(KeyBytes::prefix(client, *v4_len, *v6_len)),
-            Self::Token => bearer(request.header("authorization")?).map(|token| KeyBytes(Inner::Text(token))),
+            Self::Token => bearer(request.authorization()?.0).map(|token| KeyBytes(Inner::Text(token))),
         }
     }
 }

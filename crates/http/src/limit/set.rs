@@ -3,6 +3,7 @@
 //! Does not know about: threads, quotas.
 
 use super::hash::SipHash;
+use std::net::IpAddr;
 
 /// Words in a set.
 pub(super) const WAYS: usize = 8;
@@ -45,9 +46,29 @@ impl Places {
     }
 
     #[inline]
-    #[expect(clippy::cast_possible_truncation, reason = "two halves of a word")]
     pub(super) fn of(&self, key: &[u8]) -> Place {
-        let hash = self.hasher.hash(key);
+        self.place(self.hasher.hash(key))
+    }
+
+    /// As [`Self::of`] the bytes of [`KeyBytes::ip`](super::KeyBytes::ip), which are a number or two and a zero byte.
+    #[inline]
+    pub(super) fn of_ip(&self, addr: IpAddr) -> Place {
+        self.place(match addr.to_canonical() {
+            IpAddr::V4(addr) => self.hasher.hash_words([], 5, u32::from_le_bytes(addr.octets()).into()),
+            IpAddr::V6(addr) => {
+                let octets = addr.octets();
+                self.hasher.hash_words(
+                    octets.as_chunks().0.iter().map(|word| u64::from_le_bytes(*word)),
+                    17,
+                    0,
+                )
+            }
+        })
+    }
+
+    #[inline]
+    #[expect(clippy::cast_possible_truncation, reason = "two halves of a word")]
+    fn place(&self, hash: u64) -> Place {
         // The high half scaled to the number of sets, which need not be a power of two.
         let set = ((hash >> 32) * u64::from(self.sets)) >> 32;
         Place { set: set as usize, tag: (hash as u32).max(1) }

@@ -15,6 +15,7 @@ use super::quota::Quota;
 use super::set::{self, EMPTY, Found, Place, Places, WAYS};
 use super::sweep::{Duty, Sweep};
 use crate::Time;
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A limiter for all workers of a process. See [the module](super) for how it works.
@@ -64,7 +65,17 @@ impl Limiter {
     /// Asks for one request of this key, and counts it if it is allowed.
     #[inline]
     pub fn check(&self, key: &[u8], time: Time) -> Decision {
-        let place = self.places.of(key);
+        self.check_place(self.places.of(key), time)
+    }
+
+    /// As [`Self::check`] with the key [`KeyBytes::ip`](super::KeyBytes::ip).
+    #[inline]
+    pub fn check_ip(&self, addr: IpAddr, time: Time) -> Decision {
+        self.check_place(self.places.of_ip(addr), time)
+    }
+
+    #[inline(always)]
+    fn check_place(&self, place: Place, time: Time) -> Decision {
         let now = self.quota.ticks(time);
         let sweep = Sweep(self.sweep.load(Ordering::Acquire));
         let now = if sweep == Sweep::idle(now, self.sets.len()) { Some(now) } else { self.perform(now) };

@@ -342,6 +342,20 @@ fn keys_of_requests() {
     }
 }
 
+/// An address is the same key however it is written.
+#[test]
+fn an_address_has_one_key() {
+    let once = quota(1, 1, Duration::from_secs(1));
+    let now = Time::from_nanos(1_000_000_000);
+    for addr in ["192.0.2.1", "255.255.255.255", "0.0.0.0", "::ffff:192.0.2.7", "2001:db8::17", "::", "::1"] {
+        let addr: IpAddr = addr.parse().unwrap();
+        let limiter = Limiter::new(once, 1024, [1, 2]);
+        assert!(limiter.check_ip(addr, now).is_allowed(), "{addr}");
+        assert!(!limiter.check(KeyBytes::ip(addr).as_bytes(), now).is_allowed(), "{addr}");
+        assert!(!limiter.check_ip(addr.to_canonical(), now).is_allowed(), "{addr}");
+    }
+}
+
 #[test]
 fn fields() {
     // A second is this many ticks.

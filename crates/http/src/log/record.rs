@@ -90,7 +90,15 @@ impl Record {
         self
     }
 
-    /// When it was answered.
+    /// The same with the answer, which came later.
+    #[must_use]
+    pub(super) fn ended(mut self, status: Option<Status>, content_len: usize) -> Self {
+        self.status = status.map_or(0, Status::code);
+        self.content_len = u32::try_from(content_len).unwrap_or(u32::MAX);
+        self
+    }
+
+    /// When it was answered, or put off.
     pub const fn at(&self) -> Time {
         self.at
     }

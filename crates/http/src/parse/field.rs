@@ -3,8 +3,8 @@
 //! Does not know about: what a service makes of the rest.
 
 use super::{
-    CHUNKED, CLOSE, ENCODED, EXPECT_CONTINUE, EXPECT_OTHER, HEAD_BYTES_CAP, HOST, Head, KEEP_ALIVE, LENGTH,
-    Span, Step, is_host, offset,
+    AUTHORIZATION, AUTHORIZATIONS, CHUNKED, CLOSE, ENCODED, EXPECT_CONTINUE, EXPECT_OTHER, HEAD_BYTES_CAP,
+    HOST, Head, KEEP_ALIVE, LENGTH, Span, Step, is_host, offset,
 };
 use crate::{Limits, RequestError, class};
 
@@ -151,6 +151,10 @@ impl Head {
                 self.on_connection(value);
                 Ok(())
             }
+            13 if name.eq_ignore_ascii_case(b"authorization") => {
+                self.on_authorization(start, value.len());
+                Ok(())
+            }
             14 if is_framing_name(name, b"content-length") => self.on_content_length(name, value),
             17 if is_framing_name(name, b"transfer-encoding") => self.on_transfer_encoding(name, value),
             _ => Ok(()),
@@ -184,6 +188,18 @@ impl Head {
                 self.flags |= KEEP_ALIVE;
             }
         }
+    }
+
+    /// Where the first one is, and that it is not the only one: nothing is said of what it holds.
+    #[inline]
+    pub(super) fn on_authorization(&mut self, at: usize, len: usize) {
+        if self.has(AUTHORIZATION) {
+            self.flags |= AUTHORIZATIONS;
+            return;
+        }
+        self.flags |= AUTHORIZATION;
+        self.authorization_at = offset(at);
+        self.authorization_len = u16::try_from(len).unwrap_or(u16::MAX);
     }
 
     /// One number, once (RFC 9112 6.3; RFC 9110 8.6 lets us refuse equal repetitions).
@@ -224,7 +240,7 @@ impl Head {
 /// Whether a name of this length may change what the machine does.
 #[inline(always)]
 const fn has_meaning(name_len: usize) -> bool {
-    matches!(name_len, 4 | 6 | 10 | 14 | 17)
+    matches!(name_len, 4 | 6 | 10 | 13 | 14 | 17)
 }
 
 /// `name` is `lower_name`, or is once `_` is read as `-`, as some gateways do.

@@ -4,9 +4,9 @@
 //!
 //! # Decision: a name is looked for in all lines at once
 //!
-//! *Context.* A guard wants one field of a head of which nothing but the place of its lines is known. *Choice.* In valid lines LF stands only
+//! *Context.* A guard wants one field of a head of which nothing but the place of its lines is known (`Authorization` aside). *Choice.* In valid lines LF stands only
 //! before a name, so a name of n bytes can only be where LF stands before it and a colon n bytes behind that: two comparisons of sixteen
-//! bytes each tell that of sixteen places, and no line end is looked for. *Measured* with callgrind: `authorization` and `absent` in
+//! bytes each tell that of sixteen places, and no line end is looked for. *Measured* with callgrind: `absent` in
 //! `benches/benches/instructions_edge.rs`. *What would change it:* a service that asks for many names of one head; then their
 //! places are worth storing.
 
@@ -28,17 +28,6 @@ impl<'a> Fields<'a> {
     pub fn find(&self, name: &str) -> Option<&'a [u8]> {
         let at = find_line(self.lines, name.as_bytes())?;
         Some(value_of(self.lines, at + name.len()).0)
-    }
-
-    /// The values of the first two fields with this name, in any case: a second tells that the first is not the only one.
-    #[inline]
-    pub fn find_two(&self, name: &str) -> [Option<&'a [u8]>; 2] {
-        let name = name.as_bytes();
-        let Some(at) = find_line(self.lines, name) else { return [None; 2] };
-        let (first, end) = value_of(self.lines, at + name.len());
-        // From the end of this line on, so that the next one has its LF before it.
-        let rest = self.lines.get(end..).unwrap_or_default();
-        [Some(first), next_line(rest, name).map(|at| value_of(rest, at + name.len()).0)]
     }
 
     /// Names as sent and values without white space around them, in order.
@@ -153,7 +142,7 @@ fn begins_with(lines: &[u8], name: &[u8]) -> bool {
 
 /// Whether both, of the same length, are one name.
 #[inline(always)]
-fn is_same(found: &[u8], name: &[u8]) -> bool {
+pub(super) fn is_same(found: &[u8], name: &[u8]) -> bool {
     match (found.last_chunk(), name.last_chunk()) {
         (Some(found_end), Some(name_end)) => {
             let mut words = found.as_chunks().0.iter().zip(name.as_chunks().0);
@@ -250,8 +239,6 @@ mod tests {
         let named = plainly.iter().filter(|(found, _)| found.eq_ignore_ascii_case(name.as_bytes()));
         let values: Vec<&[u8]> = named.map(|(_, value)| *value).collect();
         assert_eq!(fields.find(name), values.first().copied(), "{name} in {}", lines.escape_ascii());
-        let two = [values.first().copied(), values.get(1).copied()];
-        assert_eq!(fields.find_two(name), two, "{name} in {}", lines.escape_ascii());
     }
 
     /// Few names, so that there are many of the same length and many repeated; some differ by what only looks like another case.
@@ -305,7 +292,7 @@ mod tests {
         #[test]
         fn whatever_the_bytes(lines: Vec<u8>, name: String) {
             let fields = Fields::new(&lines);
-            let _ = (fields.find(&name), fields.find_two(&name), fields.iter().count());
+            let _ = (fields.find(&name), fields.iter().count());
         }
     }
 

@@ -49,6 +49,53 @@ fn fields_are_found_again() {
     assert_eq!(parse(none).fields(none).iter().count(), 0);
 }
 
+/// The noted place is that of the first line with the name, however it was read, and a second line is heard of.
+#[test]
+fn authorization_is_found() {
+    let mut lines: Vec<String> = [
+        "Authorization: Bearer abc\r\n",
+        "AUTHORIZATION:  Bearer abc \t\r\n",
+        "authorization:a\r\n",
+        "aUTHORIZATIOn: \r\n",
+        "Authorization:\r\n",
+        "Authorization: a\tb\r\n",
+        "Authorization: \u{e9}\r\n",
+        "Authorizations: no\r\n",
+        "Authorizatiom: no\r\n",
+        "Auth: no\r\n",
+        "X-Authorization: no\r\n",
+        "Accept: Authorization: no\r\n",
+    ]
+    .map(str::to_owned)
+    .into();
+    for len in (1..40).chain([65_533, 65_534, 65_535, 65_536, 70_000]) {
+        lines.push(format!("Authorization: {}\r\n", "v".repeat(len)));
+    }
+    let limits = Limits { head_bytes_max: 200_000, ..Limits::default() };
+    for first in &lines {
+        for second in
+            ["", "authorization: second\r\n", "Accept-Encoding: gzip\r\n", "X: a line of some length\r\n"]
+        {
+            for text in [
+                format!("GET / HTTP/1.0\r\n{first}{second}\r\n"),
+                format!("\r\nGET / HTTP/1.0\r\nUser-Agent: probe\r\n{second}{first}\r\n"),
+            ] {
+                let bytes = text.as_bytes();
+                let (mut whole, mut steps) = (Head::new(), Head::new());
+                assert_eq!(whole.parse(bytes, &limits), Ok(Some(bytes.len())));
+                assert_eq!(steps.parse(&bytes[..bytes.len() - 1], &limits), Ok(None));
+                assert_eq!(steps.parse(bytes, &limits), Ok(Some(bytes.len())));
+                for head in [whole, steps] {
+                    let fields = head.fields(bytes).iter();
+                    let mut named = fields.filter(|(name, _)| name.eq_ignore_ascii_case(b"authorization"));
+                    let expect = named.next().map(|(_, value)| (value, named.next().is_none()));
+                    assert_eq!(head.authorization(bytes), expect, "{text}");
+                }
+            }
+        }
+    }
+}
+
 #[test]
 fn framing_and_persistence() {
     for (lines, framing, keeps_alive) in [

@@ -8,7 +8,8 @@
 //! word or two, and everything is kept in registers up to the end. Words are compared as numbers: as arrays, the compiler
 //! compares them byte by byte.
 
-use super::{CLOSE, HEAD_BYTES_CAP, HOST, Head, Span, Step, offset};
+use super::fields::is_same;
+use super::{CLOSE, HEAD_BYTES_CAP, HOST, Head, PRIVATE, Span, Step, offset};
 use crate::class::{self, BLOCK_LEN, Block};
 use crate::{Limits, Method, RequestError};
 
@@ -146,8 +147,47 @@ impl Head {
             || (start == u32::from_le_bytes(*b"user") && is_user_agent(bytes))
         {
             return Ok(after_line(rest, bytes));
+        } else if u16_at::<0>(bytes) == CRLF {
+            return Ok(None);
         }
-        self.read_any_line(bytes, window, rest, fields, limits)
+        self.read_other_line(bytes, window, rest, fields, limits)
+    }
+
+    /// As [`Self::read_line`], for other lines than those. One call for all of them keeps the loop over lines in registers.
+    #[inline(never)]
+    fn read_other_line<'a>(
+        &mut self,
+        bytes: &[u8; BLOCK_LEN],
+        window: &[u8],
+        rest: &'a [u8],
+        fields: u32,
+        limits: &Limits,
+    ) -> Result<Option<&'a [u8]>, RequestError> {
+        if u32_at::<0>(bytes) | 0x2020_2020 == u32::from_le_bytes(*b"auth") {
+            self.read_authorization(bytes, window, rest, fields, limits)
+        } else {
+            self.read_any_line(bytes, window, rest, fields, limits)
+        }
+    }
+
+    /// As [`Self::read_line`], for `Authorization: ` and a value without white space around it.
+    #[inline(never)]
+    fn read_authorization<'a>(
+        &mut self,
+        bytes: &[u8; BLOCK_LEN],
+        window: &[u8],
+        rest: &'a [u8],
+        fields: u32,
+        limits: &Limits,
+    ) -> Result<Option<&'a [u8]>, RequestError> {
+        match authorization_line(bytes, rest) {
+            Some((len, after)) => {
+                self.on_authorization(window.len() - rest.len() + NAME_AUTHORIZATION_LEN, len);
+                self.flags |= PRIVATE;
+                Ok(Some(after))
+            }
+            None => self.read_any_line(bytes, window, rest, fields, limits),
+        }
     }
 
     /// As [`Self::read_line`], for a line with any name.
@@ -160,9 +200,15 @@ impl Head {
         fields: u32,
         limits: &Limits,
     ) -> Result<Option<&'a [u8]>, RequestError> {
+        if begins_with(bytes, b"accept-encoding") && bytes.last() == Some(&b':') {
+            return Ok(after_value(rest, BLOCK_LEN));
+        }
         let Some((name_len, after)) = any_line(rest, bytes) else {
             return Ok(None);
         };
+        if !matches!(name_len, 4 | 6 | 10 | 15) || !is_open(bytes, name_len) {
+            self.flags |= PRIVATE;
+        }
         if may_matter(bytes, name_len) {
             if fields >= limits.fields_max {
                 return Ok(None);
@@ -305,17 +351,18 @@ fn after_line<'a>(line: &'a [u8], bytes: &[u8; BLOCK_LEN]) -> Option<&'a [u8]> {
         rest = line.get(BLOCK_LEN..)?;
         stops = rest.first_chunk().map_or(0, class::value_stops);
         if stops == 0 {
-            return after_long_line(rest);
+            return after_value(line, BLOCK_LEN);
         }
     }
     // Whatever else stopped it, HTAB for instance, is no line end.
     let (end, after) = rest.get(stops.trailing_zeros() as usize..)?.split_first_chunk()?;
-    if u16::from_le_bytes(*end) == CRLF { Some(after) } else { after_long_line(rest) }
+    if u16::from_le_bytes(*end) == CRLF { Some(after) } else { after_value(line, 0) }
 }
 
+/// What follows a line of which only the bytes from `from` on are not known to be good.
 #[inline(never)]
-fn after_long_line(rest: &[u8]) -> Option<&[u8]> {
-    let (end, after) = rest.get(class::value_end(rest, 0)..)?.split_first_chunk()?;
+fn after_value(line: &[u8], from: usize) -> Option<&[u8]> {
+    let (end, after) = line.get(class::value_end(line, from)..)?.split_first_chunk()?;
     (u16::from_le_bytes(*end) == CRLF).then_some(after)
 }
 
@@ -337,10 +384,46 @@ fn any_line<'a>(line: &'a [u8], bytes: &[u8; BLOCK_LEN]) -> Option<(usize, &'a [
     (u16::from_le_bytes(*end) == CRLF).then_some((name_len, after))
 }
 
+/// The length of the value of `Authorization: ` and what follows the line.
+#[inline(always)]
+fn authorization_line<'a>(bytes: &[u8; BLOCK_LEN], line: &'a [u8]) -> Option<(usize, &'a [u8])> {
+    let is_named = begins_with(bytes, b"authorization") && u16_at::<13>(bytes) == u16::from_le_bytes(*b": ");
+    if !is_named || bytes.last()? <= &b' ' {
+        return None;
+    }
+    if line.len() < BLOCK_LEN {
+        return None;
+    }
+    let (line, rest) = line.split_at_checked(class::value_end(line, NAME_AUTHORIZATION_LEN))?;
+    let (end, after) = rest.split_first_chunk()?;
+    let is_plain = u16::from_le_bytes(*end) == CRLF && line.last()? > &b' ';
+    is_plain.then_some((line.len() - NAME_AUTHORIZATION_LEN, after))
+}
+
 /// Whether a name of this length that begins so may be one of those that change what the machine does.
 #[inline(always)]
 fn may_matter(bytes: &[u8; BLOCK_LEN], name_len: usize) -> bool {
-    matches!(name_len, 4 | 6 | 10 | 14 | 17) && matches!(bytes[0] | 0x20, b'h' | b'e' | b'c' | b't')
+    matches!(name_len, 4 | 6 | 10 | 13 | 14 | 17)
+        && matches!(bytes[0] | 0x20, b'a' | b'h' | b'e' | b'c' | b't')
+}
+
+/// Whether nobody keeps a secret in a field with a name of this length that begins so. What [`Head::read_line`] takes by itself has
+/// one of these names too.
+#[inline(never)]
+fn is_open(bytes: &[u8; BLOCK_LEN], name_len: usize) -> bool {
+    match name_len {
+        4 => begins_with(bytes, b"host"),
+        6 => begins_with(bytes, b"accept"),
+        10 => begins_with(bytes, b"connection") || begins_with(bytes, b"user-agent"),
+        15 => begins_with(bytes, b"accept-encoding"),
+        _ => false,
+    }
+}
+
+/// Whether these bytes are in front, in any case.
+#[inline(always)]
+fn begins_with<const LEN: usize>(bytes: &[u8; BLOCK_LEN], name: &[u8; LEN]) -> bool {
+    bytes.first_chunk::<LEN>().is_some_and(|found| is_same(found, name))
 }
 
 /// The last `len` bytes, less than a block, with zero bytes behind them: they stand in no good line.
@@ -371,3 +454,5 @@ const CRLF: u16 = u16::from_le_bytes(*b"\r\n");
 const VERSION_LEN: usize = 11;
 /// `Host: `.
 const NAME_HOST_LEN: usize = 6;
+/// `Authorization: `.
+const NAME_AUTHORIZATION_LEN: usize = 15;

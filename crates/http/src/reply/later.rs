@@ -2,6 +2,7 @@
 //!
 //! Does not know about: what that is, who does it. [`crate::Conn::handle_answer`] takes it back with the answer.
 
+use super::ending::Endings;
 use super::out::Lines;
 use super::{Answered, Outcome, Persist, Responder};
 use crate::{Out, Status, Time};
@@ -16,6 +17,7 @@ pub struct Later {
     pub(crate) unread: bool,
     deadline: Time,
     lines: Lines,
+    endings: Endings,
     work: Option<Box<dyn Any + Send>>,
 }
 
@@ -28,6 +30,20 @@ impl Later {
     /// What the service wants done; once.
     pub fn take_work(&mut self) -> Option<Box<dyn Any + Send>> {
         self.work.take()
+    }
+
+    /// The connection did not wait any longer, and its protocol said so.
+    pub fn timed_out(&mut self) {
+        self.endings.tell(Some(Status::SERVICE_UNAVAILABLE), 0);
+    }
+
+    /// Whoever makes the answer failed, and the protocol says so.
+    pub fn panicked(&mut self) {
+        self.endings.tell(Some(Status::INTERNAL_SERVER_ERROR), 0);
+    }
+
+    pub(crate) const fn endings(&mut self) -> &mut Endings {
+        &mut self.endings
     }
 
     /// The chance to answer, once more.
@@ -57,6 +73,7 @@ impl Responder<'_> {
             unread: false,
             deadline,
             lines,
+            endings: Endings::default(),
             work: Some(work),
         }));
         Answered { outcome: Outcome::Pending, status: Status::OK, content_len: 0 }

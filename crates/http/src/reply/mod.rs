@@ -4,6 +4,7 @@
 //! `Content-Length`, `Date` and `Connection` are written here and nowhere else.
 
 mod builder;
+mod ending;
 mod later;
 mod out;
 mod owned;
@@ -11,6 +12,7 @@ mod shared;
 mod write;
 
 pub use builder::ReplyBuilder;
+pub use ending::Ending;
 pub use later::Later;
 pub use out::Out;
 pub use owned::Reply;
@@ -97,6 +99,17 @@ impl<'a> Responder<'a> {
         Answered { outcome: Outcome::HangUp, status: Status::OK, content_len: 0 }
     }
 
+    /// Leaves this request and all that follows it on the connection to somebody else, who gets the connection and every byte from
+    /// this request on. Replies to earlier requests are sent before. Where nobody takes it, the client gets a 503.
+    ///
+    /// A request with a body has to be handed over before the body is read: [`crate::Service::hands_over`].
+    #[inline(never)]
+    pub fn hand_over(self) -> Answered {
+        self.out.forget_sent();
+        self.out.forget_lines();
+        Answered { outcome: Outcome::HandOver, status: Status::OK, content_len: 0 }
+    }
+
     /// Replaces whatever was written of this reply by a 500 and remembers why.
     #[cold]
     #[inline(never)]
@@ -136,7 +149,7 @@ impl<'a> Responder<'a> {
 #[derive(Debug)]
 pub struct Answered {
     pub(crate) outcome: Outcome,
-    /// Of nothing, when the outcome is to hang up.
+    /// Of nothing, when there is no reply.
     status: Status,
     /// Of content above 4 GiB its largest value: the whole fits in one register.
     content_len: u32,
@@ -145,16 +158,22 @@ pub struct Answered {
 const _: () = assert!(size_of::<Answered>() <= 8);
 
 impl Answered {
-    /// What the reply says; `None` when the connection was closed without one, and when the answer comes later.
+    /// What the reply says; `None` when the connection was closed without one, or handed over, and when the answer comes later.
     #[inline]
     pub const fn status(&self) -> Option<Status> {
         match self.outcome {
-            Outcome::HangUp | Outcome::Pending => None,
+            Outcome::HandOver | Outcome::HangUp | Outcome::Pending => None,
             Outcome::Last | Outcome::Replied => Some(self.status),
         }
     }
 
-    /// Whether the answer comes later.
+    /// True when somebody else will answer.
+    #[inline]
+    pub const fn is_handed_over(&self) -> bool {
+        matches!(self.outcome, Outcome::HandOver)
+    }
+
+    /// True when the answer comes later.
     #[inline]
     pub const fn is_pending(&self) -> bool {
         matches!(self.outcome, Outcome::Pending)
@@ -170,6 +189,8 @@ impl Answered {
 /// What the answer means for the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
+    /// Leaves the request and the connection to somebody else.
+    HandOver,
     /// Closes without a reply.
     HangUp,
     /// A reply that closes the connection.
@@ -197,7 +218,7 @@ pub(crate) fn put_failure(status: Status, out: &mut Out, date: &Date, persist: P
 }
 
 /// A 500 instead of whatever was written of this reply.
-fn put_refusal(misuse: ApiMisuse, out: &mut Out, date: &Date, persist: Persist) {
+pub(crate) fn put_refusal(misuse: ApiMisuse, out: &mut Out, date: &Date, persist: Persist) {
     out.refuse_reply(misuse);
     put_failure(Status::INTERNAL_SERVER_ERROR, out, date, persist);
 }

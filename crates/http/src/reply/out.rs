@@ -163,6 +163,20 @@ impl Out {
         }
     }
 
+    /// Whoever wants to hear of the request that was left for later.
+    pub(super) fn on_end(&mut self, ending: super::Ending) {
+        if let Some(later) = &mut self.later {
+            later.endings().add(ending);
+        }
+    }
+
+    /// The same of a request that was left for later once more.
+    pub(crate) fn on_end_all(&mut self, endings: super::ending::Endings) {
+        if let Some(later) = &mut self.later {
+            later.endings().add_all(endings);
+        }
+    }
+
     pub(crate) const fn later(&self) -> Option<&Later> {
         match &self.later {
             Some(later) => Some(later),

@@ -73,6 +73,13 @@ struct Built<T> {
     pattern: Pattern,
 }
 
+impl<T> Built<T> {
+    #[inline(always)]
+    fn matched<'r, 'p>(&'r self, path: &'p [u8]) -> Match<'r, 'p, T> {
+        Match { value: &self.value, params: Params { pattern: Some(&self.pattern), path } }
+    }
+}
+
 /// What a look-up found.
 #[derive(Clone, Debug)]
 pub enum Lookup<'r, 'p, T> {
@@ -107,8 +114,8 @@ pub struct Match<'r, 'p, T> {
 /// look-up more than that.
 #[derive(Clone, Copy)]
 pub struct Params<'r, 'p> {
-    names: &'r [Box<str>],
-    segments: &'r [Segment],
+    /// `None` where there was no route.
+    pattern: Option<&'r Pattern>,
     path: &'p [u8],
 }
 
@@ -126,16 +133,18 @@ impl<T> Router<T> {
         self.find(host, request.method(), request.path_bytes())
     }
 
-    /// The value of the route that takes a request, if no route names a host and its path has no parameters: what most probes ask
-    /// for, at half the cost of [`Router::find_for`]. `None` says nothing of the request.
+    /// The route that takes a request, if no route names a host and its path has no parameters: what most probes ask for, at half the
+    /// cost of [`Router::find_for`]. `None` says nothing of the request.
     #[inline(always)]
-    pub fn find_plain(&self, request: &Request<'_>) -> Option<&T> {
+    pub fn find_plain<'r, 'p>(&'r self, request: &Request<'p>) -> Option<Match<'r, 'p, T>> {
         if !self.hosts.is_empty() {
             return None;
         }
-        let leaf = self.any.find_static(request.path_bytes())?;
+        let path = request.path_bytes();
+        let leaf = self.any.find_static(path)?;
         // No route has the number `NONE`.
-        self.values.get(leaf.routes[MethodSet::position(request.method())] as usize).map(|built| &built.value)
+        let built = self.values.get(leaf.routes[MethodSet::position(request.method())] as usize)?;
+        Some(built.matched(path))
     }
 
     /// Finds the route of a request. `host` is the `Host` field or the authority, with or without a port; `path` ends
@@ -155,9 +164,7 @@ impl<T> Router<T> {
         if route == NONE {
             return refuse(leaf, method);
         }
-        let Built { value, pattern } = &self.values[route as usize];
-        let params = Params { names: &pattern.names, segments: &pattern.segments, path };
-        Lookup::Found(Match { value, params })
+        Lookup::Found(self.values[route as usize].matched(path))
     }
 
     #[inline(never)]
@@ -399,20 +406,22 @@ impl<'r, 'p> Params<'r, 'p> {
     /// Names and values, in the order of the path.
     pub fn iter(&self) -> impl Iterator<Item = (&'r str, &'p [u8])> {
         let (path, mut start) = (self.path, 1);
-        let values = self.segments.iter().filter_map(move |segment| {
+        let (names, segments) =
+            self.pattern.map_or((&[][..], &[][..]), |of| (&of.names[..], &of.segments[..]));
+        let values = segments.iter().filter_map(move |segment| {
             // The path is known to have these segments.
             let end = if *segment == Segment::Rest { path.len() } else { class::segment_end(path, start) };
             let value = path.get(start..end).unwrap_or_default();
             start = end + 1;
             (!matches!(segment, Segment::Static(_))).then_some(value)
         });
-        self.names.iter().map(|name| &**name).zip(values)
+        names.iter().map(|name| &**name).zip(values)
     }
 
     /// No parameters.
     #[must_use]
     pub const fn none() -> Self {
-        Self { names: &[], segments: &[], path: &[] }
+        Self { pattern: None, path: &[] }
     }
 }
 

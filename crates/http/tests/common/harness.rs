@@ -31,6 +31,17 @@ impl Service for Echo {
     }
 }
 
+/// What a call may use, from nobody known.
+pub(crate) const fn io_at<'a>(
+    now: Time,
+    limits: &'a Limits,
+    date: &'a Date,
+    carry: &'a mut Vec<u8>,
+    out: &'a mut Out,
+) -> Io<'a> {
+    Io { now, date, limits, carry, out, closing: false, client: &Client::UNKNOWN }
+}
+
 /// One line with everything a request says.
 pub(crate) fn describe(request: &Request<'_>) -> Vec<u8> {
     let mut text = format!(

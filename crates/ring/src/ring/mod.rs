@@ -194,6 +194,12 @@ impl Ring {
         self.push_entry(user_data, &entry.user_data(user_data));
     }
 
+    /// Makes an ordinary descriptor of a direct one, close-on-exec, which stays open beside it (`FIXED_FD_INSTALL`, 6.8). Where
+    /// [`SetupReport::fd_install`] is false it fails.
+    pub fn install_fixed(&mut self, token: Token, index: u32) {
+        self.push(Tag::Install, token, opcode::FixedFdInstall::new(Fixed(index), 0).build());
+    }
+
     /// Ends the sending side of a direct descriptor. Always a kernel worker thread: not for the hot path.
     pub fn shutdown_fixed(&mut self, token: Token, index: u32) {
         self.push(Tag::ShutDown, token, opcode::Shutdown::new(Fixed(index), libc::SHUT_WR).build());

@@ -111,6 +111,7 @@ impl Ring {
                 EventKind::Accepted(self.decode_accept_fixed(cqe))
             }
             Some(Tag::Close) => EventKind::Closed(number(cqe).map(drop)),
+            Some(Tag::Install) => EventKind::Installed(Self::decode_install(cqe)),
             Some(Tag::PollConn) => EventKind::Ready(number(cqe).map(ready)),
             Some(Tag::PollReadable) => EventKind::Readable(number(cqe).map(drop)),
             Some(Tag::ShutDown) => EventKind::ShutDown(number(cqe).map(drop)),
@@ -165,6 +166,12 @@ impl Ring {
     fn decode_accept_fixed(&mut self, cqe: Cqe) -> Result<Accepted, Errno> {
         let index = number(cqe)?;
         if self.fixed_live.insert(index) { Ok(Accepted::Fixed(index)) } else { Err(self.bad(Errno::BADF)) }
+    }
+
+    fn decode_install(cqe: Cqe) -> Result<OwnedFd, Errno> {
+        number(cqe)?;
+        // SAFETY: R-8, the operation made this descriptor for this ring, and its completion is read once.
+        Ok(unsafe { OwnedFd::from_raw_fd(cqe.result) })
     }
 
     #[cold]

@@ -245,6 +245,8 @@ pub struct SetupReport {
     pub cq_entries: u32,
     /// Entries of the table of direct descriptors, 0 if there is none.
     pub fixed_files: u32,
+    /// Whether a direct descriptor can be made an ordinary one: there is a table, and the kernel has the operation (6.8).
+    pub fd_install: bool,
     /// Receive buffers.
     pub recv_bufs: u16,
     /// Bytes of one receive buffer.

@@ -40,7 +40,7 @@ pub(crate) fn open(setup: &Setup) -> Result<Parts, SetupError> {
         let hint = Hint::MissingOpcode("EXT_ARG (5.11) or NODROP (5.5)");
         return Err(SetupError::hinted(Step::Create, Errno(libc::EOPNOTSUPP), hint));
     }
-    probe(setup, &io)?;
+    let fd_install = probe(setup, &io)?;
     let fixed_files = register_files(setup, &io, &mut steps);
     let bufs = register_bufs(setup, &io)?;
     let mut levers = attempt.levers;
@@ -50,6 +50,7 @@ pub(crate) fn open(setup: &Setup) -> Result<Parts, SetupError> {
         sq_entries: io.params().sq_entries(),
         cq_entries: io.params().cq_entries(),
         fixed_files,
+        fd_install: fd_install && fixed_files > 0,
         recv_bufs: bufs.count(),
         recv_buf_len: bufs.buf_len(),
         levers,
@@ -116,14 +117,15 @@ fn create(setup: &Setup, attempt: &Attempt) -> Result<IoUring, Errno> {
     builder.build(attempt.sq_entries).map_err(|error| Errno::of(&error))
 }
 
-fn probe(setup: &Setup, io: &IoUring) -> Result<(), SetupError> {
+/// Whether the kernel has what the ring can do without, too.
+fn probe(setup: &Setup, io: &IoUring) -> Result<bool, SetupError> {
     let mut probe = Probe::new();
     let asked = setup.check_fault(Step::Probe);
     asked
         .and_then(|()| io.submitter().register_probe(&mut probe).map_err(|error| Errno::of(&error)))
         .map_err(|errno| SetupError::new(Step::Probe, errno))?;
     match OPCODES.iter().find(|(code, _)| !probe.is_supported(*code)) {
-        None => Ok(()),
+        None => Ok(probe.is_supported(opcode::FixedFdInstall::CODE)),
         Some((_, name)) => {
             Err(SetupError::hinted(Step::Probe, Errno(libc::EOPNOTSUPP), Hint::MissingOpcode(name)))
         }
@@ -192,7 +194,7 @@ fn start(setup: &Setup, parts: &mut Parts) -> Result<(), (Step, Errno)> {
     } else if !r_disabled {
         Err(Some(Errno(libc::EBADFD)))
     } else {
-        setup.check_fault(Step::Restrict).and_then(|()| restrict(&parts.io)).map_err(Some)
+        setup.check_fault(Step::Restrict).and_then(|()| restrict(parts)).map_err(Some)
     };
     match restricted {
         Ok(()) => parts.report.restricted = true,
@@ -207,10 +209,13 @@ fn start(setup: &Setup, parts: &mut Parts) -> Result<(), (Step, Errno)> {
     Ok(())
 }
 
-fn restrict(io: &IoUring) -> Result<(), Errno> {
+fn restrict(parts: &Parts) -> Result<(), Errno> {
     let mut allowed: Vec<Restriction> = OPCODES.iter().map(|(code, _)| Restriction::sqe_op(*code)).collect();
+    if parts.report.fd_install {
+        allowed.push(Restriction::sqe_op(opcode::FixedFdInstall::CODE));
+    }
     let flags = Flags::FIXED_FILE | Flags::BUFFER_SELECT | Flags::SKIP_SUCCESS;
     allowed.push(Restriction::sqe_flags_allowed(flags.bits()));
     allowed.push(Restriction::register_op(UNREGISTER_RING_FDS));
-    io.submitter().register_restrictions(&mut allowed).map_err(|error| Errno::of(&error))
+    parts.io.submitter().register_restrictions(&mut allowed).map_err(|error| Errno::of(&error))
 }

@@ -5,6 +5,7 @@
 use core::cell::{Ref, RefCell, RefMut};
 use core::net::IpAddr;
 use core::time::Duration;
+use std::os::fd::OwnedFd;
 use std::rc::Rc;
 
 use doorbell::driver::{
@@ -180,6 +181,10 @@ impl Driver for SimDriver {
         self.world.borrow_mut().close(conn)
     }
 
+    fn detach(&mut self, conn: ConnId) -> Step<Result<OwnedFd, Errno>> {
+        self.world.borrow_mut().detach(conn)
+    }
+
     fn peer_addr(&self, conn: ConnId) -> Option<IpAddr> {
         self.world.borrow().peer_addr(conn)
     }
@@ -296,7 +301,10 @@ impl World {
         match *completion {
             Completion::AcceptEnded { .. } => {}
             Completion::Accepted { listener, slot } => self.accept_seen(listener, slot),
-            Completion::Closed { conn } => self.release(conn),
+            Completion::Closed { conn } | Completion::Detached { conn, result: Ok(_) } => self.release(conn),
+            Completion::Detached { conn, result: Err(_) } => {
+                self.slots[conn.slot.index()].close_busy = false;
+            }
             Completion::Received { conn, .. } => self.recv_seen(conn),
             Completion::Sent { conn, .. } => self.slots[conn.slot.index()].send_busy = false,
         }

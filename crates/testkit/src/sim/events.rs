@@ -41,6 +41,7 @@ pub(super) enum Event {
     CloseNow { slot: SlotIndex },
     CorkTimer { peer: PeerIndex, serial: u64 },
     Deliver(Ready),
+    DetachNow { conn: ConnId },
     DisarmNow { listener: ListenerIndex },
     PeerNext(PeerIndex),
     PeerRead(PeerIndex),

@@ -82,6 +82,8 @@ faults! {
     DataAfterClose: "data after close queued", 30_000;
     /// Data and FIN arrive in one segment.
     DataWithFin: "data and FIN together", 300_000;
+    /// A connection cannot be taken out of the driver.
+    DetachRefused: "detach EMFILE", 60_000;
     /// The peer's FIN comes before anything else it had to say.
     RecvEof: "recv 0 bytes", 8_000;
     /// `EINTR` from recv.

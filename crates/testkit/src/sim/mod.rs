@@ -10,6 +10,7 @@ mod accept;
 mod driver;
 mod events;
 mod faults;
+mod handed;
 mod network;
 mod peer;
 mod rng;

@@ -131,6 +131,8 @@ impl World {
             peer.rx.extend(bytes);
             peer.rx_fin |= end == Some(WireEnd::Fin);
         }
+        // Somebody has to look at it.
+        self.alarmed |= self.peers[index.0].place == Place::Handed;
         self.kick(index);
     }
 

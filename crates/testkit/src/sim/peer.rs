@@ -132,6 +132,8 @@ pub struct PeerLog {
     pub own_end: Option<(u64, OwnEnd)>,
     /// Faults that broke or delayed this connection.
     pub faults: Vec<FaultKind>,
+    /// When the server gave it to somebody else.
+    pub handed_at: Option<u64>,
     /// When the slot was freed.
     pub closed_at: Option<u64>,
 }
@@ -168,6 +170,8 @@ pub(super) enum Place {
     Backlog,
     /// Accepted.
     Slot(SlotIndex),
+    /// Handed over: what arrives waits for whoever has it.
+    Handed,
     /// Closed by the server, or refused.
     Closed,
 }

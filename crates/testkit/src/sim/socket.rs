@@ -307,7 +307,7 @@ impl World {
     }
 
     /// The first operation of a connection names it; every later one must use the same name.
-    fn claim(&mut self, conn: ConnId) {
+    pub(super) fn claim(&mut self, conn: ConnId) {
         let slot = &mut self.slots[conn.slot.index()];
         assert!(slot.peer.is_some(), "I-3: an operation names a live slot: {conn:?}");
         let known = *slot.conn.get_or_insert(conn);

@@ -285,6 +285,7 @@ impl World {
             Event::CloseNow { slot } => self.close_now(slot),
             Event::CorkTimer { peer, serial } => self.cork_timeout(peer, serial),
             Event::Deliver(ready) => self.ready.push_back(ready),
+            Event::DetachNow { conn } => self.detach_now(conn),
             Event::DisarmNow { listener } => self.disarm_now(listener),
             Event::PeerNext(peer) => self.peer_next(peer),
             Event::PeerRead(peer) => self.peer_read(peer),
@@ -351,7 +352,12 @@ impl World {
     pub(super) fn server_gone(&mut self) {
         let now = self.now();
         for peer in &mut self.peers {
-            if peer.log.connected_at.is_some() && !peer.log.is_over() && !peer.tx_fin {
+            // Whoever has a connection that was handed over lives on.
+            if peer.place != Place::Handed
+                && peer.log.connected_at.is_some()
+                && !peer.log.is_over()
+                && !peer.tx_fin
+            {
                 peer.log.reset = Some((now, ResetCause::ServerGone));
                 peer.log.bytes_lost += peer.unread_len;
                 peer.script.clear();

@@ -38,6 +38,13 @@ pub const LAYERS: &[Layer] = &[
         module: "error",
         never: &["conn", "control", "driver", "handler", "protocol", "server", "worker"],
     },
+    Layer {
+        module: "hand_over",
+        never: &[
+            "config", "conn", "control", "driver", "error", "handler", "net", "protocol", "server", "stats",
+            "time", "worker",
+        ],
+    },
     Layer { module: "handler", never: &["conn", "control", "driver", "net", "server", "worker"] },
     Layer {
         module: "id",

@@ -25,8 +25,12 @@ pub const ARROWS: &[Arrow] = &[
         may: &["doorbell", "doorbell-health"],
         may_in_tests: &["doorbell-testkit"],
     },
-    // Only the floor, only for a socket option that no safe crate has.
-    Arrow { folder: "benches/peers", may: &["doorbell-ring"], may_in_tests: &[] },
+    // The floor, for a socket option that no safe crate has; and axum behind us, beside axum by itself.
+    Arrow {
+        folder: "benches/peers",
+        may: &["doorbell", "doorbell-ring", "doorbell-tokio"],
+        may_in_tests: &[],
+    },
     // The ring's self-test and its seccomp filter run inside the guest.
     Arrow { folder: "benches/rig", may: &["doorbell-ring"], may_in_tests: &[] },
     // The load tool stands on the ring alone: it must not share a fault with the engine it measures.
@@ -40,6 +44,12 @@ pub const ARROWS: &[Arrow] = &[
     Arrow { folder: "crates/health", may: &[], may_in_tests: &[] },
     Arrow { folder: "crates/http", may: &[], may_in_tests: &[] },
     Arrow { folder: "crates/ring", may: &[], may_in_tests: &[] },
+    // The only crate with an async runtime beside the binary: glue, so it knows the engine and nothing else of ours.
+    Arrow {
+        folder: "crates/tokio",
+        may: &["doorbell"],
+        may_in_tests: &["doorbell-testkit", "doorbell-tokio"],
+    },
     Arrow { folder: "crates/testkit", may: &["doorbell", "doorbell-http"], may_in_tests: &[] },
 ];
 

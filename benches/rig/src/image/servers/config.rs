@@ -3,7 +3,7 @@
 //! Does not know about: how a server is started.
 
 use super::Place;
-use crate::plan::PATH;
+use crate::plan::{PATH, TOKEN};
 
 /// The body of every reply, as the configurations write it.
 const BODY: &str = "ok\\n";
@@ -32,6 +32,24 @@ tcp = {{ defer_accept = {deferred} }}
 listener = "main"
 path = "{PATH}"
 reply = {{ status = 200, content_type = "text/plain", body = "{BODY}" }}
+"#
+    )
+}
+
+/// As [`doorbell`], behind a token and a limit that is never reached; what they cost is the difference.
+pub(super) fn doorbell_guarded(engine: &str, place: &Place<'_>) -> String {
+    let open = doorbell(engine, true, 1, place);
+    format!(
+        r#"{open}auth = "main"
+limit = "main"
+
+[auth.main]
+tokens = {{ rig = "{TOKEN}" }}
+
+[limit.main]
+key = "ip"
+rate = "1000000/s"
+headers = false
 "#
     )
 }

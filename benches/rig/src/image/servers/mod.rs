@@ -13,7 +13,7 @@ use crate::plan::{Mode, PORT, Server};
 pub(crate) const FOLDER: &str = "/rig";
 
 /// How the names of servers end that are others with one thing changed.
-const VARIATIONS: [&str; 2] = ["-2w", "-plain"];
+const VARIATIONS: [&str; 3] = ["-2w", "-guard", "-plain"];
 
 /// One server of the catalogue.
 #[derive(Clone, Copy, Debug)]
@@ -81,6 +81,8 @@ enum Serves {
     Close,
     /// It never closes.
     Keep,
+    /// It answers those who have the token.
+    Token,
 }
 
 const DOORBELL: Entry = Entry {
@@ -153,6 +155,20 @@ pub(crate) const CATALOGUE: &[Entry] = &[
         ..DOORBELL
     },
     Entry {
+        name: "doorbell-uring-guard",
+        about: "io_uring driver, a token and a limit by address",
+        config: Some(|place| config::doorbell_guarded("io_uring", place)),
+        serves: Serves::Token,
+        ..DOORBELL
+    },
+    Entry {
+        name: "doorbell-epoll-guard",
+        about: "epoll driver, a token and a limit by address",
+        config: Some(|place| config::doorbell_guarded("epoll", place)),
+        serves: Serves::Token,
+        ..DOORBELL
+    },
+    Entry {
         name: "bare",
         about: "the floor: blocking accept4, recv, send, close; deferred accept; nothing parsed",
         serves: Serves::Close,
@@ -222,6 +238,12 @@ pub(crate) const CATALOGUE: &[Entry] = &[
         ..BARE
     },
     Entry {
+        name: "axum-handed",
+        about: "axum on one thread of Tokio, every connection handed over by doorbell's ring thread",
+        program: Program::Rust { program: "axum-handed", feature: "axum-handed" },
+        ..BARE
+    },
+    Entry {
         name: "monoio",
         about: "monoio-http on monoio, io_uring, one thread",
         program: Program::Rust { program: "monoio", feature: "monoio" },
@@ -269,6 +291,7 @@ impl Entry {
             Serves::AllButIdle => mode.idle_conns() == 0,
             Serves::Close => !mode.keeps() && mode.idle_conns() == 0,
             Serves::Keep => mode.keeps(),
+            Serves::Token => mode == Mode::KeepToken,
         }
     }
 

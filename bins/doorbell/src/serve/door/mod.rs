@@ -111,13 +111,16 @@ impl Door {
         reply: Responder<'_>,
         subject: Option<&mut Subject>,
     ) -> (Answered, Option<RouteNote>) {
-        match self.router.find_plain(request) {
-            Some(Placed { answer: Answer::Reply(fixed), note }) => (reply.send(fixed), Some(*note)),
-            Some(Placed { answer: Answer::Health(health), note }) => {
-                (reply.send(health.reply(&self.state, request.method())), Some(*note))
-            }
-            Some(_) | None => self.look_up(request, reply, subject),
-        }
+        let Some(found) = self.router.find_plain(request) else {
+            return self.look_up(request, reply, subject);
+        };
+        let Placed { answer, note } = found.value;
+        let answered = match answer {
+            Answer::Reply(fixed) => reply.send(fixed),
+            Answer::Health(health) => reply.send(health.reply(&self.state, request.method())),
+            answer => self.give(answer, &found, request, reply, subject),
+        };
+        (answered, Some(*note))
     }
 
     #[inline(never)]

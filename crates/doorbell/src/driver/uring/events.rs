@@ -8,7 +8,7 @@ use doorbell_ring::{Accepted, Event, EventKind, Op, Ready, Token};
 use rustix::io::Errno;
 use rustix::net::{SocketFlags, accept_with};
 
-use super::socket::{Handle, Poll};
+use super::socket::{Handle, Poll, Socket};
 use super::{ALARM, Arm, RECV_BUF_LEN, Uring, WAKER, conn_of, errno_of, listener_of};
 use crate::driver::{AcceptMode, Chunk, ChunkSource, Completion, Received, Sent, sock};
 use crate::id::{ConnId, ListenerIndex, SlotIndex};
@@ -22,6 +22,7 @@ impl Uring {
         match kind {
             EventKind::Accepted(result) => self.on_accepted(token, result, more),
             EventKind::Closed(_) => self.on_closed(token),
+            EventKind::Installed(result) => self.on_installed(token, result),
             EventKind::Ready(result) => self.on_ready(token, result, more),
             EventKind::Readable(result) => self.on_readable(token, result, more),
             EventKind::Received(result) => self.on_received(token, result),
@@ -160,8 +161,10 @@ impl Uring {
     }
 
     fn on_closed(&mut self, token: Token) -> Option<Completion> {
-        if let Some(socket) = self.sockets.get_mut(token.slot as usize) {
-            *socket = None;
+        let socket = self.sockets.get_mut(token.slot as usize).and_then(Option::take);
+        if let Some(Socket { handle: Handle::Ordinary(fd), .. }) = socket {
+            // It was direct, and goes on under this name.
+            return Some(Completion::Detached { conn: conn_of(token), result: Ok(fd) });
         }
         Some(Completion::Closed { conn: conn_of(token) })
     }
@@ -237,12 +240,16 @@ impl Uring {
             self.free.give_back(conn.slot);
             return Some(Completion::Closed { conn });
         }
+        if !more && socket.poll == Poll::Leaving {
+            let result = self.take_away(conn.slot);
+            return Some(Completion::Detached { conn, result });
+        }
         if !more {
             socket.poll = Poll::Off;
         }
         socket.readable = true;
         socket.hung_up |= result.is_ok_and(|ready| ready.hung_up);
-        if !socket.recv || socket.poll == Poll::Ending {
+        if !socket.recv || matches!(socket.poll, Poll::Ending | Poll::Leaving) {
             return None;
         }
         if let Err(errno) = result {

@@ -7,6 +7,7 @@
 //! there is something to read, once armed for all requests of a connection. With direct descriptors there is no descriptor to
 //! call with and everything is a ring operation, with receives into the ring's buffer pool.
 
+mod detach;
 mod events;
 mod socket;
 
@@ -384,6 +385,10 @@ impl Driver for Uring {
         }
         self.free.give_back(conn.slot);
         Step::Done(())
+    }
+
+    fn detach(&mut self, conn: ConnId) -> Step<Result<OwnedFd, Errno>> {
+        self.begin_detach(conn)
     }
 
     fn peer_addr(&self, conn: ConnId) -> Option<IpAddr> {

@@ -40,6 +40,8 @@ pub(super) enum Poll {
     Armed,
     /// Cancelled by a close that waits for it.
     Ending,
+    /// Cancelled by a detach that waits for it; also while a descriptor is made of a direct one.
+    Leaving,
     Off,
 }
 

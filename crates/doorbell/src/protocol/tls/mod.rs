@@ -14,6 +14,7 @@
 //! Its end is a close_notify in the same segment as the last reply, then FIN; then the peer's close_notify is awaited for the
 //! usual linger, because on a closed socket it would be met by a reset.
 
+mod hand_over;
 mod hello;
 mod session;
 mod upper;
@@ -21,6 +22,9 @@ mod upper;
 use doorbell_http::Next;
 use rustls::server::UnbufferedServerConnection;
 
+pub use self::hand_over::HelloInfo;
+
+use self::hand_over::Decider;
 use self::hello::{Alert, Opening, PLAIN_HTTP_REPLY, classify};
 use self::session::{Failure, Session};
 use self::upper::{Around, Upper};
@@ -34,6 +38,7 @@ use crate::tls::{Acceptor, Admission, Outcome, Permit};
 pub struct Tls<P> {
     inner: P,
     acceptor: Acceptor,
+    hand_over: Option<Decider>,
 }
 
 /// What a TLS connection remembers.
@@ -71,7 +76,15 @@ struct Inside<C> {
 impl<P> Tls<P> {
     /// Puts TLS in front of `inner`.
     pub const fn new(inner: P, acceptor: Acceptor) -> Self {
-        Self { inner, acceptor }
+        Self { inner, acceptor, hand_over: None }
+    }
+
+    /// Gives a connection away, with its ClientHello as the first bytes, where `decide` says so: before anything is answered, because a
+    /// session that has begun here can be continued by nobody else. Not asked about a ClientHello that came in several records.
+    #[must_use]
+    pub fn hand_over_if(mut self, decide: impl Fn(&HelloInfo<'_>) -> bool + Send + Sync + 'static) -> Self {
+        self.hand_over = Some(Decider::new(decide));
+        self
     }
 
     /// What it presents and demands.
@@ -89,6 +102,9 @@ impl<P: Protocol> Tls<P> {
         io.input.extend_from_slice(fresh);
         match classify(io.input, self.acceptor.limits().hello_bytes_max) {
             Opening::More => Next::Read,
+            Opening::Complete if self.hand_over.as_ref().is_some_and(|decider| decider.says_so(io.input)) => {
+                leave(conn)
+            }
             Opening::Complete if self.acceptor.gate_admits(io.client.addr, io.now) => self.begin(conn, io),
             Opening::Complete => refuse(conn, io, Alert::InternalError, Outcome::GateRefused),
             Opening::NotTls => refuse(conn, io, Alert::DecodeError, Outcome::NotTls),
@@ -302,6 +318,16 @@ fn refuse<C>(conn: &mut TlsConn<C>, io: Io<'_>, alert: Alert, outcome: Outcome) 
     io.input.clear();
     io.out.head.extend_from_slice(&alert.record());
     Next::CloseClean
+}
+
+/// The hello stays as it is, for somebody else. If nobody takes it, an overload is said at this stage.
+#[cold]
+fn leave<C>(conn: &mut TlsConn<C>) -> Next {
+    conn.stage = Stage::Refused;
+    if let Some(permit) = conn.inside.permit.take() {
+        permit.end(Outcome::HandedOver);
+    }
+    Next::HandOver
 }
 
 fn end<C>(conn: &mut TlsConn<C>, reason: CloseReason, outcome: Outcome) {

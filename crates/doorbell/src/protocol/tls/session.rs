@@ -261,7 +261,7 @@ impl Session {
                 self.holds = false;
                 Next::Read
             }
-            Next::Flush | Next::Wait => upper.after,
+            Next::Flush | Next::HandOver | Next::Wait => upper.after,
             Next::Close | Next::CloseClean | Next::CloseLinger if self.peer_closed => Next::CloseClean,
             // The peer answers with a close_notify of its own: on a closed socket that would be met by a reset.
             Next::Close | Next::CloseClean | Next::CloseLinger => Next::CloseLinger,

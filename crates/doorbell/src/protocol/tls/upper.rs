@@ -117,11 +117,22 @@ impl<C> Upper<C> {
         };
         self.after = call(protocol, &mut self.conn, io);
         self.later = self.plain.take_later();
+        if self.after == Next::HandOver {
+            // Nobody else has the keys of this session.
+            self.refuse_hand_over(protocol, around);
+        }
     }
 
     /// What [`Next::Wait`] is about.
     pub(super) const fn take_later(&mut self) -> Option<Box<Later>> {
         self.later.take()
+    }
+
+    #[cold]
+    fn refuse_hand_over<P: Protocol<Conn = C>>(&mut self, protocol: &P, around: &mut Around<'_>) {
+        self.ask(protocol, around, |protocol, conn, io| {
+            protocol.handle_overload(conn, CloseReason::NotTaken, io)
+        });
     }
 
     /// True when no more of the peer's records may be decrypted before what is written is on its way.

@@ -4,6 +4,7 @@
 
 mod bad;
 mod good;
+mod handed;
 mod raw;
 
 use core::net::{IpAddr, Ipv4Addr};
@@ -21,6 +22,8 @@ pub(crate) const HTTP: ListenerIndex = ListenerIndex(0);
 pub(crate) const RAW: ListenerIndex = ListenerIndex(1);
 /// The listener that speaks first.
 pub(crate) const GREETER: ListenerIndex = ListenerIndex(2);
+/// The listener that gives everything away.
+pub(crate) const HANDED: ListenerIndex = ListenerIndex(3);
 
 /// How a server announces that a reply is its last (RFC 9112 9.6).
 const CLOSES: &[u8] = b"\r\nConnection: close\r\n";
@@ -75,6 +78,8 @@ kinds! {
     DataAndFin: 3, data_and_fin;
     EarlyError: 5, early_error;
     Greeted: 3, greeted;
+    HandedOver: 8, handed_over;
+    HandedSilent: 3, handed_silent;
     HandlerCloses: 1, handler_closes;
     HandlerPanics: 1, handler_panics;
     IdleKeepAlive: 2, idle_keep_alive;

@@ -1,0 +1,65 @@
+//! What the counting benches share: the limit of a row, and how a program runs as a bench, as a test or under callgrind.
+//!
+//! Does not know about: what is counted.
+
+use gungraun::{Callgrind, EventKind, LibraryBenchmarkConfig};
+use std::process::{Command, ExitCode, Stdio};
+
+/// A row must not take more instructions than this.
+pub(crate) fn at_most(instructions: u64) -> LibraryBenchmarkConfig {
+    let mut callgrind = Callgrind::default();
+    callgrind.hard_limits([(EventKind::Ir, instructions)]);
+    let mut config = LibraryBenchmarkConfig::default();
+    config.tool(callgrind);
+    config
+}
+
+/// Makes `counted::run` of a group of rows.
+macro_rules! counted {
+    ($group:ident) => {
+        #[expect(clippy::exit, reason = "how the harness reports a row beyond its limit")]
+        mod counted {
+            //! The harness, in a place of its own because it wants to be `main`.
+            use super::$group;
+
+            gungraun::main!(library_benchmark_groups = $group);
+
+            pub(super) fn run() {
+                main();
+            }
+        }
+    };
+}
+pub(crate) use counted;
+
+/// The whole program `name`: `run` counts, and `check_answers` sees that what is counted is the right work.
+pub(crate) fn start(name: &str, check_answers: fn(), run: fn()) -> ExitCode {
+    // The harness starts this program again under callgrind, with an argument of its own.
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    if args.iter().any(|arg| arg == "--gungraun-run") {
+        run();
+        return ExitCode::SUCCESS;
+    }
+    check_answers();
+    if args.iter().any(|arg| arg == "--test") {
+        return ExitCode::SUCCESS;
+    }
+    let missing = ["valgrind", "gungraun-runner"].into_iter().find(|program| !exists(program));
+    if let Some(program) = missing {
+        tell(&format!("SKIPPED: {name}: there is no `{program}` in the path"));
+        let required = std::env::var_os("DOORBELL_REQUIRE_VALGRIND").is_some_and(|value| value == "1");
+        return if required { ExitCode::FAILURE } else { ExitCode::SUCCESS };
+    }
+    run();
+    ExitCode::SUCCESS
+}
+
+fn exists(program: &str) -> bool {
+    let version = Command::new(program).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
+    version.is_ok()
+}
+
+#[expect(clippy::print_stderr, reason = "a skip must be heard of")]
+fn tell(line: &str) {
+    eprintln!("{line}");
+}

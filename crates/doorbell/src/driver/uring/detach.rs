@@ -1,0 +1,75 @@
+//! How a connection leaves the ring: as the ordinary descriptor it is, or as one made of its direct descriptor.
+//!
+//! Does not know about: who gets it.
+
+use std::os::fd::{AsFd, OwnedFd};
+
+use doorbell_ring::{Op, Token};
+use rustix::io::Errno;
+
+use super::socket::{Handle, Poll, Socket};
+use super::{Uring, conn_of, errno_of, token_of};
+use crate::driver::{Completion, Step, sock};
+use crate::id::{ConnId, SlotIndex};
+
+impl Uring {
+    pub(super) fn begin_detach(&mut self, conn: ConnId) -> Step<Result<OwnedFd, Errno>> {
+        let can_install = self.ring.report().fd_install;
+        let socket = self.socket(conn);
+        debug_assert!(!socket.recv && !socket.send, "D-11: nothing is in flight at a detach");
+        match (&socket.handle, socket.poll) {
+            (Handle::Direct, _) if !can_install => Step::Done(Err(Errno::OPNOTSUPP)),
+            (Handle::Direct, _) => {
+                self.ring.install_fixed(token_of(conn), conn.slot.0);
+                Step::Pending
+            }
+            // An armed poll keeps the socket open behind the next owner's back.
+            (Handle::Ordinary(_), Poll::Armed) => {
+                socket.poll = Poll::Leaving;
+                self.ring.cancel(Op::PollConn, token_of(conn));
+                Step::Pending
+            }
+            (Handle::Ordinary(_), _) => Step::Done(self.take_away(conn.slot)),
+        }
+    }
+
+    /// The descriptor of a slot, which is free from here on.
+    pub(super) fn take_away(&mut self, slot: SlotIndex) -> Result<OwnedFd, Errno> {
+        let cell = &mut self.sockets[slot.index()];
+        if let Some(Socket { handle: Handle::Ordinary(fd), poll, .. }) = cell {
+            *poll = Poll::Off;
+            sock::set_non_blocking(fd.as_fd())?;
+        }
+        let Some(Socket { handle: Handle::Ordinary(fd), .. }) = cell.take() else {
+            unreachable!("only ordinary descriptors are taken away");
+        };
+        self.free.give_back(slot);
+        Ok(fd)
+    }
+
+    /// A direct descriptor has an ordinary one beside it: now its place in the table is given back.
+    pub(super) fn on_installed(
+        &mut self,
+        token: Token,
+        result: Result<OwnedFd, doorbell_ring::Errno>,
+    ) -> Option<Completion> {
+        let conn = conn_of(token);
+        let cell = self.sockets.get_mut(token.slot as usize)?;
+        let installed =
+            result.map_err(errno_of).and_then(|fd| sock::set_non_blocking(fd.as_fd()).map(|()| fd));
+        let fd = match (installed, cell) {
+            (Ok(fd), Some(socket)) if !self.tuning.skip_success => {
+                socket.handle = Handle::Ordinary(fd);
+                self.ring.close_fixed(token, token.slot);
+                return None;
+            }
+            (Ok(fd), cell) => {
+                *cell = None;
+                fd
+            }
+            (Err(errno), _) => return Some(Completion::Detached { conn, result: Err(errno) }),
+        };
+        self.ring.close_fixed_quietly(token, token.slot);
+        Some(Completion::Detached { conn, result: Ok(fd) })
+    }
+}

@@ -1,0 +1,48 @@
+//! Which ClientHellos are somebody else's: what a decision may look at, read by the TLS library and thrown away.
+//!
+//! Does not know about: connections.
+
+use core::fmt;
+use std::sync::Arc;
+
+use rustls::server::Acceptor;
+
+/// What a client says before anything is answered. It may be anything: nothing of it is verified.
+#[derive(Clone, Debug)]
+pub struct HelloInfo<'a> {
+    /// The host it asks for (SNI), where it names one.
+    pub server_name: Option<&'a str>,
+    /// The protocols it offers (ALPN), in its order.
+    pub alpn: Vec<&'a [u8]>,
+}
+
+type Decide = dyn Fn(&HelloInfo<'_>) -> bool + Send + Sync;
+
+/// A decision of the user.
+#[derive(Clone)]
+pub(super) struct Decider(Arc<Decide>);
+
+impl Decider {
+    pub(super) fn new(decide: impl Fn(&HelloInfo<'_>) -> bool + Send + Sync + 'static) -> Self {
+        Self(Arc::new(decide))
+    }
+
+    /// `hello` is a complete first record and perhaps more. What cannot be read is for the handshake to refuse.
+    #[cold]
+    pub(super) fn says_so(&self, mut hello: &[u8]) -> bool {
+        let mut acceptor = Acceptor::default();
+        if acceptor.read_tls(&mut hello).is_err() {
+            return false;
+        }
+        let Ok(Some(accepted)) = acceptor.accept() else { return false };
+        let hello = accepted.client_hello();
+        let alpn = hello.alpn().map(Iterator::collect).unwrap_or_default();
+        (self.0)(&HelloInfo { server_name: hello.server_name(), alpn })
+    }
+}
+
+impl fmt::Debug for Decider {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Decider")
+    }
+}

@@ -1,0 +1,264 @@
+//! Giving connections away: a place for each, the way out of the driver, and one batch a turn to whoever takes them.
+//!
+//! Does not know about: what the taker does, why a protocol does not want a connection.
+
+use std::collections::VecDeque;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use super::Worker;
+use super::apply::Todo;
+use super::say::Input;
+use crate::conn::Phase;
+use crate::driver::{Driver, Errno, Received, Step};
+use crate::error::CloseReason;
+use crate::hand_over::{Gate, HandOver, HandedConn, WhenFull};
+use crate::id::ConnId;
+use crate::time::Clock;
+
+/// One worker's side of a [`HandOver`].
+#[derive(Debug)]
+pub(super) struct Departures {
+    /// Left in this turn.
+    batch: Vec<HandedConn>,
+    /// Connections without a place, the one that waits longest first. At most one entry a live connection.
+    waiting: VecDeque<ConnId>,
+    /// True while the batch is given or somebody waits: the end of the turn has something to do.
+    pub(super) busy: bool,
+    /// True while listeners are held because of those who wait.
+    holding: bool,
+    /// How many waited when the listeners were last looked at.
+    looked_at: usize,
+    places: Option<Reserved>,
+}
+
+/// Places taken for connections that have not left. A worker that fails gives them back.
+#[derive(Debug)]
+struct Reserved {
+    gate: Arc<Gate>,
+    count: u32,
+}
+
+impl Departures {
+    pub(super) fn new(hand_over: Option<&HandOver>) -> Self {
+        let places = hand_over.map(|to| Reserved { gate: Arc::clone(&to.gate), count: 0 });
+        Self {
+            batch: Vec::new(),
+            waiting: VecDeque::new(),
+            busy: false,
+            holding: false,
+            looked_at: 0,
+            places,
+        }
+    }
+
+    /// A place, if there is one.
+    fn reserve(&mut self) -> bool {
+        let Some(places) = &mut self.places else { return false };
+        let entered = places.gate.enter();
+        places.count += u32::from(entered);
+        entered
+    }
+
+    /// The connection stays here after all.
+    fn give_back(&mut self) {
+        if let Some(places) = &mut self.places {
+            places.count -= 1;
+            places.gate.leave();
+        }
+    }
+
+    /// Connections with a place that have not left.
+    pub(super) fn leaving(&self) -> usize {
+        self.places.as_ref().map_or(0, |places| places.count as usize)
+    }
+
+    fn gate(&self) -> Option<&Arc<Gate>> {
+        self.places.as_ref().map(|places| &places.gate)
+    }
+}
+
+impl Drop for Reserved {
+    fn drop(&mut self) {
+        (0..self.count).for_each(|_| self.gate.leave());
+    }
+}
+
+impl<D: Driver, C: Clock> Worker<D, C> {
+    /// Everything before it is sent: the connection goes as soon as it has a place.
+    #[cold]
+    pub(super) fn hand_over(&mut self, id: ConnId) -> Todo {
+        if self.departures.reserve() {
+            return self.begin_leave(id);
+        }
+        let when_full = self.server.hand_over.as_ref().map_or(WhenFull::Refuse, |to| to.when_full);
+        let closed = self.departures.gate().is_none_or(|gate| gate.is_closed());
+        match when_full {
+            WhenFull::Wait { timeout, .. } if !closed => {
+                self.shared.counters.hand_over_waits.add(1);
+                let deadline = self.now.after(timeout);
+                self.table.live_mut(id).wait_to_leave(deadline);
+                self.wheel.arm(id.slot, deadline);
+                if self.departures.waiting.len() >= self.table.live() as usize {
+                    // Some who waited are gone.
+                    let table = &mut self.table;
+                    let waits =
+                        |id: &ConnId| table.lookup(*id).is_some_and(|conn| conn.phase() == Phase::Waiting);
+                    self.departures.waiting.retain(waits);
+                    self.departures.looked_at = 0;
+                }
+                self.departures.waiting.push_back(id);
+                self.departures.busy = true;
+                Todo::Park
+            }
+            WhenFull::Refuse | WhenFull::Wait { .. } => self.not_taken(id),
+        }
+    }
+
+    /// Nobody takes it: its protocol says so.
+    pub(super) fn not_taken(&mut self, id: ConnId) -> Todo {
+        self.shared.counters.hand_over_refused.add(1);
+        let conn = self.table.live_mut(id);
+        if conn.phase() != Phase::Open {
+            conn.come_back();
+        }
+        Todo::Next(self.tell(id, Input::Overload(CloseReason::NotTaken)))
+    }
+
+    fn begin_leave(&mut self, id: ConnId) -> Todo {
+        let conn = self.table.live_mut(id);
+        conn.begin_leave();
+        if conn.in_flight() {
+            self.driver.cancel(id);
+            return Todo::Park;
+        }
+        self.detach(id)
+    }
+
+    fn detach(&mut self, id: ConnId) -> Todo {
+        match self.driver.detach(id) {
+            Step::Done(result) => self.on_detached(id, result),
+            Step::Pending => Todo::Park,
+        }
+    }
+
+    /// A receive of a connection that waits or leaves: its bytes go along.
+    pub(super) fn on_received_leaving(&mut self, id: ConnId, received: Received) -> Todo {
+        match received {
+            Received::Data { chunk, .. } => {
+                self.shared.counters.bytes_in.add(u64::from(chunk.len));
+                let conn = self.table.live_mut(id);
+                let before = conn.input.capacity();
+                conn.input.extend_from_slice(self.driver.received(&chunk));
+                // One receive was in flight, so this is bounded whether or not it is within the cap.
+                let _within = self.input_memory.change(before, conn.input.capacity());
+                self.driver.recycle(chunk);
+            }
+            Received::Eof => self.table.live_mut(id).peer_finished = true,
+            Received::Failed(Errno::CANCELED | Errno::INTR | Errno::NOBUFS | Errno::AGAIN) => {}
+            Received::Failed(_) => {
+                if self.table.live_mut(id).phase() == Phase::Leaving {
+                    self.departures.give_back();
+                }
+                return Todo::Close(CloseReason::ClientGone);
+            }
+        }
+        if self.table.live_mut(id).phase() == Phase::Leaving { self.detach(id) } else { Todo::Park }
+    }
+
+    /// The driver gave it away, or could not.
+    pub(super) fn on_detached(&mut self, id: ConnId, result: Result<OwnedFd, Errno>) -> Todo {
+        let (fd, places) = match (result, &mut self.departures.places) {
+            (Ok(fd), Some(places)) => (fd, places),
+            (Ok(_), None) => unreachable!("a connection leaves only with a place"),
+            (Err(_), _) => {
+                self.shared.counters.hand_over_errors.add(1);
+                self.departures.give_back();
+                return self.not_taken(id);
+            }
+        };
+        places.count -= 1;
+        let permit = places.gate.permit();
+        let conn = self.table.live_mut(id);
+        let bytes = core::mem::take(&mut conn.input);
+        let within = self.input_memory.change(bytes.capacity(), 0);
+        debug_assert!(within, "shrinking is always within the cap");
+        let handed = HandedConn { fd, bytes, listener: conn.listener, client: conn.client.addr, permit };
+        conn.leave();
+        self.departures.batch.push(handed);
+        self.departures.busy = true;
+        self.forget(id);
+        Todo::Park
+    }
+
+    /// The end of a turn: those who left go to their taker, and those who wait are looked after.
+    #[cold]
+    pub(super) fn see_off(&mut self) {
+        let server = Arc::clone(&self.server);
+        let Some(to) = &server.hand_over else { return };
+        self.let_leave();
+        if !self.departures.batch.is_empty() {
+            to.taker.take(&mut self.departures.batch);
+            self.shared.counters.hand_over_errors.add(self.departures.batch.len() as u64);
+            self.departures.batch.clear();
+        }
+        if let WhenFull::Wait { conns, .. } = to.when_full {
+            self.hold_listeners(conns);
+        }
+        self.departures.busy = !self.departures.waiting.is_empty();
+    }
+
+    /// Those who wait leave, as far as there is room, in their order.
+    fn let_leave(&mut self) {
+        if self.departures.waiting.is_empty() {
+            return;
+        }
+        if let Some(gate) = self.departures.gate() {
+            gate.waits();
+        }
+        let closed = self.departures.gate().is_none_or(|gate| gate.is_closed());
+        while let Some(&id) = self.departures.waiting.front() {
+            if self.table.lookup(id).is_some_and(|conn| conn.phase() == Phase::Waiting) {
+                let todo = if closed {
+                    self.not_taken(id)
+                } else if self.departures.reserve() {
+                    self.begin_leave(id)
+                } else {
+                    return;
+                };
+                self.drive(id, todo);
+            }
+            self.departures.waiting.pop_front();
+            self.departures.looked_at = self.departures.looked_at.saturating_sub(1);
+        }
+    }
+
+    /// Listeners do not accept while more than `conns` of their clients wait.
+    fn hold_listeners(&mut self, conns: u32) {
+        let count = self.departures.waiting.len();
+        let hold = count > conns as usize;
+        let looked_at = core::mem::replace(&mut self.departures.looked_at, count);
+        if hold {
+            // Those who were there before have had their listeners held already.
+            let from = if self.departures.holding { looked_at.min(count) } else { 0 };
+            for index in from..count {
+                let id = self.departures.waiting[index];
+                let Some(listener) = self.table.lookup(id).map(|conn| conn.listener) else { continue };
+                let gate = &mut self.gates[listener.index()];
+                if !gate.hold(true) {
+                    continue;
+                }
+                self.shared.counters.hand_over_pauses.add(1);
+                if gate.should_disarm() {
+                    self.driver.disarm_accept(listener);
+                }
+            }
+        } else if self.departures.holding {
+            self.gates.iter_mut().for_each(|gate| {
+                gate.hold(false);
+            });
+            self.gates_changed = true;
+        }
+        self.departures.holding = hold;
+    }
+}

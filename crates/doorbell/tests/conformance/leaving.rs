@@ -1,0 +1,126 @@
+//! D-11: connections that leave the driver.
+//!
+//! Does not know about: who gets them.
+
+use std::collections::HashSet;
+
+use doorbell::driver::{Driver, Expect, Payload, SendBuf, Step};
+use doorbell::id::ConnId;
+
+use super::bench::{Bench, Came, Got, Peer, Stand, Taken};
+
+/// Slots these tests need.
+pub(super) const SLOTS: u32 = 16;
+
+/// Takes the connection out of the driver.
+fn detach<B: Bench>(stand: &mut Stand<B>, conn: ConnId) -> Taken {
+    let result = match stand.bench.driver().detach(conn) {
+        Step::Done(result) => result,
+        Step::Pending => {
+            let (_, came) = stand.take("the end of a detach", |came| match came {
+                Came::Detached(of, _) if *of == conn => Some(()),
+                _ => None,
+            });
+            let Came::Detached(_, result) = came else { unreachable!("it was just matched") };
+            result
+        }
+    };
+    stand.bench.take_over(result.expect("it can be taken out"))
+}
+
+/// The new owner reads until it has `len` bytes.
+fn read_exact<B: Bench>(stand: &mut Stand<B>, taken: &mut Taken, len: usize) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let until = stand.bench.now() + core::time::Duration::from_secs(5);
+    while bytes.len() < len {
+        bytes.extend(stand.bench.taken_recv(taken));
+        assert!(stand.bench.now() < until, "only {} of {len} bytes came", bytes.len());
+        stand.turn();
+    }
+    bytes
+}
+
+pub(super) fn d11_a_detached_connection_goes_on_in_both_directions<B: Bench>(mut stand: Stand<B>) {
+    for way in 0..3 {
+        let (peer, conn) = stand.pair();
+        stand.bench.send(peer, b"first");
+        assert_eq!(stand.recv_exact(conn, 5), b"first");
+        if way > 0 {
+            // A receive that was waited for leaves something armed.
+            assert_eq!(stand.recv(conn, Expect::Later), None);
+            stand.settle();
+            if way == 1 {
+                stand.bench.driver().cancel(conn);
+                assert!(matches!(stand.received(conn), Got::Failed(_)));
+            } else {
+                stand.bench.send(peer, b"second");
+                assert_eq!(stand.received(conn), Got::Data { bytes: b"second".to_vec(), drained: true });
+            }
+        }
+        let mut taken = detach(&mut stand, conn);
+        stand.bench.send(peer, b"third");
+        assert_eq!(read_exact(&mut stand, &mut taken, 5), b"third");
+        stand.bench.taken_send(&mut taken, b"reply");
+        stand.look_until(peer, |seen| seen.bytes == b"reply");
+        stand.bench.taken_close(taken);
+        let seen = stand.look_until(peer, |seen| seen.fin);
+        assert!(!seen.reset, "nothing of the driver holds it open or breaks it: {seen:?}");
+        stand.nothing(
+            "a connection that left is not heard of",
+            |came| matches!(came, Came::Received(of, _) if *of == conn),
+        );
+    }
+}
+
+pub(super) fn d11_what_was_not_received_is_not_lost<B: Bench>(mut stand: Stand<B>) {
+    let (peer, conn) = stand.pair();
+    stand.bench.send(peer, b"unread from the first byte on");
+    stand.settle();
+    let mut taken = detach(&mut stand, conn);
+    assert_eq!(read_exact(&mut stand, &mut taken, 29), b"unread from the first byte on");
+    stand.bench.taken_close(taken);
+}
+
+pub(super) fn d11_what_was_sent_arrives_before_the_next_owners_bytes<B: Bench>(mut stand: Stand<B>) {
+    let (peer, conn) = stand.pair();
+    let sent = stand.send_wait(conn, SendBuf::new(Payload::Owned(b"ours ".to_vec())), false);
+    assert_eq!(sent.result, Ok(5));
+    let mut taken = detach(&mut stand, conn);
+    stand.bench.taken_send(&mut taken, b"theirs");
+    stand.look_until(peer, |seen| seen.bytes == b"ours theirs");
+    stand.bench.taken_close(taken);
+    stand.look_until(peer, |seen| seen.fin);
+}
+
+pub(super) fn d11_a_slot_is_used_again_and_its_connection_stays_apart<B: Bench>(mut stand: Stand<B>) {
+    let mut slots = HashSet::new();
+    let mut out: Vec<(Peer, Taken)> = Vec::new();
+    for round in 0..3 * SLOTS {
+        let (peer, conn) = stand.pair();
+        slots.insert(conn.slot);
+        stand.bench.send(peer, b"?");
+        assert_eq!(stand.recv_exact(conn, 1), b"?");
+        if round % 3 == 2 {
+            stand.close(conn);
+            stand.look_until(peer, |seen| seen.fin);
+        } else {
+            if round % 3 == 1 {
+                assert_eq!(stand.recv(conn, Expect::Later), None);
+                stand.bench.driver().cancel(conn);
+                stand.received(conn);
+            }
+            let taken = detach(&mut stand, conn);
+            out.push((peer, taken));
+        }
+    }
+    assert!(slots.iter().all(|slot| slot.0 < SLOTS), "{slots:?}");
+    assert_eq!(out.len(), 2 * SLOTS as usize, "more are out than there are slots");
+    for (index, (peer, mut taken)) in out.into_iter().enumerate() {
+        let word = format!("connection {index}");
+        stand.bench.taken_send(&mut taken, word.as_bytes());
+        stand.look_until(peer, |seen| seen.bytes == word.as_bytes());
+        stand.bench.taken_close(taken);
+        let seen = stand.look_until(peer, |seen| seen.fin);
+        assert!(!seen.reset, "{seen:?}");
+    }
+}

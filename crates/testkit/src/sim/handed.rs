@@ -1,0 +1,87 @@
+//! Connections that the worker gave away: how they leave it, and what their next owner can do with them.
+//!
+//! Does not know about: who that is. The descriptor of a simulated connection is one end of a socket pair, from which the number of its
+//! peer can be read.
+
+use std::io::{Read as _, Write as _};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+
+use doorbell::driver::{Completion, Errno, Step};
+use doorbell::id::ConnId;
+
+use super::events::{Event, Ready};
+use super::faults::FaultKind;
+use super::peer::{PeerIndex, Place};
+use super::world::World;
+
+impl World {
+    pub(super) fn detach(&mut self, conn: ConnId) -> Step<Result<OwnedFd, Errno>> {
+        self.claim(conn);
+        let slot = &self.slots[conn.slot.index()];
+        assert!(
+            !slot.recv_busy && !slot.send_busy && !slot.close_busy,
+            "D-11: a detach comes last and alone: {conn:?}"
+        );
+        if self.rng.hits(self.config.at_once_millionths) {
+            let result = self.take_away(conn);
+            if result.is_ok() {
+                self.release(conn);
+            }
+            return Step::Done(result);
+        }
+        let after = self.micros(0..300);
+        self.schedule(after, Event::DetachNow { conn });
+        self.slots[conn.slot.index()].close_busy = true;
+        Step::Pending
+    }
+
+    pub(super) fn detach_now(&mut self, conn: ConnId) {
+        let result = self.take_away(conn);
+        self.complete(Ready::Plain(Completion::Detached { conn, result }));
+    }
+
+    fn take_away(&mut self, conn: ConnId) -> Result<OwnedFd, Errno> {
+        let index = self.peer_of(conn.slot);
+        if self.strikes_peer(FaultKind::DetachRefused, index) {
+            return Err(Errno::MFILE);
+        }
+        self.note(|| format!("detach of {conn:?}: {index:?}"));
+        let (ours, mut theirs) = UnixStream::pair().expect("a socket pair");
+        theirs.write_all(&(index.0 as u64).to_ne_bytes()).expect("8 bytes fit into a socket");
+        let now = self.now();
+        let peer = &mut self.peers[index.0];
+        peer.place = Place::Handed;
+        peer.log.handed_at = Some(now);
+        peer.log.closed_at = Some(now);
+        Ok(ours.into())
+    }
+
+    /// Whose connection a descriptor is. It can be asked once.
+    pub fn handed_peer(fd: OwnedFd) -> PeerIndex {
+        let mut number = [0; 8];
+        UnixStream::from(fd).read_exact(&mut number).expect("the number was written");
+        PeerIndex(usize::try_from(u64::from_ne_bytes(number)).expect("an index of this process"))
+    }
+
+    /// The owner of a handed connection reads what is there, and hears whether the peer has ended its side.
+    pub fn handed_recv(&mut self, index: PeerIndex) -> (Vec<u8>, bool) {
+        let peer = &mut self.peers[index.0];
+        assert_eq!(peer.place, Place::Handed, "{index:?} was handed over and is open");
+        (peer.rx.drain(..).collect(), peer.rx_fin || peer.broken.is_some())
+    }
+
+    /// The owner of a handed connection sends; its peer's window is large enough for everything.
+    pub fn handed_send(&mut self, index: PeerIndex, bytes: &[u8]) {
+        assert_eq!(self.peers[index.0].place, Place::Handed, "{index:?} was handed over and is open");
+        if self.peers[index.0].broken.is_none() {
+            self.take_sent(index, bytes, false);
+        }
+    }
+
+    /// The owner of a handed connection closes it.
+    pub fn handed_close(&mut self, index: PeerIndex) {
+        assert_eq!(self.peers[index.0].place, Place::Handed, "{index:?} was handed over and is open");
+        self.close_on_wire(index);
+    }
+}

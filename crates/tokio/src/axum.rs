@@ -1,0 +1,52 @@
+//! [`Handed`] as a listener of `axum::serve`, and who the client is as an extractor.
+//!
+//! Does not know about: routes.
+
+use std::future::{pending, poll_fn};
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+
+use axum::extract::connect_info::Connected;
+use axum::serve::{IncomingStream, Listener};
+use doorbell::id::ListenerIndex;
+use tokio::net::TcpStream;
+
+use crate::handed::{Connection, Handed};
+use crate::preread::Preread;
+
+/// The other end of a handed connection: `ConnectInfo<Peer>` in a handler, with
+/// `into_make_service_with_connect_info::<Peer>()`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Peer {
+    /// Its address; asked for where `ConnectInfo` is used only. `None` for a Unix socket and a connection that is gone.
+    pub addr: Option<SocketAddr>,
+    /// Who the client is, where the server asked: see [`doorbell::HandedConn::client`].
+    pub client: Option<IpAddr>,
+    /// Where it was accepted.
+    pub listener: ListenerIndex,
+}
+
+impl Listener for Handed {
+    type Io = Preread<TcpStream>;
+    type Addr = Peer;
+
+    /// Once the server has ended, this waits for ever: shut down with [`crate::Control::delivered`].
+    async fn accept(&mut self) -> (Self::Io, Peer) {
+        match poll_fn(|cx| self.poll_accept(cx)).await {
+            Some(Connection { stream, listener, client }) => (stream, Peer { addr: None, client, listener }),
+            None => pending().await,
+        }
+    }
+
+    /// The first listener's address, once the server is ready.
+    fn local_addr(&self) -> io::Result<Peer> {
+        let addr = self.tcp_addr(0).ok_or(io::ErrorKind::NotConnected)?;
+        Ok(Peer { addr: Some(addr), client: None, listener: ListenerIndex(0) })
+    }
+}
+
+impl Connected<IncomingStream<'_, Handed>> for Peer {
+    fn connect_info(stream: IncomingStream<'_, Handed>) -> Self {
+        Self { addr: stream.io().get_ref().peer_addr().ok(), ..*stream.remote_addr() }
+    }
+}

@@ -1,0 +1,165 @@
+//! An axum program behind the ring threads gets what it would get by itself: requests of every shape, its clients' addresses, its shutdown.
+//!
+//! Does not know about: load.
+
+#![expect(clippy::unwrap_used, reason = "helpers of a test may panic")]
+
+mod common;
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use axum::body::Bytes;
+use axum::extract::ConnectInfo;
+use axum::routing::{any, get, post};
+use axum::{Router, http::HeaderMap};
+use doorbell::{Http1, Server};
+use doorbell_testkit::peers::{Reply, exchange};
+use doorbell_tokio::{Control, Embed, Front, Health, Peer, Probes};
+
+use common::{ENGINES, anywhere, builder, ready, status, until};
+
+fn app() -> Router {
+    let slow = || async {
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        "slow"
+    };
+    let who = |ConnectInfo(peer): ConnectInfo<Peer>| async move {
+        format!("{} {}", peer.addr.unwrap().ip(), peer.listener.0)
+    };
+    Router::new()
+        .route("/echo", post(|body: Bytes| async move { body }))
+        .route("/host", any(|headers: HeaderMap| async move { headers["host"].to_str().unwrap().to_owned() }))
+        .route("/slow", get(slow))
+        .route("/who", get(who))
+}
+
+async fn serve(way: usize) -> (Control, SocketAddr, tokio::task::JoinHandle<std::io::Result<()>>) {
+    let health = Health::new();
+    let (control, handed) = Embed::new(builder(ENGINES[way], &health)).health(&health).start();
+    let addr = ready(&control).await;
+    health.set_ready(true);
+    let app = app().into_make_service_with_connect_info::<Peer>();
+    let delivered = control.delivered();
+    let serving =
+        tokio::spawn(async move { axum::serve(handed, app).with_graceful_shutdown(delivered).await });
+    (control, addr, serving)
+}
+
+async fn ask(addr: SocketAddr, request: impl Into<Vec<u8>>) -> (u16, String) {
+    let request = request.into();
+    let got = tokio::task::spawn_blocking(move || exchange(addr, &request)).await.unwrap().unwrap();
+    let reply = Reply::parse(&got.bytes, false).unwrap();
+    (reply.status, String::from_utf8(reply.body).unwrap())
+}
+
+#[tokio::test]
+async fn requests_of_every_shape_arrive_whole() {
+    for way in 0..ENGINES.len() {
+        let (control, addr, serving) = serve(way).await;
+        let long = "x".repeat(500_000);
+        let table = [
+            ("GET /who HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n".to_owned(), 200, "127.0.0.1 0"),
+            ("GET /host HTTP/1.0\r\nHost: a.example\r\n\r\n".to_owned(), 200, "a.example"),
+            ("PROPFIND /host HTTP/1.1\r\nHost: b\r\nConnection: close\r\n\r\n".to_owned(), 200, "b"),
+            (
+                "POST /echo HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: 5\r\n\r\nhello"
+                    .to_owned(),
+                200,
+                "hello",
+            ),
+            (
+                "POST /echo HTTP/1.1\r\nHost: a\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n\
+                 3\r\nhel\r\n2\r\nlo\r\n0\r\n\r\n"
+                    .to_owned(),
+                200,
+                "hello",
+            ),
+            (
+                format!(
+                    "POST /echo HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: 500000\r\n\r\n{long}"
+                ),
+                200,
+                long.as_str(),
+            ),
+            ("GET /none HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n".to_owned(), 404, ""),
+        ];
+        for (request, expected, body) in table {
+            let head = request.lines().next().unwrap().to_owned();
+            assert_eq!(ask(addr, request).await, (expected, body.to_owned()), "{head} by way {way}");
+        }
+        // A probe on a connection of its own, and before a request for the program on one connection.
+        assert_eq!(ask(addr, "GET /readyz HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").await.0, 200);
+        let both =
+            "GET /livez HTTP/1.1\r\nHost: a\r\n\r\nGET /who HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
+        let got =
+            tokio::task::spawn_blocking(move || exchange(addr, both.as_bytes())).await.unwrap().unwrap();
+        let text = String::from_utf8(got.bytes).unwrap();
+        assert_eq!(text.matches("HTTP/1.1 200 OK\r\n").count(), 2, "{text}");
+        assert!(text.ends_with("127.0.0.1 0"), "{text}");
+        control.stop().await.unwrap();
+        serving.await.unwrap().unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_drain_fails_readiness_and_loses_nobody() {
+    let (control, addr, serving) = serve(0).await;
+    let slow = tokio::spawn(ask(addr, "GET /slow HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"));
+    until("it is with the program", || control.stats().handed_out == 1).await;
+    // A client that is connected and has not asked yet.
+    let late = tokio::task::spawn_blocking(move || {
+        use std::io::{Read as _, Write as _};
+        let mut stream = std::net::TcpStream::connect(addr).unwrap();
+        stream.write_all(b"GET /who HTTP").unwrap();
+        std::thread::park_timeout(Duration::from_millis(200));
+        stream.write_all(b"/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").unwrap();
+        let mut reply = String::new();
+        stream.read_to_string(&mut reply).unwrap();
+        reply
+    });
+    until("it is connected", || control.stats().ring.conns_live == 1).await;
+    control.drain(Duration::from_secs(10)).await.unwrap();
+    assert!(late.await.unwrap().starts_with("HTTP/1.1 200 OK\r\n"), "who had begun is answered");
+    assert_eq!(slow.await.unwrap(), (200, "slow".to_owned()));
+    serving.await.unwrap().unwrap();
+    until("the program dropped what it had", || control.stats().handed_out == 0).await;
+    assert!(std::net::TcpStream::connect(addr).is_err(), "nobody listens");
+}
+
+#[tokio::test]
+async fn a_server_that_cannot_start_says_why() {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let health = Health::new();
+    let server = Server::builder()
+        .listen(doorbell::Listen::tcp(taken.local_addr().unwrap()), Http1::new(Probes::new(&health)));
+    let (control, mut handed) = Embed::new(server).start();
+    let error = control.ready().await.unwrap_err();
+    assert!(error.to_string().contains("did not start"), "{error}");
+    assert!(handed.accept().await.is_none());
+    assert!(control.drain(Duration::ZERO).await.is_err());
+}
+
+#[tokio::test]
+async fn what_a_front_answers_the_program_never_sees() {
+    let health = Health::new();
+    let ours = |request: &doorbell::Request<'_>| request.path().starts_with("/old");
+    let moved = |_: &doorbell::Request<'_>, reply: doorbell::Responder<'_>| {
+        reply.status(doorbell::Status::FOUND).header("Location", "/who").empty()
+    };
+    let service = Probes::new(&health).before(Front::new(ours, moved));
+    let (control, handed) = Embed::new(Server::builder().listen(anywhere(), Http1::new(service))).start();
+    let addr = ready(&control).await;
+    let serving = tokio::spawn(async move {
+        axum::serve(handed, app().into_make_service_with_connect_info::<Peer>()).await
+    });
+    let probe = tokio::task::spawn_blocking(move || status(addr, "/readyz")).await.unwrap();
+    assert_eq!(probe, Ok(503), "nobody said that it is ready");
+    let post = "POST /old HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: 2\r\n\r\nhi";
+    assert_eq!(ask(addr, post).await.0, 302);
+    assert_eq!(control.stats().ring.closed_because(doorbell::CloseReason::HandedOver), 0);
+    let post = "POST /echo HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: 2\r\n\r\nhi";
+    assert_eq!(ask(addr, post).await, (200, "hi".to_owned()));
+    control.stop().await.unwrap();
+    serving.abort();
+}

@@ -1,0 +1,106 @@
+//! What the tests of the embedding share: a server on a named engine, a program behind it that answers unique ids, and descriptor counts.
+//!
+//! Does not know about: any one promise. `DOORBELL_FULL=1` makes the tests as long as the promises say.
+
+#![allow(dead_code, reason = "each test program uses its part")]
+
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::num::NonZeroU16;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use doorbell::{Descriptors, Engine, Http1, Listen, Server, ServerBuilder, Workers};
+use doorbell_testkit::peers::{Reply, Unique, exchange};
+use doorbell_tokio::{Control, Handed, Health, Probes};
+use http_body_util::Full;
+use hyper::body::{Bytes, Incoming};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{Request, Response};
+use hyper_util::rt::TokioIo;
+
+/// A size for now, or the one the promise says.
+pub(crate) fn sized<T>(now: T, full: T) -> T {
+    if is_full() { full } else { now }
+}
+
+pub(crate) fn is_full() -> bool {
+    std::env::var("DOORBELL_FULL").is_ok_and(|value| value == "1")
+}
+
+/// Tests that measure the whole process, or the processor, take turns.
+pub(crate) fn alone() -> MutexGuard<'static, ()> {
+    static TURN: Mutex<()> = Mutex::new(());
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Any free port of 127.0.0.1.
+pub(crate) fn anywhere() -> Listen {
+    Listen::tcp(SocketAddr::from(([127, 0, 0, 1], 0)))
+}
+
+/// The ways in which connections live in a ring thread and leave it.
+pub(crate) const ENGINES: [(Engine, Descriptors); 3] = [
+    (Engine::Auto, Descriptors::Auto),
+    (Engine::Auto, Descriptors::Direct),
+    (Engine::Epoll, Descriptors::Auto),
+];
+
+/// One worker with the probes of `health`; everything else is handed over.
+pub(crate) fn builder((engine, descriptors): (Engine, Descriptors), health: &Health) -> ServerBuilder {
+    Server::builder()
+        .engine(engine)
+        .descriptors(descriptors)
+        .workers(Workers::Count(NonZeroU16::MIN))
+        .conns_max(4_000)
+        .conns_per_ip_max(0)
+        .listen(anywhere(), Http1::new(Probes::new(health)))
+}
+
+/// Answers unique ids on every connection that is handed over, by hyper itself, until there are no more.
+pub(crate) async fn serve_unique(mut handed: Handed) {
+    while let Some(connection) = handed.accept().await {
+        tokio::spawn(async move {
+            // A client that breaks off is its own affair; what it got is checked by the client.
+            let _ended = http1::Builder::new()
+                .pipeline_flush(true)
+                .serve_connection(TokioIo::new(connection.stream), service_fn(unique))
+                .await;
+        });
+    }
+}
+
+async fn unique(request: Request<Incoming>) -> Result<Response<Full<Bytes>>, Infallible> {
+    let body = Unique::parse(request.uri().path()).map_or_else(Vec::new, Unique::body);
+    Ok(Response::new(Full::new(Bytes::from(body))))
+}
+
+/// The status of a GET, or what went wrong.
+pub(crate) fn status(addr: SocketAddr, path: &str) -> Result<u16, String> {
+    let request = format!("GET {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+    let got = exchange(addr, request.as_bytes()).map_err(|error| error.to_string())?;
+    Reply::parse(&got.bytes, false).map(|reply| reply.status).ok_or_else(|| format!("no reply: {got:?}"))
+}
+
+/// Open descriptors of this process.
+pub(crate) fn descriptors() -> usize {
+    std::fs::read_dir("/proc/self/fd").expect("procfs").count()
+}
+
+/// Waits until `done`, for 20 s at most.
+pub(crate) async fn until(what: &str, mut done: impl FnMut() -> bool) {
+    for _ in 0..2_000 {
+        if done() {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    panic!("{what}: not within 20 s");
+}
+
+/// The address, once the server is there.
+pub(crate) async fn ready(control: &Control) -> SocketAddr {
+    control.ready().await.expect("it starts");
+    control.tcp_addr(0).expect("a TCP listener")
+}

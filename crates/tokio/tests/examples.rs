@@ -1,0 +1,120 @@
+//! Promise: each example is short, runs, and does what its first line says.
+//!
+//! Does not know about: the engine; it starts the programs that cargo built beside this test.
+
+#![expect(clippy::unwrap_used, reason = "helpers of a test may panic")]
+#![expect(clippy::disallowed_methods, reason = "the test measures time")]
+
+mod common;
+
+use std::io::{BufRead as _, BufReader, Lines};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::{Child, ChildStderr, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use doorbell_testkit::peers::{Reply, exchange};
+
+use common::status;
+
+const LINES_MAX: usize = 60;
+
+struct Example {
+    child: Child,
+    addr: SocketAddr,
+    lines: Lines<BufReader<ChildStderr>>,
+}
+
+impl Example {
+    /// Starts an example on a free port; it says on standard error where it listens.
+    fn start(name: &str) -> Self {
+        let own = std::env::current_exe().unwrap();
+        let program: PathBuf = own.parent().unwrap().parent().unwrap().join("examples").join(name);
+        assert!(program.is_file(), "{program:?} is missing: `cargo test --features axum` builds it");
+        let mut child = Command::new(&program).arg("127.0.0.1:0").stderr(Stdio::piped()).spawn().unwrap();
+        let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+        let addr = lines.by_ref().map_while(Result::ok).find_map(|line| {
+            let rest = line.split("http://").nth(1)?;
+            rest.split('/').next()?.parse().ok()
+        });
+        Self { child, addr: addr.unwrap_or_else(|| panic!("{name} did not say where it listens")), lines }
+    }
+}
+
+impl Drop for Example {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn examples_are_short() {
+    let folder = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/examples"));
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        let lines = std::fs::read_to_string(&path).unwrap().lines().count();
+        assert!(lines < LINES_MAX, "{path:?} has {lines} lines");
+    }
+}
+
+#[test]
+fn axum_probes() {
+    let example = Example::start("axum_probes");
+    let addr = example.addr;
+    assert_eq!(
+        (status(addr, "/"), status(addr, "/livez"), status(addr, "/readyz")),
+        (Ok(200), Ok(200), Ok(200))
+    );
+    let blocked = std::thread::spawn(move || status(addr, "/block"));
+    let start = Instant::now();
+    let mut heard = Vec::new();
+    while !blocked.is_finished() {
+        let at = start.elapsed();
+        let status = status(addr, "/livez").unwrap();
+        heard.push((at, status, start.elapsed() - at));
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    assert_eq!(blocked.join().unwrap(), Ok(200), "the program goes on after it");
+    let statuses_between = |from: u64, to: u64| {
+        let span = Duration::from_millis(from)..Duration::from_millis(to);
+        let mut statuses: Vec<_> =
+            heard.iter().filter(|(at, ..)| span.contains(at)).map(|heard| heard.1).collect();
+        statuses.dedup();
+        statuses
+    };
+    assert_eq!(statuses_between(0, 2_000), [200], "alive at first");
+    assert_eq!(statuses_between(3_500, 4_700), [503], "and not when it stays blocked");
+    let mut took: Vec<_> = heard.iter().map(|(_, _, took)| *took).collect();
+    took.sort_unstable();
+    assert!(took[took.len() * 99 / 100] < Duration::from_millis(100), "{:?}", took.last());
+}
+
+#[test]
+fn redirects() {
+    let example = Example::start("redirects");
+    let request = "GET /old/page?q HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
+    let got = exchange(example.addr, request.as_bytes()).unwrap();
+    let text = String::from_utf8(got.bytes.clone()).unwrap();
+    assert_eq!(Reply::parse(&got.bytes, false).unwrap().status, 308);
+    assert!(text.contains("\r\nLocation: /new/page\r\n"), "{text}");
+    let request = "GET /new/page HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
+    let got = exchange(example.addr, request.as_bytes()).unwrap();
+    assert!(got.bytes.ends_with(b"hello Some(127.0.0.1)\n"), "{:?}", got.bytes.escape_ascii().to_string());
+    assert_eq!(status(example.addr, "/livez"), Ok(200));
+}
+
+#[test]
+fn shutdown() {
+    let mut example = Example::start("shutdown");
+    let addr = example.addr;
+    let slow = std::thread::spawn(move || status(addr, "/slow"));
+    std::thread::sleep(Duration::from_millis(300));
+    let pid = rustix::process::Pid::from_child(&example.child);
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+    assert_eq!(slow.join().unwrap(), Ok(200), "what was in progress is finished");
+    assert!(example.child.wait().unwrap().success());
+    let last = example.lines.by_ref().map_while(Result::ok).last();
+    assert_eq!(last.as_deref(), Some("over"));
+    assert!(status(addr, "/livez").is_err());
+}

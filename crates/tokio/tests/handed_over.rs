@@ -1,0 +1,185 @@
+//! Promise: of everything that is handed over nothing is lost: no connection, no first byte, no descriptor.
+//!
+//! Does not know about: time. 1,000,000 connections behind `DOORBELL_FULL=1`, some 10,000 by default.
+
+#![expect(clippy::unwrap_used, reason = "helpers of a test may panic")]
+
+mod common;
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use doorbell::{CloseReason, Descriptors, Engine};
+use doorbell_testkit::peers::{Load, LoadReport, Mode};
+use doorbell_tokio::{Embed, Health};
+
+use common::{ENGINES, alone, builder, descriptors, ready, serve_unique, sized, status, until};
+
+/// Connections of all runs together, those that are kept aside.
+const NOW: u64 = 10_000;
+const FULL: u64 = 1_000_000;
+
+async fn load(server: SocketAddr, mode: Mode, in_flight: u32, requests: u64, first_id: u64) {
+    let patience = Duration::from_secs(600);
+    let load = Load { server, sources: Vec::new(), requests, in_flight, mode, first_id, patience };
+    let report = tokio::task::spawn_blocking(move || load.run()).await.unwrap().unwrap();
+    let is_clean = report.is_clean() && report.replies == requests;
+    let report = LoadReport { latencies: Vec::new(), ..report };
+    assert!(is_clean, "{mode:?}, {in_flight} in flight: {report:?}");
+}
+
+async fn nothing_is_lost(way: (Engine, Descriptors), conns: u64) {
+    let before = descriptors();
+    let health = Health::new();
+    let (control, handed) = Embed::new(builder(way, &health)).start();
+    let addr = ready(&control).await;
+    let app = tokio::spawn(serve_unique(handed));
+    let idle = descriptors();
+
+    let mut first_id = 0;
+    for (mode, in_flight, share) in [
+        (Mode::Close, 64, 95),
+        (Mode::Close, 1, 5),
+        (Mode::KeepAlive(10), 64, 10),
+        (Mode::Pipelined(8), 32, 5),
+    ] {
+        load(addr, mode, in_flight, conns * share / 100, first_id).await;
+        first_id += 1 << 32;
+        assert_eq!(status(addr, "/livez"), Ok(200), "probes go on");
+    }
+    until("every connection ends", || control.stats().handed_out == 0).await;
+    // What a turn counted is told when the turn ends, which is after its replies.
+    until("all but the probes are handed over", || {
+        let ring = control.stats().ring;
+        ring.closed_because(CloseReason::HandedOver) + 4 == ring.conns_accepted
+    })
+    .await;
+    let stats = control.stats();
+    let handed_over = stats.ring.closed_because(CloseReason::HandedOver);
+    assert!(handed_over >= conns / 100 * 100, "one for each request that asked for a close: {handed_over}");
+    assert_eq!((stats.handed_failed, stats.ring.hand_over_errors, stats.ring.hand_over_refused), (0, 0, 0));
+    until("no descriptor is left", || descriptors() == idle).await;
+
+    control.stop().await.unwrap();
+    app.await.unwrap();
+    drop(control);
+    until("nothing of the server is left", || descriptors() == before).await;
+}
+
+#[test]
+fn no_connection_no_first_byte_and_no_descriptor_is_lost() {
+    let _turn = alone();
+    for way in ENGINES {
+        let runtime =
+            tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+        runtime.block_on(nothing_is_lost(way, sized(NOW, FULL) / ENGINES.len() as u64));
+    }
+}
+
+/// Who has too many connections is refused before his next one is handed over; and those that are out are not his any more.
+#[test]
+fn the_cap_of_an_address_holds_before_a_hand_over() {
+    use std::io::{Read as _, Write as _};
+    let _turn = alone();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let health = Health::new();
+    let (control, handed) =
+        runtime.block_on(async { Embed::new(builder(ENGINES[0], &health).conns_per_ip_max(4)).start() });
+    let addr = runtime.block_on(ready(&control));
+    let connect = |bytes: &[u8]| {
+        let mut stream = std::net::TcpStream::connect(addr).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        stream.write_all(bytes).unwrap();
+        stream
+    };
+    let request = b"GET /unique/00000000000000ff/40 HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
+    // They do not count: they are out.
+    let out: Vec<_> = (0..9).map(|_| connect(request)).collect();
+    runtime.block_on(until("all are out", || control.stats().handed_waiting == out.len()));
+    let idle: Vec<_> = (0..4).map(|_| connect(b"GET /livez HT")).collect();
+    runtime.block_on(until("they are in", || control.stats().ring.conns_live == 4));
+    // The same head again and again, so that it is one that is remembered.
+    for _ in 0..20 {
+        let mut reply = String::new();
+        connect(request).read_to_string(&mut reply).unwrap();
+        assert!(reply.starts_with("HTTP/1.1 503 "), "{reply}");
+    }
+    assert_eq!(control.stats().ring.closed_because(CloseReason::PerIpCap), 20);
+    drop(idle);
+    runtime.block_on(until("they are gone", || control.stats().ring.conns_live == 0));
+    runtime.spawn(serve_unique(handed));
+    let client = std::thread::spawn(move || status(addr, "/unique/00000000000000ff/40"));
+    runtime.block_on(until("the next one is served", || client.is_finished()));
+    assert_eq!(client.join().unwrap(), Ok(200));
+    runtime.block_on(control.stop()).unwrap();
+}
+
+/// Other protocols on the same port, cut at every byte; and nothing is answered before they are handed over.
+#[test]
+fn other_protocols_arrive_whole_wherever_they_were_cut() {
+    use std::io::{Read as _, Write as _};
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    let _turn = alone();
+    let protocols: [&[u8]; 2] =
+        [b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0", &[22, 3, 1, 0, 5, 1, 0, 0, 1, 9]];
+    for way in ENGINES {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let health = Health::new();
+        let (control, mut handed) = runtime.block_on(async { Embed::new(builder(way, &health)).start() });
+        let addr = runtime.block_on(ready(&control));
+        for protocol in protocols {
+            for at in 0..protocol.len() {
+                let mut stream = std::net::TcpStream::connect(addr).unwrap();
+                stream.set_nodelay(true).unwrap();
+                stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+                stream.write_all(&protocol[..at]).unwrap();
+                std::thread::yield_now();
+                stream.write_all(&protocol[at..]).unwrap();
+                runtime.block_on(async {
+                    let mut connection = handed.accept().await.unwrap();
+                    let mut bytes = vec![0; protocol.len()];
+                    connection.stream.read_exact(&mut bytes).await.unwrap();
+                    assert_eq!(bytes, protocol, "cut at {at}");
+                    connection.stream.write_all(b"theirs").await.unwrap();
+                });
+                let mut came = String::new();
+                stream.read_to_string(&mut came).unwrap();
+                assert_eq!(came, "theirs", "cut at {at}");
+            }
+        }
+        runtime.block_on(control.stop()).unwrap();
+    }
+}
+
+/// One request, cut at every byte into two segments that arrive apart.
+#[test]
+fn first_bytes_are_whole_wherever_they_were_cut() {
+    use std::io::{Read as _, Write as _};
+    let _turn = alone();
+    let request = b"GET /unique/00000000000000ff/40 HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
+    for way in ENGINES {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let health = Health::new();
+        let (control, handed) = runtime.block_on(async { Embed::new(builder(way, &health)).start() });
+        let addr = runtime.block_on(ready(&control));
+        let client = std::thread::spawn(move || {
+            for at in 1..request.len() {
+                let mut stream = std::net::TcpStream::connect(addr).unwrap();
+                stream.set_nodelay(true).unwrap();
+                stream.write_all(&request[..at]).unwrap();
+                std::thread::yield_now();
+                stream.write_all(&request[at..]).unwrap();
+                let mut reply = String::new();
+                stream.read_to_string(&mut reply).unwrap();
+                assert!(reply.starts_with("HTTP/1.1 200 OK\r\n"), "cut at {at}: {reply}");
+                assert!(reply.ends_with(&"00000000000000ff".repeat(3)[..40]), "cut at {at}: {reply}");
+            }
+        });
+        runtime.block_on(async {
+            tokio::spawn(serve_unique(handed));
+            until("the client is done", || client.is_finished()).await;
+            control.stop().await.unwrap();
+        });
+        client.join().unwrap();
+    }
+}
