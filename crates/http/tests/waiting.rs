@@ -327,6 +327,9 @@ fn an_answer_cannot_hand_over_what_was_read() {
     assert!(wire.sent.starts_with(b"HTTP/1.1 500 ") && wire.carry.is_empty());
 }
 
+/// How a request that waits ends.
+type End<'a> = &'a dyn Fn(&mut Wire);
+
 /// Statuses in the order they are logged.
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<Option<u16>>>>);
@@ -353,8 +356,7 @@ fn a_place_is_held_and_a_line_is_not_written_until_the_request_ends() {
         });
         assert_eq!(next, Next::Wait);
     };
-    let ends: [(&dyn Fn(&mut Wire), Option<u16>); 3] =
-        [(&answer, Some(200)), (&late, Some(503)), (&gone, None)];
+    let ends: [(End<'_>, Option<u16>); 3] = [(&answer, Some(200)), (&late, Some(503)), (&gone, None)];
     for twice in [false, true] {
         for (end, status) in &ends {
             let (log, at_most) = (Log::default(), AtMost::new(1));

@@ -21,7 +21,7 @@ struct Inner {
 
 /// A place among those in progress, given back when it is dropped.
 #[derive(Debug)]
-pub struct Place<'a>(&'a AtomicU32);
+pub struct Place<'a>(Option<&'a AtomicU32>);
 
 /// The same for a request that is answered later.
 #[derive(Debug)]
@@ -46,7 +46,7 @@ impl AtMost {
     #[inline]
     pub fn enter(&self) -> Option<Place<'_>> {
         let Inner { max, live, refused, .. } = &*self.0;
-        let place = Place(live);
+        let place = Place(Some(live));
         // The place exists before it is known to be free: whoever is refused gives it back by the same drop.
         if live.fetch_add(1, Ordering::Relaxed) < *max {
             return Some(place);
@@ -75,14 +75,16 @@ impl AtMost {
 impl Drop for Place<'_> {
     #[inline]
     fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
+        if let Some(live) = self.0 {
+            live.fetch_sub(1, Ordering::Relaxed);
+        }
     }
 }
 
 impl Place<'_> {
     /// The place is held until the request ends.
-    fn keep(self, of: &AtMost) -> Kept {
-        core::mem::forget(self);
+    fn keep(mut self, of: &AtMost) -> Kept {
+        self.0 = None;
         Kept(of.clone())
     }
 }
