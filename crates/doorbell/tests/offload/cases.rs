@@ -377,10 +377,7 @@ fn what_is_handed_over_behind_a_job_leaves_after_its_answer_with_every_byte(engi
     let mut stream = send(&server, &get("/job/1"));
     let job = hand.take();
     let behind = [get("/away"), get("/job/theirs"), b"GET /half".to_vec()].concat();
-    for piece in behind.chunks(40) {
-        stream.write_all(piece).unwrap();
-        thread::sleep(Duration::from_millis(5));
-    }
+    behind.chunks(40).for_each(|piece| stream.write_all(piece).unwrap());
     assert!(away.0.lock().unwrap().is_empty(), "it waits its turn");
     job.run();
     assert_eq!(reply(&mut stream).body, b"1");
