@@ -6,7 +6,7 @@ use doorbell_http::layer::ServiceExt as _;
 use doorbell_http::log::{Filter, Logger, Sink};
 use doorbell_http::parse::{Head, Seen};
 use doorbell_http::redirect::{Redirect, RedirectTarget, Scheme};
-use doorbell_http::router::{Lookup, Match, MethodSet, Params, Route, Router};
+use doorbell_http::router::{Lookup, MethodSet, Params, Route, Router};
 use doorbell_http::{
     Answered, Client, Conn, Date, Io, Limits, Method, Next, Out, Phase, Request, Responder, Service,
     StaticReply, Status, Time,
@@ -169,7 +169,7 @@ impl Door {
 
 impl Service for Door {
     fn call(&self, request: &Request<'_>, reply: Responder<'_>) -> Answered {
-        if let Some(Match { value: Answer::Reply(fixed), .. }) = self.router.find_plain(request) {
+        if let Some(Answer::Reply(fixed)) = self.router.find_plain(request).map(|found| found.value()) {
             return reply.send(fixed);
         }
         match self.router.find_for(request) {

@@ -67,7 +67,7 @@ close_reasons! {
     HandedOver = "handed_over", Nobody;
     /// It was to be handed over and nobody took it: as many are out as may be, or there is nobody.
     NotTaken = "not_taken", Local;
-    /// Too many connections from one address.
+    /// Too many connections held from one address.
     PerIpCap = "per_ip_cap", Peer;
     /// No memory was left for requests that arrive in parts.
     InputMemory = "input_memory", Local;

@@ -115,11 +115,9 @@ fn everything_is_inside_the_picture() {
 #[test]
 fn names_of_the_whole_catalogue_fit() {
     for entry in crate::image::servers::CATALOGUE {
-        assert!(
-            text_width(entry.name, 12.0) <= LEFT - 8.0 || entry.name.ends_with("-plain"),
-            "{}",
-            entry.name
-        );
+        // A variation of ours is only drawn when it is asked for by name.
+        let fits = text_width(entry.name, 12.0) <= LEFT - 8.0;
+        assert!(fits || entry.is_variation(), "{}", entry.name);
     }
 }
 

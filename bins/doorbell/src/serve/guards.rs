@@ -8,7 +8,7 @@ use super::watch::{Look, Stamps, Watched, directories_of};
 use crate::config::model::{self, Action, Config, JwtAlgorithm, JwtKey, LimitKey};
 use crate::http::auth::jwt::{Algorithm, Jwks, JwtPolicy, Key};
 use crate::http::auth::{Decision, Policy, Tokens};
-use crate::http::layer::{AtMost, Guard, Place, RateLimit, RequireAuth, RequireClientCert};
+use crate::http::layer::{AtMost, RateLimit, RequireAuth, RequireClientCert};
 use crate::http::limit::{self, Limiter, Quota};
 use crate::http::{Answered, Request, Responder};
 use arc_swap::ArcSwap;
@@ -101,59 +101,93 @@ impl Guards {
         self.limit.is_some()
     }
 
-    /// Lets a request go on, with its place among those in progress if they are counted, or answers it. Who brought a token is told
-    /// to `subject`.
+    /// Has a request answered that gets through, or answers it. Who brought a token is told to `subject`.
+    ///
+    /// A guard is asked first and has the chance to answer only to refuse: who gets through moves nothing.
     #[inline(always)]
-    pub(super) fn admit<'a>(
+    pub(super) fn around<'a>(
         &self,
         request: &Request<'_>,
         mut reply: Responder<'a>,
-        subject: Option<&mut Subject>,
-    ) -> Result<(Responder<'a>, Option<Place<'_>>), Answered> {
-        if let Some(limit) = &self.limit {
-            reply = limit.admit(request, reply)?;
-        }
-        if let Some(client_cert) = &self.client_cert {
-            reply = client_cert.admit(request, reply)?;
-        }
-        reply = self.authorize(request, reply, subject)?;
-        let Some(at_most) = &self.at_most else { return Ok((reply, None)) };
-        match at_most.enter() {
-            Some(place) => Ok((reply, Some(place))),
-            None => Err(at_most.refuse(reply)),
-        }
-    }
-
-    /// Any of the policies may let a request in; if none does, the first one says what it wants.
-    #[inline(always)]
-    fn authorize<'a>(
-        &self,
-        request: &Request<'_>,
-        reply: Responder<'a>,
         mut subject: Option<&mut Subject>,
-    ) -> Result<Responder<'a>, Answered> {
-        let Some((first, others)) = self.auth.split_first() else { return Ok(reply) };
-        let mut is_allowed = |decision: &Decision<'_>| {
-            let Decision::Allowed(principal) = decision else { return false };
-            if let Some(subject) = &mut subject {
-                subject.set(principal.name());
+        answer: impl FnOnce(Responder<'a>) -> Answered,
+    ) -> Answered {
+        if let Some(limit) = &self.limit
+            && let Err(decision) = limit.ask(request, &mut reply)
+        {
+            return limit.refuse(&decision, reply);
+        }
+        if let Some(client_cert) = &self.client_cert
+            && !client_cert.allows(request)
+        {
+            return client_cert.refuse(reply);
+        }
+        if let Some((first, others)) = self.auth.split_first()
+            && !first.knows(request, &mut subject)
+        {
+            match first.authorize(others, request, reply, &mut subject) {
+                Ok(allowed) => reply = allowed,
+                Err(answered) => return answered,
             }
-            true
+        }
+        let place = match &self.at_most {
+            None => None,
+            Some(at_most) => match at_most.enter() {
+                None => return at_most.refuse(reply),
+                place => place,
+            },
         };
-        first.with(|first| {
-            let decision = first.decide(request);
-            if is_allowed(&decision)
-                || others.iter().any(|auth| auth.with(|auth| is_allowed(&auth.decide(request))))
-            {
-                return Ok(reply);
-            }
-            Err(first.refuse(&decision, reply))
-        })
+        let answered = answer(reply);
+        drop(place);
+        answered
     }
 }
 
 impl Auth {
+    /// Whether a request brought a static token of a policy that never changes: the usual case, apart from all others.
     #[inline(always)]
+    fn knows(&self, request: &Request<'_>, subject: &mut Option<&mut Subject>) -> bool {
+        let Self::Fixed(policy) = self else { return false };
+        let Some(name) = policy.known(request) else { return false };
+        if let Some(subject) = subject {
+            subject.set(name);
+        }
+        true
+    }
+
+    /// What is left when this policy does not know the token. Any of the policies may let a request in; if none does, this one says
+    /// what it wants.
+    #[inline(never)]
+    fn authorize<'a>(
+        &self,
+        others: &[Self],
+        request: &Request<'_>,
+        reply: Responder<'a>,
+        subject: &mut Option<&mut Subject>,
+    ) -> Result<Responder<'a>, Answered> {
+        let mut is_allowed = |decision: &Decision<'_>| {
+            let Decision::Allowed(principal) = decision else { return false };
+            if let Some(subject) = subject {
+                subject.set(principal.name());
+            }
+            true
+        };
+        let watched;
+        let (first, decision) = match self {
+            Self::Fixed(policy) => (&**policy, policy.decide_unknown(request)),
+            Self::Watched(policy) => {
+                watched = policy.load();
+                (&**watched, watched.decide(request))
+            }
+        };
+        if is_allowed(&decision)
+            || others.iter().any(|auth| auth.with(|auth| is_allowed(&auth.decide(request))))
+        {
+            return Ok(reply);
+        }
+        Err(first.refuse(&decision, reply))
+    }
+
     fn with<T>(&self, ask: impl FnOnce(&RequireAuth) -> T) -> T {
         match self {
             Self::Fixed(policy) => ask(policy),

@@ -20,7 +20,10 @@
 //!
 //! *Choice.* Nothing is counted while each worker has no more connections than its share of the cap, because then no address
 //! can be over it. When one has, all workers count what they have, once, and each new connection, until the pressure is gone.
-//! Counters are 16,384 atomics picked by a keyed hash: bounded, no lock; a collision can only bring a cap nearer.
+//! Counters are 16,384 atomics picked by a keyed hash: bounded, no lock; a collision can only bring a cap nearer. A known request
+//! that is answered and closed in the turn that accepted it (0011) holds nothing and is not counted, so it is answered beyond the cap
+//! too. Measured: beside 50,000 open connections a new one costs 0.3 % more than beside none (epoll 0.6 %); when each of them was
+//! asked for its address it was 6.3 %.
 //!
 //! # 0003 One wheel of 64 ms ticks, lazily kept
 //!

@@ -2,7 +2,8 @@
 //!
 //! 1. **Accept.** The driver reports a slot. With deferred accept (the default for protocols in which the client speaks first)
 //!    the first bytes are there already. Past [`conns_max`](crate::Limits::conns_max) accept is disarmed and clients wait in the
-//!    backlog; it opens again at 90 %. One too many from an address gets a 503 and is closed.
+//!    backlog; it opens again at 90 %. One too many from an address gets a 503 and is closed, unless it is a known request that is
+//!    answered and closed at once and takes no slot.
 //! 2. **Read.** A plain `recv(2)` first; if it finds nothing, the driver waits for bytes and the protocol's deadline is armed. The protocol's
 //!    state of the connection is made here, or with the first call into the protocol.
 //! 3. **Answer.** The protocol reads the bytes where they lie. What it cannot use yet it keeps in the connection's own buffer,

@@ -60,6 +60,7 @@ pub(super) fn judge(stage: &Stage, ending: Ending) -> Report {
             && drained_in_time(stage, ending)
             && log.faults.is_empty()
             && !capped
+            && !case.spoke_too_late(stage, ending)
         {
             case.not_reset();
         }
@@ -97,6 +98,19 @@ impl Case<'_> {
 
     fn left(&self) -> bool {
         matches!(self.log.own_end, Some((_, OwnEnd::Left | OwnEnd::Reset)))
+    }
+
+    /// True when its first byte came to a drain that no longer waited for it: who has said nothing has `linger_timeout`
+    /// to begin. A byte that is on its way at that moment crosses our FIN, in a kernel as here.
+    fn spoke_too_late(&self, stage: &Stage, ending: Ending) -> bool {
+        const ON_ITS_WAY_NANOS: u64 = 1_000_000;
+        let Ending::Drain(began_at, _) = ending else { return false };
+        let grace = u64::try_from(stage.limits.linger_timeout.as_nanos()).unwrap_or(u64::MAX);
+        self.log.received.is_empty()
+            && self
+                .log
+                .first_sent_at
+                .is_some_and(|sent_at| sent_at + ON_ITS_WAY_NANOS > began_at.saturating_add(grace))
     }
 
     /// No connection is lost: an accepted one is closed in the end.

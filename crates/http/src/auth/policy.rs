@@ -12,17 +12,11 @@ use std::fmt;
 /// What a listener or a route asks of those who want in.
 #[derive(Debug)]
 pub struct Policy {
-    checks: Checks,
+    /// None only beside signed tokens.
+    tokens: Tokens,
+    #[cfg(feature = "jwt")]
+    jwt: Option<JwtPolicy>,
     challenges: Challenges,
-}
-
-#[derive(Debug)]
-enum Checks {
-    Bearer(Tokens),
-    #[cfg(feature = "jwt")]
-    Both(Tokens, JwtPolicy),
-    #[cfg(feature = "jwt")]
-    Jwt(JwtPolicy),
 }
 
 /// The four values of `WWW-Authenticate`, written once.
@@ -95,7 +89,12 @@ impl Policy {
         if tokens.is_empty() {
             return Err(PolicyError::NoTokens);
         }
-        Ok(Self { challenges: Challenges::new(realm, "")?, checks: Checks::Bearer(tokens) })
+        Ok(Self {
+            challenges: Challenges::new(realm, "")?,
+            tokens,
+            #[cfg(feature = "jwt")]
+            jwt: None,
+        })
     }
 
     /// Asks for a signed token.
@@ -104,7 +103,7 @@ impl Policy {
     /// With a realm that no header can carry.
     #[cfg(feature = "jwt")]
     pub fn jwt(realm: &str, jwt: JwtPolicy) -> Result<Self, PolicyError> {
-        Ok(Self { challenges: Challenges::new(realm, jwt.scope())?, checks: Checks::Jwt(jwt) })
+        Ok(Self { challenges: Challenges::new(realm, jwt.scope())?, tokens: Tokens::new(), jwt: Some(jwt) })
     }
 
     /// Asks for one of these tokens or a signed one.
@@ -116,7 +115,7 @@ impl Policy {
         if tokens.is_empty() {
             return Err(PolicyError::NoTokens);
         }
-        Ok(Self { challenges: Challenges::new(realm, jwt.scope())?, checks: Checks::Both(tokens, jwt) })
+        Ok(Self { challenges: Challenges::new(realm, jwt.scope())?, tokens, jwt: Some(jwt) })
     }
 
     /// Decides about a request. `unix_secs` is the time of day in seconds since 1970, only looked at for signed tokens.
@@ -131,44 +130,51 @@ impl Policy {
     #[inline]
     #[must_use]
     pub fn decide(&self, authorization: Authorization<'_>, unix_secs: i64) -> Decision<'_> {
+        match self.known(authorization) {
+            Some(name) => Decision::Allowed(Principal::Token(name)),
+            None => self.decide_unknown(authorization, unix_secs),
+        }
+    }
+
+    /// The name of the static token that a request brought. `None` decides nothing: [`Self::decide_unknown`] does.
+    #[inline]
+    #[must_use]
+    pub fn known(&self, authorization: Authorization<'_>) -> Option<&str> {
+        self.tokens.find(authorization.bearer().ok()?)
+    }
+
+    /// Decides about a request that is not [`Self::known`]: static tokens are not looked at again.
+    #[inline(never)]
+    #[must_use]
+    pub fn decide_unknown(&self, authorization: Authorization<'_>, unix_secs: i64) -> Decision<'_> {
         let token = match authorization.bearer() {
             Ok(token) => token,
             Err(reason) => return Decision::refused(reason),
         };
-        match &self.checks {
-            Checks::Bearer(tokens) => {
-                // Without signed tokens nobody wants to know the time.
-                let _ = unix_secs;
-                tokens.find(token).map_or_else(|| unknown(token), Decision::token)
-            }
-            #[cfg(feature = "jwt")]
-            Checks::Both(tokens, jwt) => {
-                tokens.find(token).map_or_else(|| Self::decide_signed(jwt, token, unix_secs), Decision::token)
-            }
-            #[cfg(feature = "jwt")]
-            Checks::Jwt(jwt) => Self::decide_signed(jwt, token, unix_secs),
-        }
-    }
-
-    #[cfg(feature = "jwt")]
-    fn decide_signed<'a>(jwt: &JwtPolicy, token: &[u8], unix_secs: i64) -> Decision<'a> {
+        // Only now is it asked whether this is a token at all: those that are known passed without the look.
         if !is_token68(token) {
             return Decision::refused(Reason::CredentialsMalformed);
         }
-        match jwt.verify(token, unix_secs) {
-            Ok(verified) => Decision::Allowed(Principal::Subject(verified.subject)),
-            Err(denied) => Decision::refused(Reason::Jwt(denied)),
+        #[cfg(feature = "jwt")]
+        if let Some(jwt) = &self.jwt {
+            return match jwt.verify(token, unix_secs) {
+                Ok(verified) => Decision::Allowed(Principal::Subject(verified.subject)),
+                Err(denied) => Decision::refused(Reason::Jwt(denied)),
+            };
         }
+        // Without signed tokens nobody wants to know the time.
+        let _ = unix_secs;
+        Decision::refused(Reason::TokenUnknown)
     }
 
     /// Whether a decision may take tens of microseconds, as an asymmetric signature does.
     #[must_use]
     pub const fn is_heavy(&self) -> bool {
-        match &self.checks {
-            Checks::Bearer(_) => false,
-            #[cfg(feature = "jwt")]
-            Checks::Both(_, jwt) | Checks::Jwt(jwt) => jwt.is_heavy(),
+        #[cfg(feature = "jwt")]
+        if let Some(jwt) = &self.jwt {
+            return jwt.is_heavy();
         }
+        false
     }
 
     /// The value of `WWW-Authenticate` that goes with a refusal; none with an allowed request. It names no error to a client that
@@ -186,18 +192,7 @@ impl Policy {
     }
 }
 
-/// Only now is it asked whether this is a token at all: those that are known passed without the look.
-#[cold]
-fn unknown<'a>(token: &[u8]) -> Decision<'a> {
-    Decision::refused(if is_token68(token) { Reason::TokenUnknown } else { Reason::CredentialsMalformed })
-}
-
-impl<'a> Decision<'a> {
-    #[inline]
-    const fn token(name: &'a str) -> Self {
-        Self::Allowed(Principal::Token(name))
-    }
-
+impl Decision<'_> {
     const fn refused(reason: Reason) -> Self {
         match reason {
             Reason::CredentialsMalformed | Reason::CredentialsRepeated => Self::Malformed(reason),

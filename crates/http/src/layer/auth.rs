@@ -3,7 +3,7 @@
 //! Does not know about: tokens ([`crate::auth`] does).
 
 use super::Guard;
-use crate::auth::{Decision, Policy};
+use crate::auth::{Authorization, Decision, Policy};
 use crate::{Answered, Request, Responder, Status};
 
 /// Lets requests through that a [`Policy`] allows. Others get its status, 401 (RFC 9110 15.5.2), 403 or 400, and its challenge.
@@ -24,6 +24,19 @@ impl RequireAuth {
         self.policy.decide_request(request, request.unix_secs())
     }
 
+    /// The name of the static token that a request brought, which may pass then: the usual case, without a [`Decision`]. `None`
+    /// decides nothing: [`Self::decide_unknown`] does.
+    #[inline]
+    pub fn known(&self, request: &Request<'_>) -> Option<&str> {
+        self.policy.known(Authorization::of(request))
+    }
+
+    /// What the policy says of a request that is not [`Self::known`].
+    #[inline]
+    pub fn decide_unknown(&self, request: &Request<'_>) -> Decision<'_> {
+        self.policy.decide_unknown(Authorization::of(request), request.unix_secs())
+    }
+
     /// The answer to a request that was not allowed.
     #[cold]
     pub fn refuse(&self, decision: &Decision<'_>, reply: Responder<'_>) -> Answered {
@@ -39,14 +52,26 @@ impl RequireAuth {
     pub const fn policy(&self) -> &Policy {
         &self.policy
     }
+
+    #[inline(never)]
+    fn admit_unknown<'a>(
+        &self,
+        request: &Request<'_>,
+        reply: Responder<'a>,
+    ) -> Result<Responder<'a>, Answered> {
+        match self.decide_unknown(request) {
+            Decision::Allowed(_) => Ok(reply),
+            refused => Err(self.refuse(&refused, reply)),
+        }
+    }
 }
 
 impl Guard for RequireAuth {
     #[inline]
     fn admit<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Result<Responder<'a>, Answered> {
-        match self.decide(request) {
-            Decision::Allowed(_) => Ok(reply),
-            refused => Err(self.refuse(&refused, reply)),
+        match self.known(request) {
+            Some(_) => Ok(reply),
+            None => self.admit_unknown(request, reply),
         }
     }
 
@@ -57,9 +82,13 @@ impl Guard for RequireAuth {
         reply: Responder<'a>,
         answer: impl FnOnce(Responder<'a>) -> Answered,
     ) -> Answered {
-        match self.decide(request) {
-            Decision::Allowed(_) => answer(reply),
-            refused => self.refuse(&refused, reply),
-        }
+        let reply = match self.known(request) {
+            Some(_) => reply,
+            None => match self.admit_unknown(request, reply) {
+                Ok(reply) => reply,
+                Err(answered) => return answered,
+            },
+        };
+        answer(reply)
     }
 }

@@ -31,11 +31,17 @@ impl RequireClientCert {
         let name = request.client().tls.and_then(|tls| tls.client_name.as_deref());
         name.is_some_and(|name| self.names.is_empty() || self.names.iter().any(|allowed| allowed == name))
     }
+
+    /// The answer to a request that may not pass.
+    #[cold]
+    pub fn refuse(&self, reply: Responder<'_>) -> Answered {
+        reply.send(&self.refusal)
+    }
 }
 
 impl Guard for RequireClientCert {
     #[inline]
     fn admit<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Result<Responder<'a>, Answered> {
-        if self.allows(request) { Ok(reply) } else { Err(reply.send(&self.refusal)) }
+        if self.allows(request) { Ok(reply) } else { Err(self.refuse(reply)) }
     }
 }

@@ -3,7 +3,7 @@
 //! Does not know about: how keys are counted ([`crate::limit`] does).
 
 use super::Guard;
-use crate::limit::{Decision, Key, KeyBytes, Limiter};
+use crate::limit::{Decision, Key, KeyBytes, LimitFields, Limiter};
 use crate::log::prober_of;
 use crate::{Answered, Request, Responder, Status};
 use std::net::{IpAddr, Ipv4Addr};
@@ -49,28 +49,51 @@ impl RateLimit {
     /// Counts the request.
     #[inline]
     pub fn check(&self, request: &Request<'_>) -> Decision {
-        match (&self.key, request.client().addr) {
+        match (&self.key, &request.client().addr) {
             // The usual key, apart from the others: then its bytes need not be written down.
-            (Key::Ip, Some(addr)) => self.limiter.check_ip(addr, request.now()),
-            (_, addr) => self.check_by(request, addr.unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED))),
+            (Key::Ip, Some(addr)) => self.limiter.check_ip(*addr, request.now()),
+            _ => self.check_by(request),
         }
     }
 
     #[inline(never)]
-    fn check_by(&self, request: &Request<'_>, addr: IpAddr) -> Decision {
+    fn check_by(&self, request: &Request<'_>) -> Decision {
+        let addr = request.client().addr.unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
         let key = self.key.of(request, addr).unwrap_or_else(|| KeyBytes::ip(addr));
         self.limiter.check(key.as_bytes(), request.now())
+    }
+
+    /// Lets the request pass, with the fields in its reply if they are wanted.
+    ///
+    /// # Errors
+    /// When it is one too many, what [`Self::refuse`] takes.
+    #[inline(always)]
+    pub fn ask(&self, request: &Request<'_>, reply: &mut Responder<'_>) -> Result<(), Decision> {
+        if self.exempts_probes && prober_of(request).is_some() {
+            return Ok(());
+        }
+        let decision = self.check(request);
+        if !decision.is_allowed() {
+            return Err(decision);
+        }
+        if self.sends_fields {
+            reply.add_lines(self.fields(&decision).lines());
+        }
+        Ok(())
+    }
+
+    /// Apart, so that nothing of it is in the way of those who want none.
+    #[inline(never)]
+    fn fields(&self, decision: &Decision) -> LimitFields {
+        decision.fields(self.limiter.quota())
     }
 
     /// The answer to a request that was one too many.
     #[cold]
     pub fn refuse(&self, decision: &Decision, reply: Responder<'_>) -> Answered {
-        let fields = decision.fields(self.limiter.quota());
-        reply
-            .lines(fields.lines())
-            .status(Status::TOO_MANY_REQUESTS)
-            .header("Cache-Control", "no-store")
-            .empty()
+        let mut reply = reply;
+        reply.add_lines(self.fields(decision).lines());
+        reply.status(Status::TOO_MANY_REQUESTS).header("Cache-Control", "no-store").empty()
     }
 }
 
@@ -80,17 +103,10 @@ impl Guard for RateLimit {
     }
 
     #[inline]
-    fn admit<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Result<Responder<'a>, Answered> {
-        if self.exempts_probes && prober_of(request).is_some() {
-            return Ok(reply);
-        }
-        let decision = self.check(request);
-        if !decision.is_allowed() {
-            Err(self.refuse(&decision, reply))
-        } else if self.sends_fields {
-            Ok(reply.lines(decision.fields(self.limiter.quota()).lines()))
-        } else {
-            Ok(reply)
+    fn admit<'a>(&self, request: &Request<'_>, mut reply: Responder<'a>) -> Result<Responder<'a>, Answered> {
+        match self.ask(request, &mut reply) {
+            Ok(()) => Ok(reply),
+            Err(decision) => Err(self.refuse(&decision, reply)),
         }
     }
 
@@ -98,13 +114,12 @@ impl Guard for RateLimit {
     fn around<'a>(
         &self,
         request: &Request<'_>,
-        reply: Responder<'a>,
+        mut reply: Responder<'a>,
         answer: impl FnOnce(Responder<'a>) -> Answered,
     ) -> Answered {
-        if self.exempts_probes || self.sends_fields {
-            return self.admit(request, reply).map_or_else(|answered| answered, answer);
+        match self.ask(request, &mut reply) {
+            Ok(()) => answer(reply),
+            Err(decision) => self.refuse(&decision, reply),
         }
-        let decision = self.check(request);
-        if decision.is_allowed() { answer(reply) } else { self.refuse(&decision, reply) }
     }
 }

@@ -70,9 +70,9 @@ impl<'a> Responder<'a> {
     }
 
     /// As [`Self::header`], for whole lines of our own making.
-    pub(crate) fn lines(self, lines: &[u8]) -> Self {
+    #[inline(always)]
+    pub(crate) fn add_lines(&mut self, lines: &[u8]) {
         self.out.add_lines(lines);
-        self
     }
 
     /// Starts a reply made for this request.

@@ -240,6 +240,7 @@ impl Out {
     }
 
     /// Lines that need no check, each with its CRLF.
+    #[inline(never)]
     pub(crate) fn add_lines(&mut self, lines: &[u8]) {
         self.lines.extend_from_slice(lines);
         self.has_lines = true;

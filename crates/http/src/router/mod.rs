@@ -110,6 +110,10 @@ pub struct Match<'r, 'p, T> {
     pub params: Params<'r, 'p>,
 }
 
+/// A route that [`Router::find_plain`] has found. No more than where it is: what the answer needs beside it is asked for.
+#[derive(Debug)]
+pub struct Plain<'r, T>(&'r Built<T>);
+
 /// The parameters of a path. They are found again when somebody asks for them: to keep their places would cost every
 /// look-up more than that.
 #[derive(Clone, Copy)]
@@ -136,15 +140,13 @@ impl<T> Router<T> {
     /// The route that takes a request, if no route names a host and its path has no parameters: what most probes ask for, at half the
     /// cost of [`Router::find_for`]. `None` says nothing of the request.
     #[inline(always)]
-    pub fn find_plain<'r, 'p>(&'r self, request: &Request<'p>) -> Option<Match<'r, 'p, T>> {
+    pub fn find_plain(&self, request: &Request<'_>) -> Option<Plain<'_, T>> {
         if !self.hosts.is_empty() {
             return None;
         }
-        let path = request.path_bytes();
-        let leaf = self.any.find_static(path)?;
+        let leaf = self.any.find_static(request.path_bytes())?;
         // No route has the number `NONE`.
-        let built = self.values.get(leaf.routes[MethodSet::position(request.method())] as usize)?;
-        Some(built.matched(path))
+        self.values.get(leaf.routes[MethodSet::position(request.method())] as usize).map(Plain)
     }
 
     /// Finds the route of a request. `host` is the `Host` field or the authority, with or without a port; `path` ends
@@ -393,6 +395,22 @@ impl HostTables {
         }
         let (hosts, wildcards) = (ByteMap::new(hosts), ByteMap::new(wildcards));
         Self { any: Table::build(rows(&any)), tables, hosts, wildcards }
+    }
+}
+
+impl<'r, T> Plain<'r, T> {
+    /// The value given with the route.
+    #[inline(always)]
+    #[must_use]
+    pub const fn value(&self) -> &'r T {
+        &self.0.value
+    }
+
+    /// What [`Router::find_for`] would have found for the same request.
+    #[inline(always)]
+    #[must_use]
+    pub fn matched<'p>(&self, request: &Request<'p>) -> Match<'r, 'p, T> {
+        self.0.matched(request.path_bytes())
     }
 }
 

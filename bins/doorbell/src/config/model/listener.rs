@@ -24,7 +24,7 @@ pub struct Listener {
     pub trusted_proxies: Vec<Network>,
     /// Deadlines.
     pub timeouts: Timeouts,
-    /// Connections one address may hold. The same on every listener.
+    /// Connections one address may hold; what is answered and closed at once is not held. The same on every listener.
     pub connections_per_ip: u32,
     /// Socket options.
     pub tcp: Tcp,

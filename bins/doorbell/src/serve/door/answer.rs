@@ -73,27 +73,39 @@ impl Answer {
 impl Door {
     /// Who brought a token is told to `subject`.
     #[inline(never)]
-    pub(super) fn give(
+    pub(super) fn give<'p>(
         &self,
         answer: &Answer,
-        found: &Match<'_, '_, Placed>,
-        request: &Request<'_>,
+        found: &Match<'_, 'p, Placed>,
+        request: &Request<'p>,
         reply: Responder<'_>,
         subject: Option<&mut Subject>,
     ) -> Answered {
         match answer {
             Answer::Files(files) => files.send(found, &self.fixed, reply),
-            Answer::Guarded(guarded) => match guarded.guards.admit(request, reply, subject) {
-                Ok((reply, _place)) => match &guarded.answer {
-                    Answer::Reply(fixed) => reply.send(fixed),
-                    answer => self.give(answer, found, request, reply, None),
-                },
-                Err(answered) => answered,
-            },
+            Answer::Guarded(guarded) => {
+                self.give_guarded(guarded, |_| found.clone(), request, reply, subject)
+            }
             Answer::Health(health) => reply.send(health.reply(&self.state, request.method())),
             Answer::Links(links) => links.send(request, &self.fixed, reply),
             Answer::Redirect(answer) => answer.send(found, request, &self.fixed, reply),
             Answer::Reply(fixed) => reply.send(fixed),
         }
+    }
+
+    /// As [`Self::give`], apart from what gets here seldom. What was `found` few answers want to know.
+    #[inline(never)]
+    pub(super) fn give_guarded<'r, 'p>(
+        &self,
+        guarded: &Guarded,
+        found: impl FnOnce(&Request<'p>) -> Match<'r, 'p, Placed>,
+        request: &Request<'p>,
+        reply: Responder<'_>,
+        subject: Option<&mut Subject>,
+    ) -> Answered {
+        guarded.guards.around(request, reply, subject, |reply| match &guarded.answer {
+            Answer::Reply(fixed) => reply.send(fixed),
+            answer => self.give(answer, &found(request), request, reply, None),
+        })
     }
 }

@@ -114,11 +114,14 @@ impl Door {
         let Some(found) = self.router.find_plain(request) else {
             return self.look_up(request, reply, subject);
         };
-        let Placed { answer, note } = found.value;
+        let Placed { answer, note } = found.value();
         let answered = match answer {
             Answer::Reply(fixed) => reply.send(fixed),
             Answer::Health(health) => reply.send(health.reply(&self.state, request.method())),
-            answer => self.give(answer, &found, request, reply, subject),
+            Answer::Guarded(guarded) => {
+                self.give_guarded(guarded, |request| found.matched(request), request, reply, subject)
+            }
+            answer => self.give(answer, &found.matched(request), request, reply, subject),
         };
         (answered, Some(*note))
     }
@@ -132,8 +135,8 @@ impl Door {
     ) -> (Answered, Option<RouteNote>) {
         let answered = match self.router.find_for(request) {
             Lookup::Found(found) => {
-                let answered = self.give(&found.value.answer, &found, request, reply, subject);
-                return (answered, Some(found.value.note));
+                let Placed { answer, note } = found.value;
+                return (self.give(answer, &found, request, reply, subject), Some(*note));
             }
             Lookup::MethodNotAllowed { allow } => {
                 self.fixed.begin(reply, Status::METHOD_NOT_ALLOWED).header("Allow", allow).empty()
