@@ -4,16 +4,17 @@
 
 use crate::config::model::{Log, LogFormat, LogLevel};
 use std::io::IsTerminal;
-use tracing::level_filters::LevelFilter;
+use tracing_subscriber::EnvFilter;
 
-/// Starts logging to standard output. A second call changes nothing.
+/// Starts logging to standard output. Our own lines only: what the HTTP/2 library says, its clients say, as often as they like.
+/// A second call changes nothing.
 pub(crate) fn init(log: &Log, color: bool) {
     let level = match log.level {
-        LogLevel::Error => LevelFilter::ERROR,
-        LogLevel::Warn => LevelFilter::WARN,
-        LogLevel::Info => LevelFilter::INFO,
-        LogLevel::Debug => LevelFilter::DEBUG,
-        LogLevel::Trace => LevelFilter::TRACE,
+        LogLevel::Error => "error",
+        LogLevel::Warn => "warn",
+        LogLevel::Info => "info",
+        LogLevel::Debug => "debug",
+        LogLevel::Trace => "trace",
     };
     let json = match log.format {
         LogFormat::Auto => !std::io::stdout().is_terminal(),
@@ -21,7 +22,7 @@ pub(crate) fn init(log: &Log, color: bool) {
         LogFormat::Text => false,
     };
     let lines = tracing_subscriber::fmt()
-        .with_max_level(level)
+        .with_env_filter(EnvFilter::new(format!("off,doorbell={level}")))
         .with_ansi(color)
         .with_target(false)
         // A line that cannot be written is lost. Told to say so on standard error, which is often as full, it would panic.

@@ -187,6 +187,8 @@ pub enum Version {
     Http10,
     /// HTTP/1.1.
     Http11,
+    /// HTTP/2: never of a [`Request`], which is read in the form of HTTP/1.
+    Http2,
 }
 
 /// Targets and hosts are visible ASCII by then.

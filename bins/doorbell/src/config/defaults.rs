@@ -3,7 +3,8 @@
 //! Does not know about: files.
 
 use super::model::{
-    Action, Config, Guard, Health, HealthState, Lifecycle, Listener, Log, Protocol, Route, Runtime, Tuning,
+    Action, Config, Grpc, Guard, Health, HealthState, Http2, Lifecycle, Listener, Log, Protocol, Route,
+    Runtime, Tuning,
 };
 use crate::http::Method;
 
@@ -35,6 +36,8 @@ pub fn default_config() -> Config {
         tls: Vec::new(),
         auth: Vec::new(),
         limits: Vec::new(),
+        http2: Http2::default(),
+        grpc: Grpc::of(1),
         routes: default_routes(&listeners, &health),
         listeners,
         health: health.into(),

@@ -4,7 +4,7 @@
 
 use crate::config::model::{Access, AccessFile, AccessFormat, AccessLog as Wanted, Config};
 use crate::exit::{Exit, Failure};
-use crate::http::log::{Filter, Format, Level, Logger};
+use crate::http::log::{Filter, Format, Level, Logger, Record, Sink};
 use doorbell::access_log::{AccessLog, LogSink, LogTarget};
 use std::num::NonZeroU32;
 
@@ -37,8 +37,32 @@ pub(super) fn start(config: &Config) -> Result<Option<AccessLog>, Failure> {
     })
 }
 
-/// What one listener logs.
-pub(super) fn logger(config: &Config, log: &AccessLog) -> Logger<LogSink> {
+/// By what requests come to a door.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum By {
+    Http1,
+    Http2,
+}
+
+/// The lines of one door.
+#[derive(Debug)]
+pub(super) struct Lines {
+    sink: LogSink,
+    by: By,
+}
+
+impl Sink for Lines {
+    #[inline]
+    fn log(&self, record: &Record) {
+        match self.by {
+            By::Http1 => self.sink.log(record),
+            By::Http2 => self.sink.log(&record.by_http2()),
+        }
+    }
+}
+
+/// What one door of a listener logs.
+pub(super) fn logger(config: &Config, log: &AccessLog, by: By) -> Logger<Lines> {
     let Wanted { which, sample, .. } = config.log.access;
     let filter = Filter::new(match which {
         Access::All => Level::All,
@@ -47,5 +71,5 @@ pub(super) fn logger(config: &Config, log: &AccessLog) -> Logger<LogSink> {
     });
     // One in one is no sample: what `errors` leaves out stays out.
     let sample = NonZeroU32::new(sample).filter(|n| n.get() > 1);
-    Logger::new(sample.map_or(filter, |n| filter.one_in(n)), log.sink())
+    Logger::new(sample.map_or(filter, |n| filter.one_in(n)), Lines { sink: log.sink(), by })
 }

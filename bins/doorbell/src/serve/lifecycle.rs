@@ -2,6 +2,7 @@
 //!
 //! Does not know about: how a server is made.
 
+use super::lane::Lane;
 use super::state::State;
 use super::watch::Watch;
 use crate::config::format_duration;
@@ -27,6 +28,7 @@ pub(super) struct SignalWatch {
 pub(super) struct Duties<'a> {
     pub(super) access: Option<&'a AccessLog>,
     pub(super) watch: &'a Watch,
+    pub(super) lane: Option<&'a Lane>,
 }
 
 /// How long a look at all files may take before the next signal is heard.
@@ -76,6 +78,7 @@ impl SignalWatch {
         }
         tracing::info!("stopping now");
         handle.stop();
+        duties.lane.into_iter().for_each(Lane::stop);
         while self.next(None, duties)?.is_some() {}
         Ok(Exit::Success)
     }
@@ -102,6 +105,7 @@ impl SignalWatch {
         }
         tracing::info!("draining: no new connections");
         handle.drain_within(timeout);
+        duties.lane.iter().for_each(|lane| lane.drain(timeout));
         Ok(self.next(None, duties)?.is_none())
     }
 

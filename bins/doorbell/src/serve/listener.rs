@@ -2,9 +2,10 @@
 //!
 //! Does not know about: other listeners, what is answered.
 
-use super::access;
+use super::access::{self, By};
 use super::door::{Door, Materials, WatchedDoor};
 use super::inherit;
+use super::lane::Plan;
 use super::raw::FixedReply;
 use super::tls;
 use super::totals::Totals;
@@ -15,7 +16,7 @@ use crate::exit::{Exit, Failure};
 use crate::http::forwarded::{ForwardedFrom, Networks, TrustedProxies};
 use crate::http::layer::AtMost;
 use doorbell::access_log::AccessLog;
-use doorbell::protocol::ListenerProtocol;
+use doorbell::protocol::{HelloInfo, ListenerProtocol};
 use doorbell::tls::Acceptor;
 use doorbell::{Listen, ServerBuilder};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -41,6 +42,7 @@ pub(super) fn add(
     access: Option<&AccessLog>,
     watched: &mut Vec<Box<dyn Watched>>,
     totals: &mut Totals,
+    plan: &mut Option<Plan>,
 ) -> Result<ServerBuilder, Failure> {
     let config = materials.config;
     let Some(listener) = config.listeners.get(position) else { return Ok(builder) };
@@ -54,7 +56,7 @@ pub(super) fn add(
     let shared = Shared { position, access, acceptor, at_most };
     for bind in &listener.binds {
         for listen in listens(bind, config)? {
-            let protocol = protocol(materials, listener, &shared, totals)?;
+            let protocol = protocol(materials, listener, &shared, totals, plan.as_mut())?;
             builder = builder.listen(options(listen, listener), protocol);
         }
     }
@@ -67,7 +69,7 @@ fn acceptor(
     watched: &mut Vec<Box<dyn Watched>>,
 ) -> Result<Option<Acceptor>, Failure> {
     let Some(table) = config.tls_of(position) else { return Ok(None) };
-    let (acceptor, reader) = tls::open(table, config.handshake_asks(position))
+    let (acceptor, reader) = tls::open(table, config.handshake_asks(position), config.has_http2(position))
         .map_err(|error| Failure::new(Exit::BadConfig, format!("tls {}: {error}", table.name)))?;
     watched.push(Box::new(reader));
     Ok(Some(acceptor))
@@ -96,31 +98,31 @@ fn protocol(
     listener: &Listener,
     shared: &Shared<'_>,
     totals: &mut Totals,
+    plan: Option<&mut Plan>,
 ) -> Result<ListenerProtocol, Failure> {
     let acceptor = shared.acceptor.clone();
     Ok(match &listener.protocol {
         Protocol::Http1(http1) => {
-            let door = Door::build(materials, shared.position)
-                .map_err(|error| Failure::new(Exit::BadConfig, error.to_string()))?;
-            let watched = WatchedDoor {
-                door,
-                log: shared.access.map(|log| access::logger(materials.config, log)),
-                proxies: proxies(http1, listener),
-                at_most: shared.at_most.clone(),
-            };
-            let limits = http_limits(http1, &listener.timeouts);
-            let http = if watched.is_idle() {
-                doorbell::Http1::new(watched.door).limits(limits)
-            } else {
-                doorbell::Http1::new(watched).limits(limits)
-            };
+            let http = door(materials, listener, http1, shared, By::Http1)?;
             totals.add_refusals(http.refusals());
+            match plan {
+                Some(plan) if http1.http2 => {
+                    let http2 = door(materials, listener, http1, shared, By::Http2)?;
+                    totals.add_refusals(http2.refusals());
+                    let limits = http_limits(http1, &listener.timeouts);
+                    plan.add(materials.config, shared.position, (http2, http1, limits), acceptor.clone());
+                }
+                Some(plan) => plan.add_none(),
+                None => {}
+            }
             match acceptor {
+                Some(acceptor) if http1.http2 => http.tls(acceptor).hand_over_if(prefers_http2).into(),
                 Some(acceptor) => http.tls(acceptor).into(),
                 None => http.into(),
             }
         }
         Protocol::Raw { reply, speaks_first } => {
+            plan.into_iter().for_each(Plan::add_none);
             let raw = doorbell::Raw::new(FixedReply::new(reply, *speaks_first));
             let raw = raw.timeout(listener.timeouts.header);
             match acceptor {
@@ -129,6 +131,35 @@ fn protocol(
             }
         }
     })
+}
+
+/// The routes of a listener, for requests that come by one protocol or the other.
+fn door(
+    materials: &Materials<'_>,
+    listener: &Listener,
+    http1: &Http1,
+    shared: &Shared<'_>,
+    by: By,
+) -> Result<doorbell::Http1, Failure> {
+    let door = Door::build(materials, shared.position)
+        .map_err(|error| Failure::new(Exit::BadConfig, error.to_string()))?;
+    let watched = WatchedDoor {
+        door,
+        log: shared.access.map(|log| access::logger(materials.config, log, by)),
+        proxies: proxies(http1, listener),
+        at_most: shared.at_most.clone(),
+    };
+    let limits = http_limits(http1, &listener.timeouts);
+    Ok(if watched.is_idle() {
+        doorbell::Http1::new(watched.door).limits(limits)
+    } else {
+        doorbell::Http1::new(watched).limits(limits)
+    })
+}
+
+/// True when the first protocol that we speak of those a client offers is HTTP/2: they come in the order of its preference (RFC 7301 3.1).
+fn prefers_http2(hello: &HelloInfo<'_>) -> bool {
+    hello.alpn.iter().find(|name| [&b"h2"[..], b"http/1.1"].contains(name)) == Some(&&b"h2"[..])
 }
 
 fn proxies(http1: &Http1, listener: &Listener) -> Option<TrustedProxies> {
@@ -196,6 +227,18 @@ fn http_limits(http1: &Http1, timeouts: &Timeouts) -> crate::http::Limits {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_clients_first_choice_among_ours_decides() {
+        let prefers = |alpn: &[&'static str]| {
+            let alpn = alpn.iter().map(|name| name.as_bytes()).collect();
+            prefers_http2(&HelloInfo { server_name: None, alpn })
+        };
+        assert!(prefers(&["h2"]) && prefers(&["h2", "http/1.1"]) && prefers(&["h3", "h2"]));
+        assert!(
+            !prefers(&[]) && !prefers(&["http/1.1", "h2"]) && !prefers(&["http/1.1"]) && !prefers(&["H2"])
+        );
+    }
 
     #[test]
     fn a_connection_grows_as_old_as_the_file_says() {

@@ -7,6 +7,7 @@ mod door;
 mod files;
 mod guards;
 mod inherit;
+mod lane;
 mod lifecycle;
 mod links;
 mod listener;
@@ -24,6 +25,7 @@ use crate::exit::{Exit, Failure};
 use door::Materials;
 use doorbell::{Event, LocalAddr, Server, ServerBuilder, StartError, StartErrorKind, Workers};
 use guards::Common;
+use lane::{Lane, Plan};
 use lifecycle::{Duties, SignalWatch};
 use state::State;
 use std::num::NonZeroU16;
@@ -49,16 +51,24 @@ pub(crate) fn run(config: &Config, origin: &str) -> Result<Exit, Failure> {
     let materials = Materials { config, state: &state, common: &common, stores: &stores };
     let mut totals = Totals::of(&common);
     let mut builder = builder(config, &state);
+    let mut plan = Plan::new(config, &state);
     for position in 0..config.listeners.len() {
-        builder = listener::add(builder, &materials, position, access.as_ref(), &mut watched, &mut totals)?;
+        let access = access.as_ref();
+        builder = listener::add(builder, &materials, position, access, &mut watched, &mut totals, &mut plan)?;
     }
+    if let Some(plan) = &plan {
+        totals.set_http2(plan.counters());
+        builder = plan.attach(builder);
+    }
+    let lane = plan.map(Plan::start).transpose()?;
     let server = builder.start().map_err(|error| start_failure(&error))?;
     let watch = Watch::start(watched)
         .map_err(|error| Failure::new(Exit::Failure, format!("no thread could be started: {error}")))?;
     announce(&server, config, origin);
-    let duties = Duties { access: access.as_ref(), watch: &watch };
+    let duties = Duties { access: access.as_ref(), watch: &watch, lane: lane.as_ref() };
     let handle = server.handle();
     let ended = signals.serve(server, &config.lifecycle, &state, &duties);
+    lane.into_iter().for_each(Lane::end);
     drop(watch);
     if let Some(access) = access
         && !access.stop(ACCESS_LOG_END)
@@ -67,9 +77,12 @@ pub(crate) fn run(config: &Config, origin: &str) -> Result<Exit, Failure> {
     }
     if ended.is_ok() {
         let stats = handle.stats();
+        let http2 = totals.http2_served();
         tracing::info!(
             connections = stats.conns_accepted,
             requests = stats.requests,
+            http2_connections = http2.map(|(connections, _)| connections),
+            http2_requests = http2.map(|(_, requests)| requests),
             refused = totals.refused(),
             closed = Totals::closed(&stats),
             "stopped"

@@ -30,16 +30,22 @@ pub(super) enum AcceptorError {
 pub(super) struct TlsReader {
     tls: Tls,
     asks: ClientAuthMode,
+    http2: bool,
     acceptor: Acceptor,
     stamps: Stamps,
 }
 
-/// The acceptor of one listener. `asks` is what its handshakes demand: less than the table says where routes are exempt.
-pub(super) fn open(tls: &Tls, asks: ClientAuthMode) -> Result<(Acceptor, TlsReader), AcceptorError> {
+/// The acceptor of one listener. `asks` is what its handshakes demand: less than the table says where routes are exempt. With `http2` the
+/// Tokio lane gets whoever prefers that.
+pub(super) fn open(
+    tls: &Tls,
+    asks: ClientAuthMode,
+    http2: bool,
+) -> Result<(Acceptor, TlsReader), AcceptorError> {
     let stamps = Stamps::of(paths(tls));
     let limits = TlsLimits { handshake_timeout: tls.handshake_timeout, ..TlsLimits::default() };
-    let acceptor = Acceptor::with_limits(&read(tls, asks)?, limits, gate(tls.handshakes_per_ip)?)?;
-    Ok((acceptor.clone(), TlsReader { tls: tls.clone(), asks, acceptor, stamps }))
+    let acceptor = Acceptor::with_limits(&read(tls, asks, http2)?, limits, gate(tls.handshakes_per_ip)?)?;
+    Ok((acceptor.clone(), TlsReader { tls: tls.clone(), asks, http2, acceptor, stamps }))
 }
 
 fn gate(rate: Option<Rate>) -> Result<Option<Box<dyn HandshakeGate>>, QuotaError> {
@@ -53,7 +59,7 @@ fn gate(rate: Option<Rate>) -> Result<Option<Box<dyn HandshakeGate>>, QuotaError
     reason = "certificates end by the calendar; read at the start and at a change"
 )]
 /// Reads every file; a warning is told once here.
-fn read(tls: &Tls, asks: ClientAuthMode) -> Result<TlsConfig, TlsError> {
+fn read(tls: &Tls, asks: ClientAuthMode, http2: bool) -> Result<TlsConfig, TlsError> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
     let mut config: Option<TlsConfig> = None;
     for files in &tls.certificates {
@@ -80,6 +86,7 @@ fn read(tls: &Tls, asks: ClientAuthMode) -> Result<TlsConfig, TlsError> {
             UnknownServerName::Refuse => UnknownName::Refuse,
         })
         .resumption(tls.session_resumption)
+        .alpn_handed(http2.then_some("h2"))
         .client_auth(client_auth(tls, asks)?))
 }
 
@@ -115,7 +122,8 @@ impl Watched for TlsReader {
         if stamps == self.stamps {
             return Look::Same;
         }
-        let replaced = read(&self.tls, self.asks).and_then(|config| self.acceptor.replace(&config));
+        let replaced =
+            read(&self.tls, self.asks, self.http2).and_then(|config| self.acceptor.replace(&config));
         match replaced {
             Ok(changed) => {
                 self.stamps = stamps;

@@ -3,6 +3,7 @@
 //! Does not know about: when that is written, how it is refused.
 
 use super::guards::Common;
+use super::lane::Counters;
 use crate::http::layer::AtMost;
 use crate::http::limit::Limiter;
 use doorbell::tls::Acceptor;
@@ -17,11 +18,12 @@ pub(super) struct Totals {
     at_most: Vec<AtMost>,
     limiters: Vec<Arc<Limiter>>,
     refusals: Vec<Refusals>,
+    http2: Option<Arc<Counters>>,
 }
 
 /// Counters of an acceptor that are about handshakes that were done, or are being done.
-const HANDSHAKES_GOOD: [&str; 4] =
-    ["handshakes_live", "handshakes_resumed", "handshakes_tls12", "handshakes_tls13"];
+const HANDSHAKES_GOOD: [&str; 5] =
+    ["hellos_handed_over", "handshakes_live", "handshakes_resumed", "handshakes_tls12", "handshakes_tls13"];
 
 impl Totals {
     /// Those that all listeners share.
@@ -38,6 +40,15 @@ impl Totals {
         self.at_most.push(at_most.clone());
     }
 
+    pub(super) fn set_http2(&mut self, counters: Arc<Counters>) {
+        self.http2 = Some(counters);
+    }
+
+    /// Connections and requests of HTTP/2, where it is spoken.
+    pub(super) fn http2_served(&self) -> Option<(u64, u64)> {
+        self.http2.as_ref().map(|counters| counters.served())
+    }
+
     pub(super) fn add_refusals(&mut self, refusals: Refusals) {
         self.refusals.push(refusals);
     }
@@ -50,7 +61,8 @@ impl Totals {
         let handshakes =
             self.acceptors.iter().flat_map(|acceptor| acceptor.stats().fields().collect::<Vec<_>>());
         let handshakes = handshakes.filter(|(name, _)| !HANDSHAKES_GOOD.contains(name));
-        list(busy.chain(limited).chain(requests).chain(handshakes))
+        let http2 = self.http2.iter().flat_map(|counters| counters.fields());
+        list(busy.chain(limited).chain(requests).chain(handshakes).chain(http2))
     }
 
     /// Connections by why they were closed, where it was not because all was done.

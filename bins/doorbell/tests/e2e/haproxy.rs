@@ -9,13 +9,14 @@ use std::process::Command;
 use std::time::Duration;
 
 use doorbell_testkit::peers::{Reply, exchange, wait_until};
-use rustix::process::Signal;
+use serde_json::Value;
 
-use crate::support::{Doorbell, LIMIT, Process, Scratch, free_port, on_both_engines, program};
+use crate::support::{CONFIG, Doorbell, LIMIT, Process, Scratch, free_port, on_both_engines, program};
 
 on_both_engines! {
     httpchk_plain
     httpchk_http11
+    httpchk_http2
 }
 
 fn httpchk_plain(engine: &str) {
@@ -31,9 +32,25 @@ fn httpchk_http11(engine: &str) {
     );
 }
 
+/// Checks and requests both by HTTP/2 with prior knowledge.
+fn httpchk_http2(engine: &str) {
+    let check = "option httpchk\n  http-check send meth GET uri /readyz ver HTTP/2 hdr host web";
+    let config = CONFIG.replace("bind = ", "http2 = true\nbind = ");
+    let doorbell = Doorbell::start_with(engine, &config);
+    let totals = checked(doorbell, check, "proto h2");
+    if totals.is_null() {
+        return;
+    }
+    assert!(totals["http2_requests"].as_u64().unwrap() > 200 && totals["requests"] == 0, "{totals}");
+}
+
 fn checked_by_haproxy(engine: &str, check: &str) {
-    let Some(haproxy) = program("haproxy") else { return };
-    let mut doorbell = Doorbell::start(engine);
+    checked(Doorbell::start(engine), check, "");
+}
+
+/// Gives the last line of the log.
+fn checked(doorbell: Doorbell, check: &str, server: &str) -> Value {
+    let Some(haproxy) = program("haproxy") else { return Value::Null };
     let scratch = Scratch::new();
     let socket = scratch.path("stats.sock");
     let port = free_port();
@@ -41,7 +58,7 @@ fn checked_by_haproxy(engine: &str, check: &str) {
         "global\n  stats socket {socket} mode 600 level admin\n\
          defaults\n  mode http\n  timeout connect 2s\n  timeout client 5s\n  timeout server 5s\n\
          frontend front\n  bind 127.0.0.1:{port}\n  default_backend back\n\
-         backend back\n  {check}\n  server web {addr} check inter 50ms fall 2 rise 2\n",
+         backend back\n  {check}\n  server web {addr} {server} check inter 50ms fall 2 rise 2\n",
         socket = socket.display(),
         addr = doorbell.addr,
     );
@@ -68,10 +85,10 @@ fn checked_by_haproxy(engine: &str, check: &str) {
         !log.contains("ERROR") && !log.contains("WARN"),
         "a reset by a checker is not worth a line: {log}"
     );
-    doorbell.process.signal(Signal::INT);
-    doorbell.process.wait();
+    let totals = doorbell.totals();
     let down = wait_until(LIMIT, || state(&socket).is_some_and(|state| state.starts_with("DOWN")));
     assert!(down.is_some(), "{:?}", state(&socket));
+    totals
 }
 
 /// State and last check of the one server, as `UP/L7OK`.

@@ -9,6 +9,7 @@
     reason = "helpers of tests may panic, and a skip must be loud"
 )]
 
+mod frames;
 mod https;
 mod pki;
 mod plain;
@@ -23,10 +24,14 @@ mod denied;
 mod descriptors;
 mod failures;
 mod files;
+mod floods;
 mod gate;
+mod grpc;
+mod h2spec;
 mod haproxy;
 mod haproxy_proxy;
 mod hellos;
+mod http2;
 mod jwt;
 mod kept;
 mod limit;

@@ -175,3 +175,17 @@
 //! *Choice.* 503 with `Retry-After`: it was us. The connection ends with it, so that a client cannot pile up jobs that run on after their time. A
 //! FIN means gone, as in nginx and Go's `net/http`, as long as the job waits in its queue; once it runs its answer is sent.
 //! [`fin_cancels(false)`](crate::offload::OffloadBuilder::fin_cancels) is for clients that close their half and listen.
+//!
+//! # 0020 HTTP/2 is hyper's, beside the ring lane, and off by default
+//!
+//! *Context.* gRPC probes and some load balancers speak HTTP/2; nearly everything else that asks for health speaks HTTP/1.1, on a connection
+//! that carries one request and has nothing to multiplex.
+//!
+//! *Choice.* The binary hands a connection over as soon as its first bytes are those of HTTP/2, and hyper serves it on a thread with a
+//! runtime of its own. Over TLS the ClientHello decides, before any cryptography: a client whose first choice among what both sides speak
+//! is `h2` goes with its bytes, everybody else stays. Routes, guards and the log are the same, because each request is written as
+//! one of HTTP/1.1 and read by the same machine. hyper's own limits know nothing of floods of SETTINGS, PING or tiny DATA, so frame headers
+//! are counted on their way to it, and a connection beyond its budget ends with GOAWAY (ENHANCE_YOUR_CALM). It is off unless
+//! a listener says `http2 = true`: without it there is no runtime, no thread and no second protocol to attack.
+//!
+//! *What would change it:* probers that speak HTTP/2 by default, or so many of them that a thread is not enough.

@@ -10,7 +10,7 @@ use rustls::ServerConfig;
 
 use super::config::Sessions;
 use super::handshakes::Handshakes;
-use super::{Admission, HandshakeGate, Permit, TlsConfig, TlsError, TlsLimits, TlsStats};
+use super::{Admission, HandedHandshake, HandshakeGate, Permit, TlsConfig, TlsError, TlsLimits, TlsStats};
 use crate::time::Time;
 
 /// What a TLS listener does in a handshake. Cheap to clone; clones are one and the same.
@@ -24,6 +24,8 @@ struct Shared {
 
 struct Current {
     rustls: Arc<ServerConfig>,
+    /// The same for those who are handed over, if any are.
+    handed: Option<Arc<ServerConfig>>,
     fingerprint: u64,
     sessions: Sessions,
     sessions_fingerprint: u64,
@@ -106,6 +108,19 @@ impl Acceptor {
         Arc::clone(&self.0.current.read().unwrap_or_else(PoisonError::into_inner).rustls)
     }
 
+    /// Begins the handshake of a connection that was handed over by its ClientHello. `None`: the gate says no, too many are in progress, or
+    /// there is nothing that [`TlsConfig::alpn_handed`] offers; the connection is to be closed.
+    pub fn begin_handed(&self, client: Option<IpAddr>, now: Time) -> Option<HandedHandshake> {
+        let config = self.0.current.read().unwrap_or_else(PoisonError::into_inner).handed.clone()?;
+        let Admission::Admitted(permit) = self.admit() else { return None };
+        let handshake = HandedHandshake::new(permit, config);
+        if self.gate_admits(client, now) {
+            return Some(handshake);
+        }
+        handshake.refused();
+        None
+    }
+
     /// A place among the handshakes in progress.
     pub(crate) fn admit(&self) -> Admission {
         Permit::acquire(self)
@@ -145,8 +160,16 @@ impl Current {
             names: pair.names.clone(),
             not_after: pair.not_after,
         });
+        let rustls = config.build(&sessions)?;
+        let alpn_handed = config.handed_protocols();
+        let handed = (!alpn_handed.is_empty()).then(|| {
+            let mut handed = rustls.clone();
+            handed.alpn_protocols = alpn_handed;
+            Arc::new(handed)
+        });
         Ok(Self {
-            rustls: Arc::new(config.build(&sessions)?),
+            rustls: Arc::new(rustls),
+            handed,
             fingerprint: config.fingerprint(),
             sessions,
             sessions_fingerprint: config.sessions_fingerprint(),

@@ -37,6 +37,7 @@ pub enum UnknownName {
 pub struct TlsConfig {
     pairs: Vec<CertPair>,
     alpn: Vec<String>,
+    alpn_handed: Vec<String>,
     min_version: TlsVersion,
     client_auth: ClientAuth,
     unknown_name: UnknownName,
@@ -56,6 +57,7 @@ impl TlsConfig {
         Self {
             pairs: vec![pair],
             alpn: vec!["http/1.1".to_owned()],
+            alpn_handed: Vec::new(),
             min_version: TlsVersion::Tls12,
             client_auth: ClientAuth::None,
             unknown_name: UnknownName::Default,
@@ -74,6 +76,16 @@ impl TlsConfig {
     /// offers none is not.
     pub fn alpn<N: Into<String>>(mut self, protocols: impl IntoIterator<Item = N>) -> Self {
         self.alpn = protocols.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// Protocols offered to clients that are handed over before their handshake ([`Tls::hand_over_if`]), by whoever takes them and does
+    /// it with [`Acceptor::begin_handed`]. Default none.
+    ///
+    /// [`Acceptor::begin_handed`]: super::Acceptor::begin_handed
+    /// [`Tls::hand_over_if`]: crate::protocol::Tls::hand_over_if
+    pub fn alpn_handed<N: Into<String>>(mut self, protocols: impl IntoIterator<Item = N>) -> Self {
+        self.alpn_handed = protocols.into_iter().map(Into::into).collect();
         self
     }
 
@@ -113,6 +125,7 @@ impl TlsConfig {
             vec![vec![self.min_version as u8, self.unknown_name as u8, u8::from(self.resumption)]];
         parts.push(self.client_auth.fingerprint().to_ne_bytes().to_vec());
         parts.extend(self.alpn.iter().map(|protocol| protocol.clone().into_bytes()));
+        parts.extend(self.alpn_handed.iter().map(|protocol| format!("handed {protocol}").into_bytes()));
         for pair in &self.pairs {
             parts.push(pair.fingerprint.to_ne_bytes().to_vec());
             parts.extend(pair.names.iter().map(|name| name.clone().into_bytes()));
@@ -125,6 +138,11 @@ impl TlsConfig {
     /// are not verified again.
     pub(super) fn sessions_fingerprint(&self) -> u64 {
         fingerprint(&[&self.client_auth.fingerprint().to_ne_bytes(), &[u8::from(self.resumption)]])
+    }
+
+    /// What is offered in handshakes that somebody else does.
+    pub(super) fn handed_protocols(&self) -> Vec<Vec<u8>> {
+        self.alpn_handed.iter().map(|protocol| protocol.clone().into_bytes()).collect()
     }
 
     pub(super) fn sessions(&self) -> Result<Sessions, TlsError> {

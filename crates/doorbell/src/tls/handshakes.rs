@@ -8,6 +8,7 @@ use core::time::Duration;
 use std::net::IpAddr;
 
 use doorbell_http::limit::{KeyBytes, Limiter};
+use rustls::Error;
 
 use super::{Acceptor, TlsVersion};
 use crate::time::Time;
@@ -77,6 +78,18 @@ pub(crate) enum Outcome {
     /// What came is HTTP.
     PlainHttp,
     TimedOut,
+}
+
+impl Outcome {
+    /// How an error of the TLS library is counted if it ends a handshake.
+    pub(crate) const fn of(error: &Error) -> Self {
+        match error {
+            Error::InvalidCertificate(_)
+            | Error::InvalidCertRevocationList(_)
+            | Error::NoCertificatesPresented => Self::ClientRefused,
+            _ => Self::Failed,
+        }
+    }
 }
 
 macro_rules! tls_stats {

@@ -14,7 +14,9 @@ mod client_auth;
 mod config;
 mod error;
 mod files;
+mod handed;
 mod handshakes;
+mod info;
 mod pair;
 mod resolver;
 
@@ -24,9 +26,10 @@ pub use config::{TlsConfig, UnknownName};
 pub use doorbell_http::{TlsInfo, TlsVersion};
 pub use error::{TlsError, TlsWarning};
 pub use files::{CertFiles, read_client_ca};
+pub use handed::HandedHandshake;
 pub use handshakes::{HandshakeGate, TlsLimits, TlsStats};
 pub use pair::CertPair;
 
-pub(crate) use certificate::client_name;
 pub(crate) use handshakes::{Admission, Outcome, Permit};
+pub(crate) use info::info_of;
 pub(crate) use resolver::take_asked_name;

@@ -3,16 +3,21 @@
 //! Does not know about: who answers it then.
 
 use std::io::{Read as _, Write as _};
-use std::net::TcpStream;
+use std::net::{IpAddr, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use doorbell::http::Next;
+use doorbell::http::{Next, Time, TlsVersion};
 use doorbell::protocol::{HelloInfo, Protocol as _, Tls};
-use doorbell::tls::Acceptor;
+use doorbell::tls::{Acceptor, HandedHandshake, TlsConfig, TlsLimits};
 use doorbell::{CloseReason, Engine, HandOver, HandedConn, Http1, Taker};
 
-use crate::memory::{Pair, Stand, VERSIONS, acceptor, client, client_config, client_for, http};
+use rustls::{ClientConnection, ServerConnection};
+
+use crate::memory::{
+    Pair, Stand, UNIX_SECS, VERSIONS, acceptor, client, client_config, client_for, config, http,
+};
+use crate::pki::{Wish, ca};
 use crate::promise::{addr, anywhere, builder, on_both_engines};
 
 on_both_engines! {
@@ -133,4 +138,89 @@ fn a_hello_arrives_whole_and_unanswered(engine: Engine) {
         assert_eq!(came, b"their own handshake", "nothing was answered before");
     }
     server.stop().unwrap();
+}
+
+/// A handshake in memory, with a client of this version that offers these protocols.
+fn shake_hands(
+    handshake: &HandedHandshake,
+    version: usize,
+    alpn: &[&[u8]],
+) -> Result<ServerConnection, rustls::Error> {
+    let mut config = client_config(VERSIONS[version], None);
+    config.alpn_protocols = alpn.iter().map(|name| name.to_vec()).collect();
+    shake_with(&mut client(&Arc::new(config)), handshake)
+}
+
+fn shake_with(
+    client: &mut ClientConnection,
+    handshake: &HandedHandshake,
+) -> Result<ServerConnection, rustls::Error> {
+    let mut server = ServerConnection::new(handshake.config())?;
+    while client.is_handshaking() || server.is_handshaking() {
+        let mut bytes = Vec::new();
+        client.write_tls(&mut bytes).unwrap();
+        server.read_tls(&mut bytes.as_slice()).unwrap();
+        server.process_new_packets()?;
+        bytes.clear();
+        server.write_tls(&mut bytes).unwrap();
+        client.read_tls(&mut bytes.as_slice()).unwrap();
+        client.process_new_packets()?;
+    }
+    Ok(server)
+}
+
+#[test]
+fn whoever_takes_it_presents_the_same_certificates_and_is_counted_here() {
+    let acceptor = Acceptor::new(&config().alpn_handed(["h2"])).unwrap();
+    for (version, expected) in [(0, TlsVersion::Tls12), (1, TlsVersion::Tls13)] {
+        let handshake = acceptor.begin_handed(None, Time::ZERO).unwrap();
+        assert_eq!(acceptor.stats().handshakes_live, 1);
+        let session = shake_hands(&handshake, version, &[b"http/1.1", b"h2"]).unwrap();
+        let info = handshake.done(&session, UNIX_SECS).unwrap();
+        assert_eq!((info.alpn.as_deref(), info.version), (Some("h2"), expected));
+        assert_eq!(info.server_name.as_deref(), Some("localhost"));
+    }
+    let handshake = acceptor.begin_handed(None, Time::ZERO).unwrap();
+    let error = shake_hands(&handshake, 1, &[b"http/1.1"]).unwrap_err();
+    handshake.failed(&error);
+    acceptor.begin_handed(None, Time::ZERO).unwrap().timed_out();
+    drop(acceptor.begin_handed(None, Time::ZERO).unwrap());
+    let stats = acceptor.stats();
+    assert_eq!((stats.handshakes_tls12, stats.handshakes_tls13, stats.handshakes_live), (1, 1, 0));
+    assert_eq!((stats.handshakes_failed, stats.handshakes_timed_out, stats.handshakes_abandoned), (1, 1, 1));
+}
+
+#[test]
+fn what_bounds_handshakes_bounds_those_of_others_too() {
+    assert!(acceptor().begin_handed(None, Time::ZERO).is_none(), "nothing is offered to anybody else");
+    let limits = TlsLimits { handshakes_max: Some(1), ..TlsLimits::default() };
+    let gate = |client: IpAddr, _: Time| client.is_loopback();
+    let acceptor =
+        Acceptor::with_limits(&config().alpn_handed(["h2"]), limits, Some(Box::new(gate))).unwrap();
+    let (here, elsewhere) = (IpAddr::from([127, 0, 0, 1]), IpAddr::from([192, 0, 2, 1]));
+    let first = acceptor.begin_handed(Some(here), Time::ZERO).unwrap();
+    assert!(acceptor.begin_handed(Some(here), Time::ZERO).is_none());
+    drop(first);
+    assert!(acceptor.begin_handed(Some(elsewhere), Time::ZERO).is_none());
+    assert!(acceptor.begin_handed(Some(here), Time::ZERO).is_some());
+    let stats = acceptor.stats();
+    assert_eq!((stats.handshakes_over_cap, stats.handshakes_gate_refused), (1, 1));
+}
+
+#[test]
+fn a_new_certificate_is_for_them_too() {
+    let acceptor = Acceptor::new(&config().alpn_handed(["h2"])).unwrap();
+    let presented = || {
+        let handshake = acceptor.begin_handed(None, Time::ZERO).unwrap();
+        let mut config = client_config(VERSIONS[1], None);
+        config.alpn_protocols = vec![b"h2".to_vec()];
+        let mut client = client(&Arc::new(config));
+        shake_with(&mut client, &handshake).unwrap();
+        client.peer_certificates().unwrap()[0].clone()
+    };
+    let before = presented();
+    assert_eq!(presented(), before);
+    let other = TlsConfig::new(ca().sign(Wish { names: &["localhost"], ..Wish::default() }).pair());
+    assert!(acceptor.replace(&other.alpn_handed(["h2"])).unwrap());
+    assert_ne!(presented(), before);
 }

@@ -98,6 +98,13 @@ impl Record {
         self
     }
 
+    /// The same of a request that came by HTTP/2 and was read by this crate in the form of HTTP/1.1.
+    #[must_use]
+    pub const fn by_http2(mut self) -> Self {
+        self.set(HTTP2, true);
+        self
+    }
+
     /// When it was answered, or put off.
     pub const fn at(&self) -> Time {
         self.at
@@ -117,6 +124,7 @@ impl Record {
     pub const fn version(&self) -> Option<Version> {
         match self.method {
             None => None,
+            Some(_) if self.has(HTTP2) => Some(Version::Http2),
             Some(_) if self.has(HTTP10) => Some(Version::Http10),
             Some(_) => Some(Version::Http11),
         }
@@ -311,6 +319,7 @@ const HOST_LEN_MAX: usize = 48;
 const USER_AGENT_LEN: usize = 48;
 
 const HTTP10: u8 = 1;
+const HTTP2: u8 = 1 << 5;
 const NAMELESS_PROBER: u8 = 1 << 1;
 const PANICKED: u8 = 1 << 2;
 const PROBE: u8 = 1 << 3;

@@ -152,6 +152,16 @@ fn text_is_combined_log_format_and_pairs() {
     }
 }
 
+#[test]
+fn a_request_that_came_by_http2_says_so() {
+    let record = one(&Client::UNKNOWN, &get("/a", "")).by_http2();
+    assert_eq!(record.version(), Some(crate::Version::Http2));
+    assert!(text(&record).contains("\"GET /a HTTP/2.0\" 200"), "{}", text(&record));
+    assert_eq!(json(&record)["version"], "2");
+    let refused = Record::refused(RequestError::Host, &Client::UNKNOWN, NOW).by_http2();
+    assert_eq!(refused.version(), None);
+}
+
 /// The machine tells a refusal to whoever owns it, not to the service.
 enum RecordOf {
     Answered,

@@ -22,7 +22,7 @@ pub const ARROWS: &[Arrow] = &[
     Arrow { folder: "benches/differential", may: &["doorbell-http"], may_in_tests: &[] },
     Arrow {
         folder: "bins/doorbell",
-        may: &["doorbell", "doorbell-health"],
+        may: &["doorbell", "doorbell-health", "doorbell-tokio"],
         may_in_tests: &["doorbell-testkit"],
     },
     // The floor, for a socket option that no safe crate has; and axum behind us, beside axum by itself.

@@ -35,6 +35,7 @@ pub(super) fn listener_value(listener: &Listener, config: &Config) -> Value {
                 "max_requests": http1.max_requests,
                 "max_age": http1.max_age.map_or_else(|| json!("off"), |age| json!(format_duration(age))),
             });
+            value["http2"] = json!(http1.http2);
             value["forwarded"] = json!(name_of(&FORWARDED, http1.forwarded));
             value["limits"]["header_bytes"] = json!(format_size(http1.header_bytes.into()));
             value["limits"]["headers"] = json!(http1.headers);

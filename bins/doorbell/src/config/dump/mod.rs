@@ -3,18 +3,20 @@
 //! Does not know about: the file it came from; comments and order are lost.
 
 mod auth;
+mod http2;
 mod listener;
 mod route;
 mod tls;
 
 use super::defaults::default_config;
 use super::model::{
-    AccessFile, Config, Engine, Health, HealthState, Http1, Lifecycle, Limit, Listener, Log, LogFormat,
-    LogLevel, OnWorkerFailure, Protocol, Runtime, Tls, Tuning,
+    AccessFile, Config, Engine, Grpc, Health, HealthState, Http1, Http2, Lifecycle, Limit, Listener, Log,
+    LogFormat, LogLevel, OnWorkerFailure, Protocol, Runtime, Tls, Tuning,
 };
 use super::tuning;
 use super::units::format_duration;
 use super::written::{ACCESS, ACCESS_FORMATS};
+use http2::{grpc_value, http2_value};
 use listener::listener_value;
 use serde_json::{Map, Value, json};
 use std::path::Path;
@@ -56,6 +58,8 @@ pub fn to_json(config: &Config, with_defaults: bool) -> Value {
         (limit.name.clone(), value)
     });
     let routes = route::routes(config, with_defaults);
+    let readyz = config.health.iter().position(|health| health.name == "readyz").unwrap_or(0);
+    let default_grpc = Grpc::of(readyz);
     let mut root = Map::new();
     root.insert("version".into(), json!(1));
     for (key, value) in [
@@ -66,6 +70,8 @@ pub fn to_json(config: &Config, with_defaults: bool) -> Value {
         ("tls", named(tls.collect())),
         ("auth", named(auth.collect())),
         ("limit", named(limits.collect())),
+        ("http2", keep(http2_value(&config.http2), http2_value(&Http2::default()))),
+        ("grpc", keep(grpc_value(&config.grpc, config), grpc_value(&default_grpc, config))),
         ("listener", named(listeners.collect())),
         ("health", named(health.collect())),
         ("route", named(routes)),

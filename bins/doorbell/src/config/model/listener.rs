@@ -87,6 +87,8 @@ pub struct Http1 {
     pub body_bytes: u32,
     /// Requests of the listener in progress at once; `None` is as many as there are connections.
     pub requests_in_flight: Option<u32>,
+    /// Whether HTTP/2 is spoken on the same port: with prior knowledge, or behind TLS where ALPN chooses it.
+    pub http2: bool,
 }
 
 /// Deadlines of a listener.
@@ -130,6 +132,7 @@ impl Default for Http1 {
             headers: 100,
             body_bytes: 64 << 10,
             requests_in_flight: None,
+            http2: false,
         }
     }
 }

@@ -3,6 +3,7 @@
 //! Does not know about: TOML, where a value was written.
 
 mod auth;
+mod http2;
 mod limit;
 mod listener;
 mod log;
@@ -10,6 +11,7 @@ mod route;
 mod tls;
 
 pub use auth::{Auth, Jwt, JwtAlgorithm, JwtKey, Secret};
+pub use http2::{Grpc, Http2};
 pub use limit::{Limit, LimitKey, Rate};
 pub use listener::{DEFAULT_ADDR, Forwarded, Http1, Listener, Protocol, ProxyProtocol, Tcp, Timeouts};
 pub use log::{Access, AccessFile, AccessFormat, AccessLog, Log, LogFormat, LogLevel};
@@ -37,6 +39,10 @@ pub struct Config {
     pub limits: Vec<Limit>,
     /// `[listener.NAME]`, in the order of the file.
     pub listeners: Vec<Listener>,
+    /// `[http2]`
+    pub http2: Http2,
+    /// `[grpc]`
+    pub grpc: Grpc,
     /// `[health.NAME]`; `livez` and `readyz` are always there.
     pub health: Vec<Health>,
     /// `[route.NAME]`, in the order of the file.
@@ -48,6 +54,13 @@ impl Config {
     #[must_use]
     pub fn tls_of(&self, listener: usize) -> Option<&Tls> {
         self.tls.get(self.listeners.get(listener)?.tls?)
+    }
+
+    /// Whether a listener speaks HTTP/2, by its position.
+    #[must_use]
+    pub fn has_http2(&self, listener: usize) -> bool {
+        let listener = self.listeners.get(listener);
+        listener.is_some_and(|listener| matches!(&listener.protocol, Protocol::Http1(http1) if http1.http2))
     }
 
     /// What the handshakes of a listener ask for. Where a route is exempt, a certificate that is required can only be asked for:

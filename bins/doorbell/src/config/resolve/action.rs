@@ -4,8 +4,9 @@
 
 use super::super::model::{Action, Files, Reply};
 use super::super::problem::Problem;
-use super::super::section::{At, did_you_mean, quoted};
+use super::super::section::At;
 use super::super::written;
+use super::names::health_position;
 use super::route::Resolver;
 use crate::http::Method;
 use crate::http::router::MethodSet;
@@ -57,16 +58,7 @@ impl Resolver<'_> {
     }
 
     fn health_of(&self, name: &At<String>) -> Option<usize> {
-        let names: Vec<&str> = self.health.iter().map(|health| &*health.name).collect();
-        let position = names.iter().position(|known| *known == name.value);
-        if position.is_none() {
-            let message = format!("there is no health endpoint `{}`", name.value);
-            let help = did_you_mean(&name.value, &names).unwrap_or_else(|| {
-                format!("add a table [health.{}], or name one of {}", name.value, quoted(&names))
-            });
-            self.problems.add(Problem::error("unknown-health", name.span.clone(), message).help(help));
-        }
-        position
+        health_position(name, self.health, self.problems)
     }
 
     /// The file's name comes out of the path, so the path must have a part for it.

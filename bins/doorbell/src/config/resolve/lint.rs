@@ -70,6 +70,11 @@ fn unused(file: &written::File, config: &Config, problems: &Problems) {
             .routes
             .iter()
             .any(|route| route.health.as_ref().is_some_and(|health| health.value == written.name.value));
+        let endpoints = file
+            .grpc
+            .iter()
+            .flat_map(|grpc| grpc.overall.iter().chain(grpc.services.iter().map(|(_, endpoint)| endpoint)));
+        let used = used || endpoints.into_iter().any(|endpoint| endpoint.value == written.name.value);
         let built_in = ["livez", "readyz"].contains(&&*written.name.value);
         if !used && !built_in {
             let message = format!("no route answers with health endpoint `{}`", written.name.value);

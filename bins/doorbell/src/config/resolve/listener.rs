@@ -73,6 +73,9 @@ fn resolve_raw(written: &written::Listener, problems: &Problems) -> Protocol {
     if let Some(forwarded) = &written.forwarded {
         useless("forwarded", forwarded.span.clone());
     }
+    if let Some(http2) = &written.http2 {
+        useless("http2", http2.span.clone());
+    }
     let speaks_first = written.speaks_first.as_ref().is_some_and(|flag| flag.value);
     if let (true, Some(defer)) = (speaks_first, &written.tcp.defer_accept)
         && defer.value
@@ -116,6 +119,7 @@ fn resolve_http1(written: &written::Listener, problems: &Problems) -> Protocol {
         headers: or(&written.limits.headers, default.headers),
         body_bytes: or(&written.limits.body_bytes, default.body_bytes),
         requests_in_flight: or(&written.limits.requests_in_flight, default.requests_in_flight),
+        http2: or(&written.http2, default.http2),
     })
 }
 

@@ -6,6 +6,7 @@ mod action;
 mod auth;
 mod conflict;
 mod guard;
+mod http2;
 mod limit;
 mod lint;
 mod listener;
@@ -67,11 +68,14 @@ pub(crate) fn resolve(file: &written::File, problems: &Problems) -> Config {
         tls,
         auth,
         limits,
+        http2: http2::resolve_http2(file.http2.as_ref()),
+        grpc: http2::resolve_grpc(file.grpc.as_ref(), &health, problems),
         listeners,
         health,
         routes,
     };
     find_twice_bound(&file.listeners, problems);
+    http2::lint(file, &config, problems);
     lint::lint(file, &config, problems);
     config
 }

@@ -2,6 +2,7 @@
 //!
 //! Does not know about: what is in the tables.
 
+use super::super::model::Health;
 use super::super::problem::{Problem, Problems};
 use super::super::section::{At, did_you_mean, quoted};
 
@@ -32,4 +33,18 @@ impl Names<'_> {
         }
         position
     }
+}
+
+/// Where the health endpoint of this name is; without one that is an error.
+pub(super) fn health_position(name: &At<String>, health: &[Health], problems: &Problems) -> Option<usize> {
+    let names: Vec<&str> = health.iter().map(|health| &*health.name).collect();
+    let position = names.iter().position(|known| *known == name.value);
+    if position.is_none() {
+        let message = format!("there is no health endpoint `{}`", name.value);
+        let help = did_you_mean(&name.value, &names).unwrap_or_else(|| {
+            format!("add a table [health.{}], or name one of {}", name.value, quoted(&names))
+        });
+        problems.add(Problem::error("unknown-health", name.span.clone(), message).help(help));
+    }
+    position
 }

@@ -3,6 +3,7 @@
 //! Does not know about: defaults, other tables, what a key is good for.
 
 mod auth;
+mod http2;
 mod limit;
 mod listener;
 mod log;
@@ -10,6 +11,7 @@ mod route;
 mod tls;
 
 pub(crate) use auth::{Auth, Jwt};
+pub(crate) use http2::{Grpc, Http2};
 pub(crate) use limit::Limit;
 pub(crate) use listener::{FORWARDED, Listener, PROXY_PROTOCOLS};
 pub(crate) use log::{ACCESS, ACCESS_FORMATS, Log};
@@ -35,6 +37,8 @@ pub(crate) struct File {
     pub(crate) auth: Vec<Auth>,
     pub(crate) limits: Vec<Limit>,
     pub(crate) listeners: Vec<Listener>,
+    pub(crate) http2: Option<Http2>,
+    pub(crate) grpc: Option<Grpc>,
     pub(crate) health: Vec<Health>,
     pub(crate) routes: Vec<Route>,
 }
@@ -74,6 +78,8 @@ impl File {
             auth: named(&mut root, "auth", Auth::read),
             limits: named(&mut root, "limit", Limit::read),
             listeners: named(&mut root, "listener", Listener::read),
+            http2: root.section("http2").map(Http2::read),
+            grpc: root.section("grpc").map(Grpc::read),
             health: named(&mut root, "health", Health::read),
             routes: named(&mut root, "route", Route::read),
         };

@@ -3,16 +3,14 @@
 //! Does not know about: what makes a state.
 
 use super::with_headers;
-use crate::config::model::{self, HealthState};
+use crate::config::model;
 use crate::http::router::MethodSet;
 use crate::http::{Method, StaticReply, Status};
-use crate::serve::state::{State, Verdict};
+use crate::serve::state::{Endpoint, State, Verdict};
 
 #[derive(Debug)]
 pub(super) struct Health {
-    initial: HealthState,
-    /// False for endpoints that stay up while the process lives.
-    is_readiness: bool,
+    endpoint: Endpoint,
     replies: Replies,
     /// The same with `Allow`.
     replies_to_options: Replies,
@@ -34,8 +32,7 @@ impl Health {
     ) -> Option<Self> {
         let allow = MethodSet::of(methods).to_string();
         Some(Self {
-            initial: health.initial,
-            is_readiness: health.name != "livez" && health.name != "startupz",
+            endpoint: Endpoint::of(health),
             replies: Replies::build(headers, None)?,
             replies_to_options: Replies::build(headers, Some(&allow))?,
         })
@@ -43,13 +40,8 @@ impl Health {
 
     #[inline]
     pub(super) fn reply(&self, state: &State, method: Method) -> &StaticReply {
-        let verdict = match (self.initial, self.is_readiness) {
-            (HealthState::Down, _) => Verdict::Down,
-            (HealthState::Up, true) => state.readiness(),
-            (HealthState::Up, false) => Verdict::Up,
-        };
         let replies = if method == Method::Options { &self.replies_to_options } else { &self.replies };
-        match verdict {
+        match self.endpoint.verdict(state) {
             Verdict::Degraded => &replies.degraded,
             Verdict::Down => &replies.down,
             Verdict::Draining => &replies.draining,

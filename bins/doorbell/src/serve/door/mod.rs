@@ -14,7 +14,7 @@ use super::stored::Stores;
 use super::subject::Subject;
 use crate::config::model::{Action, Config, Route};
 use crate::http::router::{self, Lookup, MethodSet, Router};
-use crate::http::{Answered, Request, Responder, Service, StaticReply, Status};
+use crate::http::{Answered, Begun, Request, Responder, Service, StaticReply, Status};
 use answer::{Answer, Guarded};
 use std::sync::Arc;
 pub(super) use watched::WatchedDoor;
@@ -26,6 +26,8 @@ pub(super) struct Door {
     state: Arc<State>,
     fixed: Fixed,
     wants_client: bool,
+    /// HTTP/2 with prior knowledge is spoken elsewhere.
+    hands_over_http2: bool,
 }
 
 /// An answer and what the log calls its route.
@@ -99,7 +101,9 @@ impl Door {
             BuildError(errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))
         })?;
         let fixed = Fixed::new(own).ok_or_else(|| BuildError("(none)".to_owned()))?;
-        Ok(Self { router, state: Arc::clone(state), fixed, wants_client })
+        // Behind TLS it is chosen by ALPN, before there is a request.
+        let hands_over_http2 = config.has_http2(listener) && config.tls_of(listener).is_none();
+        Ok(Self { router, state: Arc::clone(state), fixed, wants_client, hands_over_http2 })
     }
 
     /// The answer, and the route it came from. Most requests are for what needs neither host nor parameters. Who brought a token
@@ -154,6 +158,10 @@ impl Door {
 impl Service for Door {
     fn wants_client(&self) -> bool {
         self.wants_client
+    }
+
+    fn hands_over(&self, begun: Begun<'_>) -> bool {
+        self.hands_over_http2 && matches!(begun, Begun::Http2)
     }
 
     #[inline]

@@ -6,15 +6,15 @@ use super::Door;
 use crate::http::forwarded::TrustedProxies;
 use crate::http::layer::AtMost;
 use crate::http::log::{Entry, Logger};
-use crate::http::{Answered, Client, Request, RequestError, Responder, Service, Time};
+use crate::http::{Answered, Begun, Client, Request, RequestError, Responder, Service, Time};
+use crate::serve::access::Lines;
 use crate::serve::subject::Subject;
-use doorbell::access_log::LogSink;
 
 /// A [`Door`] and what stands before all its routes.
 #[derive(Debug)]
 pub(in crate::serve) struct WatchedDoor {
     pub(in crate::serve) door: Door,
-    pub(in crate::serve) log: Option<Logger<LogSink>>,
+    pub(in crate::serve) log: Option<Logger<Lines>>,
     pub(in crate::serve) proxies: Option<TrustedProxies>,
     pub(in crate::serve) at_most: Option<AtMost>,
 }
@@ -62,6 +62,10 @@ impl WatchedDoor {
 impl Service for WatchedDoor {
     fn wants_client(&self) -> bool {
         self.log.is_some() || self.proxies.is_some() || self.door.wants_client
+    }
+
+    fn hands_over(&self, begun: Begun<'_>) -> bool {
+        self.door.hands_over(begun)
     }
 
     fn refused(&self, error: RequestError, client: &Client<'_>, now: Time) {

@@ -9,17 +9,17 @@
 use core::fmt;
 
 use doorbell_http::Next;
+use rustls::Error;
 use rustls::server::{ServerConnectionData, UnbufferedServerConnection};
 use rustls::unbuffered::{
     ConnectionState, EncodeError, EncodeTlsData, ReadTraffic, UnbufferedStatus, WriteTraffic,
 };
-use rustls::{Error, HandshakeKind, ProtocolVersion};
 
 use super::super::{Io, Protocol};
 use super::hello::HEADER_LEN;
 use super::upper::{Around, Upper, say_goodbye};
 use super::{Inside, Tls};
-use crate::tls::{Outcome, TlsInfo, TlsVersion, client_name, take_asked_name};
+use crate::tls::{Outcome, TlsInfo, info_of, take_asked_name};
 
 /// Handshake bytes of a client after its first message: its certificate chain.
 const HANDSHAKE_BYTES_MAX: usize = 64 * 1024;
@@ -60,13 +60,9 @@ impl Failure {
     /// How it is counted if it ends a handshake.
     pub(super) const fn outcome(&self) -> Outcome {
         match self {
-            Self::Expired
-            | Self::Rustls(
-                Error::InvalidCertificate(_)
-                | Error::InvalidCertRevocationList(_)
-                | Error::NoCertificatesPresented,
-            ) => Outcome::ClientRefused,
-            Self::Exhausted | Self::Rustls(_) | Self::TooLong => Outcome::Failed,
+            Self::Expired => Outcome::ClientRefused,
+            Self::Rustls(error) => Outcome::of(error),
+            Self::Exhausted | Self::TooLong => Outcome::Failed,
         }
     }
 }
@@ -209,23 +205,7 @@ impl Session {
     }
 
     fn info(&mut self, unix_secs: i64) -> Result<TlsInfo, Failure> {
-        let resumed = self.rustls.handshake_kind() == Some(HandshakeKind::Resumed);
-        let certificate = self.rustls.peer_certificates().and_then(<[_]>::first);
-        let (client_name, not_after) = certificate.map_or((None, i64::MAX), client_name);
-        if resumed && not_after < unix_secs {
-            return Err(Failure::Expired);
-        }
-        let alpn = self.rustls.alpn_protocol().and_then(|alpn| core::str::from_utf8(alpn).ok());
-        Ok(TlsInfo {
-            server_name: self.server_name.take(),
-            alpn: alpn.map(str::to_owned),
-            client_name,
-            version: match self.rustls.protocol_version() {
-                Some(ProtocolVersion::TLSv1_2) => TlsVersion::Tls12,
-                _ => TlsVersion::Tls13,
-            },
-            resumed,
-        })
+        info_of(&self.rustls, self.server_name.take(), unix_secs).ok_or(Failure::Expired)
     }
 
     fn hear_goodbye<P: Protocol>(

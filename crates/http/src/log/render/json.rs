@@ -17,8 +17,9 @@ pub(super) fn line(record: &Record, route: Option<(u16, Option<&str>)>, unix_mil
         put_text(b"method", method.as_str().as_bytes(), out);
         put_clip(b"target", record.target(), out);
         let version = match version {
-            Version::Http10 => b"1.0",
+            Version::Http10 => &b"1.0"[..],
             Version::Http11 => b"1.1",
+            Version::Http2 => b"2",
         };
         put_text(b"version", version, out);
     }

@@ -53,6 +53,7 @@ fn put_request_line(record: &Record, out: &mut Vec<u8>) {
     out.extend_from_slice(match version {
         Version::Http10 => b" HTTP/1.0",
         Version::Http11 => b" HTTP/1.1",
+        Version::Http2 => b" HTTP/2.0",
     });
 }
 

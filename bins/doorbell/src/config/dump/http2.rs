@@ -1,0 +1,28 @@
+//! `[http2]` and `[grpc]` as they are written in a file.
+//!
+//! Does not know about: what is the default.
+
+use super::super::model::{Config, Grpc, Health, Http2};
+use super::text;
+use serde_json::{Map, Value, json};
+
+pub(super) fn http2_value(http2: &Http2) -> Value {
+    json!({
+        "max_connections": http2.max_connections,
+        "concurrent_streams": http2.concurrent_streams,
+        "max_requests": http2.max_requests,
+    })
+}
+
+pub(super) fn grpc_value(grpc: &Grpc, config: &Config) -> Value {
+    let name = |position: usize| config.health.get(position).map(|health: &Health| text(&health.name));
+    let services: Map<String, Value> =
+        grpc.services.iter().map(|(service, endpoint)| (service.clone(), json!(name(*endpoint)))).collect();
+    json!({
+        "enabled": grpc.enabled,
+        "overall": name(grpc.overall),
+        "services": services,
+        "max_watches": grpc.max_watches,
+        "watches_per_connection": grpc.watches_per_connection,
+    })
+}

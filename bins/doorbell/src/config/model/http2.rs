@@ -1,0 +1,49 @@
+//! `[http2]` and `[grpc]`: what HTTP/2 connections may cost, and what is answered to gRPC health checks.
+//!
+//! Does not know about: listeners, which turn HTTP/2 on.
+
+/// `[http2]`: of every listener.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Http2 {
+    /// Connections of all listeners together.
+    pub max_connections: u32,
+    /// Requests of one connection at once.
+    pub concurrent_streams: u32,
+    /// Requests of one connection; then it is told to go away.
+    pub max_requests: u32,
+}
+
+/// `[grpc]`: `grpc.health.v1` on every listener that speaks HTTP/2.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Grpc {
+    /// Whether it is answered.
+    pub enabled: bool,
+    /// The position in [`super::Config::health`] of what the service without a name says.
+    pub overall: usize,
+    /// Services by name, each with such a position.
+    pub services: Vec<(String, usize)>,
+    /// Watch streams at once.
+    pub max_watches: u32,
+    /// Watch streams of one connection.
+    pub watches_per_connection: u32,
+}
+
+impl Default for Http2 {
+    fn default() -> Self {
+        Self { max_connections: 4096, concurrent_streams: 100, max_requests: 10_000 }
+    }
+}
+
+impl Grpc {
+    /// The default, where `readyz` has this position in [`super::Config::health`].
+    #[must_use]
+    pub const fn of(readyz: usize) -> Self {
+        Self {
+            enabled: true,
+            overall: readyz,
+            services: Vec::new(),
+            max_watches: 16_384,
+            watches_per_connection: 10,
+        }
+    }
+}

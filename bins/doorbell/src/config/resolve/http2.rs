@@ -1,0 +1,94 @@
+//! `[http2]` and `[grpc]` resolved: health endpoints by position instead of by name.
+//!
+//! Does not know about: listeners, beyond whether any speaks HTTP/2.
+
+use super::super::model::{Config, Grpc, Health, Http2, Listener, Protocol};
+use super::super::problem::{Problem, Problems};
+use super::super::section::At;
+use super::super::written;
+use super::names::health_position;
+use super::or;
+use std::ops::Range;
+
+pub(super) fn resolve_http2(written: Option<&written::Http2>) -> Http2 {
+    let default = Http2::default();
+    let Some(written) = written else { return default };
+    Http2 {
+        max_connections: or(&written.max_connections, default.max_connections),
+        concurrent_streams: or(&written.concurrent_streams, default.concurrent_streams),
+        max_requests: or(&written.max_requests, default.max_requests),
+    }
+}
+
+pub(super) fn resolve_grpc(written: Option<&written::Grpc>, health: &[Health], problems: &Problems) -> Grpc {
+    let default = Grpc::of(readyz(health));
+    let Some(written) = written else { return default };
+    let position = |name: &At<String>| health_position(name, health, problems);
+    let services = written.services.iter().filter_map(|(service, endpoint)| {
+        check_service(service, problems);
+        Some((service.value.clone(), position(endpoint)?))
+    });
+    Grpc {
+        enabled: or(&written.enabled, default.enabled),
+        overall: written.overall.as_ref().and_then(position).unwrap_or(default.overall),
+        services: services.collect(),
+        max_watches: or(&written.max_watches, default.max_watches),
+        watches_per_connection: or(&written.watches_per_connection, default.watches_per_connection),
+    }
+}
+
+/// It is always there.
+fn readyz(health: &[Health]) -> usize {
+    health.iter().position(|known| known.name == "readyz").unwrap_or(0)
+}
+
+/// A list of services has a hundred entries at most, the overall one among them.
+pub(super) const SERVICES_MAX: usize = 99;
+
+/// As long as a name in a request may be: its message is 4 KiB at most.
+const SERVICE_LEN_MAX: usize = 1024;
+
+fn check_service(service: &At<String>, problems: &Problems) {
+    let name = &service.value;
+    if name.is_empty() {
+        problems.add(
+            Problem::error("bad-name", service.span.clone(), "the service without a name is the overall one")
+                .help("write `overall = \"readyz\"` in [grpc]"),
+        );
+    } else if name.len() > SERVICE_LEN_MAX {
+        let message = format!("a service has a name of {} bytes", name.len());
+        problems.add(
+            Problem::error("bad-name", service.span.clone(), message)
+                .help(format!("at most {SERVICE_LEN_MAX} bytes")),
+        );
+    }
+}
+
+/// What is written and has no effect, or more than can be listed.
+pub(super) fn lint(file: &written::File, config: &Config, problems: &Problems) {
+    let is_on = |listener: &Listener| matches!(&listener.protocol, Protocol::Http1(http1) if http1.http2);
+    // What only says the default has the effect that it would have anyway.
+    let http2 = file.http2.as_ref().filter(|_| config.http2 != Http2::default());
+    let grpc = file.grpc.as_ref().filter(|_| config.grpc != Grpc::of(readyz(&config.health)));
+    let tables = [("http2", http2.map(|table| &table.span)), ("grpc", grpc.map(|table| &table.span))];
+    if !config.listeners.iter().any(is_on) {
+        for (name, span) in tables {
+            let Some(span) = span else { continue };
+            no_effect(name, span.clone(), problems);
+        }
+    }
+    let Some(grpc) = &file.grpc else { return };
+    if let Some((extra, _)) = grpc.services.get(SERVICES_MAX) {
+        let message = format!("more than {SERVICES_MAX} services cannot be listed by `List`");
+        problems.add(
+            Problem::warning("limit-too-high", extra.span.clone(), message)
+                .help("Check and Watch answer for all of them; clients of List get RESOURCE_EXHAUSTED"),
+        );
+    }
+}
+
+fn no_effect(name: &str, span: Range<usize>, problems: &Problems) {
+    let message = format!("[{name}] has no effect: no listener speaks HTTP/2");
+    problems
+        .add(Problem::warning("no-effect", span, message).help("add `http2 = true` to a [listener.NAME]"));
+}

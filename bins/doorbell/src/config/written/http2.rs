@@ -1,0 +1,52 @@
+//! `[http2]` and `[grpc]` as they were written.
+//!
+//! Does not know about: listeners and health endpoints, of which `[grpc]` has only names.
+
+use super::super::section::{At, Section};
+use std::ops::Range;
+
+#[derive(Debug)]
+pub(crate) struct Http2 {
+    pub(crate) span: Range<usize>,
+    pub(crate) max_connections: Option<At<u32>>,
+    pub(crate) concurrent_streams: Option<At<u32>>,
+    pub(crate) max_requests: Option<At<u32>>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Grpc {
+    pub(crate) span: Range<usize>,
+    pub(crate) enabled: Option<At<bool>>,
+    pub(crate) overall: Option<At<String>>,
+    pub(crate) services: Vec<(At<String>, At<String>)>,
+    pub(crate) max_watches: Option<At<u32>>,
+    pub(crate) watches_per_connection: Option<At<u32>>,
+}
+
+impl Http2 {
+    pub(super) fn read(mut at: Section<'_>) -> Self {
+        let http2 = Self {
+            span: at.span.clone(),
+            max_connections: at.integer("max_connections", 1..=1_000_000),
+            concurrent_streams: at.integer("concurrent_streams", 1..=1000),
+            max_requests: at.integer("max_requests", 1..=1_000_000_000),
+        };
+        at.finish();
+        http2
+    }
+}
+
+impl Grpc {
+    pub(super) fn read(mut at: Section<'_>) -> Self {
+        let grpc = Self {
+            span: at.span.clone(),
+            enabled: at.bool("enabled"),
+            overall: at.string("overall"),
+            services: at.section("services").map(|services| services.all_strings()).unwrap_or_default(),
+            max_watches: at.integer("max_watches", 1..=1_000_000),
+            watches_per_connection: at.integer("watches_per_connection", 1..=1000),
+        };
+        at.finish();
+        grpc
+    }
+}

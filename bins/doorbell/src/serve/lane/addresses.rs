@@ -1,0 +1,68 @@
+//! Connections by address, each up to a cap.
+//!
+//! Does not know about: connections. There are at most as many entries as connections.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// How many connections each address has.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Addresses(Arc<Mutex<HashMap<IpAddr, u32>>>);
+
+/// A connection's place in the count, until it is dropped. Without an address there is nothing to count.
+#[derive(Debug)]
+pub(super) struct Counted {
+    addresses: Addresses,
+    addr: Option<IpAddr>,
+}
+
+impl Addresses {
+    /// `None`: the address has `max` already.
+    pub(super) fn enter(&self, addr: Option<IpAddr>, max: u32) -> Option<Counted> {
+        if let Some(addr) = addr {
+            let mut counts = self.lock();
+            let count = counts.entry(addr).or_default();
+            if *count >= max {
+                return None;
+            }
+            *count += 1;
+        }
+        Some(Counted { addresses: self.clone(), addr })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<IpAddr, u32>> {
+        // Nothing that can panic happens while it is held.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        let Some(addr) = self.addr else { return };
+        let mut counts = self.addresses.lock();
+        if let Some(count) = counts.get_mut(&addr) {
+            *count -= 1;
+            if *count == 0 {
+                counts.remove(&addr);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_address_has_its_own_cap_and_leaves_nothing_behind() {
+        let addresses = Addresses::default();
+        let (here, there) = (Some(IpAddr::from([127, 0, 0, 1])), Some(IpAddr::from([127, 0, 0, 2])));
+        let places: Vec<_> = [here, here, there, None, None].map(|addr| addresses.enter(addr, 2)).into();
+        assert!(places.iter().all(Option::is_some));
+        assert!(addresses.enter(here, 2).is_none() && addresses.enter(there, 2).is_some());
+        assert!(addresses.enter(None, 0).is_some(), "a Unix socket has no address");
+        drop(places);
+        assert!(addresses.lock().is_empty());
+    }
+}

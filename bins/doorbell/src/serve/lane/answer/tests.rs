@@ -1,0 +1,113 @@
+//! Requests of HTTP/2 as the service sees them, and replies as HTTP/2 sends them.
+//!
+//! Does not know about: connections.
+
+use super::*;
+use crate::http::{Answered, Method, Request, Responder};
+use http_body_util::{BodyExt as _, Full};
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex};
+
+/// Tells what it was asked.
+fn echo(asked: &Arc<Mutex<String>>) -> Http1 {
+    let asked = Arc::clone(asked);
+    Http1::new(move |request: &Request<'_>, reply: Responder<'_>| -> Answered {
+        let fields: Vec<_> = request
+            .headers()
+            .iter()
+            .map(|(name, value)| {
+                format!("{}={}", String::from_utf8_lossy(name), String::from_utf8_lossy(value))
+            })
+            .collect();
+        *asked.lock().unwrap() = format!(
+            "{:?} {} {:?} {:?} {}",
+            request.method(),
+            request.target(),
+            request.host(),
+            request.client().addr,
+            fields.join(" ")
+        );
+        if request.method() == Method::Post {
+            return reply.status(Status::CREATED).header("Location", "/a").empty();
+        }
+        reply.status(Status::OK).header("X-A", "1").header("X-A", "2").body("hello\n")
+    })
+}
+
+fn ask(request: hyper::http::request::Builder, body: &'static [u8]) -> (u16, String, HeaderMap, Vec<u8>) {
+    let asked = Arc::new(Mutex::new(String::new()));
+    let http = echo(&asked);
+    let client = Client { addr: Some(IpAddr::from([192, 0, 2, 7])), tls: None };
+    let limits = Limits { body_bytes_max: 10, ..Limits::default() };
+    let (parts, ()) = request.body(()).unwrap().into_parts();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    let response =
+        runtime.block_on(answer(&http, &limits, &client, &parts, Full::new(Bytes::from_static(body))));
+    let (parts, body) = response.unwrap().into_parts();
+    let body = runtime.block_on(body.collect()).unwrap().to_bytes().to_vec();
+    let asked = asked.lock().unwrap().clone();
+    (parts.status.as_u16(), asked, parts.headers, body)
+}
+
+fn get(uri: &str) -> hyper::http::request::Builder {
+    hyper::Request::get(uri)
+}
+
+#[test]
+fn a_request_comes_as_it_was_sent_and_the_reply_as_it_was_written() {
+    let request = get("http://example.org:81/a%20b?c=d").header("accept", "*/*").header("te", "trailers");
+    let (status, asked, headers, body) = ask(request, b"");
+    assert_eq!(
+        (status, asked.as_str()),
+        (200, "Get /a%20b?c=d Some(\"example.org:81\") Some(192.0.2.7) host=example.org:81 accept=*/*")
+    );
+    assert_eq!(headers.get_all("x-a").iter().collect::<Vec<_>>(), ["1", "2"]);
+    assert_eq!((headers["content-length"].as_bytes(), body.as_slice()), (&b"6"[..], &b"hello\n"[..]));
+    assert!(headers.contains_key("date") && !headers.contains_key("connection"));
+}
+
+#[test]
+fn a_reply_to_head_has_no_content_and_says_how_long_it_were() {
+    let (status, _, headers, body) = ask(hyper::Request::head("http://a/"), b"");
+    assert_eq!((status, headers["content-length"].as_bytes(), body.len()), (200, &b"6"[..], 0));
+}
+
+#[test]
+fn host_is_the_authority_and_nothing_else() {
+    for (uri, host, expected) in [
+        ("http://a/", None, 200),
+        ("http://a/", Some("a"), 200),
+        ("http://a/", Some("A"), 200),
+        ("http://a/", Some("b"), 400),
+        ("/", Some("b"), 200),
+        ("/", Some("b/c"), 400),
+        ("/", None, 400),
+    ] {
+        let request = host.into_iter().fold(get(uri), |request, host| request.header("host", host));
+        assert_eq!(ask(request, b"").0, expected, "{uri} {host:?}");
+    }
+}
+
+#[test]
+fn the_rules_of_the_machine_hold() {
+    assert_eq!(ask(hyper::Request::builder().method("CONNECT").uri("a:1"), b"").0, 501);
+    assert_eq!(ask(hyper::Request::builder().method("BREW").uri("http://a/"), b"").0, 501);
+    assert_eq!(ask(hyper::Request::builder().method("TRACE").uri("http://a/"), b"").0, 405);
+    assert_eq!(ask(hyper::Request::options("*").header("host", "a"), b"").0, 200);
+    assert_eq!(ask(get("http://a/").header("transfer_encoding", "chunked"), b"").0, 400);
+    let many = (0..101).fold(get("http://a/"), |request, count| request.header(format!("x-{count}"), "1"));
+    assert_eq!(ask(many, b"").0, 431);
+    let long = format!("http://a/{}", "a".repeat(9000));
+    assert_eq!(ask(get(&long), b"").0, 414);
+}
+
+#[test]
+fn a_body_is_read_within_its_limit() {
+    let post = || hyper::Request::post("http://a/");
+    let (status, asked, headers, _) = ask(post(), b"0123456789");
+    assert_eq!((status, headers["location"].as_bytes()), (201, &b"/a"[..]));
+    assert!(!asked.contains("length"), "{asked}");
+    assert_eq!(ask(post(), b"0123456789a").0, 413);
+    assert_eq!(ask(post().header("content-length", "11"), b"").0, 413);
+    assert_eq!(ask(post().header("expect", "100-continue"), b"0123").0, 201);
+}

@@ -1,0 +1,52 @@
+//! What a reply carries: the bytes that a service of ours wrote, or a message stream of gRPC.
+//!
+//! Does not know about: replies.
+
+use bytes::Bytes;
+use http_body::{Body, Frame, SizeHint};
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use tonic::Status;
+
+/// As much as may wait in a stream beyond what its client takes.
+const PIECE_LEN_MAX: usize = 16 << 10;
+
+/// See the [module](self).
+#[derive(Debug)]
+pub(super) enum ReplyBody {
+    Grpc(tonic::body::Body),
+    /// One after the other.
+    Whole([Bytes; 2]),
+}
+
+impl Body for ReplyBody {
+    type Data = Bytes;
+    type Error = Status;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
+        match &mut *self {
+            Self::Grpc(body) => Pin::new(body).poll_frame(cx),
+            Self::Whole(parts) => Poll::Ready(parts.iter_mut().find(|part| !part.is_empty()).map(|part| {
+                let len = part.len().min(PIECE_LEN_MAX);
+                Ok(Frame::data(part.split_to(len)))
+            })),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match self {
+            Self::Grpc(body) => body.is_end_stream(),
+            Self::Whole(parts) => parts.iter().all(Bytes::is_empty),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            Self::Grpc(body) => body.size_hint(),
+            Self::Whole(parts) => SizeHint::with_exact(parts.iter().map(|part| part.len() as u64).sum()),
+        }
+    }
+}

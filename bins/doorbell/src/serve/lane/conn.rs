@@ -1,0 +1,203 @@
+//! One HTTP/2 connection from its hand-over to its end: the handshake, hyper, and the times that end it.
+//!
+//! Does not know about: other connections, what is answered.
+
+use super::Phase;
+use super::answer::answer;
+use super::body::ReplyBody;
+use super::counters::{Counters, count};
+use super::desk::{Desk, Times};
+use super::grpc::is_grpc;
+use super::meter::{Due, Meter};
+use super::metered::{Account, Metered};
+use crate::http::{Client, Time, TlsInfo};
+use doorbell::HandedConn;
+use doorbell::time::{Clock as _, OsClock};
+use doorbell_tokio::Preread;
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper::{Request, Response};
+use hyper_util::rt::TokioIo;
+use std::future::{Future as _, poll_fn};
+use std::io;
+use std::net::IpAddr;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::task::Poll;
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio::sync::watch;
+use tokio_rustls::TlsAcceptor;
+
+/// How often the times are looked at.
+const TICK: Duration = Duration::from_secs(1);
+
+/// What a connection needs beside itself.
+#[derive(Clone, Debug)]
+pub(super) struct Around {
+    pub(super) desk: Arc<Desk>,
+    pub(super) counters: Arc<Counters>,
+    pub(super) phase: watch::Receiver<Phase>,
+}
+
+/// Who asks, for every request of a connection.
+#[derive(Debug)]
+struct Asker {
+    desk: Arc<Desk>,
+    counters: Arc<Counters>,
+    account: Account,
+    addr: Option<IpAddr>,
+    tls: Option<TlsInfo>,
+}
+
+/// Serves a connection to its end.
+pub(super) async fn serve(handed: HandedConn, addr: Option<IpAddr>, around: Around) {
+    let HandedConn { fd, bytes, permit, .. } = handed;
+    let Ok(stream) = TcpStream::from_std(std::net::TcpStream::from(fd)) else {
+        return count(&around.counters.unregistered);
+    };
+    let stream = Preread::new(stream, bytes, permit);
+    let Some(acceptor) = &around.desk.acceptor else {
+        return http2(stream, addr, None, around).await;
+    };
+    let Some(handshake) = acceptor.begin_handed(addr, OsClock.now()) else {
+        return count(&around.counters.handshakes_refused);
+    };
+    let timeout = acceptor.limits().handshake_timeout;
+    let accepted = TlsAcceptor::from(handshake.config()).accept(stream);
+    match tokio::time::timeout(timeout, accepted).await {
+        Ok(Ok(stream)) => match handshake.done(stream.get_ref().1, OsClock.unix_secs()) {
+            // No other protocol is offered, so none means that a client went back on its own offer.
+            Some(info) if info.alpn.as_deref() == Some("h2") => {
+                http2(stream, addr, Some(info), around).await;
+            }
+            _ => count(&around.counters.handshakes_refused),
+        },
+        Ok(Err(error)) => {
+            count(&around.counters.handshakes_refused);
+            if let Some(error) = error.get_ref().and_then(|inner| inner.downcast_ref()) {
+                handshake.failed(error);
+            }
+        }
+        Err(_elapsed) => {
+            count(&around.counters.handshakes_refused);
+            handshake.timed_out();
+        }
+    }
+}
+
+async fn http2<S: AsyncRead + AsyncWrite + Unpin>(
+    stream: S,
+    addr: Option<IpAddr>,
+    tls: Option<TlsInfo>,
+    around: Around,
+) {
+    let Around { desk, counters, mut phase } = around;
+    let opened = OsClock.now();
+    let account = Account::new(Meter::new(desk.budget.clone(), opened));
+    let io = TokioIo::new(Metered::new(stream, account.clone(), desk.times.linger));
+    let asker = Asker {
+        desk: Arc::clone(&desk),
+        counters: Arc::clone(&counters),
+        account: account.clone(),
+        addr,
+        tls,
+    };
+    let asker = Arc::new(asker);
+    let service = service_fn(move |request| Arc::clone(&asker).answer(request));
+    let mut conn = pin!(desk.builder.serve_connection(io, service));
+    let mut ticks = tokio::time::interval(TICK);
+    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    // Since when it has been told to go.
+    let mut told: Option<Time> = None;
+    loop {
+        let driven = poll_fn(|cx| match conn.as_mut().poll(cx) {
+            Poll::Ready(result) => Poll::Ready(Some(result)),
+            Poll::Pending if told.is_none() && account.lock().meter.is_used_up() => Poll::Ready(None),
+            Poll::Pending => Poll::Pending,
+        });
+        let go = tokio::select! {
+            result = driven => match result {
+                Some(result) => return end(&result, &account, &counters),
+                None => Some(&counters.used_up),
+            },
+            _ = ticks.tick() => match judge(&account, &counters, &desk.times, opened, told) {
+                Judged::Close(counter) => return count(counter),
+                Judged::Go(counter) => Some(counter),
+                Judged::Stay => None,
+            },
+            _changed = phase.changed() => None,
+        };
+        let drains = *phase.borrow_and_update() != Phase::Serving;
+        if told.is_none() && (drains || go.is_some()) {
+            told = Some(OsClock.now());
+            go.into_iter().for_each(count);
+            conn.as_mut().graceful_shutdown();
+        }
+        if *phase.borrow() == Phase::Stopped {
+            return;
+        }
+    }
+}
+
+/// What the time means for a connection.
+enum Judged<'a> {
+    Close(&'a AtomicU64),
+    Go(&'a AtomicU64),
+    Stay,
+}
+
+fn judge<'a>(
+    account: &Account,
+    counters: &'a Counters,
+    times: &Times,
+    opened: Time,
+    told: Option<Time>,
+) -> Judged<'a> {
+    let now = OsClock.now();
+    let due = account.lock().meter.due(now);
+    match (due, told) {
+        (Due::Silent(time), _) if time >= times.silent => Judged::Close(&counters.silent),
+        (Due::Stalled(time), _) if time >= times.stalled => Judged::Close(&counters.stalled),
+        (_, Some(told)) if now.since(told) >= times.stalled => Judged::Close(&counters.stalled),
+        (Due::Idle(time), None) if time >= times.idle => Judged::Go(&counters.idle),
+        (_, None) if now.since(opened) >= times.age => Judged::Go(&counters.aged),
+        _ => Judged::Stay,
+    }
+}
+
+/// Counts whose fault it was.
+fn end(result: &hyper::Result<()>, account: &Account, counters: &Counters) {
+    if let Some(abuse) = account.lock().abuse {
+        counters.count_abuse(abuse);
+    } else if let Err(error) = result
+        && is_protocol_error(error)
+    {
+        count(&counters.protocol);
+    }
+}
+
+/// True unless the connection itself broke.
+fn is_protocol_error(error: &hyper::Error) -> bool {
+    let cause = std::error::Error::source(error).and_then(|cause| cause.downcast_ref::<h2::Error>());
+    cause.is_some_and(|cause| !cause.is_io())
+}
+
+impl Asker {
+    async fn answer(self: Arc<Self>, request: Request<Incoming>) -> io::Result<Response<ReplyBody>> {
+        count(&self.counters.requests);
+        if let Some(answers) = &self.desk.answers
+            && is_grpc(&request)
+        {
+            let has_cert = self.tls.as_ref().is_some_and(|tls| tls.client_name.is_some());
+            let may = has_cert || !self.desk.needs_client_cert;
+            return Ok(answers.clone().answer(request, self.account.clone(), may).await);
+        }
+        let (parts, body) = request.into_parts();
+        let client = Client { addr: self.addr, tls: self.tls.as_ref() };
+        let reply = answer(&self.desk.http, &self.desk.limits, &client, &parts, body).await;
+        reply.ok_or_else(|| io::ErrorKind::ConnectionAborted.into())
+    }
+}

@@ -1,0 +1,87 @@
+//! What the lane refused and ended, by why: one number each, for the last line of the log and for metrics.
+//!
+//! Does not know about: who reads them.
+
+use super::meter::Abuse;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+macro_rules! counters {
+    ($($(#[$doc:meta])* $name:ident,)*) => {
+        /// Counts up from the start.
+        #[derive(Debug, Default)]
+        pub(in crate::serve) struct Counters {
+            /// Connections that were handed over.
+            pub(super) connections: AtomicU64,
+            /// Requests answered, those of gRPC among them.
+            pub(super) requests: AtomicU64,
+            $($(#[$doc])* pub(super) $name: AtomicU64,)*
+        }
+
+        impl Counters {
+            /// What was refused or ended, by name.
+            pub(in crate::serve) fn fields(&self) -> impl Iterator<Item = (&'static str, u64)> {
+                [$((concat!("http2_", stringify!($name)), self.$name.load(Ordering::Relaxed)),)*].into_iter()
+            }
+        }
+    };
+}
+
+counters! {
+    /// Ended at their age.
+    aged,
+    /// Ended: too many CONTINUATION frames of one header block.
+    continuation_flood,
+    /// Ended: too many control frames.
+    control_flood,
+    /// Ended: too many bytes of header blocks.
+    header_flood,
+    /// TLS handshakes that failed, took too long, or were one too many.
+    handshakes_refused,
+    /// Ended: no request for a while.
+    idle,
+    /// Refused: too many connections of one address.
+    per_ip,
+    /// Ended: hyper found the client at fault.
+    protocol,
+    /// Ended: too many streams were reset.
+    reset_flood,
+    /// Closed: nothing of HTTP/2 came in time.
+    silent,
+    /// Closed: nothing came of their requests.
+    stalled,
+    /// Ended: too many streams were begun at once.
+    stream_flood,
+    /// Ended: too many tiny DATA frames.
+    tiny_data_flood,
+    /// Closed: the runtime could not watch them.
+    unregistered,
+    /// Ended: they had all the requests they may have.
+    used_up,
+    /// Watch streams refused.
+    watches,
+    /// Ended: too many WINDOW_UPDATE frames.
+    window_update_flood,
+}
+
+impl Counters {
+    /// Connections and requests.
+    pub(in crate::serve) fn served(&self) -> (u64, u64) {
+        (self.connections.load(Ordering::Relaxed), self.requests.load(Ordering::Relaxed))
+    }
+
+    pub(super) fn count_abuse(&self, abuse: Abuse) {
+        count(match abuse {
+            Abuse::Continuations => &self.continuation_flood,
+            Abuse::Control => &self.control_flood,
+            Abuse::HeaderBytes => &self.header_flood,
+            Abuse::Resets => &self.reset_flood,
+            Abuse::Streams => &self.stream_flood,
+            Abuse::TinyData => &self.tiny_data_flood,
+            Abuse::WindowUpdates => &self.window_update_flood,
+        });
+    }
+}
+
+pub(super) fn count(counter: &AtomicU64) {
+    counter.fetch_add(1, Ordering::Relaxed);
+}

@@ -1,0 +1,193 @@
+//! `grpc.health.v1.Health`: Check, Watch and List of what there is in [`Statuses`].
+//!
+//! Does not know about: connections beyond the account each request carries, how messages are written.
+
+use super::statuses::Statuses;
+use crate::config::model::Grpc;
+use crate::serve::lane::counters::{Counters, count};
+use crate::serve::lane::metered::Account;
+use futures_util::stream::{Stream, unfold};
+use std::collections::BTreeMap;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use tokio::sync::watch;
+use tonic::{Request, Response, Status};
+use tonic_health::ServingStatus;
+use tonic_health::pb::health_server::Health;
+use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse};
+
+/// Services of a list (grpc/health/v1/health.proto).
+const LIST_MAX: usize = 100;
+
+/// The service behind all connections.
+#[derive(Clone, Debug)]
+pub(super) struct HealthService(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    statuses: Arc<Statuses>,
+    counters: Arc<Counters>,
+    /// True from the moment on at which streams that would never end are ended.
+    ends: watch::Receiver<bool>,
+    watches: AtomicU32,
+    watches_max: u32,
+    watches_per_conn_max: u32,
+}
+
+/// The request of `List`, which tonic-health does not have yet.
+#[derive(Clone, Copy, PartialEq, Eq, prost::Message)]
+pub(super) struct ListRequest {}
+
+/// The reply of `List`.
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub(super) struct ListResponse {
+    #[prost(btree_map = "string, message", tag = "1")]
+    pub(super) statuses: BTreeMap<String, HealthCheckResponse>,
+}
+
+/// A place among the Watch streams of the process and of its connection.
+#[derive(Debug)]
+struct Place {
+    shared: Arc<Shared>,
+    account: Account,
+}
+
+/// One Watch stream.
+struct Watching {
+    /// `None`: nobody knows the service, and nobody will.
+    status: Option<watch::Receiver<ServingStatus>>,
+    /// What was told last.
+    told: Option<ServingStatus>,
+    ends: watch::Receiver<bool>,
+    over: bool,
+    _place: Place,
+}
+
+impl HealthService {
+    pub(super) fn new(
+        statuses: Arc<Statuses>,
+        counters: Arc<Counters>,
+        ends: watch::Receiver<bool>,
+        grpc: &Grpc,
+    ) -> Self {
+        Self(Arc::new(Shared {
+            statuses,
+            counters,
+            ends,
+            watches: AtomicU32::new(0),
+            watches_max: grpc.max_watches,
+            watches_per_conn_max: grpc.watches_per_connection,
+        }))
+    }
+
+    pub(super) fn list(&self) -> Result<ListResponse, Status> {
+        let all = self.0.statuses.all();
+        if all.len() > LIST_MAX {
+            return Err(Status::resource_exhausted(format!("more than {LIST_MAX} services")));
+        }
+        Ok(ListResponse { statuses: all.map(|(name, status)| (name.to_owned(), reply(status))).collect() })
+    }
+
+    fn enter(&self, account: Account) -> Result<Place, Status> {
+        let shared = &self.0;
+        let refuse = |what: &'static str| {
+            count(&shared.counters.watches);
+            Err(Status::resource_exhausted(what))
+        };
+        if account.lock().meter.waiting() >= shared.watches_per_conn_max {
+            return refuse("too many Watch streams on this connection");
+        }
+        // The place is given back when it is dropped, also if it is one too many.
+        account.lock().meter.waits(true);
+        let before = shared.watches.fetch_add(1, Ordering::Relaxed);
+        let place = Place { shared: Arc::clone(shared), account };
+        if before >= shared.watches_max {
+            return refuse("too many Watch streams");
+        }
+        Ok(place)
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.account.lock().meter.waits(false);
+        self.shared.watches.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+const fn reply(status: ServingStatus) -> HealthCheckResponse {
+    HealthCheckResponse { status: status as i32 }
+}
+
+/// `SERVICE_UNKNOWN`, which only Watch says.
+const UNKNOWN: HealthCheckResponse = HealthCheckResponse { status: 3 };
+
+#[tonic::async_trait]
+impl Health for HealthService {
+    async fn check(
+        &self,
+        request: Request<HealthCheckRequest>,
+    ) -> Result<Response<HealthCheckResponse>, Status> {
+        match self.0.statuses.get(&request.get_ref().service) {
+            Some(status) => Ok(Response::new(reply(status))),
+            None => Err(Status::not_found("unknown service")),
+        }
+    }
+
+    type WatchStream = Pin<Box<dyn Stream<Item = Result<HealthCheckResponse, Status>> + Send>>;
+
+    async fn watch(
+        &self,
+        request: Request<HealthCheckRequest>,
+    ) -> Result<Response<Self::WatchStream>, Status> {
+        let account = request.extensions().get::<Account>().cloned();
+        let account = account.ok_or_else(|| Status::internal("a request without a connection"))?;
+        let watching = Watching {
+            status: self.0.statuses.watch(&request.get_ref().service),
+            told: None,
+            ends: self.0.ends.clone(),
+            over: false,
+            _place: self.enter(account)?,
+        };
+        Ok(Response::new(Box::pin(unfold(watching, Watching::next))))
+    }
+}
+
+impl Watching {
+    async fn next(mut self) -> Option<(Result<HealthCheckResponse, Status>, Self)> {
+        if self.over {
+            return None;
+        }
+        match self.news().await {
+            Some(news) => Some((Ok(news), self)),
+            None => {
+                self.over = true;
+                Some((Err(Status::unavailable("the server goes away")), self))
+            }
+        }
+    }
+
+    /// The next thing to tell; `None` at the end. What is new goes out before that.
+    async fn news(&mut self) -> Option<HealthCheckResponse> {
+        let Self { status, told, ends, .. } = self;
+        let Some(status) = status else {
+            if told.replace(ServingStatus::Unknown).is_none() {
+                return Some(UNKNOWN);
+            }
+            let _ended = ends.wait_for(|ends| *ends).await;
+            return None;
+        };
+        loop {
+            let now = *status.borrow_and_update();
+            if told.replace(now) != Some(now) {
+                return Some(reply(now));
+            }
+            tokio::select! {
+                biased;
+                changed = status.changed() => changed.ok()?,
+                _ended = ends.wait_for(|ends| *ends) => return None,
+            }
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! What each gRPC service's health is now: written when something changes, read and watched by calls.
+//!
+//! Does not know about: what makes a status, calls.
+//!
+//! This is the seam to whatever knows health: [`Statuses::set`] by name. Today [`Statuses::follow`] sets them from the endpoints that
+//! `[grpc]` names.
+
+use crate::config::model::Config;
+use crate::serve::state::{Endpoint, State, Verdict};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use tokio::sync::watch;
+use tonic_health::ServingStatus;
+
+/// The service without a name: all of this process.
+pub(super) const OVERALL: &str = "";
+
+/// The statuses by service. The services are known from the start.
+#[derive(Debug)]
+pub(in crate::serve) struct Statuses {
+    services: BTreeMap<String, watch::Sender<ServingStatus>>,
+}
+
+impl Statuses {
+    /// The services of a configuration, each as its endpoint is and will be.
+    pub(in crate::serve) fn follow(config: &Config, state: &State) -> Arc<Self> {
+        let overall = (OVERALL.to_owned(), config.grpc.overall);
+        let services = config.grpc.services.iter().cloned().chain([overall]);
+        let endpoints: Vec<(String, Endpoint)> = services
+            .filter_map(|(service, position)| Some((service, Endpoint::of(config.health.get(position)?))))
+            .collect();
+        let statuses = Arc::new(Self::new(endpoints.iter().map(|(service, _)| service.as_str())));
+        let follower = Arc::clone(&statuses);
+        state.observe(move |state| {
+            for (service, endpoint) in &endpoints {
+                follower.set(service, serving(endpoint.verdict(state)));
+            }
+        });
+        statuses
+    }
+
+    /// Services of these names, none of which is known to serve.
+    pub(super) fn new<'a>(services: impl Iterator<Item = &'a str>) -> Self {
+        let unknown = |service: &str| (service.to_owned(), watch::Sender::new(ServingStatus::NotServing));
+        Self { services: services.map(unknown).collect() }
+    }
+
+    /// Tells all who watch, if it is something new. A service that is not known is nobody's to watch.
+    pub(super) fn set(&self, service: &str, status: ServingStatus) {
+        if let Some(sender) = self.services.get(service) {
+            sender.send_if_modified(|now| core::mem::replace(now, status) != status);
+        }
+    }
+
+    pub(super) fn get(&self, service: &str) -> Option<ServingStatus> {
+        self.services.get(service).map(|sender| *sender.borrow())
+    }
+
+    /// The status now and every later one; who is slow misses those in between.
+    pub(super) fn watch(&self, service: &str) -> Option<watch::Receiver<ServingStatus>> {
+        self.services.get(service).map(watch::Sender::subscribe)
+    }
+
+    pub(super) fn all(&self) -> impl ExactSizeIterator<Item = (&str, ServingStatus)> {
+        self.services.iter().map(|(service, sender)| (service.as_str(), *sender.borrow()))
+    }
+}
+
+/// gRPC knows two answers; whoever serves worse than well says so by not serving, as the same endpoint does in HTTP.
+const fn serving(verdict: Verdict) -> ServingStatus {
+    match verdict {
+        Verdict::Degraded | Verdict::Down | Verdict::Draining => ServingStatus::NotServing,
+        Verdict::Up => ServingStatus::Serving,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{Source, parse};
+
+    fn config(text: &str) -> Config {
+        let source = Source { name: "f".to_owned(), text: format!("version = 1\n{text}") };
+        parse(&source, &|_| None).config.unwrap()
+    }
+
+    #[test]
+    fn each_service_follows_its_endpoint() {
+        let config = config(
+            "[listener.a]\nbind = \":8080\"\nhttp2 = true\n[health.cart]\ninitial = \"down\"\n\
+             [grpc]\nservices = { \"shop.Cart\" = \"cart\", \"shop.Orders\" = \"readyz\", alive = \"livez\" }\n",
+        );
+        let state = State::default();
+        let statuses = Statuses::follow(&config, &state);
+        let now = |expected: [ServingStatus; 4]| {
+            let names = ["", "alive", "shop.Cart", "shop.Orders"];
+            let expected: Vec<_> = names.into_iter().zip(expected).collect();
+            assert_eq!(statuses.all().collect::<Vec<_>>(), expected);
+        };
+        let (yes, no) = (ServingStatus::Serving, ServingStatus::NotServing);
+        now([yes, yes, no, yes]);
+        let watched = statuses.watch("shop.Orders").unwrap();
+        assert!(!watched.has_changed().unwrap() && statuses.watch("shop.Other").is_none());
+        state.set_draining();
+        now([no, yes, no, no]);
+        assert!(watched.has_changed().unwrap());
+    }
+
+    #[test]
+    fn only_news_wake_who_watches() {
+        let statuses = Statuses::new(["a"].into_iter());
+        let mut watched = statuses.watch("a").unwrap();
+        statuses.set("a", ServingStatus::NotServing);
+        statuses.set("b", ServingStatus::Serving);
+        assert!(!watched.has_changed().unwrap());
+        statuses.set("a", ServingStatus::Serving);
+        assert_eq!(*watched.borrow_and_update(), ServingStatus::Serving);
+        assert_eq!((statuses.get("a"), statuses.get("b")), (Some(ServingStatus::Serving), None));
+    }
+}

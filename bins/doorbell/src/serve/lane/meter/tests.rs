@@ -1,0 +1,123 @@
+//! Every budget at its last frame and at the next one; streams that open, end, wait and stall.
+//!
+//! Does not know about: connections.
+
+use super::*;
+
+const END: u8 = 1;
+
+fn at(secs: u64) -> Time {
+    Time::ZERO.after(Duration::from_secs(secs))
+}
+
+fn frame(kind: u8, flags: u8, stream: u32, len: u32) -> Vec<u8> {
+    let mut bytes = len.to_be_bytes()[1..].to_vec();
+    bytes.extend([kind, flags]);
+    bytes.extend(stream.to_be_bytes());
+    bytes.resize(bytes.len() + len as usize, 0);
+    bytes
+}
+
+fn meter() -> Meter {
+    let mut meter = Meter::new(Budget::default(), at(0));
+    meter.handle_received(&[b'P'; PREFACE_LEN], at(0)).unwrap();
+    meter
+}
+
+/// How many of these a connection may send at once, and why it ends then.
+fn allowed(meter: &mut Meter, mut next: impl FnMut(u32) -> Vec<u8>) -> (u32, Abuse) {
+    for count in 0..100_000 {
+        if let Err(abuse) = meter.handle_received(&next(count), at(1)) {
+            return (count, abuse);
+        }
+    }
+    panic!("no limit was found");
+}
+
+#[test]
+fn each_flood_ends_where_its_budget_says() {
+    let odd = |count: u32| count * 2 + 1;
+    let rapid_reset =
+        |count| [frame(HEADERS, END, odd(count), 20), frame(RST_STREAM, 0, odd(count), 4)].concat();
+    assert_eq!(allowed(&mut meter(), rapid_reset), (200, Abuse::Resets));
+    for kind in [2, 4, 6, 7, 0x42] {
+        assert_eq!(allowed(&mut meter(), |_| frame(kind, 0, 0, 6)), (1000, Abuse::Control), "{kind}");
+    }
+    assert_eq!(allowed(&mut meter(), |_| frame(DATA, 0, 1, 0)), (1024, Abuse::TinyData));
+    assert_eq!(allowed(&mut meter(), |_| frame(DATA, 0, 1, 15)), (1024, Abuse::TinyData));
+    assert_eq!(allowed(&mut meter(), |_| frame(WINDOW_UPDATE, 0, 0, 4)), (1000, Abuse::WindowUpdates));
+    assert_eq!(allowed(&mut meter(), |_| frame(CONTINUATION, 0, 1, 1)), (4, Abuse::Continuations));
+    let blocks = |count: u32| frame(HEADERS, END, odd(count), 16 << 10);
+    assert_eq!(allowed(&mut meter(), blocks), (512, Abuse::HeaderBytes));
+    assert_eq!(allowed(&mut meter(), |count| frame(HEADERS, END, odd(count), 1)), (1024, Abuse::Streams));
+}
+
+#[test]
+fn what_we_are_made_to_reset_counts_as_reset() {
+    let mut meter = meter();
+    for count in 0..200 {
+        meter.handle_received(&frame(HEADERS, END, count * 2 + 1, 1), at(1)).unwrap();
+        meter.handle_sent(&frame(RST_STREAM, 0, count * 2 + 1, 4), at(1)).unwrap();
+    }
+    assert_eq!(meter.handle_sent(&frame(RST_STREAM, 0, 999, 4), at(1)), Err(Abuse::Resets));
+}
+
+#[test]
+fn a_count_begins_anew_after_its_window_and_updates_go_with_what_was_sent() {
+    let mut meter = meter();
+    let ping = frame(6, 0, 0, 8);
+    for second in [1, 11, 22] {
+        for _ in 0..1000 {
+            meter.handle_received(&ping, at(second)).unwrap();
+        }
+    }
+    assert_eq!(meter.handle_received(&ping, at(31)), Err(Abuse::Control));
+    let mut meter = self::meter();
+    for _ in 0..600 {
+        meter.handle_sent(&frame(DATA, 0, 1, 100), at(31)).unwrap();
+    }
+    for _ in 0..2200 {
+        meter.handle_received(&frame(WINDOW_UPDATE, 0, 0, 4), at(31)).unwrap();
+    }
+    assert!(meter.handle_received(&frame(WINDOW_UPDATE, 0, 0, 4), at(31)).is_err());
+}
+
+#[test]
+fn requests_in_a_row_are_no_abuse_and_use_the_connection_up() {
+    let mut meter = meter();
+    for count in 0..10_000 {
+        assert!(!meter.is_used_up());
+        let stream = count * 2 + 1;
+        meter.handle_received(&frame(HEADERS, END, stream, 40), at(1)).unwrap();
+        meter.handle_sent(&frame(HEADERS, 0, stream, 40), at(1)).unwrap();
+        meter.handle_sent(&frame(DATA, END, stream, 3), at(1)).unwrap();
+    }
+    assert!(meter.is_used_up());
+    assert_eq!((meter.last_stream(), meter.due(at(4))), (19_999, Due::Idle(Duration::from_secs(3))));
+}
+
+#[test]
+fn a_stall_is_told_from_a_wait_and_from_work() {
+    let mut meter = Meter::new(Budget::default(), at(0));
+    assert_eq!(meter.due(at(5)), Due::Silent(Duration::from_secs(5)));
+    meter.handle_received(&[0; PREFACE_LEN], at(1)).unwrap();
+    assert_eq!(meter.due(at(6)), Due::Silent(Duration::from_secs(6)), "the preface alone says little");
+    meter.handle_received(&frame(4, 0, 0, 6), at(6)).unwrap();
+    meter.handle_received(&frame(HEADERS, END, 1, 9), at(10)).unwrap();
+    assert_eq!(meter.due(at(15)), Due::Stalled(Duration::from_secs(5)));
+    meter.waits(true);
+    assert_eq!(meter.due(at(15)), Due::Nothing);
+    // An upload moves; one that stops is a stall.
+    meter.handle_received(&frame(HEADERS, 0, 3, 9), at(20)).unwrap();
+    meter.handle_received(&frame(DATA, 0, 3, 900), at(25)).unwrap();
+    assert_eq!(meter.due(at(27)), Due::Stalled(Duration::from_secs(2)));
+    meter.handle_sent(&frame(HEADERS, END, 3, 9), at(28)).unwrap();
+    assert_eq!(meter.due(at(30)), Due::Nothing);
+    meter.waits(false);
+    meter.handle_received(&frame(RST_STREAM, 0, 1, 4), at(31)).unwrap();
+    assert_eq!(meter.due(at(33)), Due::Idle(Duration::from_secs(2)));
+    // Trailers open nothing, and a reset of what is over ends nothing.
+    meter.handle_received(&frame(HEADERS, END, 3, 4), at(34)).unwrap();
+    meter.handle_received(&frame(RST_STREAM, 0, 3, 4), at(34)).unwrap();
+    assert_eq!(meter.due(at(35)), Due::Idle(Duration::from_secs(4)));
+}

@@ -1,0 +1,233 @@
+//! The Tokio lane: connections that speak HTTP/2, on hyper, with the routes of their listener, and gRPC health.
+//!
+//! Does not know about: HTTP/1.1 connections, which stay on the ring threads; what a route answers.
+//!
+//! A thread with a runtime of its own, which is there only if a listener speaks HTTP/2. Connections come out of the ring lane with
+//! every byte that was read of them (see [`doorbell::hand_over`]): after the beginning of a preface, or with a ClientHello that
+//! offers `h2` first.
+
+mod addresses;
+mod answer;
+mod body;
+mod conn;
+mod counters;
+mod desk;
+mod grpc;
+mod inbox;
+mod meter;
+mod metered;
+
+use super::state::State;
+use crate::config::model::{Config, Http1 as Http1Config};
+use crate::exit::{Exit, Failure};
+use crate::http::{Limits, Time};
+use addresses::Addresses;
+use conn::Around;
+pub(super) use counters::Counters;
+use counters::count;
+use desk::Desk;
+use doorbell::time::{Clock as _, OsClock};
+use doorbell::tls::Acceptor;
+use doorbell::{HandOver, HandedConn, Http1, ServerBuilder};
+use grpc::{Answers, Statuses};
+use inbox::Inbox;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
+use std::sync::{Arc, OnceLock};
+use std::thread::JoinHandle;
+use std::time::Duration;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+/// How far the lane has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Phase {
+    Serving,
+    /// Every connection is told to go.
+    Draining,
+    /// No more will come: with the last connection the lane ends.
+    Ending,
+    /// It ends now.
+    Stopped,
+}
+
+/// What the lane will serve, collected while listeners are made.
+#[derive(Debug)]
+pub(super) struct Plan {
+    answers: Option<Answers>,
+    /// By listener, in the order in which the server gets them.
+    desks: Vec<Option<Arc<Desk>>>,
+    inbox: Inbox,
+    counters: Arc<Counters>,
+    conns_max: u32,
+    phase: watch::Sender<Phase>,
+    ends: watch::Sender<bool>,
+}
+
+/// The running lane.
+#[derive(Debug)]
+pub(super) struct Lane {
+    inbox: Inbox,
+    phase: watch::Sender<Phase>,
+    ends: watch::Sender<bool>,
+    /// When a drain is over, once it has begun.
+    until: OnceLock<Time>,
+    /// Hears nothing and is closed by the end of the thread.
+    ended: Receiver<()>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Plan {
+    /// `None` where no listener speaks HTTP/2.
+    pub(super) fn new(config: &Config, state: &State) -> Option<Self> {
+        (0..config.listeners.len()).find(|&listener| config.has_http2(listener))?;
+        let counters = Arc::new(Counters::default());
+        let (ends, ended) = watch::channel(false);
+        let answers = config.grpc.enabled.then(|| {
+            Answers::new(Statuses::follow(config, state), Arc::clone(&counters), ended, &config.grpc)
+        });
+        Some(Self {
+            answers,
+            desks: Vec::new(),
+            inbox: Inbox::default(),
+            counters,
+            conns_max: config.http2.max_connections,
+            phase: watch::Sender::new(Phase::Serving),
+            ends,
+        })
+    }
+
+    pub(super) fn counters(&self) -> Arc<Counters> {
+        Arc::clone(&self.counters)
+    }
+
+    /// The server's next listener, which hands nothing over.
+    pub(super) fn add_none(&mut self) {
+        self.desks.push(None);
+    }
+
+    /// The server's next listener, whose HTTP/2 requests are answered with `http`.
+    pub(super) fn add(
+        &mut self,
+        config: &Config,
+        position: usize,
+        http: (Http1, &Http1Config, Limits),
+        acceptor: Option<Acceptor>,
+    ) {
+        let desk = Desk::new(config, position, http, acceptor, self.answers.clone());
+        self.desks.push(Some(Arc::new(desk)));
+    }
+
+    /// Lets a server hand over to the lane.
+    pub(super) fn attach(&self, builder: ServerBuilder) -> ServerBuilder {
+        builder.hand_over(HandOver::new(self.inbox.clone()).conns_max(self.conns_max))
+    }
+
+    /// Starts the thread.
+    pub(super) fn start(self) -> Result<Lane, Failure> {
+        let failed =
+            |error: std::io::Error| Failure::new(Exit::Failure, format!("HTTP/2 cannot be served: {error}"));
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_io()
+            .enable_time()
+            .build()
+            .map_err(failed)?;
+        let (keeps, ended) = sync_channel(0);
+        let Self { desks, inbox, counters, phase, ends, .. } = self;
+        let work = Work { desks, addresses: Addresses::default(), counters, phase: phase.subscribe() };
+        let taken = inbox.clone();
+        let run = move || {
+            let _keeps = keeps;
+            runtime.block_on(work.accept(&taken));
+            taken.close();
+        };
+        let thread = std::thread::Builder::new().name("http2".into()).spawn(run).map_err(failed)?;
+        Ok(Lane { inbox, phase, ends, until: OnceLock::new(), ended, thread: Some(thread) })
+    }
+}
+
+impl Lane {
+    /// Every connection is told to go and may take this long to finish. Those who watch have been told before that nothing serves any
+    /// more; now their streams end.
+    pub(super) fn drain(&self, timeout: Duration) {
+        let _begun_before = self.until.set(OsClock.now().after(timeout));
+        self.ends.send_replace(true);
+        self.go_to(Phase::Draining);
+    }
+
+    /// Every connection is closed.
+    pub(super) fn stop(&self) {
+        self.go_to(Phase::Stopped);
+    }
+
+    /// No connection will come any more: waits for those that are left, as long as the drain says.
+    pub(super) fn end(self) {
+        self.go_to(Phase::Ending);
+        let timeout = self.until.get().map_or(Duration::ZERO, |until| until.since(OsClock.now()));
+        if !timeout.is_zero() && self.ended.recv_timeout(timeout) == Err(RecvTimeoutError::Timeout) {
+            tracing::warn!("HTTP/2 connections did not end in time and are closed");
+        }
+    }
+
+    /// There is no way back from any phase.
+    fn go_to(&self, phase: Phase) {
+        self.phase.send_if_modified(|now| {
+            let later = phase > *now;
+            *now = phase.max(*now);
+            later
+        });
+    }
+}
+
+impl Drop for Lane {
+    fn drop(&mut self) {
+        self.go_to(Phase::Stopped);
+        self.inbox.close();
+        if let Some(thread) = self.thread.take() {
+            let _panicked = thread.join();
+        }
+    }
+}
+
+/// What the thread does.
+#[derive(Debug)]
+struct Work {
+    desks: Vec<Option<Arc<Desk>>>,
+    addresses: Addresses,
+    counters: Arc<Counters>,
+    phase: watch::Receiver<Phase>,
+}
+
+impl Work {
+    async fn accept(mut self, inbox: &Inbox) {
+        let mut conns = JoinSet::new();
+        loop {
+            tokio::select! {
+                batch = inbox.take() => batch.into_iter().for_each(|handed| self.begin(handed, &mut conns)),
+                Some(_over) = conns.join_next() => {}
+                _changed = self.phase.changed() => {}
+            }
+            match *self.phase.borrow_and_update() {
+                // What still runs ends with the runtime.
+                Phase::Stopped => return,
+                Phase::Ending if conns.is_empty() && inbox.is_empty() => return,
+                Phase::Draining | Phase::Ending | Phase::Serving => {}
+            }
+        }
+    }
+
+    fn begin(&self, handed: HandedConn, conns: &mut JoinSet<()>) {
+        count(&self.counters.connections);
+        let desk = self.desks.get(handed.listener.index()).and_then(Option::as_ref);
+        let Some(desk) = desk else { return count(&self.counters.unregistered) };
+        let addr = handed.client.or_else(|| handed.peer_addr().map(|peer| peer.ip().to_canonical()));
+        let Some(place) = self.addresses.enter(addr, desk.conns_per_ip_max) else {
+            return count(&self.counters.per_ip);
+        };
+        let (desk, counters) = (Arc::clone(desk), Arc::clone(&self.counters));
+        let around = Around { desk, counters, phase: self.phase.clone() };
+        conns.spawn(async move {
+            conn::serve(handed, addr, around).await;
+            drop(place);
+        });
+    }
+}

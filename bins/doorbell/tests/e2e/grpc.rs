@@ -1,0 +1,285 @@
+//! `grpc.health.v1` as a tonic client sees it: Check, Watch and List, with and without TLS, and through a drain.
+//!
+//! Does not know about: HTTP/2 itself.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::time::Duration;
+
+use rustix::process::Signal;
+use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint};
+use tonic::{Code, Request, Status, Streaming};
+use tonic_health::pb::health_check_response::ServingStatus;
+use tonic_health::pb::health_client::HealthClient;
+use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse};
+use tonic_prost::ProstCodec;
+
+use crate::frames;
+use crate::http2::config;
+use crate::pki::{ca, localhost};
+use crate::support::{Doorbell, LIMIT, Scratch, on_both_engines, program, stdout};
+
+on_both_engines! {
+    checks
+    checks_over_tls
+    lists
+    watches_through_a_drain
+    many_watches_through_a_drain
+    watches_are_bounded
+    everything_else_is_unimplemented
+    messages_are_bounded
+    off_when_turned_off
+    a_client_certificate_is_demanded_as_everywhere
+}
+
+const GRPC: &str = "[health.cart]\ninitial = \"down\"\n\
+    [grpc]\nservices = { \"shop.Cart\" = \"cart\", \"shop.Orders\" = \"readyz\", alive = \"livez\" }\n";
+
+fn block_on<T>(future: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(future)
+}
+
+fn start(engine: &str) -> Doorbell {
+    Doorbell::start_with(engine, &config("", GRPC))
+}
+
+async fn channel(doorbell: &Doorbell) -> Channel {
+    Endpoint::from_shared(doorbell.url("")).unwrap().connect_timeout(LIMIT).connect().await.unwrap()
+}
+
+fn ask(service: &str) -> HealthCheckRequest {
+    HealthCheckRequest { service: service.to_owned() }
+}
+
+async fn check(client: &mut HealthClient<Channel>, service: &str) -> Result<ServingStatus, Code> {
+    let reply = client.check(ask(service)).await.map_err(|status| status.code())?;
+    Ok(reply.into_inner().status())
+}
+
+async fn watch(client: &mut HealthClient<Channel>, service: &str) -> Streaming<HealthCheckResponse> {
+    client.watch(ask(service)).await.unwrap().into_inner()
+}
+
+async fn next(stream: &mut Streaming<HealthCheckResponse>) -> Result<ServingStatus, Code> {
+    let message = tokio::time::timeout(LIMIT, stream.message()).await.expect("a message in time");
+    message.map_err(|status| status.code())?.map(|message| message.status()).ok_or(Code::Ok)
+}
+
+async fn check_all(client: &mut HealthClient<Channel>) {
+    for (service, expected) in [
+        ("", Ok(ServingStatus::Serving)),
+        ("alive", Ok(ServingStatus::Serving)),
+        ("shop.Cart", Ok(ServingStatus::NotServing)),
+        ("shop.Orders", Ok(ServingStatus::Serving)),
+        ("shop.orders", Err(Code::NotFound)),
+        ("readyz", Err(Code::NotFound)),
+    ] {
+        assert_eq!(check(client, service).await, expected, "{service:?}");
+    }
+}
+
+fn checks(engine: &str) {
+    let doorbell = start(engine);
+    block_on(async {
+        // As the kubelet does it: a connection for each.
+        for _ in 0..20 {
+            check_all(&mut HealthClient::new(channel(&doorbell).await)).await;
+        }
+    });
+    assert_eq!(doorbell.totals()["http2_requests"], 120);
+}
+
+fn checks_over_tls(engine: &str) {
+    let scratch = Scratch::new();
+    let (cert, key) = localhost().write(&scratch, "tls");
+    let tls = format!("[tls.a]\ncert = {cert:?}\nkey = {key:?}\n{GRPC}");
+    let doorbell = Doorbell::start_with(engine, &config("tls = \"a\"", &tls));
+    block_on(async {
+        let trust =
+            ClientTlsConfig::new().ca_certificate(Certificate::from_pem(ca().pem())).domain_name("localhost");
+        let url = format!("https://{}", doorbell.addr);
+        let endpoint = Endpoint::from_shared(url).unwrap().tls_config(trust).unwrap();
+        check_all(&mut HealthClient::new(endpoint.connect().await.unwrap())).await;
+    });
+    assert_eq!(doorbell.totals()["refused"], "");
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, prost::Message)]
+struct ListRequest {}
+
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+struct ListResponse {
+    #[prost(btree_map = "string, message", tag = "1")]
+    statuses: BTreeMap<String, HealthCheckResponse>,
+}
+
+async fn call(channel: Channel, path: &'static str) -> Result<ListResponse, Status> {
+    let mut grpc = tonic::client::Grpc::new(channel);
+    grpc.ready().await.unwrap();
+    let codec = ProstCodec::<ListRequest, ListResponse>::default();
+    let path = tonic::codegen::http::uri::PathAndQuery::from_static(path);
+    grpc.unary(Request::new(ListRequest {}), path, codec).await.map(tonic::Response::into_inner)
+}
+
+fn lists(engine: &str) {
+    let doorbell = start(engine);
+    let list = block_on(async { call(channel(&doorbell).await, "/grpc.health.v1.Health/List").await });
+    let list: Vec<_> =
+        list.unwrap().statuses.into_iter().map(|(name, reply)| (name, reply.status())).collect();
+    let (yes, no) = (ServingStatus::Serving, ServingStatus::NotServing);
+    let expected = [("", yes), ("alive", yes), ("shop.Cart", no), ("shop.Orders", yes)];
+    assert_eq!(list, expected.map(|(name, status)| (name.to_owned(), status)));
+}
+
+fn watches_through_a_drain(engine: &str) {
+    let text = config("", GRPC).replace("drain_delay = \"0s\"", "drain_delay = \"1s\"");
+    let mut doorbell = Doorbell::start_with(engine, &text);
+    block_on(async {
+        let mut client = HealthClient::new(channel(&doorbell).await);
+        let mut streams = Vec::new();
+        for (service, first) in [
+            ("", ServingStatus::Serving),
+            ("shop.Orders", ServingStatus::Serving),
+            ("shop.Cart", ServingStatus::NotServing),
+            ("alive", ServingStatus::Serving),
+            ("nobody", ServingStatus::ServiceUnknown),
+        ] {
+            let mut stream = watch(&mut client, service).await;
+            assert_eq!(next(&mut stream).await, Ok(first), "{service:?}");
+            streams.push(stream);
+        }
+        doorbell.process.signal(Signal::TERM);
+        // First those who watch are told; everything is still served meanwhile.
+        for stream in &mut streams[..2] {
+            assert_eq!(next(stream).await, Ok(ServingStatus::NotServing));
+        }
+        assert_eq!(check(&mut client, "").await, Ok(ServingStatus::NotServing));
+        assert_eq!(check(&mut client, "alive").await, Ok(ServingStatus::Serving));
+        // Then their streams end, those without news among them.
+        for stream in &mut streams {
+            assert_eq!(next(stream).await, Err(Code::Unavailable));
+        }
+    });
+    let (status, took) = doorbell.process.wait();
+    assert!(status.success() && took < LIMIT / 2, "{took:?}");
+}
+
+/// Every one of them hears of the drain before its stream ends, without a delay between the two.
+fn many_watches_through_a_drain(engine: &str) {
+    let (conns, streams) = if std::env::var_os("DOORBELL_FULL").is_some() { (100, 100) } else { (10, 50) };
+    let grpc = format!("[grpc]\nmax_watches = {}\nwatches_per_connection = {streams}\n", conns * streams);
+    // One thread reads them all, one after the other: the last may be late.
+    let times = "timeouts = { linger = \"10s\", write = \"20s\" }";
+    let doorbell = Doorbell::start_with(engine, &config(times, &grpc));
+    block_on(async {
+        let mut watching = Vec::new();
+        for _ in 0..conns {
+            let mut client = HealthClient::new(channel(&doorbell).await);
+            for _ in 0..streams {
+                let mut stream = watch(&mut client, "").await;
+                assert_eq!(next(&mut stream).await, Ok(ServingStatus::Serving));
+                watching.push((client.clone(), stream));
+            }
+        }
+        let mut one_too_many = HealthClient::new(channel(&doorbell).await);
+        assert_eq!(one_too_many.watch(ask("")).await.unwrap_err().code(), Code::ResourceExhausted);
+        drop(one_too_many);
+        doorbell.process.signal(Signal::TERM);
+        for (_, stream) in &mut watching {
+            assert_eq!(next(stream).await, Ok(ServingStatus::NotServing));
+            assert_eq!(next(stream).await, Err(Code::Unavailable));
+        }
+    });
+    let mut doorbell = doorbell;
+    let (status, took) = doorbell.process.wait();
+    assert!(status.success() && took < LIMIT / 2, "{took:?}");
+}
+
+fn watches_are_bounded(engine: &str) {
+    let grpc = "[grpc]\nmax_watches = 3\nwatches_per_connection = 2\n";
+    let doorbell = Doorbell::start_with(engine, &config("", grpc));
+    block_on(async {
+        let mut one = HealthClient::new(channel(&doorbell).await);
+        let mut other = HealthClient::new(channel(&doorbell).await);
+        let refused = |status: Result<_, Status>| status.map(|_| ()).unwrap_err().code();
+        let first = watch(&mut one, "").await;
+        let second = watch(&mut one, "nobody").await;
+        assert_eq!(refused(one.watch(ask("")).await), Code::ResourceExhausted);
+        let third = watch(&mut other, "").await;
+        assert_eq!(refused(other.watch(ask("")).await), Code::ResourceExhausted);
+        assert_eq!(check(&mut one, "").await, Ok(ServingStatus::Serving), "a Check needs no place");
+        // A place comes back with its stream.
+        drop((first, third));
+        let mut again = None;
+        for _ in 0..100 {
+            again = other.watch(ask("")).await.ok();
+            if again.is_some() {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        assert!(again.is_some());
+        drop(second);
+    });
+    assert!(doorbell.totals()["refused"].as_str().unwrap().contains("http2_watches="));
+}
+
+/// AWS load balancers take code 12 of this path for a healthy target by default.
+fn everything_else_is_unimplemented(engine: &str) {
+    let doorbell = start(engine);
+    block_on(async {
+        for path in ["/AWS.ALB/healthcheck", "/shop.Orders/Get", "/grpc.health.v1.Health/Stop", "/livez"] {
+            let status = call(channel(&doorbell).await, path).await.unwrap_err();
+            assert_eq!(status.code(), Code::Unimplemented, "{path}");
+        }
+    });
+    let Some(curl) = program("curl") else { return };
+    let url = doorbell.url("/AWS.ALB/healthcheck");
+    let reply = stdout(&curl, &["-sS", "-i", "--http2-prior-knowledge", "-X", "POST", &url]);
+    assert!(reply.starts_with("HTTP/2 200") && reply.contains("grpc-status: 12"), "{reply}");
+}
+
+fn messages_are_bounded(engine: &str) {
+    let doorbell = start(engine);
+    block_on(async {
+        let mut client = HealthClient::new(channel(&doorbell).await);
+        assert_eq!(check(&mut client, &"x".repeat(4000)).await, Err(Code::NotFound));
+        assert_eq!(check(&mut client, &"x".repeat(5000)).await, Err(Code::OutOfRange));
+        assert_eq!(check(&mut client, "").await, Ok(ServingStatus::Serving));
+    });
+}
+
+fn off_when_turned_off(engine: &str) {
+    let doorbell = Doorbell::start_with(engine, &config("", "[grpc]\nenabled = false\n"));
+    assert!(frames::ask(doorbell.addr, "/hello").unwrap().0);
+    block_on(async {
+        // A route that is not there, however a client of gRPC reads that.
+        assert!(call(channel(&doorbell).await, "/grpc.health.v1.Health/List").await.is_err());
+    });
+}
+
+/// A route that is exempt makes the handshake ask without demanding; what is not exempt demands.
+fn a_client_certificate_is_demanded_as_everywhere(engine: &str) {
+    let scratch = Scratch::new();
+    let clients = scratch.write("clients.crt", &ca().pem());
+    let (cert, key) = localhost().write(&scratch, "tls");
+    let tls = format!(
+        "[tls.a]\ncert = {cert:?}\nkey = {key:?}\nclient_auth = {{ mode = \"require\", ca = {clients:?} }}\n\
+         [route.open]\npath = \"/open\"\nclient_cert = \"exempt\"\nreply = {{ body = \"open\\n\" }}\n{GRPC}"
+    );
+    let doorbell = Doorbell::start_with(engine, &config("tls = \"a\"", &tls));
+    let client = ca().client("prober", 7);
+    let trust =
+        || ClientTlsConfig::new().ca_certificate(Certificate::from_pem(ca().pem())).domain_name("localhost");
+    block_on(async {
+        let url = format!("https://{}", doorbell.addr);
+        let connect = async |tls| {
+            let endpoint = Endpoint::from_shared(url.clone()).unwrap().tls_config(tls).unwrap();
+            HealthClient::new(endpoint.connect().await.unwrap())
+        };
+        assert_eq!(check(&mut connect(trust()).await, "").await, Err(Code::Unauthenticated));
+        let identity = tonic::transport::Identity::from_pem(&client.certificate, &client.key);
+        let mut known = connect(trust().identity(identity)).await;
+        assert_eq!(check(&mut known, "").await, Ok(ServingStatus::Serving));
+    });
+}
