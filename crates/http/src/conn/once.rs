@@ -9,8 +9,9 @@ use crate::{Responder, Service};
 
 impl Conn {
     /// Answers the first input of a new connection if that ends the connection: it is all of one remembered head that asks for a
-    /// close. The result is what [`Conn::handle_input`] of a new [`Conn`] comes to, which has then had one request and no error.
-    /// `None`: nothing was done. After [`Next::HandOver`] no request was answered, and `carry` holds `fresh`.
+    /// close. The result is what [`Conn::handle_input`] of a new [`Conn`] comes to, which has then had one request and no error;
+    /// after [`Next::Wait`] that is made with [`Conn::wait_once`]. After [`Next::HandOver`] no request was answered, and `carry` holds
+    /// `fresh`. `None`: nothing was done.
     #[inline(always)]
     pub fn answer_once<S: Service + ?Sized>(
         fresh: &[u8],
@@ -21,13 +22,23 @@ impl Conn {
         let head = seen.find_all(fresh, io.limits).filter(|head| !head.keeps_alive())?;
         let request = Self::request_of(fresh, head, b"", &io);
         let responder = Responder::new(io.out, io.date, Persist::Close, request.is_head());
-        match service.call(&request, responder).outcome {
-            Outcome::HangUp => Some(Next::Close),
+        let outcome = service.call(&request, responder).outcome;
+        if matches!(outcome, Outcome::Last | Outcome::Replied) {
+            return Some(Next::CloseClean);
+        }
+        Some(Self::otherwise(outcome, fresh, io))
+    }
+
+    #[cold]
+    fn otherwise(outcome: Outcome, fresh: &[u8], io: Io<'_>) -> Next {
+        match outcome {
             Outcome::HandOver => {
                 io.carry.extend_from_slice(fresh);
-                Some(Next::HandOver)
+                Next::HandOver
             }
-            Outcome::Last | Outcome::Replied => Some(Next::CloseClean),
+            Outcome::HangUp => Next::Close,
+            Outcome::Last | Outcome::Replied => Next::CloseClean,
+            Outcome::Pending => Next::Wait,
         }
     }
 }

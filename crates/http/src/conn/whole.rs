@@ -164,6 +164,10 @@ impl Conn {
                 self.phase = Phase::Closing;
                 if after.is_empty() { Next::CloseClean } else { Next::CloseLinger }
             }
+            Outcome::Pending => {
+                io.carry.extend_from_slice(after);
+                self.begin_wait(io)
+            }
         }
     }
 

@@ -4,12 +4,18 @@
 //! `Content-Length`, `Date` and `Connection` are written here and nowhere else.
 
 mod builder;
+mod ending;
+mod later;
 mod out;
+mod owned;
 mod shared;
 mod write;
 
 pub use builder::ReplyBuilder;
+pub use ending::Ending;
+pub use later::Later;
 pub use out::Out;
+pub use owned::Reply;
 pub use shared::StaticReply;
 
 use crate::{ApiMisuse, Date, Status};
@@ -152,11 +158,11 @@ pub struct Answered {
 const _: () = assert!(size_of::<Answered>() <= 8);
 
 impl Answered {
-    /// What the reply says; `None` when the connection was closed without one, or handed over.
+    /// What the reply says; `None` when the connection was closed without one, or handed over, and when the answer comes later.
     #[inline]
     pub const fn status(&self) -> Option<Status> {
         match self.outcome {
-            Outcome::HandOver | Outcome::HangUp => None,
+            Outcome::HandOver | Outcome::HangUp | Outcome::Pending => None,
             Outcome::Last | Outcome::Replied => Some(self.status),
         }
     }
@@ -165,6 +171,12 @@ impl Answered {
     #[inline]
     pub const fn is_handed_over(&self) -> bool {
         matches!(self.outcome, Outcome::HandOver)
+    }
+
+    /// True when the answer comes later.
+    #[inline]
+    pub const fn is_pending(&self) -> bool {
+        matches!(self.outcome, Outcome::Pending)
     }
 
     /// Bytes of content sent.
@@ -183,6 +195,8 @@ pub(crate) enum Outcome {
     HangUp,
     /// A reply that closes the connection.
     Last,
+    /// The answer comes later.
+    Pending,
     /// A reply; the connection lives on.
     Replied,
 }
