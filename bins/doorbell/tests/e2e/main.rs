@@ -17,6 +17,7 @@ mod support;
 
 mod ab_wrk;
 mod access;
+mod alpn;
 mod auth;
 mod busy;
 mod curl;
