@@ -28,6 +28,7 @@ mod files;
 mod floods;
 mod gate;
 mod grpc;
+mod grpcio;
 mod h2spec;
 mod haproxy;
 mod haproxy_proxy;
