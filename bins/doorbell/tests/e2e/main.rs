@@ -17,6 +17,7 @@ mod support;
 
 mod ab_wrk;
 mod access;
+mod alpn;
 mod auth;
 mod busy;
 mod curl;
@@ -27,6 +28,7 @@ mod files;
 mod floods;
 mod gate;
 mod grpc;
+mod grpcio;
 mod h2spec;
 mod haproxy;
 mod haproxy_proxy;

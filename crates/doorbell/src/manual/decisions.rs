@@ -185,7 +185,9 @@
 //! runtime of its own. Over TLS the ClientHello decides, before any cryptography: a client whose first choice among what both sides speak
 //! is `h2` goes with its bytes, everybody else stays. Routes, guards and the log are the same, because each request is written as
 //! one of HTTP/1.1 and read by the same machine. hyper's own limits know nothing of floods of SETTINGS, PING or tiny DATA, so frame headers
-//! are counted on their way to it, and a connection beyond its budget ends with GOAWAY (ENHANCE_YOUR_CALM). It is off unless
+//! are counted on their way to it, and a connection beyond its budget ends with GOAWAY (ENHANCE_YOUR_CALM). A first line that has nothing of
+//! HTTP/1 is a broken preface and goes the same way; a bad request of HTTP/1 keeps its reply. Whoever finds the lane full hears GOAWAY, behind
+//! TLS an alert: falling back to HTTP/1.1 there would be a second protocol that nobody asked for first. It is off unless
 //! a listener says `http2 = true`: without it there is no runtime, no thread and no second protocol to attack.
 //!
 //! *What would change it:* probers that speak HTTP/2 by default, or so many of them that a thread is not enough.
