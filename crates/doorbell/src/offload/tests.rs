@@ -181,3 +181,56 @@ fn every_outcome_is_found_by_somebody_who_sleeps_in_between() {
         assert!(numbers.into_iter().eq(0..u64::from(EACH)), "in order, each once");
     }
 }
+
+/// A request that waits for a job, as a protocol leaves it.
+fn later(offload: &Offload, job: impl FnOnce() -> Reply + Send + 'static) -> Box<doorbell_http::Later> {
+    let (mut out, date) = (doorbell_http::Out::new(), doorbell_http::Date::new(0));
+    let job = Mutex::new(Some(job));
+    let service = |request: &Request<'_>, reply: Responder<'_>| {
+        offload.run(request, reply, job.lock().unwrap().take().unwrap())
+    };
+    let limits = doorbell_http::Limits::default();
+    let io = doorbell_http::Io {
+        now: crate::time::Time::ZERO,
+        date: &date,
+        limits: &limits,
+        carry: &mut Vec::new(),
+        out: &mut out,
+        closing: false,
+        client: &doorbell_http::Client::UNKNOWN,
+    };
+    let mut conn = doorbell_http::Conn::new(crate::time::Time::ZERO, &limits);
+    let next = conn.handle_input(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n", io, &service);
+    assert_eq!(next, doorbell_http::Next::Wait);
+    out.take_later().unwrap()
+}
+
+#[test]
+fn whoever_waits_without_a_worker_hears_once_of_a_job_or_calls_it_off() {
+    let kept = Kept::default();
+    let offload = Offload::builder().queue_max(Class::Normal, 2).timeout(TIMEOUT / 2).build_on(kept.clone());
+    let ran = Arc::new(AtomicUsize::new(0));
+    let (tell, told) = std::sync::mpsc::channel();
+    let begin = |panics: bool| {
+        let (ran, tell) = (Arc::clone(&ran), tell.clone());
+        let job = move || {
+            ran.fetch_add(1, Ordering::Relaxed);
+            assert!(!panics, "a job that panics");
+            Reply::text(Status::OK, "done")
+        };
+        Awaited::begin(later(&offload, job), move |outcome| tell.send(outcome).unwrap())
+    };
+    let (first, second) = (begin(false).unwrap(), begin(false).unwrap());
+    assert_eq!(first.deadline(), crate::time::Time::ZERO.after(TIMEOUT / 2));
+    assert!(begin(false).is_err_and(|answer| answer.is_busy()), "the queue is full");
+    drop(second);
+    let run = || core::mem::take(&mut *kept.0.lock().unwrap()).into_iter().for_each(Pump::run);
+    run();
+    assert_eq!(ran.load(Ordering::Relaxed), 1, "what was called off is not done");
+    let answer = first.answer(told.try_recv().unwrap());
+    assert!(!answer.is_busy() && matches!(answer.outcome, Outcome::Answered(Answer::Reply(_))));
+    assert!(told.try_recv().is_err());
+    let panicking = begin(true).unwrap();
+    run();
+    assert!(panicking.answer(told.try_recv().unwrap()).is_panic());
+}
