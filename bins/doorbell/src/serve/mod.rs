@@ -3,10 +3,12 @@
 //! Does not know about: files, command lines.
 
 mod access;
+mod compute;
 mod door;
 mod files;
 mod guards;
 mod inherit;
+mod inquiry;
 mod lane;
 mod lifecycle;
 mod links;
@@ -45,7 +47,7 @@ pub(crate) fn run(config: &Config, origin: &str) -> Result<Exit, Failure> {
     let bad_config = |why| Failure::new(Exit::BadConfig, why);
     let mut watched: Vec<Box<dyn Watched>> = Vec::new();
     let stores = Stores::open(config, &mut watched).map_err(bad_config)?;
-    let (common, readers) = Common::build(config).map_err(bad_config)?;
+    let (common, readers) = Common::build(config, compute::start(config)?).map_err(bad_config)?;
     watched.extend(readers.into_iter().map(|reader| Box::new(reader) as Box<dyn Watched>));
     let access = access::start(config)?;
     let materials = Materials { config, state: &state, common: &common, stores: &stores };
@@ -83,7 +85,8 @@ pub(crate) fn run(config: &Config, origin: &str) -> Result<Exit, Failure> {
             requests = stats.requests,
             http2_connections = http2.map(|(connections, _)| connections),
             http2_requests = http2.map(|(_, requests)| requests),
-            refused = totals.refused(),
+            jobs = config.needs_compute().then(|| totals.jobs(&stats)),
+            refused = totals.refused(&stats),
             closed = Totals::closed(&stats),
             "stopped"
         );

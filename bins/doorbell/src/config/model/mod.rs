@@ -3,6 +3,7 @@
 //! Does not know about: TOML, where a value was written.
 
 mod auth;
+mod compute;
 mod http2;
 mod limit;
 mod listener;
@@ -11,6 +12,7 @@ mod route;
 mod tls;
 
 pub use auth::{Auth, Jwt, JwtAlgorithm, JwtKey, Secret};
+pub use compute::Compute;
 pub use http2::{Grpc, Http2};
 pub use limit::{Limit, LimitKey, Rate};
 pub use listener::{DEFAULT_ADDR, Forwarded, Http1, Listener, Protocol, ProxyProtocol, Tcp, Timeouts};
@@ -31,6 +33,8 @@ pub struct Config {
     pub lifecycle: Lifecycle,
     /// `[tuning]`
     pub tuning: Tuning,
+    /// `[compute]`
+    pub compute: Compute,
     /// `[tls.NAME]`, in the order of the file.
     pub tls: Vec<Tls>,
     /// `[auth.NAME]`, in the order of the file.
@@ -54,6 +58,13 @@ impl Config {
     #[must_use]
     pub fn tls_of(&self, listener: usize) -> Option<&Tls> {
         self.tls.get(self.listeners.get(listener)?.tls?)
+    }
+
+    /// Whether a route has work for the threads of `[compute]`: tokens whose signature takes a while to verify.
+    #[must_use]
+    pub fn needs_compute(&self) -> bool {
+        let is_heavy = |position: &usize| self.auth.get(*position).is_some_and(Auth::is_heavy);
+        self.routes.iter().any(|route| route.guard.auth.iter().any(is_heavy))
     }
 
     /// Whether a listener speaks HTTP/2, by its position.

@@ -3,6 +3,7 @@
 //! Does not know about: defaults, other tables, what a key is good for.
 
 mod auth;
+mod compute;
 mod http2;
 mod limit;
 mod listener;
@@ -11,6 +12,7 @@ mod route;
 mod tls;
 
 pub(crate) use auth::{Auth, Jwt};
+pub(crate) use compute::Compute;
 pub(crate) use http2::{Grpc, Http2};
 pub(crate) use limit::Limit;
 pub(crate) use listener::{FORWARDED, Listener, PROXY_PROTOCOLS};
@@ -33,6 +35,7 @@ pub(crate) struct File {
     pub(crate) log: Log,
     pub(crate) lifecycle: Lifecycle,
     pub(crate) tuning: Tuning,
+    pub(crate) compute: Option<Compute>,
     pub(crate) tls: Vec<Tls>,
     pub(crate) auth: Vec<Auth>,
     pub(crate) limits: Vec<Limit>,
@@ -74,6 +77,7 @@ impl File {
             log: root.section("log").map(Log::read).unwrap_or_default(),
             lifecycle: root.section("lifecycle").map(Lifecycle::read).unwrap_or_default(),
             tuning: root.section("tuning").map(tuning::read).unwrap_or_default(),
+            compute: root.section("compute").map(Compute::read),
             tls: named(&mut root, "tls", Tls::read),
             auth: named(&mut root, "auth", Auth::read),
             limits: named(&mut root, "limit", Limit::read),

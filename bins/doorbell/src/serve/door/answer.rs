@@ -103,7 +103,8 @@ impl Door {
         reply: Responder<'_>,
         subject: Option<&mut Subject>,
     ) -> Answered {
-        guarded.guards.around(request, reply, subject, |reply| match &guarded.answer {
+        let put_off = |inquiry, promise, reply| self.put_off(inquiry, promise, request, reply);
+        guarded.guards.around(request, reply, subject, put_off, |reply| match &guarded.answer {
             Answer::Reply(fixed) => reply.send(fixed),
             answer => self.give(answer, &found(request), request, reply, None),
         })

@@ -4,6 +4,7 @@
 
 use super::*;
 use crate::http::{Answered, Method, Request, Responder};
+use crate::serve::lane::meter::{Budget, Meter};
 use http_body_util::{BodyExt as _, Full};
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex};
@@ -34,6 +35,10 @@ fn echo(asked: &Arc<Mutex<String>>) -> Http1 {
     })
 }
 
+fn account() -> Account {
+    Account::new(Meter::new(Budget::default(), Time::ZERO))
+}
+
 fn ask(request: hyper::http::request::Builder, body: &'static [u8]) -> (u16, String, HeaderMap, Vec<u8>) {
     let asked = Arc::new(Mutex::new(String::new()));
     let http = echo(&asked);
@@ -41,8 +46,9 @@ fn ask(request: hyper::http::request::Builder, body: &'static [u8]) -> (u16, Str
     let limits = Limits { body_bytes_max: 10, ..Limits::default() };
     let (parts, ()) = request.body(()).unwrap().into_parts();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
-    let response =
-        runtime.block_on(answer(&http, &limits, &client, &parts, Full::new(Bytes::from_static(body))));
+    let (account, counters) = (account(), Counters::default());
+    let with = With { http: &http, limits: &limits, account: &account, counters: &counters, client: &client };
+    let response = runtime.block_on(answer(&with, &parts, Full::new(Bytes::from_static(body))));
     let (parts, body) = response.unwrap().into_parts();
     let body = runtime.block_on(body.collect()).unwrap().to_bytes().to_vec();
     let asked = asked.lock().unwrap().clone();
