@@ -1,0 +1,171 @@
+//! The replies of one health route, rendered when something changes and read by the ring threads without a lock.
+//!
+//! Does not know about: requests.
+
+use crate::config::model::{Details, HealthRoute};
+use crate::http::{StaticReply, Status};
+use arc_swap::{ArcSwap, Guard};
+use doorbell_health::{Audience, Board, EndpointIndex, Format, Reply};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// Everything that a health route can answer now.
+#[derive(Debug)]
+pub(in crate::serve) struct Page {
+    look: Look,
+    replies: ArcSwap<Replies>,
+    /// One for each check of the endpoint, in its order; none where no path asks for single checks.
+    singles: Box<[ArcSwap<Views>]>,
+    names: HashMap<Box<[u8]>, usize>,
+}
+
+/// How replies look, whatever the state.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Look {
+    pub(super) endpoint: EndpointIndex,
+    pub(super) details: Details,
+    pub(super) headers: Vec<(String, String)>,
+    pub(super) has_singles: bool,
+}
+
+/// The replies of this moment.
+#[derive(Debug)]
+pub(in crate::serve) struct Replies {
+    /// By format.
+    views: Vec<[Views; Format::ALL.len()]>,
+    by_audience: [usize; Audience::ALL.len()],
+}
+
+/// One reply for everybody, and one for those who see details.
+type Views = [StaticReply; 2];
+
+impl Replies {
+    /// Whether it matters who asks.
+    #[inline]
+    pub(in crate::serve) fn differ(&self) -> bool {
+        self.views.len() > 1
+    }
+
+    #[inline]
+    pub(in crate::serve) fn reply(
+        &self,
+        audience: Audience,
+        format: Format,
+        sees_details: bool,
+    ) -> Option<&StaticReply> {
+        let views = self.views.get(self.by_audience[audience as usize])?;
+        Some(&views[format as usize][usize::from(sees_details)])
+    }
+}
+
+impl Look {
+    pub(super) fn of(
+        route: &HealthRoute,
+        endpoint: EndpointIndex,
+        headers: &[(String, String)],
+        has_singles: bool,
+    ) -> Self {
+        let mut headers = headers.to_vec();
+        if !headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("cache-control")) {
+            headers.push(("Cache-Control".to_owned(), "no-store".to_owned()));
+        }
+        Self { endpoint, details: route.details, headers, has_singles }
+    }
+
+    /// The reply for everybody and the one for those who see details, of which a route needs one or both.
+    fn views<'b>(&self, reply: impl Fn(bool) -> Option<Reply<'b>>) -> Option<Views> {
+        let [all, some] = match self.details {
+            Details::Always => [true, true],
+            Details::Authenticated => [false, true],
+            Details::Never => [false, false],
+        };
+        let first = self.render(&reply(all)?)?;
+        let second = if all == some { first.clone() } else { self.render(&reply(some)?)? };
+        Some([first, second])
+    }
+
+    fn render(&self, reply: &Reply<'_>) -> Option<StaticReply> {
+        let rendered = StaticReply::new(Status::new(reply.code)?);
+        let rendered = rendered.body(reply.content_type, reply.body.to_vec()).ok()?;
+        self.headers.iter().try_fold(rendered, |rendered, (name, value)| rendered.header(name, value).ok())
+    }
+
+    fn replies(&self, board: &Board) -> Option<Replies> {
+        let mut views: Vec<[Views; Format::ALL.len()]> = Vec::new();
+        let mut by_audience = [0; Audience::ALL.len()];
+        let mut seen: Vec<(u16, *const u8)> = Vec::new();
+        for audience in Audience::ALL {
+            let of = |format, shown| board.reply(self.endpoint, audience, format, shown);
+            let text = of(Format::Text, true)?;
+            // Audiences that are told the same share what was rendered for them.
+            let key = (text.code, text.body.as_ptr());
+            let at = match seen.iter().position(|known| *known == key) {
+                Some(at) => at,
+                None => {
+                    let [a, b, c, d] = Format::ALL.map(|format| self.views(|shown| of(format, shown)));
+                    views.push([a?, b?, c?, d?]);
+                    seen.push(key);
+                    seen.len() - 1
+                }
+            };
+            by_audience[audience as usize] = at;
+        }
+        Some(Replies { views, by_audience })
+    }
+
+    fn single(&self, board: &Board, place: usize) -> Option<Views> {
+        self.views(|shown| board.check_reply(self.endpoint, place, shown))
+    }
+}
+
+impl Page {
+    /// `None` when the fields of the route cannot be sent.
+    pub(super) fn build(look: Look, board: &Board) -> Option<Self> {
+        let replies = ArcSwap::from_pointee(look.replies(board)?);
+        let uses = &board.endpoint(look.endpoint)?.config().uses;
+        let (mut singles, mut names) = (Vec::new(), HashMap::new());
+        for (place, one) in uses.iter().enumerate().filter(|_| look.has_singles) {
+            singles.push(ArcSwap::from_pointee(look.single(board, place)?));
+            names.insert(board.check_name(one.check)?.as_bytes().into(), place);
+        }
+        Some(Self { look, replies, singles: singles.into(), names })
+    }
+
+    pub(super) const fn look(&self) -> &Look {
+        &self.look
+    }
+
+    /// The replies of this moment; a look at them holds nobody up.
+    #[inline]
+    pub(in crate::serve) fn load(&self) -> Guard<Arc<Replies>> {
+        self.replies.load()
+    }
+
+    /// Gives the reply about one check of the endpoint to `found`.
+    pub(in crate::serve) fn with_single<T>(
+        &self,
+        name: &[u8],
+        sees_details: bool,
+        found: impl FnOnce(Option<&StaticReply>) -> T,
+    ) -> T {
+        match self.names.get(name).and_then(|&place| self.singles.get(place)) {
+            Some(single) => found(Some(&single.load()[usize::from(sees_details)])),
+            None => found(None),
+        }
+    }
+
+    /// Renders the endpoint anew.
+    pub(super) fn renew(&self, board: &Board) {
+        // The fields were good when the page was made.
+        if let Some(replies) = self.look.replies(board) {
+            self.replies.store(Arc::new(replies));
+        }
+    }
+
+    /// Renders the reply about one check anew.
+    pub(super) fn renew_single(&self, board: &Board, place: usize) {
+        if let (Some(single), Some(views)) = (self.singles.get(place), self.look.single(board, place)) {
+            single.store(Arc::new(views));
+        }
+    }
+}
