@@ -52,7 +52,7 @@ impl HttpAsk {
         let method = Method::from_bytes(check.method.as_str().as_bytes());
         let method = method.map_err(|_| format!("{} is not a method", check.method))?;
         let needs_tls = check.url.is_https || check.follow_redirects != FollowRedirects::No;
-        let tls = if needs_tls { Tls::build(&check.tls, check.url.is_https)? } else { Tls::None };
+        let tls = if needs_tls { Tls::build(&check.tls, "http/1.1", check.url.is_https)? } else { Tls::None };
         Ok(Self { check: check.clone(), method, headers, dialer, tls })
     }
 

@@ -4,6 +4,7 @@
 
 mod dial;
 mod file;
+mod grpc;
 mod http;
 mod judge;
 mod lane;
@@ -52,6 +53,7 @@ pub(crate) struct Runner {
 #[derive(Debug)]
 enum Asks {
     File(file::FileAsk),
+    Grpc(Box<grpc::GrpcAsk>),
     Http(Box<http::HttpAsk>),
     Tcp(Box<tcp::TcpAsk>),
 }
@@ -76,11 +78,15 @@ impl Runner {
     /// # Errors
     /// When a file that it needs cannot be used.
     pub(crate) fn build(check: &Check) -> Result<Option<Self>, String> {
+        let named = |why| format!("check {}: {why}", check.name);
         let dialer = |at, resolve| Dialer::new(at, resolve, check.pace.connect_timeout);
         let asks = match &check.kind {
             CheckKind::File(file) => Asks::File(file::FileAsk::new(file.clone())),
+            CheckKind::Grpc(grpc) => {
+                let dialer = dialer(grpc.address.clone(), grpc.resolve);
+                Asks::Grpc(Box::new(grpc::GrpcAsk::build(grpc, dialer).map_err(named)?))
+            }
             CheckKind::Http(http) => {
-                let named = |why| format!("check {}: {why}", check.name);
                 let dialer = dialer(http.url.at.clone(), http.resolve);
                 Asks::Http(Box::new(http::HttpAsk::build(http, dialer).map_err(named)?))
             }
@@ -112,6 +118,7 @@ impl Runner {
     async fn ask(&self, progress: &Progress, start: Instant) -> Verdict {
         match &self.asks {
             Asks::File(file) => file.ask().await,
+            Asks::Grpc(grpc) => grpc.ask(progress, start).await,
             Asks::Http(http) => http.ask(progress, start).await,
             Asks::Tcp(tcp) => tcp.ask(progress, start).await,
         }

@@ -33,8 +33,8 @@ impl std::fmt::Debug for Tls {
 }
 
 impl Tls {
-    /// `is_needed`: without it, a system that trusts nobody is no reason to refuse the check.
-    pub(super) fn build(tls: &ClientTls, is_needed: bool) -> Result<Self, String> {
+    /// `protocol` is offered by ALPN. `is_needed`: without it, a system that trusts nobody is no reason to refuse the check.
+    pub(super) fn build(tls: &ClientTls, protocol: &str, is_needed: bool) -> Result<Self, String> {
         let provider = Arc::new(aws_lc_rs::default_provider());
         let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
             .with_safe_default_protocol_versions()
@@ -53,7 +53,7 @@ impl Tls {
         } else {
             builder.dangerous().with_custom_certificate_verifier(Arc::new(Anybody(provider)))
         };
-        let config = match &tls.identity {
+        let mut config = match &tls.identity {
             None => builder.with_no_client_auth(),
             Some((cert, key)) => {
                 let chain = certificates(cert)?;
@@ -61,6 +61,7 @@ impl Tls {
                 builder.with_client_auth_cert(chain, private).map_err(|error| named(cert, &error))?
             }
         };
+        config.alpn_protocols = vec![protocol.as_bytes().to_vec()];
         Ok(Self::With(Arc::new(config)))
     }
 }

@@ -16,6 +16,7 @@ on_both_engines! {
     https_is_asked_as_the_file_says
     connections_and_what_is_said_on_them
     files_come_and_go
+    grpc_services_are_asked
     an_application_tells_how_it_is
     a_quorum_decides
     checks_beyond_the_cap_wait_their_turn
@@ -110,6 +111,48 @@ fn files_come_and_go(engine: &str) {
     await_answer(&doorbell, "/readyz", (200, "up\n"));
     fs::write(&ready, "").unwrap();
     await_answer(&doorbell, "/readyz/ready", (503, "down: the file lacks \"done\"\n"));
+}
+
+fn grpc_services_are_asked(engine: &str) {
+    let scratch = Scratch::new();
+    let (cert, key) = localhost().write(&scratch, "tls");
+    let trusted = scratch.write("ca.crt", &ca().pem());
+    let upstream = Doorbell::start_with(
+        engine,
+        &format!(
+            "version = 1\n[tls.web]\ncert = {cert:?}\nkey = {key:?}\n\
+             [listener.plain]\nbind = \"127.0.0.1:0\"\nhttp2 = true\n\
+             [listener.web]\nbind = \"127.0.0.1:0\"\nhttp2 = true\ntls = \"web\"\n\
+             [health.cart]\ninitial = \"down\"\n[grpc]\nservices = {{ \"shop.Cart\" = \"cart\" }}\n"
+        ),
+    );
+    let http1 = Upstream::start(Does::reply(200, ""));
+    let hung = Upstream::start(Does::Hang);
+    let (plain, tls) = (upstream.addr_of(0), upstream.addr_of(1));
+    let mut more = String::new();
+    for (name, addr, lines) in [
+        ("overall", plain, String::new()),
+        ("cart", plain, "service = \"shop.Cart\"".to_owned()),
+        ("nobody", plain, "service = \"shop.Nobody\"".to_owned()),
+        ("tls", tls, format!("tls = {{ ca = {trusted:?}, server_name = \"localhost\" }}")),
+        ("http1", http1.addr, String::new()),
+        ("hung", hung.addr, String::new()),
+    ] {
+        more.push_str(&format!(
+            "[check.{name}]\ntype = \"grpc\"\nseverity = \"degrading\"\naddress = \"{addr}\"\n{lines}\n"
+        ));
+    }
+    let doorbell = start(engine, &more);
+    for (name, status, text) in [
+        ("overall", 200, "ok"),
+        ("tls", 200, "ok"),
+        ("cart", 503, "down: NOT_SERVING\n"),
+        ("nobody", 503, "down: the server does not know this service\n"),
+        ("http1", 503, "down: "),
+        ("hung", 503, "down: no answer within 500ms\n"),
+    ] {
+        await_answer(&doorbell, &format!("/readyz/{name}"), (status, text));
+    }
 }
 
 fn an_application_tells_how_it_is(engine: &str) {

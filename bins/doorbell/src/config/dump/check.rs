@@ -3,7 +3,7 @@
 //! Does not know about: `[check_defaults]`; each check has what follows for it.
 
 use super::super::model::{
-    Check, CheckKind, ClientTls, FileCheck, HttpCheck, Pace, Resolve, Severity, TcpCheck,
+    Check, CheckKind, ClientTls, FileCheck, GrpcCheck, HttpCheck, Pace, Resolve, Severity, TcpCheck,
 };
 use super::super::statuses::Statuses;
 use super::super::units::{format_duration, format_size};
@@ -19,7 +19,9 @@ pub(super) fn check_values(check: &Check) -> (Value, Value) {
         severity: Severity::Required,
         pace: match check.kind {
             CheckKind::Ttl(ttl) => Pace::told(ttl),
-            CheckKind::File(_) | CheckKind::Http(_) | CheckKind::Tcp(_) => derived(&check.pace),
+            CheckKind::File(_) | CheckKind::Grpc(_) | CheckKind::Http(_) | CheckKind::Tcp(_) => {
+                derived(&check.pace)
+            }
         },
         kind: default_kind(&check.kind),
     };
@@ -48,6 +50,7 @@ fn derived(pace: &Pace) -> Pace {
 fn default_kind(kind: &CheckKind) -> CheckKind {
     match kind {
         CheckKind::File(file) => CheckKind::File(FileCheck::of(file.path.clone())),
+        CheckKind::Grpc(grpc) => CheckKind::Grpc(Box::new(GrpcCheck::of(grpc.address.clone()))),
         CheckKind::Http(http) => CheckKind::Http(Box::new(HttpCheck::of(http.url.clone()))),
         CheckKind::Tcp(tcp) => CheckKind::Tcp(TcpCheck::of(tcp.address.clone())),
         CheckKind::Ttl(ttl) => CheckKind::Ttl(*ttl),
@@ -88,6 +91,7 @@ fn check_value(check: &Check) -> Value {
     };
     match &check.kind {
         CheckKind::File(file) => add_file(&mut value, file),
+        CheckKind::Grpc(grpc) => add_grpc(&mut value, grpc),
         CheckKind::Http(http) => add_http(&mut value, http),
         CheckKind::Tcp(tcp) => add_tcp(&mut value, tcp),
         CheckKind::Ttl(ttl) => value["ttl"] = json!(format_duration(*ttl)),
@@ -102,6 +106,20 @@ fn add_file(value: &mut Value, file: &FileCheck) {
         value["expect"]["contains"] = text(part);
     }
     add_time(&mut value["expect"], "max_age", file.max_age);
+}
+
+fn add_grpc(value: &mut Value, grpc: &GrpcCheck) {
+    value["address"] = text(&grpc.address.to_string());
+    value["service"] = text(&grpc.service);
+    value["resolve"] = resolve_value(grpc.resolve);
+    if let Some(tls) = &grpc.tls {
+        value["tls"] = tls_value(tls);
+    }
+    for (key, time) in [("expect", grpc.max_latency), ("degraded", grpc.degraded_latency)] {
+        if let Some(time) = time {
+            value[key] = json!({ "max_latency": format_duration(time) });
+        }
+    }
 }
 
 fn add_http(value: &mut Value, http: &HttpCheck) {

@@ -60,12 +60,31 @@ pub struct Pace {
 pub enum CheckKind {
     /// A file.
     File(FileCheck),
+    /// The answer of `grpc.health.v1`.
+    Grpc(Box<GrpcCheck>),
     /// The answer to an HTTP request.
     Http(Box<HttpCheck>),
     /// A connection, and perhaps what is said on it.
     Tcp(TcpCheck),
     /// Nothing: somebody tells, and what was told holds for this long.
     Ttl(Duration),
+}
+
+/// `type = "grpc"`
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GrpcCheck {
+    /// Where to connect.
+    pub address: HostPort,
+    /// Which service is asked for; the empty name is the server as a whole.
+    pub service: String,
+    /// Without it the connection is plain.
+    pub tls: Option<ClientTls>,
+    /// How long it may take.
+    pub max_latency: Option<Duration>,
+    /// What takes longer is well with a complaint.
+    pub degraded_latency: Option<Duration>,
+    /// Which addresses of a name are taken.
+    pub resolve: Resolve,
 }
 
 /// `type = "http"`
@@ -260,6 +279,7 @@ impl CheckKind {
     pub const fn word(&self) -> &'static str {
         match self {
             Self::File(_) => "file",
+            Self::Grpc(_) => "grpc",
             Self::Http(_) => "http",
             Self::Tcp(_) => "tcp",
             Self::Ttl(_) => "ttl",
@@ -270,6 +290,7 @@ impl CheckKind {
     #[must_use]
     pub fn remote(&self) -> Option<&HostPort> {
         let at = match self {
+            Self::Grpc(grpc) => &grpc.address,
             Self::Http(http) => &http.url.at,
             Self::Tcp(tcp) => &tcp.address,
             Self::File(_) | Self::Ttl(_) => return None,
@@ -313,6 +334,21 @@ impl HttpCheck {
             resolve: Resolve::default(),
             expect: HttpExpect::default(),
             degraded: HttpDegraded::default(),
+        }
+    }
+}
+
+impl GrpcCheck {
+    /// The default for this address: the server as a whole, without TLS.
+    #[must_use]
+    pub fn of(address: HostPort) -> Self {
+        Self {
+            address,
+            service: String::new(),
+            tls: None,
+            max_latency: None,
+            degraded_latency: None,
+            resolve: Resolve::default(),
         }
     }
 }

@@ -14,8 +14,8 @@ mod tls;
 
 pub use auth::{Auth, Jwt, JwtAlgorithm, JwtKey, Secret};
 pub use check::{
-    CHECKS_MAX, Check, CheckKind, ClientTls, FileCheck, FlapRule, FollowRedirects, HostPort, HttpCheck,
-    HttpDegraded, HttpExpect, Initial, Pace, Prefer, Resolve, Severity, TcpCheck, Url,
+    CHECKS_MAX, Check, CheckKind, ClientTls, FileCheck, FlapRule, FollowRedirects, GrpcCheck, HostPort,
+    HttpCheck, HttpDegraded, HttpExpect, Initial, Pace, Prefer, Resolve, Severity, TcpCheck, Url,
 };
 pub use health::{CheckUse, Codes, Health, HealthState, OnDrain, OnStale, Quorum};
 pub use http2::{Grpc, Http2};

@@ -3,8 +3,8 @@
 //! Does not know about: endpoints.
 
 use super::super::model::{
-    CHECKS_MAX, Check, CheckKind, ClientTls, FileCheck, HttpCheck, HttpDegraded, HttpExpect, Pace, Resolve,
-    Severity, TcpCheck,
+    CHECKS_MAX, Check, CheckKind, ClientTls, FileCheck, GrpcCheck, HttpCheck, HttpDegraded, HttpExpect, Pace,
+    Resolve, Severity, TcpCheck,
 };
 use super::super::problem::{Problem, Problems};
 use super::super::section::At;
@@ -169,6 +169,12 @@ fn kind_of(check: &written::Check, kind: &written::Kind, problems: &Problems) ->
             }
             file_check(file, problems).map(CheckKind::File)
         }
+        written::Kind::Grpc(grpc) => {
+            if !grpc.has_address {
+                missing("address", "127.0.0.1:50051", check, problems);
+            }
+            grpc_check(grpc, problems).map(|grpc| CheckKind::Grpc(Box::new(grpc)))
+        }
         written::Kind::Http(http) => {
             if !http.has_url {
                 missing("url", "http://127.0.0.1:3000/healthz", check, problems);
@@ -204,6 +210,19 @@ fn file_check(written: &written::FileWatched, problems: &Problems) -> Option<Fil
         exists,
         contains: written.contains.as_ref().map(|at| at.value.clone()),
         max_age: written.max_age.as_ref().map(|at| at.value),
+        ..default
+    })
+}
+
+fn grpc_check(written: &written::GrpcAsked, problems: &Problems) -> Option<GrpcCheck> {
+    let default = GrpcCheck::of(written.address.as_ref()?.value.clone());
+    check_latencies(&written.max_latency, &written.degraded_latency, problems);
+    Some(GrpcCheck {
+        service: or(&written.service, default.service.clone()),
+        tls: written.tls.as_ref().map(|tls| tls_of(tls, problems)),
+        max_latency: written.max_latency.as_ref().map(|at| at.value),
+        degraded_latency: written.degraded_latency.as_ref().map(|at| at.value),
+        resolve: resolve_of(&written.resolve),
         ..default
     })
 }

@@ -40,6 +40,7 @@ pub(crate) struct Pace {
 #[derive(Debug)]
 pub(crate) enum Kind {
     File(FileWatched),
+    Grpc(Box<GrpcAsked>),
     Http(Box<HttpAsked>),
     Tcp(TcpAsked),
     Ttl(Option<At<Duration>>),
@@ -53,6 +54,17 @@ pub(crate) struct FileWatched {
     pub(crate) exists: Option<At<bool>>,
     pub(crate) contains: Option<At<String>>,
     pub(crate) max_age: Option<At<Duration>>,
+}
+
+#[derive(Debug)]
+pub(crate) struct GrpcAsked {
+    pub(crate) has_address: bool,
+    pub(crate) address: Option<At<HostPort>>,
+    pub(crate) service: Option<At<String>>,
+    pub(crate) tls: Option<CheckTls>,
+    pub(crate) max_latency: Option<At<Duration>>,
+    pub(crate) degraded_latency: Option<At<Duration>>,
+    pub(crate) resolve: Addresses,
 }
 
 #[derive(Debug)]
@@ -124,7 +136,7 @@ pub(crate) const REDIRECTS: [(&str, FollowRedirects); 3] =
 pub(crate) const PREFERS: [(&str, Prefer); 3] =
     [("any", Prefer::Any), ("ipv4", Prefer::Ipv4), ("ipv6", Prefer::Ipv6)];
 
-const TYPES: [&str; 4] = ["file", "http", "tcp", "ttl"];
+const TYPES: [&str; 5] = ["file", "grpc", "http", "tcp", "ttl"];
 
 /// Ten a second are enough for anybody, and a day is more than any thing to look at takes.
 pub(crate) const INTERVAL_RANGE: RangeInclusive<Duration> =
@@ -217,6 +229,7 @@ impl Kind {
         let word = at.string("type")?;
         Some(match word.value.as_str() {
             "file" => Self::File(FileWatched::read(at)),
+            "grpc" => Self::Grpc(Box::new(GrpcAsked::read(at))),
             "http" => Self::Http(Box::new(HttpAsked::read(at))),
             "tcp" => Self::Tcp(TcpAsked::read(at)),
             "ttl" => Self::Ttl(at.duration("ttl", AGE_RANGE)),
@@ -244,6 +257,34 @@ impl FileWatched {
         }
         file
     }
+}
+
+impl GrpcAsked {
+    fn read(at: &mut Section<'_>) -> Self {
+        let mut grpc = Self {
+            has_address: at.value("address").is_some(),
+            address: read_address(at),
+            service: at.string("service"),
+            tls: at.section("tls").map(CheckTls::read),
+            max_latency: None,
+            degraded_latency: None,
+            resolve: at.section("resolve").map(Addresses::read).unwrap_or_default(),
+        };
+        if let Some(expect) = at.section("expect") {
+            grpc.max_latency = read_latency(expect);
+        }
+        if let Some(degraded) = at.section("degraded") {
+            grpc.degraded_latency = read_latency(degraded);
+        }
+        grpc
+    }
+}
+
+/// A table of which this is the only key.
+fn read_latency(mut at: Section<'_>) -> Option<At<Duration>> {
+    let latency = at.duration("max_latency", TIMEOUT_RANGE);
+    at.finish();
+    latency
 }
 
 impl HttpAsked {
@@ -317,9 +358,8 @@ impl TcpAsked {
             tcp.max_latency = expect.duration("max_latency", TIMEOUT_RANGE);
             expect.finish();
         }
-        if let Some(mut degraded) = at.section("degraded") {
-            tcp.degraded_latency = degraded.duration("max_latency", TIMEOUT_RANGE);
-            degraded.finish();
+        if let Some(degraded) = at.section("degraded") {
+            tcp.degraded_latency = read_latency(degraded);
         }
         tcp
     }

@@ -14,8 +14,8 @@ mod tls;
 
 pub(crate) use auth::{Auth, Jwt};
 pub(crate) use check::{
-    Addresses, Check, CheckTls, FileWatched, HttpAsked, INITIALS, Kind, PREFERS, Pace, REDIRECTS, SEVERITIES,
-    TcpAsked,
+    Addresses, Check, CheckTls, FileWatched, GrpcAsked, HttpAsked, INITIALS, Kind, PREFERS, Pace, REDIRECTS,
+    SEVERITIES, TcpAsked,
 };
 pub(crate) use health::{DrainAnswers, Health, ON_STALE, QuorumOf, Statuses};
 pub(crate) use http2::{Grpc, Http2};
