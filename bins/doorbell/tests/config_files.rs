@@ -199,6 +199,7 @@ jwt = { algorithm = "HS256", secret = "too-short-a-secret" }
 }
 
 #[test]
-fn the_annotated_example_is_the_one_that_is_tested() {
+fn the_annotated_examples_are_those_that_are_tested() {
+    assert_eq!(include_str!("../../../deploy/sidecar.toml"), include_str!("config/good_checks.toml"));
     assert_eq!(include_str!("../../../deploy/service.toml"), include_str!("config/good_service.toml"));
 }

@@ -13,6 +13,7 @@ use crate::upstream::{Does, Upstream};
 
 on_both_engines! {
     an_http_check_decides_what_probes_are_told
+    a_check_needs_no_file
     formats_and_details
     a_drain_is_told_to_each_as_he_wants
     slow_servers_are_timed_out_and_nobody_waits
@@ -107,6 +108,22 @@ fn an_http_check_decides_what_probes_are_told(engine: &str) {
     let totals = doorbell.totals();
     let checks = totals["checks"].as_str().unwrap();
     assert!(checks.contains("failed=") && checks.contains("runs="), "{checks}");
+}
+
+fn a_check_needs_no_file(engine: &str) {
+    let upstream = Upstream::start(Does::reply(500, ""));
+    let url = upstream.url("/healthz");
+    let tcp = format!("tcp://{}", upstream.addr);
+    let args = ["serve", "--listen", "127.0.0.1:0", "--engine", engine, "--check", &url, "--check", &tcp];
+    let doorbell = Doorbell::try_start(&args).unwrap_or_else(|log| panic!("{log}"));
+    await_answer(&doorbell, "/readyz/check-2", (200, "ok"));
+    await_answer(&doorbell, "/readyz/check-1", (503, "down: reason withheld\n"));
+    assert_eq!(ask(&doorbell, "/readyz"), (503, "down\n".to_owned()));
+    assert_eq!(ask(&doorbell, "/livez"), (200, "up\n".to_owned()));
+    upstream.now(Does::reply(200, ""));
+    await_answer(&doorbell, "/readyz", (200, "up\n"));
+    let refused = Doorbell::try_start(&["serve", "--check", "example"]).unwrap_err();
+    assert!(refused.contains("write http://HOST:PORT/PATH"), "{refused}");
 }
 
 fn formats_and_details(engine: &str) {

@@ -274,6 +274,20 @@ impl Default for Pace {
 }
 
 impl CheckKind {
+    /// A check as one word says it: `http://..`, `https://..`, `tcp://HOST:PORT` or `grpc://HOST:PORT/SERVICE`.
+    #[must_use]
+    pub fn parse(target: &str) -> Option<Self> {
+        if let Some(address) = target.strip_prefix("tcp://") {
+            return HostPort::parse(address, None).map(TcpCheck::of).map(Self::Tcp);
+        }
+        if let Some(rest) = target.strip_prefix("grpc://") {
+            let (address, service) = rest.split_once('/').unwrap_or((rest, ""));
+            let default = GrpcCheck::of(HostPort::parse(address, None)?);
+            return Some(Self::Grpc(Box::new(GrpcCheck { service: service.to_owned(), ..default })));
+        }
+        Url::parse(target).map(HttpCheck::of).map(Box::new).map(Self::Http)
+    }
+
     /// The word in the file.
     #[must_use]
     pub const fn word(&self) -> &'static str {
@@ -513,6 +527,37 @@ mod tests {
         ] {
             assert_eq!(Url::parse(text).map(|url| url.to_string()).as_deref(), expected, "{text:?}");
         }
+    }
+
+    #[test]
+    fn targets() {
+        for (target, expected) in [
+            ("http://a/x", Some("http a:80")),
+            ("https://a", Some("http a:443")),
+            ("tcp://[::1]:5", Some("tcp [::1]:5")),
+            ("grpc://a:5/shop.Cart", Some("grpc a:5")),
+            ("grpc://a:5", Some("grpc a:5")),
+            ("tcp://a", None),
+            ("tcp://a:5/x", None),
+            ("grpc://a", None),
+            ("a:5", None),
+            ("udp://a:5", None),
+            ("", None),
+        ] {
+            let found = CheckKind::parse(target);
+            let found = found.map(|kind| {
+                format!(
+                    "{} {}",
+                    kind.word(),
+                    kind.remote().map_or_else(|| "[::1]:5".into(), ToString::to_string)
+                )
+            });
+            assert_eq!(found.as_deref(), expected, "{target:?}");
+        }
+        let Some(CheckKind::Grpc(grpc)) = CheckKind::parse("grpc://a:5/shop.Cart") else {
+            panic!("it is gRPC")
+        };
+        assert_eq!(grpc.service, "shop.Cart");
     }
 
     #[test]
