@@ -12,6 +12,9 @@ pub enum Begun<'a> {
     Body(&'a Request<'a>),
     /// HTTP/2 with prior knowledge (RFC 9113 3.3).
     Http2,
+    /// A first line in which nothing is of HTTP/1: a method that nobody knows and no version 1. Where HTTP/2 is spoken too it can only be
+    /// a preface gone wrong (RFC 9113 3.4), to which a reply of HTTP/1.1 would be noise.
+    NotHttp1,
     /// A TLS handshake, where none is expected.
     Tls,
     /// A well-formed request that needs something this machine has not: a method, an expectation, a transfer coding.

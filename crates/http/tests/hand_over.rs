@@ -25,7 +25,7 @@ impl Service for Own {
     fn hands_over(&self, begun: Begun<'_>) -> bool {
         match begun {
             Begun::Body(head) => self.all && head.path() != "/livez",
-            Begun::Http2 | Begun::Tls | Begun::Unknown(_) => self.all,
+            Begun::Http2 | Begun::NotHttp1 | Begun::Tls | Begun::Unknown(_) => self.all,
         }
     }
 
@@ -104,6 +104,22 @@ const FOREIGN: &[&[u8]] = &[
 const OTHER_PROTOCOLS: &[&[u8]] = &[
     b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0",
     &[22, 3, 1, 2, 0, 1, 0, 1, 0xfc, 3, 3, 9, 9, 9],
+    b"PRI * HTTP/2.0 \r\n",
+    b"PRI * HTTP/2.7\r\n",
+    b"PRI /x HTTP/2.0\r\n",
+    b"PRO * HTTP/2.0\r\n",
+    b"INVALID CONNECTION PREFACE\r\n\r\n",
+];
+
+/// What is not well said in HTTP/1, or in nothing that anybody knows, but not a preface gone wrong.
+const NOBODYS: &[&[u8]] = &[
+    b"GET * HTTP/2.0\r\n",
+    b"GET /a b HTTP/1.1\r\n",
+    b"PRI *\r\n",
+    b"PRI\r\n",
+    b"PRI * HTTP/1.1\r\nHost: a\r\n\r\n",
+    b"\0PRI",
+    &[22, 2, 0],
 ];
 
 /// The end of `all` that a hand-over must keep: from where the replies stop.
@@ -152,16 +168,14 @@ fn another_protocol_is_left_at_every_split_point_and_only_as_the_first_thing() {
         let came = feed(&own, &[&all], &mut seen);
         assert_eq!((came.next, came.replies), (Next::CloseLinger, 2), "behind a request it is an error");
     }
-    let likes: &[&[u8]] = &[
-        b"PRI * HTTP/2.0 \r\n",
-        b"PRI * HTTP/2.7\r\n",
-        b"PRI /x HTTP/2.0\r\n",
-        b"PRO * HTTP/2.0\r\n",
-        &[22, 2, 0],
-    ];
-    for like in likes {
-        let came = feed(&own, &[like], &mut seen);
-        assert_eq!(came.next, Next::CloseLinger, "{:?}", like.escape_ascii().to_string());
+    for bytes in NOBODYS {
+        let came = feed(&own, &[bytes], &mut seen);
+        assert_eq!(
+            (came.next, came.replies),
+            (Next::CloseLinger, 1),
+            "{:?}",
+            bytes.escape_ascii().to_string()
+        );
     }
 }
 
@@ -215,7 +229,22 @@ fn a_remembered_head_is_left_in_one_call_too() {
 }
 
 #[test]
-fn nobody_took_it_is_a_503() {
+fn nobody_took_it_is_a_503_or_goaway() {
+    let said = untaken(FOREIGN[0]);
+    assert!(said.starts_with(b"HTTP/1.1 503 "), "{}", said.escape_ascii());
+    let (settings, goaway) = (&[0, 0, 0, 4, 0, 0, 0, 0, 0], &[0, 0, 8, 7, 0, 0, 0, 0, 0]);
+    for (at, foreign) in OTHER_PROTOCOLS.iter().enumerate() {
+        let said = untaken(foreign);
+        if at == 1 {
+            assert!(said.starts_with(b"HTTP/1.1 503 "), "{}", said.escape_ascii());
+        } else {
+            assert_eq!(said, [&settings[..], goaway, &[0; 8]].concat());
+        }
+    }
+}
+
+/// What a client hears whose connection was to be handed over after these bytes.
+fn untaken(foreign: &[u8]) -> Vec<u8> {
     let (limits, date, now) = (Limits::default(), Date::new(784_111_777), Time::ZERO);
     let (mut carry, mut out) = (Vec::new(), Out::new());
     let mut conn = Conn::new(now, &limits);
@@ -230,11 +259,11 @@ fn nobody_took_it_is_a_503() {
             client: &Client::UNKNOWN,
         };
         if step == 0 {
-            assert_eq!(conn.handle_input(FOREIGN[0], io, &Own::new(true)), Next::HandOver);
+            assert_eq!(conn.handle_input(foreign, io, &Own::new(true)), Next::HandOver);
         } else {
             assert_eq!(conn.handle_overload(io), Next::CloseLinger);
         }
     }
     assert!(carry.is_empty());
-    assert!(out.head.starts_with(b"HTTP/1.1 503 "), "{}", out.head.escape_ascii());
+    out.head
 }

@@ -20,6 +20,10 @@ use crate::tool;
 const CONNECTS_MAX: u32 = 250;
 const CONNECT_AGAIN: Duration = Duration::from_millis(20);
 
+/// Connections our own servers may hold: far more than a turn opens, and few enough that a fixed-file table of them fits under the limit
+/// of open files of an ordinary login.
+const CONNS_MAX: u32 = 4_096;
+
 /// A server that accepts connections. Dropping it ends it.
 #[derive(Debug)]
 pub(crate) struct Running {
@@ -101,7 +105,12 @@ impl Drop for Running {
 
 fn start(subject: Subject<'_>, program: &Path, core: u32, folder: &Path, port: u16) -> Result<Child, String> {
     let name = folder.to_string_lossy();
-    let place = Place { folder: &name, port, is_root: rustix::process::geteuid().is_root() };
+    let place = Place {
+        folder: &name,
+        port,
+        is_root: rustix::process::geteuid().is_root(),
+        conns_max: Some(CONNS_MAX),
+    };
     for (path, text) in subject.files_at(&place) {
         fs::write(&path, text).map_err(|error| format!("{path}: {error}"))?;
     }

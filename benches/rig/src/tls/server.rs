@@ -132,7 +132,7 @@ reply = {{ status = 200, content_type = "text/plain", body = "ok\n" }}
 }
 
 fn nginx(place: &Place<'_>) -> String {
-    let Place { folder, port, is_root } = place;
+    let Place { folder, port, is_root, .. } = place;
     let user = if *is_root { "user root root;\n" } else { "" };
     format!(
         r#"daemon off;

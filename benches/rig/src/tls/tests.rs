@@ -43,7 +43,7 @@ fn contests_are_both_drivers_with_both_peers_and_the_hybrid_exchange_alone() {
 #[test]
 fn every_server_has_the_same_certificate() {
     let identity = Identity::generate().unwrap();
-    let place = Place { folder: "/f", port: 7, is_root: true };
+    let place = Place { folder: "/f", port: 7, is_root: true, conns_max: None };
     for server in server::OURS.iter().chain(server::PEERS) {
         let set = Set { server, identity: &identity };
         let files = set.files_at(&place);

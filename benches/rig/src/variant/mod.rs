@@ -244,7 +244,7 @@ mod tests {
             assert!(config.ends_with("[listener.main.tcp]\ndefer_accept = false\n"), "{config}");
             assert!(!config.contains("\ntcp = "), "{config}");
             assert_eq!(variant.server().argv[3], "/rig/x__a_b.toml");
-            let place = Place { folder: "/here", port: 4321, is_root: false };
+            let place = Place { folder: "/here", port: 4321, is_root: false, conns_max: None };
             assert_eq!(
                 variant.server_at("/p", &place).argv,
                 ["/p", "serve", "--config", "/here/x__a_b.toml"]

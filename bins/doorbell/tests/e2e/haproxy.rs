@@ -11,12 +11,14 @@ use std::time::Duration;
 use doorbell_testkit::peers::{Reply, exchange, wait_until};
 use serde_json::Value;
 
+use crate::frames::{DATA, END_HEADERS, END_STREAM, HEADERS, PREFACE, SETTINGS, block, frame};
 use crate::support::{CONFIG, Doorbell, LIMIT, Process, Scratch, free_port, on_both_engines, program};
 
 on_both_engines! {
     httpchk_plain
     httpchk_http11
     httpchk_http2
+    grpc_check
 }
 
 fn httpchk_plain(engine: &str) {
@@ -42,6 +44,35 @@ fn httpchk_http2(engine: &str) {
         return;
     }
     assert!(totals["http2_requests"].as_u64().unwrap() > 200 && totals["requests"] == 0, "{totals}");
+}
+
+/// A Check of `grpc.health.v1`, as far as HAProxy knows of it: the bytes that a client sends, and those of a reply that says SERVING.
+fn grpc_check(engine: &str) {
+    let field = |name: &str, value: &str| {
+        let text = |text: &str| [&[u8::try_from(text.len()).unwrap()], text.as_bytes()].concat();
+        [vec![0], text(name), text(value)].concat()
+    };
+    let fields = [
+        block("POST", "/grpc.health.v1.Health/Check"),
+        field("content-type", "application/grpc"),
+        field("te", "trailers"),
+    ];
+    let asks = [
+        PREFACE.to_vec(),
+        frame(SETTINGS, 0, 0, &[]),
+        frame(HEADERS, END_HEADERS, 1, &fields.concat()),
+        frame(DATA, END_STREAM, 1, &[0; 5]),
+    ];
+    let hex: String = asks.concat().iter().map(|byte| format!("{byte:02x}")).collect();
+    let check = format!(
+        "option tcp-check\n  tcp-check connect\n  tcp-check send-binary {hex}\n  tcp-check expect binary 00000000020801"
+    );
+    let config = CONFIG.replace("bind = ", "http2 = true\nbind = ");
+    let totals = checked(Doorbell::start_with(engine, &config), &check, "");
+    if totals.is_null() {
+        return;
+    }
+    assert!(totals["http2_requests"].as_u64().unwrap() > 5 && totals["requests"] == 200, "{totals}");
 }
 
 fn checked_by_haproxy(engine: &str, check: &str) {

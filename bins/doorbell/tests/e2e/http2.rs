@@ -19,6 +19,7 @@ on_both_engines! {
     curl_by_alpn
     the_preface_cut_anywhere
     both_protocols_on_one_port
+    a_wrong_preface_is_not_answered_in_http1
     off_unless_asked_for
     many_requests_on_one_connection
     a_connection_that_says_nothing_is_closed
@@ -139,6 +140,30 @@ fn both_protocols_on_one_port(engine: &str) {
     assert_eq!((&totals["connections"], &totals["http2_requests"]), (&400.into(), &200.into()), "{totals}");
 }
 
+/// Bytes in which nothing is of HTTP/1 are a preface gone wrong; what is a bad request of HTTP/1 is told so.
+fn a_wrong_preface_is_not_answered_in_http1(engine: &str) {
+    let doorbell = start(engine);
+    let said = |bytes: &[u8]| exchange(doorbell.addr, bytes).unwrap().bytes;
+    let wrong: [&[u8]; 4] = [
+        b"INVALID CONNECTION PREFACE\r\n\r\n",
+        b"PRI * HTTP/2.1\r\n\r\nSM\r\n\r\n",
+        b"PRI * HTTP/2.0\r\n\r\nMS\r\n\r\n",
+        b"PRI * HTTP/2.0\r\nHost: a\r\n\r\n",
+    ];
+    for bytes in wrong {
+        let said = said(bytes);
+        assert!(!said.starts_with(b"HTTP"), "{:?}: {:?}", bytes.escape_ascii(), said.escape_ascii());
+    }
+    for (bytes, status) in [(&b"GET /a b HTTP/1.1\r\n\r\n"[..], "400"), (b"GET / HTTP/2.0\r\n\r\n", "505")] {
+        assert!(
+            said(bytes).starts_with(format!("HTTP/1.1 {status} ").as_bytes()),
+            "{:?}",
+            bytes.escape_ascii()
+        );
+    }
+    assert!(doorbell.totals()["refused"].as_str().unwrap().contains("http2_protocol=4"));
+}
+
 /// The preface is then a request of a version that nobody speaks.
 fn off_unless_asked_for(engine: &str) {
     let doorbell = Doorbell::start(engine);
@@ -201,7 +226,11 @@ fn no_more_connections_than_allowed(engine: &str) {
     };
     let peers = open(3);
     assert!(peers.iter().all(Result::is_ok));
-    assert!(open(1).iter().all(Result::is_err), "one too many");
+    // One too many: it is told so, in the protocol that it speaks.
+    let mut peer = Peer::connect(doorbell.addr, &[]).unwrap();
+    let frames = [peer.read().unwrap(), peer.read().unwrap()];
+    assert_eq!(frames.map(|frame| frame.kind), [SETTINGS, GOAWAY]);
+    assert_eq!(peer.ending(LIMIT), (true, false));
     drop(peers);
     // Their places come back when the lane has seen them go.
     wait_until(LIMIT, || open(1).iter().all(Result::is_ok)).unwrap();

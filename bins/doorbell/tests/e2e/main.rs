@@ -18,6 +18,7 @@ mod upstream;
 
 mod ab_wrk;
 mod access;
+mod alpn;
 mod auth;
 mod busy;
 mod checks;
@@ -29,6 +30,7 @@ mod files;
 mod floods;
 mod gate;
 mod grpc;
+mod grpcio;
 mod h2spec;
 mod haproxy;
 mod haproxy_proxy;

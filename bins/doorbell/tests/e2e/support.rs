@@ -94,6 +94,17 @@ pub(crate) fn program(name: &str) -> Option<PathBuf> {
     let path = std::env::var("PATH").unwrap_or_default() + ":/usr/sbin:/sbin";
     let found =
         path.split(':').map(|folder| Path::new(folder).join(name)).find(|candidate| candidate.is_file());
+    found_or_skipped(name, found)
+}
+
+/// Python, if it has this module.
+pub(crate) fn python(module: &str) -> Option<PathBuf> {
+    let python = program("python3")?;
+    let found = run(&python, &["-c", &format!("import {module}")]).status.success();
+    found_or_skipped(&format!("{module} of Python"), found.then_some(python))
+}
+
+fn found_or_skipped(name: &str, found: Option<PathBuf>) -> Option<PathBuf> {
     if found.is_none() {
         assert!(
             !required("DOORBELL_REQUIRE_CLIENTS"),

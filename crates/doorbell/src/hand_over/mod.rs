@@ -51,7 +51,7 @@ pub trait Taker: Send + Sync {
 /// What happens to a client whose connection is to be handed over while as many are out as may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WhenFull {
-    /// It is refused as by any overload: a 503 with `Retry-After` in HTTP. Probes of the same listener go on.
+    /// It is refused as by any overload: a 503 with `Retry-After` in HTTP, GOAWAY in HTTP/2, an alert in TLS. Probes of the same listener go on.
     Refuse,
     /// It waits where it is, in its slot. While more than `conns` of a worker wait, their listeners do not accept: further clients,
     /// probes of the same listener among them, wait in the backlog. After `timeout` it is refused.

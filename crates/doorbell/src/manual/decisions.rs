@@ -155,7 +155,7 @@
 //!
 //! *Would change it:* a kernel that can move a request back into its socket.
 //!
-//! # 0018 HTTP/2 is hyper's, beside the ring lane, and off by default
+//! # 0020 HTTP/2 is hyper's, beside the ring lane, and off by default
 //!
 //! *Context.* gRPC probes and some load balancers speak HTTP/2; nearly everything else that asks for health speaks HTTP/1.1, on a connection
 //! that carries one request and has nothing to multiplex.
@@ -164,12 +164,14 @@
 //! runtime of its own. Over TLS the ClientHello decides, before any cryptography: a client whose first choice among what both sides speak
 //! is `h2` goes with its bytes, everybody else stays. Routes, guards and the log are the same, because each request is written as
 //! one of HTTP/1.1 and read by the same machine. hyper's own limits know nothing of floods of SETTINGS, PING or tiny DATA, so frame headers
-//! are counted on their way to it, and a connection beyond its budget ends with GOAWAY (ENHANCE_YOUR_CALM). It is off unless
+//! are counted on their way to it, and a connection beyond its budget ends with GOAWAY (ENHANCE_YOUR_CALM). A first line that has nothing of
+//! HTTP/1 is a broken preface and goes the same way; a bad request of HTTP/1 keeps its reply. Whoever finds the lane full hears GOAWAY, behind
+//! TLS an alert: falling back to HTTP/1.1 there would be a second protocol that nobody asked for first. It is off unless
 //! a listener says `http2 = true`: without it there is no runtime, no thread and no second protocol to attack.
 //!
 //! *What would change it:* probers that speak HTTP/2 by default, or so many of them that a thread is not enough.
 //!
-//! # 0019 Health is rendered when it changes
+//! # 0021 Health is rendered when it changes
 //!
 //! *Context.* Probes are many and changes are few, but a probe must see a change at once, and some want JSON where others want one word.
 //!

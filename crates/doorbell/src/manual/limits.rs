@@ -16,7 +16,7 @@
 //! | [`Listen::send_buf_len`](crate::Listen::send_buf_len) | 256 KiB | the reply goes on as the peer reads |
 //! | [`Raw::bytes_max`](crate::Raw::bytes_max) | 4 KiB | close |
 //! | [`Raw::timeout`](crate::Raw::timeout) | 10 s | close |
-//! | [`HandOver::conns_max`](crate::HandOver::conns_max) | 16,384 handed over and not dropped | as [`WhenFull`](crate::WhenFull) says: 503, or the client waits |
+//! | [`HandOver::conns_max`](crate::HandOver::conns_max) | 16,384 handed over and not dropped | as [`WhenFull`](crate::WhenFull) says: 503, GOAWAY (HTTP/2) or an alert (TLS), or the client waits |
 //! | [`ProxyProtocol::len_max`](crate::ProxyProtocol::len_max) | 536 bytes | close |
 //!
 //! With TLS (feature `tls`), of one acceptor:

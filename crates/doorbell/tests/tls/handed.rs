@@ -77,6 +77,45 @@ fn the_name_or_the_protocol_decides_at_every_split_point() {
 }
 
 #[test]
+fn a_hello_in_several_records_is_decided_with_the_last() {
+    for (alpn, leaves) in [(b"h2".as_slice(), true), (b"http/1.1", false)] {
+        let bytes = hello(1, "localhost", &[alpn]);
+        let (header, message) = bytes.split_at(5);
+        let record = |piece: &[u8]| {
+            let len = u16::try_from(piece.len()).unwrap().to_be_bytes();
+            [&header[..3], &len, piece].concat()
+        };
+        for piece_len in [1, 2, 3, 4, 50, message.len() - 1] {
+            let records: Vec<Vec<u8>> = message.chunks(piece_len).map(record).collect();
+            let acceptor = acceptor();
+            let mut stand = Stand::new(split(&acceptor));
+            for record in &records {
+                assert!(stand.end.is_none() && stand.take_sent().is_empty());
+                let _next = stand.call(|tls, conn, io| tls.handle_input(conn, record, io));
+            }
+            assert_eq!(stand.end, leaves.then_some(Next::HandOver), "records with {piece_len}");
+            if leaves {
+                assert_eq!(stand.input, records.concat());
+            } else {
+                assert!(!stand.take_sent().is_empty(), "the handshake goes on here");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_long_hello_is_decided_too() {
+    let acceptor = acceptor();
+    let long = [b'x'; 200];
+    let alpn: Vec<&[u8]> = core::iter::repeat_n(&long[..], 60).chain([&b"h2"[..]]).collect();
+    let bytes = hello(1, "localhost", &alpn);
+    assert!(bytes.len() > 12_000, "{}", bytes.len());
+    let mut stand = Stand::new(split(&acceptor));
+    assert_eq!(stand.call(|tls, conn, io| tls.handle_input(conn, &bytes, io)), Next::HandOver);
+    assert_eq!(stand.input, bytes);
+}
+
+#[test]
 fn a_hello_that_nobody_takes_gets_an_alert() {
     let acceptor = acceptor();
     let mut stand = Stand::new(split(&acceptor));

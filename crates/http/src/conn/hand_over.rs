@@ -2,7 +2,7 @@
 //!
 //! Does not know about: who takes it.
 
-use super::{Conn, Io, Next, Phase};
+use super::{Conn, Io, Next, Phase, Verdict};
 use crate::reply::{Persist, put_refusal};
 use crate::{ApiMisuse, Begun, RequestError, Service, Time};
 
@@ -39,6 +39,11 @@ impl Conn {
             RequestError::VersionUnsupported if is_first && begins(io.carry, unread, HTTP2_PREFACE) => {
                 Begun::Http2
             }
+            RequestError::Version | RequestError::VersionUnsupported
+                if is_first && self.head.method().is_none() =>
+            {
+                Begun::NotHttp1
+            }
             RequestError::Method if is_first && begins(io.carry, unread, TLS_HANDSHAKE) => Begun::Tls,
             RequestError::Expectation
             | RequestError::MethodUnknown
@@ -51,6 +56,9 @@ impl Conn {
         };
         if !service.hands_over(begun) {
             return self.fail(error, io);
+        }
+        if matches!(begun, Begun::Http2 | Begun::NotHttp1) {
+            self.verdict = Verdict::Http2;
         }
         io.carry.extend_from_slice(unread);
         self.left()

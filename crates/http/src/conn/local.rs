@@ -2,9 +2,14 @@
 //!
 //! Does not know about: what the trouble was.
 
-use super::{Conn, Io, Next, Phase};
+use super::{Conn, Io, Next, Phase, Verdict};
 use crate::reply::{Persist, put_failure, put_failure_with};
 use crate::{Status, Time};
+
+/// What a server of HTTP/2 says that has no room: empty SETTINGS, then GOAWAY with NO_ERROR and stream 0, which tells a client that nothing
+/// was done and that it may ask elsewhere (RFC 9113 3.4 and 6.8).
+const HTTP2_NO_ROOM: [u8; 26] =
+    [0, 0, 0, 4, 0, 0, 0, 0, 0, 0, 0, 8, 7, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
 
 impl Conn {
     /// The service panicked inside the last call: its unfinished reply becomes a 500, earlier ones stay, and the connection ends.
@@ -15,11 +20,14 @@ impl Conn {
         self.end(io)
     }
 
-    /// There is no room for this connection: a 503 with `Retry-After`, and the end. Input is dropped. If a large body waits to be
-    /// sent, it stays the last thing that is said.
+    /// There is no room for this connection: a 503 with `Retry-After`, or GOAWAY where it was to be handed over as HTTP/2, and the end.
+    /// Input is dropped. If a large body waits to be sent, it stays the last thing that is said.
     pub fn handle_overload(&mut self, io: Io<'_>) -> Next {
         // Behind a body that waits to be sent there is no place for another head: then the close has to say it.
-        if io.out.body.is_empty() {
+        if self.verdict == Verdict::Http2 {
+            io.out.begin_reply();
+            io.out.head.extend_from_slice(&HTTP2_NO_ROOM);
+        } else if io.out.body.is_empty() {
             io.out.begin_reply();
             let status = Status::SERVICE_UNAVAILABLE;
             put_failure_with(b"Retry-After: 1\r\n", status, io.out, io.date, Persist::Close);

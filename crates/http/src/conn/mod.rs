@@ -90,7 +90,8 @@ pub struct Conn {
     /// Bytes of the body on the wire so far.
     body_taken: u64,
     body_began: Time,
-    opened: Time,
+    /// From then on a reply says that it is the last.
+    aged_at: Time,
     deadline: Time,
     requests: u32,
     phase: Phase,
@@ -98,7 +99,18 @@ pub struct Conn {
     wanted: bool,
     /// `carry` holds input that was not looked at, not a message that was begun.
     held_back: bool,
-    error: Option<RequestError>,
+    verdict: Verdict,
+}
+
+/// What the machine found out about a connection that it reads no more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Verdict {
+    /// It is to be handed over as HTTP/2: should nobody take it, a reply of HTTP/1.1 would say nothing to its client.
+    Http2,
+    /// Nothing; also before the end.
+    None,
+    /// It was refused.
+    Refused(RequestError),
 }
 
 impl Conn {
@@ -110,13 +122,13 @@ impl Conn {
             chunked: Chunked::new(),
             body_taken: 0,
             body_began: Time::ZERO,
-            opened: now,
+            aged_at: now.after(limits.conn_age_max),
             deadline: now.after(limits.header_timeout),
             requests: 0,
             phase: Phase::Idle,
             wanted: false,
             held_back: false,
-            error: None,
+            verdict: Verdict::None,
         }
     }
 
@@ -229,7 +241,10 @@ impl Conn {
 
     /// Why the machine itself closed the connection, if it did.
     pub const fn error(&self) -> Option<RequestError> {
-        self.error
+        match self.verdict {
+            Verdict::Refused(error) => Some(error),
+            Verdict::Http2 | Verdict::None => None,
+        }
     }
 
     /// Whether at least one byte of an unanswered request was seen; empty lines before it do not count.
@@ -245,7 +260,7 @@ impl Conn {
         io.out.begin_reply();
         put_failure(error.status(), io.out, io.date, Persist::Close);
         self.phase = Phase::Closing;
-        self.error = Some(error);
+        self.verdict = Verdict::Refused(error);
         self.deadline = Time::MAX;
         Next::CloseLinger
     }

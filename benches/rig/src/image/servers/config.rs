@@ -13,13 +13,14 @@ pub(super) const BODY_FILE: &str = "livez.txt";
 /// Kept connections may idle for a day, so that those beside a load outlive all of its row; the cap per address is the default.
 pub(super) fn doorbell(engine: &str, deferred: bool, workers: u16, place: &Place<'_>) -> String {
     let port = place.port;
+    let conns_max = place.conns_max.map(|conns| format!("max_connections = {conns}\n")).unwrap_or_default();
     format!(
         r#"version = 1
 
 [runtime]
 engine = "{engine}"
 workers = {workers}
-
+{conns_max}
 [log]
 level = "warn"
 
@@ -55,7 +56,7 @@ headers = false
 }
 
 pub(super) fn nginx(deferred: bool, place: &Place<'_>) -> String {
-    let Place { folder, port, is_root } = place;
+    let Place { folder, port, is_root, .. } = place;
     let user = if *is_root { "user root root;\n" } else { "" };
     let option = if deferred { " deferred" } else { "" };
     format!(
@@ -99,7 +100,7 @@ frontend main
 
 /// It has no constant reply without a scripting language, so it serves a file; it keeps the file open between requests.
 pub(super) fn h2o(place: &Place<'_>) -> String {
-    let Place { folder, port, is_root } = place;
+    let Place { folder, port, is_root, .. } = place;
     let user = if *is_root { "user: root\n" } else { "" };
     format!(
         r"{user}num-threads: 1

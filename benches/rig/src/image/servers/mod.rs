@@ -68,6 +68,8 @@ pub(crate) struct Place<'a> {
     pub(crate) port: u16,
     /// Whether it is started by root, which some servers want to be told to stay.
     pub(crate) is_root: bool,
+    /// Connections it may hold; `None` is the server's own default.
+    pub(crate) conns_max: Option<u32>,
 }
 
 /// Which loads a server can answer.
@@ -330,5 +332,6 @@ impl Entry {
 
 impl Place<'_> {
     /// The guest.
-    pub(crate) const GUEST: Place<'static> = Place { folder: FOLDER, port: PORT, is_root: true };
+    pub(crate) const GUEST: Place<'static> =
+        Place { folder: FOLDER, port: PORT, is_root: true, conns_max: None };
 }

@@ -56,7 +56,7 @@ fn a_server_is_started_with_its_own_configuration_or_an_address() {
 
 #[test]
 fn elsewhere_folder_and_port_are_others() {
-    let place = Place { folder: "/else", port: 4711, is_root: false };
+    let place = Place { folder: "/else", port: 4711, is_root: false, conns_max: None };
     for entry in CATALOGUE {
         let files = entry.files_at(&place);
         let argv = entry.server_at("p", &place).argv;
@@ -65,6 +65,10 @@ fn elsewhere_folder_and_port_are_others() {
         assert!(files.iter().all(|(path, _)| path.starts_with("/else/")), "{all}");
         assert!(!all.contains("root"), "{all}");
     }
+    let doorbell = Entry::named("doorbell-uring").unwrap();
+    assert!(!format!("{:?}", doorbell.files_at(&place)).contains("max_connections"));
+    let few = Place { conns_max: Some(77), ..place };
+    assert!(format!("{:?}", doorbell.files_at(&few)).contains("workers = 1\\nmax_connections = 77\\n"));
 }
 
 #[test]

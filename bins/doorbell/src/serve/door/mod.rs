@@ -164,7 +164,7 @@ impl Service for Door {
     }
 
     fn hands_over(&self, begun: Begun<'_>) -> bool {
-        self.hands_over_http2 && matches!(begun, Begun::Http2)
+        self.hands_over_http2 && matches!(begun, Begun::Http2 | Begun::NotHttp1)
     }
 
     #[inline]

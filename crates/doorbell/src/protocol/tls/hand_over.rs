@@ -27,14 +27,21 @@ impl Decider {
         Self(Arc::new(decide))
     }
 
-    /// `hello` is a complete first record and perhaps more. What cannot be read is for the handshake to refuse.
+    /// `hello` is a complete ClientHello and perhaps more. What cannot be read is for the handshake to refuse.
     #[cold]
     pub(super) fn says_so(&self, mut hello: &[u8]) -> bool {
         let mut acceptor = Acceptor::default();
-        if acceptor.read_tls(&mut hello).is_err() {
-            return false;
-        }
-        let Ok(Some(accepted)) = acceptor.accept() else { return false };
+        let accepted = loop {
+            // It takes a few KiB at a time.
+            if !matches!(acceptor.read_tls(&mut hello), Ok(1..)) {
+                return false;
+            }
+            match acceptor.accept() {
+                Ok(Some(accepted)) => break accepted,
+                Ok(None) => {}
+                Err(_) => return false,
+            }
+        };
         let hello = accepted.client_hello();
         let alpn = hello.alpn().map(Iterator::collect).unwrap_or_default();
         (self.0)(&HelloInfo { server_name: hello.server_name(), alpn })

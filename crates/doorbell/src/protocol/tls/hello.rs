@@ -86,6 +86,41 @@ pub(super) fn classify(bytes: &[u8], hello_bytes_max: usize) -> Opening {
     if handshake.len() < record_len { Opening::More } else { Opening::Complete }
 }
 
+/// Whether all of a ClientHello is there whose first record is, in however many records. Also true of what is none, and of more than
+/// `hello_bytes_max`: that is for a handshake to refuse.
+pub(super) fn is_whole(bytes: &[u8], hello_bytes_max: usize) -> bool {
+    if bytes.len() > hello_bytes_max + HEADER_LEN {
+        return true;
+    }
+    let (mut rest, mut received) = (bytes, 0);
+    let (mut message, mut message_len) = ([0; 4], usize::MAX);
+    loop {
+        let Some((&[kind, _, _, high, low], after)) = rest.split_first_chunk::<HEADER_LEN>() else {
+            return rest.first().is_some_and(|&kind| kind != HANDSHAKE);
+        };
+        let record_len = usize::from(u16::from_be_bytes([high, low]));
+        if kind != HANDSHAKE || record_len == 0 {
+            return true;
+        }
+        let piece = &after[..record_len.min(after.len())];
+        for (to, from) in message.iter_mut().skip(received).zip(piece) {
+            *to = *from;
+        }
+        received += piece.len();
+        if received >= message.len() {
+            let [_, top, high, low] = message;
+            message_len = u32::from_be_bytes([0, top, high, low]) as usize + message.len();
+        }
+        if received >= message_len {
+            return true;
+        }
+        if piece.len() < record_len {
+            return false;
+        }
+        rest = &after[record_len..];
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -135,6 +170,29 @@ mod tests {
             assert_eq!(classify(&bytes[..len], LIMIT), Opening::More, "{len}");
         }
         assert_eq!(classify(&bytes, LIMIT), Opening::Complete);
+    }
+
+    #[test]
+    fn a_hello_in_any_number_of_records_is_whole_with_its_last_byte() {
+        let message: Vec<u8> = [1, 0, 0, 20].into_iter().chain(100..120).collect();
+        for piece_len in 1..=message.len() {
+            let records = |message: &[u8]| -> Vec<u8> {
+                let record =
+                    |piece: &[u8]| [&[22, 3, 1, 0, u8::try_from(piece.len()).unwrap()], piece].concat();
+                message.chunks(piece_len).flat_map(record).collect()
+            };
+            let bytes = records(&message);
+            for len in 0..bytes.len() {
+                assert!(!is_whole(&bytes[..len], LIMIT), "{len} bytes of records with {piece_len}");
+            }
+            assert!(is_whole(&bytes, LIMIT));
+            assert!(is_whole(&[&bytes[..], &[22, 3]].concat(), LIMIT), "whatever follows");
+            assert!(is_whole(&bytes[..10], 4), "too much for a hello");
+        }
+        let begun = [22, 3, 1, 0, 2, 1, 0];
+        for other in [&[23, 3, 3, 0, 1, 0][..], &[21], &[22, 3, 1, 0, 0]] {
+            assert!(is_whole(&[&begun[..], other].concat(), LIMIT), "{other:?}");
+        }
     }
 
     #[test]

@@ -25,7 +25,7 @@ use rustls::server::UnbufferedServerConnection;
 pub use self::hand_over::HelloInfo;
 
 use self::hand_over::Decider;
-use self::hello::{Alert, Opening, PLAIN_HTTP_REPLY, classify};
+use self::hello::{Alert, Opening, PLAIN_HTTP_REPLY, classify, is_whole};
 use self::session::{Failure, Session};
 use self::upper::{Around, Upper};
 use super::{Io, Protocol};
@@ -80,7 +80,7 @@ impl<P> Tls<P> {
     }
 
     /// Gives a connection away, with its ClientHello as the first bytes, where `decide` says so: before anything is answered, because a
-    /// session that has begun here can be continued by nobody else. Not asked about a ClientHello that came in several records.
+    /// session that has begun here can be continued by nobody else. Asked once all of the ClientHello is there, in however many records.
     #[must_use]
     pub fn hand_over_if(mut self, decide: impl Fn(&HelloInfo<'_>) -> bool + Send + Sync + 'static) -> Self {
         self.hand_over = Some(Decider::new(decide));
@@ -100,8 +100,13 @@ impl<P: Protocol> Tls<P> {
             permit.begin();
         }
         io.input.extend_from_slice(fresh);
-        match classify(io.input, self.acceptor.limits().hello_bytes_max) {
+        let hello_bytes_max = self.acceptor.limits().hello_bytes_max;
+        match classify(io.input, hello_bytes_max) {
             Opening::More => Next::Read,
+            // Without somebody else the handshake begins with the first record: the library knows how to wait.
+            Opening::Complete if self.hand_over.is_some() && !is_whole(io.input, hello_bytes_max) => {
+                Next::Read
+            }
             Opening::Complete if self.hand_over.as_ref().is_some_and(|decider| decider.says_so(io.input)) => {
                 leave(conn)
             }

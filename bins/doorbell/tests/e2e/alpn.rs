@@ -1,0 +1,98 @@
+//! HTTP/2 behind TLS where it is not plain who serves a client: a ClientHello in two records, and no room for one more.
+//!
+//! Does not know about: HTTP/2 itself.
+
+use std::io::Write as _;
+use std::net::TcpStream;
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use doorbell_testkit::peers::PATIENCE;
+use rustls::pki_types::ServerName;
+use rustls::{AlertDescription, ClientConnection, Error};
+
+use crate::http2::config;
+use crate::https::{Https, Stream, ask};
+use crate::pki::localhost;
+use crate::support::{Doorbell, Scratch, on_both_engines};
+
+on_both_engines! {
+    a_hello_in_two_records_is_one
+    one_connection_too_many_gets_an_alert
+}
+
+/// The header of a record, and a length at which a hello is cut into two.
+const HEADER_LEN: usize = 5;
+const CUT: usize = 100;
+
+struct Listener {
+    doorbell: Doorbell,
+    _files: Scratch,
+}
+
+fn start(engine: &str, rest: &str) -> Listener {
+    let files = Scratch::new();
+    let (cert, key) = localhost().write(&files, "tls");
+    let tls = format!("[tls.a]\ncert = {cert:?}\nkey = {key:?}\n{rest}");
+    Listener { doorbell: Doorbell::start_with(engine, &config("tls = \"a\"", &tls)), _files: files }
+}
+
+impl Listener {
+    /// A handshake of a client that offers these protocols; `in_two`: its ClientHello comes in two records.
+    fn shake_hands(&self, alpn: &[&[u8]], in_two: bool) -> Result<Stream, Error> {
+        let mut config = Https::new(self.doorbell.addr).config();
+        Arc::make_mut(&mut config).alpn_protocols = alpn.iter().map(|name| name.to_vec()).collect();
+        let mut session = ClientConnection::new(config, ServerName::try_from("localhost").unwrap()).unwrap();
+        let mut socket = TcpStream::connect(self.doorbell.addr).unwrap();
+        socket.set_nodelay(true).unwrap();
+        socket.set_read_timeout(Some(PATIENCE)).unwrap();
+        if in_two {
+            let mut hello = Vec::new();
+            session.write_tls(&mut hello).unwrap();
+            // The first must be heard alone.
+            for record in cut(&hello) {
+                socket.write_all(&record).unwrap();
+                thread::sleep(Duration::from_millis(20));
+            }
+        }
+        while session.is_handshaking() {
+            if let Err(error) = session.complete_io(&mut socket) {
+                return Err(error.downcast::<Error>().unwrap_or_else(|error| panic!("{error}")));
+            }
+        }
+        Ok(Stream::new(session, socket))
+    }
+}
+
+/// The same handshake message in two records.
+fn cut(hello: &[u8]) -> [Vec<u8>; 2] {
+    let (header, message) = hello.split_at(HEADER_LEN);
+    let record = |piece: &[u8]| {
+        let len = u16::try_from(piece.len()).unwrap().to_be_bytes();
+        [&header[..3], &len, piece].concat()
+    };
+    let (first, second) = message.split_at(CUT);
+    [record(first), record(second)]
+}
+
+fn a_hello_in_two_records_is_one(engine: &str) {
+    let listener = start(engine, "");
+    for (alpn, chosen) in [(&[&b"h2"[..], b"http/1.1"][..], &b"h2"[..]), (&[b"http/1.1", b"h2"], b"http/1.1")]
+    {
+        for in_two in [false, true] {
+            let stream = listener.shake_hands(alpn, in_two).unwrap();
+            assert_eq!(stream.conn.alpn_protocol(), Some(chosen), "in two: {in_two}");
+        }
+    }
+}
+
+fn one_connection_too_many_gets_an_alert(engine: &str) {
+    let listener = start(engine, "[http2]\nmax_connections = 1\n");
+    let first = listener.shake_hands(&[b"h2"], false).unwrap();
+    let error = listener.shake_hands(&[b"h2", b"http/1.1"], false).unwrap_err();
+    assert_eq!(error, Error::AlertReceived(AlertDescription::InternalError));
+    let mut stream = listener.shake_hands(&[b"http/1.1"], false).unwrap();
+    assert_eq!(ask(&mut stream, "/hello").unwrap().status, 200);
+    drop(first);
+}
