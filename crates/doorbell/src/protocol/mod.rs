@@ -196,16 +196,22 @@ impl ListenerProtocol {
     /// What is left in [`Io::out`] of a reply before is looked after by the machine when whatever is written begins with a reply of it;
     /// before the others speak it is forgotten.
     #[inline(always)]
-    pub(crate) fn hear(&self, conn: &mut ProtocolConn, fresh: &[u8], io: Io<'_>, before: &mut u32) -> Heard {
-        // Apart from the others, and `io` made again for them: what a reference to it leaves the function with has to lie in memory.
-        let Io { now, date, input, out, draining, seen, client } = io;
+    pub(crate) fn hear<'a>(
+        &self,
+        conn: &mut ProtocolConn,
+        fresh: &[u8],
+        io: impl FnOnce() -> Io<'a>,
+        before: &mut u32,
+    ) -> Heard {
         match (self, conn) {
+            // `io` is made in each arm: passed on to another function it has to lie in memory, and here it need not.
             (Self::Http1(protocol), ProtocolConn::Http1(state)) => {
-                heard(protocol, state, fresh, Io { now, date, input, out, draining, seen, client }, before)
+                heard(protocol, state, fresh, io(), before)
             }
             (_, conn) => {
-                out.forget_sent();
-                self.hear_other(conn, fresh, Io { now, date, input, out, draining, seen, client }, before)
+                let io = io();
+                io.out.forget_sent();
+                self.hear_other(conn, fresh, io, before)
             }
         }
     }

@@ -204,11 +204,11 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         let state = conn.protocol.get_or_insert_with(|| protocol.open(opened));
         let Buffers { reply: out, rest: input, seen, .. } = &mut self.buffers;
         let (now, date, draining, client) = (self.now, &self.date, self.drain.is_on(), &conn.client);
-        let io = Io { now, date, input, out, draining, seen, client };
         let spoken = Spoken { id, number, len, fresh: None, requests_before: 0 };
         let before = &mut self.speaking.insert(spoken).requests_before;
+        let fresh = self.driver.received(&chunk);
         let Heard { next, requests, deadline } =
-            protocol.hear(state, self.driver.received(&chunk), io, before);
+            protocol.hear(state, fresh, move || Io { now, date, input, out, draining, seen, client }, before);
         self.speaking = None;
         self.shared.counters.requests.add(u64::from(requests));
         self.driver.recycle(chunk);
