@@ -4,7 +4,7 @@
 
 use super::dial::Dialer;
 use super::judge::too_slow;
-use super::tls::{Tls, handshake};
+use super::tls::{Tls, TlsPool, handshake};
 use super::{Complaint, Progress, Stage, Verdict};
 use crate::config::model::{ClientTls, GrpcCheck};
 use hyper::body::Incoming;
@@ -43,9 +43,9 @@ pub(super) struct GrpcAsk {
 }
 
 impl GrpcAsk {
-    pub(super) fn build(check: &GrpcCheck, dialer: Dialer) -> Result<Self, String> {
+    pub(super) fn build(check: &GrpcCheck, dialer: Dialer, pool: &mut TlsPool) -> Result<Self, String> {
         let (scheme, tls) = match &check.tls {
-            Some(tls) => ("https", Tls::build(tls, "h2", true)?),
+            Some(tls) => ("https", pool.take(tls, "h2", true)?),
             None => ("http", Tls::None),
         };
         let origin = format!("{scheme}://{}", check.address);

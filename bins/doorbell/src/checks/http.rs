@@ -4,14 +4,16 @@
 
 use super::dial::Dialer;
 use super::judge::{Answer, judge};
-use super::tls::{Tls, handshake};
+use super::tls::{Tls, TlsPool, handshake};
 use super::{Complaint, Progress, Stage, Verdict};
 use crate::config::model::{FollowRedirects, HttpCheck, Url};
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, Empty};
 use hyper::body::Incoming;
 use hyper::client::conn::http1;
-use hyper::header::{ACCEPT, CONNECTION, HOST, HeaderMap, HeaderName, HeaderValue, LOCATION, USER_AGENT};
+use hyper::header::{
+    ACCEPT, AUTHORIZATION, CONNECTION, HOST, HeaderMap, HeaderName, HeaderValue, LOCATION, USER_AGENT,
+};
 use hyper::{Method, Request, Response};
 use hyper_util::rt::TokioIo;
 use std::pin::pin;
@@ -39,7 +41,7 @@ pub(super) struct HttpAsk {
 }
 
 impl HttpAsk {
-    pub(super) fn build(check: &HttpCheck, dialer: Dialer) -> Result<Self, String> {
+    pub(super) fn build(check: &HttpCheck, dialer: Dialer, pool: &mut TlsPool) -> Result<Self, String> {
         let mut headers = HeaderMap::new();
         headers.insert(USER_AGENT, HeaderValue::from_static(OUR_NAME));
         headers.insert(ACCEPT, HeaderValue::from_static("*/*"));
@@ -49,10 +51,16 @@ impl HttpAsk {
             let value = value.parse().map_err(|_| format!("the value of {name} cannot be sent"))?;
             headers.insert(name, value);
         }
+        if let Some(bearer) = &check.bearer {
+            let value = HeaderValue::try_from(format!("Bearer {}", bearer.reveal()));
+            let mut value = value.map_err(|_| "the token cannot be sent")?;
+            value.set_sensitive(true);
+            headers.insert(AUTHORIZATION, value);
+        }
         let method = Method::from_bytes(check.method.as_str().as_bytes());
         let method = method.map_err(|_| format!("{} is not a method", check.method))?;
         let needs_tls = check.url.is_https || check.follow_redirects != FollowRedirects::No;
-        let tls = if needs_tls { Tls::build(&check.tls, "http/1.1", check.url.is_https)? } else { Tls::None };
+        let tls = if needs_tls { pool.take(&check.tls, "http/1.1", check.url.is_https)? } else { Tls::None };
         Ok(Self { check: check.clone(), method, headers, dialer, tls })
     }
 
@@ -66,8 +74,12 @@ impl HttpAsk {
             let (answer, location) = if url.is_https {
                 progress.enter(Stage::Handshake);
                 let name = self.check.tls.server_name.as_deref().unwrap_or(&url.at.host);
-                let stream = handshake(&self.tls, name, stream).await?;
-                self.exchange(stream, request, progress).await?
+                // Apart, so that runs without TLS are small.
+                let secured = async {
+                    let stream = handshake(&self.tls, name, stream).await?;
+                    self.exchange(stream, request, progress).await
+                };
+                Box::pin(secured).await?
             } else {
                 self.exchange(stream, request, progress).await?
             };
@@ -108,6 +120,11 @@ impl HttpAsk {
         *request.uri_mut() = url.target.parse().map_err(unusable)?;
         let headers = request.headers_mut();
         headers.extend(self.headers.clone());
+        let first = &self.check.url;
+        if !url.at.host.eq_ignore_ascii_case(&first.at.host) || (first.is_https && !url.is_https) {
+            // What is said of us is for the one host that it was written for.
+            headers.remove(AUTHORIZATION);
+        }
         if !headers.contains_key(HOST) || url.at != self.check.url.at {
             let host = HeaderValue::try_from(url.authority());
             headers.insert(HOST, host.map_err(|_| Complaint::error(format!("{url} cannot be asked for")))?);

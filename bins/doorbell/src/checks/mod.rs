@@ -21,6 +21,7 @@ use doorbell_health::Outcome;
 pub(crate) use lane::{Counters, Desk, Plan, Push, Run};
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
+pub(crate) use tls::TlsPool;
 use tokio::time::{Instant, timeout_at};
 
 /// What one run found.
@@ -77,18 +78,18 @@ impl Runner {
     ///
     /// # Errors
     /// When a file that it needs cannot be used.
-    pub(crate) fn build(check: &Check) -> Result<Option<Self>, String> {
+    pub(crate) fn build(check: &Check, pool: &mut TlsPool) -> Result<Option<Self>, String> {
         let named = |why| format!("check {}: {why}", check.name);
         let dialer = |at, resolve| Dialer::new(at, resolve, check.pace.connect_timeout);
         let asks = match &check.kind {
             CheckKind::File(file) => Asks::File(file::FileAsk::new(file.clone())),
             CheckKind::Grpc(grpc) => {
                 let dialer = dialer(grpc.address.clone(), grpc.resolve);
-                Asks::Grpc(Box::new(grpc::GrpcAsk::build(grpc, dialer).map_err(named)?))
+                Asks::Grpc(Box::new(grpc::GrpcAsk::build(grpc, dialer, pool).map_err(named)?))
             }
             CheckKind::Http(http) => {
                 let dialer = dialer(http.url.at.clone(), http.resolve);
-                Asks::Http(Box::new(http::HttpAsk::build(http, dialer).map_err(named)?))
+                Asks::Http(Box::new(http::HttpAsk::build(http, dialer, pool).map_err(named)?))
             }
             CheckKind::Tcp(tcp) => {
                 let dialer = dialer(tcp.address.clone(), tcp.resolve);
@@ -118,7 +119,8 @@ impl Runner {
     async fn ask(&self, progress: &Progress, start: Instant) -> Verdict {
         match &self.asks {
             Asks::File(file) => file.ask().await,
-            Asks::Grpc(grpc) => grpc.ask(progress, start).await,
+            // Apart, so that all other runs are small.
+            Asks::Grpc(grpc) => Box::pin(grpc.ask(progress, start)).await,
             Asks::Http(http) => http.ask(progress, start).await,
             Asks::Tcp(tcp) => tcp.ask(progress, start).await,
         }

@@ -13,7 +13,7 @@ fn runner(lines: &str) -> Runner {
     let text = format!("version = 1\n[check.a]\ntimeout = \"150ms\"\ninterval = \"1s\"\n{lines}\n");
     let parsed = parse(&Source { name: "f".to_owned(), text }, &|_| None);
     let config = parsed.config.unwrap_or_else(|| panic!("{:?}", parsed.problems));
-    Runner::build(&config.checks[0]).unwrap().unwrap()
+    Runner::build(&config.checks[0], &mut TlsPool::default()).unwrap().unwrap()
 }
 
 fn block_on<T>(future: impl Future<Output = T>) -> T {
@@ -68,6 +68,17 @@ fn the_time_of_a_run_is_kept() {
         });
         let best = latency.min().unwrap();
         assert!(best <= Duration::from_millis(170), "{lines}: {best:?}");
+    }
+}
+
+/// Ten thousand may wait at once.
+#[test]
+fn a_run_is_small() {
+    let (http, tcp) =
+        (runner("type = \"http\"\nurl = \"http://a/\""), runner("type = \"tcp\"\naddress = \"a:1\""));
+    for runner in [http, tcp] {
+        let size = size_of_val(&runner.run());
+        assert!(size <= 4096, "{size} bytes");
     }
 }
 

@@ -32,9 +32,34 @@ impl std::fmt::Debug for Tls {
     }
 }
 
+/// The configurations of all checks: those that want the same share one.
+#[derive(Debug, Default)]
+pub(crate) struct TlsPool(Vec<(ClientTls, &'static str, Tls)>);
+
+impl TlsPool {
+    /// As [`Tls::build`].
+    pub(super) fn take(
+        &mut self,
+        tls: &ClientTls,
+        protocol: &'static str,
+        is_needed: bool,
+    ) -> Result<Tls, String> {
+        // Which name is asked for is said with each handshake.
+        let key = ClientTls { server_name: None, ..tls.clone() };
+        let found = self.0.iter().find(|(known, spoken, _)| *known == key && *spoken == protocol);
+        match found {
+            Some((_, _, Tls::None)) | None => {}
+            Some((_, _, built)) => return Ok(built.clone()),
+        }
+        let built = Tls::build(tls, protocol, is_needed)?;
+        self.0.push((key, protocol, built.clone()));
+        Ok(built)
+    }
+}
+
 impl Tls {
     /// `protocol` is offered by ALPN. `is_needed`: without it, a system that trusts nobody is no reason to refuse the check.
-    pub(super) fn build(tls: &ClientTls, protocol: &str, is_needed: bool) -> Result<Self, String> {
+    fn build(tls: &ClientTls, protocol: &str, is_needed: bool) -> Result<Self, String> {
         let provider = Arc::new(aws_lc_rs::default_provider());
         let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
             .with_safe_default_protocol_versions()

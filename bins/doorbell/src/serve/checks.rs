@@ -2,7 +2,7 @@
 //!
 //! Does not know about: what follows from their findings.
 
-use crate::checks::{Plan, Push, Run, Runner};
+use crate::checks::{Plan, Push, Run, Runner, TlsPool};
 use crate::config::model::Config;
 
 /// `None` where there is nothing to check.
@@ -14,9 +14,9 @@ pub(super) fn plan(config: &Config) -> Result<Option<(Plan, Push)>, String> {
         return Ok(None);
     }
     let instance = instance(config);
-    let mut runs = Vec::new();
+    let (mut runs, mut pool) = (Vec::new(), TlsPool::default());
     for (position, check) in config.checks.iter().enumerate() {
-        if let Some(runner) = Runner::build(check)? {
+        if let Some(runner) = Runner::build(check, &mut pool)? {
             runs.push(Run::new(position, &check.name, &instance, check.pace.jitter, runner));
         }
     }

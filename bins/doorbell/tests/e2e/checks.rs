@@ -234,7 +234,7 @@ fn slow_servers_are_timed_out_and_nobody_waits(engine: &str) {
 
 fn a_request_is_what_the_file_says(engine: &str) {
     let upstream = Upstream::start(Does::reply(429, r#"{"state": {"db": "UP"}}"#));
-    let more = "method = \"HEAD\"\nheaders = { Host = \"app.internal\", X-Asked-By = \"doorbell\" }\n\
+    let more = "method = \"HEAD\"\nbearer = \"0123456789abcdef\"\nheaders = { Host = \"app.internal\", X-Asked-By = \"doorbell\" }\n\
                 degraded = { status = \"429\" }\n";
     let doorbell = start(engine, &(http(&upstream.url("/x?y=1")) + more));
     await_answer(&doorbell, "/readyz", (200, "degraded\napp: degraded (status 429)\n"));
@@ -242,6 +242,7 @@ fn a_request_is_what_the_file_says(engine: &str) {
     assert!(request.starts_with("HEAD /x?y=1 HTTP/1.1\r\n"), "{request}");
     for field in [
         "host: app.internal\r\n",
+        "authorization: Bearer 0123456789abcdef\r\n",
         "x-asked-by: doorbell\r\n",
         "connection: close\r\n",
         "user-agent: doorbell/",

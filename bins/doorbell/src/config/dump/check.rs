@@ -3,7 +3,7 @@
 //! Does not know about: `[check_defaults]`; each check has what follows for it.
 
 use super::super::model::{
-    Check, CheckKind, ClientTls, FileCheck, GrpcCheck, HttpCheck, Pace, Resolve, Severity, TcpCheck,
+    Check, CheckKind, ClientTls, FileCheck, GrpcCheck, HttpCheck, Pace, Resolve, Secret, Severity, TcpCheck,
 };
 use super::super::statuses::Statuses;
 use super::super::units::{format_duration, format_size};
@@ -128,6 +128,9 @@ fn add_http(value: &mut Value, http: &HttpCheck) {
     value["follow_redirects"] = json!(name_of(&REDIRECTS, http.follow_redirects));
     value["max_body"] = json!(format_size(http.body_bytes.into()));
     value["resolve"] = resolve_value(http.resolve);
+    if http.bearer.is_some() {
+        value["bearer"] = json!(Secret::MASK);
+    }
     if !http.headers.is_empty() {
         value["headers"] = pairs(&http.headers);
     }

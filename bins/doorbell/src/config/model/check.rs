@@ -3,6 +3,7 @@
 //! Does not know about: endpoints, running a check.
 
 use super::super::statuses::Statuses;
+use super::Secret;
 use crate::http::Method;
 pub use doorbell_health::{FlapRule, Initial, Severity};
 use std::fmt;
@@ -96,6 +97,8 @@ pub struct HttpCheck {
     pub method: Method,
     /// Further header fields; `Host` replaces that of the URL.
     pub headers: Vec<(String, String)>,
+    /// Sent as `Authorization: Bearer`, to the host of the URL only.
+    pub bearer: Option<Secret>,
     /// Which redirects are followed.
     pub follow_redirects: FollowRedirects,
     /// Bytes of the content that are read.
@@ -342,6 +345,7 @@ impl HttpCheck {
             url,
             method: Method::Get,
             headers: Vec::new(),
+            bearer: None,
             follow_redirects: FollowRedirects::default(),
             body_bytes: Self::BODY_BYTES,
             tls: ClientTls::default(),

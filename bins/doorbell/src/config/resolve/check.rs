@@ -4,7 +4,7 @@
 
 use super::super::model::{
     CHECKS_MAX, Check, CheckKind, ClientTls, FileCheck, GrpcCheck, HttpCheck, HttpDegraded, HttpExpect, Pace,
-    Resolve, Severity, TcpCheck,
+    Resolve, Secret, Severity, TcpCheck,
 };
 use super::super::problem::{Problem, Problems};
 use super::super::section::At;
@@ -229,6 +229,9 @@ fn grpc_check(written: &written::GrpcAsked, problems: &Problems) -> Option<GrpcC
 
 fn http_check(written: &written::HttpAsked, problems: &Problems) -> Option<HttpCheck> {
     check_fields(&written.headers, &OWN_FIELDS, problems);
+    if let Some(bearer) = &written.bearer {
+        check_bearer(bearer, &written.headers, problems);
+    }
     let url = written.url.as_ref()?;
     let default = HttpCheck::of(url.value.clone());
     if let (Some(tls), false) = (&written.tls, url.value.is_https) {
@@ -249,6 +252,7 @@ fn http_check(written: &written::HttpAsked, problems: &Problems) -> Option<HttpC
             .iter()
             .map(|(name, value)| (name.value.clone(), value.value.clone()))
             .collect(),
+        bearer: written.bearer.as_ref().map(|at| at.value.clone()),
         follow_redirects: or(&written.follow_redirects, default.follow_redirects),
         body_bytes: or(&written.body_bytes, default.body_bytes),
         tls: written.tls.as_ref().map(|tls| tls_of(tls, problems)).unwrap_or_default(),
@@ -267,6 +271,20 @@ fn http_check(written: &written::HttpAsked, problems: &Problems) -> Option<HttpC
         },
         ..default
     })
+}
+
+/// What is wrong with a token is said without showing it.
+fn check_bearer(bearer: &At<Secret>, headers: &[(At<String>, At<String>)], problems: &Problems) {
+    let text = bearer.value.reveal();
+    if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_graphic()) {
+        let problem = Problem::error("bad-token", bearer.span.clone(), "this cannot be sent as a token");
+        problems.add(problem.help("a token has letters, digits and signs, no spaces and no line breaks"));
+    }
+    let is_other = |name: &At<String>| name.value.eq_ignore_ascii_case("authorization");
+    if let Some((name, _)) = headers.iter().find(|(name, _)| is_other(name)) {
+        let problem = Problem::error("contradiction", name.span.clone(), "`Authorization` is written twice");
+        problems.add(problem.also(bearer.span.clone(), "as `bearer`").help("remove one of them"));
+    }
 }
 
 /// What is too slow to be well can no more be slow but well.

@@ -2,7 +2,7 @@
 //!
 //! Does not know about: defaults, which endpoint uses a check.
 
-use super::super::model::{FlapRule, FollowRedirects, HostPort, Initial, Prefer, Severity, Url};
+use super::super::model::{FlapRule, FollowRedirects, HostPort, Initial, Prefer, Secret, Severity, Url};
 use super::super::problem::Problem;
 use super::super::section::{At, Section, did_you_mean, quoted};
 use super::super::statuses::{Codes, STATUSES_FORM, Statuses};
@@ -73,6 +73,7 @@ pub(crate) struct HttpAsked {
     pub(crate) url: Option<At<Url>>,
     pub(crate) method: Option<At<Method>>,
     pub(crate) headers: Vec<(At<String>, At<String>)>,
+    pub(crate) bearer: Option<At<Secret>>,
     pub(crate) follow_redirects: Option<At<FollowRedirects>>,
     pub(crate) body_bytes: Option<At<u32>>,
     pub(crate) tls: Option<CheckTls>,
@@ -294,6 +295,7 @@ impl HttpAsked {
             url: read_url(at),
             method: read_method(at),
             headers: at.section("headers").map(|headers| headers.all_strings()).unwrap_or_default(),
+            bearer: at.secret("bearer"),
             follow_redirects: at.choice("follow_redirects", &REDIRECTS),
             body_bytes: at.size("max_body", BODY_RANGE),
             tls: at.section("tls").map(CheckTls::read),
