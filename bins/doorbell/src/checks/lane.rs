@@ -23,6 +23,9 @@ use tokio::time::{Instant, sleep_until};
 /// Threads for what cannot be waited for: looking names up, and files.
 const BLOCKING_THREADS_MAX: usize = 16;
 
+/// Descriptors of a runtime: epoll, two to wake it, and a spare one.
+const FDS_A_RUNTIME: usize = 4;
+
 /// Results that were pushed and wait to be taken in. More are refused.
 const PUSHES_MAX: usize = 1024;
 
@@ -141,6 +144,12 @@ impl Plan {
 
     pub(crate) fn counters(&self) -> Arc<Counters> {
         Arc::clone(&self.counters)
+    }
+
+    /// Descriptors that the checks may have open at once. Names are looked up and files read with two each at most.
+    pub(crate) fn descriptors(&self) -> u32 {
+        let runs = self.runs.len().min(self.in_flight_max) + 2 * BLOCKING_THREADS_MAX + FDS_A_RUNTIME;
+        u32::try_from(runs).unwrap_or(u32::MAX)
     }
 
     /// Starts the thread.

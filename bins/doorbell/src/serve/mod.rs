@@ -54,6 +54,9 @@ pub(crate) fn run(config: &Config, origin: &str) -> Result<Exit, Failure> {
         Materials { config, keeper: &keeper, push: push.as_ref(), common: &common, stores: &stores };
     let mut totals = Totals::of(&common);
     let mut builder = builder(config, &keeper);
+    if let Some(checks) = &checks {
+        builder = builder.keep_descriptors(checks.descriptors());
+    }
     let mut plan = Plan::new(config, &keeper);
     for position in 0..config.listeners.len() {
         let access = access.as_ref();

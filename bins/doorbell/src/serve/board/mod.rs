@@ -17,7 +17,7 @@ use doorbell_health::{
 };
 use lines::Line;
 use page::Look;
-pub(super) use page::Page;
+pub(super) use page::{Page, Replies};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -93,7 +93,7 @@ impl Keeper {
         if let Some(page) = inside.pages.iter().find(|page| *page.look() == look) {
             return Some(Arc::clone(page));
         }
-        let page = Arc::new(Page::build(look, &inside.board)?);
+        let page = Arc::new(Page::build(look, inside.pages.len(), &inside.board)?);
         inside.pages.push(Arc::clone(&page));
         if has_singles {
             let Inside { board, singles, .. } = &mut *inside;

@@ -1,22 +1,41 @@
 //! The replies of one health route, rendered when something changes and read by the ring threads without a lock.
 //!
 //! Does not know about: requests.
+//!
+//! Every thread keeps what it read last. A probe compares one number to see that it still holds, which costs less than counting a
+//! reference; whoever finds another number reads anew.
 
 use crate::config::model::{Details, HealthRoute};
 use crate::http::{StaticReply, Status};
-use arc_swap::{ArcSwap, Guard};
+use arc_swap::ArcSwap;
 use doorbell_health::{Audience, Board, EndpointIndex, Format, Reply};
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Everything that a health route can answer now.
 #[derive(Debug)]
 pub(in crate::serve) struct Page {
     look: Look,
     replies: ArcSwap<Replies>,
+    /// Of what is in `replies`: written after it, so that who sees a number sees at least that.
+    version: AtomicU64,
+    /// Its place among what threads keep.
+    place: usize,
     /// One for each check of the endpoint, in its order; none where no path asks for single checks.
     singles: Box<[ArcSwap<Views>]>,
     names: HashMap<Box<[u8]>, usize>,
+}
+
+/// No two states of any page have the same number.
+static VERSION_NEXT: AtomicU64 = AtomicU64::new(1);
+
+/// What a thread read last of the page at a place, and its version.
+type Kept = Option<(u64, Arc<Replies>)>;
+
+thread_local! {
+    static KEPT: RefCell<Vec<Kept>> = const { RefCell::new(Vec::new()) };
 }
 
 /// How replies look, whatever the state.
@@ -119,8 +138,8 @@ impl Look {
 }
 
 impl Page {
-    /// `None` when the fields of the route cannot be sent.
-    pub(super) fn build(look: Look, board: &Board) -> Option<Self> {
+    /// `None` when the fields of the route cannot be sent. No other page of the board has this place.
+    pub(super) fn build(look: Look, place: usize, board: &Board) -> Option<Self> {
         let replies = ArcSwap::from_pointee(look.replies(board)?);
         let uses = &board.endpoint(look.endpoint)?.config().uses;
         let (mut singles, mut names) = (Vec::new(), HashMap::new());
@@ -128,17 +147,36 @@ impl Page {
             singles.push(ArcSwap::from_pointee(look.single(board, place)?));
             names.insert(board.check_name(one.check)?.as_bytes().into(), place);
         }
-        Some(Self { look, replies, singles: singles.into(), names })
+        let version = AtomicU64::new(VERSION_NEXT.fetch_add(1, Ordering::Relaxed));
+        Some(Self { look, replies, version, place, singles: singles.into(), names })
     }
 
     pub(super) const fn look(&self) -> &Look {
         &self.look
     }
 
-    /// The replies of this moment; a look at them holds nobody up.
+    /// Gives the replies of this moment to `found`; a look at them holds nobody up. Not to be called from inside.
     #[inline]
-    pub(in crate::serve) fn load(&self) -> Guard<Arc<Replies>> {
-        self.replies.load()
+    pub(in crate::serve) fn with<T>(&self, found: impl FnOnce(&Replies) -> T) -> T {
+        KEPT.with_borrow_mut(|kept| {
+            let version = self.version.load(Ordering::Acquire);
+            if let Some(Some((known, replies))) = kept.get(self.place)
+                && *known == version
+            {
+                return found(replies);
+            }
+            found(self.keep(version, kept))
+        })
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn keep<'k>(&self, version: u64, kept: &'k mut Vec<Kept>) -> &'k Replies {
+        if kept.len() <= self.place {
+            kept.resize_with(self.place + 1, || None);
+        }
+        // At least as new as the version; if it is newer, the next look finds another one and reads it again.
+        &kept[self.place].insert((version, self.replies.load_full())).1
     }
 
     /// Gives the reply about one check of the endpoint to `found`.
@@ -159,6 +197,7 @@ impl Page {
         // The fields were good when the page was made.
         if let Some(replies) = self.look.replies(board) {
             self.replies.store(Arc::new(replies));
+            self.version.store(VERSION_NEXT.fetch_add(1, Ordering::Relaxed), Ordering::Release);
         }
     }
 

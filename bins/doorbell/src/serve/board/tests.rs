@@ -23,9 +23,10 @@ fn route(config: &Config, name: &str) -> HealthRoute {
 }
 
 fn answer(page: &Page, audience: Audience) -> (u16, String) {
-    let replies = page.load();
-    let reply = replies.reply(audience, Format::Text, true).unwrap();
-    (reply.status().code(), String::from_utf8(reply.content().to_vec()).unwrap())
+    page.with(|replies| {
+        let reply = replies.reply(audience, Format::Text, true).unwrap();
+        (reply.status().code(), String::from_utf8(reply.content().to_vec()).unwrap())
+    })
 }
 
 fn found(keeper: &Keeper, outcome: Outcome, reason: &str) -> Duration {
@@ -64,7 +65,8 @@ fn what_is_found_is_answered_at_once() {
     keeper.drain();
     assert_eq!(answer(&page, Audience::Kubelet), (200, "up\napp: up\n".to_owned()));
     assert_eq!(answer(&page, Audience::LoadBalancer), (599, "drain\napp: up\n".to_owned()));
-    assert!(page.load().differ() && !live.load().differ(), "livez takes no notice of a drain");
+    let differ = |page: &Page| page.with(Replies::differ);
+    assert!(differ(&page) && !differ(&live), "livez takes no notice of a drain");
 }
 
 #[test]
@@ -130,4 +132,46 @@ fn what_is_awaited_is_asked_often() {
     assert_eq!(found(&keeper, Outcome::Success, ""), fast);
     assert_eq!(found(&keeper, Outcome::Success, ""), usual);
     assert_eq!(found(&keeper, Outcome::Failure, ""), slow);
+}
+
+/// While one thread changes the state all the time, what others read is always one of the states, and after the last change the last one.
+#[test]
+fn no_reply_is_torn_and_none_stays_old() {
+    let config = config(ONE);
+    let keeper = Keeper::build(&config).unwrap();
+    let page = keeper.page(&route(&config, "readyz"), &[], true).unwrap();
+    let (goes_on, reads) = (AtomicUsize::new(1), AtomicUsize::new(0));
+    let whole = [(503, "down\napp: down (refused)\n"), (503, "down\napp: unknown\n"), (200, "up\napp: up\n")];
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                while goes_on.load(Ordering::Relaxed) == 1 {
+                    let (code, body) = answer(&page, Audience::Kubelet);
+                    assert!(whole.contains(&(code, &*body)), "{code} {body}");
+                    reads.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+        }
+        for at in 0..2_000 {
+            let (outcome, reason, code) =
+                if at % 2 == 0 { (Outcome::Success, "", 200) } else { (Outcome::Failure, "refused", 503) };
+            found(&keeper, outcome, reason);
+            assert_eq!(answer(&page, Audience::Other).0, code, "seen by the next who asks");
+        }
+        goes_on.store(0, Ordering::Relaxed);
+    });
+    assert!(reads.into_inner() > 0);
+}
+
+/// Pages of different boards have the same places, and must not be taken for each other.
+#[test]
+fn pages_of_two_boards_keep_apart() {
+    let config = config(ONE);
+    let keepers = [(); 2].map(|()| Keeper::build(&config).unwrap());
+    let pages: Vec<_> =
+        keepers.iter().map(|keeper| keeper.page(&route(&config, "readyz"), &[], false).unwrap()).collect();
+    found(&keepers[0], Outcome::Success, "");
+    for _ in 0..3 {
+        assert_eq!([0, 1].map(|at| answer(&pages[at], Audience::Other).0), [200, 503]);
+    }
 }

@@ -6,7 +6,7 @@ use crate::config::model::{Details, HealthFormat, HealthRoute};
 use crate::http::log::{Prober, prober_of};
 use crate::http::router::MethodSet;
 use crate::http::{Answered, Method, Request, Responder, StaticReply, Status};
-use crate::serve::board::Page;
+use crate::serve::board::{Page, Replies};
 use crate::serve::guards::Viewers;
 use doorbell_health::{Audience, Format};
 use std::sync::Arc;
@@ -42,20 +42,28 @@ impl Health {
         }
     }
 
-    /// Answers for the whole endpoint.
+    /// Answers for the whole endpoint. Most ask without a query, are told the same and see no details.
     #[inline]
     pub(super) fn send(&self, request: &Request<'_>, reply: Responder<'_>) -> Answered {
-        let replies = self.page.load();
+        self.page.with(|replies| {
+            let found = match (self.format, request.query_bytes()) {
+                (Some(format), None) if !replies.differ() && self.details != Details::Authenticated => {
+                    replies.reply(Audience::Other, format, self.details == Details::Always)
+                }
+                _ => self.choose(replies, request),
+            };
+            match found {
+                Some(found) => self.answer(found, request, reply),
+                // There is one for everybody, from the start on.
+                None => reply.status(Status::SERVICE_UNAVAILABLE).empty(),
+            }
+        })
+    }
+
+    #[inline(never)]
+    fn choose<'r>(&self, replies: &'r Replies, request: &Request<'_>) -> Option<&'r StaticReply> {
         let audience = if replies.differ() { audience_of(request) } else { Audience::Other };
-        let format = match (self.format, request.query_bytes()) {
-            (Some(format), None) => format,
-            _ => self.format_of(request),
-        };
-        match replies.reply(audience, format, self.sees_details(request)) {
-            Some(found) => self.answer(found, request, reply),
-            // There is one for everybody, from the start on.
-            None => reply.status(Status::SERVICE_UNAVAILABLE).empty(),
-        }
+        replies.reply(audience, self.format_of(request), self.sees_details(request))
     }
 
     /// Answers for one check of the endpoint, or with `not_found`.
@@ -73,15 +81,19 @@ impl Health {
         })
     }
 
-    #[inline]
+    #[inline(always)]
     fn answer(&self, found: &StaticReply, request: &Request<'_>, reply: Responder<'_>) -> Answered {
         match request.method() {
-            Method::Options => reply.header("Allow", &self.allow).send(found),
+            Method::Options => self.answer_options(found, reply),
             _ => reply.send(found),
         }
     }
 
-    #[inline]
+    #[inline(never)]
+    fn answer_options(&self, found: &StaticReply, reply: Responder<'_>) -> Answered {
+        reply.header("Allow", &self.allow).send(found)
+    }
+
     fn sees_details(&self, request: &Request<'_>) -> bool {
         match self.details {
             Details::Always => true,
@@ -90,7 +102,6 @@ impl Health {
         }
     }
 
-    #[inline(never)]
     fn format_of(&self, request: &Request<'_>) -> Format {
         let asked = request.query_bytes().and_then(asked_for);
         let accepted = || accepted(request.header("accept").unwrap_or_default());
