@@ -78,6 +78,7 @@ fn clients_leave_checks_their_descriptors(engine: &str) {
     let all_hung = wait_until(LIMIT, || hung.conns() >= HUNG);
     assert!(all_hung.is_some(), "{}", doorbell.process.log());
     let log_says = |what: &str| wait_until(LIMIT, || doorbell.process.log().contains(what));
+    assert!(log_says("check app: up").is_some(), "{}", doorbell.process.log());
     upstream.now(Does::reply(500, ""));
     assert!(log_says("check app: down").is_some(), "{}", doorbell.process.log());
     upstream.now(Does::reply(200, ""));

@@ -5,7 +5,7 @@
 //! Every thread keeps what it read last. A probe compares one number to see that it still holds, which costs less than counting a
 //! reference; whoever finds another number reads anew.
 
-use crate::config::model::{Details, HealthRoute};
+use crate::config::model::{Details, HealthFormat, HealthRoute};
 use crate::http::{StaticReply, Status};
 use arc_swap::ArcSwap;
 use doorbell_health::{Audience, Board, EndpointIndex, Format, Reply};
@@ -42,6 +42,8 @@ thread_local! {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Look {
     pub(super) endpoint: EndpointIndex,
+    /// Nothing where `Accept` decides.
+    pub(super) format: Option<Format>,
     pub(super) details: Details,
     pub(super) headers: Vec<(String, String)>,
     pub(super) has_singles: bool,
@@ -50,6 +52,8 @@ pub(super) struct Look {
 /// The replies of this moment.
 #[derive(Debug)]
 pub(in crate::serve) struct Replies {
+    /// For whoever asks without a query, where neither who he is nor what he accepts matters.
+    pub(in crate::serve) plain: Option<StaticReply>,
     /// By format.
     views: Vec<[Views; Format::ALL.len()]>,
     by_audience: [usize; Audience::ALL.len()],
@@ -60,12 +64,10 @@ type Views = [StaticReply; 2];
 
 impl Replies {
     /// Whether it matters who asks.
-    #[inline]
     pub(in crate::serve) fn differ(&self) -> bool {
         self.views.len() > 1
     }
 
-    #[inline]
     pub(in crate::serve) fn reply(
         &self,
         audience: Audience,
@@ -88,7 +90,14 @@ impl Look {
         if !headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("cache-control")) {
             headers.push(("Cache-Control".to_owned(), "no-store".to_owned()));
         }
-        Self { endpoint, details: route.details, headers, has_singles }
+        let format = match route.format {
+            HealthFormat::Auto => None,
+            HealthFormat::HealthJson => Some(Format::HealthJson),
+            HealthFormat::KubeVerbose => Some(Format::Kube),
+            HealthFormat::Spring => Some(Format::Spring),
+            HealthFormat::Text => Some(Format::Text),
+        };
+        Self { endpoint, format, details: route.details, headers, has_singles }
     }
 
     /// The reply for everybody and the one for those who see details, of which a route needs one or both.
@@ -129,7 +138,15 @@ impl Look {
             };
             by_audience[audience as usize] = at;
         }
-        Some(Replies { views, by_audience })
+        let plain = match (self.format, self.details, views.as_slice()) {
+            (None, _, _) | (_, Details::Authenticated, _) => None,
+            // Without differences in details both are the same.
+            (Some(format), Details::Always | Details::Never, [only]) => {
+                Some(only[format as usize][0].clone())
+            }
+            (Some(_), Details::Always | Details::Never, _) => None,
+        };
+        Some(Replies { plain, views, by_audience })
     }
 
     fn single(&self, board: &Board, place: usize) -> Option<Views> {
@@ -151,12 +168,17 @@ impl Page {
         Some(Self { look, replies, version, place, singles: singles.into(), names })
     }
 
+    /// The format of the route; nothing where `Accept` decides.
+    pub(in crate::serve) const fn format(&self) -> Option<Format> {
+        self.look.format
+    }
+
     pub(super) const fn look(&self) -> &Look {
         &self.look
     }
 
     /// Gives the replies of this moment to `found`; a look at them holds nobody up. Not to be called from inside.
-    #[inline]
+    #[inline(always)]
     pub(in crate::serve) fn with<T>(&self, found: impl FnOnce(&Replies) -> T) -> T {
         KEPT.with_borrow_mut(|kept| {
             let version = self.version.load(Ordering::Acquire);

@@ -2,7 +2,7 @@
 //!
 //! Does not know about: what makes a state, when replies are rendered.
 
-use crate::config::model::{Details, HealthFormat, HealthRoute};
+use crate::config::model::{Details, HealthRoute};
 use crate::http::log::{Prober, prober_of};
 use crate::http::router::MethodSet;
 use crate::http::{Answered, Method, Request, Responder, StaticReply, Status};
@@ -18,8 +18,6 @@ pub(super) const CHECK_PARAM: &str = "check";
 #[derive(Debug)]
 pub(super) struct Health {
     page: Arc<Page>,
-    /// Nothing where `Accept` decides.
-    format: Option<Format>,
     details: Details,
     viewers: Viewers,
     allow: String,
@@ -27,36 +25,19 @@ pub(super) struct Health {
 
 impl Health {
     pub(super) fn new(page: Arc<Page>, route: &HealthRoute, viewers: Viewers, methods: &[Method]) -> Self {
-        Self {
-            page,
-            format: match route.format {
-                HealthFormat::Auto => None,
-                HealthFormat::HealthJson => Some(Format::HealthJson),
-                HealthFormat::KubeVerbose => Some(Format::Kube),
-                HealthFormat::Spring => Some(Format::Spring),
-                HealthFormat::Text => Some(Format::Text),
-            },
-            details: route.details,
-            viewers,
-            allow: MethodSet::of(methods).to_string(),
-        }
+        Self { page, details: route.details, viewers, allow: MethodSet::of(methods).to_string() }
     }
 
-    /// Answers for the whole endpoint. Most ask without a query, are told the same and see no details.
+    /// Answers for the whole endpoint.
     #[inline]
     pub(super) fn send(&self, request: &Request<'_>, reply: Responder<'_>) -> Answered {
-        self.page.with(|replies| {
-            let found = match (self.format, request.query_bytes()) {
-                (Some(format), None) if !replies.differ() && self.details != Details::Authenticated => {
-                    replies.reply(Audience::Other, format, self.details == Details::Always)
-                }
-                _ => self.choose(replies, request),
-            };
-            match found {
+        self.page.with(|replies| match &replies.plain {
+            Some(plain) if request.query_bytes().is_none() => self.answer(plain, request, reply),
+            _ => match self.choose(replies, request) {
                 Some(found) => self.answer(found, request, reply),
                 // There is one for everybody, from the start on.
                 None => reply.status(Status::SERVICE_UNAVAILABLE).empty(),
-            }
+            },
         })
     }
 
@@ -105,7 +86,7 @@ impl Health {
     fn format_of(&self, request: &Request<'_>) -> Format {
         let asked = request.query_bytes().and_then(asked_for);
         let accepted = || accepted(request.header("accept").unwrap_or_default());
-        asked.or(self.format).unwrap_or_else(accepted)
+        asked.or_else(|| self.page.format()).unwrap_or_else(accepted)
     }
 }
 
