@@ -23,13 +23,21 @@ impl Conn {
         let request = Self::request_of(fresh, head, b"", &io);
         let responder = Responder::new(io.out, io.date, Persist::Close, request.is_head());
         match service.call(&request, responder).outcome {
-            Outcome::HangUp => Some(Next::Close),
-            Outcome::HandOver => {
-                io.carry.extend_from_slice(fresh);
-                Some(Next::HandOver)
-            }
             Outcome::Last | Outcome::Replied => Some(Next::CloseClean),
-            Outcome::Pending => Some(Next::Wait),
+            seldom => Some(Self::end_seldom(seldom, fresh, io.carry)),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn end_seldom(outcome: Outcome, fresh: &[u8], carry: &mut Vec<u8>) -> Next {
+        match outcome {
+            Outcome::Deferred => Next::Wait,
+            Outcome::HandOver => {
+                carry.extend_from_slice(fresh);
+                Next::HandOver
+            }
+            Outcome::HangUp | Outcome::Last | Outcome::Replied => Next::Close,
         }
     }
 }

@@ -152,7 +152,7 @@ impl Conn {
             }
             Outcome::HangUp => return One::Next(self.hang_up()),
             Outcome::HandOver => return One::Next(self.leave(head, after, io)),
-            Outcome::Pending => {
+            Outcome::Deferred => {
                 io.carry.extend_from_slice(after);
                 return One::Next(self.begin_wait(io));
             }
