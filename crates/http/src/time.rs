@@ -28,8 +28,11 @@ impl Time {
     #[inline]
     pub const fn after(self, duration: Duration) -> Self {
         // Not `Duration::as_nanos`: 64 bits are enough for all that does not saturate.
-        let nanos = duration.as_secs().saturating_mul(1_000_000_000);
-        Self(self.0.saturating_add(nanos).saturating_add(duration.subsec_nanos() as u64))
+        const NANOS_PER_SEC: u64 = 1_000_000_000;
+        if duration.as_secs() >= u64::MAX / NANOS_PER_SEC {
+            return Self(u64::MAX);
+        }
+        Self(self.0.saturating_add(duration.as_secs() * NANOS_PER_SEC + duration.subsec_nanos() as u64))
     }
 
     /// The time passed since `earlier`, zero if `earlier` is later.

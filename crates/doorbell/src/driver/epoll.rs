@@ -357,6 +357,9 @@ impl Driver for Epoll {
             return Step::Done(received);
         }
         socket.recv = Some(conn);
+        if socket.registered {
+            return Step::Pending;
+        }
         match self.register(conn) {
             Ok(()) => Step::Pending,
             Err(errno) => {

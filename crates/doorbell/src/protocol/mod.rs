@@ -181,6 +181,15 @@ impl From<Tls<Raw>> for ListenerProtocol {
     }
 }
 
+/// What came of an input.
+pub(crate) struct Heard {
+    pub(crate) next: Next,
+    /// Requests answered by it.
+    pub(crate) requests: u32,
+    /// [`Protocol::deadline`] from now on.
+    pub(crate) deadline: Time,
+}
+
 /// Calls the same method on whichever protocol a listener speaks, with the connection state that belongs to it.
 macro_rules! each {
     ($self:expr, $conn:expr, $protocol:ident, $state:ident => $call:expr) => {
@@ -197,21 +206,44 @@ macro_rules! each {
 }
 
 impl ListenerProtocol {
-    /// True when whatever is written begins with a reply of the machine, which looks after what is left in [`Io::out`] of the reply
-    /// before it.
+    /// [`Protocol::handle_input`], and what the worker wants to know after it. `before` becomes [`Protocol::requests`] as it was, for
+    /// whoever has to clear up after a panic.
+    ///
+    /// What is left in [`Io::out`] of a reply before is looked after by the machine when whatever is written begins with a reply of it;
+    /// before the others speak it is forgotten.
     #[inline(always)]
-    pub(crate) const fn begins_replies(&self) -> bool {
-        matches!(self, Self::Http1(_))
+    pub(crate) fn hear<'a>(
+        &self,
+        conn: &mut ProtocolConn,
+        fresh: &[u8],
+        io: impl FnOnce() -> Io<'a>,
+        before: &mut u32,
+    ) -> Heard {
+        match (self, conn) {
+            // `io` is made in each arm: passed on to another function it has to lie in memory, and here it need not.
+            (Self::Http1(protocol), ProtocolConn::Http1(state)) => {
+                heard(protocol, state, fresh, io(), before)
+            }
+            (_, conn) => {
+                let io = io();
+                io.out.forget_sent();
+                self.hear_other(conn, fresh, io, before)
+            }
+        }
     }
 
-    /// [`Protocol::handle_input`], and [`Protocol::requests`] and [`Protocol::deadline`] after it.
-    #[inline(always)]
-    pub(crate) fn hear(&self, conn: &mut ProtocolConn, fresh: &[u8], io: Io<'_>) -> (Next, u32, Time) {
-        each!(self, conn, protocol, state => {
-            let next = protocol.handle_input(state, fresh, io);
-            (next, protocol.requests(state), protocol.deadline(state))
-        })
+    #[inline(never)]
+    fn hear_other(&self, conn: &mut ProtocolConn, fresh: &[u8], io: Io<'_>, before: &mut u32) -> Heard {
+        each!(self, conn, protocol, state => heard(protocol, state, fresh, io, before))
     }
+}
+
+#[inline(always)]
+fn heard<P: Protocol>(protocol: &P, conn: &mut P::Conn, fresh: &[u8], io: Io<'_>, before: &mut u32) -> Heard {
+    let requests = protocol.requests(conn);
+    *before = requests;
+    let next = protocol.handle_input(conn, fresh, io);
+    Heard { next, requests: protocol.requests(conn) - requests, deadline: protocol.deadline(conn) }
 }
 
 impl Protocol for ListenerProtocol {

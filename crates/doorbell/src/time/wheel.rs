@@ -32,12 +32,25 @@ pub(crate) struct Wheel {
 struct Node {
     prev: u32,
     next: u32,
-    /// The tick it waits for; meaningful while armed.
-    tick: u64,
-    armed: bool,
+    /// Where the tick it waits for begins, in nanoseconds, or [`UNTIMED`]. Not the tick's number: a deadline is compared with it at
+    /// every request, and a division is dearer than a comparison.
+    since: u64,
 }
 
-const UNARMED: Node = Node { prev: NONE, next: NONE, tick: 0, armed: false };
+impl Node {
+    const fn is_armed(self) -> bool {
+        self.since != UNTIMED
+    }
+
+    const fn tick(self) -> u64 {
+        self.since / TICK_NANOS
+    }
+}
+
+/// Later than every tick.
+const UNTIMED: u64 = u64::MAX;
+
+const UNARMED: Node = Node { prev: NONE, next: NONE, since: UNTIMED };
 
 impl Wheel {
     pub(crate) fn new(now: Time) -> Self {
@@ -54,13 +67,13 @@ impl Wheel {
     /// Makes sure that `slot` comes up no earlier than `deadline` and at most a tick after it.
     #[inline]
     pub(crate) fn arm(&mut self, slot: SlotIndex, deadline: Time) {
-        let tick = deadline.as_nanos() / TICK_NANOS;
         // A deadline that is not earlier than what is armed needs nothing: it is looked at again then.
-        if !self.nodes.get(slot.index()).is_some_and(|node| node.armed && node.tick <= tick) {
-            self.link(slot, tick);
+        if !self.nodes.get(slot.index()).is_some_and(|node| node.since <= deadline.as_nanos()) {
+            self.link(slot, deadline.as_nanos() / TICK_NANOS);
         }
     }
 
+    #[inline(never)]
     fn link(&mut self, slot: SlotIndex, tick: u64) {
         let index = slot.index();
         if index >= self.nodes.len() {
@@ -71,7 +84,7 @@ impl Wheel {
         self.disarm(slot);
         let bucket = bucket_of(tick);
         let head = self.heads[bucket];
-        self.nodes[index] = Node { prev: NONE, next: head, tick, armed: true };
+        self.nodes[index] = Node { prev: NONE, next: head, since: tick * TICK_NANOS };
         if head != NONE {
             self.nodes[head as usize].prev = slot.0;
         }
@@ -84,7 +97,7 @@ impl Wheel {
     /// Forgets `slot`; nothing happens when it was not armed.
     #[inline(always)]
     pub(crate) fn disarm(&mut self, slot: SlotIndex) {
-        if self.nodes.get(slot.index()).is_some_and(|node| node.armed) {
+        if self.nodes.get(slot.index()).is_some_and(|node| node.is_armed()) {
             self.unlink(slot);
         }
     }
@@ -92,13 +105,13 @@ impl Wheel {
     fn unlink(&mut self, slot: SlotIndex) {
         let node = self.nodes[slot.index()];
         match node.prev {
-            NONE => self.set_head(bucket_of(node.tick), node.next),
+            NONE => self.set_head(bucket_of(node.tick()), node.next),
             prev => self.nodes[prev as usize].next = node.next,
         }
         if node.next != NONE {
             self.nodes[node.next as usize].prev = node.prev;
         }
-        self.nodes[slot.index()].armed = false;
+        self.nodes[slot.index()].since = UNTIMED;
         self.armed -= 1;
     }
 
@@ -121,7 +134,7 @@ impl Wheel {
                 continue;
             }
             let slot = SlotIndex(head);
-            debug_assert!(self.nodes[slot.index()].tick <= self.tick_next, "a bucket holds one lap only");
+            debug_assert!(self.nodes[slot.index()].tick() <= self.tick_next, "a bucket holds one lap only");
             self.disarm(slot);
             return Some(slot);
         }

@@ -15,7 +15,7 @@ use crate::conn::{Arriving, Phase};
 use crate::driver::{Chunk, ChunkSource, Driver, Errno, Expect, Received, Sent, Step};
 use crate::error::CloseReason;
 use crate::id::{ConnId, ListenerIndex, SlotIndex};
-use crate::protocol::{Io, Protocol};
+use crate::protocol::{Heard, Io, Protocol};
 use crate::time::Clock;
 
 /// A call into a protocol that has not come back, about bytes in the driver's scratch buffer.
@@ -209,30 +209,28 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         let protocol = &self.server.protocols[conn.listener.index()];
         let opened = conn.deadline;
         let state = conn.protocol.get_or_insert_with(|| protocol.open(opened));
-        let before = protocol.requests(state);
         let Buffers { reply: out, rest: input, seen, .. } = &mut self.buffers;
-        if !protocol.begins_replies() {
-            out.forget_sent();
-        }
         let (now, date, draining, client) = (self.now, &self.date, self.drain.is_on(), &conn.client);
-        let io = Io { now, date, input, out, draining, seen, client };
-        self.speaking = Some(Spoken { id, number, len, fresh: None, requests_before: before });
-        let (next, requests, deadline) = protocol.hear(state, self.driver.received(&chunk), io);
+        let spoken = Spoken { id, number, len, fresh: None, requests_before: 0 };
+        let before = &mut self.speaking.insert(spoken).requests_before;
+        let fresh = self.driver.received(&chunk);
+        let Heard { next, requests, deadline } =
+            protocol.hear(state, fresh, move || Io { now, date, input, out, draining, seen, client }, before);
         self.speaking = None;
-        self.shared.counters.requests.add(u64::from(requests - before));
+        self.shared.counters.requests.add(u64::from(requests));
         self.driver.recycle(chunk);
         if !self.buffers.rest.is_empty() {
             let next = self.keep(id, next);
             return self.go_on(id, next, None);
         }
-        let closes = match next {
-            Next::Close | Next::CloseClean if drained => true,
-            Next::Read => false,
-            Next::Wait => return self.wait_for_answer(id),
-            Next::Close | Next::CloseClean | Next::CloseLinger | Next::Flush | Next::HandOver => {
-                return self.go_on(id, next, None);
+        // Not a match: of these three the compiler would make a jump through a table.
+        let closes = next != Next::Read;
+        if closes && !(drained && matches!(next, Next::Close | Next::CloseClean)) {
+            if next == Next::Wait {
+                return self.wait_for_answer(id);
             }
-        };
+            return self.go_on(id, next, None);
+        }
         let reply = &mut self.buffers.reply;
         if !reply.body.is_empty() {
             return self.go_on(id, next, None);

@@ -299,7 +299,7 @@ impl Conn {
             && !io.closing
             && io.limits.keep_alive
             && self.requests < io.limits.requests_per_conn_max
-            && io.now < self.opened.after(io.limits.conn_age_max);
+            && io.now < self.aged_at;
         match (stays, head.minor()) {
             (false, _) => Persist::Close,
             (true, 0) => Persist::Stated,

@@ -95,7 +95,8 @@ pub struct Conn {
     /// Bytes of the body on the wire so far.
     body_taken: u64,
     body_began: Time,
-    opened: Time,
+    /// From then on a reply says that it is the last.
+    aged_at: Time,
     deadline: Time,
     requests: u32,
     phase: Phase,
@@ -115,7 +116,7 @@ impl Conn {
             chunked: Chunked::new(),
             body_taken: 0,
             body_began: Time::ZERO,
-            opened: now,
+            aged_at: now.after(limits.conn_age_max),
             deadline: now.after(limits.header_timeout),
             requests: 0,
             phase: Phase::Idle,

@@ -144,23 +144,31 @@ impl Conn {
     /// What follows an answer.
     #[inline(always)]
     fn follow(&mut self, outcome: Outcome, head: &[u8], after: &[u8], io: &mut Io<'_>) -> One {
-        match outcome {
-            Outcome::Replied => self.begin_idle(io.now, io.limits),
-            Outcome::Last => {
-                self.phase = Phase::Closing;
-                return One::Next(if after.is_empty() { Next::CloseClean } else { Next::CloseLinger });
-            }
-            Outcome::HangUp => return One::Next(self.hang_up()),
-            Outcome::HandOver => return One::Next(self.leave(head, after, io)),
-            Outcome::Deferred => {
-                io.carry.extend_from_slice(after);
-                return One::Next(self.begin_wait(io));
-            }
+        if outcome != Outcome::Replied {
+            return One::Next(self.end_after(outcome, head, after, io));
         }
+        self.begin_idle(io.now, io.limits);
         if self.must_flush(!after.is_empty(), io) {
             return One::Next(self.hold_back(after, io));
         }
         if after.is_empty() { One::Next(Next::Read) } else { One::More(head.len()) }
+    }
+
+    /// What follows an answer that is the last, or none.
+    #[inline(always)]
+    fn end_after(&mut self, outcome: Outcome, head: &[u8], after: &[u8], io: &mut Io<'_>) -> Next {
+        match outcome {
+            Outcome::Deferred => {
+                io.carry.extend_from_slice(after);
+                self.begin_wait(io)
+            }
+            Outcome::HandOver => self.leave(head, after, io),
+            Outcome::HangUp => self.hang_up(),
+            Outcome::Last | Outcome::Replied => {
+                self.phase = Phase::Closing;
+                if after.is_empty() { Next::CloseClean } else { Next::CloseLinger }
+            }
+        }
     }
 
     #[cold]
