@@ -62,8 +62,8 @@ fn with_request<T>(bytes: &[u8], f: impl FnOnce(&Request<'_>) -> T) -> T {
     f(&Request::new(bytes, &head, b"").from_client(&client, Time::from_nanos(1), 0))
 }
 
-const fn entry<'a>(request: &'a Request<'a>, status: Status) -> Entry<'a> {
-    Entry { request, status: Some(status), content_len: 3, route: None, probe: false, subject: None }
+fn entry<'a>(request: &'a Request<'a>, status: Status) -> Entry<'a> {
+    Entry { status: Some(status), content_len: 3, ..Entry::unanswered(request) }
 }
 
 /// Logs in bursts; `settle` empties the queues after each, untimed.

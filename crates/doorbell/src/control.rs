@@ -73,6 +73,10 @@ impl WorkerShared {
         self.waker.wake();
     }
 
+    pub(crate) fn waker(&self) -> Waker {
+        self.waker.clone()
+    }
+
     /// The worker's counters now.
     pub fn snapshot(&self) -> crate::stats::Snapshot {
         self.counters.snapshot()

@@ -75,6 +75,8 @@ close_reasons! {
     Drain = "drain", Local;
     /// A PROXY protocol header that is wrong, late, missing, or from a peer that is not believed.
     ProxyHeader = "proxy_header", Peer;
+    /// A request that was left for another thread was not answered in time.
+    JobTimeout = "job_timeout", Local;
     /// Too many TLS handshakes were in progress.
     HandshakeCap = "handshake_cap", Local;
     /// A TLS handshake or record that cannot be used, or no TLS on a TLS port.

@@ -26,6 +26,7 @@ pub mod hand_over;
 pub mod id;
 pub mod manual;
 pub mod net;
+pub mod offload;
 pub mod protocol;
 pub mod server;
 pub mod stats;
@@ -39,13 +40,14 @@ pub use access_log::{AccessLog, LogCounters, LogSink, LogTarget};
 pub use config::{Limits, OnWorkerFailure};
 pub use doorbell_http as http;
 pub use doorbell_http::{
-    Answered, Begun, Limits as HttpLimits, Method, ReplyBuilder, Request, Responder, Service as Handler,
-    StaticReply, Status, Version,
+    Answered, Begun, Limits as HttpLimits, Method, OwnedRequest, Reply, ReplyBuilder, Request, Responder,
+    Service as Handler, StaticReply, Status, Version,
 };
 pub use driver::select::{Descriptors, DriverReport, Engine};
 pub use error::{Blame, CloseReason};
 pub use hand_over::{HandOver, HandedConn, Permit, Taker, WhenFull};
 pub use net::{Listen, ListenAddr, LocalAddr, ProxyProtocol};
+pub use offload::Offload;
 pub use protocol::{Http1, Raw, RawHandler, RawNext, Refusals};
 pub use server::{
     Event, Handle, ServeError, Server, ServerBuilder, StartError, StartErrorKind, WorkerFailure, Workers,

@@ -118,6 +118,18 @@ counters! {
     proxy_refused,
     /// Handlers that panicked.
     handler_panics,
+    /// Jobs given to other threads.
+    jobs_queued,
+    /// Jobs for which there was no place: 503.
+    jobs_refused,
+    /// Jobs that were not done in time: 503 and the end.
+    jobs_timed_out,
+    /// Jobs called off before they started, because their client left or the server stopped.
+    jobs_cancelled,
+    /// Jobs that panicked: 500 and the end.
+    jobs_panicked,
+    /// Answers that came when nobody waited for them any more (invariant I-10).
+    answers_dropped,
     /// Accepted connections closed at once because no slot could be trusted.
     accepts_dropped,
     /// Completions that went through the kernel's overflow list.

@@ -98,8 +98,7 @@ fn who_answers_allocates_nothing_after_the_first_record() {
     let client = Client { addr: Some([192, 0, 2, 7].into()), tls: None };
     let request = Request::new(bytes.as_bytes(), &head, b"").from_client(&client, Time::ZERO, 0);
     let status = Some(Status::OK);
-    let entry =
-        Entry { request: &request, status, content_len: 3, route: None, probe: false, subject: Some("a") };
+    let entry = Entry { status, content_len: 3, subject: Some("a"), ..Entry::unanswered(&request) };
     let logger = Logger::new(Filter::ALL, log.sink());
     let first = measure(|| logger.answered(&entry));
     assert_ne!(first.count_total, 0, "the counter counts, and the queue is made then");

@@ -112,6 +112,18 @@ fn layer() {
 }
 
 #[test]
+#[cfg(feature = "rayon")]
+fn offload() {
+    let example = Example::start("offload");
+    let ask = |request: &str| {
+        Reply::parse(&exchange(example.addr, request.as_bytes()).unwrap().bytes, false).unwrap()
+    };
+    let hash = ask("POST /hash HTTP/1.1\r\nHost: a\r\nContent-Length: 7\r\nConnection: close\r\n\r\nhunter2");
+    assert!(hash.status == 200 && hash.body.starts_with(b"$argon2id$v=19$"), "{hash:?}");
+    assert_eq!(ask("GET /livez HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").body, b"ok\n");
+}
+
+#[test]
 fn access_log() {
     let path = std::env::temp_dir().join(format!("doorbell-example-{}.log", std::process::id()));
     let mut command = Example::command("access_log");

@@ -121,7 +121,7 @@ impl std::error::Error for RequestError {}
 /// A reply no handler may give. While serving, a 500 goes out in its place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ApiMisuse {
-    /// A connection is handed over after the body of its request was read: see [`crate::Service::hands_over`].
+    /// A connection is handed over after the body of its request was read, or by the answer to a request that was left for later: see [`crate::Service::hands_over`].
     HandOverTooLate,
     /// Not a token (RFC 9110 5.1).
     HeaderName,
@@ -136,7 +136,7 @@ pub enum ApiMisuse {
 impl fmt::Display for ApiMisuse {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::HandOverTooLate => "the body of this request was read already",
+            Self::HandOverTooLate => "this request was read already",
             Self::HeaderName => "reply header name is not a token",
             Self::HeaderReserved => "reply header belongs to the connection, not to the handler",
             Self::HeaderValue => "reply header value holds a control character",

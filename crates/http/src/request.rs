@@ -3,7 +3,8 @@
 //! Does not know about: the connection it came on, beyond who sent it and when.
 
 use crate::parse::{Fields, Head};
-use crate::{Client, Method, Time};
+use crate::{Client, Method, Time, TlsInfo};
+use std::net::IpAddr;
 
 /// A request whose head and body are complete.
 #[derive(Clone, Copy)]
@@ -124,6 +125,46 @@ impl<'a> Request<'a> {
     /// The decoded body if the service wanted it, else empty.
     pub const fn body(&self) -> &'a [u8] {
         self.body
+    }
+}
+
+impl Request<'_> {
+    /// A copy that outlives the connection's buffers: head and body in one allocation. As large as the limits of head and body allow.
+    pub fn detach(&self) -> OwnedRequest {
+        let head = self.head.get(..self.parsed.len()).unwrap_or(self.head);
+        let mut bytes = Vec::with_capacity(head.len() + self.body.len());
+        bytes.extend_from_slice(head);
+        bytes.extend_from_slice(self.body);
+        OwnedRequest {
+            head_len: head.len(),
+            bytes,
+            parsed: self.parsed.clone(),
+            addr: self.client.addr,
+            tls: self.client.tls.cloned(),
+            now: self.now,
+            unix_secs: self.unix_secs,
+        }
+    }
+}
+
+/// A request that borrows nothing, for whoever answers it later.
+#[derive(Clone, Debug)]
+pub struct OwnedRequest {
+    bytes: Vec<u8>,
+    head_len: usize,
+    parsed: Head,
+    addr: Option<IpAddr>,
+    tls: Option<TlsInfo>,
+    now: Time,
+    unix_secs: i64,
+}
+
+impl OwnedRequest {
+    /// Calls `f` with the request as it was.
+    pub fn with<R>(&self, f: impl FnOnce(&Request<'_>) -> R) -> R {
+        let (head, body) = self.bytes.split_at_checked(self.head_len).unwrap_or_default();
+        let client = Client { addr: self.addr, tls: self.tls.as_ref() };
+        f(&Request::new(head, &self.parsed, body).from_client(&client, self.now, self.unix_secs))
     }
 }
 

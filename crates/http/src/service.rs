@@ -1,7 +1,7 @@
 //! The seam to what stands behind a listener.
 //!
-//! Does not know about: connections. Offloading a request to another thread will be one more way to consume a [`Responder`];
-//! [`crate::Next::Wait`] is kept for it.
+//! Does not know about: connections. A service that cannot answer at once uses [`Responder::later`]; one that shall not,
+//! [`Responder::hand_over`].
 
 use crate::{Answered, Client, Request, RequestError, Responder, Time};
 

@@ -72,6 +72,10 @@ impl Sink for LogSink {
             shared.wake();
         }
     }
+
+    fn later(&self) -> Option<Box<dyn Sink + Send>> {
+        Some(Box::new(self.clone()))
+    }
 }
 
 impl fmt::Debug for LogSink {

@@ -21,6 +21,7 @@ fn record(target: &str, status: Status) -> Record {
     assert_eq!(head.parse(&bytes, &HttpLimits::default()), Ok(Some(bytes.len())));
     let request = Request::new(&bytes, &head, b"").from_client(&Client::UNKNOWN, Time::ZERO, 0);
     Record::answered(&Entry {
+        elsewhere: false,
         request: &request,
         status: Some(status),
         content_len: 3,

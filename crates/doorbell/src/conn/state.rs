@@ -52,11 +52,13 @@ pub(crate) struct Conn<P> {
     pub(crate) protocol: Option<P>,
 }
 
-/// What a connection begins with, before its protocol is called.
+/// What a connection begins with, or waits for, before its protocol is called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Arriving {
     /// The address is to be asked for.
     Addr,
+    /// The answer to a request that was left for later: until it is there, the protocol hears nothing.
+    Answer,
     /// Nothing (more): the protocol has it.
     Done,
     /// A PROXY protocol header may come, or must.
@@ -76,6 +78,8 @@ pub(crate) enum AfterSend {
     Resume,
     /// Read on.
     Read,
+    /// Have the answer made that the protocol waits for.
+    Wait,
 }
 
 impl<P> Conn<P> {

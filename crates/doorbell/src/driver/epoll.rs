@@ -285,6 +285,7 @@ impl Socket {
         self.writable |= flags.intersects(EventFlags::OUT | end);
     }
 
+    #[inline(always)]
     fn try_recv(&mut self, scratch: &mut [u8]) -> Option<Received> {
         if !self.readable {
             return None;

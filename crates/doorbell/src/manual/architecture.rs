@@ -29,7 +29,7 @@
 //!
 //! # The turn
 //!
-//! [`worker`](crate::worker) lists the six steps of a turn and the invariants I-1 to I-9.
+//! [`worker`](crate::worker) lists the six steps of a turn and the invariants I-1 to I-10.
 //!
 //! # Failure
 //!
@@ -40,10 +40,14 @@
 //!
 //! # Seams
 //!
-//! [`Next::Wait`](doorbell_http::Next) is the place of work that is answered later, from another thread.
+//! [`Next::Wait`](doorbell_http::Next) is how work is answered later, from another thread ([`compute_lane`](super::compute_lane)). Which
+//! threads run jobs is a trait ([`Executor`](crate::offload::Executor)): rayon in a program, a seed in the simulator, a test's own hand.
 //!
 //! [`Next::HandOver`](doorbell_http::Next) is a connection that leaves its worker: see [`hand_over`](crate::hand_over). Who decides is the
 //! handler: it leaves a request without a body by [`Responder::hand_over`](crate::Responder), and one with a body, another protocol on
 //! the same port or a method that the parser does not know by [`Handler::hands_over`](crate::Handler), which is asked where the head is
 //! complete, or where the machine would answer an error. A TLS listener decides by the ClientHello alone. Both wishes end a
 //! connection's loop in the worker, so neither costs the others anything.
+//!
+//! The two meet on one connection in the order of its requests: what is to be handed over behind a job waits for the answer, and leaves with
+//! every byte that came meanwhile. A job cannot end in a hand-over, because its request was read.

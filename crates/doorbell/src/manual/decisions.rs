@@ -155,6 +155,27 @@
 //!
 //! *Would change it:* a kernel that can move a request back into its socket.
 //!
+//! # 0018 An eventfd wakes the ring thread, and only if it sleeps
+//!
+//! *Context.* Answers of jobs come from other threads. An uncoalesced round trip through an eventfd is some 9,300 instructions of both sides; a
+//! futex that the ring waits for is no cheaper and needs Linux 6.7 and io_uring; `IORING_OP_MSG_RING` needs a ring for each thread of the pool,
+//! and a target that overflows loses the message.
+//!
+//! *Choice.* The eventfd that commands use already: it is the same on both drivers and every kernel. What matters more is how often: before it
+//! waits, a worker with jobs under way says that it sleeps and looks once more; whoever leaves an answer wakes it only then, and only the
+//! first of them. With 64 jobs under way that is one wake-up for six answers. A worker without jobs does none of this.
+//!
+//! *Would change it:* figures of the instruction rig in which one of the others wins where one client waits for one job.
+//!
+//! # 0019 A late job is a 503, and a FIN calls off one that has not begun
+//!
+//! *Context.* 504 says that a server behind a gateway did not answer (RFC 9110 15.6.5). A client that closes and one that only closes its half look
+//! the same until something is sent to them.
+//!
+//! *Choice.* 503 with `Retry-After`: it was us. The connection ends with it, so that a client cannot pile up jobs that run on after their time. A
+//! FIN means gone, as in nginx and Go's `net/http`, as long as the job waits in its queue; once it runs its answer is sent.
+//! [`fin_cancels(false)`](crate::offload::OffloadBuilder::fin_cancels) is for clients that close their half and listen.
+//!
 //! # 0020 HTTP/2 is hyper's, beside the ring lane, and off by default
 //!
 //! *Context.* gRPC probes and some load balancers speak HTTP/2; nearly everything else that asks for health speaks HTTP/1.1, on a connection

@@ -8,7 +8,8 @@
 //!    state of the connection is made here, or with the first call into the protocol.
 //! 3. **Answer.** The protocol reads the bytes where they lie. What it cannot use yet it keeps in the connection's own buffer,
 //!    which exists only then. Replies are rendered into the worker's buffer and sent from there; what the kernel does not take at once
-//!    moves into the connection's own output.
+//!    moves into the connection's own output. An answer that comes later, from a job, takes the same way when it is there; until then the
+//!    connection reads one more piece at most, to hear of a client that leaves ([`compute_lane`](super::compute_lane)).
 //! 4. **Send.** Rendered bytes, then the shared body if there is one. A short send goes on where it stopped. No progress for
 //!    [`write_timeout`](crate::Limits::write_timeout) ends the connection with a reset, so that a part is not taken for the
 //!    whole.

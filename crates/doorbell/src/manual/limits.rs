@@ -19,6 +19,13 @@
 //! | [`HandOver::conns_max`](crate::HandOver::conns_max) | 16,384 handed over and not dropped | as [`WhenFull`](crate::WhenFull) says: 503, GOAWAY (HTTP/2) or an alert (TLS), or the client waits |
 //! | [`ProxyProtocol::len_max`](crate::ProxyProtocol::len_max) | 536 bytes | close |
 //!
+//! Of jobs, of one [`Offload`](crate::Offload):
+//!
+//! | limit | default | at the limit |
+//! |---|---|---|
+//! | [`queue_max`](crate::offload::OffloadBuilder::queue_max) | 1,024 of each class | 503 with `Retry-After`; the connection goes on |
+//! | [`timeout`](crate::offload::OffloadBuilder::timeout) | 10 s in the queue and running | 503 with `Retry-After`, close |
+//!
 //! With TLS (feature `tls`), of one acceptor:
 //!
 //! | limit | default | at the limit |

@@ -2,12 +2,14 @@
 //!
 //! - [`architecture`]: the layers, what each of them may not know, and the invariants.
 //! - [`life_of_a_connection`]: from accept to the freed slot, with every way it can end.
+//! - [`compute_lane`]: work on other threads, what a trip there costs, and from which size on it pays.
 //! - [`limits`]: every cap and time, its default, and what a client sees at it.
 //! - [`decisions`]: choices that surprise, with the figures behind them and what would change them.
 //!
 //! Does not know about: single functions; their own pages do.
 
 pub mod architecture;
+pub mod compute_lane;
 pub mod decisions;
 pub mod life_of_a_connection;
 pub mod limits;

@@ -5,10 +5,11 @@
 use core::fmt;
 use std::sync::Arc;
 
-use doorbell_http::{Client, Conn, Limits, Next, Phase, Service};
+use doorbell_http::{Client, Conn, Limits, Next, Phase, Reply, Service, Status};
 
-use super::{Io, Protocol, Refusals};
+use super::{Answer, Io, Protocol, Refusals};
 use crate::error::CloseReason;
+use crate::offload::{self, Outcome};
 use crate::time::Time;
 
 /// An HTTP listener's protocol.
@@ -119,10 +120,33 @@ impl Protocol for Http1 {
         Conn::answer_once(fresh, io, &*self.service, seen)
     }
 
+    fn wait_once(&self, conn: &mut Http1Conn, io: Io<'_>) {
+        conn.machine.wait_once(&self.io(io));
+    }
+
+    fn handle_answer(&self, conn: &mut Http1Conn, answer: Answer, io: Io<'_>) -> Next {
+        let Answer { mut later, outcome } = answer;
+        match outcome {
+            Outcome::Answered(offload::Answer::Reply(reply)) => {
+                conn.machine.handle_answer(*later, self.io(io), |responder| responder.send_owned(reply))
+            }
+            Outcome::Answered(offload::Answer::Then(finish)) => {
+                conn.machine.handle_answer(*later, self.io(io), finish)
+            }
+            Outcome::Busy => conn.machine.handle_answer(*later, self.io(io), |responder| {
+                responder.send_owned(Reply::new(Status::SERVICE_UNAVAILABLE).header("Retry-After", "1"))
+            }),
+            Outcome::Panicked => {
+                later.panicked();
+                self.handle_panic(conn, io)
+            }
+        }
+    }
+
     fn handle_eof(&self, conn: &mut Http1Conn, io: Io<'_>) -> Next {
         conn.reason = Some(match conn.machine.phase() {
             Phase::Idle => CloseReason::ClientFin,
-            Phase::Body | Phase::Closing | Phase::Head => CloseReason::ClientGone,
+            Phase::Body | Phase::Closing | Phase::Head | Phase::Waiting => CloseReason::ClientGone,
         });
         let (client, now) = (io.client, io.now);
         let next = conn.machine.handle_eof(self.io(io));
@@ -132,10 +156,11 @@ impl Protocol for Http1 {
 
     fn handle_timeout(&self, conn: &mut Http1Conn, io: Io<'_>) -> Next {
         let (client, now) = (io.client, io.now);
+        let waited = conn.machine.phase() == Phase::Waiting;
         let next = conn.machine.handle_timeout(self.io(io));
         self.tell_refused(conn, client, now);
         if matches!(next, Next::Close | Next::CloseLinger) {
-            conn.reason = Some(CloseReason::ReadTimeout);
+            conn.reason = Some(if waited { CloseReason::JobTimeout } else { CloseReason::ReadTimeout });
         }
         next
     }

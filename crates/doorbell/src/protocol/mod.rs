@@ -9,7 +9,7 @@ mod refusals;
 mod tls;
 
 use doorbell_http::parse::Seen;
-use doorbell_http::{Client, Date, Next, Out};
+use doorbell_http::{Client, Date, Later, Next, Out};
 
 pub use http1::Http1;
 pub use raw::{Raw, RawHandler, RawNext};
@@ -18,6 +18,7 @@ pub use refusals::Refusals;
 pub use tls::{HelloInfo, Tls, TlsConn};
 
 use crate::error::CloseReason;
+use crate::offload::Outcome;
 use crate::time::Time;
 
 /// What a protocol may touch while it handles an input: the connection's own buffers and the worker's clock.
@@ -45,6 +46,13 @@ impl Io<'_> {
         let Self { now, date, draining, client, .. } = *self;
         Io { now, date, input: self.input, out: self.out, draining, seen: self.seen, client }
     }
+}
+
+/// What became of a request that waits, with what its reply has to know.
+#[derive(Debug)]
+pub struct Answer {
+    pub(crate) later: Box<Later>,
+    pub(crate) outcome: Outcome,
 }
 
 /// A protocol of a listener. One value serves all its connections; `Conn` is what one of them remembers.
@@ -76,6 +84,14 @@ pub trait Protocol {
     /// [`CloseReason::Done`]. `None`: nothing was done, and [`Protocol::handle_input`] is to be called. `Io::input` is not used.
     fn answer_once(&self, _fresh: &[u8], _io: Io<'_>) -> Option<Next> {
         None
+    }
+
+    /// A new connection of which [`Protocol::answer_once`] said [`Next::Wait`] gets its state.
+    fn wait_once(&self, _conn: &mut Self::Conn, _io: Io<'_>) {}
+
+    /// The answer that [`Next::Wait`] was about. A protocol that never says so is not called.
+    fn handle_answer(&self, _conn: &mut Self::Conn, _answer: Answer, _io: Io<'_>) -> Next {
+        Next::Close
     }
 
     /// The peer sent FIN.
@@ -293,6 +309,14 @@ impl Protocol for ListenerProtocol {
             #[cfg(feature = "tls")]
             Self::TlsHttp1(_) | Self::TlsRaw(_) => None,
         }
+    }
+
+    fn wait_once(&self, conn: &mut Self::Conn, io: Io<'_>) {
+        each!(self, conn, protocol, state => protocol.wait_once(state, io));
+    }
+
+    fn handle_answer(&self, conn: &mut Self::Conn, answer: Answer, io: Io<'_>) -> Next {
+        each!(self, conn, protocol, state => protocol.handle_answer(state, answer, io))
     }
 
     fn handle_eof(&self, conn: &mut Self::Conn, io: Io<'_>) -> Next {

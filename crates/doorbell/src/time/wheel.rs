@@ -65,7 +65,7 @@ impl Wheel {
     }
 
     /// Makes sure that `slot` comes up no earlier than `deadline` and at most a tick after it.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn arm(&mut self, slot: SlotIndex, deadline: Time) {
         // A deadline that is not earlier than what is armed needs nothing: it is looked at again then.
         if !self.nodes.get(slot.index()).is_some_and(|node| node.since <= deadline.as_nanos()) {

@@ -5,8 +5,6 @@
 //! Each connection is driven by a loop over [`Todo`]: an operation that completes at once leads straight to the next, so that a
 //! whole probe (recv, reply, close) is one pass. The loop ends when an operation is pending, or after its share of a turn.
 
-use core::time::Duration;
-
 use doorbell_http::Next;
 
 use super::Worker;
@@ -21,9 +19,6 @@ use crate::time::Clock;
 
 /// Receives a connection may have in one turn before the others get theirs.
 const RECVS_A_TURN_MAX: u32 = 16;
-
-/// A deadline that is noticed this late was not late because of the wheel's ticks.
-const OVERRUN: Duration = Duration::from_millis(100);
 
 /// The next thing to do for one connection.
 pub(super) enum Todo {
@@ -90,50 +85,6 @@ impl<D: Driver, C: Clock> Worker<D, C> {
             conn.postponed = false;
             if !conn.in_flight() {
                 self.drive(id, Todo::Recv(Expect::Now));
-            }
-        }
-    }
-
-    /// Connections whose deadline passed, and those whose place in the wheel came up early.
-    pub(super) fn expire(&mut self) {
-        while let Some(slot) = self.wheel.expire(self.now) {
-            let Some(id) = self.table.at(slot) else {
-                continue;
-            };
-            let conn = self.table.live_mut(id);
-            if conn.deadline > self.now {
-                let deadline = conn.deadline;
-                self.wheel.arm(slot, deadline);
-                continue;
-            }
-            match conn.phase() {
-                Phase::Open if !conn.heard && self.drain.is_on() => {
-                    self.drive(id, Todo::Close(CloseReason::Drain))
-                }
-                Phase::Open if conn.send_in_flight => {
-                    // The peer must not take what it has for a whole reply.
-                    self.driver.reset_on_close(id);
-                    self.drive(id, Todo::Close(CloseReason::WriteTimeout));
-                }
-                Phase::Open => {
-                    let next = self.tell(id, Input::Timeout);
-                    self.drive(id, Todo::Next(next));
-                }
-                Phase::Lingering if self.now.since(conn.deadline) > OVERRUN => {
-                    // The wait took too long: what the peer sent meanwhile is still unread, and a close would reset it.
-                    conn.deadline = self.now;
-                    let deadline = conn.deadline;
-                    self.wheel.arm(slot, deadline);
-                }
-                Phase::Lingering => {
-                    let reason = conn.reason();
-                    self.drive(id, Todo::Close(reason));
-                }
-                Phase::Waiting => {
-                    let todo = self.not_taken(id);
-                    self.drive(id, todo);
-                }
-                Phase::Closing | Phase::Free | Phase::Leaving => {}
             }
         }
     }
@@ -277,7 +228,21 @@ impl<D: Driver, C: Clock> Worker<D, C> {
 
     fn on_received_open(&mut self, id: ConnId, received: Received) -> Todo {
         let conn = self.table.live_mut(id);
+        if conn.arriving == Arriving::Answer {
+            return self.on_received_waiting(id, received);
+        }
         match received {
+            Received::Data { chunk, drained }
+                if conn.send_in_flight
+                    && matches!(
+                        conn.after_send,
+                        AfterSend::HandOver | AfterSend::Resume | AfterSend::Wait
+                    ) =>
+            {
+                // An answer is being sent that a receive was pending beside: what comes now is looked at after it, or goes along.
+                conn.drained = drained;
+                self.set_aside(id, chunk)
+            }
             Received::Data { chunk, drained } => {
                 conn.heard = true;
                 conn.drained = drained;
@@ -335,6 +300,11 @@ impl<D: Driver, C: Clock> Worker<D, C> {
 
     /// Does what a protocol wants.
     pub(super) fn follow(&mut self, id: ConnId, next: Next) -> Todo {
+        match next {
+            Next::Wait => self.hold_request(id),
+            _ if self.table.live_mut(id).arriving == Arriving::Answer => self.give_up_job(id),
+            _ => {}
+        }
         let conn = self.table.live_mut(id);
         let may_close_at_once = conn.drained || conn.peer_finished;
         conn.after_send = match next {
@@ -343,7 +313,8 @@ impl<D: Driver, C: Clock> Worker<D, C> {
             Next::HandOver => AfterSend::HandOver,
             Next::CloseClean | Next::Close if may_close_at_once && !conn.recv_in_flight => AfterSend::Close,
             Next::CloseLinger if conn.peer_finished => AfterSend::Close,
-            Next::CloseClean | Next::Close | Next::CloseLinger | Next::Wait => AfterSend::Linger,
+            Next::CloseClean | Next::Close | Next::CloseLinger => AfterSend::Linger,
+            Next::Wait => AfterSend::Wait,
         };
         Todo::Flush
     }
@@ -427,10 +398,14 @@ impl<D: Driver, C: Clock> Worker<D, C> {
             }
             AfterSend::Read => Todo::Recv(if conn.drained { Expect::Later } else { Expect::Now }),
             AfterSend::Resume => Todo::Next(self.tell(id, Input::Resume)),
+            AfterSend::Wait => self.begin_job(id),
         }
     }
 
     fn close(&mut self, id: ConnId, reason: CloseReason) -> Todo {
+        if self.table.live_mut(id).arriving == Arriving::Answer {
+            self.give_up_job(id);
+        }
         let conn = self.table.live_mut(id);
         conn.begin_close(reason);
         if conn.in_flight() {

@@ -126,24 +126,31 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         next: Next,
         outcome: Option<Result<usize, Errno>>,
     ) {
-        if next == Next::HandOver {
-            return self.leave_first(listener, id);
+        if matches!(next, Next::HandOver | Next::Wait) {
+            return self.stay_first(listener, id, next);
         }
         let id = self.place_answered(listener, id.slot);
         self.go_on(id, next, outcome);
     }
 
-    /// The first bytes of a connection are for somebody else, and it was not asked for its address yet.
+    /// The first bytes of a connection are for somebody else or wait for a job, and it was not asked for its address yet.
     #[cold]
-    fn leave_first(&mut self, listener: ListenerIndex, id: ConnId) {
-        self.shared.counters.requests.take_back(1);
+    fn stay_first(&mut self, listener: ListenerIndex, id: ConnId, next: Next) {
         let (id, welcome) = self.place(listener, id.slot);
         let conn = self.table.live_mut(id);
         (conn.heard, conn.drained) = (true, true);
-        if welcome {
-            let next = self.keep(id, Next::HandOver);
+        if welcome && next == Next::Wait {
+            let (mut speaker, conn, _) = self.speaker(id);
+            speaker.wait_once(conn);
             return self.go_on(id, next, None);
         }
+        self.shared.counters.requests.take_back(1);
+        if welcome {
+            let next = self.keep(id, next);
+            return self.go_on(id, next, None);
+        }
+        // Whoever comes too often has no job begun.
+        let _unbegun = self.buffers.reply.take_later();
         self.buffers.rest.clear();
         let _wish = self.tell(id, Input::Overload(CloseReason::PerIpCap));
         self.drive(id, Todo::Next(Next::CloseClean));
@@ -216,9 +223,12 @@ impl<D: Driver, C: Clock> Worker<D, C> {
             let next = self.keep(id, next);
             return self.go_on(id, next, None);
         }
-        // Not a match: of these three the compiler would make a jump through a table.
+        // Not a match: of these the compiler would make a jump through a table.
         let closes = next != Next::Read;
         if closes && !(drained && matches!(next, Next::Close | Next::CloseClean)) {
+            if next == Next::Wait {
+                return self.wait_for_answer(id);
+            }
             return self.go_on(id, next, None);
         }
         let reply = &mut self.buffers.reply;
@@ -295,7 +305,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
 
     /// The way with all its turns, from after the protocol spoke. `outcome` is what became of a first attempt to send.
     #[cold]
-    fn go_on(&mut self, id: ConnId, next: Next, outcome: Option<Result<usize, Errno>>) {
+    pub(super) fn go_on(&mut self, id: ConnId, next: Next, outcome: Option<Result<usize, Errno>>) {
         self.buffers.move_reply(&mut self.table.live_mut(id).out);
         let Some(result) = outcome else {
             return self.drive(id, Todo::Next(next));

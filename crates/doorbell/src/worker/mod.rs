@@ -7,7 +7,7 @@
 //! 1. **wait** for the driver, no longer than the nearest deadline;
 //! 2. **clock**: read once, everything in this turn happens at that time;
 //! 3. **apply** each completion to its connection (`apply.rs`);
-//! 4. **inbox**: commands of other threads;
+//! 4. **inbox**: commands of other threads, and answers of jobs (`jobs.rs`);
 //! 5. **timers**: connections whose deadline passed; then those that left in this turn go to whoever takes them (`hand_over.rs`);
 //! 6. **listeners**: arm, disarm and watch accept (`tend.rs`).
 //!
@@ -24,6 +24,7 @@
 //! - **I-7** Every queue, pool, table and retry has a cap; nothing grows after start.
 //! - **I-8** opened − closed = live slots.
 //! - **I-9** A byte of one connection's reply never reaches another connection.
+//! - **I-10** A job's answer reaches the request that asked for it, or nobody: slot, generation and the job's number match.
 
 mod accept;
 mod apply;
@@ -31,8 +32,10 @@ mod arrival;
 mod buffers;
 mod drain;
 mod exchange;
+mod expire;
 mod hand_over;
 mod ip_cap;
+mod jobs;
 mod say;
 mod tend;
 
@@ -52,8 +55,9 @@ use self::drain::Drain;
 use self::exchange::Spoken;
 use self::hand_over::Departures;
 use self::ip_cap::IpCap;
+use self::jobs::Jobs;
 use crate::config::Limits;
-use crate::conn::{Phase, Table};
+use crate::conn::{Arriving, Phase, Table};
 use crate::control::WorkerShared;
 use crate::driver::{Driver, Fault, Quick};
 use crate::hand_over::HandOver;
@@ -160,6 +164,8 @@ pub struct Worker<D, C> {
     admission: Admission,
     watch: WatchTimer,
     ip_cap: IpCap,
+    /// Requests that wait for an answer from elsewhere.
+    jobs: Jobs,
     buffers: Buffers,
     input_memory: InputMemory,
     /// Connections that had their share of this turn and go on in the next. At most one entry a live connection.
@@ -192,6 +198,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
             admission: Admission::new(limits.conns_max_of_worker(server.workers)),
             watch: WatchTimer::new(now),
             ip_cap: IpCap::new(),
+            jobs: Jobs::new(&shared),
             buffers: Buffers::new(),
             input_memory: InputMemory::new(limits.input_bytes_max / usize::from(server.workers)),
             postponed: VecDeque::new(),
@@ -224,13 +231,18 @@ impl<D: Driver, C: Clock> Worker<D, C> {
                 wait = None;
             }
         }
+        if self.jobs.expects_answers() && !self.jobs.may_sleep() {
+            wait = Some(Duration::ZERO);
+        }
         self.driver.wait(wait)?;
+        self.jobs.awake();
         self.read_clock();
         while let Err(panic) = catch_unwind(AssertUnwindSafe(|| self.apply_all())) {
             self.on_panic(panic);
         }
         self.go_on_with_postponed();
         self.take_commands();
+        self.take_answers();
         self.expire();
         if self.departures.busy {
             self.see_off();
@@ -294,8 +306,15 @@ impl<D: Driver, C: Clock> Worker<D, C> {
             live += 1;
             let conn = self.table.live_mut(id);
             input_bytes += conn.input.capacity();
+            let has_job = conn.arriving == Arriving::Answer;
+            assert_eq!(
+                has_job,
+                self.jobs.holds(id.slot),
+                "I-10: a connection waits for its own job: {conn:?}"
+            );
             let gone = matches!(conn.phase(), Phase::Closing | Phase::Leaving | Phase::Waiting);
-            let waits = conn.in_flight() || gone || conn.postponed;
+            assert!(!(gone && has_job), "I-10: a job of a connection that goes is given up: {conn:?}");
+            let waits = conn.in_flight() || gone || conn.postponed || has_job;
             assert!(waits, "every live connection waits for something: {conn:?}");
         }
         assert_eq!(live, self.table.live(), "I-8: the live count is the number of live slots");

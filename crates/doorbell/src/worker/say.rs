@@ -10,12 +10,13 @@ use super::ServerShared;
 use super::buffers::{Buffers, InputMemory};
 use crate::conn::{Arriving, Conn};
 use crate::error::CloseReason;
-use crate::protocol::{Io, Protocol, ProtocolConn};
+use crate::protocol::{Answer, Io, Protocol, ProtocolConn};
 use crate::stats::Counters;
 use crate::time::Time;
 
 /// What is said to a protocol.
 pub(super) enum Input<'a> {
+    Answer(Answer),
     Bytes(&'a [u8]),
     Drain,
     Eof,
@@ -61,6 +62,7 @@ impl Speaker<'_> {
         let answered = catch_unwind(AssertUnwindSafe(|| {
             let (state, io) = self.state_and_io(conn);
             match input {
+                Input::Answer(answer) => protocol.handle_answer(state, answer, io),
                 Input::Bytes(bytes) => protocol.handle_input(state, bytes, io),
                 Input::Drain => protocol.handle_drain(state, io),
                 Input::Eof => protocol.handle_eof(state, io),
@@ -73,6 +75,14 @@ impl Speaker<'_> {
         let next = answered.unwrap_or_else(|_panic| self.on_panic(conn));
         self.counters.requests.add(u64::from(requests(conn) - before));
         next
+    }
+
+    /// A connection that [`Protocol::answer_once`] made wait gets its state. What it wrote is in [`Buffers::reply`].
+    #[cold]
+    pub(super) fn wait_once(&mut self, conn: &mut Conn<ProtocolConn>) {
+        let protocol = &self.server.protocols[conn.listener.index()];
+        let (state, io) = self.state_and_io(conn);
+        protocol.wait_once(state, io);
     }
 
     /// After a panic in a call that was not made here. `before`: the requests that are counted, where the connection had a state.

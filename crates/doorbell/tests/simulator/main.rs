@@ -7,6 +7,7 @@
 mod app;
 mod cast;
 mod oracle;
+mod pool;
 mod run;
 mod scenarios;
 mod seeds;

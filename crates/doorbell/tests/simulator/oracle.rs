@@ -11,6 +11,8 @@ pub(super) enum Reply {
     Continue,
     /// One of these statuses without content; the server closes after it.
     Error(&'static [u16]),
+    /// As a pattern, or an error of the lane that makes it: busy, after which the connection goes on, or late, after which it ends.
+    Job { id: u64, len: usize, is_head: bool, may_be_late: bool },
     /// 200 with the pattern of an id; without the content for a HEAD.
     Pattern { id: u64, len: usize, is_head: bool },
     /// Bytes without a head.
@@ -89,6 +91,19 @@ fn strip<'a>(bytes: &'a [u8], reply: &Reply) -> Result<Option<&'a [u8]>, String>
             None => Ok(None),
             Some(_) => strip_error(bytes, statuses).map(|(_, rest)| Some(rest)),
         },
+        Reply::Job { id, len, is_head, may_be_late } => {
+            if let Ok(Some(head)) = head_of(bytes, &[503])
+                && (!head.closes || *may_be_late)
+            {
+                let right = head.id.is_none() && head.content_len == Some(0);
+                return if right {
+                    Ok(Some(&bytes[head.len..]))
+                } else {
+                    Err(format!("no refusal: {head:?}"))
+                };
+            }
+            strip(bytes, &Reply::Pattern { id: *id, len: *len, is_head: *is_head })
+        }
         Reply::Pattern { id, len, is_head } => {
             let body = if *is_head { Vec::new() } else { pattern(*id, *len) };
             strip_ok(bytes, Some(*id), *len, &body)

@@ -59,11 +59,12 @@ fn a_seed_is_always_the_same_run() {
 
 fn summary(seeds: u64, report: &Report) -> String {
     format!(
-        "{seeds} seeds: {} connections ({} judged strictly), {} replies due, {} whole, {} turns, {} faults ({})",
+        "{seeds} seeds: {} connections ({} judged strictly), {} replies due, {} whole, {} jobs, {} turns, {} faults ({})",
         report.conns,
         report.strict,
         report.requests,
         report.replies_whole,
+        report.jobs,
         report.turns,
         report.faults.total(),
         report.faults

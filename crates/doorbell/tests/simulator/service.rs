@@ -6,8 +6,8 @@ use core::time::Duration;
 
 use bytes::Bytes;
 use doorbell::{
-    Answered, Begun, Handler, Http1, HttpLimits, Raw, RawHandler, RawNext, Request, Responder, StaticReply,
-    Status,
+    Answered, Begun, Handler, Http1, HttpLimits, Offload, Raw, RawHandler, RawNext, Reply, Request,
+    Responder, StaticReply, Status,
 };
 use doorbell_testkit::sim::splitmix;
 
@@ -34,9 +34,11 @@ pub(super) fn pattern(id: u64, len: usize) -> Vec<u8> {
 
 /// `/echo/ID/LEN`: LEN bytes of ID, rendered for this request. `/bytes/ID/LEN`: the same as a shared payload of its own.
 /// `/body/ID/LEN`: the same if the request's body is the pattern of ID. `/shared`: one reply for all. `/close`: no reply.
-/// `/panic`: the handler's fault.
+/// `/panic`: the handler's fault. `/job/ID/LEN`: as `/echo`, by a job; `/hasty/ID/LEN`: the same, if it is done at once; `/fault`: a job's
+/// fault.
 struct Echo {
     shared: StaticReply,
+    jobs: Offload,
 }
 
 impl Handler for Echo {
@@ -66,6 +68,14 @@ impl Handler for Echo {
                 .header(ID_FIELD, id.to_string())
                 .body_bytes(Bytes::from(pattern(id, len))),
             "close" => reply.close(),
+            "job" => self.jobs.run(request, reply, move || job(id, len)),
+            "hasty" => {
+                let hasty = self.jobs.clone().timeout(Duration::from_nanos(1));
+                hasty.run(request, reply, move || job(id, len))
+            }
+            "fault" => self
+                .jobs
+                .run(request, reply, || -> Reply { std::panic::resume_unwind(Box::new("a job's fault")) }),
             // Not `panic!`: its message on standard error would be noise.
             "panic" => std::panic::resume_unwind(Box::new("a handler's fault")),
             "shared" => reply.send(&self.shared),
@@ -74,11 +84,15 @@ impl Handler for Echo {
     }
 }
 
-pub(super) fn http(limits: HttpLimits) -> Http1 {
+fn job(id: u64, len: usize) -> Reply {
+    Reply::new(Status::OK).header(ID_FIELD, id.to_string()).body("application/octet-stream", pattern(id, len))
+}
+
+pub(super) fn http(limits: HttpLimits, jobs: Offload) -> Http1 {
     let shared = StaticReply::new(Status::OK)
         .body("application/octet-stream", pattern(SHARED_ID, SHARED_LEN))
         .expect("a valid content type");
-    Http1::new(Echo { shared }).limits(limits)
+    Http1::new(Echo { shared, jobs }).limits(limits)
 }
 
 /// One line `ID LEN` or `ID LEN keep`: LEN bytes of ID, then the end, or the next line.

@@ -17,7 +17,12 @@ const LATE_MAX: Duration = Duration::from_millis(250);
 /// Judges every peer; panics with the first that was treated wrongly.
 pub(super) fn judge(stage: &Stage, ending: Ending) -> Report {
     let world = stage.sim.world();
-    let mut report = Report { faults: world.faults().clone(), turns: stage.turns(), ..Report::default() };
+    let mut report = Report {
+        faults: world.faults().clone(),
+        turns: stage.turns(),
+        jobs: stage.pool.done(),
+        ..Report::default()
+    };
     // A cap for the whole worker makes each peer's luck depend on the others'.
     let per_ip = stage.limits.conns_per_ip_max as usize;
     let capped = stage.refuses
@@ -213,6 +218,8 @@ fn counters(stage: &Stage, report: &Report) {
         "I-8: every accepted connection closed for a reason"
     );
     assert_eq!(snapshot.conns_live, 0);
+    assert!(snapshot.jobs_queued >= snapshot.jobs_cancelled + snapshot.answers_dropped, "a job has one end");
+    assert!(stage.short_queue || snapshot.jobs_refused == 0, "refused with room in the queue");
     assert_eq!(snapshot.closed_because(CloseReason::HandedOver), stage.app.taken, "whoever left was taken");
     assert_eq!(snapshot.hand_over_errors, report.faults.of(FaultKind::DetachRefused), "each is counted");
     assert_eq!(

@@ -12,6 +12,7 @@ mod footprint;
 mod handed;
 mod handshake;
 mod hostile;
+mod jobs;
 mod material;
 mod memory;
 mod mutual;

@@ -37,6 +37,8 @@ impl Conn {
 
     fn end(&mut self, io: Io<'_>) -> Next {
         io.carry.clear();
+        // A request that was just left for later has its answer.
+        let _answered = io.out.take_later();
         self.phase = Phase::Closing;
         self.deadline = Time::MAX;
         Next::CloseLinger

@@ -38,6 +38,7 @@ impl Conn {
                 Ok(Step::Began(end)) => at = end,
                 Ok(Step::Starved(rest)) => return (Next::Read, rest),
                 Ok(Step::Ended(next)) => return (next, 0..0),
+                Ok(Step::Waits(rest)) => return (self.begin_wait(io), rest),
                 Err(error) => {
                     io.carry.truncate(carried);
                     let unread = input.get(at..).unwrap_or_default();
@@ -126,7 +127,7 @@ impl Conn {
             return step;
         }
         *io.carry = carry;
-        if matches!(step, Ok(Step::Answered(_) | Step::Ended(_))) {
+        if matches!(step, Ok(Step::Answered(_) | Step::Ended(_) | Step::Waits(_))) {
             io.carry.clear();
         }
         step
@@ -234,6 +235,10 @@ impl Conn {
             Outcome::HandOver => {
                 return Ok(Step::Ended(self.leave(head, input.get(end..).unwrap_or_default(), io)));
             }
+            Outcome::Deferred => {
+                io.out.mark_unread(last);
+                return Ok(Step::Waits(if last { 0..0 } else { end..input.len() }));
+            }
         }
         let clean = !last && end >= input.len();
         Ok(Step::Ended(if clean { Next::CloseClean } else { Next::CloseLinger }))
@@ -319,6 +324,8 @@ enum Step {
     Ended(Next),
     /// All input is used, up to this rest that must be kept.
     Starved(Range<usize>),
+    /// The answer comes later; this rest must be kept.
+    Waits(Range<usize>),
 }
 
 /// What to do once a head is complete.

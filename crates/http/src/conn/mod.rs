@@ -6,7 +6,8 @@
 //!         first byte            head complete, body follows
 //!  Idle ─────────────► Head ─────────────────────────────► Body
 //!   ▲                   │ head complete, no body             │ body complete
-//!   └──── answered ◄────┴────────────────────────────────────┘
+//!   ├──── answered ◄────┼────────────────────────────────────┤
+//!   └── handle_answer ──┤ Waiting ◄── the answer comes later ┘
 //!                       any error, last reply, EOF, deadline ──► Closing
 //! ```
 //!
@@ -20,6 +21,7 @@ mod hand_over;
 mod local;
 mod message;
 mod once;
+mod waiting;
 mod whole;
 
 use crate::chunked::Chunked;
@@ -65,7 +67,8 @@ pub enum Next {
     HandOver,
     /// More input.
     Read,
-    /// An answer comes later. Kept for offloaded requests; not used yet.
+    /// An answer comes later. Send `out`, have done what [`Out::take_later`] brings, and call [`Conn::handle_answer`]. What is received
+    /// before that is not handed in: it is appended to `carry`, a bounded part of it, or left with the kernel.
     Wait,
 }
 
@@ -80,6 +83,8 @@ pub enum Phase {
     Head,
     /// Between requests.
     Idle,
+    /// The answer to a request comes later.
+    Waiting,
 }
 
 /// The state of one connection. Small, and without a heap of its own.
@@ -178,13 +183,23 @@ impl Conn {
         mut io: Io<'_>,
         service: &S,
     ) -> Next {
-        if self.phase == Phase::Closing {
-            return Next::Close;
+        match self.phase {
+            Phase::Closing => return Next::Close,
+            Phase::Waiting => {
+                io.carry.extend_from_slice(fresh);
+                return Next::Wait;
+            }
+            Phase::Body | Phase::Head | Phase::Idle => {}
         }
         if !self.held_back {
             let (next, rest) = self.run(fresh, at, &mut io, service);
             io.carry.extend_from_slice(fresh.get(rest).unwrap_or_default());
             return next;
+        }
+        if fresh.is_empty() && io.carry.is_empty() {
+            // After an answer that came later, and nothing beside it.
+            self.held_back = false;
+            return Next::Read;
         }
         // The held back input is read where it lies, and what remains of it stays there.
         self.held_back = false;
@@ -203,6 +218,9 @@ impl Conn {
 
     /// The peer has sent its FIN and all input before it was handed in.
     pub fn handle_eof(&mut self, mut io: Io<'_>) -> Next {
+        if self.phase == Phase::Waiting {
+            return Next::Wait;
+        }
         if self.phase == Phase::Closing || !self.is_inside_request() {
             self.phase = Phase::Closing;
             return Next::Close;
@@ -214,6 +232,8 @@ impl Conn {
     pub fn handle_timeout(&mut self, mut io: Io<'_>) -> Next {
         match self.phase {
             Phase::Closing => Next::Close,
+            Phase::Waiting if io.now < self.deadline => Next::Wait,
+            Phase::Waiting => self.handle_overload(io),
             _ if self.held_back => Next::Flush,
             _ if io.now < self.deadline => Next::Read,
             _ if self.is_inside_request() => self.fail(RequestError::Timeout, &mut io),

@@ -21,7 +21,11 @@ struct Inner {
 
 /// A place among those in progress, given back when it is dropped.
 #[derive(Debug)]
-pub struct Place<'a>(&'a AtomicU32);
+pub struct Place<'a>(Option<&'a AtomicU32>);
+
+/// The same for a request that is answered later.
+#[derive(Debug)]
+struct Kept(AtMost);
 
 /// A service inside [`AtMost`].
 #[derive(Clone, Debug)]
@@ -42,7 +46,7 @@ impl AtMost {
     #[inline]
     pub fn enter(&self) -> Option<Place<'_>> {
         let Inner { max, live, refused, .. } = &*self.0;
-        let place = Place(live);
+        let place = Place(Some(live));
         // The place exists before it is known to be free: whoever is refused gives it back by the same drop.
         if live.fetch_add(1, Ordering::Relaxed) < *max {
             return Some(place);
@@ -71,7 +75,23 @@ impl AtMost {
 impl Drop for Place<'_> {
     #[inline]
     fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
+        if let Some(live) = self.0 {
+            live.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Place<'_> {
+    /// The place is held until the request ends.
+    fn keep(mut self, of: &AtMost) -> Kept {
+        self.0 = None;
+        Kept(of.clone())
+    }
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        self.0.0.live.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -102,7 +122,13 @@ impl<S: Service> Service for AtMostService<S> {
 
     fn call(&self, request: &Request<'_>, reply: Responder<'_>) -> Answered {
         match self.at_most.enter() {
-            Some(_place) => self.inner.call(request, reply),
+            Some(place) => reply.watch(
+                |reply| self.inner.call(request, reply),
+                || {
+                    let place = place.keep(&self.at_most);
+                    Some(Box::new(move |_, _| drop(place)))
+                },
+            ),
             None => self.at_most.refuse(reply),
         }
     }

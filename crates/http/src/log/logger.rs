@@ -6,7 +6,7 @@ use super::filter::Successes;
 use super::prober::prober_with;
 use super::{Entry, Filter, Record, Sink};
 use crate::layer::Layer;
-use crate::{Answered, Begun, Client, Request, RequestError, Responder, Service, Status, Time};
+use crate::{Answered, Begun, Client, Ending, Request, RequestError, Responder, Service, Status, Time};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// What is logged, and to whom. As a layer it is best the last one, which is the first to see a request: so it hears of what guards answer.
@@ -67,18 +67,34 @@ impl<K: Sink> Logger<K> {
     #[inline(never)]
     fn choose(&self, entry: &Entry<'_>) {
         let user_agent = entry.request.header("user-agent");
-        let shown = entry.is_error()
-            || match self.filter.successes() {
-                Successes::All => true,
-                Successes::None => false,
-                Successes::OneIn { n, probes } => {
-                    (probes || !(entry.probe || prober_with(entry.request, user_agent).is_some()))
-                        && self.turn.fetch_add(1, Ordering::Relaxed).is_multiple_of(u64::from(n.get()))
-                }
-            };
-        if shown {
+        if entry.is_error() || self.shows_success(entry, user_agent) {
             self.sink.log(&Record::answered_with(entry, user_agent));
         }
+    }
+
+    fn shows_success(&self, entry: &Entry<'_>, user_agent: Option<&[u8]>) -> bool {
+        match self.filter.successes() {
+            Successes::All => true,
+            Successes::None => false,
+            Successes::OneIn { n, probes } => {
+                (probes || !(entry.probe || prober_with(entry.request, user_agent).is_some()))
+                    && self.turn.fetch_add(1, Ordering::Relaxed).is_multiple_of(u64::from(n.get()))
+            }
+        }
+    }
+
+    /// A request whose answer comes later: what is to hear of that, for [`Responder::watch`]. `None` when the sink is for now only.
+    #[cold]
+    pub fn later(&self, entry: &Entry<'_>) -> Option<Ending> {
+        let sink = self.sink.later()?;
+        let user_agent = entry.request.header("user-agent");
+        let shows_success = self.shows_success(entry, user_agent);
+        let record = Record::answered_with(entry, user_agent);
+        Some(Box::new(move |status, content_len| {
+            if shows_success || status.is_none_or(|status| status.code() >= 400) {
+                sink.log(&record.ended(status, content_len));
+            }
+        }))
     }
 
     #[cold]
@@ -87,6 +103,7 @@ impl<K: Sink> Logger<K> {
             request,
             status: Some(Status::INTERNAL_SERVER_ERROR),
             content_len: 0,
+            elsewhere: false,
             route: self.route,
             probe: self.probe,
             subject: request.client().tls.and_then(|tls| tls.client_name.as_deref()),
@@ -127,12 +144,27 @@ impl<S: Service, K: Sink> Service for Logged<S, K> {
             return self.inner.call(request, reply);
         }
         let mut watch = Watch { logger: &self.logger, request, answered: false };
-        let answered = self.inner.call(request, reply);
+        let mut is_later = false;
+        let answered = reply.watch(
+            |reply| self.inner.call(request, reply),
+            || {
+                let ending = self.logger.later(&self.name(Entry::unanswered(request)));
+                is_later = ending.is_some();
+                ending
+            },
+        );
         watch.answered = true;
-        let entry =
-            Entry { route: self.logger.route, probe: self.logger.probe, ..Entry::new(request, &answered) };
-        self.logger.answered(&entry);
+        if !is_later {
+            self.logger.answered(&self.name(Entry::new(request, &answered)));
+        }
         answered
+    }
+}
+
+impl<S, K> Logged<S, K> {
+    #[inline]
+    const fn name<'a>(&self, entry: Entry<'a>) -> Entry<'a> {
+        Entry { route: self.logger.route, probe: self.logger.probe, ..entry }
     }
 }
 

@@ -47,16 +47,29 @@ pub use render::{Epoch, Format, Renderer};
 pub trait Sink {
     /// Takes a copy, or counts that it could not.
     fn log(&self, record: &Record);
+
+    /// Another way to the same place, for a request whose answer comes later. Without one it is logged at once, without a status.
+    fn later(&self) -> Option<Box<dyn Sink + Send>> {
+        None
+    }
 }
 
 impl<K: Sink + ?Sized> Sink for &K {
     fn log(&self, record: &Record) {
         (**self).log(record);
     }
+
+    fn later(&self) -> Option<Box<dyn Sink + Send>> {
+        (**self).later()
+    }
 }
 
 impl<K: Sink + ?Sized> Sink for std::sync::Arc<K> {
     fn log(&self, record: &Record) {
         (**self).log(record);
+    }
+
+    fn later(&self) -> Option<Box<dyn Sink + Send>> {
+        (**self).later()
     }
 }

@@ -90,6 +90,14 @@ impl Record {
         self
     }
 
+    /// The same with the answer, which came later.
+    #[must_use]
+    pub(super) fn ended(mut self, status: Option<Status>, content_len: usize) -> Self {
+        self.status = status.map_or(0, Status::code);
+        self.content_len = u32::try_from(content_len).unwrap_or(u32::MAX);
+        self
+    }
+
     /// The same of a request that came by HTTP/2 and was read by this crate in the form of HTTP/1.1.
     #[must_use]
     pub const fn by_http2(mut self) -> Self {
@@ -97,7 +105,7 @@ impl Record {
         self
     }
 
-    /// When it was answered.
+    /// When it was answered, or put off.
     pub const fn at(&self) -> Time {
         self.at
     }

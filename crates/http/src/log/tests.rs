@@ -481,7 +481,7 @@ proptest! {
     ) {
         let mut record = with_request(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n", |request| {
             let (status, content_len) = (Some(Status::OK), 7);
-            Record::answered(&Entry { request, status, content_len, route: None, probe: false, subject: None })
+            Record::answered(&Entry { status, content_len, ..Entry::unanswered(request) })
         });
         record.put_texts(Some(&subject), Some(&host), &target, Some(&user_agent));
         let value = json(&record);

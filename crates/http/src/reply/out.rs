@@ -2,8 +2,8 @@
 //!
 //! Does not know about: how it is sent.
 
-use super::Persist;
 use super::write::put_field;
+use super::{Later, Persist};
 use crate::ApiMisuse;
 use bytes::Bytes;
 
@@ -23,8 +23,18 @@ pub struct Out {
     has_lines: bool,
     /// What all of `head` is, if it is one image of a shared reply.
     image: ImageId,
+    /// The request that was left for later.
+    later: Option<Box<Later>>,
     /// `head` was sent and is only kept for the case that the next reply is the same.
     is_sent: bool,
+}
+
+/// The field lines of layers for one reply.
+#[derive(Debug)]
+pub(super) struct Lines {
+    bytes: Vec<u8>,
+    misuse: Option<ApiMisuse>,
+    are_any: bool,
 }
 
 /// The bytes of a shared reply in one second.
@@ -59,6 +69,7 @@ impl Out {
             lines_misuse: None,
             has_lines: false,
             image: ImageId::NONE,
+            later: None,
             is_sent: false,
         }
     }
@@ -90,6 +101,7 @@ impl Out {
         self.body = Bytes::new();
         self.begun_at = 0;
         self.image = ImageId::NONE;
+        self.later = None;
         self.is_sent = false;
     }
 
@@ -129,7 +141,65 @@ impl Out {
     pub fn drop_unfinished(&mut self) {
         self.forget_sent();
         self.head.truncate(self.begun_at);
+        self.later = None;
         self.forget_lines();
+    }
+
+    /// The request that was left for later, after [`crate::Next::Wait`].
+    pub const fn take_later(&mut self) -> Option<Box<Later>> {
+        self.later.take()
+    }
+
+    /// Passes on what [`Self::take_later`] took elsewhere.
+    pub fn put_later(&mut self, later: Box<Later>) {
+        debug_assert!(self.later.is_none(), "one request waits at a time");
+        self.later = Some(later);
+    }
+
+    /// The request that was left for later has a body that was not read.
+    pub(crate) fn mark_unread(&mut self, unread: bool) {
+        if let Some(later) = &mut self.later {
+            later.unread |= unread;
+        }
+    }
+
+    /// Whoever wants to hear of the request that was left for later.
+    pub(super) fn on_end(&mut self, ending: super::Ending) {
+        if let Some(later) = &mut self.later {
+            later.endings().add(ending);
+        }
+    }
+
+    /// The same of a request that was left for later once more.
+    pub(crate) fn on_end_all(&mut self, endings: super::ending::Endings) {
+        if let Some(later) = &mut self.later {
+            later.endings().add_all(endings);
+        }
+    }
+
+    pub(crate) const fn later(&self) -> Option<&Later> {
+        match &self.later {
+            Some(later) => Some(later),
+            None => None,
+        }
+    }
+
+    /// The lines of layers so far, for a reply that is made later.
+    pub(super) fn take_lines(&mut self) -> Lines {
+        let lines = Lines {
+            bytes: std::mem::take(&mut self.lines),
+            misuse: self.lines_misuse.take(),
+            are_any: self.has_lines,
+        };
+        self.has_lines = false;
+        lines
+    }
+
+    /// What [`Self::take_lines`] took.
+    pub(super) fn put_lines(&mut self, lines: Lines) {
+        self.lines = lines.bytes;
+        self.lines_misuse = lines.misuse;
+        self.has_lines = lines.are_any;
     }
 
     /// The last reply that was replaced by a 500 since this was asked, if any.

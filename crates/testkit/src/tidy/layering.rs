@@ -25,9 +25,15 @@ pub const LAYERS: &[Layer] = &[
         module: "config",
         never: &["conn", "control", "driver", "handler", "protocol", "server", "worker"],
     },
-    Layer { module: "conn", never: &["control", "driver", "handler", "net", "protocol", "server", "worker"] },
+    Layer {
+        module: "conn",
+        never: &["control", "driver", "handler", "net", "offload", "protocol", "server", "worker"],
+    },
     Layer { module: "control", never: &["conn", "protocol", "server"] },
-    Layer { module: "driver", never: &["conn", "control", "handler", "protocol", "server", "worker"] },
+    Layer {
+        module: "driver",
+        never: &["conn", "control", "handler", "offload", "protocol", "server", "worker"],
+    },
     Layer {
         module: "error",
         never: &["conn", "control", "driver", "handler", "protocol", "server", "worker"],
@@ -55,6 +61,12 @@ pub const LAYERS: &[Layer] = &[
         ],
     },
     Layer { module: "net", never: &["conn", "control", "driver", "handler", "protocol", "server", "worker"] },
+    Layer {
+        module: "offload",
+        never: &[
+            "config", "conn", "control", "handler", "net", "protocol", "server", "stats", "time", "worker",
+        ],
+    },
     Layer { module: "protocol", never: &["conn", "control", "driver", "net", "server", "worker"] },
     Layer { module: "server", never: &["conn"] },
     Layer { module: "stats", never: &["conn", "control", "handler", "net", "protocol", "server", "worker"] },

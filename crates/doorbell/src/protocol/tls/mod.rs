@@ -28,7 +28,7 @@ use self::hand_over::Decider;
 use self::hello::{Alert, Opening, PLAIN_HTTP_REPLY, classify, is_whole};
 use self::session::{Failure, Session};
 use self::upper::{Around, Upper};
-use super::{Io, Protocol};
+use super::{Answer, Io, Protocol};
 use crate::error::CloseReason;
 use crate::time::Time;
 use crate::tls::{Acceptor, Admission, Outcome, Permit};
@@ -227,6 +227,10 @@ impl<P: Protocol> Protocol for Tls<P> {
                 self.pump(conn, io)
             }
         }
+    }
+
+    fn handle_answer(&self, conn: &mut Self::Conn, answer: Answer, io: Io<'_>) -> Next {
+        self.tell(conn, io, |protocol, conn, io| protocol.handle_answer(conn, answer, io))
     }
 
     fn handle_eof(&self, conn: &mut Self::Conn, io: Io<'_>) -> Next {

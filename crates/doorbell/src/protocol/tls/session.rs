@@ -161,6 +161,11 @@ impl Session {
         self.is_busy = false;
         drop_front(input, used);
         self.seen_len = if self.holds { 0 } else { input.len() };
+        if next == Next::Wait
+            && let Some(later) = inside.upper.as_mut().and_then(Upper::take_later)
+        {
+            out.put_later(later);
+        }
         if inside.upper.is_none() && self.is_too_long(tls, input) {
             return Err(Failure::TooLong);
         }

@@ -6,7 +6,7 @@ use core::cell::Cell;
 use core::mem;
 
 use doorbell_http::parse::Seen;
-use doorbell_http::{Client, Date, Next, Out};
+use doorbell_http::{Client, Date, Later, Next, Out};
 use rustls::server::ServerConnectionData;
 use rustls::unbuffered::{EncryptError, WriteTraffic};
 
@@ -55,6 +55,8 @@ pub(super) struct Upper<C> {
     /// What it wanted last.
     pub(super) after: Next,
     info: TlsInfo,
+    /// The request that it left for later, until the worker has it.
+    later: Option<Box<Later>>,
     carry: Carry,
     plain: Out,
     /// How much of the head of `plain` is encrypted.
@@ -73,7 +75,7 @@ struct Carry {
 impl<C> Upper<C> {
     pub(super) const fn new(conn: C, info: TlsInfo, acceptor: Acceptor) -> Self {
         let carry = Carry { buf: Vec::new(), counted: 0, acceptor };
-        Self { conn, after: Next::Read, info, carry, plain: Out::new(), head_at: 0 }
+        Self { conn, after: Next::Read, info, later: None, carry, plain: Out::new(), head_at: 0 }
     }
 
     /// Calls the protocol.
@@ -114,10 +116,16 @@ impl<C> Upper<C> {
             client: &client,
         };
         self.after = call(protocol, &mut self.conn, io);
+        self.later = self.plain.take_later();
         if self.after == Next::HandOver {
             // Nobody else has the keys of this session.
             self.refuse_hand_over(protocol, around);
         }
+    }
+
+    /// What [`Next::Wait`] is about.
+    pub(super) const fn take_later(&mut self) -> Option<Box<Later>> {
+        self.later.take()
     }
 
     #[cold]

@@ -138,6 +138,29 @@ impl Caster<'_> {
         Cast::http(script, vec![Reply::Error(&[500])], End::Answered)
     }
 
+    pub(super) fn job_faults(&mut self) -> Cast {
+        let mut script = Vec::new();
+        self.send(&mut script, b"GET /fault HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+        Cast::http(script, vec![Reply::Error(&[500, 503])], End::Answered)
+    }
+
+    /// Asks for jobs and does not wait for them.
+    pub(super) fn job_leaves(&mut self) -> Cast {
+        let (mut bytes, mut replies) = (Vec::new(), Vec::new());
+        for _ in 0..=self.rng.index(2) {
+            let (id, len) = (self.id(), self.body_len());
+            bytes.extend(format!("GET /job/{id}/{len} HTTP/1.1\r\nHost: a\r\n\r\n").into_bytes());
+            replies.push(Reply::Job { id, len, is_head: false, may_be_late: false });
+        }
+        let mut script = Vec::new();
+        self.send(&mut script, &bytes);
+        if self.rng.hits(700_000) {
+            script.push(PeerStep::Wait(Duration::from_micros(self.rng.range(1..20_000))));
+        }
+        script.push(if self.rng.hits(500_000) { PeerStep::Leave } else { PeerStep::Reset });
+        Cast::http(script, replies, End::Left)
+    }
+
     pub(super) fn never_reads(&mut self) -> Cast {
         let (id, len) = (self.id(), 40_000);
         let way = *self.rng.pick(&["echo", "bytes"]);

@@ -14,7 +14,7 @@ impl Caster<'_> {
     /// A complete request without a body, and its reply.
     pub(super) fn request(&mut self, last: bool) -> (Vec<u8>, Reply) {
         let (id, len) = (self.id(), self.body_len());
-        let way = *self.rng.pick(&["echo", "echo", "bytes"]);
+        let way = *self.rng.pick(&["echo", "echo", "bytes", "job"]);
         let is_head = self.rng.hits(100_000);
         let method = if is_head { "HEAD" } else { "GET" };
         let close = if last { "Connection: close\r\n" } else { "" };
@@ -28,7 +28,20 @@ impl Caster<'_> {
                 "{method} /{way}/{id}/{len} HTTP/1.1\r\nHost: a\r\nUser-Agent: kube-probe/1.35\r\n{close}\r\n"
             ),
         };
-        (head.into_bytes(), Reply::Pattern { id, len, is_head })
+        let reply = match way {
+            "job" => Reply::Job { id, len, is_head, may_be_late: last },
+            _ => Reply::Pattern { id, len, is_head },
+        };
+        (head.into_bytes(), reply)
+    }
+
+    /// A job that nobody waits for: its answer, or a refusal, and the end.
+    pub(super) fn job_hasty(&mut self) -> Cast {
+        let (id, len) = (self.id(), self.body_len());
+        let bytes = format!("GET /hasty/{id}/{len} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+        let mut script = Vec::new();
+        self.send(&mut script, bytes.as_bytes());
+        Cast::http(script, vec![Reply::Job { id, len, is_head: false, may_be_late: true }], End::Answered)
     }
 
     pub(super) fn probe(&mut self) -> Cast {

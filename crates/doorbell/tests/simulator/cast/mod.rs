@@ -83,6 +83,9 @@ kinds! {
     HandlerCloses: 1, handler_closes;
     HandlerPanics: 1, handler_panics;
     IdleKeepAlive: 2, idle_keep_alive;
+    JobFaults: 1, job_faults;
+    JobHasty: 1, job_hasty;
+    JobLeaves: 3, job_leaves;
     KeepAlive: 6, keep_alive;
     LeavesMidway: 4, leaves_midway;
     NeverReads: 1, never_reads;

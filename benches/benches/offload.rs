@@ -1,0 +1,134 @@
+//! What a request costs when its work is done elsewhere, and from which size of work on that pays.
+//!
+//! Does not know about: what real work is; here it is a loop of known length.
+//!
+//! `cargo bench -p doorbell-benches --bench offload` serves the same requests with the work done at home and elsewhere, in turns, and prints
+//! the ratio of the times for growing work. `DOORBELL_OFFLOAD_COUNT=WAY,IN_FLIGHT,REQUESTS` (`home`, `away`) serves only that, so that a
+//! profiler can count the ring thread: `valgrind --tool=callgrind --separate-threads=yes`.
+#![expect(
+    clippy::disallowed_methods,
+    clippy::print_stdout,
+    clippy::unwrap_used,
+    reason = "a bench reads the clock and shows figures"
+)]
+
+use std::hint::black_box;
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
+use std::num::NonZeroU16;
+use std::time::{Duration, Instant};
+
+use doorbell::{
+    Engine, Http1, HttpLimits, Listen, Offload, Reply, Request, Responder, Server, Status, Workers,
+};
+
+/// Rounds of a multiplication that the optimiser cannot shorten.
+fn work(rounds: u64) -> Reply {
+    let mut sum = black_box(1_u64);
+    for round in 0..rounds {
+        sum = black_box(sum.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(round));
+    }
+    Reply::text(Status::OK, if sum == 0 { "zero\n" } else { "done\n" })
+}
+
+/// `/home/ROUNDS` and `/away/ROUNDS`.
+fn serve(engine: Engine) -> Server {
+    let jobs = Offload::builder().build().unwrap();
+    let service = move |request: &Request<'_>, reply: Responder<'_>| {
+        let (way, rounds) = request.path()[1..].split_once('/').unwrap_or(("home", "0"));
+        let rounds = rounds.parse().unwrap_or(0);
+        if way == "away" {
+            jobs.run(request, reply, move || work(rounds))
+        } else {
+            reply.send_owned(work(rounds))
+        }
+    };
+    let limits = HttpLimits { requests_per_conn_max: u32::MAX, ..HttpLimits::default() };
+    Server::builder()
+        .engine(engine)
+        .workers(Workers::Count(NonZeroU16::MIN))
+        .conns_max(256)
+        .listen(Listen::tcp(SocketAddr::from(([127, 0, 0, 1], 0))), Http1::new(service).limits(limits))
+        .start()
+        .unwrap()
+}
+
+/// Keeps a request under way on each of its connections.
+struct Client {
+    streams: Vec<TcpStream>,
+    reply_len: usize,
+}
+
+impl Client {
+    fn new(server: &Server, in_flight: usize) -> Self {
+        let connect = || {
+            let stream = TcpStream::connect(server.tcp_addr(0).unwrap()).unwrap();
+            stream.set_nodelay(true).unwrap();
+            stream
+        };
+        let mut client = Self { streams: (0..in_flight).map(|_| connect()).collect(), reply_len: 0 };
+        client.streams[0].write_all(&request("home", 0)).unwrap();
+        client.reply_len = client.streams[0].read(&mut [0; 1024]).unwrap();
+        client
+    }
+
+    fn run(&mut self, way: &str, rounds: u64, requests: usize) -> Duration {
+        let request = request(way, rounds);
+        let mut reply = vec![0; self.reply_len];
+        let begun = Instant::now();
+        for _ in 0..requests.div_ceil(self.streams.len()) {
+            self.streams.iter_mut().for_each(|stream| stream.write_all(&request).unwrap());
+            for stream in &mut self.streams {
+                stream.read_exact(&mut reply).unwrap();
+                assert!(reply.ends_with(b"done\n"));
+            }
+        }
+        begun.elapsed()
+    }
+}
+
+fn request(way: &str, rounds: u64) -> Vec<u8> {
+    format!("GET /{way}/{rounds} HTTP/1.1\r\nHost: a\r\n\r\n").into_bytes()
+}
+
+fn main() {
+    if let Ok(asked) = std::env::var("DOORBELL_OFFLOAD_COUNT") {
+        let mut words = asked.split(',');
+        let (way, in_flight) = (words.next().unwrap(), words.next().unwrap().parse().unwrap());
+        let requests = words.next().unwrap().parse().unwrap();
+        let server = serve(Engine::Epoll);
+        Client::new(&server, in_flight).run(way, 10, requests);
+        println!("{way}, {in_flight} in flight, {requests} requests: {:?}", server.stats());
+        return;
+    }
+    let is_test = std::env::args().any(|arg| arg == "--test");
+    let (turns, requests) = if is_test { (1, 64) } else { (15, 2_000) };
+    for in_flight in [1, 64] {
+        let server = serve(Engine::Auto);
+        let mut client = Client::new(&server, in_flight);
+        for rounds in [10, 1_000, 3_000, 10_000, 30_000, 100_000] {
+            let mut ratios: Vec<f64> = (0..turns)
+                .map(|_| {
+                    let home = client.run("home", rounds, requests);
+                    client.run("away", rounds, requests).as_secs_f64() / home.as_secs_f64()
+                })
+                .collect();
+            ratios.sort_by(f64::total_cmp);
+            let took = time_of(rounds);
+            println!(
+                "{in_flight} in flight, work of {took:?}: away takes {:.2} times as long as home",
+                ratios[turns / 2]
+            );
+        }
+    }
+}
+
+/// The shortest of a few runs.
+fn time_of(rounds: u64) -> Duration {
+    let once = || {
+        let begun = Instant::now();
+        let _reply = black_box(work(black_box(rounds)));
+        begun.elapsed()
+    };
+    (0..20).map(|_| once()).min().unwrap()
+}

@@ -1,0 +1,170 @@
+//! A job: the work a handler leaves, from the queue to its outcome.
+//!
+//! Does not know about: queues, which thread runs it, connections beyond the name of the one that waits.
+
+use core::any::Any;
+use core::fmt;
+use core::sync::atomic::{AtomicU8, Ordering};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::answer::{Answer, Delivery, Inbox, Outcome};
+use super::queue::Core;
+use crate::id::ConnId;
+
+/// Which queue a job waits in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Class {
+    /// Before all normal jobs, but for one in sixteen: nobody starves.
+    High,
+    /// In order.
+    #[default]
+    Normal,
+}
+
+/// What a handler leaves with a request that waits.
+pub(crate) struct Job {
+    pub(crate) core: Arc<Core>,
+    pub(crate) class: Class,
+    pub(crate) task: Arc<dyn Task>,
+}
+
+impl Job {
+    pub(crate) fn new<A: Into<Answer>>(
+        core: Arc<Core>,
+        class: Class,
+        work: impl FnOnce() -> A + Send + 'static,
+    ) -> Self {
+        let work = Mutex::new(Some(move || work().into()));
+        Self { core, class, task: Arc::new(Cell { state: AtomicU8::new(QUEUED), work }) }
+    }
+
+    /// The job that a handler left, if that is what it left.
+    pub(crate) fn from_work(work: Box<dyn Any + Send>) -> Option<Self> {
+        work.downcast().ok().map(|job| *job)
+    }
+
+    /// Has it run, and its outcome left in `inbox`. False when there is no place for it.
+    pub(crate) fn submit(self, conn: ConnId, number: u64, inbox: &Arc<Inbox>) -> bool {
+        let entry = Entry { task: self.task, conn, number, inbox: Arc::clone(inbox) };
+        self.core.submit(self.class, entry)
+    }
+}
+
+/// Work that is done once, or not at all.
+pub(crate) trait Task: Send + Sync {
+    /// True when it may be run now: nobody has called it off.
+    fn start(&self) -> bool;
+
+    /// Runs it; after [`Task::start`], once.
+    fn run(&self) -> Outcome;
+
+    /// Calls it off. False when it has started: then its outcome will come.
+    fn cancel(&self) -> bool;
+}
+
+/// The states of a task.
+const QUEUED: u8 = 0;
+const STARTED: u8 = 1;
+const CANCELLED: u8 = 2;
+
+struct Cell<F> {
+    state: AtomicU8,
+    /// Touched by whoever changed the state from [`QUEUED`].
+    work: Mutex<Option<F>>,
+}
+
+impl<F> Cell<F> {
+    fn leave_queue(&self, to: u8) -> bool {
+        self.state.compare_exchange(QUEUED, to, Ordering::AcqRel, Ordering::Acquire).is_ok()
+    }
+
+    fn take(&self) -> Option<F> {
+        self.work.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
+impl<F: FnOnce() -> Answer + Send> Task for Cell<F> {
+    fn start(&self) -> bool {
+        self.leave_queue(STARTED)
+    }
+
+    fn run(&self) -> Outcome {
+        debug_assert_eq!(self.state.load(Ordering::Relaxed), STARTED, "a task is started before it is run");
+        let Some(work) = self.take() else { return Outcome::Panicked };
+        catch_unwind(AssertUnwindSafe(work)).map_or(Outcome::Panicked, Outcome::Answered)
+    }
+
+    fn cancel(&self) -> bool {
+        let cancelled = self.leave_queue(CANCELLED);
+        if cancelled {
+            // What it holds is given back now, not when its turn comes.
+            drop(self.take());
+        }
+        cancelled
+    }
+}
+
+/// A job in a queue.
+pub(super) struct Entry {
+    task: Arc<dyn Task>,
+    conn: ConnId,
+    number: u64,
+    inbox: Arc<Inbox>,
+}
+
+impl Entry {
+    /// Takes it on, unless it was called off.
+    pub(super) fn start(self) -> Option<StartedJob> {
+        // Not `then_some`: a started job that is dropped leaves an outcome.
+        if self.task.start() { Some(StartedJob { entry: Some(self) }) } else { None }
+    }
+}
+
+/// A job that was taken from its queue: it can no longer be called off. Thrown away, it counts as one that panicked.
+#[must_use = "a job that is started has somebody waiting for it"]
+pub struct StartedJob {
+    entry: Option<Entry>,
+}
+
+impl StartedJob {
+    /// Runs it on this thread and leaves its answer where it is awaited.
+    pub fn run(mut self) {
+        if let Some(entry) = self.entry.take() {
+            let outcome = entry.task.run();
+            let Entry { conn, number, inbox, task } = entry;
+            // What the job holds is gone before anybody hears of its end.
+            drop(task);
+            inbox.leave(Delivery { conn, number, outcome });
+        }
+    }
+}
+
+impl Drop for StartedJob {
+    fn drop(&mut self) {
+        if let Some(Entry { conn, number, inbox, .. }) = self.entry.take() {
+            inbox.leave(Delivery { conn, number, outcome: Outcome::Panicked });
+        }
+    }
+}
+
+impl fmt::Debug for Job {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Job").field("class", &self.class).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Entry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Entry")
+            .field("conn", &self.conn)
+            .field("number", &self.number)
+            .finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for StartedJob {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StartedJob").field("entry", &self.entry).finish()
+    }
+}

@@ -1,0 +1,217 @@
+//! The compute lane: a handler leaves a job, the ring thread goes on, and the answer is sent when it is there.
+//!
+//! Does not know about: connections beyond their names, protocols, which threads run the jobs (an [`Executor`] does).
+//!
+//! ```no_run
+//! use doorbell::offload::Offload;
+//! use doorbell::{Http1, Listen, Reply, Request, Responder, Server, StaticReply, Status};
+//!
+//! let jobs = Offload::builder().build()?;
+//! let alive = StaticReply::text(Status::OK, "ok\n");
+//! let service = move |request: &Request<'_>, reply: Responder<'_>| match request.path() {
+//!     "/sum" => jobs.run(request, reply, || {
+//!         let sum: u64 = (0..1_000_000).sum();
+//!         Reply::text(Status::OK, sum.to_string())
+//!     }),
+//!     _ => reply.send(&alive),
+//! };
+//! let server = Server::builder().listen(Listen::tcp(([127, 0, 0, 1], 8080).into()), Http1::new(service)).start()?;
+//! # server.wait()?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! What a job takes with it is its own: copy what it needs of the request, or all of it with
+//! [`Request::detach`](doorbell_http::Request::detach). What it gives back is a [`Reply`](doorbell_http::Reply), or with [`Answer::then`] the
+//! rest of the handler, which the ring thread then runs.
+//!
+//! While a job waits or runs its connection answers nothing else, and no more is read than what comes next: one piece of input, to
+//! see whether the client leaves. Then
+//!
+//! | what happens | the client sees | counted as |
+//! |---|---|---|
+//! | the queue of its class is full | 503 with `Retry-After`, and may go on | `jobs_refused` |
+//! | its time is up, whether it runs or not | 503 with `Retry-After` and the end: nobody of ours was asked in vain, so no 504 (RFC 9110 15.6.5) | `jobs_timed_out` |
+//! | it panics | 500 and the end | `jobs_panicked` |
+//! | the client leaves before it starts | | `jobs_cancelled`; it never runs |
+//! | the client leaves while it runs | | `answers_dropped` |
+//! | the server drains | the answer, with `Connection: close`, within the drain's time | |
+//! | the server stops | a close | `jobs_cancelled`, or `answers_dropped` |
+//!
+//! A FIN counts as leaving for a job that has not started, as elsewhere ([`OffloadBuilder::fin_cancels`] turns that off for clients that
+//! close their half and listen).
+
+mod answer;
+mod auto;
+mod job;
+#[cfg(feature = "rayon")]
+mod pool;
+mod queue;
+
+use core::fmt;
+use core::num::NonZeroU16;
+use core::time::Duration;
+use std::sync::Arc;
+
+use doorbell_http::{Answered, Request, Responder};
+
+pub use answer::{Answer, Finish};
+pub(crate) use answer::{Delivery, Inbox, Outcome};
+pub use auto::{Auto, TIMED_ONE_IN};
+pub use job::{Class, StartedJob};
+pub(crate) use job::{Job, Task};
+#[cfg(feature = "rayon")]
+pub use pool::PoolError;
+pub use queue::{Executor, Pump};
+
+use self::queue::Core;
+
+/// Jobs that may wait in one class.
+const QUEUE_MAX: usize = 1_024;
+
+/// How long a connection waits for its job.
+const TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The way to the threads that run jobs. Cheap to clone; each clone may have its own class and timeout.
+#[derive(Clone)]
+pub struct Offload {
+    core: Arc<Core>,
+    class: Class,
+    timeout: Duration,
+}
+
+impl Offload {
+    /// A builder with the defaults.
+    pub fn builder() -> OffloadBuilder {
+        OffloadBuilder::default()
+    }
+
+    /// The same threads and queues, for jobs of this class.
+    #[must_use]
+    pub const fn class(mut self, class: Class) -> Self {
+        self.class = class;
+        self
+    }
+
+    /// The same threads and queues, for jobs that are awaited for so long. Default 10 s.
+    #[must_use]
+    pub const fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = timeout;
+        self
+    }
+
+    /// Has `job` run elsewhere and its answer sent on the connection of `request`.
+    pub fn run<A: Into<Answer>>(
+        &self,
+        request: &Request<'_>,
+        reply: Responder<'_>,
+        job: impl FnOnce() -> A + Send + 'static,
+    ) -> Answered {
+        let job = Job::new(Arc::clone(&self.core), self.class, job);
+        reply.later(request.now().after(self.timeout), Box::new(job))
+    }
+
+    /// Jobs of a class that wait now, those included that were called off and whose turn has not come.
+    pub fn queued(&self, class: Class) -> usize {
+        self.core.queued(class)
+    }
+}
+
+impl fmt::Debug for Offload {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Offload")
+            .field("core", &self.core)
+            .field("class", &self.class)
+            .field("timeout", &self.timeout)
+            .finish()
+    }
+}
+
+/// Builds an [`Offload`]. Each method names its default.
+#[derive(Clone, Debug)]
+#[must_use = "a builder does nothing until it is built"]
+pub struct OffloadBuilder {
+    threads: Option<NonZeroU16>,
+    name: Arc<str>,
+    cpus: Vec<usize>,
+    stack_size: Option<usize>,
+    queue_max: [usize; 2],
+    timeout: Duration,
+    fin_cancels: bool,
+}
+
+impl Default for OffloadBuilder {
+    fn default() -> Self {
+        Self {
+            threads: None,
+            name: "doorbell-job".into(),
+            cpus: Vec::new(),
+            stack_size: None,
+            queue_max: [QUEUE_MAX; 2],
+            timeout: TIMEOUT,
+            fin_cancels: true,
+        }
+    }
+}
+
+impl OffloadBuilder {
+    /// How many threads. Default: one for each processor this process may use but one, and at least one.
+    pub const fn threads(mut self, threads: NonZeroU16) -> Self {
+        self.threads = Some(threads);
+        self
+    }
+
+    /// What the threads are called, before a number. Default `doorbell-job`.
+    pub fn name(mut self, name: &str) -> Self {
+        self.name = name.into();
+        self
+    }
+
+    /// Thread i runs on the i-th of these processors, beginning again at their end. Default: the system decides.
+    pub fn cpus(mut self, cpus: &[usize]) -> Self {
+        self.cpus = cpus.to_vec();
+        self
+    }
+
+    /// Bytes of stack for each thread. Default: rayon's, which is the standard library's.
+    pub const fn stack_size(mut self, bytes: usize) -> Self {
+        self.stack_size = Some(bytes);
+        self
+    }
+
+    /// Jobs of a class that may wait; one more is answered by a 503. Default 1,024, at least 1.
+    pub const fn queue_max(mut self, class: Class, jobs: usize) -> Self {
+        self.queue_max[class as usize] = jobs;
+        self
+    }
+
+    /// How long a connection waits for its job, in the queue and running. Default 10 s.
+    pub const fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = timeout;
+        self
+    }
+
+    /// Whether a client's FIN calls off a job that has not started. Default true.
+    pub const fn fin_cancels(mut self, on: bool) -> Self {
+        self.fin_cancels = on;
+        self
+    }
+
+    /// Starts the threads.
+    ///
+    /// # Errors
+    /// The system's, when a thread cannot be started.
+    #[cfg(feature = "rayon")]
+    pub fn build(self) -> Result<Offload, PoolError> {
+        let pool = pool::Pool::start(&self)?;
+        Ok(self.build_on(pool))
+    }
+
+    /// With threads of your own; what was said about threads here is not used then.
+    pub fn build_on(self, executor: impl Executor + 'static) -> Offload {
+        let core = Core::new(Box::new(executor), self.queue_max, self.fin_cancels);
+        Offload { core: Arc::new(core), class: Class::Normal, timeout: self.timeout }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,147 @@
+//! Where jobs wait: a bounded queue for each class, and pumps that empty them on as many threads as there are.
+//!
+//! Does not know about: threads. An [`Executor`] brings them; what it is given is a [`Pump`], once for a burst of jobs and not for
+//! each of them.
+
+use core::fmt;
+use core::sync::atomic::{AtomicUsize, Ordering, fence};
+use std::sync::Arc;
+
+use crossbeam_queue::ArrayQueue;
+
+use super::job::{Class, Entry, StartedJob};
+
+/// A normal job goes first after so many high ones.
+const HIGH_IN_ROW_MAX: u32 = 15;
+
+/// Threads for jobs.
+pub trait Executor: Send + Sync {
+    /// How many jobs run at once: no more pumps than this are given out.
+    fn threads(&self) -> usize;
+
+    /// Has [`Pump::run`] called on a thread of its own. Must not wait: a ring thread calls it.
+    fn spawn(&self, pump: Pump);
+}
+
+/// Queues and their executor; what all clones of an [`Offload`](super::Offload) share.
+pub(crate) struct Core {
+    high: ArrayQueue<Entry>,
+    normal: ArrayQueue<Entry>,
+    /// Pumps that were given out and are not done.
+    pumps: AtomicUsize,
+    threads: usize,
+    executor: Box<dyn Executor>,
+    /// A client that has finished sending counts as one that left.
+    pub(crate) fin_cancels: bool,
+}
+
+impl Core {
+    pub(super) fn new(executor: Box<dyn Executor>, queue_max: [usize; 2], fin_cancels: bool) -> Self {
+        let [high, normal] = queue_max.map(|jobs_max| ArrayQueue::new(jobs_max.max(1)));
+        let threads = executor.threads().max(1);
+        Self { high, normal, pumps: AtomicUsize::new(0), threads, executor, fin_cancels }
+    }
+
+    /// False when the queue of its class is full.
+    pub(super) fn submit(self: &Arc<Self>, class: Class, entry: Entry) -> bool {
+        let queued = self.queue(class).push(entry).is_ok();
+        // Either this sees a pump that goes on, or the pump sees the job before it goes.
+        fence(Ordering::SeqCst);
+        if queued && self.engage() {
+            self.executor.spawn(Pump { core: Some(Arc::clone(self)), high_in_row: 0 });
+        }
+        queued
+    }
+
+    pub(super) fn queued(&self, class: Class) -> usize {
+        self.queue(class).len()
+    }
+
+    const fn queue(&self, class: Class) -> &ArrayQueue<Entry> {
+        match class {
+            Class::High => &self.high,
+            Class::Normal => &self.normal,
+        }
+    }
+
+    /// Counts one more pump in, unless each thread has one.
+    fn engage(&self) -> bool {
+        let one_more = |pumps| (pumps < self.threads).then_some(pumps + 1);
+        self.pumps.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more).is_ok()
+    }
+
+    /// Counts a pump out that found nothing. False when it must go on, because something came meanwhile.
+    fn disengage(&self) -> bool {
+        self.pumps.fetch_sub(1, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+        (self.high.is_empty() && self.normal.is_empty()) || !self.engage()
+    }
+}
+
+/// Empties the queues. An executor calls [`Pump::run`], or takes jobs one by one.
+#[must_use = "jobs wait until a pump is run"]
+pub struct Pump {
+    /// `None` once it is counted out.
+    core: Option<Arc<Core>>,
+    high_in_row: u32,
+}
+
+impl Pump {
+    /// Runs jobs until there are none.
+    pub fn run(mut self) {
+        while let Some(job) = self.take() {
+            job.run();
+        }
+    }
+
+    /// The next job, if there is one; else the pump is done.
+    pub fn take(&mut self) -> Option<StartedJob> {
+        loop {
+            let core = self.core.as_ref()?;
+            let normal_first = self.high_in_row >= HIGH_IN_ROW_MAX;
+            let entry = if normal_first {
+                core.normal.pop().or_else(|| core.high.pop())
+            } else {
+                core.high.pop().inspect(|_| self.high_in_row += 1).or_else(|| {
+                    self.high_in_row = 0;
+                    core.normal.pop()
+                })
+            };
+            if normal_first {
+                self.high_in_row = 0;
+            }
+            match entry.map(Entry::start) {
+                Some(Some(job)) => return Some(job),
+                // It was called off.
+                Some(None) => {}
+                None if core.disengage() => self.core = None,
+                None => {}
+            }
+        }
+    }
+}
+
+impl Drop for Pump {
+    fn drop(&mut self) {
+        if let Some(core) = self.core.take() {
+            core.pumps.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+}
+
+impl fmt::Debug for Core {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Core")
+            .field("high", &self.high.len())
+            .field("normal", &self.normal.len())
+            .field("pumps", &self.pumps)
+            .field("threads", &self.threads)
+            .finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Pump {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Pump").field("core", &self.core).finish_non_exhaustive()
+    }
+}

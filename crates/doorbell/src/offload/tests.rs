@@ -1,0 +1,183 @@
+//! Queue and inbox without a server: order, bounds, and many threads at once.
+//!
+//! Does not know about: connections beyond their names.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+use doorbell_http::{Reply, Status};
+
+use super::*;
+use crate::driver::Waker;
+use crate::id::{ConnId, Generation, SlotIndex};
+
+/// Keeps pumps for the test to run.
+#[derive(Clone, Default)]
+struct Kept(Arc<Mutex<Vec<Pump>>>);
+
+impl Executor for Kept {
+    fn threads(&self) -> usize {
+        2
+    }
+
+    fn spawn(&self, pump: Pump) {
+        self.0.lock().unwrap().push(pump);
+    }
+}
+
+fn inbox() -> (Arc<Inbox>, crate::driver::WakeSource) {
+    let (waker, source) = Waker::pair().unwrap();
+    (Arc::new(Inbox::new(waker)), source)
+}
+
+const fn conn(slot: u32) -> ConnId {
+    ConnId { slot: SlotIndex(slot), generation: Generation::new(7) }
+}
+
+fn submit(offload: &Offload, class: Class, slot: u32, inbox: &Arc<Inbox>) -> (bool, Arc<dyn Task>) {
+    let job = Job::new(Arc::clone(&offload.core), class, move || Reply::text(Status::OK, slot.to_string()));
+    let task = Arc::clone(&job.task);
+    (job.submit(conn(slot), u64::from(slot), inbox), task)
+}
+
+/// How often the source was woken since the last time.
+fn wakes(source: &crate::driver::WakeSource) -> u64 {
+    let mut count = [0; 8];
+    rustix::io::read(source.as_fd(), &mut count).map_or(0, |_| u64::from_ne_bytes(count))
+}
+
+fn slots(inbox: &Inbox) -> Vec<u32> {
+    let mut taken = Vec::new();
+    inbox.take(&mut taken);
+    taken.iter().map(|delivery| delivery.conn.slot.0).collect()
+}
+
+#[test]
+fn one_pump_a_thread_however_many_jobs_and_none_is_forgotten() {
+    let kept = Kept::default();
+    let offload = Offload::builder().build_on(kept.clone());
+    let (inbox, _source) = inbox();
+    (0..10).for_each(|slot| assert!(submit(&offload, Class::Normal, slot, &inbox).0));
+    let pumps = core::mem::take(&mut *kept.0.lock().unwrap());
+    assert_eq!(pumps.len(), 2);
+    pumps.into_iter().for_each(Pump::run);
+    assert_eq!(slots(&inbox), (0..10).collect::<Vec<_>>());
+    assert!(submit(&offload, Class::Normal, 11, &inbox).0);
+    assert_eq!(kept.0.lock().unwrap().len(), 1, "the pumps were done: there is a new one");
+}
+
+#[test]
+fn high_goes_first_and_normal_does_not_starve() {
+    let kept = Kept::default();
+    let offload = Offload::builder().build_on(kept.clone());
+    let (inbox, _source) = inbox();
+    (0..3).for_each(|slot| assert!(submit(&offload, Class::Normal, slot, &inbox).0));
+    (100..150).for_each(|slot| assert!(submit(&offload, Class::High, slot, &inbox).0));
+    let pump = kept.0.lock().unwrap().remove(0);
+    pump.run();
+    let order = slots(&inbox);
+    let places: Vec<_> =
+        order.iter().enumerate().filter(|(_, slot)| **slot < 100).map(|(at, _)| at).collect();
+    assert_eq!((order.len(), places), (53, vec![15, 31, 47]), "one in sixteen");
+}
+
+#[test]
+fn a_full_queue_takes_no_more_and_the_other_does() {
+    let kept = Kept::default();
+    let offload = Offload::builder().queue_max(Class::Normal, 2).build_on(kept.clone());
+    let (inbox, _source) = inbox();
+    let taken: Vec<_> = (0..4).map(|slot| submit(&offload, Class::Normal, slot, &inbox).0).collect();
+    assert_eq!(taken, [true, true, false, false]);
+    assert!(submit(&offload, Class::High, 9, &inbox).0);
+    assert_eq!((offload.queued(Class::Normal), offload.queued(Class::High)), (2, 1));
+    let pump = kept.0.lock().unwrap().remove(0);
+    pump.run();
+    assert_eq!(slots(&inbox), [9, 0, 1]);
+}
+
+#[test]
+fn what_is_called_off_does_not_run_and_gives_back_what_it_held() {
+    let kept = Kept::default();
+    let offload = Offload::builder().build_on(kept.clone());
+    let (inbox, _source) = inbox();
+    let held = Arc::new(());
+    let job = {
+        let held = Arc::clone(&held);
+        Job::new(Arc::clone(&offload.core), Class::Normal, move || {
+            let _held = &held;
+            Reply::new(Status::OK)
+        })
+    };
+    let task = Arc::clone(&job.task);
+    assert!(job.submit(conn(1), 1, &inbox));
+    assert!(task.cancel());
+    assert!(!task.cancel(), "once");
+    assert_eq!(Arc::strong_count(&held), 1, "at once, not when its turn comes");
+    let started = {
+        let (_, later) = submit(&offload, Class::Normal, 2, &inbox);
+        let started = kept.0.lock().unwrap().iter_mut().find_map(Pump::take).unwrap();
+        assert!(!later.cancel(), "it has started");
+        started
+    };
+    assert_eq!(slots(&inbox), [] as [u32; 0], "what was called off leaves nothing");
+    started.run();
+    assert_eq!(slots(&inbox), [2]);
+}
+
+#[test]
+fn a_sleeper_is_woken_once_and_who_is_awake_never() {
+    let (inbox, source) = inbox();
+    let leave = |slot| inbox.leave(Delivery { conn: conn(slot), number: 0, outcome: Outcome::Busy });
+    leave(1);
+    assert_eq!(wakes(&source), 0, "awake");
+    assert!(!inbox.fall_asleep(), "there is something");
+    leave(2);
+    assert_eq!((slots(&inbox), wakes(&source)), (vec![1, 2], 0));
+    assert!(inbox.fall_asleep());
+    (3..10).for_each(leave);
+    assert_eq!(wakes(&source), 1, "once for all of them");
+    inbox.awake();
+    assert_eq!(slots(&inbox).len(), 7);
+}
+
+/// Nothing is lost between threads that leave and one that sleeps whenever it may.
+#[test]
+fn every_outcome_is_found_by_somebody_who_sleeps_in_between() {
+    const THREADS: u32 = 4;
+    const EACH: u32 = 5_000;
+    let (inbox, source) = inbox();
+    let left = AtomicUsize::new(0);
+    let mut found = Vec::new();
+    thread::scope(|scope| {
+        for of in 0..THREADS {
+            let (inbox, left) = (&inbox, &left);
+            scope.spawn(move || {
+                for n in 0..EACH {
+                    let outcome = Outcome::Busy;
+                    inbox.leave(Delivery { conn: conn(of), number: u64::from(n), outcome });
+                    left.fetch_add(1, Ordering::Relaxed);
+                    if n % 64 == 0 {
+                        thread::yield_now();
+                    }
+                }
+            });
+        }
+        while found.len() < (THREADS * EACH) as usize {
+            if inbox.fall_asleep() {
+                let fd = source.as_fd();
+                let mut fds = [rustix::event::PollFd::new(&fd, rustix::event::PollFlags::IN)];
+                let ten_s = rustix::event::Timespec { tv_sec: 10, tv_nsec: 0 };
+                let ready = rustix::event::poll(&mut fds, Some(&ten_s)).unwrap();
+                assert_eq!(ready, 1, "a lost wake-up: {} found, {left:?} left", found.len());
+                source.clear();
+            }
+            inbox.awake();
+            inbox.take(&mut found);
+        }
+    });
+    for of in 0..THREADS {
+        let numbers: Vec<_> = found.iter().filter(|one| one.conn == conn(of)).map(|one| one.number).collect();
+        assert!(numbers.into_iter().eq(0..u64::from(EACH)), "in order, each once");
+    }
+}

@@ -1,0 +1,69 @@
+//! The timers of a turn: connections whose deadline passed.
+//!
+//! Does not know about: how deadlines are set; each wait in [`super::apply`] has its own.
+
+use core::time::Duration;
+
+use doorbell_http::Next;
+
+use super::Worker;
+use super::apply::Todo;
+use super::say::Input;
+use crate::conn::{Arriving, Phase};
+use crate::driver::Driver;
+use crate::error::CloseReason;
+use crate::time::Clock;
+
+/// A deadline that is noticed this late was not late because of the wheel's ticks.
+const OVERRUN: Duration = Duration::from_millis(100);
+
+impl<D: Driver, C: Clock> Worker<D, C> {
+    /// Connections whose deadline passed, and those whose place in the wheel came up early.
+    pub(super) fn expire(&mut self) {
+        while let Some(slot) = self.wheel.expire(self.now) {
+            let Some(id) = self.table.at(slot) else {
+                continue;
+            };
+            let conn = self.table.live_mut(id);
+            if conn.deadline > self.now {
+                let deadline = conn.deadline;
+                self.wheel.arm(slot, deadline);
+                continue;
+            }
+            match conn.phase() {
+                Phase::Open if !conn.heard && self.drain.is_on() => {
+                    self.drive(id, Todo::Close(CloseReason::Drain))
+                }
+                Phase::Open if conn.send_in_flight => {
+                    // The peer must not take what it has for a whole reply.
+                    self.driver.reset_on_close(id);
+                    self.drive(id, Todo::Close(CloseReason::WriteTimeout));
+                }
+                Phase::Open => {
+                    let waited = conn.arriving == Arriving::Answer;
+                    let next = self.tell(id, Input::Timeout);
+                    if waited && next != Next::Wait {
+                        self.shared.counters.jobs_timed_out.add(1);
+                        self.jobs.timed_out(slot);
+                    }
+                    self.drive(id, Todo::Next(next));
+                }
+                Phase::Lingering if self.now.since(conn.deadline) > OVERRUN => {
+                    // The wait took too long: what the peer sent meanwhile is still unread, and a close would reset it.
+                    conn.deadline = self.now;
+                    let deadline = conn.deadline;
+                    self.wheel.arm(slot, deadline);
+                }
+                Phase::Lingering => {
+                    let reason = conn.reason();
+                    self.drive(id, Todo::Close(reason));
+                }
+                Phase::Waiting => {
+                    let todo = self.not_taken(id);
+                    self.drive(id, todo);
+                }
+                Phase::Closing | Phase::Free | Phase::Leaving => {}
+            }
+        }
+    }
+}

@@ -1,0 +1,167 @@
+//! Threads for jobs that are none: a test runs the jobs by hand. And a server whose requests are jobs.
+//!
+//! Does not know about: what a test expects.
+
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use doorbell::offload::{Answer, Class, Executor, Offload, OffloadBuilder, Pump, StartedJob};
+use doorbell::{
+    Answered, Engine, Handler, Http1, Reply, Request, Responder, Server, ServerBuilder, Snapshot, Status,
+};
+use doorbell_testkit::peers::{Exchange, PATIENCE, finish, wait_until};
+
+use crate::promise;
+
+/// Jobs wait here until a test takes them.
+#[derive(Clone, Default)]
+pub(crate) struct Hand(Arc<Mutex<Vec<Pump>>>);
+
+impl Executor for Hand {
+    fn threads(&self) -> usize {
+        1
+    }
+
+    fn spawn(&self, pump: Pump) {
+        self.0.lock().unwrap().push(pump);
+    }
+}
+
+impl Hand {
+    /// The next job.
+    pub(crate) fn start(&self) -> Option<StartedJob> {
+        let mut pumps = self.0.lock().unwrap();
+        let job = pumps.iter_mut().find_map(Pump::take);
+        if job.is_none() {
+            pumps.clear();
+        }
+        job
+    }
+
+    /// Waits for a job and takes it.
+    pub(crate) fn take(&self) -> StartedJob {
+        let mut job = None;
+        wait_until(PATIENCE, || {
+            job = self.start();
+            job.is_some()
+        });
+        job.expect("a job comes")
+    }
+
+    /// Waits for a job and runs it.
+    pub(crate) fn run_one(&self) {
+        self.take().run();
+    }
+}
+
+/// `/job/TEXT` answers with TEXT; `/then/TEXT` the same, written by the ring thread; `/high/TEXT` before the others; `/twice/TEXT` after two
+/// jobs; `/panic`; `/away` is handed over; `/now` without a job; `/large/TEXT` with 100,000 times TEXT.
+pub(crate) struct Jobs(pub(crate) Offload);
+
+impl Handler for Jobs {
+    fn wants_body(&self, _: &Request<'_>) -> bool {
+        true
+    }
+
+    fn call(&self, request: &Request<'_>, reply: Responder<'_>) -> Answered {
+        let (kind, text) = request.path()[1..].split_once('/').unwrap_or_else(|| (&request.path()[1..], ""));
+        let body = String::from_utf8_lossy(request.body());
+        let text = format!("{text}{body}");
+        let jobs = self.0.clone();
+        match kind {
+            "away" => reply.hand_over(),
+            "high" => jobs.class(Class::High).run(request, reply, move || Reply::text(Status::OK, text)),
+            "job" => {
+                jobs.run(request, reply.header("X-Layer", "kept"), move || Reply::text(Status::OK, text))
+            }
+            "large" => jobs.run(request, reply, move || Reply::text(Status::OK, text.repeat(100_000))),
+            "panic" => {
+                jobs.run(request, reply, || -> Reply { std::panic::resume_unwind(Box::new("a job's fault")) })
+            }
+            "then" => {
+                let owned = request.detach();
+                jobs.run(request, reply, move || {
+                    Answer::then(move |reply| {
+                        let path = owned.with(|request| request.path().to_owned());
+                        reply.status(Status::OK).header("X-Path", path).body(text)
+                    })
+                })
+            }
+            "twice" => {
+                let (owned, again) = (request.detach(), jobs.clone());
+                jobs.run(request, reply, move || {
+                    Answer::then(move |reply| {
+                        owned.with(|request| again.run(request, reply, || Reply::text(Status::OK, text)))
+                    })
+                })
+            }
+            _ => reply.status(Status::OK).body("now"),
+        }
+    }
+}
+
+/// One worker whose requests become jobs of `hand`.
+pub(crate) fn serve(engine: Engine, hand: &Hand) -> Server {
+    serve_with(engine, hand, Offload::builder(), |server| server)
+}
+
+pub(crate) fn serve_with(
+    engine: Engine,
+    hand: &Hand,
+    offload: OffloadBuilder,
+    change: impl FnOnce(ServerBuilder) -> ServerBuilder,
+) -> Server {
+    let service = Jobs(offload.build_on(hand.clone()));
+    let builder = promise::builder(engine).workers(promise::workers(1));
+    change(builder.listen(promise::anywhere(), Http1::new(service))).start().unwrap()
+}
+
+pub(crate) fn get(path: &str) -> Vec<u8> {
+    format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n").into_bytes()
+}
+
+pub(crate) fn last(path: &str) -> Vec<u8> {
+    format!("GET {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").into_bytes()
+}
+
+/// A connection that has sent this.
+pub(crate) fn send(server: &Server, bytes: &[u8]) -> TcpStream {
+    let mut stream = TcpStream::connect(addr(server)).unwrap();
+    stream.set_nodelay(true).unwrap();
+    stream.write_all(bytes).unwrap();
+    stream
+}
+
+/// The next whole reply on a connection that stays, and no byte of what follows it.
+pub(crate) fn reply(stream: &mut TcpStream) -> doorbell_testkit::peers::Reply {
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    let mut bytes = Vec::new();
+    while !bytes.ends_with(b"\r\n\r\n") {
+        let mut byte = [0];
+        stream.read_exact(&mut byte).unwrap();
+        bytes.extend(byte);
+    }
+    let head = doorbell_testkit::peers::Reply::parse(&bytes, true).unwrap();
+    let body_len = head.field("content-length").map_or(0, |len| len.parse().unwrap());
+    let head_len = bytes.len();
+    bytes.resize(head_len + body_len, 0);
+    stream.read_exact(&mut bytes[head_len..]).unwrap();
+    doorbell_testkit::peers::Reply::parse(&bytes, false).unwrap()
+}
+
+/// Everything until the end.
+pub(crate) fn rest(mut stream: TcpStream) -> Exchange {
+    finish(&mut stream, PATIENCE)
+}
+
+pub(crate) fn addr(server: &Server) -> SocketAddr {
+    promise::addr(server)
+}
+
+/// Waits for the counters to say so.
+pub(crate) fn until(server: &Server, holds: impl Fn(&Snapshot) -> bool) {
+    let waited = wait_until(Duration::from_secs(5), || holds(&server.stats()));
+    assert!(waited.is_some(), "{:?}", server.stats());
+}

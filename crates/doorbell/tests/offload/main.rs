@@ -1,0 +1,10 @@
+//! The compute lane on real sockets: each way a request that waits can go on, on each driver, with jobs that run when a test says so.
+//!
+//! Does not know about: seeds (see `simulator`), figures (see `promise_offload.rs`).
+#![expect(clippy::unwrap_used, reason = "these tests stop at the first surprise")]
+
+#[path = "../promise/mod.rs"]
+mod promise;
+
+mod cases;
+mod hand;

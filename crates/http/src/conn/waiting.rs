@@ -1,0 +1,79 @@
+//! A request whose answer comes later: the connection stands still until it is there.
+//!
+//! Does not know about: who makes the answer. Input that comes meanwhile waits in `carry`, held back.
+
+use super::{Conn, Io, Next, Phase};
+use crate::reply::{Later, Outcome};
+use crate::{Answered, Responder, Status, Time};
+
+impl Conn {
+    /// The service said that the answer comes later. The rest of the input is for the caller to keep.
+    #[cold]
+    pub(super) fn begin_wait(&mut self, io: &Io<'_>) -> Next {
+        debug_assert!(io.out.later().is_some(), "only a responder makes a request wait");
+        self.phase = Phase::Waiting;
+        self.held_back = true;
+        self.deadline = io.out.later().map_or(Time::ZERO, Later::deadline);
+        Next::Wait
+    }
+
+    /// Takes over a connection of which [`Conn::answer_once`] said [`Next::Wait`]. Call it on a new state, with the same `io`.
+    pub fn wait_once(&mut self, io: &Io<'_>) {
+        debug_assert!(self.requests == 0 && self.phase == Phase::Idle, "a new connection");
+        self.requests = 1;
+        let _wait = self.begin_wait(io);
+    }
+
+    /// Writes the answer that [`Next::Wait`] was about. `later` is what came out of [`crate::Out::take_later`]; `answer` gets the chance to
+    /// answer back, and may put it off once more.
+    pub fn handle_answer(
+        &mut self,
+        mut later: Later,
+        mut io: Io<'_>,
+        answer: impl FnOnce(Responder<'_>) -> Answered,
+    ) -> Next {
+        if self.phase != Phase::Waiting {
+            debug_assert!(self.phase == Phase::Closing, "an answer is awaited, or too late");
+            return Next::Close;
+        }
+        let unread = later.unread;
+        let mut endings = std::mem::take(later.endings());
+        // Where the answer is written, a panic is a 500.
+        endings.otherwise(Some(Status::INTERNAL_SERVER_ERROR));
+        let answered = answer(later.responder(io.out, io.date, io.closing));
+        match answered.outcome {
+            Outcome::Deferred | Outcome::HandOver => {}
+            Outcome::HangUp | Outcome::Last | Outcome::Replied => {
+                endings.tell(answered.status(), answered.content_len());
+            }
+        }
+        match answered.outcome {
+            Outcome::HandOver => {
+                // The request was read, and what the job took of it is not here.
+                self.refuse_late(&mut io);
+                self.end_with_answer(unread, &mut io)
+            }
+            Outcome::HangUp => self.hang_up(),
+            Outcome::Last => self.end_with_answer(unread, &mut io),
+            Outcome::Deferred => {
+                io.out.mark_unread(unread);
+                io.out.on_end_all(endings);
+                self.begin_wait(&io)
+            }
+            Outcome::Replied => {
+                self.begin_idle(io.now, io.limits);
+                debug_assert!(self.held_back, "what came meanwhile is looked at after the answer is sent");
+                Next::Flush
+            }
+        }
+    }
+
+    /// The answer was the last reply. `unread`: there is a body that was not read.
+    fn end_with_answer(&mut self, unread: bool, io: &mut Io<'_>) -> Next {
+        let is_all = io.carry.is_empty() && !unread;
+        io.carry.clear();
+        self.phase = Phase::Closing;
+        self.deadline = Time::MAX;
+        if is_all { Next::CloseClean } else { Next::CloseLinger }
+    }
+}

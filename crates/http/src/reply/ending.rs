@@ -1,0 +1,64 @@
+//! Who wants to hear what became of a request that was left for later.
+//!
+//! Does not know about: what they do with it.
+
+use super::{Answered, Responder};
+use crate::Status;
+
+/// Hears the status of the answer and its bytes of content, once; `None` when the client got no answer. Called by whoever drives the
+/// connection, on its thread.
+pub type Ending = Box<dyn FnOnce(Option<Status>, usize) + Send>;
+
+/// Those who hear of the end of one request. Dropped, they are told as well.
+#[derive(Default)]
+pub(crate) struct Endings {
+    told: Vec<Ending>,
+    /// What a drop says.
+    otherwise: Option<Status>,
+}
+
+impl Endings {
+    pub(crate) fn add(&mut self, ending: Ending) {
+        self.told.push(ending);
+    }
+
+    /// Whoever listened before goes on.
+    pub(crate) fn add_all(&mut self, mut others: Self) {
+        self.told.append(&mut others.told);
+    }
+
+    /// What is said if nothing else comes to be.
+    pub(crate) const fn otherwise(&mut self, status: Option<Status>) {
+        self.otherwise = status;
+    }
+
+    pub(crate) fn tell(&mut self, status: Option<Status>, content_len: usize) {
+        self.told.drain(..).for_each(|ending| ending(status, content_len));
+    }
+}
+
+impl Drop for Endings {
+    fn drop(&mut self) {
+        self.tell(self.otherwise, 0);
+    }
+}
+
+impl Responder<'_> {
+    /// Has `serve` answer. When that answer comes later, what `ending` makes hears of it: a layer that counts or logs requests knows
+    /// only then how this one ended.
+    #[inline]
+    pub fn watch(
+        self,
+        serve: impl FnOnce(Responder<'_>) -> Answered,
+        ending: impl FnOnce() -> Option<Ending>,
+    ) -> Answered {
+        let Self { out, date, persist, head_only } = self;
+        let answered = serve(Responder { out, date, persist, head_only });
+        if answered.is_pending()
+            && let Some(ending) = ending()
+        {
+            out.on_end(ending);
+        }
+        answered
+    }
+}
