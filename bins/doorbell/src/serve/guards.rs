@@ -71,6 +71,13 @@ impl Common {
         Ok((Self { limiters, auths, at_most, lane }, readers))
     }
 
+    /// The lane for jobs of this class, if any of the policies at these positions has keys of which a signature takes a while to verify.
+    fn lane_for(&self, positions: &[usize], config: &Config, class: Class) -> Option<Offload> {
+        let is_heavy = |position: &usize| config.auth.get(*position).is_some_and(model::Auth::is_heavy);
+        let lane = self.lane.clone().filter(|_| positions.iter().any(is_heavy));
+        lane.map(|lane| lane.class(class))
+    }
+
     /// What counts those it refuses.
     pub(super) fn counted(&self) -> (impl Iterator<Item = &Arc<Limiter>>, impl Iterator<Item = &AtMost>) {
         (self.limiters.iter(), self.at_most.iter().flatten())
@@ -95,9 +102,7 @@ impl Guards {
         let auth = guard.auth.iter().filter_map(|position| common.auths.get(*position).cloned()).collect();
         // Probes that need a token go before everybody else's.
         let class = if is_probe { Class::High } else { Class::Normal };
-        let lane =
-            common.lane.clone().filter(|_| guard.auth.iter().any(|position| is_heavy(config, *position)));
-        let lane = lane.map(|lane| lane.class(class));
+        let lane = common.lane_for(&guard.auth, config, class);
         let at_most = common.at_most.get(position).cloned().flatten();
         Self { limit, client_cert, auth, lane, at_most }
     }
@@ -138,7 +143,7 @@ impl Guards {
         if let Some((first, others)) = self.auth.split_first()
             && !first.knows(request, &mut subject)
         {
-            if let Some(inquiry) = self.inquire(first, others, request) {
+            if let Some(inquiry) = inquire(self.lane.as_ref(), first, others, request) {
                 return put_off(inquiry, subject.map(Subject::promise), reply);
             }
             match first.authorize(others, request, reply, &mut subject) {
@@ -161,36 +166,52 @@ impl Guards {
             Some(at_most) => at_most.around(reply, answer),
         }
     }
+}
 
-    /// What a job is to find out about a request, if that takes so long that it is worth one.
-    #[inline(never)]
-    fn inquire(&self, first: &Auth, others: &[Auth], request: &Request<'_>) -> Option<Inquiry> {
-        let lane = self.lane.as_ref()?;
-        let is_heavy = |auth: &Auth| auth.with(|auth| auth.is_heavy_for(request));
-        if !is_heavy(first) && !others.iter().any(is_heavy) {
-            return None;
-        }
-        Some(Inquiry::new(lane.clone(), first.load(), others.iter().map(Auth::load).collect()))
+/// What a job is to find out about a request, if that takes so long that it is worth one.
+#[inline(never)]
+fn inquire(lane: Option<&Offload>, first: &Auth, others: &[Auth], request: &Request<'_>) -> Option<Inquiry> {
+    let lane = lane?;
+    let is_heavy = |auth: &Auth| auth.with(|auth| auth.is_heavy_for(request));
+    if !is_heavy(first) && !others.iter().any(is_heavy) {
+        return None;
     }
+    Some(Inquiry::new(lane.clone(), first.load(), others.iter().map(Auth::load).collect()))
 }
 
 /// Those who see more than others, where nobody is refused.
 #[derive(Clone, Debug)]
-pub(super) struct Viewers(Vec<Auth>);
+pub(super) struct Viewers {
+    auth: Vec<Auth>,
+    /// As that of [`Guards`].
+    lane: Option<Offload>,
+}
 
 impl Viewers {
     /// Whoever any of the policies at these positions knows; without any, whoever got so far.
-    pub(super) fn build(positions: &[usize], common: &Common) -> Self {
-        Self(positions.iter().filter_map(|position| common.auths.get(*position).cloned()).collect())
+    pub(super) fn build(positions: &[usize], config: &Config, common: &Common) -> Self {
+        let auth = positions.iter().filter_map(|position| common.auths.get(*position).cloned()).collect();
+        Self { auth, lane: common.lane_for(positions, config, Class::High) }
+    }
+
+    /// True when some of their tokens take a while to verify.
+    pub(super) const fn have_jobs(&self) -> bool {
+        self.lane.is_some()
+    }
+
+    /// What a job is to find out about a request; `None` where [`Self::admit`] finds it out about as fast.
+    pub(super) fn inquire(&self, request: &Request<'_>) -> Option<Inquiry> {
+        let (first, others) = self.auth.split_first()?;
+        inquire(self.lane.as_ref(), first, others, request)
     }
 
     /// Whether a request comes from one of them. One without a token is not looked at.
     pub(super) fn admit(&self, request: &Request<'_>) -> bool {
-        if self.0.is_empty() {
+        if self.auth.is_empty() {
             return true;
         }
         let knows = |auth: &Auth| auth.with(|auth| matches!(auth.decide(request), Decision::Allowed(_)));
-        request.header("authorization").is_some() && self.0.iter().any(knows)
+        request.header("authorization").is_some() && self.auth.iter().any(knows)
     }
 }
 
@@ -252,11 +273,6 @@ impl Auth {
             Self::Watched(policy) => ask(&policy.load()),
         }
     }
-}
-
-/// Whether the policy at this position has keys of which a signature takes a while to verify.
-fn is_heavy(config: &Config, position: usize) -> bool {
-    config.auth.get(position).is_some_and(model::Auth::is_heavy)
 }
 
 /// The side of `[auth.NAME]` that reads keys.

@@ -75,7 +75,13 @@ impl Config {
     #[must_use]
     pub fn needs_compute(&self) -> bool {
         let is_heavy = |position: &usize| self.auth.get(*position).is_some_and(Auth::is_heavy);
-        self.routes.iter().any(|route| route.guard.auth.iter().any(is_heavy))
+        self.routes.iter().any(|route| {
+            let viewers: &[usize] = match &route.action {
+                Action::Health(health) if health.details == Details::Authenticated => &health.details_auth,
+                _ => &[],
+            };
+            route.guard.auth.iter().chain(viewers).any(is_heavy)
+        })
     }
 
     /// Whether a listener speaks HTTP/2, by its position.

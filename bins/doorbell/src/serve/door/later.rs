@@ -4,11 +4,13 @@
 
 use super::Door;
 use super::answer::Answer;
+use super::health::Health;
 use crate::http::router::Lookup;
 use crate::http::{Answered, Request, Responder};
 use crate::serve::inquiry::{Inquiry, Verdict};
 use crate::serve::subject::Promise;
 use doorbell::offload;
+use std::sync::Arc;
 
 impl Door {
     /// Has a token verified. Who brought it is told to `promise`.
@@ -31,6 +33,31 @@ impl Door {
                     owned.with(|request| door.go_on(request, reply))
                 }
                 Verdict::Refused(decision) => inquiry.refuse(&decision, reply),
+            })
+        })
+    }
+
+    /// Answers for a health endpoint, or the check of this name, when a job has found out whether who asks sees the details.
+    #[inline(never)]
+    pub(super) fn give_viewed(
+        &self,
+        health: &Arc<Health>,
+        name: Option<&[u8]>,
+        request: &Request<'_>,
+        reply: Responder<'_>,
+    ) -> Answered {
+        let Some(inquiry) = health.inquire(request) else {
+            return health.send_either(name, request, reply, &self.fixed.not_found);
+        };
+        let (owned, health, name) = (request.detach(), Arc::clone(health), name.map(Box::<[u8]>::from));
+        let not_found = self.fixed.not_found.clone();
+        let lane = inquiry.lane().clone();
+        lane.run(request, reply, move || {
+            let sees_details = owned.with(|request| matches!(inquiry.decide(request), Verdict::Allowed(_)));
+            offload::Answer::then(move |reply| {
+                owned.with(|request| {
+                    health.send_known(name.as_deref(), sees_details, request, reply, &not_found)
+                })
             })
         })
     }
