@@ -315,7 +315,7 @@ fn whoever_sees_details(engine: &str) {
     let bad = Signer::new("a", "RS256").sign(&claims());
     let ask = |path: &str, token: &str| {
         let reply = server.ask(path, token);
-        (reply.status, String::from_utf8(reply.body.clone()).unwrap())
+        (reply.status, String::from_utf8(reply.body).unwrap())
     };
     let shown = ask("/seen?verbose", &server.token());
     let hidden = get(server.addr(), "/seen?verbose", &[]);

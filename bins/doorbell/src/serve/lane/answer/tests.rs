@@ -137,7 +137,7 @@ impl Executor for Kept {
 #[test]
 fn a_request_may_wait_for_a_job_and_holds_no_blame_meanwhile() {
     let kept = Kept::default();
-    let timeout = Duration::from_millis(50);
+    let timeout = Duration::from_millis(500);
     let jobs = Offload::builder().queue_max(Class::Normal, 1).timeout(timeout).build_on(kept.clone());
     let http = Http1::new(move |request: &Request<'_>, reply: Responder<'_>| -> Answered {
         let path = request.path().to_owned();
