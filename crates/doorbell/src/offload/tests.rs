@@ -210,7 +210,7 @@ fn whoever_waits_without_a_worker_hears_once_of_a_job_or_calls_it_off() {
     let kept = Kept::default();
     let offload = Offload::builder().queue_max(Class::Normal, 2).timeout(TIMEOUT / 2).build_on(kept.clone());
     let ran = Arc::new(AtomicUsize::new(0));
-    let (tell, told) = std::sync::mpsc::channel();
+    let (tell, told) = std::sync::mpsc::sync_channel(4);
     let begin = |panics: bool| {
         let (ran, tell) = (Arc::clone(&ran), tell.clone());
         let job = move || {
