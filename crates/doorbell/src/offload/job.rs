@@ -50,7 +50,7 @@ impl Job {
     }
 
     /// The same for anybody.
-    pub(super) fn submit_for(self, asker: Asker) -> bool {
+    pub(crate) fn submit_for(self, asker: Asker) -> bool {
         self.core.submit(self.class, Entry { task: self.task, asker })
     }
 }
@@ -110,7 +110,7 @@ impl<F: FnOnce() -> Answer + Send> Task for Cell<F> {
 }
 
 /// Who waits for a job.
-pub(super) enum Asker {
+pub(crate) enum Asker {
     /// Somebody who drives a protocol without a worker.
     Other(Box<dyn FnOnce(Outcome) + Send>),
     /// A worker, for a connection of its own.

@@ -42,7 +42,6 @@
 
 mod answer;
 mod auto;
-mod awaited;
 mod job;
 #[cfg(feature = "rayon")]
 mod pool;
@@ -58,9 +57,8 @@ use doorbell_http::{Answered, Request, Responder};
 pub use answer::{Answer, Finish};
 pub(crate) use answer::{Delivery, Inbox, Outcome};
 pub use auto::{Auto, TIMED_ONE_IN};
-pub use awaited::{Awaited, Told};
+pub(crate) use job::{Asker, Job, Task};
 pub use job::{Class, StartedJob};
-pub(crate) use job::{Job, Task};
 #[cfg(feature = "rayon")]
 pub use pool::PoolError;
 pub use queue::{Executor, Pump};
