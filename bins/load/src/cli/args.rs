@@ -19,6 +19,7 @@ Examples:
   doorbell-load --gap 10ms URL                           connect first, ask 10 ms later
   doorbell-load --unique-id -H 'X-Echo: {id}' URL        is each reply really for its request?
   doorbell-load -n 100k -o json URL | jq .requests_per_s
+  doorbell-load connect --help                           another tool: what connect() costs, and how ports are best chosen
 
 What is measured:
   connect     start of a connection to its handshake
