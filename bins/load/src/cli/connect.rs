@@ -56,7 +56,7 @@ Exit codes:
 #[derive(Debug, Parser)]
 #[command(name = "doorbell-load connect", version, after_help = EXAMPLES)]
 pub(crate) struct ConnectArgs {
-    /// Connections, all open at once; without it, 56,000 or nine tenths and more of what there are ports for
+    /// Connections, all open at once; without it, 56,000, or nearly as many as there are ports
     #[arg(short = 'n', long, value_name = "N", value_parser = parse_count)]
     connections: Option<u64>,
 
@@ -160,7 +160,7 @@ fn study(typed: &ConnectArgs) -> Result<Study, Failure> {
     study.conns = match typed.connections {
         Some(conns) => u32::try_from(conns).unwrap_or(u32::MAX),
         // Other programs have some of the ports.
-        None => u32::try_from(study.ports_in_all() / 100 * 99).map_or(CONNS, |most| most.clamp(1, CONNS)),
+        None => u32::try_from(study.ports_in_all() * 995 / 1_000).map_or(CONNS, |most| most.clamp(1, CONNS)),
     };
     let allowed = conns_per_helper().unwrap_or(u32::MAX);
     study.conns_per_helper =
@@ -202,7 +202,7 @@ impl Observer for Progress {
         if !self.quiet {
             let (conns, helpers) = (done.samples.len(), done.helpers);
             let text = format!(
-                "{} {}: {conns} connections, held by {helpers} processes",
+                "{} {}: {conns} connections, processes that held them: {helpers}",
                 run.transport.name(),
                 run.choice
             );
