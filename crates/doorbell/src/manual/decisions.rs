@@ -191,3 +191,14 @@
 //! a listener says `http2 = true`: without it there is no runtime, no thread and no second protocol to attack.
 //!
 //! *What would change it:* probers that speak HTTP/2 by default, or so many of them that a thread is not enough.
+//!
+//! # 0021 Health is rendered when it changes
+//!
+//! *Context.* Probes are many and changes are few, but a probe must see a change at once, and some want JSON where others want one word.
+//!
+//! *Choice.* The binary keeps one board (`doorbell-health`) behind one lock that no ring thread takes. What changes there is rendered for each
+//! health route, in every format, for each audience that is told something else, and swapped as a whole; a probe loads it and copies it out.
+//! Checks run on a thread with a runtime of its own, beside the one for HTTP/2, so that neither a flood nor a slow handshake makes them late.
+//! Each run has a connection of its own, as the kubelet's probes do; the reason that is shown is that of the change.
+//!
+//! *What would change it:* endpoints that change more often than they are asked.
