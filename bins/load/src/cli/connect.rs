@@ -38,7 +38,9 @@ What is measured:
 
 Examples:
   doorbell-load connect                              28,000 connections or what there are ports for, every strategy
-  doorbell-load connect --own-network                56,000, in a network namespace with 56,512 ports; needs no root
+  doorbell-load connect --own-network                56,000, in a network namespace with 56,512 ports; needs no root, but many
+                                                     minutes: kernel with TCP, and windows with UDP, are slow when nearly full
+  doorbell-load connect --own-network -S auto        the same with the way doorbell uses; some seconds
   doorbell-load connect -S kernel,auto -t tcp -n 20k --plot connect.svg
   doorbell-load connect -S auto -o json | jq '.runs[] | {transport, odd_over_even, retries}'
 
@@ -113,7 +115,7 @@ pub(super) fn run(args: &[OsString]) -> Result<Exit, Failure> {
     };
     if typed.own_network {
         let args: Vec<OsString> = args.iter().filter(|arg| *arg != "--own-network").cloned().collect();
-        return network::run(&args);
+        return match network::run(&args)? {};
     }
     let study = study(&typed)?;
     study.check()?;

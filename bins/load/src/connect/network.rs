@@ -2,9 +2,11 @@
 //!
 //! Does not know about: what is done there.
 
+use std::convert::Infallible;
 use std::ffi::OsString;
 use std::fs;
 use std::io;
+use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 
 use doorbell::net::egress::PortRange;
@@ -21,11 +23,11 @@ pub const PORTS: (u32, u32) = (9_024, 65_535);
 const UNSHARE: &str = "unshare";
 const NAMESPACES: [&str; 3] = ["--user", "--map-root-user", "--net"];
 
-/// Runs `doorbell-load connect` with these arguments in a network of its own.
+/// Becomes `doorbell-load connect` with these arguments in a network of its own.
 ///
 /// # Errors
 /// There is no `unshare`, or it is not allowed.
-pub fn run(args: &[OsString]) -> Result<Exit, Failure> {
+pub fn run(args: &[OsString]) -> Result<Infallible, Failure> {
     let cannot = |why: String| {
         Failure::new(
             Exit::NoNetwork,
@@ -44,13 +46,8 @@ pub fn run(args: &[OsString]) -> Result<Exit, Failure> {
     let mut command = Command::new(UNSHARE);
     command.args(NAMESPACES).arg(helper.get_program()).arg(helper::NAME).arg(helper::NETWORK);
     command.args([PORTS.0.to_string(), PORTS.1.to_string()]).args(args);
-    let status = command.status().map_err(|error| cannot(error.to_string()))?;
-    Ok(match status.code() {
-        Some(0) => Exit::Clean,
-        Some(2) => Exit::Usage,
-        Some(69) => Exit::NoNetwork,
-        _ => Exit::Failures,
-    })
+    // In the place of this process, so that whoever ends it ends the study.
+    Err(cannot(command.exec().to_string()))
 }
 
 /// Sets up the network namespace this process is in.

@@ -221,6 +221,6 @@
 //!
 //! *Measured* on 6.18, two busy CPUs, `doorbell-load connect --own-network -t tcp -S auto`: 56,000 connections from one address to one, of
 //! 56,512 ports. Median `connect()` on even ports 20.2 µs, on odd ports 20.2 µs, odd / even 1.00, no errors, three times out of three.
-//! KERNELFIG
+//! With the kernel's own search (`-n 32k -S kernel`) it is 20.1 µs on even ports and 7.38 ms on odd ones, odd / even 366.
 //!
 //! *Would change it:* a kernel whose own search has no halves; then nothing need be set.

@@ -61,6 +61,8 @@ pub struct Egress {
     sources: [Vec<IpAddr>; 2],
     next_source: [AtomicUsize; 2],
     report: EgressReport,
+    /// How ports of UDP are chosen.
+    udp: Strategy,
     system: PortRange,
     quickack: bool,
     linger: Option<Duration>,
@@ -137,11 +139,17 @@ impl EgressConfig {
     pub fn open(self) -> Result<Egress, NoPortRange> {
         let system = PortRange::of_system().unwrap_or_default();
         let report = self.ports.decide(|| selftest::port_range_support(system))?;
+        // UDP's search has no halves, and is slow in a window that is nearly full.
+        let udp = match (self.ports, report.strategy) {
+            (PortChoice::Auto, Strategy::Select | Strategy::Window(_)) => Strategy::Kernel,
+            (_, strategy) => strategy,
+        };
         let (v4, v6) = self.sources.into_iter().partition(IpAddr::is_ipv4);
         Ok(Egress {
             sources: [v4, v6],
             next_source: [const { AtomicUsize::new(0) }; 2],
             report,
+            udp,
             system,
             quickack: self.quickack,
             linger: self.linger,
@@ -229,7 +237,8 @@ impl Egress {
         let source = self.source_for(target);
         let mut socket = None;
         let mut number = 0;
-        while let Some(ports) = self.report.strategy.attempt(number, self.system, || self.random.next()) {
+        let strategy = if transport == Transport::Udp { self.udp } else { self.report.strategy };
+        while let Some(ports) = strategy.attempt(number, self.system, || self.random.next()) {
             *retries += u64::from(number > 0);
             number += 1;
             let fd = match socket.take() {
