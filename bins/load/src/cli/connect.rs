@@ -115,7 +115,7 @@ pub(super) fn run(args: &[OsString]) -> Result<Exit, Failure> {
     };
     if typed.own_network {
         let args: Vec<OsString> = args.iter().filter(|arg| *arg != "--own-network").cloned().collect();
-        return match network::run(&args)? {};
+        return Err(network::enter(&args));
     }
     let study = study(&typed)?;
     study.check()?;

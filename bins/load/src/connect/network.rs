@@ -2,7 +2,6 @@
 //!
 //! Does not know about: what is done there.
 
-use std::convert::Infallible;
 use std::ffi::OsString;
 use std::fs;
 use std::io;
@@ -23,11 +22,10 @@ pub const PORTS: (u32, u32) = (9_024, 65_535);
 const UNSHARE: &str = "unshare";
 const NAMESPACES: [&str; 3] = ["--user", "--map-root-user", "--net"];
 
-/// Becomes `doorbell-load connect` with these arguments in a network of its own.
-///
-/// # Errors
-/// There is no `unshare`, or it is not allowed.
-pub fn run(args: &[OsString]) -> Result<Infallible, Failure> {
+/// Becomes `doorbell-load connect` with these arguments in a network of its own; comes back only to say why not: there is no
+/// `unshare`, or it is not allowed.
+#[must_use]
+pub fn enter(args: &[OsString]) -> Failure {
     let cannot = |why: String| {
         Failure::new(
             Exit::NoNetwork,
@@ -37,17 +35,22 @@ pub fn run(args: &[OsString]) -> Result<Infallible, Failure> {
             ),
         )
     };
-    let tried = Command::new(UNSHARE).args(NAMESPACES).arg("true").stdin(Stdio::null()).output();
-    let tried = tried.map_err(|error| cannot(error.to_string()))?;
-    if !tried.status.success() {
-        return Err(cannot(String::from_utf8_lossy(&tried.stderr).trim().to_owned()));
+    match Command::new(UNSHARE).args(NAMESPACES).arg("true").stdin(Stdio::null()).output() {
+        Err(error) => return cannot(error.to_string()),
+        Ok(tried) if !tried.status.success() => {
+            return cannot(String::from_utf8_lossy(&tried.stderr).trim().to_owned());
+        }
+        Ok(_) => {}
     }
-    let helper = holders::helper_command()?;
+    let helper = match holders::helper_command() {
+        Ok(helper) => helper,
+        Err(failure) => return failure,
+    };
     let mut command = Command::new(UNSHARE);
     command.args(NAMESPACES).arg(helper.get_program()).arg(helper::NAME).arg(helper::NETWORK);
     command.args([PORTS.0.to_string(), PORTS.1.to_string()]).args(args);
     // In the place of this process, so that whoever ends it ends the study.
-    Err(cannot(command.exec().to_string()))
+    cannot(command.exec().to_string())
 }
 
 /// Sets up the network namespace this process is in.

@@ -14,7 +14,7 @@ use super::{Run, Study};
 /// The figures of a study. Its JSON form is stable: keys are added, not changed.
 #[derive(Clone, Debug, Serialize)]
 pub struct StudyReport {
-    /// `uname -r`.
+    /// `uname -r`, without what its builder appended.
     pub kernel: String,
     /// Ports of this network for connections, first and last.
     pub ports: [u16; 2],
@@ -94,7 +94,7 @@ impl StudyReport {
     #[must_use]
     pub fn new(study: &Study, runs: &[Run]) -> Self {
         Self {
-            kernel: rustix::system::uname().release().to_string_lossy().into_owned(),
+            kernel: kernel(),
             ports: [study.ports.first(), study.ports.last()],
             target: study.target.to_string(),
             sources: study.sources.len().max(1),
@@ -231,6 +231,11 @@ impl Half {
             max: quantile(&times, 1.0),
         }
     }
+}
+
+fn kernel() -> String {
+    let release = rustix::system::uname().release().to_string_lossy().into_owned();
+    release.split('-').next().unwrap_or_default().to_owned()
 }
 
 fn parts(samples: &[Sample]) -> Vec<Part> {
