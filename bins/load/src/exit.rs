@@ -12,6 +12,8 @@ pub enum Exit {
     Clean,
     /// 1: a request failed or got wrong bytes, or nothing could be asked.
     Failures,
+    /// 69: a network of its own cannot be had (sysexits: unavailable).
+    NoNetwork,
     /// 69: io_uring does not work here (sysexits: unavailable).
     NoRing,
     /// 2: the command line is wrong.
@@ -34,7 +36,7 @@ impl Exit {
         match self {
             Self::Clean => 0,
             Self::Failures => 1,
-            Self::NoRing => 69,
+            Self::NoNetwork | Self::NoRing => 69,
             Self::Usage => 2,
         }
     }

@@ -46,6 +46,7 @@ pub use doorbell_http::{
 pub use driver::select::{Descriptors, DriverReport, Engine};
 pub use error::{Blame, CloseReason};
 pub use hand_over::{HandOver, HandedConn, Permit, Taker, WhenFull};
+pub use net::egress::{Egress, EgressConfig};
 pub use net::{Listen, ListenAddr, LocalAddr, ProxyProtocol};
 pub use offload::Offload;
 pub use protocol::{Http1, Raw, RawHandler, RawNext, Refusals};

@@ -32,6 +32,28 @@ pub fn set_tcp_quickack(fd: BorrowedFd<'_>, on: bool) -> Result<(), Errno> {
     set(fd, libc::IPPROTO_TCP, libc::TCP_QUICKACK, i32::from(on))
 }
 
+/// `IP_BIND_ADDRESS_NO_PORT` (Linux 4.2), also for IPv6: `bind` to an address and port 0 leaves the port to `connect`, so that it is only
+/// taken for one peer and not for all.
+///
+/// # Errors
+/// As `setsockopt(2)`; `ENOPROTOOPT` before Linux 4.2.
+pub fn set_ip_bind_address_no_port(fd: BorrowedFd<'_>, on: bool) -> Result<(), Errno> {
+    set(fd, libc::IPPROTO_IP, libc::IP_BIND_ADDRESS_NO_PORT, i32::from(on))
+}
+
+/// `IP_LOCAL_PORT_RANGE` (Linux 6.3), also for IPv6: the first and the last port that `connect` may choose. An end outside of
+/// `net.ipv4.ip_local_port_range` is as if it were not given.
+///
+/// # Errors
+/// As `setsockopt(2)`; `ENOPROTOOPT` before Linux 6.3, `EINVAL` if the first is larger than the last.
+pub fn set_ip_local_port_range(fd: BorrowedFd<'_>, first: u16, last: u16) -> Result<(), Errno> {
+    let value = u32::from(last) << 16 | u32::from(first);
+    set(fd, libc::IPPROTO_IP, IP_LOCAL_PORT_RANGE, value.cast_signed())
+}
+
+/// `linux/in.h`; the libc crate has no name for it.
+const IP_LOCAL_PORT_RANGE: i32 = 51;
+
 /// A TCP state as `TCP_INFO` reports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TcpState {
@@ -193,6 +215,20 @@ mod tests {
         assert!(set_tcp_quickack(unix.as_fd(), false).is_err());
         assert!(set_tcp_defer_accept(unix.as_fd(), 1).is_err());
         assert!(tcp_info(unix.as_fd()).is_err());
+    }
+
+    #[test]
+    fn ports_for_connect_are_narrowed_where_the_kernel_can() {
+        let (listener, client, _server) = pair();
+        assert_eq!(set_ip_bind_address_no_port(listener.as_fd(), true), Ok(()));
+        match set_ip_local_port_range(client.as_fd(), 40_000, 65_535) {
+            Ok(()) => assert_eq!(
+                set_ip_local_port_range(client.as_fd(), 40_001, 40_000),
+                Err(Errno(libc::EINVAL)),
+                "the first is the lower half"
+            ),
+            Err(errno) => assert_eq!(errno, Errno(libc::ENOPROTOOPT), "before Linux 6.3"),
+        }
     }
 
     #[test]

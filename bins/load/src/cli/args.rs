@@ -6,6 +6,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use clap::{Parser, ValueEnum};
+use doorbell::net::egress::PortChoice;
 
 use super::units::{parse_count, parse_duration, parse_rate};
 
@@ -19,6 +20,7 @@ Examples:
   doorbell-load --gap 10ms URL                           connect first, ask 10 ms later
   doorbell-load --unique-id -H 'X-Echo: {id}' URL        is each reply really for its request?
   doorbell-load -n 100k -o json URL | jq .requests_per_s
+  doorbell-load connect --help                           another tool: what connect() costs, and how ports are best chosen
 
 What is measured:
   connect     start of a connection to its handshake
@@ -118,6 +120,10 @@ pub struct LoadArgs {
     /// Connect from these addresses in turn: 127.0.0.2,127.1.0.0/24,127.2.0.1-127.2.0.9
     #[arg(short, long, value_name = "LIST")]
     pub source: Option<String>,
+
+    /// How the ports of connections are chosen: kernel, select, full, auto, or the ports of a window; see connect --help
+    #[arg(long, value_name = "HOW", default_value = "kernel")]
+    pub ports: PortChoice,
 
     /// Connect to this address and not to that of the URL; given several times, to each in turn
     #[arg(long, value_name = "ADDR:PORT")]

@@ -58,6 +58,7 @@ pub(super) fn plan(args: &LoadArgs) -> Result<Plan, Failure> {
         warm_up: args.warm_up,
         timeout: args.timeout,
         delayed_ack: args.delayed_ack,
+        ports: args.ports,
     };
     plan.check()?;
     Ok(plan)

@@ -5,6 +5,7 @@
 
 mod args;
 mod build;
+mod connect;
 mod progress;
 mod units;
 
@@ -15,28 +16,41 @@ use clap::Parser;
 
 pub use args::{CheckArg, CloseArg, LoadArgs, OutputArg};
 
+use crate::connect::helper;
 use crate::engine;
 use crate::exit::{Exit, Failure};
 use crate::report::Report;
 
 /// Runs the program.
 pub fn run(args: impl IntoIterator<Item = OsString>) -> Exit {
-    let args = match LoadArgs::try_parse_from(args) {
-        Ok(args) => args,
-        Err(error) => {
-            let exit = if error.use_stderr() { Exit::Usage } else { Exit::Clean };
-            // Nobody is left to tell if even this cannot be written.
-            let _ = error.print();
-            return exit;
-        }
-    };
-    match load(&args) {
-        Ok(exit) => exit,
-        Err(failure) => {
-            let _ = writeln!(io::stderr(), "doorbell-load: {failure}");
-            failure.exit
-        }
+    let args: Vec<OsString> = args.into_iter().collect();
+    match args.get(1).and_then(|arg| arg.to_str()) {
+        Some("connect") => connect(&args[2..]),
+        Some(helper::NAME) => told(helper::run(&args[2..])),
+        _ => match LoadArgs::try_parse_from(args) {
+            Ok(args) => told(load(&args)),
+            Err(error) => say(&error),
+        },
     }
+}
+
+/// Runs `doorbell-load connect` with the arguments after it.
+pub(crate) fn connect(args: &[OsString]) -> Exit {
+    told(connect::run(args))
+}
+
+/// Prints what the command line's parser has to say: help, or what is wrong.
+fn say(error: &clap::Error) -> Exit {
+    // Nobody is left to tell if even this cannot be written.
+    let _ = error.print();
+    if error.use_stderr() { Exit::Usage } else { Exit::Clean }
+}
+
+fn told(result: Result<Exit, Failure>) -> Exit {
+    result.unwrap_or_else(|failure| {
+        let _ = writeln!(io::stderr(), "doorbell-load: {failure}");
+        failure.exit
+    })
 }
 
 fn load(args: &LoadArgs) -> Result<Exit, Failure> {

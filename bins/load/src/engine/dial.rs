@@ -2,25 +2,25 @@
 //!
 //! Does not know about: rings; what is sent.
 
+use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::time::Duration;
 
-use doorbell_ring::{Errno, sockopt};
-use rustix::net::{self, AddressFamily, SocketFlags, SocketType};
+use doorbell::net::egress::{Egress, EgressConfig, SpeaksFirst, Transport};
+use doorbell_ring::Errno;
+use rustix::net;
 
+use crate::exit::Failure;
 use crate::plan::{Closer, Flow, Plan};
 
 /// Opens connections to each target in turn, from each source in turn.
 #[derive(Debug)]
 pub(crate) struct Dialer {
+    egress: Egress,
     targets: Vec<SocketAddr>,
-    /// By family: sources for IPv4 targets, and for IPv6 ones.
-    sources: [Vec<IpAddr>; 2],
     next_target: usize,
-    next_source: [usize; 2],
     nodelay: bool,
-    delayed_ack: bool,
     reset: bool,
 }
 
@@ -29,18 +29,24 @@ const ONE_SEGMENT: usize = 1_200;
 
 impl Dialer {
     /// Worker `index` starts at another target and source than the others.
-    pub(crate) fn new(plan: &Plan, index: u32) -> Self {
-        let (v4, v6): (Vec<IpAddr>, Vec<IpAddr>) = plan.sources.iter().partition(|source| source.is_ipv4());
+    pub(crate) fn new(plan: &Plan, index: u32) -> Result<Self, Failure> {
         let offset = |len: usize| (index as usize * len) / plan.threads.max(1) as usize;
-        Self {
-            next_target: offset(plan.targets.len()),
-            next_source: [offset(v4.len()), offset(v6.len())],
-            targets: plan.targets.clone(),
-            sources: [v4, v6],
-            nodelay: matches!(plan.flow, Flow::Keep { .. }) || plan.request.len() > ONE_SEGMENT,
-            delayed_ack: plan.delayed_ack,
-            reset: matches!(plan.flow, Flow::New { closer: Closer::Reset, .. }),
+        let (mut sources, mut v6): (Vec<IpAddr>, Vec<IpAddr>) =
+            plan.sources.iter().partition(|source| source.is_ipv4());
+        for family in [&mut sources, &mut v6] {
+            let turn = offset(family.len());
+            family.rotate_left(turn);
         }
+        sources.append(&mut v6);
+        let config = EgressConfig::new().sources(sources).ports(plan.ports);
+        let egress = config.quickack(!plan.delayed_ack).linger(None).open();
+        Ok(Self {
+            egress: egress.map_err(|error| Failure::usage(error.to_string()))?,
+            next_target: offset(plan.targets.len()),
+            targets: plan.targets.clone(),
+            nodelay: matches!(plan.flow, Flow::Keep { .. }) || plan.request.len() > ONE_SEGMENT,
+            reset: matches!(plan.flow, Flow::New { closer: Closer::Reset, .. }),
+        })
     }
 
     /// A socket on which connecting has begun.
@@ -48,22 +54,14 @@ impl Dialer {
     pub(crate) fn dial(&mut self) -> Result<OwnedFd, Errno> {
         let target = self.targets[self.next_target];
         self.next_target = if self.next_target + 1 == self.targets.len() { 0 } else { self.next_target + 1 };
-        let family = if target.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
-        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
-        let fd = net::socket_with(family, SocketType::STREAM, flags, None).map_err(errno)?;
-        if let Some(source) = self.source_for(target) {
-            net::bind(&fd, &SocketAddr::new(source, 0)).map_err(errno)?;
-        }
-        if self.nodelay {
-            net::sockopt::set_tcp_nodelay(&fd, true).map_err(errno)?;
-        }
-        if self.delayed_ack {
-            sockopt::set_tcp_quickack(fd.as_fd(), false)?;
-        }
-        match net::connect(&fd, &target) {
-            Ok(()) | Err(rustix::io::Errno::INPROGRESS) => Ok(fd),
-            Err(error) => Err(errno(error)),
-        }
+        let nodelay = self.nodelay;
+        let dialed = self.egress.dial(Transport::Tcp(SpeaksFirst::We), target, |fd, target| {
+            if nodelay {
+                net::sockopt::set_tcp_nodelay(fd, true)?;
+            }
+            Ok(net::connect(fd, &target)?)
+        });
+        dialed.map_err(|error| errno(&error))
     }
 
     /// Closes it, with a reset if that was asked for.
@@ -75,17 +73,8 @@ impl Dialer {
         }
         drop(fd);
     }
-
-    fn source_for(&mut self, target: SocketAddr) -> Option<IpAddr> {
-        let family = usize::from(target.is_ipv6());
-        let sources = &self.sources[family];
-        let next = &mut self.next_source[family];
-        let source = sources.get(*next).copied()?;
-        *next = if *next + 1 == sources.len() { 0 } else { *next + 1 };
-        Some(source)
-    }
 }
 
-const fn errno(error: rustix::io::Errno) -> Errno {
-    Errno(error.raw_os_error())
+fn errno(error: &io::Error) -> Errno {
+    Errno(error.raw_os_error().unwrap_or(-1))
 }

@@ -68,7 +68,7 @@ impl Worker {
         let ring = open_ring(&setup)?;
         let requests = Requests::new(&plan.request, pipeline);
         let slots = (0..conns).map(|_| Slot { buf: requests.buf(), ..Slot::default() }).collect();
-        Ok(Self { ring, dialer: Dialer::new(plan, index), slots, requests, index })
+        Ok(Self { ring, dialer: Dialer::new(plan, index)?, slots, requests, index })
     }
 
     /// Runs to the end of the plan.

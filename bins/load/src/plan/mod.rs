@@ -9,6 +9,8 @@ mod target;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
+use doorbell::net::egress::PortChoice;
+
 pub use request::{RequestParts, RequestTemplate};
 pub use source::parse_sources;
 pub use target::{Url, not_loopback, resolve};
@@ -60,6 +62,8 @@ pub struct Plan {
     pub timeout: Duration,
     /// Whether connections start with delayed acknowledgements (`TCP_QUICKACK` off).
     pub delayed_ack: bool,
+    /// How the ports of connections are chosen.
+    pub ports: PortChoice,
 }
 
 /// What happens on a connection.

@@ -27,6 +27,8 @@ pub struct Report {
     pub targets: Vec<String>,
     /// How many addresses connections came from; 0: the kernel chose.
     pub sources: usize,
+    /// How their ports were chosen, as it was asked for.
+    pub ports: String,
     /// Seconds measured.
     pub elapsed_s: f64,
     /// Good replies, in all.
@@ -135,6 +137,7 @@ impl Report {
             threads: plan.threads,
             targets: plan.targets.iter().map(ToString::to_string).collect(),
             sources: plan.sources.len(),
+            ports: plan.ports.to_string(),
             elapsed_s,
             requests: stats.requests,
             requests_per_s: per_second(stats.requests_in_time, elapsed_s),

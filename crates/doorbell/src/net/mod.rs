@@ -2,6 +2,7 @@
 //!
 //! Does not know about: drivers, workers.
 
+pub mod egress;
 mod listen;
 mod proxy;
 

@@ -1,0 +1,149 @@
+//! What a helper process does: hold accepted connections, or make connections, measure each, and hold them.
+//!
+//! Does not know about: who started it, beyond ending together with it.
+
+use std::ffi::OsString;
+use std::io::{self, Write};
+use std::net::{SocketAddr, TcpListener};
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::Duration;
+
+use doorbell::net::egress::{self, Egress, EgressConfig, PortChoice, SpeaksFirst, Strategy};
+use rustix::process::{Signal, set_parent_process_death_signal};
+
+use super::sample::Sample;
+use super::{Transport, network, raise_open_files};
+use crate::clock::{Clock, nanos};
+use crate::exit::{Exit, Failure};
+use crate::plan::parse_sources;
+
+/// The first argument of a helper. It is not for people, and may change with each version.
+pub(crate) const NAME: &str = "connect-helper";
+/// `HOLD CONNS`: accept from the listener that is standard input.
+pub(super) const HOLD: &str = "hold";
+/// `DIAL TRANSPORT STRATEGY TARGET CONNS SOURCES`: connect, and write a sample of each to standard output.
+pub(super) const DIAL: &str = "dial";
+/// `NETWORK FIRST LAST ARGS...`: set up the network namespace this is in, and study there.
+pub(super) const NETWORK: &str = "network";
+
+/// Runs a helper with the arguments after its name.
+pub(crate) fn run(args: &[OsString]) -> Result<Exit, Failure> {
+    let wrong = || Failure::usage("connect-helper is started by `doorbell-load connect` only");
+    let words: Vec<&str> = args.iter().filter_map(|arg| arg.to_str()).collect();
+    let number = |text: &str| text.parse::<u32>().map_err(|_| wrong());
+    if let [NETWORK, first, last, ..] = words[..] {
+        let (first, last) = (number(first)?, number(last)?);
+        network::set_up(first, last)?;
+        return Ok(crate::cli::connect(&args[3..]));
+    }
+    // However the study ends, its helpers do not stay.
+    set_parent_process_death_signal(Some(Signal::KILL)).map_err(|error| {
+        Failure::new(Exit::Failures, format!("this helper would outlive its study: {error}"))
+    })?;
+    match words[..] {
+        [HOLD, conns] => hold(number(conns)?),
+        [DIAL, transport, strategy, target, conns, sources] => {
+            let transport = if transport == "tcp" { Transport::Tcp } else { Transport::Udp };
+            let strategy: Strategy = strategy.parse().map_err(|_| wrong())?;
+            let target: SocketAddr = target.parse().map_err(|_| wrong())?;
+            let sources =
+                if sources.is_empty() { Vec::new() } else { parse_sources(sources).map_err(|_| wrong())? };
+            let config = EgressConfig::new()
+                .ports(PortChoice::Only(strategy))
+                .sources(sources)
+                // Nothing is sent, so the server would hear of the connection late.
+                .quickack(true)
+                // Reset when this process ends: no port stays in TIME-WAIT for the next run.
+                .linger(Some(Duration::ZERO));
+            let egress = config.open().map_err(|error| Failure::usage(error.to_string()))?;
+            dial(&egress, transport, target, number(conns)?)
+        }
+        _ => Err(wrong()),
+    }
+}
+
+/// Accepts until it has `conns`, and keeps them until it is killed.
+fn hold(conns: u32) -> Result<Exit, Failure> {
+    raise_open_files(conns);
+    let failed = |error: io::Error| Failure::new(Exit::Failures, format!("nothing can be accepted: {error}"));
+    let listener = TcpListener::from(io::stdin().as_fd().try_clone_to_owned().map_err(failed)?);
+    let mut held = Vec::with_capacity(conns as usize);
+    while held.len() < conns as usize {
+        match listener.accept() {
+            Ok((conn, _)) => held.push(conn),
+            // The client has gone while it waited, or a signal came.
+            Err(error)
+                if matches!(error.kind(), io::ErrorKind::ConnectionAborted | io::ErrorKind::Interrupted) => {}
+            // Others may go on: they have descriptors of their own.
+            Err(_) => break,
+        }
+    }
+    wait_for_the_end()
+}
+
+fn dial(egress: &Egress, transport: Transport, target: SocketAddr, conns: u32) -> Result<Exit, Failure> {
+    raise_open_files(conns);
+    let clock = Clock::start();
+    let mut held: Vec<OwnedFd> = Vec::with_capacity(conns as usize);
+    let mut out = io::BufWriter::with_capacity(64 * 1_024, io::stdout().lock());
+    for _ in 0..conns {
+        let sample = one(egress, transport, target, clock, &mut held);
+        out.write_all(&sample.to_bytes()).map_err(unwritten)?;
+    }
+    out.flush().map_err(unwritten)?;
+    wait_for_the_end()
+}
+
+fn unwritten(error: io::Error) -> Failure {
+    Failure::new(Exit::Failures, format!("nobody reads what is measured: {error}"))
+}
+
+/// Connects once. The call blocks, so what it takes includes the handshake.
+fn one(
+    egress: &Egress,
+    transport: Transport,
+    target: SocketAddr,
+    clock: Clock,
+    held: &mut Vec<OwnedFd>,
+) -> Sample {
+    let transport = match transport {
+        Transport::Tcp => egress::Transport::Tcp(SpeaksFirst::We),
+        Transport::Udp => egress::Transport::Udp,
+    };
+    let retries_before = egress.counters().port_retries;
+    let mut connect_ns = 0;
+    let began = clock.now();
+    let result = egress.dial(transport, target, |fd, target| {
+        rustix::io::ioctl_fionbio(fd, false)?;
+        let from = clock.now();
+        let result = rustix::net::connect(fd, &target);
+        connect_ns += clock.now() - from;
+        Ok(result?)
+    });
+    let whole_ns = clock.now() - began;
+    let mut sample = Sample {
+        connect_ns: u32::try_from(connect_ns).unwrap_or(u32::MAX),
+        whole_ns: u32::try_from(whole_ns).unwrap_or(u32::MAX),
+        retries: u16::try_from(egress.counters().port_retries - retries_before).unwrap_or(u16::MAX),
+        ..Sample::default()
+    };
+    let named = result.and_then(|fd| {
+        let addr = rustix::net::getsockname(&fd)?;
+        sample.port = SocketAddr::try_from(addr)?.port();
+        held.push(fd);
+        Ok(())
+    });
+    if let Err(error) = named {
+        sample.errno = error.raw_os_error().unwrap_or(-1);
+    }
+    sample
+}
+
+/// The parent kills this process when its part is over. The bound only matters if it cannot.
+fn wait_for_the_end() -> Result<Exit, Failure> {
+    let clock = Clock::start();
+    while clock.now() < nanos(Duration::from_secs(3_600)) {
+        std::thread::park_timeout(Duration::from_secs(60));
+    }
+    Ok(Exit::Clean)
+}

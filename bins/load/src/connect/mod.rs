@@ -1,0 +1,239 @@
+//! What `connect()` costs, by its number and the parity of the port: a study, with any strategy of choosing ports.
+//!
+//! Does not know about: the command line; the form of the report.
+//!
+//! Tens of thousands of connections at once are more than one process may have open. So helpers hold them: this program again, some of
+//! them on the server's side and, one after the other, some on the client's, each below its limit of open files. They are killed when
+//! their part is over, and end by themselves when this program does.
+
+pub(crate) mod helper;
+mod holders;
+pub mod network;
+pub mod plot;
+pub mod report;
+pub mod sample;
+
+use std::io::{BufReader, Read};
+use std::net::{IpAddr, SocketAddr};
+
+use doorbell::net::egress::{EgressConfig, PortChoice, PortRange, Strategy};
+
+use crate::exit::{Exit, Failure};
+use holders::{Side, dialer};
+use sample::Sample;
+
+/// More connections of one run than every port of some addresses are refused.
+pub const CONNS_MAX: u32 = 1_000_000;
+/// Helpers of one side.
+pub const HELPERS_MAX: u32 = 256;
+/// Open files of a helper that are no connections: standard streams, the listener, what a run-time library may hold.
+const FILES_BESIDE: u64 = 32;
+
+/// What a study does, checked and ready to use.
+#[derive(Clone, Debug)]
+pub struct Study {
+    /// TCP, UDP or both.
+    pub transports: Vec<Transport>,
+    /// How ports are chosen, in turn.
+    pub strategies: Vec<PortChoice>,
+    /// Connections of one run, all open at once.
+    pub conns: u32,
+    /// Where they come from, in turn; empty: 127.0.0.1.
+    pub sources: Vec<IpAddr>,
+    /// The address they all go to.
+    pub target: IpAddr,
+    /// Ports of this network for connections.
+    pub ports: PortRange,
+    /// Connections of one helper.
+    pub conns_per_helper: u32,
+}
+
+/// What is connected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the names say it")]
+pub enum Transport {
+    Tcp,
+    Udp,
+}
+
+/// One run: every connection of one transport with one strategy.
+#[derive(Clone, Debug)]
+pub struct Run {
+    /// TCP or UDP.
+    pub transport: Transport,
+    /// What was asked for.
+    pub asked: PortChoice,
+    /// What was done.
+    pub strategy: Strategy,
+    /// Processes that held the connections, both sides together.
+    pub helpers: u32,
+    /// Each connection in its turn.
+    pub samples: Vec<Sample>,
+}
+
+/// Who watches a study.
+pub trait Observer {
+    /// A run has so many connections of all.
+    fn on_connects(&mut self, run: &RunName, done: u32, of: u32);
+    /// A run is over.
+    fn on_run(&mut self, run: &RunName, done: &Run);
+    /// A strategy this kernel does not have is left out.
+    fn on_left_out(&mut self, why: &str);
+}
+
+/// Which run it is.
+#[derive(Clone, Copy, Debug)]
+pub struct RunName {
+    /// TCP or UDP.
+    pub transport: Transport,
+    /// How ports are chosen.
+    pub choice: PortChoice,
+}
+
+/// Connections that one process may have, with the hard limit of open files. `None`: no limit.
+#[must_use]
+pub fn conns_per_helper() -> Option<u32> {
+    let hard = rustix::process::getrlimit(rustix::process::Resource::Nofile).maximum?;
+    Some(u32::try_from(hard.saturating_sub(FILES_BESIDE)).unwrap_or(u32::MAX))
+}
+
+/// Raises the soft limit of open files to what `conns` connections need, as far as the hard one allows.
+fn raise_open_files(conns: u32) {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    let wanted = u64::from(conns) + FILES_BESIDE;
+    if current.is_some_and(|current| current < wanted) {
+        let current = Some(maximum.map_or(wanted, |maximum| maximum.min(wanted)));
+        // If it fails, a connection fails for want of a descriptor, and is reported.
+        let _ = setrlimit(Resource::Nofile, Rlimit { current, maximum });
+    }
+}
+
+impl Study {
+    /// Looks at how the parts go together.
+    ///
+    /// # Errors
+    /// The first thing that is impossible.
+    pub fn check(&self) -> Result<(), Failure> {
+        let no = |text: String| Err(Failure::usage(text));
+        if self.conns == 0 || self.conns > CONNS_MAX {
+            return no(format!("--connections goes from 1 to {CONNS_MAX}"));
+        }
+        if !self.target.is_loopback() {
+            return no(format!("{} is not on this machine's loopback", self.target));
+        }
+        if let Some(source) = self.sources.iter().find(|source| source.is_ipv4() != self.target.is_ipv4()) {
+            return no(format!("--source {source} is not of the family of {}", self.target));
+        }
+        let there = self.ports_in_all();
+        if u64::from(self.conns) > there {
+            return no(format!(
+                "{} connections at once need as many ports, and {} addresses have {there} of them here ({}): add --own-network, which has \
+                 56,512, or more addresses with --source, or ask for fewer",
+                self.conns,
+                self.sources.len().max(1),
+                self.ports,
+            ));
+        }
+        let per = self.conns_per_helper;
+        if per == 0 || self.conns.div_ceil(per) > HELPERS_MAX {
+            return no(format!(
+                "a process may have {per} connections here, and {} need more than {HELPERS_MAX} processes: raise the hard limit of open files \
+                 (`ulimit -Hn`), or ask for fewer",
+                self.conns
+            ));
+        }
+        Ok(())
+    }
+
+    /// Ports of all sources together.
+    #[must_use]
+    pub fn ports_in_all(&self) -> u64 {
+        u64::from(self.ports.len()) * self.sources.len().max(1) as u64
+    }
+
+    /// Does every run.
+    ///
+    /// # Errors
+    /// A helper cannot be started or ends early; a strategy that was asked for is not there.
+    pub fn run(&self, left_out: LeftOut, observer: &mut dyn Observer) -> Result<Vec<Run>, Failure> {
+        let mut runs = Vec::new();
+        for &choice in &self.strategies {
+            let strategy = match EgressConfig::new().ports(choice).open() {
+                Ok(egress) => egress.report().strategy,
+                Err(error) if left_out == LeftOut::Told => {
+                    observer.on_left_out(&error.to_string());
+                    continue;
+                }
+                Err(error) => return Err(Failure::usage(error.to_string())),
+            };
+            for &transport in &self.transports {
+                let name = RunName { transport, choice };
+                let run = self.one(name, strategy, observer)?;
+                observer.on_run(&name, &run);
+                runs.push(run);
+            }
+        }
+        Ok(runs)
+    }
+
+    fn one(&self, name: RunName, strategy: Strategy, observer: &mut dyn Observer) -> Result<Run, Failure> {
+        let server = Side::serve(self, name.transport)?;
+        let mut samples = Vec::with_capacity(self.conns as usize);
+        let mut dialers = Vec::new();
+        while let left @ 1.. = self.conns - u32::try_from(samples.len()).expect("CONNS_MAX fits") {
+            let part = left.min(self.conns_per_helper);
+            let (helper, records) = dialer(self, name.transport, strategy, server.addr, part)?;
+            let mut records = BufReader::new(records);
+            for _ in 0..part {
+                samples.push(next(&mut records)?);
+                if samples.len().is_multiple_of(PROGRESS_EVERY) {
+                    let done = u32::try_from(samples.len()).expect("CONNS_MAX fits");
+                    observer.on_connects(&name, done, self.conns);
+                }
+            }
+            dialers.push(helper);
+        }
+        let helpers = u32::try_from(dialers.len() + server.helpers()).expect("HELPERS_MAX fits");
+        Ok(Run { transport: name.transport, asked: name.choice, strategy, helpers, samples })
+    }
+}
+
+/// What becomes of a strategy this kernel does not have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LeftOut {
+    /// Somebody asked for it: the study fails.
+    Failure,
+    /// It was on the list because all are: the observer is told.
+    Told,
+}
+
+const PROGRESS_EVERY: usize = 1_000;
+
+fn next(records: &mut impl Read) -> Result<Sample, Failure> {
+    let mut record = [0; sample::RECORD_LEN];
+    let read = records.read_exact(&mut record);
+    read.map_err(|error| Failure::new(Exit::Failures, format!("a helper that connects has ended: {error}")))?;
+    Ok(Sample::from_bytes(record))
+}
+
+impl Transport {
+    /// Its name.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Tcp => "tcp",
+            Self::Udp => "udp",
+        }
+    }
+}
+
+/// The address nobody chose.
+pub(crate) const LOCALHOST: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
+
+/// A port for the server that takes none from the connections, if there is one below theirs.
+fn server_addrs(study: &Study) -> impl Iterator<Item = SocketAddr> {
+    let below = (1_024..study.ports.first()).rev().take(64).chain([0]);
+    let target = study.target;
+    below.map(move |port| SocketAddr::new(target, port))
+}

@@ -1,0 +1,73 @@
+//! What is known of one connect, and how a helper passes it on.
+//!
+//! Does not know about: how it was measured.
+
+/// Bytes of a sample between processes.
+pub const RECORD_LEN: usize = 16;
+
+/// One connection.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sample {
+    /// Nanoseconds in `connect(2)`, of all attempts together.
+    pub connect_ns: u32,
+    /// Nanoseconds from nothing to a connected socket: with `socket(2)`, options, binding, and every attempt.
+    pub whole_ns: u32,
+    /// The port; 0 if there is no connection.
+    pub port: u16,
+    /// Attempts that found no port and were repeated.
+    pub retries: u16,
+    /// Why there is no connection; 0 if there is.
+    pub errno: i32,
+}
+
+impl Sample {
+    /// For a pipe on this machine.
+    #[must_use]
+    pub fn to_bytes(self) -> [u8; RECORD_LEN] {
+        let mut bytes = [0; RECORD_LEN];
+        bytes[..4].copy_from_slice(&self.connect_ns.to_ne_bytes());
+        bytes[4..8].copy_from_slice(&self.whole_ns.to_ne_bytes());
+        bytes[8..10].copy_from_slice(&self.port.to_ne_bytes());
+        bytes[10..12].copy_from_slice(&self.retries.to_ne_bytes());
+        bytes[12..].copy_from_slice(&self.errno.to_ne_bytes());
+        bytes
+    }
+
+    /// What [`to_bytes`](Self::to_bytes) wrote.
+    #[must_use]
+    pub const fn from_bytes(bytes: [u8; RECORD_LEN]) -> Self {
+        let [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p] = bytes;
+        Self {
+            connect_ns: u32::from_ne_bytes([a, b, c, d]),
+            whole_ns: u32::from_ne_bytes([e, f, g, h]),
+            port: u16::from_ne_bytes([i, j]),
+            retries: u16::from_ne_bytes([k, l]),
+            errno: i32::from_ne_bytes([m, n, o, p]),
+        }
+    }
+
+    /// Whether there is a connection.
+    #[must_use]
+    pub const fn is_connected(&self) -> bool {
+        self.errno == 0
+    }
+
+    /// Whether its port is odd.
+    #[must_use]
+    pub const fn is_odd(&self) -> bool {
+        self.port % 2 == 1
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_written_is_read() {
+        let sample =
+            Sample { connect_ns: 1 << 31, whole_ns: u32::MAX, port: 60_999, retries: 300, errno: -1 };
+        assert_eq!(Sample::from_bytes(sample.to_bytes()), sample);
+        assert!(sample.is_odd() && !sample.is_connected() && Sample::default().is_connected());
+    }
+}

@@ -1,0 +1,132 @@
+//! `doorbell-load connect` as a user meets it: few connections, every strategy, both forms, the picture, a network of its own.
+//!
+//! Does not know about: load (`modes`), what 56,000 connections cost.
+#![expect(clippy::unwrap_used, reason = "a helper of a test fails the test")]
+
+mod common;
+
+use std::fs;
+
+use common::{Run, command, run, run_of};
+use serde_json::Value;
+
+fn study(args: &[&str]) -> Run {
+    run(&[&["connect", "-o", "json"], args].concat())
+}
+
+fn rows(run: &Run) -> &Vec<Value> {
+    run.json["runs"].as_array().unwrap_or_else(|| panic!("no report: {run:#?}"))
+}
+
+#[test]
+fn every_strategy_connects_with_tcp_and_udp() {
+    let run = study(&["-n", "60", "-S", "kernel,select,auto", "-q"]);
+    assert_eq!((run.exit, run.stderr.as_str()), (0, ""), "{run:#?}");
+    let rows = rows(&run);
+    assert_eq!(rows.len(), 6);
+    for row in rows {
+        assert_eq!((&row["connected"], &row["failed"]), (&60.into(), &0.into()), "{row}");
+        let halves = row["even"]["count"].as_u64().unwrap() + row["odd"]["count"].as_u64().unwrap();
+        assert_eq!(halves, 60);
+        assert!(row["per_s"].as_f64().unwrap() > 0.0 && row["whole_p50"].as_f64().unwrap() > 0.0);
+    }
+    let tcp =
+        |asked: &str| rows.iter().find(|row| row["asked"] == asked && row["transport"] == "tcp").unwrap();
+    assert_eq!(tcp("kernel")["odd_over_even"], Value::Null, "one half of the ports comes first: {run:#?}");
+    for both in ["select", "auto"] {
+        assert!(tcp(both)["odd_over_even"].as_f64().unwrap() > 0.0, "both halves are used: {run:#?}");
+    }
+}
+
+#[test]
+fn helpers_stay_below_their_limit() {
+    let run = study(&["-n", "100", "-S", "kernel", "--per-process", "30", "-t", "tcp"]);
+    assert_eq!((run.exit, &rows(&run)[0]["connected"]), (0, &100.into()), "{run:#?}");
+    assert_eq!(rows(&run)[0]["processes"], 8, "four that connect, four that accept: {run:#?}");
+    assert_eq!(run.json["connections_per_process"], 30);
+    assert!(run.stderr.contains("tcp kernel: 100 connections"), "{run:#?}");
+
+    // The shell lowers the hard limit, and the study finds its way.
+    let program = command(&[]).get_program().to_owned();
+    let limited = run_of(
+        std::process::Command::new("sh")
+            .args(["-c", "ulimit -n 64; exec \"$0\" connect -n 100 -S kernel -t tcp -o json"])
+            .arg(program)
+            .output()
+            .unwrap(),
+    );
+    assert_eq!((limited.exit, &rows(&limited)[0]["failed"]), (0, &0.into()), "{limited:#?}");
+    assert_eq!(
+        (&limited.json["connections_per_process"], &rows(&limited)[0]["processes"]),
+        (&32.into(), &8.into())
+    );
+}
+
+#[test]
+fn a_full_range_is_a_failure_that_is_named_and_counted() {
+    let ours = study(&["-n", "40", "-S", "kernel", "-t", "udp", "-s", "127.0.0.9,127.0.0.10"]);
+    assert_eq!((ours.exit, &ours.json["sources"]), (0, &2.into()), "{ours:#?}");
+    let not_ours = study(&["-n", "3", "-S", "kernel", "-t", "tcp", "-s", "192.0.2.1"]);
+    assert_eq!((not_ours.exit, &rows(&not_ours)[0]["failed"]), (1, &3.into()), "{not_ours:#?}");
+    let errors = rows(&not_ours)[0]["errors"].as_object().unwrap();
+    assert!(errors.keys().all(|name| name.contains("Cannot assign requested address")), "{errors:?}");
+}
+
+#[test]
+fn the_table_and_the_picture() {
+    let file = std::env::temp_dir().join(format!("doorbell-connect-{}.svg", std::process::id()));
+    let run = run(&["connect", "-n", "50", "-S", "kernel,select", "--plot", file.to_str().unwrap()]);
+    let svg = fs::read_to_string(&file).unwrap();
+    fs::remove_file(file).unwrap();
+    assert_eq!(run.exit, 0, "{run:#?}");
+    for part in
+        ["odd/even", "tcp kernel", "udp select", "50 connections to one port of 127.0.0.1", "a second"]
+    {
+        assert!(run.stdout.contains(part), "{part}: {run:#?}");
+    }
+    assert!(svg.starts_with("<svg ") && svg.trim_end().ends_with("</svg>"));
+    assert_eq!(svg.matches("<g ").count(), 4, "a panel for each run");
+}
+
+#[test]
+fn a_network_of_its_own_has_the_ports_of_the_study() {
+    let run = study(&["--own-network", "-n", "50", "-S", "auto"]);
+    if run.exit == 69 {
+        assert!(run.stderr.contains("--own-network needs"), "{run:#?}");
+        eprintln!("SKIPPED, no namespaces here: {}", run.stderr);
+        return;
+    }
+    assert_eq!(run.exit, 0, "{run:#?}");
+    assert_eq!(run.json["ports"], serde_json::json!([9_024, 65_535]));
+    assert!(rows(&run).iter().all(|row| row["connected"] == 50), "{run:#?}");
+}
+
+#[test]
+fn wrong_command_lines_are_exit_2_with_a_way_out() {
+    for (args, hint) in [
+        (&["-S", "best"][..], "write auto"),
+        (&["-n", "0"], "--connections"),
+        (&["-n", "70k"], "--own-network"),
+        (&["-n", "10", "-s", "127.0.0.1,::1"], "family"),
+        (&["-n", "20k", "--per-process", "1"], "ulimit"),
+        (&["--transport", "sctp"], "tcp"),
+    ] {
+        let run = run(&[&["connect"], args].concat());
+        assert_eq!((run.exit, run.stdout.as_str()), (2, ""), "{args:?}: {run:?}");
+        assert!(run.stderr.contains(hint), "{args:?}: {run:?}");
+    }
+    let helper = run(&["connect-helper", "hold"]);
+    assert_eq!(helper.exit, 2, "{helper:?}");
+}
+
+#[test]
+fn help_teaches() {
+    let help = run(&["connect", "--help"]);
+    assert_eq!((help.exit, help.stderr.as_str()), (0, ""));
+    for part in
+        ["What it shows:", "Ways to choose ports", "Examples:", "Exit codes:", "--own-network", "ulimit"]
+    {
+        assert!(help.stdout.contains(part), "{part}");
+    }
+    assert!(run(&["--help"]).stdout.contains("doorbell-load connect --help"));
+}

@@ -1,0 +1,54 @@
+//! A connection that the core began is awaited and used on a runtime, as the core's page says.
+//!
+//! Does not know about: how ports are chosen.
+#![expect(clippy::unwrap_used, reason = "a helper of a test fails the test")]
+
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+
+use doorbell::net::egress::{self, Egress, EgressConfig, SpeaksFirst};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+
+async fn connect(egress: &Egress, target: SocketAddr) -> io::Result<TcpStream> {
+    let stream = TcpStream::from_std(egress.begin(target, SpeaksFirst::We)?)?;
+    stream.writable().await?;
+    match stream.take_error()? {
+        Some(error) => Err(error),
+        None => Ok(stream),
+    }
+}
+
+#[tokio::test]
+async fn begun_in_the_core_and_awaited_here() {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+    let target = listener.local_addr().unwrap();
+    let egress = EgressConfig::new().open().unwrap();
+    let server = tokio::spawn(async move {
+        for _ in 0..50 {
+            let (mut conn, _) = listener.accept().await.unwrap();
+            let mut bytes = [0; 4];
+            conn.read_exact(&mut bytes).await.unwrap();
+            conn.write_all(&bytes).await.unwrap();
+        }
+    });
+    for _ in 0..50 {
+        let mut conn = connect(&egress, target).await.unwrap();
+        conn.write_all(b"ping").await.unwrap();
+        let mut bytes = Vec::new();
+        conn.read_to_end(&mut bytes).await.unwrap();
+        assert_eq!(bytes, b"ping");
+        egress::close(conn.into_std().unwrap());
+    }
+    server.await.unwrap();
+    assert_eq!(egress.counters().begun, 50);
+}
+
+#[tokio::test]
+async fn a_refusal_is_the_awaiters_error() {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+    let target = listener.local_addr().unwrap();
+    drop(listener);
+    let error = connect(&EgressConfig::new().open().unwrap(), target).await.unwrap_err();
+    assert_eq!(error.kind(), io::ErrorKind::ConnectionRefused);
+}
