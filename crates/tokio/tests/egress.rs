@@ -1,7 +1,6 @@
 //! A connection that the core began is awaited and used on a runtime, as the core's page says.
 //!
 //! Does not know about: how ports are chosen.
-#![expect(clippy::unwrap_used, reason = "a helper of a test fails the test")]
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
