@@ -8,9 +8,64 @@
 //! a variable are then in one order, and what a load finds may still be old news.
 
 use std::collections::VecDeque;
+use std::ops::{Deref, DerefMut};
+use std::sync::{LockResult, TryLockResult};
 pub(crate) use std::sync::{PoisonError, TryLockError};
 
-pub(crate) use loom::sync::{Mutex, MutexGuard};
+/// loom interrupts nobody between his last access and his unlock, so that a `try_lock` behind that access would never fail: here both
+/// ends of a lock are accesses.
+#[derive(Debug, Default)]
+pub(crate) struct Mutex<T> {
+    inner: loom::sync::Mutex<T>,
+    held: atomic::AtomicBool,
+}
+
+#[derive(Debug)]
+pub(crate) struct MutexGuard<'a, T> {
+    inner: loom::sync::MutexGuard<'a, T>,
+    held: &'a atomic::AtomicBool,
+}
+
+impl<T> Mutex<T> {
+    pub(crate) fn new(value: T) -> Self {
+        Self { inner: loom::sync::Mutex::new(value), held: atomic::AtomicBool::new(false) }
+    }
+
+    pub(crate) fn lock(&self) -> LockResult<MutexGuard<'_, T>> {
+        let inner = self.inner.lock().expect("a model that panics is over");
+        self.held.store(true, atomic::Ordering::Relaxed);
+        Ok(MutexGuard { inner, held: &self.held })
+    }
+
+    pub(crate) fn try_lock(&self) -> TryLockResult<MutexGuard<'_, T>> {
+        if self.held.load(atomic::Ordering::Relaxed) {
+            return Err(TryLockError::WouldBlock);
+        }
+        let inner = self.inner.try_lock().map_err(|_| TryLockError::WouldBlock)?;
+        self.held.store(true, atomic::Ordering::Relaxed);
+        Ok(MutexGuard { inner, held: &self.held })
+    }
+}
+
+impl<T> Deref for MutexGuard<'_, T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.inner
+    }
+}
+
+impl<T> DerefMut for MutexGuard<'_, T> {
+    fn deref_mut(&mut self) -> &mut T {
+        &mut self.inner
+    }
+}
+
+impl<T> Drop for MutexGuard<'_, T> {
+    fn drop(&mut self) {
+        self.held.store(false, atomic::Ordering::Relaxed);
+    }
+}
 
 /// As `core::sync::atomic`.
 pub(crate) mod atomic {
@@ -98,14 +153,14 @@ pub(crate) mod atomic {
 /// A bounded queue that promises less than crossbeam's: whether it is empty may be old news.
 #[derive(Debug)]
 pub(crate) struct ArrayQueue<T> {
-    items: Mutex<VecDeque<T>>,
+    items: loom::sync::Mutex<VecDeque<T>>,
     len: atomic::AtomicUsize,
     max: usize,
 }
 
 impl<T> ArrayQueue<T> {
     pub(crate) fn new(max: usize) -> Self {
-        Self { items: Mutex::new(VecDeque::new()), len: atomic::AtomicUsize::new(0), max }
+        Self { items: loom::sync::Mutex::new(VecDeque::new()), len: atomic::AtomicUsize::new(0), max }
     }
 
     pub(crate) fn push(&self, item: T) -> Result<(), T> {

@@ -42,7 +42,7 @@ fn hear_of_room(gate: &Gate) -> WakeSource {
 
 /// Two workers wait for the one place that somebody has: each gets it, and gives it back.
 pub fn room() -> usize {
-    explore(Some(3), || {
+    explore(Some(2), || {
         let (gate, source) = full_gate();
         let held = gate.permit();
         let other = {
@@ -110,7 +110,7 @@ fn desk(gate: &Arc<Gate>) -> Desk {
 /// Two batches and the end are left while a task takes and another waits for everything to be taken: each connection comes once and in
 /// order, and a batch is one wake-up at most.
 pub fn delivered() -> usize {
-    explore(Some(3), || {
+    explore(Some(2), || {
         let gate = Arc::new(Gate::new(3));
         let desk = desk(&gate);
         let ring_thread = {
@@ -139,6 +139,19 @@ pub fn delivered() -> usize {
         ring_thread.join().expect("it left all");
         watcher.join().expect("it heard of the end");
         assert_eq!(gate.out(), 0);
+    })
+}
+
+/// The end comes while a task waits for everything to be taken and nobody takes: it hears of it.
+pub fn ended() -> usize {
+    explore(None, || {
+        let desk = desk(&Arc::new(Gate::new(1)));
+        let ring_thread = {
+            let desk = desk.clone();
+            thread::spawn(move || desk.end())
+        };
+        block_on(|cx| desk.poll_delivered(cx));
+        ring_thread.join().expect("it ended");
     })
 }
 

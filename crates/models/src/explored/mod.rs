@@ -9,9 +9,9 @@ mod wakes;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-pub use hand_over::{closed_gate, delivered, gone, room};
+pub use hand_over::{closed_gate, delivered, ended, gone, room};
 pub use jobs::{called_off, one_thread, pumps};
-pub use wakes::{answers, commands};
+pub use wakes::{answers, answers_of_two, commands};
 
 /// Runs `model` under every interleaving and gives their number. With `preemptions` only those are tried in which no more threads are
 /// interrupted where they need not wait; most faults need two, and what is left out grows with each thread.

@@ -34,38 +34,48 @@ pub fn commands() -> usize {
     })
 }
 
-/// Answers of two threads reach a worker that sleeps whenever it may, each once and those of a thread in order, and each time it
-/// said that it may sleep it was woken once at most.
+/// Answers of a thread reach a worker that sleeps whenever it may.
 pub fn answers() -> usize {
-    explore(Some(3), || {
-        let (waker, source) = Waker::pair();
-        let inbox = Arc::new(Inbox::new(waker));
-        let leavers = [2, 1].map(|count| {
-            let inbox = Arc::clone(&inbox);
-            let leave = move |number| {
-                let conn = ConnId { slot: SlotIndex(count), generation: Generation::new(0) };
-                inbox.leave(Delivery { conn, number, outcome: Outcome::Busy });
-            };
-            thread::spawn(move || (0..u64::from(count)).for_each(leave))
-        });
-        let (mut found, mut edges) = (Vec::new(), 0);
-        // The order of a worker's turn.
-        while found.len() < 3 {
-            edges += 1;
-            if inbox.fall_asleep() {
-                source.wait();
-            } else {
-                thread::yield_now();
-            }
-            inbox.awake();
-            inbox.take(&mut found);
-        }
-        leavers.into_iter().for_each(|leaver| leaver.join().expect("it left"));
-        let numbers_of = |slot| {
-            let of_slot = found.iter().filter(move |delivery| delivery.conn.slot == SlotIndex(slot));
-            of_slot.map(|delivery| delivery.number).collect::<Vec<_>>()
+    explore(Some(3), || leave_answers(&[2]))
+}
+
+/// The same of two threads, which may meet in the inbox.
+pub fn answers_of_two() -> usize {
+    explore(Some(2), || leave_answers(&[2, 1]))
+}
+
+/// A thread for each of `counts` leaves so many answers: each is found once, those of a thread in order, and each time the worker says
+/// that it may sleep it is woken once at most.
+fn leave_answers(counts: &[u32]) {
+    let (waker, source) = Waker::pair();
+    let inbox = Arc::new(Inbox::new(waker));
+    let leaver = |&count: &u32| {
+        let inbox = Arc::clone(&inbox);
+        let leave = move |number| {
+            let conn = ConnId { slot: SlotIndex(count), generation: Generation::new(0) };
+            inbox.leave(Delivery { conn, number, outcome: Outcome::Busy });
         };
-        assert_eq!((numbers_of(2), numbers_of(1)), (vec![0, 1], vec![0]));
-        assert!(source.wakes() <= edges, "{} wake-ups, {edges} edges", source.wakes());
-    })
+        thread::spawn(move || (0..u64::from(count)).for_each(leave))
+    };
+    let leavers: Vec<_> = counts.iter().map(leaver).collect();
+    let (mut found, mut edges) = (Vec::new(), 0);
+    // The order of a worker's turn.
+    while found.len() < counts.iter().sum::<u32>() as usize {
+        edges += 1;
+        if inbox.fall_asleep() {
+            source.wait();
+        }
+        inbox.awake();
+        let before = found.len();
+        inbox.take(&mut found);
+        if found.len() == before {
+            thread::yield_now();
+        }
+    }
+    leavers.into_iter().for_each(|leaver| leaver.join().expect("it left"));
+    for &count in counts {
+        let of_thread = found.iter().filter(|delivery| delivery.conn.slot == SlotIndex(count));
+        assert!(of_thread.map(|delivery| delivery.number).eq(0..u64::from(count)), "{found:?}");
+    }
+    assert!(source.wakes() <= edges, "{} wake-ups, {edges} edges", source.wakes());
 }
