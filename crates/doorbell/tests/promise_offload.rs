@@ -27,7 +27,12 @@ on_both_engines! {
 /// Clients that ask for jobs, each with one at a time: more than the pool can run.
 const ASKING: u64 = 4;
 
-const ROUNDS_MAX: u64 = 6;
+/// Rounds of a set; odd, so that one of them is the median.
+const ROUNDS: u64 = 7;
+const SETS_MAX: u64 = 3;
+
+/// Idle parts of a round that differ by more than this tell of something else on the machine.
+const NOISE_MAX: f64 = 1.5;
 
 /// `/unique/ID/LEN` after 10 ms of work; everything else at once.
 fn serve(engine: Engine) -> Server {
@@ -73,39 +78,70 @@ fn ask_for_jobs(server: &Server, first: u64, stop: &AtomicBool) -> u64 {
     asked
 }
 
-/// Whatever else this machine does can only make probes slower: the best of a few rounds is judged.
+/// Rounds alternate, and the median of their ratios is judged: neither a lucky round nor an unlucky one decides. A set that fails is
+/// taken once more, and twice on a machine that is busy with something else, which its idle parts tell by differing from each other.
+/// Only if they differ to the end is that allowed for.
 fn probes_do_not_wait_for_jobs(engine: Engine) {
     let _turn = alone();
     let server = serve(engine);
     let mut answered = 0;
-    let best = (0..ROUNDS_MAX).map(|round| {
-        let ratio = compare(&server, round, &mut answered);
-        eprintln!("{engine:?}: p99 beside jobs is {ratio:.2} times the p99 of an idle server");
-        ratio
-    });
-    let kept = best.into_iter().any(|ratio| ratio <= 2.0);
+    let mut kept = false;
+    for set in 0..SETS_MAX {
+        let rounds: Vec<_> =
+            (0..ROUNDS).map(|at| compare(&server, set * ROUNDS + at, &mut answered)).collect();
+        let ratio = median(rounds.iter().map(|round| round.ratio));
+        let noise = median(rounds.iter().map(|round| round.noise));
+        eprintln!(
+            "{engine:?}: p99 beside jobs is {ratio:.2} times the p99 of an idle server, which by itself is off by {noise:.2}"
+        );
+        let is_quiet = noise <= NOISE_MAX;
+        kept = ratio <= 2.0 || (!is_quiet && set + 1 == SETS_MAX && ratio <= 2.0 * noise);
+        if kept || (is_quiet && set > 0) {
+            break;
+        }
+    }
     let stats = server.stats();
     assert_eq!((stats.jobs_queued, stats.jobs_refused, stats.answers_dropped), (answered, 0, 0), "{stats:?}");
     assert!(kept, "probes wait for jobs");
     server.stop().unwrap();
 }
 
-fn compare(server: &Server, round: u64, answered: &mut u64) -> f64 {
+/// One round: idle, beside jobs, idle.
+struct Round {
+    /// p99 beside jobs over the p99 of both idle parts.
+    ratio: f64,
+    /// The worse of the idle parts over the better one.
+    noise: f64,
+}
+
+fn compare(server: &Server, round: u64, answered: &mut u64) -> Round {
     let count = sized(400, 20_000);
-    let mut idle = probes(server, count);
+    let mut before = probes(server, count);
+    let mut busy = beside_jobs(server, round, answered, || probes(server, 2 * count));
+    let mut after = probes(server, count);
+    let p99 = |took: &mut Vec<Duration>| percentile(took, 99.0).as_secs_f64();
+    let parts = [p99(&mut before), p99(&mut after)];
+    before.append(&mut after);
+    Round { ratio: p99(&mut busy) / p99(&mut before), noise: parts[0].max(parts[1]) / parts[0].min(parts[1]) }
+}
+
+fn beside_jobs<R>(server: &Server, round: u64, answered: &mut u64, during: impl FnOnce() -> R) -> R {
     let stop = AtomicBool::new(false);
-    let mut busy = thread::scope(|scope| {
+    thread::scope(|scope| {
         let ask = |asker| {
             let stop = &stop;
             scope.spawn(move || ask_for_jobs(server, (round * 100 + asker) << 32, stop))
         };
         let askers: Vec<_> = (0..ASKING).map(ask).collect();
-        let busy = probes(server, count);
+        let result = during();
         stop.store(true, Ordering::Relaxed);
         *answered += askers.into_iter().map(|asker| asker.join().unwrap()).sum::<u64>();
-        busy
-    });
-    let ratio = percentile(&mut busy, 99.0).as_secs_f64() / percentile(&mut idle, 99.0).as_secs_f64();
-    eprintln!("p50 {:?} idle, {:?} beside jobs", percentile(&mut idle, 50.0), percentile(&mut busy, 50.0));
-    ratio
+        result
+    })
+}
+
+fn median(of: impl Iterator<Item = f64>) -> f64 {
+    let mut sorted: Vec<f64> = of.collect();
+    sorted.sort_by(f64::total_cmp);
+    sorted[sorted.len() / 2]
 }
