@@ -113,7 +113,10 @@ async fn serve(mut handed: Handed, answer: Arc<Notify>) -> usize {
     count
 }
 
-fn ask(addr: SocketAddr, path: &'static str) -> JoinHandle<(u16, Vec<u8>, bool, End)> {
+/// Status, body, whether it says that the connection ends, and how it ended.
+type Heard = (u16, Vec<u8>, bool, End);
+
+fn ask(addr: SocketAddr, path: &'static str) -> JoinHandle<Heard> {
     std::thread::spawn(move || {
         // A client that would stay: that the connection ends is the server's wish.
         let last = if path == "/app" { "Connection: close\r\n" } else { "" };
@@ -124,7 +127,7 @@ fn ask(addr: SocketAddr, path: &'static str) -> JoinHandle<(u16, Vec<u8>, bool, 
     })
 }
 
-fn ask_all(addr: SocketAddr, path: &'static str) -> Vec<JoinHandle<(u16, Vec<u8>, bool, End)>> {
+fn ask_all(addr: SocketAddr, path: &'static str) -> Vec<JoinHandle<Heard>> {
     (0..CLIENTS).map(|_| ask(addr, path)).collect()
 }
 
