@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 #![doc(hidden)]
 
+mod checks;
 pub mod cli;
 pub mod config;
 pub mod exit;

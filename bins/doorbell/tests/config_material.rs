@@ -71,6 +71,10 @@ fn client_auth(ca: &str, crl: &str) -> String {
     format!("{pair}client_auth = {{ mode = \"request\", ca = \"${{DIR}}/{ca}\"{crl} }}\n")
 }
 
+fn check(tls: &str) -> String {
+    format!("[check.a]\ntype = \"http\"\nurl = \"https://127.0.0.1/\"\ntls = {{ {tls} }}\n")
+}
+
 fn jwt(rest: &str) -> String {
     format!("[auth.a]\njwt = {{ {rest} }}\n[route.a]\npath = \"/a\"\nauth = \"a\"\nreply = {{}}\n")
 }
@@ -96,6 +100,16 @@ fn tls_cases() -> Vec<Case> {
         (client_auth("server.crt", ""), WITHIN, &[], "", ""),
         (client_auth("gone.crt", ""), WITHIN, &["missing-file"], "gone.crt", "No such file"),
         (client_auth("empty", ""), WITHIN, &["bad-certificate"], "empty", "no certificate"),
+        (check("ca = \"${DIR}/server.crt\""), WITHIN, &[], "", ""),
+        (check("ca = \"${DIR}/gone.crt\""), WITHIN, &["missing-file"], "gone.crt", "No such file"),
+        (check("ca = \"${DIR}/empty\""), WITHIN, &["bad-certificate"], "empty", "no certificate"),
+        (
+            check("cert = \"${DIR}/server.crt\", key = \"${DIR}/other.key\""),
+            WITHIN,
+            &["key-mismatch"],
+            "other.key",
+            "issued together",
+        ),
         (
             client_auth("server.crt", ", crl = \"${DIR}/empty\""),
             WITHIN,

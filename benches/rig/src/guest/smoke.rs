@@ -101,8 +101,8 @@ fn wait_until_ready(child: &mut Child) -> Result<Value, String> {
 fn ask_everything() -> Vec<String> {
     let mut failures = Vec::new();
     for (request, status, holds) in [
-        (get("/livez", "a"), "200", "\r\n\r\nok\n"),
-        (get("/readyz", "a"), "200", "\r\n\r\nok\n"),
+        (get("/livez", "a"), "200", "\r\n\r\nup\n"),
+        (get("/readyz", "a"), "200", "\r\n\r\nup\n"),
         (get("/nothing", "a"), "404", "not found\n"),
         (get("/old/a/b?c=d", "example.com"), "308", "ocation: https://www.example.com/new/a/b?c=d\r\n"),
         (get("/livez", "a").replace("GET", "POST"), "405", "llow: "),

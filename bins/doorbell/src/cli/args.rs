@@ -2,7 +2,7 @@
 //!
 //! Does not know about: what the commands do.
 
-use crate::config::model::{LogFormat, LogLevel};
+use crate::config::model::{CheckKind, LogFormat, LogLevel};
 use crate::config::{Bind, parse_duration};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
@@ -12,6 +12,7 @@ const EXAMPLES: &str = "\
 Examples:
   doorbell                                     answer probes on 127.0.0.1:8080
   doorbell --listen :8080                      the same, for everybody
+  doorbell --check http://127.0.0.1:3000/healthz   ready while that answers with 2xx
   doorbell -c doorbell.toml                    what the file says
   doorbell -t -c doorbell.toml                 is the file good?
   doorbell redirect --host example.com         http://example.com/x to https://example.com/x
@@ -148,6 +149,10 @@ pub struct ServeArgs {
     #[arg(long, value_name = "ADDR", value_parser = parse_bind)]
     pub listen: Vec<Bind>,
 
+    /// What /readyz depends on: http://.., https://.., tcp://HOST:PORT or grpc://HOST:PORT/SERVICE; may be given several times
+    #[arg(long, value_name = "TARGET", value_parser = parse_target)]
+    pub check: Vec<CheckKind>,
+
     /// Driver; auto takes io_uring where it works
     #[arg(long, value_name = "ENGINE")]
     pub engine: Option<EngineArg>,
@@ -258,6 +263,12 @@ pub enum SchemeArg {
 
 fn parse_bind(text: &str) -> Result<Bind, String> {
     text.parse::<Bind>().map_err(|error| format!("{error}; write {}", crate::config::BIND_FORM))
+}
+
+fn parse_target(text: &str) -> Result<CheckKind, String> {
+    CheckKind::parse(text).ok_or_else(|| {
+        "write http://HOST:PORT/PATH, https://HOST/PATH, tcp://HOST:PORT or grpc://HOST:PORT/SERVICE".into()
+    })
 }
 
 fn parse_timeout(text: &str) -> Result<Duration, String> {

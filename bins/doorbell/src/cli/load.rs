@@ -4,8 +4,10 @@
 
 use super::args::{EngineArg, Global, ServeArgs};
 use super::{print_error, print_problems};
-use crate::config::model::{Engine, LogLevel, Protocol};
-use crate::config::{Config, Severity, Source, parse};
+use crate::config::model::{
+    CHECKS_MAX, Check, CheckKind, CheckUse, Engine, Listener, LogLevel, Pace, Protocol, Severity,
+};
+use crate::config::{self, Config, Source, parse};
 use crate::exit::{Exit, Failure};
 use std::io::Read;
 use std::path::Path;
@@ -40,20 +42,20 @@ pub(super) fn config(source: &Source, global: &Global) -> Result<Config, Failure
     let shown: Vec<_> = parsed
         .problems
         .into_iter()
-        .filter(|problem| problem.severity == Severity::Error || !global.quiet)
+        .filter(|problem| problem.severity == config::Severity::Error || !global.quiet)
         .collect();
     if !shown.is_empty() {
         print_problems(source, &shown, global.color);
         print_error("\n");
     }
     parsed.config.ok_or_else(|| {
-        let errors = shown.iter().filter(|problem| problem.severity == Severity::Error).count();
+        let errors = shown.iter().filter(|problem| problem.severity == config::Severity::Error).count();
         let errors = if errors == 1 { "an error".to_owned() } else { format!("{errors} errors") };
         Failure::new(Exit::BadConfig, format!("{} has {errors}; nothing was started", source.name))
     })
 }
 
-/// What `--listen`, `--engine` and `--workers` change.
+/// What `--listen`, `--check`, `--engine` and `--workers` change.
 pub(super) fn with_args(mut config: Config, args: ServeArgs) -> Result<Config, Failure> {
     if let Some(engine) = args.engine {
         config.runtime.engine = match engine {
@@ -65,11 +67,11 @@ pub(super) fn with_args(mut config: Config, args: ServeArgs) -> Result<Config, F
     if let Some(workers) = args.workers {
         config.runtime.workers = Some(workers);
     }
+    add_checks(&mut config, args.check)?;
     if args.listen.is_empty() {
         return Ok(config);
     }
-    let http1 =
-        |listener: &&mut crate::config::model::Listener| matches!(listener.protocol, Protocol::Http1(_));
+    let http1 = |listener: &&mut Listener| matches!(listener.protocol, Protocol::Http1(_));
     let mut candidates: Vec<_> = config.listeners.iter_mut().filter(http1).collect();
     match candidates.as_mut_slice() {
         [only] => only.binds = args.listen,
@@ -79,6 +81,26 @@ pub(super) fn with_args(mut config: Config, args: ServeArgs) -> Result<Config, F
         }
     }
     Ok(config)
+}
+
+/// Each target becomes a check that `readyz` requires.
+fn add_checks(config: &mut Config, targets: Vec<CheckKind>) -> Result<(), Failure> {
+    for (number, kind) in (1..).zip(targets) {
+        if config.checks.len() == CHECKS_MAX {
+            return Err(Failure::new(Exit::Usage, format!("there are more than {CHECKS_MAX} checks")));
+        }
+        let position = config.checks.len();
+        let name = format!("check-{number}");
+        if config.checks.iter().any(|check| check.name == name) {
+            let message =
+                format!("the file has a check `{name}` already, which is what --check would be called");
+            return Err(Failure::new(Exit::Usage, message));
+        }
+        config.checks.push(Check { name, severity: Severity::Required, pace: Pace::default(), kind });
+        let readyz = config.health.iter_mut().filter(|health| health.name == "readyz");
+        readyz.for_each(|health| health.uses.push(CheckUse::new(position, Severity::Required)));
+    }
+    Ok(())
 }
 
 /// What `--log-level`, `--log-format` and `-q` change.

@@ -55,7 +55,8 @@ fn dispatch(cli: Cli) -> Result<Exit, Failure> {
         };
     };
     let top = &cli.serve;
-    if cli.test || !top.listen.is_empty() || top.engine.is_some() || top.workers.is_some() {
+    let is_for_serve = !top.listen.is_empty() || !top.check.is_empty();
+    if cli.test || is_for_serve || top.engine.is_some() || top.workers.is_some() {
         let message = "options of serve come after the command, as in `doorbell serve --listen :8080`";
         return Err(Failure::new(Exit::Usage, message));
     }

@@ -3,15 +3,16 @@
 //! Does not know about: files.
 
 use super::model::{
-    Action, Config, Grpc, Guard, Health, HealthState, Http2, Lifecycle, Listener, Log, Protocol, Route,
+    Action, Config, Grpc, Guard, Health, HealthRoute, Http2, Lifecycle, Listener, Log, Protocol, Route,
     Runtime, Tuning,
 };
 use crate::http::Method;
 
 /// Kubernetes (`/livez`, `/healthz`), MicroProfile (`/health/live`), Spring (`/actuator/health/liveness`), linkerd
-/// (`/live`). A process that answers has also started.
-const LIVE_PATHS: [&str; 7] = [
+/// (`/live`). A process that answers has also started. `{check}` is one check of the endpoint, as of the Kubernetes API server.
+const LIVE_PATHS: [&str; 8] = [
     "/livez",
+    "/livez/{check}",
     "/healthz",
     "/health/live",
     "/live",
@@ -21,13 +22,14 @@ const LIVE_PATHS: [&str; 7] = [
 ];
 
 /// The same for readiness, and `/`, which HAProxy's `option httpchk` and cloud load balancers ask for by default.
-const READY_PATHS: [&str; 5] = ["/readyz", "/health/ready", "/ready", "/actuator/health/readiness", "/"];
+const READY_PATHS: [&str; 6] =
+    ["/readyz", "/readyz/{check}", "/health/ready", "/ready", "/actuator/health/readiness", "/"];
 
 /// What runs without a file.
 #[must_use]
 pub fn default_config() -> Config {
     let listeners = vec![Listener::default()];
-    let health = ["livez", "readyz"].map(|name| Health { name: name.into(), initial: HealthState::Up });
+    let health = ["livez", "readyz"].map(Health::named);
     Config {
         runtime: Runtime::default(),
         log: Log::default(),
@@ -40,6 +42,7 @@ pub fn default_config() -> Config {
         grpc: Grpc::of(1),
         routes: default_routes(&listeners, &health),
         listeners,
+        checks: Vec::new(),
         health: health.into(),
     }
 }
@@ -61,7 +64,7 @@ pub(crate) fn default_routes(listeners: &[Listener], health: &[Health]) -> Vec<R
             methods: vec![Method::Get, Method::Head, Method::Options],
             headers: Vec::new(),
             guard: Guard::default(),
-            action: Action::Health(position),
+            action: Action::Health(HealthRoute::of(position)),
         })
     };
     [route("livez", &LIVE_PATHS), route("readyz", &READY_PATHS)].into_iter().flatten().collect()

@@ -15,6 +15,7 @@ mod problem;
 mod resolve;
 mod secret;
 mod section;
+mod statuses;
 mod tuning;
 mod units;
 mod written;

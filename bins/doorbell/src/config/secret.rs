@@ -53,6 +53,11 @@ pub(crate) fn clear_spans(root: &DeTable<'_>) -> Vec<Range<usize>> {
             _ => hide(auth, &mut spans),
         }
     }
+    if let Some(checks) = root.get("check").and_then(|checks| checks.get_ref().as_table()) {
+        // Other keys of a check are no secrets, and are what a report is about.
+        let tokens = checks.iter().filter_map(|(_, check)| check.get_ref().as_table()?.get("bearer"));
+        tokens.for_each(|token| hide(token, &mut spans));
+    }
     spans.sort_unstable_by_key(|span| span.start);
     spans
 }
@@ -111,13 +116,27 @@ token = "typo"
 jwt = { secret = 'three', secrets = ["four"], require = { scope = "five" }, issuer = ["six"] }
 [auth]
 tokens = { x = "seven" }
+[check.a]
+url = "eight"
+bearer = "nine"
+[check.b]
+bearer = "${file:/run/ten}"
 "#;
         let (table, _) = DeTable::parse_recoverable(text);
         let masked = mask(text, &clear_spans(table.get_ref()));
-        for hidden in ["hunter2", "dflt", "typo", "three", "four", "seven"] {
+        for hidden in ["hunter2", "dflt", "typo", "three", "four", "seven", "nine"] {
             assert!(!masked.contains(hidden), "{hidden}: {masked}");
         }
-        for shown in ["\"one\"", "\"two\"", "\"${file:/run/y}\"", "\"five\"", "\"six\"", "\"*********\""] {
+        for shown in [
+            "\"one\"",
+            "\"two\"",
+            "\"${file:/run/y}\"",
+            "\"five\"",
+            "\"six\"",
+            "\"eight\"",
+            "/run/ten",
+            "\"*********\"",
+        ] {
             assert!(masked.contains(shown), "{shown}: {masked}");
         }
         assert_eq!(masked.len(), text.len());

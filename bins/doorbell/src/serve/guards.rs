@@ -143,6 +143,26 @@ impl Guards {
     }
 }
 
+/// Those who see more than others, where nobody is refused.
+#[derive(Clone, Debug)]
+pub(super) struct Viewers(Vec<Auth>);
+
+impl Viewers {
+    /// Whoever any of the policies at these positions knows; without any, whoever got so far.
+    pub(super) fn build(positions: &[usize], common: &Common) -> Self {
+        Self(positions.iter().filter_map(|position| common.auths.get(*position).cloned()).collect())
+    }
+
+    /// Whether a request comes from one of them. One without a token is not looked at.
+    pub(super) fn admit(&self, request: &Request<'_>) -> bool {
+        if self.0.is_empty() {
+            return true;
+        }
+        let knows = |auth: &Auth| auth.with(|auth| matches!(auth.decide(request), Decision::Allowed(_)));
+        request.header("authorization").is_some() && self.0.iter().any(knows)
+    }
+}
+
 impl Auth {
     /// Whether a request brought a static token of a policy that never changes: the usual case, apart from all others.
     #[inline(always)]

@@ -2,8 +2,8 @@
 //!
 //! Does not know about: how a server is made.
 
+use super::board::Keeper;
 use super::lane::Lane;
-use super::state::State;
 use super::watch::Watch;
 use crate::config::format_duration;
 use crate::config::model::Lifecycle;
@@ -12,7 +12,6 @@ use doorbell::access_log::AccessLog;
 use doorbell::{Handle, ServeError, Server};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR2};
 use signal_hook::iterator::Signals;
-use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
@@ -63,7 +62,7 @@ impl SignalWatch {
         self,
         server: Server,
         lifecycle: &Lifecycle,
-        state: &Arc<State>,
+        keeper: &Keeper,
         duties: &Duties<'_>,
     ) -> Result<Exit, Failure> {
         let handle = server.handle();
@@ -73,7 +72,7 @@ impl SignalWatch {
             .spawn(move || ended.send(Note::Ended(server.wait())))
             .map_err(|error| Failure::new(Exit::Failure, format!("no thread could be started: {error}")))?;
         let Some(signal) = self.next(None, duties)? else { return Ok(Exit::Success) };
-        if signal == SIGTERM && self.drain(&handle, lifecycle, state, duties)? {
+        if signal == SIGTERM && self.drain(&handle, lifecycle, keeper, duties)? {
             return Ok(Exit::Success);
         }
         tracing::info!("stopping now");
@@ -88,10 +87,10 @@ impl SignalWatch {
         &self,
         handle: &Handle,
         lifecycle: &Lifecycle,
-        state: &Arc<State>,
+        keeper: &Keeper,
         duties: &Duties<'_>,
     ) -> Result<bool, Failure> {
-        state.set_draining();
+        keeper.drain();
         let (delay, timeout) = (lifecycle.drain_delay, lifecycle.drain_timeout);
         tracing::info!(
             delay = format_duration(delay),

@@ -3,6 +3,8 @@
 //! Does not know about: files, command lines.
 
 mod access;
+mod board;
+mod checks;
 mod door;
 mod files;
 mod guards;
@@ -12,7 +14,6 @@ mod lifecycle;
 mod links;
 mod listener;
 mod raw;
-mod state;
 mod stored;
 mod subject;
 mod tls;
@@ -22,12 +23,12 @@ mod watch;
 use crate::config::format_duration;
 use crate::config::model::{Config, Descriptors, Engine, OnWorkerFailure, Timeouts};
 use crate::exit::{Exit, Failure};
+use board::Keeper;
 use door::Materials;
 use doorbell::{Event, LocalAddr, Server, ServerBuilder, StartError, StartErrorKind, Workers};
 use guards::Common;
 use lane::{Lane, Plan};
 use lifecycle::{Duties, SignalWatch};
-use state::State;
 use std::num::NonZeroU16;
 use std::sync::Arc;
 use std::time::Duration;
@@ -40,18 +41,23 @@ const ACCESS_LOG_END: Duration = Duration::from_secs(2);
 
 /// Serves until a signal ends it. `origin` says where the configuration came from.
 pub(crate) fn run(config: &Config, origin: &str) -> Result<Exit, Failure> {
-    let state = Arc::new(State::default());
     let signals = SignalWatch::start()?;
     let bad_config = |why| Failure::new(Exit::BadConfig, why);
+    let keeper = Keeper::build(config).map_err(bad_config)?;
+    let (checks, push) = checks::plan(config).map_err(bad_config)?.unzip();
     let mut watched: Vec<Box<dyn Watched>> = Vec::new();
     let stores = Stores::open(config, &mut watched).map_err(bad_config)?;
     let (common, readers) = Common::build(config).map_err(bad_config)?;
     watched.extend(readers.into_iter().map(|reader| Box::new(reader) as Box<dyn Watched>));
     let access = access::start(config)?;
-    let materials = Materials { config, state: &state, common: &common, stores: &stores };
+    let materials =
+        Materials { config, keeper: &keeper, push: push.as_ref(), common: &common, stores: &stores };
     let mut totals = Totals::of(&common);
-    let mut builder = builder(config, &state);
-    let mut plan = Plan::new(config, &state);
+    let mut builder = builder(config, &keeper);
+    if let Some(checks) = &checks {
+        builder = builder.keep_descriptors(checks.descriptors());
+    }
+    let mut plan = Plan::new(config, &keeper);
     for position in 0..config.listeners.len() {
         let access = access.as_ref();
         builder = listener::add(builder, &materials, position, access, &mut watched, &mut totals, &mut plan)?;
@@ -65,9 +71,16 @@ pub(crate) fn run(config: &Config, origin: &str) -> Result<Exit, Failure> {
     let watch = Watch::start(watched)
         .map_err(|error| Failure::new(Exit::Failure, format!("no thread could be started: {error}")))?;
     announce(&server, config, origin);
+    if let Some(checks) = &checks {
+        totals.set_checks(checks.counters());
+    }
+    let no_thread =
+        |error: std::io::Error| Failure::new(Exit::Failure, format!("no thread could be started: {error}"));
+    let checks = checks.map(|plan| plan.start(Arc::clone(&keeper))).transpose().map_err(no_thread)?;
     let duties = Duties { access: access.as_ref(), watch: &watch, lane: lane.as_ref() };
     let handle = server.handle();
-    let ended = signals.serve(server, &config.lifecycle, &state, &duties);
+    let ended = signals.serve(server, &config.lifecycle, &keeper, &duties);
+    drop(checks);
     lane.into_iter().for_each(Lane::end);
     drop(watch);
     if let Some(access) = access
@@ -83,6 +96,7 @@ pub(crate) fn run(config: &Config, origin: &str) -> Result<Exit, Failure> {
             requests = stats.requests,
             http2_connections = http2.map(|(connections, _)| connections),
             http2_requests = http2.map(|(_, requests)| requests),
+            checks = totals.checks_run(),
             refused = totals.refused(),
             closed = Totals::closed(&stats),
             "stopped"
@@ -91,9 +105,9 @@ pub(crate) fn run(config: &Config, origin: &str) -> Result<Exit, Failure> {
     ended
 }
 
-fn builder(config: &Config, state: &Arc<State>) -> ServerBuilder {
+fn builder(config: &Config, keeper: &Arc<Keeper>) -> ServerBuilder {
     let runtime = &config.runtime;
-    let observed = Arc::clone(state);
+    let observed = Arc::clone(keeper);
     let mut builder = Server::builder();
     let common = config.listeners.first();
     let Timeouts { write, linger, .. } = common.map(|listener| listener.timeouts.clone()).unwrap_or_default();
@@ -156,14 +170,14 @@ fn show(addr: &LocalAddr) -> String {
     }
 }
 
-fn observe(event: &Event, state: &State) {
+fn observe(event: &Event, keeper: &Keeper) {
     match event {
         Event::DriverFellBack { worker, why } => {
             tracing::warn!(worker = worker.0, why, "a worker goes on with epoll");
         }
         Event::WorkerFailed { worker, failure } => {
-            state.set_degraded();
             tracing::error!(worker = worker.0, %failure, "a worker failed");
+            keeper.fail("a worker failed");
         }
         // The engine may learn to tell more.
         _ => {}

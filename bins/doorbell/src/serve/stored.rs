@@ -33,7 +33,7 @@ impl Stores {
                     stores.links.insert(route.name.clone(), links);
                     watched.push(Box::new(reader));
                 }
-                Action::Health(_) | Action::Redirect(_) | Action::Reply(_) => {}
+                Action::Health(_) | Action::Push | Action::Redirect(_) | Action::Reply(_) => {}
             }
         }
         Ok(stores)

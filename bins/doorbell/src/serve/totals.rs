@@ -4,6 +4,7 @@
 
 use super::guards::Common;
 use super::lane::Counters;
+use crate::checks;
 use crate::http::layer::AtMost;
 use crate::http::limit::Limiter;
 use doorbell::tls::Acceptor;
@@ -19,6 +20,7 @@ pub(super) struct Totals {
     limiters: Vec<Arc<Limiter>>,
     refusals: Vec<Refusals>,
     http2: Option<Arc<Counters>>,
+    checks: Option<Arc<checks::Counters>>,
 }
 
 /// Counters of an acceptor that are about handshakes that were done, or are being done.
@@ -47,6 +49,15 @@ impl Totals {
     /// Connections and requests of HTTP/2, where it is spoken.
     pub(super) fn http2_served(&self) -> Option<(u64, u64)> {
         self.http2.as_ref().map(|counters| counters.served())
+    }
+
+    pub(super) fn set_checks(&mut self, counters: Arc<checks::Counters>) {
+        self.checks = Some(counters);
+    }
+
+    /// What the checks did, where there are any: `runs=20 failed=3`.
+    pub(super) fn checks_run(&self) -> Option<String> {
+        Some(list(self.checks.as_ref()?.fields().into_iter()))
     }
 
     pub(super) fn add_refusals(&mut self, refusals: Refusals) {

@@ -37,6 +37,10 @@ fn parse(source: &Source, env: &dyn Fn(&str) -> Option<String>) -> Parsed {
 /// What is dumped, with secrets where the stars are.
 fn dumped(config: &Config) -> String {
     let mut value = to_json(config, true);
+    let checks = value.get_mut("check").and_then(|checks| checks.as_object_mut());
+    for bearer in checks.into_iter().flatten().filter_map(|(_, check)| check.get_mut("bearer")) {
+        *bearer = "${file:/bearer}".into();
+    }
     let rules = value.get_mut("auth").and_then(|rules| rules.as_object_mut());
     for (name, rule) in rules.into_iter().flatten() {
         let tokens = rule.get_mut("tokens").and_then(|tokens| tokens.as_object_mut());

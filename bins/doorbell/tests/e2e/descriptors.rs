@@ -4,21 +4,27 @@
 
 use std::io::Write as _;
 use std::net::TcpStream;
+use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use doorbell_testkit::peers::{Shape, misbehave, process, wait_until};
 use rustix::process::{Pid, Resource, Rlimit, prlimit};
 
-use crate::support::{Doorbell, LIMIT, on_both_engines};
+use crate::support::{Doorbell, LIMIT, Scratch, binary, on_both_engines};
+use crate::upstream::{Does, Upstream};
 
 on_both_engines! {
     running_out_of_descriptors_costs_little_and_ends
+    clients_leave_checks_their_descriptors
 }
 
 const SPARE: usize = 20;
 const CLIENTS: usize = 60;
 const CPU_SHARE_MAX: f64 = 0.05;
+
+/// More than are left over for all else.
+const HUNG: usize = 120;
 
 fn running_out_of_descriptors_costs_little_and_ends(engine: &str) {
     let doorbell = Doorbell::start(engine);
@@ -45,6 +51,42 @@ fn running_out_of_descriptors_costs_little_and_ends(engine: &str) {
     drop(clients);
     let freed = wait_until(LIMIT, || process::fds(&pid).unwrap() <= in_use);
     assert!(freed.is_some(), "{in_use} descriptors became {}", process::fds(&pid).unwrap());
+}
+
+/// As many clients as it takes, none of whom ever says anything; checks that wait, each with a connection of its own; and one that goes on.
+fn clients_leave_checks_their_descriptors(engine: &str) {
+    let upstream = Upstream::start(Does::reply(200, ""));
+    let hung = Upstream::start(Does::Hang);
+    let mut config = format!(
+        "version = 1\n[runtime]\nworkers = 1\n[listener.a]\nbind = \"127.0.0.1:0\"\ntimeouts = {{ header = \"60s\" }}\n\
+         [check_defaults]\ntimeout = \"2s\"\nrise = 1\nfall = 1\n\
+         [check.app]\ntype = \"http\"\nurl = \"{}\"\ninterval = \"100ms\"\ntimeout = \"100ms\"\nmax_age = \"10s\"\n",
+        upstream.url("/")
+    );
+    for at in 0..HUNG {
+        let url = hung.url("/");
+        config
+            .push_str(&format!("[check.hung{at}]\ntype = \"http\"\nurl = \"{url}\"\nseverity = \"info\"\n"));
+    }
+    let scratch = Scratch::new();
+    let file = scratch.write("doorbell.toml", &config);
+    let mut command = Command::new("sh");
+    command.args(["-c", "ulimit -n 300 && exec \"$0\" serve -c \"$1\" --engine \"$2\""]);
+    command.arg(binary()).args([&file, engine]);
+    let doorbell = Doorbell::try_start_command(&mut command).unwrap_or_else(|log| panic!("{log}"));
+    let clients: Vec<TcpStream> = (0..320).map(|_| TcpStream::connect(doorbell.addr).unwrap()).collect();
+    let all_hung = wait_until(LIMIT, || hung.conns() >= HUNG);
+    assert!(all_hung.is_some(), "{}", doorbell.process.log());
+    let log_says = |what: &str| wait_until(LIMIT, || doorbell.process.log().contains(what));
+    assert!(log_says("check app: up").is_some(), "{}", doorbell.process.log());
+    upstream.now(Does::reply(500, ""));
+    assert!(log_says("check app: down").is_some(), "{}", doorbell.process.log());
+    upstream.now(Does::reply(200, ""));
+    let is_up_again = || doorbell.process.log().matches("check app: up").count() == 2;
+    assert!(wait_until(LIMIT, is_up_again).is_some(), "{}", doorbell.process.log());
+    let log = doorbell.process.log();
+    assert!(!log.contains("too many open files"), "{log}");
+    drop(clients);
 }
 
 fn ask(doorbell: &Doorbell) -> TcpStream {

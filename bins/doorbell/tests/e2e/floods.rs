@@ -82,7 +82,7 @@ fn attack(engine: &str, why: &str, settings: &[u8], ended_max: Duration, wave: W
 /// Clients of both protocols, one request a connection.
 fn be_good(addr: SocketAddr, runs: &AtomicBool, good: &AtomicU64, bad: &AtomicU64) {
     while runs.load(Ordering::Relaxed) {
-        let http2 = ask(addr, "/readyz").is_ok_and(|(good, content)| good && content == b"ok\n");
+        let http2 = ask(addr, "/readyz").is_ok_and(|(good, content)| good && content == b"up\n");
         let http1 =
             Shape::Curl.probe(addr, "/readyz").is_ok_and(|reply| reply.bytes.starts_with(b"HTTP/1.1 200"));
         for answered in [http2, http1] {

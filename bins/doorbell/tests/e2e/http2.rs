@@ -55,7 +55,7 @@ fn curl_with_prior_knowledge(engine: &str) {
         let fixed = ["-sS", "--http2-prior-knowledge", "-w", "|%{http_code} %{http_version}", &url];
         stdout(&curl, &[&fixed[..], args].concat())
     };
-    assert_eq!(ask("/livez", &[]), "ok\n|200 2");
+    assert_eq!(ask("/livez", &[]), "up\n|200 2");
     assert_eq!(ask("/hello", &[]), "hello\n|200 2");
     assert_eq!(ask("/nowhere", &[]), "not found\n|404 2");
     assert_eq!(ask("/hello", &["-X", "DELETE"]), "|405 2");
@@ -128,7 +128,7 @@ fn both_protocols_on_one_port(engine: &str) {
         for _ in 0..4 {
             scope.spawn(|| {
                 for _ in 0..50 {
-                    assert_eq!(ask(doorbell.addr, "/livez").unwrap(), (true, b"ok\n".to_vec()));
+                    assert_eq!(ask(doorbell.addr, "/livez").unwrap(), (true, b"up\n".to_vec()));
                     let request = b"GET /livez HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
                     let reply = exchange(doorbell.addr, request).unwrap();
                     assert_eq!(Reply::parse(&reply.bytes, false).unwrap().status, 200);

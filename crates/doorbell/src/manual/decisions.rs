@@ -205,7 +205,18 @@
 //!
 //! *What would change it:* probers that speak HTTP/2 by default, or so many of them that a thread is not enough.
 //!
-//! # 0021 What threads share is explored by loom, from the sources themselves
+//! # 0021 Health is rendered when it changes
+//!
+//! *Context.* Probes are many and changes are few, but a probe must see a change at once, and some want JSON where others want one word.
+//!
+//! *Choice.* The binary keeps one board (`doorbell-health`) behind one lock that no ring thread takes. What changes there is rendered for each
+//! health route, in every format, for each audience that is told something else, and swapped as a whole; a probe loads it and copies it out.
+//! Checks run on a thread with a runtime of its own, beside the one for HTTP/2, so that neither a flood nor a slow handshake makes them late.
+//! Each run has a connection of its own, as the kubelet's probes do; the reason that is shown is that of the change.
+//!
+//! *What would change it:* endpoints that change more often than they are asked.
+//!
+//! # 0022 What threads share is explored by loom, from the sources themselves
 //!
 //! *Context.* A lost wake-up is a client that waits until its deadline, once in millions. Tests with threads find it by luck. loom runs a
 //! model under every interleaving and with old news from every relaxed load; shuttle draws interleavings at random and knows
@@ -215,7 +226,6 @@
 //! *Choice.* loom, in a package of its own (`crates/models`) that takes the inboxes, jobs, queues, the hand-over's places and desk by
 //! their paths. Those sources name what they share state with through `crate::sync`, which here is the standard library and there is
 //! loom: the engine has no switch, no dependency and no other instruction for it. The larger models are bounded to two or three
-//! preemptions. What the models rest on is weaker than the real thing where the two differ: the queue's length may be old news, and a lock is
-//! held a little longer, as loom itself never interrupts between a last access and its unlock.
+//! preemptions. Where what the models stand on differs from the real thing, for loom's sake, its file says how and why.
 //!
 //! *Would change it:* nothing known; an exception for a source that needs more of the system than this.

@@ -62,6 +62,8 @@ pub struct ServerBuilder {
     listeners: Vec<(Listen, ListenerProtocol)>,
     observer: Option<Observer>,
     hand_over: Option<HandOver>,
+    /// Descriptors that are the program's own.
+    fds_kept: u32,
 }
 
 /// What kind of trouble kept a server from starting, for exit codes.
@@ -192,6 +194,12 @@ impl ServerBuilder {
         self
     }
 
+    /// Descriptors that the rest of the program wants for itself, beside a few that are always left: connections never take them. Default 0.
+    pub const fn keep_descriptors(mut self, count: u32) -> Self {
+        self.fds_kept = count;
+        self
+    }
+
     /// Connections held at once from one address ([`Limits::conns_per_ip_max`]). Default 1,024; 0 turns the cap off.
     pub const fn conns_per_ip_max(mut self, conns: u32) -> Self {
         self.limits.conns_per_ip_max = conns;
@@ -313,7 +321,9 @@ impl ServerBuilder {
     /// The connections that descriptors allow; raises the soft limit to what is needed.
     fn affordable_conns(&self, workers: u16, notes: &mut Vec<String>) -> Result<u32, StartError> {
         let wanted_conns = self.conns_max.unwrap_or(self.limits.conns_max);
-        let others = FDS_RESERVED + u64::from(workers) * (FDS_A_WORKER + self.listeners.len() as u64);
+        let others = FDS_RESERVED
+            + u64::from(self.fds_kept)
+            + u64::from(workers) * (FDS_A_WORKER + self.listeners.len() as u64);
         let wanted_out = self.hand_over.as_ref().map_or(0, |to| u64::from(to.places().max()));
         let wanted = u64::from(wanted_conns) + wanted_out + others;
         let limit = getrlimit(Resource::Nofile);

@@ -68,7 +68,7 @@ impl Wheel {
     #[inline(always)]
     pub(crate) fn arm(&mut self, slot: SlotIndex, deadline: Time) {
         // A deadline that is not earlier than what is armed needs nothing: it is looked at again then.
-        if !self.nodes.get(slot.index()).is_some_and(|node| node.since <= deadline.as_nanos()) {
+        if self.nodes.get(slot.index()).is_none_or(|node| node.since > deadline.as_nanos()) {
             self.link(slot, deadline.as_nanos() / TICK_NANOS);
         }
     }

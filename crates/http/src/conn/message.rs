@@ -235,7 +235,7 @@ impl Conn {
             Outcome::HandOver => {
                 return Ok(Step::Ended(self.leave(head, input.get(end..).unwrap_or_default(), io)));
             }
-            Outcome::Pending => {
+            Outcome::Deferred => {
                 io.out.mark_unread(last);
                 return Ok(Step::Waits(if last { 0..0 } else { end..input.len() }));
             }

@@ -22,23 +22,22 @@ impl Conn {
         let head = seen.find_all(fresh, io.limits).filter(|head| !head.keeps_alive())?;
         let request = Self::request_of(fresh, head, b"", &io);
         let responder = Responder::new(io.out, io.date, Persist::Close, request.is_head());
-        let outcome = service.call(&request, responder).outcome;
-        if matches!(outcome, Outcome::Last | Outcome::Replied) {
-            return Some(Next::CloseClean);
+        match service.call(&request, responder).outcome {
+            Outcome::Last | Outcome::Replied => Some(Next::CloseClean),
+            seldom => Some(Self::end_seldom(seldom, fresh, io.carry)),
         }
-        Some(Self::otherwise(outcome, fresh, io))
     }
 
     #[cold]
-    fn otherwise(outcome: Outcome, fresh: &[u8], io: Io<'_>) -> Next {
+    #[inline(never)]
+    fn end_seldom(outcome: Outcome, fresh: &[u8], carry: &mut Vec<u8>) -> Next {
         match outcome {
+            Outcome::Deferred => Next::Wait,
             Outcome::HandOver => {
-                io.carry.extend_from_slice(fresh);
+                carry.extend_from_slice(fresh);
                 Next::HandOver
             }
-            Outcome::HangUp => Next::Close,
-            Outcome::Last | Outcome::Replied => Next::CloseClean,
-            Outcome::Pending => Next::Wait,
+            Outcome::HangUp | Outcome::Last | Outcome::Replied => Next::Close,
         }
     }
 }

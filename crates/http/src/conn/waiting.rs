@@ -42,7 +42,7 @@ impl Conn {
         endings.otherwise(Some(Status::INTERNAL_SERVER_ERROR));
         let answered = answer(later.responder(io.out, io.date, io.closing));
         match answered.outcome {
-            Outcome::HandOver | Outcome::Pending => {}
+            Outcome::Deferred | Outcome::HandOver => {}
             Outcome::HangUp | Outcome::Last | Outcome::Replied => {
                 endings.tell(answered.status(), answered.content_len());
             }
@@ -55,7 +55,7 @@ impl Conn {
             }
             Outcome::HangUp => self.hang_up(),
             Outcome::Last => self.end_with_answer(unread, &mut io),
-            Outcome::Pending => {
+            Outcome::Deferred => {
                 io.out.mark_unread(unread);
                 io.out.on_end_all(endings);
                 self.begin_wait(&io)
@@ -67,6 +67,7 @@ impl Conn {
             }
         }
     }
+
     /// The answer was the last reply. `unread`: there is a body that was not read.
     fn end_with_answer(&mut self, unread: bool, io: &mut Io<'_>) -> Next {
         let is_all = io.carry.is_empty() && !unread;

@@ -154,19 +154,19 @@ impl Conn {
         if after.is_empty() { One::Next(Next::Read) } else { One::More(head.len()) }
     }
 
-    /// What follows an answer that is the last.
+    /// What follows an answer that is the last, or none.
     #[inline(always)]
     fn end_after(&mut self, outcome: Outcome, head: &[u8], after: &[u8], io: &mut Io<'_>) -> Next {
         match outcome {
+            Outcome::Deferred => {
+                io.carry.extend_from_slice(after);
+                self.begin_wait(io)
+            }
             Outcome::HandOver => self.leave(head, after, io),
             Outcome::HangUp => self.hang_up(),
             Outcome::Last | Outcome::Replied => {
                 self.phase = Phase::Closing;
                 if after.is_empty() { Next::CloseClean } else { Next::CloseLinger }
-            }
-            Outcome::Pending => {
-                io.carry.extend_from_slice(after);
-                self.begin_wait(io)
             }
         }
     }

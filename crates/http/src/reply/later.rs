@@ -76,7 +76,7 @@ impl Responder<'_> {
             endings: Endings::default(),
             work: Some(work),
         }));
-        Answered { outcome: Outcome::Pending, status: Status::OK, content_len: 0 }
+        Answered { outcome: Outcome::Deferred, status: Status::OK, content_len: 0 }
     }
 }
 

@@ -87,9 +87,12 @@ pub fn read_replies(stream: &mut TcpStream, count: usize, to_head: bool) -> io::
     let mut buf = vec![0; 64 * 1024];
     let (mut seen, mut from) = (0, 0);
     while seen < count {
-        match stream.read(&mut buf)? {
-            0 => return Err(io::ErrorKind::UnexpectedEof.into()),
-            n => bytes.extend_from_slice(&buf[..n]),
+        match stream.read(&mut buf) {
+            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(n) => bytes.extend_from_slice(&buf[..n]),
+            // A read that has a timeout is not begun again by the kernel: a ring that this thread has closed may interrupt it.
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) => return Err(error),
         }
         while let Some(reply) = Reply::parse(&bytes[from..], to_head) {
             from += reply.len;

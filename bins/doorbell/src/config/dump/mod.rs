@@ -3,16 +3,18 @@
 //! Does not know about: the file it came from; comments and order are lost.
 
 mod auth;
+mod check;
+mod health;
 mod http2;
 mod listener;
 mod route;
 mod tls;
 
-use super::defaults::default_config;
 use super::model::{
-    AccessFile, Config, Engine, Grpc, Health, HealthState, Http1, Http2, Lifecycle, Limit, Listener, Log,
-    LogFormat, LogLevel, OnWorkerFailure, Protocol, Runtime, Tls, Tuning,
+    AccessFile, Config, Engine, Grpc, Http1, Http2, Lifecycle, Limit, Listener, Log, LogFormat, LogLevel,
+    OnWorkerFailure, Protocol, Runtime, Tls, Tuning,
 };
+use super::resolve::default_health;
 use super::tuning;
 use super::units::format_duration;
 use super::written::{ACCESS, ACCESS_FORMATS};
@@ -45,9 +47,17 @@ pub fn to_json(config: &Config, with_defaults: bool) -> Value {
         }
         (listener.name.clone(), value)
     });
-    let built_in = default_config().health;
-    let health = config.health.iter().filter(|health| with_defaults || !built_in.contains(health));
-    let health = health.map(|health| (health.name.clone(), health_value(health)));
+    let checks = config.checks.iter().map(|check| {
+        let (whole, default) = check::check_values(check);
+        (check.name.clone(), keep(whole, default))
+    });
+    let health = config.health.iter().filter_map(|health| {
+        let default = default_health(&health.name, &config.checks);
+        // One that is always there need not be written.
+        let is_built_in = ["livez", "readyz"].contains(&&*health.name) && *health == default;
+        let value = keep(health::health_value(health, config), health::health_value(&default, config));
+        (with_defaults || !is_built_in).then(|| (health.name.clone(), value))
+    });
     let default = tls::tls_value(&Tls::default());
     let tls = config.tls.iter().map(|tls| (tls.name.clone(), keep(tls::tls_value(tls), default.clone())));
     let auth = config.auth.iter().map(|auth| (auth.name.clone(), auth::auth_value(auth, with_defaults)));
@@ -73,6 +83,7 @@ pub fn to_json(config: &Config, with_defaults: bool) -> Value {
         ("http2", keep(http2_value(&config.http2), http2_value(&Http2::default()))),
         ("grpc", keep(grpc_value(&config.grpc, config), grpc_value(&default_grpc, config))),
         ("listener", named(listeners.collect())),
+        ("check", named(checks.collect())),
         ("health", named(health.collect())),
         ("route", named(routes)),
     ] {
@@ -120,6 +131,7 @@ fn runtime_value(runtime: &Runtime) -> Value {
         "workers": runtime.workers.map_or_else(|| json!("auto"), |count| json!(count)),
         "pin_cpus": runtime.pin_cpus,
         "max_connections": runtime.max_connections.map_or_else(|| json!("auto"), |count| json!(count)),
+        "checks_in_flight": runtime.checks_in_flight,
         "on_worker_failure": match runtime.on_worker_failure {
             OnWorkerFailure::Degrade => "degrade",
             OnWorkerFailure::Exit => "exit",
@@ -176,11 +188,8 @@ fn lifecycle_value(lifecycle: &Lifecycle) -> Value {
     json!({
         "drain_delay": format_duration(lifecycle.drain_delay),
         "drain_timeout": format_duration(lifecycle.drain_timeout),
+        "startup_grace": format_duration(lifecycle.startup_grace.unwrap_or_default()),
     })
-}
-
-fn health_value(health: &Health) -> Value {
-    json!({ "initial": match health.initial { HealthState::Down => "down", HealthState::Up => "up" } })
 }
 
 /// A string that expands to this one when it is read back.

@@ -2,10 +2,10 @@
 //!
 //! Does not know about: other tables.
 
-use super::super::model::{Action, Config, Files, Guard, LinkMap, RedirectTo, Reply, Route};
+use super::super::model::{Action, Config, Files, Guard, HealthRoute, LinkMap, RedirectTo, Reply, Route};
 use super::super::resolve::default_methods;
 use super::super::units::format_size;
-use super::super::written::CLIENT_CERTS;
+use super::super::written::{CLIENT_CERTS, DETAILS, FORMATS};
 use super::{literal, name_of, path_text, text, without};
 use crate::http::Method;
 use serde_json::{Map, Value, json};
@@ -35,6 +35,9 @@ fn route_value(route: &Route, config: &Config, with_defaults: bool) -> Value {
         value["headers"] = Value::Object(headers);
     }
     add_guard(&mut value, &route.guard, config);
+    if let Action::Health(health) = &route.action {
+        add_health(&mut value, health, config, with_defaults);
+    }
     let (key, whole) = action_value(&route.action, config);
     let (_, default) = action_value(&default_action(&route.action), config);
     // An action that is all default must still be there.
@@ -62,11 +65,29 @@ fn add_guard(value: &mut Value, guard: &Guard, config: &Config) {
     }
 }
 
+/// How health is answered.
+fn add_health(value: &mut Value, health: &HealthRoute, config: &Config, with_defaults: bool) {
+    let HealthRoute { format, details, details_auth, .. } = health;
+    let default = HealthRoute::of(health.endpoint);
+    if with_defaults || *format != default.format {
+        value["format"] = json!(name_of(&FORMATS, *format));
+    }
+    if with_defaults || *details != default.details {
+        value["details"] = json!(name_of(&DETAILS, *details));
+    }
+    let names: Vec<_> =
+        details_auth.iter().filter_map(|&position| Some(&*config.auth.get(position)?.name)).collect();
+    if !names.is_empty() {
+        value["details_auth"] = json!(names);
+    }
+}
+
 /// What has to be written has no default.
 fn default_action(action: &Action) -> Action {
     match action {
         Action::Files(_) => Action::Files(Files { dir: "\0".into(), ..Files::default() }),
-        Action::Health(_) => Action::Health(usize::MAX),
+        Action::Health(_) => Action::Health(HealthRoute::of(usize::MAX)),
+        Action::Push => Action::Push,
         Action::Links(_) => Action::Links(LinkMap { map: "\0".into(), ..LinkMap::default() }),
         Action::Redirect(_) => Action::Redirect(RedirectTo::default()),
         Action::Reply(_) => Action::Reply(Reply::default()),
@@ -83,9 +104,10 @@ fn action_value(action: &Action, config: &Config) -> (&'static str, Value) {
                 "max_bytes": format_size(files.max_bytes.into()),
             }),
         ),
-        Action::Health(position) => {
-            ("health", json!(config.health.get(*position).map(|health| &health.name)))
+        Action::Health(health) => {
+            ("health", json!(config.health.get(health.endpoint).map(|health| &health.name)))
         }
+        Action::Push => ("push", json!(true)),
         Action::Links(links) => {
             let mut value = json!({ "map": path_text(&links.map), "status": links.status.code() });
             if let Some(default) = &links.default {

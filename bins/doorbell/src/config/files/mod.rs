@@ -29,6 +29,16 @@ pub(super) fn check(file: &written::File, access: &AccessFile, unix_secs: i64, p
     for tls in &file.tls {
         tls::check(tls, unix_secs, problems);
     }
+    for check in &file.checks {
+        let tls = match &check.kind {
+            Some(written::Kind::Grpc(grpc)) => grpc.tls.as_ref(),
+            Some(written::Kind::Http(http)) => http.tls.as_ref(),
+            Some(written::Kind::File(_) | written::Kind::Tcp(_) | written::Kind::Ttl(_)) | None => None,
+        };
+        if let Some(tls) = tls {
+            tls::check_client(tls, unix_secs, problems);
+        }
+    }
     for auth in &file.auth {
         if let Some(jwt) = &auth.jwt {
             jwt::check(jwt, problems);

@@ -35,6 +35,18 @@ pub(super) fn check(tls: &written::Tls, unix_secs: i64, problems: &Problems) {
     }
 }
 
+/// What a check believes, and what it shows of itself.
+pub(super) fn check_client(tls: &written::CheckTls, unix_secs: i64, problems: &Problems) {
+    if let (Some(cert), Some(key)) = (&tls.cert, &tls.key) {
+        check_pair(cert, key, unix_secs, problems);
+    }
+    if let Some(ca) = tls.ca.as_ref().filter(|ca| all_there(&[ca], problems))
+        && let Err(error) = read_client_ca(&ca.value, &[])
+    {
+        problems.add(problem_of(&error, &[ca], ca));
+    }
+}
+
 fn check_pair(cert: &At<PathBuf>, key: &At<PathBuf>, unix_secs: i64, problems: &Problems) {
     if !all_there(&[cert, key], problems) {
         return;

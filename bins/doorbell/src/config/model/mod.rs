@@ -3,6 +3,8 @@
 //! Does not know about: TOML, where a value was written.
 
 mod auth;
+mod check;
+mod health;
 mod http2;
 mod limit;
 mod listener;
@@ -11,11 +13,18 @@ mod route;
 mod tls;
 
 pub use auth::{Auth, Jwt, JwtAlgorithm, JwtKey, Secret};
+pub use check::{
+    CHECKS_MAX, Check, CheckKind, ClientTls, FileCheck, FlapRule, FollowRedirects, GrpcCheck, HostPort,
+    HttpCheck, HttpDegraded, HttpExpect, Initial, Pace, Prefer, Resolve, Severity, TcpCheck, Url,
+};
+pub use health::{CheckUse, Codes, Health, HealthState, OnDrain, OnStale, Quorum};
 pub use http2::{Grpc, Http2};
 pub use limit::{Limit, LimitKey, Rate};
 pub use listener::{DEFAULT_ADDR, Forwarded, Http1, Listener, Protocol, ProxyProtocol, Tcp, Timeouts};
 pub use log::{Access, AccessFile, AccessFormat, AccessLog, Log, LogFormat, LogLevel};
-pub use route::{Action, ClientCert, Files, Guard, LinkMap, RedirectTo, Reply, Route};
+pub use route::{
+    Action, ClientCert, Details, Files, Guard, HealthFormat, HealthRoute, LinkMap, RedirectTo, Reply, Route,
+};
 pub use tls::{CertificateFiles, ClientAuth, ClientAuthMode, Tls, TlsVersion, UnknownServerName};
 
 use std::time::Duration;
@@ -43,6 +52,8 @@ pub struct Config {
     pub http2: Http2,
     /// `[grpc]`
     pub grpc: Grpc,
+    /// `[check.NAME]`, in the order of the file.
+    pub checks: Vec<Check>,
     /// `[health.NAME]`; `livez` and `readyz` are always there.
     pub health: Vec<Health>,
     /// `[route.NAME]`, in the order of the file.
@@ -96,6 +107,8 @@ pub struct Runtime {
     pub pin_cpus: bool,
     /// Connections of the whole process; `None` is 65,536, or fewer where open files are limited.
     pub max_connections: Option<u32>,
+    /// Runs of checks at once.
+    pub checks_in_flight: u32,
     /// What a failed worker means for the process.
     pub on_worker_failure: OnWorkerFailure,
 }
@@ -127,6 +140,8 @@ pub struct Lifecycle {
     pub drain_delay: Duration,
     /// After that: no new connections, those that are open may finish.
     pub drain_timeout: Duration,
+    /// How long from the start checks without a result count as up; without it they count as down.
+    pub startup_grace: Option<Duration>,
 }
 
 /// `[tuning]`: switches of the engine. The defaults are what measured best; they exist so that each can be measured, and turned off
@@ -149,24 +164,6 @@ pub enum Descriptors {
     Ordinary,
 }
 
-/// `[health.NAME]`
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Health {
-    /// Named by routes.
-    pub name: String,
-    /// The state until something changes it.
-    pub initial: HealthState,
-}
-
-/// The state of a health endpoint.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum HealthState {
-    /// Answered with 503.
-    Down,
-    /// Answered with 200.
-    Up,
-}
-
 impl Default for Runtime {
     fn default() -> Self {
         Self {
@@ -174,6 +171,7 @@ impl Default for Runtime {
             workers: None,
             pin_cpus: false,
             max_connections: None,
+            checks_in_flight: 1024,
             on_worker_failure: OnWorkerFailure::Exit,
         }
     }
@@ -182,6 +180,10 @@ impl Default for Runtime {
 impl Default for Lifecycle {
     /// Together below the 30 seconds that Kubernetes grants by default.
     fn default() -> Self {
-        Self { drain_delay: Duration::from_secs(5), drain_timeout: Duration::from_secs(20) }
+        Self {
+            drain_delay: Duration::from_secs(5),
+            drain_timeout: Duration::from_secs(20),
+            startup_grace: None,
+        }
     }
 }

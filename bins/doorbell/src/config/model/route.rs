@@ -56,14 +56,57 @@ pub enum ClientCert {
 pub enum Action {
     /// The files of a directory.
     Files(Files),
-    /// The state of a health endpoint, by its position in [`super::Config::health`].
-    Health(usize),
+    /// The state of a health endpoint.
+    Health(HealthRoute),
     /// Redirects, one for each link.
     Links(LinkMap),
+    /// The application tells how a check of type `ttl` is.
+    Push,
     /// A redirect.
     Redirect(RedirectTo),
     /// Always the same.
     Reply(Reply),
+}
+
+/// `health = ".."`: with a parameter `{check}` in the path, one check of the endpoint.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HealthRoute {
+    /// The position in [`super::Config::health`].
+    pub endpoint: usize,
+    /// How the body looks to whoever does not say how it should.
+    pub format: HealthFormat,
+    /// Who sees more than the state.
+    pub details: Details,
+    /// Positions in [`super::Config::auth`]: whoever any of them knows sees the details. All others get the rest.
+    pub details_auth: Vec<usize>,
+}
+
+/// How the body of a health reply looks, unless `?format=` or `?verbose` says so.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum HealthFormat {
+    /// As `Accept` says; text for those who take anything.
+    Auto,
+    /// `application/health+json`
+    HealthJson,
+    /// As of the Kubernetes API server, with `?verbose`.
+    KubeVerbose,
+    /// As of Spring Boot's actuator.
+    Spring,
+    /// The state, then a line for each check.
+    #[default]
+    Text,
+}
+
+/// Who sees the checks of an endpoint.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Details {
+    /// Everybody.
+    Always,
+    /// Whoever has shown who he is.
+    Authenticated,
+    /// Nobody.
+    #[default]
+    Never,
 }
 
 /// `files = { .. }`: the last parameter of the path is the name of the file.
@@ -114,6 +157,14 @@ pub struct Reply {
     pub body: String,
     /// The type of the content.
     pub content_type: String,
+}
+
+impl HealthRoute {
+    /// The default for the endpoint at this position.
+    #[must_use]
+    pub const fn of(endpoint: usize) -> Self {
+        Self { endpoint, format: HealthFormat::Text, details: Details::Never, details_auth: Vec::new() }
+    }
 }
 
 impl Default for RedirectTo {

@@ -2,14 +2,15 @@
 //!
 //! Does not know about: redirects (see `redirect`), other routes.
 
-use super::super::model::{Action, Files, Reply};
-use super::super::problem::Problem;
+use super::super::model::{Action, Details, Files, HealthRoute, Reply};
+use super::super::problem::{Problem, Problems};
 use super::super::section::At;
 use super::super::written;
 use super::names::health_position;
+use super::or;
 use super::route::Resolver;
 use crate::http::Method;
-use crate::http::router::MethodSet;
+use crate::http::router::{self, MethodSet};
 
 /// Fields the connection writes by itself, so that they cannot contradict what is sent.
 const OWN_FIELDS: [&str; 8] = [
@@ -32,7 +33,7 @@ impl Resolver<'_> {
                 let message = format!("route `{name}` does not say what it answers");
                 self.problems.add(
                     Problem::error("missing-key", written.header.clone(), message).help(
-                        "add one of `files = { .. }`, `health = \"readyz\"`, `redirect = { .. }`, `reply = { .. }`",
+                        "add one of `files = { .. }`, `health = \"readyz\"`, `push = true`, `redirect = { .. }`, `reply = { .. }`",
                     ),
                 );
             }
@@ -46,7 +47,11 @@ impl Resolver<'_> {
             }
         }
         if let Some(health) = &written.health {
-            return self.health_of(health).map(Action::Health);
+            return self.health_of(written, health).map(Action::Health);
+        }
+        self.health_only(written);
+        if let Some(push) = &written.push {
+            return self.push_of(written, push);
         }
         if let Some(files) = &written.files {
             return self.files_of(written, files).map(Action::Files);
@@ -57,8 +62,72 @@ impl Resolver<'_> {
         written.reply.as_ref().map(|reply| self.reply_of(reply))
     }
 
-    fn health_of(&self, name: &At<String>) -> Option<usize> {
-        health_position(name, self.health, self.problems)
+    fn health_of(&self, written: &written::Route, name: &At<String>) -> Option<HealthRoute> {
+        let endpoint = health_position(name, self.health, self.problems);
+        let default = HealthRoute::of(endpoint.unwrap_or(0));
+        let viewers = written.details_auth.iter().flat_map(|names| &names.value);
+        let details_auth: Vec<usize> = viewers.filter_map(|name| self.auth.position(name)).collect();
+        let is_guarded = written.auth.as_ref().is_some_and(|auth| !auth.value.is_empty());
+        let implied = if written.details_auth.is_some() { Details::Authenticated } else { default.details };
+        let details = or(&written.details, implied);
+        match (&written.details, &written.details_auth) {
+            (Some(at), None) if details == Details::Authenticated && !is_guarded => {
+                let message = "nobody can show who he is";
+                self.problems.add(Problem::error("missing-key", at.span.clone(), message).help(
+                    "add `details_auth = \"NAME\"`, with the [auth.NAME] of those who see the details",
+                ));
+            }
+            (Some(at), Some(auth)) if details != Details::Authenticated => {
+                let message = "`details_auth` only matters where details are for the authenticated";
+                self.problems.add(
+                    Problem::error("contradiction", auth.span.clone(), message)
+                        .also(at.span.clone(), "said here")
+                        .help("write `details = \"authenticated\"`, or remove one of them"),
+                );
+            }
+            _ => {}
+        }
+        Some(HealthRoute {
+            endpoint: endpoint?,
+            format: or(&written.format, default.format),
+            details,
+            details_auth,
+        })
+    }
+
+    /// Keys that say how health is answered, on a route that does not.
+    fn health_only(&self, written: &written::Route) {
+        let keys = [
+            ("format", written.format.as_ref().map(|at| &at.span)),
+            ("details", written.details.as_ref().map(|at| &at.span)),
+            ("details_auth", written.details_auth.as_ref().map(|at| &at.span)),
+        ];
+        for (key, span) in keys {
+            let Some(span) = span else { continue };
+            let message = format!("`{key}` is for routes that answer with health");
+            let problem = Problem::error("contradiction", span.clone(), message);
+            self.problems.add(problem.help(format!("remove `{key}`, or add `health = \"readyz\"`")));
+        }
+    }
+
+    /// The check and the result come out of the path, so the path must have a part for each.
+    fn push_of(&self, written: &written::Route, push: &At<bool>) -> Option<Action> {
+        if !push.value {
+            let problem = Problem::error("bad-value", push.span.clone(), "a route that takes nothing");
+            self.problems.add(problem.help("remove the route, or write `push = true`"));
+            return None;
+        }
+        for path in written.paths.iter().flat_map(|paths| &paths.value) {
+            let names = router::param_names(&path.value).unwrap_or_default();
+            if !["check", "result"].iter().all(|name| names.iter().any(|known| known == name)) {
+                let message = format!("path {:?} has no part for the check or for its result", path.value);
+                self.problems.add(
+                    Problem::error("push-without-name", path.span.clone(), message)
+                        .help("write \"/-/checks/{check}/{result}\""),
+                );
+            }
+        }
+        Some(Action::Push)
     }
 
     /// The file's name comes out of the path, so the path must have a part for it.
@@ -110,32 +179,41 @@ impl Resolver<'_> {
     }
 
     pub(super) fn check_headers(&self, headers: &[(At<String>, At<String>)]) {
-        for (name, value) in headers {
-            let token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
-            let problem = |code, message| Problem::error(code, name.span.clone(), message);
-            if name.value.is_empty() || !name.value.bytes().all(token) {
-                let message = format!("{:?} is not the name of a header field", name.value);
-                self.problems.add(problem("bad-header", message).help("letters, digits and `-`"));
-            } else if OWN_FIELDS.contains(&&*name.value.to_ascii_lowercase()) {
-                let help = match &*name.value.to_ascii_lowercase() {
-                    "content-type" => "set `content_type` of the reply",
-                    _ => "remove it; doorbell writes this field itself",
-                };
-                let message = format!("header field `{}` cannot be set", name.value);
-                self.problems.add(problem("bad-header", message).help(help));
-            }
-            self.check_value(&name.value, value);
-        }
+        check_fields(headers, &OWN_FIELDS, self.problems);
     }
 
     pub(super) fn check_value(&self, name: &str, value: &At<String>) {
-        if !is_field_value(&value.value) {
-            let message = format!("the value of `{name}` cannot be sent");
-            self.problems.add(
-                Problem::error("bad-header", value.span.clone(), message)
-                    .help("no line breaks or other control characters, no space at either end"),
-            );
+        check_value(name, value, self.problems);
+    }
+}
+
+/// Header fields that somebody chose, of which none may be one of `own`.
+pub(super) fn check_fields(headers: &[(At<String>, At<String>)], own: &[&str], problems: &Problems) {
+    for (name, value) in headers {
+        let token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
+        let problem = |code, message| Problem::error(code, name.span.clone(), message);
+        if name.value.is_empty() || !name.value.bytes().all(token) {
+            let message = format!("{:?} is not the name of a header field", name.value);
+            problems.add(problem("bad-header", message).help("letters, digits and `-`"));
+        } else if own.contains(&&*name.value.to_ascii_lowercase()) {
+            let help = match &*name.value.to_ascii_lowercase() {
+                "content-type" => "set `content_type` of the reply",
+                _ => "remove it; doorbell writes this field itself",
+            };
+            let message = format!("header field `{}` cannot be set", name.value);
+            problems.add(problem("bad-header", message).help(help));
         }
+        check_value(&name.value, value, problems);
+    }
+}
+
+fn check_value(name: &str, value: &At<String>, problems: &Problems) {
+    if !is_field_value(&value.value) {
+        let message = format!("the value of `{name}` cannot be sent");
+        problems.add(
+            Problem::error("bad-header", value.span.clone(), message)
+                .help("no line breaks or other control characters, no space at either end"),
+        );
     }
 }
 
@@ -151,6 +229,7 @@ pub(crate) fn default_methods(action: &Action) -> Vec<Method> {
     match action {
         Action::Files(_) | Action::Links(_) | Action::Reply(_) => vec![Method::Get, Method::Head],
         Action::Health(_) => vec![Method::Get, Method::Head, Method::Options],
+        Action::Push => vec![Method::Post, Method::Put],
         Action::Redirect(_) => MethodSet::ANY.iter().collect(),
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! Does not know about: errors; what is in the files that are named.
 
-use super::super::model::{Config, Lifecycle, Protocol};
+use super::super::bind::Bind;
+use super::super::model::{Action, CheckKind, Config, Lifecycle, Protocol};
 use super::super::problem::{Problem, Problems};
 use super::super::section::At;
 use super::super::units::format_duration;
@@ -17,14 +18,16 @@ pub(super) fn lint(file: &written::File, config: &Config, problems: &Problems) {
     drain(file, config, problems);
     listeners(file, config, problems);
     unused(file, config, problems);
+    unused_checks(file, config, problems);
     for written in &file.routes {
         probes(written, config, problems);
         hsts(written, config, problems);
+        push(written, config, problems);
     }
 }
 
 fn drain(file: &written::File, config: &Config, problems: &Problems) {
-    let Lifecycle { drain_delay, drain_timeout } = config.lifecycle;
+    let Lifecycle { drain_delay, drain_timeout, .. } = config.lifecycle;
     let longest = [&file.lifecycle.drain_timeout, &file.lifecycle.drain_delay];
     if let (Some(at), true) = (longest.into_iter().flatten().next(), drain_delay + drain_timeout > GRACE) {
         let sum = format_duration(drain_delay + drain_timeout);
@@ -98,7 +101,8 @@ fn unused(file: &written::File, config: &Config, problems: &Problems) {
     for written in &file.auth {
         let name = &written.name.value;
         let names = |route: &written::Route| {
-            route.auth.iter().flat_map(|names| &names.value).any(|given| given.value == *name)
+            let lists = route.auth.iter().chain(&route.details_auth);
+            lists.flat_map(|names| &names.value).any(|given| given.value == *name)
         };
         if !file.routes.iter().any(names) {
             report(
@@ -120,6 +124,52 @@ fn unused(file: &written::File, config: &Config, problems: &Problems) {
                 format!("add `limit = \"{name}\"` to a [route.NAME]"),
             );
         }
+    }
+}
+
+/// Checks that say nothing to any endpoint, and those that nobody can tell anything.
+fn unused_checks(file: &written::File, config: &Config, problems: &Problems) {
+    let mut used = vec![false; config.checks.len()];
+    for one in config.health.iter().flat_map(|health| &health.uses) {
+        used[one.check] = true;
+    }
+    let takes_pushes = file.routes.iter().any(|route| route.push.is_some());
+    for ((written, check), used) in file.checks.iter().zip(&config.checks).zip(used) {
+        if !used {
+            let message = format!("no health endpoint uses check `{}`", check.name);
+            problems.add(
+                Problem::warning("unused-check", written.name.span.clone(), message)
+                    .help("list it in a [health.NAME], in `require`, `degrading` or `info`"),
+            );
+        }
+        if matches!(check.kind, CheckKind::Ttl(_)) && !takes_pushes {
+            let message = format!("nobody can tell how check `{}` is", check.name);
+            problems.add(
+                Problem::warning("no-push", written.name.span.clone(), message).help(
+                    "add a [route.NAME] with `path = \"/-/checks/{check}/{result}\"` and `push = true`",
+                ),
+            );
+        }
+    }
+}
+
+/// A route on which anybody in the network can say how a check is.
+fn push(written: &written::Route, config: &Config, problems: &Problems) {
+    let Some(route) = config.routes.iter().find(|route| route.name == written.name.value) else { return };
+    let (Some(at), Action::Push, true) = (&written.push, &route.action, route.guard.auth.is_empty()) else {
+        return;
+    };
+    let is_open = |listener: &usize| {
+        let binds = config.listeners.get(*listener).map(|listener| &listener.binds);
+        binds.into_iter().flatten().any(|bind| matches!(bind, Bind::Tcp(addr) if !addr.ip().is_loopback()))
+            && !config.needs_client_cert(*listener, route)
+    };
+    if route.listeners.iter().any(is_open) {
+        let message = format!("route `{}` believes everybody who can connect", route.name);
+        problems.add(
+            Problem::warning("open-push", at.span.clone(), message)
+                .help("add `auth = \"NAME\"`, or put it on a listener of 127.0.0.1"),
+        );
     }
 }
 

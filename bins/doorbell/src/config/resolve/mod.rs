@@ -4,8 +4,10 @@
 
 mod action;
 mod auth;
+mod check;
 mod conflict;
 mod guard;
+mod health;
 mod http2;
 mod limit;
 mod lint;
@@ -16,11 +18,12 @@ mod route;
 mod tls;
 
 pub(crate) use action::default_methods;
+pub(in crate::config) use health::default_health;
 pub(crate) use redirect::build_redirect;
 
 use super::bind::Bind;
 use super::defaults::default_routes;
-use super::model::{AccessFile, AccessLog, Config, Health, HealthState, Lifecycle, Listener, Log, Runtime};
+use super::model::{AccessFile, AccessLog, Config, Lifecycle, Listener, Log, Runtime};
 use super::problem::{Problem, Problems};
 use super::section::At;
 use super::written;
@@ -43,7 +46,9 @@ pub(crate) fn resolve(file: &written::File, problems: &Problems) -> Config {
         listeners.push(Listener::default());
     }
     unify(&file.listeners, &mut listeners, problems);
-    let health = resolve_health(&file.health);
+    let checks = check::resolve(file, problems);
+    let health = health::resolve(&file.health, &checks, problems);
+    health::lint_shared(file, &health, &checks, problems);
     let resolver = Resolver {
         listeners: &listeners,
         tls: &tls,
@@ -63,6 +68,7 @@ pub(crate) fn resolve(file: &written::File, problems: &Problems) -> Config {
         lifecycle: Lifecycle {
             drain_delay: or(&file.lifecycle.drain_delay, Lifecycle::default().drain_delay),
             drain_timeout: or(&file.lifecycle.drain_timeout, Lifecycle::default().drain_timeout),
+            startup_grace: health::grace(&file.lifecycle.startup_grace),
         },
         tuning: file.tuning.clone(),
         tls,
@@ -71,6 +77,7 @@ pub(crate) fn resolve(file: &written::File, problems: &Problems) -> Config {
         http2: http2::resolve_http2(file.http2.as_ref()),
         grpc: http2::resolve_grpc(file.grpc.as_ref(), &health, problems),
         listeners,
+        checks,
         health,
         routes,
     };
@@ -91,6 +98,7 @@ fn resolve_runtime(written: &written::Runtime) -> Runtime {
         workers: written.workers.as_ref().map(|at| at.value),
         pin_cpus: or(&written.pin_cpus, default.pin_cpus),
         max_connections: written.max_connections.as_ref().map(|at| at.value),
+        checks_in_flight: or(&written.checks_in_flight, default.checks_in_flight),
         on_worker_failure: or(&written.on_worker_failure, default.on_worker_failure),
     }
 }
@@ -122,22 +130,6 @@ fn resolve_log(written: &written::Log, problems: &Problems) -> Log {
             sample,
         },
     }
-}
-
-fn resolve_health(written: &[written::Health]) -> Vec<Health> {
-    let mut health: Vec<Health> = written
-        .iter()
-        .map(|health| Health {
-            name: health.name.value.clone(),
-            initial: or(&health.initial, HealthState::Up),
-        })
-        .collect();
-    for name in ["livez", "readyz"] {
-        if !health.iter().any(|known| known.name == name) {
-            health.push(Health { name: name.into(), initial: HealthState::Up });
-        }
-    }
-    health
 }
 
 /// Three limits belong to the engine and not to a listener: written on one they hold on all, and may not differ.

@@ -120,6 +120,15 @@ impl<'r> Section<'r> {
 
     pub(crate) fn integer(&mut self, key: &'static str, range: RangeInclusive<u32>) -> Option<At<u32>> {
         let value = self.value(key)?;
+        self.as_integer(key, value, &range)
+    }
+
+    fn as_integer(
+        &self,
+        key: &str,
+        value: &Spanned<DeValue<'_>>,
+        range: &RangeInclusive<u32>,
+    ) -> Option<At<u32>> {
         let Some(number) = value.get_ref().as_integer() else {
             return self.wrong_type(value, "a whole number");
         };

@@ -177,6 +177,18 @@ impl<'r> Section<'r> {
         secrets.collect()
     }
 
+    /// Every key with a number, for tables whose keys the user chooses.
+    pub(crate) fn all_integers(&self, range: RangeInclusive<u32>) -> Vec<(At<String>, At<u32>)> {
+        let mut entries: Vec<_> = self.table.iter().collect();
+        entries.sort_by_key(|(name, _)| name.span().start);
+        let numbers = entries.into_iter().filter_map(|(name, value)| {
+            let key = At { value: name.get_ref().to_string(), span: name.span() };
+            let number = self.as_integer(&key.value, value, &range)?;
+            Some((key, number))
+        });
+        numbers.collect()
+    }
+
     fn as_secret(&self, value: &Spanned<DeValue<'_>>) -> Option<At<Secret>> {
         let Some(text) = value.get_ref().as_str() else { return self.wrong_type(value, "a string") };
         let span = value.span();

@@ -3,6 +3,8 @@
 //! Does not know about: defaults, other tables, what a key is good for.
 
 mod auth;
+mod check;
+mod health;
 mod http2;
 mod limit;
 mod listener;
@@ -11,14 +13,19 @@ mod route;
 mod tls;
 
 pub(crate) use auth::{Auth, Jwt};
+pub(crate) use check::{
+    Addresses, Check, CheckTls, FileWatched, GrpcAsked, HttpAsked, INITIALS, Kind, PREFERS, Pace, REDIRECTS,
+    SEVERITIES, TcpAsked,
+};
+pub(crate) use health::{DrainAnswers, Health, ON_STALE, QuorumOf, Statuses};
 pub(crate) use http2::{Grpc, Http2};
 pub(crate) use limit::Limit;
 pub(crate) use listener::{FORWARDED, Listener, PROXY_PROTOCOLS};
 pub(crate) use log::{ACCESS, ACCESS_FORMATS, Log};
-pub(crate) use route::{CLIENT_CERTS, Files, Redirect, Reply, Route};
+pub(crate) use route::{CLIENT_CERTS, DETAILS, FORMATS, Files, Redirect, Reply, Route};
 pub(crate) use tls::{ClientAuth, MODES, Pair, Tls, UNKNOWN_NAMES, VERSIONS};
 
-use super::model::{Engine, HealthState, OnWorkerFailure, Tuning};
+use super::model::{Engine, OnWorkerFailure, Tuning};
 use super::problem::Problem;
 use super::section::{At, Section};
 use super::tuning;
@@ -39,6 +46,8 @@ pub(crate) struct File {
     pub(crate) listeners: Vec<Listener>,
     pub(crate) http2: Option<Http2>,
     pub(crate) grpc: Option<Grpc>,
+    pub(crate) check_defaults: Pace,
+    pub(crate) checks: Vec<Check>,
     pub(crate) health: Vec<Health>,
     pub(crate) routes: Vec<Route>,
 }
@@ -49,6 +58,7 @@ pub(crate) struct Runtime {
     pub(crate) workers: Option<At<u32>>,
     pub(crate) pin_cpus: Option<At<bool>>,
     pub(crate) max_connections: Option<At<u32>>,
+    pub(crate) checks_in_flight: Option<At<u32>>,
     pub(crate) on_worker_failure: Option<At<OnWorkerFailure>>,
 }
 
@@ -56,12 +66,7 @@ pub(crate) struct Runtime {
 pub(crate) struct Lifecycle {
     pub(crate) drain_delay: Option<At<Duration>>,
     pub(crate) drain_timeout: Option<At<Duration>>,
-}
-
-#[derive(Debug)]
-pub(crate) struct Health {
-    pub(crate) name: At<String>,
-    pub(crate) initial: Option<At<HealthState>>,
+    pub(crate) startup_grace: Option<At<Duration>>,
 }
 
 const DRAIN_RANGE: RangeInclusive<Duration> = Duration::ZERO..=Duration::from_secs(86_400);
@@ -80,6 +85,8 @@ impl File {
             listeners: named(&mut root, "listener", Listener::read),
             http2: root.section("http2").map(Http2::read),
             grpc: root.section("grpc").map(Grpc::read),
+            check_defaults: root.section("check_defaults").map(Pace::read_defaults).unwrap_or_default(),
+            checks: named(&mut root, "check", Check::read),
             health: named(&mut root, "health", Health::read),
             routes: named(&mut root, "route", Route::read),
         };
@@ -125,6 +132,7 @@ impl Runtime {
             workers: read_count(&mut at, "workers", 1..=1024),
             pin_cpus: at.bool("pin_cpus"),
             max_connections: read_count(&mut at, "max_connections", 16..=4_000_000),
+            checks_in_flight: at.limit("checks_in_flight", 65_536),
             on_worker_failure: at.choice(
                 "on_worker_failure",
                 &[("degrade", OnWorkerFailure::Degrade), ("exit", OnWorkerFailure::Exit)],
@@ -150,16 +158,9 @@ impl Lifecycle {
         let lifecycle = Self {
             drain_delay: at.duration("drain_delay", DRAIN_RANGE),
             drain_timeout: at.duration("drain_timeout", DRAIN_RANGE),
+            startup_grace: at.duration("startup_grace", DRAIN_RANGE),
         };
         at.finish();
         lifecycle
-    }
-}
-
-impl Health {
-    fn read(name: At<String>, mut at: Section<'_>) -> Self {
-        let initial = at.choice("initial", &[("down", HealthState::Down), ("up", HealthState::Up)]);
-        at.finish();
-        Self { name, initial }
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Does not know about: listeners and health endpoints, which a route only names.
 
-use super::super::model::ClientCert;
+use super::super::model::{ClientCert, Details, HealthFormat};
 use super::super::problem::Problem;
 use super::super::section::{At, Section, did_you_mean};
 use crate::http::Method;
@@ -26,10 +26,14 @@ pub(crate) struct Route {
     pub(crate) concurrent: Option<At<u32>>,
     pub(crate) client_cert: Option<At<ClientCert>>,
     pub(crate) client_names: Option<At<Vec<At<String>>>>,
-    /// How many of the four actions are written, right or wrong.
+    /// The actions that are written, right or wrong.
     pub(crate) actions: Vec<(&'static str, Range<usize>)>,
     pub(crate) files: Option<Files>,
     pub(crate) health: Option<At<String>>,
+    pub(crate) format: Option<At<HealthFormat>>,
+    pub(crate) details: Option<At<Details>>,
+    pub(crate) details_auth: Option<At<Vec<At<String>>>>,
+    pub(crate) push: Option<At<bool>>,
     pub(crate) redirect: Option<Redirect>,
     pub(crate) reply: Option<Reply>,
 }
@@ -74,10 +78,21 @@ const FILE_LEN_RANGE: RangeInclusive<u32> = 1..=16 << 20;
 pub(crate) const CLIENT_CERTS: [(&str, ClientCert); 2] =
     [("exempt", ClientCert::Exempt), ("require", ClientCert::Require)];
 
+pub(crate) const FORMATS: [(&str, HealthFormat); 5] = [
+    ("auto", HealthFormat::Auto),
+    ("health+json", HealthFormat::HealthJson),
+    ("kube-verbose", HealthFormat::KubeVerbose),
+    ("spring", HealthFormat::Spring),
+    ("text", HealthFormat::Text),
+];
+
+pub(crate) const DETAILS: [(&str, Details); 3] =
+    [("always", Details::Always), ("authenticated", Details::Authenticated), ("never", Details::Never)];
+
 impl Route {
     pub(super) fn read(name: At<String>, mut at: Section<'_>) -> Self {
         let mut actions = Vec::new();
-        for key in ["files", "health", "redirect", "reply"] {
+        for key in ["files", "health", "push", "redirect", "reply"] {
             if let Some(value) = at.value(key) {
                 actions.push((key, value.span()));
             }
@@ -99,6 +114,10 @@ impl Route {
             actions,
             files: at.section("files").map(Files::read),
             health: at.string("health"),
+            format: at.choice("format", &FORMATS),
+            details: at.choice("details", &DETAILS),
+            details_auth: at.strings("details_auth"),
+            push: at.bool("push"),
             redirect: at.section("redirect").map(Redirect::read),
             reply: at.section("reply").map(Reply::read),
         };

@@ -2,15 +2,15 @@
 //!
 //! Does not know about: looking routes up.
 
-use super::health::Health;
+use super::health::{CHECK_PARAM, Health};
+use super::push::PushAnswer;
 use super::redirect::RedirectAnswer;
 use super::stored::{FilesAnswer, LinksAnswer};
-use super::{Door, Placed, all_headers, with_headers};
-use crate::config::model::{Action, Config, Reply, Route};
-use crate::http::router::Match;
+use super::{Door, Materials, Placed, all_headers, with_headers};
+use crate::config::model::{Action, HealthRoute, Reply, Route};
+use crate::http::router::{Match, param_names};
 use crate::http::{Answered, Request, Responder, StaticReply, Status};
-use crate::serve::guards::Guards;
-use crate::serve::stored::Stores;
+use crate::serve::guards::{Guards, Viewers};
 use crate::serve::subject::Subject;
 use std::sync::Arc;
 
@@ -22,6 +22,9 @@ pub(super) enum Answer {
     Guarded(Arc<Guarded>),
     Health(Arc<Health>),
     Links(Arc<LinksAnswer>),
+    /// Nobody can be told anything where there is no check.
+    Nothing,
+    Push(Arc<PushAnswer>),
     Redirect(Arc<RedirectAnswer>),
     Reply(StaticReply),
 }
@@ -35,27 +38,27 @@ pub(super) struct Guarded {
 
 impl Answer {
     /// `own` are the fields of every reply of the listener.
-    pub(super) fn build(
-        route: &Route,
-        own: &[(String, String)],
-        config: &Config,
-        stores: &Stores,
-    ) -> Option<Self> {
+    pub(super) fn build(route: &Route, own: &[(String, String)], materials: &Materials<'_>) -> Option<Self> {
+        let Materials { stores, push, .. } = *materials;
         let headers = all_headers(&route.headers, own);
         match &route.action {
             Action::Files(_) => {
                 let directory = stores.directory(&route.name)?.clone();
                 Some(Self::Files(Arc::new(FilesAnswer::new(directory))))
             }
-            Action::Health(position) => {
-                Health::build(config.health.get(*position)?, &headers, &route.methods)
-                    .map(Arc::new)
-                    .map(Self::Health)
+            Action::Health(health) => {
+                build_health(route, health, &headers, materials).map(Arc::new).map(Self::Health)
             }
             Action::Links(map) => {
                 let links = stores.links(&route.name)?.clone();
                 LinksAnswer::build(map, links, headers).map(Arc::new).map(Self::Links)
             }
+            Action::Push => match push {
+                Some(push) => {
+                    PushAnswer::build(push.clone(), materials.config, &headers).map(Arc::new).map(Self::Push)
+                }
+                None => Some(Self::Nothing),
+            },
             Action::Redirect(to) => {
                 RedirectAnswer::build(to, &route.hosts, headers).map(Arc::new).map(Self::Redirect)
             }
@@ -68,6 +71,20 @@ impl Answer {
             }
         }
     }
+}
+
+fn build_health(
+    route: &Route,
+    health: &HealthRoute,
+    headers: &[(String, String)],
+    materials: &Materials<'_>,
+) -> Option<Health> {
+    let asks_for_check =
+        |path: &String| param_names(path).is_ok_and(|names| names.iter().any(|name| name == CHECK_PARAM));
+    let has_singles = route.paths.iter().any(asks_for_check);
+    let page = materials.keeper.page(health, headers, has_singles)?;
+    let viewers = Viewers::build(&health.details_auth, materials.common);
+    Some(Health::new(page, health, viewers, &route.methods))
 }
 
 impl Door {
@@ -86,8 +103,13 @@ impl Door {
             Answer::Guarded(guarded) => {
                 self.give_guarded(guarded, |_| found.clone(), request, reply, subject)
             }
-            Answer::Health(health) => reply.send(health.reply(&self.state, request.method())),
+            Answer::Health(health) => match found.params.value(CHECK_PARAM) {
+                Some(name) => health.send_single(name, request, reply, &self.fixed.not_found),
+                None => health.send(request, reply),
+            },
             Answer::Links(links) => links.send(request, &self.fixed, reply),
+            Answer::Nothing => reply.send(&self.fixed.not_found),
+            Answer::Push(push) => push.send(found, request, &self.fixed, reply),
             Answer::Redirect(answer) => answer.send(found, request, &self.fixed, reply),
             Answer::Reply(fixed) => reply.send(fixed),
         }

@@ -1,74 +1,182 @@
-//! The reply of a health endpoint: rendered for every state at the start, chosen when a probe comes.
+//! What a health route says to whoever asks: the reply exists already, chosen by who asks and how.
 //!
-//! Does not know about: what makes a state.
+//! Does not know about: what makes a state, when replies are rendered.
 
-use super::with_headers;
-use crate::config::model;
+use crate::config::model::{Details, HealthRoute};
+use crate::http::log::{Prober, prober_of};
 use crate::http::router::MethodSet;
-use crate::http::{Method, StaticReply, Status};
-use crate::serve::state::{Endpoint, State, Verdict};
+use crate::http::{Answered, Method, Request, Responder, StaticReply, Status};
+use crate::serve::board::{Page, Replies};
+use crate::serve::guards::Viewers;
+use doorbell_health::{Audience, Format};
+use std::sync::Arc;
 
+/// The name of the path parameter that asks for one check.
+pub(super) const CHECK_PARAM: &str = "check";
+
+/// A health route.
 #[derive(Debug)]
 pub(super) struct Health {
-    endpoint: Endpoint,
-    replies: Replies,
-    /// The same with `Allow`.
-    replies_to_options: Replies,
-}
-
-#[derive(Debug)]
-struct Replies {
-    degraded: StaticReply,
-    down: StaticReply,
-    draining: StaticReply,
-    up: StaticReply,
+    page: Arc<Page>,
+    details: Details,
+    viewers: Viewers,
+    allow: String,
 }
 
 impl Health {
-    pub(super) fn build(
-        health: &model::Health,
-        headers: &[(String, String)],
-        methods: &[Method],
-    ) -> Option<Self> {
-        let allow = MethodSet::of(methods).to_string();
-        Some(Self {
-            endpoint: Endpoint::of(health),
-            replies: Replies::build(headers, None)?,
-            replies_to_options: Replies::build(headers, Some(&allow))?,
+    pub(super) fn new(page: Arc<Page>, route: &HealthRoute, viewers: Viewers, methods: &[Method]) -> Self {
+        Self { page, details: route.details, viewers, allow: MethodSet::of(methods).to_string() }
+    }
+
+    /// Answers for the whole endpoint.
+    #[inline]
+    pub(super) fn send(&self, request: &Request<'_>, reply: Responder<'_>) -> Answered {
+        self.page.with(|replies| match &replies.plain {
+            Some(plain) if request.query_bytes().is_none() => self.answer(plain, request, reply),
+            _ => match self.choose(replies, request) {
+                Some(found) => self.answer(found, request, reply),
+                // There is one for everybody, from the start on.
+                None => reply.status(Status::SERVICE_UNAVAILABLE).empty(),
+            },
         })
     }
 
-    #[inline]
-    pub(super) fn reply(&self, state: &State, method: Method) -> &StaticReply {
-        let replies = if method == Method::Options { &self.replies_to_options } else { &self.replies };
-        match self.endpoint.verdict(state) {
-            Verdict::Degraded => &replies.degraded,
-            Verdict::Down => &replies.down,
-            Verdict::Draining => &replies.draining,
-            Verdict::Up => &replies.up,
+    #[inline(never)]
+    fn choose<'r>(&self, replies: &'r Replies, request: &Request<'_>) -> Option<&'r StaticReply> {
+        let audience = if replies.differ() { audience_of(request) } else { Audience::Other };
+        replies.reply(audience, self.format_of(request), self.sees_details(request))
+    }
+
+    /// Answers for one check of the endpoint, or with `not_found`.
+    #[inline(never)]
+    pub(super) fn send_single(
+        &self,
+        name: &[u8],
+        request: &Request<'_>,
+        reply: Responder<'_>,
+        not_found: &StaticReply,
+    ) -> Answered {
+        self.page.with_single(name, self.sees_details(request), |found| match found {
+            Some(found) => self.answer(found, request, reply),
+            None => reply.send(not_found),
+        })
+    }
+
+    #[inline(always)]
+    fn answer(&self, found: &StaticReply, request: &Request<'_>, reply: Responder<'_>) -> Answered {
+        match request.method() {
+            Method::Options => self.answer_options(found, reply),
+            _ => reply.send(found),
         }
+    }
+
+    #[inline(never)]
+    fn answer_options(&self, found: &StaticReply, reply: Responder<'_>) -> Answered {
+        reply.header("Allow", &self.allow).send(found)
+    }
+
+    fn sees_details(&self, request: &Request<'_>) -> bool {
+        match self.details {
+            Details::Always => true,
+            Details::Authenticated => self.viewers.admit(request),
+            Details::Never => false,
+        }
+    }
+
+    fn format_of(&self, request: &Request<'_>) -> Format {
+        let asked = request.query_bytes().and_then(asked_for);
+        let accepted = || accepted(request.header("accept").unwrap_or_default());
+        asked.or_else(|| self.page.format()).unwrap_or_else(accepted)
     }
 }
 
-impl Replies {
-    fn build(headers: &[(String, String)], allow: Option<&str>) -> Option<Self> {
-        let reply = |status, word: &str| {
-            let own_cache_control =
-                headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("cache-control"));
-            let mut reply = with_headers(StaticReply::text(status, format!("{word}\n")), headers)?;
-            if !own_cache_control {
-                reply = reply.header("Cache-Control", "no-store").ok()?;
-            }
-            match allow {
-                Some(allow) => reply.header("Allow", allow).ok(),
-                None => Some(reply),
-            }
-        };
-        Some(Self {
-            degraded: reply(Status::SERVICE_UNAVAILABLE, "degraded")?,
-            down: reply(Status::SERVICE_UNAVAILABLE, "down")?,
-            draining: reply(Status::SERVICE_UNAVAILABLE, "draining")?,
-            up: reply(Status::OK, "ok")?,
-        })
+/// The format that a query asks for: `?format=NAME`, or `?verbose` as of the Kubernetes API server.
+fn asked_for(query: &[u8]) -> Option<Format> {
+    query.split(|&byte| byte == b'&').find_map(|part| match part {
+        b"verbose" | b"verbose=true" | b"verbose=1" | b"format=kube-verbose" => Some(Format::Kube),
+        b"format=json" | b"format=health+json" | b"format=health%2Bjson" | b"format=health%2bjson" => {
+            Some(Format::HealthJson)
+        }
+        b"format=spring" => Some(Format::Spring),
+        b"format=text" => Some(Format::Text),
+        _ => None,
+    })
+}
+
+/// The first of ours that `Accept` names; text for those who take anything. Weights are not looked at.
+fn accepted(accept: &[u8]) -> Format {
+    let named = accept.split(|&byte| byte == b',').find_map(|range| {
+        let name = range.split(|&byte| byte == b';').next().unwrap_or_default().trim_ascii();
+        let is = |known: &str| name.eq_ignore_ascii_case(known.as_bytes());
+        if is("application/health+json") || is("application/json") {
+            Some(Format::HealthJson)
+        } else if name.to_ascii_lowercase().starts_with(b"application/vnd.spring-boot.actuator") {
+            Some(Format::Spring)
+        } else if is("text/plain") || is("text/*") || is("*/*") {
+            Some(Format::Text)
+        } else {
+            None
+        }
+    });
+    named.unwrap_or(Format::Text)
+}
+
+/// Who asks, by what he sends: what a drain tells each may differ.
+#[inline(never)]
+fn audience_of(request: &Request<'_>) -> Audience {
+    match prober_of(request) {
+        Some(Prober::Kubelet) => Audience::Kubelet,
+        Some(
+            Prober::Azure
+            | Prober::Consul
+            | Prober::Elb
+            | Prober::Envoy
+            | Prober::Google
+            | Prober::Haproxy
+            | Prober::Route53,
+        ) => Audience::LoadBalancer,
+        Some(_) | None => Audience::Other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn queries() {
+        for (query, expected) in [
+            ("", None),
+            ("verbose", Some(Format::Kube)),
+            ("a=1&verbose", Some(Format::Kube)),
+            ("verbose=false", None),
+            ("format=json", Some(Format::HealthJson)),
+            ("format=health+json&verbose", Some(Format::HealthJson)),
+            ("format=health%2Bjson", Some(Format::HealthJson)),
+            ("format=spring", Some(Format::Spring)),
+            ("format=text", Some(Format::Text)),
+            ("format=xml", None),
+            ("&&=", None),
+        ] {
+            assert_eq!(asked_for(query.as_bytes()), expected, "{query:?}");
+        }
+    }
+
+    #[test]
+    fn accept() {
+        for (accept, expected) in [
+            ("", Format::Text),
+            ("*/*", Format::Text),
+            ("application/json", Format::HealthJson),
+            ("application/health+json;q=0.9, */*", Format::HealthJson),
+            ("Application/Health+JSON", Format::HealthJson),
+            ("text/plain, application/json", Format::Text),
+            ("text/html, application/json", Format::HealthJson),
+            ("application/vnd.spring-boot.actuator.v3+json", Format::Spring),
+            ("text/html", Format::Text),
+            (",;,", Format::Text),
+        ] {
+            assert_eq!(accepted(accept.as_bytes()), expected, "{accept:?}");
+        }
     }
 }

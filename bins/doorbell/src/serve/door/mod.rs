@@ -4,14 +4,16 @@
 
 mod answer;
 mod health;
+mod push;
 mod redirect;
 mod stored;
 mod watched;
 
+use super::board::Keeper;
 use super::guards::{Common, Guards};
-use super::state::State;
 use super::stored::Stores;
 use super::subject::Subject;
+use crate::checks::Push;
 use crate::config::model::{Action, Config, Route};
 use crate::http::router::{self, Lookup, MethodSet, Router};
 use crate::http::{Answered, Begun, Request, Responder, Service, StaticReply, Status};
@@ -23,7 +25,6 @@ pub(super) use watched::WatchedDoor;
 #[derive(Debug)]
 pub(super) struct Door {
     router: Router<Placed>,
-    state: Arc<State>,
     fixed: Fixed,
     wants_client: bool,
     /// HTTP/2 with prior knowledge is spoken elsewhere.
@@ -60,7 +61,9 @@ struct Fixed {
 #[derive(Debug)]
 pub(super) struct Materials<'a> {
     pub(super) config: &'a Config,
-    pub(super) state: &'a Arc<State>,
+    pub(super) keeper: &'a Keeper,
+    /// Where pushed results are left; nowhere when there is no check.
+    pub(super) push: Option<&'a Push>,
     pub(super) common: &'a Common,
     pub(super) stores: &'a Stores,
 }
@@ -72,13 +75,13 @@ pub(super) struct BuildError(String);
 
 impl Door {
     pub(super) fn build(materials: &Materials<'_>, listener: usize) -> Result<Self, BuildError> {
-        let Materials { config, state, common, stores } = materials;
+        let Materials { config, common, .. } = *materials;
         let own = listener_headers(config, listener);
         let mut builder = Router::builder();
         let mut wants_client = false;
         let here = |(_, route): &(usize, &Route)| route.listeners.contains(&listener);
         for (position, route) in config.routes.iter().enumerate().filter(here) {
-            let answer = Answer::build(route, &own, config, stores);
+            let answer = Answer::build(route, &own, materials);
             let mut answer = answer.ok_or_else(|| BuildError(route.name.clone()))?;
             let guards = Guards::build(position, listener, config, common);
             if !guards.is_open() {
@@ -103,7 +106,7 @@ impl Door {
         let fixed = Fixed::new(own).ok_or_else(|| BuildError("(none)".to_owned()))?;
         // Behind TLS it is chosen by ALPN, before there is a request.
         let hands_over_http2 = config.has_http2(listener) && config.tls_of(listener).is_none();
-        Ok(Self { router, state: Arc::clone(state), fixed, wants_client, hands_over_http2 })
+        Ok(Self { router, fixed, wants_client, hands_over_http2 })
     }
 
     /// The answer, and the route it came from. Most requests are for what needs neither host nor parameters. Who brought a token
@@ -121,7 +124,7 @@ impl Door {
         let Placed { answer, note } = found.value();
         let answered = match answer {
             Answer::Reply(fixed) => reply.send(fixed),
-            Answer::Health(health) => reply.send(health.reply(&self.state, request.method())),
+            Answer::Health(health) => health.send(request, reply),
             Answer::Guarded(guarded) => {
                 self.give_guarded(guarded, |request| found.matched(request), request, reply, subject)
             }

@@ -17,7 +17,7 @@ mod inbox;
 mod meter;
 mod metered;
 
-use super::state::State;
+use super::board::Keeper;
 use crate::config::model::{Config, Http1 as Http1Config};
 use crate::exit::{Exit, Failure};
 use crate::http::{Limits, Time};
@@ -78,12 +78,12 @@ pub(super) struct Lane {
 
 impl Plan {
     /// `None` where no listener speaks HTTP/2.
-    pub(super) fn new(config: &Config, state: &State) -> Option<Self> {
+    pub(super) fn new(config: &Config, keeper: &Keeper) -> Option<Self> {
         (0..config.listeners.len()).find(|&listener| config.has_http2(listener))?;
         let counters = Arc::new(Counters::default());
         let (ends, ended) = watch::channel(false);
         let answers = config.grpc.enabled.then(|| {
-            Answers::new(Statuses::follow(config, state), Arc::clone(&counters), ended, &config.grpc)
+            Answers::new(Statuses::follow(config, keeper), Arc::clone(&counters), ended, &config.grpc)
         });
         Some(Self {
             answers,

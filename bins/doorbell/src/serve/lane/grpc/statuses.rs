@@ -2,11 +2,10 @@
 //!
 //! Does not know about: what makes a status, calls.
 //!
-//! This is the seam to whatever knows health: [`Statuses::set`] by name. Today [`Statuses::follow`] sets them from the endpoints that
-//! `[grpc]` names.
+//! [`Statuses::follow`] sets them from the endpoints that `[grpc]` names.
 
 use crate::config::model::Config;
-use crate::serve::state::{Endpoint, State, Verdict};
+use crate::serve::board::Keeper;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use tokio::sync::watch;
@@ -22,18 +21,22 @@ pub(in crate::serve) struct Statuses {
 }
 
 impl Statuses {
-    /// The services of a configuration, each as its endpoint is and will be.
-    pub(in crate::serve) fn follow(config: &Config, state: &State) -> Arc<Self> {
+    /// The services of a configuration, each as its endpoint is and will be. gRPC knows two answers, and serving is what the same
+    /// endpoint answers by HTTP with a code that says so.
+    pub(in crate::serve) fn follow(config: &Config, keeper: &Keeper) -> Arc<Self> {
         let overall = (OVERALL.to_owned(), config.grpc.overall);
-        let services = config.grpc.services.iter().cloned().chain([overall]);
-        let endpoints: Vec<(String, Endpoint)> = services
-            .filter_map(|(service, position)| Some((service, Endpoint::of(config.health.get(position)?))))
-            .collect();
+        let endpoints: Vec<(String, usize)> = config.grpc.services.iter().cloned().chain([overall]).collect();
         let statuses = Arc::new(Self::new(endpoints.iter().map(|(service, _)| service.as_str())));
         let follower = Arc::clone(&statuses);
-        state.observe(move |state| {
+        keeper.follow(move |serving| {
             for (service, endpoint) in &endpoints {
-                follower.set(service, serving(endpoint.verdict(state)));
+                follower.set(
+                    service,
+                    match serving.serves(*endpoint) {
+                        true => ServingStatus::Serving,
+                        false => ServingStatus::NotServing,
+                    },
+                );
             }
         });
         statuses
@@ -66,14 +69,6 @@ impl Statuses {
     }
 }
 
-/// gRPC knows two answers; whoever serves worse than well says so by not serving, as the same endpoint does in HTTP.
-const fn serving(verdict: Verdict) -> ServingStatus {
-    match verdict {
-        Verdict::Degraded | Verdict::Down | Verdict::Draining => ServingStatus::NotServing,
-        Verdict::Up => ServingStatus::Serving,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -90,8 +85,8 @@ mod tests {
             "[listener.a]\nbind = \":8080\"\nhttp2 = true\n[health.cart]\ninitial = \"down\"\n\
              [grpc]\nservices = { \"shop.Cart\" = \"cart\", \"shop.Orders\" = \"readyz\", alive = \"livez\" }\n",
         );
-        let state = State::default();
-        let statuses = Statuses::follow(&config, &state);
+        let keeper = Keeper::build(&config).unwrap();
+        let statuses = Statuses::follow(&config, &keeper);
         let now = |expected: [ServingStatus; 4]| {
             let names = ["", "alive", "shop.Cart", "shop.Orders"];
             let expected: Vec<_> = names.into_iter().zip(expected).collect();
@@ -101,7 +96,7 @@ mod tests {
         now([yes, yes, no, yes]);
         let watched = statuses.watch("shop.Orders").unwrap();
         assert!(!watched.has_changed().unwrap() && statuses.watch("shop.Other").is_none());
-        state.set_draining();
+        keeper.drain();
         now([no, yes, no, no]);
         assert!(watched.has_changed().unwrap());
     }

@@ -1,0 +1,252 @@
+//! One HTTP request on a connection of its own, and the redirects it leads to.
+//!
+//! Does not know about: what the answer is worth.
+
+use super::dial::Dialer;
+use super::judge::{Answer, judge};
+use super::tls::{Tls, TlsPool, handshake};
+use super::{Complaint, Progress, Stage, Verdict};
+use crate::config::model::{FollowRedirects, HttpCheck, Url};
+use bytes::Bytes;
+use http_body_util::{BodyExt as _, Empty};
+use hyper::body::Incoming;
+use hyper::client::conn::http1;
+use hyper::header::{
+    ACCEPT, AUTHORIZATION, CONNECTION, HOST, HeaderMap, HeaderName, HeaderValue, LOCATION, USER_AGENT,
+};
+use hyper::{Method, Request, Response};
+use hyper_util::rt::TokioIo;
+use std::pin::pin;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::time::Instant;
+
+/// Redirects of one run, as the kubelet and browsers allow them.
+const REDIRECTS_MAX: usize = 10;
+
+/// Bytes of a reply's head, and what is read at once.
+const HEAD_BYTES_MAX: usize = 32 << 10;
+const FIELDS_MAX: usize = 100;
+
+const OUR_NAME: &str = concat!("doorbell/", env!("CARGO_PKG_VERSION"));
+
+/// Asks one URL.
+#[derive(Debug)]
+pub(super) struct HttpAsk {
+    check: HttpCheck,
+    method: Method,
+    headers: HeaderMap,
+    dialer: Dialer,
+    /// Also for redirects that lead from `http` to `https`.
+    tls: Tls,
+}
+
+impl HttpAsk {
+    pub(super) fn build(check: &HttpCheck, dialer: Dialer, pool: &mut TlsPool) -> Result<Self, String> {
+        let mut headers = HeaderMap::new();
+        headers.insert(USER_AGENT, HeaderValue::from_static(OUR_NAME));
+        headers.insert(ACCEPT, HeaderValue::from_static("*/*"));
+        headers.insert(CONNECTION, HeaderValue::from_static("close"));
+        for (name, value) in &check.headers {
+            let name: HeaderName = name.parse().map_err(|_| format!("{name:?} is not a header field"))?;
+            let value = value.parse().map_err(|_| format!("the value of {name} cannot be sent"))?;
+            headers.insert(name, value);
+        }
+        if let Some(bearer) = &check.bearer {
+            let value = HeaderValue::try_from(format!("Bearer {}", bearer.reveal()));
+            let mut value = value.map_err(|_| "the token cannot be sent")?;
+            value.set_sensitive(true);
+            headers.insert(AUTHORIZATION, value);
+        }
+        let method = Method::from_bytes(check.method.as_str().as_bytes());
+        let method = method.map_err(|_| format!("{} is not a method", check.method))?;
+        let needs_tls = check.url.is_https || check.follow_redirects != FollowRedirects::No;
+        let tls = if needs_tls { pool.take(&check.tls, "http/1.1", check.url.is_https)? } else { Tls::None };
+        Ok(Self { check: check.clone(), method, headers, dialer, tls })
+    }
+
+    pub(super) async fn ask(&self, progress: &Progress, start: Instant) -> Verdict {
+        let mut url = self.check.url.clone();
+        let mut elsewhere: Option<Dialer> = None;
+        for _redirect in 0..=REDIRECTS_MAX {
+            let dialer = elsewhere.as_ref().unwrap_or(&self.dialer);
+            let stream = dialer.connect(progress).await?;
+            let request = self.request(&url)?;
+            let (answer, location) = if url.is_https {
+                progress.enter(Stage::Handshake);
+                let name = self.check.tls.server_name.as_deref().unwrap_or(&url.at.host);
+                // Apart, so that runs without TLS are small.
+                let secured = async {
+                    let stream = handshake(&self.tls, name, stream).await?;
+                    self.exchange(stream, request, progress).await
+                };
+                Box::pin(secured).await?
+            } else {
+                self.exchange(stream, request, progress).await?
+            };
+            let Some(next) = self.next(&url, answer.status, location)? else {
+                return judge(&answer, start.elapsed(), &self.check.expect, &self.check.degraded);
+            };
+            if next.at != url.at {
+                elsewhere = Some(self.dialer.to(next.at.clone()));
+            }
+            url = next;
+        }
+        Err(Complaint::failure(format!("more than {REDIRECTS_MAX} redirects")))
+    }
+
+    /// Where a redirect leads that is to be followed.
+    fn next(&self, from: &Url, status: u16, location: Option<HeaderValue>) -> Result<Option<Url>, Complaint> {
+        let follows = self.check.follow_redirects;
+        let Some(location) = location.filter(|_| matches!(status, 301 | 302 | 303 | 307 | 308)) else {
+            return Ok(None);
+        };
+        if follows == FollowRedirects::No {
+            return Ok(None);
+        }
+        let text = location.to_str().unwrap_or_default();
+        let to = join(from, text);
+        let to = to.ok_or_else(|| {
+            Complaint::failure(format!("status {status} leads to {text:?}, which is no URL"))
+        })?;
+        // Any port of the host, as the kubelet has it.
+        let is_allowed = follows == FollowRedirects::All || to.at.host.eq_ignore_ascii_case(&from.at.host);
+        Ok(is_allowed.then_some(to))
+    }
+
+    fn request(&self, url: &Url) -> Result<Request<Empty<Bytes>>, Complaint> {
+        let mut request = Request::new(Empty::new());
+        *request.method_mut() = self.method.clone();
+        let unusable = |_| Complaint::error(format!("{url} cannot be asked for"));
+        *request.uri_mut() = url.target.parse().map_err(unusable)?;
+        let headers = request.headers_mut();
+        headers.extend(self.headers.clone());
+        let first = &self.check.url;
+        if !url.at.host.eq_ignore_ascii_case(&first.at.host) || (first.is_https && !url.is_https) {
+            // What is said of us is for the one host that it was written for.
+            headers.remove(AUTHORIZATION);
+        }
+        if !headers.contains_key(HOST) || url.at != self.check.url.at {
+            let host = HeaderValue::try_from(url.authority());
+            headers.insert(HOST, host.map_err(|_| Complaint::error(format!("{url} cannot be asked for")))?);
+        }
+        Ok(request)
+    }
+
+    /// One request, one answer; the connection is closed behind it. Also gives where it leads to.
+    async fn exchange<S>(
+        &self,
+        stream: S,
+        request: Request<Empty<Bytes>>,
+        progress: &Progress,
+    ) -> Result<(Answer, Option<HeaderValue>), Complaint>
+    where
+        S: AsyncRead + AsyncWrite + Unpin,
+    {
+        progress.enter(Stage::Answer);
+        let mut builder = http1::Builder::new();
+        builder.max_buf_size(HEAD_BYTES_MAX).max_headers(FIELDS_MAX);
+        let (mut sender, conn) =
+            builder.handshake(TokioIo::new(stream)).await.map_err(|error| broken(&error))?;
+        let mut conn = pin!(conn);
+        let mut work = pin!(async {
+            let response = sender.send_request(request).await.map_err(|error| broken(&error))?;
+            progress.enter(Stage::Content);
+            let location = response.headers().get(LOCATION).cloned();
+            Ok((self.read(response).await?, location))
+        });
+        tokio::select! {
+            done = &mut work => done,
+            // What it has read is still to be taken; if it broke, the request says why.
+            _ended = &mut conn => work.await,
+        }
+    }
+
+    /// As much of the content as is looked at.
+    async fn read(&self, response: Response<Incoming>) -> Result<Answer, Complaint> {
+        let status = response.status().as_u16();
+        let len_max = self.check.body_bytes as usize;
+        let mut content = response.into_body();
+        let mut body = Vec::new();
+        while body.len() < len_max {
+            match content.frame().await {
+                None => return Ok(Answer { status, body, is_cut: false }),
+                Some(Err(error)) => return Err(broken(&error)),
+                Some(Ok(frame)) => {
+                    let data = frame.into_data().unwrap_or_default();
+                    let wanted = data.len().min(len_max - body.len());
+                    body.extend_from_slice(&data[..wanted]);
+                }
+            }
+        }
+        Ok(Answer { status, body, is_cut: true })
+    }
+}
+
+/// What went wrong on a connection, in the words of the innermost cause.
+fn broken(error: &hyper::Error) -> Complaint {
+    let cause = std::error::Error::source(error);
+    let io = cause.and_then(|cause| cause.downcast_ref::<std::io::Error>());
+    let is_cut = io.is_some_and(|io| io.kind() == std::io::ErrorKind::UnexpectedEof);
+    if error.is_incomplete_message() || is_cut {
+        return Complaint::failure("the connection ended before the answer did");
+    }
+    if error.is_parse() {
+        return Complaint::failure("the answer is not HTTP/1");
+    }
+    if error.is_canceled() {
+        return Complaint::failure("the server closed or spoke before it was asked");
+    }
+    match (io, cause) {
+        (Some(io), _) => Complaint::failure(super::dial::cause_of(io)),
+        (None, Some(cause)) => Complaint::failure(cause.to_string()),
+        (None, None) => Complaint::failure(error.to_string()),
+    }
+}
+
+/// The URL that a `Location` means (RFC 3986 5.2, as far as servers use it).
+fn join(from: &Url, location: &str) -> Option<Url> {
+    let location = location.split('#').next().unwrap_or_default();
+    if location.contains("://") {
+        return Url::parse(location);
+    }
+    let scheme = if from.is_https { "https" } else { "http" };
+    if location.starts_with("//") {
+        return Url::parse(&format!("{scheme}:{location}"));
+    }
+    let path = from.target.split('?').next().unwrap_or_default();
+    let target = if location.starts_with('/') {
+        location.to_owned()
+    } else if location.starts_with('?') {
+        format!("{path}{location}")
+    } else {
+        let directory = path.rfind('/').map_or("/", |end| &path[..=end]);
+        format!("{directory}{location}")
+    };
+    Url::parse(&format!("{scheme}://{}{target}", from.at))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn locations() {
+        let from = Url::parse("http://a:8080/x/y?z=1").unwrap();
+        for (location, expected) in [
+            ("/login", Some("http://a:8080/login")),
+            ("login", Some("http://a:8080/x/login")),
+            ("?w=2", Some("http://a:8080/x/y?w=2")),
+            ("//b/x", Some("http://b/x")),
+            ("https://b/x#top", Some("https://b/x")),
+            ("http://b", Some("http://b/")),
+            ("", Some("http://a:8080/x/")),
+            ("ftp://b/x", None),
+            ("http://user@b/x", None),
+            ("/a b", None),
+            ("/\u{e9}", None),
+        ] {
+            let found = join(&from, location).map(|url| url.to_string());
+            assert_eq!(found.as_deref(), expected, "{location:?}");
+        }
+    }
+}

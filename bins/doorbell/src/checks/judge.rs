@@ -1,0 +1,154 @@
+//! What an answer is worth: the expectations of an `http` check against a status, some content and a time.
+//!
+//! Does not know about: connections.
+
+use super::{Complaint, Verdict};
+use crate::config::format_duration;
+use crate::config::model::{HttpDegraded, HttpExpect};
+use serde_json::Value;
+use std::time::Duration;
+
+/// An answer, as far as it was read.
+#[derive(Debug)]
+pub(super) struct Answer {
+    pub(super) status: u16,
+    pub(super) body: Vec<u8>,
+    /// There was more than is read of any answer.
+    pub(super) is_cut: bool,
+}
+
+/// The first rule that applies: a status that is well with a complaint, what is wrong, what else is well with a complaint.
+pub(super) fn judge(
+    answer: &Answer,
+    latency: Duration,
+    expect: &HttpExpect,
+    degraded: &HttpDegraded,
+) -> Verdict {
+    let Answer { status, body, .. } = answer;
+    if degraded.status.contains(*status) {
+        return Err(Complaint::degraded(format!("status {status}")));
+    }
+    if !expect.status.contains(*status) {
+        return Err(Complaint::failure(format!("status {status}, expected {}", expect.status)));
+    }
+    if let Some(part) = &expect.body_contains
+        && !contains(body, part.as_bytes())
+    {
+        return Err(Complaint::failure(format!("the content lacks {part:?}{}", of_what(answer))));
+    }
+    for (pointer, wanted) in &expect.json {
+        let found = value_at(body, pointer);
+        if found.as_ref() != Some(wanted) {
+            return Err(Complaint::failure(differs(pointer, wanted, found.as_deref())));
+        }
+    }
+    too_slow(latency, expect.max_latency).map_err(Complaint::failure)?;
+    if let Some(part) = &degraded.body_contains
+        && contains(body, part.as_bytes())
+    {
+        return Err(Complaint::degraded(format!("the content has {part:?}")));
+    }
+    for (pointer, complaint) in &degraded.json {
+        if value_at(body, pointer).as_ref() == Some(complaint) {
+            return Err(Complaint::degraded(format!("{pointer} is {complaint:?}")));
+        }
+    }
+    too_slow(latency, degraded.max_latency).map_err(Complaint::degraded)
+}
+
+/// The reason when it took longer.
+pub(super) fn too_slow(latency: Duration, max: Option<Duration>) -> Result<(), String> {
+    match max {
+        Some(max) if latency > max => {
+            let took = format_duration(Duration::from_millis(
+                u64::try_from(latency.as_millis()).unwrap_or(u64::MAX),
+            ));
+            Err(format!("took {took}, at most {} is well", format_duration(max)))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Whether some bytes are among others; none always are.
+pub(super) fn contains(bytes: &[u8], part: &[u8]) -> bool {
+    part.is_empty() || memchr::memmem::find(bytes, part).is_some()
+}
+
+fn of_what(answer: &Answer) -> String {
+    if answer.is_cut { format!(" in its first {} bytes", answer.body.len()) } else { String::new() }
+}
+
+fn differs(pointer: &str, wanted: &str, found: Option<&str>) -> String {
+    match found {
+        Some(found) => format!("{pointer} is {found:?}, expected {wanted:?}"),
+        None => format!("there is no {pointer} in the content, expected {wanted:?}"),
+    }
+}
+
+/// The value at a JSON pointer as text: of a string what is in it, of all else how it is written.
+fn value_at(body: &[u8], pointer: &str) -> Option<String> {
+    let json: Value = serde_json::from_slice(body).ok()?;
+    Some(match json.pointer(pointer)? {
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::model::CheckKind;
+    use crate::config::model::HttpCheck;
+    use crate::config::{Source, parse};
+
+    /// The rules as a file would have them.
+    fn rules(lines: &str) -> HttpCheck {
+        let text = format!("version = 1\n[check.a]\ntype = \"http\"\nurl = \"http://a\"\n{lines}\n");
+        let parsed = parse(&Source { name: "f".to_owned(), text }, &|_| None);
+        match parsed.config.unwrap_or_else(|| panic!("{:?}", parsed.problems)).checks[0].kind.clone() {
+            CheckKind::Http(http) => *http,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn the_first_rule_that_applies_decides() {
+        let some = "expect = { status = [\"200-299\", \"304\"], body_contains = \"up\", json = { \"/a/b\" = \"1\" }, max_latency = \"500ms\" }\n\
+                    degraded = { status = \"429\", body_contains = \"warn\", json = { \"/mode\" = \"slow\" }, max_latency = \"200ms\" }";
+        let good = r#"{"up": true, "a": {"b": 1}}"#;
+        for (lines, status, body, ms, expected) in [
+            ("", 200, "", 0, "ok"),
+            ("", 299, "anything", 9_000, "ok"),
+            ("", 302, "", 0, "failure: status 302, expected 200-299"),
+            (some, 200, good, 100, "ok"),
+            (some, 304, good, 200, "ok"),
+            (some, 429, "", 9_000, "degraded: status 429"),
+            (some, 503, good, 0, "failure: status 503, expected 200-299, 304-304"),
+            (some, 200, r#"{"a": {"b": 1}}"#, 0, "failure: the content lacks \"up\""),
+            (some, 200, "up", 0, "failure: there is no /a/b in the content, expected \"1\""),
+            (some, 200, r#"{"up": 1, "a": {"b": "2"}}"#, 0, "failure: /a/b is \"2\", expected \"1\""),
+            (some, 200, good, 501, "failure: took 501ms, at most 500ms is well"),
+            (some, 200, good, 201, "degraded: took 201ms, at most 200ms is well"),
+            (some, 200, r#"{"up": "warn", "a": {"b": "1"}}"#, 201, "degraded: the content has \"warn\""),
+            (some, 200, r#"{"up": "", "a": {"b": 1}, "mode": "slow"}"#, 0, "degraded: /mode is \"slow\""),
+        ] {
+            let rules = rules(lines);
+            let answer = Answer { status, body: body.into(), is_cut: false };
+            let verdict = judge(&answer, Duration::from_millis(ms), &rules.expect, &rules.degraded);
+            let found = match verdict {
+                Ok(()) => "ok".to_owned(),
+                Err(complaint) => format!("{}: {}", complaint.outcome.as_str(), complaint.reason),
+            };
+            let expected = expected.replace("304-304", "304");
+            assert_eq!(found, expected, "{lines} {status} {body} {ms}");
+        }
+    }
+
+    #[test]
+    fn what_was_cut_off_is_said() {
+        let rules = rules("expect = { body_contains = \"end\" }");
+        let answer = Answer { status: 200, body: b"begin".to_vec(), is_cut: true };
+        let verdict = judge(&answer, Duration::ZERO, &rules.expect, &rules.degraded);
+        assert_eq!(verdict, Err(Complaint::failure("the content lacks \"end\" in its first 5 bytes")));
+    }
+}

@@ -1,0 +1,161 @@
+//! Runs against servers that let them wait: each ends when its time is over, and soon after.
+//!
+//! Does not know about: schedules.
+
+use super::*;
+use crate::config::{Source, parse};
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener};
+use tokio::task::JoinSet;
+
+/// A run of a check that a file would have like this.
+fn runner(lines: &str) -> Runner {
+    let text = format!("version = 1\n[check.a]\ntimeout = \"150ms\"\ninterval = \"1s\"\n{lines}\n");
+    let parsed = parse(&Source { name: "f".to_owned(), text }, &|_| None);
+    let config = parsed.config.unwrap_or_else(|| panic!("{:?}", parsed.problems));
+    Runner::build(&config.checks[0], &mut TlsPool::default()).unwrap().unwrap()
+}
+
+fn block_on<T>(future: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(future)
+}
+
+/// A server that does this with every connection, and keeps it.
+fn server(does: impl Fn(&mut std::net::TcpStream) + Send + Clone + 'static) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let addr = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        let mut kept = Vec::new();
+        for mut stream in listener.incoming().map_while(Result::ok) {
+            does(&mut stream);
+            kept.push(stream);
+        }
+    });
+    addr
+}
+
+/// Waits for the beginning of a request.
+fn heard(stream: &mut std::net::TcpStream) -> &mut std::net::TcpStream {
+    let _len = stream.read(&mut [0; 1024]).unwrap();
+    stream
+}
+
+/// Of several runs the one that was on time the most: others may have been held up by whatever else this machine does.
+#[test]
+fn the_time_of_a_run_is_kept() {
+    let silent = server(|_| {});
+    let begun = server(|stream| {
+        heard(stream).write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nx").unwrap();
+    });
+    for (lines, reason) in [
+        (format!("type = \"http\"\nurl = \"http://{silent}/\""), "no answer within 150ms"),
+        (format!("type = \"http\"\nurl = \"http://{begun}/\""), "no end of the answer within 150ms"),
+        (
+            format!("type = \"http\"\nurl = \"https://{silent}/\"\ntls = {{ verify = false }}"),
+            "no TLS handshake within 150ms",
+        ),
+        (
+            format!("type = \"tcp\"\naddress = \"{silent}\"\nexpect = {{ contains = \"x\" }}"),
+            "no answer within 150ms",
+        ),
+    ] {
+        let runner = runner(&lines);
+        let latency = (0..4).map(|_| {
+            let finding = block_on(runner.run());
+            assert_eq!((finding.outcome, &*finding.reason), (Outcome::Timeout, reason), "{lines}");
+            assert!(finding.latency >= Duration::from_millis(150));
+            finding.latency
+        });
+        let best = latency.min().unwrap();
+        assert!(best <= Duration::from_millis(170), "{lines}: {best:?}");
+    }
+}
+
+/// Ten thousand may wait at once.
+#[test]
+fn a_run_is_small() {
+    let (http, tcp) =
+        (runner("type = \"http\"\nurl = \"http://a/\""), runner("type = \"tcp\"\naddress = \"a:1\""));
+    for runner in [http, tcp] {
+        let size = size_of_val(&runner.run());
+        assert!(size <= 4096, "{size} bytes");
+    }
+}
+
+/// A listener whose queue is full drops what comes: the connection never is there.
+#[test]
+fn a_connection_that_never_comes_has_a_time_of_its_own() {
+    let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+    socket.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
+    socket.listen(1).unwrap();
+    let addr = socket.local_addr().unwrap().as_socket().unwrap();
+    let _queued: Vec<_> =
+        (0..4).map(|_| std::net::TcpStream::connect_timeout(&addr, Duration::from_millis(50))).collect();
+    let runner = runner(&format!("type = \"tcp\"\naddress = \"{addr}\"\nconnect_timeout = \"60ms\""));
+    let finding = block_on(runner.run());
+    assert_eq!(finding.outcome, Outcome::Timeout);
+    assert!(finding.reason.ends_with("no connection within 60ms"), "{}", finding.reason);
+    assert!((60..140).contains(&finding.latency.as_millis()), "{:?}", finding.latency);
+}
+
+/// What floods is read as far as it is looked at; a hundred runs at once keep no more than that.
+#[test]
+fn answers_without_an_end_are_cut() {
+    let flood = server(|stream| {
+        let mut stream = stream.try_clone().unwrap();
+        std::thread::spawn(move || {
+            let stream = heard(&mut stream);
+            let _gone = stream.write_all(b"HTTP/1.1 200 OK\r\n\r\n");
+            while stream.write_all(&[b'x'; 4096]).is_ok() {}
+        });
+    });
+    let head = server(|stream| {
+        let mut stream = stream.try_clone().unwrap();
+        std::thread::spawn(move || {
+            let stream = heard(&mut stream);
+            let _gone = stream.write_all(b"HTTP/1.1 200 OK\r\n");
+            while stream.write_all(b"a: b\r\n").is_ok() {}
+        });
+    });
+    let good = runner(&format!("type = \"http\"\nurl = \"http://{flood}/\"\nmax_body = \"8KiB\""));
+    let good = std::sync::Arc::new(good);
+    block_on(async {
+        let mut runs = JoinSet::new();
+        for _ in 0..20 {
+            let runner = std::sync::Arc::clone(&good);
+            runs.spawn(async move { runner.run().await.outcome });
+        }
+        // Some may run out of time where there are few cores.
+        let outcomes = runs.join_all().await;
+        assert!(outcomes.contains(&Outcome::Success), "{outcomes:?}");
+        assert!(!outcomes.contains(&Outcome::Failure), "{outcomes:?}");
+    });
+    let finding = block_on(runner(&format!("type = \"http\"\nurl = \"http://{head}/\"")).run());
+    assert_eq!((finding.outcome, &*finding.reason), (Outcome::Failure, "the answer is not HTTP/1"));
+}
+
+#[test]
+fn what_is_said_instead_of_an_answer() {
+    for (says, reason) in [
+        (&b""[..], "the connection ended before the answer did"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nabc", "the connection ended before the answer did"),
+        (b"SSH-2.0-OpenSSH_9.2\r\n\r\n", "the answer is not HTTP/1"),
+        (b"HTTP/1.1 999999 X\r\n\r\n", "the answer is not HTTP/1"),
+    ] {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let addr = listener.local_addr().unwrap();
+        let answer = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            heard(&mut stream).write_all(says).unwrap();
+        });
+        let finding = block_on(runner(&format!("type = \"http\"\nurl = \"http://{addr}/\"")).run());
+        answer.join().unwrap();
+        let says = says.escape_ascii();
+        assert_eq!((finding.outcome, &*finding.reason), (Outcome::Failure, reason), "{says}");
+    }
+    let first = server(|stream| stream.write_all(b"220 mail\r\n").unwrap());
+    let finding = block_on(runner(&format!("type = \"http\"\nurl = \"http://{first}/\"")).run());
+    // Whether its first words come before our request is a matter of luck.
+    let reasons = ["the server closed or spoke before it was asked", "the answer is not HTTP/1"];
+    assert!(reasons.contains(&&*finding.reason), "{}", finding.reason);
+}

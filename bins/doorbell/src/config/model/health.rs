@@ -1,0 +1,90 @@
+//! `[health.NAME]`: what a set of checks means, and with which codes it is answered.
+//!
+//! Does not know about: routes, which answer with it.
+
+use doorbell_health::Severity;
+pub use doorbell_health::{Codes, OnDrain, OnStale, Quorum};
+use std::time::Duration;
+
+/// `[health.NAME]`
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Health {
+    /// Named by routes.
+    pub name: String,
+    /// The state of an endpoint without checks.
+    pub initial: HealthState,
+    /// The checks, in the order in which they are shown; each once.
+    pub uses: Vec<CheckUse>,
+    /// How many of the checks with `in_quorum` must be up.
+    pub quorum: Option<Quorum>,
+    /// How long it stays open when all are down.
+    pub fail_open: Option<Duration>,
+    /// Whether it stays up once it was up.
+    pub latch: bool,
+    /// What a check counts as whose last result is too old.
+    pub on_stale: OnStale,
+    /// The status code of each state.
+    pub codes: Codes,
+    /// What the kubelet, load balancers and all others are told during a drain.
+    pub on_drain: [OnDrain; 3],
+    /// The longest body.
+    pub body_bytes: u32,
+}
+
+/// One check of an endpoint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CheckUse {
+    /// The position in [`super::Config::checks`].
+    pub check: usize,
+    /// What it does when it is down.
+    pub severity: Severity,
+    /// Whether it is one of the quorum.
+    pub in_quorum: bool,
+    /// What it adds to the weight.
+    pub weight: u32,
+    /// The code of the endpoint when it is down because of this check.
+    pub code: Option<u16>,
+}
+
+/// The state of a health endpoint without checks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HealthState {
+    /// Answered with 503.
+    Down,
+    /// Answered with 200.
+    Up,
+}
+
+impl Health {
+    /// The default of an endpoint with this name. What is about the process being alive takes no notice of a drain.
+    #[must_use]
+    pub fn named(name: &str) -> Self {
+        let on_drain = if Self::is_readiness(name) { OnDrain::Report } else { OnDrain::Ignore };
+        Self {
+            name: name.to_owned(),
+            initial: HealthState::Up,
+            uses: Vec::new(),
+            quorum: None,
+            fail_open: None,
+            latch: false,
+            on_stale: OnStale::Down,
+            codes: Codes::default(),
+            on_drain: [on_drain; 3],
+            body_bytes: 1024,
+        }
+    }
+
+    /// False for endpoints that stay up while the process lives.
+    #[must_use]
+    pub fn is_readiness(name: &str) -> bool {
+        name != "livez" && name != "startupz"
+    }
+}
+
+impl CheckUse {
+    /// A use with this severity, outside of the quorum, of no weight.
+    #[must_use]
+    pub const fn new(check: usize, severity: Severity) -> Self {
+        Self { check, severity, in_quorum: false, weight: 0, code: None }
+    }
+}

@@ -1,0 +1,242 @@
+//! `[health.NAME]` resolved: checks by position instead of by name, each with what it means here.
+//!
+//! Does not know about: routes.
+
+use super::super::model::{Check, CheckUse, Codes, Health, HealthState, OnDrain, Quorum, Severity};
+use super::super::problem::{Problem, Problems};
+use super::super::section::{At, did_you_mean, quoted};
+use super::super::written;
+use super::or;
+use std::time::Duration;
+
+/// All endpoints; `livez` and `readyz` are always there.
+pub(super) fn resolve(written: &[written::Health], checks: &[Check], problems: &Problems) -> Vec<Health> {
+    let mut health: Vec<Health> = written.iter().map(|health| one(health, checks, problems)).collect();
+    for name in ["livez", "readyz"] {
+        if !health.iter().any(|known| known.name == name) {
+            health.push(default_health(name, checks));
+        }
+    }
+    health
+}
+
+/// An endpoint of which nothing is written: `readyz` has every check, by its severity.
+pub(in crate::config) fn default_health(name: &str, checks: &[Check]) -> Health {
+    let mut health = Health::named(name);
+    if name == "readyz" {
+        for severity in [Severity::Required, Severity::Degrading, Severity::Info] {
+            let of_it = checks.iter().enumerate().filter(|(_, check)| check.severity == severity);
+            health.uses.extend(of_it.map(|(position, _)| CheckUse::new(position, severity)));
+        }
+    }
+    health
+}
+
+fn one(written: &written::Health, checks: &[Check], problems: &Problems) -> Health {
+    let name = &written.name.value;
+    let default = default_health(name, checks);
+    let lists = [&written.require, &written.degrading, &written.info];
+    let is_listed = lists.iter().any(|list| list.is_some()) || written.quorum.is_some();
+    let mut reader = Reader { checks, problems, uses: Vec::new(), spans: Vec::new() };
+    for (list, severity) in lists.into_iter().zip([Severity::Required, Severity::Degrading, Severity::Info]) {
+        list.iter().flat_map(|names| &names.value).for_each(|name| reader.list(name, severity));
+    }
+    let quorum = written.quorum.as_ref().and_then(|quorum| reader.quorum(quorum));
+    if !is_listed {
+        reader.uses = default.uses.clone();
+    }
+    reader.weights(&written.weight);
+    reader.codes(&written.status.by_check);
+    let uses = reader.uses;
+    lint(written, &uses, quorum, problems);
+    Health {
+        initial: or(&written.initial, HealthState::Up),
+        uses,
+        quorum,
+        fail_open: written.fail_open.as_ref().map(|at| at.value),
+        latch: or(&written.latch, default.latch),
+        on_stale: or(&written.on_stale, default.on_stale),
+        codes: codes(&written.status),
+        on_drain: on_drain(&written.on_drain, default.on_drain),
+        body_bytes: or(&written.body_bytes, default.body_bytes),
+        ..default
+    }
+}
+
+/// What is written and has no effect.
+fn lint(written: &written::Health, uses: &[CheckUse], quorum: Option<Quorum>, problems: &Problems) {
+    let name = &written.name.value;
+    let required = uses.iter().any(|one| one.severity == Severity::Required);
+    if let (Some(initial), false) = (&written.initial, uses.is_empty()) {
+        let message = format!("the checks of `{name}` decide, not `initial`");
+        let problem = Problem::warning("no-effect", initial.span.clone(), message);
+        problems.add(problem.help("remove `initial`, or set it in the [check.NAME] tables"));
+    }
+    if let Some(at) = &written.fail_open
+        && quorum.is_none()
+        && !required
+    {
+        let message = format!("`{name}` requires nothing, so it never has to stay open");
+        problems.add(Problem::warning("no-effect", at.span.clone(), message).help("remove `fail_open`"));
+    }
+}
+
+struct Reader<'a> {
+    checks: &'a [Check],
+    problems: &'a Problems,
+    uses: Vec<CheckUse>,
+    /// Where each of the uses is written.
+    spans: Vec<std::ops::Range<usize>>,
+}
+
+impl Reader<'_> {
+    fn list(&mut self, name: &At<String>, severity: Severity) {
+        let Some(check) = self.position(name) else { return };
+        if let Some(first) = self.uses.iter().position(|one| one.check == check) {
+            let message = format!("check `{}` is listed twice", name.value);
+            let problem = Problem::error("contradiction", name.span.clone(), message);
+            let first = self.spans.get(first).cloned().unwrap_or(0..0);
+            self.problems.add(problem.also(first, "first here").help("remove one of them"));
+            return;
+        }
+        self.uses.push(CheckUse::new(check, severity));
+        self.spans.push(name.span.clone());
+    }
+
+    /// A member that no list names makes the endpoint degraded when it is down, and is only shown if that is all it is good for.
+    fn quorum(&mut self, written: &written::QuorumOf) -> Option<Quorum> {
+        let mut members = 0;
+        for name in written.of.iter().flat_map(|names| &names.value) {
+            let Some(check) = self.position(name) else { continue };
+            let at = match self.uses.iter().position(|one| one.check == check) {
+                Some(at) => at,
+                None => {
+                    let severity = match self.checks.get(check).map(|check| check.severity) {
+                        Some(Severity::Info) => Severity::Info,
+                        _ => Severity::Degrading,
+                    };
+                    self.list(name, severity);
+                    self.uses.len() - 1
+                }
+            };
+            if std::mem::replace(&mut self.uses[at].in_quorum, true) {
+                let message = format!("check `{}` is in the quorum twice", name.value);
+                let problem = Problem::error("contradiction", name.span.clone(), message);
+                self.problems.add(problem.help("remove one of them"));
+            } else {
+                members += 1;
+            }
+        }
+        if members == 0 {
+            let problem = Problem::error("missing-key", written.span.clone(), "a quorum of which checks?");
+            self.problems.add(problem.help("add `of = [\"NAME\", ..]`"));
+        }
+        if !written.has_min {
+            let problem = Problem::error("missing-key", written.span.clone(), "how many of them must be up?");
+            self.problems.add(problem.help("add `min = 1`, or a part such as `min = \"60%\"`"));
+        }
+        let min = written.min.as_ref()?;
+        if min.value.min(members) > members && members > 0 {
+            let message = format!("the quorum has {members} checks and wants more of them");
+            self.problems.add(
+                Problem::error("out-of-range", min.span.clone(), message).help(format!("at most {members}")),
+            );
+        }
+        Some(min.value)
+    }
+
+    fn weights(&mut self, written: &[(At<String>, At<u32>)]) {
+        for (name, weight) in written {
+            if let Some(one) = self.used(name) {
+                one.weight = weight.value;
+            }
+        }
+    }
+
+    fn codes(&mut self, written: &[(At<String>, At<u32>)]) {
+        for (name, code) in written {
+            if let Some(one) = self.used(name) {
+                one.code = u16::try_from(code.value).ok();
+            }
+        }
+    }
+
+    /// The use of a check that the endpoint has.
+    fn used(&mut self, name: &At<String>) -> Option<&mut CheckUse> {
+        let check = self.position(name)?;
+        if !self.uses.iter().any(|one| one.check == check) {
+            let message = format!("the endpoint does not use check `{}`", name.value);
+            let problem = Problem::error("unknown-check", name.span.clone(), message);
+            self.problems.add(problem.help("list it in `require`, `degrading`, `info` or `quorum`"));
+        }
+        self.uses.iter_mut().find(|one| one.check == check)
+    }
+
+    fn position(&self, name: &At<String>) -> Option<usize> {
+        let position = self.checks.iter().position(|check| check.name == name.value);
+        if position.is_none() {
+            let names: Vec<&str> = self.checks.iter().map(|check| &*check.name).collect();
+            let message = format!("there is no check `{}`", name.value);
+            let help = did_you_mean(&name.value, &names).unwrap_or_else(|| match names.as_slice() {
+                [] => format!("add a table [check.{}]", name.value),
+                // A file may have thousands.
+                [..] if names.len() > 20 => format!("add a table [check.{}]", name.value),
+                names => format!("add a table [check.{}], or name one of {}", name.value, quoted(names)),
+            });
+            self.problems.add(Problem::error("unknown-check", name.span.clone(), message).help(help));
+        }
+        position
+    }
+}
+
+fn codes(written: &written::Statuses) -> Codes {
+    let default = Codes::default();
+    let code = |at: &Option<At<u32>>, default: u16| {
+        at.as_ref().and_then(|at| u16::try_from(at.value).ok()).unwrap_or(default)
+    };
+    Codes {
+        degraded: code(&written.degraded, default.degraded),
+        down: code(&written.down, default.down),
+        drain: code(&written.drain, default.drain),
+        maintenance: code(&written.maintenance, default.maintenance),
+        up: code(&written.up, default.up),
+    }
+}
+
+/// In the order of `doorbell_health::Audience`.
+fn on_drain(written: &written::DrainAnswers, default: [OnDrain; 3]) -> [OnDrain; 3] {
+    let all = written.default.as_ref().map(|at| at.value);
+    let [kubelet, load_balancer, other] = default.map(|default| all.unwrap_or(default));
+    [or(&written.kubelet, kubelet), or(&written.load_balancer, load_balancer), other]
+}
+
+/// Checks that leave this machine, where an endpoint requires them: other replicas share them, and would all go down at once.
+pub(super) fn lint_shared(file: &written::File, health: &[Health], checks: &[Check], problems: &Problems) {
+    for written in &file.health {
+        let Some(health) = health.iter().find(|health| health.name == written.name.value) else { continue };
+        let is_liveness = !Health::is_readiness(&health.name);
+        if health.latch || (!is_liveness && health.fail_open.is_some()) {
+            continue;
+        }
+        for name in written.require.iter().flat_map(|names| &names.value) {
+            let check = checks.iter().find(|check| check.name == name.value);
+            let Some(remote) = check.and_then(|check| check.kind.remote()) else { continue };
+            let (message, help) = match is_liveness {
+                true => (
+                    format!("`{}` goes down with {remote}, and restarts do not heal that", health.name),
+                    "list it in `readyz`, or as `info`",
+                ),
+                false => (
+                    format!("`{}` goes down with {remote}, on every replica at once", health.name),
+                    "list it as `degrading`, or add `fail_open = { max_age = \"2m\" }`",
+                ),
+            };
+            problems.add(Problem::warning("shared-dependency", name.span.clone(), message).help(help));
+        }
+    }
+}
+
+/// How long unknown checks count as up at first.
+pub(super) fn grace(written: &Option<At<Duration>>) -> Option<Duration> {
+    written.as_ref().map(|at| at.value).filter(|grace| !grace.is_zero())
+}

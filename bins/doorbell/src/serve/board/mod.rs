@@ -1,0 +1,239 @@
+//! The health of a running server: what checks and the life cycle say goes in, and replies that ring threads read without a lock come
+//! out.
+//!
+//! Does not know about: running checks, requests. One board behind one lock, which nobody takes who answers a request.
+
+mod build;
+mod lines;
+mod page;
+#[cfg(test)]
+mod tests;
+
+use crate::checks::{Desk, Finding};
+use crate::config::model::{Config, Health, HealthRoute};
+use doorbell_health::{
+    Audience, Board, CheckIndex, CheckResult, Command, EndpointIndex, EndpointState, Event, Forced,
+    ForcedState, Note, Target, Time,
+};
+use lines::Line;
+use page::Look;
+pub(super) use page::{Page, Replies};
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use tokio::time::Instant;
+
+/// Told of endpoints that answer something new.
+type Follower = Box<dyn Fn(&Serving<'_>) + Send>;
+
+/// The board and everybody who is to know.
+pub(super) struct Keeper {
+    origin: Instant,
+    places: Places,
+    /// Of endpoints that are about taking traffic.
+    readiness: Vec<EndpointIndex>,
+    inside: Mutex<Inside>,
+}
+
+/// By the position in the configuration.
+#[derive(Debug, Default)]
+struct Places {
+    checks: Vec<CheckIndex>,
+    endpoints: Vec<EndpointIndex>,
+}
+
+struct Inside {
+    board: Board,
+    pages: Vec<Arc<Page>>,
+    /// For each check, the pages that answer for it alone, and its place there.
+    singles: Vec<Vec<(Arc<Page>, usize)>>,
+    followers: Vec<Follower>,
+}
+
+/// Which endpoints serve.
+pub(super) struct Serving<'a> {
+    board: &'a Board,
+    places: &'a Places,
+}
+
+impl Keeper {
+    /// A board as the configuration says, and nothing known yet.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the time of day is asked for once, to name the times of results"
+    )]
+    pub(super) fn build(config: &Config) -> Result<Arc<Self>, String> {
+        let unix = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let (board, places) = build::build(config, Time::ZERO, unix)?;
+        let readiness = config.health.iter().zip(&places.endpoints);
+        let readiness = readiness.filter(|(health, _)| Health::is_readiness(&health.name));
+        Ok(Arc::new(Self {
+            origin: Instant::now(),
+            readiness: readiness.map(|(_, &index)| index).collect(),
+            inside: Mutex::new(Inside {
+                board,
+                pages: Vec::new(),
+                singles: vec![Vec::new(); places.checks.len()],
+                followers: Vec::new(),
+            }),
+            places,
+        }))
+    }
+
+    /// The replies of a route, one page for all who answer with the same. `None` when its fields cannot be sent.
+    pub(super) fn page(
+        &self,
+        route: &HealthRoute,
+        headers: &[(String, String)],
+        has_singles: bool,
+    ) -> Option<Arc<Page>> {
+        let endpoint = *self.places.endpoints.get(route.endpoint)?;
+        let look = Look::of(route, endpoint, headers, has_singles);
+        let mut inside = self.lock();
+        if let Some(page) = inside.pages.iter().find(|page| *page.look() == look) {
+            return Some(Arc::clone(page));
+        }
+        let page = Arc::new(Page::build(look, inside.pages.len(), &inside.board)?);
+        inside.pages.push(Arc::clone(&page));
+        if has_singles {
+            let Inside { board, singles, .. } = &mut *inside;
+            for (place, one) in board.endpoint(endpoint)?.config().uses.iter().enumerate() {
+                singles.get_mut(one.check.as_usize())?.push((Arc::clone(&page), place));
+            }
+        }
+        Some(page)
+    }
+
+    /// Calls `follower` now and whenever an endpoint answers something new.
+    pub(super) fn follow(&self, follower: impl Fn(&Serving<'_>) + Send + 'static) {
+        let mut inside = self.lock();
+        follower(&Serving { board: &inside.board, places: &self.places });
+        inside.followers.push(Box::new(follower));
+    }
+
+    /// Every endpoint drains, and answers so before this returns.
+    pub(super) fn drain(&self) {
+        self.command(Command::Drain { target: Target::All, draining: true });
+    }
+
+    /// Nothing is ready any more, for this reason.
+    pub(super) fn fail(&self, reason: &str) {
+        for &endpoint in &self.readiness {
+            let reason = Note::new(reason.as_bytes());
+            let forced = Some(Forced { state: ForcedState::Down, reason, until: None });
+            self.command(Command::Force { target: Target::One(endpoint), forced });
+        }
+    }
+
+    fn command(&self, command: Command) {
+        let now = self.now();
+        self.change(|board| Changed::of(&board.command(command, now)));
+    }
+
+    /// Lets something happen on the board, and has everybody told.
+    fn change(&self, happen: impl FnOnce(&mut Board) -> Changed) {
+        let mut inside = self.lock();
+        let changed = happen(&mut inside.board);
+        let lines = self.tell(&inside, &changed);
+        drop(inside);
+        // Whoever reads the log may be slow; nobody else waits for that.
+        lines.iter().for_each(Line::write);
+    }
+
+    fn tell(&self, inside: &Inside, changed: &Changed) -> Vec<Line> {
+        let Inside { board, pages, singles, followers } = inside;
+        let renewed = |page: &&Arc<Page>| changed.rendered.contains(&page.look().endpoint);
+        pages.iter().filter(renewed).for_each(|page| page.renew(board));
+        for (page, place) in changed.checks.iter().filter_map(|check| singles.get(check.as_usize())).flatten()
+        {
+            page.renew_single(board, *place);
+        }
+        if !changed.rendered.is_empty() {
+            let serving = Serving { board, places: &self.places };
+            followers.iter().for_each(|follower| follower(&serving));
+        }
+        changed.events.iter().filter_map(|event| Line::of(event, board)).collect()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inside> {
+        // Whoever panicked in here has at worst not told everybody.
+        self.inside.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What a call changed, kept beyond it.
+#[derive(Debug)]
+struct Changed {
+    events: Vec<Event>,
+    rendered: Vec<EndpointIndex>,
+    checks: Vec<CheckIndex>,
+}
+
+impl Changed {
+    /// Allocates only if something changed.
+    fn of(changes: &doorbell_health::Changes<'_>) -> Self {
+        Self {
+            events: changes.events.to_vec(),
+            rendered: changes.rendered.to_vec(),
+            checks: changes.checks.to_vec(),
+        }
+    }
+}
+
+impl Desk for Keeper {
+    fn now(&self) -> Time {
+        Time::ZERO.after(self.origin.elapsed())
+    }
+
+    fn instant(&self, time: Time) -> Instant {
+        // Nobody waits for longer than a day at once.
+        let since =
+            Duration::from_nanos(time.as_nanos()).min(self.origin.elapsed() + Duration::from_secs(86_400));
+        self.origin + since
+    }
+
+    fn found(&self, check: usize, finding: &Finding) -> Duration {
+        let Some(&index) = self.places.checks.get(check) else { return Duration::MAX };
+        let result = CheckResult::new(finding.outcome, finding.latency, finding.reason.as_bytes());
+        let now = self.now();
+        let mut next = Duration::MAX;
+        self.change(|board| {
+            let changed = Changed::of(&board.apply(index, &result, now));
+            if let Some(check) = board.check(index) {
+                // What never was up may just be starting: who waits for it wants to know soon.
+                let is_new = check.last_success_at().is_none();
+                let fast = if is_new { check.config().fast_interval } else { Duration::MAX };
+                next = check.interval().min(fast);
+            }
+            changed
+        });
+        next
+    }
+
+    fn deadline(&self) -> Time {
+        self.lock().board.deadline()
+    }
+
+    fn tick(&self) {
+        let now = self.now();
+        self.change(|board| Changed::of(&board.tick(now)));
+    }
+}
+
+impl Serving<'_> {
+    /// Whether the endpoint at this position answers that it serves, to those who are neither kubelet nor load balancer.
+    pub(super) fn serves(&self, endpoint: usize) -> bool {
+        let index = self.places.endpoints.get(endpoint);
+        let endpoint = index.and_then(|&index| self.board.endpoint(index));
+        endpoint.is_some_and(|endpoint| {
+            let (verdict, code) = endpoint.answer(Audience::Other);
+            code < 400 && matches!(verdict.state, EndpointState::Degraded | EndpointState::Up)
+        })
+    }
+}
+
+impl fmt::Debug for Keeper {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Keeper").field("places", &self.places).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,177 @@
+//! Commands and findings against what a page then answers.
+//!
+//! Does not know about: requests.
+
+use super::*;
+use crate::config::model::{Details, HealthRoute};
+use crate::config::{Source, parse};
+use doorbell_health::{Format, Outcome};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+fn config(text: &str) -> Config {
+    let source = Source { name: "f".to_owned(), text: format!("version = 1\n{text}") };
+    let parsed = parse(&source, &|_| None);
+    parsed.config.unwrap_or_else(|| panic!("{:?}", parsed.problems))
+}
+
+const ONE: &str = "[check.app]\ntype = \"ttl\"\nttl = \"1h\"\n\
+                   [health.readyz]\nrequire = [\"app\"]\non_drain = { default = 599, kubelet = \"ignore\" }\n";
+
+fn route(config: &Config, name: &str) -> HealthRoute {
+    let endpoint = config.health.iter().position(|health| health.name == name).unwrap();
+    HealthRoute { details: Details::Always, ..HealthRoute::of(endpoint) }
+}
+
+fn answer(page: &Page, audience: Audience) -> (u16, String) {
+    page.with(|replies| {
+        let reply = replies.reply(audience, Format::Text, true).unwrap();
+        (reply.status().code(), String::from_utf8(reply.content().to_vec()).unwrap())
+    })
+}
+
+fn found(keeper: &Keeper, outcome: Outcome, reason: &str) -> Duration {
+    keeper.found(0, &Finding { outcome, latency: Duration::ZERO, reason: reason.to_owned() })
+}
+
+#[test]
+fn what_is_found_is_answered_at_once() {
+    let config = config(ONE);
+    let keeper = Keeper::build(&config).unwrap();
+    let page = keeper.page(&route(&config, "readyz"), &[], true).unwrap();
+    let live = keeper.page(&route(&config, "livez"), &[], false).unwrap();
+    let single = |name: &str| {
+        page.with_single(name.as_bytes(), true, |reply| {
+            reply.map(|reply| (reply.status().code(), String::from_utf8(reply.content().to_vec()).unwrap()))
+        })
+    };
+    let all = |code, body: &str| {
+        for audience in Audience::ALL {
+            assert_eq!(answer(&page, audience), (code, body.to_owned()));
+        }
+        assert_eq!(answer(&live, Audience::Other), (200, "up\n".to_owned()));
+    };
+    all(503, "down\napp: unknown\n");
+    assert_eq!(single("app"), Some((503, "unknown\n".to_owned())));
+    assert_eq!(single("apps"), None);
+    found(&keeper, Outcome::Success, "");
+    all(200, "up\napp: up\n");
+    assert_eq!(single("app"), Some((200, "ok".to_owned())));
+    found(&keeper, Outcome::Degraded, "slow");
+    all(200, "degraded\napp: degraded (slow)\n");
+    found(&keeper, Outcome::Failure, "refused");
+    all(503, "down\napp: down (refused)\n");
+    assert_eq!(single("app"), Some((503, "down: refused\n".to_owned())));
+    found(&keeper, Outcome::Success, "");
+    keeper.drain();
+    assert_eq!(answer(&page, Audience::Kubelet), (200, "up\napp: up\n".to_owned()));
+    assert_eq!(answer(&page, Audience::LoadBalancer), (599, "drain\napp: up\n".to_owned()));
+    let differ = |page: &Page| page.with(Replies::differ);
+    assert!(differ(&page) && !differ(&live), "livez takes no notice of a drain");
+}
+
+#[test]
+fn routes_that_answer_the_same_share_a_page() {
+    let config = config(ONE);
+    let keeper = Keeper::build(&config).unwrap();
+    let ready = route(&config, "readyz");
+    let page = keeper.page(&ready, &[], false).unwrap();
+    assert!(Arc::ptr_eq(&page, &keeper.page(&ready, &[], false).unwrap()));
+    let with_field = keeper.page(&ready, &[("A".to_owned(), "b".to_owned())], false).unwrap();
+    let with_singles = keeper.page(&ready, &[], true).unwrap();
+    let hidden = keeper.page(&HealthRoute { details: Details::Never, ..ready.clone() }, &[], false).unwrap();
+    for other in [&with_field, &with_singles, &hidden] {
+        assert!(!Arc::ptr_eq(&page, other));
+    }
+    assert_eq!(answer(&hidden, Audience::Other), (503, "down\n".to_owned()));
+    assert!(keeper.page(&ready, &[("A".to_owned(), "b\n".to_owned())], false).is_none(), "no such field");
+}
+
+#[test]
+fn a_failed_worker_is_not_ready_and_alive() {
+    let config = config("");
+    let keeper = Keeper::build(&config).unwrap();
+    let [ready, live] =
+        ["readyz", "livez"].map(|name| keeper.page(&route(&config, name), &[], false).unwrap());
+    assert_eq!(answer(&ready, Audience::Other), (200, "up\n".to_owned()));
+    keeper.fail("a worker failed");
+    assert_eq!(answer(&ready, Audience::Kubelet), (503, "down\nreason: a worker failed\n".to_owned()));
+    assert_eq!(answer(&live, Audience::Kubelet), (200, "up\n".to_owned()));
+}
+
+#[test]
+fn followers_hear_of_news_only() {
+    let config = config(ONE);
+    let keeper = Keeper::build(&config).unwrap();
+    let position = config.health.iter().position(|health| health.name == "readyz").unwrap();
+    let heard = Arc::new(AtomicUsize::new(0));
+    let (count, serves) = (Arc::clone(&heard), Arc::new(AtomicUsize::new(9)));
+    let last = Arc::clone(&serves);
+    keeper.follow(move |serving| {
+        count.fetch_add(1, Ordering::Relaxed);
+        last.store(usize::from(serving.serves(position)), Ordering::Relaxed);
+    });
+    let now = || (heard.load(Ordering::Relaxed), serves.load(Ordering::Relaxed));
+    assert_eq!(now(), (1, 0));
+    found(&keeper, Outcome::Success, "");
+    assert_eq!(now(), (2, 1));
+    found(&keeper, Outcome::Success, "");
+    keeper.tick();
+    assert_eq!(now(), (2, 1));
+    keeper.drain();
+    assert_eq!(now(), (3, 0));
+}
+
+/// A check that never was up is looked at fast; one that was and is down, slowly.
+#[test]
+fn what_is_awaited_is_asked_often() {
+    let config = config("[check.app]\ntype = \"tcp\"\naddress = \"a:1\"\nfall = 1\n");
+    let keeper = Keeper::build(&config).unwrap();
+    let (fast, usual, slow) = (Duration::from_secs(1), Duration::from_secs(5), Duration::from_secs(10));
+    assert_eq!(found(&keeper, Outcome::Failure, ""), fast);
+    assert_eq!(found(&keeper, Outcome::Failure, ""), fast);
+    assert_eq!(found(&keeper, Outcome::Success, ""), fast);
+    assert_eq!(found(&keeper, Outcome::Success, ""), usual);
+    assert_eq!(found(&keeper, Outcome::Failure, ""), slow);
+}
+
+/// While one thread changes the state all the time, what others read is always one of the states, and after the last change the last one.
+#[test]
+fn no_reply_is_torn_and_none_stays_old() {
+    let config = config(ONE);
+    let keeper = Keeper::build(&config).unwrap();
+    let page = keeper.page(&route(&config, "readyz"), &[], true).unwrap();
+    let (goes_on, reads) = (AtomicUsize::new(1), AtomicUsize::new(0));
+    let whole = [(503, "down\napp: down (refused)\n"), (503, "down\napp: unknown\n"), (200, "up\napp: up\n")];
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                while goes_on.load(Ordering::Relaxed) == 1 {
+                    let (code, body) = answer(&page, Audience::Kubelet);
+                    assert!(whole.contains(&(code, &*body)), "{code} {body}");
+                    reads.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+        }
+        for at in 0..2_000 {
+            let (outcome, reason, code) =
+                if at % 2 == 0 { (Outcome::Success, "", 200) } else { (Outcome::Failure, "refused", 503) };
+            found(&keeper, outcome, reason);
+            assert_eq!(answer(&page, Audience::Other).0, code, "seen by the next who asks");
+        }
+        goes_on.store(0, Ordering::Relaxed);
+    });
+    assert!(reads.into_inner() > 0);
+}
+
+/// Pages of different boards have the same places, and must not be taken for each other.
+#[test]
+fn pages_of_two_boards_keep_apart() {
+    let config = config(ONE);
+    let keepers = [(); 2].map(|()| Keeper::build(&config).unwrap());
+    let pages: Vec<_> =
+        keepers.iter().map(|keeper| keeper.page(&route(&config, "readyz"), &[], false).unwrap()).collect();
+    found(&keepers[0], Outcome::Success, "");
+    for _ in 0..3 {
+        assert_eq!([0, 1].map(|at| answer(&pages[at], Audience::Other).0), [200, 503]);
+    }
+}

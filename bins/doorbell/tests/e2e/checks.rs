@@ -1,0 +1,285 @@
+//! Checks of real servers and what probes are told of them, from the first run to the drain.
+//!
+//! Does not know about: how a check is run.
+
+use std::time::{Duration, Instant};
+
+use doorbell_testkit::peers::process::rss_bytes;
+use doorbell_testkit::peers::{Reply, exchange, wait_until};
+use rustix::process::Signal;
+
+use crate::support::{Doorbell, LIMIT, Scratch, on_both_engines};
+use crate::upstream::{Does, Upstream};
+
+on_both_engines! {
+    an_http_check_decides_what_probes_are_told
+    a_check_needs_no_file
+    formats_and_details
+    a_drain_is_told_to_each_as_he_wants
+    slow_servers_are_timed_out_and_nobody_waits
+    a_request_is_what_the_file_says
+    redirects_are_followed_on_the_same_host
+}
+
+/// Probes on one port, with all details, and checks that run ten times a second.
+pub(crate) const BASE: &str = r#"
+version = 1
+
+[runtime]
+workers = 1
+
+[lifecycle]
+drain_delay = "0s"
+
+[listener.probes]
+bind = "127.0.0.1:0"
+
+[route.readyz]
+path = ["/readyz", "/readyz/{check}"]
+health = "readyz"
+details = "always"
+
+[route.livez]
+path = "/livez"
+health = "livez"
+
+[check_defaults]
+interval = "100ms"
+fast_interval = "100ms"
+down_interval = "100ms"
+timeout = "500ms"
+max_age = "10s"
+rise = 1
+fall = 1
+"#;
+
+pub(crate) fn start(engine: &str, more: &str) -> Doorbell {
+    Doorbell::start_with(engine, &format!("{BASE}{more}"))
+}
+
+fn http(url: &str) -> String {
+    format!("[check.app]\ntype = \"http\"\nurl = \"{url}\"\n")
+}
+
+pub(crate) fn ask_with(doorbell: &Doorbell, head: &str) -> Reply {
+    let got = exchange(doorbell.addr, format!("{head}\r\nConnection: close\r\n\r\n").as_bytes()).unwrap();
+    Reply::parse(&got.bytes, false).unwrap_or_else(|| panic!("{:?}", String::from_utf8_lossy(&got.bytes)))
+}
+
+/// The status and the content.
+pub(crate) fn ask(doorbell: &Doorbell, path: &str) -> (u16, String) {
+    let reply = ask_with(doorbell, &format!("GET {path} HTTP/1.1\r\nHost: a"));
+    (reply.status, String::from_utf8(reply.body).unwrap())
+}
+
+/// Waits until the answer begins so.
+pub(crate) fn await_answer(doorbell: &Doorbell, path: &str, expected: (u16, &str)) {
+    let mut last = None;
+    let came = wait_until(LIMIT, || {
+        let (status, body) = ask(doorbell, path);
+        let fits = status == expected.0 && body.contains(expected.1);
+        last = Some((status, body));
+        fits
+    });
+    assert!(came.is_some(), "{expected:?} was awaited, not {last:?}\n{}", doorbell.process.log());
+}
+
+fn an_http_check_decides_what_probes_are_told(engine: &str) {
+    let upstream = Upstream::start(Does::reply(503, "starting"));
+    let doorbell = start(engine, &http(&upstream.url("/healthz")));
+    await_answer(&doorbell, "/readyz", (503, "down\napp: down (status 503, expected 200-299)\n"));
+    assert_eq!(ask(&doorbell, "/livez"), (200, "up\n".to_owned()));
+    upstream.now(Does::reply(200, "fine"));
+    await_answer(&doorbell, "/readyz", (200, "up\napp: up\n"));
+    assert_eq!(ask(&doorbell, "/readyz/app"), (200, "ok".to_owned()));
+    assert_eq!(ask(&doorbell, "/readyz/apps").0, 404);
+    upstream.now(Does::reply(500, "broken"));
+    await_answer(&doorbell, "/readyz/app", (503, "down: status 500, expected 200-299\n"));
+    // What is shown is the reason of the change.
+    upstream.now(Does::reply(200, "fine"));
+    await_answer(&doorbell, "/readyz", (200, "up"));
+    let addr = upstream.addr;
+    drop(upstream);
+    await_answer(&doorbell, "/readyz", (503, &format!("app: down ({addr}: connection refused)\n")));
+    let log = doorbell.process.log();
+    for line in ["check app: up", "check app: down", "health readyz: up", "health readyz: down"] {
+        assert!(log.contains(line), "{line}: {log}");
+    }
+    let totals = doorbell.totals();
+    let checks = totals["checks"].as_str().unwrap();
+    assert!(checks.contains("failed=") && checks.contains("runs="), "{checks}");
+}
+
+fn a_check_needs_no_file(engine: &str) {
+    let upstream = Upstream::start(Does::reply(500, ""));
+    let url = upstream.url("/healthz");
+    let tcp = format!("tcp://{}", upstream.addr);
+    let args = ["serve", "--listen", "127.0.0.1:0", "--engine", engine, "--check", &url, "--check", &tcp];
+    let doorbell = Doorbell::try_start(&args).unwrap_or_else(|log| panic!("{log}"));
+    await_answer(&doorbell, "/readyz/check-2", (200, "ok"));
+    await_answer(&doorbell, "/readyz/check-1", (503, "down: reason withheld\n"));
+    assert_eq!(ask(&doorbell, "/readyz"), (503, "down\n".to_owned()));
+    assert_eq!(ask(&doorbell, "/livez"), (200, "up\n".to_owned()));
+    upstream.now(Does::reply(200, ""));
+    await_answer(&doorbell, "/readyz", (200, "up\n"));
+    let refused = Doorbell::try_start(&["serve", "--check", "example"]).unwrap_err();
+    assert!(refused.contains("write http://HOST:PORT/PATH"), "{refused}");
+}
+
+fn formats_and_details(engine: &str) {
+    let upstream = Upstream::start(Does::reply(200, ""));
+    let more = r#"
+[auth.ops]
+tokens = { alice = "0123456789abcdef0123456789abcdef" }
+
+[route.seen]
+path = ["/seen", "/seen/{check}"]
+health = "readyz"
+details_auth = "ops"
+
+[route.auto]
+path = "/auto"
+health = "readyz"
+format = "auto"
+details = "never"
+"#;
+    let doorbell = start(engine, &(http(&upstream.url("/")) + more));
+    await_answer(&doorbell, "/readyz", (200, "app: up"));
+    let get = |path: &str, field: &str| {
+        let reply = ask_with(&doorbell, &format!("GET {path} HTTP/1.1\r\nHost: a{field}"));
+        let content_type = reply.field("content-type").unwrap().to_owned();
+        (content_type, String::from_utf8(reply.body).unwrap())
+    };
+    let (json, text) = ("application/health+json", "text/plain; charset=utf-8");
+    assert_eq!(get("/readyz?verbose", ""), (text.to_owned(), "[+]app ok\nreadyz check passed\n".to_owned()));
+    let (content_type, body) = get("/readyz?format=json", "");
+    assert_eq!(content_type, json);
+    assert!(body.starts_with("{\"status\":\"pass\",") && body.contains("\"app:responseTime\""), "{body}");
+    assert_eq!(get("/auto", ""), (text.to_owned(), "up\n".to_owned()));
+    let accepted = get("/auto", "\r\nAccept: application/health+json");
+    assert_eq!(accepted, (json.to_owned(), "{\"status\":\"pass\"}".to_owned()));
+    assert!(get("/auto", "\r\nAccept: application/vnd.spring-boot.actuator.v3+json").1.contains("\"UP\""));
+    let token = "\r\nAuthorization: Bearer 0123456789abcdef0123456789abcdef";
+    assert_eq!(get("/seen", "").1, "up\n");
+    assert_eq!(get("/seen", token).1, "up\napp: up\n");
+    assert_eq!(get("/seen", "\r\nAuthorization: Bearer x").1, "up\n");
+    upstream.now(Does::reply(500, ""));
+    await_answer(&doorbell, "/readyz", (503, "down"));
+    assert_eq!(get("/seen/app", "").1, "down: reason withheld\n");
+    assert_eq!(get("/seen/app", token).1, "down: status 500, expected 200-299\n");
+    let options = ask_with(&doorbell, "OPTIONS /readyz HTTP/1.1\r\nHost: a");
+    assert_eq!((options.status, options.field("allow")), (503, Some("GET, HEAD, OPTIONS")));
+}
+
+fn a_drain_is_told_to_each_as_he_wants(engine: &str) {
+    let upstream = Upstream::start(Does::reply(200, ""));
+    let more = "\n[health.readyz]\nrequire = [\"app\"]\non_drain = { default = 599, kubelet = \"ignore\" }\n";
+    let config = format!("{BASE}{}{more}", http(&upstream.url("/")));
+    let config = config.replace("drain_delay = \"0s\"", "drain_delay = \"10s\"");
+    let mut doorbell = Doorbell::start_with(engine, &config);
+    await_answer(&doorbell, "/readyz", (200, "up"));
+    doorbell.process.signal(Signal::TERM);
+    await_answer(&doorbell, "/readyz", (599, "drain\napp: up\n"));
+    let probe = |agent: &str| {
+        let head = format!("GET /readyz HTTP/1.1\r\nHost: a\r\nUser-Agent: {agent}");
+        ask_with(&doorbell, &head).status
+    };
+    assert_eq!((probe("kube-probe/1.34"), probe("ELB-HealthChecker/2.0"), probe("curl/8")), (200, 599, 599));
+    assert_eq!(ask(&doorbell, "/livez"), (200, "up\n".to_owned()));
+    // Checks go on: whoever is still told of them is told the truth.
+    upstream.now(Does::reply(500, ""));
+    let told = wait_until(LIMIT, || probe("kube-probe/1.34") == 503);
+    assert!(told.is_some(), "{}", doorbell.process.log());
+    doorbell.process.signal(Signal::INT);
+    assert_eq!(doorbell.process.wait().0.code(), Some(0));
+}
+
+/// The four ways to let a checker wait, and a good one beside them.
+fn slow_servers_are_timed_out_and_nobody_waits(engine: &str) {
+    let hung = Upstream::start(Does::Hang);
+    let head = b"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\n".to_vec();
+    let slow_head = Upstream::start(Does::Trickles(Vec::new(), head.clone(), Duration::from_millis(300)));
+    let slow_body = Upstream::start(Does::Trickles(head, vec![b'x'; 99], Duration::from_millis(15)));
+    let endless = Upstream::start(Does::Endless);
+    let good = Upstream::start(Does::reply(200, ""));
+    let mut more = String::new();
+    let servers =
+        [("hung", &hung), ("head", &slow_head), ("body", &slow_body), ("endless", &endless), ("good", &good)];
+    for (name, upstream) in servers {
+        let url = upstream.url("/");
+        more.push_str(&format!(
+            "[check.{name}]\ntype = \"http\"\nurl = \"{url}\"\nmax_body = \"1MiB\"\nseverity = \"degrading\"\n"
+        ));
+    }
+    let doorbell = start(engine, &more);
+    await_answer(&doorbell, "/readyz", (200, "hung: down (no answer within 500ms)"));
+    await_answer(&doorbell, "/readyz", (200, "head: down (no answer within 500ms)"));
+    await_answer(&doorbell, "/readyz", (200, "body: down (no end of the answer within 500ms)"));
+    // As much as is looked at was good.
+    await_answer(&doorbell, "/readyz", (200, "endless: up"));
+    await_answer(&doorbell, "/readyz", (200, "good: up"));
+    let mut longest = Duration::ZERO;
+    for _ in 0..200 {
+        let from = Instant::now();
+        assert_eq!(ask(&doorbell, "/readyz").0, 200);
+        longest = longest.max(from.elapsed());
+    }
+    assert!(longest < Duration::from_millis(400), "a probe took {longest:?}");
+    let memory = rss_bytes(&doorbell.process.pid()).unwrap();
+    assert!(memory < 64 << 20, "{memory} bytes");
+    let (before, from) = (good.conns(), Instant::now());
+    wait_until(LIMIT, || good.conns() >= before + 10);
+    assert!(from.elapsed() < Duration::from_secs(3), "the good one is asked as before: {:?}", from.elapsed());
+}
+
+fn a_request_is_what_the_file_says(engine: &str) {
+    let upstream = Upstream::start(Does::reply(429, r#"{"state": {"db": "UP"}}"#));
+    let more = "method = \"HEAD\"\nbearer = \"0123456789abcdef\"\nheaders = { Host = \"app.internal\", X-Asked-By = \"doorbell\" }\n\
+                degraded = { status = \"429\" }\n";
+    let doorbell = start(engine, &(http(&upstream.url("/x?y=1")) + more));
+    await_answer(&doorbell, "/readyz", (200, "degraded\napp: degraded (status 429)\n"));
+    let request = upstream.last_request();
+    assert!(request.starts_with("HEAD /x?y=1 HTTP/1.1\r\n"), "{request}");
+    for field in [
+        "host: app.internal\r\n",
+        "authorization: Bearer 0123456789abcdef\r\n",
+        "x-asked-by: doorbell\r\n",
+        "connection: close\r\n",
+        "user-agent: doorbell/",
+    ] {
+        assert!(request.contains(field), "{field}: {request}");
+    }
+    assert_eq!(request.matches("host:").count(), 1, "{request}");
+    let other = Upstream::start(Does::reply(200, r#"{"state": {"db": "DOWN"}}"#));
+    let more = "expect = { json = { \"/state/db\" = \"UP\" } }\n";
+    let doorbell = start(engine, &(http(&other.url("/")) + more));
+    await_answer(&doorbell, "/readyz/app", (503, "/state/db is \"DOWN\", expected \"UP\""));
+    other.now(Does::reply(200, r#"{"state": {"db": "UP"}}"#));
+    await_answer(&doorbell, "/readyz/app", (200, "ok"));
+}
+
+fn redirects_are_followed_on_the_same_host(engine: &str) {
+    let target = Upstream::start(Does::reply(200, "here"));
+    let to = |location: &str| {
+        Does::Says(format!("HTTP/1.1 302 Found\r\nLocation: {location}\r\nContent-Length: 0\r\n\r\n").into())
+    };
+    let first = Upstream::start(to(&target.url("/other")));
+    let doorbell = start(engine, &http(&first.url("/")));
+    await_answer(&doorbell, "/readyz/app", (200, "ok"));
+    assert!(target.last_request().starts_with("GET /other HTTP/1.1\r\n"), "{}", target.last_request());
+    assert!(
+        target.last_request().contains(&format!("host: {}\r\n", target.addr)),
+        "{}",
+        target.last_request()
+    );
+    first.now(to("http://localhost:9/"));
+    await_answer(&doorbell, "/readyz/app", (503, "status 302, expected 200-299"));
+    first.now(Does::reply(200, ""));
+    await_answer(&doorbell, "/readyz/app", (200, "ok"));
+    first.now(to("/again"));
+    await_answer(&doorbell, "/readyz/app", (503, "more than 10 redirects"));
+    let scratch = Scratch::new();
+    let file = scratch.write("a.toml", &format!("{BASE}{}", http("not a url")));
+    let refused = Doorbell::try_start(&["serve", "-c", &file, "--engine", engine]).unwrap_err();
+    assert!(refused.contains("is not a URL that can be asked"), "{refused}");
+}
