@@ -3,8 +3,8 @@
 //! Does not know about: files.
 
 use super::model::{
-    Action, Config, Grpc, Guard, Health, HealthRoute, Http2, Lifecycle, Listener, Log, Protocol, Route,
-    Runtime, Tuning,
+    Action, Compute, Config, Grpc, Guard, Health, HealthRoute, Http2, Lifecycle, Listener, Log, Protocol,
+    Route, Runtime, Tuning,
 };
 use crate::http::Method;
 
@@ -35,6 +35,7 @@ pub fn default_config() -> Config {
         log: Log::default(),
         lifecycle: Lifecycle::default(),
         tuning: Tuning::default(),
+        compute: Compute::default(),
         tls: Vec::new(),
         auth: Vec::new(),
         limits: Vec::new(),

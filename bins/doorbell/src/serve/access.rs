@@ -45,7 +45,7 @@ pub(super) enum By {
 }
 
 /// The lines of one door.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Lines {
     sink: LogSink,
     by: By,
@@ -58,6 +58,10 @@ impl Sink for Lines {
             By::Http1 => self.sink.log(record),
             By::Http2 => self.sink.log(&record.by_http2()),
         }
+    }
+
+    fn later(&self) -> Option<Box<dyn Sink + Send>> {
+        Some(Box::new(self.clone()))
     }
 }
 

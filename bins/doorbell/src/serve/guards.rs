@@ -3,7 +3,8 @@
 //! Does not know about: routes, replies of those who get in. The cheapest question comes first, and a client that may not ask
 //! often cannot guess tokens often.
 
-use super::subject::Subject;
+use super::inquiry::Inquiry;
+use super::subject::{Promise, Subject};
 use super::watch::{Look, Stamps, Watched, directories_of};
 use crate::config::model::{self, Action, Config, JwtAlgorithm, JwtKey, LimitKey};
 use crate::http::auth::jwt::{Algorithm, Jwks, JwtPolicy, Key};
@@ -12,6 +13,8 @@ use crate::http::layer::{AtMost, RateLimit, RequireAuth, RequireClientCert};
 use crate::http::limit::{self, Limiter, Quota};
 use crate::http::{Answered, Request, Responder};
 use arc_swap::ArcSwap;
+use doorbell::Offload;
+use doorbell::offload::Class;
 use std::hash::{BuildHasher, RandomState};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -23,6 +26,8 @@ pub(super) struct Common {
     auths: Vec<Auth>,
     /// By the position of the route: it is one limit wherever the route is served.
     at_most: Vec<Option<AtMost>>,
+    /// Where signatures are verified that take a while; without it, where the request is answered.
+    lane: Option<Offload>,
 }
 
 /// What one route asks of a request.
@@ -31,6 +36,7 @@ pub(super) struct Guards {
     limit: Option<RateLimit>,
     client_cert: Option<RequireClientCert>,
     auth: Vec<Auth>,
+    lane: Option<Offload>,
     at_most: Option<AtMost>,
 }
 
@@ -46,7 +52,7 @@ pub(super) type Refusal = String;
 
 impl Common {
     /// The limiters and token policies of a configuration, and what is to be watched.
-    pub(super) fn build(config: &Config) -> Result<(Self, Vec<AuthReader>), Refusal> {
+    pub(super) fn build(config: &Config, lane: Option<Offload>) -> Result<(Self, Vec<AuthReader>), Refusal> {
         let limiters = config.limits.iter().map(limiter).collect::<Result<_, _>>()?;
         let mut auths = Vec::new();
         let mut readers = Vec::new();
@@ -62,7 +68,14 @@ impl Common {
             readers.push(AuthReader { auth: auth.clone(), policy, stamps });
         }
         let at_most = config.routes.iter().map(|route| route.guard.concurrent.map(AtMost::new)).collect();
-        Ok((Self { limiters, auths, at_most }, readers))
+        Ok((Self { limiters, auths, at_most, lane }, readers))
+    }
+
+    /// The lane for jobs of this class, if any of the policies at these positions has keys of which a signature takes a while to verify.
+    fn lane_for(&self, positions: &[usize], config: &Config, class: Class) -> Option<Offload> {
+        let is_heavy = |position: &usize| config.auth.get(*position).is_some_and(model::Auth::is_heavy);
+        let lane = self.lane.clone().filter(|_| positions.iter().any(is_heavy));
+        lane.map(|lane| lane.class(class))
     }
 
     /// What counts those it refuses.
@@ -87,8 +100,11 @@ impl Guards {
             (!(limit.exempt_probes && is_probe)).then_some(by)
         });
         let auth = guard.auth.iter().filter_map(|position| common.auths.get(*position).cloned()).collect();
+        // Probes that need a token go before everybody else's.
+        let class = if is_probe { Class::High } else { Class::Normal };
+        let lane = common.lane_for(&guard.auth, config, class);
         let at_most = common.at_most.get(position).cloned().flatten();
-        Self { limit, client_cert, auth, at_most }
+        Self { limit, client_cert, auth, lane, at_most }
     }
 
     /// True when nobody is asked anything.
@@ -101,7 +117,8 @@ impl Guards {
         self.limit.is_some()
     }
 
-    /// Has a request answered that gets through, or answers it. Who brought a token is told to `subject`.
+    /// Has a request answered that gets through, or answers it. Who brought a token is told to `subject`. A token that takes a while to verify
+    /// is left to `put_off`, which answers with [`Self::around_verified`] once it is found good.
     ///
     /// A guard is asked first and has the chance to answer only to refuse: who gets through moves nothing.
     #[inline(always)]
@@ -110,7 +127,8 @@ impl Guards {
         request: &Request<'_>,
         mut reply: Responder<'a>,
         mut subject: Option<&mut Subject>,
-        answer: impl FnOnce(Responder<'a>) -> Answered,
+        put_off: impl FnOnce(Inquiry, Option<Promise>, Responder<'a>) -> Answered,
+        answer: impl FnOnce(Responder<'_>) -> Answered,
     ) -> Answered {
         if let Some(limit) = &self.limit
             && let Err(decision) = limit.ask(request, &mut reply)
@@ -125,41 +143,75 @@ impl Guards {
         if let Some((first, others)) = self.auth.split_first()
             && !first.knows(request, &mut subject)
         {
+            if let Some(inquiry) = inquire(self.lane.as_ref(), first, others, request) {
+                return put_off(inquiry, subject.map(Subject::promise), reply);
+            }
             match first.authorize(others, request, reply, &mut subject) {
                 Ok(allowed) => reply = allowed,
                 Err(answered) => return answered,
             }
         }
-        let place = match &self.at_most {
-            None => None,
-            Some(at_most) => match at_most.enter() {
-                None => return at_most.refuse(reply),
-                place => place,
-            },
-        };
-        let answered = answer(reply);
-        drop(place);
-        answered
+        self.around_verified(reply, answer)
     }
+
+    /// What is left of the guards behind a good token.
+    #[inline(always)]
+    pub(super) fn around_verified(
+        &self,
+        reply: Responder<'_>,
+        answer: impl FnOnce(Responder<'_>) -> Answered,
+    ) -> Answered {
+        match &self.at_most {
+            None => answer(reply),
+            Some(at_most) => at_most.around(reply, answer),
+        }
+    }
+}
+
+/// What a job is to find out about a request, if that takes so long that it is worth one.
+#[inline(never)]
+fn inquire(lane: Option<&Offload>, first: &Auth, others: &[Auth], request: &Request<'_>) -> Option<Inquiry> {
+    let lane = lane?;
+    let is_heavy = |auth: &Auth| auth.with(|auth| auth.is_heavy_for(request));
+    if !is_heavy(first) && !others.iter().any(is_heavy) {
+        return None;
+    }
+    Some(Inquiry::new(lane.clone(), first.load(), others.iter().map(Auth::load).collect()))
 }
 
 /// Those who see more than others, where nobody is refused.
 #[derive(Clone, Debug)]
-pub(super) struct Viewers(Vec<Auth>);
+pub(super) struct Viewers {
+    auth: Vec<Auth>,
+    /// As that of [`Guards`].
+    lane: Option<Offload>,
+}
 
 impl Viewers {
     /// Whoever any of the policies at these positions knows; without any, whoever got so far.
-    pub(super) fn build(positions: &[usize], common: &Common) -> Self {
-        Self(positions.iter().filter_map(|position| common.auths.get(*position).cloned()).collect())
+    pub(super) fn build(positions: &[usize], config: &Config, common: &Common) -> Self {
+        let auth = positions.iter().filter_map(|position| common.auths.get(*position).cloned()).collect();
+        Self { auth, lane: common.lane_for(positions, config, Class::High) }
+    }
+
+    /// True when some of their tokens take a while to verify.
+    pub(super) const fn have_jobs(&self) -> bool {
+        self.lane.is_some()
+    }
+
+    /// What a job is to find out about a request; `None` where [`Self::admit`] finds it out about as fast.
+    pub(super) fn inquire(&self, request: &Request<'_>) -> Option<Inquiry> {
+        let (first, others) = self.auth.split_first()?;
+        inquire(self.lane.as_ref(), first, others, request)
     }
 
     /// Whether a request comes from one of them. One without a token is not looked at.
     pub(super) fn admit(&self, request: &Request<'_>) -> bool {
-        if self.0.is_empty() {
+        if self.auth.is_empty() {
             return true;
         }
         let knows = |auth: &Auth| auth.with(|auth| matches!(auth.decide(request), Decision::Allowed(_)));
-        request.header("authorization").is_some() && self.0.iter().any(knows)
+        request.header("authorization").is_some() && self.auth.iter().any(knows)
     }
 }
 
@@ -206,6 +258,13 @@ impl Auth {
             return Ok(reply);
         }
         Err(first.refuse(&decision, reply))
+    }
+
+    fn load(&self) -> Arc<RequireAuth> {
+        match self {
+            Self::Fixed(policy) => Arc::clone(policy),
+            Self::Watched(policy) => policy.load_full(),
+        }
     }
 
     fn with<T>(&self, ask: impl FnOnce(&RequireAuth) -> T) -> T {
@@ -361,7 +420,7 @@ mod tests {
                     [route.s]\nlistener = \"a\"\npath = \"/s\"\nconcurrent = 1\nreply = {}\n";
         let source = Source { name: "f".to_owned(), text: text.to_owned() };
         let config = parse(&source, &|_| None).config.unwrap();
-        let (common, _) = Common::build(&config).unwrap();
+        let (common, _) = Common::build(&config, None).unwrap();
         let at_most = |route, listener| Guards::build(route, listener, &config, &common).at_most.unwrap();
         let (here, there, other) = (at_most(0, 0), at_most(0, 1), at_most(1, 0));
         let place = here.enter();

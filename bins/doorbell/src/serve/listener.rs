@@ -3,7 +3,7 @@
 //! Does not know about: other listeners, what is answered.
 
 use super::access::{self, By};
-use super::door::{Door, Materials, WatchedDoor};
+use super::door::{Door, Materials, OpenDoor, WatchedDoor};
 use super::inherit;
 use super::lane::Plan;
 use super::raw::FixedReply;
@@ -151,7 +151,7 @@ fn door(
     };
     let limits = http_limits(http1, &listener.timeouts);
     Ok(if watched.is_idle() {
-        doorbell::Http1::new(watched.door).limits(limits)
+        doorbell::Http1::new(OpenDoor(watched.door)).limits(limits)
     } else {
         doorbell::Http1::new(watched).limits(limits)
     })

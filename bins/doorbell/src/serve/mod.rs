@@ -5,10 +5,12 @@
 mod access;
 mod board;
 mod checks;
+mod compute;
 mod door;
 mod files;
 mod guards;
 mod inherit;
+mod inquiry;
 mod lane;
 mod lifecycle;
 mod links;
@@ -47,7 +49,7 @@ pub(crate) fn run(config: &Config, origin: &str) -> Result<Exit, Failure> {
     let (checks, push) = checks::plan(config).map_err(bad_config)?.unzip();
     let mut watched: Vec<Box<dyn Watched>> = Vec::new();
     let stores = Stores::open(config, &mut watched).map_err(bad_config)?;
-    let (common, readers) = Common::build(config).map_err(bad_config)?;
+    let (common, readers) = Common::build(config, compute::start(config)?).map_err(bad_config)?;
     watched.extend(readers.into_iter().map(|reader| Box::new(reader) as Box<dyn Watched>));
     let access = access::start(config)?;
     let materials =
@@ -97,7 +99,8 @@ pub(crate) fn run(config: &Config, origin: &str) -> Result<Exit, Failure> {
             http2_connections = http2.map(|(connections, _)| connections),
             http2_requests = http2.map(|(_, requests)| requests),
             checks = totals.checks_run(),
-            refused = totals.refused(),
+            jobs = config.needs_compute().then(|| totals.jobs(&stats)),
+            refused = totals.refused(&stats),
             closed = Totals::closed(&stats),
             "stopped"
         );

@@ -2,6 +2,8 @@
 //!
 //! Does not know about: tokens, what is logged.
 
+use std::sync::{Arc, OnceLock};
+
 /// Longer than what a line of the access log has room for, which marks what is cut off.
 const LEN_MAX: usize = 64;
 
@@ -10,12 +12,17 @@ const LEN_MAX: usize = 64;
 pub(super) struct Subject {
     text: [u8; LEN_MAX],
     len: usize,
+    promised: Option<Promise>,
 }
+
+/// The name of whoever brought a token that is verified while the request waits.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Promise(Arc<OnceLock<Box<str>>>);
 
 impl Subject {
     /// Nobody in particular.
     pub(super) const fn new() -> Self {
-        Self { text: [0; LEN_MAX], len: 0 }
+        Self { text: [0; LEN_MAX], len: 0, promised: None }
     }
 
     /// As much of the name as there is room for.
@@ -25,10 +32,32 @@ impl Subject {
         self.len = name.len();
     }
 
+    /// It will be known later, by this.
+    pub(super) fn promise(&mut self) -> Promise {
+        self.promised.insert(Promise::default()).clone()
+    }
+
+    /// What was promised.
+    pub(super) const fn take_promised(&mut self) -> Option<Promise> {
+        self.promised.take()
+    }
+
     /// The name; nothing when nobody was named.
     pub(super) fn name(&self) -> Option<&str> {
         let name = str::from_utf8(&self.text[..self.len]).ok()?;
         (!name.is_empty()).then_some(name)
+    }
+}
+
+impl Promise {
+    /// Now it is known.
+    pub(super) fn keep(&self, name: Box<str>) {
+        let _first = self.0.set(name);
+    }
+
+    /// The name, if somebody was let in who has one.
+    pub(super) fn name(&self) -> Option<Box<str>> {
+        self.0.get().filter(|name| !name.is_empty()).cloned()
     }
 }
 

@@ -51,6 +51,11 @@ impl Totals {
         self.http2.as_ref().map(|counters| counters.served())
     }
 
+    /// Jobs of the compute lane, by whatever protocol their requests came.
+    pub(super) fn jobs(&self, stats: &Snapshot) -> u64 {
+        stats.jobs_queued + self.http2.as_ref().map_or(0, |counters| counters.jobs())
+    }
+
     pub(super) fn set_checks(&mut self, counters: Arc<checks::Counters>) {
         self.checks = Some(counters);
     }
@@ -64,8 +69,8 @@ impl Totals {
         self.refusals.push(refusals);
     }
 
-    /// Requests and handshakes by why they were refused, where any were: `busy=2 rate_limited=1`.
-    pub(super) fn refused(&self) -> String {
+    /// Requests and handshakes by why they were refused, where any were: `busy=2 rate_limited=1`. Of `stats` those that waited for a job.
+    pub(super) fn refused(&self, stats: &Snapshot) -> String {
         let busy = self.at_most.iter().map(|at_most| ("busy", at_most.refused()));
         let limited = self.limiters.iter().map(|limiter| ("rate_limited", limiter.counts().denied));
         let requests = self.refusals.iter().flat_map(Refusals::all).map(|(why, count)| (why.as_str(), count));
@@ -73,7 +78,12 @@ impl Totals {
             self.acceptors.iter().flat_map(|acceptor| acceptor.stats().fields().collect::<Vec<_>>());
         let handshakes = handshakes.filter(|(name, _)| !HANDSHAKES_GOOD.contains(name));
         let http2 = self.http2.iter().flat_map(|counters| counters.fields());
-        list(busy.chain(limited).chain(requests).chain(handshakes).chain(http2))
+        let jobs = [
+            ("jobs_panicked", stats.jobs_panicked),
+            ("jobs_refused", stats.jobs_refused),
+            ("jobs_timed_out", stats.jobs_timed_out),
+        ];
+        list(busy.chain(limited).chain(requests).chain(handshakes).chain(http2).chain(jobs))
     }
 
     /// Connections by why they were closed, where it was not because all was done.

@@ -27,6 +27,7 @@ on_both_engines! {
     window_update_flood
     hpack_bomb
     zero_window_stall
+    small_window_stall
 }
 
 /// How long a connection may go on with an attack, and what the process may grow by.
@@ -39,10 +40,20 @@ const NO_WINDOW: [u8; 6] = [0, 4, 0, 0, 0, 0];
 /// The part of an attack that comes again and again, by how often it came before.
 type Wave<'a> = &'a dyn Fn(u32) -> Vec<u8>;
 
-/// An attack with these settings. Each connection is to end within `ended_max`; then comes the next.
+/// An attack with these settings on a listener as it is by default. Each connection is to end within `ended_max`; then comes the next.
 fn attack(engine: &str, why: &str, settings: &[u8], ended_max: Duration, wave: Wave<'_>) {
+    attack_listener(engine, "", why, settings, ended_max, wave);
+}
+
+fn attack_listener(
+    engine: &str,
+    listener: &str,
+    why: &str,
+    settings: &[u8],
+    ended_max: Duration,
+    wave: Wave<'_>,
+) {
     let seconds = if std::env::var_os("DOORBELL_FULL").is_some() { 10 } else { 2 };
-    let listener = "timeouts = { write = \"1s\" }";
     let doorbell = Doorbell::start_with(engine, &config(listener, ""));
     for _ in 0..20 {
         assert!(ask(doorbell.addr, "/hello").unwrap().0);
@@ -185,10 +196,22 @@ fn hpack_bomb(engine: &str) {
     });
 }
 
-/// Requests whose replies may not be sent. A reply may wait for `timeouts.write`, and the times are looked at once a second.
+/// Requests whose replies may not be sent at all.
 fn zero_window_stall(engine: &str) {
-    attack(engine, "http2_stalled", &NO_WINDOW, Duration::from_secs(3), &|count| match count {
+    attack(engine, "http2_windowless", &NO_WINDOW, ENDED_MAX, &a_hundred_and_nothing_more);
+}
+
+/// The same with a window that lets out a byte of each reply. That may be a slow client: it is ended when nothing moved for
+/// `timeouts.write`, and the times are looked at once a second.
+fn small_window_stall(engine: &str) {
+    let window_of_1 = [0, 4, 0, 0, 0, 1];
+    let (listener, ended_max) = ("timeouts = { write = \"1s\" }", Duration::from_secs(3));
+    attack_listener(engine, listener, "http2_stalled", &window_of_1, ended_max, &a_hundred_and_nothing_more);
+}
+
+fn a_hundred_and_nothing_more(count: u32) -> Vec<u8> {
+    match count {
         0..100 => get(odd(count), "/hello"),
         _ => Vec::new(),
-    });
+    }
 }

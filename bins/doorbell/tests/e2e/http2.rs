@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use doorbell_testkit::peers::{Reply, Shape, exchange, wait_until};
 
-use crate::frames::{DATA, GOAWAY, HEADERS, PING, PREFACE, Peer, SETTINGS, ask, frame, get};
+use crate::frames::{DATA, GOAWAY, HEADERS, PING, PREFACE, Peer, SETTINGS, WINDOW_UPDATE, ask, frame, get};
 use crate::https::Https;
 use crate::pki::{ca, localhost};
 use crate::support::{Doorbell, LIMIT, Scratch, on_both_engines, program, stdout};
@@ -27,6 +27,7 @@ on_both_engines! {
     no_more_connections_than_allowed
     no_more_connections_of_one_address_than_allowed
     a_drain_ends_connections
+    slow_clients_are_served
     guards_hold_and_the_log_is_written
 }
 
@@ -290,4 +291,26 @@ fn guards_hold_and_the_log_is_written(engine: &str) {
         4,
         "{lines}"
     );
+}
+
+/// Whose window is small, or opens late, gets the whole reply, however often longer that takes than a client without a window may wait.
+fn slow_clients_are_served(engine: &str) {
+    let doorbell = Doorbell::start_with(engine, &config("", "").replace("LARGE", &"x".repeat(900)));
+    let window = |len: u32| [&[0, 4][..], &len.to_be_bytes()].concat();
+    for (first, grants, pause) in [(100, 8, 500), (0, 9, 400), (1, 9, 900)] {
+        let mut peer = Peer::connect(doorbell.addr, &window(first)).unwrap();
+        peer.write(&get(1, "/large")).unwrap();
+        let mut writer = Peer(peer.0.try_clone().unwrap());
+        let grant = thread::spawn(move || {
+            for _ in 0..grants {
+                thread::sleep(Duration::from_millis(pause));
+                writer.write(&frame(WINDOW_UPDATE, 0, 1, &100_u32.to_be_bytes())).unwrap();
+            }
+        });
+        let (good, content) = peer.reply(1).unwrap();
+        assert!(good && content == b"x".repeat(900), "{first} and {grants} times 100: {}", content.len());
+        grant.join().unwrap();
+    }
+    let totals = doorbell.totals();
+    assert_eq!(totals["refused"], "", "{totals}");
 }

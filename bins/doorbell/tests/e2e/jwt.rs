@@ -37,12 +37,12 @@ fn now() -> u64 {
 }
 
 /// Good for five minutes.
-fn claims() -> Value {
+pub(crate) fn claims() -> Value {
     json!({ "iss": "https://issuer.test", "aud": "doorbell", "sub": "alice", "scope": "status:read x", "exp": now() + 300 })
 }
 
 /// The good claims with one of them other, or none.
-fn but(name: &str, value: Value) -> Value {
+pub(crate) fn but(name: &str, value: Value) -> Value {
     let mut claims = claims();
     if value.is_null() {
         claims.as_object_mut().unwrap().remove(name);
@@ -56,14 +56,14 @@ fn but(name: &str, value: Value) -> Value {
 const PUBLIC_KEY: [&str; 3] = ["ES256", "EdDSA", "RS256"];
 
 /// A key pair with its name in the key set.
-struct Signer {
+pub(crate) struct Signer {
     id: &'static str,
     algorithm: Algorithm,
-    pair: KeyPair,
+    pub(crate) pair: KeyPair,
 }
 
 impl Signer {
-    fn new(id: &'static str, algorithm: &str) -> Self {
+    pub(crate) fn new(id: &'static str, algorithm: &str) -> Self {
         let (algorithm, kind) = match algorithm {
             "ES256" => (Algorithm::ES256, &rcgen::PKCS_ECDSA_P256_SHA256),
             "EdDSA" => (Algorithm::EdDSA, &rcgen::PKCS_ED25519),
@@ -73,7 +73,7 @@ impl Signer {
         Self { id, algorithm, pair: KeyPair::generate_for(kind).unwrap() }
     }
 
-    fn sign(&self, claims: &Value) -> String {
+    pub(crate) fn sign(&self, claims: &Value) -> String {
         self.sign_as(self.id, claims)
     }
 
@@ -132,7 +132,7 @@ fn element(der: &[u8]) -> (&[u8], &[u8]) {
     der[2 + long..].split_at(if long == 0 { usize::from(der[1]) } else { len })
 }
 
-fn hs256(claims: &Value, secret: &[u8]) -> String {
+pub(crate) fn hs256(claims: &Value, secret: &[u8]) -> String {
     encode(&Header::new(Algorithm::HS256), claims, &EncodingKey::from_secret(secret)).unwrap()
 }
 

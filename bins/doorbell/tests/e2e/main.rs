@@ -36,6 +36,7 @@ mod haproxy;
 mod haproxy_proxy;
 mod hellos;
 mod http2;
+mod jobs;
 mod jwt;
 mod kept;
 mod kinds;

@@ -216,7 +216,41 @@
 //!
 //! *What would change it:* endpoints that change more often than they are asked.
 //!
-//! # 0022 What threads share is explored by loom, from the sources themselves
+//! # 0022 Signatures with a public key are jobs; files are not
+//!
+//! *Context.* What can hold up a ring thread of the binary: verifying a token (2 µs with a shared secret, 20 to 55 µs with a public
+//! key), and reading files. A trip to another thread is even from some 10 µs on ([`compute_lane`](super::compute_lane)).
+//!
+//! *Choice.* A token is looked at where it comes in, up to its signature: what is no token, too long, of another algorithm or of an unknown key
+//! is refused there, and a shared secret is checked there. Only a signature with a public key is a job; what follows (the limit
+//! of requests at once, the route's answer) is done by the ring thread again. It is always a job and not
+//! [`Auto`](crate::offload::Auto): each such signature costs more than the trip on the machines measured, and who sends many of them must not
+//! bring them home. Routes of health have their jobs in the high class. A job holds a copy of its request, so that the queue holds
+//! `queue_max` heads of 16 KiB at most. The threads are there only where a route asks for such tokens.
+//!
+//! Reading directories, link maps, keys and certificates stays with the thread that watches them (0016). Nobody waits for it: there is no
+//! connection to answer, no deadline that would mean anything and nothing to refuse when a queue is full. On the pool a disk that hangs would
+//! take a thread from the signatures; where it is, it delays other files at worst.
+//!
+//! *Would change it:* an action that reads what does not fit into memory. Its reads would be jobs of an [`Offload`](crate::Offload) of
+//! their own.
+//!
+//! # 0023 A client of HTTP/2 that never opens a window is ended at once, a slow one is not
+//!
+//! *Context.* A client may ask for many replies and let none out. That is an attack, and it is also what a slow client looks like for as
+//! long as it reads nothing.
+//!
+//! *Choice.* A connection that has not let out a single byte of content 700 ms after a reply began ends with GOAWAY
+//! (ENHANCE_YOUR_CALM): no known client begins with a window of 0 and leaves it at that, and one that opens it when it sees the
+//! reply's fields needs a round trip. As soon as one byte was let out, the connection has the time of a slow client: it ends when nothing
+//! moved for `timeouts.write` (10 s), looked at once a second. So an attacker who opens a window of one byte is ended after 10 to 11 s and
+//! not within one: cutting it sooner would cut honest clients. What it can hold until then is bounded: one of
+//! [`HandOver::conns_max`](crate::HandOver::conns_max) places and of its address's, and for each of its `concurrent_streams` (100) the
+//! fields of a reply and at most 16 KiB of content (larger content is shared): measured 0.5 MiB a connection with tiny replies.
+//!
+//! *Would change it:* clients that begin with a window of 0 and wait; or a least rate for replies, as there is for bodies.
+//!
+//! # 0024 What threads share is explored by loom, from the sources themselves
 //!
 //! *Context.* A lost wake-up is a client that waits until its deadline, once in millions. Tests with threads find it by luck. loom runs a
 //! model under every interleaving and with old news from every relaxed load; shuttle draws interleavings at random and knows

@@ -47,8 +47,12 @@ impl Job {
 
     /// Has it run, and its outcome left in `inbox`. False when there is no place for it.
     pub(crate) fn submit(self, conn: ConnId, number: u64, inbox: &Arc<Inbox>) -> bool {
-        let entry = Entry { task: self.task, conn, number, inbox: Arc::clone(inbox) };
-        self.core.submit(self.class, entry)
+        self.submit_for(Asker::Worker { conn, number, inbox: Arc::clone(inbox) })
+    }
+
+    /// The same for anybody.
+    pub(crate) fn submit_for(self, asker: Asker) -> bool {
+        self.core.submit(self.class, Entry { task: self.task, asker })
     }
 }
 
@@ -106,12 +110,27 @@ impl<F: FnOnce() -> Answer + Send> Task for Cell<F> {
     }
 }
 
+/// Who waits for a job.
+pub(crate) enum Asker {
+    /// Somebody who drives a protocol without a worker.
+    Other(Box<dyn FnOnce(Outcome) + Send>),
+    /// A worker, for a connection of its own.
+    Worker { conn: ConnId, number: u64, inbox: Arc<Inbox> },
+}
+
+impl Asker {
+    fn tell(self, outcome: Outcome) {
+        match self {
+            Self::Other(tell) => tell(outcome),
+            Self::Worker { conn, number, inbox } => inbox.leave(Delivery { conn, number, outcome }),
+        }
+    }
+}
+
 /// A job in a queue.
 pub(super) struct Entry {
     task: Arc<dyn Task>,
-    conn: ConnId,
-    number: u64,
-    inbox: Arc<Inbox>,
+    asker: Asker,
 }
 
 impl Entry {
@@ -133,18 +152,18 @@ impl StartedJob {
     pub fn run(mut self) {
         if let Some(entry) = self.entry.take() {
             let outcome = entry.task.run();
-            let Entry { conn, number, inbox, task } = entry;
+            let Entry { asker, task } = entry;
             // What the job holds is gone before anybody hears of its end.
             drop(task);
-            inbox.leave(Delivery { conn, number, outcome });
+            asker.tell(outcome);
         }
     }
 }
 
 impl Drop for StartedJob {
     fn drop(&mut self) {
-        if let Some(Entry { conn, number, inbox, .. }) = self.entry.take() {
-            inbox.leave(Delivery { conn, number, outcome: Outcome::Panicked });
+        if let Some(Entry { asker, .. }) = self.entry.take() {
+            asker.tell(Outcome::Panicked);
         }
     }
 }
@@ -157,10 +176,11 @@ impl fmt::Debug for Job {
 
 impl fmt::Debug for Entry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Entry")
-            .field("conn", &self.conn)
-            .field("number", &self.number)
-            .finish_non_exhaustive()
+        let mut shown = f.debug_struct("Entry");
+        if let Asker::Worker { conn, number, .. } = &self.asker {
+            shown.field("conn", conn).field("number", number);
+        }
+        shown.finish_non_exhaustive()
     }
 }
 

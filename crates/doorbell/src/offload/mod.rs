@@ -57,19 +57,22 @@ use doorbell_http::{Answered, Request, Responder};
 pub use answer::{Answer, Finish};
 pub(crate) use answer::{Delivery, Inbox, Outcome};
 pub use auto::{Auto, TIMED_ONE_IN};
+pub(crate) use job::{Asker, Job, Task};
 pub use job::{Class, StartedJob};
-pub(crate) use job::{Job, Task};
 #[cfg(feature = "rayon")]
 pub use pool::PoolError;
 pub use queue::{Executor, Pump};
 
 use self::queue::Core;
 
-/// Jobs that may wait in one class.
-const QUEUE_MAX: usize = 1_024;
+/// Jobs that may wait in one class, unless it is said otherwise.
+pub const QUEUE_MAX: usize = 1_024;
 
-/// How long a connection waits for its job.
-const TIMEOUT: Duration = Duration::from_secs(10);
+/// How long a connection waits for its job, unless it is said otherwise.
+pub const TIMEOUT: Duration = Duration::from_secs(10);
+
+/// What threads are called before a number, unless it is said otherwise.
+pub const THREAD_NAME: &str = "doorbell-job";
 
 /// The way to the threads that run jobs. Cheap to clone; each clone may have its own class and timeout.
 #[derive(Clone)]
@@ -143,7 +146,7 @@ impl Default for OffloadBuilder {
     fn default() -> Self {
         Self {
             threads: None,
-            name: "doorbell-job".into(),
+            name: THREAD_NAME.into(),
             cpus: Vec::new(),
             stack_size: None,
             queue_max: [QUEUE_MAX; 2],

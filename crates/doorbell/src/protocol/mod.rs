@@ -2,6 +2,7 @@
 //!
 //! Does not know about: sockets, drivers, the connection table. It never does I/O.
 
+mod awaited;
 mod http1;
 mod raw;
 mod refusals;
@@ -11,6 +12,7 @@ mod tls;
 use doorbell_http::parse::Seen;
 use doorbell_http::{Client, Date, Later, Next, Out};
 
+pub use awaited::{Awaited, Told};
 pub use http1::Http1;
 pub use raw::{Raw, RawHandler, RawNext};
 pub use refusals::Refusals;

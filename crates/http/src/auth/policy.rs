@@ -177,6 +177,21 @@ impl Policy {
         false
     }
 
+    /// Whether the decision about what a request brought along takes tens of microseconds. False for static tokens, for shared secrets, and for
+    /// what is refused before a signature is looked at.
+    #[must_use]
+    pub fn is_heavy_for(&self, authorization: Authorization<'_>) -> bool {
+        #[cfg(feature = "jwt")]
+        if let Some(jwt) = &self.jwt
+            && jwt.is_heavy()
+            && let Ok(token) = authorization.bearer()
+        {
+            return is_token68(token) && self.tokens.find(token).is_none() && jwt.is_heavy_for(token);
+        }
+        let _ = authorization;
+        false
+    }
+
     /// The value of `WWW-Authenticate` that goes with a refusal; none with an allowed request. It names no error to a client that
     /// sent no bearer token (RFC 6750 3.1).
     #[must_use]

@@ -37,6 +37,13 @@ impl RequireAuth {
         self.policy.decide_unknown(Authorization::of(request), request.unix_secs())
     }
 
+    /// Whether [`Self::decide`] takes tens of microseconds for this request: then it is better done by a job than by a thread that others
+    /// wait for.
+    #[must_use]
+    pub fn is_heavy_for(&self, request: &Request<'_>) -> bool {
+        self.policy.is_heavy_for(Authorization::of(request))
+    }
+
     /// The answer to a request that was not allowed.
     #[cold]
     pub fn refuse(&self, decision: &Decision<'_>, reply: Responder<'_>) -> Answered {

@@ -55,6 +55,16 @@ impl AtMost {
         None
     }
 
+    /// Has a request answered in one of the places, which it holds until its answer is there, now or later; or refuses it.
+    #[inline]
+    pub fn around(&self, reply: Responder<'_>, answer: impl FnOnce(Responder<'_>) -> Answered) -> Answered {
+        let Some(place) = self.enter() else { return self.refuse(reply) };
+        reply.watch(answer, || {
+            let place = place.keep(self);
+            Some(Box::new(move |_, _| drop(place)))
+        })
+    }
+
     /// The answer when there is no place.
     #[cold]
     pub fn refuse(&self, reply: Responder<'_>) -> Answered {
@@ -121,15 +131,6 @@ impl<S: Service> Service for AtMostService<S> {
     }
 
     fn call(&self, request: &Request<'_>, reply: Responder<'_>) -> Answered {
-        match self.at_most.enter() {
-            Some(place) => reply.watch(
-                |reply| self.inner.call(request, reply),
-                || {
-                    let place = place.keep(&self.at_most);
-                    Some(Box::new(move |_, _| drop(place)))
-                },
-            ),
-            None => self.at_most.refuse(reply),
-        }
+        self.at_most.around(reply, |reply| self.inner.call(request, reply))
     }
 }

@@ -86,13 +86,28 @@ impl<K: Sink> Logger<K> {
     /// A request whose answer comes later: what is to hear of that, for [`Responder::watch`]. `None` when the sink is for now only.
     #[cold]
     pub fn later(&self, entry: &Entry<'_>) -> Option<Ending> {
+        self.later_by(entry, || None)
+    }
+
+    /// The same of somebody whose name is known only when the answer is there: `subject` is asked then, and nothing it says leaves what
+    /// `entry` says.
+    #[cold]
+    pub fn later_by(
+        &self,
+        entry: &Entry<'_>,
+        subject: impl FnOnce() -> Option<Box<str>> + Send + 'static,
+    ) -> Option<Ending> {
         let sink = self.sink.later()?;
         let user_agent = entry.request.header("user-agent");
         let shows_success = self.shows_success(entry, user_agent);
         let record = Record::answered_with(entry, user_agent);
         Some(Box::new(move |status, content_len| {
             if shows_success || status.is_none_or(|status| status.code() >= 400) {
-                sink.log(&record.ended(status, content_len));
+                let mut record = record.ended(status, content_len);
+                if let Some(subject) = subject() {
+                    record.name(&subject);
+                }
+                sink.log(&record);
             }
         }))
     }

@@ -98,6 +98,16 @@ impl Record {
         self
     }
 
+    /// Who asked, who was not known when the record was made. What room that takes the others lose.
+    pub(super) fn name(&mut self, subject: &str) {
+        let before = *self;
+        let [host, target, user_agent] = [before.host(), before.target(), before.user_agent()];
+        self.cut = 0;
+        self.put_texts(Some(subject.as_bytes()), Some(host.bytes), target.bytes, Some(user_agent.bytes));
+        // What was cut before is cut still.
+        self.cut |= before.cut & !(1 << Part::Subject as u8);
+    }
+
     /// The same of a request that came by HTTP/2 and was read by this crate in the form of HTTP/1.1.
     #[must_use]
     pub const fn by_http2(mut self) -> Self {

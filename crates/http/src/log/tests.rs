@@ -523,3 +523,32 @@ proptest! {
         prop_assert_eq!(bytes_of(&json(&records[0])["user_agent"]), records[0].user_agent().bytes);
     }
 }
+
+#[test]
+fn whoever_is_named_later_takes_room_of_the_others_and_nothing_else() {
+    let long = format!("/{}", "x".repeat(300));
+    for (target, host) in
+        [("/a", "h"), (long.as_str(), "host-of-a-name-that-is-longer-than-what-is-kept-of-hosts")]
+    {
+        let bytes =
+            format!("GET {target} HTTP/1.1\r\nHost: {host}\r\nUser-Agent: curl/8\r\n\r\n").into_bytes();
+        let mut head = Head::new();
+        assert!(head.parse(&bytes, &Limits::default()).is_ok());
+        let request = Request::new(&bytes, &head, b"");
+        let of = |subject: Option<&str>| Record::answered(&Entry { subject, ..Entry::unanswered(&request) });
+        let certificate = "c".repeat(50);
+        let texts = |record: &Record| {
+            [record.subject(), record.host(), record.target(), record.user_agent()]
+                .map(|clip| (clip.bytes.escape_ascii().to_string(), clip.cut))
+        };
+        for name in ["alice", "", &"n".repeat(40)] {
+            let mut record = of(None);
+            record.name(name);
+            assert_eq!(texts(&record), texts(&of(Some(name))), "{name}");
+            // Over another name, as that of a certificate.
+            let mut record = of(Some(&certificate));
+            record.name(name);
+            assert_eq!(texts(&record)[0], texts(&of(Some(name)))[0], "{name}");
+        }
+    }
+}

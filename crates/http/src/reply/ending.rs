@@ -52,10 +52,21 @@ impl Responder<'_> {
         serve: impl FnOnce(Responder<'_>) -> Answered,
         ending: impl FnOnce() -> Option<Ending>,
     ) -> Answered {
+        self.watch_with(&mut (), |reply, ()| serve(reply), |()| ending())
+    }
+
+    /// The same, where the two have something in common: `ending` is told what `serve` found out.
+    #[inline]
+    pub fn watch_with<T>(
+        self,
+        told: &mut T,
+        serve: impl FnOnce(Responder<'_>, &mut T) -> Answered,
+        ending: impl FnOnce(&mut T) -> Option<Ending>,
+    ) -> Answered {
         let Self { out, date, persist, head_only } = self;
-        let answered = serve(Responder { out, date, persist, head_only });
+        let answered = serve(Responder { out, date, persist, head_only }, told);
         if answered.is_pending()
-            && let Some(ending) = ending()
+            && let Some(ending) = ending(told)
         {
             out.on_end(ending);
         }

@@ -4,6 +4,7 @@
 
 mod auth;
 mod check;
+mod compute;
 mod health;
 mod http2;
 mod listener;
@@ -11,13 +12,14 @@ mod route;
 mod tls;
 
 use super::model::{
-    AccessFile, Config, Engine, Grpc, Http1, Http2, Lifecycle, Limit, Listener, Log, LogFormat, LogLevel,
-    OnWorkerFailure, Protocol, Runtime, Tls, Tuning,
+    AccessFile, Compute, Config, Engine, Grpc, Http1, Http2, Lifecycle, Limit, Listener, Log, LogFormat,
+    LogLevel, OnWorkerFailure, Protocol, Runtime, Tls, Tuning,
 };
 use super::resolve::default_health;
 use super::tuning;
 use super::units::format_duration;
 use super::written::{ACCESS, ACCESS_FORMATS};
+use compute::compute_value;
 use http2::{grpc_value, http2_value};
 use listener::listener_value;
 use serde_json::{Map, Value, json};
@@ -77,6 +79,7 @@ pub fn to_json(config: &Config, with_defaults: bool) -> Value {
         ("log", keep(log_value(&config.log), log_value(&Log::default()))),
         ("lifecycle", keep(lifecycle_value(&config.lifecycle), lifecycle_value(&Lifecycle::default()))),
         ("tuning", keep(tuning::to_value(&config.tuning), tuning::to_value(&Tuning::default()))),
+        ("compute", keep(compute_value(&config.compute), compute_value(&Compute::default()))),
         ("tls", named(tls.collect())),
         ("auth", named(auth.collect())),
         ("limit", named(limits.collect())),

@@ -60,6 +60,15 @@ pub enum JwtKey {
     Secret(Secret),
 }
 
+impl Auth {
+    /// Whether some of its tokens have a signature that takes tens of microseconds to verify.
+    #[must_use]
+    pub fn is_heavy(&self) -> bool {
+        let is_heavy = |algorithm: &JwtAlgorithm| *algorithm != JwtAlgorithm::Hs256;
+        self.jwt.as_ref().is_some_and(|jwt| jwt.algorithms.iter().any(is_heavy))
+    }
+}
+
 /// A text that is neither shown nor dumped.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(String);

@@ -4,6 +4,7 @@
 
 mod auth;
 mod check;
+mod compute;
 mod health;
 mod http2;
 mod limit;
@@ -17,6 +18,7 @@ pub use check::{
     CHECKS_MAX, Check, CheckKind, ClientTls, FileCheck, FlapRule, FollowRedirects, GrpcCheck, HostPort,
     HttpCheck, HttpDegraded, HttpExpect, Initial, Pace, Prefer, Resolve, Severity, TcpCheck, Url,
 };
+pub use compute::Compute;
 pub use health::{CheckUse, Codes, Health, HealthState, OnDrain, OnStale, Quorum};
 pub use http2::{Grpc, Http2};
 pub use limit::{Limit, LimitKey, Rate};
@@ -40,6 +42,8 @@ pub struct Config {
     pub lifecycle: Lifecycle,
     /// `[tuning]`
     pub tuning: Tuning,
+    /// `[compute]`
+    pub compute: Compute,
     /// `[tls.NAME]`, in the order of the file.
     pub tls: Vec<Tls>,
     /// `[auth.NAME]`, in the order of the file.
@@ -65,6 +69,19 @@ impl Config {
     #[must_use]
     pub fn tls_of(&self, listener: usize) -> Option<&Tls> {
         self.tls.get(self.listeners.get(listener)?.tls?)
+    }
+
+    /// Whether a route has work for the threads of `[compute]`: tokens whose signature takes a while to verify.
+    #[must_use]
+    pub fn needs_compute(&self) -> bool {
+        let is_heavy = |position: &usize| self.auth.get(*position).is_some_and(Auth::is_heavy);
+        self.routes.iter().any(|route| {
+            let viewers: &[usize] = match &route.action {
+                Action::Health(health) if health.details == Details::Authenticated => &health.details_auth,
+                _ => &[],
+            };
+            route.guard.auth.iter().chain(viewers).any(is_heavy)
+        })
     }
 
     /// Whether a listener speaks HTTP/2, by its position.

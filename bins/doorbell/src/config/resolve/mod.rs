@@ -5,6 +5,7 @@
 mod action;
 mod auth;
 mod check;
+mod compute;
 mod conflict;
 mod guard;
 mod health;
@@ -75,6 +76,7 @@ pub(crate) fn resolve(file: &written::File, problems: &Problems) -> Config {
         auth,
         limits,
         http2: http2::resolve_http2(file.http2.as_ref()),
+        compute: compute::resolve(file.compute.as_ref()),
         grpc: http2::resolve_grpc(file.grpc.as_ref(), &health, problems),
         listeners,
         checks,
@@ -82,6 +84,7 @@ pub(crate) fn resolve(file: &written::File, problems: &Problems) -> Config {
         routes,
     };
     find_twice_bound(&file.listeners, problems);
+    compute::lint(file, &config, problems);
     http2::lint(file, &config, problems);
     lint::lint(file, &config, problems);
     config

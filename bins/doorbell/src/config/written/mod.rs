@@ -4,6 +4,7 @@
 
 mod auth;
 mod check;
+mod compute;
 mod health;
 mod http2;
 mod limit;
@@ -17,6 +18,7 @@ pub(crate) use check::{
     Addresses, Check, CheckTls, FileWatched, GrpcAsked, HttpAsked, INITIALS, Kind, PREFERS, Pace, REDIRECTS,
     SEVERITIES, TcpAsked,
 };
+pub(crate) use compute::Compute;
 pub(crate) use health::{DrainAnswers, Health, ON_STALE, QuorumOf, Statuses};
 pub(crate) use http2::{Grpc, Http2};
 pub(crate) use limit::Limit;
@@ -40,6 +42,7 @@ pub(crate) struct File {
     pub(crate) log: Log,
     pub(crate) lifecycle: Lifecycle,
     pub(crate) tuning: Tuning,
+    pub(crate) compute: Option<Compute>,
     pub(crate) tls: Vec<Tls>,
     pub(crate) auth: Vec<Auth>,
     pub(crate) limits: Vec<Limit>,
@@ -79,6 +82,7 @@ impl File {
             log: root.section("log").map(Log::read).unwrap_or_default(),
             lifecycle: root.section("lifecycle").map(Lifecycle::read).unwrap_or_default(),
             tuning: root.section("tuning").map(tuning::read).unwrap_or_default(),
+            compute: root.section("compute").map(Compute::read),
             tls: named(&mut root, "tls", Tls::read),
             auth: named(&mut root, "auth", Auth::read),
             limits: named(&mut root, "limit", Limit::read),

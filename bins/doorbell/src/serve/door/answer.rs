@@ -27,6 +27,8 @@ pub(super) enum Answer {
     Push(Arc<PushAnswer>),
     Redirect(Arc<RedirectAnswer>),
     Reply(StaticReply),
+    /// As `Health`, where tokens of those who see details take a while to verify.
+    Viewed(Arc<Health>),
 }
 
 /// An answer and what stands before it.
@@ -47,7 +49,8 @@ impl Answer {
                 Some(Self::Files(Arc::new(FilesAnswer::new(directory))))
             }
             Action::Health(health) => {
-                build_health(route, health, &headers, materials).map(Arc::new).map(Self::Health)
+                let health = Arc::new(build_health(route, health, &headers, materials)?);
+                Some(if health.has_jobs() { Self::Viewed(health) } else { Self::Health(health) })
             }
             Action::Links(map) => {
                 let links = stores.links(&route.name)?.clone();
@@ -83,7 +86,7 @@ fn build_health(
         |path: &String| param_names(path).is_ok_and(|names| names.iter().any(|name| name == CHECK_PARAM));
     let has_singles = route.paths.iter().any(asks_for_check);
     let page = materials.keeper.page(health, headers, has_singles)?;
-    let viewers = Viewers::build(&health.details_auth, materials.common);
+    let viewers = Viewers::build(&health.details_auth, materials.config, materials.common);
     Some(Health::new(page, health, viewers, &route.methods))
 }
 
@@ -103,15 +106,18 @@ impl Door {
             Answer::Guarded(guarded) => {
                 self.give_guarded(guarded, |_| found.clone(), request, reply, subject)
             }
-            Answer::Health(health) => match found.params.value(CHECK_PARAM) {
-                Some(name) => health.send_single(name, request, reply, &self.fixed.not_found),
-                None => health.send(request, reply),
-            },
+            Answer::Health(health) => {
+                let name = found.params.value(CHECK_PARAM);
+                health.send_either(name, request, reply, &self.fixed.not_found)
+            }
             Answer::Links(links) => links.send(request, &self.fixed, reply),
             Answer::Nothing => reply.send(&self.fixed.not_found),
             Answer::Push(push) => push.send(found, request, &self.fixed, reply),
             Answer::Redirect(answer) => answer.send(found, request, &self.fixed, reply),
             Answer::Reply(fixed) => reply.send(fixed),
+            Answer::Viewed(health) => {
+                self.give_viewed(health, found.params.value(CHECK_PARAM), request, reply)
+            }
         }
     }
 
@@ -125,7 +131,8 @@ impl Door {
         reply: Responder<'_>,
         subject: Option<&mut Subject>,
     ) -> Answered {
-        guarded.guards.around(request, reply, subject, |reply| match &guarded.answer {
+        let put_off = |inquiry, promise, reply| self.put_off(inquiry, promise, request, reply);
+        guarded.guards.around(request, reply, subject, put_off, |reply| match &guarded.answer {
             Answer::Reply(fixed) => reply.send(fixed),
             answer => self.give(answer, &found(request), request, reply, None),
         })

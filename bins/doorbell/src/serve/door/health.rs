@@ -8,6 +8,7 @@ use crate::http::router::MethodSet;
 use crate::http::{Answered, Method, Request, Responder, StaticReply, Status};
 use crate::serve::board::{Page, Replies};
 use crate::serve::guards::Viewers;
+use crate::serve::inquiry::Inquiry;
 use doorbell_health::{Audience, Format};
 use std::sync::Arc;
 
@@ -28,12 +29,61 @@ impl Health {
         Self { page, details: route.details, viewers, allow: MethodSet::of(methods).to_string() }
     }
 
+    /// True when some who see details have tokens that a job is to verify: then [`Self::inquire`] is to be asked.
+    pub(super) const fn has_jobs(&self) -> bool {
+        matches!(self.details, Details::Authenticated) && self.viewers.have_jobs()
+    }
+
+    /// What a job is to find out before it is known who asks.
+    pub(super) fn inquire(&self, request: &Request<'_>) -> Option<Inquiry> {
+        self.viewers.inquire(request)
+    }
+
+    /// Answers for one check of the endpoint, if there is a name, or for all of it.
+    pub(super) fn send_either(
+        &self,
+        name: Option<&[u8]>,
+        request: &Request<'_>,
+        reply: Responder<'_>,
+        not_found: &StaticReply,
+    ) -> Answered {
+        match name {
+            Some(name) => self.send_single(name, self.sees_details(request), request, reply, not_found),
+            None => self.send(request, reply),
+        }
+    }
+
+    /// The same for somebody of whom is known whether he sees details.
+    pub(super) fn send_known(
+        &self,
+        name: Option<&[u8]>,
+        sees_details: bool,
+        request: &Request<'_>,
+        reply: Responder<'_>,
+        not_found: &StaticReply,
+    ) -> Answered {
+        match name {
+            Some(name) => self.send_single(name, sees_details, request, reply, not_found),
+            None => self.send_as(|| sees_details, request, reply),
+        }
+    }
+
     /// Answers for the whole endpoint.
     #[inline]
     pub(super) fn send(&self, request: &Request<'_>, reply: Responder<'_>) -> Answered {
+        self.send_as(|| self.sees_details(request), request, reply)
+    }
+
+    #[inline(always)]
+    fn send_as(
+        &self,
+        sees_details: impl FnOnce() -> bool,
+        request: &Request<'_>,
+        reply: Responder<'_>,
+    ) -> Answered {
         self.page.with(|replies| match &replies.plain {
             Some(plain) if request.query_bytes().is_none() => self.answer(plain, request, reply),
-            _ => match self.choose(replies, request) {
+            _ => match self.choose(replies, sees_details, request) {
                 Some(found) => self.answer(found, request, reply),
                 // There is one for everybody, from the start on.
                 None => reply.status(Status::SERVICE_UNAVAILABLE).empty(),
@@ -42,21 +92,27 @@ impl Health {
     }
 
     #[inline(never)]
-    fn choose<'r>(&self, replies: &'r Replies, request: &Request<'_>) -> Option<&'r StaticReply> {
+    fn choose<'r>(
+        &self,
+        replies: &'r Replies,
+        sees_details: impl FnOnce() -> bool,
+        request: &Request<'_>,
+    ) -> Option<&'r StaticReply> {
         let audience = if replies.differ() { audience_of(request) } else { Audience::Other };
-        replies.reply(audience, self.format_of(request), self.sees_details(request))
+        replies.reply(audience, self.format_of(request), sees_details())
     }
 
     /// Answers for one check of the endpoint, or with `not_found`.
     #[inline(never)]
-    pub(super) fn send_single(
+    fn send_single(
         &self,
         name: &[u8],
+        sees_details: bool,
         request: &Request<'_>,
         reply: Responder<'_>,
         not_found: &StaticReply,
     ) -> Answered {
-        self.page.with_single(name, self.sees_details(request), |found| match found {
+        self.page.with_single(name, sees_details, |found| match found {
             Some(found) => self.answer(found, request, reply),
             None => reply.send(not_found),
         })

@@ -4,6 +4,7 @@
 
 mod answer;
 mod health;
+mod later;
 mod push;
 mod redirect;
 mod stored;
@@ -16,10 +17,10 @@ use super::subject::Subject;
 use crate::checks::Push;
 use crate::config::model::{Action, Config, Route};
 use crate::http::router::{self, Lookup, MethodSet, Router};
-use crate::http::{Answered, Begun, Request, Responder, Service, StaticReply, Status};
+use crate::http::{Answered, Begun, Request, Responder, StaticReply, Status};
 use answer::{Answer, Guarded};
-use std::sync::Arc;
-pub(super) use watched::WatchedDoor;
+use std::sync::{Arc, Weak};
+pub(super) use watched::{OpenDoor, WatchedDoor};
 
 /// A listener's service.
 #[derive(Debug)]
@@ -29,6 +30,8 @@ pub(super) struct Door {
     wants_client: bool,
     /// HTTP/2 with prior knowledge is spoken elsewhere.
     hands_over_http2: bool,
+    /// Itself, for requests that are answered later.
+    this: Weak<Self>,
 }
 
 /// An answer and what the log calls its route.
@@ -74,7 +77,7 @@ pub(super) struct Materials<'a> {
 pub(super) struct BuildError(String);
 
 impl Door {
-    pub(super) fn build(materials: &Materials<'_>, listener: usize) -> Result<Self, BuildError> {
+    pub(super) fn build(materials: &Materials<'_>, listener: usize) -> Result<Arc<Self>, BuildError> {
         let Materials { config, common, .. } = *materials;
         let own = listener_headers(config, listener);
         let mut builder = Router::builder();
@@ -106,7 +109,14 @@ impl Door {
         let fixed = Fixed::new(own).ok_or_else(|| BuildError("(none)".to_owned()))?;
         // Behind TLS it is chosen by ALPN, before there is a request.
         let hands_over_http2 = config.has_http2(listener) && config.tls_of(listener).is_none();
-        Ok(Self { router, fixed, wants_client, hands_over_http2 })
+        Ok(Arc::new_cyclic(|this| {
+            let this = Weak::clone(this);
+            Self { router, fixed, wants_client, hands_over_http2, this }
+        }))
+    }
+
+    fn hands_over(&self, begun: Begun<'_>) -> bool {
+        self.hands_over_http2 && matches!(begun, Begun::Http2 | Begun::NotHttp1)
     }
 
     /// The answer, and the route it came from. Most requests are for what needs neither host nor parameters. Who brought a token
@@ -155,21 +165,6 @@ impl Door {
             }
         };
         (answered, None)
-    }
-}
-
-impl Service for Door {
-    fn wants_client(&self) -> bool {
-        self.wants_client
-    }
-
-    fn hands_over(&self, begun: Begun<'_>) -> bool {
-        self.hands_over_http2 && matches!(begun, Begun::Http2 | Begun::NotHttp1)
-    }
-
-    #[inline]
-    fn call(&self, request: &Request<'_>, reply: Responder<'_>) -> Answered {
-        self.serve(request, reply, None).0
     }
 }
 

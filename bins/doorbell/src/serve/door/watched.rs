@@ -1,22 +1,36 @@
-//! A door that somebody watches: its requests are logged, come through trusted proxies, or may not be too many at once.
+//! A door that somebody watches: its requests are logged, come through trusted proxies, or may not be too many at once; and one that
+//! nobody does.
 //!
-//! Does not know about: routes. A listener without any of these has a [`Door`] and nothing around it.
+//! Does not know about: routes. A request that is answered later is logged and counted when it is, like any other.
 
-use super::Door;
+use super::{Door, RouteNote};
 use crate::http::forwarded::TrustedProxies;
 use crate::http::layer::AtMost;
 use crate::http::log::{Entry, Logger};
-use crate::http::{Answered, Begun, Client, Request, RequestError, Responder, Service, Time};
+use crate::http::{Answered, Begun, Client, Ending, Request, RequestError, Responder, Service, Time};
 use crate::serve::access::Lines;
 use crate::serve::subject::Subject;
+use std::sync::Arc;
+
+/// A [`Door`] and nothing around it.
+#[derive(Debug)]
+pub(in crate::serve) struct OpenDoor(pub(in crate::serve) Arc<Door>);
 
 /// A [`Door`] and what stands before all its routes.
 #[derive(Debug)]
 pub(in crate::serve) struct WatchedDoor {
-    pub(in crate::serve) door: Door,
+    pub(in crate::serve) door: Arc<Door>,
     pub(in crate::serve) log: Option<Logger<Lines>>,
     pub(in crate::serve) proxies: Option<TrustedProxies>,
     pub(in crate::serve) at_most: Option<AtMost>,
+}
+
+/// What is known of a request beside its answer.
+struct Told {
+    route: Option<RouteNote>,
+    subject: Subject,
+    /// The log hears of it when it is answered.
+    is_logged_later: bool,
 }
 
 impl WatchedDoor {
@@ -26,36 +40,67 @@ impl WatchedDoor {
     }
 
     fn serve(&self, request: &Request<'_>, reply: Responder<'_>) -> Answered {
-        let place = match &self.at_most {
-            None => None,
-            Some(at_most) => match at_most.enter() {
-                Some(place) => Some(place),
-                None => return self.note(request, (at_most.refuse(reply), None), None),
+        let mut told = Told { route: None, subject: Subject::new(), is_logged_later: false };
+        let answered = reply.watch_with(
+            &mut told,
+            |reply, told| match &self.at_most {
+                None => self.ask(request, reply, told),
+                Some(at_most) => at_most.around(reply, |reply| self.ask(request, reply, told)),
             },
-        };
-        let mut subject = Subject::new();
-        let answered = self.door.serve(request, reply, self.log.is_some().then_some(&mut subject));
-        drop(place);
-        self.note(request, answered, subject.name())
-    }
-
-    fn note(
-        &self,
-        request: &Request<'_>,
-        (answered, route): (Answered, Option<super::RouteNote>),
-        subject: Option<&str>,
-    ) -> Answered {
-        if let Some(log) = &self.log {
-            let entry = Entry::new(request, &answered);
-            log.answered(&Entry {
-                route: route.map(|route| route.index),
-                probe: route.is_some_and(|route| route.is_probe),
-                // Whose token it is says more than whose certificate.
-                subject: subject.or(entry.subject),
-                ..entry
-            });
+            |told| self.log_later(request, told),
+        );
+        if let Some(log) = &self.log
+            && !told.is_logged_later
+        {
+            log.answered(&told.entry(Entry::new(request, &answered), told.subject.name()));
         }
         answered
+    }
+
+    #[inline(always)]
+    fn ask(&self, request: &Request<'_>, reply: Responder<'_>, told: &mut Told) -> Answered {
+        let subject = self.log.is_some().then_some(&mut told.subject);
+        let (answered, route) = self.door.serve(request, reply, subject);
+        told.route = route;
+        answered
+    }
+
+    #[cold]
+    fn log_later(&self, request: &Request<'_>, told: &mut Told) -> Option<Ending> {
+        let log = self.log.as_ref()?;
+        let promised = told.subject.take_promised();
+        let entry = told.entry(Entry::unanswered(request), told.subject.name());
+        let ending = log.later_by(&entry, move || promised.and_then(|promise| promise.name()))?;
+        told.is_logged_later = true;
+        Some(ending)
+    }
+}
+
+impl Told {
+    /// Whose token it is says more than whose certificate.
+    #[inline]
+    fn entry<'a>(&self, entry: Entry<'a>, subject: Option<&'a str>) -> Entry<'a> {
+        Entry {
+            route: self.route.map(|route| route.index),
+            probe: self.route.is_some_and(|route| route.is_probe),
+            subject: subject.or(entry.subject),
+            ..entry
+        }
+    }
+}
+
+impl Service for OpenDoor {
+    fn wants_client(&self) -> bool {
+        self.0.wants_client
+    }
+
+    fn hands_over(&self, begun: Begun<'_>) -> bool {
+        self.0.hands_over(begun)
+    }
+
+    #[inline]
+    fn call(&self, request: &Request<'_>, reply: Responder<'_>) -> Answered {
+        self.0.serve(request, reply, None).0
     }
 }
 

@@ -3,12 +3,12 @@
 //! Does not know about: other connections, what is answered.
 
 use super::Phase;
-use super::answer::answer;
+use super::answer::{With, answer};
 use super::body::ReplyBody;
 use super::counters::{Counters, count};
 use super::desk::{Desk, Times};
 use super::grpc::is_grpc;
-use super::meter::{Due, Meter};
+use super::meter::{Abuse, Due, Meter};
 use super::metered::{Account, Metered};
 use crate::http::{Client, Time, TlsInfo};
 use doorbell::HandedConn;
@@ -21,7 +21,7 @@ use hyper_util::rt::TokioIo;
 use std::future::{Future as _, poll_fn};
 use std::io;
 use std::net::IpAddr;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::task::Poll;
@@ -29,10 +29,15 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::sync::watch;
+use tokio::time::Sleep;
 use tokio_rustls::TlsAcceptor;
 
 /// How often the times are looked at.
 const TICK: Duration = Duration::from_secs(1);
+
+/// How long a reply may wait for the first window of a connection that began with none. A client that opens it when it sees the reply
+/// begin needs a round trip; nobody is known who does not open it before.
+const WINDOW_WAIT: Duration = Duration::from_millis(700);
 
 /// What a connection needs beside itself.
 #[derive(Clone, Debug)]
@@ -112,17 +117,38 @@ async fn http2<S: AsyncRead + AsyncWrite + Unpin>(
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     // Since when it has been told to go.
     let mut told: Option<Time> = None;
+    // When it must have opened a window, while it never did.
+    let mut windowless = None;
     loop {
+        let is_windowless = windowless.is_some();
         let driven = poll_fn(|cx| match conn.as_mut().poll(cx) {
-            Poll::Ready(result) => Poll::Ready(Some(result)),
-            Poll::Pending if told.is_none() && account.lock().meter.is_used_up() => Poll::Ready(None),
-            Poll::Pending => Poll::Pending,
+            Poll::Ready(result) => Poll::Ready(Driven::Ended(result)),
+            Poll::Pending => {
+                let meter = &account.lock().meter;
+                if told.is_none() && meter.is_used_up() {
+                    Poll::Ready(Driven::UsedUp)
+                } else if meter.windowless().is_some() != is_windowless {
+                    Poll::Ready(Driven::Window)
+                } else {
+                    Poll::Pending
+                }
+            }
         });
         let go = tokio::select! {
-            result = driven => match result {
-                Some(result) => return end(&result, &account, &counters),
-                None => Some(&counters.used_up),
+            driven = driven => match driven {
+                Driven::Ended(result) => return end(&result, &account, &counters),
+                Driven::UsedUp => Some(&counters.used_up),
+                Driven::Window => {
+                    let waits = account.lock().meter.windowless().is_some();
+                    windowless = waits.then(|| Box::pin(tokio::time::sleep(WINDOW_WAIT)));
+                    continue;
+                }
             },
+            () = wait_for(&mut windowless) => {
+                account.lock().abuse.get_or_insert(Abuse::Windowless);
+                windowless = None;
+                continue;
+            }
             _ = ticks.tick() => match judge(&account, &counters, &desk.times, opened, told) {
                 Judged::Close(counter) => return count(counter),
                 Judged::Go(counter) => Some(counter),
@@ -139,6 +165,22 @@ async fn http2<S: AsyncRead + AsyncWrite + Unpin>(
         if *phase.borrow() == Phase::Stopped {
             return;
         }
+    }
+}
+
+/// What came of driving a connection.
+enum Driven {
+    Ended(hyper::Result<()>),
+    UsedUp,
+    /// It begins, or stops, to wait for its first window.
+    Window,
+}
+
+/// Never over without a time.
+async fn wait_for(time: &mut Option<Pin<Box<Sleep>>>) {
+    match time {
+        Some(time) => time.as_mut().await,
+        None => std::future::pending().await,
     }
 }
 
@@ -197,7 +239,14 @@ impl Asker {
         }
         let (parts, body) = request.into_parts();
         let client = Client { addr: self.addr, tls: self.tls.as_ref() };
-        let reply = answer(&self.desk.http, &self.desk.limits, &client, &parts, body).await;
+        let with = With {
+            http: &self.desk.http,
+            limits: &self.desk.limits,
+            account: &self.account,
+            counters: &self.counters,
+            client: &client,
+        };
+        let reply = answer(&with, &parts, body).await;
         reply.ok_or_else(|| io::ErrorKind::ConnectionAborted.into())
     }
 }

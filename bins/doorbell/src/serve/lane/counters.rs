@@ -14,6 +14,8 @@ macro_rules! counters {
             pub(super) connections: AtomicU64,
             /// Requests answered, those of gRPC among them.
             pub(super) requests: AtomicU64,
+            /// Jobs of the compute lane.
+            pub(super) jobs: AtomicU64,
             $($(#[$doc])* pub(super) $name: AtomicU64,)*
         }
 
@@ -39,6 +41,10 @@ counters! {
     handshakes_refused,
     /// Ended: no request for a while.
     idle,
+    /// Requests refused: the queue of the compute lane was full.
+    jobs_refused,
+    /// Requests whose job took too long.
+    jobs_timed_out,
     /// Refused: too many connections of one address.
     per_ip,
     /// Ended: hyper found the client at fault.
@@ -61,12 +67,19 @@ counters! {
     watches,
     /// Ended: too many WINDOW_UPDATE frames.
     window_update_flood,
+    /// Ended: they never opened a window for the replies they asked for.
+    windowless,
 }
 
 impl Counters {
     /// Connections and requests.
     pub(in crate::serve) fn served(&self) -> (u64, u64) {
         (self.connections.load(Ordering::Relaxed), self.requests.load(Ordering::Relaxed))
+    }
+
+    /// Jobs that were begun.
+    pub(in crate::serve) fn jobs(&self) -> u64 {
+        self.jobs.load(Ordering::Relaxed)
     }
 
     pub(super) fn count_abuse(&self, abuse: Abuse) {
@@ -78,6 +91,7 @@ impl Counters {
             Abuse::Streams => &self.stream_flood,
             Abuse::TinyData => &self.tiny_data_flood,
             Abuse::WindowUpdates => &self.window_update_flood,
+            Abuse::Windowless => &self.windowless,
         });
     }
 }

@@ -98,6 +98,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for Metered<S> {
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
+        if self.account.lock().abuse.is_some() {
+            return Poll::Ready(Err(self.end(cx)));
+        }
         let before = buf.filled().len();
         ready!(Pin::new(&mut self.stream).poll_read(cx, buf))?;
         let abuse = {

@@ -66,22 +66,24 @@ impl JwtPolicy {
     /// # Errors
     /// Says why the token does not pass.
     pub fn verify(&self, token: &[u8], unix_secs: i64) -> Result<Verified, Denied> {
-        if token.len() > self.token_len_max {
-            return Err(Denied::TokenTooLong);
-        }
-        let parts = Parts::split(token)?;
-        let header = token::decode(parts.header)?;
-        let header = Object::parse(&header).ok_or(Denied::HeaderMalformed)?;
-        let header = Header::read(&header)?;
-        if !header.has_type(self.token_type.as_deref()) {
-            return Err(Denied::TypeWrong);
-        }
-        let signature = token::decode(parts.signature)?;
-        self.check_signature(&header, parts.signed, &signature)?;
-        let claims = token::decode(parts.claims)?;
-        let claims = Object::parse(&claims).ok_or(Denied::ClaimsMalformed)?;
-        let subject = self.wanted.check(&claims, unix_secs)?;
-        Ok(Verified { subject })
+        self.with_header(token, |parts, header, signature| {
+            self.check_signature(header, parts.signed, signature)?;
+            let claims = token::decode(parts.claims)?;
+            let claims = Object::parse(&claims).ok_or(Denied::ClaimsMalformed)?;
+            let subject = self.wanted.check(&claims, unix_secs)?;
+            Ok(Verified { subject })
+        })
+    }
+
+    /// Whether [`Self::verify`] would check an asymmetric signature of this token. What is refused before that, and a shared secret, is
+    /// checked about as fast as this is found out.
+    #[must_use]
+    pub fn is_heavy_for(&self, token: &[u8]) -> bool {
+        let is_heavy = |header: &Header<'_>| {
+            self.find_key(header)?;
+            Ok(header.algorithm.is_heavy())
+        };
+        self.with_header(token, |_, header, _| is_heavy(header)).unwrap_or(false)
     }
 
     /// Whether a verification may take tens of microseconds: one of the keys is asymmetric.
@@ -102,29 +104,53 @@ impl JwtPolicy {
         &self.wanted.scope
     }
 
+    /// Everything that comes before the signature is checked.
+    fn with_header<R>(
+        &self,
+        token: &[u8],
+        check: impl FnOnce(&Parts<'_>, &Header<'_>, &Vec<u8>) -> Result<R, Denied>,
+    ) -> Result<R, Denied> {
+        if token.len() > self.token_len_max {
+            return Err(Denied::TokenTooLong);
+        }
+        let parts = Parts::split(token)?;
+        let header = token::decode(parts.header)?;
+        let header = Object::parse(&header).ok_or(Denied::HeaderMalformed)?;
+        let header = Header::read(&header)?;
+        if !header.has_type(self.token_type.as_deref()) {
+            return Err(Denied::TypeWrong);
+        }
+        let signature = token::decode(parts.signature)?;
+        check(&parts, &header, &signature)
+    }
+
     fn check_signature(&self, header: &Header<'_>, signed: &[u8], signature: &Vec<u8>) -> Result<(), Denied> {
         let algorithm = header.algorithm;
-        let named = header.key_id.and_then(|id| self.keys.iter().find(|key| key.id() == Some(id)));
-        let good = if let Some(key) = named {
-            if key.algorithm != algorithm {
-                return Err(Denied::AlgorithmRefused);
-            }
+        let good = if let Some(key) = self.find_key(header)? {
             key.verifier.verify(algorithm, signed, signature)
         } else {
-            // A token that names a key of which we do not know the name may mean one that has none.
-            let fits =
-                |key: &&Key| key.algorithm == algorithm && (header.key_id.is_none() || key.id.is_none());
-            match self.keys.iter().filter(fits).count() {
-                0 if self.keys.iter().any(|key| key.algorithm == algorithm) => {
-                    return Err(Denied::KeyUnknown);
-                }
-                0 => return Err(Denied::AlgorithmRefused),
-                1..=KEYS_TRIED_MAX => {}
-                _ => return Err(Denied::KeyIdMissing),
-            }
-            let mut keys = self.keys.iter().filter(fits);
-            keys.any(|key| key.verifier.verify(algorithm, signed, signature))
+            self.fitting(header).any(|key| key.verifier.verify(algorithm, signed, signature))
         };
         if good { Ok(()) } else { Err(Denied::SignatureWrong) }
+    }
+
+    /// The key that a token names; none where each of those that fit is to be tried.
+    fn find_key(&self, header: &Header<'_>) -> Result<Option<&Key>, Denied> {
+        let algorithm = header.algorithm;
+        if let Some(key) = header.key_id.and_then(|id| self.keys.iter().find(|key| key.id() == Some(id))) {
+            return if key.algorithm == algorithm { Ok(Some(key)) } else { Err(Denied::AlgorithmRefused) };
+        }
+        match self.fitting(header).count() {
+            0 if self.keys.iter().any(|key| key.algorithm == algorithm) => Err(Denied::KeyUnknown),
+            0 => Err(Denied::AlgorithmRefused),
+            1..=KEYS_TRIED_MAX => Ok(None),
+            _ => Err(Denied::KeyIdMissing),
+        }
+    }
+
+    /// A token that names a key of which we do not know the name may mean one that has none.
+    fn fitting(&self, header: &Header<'_>) -> impl Iterator<Item = &Key> {
+        let (algorithm, is_named) = (header.algorithm, header.key_id.is_some());
+        self.keys.iter().filter(move |key| key.algorithm == algorithm && (!is_named || key.id.is_none()))
     }
 }

@@ -58,3 +58,33 @@ fn either_kind() {
 fn builder_of_one() -> doorbell_http::auth::jwt::JwtPolicy {
     doorbell_http::auth::jwt::JwtPolicy::builder().key(super::sign::key(HS)).build().expect("good input")
 }
+
+#[test]
+fn only_what_has_its_public_key_signature_looked_at_is_heavy() {
+    let policy = Policy::either("api", tokens(), jwt()).unwrap();
+    let is_heavy =
+        |token: &str| policy.is_heavy_for(Authorization::One(format!("Bearer {token}").as_bytes()));
+    for algorithm in [Algorithm::EdDsa, Algorithm::Es256, Algorithm::Rs256] {
+        let good = token(algorithm);
+        let (head, signature) = good.rsplit_once('.').unwrap();
+        assert!(is_heavy(&good), "{algorithm:?}");
+        assert!(is_heavy(&sign(algorithm, &header(algorithm), CLAIMS.replace("1700000600", "1"))), "expired");
+        let garbage = [
+            format!("{head}."),
+            format!("{head}.{signature}="),
+            format!("{head}.*"),
+            format!("{good}.x"),
+            format!("x{good}"),
+            good.replacen('.', "", 1),
+            good.repeat(40),
+        ];
+        for token in garbage {
+            assert!(!is_heavy(&token), "{token}");
+        }
+    }
+    assert!(!is_heavy(&token(HS)) && !is_heavy("XJ7bXg1cV3yq8s0LQm5v2wZ4nT6pR9dK"));
+    assert!(!policy.is_heavy_for(Authorization::Absent) && !policy.is_heavy_for(Authorization::Several));
+    let light = Policy::jwt("api", builder_of_one()).unwrap();
+    let signed = format!("Bearer {}", token(Algorithm::Es256));
+    assert!(!light.is_heavy_for(Authorization::One(signed.as_bytes())), "no key of this kind");
+}

@@ -7,11 +7,13 @@
 //! let it through. A body is read and dropped, since no route takes one; its limits are those of HTTP/1.1.
 
 use super::body::ReplyBody;
+use super::counters::{Counters, count};
+use super::metered::Account;
 use crate::http::parse::Seen;
-use crate::http::{Client, Date, Limits, Out, StaticReply, Status};
+use crate::http::{Client, Date, Later, Limits, Next, Out, StaticReply, Status, Time};
 use bytes::Bytes;
 use doorbell::Http1;
-use doorbell::protocol::{Io, Protocol as _};
+use doorbell::protocol::{Awaited, Io, Protocol};
 use doorbell::time::{Clock as _, OsClock};
 use http_body::Body;
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
@@ -21,6 +23,10 @@ use std::cell::RefCell;
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
 use std::time::Duration;
+use tokio::sync::oneshot;
+
+/// The state of one request in the machine.
+type Conn = <Http1 as Protocol>::Conn;
 
 /// What this thread's requests are written into, one after the other.
 struct Scratch {
@@ -64,19 +70,100 @@ enum BodyError {
     TooSlow,
 }
 
+/// What requests of a connection are answered with.
+#[derive(Debug)]
+pub(super) struct With<'a> {
+    pub(super) http: &'a Http1,
+    pub(super) limits: &'a Limits,
+    pub(super) account: &'a Account,
+    pub(super) counters: &'a Counters,
+    pub(super) client: &'a Client<'a>,
+}
+
+/// What a service said.
+enum Said {
+    /// `None`: there is no reply, and the stream is to be reset.
+    Answered(Option<Response<ReplyBody>>),
+    /// The answer comes later.
+    Later(Box<Later>),
+}
+
 /// Answers one request. `None`: there is no reply, and the stream is to be reset.
 pub(super) async fn answer<B: Body<Data = Bytes>>(
-    http: &Http1,
-    limits: &Limits,
-    client: &Client<'_>,
+    with: &With<'_>,
     parts: &Parts,
     body: B,
 ) -> Option<Response<ReplyBody>> {
-    match drop_body(limits, &parts.headers, body).await {
-        Ok(()) => SCRATCH.with_borrow_mut(|scratch| scratch.ask(http, client, parts)),
-        Err(BodyError::Gone) => None,
-        Err(BodyError::TooLarge) => refuse(Status::CONTENT_TOO_LARGE),
-        Err(BodyError::TooSlow) => refuse(Status::REQUEST_TIMEOUT),
+    match drop_body(with.limits, &parts.headers, body).await {
+        Ok(()) => {}
+        Err(BodyError::Gone) => return None,
+        Err(BodyError::TooLarge) => return refuse(Status::CONTENT_TOO_LARGE),
+        Err(BodyError::TooSlow) => return refuse(Status::REQUEST_TIMEOUT),
+    }
+    let mut conn = with.http.open(OsClock.now());
+    match SCRATCH.with_borrow_mut(|scratch| scratch.ask(with, &mut conn, parts)) {
+        Said::Answered(reply) => reply,
+        Said::Later(later) => wait(with, conn, later).await,
+    }
+}
+
+/// Has a job done, and answers with what comes of it.
+async fn wait(with: &With<'_>, mut conn: Conn, mut later: Box<Later>) -> Option<Response<ReplyBody>> {
+    let _working = Working::begin(with.account);
+    loop {
+        let (tell, told) = oneshot::channel();
+        let answer = match Awaited::begin(later, |outcome| drop(tell.send(outcome))) {
+            Err(answer) => {
+                if answer.is_busy() {
+                    count(&with.counters.jobs_refused);
+                }
+                answer
+            }
+            Ok(awaited) => {
+                count(&with.counters.jobs);
+                let left = awaited.deadline().since(OsClock.now());
+                match tokio::time::timeout(left, told).await {
+                    Ok(Ok(told)) => awaited.answer(told),
+                    _ => return time_out(with, &mut conn, awaited),
+                }
+            }
+        };
+        let said = SCRATCH.with_borrow_mut(|scratch| {
+            scratch.tell(with, OsClock.now(), |io| with.http.handle_answer(&mut conn, answer, io))
+        });
+        match said {
+            Said::Answered(reply) => return reply,
+            Said::Later(another) => later = another,
+        }
+    }
+}
+
+fn time_out(with: &With<'_>, conn: &mut Conn, awaited: Awaited) -> Option<Response<ReplyBody>> {
+    count(&with.counters.jobs_timed_out);
+    // The timer may be a little ahead of the clock.
+    let now = OsClock.now().max(awaited.deadline());
+    let said =
+        SCRATCH.with_borrow_mut(|scratch| scratch.tell(with, now, |io| with.http.handle_timeout(conn, io)));
+    awaited.timed_out();
+    match said {
+        Said::Answered(reply) => reply,
+        Said::Later(_) => None,
+    }
+}
+
+/// While it is there nobody blames the client for what a job takes.
+struct Working<'a>(&'a Account);
+
+impl<'a> Working<'a> {
+    fn begin(account: &'a Account) -> Self {
+        account.lock().meter.works(true, OsClock.now());
+        Self(account)
+    }
+}
+
+impl Drop for Working<'_> {
+    fn drop(&mut self) {
+        self.0.lock().meter.works(false, OsClock.now());
     }
 }
 
@@ -130,14 +217,21 @@ fn refuse(status: Status) -> Option<Response<ReplyBody>> {
 }
 
 impl Scratch {
-    fn ask(&mut self, http: &Http1, client: &Client<'_>, parts: &Parts) -> Option<Response<ReplyBody>> {
-        self.head.clear();
+    fn ask(&mut self, with: &With<'_>, conn: &mut Conn, parts: &Parts) -> Said {
+        let mut head = std::mem::take(&mut self.head);
+        head.clear();
+        write_head(parts, &mut head);
+        let said = self.tell(with, OsClock.now(), |io| with.http.handle_input(conn, &head, io));
+        self.head = head;
+        said
+    }
+
+    /// Has the machine of a request told something, and takes what it says.
+    fn tell(&mut self, with: &With<'_>, now: Time, tell: impl FnOnce(Io<'_>) -> Next) -> Said {
         self.input.clear();
         // Also what a service that panicked has left.
         self.out.clear();
         self.out.drop_unfinished();
-        write_head(parts, &mut self.head);
-        let now = OsClock.now();
         let io = Io {
             now,
             date: &Date::new(OsClock.unix_secs()),
@@ -145,11 +239,14 @@ impl Scratch {
             out: &mut self.out,
             draining: false,
             seen: &mut self.seen,
-            client,
+            client: with.client,
         };
-        let _whatever_becomes_of_the_connection = http.handle_input(&mut http.open(now), &self.head, io);
+        let _whatever_becomes_of_the_connection = tell(io);
+        if let Some(later) = self.out.take_later() {
+            return Said::Later(later);
+        }
         let body = core::mem::take(&mut self.out.body);
-        reply_of(&self.out.head, body)
+        Said::Answered(reply_of(&self.out.head, body))
     }
 }
 

@@ -3,7 +3,10 @@
 //! Does not know about: connections.
 
 use super::*;
-use crate::http::{Answered, Method, Request, Responder};
+use crate::http::{Answered, Method, Reply, Request, Responder};
+use crate::serve::lane::meter::{Budget, Meter};
+use doorbell::Offload;
+use doorbell::offload::{Answer as Then, Class, Executor, Pump};
 use http_body_util::{BodyExt as _, Full};
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex};
@@ -34,6 +37,10 @@ fn echo(asked: &Arc<Mutex<String>>) -> Http1 {
     })
 }
 
+fn account() -> Account {
+    Account::new(Meter::new(Budget::default(), Time::ZERO))
+}
+
 fn ask(request: hyper::http::request::Builder, body: &'static [u8]) -> (u16, String, HeaderMap, Vec<u8>) {
     let asked = Arc::new(Mutex::new(String::new()));
     let http = echo(&asked);
@@ -41,8 +48,9 @@ fn ask(request: hyper::http::request::Builder, body: &'static [u8]) -> (u16, Str
     let limits = Limits { body_bytes_max: 10, ..Limits::default() };
     let (parts, ()) = request.body(()).unwrap().into_parts();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
-    let response =
-        runtime.block_on(answer(&http, &limits, &client, &parts, Full::new(Bytes::from_static(body))));
+    let (account, counters) = (account(), Counters::default());
+    let with = With { http: &http, limits: &limits, account: &account, counters: &counters, client: &client };
+    let response = runtime.block_on(answer(&with, &parts, Full::new(Bytes::from_static(body))));
     let (parts, body) = response.unwrap().into_parts();
     let body = runtime.block_on(body.collect()).unwrap().to_bytes().to_vec();
     let asked = asked.lock().unwrap().clone();
@@ -110,4 +118,75 @@ fn a_body_is_read_within_its_limit() {
     assert_eq!(ask(post(), b"0123456789a").0, 413);
     assert_eq!(ask(post().header("content-length", "11"), b"").0, 413);
     assert_eq!(ask(post().header("expect", "100-continue"), b"0123").0, 201);
+}
+
+/// Keeps pumps for the test to run.
+#[derive(Clone, Default)]
+struct Kept(Arc<Mutex<Vec<Pump>>>);
+
+impl Executor for Kept {
+    fn threads(&self) -> usize {
+        1
+    }
+
+    fn spawn(&self, pump: Pump) {
+        self.0.lock().unwrap().push(pump);
+    }
+}
+
+#[test]
+fn a_request_may_wait_for_a_job_and_holds_no_blame_meanwhile() {
+    let kept = Kept::default();
+    let timeout = Duration::from_millis(500);
+    let jobs = Offload::builder().queue_max(Class::Normal, 1).timeout(timeout).build_on(kept.clone());
+    let http = Http1::new(move |request: &Request<'_>, reply: Responder<'_>| -> Answered {
+        let path = request.path().to_owned();
+        let reply = reply.header("X-Layer", "yes");
+        jobs.run(request, reply, move || match path.as_str() {
+            "/then" => Then::then(|reply| reply.status(Status::ACCEPTED).body("then\n")),
+            "/panic" => panic!("a job that panics"),
+            _ => Reply::text(Status::OK, "reply\n").into(),
+        })
+    });
+    let (limits, account, counters) = (Limits::default(), account(), Counters::default());
+    let with = With {
+        http: &http,
+        limits: &limits,
+        account: &account,
+        counters: &counters,
+        client: &Client::UNKNOWN,
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    let ask = |path: &str| {
+        let (parts, ()) = get(path).header("host", "a").body(()).unwrap().into_parts();
+        let with = &with;
+        async move { answer(with, &parts, Full::new(Bytes::new())).await }
+    };
+    let run = || core::mem::take(&mut *kept.0.lock().unwrap()).into_iter().for_each(Pump::run);
+    runtime.block_on(async {
+        for (path, status) in [("/reply", 200), ("/then", 202), ("/panic", 500)] {
+            let (reply, ()) = tokio::join!(ask(path), async { run() });
+            let reply = reply.unwrap();
+            assert_eq!(reply.status(), status, "{path}");
+            assert_eq!(reply.headers().contains_key("x-layer"), status != 500, "{path}");
+        }
+        // One waits until its time is up, and another finds no room meanwhile.
+        let (late, busy) = tokio::join!(ask("/reply"), ask("/reply"));
+        for reply in [late.unwrap(), busy.unwrap()] {
+            assert_eq!(
+                (reply.status(), reply.headers()["retry-after"].as_bytes()),
+                (StatusCode::SERVICE_UNAVAILABLE, &b"1"[..])
+            );
+        }
+    });
+    let fields: Vec<_> = counters.fields().filter(|(_, count)| *count > 0).collect();
+    assert_eq!((fields, counters.jobs()), (vec![("http2_jobs_refused", 1), ("http2_jobs_timed_out", 1)], 4));
+    run();
+    // Who goes calls off what has not begun.
+    runtime.block_on(async {
+        let gone = tokio::time::timeout(Duration::from_millis(1), ask("/panic")).await;
+        assert!(gone.is_err());
+        run();
+    });
+    assert_eq!(counters.fields().map(|(_, count)| count).sum::<u64>(), 2);
 }

@@ -53,6 +53,7 @@ pub(super) enum Abuse {
     Streams,
     TinyData,
     WindowUpdates,
+    Windowless,
 }
 
 /// What is counted anew in every window.
@@ -82,6 +83,12 @@ pub(super) struct Meter {
     streams: u32,
     /// Open streams that wait for something to happen, as Watch does.
     waiting: u32,
+    /// Open streams that wait for a job of ours.
+    working: u32,
+    /// Some content was let out: the client has opened its window at least once.
+    has_let_out: bool,
+    /// Since when content waits for a window that was never open.
+    windowless: Option<Time>,
     /// When streams last moved: one opened while none was, one ended, or content came.
     moved: Time,
     opened: Time,
@@ -128,6 +135,9 @@ impl Meter {
             last_stream: 0,
             streams: 0,
             waiting: 0,
+            working: 0,
+            has_let_out: false,
+            windowless: None,
             moved: now,
             opened: now,
             has_frames: false,
@@ -149,6 +159,9 @@ impl Meter {
         self.turn_window(now);
         while let Some(frame) = self.sent.next(&mut bytes) {
             self.counts.sent = self.counts.sent.saturating_add(1);
+            if !self.has_let_out {
+                self.look_for_window(&frame, now);
+            }
             if frame.kind == RST_STREAM {
                 self.end(frame.stream, now);
                 within(&mut self.counts.resets, 1, self.budget.resets).ok_or(Abuse::Resets)?;
@@ -211,7 +224,26 @@ impl Meter {
         if let Ok(at) = self.open.binary_search(&stream) {
             self.open.remove(at);
             self.moved = now;
+            if self.open.is_empty() {
+                self.windowless = None;
+            }
         }
+    }
+
+    /// A reply with content is all there when its fields are sent, and a stream of messages begins with one: what does not follow at once
+    /// waits for a window.
+    fn look_for_window(&mut self, sent: &Frame, now: Time) {
+        if sent.kind == DATA && sent.len > 0 {
+            (self.has_let_out, self.windowless) = (true, None);
+        } else if sent.kind == HEADERS && !sent.ends_stream {
+            self.windowless.get_or_insert(now);
+        }
+    }
+
+    /// Since when replies wait for a window, on a connection that never let anything out. A slow client is not meant: its window was open
+    /// once, and what does not fit behind it is a matter of [`Due::Stalled`].
+    pub(super) const fn windowless(&self) -> Option<Time> {
+        self.windowless
     }
 
     fn turn_window(&mut self, now: Time) {
@@ -226,6 +258,16 @@ impl Meter {
         if begins { self.waiting += 1 } else { self.waiting = self.waiting.saturating_sub(1) }
     }
 
+    /// A stream begins, or stops, to wait for a job of ours: until then nothing is to be expected of it, and that is not its client's doing.
+    pub(super) const fn works(&mut self, begins: bool, now: Time) {
+        if begins {
+            self.working += 1;
+        } else {
+            self.working = self.working.saturating_sub(1);
+            self.moved = now;
+        }
+    }
+
     /// Streams that wait for something to happen.
     pub(super) const fn waiting(&self) -> u32 {
         self.waiting
@@ -233,7 +275,7 @@ impl Meter {
 
     /// Streams from which something is to be expected.
     fn ordinary(&self) -> usize {
-        self.open.len().saturating_sub(self.waiting as usize)
+        self.open.len().saturating_sub(self.waiting as usize + self.working as usize)
     }
 
     /// True when the connection has had all the streams it may have.

@@ -121,3 +121,44 @@ fn a_stall_is_told_from_a_wait_and_from_work() {
     meter.handle_received(&frame(RST_STREAM, 0, 3, 4), at(34)).unwrap();
     assert_eq!(meter.due(at(35)), Due::Idle(Duration::from_secs(4)));
 }
+
+#[test]
+fn whoever_never_opens_a_window_is_told_from_slow_clients() {
+    let begin = || {
+        let mut meter = Meter::new(Budget::default(), at(0));
+        meter.handle_received(&[0; PREFACE_LEN], at(0)).unwrap();
+        meter.handle_received(&frame(HEADERS, END, 1, 9), at(1)).unwrap();
+        assert_eq!(meter.windowless(), None, "nothing is there for it yet");
+        meter
+    };
+    let mut meter = begin();
+    meter.handle_sent(&frame(HEADERS, END, 1, 9), at(2)).unwrap();
+    assert_eq!(meter.windowless(), None, "without content no window is needed");
+    let mut meter = begin();
+    meter.handle_sent(&[frame(HEADERS, 0, 1, 9), frame(DATA, 0, 1, 1)].concat(), at(2)).unwrap();
+    assert_eq!(meter.windowless(), None);
+    // From then on the client may be as slow as it likes.
+    meter.handle_received(&frame(HEADERS, END, 3, 9), at(3)).unwrap();
+    meter.handle_sent(&frame(HEADERS, 0, 3, 9), at(3)).unwrap();
+    assert_eq!((meter.windowless(), meter.due(at(8))), (None, Due::Stalled(Duration::from_secs(7))));
+    let mut meter = begin();
+    meter.handle_sent(&frame(HEADERS, 0, 1, 9), at(2)).unwrap();
+    meter.handle_received(&frame(HEADERS, END, 3, 9), at(3)).unwrap();
+    meter.handle_sent(&frame(HEADERS, 0, 3, 9), at(3)).unwrap();
+    assert_eq!(meter.windowless(), Some(at(2)), "since the first of them");
+    meter.handle_received(&frame(RST_STREAM, 0, 1, 4), at(4)).unwrap();
+    assert_eq!(meter.windowless(), Some(at(2)));
+    meter.handle_received(&frame(RST_STREAM, 0, 3, 4), at(4)).unwrap();
+    assert_eq!(meter.windowless(), None, "nobody waits any more");
+}
+
+#[test]
+fn a_job_of_ours_is_no_stall() {
+    let mut meter = Meter::new(Budget::default(), at(0));
+    meter.handle_received(&[0; PREFACE_LEN], at(0)).unwrap();
+    meter.handle_received(&frame(HEADERS, END, 1, 9), at(1)).unwrap();
+    meter.works(true, at(1));
+    assert_eq!(meter.due(at(60)), Due::Nothing);
+    meter.works(false, at(60));
+    assert_eq!(meter.due(at(61)), Due::Stalled(Duration::from_secs(1)), "its reply is to be taken");
+}

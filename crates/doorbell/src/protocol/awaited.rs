@@ -1,0 +1,163 @@
+//! A request whose job is awaited by somebody who drives a protocol without a worker: a runtime beside the ring threads, for one.
+//!
+//! Does not know about: who that is, and how it waits.
+
+use core::fmt;
+use std::sync::Arc;
+
+use doorbell_http::Later;
+
+use super::Answer;
+use crate::offload::{Asker, Job, Outcome, Task};
+use crate::time::Time;
+
+/// What a job came to. For [`Awaited::answer`].
+#[derive(Debug)]
+pub struct Told(Outcome);
+
+/// A request after [`Next::Wait`](doorbell_http::Next::Wait), with its job under way. Dropped, the request gets no answer, and a job that has
+/// not started never will.
+#[must_use = "a job that nobody awaits is called off"]
+pub struct Awaited {
+    later: Box<Later>,
+    _task: CalledOff,
+}
+
+/// Calls a job off when nobody waits for it any more.
+struct CalledOff(Arc<dyn Task>);
+
+impl Awaited {
+    /// Begins the job that came with `later` out of [`Out::take_later`](doorbell_http::Out::take_later). `tell` is called on the job's thread,
+    /// once at most.
+    ///
+    /// # Errors
+    /// The answer, where it is there already: the queue of the job's class is full, or there is no job.
+    pub fn begin(mut later: Box<Later>, tell: impl FnOnce(Told) + Send + 'static) -> Result<Self, Answer> {
+        let Some(job) = later.take_work().and_then(Job::from_work) else {
+            return Err(Answer { later, outcome: Outcome::Panicked });
+        };
+        let task = CalledOff(Arc::clone(&job.task));
+        if job.submit_for(Asker::Other(Box::new(|outcome| tell(Told(outcome))))) {
+            Ok(Self { later, _task: task })
+        } else {
+            Err(Answer { later, outcome: Outcome::Busy })
+        }
+    }
+
+    /// When the request waits no longer.
+    pub const fn deadline(&self) -> Time {
+        self.later.deadline()
+    }
+
+    /// What the protocol is to be given ([`Protocol::handle_answer`](super::Protocol::handle_answer)) when `tell` was called.
+    pub fn answer(self, told: Told) -> Answer {
+        Answer { later: self.later, outcome: told.0 }
+    }
+
+    /// The protocol was told that the time is up, and said so ([`Protocol::handle_timeout`](super::Protocol::handle_timeout)).
+    pub fn timed_out(mut self) {
+        self.later.timed_out();
+    }
+}
+
+impl Drop for CalledOff {
+    fn drop(&mut self) {
+        // One that has started is past being called off.
+        let _started = self.0.cancel();
+    }
+}
+
+impl Answer {
+    /// True when the job's queue was full.
+    pub const fn is_busy(&self) -> bool {
+        matches!(self.outcome, Outcome::Busy)
+    }
+
+    /// True when the job panicked.
+    pub const fn is_panic(&self) -> bool {
+        matches!(self.outcome, Outcome::Panicked)
+    }
+}
+
+impl fmt::Debug for Awaited {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Awaited").field("later", &self.later).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::offload::{self, Class, Executor, Offload, Pump, TIMEOUT};
+    use doorbell_http::{Client, Conn, Date, Io, Limits, Next, Out, Reply, Request, Responder, Status};
+    use std::sync::Mutex;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    /// Keeps pumps for the test to run.
+    #[derive(Clone, Default)]
+    struct Kept(Arc<Mutex<Vec<Pump>>>);
+
+    impl Executor for Kept {
+        fn threads(&self) -> usize {
+            1
+        }
+
+        fn spawn(&self, pump: Pump) {
+            self.0.lock().unwrap().push(pump);
+        }
+    }
+
+    /// A request that waits for a job, as a protocol leaves it.
+    fn later(offload: &Offload, job: impl FnOnce() -> Reply + Send + 'static) -> Box<Later> {
+        let (mut out, date) = (Out::new(), Date::new(0));
+        let job = Mutex::new(Some(job));
+        let service = |request: &Request<'_>, reply: Responder<'_>| {
+            offload.run(request, reply, job.lock().unwrap().take().unwrap())
+        };
+        let limits = Limits::default();
+        let io = Io {
+            now: Time::ZERO,
+            date: &date,
+            limits: &limits,
+            carry: &mut Vec::new(),
+            out: &mut out,
+            closing: false,
+            client: &Client::UNKNOWN,
+        };
+        let mut conn = Conn::new(Time::ZERO, &limits);
+        let next = conn.handle_input(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n", io, &service);
+        assert_eq!(next, Next::Wait);
+        out.take_later().unwrap()
+    }
+
+    #[test]
+    fn whoever_waits_without_a_worker_hears_once_of_a_job_or_calls_it_off() {
+        let kept = Kept::default();
+        let offload =
+            Offload::builder().queue_max(Class::Normal, 2).timeout(TIMEOUT / 2).build_on(kept.clone());
+        let ran = Arc::new(AtomicUsize::new(0));
+        let (tell, told) = std::sync::mpsc::sync_channel(4);
+        let begin = |panics: bool| {
+            let (ran, tell) = (Arc::clone(&ran), tell.clone());
+            let job = move || {
+                ran.fetch_add(1, Ordering::Relaxed);
+                assert!(!panics, "a job that panics");
+                Reply::text(Status::OK, "done")
+            };
+            Awaited::begin(later(&offload, job), move |outcome| tell.send(outcome).unwrap())
+        };
+        let (first, second) = (begin(false).unwrap(), begin(false).unwrap());
+        assert_eq!(first.deadline(), Time::ZERO.after(TIMEOUT / 2));
+        assert!(begin(false).is_err_and(|answer| answer.is_busy()), "the queue is full");
+        drop(second);
+        let run = || core::mem::take(&mut *kept.0.lock().unwrap()).into_iter().for_each(Pump::run);
+        run();
+        assert_eq!(ran.load(Ordering::Relaxed), 1, "what was called off is not done");
+        let answer = first.answer(told.try_recv().unwrap());
+        assert!(!answer.is_busy() && matches!(answer.outcome, Outcome::Answered(offload::Answer::Reply(_))));
+        assert!(told.try_recv().is_err());
+        let panicking = begin(true).unwrap();
+        run();
+        assert!(panicking.answer(told.try_recv().unwrap()).is_panic());
+    }
+}
