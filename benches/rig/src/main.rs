@@ -22,6 +22,7 @@ mod tls;
 mod tool;
 mod variant;
 mod vm;
+mod wakes;
 
 fn main() -> std::process::ExitCode {
     cli::run()

@@ -59,6 +59,9 @@ pub(crate) struct Server {
     pub(crate) name: String,
     /// Program and arguments, paths of the guest.
     pub(crate) argv: Vec<String>,
+    /// Only threads of this name are counted.
+    #[serde(default)]
+    pub(crate) thread: Option<String>,
 }
 
 /// One server under one load.

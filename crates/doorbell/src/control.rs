@@ -2,12 +2,12 @@
 //!
 //! Does not know about: what a worker does with them.
 
-use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
-use std::sync::{Mutex, PoisonError};
 
 use crate::driver::Waker;
 use crate::stats::Counters;
+use crate::sync::atomic::{AtomicBool, Ordering};
+use crate::sync::{Mutex, PoisonError};
 
 /// What another thread may ask of a worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -30,6 +30,7 @@ pub mod offload;
 pub mod protocol;
 pub mod server;
 pub mod stats;
+mod sync;
 pub mod time;
 #[cfg(feature = "tls")]
 pub mod tls;

@@ -27,7 +27,9 @@ on_both_engines! {
 /// Clients that ask for jobs, each with one at a time: more than the pool can run.
 const ASKING: u64 = 4;
 
-const ROUNDS_MAX: u64 = 6;
+/// Rounds of a set; odd, so that one of them is the median.
+const ROUNDS: u64 = 7;
+const SETS_MAX: u64 = 3;
 
 /// `/unique/ID/LEN` after 10 ms of work; everything else at once.
 fn serve(engine: Engine) -> Server {
@@ -73,39 +75,78 @@ fn ask_for_jobs(server: &Server, first: u64, stop: &AtomicBool) -> u64 {
     asked
 }
 
-/// Whatever else this machine does can only make probes slower: the best of a few rounds is judged.
+/// Rounds alternate, and the median of their ratios is judged: neither a lucky round nor an unlucky one decides. Where threads that
+/// doorbell knows nothing of delay probes by as much, there is no processor to spare for the promise: then jobs must not be worse than
+/// they. A set that fails is taken again, twice at most.
 fn probes_do_not_wait_for_jobs(engine: Engine) {
     let _turn = alone();
     let server = serve(engine);
     let mut answered = 0;
-    let best = (0..ROUNDS_MAX).map(|round| {
-        let ratio = compare(&server, round, &mut answered);
-        eprintln!("{engine:?}: p99 beside jobs is {ratio:.2} times the p99 of an idle server");
-        ratio
+    let kept = (0..SETS_MAX).any(|set| {
+        let rounds: Vec<_> =
+            (0..ROUNDS).map(|at| compare(&server, set * ROUNDS + at, &mut answered)).collect();
+        let jobs = median(rounds.iter().map(|round| round.jobs));
+        let strangers = median(rounds.iter().map(|round| round.strangers));
+        eprintln!("{engine:?}: p99 {jobs:.2} times that of an idle server beside jobs, {strangers:.2} times beside strangers");
+        jobs <= 2.0 || (strangers > 2.0 && jobs <= 2.0 * strangers)
     });
-    let kept = best.into_iter().any(|ratio| ratio <= 2.0);
     let stats = server.stats();
     assert_eq!((stats.jobs_queued, stats.jobs_refused, stats.answers_dropped), (answered, 0, 0), "{stats:?}");
     assert!(kept, "probes wait for jobs");
     server.stop().unwrap();
 }
 
-fn compare(server: &Server, round: u64, answered: &mut u64) -> f64 {
+/// The p99 of one round, in terms of that of the idle server.
+struct Round {
+    jobs: f64,
+    strangers: f64,
+}
+
+fn compare(server: &Server, round: u64, answered: &mut u64) -> Round {
     let count = sized(400, 20_000);
     let mut idle = probes(server, count);
+    let mut beside_jobs = beside_jobs(server, round, answered, || probes(server, count));
+    let mut beside_strangers = beside_strangers(|| probes(server, count));
+    let p99 = |took: &mut Vec<Duration>| percentile(took, 99.0).as_secs_f64();
+    let idle = p99(&mut idle);
+    Round { jobs: p99(&mut beside_jobs) / idle, strangers: p99(&mut beside_strangers) / idle }
+}
+
+/// As many threads as the pool has, busy with the same.
+fn beside_strangers<R>(during: impl FnOnce() -> R) -> R {
+    let threads = thread::available_parallelism().map_or(1, |cpus| cpus.get().saturating_sub(1).max(1));
     let stop = AtomicBool::new(false);
-    let mut busy = thread::scope(|scope| {
+    thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                while !stop.load(Ordering::Relaxed) {
+                    std::hint::spin_loop();
+                }
+            });
+        }
+        let result = during();
+        stop.store(true, Ordering::Relaxed);
+        result
+    })
+}
+
+fn beside_jobs<R>(server: &Server, round: u64, answered: &mut u64, during: impl FnOnce() -> R) -> R {
+    let stop = AtomicBool::new(false);
+    thread::scope(|scope| {
         let ask = |asker| {
             let stop = &stop;
             scope.spawn(move || ask_for_jobs(server, (round * 100 + asker) << 32, stop))
         };
         let askers: Vec<_> = (0..ASKING).map(ask).collect();
-        let busy = probes(server, count);
+        let result = during();
         stop.store(true, Ordering::Relaxed);
         *answered += askers.into_iter().map(|asker| asker.join().unwrap()).sum::<u64>();
-        busy
-    });
-    let ratio = percentile(&mut busy, 99.0).as_secs_f64() / percentile(&mut idle, 99.0).as_secs_f64();
-    eprintln!("p50 {:?} idle, {:?} beside jobs", percentile(&mut idle, 50.0), percentile(&mut busy, 50.0));
-    ratio
+        result
+    })
+}
+
+fn median(of: impl Iterator<Item = f64>) -> f64 {
+    let mut sorted: Vec<f64> = of.collect();
+    sorted.sort_by(f64::total_cmp);
+    sorted[sorted.len() / 2]
 }

@@ -3,11 +3,13 @@
 //! Does not know about: streams. How many connections may lie here is bounded by the places of the hand-over.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use doorbell::hand_over::Places;
 use doorbell::{HandedConn, Taker};
+
+use crate::sync::{Mutex, MutexGuard, PoisonError};
 
 /// One side leaves, the other takes.
 #[derive(Clone, Debug, Default)]

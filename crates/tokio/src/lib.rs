@@ -44,6 +44,7 @@ mod handed;
 mod health;
 mod preread;
 mod probes;
+mod sync;
 
 #[cfg(feature = "axum")]
 pub use crate::axum::Peer;

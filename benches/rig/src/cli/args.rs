@@ -90,6 +90,8 @@ pub(super) enum Command {
     Table(SavedArgs),
     /// On this machine: CPU time of TLS handshakes and of requests over TLS, beside nginx and HAProxy
     Tls(TlsArgs),
+    /// What waking a thread costs by each means of the kernel
+    Wakes(GuestArgs),
 }
 
 /// Options of everything that boots.
@@ -126,6 +128,18 @@ pub(super) struct RunArgs {
     /// Load with this `doorbell-load` and build none
     #[arg(long, value_name = "FILE")]
     pub(super) load: Option<PathBuf>,
+}
+
+/// Options of what has no rows.
+#[derive(Debug, Args)]
+pub(super) struct GuestArgs {
+    /// Kernel of the guest
+    #[arg(long, value_name = "VERSION", default_value = "6.12")]
+    pub(super) kernel: Kernel,
+
+    /// CPU model, as of QEMU's -cpu
+    #[arg(long, value_name = "MODEL", default_value = "max")]
+    pub(super) cpu: String,
 }
 
 /// Options of everything that runs in alternating pairs on this machine.

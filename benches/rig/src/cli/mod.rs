@@ -21,6 +21,7 @@ use crate::image::{Contents, OurPrograms, programs};
 use crate::plan::{Plan, Row};
 use crate::report::{self, Outcome};
 use crate::session::{Session, say};
+use crate::wakes;
 
 /// Runs one command to its end.
 pub(crate) fn run() -> ExitCode {
@@ -53,6 +54,7 @@ pub(crate) fn run() -> ExitCode {
         Command::Search(args) => lab::search(&args),
         Command::Table(args) => figures::table(&args).map(|text| (text, true)),
         Command::Tls(args) => tls::tls(&args),
+        Command::Wakes(args) => wakes::run(&Session { kernel: args.kernel, cpu: args.cpu }),
     };
     match done {
         Ok((text, good)) => {

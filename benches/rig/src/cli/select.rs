@@ -9,7 +9,7 @@ use crate::image::{self, OurPrograms, programs};
 use crate::plan::{Mode, Row, Server};
 
 /// The loads of every server, in the order of the columns of a comparison.
-const LOADS: [(Mode, u32); 15] = [
+const LOADS: [(Mode, u32); 16] = [
     (Mode::Close, 1),
     (Mode::Close, 8),
     (Mode::Close, 64),
@@ -19,6 +19,7 @@ const LOADS: [(Mode, u32); 15] = [
     (Mode::Free, 64),
     (Mode::Free, 512),
     (Mode::Gap, 64),
+    (Mode::Keep, 1),
     (Mode::Keep, 64),
     (Mode::KeepFree, 64),
     (Mode::Keep16, 64),
@@ -28,11 +29,12 @@ const LOADS: [(Mode, u32); 15] = [
 ];
 
 /// What `compare` leaves out unless `--only` asks for it.
-const NOT_COMPARED: [(Mode, u32); 7] = [
+const NOT_COMPARED: [(Mode, u32); 8] = [
     (Mode::Close, 8),
     (Mode::Free, 1),
     (Mode::Free, 8),
     (Mode::Free, 512),
+    (Mode::Keep, 1),
     (Mode::KeepToken, 64),
     (Mode::CloseIdle1k, 64),
     (Mode::CloseIdle50k, 64),
@@ -88,10 +90,9 @@ fn rows_of(entry: &'static Entry) -> impl Iterator<Item = Row> {
 }
 
 fn is_usual(row: &Row, with_peers: bool) -> bool {
-    let entry = Entry::named(&row.server);
-    let ours_on_demand = entry.is_some_and(|entry| entry.is_ours() && entry.is_variation());
+    let on_demand = Entry::named(&row.server).is_some_and(Entry::is_on_demand);
     let not_compared = with_peers && NOT_COMPARED.contains(&(row.mode, row.in_flight));
-    !(ours_on_demand || not_compared)
+    !(on_demand || not_compared)
 }
 
 #[cfg(test)]
@@ -111,8 +112,7 @@ mod tests {
         for entry in CATALOGUE {
             let count = compared.iter().filter(|id| id.starts_with(&format!("{}/", entry.name))).count();
             let usual = LOADS.iter().filter(|load| entry.serves(load.0) && !NOT_COMPARED.contains(load));
-            let is_usual = !(entry.is_ours() && entry.is_variation());
-            let expected = if is_usual { usual.count() } else { 0 };
+            let expected = if entry.is_on_demand() { 0 } else { usual.count() };
             assert_eq!(count, expected, "{}", entry.name);
         }
     }

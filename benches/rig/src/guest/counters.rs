@@ -12,19 +12,20 @@ use rustix::time::{ClockId, clock_gettime};
 pub(super) struct Counters {
     /// Monotonic clock.
     pub(super) at_ns: i64,
-    /// Run time of every thread of the group.
+    /// Run time of the threads of the group that are counted.
     pub(super) server_ns: i64,
     /// Run time of all that was not the idle task.
     pub(super) machine_ns: i64,
-    /// Context switches of every thread of the group.
+    /// Context switches of these threads.
     pub(super) switches: i64,
 }
 
 impl Counters {
-    /// Reads the counters of all processes in the process group `group`, and those of the machine.
-    pub(super) fn read(group: i32) -> Result<Self, String> {
+    /// Reads the counters of all processes in the process group `group`, or of its threads that are called `thread`, and those of the
+    /// machine.
+    pub(super) fn read(group: i32, thread: Option<&str>) -> Result<Self, String> {
         let at_ns = now_ns();
-        let (server_ns, switches) = group_totals(group)?;
+        let (server_ns, switches) = group_totals(group, thread)?;
         let machine = fs::read_to_string("/proc/schedstat").unwrap_or_default();
         let machine_ns = machine_run_time(&machine).ok_or("this kernel has no /proc/schedstat")?;
         Ok(Self { at_ns, server_ns, machine_ns, switches })
@@ -33,11 +34,11 @@ impl Counters {
 
 /// Run time of every thread of the process group `group`, in nanoseconds.
 pub(crate) fn group_run_time(group: i32) -> Result<i64, String> {
-    group_totals(group).map(|totals| totals.0)
+    group_totals(group, None).map(|totals| totals.0)
 }
 
-/// Run time and context switches of every thread of the group.
-fn group_totals(group: i32) -> Result<(i64, i64), String> {
+/// Run time and context switches of every thread of the group, or of those of one name.
+fn group_totals(group: i32, name: Option<&str>) -> Result<(i64, i64), String> {
     let mut totals = (0, 0);
     let mut threads = 0;
     for process in folders(Path::new("/proc")) {
@@ -46,6 +47,12 @@ fn group_totals(group: i32) -> Result<(i64, i64), String> {
             continue;
         }
         for thread in folders(&process.join("task")) {
+            let is_called = |name: &str| {
+                fs::read_to_string(thread.join("comm")).is_ok_and(|comm| comm.trim_end() == name)
+            };
+            if !name.is_none_or(is_called) {
+                continue;
+            }
             let run = fs::read_to_string(thread.join("schedstat")).unwrap_or_default();
             let status = fs::read_to_string(thread.join("status")).unwrap_or_default();
             totals.0 += run_time(&run).ok_or("this kernel counts no run time of threads")?;
@@ -137,7 +144,19 @@ mod tests {
     }
 
     #[test]
+    fn threads_are_counted_by_name() {
+        let group = rustix::process::getpgrp().as_raw_nonzero().get();
+        assert!(group_totals(group, Some("no such name")).is_err());
+        let counted = std::thread::Builder::new().name("counted".into()).spawn(move || {
+            let all = group_totals(group, None).unwrap();
+            (all, group_totals(group, Some("counted")).unwrap())
+        });
+        let (all, one) = counted.unwrap().join().unwrap();
+        assert!(one.0 > 0 && one.0 < all.0, "{one:?} of {all:?}");
+    }
+
+    #[test]
     fn a_group_without_processes_is_a_server_that_is_gone() {
-        assert_eq!(group_totals(i32::MAX).unwrap_err(), "the server is gone");
+        assert_eq!(group_totals(i32::MAX, None).unwrap_err(), "the server is gone");
     }
 }

@@ -51,28 +51,29 @@ fn run_row(plan: &Plan, at: usize, row: &Row) -> Result<(), String> {
     let server = plan.servers.iter().find(|server| server.name == row.server);
     let server = server.ok_or_else(|| format!("the plan has no server {}", row.server))?;
     let running = Running::start(&server.argv, row.mode.is_batch())?;
-    let measured = samples(&running, plan.repeat, at, row).map_err(|why| with_log(&why, &running, server));
+    let measured = samples(&running, plan.repeat, at, row, server.thread.as_deref())
+        .map_err(|why| with_log(&why, &running, server));
     // Whatever happened, the next row finds the port free. The first failure is the one to report.
     let stopped = running.stop();
     measured.and(stopped)
 }
 
-fn samples(running: &Running, repeat: u32, at: usize, row: &Row) -> Result<(), String> {
+fn samples(running: &Running, repeat: u32, at: usize, row: &Row, thread: Option<&str>) -> Result<(), String> {
     let mut idle = Idle::open(server::ADDR, row.mode.idle_conns(), idle::source, sleep)?;
     // Not a sample: buffers, caches of the kernel and its routes are filled for the first time.
-    one_load(running, row, row.requests().0)?;
+    one_load(running, row, row.requests().0, thread)?;
     for _ in 0..repeat {
-        let sample = measure(running, row)?;
+        let sample = measure(running, row, thread)?;
         emit(&Event::Measured { row: at, sample });
     }
     idle.check()
 }
 
 /// One long load, less one short load.
-fn measure(running: &Running, row: &Row) -> Result<Sample, String> {
+fn measure(running: &Running, row: &Row, thread: Option<&str>) -> Result<Sample, String> {
     let (requests_short, requests_long) = row.requests();
-    let short = one_load(running, row, requests_short)?;
-    let long = one_load(running, row, requests_long)?;
+    let short = one_load(running, row, requests_short, thread)?;
+    let long = one_load(running, row, requests_long, thread)?;
     Ok(Sample {
         requests: long.requests - short.requests,
         failed: short.failed + long.failed,
@@ -83,14 +84,14 @@ fn measure(running: &Running, row: &Row) -> Result<Sample, String> {
     })
 }
 
-fn one_load(running: &Running, row: &Row, requests: u64) -> Result<Sample, String> {
+fn one_load(running: &Running, row: &Row, requests: u64, thread: Option<&str>) -> Result<Sample, String> {
     sleep(BETWEEN_LOADS);
-    let before = Counters::read(running.group())?;
+    let before = Counters::read(running.group(), thread)?;
     let done = load::run(row, requests)?;
     // Not part of the elapsed time, which ends with the load.
     let elapsed = counters::now_ns() - before.at_ns;
     sleep(AFTER_LOAD);
-    let after = Counters::read(running.group())?;
+    let after = Counters::read(running.group(), thread)?;
     Ok(Sample {
         requests: done.requests + done.failed,
         failed: done.failed,

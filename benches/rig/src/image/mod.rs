@@ -77,8 +77,8 @@ pub(crate) struct Image {
 /// What an image holds besides the kernel, the agent and the load generator.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Contents {
-    /// The load generator on this machine.
-    pub(crate) load: PathBuf,
+    /// The load generator on this machine, where there is something to load.
+    pub(crate) load: Option<PathBuf>,
     /// Programs: where they are on this machine, and their paths in the guest. Their libraries come along.
     pub(crate) programs: Vec<(PathBuf, String)>,
     /// Files: their paths in the guest, and what is in them.
@@ -108,7 +108,7 @@ pub(crate) fn program_path(entry: &Entry) -> Result<PathBuf, RigError> {
 impl Contents {
     /// What the servers of a plan made from the catalogue need.
     pub(crate) fn of_catalogue(plan: &Plan, ours: &OurPrograms) -> Result<Self, RigError> {
-        let mut contents = Self { load: ours.load.clone(), ..Self::default() };
+        let mut contents = Self { load: Some(ours.load.clone()), ..Self::default() };
         for server in &plan.servers {
             let entry = Entry::named(&server.name).expect("plans are made from the catalogue");
             let inside = program_path(entry)?.to_string_lossy().into_owned();
@@ -142,7 +142,9 @@ pub(crate) fn build(
     add_program(&mut archive, &tool::find("chrt", "util-linux")?, CHRT)?;
     let myself = std::env::current_exe().map_err(RigError::io("/proc/self/exe"))?;
     add_program(&mut archive, &myself, AGENT)?;
-    add_program(&mut archive, &contents.load, LOAD)?;
+    if let Some(load) = &contents.load {
+        add_program(&mut archive, load, LOAD)?;
+    }
     for (outside, inside) in &contents.programs {
         add_program(&mut archive, outside, inside)?;
     }

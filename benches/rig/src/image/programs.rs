@@ -104,6 +104,12 @@ fn go_peer(program: &str) -> Result<PathBuf, RigError> {
     Ok(file)
 }
 
+/// Builds the example `name` of `package` for release.
+pub(crate) fn example(package: &str, name: &str) -> Result<PathBuf, RigError> {
+    cargo_build(&["-p", package, "--example", name])?;
+    Ok(target()?.join("release/examples").join(name))
+}
+
 /// Builds the test target `name` of `package`, with debug assertions, and gives its program.
 pub(crate) fn test(package: &str, name: &str) -> Result<PathBuf, RigError> {
     let mut command = Command::new(cargo());

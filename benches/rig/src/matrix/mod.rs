@@ -89,7 +89,7 @@ fn contents(ours: &OurPrograms, built: &[Built]) -> Contents {
     let file = |(way, (_, tuning)): (usize, &(&str, &str))| {
         (config_path(way), format!("{}\n[tuning]\n{tuning}\n", guest::SMOKE_CONFIG))
     };
-    Contents { load: ours.load.clone(), programs, files: WAYS.iter().enumerate().map(file).collect() }
+    Contents { load: Some(ours.load.clone()), programs, files: WAYS.iter().enumerate().map(file).collect() }
 }
 
 /// Everything as the kernel is, then refused by seccomp, then by the kernel's own switch, which stays for the rest of the boot.

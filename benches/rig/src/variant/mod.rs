@@ -139,7 +139,7 @@ impl Variant {
     /// How `program` is started at `place`.
     pub(crate) fn server_at(&self, program: &str, place: &Place<'_>) -> Server {
         let argv = [program, "serve", "--config", &self.config_path(place)].map(str::to_owned);
-        Server { name: self.name.clone(), argv: argv.into() }
+        Server { name: self.name.clone(), argv: argv.into(), thread: None }
     }
 
     /// The configuration in the guest: that of the catalogue, with the settings instead of its socket options.
@@ -171,7 +171,7 @@ impl Variant {
 pub(crate) fn contents(variants: &[Variant], ours: &OurPrograms) -> Contents {
     let files = variants.iter().flat_map(|variant| variant.files_at(&Place::GUEST));
     Contents {
-        load: ours.load.clone(),
+        load: Some(ours.load.clone()),
         programs: vec![(ours.doorbell.clone(), program_path())],
         files: files.collect(),
     }

@@ -6,8 +6,10 @@
 //! orders are sequentially consistent, so that one of the two sees the other.
 
 use core::fmt;
-use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+
+use crate::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use crate::sync::{Mutex, PoisonError};
 
 /// Calls a worker.
 type Wake = Box<dyn Fn() + Send + Sync>;
@@ -27,7 +29,7 @@ pub struct Permit {
 }
 
 impl Gate {
-    pub(crate) const fn new(max: u32) -> Self {
+    pub(crate) fn new(max: u32) -> Self {
         Self {
             out: AtomicU32::new(0),
             max: AtomicU32::new(max),

@@ -2,6 +2,7 @@
 //!
 //! - [`architecture`]: the layers, what each of them may not know, and the invariants.
 //! - [`life_of_a_connection`]: from accept to the freed slot, with every way it can end.
+//! - [`which_lane`]: ring, compute or Tokio: where the work of a request is done, with a picture and what each way costs.
 //! - [`compute_lane`]: work on other threads, what a trip there costs, and from which size on it pays.
 //! - [`limits`]: every cap and time, its default, and what a client sees at it.
 //! - [`decisions`]: choices that surprise, with the figures behind them and what would change them.
@@ -13,3 +14,4 @@ pub mod compute_lane;
 pub mod decisions;
 pub mod life_of_a_connection;
 pub mod limits;
+pub mod which_lane;

@@ -4,13 +4,13 @@
 //! all answers that come while it sleeps, and none while it is awake.
 
 use core::fmt;
-use core::sync::atomic::{AtomicBool, Ordering, fence};
-use std::sync::{Mutex, PoisonError};
 
 use doorbell_http::{Answered, Reply, Responder};
 
 use crate::driver::Waker;
 use crate::id::ConnId;
+use crate::sync::atomic::{AtomicBool, Ordering, fence};
+use crate::sync::{Mutex, PoisonError, TryLockError};
 
 /// What a job gives back.
 pub enum Answer {
@@ -118,7 +118,7 @@ impl Inbox {
         match self.deliveries.try_lock() {
             Ok(mut deliveries) if taken.is_empty() => core::mem::swap(&mut *deliveries, taken),
             Ok(mut deliveries) => taken.append(&mut deliveries),
-            Err(std::sync::TryLockError::Poisoned(_) | std::sync::TryLockError::WouldBlock) => {
+            Err(TryLockError::Poisoned(_) | TryLockError::WouldBlock) => {
                 self.any.store(true, Ordering::Relaxed);
             }
         }

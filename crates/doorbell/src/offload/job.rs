@@ -4,13 +4,14 @@
 
 use core::any::Any;
 use core::fmt;
-use core::sync::atomic::{AtomicU8, Ordering};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use super::answer::{Answer, Delivery, Inbox, Outcome};
 use super::queue::Core;
 use crate::id::ConnId;
+use crate::sync::atomic::{AtomicU8, Ordering};
+use crate::sync::{Mutex, PoisonError};
 
 /// Which queue a job waits in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -4,12 +4,11 @@
 //! each of them.
 
 use core::fmt;
-use core::sync::atomic::{AtomicUsize, Ordering, fence};
 use std::sync::Arc;
 
-use crossbeam_queue::ArrayQueue;
-
 use super::job::{Class, Entry, StartedJob};
+use crate::sync::ArrayQueue;
+use crate::sync::atomic::{AtomicUsize, Ordering, fence};
 
 /// A normal job goes first after so many high ones.
 const HIGH_IN_ROW_MAX: u32 = 15;

@@ -71,6 +71,13 @@ pub const LAYERS: &[Layer] = &[
     Layer { module: "server", never: &["conn"] },
     Layer { module: "stats", never: &["conn", "control", "handler", "net", "protocol", "server", "worker"] },
     Layer {
+        module: "sync",
+        never: &[
+            "config", "conn", "control", "driver", "error", "handler", "id", "net", "protocol", "server",
+            "stats", "time", "worker",
+        ],
+    },
+    Layer {
         module: "time",
         never: &[
             "config", "conn", "control", "driver", "error", "handler", "net", "protocol", "server", "stats",

@@ -29,6 +29,8 @@ pub(crate) struct Entry {
     /// Arguments before the last, which is the path of the configuration, or the address where there is none.
     args: &'static [&'static str],
     config: Option<fn(&Place<'_>) -> String>,
+    /// The threads of this name are counted and no others.
+    thread: Option<&'static str>,
     /// A file its configuration names, and the content.
     beside: Option<(&'static str, &'static str)>,
 }
@@ -94,6 +96,7 @@ const DOORBELL: Entry = Entry {
     serves: Serves::All,
     args: &["serve", "--config"],
     config: None,
+    thread: None,
     beside: None,
 };
 /// How long their connections may idle is left as it is.
@@ -113,6 +116,13 @@ const BARE: Entry = Entry { program: Program::Rust { program: "bare", feature: "
 const H2O: Entry = Entry {
     program: Program::Installed { program: "h2o", package: "h2o" },
     args: &["-m", "worker", "-c"],
+    ..OTHER
+};
+/// What is asked of it comes from the ring thread; the pool's work is somebody else's.
+const JOBS: Entry = Entry {
+    program: Program::Rust { program: "jobs", feature: "jobs" },
+    serves: Serves::Keep,
+    thread: Some("doorbell-0"),
     ..OTHER
 };
 const GO: Entry = Entry { args: &[], ..OTHER };
@@ -246,6 +256,30 @@ pub(crate) const CATALOGUE: &[Entry] = &[
         ..BARE
     },
     Entry {
+        name: "jobs-uring",
+        about: "the ring thread of io_uring alone, each request a job of one thread",
+        args: &["away", "io_uring"],
+        ..JOBS
+    },
+    Entry {
+        name: "jobs-uring-home",
+        about: "the same, its work done by the ring thread",
+        args: &["home", "io_uring"],
+        ..JOBS
+    },
+    Entry {
+        name: "jobs-epoll",
+        about: "the ring thread of epoll alone, each request a job of one thread",
+        args: &["away", "epoll"],
+        ..JOBS
+    },
+    Entry {
+        name: "jobs-epoll-home",
+        about: "the same, its work done by the ring thread",
+        args: &["home", "epoll"],
+        ..JOBS
+    },
+    Entry {
         name: "monoio",
         about: "monoio-http on monoio, io_uring, one thread",
         program: Program::Rust { program: "monoio", feature: "monoio" },
@@ -279,6 +313,11 @@ impl Entry {
     /// Whether it is another with one thing changed, which the end of its name tells.
     pub(crate) fn is_variation(&self) -> bool {
         VARIATIONS.iter().any(|end| self.name.ends_with(end))
+    }
+
+    /// Whether it is measured only when it is asked for.
+    pub(crate) fn is_on_demand(&self) -> bool {
+        self.thread.is_some() || (self.is_ours() && self.is_variation())
     }
 
     /// Whether it is the floor: system calls and nothing else.
@@ -322,7 +361,7 @@ impl Entry {
             Some(_) => self.config_path(place),
             None => format!("127.0.0.1:{}", place.port),
         });
-        Server { name: self.name.to_owned(), argv }
+        Server { name: self.name.to_owned(), argv, thread: self.thread.map(str::to_owned) }
     }
 
     fn config_path(&self, place: &Place<'_>) -> String {

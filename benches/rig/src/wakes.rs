@@ -1,0 +1,31 @@
+//! What waking a thread costs by each means of the kernel: one program of the ring crate, run once in the guest.
+//!
+//! Does not know about: the means.
+
+use crate::error::RigError;
+use crate::image::{CHRT, Contents, programs};
+use crate::plan::{Check, Plan};
+use crate::session::Session;
+
+const PROGRAM: &str = "/rig/wakes";
+/// It takes some 2 s of the guest's time.
+const SECONDS_MAX: u32 = 120;
+
+/// The report of the program, and whether it ran to its end.
+pub(crate) fn run(session: &Session) -> Result<(String, bool), RigError> {
+    let wakes = programs::example("doorbell-ring", "wakes")?;
+    // Neither thread preempts the other when it is woken: each wake-up finds the other asleep.
+    let argv = [CHRT, "--batch", "0", PROGRAM].map(str::to_owned).into();
+    let check = Check { name: "wakes".into(), argv, seconds_max: SECONDS_MAX };
+    let plan = Plan { repeat: 0, rows: Vec::new(), servers: Vec::new(), checks: vec![check] };
+    let contents = Contents { load: None, programs: vec![(wakes, PROGRAM.to_owned())], files: Vec::new() };
+    let (checked, conditions) = session.run_checks(&plan, &contents)?;
+    let Some(Some(checked)) = checked.into_iter().next() else {
+        return Ok(("nothing was heard of it\n".to_owned(), false));
+    };
+    let good = checked.status == Some(0);
+    Ok((
+        format!("{}\nInstructions of each thread, Linux {}.\n", checked.output, conditions.kernel_package),
+        good,
+    ))
+}

@@ -1,0 +1,175 @@
+//! Models of the hand-over: its places, and the desk between ring threads and a runtime.
+//!
+//! Does not know about: jobs.
+
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake};
+
+use loom::thread;
+
+use super::explore;
+use crate::desk::Desk;
+use crate::driver::{WakeSource, Waker};
+use crate::hand_over::{Gate, HandedConn, Places, Taker};
+
+/// A worker that waits for room until it has a place, or the gate is closed.
+fn enter(gate: &Gate, source: &WakeSource) -> bool {
+    loop {
+        gate.waits();
+        if gate.is_closed() {
+            return false;
+        }
+        if gate.enter() {
+            assert!(gate.out() <= gate.max(), "never above the cap");
+            return true;
+        }
+        source.wait();
+    }
+}
+
+fn full_gate() -> (Arc<Gate>, WakeSource) {
+    let gate = Arc::new(Gate::new(1));
+    let source = hear_of_room(&gate);
+    assert!(gate.enter());
+    (gate, source)
+}
+
+fn hear_of_room(gate: &Gate) -> WakeSource {
+    let (waker, source) = Waker::pair();
+    gate.on_room(Box::new(move || waker.wake()));
+    source
+}
+
+/// Two workers wait for the one place that somebody has: each gets it, and gives it back.
+pub fn room() -> usize {
+    explore(Some(2), || {
+        let (gate, source) = full_gate();
+        let held = gate.permit();
+        let other = {
+            let (gate, source) = (Arc::clone(&gate), hear_of_room(&gate));
+            thread::spawn(move || {
+                assert!(enter(&gate, &source));
+                drop(gate.permit());
+            })
+        };
+        let owner = thread::spawn(move || drop(held));
+        assert!(enter(&gate, &source));
+        drop(gate.permit());
+        other.join().expect("it got its place");
+        owner.join().expect("it gave its place back");
+        assert_eq!(gate.out(), 0);
+    })
+}
+
+/// A gate that is closed while a worker waits for room: it hears of it, though no place ever comes back.
+pub fn closed_gate() -> usize {
+    explore(None, || {
+        let (gate, source) = full_gate();
+        let closer = {
+            let gate = Arc::clone(&gate);
+            thread::spawn(move || gate.close())
+        };
+        assert!(!enter(&gate, &source));
+        closer.join().expect("it closed");
+        assert_eq!(gate.out(), 1);
+    })
+}
+
+/// A task that is woken as a worker is.
+#[derive(Debug)]
+struct Task(Waker);
+
+impl Wake for Task {
+    fn wake(self: Arc<Self>) {
+        self.0.wake();
+    }
+}
+
+fn block_on<R>(mut poll: impl FnMut(&Context<'_>) -> Poll<R>) -> (R, usize) {
+    let (waker, source) = Waker::pair();
+    let waker = std::task::Waker::from(Arc::new(Task(waker)));
+    let cx = Context::from_waker(&waker);
+    loop {
+        if let Poll::Ready(ready) = poll(&cx) {
+            return (ready, source.wakes());
+        }
+        source.wait();
+    }
+}
+
+fn conns(gate: &Arc<Gate>, numbers: core::ops::Range<usize>) -> Vec<HandedConn> {
+    numbers.filter(|_| gate.enter()).map(|number| HandedConn { number, _permit: gate.permit() }).collect()
+}
+
+fn desk(gate: &Arc<Gate>) -> Desk {
+    let desk = Desk::default();
+    desk.set_places(Places { gate: Arc::clone(gate) });
+    desk
+}
+
+/// Two batches and the end are left while a task takes and another waits for everything to be taken: each connection comes once and in
+/// order, and a batch is one wake-up at most.
+pub fn delivered() -> usize {
+    explore(Some(2), || {
+        let gate = Arc::new(Gate::new(3));
+        let desk = desk(&gate);
+        let ring_thread = {
+            let (desk, gate) = (desk.clone(), Arc::clone(&gate));
+            thread::spawn(move || {
+                desk.take(&mut conns(&gate, 0..2));
+                desk.take(&mut conns(&gate, 2..3));
+                desk.end();
+            })
+        };
+        let watcher = {
+            let desk = desk.clone();
+            thread::spawn(move || {
+                block_on(|cx| desk.poll_delivered(cx));
+                assert_eq!(desk.waiting(), 0);
+            })
+        };
+        let mut found = Vec::new();
+        loop {
+            let (taken, wakes) = block_on(|cx| desk.poll_take(cx));
+            assert!(wakes <= 1, "{wakes} wake-ups for one wait");
+            let Some(conn) = taken else { break };
+            found.push(conn.number);
+        }
+        assert_eq!(found, [0, 1, 2]);
+        ring_thread.join().expect("it left all");
+        watcher.join().expect("it heard of the end");
+        assert_eq!(gate.out(), 0);
+    })
+}
+
+/// The end comes while a task waits for everything to be taken and nobody takes: it hears of it.
+pub fn ended() -> usize {
+    explore(None, || {
+        let desk = desk(&Arc::new(Gate::new(1)));
+        let ring_thread = {
+            let desk = desk.clone();
+            thread::spawn(move || desk.end())
+        };
+        block_on(|cx| desk.poll_delivered(cx));
+        ring_thread.join().expect("it ended");
+    })
+}
+
+/// The receiving side goes while connections are left: each is dropped, its place comes back, and the gate is closed.
+pub fn gone() -> usize {
+    explore(None, || {
+        let gate = Arc::new(Gate::new(2));
+        let desk = desk(&gate);
+        let ring_thread = {
+            let (desk, gate) = (desk.clone(), Arc::clone(&gate));
+            thread::spawn(move || {
+                for number in 0..2 {
+                    desk.take(&mut conns(&gate, number..number + 1));
+                }
+            })
+        };
+        desk.leave();
+        ring_thread.join().expect("it left all");
+        assert_eq!((gate.out(), desk.waiting(), gate.is_closed()), (0, 0, true));
+    })
+}

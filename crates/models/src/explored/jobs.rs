@@ -1,0 +1,151 @@
+//! Models of jobs: from a worker through the queue to a thread and back.
+//!
+//! Does not know about: what jobs do.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use doorbell_http::{Reply, Status};
+use loom::thread::{self, JoinHandle};
+
+use super::explore;
+use crate::driver::{WakeSource, Waker};
+use crate::id::{ConnId, Generation, SlotIndex};
+use crate::offload::{Answer, Class, Core, Executor, Inbox, Job, Outcome, Pump, Task};
+
+/// A thread for each pump; as many at once as `threads`.
+#[derive(Clone, Default)]
+struct Threads {
+    threads: usize,
+    started: Arc<Mutex<Vec<JoinHandle<()>>>>,
+}
+
+impl Executor for Threads {
+    fn threads(&self) -> usize {
+        self.threads
+    }
+
+    fn spawn(&self, pump: Pump) {
+        let started = thread::spawn(move || pump.run());
+        self.started.lock().unwrap_or_else(PoisonError::into_inner).push(started);
+    }
+}
+
+impl Threads {
+    fn join(&self) {
+        loop {
+            let last = self.started.lock().unwrap_or_else(PoisonError::into_inner).pop();
+            let Some(last) = last else { return };
+            last.join().expect("pumps do not panic");
+        }
+    }
+}
+
+fn job(core: &Arc<Core>, work: impl FnOnce() + Send + 'static) -> (Job, Arc<dyn Task>) {
+    let work = move || {
+        work();
+        Answer::Reply(Reply::new(Status::OK))
+    };
+    let job = Job::new(Arc::clone(core), Class::Normal, work);
+    let task = Arc::clone(&job.task);
+    (job, task)
+}
+
+const CONN: ConnId = ConnId { slot: SlotIndex(0), generation: Generation::new(0) };
+
+/// A worker's side: sleeps until it has `count` answers, all of jobs that ran.
+fn await_answers(inbox: &Inbox, source: &WakeSource, count: usize) {
+    let mut found = Vec::new();
+    while found.len() < count {
+        if inbox.fall_asleep() {
+            source.wait();
+        }
+        inbox.awake();
+        let before = found.len();
+        inbox.take(&mut found);
+        if found.len() == before {
+            thread::yield_now();
+        }
+    }
+    assert!(found.iter().all(|delivery| matches!(delivery.outcome, Outcome::Answered(_))), "{found:?}");
+}
+
+/// A job that is called off while a thread comes for it either never runs, gives back what it held and leaves no answer, or runs once
+/// and leaves one.
+pub fn called_off() -> usize {
+    explore(None, || {
+        let threads = Threads { threads: 1, ..Threads::default() };
+        let core = Arc::new(Core::of(threads.clone(), 1));
+        let (waker, source) = Waker::pair();
+        let inbox = Arc::new(Inbox::new(waker));
+        let ran = Arc::new(AtomicUsize::new(0));
+        let (job, task) = {
+            let ran = Arc::clone(&ran);
+            job(&core, move || {
+                ran.fetch_add(1, Ordering::Relaxed);
+            })
+        };
+        assert!(job.submit(CONN, 0, &inbox));
+        let cancelled = task.cancel();
+        if cancelled {
+            assert_eq!(Arc::strong_count(&ran), 1, "what it held is given back at once");
+        } else {
+            await_answers(&inbox, &source, 1);
+        }
+        threads.join();
+        assert_eq!(ran.load(Ordering::Relaxed), usize::from(!cancelled));
+        let mut late = Vec::new();
+        inbox.take(&mut late);
+        assert!(late.is_empty(), "{late:?}");
+    })
+}
+
+/// Two workers leave a job each for one thread, which may just be going: both are run, one after the other.
+pub fn one_thread() -> usize {
+    explore(Some(2), || {
+        let threads = Threads { threads: 1, ..Threads::default() };
+        let core = Arc::new(Core::of(threads.clone(), 2));
+        let running = Arc::new(AtomicUsize::new(0));
+        let worker = |core: Arc<Core>, running: Arc<AtomicUsize>| {
+            move || {
+                let (waker, source) = Waker::pair();
+                let inbox = Arc::new(Inbox::new(waker));
+                let (job, _task) = job(&core, move || {
+                    assert_eq!(running.fetch_add(1, Ordering::Relaxed), 0, "one thread, one job at a time");
+                    thread::yield_now();
+                    running.fetch_sub(1, Ordering::Relaxed);
+                });
+                assert!(job.submit(CONN, 0, &inbox));
+                await_answers(&inbox, &source, 1);
+            }
+        };
+        let other = thread::spawn(worker(Arc::clone(&core), Arc::clone(&running)));
+        worker(core, running)();
+        other.join().expect("its job was answered");
+        threads.join();
+    })
+}
+
+/// Jobs of one worker on two threads, one after the other: the second may come when the first thread goes. None is forgotten, and a
+/// full queue takes no more.
+pub fn pumps() -> usize {
+    explore(Some(2), || {
+        let threads = Threads { threads: 2, ..Threads::default() };
+        let core = Arc::new(Core::of(threads.clone(), 1));
+        let (waker, source) = Waker::pair();
+        let inbox = Arc::new(Inbox::new(waker));
+        let ran = Arc::new(AtomicUsize::new(0));
+        let mut taken = 0;
+        for number in 0..2 {
+            let ran = Arc::clone(&ran);
+            let (job, _task) = job(&core, move || {
+                ran.fetch_add(1, Ordering::Relaxed);
+            });
+            taken += usize::from(job.submit(CONN, number, &inbox));
+        }
+        assert!(taken >= 1, "the first finds room");
+        await_answers(&inbox, &source, taken);
+        threads.join();
+        assert_eq!(ran.load(Ordering::Relaxed), taken);
+    })
+}

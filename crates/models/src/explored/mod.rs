@@ -1,0 +1,29 @@
+//! The models, and how each is explored.
+//!
+//! Does not know about: what is modelled.
+
+mod hand_over;
+mod jobs;
+mod wakes;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+pub use hand_over::{closed_gate, delivered, ended, gone, room};
+pub use jobs::{called_off, one_thread, pumps};
+pub use wakes::{answers, answers_of_two, commands};
+
+/// Runs `model` under every interleaving and gives their number. With `preemptions` only those are tried in which no more threads are
+/// interrupted where they need not wait; most faults need two, and what is left out grows with each thread.
+fn explore(preemptions: Option<usize>, model: impl Fn() + Send + Sync + 'static) -> usize {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = preemptions;
+    builder.max_branches = 20_000;
+    let runs = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&runs);
+    builder.check(move || {
+        counted.fetch_add(1, Ordering::Relaxed);
+        model();
+    });
+    runs.load(Ordering::Relaxed)
+}

@@ -1,0 +1,81 @@
+//! Models of the two inboxes of a worker and of its wake-ups.
+//!
+//! Does not know about: who else shares something.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use loom::thread;
+
+use super::explore;
+use crate::control::{Command, WorkerShared};
+use crate::driver::Waker;
+use crate::id::{ConnId, Generation, SlotIndex};
+use crate::offload::{Delivery, Inbox, Outcome};
+
+/// Commands of two threads reach a worker that sleeps whenever it was not woken, each once.
+pub fn commands() -> usize {
+    explore(None, || {
+        let (waker, source) = Waker::pair();
+        let shared = Arc::new(WorkerShared::new(waker));
+        let drain = Command::Drain { timeout: Duration::ZERO };
+        let senders = [Command::Stop, drain].map(|command| {
+            let shared = Arc::clone(&shared);
+            thread::spawn(move || shared.send(command))
+        });
+        let mut taken = Vec::new();
+        while taken.len() < 2 {
+            source.wait();
+            taken.extend(shared.inbox.take());
+        }
+        assert!(taken.contains(&Command::Stop) && taken.contains(&drain), "{taken:?}");
+        senders.into_iter().for_each(|sender| sender.join().expect("it sent"));
+        assert!(shared.inbox.take().is_empty());
+    })
+}
+
+/// Answers of a thread reach a worker that sleeps whenever it may.
+pub fn answers() -> usize {
+    explore(Some(3), || leave_answers(&[2]))
+}
+
+/// The same of two threads, which may meet in the inbox.
+pub fn answers_of_two() -> usize {
+    explore(Some(2), || leave_answers(&[2, 1]))
+}
+
+/// A thread for each of `counts` leaves so many answers: each is found once, those of a thread in order, and each time the worker says
+/// that it may sleep it is woken once at most.
+fn leave_answers(counts: &[u32]) {
+    let (waker, source) = Waker::pair();
+    let inbox = Arc::new(Inbox::new(waker));
+    let leaver = |&count: &u32| {
+        let inbox = Arc::clone(&inbox);
+        let leave = move |number| {
+            let conn = ConnId { slot: SlotIndex(count), generation: Generation::new(0) };
+            inbox.leave(Delivery { conn, number, outcome: Outcome::Busy });
+        };
+        thread::spawn(move || (0..u64::from(count)).for_each(leave))
+    };
+    let leavers: Vec<_> = counts.iter().map(leaver).collect();
+    let (mut found, mut edges) = (Vec::new(), 0);
+    // The order of a worker's turn.
+    while found.len() < counts.iter().sum::<u32>() as usize {
+        edges += 1;
+        if inbox.fall_asleep() {
+            source.wait();
+        }
+        inbox.awake();
+        let before = found.len();
+        inbox.take(&mut found);
+        if found.len() == before {
+            thread::yield_now();
+        }
+    }
+    leavers.into_iter().for_each(|leaver| leaver.join().expect("it left"));
+    for &count in counts {
+        let of_thread = found.iter().filter(|delivery| delivery.conn.slot == SlotIndex(count));
+        assert!(of_thread.map(|delivery| delivery.number).eq(0..u64::from(count)), "{found:?}");
+    }
+    assert!(source.wakes() <= edges, "{} wake-ups, {edges} edges", source.wakes());
+}

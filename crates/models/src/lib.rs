@@ -1,0 +1,27 @@
+//! What threads of doorbell share, run by loom under every interleaving and every order of memory that the language allows.
+//!
+//! Does not know about: sockets, the ring, runtimes. The modules `control`, `hand_over::gate`, `id`, `offload` and `desk` are the sources
+//! of the engine and of the embedding themselves; what they stand on (`sync`, `driver`, the connection that is handed over) is the
+//! model's.
+//!
+//! Each function of [`explored`] is a model. What it waits for never comes when a wake-up is lost: loom calls that a deadlock.
+#![forbid(unsafe_code)]
+#![expect(dead_code, unreachable_pub, reason = "the sources are whole, and a model needs a part of each")]
+
+// The embedding says `doorbell::`, and means what is here.
+extern crate self as doorbell;
+
+#[path = "../../doorbell/src/control.rs"]
+mod control;
+#[path = "../../tokio/src/desk.rs"]
+mod desk;
+mod driver;
+pub mod explored;
+mod hand_over;
+#[path = "../../doorbell/src/id.rs"]
+mod id;
+mod offload;
+mod stats;
+mod sync;
+
+use hand_over::{HandedConn, Taker};

@@ -1,0 +1,21 @@
+//! The compute lane's answer inbox, jobs and queues; who offers them to handlers is left out.
+//!
+//! Does not know about: handlers, threads.
+
+#[path = "../../../doorbell/src/offload/answer.rs"]
+mod answer;
+#[path = "../../../doorbell/src/offload/job.rs"]
+mod job;
+#[path = "../../../doorbell/src/offload/queue.rs"]
+mod queue;
+
+pub(crate) use answer::{Answer, Delivery, Inbox, Outcome};
+pub(crate) use job::{Class, Job, Task};
+pub(crate) use queue::{Core, Executor, Pump};
+
+impl Core {
+    /// One thread, and no more jobs than `jobs_max` in a class.
+    pub(crate) fn of(executor: impl Executor + 'static, jobs_max: usize) -> Self {
+        Self::new(Box::new(executor), [jobs_max; 2], true)
+    }
+}

@@ -1,0 +1,193 @@
+//! What the sources take from the standard library and from crossbeam, made of loom's parts.
+//!
+//! Does not know about: what is built of it.
+//!
+//! loom reports two things as lost that the language forbids. It takes a sequentially consistent access for one of acquire and release; its
+//! fences are exact, so an access that asks for that order has one before it and one behind it. And where plain stores and swaps of
+//! several threads meet in one variable, a swap may find a value that was overwritten before; so a store is a swap here. All changes of
+//! a variable are then in one order, and what a load finds may still be old news.
+
+use std::collections::VecDeque;
+use std::ops::{Deref, DerefMut};
+use std::sync::{LockResult, TryLockResult};
+pub(crate) use std::sync::{PoisonError, TryLockError};
+
+/// loom interrupts nobody between his last access and his unlock, so that a `try_lock` behind that access would never fail: here both
+/// ends of a lock are accesses.
+#[derive(Debug, Default)]
+pub(crate) struct Mutex<T> {
+    inner: loom::sync::Mutex<T>,
+    held: atomic::AtomicBool,
+}
+
+#[derive(Debug)]
+pub(crate) struct MutexGuard<'a, T> {
+    inner: loom::sync::MutexGuard<'a, T>,
+    held: &'a atomic::AtomicBool,
+}
+
+impl<T> Mutex<T> {
+    pub(crate) fn new(value: T) -> Self {
+        Self { inner: loom::sync::Mutex::new(value), held: atomic::AtomicBool::new(false) }
+    }
+
+    pub(crate) fn lock(&self) -> LockResult<MutexGuard<'_, T>> {
+        let inner = self.inner.lock().expect("a model that panics is over");
+        self.held.store(true, atomic::Ordering::Relaxed);
+        Ok(MutexGuard { inner, held: &self.held })
+    }
+
+    pub(crate) fn try_lock(&self) -> TryLockResult<MutexGuard<'_, T>> {
+        if self.held.load(atomic::Ordering::Relaxed) {
+            return Err(TryLockError::WouldBlock);
+        }
+        let inner = self.inner.try_lock().map_err(|_| TryLockError::WouldBlock)?;
+        self.held.store(true, atomic::Ordering::Relaxed);
+        Ok(MutexGuard { inner, held: &self.held })
+    }
+}
+
+impl<T> Deref for MutexGuard<'_, T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.inner
+    }
+}
+
+impl<T> DerefMut for MutexGuard<'_, T> {
+    fn deref_mut(&mut self) -> &mut T {
+        &mut self.inner
+    }
+}
+
+impl<T> Drop for MutexGuard<'_, T> {
+    fn drop(&mut self) {
+        self.held.store(false, atomic::Ordering::Relaxed);
+    }
+}
+
+/// As `core::sync::atomic`.
+pub(crate) mod atomic {
+    pub(crate) use loom::sync::atomic::{Ordering, fence};
+
+    fn fenced<R>(order: Ordering, access: impl FnOnce() -> R) -> R {
+        let exact = || {
+            if order == Ordering::SeqCst {
+                fence(Ordering::SeqCst);
+            }
+        };
+        exact();
+        let result = access();
+        exact();
+        result
+    }
+
+    macro_rules! atomic {
+        ($name:ident, $value:ty) => {
+            #[derive(Debug, Default)]
+            pub(crate) struct $name(loom::sync::atomic::$name);
+
+            #[expect(dead_code, reason = "each has the whole set")]
+            impl $name {
+                pub(crate) fn new(value: $value) -> Self {
+                    Self(loom::sync::atomic::$name::new(value))
+                }
+
+                pub(crate) fn load(&self, order: Ordering) -> $value {
+                    fenced(order, || self.0.load(order))
+                }
+
+                pub(crate) fn store(&self, value: $value, order: Ordering) {
+                    self.swap(value, order);
+                }
+
+                pub(crate) fn swap(&self, value: $value, order: Ordering) -> $value {
+                    fenced(order, || self.0.swap(value, order))
+                }
+
+                pub(crate) fn compare_exchange(
+                    &self,
+                    from: $value,
+                    to: $value,
+                    order: Ordering,
+                    failed: Ordering,
+                ) -> Result<$value, $value> {
+                    fenced(order, || self.0.compare_exchange(from, to, order, failed))
+                }
+
+                pub(crate) fn fetch_update(
+                    &self,
+                    order: Ordering,
+                    failed: Ordering,
+                    change: impl FnMut($value) -> Option<$value>,
+                ) -> Result<$value, $value> {
+                    fenced(order, || self.0.fetch_update(order, failed, change))
+                }
+            }
+        };
+    }
+
+    macro_rules! number {
+        ($name:ident, $value:ty) => {
+            atomic!($name, $value);
+
+            impl $name {
+                pub(crate) fn fetch_add(&self, value: $value, order: Ordering) -> $value {
+                    fenced(order, || self.0.fetch_add(value, order))
+                }
+
+                pub(crate) fn fetch_sub(&self, value: $value, order: Ordering) -> $value {
+                    fenced(order, || self.0.fetch_sub(value, order))
+                }
+            }
+        };
+    }
+
+    atomic!(AtomicBool, bool);
+    atomic!(AtomicU8, u8);
+    number!(AtomicU32, u32);
+    number!(AtomicUsize, usize);
+}
+
+/// A bounded queue that promises less than crossbeam's: whether it is empty may be old news.
+#[derive(Debug)]
+pub(crate) struct ArrayQueue<T> {
+    items: loom::sync::Mutex<VecDeque<T>>,
+    len: atomic::AtomicUsize,
+    max: usize,
+}
+
+impl<T> ArrayQueue<T> {
+    pub(crate) fn new(max: usize) -> Self {
+        Self { items: loom::sync::Mutex::new(VecDeque::new()), len: atomic::AtomicUsize::new(0), max }
+    }
+
+    pub(crate) fn push(&self, item: T) -> Result<(), T> {
+        let mut items = self.items.lock().expect("nothing panics while it is held");
+        if items.len() == self.max {
+            return Err(item);
+        }
+        items.push_back(item);
+        self.len.store(items.len(), atomic::Ordering::Relaxed);
+        Ok(())
+    }
+
+    pub(crate) fn pop(&self) -> Option<T> {
+        if self.is_empty() {
+            return None;
+        }
+        let mut items = self.items.lock().expect("nothing panics while it is held");
+        let item = items.pop_front();
+        self.len.store(items.len(), atomic::Ordering::Relaxed);
+        item
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.len.load(atomic::Ordering::Relaxed)
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}

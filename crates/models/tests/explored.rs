@@ -1,0 +1,69 @@
+//! Promise: what threads share holds under every interleaving explored.
+//!
+//! Does not know about: the models themselves.
+
+#![expect(clippy::print_stdout, reason = "how far each model went is shown")]
+
+use doorbell_models::explored as models;
+
+/// Explores a model, shows how far it went, and sees that it went anywhere.
+fn holds(name: &str, model: fn() -> usize) {
+    let runs = model();
+    println!("{name}: {runs} interleavings");
+    assert!(runs > 4, "{name} has no interleavings worth the name: {runs}");
+}
+
+#[test]
+fn a_command_is_never_lost() {
+    holds("commands", models::commands);
+}
+
+#[test]
+fn an_answer_is_never_lost_and_a_sleeper_is_woken_once() {
+    holds("answers", models::answers);
+}
+
+#[test]
+fn answers_of_two_threads_are_found_and_a_sleeper_is_woken_once() {
+    holds("answers of two", models::answers_of_two);
+}
+
+#[test]
+fn a_job_that_is_called_off_never_runs_and_one_that_is_not_runs_once() {
+    holds("called off", models::called_off);
+}
+
+#[test]
+fn jobs_of_two_workers_find_the_one_thread() {
+    holds("one thread", models::one_thread);
+}
+
+#[test]
+fn no_job_is_forgotten_by_threads_that_go() {
+    holds("pumps", models::pumps);
+}
+
+#[test]
+fn who_waits_for_room_hears_of_it() {
+    holds("room", models::room);
+}
+
+#[test]
+fn who_waits_for_room_hears_of_the_end() {
+    holds("closed gate", models::closed_gate);
+}
+
+#[test]
+fn what_is_handed_over_is_taken_once_and_in_order() {
+    holds("delivered", models::delivered);
+}
+
+#[test]
+fn who_waits_for_the_last_hears_of_the_end() {
+    holds("ended", models::ended);
+}
+
+#[test]
+fn nothing_is_left_behind_by_a_receiver_that_goes() {
+    holds("gone", models::gone);
+}
