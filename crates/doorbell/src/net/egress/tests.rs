@@ -48,11 +48,13 @@ fn errno(error: &io::Error) -> Option<Errno> {
     Errno::from_io_error(error)
 }
 
-/// States of the sockets here that are connected to a port, as `/proc/net/tcp` has them.
-fn states_towards(port: u16) -> Vec<u8> {
+/// States of the sockets here that go from a port to a port, as `/proc/net/tcp` has them. Both ends are told: what an earlier connection
+/// of others left behind may have either.
+fn states_of(from: u16, to: u16) -> Vec<u8> {
     let text = std::fs::read_to_string("/proc/net/tcp").unwrap();
     let rows = text.lines().skip(1).map(|line| line.split_ascii_whitespace().collect::<Vec<_>>());
-    rows.filter(|row| row[2].ends_with(&format!(":{port:04X}")))
+    let (from, to) = (format!(":{from:04X}"), format!(":{to:04X}"));
+    rows.filter(|row| row[1].ends_with(&from) && row[2].ends_with(&to))
         .map(|row| u8::from_str_radix(row[3], 16).unwrap())
         .collect()
 }
@@ -178,8 +180,9 @@ fn the_callers_connect_is_repeated_only_for_want_of_a_port() {
             Err(Errno::ADDRNOTAVAIL.into())
         });
         assert_eq!(errno(&result.unwrap_err()), Some(Errno::ADDRNOTAVAIL));
-        // A pick that another test has bound is passed over without a call.
-        assert!(called <= calls && called + 3 >= calls, "{strategy}: {called}");
+        // A pick that somebody else has bound, or had until a minute ago, is passed over without a call.
+        let passed_over_max = if strategy == "select" { calls - 1 } else { 0 };
+        assert!(called <= calls && called + passed_over_max >= calls, "{strategy}: {called}");
         let counters = egress.counters();
         assert_eq!((counters.exhausted, counters.port_retries), (1, calls - 1), "{strategy}");
 
@@ -233,8 +236,9 @@ fn a_close_leaves_no_time_wait_whoever_was_first() {
         let stream = open(PortChoice::Auto).begin(target, SpeaksFirst::We).unwrap();
         connected(&stream);
         (&stream).write_all(b"x").unwrap();
-        let (mut peer, _) = listener.accept().unwrap();
+        let (mut peer, ours) = listener.accept().unwrap();
         peer.read_exact(&mut [0]).unwrap();
+        assert_eq!(states_of(ours.port(), target.port()), [1], "open, and seen to be");
         if peer_first {
             peer.shutdown(std::net::Shutdown::Both).unwrap();
             let mut fds = [PollFd::new(&stream, PollFlags::IN)];
@@ -248,7 +252,7 @@ fn a_close_leaves_no_time_wait_whoever_was_first() {
             false => assert_eq!(read.unwrap_err().kind(), io::ErrorKind::ConnectionReset),
         }
         drop(peer);
-        let left = states_towards(target.port());
+        let left = states_of(ours.port(), target.port());
         assert!(left.is_empty(), "peer first: {peer_first}: {left:?}");
     }
 }
