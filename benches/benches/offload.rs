@@ -2,12 +2,14 @@
 //!
 //! Does not know about: what real work is; here it is a loop of known length.
 //!
-//! `cargo bench -p doorbell-benches --bench offload` serves the same requests with the work done at home and elsewhere, in turns, and prints
-//! the ratio of the times for growing work. `DOORBELL_OFFLOAD_COUNT=WAY,IN_FLIGHT,REQUESTS` (`home`, `away`) serves only that, so that a
-//! profiler can count the ring thread: `valgrind --tool=callgrind --separate-threads=yes`.
+//! `cargo bench -p doorbell-benches --bench offload` times the same requests with the work done at home and elsewhere.
+//! `DOORBELL_OFFLOAD_RATIO=TURNS` lets both take turns instead and prints the ratio of their times, which a busy machine disturbs less.
+//! `DOORBELL_OFFLOAD_COUNT=WAY,IN_FLIGHT,REQUESTS` (`home`, `away`) serves only that, so that a profiler can count the ring thread:
+//! `valgrind --tool=callgrind --separate-threads=yes`.
 #![expect(
     clippy::disallowed_methods,
     clippy::print_stdout,
+    clippy::cast_precision_loss,
     clippy::unwrap_used,
     reason = "a bench reads the clock and shows figures"
 )]
@@ -18,9 +20,16 @@ use std::net::{SocketAddr, TcpStream};
 use std::num::NonZeroU16;
 use std::time::{Duration, Instant};
 
+use criterion::{BenchmarkId, Criterion};
 use doorbell::{
     Engine, Http1, HttpLimits, Listen, Offload, Reply, Request, Responder, Server, Status, Workers,
 };
+
+/// Sizes of the work, in rounds of [`work`].
+const SIZES: [u64; 6] = [10, 1_000, 3_000, 10_000, 30_000, 100_000];
+
+/// Requests of a turn.
+const REQUESTS: u64 = 2_000;
 
 /// Rounds of a multiplication that the optimiser cannot shorten.
 fn work(rounds: u64) -> Reply {
@@ -72,18 +81,21 @@ impl Client {
         client
     }
 
-    fn run(&mut self, way: &str, rounds: u64, requests: usize) -> Duration {
+    /// The time that `requests` take: of a few more, where they do not go evenly into the connections.
+    fn run(&mut self, way: &str, rounds: u64, requests: u64) -> Duration {
         let request = request(way, rounds);
         let mut reply = vec![0; self.reply_len];
+        let each = requests.div_ceil(self.streams.len() as u64);
         let begun = Instant::now();
-        for _ in 0..requests.div_ceil(self.streams.len()) {
+        for _ in 0..each {
             self.streams.iter_mut().for_each(|stream| stream.write_all(&request).unwrap());
             for stream in &mut self.streams {
                 stream.read_exact(&mut reply).unwrap();
                 assert!(reply.ends_with(b"done\n"));
             }
         }
-        begun.elapsed()
+        let served = each * self.streams.len() as u64;
+        begun.elapsed().mul_f64(requests as f64 / served as f64)
     }
 }
 
@@ -101,16 +113,38 @@ fn main() {
         println!("{way}, {in_flight} in flight, {requests} requests: {:?}", server.stats());
         return;
     }
-    let is_test = std::env::args().any(|arg| arg == "--test");
-    let (turns, requests) = if is_test { (1, 64) } else { (15, 2_000) };
+    if let Ok(turns) = std::env::var("DOORBELL_OFFLOAD_RATIO") {
+        return ratios(turns.parse().unwrap());
+    }
+    let mut criterion = Criterion::default().configure_from_args();
+    crossover(&mut criterion);
+    criterion.final_summary();
+}
+
+fn crossover(criterion: &mut Criterion) {
     for in_flight in [1, 64] {
         let server = serve(Engine::Auto);
         let mut client = Client::new(&server, in_flight);
-        for rounds in [10, 1_000, 3_000, 10_000, 30_000, 100_000] {
+        let mut group = criterion.benchmark_group(format!("offload/{in_flight} in flight"));
+        for rounds in SIZES {
+            for way in ["home", "away"] {
+                group.bench_function(BenchmarkId::new(way, rounds), |b| {
+                    b.iter_custom(|requests| client.run(way, rounds, requests));
+                });
+            }
+        }
+    }
+}
+
+fn ratios(turns: usize) {
+    for in_flight in [1, 64] {
+        let server = serve(Engine::Auto);
+        let mut client = Client::new(&server, in_flight);
+        for rounds in SIZES {
             let mut ratios: Vec<f64> = (0..turns)
                 .map(|_| {
-                    let home = client.run("home", rounds, requests);
-                    client.run("away", rounds, requests).as_secs_f64() / home.as_secs_f64()
+                    let home = client.run("home", rounds, REQUESTS);
+                    client.run("away", rounds, REQUESTS).as_secs_f64() / home.as_secs_f64()
                 })
                 .collect();
             ratios.sort_by(f64::total_cmp);

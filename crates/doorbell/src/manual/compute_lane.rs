@@ -25,7 +25,8 @@
 //!
 //! # From which size on it pays
 //!
-//! Time by a job over time at home, the median of 15 alternating runs; two processors, of which the client uses one:
+//! Time by a job over time at home, the median of 15 alternating runs (`DOORBELL_OFFLOAD_RATIO=15`); two processors, of which the client
+//! uses one:
 //!
 //! | work | 1 under way | 64 under way |
 //! |---|---|---|
