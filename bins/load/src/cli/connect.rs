@@ -130,9 +130,7 @@ pub(super) fn run(args: &[OsString]) -> Result<Exit, Failure> {
         OutputArg::Json => report.to_json(),
         OutputArg::Text => report.to_text(),
     };
-    let written = io::stdout().lock().write_all(text.as_bytes());
-    written
-        .map_err(|error| Failure::new(Exit::Failures, format!("the report cannot be written: {error}")))?;
+    super::print(&text)?;
     Ok(if report.is_clean() { Exit::Clean } else { Exit::Failures })
 }
 

@@ -53,6 +53,12 @@ fn told(result: Result<Exit, Failure>) -> Exit {
     })
 }
 
+/// Writes a report to standard output.
+fn print(report: &str) -> Result<(), Failure> {
+    let written = io::stdout().lock().write_all(report.as_bytes());
+    written.map_err(|error| Failure::new(Exit::Failures, format!("the report cannot be written: {error}")))
+}
+
 fn load(args: &LoadArgs) -> Result<Exit, Failure> {
     let plan = build::plan(args)?;
     let outcome = engine::run(&plan, &mut progress::Line::new(&plan, args.quiet))?;
@@ -61,8 +67,6 @@ fn load(args: &LoadArgs) -> Result<Exit, Failure> {
         OutputArg::Json => report.to_json(),
         OutputArg::Text => report.to_text(),
     };
-    let written = io::stdout().lock().write_all(text.as_bytes());
-    written
-        .map_err(|error| Failure::new(Exit::Failures, format!("the report cannot be written: {error}")))?;
+    print(&text)?;
     Ok(if report.is_clean() { Exit::Clean } else { Exit::Failures })
 }
