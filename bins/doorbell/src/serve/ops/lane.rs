@@ -48,11 +48,6 @@ impl OpsLane {
     pub(in crate::serve) fn spawn(&self, server: impl Future<Output = ()> + Send + 'static) {
         self.handle.spawn(server);
     }
-
-    /// For sockets that are bound before they are served.
-    pub(in crate::serve) const fn handle(&self) -> &Handle {
-        &self.handle
-    }
 }
 
 impl Drop for OpsLane {
