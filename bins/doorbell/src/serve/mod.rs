@@ -26,6 +26,7 @@ use crate::config::format_duration;
 use crate::config::model::{Config, Descriptors, Engine, OnWorkerFailure, Timeouts};
 use crate::exit::{Exit, Failure};
 use board::Keeper;
+use compute::Reading;
 use door::Materials;
 use doorbell::{Event, LocalAddr, Server, ServerBuilder, StartError, StartErrorKind, Workers};
 use guards::Common;
@@ -48,8 +49,9 @@ pub(crate) fn run(config: &Config, origin: &str) -> Result<Exit, Failure> {
     let keeper = Keeper::build(config).map_err(bad_config)?;
     let (checks, push) = checks::plan(config).map_err(bad_config)?.unzip();
     let mut watched: Vec<Box<dyn Watched>> = Vec::new();
-    let stores = Stores::open(config, &mut watched).map_err(bad_config)?;
-    let (common, readers) = Common::build(config, compute::start(config)?).map_err(bad_config)?;
+    let lane = compute::start(config)?;
+    let stores = Stores::open(config, &Reading::new(lane.clone()), &mut watched).map_err(bad_config)?;
+    let (common, readers) = Common::build(config, lane).map_err(bad_config)?;
     watched.extend(readers.into_iter().map(|reader| Box::new(reader) as Box<dyn Watched>));
     let access = access::start(config)?;
     let materials =
