@@ -212,7 +212,7 @@
 //! *Choice.* The binary keeps one board (`doorbell-health`) behind one lock that no ring thread takes. What changes there is rendered for each
 //! health route, in every format, for each audience that is told something else, and swapped as a whole; a probe loads it and copies it out.
 //! Checks run on a thread with a runtime of its own, beside the one for HTTP/2, so that neither a flood nor a slow handshake makes them late.
-//! Each run has a connection of its own, as the kubelet's probes do; the reason that is shown is that of the change.
+//! Each run has a connection of its own, as the kubelet's probes do. The reason that is shown is the latest: another one is a change.
 //!
 //! *What would change it:* endpoints that change more often than they are asked.
 //!
