@@ -33,7 +33,7 @@ use doorbell::{Event, LocalAddr, Server, ServerBuilder, StartError, StartErrorKi
 use guards::Common;
 use lane::{Lane, Plan};
 use lifecycle::{Duties, Supervisor};
-use ops::{Operator, OpsLane, Running};
+use ops::{Operator, Ops, Running};
 use std::num::NonZeroU16;
 use std::sync::Arc;
 use std::time::Duration;
@@ -62,9 +62,8 @@ pub(crate) fn run(config: &Config, origin: &str) -> Result<Exit, Failure> {
         Materials { config, keeper: &keeper, push: push.as_ref(), common: &common, stores: &stores };
     let mut totals = Totals::of(&common);
     let mut builder = builder(config, &keeper, &operator);
-    if let Some(checks) = &checks {
-        builder = builder.keep_descriptors(checks.descriptors());
-    }
+    let for_checks = checks.as_ref().map_or(0, |checks| checks.descriptors());
+    builder = builder.keep_descriptors(for_checks + Ops::descriptors(config));
     let mut plan = Plan::new(config, &keeper);
     for position in 0..config.listeners.len() {
         let access = access.as_ref();
@@ -91,11 +90,12 @@ pub(crate) fn run(config: &Config, origin: &str) -> Result<Exit, Failure> {
         lifecycle: config.lifecycle.clone(),
         check_kinds: Running::check_kinds(config),
         totals: Arc::clone(&totals),
+        hurry: checks.as_ref().map(crate::checks::Plan::hurry),
     });
-    announce(&server, config, origin);
     let no_thread =
         |error: std::io::Error| Failure::new(Exit::Failure, format!("no thread could be started: {error}"));
-    let ops = OpsLane::start().map_err(no_thread)?;
+    let ops = Ops::start(config, &operator).map_err(no_thread)?;
+    announce(&server, config, origin, &ops);
     let checks = checks.map(|plan| plan.start(Arc::clone(&keeper))).transpose().map_err(no_thread)?;
     let duties = Duties { access: access.as_ref(), watch: &watch, lane: lane.as_ref() };
     let handle = server.handle();
@@ -164,7 +164,7 @@ fn builder(config: &Config, keeper: &Arc<Keeper>, operator: &Operator) -> Server
 }
 
 /// The one line at the start: what runs, why, and where.
-fn announce(server: &Server, config: &Config, origin: &str) {
+fn announce(server: &Server, config: &Config, origin: &str, ops: &Ops) {
     let report = server.driver_report();
     if report.is_fallback {
         tracing::warn!(driver = %report.kind, why = %report.why, "io_uring does not work here; epoll stands in");
@@ -178,6 +178,7 @@ fn announce(server: &Server, config: &Config, origin: &str) {
         why = %report.why,
         addresses = addrs.join(" "),
         config = origin,
+        control = ops.control().map(|path| path.display().to_string()),
         drain = format_duration(config.lifecycle.drain_delay + config.lifecycle.drain_timeout),
         "doorbell {} is ready",
         env!("CARGO_PKG_VERSION"),

@@ -25,7 +25,7 @@ pub(super) use operate::Subject;
 use page::Look;
 pub(super) use page::{Page, Replies};
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::time::Instant;
 
@@ -39,6 +39,8 @@ pub(super) struct Keeper {
     /// Of endpoints that are about taking traffic.
     readiness: Vec<EndpointIndex>,
     inside: Mutex<Inside>,
+    /// Told of every result.
+    found: Condvar,
     /// Where transitions are written down, once somebody wants that.
     journal: OnceLock<Arc<Journal>>,
 }
@@ -85,6 +87,7 @@ impl Keeper {
                 followers: Vec::new(),
             }),
             places,
+            found: Condvar::new(),
             journal: OnceLock::new(),
         }))
     }
@@ -220,6 +223,7 @@ impl Desk for Keeper {
             }
             changed
         });
+        self.found.notify_all();
         next
     }
 
