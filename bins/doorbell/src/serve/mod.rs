@@ -27,12 +27,13 @@ use crate::config::format_duration;
 use crate::config::model::{Config, Descriptors, Engine, OnWorkerFailure, Timeouts};
 use crate::exit::{Exit, Failure};
 use board::Keeper;
+use compute::Reading;
 use door::Materials;
 use doorbell::{Event, LocalAddr, Server, ServerBuilder, StartError, StartErrorKind, Workers};
 use guards::Common;
 use lane::{Lane, Plan};
 use lifecycle::{Duties, Supervisor};
-use ops::{MaintenanceFiles, Operator, Ops, Running};
+use ops::{Operator, Ops, Running};
 use std::num::NonZeroU16;
 use std::sync::Arc;
 use std::time::Duration;
@@ -49,17 +50,12 @@ pub(crate) fn run(config: &Config, origin: &str) -> Result<Exit, Failure> {
     let operator = Operator::new(supervisor.notes());
     let bad_config = |why| Failure::new(Exit::BadConfig, why);
     let keeper = Keeper::build(config).map_err(bad_config)?;
-    if let Some(path) = &config.lifecycle.state_file {
-        operator.keep_in(path);
-    }
-    operator.adopt(&keeper);
     let (checks, push) = checks::plan(config).map_err(bad_config)?.unzip();
     let mut watched: Vec<Box<dyn Watched>> = Vec::new();
-    if let Some(directory) = &config.maintenance.file_dir {
-        watched.push(Box::new(MaintenanceFiles::new(directory, &operator)));
-    }
-    let stores = Stores::open(config, &mut watched).map_err(bad_config)?;
-    let (common, readers) = Common::build(config, compute::start(config)?).map_err(bad_config)?;
+    watched.extend(operator.begin(config, &keeper));
+    let lane = compute::start(config)?;
+    let stores = Stores::open(config, &Reading::new(lane.clone()), &mut watched).map_err(bad_config)?;
+    let (common, readers) = Common::build(config, lane).map_err(bad_config)?;
     watched.extend(readers.into_iter().map(|reader| Box::new(reader) as Box<dyn Watched>));
     let access = access::start(config)?;
     let materials =
