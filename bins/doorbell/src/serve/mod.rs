@@ -4,6 +4,7 @@
 
 mod access;
 mod board;
+mod census;
 mod checks;
 mod compute;
 mod door;
@@ -16,11 +17,14 @@ mod lifecycle;
 mod links;
 mod listener;
 mod raw;
+mod sample;
 mod stored;
 mod subject;
 mod tls;
 mod totals;
 mod watch;
+
+pub use sample::service;
 
 use crate::config::format_duration;
 use crate::config::model::{Config, Descriptors, Engine, OnWorkerFailure, Timeouts};

@@ -28,7 +28,7 @@ macro_rules! probers {
 
 probers! {
     /// Load balancers of Azure: `Load Balancer Agent`.
-    Azure "azure-lb";
+    Azure "azure";
     /// The exporter of Prometheus: `Blackbox Exporter/`.
     Blackbox "blackbox";
     /// Health checks of Cloudflare: `Mozilla/5.0 (compatible;Cloudflare-Healthchecks/`.
@@ -44,9 +44,9 @@ probers! {
     /// `Gatus/`.
     Gatus "gatus";
     /// Load balancers of Google Cloud: `GoogleHC/`.
-    Google "google-hc";
+    Google "gcp";
     /// Uptime checks of Google Cloud: `GoogleStackdriverMonitoring-UptimeChecks`.
-    GoogleUptime "google-uptime";
+    GoogleUptime "gcp-uptime";
     /// `OPTIONS` in HTTP/1.0 without a field, or `X-Haproxy-Server-State` without a user agent.
     Haproxy "haproxy";
     /// `KeepAliveClient`.
