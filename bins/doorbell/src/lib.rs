@@ -7,8 +7,10 @@
 mod checks;
 pub mod cli;
 pub mod config;
+mod control;
 pub mod exit;
 mod http;
 mod log;
 mod serve;
 pub use serve::service;
+pub mod wire;
