@@ -12,4 +12,5 @@ pub mod exit;
 mod http;
 mod log;
 mod serve;
+pub use serve::service;
 pub mod wire;

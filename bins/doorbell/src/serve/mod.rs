@@ -4,6 +4,7 @@
 
 mod access;
 mod board;
+mod census;
 mod checks;
 mod compute;
 mod door;
@@ -17,11 +18,14 @@ mod links;
 mod listener;
 pub(crate) mod ops;
 mod raw;
+mod sample;
 mod stored;
 mod subject;
 mod tls;
 mod totals;
 mod watch;
+
+pub use sample::service;
 
 use crate::config::format_duration;
 use crate::config::model::{Config, Descriptors, Engine, OnWorkerFailure, Timeouts};
