@@ -3,8 +3,8 @@
 //! Does not know about: files.
 
 use super::model::{
-    Action, Compute, Config, Grpc, Guard, Health, HealthRoute, Http2, Lifecycle, Listener, Log, Protocol,
-    Route, Runtime, Tuning,
+    Action, Compute, Config, Egress, Grpc, Guard, Health, HealthRoute, Http2, Lifecycle, Listener, Log,
+    Protocol, Route, Runtime, Tuning,
 };
 use crate::http::Method;
 
@@ -43,6 +43,8 @@ pub fn default_config() -> Config {
         grpc: Grpc::of(1),
         routes: default_routes(&listeners, &health),
         listeners,
+        allow_exec: false,
+        egress: Egress::default(),
         checks: Vec::new(),
         health: health.into(),
     }
