@@ -82,7 +82,8 @@ pub(crate) fn run(config: &Config, origin: &str) -> Result<Exit, Failure> {
     let watch = Watch::start(watched)
         .map_err(|error| Failure::new(Exit::Failure, format!("no thread could be started: {error}")))?;
     if let Some(checks) = &checks {
-        totals.set_checks(checks.counters());
+        totals.set_checks(checks.counters(), checks.connector());
+        tracing::debug!("ports of checks: {}", checks.connector().report());
     }
     let totals = Arc::new(totals);
     operator.install(Running {
@@ -122,6 +123,7 @@ pub(crate) fn run(config: &Config, origin: &str) -> Result<Exit, Failure> {
             http2_connections = http2.map(|(connections, _)| connections),
             http2_requests = http2.map(|(_, requests)| requests),
             checks = totals.checks_run(),
+            connects = totals.connects(),
             jobs = config.needs_compute().then(|| totals.jobs(&stats)),
             refused = totals.refused(&stats),
             closed = Totals::closed(&stats),
