@@ -10,4 +10,5 @@ pub mod config;
 pub mod exit;
 mod http;
 mod log;
+mod probe;
 mod serve;

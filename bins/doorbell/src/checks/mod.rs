@@ -18,10 +18,11 @@ use crate::config::format_duration;
 use crate::config::model::{Check, CheckKind};
 use dial::Dialer;
 use doorbell_health::Outcome;
+pub(crate) use http::join as url_of_location;
 pub(crate) use lane::{Counters, Desk, Plan, Push, Run};
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
-pub(crate) use tls::TlsPool;
+pub(crate) use tls::{TlsPool, client_config};
 use tokio::time::{Instant, timeout_at};
 
 /// What one run found.
@@ -65,7 +66,7 @@ struct Progress(AtomicU8);
 
 /// The parts of a run, in their order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
+pub(crate) enum Stage {
     Resolve,
     Connect,
     Handshake,
@@ -102,9 +103,19 @@ impl Runner {
 
     /// Asks once. Whatever the other side does, it ends in time.
     pub(crate) async fn run(&self) -> Finding {
-        let start = Instant::now();
+        self.run_with(&Progress::default()).await
+    }
+
+    /// The same, and how far it came.
+    pub(crate) async fn run_to_stage(&self) -> (Finding, Stage) {
         let progress = Progress::default();
-        let verdict = timeout_at(start + self.timeout, self.ask(&progress, start)).await;
+        let finding = self.run_with(&progress).await;
+        (finding, progress.stage())
+    }
+
+    async fn run_with(&self, progress: &Progress) -> Finding {
+        let start = Instant::now();
+        let verdict = timeout_at(start + self.timeout, self.ask(progress, start)).await;
         let latency = start.elapsed();
         match verdict {
             Ok(Ok(())) => Finding { outcome: Outcome::Success, latency, reason: String::new() },
@@ -153,13 +164,23 @@ impl Progress {
         self.0.store(stage as u8, Ordering::Relaxed);
     }
 
+    fn stage(&self) -> Stage {
+        match self.0.load(Ordering::Relaxed) {
+            stage if stage == Stage::Resolve as u8 => Stage::Resolve,
+            stage if stage == Stage::Connect as u8 => Stage::Connect,
+            stage if stage == Stage::Handshake as u8 => Stage::Handshake,
+            stage if stage == Stage::Answer as u8 => Stage::Answer,
+            _ => Stage::Content,
+        }
+    }
+
     fn overdue(&self, timeout: Duration) -> String {
-        let what = match self.0.load(Ordering::Relaxed) {
-            stage if stage == Stage::Resolve as u8 => "no address",
-            stage if stage == Stage::Connect as u8 => "no connection",
-            stage if stage == Stage::Handshake as u8 => "no TLS handshake",
-            stage if stage == Stage::Answer as u8 => "no answer",
-            _ => "no end of the answer",
+        let what = match self.stage() {
+            Stage::Resolve => "no address",
+            Stage::Connect => "no connection",
+            Stage::Handshake => "no TLS handshake",
+            Stage::Answer => "no answer",
+            Stage::Content => "no end of the answer",
         };
         format!("{what} within {}", format_duration(timeout))
     }

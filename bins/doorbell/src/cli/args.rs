@@ -127,6 +127,9 @@ pub enum Command {
     /// Ask a running doorbell whether it is well; for containers
     #[command(after_help = HEALTHCHECK_HELP)]
     Healthcheck(HealthcheckArgs),
+    /// Ask a target as the kubelet, HAProxy or another prober would
+    #[command(after_help = super::probe::HELP)]
+    Probe(super::probe::ProbeArgs),
     /// Redirect hosts without a configuration file
     #[command(after_help = REDIRECT_HELP)]
     Redirect(RedirectArgs),
@@ -271,7 +274,7 @@ fn parse_target(text: &str) -> Result<CheckKind, String> {
     })
 }
 
-fn parse_timeout(text: &str) -> Result<Duration, String> {
+pub(super) fn parse_timeout(text: &str) -> Result<Duration, String> {
     let positive = parse_duration(text).filter(|duration| !duration.is_zero());
     positive.ok_or_else(|| "write a number and a unit, as in 500ms or 2s".into())
 }

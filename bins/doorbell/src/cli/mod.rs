@@ -6,6 +6,7 @@ pub mod args;
 mod check;
 mod healthcheck;
 mod load;
+mod probe;
 mod redirect;
 
 use crate::config::{Config, Source, default_config, to_json, to_toml};
@@ -34,11 +35,13 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> Exit {
     }
 }
 
-/// Help and version are no failures; and `healthcheck` never ends with 2, which Docker keeps for itself.
+/// Help and version are no failures; and `healthcheck` never ends with 2, which Docker keeps for itself, nor does `probe`, where it
+/// means that there is no connection.
 fn refuse(error: &clap::Error, args: &[OsString]) -> Exit {
     // Nobody is left to tell when even this cannot be written.
     let _ = error.print();
-    let asked_health = args.get(1..).unwrap_or_default().iter().any(|arg| arg == "healthcheck");
+    let args = args.get(1..).unwrap_or_default();
+    let asked_health = args.iter().any(|arg| arg == "healthcheck" || arg == "probe");
     match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => Exit::Success,
         _ if asked_health => Exit::Failure,
@@ -64,6 +67,7 @@ fn dispatch(cli: Cli) -> Result<Exit, Failure> {
         Command::Check(args) => check::run(&args, global),
         Command::Config { command: ConfigCommand::Dump(args) } => dump(&args, global),
         Command::Healthcheck(args) => Ok(healthcheck::run(&args, global)),
+        Command::Probe(args) => probe::run(args, global),
         Command::Redirect(args) => start(redirect::config(&args)?, global, "the command line"),
         Command::Serve(args) => serve_file(args, global),
     }
