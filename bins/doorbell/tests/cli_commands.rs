@@ -3,6 +3,11 @@
 //! Does not know about: what happens inside.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
+#[path = "cli/alone.rs"]
+mod alone;
+#[path = "cli/schema.rs"]
+mod schema;
+
 use std::io::Write;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
@@ -194,65 +199,4 @@ fn a_healthcheck_gives_up_in_time() {
     let address = silent.local_addr().unwrap().to_string();
     let (code, _, err) = run(&["healthcheck", "--timeout", "200ms", "--address", &address]);
     assert_eq!((code, err), (1, format!("doorbell: {address}/readyz: no answer within 200ms\n")));
-}
-
-/// Answers once and gives what was asked.
-fn answering(answer: &'static str) -> (std::net::SocketAddr, std::thread::JoinHandle<String>) {
-    use std::io::Read as _;
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let addr = listener.local_addr().unwrap();
-    let serve = move || {
-        let (mut stream, _) = listener.accept().unwrap();
-        let mut request = vec![0; 1024];
-        let len = stream.read(&mut request).unwrap();
-        stream.write_all(answer.as_bytes()).unwrap();
-        request.truncate(len);
-        String::from_utf8(request).unwrap()
-    };
-    (addr, std::thread::spawn(serve))
-}
-
-#[test]
-fn probes_end_with_the_codes_of_their_verdicts() {
-    let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    assert_eq!(run(&["probe", &format!("tcp://{nobody}")]).0, 2);
-    for (answer, code) in [
-        ("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", 0),
-        ("HTTP/1.1 503 No\r\nContent-Length: 0\r\n\r\n", 4),
-        ("220 mail\r\n", 3),
-    ] {
-        let (addr, server) = answering(answer);
-        let (found, out, err) = run(&["probe", &format!("http://{addr}/x"), "--as", "kubelet", "-v"]);
-        assert_eq!(found, code, "{answer:?}: {out}{err}");
-        let request = server.join().unwrap();
-        assert!(request.contains("User-Agent: kube-probe/"), "{request}");
-        assert!(format!("{out}{err}").contains("> GET /x HTTP/1.1\\r\\n"), "{out}{err}");
-    }
-    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
-    let target = format!("http://{}/", silent.local_addr().unwrap());
-    let (code, out, err) = run(&["probe", &target, "--timeout", "100ms", "--count", "2", "--interval", "0s"]);
-    assert_eq!((code, out.as_str()), (124, "2 asked, 0 healthy\n"), "{err}");
-    for wrong in [&["probe"][..], &["probe", "ftp://a"], &["probe", "tcp://a:1", "--as", "nagios"]] {
-        assert_eq!(run(wrong).0, 1, "{wrong:?}");
-    }
-}
-
-#[test]
-fn probes_report_to_machines() {
-    let (addr, server) = answering("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
-    let (code, out, _) = run(&["probe", &format!("http://{addr}/"), "-o", "json", "--as", "haproxy"]);
-    assert_eq!(server.join().unwrap(), "OPTIONS / HTTP/1.0\r\n\r\n");
-    let report: serde_json::Value = serde_json::from_str(&out).unwrap();
-    assert_eq!(
-        (code, &report["status"], &report["healthy"], &report["as"]),
-        (0, &200.into(), &true.into(), &"haproxy".into()),
-        "{out}"
-    );
-    let (addr, server) = answering("HTTP/1.1 503 No\r\nContent-Length: 0\r\n\r\n");
-    let (code, out, _) = run(&["probe", &format!("http://{addr}/"), "-o", "prom"]);
-    server.join().unwrap();
-    assert!(
-        code == 4 && out.contains("\nprobe_success 0\n") && out.contains("probe_http_status_code 503\n"),
-        "{out}"
-    );
 }

@@ -2,14 +2,19 @@
 //!
 //! Does not know about: how a configuration is read, how requests are served.
 
+mod about;
 pub mod args;
 mod check;
+mod doctor;
 mod healthcheck;
+mod init;
 mod load;
 mod probe;
 mod redirect;
+mod run;
+mod until;
 
-use crate::config::{Config, Source, default_config, to_json, to_toml};
+use crate::config::{self, Config, Source, default_config, to_json, to_toml};
 use crate::exit::{Exit, Failure};
 use crate::serve;
 use args::{CheckArgs, Cli, ColorWhen, Command, ConfigCommand, DumpArgs, DumpForm, Global};
@@ -64,13 +69,26 @@ fn dispatch(cli: Cli) -> Result<Exit, Failure> {
         return Err(Failure::new(Exit::Usage, message));
     }
     match command {
+        Command::Await(args) => until::run(args, global),
         Command::Check(args) => check::run(&args, global),
+        Command::Completions(args) => say(&about::completions(&args)),
         Command::Config { command: ConfigCommand::Dump(args) } => dump(&args, global),
+        Command::Config { command: ConfigCommand::Init(args) } => say(init::text(&args)),
+        Command::Config { command: ConfigCommand::Schema } => say(&format!("{:#}\n", config::schema())),
+        Command::Doctor(args) => doctor::run(&args, global),
         Command::Healthcheck(args) => Ok(healthcheck::run(&args, global)),
+        Command::Man(args) => say(&about::man(&args)?),
         Command::Probe(args) => probe::run(args, global),
         Command::Redirect(args) => start(redirect::config(&args)?, global, "the command line"),
+        Command::Run(args) => run::run(&args, global),
         Command::Serve(args) => serve_file(args, global),
+        Command::Version(args) => say(&about::version(&args)),
     }
+}
+
+fn say(text: &str) -> Result<Exit, Failure> {
+    print_whole(text)?;
+    Ok(Exit::Success)
 }
 
 fn serve_file(args: args::ServeArgs, global: &Global) -> Result<Exit, Failure> {
@@ -84,6 +102,7 @@ fn serve_file(args: args::ServeArgs, global: &Global) -> Result<Exit, Failure> {
 fn start(config: Config, global: &Global, origin: &str) -> Result<Exit, Failure> {
     let config = load::with_global(config, global);
     crate::log::init(&config.log, colored(global.color, &std::io::stdout()));
+    run::follow_parent();
     serve::run(&config, origin)
 }
 
@@ -134,6 +153,6 @@ fn colored(when: ColorWhen, stream: &impl IsTerminal) -> bool {
     }
 }
 
-fn print_problems(source: &Source, problems: &[crate::config::Problem], color: ColorWhen) {
+fn print_problems(source: &Source, problems: &[config::Problem], color: ColorWhen) {
     print_error(&source.render(problems, colored(color, &std::io::stderr())));
 }

@@ -137,7 +137,7 @@ pub(crate) const REDIRECTS: [(&str, FollowRedirects); 3] =
 pub(crate) const PREFERS: [(&str, Prefer); 3] =
     [("any", Prefer::Any), ("ipv4", Prefer::Ipv4), ("ipv6", Prefer::Ipv6)];
 
-const TYPES: [&str; 5] = ["file", "grpc", "http", "tcp", "ttl"];
+pub(crate) const TYPES: [&str; 5] = ["file", "grpc", "http", "tcp", "ttl"];
 
 /// Ten a second are enough for anybody, and a day is more than any thing to look at takes.
 pub(crate) const INTERVAL_RANGE: RangeInclusive<Duration> =

@@ -16,7 +16,7 @@ mod tls;
 pub(crate) use auth::{Auth, Jwt};
 pub(crate) use check::{
     Addresses, Check, CheckTls, FileWatched, GrpcAsked, HttpAsked, INITIALS, Kind, PREFERS, Pace, REDIRECTS,
-    SEVERITIES, TcpAsked,
+    SEVERITIES, TYPES, TcpAsked,
 };
 pub(crate) use compute::Compute;
 pub(crate) use health::{DrainAnswers, Health, ON_STALE, QuorumOf, Statuses};
