@@ -26,6 +26,8 @@ pub enum Exit {
     Success,
     /// 71: the limit of open files is too low (sysexits: system error).
     TooFewDescriptors,
+    /// 69: no doorbell answers (sysexits: unavailable).
+    Unavailable,
     /// 2: the command line is wrong.
     Usage,
 }
@@ -47,7 +49,7 @@ impl Exit {
             Self::AddressInUse => 73,
             Self::BadConfig => 78,
             Self::Code(code) => code,
-            Self::EngineUnavailable => 69,
+            Self::EngineUnavailable | Self::Unavailable => 69,
             Self::Failure => 1,
             Self::Lints => 3,
             Self::NoPermission => 77,

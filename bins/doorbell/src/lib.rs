@@ -7,9 +7,11 @@
 mod checks;
 pub mod cli;
 pub mod config;
+mod control;
 mod doctor;
 pub mod exit;
 mod http;
 mod log;
 mod probe;
 mod serve;
+pub mod wire;

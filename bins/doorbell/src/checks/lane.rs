@@ -29,6 +29,9 @@ const FDS_A_RUNTIME: usize = 4;
 /// Results that were pushed and wait to be taken in. More are refused.
 const PUSHES_MAX: usize = 1024;
 
+/// Runs that may be asked for at once beside those that are due. More are refused.
+const HURRIES_MAX: usize = 16;
+
 /// How far apart the first runs start: ten thousand checks take two seconds.
 const FIRST_RUNS_APART: Duration = Duration::from_micros(200);
 
@@ -66,6 +69,12 @@ pub(crate) struct Push {
     counters: Arc<Counters>,
 }
 
+/// Where a run is asked for that does not wait until it is due.
+#[derive(Clone, Debug)]
+pub(crate) struct Hurry {
+    sender: mpsc::Sender<usize>,
+}
+
 /// What was done, from the start on.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
@@ -99,6 +108,8 @@ pub(crate) struct Plan {
     in_flight_max: usize,
     counters: Arc<Counters>,
     pushes: mpsc::Receiver<(usize, Finding)>,
+    hurry: Hurry,
+    hurries: mpsc::Receiver<usize>,
 }
 
 impl Counters {
@@ -134,12 +145,24 @@ impl Push {
     }
 }
 
+impl Hurry {
+    /// Has a check run at once, unless it runs already; false when too much is asked for.
+    pub(crate) fn run_now(&self, check: usize) -> bool {
+        self.sender.try_send(check).is_ok()
+    }
+}
+
 impl Plan {
     pub(crate) fn new(runs: Vec<Run>, in_flight_max: usize) -> (Self, Push) {
         let (sender, pushes) = mpsc::channel(PUSHES_MAX);
         let counters = Arc::new(Counters::default());
         let push = Push { sender, counters: Arc::clone(&counters) };
-        (Self { runs, in_flight_max, counters, pushes }, push)
+        let (sender, hurries) = mpsc::channel(HURRIES_MAX);
+        (Self { runs, in_flight_max, counters, pushes, hurry: Hurry { sender }, hurries }, push)
+    }
+
+    pub(crate) fn hurry(&self) -> Hurry {
+        self.hurry.clone()
     }
 
     pub(crate) fn counters(&self) -> Arc<Counters> {
@@ -166,7 +189,7 @@ impl Plan {
     }
 
     async fn run(self, desk: &impl Desk, mut stopped: watch::Receiver<bool>) {
-        let Self { runs, in_flight_max, counters, mut pushes } = self;
+        let Self { runs, in_flight_max, counters, mut pushes, hurry: _kept_open, mut hurries } = self;
         let mut work = Work::new(runs, in_flight_max, &counters, desk);
         loop {
             work.start_due(desk);
@@ -176,6 +199,7 @@ impl Plan {
                 Some((check, finding)) = pushes.recv() => {
                     desk.found(check, &finding);
                 }
+                Some(check) = hurries.recv() => work.hurry(check, desk.now()),
                 () = sleep_until(desk.instant(wake)) => desk.tick(),
                 _stopped = stopped.wait_for(|stopped| *stopped) => return,
             }
@@ -232,6 +256,15 @@ impl<'a> Work<'a> {
             Some(Reverse((at, _))) if self.running.len() < self.in_flight_max => *at,
             _ => Time::MAX,
         }
+    }
+
+    /// The run of this check is due now. One that is in flight is not in the queue.
+    fn hurry(&mut self, check: usize, now: Time) {
+        let Self { due, runs, .. } = self;
+        let queue = std::mem::take(due).into_iter();
+        *due = queue
+            .map(|Reverse((at, run))| Reverse((if runs[run].check == check { at.min(now) } else { at }, run)))
+            .collect();
     }
 
     fn start_due(&mut self, desk: &impl Desk) {

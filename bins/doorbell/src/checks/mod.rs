@@ -19,7 +19,7 @@ use crate::config::model::{Check, CheckKind};
 use dial::Dialer;
 use doorbell_health::Outcome;
 pub(crate) use http::join as url_of_location;
-pub(crate) use lane::{Counters, Desk, Plan, Push, Run};
+pub(crate) use lane::{Counters, Desk, Hurry, Plan, Push, Run};
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
 pub(crate) use tls::{TlsPool, client_config};

@@ -9,6 +9,7 @@ mod doctor;
 mod healthcheck;
 mod init;
 mod load;
+pub mod operate;
 mod probe;
 mod redirect;
 mod run;
@@ -79,6 +80,7 @@ fn dispatch(cli: Cli) -> Result<Exit, Failure> {
         Command::Healthcheck(args) => Ok(healthcheck::run(&args, global)),
         Command::Man(args) => say(&about::man(&args)?),
         Command::Probe(args) => probe::run(args, global),
+        Command::Operate(command) => operate::run(&command, global),
         Command::Redirect(args) => start(redirect::config(&args)?, global, "the command line"),
         Command::Run(args) => run::run(&args, global),
         Command::Serve(args) => serve_file(args, global),

@@ -15,6 +15,7 @@ mod lane;
 mod lifecycle;
 mod links;
 mod listener;
+pub(crate) mod ops;
 mod raw;
 mod stored;
 mod subject;
@@ -30,7 +31,8 @@ use door::Materials;
 use doorbell::{Event, LocalAddr, Server, ServerBuilder, StartError, StartErrorKind, Workers};
 use guards::Common;
 use lane::{Lane, Plan};
-use lifecycle::{Duties, SignalWatch};
+use lifecycle::{Duties, Supervisor};
+use ops::{MaintenanceFiles, Operator, Ops, Running};
 use std::num::NonZeroU16;
 use std::sync::Arc;
 use std::time::Duration;
@@ -43,11 +45,19 @@ const ACCESS_LOG_END: Duration = Duration::from_secs(2);
 
 /// Serves until a signal ends it. `origin` says where the configuration came from.
 pub(crate) fn run(config: &Config, origin: &str) -> Result<Exit, Failure> {
-    let signals = SignalWatch::start()?;
+    let supervisor = Supervisor::start()?;
+    let operator = Operator::new(supervisor.notes());
     let bad_config = |why| Failure::new(Exit::BadConfig, why);
     let keeper = Keeper::build(config).map_err(bad_config)?;
+    if let Some(path) = &config.lifecycle.state_file {
+        operator.keep_in(path);
+    }
+    operator.adopt(&keeper);
     let (checks, push) = checks::plan(config).map_err(bad_config)?.unzip();
     let mut watched: Vec<Box<dyn Watched>> = Vec::new();
+    if let Some(directory) = &config.maintenance.file_dir {
+        watched.push(Box::new(MaintenanceFiles::new(directory, &operator)));
+    }
     let stores = Stores::open(config, &mut watched).map_err(bad_config)?;
     let (common, readers) = Common::build(config, compute::start(config)?).map_err(bad_config)?;
     watched.extend(readers.into_iter().map(|reader| Box::new(reader) as Box<dyn Watched>));
@@ -55,10 +65,9 @@ pub(crate) fn run(config: &Config, origin: &str) -> Result<Exit, Failure> {
     let materials =
         Materials { config, keeper: &keeper, push: push.as_ref(), common: &common, stores: &stores };
     let mut totals = Totals::of(&common);
-    let mut builder = builder(config, &keeper);
-    if let Some(checks) = &checks {
-        builder = builder.keep_descriptors(checks.descriptors());
-    }
+    let mut builder = builder(config, &keeper, &operator);
+    let for_checks = checks.as_ref().map_or(0, |checks| checks.descriptors());
+    builder = builder.keep_descriptors(for_checks + Ops::descriptors(config));
     let mut plan = Plan::new(config, &keeper);
     for position in 0..config.listeners.len() {
         let access = access.as_ref();
@@ -72,17 +81,31 @@ pub(crate) fn run(config: &Config, origin: &str) -> Result<Exit, Failure> {
     let server = builder.start().map_err(|error| start_failure(&error))?;
     let watch = Watch::start(watched)
         .map_err(|error| Failure::new(Exit::Failure, format!("no thread could be started: {error}")))?;
-    announce(&server, config, origin);
     if let Some(checks) = &checks {
         totals.set_checks(checks.counters());
     }
+    let totals = Arc::new(totals);
+    operator.install(Running {
+        keeper: Arc::clone(&keeper),
+        handle: server.handle(),
+        report: server.driver_report().clone(),
+        addresses: server.local_addrs().iter().map(show).collect(),
+        origin: origin.to_owned(),
+        lifecycle: config.lifecycle.clone(),
+        check_kinds: Running::check_kinds(config),
+        totals: Arc::clone(&totals),
+        hurry: checks.as_ref().map(crate::checks::Plan::hurry),
+    });
     let no_thread =
         |error: std::io::Error| Failure::new(Exit::Failure, format!("no thread could be started: {error}"));
+    let ops = Ops::start(config, &operator).map_err(no_thread)?;
+    announce(&server, config, origin, &ops);
     let checks = checks.map(|plan| plan.start(Arc::clone(&keeper))).transpose().map_err(no_thread)?;
     let duties = Duties { access: access.as_ref(), watch: &watch, lane: lane.as_ref() };
     let handle = server.handle();
-    let ended = signals.serve(server, &config.lifecycle, &keeper, &duties);
+    let ended = supervisor.serve(server, &operator, &duties);
     drop(checks);
+    drop(ops);
     lane.into_iter().for_each(Lane::end);
     drop(watch);
     if let Some(access) = access
@@ -108,9 +131,9 @@ pub(crate) fn run(config: &Config, origin: &str) -> Result<Exit, Failure> {
     ended
 }
 
-fn builder(config: &Config, keeper: &Arc<Keeper>) -> ServerBuilder {
+fn builder(config: &Config, keeper: &Arc<Keeper>, operator: &Operator) -> ServerBuilder {
     let runtime = &config.runtime;
-    let observed = Arc::clone(keeper);
+    let (observed, told) = (Arc::clone(keeper), operator.clone());
     let mut builder = Server::builder();
     let common = config.listeners.first();
     let Timeouts { write, linger, .. } = common.map(|listener| listener.timeouts.clone()).unwrap_or_default();
@@ -141,11 +164,11 @@ fn builder(config: &Config, keeper: &Arc<Keeper>) -> ServerBuilder {
         .write_timeout(write)
         .linger_timeout(linger)
         .drain_timeout(config.lifecycle.drain_timeout)
-        .observer(move |event| observe(event, &observed))
+        .observer(move |event| observe(event, &observed, &told))
 }
 
 /// The one line at the start: what runs, why, and where.
-fn announce(server: &Server, config: &Config, origin: &str) {
+fn announce(server: &Server, config: &Config, origin: &str, ops: &Ops) {
     let report = server.driver_report();
     if report.is_fallback {
         tracing::warn!(driver = %report.kind, why = %report.why, "io_uring does not work here; epoll stands in");
@@ -159,6 +182,7 @@ fn announce(server: &Server, config: &Config, origin: &str) {
         why = %report.why,
         addresses = addrs.join(" "),
         config = origin,
+        control = ops.control().map(|path| path.display().to_string()),
         drain = format_duration(config.lifecycle.drain_delay + config.lifecycle.drain_timeout),
         "doorbell {} is ready",
         env!("CARGO_PKG_VERSION"),
@@ -173,14 +197,16 @@ fn show(addr: &LocalAddr) -> String {
     }
 }
 
-fn observe(event: &Event, keeper: &Keeper) {
+fn observe(event: &Event, keeper: &Keeper, operator: &Operator) {
     match event {
         Event::DriverFellBack { worker, why } => {
             tracing::warn!(worker = worker.0, why, "a worker goes on with epoll");
+            operator.worker_changed(worker.0, why.clone(), false);
         }
         Event::WorkerFailed { worker, failure } => {
             tracing::error!(worker = worker.0, %failure, "a worker failed");
             keeper.fail("a worker failed");
+            operator.worker_changed(worker.0, failure.to_string(), true);
         }
         // The engine may learn to tell more.
         _ => {}

@@ -5,6 +5,7 @@
 mod auth;
 mod check;
 mod compute;
+mod control;
 mod health;
 mod http2;
 mod limit;
@@ -19,6 +20,7 @@ pub use check::{
     HttpCheck, HttpDegraded, HttpExpect, Initial, Pace, Prefer, Resolve, Severity, TcpCheck, Url,
 };
 pub use compute::Compute;
+pub use control::{Control, ControlSocket, Maintenance};
 pub use health::{CheckUse, Codes, Health, HealthState, OnDrain, OnStale, Quorum};
 pub use http2::{Grpc, Http2};
 pub use limit::{Limit, LimitKey, Rate};
@@ -29,6 +31,7 @@ pub use route::{
 };
 pub use tls::{CertificateFiles, ClientAuth, ClientAuthMode, Tls, TlsVersion, UnknownServerName};
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// Everything a file says.
@@ -40,6 +43,10 @@ pub struct Config {
     pub log: Log,
     /// `[lifecycle]`
     pub lifecycle: Lifecycle,
+    /// `[control]`
+    pub control: Control,
+    /// `[maintenance]`
+    pub maintenance: Maintenance,
     /// `[tuning]`
     pub tuning: Tuning,
     /// `[compute]`
@@ -159,6 +166,8 @@ pub struct Lifecycle {
     pub drain_timeout: Duration,
     /// How long from the start checks without a result count as up; without it they count as down.
     pub startup_grace: Option<Duration>,
+    /// Where maintenance and drains that operators declared are kept across restarts; without it they are not.
+    pub state_file: Option<PathBuf>,
 }
 
 /// `[tuning]`: switches of the engine. The defaults are what measured best; they exist so that each can be measured, and turned off
@@ -201,6 +210,7 @@ impl Default for Lifecycle {
             drain_delay: Duration::from_secs(5),
             drain_timeout: Duration::from_secs(20),
             startup_grace: None,
+            state_file: None,
         }
     }
 }

@@ -1,0 +1,256 @@
+//! The running program as operators see and steer it: one handle for the control socket, the admin pages, signals and systemd.
+//!
+//! Does not know about: sockets, pages, signals; how a server is made or ended.
+//!
+//! What is wanted takes effect before a call returns: the next probe is told. What ends the program goes through the queue of the
+//! [supervisor](super::lifecycle), which alone closes listeners. Order of locks: ours, then a board's, then the journal's.
+
+mod act;
+mod clock;
+mod files;
+mod holds;
+mod journal;
+mod keep;
+mod lane;
+mod life;
+mod running;
+mod start;
+mod store;
+mod supervise;
+#[cfg(test)]
+mod tests;
+mod view;
+
+pub(in crate::serve) use clock::millis;
+pub(in crate::serve) use files::MaintenanceFiles;
+pub(in crate::serve) use journal::Journal;
+pub(crate) use journal::{Followed, Follower};
+pub(in crate::serve) use lane::OpsLane;
+pub(in crate::serve) use running::Running;
+pub(in crate::serve) use start::Ops;
+
+use super::board::{Keeper, Subject};
+use super::lifecycle::Notes;
+use crate::wire::{Happening, HoldSource, ProberView, Refusal, RefusalKind};
+use arc_swap::ArcSwapOption;
+use clock::{Clock, unix_ms};
+use holds::{Hold, Holds};
+use life::{Life, Moved};
+use running::Fate;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::time::Duration;
+use store::Store;
+
+/// The longest maintenance that ends by itself.
+pub(crate) const HOLD_MAX: Duration = Duration::from_secs(366 * 86_400);
+
+/// See the [module](self). Cheap to clone.
+#[derive(Clone, Debug)]
+pub(crate) struct Operator(Arc<Shared>);
+
+struct Shared {
+    clock: Clock,
+    notes: Notes,
+    journal: Arc<Journal>,
+    running: ArcSwapOption<Running>,
+    inside: Mutex<Inside>,
+    store: OnceLock<Mutex<Store>>,
+    hooks: Hooks,
+}
+
+#[derive(Debug, Default)]
+struct Inside {
+    life: Life,
+    holds: Holds,
+    /// Boards that answer somebody: the one in use, and those before it whose connections are not over.
+    keepers: Vec<Weak<Keeper>>,
+    generation: u64,
+    fates: BTreeMap<u16, Fate>,
+}
+
+type Hook<T> = OnceLock<Box<dyn Fn() -> T + Send + Sync>>;
+
+/// What other parts of the program do when asked.
+#[derive(Default)]
+struct Hooks {
+    probers: Hook<Vec<ProberView>>,
+    /// What is so now, or why nothing changed.
+    reload: Hook<Result<String, String>>,
+}
+
+impl Operator {
+    pub(in crate::serve) fn new(notes: Notes) -> Self {
+        Self(Arc::new(Shared {
+            clock: Clock::start(),
+            notes,
+            journal: Arc::default(),
+            running: ArcSwapOption::empty(),
+            inside: Mutex::default(),
+            store: OnceLock::new(),
+            hooks: Hooks::default(),
+        }))
+    }
+
+    /// A board that will answer probes: it drains and is in maintenance as was wanted before, and reports from now on.
+    pub(in crate::serve) fn adopt(&self, keeper: &Arc<Keeper>) {
+        let mut inside = self.lock();
+        keeper.report_to(&self.0.journal);
+        if inside.life.is_draining() {
+            keeper.drain(true);
+        }
+        inside.keepers.retain(|keeper| keeper.strong_count() > 0);
+        inside.keepers.push(Arc::downgrade(keeper));
+        let now = self.0.clock.now();
+        let targets: Vec<String> = inside.holds.targets().map(str::to_owned).collect();
+        targets.iter().for_each(|target| inside.apply_to(keeper, target, now));
+    }
+
+    /// This is what runs from now on. Its board was adopted before.
+    pub(in crate::serve) fn install(&self, running: Running) {
+        self.0.running.store(Some(Arc::new(running)));
+        let mut inside = self.lock();
+        inside.generation += 1;
+        let moved = inside.life.set_serving(self.0.clock.now());
+        self.record(&inside, moved);
+    }
+
+    /// A worker goes on with epoll, or is gone.
+    pub(in crate::serve) fn worker_changed(&self, worker: u16, text: String, has_failed: bool) {
+        let mut inside = self.lock();
+        let fate = inside.fates.entry(worker).or_default();
+        *(if has_failed { &mut fate.failed } else { &mut fate.fell_back }) = Some(text.clone());
+        self.0.journal.record(Happening::Worker { worker, text });
+    }
+
+    /// Who tells which probers there are; the first stays.
+    pub(in crate::serve) fn on_probers(&self, tell: impl Fn() -> Vec<ProberView> + Send + Sync + 'static) {
+        self.0.hooks.probers.get_or_init(|| Box::new(tell));
+    }
+
+    /// Who reads the configuration anew and says what is so now, or why nothing changed; the first stays. Runs on the thread of whoever
+    /// calls [`Operator::reload`].
+    pub(in crate::serve) fn on_reload(
+        &self,
+        reload: impl Fn() -> Result<String, String> + Send + Sync + 'static,
+    ) {
+        self.0.hooks.reload.get_or_init(|| Box::new(reload));
+    }
+
+    /// What is served now.
+    pub(in crate::serve) fn running(&self) -> Option<Arc<Running>> {
+        self.0.running.load_full()
+    }
+
+    /// Sets what a source says of a target, has it answered and written down.
+    fn hold(&self, inside: &mut Inside, target: &str, source: HoldSource, hold: Option<Hold>, now: Duration) {
+        if inside.holds.set(target, source, hold.clone()) {
+            self.changed_hold(inside, target, source, hold.as_ref(), now);
+        }
+    }
+
+    fn changed_hold(
+        &self,
+        inside: &Inside,
+        target: &str,
+        source: HoldSource,
+        hold: Option<&Hold>,
+        now: Duration,
+    ) {
+        self.0.journal.record(Happening::Maintenance {
+            target: target.to_owned(),
+            source,
+            on: hold.is_some(),
+            reason: hold.map(|hold| hold.reason.clone()).unwrap_or_default(),
+            until_unix_ms: hold
+                .and_then(|hold| hold.until)
+                .map(|until| unix_ms().saturating_add(millis(until.saturating_sub(now)))),
+        });
+        inside.keepers().for_each(|keeper| inside.apply_to(&keeper, target, now));
+    }
+
+    fn record(&self, inside: &Inside, moved: Moved) {
+        if let Some((from, to)) = moved {
+            let reason = inside.life.reason().to_owned();
+            self.0.journal.record(Happening::Lifecycle { from, to, reason });
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inside> {
+        self.0.inside.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Inside {
+    fn keepers(&self) -> impl Iterator<Item = Arc<Keeper>> {
+        self.keepers.iter().filter_map(Weak::upgrade)
+    }
+
+    /// Has a board answer what holds for a target.
+    fn apply_to(&self, keeper: &Keeper, target: &str, now: Duration) {
+        let Some(subject) = keeper.subject(target) else { return };
+        let readiness: Vec<Subject> = keeper.readiness().collect();
+        let meant = if subject == Subject::All { readiness.clone() } else { vec![subject] };
+        for subject in meant {
+            let Some(name) = keeper.name_of(subject) else { continue };
+            let hold = self.holds.holding(&name, readiness.contains(&subject));
+            let left = |until: Duration| until.saturating_sub(now);
+            keeper.maintain(subject, hold.map(|hold| (hold.reason.as_str(), hold.until.map(left))));
+        }
+    }
+
+    /// What a name means on the board in use, and the name by which it is kept.
+    fn subject(&self, target: &str) -> Result<(Subject, String), Refusal> {
+        let found = self.keepers().last().and_then(|keeper| {
+            let subject = keeper.subject(target)?;
+            Some((subject, keeper.name_of(subject)?))
+        });
+        found.ok_or_else(|| {
+            let text = format!(
+                "there is no endpoint and no check {target:?}: `doorbell status` and `doorbell checks` list them, and `all` is every endpoint that is about taking traffic"
+            );
+            Refusal::new(RefusalKind::NotFound, text)
+        })
+    }
+
+    /// What still holds that an operator cannot end.
+    fn still_held(&self, subject: Subject, name: &str) -> Vec<String> {
+        let others = [HoldSource::File, HoldSource::Window].into_iter();
+        let said = others.flat_map(|source| self.holds.by(source).map(move |(target, _)| (source, target)));
+        let about =
+            said.filter(|(_, target)| subject == Subject::All || *target == name || *target == holds::ALL);
+        about
+            .map(|(source, target)| match source {
+                HoldSource::File => format!("{target}: still in maintenance by a file; remove that"),
+                _ => format!("{target}: still in maintenance by a window of the configuration"),
+            })
+            .collect()
+    }
+
+    fn refuse_if_closing(&self) -> Result<(), Refusal> {
+        match self.life.is_closing() {
+            true => Err(Refusal::new(
+                RefusalKind::TooLate,
+                "listeners are closed already: doorbell is about to end",
+            )),
+            false => Ok(()),
+        }
+    }
+}
+
+/// What is done, and what else an operator should know.
+fn with_note(done: &str, note: Option<String>) -> String {
+    note.map_or_else(|| done.to_owned(), |note| format!("{done}\n({note})"))
+}
+
+/// An operator's words, as they are kept and shown.
+fn one_line(text: &str) -> String {
+    doorbell_health::Note::new(text.as_bytes()).as_str().trim().to_owned()
+}
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Operator").field("inside", &self.inside).finish_non_exhaustive()
+    }
+}

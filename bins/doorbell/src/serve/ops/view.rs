@@ -1,0 +1,109 @@
+//! What operators see: answers made when somebody asks.
+//!
+//! Does not know about: who asks.
+
+use super::clock::{millis, unix_ms};
+use super::{Follower, Operator, Subject};
+use crate::checks::Desk as _;
+use crate::wire::{CheckView, Event, ProberView, Refusal, RefusalKind, Status};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// How long somebody waits who has a check run now.
+const RUN_TIMEOUT: Duration = Duration::from_secs(12);
+
+impl Operator {
+    /// Everything at a glance.
+    pub(crate) fn status(&self) -> Status {
+        let running = self.running();
+        let now = self.0.clock.now();
+        let inside = self.lock();
+        let life = &inside.life;
+        let stop = life.stop().filter(|_| !life.is_closing());
+        let mut status = Status {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            pid: std::process::id(),
+            now_unix_ms: unix_ms(),
+            uptime_ms: millis(now),
+            lifecycle: life.state(),
+            lifecycle_age_ms: millis(now.saturating_sub(life.since())),
+            reason: life.reason().to_owned(),
+            stops_in_ms: stop.map(|stop| millis(stop.closes_at.saturating_sub(now))),
+            config: String::new(),
+            generation: inside.generation,
+            addresses: Vec::new(),
+            workers: Vec::new(),
+            endpoints: Vec::new(),
+            checks: BTreeMap::new(),
+            maintenance: inside.holds.views(now),
+            counters: BTreeMap::new(),
+            event: self.0.journal.last(),
+        };
+        let fates = inside.fates.clone();
+        drop(inside);
+        if let Some(running) = running {
+            status.config.clone_from(&running.origin);
+            status.addresses.clone_from(&running.addresses);
+            status.workers = running.workers(&fates);
+            status.endpoints = running.keeper.endpoints();
+            status.checks = running.keeper.check_counts();
+            status.counters = running.counters();
+        }
+        status
+    }
+
+    /// All checks or the one with this name, in the order of the configuration.
+    pub(crate) fn checks(&self, name: Option<&str>, history: bool) -> Result<Vec<CheckView>, Refusal> {
+        let views = self.running().map(|running| running.checks(name, history)).unwrap_or_default();
+        match name {
+            Some(name) if views.is_empty() => no_check(name),
+            _ => Ok(views),
+        }
+    }
+
+    /// Runs a check now and waits for what it finds.
+    pub(crate) fn run_check(&self, name: &str) -> Result<CheckView, Refusal> {
+        let refused = |kind, text: String| Err(Refusal::new(kind, text));
+        let running = self.running();
+        let found =
+            running.as_ref().and_then(|running| match running.keeper.subject(&format!("check:{name}"))? {
+                Subject::Check(check) => Some((running, check)),
+                Subject::All | Subject::Endpoint(_) => None,
+            });
+        let Some((running, check)) = found else { return no_check(name) };
+        let (Some(position), Some(hurry)) = (running.keeper.runs(check), &running.hurry) else {
+            let text = format!("check {name} is not run here: its results are told");
+            return refused(RefusalKind::NotSupported, text);
+        };
+        let asked = running.keeper.now();
+        if !hurry.run_now(position) {
+            return refused(RefusalKind::Busy, "too many runs are asked for: try again".to_owned());
+        }
+        if !running.keeper.wait_for_result(check, asked, RUN_TIMEOUT) {
+            let text = format!("check {name} has no result yet: see `doorbell checks {name}`");
+            return refused(RefusalKind::Busy, text);
+        }
+        running.checks(Some(name), true).pop().map_or_else(|| no_check(name), Ok)
+    }
+
+    /// Who probes.
+    pub(crate) fn probers(&self) -> Vec<ProberView> {
+        self.0.hooks.probers.get().map(|tell| tell()).unwrap_or_default()
+    }
+
+    /// The events after this number that are kept, oldest first, and how many of them are not.
+    pub(crate) fn events_since(&self, since: u64) -> (Vec<Event>, u64) {
+        let (events, missed) = self.0.journal.since(since);
+        (events.iter().map(|event| Event::clone(event)).collect(), missed)
+    }
+
+    /// The same, and whatever comes.
+    pub(crate) fn follow(&self, since: u64) -> Follower {
+        self.0.journal.follow(since)
+    }
+}
+
+fn no_check<T>(name: &str) -> Result<T, Refusal> {
+    let text = format!("there is no check {name:?}: `doorbell checks` lists them");
+    Err(Refusal::new(RefusalKind::NotFound, text))
+}
