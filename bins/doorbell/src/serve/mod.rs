@@ -27,6 +27,7 @@ use crate::config::format_duration;
 use crate::config::model::{Config, Descriptors, Engine, OnWorkerFailure, Timeouts};
 use crate::exit::{Exit, Failure};
 use board::Keeper;
+use compute::Reading;
 use door::Materials;
 use doorbell::{Event, LocalAddr, Server, ServerBuilder, StartError, StartErrorKind, Workers};
 use guards::Common;
@@ -58,8 +59,9 @@ pub(crate) fn run(config: &Config, origin: &str) -> Result<Exit, Failure> {
     if let Some(directory) = &config.maintenance.file_dir {
         watched.push(Box::new(MaintenanceFiles::new(directory, &operator)));
     }
-    let stores = Stores::open(config, &mut watched).map_err(bad_config)?;
-    let (common, readers) = Common::build(config, compute::start(config)?).map_err(bad_config)?;
+    let lane = compute::start(config)?;
+    let stores = Stores::open(config, &Reading::new(lane.clone()), &mut watched).map_err(bad_config)?;
+    let (common, readers) = Common::build(config, lane).map_err(bad_config)?;
     watched.extend(readers.into_iter().map(|reader| Box::new(reader) as Box<dyn Watched>));
     let access = access::start(config)?;
     let materials =
