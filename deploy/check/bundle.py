@@ -43,7 +43,6 @@ print(
                 "env": ["PATH=/"],
                 "cwd": "/",
                 "capabilities": {kind: [] for kind in ("bounding", "effective", "inheritable", "permitted", "ambient")},
-                "rlimits": [{"type": "RLIMIT_NOFILE", "hard": 65536, "soft": 65536}],
                 "noNewPrivileges": True,
             },
             "root": {"path": rootfs, "readonly": True},

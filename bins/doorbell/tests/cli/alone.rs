@@ -298,7 +298,8 @@ fn a_shell_takes_the_completions() {
 /// The files on the manual's pages about probers.
 #[test]
 fn files_of_the_manual_are_valid() {
-    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../crates/doorbell/src/manual/behind");
+    let folder =
+        std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../crates/doorbell/src/manual/behind");
     let mut checked = 0;
     for entry in std::fs::read_dir(folder).unwrap() {
         let page = entry.unwrap().path();
@@ -306,7 +307,8 @@ fn files_of_the_manual_are_valid() {
         let plain: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix("//!")).collect();
         let mut lines = plain.into_iter().map(|line| line.strip_prefix(' ').unwrap_or(line));
         while lines.by_ref().any(|line| line == "```toml") {
-            let toml: String = lines.by_ref().take_while(|line| *line != "```").map(|line| format!("{line}\n")).collect();
+            let toml: String =
+                lines.by_ref().take_while(|line| *line != "```").map(|line| format!("{line}\n")).collect();
             let name = page.file_stem().unwrap().to_str().unwrap();
             let file = scratch(&format!("behind-{name}.toml"), &toml);
             let (code, out, err) = run(&["check", "--strict", "-c", file.to_str().unwrap()]);
