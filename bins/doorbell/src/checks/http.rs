@@ -230,7 +230,7 @@ fn broken(error: &hyper::Error) -> Complaint {
 }
 
 /// The URL that a `Location` means (RFC 3986 5.2, as far as servers use it).
-fn join(from: &Url, location: &str) -> Option<Url> {
+pub(crate) fn join(from: &Url, location: &str) -> Option<Url> {
     let location = location.split('#').next().unwrap_or_default();
     if location.contains("://") {
         return Url::parse(location);

@@ -32,6 +32,7 @@ pub(crate) use demand::{Demand, DemandCounters};
 use dial::Dialer;
 use doorbell_health::Outcome;
 pub(crate) use egress::Connector;
+pub(crate) use http::join as url_of_location;
 #[cfg(test)]
 pub(crate) use lag::{LAG_BOUNDS_US, LagCounts};
 pub(crate) use lane::{Counters, Desk, Hurry, Plan, Push, Run};
@@ -39,6 +40,7 @@ use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tls::TlsPool;
+pub(crate) use tls::client_config;
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 use tokio::time::{Instant, timeout, timeout_at};
 
@@ -105,7 +107,7 @@ const END_TIMEOUT: Duration = Duration::from_millis(20);
 
 /// The parts of a run, in their order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
+pub(crate) enum Stage {
     Resolve,
     Connect,
     Handshake,
@@ -170,22 +172,29 @@ impl Runner {
 
     /// Asks once. Whatever the other side does, there is a finding in time, and nothing is left [`END_TIMEOUT`] later.
     pub(crate) async fn run(&self) -> Finding {
-        let start = Instant::now();
+        self.run_to_stage().await.0
+    }
+
+    /// The same, and how far it came.
+    pub(crate) async fn run_to_stage(&self) -> (Finding, Stage) {
         let progress = Progress::default();
+        let start = Instant::now();
         let verdict = timeout_at(start + self.timeout, self.ask(&progress, start)).await;
         let latency = start.elapsed();
         if let Some(ends) = progress.certificate() {
             self.certificate_ends.store(ends.as_secs(), Ordering::Relaxed);
         }
+        let stage = progress.stage();
         let overdue = verdict.is_err().then(|| progress.overdue(self.timeout));
         progress.end().await;
-        match verdict {
+        let finding = match verdict {
             Ok(Ok(())) => Finding { outcome: Outcome::Success, latency, reason: String::new() },
             Ok(Err(Complaint { outcome, reason })) => Finding { outcome, latency, reason },
             Err(_elapsed) => {
                 Finding { outcome: Outcome::Timeout, latency, reason: overdue.unwrap_or_default() }
             }
-        }
+        };
+        (finding, stage)
     }
 
     /// When the first certificate of the server ends, from 1970 on, where somebody looked. Metrics read it.
@@ -265,15 +274,27 @@ impl Progress {
         }
     }
 
+    fn stage(&self) -> Stage {
+        match self.stage.load(Ordering::Relaxed) {
+            stage if stage == Stage::Resolve as u8 => Stage::Resolve,
+            stage if stage == Stage::Connect as u8 => Stage::Connect,
+            stage if stage == Stage::Handshake as u8 => Stage::Handshake,
+            stage if stage == Stage::Answer as u8 => Stage::Answer,
+            stage if stage == Stage::Start as u8 => Stage::Start,
+            stage if stage == Stage::End as u8 => Stage::End,
+            _ => Stage::Content,
+        }
+    }
+
     fn overdue(&self, timeout: Duration) -> String {
-        let what = match self.stage.load(Ordering::Relaxed) {
-            stage if stage == Stage::Resolve as u8 => "no address",
-            stage if stage == Stage::Connect as u8 => "no connection",
-            stage if stage == Stage::Handshake as u8 => "no TLS handshake",
-            stage if stage == Stage::Answer as u8 => "no answer",
-            stage if stage == Stage::Start as u8 => "no start",
-            stage if stage == Stage::End as u8 => "no end",
-            _ => "no end of the answer",
+        let what = match self.stage() {
+            Stage::Resolve => "no address",
+            Stage::Connect => "no connection",
+            Stage::Handshake => "no TLS handshake",
+            Stage::Answer => "no answer",
+            Stage::Content => "no end of the answer",
+            Stage::Start => "no start",
+            Stage::End => "no end",
         };
         format!("{what} within {}", format_duration(timeout))
     }

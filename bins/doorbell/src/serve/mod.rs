@@ -21,6 +21,7 @@ mod raw;
 mod sample;
 mod stored;
 mod subject;
+mod systemd;
 mod tls;
 mod totals;
 mod watch;
@@ -42,6 +43,7 @@ use std::num::NonZeroU16;
 use std::sync::Arc;
 use std::time::Duration;
 use stored::Stores;
+use systemd::Manager;
 use totals::Totals;
 use watch::{Watch, Watched};
 
@@ -102,9 +104,11 @@ pub(crate) fn run(config: &Config, origin: &str) -> Result<Exit, Failure> {
     let ops = Ops::start(config, &operator).map_err(no_thread)?;
     announce(&server, config, origin, &ops);
     let checks = checks.map(|plan| plan.start(Arc::clone(&keeper))).transpose().map_err(no_thread)?;
+    let manager = Manager::start(config, &operator).map_err(no_thread)?;
     let duties = Duties { access: access.as_ref(), watch: &watch, lane: lane.as_ref() };
     let handle = server.handle();
     let ended = supervisor.serve(server, &operator, &duties);
+    drop(manager);
     drop(checks);
     drop(ops);
     lane.into_iter().for_each(Lane::end);

@@ -12,6 +12,7 @@ mod limit;
 mod listener;
 mod log;
 mod route;
+mod systemd;
 mod tls;
 
 pub use auth::{Auth, Jwt, JwtAlgorithm, JwtKey, Secret};
@@ -31,6 +32,7 @@ pub use log::{Access, AccessFile, AccessFormat, AccessLog, Log, LogFormat, LogLe
 pub use route::{
     Action, ClientCert, Details, Files, Guard, HealthFormat, HealthRoute, LinkMap, RedirectTo, Reply, Route,
 };
+pub use systemd::{ReadyOn, Systemd};
 pub use tls::{CertificateFiles, ClientAuth, ClientAuthMode, Tls, TlsVersion, UnknownServerName};
 
 use std::path::PathBuf;
@@ -45,6 +47,8 @@ pub struct Config {
     pub log: Log,
     /// `[lifecycle]`
     pub lifecycle: Lifecycle,
+    /// `[systemd]`
+    pub systemd: Systemd,
     /// `[control]`
     pub control: Control,
     /// `[maintenance]`

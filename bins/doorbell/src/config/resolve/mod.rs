@@ -17,6 +17,7 @@ mod listener;
 mod names;
 mod redirect;
 mod route;
+mod systemd;
 mod tls;
 
 pub(crate) use action::default_methods;
@@ -73,6 +74,7 @@ pub(crate) fn resolve(file: &written::File, problems: &Problems) -> Config {
             startup_grace: health::grace(&file.lifecycle.startup_grace),
             state_file: file.lifecycle.state_file.as_ref().map(|at| at.value.clone()),
         },
+        systemd: systemd::resolve_systemd(&file.systemd),
         control: control::resolve_control(&file.control),
         maintenance: control::resolve_maintenance(&file.maintenance),
         tuning: file.tuning.clone(),

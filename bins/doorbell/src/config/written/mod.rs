@@ -12,13 +12,14 @@ mod limit;
 mod listener;
 mod log;
 mod route;
+mod systemd;
 mod tls;
 
 pub(crate) use auth::{Auth, Jwt};
 pub(crate) use check::{
     Addresses, Basic, CODES, Certificates, Check, CheckTls, Defaults, DnsAsked, ExecAsked, FileWatched,
     GRPC_MODES, GaugeAsked, GrpcAsked, HttpAsked, INITIALS, Kind, Latencies, METRICS, PREFERS, Pace, RECORDS,
-    REDIRECTS, RedisAsked, SEVERITIES, TcpAsked, TlsAsked,
+    REDIRECTS, RedisAsked, SEVERITIES, TYPES, TcpAsked, TlsAsked,
 };
 pub(crate) use compute::Compute;
 pub(crate) use control::{Control, Maintenance};
@@ -28,6 +29,7 @@ pub(crate) use limit::Limit;
 pub(crate) use listener::{FORWARDED, Listener, PROXY_PROTOCOLS};
 pub(crate) use log::{ACCESS, ACCESS_FORMATS, Log};
 pub(crate) use route::{CLIENT_CERTS, DETAILS, FORMATS, Files, Redirect, Reply, Route};
+pub(crate) use systemd::{READY_ON, Systemd};
 pub(crate) use tls::{ClientAuth, MODES, Pair, Tls, UNKNOWN_NAMES, VERSIONS};
 
 use super::model::{Engine, OnWorkerFailure, Tuning};
@@ -45,6 +47,7 @@ pub(crate) struct File {
     pub(crate) runtime: Runtime,
     pub(crate) log: Log,
     pub(crate) lifecycle: Lifecycle,
+    pub(crate) systemd: Systemd,
     pub(crate) control: Control,
     pub(crate) maintenance: Maintenance,
     pub(crate) tuning: Tuning,
@@ -88,6 +91,7 @@ impl File {
             runtime: root.section("runtime").map(Runtime::read).unwrap_or_default(),
             log: root.section("log").map(Log::read).unwrap_or_default(),
             lifecycle: root.section("lifecycle").map(Lifecycle::read).unwrap_or_default(),
+            systemd: root.section("systemd").map(Systemd::read).unwrap_or_default(),
             control: root.section("control").map(Control::read).unwrap_or_default(),
             maintenance: root.section("maintenance").map(Maintenance::read).unwrap_or_default(),
             tuning: root.section("tuning").map(tuning::read).unwrap_or_default(),
