@@ -407,7 +407,7 @@ fn a_stop_ends_a_job_with_a_hand_over_behind_it(engine: Engine) {
 
 /// Those who left.
 #[derive(Clone, Default)]
-struct Away(Arc<Mutex<Vec<HandedConn>>>);
+pub(crate) struct Away(pub(crate) Arc<Mutex<Vec<HandedConn>>>);
 
 impl Taker for Away {
     fn take(&self, conns: &mut Vec<HandedConn>) {

@@ -8,3 +8,4 @@ mod promise;
 
 mod cases;
 mod hand;
+mod options;
