@@ -179,7 +179,8 @@ impl OffloadBuilder {
         self
     }
 
-    /// Thread i runs on the i-th of these processors, beginning again at their end. Default: the system decides.
+    /// Thread i runs on the i-th of these processors, beginning again at their end. One that this process may not use, or that no machine has,
+    /// is passed over. Default, and if none is left: the system decides.
     pub fn cpus(mut self, cpus: &[usize]) -> Self {
         self.cpus = cpus.to_vec();
         self
