@@ -56,7 +56,7 @@ use doorbell_http::{Answered, Reply, Request, Responder, Status};
 
 pub use answer::{Answer, Finish};
 pub(crate) use answer::{Delivery, Inbox, Outcome};
-pub use auto::{Auto, TIMED_ONE_IN};
+pub use auto::{Auto, FORGIVEN_AFTER, ROW_MAX, ROW_MIN};
 pub(crate) use job::{Asker, Job, Task};
 pub use job::{Class, StartedJob};
 #[cfg(feature = "rayon")]
