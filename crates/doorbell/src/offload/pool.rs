@@ -73,7 +73,7 @@ fn only(cpu: usize) -> Option<CpuSet> {
 mod tests {
     use core::num::NonZeroU16;
     use core::time::Duration;
-    use std::sync::mpsc::channel;
+    use std::sync::mpsc::sync_channel;
 
     use rustix::thread::sched_getaffinity;
 
@@ -84,7 +84,7 @@ mod tests {
     /// Where each of two threads may run.
     fn masks(cpus: &[usize]) -> Vec<Vec<usize>> {
         let jobs = Offload::builder().threads(NonZeroU16::new(2).unwrap()).cpus(cpus).build().unwrap();
-        let (tell, told) = channel();
+        let (tell, told) = sync_channel(2);
         // Each waits for the other, so that they are on two threads.
         let both = Arc::new(std::sync::Barrier::new(2));
         for _ in 0..2 {
@@ -133,7 +133,7 @@ mod tests {
             usize::from(core::hint::black_box(&page)[left]) + if left == 0 { 0 } else { deep(left - 1) }
         }
         let jobs = Offload::builder().threads(NonZeroU16::MIN).stack_size(8 * 1024 * 1024).build().unwrap();
-        let (tell, told) = channel();
+        let (tell, told) = sync_channel(2);
         assert!(jobs.spawn(move || tell.send(deep(63)).unwrap()));
         assert_eq!(told.recv_timeout(Duration::from_secs(20)), Ok(64), "4 MiB of stack");
     }
