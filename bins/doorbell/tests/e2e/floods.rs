@@ -212,9 +212,9 @@ fn small_window_stall(engine: &str) {
 fn window_that_closes_later(engine: &str) {
     attack(engine, "http2_windowless", &[], ENDED_MAX, &|count| match count {
         0..10 => get(odd(count), "/hello"),
-        10..20 => Vec::new(),
-        20 => frame(SETTINGS, 0, 0, &NO_WINDOW),
-        21..100 => get(odd(count), "/hello"),
+        10..13 => Vec::new(),
+        13 => frame(SETTINGS, 0, 0, &NO_WINDOW),
+        14..100 => get(odd(count), "/hello"),
         _ => Vec::new(),
     });
 }
