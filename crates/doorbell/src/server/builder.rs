@@ -366,9 +366,7 @@ impl ServerBuilder {
         let mut bindings = Bindings::default();
         for (mut listen, protocol) in self.listeners.drain(..) {
             let arrival = Arrival::of(&protocol, listen.proxy.take());
-            // The first bytes of a connection with a header are the client's even where the server speaks first.
-            let speaks_first = arrival.speaks_first && !arrival.has_proxy();
-            bindings.bound.push(listen.bind(workers, speaks_first)?);
+            bindings.bound.push(listen.bind(workers, arrival.speaks_first)?);
             bindings.arrivals.push(arrival);
             bindings.protocols.push(protocol);
         }
