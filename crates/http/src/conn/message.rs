@@ -190,7 +190,7 @@ impl Conn {
             Framing::Length(len) => Plan::Length(len),
             Framing::Chunked => Plan::Chunked,
         };
-        // A TRACE is refused here, so nobody is asked.
+        // A TRACE has no body to speak of (RFC 9110 9.3.8), so nobody is asked.
         self.wanted =
             self.head.method() != Some(Method::Trace) && service.wants_body(&self.request(head, b"", io));
         if self.head.expects_continue() {
@@ -259,8 +259,7 @@ impl Conn {
         let persist = if last { Persist::Close } else { self.persist(&self.head, io) };
         let request = self.request(head, body, io);
         let responder = Responder::new(io.out, io.date, persist, request.is_head());
-        let answered = if request.method() == Method::Trace {
-            // RFC 9110 9.3.8: we do not echo what proxies may have added.
+        let answered = if request.method() == Method::Trace && !service.takes_trace() {
             responder.method_not_allowed(ALLOW_WITHOUT_TRACE)
         } else {
             service.call(&request, responder)
@@ -339,5 +338,5 @@ enum Plan {
     Length(u64),
 }
 
-/// What is allowed where `TRACE` is not, as far as this layer can tell.
+/// What is allowed where `TRACE` is not and nobody knows the routes.
 const ALLOW_WITHOUT_TRACE: &[u8] = b"GET, HEAD, OPTIONS";
