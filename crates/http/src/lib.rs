@@ -47,7 +47,7 @@ mod status;
 mod time;
 
 pub use client::{Client, TlsInfo, TlsVersion};
-pub use conn::{Conn, Io, Next, Phase};
+pub use conn::{Conn, ConnLimit, Io, Next, Phase};
 pub use date::Date;
 pub use error::{ApiMisuse, RequestError};
 pub use limits::Limits;

@@ -8,9 +8,11 @@ use common::harness::{Echo, Peer, describe, io_at, statuses};
 use doorbell_http::layer::{AtMost, RequireClientCert, ServiceExt as _};
 use doorbell_http::log::{Filter, Logger, Record, Sink};
 use doorbell_http::{
-    Answered, ApiMisuse, Conn, Date, Limits, Next, Out, Phase, Request, Responder, Service, Status, Time,
+    Answered, ApiMisuse, Conn, ConnLimit, Date, Limits, Next, Out, Phase, Request, Responder, Service,
+    Status, Time,
 };
 use std::cell::RefCell;
+use std::time::Duration;
 
 /// Writes down what it was asked.
 #[derive(Default)]

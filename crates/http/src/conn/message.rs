@@ -2,11 +2,11 @@
 //!
 //! Does not know about: where the input comes from; what it cannot finish it names for the caller to keep.
 
-use super::{Conn, Io, Next, Phase};
+use super::{Conn, Io, Next, Phase, Verdict};
 use crate::chunked::Chunked;
 use crate::parse::{Framing, Head};
 use crate::reply::{Outcome, Persist};
-use crate::{Begun, Method, Request, RequestError, Responder, Service};
+use crate::{Begun, Method, Request, RequestError, Responder, Service, Time};
 use std::ops::Range;
 
 impl Conn {
@@ -256,7 +256,11 @@ impl Conn {
     ) -> Outcome {
         // No overflow: the connection ends at `requests_per_conn_max` at the latest.
         self.requests = self.requests.wrapping_add(1);
-        let persist = if last { Persist::Close } else { self.persist(&self.head, io) };
+        let persist = if last {
+            Persist::Close
+        } else {
+            Self::persist(&mut self.verdict, (self.requests, self.aged_at), &self.head, io)
+        };
         let request = self.request(head, body, io);
         let responder = Responder::new(io.out, io.date, persist, request.is_head());
         let answered = if request.method() == Method::Trace && !service.takes_trace() {
@@ -291,19 +295,29 @@ impl Conn {
         if self.requests == 1 { Next::Close } else { Next::CloseLinger }
     }
 
-    /// What the reply says about the connection (RFC 9112 9.3 and 9.6).
+    /// What the reply says about the connection (RFC 9112 9.3 and 9.6), after so many requests and with that as the end of its time.
     #[inline(always)]
-    pub(super) fn persist(&self, head: &Head, io: &Io<'_>) -> Persist {
-        let stays = head.keeps_alive()
-            && !io.closing
-            && io.limits.keep_alive
-            && self.requests < io.limits.requests_per_conn_max
-            && io.now < self.aged_at;
-        match (stays, head.minor()) {
-            (false, _) => Persist::Close,
-            (true, 0) => Persist::Stated,
-            (true, _) => Persist::Implied,
+    pub(super) fn persist(
+        verdict: &mut Verdict,
+        (requests, aged_at): (u32, Time),
+        head: &Head,
+        io: &Io<'_>,
+    ) -> Persist {
+        if !head.keeps_alive() || io.closing || !io.limits.keep_alive {
+            return Persist::Close;
         }
+        if requests >= io.limits.requests_per_conn_max || io.now >= aged_at {
+            return Self::end_at_limit(verdict, requests, io);
+        }
+        if head.minor() == 0 { Persist::Stated } else { Persist::Implied }
+    }
+
+    #[cold]
+    #[inline(never)]
+    const fn end_at_limit(verdict: &mut Verdict, requests: u32, io: &Io<'_>) -> Persist {
+        let by_requests = requests >= io.limits.requests_per_conn_max;
+        *verdict = if by_requests { Verdict::UsedUp } else { Verdict::AgedOut };
+        Persist::Close
     }
 
     /// A large body must leave before the next reply; and replies must not pile up while input is left.
