@@ -232,8 +232,8 @@ impl Auth {
         true
     }
 
-    /// What is left when this policy does not know the token. Any of the policies may let a request in; if none does, this one says
-    /// what it wants.
+    /// What is left when this policy does not know the token. Any of the policies may let a request in; if none does, the first one says
+    /// what it wants that knows the token and misses a right in it, or else this one.
     #[inline(never)]
     fn authorize<'a>(
         &self,
@@ -242,12 +242,11 @@ impl Auth {
         reply: Responder<'a>,
         subject: &mut Option<&mut Subject>,
     ) -> Result<Responder<'a>, Answered> {
-        let mut is_allowed = |decision: &Decision<'_>| {
-            let Decision::Allowed(principal) = decision else { return false };
-            if let Some(subject) = subject {
+        let mut refusal_of = |decision: &Decision<'_>| {
+            if let (Decision::Allowed(principal), Some(subject)) = (decision, &mut *subject) {
                 subject.set(principal.name());
             }
-            true
+            decision.refusal()
         };
         let watched;
         let (first, decision) = match self {
@@ -257,12 +256,19 @@ impl Auth {
                 (&**watched, watched.decide(request))
             }
         };
-        if is_allowed(&decision)
-            || others.iter().any(|auth| auth.with(|auth| is_allowed(&auth.decide(request))))
-        {
-            return Ok(reply);
+        let Some(mut refusal) = refusal_of(&decision) else { return Ok(reply) };
+        let mut by = None;
+        for other in others {
+            match other.with(|auth| refusal_of(&auth.decide(request))) {
+                None => return Ok(reply),
+                Some(said) if said.says_more_than(&refusal) => (by, refusal) = (Some(other), said),
+                Some(_) => {}
+            }
         }
-        Err(first.refuse(&decision, reply))
+        Err(match by {
+            None => first.refuse(&refusal, reply),
+            Some(other) => other.with(|auth| auth.refuse(&refusal, reply)),
+        })
     }
 
     fn load(&self) -> Arc<RequireAuth> {
