@@ -7,7 +7,7 @@ use super::inquiry::Inquiry;
 use super::subject::{Promise, Subject};
 use super::watch::{Look, Stamps, Watched, directories_of};
 use crate::config::model::{self, Action, Config, JwtAlgorithm, JwtKey, LimitKey};
-use crate::http::auth::jwt::{Algorithm, Jwks, JwtPolicy, Key};
+use crate::http::auth::jwt::{Algorithm, Jwks, JwksError, JwtPolicy, Key};
 use crate::http::auth::{Decision, Policy, Tokens};
 use crate::http::layer::{AtMost, RateLimit, RequireAuth, RequireClientCert};
 use crate::http::limit::{self, Limiter, Quota};
@@ -393,7 +393,11 @@ fn keys(key: &JwtKey, algorithms: &[Algorithm]) -> Result<Vec<Key>, Refusal> {
         }
         JwtKey::Jwks(path) => {
             let set = read(path)?;
-            let set = Jwks::read(&set, algorithms).map_err(|error| format!("{}: {error}", path.display()))?;
+            let set = Jwks::read(&set, algorithms)
+                .map_err(|error| format!("{}: {}", path.display(), in_full(&error)))?;
+            for why in &set.ignored {
+                tracing::warn!("{}: {}; it is ignored", path.display(), in_full(why));
+            }
             Ok(set.keys)
         }
     }
@@ -409,6 +413,14 @@ fn key_path(auth: &model::Auth) -> Option<&Path> {
         JwtKey::Secret(_) => None,
     }
 }
+/// What is wrong with the set, and with which of its keys.
+fn in_full(error: &JwksError) -> String {
+    match error {
+        JwksError::Key { error: cause, .. } => format!("{error}: {cause}"),
+        _ => error.to_string(),
+    }
+}
+
 
 const fn algorithm_of(algorithm: JwtAlgorithm) -> Algorithm {
     match algorithm {
