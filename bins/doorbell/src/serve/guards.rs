@@ -5,6 +5,7 @@
 
 use super::inquiry::Inquiry;
 use super::subject::{Promise, Subject};
+use super::tls::{self, Gate};
 use super::watch::{Look, Stamps, Watched, directories_of};
 use crate::config::model::{self, Action, Config, JwtAlgorithm, JwtKey, LimitKey};
 use crate::http::auth::jwt::{Algorithm, Jwks, JwksError, JwtPolicy, Key};
@@ -23,6 +24,8 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub(super) struct Common {
     limiters: Vec<Arc<Limiter>>,
+    /// By the position of `[tls.NAME]`: listeners of one table count the handshakes of an address together.
+    gates: Vec<Option<Gate>>,
     auths: Vec<Auth>,
     /// By the position of the route: it is one limit wherever the route is served.
     at_most: Vec<Option<AtMost>>,
@@ -54,6 +57,8 @@ impl Common {
     /// The limiters and token policies of a configuration, and what is to be watched.
     pub(super) fn build(config: &Config, lane: Option<Offload>) -> Result<(Self, Vec<AuthReader>), Refusal> {
         let limiters = config.limits.iter().map(limiter).collect::<Result<_, _>>()?;
+        let gate = |tls: &model::Tls| tls::gate(tls).map_err(|error| format!("tls {}: {error}", tls.name));
+        let gates = config.tls.iter().map(gate).collect::<Result<_, _>>()?;
         let mut auths = Vec::new();
         let mut readers = Vec::new();
         for auth in &config.auth {
@@ -68,7 +73,7 @@ impl Common {
             readers.push(AuthReader { auth: auth.clone(), policy, stamps });
         }
         let at_most = config.routes.iter().map(|route| route.guard.concurrent.map(AtMost::new)).collect();
-        Ok((Self { limiters, auths, at_most, lane }, readers))
+        Ok((Self { limiters, gates, auths, at_most, lane }, readers))
     }
 
     /// The lane for jobs of this class, if any of the policies at these positions has keys of which a signature takes a while to verify.
@@ -76,6 +81,11 @@ impl Common {
         let is_heavy = |position: &usize| config.auth.get(*position).is_some_and(model::Auth::is_heavy);
         let lane = self.lane.clone().filter(|_| positions.iter().any(is_heavy));
         lane.map(|lane| lane.class(class))
+    }
+
+    /// Who may begin a handshake with this `[tls.NAME]`, where that is limited.
+    pub(super) fn gate(&self, tls: usize) -> Option<&Gate> {
+        self.gates.get(tls)?.as_ref()
     }
 
     /// Where jobs are done, if there are any.
@@ -403,6 +413,14 @@ fn keys(key: &JwtKey, algorithms: &[Algorithm]) -> Result<Vec<Key>, Refusal> {
     }
 }
 
+/// What is wrong with the set, and with which of its keys.
+fn in_full(error: &JwksError) -> String {
+    match error {
+        JwksError::Key { error: cause, .. } => format!("{error}: {cause}"),
+        _ => error.to_string(),
+    }
+}
+
 fn read(path: &Path) -> Result<Vec<u8>, Refusal> {
     std::fs::read(path).map_err(|error| format!("{}: {error}", path.display()))
 }
@@ -413,14 +431,6 @@ fn key_path(auth: &model::Auth) -> Option<&Path> {
         JwtKey::Secret(_) => None,
     }
 }
-/// What is wrong with the set, and with which of its keys.
-fn in_full(error: &JwksError) -> String {
-    match error {
-        JwksError::Key { error: cause, .. } => format!("{error}: {cause}"),
-        _ => error.to_string(),
-    }
-}
-
 
 const fn algorithm_of(algorithm: JwtAlgorithm) -> Algorithm {
     match algorithm {

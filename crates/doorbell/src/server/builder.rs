@@ -21,7 +21,7 @@ use crate::driver::{Fault, WakeSource, Waker};
 use crate::hand_over::HandOver;
 use crate::id::WorkerIndex;
 use crate::net::{Bound, Listen, ListenError};
-use crate::protocol::{ListenerProtocol, Protocol};
+use crate::protocol::{ListenerProtocol, Protocol, Room};
 use crate::tuning::Tuning;
 use crate::worker::{Arrival, IpTable, ServerShared, accept_margin};
 
@@ -262,7 +262,8 @@ impl ServerBuilder {
         let listener_is_shared = bound.iter().map(|bound| bound.is_shared).collect();
         let local_addrs = bound.iter().map(|bound| bound.local.clone()).collect();
         let unix_paths = bound.iter().filter_map(|bound| bound.unix_path.clone()).collect();
-        protocols.iter().for_each(|protocol| protocol.size_for(self.limits.conns_max));
+        let room = Room::new(self.limits.conns_max);
+        protocols.iter().for_each(|protocol| protocol.size_for(&room));
         let ip_table = IpTable::new(self.limits.conns_per_ip_max, workers);
         let (wakes, shareds) = wakers(workers)?;
         self.hand_over.iter().for_each(|to| wake_on_room(to, shareds.clone()));

@@ -28,7 +28,7 @@ use self::hand_over::Decider;
 use self::hello::{Alert, Opening, PLAIN_HTTP_REPLY, after_alert, classify, is_whole};
 use self::session::{Failure, Session};
 use self::upper::{Around, Upper};
-use super::{Answer, Io, Protocol};
+use super::{Answer, Io, Protocol, Room};
 use crate::error::CloseReason;
 use crate::time::Time;
 use crate::tls::{Acceptor, Admission, Outcome, Permit};
@@ -174,9 +174,9 @@ impl<P: Protocol> Protocol for Tls<P> {
         self.inner.wants_client() || self.acceptor.has_gate()
     }
 
-    fn size_for(&self, conns_max: u32) {
-        self.acceptor.derive_cap(conns_max);
-        self.inner.size_for(conns_max);
+    fn size_for(&self, room: &Room) {
+        self.acceptor.join(room.tls());
+        self.inner.size_for(room);
     }
 
     fn open(&self, now: Time) -> Self::Conn {
