@@ -44,6 +44,7 @@ mod request;
 pub mod router;
 mod service;
 mod status;
+mod sync;
 mod time;
 
 pub use client::{Client, TlsInfo, TlsVersion};

@@ -67,6 +67,11 @@ impl<T> Drop for MutexGuard<'_, T> {
     }
 }
 
+/// Who waits lets others go on: loom would let him turn for ever.
+pub(crate) fn spin_loop() {
+    loom::thread::yield_now();
+}
+
 /// As `core::sync::atomic`.
 pub(crate) mod atomic {
     pub(crate) use loom::sync::atomic::{Ordering, fence};
@@ -147,6 +152,7 @@ pub(crate) mod atomic {
     atomic!(AtomicBool, bool);
     atomic!(AtomicU8, u8);
     number!(AtomicU32, u32);
+    number!(AtomicU64, u64);
     number!(AtomicUsize, usize);
 }
 
