@@ -21,7 +21,7 @@ use crate::driver::{Fault, WakeSource, Waker};
 use crate::hand_over::HandOver;
 use crate::id::WorkerIndex;
 use crate::net::{Bound, Listen, ListenError};
-use crate::protocol::{ListenerProtocol, Protocol};
+use crate::protocol::{ListenerProtocol, Protocol, Room};
 use crate::tuning::Tuning;
 use crate::worker::{Arrival, IpTable, ServerShared, accept_margin};
 
@@ -262,7 +262,8 @@ impl ServerBuilder {
         let listener_is_shared = bound.iter().map(|bound| bound.is_shared).collect();
         let local_addrs = bound.iter().map(|bound| bound.local.clone()).collect();
         let unix_paths = bound.iter().filter_map(|bound| bound.unix_path.clone()).collect();
-        protocols.iter().for_each(|protocol| protocol.size_for(self.limits.conns_max));
+        let room = Room::new(self.limits.conns_max);
+        protocols.iter().for_each(|protocol| protocol.size_for(&room));
         let ip_table = IpTable::new(self.limits.conns_per_ip_max, workers);
         let (wakes, shareds) = wakers(workers)?;
         self.hand_over.iter().for_each(|to| wake_on_room(to, shareds.clone()));
@@ -366,9 +367,7 @@ impl ServerBuilder {
         let mut bindings = Bindings::default();
         for (mut listen, protocol) in self.listeners.drain(..) {
             let arrival = Arrival::of(&protocol, listen.proxy.take());
-            // The first bytes of a connection with a header are the client's even where the server speaks first.
-            let speaks_first = arrival.speaks_first && !arrival.has_proxy();
-            bindings.bound.push(listen.bind(workers, speaks_first)?);
+            bindings.bound.push(listen.bind(workers, arrival.speaks_first)?);
             bindings.arrivals.push(arrival);
             bindings.protocols.push(protocol);
         }

@@ -62,7 +62,7 @@ use crate::control::WorkerShared;
 use crate::driver::{Driver, Fault, Quick};
 use crate::hand_over::HandOver;
 use crate::id::{ConnId, ListenerIndex};
-use crate::protocol::{ListenerProtocol, Protocol, ProtocolConn};
+use crate::protocol::{ListenerProtocol, Protocol, ProtocolConn, Room};
 use crate::time::{Clock, Time, Wheel};
 use crate::tuning::Tuning;
 
@@ -100,7 +100,8 @@ impl ServerShared {
     pub fn new(protocols: Vec<ListenerProtocol>, limits: Limits, workers: u16) -> Self {
         let listener_is_shared = vec![false; protocols.len()];
         let arrivals = protocols.iter().map(|protocol| Arrival::of(protocol, None)).collect();
-        protocols.iter().for_each(|protocol| protocol.size_for(limits.conns_max));
+        let room = Room::new(limits.conns_max);
+        protocols.iter().for_each(|protocol| protocol.size_for(&room));
         let ip_table = IpTable::new(limits.conns_per_ip_max, workers);
         let accept_margin = accept_margin(protocols.iter().map(|_| 4096));
         let tuning = Tuning::default();

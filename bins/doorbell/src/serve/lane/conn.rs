@@ -242,7 +242,7 @@ impl Asker {
         if let Some(answers) = &self.desk.answers
             && is_grpc(&request)
         {
-            let has_cert = self.tls.as_ref().is_some_and(|tls| tls.client_name.is_some());
+            let has_cert = self.tls.as_ref().is_some_and(|tls| tls.client_verified);
             let may = has_cert || !self.desk.needs_client_cert;
             return Ok(answers.clone().answer(request, self.account.clone(), may).await);
         }
