@@ -29,7 +29,7 @@ use crate::exit::{Exit, Failure};
 use board::Keeper;
 use compute::Reading;
 use door::Materials;
-use doorbell::{Event, LocalAddr, Server, ServerBuilder, StartError, StartErrorKind, Workers};
+use doorbell::{Event, Handle, LocalAddr, Server, ServerBuilder, StartError, StartErrorKind, Workers};
 use guards::Common;
 use lane::{Lane, Plan};
 use lifecycle::{Duties, Supervisor};
@@ -110,21 +110,26 @@ pub(crate) fn run(config: &Config, origin: &str) -> Result<Exit, Failure> {
         tracing::warn!("the access log did not take its last lines");
     }
     if ended.is_ok() {
-        let stats = handle.stats();
-        let http2 = totals.http2_served();
-        tracing::info!(
-            connections = stats.conns_accepted,
-            requests = stats.requests,
-            http2_connections = http2.map(|(connections, _)| connections),
-            http2_requests = http2.map(|(_, requests)| requests),
-            checks = totals.checks_run(),
-            jobs = config.needs_compute().then(|| totals.jobs(&stats)),
-            refused = totals.refused(&stats),
-            closed = Totals::closed(&stats),
-            "stopped"
-        );
+        sum_up(config, &handle, &totals);
     }
     ended
+}
+
+/// The one line at the end: what was served and what was refused.
+fn sum_up(config: &Config, handle: &Handle, totals: &Totals) {
+    let stats = handle.stats();
+    let http2 = totals.http2_served();
+    tracing::info!(
+        connections = stats.conns_accepted,
+        requests = stats.requests,
+        http2_connections = http2.map(|(connections, _)| connections),
+        http2_requests = http2.map(|(_, requests)| requests),
+        checks = totals.checks_run(),
+        jobs = config.needs_compute().then(|| totals.jobs(&stats)),
+        refused = totals.refused(&stats),
+        closed = Totals::closed(&stats),
+        "stopped"
+    );
 }
 
 fn builder(config: &Config, keeper: &Arc<Keeper>, operator: &Operator) -> ServerBuilder {
