@@ -33,7 +33,7 @@ use doorbell::{Event, Handle, LocalAddr, Server, ServerBuilder, StartError, Star
 use guards::Common;
 use lane::{Lane, Plan};
 use lifecycle::{Duties, Supervisor};
-use ops::{Operator, Ops, Running};
+use ops::{MaintenanceFiles, Operator, Ops, Running};
 use std::num::NonZeroU16;
 use std::sync::Arc;
 use std::time::Duration;
@@ -52,7 +52,13 @@ pub(crate) fn run(config: &Config, origin: &str) -> Result<Exit, Failure> {
     let keeper = Keeper::build(config).map_err(bad_config)?;
     let (checks, push) = checks::plan(config).map_err(bad_config)?.unzip();
     let mut watched: Vec<Box<dyn Watched>> = Vec::new();
-    watched.extend(operator.begin(config, &keeper));
+    if let Some(path) = &config.lifecycle.state_file {
+        operator.keep_in(path);
+    }
+    operator.adopt(&keeper);
+    let files = config.maintenance.file_dir.as_ref();
+    let files = files.map(|directory| MaintenanceFiles::new(directory, &operator));
+    watched.extend(files.map(|files| Box::new(files) as Box<dyn Watched>));
     let lane = compute::start(config)?;
     let stores = Stores::open(config, &Reading::new(lane.clone()), &mut watched).map_err(bad_config)?;
     let (common, readers) = Common::build(config, lane).map_err(bad_config)?;

@@ -22,6 +22,7 @@ mod tests;
 mod view;
 
 pub(in crate::serve) use clock::millis;
+pub(in crate::serve) use files::MaintenanceFiles;
 pub(in crate::serve) use journal::Journal;
 pub(crate) use journal::{Followed, Follower};
 pub(crate) use lane::Answers;
@@ -99,9 +100,7 @@ impl Operator {
     pub(in crate::serve) fn adopt(&self, keeper: &Arc<Keeper>) {
         let mut inside = self.lock();
         keeper.report_to(&self.0.journal);
-        if inside.life.is_draining() {
-            keeper.drain(true);
-        }
+        keeper.drain(inside.life.is_draining());
         inside.keepers.retain(|keeper| keeper.strong_count() > 0);
         inside.keepers.push(Arc::downgrade(keeper));
         let now = self.0.clock.now();

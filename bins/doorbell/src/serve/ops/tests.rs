@@ -2,7 +2,6 @@
 //!
 //! Does not know about: sockets, signals.
 
-use super::files::MaintenanceFiles;
 use super::*;
 use crate::config::{Source, parse};
 use crate::serve::lifecycle::Supervisor;
