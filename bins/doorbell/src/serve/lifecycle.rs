@@ -4,6 +4,7 @@
 
 use super::lane::Lane;
 use super::ops::Operator;
+use super::systemd;
 use super::watch::Watch;
 use crate::exit::{Exit, Failure};
 use doorbell::access_log::AccessLog;
@@ -138,7 +139,7 @@ fn heed(note: Note, operator: &Operator, duties: &Duties<'_>) -> Result<Next, Fa
         Note::Ended(Err(error)) => return Err(Failure::new(Exit::Failure, error.to_string())),
         Note::Signal(SIGHUP) => {
             tracing::info!("looking at certificates, keys and stored files; the configuration stays");
-            duties.watch.look(LOOK_TIMEOUT);
+            systemd::while_reloading(|| duties.watch.look(LOOK_TIMEOUT));
         }
         Note::Signal(SIGUSR2) => {
             if let Some(access) = duties.access {

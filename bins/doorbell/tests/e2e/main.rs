@@ -55,5 +55,6 @@ mod reload;
 mod restart;
 mod signals;
 mod slow;
+mod systemd;
 mod testssl;
 mod tls;
