@@ -34,11 +34,11 @@ use crate::exit::{Exit, Failure};
 use board::Keeper;
 use compute::Reading;
 use door::Materials;
-use doorbell::{Event, LocalAddr, Server, ServerBuilder, StartError, StartErrorKind, Workers};
+use doorbell::{Event, Handle, LocalAddr, Server, ServerBuilder, StartError, StartErrorKind, Workers};
 use guards::Common;
 use lane::{Lane, Plan};
 use lifecycle::{Duties, Supervisor};
-use ops::{Operator, Ops, Running};
+use ops::{MaintenanceFiles, Operator, Ops, Running};
 use std::num::NonZeroU16;
 use std::sync::Arc;
 use std::time::Duration;
@@ -58,7 +58,13 @@ pub(crate) fn run(config: &Config, origin: &str) -> Result<Exit, Failure> {
     let keeper = Keeper::build(config).map_err(bad_config)?;
     let (checks, push) = checks::plan(config).map_err(bad_config)?.unzip();
     let mut watched: Vec<Box<dyn Watched>> = Vec::new();
-    watched.extend(operator.begin(config, &keeper));
+    if let Some(path) = &config.lifecycle.state_file {
+        operator.keep_in(path);
+    }
+    operator.adopt(&keeper);
+    let files = config.maintenance.file_dir.as_ref();
+    let files = files.map(|directory| MaintenanceFiles::new(directory, &operator));
+    watched.extend(files.map(|files| Box::new(files) as Box<dyn Watched>));
     let lane = compute::start(config)?;
     let stores = Stores::open(config, &Reading::new(lane.clone()), &mut watched).map_err(bad_config)?;
     let (common, readers) = Common::build(config, lane).map_err(bad_config)?;
@@ -119,22 +125,27 @@ pub(crate) fn run(config: &Config, origin: &str) -> Result<Exit, Failure> {
         tracing::warn!("the access log did not take its last lines");
     }
     if ended.is_ok() {
-        let stats = handle.stats();
-        let http2 = totals.http2_served();
-        tracing::info!(
-            connections = stats.conns_accepted,
-            requests = stats.requests,
-            http2_connections = http2.map(|(connections, _)| connections),
-            http2_requests = http2.map(|(_, requests)| requests),
-            checks = totals.checks_run(),
-            connects = totals.connects(),
-            jobs = config.needs_compute().then(|| totals.jobs(&stats)),
-            refused = totals.refused(&stats),
-            closed = Totals::closed(&stats),
-            "stopped"
-        );
+        sum_up(config, &handle, &totals);
     }
     ended
+}
+
+/// The one line at the end: what was served and what was refused.
+fn sum_up(config: &Config, handle: &Handle, totals: &Totals) {
+    let stats = handle.stats();
+    let http2 = totals.http2_served();
+    tracing::info!(
+        connections = stats.conns_accepted,
+        requests = stats.requests,
+        http2_connections = http2.map(|(connections, _)| connections),
+        http2_requests = http2.map(|(_, requests)| requests),
+        checks = totals.checks_run(),
+        connects = totals.connects(),
+        jobs = config.needs_compute().then(|| totals.jobs(&stats)),
+        refused = totals.refused(&stats),
+        closed = Totals::closed(&stats),
+        "stopped"
+    );
 }
 
 fn builder(config: &Config, keeper: &Arc<Keeper>, operator: &Operator) -> ServerBuilder {

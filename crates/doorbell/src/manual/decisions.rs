@@ -292,3 +292,24 @@
 //! preemptions. Where what the models stand on differs from the real thing, for loom's sake, its file says how and why.
 //!
 //! *Would change it:* nothing known; an exception for a source that needs more of the system than this.
+//!
+//! # 0026 An operator's drain lasts, a stop can be called off, and one handle steers both
+//!
+//! *Context.* "Drain" means two things. Who upgrades a kernel wants probers to stay away while everything is still served, for as long as it
+//! takes; whoever stops a program wants that for some seconds and then the end. Proxies have commands for the one (`set server state drain`,
+//! `/healthcheck/fail`), and signals for the other. Probers must not see a difference, and an operator who changes his mind must be able to take
+//! either back.
+//!
+//! *Choice.* `doorbell drain` lasts until `undrain` and is kept across restarts; `quit` and SIGTERM drain for `drain_delay` and then close listeners.
+//! Until that moment `undrain` calls both off, and afterwards neither: connections that were refused cannot be taken back. The time an
+//! operator has drained counts for the delay of a stop. Everything that steers goes through one handle, the operator, under one lock, and takes
+//! effect on the board before the call returns, so the next probe after the reply is told; only the supervisor closes listeners, so what it decides
+//! has one order. `maint all` spares `livez` and `startupz`, because whoever watches those kills the process.
+//!
+//! Times in the state file are what is left, at a moment named by the clock of the boot and by the time of day. After a restart within the same boot
+//! the former is believed, which nobody sets; after another boot the latter, and then nothing lasts longer than it was declared for.
+//!
+//! The control protocol and the file are bitcode behind a version of ours: small, without a parser of our own, and fixed by a test that
+//! compares the layout's digest. JSON is what the commands print, for scripts, and has no version.
+//!
+//! *Would change it:* another program that has to speak to the socket; then the protocol needs a description and not a type.

@@ -86,7 +86,10 @@ pub fn to_json(config: &Config, with_defaults: bool) -> Value {
         ("control", keep(control_value(&config.control), control_value(&Control::default()))),
         (
             "maintenance",
-            keep(maintenance_value(&config.maintenance), maintenance_value(&Maintenance::default())),
+            keep(
+                maintenance_value(&config.maintenance, config),
+                maintenance_value(&Maintenance::default(), config),
+            ),
         ),
         ("tuning", keep(tuning::to_value(&config.tuning), tuning::to_value(&Tuning::default()))),
         ("compute", keep(compute_value(&config.compute), compute_value(&Compute::default()))),

@@ -23,7 +23,7 @@ pub use check::{
     Severity, TcpCheck, TlsCheck, Url,
 };
 pub use compute::Compute;
-pub use control::{Control, ControlSocket, Maintenance};
+pub use control::{Control, ControlSocket, Maintenance, Window};
 pub use health::{CheckUse, Codes, Health, HealthState, OnDrain, OnStale, Quorum};
 pub use http2::{Grpc, Http2};
 pub use limit::{Limit, LimitKey, Rate};

@@ -76,7 +76,7 @@ pub(crate) fn resolve(file: &written::File, problems: &Problems) -> Config {
         },
         systemd: systemd::resolve_systemd(&file.systemd),
         control: control::resolve_control(&file.control),
-        maintenance: control::resolve_maintenance(&file.maintenance),
+        maintenance: control::resolve_maintenance(&file.maintenance, &health, problems),
         tuning: file.tuning.clone(),
         tls,
         auth,
