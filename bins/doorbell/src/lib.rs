@@ -11,3 +11,4 @@ pub mod exit;
 mod http;
 mod log;
 mod serve;
+pub mod wire;

@@ -1,25 +1,48 @@
-//! From the first signal to the end: drain, stop, or the failure of the server itself.
+//! The supervisor: what signals and operators want, in one queue, from the start of the server to its end.
 //!
-//! Does not know about: how a server is made.
+//! Does not know about: how a server is made, what a drain does to endpoints.
 
-use super::board::Keeper;
 use super::lane::Lane;
+use super::ops::Operator;
 use super::watch::Watch;
 use crate::config::format_duration;
-use crate::config::model::Lifecycle;
 use crate::exit::{Exit, Failure};
 use doorbell::access_log::AccessLog;
 use doorbell::{Handle, ServeError, Server};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR2};
 use signal_hook::iterator::Signals;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-/// Signals, taken over before the server starts so that none of them kills it half-started.
+/// Notes that wait. Each of them is taken within moments, and more have no meaning.
+const NOTES_MAX: usize = 64;
+
+/// How long a look at all files may take before the next signal is heard.
+const LOOK_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The queue, made before the server so that no signal kills it half-started.
 #[derive(Debug)]
-pub(super) struct SignalWatch {
-    sender: SyncSender<Note>,
+pub(super) struct Supervisor {
+    notes: Notes,
     receiver: Receiver<Note>,
+}
+
+/// Where notes for the supervisor are left.
+#[derive(Clone, Debug)]
+pub(super) struct Notes(SyncSender<Note>);
+
+/// What the supervisor is told.
+#[derive(Debug)]
+pub(super) enum Note {
+    /// Something is wanted that has an end, or not any more.
+    Changed,
+    /// The server ended.
+    Ended(Result<(), ServeError>),
+    /// An operator wants the end.
+    Quit {
+        now: bool,
+    },
+    Signal(i32),
 }
 
 /// What signals ask for that does not end anything.
@@ -30,111 +53,132 @@ pub(super) struct Duties<'a> {
     pub(super) lane: Option<&'a Lane>,
 }
 
-/// How long a look at all files may take before the next signal is heard.
-const LOOK_TIMEOUT: Duration = Duration::from_secs(10);
-
-#[derive(Debug)]
-enum Note {
-    Ended(Result<(), ServeError>),
-    Signal(i32),
+/// What follows from a note.
+enum Next {
+    Ended,
+    GoOn,
+    StopNow,
 }
 
-impl SignalWatch {
+impl Notes {
+    /// A full queue means that the supervisor is about to look anyway.
+    pub(super) fn leave(&self, note: Note) {
+        let _full = self.0.try_send(note);
+    }
+}
+
+impl Supervisor {
+    /// Takes signals over.
     pub(super) fn start() -> Result<Self, Failure> {
         let failed = |error: std::io::Error| {
             Failure::new(Exit::Failure, format!("signals cannot be watched: {error}"))
         };
         let mut signals = Signals::new([SIGHUP, SIGINT, SIGTERM, SIGUSR2]).map_err(failed)?;
-        let (sender, receiver) = sync_channel(16);
-        let notes = sender.clone();
-        let watch = move || {
-            for signal in signals.forever() {
-                // A full queue means that more signals wait than have a meaning.
-                let _ = notes.try_send(Note::Signal(signal));
-            }
-        };
+        let (sender, receiver) = sync_channel(NOTES_MAX);
+        let notes = Notes(sender);
+        let heard = notes.clone();
+        let watch = move || signals.forever().for_each(|signal| heard.leave(Note::Signal(signal)));
         std::thread::Builder::new().name("signals".into()).spawn(watch).map_err(failed)?;
-        Ok(Self { sender, receiver })
+        Ok(Self { notes, receiver })
     }
 
-    /// Serves until a signal or a failure ends it.
+    /// A queue that no signal fills.
+    #[cfg(test)]
+    pub(super) fn without_signals() -> Self {
+        let (sender, receiver) = sync_channel(NOTES_MAX);
+        Self { notes: Notes(sender), receiver }
+    }
+
+    /// Where operators leave what they want.
+    pub(super) fn notes(&self) -> Notes {
+        self.notes.clone()
+    }
+
+    /// Serves until a signal, an operator or a failure ends it.
     pub(super) fn serve(
         self,
         server: Server,
-        lifecycle: &Lifecycle,
-        keeper: &Keeper,
+        operator: &Operator,
         duties: &Duties<'_>,
     ) -> Result<Exit, Failure> {
         let handle = server.handle();
-        let ended = self.sender.clone();
+        let Notes(ended) = self.notes.clone();
         std::thread::Builder::new()
             .name("end".into())
             .spawn(move || ended.send(Note::Ended(server.wait())))
             .map_err(|error| Failure::new(Exit::Failure, format!("no thread could be started: {error}")))?;
-        let Some(signal) = self.next(None, duties)? else { return Ok(Exit::Success) };
-        if signal == SIGTERM && self.drain(&handle, lifecycle, keeper, duties)? {
-            return Ok(Exit::Success);
-        }
-        tracing::info!("stopping now");
-        handle.stop();
-        duties.lane.into_iter().for_each(Lane::stop);
-        while self.next(None, duties)?.is_some() {}
-        Ok(Exit::Success)
-    }
-
-    /// True when the server ended by itself; false when a further signal asks to hurry.
-    fn drain(
-        &self,
-        handle: &Handle,
-        lifecycle: &Lifecycle,
-        keeper: &Keeper,
-        duties: &Duties<'_>,
-    ) -> Result<bool, Failure> {
-        keeper.drain();
-        let (delay, timeout) = (lifecycle.drain_delay, lifecycle.drain_timeout);
-        tracing::info!(
-            delay = format_duration(delay),
-            timeout = format_duration(timeout),
-            "draining: not ready any more, still serving; a second signal stops at once"
-        );
-        match self.next(Some(delay), duties)? {
-            Some(DELAY_OVER) => {}
-            Some(_) => return Ok(false),
-            None => return Ok(true),
-        }
-        tracing::info!("draining: no new connections");
-        handle.drain_within(timeout);
-        duties.lane.iter().for_each(|lane| lane.drain(timeout));
-        Ok(self.next(None, duties)?.is_none())
-    }
-
-    /// The next signal that ends something, [`DELAY_OVER`], or nothing when the server ended well. Other signals are heeded meanwhile.
-    #[expect(clippy::disallowed_methods, reason = "a signal that ends nothing does not lengthen the delay")]
-    fn next(&self, delay: Option<Duration>, duties: &Duties<'_>) -> Result<Option<i32>, Failure> {
-        let until = delay.map(|delay| Instant::now() + delay);
         loop {
-            let note = match until {
-                Some(until) => self.receiver.recv_timeout(until.saturating_duration_since(Instant::now())),
+            if operator.let_time_pass() {
+                close(&handle, operator, duties);
+            }
+            let note = match operator.idle_for() {
+                Some(idle) => self.receiver.recv_timeout(idle),
                 None => self.receiver.recv().map_err(RecvTimeoutError::from),
             };
-            match note {
-                Ok(Note::Ended(Ok(()))) | Err(RecvTimeoutError::Disconnected) => return Ok(None),
-                Ok(Note::Ended(Err(error))) => return Err(Failure::new(Exit::Failure, error.to_string())),
-                Ok(Note::Signal(SIGHUP)) => {
-                    tracing::info!("looking at certificates, keys and stored files; the configuration stays");
-                    duties.watch.look(LOOK_TIMEOUT);
+            let next = match note {
+                Ok(note) => heed(note, operator, duties)?,
+                Err(RecvTimeoutError::Timeout) => Next::GoOn,
+                Err(RecvTimeoutError::Disconnected) => Next::Ended,
+            };
+            match next {
+                Next::Ended => return Ok(Exit::Success),
+                Next::GoOn => {}
+                Next::StopNow => {
+                    operator.close("stop");
+                    tracing::info!("stopping now");
+                    handle.stop();
+                    duties.lane.into_iter().for_each(Lane::stop);
                 }
-                Ok(Note::Signal(SIGUSR2)) => {
-                    if let Some(access) = duties.access {
-                        access.reopen();
-                    }
-                }
-                Ok(Note::Signal(signal)) => return Ok(Some(signal)),
-                Err(RecvTimeoutError::Timeout) => return Ok(Some(DELAY_OVER)),
             }
         }
     }
 }
 
-/// No signal has this number (signal(7)).
-const DELAY_OVER: i32 = 0;
+fn heed(note: Note, operator: &Operator, duties: &Duties<'_>) -> Result<Next, Failure> {
+    match note {
+        Note::Changed => {}
+        Note::Ended(Ok(())) => return Ok(Next::Ended),
+        Note::Ended(Err(error)) => return Err(Failure::new(Exit::Failure, error.to_string())),
+        Note::Quit { now: true } => return Ok(Next::StopNow),
+        Note::Quit { now: false } => begin_stop(operator, "doorbell quit"),
+        Note::Signal(SIGHUP) => {
+            tracing::info!("looking at certificates, keys and stored files; the configuration stays");
+            duties.watch.look(LOOK_TIMEOUT);
+        }
+        Note::Signal(SIGUSR2) => {
+            if let Some(access) = duties.access {
+                access.reopen();
+            }
+        }
+        Note::Signal(SIGTERM) if !operator.is_stopping() => begin_stop(operator, "SIGTERM"),
+        Note::Signal(_) => return Ok(Next::StopNow),
+    }
+    Ok(Next::GoOn)
+}
+
+fn begin_stop(operator: &Operator, reason: &str) {
+    if operator.is_stopping() {
+        return;
+    }
+    let (delay, timeout) = drain_times(operator);
+    operator.begin_stop(reason, delay);
+    tracing::info!(
+        delay = format_duration(delay),
+        timeout = format_duration(timeout),
+        reason,
+        "draining: not ready any more, still serving; a second signal stops at once"
+    );
+}
+
+/// From now on nothing can be called off.
+fn close(handle: &Handle, operator: &Operator, duties: &Duties<'_>) {
+    let (_, timeout) = drain_times(operator);
+    tracing::info!("draining: no new connections");
+    handle.drain_within(timeout);
+    duties.lane.iter().for_each(|lane| lane.drain(timeout));
+}
+
+fn drain_times(operator: &Operator) -> (Duration, Duration) {
+    let lifecycle = operator.running().map(|running| running.lifecycle.clone()).unwrap_or_default();
+    (lifecycle.drain_delay, lifecycle.drain_timeout)
+}

@@ -15,6 +15,7 @@ mod lane;
 mod lifecycle;
 mod links;
 mod listener;
+pub(crate) mod ops;
 mod raw;
 mod stored;
 mod subject;
@@ -30,7 +31,8 @@ use door::Materials;
 use doorbell::{Event, LocalAddr, Server, ServerBuilder, StartError, StartErrorKind, Workers};
 use guards::Common;
 use lane::{Lane, Plan};
-use lifecycle::{Duties, SignalWatch};
+use lifecycle::{Duties, Supervisor};
+use ops::{Operator, OpsLane, Running};
 use std::num::NonZeroU16;
 use std::sync::Arc;
 use std::time::Duration;
@@ -43,9 +45,11 @@ const ACCESS_LOG_END: Duration = Duration::from_secs(2);
 
 /// Serves until a signal ends it. `origin` says where the configuration came from.
 pub(crate) fn run(config: &Config, origin: &str) -> Result<Exit, Failure> {
-    let signals = SignalWatch::start()?;
+    let supervisor = Supervisor::start()?;
+    let operator = Operator::new(supervisor.notes());
     let bad_config = |why| Failure::new(Exit::BadConfig, why);
     let keeper = Keeper::build(config).map_err(bad_config)?;
+    operator.adopt(&keeper);
     let (checks, push) = checks::plan(config).map_err(bad_config)?.unzip();
     let mut watched: Vec<Box<dyn Watched>> = Vec::new();
     let stores = Stores::open(config, &mut watched).map_err(bad_config)?;
@@ -55,7 +59,7 @@ pub(crate) fn run(config: &Config, origin: &str) -> Result<Exit, Failure> {
     let materials =
         Materials { config, keeper: &keeper, push: push.as_ref(), common: &common, stores: &stores };
     let mut totals = Totals::of(&common);
-    let mut builder = builder(config, &keeper);
+    let mut builder = builder(config, &keeper, &operator);
     if let Some(checks) = &checks {
         builder = builder.keep_descriptors(checks.descriptors());
     }
@@ -72,17 +76,30 @@ pub(crate) fn run(config: &Config, origin: &str) -> Result<Exit, Failure> {
     let server = builder.start().map_err(|error| start_failure(&error))?;
     let watch = Watch::start(watched)
         .map_err(|error| Failure::new(Exit::Failure, format!("no thread could be started: {error}")))?;
-    announce(&server, config, origin);
     if let Some(checks) = &checks {
         totals.set_checks(checks.counters());
     }
+    let totals = Arc::new(totals);
+    operator.install(Running {
+        keeper: Arc::clone(&keeper),
+        handle: server.handle(),
+        report: server.driver_report().clone(),
+        addresses: server.local_addrs().iter().map(show).collect(),
+        origin: origin.to_owned(),
+        lifecycle: config.lifecycle.clone(),
+        check_kinds: Running::check_kinds(config),
+        totals: Arc::clone(&totals),
+    });
+    announce(&server, config, origin);
     let no_thread =
         |error: std::io::Error| Failure::new(Exit::Failure, format!("no thread could be started: {error}"));
+    let ops = OpsLane::start().map_err(no_thread)?;
     let checks = checks.map(|plan| plan.start(Arc::clone(&keeper))).transpose().map_err(no_thread)?;
     let duties = Duties { access: access.as_ref(), watch: &watch, lane: lane.as_ref() };
     let handle = server.handle();
-    let ended = signals.serve(server, &config.lifecycle, &keeper, &duties);
+    let ended = supervisor.serve(server, &operator, &duties);
     drop(checks);
+    drop(ops);
     lane.into_iter().for_each(Lane::end);
     drop(watch);
     if let Some(access) = access
@@ -108,9 +125,9 @@ pub(crate) fn run(config: &Config, origin: &str) -> Result<Exit, Failure> {
     ended
 }
 
-fn builder(config: &Config, keeper: &Arc<Keeper>) -> ServerBuilder {
+fn builder(config: &Config, keeper: &Arc<Keeper>, operator: &Operator) -> ServerBuilder {
     let runtime = &config.runtime;
-    let observed = Arc::clone(keeper);
+    let (observed, told) = (Arc::clone(keeper), operator.clone());
     let mut builder = Server::builder();
     let common = config.listeners.first();
     let Timeouts { write, linger, .. } = common.map(|listener| listener.timeouts.clone()).unwrap_or_default();
@@ -141,7 +158,7 @@ fn builder(config: &Config, keeper: &Arc<Keeper>) -> ServerBuilder {
         .write_timeout(write)
         .linger_timeout(linger)
         .drain_timeout(config.lifecycle.drain_timeout)
-        .observer(move |event| observe(event, &observed))
+        .observer(move |event| observe(event, &observed, &told))
 }
 
 /// The one line at the start: what runs, why, and where.
@@ -173,14 +190,16 @@ fn show(addr: &LocalAddr) -> String {
     }
 }
 
-fn observe(event: &Event, keeper: &Keeper) {
+fn observe(event: &Event, keeper: &Keeper, operator: &Operator) {
     match event {
         Event::DriverFellBack { worker, why } => {
             tracing::warn!(worker = worker.0, why, "a worker goes on with epoll");
+            operator.worker_changed(worker.0, why.clone(), false);
         }
         Event::WorkerFailed { worker, failure } => {
             tracing::error!(worker = worker.0, %failure, "a worker failed");
             keeper.fail("a worker failed");
+            operator.worker_changed(worker.0, failure.to_string(), true);
         }
         // The engine may learn to tell more.
         _ => {}

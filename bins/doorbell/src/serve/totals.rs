@@ -60,6 +60,16 @@ impl Totals {
         self.checks = Some(counters);
     }
 
+    /// What is counted beside the engine, by name.
+    pub(super) fn counts(&self) -> impl Iterator<Item = (String, u64)> {
+        let http2 = self.http2_served().into_iter();
+        let http2 =
+            http2.flat_map(|(conns, requests)| [("http2_connections", conns), ("http2_requests", requests)]);
+        let http2 = http2.map(|(name, count)| (name.to_owned(), count));
+        let checks = self.checks.iter().flat_map(|counters| counters.fields());
+        http2.chain(checks.map(|(name, count)| (format!("checks_{name}"), count)))
+    }
+
     /// What the checks did, where there are any: `runs=20 failed=3`.
     pub(super) fn checks_run(&self) -> Option<String> {
         Some(list(self.checks.as_ref()?.fields().into_iter()))

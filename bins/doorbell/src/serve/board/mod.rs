@@ -4,22 +4,28 @@
 //! Does not know about: running checks, requests. One board behind one lock, which nobody takes who answers a request.
 
 mod build;
+mod happening;
 mod lines;
+mod operate;
 mod page;
 #[cfg(test)]
 mod tests;
+mod view;
 
+use super::ops::Journal;
 use crate::checks::{Desk, Finding};
 use crate::config::model::{Config, Health, HealthRoute};
 use doorbell_health::{
     Audience, Board, CheckIndex, CheckResult, Command, EndpointIndex, EndpointState, Event, Forced,
     ForcedState, Note, Target, Time,
 };
+use happening::happening;
 use lines::Line;
+pub(super) use operate::Subject;
 use page::Look;
 pub(super) use page::{Page, Replies};
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::time::Instant;
 
@@ -33,6 +39,8 @@ pub(super) struct Keeper {
     /// Of endpoints that are about taking traffic.
     readiness: Vec<EndpointIndex>,
     inside: Mutex<Inside>,
+    /// Where transitions are written down, once somebody wants that.
+    journal: OnceLock<Arc<Journal>>,
 }
 
 /// By the position in the configuration.
@@ -77,7 +85,13 @@ impl Keeper {
                 followers: Vec::new(),
             }),
             places,
+            journal: OnceLock::new(),
         }))
+    }
+
+    /// Has transitions written down from now on; the first journal stays.
+    pub(super) fn report_to(&self, journal: &Arc<Journal>) {
+        self.journal.get_or_init(|| Arc::clone(journal));
     }
 
     /// The replies of a route, one page for all who answer with the same. `None` when its fields cannot be sent.
@@ -109,11 +123,6 @@ impl Keeper {
         let mut inside = self.lock();
         follower(&Serving { board: &inside.board, places: &self.places });
         inside.followers.push(Box::new(follower));
-    }
-
-    /// Every endpoint drains, and answers so before this returns.
-    pub(super) fn drain(&self) {
-        self.command(Command::Drain { target: Target::All, draining: true });
     }
 
     /// Nothing is ready any more, for this reason.
@@ -151,6 +160,10 @@ impl Keeper {
         if !changed.rendered.is_empty() {
             let serving = Serving { board, places: &self.places };
             followers.iter().for_each(|follower| follower(&serving));
+        }
+        if let Some(journal) = self.journal.get() {
+            let happenings = changed.events.iter().filter_map(|event| happening(event, board));
+            happenings.for_each(|happening| journal.record(happening));
         }
         changed.events.iter().filter_map(|event| Line::of(event, board)).collect()
     }

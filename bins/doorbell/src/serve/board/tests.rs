@@ -62,7 +62,7 @@ fn what_is_found_is_answered_at_once() {
     all(503, "down\napp: down (refused)\n");
     assert_eq!(single("app"), Some((503, "down: refused\n".to_owned())));
     found(&keeper, Outcome::Success, "");
-    keeper.drain();
+    keeper.drain(true);
     assert_eq!(answer(&page, Audience::Kubelet), (200, "up\napp: up\n".to_owned()));
     assert_eq!(answer(&page, Audience::LoadBalancer), (599, "drain\napp: up\n".to_owned()));
     let differ = |page: &Page| page.with(Replies::differ);
@@ -117,7 +117,7 @@ fn followers_hear_of_news_only() {
     found(&keeper, Outcome::Success, "");
     keeper.tick();
     assert_eq!(now(), (2, 1));
-    keeper.drain();
+    keeper.drain(true);
     assert_eq!(now(), (3, 0));
 }
 

@@ -96,7 +96,7 @@ mod tests {
         now([yes, yes, no, yes]);
         let watched = statuses.watch("shop.Orders").unwrap();
         assert!(!watched.has_changed().unwrap() && statuses.watch("shop.Other").is_none());
-        keeper.drain();
+        keeper.drain(true);
         now([no, yes, no, no]);
         assert!(watched.has_changed().unwrap());
     }

@@ -1,0 +1,73 @@
+//! What operators and the life cycle want of a board: drain, maintenance.
+//!
+//! Does not know about: who may want it, how long they want it.
+
+use super::Keeper;
+use crate::checks::Desk as _;
+use doorbell_health::{CheckIndex, Command, EndpointIndex, Maintenance, Target};
+use std::time::Duration;
+
+/// What can be in maintenance.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::serve) enum Subject {
+    /// The endpoints that are about taking traffic. One that says whether the process lives would have it killed.
+    All,
+    Check(CheckIndex),
+    Endpoint(EndpointIndex),
+}
+
+impl Keeper {
+    /// Every endpoint drains or does not, and answers so before this returns.
+    pub(in crate::serve) fn drain(&self, draining: bool) {
+        self.command(Command::Drain { target: Target::All, draining });
+    }
+
+    /// What a name means: `all`, an endpoint, a check, or one of these with `endpoint:` or `check:` before it where two have one name.
+    pub(in crate::serve) fn subject(&self, name: &str) -> Option<Subject> {
+        let inside = self.lock();
+        let board = &inside.board;
+        if let Some(check) = name.strip_prefix("check:") {
+            return board.check_named(check).map(Subject::Check);
+        }
+        if let Some(endpoint) = name.strip_prefix("endpoint:") {
+            return board.endpoint_named(endpoint).map(Subject::Endpoint);
+        }
+        if name == "all" {
+            return Some(Subject::All);
+        }
+        let endpoint = board.endpoint_named(name).map(Subject::Endpoint);
+        endpoint.or_else(|| board.check_named(name).map(Subject::Check))
+    }
+
+    /// The name by which a subject is always found: `all`, `readyz`, `check:db`.
+    pub(in crate::serve) fn name_of(&self, subject: Subject) -> Option<String> {
+        let inside = self.lock();
+        Some(match subject {
+            Subject::All => "all".to_owned(),
+            Subject::Check(check) => format!("check:{}", inside.board.check_name(check)?),
+            Subject::Endpoint(endpoint) => match &*inside.board.endpoint(endpoint)?.config().name {
+                name if name == "all" => format!("endpoint:{name}"),
+                name => name.to_owned(),
+            },
+        })
+    }
+
+    /// Every endpoint that `all` means.
+    pub(in crate::serve) fn readiness(&self) -> impl Iterator<Item = Subject> {
+        self.readiness.iter().map(|&endpoint| Subject::Endpoint(endpoint))
+    }
+
+    /// Begins maintenance, with its reason and for how long, or ends it. Answered so before this returns. Nothing happens for all.
+    pub(in crate::serve) fn maintain(&self, subject: Subject, wanted: Option<(&str, Option<Duration>)>) {
+        let now = self.now();
+        let maintenance =
+            wanted.map(|(reason, left)| Maintenance::new(reason, now, left.map(|left| now.after(left))));
+        match subject {
+            Subject::All => {}
+            Subject::Check(check) => self.command(Command::MaintainCheck { check, maintenance }),
+            Subject::Endpoint(endpoint) => {
+                self.command(Command::Maintain { target: Target::One(endpoint), maintenance });
+            }
+        }
+    }
+}

@@ -1,0 +1,172 @@
+//! Which maintenance holds, by target and by who declared it.
+//!
+//! Does not know about: clocks, boards, where it is kept.
+//!
+//! Several may hold for one target. An operator's is shown before a file's, and a file's before a window's; what was said of the target
+//! itself before what was said of `all`.
+
+use super::clock::millis;
+use crate::wire::{HoldSource, HoldView};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// The target that means every endpoint that is about taking traffic.
+pub(super) const ALL: &str = "all";
+
+/// Targets that may be in maintenance at once: an operator's mistake is bounded, too.
+pub(super) const TARGETS_MAX: usize = 4096;
+
+/// One declaration. Times are since the start of the program.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Hold {
+    pub(super) reason: String,
+    /// When it ends by itself.
+    pub(super) until: Option<Duration>,
+}
+
+/// See the [module](self).
+#[derive(Debug, Default)]
+pub(super) struct Holds {
+    by_target: BTreeMap<String, [Option<Hold>; HoldSource::ALL.len()]>,
+}
+
+impl Holds {
+    /// What holds now for a target by this source; false where that was so before.
+    pub(super) fn set(&mut self, target: &str, source: HoldSource, hold: Option<Hold>) -> bool {
+        let entry = self.by_target.entry(target.to_owned()).or_default();
+        let place = &mut entry[source as usize];
+        let is_new = *place != hold;
+        *place = hold;
+        if entry.iter().all(Option::is_none) {
+            self.by_target.remove(target);
+        }
+        is_new
+    }
+
+    /// Whether there is a place for one more target.
+    pub(super) fn has_place_for(&self, target: &str) -> bool {
+        self.by_target.len() < TARGETS_MAX || self.by_target.contains_key(target)
+    }
+
+    /// What a source said about a target.
+    pub(super) fn said(&self, target: &str, source: HoldSource) -> Option<&Hold> {
+        self.by_target.get(target)?[source as usize].as_ref()
+    }
+
+    /// What one source said, by target.
+    pub(super) fn by(&self, source: HoldSource) -> impl Iterator<Item = (&str, &Hold)> {
+        let all = self.by_target.iter();
+        all.filter_map(move |(target, said)| Some((target.as_str(), said[source as usize].as_ref()?)))
+    }
+
+    /// Of whom anything was said.
+    pub(super) fn targets(&self) -> impl Iterator<Item = &str> {
+        self.by_target.keys().map(String::as_str)
+    }
+
+    /// What holds for a target; with `takes_all` also what was said of all.
+    pub(super) fn holding(&self, target: &str, takes_all: bool) -> Option<&Hold> {
+        let first = |target: &str| self.by_target.get(target)?.iter().flatten().next();
+        first(target).or_else(|| if takes_all { first(ALL) } else { None })
+    }
+
+    /// Takes out what is over: targets and their sources.
+    pub(super) fn expire(&mut self, now: Duration) -> Vec<(String, HoldSource, Hold)> {
+        let mut over = Vec::new();
+        self.by_target.retain(|target, said| {
+            for source in HoldSource::ALL {
+                let place = &mut said[source as usize];
+                if let Some(hold) = place.take_if(|hold| hold.until.is_some_and(|until| until <= now)) {
+                    over.push((target.clone(), source, hold));
+                }
+            }
+            said.iter().any(Option::is_some)
+        });
+        over
+    }
+
+    /// When the first one ends by itself.
+    pub(super) fn next_end(&self) -> Option<Duration> {
+        self.by_target.values().flatten().flatten().filter_map(|hold| hold.until).min()
+    }
+
+    pub(super) fn views(&self, now: Duration) -> Vec<HoldView> {
+        let all =
+            HoldSource::ALL.into_iter().flat_map(|source| self.by(source).map(move |(t, h)| (source, t, h)));
+        let view = |(source, target, hold): (HoldSource, &str, &Hold)| HoldView {
+            target: target.to_owned(),
+            source,
+            reason: hold.reason.clone(),
+            left_ms: hold.until.map(|until| millis(until.saturating_sub(now))),
+        };
+        all.map(view).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use HoldSource::{File, Operator, Window};
+
+    fn hold(reason: &str, until: Option<u64>) -> Option<Hold> {
+        Some(Hold { reason: reason.to_owned(), until: until.map(Duration::from_secs) })
+    }
+
+    fn holding<'a>(holds: &'a Holds, target: &str, takes_all: bool) -> Option<&'a str> {
+        holds.holding(target, takes_all).map(|hold| hold.reason.as_str())
+    }
+
+    #[test]
+    fn the_operator_speaks_first_and_the_target_before_all() {
+        let mut holds = Holds::default();
+        assert!(holds.set(ALL, Operator, hold("everything", None)));
+        assert!(holds.set("readyz", Window, hold("weekly", None)));
+        assert_eq!(holding(&holds, "readyz", true), Some("weekly"));
+        assert!(holds.set("readyz", File, hold("touched", None)));
+        assert_eq!(holding(&holds, "readyz", true), Some("touched"));
+        assert!(holds.set("readyz", Operator, hold("said", None)));
+        assert!(!holds.set("readyz", Operator, hold("said", None)), "nothing new");
+        assert_eq!(holding(&holds, "readyz", true), Some("said"));
+        assert_eq!(holding(&holds, "other", true), Some("everything"));
+        assert_eq!(holding(&holds, "livez", false), None);
+        for source in HoldSource::ALL {
+            assert!(holds.set("readyz", source, None));
+        }
+        assert_eq!(holding(&holds, "readyz", true), Some("everything"));
+        assert_eq!(holds.by(Operator).map(|(target, _)| target).collect::<Vec<_>>(), [ALL]);
+    }
+
+    #[test]
+    fn what_is_over_goes_and_nothing_else() {
+        let mut holds = Holds::default();
+        holds.set("a", Operator, hold("short", Some(10)));
+        holds.set("a", File, hold("endless", None));
+        holds.set("b", Operator, hold("long", Some(20)));
+        assert_eq!(holds.next_end(), Some(Duration::from_secs(10)));
+        assert_eq!(holds.expire(Duration::from_secs(9)), []);
+        let over = holds.expire(Duration::from_secs(10));
+        assert_eq!(
+            over.iter().map(|(target, source, _)| (&**target, *source)).collect::<Vec<_>>(),
+            [("a", Operator)]
+        );
+        assert_eq!(
+            (holding(&holds, "a", false), holds.next_end()),
+            (Some("endless"), Some(Duration::from_secs(20)))
+        );
+        assert_eq!(holds.expire(Duration::MAX).len(), 1);
+        assert_eq!(holds.next_end(), None);
+        let views = holds.views(Duration::ZERO);
+        assert_eq!(views.len(), 1);
+        assert_eq!((views[0].target.as_str(), views[0].source, views[0].left_ms), ("a", File, None));
+    }
+
+    #[test]
+    fn targets_are_bounded() {
+        let mut holds = Holds::default();
+        for n in 0..TARGETS_MAX {
+            assert!(holds.has_place_for(&n.to_string()));
+            holds.set(&n.to_string(), Operator, hold("", None));
+        }
+        assert!(!holds.has_place_for("one more") && holds.has_place_for("7"));
+    }
+}

@@ -1,0 +1,62 @@
+//! The thread on which operators are served: the control socket, and whatever else is spawned on it.
+//!
+//! Does not know about: what it runs.
+//!
+//! One current-thread runtime apart from all others, so that a slow operator holds up neither probes nor checks, and the other way round.
+
+use std::future::Future;
+use std::io;
+use std::thread::JoinHandle;
+use tokio::runtime::Handle;
+use tokio::sync::watch;
+
+/// Threads for what cannot be waited for: commands that write the state file.
+const BLOCKING_THREADS_MAX: usize = 4;
+
+/// The running thread. Dropped, it ends with everything on it.
+#[derive(Debug)]
+pub(in crate::serve) struct OpsLane {
+    handle: Handle,
+    stop: watch::Sender<bool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl OpsLane {
+    pub(in crate::serve) fn start() -> io::Result<Self> {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_io()
+            .enable_time()
+            .max_blocking_threads(BLOCKING_THREADS_MAX)
+            .build()?;
+        let handle = runtime.handle().clone();
+        let (stop, mut stopped) = watch::channel(false);
+        let run = move || {
+            runtime.block_on(async {
+                let _closed = stopped.wait_for(|stopped| *stopped).await;
+            });
+            // Whoever hangs in a system call does not hold up the end.
+            runtime.shutdown_background();
+        };
+        let thread = std::thread::Builder::new().name("ops".into()).spawn(run)?;
+        Ok(Self { handle, stop, thread: Some(thread) })
+    }
+
+    /// Runs a server until the end of the lane.
+    pub(in crate::serve) fn spawn(&self, server: impl Future<Output = ()> + Send + 'static) {
+        self.handle.spawn(server);
+    }
+
+    /// For sockets that are bound before they are served.
+    pub(in crate::serve) const fn handle(&self) -> &Handle {
+        &self.handle
+    }
+}
+
+impl Drop for OpsLane {
+    fn drop(&mut self) {
+        self.stop.send_replace(true);
+        if let Some(thread) = self.thread.take() {
+            let _panicked = thread.join();
+        }
+    }
+}

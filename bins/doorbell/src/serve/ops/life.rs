@@ -1,0 +1,210 @@
+//! How far the program has come, as a machine: what operators and signals want goes in, the state that follows comes out.
+//!
+//! Does not know about: clocks, signals, what a drain does to endpoints.
+//!
+//! Two things drain: an operator, until he calls it off, and a stop, for `drain_delay` before listeners close. Both can be called off
+//! until then; nothing can afterwards.
+
+use crate::wire::Lifecycle;
+use std::time::Duration;
+
+/// See the [module](self). Times are since the start of the program.
+#[derive(Debug, Default)]
+pub(super) struct Life {
+    serving: bool,
+    drain: Option<Drain>,
+    stop: Option<Stop>,
+    closing: bool,
+    /// When the state that follows was reached.
+    since: Duration,
+}
+
+/// A drain that an operator wants.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Drain {
+    pub(super) reason: String,
+    pub(super) since: Duration,
+}
+
+/// A stop that somebody wants.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Stop {
+    pub(super) reason: String,
+    /// When listeners close.
+    pub(super) closes_at: Duration,
+}
+
+/// A state and the one before it, where they differ.
+pub(super) type Moved = Option<(Lifecycle, Lifecycle)>;
+
+impl Life {
+    pub(super) fn state(&self) -> Lifecycle {
+        match (self.closing, self.is_draining(), self.serving) {
+            (true, _, _) => Lifecycle::Stopping,
+            (false, true, _) => Lifecycle::Draining,
+            (false, false, true) => Lifecycle::Ready,
+            (false, false, false) => Lifecycle::Starting,
+        }
+    }
+
+    /// When this state was reached.
+    pub(super) const fn since(&self) -> Duration {
+        self.since
+    }
+
+    /// Whether endpoints drain.
+    pub(super) const fn is_draining(&self) -> bool {
+        self.drain.is_some() || self.stop.is_some() || self.closing
+    }
+
+    /// Whether nothing can be called off any more.
+    pub(super) const fn is_closing(&self) -> bool {
+        self.closing
+    }
+
+    pub(super) const fn drain(&self) -> Option<&Drain> {
+        self.drain.as_ref()
+    }
+
+    pub(super) const fn stop(&self) -> Option<&Stop> {
+        self.stop.as_ref()
+    }
+
+    /// Why it drains or stops.
+    pub(super) fn reason(&self) -> &str {
+        let stop = self.stop.as_ref().map(|stop| stop.reason.as_str());
+        stop.or(self.drain.as_ref().map(|drain| drain.reason.as_str())).unwrap_or_default()
+    }
+
+    /// Listeners are open.
+    pub(super) fn set_serving(&mut self, now: Duration) -> Moved {
+        self.moving(now, |life| life.serving = true)
+    }
+
+    /// An operator wants a drain. Said again, only the reason changes.
+    pub(super) fn set_drain(&mut self, reason: String, now: Duration) -> Moved {
+        self.moving(now, |life| {
+            let since = life.drain.as_ref().map_or(now, |drain| drain.since);
+            life.drain = Some(Drain { reason, since });
+        })
+    }
+
+    /// Somebody wants the end, after `delay` of draining; an operator's drain counts for it.
+    pub(super) fn set_stop(&mut self, reason: String, delay: Duration, now: Duration) -> Moved {
+        self.moving(now, |life| {
+            let begun = life.drain.as_ref().map_or(now, |drain| drain.since);
+            let closes_at = begun.saturating_add(delay).max(now);
+            life.stop.get_or_insert(Stop { reason, closes_at });
+        })
+    }
+
+    /// Both are called off, unless it is too late.
+    pub(super) fn call_off(&mut self, now: Duration) -> Moved {
+        self.moving(now, |life| {
+            if !life.closing {
+                life.drain = None;
+                life.stop = None;
+            }
+        })
+    }
+
+    /// From now on there is no way back. Nothing happens where the stop was called off or is not due.
+    pub(super) fn close_if_due(&mut self, now: Duration) -> Moved {
+        self.moving(now, |life| {
+            life.closing |= life.stop.as_ref().is_some_and(|stop| stop.closes_at <= now);
+        })
+    }
+
+    /// The same at once, whatever was wanted before.
+    pub(super) fn close(&mut self, reason: &str, now: Duration) -> Moved {
+        self.moving(now, |life| {
+            life.stop.get_or_insert(Stop { reason: reason.to_owned(), closes_at: now });
+            life.closing = true;
+        })
+    }
+
+    fn moving(&mut self, now: Duration, change: impl FnOnce(&mut Self)) -> Moved {
+        let before = self.state();
+        change(self);
+        let after = self.state();
+        if before == after {
+            return None;
+        }
+        self.since = now;
+        Some((before, after))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use Lifecycle::{Draining, Ready, Starting, Stopping};
+
+    const DELAY: Duration = Duration::from_secs(5);
+
+    fn at(secs: u64) -> Duration {
+        Duration::from_secs(secs)
+    }
+
+    fn serving() -> Life {
+        let mut life = Life::default();
+        assert_eq!(life.state(), Starting);
+        assert_eq!(life.set_serving(at(1)), Some((Starting, Ready)));
+        life
+    }
+
+    #[test]
+    fn a_stop_drains_and_then_closes() {
+        let mut life = serving();
+        assert_eq!(life.set_stop("SIGTERM".to_owned(), DELAY, at(10)), Some((Ready, Draining)));
+        assert_eq!((life.reason(), life.since()), ("SIGTERM", at(10)));
+        assert_eq!(life.close_if_due(at(14)), None);
+        assert_eq!(life.close_if_due(at(15)), Some((Draining, Stopping)));
+        assert_eq!(life.call_off(at(16)), None, "too late");
+        assert!(life.is_closing() && life.is_draining());
+    }
+
+    #[test]
+    fn a_stop_can_be_called_off_until_it_closes() {
+        let mut life = serving();
+        life.set_stop("SIGTERM".to_owned(), DELAY, at(10));
+        assert_eq!(life.call_off(at(12)), Some((Draining, Ready)));
+        assert_eq!(life.close_if_due(at(99)), None);
+        life.set_stop("again".to_owned(), DELAY, at(100));
+        assert_eq!(life.close_if_due(at(104)), None, "the delay begins anew");
+        assert_eq!(life.close_if_due(at(105)), Some((Draining, Stopping)));
+    }
+
+    #[test]
+    fn an_operators_drain_lasts_and_counts_for_the_delay_of_a_stop() {
+        let mut life = serving();
+        assert_eq!(life.set_drain("kernel".to_owned(), at(10)), Some((Ready, Draining)));
+        assert_eq!(life.set_drain("new kernel".to_owned(), at(12)), None);
+        assert_eq!(life.close_if_due(at(999)), None);
+        assert_eq!(life.reason(), "new kernel");
+        assert_eq!(life.set_stop("SIGTERM".to_owned(), DELAY, at(13)), None);
+        assert_eq!(life.stop().map(|stop| stop.closes_at), Some(at(15)));
+        assert_eq!(life.reason(), "SIGTERM");
+        let mut long = serving();
+        long.set_drain(String::new(), at(10));
+        long.set_stop(String::new(), DELAY, at(60));
+        assert_eq!(long.close_if_due(at(60)), Some((Draining, Stopping)));
+    }
+
+    #[test]
+    fn a_drain_kept_from_before_is_there_from_the_first_answer_on() {
+        let mut life = Life::default();
+        assert_eq!(life.set_drain("kept".to_owned(), at(0)), Some((Starting, Draining)));
+        assert_eq!(life.set_serving(at(1)), None);
+        assert_eq!(life.call_off(at(2)), Some((Draining, Ready)));
+    }
+
+    #[test]
+    fn a_second_signal_closes_at_once() {
+        let mut life = serving();
+        life.set_stop("SIGTERM".to_owned(), DELAY, at(10));
+        assert_eq!(life.close("SIGTERM again", at(11)), Some((Draining, Stopping)));
+        assert_eq!(life.reason(), "SIGTERM");
+        assert_eq!(life.close("SIGINT", at(12)), None);
+    }
+}

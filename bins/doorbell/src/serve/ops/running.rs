@@ -1,0 +1,85 @@
+//! What runs now: the part of a server that a reload may replace.
+//!
+//! Does not know about: how it was made, who looks at it.
+
+use super::clock::millis;
+use crate::config::model::{Config, Lifecycle};
+use crate::serve::board::Keeper;
+use crate::serve::totals::Totals;
+use crate::wire::{CheckView, WorkerView};
+use doorbell::{DriverReport, Handle};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// See the [module](self).
+#[derive(Debug)]
+pub(in crate::serve) struct Running {
+    pub(in crate::serve) keeper: Arc<Keeper>,
+    pub(in crate::serve) handle: Handle,
+    pub(in crate::serve) report: DriverReport,
+    pub(in crate::serve) addresses: Vec<String>,
+    /// Where the configuration came from.
+    pub(in crate::serve) origin: String,
+    pub(in crate::serve) lifecycle: Lifecycle,
+    /// The `type` of each check, by position.
+    pub(in crate::serve) check_kinds: Vec<&'static str>,
+    pub(in crate::serve) totals: Arc<Totals>,
+}
+
+/// What became of a worker since its start.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Fate {
+    /// Why it goes on with epoll.
+    pub(super) fell_back: Option<String>,
+    pub(super) failed: Option<String>,
+}
+
+impl Running {
+    /// The `type` of each check of a configuration.
+    pub(in crate::serve) fn check_kinds(config: &Config) -> Vec<&'static str> {
+        config.checks.iter().map(|check| check.kind.word()).collect()
+    }
+
+    pub(super) fn checks(&self, name: Option<&str>, history: bool) -> Vec<CheckView> {
+        let named = |(at, view): (usize, CheckView)| {
+            let kind = self.check_kinds.get(at).copied().unwrap_or_default();
+            CheckView { kind: kind.to_owned(), ..view }
+        };
+        self.keeper.checks(name, history).into_iter().map(named).collect()
+    }
+
+    pub(super) fn workers(&self, fates: &BTreeMap<u16, Fate>) -> Vec<WorkerView> {
+        let view = |(worker, stats): (u16, doorbell::Snapshot)| {
+            let fate = fates.get(&worker).cloned().unwrap_or_default();
+            let has_failed = fate.failed.is_some();
+            let is_fallback = self.report.is_fallback || fate.fell_back.is_some();
+            let driver = if fate.fell_back.is_some() { "epoll" } else { self.report.kind.as_str() };
+            WorkerView {
+                driver: driver.to_owned(),
+                why: fate.failed.or(fate.fell_back).unwrap_or_else(|| self.report.why.clone()),
+                is_fallback,
+                has_failed,
+                conns_live: stats.conns_live,
+                requests: stats.requests,
+            }
+        };
+        (0..).zip(self.handle.worker_stats()).map(view).collect()
+    }
+
+    pub(super) fn counters(&self) -> BTreeMap<String, u64> {
+        let stats = self.handle.stats();
+        let engine = stats.fields().filter(|(_, value)| *value > 0);
+        let always = [
+            ("conns_accepted", stats.conns_accepted),
+            ("conns_live", stats.conns_live),
+            ("requests", stats.requests),
+        ];
+        let more = self.totals.counts();
+        let all = always.into_iter().chain(engine).map(|(name, value)| (name.to_owned(), value));
+        all.chain(more).collect()
+    }
+
+    pub(super) fn drain_delay_ms(&self) -> u64 {
+        millis(self.lifecycle.drain_delay)
+    }
+}

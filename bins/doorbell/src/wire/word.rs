@@ -1,0 +1,190 @@
+//! Words with a fixed set of values: those of `doorbell_health`, which stays free of formats, and those of the life cycle.
+//!
+//! Does not know about: what they say about whom.
+
+use bitcode::{Decode, Encode};
+use serde::Serialize;
+use std::fmt;
+
+/// An enum with the variants and the words of another crate's.
+macro_rules! words {
+    ($($(#[$doc:meta])* $name:ident of $origin:ident { $($variant:ident),+ $(,)? })+) => {$(
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Encode, Decode, Serialize)]
+        #[serde(rename_all = "snake_case")]
+        #[expect(missing_docs, reason = "the origin of the words says what they mean")]
+        pub enum $name {
+            $($variant),+
+        }
+
+        impl $name {
+            /// All of them, in the order of their discriminants.
+            pub const ALL: [Self; [$(stringify!($variant)),+].len()] = [$(Self::$variant),+];
+
+            /// The word.
+            #[must_use]
+            pub const fn as_str(self) -> &'static str {
+                match self {
+                    $(Self::$variant => doorbell_health::$origin::$variant.as_str()),+
+                }
+            }
+        }
+
+        impl From<doorbell_health::$origin> for $name {
+            fn from(origin: doorbell_health::$origin) -> Self {
+                match origin {
+                    $(doorbell_health::$origin::$variant => Self::$variant),+
+                }
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.pad(self.as_str())
+            }
+        }
+    )+};
+}
+
+/// An enum with its words.
+macro_rules! own_words {
+    ($($(#[$doc:meta])* $name:ident { $($(#[$inner:meta])* $variant:ident = $word:literal),+ $(,)? })+) => {$(
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Encode, Decode, Serialize)]
+        #[serde(rename_all = "snake_case")]
+        pub enum $name {
+            $($(#[$inner])* $variant),+
+        }
+
+        impl $name {
+            /// All of them, in the order of their discriminants.
+            pub const ALL: [Self; [$($word),+].len()] = [$(Self::$variant),+];
+
+            /// The word.
+            #[must_use]
+            pub const fn as_str(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $word),+
+                }
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.pad(self.as_str())
+            }
+        }
+    )+};
+}
+
+words! {
+    /// The state of a check.
+    CheckWord of CheckState { Degraded, Down, Flapping, GoingDown, GoingUp, Maintenance, Stale, Unknown, Up }
+
+    /// What one run of a check found.
+    OutcomeWord of Outcome { Degraded, Error, Failure, Maintenance, Success, Timeout }
+
+    /// The state of an endpoint.
+    EndpointWord of EndpointState { Degraded, Down, Drain, Maintenance, Up }
+
+    /// Which rule gave an endpoint its state.
+    CauseWord of Cause { Checks, Drain, FailOpen, Forced, Latch, Maintenance, Quorum }
+
+    /// What a check that is down does to an endpoint.
+    SeverityWord of Severity { Degrading, Info, Required }
+}
+
+own_words! {
+    /// Who asks.
+    AudienceWord {
+        /// The kubelet.
+        Kubelet = "kubelet",
+        /// A load balancer.
+        LoadBalancer = "load_balancer",
+        /// Everybody else.
+        Other = "other",
+    }
+
+    /// What a check counts as for an endpoint.
+    ClassWord {
+        /// Serving, with a complaint.
+        Degraded = "degraded",
+        /// Not serving.
+        Down = "down",
+        /// Taken out on purpose.
+        Maintenance = "maintenance",
+        /// Nothing known.
+        Unknown = "unknown",
+        /// Serving.
+        Up = "up",
+    }
+
+    /// Where a maintenance comes from; the first of several that hold for one target is shown.
+    HoldSource {
+        /// `doorbell maint`, kept in the state file.
+        Operator = "operator",
+        /// A file in `maintenance.file_dir`.
+        File = "file",
+        /// `[[maintenance.window]]`.
+        Window = "window",
+    }
+
+    /// How far a running doorbell has come.
+    Lifecycle {
+        /// Nothing is served yet.
+        Starting = "starting",
+        /// Everything is served.
+        Ready = "ready",
+        /// Everything is served, and probers are told to stay away. Either until `undrain`, or for `drain_delay` before the end.
+        Draining = "draining",
+        /// No new connections; those that are open may finish.
+        Stopping = "stopping",
+    }
+}
+
+impl From<doorbell_health::Audience> for AudienceWord {
+    fn from(audience: doorbell_health::Audience) -> Self {
+        match audience {
+            doorbell_health::Audience::Kubelet => Self::Kubelet,
+            doorbell_health::Audience::LoadBalancer => Self::LoadBalancer,
+            doorbell_health::Audience::Other => Self::Other,
+        }
+    }
+}
+
+impl From<doorbell_health::Class> for ClassWord {
+    fn from(class: doorbell_health::Class) -> Self {
+        match class {
+            doorbell_health::Class::Degraded => Self::Degraded,
+            doorbell_health::Class::Down => Self::Down,
+            doorbell_health::Class::Maintenance => Self::Maintenance,
+            doorbell_health::Class::Unknown => Self::Unknown,
+            doorbell_health::Class::Up => Self::Up,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn json_has_the_words_of_the_logs() {
+        fn same<W: Serialize + Copy>(words: impl IntoIterator<Item = W>, as_str: impl Fn(W) -> &'static str) {
+            for word in words {
+                assert_eq!(serde_json::json!(word), as_str(word));
+            }
+        }
+        same(AudienceWord::ALL, AudienceWord::as_str);
+        same(CauseWord::ALL, CauseWord::as_str);
+        same(CheckWord::ALL, CheckWord::as_str);
+        same(ClassWord::ALL, ClassWord::as_str);
+        same(EndpointWord::ALL, EndpointWord::as_str);
+        same(HoldSource::ALL, HoldSource::as_str);
+        same(Lifecycle::ALL, Lifecycle::as_str);
+        same(OutcomeWord::ALL, OutcomeWord::as_str);
+        same(SeverityWord::ALL, SeverityWord::as_str);
+        assert_eq!(doorbell_health::CheckState::ALL.map(CheckWord::from), CheckWord::ALL);
+        assert_eq!(doorbell_health::EndpointState::ALL.map(EndpointWord::from), EndpointWord::ALL);
+    }
+}
