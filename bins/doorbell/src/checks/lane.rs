@@ -7,6 +7,7 @@
 
 use super::schedule::Schedule;
 use super::{Finding, Runner};
+use arc_swap::ArcSwap;
 use doorbell_health::{Outcome, Time};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
@@ -43,6 +44,11 @@ pub(crate) trait Desk: Send + Sync + 'static {
     /// Takes a finding; says after which time from the start of this run the next should start.
     fn found(&self, check: usize, finding: &Finding) -> Duration;
 
+    /// When the first run of a check should start that somebody else has run before; `None` where nobody has.
+    fn first_due(&self, _check: usize) -> Option<Time> {
+        None
+    }
+
     /// When [`Self::tick`] wants to be called.
     fn deadline(&self) -> Time;
 
@@ -62,8 +68,15 @@ pub(crate) struct Run {
 /// Where results are left that somebody else found.
 #[derive(Clone, Debug)]
 pub(crate) struct Push {
-    sender: mpsc::Sender<(usize, Finding)>,
+    place: Arc<ArcSwap<Place>>,
     counters: Arc<Counters>,
+}
+
+#[derive(Clone, Debug)]
+struct Place {
+    sender: mpsc::Sender<(usize, Finding)>,
+    /// The checks by their numbers there; `None` where these are the same.
+    numbers: Option<Vec<Option<usize>>>,
 }
 
 /// What was done, from the start on.
@@ -128,22 +141,36 @@ impl Run {
 impl Push {
     /// Leaves a finding; false when there is no place.
     pub(crate) fn leave(&self, check: usize, finding: Finding) -> bool {
-        let is_taken = self.sender.try_send((check, finding)).is_ok();
+        let place = self.place.load();
+        let there = match &place.numbers {
+            Some(numbers) => numbers.get(check).copied().flatten(),
+            None => Some(check),
+        };
+        let is_taken = there.is_some_and(|check| place.sender.try_send((check, finding)).is_ok());
         count(if is_taken { &self.counters.pushed } else { &self.counters.pushes_refused });
         is_taken
+    }
+
+    /// From now on results are left with `heir`, whose checks were here at `places`, if they were.
+    pub(crate) fn redirect(&self, heir: &Self, places: &[Option<usize>]) {
+        let mut numbers = vec![None; places.iter().flatten().max().map_or(0, |last| last + 1)];
+        for (now, before) in places.iter().enumerate() {
+            if let Some(number) = before.and_then(|before| numbers.get_mut(before)) {
+                *number = Some(now);
+            }
+        }
+        let sender = heir.place.load().sender.clone();
+        self.place.store(Arc::new(Place { sender, numbers: Some(numbers) }));
     }
 }
 
 impl Plan {
-    pub(crate) fn new(runs: Vec<Run>, in_flight_max: usize) -> (Self, Push) {
+    /// What is done is counted in `counters`, which may have counted before.
+    pub(crate) fn new(runs: Vec<Run>, in_flight_max: usize, counters: Arc<Counters>) -> (Self, Push) {
         let (sender, pushes) = mpsc::channel(PUSHES_MAX);
-        let counters = Arc::new(Counters::default());
-        let push = Push { sender, counters: Arc::clone(&counters) };
+        let place = Arc::new(ArcSwap::from_pointee(Place { sender, numbers: None }));
+        let push = Push { place, counters: Arc::clone(&counters) };
         (Self { runs, in_flight_max, counters, pushes }, push)
-    }
-
-    pub(crate) fn counters(&self) -> Arc<Counters> {
-        Arc::clone(&self.counters)
     }
 
     /// Descriptors that the checks may have open at once. Names are looked up and files read with two each at most.
@@ -219,6 +246,10 @@ impl<'a> Work<'a> {
         let mut at = desk.now();
         let mut due = BinaryHeap::with_capacity(runs.len());
         for run in order {
+            if let Some(known) = desk.first_due(runs[run].check) {
+                due.push(Reverse((known, run)));
+                continue;
+            }
             due.push(Reverse((at, run)));
             at = at.after(FIRST_RUNS_APART);
         }

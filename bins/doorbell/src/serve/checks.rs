@@ -2,14 +2,15 @@
 //!
 //! Does not know about: what follows from their findings.
 
-use crate::checks::{Plan, Push, Run, Runner, TlsPool};
+use crate::checks::{Counters, Plan, Push, Run, Runner, TlsPool};
 use crate::config::model::Config;
+use std::sync::Arc;
 
 /// `None` where there is nothing to check.
 ///
 /// # Errors
 /// When a check needs a file that cannot be used.
-pub(super) fn plan(config: &Config) -> Result<Option<(Plan, Push)>, String> {
+pub(super) fn plan(config: &Config, counters: &Arc<Counters>) -> Result<Option<(Plan, Push)>, String> {
     if config.checks.is_empty() {
         return Ok(None);
     }
@@ -20,7 +21,7 @@ pub(super) fn plan(config: &Config) -> Result<Option<(Plan, Push)>, String> {
             runs.push(Run::new(position, &check.name, &instance, check.pace.jitter, runner));
         }
     }
-    Ok(Some(Plan::new(runs, config.runtime.checks_in_flight as usize)))
+    Ok(Some(Plan::new(runs, config.runtime.checks_in_flight as usize, Arc::clone(counters))))
 }
 
 /// What tells this doorbell from its replicas, and stays the same when it is started again: a pod or a machine has a name, and two on one

@@ -13,7 +13,7 @@ mod tls;
 
 use super::model::{
     AccessFile, Compute, Config, Engine, Grpc, Http1, Http2, Lifecycle, Limit, Listener, Log, LogFormat,
-    LogLevel, OnWorkerFailure, Protocol, Runtime, Tls, Tuning,
+    LogLevel, OnWorkerFailure, Protocol, ReloadOn, Runtime, Tls, Tuning,
 };
 use super::resolve::default_health;
 use super::tuning;
@@ -188,10 +188,14 @@ fn limit_value(limit: &Limit) -> Value {
 }
 
 fn lifecycle_value(lifecycle: &Lifecycle) -> Value {
+    let ReloadOn { sighup, file } = lifecycle.reload;
+    let reload =
+        [("SIGHUP", sighup), ("file", file), ("off", !sighup && !file)].into_iter().filter(|(_, on)| *on);
     json!({
         "drain_delay": format_duration(lifecycle.drain_delay),
         "drain_timeout": format_duration(lifecycle.drain_timeout),
         "startup_grace": format_duration(lifecycle.startup_grace.unwrap_or_default()),
+        "reload": reload.map(|(word, _)| word).collect::<Vec<_>>(),
     })
 }
 

@@ -24,7 +24,7 @@ pub(crate) use redirect::build_redirect;
 
 use super::bind::Bind;
 use super::defaults::default_routes;
-use super::model::{AccessFile, AccessLog, Config, Lifecycle, Listener, Log, Runtime};
+use super::model::{AccessFile, AccessLog, Config, Lifecycle, Listener, Log, ReloadOn, Runtime};
 use super::problem::{Problem, Problems};
 use super::section::At;
 use super::written;
@@ -70,6 +70,7 @@ pub(crate) fn resolve(file: &written::File, problems: &Problems) -> Config {
             drain_delay: or(&file.lifecycle.drain_delay, Lifecycle::default().drain_delay),
             drain_timeout: or(&file.lifecycle.drain_timeout, Lifecycle::default().drain_timeout),
             startup_grace: health::grace(&file.lifecycle.startup_grace),
+            reload: reload_on(file.lifecycle.reload.as_ref()),
         },
         tuning: file.tuning.clone(),
         tls,
@@ -104,6 +105,12 @@ fn resolve_runtime(written: &written::Runtime) -> Runtime {
         checks_in_flight: or(&written.checks_in_flight, default.checks_in_flight),
         on_worker_failure: or(&written.on_worker_failure, default.on_worker_failure),
     }
+}
+
+fn reload_on(written: Option<&At<Vec<written::ReloadWord>>>) -> ReloadOn {
+    let Some(At { value: words, .. }) = written else { return Lifecycle::default().reload };
+    let has = |word| words.contains(&word);
+    ReloadOn { sighup: has(written::ReloadWord::Sighup), file: has(written::ReloadWord::File) }
 }
 
 fn resolve_log(written: &written::Log, problems: &Problems) -> Log {

@@ -65,11 +65,21 @@ pub(crate) struct Runtime {
     pub(crate) on_worker_failure: Option<At<OnWorkerFailure>>,
 }
 
+/// A word of `reload`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ReloadWord {
+    File,
+    /// None of the others; beside one of them without a meaning.
+    Off,
+    Sighup,
+}
+
 #[derive(Debug, Default)]
 pub(crate) struct Lifecycle {
     pub(crate) drain_delay: Option<At<Duration>>,
     pub(crate) drain_timeout: Option<At<Duration>>,
     pub(crate) startup_grace: Option<At<Duration>>,
+    pub(crate) reload: Option<At<Vec<ReloadWord>>>,
 }
 
 const DRAIN_RANGE: RangeInclusive<Duration> = Duration::ZERO..=Duration::from_secs(86_400);
@@ -163,6 +173,10 @@ impl Lifecycle {
             drain_delay: at.duration("drain_delay", DRAIN_RANGE),
             drain_timeout: at.duration("drain_timeout", DRAIN_RANGE),
             startup_grace: at.duration("startup_grace", DRAIN_RANGE),
+            reload: at.choices(
+                "reload",
+                &[("SIGHUP", ReloadWord::Sighup), ("file", ReloadWord::File), ("off", ReloadWord::Off)],
+            ),
         };
         at.finish();
         lifecycle

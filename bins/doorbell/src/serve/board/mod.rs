@@ -5,6 +5,7 @@
 
 mod build;
 mod happening;
+mod inherit;
 mod lines;
 mod operate;
 mod page;
@@ -20,11 +21,14 @@ use doorbell_health::{
     ForcedState, Note, Target, Time,
 };
 use happening::happening;
+use inherit::Elder;
+pub(super) use inherit::Same;
 use lines::Line;
 pub(super) use operate::Subject;
 use page::Look;
 pub(super) use page::{Page, Replies};
 use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::time::Instant;
@@ -41,6 +45,11 @@ pub(super) struct Keeper {
     inside: Mutex<Inside>,
     /// Where transitions are written down, once somebody wants that.
     journal: OnceLock<Arc<Journal>>,
+    /// The time of day at the origin.
+    unix: Duration,
+    /// Whether this board is the one of which log and journal tell.
+    speaks: AtomicBool,
+    elder: OnceLock<Elder>,
 }
 
 /// By the position in the configuration.
@@ -72,11 +81,21 @@ impl Keeper {
     )]
     pub(super) fn build(config: &Config) -> Result<Arc<Self>, String> {
         let unix = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let (board, places) = build::build(config, Time::ZERO, unix)?;
+        Self::build_at(config, Instant::now(), unix, true)
+    }
+
+    /// The same for a server that follows another one: with the same origin of times, and silent until it is told to
+    /// [speak](Self::speak).
+    pub(super) fn build_after(config: &Config, before: &Self) -> Result<Arc<Self>, String> {
+        Self::build_at(config, before.origin, before.unix, false)
+    }
+
+    fn build_at(config: &Config, origin: Instant, unix: Duration, speaks: bool) -> Result<Arc<Self>, String> {
+        let (board, places) = build::build(config, Time::ZERO.after(origin.elapsed()), unix)?;
         let readiness = config.health.iter().zip(&places.endpoints);
         let readiness = readiness.filter(|(health, _)| Health::is_readiness(&health.name));
         Ok(Arc::new(Self {
-            origin: Instant::now(),
+            origin,
             readiness: readiness.map(|(_, &index)| index).collect(),
             inside: Mutex::new(Inside {
                 board,
@@ -86,6 +105,9 @@ impl Keeper {
             }),
             places,
             journal: OnceLock::new(),
+            unix,
+            speaks: AtomicBool::new(speaks),
+            elder: OnceLock::new(),
         }))
     }
 
@@ -161,6 +183,9 @@ impl Keeper {
             let serving = Serving { board, places: &self.places };
             followers.iter().for_each(|follower| follower(&serving));
         }
+        if !self.speaks.load(Ordering::Acquire) {
+            return Vec::new();
+        }
         if let Some(journal) = self.journal.get() {
             let happenings = changed.events.iter().filter_map(|event| happening(event, board));
             happenings.for_each(|happening| journal.record(happening));
@@ -191,6 +216,12 @@ impl Changed {
             checks: changes.checks.to_vec(),
         }
     }
+
+    fn add(&mut self, more: Self) {
+        self.events.extend(more.events);
+        self.rendered.extend(more.rendered);
+        self.checks.extend(more.checks);
+    }
 }
 
 impl Desk for Keeper {
@@ -220,16 +251,25 @@ impl Desk for Keeper {
             }
             changed
         });
+        self.pass_on(check, finding);
         next
     }
 
+    fn first_due(&self, check: usize) -> Option<Time> {
+        self.first_due_of(check)
+    }
+
     fn deadline(&self) -> Time {
-        self.lock().board.deadline()
+        let own = self.lock().board.deadline();
+        self.living_elder().map_or(own, |(elder, _)| own.min(elder.deadline()))
     }
 
     fn tick(&self) {
         let now = self.now();
         self.change(|board| Changed::of(&board.tick(now)));
+        if let Some((elder, _)) = self.living_elder() {
+            elder.tick();
+        }
     }
 }
 

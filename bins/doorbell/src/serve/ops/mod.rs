@@ -89,9 +89,7 @@ impl Operator {
     pub(in crate::serve) fn adopt(&self, keeper: &Arc<Keeper>) {
         let mut inside = self.lock();
         keeper.report_to(&self.0.journal);
-        if inside.life.is_draining() {
-            keeper.drain(true);
-        }
+        keeper.drain(inside.life.is_draining());
         inside.keepers.retain(|keeper| keeper.strong_count() > 0);
         inside.keepers.push(Arc::downgrade(keeper));
         let now = self.0.clock.now();
@@ -104,6 +102,7 @@ impl Operator {
         self.0.running.store(Some(Arc::new(running)));
         let mut inside = self.lock();
         inside.generation += 1;
+        inside.fates.clear();
         let moved = inside.life.set_serving(self.0.clock.now());
         self.record(&inside, moved);
     }

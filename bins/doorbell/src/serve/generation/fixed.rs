@@ -1,0 +1,26 @@
+//! What a reload cannot change, because it belongs to the process: it stays, and that is said.
+//!
+//! Does not know about: what a reload does with the rest.
+
+use crate::config::model::Config;
+
+/// The new configuration with what stays of the old one, and a sentence on each such thing that was to be different.
+pub(super) fn cannot_change(old: &Config, mut new: Config) -> (Config, Vec<String>) {
+    let mut stays = Vec::new();
+    let mut stay = |is_same: bool, what: &str| {
+        if !is_same {
+            stays.push(format!("{what} cannot change while doorbell runs and stays as it was: restart it"));
+        }
+    };
+    stay(old.runtime.workers == new.runtime.workers, "the number of workers");
+    new.runtime.workers = old.runtime.workers;
+    // Until something needs the lane, its threads are not there.
+    stay(old.compute == new.compute || !old.needs_compute(), "[compute]");
+    if old.needs_compute() {
+        new.compute = old.compute.clone();
+    }
+    let (was, is) = (&old.log, &new.log);
+    stay((was.level, was.format) == (is.level, is.format), "the level or format of the log");
+    (new.log.level, new.log.format) = (old.log.level, old.log.format);
+    (new, stays)
+}
