@@ -24,6 +24,8 @@ pub enum Exit {
     Success,
     /// 71: the limit of open files is too low (sysexits: system error).
     TooFewDescriptors,
+    /// 69: no doorbell answers (sysexits: unavailable).
+    Unavailable,
     /// 2: the command line is wrong.
     Usage,
 }
@@ -44,7 +46,7 @@ impl Exit {
         match self {
             Self::AddressInUse => 73,
             Self::BadConfig => 78,
-            Self::EngineUnavailable => 69,
+            Self::EngineUnavailable | Self::Unavailable => 69,
             Self::Failure => 1,
             Self::Lints => 3,
             Self::NoPermission => 77,

@@ -7,6 +7,7 @@
 mod checks;
 pub mod cli;
 pub mod config;
+mod control;
 pub mod exit;
 mod http;
 mod log;

@@ -30,6 +30,9 @@ const FDS_A_RUNTIME: usize = 4;
 /// Results that were pushed and wait to be taken in. More are refused.
 const PUSHES_MAX: usize = 1024;
 
+/// Runs that may be asked for at once beside those that are due. More are refused.
+const HURRIES_MAX: usize = 16;
+
 /// How far apart the first runs start: ten thousand checks take two seconds.
 const FIRST_RUNS_APART: Duration = Duration::from_micros(200);
 
@@ -79,6 +82,12 @@ struct Place {
     numbers: Option<Vec<Option<usize>>>,
 }
 
+/// Where a run is asked for that does not wait until it is due.
+#[derive(Clone, Debug)]
+pub(crate) struct Hurry {
+    sender: mpsc::Sender<usize>,
+}
+
 /// What was done, from the start on.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
@@ -112,6 +121,8 @@ pub(crate) struct Plan {
     in_flight_max: usize,
     counters: Arc<Counters>,
     pushes: mpsc::Receiver<(usize, Finding)>,
+    hurry: Hurry,
+    hurries: mpsc::Receiver<usize>,
 }
 
 impl Counters {
@@ -164,13 +175,25 @@ impl Push {
     }
 }
 
+impl Hurry {
+    /// Has a check run at once, unless it runs already; false when too much is asked for.
+    pub(crate) fn run_now(&self, check: usize) -> bool {
+        self.sender.try_send(check).is_ok()
+    }
+}
+
 impl Plan {
     /// What is done is counted in `counters`, which may have counted before.
     pub(crate) fn new(runs: Vec<Run>, in_flight_max: usize, counters: Arc<Counters>) -> (Self, Push) {
         let (sender, pushes) = mpsc::channel(PUSHES_MAX);
         let place = Arc::new(ArcSwap::from_pointee(Place { sender, numbers: None }));
         let push = Push { place, counters: Arc::clone(&counters) };
-        (Self { runs, in_flight_max, counters, pushes }, push)
+        let (sender, hurries) = mpsc::channel(HURRIES_MAX);
+        (Self { runs, in_flight_max, counters, pushes, hurry: Hurry { sender }, hurries }, push)
+    }
+
+    pub(crate) fn hurry(&self) -> Hurry {
+        self.hurry.clone()
     }
 
     /// Descriptors that the checks may have open at once. Names are looked up and files read with two each at most.
@@ -193,7 +216,7 @@ impl Plan {
     }
 
     async fn run(self, desk: &impl Desk, mut stopped: watch::Receiver<bool>) {
-        let Self { runs, in_flight_max, counters, mut pushes } = self;
+        let Self { runs, in_flight_max, counters, mut pushes, hurry: _kept_open, mut hurries } = self;
         let mut work = Work::new(runs, in_flight_max, &counters, desk);
         loop {
             work.start_due(desk);
@@ -203,6 +226,7 @@ impl Plan {
                 Some((check, finding)) = pushes.recv() => {
                     desk.found(check, &finding);
                 }
+                Some(check) = hurries.recv() => work.hurry(check, desk.now()),
                 () = sleep_until(desk.instant(wake)) => desk.tick(),
                 _stopped = stopped.wait_for(|stopped| *stopped) => return,
             }
@@ -263,6 +287,15 @@ impl<'a> Work<'a> {
             Some(Reverse((at, _))) if self.running.len() < self.in_flight_max => *at,
             _ => Time::MAX,
         }
+    }
+
+    /// The run of this check is due now. One that is in flight is not in the queue.
+    fn hurry(&mut self, check: usize, now: Time) {
+        let Self { due, runs, .. } = self;
+        let queue = std::mem::take(due).into_iter();
+        *due = queue
+            .map(|Reverse((at, run))| Reverse((if runs[run].check == check { at.min(now) } else { at }, run)))
+            .collect();
     }
 
     fn start_due(&mut self, desk: &impl Desk) {

@@ -18,7 +18,7 @@ use crate::config::format_duration;
 use crate::config::model::{Check, CheckKind};
 use dial::Dialer;
 use doorbell_health::Outcome;
-pub(crate) use lane::{Counters, Desk, Lane, Plan, Push, Run};
+pub(crate) use lane::{Counters, Desk, Hurry, Lane, Plan, Push, Run};
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
 pub(crate) use tls::TlsPool;

@@ -17,12 +17,13 @@ Examples:
   doorbell -t -c doorbell.toml                 is the file good?
   doorbell redirect --host example.com         http://example.com/x to https://example.com/x
   doorbell healthcheck                         HEALTHCHECK of a container
+  doorbell status                              what a running doorbell does
 
 Exit codes:
    0  clean stop, or the answer is yes
    1  failed while running, or the answer is no
    2  wrong command line
-  69  the engine asked for with --engine does not work here
+  69  the engine asked for with --engine does not work here, or no doorbell answers
   71  the limit of open files is too low (ulimit -n)
   73  another process listens on the address
   77  no permission, as for a port below 1024
@@ -127,6 +128,9 @@ pub enum Command {
     /// Ask a running doorbell whether it is well; for containers
     #[command(after_help = HEALTHCHECK_HELP)]
     Healthcheck(HealthcheckArgs),
+    /// Commands for a running doorbell.
+    #[command(flatten)]
+    Operate(super::operate::OperateCommand),
     /// Redirect hosts without a configuration file
     #[command(after_help = REDIRECT_HELP)]
     Redirect(RedirectArgs),

@@ -6,6 +6,7 @@ pub mod args;
 mod check;
 mod healthcheck;
 mod load;
+pub mod operate;
 mod redirect;
 
 use crate::config::{Config, Source, default_config, to_json, to_toml};
@@ -64,6 +65,7 @@ fn dispatch(cli: Cli) -> Result<Exit, Failure> {
         Command::Check(args) => check::run(&args, global),
         Command::Config { command: ConfigCommand::Dump(args) } => dump(&args, global),
         Command::Healthcheck(args) => Ok(healthcheck::run(&args, global)),
+        Command::Operate(command) => operate::run(&command, global),
         Command::Redirect(args) => start(redirect::config(&args)?, global, "the command line", None),
         Command::Serve(args) => serve_file(args, global),
     }

@@ -8,6 +8,7 @@
 
 mod ask;
 mod event;
+pub mod frame;
 mod view;
 mod word;
 

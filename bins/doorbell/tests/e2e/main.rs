@@ -43,6 +43,7 @@ mod kinds;
 mod limit;
 mod links;
 mod memory;
+mod monitors;
 mod mounted;
 mod mutual;
 mod nginx;

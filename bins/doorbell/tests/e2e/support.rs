@@ -89,9 +89,9 @@ pub(crate) fn skipped(what: &str) {
     let _ = writeln!(std::io::stderr(), "SKIP: {what}");
 }
 
-/// An outside program, or nothing with a loud line. Also looks where Debian keeps daemons.
+/// An outside program, or nothing with a loud line. Also looks where Debian keeps daemons and plugins.
 pub(crate) fn program(name: &str) -> Option<PathBuf> {
-    let path = std::env::var("PATH").unwrap_or_default() + ":/usr/sbin:/sbin";
+    let path = std::env::var("PATH").unwrap_or_default() + ":/usr/sbin:/sbin:/usr/lib/nagios/plugins";
     let found =
         path.split(':').map(|folder| Path::new(folder).join(name)).find(|candidate| candidate.is_file());
     found_or_skipped(name, found)

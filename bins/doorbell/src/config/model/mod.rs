@@ -5,6 +5,7 @@
 mod auth;
 mod check;
 mod compute;
+mod control;
 mod health;
 mod http2;
 mod limit;
@@ -19,6 +20,7 @@ pub use check::{
     HttpCheck, HttpDegraded, HttpExpect, Initial, Pace, Prefer, Resolve, Severity, TcpCheck, Url,
 };
 pub use compute::Compute;
+pub use control::{Control, ControlSocket, Maintenance};
 pub use health::{CheckUse, Codes, Health, HealthState, OnDrain, OnStale, Quorum};
 pub use http2::{Grpc, Http2};
 pub use limit::{Limit, LimitKey, Rate};
@@ -29,6 +31,7 @@ pub use route::{
 };
 pub use tls::{CertificateFiles, ClientAuth, ClientAuthMode, Tls, TlsVersion, UnknownServerName};
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// Everything a file says.
@@ -40,6 +43,10 @@ pub struct Config {
     pub log: Log,
     /// `[lifecycle]`
     pub lifecycle: Lifecycle,
+    /// `[control]`
+    pub control: Control,
+    /// `[maintenance]`
+    pub maintenance: Maintenance,
     /// `[tuning]`
     pub tuning: Tuning,
     /// `[compute]`
@@ -71,11 +78,14 @@ impl Config {
         self.tls.get(self.listeners.get(listener)?.tls?)
     }
 
-    /// Whether a route has work for the threads of `[compute]`: tokens whose signature takes a while to verify.
+    /// Whether a route has work for the threads of `[compute]`: files to read, or tokens whose signature takes a while to verify.
     #[must_use]
     pub fn needs_compute(&self) -> bool {
         let is_heavy = |position: &usize| self.auth.get(*position).is_some_and(Auth::is_heavy);
         self.routes.iter().any(|route| {
+            if matches!(route.action, Action::Files(_) | Action::Links(_)) {
+                return true;
+            }
             let viewers: &[usize] = match &route.action {
                 Action::Health(health) if health.details == Details::Authenticated => &health.details_auth,
                 _ => &[],
@@ -161,6 +171,8 @@ pub struct Lifecycle {
     pub startup_grace: Option<Duration>,
     /// What has the file read anew.
     pub reload: ReloadOn,
+    /// Where maintenance and drains that operators declared are kept across restarts; without it they are not.
+    pub state_file: Option<PathBuf>,
 }
 
 /// What has the configuration read anew, beside `doorbell reload`.
@@ -213,6 +225,7 @@ impl Default for Lifecycle {
             drain_timeout: Duration::from_secs(20),
             startup_grace: None,
             reload: ReloadOn { sighup: true, file: true },
+            state_file: None,
         }
     }
 }

@@ -7,6 +7,7 @@ mod auth;
 mod check;
 mod compute;
 mod conflict;
+mod control;
 mod guard;
 mod health;
 mod http2;
@@ -71,7 +72,10 @@ pub(crate) fn resolve(file: &written::File, problems: &Problems) -> Config {
             drain_timeout: or(&file.lifecycle.drain_timeout, Lifecycle::default().drain_timeout),
             startup_grace: health::grace(&file.lifecycle.startup_grace),
             reload: reload_on(file.lifecycle.reload.as_ref()),
+            state_file: file.lifecycle.state_file.as_ref().map(|at| at.value.clone()),
         },
+        control: control::resolve_control(&file.control),
+        maintenance: control::resolve_maintenance(&file.maintenance),
         tuning: file.tuning.clone(),
         tls,
         auth,

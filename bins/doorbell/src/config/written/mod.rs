@@ -5,6 +5,7 @@
 mod auth;
 mod check;
 mod compute;
+mod control;
 mod health;
 mod http2;
 mod limit;
@@ -19,6 +20,7 @@ pub(crate) use check::{
     SEVERITIES, TcpAsked,
 };
 pub(crate) use compute::Compute;
+pub(crate) use control::{Control, Maintenance};
 pub(crate) use health::{DrainAnswers, Health, ON_STALE, QuorumOf, Statuses};
 pub(crate) use http2::{Grpc, Http2};
 pub(crate) use limit::Limit;
@@ -32,6 +34,7 @@ use super::problem::Problem;
 use super::section::{At, Section};
 use super::tuning;
 use std::ops::RangeInclusive;
+use std::path::PathBuf;
 use std::time::Duration;
 use toml::de::DeValue;
 
@@ -41,6 +44,8 @@ pub(crate) struct File {
     pub(crate) runtime: Runtime,
     pub(crate) log: Log,
     pub(crate) lifecycle: Lifecycle,
+    pub(crate) control: Control,
+    pub(crate) maintenance: Maintenance,
     pub(crate) tuning: Tuning,
     pub(crate) compute: Option<Compute>,
     pub(crate) tls: Vec<Tls>,
@@ -80,6 +85,7 @@ pub(crate) struct Lifecycle {
     pub(crate) drain_timeout: Option<At<Duration>>,
     pub(crate) startup_grace: Option<At<Duration>>,
     pub(crate) reload: Option<At<Vec<ReloadWord>>>,
+    pub(crate) state_file: Option<At<PathBuf>>,
 }
 
 const DRAIN_RANGE: RangeInclusive<Duration> = Duration::ZERO..=Duration::from_secs(86_400);
@@ -91,6 +97,8 @@ impl File {
             runtime: root.section("runtime").map(Runtime::read).unwrap_or_default(),
             log: root.section("log").map(Log::read).unwrap_or_default(),
             lifecycle: root.section("lifecycle").map(Lifecycle::read).unwrap_or_default(),
+            control: root.section("control").map(Control::read).unwrap_or_default(),
+            maintenance: root.section("maintenance").map(Maintenance::read).unwrap_or_default(),
             tuning: root.section("tuning").map(tuning::read).unwrap_or_default(),
             compute: root.section("compute").map(Compute::read),
             tls: named(&mut root, "tls", Tls::read),
@@ -177,6 +185,7 @@ impl Lifecycle {
                 "reload",
                 &[("SIGHUP", ReloadWord::Sighup), ("file", ReloadWord::File), ("off", ReloadWord::Off)],
             ),
+            state_file: at.path("state_file"),
         };
         at.finish();
         lifecycle

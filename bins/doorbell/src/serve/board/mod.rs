@@ -29,7 +29,7 @@ use page::Look;
 pub(super) use page::{Page, Replies};
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::time::Instant;
 
@@ -43,6 +43,8 @@ pub(super) struct Keeper {
     /// Of endpoints that are about taking traffic.
     readiness: Vec<EndpointIndex>,
     inside: Mutex<Inside>,
+    /// Told of every result.
+    found: Condvar,
     /// Where transitions are written down, once somebody wants that.
     journal: OnceLock<Arc<Journal>>,
     /// The time of day at the origin.
@@ -104,6 +106,7 @@ impl Keeper {
                 followers: Vec::new(),
             }),
             places,
+            found: Condvar::new(),
             journal: OnceLock::new(),
             unix,
             speaks: AtomicBool::new(speaks),
@@ -251,6 +254,7 @@ impl Desk for Keeper {
             }
             changed
         });
+        self.found.notify_all();
         self.pass_on(check, finding);
         next
     }

@@ -13,6 +13,9 @@ use tokio::sync::watch;
 /// Threads for what cannot be waited for: commands that write the state file.
 const BLOCKING_THREADS_MAX: usize = 4;
 
+/// Those of the runtime: epoll and two to wake it.
+pub(super) const DESCRIPTORS: u32 = 3;
+
 /// The running thread. Dropped, it ends with everything on it.
 #[derive(Debug)]
 pub(in crate::serve) struct OpsLane {

@@ -11,15 +11,17 @@ mod journal;
 mod lane;
 mod life;
 mod running;
+mod start;
 #[cfg(test)]
 mod tests;
 mod view;
 
 pub(in crate::serve) use clock::millis;
-pub(crate) use journal::Follower;
 pub(in crate::serve) use journal::Journal;
+pub(crate) use journal::{Followed, Follower};
 pub(in crate::serve) use lane::OpsLane;
 pub(in crate::serve) use running::Running;
+pub(in crate::serve) use start::Ops;
 
 use super::board::{Keeper, Subject};
 use super::lifecycle::{Note, Notes};

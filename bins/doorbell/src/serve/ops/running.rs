@@ -3,6 +3,7 @@
 //! Does not know about: how it was made, who looks at it.
 
 use super::clock::millis;
+use crate::checks::Hurry;
 use crate::config::model::{Config, Lifecycle};
 use crate::serve::board::Keeper;
 use crate::serve::generation::Ledger;
@@ -27,6 +28,8 @@ pub(in crate::serve) struct Running {
     pub(in crate::serve) totals: Arc<Totals>,
     /// Of this server and of all before it.
     pub(in crate::serve) ledger: Arc<Ledger>,
+    /// Where runs of checks are asked for, if there are any.
+    pub(in crate::serve) hurry: Option<Hurry>,
 }
 
 /// What became of a worker since its start.
