@@ -4,13 +4,11 @@
 
 use super::generation::Fleet;
 use super::ops::Operator;
-use crate::config::format_duration;
 use crate::exit::{Exit, Failure};
 use doorbell::ServeError;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR2};
 use signal_hook::iterator::Signals;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
-use std::time::Duration;
 
 /// Notes that wait. Each of them is taken within moments, and more have no meaning.
 const NOTES_MAX: usize = 64;
@@ -33,11 +31,9 @@ pub(super) enum Note {
     Changed,
     /// The server of this generation ended.
     Ended(u64, Result<(), ServeError>),
-    /// An operator wants the end.
-    Quit {
-        now: bool,
-    },
     Signal(i32),
+    /// An operator wants the end, without a drain.
+    StopNow,
 }
 
 /// What follows from a note.
@@ -131,8 +127,6 @@ fn heed(note: Note, operator: &Operator, fleet: &Fleet) -> Result<Next, Failure>
             }
             return Err(Failure::new(Exit::Failure, error.to_string()));
         }
-        Note::Quit { now: true } => return Ok(Next::StopNow),
-        Note::Quit { now: false } => begin_stop(operator, "doorbell quit"),
         Note::Signal(SIGHUP) if fleet.heeds_sighup() => {
             // Said by whoever reloads, either way.
             let _said = operator.reload();
@@ -142,34 +136,16 @@ fn heed(note: Note, operator: &Operator, fleet: &Fleet) -> Result<Next, Failure>
             fleet.look();
         }
         Note::Signal(SIGUSR2) => fleet.reopen_logs(),
-        Note::Signal(SIGTERM) if !operator.is_stopping() => begin_stop(operator, "SIGTERM"),
-        Note::Signal(_) => return Ok(Next::StopNow),
+        Note::Signal(SIGTERM) if operator.begin_stop("SIGTERM") => {}
+        Note::Signal(_) | Note::StopNow => return Ok(Next::StopNow),
     }
     Ok(Next::GoOn)
 }
 
-fn begin_stop(operator: &Operator, reason: &str) {
-    if operator.is_stopping() {
-        return;
-    }
-    let (delay, timeout) = drain_times(operator);
-    operator.begin_stop(reason, delay);
-    tracing::info!(
-        delay = format_duration(delay),
-        timeout = format_duration(timeout),
-        reason,
-        "draining: not ready any more, still serving; a second signal stops at once"
-    );
-}
-
 /// From now on nothing can be called off.
 fn close(operator: &Operator, fleet: &Fleet) {
-    let (_, timeout) = drain_times(operator);
+    let timeout =
+        operator.running().map(|running| running.lifecycle.clone()).unwrap_or_default().drain_timeout;
     tracing::info!("draining: no new connections");
     fleet.drain(timeout);
-}
-
-fn drain_times(operator: &Operator) -> (Duration, Duration) {
-    let lifecycle = operator.running().map(|running| running.lifecycle.clone()).unwrap_or_default();
-    (lifecycle.drain_delay, lifecycle.drain_timeout)
 }

@@ -26,13 +26,13 @@ mod watch;
 
 use crate::config::Config;
 use crate::exit::{Exit, Failure};
-use generation::{ConfigFile, Fleet, Program};
+use generation::{ConfigFile, Fleet, Program, announce};
 pub(crate) use generation::{Read, Reading};
 use lifecycle::Supervisor;
-use ops::{Operator, OpsLane};
+use ops::{Operator, Ops};
 use std::sync::Arc;
 use totals::Totals;
-use watch::Watch;
+use watch::{Watch, Watched};
 
 /// Serves until a signal ends it. `origin` says where the configuration came from, `again` how it is read anew.
 pub(crate) fn run(config: Config, origin: &str, again: Option<Read>) -> Result<Exit, Failure> {
@@ -40,16 +40,23 @@ pub(crate) fn run(config: Config, origin: &str, again: Option<Read>) -> Result<E
     let operator = Operator::new(supervisor.notes());
     let no_thread =
         |error: std::io::Error| Failure::new(Exit::Failure, format!("no thread could be started: {error}"));
+    if let Some(path) = &config.lifecycle.state_file {
+        operator.keep_in(path);
+    }
     let program = Program::new(operator.clone());
+    let started = config.clone();
     let fleet = Fleet::launch(program, supervisor.notes(), config, origin, again)?;
     let reloads = Arc::downgrade(&fleet);
     operator.on_reload(move || match reloads.upgrade() {
         Some(fleet) => fleet.reload(),
         None => Err("doorbell is about to end".to_owned()),
     });
-    let ops = OpsLane::start().map_err(no_thread)?;
-    let file = ConfigFile::watched(&fleet, &operator).map(|file| Box::new(file) as Box<dyn watch::Watched>);
-    let watch = Watch::start(file.into_iter().collect()).map_err(no_thread)?;
+    let ops = Ops::start(&started, &operator).map_err(no_thread)?;
+    announce(&operator, &started, &ops);
+    let mut watched: Vec<Box<dyn Watched>> = Vec::new();
+    watched.extend(fleet.program().take_files().map(|files| Box::new(files) as Box<dyn Watched>));
+    watched.extend(ConfigFile::watched(&fleet, &operator).map(|file| Box::new(file) as Box<dyn Watched>));
+    let watch = Watch::start(watched).map_err(no_thread)?;
     let ended = supervisor.serve(&operator, &fleet);
     drop(ops);
     drop(watch);

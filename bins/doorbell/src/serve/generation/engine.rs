@@ -6,7 +6,7 @@ use crate::config::format_duration;
 use crate::config::model::{Config, Descriptors, Engine, OnWorkerFailure, Timeouts};
 use crate::exit::{Exit, Failure};
 use crate::serve::board::Keeper;
-use crate::serve::ops::Operator;
+use crate::serve::ops::{Operator, Ops};
 use doorbell::{Event, LocalAddr, Server, ServerBuilder, StartError, StartErrorKind, Workers};
 use std::num::NonZeroU16;
 use std::sync::Arc;
@@ -48,20 +48,18 @@ pub(super) fn builder(config: &Config, keeper: &Arc<Keeper>, operator: &Operator
 }
 
 /// The one line at the start: what runs, why, and where.
-pub(super) fn announce(server: &Server, config: &Config, origin: &str) {
-    let report = server.driver_report();
+pub(in crate::serve) fn announce(operator: &Operator, config: &Config, ops: &Ops) {
+    let Some(running) = operator.running() else { return };
+    let report = &running.report;
     if report.is_fallback {
         tracing::warn!(driver = %report.kind, why = %report.why, "io_uring does not work here; epoll stands in");
     }
-    for note in server.notes() {
-        tracing::info!("{note}");
-    }
-    let addrs: Vec<String> = server.local_addrs().iter().map(show).collect();
     tracing::info!(
         driver = %report.kind,
         why = %report.why,
-        addresses = addrs.join(" "),
-        config = origin,
+        addresses = running.addresses.join(" "),
+        config = running.origin,
+        control = ops.control().map(|path| path.display().to_string()),
         drain = format_duration(config.lifecycle.drain_delay + config.lifecycle.drain_timeout),
         "doorbell {} is ready",
         env!("CARGO_PKG_VERSION"),

@@ -22,5 +22,11 @@ pub(super) fn cannot_change(old: &Config, mut new: Config) -> (Config, Vec<Strin
     let (was, is) = (&old.log, &new.log);
     stay((was.level, was.format) == (is.level, is.format), "the level or format of the log");
     (new.log.level, new.log.format) = (old.log.level, old.log.format);
+    stay(old.control == new.control, "[control]");
+    new.control = old.control.clone();
+    stay(old.maintenance.file_dir == new.maintenance.file_dir, "maintenance.file_dir");
+    new.maintenance.file_dir.clone_from(&old.maintenance.file_dir);
+    stay(old.lifecycle.state_file == new.lifecycle.state_file, "lifecycle.state_file");
+    new.lifecycle.state_file.clone_from(&old.lifecycle.state_file);
     (new, stays)
 }

@@ -64,7 +64,7 @@ impl Fleet {
         let started = Generation::start(&program, config, None)?;
         let inside = Inside { current: None, retired: Vec::new(), closing: false };
         let fleet = Self { program, notes, origin: origin.to_owned(), read, inside: Mutex::new(inside) };
-        engine::announce(&started.server, &started.generation.config, origin);
+        started.tell_notes();
         let mut inside = fleet.lock();
         fleet.put_in_place(&mut inside, started)?;
         drop(inside);
@@ -180,9 +180,7 @@ impl Fleet {
         let started =
             Generation::start(&self.program, config, Some(current)).map_err(|failure| failure.to_string())?;
         stays.iter().for_each(|what| tracing::warn!("{what}"));
-        for note in started.server.notes() {
-            tracing::info!("{note}");
-        }
+        started.tell_notes();
         let number = started.generation.number;
         let addresses = started.server.local_addrs().iter().map(engine::show).collect::<Vec<_>>().join(" ");
         self.put_in_place(&mut inside, started).map_err(|failure| failure.to_string())?;

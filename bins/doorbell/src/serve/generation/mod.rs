@@ -11,6 +11,7 @@ mod fixed;
 mod fleet;
 mod ledger;
 
+pub(super) use engine::announce;
 pub(super) use file::ConfigFile;
 pub(super) use fleet::Fleet;
 pub(crate) use fleet::{Read, Reading};
@@ -24,11 +25,11 @@ use super::door::Materials;
 use super::guards::Common;
 use super::lane::{self, Lane, Plan};
 use super::listener;
-use super::ops::{Operator, Running};
+use super::ops::{MaintenanceFiles, Operator, Ops, Running};
 use super::stored::Stores;
 use super::totals::Totals;
 use super::watch::{Stamps, Watch, Watched};
-use crate::checks::{Counters, Lane as Checks, Plan as ChecksPlan, Push};
+use crate::checks::{Counters, Hurry, Lane as Checks, Plan as ChecksPlan, Push};
 use crate::config::model::{CheckKind, ClientTls, Config};
 use crate::exit::{Exit, Failure};
 use doorbell::access_log::AccessLog;
@@ -49,6 +50,8 @@ pub(super) struct Program {
     http2: Arc<lane::Counters>,
     /// Threads cannot be taken away from jobs that run, so it is there from its first use on.
     compute: OnceLock<Offload>,
+    /// Until somebody watches them.
+    files: Mutex<Option<MaintenanceFiles>>,
 }
 
 /// See the [module](self).
@@ -64,6 +67,7 @@ pub(super) struct Generation {
     checks: Option<Checks>,
     /// Where results are left that somebody else found.
     push: Option<Push>,
+    hurry: Option<Hurry>,
     watch: Option<Watch>,
     /// Files that checks read once.
     stamps: Stamps,
@@ -101,7 +105,13 @@ impl Program {
             checks: Arc::default(),
             http2: Arc::default(),
             compute: OnceLock::new(),
+            files: Mutex::default(),
         }
+    }
+
+    /// Files that declare maintenance, where that is wanted. They are to be watched.
+    pub(super) fn take_files(&self) -> Option<MaintenanceFiles> {
+        self.files.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
     /// Whether any configuration needed those threads.
@@ -135,9 +145,16 @@ impl Generation {
             builder = builder.succeed(&before.handle);
         }
         program.operator.adopt(&keeper);
+        if before.is_none() {
+            // Its first look asks for names that are on the board.
+            let files = config.maintenance.file_dir.as_deref();
+            let files = files.map(|directory| MaintenanceFiles::new(directory, &program.operator));
+            *program.files.lock().unwrap_or_else(PoisonError::into_inner) = files;
+        }
         let stamps = stamps(&config);
         // Last comes what clients see.
         let watch = Watch::start(watched).map_err(no_thread)?;
+        let hurry = checks.as_ref().map(ChecksPlan::hurry);
         let checks = checks.map(|plan| plan.start(Arc::clone(&keeper))).transpose().map_err(no_thread)?;
         let server = builder.start().map_err(|error| engine::start_failure(&error))?;
         let generation = Self {
@@ -150,6 +167,7 @@ impl Generation {
             access,
             checks,
             push,
+            hurry,
             watch: Some(watch),
             stamps,
         };
@@ -167,6 +185,7 @@ impl Generation {
             lifecycle: self.config.lifecycle.clone(),
             check_kinds: Running::check_kinds(&self.config),
             totals: Arc::clone(&self.totals),
+            hurry: self.hurry.clone(),
             ledger: Arc::clone(&program.ledger),
         }
     }
@@ -215,6 +234,13 @@ impl Generation {
     }
 }
 
+impl Started {
+    /// What was adjusted.
+    fn tell_notes(&self) {
+        self.server.notes().iter().for_each(|note| tracing::info!("{note}"));
+    }
+}
+
 impl Generation {
     /// Follows `before`, whose checks do not run any more from here on: what they found last is known, and so is what clients of connections
     /// that are still its leave there.
@@ -239,17 +265,18 @@ impl Built {
         let keeper = keeper.map_err(bad_config)?;
         let (checks, push) = checks::plan(config, &program.checks).map_err(bad_config)?.unzip();
         let mut watched: Vec<Box<dyn Watched>> = Vec::new();
-        let stores = Stores::open(config, &mut watched).map_err(bad_config)?;
-        let (common, readers) = Common::build(config, program.compute(config)?).map_err(bad_config)?;
+        let lane = program.compute(config)?;
+        let reading = compute::Reading::new(lane.clone());
+        let stores = Stores::open(config, &reading, &mut watched).map_err(bad_config)?;
+        let (common, readers) = Common::build(config, lane).map_err(bad_config)?;
         watched.extend(readers.into_iter().map(|reader| Box::new(reader) as Box<dyn Watched>));
         let access = log(config, before)?;
         let materials =
             Materials { config, keeper: &keeper, push: push.as_ref(), common: &common, stores: &stores };
         let mut totals = Totals::of(&common);
         let mut builder = engine::builder(config, &keeper, &program.operator);
-        if let Some(checks) = &checks {
-            builder = builder.keep_descriptors(checks.descriptors());
-        }
+        let for_checks = checks.as_ref().map_or(0, ChecksPlan::descriptors);
+        builder = builder.keep_descriptors(for_checks + Ops::descriptors(config));
         totals.set_checks(checks.is_some().then(|| Arc::clone(&program.checks)));
         let mut plan = Plan::new(config, &keeper, Arc::clone(&program.http2));
         for position in 0..config.listeners.len() {
