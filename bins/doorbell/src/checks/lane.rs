@@ -75,11 +75,11 @@ pub(crate) struct Push {
     counters: Arc<Counters>,
 }
 
-#[derive(Clone, Debug)]
-struct Place {
-    sender: mpsc::Sender<(usize, Finding)>,
-    /// The checks by their numbers there; `None` where these are the same.
-    numbers: Option<Vec<Option<usize>>>,
+#[derive(Debug)]
+enum Place {
+    Here(mpsc::Sender<(usize, Finding)>),
+    /// Somebody else runs these checks now; by their numbers here, theirs.
+    With(Arc<ArcSwap<Self>>, Vec<Option<usize>>),
 }
 
 /// Where a run is asked for that does not wait until it is due.
@@ -152,12 +152,7 @@ impl Run {
 impl Push {
     /// Leaves a finding; false when there is no place.
     pub(crate) fn leave(&self, check: usize, finding: Finding) -> bool {
-        let place = self.place.load();
-        let there = match &place.numbers {
-            Some(numbers) => numbers.get(check).copied().flatten(),
-            None => Some(check),
-        };
-        let is_taken = there.is_some_and(|check| place.sender.try_send((check, finding)).is_ok());
+        let is_taken = self.place.load().leave(check, finding);
         count(if is_taken { &self.counters.pushed } else { &self.counters.pushes_refused });
         is_taken
     }
@@ -170,8 +165,20 @@ impl Push {
                 *number = Some(now);
             }
         }
-        let sender = heir.place.load().sender.clone();
-        self.place.store(Arc::new(Place { sender, numbers: Some(numbers) }));
+        self.place.store(Arc::new(Place::With(Arc::clone(&heir.place), numbers)));
+    }
+}
+
+impl Place {
+    /// As many steps as there are servers that follow each other and still live.
+    fn leave(&self, check: usize, finding: Finding) -> bool {
+        match self {
+            Self::Here(sender) => sender.try_send((check, finding)).is_ok(),
+            Self::With(heir, numbers) => {
+                let there = numbers.get(check).copied().flatten();
+                there.is_some_and(|check| heir.load().leave(check, finding))
+            }
+        }
     }
 }
 
@@ -186,7 +193,7 @@ impl Plan {
     /// What is done is counted in `counters`, which may have counted before.
     pub(crate) fn new(runs: Vec<Run>, in_flight_max: usize, counters: Arc<Counters>) -> (Self, Push) {
         let (sender, pushes) = mpsc::channel(PUSHES_MAX);
-        let place = Arc::new(ArcSwap::from_pointee(Place { sender, numbers: None }));
+        let place = Arc::new(ArcSwap::from_pointee(Place::Here(sender)));
         let push = Push { place, counters: Arc::clone(&counters) };
         let (sender, hurries) = mpsc::channel(HURRIES_MAX);
         (Self { runs, in_flight_max, counters, pushes, hurry: Hurry { sender }, hurries }, push)

@@ -3,7 +3,7 @@
 //! Does not know about: configurations, servers.
 //!
 //! Of the boards that answer somebody only one speaks: it writes the log and the journal. Results go to the newest, which passes on what
-//! it finds to the one before it. Order of locks: the older board's first.
+//! it finds to those before it that live. Order of locks: the older board's first.
 
 use super::{Changed, Keeper};
 use crate::checks::{Desk as _, Finding};
@@ -11,11 +11,12 @@ use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 
-/// The board before.
-#[derive(Debug)]
+/// A board before.
+#[derive(Clone, Debug)]
 pub(super) struct Elder {
     keeper: Weak<Keeper>,
-    same: Same,
+    /// By the position of a check here, where it is there.
+    places: Vec<Option<usize>>,
 }
 
 /// Which checks are the same as before.
@@ -30,7 +31,7 @@ impl Keeper {
     /// Takes over what `before` knows: of checks that are the same their state, of endpoints what they remember. From then on `before` is told
     /// of results found here, as long as it lives. Called again, only results are taken over.
     pub(in crate::serve) fn inherit(&self, before: &Arc<Self>, same: &Same) {
-        let is_first = self.elder.set(Elder { keeper: Arc::downgrade(before), same: same.clone() }).is_ok();
+        let is_first = self.elders.set(before.with_elders(&same.places)).is_ok();
         let now = self.now();
         let known = before.lock();
         self.change(|board| {
@@ -48,24 +49,36 @@ impl Keeper {
         self.speaks.store(speaks, Ordering::Release);
     }
 
+    /// This board and those before it that live, as seen from one whose checks are here at `places`.
+    fn with_elders(self: &Arc<Self>, places: &[Option<usize>]) -> Vec<Elder> {
+        let own = Elder { keeper: Arc::downgrade(self), places: places.to_vec() };
+        let living = self.elders.get().into_iter().flatten().filter(|elder| elder.keeper.strong_count() > 0);
+        let seen = |elder: &Elder| {
+            let there = |place: &Option<usize>| elder.places.get((*place)?).copied().flatten();
+            Elder { keeper: elder.keeper.clone(), places: places.iter().map(there).collect() }
+        };
+        std::iter::once(own).chain(living.map(seen)).collect()
+    }
+
     /// When a check is due that was there before: a new configuration is no reason to ask anew.
     pub(super) fn first_due_of(&self, check: usize) -> Option<doorbell_health::Time> {
-        let elder = self.elder.get()?;
-        elder.same.places.get(check).copied().flatten()?;
+        self.elders.get()?.first()?.places.get(check).copied().flatten()?;
         let index = *self.places.checks.get(check)?;
         let inside = self.lock();
         inside.board.check(index)?.last().map(|_| inside.board.next_due(index))
     }
 
+    /// Tells those before what was found of a check.
     pub(super) fn pass_on(&self, check: usize, finding: &Finding) {
-        let Some((keeper, elder)) = self.living_elder() else { return };
-        if let Some(there) = elder.same.places.get(check).copied().flatten() {
-            keeper.found(there, finding);
+        for (keeper, places) in self.elders() {
+            if let Some(there) = places.get(check).copied().flatten() {
+                keeper.take_in(there, finding);
+            }
         }
     }
 
-    pub(super) fn living_elder(&self) -> Option<(Arc<Self>, &Elder)> {
-        let elder = self.elder.get()?;
-        Some((elder.keeper.upgrade()?, elder))
+    pub(super) fn elders(&self) -> impl Iterator<Item = (Arc<Self>, &[Option<usize>])> {
+        let elders = self.elders.get().into_iter().flatten();
+        elders.filter_map(|elder| Some((elder.keeper.upgrade()?, elder.places.as_slice())))
     }
 }

@@ -51,7 +51,8 @@ pub(super) struct Keeper {
     unix: Duration,
     /// Whether this board is the one of which log and journal tell.
     speaks: AtomicBool,
-    elder: OnceLock<Elder>,
+    /// The boards before this one, newest first.
+    elders: OnceLock<Vec<Elder>>,
 }
 
 /// By the position in the configuration.
@@ -110,7 +111,7 @@ impl Keeper {
             journal: OnceLock::new(),
             unix,
             speaks: AtomicBool::new(speaks),
-            elder: OnceLock::new(),
+            elders: OnceLock::new(),
         }))
     }
 
@@ -157,6 +158,26 @@ impl Keeper {
             let forced = Some(Forced { state: ForcedState::Down, reason, until: None });
             self.command(Command::Force { target: Target::One(endpoint), forced });
         }
+    }
+
+    /// Puts a finding on this board; says after which time the next run should start.
+    fn take_in(&self, check: usize, finding: &Finding) -> Duration {
+        let Some(&index) = self.places.checks.get(check) else { return Duration::MAX };
+        let result = CheckResult::new(finding.outcome, finding.latency, finding.reason.as_bytes());
+        let now = self.now();
+        let mut next = Duration::MAX;
+        self.change(|board| {
+            let changed = Changed::of(&board.apply(index, &result, now));
+            if let Some(check) = board.check(index) {
+                // What never was up may just be starting: who waits for it wants to know soon.
+                let is_new = check.last_success_at().is_none();
+                let fast = if is_new { check.config().fast_interval } else { Duration::MAX };
+                next = check.interval().min(fast);
+            }
+            changed
+        });
+        self.found.notify_all();
+        next
     }
 
     fn command(&self, command: Command) {
@@ -240,21 +261,7 @@ impl Desk for Keeper {
     }
 
     fn found(&self, check: usize, finding: &Finding) -> Duration {
-        let Some(&index) = self.places.checks.get(check) else { return Duration::MAX };
-        let result = CheckResult::new(finding.outcome, finding.latency, finding.reason.as_bytes());
-        let now = self.now();
-        let mut next = Duration::MAX;
-        self.change(|board| {
-            let changed = Changed::of(&board.apply(index, &result, now));
-            if let Some(check) = board.check(index) {
-                // What never was up may just be starting: who waits for it wants to know soon.
-                let is_new = check.last_success_at().is_none();
-                let fast = if is_new { check.config().fast_interval } else { Duration::MAX };
-                next = check.interval().min(fast);
-            }
-            changed
-        });
-        self.found.notify_all();
+        let next = self.take_in(check, finding);
         self.pass_on(check, finding);
         next
     }
@@ -265,15 +272,14 @@ impl Desk for Keeper {
 
     fn deadline(&self) -> Time {
         let own = self.lock().board.deadline();
-        self.living_elder().map_or(own, |(elder, _)| own.min(elder.deadline()))
+        let elders = self.elders().map(|(elder, _)| elder.lock().board.deadline());
+        elders.fold(own, Time::min)
     }
 
     fn tick(&self) {
         let now = self.now();
         self.change(|board| Changed::of(&board.tick(now)));
-        if let Some((elder, _)) = self.living_elder() {
-            elder.tick();
-        }
+        self.elders().for_each(|(elder, _)| elder.change(|board| Changed::of(&board.tick(now))));
     }
 }
 

@@ -219,9 +219,10 @@ impl Fleet {
         drop(elder.watch.take());
         inside.retired.push(elder);
         let too_many = inside.retired.len().saturating_sub(RETIRED_MAX);
-        for hurried in inside.retired.iter().take(too_many) {
+        for oldest in inside.retired.iter_mut().take(too_many).filter(|oldest| !oldest.is_hurried) {
+            oldest.is_hurried = true;
             self.program.ledger.count(|reloads| reloads.hurried += 1);
-            hurried.drain(hurried.config.lifecycle.drain_timeout);
+            oldest.drain(oldest.config.lifecycle.drain_timeout);
         }
     }
 

@@ -71,6 +71,8 @@ pub(super) struct Generation {
     watch: Option<Watch>,
     /// Files that checks read once.
     stamps: Stamps,
+    /// Whether its connections were told to hurry.
+    is_hurried: bool,
 }
 
 /// Generations whose log is the same write through one.
@@ -170,6 +172,7 @@ impl Generation {
             hurry,
             watch: Some(watch),
             stamps,
+            is_hurried: false,
         };
         Ok(Started { generation, server, same })
     }
