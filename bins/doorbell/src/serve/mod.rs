@@ -4,6 +4,7 @@
 
 mod access;
 mod board;
+mod census;
 mod checks;
 mod compute;
 mod door;
@@ -18,11 +19,15 @@ mod links;
 mod listener;
 pub(crate) mod ops;
 mod raw;
+mod sample;
 mod stored;
 mod subject;
+mod systemd;
 mod tls;
 mod totals;
 mod watch;
+
+pub use sample::service;
 
 use crate::config::Config;
 use crate::exit::{Exit, Failure};
@@ -31,6 +36,7 @@ pub(crate) use generation::{Read, Reading};
 use lifecycle::Supervisor;
 use ops::{Operator, Ops};
 use std::sync::Arc;
+use systemd::Manager;
 use totals::Totals;
 use watch::{Watch, Watched};
 
@@ -40,11 +46,8 @@ pub(crate) fn run(config: Config, origin: &str, again: Option<Read>) -> Result<E
     let operator = Operator::new(supervisor.notes());
     let no_thread =
         |error: std::io::Error| Failure::new(Exit::Failure, format!("no thread could be started: {error}"));
-    if let Some(path) = &config.lifecycle.state_file {
-        operator.keep_in(path);
-    }
-    let program = Program::new(operator.clone());
     let started = config.clone();
+    let program = Program::new(operator.clone());
     let fleet = Fleet::launch(program, supervisor.notes(), config, origin, again)?;
     let reloads = Arc::downgrade(&fleet);
     operator.on_reload(move || match reloads.upgrade() {
@@ -54,10 +57,12 @@ pub(crate) fn run(config: Config, origin: &str, again: Option<Read>) -> Result<E
     let ops = Ops::start(&started, &operator).map_err(no_thread)?;
     announce(&operator, &started, &ops);
     let mut watched: Vec<Box<dyn Watched>> = Vec::new();
-    watched.extend(fleet.program().take_files().map(|files| Box::new(files) as Box<dyn Watched>));
+    watched.extend(fleet.program().take_files());
     watched.extend(ConfigFile::watched(&fleet, &operator).map(|file| Box::new(file) as Box<dyn Watched>));
     let watch = Watch::start(watched).map_err(no_thread)?;
+    let manager = Manager::start(&started, &operator).map_err(no_thread)?;
     let ended = supervisor.serve(&operator, &fleet);
+    drop(manager);
     drop(ops);
     drop(watch);
     if ended.is_ok()
@@ -71,6 +76,7 @@ pub(crate) fn run(config: Config, origin: &str, again: Option<Read>) -> Result<E
             http2_connections = http2.map(|(connections, _)| connections),
             http2_requests = http2.map(|(_, requests)| requests),
             checks = totals.checks_run(),
+            connects = totals.connects(),
             jobs = fleet.program().has_compute().then(|| totals.jobs(&stats)),
             refused = totals.refused(running.ledger.refusals(), &stats),
             closed = Totals::closed(&stats),

@@ -56,5 +56,6 @@ mod reload;
 mod restart;
 mod signals;
 mod slow;
+mod systemd;
 mod testssl;
 mod tls;

@@ -13,6 +13,7 @@ mod page;
 mod tests;
 mod view;
 
+use super::census::Census;
 use super::ops::Journal;
 use crate::checks::{Desk, Finding};
 use crate::config::model::{Config, Health, HealthRoute};
@@ -26,7 +27,7 @@ pub(super) use inherit::Same;
 use lines::Line;
 pub(super) use operate::Subject;
 use page::Look;
-pub(super) use page::{Page, Replies};
+pub(super) use page::{Held, Kept, Page};
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -40,6 +41,7 @@ type Follower = Box<dyn Fn(&Serving<'_>) + Send>;
 pub(super) struct Keeper {
     origin: Instant,
     places: Places,
+    census: Census,
     /// Of endpoints that are about taking traffic.
     readiness: Vec<EndpointIndex>,
     inside: Mutex<Inside>,
@@ -84,21 +86,29 @@ impl Keeper {
     )]
     pub(super) fn build(config: &Config) -> Result<Arc<Self>, String> {
         let unix = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        Self::build_at(config, Instant::now(), unix, true)
+        Self::build_at(config, (Instant::now(), unix), None)
     }
 
     /// The same for a server that follows another one: with the same origin of times, and silent until it is told to
     /// [speak](Self::speak).
     pub(super) fn build_after(config: &Config, before: &Self) -> Result<Arc<Self>, String> {
-        Self::build_at(config, before.origin, before.unix, false)
+        Self::build_at(config, (before.origin, before.unix), Some(&before.census))
     }
 
-    fn build_at(config: &Config, origin: Instant, unix: Duration, speaks: bool) -> Result<Arc<Self>, String> {
+    fn build_at(
+        config: &Config,
+        (origin, unix): (Instant, Duration),
+        before: Option<&Census>,
+    ) -> Result<Arc<Self>, String> {
         let (board, places) = build::build(config, Time::ZERO.after(origin.elapsed()), unix)?;
         let readiness = config.health.iter().zip(&places.endpoints);
         let readiness = readiness.filter(|(health, _)| Health::is_readiness(&health.name));
+        let names = config.health.iter().map(|health| health.name.as_str());
+        let mut census = Census::new(names, workers(config));
+        before.into_iter().for_each(|before| census.go_on_with(before));
         Ok(Arc::new(Self {
             origin,
+            census,
             readiness: readiness.map(|(_, &index)| index).collect(),
             inside: Mutex::new(Inside {
                 board,
@@ -110,9 +120,14 @@ impl Keeper {
             found: Condvar::new(),
             journal: OnceLock::new(),
             unix,
-            speaks: AtomicBool::new(speaks),
+            speaks: AtomicBool::new(before.is_none()),
             elders: OnceLock::new(),
         }))
+    }
+
+    /// Who asks for the health of endpoints.
+    pub(super) const fn census(&self) -> &Census {
+        &self.census
     }
 
     /// Has transitions written down from now on; the first journal stays.
@@ -125,15 +140,17 @@ impl Keeper {
         &self,
         route: &HealthRoute,
         headers: &[(String, String)],
+        allow: &str,
         has_singles: bool,
     ) -> Option<Arc<Page>> {
         let endpoint = *self.places.endpoints.get(route.endpoint)?;
-        let look = Look::of(route, endpoint, headers, has_singles);
+        let look = Look::of(route, endpoint, headers, allow, has_singles);
         let mut inside = self.lock();
         if let Some(page) = inside.pages.iter().find(|page| *page.look() == look) {
             return Some(Arc::clone(page));
         }
-        let page = Arc::new(Page::build(look, inside.pages.len(), &inside.board)?);
+        let seat = self.census.seat(route.endpoint)?;
+        let page = Arc::new(Page::build(look, inside.pages.len(), &inside.board, seat)?);
         inside.pages.push(Arc::clone(&page));
         if has_singles {
             let Inside { board, singles, .. } = &mut *inside;
@@ -221,6 +238,11 @@ impl Keeper {
         // Whoever panicked in here has at worst not told everybody.
         self.inside.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// How many threads answer probes, where the configuration says so.
+fn workers(config: &Config) -> Option<usize> {
+    config.runtime.workers.and_then(|count| usize::try_from(count).ok())
 }
 
 /// What a call changed, kept beyond it.

@@ -7,6 +7,7 @@ use super::{Generation, Program, Started, engine, no_thread};
 use crate::config::model::Config;
 use crate::exit::Failure;
 use crate::serve::lifecycle::{Note, Notes};
+use crate::serve::systemd;
 use doorbell::Server;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -73,8 +74,12 @@ impl Fleet {
 
     /// Reads the configuration anew and has it served, or says why everything stays as it is. Without a change only files are looked at.
     pub(in crate::serve) fn reload(&self) -> Result<String, String> {
+        systemd::while_reloading(|| self.reload_now())
+    }
+
+    fn reload_now(&self) -> Result<String, String> {
         let Some(read) = &self.read else {
-            self.look();
+            self.look_now();
             return Ok(format!(
                 "the configuration is {} and stays; certificates, keys and stored files were looked at",
                 self.origin
@@ -113,6 +118,10 @@ impl Fleet {
 
     /// Looks at certificates, keys and stored files.
     pub(in crate::serve) fn look(&self) {
+        systemd::while_reloading(|| self.look_now());
+    }
+
+    fn look_now(&self) {
         if let Some(current) = &self.lock().current {
             current.look(LOOK_TIMEOUT);
         }

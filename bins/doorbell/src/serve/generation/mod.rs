@@ -25,11 +25,11 @@ use super::door::Materials;
 use super::guards::Common;
 use super::lane::{self, Lane, Plan};
 use super::listener;
-use super::ops::{MaintenanceFiles, Operator, Ops, Running};
+use super::ops::{Operator, Ops, Running};
 use super::stored::Stores;
 use super::totals::Totals;
 use super::watch::{Stamps, Watch, Watched};
-use crate::checks::{Counters, Hurry, Lane as Checks, Plan as ChecksPlan, Push};
+use crate::checks::{Connector, Counters, Hurry, Lane as Checks, Plan as ChecksPlan, Push};
 use crate::config::model::{CheckKind, ClientTls, Config};
 use crate::exit::{Exit, Failure};
 use doorbell::access_log::AccessLog;
@@ -42,7 +42,6 @@ use std::time::Duration;
 const ACCESS_LOG_END: Duration = Duration::from_secs(2);
 
 /// What all generations of a process share.
-#[derive(Debug)]
 pub(super) struct Program {
     pub(super) operator: Operator,
     pub(super) ledger: Arc<Ledger>,
@@ -51,7 +50,7 @@ pub(super) struct Program {
     /// Threads cannot be taken away from jobs that run, so it is there from its first use on.
     compute: OnceLock<Offload>,
     /// Until somebody watches them.
-    files: Mutex<Option<MaintenanceFiles>>,
+    files: Mutex<Option<Box<dyn Watched>>>,
 }
 
 /// See the [module](self).
@@ -68,6 +67,8 @@ pub(super) struct Generation {
     /// Where results are left that somebody else found.
     push: Option<Push>,
     hurry: Option<Hurry>,
+    /// Through which checks connect.
+    connector: Option<Arc<Connector>>,
     watch: Option<Watch>,
     /// Files that checks read once.
     stamps: Stamps,
@@ -112,7 +113,7 @@ impl Program {
     }
 
     /// Files that declare maintenance, where that is wanted. They are to be watched.
-    pub(super) fn take_files(&self) -> Option<MaintenanceFiles> {
+    pub(super) fn take_files(&self) -> Option<Box<dyn Watched>> {
         self.files.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
@@ -146,17 +147,17 @@ impl Generation {
             keeper.inherit(&before.keeper, &same);
             builder = builder.succeed(&before.handle);
         }
-        program.operator.adopt(&keeper);
-        if before.is_none() {
-            // Its first look asks for names that are on the board.
-            let files = config.maintenance.file_dir.as_deref();
-            let files = files.map(|directory| MaintenanceFiles::new(directory, &program.operator));
+        if before.is_some() {
+            program.operator.adopt(&keeper);
+        } else {
+            let files = program.operator.begin(&config, &keeper);
             *program.files.lock().unwrap_or_else(PoisonError::into_inner) = files;
         }
         let stamps = stamps(&config);
         // Last comes what clients see.
         let watch = Watch::start(watched).map_err(no_thread)?;
         let hurry = checks.as_ref().map(ChecksPlan::hurry);
+        let connector = checks.as_ref().map(ChecksPlan::connector);
         let checks = checks.map(|plan| plan.start(Arc::clone(&keeper))).transpose().map_err(no_thread)?;
         let server = builder.start().map_err(|error| engine::start_failure(&error))?;
         let generation = Self {
@@ -170,6 +171,7 @@ impl Generation {
             checks,
             push,
             hurry,
+            connector,
             watch: Some(watch),
             stamps,
             is_hurried: false,
@@ -266,7 +268,9 @@ impl Built {
             None => Keeper::build(config),
         };
         let keeper = keeper.map_err(bad_config)?;
-        let (checks, push) = checks::plan(config, &program.checks).map_err(bad_config)?.unzip();
+        let known = before.filter(|before| before.config.egress == config.egress);
+        let known = known.and_then(|before| before.connector.clone());
+        let (checks, push) = checks::plan(config, &program.checks, known).map_err(bad_config)?.unzip();
         let mut watched: Vec<Box<dyn Watched>> = Vec::new();
         let lane = program.compute(config)?;
         let reading = compute::Reading::new(lane.clone());
@@ -280,7 +284,10 @@ impl Built {
         let mut builder = engine::builder(config, &keeper, &program.operator);
         let for_checks = checks.as_ref().map_or(0, ChecksPlan::descriptors);
         builder = builder.keep_descriptors(for_checks + Ops::descriptors(config));
-        totals.set_checks(checks.is_some().then(|| Arc::clone(&program.checks)));
+        if let Some(checks) = &checks {
+            totals.set_checks(Arc::clone(&program.checks), checks.connector());
+            tracing::debug!("ports of checks: {}", checks.connector().report());
+        }
         let mut plan = Plan::new(config, &keeper, Arc::clone(&program.http2));
         for position in 0..config.listeners.len() {
             let access = access.as_ref().map(|log| log.lock().unwrap_or_else(PoisonError::into_inner));
@@ -331,7 +338,14 @@ fn stamps(config: &Config) -> Stamps {
     let tls = config.checks.iter().filter_map(|check| match &check.kind {
         CheckKind::Grpc(grpc) => grpc.tls.as_ref(),
         CheckKind::Http(http) => Some(&http.tls),
-        CheckKind::File(_) | CheckKind::Tcp(_) | CheckKind::Ttl(_) => None,
+        CheckKind::Redis(redis) => redis.tls.as_ref(),
+        CheckKind::Tls(check) => Some(&check.tls),
+        CheckKind::Dns(_)
+        | CheckKind::Exec(_)
+        | CheckKind::File(_)
+        | CheckKind::Gauge(_)
+        | CheckKind::Tcp(_)
+        | CheckKind::Ttl(_) => None,
     });
     Stamps::of(tls.flat_map(|ClientTls { ca, identity, .. }| {
         let own = identity.iter().flat_map(|(cert, key)| [cert.as_path(), key.as_path()]);

@@ -22,7 +22,6 @@ mod tests;
 mod view;
 
 pub(in crate::serve) use clock::millis;
-pub(in crate::serve) use files::MaintenanceFiles;
 pub(in crate::serve) use journal::Journal;
 pub(crate) use journal::{Followed, Follower};
 pub(crate) use lane::Answers;
