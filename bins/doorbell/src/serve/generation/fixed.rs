@@ -24,9 +24,47 @@ pub(super) fn cannot_change(old: &Config, mut new: Config) -> (Config, Vec<Strin
     (new.log.level, new.log.format) = (old.log.level, old.log.format);
     stay(old.control == new.control, "[control]");
     new.control = old.control.clone();
+    stay(old.systemd == new.systemd, "[systemd]");
+    new.systemd = old.systemd;
     stay(old.maintenance.file_dir == new.maintenance.file_dir, "maintenance.file_dir");
     new.maintenance.file_dir.clone_from(&old.maintenance.file_dir);
     stay(old.lifecycle.state_file == new.lifecycle.state_file, "lifecycle.state_file");
     new.lifecycle.state_file.clone_from(&old.lifecycle.state_file);
     (new, stays)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{Source, parse};
+
+    fn config(text: &str) -> Config {
+        let source = Source { name: "f".to_owned(), text: format!("version = 1\n{text}") };
+        let parsed = parse(&source, &|_| None);
+        parsed.config.unwrap_or_else(|| panic!("{:?}", parsed.problems))
+    }
+
+    #[test]
+    fn what_belongs_to_the_process_stays_and_is_named() {
+        let old = config("");
+        for (text, expected) in [
+            ("[runtime]\nworkers = 3\n", Some("the number of workers")),
+            ("[log]\nlevel = \"error\"\n", Some("the level or format of the log")),
+            ("[control]\nsocket = \"off\"\n", Some("[control]")),
+            ("[systemd]\nwatchdog = false\n", Some("[systemd]")),
+            ("[maintenance]\nfile_dir = \"/tmp/maint\"\n", Some("maintenance.file_dir")),
+            ("[lifecycle]\nstate_file = \"/tmp/state\"\n", Some("lifecycle.state_file")),
+            // Nothing needs these threads yet.
+            ("[compute]\nthreads = 3\n", None),
+            ("[lifecycle]\ndrain_delay = \"1s\"\n", None),
+        ] {
+            let wanted = config(text);
+            let (new, stays) = cannot_change(&old, wanted.clone());
+            let said: Vec<_> = expected.into_iter().map(str::to_owned).collect();
+            let named: Vec<_> = stays.iter().filter_map(|what| what.split(" cannot change").next()).collect();
+            assert_eq!(named, said, "{text}");
+            assert_eq!(new == old, expected.is_some(), "{text}");
+            assert_eq!(new == wanted, expected.is_none(), "{text}");
+        }
+    }
 }
