@@ -35,7 +35,7 @@ pub(crate) use egress::Connector;
 pub(crate) use http::join as url_of_location;
 #[cfg(test)]
 pub(crate) use lag::{LAG_BOUNDS_US, LagCounts};
-pub(crate) use lane::{Counters, Desk, Hurry, Plan, Push, Run};
+pub(crate) use lane::{Counters, Desk, Hurry, Lane, Plan, Push, Run};
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;

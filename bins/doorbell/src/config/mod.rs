@@ -38,7 +38,9 @@ pub(crate) use schedule::Slot;
 
 use problem::Problems;
 use section::{Reading, Section};
+use std::cell::RefCell;
 use std::ops::Range;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use toml::de::DeTable;
 
@@ -68,6 +70,18 @@ pub struct Outside<'a> {
 pub fn parse(source: &Source, env: Env<'_>) -> Parsed {
     let outside = Outside { env, read_secret: &secret::read_file, files_at: Some(files::now()) };
     parse_with(source, outside)
+}
+
+/// The same, and the files that secrets were taken from, whether they could be read or not.
+pub(crate) fn parse_and_list(source: &Source, env: Env<'_>) -> (Parsed, Vec<PathBuf>) {
+    let secrets = RefCell::new(Vec::new());
+    let read_secret = |path: &Path| {
+        secrets.borrow_mut().push(path.to_owned());
+        secret::read_file(path)
+    };
+    let outside = Outside { env, read_secret: &read_secret, files_at: Some(files::now()) };
+    let parsed = parse_with(source, outside);
+    (parsed, secrets.into_inner())
 }
 
 /// The same, with something else around the file.

@@ -313,3 +313,32 @@
 //! compares the layout's digest. JSON is what the commands print, for scripts, and has no version.
 //!
 //! *Would change it:* another program that has to speak to the socket; then the protocol needs a description and not a type.
+//!
+//! # 0027 A new configuration is a new server on the same sockets
+//!
+//! *Context.* A configuration decides about listeners, limits, routes, certificates, checks: almost everything that a worker holds while
+//! it runs. A reload must lose no connection, must change nothing when it cannot be completed, and must not cost a request anything
+//! while there is none.
+//!
+//! *Choice.* Generations in one process. A reload builds the whole of the new one, and starts a new [`Server`](crate::Server) on copies of the
+//! listening sockets ([`ServerBuilder::succeed`](crate::ServerBuilder::succeed)); only when that accepts does the old one retire
+//! ([`Handle::take_over`](crate::Handle::take_over)). Whatever fails before that leaves the old one as it was. Each worker of the
+//! new server gets the socket of the same worker of the old one, so there are as many, and the kernel's choice among sockets with
+//! `SO_REUSEPORT` stays. Nothing closes while it is needed: a socket with `SO_REUSEPORT` that closes takes its backlog along, and `shutdown(2)`
+//! would end it for both. The server keeps a copy of each socket for the one that may follow, and gives it up before its workers stop to listen.
+//!
+//! Two habits of the kernel had to be answered. A waiter that was woken for a client and is cancelled before it looked leaves the client where
+//! nobody else was told of him: measured on Linux 6.18 with io_uring, 2.0 s until the watch of the listeners found him, so the retired worker
+//! now has the new ones ask again (`a_client_for_whom_only_the_old_server_was_woken_is_served`). And a client that has connected to a
+//! listener with deferred accept and sent nothing is in no backlog that can be emptied: of a listener that is not in the new
+//! configuration he is lost.
+//!
+//! *Not chosen.* Swapping handlers below running listeners (arc-swap): only routes would be new, and each request would pay for it. A new
+//! process that gets the sockets: all connections move at once, but state of checks, maintenance and counters would have to move too, and
+//! the process id changes under a supervisor. Moving idle kept connections to the new server: they would hear of the new configuration one
+//! reply earlier; it needs a way into each driver.
+//!
+//! *Cost.* A descriptor for each listener and worker. While two generations live, each may hold its own `conns_max` connections; where
+//! `RLIMIT_NOFILE` does not allow for that, clients wait in the backlog. One table counts the connections of an address for both.
+//!
+//! *Would change it:* configurations that change many times a second.

@@ -15,7 +15,8 @@ mod tls;
 
 use super::model::{
     AccessFile, Compute, Config, Control, Egress, Engine, Grpc, Http1, Http2, Lifecycle, Limit, Listener,
-    Log, LogFormat, LogLevel, Maintenance, OnWorkerFailure, Protocol, Runtime, Systemd, Tls, Tuning,
+    Log, LogFormat, LogLevel, Maintenance, OnWorkerFailure, Protocol, ReloadOn, Runtime, Systemd, Tls,
+    Tuning,
 };
 use super::resolve::default_health;
 use super::tuning;
@@ -205,10 +206,14 @@ fn limit_value(limit: &Limit) -> Value {
 }
 
 fn lifecycle_value(lifecycle: &Lifecycle) -> Value {
+    let ReloadOn { sighup, file } = lifecycle.reload;
+    let reload =
+        [("SIGHUP", sighup), ("file", file), ("off", !sighup && !file)].into_iter().filter(|(_, on)| *on);
     let mut value = json!({
         "drain_delay": format_duration(lifecycle.drain_delay),
         "drain_timeout": format_duration(lifecycle.drain_timeout),
         "startup_grace": format_duration(lifecycle.startup_grace.unwrap_or_default()),
+        "reload": reload.map(|(word, _)| word).collect::<Vec<_>>(),
     });
     if let Some(path) = &lifecycle.state_file {
         value["state_file"] = path_text(path);

@@ -179,8 +179,19 @@ pub struct Lifecycle {
     pub drain_timeout: Duration,
     /// How long from the start checks without a result count as up; without it they count as down.
     pub startup_grace: Option<Duration>,
+    /// What has the file read anew.
+    pub reload: ReloadOn,
     /// Where maintenance and drains that operators declared are kept across restarts; without it they are not.
     pub state_file: Option<PathBuf>,
+}
+
+/// What has the configuration read anew, beside `doorbell reload`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReloadOn {
+    /// `SIGHUP`
+    pub sighup: bool,
+    /// A change of the file, or of a file that it takes a secret from.
+    pub file: bool,
 }
 
 /// `[tuning]`: switches of the engine. The defaults are what measured best; they exist so that each can be measured, and turned off
@@ -223,6 +234,7 @@ impl Default for Lifecycle {
             drain_delay: Duration::from_secs(5),
             drain_timeout: Duration::from_secs(20),
             startup_grace: None,
+            reload: ReloadOn { sighup: true, file: true },
             state_file: None,
         }
     }
