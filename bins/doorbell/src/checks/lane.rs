@@ -5,7 +5,7 @@
 //! At most as many runs at once as the configuration allows; what is due beyond that waits its turn and is counted. A check that runs is
 //! not due again before its run is over, so the queue has one place for each check and never grows.
 
-use super::demand::{Call, Calls, Demand, DemandCounters};
+use super::demand::{Call, Calls, Demand};
 use super::lag::Lag;
 use super::schedule::Schedule;
 use super::{Connector, Finding, Runner};
@@ -89,6 +89,10 @@ pub(crate) struct Counters {
     pub(crate) overruns: AtomicU64,
     /// How late runs started.
     pub(crate) lag: Lag,
+    /// Runs that somebody asked for, many of whom are counted once.
+    pub(crate) asked: AtomicU64,
+    /// Calls for a run that found no place.
+    pub(crate) calls_refused: AtomicU64,
     /// Results that somebody else found and left here.
     pub(crate) pushed: AtomicU64,
     /// Those that found no place.
@@ -116,10 +120,12 @@ pub(crate) struct Plan {
 
 impl Counters {
     /// By name. How late runs started is a mean, in microseconds.
-    pub(crate) fn fields(&self) -> [(&'static str, u64); 7] {
+    pub(crate) fn fields(&self) -> [(&'static str, u64); 9] {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let runs = read(&self.runs);
         [
+            ("asked", read(&self.asked)),
+            ("calls_refused", read(&self.calls_refused)),
             ("failed", read(&self.failed)),
             ("lag_us", self.lag.counts().mean_us()),
             ("overruns", read(&self.overruns)),
@@ -159,7 +165,7 @@ impl Plan {
         let (sender, pushes) = mpsc::channel(PUSHES_MAX);
         let counters = Arc::new(Counters::default());
         let push = Push { sender, counters: Arc::clone(&counters) };
-        let (calls, heard) = Calls::new();
+        let (calls, heard) = Calls::new(Arc::clone(&counters));
         for (at, run) in runs.iter().enumerate() {
             run.runner.tell(calls.teller(at));
         }
@@ -170,10 +176,6 @@ impl Plan {
     pub(crate) fn demands(&self) -> impl Iterator<Item = (usize, Demand)> {
         let runs = self.runs.iter().enumerate().filter(|(_, run)| run.cache.is_some());
         runs.map(|(at, run)| (run.check, self.calls.demand(at, &run.is_asked)))
-    }
-
-    pub(crate) fn demand_counters(&self) -> Arc<DemandCounters> {
-        self.calls.counters()
     }
 
     /// What runs, by the number of its check.
@@ -192,7 +194,13 @@ impl Plan {
 
     /// Descriptors that the checks may have open at once. Names are looked up and files read with two each at most.
     pub(crate) fn descriptors(&self) -> u32 {
-        let runs = self.runs.len().min(self.in_flight_max) + 2 * BLOCKING_THREADS_MAX + FDS_A_RUNTIME;
+        let (in_flight, kept) = self
+            .runs
+            .iter()
+            .map(|run| run.runner.descriptors())
+            .fold((1, 0), |(most, all), (in_flight, kept)| (most.max(in_flight), all + kept));
+        let runs = self.runs.len().min(self.in_flight_max) * in_flight + kept;
+        let runs = runs + 2 * BLOCKING_THREADS_MAX + FDS_A_RUNTIME;
         u32::try_from(runs).unwrap_or(u32::MAX)
     }
 

@@ -27,8 +27,8 @@ mod watch;
 
 use crate::config::format_duration;
 use crate::config::model::{Check, CheckKind, Place};
+pub(crate) use demand::Demand;
 use demand::Teller;
-pub(crate) use demand::{Demand, DemandCounters};
 use dial::Dialer;
 use doorbell_health::Outcome;
 pub(crate) use egress::Connector;
@@ -192,6 +192,16 @@ impl Runner {
     pub(crate) fn certificate_ends(&self) -> Option<Duration> {
         let secs = self.certificate_ends.load(Ordering::Relaxed);
         (secs > 0).then(|| Duration::from_secs(secs))
+    }
+
+    /// Descriptors that a run may have open at once, and those that stay open behind it.
+    const fn descriptors(&self) -> (usize, usize) {
+        match &self.asks {
+            // Both ends of a pipe, one of them twice, and the process.
+            Asks::Exec(_) => (4, 0),
+            Asks::Grpc(_) => (1, 1),
+            _ => (1, 0),
+        }
     }
 
     /// Lets it say that there is something new before its time.

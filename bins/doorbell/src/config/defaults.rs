@@ -43,6 +43,8 @@ pub fn default_config() -> Config {
         grpc: Grpc::of(1),
         routes: default_routes(&listeners, &health),
         listeners,
+        agents: Vec::new(),
+        tcp_gates: Vec::new(),
         allow_exec: false,
         egress: Egress::default(),
         checks: Vec::new(),

@@ -3,11 +3,13 @@
 //! Does not know about: files, command lines.
 
 mod access;
+mod agent;
 mod board;
 mod checks;
 mod compute;
 mod door;
 mod files;
+mod gate;
 mod guards;
 mod inherit;
 mod inquiry;
@@ -30,6 +32,7 @@ use board::Keeper;
 use compute::Reading;
 use door::Materials;
 use doorbell::{Event, LocalAddr, Server, ServerBuilder, StartError, StartErrorKind, Workers};
+use gate::Gates;
 use guards::Common;
 use lane::{Lane, Plan};
 use lifecycle::{Duties, Supervisor};
@@ -52,6 +55,7 @@ pub(crate) fn run(config: &Config, origin: &str) -> Result<Exit, Failure> {
     let keeper = Keeper::build(config).map_err(bad_config)?;
     operator.adopt(&keeper);
     let (checks, push) = checks::plan(config).map_err(bad_config)?.unzip();
+    keeper.run_on_demand(checks.iter().flat_map(|plan| plan.demands()));
     let mut watched: Vec<Box<dyn Watched>> = Vec::new();
     let lane = compute::start(config)?;
     let stores = Stores::open(config, &Reading::new(lane.clone()), &mut watched).map_err(bad_config)?;
@@ -62,19 +66,20 @@ pub(crate) fn run(config: &Config, origin: &str) -> Result<Exit, Failure> {
         Materials { config, keeper: &keeper, push: push.as_ref(), common: &common, stores: &stores };
     let mut totals = Totals::of(&common);
     let mut builder = builder(config, &keeper, &operator);
-    if let Some(checks) = &checks {
-        builder = builder.keep_descriptors(checks.descriptors());
-    }
+    let of_checks = checks.as_ref().map_or(0, crate::checks::Plan::descriptors);
+    builder = builder.keep_descriptors(of_checks + Gates::descriptors(config));
     let mut plan = Plan::new(config, &keeper);
     for position in 0..config.listeners.len() {
         let access = access.as_ref();
         builder = listener::add(builder, &materials, position, access, &mut watched, &mut totals, &mut plan)?;
     }
+    builder = agent::add(builder, config, &keeper, || plan.iter_mut().for_each(Plan::add_none))?;
     if let Some(plan) = &plan {
         totals.set_http2(plan.counters());
         builder = plan.attach(builder);
     }
     let lane = plan.map(Plan::start).transpose()?;
+    let gates = Gates::open(config, &keeper)?;
     let server = builder.start().map_err(|error| start_failure(&error))?;
     let watch = Watch::start(watched)
         .map_err(|error| Failure::new(Exit::Failure, format!("no thread could be started: {error}")))?;
@@ -102,6 +107,7 @@ pub(crate) fn run(config: &Config, origin: &str) -> Result<Exit, Failure> {
     let handle = server.handle();
     let ended = supervisor.serve(server, &operator, &duties);
     drop(checks);
+    drop(gates);
     drop(ops);
     lane.into_iter().for_each(Lane::end);
     drop(watch);

@@ -18,6 +18,7 @@ mod upstream;
 
 mod ab_wrk;
 mod access;
+mod agents;
 mod alpn;
 mod auth;
 mod busy;
@@ -40,6 +41,7 @@ mod jobs;
 mod jwt;
 mod kept;
 mod kinds;
+mod kinds_more;
 mod limit;
 mod links;
 mod memory;

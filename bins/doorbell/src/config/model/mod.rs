@@ -3,6 +3,7 @@
 //! Does not know about: TOML, where a value was written.
 
 mod auth;
+mod balancer;
 mod check;
 mod compute;
 mod health;
@@ -14,6 +15,7 @@ mod route;
 mod tls;
 
 pub use auth::{Auth, Jwt, JwtAlgorithm, JwtKey, Secret};
+pub use balancer::{Agent, TcpGate, WhenDown};
 pub use check::{
     BadIs, CHECKS_MAX, CertificateRule, Check, CheckKind, ClientTls, DnsCheck, DnsCode, DnsRecord, Egress,
     ExecCheck, FileCheck, FlapRule, FollowRedirects, GaugeCheck, GrpcCheck, GrpcMode, HostPort, HttpCheck,
@@ -66,6 +68,10 @@ pub struct Config {
     pub checks: Vec<Check>,
     /// `[health.NAME]`; `livez` and `readyz` are always there.
     pub health: Vec<Health>,
+    /// `[agent.NAME]`, in the order of the file.
+    pub agents: Vec<Agent>,
+    /// `[tcp_gate.NAME]`, in the order of the file.
+    pub tcp_gates: Vec<TcpGate>,
     /// `[route.NAME]`, in the order of the file.
     pub routes: Vec<Route>,
 }

@@ -3,6 +3,7 @@
 //! Does not know about: defaults, other tables, what a key is good for.
 
 mod auth;
+mod balancer;
 mod check;
 mod compute;
 mod health;
@@ -14,6 +15,7 @@ mod route;
 mod tls;
 
 pub(crate) use auth::{Auth, Jwt};
+pub(crate) use balancer::{Agent, TcpGate, WHEN_DOWN};
 pub(crate) use check::{
     Addresses, Basic, CODES, Certificates, Check, CheckTls, Defaults, DnsAsked, ExecAsked, FileWatched,
     GRPC_MODES, GaugeAsked, GrpcAsked, HttpAsked, INITIALS, Kind, Latencies, METRICS, PREFERS, Pace, RECORDS,
@@ -53,6 +55,8 @@ pub(crate) struct File {
     pub(crate) check_defaults: Defaults,
     pub(crate) checks: Vec<Check>,
     pub(crate) health: Vec<Health>,
+    pub(crate) agents: Vec<Agent>,
+    pub(crate) tcp_gates: Vec<TcpGate>,
     pub(crate) routes: Vec<Route>,
 }
 
@@ -93,6 +97,8 @@ impl File {
             check_defaults: root.section("check_defaults").map(Defaults::read).unwrap_or_default(),
             checks: named(&mut root, "check", Check::read),
             health: named(&mut root, "health", Health::read),
+            agents: named(&mut root, "agent", Agent::read),
+            tcp_gates: named(&mut root, "tcp_gate", TcpGate::read),
             routes: named(&mut root, "route", Route::read),
         };
         root.finish();

@@ -13,10 +13,10 @@ mod tests;
 mod view;
 
 use super::ops::Journal;
-use crate::checks::{Desk, Finding};
+use crate::checks::{Demand, Desk, Finding};
 use crate::config::model::{Config, Health, HealthRoute};
 use doorbell_health::{
-    Audience, Board, CheckIndex, CheckResult, Command, EndpointIndex, EndpointState, Event, Forced,
+    Audience, Board, CheckIndex, CheckResult, Command, Endpoint, EndpointIndex, EndpointState, Event, Forced,
     ForcedState, Note, Target, Time,
 };
 use happening::happening;
@@ -24,6 +24,7 @@ use lines::Line;
 pub(super) use operate::Subject;
 use page::Look;
 pub(super) use page::{Page, Replies};
+use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -56,12 +57,22 @@ struct Inside {
     /// For each check, the pages that answer for it alone, and its place there.
     singles: Vec<Vec<(Arc<Page>, usize)>>,
     followers: Vec<Follower>,
+    /// Checks that run when somebody asks, by their position.
+    demands: HashMap<usize, Demand>,
 }
 
 /// Which endpoints serve.
 pub(super) struct Serving<'a> {
     board: &'a Board,
     places: &'a Places,
+}
+
+impl Inside {
+    fn demands_of(&self, endpoint: EndpointIndex) -> Box<[Demand]> {
+        let uses = self.board.endpoint(endpoint).map(|endpoint| &endpoint.config().uses);
+        let demands = uses.into_iter().flatten().filter_map(|one| self.demands.get(&one.check.as_usize()));
+        demands.cloned().collect()
+    }
 }
 
 impl Keeper {
@@ -83,6 +94,7 @@ impl Keeper {
                 pages: Vec::new(),
                 singles: vec![Vec::new(); places.checks.len()],
                 followers: Vec::new(),
+                demands: HashMap::new(),
             }),
             places,
             journal: OnceLock::new(),
@@ -92,6 +104,17 @@ impl Keeper {
     /// Has transitions written down from now on; the first journal stays.
     pub(super) fn report_to(&self, journal: &Arc<Journal>) {
         self.journal.get_or_init(|| Arc::clone(journal));
+    }
+
+    /// Has these checks run when somebody asks. Before the first page is made.
+    pub(super) fn run_on_demand(&self, demands: impl Iterator<Item = (usize, Demand)>) {
+        self.lock().demands.extend(demands);
+    }
+
+    /// What runs when somebody asks for an endpoint, by its position.
+    pub(super) fn demands_of(&self, endpoint: usize) -> Box<[Demand]> {
+        let index = self.places.endpoints.get(endpoint);
+        index.map(|&index| self.lock().demands_of(index)).unwrap_or_default()
     }
 
     /// The replies of a route, one page for all who answer with the same. `None` when its fields cannot be sent.
@@ -107,7 +130,8 @@ impl Keeper {
         if let Some(page) = inside.pages.iter().find(|page| *page.look() == look) {
             return Some(Arc::clone(page));
         }
-        let page = Arc::new(Page::build(look, inside.pages.len(), &inside.board)?);
+        let demands = inside.demands_of(endpoint);
+        let page = Arc::new(Page::build(look, inside.pages.len(), demands, &inside.board)?);
         inside.pages.push(Arc::clone(&page));
         if has_singles {
             let Inside { board, singles, .. } = &mut *inside;
@@ -150,7 +174,7 @@ impl Keeper {
     }
 
     fn tell(&self, inside: &Inside, changed: &Changed) -> Vec<Line> {
-        let Inside { board, pages, singles, followers } = inside;
+        let Inside { board, pages, singles, followers, .. } = inside;
         let renewed = |page: &&Arc<Page>| changed.rendered.contains(&page.look().endpoint);
         pages.iter().filter(renewed).for_each(|page| page.renew(board));
         for (page, place) in changed.checks.iter().filter_map(|check| singles.get(check.as_usize())).flatten()
@@ -234,6 +258,15 @@ impl Desk for Keeper {
 }
 
 impl Serving<'_> {
+    /// The endpoint at this position.
+    pub(super) fn endpoint(&self, endpoint: usize) -> Option<&Endpoint> {
+        self.places.endpoints.get(endpoint).and_then(|&index| self.board.endpoint(index))
+    }
+
+    pub(super) fn check_name(&self, check: CheckIndex) -> Option<&str> {
+        self.board.check_name(check)
+    }
+
     /// Whether the endpoint at this position answers that it serves, to those who are neither kubelet nor load balancer.
     pub(super) fn serves(&self, endpoint: usize) -> bool {
         let index = self.places.endpoints.get(endpoint);

@@ -5,6 +5,7 @@
 //! Every thread keeps what it read last. A probe compares one number to see that it still holds, which costs less than counting a
 //! reference; whoever finds another number reads anew.
 
+use crate::checks::Demand;
 use crate::config::model::{Details, HealthFormat, HealthRoute};
 use crate::http::{StaticReply, Status};
 use arc_swap::ArcSwap;
@@ -25,6 +26,8 @@ pub(in crate::serve) struct Page {
     place: usize,
     /// One for each check of the endpoint, in its order; none where no path asks for single checks.
     singles: Box<[ArcSwap<Views>]>,
+    /// Checks that run when somebody asks.
+    demands: Box<[Demand]>,
     names: HashMap<Box<[u8]>, usize>,
 }
 
@@ -156,7 +159,7 @@ impl Look {
 
 impl Page {
     /// `None` when the fields of the route cannot be sent. No other page of the board has this place.
-    pub(super) fn build(look: Look, place: usize, board: &Board) -> Option<Self> {
+    pub(super) fn build(look: Look, place: usize, demands: Box<[Demand]>, board: &Board) -> Option<Self> {
         let replies = ArcSwap::from_pointee(look.replies(board)?);
         let uses = &board.endpoint(look.endpoint)?.config().uses;
         let (mut singles, mut names) = (Vec::new(), HashMap::new());
@@ -165,7 +168,7 @@ impl Page {
             names.insert(board.check_name(one.check)?.as_bytes().into(), place);
         }
         let version = AtomicU64::new(VERSION_NEXT.fetch_add(1, Ordering::Relaxed));
-        Some(Self { look, replies, version, place, singles: singles.into(), names })
+        Some(Self { look, replies, version, place, singles: singles.into(), demands, names })
     }
 
     /// The format of the route; nothing where `Accept` decides.
@@ -180,6 +183,7 @@ impl Page {
     /// Gives the replies of this moment to `found`; a look at them holds nobody up. Not to be called from inside.
     #[inline(always)]
     pub(in crate::serve) fn with<T>(&self, found: impl FnOnce(&Replies) -> T) -> T {
+        self.demands.iter().for_each(Demand::ask);
         KEPT.with_borrow_mut(|kept| {
             let version = self.version.load(Ordering::Acquire);
             if let Some(Some((known, replies))) = kept.get(self.place)
@@ -208,6 +212,7 @@ impl Page {
         sees_details: bool,
         found: impl FnOnce(Option<&StaticReply>) -> T,
     ) -> T {
+        self.demands.iter().for_each(Demand::ask);
         match self.names.get(name).and_then(|&place| self.singles.get(place)) {
             Some(single) => found(Some(&single.load()[usize::from(sees_details)])),
             None => found(None),
