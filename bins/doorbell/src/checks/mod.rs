@@ -17,6 +17,7 @@ mod lag;
 mod lane;
 mod lines;
 mod look;
+mod progress;
 mod redis;
 mod schedule;
 mod tcp;
@@ -25,22 +26,23 @@ mod tests;
 mod tls;
 mod watch;
 
-use crate::config::format_duration;
 use crate::config::model::{Check, CheckKind, Place};
 pub(crate) use demand::Demand;
 use demand::Teller;
 use dial::Dialer;
 use doorbell_health::Outcome;
 pub(crate) use egress::Connector;
+pub(crate) use http::join;
 #[cfg(test)]
 pub(crate) use lag::{LAG_BOUNDS_US, LagCounts};
 pub(crate) use lane::{Counters, Desk, Plan, Push, Run};
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use progress::Progress;
+pub(crate) use progress::{Seen, Stage, Trace};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tls::TlsPool;
-use tokio::io::{AsyncRead, AsyncReadExt as _};
-use tokio::time::{Instant, timeout, timeout_at};
+use tokio::time::{Instant, timeout_at};
 
 /// What one run found.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -89,31 +91,6 @@ enum Asks {
 pub(crate) struct Shared {
     pub(crate) connector: Arc<Connector>,
     tls: TlsPool,
-}
-
-/// How far a run has come, for whoever is told that its time is over, and what it leaves behind.
-#[derive(Default)]
-struct Progress {
-    stage: AtomicU8,
-    left: Mutex<Option<Box<dyn AsyncRead + Send + Unpin>>>,
-    /// When the first certificate of the server ends, in seconds from 1970 on; 0 where nobody looked.
-    certificate_ends: AtomicU64,
-}
-
-/// How long a server may take to close behind its answer, as it was asked to, before we close with a reset.
-const END_TIMEOUT: Duration = Duration::from_millis(20);
-
-/// The parts of a run, in their order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
-    Resolve,
-    Connect,
-    Handshake,
-    Answer,
-    Content,
-    /// Of a program.
-    Start,
-    End,
 }
 
 impl Shared {
@@ -168,10 +145,18 @@ impl Runner {
         Ok(Some(Self { asks, timeout: check.pace.timeout, certificate_ends: AtomicU64::new(0) }))
     }
 
-    /// Asks once. Whatever the other side does, there is a finding in time, and nothing is left [`END_TIMEOUT`] later.
+    /// Asks once. Whatever the other side does, there is a finding in time, and nothing is left a moment later.
     pub(crate) async fn run(&self) -> Finding {
+        self.run_as(Progress::default()).await
+    }
+
+    /// The same, and what is seen on the way is written down.
+    pub(crate) async fn run_traced(&self, trace: &Arc<Trace>) -> Finding {
+        self.run_as(Progress::traced(Arc::clone(trace))).await
+    }
+
+    async fn run_as(&self, progress: Progress) -> Finding {
         let start = Instant::now();
-        let progress = Progress::default();
         let verdict = timeout_at(start + self.timeout, self.ask(&progress, start)).await;
         let latency = start.elapsed();
         if let Some(ends) = progress.certificate() {
@@ -245,46 +230,5 @@ impl Complaint {
 
     fn timeout(reason: impl Into<String>) -> Self {
         Self { outcome: Outcome::Timeout, reason: reason.into() }
-    }
-}
-
-impl Progress {
-    fn enter(&self, stage: Stage) {
-        self.stage.store(stage as u8, Ordering::Relaxed);
-    }
-
-    /// The answer is complete, and the connection is for the server to close.
-    fn leave(&self, conn: impl AsyncRead + Send + Unpin + 'static) {
-        *self.left.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(conn));
-    }
-
-    fn certificate_ends(&self, at: Duration) {
-        self.certificate_ends.store(at.as_secs(), Ordering::Relaxed);
-    }
-
-    fn certificate(&self) -> Option<Duration> {
-        let secs = self.certificate_ends.load(Ordering::Relaxed);
-        (secs > 0).then(|| Duration::from_secs(secs))
-    }
-
-    /// What else the server sends is not looked at: he had his say.
-    async fn end(self) {
-        let left = self.left.into_inner().unwrap_or_else(PoisonError::into_inner);
-        if let Some(mut conn) = left {
-            let _kept_open = timeout(END_TIMEOUT, conn.read(&mut [0; 64])).await;
-        }
-    }
-
-    fn overdue(&self, timeout: Duration) -> String {
-        let what = match self.stage.load(Ordering::Relaxed) {
-            stage if stage == Stage::Resolve as u8 => "no address",
-            stage if stage == Stage::Connect as u8 => "no connection",
-            stage if stage == Stage::Handshake as u8 => "no TLS handshake",
-            stage if stage == Stage::Answer as u8 => "no answer",
-            stage if stage == Stage::Start as u8 => "no start",
-            stage if stage == Stage::End as u8 => "no end",
-            _ => "no end of the answer",
-        };
-        format!("{what} within {}", format_duration(timeout))
     }
 }

@@ -45,6 +45,7 @@ pub fn default_config() -> Config {
         listeners,
         agents: Vec::new(),
         tcp_gates: Vec::new(),
+        blackbox: None,
         allow_exec: false,
         egress: Egress::default(),
         checks: Vec::new(),

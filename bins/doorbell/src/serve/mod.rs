@@ -4,6 +4,7 @@
 
 mod access;
 mod agent;
+mod blackbox;
 mod board;
 mod checks;
 mod compute;
@@ -28,6 +29,7 @@ mod watch;
 use crate::config::format_duration;
 use crate::config::model::{Config, Descriptors, Engine, OnWorkerFailure, Timeouts};
 use crate::exit::{Exit, Failure};
+use blackbox::Probes;
 use board::Keeper;
 use compute::Reading;
 use door::Materials;
@@ -67,7 +69,7 @@ pub(crate) fn run(config: &Config, origin: &str) -> Result<Exit, Failure> {
     let mut totals = Totals::of(&common);
     let mut builder = builder(config, &keeper, &operator);
     let of_checks = checks.as_ref().map_or(0, crate::checks::Plan::descriptors);
-    builder = builder.keep_descriptors(of_checks + Gates::descriptors(config));
+    builder = builder.keep_descriptors(of_checks + Gates::descriptors(config) + Probes::descriptors(config));
     let mut plan = Plan::new(config, &keeper);
     for position in 0..config.listeners.len() {
         let access = access.as_ref();
@@ -80,6 +82,7 @@ pub(crate) fn run(config: &Config, origin: &str) -> Result<Exit, Failure> {
     }
     let lane = plan.map(Plan::start).transpose()?;
     let gates = Gates::open(config, &keeper)?;
+    let probes = Probes::open(config)?;
     let server = builder.start().map_err(|error| start_failure(&error))?;
     let watch = Watch::start(watched)
         .map_err(|error| Failure::new(Exit::Failure, format!("no thread could be started: {error}")))?;
@@ -107,7 +110,7 @@ pub(crate) fn run(config: &Config, origin: &str) -> Result<Exit, Failure> {
     let handle = server.handle();
     let ended = supervisor.serve(server, &operator, &duties);
     drop(checks);
-    drop(gates);
+    drop((gates, probes));
     drop(ops);
     lane.into_iter().for_each(Lane::end);
     drop(watch);

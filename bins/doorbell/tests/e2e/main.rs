@@ -21,6 +21,7 @@ mod access;
 mod agents;
 mod alpn;
 mod auth;
+mod blackbox;
 mod busy;
 mod checks;
 mod curl;

@@ -7,6 +7,7 @@ use rcgen::{CertificateParams, KeyPair};
 use rustls::ServerConfig;
 use rustls::pki_types::PrivateKeyDer;
 use std::net::UdpSocket;
+use std::sync::Mutex;
 use std::time::Instant as Clock;
 
 fn found(lines: &str) -> (Outcome, String) {

@@ -4,6 +4,7 @@
 
 mod auth;
 mod balancer;
+mod blackbox;
 mod check;
 mod compute;
 mod health;
@@ -79,6 +80,7 @@ pub fn to_json(config: &Config, with_defaults: bool) -> Value {
         agents.map(|agent| (agent.name.clone(), balancer::agent_value(agent, config, with_defaults)));
     let gates = config.tcp_gates.iter();
     let gates = gates.map(|gate| (gate.name.clone(), balancer::gate_value(gate, config, with_defaults)));
+    let probes = config.blackbox.as_ref().map(|blackbox| blackbox::blackbox_value(blackbox, with_defaults));
     let routes = route::routes(config, with_defaults);
     let readyz = config.health.iter().position(|health| health.name == "readyz").unwrap_or(0);
     let default_grpc = Grpc::of(readyz);
@@ -104,6 +106,7 @@ pub fn to_json(config: &Config, with_defaults: bool) -> Value {
         ("health", named(health.collect())),
         ("agent", named(agents.collect())),
         ("tcp_gate", named(gates.collect())),
+        ("blackbox", probes.unwrap_or_default()),
         ("route", named(routes)),
     ] {
         if value.as_object().is_some_and(|table| !table.is_empty()) {

@@ -4,6 +4,7 @@
 
 mod auth;
 mod balancer;
+mod blackbox;
 mod check;
 mod compute;
 mod health;
@@ -16,6 +17,7 @@ mod tls;
 
 pub use auth::{Auth, Jwt, JwtAlgorithm, JwtKey, Secret};
 pub use balancer::{Agent, TcpGate, WhenDown};
+pub use blackbox::{Blackbox, Module};
 pub use check::{
     BadIs, CHECKS_MAX, CertificateRule, Check, CheckKind, ClientTls, DnsCheck, DnsCode, DnsRecord, Egress,
     ExecCheck, FileCheck, FlapRule, FollowRedirects, GaugeCheck, GrpcCheck, GrpcMode, HostPort, HttpCheck,
@@ -72,6 +74,8 @@ pub struct Config {
     pub agents: Vec<Agent>,
     /// `[tcp_gate.NAME]`, in the order of the file.
     pub tcp_gates: Vec<TcpGate>,
+    /// `[blackbox]`
+    pub blackbox: Option<Blackbox>,
     /// `[route.NAME]`, in the order of the file.
     pub routes: Vec<Route>,
 }

@@ -30,7 +30,7 @@ pub(super) fn gates(written: &[written::TcpGate], health: &[Health], problems: &
         check_bind(("TCP gate", "9132"), written.has_bind, &written.header, problems);
         TcpGate {
             name: written.name.value.clone(),
-            binds: written.binds.iter().filter_map(|at| address(at, problems)).collect(),
+            binds: written.binds.iter().filter_map(|at| address(at, "a TCP gate", problems)).collect(),
             endpoint: endpoint(&written.health, &written.header, health, problems),
             when_down: or(&written.when_down, Default::default()),
         }
@@ -57,11 +57,11 @@ fn endpoint(
 }
 
 /// What opens and closes is an address: a socket that somebody handed to us cannot be opened again.
-fn address(at: &At<Bind>, problems: &Problems) -> Option<SocketAddr> {
+pub(super) fn address(at: &At<Bind>, what: &str, problems: &Problems) -> Option<SocketAddr> {
     match &at.value {
         Bind::Tcp(addr) => Some(*addr),
         Bind::Fd(_) | Bind::Systemd(_) | Bind::Unix(_) => {
-            let message = format!("a TCP gate cannot listen on {}", at.value);
+            let message = format!("{what} cannot listen on {}", at.value);
             let problem = Problem::error("bad-address", at.span.clone(), message);
             problems.add(problem.help("write an address and a port, as in \"0.0.0.0:9132\""));
             None

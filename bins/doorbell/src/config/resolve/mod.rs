@@ -5,6 +5,7 @@
 mod action;
 mod auth;
 mod balancer;
+mod blackbox;
 mod check;
 mod compute;
 mod conflict;
@@ -84,6 +85,7 @@ pub(crate) fn resolve(file: &written::File, problems: &Problems) -> Config {
         listeners,
         agents,
         tcp_gates,
+        blackbox: blackbox::resolve(file.blackbox.as_ref(), problems),
         allow_exec: false,
         egress: check::resolve_egress(&file.check_defaults),
         checks,
@@ -181,7 +183,8 @@ fn find_twice_bound(file: &written::File, problems: &Problems) {
     let listeners = file.listeners.iter().flat_map(|listener| &listener.binds);
     let agents = file.agents.iter().flat_map(|agent| &agent.binds);
     let gates = file.tcp_gates.iter().flat_map(|gate| &gate.binds);
-    for At { value: bind, span } in listeners.chain(agents).chain(gates) {
+    let probes = file.blackbox.iter().flat_map(|blackbox| &blackbox.binds);
+    for At { value: bind, span } in listeners.chain(agents).chain(gates).chain(probes) {
         if matches!(bind, Bind::Tcp(addr) if addr.port() == 0) {
             continue;
         }

@@ -4,6 +4,7 @@
 
 mod auth;
 mod balancer;
+mod blackbox;
 mod check;
 mod compute;
 mod health;
@@ -16,6 +17,7 @@ mod tls;
 
 pub(crate) use auth::{Auth, Jwt};
 pub(crate) use balancer::{Agent, TcpGate, WHEN_DOWN};
+pub(crate) use blackbox::Blackbox;
 pub(crate) use check::{
     Addresses, Basic, CODES, Certificates, Check, CheckTls, Defaults, DnsAsked, ExecAsked, FileWatched,
     GRPC_MODES, GaugeAsked, GrpcAsked, HttpAsked, INITIALS, Kind, Latencies, METRICS, PREFERS, Pace, RECORDS,
@@ -57,6 +59,7 @@ pub(crate) struct File {
     pub(crate) health: Vec<Health>,
     pub(crate) agents: Vec<Agent>,
     pub(crate) tcp_gates: Vec<TcpGate>,
+    pub(crate) blackbox: Option<Blackbox>,
     pub(crate) routes: Vec<Route>,
 }
 
@@ -99,6 +102,7 @@ impl File {
             health: named(&mut root, "health", Health::read),
             agents: named(&mut root, "agent", Agent::read),
             tcp_gates: named(&mut root, "tcp_gate", TcpGate::read),
+            blackbox: root.section("blackbox").map(Blackbox::read),
             routes: named(&mut root, "route", Route::read),
         };
         root.finish();
