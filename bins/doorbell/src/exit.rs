@@ -12,6 +12,8 @@ pub enum Exit {
     AddressInUse,
     /// 78: the configuration cannot be used.
     BadConfig,
+    /// What the command means by it, or the code of the program that it ran.
+    Code(u8),
     /// 69: the engine that was asked for does not work here.
     EngineUnavailable,
     /// 1: it failed, or the answer is no.
@@ -24,6 +26,8 @@ pub enum Exit {
     Success,
     /// 71: the limit of open files is too low (sysexits: system error).
     TooFewDescriptors,
+    /// 69: no doorbell answers (sysexits: unavailable).
+    Unavailable,
     /// 2: the command line is wrong.
     Usage,
 }
@@ -44,7 +48,8 @@ impl Exit {
         match self {
             Self::AddressInUse => 73,
             Self::BadConfig => 78,
-            Self::EngineUnavailable => 69,
+            Self::Code(code) => code,
+            Self::EngineUnavailable | Self::Unavailable => 69,
             Self::Failure => 1,
             Self::Lints => 3,
             Self::NoPermission => 77,

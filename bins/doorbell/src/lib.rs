@@ -7,8 +7,12 @@
 mod checks;
 pub mod cli;
 pub mod config;
+mod control;
+mod doctor;
 pub mod exit;
 mod http;
 mod log;
+mod probe;
 mod serve;
+pub use serve::service;
 pub mod wire;

@@ -25,6 +25,7 @@ mod tcp;
 mod tests;
 mod tls;
 mod watch;
+mod work;
 
 use crate::config::model::{Check, CheckKind, Place};
 pub(crate) use demand::Demand;
@@ -32,16 +33,17 @@ use demand::Teller;
 use dial::Dialer;
 use doorbell_health::Outcome;
 pub(crate) use egress::Connector;
-pub(crate) use http::join;
+pub(crate) use http::join as url_of_location;
 #[cfg(test)]
 pub(crate) use lag::{LAG_BOUNDS_US, LagCounts};
-pub(crate) use lane::{Counters, Desk, Plan, Push, Run};
+pub(crate) use lane::{Counters, Desk, Hurry, Plan, Push, Run};
 use progress::Progress;
 pub(crate) use progress::{Seen, Stage, Trace};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tls::TlsPool;
+pub(crate) use tls::client_config;
 use tokio::time::{Instant, timeout_at};
 
 /// What one run found.
@@ -147,30 +149,37 @@ impl Runner {
 
     /// Asks once. Whatever the other side does, there is a finding in time, and nothing is left a moment later.
     pub(crate) async fn run(&self) -> Finding {
+        self.run_as(Progress::default()).await.0
+    }
+
+    /// The same, and how far it came.
+    pub(crate) async fn run_to_stage(&self) -> (Finding, Stage) {
         self.run_as(Progress::default()).await
     }
 
     /// The same, and what is seen on the way is written down.
     pub(crate) async fn run_traced(&self, trace: &Arc<Trace>) -> Finding {
-        self.run_as(Progress::traced(Arc::clone(trace))).await
+        self.run_as(Progress::traced(Arc::clone(trace))).await.0
     }
 
-    async fn run_as(&self, progress: Progress) -> Finding {
+    async fn run_as(&self, progress: Progress) -> (Finding, Stage) {
         let start = Instant::now();
         let verdict = timeout_at(start + self.timeout, self.ask(&progress, start)).await;
         let latency = start.elapsed();
         if let Some(ends) = progress.certificate() {
             self.certificate_ends.store(ends.as_secs(), Ordering::Relaxed);
         }
+        let stage = progress.stage();
         let overdue = verdict.is_err().then(|| progress.overdue(self.timeout));
         progress.end().await;
-        match verdict {
+        let finding = match verdict {
             Ok(Ok(())) => Finding { outcome: Outcome::Success, latency, reason: String::new() },
             Ok(Err(Complaint { outcome, reason })) => Finding { outcome, latency, reason },
             Err(_elapsed) => {
                 Finding { outcome: Outcome::Timeout, latency, reason: overdue.unwrap_or_default() }
             }
-        }
+        };
+        (finding, stage)
     }
 
     /// When the first certificate of the server ends, from 1970 on, where somebody looked. Metrics read it.

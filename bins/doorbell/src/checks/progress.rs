@@ -127,15 +127,27 @@ impl Progress {
         }
     }
 
+    pub(super) fn stage(&self) -> Stage {
+        match self.stage.load(Ordering::Relaxed) {
+            stage if stage == Stage::Resolve as u8 => Stage::Resolve,
+            stage if stage == Stage::Connect as u8 => Stage::Connect,
+            stage if stage == Stage::Handshake as u8 => Stage::Handshake,
+            stage if stage == Stage::Answer as u8 => Stage::Answer,
+            stage if stage == Stage::Start as u8 => Stage::Start,
+            stage if stage == Stage::End as u8 => Stage::End,
+            _ => Stage::Content,
+        }
+    }
+
     pub(super) fn overdue(&self, timeout: Duration) -> String {
-        let what = match self.stage.load(Ordering::Relaxed) {
-            stage if stage == Stage::Resolve as u8 => "no address",
-            stage if stage == Stage::Connect as u8 => "no connection",
-            stage if stage == Stage::Handshake as u8 => "no TLS handshake",
-            stage if stage == Stage::Answer as u8 => "no answer",
-            stage if stage == Stage::Start as u8 => "no start",
-            stage if stage == Stage::End as u8 => "no end",
-            _ => "no end of the answer",
+        let what = match self.stage() {
+            Stage::Resolve => "no address",
+            Stage::Connect => "no connection",
+            Stage::Handshake => "no TLS handshake",
+            Stage::Answer => "no answer",
+            Stage::Content => "no end of the answer",
+            Stage::Start => "no start",
+            Stage::End => "no end",
         };
         format!("{what} within {}", format_duration(timeout))
     }

@@ -93,6 +93,17 @@ impl Tls {
     }
 }
 
+/// The same for whoever asks once, without a pool.
+///
+/// # Errors
+/// A file cannot be used, or this system trusts nobody.
+pub(crate) fn client_config(tls: &ClientTls, protocol: &str) -> Result<Arc<ClientConfig>, String> {
+    match Tls::build(tls, protocol, true)? {
+        Tls::With(config) => Ok(config),
+        Tls::None => Err("this system trusts no certificate authority".into()),
+    }
+}
+
 /// A handshake with a server of this name.
 pub(super) async fn handshake(tls: &Tls, name: &str, conn: Conn) -> Result<TlsStream<Conn>, Complaint> {
     let Tls::With(config) = tls else {

@@ -3,8 +3,8 @@
 //! Does not know about: files.
 
 use super::model::{
-    Action, Compute, Config, Egress, Grpc, Guard, Health, HealthRoute, Http2, Lifecycle, Listener, Log,
-    Protocol, Route, Runtime, Tuning,
+    Action, Compute, Config, Control, Egress, Grpc, Guard, Health, HealthRoute, Http2, Lifecycle, Listener,
+    Log, Maintenance, Protocol, Route, Runtime, Systemd, Tuning,
 };
 use crate::http::Method;
 
@@ -34,6 +34,9 @@ pub fn default_config() -> Config {
         runtime: Runtime::default(),
         log: Log::default(),
         lifecycle: Lifecycle::default(),
+        control: Control::default(),
+        systemd: Systemd::default(),
+        maintenance: Maintenance::default(),
         tuning: Tuning::default(),
         compute: Compute::default(),
         tls: Vec::new(),

@@ -6,6 +6,7 @@ mod access;
 mod agent;
 mod blackbox;
 mod board;
+mod census;
 mod checks;
 mod compute;
 mod door;
@@ -20,11 +21,15 @@ mod links;
 mod listener;
 pub(crate) mod ops;
 mod raw;
+mod sample;
 mod stored;
 mod subject;
+mod systemd;
 mod tls;
 mod totals;
 mod watch;
+
+pub use sample::service;
 
 use crate::config::format_duration;
 use crate::config::model::{Config, Descriptors, Engine, OnWorkerFailure, Timeouts};
@@ -38,11 +43,12 @@ use gate::Gates;
 use guards::Common;
 use lane::{Lane, Plan};
 use lifecycle::{Duties, Supervisor};
-use ops::{Operator, OpsLane, Running};
+use ops::{Operator, Ops, Running};
 use std::num::NonZeroU16;
 use std::sync::Arc;
 use std::time::Duration;
 use stored::Stores;
+use systemd::Manager;
 use totals::Totals;
 use watch::{Watch, Watched};
 
@@ -55,10 +61,10 @@ pub(crate) fn run(config: &Config, origin: &str) -> Result<Exit, Failure> {
     let operator = Operator::new(supervisor.notes());
     let bad_config = |why| Failure::new(Exit::BadConfig, why);
     let keeper = Keeper::build(config).map_err(bad_config)?;
-    operator.adopt(&keeper);
     let (checks, push) = checks::plan(config).map_err(bad_config)?.unzip();
     keeper.run_on_demand(checks.iter().flat_map(|plan| plan.demands()));
     let mut watched: Vec<Box<dyn Watched>> = Vec::new();
+    watched.extend(operator.begin(config, &keeper));
     let lane = compute::start(config)?;
     let stores = Stores::open(config, &Reading::new(lane.clone()), &mut watched).map_err(bad_config)?;
     let (common, readers) = Common::build(config, lane).map_err(bad_config)?;
@@ -68,8 +74,9 @@ pub(crate) fn run(config: &Config, origin: &str) -> Result<Exit, Failure> {
         Materials { config, keeper: &keeper, push: push.as_ref(), common: &common, stores: &stores };
     let mut totals = Totals::of(&common);
     let mut builder = builder(config, &keeper, &operator);
-    let of_checks = checks.as_ref().map_or(0, crate::checks::Plan::descriptors);
-    builder = builder.keep_descriptors(of_checks + Gates::descriptors(config) + Probes::descriptors(config));
+    let of_checks = checks.as_ref().map_or(0, |checks| checks.descriptors());
+    let of_others = Gates::descriptors(config) + Probes::descriptors(config) + Ops::descriptors(config);
+    builder = builder.keep_descriptors(of_checks + of_others);
     let mut plan = Plan::new(config, &keeper);
     for position in 0..config.listeners.len() {
         let access = access.as_ref();
@@ -100,15 +107,18 @@ pub(crate) fn run(config: &Config, origin: &str) -> Result<Exit, Failure> {
         lifecycle: config.lifecycle.clone(),
         check_kinds: Running::check_kinds(config),
         totals: Arc::clone(&totals),
+        hurry: checks.as_ref().map(crate::checks::Plan::hurry),
     });
-    announce(&server, config, origin);
     let no_thread =
         |error: std::io::Error| Failure::new(Exit::Failure, format!("no thread could be started: {error}"));
-    let ops = OpsLane::start().map_err(no_thread)?;
+    let ops = Ops::start(config, &operator).map_err(no_thread)?;
+    announce(&server, config, origin, &ops);
     let checks = checks.map(|plan| plan.start(Arc::clone(&keeper))).transpose().map_err(no_thread)?;
+    let manager = Manager::start(config, &operator).map_err(no_thread)?;
     let duties = Duties { access: access.as_ref(), watch: &watch, lane: lane.as_ref() };
     let handle = server.handle();
     let ended = supervisor.serve(server, &operator, &duties);
+    drop(manager);
     drop(checks);
     drop((gates, probes));
     drop(ops);
@@ -175,7 +185,7 @@ fn builder(config: &Config, keeper: &Arc<Keeper>, operator: &Operator) -> Server
 }
 
 /// The one line at the start: what runs, why, and where.
-fn announce(server: &Server, config: &Config, origin: &str) {
+fn announce(server: &Server, config: &Config, origin: &str, ops: &Ops) {
     let report = server.driver_report();
     if report.is_fallback {
         tracing::warn!(driver = %report.kind, why = %report.why, "io_uring does not work here; epoll stands in");
@@ -189,6 +199,7 @@ fn announce(server: &Server, config: &Config, origin: &str) {
         why = %report.why,
         addresses = addrs.join(" "),
         config = origin,
+        control = ops.control().map(|path| path.display().to_string()),
         drain = format_duration(config.lifecycle.drain_delay + config.lifecycle.drain_timeout),
         "doorbell {} is ready",
         env!("CARGO_PKG_VERSION"),

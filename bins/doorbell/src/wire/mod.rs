@@ -8,6 +8,9 @@
 
 mod ask;
 mod event;
+pub mod frame;
+#[cfg(test)]
+mod tests;
 mod view;
 mod word;
 

@@ -7,25 +7,29 @@ mod balancer;
 mod blackbox;
 mod check;
 mod compute;
+mod control;
 mod health;
 mod http2;
 mod listener;
 mod route;
+mod systemd;
 mod tls;
 
 use super::model::{
-    AccessFile, Compute, Config, Egress, Engine, Grpc, Http1, Http2, Lifecycle, Limit, Listener, Log,
-    LogFormat, LogLevel, OnWorkerFailure, Protocol, Runtime, Tls, Tuning,
+    AccessFile, Compute, Config, Control, Egress, Engine, Grpc, Http1, Http2, Lifecycle, Limit, Listener,
+    Log, LogFormat, LogLevel, Maintenance, OnWorkerFailure, Protocol, Runtime, Systemd, Tls, Tuning,
 };
 use super::resolve::default_health;
 use super::tuning;
 use super::units::format_duration;
 use super::written::{ACCESS, ACCESS_FORMATS};
 use compute::compute_value;
+use control::{control_value, maintenance_value};
 use http2::{grpc_value, http2_value};
 use listener::listener_value;
 use serde_json::{Map, Value, json};
 use std::path::Path;
+use systemd::systemd_value;
 
 /// As a file that reads back to the same configuration.
 ///
@@ -90,6 +94,12 @@ pub fn to_json(config: &Config, with_defaults: bool) -> Value {
         ("runtime", keep(runtime_value(&config.runtime), runtime_value(&Runtime::default()))),
         ("log", keep(log_value(&config.log), log_value(&Log::default()))),
         ("lifecycle", keep(lifecycle_value(&config.lifecycle), lifecycle_value(&Lifecycle::default()))),
+        ("systemd", keep(systemd_value(&config.systemd), systemd_value(&Systemd::default()))),
+        ("control", keep(control_value(&config.control), control_value(&Control::default()))),
+        (
+            "maintenance",
+            keep(maintenance_value(&config.maintenance), maintenance_value(&Maintenance::default())),
+        ),
         ("tuning", keep(tuning::to_value(&config.tuning), tuning::to_value(&Tuning::default()))),
         ("compute", keep(compute_value(&config.compute), compute_value(&Compute::default()))),
         ("tls", named(tls.collect())),
@@ -207,11 +217,15 @@ fn limit_value(limit: &Limit) -> Value {
 }
 
 fn lifecycle_value(lifecycle: &Lifecycle) -> Value {
-    json!({
+    let mut value = json!({
         "drain_delay": format_duration(lifecycle.drain_delay),
         "drain_timeout": format_duration(lifecycle.drain_timeout),
         "startup_grace": format_duration(lifecycle.startup_grace.unwrap_or_default()),
-    })
+    });
+    if let Some(path) = &lifecycle.state_file {
+        value["state_file"] = path_text(path);
+    }
+    value
 }
 
 /// A string that expands to this one when it is read back.

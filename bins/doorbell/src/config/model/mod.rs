@@ -7,12 +7,14 @@ mod balancer;
 mod blackbox;
 mod check;
 mod compute;
+mod control;
 mod health;
 mod http2;
 mod limit;
 mod listener;
 mod log;
 mod route;
+mod systemd;
 mod tls;
 
 pub use auth::{Auth, Jwt, JwtAlgorithm, JwtKey, Secret};
@@ -25,6 +27,7 @@ pub use check::{
     Severity, TcpCheck, TlsCheck, Url,
 };
 pub use compute::Compute;
+pub use control::{Control, ControlSocket, Maintenance};
 pub use health::{CheckUse, Codes, Health, HealthState, OnDrain, OnStale, Quorum};
 pub use http2::{Grpc, Http2};
 pub use limit::{Limit, LimitKey, Rate};
@@ -33,8 +36,10 @@ pub use log::{Access, AccessFile, AccessFormat, AccessLog, Log, LogFormat, LogLe
 pub use route::{
     Action, ClientCert, Details, Files, Guard, HealthFormat, HealthRoute, LinkMap, RedirectTo, Reply, Route,
 };
+pub use systemd::{ReadyOn, Systemd};
 pub use tls::{CertificateFiles, ClientAuth, ClientAuthMode, Tls, TlsVersion, UnknownServerName};
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// Everything a file says.
@@ -46,6 +51,12 @@ pub struct Config {
     pub log: Log,
     /// `[lifecycle]`
     pub lifecycle: Lifecycle,
+    /// `[systemd]`
+    pub systemd: Systemd,
+    /// `[control]`
+    pub control: Control,
+    /// `[maintenance]`
+    pub maintenance: Maintenance,
     /// `[tuning]`
     pub tuning: Tuning,
     /// `[compute]`
@@ -178,6 +189,8 @@ pub struct Lifecycle {
     pub drain_timeout: Duration,
     /// How long from the start checks without a result count as up; without it they count as down.
     pub startup_grace: Option<Duration>,
+    /// Where maintenance and drains that operators declared are kept across restarts; without it they are not.
+    pub state_file: Option<PathBuf>,
 }
 
 /// `[tuning]`: switches of the engine. The defaults are what measured best; they exist so that each can be measured, and turned off
@@ -220,6 +233,7 @@ impl Default for Lifecycle {
             drain_delay: Duration::from_secs(5),
             drain_timeout: Duration::from_secs(20),
             startup_grace: None,
+            state_file: None,
         }
     }
 }

@@ -9,6 +9,7 @@ mod blackbox;
 mod check;
 mod compute;
 mod conflict;
+mod control;
 mod guard;
 mod health;
 mod http2;
@@ -18,6 +19,7 @@ mod listener;
 mod names;
 mod redirect;
 mod route;
+mod systemd;
 mod tls;
 
 pub(crate) use action::default_methods;
@@ -74,7 +76,11 @@ pub(crate) fn resolve(file: &written::File, problems: &Problems) -> Config {
             drain_delay: or(&file.lifecycle.drain_delay, Lifecycle::default().drain_delay),
             drain_timeout: or(&file.lifecycle.drain_timeout, Lifecycle::default().drain_timeout),
             startup_grace: health::grace(&file.lifecycle.startup_grace),
+            state_file: file.lifecycle.state_file.as_ref().map(|at| at.value.clone()),
         },
+        systemd: systemd::resolve_systemd(&file.systemd),
+        control: control::resolve_control(&file.control),
+        maintenance: control::resolve_maintenance(&file.maintenance),
         tuning: file.tuning.clone(),
         tls,
         auth,

@@ -7,12 +7,14 @@ mod balancer;
 mod blackbox;
 mod check;
 mod compute;
+mod control;
 mod health;
 mod http2;
 mod limit;
 mod listener;
 mod log;
 mod route;
+mod systemd;
 mod tls;
 
 pub(crate) use auth::{Auth, Jwt};
@@ -21,15 +23,17 @@ pub(crate) use blackbox::Blackbox;
 pub(crate) use check::{
     Addresses, Basic, CODES, Certificates, Check, CheckTls, Defaults, DnsAsked, ExecAsked, FileWatched,
     GRPC_MODES, GaugeAsked, GrpcAsked, HttpAsked, INITIALS, Kind, Latencies, METRICS, PREFERS, Pace, RECORDS,
-    REDIRECTS, RedisAsked, SEVERITIES, TcpAsked, TlsAsked,
+    REDIRECTS, RedisAsked, SEVERITIES, TYPES, TcpAsked, TlsAsked,
 };
 pub(crate) use compute::Compute;
+pub(crate) use control::{Control, Maintenance};
 pub(crate) use health::{DrainAnswers, Health, ON_STALE, QuorumOf, Statuses};
 pub(crate) use http2::{Grpc, Http2};
 pub(crate) use limit::Limit;
 pub(crate) use listener::{FORWARDED, Listener, PROXY_PROTOCOLS};
 pub(crate) use log::{ACCESS, ACCESS_FORMATS, Log};
 pub(crate) use route::{CLIENT_CERTS, DETAILS, FORMATS, Files, Redirect, Reply, Route};
+pub(crate) use systemd::{READY_ON, Systemd};
 pub(crate) use tls::{ClientAuth, MODES, Pair, Tls, UNKNOWN_NAMES, VERSIONS};
 
 use super::model::{Engine, OnWorkerFailure, Tuning};
@@ -37,6 +41,7 @@ use super::problem::Problem;
 use super::section::{At, Section};
 use super::tuning;
 use std::ops::RangeInclusive;
+use std::path::PathBuf;
 use std::time::Duration;
 use toml::de::DeValue;
 
@@ -46,6 +51,9 @@ pub(crate) struct File {
     pub(crate) runtime: Runtime,
     pub(crate) log: Log,
     pub(crate) lifecycle: Lifecycle,
+    pub(crate) systemd: Systemd,
+    pub(crate) control: Control,
+    pub(crate) maintenance: Maintenance,
     pub(crate) tuning: Tuning,
     pub(crate) compute: Option<Compute>,
     pub(crate) tls: Vec<Tls>,
@@ -78,6 +86,7 @@ pub(crate) struct Lifecycle {
     pub(crate) drain_delay: Option<At<Duration>>,
     pub(crate) drain_timeout: Option<At<Duration>>,
     pub(crate) startup_grace: Option<At<Duration>>,
+    pub(crate) state_file: Option<At<PathBuf>>,
 }
 
 const DRAIN_RANGE: RangeInclusive<Duration> = Duration::ZERO..=Duration::from_secs(86_400);
@@ -89,6 +98,9 @@ impl File {
             runtime: root.section("runtime").map(Runtime::read).unwrap_or_default(),
             log: root.section("log").map(Log::read).unwrap_or_default(),
             lifecycle: root.section("lifecycle").map(Lifecycle::read).unwrap_or_default(),
+            systemd: root.section("systemd").map(Systemd::read).unwrap_or_default(),
+            control: root.section("control").map(Control::read).unwrap_or_default(),
+            maintenance: root.section("maintenance").map(Maintenance::read).unwrap_or_default(),
             tuning: root.section("tuning").map(tuning::read).unwrap_or_default(),
             compute: root.section("compute").map(Compute::read),
             tls: named(&mut root, "tls", Tls::read),
@@ -174,6 +186,7 @@ impl Lifecycle {
             drain_delay: at.duration("drain_delay", DRAIN_RANGE),
             drain_timeout: at.duration("drain_timeout", DRAIN_RANGE),
             startup_grace: at.duration("startup_grace", DRAIN_RANGE),
+            state_file: at.path("state_file"),
         };
         at.finish();
         lifecycle

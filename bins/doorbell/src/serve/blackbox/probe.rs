@@ -6,7 +6,7 @@
 //! later changes nothing; and every redirect is looked at in the same way.
 
 use super::text::{Phases, Report};
-use crate::checks::{Runner, Seen, Shared, Stage, Trace, join};
+use crate::checks::{Runner, Seen, Shared, Stage, Trace, url_of_location};
 use crate::config::model::{
     Check, CheckKind, ClientTls, FollowRedirects, GrpcCheck, HostPort, HttpCheck, Module, Pace, Place,
     Severity, TcpCheck, TlsCheck, Url,
@@ -193,7 +193,7 @@ impl Asked {
         let to = seen.location.as_deref().filter(|_| is_redirect)?;
         // A browser asks with GET from there on, but for 307 and 308 (RFC 9110 15.4).
         let method = if matches!(seen.status, Some(307 | 308)) { *method } else { Method::Get };
-        Some(Self::Http(join(url, to)?, method))
+        Some(Self::Http(url_of_location(url, to)?, method))
     }
 }
 

@@ -12,6 +12,7 @@ mod page;
 mod tests;
 mod view;
 
+use super::census::Census;
 use super::ops::Journal;
 use crate::checks::{Demand, Desk, Finding};
 use crate::config::model::{Config, Health, HealthRoute};
@@ -23,10 +24,10 @@ use happening::happening;
 use lines::Line;
 pub(super) use operate::Subject;
 use page::Look;
-pub(super) use page::{Page, Replies};
+pub(super) use page::{Held, Kept, Page};
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::time::Instant;
 
@@ -37,9 +38,12 @@ type Follower = Box<dyn Fn(&Serving<'_>) + Send>;
 pub(super) struct Keeper {
     origin: Instant,
     places: Places,
+    census: Census,
     /// Of endpoints that are about taking traffic.
     readiness: Vec<EndpointIndex>,
     inside: Mutex<Inside>,
+    /// Told of every result.
+    found: Condvar,
     /// Where transitions are written down, once somebody wants that.
     journal: OnceLock<Arc<Journal>>,
 }
@@ -88,6 +92,7 @@ impl Keeper {
         let readiness = readiness.filter(|(health, _)| Health::is_readiness(&health.name));
         Ok(Arc::new(Self {
             origin: Instant::now(),
+            census: Census::new(config.health.iter().map(|health| health.name.as_str()), workers(config)),
             readiness: readiness.map(|(_, &index)| index).collect(),
             inside: Mutex::new(Inside {
                 board,
@@ -97,8 +102,14 @@ impl Keeper {
                 demands: HashMap::new(),
             }),
             places,
+            found: Condvar::new(),
             journal: OnceLock::new(),
         }))
+    }
+
+    /// Who asks for the health of endpoints.
+    pub(super) const fn census(&self) -> &Census {
+        &self.census
     }
 
     /// Has transitions written down from now on; the first journal stays.
@@ -122,16 +133,18 @@ impl Keeper {
         &self,
         route: &HealthRoute,
         headers: &[(String, String)],
+        allow: &str,
         has_singles: bool,
     ) -> Option<Arc<Page>> {
         let endpoint = *self.places.endpoints.get(route.endpoint)?;
-        let look = Look::of(route, endpoint, headers, has_singles);
+        let look = Look::of(route, endpoint, headers, allow, has_singles);
         let mut inside = self.lock();
         if let Some(page) = inside.pages.iter().find(|page| *page.look() == look) {
             return Some(Arc::clone(page));
         }
+        let seat = self.census.seat(route.endpoint)?;
         let demands = inside.demands_of(endpoint);
-        let page = Arc::new(Page::build(look, inside.pages.len(), demands, &inside.board)?);
+        let page = Arc::new(Page::build(look, inside.pages.len(), demands, &inside.board, seat)?);
         inside.pages.push(Arc::clone(&page));
         if has_singles {
             let Inside { board, singles, .. } = &mut *inside;
@@ -198,6 +211,11 @@ impl Keeper {
     }
 }
 
+/// How many threads answer probes, where the configuration says so.
+fn workers(config: &Config) -> Option<usize> {
+    config.runtime.workers.and_then(|count| usize::try_from(count).ok())
+}
+
 /// What a call changed, kept beyond it.
 #[derive(Debug)]
 struct Changed {
@@ -244,6 +262,7 @@ impl Desk for Keeper {
             }
             changed
         });
+        self.found.notify_all();
         next
     }
 

@@ -2,9 +2,10 @@
 //!
 //! Does not know about: who may want it, how long they want it.
 
-use super::Keeper;
+use super::{Inside, Keeper};
 use crate::checks::Desk as _;
-use doorbell_health::{CheckIndex, Command, EndpointIndex, Maintenance, Target};
+use doorbell_health::{CheckIndex, Command, EndpointIndex, Maintenance, Target, Time};
+use std::sync::PoisonError;
 use std::time::Duration;
 
 /// What can be in maintenance.
@@ -55,6 +56,29 @@ impl Keeper {
     /// Every endpoint that `all` means.
     pub(in crate::serve) fn readiness(&self) -> impl Iterator<Item = Subject> {
         self.readiness.iter().map(|&endpoint| Subject::Endpoint(endpoint))
+    }
+
+    /// The position of a check in the configuration, if it is run here; `None` for one that is told.
+    pub(in crate::serve) fn runs(&self, check: CheckIndex) -> Option<usize> {
+        let inside = self.lock();
+        let passive = inside.board.check(check)?.config().passive;
+        drop(inside);
+        self.places.checks.iter().position(|place| *place == check).filter(|_| !passive)
+    }
+
+    /// Waits for a result of a check that is newer than `since`; false when none comes in time.
+    pub(in crate::serve) fn wait_for_result(
+        &self,
+        check: CheckIndex,
+        since: Time,
+        timeout: Duration,
+    ) -> bool {
+        let is_old = |inside: &mut Inside| {
+            let last = inside.board.check(check).and_then(|check| check.last());
+            last.is_none_or(|(at, _)| at <= since)
+        };
+        let waited = self.found.wait_timeout_while(self.lock(), timeout, is_old);
+        !waited.unwrap_or_else(PoisonError::into_inner).1.timed_out()
     }
 
     /// Begins maintenance, with its reason and for how long, or ends it. Answered so before this returns. Nothing happens for all.

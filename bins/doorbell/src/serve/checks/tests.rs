@@ -151,7 +151,7 @@ fn ten_thousand_checks_a_second_are_on_time() {
     let keeper = Keeper::build(&config).unwrap();
     for route in &config.routes {
         if let Action::Health(health) = &route.action {
-            keeper.page(health, &route.headers, true).unwrap();
+            keeper.page(health, &route.headers, "GET", true).unwrap();
         }
     }
     let (plan, _push) = plan(&config).unwrap().unwrap();

@@ -2,7 +2,7 @@
 //!
 //! Does not know about: how it was made, who looks at it.
 
-use super::clock::millis;
+use crate::checks::Hurry;
 use crate::config::model::{Config, Lifecycle};
 use crate::serve::board::Keeper;
 use crate::serve::totals::Totals;
@@ -24,6 +24,8 @@ pub(in crate::serve) struct Running {
     /// The `type` of each check, by position.
     pub(in crate::serve) check_kinds: Vec<&'static str>,
     pub(in crate::serve) totals: Arc<Totals>,
+    /// Where runs of checks are asked for, if there are any.
+    pub(in crate::serve) hurry: Option<Hurry>,
 }
 
 /// What became of a worker since its start.
@@ -77,9 +79,5 @@ impl Running {
         let more = self.totals.counts();
         let all = always.into_iter().chain(engine).map(|(name, value)| (name.to_owned(), value));
         all.chain(more).collect()
-    }
-
-    pub(super) fn drain_delay_ms(&self) -> u64 {
-        millis(self.lifecycle.drain_delay)
     }
 }

@@ -3,9 +3,14 @@
 //! Does not know about: who asks.
 
 use super::clock::{millis, unix_ms};
-use super::{Follower, Operator};
+use super::{Follower, Operator, Subject};
+use crate::checks::Desk as _;
 use crate::wire::{CheckView, Event, ProberView, Refusal, RefusalKind, Status};
 use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// How long somebody waits who has a check run now.
+const RUN_TIMEOUT: Duration = Duration::from_secs(12);
 
 impl Operator {
     /// Everything at a glance.
@@ -51,12 +56,34 @@ impl Operator {
     pub(crate) fn checks(&self, name: Option<&str>, history: bool) -> Result<Vec<CheckView>, Refusal> {
         let views = self.running().map(|running| running.checks(name, history)).unwrap_or_default();
         match name {
-            Some(name) if views.is_empty() => {
-                let text = format!("there is no check {name:?}: `doorbell checks` lists them");
-                Err(Refusal::new(RefusalKind::NotFound, text))
-            }
+            Some(name) if views.is_empty() => no_check(name),
             _ => Ok(views),
         }
+    }
+
+    /// Runs a check now and waits for what it finds.
+    pub(crate) fn run_check(&self, name: &str) -> Result<CheckView, Refusal> {
+        let refused = |kind, text: String| Err(Refusal::new(kind, text));
+        let running = self.running();
+        let found =
+            running.as_ref().and_then(|running| match running.keeper.subject(&format!("check:{name}"))? {
+                Subject::Check(check) => Some((running, check)),
+                Subject::All | Subject::Endpoint(_) => None,
+            });
+        let Some((running, check)) = found else { return no_check(name) };
+        let (Some(position), Some(hurry)) = (running.keeper.runs(check), &running.hurry) else {
+            let text = format!("check {name} is not run here: its results are told");
+            return refused(RefusalKind::NotSupported, text);
+        };
+        let asked = running.keeper.now();
+        if !hurry.run_now(position) {
+            return refused(RefusalKind::Busy, "too many runs are asked for: try again".to_owned());
+        }
+        if !running.keeper.wait_for_result(check, asked, RUN_TIMEOUT) {
+            let text = format!("check {name} has no result yet: see `doorbell checks {name}`");
+            return refused(RefusalKind::Busy, text);
+        }
+        running.checks(Some(name), true).pop().map_or_else(|| no_check(name), Ok)
     }
 
     /// Who probes.
@@ -74,4 +101,9 @@ impl Operator {
     pub(crate) fn follow(&self, since: u64) -> Follower {
         self.0.journal.follow(since)
     }
+}
+
+fn no_check<T>(name: &str) -> Result<T, Refusal> {
+    let text = format!("there is no check {name:?}: `doorbell checks` lists them");
+    Err(Refusal::new(RefusalKind::NotFound, text))
 }

@@ -89,7 +89,8 @@ pub(crate) const INITIALS: [(&str, Initial); 5] = [
     ("up", Initial::Up),
 ];
 
-const TYPES: [&str; 10] = ["dns", "exec", "file", "gauge", "grpc", "http", "redis", "tcp", "tls", "ttl"];
+pub(crate) const TYPES: [&str; 10] =
+    ["dns", "exec", "file", "gauge", "grpc", "http", "redis", "tcp", "tls", "ttl"];
 
 /// Ten a second are enough for anybody, and a day is more than any thing to look at takes.
 pub(crate) const INTERVAL_RANGE: RangeInclusive<Duration> =

@@ -1,0 +1,214 @@
+//! Commands for a running doorbell: what is asked over its control socket, and how the answer is shown.
+//!
+//! Does not know about: how a doorbell answers.
+
+mod args;
+mod find;
+mod show;
+mod table;
+#[cfg(test)]
+mod tests;
+mod words;
+
+pub use args::OperateCommand;
+
+use super::args::Global;
+use super::{colored, print};
+use crate::control::{CallError, Client};
+use crate::exit::{Exit, Failure};
+use crate::wire::{Event, Refusal, Request, Response, Status};
+use args::{ChecksArgs, DrainArgs, EventsArgs, Form, QuitArgs, Reach, StatusArgs};
+use serde::Serialize;
+use std::time::{Duration, Instant};
+use table::Paint;
+
+/// Between two looks of `--watch` and of `--wait`.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+const WAIT_EVERY: Duration = Duration::from_millis(100);
+
+pub(super) fn run(command: &OperateCommand, global: &Global) -> Result<Exit, Failure> {
+    let paint = Paint { on: colored(global.color, &std::io::stdout()) };
+    let at = |reach: &Reach| find::connect(reach, global);
+    match command {
+        OperateCommand::Checks(args) => checks(&mut at(&args.reach)?, args, paint),
+        OperateCommand::Drain(args) => drain(&mut at(&args.reach)?, args),
+        OperateCommand::Events(args) => events(&mut at(&args.reach)?, args, paint),
+        OperateCommand::Maint(args) => {
+            let (target, reason) = (args.target.clone(), args.reason.clone());
+            let for_ms = args.for_time.map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX));
+            act(&mut at(&args.reach)?, Request::Maintain { target, reason, for_ms })
+        }
+        OperateCommand::Probers(args) => match ask(&mut at(&args.reach)?, &Request::Probers)? {
+            Response::Probers(probers) => Ok(shown(args.output, &probers, || show::probers(&probers, paint))),
+            other => Err(unexpected(other)),
+        },
+        OperateCommand::Quit(args) => quit(&mut at(&args.reach)?, args),
+        OperateCommand::Ready(args) => {
+            act(&mut at(&args.reach)?, Request::Ready { target: args.target.clone() })
+        }
+        OperateCommand::Reload(reach) => act(&mut at(reach)?, Request::Reload),
+        OperateCommand::Status(args) => status(&mut at(&args.reach)?, args, paint),
+        OperateCommand::Undrain(reach) => act(&mut at(reach)?, Request::Undrain),
+    }
+}
+
+/// Something to do: its answer is a sentence.
+fn act(client: &mut Client, request: Request) -> Result<Exit, Failure> {
+    match ask(client, &request)? {
+        Response::Done(text) => {
+            print(&format!("{text}\n"));
+            Ok(Exit::Success)
+        }
+        other => Err(unexpected(other)),
+    }
+}
+
+fn ask(client: &mut Client, request: &Request) -> Result<Response, Failure> {
+    match client.call(request) {
+        Ok(Response::Refused(refusal)) => Err(refused(&refusal)),
+        Ok(response) => Ok(response),
+        Err(error) => Err(no_answer(&error)),
+    }
+}
+
+fn refused(refusal: &Refusal) -> Failure {
+    Failure::new(Exit::Failure, refusal.text.clone())
+}
+
+fn no_answer(error: &CallError) -> Failure {
+    let text = match error.is_end() {
+        true => "doorbell ended before it answered".to_owned(),
+        false => format!("doorbell did not answer: {error}"),
+    };
+    Failure::new(Exit::Unavailable, text)
+}
+
+fn unexpected(response: Response) -> Failure {
+    match response {
+        Response::Refused(refusal) => refused(&refusal),
+        _ => Failure::new(Exit::Failure, "doorbell answered something else: a defect of doorbell"),
+    }
+}
+
+/// In the form that was asked for.
+fn shown(form: Form, value: &impl Serialize, text: impl FnOnce() -> String) -> Exit {
+    match form {
+        Form::Json => print(&format!("{}\n", json(value))),
+        Form::Text | Form::Wide => print(&text()),
+    }
+    Exit::Success
+}
+
+fn json(value: &impl Serialize) -> String {
+    serde_json::to_string_pretty(value).expect("views have keys that are strings")
+}
+
+fn line(value: &impl Serialize) -> String {
+    serde_json::to_string(value).expect("views have keys that are strings")
+}
+
+fn checks(client: &mut Client, args: &ChecksArgs, paint: Paint) -> Result<Exit, Failure> {
+    let request = match (&args.name, args.run) {
+        (Some(name), true) => Request::RunCheck { name: name.clone() },
+        (name, _) => Request::Checks { name: name.clone(), history: args.history },
+    };
+    let Response::Checks(mut checks) = ask(client, &request)? else {
+        return Err(Failure::new(Exit::Failure, "doorbell answered something else: a defect of doorbell"));
+    };
+    if !args.history {
+        checks.iter_mut().for_each(|check| check.history.clear());
+    }
+    Ok(shown(args.output, &checks, || match args.history {
+        true => show::histories(&checks, paint),
+        false => show::checks(&checks, args.output == Form::Wide, paint),
+    }))
+}
+
+#[expect(clippy::disallowed_methods, reason = "a person watches in real time")]
+fn status(client: &mut Client, args: &StatusArgs, paint: Paint) -> Result<Exit, Failure> {
+    loop {
+        let status = ask_status(client)?;
+        let text = match args.output {
+            Form::Json if args.watch => format!("{}\n", line(&status)),
+            Form::Json => format!("{}\n", json(&status)),
+            Form::Text | Form::Wide => show::status(&status, args.output == Form::Wide, paint),
+        };
+        // Home, the text, and nothing below it: no flicker, and what scrolled by stays.
+        let is_screen = args.watch && paint.on && args.output != Form::Json;
+        print(&if is_screen { format!("\x1b[H{}\x1b[J", text.replace('\n', "\x1b[K\n")) } else { text });
+        if !args.watch {
+            return Ok(Exit::Success);
+        }
+        std::thread::sleep(LOOK_EVERY);
+    }
+}
+
+fn ask_status(client: &mut Client) -> Result<Status, Failure> {
+    match ask(client, &Request::Status)? {
+        Response::Status(status) => Ok(*status),
+        other => Err(unexpected(other)),
+    }
+}
+
+fn events(client: &mut Client, args: &EventsArgs, paint: Paint) -> Result<Exit, Failure> {
+    let tell = |events: &[Event], missed: u64| match args.output {
+        Form::Json => events.iter().for_each(|event| print(&format!("{}\n", line(event)))),
+        Form::Text | Form::Wide => print(&show::events(events, missed, paint)),
+    };
+    if args.follow {
+        client.wait_forever().map_err(|error| no_answer(&error))?;
+    }
+    let mut response = ask(client, &Request::Events { since: args.since, follow: args.follow })?;
+    loop {
+        let Response::Events { events, missed } = response else { return Err(unexpected(response)) };
+        tell(&events, missed);
+        if !args.follow {
+            return Ok(Exit::Success);
+        }
+        response = match client.next() {
+            Ok(response) => response,
+            Err(error) if error.is_end() => return Ok(Exit::Success),
+            Err(error) => return Err(no_answer(&error)),
+        };
+    }
+}
+
+/// With `--wait` until no connection is open, which is when whoever balances the load has heard.
+#[expect(clippy::disallowed_methods, reason = "a person waits in real time")]
+fn drain(client: &mut Client, args: &DrainArgs) -> Result<Exit, Failure> {
+    act(client, Request::Drain { reason: args.reason.clone() })?;
+    let Some(wait) = args.wait else { return Ok(Exit::Success) };
+    let begun = Instant::now();
+    loop {
+        let status = ask_status(client)?;
+        let open: u64 = status.workers.iter().map(|worker| worker.conns_live).sum();
+        if open == 0 {
+            print("no connection is open\n");
+            return Ok(Exit::Success);
+        }
+        if begun.elapsed() >= wait {
+            let text = format!("{open} connections are still open; doorbell goes on draining");
+            return Err(Failure::new(Exit::Failure, text));
+        }
+        std::thread::sleep(WAIT_EVERY);
+    }
+}
+
+/// With `--wait` until it is gone.
+fn quit(client: &mut Client, args: &QuitArgs) -> Result<Exit, Failure> {
+    let last = ask_status(client)?.event;
+    act(client, Request::Quit { now: args.now })?;
+    if !args.wait {
+        return Ok(Exit::Success);
+    }
+    client.wait_forever().map_err(|error| no_answer(&error))?;
+    let mut response = client.call(&Request::Events { since: last, follow: true });
+    loop {
+        match response {
+            Ok(Response::Refused(refusal)) => return Err(refused(&refusal)),
+            Ok(_) => response = client.next(),
+            Err(error) if error.is_end() => return Ok(Exit::Success),
+            Err(error) => return Err(no_answer(&error)),
+        }
+    }
+}

@@ -1,0 +1,333 @@
+//! Answers of a running doorbell for a person to read.
+//!
+//! Does not know about: how they were asked for.
+
+use super::table::{Cell, Paint, Tone, plain, table};
+use super::words::{count, latency, length, moment};
+use crate::wire::{
+    AudienceWord, CheckView, CheckWord, EndpointView, EndpointWord, Event, Happening, Lifecycle, OutcomeWord,
+    ProberView, Status, WorkerView,
+};
+use std::fmt::Write as _;
+
+/// `doorbell status`.
+pub(super) fn status(status: &Status, wide: bool, paint: Paint) -> String {
+    let mut out = head(status, paint);
+    let mut fact = |name: &str, text: String| {
+        if !text.is_empty() {
+            let _ = writeln!(out, "  {} {text}", paint.text(Tone::Quiet, &format!("{name:<11}")));
+        }
+    };
+    let generation =
+        if status.generation > 1 { format!(", read {} times", status.generation) } else { String::new() };
+    fact("config", format!("{}{generation}", status.config));
+    fact("listens on", status.addresses.join("  "));
+    fact("engine", engine(&status.workers));
+    fact("traffic", traffic(status));
+    fact("checks", checks_in_words(status, paint));
+    for hold in &status.maintenance {
+        let left = hold
+            .left_ms
+            .map_or_else(|| "until it is ended".to_owned(), |left| format!("{} left", length(left)));
+        let reason = if hold.reason.is_empty() { String::new() } else { format!(": {}", hold.reason) };
+        fact("maintenance", format!("{}{reason} ({}, {left})", hold.target, hold.source));
+    }
+    out.push('\n');
+    out.push_str(&endpoints(&status.endpoints, wide, paint));
+    if wide {
+        out.push('\n');
+        out.push_str(&workers(&status.workers, paint));
+        out.push('\n');
+        let counters = status.counters.iter().map(|(name, value)| vec![plain(name), plain(count(*value))]);
+        out.push_str(&table(&["COUNTER", "VALUE"], &counters.collect::<Vec<_>>(), paint));
+    }
+    out
+}
+
+fn head(status: &Status, paint: Paint) -> String {
+    let tone = match status.lifecycle {
+        Lifecycle::Ready => Tone::Good,
+        Lifecycle::Draining | Lifecycle::Starting => Tone::Warn,
+        Lifecycle::Stopping => Tone::Bad,
+    };
+    let name = paint.text(Tone::Head, &format!("doorbell {}", status.version));
+    let state = paint.text(tone, status.lifecycle.as_str());
+    let age = length(status.lifecycle_age_ms);
+    let mut out = format!("{name}  {state} for {age}, up {}, pid {}", length(status.uptime_ms), status.pid);
+    if !status.reason.is_empty() {
+        let _ = write!(out, "; {}", status.reason);
+    }
+    if let Some(left) = status.stops_in_ms {
+        let _ = write!(out, "; listeners close in {}", length(left));
+    }
+    out.push('\n');
+    out
+}
+
+/// Workers that are alike are said once.
+fn engine(workers: &[WorkerView]) -> String {
+    let mut kinds: Vec<(&WorkerView, usize)> = Vec::new();
+    for worker in workers {
+        let is_same = |known: &WorkerView| {
+            (&known.driver, &known.why, known.has_failed) == (&worker.driver, &worker.why, worker.has_failed)
+        };
+        match kinds.iter_mut().find(|(known, _)| is_same(known)) {
+            Some((_, count)) => *count += 1,
+            None => kinds.push((worker, 1)),
+        }
+    }
+    let kind = |(worker, count): &(&WorkerView, usize)| {
+        let state = if worker.has_failed { "failed " } else { "" };
+        let threads = if *count == 1 { "1 thread".to_owned() } else { format!("{count} threads") };
+        format!("{state}{}, {threads} ({})", worker.driver, worker.why)
+    };
+    kinds.iter().map(kind).collect::<Vec<_>>().join("; ")
+}
+
+fn traffic(status: &Status) -> String {
+    let counter = |name: &str| count(status.counters.get(name).copied().unwrap_or(0));
+    let (open, accepted, requests) = (counter("conns_live"), counter("conns_accepted"), counter("requests"));
+    format!("{open} connections open, {accepted} accepted, {requests} requests")
+}
+
+fn checks_in_words(status: &Status, paint: Paint) -> String {
+    let tone = |word: &str| {
+        CheckWord::ALL.into_iter().find(|known| known.as_str() == word).map_or(Tone::Plain, check_tone)
+    };
+    let words = status.checks.iter().map(|(word, count)| format!("{count} {}", paint.text(tone(word), word)));
+    words.collect::<Vec<_>>().join(", ")
+}
+
+const fn check_tone(state: CheckWord) -> Tone {
+    match state {
+        CheckWord::Down | CheckWord::Flapping => Tone::Bad,
+        CheckWord::Degraded
+        | CheckWord::GoingDown
+        | CheckWord::GoingUp
+        | CheckWord::Maintenance
+        | CheckWord::Stale => Tone::Warn,
+        CheckWord::Unknown => Tone::Quiet,
+        CheckWord::Up => Tone::Good,
+    }
+}
+
+const fn endpoint_tone(state: EndpointWord) -> Tone {
+    match state {
+        EndpointWord::Down => Tone::Bad,
+        EndpointWord::Degraded | EndpointWord::Drain | EndpointWord::Maintenance => Tone::Warn,
+        EndpointWord::Up => Tone::Good,
+    }
+}
+
+const fn outcome_tone(outcome: OutcomeWord) -> Tone {
+    match outcome {
+        OutcomeWord::Error | OutcomeWord::Failure | OutcomeWord::Timeout => Tone::Bad,
+        OutcomeWord::Degraded | OutcomeWord::Maintenance => Tone::Warn,
+        OutcomeWord::Success => Tone::Good,
+    }
+}
+
+fn endpoints(endpoints: &[EndpointView], wide: bool, paint: Paint) -> String {
+    let code = |endpoint: &EndpointView, audience| {
+        let answer = endpoint.answers.iter().find(|answer| answer.audience == audience);
+        answer.map_or_else(|| plain(""), |answer| (endpoint_tone(answer.state), answer.code.to_string()))
+    };
+    let row = |endpoint: &EndpointView| {
+        let cause =
+            if endpoint.cause.as_str() == endpoint.state.as_str() { "" } else { endpoint.cause.as_str() };
+        let mut why: Vec<String> = [cause, endpoint.note.as_str()].map(str::to_owned).into();
+        let bad = endpoint.uses.iter().filter(|one| wide || one.class.as_str() != "up");
+        why.extend(bad.map(|one| format!("{} {} ({})", one.check, one.class, one.severity)));
+        why.retain(|word| !word.is_empty() && word != "checks");
+        let mut row = vec![
+            plain(&endpoint.name),
+            (endpoint_tone(endpoint.state), endpoint.state.to_string()),
+            plain(length(endpoint.age_ms)),
+            code(endpoint, AudienceWord::Kubelet),
+            code(endpoint, AudienceWord::LoadBalancer),
+            code(endpoint, AudienceWord::Other),
+        ];
+        if wide {
+            row.push(plain(endpoint.weight.map_or_else(String::new, |weight| weight.to_string())));
+        }
+        row.push(plain(why.join(", ")));
+        row
+    };
+    let heads: &[&str] = match wide {
+        true => &["ENDPOINT", "STATE", "FOR", "KUBELET", "BALANCER", "OTHERS", "WEIGHT", "WHY"],
+        false => &["ENDPOINT", "STATE", "FOR", "KUBELET", "BALANCER", "OTHERS", "WHY"],
+    };
+    table(heads, &endpoints.iter().map(row).collect::<Vec<_>>(), paint)
+}
+
+fn workers(workers: &[WorkerView], paint: Paint) -> String {
+    let row = |(number, worker): (usize, &WorkerView)| {
+        let tone = match (worker.has_failed, worker.is_fallback) {
+            (true, _) => Tone::Bad,
+            (false, true) => Tone::Warn,
+            (false, false) => Tone::Plain,
+        };
+        vec![
+            plain(number.to_string()),
+            (tone, worker.driver.clone()),
+            plain(count(worker.conns_live)),
+            plain(count(worker.requests)),
+            plain(&worker.why),
+        ]
+    };
+    let rows: Vec<_> = workers.iter().enumerate().map(row).collect();
+    table(&["WORKER", "DRIVER", "OPEN", "REQUESTS", "WHY"], &rows, paint)
+}
+
+/// `doorbell checks`.
+pub(super) fn checks(checks: &[CheckView], wide: bool, paint: Paint) -> String {
+    if checks.is_empty() {
+        return "no checks are configured\n".into();
+    }
+    let rows: Vec<_> = checks.iter().map(|check| check_row(check, wide)).collect();
+    let heads: &[&str] = match wide {
+        true => &[
+            "CHECK",
+            "TYPE",
+            "STATE",
+            "FOR",
+            "LAST",
+            "AGO",
+            "TOOK",
+            "NEXT",
+            "EVERY",
+            "IN A ROW",
+            "LAST SUCCESS",
+            "WHY",
+        ],
+        false => &["CHECK", "TYPE", "STATE", "FOR", "LAST", "AGO", "TOOK", "NEXT", "WHY"],
+    };
+    table(heads, &rows, paint)
+}
+
+fn check_row(check: &CheckView, wide: bool) -> Vec<Cell> {
+    let (outcome, ago, took) = check.last.map_or_else(
+        || (plain("-"), "-".to_owned(), "-".to_owned()),
+        |last| {
+            (
+                (outcome_tone(last.outcome), last.outcome.to_string()),
+                length(last.age_ms),
+                latency(last.latency_us),
+            )
+        },
+    );
+    let mut row = vec![
+        plain(&check.name),
+        plain(&check.kind),
+        (check_tone(check.state), check.state.to_string()),
+        plain(length(check.age_ms)),
+        outcome,
+        plain(ago),
+        plain(took),
+        plain(check.next_in_ms.map_or_else(|| "is told".to_owned(), |next| format!("in {}", length(next)))),
+    ];
+    if wide {
+        let in_a_row = match (check.successes, check.failures) {
+            (0, 0) => "-".to_owned(),
+            (0, failures) => format!("{failures} bad"),
+            (successes, _) => format!("{successes} good"),
+        };
+        row.push(plain(length(check.interval_ms)));
+        row.push(plain(in_a_row));
+        row.push(plain(
+            check
+                .last_success_age_ms
+                .map_or_else(|| "never".to_owned(), |age| format!("{} ago", length(age))),
+        ));
+    }
+    row.push(plain(&check.reason));
+    row
+}
+
+/// `doorbell checks --history`.
+pub(super) fn histories(checks: &[CheckView], paint: Paint) -> String {
+    let mut out = String::new();
+    for check in checks {
+        let state = paint.text(check_tone(check.state), check.state.as_str());
+        let reason = if check.reason.is_empty() { String::new() } else { format!(": {}", check.reason) };
+        let _ = writeln!(
+            out,
+            "{} ({}) {state} for {}{reason}",
+            paint.text(Tone::Head, &check.name),
+            check.kind,
+            length(check.age_ms)
+        );
+        for result in &check.history {
+            let outcome = paint.text(outcome_tone(result.outcome), &format!("{:<11}", result.outcome));
+            let _ = writeln!(
+                out,
+                "  {:>7} ago  {outcome}  {}",
+                length(result.age_ms),
+                latency(result.latency_us)
+            );
+        }
+    }
+    out
+}
+
+/// `doorbell probers`.
+pub(super) fn probers(probers: &[ProberView], paint: Paint) -> String {
+    if probers.is_empty() {
+        return "nobody has probed yet\n".into();
+    }
+    let row = |prober: &ProberView| {
+        vec![
+            plain(&prober.endpoint),
+            plain(&prober.prober),
+            plain(count(prober.count)),
+            plain(format!("{} ago", length(prober.age_ms))),
+            plain(prober.interval_ms.map_or_else(|| "-".to_owned(), length)),
+            (endpoint_tone(prober.verdict), prober.verdict.to_string()),
+            plain(prober.their_view.as_deref().unwrap_or_default()),
+        ]
+    };
+    let heads = ["ENDPOINT", "PROBER", "PROBES", "LAST", "EVERY", "TOLD", "SEES US AS"];
+    table(&heads, &probers.iter().map(row).collect::<Vec<_>>(), paint)
+}
+
+/// `doorbell events`.
+pub(super) fn events(events: &[Event], missed: u64, paint: Paint) -> String {
+    let mut out = String::new();
+    if missed > 0 {
+        let _ =
+            writeln!(out, "{}", paint.text(Tone::Warn, &format!("({missed} events are not kept any more)")));
+    }
+    for event in events {
+        let at = paint.text(Tone::Quiet, &moment(event.at_unix_ms));
+        let _ = writeln!(out, "{at} {:>5}  {}", event.number, happening(&event.what, paint));
+    }
+    out
+}
+
+fn happening(what: &Happening, paint: Paint) -> String {
+    let because = |reason: &str| if reason.is_empty() { String::new() } else { format!(" ({reason})") };
+    match what {
+        Happening::Check { name, from, to, reason } => {
+            format!("check {name}: {from} -> {}{}", paint.text(check_tone(*to), to.as_str()), because(reason))
+        }
+        Happening::Endpoint { name, from, to, cause, note } => {
+            let why = if note.is_empty() { cause.as_str() } else { note };
+            format!(
+                "health {name}: {from} -> {}{}",
+                paint.text(endpoint_tone(*to), to.as_str()),
+                because(why)
+            )
+        }
+        Happening::Lifecycle { from, to, reason } => format!("doorbell: {from} -> {to}{}", because(reason)),
+        Happening::Maintenance { target, source, on, reason, until_unix_ms } => {
+            let until = until_unix_ms.map_or_else(String::new, |until| format!(" until {}", moment(until)));
+            let state = if *on { "in maintenance" } else { "out of maintenance" };
+            format!("{target}: {state} by {source}{until}{}", because(reason))
+        }
+        Happening::Reload { ok: true, text } => format!("reload: {text}"),
+        Happening::Reload { ok: false, text } => {
+            format!("{}: {text}", paint.text(Tone::Bad, "reload refused"))
+        }
+        Happening::Worker { worker, text } => format!("{} {worker}: {text}", paint.text(Tone::Bad, "worker")),
+    }
+}

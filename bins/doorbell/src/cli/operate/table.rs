@@ -1,0 +1,70 @@
+//! Tables for a terminal: columns as wide as they need, colors where they help.
+//!
+//! Does not know about: what is in them.
+
+use std::fmt::Write as _;
+
+/// Whether colors are used.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Paint {
+    pub(super) on: bool,
+}
+
+/// How something looks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Tone {
+    Bad,
+    Good,
+    Head,
+    Plain,
+    Quiet,
+    Warn,
+}
+
+impl Paint {
+    pub(super) fn text(self, tone: Tone, text: &str) -> String {
+        let code = match tone {
+            Tone::Bad => "1;31",
+            Tone::Good => "32",
+            Tone::Head => "1",
+            Tone::Plain => "",
+            Tone::Quiet => "2",
+            Tone::Warn => "33",
+        };
+        match self.on && tone != Tone::Plain && !text.is_empty() {
+            true => format!("\x1b[{code}m{text}\x1b[0m"),
+            false => text.to_owned(),
+        }
+    }
+}
+
+/// One field.
+pub(super) type Cell = (Tone, String);
+
+/// A field without a color.
+pub(super) fn plain(text: impl Into<String>) -> Cell {
+    (Tone::Plain, text.into())
+}
+
+/// Rows under their heads, two spaces apart. The last column may be as long as it likes.
+pub(super) fn table(heads: &[&str], rows: &[Vec<Cell>], paint: Paint) -> String {
+    let mut widths: Vec<usize> = heads.iter().map(|head| head.chars().count()).collect();
+    for row in rows {
+        for (width, (_, text)) in widths.iter_mut().zip(row) {
+            *width = (*width).max(text.chars().count());
+        }
+    }
+    let mut out = String::new();
+    let heads = heads.iter().map(|head| (Tone::Head, (*head).to_owned())).collect::<Vec<_>>();
+    for row in std::iter::once(&heads).chain(rows) {
+        let last = row.iter().rposition(|(_, text)| !text.is_empty()).unwrap_or(0);
+        for (at, ((tone, text), width)) in row.iter().zip(&widths).enumerate().take(last + 1) {
+            out.push_str(&paint.text(*tone, text));
+            if at < last {
+                let _ = write!(out, "{:pad$}  ", "", pad = width - text.chars().count());
+            }
+        }
+        out.push('\n');
+    }
+    out
+}

@@ -1,0 +1,163 @@
+//! One operator's connection: greetings, then a response for each request, and events as they come for one who follows.
+//!
+//! Does not know about: who may connect.
+
+use crate::serve::ops::{Followed, Operator};
+use crate::wire::frame::{
+    FrameError, HELLO_LEN, PREFIX_LEN, REQUEST_LEN_MAX, RESPONSE_LEN_MAX, check_hello, decode, frame,
+    frame_len, hello,
+};
+use crate::wire::{Refusal, RefusalKind, Request, Response};
+use std::time::Duration;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::UnixStream;
+use tokio::task::spawn_blocking;
+use tokio::time::timeout;
+
+/// From the accept to the greeting, and from the first byte of a request to its last.
+const READ_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Between two requests.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Of one response.
+const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// What an HTTP client or a person with `nc` is told.
+const NOT_HTTP: &[u8] = b"This is the control socket of doorbell. Ask with: doorbell status\n";
+
+/// Serves until the operator leaves, errs or falls silent.
+pub(super) async fn serve(mut stream: UnixStream, operator: Operator) {
+    if !greet(&mut stream).await {
+        return;
+    }
+    let answers = operator.answers();
+    while let Some(request) = read(&mut stream).await {
+        if let Ok(Request::Events { since, follow: true }) = request {
+            return follow(&mut stream, &operator, since).await;
+        }
+        let _answering = answers.begin().await;
+        let response = match request {
+            Ok(request) => answer(&operator, request).await,
+            Err(error) => {
+                // What follows it on the stream may be anything.
+                return turn_away_with(&mut stream, Refusal::new(RefusalKind::Failed, error.to_string()))
+                    .await;
+            }
+        };
+        if !write(&mut stream, &response).await {
+            return;
+        }
+    }
+}
+
+/// Says why nothing is answered here.
+pub(super) async fn turn_away(mut stream: UnixStream, refusal: Refusal) {
+    if greet(&mut stream).await && read(&mut stream).await.is_some() {
+        turn_away_with(&mut stream, refusal).await;
+    }
+}
+
+async fn turn_away_with(stream: &mut UnixStream, refusal: Refusal) {
+    // Nobody is left to tell when even this cannot be written.
+    let _gone = write(stream, &Response::Refused(refusal)).await;
+}
+
+/// Both sides say who they are. We answer even one we do not understand, so that it can say why.
+async fn greet(stream: &mut UnixStream) -> bool {
+    let mut theirs = [0; HELLO_LEN];
+    if !matches!(timeout(READ_TIMEOUT, stream.read_exact(&mut theirs)).await, Ok(Ok(_))) {
+        return false;
+    }
+    let checked = check_hello(theirs);
+    if let Err(error) = checked {
+        tracing::warn!("a command was not taken: {error}");
+    }
+    let ours = match checked {
+        Err(FrameError::NotDoorbell) => NOT_HTTP,
+        _ => &hello(),
+    };
+    let written = matches!(timeout(WRITE_TIMEOUT, stream.write_all(ours)).await, Ok(Ok(())));
+    written && checked.is_ok()
+}
+
+/// The next request; `None` when the operator left.
+async fn read(stream: &mut UnixStream) -> Option<Result<Request, FrameError>> {
+    let mut prefix = [0; PREFIX_LEN];
+    timeout(IDLE_TIMEOUT, stream.read_exact(&mut prefix)).await.ok()?.ok()?;
+    let len = match frame_len(prefix, REQUEST_LEN_MAX) {
+        Ok(len) => len,
+        Err(error) => return Some(Err(error)),
+    };
+    let mut bytes = vec![0; len];
+    timeout(READ_TIMEOUT, stream.read_exact(&mut bytes)).await.ok()?.ok()?;
+    Some(decode(&bytes))
+}
+
+async fn write(stream: &mut UnixStream, response: &Response) -> bool {
+    let frame = frame(response, RESPONSE_LEN_MAX).or_else(|error| {
+        let text = format!("the answer does not fit: {error}; ask for less, as for one check");
+        frame(&Response::Refused(Refusal::new(RefusalKind::Failed, text)), RESPONSE_LEN_MAX)
+    });
+    let Ok(frame) = frame else { return false };
+    matches!(timeout(WRITE_TIMEOUT, stream.write_all(&frame)).await, Ok(Ok(())))
+}
+
+/// Off this thread: a command may wait for a disk.
+async fn answer(operator: &Operator, request: Request) -> Response {
+    let operator = operator.clone();
+    let answered = spawn_blocking(move || respond(&operator, request)).await;
+    answered.unwrap_or_else(|_panicked| {
+        Response::Refused(Refusal::new(RefusalKind::Failed, "the command broke off: a defect of doorbell"))
+    })
+}
+
+fn respond(operator: &Operator, request: Request) -> Response {
+    let done = match request {
+        Request::Checks { name, history } => {
+            let checks = operator.checks(name.as_deref(), history);
+            return checks.map_or_else(Response::Refused, Response::Checks);
+        }
+        Request::Events { since, follow: _ } => {
+            let (events, missed) = operator.events_since(since);
+            return Response::Events { events, missed };
+        }
+        Request::Probers => return Response::Probers(operator.probers()),
+        Request::RunCheck { name } => {
+            return operator
+                .run_check(&name)
+                .map_or_else(Response::Refused, |check| Response::Checks(vec![check]));
+        }
+        Request::Status => return Response::Status(Box::new(operator.status())),
+        Request::Drain { reason } => operator.drain(&reason),
+        Request::Maintain { target, reason, for_ms } => {
+            operator.maintain(&target, &reason, for_ms.map(Duration::from_millis))
+        }
+        Request::Quit { now } => operator.quit(now),
+        Request::Ready { target } => operator.ready(&target),
+        Request::Reload => operator.reload(),
+        Request::Undrain => operator.undrain(),
+    };
+    done.map_or_else(Response::Refused, Response::Done)
+}
+
+/// Tells what happens until one side ends.
+async fn follow(stream: &mut UnixStream, operator: &Operator, since: u64) {
+    let mut follower = operator.follow(since);
+    loop {
+        let mut byte = [0];
+        let followed = tokio::select! {
+            followed = follower.next() => followed,
+            // Whoever follows says nothing more; that it left is heard here.
+            _left = stream.read(&mut byte) => return,
+        };
+        let response = match followed {
+            Some(Followed::Event(event)) => Response::Events { events: vec![(*event).clone()], missed: 0 },
+            Some(Followed::Missed(missed)) => Response::Events { events: Vec::new(), missed },
+            None => return,
+        };
+        if !write(stream, &response).await {
+            return;
+        }
+    }
+}

@@ -1,0 +1,32 @@
+//! The number of a group, by its name.
+//!
+//! Does not know about: who is in it. Groups that are only in a directory service are not found; their numbers can be written.
+
+use std::fs;
+
+/// The number: as it is written, or as `/etc/group` has it.
+pub(super) fn number_of(group: &str) -> Option<u32> {
+    group.parse().ok().or_else(|| find(&fs::read_to_string("/etc/group").ok()?, group))
+}
+
+/// `name:password:number:members` (group(5)).
+fn find(groups: &str, wanted: &str) -> Option<u32> {
+    let mut lines = groups.lines().map(|line| line.split(':'));
+    lines.find_map(|mut fields| {
+        let is_it = fields.next() == Some(wanted);
+        fields.nth(1).filter(|_| is_it)?.parse().ok()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_group_has_its_number() {
+        let groups = "root:x:0:\nadm:x:4:syslog,ops\nbroken\n4:x:77:\n";
+        assert_eq!(find(groups, "adm"), Some(4));
+        assert_eq!([find(groups, "x"), find(groups, "ad"), find(groups, "broken")], [None; 3]);
+        assert_eq!(number_of("1234"), Some(1234));
+    }
+}

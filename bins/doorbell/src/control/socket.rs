@@ -1,0 +1,169 @@
+//! The file of a control socket: made where nobody else listens, and gone at the end.
+//!
+//! Does not know about: what is said on it.
+//!
+//! Whoever holds the lock of `NAME.lock` owns `NAME`, so a file that a dead doorbell left is replaced and that of a living one is not,
+//! also when two begin at once. The lock ends with the process, however it ends.
+
+use super::group;
+use super::places::{NAME, directories, name_of, sockets};
+use crate::config::model::{Control, ControlSocket};
+use rustix::fs::{FlockOperation, flock};
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{
+    DirBuilderExt as _, FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _,
+};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Names that are tried for one more doorbell in a directory.
+const ROUNDS_MAX: u32 = 4;
+
+/// A socket without a listener is left over once it is so old; before, its doorbell may be about to listen.
+const LEFT_OVER_AFTER: Duration = Duration::from_secs(60);
+
+/// The file, removed when this goes.
+#[derive(Debug)]
+pub(crate) struct ControlFile {
+    path: PathBuf,
+    /// Of the file that we made; another one of its name is not ours to remove.
+    inode: u64,
+    _lock: File,
+}
+
+impl ControlFile {
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Drop for ControlFile {
+    fn drop(&mut self) {
+        if fs::metadata(&self.path).is_ok_and(|meta| meta.ino() == self.inode) {
+            // Whoever took the directory away took the file with it.
+            let _gone = fs::remove_file(&self.path);
+        }
+    }
+}
+
+/// Opens the socket that the configuration asks for.
+///
+/// # Errors
+/// A sentence that says why there is none. `None` where none is wanted.
+pub(crate) fn open(control: &Control) -> Result<Option<(ControlFile, UnixListener)>, String> {
+    let mode = match &control.group {
+        Some(_) => 0o660,
+        None => 0o600,
+    };
+    let opened = match &control.socket {
+        ControlSocket::Off => return Ok(None),
+        ControlSocket::Path(path) => claim(path, mode).map_err(|why| format!("{}: {why}", path.display()))?,
+        ControlSocket::Auto => open_first(&directories(|name| std::env::var_os(name)), mode)?,
+    };
+    if let Some(group) = &control.group {
+        give_to_group(&opened.0.path, group)?;
+    }
+    Ok(Some(opened))
+}
+
+fn give_to_group(path: &Path, group: &str) -> Result<(), String> {
+    let number = group::number_of(group)
+        .ok_or_else(|| format!("there is no group {group:?}: write one of /etc/group, or its number"))?;
+    std::os::unix::fs::chown(path, None, Some(number))
+        .map_err(|error| format!("{} cannot be given to the group {group}: {error}", path.display()))
+}
+
+fn open_first(directories: &[PathBuf], mode: u32) -> Result<(ControlFile, UnixListener), String> {
+    let mut whys = Vec::new();
+    for directory in directories {
+        match open_in(directory, mode) {
+            Ok(opened) => return Ok(opened),
+            Err(why) => whys.push(format!("{}: {why}", directory.display())),
+        }
+    }
+    Err(whys.join("; "))
+}
+
+/// The first doorbell in a directory has a name without a number.
+fn open_in(directory: &Path, mode: u32) -> Result<(ControlFile, UnixListener), Taken> {
+    fs::DirBuilder::new().recursive(true).mode(0o755).create(directory).map_err(Taken::Error)?;
+    remove_left_over(directory);
+    let pid = std::process::id();
+    let mut last = Taken::Living;
+    for name in std::iter::once(NAME.to_owned()).chain((0..ROUNDS_MAX).map(|round| name_of(pid, round))) {
+        match claim(&directory.join(name), mode) {
+            Ok(opened) => return Ok(opened),
+            Err(Taken::Error(error)) => return Err(Taken::Error(error)),
+            Err(why) => last = why,
+        }
+    }
+    Err(last)
+}
+
+/// Files of doorbells that were killed, but for those that have a lock or are young.
+fn remove_left_over(directory: &Path) {
+    for path in sockets(directory).into_iter().filter(|path| !path.ends_with(NAME)) {
+        let age = fs::metadata(&path).and_then(|meta| meta.modified()).ok().and_then(|at| at.elapsed().ok());
+        let is_old = age.is_some_and(|age| age > LEFT_OVER_AFTER);
+        if is_old
+            && let Ok(_lock) = lock(&path)
+            && !is_answered(&path)
+        {
+            // Somebody else may be quicker.
+            let _gone = fs::remove_file(&path);
+            let _gone = fs::remove_file(lock_path(&path));
+        }
+    }
+}
+
+/// Why a path cannot be had.
+#[derive(Debug, thiserror::Error)]
+enum Taken {
+    #[error("{0}")]
+    Error(io::Error),
+    #[error("another doorbell takes its commands there")]
+    Living,
+    #[error("there is something that is not a socket")]
+    NotASocket,
+    #[error("another program listens there")]
+    Stranger,
+}
+
+fn lock_path(path: &Path) -> PathBuf {
+    path.with_added_extension("lock")
+}
+
+fn lock(path: &Path) -> Result<File, Taken> {
+    let mut options = OpenOptions::new();
+    let options = options.write(true).create(true).truncate(false).mode(0o600);
+    let file = options.open(lock_path(path)).map_err(Taken::Error)?;
+    match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(file),
+        Err(rustix::io::Errno::WOULDBLOCK) => Err(Taken::Living),
+        Err(error) => Err(Taken::Error(error.into())),
+    }
+}
+
+fn is_answered(path: &Path) -> bool {
+    match UnixStream::connect(path) {
+        Ok(_) => true,
+        Err(error) => error.kind() != io::ErrorKind::ConnectionRefused,
+    }
+}
+
+fn claim(path: &Path, mode: u32) -> Result<(ControlFile, UnixListener), Taken> {
+    let lock = lock(path)?;
+    match fs::symlink_metadata(path) {
+        Ok(meta) if !meta.file_type().is_socket() => return Err(Taken::NotASocket),
+        Ok(_) if is_answered(path) => return Err(Taken::Stranger),
+        Ok(_) => fs::remove_file(path).map_err(Taken::Error)?,
+        Err(_) => {}
+    }
+    let listener = UnixListener::bind(path).map_err(Taken::Error)?;
+    listener.set_nonblocking(true).map_err(Taken::Error)?;
+    fs::set_permissions(path, fs::Permissions::from_mode(mode)).map_err(Taken::Error)?;
+    let inode = fs::metadata(path).map_err(Taken::Error)?.ino();
+    Ok((ControlFile { path: path.to_owned(), inode, _lock: lock }, listener))
+}

@@ -1,0 +1,90 @@
+//! The file of a control socket, and who is found by it.
+//!
+//! Does not know about: what is said on a socket.
+
+use super::places::{NAME, directories, living};
+use super::socket::open;
+use crate::config::model::{Control, ControlSocket};
+use std::ffi::OsString;
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::net::UnixListener;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new() -> Self {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let name =
+            format!("doorbell-control-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+        let path = std::env::temp_dir().join(name);
+        fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+
+    fn control(&self, name: &str) -> Control {
+        Control { socket: ControlSocket::Path(self.0.join(name)), group: None }
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+#[test]
+fn a_living_socket_is_not_taken_and_a_dead_one_is() {
+    let folder = Folder::new();
+    let control = folder.control(NAME);
+    let (file, listener) = open(&control).unwrap().unwrap();
+    assert_eq!(fs::metadata(file.path()).unwrap().permissions().mode() & 0o777, 0o600);
+    let why = open(&control).unwrap_err();
+    assert!(why.contains("another doorbell takes its commands there"), "{why}");
+    assert_eq!(living(&[folder.0.clone()]).living, [file.path()]);
+    // Killed: the file stays, the lock goes.
+    let path = file.path().to_owned();
+    drop(listener);
+    let kept = path.with_extension("kept");
+    fs::rename(&path, &kept).unwrap();
+    drop(file);
+    fs::rename(&kept, &path).unwrap();
+    assert_eq!(living(&[folder.0.clone()]).living, [] as [&std::path::Path; 0]);
+    let (file, _listener) = open(&control).unwrap().unwrap();
+    assert_eq!(living(&[folder.0.clone()]).living, [file.path()]);
+    drop(file);
+    assert!(!path.exists(), "gone at the end");
+}
+
+#[test]
+fn what_is_not_ours_is_left_alone() {
+    let folder = Folder::new();
+    fs::write(folder.0.join("file"), "x").unwrap();
+    let why = open(&folder.control("file")).unwrap_err();
+    assert!(why.contains("not a socket"), "{why}");
+    assert_eq!(fs::read_to_string(folder.0.join("file")).unwrap(), "x");
+    let _other = UnixListener::bind(folder.0.join("other")).unwrap();
+    let why = open(&folder.control("other")).unwrap_err();
+    assert!(why.contains("another program listens there"), "{why}");
+    assert!(open(&folder.control("no/such/folder")).is_err());
+    let control = Control { socket: ControlSocket::Off, group: None };
+    assert!(open(&control).unwrap().is_none());
+    let control = Control { group: Some("no-such-group".to_owned()), ..folder.control("grouped") };
+    let why = open(&control).unwrap_err();
+    assert!(why.contains("no-such-group"), "{why}");
+}
+
+#[test]
+fn directories_are_tried_in_their_order() {
+    let env = |name: &str| match name {
+        "RUNTIME_DIRECTORY" => Some(OsString::from("/run/a:/run/b")),
+        "XDG_RUNTIME_DIR" => Some(OsString::from("/run/user/7")),
+        _ => None,
+    };
+    assert_eq!(directories(env), ["/run/a", "/run/doorbell", "/run/user/7/doorbell"].map(PathBuf::from));
+    let env = |name: &str| (name == "RUNTIME_DIRECTORY").then(|| OsString::from("/run/doorbell"));
+    assert_eq!(directories(env), ["/run/doorbell"].map(PathBuf::from));
+    assert_eq!(directories(|_| Some("relative".into())), ["/run/doorbell"].map(PathBuf::from));
+}
