@@ -40,6 +40,9 @@ const CONNS_MAX: usize = 64;
 /// Probes at once. Whoever waits for more than his time is told so.
 const PROBES_MAX: usize = 32;
 
+/// Names that are looked up at once; one may hang for as long as the system likes.
+const LOOKUPS_MAX: usize = 16;
+
 /// Results that are kept, each of a few KiB.
 const RESULTS_MAX: usize = 1024;
 
@@ -87,7 +90,11 @@ impl Probes {
             Failure::new(Exit::Failure, format!("no thread could be started for probes: {error}"))
         };
         let connector = Connector::open(&config.egress).map_err(|why| Failure::new(Exit::BadConfig, why))?;
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build();
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_io()
+            .enable_time()
+            .max_blocking_threads(LOOKUPS_MAX)
+            .build();
         let runtime = runtime.map_err(no_thread)?;
         let (mut listeners, mut addrs) = (Vec::new(), Vec::new());
         for &addr in &blackbox.binds {
@@ -118,7 +125,8 @@ impl Probes {
     /// Descriptors that may be open at once.
     pub(super) fn descriptors(config: &Config) -> u32 {
         let listeners = config.blackbox.as_ref().map_or(0, |blackbox| blackbox.binds.len());
-        let all = if listeners == 0 { 0 } else { listeners * (CONNS_MAX + 1) + PROBES_MAX + 8 };
+        let all =
+            if listeners == 0 { 0 } else { listeners * (CONNS_MAX + 1) + PROBES_MAX + 2 * LOOKUPS_MAX + 8 };
         u32::try_from(all).unwrap_or(u32::MAX)
     }
 }
