@@ -174,7 +174,7 @@ fn proxies(http1: &Http1, listener: &Listener) -> Option<TrustedProxies> {
     Some(TrustedProxies::new(networks(listener), from))
 }
 
-fn listens(bind: &Bind, config: &Config) -> Result<Vec<Listen>, Failure> {
+pub(super) fn listens(bind: &Bind, config: &Config) -> Result<Vec<Listen>, Failure> {
     let env = |name: &str| std::env::var(name).ok();
     Ok(match bind {
         Bind::Fd(fd) => vec![Listen::inherited(inherit::numbered(*fd)?)],

@@ -3,12 +3,15 @@
 //! Does not know about: files, command lines.
 
 mod access;
+mod agent;
+mod blackbox;
 mod board;
 mod census;
 mod checks;
 mod compute;
 mod door;
 mod files;
+mod gate;
 mod generation;
 mod guards;
 mod inherit;

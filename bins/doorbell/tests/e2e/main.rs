@@ -18,8 +18,10 @@ mod upstream;
 
 mod ab_wrk;
 mod access;
+mod agents;
 mod alpn;
 mod auth;
+mod blackbox;
 mod busy;
 mod checks;
 mod control;
@@ -43,6 +45,7 @@ mod jobs;
 mod jwt;
 mod kept;
 mod kinds;
+mod kinds_more;
 mod limit;
 mod links;
 mod memory;

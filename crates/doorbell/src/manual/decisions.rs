@@ -342,3 +342,29 @@
 //! `RLIMIT_NOFILE` does not allow for that, clients wait in the backlog. One table counts the connections of an address for both.
 //!
 //! *Would change it:* configurations that change many times a second.
+//!
+//! # 0029 What is checked is asked by hand-sized clients, closed by whoever was asked, and never waited for
+//!
+//! *Context.* A check of another kind than HTTP can be made with a client library, or by writing the few bytes that the question needs. A
+//! thousand checks a second also end a thousand connections, and whoever ends one first keeps its port for a minute. And some want a
+//! check to run when a probe comes.
+//!
+//! *Choice.* Redis is three lines in one round trip and DNS one question; neither is worth a client with a pool, a cache or a resolver's
+//! retries of its own, which would hide what is to be found out. Messages of DNS are read by `domain` (NLnet Labs): names with
+//! pointers are where hand-written readers fail, and it brings no runtime, no network code and no list of public suffixes, as
+//! hickory's messages do. Certificates are read by the crate that reads them elsewhere here; expressions are `regex-lite`'s, whose time is
+//! linear and whose size is bounded.
+//!
+//! A server that was asked for `Connection: close` has 20 ms to do so before it is reset; the finding does not wait for that. Where nothing was
+//! said, or where the client is the one who ends (gRPC, Redis, TLS), the end is an ordinary one. A run that ran out of time is reset.
+//!
+//! A program is the first of its own process group, watched by its pidfd. The group is killed while nobody has waited for the program, so
+//! its number cannot be somebody else's by then. Programs run only with `--allow-exec`: who can write the file need not be who may
+//! run things.
+//!
+//! A check with `cache` runs when a probe asks and its last run is older; the probe is answered with what is known. Until the run starts,
+//! all further probes look at one flag and read no clock. TCP gates and `/probe` have threads of their own: the rings have no listener that
+//! comes and goes, and nothing there may wait. `/probe` is allowed by address and not by name, and connects to the address that it
+//! looked at, so a name that changes its mind leads nowhere.
+//!
+//! *Would change it:* a second question to either protocol; then a client.

@@ -3,6 +3,8 @@
 //! Does not know about: the file it came from; comments and order are lost.
 
 mod auth;
+mod balancer;
+mod blackbox;
 mod check;
 mod compute;
 mod control;
@@ -59,9 +61,13 @@ pub fn to_json(config: &Config, with_defaults: bool) -> Value {
         (check.name.clone(), keep(whole, default))
     });
     let health = config.health.iter().filter_map(|health| {
-        let default = default_health(&health.name, &config.checks);
+        let mut default = default_health(&health.name, &config.checks);
         // One that is always there need not be written.
         let is_built_in = ["livez", "readyz"].contains(&&*health.name) && *health == default;
+        if health.uses != default.uses {
+            // Who writes one list writes all of them.
+            default.uses.clear();
+        }
         let value = keep(health::health_value(health, config), health::health_value(&default, config));
         (with_defaults || !is_built_in).then(|| (health.name.clone(), value))
     });
@@ -74,6 +80,12 @@ pub fn to_json(config: &Config, with_defaults: bool) -> Value {
         value["rate"] = json!(limit.rate.to_string());
         (limit.name.clone(), value)
     });
+    let agents = config.agents.iter();
+    let agents =
+        agents.map(|agent| (agent.name.clone(), balancer::agent_value(agent, config, with_defaults)));
+    let gates = config.tcp_gates.iter();
+    let gates = gates.map(|gate| (gate.name.clone(), balancer::gate_value(gate, config, with_defaults)));
+    let probes = config.blackbox.as_ref().map(|blackbox| blackbox::blackbox_value(blackbox, with_defaults));
     let routes = route::routes(config, with_defaults);
     let readyz = config.health.iter().position(|health| health.name == "readyz").unwrap_or(0);
     let default_grpc = Grpc::of(readyz);
@@ -106,6 +118,9 @@ pub fn to_json(config: &Config, with_defaults: bool) -> Value {
         ),
         ("check", named(checks.collect())),
         ("health", named(health.collect())),
+        ("agent", named(agents.collect())),
+        ("tcp_gate", named(gates.collect())),
+        ("blackbox", probes.unwrap_or_default()),
         ("route", named(routes)),
     ] {
         if value.as_object().is_some_and(|table| !table.is_empty()) {

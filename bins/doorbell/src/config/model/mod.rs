@@ -3,6 +3,8 @@
 //! Does not know about: TOML, where a value was written.
 
 mod auth;
+mod balancer;
+mod blackbox;
 mod check;
 mod compute;
 mod control;
@@ -16,6 +18,8 @@ mod systemd;
 mod tls;
 
 pub use auth::{Auth, Jwt, JwtAlgorithm, JwtKey, Secret};
+pub use balancer::{Agent, TcpGate, WhenDown};
+pub use blackbox::{Blackbox, Module};
 pub use check::{
     BadIs, CHECKS_MAX, CertificateRule, Check, CheckKind, ClientTls, DnsCheck, DnsCode, DnsRecord, Egress,
     ExecCheck, FileCheck, FlapRule, FollowRedirects, GaugeCheck, GrpcCheck, GrpcMode, HostPort, HttpCheck,
@@ -77,6 +81,12 @@ pub struct Config {
     pub checks: Vec<Check>,
     /// `[health.NAME]`; `livez` and `readyz` are always there.
     pub health: Vec<Health>,
+    /// `[agent.NAME]`, in the order of the file.
+    pub agents: Vec<Agent>,
+    /// `[tcp_gate.NAME]`, in the order of the file.
+    pub tcp_gates: Vec<TcpGate>,
+    /// `[blackbox]`
+    pub blackbox: Option<Blackbox>,
     /// `[route.NAME]`, in the order of the file.
     pub routes: Vec<Route>,
 }

@@ -3,6 +3,8 @@
 //! Does not know about: defaults, other tables, what a key is good for.
 
 mod auth;
+mod balancer;
+mod blackbox;
 mod check;
 mod compute;
 mod control;
@@ -16,6 +18,8 @@ mod systemd;
 mod tls;
 
 pub(crate) use auth::{Auth, Jwt};
+pub(crate) use balancer::{Agent, TcpGate, WHEN_DOWN};
+pub(crate) use blackbox::Blackbox;
 pub(crate) use check::{
     Addresses, Basic, CODES, Certificates, Check, CheckTls, Defaults, DnsAsked, ExecAsked, FileWatched,
     GRPC_MODES, GaugeAsked, GrpcAsked, HttpAsked, INITIALS, Kind, Latencies, METRICS, PREFERS, Pace, RECORDS,
@@ -61,6 +65,9 @@ pub(crate) struct File {
     pub(crate) check_defaults: Defaults,
     pub(crate) checks: Vec<Check>,
     pub(crate) health: Vec<Health>,
+    pub(crate) agents: Vec<Agent>,
+    pub(crate) tcp_gates: Vec<TcpGate>,
+    pub(crate) blackbox: Option<Blackbox>,
     pub(crate) routes: Vec<Route>,
 }
 
@@ -115,6 +122,9 @@ impl File {
             check_defaults: root.section("check_defaults").map(Defaults::read).unwrap_or_default(),
             checks: named(&mut root, "check", Check::read),
             health: named(&mut root, "health", Health::read),
+            agents: named(&mut root, "agent", Agent::read),
+            tcp_gates: named(&mut root, "tcp_gate", TcpGate::read),
+            blackbox: root.section("blackbox").map(Blackbox::read),
             routes: named(&mut root, "route", Route::read),
         };
         root.finish();

@@ -15,10 +15,10 @@ mod view;
 
 use super::census::Census;
 use super::ops::{Journal, Window};
-use crate::checks::{Desk, Finding};
+use crate::checks::{Demand, Desk, Finding};
 use crate::config::model::{Config, Health, HealthRoute};
 use doorbell_health::{
-    Audience, Board, CheckIndex, CheckResult, Command, EndpointIndex, EndpointState, Event, Forced,
+    Audience, Board, CheckIndex, CheckResult, Command, Endpoint, EndpointIndex, EndpointState, Event, Forced,
     ForcedState, Note, Target, Time,
 };
 use happening::happening;
@@ -28,6 +28,7 @@ use lines::Line;
 pub(super) use operate::Subject;
 use page::Look;
 pub(super) use page::{Held, Kept, Page};
+use std::collections::HashMap;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -72,12 +73,22 @@ struct Inside {
     /// For each check, the pages that answer for it alone, and its place there.
     singles: Vec<Vec<(Arc<Page>, usize)>>,
     followers: Vec<Follower>,
+    /// Checks that run when somebody asks, by their position.
+    demands: HashMap<usize, Demand>,
 }
 
 /// Which endpoints serve.
 pub(super) struct Serving<'a> {
     board: &'a Board,
     places: &'a Places,
+}
+
+impl Inside {
+    fn demands_of(&self, endpoint: EndpointIndex) -> Box<[Demand]> {
+        let uses = self.board.endpoint(endpoint).map(|endpoint| &endpoint.config().uses);
+        let demands = uses.into_iter().flatten().filter_map(|one| self.demands.get(&one.check.as_usize()));
+        demands.cloned().collect()
+    }
 }
 
 impl Keeper {
@@ -117,6 +128,7 @@ impl Keeper {
                 pages: Vec::new(),
                 singles: vec![Vec::new(); places.checks.len()],
                 followers: Vec::new(),
+                demands: HashMap::new(),
             }),
             places,
             found: Condvar::new(),
@@ -143,6 +155,17 @@ impl Keeper {
         std::mem::take(&mut *self.windows.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
+    /// Has these checks run when somebody asks. Before the first page is made.
+    pub(super) fn run_on_demand(&self, demands: impl Iterator<Item = (usize, Demand)>) {
+        self.lock().demands.extend(demands);
+    }
+
+    /// What runs when somebody asks for an endpoint, by its position.
+    pub(super) fn demands_of(&self, endpoint: usize) -> Box<[Demand]> {
+        let index = self.places.endpoints.get(endpoint);
+        index.map(|&index| self.lock().demands_of(index)).unwrap_or_default()
+    }
+
     /// The replies of a route, one page for all who answer with the same. `None` when its fields cannot be sent.
     pub(super) fn page(
         &self,
@@ -158,7 +181,8 @@ impl Keeper {
             return Some(Arc::clone(page));
         }
         let seat = self.census.seat(route.endpoint)?;
-        let page = Arc::new(Page::build(look, inside.pages.len(), &inside.board, seat)?);
+        let demands = inside.demands_of(endpoint);
+        let page = Arc::new(Page::build(look, inside.pages.len(), demands, &inside.board, seat)?);
         inside.pages.push(Arc::clone(&page));
         if has_singles {
             let Inside { board, singles, .. } = &mut *inside;
@@ -221,7 +245,7 @@ impl Keeper {
     }
 
     fn tell(&self, inside: &Inside, changed: &Changed) -> Vec<Line> {
-        let Inside { board, pages, singles, followers } = inside;
+        let Inside { board, pages, singles, followers, .. } = inside;
         let renewed = |page: &&Arc<Page>| changed.rendered.contains(&page.look().endpoint);
         pages.iter().filter(renewed).for_each(|page| page.renew(board));
         for (page, place) in changed.checks.iter().filter_map(|check| singles.get(check.as_usize())).flatten()
@@ -314,6 +338,15 @@ impl Desk for Keeper {
 }
 
 impl Serving<'_> {
+    /// The endpoint at this position.
+    pub(super) fn endpoint(&self, endpoint: usize) -> Option<&Endpoint> {
+        self.places.endpoints.get(endpoint).and_then(|&index| self.board.endpoint(index))
+    }
+
+    pub(super) fn check_name(&self, check: CheckIndex) -> Option<&str> {
+        self.board.check_name(check)
+    }
+
     /// Whether the endpoint at this position answers that it serves, to those who are neither kubelet nor load balancer.
     pub(super) fn serves(&self, endpoint: usize) -> bool {
         let index = self.places.endpoints.get(endpoint);

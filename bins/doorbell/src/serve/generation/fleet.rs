@@ -204,7 +204,7 @@ impl Fleet {
 
     /// Makes a generation that accepts the one that serves, and has the one before it retire.
     fn put_in_place(&self, inside: &mut Inside, started: Started) -> Result<(), Failure> {
-        let Started { generation, server, same } = started;
+        let Started { mut generation, server, same } = started;
         let number = generation.number;
         let running = generation.running(&self.program, &server, &self.origin);
         self.await_end(number, server, generation.lane.clone())?;

@@ -10,6 +10,7 @@ mod file;
 mod fixed;
 mod fleet;
 mod ledger;
+mod ports;
 
 pub(super) use engine::announce;
 pub(super) use file::ConfigFile;
@@ -18,6 +19,7 @@ pub(crate) use fleet::{Read, Reading};
 pub(super) use ledger::Ledger;
 
 use super::access;
+use super::agent;
 use super::board::{Keeper, Same};
 use super::checks;
 use super::compute;
@@ -34,6 +36,7 @@ use crate::config::model::{CheckKind, ClientTls, Config};
 use crate::exit::{Exit, Failure};
 use doorbell::access_log::AccessLog;
 use doorbell::{Handle, Offload, Server, ServerBuilder};
+use ports::Ports;
 use std::path::Path;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
@@ -67,6 +70,7 @@ pub(super) struct Generation {
     /// Where results are left that somebody else found.
     push: Option<Push>,
     hurry: Option<Hurry>,
+    ports: Ports,
     /// Through which checks connect.
     connector: Option<Arc<Connector>>,
     watch: Option<Watch>,
@@ -169,6 +173,8 @@ impl Generation {
         let watch = Watch::start(watched).map_err(no_thread)?;
         let hurry = checks.as_ref().map(ChecksPlan::hurry);
         let connector = checks.as_ref().map(ChecksPlan::connector);
+        // Those of the one before are taken over when it retires.
+        let ports = if before.is_some() { Ports::default() } else { Ports::open(&config, &keeper)? };
         let checks = checks.map(|plan| plan.start(Arc::clone(&keeper))).transpose().map_err(no_thread)?;
         let server = builder.start().map_err(|error| engine::start_failure(&error))?;
         let generation = Self {
@@ -182,6 +188,7 @@ impl Generation {
             checks,
             push,
             hurry,
+            ports,
             connector,
             watch: Some(watch),
             stamps,
@@ -260,9 +267,11 @@ impl Started {
 impl Generation {
     /// Follows `before`, whose checks do not run any more from here on: what they found last is known, and so is what clients of connections
     /// that are still its leave there.
-    fn follow(&self, before: &mut Self, same: &Same) {
+    fn follow(&mut self, before: &mut Self, same: &Same) {
         drop(before.checks.take());
         self.keeper.inherit(&before.keeper, same);
+        let ports = std::mem::take(&mut before.ports);
+        self.ports = Ports::inherit(ports, &before.config, &self.config, &self.keeper);
         if let (Some(before), Some(now)) = (&before.push, &self.push) {
             before.redirect(now, &same.places);
         }
@@ -282,6 +291,7 @@ impl Built {
         let known = before.filter(|before| before.config.egress == config.egress);
         let known = known.and_then(|before| before.connector.clone());
         let (checks, push) = checks::plan(config, &program.checks, known).map_err(bad_config)?.unzip();
+        keeper.run_on_demand(checks.iter().flat_map(|plan: &ChecksPlan| plan.demands()));
         let mut watched: Vec<Box<dyn Watched>> = Vec::new();
         let lane = program.compute(config)?;
         let reading = compute::Reading::new(lane.clone());
@@ -293,8 +303,9 @@ impl Built {
             Materials { config, keeper: &keeper, push: push.as_ref(), common: &common, stores: &stores };
         let mut totals = Totals::of(&common);
         let mut builder = engine::builder(config, &keeper, &program.operator);
-        let for_checks = checks.as_ref().map_or(0, ChecksPlan::descriptors);
-        builder = builder.keep_descriptors(for_checks + Ops::descriptors(config));
+        let of_checks = checks.as_ref().map_or(0, ChecksPlan::descriptors);
+        let of_others = Ports::descriptors(config) + Ops::descriptors(config);
+        builder = builder.keep_descriptors(of_checks + of_others);
         if let Some(checks) = &checks {
             totals.set_checks(Arc::clone(&program.checks), checks.connector());
             tracing::debug!("ports of checks: {}", checks.connector().report());
@@ -306,6 +317,7 @@ impl Built {
             builder =
                 listener::add(builder, &materials, position, access, &mut watched, &mut totals, &mut plan)?;
         }
+        builder = agent::add(builder, config, &keeper, || plan.iter_mut().for_each(Plan::add_none))?;
         if let Some(plan) = &plan {
             totals.set_http2(Arc::clone(&program.http2));
             builder = plan.attach(builder);
