@@ -36,6 +36,7 @@ pub fn default_config() -> Config {
         lifecycle: Lifecycle::default(),
         control: Control::default(),
         maintenance: Maintenance::default(),
+        admin: None,
         tuning: Tuning::default(),
         compute: Compute::default(),
         tls: Vec::new(),

@@ -53,6 +53,9 @@ pub(crate) fn clear_spans(root: &DeTable<'_>) -> Vec<Range<usize>> {
             _ => hide(auth, &mut spans),
         }
     }
+    if let Some(token) = root.get("admin").and_then(|admin| admin.get_ref().as_table()?.get("token")) {
+        hide(token, &mut spans);
+    }
     if let Some(checks) = root.get("check").and_then(|checks| checks.get_ref().as_table()) {
         // Other keys of a check are no secrets, and are what a report is about.
         let tokens = checks.iter().filter_map(|(_, check)| check.get_ref().as_table()?.get("bearer"));

@@ -16,6 +16,7 @@ mod lane;
 mod lifecycle;
 mod links;
 mod listener;
+mod metrics;
 pub(crate) mod ops;
 mod raw;
 mod sample;

@@ -79,6 +79,26 @@ impl Totals {
         self.refusals.push(refusals);
     }
 
+    /// What the checks did all together, by name; nothing where there are none.
+    pub(super) fn check_runs(&self) -> BTreeMap<String, u64> {
+        let fields = self.checks.iter().flat_map(|counters| counters.fields());
+        fields.map(|(name, count)| (name.to_owned(), count)).collect()
+    }
+
+    /// TLS handshakes by what came of them.
+    pub(super) fn handshakes(&self) -> BTreeMap<&'static str, u64> {
+        sums(self.acceptors.iter().flat_map(|acceptor| acceptor.stats().fields().collect::<Vec<_>>()))
+    }
+
+    /// Requests and connections by why they were refused or ended, beside those that the engine counts.
+    pub(super) fn refusals(&self) -> BTreeMap<&'static str, u64> {
+        let busy = self.at_most.iter().map(|at_most| ("busy", at_most.refused()));
+        let limited = self.limiters.iter().map(|limiter| ("rate_limited", limiter.counts().denied));
+        let requests = self.refusals.iter().flat_map(Refusals::all).map(|(why, count)| (why.as_str(), count));
+        let http2 = self.http2.iter().flat_map(|counters| counters.fields());
+        sums(busy.chain(limited).chain(requests).chain(http2))
+    }
+
     /// Requests and handshakes by why they were refused, where any were: `busy=2 rate_limited=1`. Of `stats` those that waited for a job.
     pub(super) fn refused(&self, stats: &Snapshot) -> String {
         let busy = self.at_most.iter().map(|at_most| ("busy", at_most.refused()));
@@ -101,6 +121,15 @@ impl Totals {
         let to_blame = CloseReason::ALL.iter().filter(|reason| reason.blame() != Blame::Nobody);
         list(to_blame.map(|&reason| (reason.as_str(), stats.closed_because(reason))))
     }
+}
+
+/// Sums by name.
+fn sums(counts: impl Iterator<Item = (&'static str, u64)>) -> BTreeMap<&'static str, u64> {
+    let mut sums = BTreeMap::new();
+    for (name, count) in counts {
+        *sums.entry(name).or_default() += count;
+    }
+    sums
 }
 
 /// Sums by name, without those that are 0.

@@ -2,6 +2,7 @@
 //!
 //! Does not know about: TOML, where a value was written.
 
+mod admin;
 mod auth;
 mod check;
 mod compute;
@@ -19,6 +20,7 @@ pub use check::{
     CHECKS_MAX, Check, CheckKind, ClientTls, FileCheck, FlapRule, FollowRedirects, GrpcCheck, HostPort,
     HttpCheck, HttpDegraded, HttpExpect, Initial, Pace, Prefer, Resolve, Severity, TcpCheck, Url,
 };
+pub use admin::Admin;
 pub use compute::Compute;
 pub use control::{Control, ControlSocket, Maintenance};
 pub use health::{CheckUse, Codes, Health, HealthState, OnDrain, OnStale, Quorum};
@@ -47,6 +49,8 @@ pub struct Config {
     pub control: Control,
     /// `[maintenance]`
     pub maintenance: Maintenance,
+    /// `[admin]`; without the section nobody listens.
+    pub admin: Option<Admin>,
     /// `[tuning]`
     pub tuning: Tuning,
     /// `[compute]`

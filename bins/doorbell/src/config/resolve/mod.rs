@@ -3,6 +3,7 @@
 //! Does not know about: TOML, what is in the files that are named.
 
 mod action;
+mod admin;
 mod auth;
 mod check;
 mod compute;
@@ -75,6 +76,7 @@ pub(crate) fn resolve(file: &written::File, problems: &Problems) -> Config {
         },
         control: control::resolve_control(&file.control),
         maintenance: control::resolve_maintenance(&file.maintenance),
+        admin: file.admin.as_ref().map(|admin| admin::resolve(admin, problems)),
         tuning: file.tuning.clone(),
         tls,
         auth,
@@ -88,6 +90,7 @@ pub(crate) fn resolve(file: &written::File, problems: &Problems) -> Config {
         routes,
     };
     find_twice_bound(&file.listeners, problems);
+    admin::lint(file, problems);
     compute::lint(file, &config, problems);
     http2::lint(file, &config, problems);
     lint::lint(file, &config, problems);

@@ -2,6 +2,7 @@
 //!
 //! Does not know about: defaults, other tables, what a key is good for.
 
+mod admin;
 mod auth;
 mod check;
 mod compute;
@@ -19,6 +20,7 @@ pub(crate) use check::{
     Addresses, Check, CheckTls, FileWatched, GrpcAsked, HttpAsked, INITIALS, Kind, PREFERS, Pace, REDIRECTS,
     SEVERITIES, TcpAsked,
 };
+pub(crate) use admin::Admin;
 pub(crate) use compute::Compute;
 pub(crate) use control::{Control, Maintenance};
 pub(crate) use health::{DrainAnswers, Health, ON_STALE, QuorumOf, Statuses};
@@ -46,6 +48,7 @@ pub(crate) struct File {
     pub(crate) lifecycle: Lifecycle,
     pub(crate) control: Control,
     pub(crate) maintenance: Maintenance,
+    pub(crate) admin: Option<Admin>,
     pub(crate) tuning: Tuning,
     pub(crate) compute: Option<Compute>,
     pub(crate) tls: Vec<Tls>,
@@ -89,6 +92,7 @@ impl File {
             lifecycle: root.section("lifecycle").map(Lifecycle::read).unwrap_or_default(),
             control: root.section("control").map(Control::read).unwrap_or_default(),
             maintenance: root.section("maintenance").map(Maintenance::read).unwrap_or_default(),
+            admin: root.section("admin").map(Admin::read),
             tuning: root.section("tuning").map(tuning::read).unwrap_or_default(),
             compute: root.section("compute").map(Compute::read),
             tls: named(&mut root, "tls", Tls::read),
