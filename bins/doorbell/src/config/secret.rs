@@ -77,7 +77,7 @@ fn hide(value: &Spanned<DeValue<'_>>, spans: &mut Vec<Range<usize>>) {
     }
 }
 
-/// What may be a secret on a line that is not TOML, below a header that begins with `auth`: nobody can tell what is.
+/// What may be a secret on a line that is not TOML, below a header that begins with `auth` or `admin`: nobody can tell what is.
 pub(crate) fn broken_span(text: &str, at: usize) -> Option<Range<usize>> {
     let before = text.get(..at)?;
     let start = before.rfind('\n').map_or(0, |end| end + 1);
@@ -85,7 +85,7 @@ pub(crate) fn broken_span(text: &str, at: usize) -> Option<Range<usize>> {
     let header = headers.next()?.trim_start_matches(['[', ' ', '\t']);
     let end = text[at..].find('\n').map_or(text.len(), |len| at + len);
     let value = start + text[start..end].find('=')?;
-    header.starts_with("auth").then_some(value + 1..end)
+    (header.starts_with("auth") || header.starts_with("admin")).then_some(value + 1..end)
 }
 
 /// The text with stars in the place of these bytes; every other byte keeps its place.

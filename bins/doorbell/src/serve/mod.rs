@@ -3,6 +3,7 @@
 //! Does not know about: files, command lines.
 
 mod access;
+mod admin;
 mod board;
 mod census;
 mod checks;
@@ -29,7 +30,7 @@ mod watch;
 pub use sample::service;
 
 use crate::config::format_duration;
-use crate::config::model::{Config, Descriptors, Engine, OnWorkerFailure, Timeouts};
+use crate::config::model::{Admin, Config, Descriptors, Engine, OnWorkerFailure, Timeouts};
 use crate::exit::{Exit, Failure};
 use board::Keeper;
 use door::Materials;
@@ -38,6 +39,7 @@ use guards::Common;
 use lane::{Lane, Plan};
 use lifecycle::{Duties, Supervisor};
 use ops::{MaintenanceFiles, Operator, Ops, Running};
+use std::net::SocketAddr;
 use std::num::NonZeroU16;
 use std::sync::Arc;
 use std::time::Duration;
@@ -72,7 +74,8 @@ pub(crate) fn run(config: &Config, origin: &str) -> Result<Exit, Failure> {
     let mut totals = Totals::of(&common);
     let mut builder = builder(config, &keeper, &operator);
     let for_checks = checks.as_ref().map_or(0, |checks| checks.descriptors());
-    builder = builder.keep_descriptors(for_checks + Ops::descriptors(config));
+    let for_admin = if config.admin.is_some() { admin::DESCRIPTORS } else { 0 };
+    builder = builder.keep_descriptors(for_checks + for_admin + Ops::descriptors(config));
     let mut plan = Plan::new(config, &keeper);
     for position in 0..config.listeners.len() {
         let access = access.as_ref();
@@ -83,6 +86,7 @@ pub(crate) fn run(config: &Config, origin: &str) -> Result<Exit, Failure> {
         builder = plan.attach(builder);
     }
     let lane = plan.map(Plan::start).transpose()?;
+    let admin = config.admin.as_ref().map(bind_admin).transpose()?;
     let server = builder.start().map_err(|error| start_failure(&error))?;
     let watch = Watch::start(watched)
         .map_err(|error| Failure::new(Exit::Failure, format!("no thread could be started: {error}")))?;
@@ -104,7 +108,11 @@ pub(crate) fn run(config: &Config, origin: &str) -> Result<Exit, Failure> {
     let no_thread =
         |error: std::io::Error| Failure::new(Exit::Failure, format!("no thread could be started: {error}"));
     let ops = Ops::start(config, &operator).map_err(no_thread)?;
-    announce(&server, config, origin, &ops);
+    let admin_addr = admin.as_ref().and_then(|admin| admin.addr().ok());
+    if let Some(admin) = admin {
+        ops.lane().spawn(admin.serve(operator.clone()));
+    }
+    announce(&server, config, origin, &ops, admin_addr);
     let checks = checks.map(|plan| plan.start(Arc::clone(&keeper))).transpose().map_err(no_thread)?;
     let duties = Duties { access: access.as_ref(), watch: &watch, lane: lane.as_ref() };
     let handle = server.handle();
@@ -172,8 +180,20 @@ fn builder(config: &Config, keeper: &Arc<Keeper>, operator: &Operator) -> Server
         .observer(move |event| observe(event, &observed, &told))
 }
 
+fn bind_admin(config: &Admin) -> Result<admin::Bound, Failure> {
+    admin::Bound::bind(config).map_err(|error| {
+        let addr = config.bind;
+        let (exit, fix) = match error.kind() {
+            std::io::ErrorKind::AddrInUse => (Exit::AddressInUse, "choose another port as `admin.bind`"),
+            std::io::ErrorKind::PermissionDenied => (Exit::NoPermission, "choose a port above 1023 as `admin.bind`"),
+            _ => (Exit::Failure, "choose an address of this machine as `admin.bind`"),
+        };
+        Failure::new(exit, format!("the admin address {addr} cannot be listened on: {error}; {fix}"))
+    })
+}
+
 /// The one line at the start: what runs, why, and where.
-fn announce(server: &Server, config: &Config, origin: &str, ops: &Ops) {
+fn announce(server: &Server, config: &Config, origin: &str, ops: &Ops, admin: Option<SocketAddr>) {
     let report = server.driver_report();
     if report.is_fallback {
         tracing::warn!(driver = %report.kind, why = %report.why, "io_uring does not work here; epoll stands in");
@@ -187,6 +207,7 @@ fn announce(server: &Server, config: &Config, origin: &str, ops: &Ops) {
         why = %report.why,
         addresses = addrs.join(" "),
         config = origin,
+        admin = admin.map(|addr| addr.to_string()),
         control = ops.control().map(|path| path.display().to_string()),
         drain = format_duration(config.lifecycle.drain_delay + config.lifecycle.drain_timeout),
         "doorbell {} is ready",
