@@ -185,7 +185,9 @@ fn bind_admin(config: &Admin) -> Result<admin::Bound, Failure> {
         let addr = config.bind;
         let (exit, fix) = match error.kind() {
             std::io::ErrorKind::AddrInUse => (Exit::AddressInUse, "choose another port as `admin.bind`"),
-            std::io::ErrorKind::PermissionDenied => (Exit::NoPermission, "choose a port above 1023 as `admin.bind`"),
+            std::io::ErrorKind::PermissionDenied => {
+                (Exit::NoPermission, "choose a port above 1023 as `admin.bind`")
+            }
             _ => (Exit::Failure, "choose an address of this machine as `admin.bind`"),
         };
         Failure::new(exit, format!("the admin address {addr} cannot be listened on: {error}; {fix}"))

@@ -15,12 +15,12 @@ mod log;
 mod route;
 mod tls;
 
+pub use admin::Admin;
 pub use auth::{Auth, Jwt, JwtAlgorithm, JwtKey, Secret};
 pub use check::{
     CHECKS_MAX, Check, CheckKind, ClientTls, FileCheck, FlapRule, FollowRedirects, GrpcCheck, HostPort,
     HttpCheck, HttpDegraded, HttpExpect, Initial, Pace, Prefer, Resolve, Severity, TcpCheck, Url,
 };
-pub use admin::Admin;
 pub use compute::Compute;
 pub use control::{Control, ControlSocket, Maintenance};
 pub use health::{CheckUse, Codes, Health, HealthState, OnDrain, OnStale, Quorum};

@@ -25,7 +25,8 @@ pub(super) fn resolve(written: &written::Admin, problems: &Problems) -> Admin {
             }
         }
     } else if let Some(at) = written.bind.as_ref().filter(|at| !at.value.ip().is_loopback()) {
-        let message = "everybody who reaches this address sees all states and metrics, and nobody there can drain";
+        let message =
+            "everybody who reaches this address sees all states and metrics, and nobody there can drain";
         problems.add(
             Problem::warning("open-admin", at.span.clone(), message)
                 .help("set `token = \"${file:/run/secrets/doorbell-admin}\"`, or bind \"127.0.0.1:9130\""),
@@ -39,9 +40,7 @@ pub(super) fn lint(file: &written::File, problems: &Problems) {
     let Some(admin) = &file.admin else { return };
     let bind = or(&admin.bind, Admin::default().bind);
     let binds = file.listeners.iter().flat_map(|listener| &listener.binds);
-    let same = |bound: &super::super::bind::Bind| {
-        matches!(bound, super::super::bind::Bind::Tcp(addr) if *addr == bind && addr.port() != 0)
-    };
+    let same = |bound: &super::super::bind::Bind| matches!(bound, super::super::bind::Bind::Tcp(addr) if *addr == bind && addr.port() != 0);
     if let Some(first) = binds.into_iter().find(|at| same(&at.value)) {
         let span = admin.bind.as_ref().map_or_else(|| admin.header.clone(), |at| at.span.clone());
         problems.add(

@@ -15,12 +15,12 @@ mod log;
 mod route;
 mod tls;
 
+pub(crate) use admin::Admin;
 pub(crate) use auth::{Auth, Jwt};
 pub(crate) use check::{
     Addresses, Check, CheckTls, FileWatched, GrpcAsked, HttpAsked, INITIALS, Kind, PREFERS, Pace, REDIRECTS,
     SEVERITIES, TcpAsked,
 };
-pub(crate) use admin::Admin;
 pub(crate) use compute::Compute;
 pub(crate) use control::{Control, Maintenance};
 pub(crate) use health::{DrainAnswers, Health, ON_STALE, QuorumOf, Statuses};

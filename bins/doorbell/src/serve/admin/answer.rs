@@ -164,7 +164,8 @@ impl Shared {
     /// Whether the program serves.
     fn ready(&self) -> Reply {
         let lifecycle = self.operator.status().lifecycle;
-        let code = if lifecycle == Lifecycle::Ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+        let code =
+            if lifecycle == Lifecycle::Ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
         reply(code, TEXT, format!("{lifecycle}\n"))
     }
 
@@ -245,10 +246,14 @@ impl Asked {
     }
 
     fn duration(&self, name: &str) -> Result<Option<Duration>, Refusal> {
-        let Some(text) = query::value(&self.query, name).filter(|text| !text.is_empty()) else { return Ok(None) };
+        let Some(text) = query::value(&self.query, name).filter(|text| !text.is_empty()) else {
+            return Ok(None);
+        };
         // A number alone is in seconds, as in `sleep`.
         let parsed = parse_duration(&text).or_else(|| text.parse().ok().map(Duration::from_secs));
-        let bad = || Refusal::new(RefusalKind::NotFound, format!("{text:?} is no length of time: write {name}=20s"));
+        let bad = || {
+            Refusal::new(RefusalKind::NotFound, format!("{text:?} is no length of time: write {name}=20s"))
+        };
         parsed.map(Some).ok_or_else(bad)
     }
 }
@@ -262,7 +267,9 @@ impl Wish {
             Self::Quit { now } => operator.quit(now),
             Self::Ready { target } => operator.ready(&target),
             Self::Reload => operator.reload(),
-            Self::Run { check } => operator.run_check(&check).map(|view| format!("{}: {}", view.name, view.state)),
+            Self::Run { check } => {
+                operator.run_check(&check).map(|view| format!("{}: {}", view.name, view.state))
+            }
             Self::Undrain => operator.undrain(),
         }
     }

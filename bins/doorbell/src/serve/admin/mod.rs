@@ -11,8 +11,6 @@ mod guard;
 mod html;
 mod page;
 mod query;
-#[cfg(test)]
-mod tests;
 
 use super::ops::Operator;
 use crate::config::model::Admin;

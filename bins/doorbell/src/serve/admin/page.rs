@@ -125,12 +125,17 @@ fn headline(status: &Status) -> (&'static str, &'static str, String) {
         .filter(|one| one.state == EndpointWord::Down)
         .map(|one| one.name.as_str())
         .collect();
-    let because = |text: &str| if status.reason.is_empty() { text.to_owned() } else { format!("{text}: {}", status.reason) };
+    let because = |text: &str| {
+        if status.reason.is_empty() { text.to_owned() } else { format!("{text}: {}", status.reason) }
+    };
     match status.lifecycle {
         Lifecycle::Starting => return ("Starting", "calm", "Nothing is served yet.".to_owned()),
-        Lifecycle::Stopping => return ("Stopping", "calm", because("No new connections; those that are open finish")),
+        Lifecycle::Stopping => {
+            return ("Stopping", "calm", because("No new connections; those that are open finish"));
+        }
         Lifecycle::Draining => {
-            let left = status.stops_in_ms.map(|ms| format!(" Listeners close in {}.", Ago(ms))).unwrap_or_default();
+            let left =
+                status.stops_in_ms.map(|ms| format!(" Listeners close in {}.", Ago(ms))).unwrap_or_default();
             let text = because("Probers are told to stay away, and everything is still served");
             return ("Draining", "calm", format!("{text}.{left}"));
         }
@@ -196,7 +201,12 @@ fn endpoint(html: &mut String, one: &EndpointView) -> std::fmt::Result {
                 ClassWord::Unknown => "idle",
                 ClassWord::Up => "up",
             };
-            write!(html, "<span class=\"chip {tone}\">{} <small>{}</small></span>", Esc(&used.check), used.severity)?;
+            write!(
+                html,
+                "<span class=\"chip {tone}\">{} <small>{}</small></span>",
+                Esc(&used.check),
+                used.severity
+            )?;
         }
         html.write_str("</div>")?;
     }
@@ -256,7 +266,12 @@ fn sparkline(html: &mut String, check: &CheckView) -> std::fmt::Result {
             OutcomeWord::Maintenance => "calm",
             OutcomeWord::Error | OutcomeWord::Failure | OutcomeWord::Timeout => "down",
         };
-        write!(html, "<rect class=\"{tone}\" x=\"{}\" y=\"{}\" width=\"3\" height=\"{height}\"/>", at * 4, 20 - height)?;
+        write!(
+            html,
+            "<rect class=\"{tone}\" x=\"{}\" y=\"{}\" width=\"3\" height=\"{height}\"/>",
+            at * 4,
+            20 - height
+        )?;
     }
     html.write_str("</svg>")
 }
@@ -303,7 +318,8 @@ fn events(html: &mut String, view: &View) -> std::fmt::Result {
 
 /// An event as HTML.
 fn happening(what: &Happening) -> String {
-    let pill = |tone: &str, word: &str| format!("<span class=\"pill {tone}\">{}</span>", word.replace('_', " "));
+    let pill =
+        |tone: &str, word: &str| format!("<span class=\"pill {tone}\">{}</span>", word.replace('_', " "));
     match what {
         Happening::Check { name, to, reason, .. } => {
             format!("{} {} {}", Esc(name), pill(check_tone(*to), to.as_str()), Esc(reason))

@@ -15,7 +15,8 @@ pub(super) fn decoded(text: &str) -> Option<String> {
     while let Some(&byte) = rest.next() {
         bytes.push(match byte {
             b'%' => {
-                let hex = |byte: &u8| char::from(*byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
+                let hex =
+                    |byte: &u8| char::from(*byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
                 hex(rest.next()?)? << 4 | hex(rest.next()?)?
             }
             b'+' => b' ',

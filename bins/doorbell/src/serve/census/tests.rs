@@ -87,7 +87,11 @@ fn what_they_were_told_and_when() {
     assert_eq!((row.told, row.told_last, row.last), ([1, 1, 1, 1, 3], Drain, secs(40)));
     assert_eq!(row.interval.map(|interval| interval.as_millis()), Some(5_000));
     let [late] = &*census.rows(secs(100)) else { panic!("still one") };
-    assert_eq!(late.interval.map(|interval| interval.as_millis()), Some(60_000), "nobody comes every 5 seconds any more");
+    assert_eq!(
+        late.interval.map(|interval| interval.as_millis()),
+        Some(60_000),
+        "nobody comes every 5 seconds any more"
+    );
 }
 
 /// A mean follows within a few probes, and probes at irregular times have their mean distance.

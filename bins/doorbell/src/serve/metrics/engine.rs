@@ -35,9 +35,12 @@ fn program(scrape: &Scrape, families: &mut Families) {
     let help = "When the program started, in seconds since 1970.";
     families.gauge("doorbell_start_time_seconds", help).add([], start);
     let words = Lifecycle::ALL.map(Lifecycle::as_str);
-    families
-        .gauge("doorbell_lifecycle_state", "1 for how far the program has come.")
-        .one_of([], "state", words, status.lifecycle.as_str());
+    families.gauge("doorbell_lifecycle_state", "1 for how far the program has come.").one_of(
+        [],
+        "state",
+        words,
+        status.lifecycle.as_str(),
+    );
     let help = "Which configuration is in use: 1 at the start, one more with every reload.";
     families.gauge("doorbell_config_generation", help).count([], status.generation);
     let help = "What is in maintenance, by who declared it.";
@@ -66,9 +69,11 @@ fn workers(scrape: &Scrape, families: &mut Families) {
 }
 
 fn connections(scrape: &Scrape, families: &mut Families) {
-    by_worker(scrape, families.gauge("doorbell_connections_active", "Connections that are open."), |worker| {
-        worker.conns_live
-    });
+    by_worker(
+        scrape,
+        families.gauge("doorbell_connections_active", "Connections that are open."),
+        |worker| worker.conns_live,
+    );
     let help = "Connections that are over, by why.";
     let mut closed = families.counter("doorbell_connections_closed", help);
     for (at, worker) in scrape.workers.iter().enumerate() {
@@ -77,8 +82,12 @@ fn connections(scrape: &Scrape, families: &mut Families) {
             closed.count(labels, worker.closed_because(reason));
         }
     }
-    by_worker(scrape, families.counter("doorbell_received_bytes", "Bytes received."), |worker| worker.bytes_in);
-    by_worker(scrape, families.counter("doorbell_sent_bytes", "Bytes of replies sent."), |worker| worker.bytes_out);
+    by_worker(scrape, families.counter("doorbell_received_bytes", "Bytes received."), |worker| {
+        worker.bytes_in
+    });
+    by_worker(scrape, families.counter("doorbell_sent_bytes", "Bytes of replies sent."), |worker| {
+        worker.bytes_out
+    });
     let mut proxied = families.counter("doorbell_proxy_protocol", "PROXY headers, by what came of them.");
     for (at, worker) in scrape.workers.iter().enumerate() {
         let counts = [
@@ -150,7 +159,9 @@ fn named(field: &str) -> (&'static str, &'static str) {
         "driver_fallbacks" => ("doorbell_driver_fallbacks", "Times a worker went on with epoll."),
         "enters" => ("doorbell_ring_enters", "Calls that waited for the kernel."),
         "hand_over_errors" => ("doorbell_hand_over_errors", "Connections that could not be handed over."),
-        "hand_over_pauses" => ("doorbell_hand_over_pauses", "Times accepting paused for connections handed over."),
+        "hand_over_pauses" => {
+            ("doorbell_hand_over_pauses", "Times accepting paused for connections handed over.")
+        }
         "hand_over_refused" => ("doorbell_hand_over_refused", "Connections that nobody took."),
         "hand_over_waits" => ("doorbell_hand_over_waits", "Connections that waited to be handed over."),
         "handler_panics" => ("doorbell_handler_panics", "Handlers that panicked."),

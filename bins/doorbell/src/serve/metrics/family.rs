@@ -3,7 +3,7 @@
 //! Does not know about: what is measured, the text that comes of it.
 
 use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
+use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use std::fmt;
 
@@ -54,7 +54,11 @@ impl Filling<'_> {
     }
 
     /// As [`Self::add`], for what is counted.
-    pub(super) fn count<const N: usize>(&mut self, labels: [(&'static str, &str); N], value: u64) -> &mut Self {
+    pub(super) fn count<const N: usize>(
+        &mut self,
+        labels: [(&'static str, &str); N],
+        value: u64,
+    ) -> &mut Self {
         self.add(labels, as_f64(value))
     }
 
@@ -67,11 +71,19 @@ impl Filling<'_> {
         now: &str,
     ) -> &mut Self {
         for state in states {
-            let mut labels: Vec<_> = labels.into_iter().map(|(name, value)| (name, value.to_owned())).collect();
+            let mut labels: Vec<_> =
+                labels.into_iter().map(|(name, value)| (name, value.to_owned())).collect();
             labels.push((label, state.to_owned()));
             self.0.push(Sample { labels, value: if state == now { 1.0 } else { 0.0 } });
         }
         self
+    }
+}
+
+fn encode(encoder: &mut MetricEncoder<'_>, kind: MetricType, value: f64) -> fmt::Result {
+    match kind {
+        MetricType::Counter => encoder.encode_counter::<NoLabelSet, _, f64>(&value, None),
+        _ => encoder.encode_gauge(&value),
     }
 }
 
@@ -87,10 +99,10 @@ impl Collector for Families {
         for family in self.0.iter().filter(|family| !family.samples.is_empty()) {
             let mut encoder = encoder.encode_descriptor(family.name, family.help, None, family.kind)?;
             for Sample { labels, value } in &family.samples {
-                let mut encoder = encoder.encode_family(labels)?;
-                match family.kind {
-                    MetricType::Counter => encoder.encode_counter::<NoLabelSet, _, f64>(value, None)?,
-                    _ => encoder.encode_gauge(value)?,
+                if labels.is_empty() {
+                    encode(&mut encoder, family.kind, *value)?;
+                } else {
+                    encode(&mut encoder.encode_family(labels)?, family.kind, *value)?;
                 }
             }
         }

@@ -27,8 +27,8 @@ fn endpoints(scrape: &Scrape, families: &mut Families) {
         let words = EndpointWord::ALL.map(EndpointWord::as_str);
         state.one_of([("endpoint", &one.name)], "state", words, one.state.as_str());
     }
-    let mut forced =
-        families.gauge("doorbell_endpoint_forced", "Whether a state was set by hand, whatever the checks say.");
+    let mut forced = families
+        .gauge("doorbell_endpoint_forced", "Whether a state was set by hand, whatever the checks say.");
     for one in all {
         let is_forced = matches!(one.cause, CauseWord::Forced | CauseWord::Maintenance);
         forced.add([("endpoint", &one.name)], if is_forced { 1.0 } else { 0.0 });
@@ -51,10 +51,15 @@ fn checks(scrape: &Scrape, families: &mut Families) {
     }
     let mut state = families.gauge("doorbell_check_state", "1 for the state of a check.");
     for one in all {
-        state.one_of([("check", &one.name)], "state", CheckWord::ALL.map(CheckWord::as_str), one.state.as_str());
+        state.one_of(
+            [("check", &one.name)],
+            "state",
+            CheckWord::ALL.map(CheckWord::as_str),
+            one.state.as_str(),
+        );
     }
-    let mut results =
-        families.gauge("doorbell_check_consecutive_results", "Results of one kind since the last of the other.");
+    let mut results = families
+        .gauge("doorbell_check_consecutive_results", "Results of one kind since the last of the other.");
     for one in all {
         results.add([("check", &one.name), ("result", "success")], f64::from(one.successes));
         results.add([("check", &one.name), ("result", "failure")], f64::from(one.failures));
@@ -106,9 +111,13 @@ fn probers(scrape: &Scrape, families: &mut Families) {
     let now = as_f64(scrape.status.now_unix_ms) / 1e3;
     let mut probes = families.counter("doorbell_probes", "Probes, by who asked and what they were told.");
     for one in all {
-        for (verdict, &count) in EndpointState::ALL.iter().zip(&one.row.told).filter(|(_, count)| **count > 0) {
-            let labels =
-                [("endpoint", &*one.row.endpoint), ("prober", one.row.prober_name()), ("verdict", verdict.as_str())];
+        for (verdict, &count) in EndpointState::ALL.iter().zip(&one.row.told).filter(|(_, count)| **count > 0)
+        {
+            let labels = [
+                ("endpoint", &*one.row.endpoint),
+                ("prober", one.row.prober_name()),
+                ("verdict", verdict.as_str()),
+            ];
             probes.count(labels, count);
         }
     }
@@ -125,7 +134,8 @@ fn probers(scrape: &Scrape, families: &mut Families) {
             apart.add(labels, interval.as_secs_f64());
         }
     }
-    let mut views = families.gauge("doorbell_lb_view_state", "1 for the state in which a load balancer sees us.");
+    let mut views =
+        families.gauge("doorbell_lb_view_state", "1 for the state in which a load balancer sees us.");
     for (endpoint, view) in &scrape.views {
         let words = LbState::ALL.map(LbState::as_str);
         views.one_of([("endpoint", endpoint), ("lb", &view.lb)], "state", words, view.state.as_str());

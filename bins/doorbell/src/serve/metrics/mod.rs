@@ -84,8 +84,9 @@ impl Scrape {
         };
         self.probers = census.rows(now).into_iter().map(prober).collect();
         let views = census.views();
-        self.views =
-            views.flat_map(|(name, views)| views.into_iter().map(move |view| (name.to_owned(), view))).collect();
+        self.views = views
+            .flat_map(|(name, views)| views.into_iter().map(move |view| (name.to_owned(), view)))
+            .collect();
         self.views_refused = census.views_refused();
         self.workers = running.handle.worker_stats();
         self.refused = running.totals.refusals();

@@ -20,7 +20,8 @@ impl Exposition {
     pub(super) fn accepted(accept: &[u8]) -> Self {
         let is_named = accept.split(|&byte| byte == b',').any(|range| {
             let mut parts = range.split(|&byte| byte == b';').map(<[u8]>::trim_ascii);
-            let named = parts.next().is_some_and(|name| name.eq_ignore_ascii_case(b"application/openmetrics-text"));
+            let named =
+                parts.next().is_some_and(|name| name.eq_ignore_ascii_case(b"application/openmetrics-text"));
             named && !parts.any(|part| matches!(part, b"q=0" | b"q=0.0" | b"q=0.00" | b"q=0.000"))
         });
         if is_named { Self::OpenMetrics } else { Self::Text }
@@ -54,7 +55,8 @@ fn older(text: &str) -> String {
         match line.split_once(' ').and_then(|(start, rest)| (start == "#").then_some(rest)) {
             Some(rest) if rest.starts_with("HELP ") => help = rest.strip_prefix("HELP "),
             Some(rest) if rest.starts_with("TYPE ") => {
-                let (name, kind) = rest.trim_start_matches("TYPE ").split_once(' ').unwrap_or((rest, "untyped"));
+                let (name, kind) =
+                    rest.trim_start_matches("TYPE ").split_once(' ').unwrap_or((rest, "untyped"));
                 let total = if kind == "counter" { "_total" } else { "" };
                 if let Some((_, help)) = help.take().and_then(|help: &str| help.split_once(' ')) {
                     lines.extend(["# HELP ", name, total, " ", help, "\n"]);
