@@ -14,7 +14,7 @@ impl Note {
     /// A note of these bytes.
     pub fn new(bytes: &[u8]) -> Self {
         let mut note = Self::default();
-        note.set(bytes);
+        note.fill(bytes);
         note
     }
 
@@ -28,8 +28,19 @@ impl Note {
         self.text.is_empty()
     }
 
-    /// Replaces the text. What is not UTF-8 becomes U+FFFD, control characters become spaces, and the rest is cut off.
-    pub(crate) fn set(&mut self, bytes: &[u8]) {
+    /// Replaces the text. What is not UTF-8 becomes U+FFFD, control characters become spaces, and the rest is cut off. True when it was another
+    /// one before.
+    pub(crate) fn set(&mut self, bytes: &[u8]) -> bool {
+        // The usual case, without looking at characters.
+        if self.text.as_bytes() == bytes {
+            return false;
+        }
+        let before = self.text.clone();
+        self.fill(bytes);
+        self.text != before
+    }
+
+    fn fill(&mut self, bytes: &[u8]) {
         self.text.clear();
         // Only this much can end up in the note, whatever the length of the input. Not in the middle of a character.
         let mut len = bytes.len().min(REASON_LEN_MAX);
@@ -68,9 +79,11 @@ mod tests {
     #[test]
     fn setting_replaces() {
         let mut note = Note::new(b"a long reason");
-        note.set(b"b");
+        assert!(note.set(b"b"));
         assert_eq!(note.as_str(), "b");
-        note.set(b"");
+        assert!(!note.set(b"b"));
+        assert!(note.set(b""));
         assert!(note.is_empty());
+        assert!(note.set(&[b'x'; 999]) && !note.set(&[b'x'; 998]), "the same as far as it is kept");
     }
 }

@@ -13,6 +13,7 @@ mod files;
 pub mod model;
 mod problem;
 mod resolve;
+mod schedule;
 mod secret;
 mod section;
 mod statuses;
@@ -26,10 +27,12 @@ pub use dump::{to_json, to_toml};
 pub use expand::{Env, ReadSecret};
 pub use model::Config;
 pub use problem::{Problem, Severity, Source};
+pub use schedule::Schedule;
 pub use units::{format_duration, format_size, parse_duration, parse_size};
 
 pub(crate) use bind::BIND_FORM;
 pub(crate) use resolve::build_redirect;
+pub(crate) use schedule::Slot;
 
 use problem::Problems;
 use section::{Reading, Section};

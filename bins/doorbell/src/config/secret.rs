@@ -58,8 +58,10 @@ pub(crate) fn clear_spans(root: &DeTable<'_>) -> Vec<Range<usize>> {
     }
     if let Some(checks) = root.get("check").and_then(|checks| checks.get_ref().as_table()) {
         // Other keys of a check are no secrets, and are what a report is about.
-        let tokens = checks.iter().filter_map(|(_, check)| check.get_ref().as_table()?.get("bearer"));
-        tokens.for_each(|token| hide(token, &mut spans));
+        for check in checks.iter().filter_map(|(_, check)| check.get_ref().as_table()) {
+            check.get("bearer").into_iter().for_each(|token| hide(token, &mut spans));
+            check.get("url").into_iter().for_each(|url| hide_user(url, &mut spans));
+        }
     }
     spans.sort_unstable_by_key(|span| span.start);
     spans
@@ -75,6 +77,18 @@ fn hide(value: &Spanned<DeValue<'_>>, spans: &mut Vec<Range<usize>>) {
         }
         _ => {}
     }
+}
+
+/// Name and password of a URL, which is no place for them; the rest of it is what a report is about.
+fn hide_user(url: &Spanned<DeValue<'_>>, spans: &mut Vec<Range<usize>>) {
+    let DeValue::String(text) = url.get_ref() else { return };
+    let Some(start) = text.find("://").map(|at| at + 3) else { return };
+    let authority = text[start..].split(['/', '?', '#']).next().unwrap_or_default();
+    let Some(len) = authority.rfind('@') else { return };
+    let (span, quotes_len) = (url.span(), 2);
+    // With escapes or other quotes nobody can tell where it is.
+    let is_plain = span.len() == text.len() + quotes_len;
+    spans.push(if is_plain { span.start + 1 + start..span.start + 1 + start + len } else { span });
 }
 
 /// What may be a secret on a line that is not TOML, below a header that begins with `auth` or `admin`: nobody can tell what is.
@@ -124,10 +138,14 @@ url = "eight"
 bearer = "nine"
 [check.b]
 bearer = "${file:/run/ten}"
+url = "http://eleven:tw@elve@host/a@b"
+[check.c]
+url = "http://thirteen\u003afourteen@host/"
 "#;
         let (table, _) = DeTable::parse_recoverable(text);
         let masked = mask(text, &clear_spans(table.get_ref()));
-        for hidden in ["hunter2", "dflt", "typo", "three", "four", "seven", "nine"] {
+        for hidden in ["hunter2", "dflt", "typo", "three", "four", "seven", "nine", "eleven", "elve", "teen"]
+        {
             assert!(!masked.contains(hidden), "{hidden}: {masked}");
         }
         for shown in [
@@ -138,6 +156,7 @@ bearer = "${file:/run/ten}"
             "\"six\"",
             "\"eight\"",
             "/run/ten",
+            "\"http://**************@host/a@b\"",
             "\"*********\"",
         ] {
             assert!(masked.contains(shown), "{shown}: {masked}");

@@ -1,14 +1,18 @@
-//! Small files of a directory as replies: read by a thread of their own whenever they change, looked up in memory by the ring threads.
+//! Small files of a directory as replies: read by jobs of the compute lane whenever they change, looked up in memory by the ring threads.
 //!
-//! Does not know about: routes, watching. Made for `/.well-known/acme-challenge/` (RFC 8555 8.3): few files, each there for minutes.
+//! Does not know about: routes, watching. Made for `/.well-known/acme-challenge/` (RFC 8555 8.3): few files, each there for minutes, and asked for as
+//! soon as it is there. So one that is not in memory is looked for once more, by a job of its own, before it is missing.
 
+use super::compute::Reading;
 use super::watch::{Look, Stamp, Watched};
 use crate::config::model::Files;
 use crate::http::{StaticReply, Status};
 use arc_swap::ArcSwap;
 use std::collections::HashMap;
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Read};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -20,9 +24,19 @@ const BYTES_MAX: u64 = 64 << 20;
 
 type Table = HashMap<Box<[u8]>, Stored>;
 
+/// The longest name that a file can have (`NAME_MAX`, limits.h).
+const NAME_LEN_MAX: usize = 255;
+
 /// The replies. Clones share them.
 #[derive(Clone, Debug)]
-pub(super) struct Directory(Arc<ArcSwap<Table>>);
+pub(super) struct Directory(Arc<Content>);
+
+#[derive(Debug)]
+struct Content {
+    table: ArcSwap<Table>,
+    files: Files,
+    headers: Vec<(String, String)>,
+}
 
 #[derive(Clone, Debug)]
 struct Stored {
@@ -33,29 +47,46 @@ struct Stored {
 /// The side that reads.
 #[derive(Debug)]
 pub(super) struct DirectoryReader {
-    table: Arc<ArcSwap<Table>>,
-    files: Files,
-    headers: Vec<(String, String)>,
+    content: Arc<Content>,
+    reading: Reading,
 }
 
 impl Directory {
     /// The files as they are now. A directory that is not there yet is an empty one.
-    pub(super) fn open(files: Files, headers: Vec<(String, String)>) -> (Self, DirectoryReader) {
-        let table = Arc::new(ArcSwap::from_pointee(Table::new()));
-        let mut reader = DirectoryReader { table: Arc::clone(&table), files, headers };
+    pub(super) fn open(
+        files: Files,
+        headers: Vec<(String, String)>,
+        reading: Reading,
+    ) -> (Self, DirectoryReader) {
+        let content = Arc::new(Content { table: ArcSwap::from_pointee(Table::new()), files, headers });
+        let mut reader = DirectoryReader { content: Arc::clone(&content), reading };
         if let Look::Refused(why) = reader.look() {
             tracing::warn!("{}: {why}", reader.name());
         }
-        (Self(table), reader)
+        (Self(content), reader)
     }
 
     /// Gives the reply for the file of this name to `found`.
     pub(super) fn with<T>(&self, name: &[u8], found: impl FnOnce(Option<&StaticReply>) -> T) -> T {
-        found(self.0.load().get(name).map(|stored| &stored.reply))
+        found(self.0.table.load().get(name).map(|stored| &stored.reply))
+    }
+
+    /// Reads the file of this name: one that came a moment ago, and that nobody has looked at yet.
+    pub(super) fn fetch(&self, name: &[u8]) -> Option<StaticReply> {
+        let path = self.0.files.dir.join(OsStr::from_bytes(name));
+        self.0.look_at(&path).filter(|(found, ..)| **found == *name)?;
+        self.0.reply(&path)
+    }
+
+    /// False for what cannot be the name of a file here: no job is worth it.
+    pub(super) fn may_have(name: &[u8]) -> bool {
+        !name.starts_with(b".")
+            && (1..=NAME_LEN_MAX).contains(&name.len())
+            && !name.iter().any(|byte| matches!(byte, 0 | b'/'))
     }
 }
 
-impl DirectoryReader {
+impl Content {
     fn read(&self) -> io::Result<(Table, bool)> {
         let before = self.table.load();
         let mut table = Table::new();
@@ -105,18 +136,8 @@ impl DirectoryReader {
         let reply = StaticReply::new(Status::OK).body(&self.files.content_type, content).ok()?;
         self.headers.iter().try_fold(reply, |reply, (name, value)| reply.header(name, value).ok())
     }
-}
 
-impl Watched for DirectoryReader {
-    fn name(&self) -> String {
-        format!("files of {}", self.files.dir.display())
-    }
-
-    fn directories(&self) -> Vec<PathBuf> {
-        vec![self.files.dir.clone()]
-    }
-
-    fn look(&mut self) -> Look {
+    fn look(&self) -> Look {
         match self.read() {
             Ok((_, false)) => Look::Same,
             Ok((table, true)) => {
@@ -134,13 +155,29 @@ impl Watched for DirectoryReader {
     }
 }
 
+impl Watched for DirectoryReader {
+    fn name(&self) -> String {
+        format!("files of {}", self.content.files.dir.display())
+    }
+
+    fn directories(&self) -> Vec<PathBuf> {
+        vec![self.content.files.dir.clone()]
+    }
+
+    fn look(&mut self) -> Look {
+        let content = Arc::clone(&self.content);
+        self.reading.look(move || content.look())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn open(dir: &Path, max_bytes: u32) -> (Directory, DirectoryReader) {
         let files = Files { dir: dir.to_owned(), content_type: "text/plain".to_owned(), max_bytes };
-        Directory::open(files, vec![("Cache-Control".to_owned(), "no-store".to_owned())])
+        let headers = vec![("Cache-Control".to_owned(), "no-store".to_owned())];
+        Directory::open(files, headers, Reading::new(None))
     }
 
     fn content(directory: &Directory, name: &str) -> Option<Vec<u8>> {

@@ -78,6 +78,11 @@ impl Common {
         lane.map(|lane| lane.class(class))
     }
 
+    /// Where jobs are done, if there are any.
+    pub(super) const fn lane(&self) -> Option<&Offload> {
+        self.lane.as_ref()
+    }
+
     /// What counts those it refuses.
     pub(super) fn counted(&self) -> (impl Iterator<Item = &Arc<Limiter>>, impl Iterator<Item = &AtMost>) {
         (self.limiters.iter(), self.at_most.iter().flatten())

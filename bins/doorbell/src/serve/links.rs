@@ -2,6 +2,7 @@
 //!
 //! Does not know about: routes, how the file reads (`doorbell-http` does).
 
+use super::compute::Reading;
 use super::watch::{Look, Stamps, Watched, directories_of};
 use crate::http::linkmap::{LinkMap, MAP_BYTES_MAX};
 use arc_swap::{ArcSwap, Guard};
@@ -23,14 +24,15 @@ pub(super) struct LinksReader {
     links: Arc<ArcSwap<LinkMap>>,
     path: PathBuf,
     stamps: Stamps,
+    reading: Reading,
 }
 
 impl Links {
     /// The links as they are now, or why they cannot be used.
-    pub(super) fn open(path: PathBuf) -> Result<(Self, LinksReader), String> {
+    pub(super) fn open(path: PathBuf, reading: Reading) -> Result<(Self, LinksReader), String> {
         let stamps = Stamps::of([path.as_path()]);
         let links = Arc::new(ArcSwap::from_pointee(read(&path)?));
-        Ok((Self(Arc::clone(&links)), LinksReader { links, path, stamps }))
+        Ok((Self(Arc::clone(&links)), LinksReader { links, path, stamps, reading }))
     }
 
     /// The links of this moment.
@@ -53,15 +55,20 @@ impl Watched for LinksReader {
         if stamps == self.stamps {
             return Look::Same;
         }
-        self.stamps = stamps;
-        match read(&self.path) {
-            Ok(links) => {
-                let what = format!("{} links", links.len());
-                self.links.store(Arc::new(links));
+        let (links, path) = (Arc::clone(&self.links), self.path.clone());
+        let look = self.reading.look(move || match read(&path) {
+            Ok(read) => {
+                let what = format!("{} links", read.len());
+                links.store(Arc::new(read));
                 Look::Changed(what)
             }
             Err(why) => Look::Refused(why),
+        });
+        // What was not looked at will be.
+        if look != Look::Same {
+            self.stamps = stamps;
         }
+        look
     }
 }
 
@@ -90,7 +97,7 @@ mod tests {
         std::fs::create_dir_all(&dir).unwrap();
         let path = dir.join("links.map");
         std::fs::write(&path, "/a https://a.example/\n").unwrap();
-        let (links, mut reader) = Links::open(path.clone()).unwrap();
+        let (links, mut reader) = Links::open(path.clone(), Reading::new(None)).unwrap();
         let location = |from: &str| {
             links.load().find(from.as_bytes()).map(|link| String::from_utf8_lossy(link.location).into_owned())
         };

@@ -33,8 +33,9 @@ use crate::config::format_duration;
 use crate::config::model::{Admin, Config, Descriptors, Engine, OnWorkerFailure, Timeouts};
 use crate::exit::{Exit, Failure};
 use board::Keeper;
+use compute::Reading;
 use door::Materials;
-use doorbell::{Event, LocalAddr, Server, ServerBuilder, StartError, StartErrorKind, Workers};
+use doorbell::{Event, Handle, LocalAddr, Server, ServerBuilder, StartError, StartErrorKind, Workers};
 use guards::Common;
 use lane::{Lane, Plan};
 use lifecycle::{Duties, Supervisor};
@@ -56,17 +57,18 @@ pub(crate) fn run(config: &Config, origin: &str) -> Result<Exit, Failure> {
     let operator = Operator::new(supervisor.notes());
     let bad_config = |why| Failure::new(Exit::BadConfig, why);
     let keeper = Keeper::build(config).map_err(bad_config)?;
+    let (checks, push) = checks::plan(config).map_err(bad_config)?.unzip();
+    let mut watched: Vec<Box<dyn Watched>> = Vec::new();
     if let Some(path) = &config.lifecycle.state_file {
         operator.keep_in(path);
     }
     operator.adopt(&keeper);
-    let (checks, push) = checks::plan(config).map_err(bad_config)?.unzip();
-    let mut watched: Vec<Box<dyn Watched>> = Vec::new();
-    if let Some(directory) = &config.maintenance.file_dir {
-        watched.push(Box::new(MaintenanceFiles::new(directory, &operator)));
-    }
-    let stores = Stores::open(config, &mut watched).map_err(bad_config)?;
-    let (common, readers) = Common::build(config, compute::start(config)?).map_err(bad_config)?;
+    let files = config.maintenance.file_dir.as_ref();
+    let files = files.map(|directory| MaintenanceFiles::new(directory, &operator));
+    watched.extend(files.map(|files| Box::new(files) as Box<dyn Watched>));
+    let lane = compute::start(config)?;
+    let stores = Stores::open(config, &Reading::new(lane.clone()), &mut watched).map_err(bad_config)?;
+    let (common, readers) = Common::build(config, lane).map_err(bad_config)?;
     watched.extend(readers.into_iter().map(|reader| Box::new(reader) as Box<dyn Watched>));
     let access = access::start(config)?;
     let materials =
@@ -127,21 +129,26 @@ pub(crate) fn run(config: &Config, origin: &str) -> Result<Exit, Failure> {
         tracing::warn!("the access log did not take its last lines");
     }
     if ended.is_ok() {
-        let stats = handle.stats();
-        let http2 = totals.http2_served();
-        tracing::info!(
-            connections = stats.conns_accepted,
-            requests = stats.requests,
-            http2_connections = http2.map(|(connections, _)| connections),
-            http2_requests = http2.map(|(_, requests)| requests),
-            checks = totals.checks_run(),
-            jobs = config.needs_compute().then(|| totals.jobs(&stats)),
-            refused = totals.refused(&stats),
-            closed = Totals::closed(&stats),
-            "stopped"
-        );
+        sum_up(config, &handle, &totals);
     }
     ended
+}
+
+/// The one line at the end: what was served and what was refused.
+fn sum_up(config: &Config, handle: &Handle, totals: &Totals) {
+    let stats = handle.stats();
+    let http2 = totals.http2_served();
+    tracing::info!(
+        connections = stats.conns_accepted,
+        requests = stats.requests,
+        http2_connections = http2.map(|(connections, _)| connections),
+        http2_requests = http2.map(|(_, requests)| requests),
+        checks = totals.checks_run(),
+        jobs = config.needs_compute().then(|| totals.jobs(&stats)),
+        refused = totals.refused(&stats),
+        closed = Totals::closed(&stats),
+        "stopped"
+    );
 }
 
 fn builder(config: &Config, keeper: &Arc<Keeper>, operator: &Operator) -> ServerBuilder {

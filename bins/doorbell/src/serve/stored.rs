@@ -2,6 +2,7 @@
 //!
 //! Does not know about: how they answer.
 
+use super::compute::Reading;
 use super::files::Directory;
 use super::guards::Refusal;
 use super::links::Links;
@@ -18,18 +19,23 @@ pub(super) struct Stores {
 
 impl Stores {
     /// Opens all of them, and adds what is to be watched to `watched`.
-    pub(super) fn open(config: &Config, watched: &mut Vec<Box<dyn Watched>>) -> Result<Self, Refusal> {
+    pub(super) fn open(
+        config: &Config,
+        reading: &Reading,
+        watched: &mut Vec<Box<dyn Watched>>,
+    ) -> Result<Self, Refusal> {
         let mut stores = Self::default();
         for route in &config.routes {
             match &route.action {
                 Action::Files(files) => {
-                    let (directory, reader) = Directory::open(files.clone(), route.headers.clone());
+                    let (directory, reader) =
+                        Directory::open(files.clone(), route.headers.clone(), reading.clone());
                     stores.directories.insert(route.name.clone(), directory);
                     watched.push(Box::new(reader));
                 }
                 Action::Links(map) => {
-                    let (links, reader) =
-                        Links::open(map.map.clone()).map_err(|why| format!("route {}: {why}", route.name))?;
+                    let (links, reader) = Links::open(map.map.clone(), reading.clone())
+                        .map_err(|why| format!("route {}: {why}", route.name))?;
                     stores.links.insert(route.name.clone(), links);
                     watched.push(Box::new(reader));
                 }

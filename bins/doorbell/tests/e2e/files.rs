@@ -12,7 +12,8 @@ use crate::plain::{get, request, send};
 use crate::support::{Doorbell, LIMIT, Scratch, on_both_engines};
 
 on_both_engines! {
-    a_challenge_is_answered_within_a_second
+    a_challenge_is_answered_at_once
+    a_challenge_is_answered_from_memory_within_a_second
     a_challenge_wins_over_redirects
     nothing_else_is_given_away
 }
@@ -35,7 +36,24 @@ fn serve(engine: &str, scratch: &Scratch) -> Doorbell {
     )
 }
 
-fn a_challenge_is_answered_within_a_second(engine: &str) {
+/// The CA asks as soon as it is told that the file is there.
+fn a_challenge_is_answered_at_once(engine: &str) {
+    let scratch = Scratch::new();
+    let doorbell = serve(engine, &scratch);
+    for round in 0..20 {
+        let (path, text) = (format!("{CHALLENGES}/{TOKEN}-{round}"), format!("{TOKEN}.thumbprint-{round}"));
+        assert_eq!(get(doorbell.addr, &path, &[]).status, 404);
+        scratch.write(&format!("acme/{TOKEN}-{round}"), &text);
+        let reply = get(doorbell.addr, &path, &[]);
+        assert_eq!((reply.status, reply.body.as_slice()), (200, text.as_bytes()), "{round}");
+        assert_eq!(reply.field("content-type"), Some("text/plain"));
+    }
+    // Those before a file was there at least; the thread that watches may have been the first to see some files.
+    let jobs = doorbell.totals()["jobs"].as_u64().unwrap();
+    assert!((20..=40).contains(&jobs), "{jobs}");
+}
+
+fn a_challenge_is_answered_from_memory_within_a_second(engine: &str) {
     let scratch = Scratch::new();
     let doorbell = serve(engine, &scratch);
     let path = format!("{CHALLENGES}/{TOKEN}");
@@ -45,18 +63,17 @@ fn a_challenge_is_answered_within_a_second(engine: &str) {
     for round in 0..5 {
         let text = format!("{TOKEN}.thumbprint-{round}");
         scratch.write(&file, &text);
-        let answered = wait_until(LIMIT, || {
-            let reply = get(doorbell.addr, &path, &[]);
-            reply.status == 200
-                && reply.body == text.as_bytes()
-                && reply.field("content-type") == Some("text/plain")
-        });
-        took.push(answered.unwrap_or_else(|| panic!("{}", doorbell.process.log())));
+        let changes = || doorbell.process.log().matches(" files").count();
+        let before = changes();
+        let seen = wait_until(LIMIT, || changes() > before);
+        took.push(seen.unwrap_or_else(|| panic!("{}", doorbell.process.log())));
+        let reply = get(doorbell.addr, &path, &[]);
+        assert_eq!((reply.status, reply.body.as_slice()), (200, text.as_bytes()));
         fs::remove_file(scratch.path(&file)).unwrap();
         let gone = wait_until(LIMIT, || get(doorbell.addr, &path, &[]).status == 404);
         assert!(gone.is_some(), "{}", doorbell.process.log());
     }
-    eprintln!("{engine}: a new file is served after {took:?}");
+    eprintln!("{engine}: a new file is in memory after {took:?}");
     took.sort_unstable();
     // The machine may be busy once; without the watch all would take seconds.
     assert!(took[3] < Duration::from_secs(1), "{took:?}");

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use doorbell_testkit::peers::{PATIENCE, Reply, Shape, finish, misbehave, percentile, process};
+use doorbell_testkit::peers::{PATIENCE, Reply, Shape, finish, misbehave, percentile, process, wait_until};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
@@ -26,6 +26,7 @@ on_both_engines! {
     by_http2_too
     a_drain_answers_what_is_under_way
     a_full_queue
+    a_job_that_comes_too_late
     so_many_at_once_with_those_that_wait
     no_threads_without_work
     whoever_sees_details
@@ -278,6 +279,29 @@ fn a_full_queue(engine: &str) {
     assert_eq!((&totals["jobs"], lines.len()), (&json!(asked + 20 - refused), asked + 20), "{totals}");
 }
 
+fn a_job_that_comes_too_late(engine: &str) {
+    let server = serve(engine, "ES256", "threads = 1\ntimeout = \"20ms\"", "");
+    let (mut late, mut asked) = (0, 0);
+    // Some 55 us each, one after the other: the last of so many waits far longer than that.
+    while late == 0 && asked < 20_000 {
+        for reply in replies(server.begun(1000)) {
+            asked += 1;
+            if reply.status == 503 {
+                late += 1;
+                assert_eq!(reply.field("retry-after"), Some("1"), "{}", reply.head);
+                assert_eq!(reply.field("connection"), Some("close"), "{}", reply.head);
+            } else {
+                assert_eq!(reply.status, 308);
+            }
+        }
+    }
+    assert!(late > 0 && late < asked, "{late} of {asked}");
+    assert_eq!(server.ask("/api/x", &server.token()).status, 308);
+    let (totals, lines) = server.end();
+    assert_eq!(lines.iter().filter(|line| line["status"] == 503).count(), late);
+    assert_eq!(lines.len(), asked + 1, "{totals}");
+}
+
 fn so_many_at_once_with_those_that_wait(engine: &str) {
     let server = serve(engine, "ES256", "threads = 1", "limits = { requests_in_flight = 1 }");
     let mut busy = 0;
@@ -302,8 +326,9 @@ fn no_threads_without_work(engine: &str) {
     let is_job = |name: &String| name.starts_with("doorbell-job");
     assert!(!threads(&Doorbell::start(engine)).iter().any(is_job));
     let server = serve(engine, "ES256", "threads = 3\nname = \"verify\"", "");
-    let names = threads(&server.doorbell);
-    assert_eq!(names.iter().filter(|name| name.starts_with("verify-")).count(), 3, "{names:?}");
+    // A thread takes its name when it first runs.
+    let named = || threads(&server.doorbell).iter().filter(|name| name.starts_with("verify-")).count();
+    assert!(wait_until(PATIENCE, || named() == 3).is_some(), "{:?}", threads(&server.doorbell));
 }
 
 /// A health endpoint that shows more to whoever brings a good token; all others get the rest, and no refusal.

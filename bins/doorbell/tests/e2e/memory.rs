@@ -1,21 +1,32 @@
-//! What the process takes: resident memory after start, and for each idle keep-alive connection.
+//! What the process takes: resident memory after start, with checks, and for each idle keep-alive connection; and the time until it answers.
 //!
 //! Does not know about: which allocation it is. The figures are for a release build; a debug build must keep them too, except
 //! that its own code and tables are larger.
 
+use std::fmt::Write as _;
 use std::io::Write as _;
 use std::net::{Ipv4Addr, TcpStream};
+use std::process::Command;
+use std::thread;
+use std::time::{Duration, Instant};
 
-use doorbell_testkit::peers::{connect_from, misbehave, process};
+use doorbell_testkit::peers::{connect_from, exchange, misbehave, process, wait_until};
 
-use crate::support::{Doorbell, on_both_engines};
+use crate::plain::get;
+use crate::support::{Doorbell, LIMIT, Process, Scratch, binary, free_port, on_both_engines};
+use crate::upstream::{Does, Upstream};
 
 on_both_engines! {
     resident_after_start
+    resident_with_a_hundred_checks
+    first_answer_with_checks
     idle_connections
 }
 
 const START_BYTES_MAX: u64 = 8 << 20;
+const CHECKS: usize = 100;
+const CHECKED_BYTES_MAX: u64 = 16 << 20;
+const FIRST_ANSWER: Duration = Duration::from_millis(25);
 const IDLE_CONN_BYTES_MAX: u64 = 1024;
 const CONNS: u32 = 2_000;
 
@@ -25,17 +36,73 @@ fn with_defaults(engine: &str) -> Doorbell {
     Doorbell::try_start(&args).unwrap_or_else(|log| panic!("{log}"))
 }
 
+/// Whether this is the build that is shipped.
+fn is_release() -> bool {
+    !cfg!(debug_assertions) || std::env::var_os("DOORBELL_BIN").is_some()
+}
+
+/// What counts of the memory of a process: the pages of the executable itself only for the build that is shipped.
+fn resident(process: &Process, when: &str) -> u64 {
+    let pid = process.pid();
+    let (all, anon) = (process::rss_bytes(&pid).unwrap(), process::rss_anon_bytes(&pid).unwrap());
+    eprintln!("{when}: resident {} KiB, {} KiB of it anonymous", all / 1024, anon / 1024);
+    if is_release() { all } else { anon }
+}
+
 fn resident_after_start(engine: &str) {
-    let doorbell = with_defaults(engine);
-    let (all, anon) = (
-        process::rss_bytes(&doorbell.process.pid()).unwrap(),
-        process::rss_anon_bytes(&doorbell.process.pid()).unwrap(),
-    );
-    eprintln!("{engine}: resident {} KiB after start, {} KiB of it anonymous", all / 1024, anon / 1024);
-    // The pages of the executable itself count only for the build that is shipped.
-    let counted =
-        if cfg!(debug_assertions) && std::env::var_os("DOORBELL_BIN").is_none() { anon } else { all };
+    let counted = resident(&with_defaults(engine).process, &format!("{engine}: after start"));
     assert!(counted <= START_BYTES_MAX, "{engine}: {counted} bytes");
+}
+
+/// Checks of three kinds, half of them with details that an endpoint shows.
+fn a_hundred_checks(bind: &str, upstream: &Upstream) -> String {
+    let mut config = format!(
+        "version = 1\n[runtime]\nworkers = 2\n[listener.web]\nbind = {bind:?}\n[check_defaults]\ninterval = \"500ms\"\ntimeout = \"400ms\"\n\
+         [route.live]\npath = \"/livez\"\nhealth = \"livez\"\n[route.ready]\npath = \"/readyz\"\nhealth = \"readyz\"\ndetails = \"always\"\n"
+    );
+    for n in 0..CHECKS {
+        let kind = match n % 3 {
+            0 => format!("type = \"http\"\nurl = {:?}", upstream.url(&format!("/{n}"))),
+            1 => format!("type = \"tcp\"\naddress = \"{}\"", upstream.addr),
+            _ => "type = \"file\"\npath = \"/dev/null\"".to_owned(),
+        };
+        write!(config, "[check.c{n}]\n{kind}\n").unwrap();
+    }
+    let names: Vec<String> = (0..CHECKS).step_by(2).map(|n| format!("c{n}")).collect();
+    write!(config, "[health.readyz]\nrequire = {names:?}\n").unwrap();
+    config
+}
+
+fn resident_with_a_hundred_checks(engine: &str) {
+    let upstream = Upstream::start(Does::reply(200, "ok"));
+    let doorbell = Doorbell::start_with(engine, &a_hundred_checks("127.0.0.1:0", &upstream));
+    // Each of them has run several times.
+    assert!(wait_until(LIMIT, || upstream.conns() >= 4 * CHECKS).is_some(), "{}", doorbell.process.log());
+    assert!(wait_until(LIMIT, || get(doorbell.addr, "/readyz", &[]).status == 200).is_some());
+    let counted = resident(&doorbell.process, &format!("{engine}: with {CHECKS} checks"));
+    assert!(counted <= CHECKED_BYTES_MAX, "{engine}: {counted} bytes");
+}
+
+/// From the start of the process to the first answer. What else the machine does can only make it longer, so the shortest of a few counts; a
+/// build that is not the shipped one has its time written down only.
+fn first_answer_with_checks(engine: &str) {
+    let upstream = Upstream::start(Does::reply(200, "ok"));
+    let scratch = Scratch::new();
+    let mut took = Duration::MAX;
+    for _ in 0..10 {
+        let addr = ([127, 0, 0, 1], free_port()).into();
+        let file = scratch.write("doorbell.toml", &a_hundred_checks(&format!("{addr}"), &upstream));
+        let start = Instant::now();
+        let process = Process::spawn(Command::new(binary()).args(["serve", "-c", &file, "--engine", engine]));
+        let request = b"GET /livez HTTP/1.1\r\nHost: web\r\nConnection: close\r\n\r\n";
+        while !exchange(addr, request).is_ok_and(|got| got.bytes.starts_with(b"HTTP/1.1 200 ")) {
+            assert!(start.elapsed() < LIMIT, "{}", process.log());
+            thread::sleep(Duration::from_micros(200));
+        }
+        took = took.min(start.elapsed());
+    }
+    eprintln!("{engine}: the first answer came {took:?} after the start, with {CHECKS} checks");
+    assert!(took <= FIRST_ANSWER || !is_release(), "{engine}: {took:?}");
 }
 
 fn idle_connections(engine: &str) {

@@ -89,9 +89,9 @@ pub(crate) fn skipped(what: &str) {
     let _ = writeln!(std::io::stderr(), "SKIP: {what}");
 }
 
-/// An outside program, or nothing with a loud line. Also looks where Debian keeps daemons.
+/// An outside program, or nothing with a loud line. Also looks where Debian keeps daemons and plugins.
 pub(crate) fn program(name: &str) -> Option<PathBuf> {
-    let path = std::env::var("PATH").unwrap_or_default() + ":/usr/sbin:/sbin";
+    let path = std::env::var("PATH").unwrap_or_default() + ":/usr/sbin:/sbin:/usr/lib/nagios/plugins";
     let found =
         path.split(':').map(|folder| Path::new(folder).join(name)).find(|candidate| candidate.is_file());
     found_or_skipped(name, found)
@@ -170,6 +170,10 @@ impl Process {
 
     pub(crate) fn spawn_with_stdin(command: &mut Command, stdin: Stdio) -> Self {
         let command = command.stdin(stdin).stdout(Stdio::piped()).stderr(Stdio::piped());
+        // Not where the system's own doorbells are found, unless a test says where.
+        if !command.get_envs().any(|(name, _)| name == "RUNTIME_DIRECTORY") {
+            command.env("RUNTIME_DIRECTORY", std::env::temp_dir().join("doorbell-e2e-run"));
+        }
         let mut child = command.spawn().unwrap();
         let log = Arc::new(Mutex::new(Vec::new()));
         keep_lines(child.stdout.take().unwrap(), &log);

@@ -8,7 +8,7 @@ use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering}
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::Thread;
 
-use doorbell_http::log::{Record, Sink};
+use doorbell_http::log::{Record, RecordHead, RecordTail, Sink};
 use rtrb::{Consumer, Producer, RingBuffer};
 
 use super::counters::{Counts, LogCounters};
@@ -30,7 +30,39 @@ thread_local! {
 /// A thread's queue of one log.
 struct Lane {
     log: u64,
-    queue: Producer<Record>,
+    queue: Input,
+}
+
+/// Where a thread puts its records. Those that are long, which few are, have their second half in a queue of its own: what is not sent need not
+/// be fetched by the writer's processor.
+struct Input {
+    heads: Producer<RecordHead>,
+    tails: Producer<RecordTail>,
+}
+
+/// Where the writer finds them.
+pub(super) struct Output {
+    pub(super) heads: Consumer<RecordHead>,
+    pub(super) tails: Consumer<RecordTail>,
+}
+
+impl Input {
+    fn new(records_max: usize) -> (Self, Output) {
+        let (heads, heads_out) = RingBuffer::new(records_max);
+        let (tails, tails_out) = RingBuffer::new(records_max);
+        (Self { heads, tails }, Output { heads: heads_out, tails: tails_out })
+    }
+
+    /// False when there is no room.
+    #[inline]
+    fn push(&mut self, record: &Record) -> bool {
+        let (head, tail) = record.to_parts();
+        // The writer gives the room of a tail back before that of its head: where there is room for a head, there is for its tail. The head
+        // comes last, so that who finds it finds the whole.
+        !self.heads.is_full()
+            && tail.is_none_or(|tail| self.tails.push(tail).is_ok())
+            && self.heads.push(head).is_ok()
+    }
 }
 
 /// Takes records into the queue of the thread that calls it. See [the module](super).
@@ -61,7 +93,7 @@ impl Sink for LogSink {
                 .try_with(|lanes| {
                     let mut lanes = lanes.borrow_mut();
                     match lanes.iter_mut().find(|lane| lane.log == log) {
-                        Some(lane) => lane.queue.push(*record).is_ok(),
+                        Some(lane) => lane.queue.push(record),
                         None => shared.push_first(&mut lanes, record),
                     }
                 })
@@ -92,7 +124,7 @@ pub(super) struct Shared {
     state: AtomicU8,
     reopen: AtomicBool,
     writer: OnceLock<Thread>,
-    arrivals: Mutex<Vec<Consumer<Record>>>,
+    arrivals: Mutex<Vec<Output>>,
     lanes: AtomicUsize,
     pub(super) counts: Counts,
 }
@@ -151,7 +183,7 @@ impl Shared {
     }
 
     /// Queues of threads that logged for the first time.
-    pub(super) fn take_arrivals(&self) -> Vec<Consumer<Record>> {
+    pub(super) fn take_arrivals(&self) -> Vec<Output> {
         core::mem::take(&mut *self.arrivals.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
@@ -177,22 +209,22 @@ impl Shared {
     pub(super) fn is_drained(&self) -> bool {
         LANES.with_borrow(|lanes| {
             let lane = lanes.iter().find(|lane| lane.log == self.log);
-            lane.is_none_or(|lane| lane.queue.slots() == self.records_max)
+            lane.is_none_or(|lane| lane.queue.heads.slots() == self.records_max)
         })
     }
 
     /// Makes this thread's queue. False: there are too many.
     #[cold]
     fn push_first(&self, lanes: &mut Vec<Lane>, record: &Record) -> bool {
-        lanes.retain(|lane| !lane.queue.is_abandoned());
+        lanes.retain(|lane| !lane.queue.heads.is_abandoned());
         if self.lanes.fetch_add(1, Ordering::Relaxed) >= LANES_MAX {
             self.lanes.fetch_sub(1, Ordering::Relaxed);
             return false;
         }
-        let (mut queue, consumer) = RingBuffer::new(self.records_max);
-        let pushed = queue.push(*record).is_ok();
+        let (mut queue, output) = Input::new(self.records_max);
+        let pushed = queue.push(record);
         lanes.push(Lane { log: self.log, queue });
-        self.arrivals.lock().unwrap_or_else(PoisonError::into_inner).push(consumer);
+        self.arrivals.lock().unwrap_or_else(PoisonError::into_inner).push(output);
         pushed
     }
 

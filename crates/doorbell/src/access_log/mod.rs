@@ -32,7 +32,7 @@
 //! *Context.* To wake a thread is a system call, to look for records every few milliseconds costs an idle process
 //! two hundred wake-ups a second. *Choice.* Both: while records come the writer looks every 5 ms, which makes a batch of them and asks nothing of
 //! who answers. After 100 ms without any it sleeps, and the first record wakes it. *Measured* with
-//! `cargo bench -p doorbell-benches --bench logger`, whose table is at its head: some 60 ns for a record that finds the writer awake, 15 us for one
+//! `cargo bench -p doorbell-benches --bench logger`, whose table is at its head: 53 ns for a record that finds the writer awake, 15 us for one
 //! that wakes it.
 //! That first record does not pay for a memory fence either: if it comes in the very moment in which the writer falls asleep, the
 //! writer finds it a second later. *What would change it:* a log that somebody watches live at under a record a second.
@@ -62,7 +62,7 @@ use lane::Shared;
 use outlet::Outlet;
 use writer::Writer;
 
-/// Records that a thread's queue has room for by default: 1 MiB.
+/// Records that a thread's queue has room for by default: 1 MiB, of which half is touched only by records of long requests.
 const RECORDS_MAX: usize = 4096;
 
 /// How long dropping an [`AccessLog`] waits for the writer.

@@ -7,11 +7,10 @@ use std::io;
 use std::sync::Arc;
 
 use doorbell_http::log::{Epoch, Record, Renderer};
-use rtrb::Consumer;
 use rustix::time::{ClockId, clock_gettime};
 
 use super::LogTrouble;
-use super::lane::Shared;
+use super::lane::{Output, Shared};
 use super::outlet::Outlet;
 use crate::time::{Clock as _, OsClock, Time};
 
@@ -35,7 +34,7 @@ pub(super) struct Writer {
     outlet: Outlet,
     renderer: Renderer,
     on_trouble: Box<dyn FnMut(&LogTrouble) + Send>,
-    lanes: Vec<Consumer<Record>>,
+    lanes: Vec<Output>,
     batch: Vec<u8>,
     /// In the batch, each with a record of its own.
     lines: u64,
@@ -103,7 +102,7 @@ impl Writer {
         let before = lanes.len();
         lanes.retain_mut(|lane| {
             // In this order: what a thread queued before it ended is seen.
-            let abandoned = lane.is_abandoned();
+            let abandoned = lane.heads.is_abandoned();
             records += self.drain_lane(lane, epoch);
             !abandoned
         });
@@ -113,15 +112,18 @@ impl Writer {
         records
     }
 
-    fn drain_lane(&mut self, lane: &mut Consumer<Record>, epoch: Epoch) -> u64 {
-        let mut left = lane.slots();
+    fn drain_lane(&mut self, lane: &mut Output, epoch: Epoch) -> u64 {
+        let Output { heads, tails } = lane;
+        let mut left = heads.slots();
         let records = left;
         while left > 0 {
             // Room in the queue is given back in parts, so that a long batch does not make it look full.
-            let Ok(chunk) = lane.read_chunk(left.min(64)) else { break };
+            let Ok(chunk) = heads.read_chunk(left.min(64)) else { break };
             let (first, second) = chunk.as_slices();
-            for record in first.iter().chain(second) {
-                self.renderer.render(record, epoch, &mut self.batch);
+            for head in first.iter().chain(second) {
+                let tail = if head.has_tail() { tails.pop().ok() } else { None };
+                let record = Record::from_parts(head, tail.as_ref());
+                self.renderer.render(&record, epoch, &mut self.batch);
                 self.lines += 1;
             }
             left -= chunk.len();
@@ -212,7 +214,7 @@ impl Writer {
             std::thread::park_timeout(LOOK_PAUSE);
             return;
         }
-        if self.shared.fall_asleep() && self.lanes.iter().all(Consumer::is_empty) {
+        if self.shared.fall_asleep() && self.lanes.iter().all(|lane| lane.heads.is_empty()) {
             std::thread::park_timeout(SLEEP_MAX);
         }
         self.shared.stay_awake();

@@ -212,11 +212,11 @@
 //! *Choice.* The binary keeps one board (`doorbell-health`) behind one lock that no ring thread takes. What changes there is rendered for each
 //! health route, in every format, for each audience that is told something else, and swapped as a whole; a probe loads it and copies it out.
 //! Checks run on a thread with a runtime of its own, beside the one for HTTP/2, so that neither a flood nor a slow handshake makes them late.
-//! Each run has a connection of its own, as the kubelet's probes do; the reason that is shown is that of the change.
+//! Each run has a connection of its own, as the kubelet's probes do. The reason that is shown is the latest: another one is a change.
 //!
 //! *What would change it:* endpoints that change more often than they are asked.
 //!
-//! # 0022 Signatures with a public key are jobs; files are not
+//! # 0022 Signatures with a public key are jobs, and so are reads of files
 //!
 //! *Context.* What can hold up a ring thread of the binary: verifying a token (2 µs with a shared secret, 20 to 55 µs with a public
 //! key), and reading files. A trip to another thread is even from some 10 µs on ([`compute_lane`](super::compute_lane)).
@@ -226,14 +226,17 @@
 //! of requests at once, the route's answer) is done by the ring thread again. It is always a job and not
 //! [`Auto`](crate::offload::Auto): each such signature costs more than the trip on the machines measured, and who sends many of them must not
 //! bring them home. Routes of health have their jobs in the high class. A job holds a copy of its request, so that the queue holds
-//! `queue_max` heads of 16 KiB at most. The threads are there only where a route asks for such tokens.
+//! `queue_max` heads of 16 KiB at most. The threads are there only where a route asks for such tokens or answers from files.
 //!
-//! Reading directories, link maps, keys and certificates stays with the thread that watches them (0016). Nobody waits for it: there is no
-//! connection to answer, no deadline that would mean anything and nothing to refuse when a queue is full. On the pool a disk that hangs would
-//! take a thread from the signatures; where it is, it delays other files at worst.
+//! Files of a route are in memory, and a request for one of them is answered from there. The thread that watches directories (0016) has the
+//! scan of a directory and the reading of a link map done as jobs and waits for them. A request for a file that is *not* in memory is a job too: it
+//! may have come in the tenth of a second in which the watcher lets changes settle, and a CA asks for its challenge as soon as it is told
+//! that it is there. An earlier form left all reading to the watcher, and such a request got 404. The price is that a guess of a file's name costs a
+//! trip, within the queue's bounds. A disk that hangs takes a thread; who waits for it gets 503 when its time is up.
 //!
-//! *Would change it:* an action that reads what does not fit into memory. Its reads would be jobs of an [`Offload`](crate::Offload) of
-//! their own.
+//! Keys and certificates stay with the watcher: they are few and small, and a signature must not wait behind the file that brings its key.
+//!
+//! *Would change it:* files that do not fit into memory.
 //!
 //! # 0023 A client of HTTP/2 that never opens a window is ended at once, a slow one is not
 //!
@@ -285,3 +288,24 @@
 //! preemptions. Where what the models stand on differs from the real thing, for loom's sake, its file says how and why.
 //!
 //! *Would change it:* nothing known; an exception for a source that needs more of the system than this.
+//!
+//! # 0026 An operator's drain lasts, a stop can be called off, and one handle steers both
+//!
+//! *Context.* "Drain" means two things. Who upgrades a kernel wants probers to stay away while everything is still served, for as long as it
+//! takes; whoever stops a program wants that for some seconds and then the end. Proxies have commands for the one (`set server state drain`,
+//! `/healthcheck/fail`), and signals for the other. Probers must not see a difference, and an operator who changes his mind must be able to take
+//! either back.
+//!
+//! *Choice.* `doorbell drain` lasts until `undrain` and is kept across restarts; `quit` and SIGTERM drain for `drain_delay` and then close listeners.
+//! Until that moment `undrain` calls both off, and afterwards neither: connections that were refused cannot be taken back. The time an
+//! operator has drained counts for the delay of a stop. Everything that steers goes through one handle, the operator, under one lock, and takes
+//! effect on the board before the call returns, so the next probe after the reply is told; only the supervisor closes listeners, so what it decides
+//! has one order. `maint all` spares `livez` and `startupz`, because whoever watches those kills the process.
+//!
+//! Times in the state file are what is left, at a moment named by the clock of the boot and by the time of day. After a restart within the same boot
+//! the former is believed, which nobody sets; after another boot the latter, and then nothing lasts longer than it was declared for.
+//!
+//! The control protocol and the file are bitcode behind a version of ours: small, without a parser of our own, and fixed by a test that
+//! compares the layout's digest. JSON is what the commands print, for scripts, and has no version.
+//!
+//! *Would change it:* another program that has to speak to the socket; then the protocol needs a description and not a type.

@@ -52,7 +52,7 @@ use core::num::NonZeroU16;
 use core::time::Duration;
 use std::sync::Arc;
 
-use doorbell_http::{Answered, Request, Responder};
+use doorbell_http::{Answered, Reply, Request, Responder, Status};
 
 pub use answer::{Answer, Finish};
 pub(crate) use answer::{Delivery, Inbox, Outcome};
@@ -111,6 +111,16 @@ impl Offload {
     ) -> Answered {
         let job = Job::new(Arc::clone(&self.core), self.class, job);
         reply.later(request.now().after(self.timeout), Box::new(job))
+    }
+
+    /// Has `work` done elsewhere, in turn with the jobs of its class; no request waits for it, and nothing calls it off. False when the
+    /// queue is full: then it is not done.
+    pub fn spawn(&self, work: impl FnOnce() + Send + 'static) -> bool {
+        let job = Job::new(Arc::clone(&self.core), self.class, || {
+            work();
+            Reply::new(Status::NO_CONTENT)
+        });
+        job.submit_for(Asker::Other(Box::new(drop)))
     }
 
     /// Jobs of a class that wait now, those included that were called off and whose turn has not come.

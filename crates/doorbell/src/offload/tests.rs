@@ -181,3 +181,20 @@ fn every_outcome_is_found_by_somebody_who_sleeps_in_between() {
         assert!(numbers.into_iter().eq(0..u64::from(EACH)), "in order, each once");
     }
 }
+
+#[test]
+fn work_for_nobody_is_done_in_turn_or_refused() {
+    let kept = Kept::default();
+    let offload = Offload::builder().queue_max(Class::Normal, 2).build_on(kept.clone());
+    let done = Arc::new(Mutex::new(Vec::new()));
+    let spawn = |number: usize| {
+        let done = Arc::clone(&done);
+        offload.spawn(move || {
+            done.lock().unwrap().push(number);
+            assert_ne!(number, 0, "work that panics stops nobody");
+        })
+    };
+    assert_eq!([spawn(0), spawn(1), spawn(2)], [true, true, false]);
+    core::mem::take(&mut *kept.0.lock().unwrap()).into_iter().for_each(Pump::run);
+    assert_eq!(*done.lock().unwrap(), [0, 1]);
+}

@@ -114,6 +114,12 @@ pub trait Protocol {
         Next::CloseLinger
     }
 
+    /// After [`Protocol::handle_timeout`] said [`Next::Close`]: whether nobody waits for what the peer may still send, because no request of its
+    /// can be under way. Such a connection is closed at once and keeps no slot for a linger.
+    fn is_given_up(&self, _conn: &Self::Conn) -> bool {
+        false
+    }
+
     /// When the current wait for input is over.
     fn deadline(&self, conn: &Self::Conn) -> Time;
 
@@ -351,6 +357,10 @@ impl Protocol for ListenerProtocol {
 
     fn is_idle(&self, conn: &Self::Conn) -> bool {
         each!(self, conn, protocol, state => protocol.is_idle(state))
+    }
+
+    fn is_given_up(&self, conn: &Self::Conn) -> bool {
+        each!(self, conn, protocol, state => protocol.is_given_up(state))
     }
 
     fn close_reason(&self, conn: &Self::Conn) -> CloseReason {

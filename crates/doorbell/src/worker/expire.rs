@@ -12,6 +12,8 @@ use super::say::Input;
 use crate::conn::{Arriving, Phase};
 use crate::driver::Driver;
 use crate::error::CloseReason;
+use crate::id::ConnId;
+use crate::protocol::Protocol as _;
 use crate::time::Clock;
 
 /// A deadline that is noticed this late was not late because of the wheel's ticks.
@@ -46,7 +48,12 @@ impl<D: Driver, C: Clock> Worker<D, C> {
                         self.shared.counters.jobs_timed_out.add(1);
                         self.jobs.timed_out(slot);
                     }
-                    self.drive(id, Todo::Next(next));
+                    let todo = if next == Next::Close && self.is_given_up(id) {
+                        Todo::Close(self.reason_of(id))
+                    } else {
+                        Todo::Next(next)
+                    };
+                    self.drive(id, todo);
                 }
                 Phase::Lingering if self.now.since(conn.deadline) > OVERRUN => {
                     // The wait took too long: what the peer sent meanwhile is still unread, and a close would reset it.
@@ -65,5 +72,12 @@ impl<D: Driver, C: Clock> Worker<D, C> {
                 Phase::Closing | Phase::Free | Phase::Leaving => {}
             }
         }
+    }
+
+    /// True when a deadline was the last thing that a connection waited for.
+    fn is_given_up(&mut self, id: ConnId) -> bool {
+        let conn = self.table.live_mut(id);
+        let protocol = &self.server.protocols[conn.listener.index()];
+        conn.protocol.as_ref().is_some_and(|state| protocol.is_given_up(state))
     }
 }

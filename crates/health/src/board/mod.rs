@@ -92,8 +92,11 @@ impl Board {
         let now = self.advance(now);
         if let Some(slot) = self.slots.get_mut(check.as_usize()) {
             self.counters.results += 1;
+            let reasons = slot.check.reasons();
             let moved = slot.check.handle_result(result, now);
-            self.follow(check, moved, false, now);
+            // One that stays down for another cause says so.
+            let renew = slot.check.reasons() != reasons;
+            self.follow(check, moved, renew, now);
             self.settle(now);
         } else {
             self.counters.ignored += 1;

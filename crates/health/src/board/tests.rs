@@ -127,6 +127,24 @@ fn a_tick_at_every_deadline_leaves_nothing_due() {
 }
 
 #[test]
+fn another_cause_is_shown_though_the_state_stays() {
+    let (mut board, [a, _], [first, second]) = pair();
+    let down = |board: &mut Board, reason: &[u8], now| {
+        let changes = board.apply(a, &CheckResult::new(Outcome::Failure, Duration::ZERO, reason), now);
+        (changes.events.len(), changes.rendered.to_vec())
+    };
+    let shown = |board: &Board| {
+        let reply = board.reply(first, Audience::Other, Format::Kube, true).unwrap();
+        String::from_utf8(reply.body.to_vec()).unwrap()
+    };
+    down(&mut board, b"refused", at(1));
+    assert!(shown(&board).contains("refused"), "{}", shown(&board));
+    assert_eq!(down(&mut board, b"status 500", at(2)), (0, vec![first, second]));
+    assert!(shown(&board).contains("status 500"), "{}", shown(&board));
+    assert_eq!(down(&mut board, b"status 500", at(3)), (0, vec![]), "the same again is nothing new");
+}
+
+#[test]
 fn time_does_not_run_backward() {
     let (mut board, [a, _], _) = pair();
     board.apply(a, &UP, at(50));

@@ -69,6 +69,8 @@ pub struct Check {
     last: Option<(Time, CheckResult<'static>)>,
     last_success_at: Option<Time>,
     reason: Note,
+    /// How often it was another one.
+    reasons: u32,
     history: History,
     next_due: Time,
 }
@@ -101,6 +103,7 @@ impl Check {
             last: None,
             last_success_at: None,
             reason: Note::default(),
+            reasons: 0,
             history: History::new(config.history_len),
             next_due: if config.passive { Time::MAX } else { now },
             config,
@@ -128,7 +131,9 @@ impl Check {
     pub fn handle_result(&mut self, result: &CheckResult<'_>, now: Time) -> [Option<Move>; 2] {
         let passed = self.handle_time(now);
         self.history.push(result, now);
-        self.reason.set(result.reason);
+        if self.reason.set(result.reason) {
+            self.reasons = self.reasons.wrapping_add(1);
+        }
         self.last = Some((now, CheckResult { reason: b"", ..*result }));
         self.fresh_at = now;
         self.stale = false;
@@ -283,6 +288,11 @@ impl Check {
     /// When the last success came.
     pub const fn last_success_at(&self) -> Option<Time> {
         self.last_success_at
+    }
+
+    /// A number that is another one after every result with another reason.
+    pub(crate) const fn reasons(&self) -> u32 {
+        self.reasons
     }
 
     /// Why the last result was not a plain success, or why it is in maintenance.

@@ -40,7 +40,7 @@ pub use entry::Entry;
 pub use filter::{Filter, Level};
 pub use logger::{Logged, Logger};
 pub use prober::{Asker, Prober, prober_of};
-pub use record::{Clip, Record};
+pub use record::{Clip, Record, RecordHead, RecordTail};
 pub use render::{Epoch, Format, Renderer};
 
 /// Takes records, on the thread that answers requests: it must not wait.

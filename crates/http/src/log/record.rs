@@ -13,6 +13,28 @@ use std::net::IpAddr;
 /// for 48, the user agent the rest. What does not fit is cut off, and [`Clip::cut`] says so.
 #[derive(Clone, Copy)]
 pub struct Record {
+    fields: Fields,
+    area: [u8; AREA_LEN],
+}
+
+const _: () = assert!(size_of::<Record>() == 256);
+
+/// The beginning of a record: for most requests, probes first of all, the whole of it. Half as long as a [`Record`], because a queue
+/// between two threads costs by the bytes that go from one processor's memory to the other's.
+#[derive(Clone, Copy)]
+pub struct RecordHead {
+    fields: Fields,
+    area: [u8; HEAD_AREA_LEN],
+}
+
+const _: () = assert!(size_of::<RecordHead>() == 128);
+
+/// What a [`RecordHead`] has no room for.
+#[derive(Clone, Copy)]
+pub struct RecordTail([u8; AREA_LEN - HEAD_AREA_LEN]);
+
+#[derive(Clone, Copy)]
+struct Fields {
     at: Time,
     content_len: u32,
     /// 0: no reply.
@@ -27,10 +49,7 @@ pub struct Record {
     cut: u8,
     /// Of the texts, in the order of [`Part`].
     lens: [u8; PARTS],
-    area: [u8; AREA_LEN],
 }
-
-const _: () = assert!(size_of::<Record>() <= 256);
 
 /// A text as far as it was kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,10 +75,10 @@ impl Record {
         let request = entry.request;
         let client = request.client();
         let mut record = Self::new(client, request.now());
-        record.content_len = u32::try_from(entry.content_len).unwrap_or(u32::MAX);
-        record.status = entry.status.map_or(0, Status::code);
-        record.route = entry.route.and_then(Route::new);
-        record.method = Some(request.method());
+        record.fields.content_len = u32::try_from(entry.content_len).unwrap_or(u32::MAX);
+        record.fields.status = entry.status.map_or(0, Status::code);
+        record.fields.route = entry.route.and_then(Route::new);
+        record.fields.method = Some(request.method());
         record.set(PROBE, entry.probe);
         record.set(NAMELESS_PROBER, user_agent.is_none() && is_nameless(request));
         record.set(HTTP10, request.version() == Version::Http10);
@@ -72,12 +91,37 @@ impl Record {
         record
     }
 
+    /// Its parts, to be put together again by [`Self::from_parts`].
+    #[inline]
+    pub fn to_parts(&self) -> (RecordHead, Option<RecordTail>) {
+        let (head, tail) = self.area.split_at(HEAD_AREA_LEN);
+        let mut area = [0; HEAD_AREA_LEN];
+        area.copy_from_slice(head);
+        let tail = self.fields.is_long().then(|| {
+            let mut rest = [0; AREA_LEN - HEAD_AREA_LEN];
+            rest.copy_from_slice(tail);
+            RecordTail(rest)
+        });
+        (RecordHead { fields: self.fields, area }, tail)
+    }
+
+    /// A record of its parts. Without a tail that belongs to it its texts end where the head's area does.
+    pub fn from_parts(head: &RecordHead, tail: Option<&RecordTail>) -> Self {
+        let mut area = [0; AREA_LEN];
+        let (first, second) = area.split_at_mut(HEAD_AREA_LEN);
+        first.copy_from_slice(&head.area);
+        if let Some(RecordTail(rest)) = tail {
+            second.copy_from_slice(rest);
+        }
+        Self { fields: head.fields, area }
+    }
+
     /// Of a request that could not be read.
     #[cold]
     pub fn refused(error: RequestError, client: &Client<'_>, now: Time) -> Self {
         let mut record = Self::new(client, now);
-        record.status = error.status().code();
-        record.error = Some(error);
+        record.fields.status = error.status().code();
+        record.fields.error = Some(error);
         let subject = client.tls.and_then(|tls| tls.client_name.as_deref());
         record.put_texts(subject.map(str::as_bytes), None, b"", None);
         record
@@ -93,8 +137,8 @@ impl Record {
     /// The same with the answer, which came later.
     #[must_use]
     pub(super) fn ended(mut self, status: Option<Status>, content_len: usize) -> Self {
-        self.status = status.map_or(0, Status::code);
-        self.content_len = u32::try_from(content_len).unwrap_or(u32::MAX);
+        self.fields.status = status.map_or(0, Status::code);
+        self.fields.content_len = u32::try_from(content_len).unwrap_or(u32::MAX);
         self
     }
 
@@ -102,10 +146,10 @@ impl Record {
     pub(super) fn name(&mut self, subject: &str) {
         let before = *self;
         let [host, target, user_agent] = [before.host(), before.target(), before.user_agent()];
-        self.cut = 0;
+        self.fields.cut = 0;
         self.put_texts(Some(subject.as_bytes()), Some(host.bytes), target.bytes, Some(user_agent.bytes));
         // What was cut before is cut still.
-        self.cut |= before.cut & !(1 << Part::Subject as u8);
+        self.fields.cut |= before.fields.cut & !(1 << Part::Subject as u8);
     }
 
     /// The same of a request that came by HTTP/2 and was read by this crate in the form of HTTP/1.1.
@@ -117,22 +161,22 @@ impl Record {
 
     /// When it was answered, or put off.
     pub const fn at(&self) -> Time {
-        self.at
+        self.fields.at
     }
 
     /// The client's address.
     pub const fn addr(&self) -> Option<IpAddr> {
-        self.addr
+        self.fields.addr
     }
 
     /// The method; `None` when the request could not be read.
     pub const fn method(&self) -> Option<Method> {
-        self.method
+        self.fields.method
     }
 
     /// The version of HTTP; `None` when the request could not be read.
     pub const fn version(&self) -> Option<Version> {
-        match self.method {
+        match self.fields.method {
             None => None,
             Some(_) if self.has(HTTP2) => Some(Version::Http2),
             Some(_) if self.has(HTTP10) => Some(Version::Http10),
@@ -142,17 +186,17 @@ impl Record {
 
     /// What the reply said; `None` when there was none.
     pub const fn status(&self) -> Option<Status> {
-        Status::new(self.status)
+        Status::new(self.fields.status)
     }
 
     /// Bytes of content sent; the largest value for 4 GiB and above.
     pub const fn content_len(&self) -> u32 {
-        self.content_len
+        self.fields.content_len
     }
 
     /// The index of the route.
     pub const fn route(&self) -> Option<u16> {
-        match self.route {
+        match self.fields.route {
             Some(route) => Some(route.index()),
             None => None,
         }
@@ -160,12 +204,12 @@ impl Record {
 
     /// Why the request was refused.
     pub const fn error(&self) -> Option<RequestError> {
-        self.error
+        self.fields.error
     }
 
     /// The version of TLS, and whether a session was resumed.
     pub const fn tls(&self) -> Option<(TlsVersion, bool)> {
-        match self.tls {
+        match self.fields.tls {
             Some(version) => Some((version, self.has(RESUMED))),
             None => None,
         }
@@ -209,7 +253,7 @@ impl Record {
 
     #[inline]
     pub(super) fn new(client: &Client<'_>, at: Time) -> Self {
-        let mut record = Self {
+        let fields = Fields {
             at,
             content_len: 0,
             status: 0,
@@ -221,8 +265,8 @@ impl Record {
             flags: 0,
             cut: 0,
             lens: [0; PARTS],
-            area: [0; AREA_LEN],
         };
+        let mut record = Self { fields, area: [0; AREA_LEN] };
         record.set(RESUMED, client.tls.is_some_and(|tls| tls.resumed));
         record
     }
@@ -251,7 +295,7 @@ impl Record {
         {
             place.copy_from_slice(kept);
         }
-        let [subject, host, target, user_agent] = &mut self.lens;
+        let [subject, host, target, user_agent] = &mut self.fields.lens;
         let place = match part {
             Part::Subject => subject,
             Part::Host => host,
@@ -259,39 +303,66 @@ impl Record {
             Part::UserAgent => user_agent,
         };
         *place = u8::try_from(len).unwrap_or(u8::MAX);
-        self.cut |= u8::from(len < text.len()) << part as u8;
+        self.fields.cut |= u8::from(len < text.len()) << part as u8;
         at + len
     }
 
     fn text(&self, part: Part) -> Clip<'_> {
-        let mut lens = self.lens.iter().map(|&len| usize::from(len));
+        let mut lens = self.fields.lens.iter().map(|&len| usize::from(len));
         let start = lens.by_ref().take(part as usize).sum();
         let len = lens.next().unwrap_or(0);
         Clip {
             bytes: self.area.get(start..start + len).unwrap_or_default(),
-            cut: self.cut & 1 << part as u8 != 0,
+            cut: self.fields.cut & 1 << part as u8 != 0,
         }
     }
 
     const fn has(&self, flag: u8) -> bool {
-        self.flags & flag != 0
+        self.fields.flags & flag != 0
     }
 
     #[inline]
     const fn set(&mut self, flag: u8, on: bool) {
-        self.flags |= flag * on as u8;
+        self.fields.flags |= flag * on as u8;
+    }
+}
+
+impl RecordHead {
+    /// Whether a [`RecordTail`] belongs to it.
+    pub fn has_tail(&self) -> bool {
+        self.fields.is_long()
+    }
+}
+
+impl Fields {
+    /// Whether the texts do not fit into a head.
+    #[inline]
+    fn is_long(&self) -> bool {
+        self.lens.iter().map(|&len| usize::from(len)).sum::<usize>() > HEAD_AREA_LEN
+    }
+}
+
+impl std::fmt::Debug for RecordHead {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("RecordHead").field("has_tail", &self.has_tail()).finish_non_exhaustive()
+    }
+}
+
+impl std::fmt::Debug for RecordTail {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("RecordTail").finish_non_exhaustive()
     }
 }
 
 impl std::fmt::Debug for Record {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Record")
-            .field("at", &self.at)
-            .field("addr", &self.addr)
-            .field("method", &self.method)
+            .field("at", &self.fields.at)
+            .field("addr", &self.fields.addr)
+            .field("method", &self.fields.method)
             .field("target", &self.target().bytes.escape_ascii())
-            .field("status", &self.status)
-            .field("error", &self.error)
+            .field("status", &self.fields.status)
+            .field("error", &self.fields.error)
             .finish_non_exhaustive()
     }
 }
@@ -322,7 +393,9 @@ enum Part {
 }
 
 const PARTS: usize = 4;
-const AREA_LEN: usize = 213;
+const AREA_LEN: usize = 208;
+/// As much of the texts is in a head.
+const HEAD_AREA_LEN: usize = 80;
 const SUBJECT_LEN_MAX: usize = 32;
 const HOST_LEN_MAX: usize = 48;
 /// Kept free for a user agent of this length or more: enough to know every prober by.

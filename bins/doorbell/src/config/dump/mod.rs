@@ -84,7 +84,10 @@ pub fn to_json(config: &Config, with_defaults: bool) -> Value {
         ("control", keep(control_value(&config.control), control_value(&Control::default()))),
         (
             "maintenance",
-            keep(maintenance_value(&config.maintenance), maintenance_value(&Maintenance::default())),
+            keep(
+                maintenance_value(&config.maintenance, config),
+                maintenance_value(&Maintenance::default(), config),
+            ),
         ),
         ("admin", admin::admin_value(config.admin.as_ref())),
         ("tuning", keep(tuning::to_value(&config.tuning), tuning::to_value(&Tuning::default()))),

@@ -22,7 +22,7 @@ pub use check::{
     HttpCheck, HttpDegraded, HttpExpect, Initial, Pace, Prefer, Resolve, Severity, TcpCheck, Url,
 };
 pub use compute::Compute;
-pub use control::{Control, ControlSocket, Maintenance};
+pub use control::{Control, ControlSocket, Maintenance, Window};
 pub use health::{CheckUse, Codes, Health, HealthState, OnDrain, OnStale, Quorum};
 pub use http2::{Grpc, Http2};
 pub use limit::{Limit, LimitKey, Rate};
@@ -82,11 +82,14 @@ impl Config {
         self.tls.get(self.listeners.get(listener)?.tls?)
     }
 
-    /// Whether a route has work for the threads of `[compute]`: tokens whose signature takes a while to verify.
+    /// Whether a route has work for the threads of `[compute]`: files to read, or tokens whose signature takes a while to verify.
     #[must_use]
     pub fn needs_compute(&self) -> bool {
         let is_heavy = |position: &usize| self.auth.get(*position).is_some_and(Auth::is_heavy);
         self.routes.iter().any(|route| {
+            if matches!(route.action, Action::Files(_) | Action::Links(_)) {
+                return true;
+            }
             let viewers: &[usize] = match &route.action {
                 Action::Health(health) if health.details == Details::Authenticated => &health.details_auth,
                 _ => &[],

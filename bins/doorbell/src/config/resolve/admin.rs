@@ -37,7 +37,10 @@ pub(super) fn resolve(written: &written::Admin, problems: &Problems) -> Admin {
 
 /// The same address as that of a listener.
 pub(super) fn lint(file: &written::File, problems: &Problems) {
-    let Some(admin) = &file.admin else { return };
+    // One that cannot be read was told already.
+    let Some(admin) = file.admin.as_ref().filter(|admin| admin.has_bind == admin.bind.is_some()) else {
+        return;
+    };
     let bind = or(&admin.bind, Admin::default().bind);
     let binds = file.listeners.iter().flat_map(|listener| &listener.binds);
     let same = |bound: &super::super::bind::Bind| matches!(bound, super::super::bind::Bind::Tcp(addr) if *addr == bind && addr.port() != 0);

@@ -30,7 +30,7 @@ pub(super) fn lint(file: &written::File, config: &Config, problems: &Problems) {
         let message = "[compute] has no effect: nothing here is work for its threads";
         problems.add(
             Problem::warning("no-effect", written.span.clone(), message)
-                .help("remove it; tokens with a public key (RS256, ES256, EdDSA) are verified there, where a route asks for them"),
+                .help("remove it; files of routes are read there, and tokens with a public key (RS256, ES256, EdDSA) verified, where a route asks for them"),
         );
     }
 }

@@ -75,7 +75,7 @@ pub(crate) fn resolve(file: &written::File, problems: &Problems) -> Config {
             state_file: file.lifecycle.state_file.as_ref().map(|at| at.value.clone()),
         },
         control: control::resolve_control(&file.control),
-        maintenance: control::resolve_maintenance(&file.maintenance),
+        maintenance: control::resolve_maintenance(&file.maintenance, &health, problems),
         admin: file.admin.as_ref().map(|admin| admin::resolve(admin, problems)),
         tuning: file.tuning.clone(),
         tls,

@@ -12,6 +12,7 @@ use std::ops::Range;
 #[derive(Debug)]
 pub(crate) struct Admin {
     pub(crate) header: Range<usize>,
+    pub(crate) has_bind: bool,
     pub(crate) bind: Option<At<SocketAddr>>,
     pub(crate) token: Option<At<Secret>>,
 }
@@ -19,7 +20,8 @@ pub(crate) struct Admin {
 impl Admin {
     pub(super) fn read(mut at: Section<'_>) -> Self {
         let header = at.span.clone();
-        let admin = Self { header, bind: read_bind(&mut at), token: at.secret("token") };
+        let has_bind = at.value("bind").is_some();
+        let admin = Self { header, has_bind, bind: read_bind(&mut at), token: at.secret("token") };
         at.finish();
         admin
     }

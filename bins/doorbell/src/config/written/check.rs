@@ -386,7 +386,11 @@ fn read_url(at: &mut Section<'_>) -> Option<At<Url>> {
         } else {
             "write \"http://host:port/path\" or \"https://host/path\", without `#`".to_owned()
         };
-        let message = format!("{:?} is not a URL that can be asked", text.value);
+        // One with a password is shown below, without it.
+        let message = match text.value.contains('@') {
+            true => "this is not a URL that can be asked".to_owned(),
+            false => format!("{:?} is not a URL that can be asked", text.value),
+        };
         at.problem(Problem::error("bad-value", text.span.clone(), message).help(help));
     }
     Some(At { value: url?, span: text.span })

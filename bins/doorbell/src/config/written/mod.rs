@@ -22,7 +22,7 @@ pub(crate) use check::{
     SEVERITIES, TcpAsked,
 };
 pub(crate) use compute::Compute;
-pub(crate) use control::{Control, Maintenance};
+pub(crate) use control::{Control, Maintenance, Window};
 pub(crate) use health::{DrainAnswers, Health, ON_STALE, QuorumOf, Statuses};
 pub(crate) use http2::{Grpc, Http2};
 pub(crate) use limit::Limit;

@@ -13,7 +13,7 @@ mod tests;
 mod view;
 
 use super::census::Census;
-use super::ops::Journal;
+use super::ops::{Journal, Window};
 use crate::checks::{Desk, Finding};
 use crate::config::model::{Config, Health, HealthRoute};
 use doorbell_health::{
@@ -43,6 +43,8 @@ pub(super) struct Keeper {
     inside: Mutex<Inside>,
     /// Told of every result.
     found: Condvar,
+    /// Maintenance that comes again and again.
+    windows: Mutex<Vec<Window>>,
     /// Where transitions are written down, once somebody wants that.
     journal: OnceLock<Arc<Journal>>,
 }
@@ -91,6 +93,7 @@ impl Keeper {
             }),
             places,
             found: Condvar::new(),
+            windows: Mutex::new(Window::all(config)),
             journal: OnceLock::new(),
         }))
     }
@@ -103,6 +106,11 @@ impl Keeper {
     /// Has transitions written down from now on; the first journal stays.
     pub(super) fn report_to(&self, journal: &Arc<Journal>) {
         self.journal.get_or_init(|| Arc::clone(journal));
+    }
+
+    /// The windows of the configuration, for whoever looks at clocks; once.
+    pub(super) fn take_windows(&self) -> Vec<Window> {
+        std::mem::take(&mut *self.windows.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// The replies of a route, one page for all who answer with the same. `None` when its fields cannot be sent.

@@ -41,12 +41,12 @@ pub(super) struct Guarded {
 impl Answer {
     /// `own` are the fields of every reply of the listener.
     pub(super) fn build(route: &Route, own: &[(String, String)], materials: &Materials<'_>) -> Option<Self> {
-        let Materials { stores, push, .. } = *materials;
+        let Materials { stores, push, common, .. } = *materials;
         let headers = all_headers(&route.headers, own);
         match &route.action {
             Action::Files(_) => {
                 let directory = stores.directory(&route.name)?.clone();
-                Some(Self::Files(Arc::new(FilesAnswer::new(directory))))
+                Some(Self::Files(Arc::new(FilesAnswer::new(directory, common.lane().cloned()))))
             }
             Action::Health(health) => {
                 let health = Arc::new(build_health(route, health, &headers, materials)?);
@@ -103,7 +103,7 @@ impl Door {
         subject: Option<&mut Subject>,
     ) -> Answered {
         match answer {
-            Answer::Files(files) => files.send(found, &self.fixed, reply),
+            Answer::Files(files) => files.send(found, request, &self.fixed, reply),
             Answer::Guarded(guarded) => {
                 self.give_guarded(guarded, |_| found.clone(), request, reply, subject)
             }

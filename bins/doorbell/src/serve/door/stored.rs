@@ -1,6 +1,6 @@
 //! Answers that come from files: those of a directory, and the links of a map.
 //!
-//! Does not know about: reading files.
+//! Does not know about: how files are read.
 
 use super::{Fixed, Placed};
 use crate::config::model::LinkMap;
@@ -8,11 +8,14 @@ use crate::http::router::Match;
 use crate::http::{Answered, Request, Responder, Status};
 use crate::serve::files::Directory;
 use crate::serve::links::Links;
+use doorbell::{Offload, offload};
 
 /// The files of a directory, by the last parameter of the path.
 #[derive(Debug)]
 pub(super) struct FilesAnswer {
     directory: Directory,
+    /// Where a file is looked for that is not in memory.
+    lane: Option<Offload>,
 }
 
 /// The links of a map, by the path.
@@ -25,20 +28,40 @@ pub(super) struct LinksAnswer {
 }
 
 impl FilesAnswer {
-    pub(super) const fn new(directory: Directory) -> Self {
-        Self { directory }
+    pub(super) const fn new(directory: Directory, lane: Option<Offload>) -> Self {
+        Self { directory, lane }
     }
 
     pub(super) fn send(
         &self,
         found: &Match<'_, '_, Placed>,
+        request: &Request<'_>,
         fixed: &Fixed,
         reply: Responder<'_>,
     ) -> Answered {
         let name = found.params.iter().last().map(|(_, value)| value).unwrap_or_default();
-        self.directory.with(name, |file| match file {
-            Some(file) => reply.send(file),
-            None => reply.send(&fixed.not_found),
+        self.directory.with(name, |file| match (file, &self.lane) {
+            (Some(file), _) => reply.send(file),
+            (None, Some(lane)) if Directory::may_have(name) => self.fetch(name, lane, request, fixed, reply),
+            (None, _) => reply.send(&fixed.not_found),
+        })
+    }
+
+    /// Has a job look whether the file came just now: a CA asks for its challenge as soon as it is told that it is there.
+    #[inline(never)]
+    fn fetch(
+        &self,
+        name: &[u8],
+        lane: &Offload,
+        request: &Request<'_>,
+        fixed: &Fixed,
+        reply: Responder<'_>,
+    ) -> Answered {
+        let (directory, name) = (self.directory.clone(), Box::<[u8]>::from(name));
+        let not_found = fixed.not_found.clone();
+        lane.run(request, reply, move || {
+            let found = directory.fetch(&name).unwrap_or(not_found);
+            offload::Answer::then(move |reply| reply.send(&found))
         })
     }
 }

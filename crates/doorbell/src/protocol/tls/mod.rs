@@ -291,6 +291,11 @@ impl<P: Protocol> Protocol for Tls<P> {
         self.tell(conn, io, Protocol::handle_drain)
     }
 
+    /// Who is late with a handshake has asked for nothing. Who finds no place for one hears so first.
+    fn is_given_up(&self, conn: &Self::Conn) -> bool {
+        conn.inside.upper.is_none() && conn.reason == Some(CloseReason::ReadTimeout)
+    }
+
     fn deadline(&self, conn: &Self::Conn) -> Time {
         match &conn.inside.upper {
             Some(upper) => self.inner.deadline(&upper.conn),
