@@ -114,6 +114,10 @@ fn dumped(config: &Config, with_defaults: bool) -> String {
             }
         }
     }
+    if let Some(token) = value.get_mut("admin").and_then(|admin| admin.get_mut("token")) {
+        assert_eq!(token, "***");
+        *token = "${file:/bearer}".into();
+    }
     let rules = value.get_mut("auth").and_then(|rules| rules.as_object_mut());
     for (name, rule) in rules.into_iter().flatten() {
         let secrets = rule.get_mut("tokens").and_then(|tokens| tokens.as_object_mut());

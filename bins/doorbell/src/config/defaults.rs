@@ -37,6 +37,7 @@ pub fn default_config() -> Config {
         control: Control::default(),
         systemd: Systemd::default(),
         maintenance: Maintenance::default(),
+        admin: None,
         tuning: Tuning::default(),
         compute: Compute::default(),
         tls: Vec::new(),

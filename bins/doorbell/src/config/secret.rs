@@ -53,6 +53,9 @@ pub(crate) fn clear_spans(root: &DeTable<'_>) -> Vec<Range<usize>> {
             _ => hide(auth, &mut spans),
         }
     }
+    if let Some(token) = root.get("admin").and_then(|admin| admin.get_ref().as_table()?.get("token")) {
+        hide(token, &mut spans);
+    }
     if let Some(checks) = root.get("check").and_then(|checks| checks.get_ref().as_table()) {
         // Other keys of a check are no secrets, and are what a report is about.
         for check in checks.iter().filter_map(|(_, check)| check.get_ref().as_table()) {
@@ -91,7 +94,7 @@ fn hide_user(url: &Spanned<DeValue<'_>>, spans: &mut Vec<Range<usize>>) {
     spans.push(if is_plain { span.start + 1 + start..span.start + 1 + start + len } else { span });
 }
 
-/// What may be a secret on a line that is not TOML, below a header that begins with `auth`: nobody can tell what is.
+/// What may be a secret on a line that is not TOML, below a header that begins with `auth` or `admin`: nobody can tell what is.
 pub(crate) fn broken_span(text: &str, at: usize) -> Option<Range<usize>> {
     let before = text.get(..at)?;
     let start = before.rfind('\n').map_or(0, |end| end + 1);
@@ -99,7 +102,7 @@ pub(crate) fn broken_span(text: &str, at: usize) -> Option<Range<usize>> {
     let header = headers.next()?.trim_start_matches(['[', ' ', '\t']);
     let end = text[at..].find('\n').map_or(text.len(), |len| at + len);
     let value = start + text[start..end].find('=')?;
-    header.starts_with("auth").then_some(value + 1..end)
+    (header.starts_with("auth") || header.starts_with("admin")).then_some(value + 1..end)
 }
 
 /// The text with stars in the place of these bytes; every other byte keeps its place.

@@ -3,6 +3,7 @@
 //! Does not know about: files, command lines.
 
 mod access;
+mod admin;
 mod agent;
 mod blackbox;
 mod board;
@@ -20,6 +21,7 @@ mod lane;
 mod lifecycle;
 mod links;
 mod listener;
+mod metrics;
 pub(crate) mod ops;
 mod raw;
 mod sample;
@@ -50,6 +52,8 @@ pub(crate) fn run(config: Config, origin: &str, again: Option<Read>) -> Result<E
     let no_thread =
         |error: std::io::Error| Failure::new(Exit::Failure, format!("no thread could be started: {error}"));
     let started = config.clone();
+    // Before anything serves: an address that cannot be had ends the start.
+    let admin = started.admin.as_ref().map(admin::bind).transpose()?;
     let program = Program::new(operator.clone());
     let fleet = Fleet::launch(program, supervisor.notes(), config, origin, again)?;
     let reloads = Arc::downgrade(&fleet);
@@ -58,7 +62,11 @@ pub(crate) fn run(config: Config, origin: &str, again: Option<Read>) -> Result<E
         None => Err("doorbell is about to end".to_owned()),
     });
     let ops = Ops::start(&started, &operator).map_err(no_thread)?;
-    announce(&operator, &started, &ops);
+    let admin_addr = admin.as_ref().and_then(|admin| admin.addr().ok());
+    if let Some(admin) = admin {
+        ops.lane().spawn(admin.serve(operator.clone()));
+    }
+    announce(&operator, &started, &ops, admin_addr);
     let mut watched: Vec<Box<dyn Watched>> = Vec::new();
     watched.extend(fleet.program().take_files());
     watched.extend(ConfigFile::watched(&fleet, &operator).map(|file| Box::new(file) as Box<dyn Watched>));

@@ -89,6 +89,22 @@ impl Totals {
         self.refusals.push(refusals);
     }
 
+    /// What the checks did all together, by name; nothing where there are none.
+    pub(super) fn check_runs(&self) -> BTreeMap<String, u64> {
+        let fields = self.checks.iter().flat_map(|counters| counters.fields());
+        fields.map(|(name, count)| (name.to_owned(), count)).collect()
+    }
+
+    /// Connections of HTTP/2 by why they were refused or ended.
+    pub(super) fn http2_refusals(&self) -> Vec<(&'static str, u64)> {
+        self.http2.iter().flat_map(|counters| counters.fields()).collect()
+    }
+
+    /// TLS handshakes by what came of them.
+    pub(super) fn handshakes(&self) -> BTreeMap<&'static str, u64> {
+        sums(self.acceptors.iter().flat_map(|acceptor| acceptor.stats().fields().collect::<Vec<_>>()))
+    }
+
     /// Requests and handshakes that a server refused, by why.
     pub(super) fn refusals(&self) -> Vec<(&'static str, u64)> {
         let busy = self.at_most.iter().map(|at_most| ("busy", at_most.refused()));
@@ -116,6 +132,15 @@ impl Totals {
         let to_blame = CloseReason::ALL.iter().filter(|reason| reason.blame() != Blame::Nobody);
         list(to_blame.map(|&reason| (reason.as_str(), stats.closed_because(reason))))
     }
+}
+
+/// Sums by name.
+fn sums(counts: impl Iterator<Item = (&'static str, u64)>) -> BTreeMap<&'static str, u64> {
+    let mut sums = BTreeMap::new();
+    for (name, count) in counts {
+        *sums.entry(name).or_default() += count;
+    }
+    sums
 }
 
 /// Sums by name, without those that are 0.

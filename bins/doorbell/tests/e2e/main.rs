@@ -18,6 +18,7 @@ mod upstream;
 
 mod ab_wrk;
 mod access;
+mod admin;
 mod agents;
 mod alpn;
 mod auth;

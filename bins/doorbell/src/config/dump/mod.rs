@@ -2,6 +2,7 @@
 //!
 //! Does not know about: the file it came from; comments and order are lost.
 
+mod admin;
 mod auth;
 mod balancer;
 mod blackbox;
@@ -104,6 +105,7 @@ pub fn to_json(config: &Config, with_defaults: bool) -> Value {
                 maintenance_value(&Maintenance::default(), config),
             ),
         ),
+        ("admin", admin::admin_value(config.admin.as_ref())),
         ("tuning", keep(tuning::to_value(&config.tuning), tuning::to_value(&Tuning::default()))),
         ("compute", keep(compute_value(&config.compute), compute_value(&Compute::default()))),
         ("tls", named(tls.collect())),

@@ -2,6 +2,7 @@
 //!
 //! Does not know about: TOML, where a value was written.
 
+mod admin;
 mod auth;
 mod balancer;
 mod blackbox;
@@ -17,6 +18,7 @@ mod route;
 mod systemd;
 mod tls;
 
+pub use admin::Admin;
 pub use auth::{Auth, Jwt, JwtAlgorithm, JwtKey, Secret};
 pub use balancer::{Agent, TcpGate, WhenDown};
 pub use blackbox::{Blackbox, Module};
@@ -57,6 +59,8 @@ pub struct Config {
     pub control: Control,
     /// `[maintenance]`
     pub maintenance: Maintenance,
+    /// `[admin]`; without the section nobody listens.
+    pub admin: Option<Admin>,
     /// `[tuning]`
     pub tuning: Tuning,
     /// `[compute]`

@@ -3,6 +3,7 @@
 //! Does not know about: TOML, what is in the files that are named.
 
 mod action;
+mod admin;
 mod auth;
 mod balancer;
 mod blackbox;
@@ -82,6 +83,7 @@ pub(crate) fn resolve(file: &written::File, problems: &Problems) -> Config {
         systemd: systemd::resolve_systemd(&file.systemd),
         control: control::resolve_control(&file.control),
         maintenance: control::resolve_maintenance(&file.maintenance, &health, problems),
+        admin: file.admin.as_ref().map(|admin| admin::resolve(admin, problems)),
         tuning: file.tuning.clone(),
         tls,
         auth,
@@ -100,6 +102,7 @@ pub(crate) fn resolve(file: &written::File, problems: &Problems) -> Config {
         routes,
     };
     find_twice_bound(file, problems);
+    admin::lint(file, problems);
     compute::lint(file, &config, problems);
     http2::lint(file, &config, problems);
     lint::lint(file, &config, problems);

@@ -2,6 +2,7 @@
 //!
 //! Does not know about: defaults, other tables, what a key is good for.
 
+mod admin;
 mod auth;
 mod balancer;
 mod blackbox;
@@ -17,6 +18,7 @@ mod route;
 mod systemd;
 mod tls;
 
+pub(crate) use admin::Admin;
 pub(crate) use auth::{Auth, Jwt};
 pub(crate) use balancer::{Agent, TcpGate, WHEN_DOWN};
 pub(crate) use blackbox::Blackbox;
@@ -54,6 +56,7 @@ pub(crate) struct File {
     pub(crate) systemd: Systemd,
     pub(crate) control: Control,
     pub(crate) maintenance: Maintenance,
+    pub(crate) admin: Option<Admin>,
     pub(crate) tuning: Tuning,
     pub(crate) compute: Option<Compute>,
     pub(crate) tls: Vec<Tls>,
@@ -111,6 +114,7 @@ impl File {
             systemd: root.section("systemd").map(Systemd::read).unwrap_or_default(),
             control: root.section("control").map(Control::read).unwrap_or_default(),
             maintenance: root.section("maintenance").map(Maintenance::read).unwrap_or_default(),
+            admin: root.section("admin").map(Admin::read),
             tuning: root.section("tuning").map(tuning::read).unwrap_or_default(),
             compute: root.section("compute").map(Compute::read),
             tls: named(&mut root, "tls", Tls::read),

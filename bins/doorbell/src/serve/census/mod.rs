@@ -13,6 +13,7 @@
 
 mod lane;
 mod tally;
+mod tell;
 #[cfg(test)]
 mod tests;
 mod view;

@@ -8,6 +8,7 @@ use crate::exit::{Exit, Failure};
 use crate::serve::board::Keeper;
 use crate::serve::ops::{Operator, Ops};
 use doorbell::{Event, LocalAddr, Server, ServerBuilder, StartError, StartErrorKind, Workers};
+use std::net::SocketAddr;
 use std::num::NonZeroU16;
 use std::sync::Arc;
 
@@ -48,7 +49,7 @@ pub(super) fn builder(config: &Config, keeper: &Arc<Keeper>, operator: &Operator
 }
 
 /// The one line at the start: what runs, why, and where.
-pub(in crate::serve) fn announce(operator: &Operator, config: &Config, ops: &Ops) {
+pub(in crate::serve) fn announce(operator: &Operator, config: &Config, ops: &Ops, admin: Option<SocketAddr>) {
     let Some(running) = operator.running() else { return };
     let report = &running.report;
     if report.is_fallback {
@@ -59,6 +60,7 @@ pub(in crate::serve) fn announce(operator: &Operator, config: &Config, ops: &Ops
         why = %report.why,
         addresses = running.addresses.join(" "),
         config = running.origin,
+        admin = admin.map(|addr| addr.to_string()),
         control = ops.control().map(|path| path.display().to_string()),
         drain = format_duration(config.lifecycle.drain_delay + config.lifecycle.drain_timeout),
         "doorbell {} is ready",

@@ -24,6 +24,8 @@ pub(super) fn cannot_change(old: &Config, mut new: Config) -> (Config, Vec<Strin
     (new.log.level, new.log.format) = (old.log.level, old.log.format);
     stay(old.control == new.control, "[control]");
     new.control = old.control.clone();
+    stay(old.admin == new.admin, "[admin]");
+    new.admin.clone_from(&old.admin);
     stay(old.systemd == new.systemd, "[systemd]");
     new.systemd = old.systemd;
     stay(old.maintenance.file_dir == new.maintenance.file_dir, "maintenance.file_dir");
@@ -51,6 +53,7 @@ mod tests {
             ("[runtime]\nworkers = 3\n", Some("the number of workers")),
             ("[log]\nlevel = \"error\"\n", Some("the level or format of the log")),
             ("[control]\nsocket = \"off\"\n", Some("[control]")),
+            ("[admin]\n", Some("[admin]")),
             ("[systemd]\nwatchdog = false\n", Some("[systemd]")),
             ("[maintenance]\nfile_dir = \"/tmp/maint\"\n", Some("maintenance.file_dir")),
             ("[lifecycle]\nstate_file = \"/tmp/state\"\n", Some("lifecycle.state_file")),

@@ -14,8 +14,9 @@ pub(in crate::serve) struct Ledger(Mutex<Accounts>);
 #[derive(Debug, Default)]
 struct Accounts {
     live: Vec<Account>,
-    /// The sums over those that ended.
-    stats: Snapshot,
+    /// The sums over those that ended, by worker.
+    workers: Vec<Snapshot>,
+    handshakes: BTreeMap<&'static str, u64>,
     refusals: BTreeMap<&'static str, u64>,
     reloads: Reloads,
 }
@@ -48,7 +49,10 @@ impl Ledger {
         let mut accounts = self.lock();
         let Some(at) = accounts.live.iter().position(|account| account.number == number) else { return };
         let Account { handle, totals, .. } = accounts.live.remove(at);
-        accounts.stats.merge(&handle.stats());
+        merge(&mut accounts.workers, handle.worker_stats());
+        for (name, count) in totals.handshakes() {
+            *accounts.handshakes.entry(name).or_default() += count;
+        }
         for (name, count) in totals.refusals() {
             *accounts.refusals.entry(name).or_default() += count;
         }
@@ -56,10 +60,27 @@ impl Ledger {
 
     /// The engine's counters.
     pub(in crate::serve) fn stats(&self) -> Snapshot {
-        let accounts = self.lock();
-        let mut sum = accounts.stats.clone();
-        accounts.live.iter().for_each(|account| sum.merge(&account.handle.stats()));
+        let mut sum = Snapshot::default();
+        self.worker_stats().iter().for_each(|worker| sum.merge(worker));
         sum
+    }
+
+    /// The same by worker.
+    pub(in crate::serve) fn worker_stats(&self) -> Vec<Snapshot> {
+        let accounts = self.lock();
+        let mut workers = accounts.workers.clone();
+        accounts.live.iter().for_each(|account| merge(&mut workers, account.handle.worker_stats()));
+        workers
+    }
+
+    /// TLS handshakes by what came of them.
+    pub(in crate::serve) fn handshakes(&self) -> BTreeMap<&'static str, u64> {
+        let accounts = self.lock();
+        let mut sums = accounts.handshakes.clone();
+        for (name, count) in accounts.live.iter().flat_map(|account| account.totals.handshakes()) {
+            *sums.entry(name).or_default() += count;
+        }
+        sums
     }
 
     /// Requests and handshakes that were refused, by why.
@@ -80,4 +101,10 @@ impl Ledger {
     fn lock(&self) -> MutexGuard<'_, Accounts> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Adds what each worker counted.
+fn merge(sums: &mut Vec<Snapshot>, workers: Vec<Snapshot>) {
+    sums.resize_with(sums.len().max(workers.len()), Snapshot::default);
+    sums.iter_mut().zip(&workers).for_each(|(sum, worker)| sum.merge(worker));
 }

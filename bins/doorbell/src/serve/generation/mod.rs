@@ -19,6 +19,7 @@ pub(crate) use fleet::{Read, Reading};
 pub(super) use ledger::Ledger;
 
 use super::access;
+use super::admin;
 use super::agent;
 use super::board::{Keeper, Same};
 use super::checks;
@@ -304,7 +305,8 @@ impl Built {
         let mut totals = Totals::of(&common);
         let mut builder = engine::builder(config, &keeper, &program.operator);
         let of_checks = checks.as_ref().map_or(0, ChecksPlan::descriptors);
-        let of_others = Ports::descriptors(config) + Ops::descriptors(config);
+        let of_admin = if config.admin.is_some() { admin::DESCRIPTORS } else { 0 };
+        let of_others = Ports::descriptors(config) + Ops::descriptors(config) + of_admin;
         builder = builder.keep_descriptors(of_checks + of_others);
         if let Some(checks) = &checks {
             totals.set_checks(Arc::clone(&program.checks), checks.connector());

@@ -34,7 +34,7 @@ pub(in crate::serve) use windows::Window;
 
 use super::board::{Keeper, Subject};
 use super::lifecycle::Notes;
-use crate::wire::{Happening, HoldSource, ProberView, Refusal, RefusalKind};
+use crate::wire::{Happening, HoldSource, Refusal, RefusalKind};
 use arc_swap::ArcSwapOption;
 use clock::{Clock, unix_ms};
 use holds::{Hold, Holds};
@@ -81,7 +81,6 @@ type Hook<T> = OnceLock<Box<dyn Fn() -> T + Send + Sync>>;
 /// What other parts of the program do when asked.
 #[derive(Default)]
 struct Hooks {
-    probers: Hook<Vec<ProberView>>,
     /// What is so now, or why nothing changed.
     reload: Hook<Result<String, String>>,
 }
@@ -130,11 +129,6 @@ impl Operator {
         let fate = inside.fates.entry(worker).or_default();
         *(if has_failed { &mut fate.failed } else { &mut fate.fell_back }) = Some(text.clone());
         self.0.journal.record(Happening::Worker { worker, text });
-    }
-
-    /// Who tells which probers there are; the first stays.
-    pub(in crate::serve) fn on_probers(&self, tell: impl Fn() -> Vec<ProberView> + Send + Sync + 'static) {
-        self.0.hooks.probers.get_or_init(|| Box::new(tell));
     }
 
     /// Who reads the configuration anew and says what is so now, or why nothing changed; the first stays. Runs on the thread of whoever

@@ -88,7 +88,7 @@ impl Operator {
 
     /// Who probes.
     pub(crate) fn probers(&self) -> Vec<ProberView> {
-        self.0.hooks.probers.get().map(|tell| tell()).unwrap_or_default()
+        self.running().map(|running| running.keeper.census().probers()).unwrap_or_default()
     }
 
     /// The events after this number that are kept, oldest first, and how many of them are not.

@@ -1,0 +1,21 @@
+//! `[admin]`: where people, scrapers and hooks ask a running doorbell.
+//!
+//! Does not know about: what can be asked.
+
+use super::Secret;
+use std::net::{Ipv4Addr, SocketAddr};
+
+/// `[admin]`
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Admin {
+    /// Where it listens.
+    pub bind: SocketAddr,
+    /// The bearer token of whoever changes something; without it that is for those on the same machine.
+    pub token: Option<Secret>,
+}
+
+impl Default for Admin {
+    fn default() -> Self {
+        Self { bind: SocketAddr::from((Ipv4Addr::LOCALHOST, 9130)), token: None }
+    }
+}

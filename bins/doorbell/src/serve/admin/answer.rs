@@ -1,0 +1,349 @@
+//! What each path of the admin listener answers.
+//!
+//! Does not know about: connections.
+
+use super::guard::{Denied, Guard};
+use super::page::{self, EVENTS_SHOWN, View};
+use super::{events, query};
+use crate::config::parse_duration;
+use crate::serve::metrics;
+use crate::serve::ops::Operator;
+use crate::wire::{Lifecycle, Refusal, RefusalKind};
+use bytes::Bytes;
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt as _, Full, StreamBody};
+use hyper::header::{HeaderMap, HeaderValue};
+use hyper::{Method, Request, Response, StatusCode};
+use serde::Serialize;
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::Semaphore;
+use tokio::task::spawn_blocking;
+use tokio::time::sleep;
+
+/// Followers of events at once.
+pub(super) const FOLLOWERS_MAX: usize = 16;
+
+/// The longest that somebody may wait for a drain.
+const WAIT_MAX: Duration = Duration::from_secs(600);
+
+/// A wait looks so often whether the drain is called off.
+const WAIT_STEP: Duration = Duration::from_millis(100);
+
+/// Nothing from elsewhere, and nothing within a page that is not a file of ours.
+const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+
+const HTML: &str = "text/html; charset=utf-8";
+const JSON: &str = "application/json";
+const TEXT: &str = "text/plain; charset=utf-8";
+
+pub(super) type Body = UnsyncBoxBody<Bytes, Infallible>;
+type Reply = Response<Body>;
+
+/// What all connections share.
+#[derive(Debug)]
+pub(super) struct Shared {
+    operator: Operator,
+    guard: Guard,
+    followers: Arc<Semaphore>,
+}
+
+/// A request without its body, which nobody reads.
+#[derive(Debug)]
+struct Asked {
+    method: Method,
+    path: String,
+    query: String,
+    headers: HeaderMap,
+    peer: SocketAddr,
+}
+
+/// What is asked of the operator.
+enum Wish {
+    Drain { wait: Duration },
+    Maintain { target: String, reason: String, time: Option<Duration> },
+    Quit { now: bool },
+    Ready { target: String },
+    Reload,
+    Run { check: String },
+    Undrain,
+}
+
+impl Shared {
+    pub(super) fn new(operator: Operator, guard: Guard) -> Self {
+        Self { operator, guard, followers: Arc::new(Semaphore::new(FOLLOWERS_MAX)) }
+    }
+
+    /// `takes_long` is called when an answer may take longer than a usual one.
+    pub(super) async fn answer<B>(
+        &self,
+        request: Request<B>,
+        peer: SocketAddr,
+        takes_long: impl FnOnce(),
+    ) -> Reply {
+        let (parts, _unread) = request.into_parts();
+        let asked = Asked {
+            path: parts.uri.path().to_owned(),
+            query: parts.uri.query().unwrap_or_default().to_owned(),
+            method: parts.method,
+            headers: parts.headers,
+            peer,
+        };
+        let mut reply = match asked.wish() {
+            Some(Ok(wish)) => {
+                takes_long();
+                self.fulfil(&asked, wish).await
+            }
+            Some(Err(refusal)) => refused(&refusal),
+            None if !matches!(asked.method, Method::GET | Method::HEAD) => not_allowed(&asked.path),
+            None if asked.path == "/-/events" => {
+                takes_long();
+                self.follow(&asked)
+            }
+            None => self.show(&asked),
+        };
+        let headers = reply.headers_mut();
+        headers.insert("cache-control", HeaderValue::from_static("no-store"));
+        headers.insert("x-content-type-options", HeaderValue::from_static("nosniff"));
+        reply
+    }
+
+    fn show(&self, asked: &Asked) -> Reply {
+        let operator = &self.operator;
+        match asked.path.as_str() {
+            "/" | "/-" => moved("/-/"),
+            "/livez" | "/healthz" => self.alive(),
+            "/readyz" | "/startupz" => self.ready(),
+            "/metrics" => {
+                let accept = asked.headers.get("accept").map(HeaderValue::as_bytes).unwrap_or_default();
+                let (exposition, text) = metrics::render(operator, accept);
+                reply(StatusCode::OK, exposition.content_type(), text)
+            }
+            "/-/" => html(page::page(&self.view())),
+            "/-/fragment" => html(page::live(&self.view())),
+            "/-/style.css" => reply(StatusCode::OK, "text/css; charset=utf-8", page::style()),
+            "/-/script.js" => reply(StatusCode::OK, "text/javascript; charset=utf-8", page::script()),
+            "/-/status" => json(&operator.status()),
+            "/-/checks" => found(operator.checks(None, query::value(&asked.query, "history").is_some())),
+            "/-/probers" => json(&operator.probers()),
+            path => self.show_check(path),
+        }
+    }
+
+    /// `/-/checks/NAME` and `/-/checks/NAME/history`.
+    fn show_check(&self, path: &str) -> Reply {
+        let Some(name) = path.strip_prefix("/-/checks/") else { return missing() };
+        let (name, history) = name.strip_suffix("/history").map_or((name, false), |name| (name, true));
+        let Some(name) = query::decoded(name) else { return missing() };
+        let one = self.operator.checks(Some(&name), history);
+        found(one.map(|mut checks| checks.pop()))
+    }
+
+    fn view(&self) -> View {
+        let status = self.operator.status();
+        let (events, _) = self.operator.events_since(status.event.saturating_sub(EVENTS_SHOWN as u64));
+        View {
+            checks: self.operator.checks(None, true).unwrap_or_default(),
+            probers: self.operator.probers(),
+            events,
+            status,
+        }
+    }
+
+    /// Whether the program works, whatever it is told by checks.
+    fn alive(&self) -> Reply {
+        let failed = self.operator.status().workers.iter().filter(|worker| worker.has_failed).count();
+        match failed {
+            0 => reply(StatusCode::OK, TEXT, "ok\n"),
+            failed => reply(StatusCode::SERVICE_UNAVAILABLE, TEXT, format!("workers failed: {failed}\n")),
+        }
+    }
+
+    /// Whether the program serves.
+    fn ready(&self) -> Reply {
+        let lifecycle = self.operator.status().lifecycle;
+        let code =
+            if lifecycle == Lifecycle::Ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+        reply(code, TEXT, format!("{lifecycle}\n"))
+    }
+
+    fn follow(&self, asked: &Asked) -> Reply {
+        let Ok(place) = Arc::clone(&self.followers).try_acquire_owned() else {
+            let text = format!("{FOLLOWERS_MAX} follow already");
+            return refused(&Refusal::new(RefusalKind::Busy, text));
+        };
+        let last = asked.headers.get("last-event-id").and_then(|id| id.to_str().ok()).map(str::to_owned);
+        let since = last.or_else(|| query::value(&asked.query, "since")).and_then(|id| id.parse().ok());
+        // Without a number only what comes from now on.
+        let since = since.unwrap_or_else(|| self.operator.status().event);
+        let frames = events::frames(self.operator.follow(since), place);
+        with_type(Response::new(StreamBody::new(frames).boxed_unsync()), "text/event-stream")
+    }
+
+    async fn fulfil(&self, asked: &Asked, wish: Wish) -> Reply {
+        let admitted = match wish {
+            Wish::Quit { .. } => self.guard.admit_here(&asked.headers, asked.peer),
+            _ => self.guard.admit(&asked.headers, asked.peer),
+        };
+        if let Err(why) = admitted {
+            tracing::warn!(peer = %asked.peer, path = asked.path, "refused: {why}");
+            return denied(why);
+        }
+        let wait = if let Wish::Drain { wait } = &wish { Some(*wait) } else { None };
+        let operator = self.operator.clone();
+        let peer = asked.peer;
+        let done = spawn_blocking(move || wish.done_by(&operator, peer)).await;
+        let done = done.unwrap_or_else(|_| Err(Refusal::new(RefusalKind::Failed, "it was not finished")));
+        if let (Ok(_), Some(wait)) = (&done, wait) {
+            self.wait(wait).await;
+        }
+        match done {
+            Ok(text) => json_with(StatusCode::OK, &serde_json::json!({ "done": text })),
+            Err(refusal) => refused(&refusal),
+        }
+    }
+
+    /// Waits, unless the drain is called off.
+    async fn wait(&self, wait: Duration) {
+        let mut left = wait.min(WAIT_MAX);
+        while !left.is_zero() && self.operator.status().lifecycle != Lifecycle::Ready {
+            let step = left.min(WAIT_STEP);
+            sleep(step).await;
+            left -= step;
+        }
+    }
+}
+
+impl Asked {
+    /// What is to change, if anything: `None` for what is only shown.
+    fn wish(&self) -> Option<Result<Wish, Refusal>> {
+        let is_post = self.method == Method::POST;
+        let text = |name| query::value(&self.query, name);
+        let target = || text("target").unwrap_or_else(|| "all".to_owned());
+        let wish = match self.path.as_str() {
+            // A hook of Kubernetes can only send GET.
+            "/-/drain" if is_post || self.method == Method::GET => {
+                self.duration("wait").map(|wait| Wish::Drain { wait: wait.unwrap_or_default() })
+            }
+            _ if !is_post => return None,
+            "/-/undrain" => Ok(Wish::Undrain),
+            "/-/maint" => self.duration("for").map(|time| Wish::Maintain {
+                target: target(),
+                reason: text("reason").unwrap_or_default(),
+                time,
+            }),
+            "/-/ready" => Ok(Wish::Ready { target: target() }),
+            "/-/reload" => Ok(Wish::Reload),
+            "/-/quit" | "/quitquitquit" => Ok(Wish::Quit { now: text("now").is_some() }),
+            path => {
+                let name = path.strip_prefix("/-/checks/").and_then(|path| path.strip_suffix("/run"));
+                Ok(Wish::Run { check: query::decoded(name?)? })
+            }
+        };
+        Some(wish)
+    }
+
+    fn duration(&self, name: &str) -> Result<Option<Duration>, Refusal> {
+        let Some(text) = query::value(&self.query, name).filter(|text| !text.is_empty()) else {
+            return Ok(None);
+        };
+        // A number alone is in seconds, as in `sleep`.
+        let parsed = parse_duration(&text).or_else(|| text.parse().ok().map(Duration::from_secs));
+        let bad = || {
+            Refusal::new(RefusalKind::NotFound, format!("{text:?} is no length of time: write {name}=20s"))
+        };
+        parsed.map(Some).ok_or_else(bad)
+    }
+}
+
+impl Wish {
+    /// May wait for a disk.
+    fn done_by(self, operator: &Operator, peer: SocketAddr) -> Result<String, Refusal> {
+        match self {
+            Self::Drain { .. } => operator.drain(&format!("asked for by {peer}")),
+            Self::Maintain { target, reason, time } => operator.maintain(&target, &reason, time),
+            Self::Quit { now } => operator.quit(now),
+            Self::Ready { target } => operator.ready(&target),
+            Self::Reload => operator.reload(),
+            Self::Run { check } => {
+                operator.run_check(&check).map(|view| format!("{}: {}", view.name, view.state))
+            }
+            Self::Undrain => operator.undrain(),
+        }
+    }
+}
+
+fn html(text: String) -> Reply {
+    let mut reply = reply(StatusCode::OK, HTML, text);
+    reply.headers_mut().insert("content-security-policy", HeaderValue::from_static(POLICY));
+    reply.headers_mut().insert("referrer-policy", HeaderValue::from_static("no-referrer"));
+    reply
+}
+
+fn found<T: Serialize>(value: Result<T, Refusal>) -> Reply {
+    match value {
+        Ok(value) => json(&value),
+        Err(refusal) => refused(&refusal),
+    }
+}
+
+fn json(value: &impl Serialize) -> Reply {
+    json_with(StatusCode::OK, value)
+}
+
+fn json_with(code: StatusCode, value: &impl Serialize) -> Reply {
+    let mut text = serde_json::to_vec_pretty(value).unwrap_or_default();
+    text.push(b'\n');
+    reply(code, JSON, text)
+}
+
+fn refused(refusal: &Refusal) -> Reply {
+    let code = match refusal.kind {
+        RefusalKind::Busy => StatusCode::SERVICE_UNAVAILABLE,
+        RefusalKind::Failed => StatusCode::INTERNAL_SERVER_ERROR,
+        RefusalKind::NotFound => StatusCode::NOT_FOUND,
+        RefusalKind::NotPermitted => StatusCode::FORBIDDEN,
+        RefusalKind::NotSupported => StatusCode::NOT_IMPLEMENTED,
+        RefusalKind::TooLate => StatusCode::CONFLICT,
+    };
+    json_with(code, &serde_json::json!({ "error": refusal.text }))
+}
+
+fn denied(why: Denied) -> Reply {
+    let code = if why == Denied::Token { StatusCode::UNAUTHORIZED } else { StatusCode::FORBIDDEN };
+    let mut reply = json_with(code, &serde_json::json!({ "error": why.to_string() }));
+    if why == Denied::Token {
+        reply.headers_mut().insert("www-authenticate", HeaderValue::from_static("Bearer realm=\"doorbell\""));
+    }
+    reply
+}
+
+fn missing() -> Reply {
+    refused(&Refusal::new(RefusalKind::NotFound, "there is no such page: /-/ is the first one"))
+}
+
+fn not_allowed(path: &str) -> Reply {
+    let text = format!("{path} is only shown: ask with GET");
+    let mut reply = json_with(StatusCode::METHOD_NOT_ALLOWED, &serde_json::json!({ "error": text }));
+    reply.headers_mut().insert("allow", HeaderValue::from_static("GET, HEAD"));
+    reply
+}
+
+fn moved(to: &'static str) -> Reply {
+    let mut reply = reply(StatusCode::FOUND, TEXT, format!("{to}\n"));
+    reply.headers_mut().insert("location", HeaderValue::from_static(to));
+    reply
+}
+
+fn reply(code: StatusCode, content_type: &'static str, text: impl Into<Bytes>) -> Reply {
+    let mut reply = with_type(Response::new(Full::new(text.into()).boxed_unsync()), content_type);
+    *reply.status_mut() = code;
+    reply
+}
+
+fn with_type(mut reply: Reply, content_type: &'static str) -> Reply {
+    reply.headers_mut().insert("content-type", HeaderValue::from_static(content_type));
+    reply
+}

@@ -1,0 +1,151 @@
+//! Who may change something.
+//!
+//! Does not know about: what it is that is changed.
+
+use crate::config::model::Secret;
+use crate::http::auth::Tokens;
+use hyper::HeaderMap;
+use std::fmt;
+use std::net::{IpAddr, SocketAddr};
+
+/// The token, if there is one.
+pub(super) struct Guard(Option<Tokens>);
+
+/// Why somebody may not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Denied {
+    /// A page of another site asks in the name of whoever looks at it.
+    CrossSite,
+    /// From another machine, and there is no token.
+    Remote,
+    /// Without the token.
+    Token,
+}
+
+impl Guard {
+    pub(super) fn new(token: Option<&Secret>) -> Self {
+        let tokens = token.map(|token| {
+            let mut tokens = Tokens::new();
+            // One that cannot be used was refused with the configuration; then nobody gets in.
+            let _checked = tokens.add("admin", token.reveal().as_bytes());
+            tokens
+        });
+        Self(tokens)
+    }
+
+    /// Whether whoever sent these fields from there may change something.
+    pub(super) fn admit(&self, headers: &HeaderMap, peer: SocketAddr) -> Result<(), Denied> {
+        if let Some(tokens) = &self.0 {
+            let presented = headers.get("authorization").map(hyper::header::HeaderValue::as_bytes);
+            let token = presented.and_then(|value| match value.split_at_checked(7)? {
+                (scheme, token) if scheme.eq_ignore_ascii_case(b"bearer ") => Some(token.trim_ascii()),
+                _ => None,
+            });
+            return token.and_then(|token| tokens.find(token)).map(|_| ()).ok_or(Denied::Token);
+        }
+        self.admit_local(headers, peer)
+    }
+
+    /// The same for what may only be done on this machine, with the token or without.
+    pub(super) fn admit_here(&self, headers: &HeaderMap, peer: SocketAddr) -> Result<(), Denied> {
+        self.admit_local(headers, peer)?;
+        self.admit(headers, peer)
+    }
+
+    /// A browser on this machine is on it, too: what pages of other sites have it send is told by fields that they cannot set.
+    fn admit_local(&self, headers: &HeaderMap, peer: SocketAddr) -> Result<(), Denied> {
+        if !peer.ip().to_canonical().is_loopback() {
+            return Err(Denied::Remote);
+        }
+        let site = headers.get("sec-fetch-site").map(hyper::header::HeaderValue::as_bytes);
+        let is_same_site = matches!(site, None | Some(b"same-origin" | b"none"));
+        let host = headers.get("host").and_then(|host| host.to_str().ok()).unwrap_or_default();
+        let origin = headers.get("origin").map(hyper::header::HeaderValue::as_bytes);
+        let is_same_origin = origin.is_none_or(|origin| origin == format!("http://{host}").as_bytes());
+        if is_same_site && is_same_origin && (host.is_empty() || is_here(host)) {
+            Ok(())
+        } else {
+            Err(Denied::CrossSite)
+        }
+    }
+}
+
+/// Whether a `Host` is an address, or this machine: any other name may be one that somebody lets point here.
+fn is_here(host: &str) -> bool {
+    let name =
+        host.rsplit_once(':').filter(|(_, port)| port.parse::<u16>().is_ok()).map_or(host, |(name, _)| name);
+    let bare = name.trim_start_matches('[').trim_end_matches(']');
+    bare.eq_ignore_ascii_case("localhost") || bare.parse::<IpAddr>().is_ok()
+}
+
+impl fmt::Display for Denied {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::CrossSite => "a page of another site may not ask for that",
+            Self::Remote => "without `admin.token` this is for clients on the same machine",
+            Self::Token => "this needs `Authorization: Bearer` and the token of `admin.token`",
+        })
+    }
+}
+
+impl fmt::Debug for Guard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Guard").field("has_token", &self.0.is_some()).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hyper::header::{HeaderName, HeaderValue};
+
+    const TOKEN: &str = "0123456789abcdef0123456789abcdef";
+
+    fn headers(fields: &[(&'static str, &str)]) -> HeaderMap {
+        let field = |&(name, value): &(&'static str, &str)| {
+            (HeaderName::from_static(name), HeaderValue::from_str(value).unwrap())
+        };
+        fields.iter().map(field).collect()
+    }
+
+    #[test]
+    fn who_may() {
+        use Denied::{CrossSite, Remote, Token};
+        let here: SocketAddr = "127.0.0.1:5000".parse().unwrap();
+        let mapped: SocketAddr = "[::ffff:127.0.0.1]:5000".parse().unwrap();
+        let there: SocketAddr = "10.1.2.3:5000".parse().unwrap();
+        let bearer = format!("Bearer {TOKEN}");
+        let wrong = format!("Bearer {}", TOKEN.replace('f', "e"));
+        let open: [(SocketAddr, &[(&'static str, &str)], Result<(), Denied>); 12] = [
+            (here, &[("host", "127.0.0.1:9130")], Ok(())),
+            (mapped, &[("host", "[::1]:9130")], Ok(())),
+            (here, &[], Ok(())),
+            (here, &[("host", "localhost:9130"), ("origin", "http://localhost:9130")], Ok(())),
+            (here, &[("host", "localhost"), ("sec-fetch-site", "same-origin")], Ok(())),
+            (here, &[("host", "localhost"), ("sec-fetch-site", "none")], Ok(())),
+            (here, &[("host", "localhost"), ("sec-fetch-site", "cross-site")], Err(CrossSite)),
+            (here, &[("host", "localhost"), ("sec-fetch-site", "same-site")], Err(CrossSite)),
+            (here, &[("host", "localhost"), ("origin", "https://evil.example")], Err(CrossSite)),
+            (here, &[("host", "evil.example:9130")], Err(CrossSite)),
+            (there, &[("host", "10.1.2.3:9130")], Err(Remote)),
+            (there, &[("authorization", &bearer)], Err(Remote)),
+        ];
+        for (peer, fields, expect) in open {
+            let guard = Guard::new(None);
+            assert_eq!(guard.admit(&headers(fields), peer), expect, "{peer} {fields:?}");
+            assert_eq!(guard.admit_here(&headers(fields), peer), expect, "{peer} {fields:?}");
+        }
+        let guarded: [(SocketAddr, &[(&'static str, &str)], Result<(), Denied>, Result<(), Denied>); 5] = [
+            (here, &[("authorization", &bearer)], Ok(()), Ok(())),
+            (there, &[("authorization", &bearer)], Ok(()), Err(Remote)),
+            (there, &[("authorization", &wrong)], Err(Token), Err(Remote)),
+            (here, &[], Err(Token), Err(Token)),
+            (here, &[("authorization", TOKEN)], Err(Token), Err(Token)),
+        ];
+        let guard = Guard::new(Some(&Secret::new(TOKEN.to_owned())));
+        for (peer, fields, expect, expect_here) in guarded {
+            assert_eq!(guard.admit(&headers(fields), peer), expect, "{peer} {fields:?}");
+            assert_eq!(guard.admit_here(&headers(fields), peer), expect_here, "{peer} {fields:?}");
+        }
+    }
+}

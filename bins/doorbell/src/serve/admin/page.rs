@@ -1,0 +1,380 @@
+//! The status page: what an operator wants to see first, as HTML that needs no script.
+//!
+//! Does not know about: HTTP, where the views come from. What is shown may come from anywhere: all of it is escaped.
+
+use super::html::{Ago, Esc, Took};
+use crate::wire::{
+    CheckView, CheckWord, ClassWord, EndpointView, EndpointWord, Event, Happening, Lifecycle, OutcomeWord,
+    ProberView, Status,
+};
+use std::fmt::Write as _;
+use std::sync::LazyLock;
+
+/// The frame, its style and its script in one file.
+const FILE: &str = include_str!("page.html");
+
+/// Bars of one check's past.
+const BARS_MAX: usize = 60;
+
+/// Transitions that are shown.
+pub(super) const EVENTS_SHOWN: usize = 12;
+
+/// What a page shows.
+#[derive(Clone, Debug)]
+pub(super) struct View {
+    pub(super) status: Status,
+    /// With their last results.
+    pub(super) checks: Vec<CheckView>,
+    pub(super) probers: Vec<ProberView>,
+    /// Oldest first.
+    pub(super) events: Vec<Event>,
+}
+
+/// The parts of the file. Style and script are files of their own to a browser, so that a page may have none within.
+struct Parts {
+    before: String,
+    after: String,
+    style: &'static str,
+    script: &'static str,
+}
+
+static PARTS: LazyLock<Parts> = LazyLock::new(|| {
+    let (head, rest) = FILE.split_once("<style>").unwrap_or((FILE, ""));
+    let (style, rest) = rest.split_once("</style>").unwrap_or_default();
+    let (body, rest) = rest.split_once("<script>").unwrap_or_default();
+    let (script, end) = rest.split_once("</script>").unwrap_or_default();
+    let (main, main_end) = body.split_once("<!--live-->").unwrap_or_default();
+    Parts {
+        before: format!("{head}<link rel=\"stylesheet\" href=\"style.css\">{main}"),
+        after: format!("{main_end}<script src=\"script.js\" defer></script>{end}"),
+        style,
+        script,
+    }
+});
+
+pub(super) fn style() -> &'static str {
+    PARTS.style
+}
+
+pub(super) fn script() -> &'static str {
+    PARTS.script
+}
+
+/// All of the page.
+pub(super) fn page(view: &View) -> String {
+    [&PARTS.before, live(view).as_str(), &PARTS.after].concat()
+}
+
+/// What changes.
+pub(super) fn live(view: &View) -> String {
+    let mut html = String::with_capacity(8 << 10);
+    // A `String` takes everything.
+    let _always = write_live(&mut html, view);
+    html
+}
+
+fn write_live(html: &mut String, view: &View) -> std::fmt::Result {
+    hero(html, view)?;
+    endpoints(html, &view.status)?;
+    checks(html, &view.checks)?;
+    probers(html, &view.probers)?;
+    events(html, view)?;
+    write!(
+        html,
+        "<footer><a href=\"status\">status</a><a href=\"checks\">checks</a><a href=\"probers\">probers</a>\
+         <a href=\"events?since=0\">events</a><a href=\"../metrics\">metrics</a><span>configuration {}, {}</span></footer>",
+        view.status.generation,
+        Esc(&view.status.config),
+    )
+}
+
+fn hero(html: &mut String, view: &View) -> std::fmt::Result {
+    let status = &view.status;
+    let (headline, tone, text) = headline(status);
+    let requests = status.counters.get("requests").copied().unwrap_or_default()
+        + status.counters.get("http2_requests").copied().unwrap_or_default();
+    let live = status.counters.get("conns_live").copied().unwrap_or_default();
+    write!(
+        html,
+        "<div class=\"top\"><span class=\"bell\"></span><b>doorbell</b><span>{}</span><span class=\"live\">{}</span></div>\
+         <div class=\"hero\"><h1 class=\"{tone}\">{headline}</h1><p>{}</p><dl class=\"facts\">",
+        Esc(&status.version),
+        Esc(status.lifecycle),
+        Esc(text),
+    )?;
+    let driver = status.workers.first().map(|worker| worker.driver.as_str()).unwrap_or("-");
+    let facts: [(&str, String); 5] = [
+        ("up for", Ago(status.uptime_ms).to_string()),
+        ("listening on", status.addresses.join(" ")),
+        ("engine", format!("{driver}, {} worker{}", status.workers.len(), plural(status.workers.len()))),
+        ("requests", grouped(requests)),
+        ("open connections", grouped(live)),
+    ];
+    for (name, value) in facts {
+        write!(html, "<div><dt>{name}</dt><dd>{}</dd></div>", Esc(value))?;
+    }
+    html.write_str("</dl></div>")
+}
+
+/// What is so, in two words and a sentence.
+fn headline(status: &Status) -> (&'static str, &'static str, String) {
+    let failed = status.workers.iter().filter(|worker| worker.has_failed).count();
+    let not_up: Vec<&str> = status
+        .endpoints
+        .iter()
+        .filter(|one| one.state == EndpointWord::Down)
+        .map(|one| one.name.as_str())
+        .collect();
+    let because = |text: &str| {
+        if status.reason.is_empty() { text.to_owned() } else { format!("{text}: {}", status.reason) }
+    };
+    match status.lifecycle {
+        Lifecycle::Starting => return ("Starting", "calm", "Nothing is served yet.".to_owned()),
+        Lifecycle::Stopping => {
+            return ("Stopping", "calm", because("No new connections; those that are open finish"));
+        }
+        Lifecycle::Draining => {
+            let left =
+                status.stops_in_ms.map(|ms| format!(" Listeners close in {}.", Ago(ms))).unwrap_or_default();
+            let text = because("Probers are told to stay away, and everything is still served");
+            return ("Draining", "calm", format!("{text}.{left}"));
+        }
+        Lifecycle::Ready => {}
+    }
+    if failed > 0 {
+        return ("Impaired", "down", format!("{failed} worker{} failed.", plural(failed)));
+    }
+    if !not_up.is_empty() {
+        return ("Down", "down", format!("Not serving, say probes of {}.", not_up.join(", ")));
+    }
+    if !status.maintenance.is_empty() {
+        let targets: Vec<&str> = status.maintenance.iter().map(|hold| hold.target.as_str()).collect();
+        return ("Maintenance", "calm", format!("Taken out on purpose: {}.", targets.join(", ")));
+    }
+    if status.endpoints.iter().any(|one| one.state == EndpointWord::Degraded) {
+        return ("Degraded", "warn", "Serving, with a complaint.".to_owned());
+    }
+    ("All is well", "up", "Every endpoint says that it serves.".to_owned())
+}
+
+fn endpoints(html: &mut String, status: &Status) -> std::fmt::Result {
+    let count = status.endpoints.len();
+    write!(html, "<section><h2>Endpoints <small>{count}</small></h2><div class=\"cards\">")?;
+    for one in &status.endpoints {
+        endpoint(html, one)?;
+    }
+    html.write_str("</div></section>")
+}
+
+fn endpoint(html: &mut String, one: &EndpointView) -> std::fmt::Result {
+    write!(
+        html,
+        "<article class=\"card\"><header><h3>{}</h3><span class=\"pill {}\">{}</span></header><p>for {}, by {}",
+        Esc(&one.name),
+        endpoint_tone(one.state),
+        one.state,
+        Ago(one.age_ms),
+        Esc(one.cause.as_str().replace('_', " ")),
+    )?;
+    if let Some(weight) = one.weight {
+        write!(html, ", weight {weight}")?;
+    }
+    html.write_str("</p>")?;
+    if !one.note.is_empty() {
+        write!(html, "<p class=\"why\">{}</p>", Esc(&one.note))?;
+    }
+    html.write_str("<div class=\"told\">")?;
+    let same = one.answers.iter().all(|answer| answer.code == one.answers[0].code);
+    for answer in one.answers.iter().take(if same { 1 } else { usize::MAX }) {
+        let who = if same { "everybody".to_owned() } else { answer.audience.as_str().replace('_', " ") };
+        let tone = endpoint_tone(answer.state);
+        write!(html, "<span class=\"chip {tone}\">{} <b class=\"num\">{}</b></span>", Esc(who), answer.code)?;
+    }
+    html.write_str("</div>")?;
+    if !one.uses.is_empty() {
+        html.write_str("<div class=\"uses\">")?;
+        for used in &one.uses {
+            let tone = match used.class {
+                ClassWord::Degraded => "warn",
+                ClassWord::Down => "down",
+                ClassWord::Maintenance => "calm",
+                ClassWord::Unknown => "idle",
+                ClassWord::Up => "up",
+            };
+            write!(
+                html,
+                "<span class=\"chip {tone}\">{} <small>{}</small></span>",
+                Esc(&used.check),
+                used.severity
+            )?;
+        }
+        html.write_str("</div>")?;
+    }
+    html.write_str("</article>")
+}
+
+fn checks(html: &mut String, checks: &[CheckView]) -> std::fmt::Result {
+    write!(html, "<section><h2>Checks <small>{}</small></h2><ul class=\"rows checks\">", checks.len())?;
+    if checks.is_empty() {
+        html.write_str("<li class=\"none\">No check is configured.</li>")?;
+    }
+    for one in checks {
+        let state = one.state.as_str().replace('_', " ");
+        write!(
+            html,
+            "<li><span class=\"name\">{}<small>{}</small></span><span class=\"pill {}\">{state}</span><span class=\"meta num\">",
+            Esc(&one.name),
+            Esc(&one.kind),
+            check_tone(one.state),
+        )?;
+        match &one.last {
+            Some(last) => write!(html, "{} · {} ago", Took(last.latency_us.into()), Ago(last.age_ms))?,
+            None => html.write_str("no result yet")?,
+        }
+        if let Some(next) = one.next_in_ms {
+            write!(html, " · next in {}", Ago(next))?;
+        }
+        html.write_str("</span>")?;
+        sparkline(html, one)?;
+        if !one.reason.is_empty() {
+            write!(html, "<span class=\"why\">{}</span>", Esc(&one.reason))?;
+        }
+        html.write_str("</li>")?;
+    }
+    html.write_str("</ul></section>")
+}
+
+/// A bar for each of the last results, as high as it took long.
+fn sparkline(html: &mut String, check: &CheckView) -> std::fmt::Result {
+    let shown = &check.history[check.history.len().saturating_sub(BARS_MAX)..];
+    if shown.is_empty() {
+        return Ok(());
+    }
+    let longest = shown.iter().map(|result| result.latency_us).max().unwrap_or(1).max(1);
+    write!(
+        html,
+        "<svg class=\"spark\" viewBox=\"0 0 {} 20\" preserveAspectRatio=\"none\" role=\"img\" aria-label=\"the last {} results, at most {}\">",
+        BARS_MAX * 4,
+        shown.len(),
+        Took(longest.into()),
+    )?;
+    for (at, result) in (BARS_MAX - shown.len()..).zip(shown) {
+        let height = 3 + u64::from(result.latency_us) * 17 / u64::from(longest);
+        let tone = match result.outcome {
+            OutcomeWord::Success => "up",
+            OutcomeWord::Degraded => "warn",
+            OutcomeWord::Maintenance => "calm",
+            OutcomeWord::Error | OutcomeWord::Failure | OutcomeWord::Timeout => "down",
+        };
+        write!(
+            html,
+            "<rect class=\"{tone}\" x=\"{}\" y=\"{}\" width=\"3\" height=\"{height}\"/>",
+            at * 4,
+            20 - height
+        )?;
+    }
+    html.write_str("</svg>")
+}
+
+fn probers(html: &mut String, probers: &[ProberView]) -> std::fmt::Result {
+    html.write_str("<section><h2>Who probes</h2><ul class=\"rows probers\">")?;
+    if probers.is_empty() {
+        html.write_str("<li class=\"none\">Nobody has asked for the health of an endpoint yet.</li>")?;
+    }
+    for one in probers {
+        write!(
+            html,
+            "<li><span class=\"name\">{}<small>{}</small></span><span class=\"pill {}\">told {}</span><span class=\"meta num\">{} · {} ago",
+            Esc(&one.prober),
+            Esc(&one.endpoint),
+            endpoint_tone(one.verdict),
+            one.verdict,
+            grouped(one.count),
+            Ago(one.age_ms),
+        )?;
+        if let Some(interval) = one.interval_ms {
+            write!(html, " · every {}", Ago(interval))?;
+        }
+        html.write_str("</span>")?;
+        if let Some(theirs) = &one.their_view {
+            write!(html, "<span class=\"meta theirs\">sees us as {}</span>", Esc(theirs))?;
+        }
+        html.write_str("</li>")?;
+    }
+    html.write_str("</ul></section>")
+}
+
+fn events(html: &mut String, view: &View) -> std::fmt::Result {
+    html.write_str("<section><h2>What happened</h2><ul class=\"rows events\">")?;
+    if view.events.is_empty() {
+        html.write_str("<li class=\"none\">Nothing has changed since the start.</li>")?;
+    }
+    for event in view.events.iter().rev().take(EVENTS_SHOWN) {
+        let age = view.status.now_unix_ms.saturating_sub(event.at_unix_ms);
+        write!(html, "<li><time>{}</time><span>{}</span></li>", Ago(age), happening(&event.what))?;
+    }
+    html.write_str("</ul></section>")
+}
+
+/// An event as HTML.
+fn happening(what: &Happening) -> String {
+    let pill =
+        |tone: &str, word: &str| format!("<span class=\"pill {tone}\">{}</span>", word.replace('_', " "));
+    match what {
+        Happening::Check { name, to, reason, .. } => {
+            format!("{} {} {}", Esc(name), pill(check_tone(*to), to.as_str()), Esc(reason))
+        }
+        Happening::Endpoint { name, to, note, .. } => {
+            format!("<b>{}</b> {} {}", Esc(name), pill(endpoint_tone(*to), to.as_str()), Esc(note))
+        }
+        Happening::Lifecycle { to, reason, .. } => {
+            let tone = if *to == Lifecycle::Ready { "up" } else { "calm" };
+            format!("doorbell {} {}", pill(tone, to.as_str()), Esc(reason))
+        }
+        Happening::Maintenance { target, on, reason, .. } => {
+            let word = if *on { "maintenance" } else { "maintenance over" };
+            format!("{} {} {}", Esc(target), pill("calm", word), Esc(reason))
+        }
+        Happening::Reload { ok, text } => {
+            let (tone, word) = if *ok { ("up", "reloaded") } else { ("down", "reload refused") };
+            format!("configuration {} {}", pill(tone, word), Esc(text))
+        }
+        Happening::Worker { worker, text } => format!("worker {worker} {}", Esc(text)),
+    }
+}
+
+const fn endpoint_tone(state: EndpointWord) -> &'static str {
+    match state {
+        EndpointWord::Degraded => "warn",
+        EndpointWord::Down => "down",
+        EndpointWord::Drain | EndpointWord::Maintenance => "calm",
+        EndpointWord::Up => "up",
+    }
+}
+
+const fn check_tone(state: CheckWord) -> &'static str {
+    match state {
+        CheckWord::Degraded | CheckWord::Flapping | CheckWord::GoingDown | CheckWord::GoingUp => "warn",
+        CheckWord::Down | CheckWord::Stale => "down",
+        CheckWord::Maintenance => "calm",
+        CheckWord::Unknown => "idle",
+        CheckWord::Up => "up",
+    }
+}
+
+const fn plural(count: usize) -> &'static str {
+    if count == 1 { "" } else { "s" }
+}
+
+/// A number with its thousands apart.
+fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            text.push('\u{202f}');
+        }
+        text.push(digit);
+    }
+    text
+}

@@ -1,0 +1,145 @@
+//! Endpoints, checks and probers as metrics.
+//!
+//! Does not know about: texts.
+
+use super::Scrape;
+use super::family::{Families, as_f64};
+use crate::serve::census::LbState;
+use crate::wire::{CauseWord, CheckWord, EndpointWord};
+use doorbell_health::EndpointState;
+
+pub(super) fn gather(scrape: &Scrape, families: &mut Families) {
+    endpoints(scrape, families);
+    checks(scrape, families);
+    runs(scrape, families);
+    probers(scrape, families);
+}
+
+fn endpoints(scrape: &Scrape, families: &mut Families) {
+    let all = &scrape.status.endpoints;
+    let mut up = families.gauge("doorbell_endpoint_up", "Whether a health endpoint says that it serves.");
+    for one in all {
+        let serves = matches!(one.state, EndpointWord::Up | EndpointWord::Degraded);
+        up.add([("endpoint", &one.name)], if serves { 1.0 } else { 0.0 });
+    }
+    let mut state = families.gauge("doorbell_endpoint_state", "1 for the state of a health endpoint.");
+    for one in all {
+        let words = EndpointWord::ALL.map(EndpointWord::as_str);
+        state.one_of([("endpoint", &one.name)], "state", words, one.state.as_str());
+    }
+    let mut forced = families
+        .gauge("doorbell_endpoint_forced", "Whether a state was set by hand, whatever the checks say.");
+    for one in all {
+        let is_forced = matches!(one.cause, CauseWord::Forced | CauseWord::Maintenance);
+        forced.add([("endpoint", &one.name)], if is_forced { 1.0 } else { 0.0 });
+    }
+    let mut weight = families.gauge("doorbell_endpoint_weight", "The weight of the checks that serve.");
+    for one in all {
+        if let Some(sum) = one.weight {
+            weight.add([("endpoint", &one.name)], f64::from(sum));
+        }
+    }
+}
+
+fn checks(scrape: &Scrape, families: &mut Families) {
+    let all = &scrape.checks;
+    let now = as_f64(scrape.status.now_unix_ms) / 1e3;
+    let mut up = families.gauge("doorbell_check_up", "Whether a check counts as up.");
+    for one in all {
+        let is_up = matches!(one.state, CheckWord::Up | CheckWord::Degraded | CheckWord::GoingDown);
+        up.add([("check", &one.name)], if is_up { 1.0 } else { 0.0 });
+    }
+    let mut state = families.gauge("doorbell_check_state", "1 for the state of a check.");
+    for one in all {
+        state.one_of(
+            [("check", &one.name)],
+            "state",
+            CheckWord::ALL.map(CheckWord::as_str),
+            one.state.as_str(),
+        );
+    }
+    let mut results = families
+        .gauge("doorbell_check_consecutive_results", "Results of one kind since the last of the other.");
+    for one in all {
+        results.add([("check", &one.name), ("result", "success")], f64::from(one.successes));
+        results.add([("check", &one.name), ("result", "failure")], f64::from(one.failures));
+    }
+    let mut took =
+        families.gauge("doorbell_check_last_duration_seconds", "How long the last run of a check took.");
+    for one in all {
+        if let Some(last) = &one.last {
+            took.add([("check", &one.name)], f64::from(last.latency_us) / 1e6);
+        }
+    }
+    let mut age = families.gauge("doorbell_check_age_seconds", "How old the last result of a check is.");
+    for one in all {
+        if let Some(last) = &one.last {
+            age.add([("check", &one.name)], as_f64(last.age_ms) / 1e3);
+        }
+    }
+    let help = "When a check last succeeded, in seconds since 1970.";
+    let mut success = families.gauge("doorbell_check_last_success_timestamp_seconds", help);
+    for one in all {
+        if let Some(age_ms) = one.last_success_age_ms {
+            success.add([("check", &one.name)], now - as_f64(age_ms) / 1e3);
+        }
+    }
+}
+
+/// What the checks did all together.
+fn runs(scrape: &Scrape, families: &mut Families) {
+    let count = |name: &str| scrape.check_runs.get(name).copied();
+    let mut add = |from: &str, name, help| {
+        if let Some(count) = count(from) {
+            families.counter(name, help).count([], count);
+        }
+    };
+    add("runs", "doorbell_check_runs", "Runs of checks that are over.");
+    add("failed", "doorbell_check_failures", "Runs of checks that found no success.");
+    add("overruns", "doorbell_check_overruns", "Runs that took longer than until the next one was due.");
+    add("waited", "doorbell_check_waits", "Runs that waited because too many others ran.");
+    add("pushed", "doorbell_check_pushes", "Results that were told from outside.");
+    add("pushes_refused", "doorbell_check_pushes_refused", "Results told from outside that found no place.");
+    if let Some(lag_us) = count("lag_us") {
+        let help = "How late runs of checks started, as a mean since the start.";
+        families.gauge("doorbell_check_schedule_lag_seconds", help).add([], as_f64(lag_us) / 1e6);
+    }
+}
+
+fn probers(scrape: &Scrape, families: &mut Families) {
+    let all = &scrape.probers;
+    let now = as_f64(scrape.status.now_unix_ms) / 1e3;
+    let mut probes = families.counter("doorbell_probes", "Probes, by who asked and what they were told.");
+    for one in all {
+        for (verdict, &count) in EndpointState::ALL.iter().zip(&one.row.told).filter(|(_, count)| **count > 0)
+        {
+            let labels = [
+                ("endpoint", &*one.row.endpoint),
+                ("prober", one.row.prober_name()),
+                ("verdict", verdict.as_str()),
+            ];
+            probes.count(labels, count);
+        }
+    }
+    let help = "When a prober was last seen, in seconds since 1970.";
+    let mut seen = families.gauge("doorbell_prober_last_seen_timestamp_seconds", help);
+    for one in all {
+        let labels = [("endpoint", &*one.row.endpoint), ("prober", one.row.prober_name())];
+        seen.add(labels, now - one.age_secs);
+    }
+    let mut apart = families.gauge("doorbell_prober_interval_seconds", "How far apart probes come.");
+    for one in all {
+        if let Some(interval) = one.row.interval {
+            let labels = [("endpoint", &*one.row.endpoint), ("prober", one.row.prober_name())];
+            apart.add(labels, interval.as_secs_f64());
+        }
+    }
+    let mut views =
+        families.gauge("doorbell_lb_view_state", "1 for the state in which a load balancer sees us.");
+    for (endpoint, view) in &scrape.views {
+        let words = LbState::ALL.map(LbState::as_str);
+        views.one_of([("endpoint", endpoint), ("lb", &view.lb)], "state", words, view.state.as_str());
+    }
+    let help = "States of load balancers that were not understood, or for which there was no room.";
+    families.counter("doorbell_lb_views_refused", help).count([], scrape.views_refused);
+}

@@ -1,0 +1,56 @@
+//! The process as every exporter shows it, from `/proc/self`.
+//!
+//! Does not know about: doorbell.
+
+use super::family::{Families, as_f64};
+use rustix::param::{clock_ticks_per_second, page_size};
+use rustix::process::{Resource, getrlimit};
+use std::fs;
+
+/// What the kernel says of us; what it does not say is left out.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Process {
+    pub(super) cpu_secs: Option<f64>,
+    pub(super) threads: Option<u64>,
+    pub(super) virtual_bytes: Option<u64>,
+    pub(super) resident_bytes: Option<u64>,
+    pub(super) open_fds: Option<u64>,
+    pub(super) max_fds: Option<u64>,
+}
+
+impl Process {
+    pub(super) fn read() -> Self {
+        let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
+        // The name in parentheses may hold anything (proc_pid_stat(5)); behind it is field 3.
+        let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
+        let field = |number: usize| fields.get(number - 3)?.parse::<u64>().ok();
+        let ticks = field(14).zip(field(15)).map(|(user, system)| user + system);
+        Self {
+            cpu_secs: ticks.map(|ticks| as_f64(ticks) / as_f64(clock_ticks_per_second())),
+            threads: field(20),
+            virtual_bytes: field(23),
+            resident_bytes: field(24).map(|pages| pages * page_size() as u64),
+            // Without the one that this looks through.
+            open_fds: fs::read_dir("/proc/self/fd").ok().map(|fds| (fds.count() as u64).saturating_sub(1)),
+            max_fds: getrlimit(Resource::Nofile).current,
+        }
+    }
+
+    pub(super) fn gather(&self, families: &mut Families) {
+        if let Some(secs) = self.cpu_secs {
+            families.counter("process_cpu_seconds", "CPU time used, in and out of the kernel.").add([], secs);
+        }
+        let gauges = [
+            ("process_threads", "Threads.", self.threads),
+            ("process_virtual_memory_bytes", "Address space in use.", self.virtual_bytes),
+            ("process_resident_memory_bytes", "Memory in use.", self.resident_bytes),
+            ("process_open_fds", "Descriptors that are open.", self.open_fds),
+            ("process_max_fds", "Descriptors that may be open.", self.max_fds),
+        ];
+        for (name, help, value) in gauges {
+            if let Some(value) = value {
+                families.gauge(name, help).count([], value);
+            }
+        }
+    }
+}

@@ -1,0 +1,521 @@
+//! The admin listener: what it shows, who may steer through it, and what Prometheus and a browser make of it.
+//!
+//! Does not know about: how anything is counted.
+
+use std::collections::BTreeSet;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
+use std::path::Path;
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use doorbell_testkit::peers::{Reply, exchange, wait_until};
+use serde_json::Value;
+
+use crate::support::{Doorbell, LIMIT, Scratch, StopAtEnd, on_both_engines, program};
+
+on_both_engines! {
+    everything_is_shown
+    whoever_probes_is_counted
+    operators_steer_it
+    a_token_is_needed_where_there_is_one
+    a_hostile_reason_is_only_text
+    events_come_as_they_happen
+    prometheus_reads_it
+    probes_during_a_thousand_changes_a_second_are_whole
+}
+
+/// One check that is told its results, and a place to tell them.
+const CONFIG: &str = r#"
+version = 1
+
+[runtime]
+workers = 2
+
+[lifecycle]
+drain_delay = "0s"
+
+[admin]
+bind = "127.0.0.1:0"
+
+[listener.probes]
+bind = "127.0.0.1:0"
+
+[check.app]
+type = "ttl"
+ttl = "1h"
+initial = "fully-up"
+rise = 1
+fall = 1
+
+[health.readyz]
+require = ["app"]
+
+[route.readyz]
+path = "/readyz"
+health = "readyz"
+details = "always"
+
+[route.livez]
+path = "/livez"
+health = "livez"
+
+[route.push]
+path = "/push/{check}/{result}"
+push = true
+"#;
+
+const KUBELET: &str = "GET /readyz HTTP/1.1\r\nHost: 127.0.0.1:18181\r\nUser-Agent: kube-probe/1.34\r\nAccept: */*\r\nConnection: close\r\n\r\n";
+const TOKEN: &str = "0123456789abcdef0123456789abcdef";
+
+fn start(engine: &str) -> (Doorbell, SocketAddr) {
+    start_with(engine, CONFIG)
+}
+
+fn start_with(engine: &str, config: &str) -> (Doorbell, SocketAddr) {
+    let doorbell = Doorbell::start_with(engine, config);
+    let admin = doorbell.addr_of(1);
+    (doorbell, admin)
+}
+
+fn ask(addr: SocketAddr, request: &str) -> Reply {
+    let answer = exchange(addr, request.as_bytes()).unwrap().bytes;
+    Reply::parse(&answer, request.starts_with("HEAD"))
+        .unwrap_or_else(|| panic!("{request}: {}", answer.escape_ascii()))
+}
+
+fn send(addr: SocketAddr, method: &str, path: &str, fields: &str) -> (u16, String) {
+    let request = format!("{method} {path} HTTP/1.1\r\nHost: {addr}\r\nConnection: close\r\n{fields}\r\n");
+    let reply = ask(addr, &request);
+    (reply.status, String::from_utf8(reply.body).unwrap())
+}
+
+fn get(addr: SocketAddr, path: &str) -> (u16, String) {
+    send(addr, "GET", path, "")
+}
+
+fn post(addr: SocketAddr, path: &str) -> (u16, String) {
+    send(addr, "POST", path, "")
+}
+
+fn json(addr: SocketAddr, path: &str) -> Value {
+    let (status, text) = get(addr, path);
+    assert_eq!(status, 200, "{path}: {text}");
+    serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error} in {text}"))
+}
+
+fn everything_is_shown(engine: &str) {
+    let (doorbell, admin) = start(engine);
+    assert_eq!(get(admin, "/livez"), (200, "ok\n".to_owned()));
+    assert_eq!(get(admin, "/healthz").0, 200);
+    assert_eq!(get(admin, "/readyz"), (200, "ready\n".to_owned()));
+    let status = json(admin, "/-/status");
+    assert_eq!((&status["lifecycle"], &status["endpoints"][0]["name"]), (&"ready".into(), &"readyz".into()));
+    assert_eq!(status["workers"].as_array().unwrap().len(), 2);
+    let checks = json(admin, "/-/checks");
+    assert_eq!((&checks[0]["name"], &checks[0]["kind"]), (&"app".into(), &"ttl".into()));
+    assert_eq!(json(admin, "/-/checks/app/history")["name"], "app");
+    assert_eq!(json(admin, "/-/probers").as_array().unwrap().len(), 0);
+    let page = ask(admin, &format!("GET /-/ HTTP/1.1\r\nHost: {admin}\r\nConnection: close\r\n\r\n"));
+    let policy = page.field("content-security-policy").unwrap().to_owned();
+    assert!(policy.starts_with("default-src 'none'") && !policy.contains("unsafe"), "{policy}");
+    let html = String::from_utf8(page.body).unwrap();
+    for part in [
+        "<!doctype html>",
+        "name=\"viewport\"",
+        "readyz",
+        "livez",
+        ">app<",
+        "All is well",
+        "http-equiv=\"refresh\"",
+    ] {
+        assert!(html.contains(part), "{part} in {html}");
+    }
+    let outside = html
+        .match_indices("http")
+        .filter(|(at, _)| html[*at..].starts_with("http://") || html[*at..].starts_with("https://"));
+    assert_eq!(outside.filter(|(at, _)| !html[*at..].starts_with("http://www.w3.org/2000/svg")).count(), 0);
+    assert!(!html.contains("<style") && html.matches("<script").count() == 1, "{html}");
+    assert_eq!(
+        (get(admin, "/-/style.css").0, get(admin, "/-/script.js").0, get(admin, "/-/fragment").0),
+        (200, 200, 200)
+    );
+    let head = ask(admin, &format!("HEAD /-/ HTTP/1.1\r\nHost: {admin}\r\nConnection: close\r\n\r\n"));
+    assert_eq!((head.status, head.body.len()), (200, 0));
+    let root = ask(admin, &format!("GET / HTTP/1.1\r\nHost: {admin}\r\nConnection: close\r\n\r\n"));
+    assert_eq!((root.status, root.field("location")), (302, Some("/-/")));
+    for path in
+        ["/nothing", "/-/nothing", "/-/checks/", "/-/checks/nothing", "/-/checks/%ff", "/-/checks/../status"]
+    {
+        assert_eq!(get(admin, path).0, 404, "{path}");
+    }
+    for (method, path) in [("POST", "/metrics"), ("DELETE", "/-/"), ("PUT", "/-/drain"), ("POST", "/nothing")]
+    {
+        assert_eq!(send(admin, method, path, "").0, 405, "{method} {path}");
+    }
+    let long = format!("GET /-/ HTTP/1.1\r\nHost: {admin}\r\nX: {}\r\n\r\n", "x".repeat(40 << 10));
+    let refused = exchange(admin, long.as_bytes()).unwrap().bytes;
+    assert!(refused.is_empty() || refused.starts_with(b"HTTP/1.1 431"), "{}", refused.escape_ascii());
+    assert_eq!(get(doorbell.addr, "/-/status").0, 404, "not where probes are answered");
+}
+
+fn whoever_probes_is_counted(engine: &str) {
+    let (doorbell, admin) = start(engine);
+    let state = |word: &str| {
+        format!(
+            "GET /readyz HTTP/1.1\r\nhost: web\r\nx-haproxy-server-state: {word}; address=127.0.0.1; port=80; name=b/s1; node=vm; weight=1/1; scur=0/0; qcur=0\r\nconnection: close\r\n\r\n"
+        )
+    };
+    for _ in 0..12 {
+        assert_eq!(ask(doorbell.addr, KUBELET).status, 200);
+    }
+    assert_eq!(ask(doorbell.addr, &state("UP 1/3")).status, 200);
+    assert_eq!(ask(doorbell.addr, "OPTIONS /readyz HTTP/1.0\r\n\r\n").status, 200);
+    assert_eq!(ask(doorbell.addr, "GET /livez HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").status, 200);
+    let down = |note: &str| {
+        ask(
+            doorbell.addr,
+            &format!(
+                "POST /push/app/{note} HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+            ),
+        )
+        .status
+    };
+    assert_eq!(down("fail?note=gone"), 204);
+    assert!(wait_until(LIMIT, || ask(doorbell.addr, KUBELET).status == 503).is_some());
+    // The clock of the workers is a coarse one, and of two at the same tick either may be the last.
+    std::thread::sleep(Duration::from_millis(20));
+    assert_eq!(ask(doorbell.addr, KUBELET).status, 503);
+    ask(doorbell.addr, &state("DOWN"));
+    let probers = json(admin, "/-/probers");
+    let find = |endpoint: &str, prober: &str| {
+        let all = probers.as_array().unwrap().iter();
+        all.filter(|one| one["endpoint"] == endpoint && one["prober"] == prober).cloned().next()
+    };
+    let kubelet = find("readyz", "kubelet").unwrap();
+    assert!(kubelet["count"].as_u64() >= Some(13) && kubelet["verdict"] == "down", "{kubelet}");
+    let haproxy = find("readyz", "haproxy").unwrap();
+    assert_eq!((&haproxy["count"], &haproxy["their_view"]), (&3.into(), &"b/s1@vm down".into()));
+    assert_eq!(find("livez", "other").unwrap()["count"], 1);
+    assert!(find("livez", "kubelet").is_none());
+    let (_, metrics) = get(admin, "/metrics");
+    for line in [
+        "doorbell_probes_total{endpoint=\"readyz\",prober=\"kubelet\",verdict=\"up\"} 12",
+        "doorbell_probes_total{endpoint=\"readyz\",prober=\"haproxy\",verdict=\"down\"} 1",
+        "doorbell_lb_view_state{endpoint=\"readyz\",lb=\"b/s1@vm\",state=\"down\"} 1",
+        "doorbell_lb_view_state{endpoint=\"readyz\",lb=\"b/s1@vm\",state=\"up\"} 0",
+        "doorbell_endpoint_up{endpoint=\"readyz\"} 0",
+        "doorbell_check_state{check=\"app\",state=\"down\"} 1",
+    ] {
+        assert!(metrics.lines().any(|found| found.trim_end_matches(".0") == line), "{line} in\n{metrics}");
+    }
+    let (_, page) = get(admin, "/-/");
+    assert!(page.contains("kubelet") && page.contains("sees us as b/s1@vm down"), "{page}");
+}
+
+fn operators_steer_it(engine: &str) {
+    let (mut doorbell, admin) = start(engine);
+    let told = || ask(doorbell.addr, KUBELET).status;
+    let began = Instant::now();
+    let (status, text) = post(admin, "/-/drain?wait=400ms");
+    assert!(status == 200 && text.contains("draining"), "{text}");
+    assert!(began.elapsed() >= Duration::from_millis(400));
+    assert_eq!((told(), get(admin, "/readyz").0, get(admin, "/livez").0), (503, 503, 200));
+    assert_eq!((post(admin, "/-/undrain").0, told()), (200, 200));
+    assert_eq!((get(admin, "/-/drain").0, told()), (200, 503), "as a hook of Kubernetes asks");
+    assert_eq!((post(admin, "/-/ready").0, told()), (200, 200));
+    assert_eq!((post(admin, "/-/maint?target=readyz&reason=disk+swap&for=1h").0, told()), (200, 503));
+    assert!(get(admin, "/-/").1.contains("disk swap"));
+    assert_eq!((post(admin, "/-/ready?target=readyz").0, told()), (200, 200));
+    assert_eq!(post(admin, "/-/maint?target=nothing").0, 404);
+    assert_eq!(post(admin, "/-/drain?wait=soon").0, 404);
+    assert_eq!(post(admin, "/-/checks/nothing/run").0, 404);
+    for fields in ["Origin: https://evil.example\r\n", "Sec-Fetch-Site: cross-site\r\n"] {
+        assert_eq!((send(admin, "GET", "/-/drain", fields).0, told()), (403, 200), "{fields}");
+    }
+    let renamed = ask(admin, "POST /-/drain HTTP/1.1\r\nHost: evil.example\r\nConnection: close\r\n\r\n");
+    assert_eq!((renamed.status, told()), (403, 200));
+    // A wait ends with the drain.
+    let waits = std::thread::spawn(move || post(admin, "/-/drain?wait=60s"));
+    assert!(wait_until(LIMIT, || get(admin, "/readyz").0 == 503).is_some());
+    assert_eq!(post(admin, "/-/undrain").0, 200);
+    assert_eq!(waits.join().unwrap().0, 200);
+    assert_eq!(post(admin, "/quitquitquit").0, 200);
+    let (status, _) = doorbell.process.wait();
+    assert!(status.success(), "{}", doorbell.process.log());
+}
+
+fn a_token_is_needed_where_there_is_one(engine: &str) {
+    let config = CONFIG.replace("[admin]\n", &format!("[admin]\ntoken = \"{TOKEN}\"\n"));
+    let (doorbell, admin) = start_with(engine, &config);
+    let told = || ask(doorbell.addr, KUBELET).status;
+    let bearer = format!("Authorization: Bearer {TOKEN}\r\n");
+    let wrong = format!("Authorization: Bearer {}\r\n", TOKEN.replace('f', "e"));
+    for (method, fields) in [("GET", ""), ("POST", ""), ("POST", wrong.as_str())] {
+        assert_eq!((send(admin, method, "/-/drain", fields).0, told()), (401, 200));
+    }
+    assert_eq!((send(admin, "GET", "/-/drain", &bearer).0, told()), (200, 503));
+    assert_eq!((send(admin, "POST", "/-/undrain", &bearer).0, told()), (200, 200));
+    assert_eq!(
+        (get(admin, "/-/status").0, get(admin, "/metrics").0),
+        (200, 200),
+        "to be seen by whoever is let here"
+    );
+    assert_eq!(post(admin, "/-/quit").0, 401);
+    assert!(!doorbell.process.log().contains(TOKEN));
+}
+
+fn a_hostile_reason_is_only_text(engine: &str) {
+    let (doorbell, admin) = start(engine);
+    let note = "%3Cscript%3Ealert(1)%3C%2Fscript%3E%22%27%26%3Cimg+src%3Dx+onerror%3Dalert(2)%3E";
+    let push = format!(
+        "POST /push/app/fail?note={note} HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+    );
+    assert_eq!(ask(doorbell.addr, &push).status, 204);
+    assert!(wait_until(LIMIT, || json(admin, "/-/checks")[0]["state"] == "down").is_some());
+    let reason = json(admin, "/-/checks/app")["reason"].as_str().unwrap().to_owned();
+    assert!(reason.contains("<script>alert(1)</script>"), "{reason}");
+    assert_eq!(post(admin, &format!("/-/maint?target=readyz&reason={note}")).0, 200);
+    for path in ["/-/", "/-/fragment"] {
+        let (_, page) = get(admin, path);
+        assert!(
+            page.contains("&lt;script&gt;alert(1)&lt;/script&gt;&quot;&#39;&amp;&lt;img src=x"),
+            "{page}"
+        );
+        assert!(!page.contains("<script>alert") && !page.contains("<img"), "{page}");
+    }
+}
+
+fn events_come_as_they_happen(engine: &str) {
+    let (_doorbell, admin) = start(engine);
+    let follow = |fields: &str, query: &str| {
+        let mut stream = TcpStream::connect(admin).unwrap();
+        stream.set_read_timeout(Some(LIMIT)).unwrap();
+        write!(stream, "GET /-/events{query} HTTP/1.1\r\nHost: {admin}\r\n{fields}\r\n").unwrap();
+        BufReader::new(stream)
+    };
+    let next = |reader: &mut BufReader<TcpStream>, start: &str| {
+        reader.by_ref().lines().map_while(Result::ok).find(|line| line.starts_with(start)).unwrap()
+    };
+    let mut reader = follow("", "");
+    assert!(next(&mut reader, "content-type").contains("text/event-stream"));
+    next(&mut reader, "retry");
+    assert_eq!(post(admin, "/-/maint?target=readyz&reason=why").0, 200);
+    let id: u64 = next(&mut reader, "id: ")["id: ".len()..].parse().unwrap();
+    let event: Value = serde_json::from_str(&next(&mut reader, "data: ")["data: ".len()..]).unwrap();
+    assert_eq!((&event["number"], &event["reason"]), (&id.into(), &"why".into()), "{event}");
+    // Whoever comes again says what was the last.
+    let mut again = follow(&format!("Last-Event-ID: {}\r\n", id - 1), "");
+    assert_eq!(next(&mut again, "id: "), format!("id: {id}"));
+    let mut all = follow("", "?since=0");
+    assert_eq!(next(&mut all, "id: "), "id: 1");
+    let mut others: Vec<_> = (0..20).map(|_| follow("", "")).collect();
+    let answers: BTreeSet<String> = others.iter_mut().map(|reader| next(reader, "HTTP/1.1 ")).collect();
+    assert!(answers.iter().any(|line| line.contains("503")), "{answers:?}");
+    drop((others, reader, again, all));
+    assert!(wait_until(LIMIT, || next(&mut follow("", ""), "HTTP/1.1 ").contains("200")).is_some());
+}
+
+fn prometheus_reads_it(engine: &str) {
+    let (doorbell, admin) = start(engine);
+    for request in [KUBELET, "OPTIONS /readyz HTTP/1.0\r\n\r\n"] {
+        ask(doorbell.addr, request);
+    }
+    let scrape = |accept: &str| {
+        let request = format!(
+            "GET /metrics HTTP/1.1\r\nHost: {admin}\r\nConnection: close\r\nAccept: {accept}\r\n\r\n"
+        );
+        let reply = ask(admin, &request);
+        (reply.field("content-type").unwrap().to_owned(), String::from_utf8(reply.body).unwrap())
+    };
+    let (content_type, newer) =
+        scrape("application/openmetrics-text;version=1.0.0;q=0.6,text/plain;version=0.0.4;q=0.5,*/*;q=0.1");
+    assert_eq!(content_type, "application/openmetrics-text; version=1.0.0; charset=utf-8");
+    assert!(newer.ends_with("# EOF\n") && newer.contains("# TYPE doorbell_probes counter\n"), "{newer}");
+    let (content_type, older) = scrape("text/plain");
+    assert_eq!(content_type, "text/plain; version=0.0.4; charset=utf-8");
+    assert!(!older.contains("# EOF") && older.contains("# TYPE doorbell_probes_total counter\n"), "{older}");
+    let Some(promtool) = program("promtool") else { return };
+    let mut check = Command::new(promtool)
+        .args(["check", "metrics"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    check.stdin.take().unwrap().write_all(older.as_bytes()).unwrap();
+    let output = check.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+    assert!(output.status.success() && said.trim().is_empty(), "{said}\n{older}");
+}
+
+/// A probe is told one state or the other, whole, and after the last change the last one.
+fn probes_during_a_thousand_changes_a_second_are_whole(engine: &str) {
+    const SECONDS: u64 = 2;
+    let (doorbell, admin) = start(engine);
+    let (runs, probes, pushes) = (AtomicBool::new(true), AtomicUsize::new(0), AtomicUsize::new(0));
+    let addr = doorbell.addr;
+    std::thread::scope(|scope| {
+        let _stop = StopAtEnd(&runs);
+        let (runs, probes, pushes) = (&runs, &probes, &pushes);
+        for _ in 0..2 {
+            scope.spawn(move || {
+                while runs.load(Ordering::Relaxed) {
+                    let reply = ask(addr, KUBELET);
+                    let body = String::from_utf8(reply.body).unwrap();
+                    let told = (reply.status, body.as_str());
+                    let whole = told == (200, "up\napp: up\n") || told == (503, "down\napp: down (gone)\n");
+                    assert!(whole, "{told:?}");
+                    probes.fetch_add(1, Ordering::Relaxed);
+                    std::thread::sleep(Duration::from_micros(500));
+                }
+            });
+        }
+        let mut stream = TcpStream::connect(addr).unwrap();
+        stream.set_nodelay(true).unwrap();
+        let (began, mut buf) = (Instant::now(), [0; 4096]);
+        for at in 0..SECONDS * 1_000 {
+            let result = if at % 2 == 0 { "fail?note=gone" } else { "pass" };
+            write!(stream, "POST /push/app/{result} HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n")
+                .unwrap();
+            let read = stream.read(&mut buf).unwrap();
+            assert!(buf[..read].starts_with(b"HTTP/1.1 204"), "{}", buf[..read].escape_ascii());
+            pushes.fetch_add(1, Ordering::Relaxed);
+            // A thousand a second, and not more.
+            std::thread::sleep(Duration::from_millis(at).saturating_sub(began.elapsed()));
+            if at % 500 == 499 {
+                stream = TcpStream::connect(addr).unwrap();
+            }
+        }
+    });
+    let (probes, pushes) = (probes.into_inner(), pushes.into_inner());
+    assert!(wait_until(LIMIT, || ask(addr, KUBELET).status == 200).is_some(), "the last one was a pass");
+    let events = json(admin, "/-/status")["event"].as_u64().unwrap();
+    assert_eq!(pushes as u64, SECONDS * 1_000);
+    assert!(events >= pushes as u64, "{events} events of {pushes} results");
+    assert!(probes > 100, "{probes} probes");
+}
+
+/// What a phone shows, and what a browser makes of the page: it renews itself, nothing is wider than the screen, and no script of a check's
+/// reason runs.
+#[test]
+fn a_browser_shows_it() {
+    let Some(chromium) = program("chromium") else { return };
+    let (doorbell, admin) = start("epoll");
+    let mut browser = Browser::start(&chromium);
+    browser.open(&format!("http://{admin}/-/"));
+    browser.wait_for(
+        "document.body.className === 'is-live' && document.title === 'All is well \u{2013} doorbell'",
+    );
+    for _ in 0..3 {
+        ask(doorbell.addr, KUBELET);
+    }
+    let note = "%3Cimg+src%3Dx+onerror%3Ddocument.title%3D1%3E%3Cscript%3Edocument.title%3D2%3C%2Fscript%3E+and+a+reason+that+is+long+enough+to+be+wider+than+any+phone_is_without_a_place_to_break_the_line_at_all";
+    let push = format!(
+        "POST /push/app/fail?note={note} HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+    );
+    assert_eq!(ask(doorbell.addr, &push).status, 204);
+    // Nobody touches the page: it hears of it.
+    browser.wait_for("document.title === 'Down \u{2013} doorbell' && document.body.textContent.includes('<img src=x onerror=')");
+    assert_eq!(browser.eval("document.querySelectorAll('img, #live script').length"), 0);
+    assert_eq!(browser.eval("document.body.textContent.includes('kubelet')"), true);
+    assert_eq!(browser.eval("[innerWidth, document.documentElement.scrollWidth].join()"), "390,390");
+    assert_eq!(browser.eval("matchMedia('(prefers-color-scheme: dark)').matches"), false);
+    let paper = "getComputedStyle(document.body).backgroundColor";
+    let light = browser.eval(paper);
+    let dark = serde_json::json!({ "features": [{ "name": "prefers-color-scheme", "value": "dark" }] });
+    browser.ask("Emulation.setEmulatedMedia", &dark);
+    assert_ne!(browser.eval(paper), light);
+    if let Some(kept) = std::env::var_os("DOORBELL_KEEP_PICTURE") {
+        use base64::Engine as _;
+        let picture =
+            browser.ask("Page.captureScreenshot", &serde_json::json!({ "captureBeyondViewport": true }));
+        let bytes =
+            base64::engine::general_purpose::STANDARD.decode(picture["data"].as_str().unwrap()).unwrap();
+        std::fs::write(kept, bytes).unwrap();
+    }
+}
+
+/// A browser without a screen, asked over two pipes as its debugger asks.
+struct Browser {
+    child: Child,
+    output: BufReader<ChildStdout>,
+    session: Option<String>,
+    asked: u64,
+    _scratch: Scratch,
+}
+
+impl Browser {
+    fn start(chromium: &Path) -> Self {
+        let scratch = Scratch::new();
+        let profile = scratch.path("profile");
+        let line = format!(
+            "exec {} --headless --no-sandbox --disable-gpu --disable-dev-shm-usage --remote-debugging-pipe --user-data-dir={} 3<&0 4>&1",
+            chromium.display(),
+            profile.display()
+        );
+        let mut child = Command::new("sh")
+            .args(["-c", &line])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let output = BufReader::new(child.stdout.take().unwrap());
+        Self { child, output, session: None, asked: 0, _scratch: scratch }
+    }
+
+    /// A page as large as that of a phone.
+    fn open(&mut self, url: &str) {
+        let target = self.ask("Target.createTarget", &serde_json::json!({ "url": "about:blank" }));
+        let attach = serde_json::json!({ "targetId": target["targetId"], "flatten": true });
+        self.session = self.ask("Target.attachToTarget", &attach)["sessionId"].as_str().map(str::to_owned);
+        let phone =
+            serde_json::json!({ "width": 390, "height": 844, "deviceScaleFactor": 2, "mobile": true });
+        self.ask("Emulation.setDeviceMetricsOverride", &phone);
+        self.ask("Page.navigate", &serde_json::json!({ "url": url }));
+    }
+
+    fn eval(&mut self, expression: &str) -> Value {
+        let asked = serde_json::json!({ "expression": expression, "returnByValue": true });
+        self.ask("Runtime.evaluate", &asked)["result"]["value"].clone()
+    }
+
+    fn wait_for(&mut self, expression: &str) {
+        let mut seen = Value::Null;
+        let is_so = wait_until(LIMIT, || {
+            seen = self.eval(expression);
+            seen == true
+        });
+        let page = "[document.title, document.body.className, document.body.textContent].join('\\n')";
+        assert!(is_so.is_some(), "{expression}: {}", self.eval(page));
+    }
+
+    fn ask(&mut self, method: &str, params: &Value) -> Value {
+        self.asked += 1;
+        let mut request = serde_json::json!({ "id": self.asked, "method": method, "params": params });
+        if let Some(session) = &self.session {
+            request["sessionId"] = session.as_str().into();
+        }
+        let stdin = self.child.stdin.as_mut().unwrap();
+        stdin.write_all(&[request.to_string().as_bytes(), b"\0"].concat()).unwrap();
+        loop {
+            let mut bytes = Vec::new();
+            self.output.read_until(0, &mut bytes).unwrap();
+            assert!(bytes.pop() == Some(0), "the browser ended");
+            let answer: Value = serde_json::from_slice(&bytes).unwrap();
+            if answer["id"] == self.asked {
+                assert!(answer["error"].is_null(), "{method}: {answer}");
+                return answer["result"].clone();
+            }
+        }
+    }
+}
+
+impl Drop for Browser {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
