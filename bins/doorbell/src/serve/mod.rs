@@ -61,6 +61,7 @@ pub(crate) fn run(config: &Config, origin: &str) -> Result<Exit, Failure> {
     let materials =
         Materials { config, keeper: &keeper, push: push.as_ref(), common: &common, stores: &stores };
     let mut totals = Totals::of(&common);
+    access.iter().for_each(|access| totals.set_access(access.sink()));
     let mut builder = builder(config, &keeper, &operator);
     let for_checks = checks.as_ref().map_or(0, |checks| checks.descriptors());
     builder = builder.keep_descriptors(for_checks + Ops::descriptors(config));
@@ -112,12 +113,15 @@ pub(crate) fn run(config: &Config, origin: &str) -> Result<Exit, Failure> {
     if ended.is_ok() {
         let stats = handle.stats();
         let http2 = totals.http2_served();
+        let lost = totals.access_lost();
         tracing::info!(
             connections = stats.conns_accepted,
             requests = stats.requests,
             http2_connections = http2.map(|(connections, _)| connections),
             http2_requests = http2.map(|(_, requests)| requests),
             checks = totals.checks_run(),
+            access_dropped = lost.map(|(dropped, _)| dropped),
+            access_failed = lost.map(|(_, failed)| failed),
             jobs = config.needs_compute().then(|| totals.jobs(&stats)),
             refused = totals.refused(&stats),
             closed = Totals::closed(&stats),

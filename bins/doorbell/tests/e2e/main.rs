@@ -50,6 +50,7 @@ mod nginx;
 mod proxies;
 mod readme;
 mod reload;
+mod replies;
 mod restart;
 mod signals;
 mod slow;

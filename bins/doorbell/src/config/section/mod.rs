@@ -11,7 +11,9 @@ pub(crate) use words::{did_you_mean, quoted};
 use super::expand::{Env, ExpandError, ReadSecret, expand};
 use super::problem::{Problem, Problems};
 use super::units::{DURATION_FORM, SIZE_FORM, format_duration, format_size, parse_duration, parse_size};
+use std::cell::RefCell;
 use std::ops::{Range, RangeInclusive};
+use std::path::PathBuf;
 use std::time::Duration;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
@@ -29,6 +31,8 @@ pub(crate) struct Reading<'r> {
     pub(crate) problems: &'r Problems,
     pub(crate) env: Env<'r>,
     pub(crate) read_secret: ReadSecret<'r>,
+    /// Files that secrets came from, for a look at who else can read them.
+    pub(crate) secret_files: &'r RefCell<Vec<At<PathBuf>>>,
 }
 
 /// A table that is being read.
