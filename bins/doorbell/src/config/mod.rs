@@ -13,6 +13,7 @@ mod files;
 pub mod model;
 mod problem;
 mod resolve;
+mod schema;
 mod secret;
 mod section;
 mod statuses;
@@ -27,6 +28,7 @@ pub use dump::{to_json, to_toml};
 pub use expand::{Env, ReadSecret};
 pub use model::Config;
 pub use problem::{Problem, Severity, Source};
+pub use schema::schema;
 pub use units::{format_duration, format_size, parse_duration, parse_size};
 
 pub(crate) use bind::BIND_FORM;
@@ -86,7 +88,8 @@ fn read(source: &Source, root: &DeTable<'_>, syntax: &[toml::de::Error], outside
     let Outside { env, read_secret, files_at } = outside;
     let problems = Problems::default();
     let secret_files = RefCell::default();
-    let reading = Reading { problems: &problems, env, read_secret, secret_files: &secret_files };
+    let reading =
+        Reading { problems: &problems, env, read_secret, secret_files: &secret_files, recorder: None };
     let file = written::File::read(Section::root(root, reading));
     if syntax.is_empty() {
         let config = resolve::resolve(&file, &problems);

@@ -89,7 +89,6 @@ impl Reading {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::mpsc::channel;
     use std::time::Instant;
 
     fn lane(queue_max: usize) -> Offload {
@@ -114,9 +113,9 @@ mod tests {
     #[test]
     fn a_look_is_a_job_and_goes_before_those_of_requests() {
         let lane = lane(64);
-        let (hold, held) = channel::<()>();
-        let (begin, begun) = channel();
-        let (tell, told) = channel();
+        let (hold, held) = sync_channel::<()>(0);
+        let (begin, begun) = sync_channel(1);
+        let (tell, told) = sync_channel(65);
         assert!(lane.spawn(move || {
             begin.send(()).unwrap();
             let _gone = held.recv();
@@ -145,8 +144,8 @@ mod tests {
     #[test]
     fn a_thread_that_is_busy_and_a_queue_that_is_full_hold_nobody_up() {
         let lane = lane(1);
-        let (hold, held) = channel::<()>();
-        let (begin, begun) = channel();
+        let (hold, held) = sync_channel::<()>(0);
+        let (begin, begun) = sync_channel(1);
         assert!(lane.spawn(move || {
             begin.send(()).unwrap();
             let _gone = held.recv();

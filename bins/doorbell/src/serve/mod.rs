@@ -4,6 +4,7 @@
 
 mod access;
 mod board;
+mod census;
 mod checks;
 mod compute;
 mod door;
@@ -17,11 +18,15 @@ mod links;
 mod listener;
 pub(crate) mod ops;
 mod raw;
+mod sample;
 mod stored;
 mod subject;
+mod systemd;
 mod tls;
 mod totals;
 mod watch;
+
+pub use sample::service;
 
 use crate::config::format_duration;
 use crate::config::model::{Config, Descriptors, Engine, OnWorkerFailure, Timeouts};
@@ -38,6 +43,7 @@ use std::num::NonZeroU16;
 use std::sync::Arc;
 use std::time::Duration;
 use stored::Stores;
+use systemd::Manager;
 use totals::Totals;
 use watch::{Watch, Watched};
 
@@ -50,9 +56,9 @@ pub(crate) fn run(config: &Config, origin: &str) -> Result<Exit, Failure> {
     let operator = Operator::new(supervisor.notes());
     let bad_config = |why| Failure::new(Exit::BadConfig, why);
     let keeper = Keeper::build(config).map_err(bad_config)?;
-    operator.adopt(&keeper);
     let (checks, push) = checks::plan(config).map_err(bad_config)?.unzip();
     let mut watched: Vec<Box<dyn Watched>> = Vec::new();
+    watched.extend(operator.begin(config, &keeper));
     let lane = compute::start(config)?;
     let stores = Stores::open(config, &Reading::new(lane.clone()), &mut watched).map_err(bad_config)?;
     let (common, readers) = Common::build(config, lane).map_err(bad_config)?;
@@ -79,7 +85,8 @@ pub(crate) fn run(config: &Config, origin: &str) -> Result<Exit, Failure> {
     let watch = Watch::start(watched)
         .map_err(|error| Failure::new(Exit::Failure, format!("no thread could be started: {error}")))?;
     if let Some(checks) = &checks {
-        totals.set_checks(checks.counters());
+        totals.set_checks(checks.counters(), checks.connector());
+        tracing::debug!("ports of checks: {}", checks.connector().report());
     }
     let totals = Arc::new(totals);
     operator.install(Running {
@@ -98,9 +105,11 @@ pub(crate) fn run(config: &Config, origin: &str) -> Result<Exit, Failure> {
     let ops = Ops::start(config, &operator).map_err(no_thread)?;
     announce(&server, config, origin, &ops);
     let checks = checks.map(|plan| plan.start(Arc::clone(&keeper))).transpose().map_err(no_thread)?;
+    let manager = Manager::start(config, &operator).map_err(no_thread)?;
     let duties = Duties { access: access.as_ref(), watch: &watch, lane: lane.as_ref() };
     let handle = server.handle();
     let ended = supervisor.serve(server, &operator, &duties);
+    drop(manager);
     drop(checks);
     drop(ops);
     lane.into_iter().for_each(Lane::end);
@@ -122,6 +131,7 @@ pub(crate) fn run(config: &Config, origin: &str) -> Result<Exit, Failure> {
             checks = totals.checks_run(),
             access_dropped = lost.map(|(dropped, _)| dropped),
             access_failed = lost.map(|(_, failed)| failed),
+            connects = totals.connects(),
             jobs = config.needs_compute().then(|| totals.jobs(&stats)),
             refused = totals.refused(&stats),
             closed = Totals::closed(&stats),

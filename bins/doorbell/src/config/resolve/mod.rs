@@ -18,6 +18,7 @@ mod listener;
 mod names;
 mod redirect;
 mod route;
+mod systemd;
 mod template;
 mod tls;
 
@@ -75,6 +76,7 @@ pub(crate) fn resolve(file: &written::File, problems: &Problems) -> Config {
             startup_grace: health::grace(&file.lifecycle.startup_grace),
             state_file: file.lifecycle.state_file.as_ref().map(|at| at.value.clone()),
         },
+        systemd: systemd::resolve_systemd(&file.systemd),
         control: control::resolve_control(&file.control),
         maintenance: control::resolve_maintenance(&file.maintenance),
         tuning: file.tuning.clone(),
@@ -85,6 +87,8 @@ pub(crate) fn resolve(file: &written::File, problems: &Problems) -> Config {
         compute: compute::resolve(file.compute.as_ref()),
         grpc: http2::resolve_grpc(file.grpc.as_ref(), &health, problems),
         listeners,
+        allow_exec: false,
+        egress: check::resolve_egress(&file.check_defaults),
         checks,
         health,
         routes,
