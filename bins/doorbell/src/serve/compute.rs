@@ -164,7 +164,7 @@ mod tests {
     #[test]
     fn a_look_that_panics_is_told() {
         let mut reading = Reading::new(Some(lane(1)));
-        let look = reading.look(|| panic!("as a test may"));
+        let look = found(&mut reading, || panic!("as a test may"));
         assert!(matches!(&look, Look::Refused(why) if why.contains("panicked")), "{look:?}");
     }
 }
