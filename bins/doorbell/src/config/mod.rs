@@ -18,6 +18,7 @@ mod schema;
 mod secret;
 mod section;
 mod statuses;
+pub(crate) mod template;
 mod tuning;
 mod units;
 mod written;
@@ -102,14 +103,15 @@ pub fn parse_with(source: &Source, outside: Outside<'_>) -> Parsed {
 fn read(source: &Source, root: &DeTable<'_>, syntax: &[toml::de::Error], outside: Outside<'_>) -> Parsed {
     let Outside { env, read_secret, files_at } = outside;
     let problems = Problems::default();
-    let file = written::File::read(Section::root(
-        root,
-        Reading { problems: &problems, env, read_secret, recorder: None },
-    ));
+    let secret_files = RefCell::default();
+    let reading =
+        Reading { problems: &problems, env, read_secret, secret_files: &secret_files, recorder: None };
+    let file = written::File::read(Section::root(root, reading));
     if syntax.is_empty() {
         let config = resolve::resolve(&file, &problems);
         if let Some(unix_secs) = files_at {
             files::check(&file, &config.log.access.file, unix_secs, &problems);
+            files::check_secrets(&secret_files.into_inner(), &problems);
         }
         let valid = problems.errors_len() == 0;
         return Parsed { config: valid.then_some(config), problems: problems.into_sorted() };

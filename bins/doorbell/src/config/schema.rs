@@ -6,6 +6,7 @@ use super::problem::Problems;
 use super::section::{Reading, Recorder, Section};
 use super::written;
 use serde_json::{Value, json};
+use std::cell::RefCell;
 use std::fmt::Write as _;
 use toml::de::DeTable;
 
@@ -20,9 +21,15 @@ pub fn schema() -> Value {
     let (table, _syntax) = DeTable::parse_recoverable(&text);
     // Nothing is reported: the file is one of examples, half of them empty.
     let problems = Problems::default();
+    let secret_files = RefCell::default();
     let read_secret = |_: &std::path::Path| Err("there is none".to_owned());
-    let reading =
-        Reading { problems: &problems, env: &|_| None, read_secret: &read_secret, recorder: Some(&recorder) };
+    let reading = Reading {
+        problems: &problems,
+        env: &|_| None,
+        read_secret: &read_secret,
+        secret_files: &secret_files,
+        recorder: Some(&recorder),
+    };
     drop(written::File::read(Section::root(table.get_ref(), reading)));
     let mut schema = recorder.into_schema();
     schema["$schema"] = DIALECT.into();

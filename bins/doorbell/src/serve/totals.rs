@@ -7,6 +7,7 @@ use super::lane::Counters;
 use crate::checks;
 use crate::http::layer::AtMost;
 use crate::http::limit::Limiter;
+use doorbell::access_log::LogSink;
 use doorbell::tls::Acceptor;
 use doorbell::{Blame, CloseReason, Refusals, Snapshot};
 use std::collections::BTreeMap;
@@ -21,6 +22,7 @@ pub(super) struct Totals {
     refusals: Vec<Refusals>,
     http2: Option<Arc<Counters>>,
     checks: Option<Arc<checks::Counters>>,
+    access: Option<LogSink>,
     connector: Option<Arc<checks::Connector>>,
 }
 
@@ -70,6 +72,16 @@ impl Totals {
         Some(list(connector.counters().fields().into_iter().chain([retries])))
     }
 
+    pub(super) fn set_access(&mut self, sink: LogSink) {
+        self.access = Some(sink);
+    }
+
+    /// Lines of the access log that found its queue full, and lines that the file did not take; `None` without a log.
+    pub(super) fn access_lost(&self) -> Option<(u64, u64)> {
+        let counters = self.access.as_ref()?.counters();
+        Some((counters.dropped, counters.failed))
+    }
+
     /// What is counted beside the engine, by name.
     pub(super) fn counts(&self) -> impl Iterator<Item = (String, u64)> {
         let http2 = self.http2_served().into_iter();
@@ -77,7 +89,11 @@ impl Totals {
             http2.flat_map(|(conns, requests)| [("http2_connections", conns), ("http2_requests", requests)]);
         let http2 = http2.map(|(name, count)| (name.to_owned(), count));
         let checks = self.checks.iter().flat_map(|counters| counters.fields());
-        http2.chain(checks.map(|(name, count)| (format!("checks_{name}"), count)))
+        let lost = self.access_lost().into_iter();
+        let lost =
+            lost.flat_map(|(dropped, failed)| [("access_dropped", dropped), ("access_failed", failed)]);
+        let lost = lost.map(|(name, count)| (name.to_owned(), count));
+        http2.chain(checks.map(|(name, count)| (format!("checks_{name}"), count))).chain(lost)
     }
 
     /// What the checks did, where there are any: `runs=20 failed=3`.

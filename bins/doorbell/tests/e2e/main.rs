@@ -57,6 +57,7 @@ mod nginx;
 mod proxies;
 mod readme;
 mod reload;
+mod replies;
 mod restart;
 mod signals;
 mod slow;

@@ -137,8 +137,8 @@
 //! *Context.* A file read on a ring thread stops all its connections while the disk turns, and what a directory is asked for is small:
 //! the answers to ACME challenges.
 //!
-//! *Choice.* A thread reads the directory whenever it changes and swaps the replies; a request is a look-up. A name is a key and never a path, so
-//! there is nothing to traverse. 10,000 files and 64 MiB at most.
+//! *Choice.* A thread watches the directory and has it read, by jobs (0022), whenever it changes; the replies are swapped, and a request is a
+//! look-up. A name is a key and never a path, so there is nothing to traverse. 10,000 files and 64 MiB at most.
 //!
 //! # 0017 A connection is handed over as a plain descriptor, with its bytes beside it
 //!
@@ -229,7 +229,9 @@
 //! `queue_max` heads of 16 KiB at most. The threads are there only where a route asks for such tokens or answers from files.
 //!
 //! Files of a route are in memory, and a request for one of them is answered from there. The thread that watches directories (0016) has the
-//! scan of a directory and the reading of a link map done as jobs and waits for them. A request for a file that is *not* in memory is a job too: it
+//! scan of a directory and the reading of a link map done as jobs, in the high class: junk tokens would keep them waiting behind those of requests
+//! (an earlier form did), and one look stands for all requests after it. It waits half a second; a look that takes longer, or finds no room in the
+//! queue, is asked for again every tenth of a second while everything else is looked at. A request for a file that is *not* in memory is a job too: it
 //! may have come in the tenth of a second in which the watcher lets changes settle, and a CA asks for its challenge as soon as it is told
 //! that it is there. An earlier form left all reading to the watcher, and such a request got 404. The price is that a guess of a file's name costs a
 //! trip, within the queue's bounds. A disk that hangs takes a thread; who waits for it gets 503 when its time is up.

@@ -6,8 +6,9 @@ use super::super::model::JwtAlgorithm;
 use super::super::problem::{Problem, Problems};
 use super::super::section::At;
 use super::super::written;
-use super::read;
+use super::{check_private, read};
 use crate::http::auth::jwt::{Algorithm, JWKS_LEN_MAX, Jwks, JwksError, JwtPolicy, Key};
+use serde_json::Value;
 use std::ops::Range;
 
 /// More than a public key in PEM with a long comment.
@@ -25,6 +26,9 @@ pub(super) fn check(jwt: &written::Jwt, problems: &Problems) {
         }
         (_, None, Some(path), None) => {
             let Some(set) = read(path, JWKS_LEN_MAX as u64, problems) else { return };
+            if holds_secret(&set) {
+                check_private("key-readable", path, problems);
+            }
             let set = Jwks::read(&set, &algorithms).map_err(|error| in_full(&error));
             if let Ok(set) = &set {
                 set.ignored.iter().for_each(|why| problems.add(ignored_key(&path.span, why)));
@@ -41,6 +45,13 @@ pub(super) fn check(jwt: &written::Jwt, problems: &Problems) {
         Ok(keys) => check_policy(jwt, keys, span, problems),
         Err(why) => problems.add(bad_key(span, &why)),
     }
+}
+
+/// Whether whoever has this set can sign: with a shared secret (RFC 7518 6.4), or with the private half of a key (6.2.2, 6.3.2).
+fn holds_secret(set: &[u8]) -> bool {
+    let set: Value = serde_json::from_slice(set).unwrap_or_default();
+    let keys = set["keys"].as_array().into_iter().flatten();
+    keys.into_iter().any(|key| key["kty"] == "oct" || !key["d"].is_null())
 }
 
 /// What is only known of all keys together, and of the scopes.

@@ -70,6 +70,24 @@ pub(super) fn check(file: &written::File, access: &AccessFile, unix_secs: i64, p
     }
 }
 
+/// Files that secrets came from.
+pub(super) fn check_secrets(files: &[At<PathBuf>], problems: &Problems) {
+    for file in files {
+        check_private("secret-readable", file, problems);
+    }
+}
+
+/// What is in this file should be nobody else's.
+fn check_private(code: &'static str, file: &At<PathBuf>, problems: &Problems) {
+    let Ok(meta) = std::fs::metadata(&file.value) else { return };
+    let mode = meta.permissions().mode() & 0o777;
+    if mode & 0o007 != 0 {
+        let message = format!("every user of this machine can read {:?} (mode {mode:o})", file.value);
+        let problem = Problem::warning(code, file.span.clone(), message);
+        problems.add(problem.help(format!("`chmod o-rwx {}`", file.value.display())));
+    }
+}
+
 fn check_program(exec: &written::ExecAsked, problems: &Problems) {
     let Some(program) = exec.command.as_ref().and_then(|command| command.value.first()) else { return };
     let meta = std::fs::metadata(&program.value);

@@ -16,11 +16,13 @@ mod health;
 mod http2;
 mod limit;
 mod lint;
+mod lint_guards;
 mod listener;
 mod names;
 mod redirect;
 mod route;
 mod systemd;
+mod template;
 mod tls;
 
 pub(crate) use action::default_methods;
@@ -106,6 +108,7 @@ pub(crate) fn resolve(file: &written::File, problems: &Problems) -> Config {
     compute::lint(file, &config, problems);
     http2::lint(file, &config, problems);
     lint::lint(file, &config, problems);
+    lint_guards::lint(file, &config, problems);
     config
 }
 
@@ -137,12 +140,12 @@ fn resolve_log(written: &written::Log, problems: &Problems) -> Log {
     let sample = or(&written.access_sample, default.access.sample);
     if let Some(at) = &written.access_sample
         && sample > 1
-        && which != super::model::Access::All
+        && which == super::model::Access::Off
     {
-        let message = "`access_sample` is about requests that succeed, which are not logged";
+        let message = "`access_sample` is about requests that succeed, and none are logged";
         problems.add(
             Problem::warning("no-effect", at.span.clone(), message)
-                .help("set `access = \"all\"`, or remove `access_sample`"),
+                .help("set `access = \"all\"`, or `\"errors\"` for those that fail and the sample; or remove `access_sample`"),
         );
     }
     Log {

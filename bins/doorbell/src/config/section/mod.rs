@@ -14,7 +14,9 @@ use super::expand::{Env, ExpandError, ReadSecret, expand};
 use super::problem::{Problem, Problems};
 use super::units::{DURATION_FORM, SIZE_FORM, format_duration, format_size, parse_duration, parse_size};
 use serde_json::json;
+use std::cell::RefCell;
 use std::ops::{Range, RangeInclusive};
+use std::path::PathBuf;
 use std::time::Duration;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
@@ -32,6 +34,8 @@ pub(crate) struct Reading<'r> {
     pub(crate) problems: &'r Problems,
     pub(crate) env: Env<'r>,
     pub(crate) read_secret: ReadSecret<'r>,
+    /// Files that secrets came from, for a look at who else can read them.
+    pub(crate) secret_files: &'r RefCell<Vec<At<PathBuf>>>,
     /// Writes down what is asked for.
     pub(crate) recorder: Option<&'r Recorder>,
 }

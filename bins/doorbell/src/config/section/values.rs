@@ -5,7 +5,7 @@
 use super::super::expand::{ExpandError, expand_secret};
 use super::super::model::{Rate, Secret};
 use super::super::problem::Problem;
-use super::super::units::{RATE_FORM, parse_rate};
+use super::super::units::{RATE_FORM, parse_rate, parse_size};
 use super::{At, Section, did_you_mean, quoted, record};
 use crate::http::forwarded::{Network, NetworkError};
 use serde_json::json;
@@ -67,6 +67,16 @@ impl<'r> Section<'r> {
         self.integer(key, 1..=max)
     }
 
+    /// A size where nothing would be let through with 0.
+    pub(crate) fn size_limit(&mut self, key: &'static str, range: RangeInclusive<u32>) -> Option<At<u32>> {
+        if let Some(value) = self.raw(key)
+            && value.get_ref().as_str().and_then(parse_size) == Some(0)
+        {
+            return self.zero(key, value.span());
+        }
+        self.size(key, range)
+    }
+
     /// As [`Self::limit`], or `"off"`, which is `None` inside.
     pub(crate) fn limit_or_off(&mut self, key: &'static str, max: u32) -> Option<At<Option<u32>>> {
         let count = json!({ "type": "integer", "minimum": 1, "maximum": max });
@@ -118,7 +128,7 @@ impl<'r> Section<'r> {
     fn zero<T>(&self, key: &str, span: Range<usize>) -> Option<T> {
         let problem =
             Problem::error("zero-limit", span, format!("with `{key}` at zero nothing gets through"));
-        self.problem(problem.help("give a number from 1 on"));
+        self.problem(problem.help("give more than zero"));
         None
     }
 
@@ -223,6 +233,8 @@ impl<'r> Section<'r> {
                     let problem = Problem::warning("clear-secret", span.clone(), "a secret in clear text");
                     self.problem(problem.help(SECRET_FORM));
                 }
+                let files = expanded.files.into_iter().map(|value| At { value, span: span.clone() });
+                self.reading.secret_files.borrow_mut().extend(files);
                 Some(At { value: Secret::new(expanded.text), span })
             }
             // What is no name may be a part of the secret.

@@ -303,6 +303,8 @@ impl Built {
         let materials =
             Materials { config, keeper: &keeper, push: push.as_ref(), common: &common, stores: &stores };
         let mut totals = Totals::of(&common);
+        let sink = |log: &SharedLog| log.lock().unwrap_or_else(PoisonError::into_inner).sink();
+        access.iter().for_each(|access| totals.set_access(sink(access)));
         let mut builder = engine::builder(config, &keeper, &program.operator);
         let of_checks = checks.as_ref().map_or(0, ChecksPlan::descriptors);
         let of_admin = if config.admin.is_some() { admin::DESCRIPTORS } else { 0 };
