@@ -14,4 +14,5 @@ mod http;
 mod log;
 mod probe;
 mod serve;
+pub use serve::service;
 pub mod wire;

@@ -178,7 +178,11 @@ pub struct ServeArgs {
     #[arg(long, value_name = "ADDR", value_parser = parse_bind)]
     pub listen: Vec<Bind>,
 
-    /// What /readyz depends on: http://.., https://.., tcp://HOST:PORT or grpc://HOST:PORT/SERVICE; may be given several times
+    /// Let checks of type exec run their programs
+    #[arg(long)]
+    pub allow_exec: bool,
+
+    /// What /readyz depends on: http://.., https://.., tcp://HOST:PORT, unix:/PATH, tls://HOST, redis://HOST or grpc://HOST:PORT/SERVICE; may be given several times
     #[arg(long, value_name = "TARGET", value_parser = parse_target)]
     pub check: Vec<CheckKind>,
 

@@ -3,8 +3,8 @@
 //! Does not know about: files.
 
 use super::model::{
-    Action, Compute, Config, Control, Grpc, Guard, Health, HealthRoute, Http2, Lifecycle, Listener, Log,
-    Maintenance, Protocol, Route, Runtime, Systemd, Tuning,
+    Action, Compute, Config, Control, Egress, Grpc, Guard, Health, HealthRoute, Http2, Lifecycle, Listener,
+    Log, Maintenance, Protocol, Route, Runtime, Systemd, Tuning,
 };
 use crate::http::Method;
 
@@ -46,6 +46,8 @@ pub fn default_config() -> Config {
         grpc: Grpc::of(1),
         routes: default_routes(&listeners, &health),
         listeners,
+        allow_exec: false,
+        egress: Egress::default(),
         checks: Vec::new(),
         health: health.into(),
     }

@@ -3,12 +3,13 @@
 //! Does not know about: frames. The call is that of our gRPC library whoever is imitated.
 
 use super::{Ask, Phases, Report, Verdict};
-use crate::checks::{Runner, Stage, TlsPool};
-use crate::config::model::{Check, CheckKind, GrpcCheck, HostPort, Pace, Severity};
+use crate::checks::{Connector, Runner, Shared, Stage};
+use crate::config::model::{Check, CheckKind, Egress, GrpcCheck, HostPort, Pace, Place, Severity};
 use doorbell_health::Outcome;
+use std::sync::Arc;
 
 pub(super) fn run(ask: &Ask, at: &HostPort, service: &str) -> Report {
-    let grpc = GrpcCheck { service: service.to_owned(), ..GrpcCheck::of(at.clone()) };
+    let grpc = GrpcCheck { service: service.to_owned(), ..GrpcCheck::of(Place::Tcp(at.clone())) };
     let pace = Pace { timeout: ask.timeout, connect_timeout: ask.timeout, ..Pace::default() };
     let kind = CheckKind::Grpc(Box::new(grpc));
     let check = Check { name: "probe".into(), severity: Severity::Required, pace, kind };
@@ -21,7 +22,8 @@ pub(super) fn run(ask: &Ask, at: &HostPort, service: &str) -> Report {
         sent: Vec::new(),
         received: Vec::new(),
     };
-    let runner = Runner::build(&check, &mut TlsPool::default());
+    let connector = Connector::open(&Egress::default());
+    let runner = connector.and_then(|connector| Runner::build(&check, &mut Shared::new(Arc::new(connector))));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let (runner, runtime) = match (runner, runtime) {
         (Ok(Some(runner)), Ok(runtime)) => (runner, runtime),

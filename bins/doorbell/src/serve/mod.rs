@@ -4,6 +4,7 @@
 
 mod access;
 mod board;
+mod census;
 mod checks;
 mod compute;
 mod door;
@@ -17,12 +18,15 @@ mod links;
 mod listener;
 pub(crate) mod ops;
 mod raw;
+mod sample;
 mod stored;
 mod subject;
 mod systemd;
 mod tls;
 mod totals;
 mod watch;
+
+pub use sample::service;
 
 use crate::config::format_duration;
 use crate::config::model::{Config, Descriptors, Engine, OnWorkerFailure, Timeouts};
@@ -34,7 +38,7 @@ use doorbell::{Event, LocalAddr, Server, ServerBuilder, StartError, StartErrorKi
 use guards::Common;
 use lane::{Lane, Plan};
 use lifecycle::{Duties, Supervisor};
-use ops::{MaintenanceFiles, Operator, Ops, Running};
+use ops::{Operator, Ops, Running};
 use std::num::NonZeroU16;
 use std::sync::Arc;
 use std::time::Duration;
@@ -52,15 +56,9 @@ pub(crate) fn run(config: &Config, origin: &str) -> Result<Exit, Failure> {
     let operator = Operator::new(supervisor.notes());
     let bad_config = |why| Failure::new(Exit::BadConfig, why);
     let keeper = Keeper::build(config).map_err(bad_config)?;
-    if let Some(path) = &config.lifecycle.state_file {
-        operator.keep_in(path);
-    }
-    operator.adopt(&keeper);
     let (checks, push) = checks::plan(config).map_err(bad_config)?.unzip();
     let mut watched: Vec<Box<dyn Watched>> = Vec::new();
-    if let Some(directory) = &config.maintenance.file_dir {
-        watched.push(Box::new(MaintenanceFiles::new(directory, &operator)));
-    }
+    watched.extend(operator.begin(config, &keeper));
     let lane = compute::start(config)?;
     let stores = Stores::open(config, &Reading::new(lane.clone()), &mut watched).map_err(bad_config)?;
     let (common, readers) = Common::build(config, lane).map_err(bad_config)?;
@@ -86,7 +84,8 @@ pub(crate) fn run(config: &Config, origin: &str) -> Result<Exit, Failure> {
     let watch = Watch::start(watched)
         .map_err(|error| Failure::new(Exit::Failure, format!("no thread could be started: {error}")))?;
     if let Some(checks) = &checks {
-        totals.set_checks(checks.counters());
+        totals.set_checks(checks.counters(), checks.connector());
+        tracing::debug!("ports of checks: {}", checks.connector().report());
     }
     let totals = Arc::new(totals);
     operator.install(Running {
@@ -128,6 +127,7 @@ pub(crate) fn run(config: &Config, origin: &str) -> Result<Exit, Failure> {
             http2_connections = http2.map(|(connections, _)| connections),
             http2_requests = http2.map(|(_, requests)| requests),
             checks = totals.checks_run(),
+            connects = totals.connects(),
             jobs = config.needs_compute().then(|| totals.jobs(&stats)),
             refused = totals.refused(&stats),
             closed = Totals::closed(&stats),

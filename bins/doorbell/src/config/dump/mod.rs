@@ -14,8 +14,8 @@ mod systemd;
 mod tls;
 
 use super::model::{
-    AccessFile, Compute, Config, Control, Engine, Grpc, Http1, Http2, Lifecycle, Limit, Listener, Log,
-    LogFormat, LogLevel, Maintenance, OnWorkerFailure, Protocol, Runtime, Systemd, Tls, Tuning,
+    AccessFile, Compute, Config, Control, Egress, Engine, Grpc, Http1, Http2, Lifecycle, Limit, Listener,
+    Log, LogFormat, LogLevel, Maintenance, OnWorkerFailure, Protocol, Runtime, Systemd, Tls, Tuning,
 };
 use super::resolve::default_health;
 use super::tuning;
@@ -96,6 +96,10 @@ pub fn to_json(config: &Config, with_defaults: bool) -> Value {
         ("http2", keep(http2_value(&config.http2), http2_value(&Http2::default()))),
         ("grpc", keep(grpc_value(&config.grpc, config), grpc_value(&default_grpc, config))),
         ("listener", named(listeners.collect())),
+        (
+            "check_defaults",
+            keep(check::defaults_value(&config.egress), check::defaults_value(&Egress::default())),
+        ),
         ("check", named(checks.collect())),
         ("health", named(health.collect())),
         ("route", named(routes)),

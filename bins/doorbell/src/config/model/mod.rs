@@ -17,8 +17,10 @@ mod tls;
 
 pub use auth::{Auth, Jwt, JwtAlgorithm, JwtKey, Secret};
 pub use check::{
-    CHECKS_MAX, Check, CheckKind, ClientTls, FileCheck, FlapRule, FollowRedirects, GrpcCheck, HostPort,
-    HttpCheck, HttpDegraded, HttpExpect, Initial, Pace, Prefer, Resolve, Severity, TcpCheck, Url,
+    BadIs, CHECKS_MAX, CertificateRule, Check, CheckKind, ClientTls, DnsCheck, DnsCode, DnsRecord, Egress,
+    ExecCheck, FileCheck, FlapRule, FollowRedirects, GaugeCheck, GrpcCheck, GrpcMode, HostPort, HttpCheck,
+    HttpDegraded, HttpExpect, Initial, Level, Metric, Pace, Pattern, Place, Prefer, RedisCheck, Resolve,
+    Severity, TcpCheck, TlsCheck, Url,
 };
 pub use compute::Compute;
 pub use control::{Control, ControlSocket, Maintenance};
@@ -67,6 +69,10 @@ pub struct Config {
     pub http2: Http2,
     /// `[grpc]`
     pub grpc: Grpc,
+    /// Whether checks may run programs: said on the command line, and never in the file.
+    pub allow_exec: bool,
+    /// `[check_defaults] egress`
+    pub egress: Egress,
     /// `[check.NAME]`, in the order of the file.
     pub checks: Vec<Check>,
     /// `[health.NAME]`; `livez` and `readyz` are always there.

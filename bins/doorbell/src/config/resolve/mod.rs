@@ -85,6 +85,8 @@ pub(crate) fn resolve(file: &written::File, problems: &Problems) -> Config {
         compute: compute::resolve(file.compute.as_ref()),
         grpc: http2::resolve_grpc(file.grpc.as_ref(), &health, problems),
         listeners,
+        allow_exec: false,
+        egress: check::resolve_egress(&file.check_defaults),
         checks,
         health,
         routes,

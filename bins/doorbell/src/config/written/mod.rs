@@ -17,8 +17,9 @@ mod tls;
 
 pub(crate) use auth::{Auth, Jwt};
 pub(crate) use check::{
-    Addresses, Check, CheckTls, FileWatched, GrpcAsked, HttpAsked, INITIALS, Kind, PREFERS, Pace, REDIRECTS,
-    SEVERITIES, TYPES, TcpAsked,
+    Addresses, Basic, CODES, Certificates, Check, CheckTls, Defaults, DnsAsked, ExecAsked, FileWatched,
+    GRPC_MODES, GaugeAsked, GrpcAsked, HttpAsked, INITIALS, Kind, Latencies, METRICS, PREFERS, Pace, RECORDS,
+    REDIRECTS, RedisAsked, SEVERITIES, TYPES, TcpAsked, TlsAsked,
 };
 pub(crate) use compute::Compute;
 pub(crate) use control::{Control, Maintenance};
@@ -57,7 +58,7 @@ pub(crate) struct File {
     pub(crate) listeners: Vec<Listener>,
     pub(crate) http2: Option<Http2>,
     pub(crate) grpc: Option<Grpc>,
-    pub(crate) check_defaults: Pace,
+    pub(crate) check_defaults: Defaults,
     pub(crate) checks: Vec<Check>,
     pub(crate) health: Vec<Health>,
     pub(crate) routes: Vec<Route>,
@@ -101,7 +102,7 @@ impl File {
             listeners: named(&mut root, "listener", Listener::read),
             http2: root.section("http2").map(Http2::read),
             grpc: root.section("grpc").map(Grpc::read),
-            check_defaults: root.section("check_defaults").map(Pace::read_defaults).unwrap_or_default(),
+            check_defaults: root.section("check_defaults").map(Defaults::read).unwrap_or_default(),
             checks: named(&mut root, "check", Check::read),
             health: named(&mut root, "health", Health::read),
             routes: named(&mut root, "route", Route::read),

@@ -22,9 +22,9 @@ mod tests;
 mod view;
 
 pub(in crate::serve) use clock::millis;
-pub(in crate::serve) use files::MaintenanceFiles;
 pub(in crate::serve) use journal::Journal;
 pub(crate) use journal::{Followed, Follower};
+pub(crate) use lane::Answers;
 pub(in crate::serve) use lane::OpsLane;
 pub(in crate::serve) use running::Running;
 pub(in crate::serve) use start::Ops;
@@ -58,6 +58,7 @@ struct Shared {
     inside: Mutex<Inside>,
     store: OnceLock<Mutex<Store>>,
     hooks: Hooks,
+    answers: Answers,
 }
 
 #[derive(Debug, Default)]
@@ -90,6 +91,7 @@ impl Operator {
             inside: Mutex::default(),
             store: OnceLock::new(),
             hooks: Hooks::default(),
+            answers: Answers::default(),
         }))
     }
 
@@ -136,6 +138,11 @@ impl Operator {
         reload: impl Fn() -> Result<String, String> + Send + Sync + 'static,
     ) {
         self.0.hooks.reload.get_or_init(|| Box::new(reload));
+    }
+
+    /// For whoever answers operators.
+    pub(crate) fn answers(&self) -> Answers {
+        self.0.answers.clone()
     }
 
     /// What is served now.

@@ -2,11 +2,27 @@
 //!
 //! Does not know about: what they ask.
 
+use super::files::MaintenanceFiles;
 use super::{Operator, OpsLane};
 use crate::config::model::{Config, ControlSocket};
 use crate::control::{self, Access, ControlFile};
+use crate::serve::board::Keeper;
+use crate::serve::watch::Watched;
 use std::io;
 use std::path::Path;
+use std::sync::Arc;
+
+impl Operator {
+    /// What was declared before the start holds from the first answer of this board on. Watches what is declared by files.
+    pub(in crate::serve) fn begin(&self, config: &Config, keeper: &Arc<Keeper>) -> Option<Box<dyn Watched>> {
+        if let Some(path) = &config.lifecycle.state_file {
+            self.keep_in(path);
+        }
+        self.adopt(keeper);
+        let directory = config.maintenance.file_dir.as_ref()?;
+        Some(Box::new(MaintenanceFiles::new(directory, self)))
+    }
+}
 
 /// See the [module](self).
 #[derive(Debug)]
@@ -19,7 +35,7 @@ pub(in crate::serve) struct Ops {
 impl Ops {
     /// A control socket that cannot be had is told, and no more: probes are answered without.
     pub(in crate::serve) fn start(config: &Config, operator: &Operator) -> io::Result<Self> {
-        let lane = OpsLane::start()?;
+        let lane = OpsLane::start(operator.answers())?;
         let control = match control::open(&config.control) {
             Ok(Some((file, listener))) => {
                 let access = Access::new(config.control.group.is_some());

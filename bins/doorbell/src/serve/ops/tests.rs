@@ -2,6 +2,7 @@
 //!
 //! Does not know about: sockets, signals.
 
+use super::files::MaintenanceFiles;
 use super::*;
 use crate::config::{Source, parse};
 use crate::serve::lifecycle::Supervisor;
