@@ -147,6 +147,7 @@ pub(crate) mod atomic {
     atomic!(AtomicBool, bool);
     atomic!(AtomicU8, u8);
     number!(AtomicU32, u32);
+    number!(AtomicU64, u64);
     number!(AtomicUsize, usize);
 }
 

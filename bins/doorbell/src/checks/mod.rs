@@ -177,15 +177,15 @@ impl Runner {
 
     /// The same, and how far it came.
     pub(crate) async fn run_to_stage(&self) -> (Finding, Stage) {
-        let start = Instant::now();
         let progress = Progress::default();
+        let start = Instant::now();
         let verdict = timeout_at(start + self.timeout, self.ask(&progress, start)).await;
         let latency = start.elapsed();
         if let Some(ends) = progress.certificate() {
             self.certificate_ends.store(ends.as_secs(), Ordering::Relaxed);
         }
-        let overdue = verdict.is_err().then(|| progress.overdue(self.timeout));
         let stage = progress.stage();
+        let overdue = verdict.is_err().then(|| progress.overdue(self.timeout));
         progress.end().await;
         let finding = match verdict {
             Ok(Ok(())) => Finding { outcome: Outcome::Success, latency, reason: String::new() },
@@ -292,9 +292,9 @@ impl Progress {
             Stage::Connect => "no connection",
             Stage::Handshake => "no TLS handshake",
             Stage::Answer => "no answer",
+            Stage::Content => "no end of the answer",
             Stage::Start => "no start",
             Stage::End => "no end",
-            Stage::Content => "no end of the answer",
         };
         format!("{what} within {}", format_duration(timeout))
     }

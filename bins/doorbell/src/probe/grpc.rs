@@ -22,8 +22,8 @@ pub(super) fn run(ask: &Ask, at: &HostPort, service: &str) -> Report {
         sent: Vec::new(),
         received: Vec::new(),
     };
-    let connector = Connector::open(&Egress::default());
-    let runner = connector.and_then(|connector| Runner::build(&check, &mut Shared::new(Arc::new(connector))));
+    let runner = Connector::open(&Egress::default())
+        .and_then(|connector| Runner::build(&check, &mut Shared::new(Arc::new(connector))));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let (runner, runtime) = match (runner, runtime) {
         (Ok(Some(runner)), Ok(runtime)) => (runner, runtime),

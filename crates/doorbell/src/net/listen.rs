@@ -13,6 +13,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
 
 use super::ProxyProtocol;
+use rustix::net::sockopt;
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 
 /// Where to listen.
@@ -139,7 +140,8 @@ impl Listen {
     }
 
     /// `SO_SNDBUF`: how much of a reply the kernel holds for a slow reader. Default 256 KiB, which bounds the memory a
-    /// connection can bind and lets progress of a slow reader be seen; `None` leaves it to the kernel's autotuning.
+    /// connection can bind and lets progress of a slow reader be seen; `None` leaves it to the kernel's autotuning. A connection that is
+    /// [handed over](crate::hand_over) is tuned by the kernel again.
     #[must_use]
     pub const fn send_buf_len(mut self, bytes: Option<usize>) -> Self {
         self.send_buf_len = bytes;
@@ -291,6 +293,19 @@ impl Listen {
 
 /// After this long without an acknowledgement the kernel gives a connection up (tcp(7), `TCP_USER_TIMEOUT`).
 const USER_TIMEOUT: Duration = Duration::from_secs(15);
+
+/// Undoes what a connection inherited of a listener that was made here and its new owner has no use for: [`USER_TIMEOUT`], which also
+/// ends a connection whose peer opens no window for so long (tcp(7)), and the fixed send buffer. Options of somebody else's listener stay.
+/// Nothing to be done is no error: a connection that is gone will tell its owner.
+pub(crate) fn let_go(fd: impl AsFd) {
+    let fd = fd.as_fd();
+    // What says that it was made here, also by the process before this one.
+    if !sockopt::tcp_user_timeout(fd).is_ok_and(|millis| u128::from(millis) == USER_TIMEOUT.as_millis()) {
+        return;
+    }
+    let _gone = sockopt::set_tcp_user_timeout(fd, 0);
+    let _before_linux_5_14 = doorbell_ring::sockopt::unlock_buf_lens(fd);
+}
 
 /// `net.core.somaxconn` since Linux 5.4.
 const SOMAXCONN_DEFAULT: u32 = 4096;

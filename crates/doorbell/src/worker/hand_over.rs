@@ -14,6 +14,7 @@ use crate::driver::{Driver, Errno, Received, Step};
 use crate::error::CloseReason;
 use crate::hand_over::{Gate, HandOver, HandedConn, WhenFull};
 use crate::id::ConnId;
+use crate::net;
 use crate::time::Clock;
 
 /// One worker's side of a [`HandOver`].
@@ -177,6 +178,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
                 return self.not_taken(id);
             }
         };
+        net::let_go(&fd);
         places.count -= 1;
         let permit = places.gate.permit();
         let conn = self.table.live_mut(id);
