@@ -106,9 +106,13 @@ fn sorted(config: &Config) -> String {
 fn dumped(config: &Config, with_defaults: bool) -> String {
     let mut value = to_json(config, with_defaults);
     let checks = value.get_mut("check").and_then(|checks| checks.as_object_mut());
-    for bearer in checks.into_iter().flatten().filter_map(|(_, check)| check.get_mut("bearer")) {
-        assert_eq!(bearer, "***");
-        *bearer = "${file:/bearer}".into();
+    for (_, check) in checks.into_iter().flatten() {
+        for key in ["/bearer", "/password", "/basic/password"] {
+            if let Some(secret) = check.pointer_mut(key) {
+                assert_eq!(secret, "***");
+                *secret = format!("${{file:{key}}}").into();
+            }
+        }
     }
     let rules = value.get_mut("auth").and_then(|rules| rules.as_object_mut());
     for (name, rule) in rules.into_iter().flatten() {

@@ -36,6 +36,7 @@ impl TlsAsk {
         let name = self.check.tls.server_name.as_deref().unwrap_or_else(|| self.check.address.host());
         let mut stream = handshake(&self.tls, name, conn).await?;
         let latency = start.elapsed();
+        progress.see_tls(stream.get_ref().1);
         // As every client ends a connection that it does not need any more.
         let _gone = stream.shutdown().await;
         let (conn, session) = stream.get_mut();

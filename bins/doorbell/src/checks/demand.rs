@@ -2,8 +2,9 @@
 //!
 //! Does not know about: when the last run was; the lane does.
 
+use super::Counters;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::sync::mpsc;
 
 /// Calls that wait to be heard. One check has at most one place in it as long as nothing is new.
@@ -22,16 +23,7 @@ pub(super) enum Call {
 #[derive(Clone, Debug)]
 pub(super) struct Calls {
     sender: mpsc::Sender<Call>,
-    counters: Arc<DemandCounters>,
-}
-
-/// What was asked for.
-#[derive(Debug, Default)]
-pub(crate) struct DemandCounters {
-    /// Runs that were asked for.
-    pub(crate) asked: AtomicU64,
-    /// Calls that found no place.
-    pub(crate) refused: AtomicU64,
+    counters: Arc<Counters>,
 }
 
 /// One check that runs when somebody asks. Threads share it.
@@ -51,13 +43,9 @@ pub(crate) struct Teller {
 }
 
 impl Calls {
-    pub(super) fn new() -> (Self, mpsc::Receiver<Call>) {
+    pub(super) fn new(counters: Arc<Counters>) -> (Self, mpsc::Receiver<Call>) {
         let (sender, calls) = mpsc::channel(CALLS_MAX);
-        (Self { sender, counters: Arc::default() }, calls)
-    }
-
-    pub(super) fn counters(&self) -> Arc<DemandCounters> {
-        Arc::clone(&self.counters)
+        (Self { sender, counters }, calls)
     }
 
     pub(super) fn demand(&self, run: usize, is_asked: &Arc<AtomicBool>) -> Demand {
@@ -71,7 +59,7 @@ impl Calls {
     fn call(&self, call: Call) -> bool {
         let is_heard = self.sender.try_send(call).is_ok();
         if !is_heard {
-            self.counters.refused.fetch_add(1, Ordering::Relaxed);
+            self.counters.calls_refused.fetch_add(1, Ordering::Relaxed);
         }
         is_heard
     }
@@ -110,7 +98,7 @@ mod tests {
 
     #[test]
     fn of_many_who_ask_one_is_heard() {
-        let (calls, mut heard) = Calls::new();
+        let (calls, mut heard) = Calls::new(Arc::default());
         let is_asked = Arc::new(AtomicBool::new(false));
         let demand = calls.demand(3, &is_asked);
         std::thread::scope(|scope| {
@@ -123,19 +111,19 @@ mod tests {
         is_asked.store(false, Ordering::Release);
         demand.ask();
         assert_eq!(heard.try_recv(), Ok(Call::Asked(3)));
-        assert_eq!(calls.counters().asked.load(Ordering::Relaxed), 2);
+        assert_eq!(calls.counters.asked.load(Ordering::Relaxed), 2);
     }
 
     #[test]
     fn a_call_without_a_place_may_be_made_again() {
-        let (calls, mut heard) = Calls::new();
+        let (calls, mut heard) = Calls::new(Arc::default());
         let teller = calls.teller(0);
         (0..CALLS_MAX).for_each(|_| teller.changed());
         let is_asked = Arc::new(AtomicBool::new(false));
         let demand = calls.demand(1, &is_asked);
         demand.ask();
         assert!(!is_asked.load(Ordering::Relaxed));
-        assert_eq!(calls.counters().refused.load(Ordering::Relaxed), 1);
+        assert_eq!(calls.counters.calls_refused.load(Ordering::Relaxed), 1);
         assert_eq!(heard.try_recv(), Ok(Call::Changed(0)));
         demand.ask();
         assert!(is_asked.load(Ordering::Relaxed));

@@ -88,11 +88,14 @@ impl Dialer {
         };
         let addrs = self.addrs(at).await?;
         progress.enter(Stage::Connect);
-        let mut last = None;
+        let (mut last, is_alone) = (None, addrs.len() == 1);
         let each = self.timeout / u32::try_from(addrs.len()).unwrap_or(u32::MAX).max(1);
         for addr in addrs {
             // One that swallows everything must not use up the time of the others.
-            match timeout(each, self.connector.connect(addr, self.first)).await {
+            let connecting = self.connector.connect(addr, self.first);
+            // With one address there is nobody to leave time to, and one timer less.
+            let connected = if is_alone { Ok(connecting.await) } else { timeout(each, connecting).await };
+            match connected {
                 Ok(Ok(stream)) => return Ok(stream),
                 Ok(Err(error)) => last = Some(complaint_of(addr, &error)),
                 Err(_elapsed) => {

@@ -45,6 +45,8 @@ pub(crate) enum ConnectResult {
 pub(super) struct Conn {
     stream: Stream,
     is_gentle: bool,
+    /// Whether the peer has closed, as far as somebody has read.
+    is_ended: bool,
 }
 
 #[derive(Debug)]
@@ -90,7 +92,7 @@ impl Connector {
 
     async fn begin(&self, addr: SocketAddr, first: SpeaksFirst) -> io::Result<Conn> {
         let stream = TcpStream::from_std(self.egress.begin(addr, first)?)?;
-        let conn = Conn { stream: Stream::Tcp(stream), is_gentle: false };
+        let conn = Conn { stream: Stream::Tcp(stream), is_gentle: false, is_ended: false };
         if let Stream::Tcp(stream) = &conn.stream {
             stream.writable().await?;
             if let Some(error) = stream.take_error()? {
@@ -102,7 +104,7 @@ impl Connector {
 
     pub(super) async fn connect_unix(&self, path: &Path) -> io::Result<Conn> {
         let stream = UnixStream::connect(path).await?;
-        Ok(Conn { stream: Stream::Unix(stream), is_gentle: true })
+        Ok(Conn { stream: Stream::Unix(stream), is_gentle: true, is_ended: false })
     }
 
     /// A UDP socket for this peer.
@@ -180,6 +182,8 @@ impl Drop for Conn {
     fn drop(&mut self) {
         if let Stream::Tcp(stream) = std::mem::replace(&mut self.stream, Stream::Closed)
             && !self.is_gentle
+            // Whoever closed first keeps the port: an ordinary close will do, and asks the kernel nothing.
+            && !self.is_ended
             && let Ok(stream) = stream.into_std()
         {
             egress::close(stream);
@@ -193,11 +197,16 @@ impl AsyncRead for Conn {
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        match &mut self.stream {
+        let filled = buf.filled().len();
+        let polled = match &mut self.stream {
             Stream::Closed => Poll::Ready(Ok(())),
             Stream::Tcp(stream) => Pin::new(stream).poll_read(cx, buf),
             Stream::Unix(stream) => Pin::new(stream).poll_read(cx, buf),
+        };
+        if matches!(polled, Poll::Ready(Ok(()))) {
+            self.is_ended |= buf.filled().len() == filled && buf.remaining() > 0;
         }
+        polled
     }
 }
 

@@ -77,6 +77,10 @@ impl GrpcAsk {
             None => self.connect_and_ask(progress).await?,
         };
         let latency = start.elapsed();
+        progress.see(|seen| {
+            seen.grpc_status = Some(answer.as_ref().map_or_else(|status| status.code() as i32, |_| 0));
+            seen.serving_status = answer.as_ref().ok().map(ServingStatus::as_str_name);
+        });
         match answer {
             Ok(ServingStatus::Serving) => {}
             Ok(ServingStatus::ServiceUnknown) => return Err(Complaint::failure(UNKNOWN)),
@@ -96,6 +100,7 @@ impl GrpcAsk {
                 progress.enter(Stage::Handshake);
                 let name = server_name.as_deref().unwrap_or_else(|| self.check.address.host());
                 let stream = handshake(&self.tls, name, conn).await?;
+                progress.see_tls(stream.get_ref().1);
                 progress.enter(Stage::Answer);
                 Ok(self.call(stream).await)
             }

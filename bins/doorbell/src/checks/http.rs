@@ -6,15 +6,16 @@ use super::certificate;
 use super::dial::Dialer;
 use super::judge::{Answer, judge};
 use super::tls::{Tls, TlsPool, handshake};
-use super::{Complaint, Progress, Stage, Verdict};
+use super::{Complaint, Progress, Seen, Stage, Verdict};
 use crate::config::model::{FollowRedirects, HttpCheck, Url};
 use base64::Engine as _;
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, Empty};
-use hyper::body::Incoming;
+use hyper::body::{Body as _, Incoming};
 use hyper::client::conn::http1;
 use hyper::header::{
-    ACCEPT, AUTHORIZATION, CONNECTION, HOST, HeaderMap, HeaderName, HeaderValue, LOCATION, USER_AGENT,
+    ACCEPT, AUTHORIZATION, CONNECTION, HOST, HeaderMap, HeaderName, HeaderValue, LAST_MODIFIED, LOCATION,
+    USER_AGENT,
 };
 use hyper::{Method, Request, Response};
 use hyper_util::rt::TokioIo;
@@ -83,6 +84,7 @@ impl HttpAsk {
                 // Apart, so that runs without TLS are small.
                 let secured = async {
                     let stream = handshake(&self.tls, name, stream).await?;
+                    progress.see_tls(stream.get_ref().1);
                     if !self.check.certificate.is_empty() {
                         let chain = stream.get_ref().1.peer_certificates().unwrap_or_default();
                         let ends = certificate::ends_at(chain)?;
@@ -173,7 +175,11 @@ impl HttpAsk {
                 let response = sender.send_request(request).await.map_err(|error| broken(&error))?;
                 progress.enter(Stage::Content);
                 let location = response.headers().get(LOCATION).cloned();
-                Ok((self.read(response).await?, location))
+                progress.see(|seen| note_head(seen, &response));
+                let answer = self.read(response).await?;
+                progress.enter(Stage::End);
+                progress.see(|seen| seen.body_len = answer.body.len());
+                Ok((answer, location))
             });
             tokio::select! {
                 done = &mut work => done,
@@ -206,6 +212,15 @@ impl HttpAsk {
         }
         Ok(Answer { status, headers, body, is_cut: true })
     }
+}
+
+fn note_head(seen: &mut Seen, response: &Response<Incoming>) {
+    let text = |name| response.headers().get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
+    seen.status = Some(response.status().as_u16());
+    seen.version = Some(response.version());
+    seen.content_length = response.body().size_hint().exact();
+    seen.location = text(LOCATION);
+    seen.last_modified = text(LAST_MODIFIED);
 }
 
 /// What went wrong on a connection, in the words of the innermost cause.

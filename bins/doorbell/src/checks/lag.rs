@@ -46,7 +46,10 @@ impl LagCounts {
     pub(crate) fn total(&self) -> u64 {
         self.buckets.iter().sum()
     }
+}
 
+#[cfg(test)]
+impl LagCounts {
     /// The upper end of the bucket in which a thousandth part of all starts ends; `None` when that is the last bucket.
     pub(crate) fn at_permille(&self, permille: u64) -> Option<Duration> {
         let wanted = (self.total() * permille).div_ceil(1000);

@@ -5,14 +5,14 @@
 //! At most as many runs at once as the configuration allows; what is due beyond that waits its turn and is counted. A check that runs is
 //! not due again before its run is over, so the queue has one place for each check and never grows.
 
-use super::demand::{Call, Calls, Demand, DemandCounters};
+use super::demand::{Call, Calls, Demand};
 use super::lag::Lag;
 use super::schedule::Schedule;
+use super::work::Work;
 use super::{Connector, Finding, Runner};
 use crate::config::model::Check;
-use doorbell_health::{Outcome, Time};
-use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap};
+use arc_swap::ArcSwap;
+use doorbell_health::Time;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -20,7 +20,6 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::runtime::Runtime;
 use tokio::sync::{mpsc, watch};
-use tokio::task::{Id, JoinError, JoinSet};
 use tokio::time::{Instant, sleep_until};
 
 /// Threads for what cannot be waited for: looking names up, and files.
@@ -35,12 +34,6 @@ const PUSHES_MAX: usize = 1024;
 /// Runs that may be asked for at once beside those that are due. More are refused.
 const HURRIES_MAX: usize = 16;
 
-/// How far apart the first runs start: ten thousand checks take two seconds.
-const FIRST_RUNS_APART: Duration = Duration::from_micros(200);
-
-/// How far apart runs start that say by themselves that there is something new: a server that changes all the time keeps nobody busy.
-const CHANGES_APART: Duration = Duration::from_millis(10);
-
 /// Who wants to know.
 pub(crate) trait Desk: Send + Sync + 'static {
     /// The time, from the origin of all times here.
@@ -51,6 +44,11 @@ pub(crate) trait Desk: Send + Sync + 'static {
 
     /// Takes a finding; says after which time from the start of this run the next should start.
     fn found(&self, check: usize, finding: &Finding) -> Duration;
+
+    /// When the first run of a check should start that somebody else has run before; `None` where nobody has.
+    fn first_due(&self, _check: usize) -> Option<Time> {
+        None
+    }
 
     /// When [`Self::tick`] wants to be called.
     fn deadline(&self) -> Time;
@@ -63,20 +61,27 @@ pub(crate) trait Desk: Send + Sync + 'static {
 #[derive(Debug)]
 pub(crate) struct Run {
     /// Its number, for the desk.
-    check: usize,
-    runner: Arc<Runner>,
-    schedule: Schedule,
+    pub(super) check: usize,
+    pub(super) runner: Arc<Runner>,
+    pub(super) schedule: Schedule,
     /// For how long a result is new enough for whoever asks; without it nobody can.
-    cache: Option<Duration>,
-    is_scheduled: bool,
-    is_asked: Arc<AtomicBool>,
+    pub(super) cache: Option<Duration>,
+    pub(super) is_scheduled: bool,
+    pub(super) is_asked: Arc<AtomicBool>,
 }
 
 /// Where results are left that somebody else found.
 #[derive(Clone, Debug)]
 pub(crate) struct Push {
-    sender: mpsc::Sender<(usize, Finding)>,
+    way: Arc<ArcSwap<Way>>,
     counters: Arc<Counters>,
+}
+
+#[derive(Debug)]
+enum Way {
+    Here(mpsc::Sender<(usize, Finding)>),
+    /// Somebody else runs these checks now; by their numbers here, theirs.
+    With(Arc<ArcSwap<Self>>, Vec<Option<usize>>),
 }
 
 /// Where a run is asked for that does not wait until it is due.
@@ -98,6 +103,10 @@ pub(crate) struct Counters {
     pub(crate) overruns: AtomicU64,
     /// How late runs started.
     pub(crate) lag: Lag,
+    /// Runs that somebody asked for, many of whom are counted once.
+    pub(crate) asked: AtomicU64,
+    /// Calls for a run that found no place.
+    pub(crate) calls_refused: AtomicU64,
     /// Results that somebody else found and left here.
     pub(crate) pushed: AtomicU64,
     /// Those that found no place.
@@ -127,10 +136,12 @@ pub(crate) struct Plan {
 
 impl Counters {
     /// By name. How late runs started is a mean, in microseconds.
-    pub(crate) fn fields(&self) -> [(&'static str, u64); 7] {
+    pub(crate) fn fields(&self) -> [(&'static str, u64); 9] {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let runs = read(&self.runs);
         [
+            ("asked", read(&self.asked)),
+            ("calls_refused", read(&self.calls_refused)),
             ("failed", read(&self.failed)),
             ("lag_us", self.lag.counts().mean_us()),
             ("overruns", read(&self.overruns)),
@@ -159,9 +170,33 @@ impl Run {
 impl Push {
     /// Leaves a finding; false when there is no place.
     pub(crate) fn leave(&self, check: usize, finding: Finding) -> bool {
-        let is_taken = self.sender.try_send((check, finding)).is_ok();
+        let is_taken = self.way.load().leave(check, finding);
         count(if is_taken { &self.counters.pushed } else { &self.counters.pushes_refused });
         is_taken
+    }
+
+    /// From now on results are left with `heir`, whose checks were here at `places`, if they were.
+    pub(crate) fn redirect(&self, heir: &Self, places: &[Option<usize>]) {
+        let mut numbers = vec![None; places.iter().flatten().max().map_or(0, |last| last + 1)];
+        for (now, before) in places.iter().enumerate() {
+            if let Some(number) = before.and_then(|before| numbers.get_mut(before)) {
+                *number = Some(now);
+            }
+        }
+        self.way.store(Arc::new(Way::With(Arc::clone(&heir.way), numbers)));
+    }
+}
+
+impl Way {
+    /// As many steps as there are servers that follow each other and still live.
+    fn leave(&self, check: usize, finding: Finding) -> bool {
+        match self {
+            Self::Here(sender) => sender.try_send((check, finding)).is_ok(),
+            Self::With(heir, numbers) => {
+                let there = numbers.get(check).copied().flatten();
+                there.is_some_and(|check| heir.load().leave(check, finding))
+            }
+        }
     }
 }
 
@@ -173,13 +208,19 @@ impl Hurry {
 }
 
 impl Plan {
-    pub(crate) fn new(runs: Vec<Run>, in_flight_max: usize, connector: Arc<Connector>) -> (Self, Push) {
+    /// What is done is counted in `counters`, which may have counted before.
+    pub(crate) fn new(
+        runs: Vec<Run>,
+        in_flight_max: usize,
+        connector: Arc<Connector>,
+        counters: Arc<Counters>,
+    ) -> (Self, Push) {
         let (sender, pushes) = mpsc::channel(PUSHES_MAX);
-        let counters = Arc::new(Counters::default());
-        let push = Push { sender, counters: Arc::clone(&counters) };
-        let (sender, hurries) = mpsc::channel(HURRIES_MAX);
-        let hurry = Hurry { sender };
-        let (calls, heard) = Calls::new();
+        let way = Arc::new(ArcSwap::from_pointee(Way::Here(sender)));
+        let push = Push { way, counters: Arc::clone(&counters) };
+        let (hurry_sender, hurries) = mpsc::channel(HURRIES_MAX);
+        let hurry = Hurry { sender: hurry_sender };
+        let (calls, heard) = Calls::new(Arc::clone(&counters));
         for (at, run) in runs.iter().enumerate() {
             run.runner.tell(calls.teller(at));
         }
@@ -196,19 +237,6 @@ impl Plan {
         runs.map(|(at, run)| (run.check, self.calls.demand(at, &run.is_asked)))
     }
 
-    pub(crate) fn demand_counters(&self) -> Arc<DemandCounters> {
-        self.calls.counters()
-    }
-
-    /// What runs, by the number of its check.
-    pub(crate) fn runners(&self) -> impl Iterator<Item = (usize, Arc<Runner>)> {
-        self.runs.iter().map(|run| (run.check, Arc::clone(&run.runner)))
-    }
-
-    pub(crate) fn counters(&self) -> Arc<Counters> {
-        Arc::clone(&self.counters)
-    }
-
     /// Through which all connections go.
     pub(crate) fn connector(&self) -> Arc<Connector> {
         Arc::clone(&self.connector)
@@ -216,7 +244,13 @@ impl Plan {
 
     /// Descriptors that the checks may have open at once. Names are looked up and files read with two each at most.
     pub(crate) fn descriptors(&self) -> u32 {
-        let runs = self.runs.len().min(self.in_flight_max) + 2 * BLOCKING_THREADS_MAX + FDS_A_RUNTIME;
+        let (in_flight, kept) = self
+            .runs
+            .iter()
+            .map(|run| run.runner.descriptors())
+            .fold((1, 0), |(most, all), (in_flight, kept)| (most.max(in_flight), all + kept));
+        let runs = self.runs.len().min(self.in_flight_max) * in_flight + kept;
+        let runs = runs + 2 * BLOCKING_THREADS_MAX + FDS_A_RUNTIME;
         u32::try_from(runs).unwrap_or(u32::MAX)
     }
 
@@ -270,181 +304,6 @@ impl Drop for Lane {
     }
 }
 
-/// What is due and what runs.
-struct Work {
-    runs: Vec<Run>,
-    places: Vec<Place>,
-    /// When runs may start; of a run only the entry with the time of its place counts.
-    due: BinaryHeap<Reverse<(Time, usize)>>,
-    running: JoinSet<Finding>,
-    /// Which run a task is, and when it started.
-    tasks: HashMap<Id, (usize, Time)>,
-    in_flight_max: usize,
-    counters: Arc<Counters>,
-    /// Whether something that is due waits for a place.
-    is_full: bool,
-}
-
-/// Where a run is.
-#[derive(Clone, Copy, Debug)]
-struct Place {
-    /// Nothing while it runs, or while nobody asks.
-    due: Option<Time>,
-    started: Time,
-    is_running: bool,
-    /// Who called while it ran.
-    called: Option<Called>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Called {
-    Asked,
-    Changed,
-}
-
-impl Work {
-    fn new(runs: Vec<Run>, in_flight_max: usize, counters: Arc<Counters>, desk: &impl Desk) -> Self {
-        let mut order: Vec<usize> = (0..runs.len()).collect();
-        order.sort_by_key(|&run| runs[run].schedule.phase());
-        let never = Place { due: None, started: Time::ZERO, is_running: false, called: None };
-        let mut work = Self {
-            places: vec![never; runs.len()],
-            due: BinaryHeap::with_capacity(runs.len()),
-            runs,
-            running: JoinSet::new(),
-            tasks: HashMap::new(),
-            in_flight_max,
-            counters,
-            is_full: false,
-        };
-        let mut at = desk.now();
-        for run in order {
-            work.schedule(run, at);
-            at = at.after(FIRST_RUNS_APART);
-        }
-        work
-    }
-
-    fn schedule(&mut self, run: usize, at: Time) {
-        self.places[run].due = Some(at);
-        self.due.push(Reverse((at, run)));
-    }
-
-    /// The entry that is due first, without those that were moved.
-    fn first_due(&mut self) -> Option<(Time, usize)> {
-        loop {
-            let &Reverse((at, run)) = self.due.peek()?;
-            if self.places[run].due == Some(at) {
-                return Some((at, run));
-            }
-            self.due.pop();
-        }
-    }
-
-    /// When something may start next; never while all places are taken.
-    fn next_due(&mut self) -> Time {
-        if self.running.len() >= self.in_flight_max {
-            return Time::MAX;
-        }
-        self.first_due().map_or(Time::MAX, |(at, _)| at)
-    }
-
-    /// The run of this check is due now, unless it runs already.
-    fn hurry(&mut self, check: usize, now: Time) {
-        let run = self.runs.iter().position(|run| run.check == check);
-        if let Some(run) = run.filter(|&run| !self.places[run].is_running) {
-            self.schedule(run, now);
-        }
-    }
-
-    fn start_due(&mut self, desk: &impl Desk) {
-        let now = desk.now();
-        while let Some((at, run)) = self.first_due().filter(|(at, _)| *at <= now) {
-            if self.running.len() >= self.in_flight_max {
-                // Counted once for each time that all places are taken, by how much follows from the lag.
-                if !std::mem::replace(&mut self.is_full, true) {
-                    count(&self.counters.waited);
-                }
-                return;
-            }
-            self.due.pop();
-            self.places[run] = Place { due: None, started: now, is_running: true, called: None };
-            // Whoever asks from now on wants to know more than this run will find.
-            self.runs[run].is_asked.store(false, Ordering::Release);
-            let (due, counters) = (desk.instant(at), Arc::clone(&self.counters));
-            let runner = Arc::clone(&self.runs[run].runner);
-            let task = self.running.spawn(async move {
-                counters.lag.add(due.elapsed());
-                runner.run().await
-            });
-            self.tasks.insert(task.id(), (run, now));
-        }
-        self.is_full = false;
-    }
-
-    /// Takes in what is over, and whatever else is by now.
-    fn settle_all(&mut self, first: Result<(Id, Finding), JoinError>, desk: &impl Desk) {
-        let mut next = Some(first);
-        while let Some(joined) = next {
-            self.settle(joined, desk);
-            next = self.running.try_join_next_with_id();
-        }
-    }
-
-    fn settle(&mut self, joined: Result<(Id, Finding), JoinError>, desk: &impl Desk) {
-        let (id, finding) = joined.unwrap_or_else(|error| (error.id(), died()));
-        let Some((at, start)) = self.tasks.remove(&id) else { return };
-        count(&self.counters.runs);
-        if finding.outcome.is_success() == Some(false) {
-            count(&self.counters.failed);
-        }
-        let run = &mut self.runs[at];
-        let interval = desk.found(run.check, &finding);
-        let now = desk.now();
-        if run.is_scheduled && now.since(start) > interval {
-            count(&self.counters.overruns);
-        }
-        let next = run.is_scheduled.then(|| run.schedule.next(start, interval, now));
-        let place = &mut self.places[at];
-        place.is_running = false;
-        let called = place.called.take();
-        if let Some(next) = next {
-            self.schedule(at, next);
-        }
-        match called {
-            Some(Called::Asked) => self.hear(Call::Asked(at), desk),
-            Some(Called::Changed) => self.hear(Call::Changed(at), desk),
-            None => {}
-        }
-    }
-
-    /// Lets a run start before its time, but not while it runs, and not before what is known is old.
-    fn hear(&mut self, call: Call, desk: &impl Desk) {
-        let (at, called) = match call {
-            Call::Asked(at) => (at, Called::Asked),
-            Call::Changed(at) => (at, Called::Changed),
-        };
-        let (Some(run), Some(place)) = (self.runs.get(at), self.places.get_mut(at)) else { return };
-        if place.is_running {
-            place.called = place.called.max(Some(called));
-            return;
-        }
-        let apart = match called {
-            Called::Asked => run.cache.unwrap_or_default(),
-            Called::Changed => CHANGES_APART,
-        };
-        let next = place.started.after(apart).max(desk.now());
-        if place.due.is_none_or(|due| next < due) {
-            self.schedule(at, next);
-        }
-    }
-}
-
-/// A defect of ours must not end the check for good.
-fn died() -> Finding {
-    Finding { outcome: Outcome::Error, latency: Duration::ZERO, reason: "the run broke off".to_owned() }
-}
-
-fn count(counter: &AtomicU64) {
+pub(super) fn count(counter: &AtomicU64) {
     counter.fetch_add(1, Ordering::Relaxed);
 }

@@ -17,6 +17,7 @@ mod lag;
 mod lane;
 mod lines;
 mod look;
+mod progress;
 mod redis;
 mod schedule;
 mod tcp;
@@ -24,25 +25,26 @@ mod tcp;
 mod tests;
 mod tls;
 mod watch;
+mod work;
 
-use crate::config::format_duration;
 use crate::config::model::{Check, CheckKind, Place};
+pub(crate) use demand::Demand;
 use demand::Teller;
-pub(crate) use demand::{Demand, DemandCounters};
 use dial::Dialer;
 use doorbell_health::Outcome;
 pub(crate) use egress::Connector;
 pub(crate) use http::join as url_of_location;
 #[cfg(test)]
 pub(crate) use lag::{LAG_BOUNDS_US, LagCounts};
-pub(crate) use lane::{Counters, Desk, Hurry, Plan, Push, Run};
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+pub(crate) use lane::{Counters, Desk, Hurry, Lane, Plan, Push, Run};
+use progress::Progress;
+pub(crate) use progress::{Seen, Stage, Trace};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tls::TlsPool;
 pub(crate) use tls::client_config;
-use tokio::io::{AsyncRead, AsyncReadExt as _};
-use tokio::time::{Instant, timeout, timeout_at};
+use tokio::time::{Instant, timeout_at};
 
 /// What one run found.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -91,31 +93,6 @@ enum Asks {
 pub(crate) struct Shared {
     pub(crate) connector: Arc<Connector>,
     tls: TlsPool,
-}
-
-/// How far a run has come, for whoever is told that its time is over, and what it leaves behind.
-#[derive(Default)]
-struct Progress {
-    stage: AtomicU8,
-    left: Mutex<Option<Box<dyn AsyncRead + Send + Unpin>>>,
-    /// When the first certificate of the server ends, in seconds from 1970 on; 0 where nobody looked.
-    certificate_ends: AtomicU64,
-}
-
-/// How long a server may take to close behind its answer, as it was asked to, before we close with a reset.
-const END_TIMEOUT: Duration = Duration::from_millis(20);
-
-/// The parts of a run, in their order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Stage {
-    Resolve,
-    Connect,
-    Handshake,
-    Answer,
-    Content,
-    /// Of a program.
-    Start,
-    End,
 }
 
 impl Shared {
@@ -170,14 +147,22 @@ impl Runner {
         Ok(Some(Self { asks, timeout: check.pace.timeout, certificate_ends: AtomicU64::new(0) }))
     }
 
-    /// Asks once. Whatever the other side does, there is a finding in time, and nothing is left [`END_TIMEOUT`] later.
+    /// Asks once. Whatever the other side does, there is a finding in time, and nothing is left a moment later.
     pub(crate) async fn run(&self) -> Finding {
-        self.run_to_stage().await.0
+        self.run_as(Progress::default()).await.0
     }
 
     /// The same, and how far it came.
     pub(crate) async fn run_to_stage(&self) -> (Finding, Stage) {
-        let progress = Progress::default();
+        self.run_as(Progress::default()).await
+    }
+
+    /// The same, and what is seen on the way is written down.
+    pub(crate) async fn run_traced(&self, trace: &Arc<Trace>) -> Finding {
+        self.run_as(Progress::traced(Arc::clone(trace))).await.0
+    }
+
+    async fn run_as(&self, progress: Progress) -> (Finding, Stage) {
         let start = Instant::now();
         let verdict = timeout_at(start + self.timeout, self.ask(&progress, start)).await;
         let latency = start.elapsed();
@@ -201,6 +186,16 @@ impl Runner {
     pub(crate) fn certificate_ends(&self) -> Option<Duration> {
         let secs = self.certificate_ends.load(Ordering::Relaxed);
         (secs > 0).then(|| Duration::from_secs(secs))
+    }
+
+    /// Descriptors that a run may have open at once, and those that stay open behind it.
+    const fn descriptors(&self) -> (usize, usize) {
+        match &self.asks {
+            // Both ends of a pipe, one of them twice, and the process.
+            Asks::Exec(_) => (4, 0),
+            Asks::Grpc(_) => (1, 1),
+            _ => (1, 0),
+        }
     }
 
     /// Lets it say that there is something new before its time.
@@ -244,58 +239,5 @@ impl Complaint {
 
     fn timeout(reason: impl Into<String>) -> Self {
         Self { outcome: Outcome::Timeout, reason: reason.into() }
-    }
-}
-
-impl Progress {
-    fn enter(&self, stage: Stage) {
-        self.stage.store(stage as u8, Ordering::Relaxed);
-    }
-
-    /// The answer is complete, and the connection is for the server to close.
-    fn leave(&self, conn: impl AsyncRead + Send + Unpin + 'static) {
-        *self.left.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(conn));
-    }
-
-    fn certificate_ends(&self, at: Duration) {
-        self.certificate_ends.store(at.as_secs(), Ordering::Relaxed);
-    }
-
-    fn certificate(&self) -> Option<Duration> {
-        let secs = self.certificate_ends.load(Ordering::Relaxed);
-        (secs > 0).then(|| Duration::from_secs(secs))
-    }
-
-    /// What else the server sends is not looked at: he had his say.
-    async fn end(self) {
-        let left = self.left.into_inner().unwrap_or_else(PoisonError::into_inner);
-        if let Some(mut conn) = left {
-            let _kept_open = timeout(END_TIMEOUT, conn.read(&mut [0; 64])).await;
-        }
-    }
-
-    fn stage(&self) -> Stage {
-        match self.stage.load(Ordering::Relaxed) {
-            stage if stage == Stage::Resolve as u8 => Stage::Resolve,
-            stage if stage == Stage::Connect as u8 => Stage::Connect,
-            stage if stage == Stage::Handshake as u8 => Stage::Handshake,
-            stage if stage == Stage::Answer as u8 => Stage::Answer,
-            stage if stage == Stage::Start as u8 => Stage::Start,
-            stage if stage == Stage::End as u8 => Stage::End,
-            _ => Stage::Content,
-        }
-    }
-
-    fn overdue(&self, timeout: Duration) -> String {
-        let what = match self.stage() {
-            Stage::Resolve => "no address",
-            Stage::Connect => "no connection",
-            Stage::Handshake => "no TLS handshake",
-            Stage::Answer => "no answer",
-            Stage::Content => "no end of the answer",
-            Stage::Start => "no start",
-            Stage::End => "no end",
-        };
-        format!("{what} within {}", format_duration(timeout))
     }
 }

@@ -58,7 +58,7 @@ impl TlsPool {
 }
 
 impl Tls {
-    /// `protocol` is offered by ALPN. `is_needed`: without it, a system that trusts nobody is no reason to refuse the check.
+    /// `protocol` is offered by ALPN, where it is not empty. `is_needed`: without it, a system that trusts nobody is no reason to refuse the check.
     fn build(tls: &ClientTls, protocol: &str, is_needed: bool) -> Result<Self, String> {
         let provider = Arc::new(aws_lc_rs::default_provider());
         let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
@@ -86,7 +86,9 @@ impl Tls {
                 builder.with_client_auth_cert(chain, private).map_err(|error| named(cert, &error))?
             }
         };
-        config.alpn_protocols = vec![protocol.as_bytes().to_vec()];
+        if !protocol.is_empty() {
+            config.alpn_protocols = vec![protocol.as_bytes().to_vec()];
+        }
         Ok(Self::With(Arc::new(config)))
     }
 }

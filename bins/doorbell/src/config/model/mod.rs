@@ -3,6 +3,8 @@
 //! Does not know about: TOML, where a value was written.
 
 mod auth;
+mod balancer;
+mod blackbox;
 mod check;
 mod compute;
 mod control;
@@ -16,6 +18,8 @@ mod systemd;
 mod tls;
 
 pub use auth::{Auth, Jwt, JwtAlgorithm, JwtKey, Secret};
+pub use balancer::{Agent, TcpGate, WhenDown};
+pub use blackbox::{Blackbox, Module};
 pub use check::{
     BadIs, CHECKS_MAX, CertificateRule, Check, CheckKind, ClientTls, DnsCheck, DnsCode, DnsRecord, Egress,
     ExecCheck, FileCheck, FlapRule, FollowRedirects, GaugeCheck, GrpcCheck, GrpcMode, HostPort, HttpCheck,
@@ -23,7 +27,7 @@ pub use check::{
     Severity, TcpCheck, TlsCheck, Url,
 };
 pub use compute::Compute;
-pub use control::{Control, ControlSocket, Maintenance};
+pub use control::{Control, ControlSocket, Maintenance, Window};
 pub use health::{CheckUse, Codes, Health, HealthState, OnDrain, OnStale, Quorum};
 pub use http2::{Grpc, Http2};
 pub use limit::{Limit, LimitKey, Rate};
@@ -77,6 +81,12 @@ pub struct Config {
     pub checks: Vec<Check>,
     /// `[health.NAME]`; `livez` and `readyz` are always there.
     pub health: Vec<Health>,
+    /// `[agent.NAME]`, in the order of the file.
+    pub agents: Vec<Agent>,
+    /// `[tcp_gate.NAME]`, in the order of the file.
+    pub tcp_gates: Vec<TcpGate>,
+    /// `[blackbox]`
+    pub blackbox: Option<Blackbox>,
     /// `[route.NAME]`, in the order of the file.
     pub routes: Vec<Route>,
 }
@@ -179,8 +189,19 @@ pub struct Lifecycle {
     pub drain_timeout: Duration,
     /// How long from the start checks without a result count as up; without it they count as down.
     pub startup_grace: Option<Duration>,
+    /// What has the file read anew.
+    pub reload: ReloadOn,
     /// Where maintenance and drains that operators declared are kept across restarts; without it they are not.
     pub state_file: Option<PathBuf>,
+}
+
+/// What has the configuration read anew, beside `doorbell reload`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReloadOn {
+    /// `SIGHUP`
+    pub sighup: bool,
+    /// A change of the file, or of a file that it takes a secret from.
+    pub file: bool,
 }
 
 /// `[tuning]`: switches of the engine. The defaults are what measured best; they exist so that each can be measured, and turned off
@@ -223,6 +244,7 @@ impl Default for Lifecycle {
             drain_delay: Duration::from_secs(5),
             drain_timeout: Duration::from_secs(20),
             startup_grace: None,
+            reload: ReloadOn { sighup: true, file: true },
             state_file: None,
         }
     }

@@ -4,6 +4,8 @@
 
 mod action;
 mod auth;
+mod balancer;
+mod blackbox;
 mod check;
 mod compute;
 mod conflict;
@@ -26,7 +28,7 @@ pub(crate) use redirect::build_redirect;
 
 use super::bind::Bind;
 use super::defaults::default_routes;
-use super::model::{AccessFile, AccessLog, Config, Lifecycle, Listener, Log, Runtime};
+use super::model::{AccessFile, AccessLog, Config, Lifecycle, Listener, Log, ReloadOn, Runtime};
 use super::problem::{Problem, Problems};
 use super::section::At;
 use super::written;
@@ -52,6 +54,8 @@ pub(crate) fn resolve(file: &written::File, problems: &Problems) -> Config {
     let checks = check::resolve(file, problems);
     let health = health::resolve(&file.health, &checks, problems);
     health::lint_shared(file, &health, &checks, problems);
+    let agents = balancer::agents(&file.agents, &health, problems);
+    let tcp_gates = balancer::gates(&file.tcp_gates, &health, problems);
     let resolver = Resolver {
         listeners: &listeners,
         tls: &tls,
@@ -72,11 +76,12 @@ pub(crate) fn resolve(file: &written::File, problems: &Problems) -> Config {
             drain_delay: or(&file.lifecycle.drain_delay, Lifecycle::default().drain_delay),
             drain_timeout: or(&file.lifecycle.drain_timeout, Lifecycle::default().drain_timeout),
             startup_grace: health::grace(&file.lifecycle.startup_grace),
+            reload: reload_on(file.lifecycle.reload.as_ref()),
             state_file: file.lifecycle.state_file.as_ref().map(|at| at.value.clone()),
         },
         systemd: systemd::resolve_systemd(&file.systemd),
         control: control::resolve_control(&file.control),
-        maintenance: control::resolve_maintenance(&file.maintenance),
+        maintenance: control::resolve_maintenance(&file.maintenance, &health, problems),
         tuning: file.tuning.clone(),
         tls,
         auth,
@@ -85,13 +90,16 @@ pub(crate) fn resolve(file: &written::File, problems: &Problems) -> Config {
         compute: compute::resolve(file.compute.as_ref()),
         grpc: http2::resolve_grpc(file.grpc.as_ref(), &health, problems),
         listeners,
+        agents,
+        tcp_gates,
+        blackbox: blackbox::resolve(file.blackbox.as_ref(), problems),
         allow_exec: false,
         egress: check::resolve_egress(&file.check_defaults),
         checks,
         health,
         routes,
     };
-    find_twice_bound(&file.listeners, problems);
+    find_twice_bound(file, problems);
     compute::lint(file, &config, problems);
     http2::lint(file, &config, problems);
     lint::lint(file, &config, problems);
@@ -112,6 +120,12 @@ fn resolve_runtime(written: &written::Runtime) -> Runtime {
         checks_in_flight: or(&written.checks_in_flight, default.checks_in_flight),
         on_worker_failure: or(&written.on_worker_failure, default.on_worker_failure),
     }
+}
+
+fn reload_on(written: Option<&At<Vec<written::ReloadWord>>>) -> ReloadOn {
+    let Some(At { value: words, .. }) = written else { return Lifecycle::default().reload };
+    let has = |word| words.contains(&word);
+    ReloadOn { sighup: has(written::ReloadWord::Sighup), file: has(written::ReloadWord::File) }
 }
 
 fn resolve_log(written: &written::Log, problems: &Problems) -> Log {
@@ -177,9 +191,13 @@ fn one_value<'a, T: Copy + PartialEq + 'a>(
 }
 
 /// The same address twice. Port 0 is another port each time.
-fn find_twice_bound(listeners: &[written::Listener], problems: &Problems) {
+fn find_twice_bound(file: &written::File, problems: &Problems) {
     let mut known: HashMap<&Bind, &Range<usize>> = HashMap::new();
-    for At { value: bind, span } in listeners.iter().flat_map(|listener| &listener.binds) {
+    let listeners = file.listeners.iter().flat_map(|listener| &listener.binds);
+    let agents = file.agents.iter().flat_map(|agent| &agent.binds);
+    let gates = file.tcp_gates.iter().flat_map(|gate| &gate.binds);
+    let probes = file.blackbox.iter().flat_map(|blackbox| &blackbox.binds);
+    for At { value: bind, span } in listeners.chain(agents).chain(gates).chain(probes) {
         if matches!(bind, Bind::Tcp(addr) if addr.port() == 0) {
             continue;
         }

@@ -106,7 +106,7 @@ impl Listener {
     }
 }
 
-fn read_binds(at: &Section<'_>, texts: At<Vec<At<String>>>) -> Vec<At<Bind>> {
+pub(super) fn read_binds(at: &Section<'_>, texts: At<Vec<At<String>>>) -> Vec<At<Bind>> {
     if texts.value.is_empty() {
         at.problem(Problem::error("empty-list", texts.span, "a listener needs an address").help(BIND_FORM));
     }

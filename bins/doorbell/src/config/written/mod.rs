@@ -3,6 +3,8 @@
 //! Does not know about: defaults, other tables, what a key is good for.
 
 mod auth;
+mod balancer;
+mod blackbox;
 mod check;
 mod compute;
 mod control;
@@ -16,13 +18,15 @@ mod systemd;
 mod tls;
 
 pub(crate) use auth::{Auth, Jwt};
+pub(crate) use balancer::{Agent, TcpGate, WHEN_DOWN};
+pub(crate) use blackbox::Blackbox;
 pub(crate) use check::{
     Addresses, Basic, CODES, Certificates, Check, CheckTls, Defaults, DnsAsked, ExecAsked, FileWatched,
     GRPC_MODES, GaugeAsked, GrpcAsked, HttpAsked, INITIALS, Kind, Latencies, METRICS, PREFERS, Pace, RECORDS,
     REDIRECTS, RedisAsked, SEVERITIES, TYPES, TcpAsked, TlsAsked,
 };
 pub(crate) use compute::Compute;
-pub(crate) use control::{Control, Maintenance};
+pub(crate) use control::{Control, Maintenance, Window};
 pub(crate) use health::{DrainAnswers, Health, ON_STALE, QuorumOf, Statuses};
 pub(crate) use http2::{Grpc, Http2};
 pub(crate) use limit::Limit;
@@ -61,6 +65,9 @@ pub(crate) struct File {
     pub(crate) check_defaults: Defaults,
     pub(crate) checks: Vec<Check>,
     pub(crate) health: Vec<Health>,
+    pub(crate) agents: Vec<Agent>,
+    pub(crate) tcp_gates: Vec<TcpGate>,
+    pub(crate) blackbox: Option<Blackbox>,
     pub(crate) routes: Vec<Route>,
 }
 
@@ -74,11 +81,21 @@ pub(crate) struct Runtime {
     pub(crate) on_worker_failure: Option<At<OnWorkerFailure>>,
 }
 
+/// A word of `reload`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ReloadWord {
+    File,
+    /// None of the others; beside one of them without a meaning.
+    Off,
+    Sighup,
+}
+
 #[derive(Debug, Default)]
 pub(crate) struct Lifecycle {
     pub(crate) drain_delay: Option<At<Duration>>,
     pub(crate) drain_timeout: Option<At<Duration>>,
     pub(crate) startup_grace: Option<At<Duration>>,
+    pub(crate) reload: Option<At<Vec<ReloadWord>>>,
     pub(crate) state_file: Option<At<PathBuf>>,
 }
 
@@ -105,6 +122,9 @@ impl File {
             check_defaults: root.section("check_defaults").map(Defaults::read).unwrap_or_default(),
             checks: named(&mut root, "check", Check::read),
             health: named(&mut root, "health", Health::read),
+            agents: named(&mut root, "agent", Agent::read),
+            tcp_gates: named(&mut root, "tcp_gate", TcpGate::read),
+            blackbox: root.section("blackbox").map(Blackbox::read),
             routes: named(&mut root, "route", Route::read),
         };
         root.finish();
@@ -176,6 +196,10 @@ impl Lifecycle {
             drain_delay: at.duration("drain_delay", DRAIN_RANGE),
             drain_timeout: at.duration("drain_timeout", DRAIN_RANGE),
             startup_grace: at.duration("startup_grace", DRAIN_RANGE),
+            reload: at.choices(
+                "reload",
+                &[("SIGHUP", ReloadWord::Sighup), ("file", ReloadWord::File), ("off", ReloadWord::Off)],
+            ),
             state_file: at.path("state_file"),
         };
         at.finish();

@@ -55,7 +55,13 @@ pub(super) fn check_values(check: &Check) -> (Value, Value) {
 /// What follows from the times that others follow from.
 fn derived(pace: &Pace) -> Pace {
     let every = Pace::every(pace.interval);
-    let own = Pace { fast_interval: pace.fast_interval, down_interval: pace.down_interval, ..every };
+    let own = Pace {
+        fast_interval: pace.fast_interval,
+        down_interval: pace.down_interval,
+        cache: pace.cache,
+        is_scheduled: pace.is_scheduled,
+        ..every
+    };
     Pace {
         timeout: every.timeout.min(pace.interval),
         connect_timeout: pace.timeout,
@@ -116,6 +122,10 @@ fn check_value(check: &Check) -> Value {
             ("max_age", pace.max_age),
         ] {
             value[key] = json!(format_duration(time));
+        }
+        if let (false, Some(table)) = (pace.is_scheduled, value.as_object_mut()) {
+            // With it the check would run by itself.
+            table.remove("interval");
         }
         value["jitter"] = json!(pace.jitter);
     }

@@ -50,6 +50,7 @@ pub(super) fn gauge_check(
             );
             return None;
         }
+        (None, None) if written.has_down => return None,
         (None, None) => {
             let problem = Problem::error("missing-key", header.clone(), "a gauge without a threshold");
             let example = metric.example();

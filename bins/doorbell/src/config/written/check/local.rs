@@ -40,6 +40,8 @@ pub(crate) struct ExecAsked {
 #[derive(Debug)]
 pub(crate) struct GaugeAsked {
     pub(crate) has_metric: bool,
+    /// Whether a threshold for down is written, right or wrong.
+    pub(crate) has_down: bool,
     pub(crate) metric: Option<At<Metric>>,
     pub(crate) path: Option<At<PathBuf>>,
     pub(crate) down_above: Option<At<Level>>,
@@ -90,6 +92,7 @@ impl GaugeAsked {
         let of = metric.as_ref().map(|at| at.value);
         Self {
             has_metric,
+            has_down: ["down_above", "down_below"].into_iter().any(|key| at.value(key).is_some()),
             metric,
             path: at.path("path"),
             down_above: read_level(at, "down_above", of),

@@ -2,6 +2,8 @@
 //!
 //! Does not know about: schedules.
 
+mod kinds;
+
 use super::*;
 use crate::config::{Source, default_config, parse};
 use std::io::{Read as _, Write as _};
@@ -14,7 +16,8 @@ fn runner(lines: &str) -> Runner {
 }
 
 fn runner_with(lines: &str, connector: &Arc<Connector>) -> Runner {
-    let text = format!("version = 1\n[check.a]\ntimeout = \"150ms\"\ninterval = \"1s\"\n{lines}\n");
+    let timeout = if lines.contains("\ntimeout") { "" } else { "timeout = \"150ms\"\n" };
+    let text = format!("version = 1\n[check.a]\n{timeout}interval = \"5s\"\n{lines}\n");
     let parsed = parse(&Source { name: "f".to_owned(), text }, &|_| None);
     let config = parsed.config.unwrap_or_else(|| panic!("{:?}", parsed.problems));
     Runner::build(&config.checks[0], &mut Shared::new(Arc::clone(connector))).unwrap().unwrap()
@@ -167,7 +170,8 @@ fn answers_without_an_end_are_cut() {
             while stream.write_all(b"a: b\r\n").is_ok() {}
         });
     });
-    let good = runner(&format!("type = \"http\"\nurl = \"http://{flood}/\"\nmax_body = \"8KiB\""));
+    let good =
+        runner(&format!("type = \"http\"\nurl = \"http://{flood}/\"\nmax_body = \"8KiB\"\ntimeout = \"3s\""));
     let good = Arc::new(good);
     block_on(async {
         let mut runs = JoinSet::new();
