@@ -164,7 +164,8 @@ impl Pair {
             }
             (SIGHUP | SIGUSR2, _) => {
                 tell(self.child, named);
-                tell(self.door, named);
+                // One that does not listen yet would be ended by it, and reads everything anew in a moment anyway.
+                tell(self.door.filter(|door| catches(*door, signal)), named);
             }
             _ => tell(self.child, named),
         }
@@ -178,9 +179,8 @@ impl Pair {
                 self.child_code = Some(code_of(status));
                 if self.quit_with_child || self.phase != Phase::Running {
                     // Nobody is left to drain for.
-                    let signal = if self.phase == Phase::Running { Signal::TERM } else { Signal::INT };
                     self.phase = Phase::Ending;
-                    tell(self.door, signal);
+                    tell(self.door, Signal::INT);
                 }
             } else if Some(pid) == self.door {
                 self.door = None;
@@ -193,6 +193,15 @@ impl Pair {
             }
         }
     }
+}
+
+/// Whether a process has a handler for a signal (`SigCgt` in proc_pid_status(5)).
+fn catches(pid: Pid, signal: i32) -> bool {
+    let status =
+        std::fs::read_to_string(format!("/proc/{}/status", pid.as_raw_nonzero())).unwrap_or_default();
+    let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
+    let mask = caught.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    mask.is_some_and(|mask| mask >> (signal - 1) & 1 == 1)
 }
 
 /// One that is gone needs no signal.

@@ -178,13 +178,20 @@ fn other_signals_reach_the_command() {
 #[test]
 fn orphans_are_taken_in_and_reaped() {
     // The middle shell ends at once; what it started has lost its parent then.
-    let script = "/bin/sh -c 'sleep 0.5 & echo $!'; while :; do sleep 0.02; done";
+    let script = "/bin/sh -c 'sleep 1 & echo $!'; while :; do sleep 0.02; done";
     let running = Running::start(&LISTEN, script);
     let status = format!("/proc/{}/status", running.first);
-    let parent = std::fs::read_to_string(&status).unwrap();
-    let parent = parent.lines().find_map(|line| line.strip_prefix("PPid:")).unwrap().trim().to_owned();
-    assert_eq!(parent, running.child.id().to_string());
+    let ours = running.child.id().to_string();
+    let parent = || {
+        let text = std::fs::read_to_string(&status).unwrap();
+        text.lines().find_map(|line| line.strip_prefix("PPid:")).unwrap().trim().to_owned()
+    };
     let until = Instant::now() + Duration::from_secs(10);
+    // The middle shell may not have ended yet.
+    while parent() != ours {
+        assert!(Instant::now() < until, "{} took it in", parent());
+        std::thread::sleep(Duration::from_millis(5));
+    }
     while std::fs::exists(&status).unwrap() {
         assert!(Instant::now() < until, "a zombie: {}", std::fs::read_to_string(&status).unwrap_or_default());
         std::thread::sleep(Duration::from_millis(10));
@@ -292,7 +299,7 @@ fn a_shell_takes_the_completions() {
     );
     let mut bash = std::process::Command::new("bash");
     let (code, out, err) = finish(bash.args(["-c", &script]).output().unwrap());
-    assert_eq!((code, out.trim()), (0, "probe"), "{err}");
+    assert!(code == 0 && out.split_whitespace().any(|word| word == "probe"), "{out}{err}");
 }
 
 /// The files on the manual's pages about probers.

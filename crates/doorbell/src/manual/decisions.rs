@@ -370,3 +370,16 @@
 //! looked at, so a name that changes its mind leads nowhere.
 //!
 //! *Would change it:* a second question to either protocol; then a client.
+//!
+//! # 0030 The schema of configuration files is written by the code that reads them
+//!
+//! *Context.* Editors want a JSON Schema. Readers of configuration are written by hand, because every problem of a file is reported at its
+//! place and with a fix, which no derive does. A schema derived from other types, or written beside, is a second list of keys that
+//! somebody forgets.
+//!
+//! *Choice.* While it records, a table notes each key that its reader asks for, with the form that it wants, and tables that are not there
+//! are empty ones, so readers go down into all of them. One document with a check of every type is read once, and what was noted is the
+//! schema. A key that is added to a reader is in the schema without another line; only values that a reader takes apart by hand are
+//! named a second time, and a test says when such a place is gone. Rules between keys stay with `doorbell check`.
+//!
+//! *Would change it:* readers by derive that report as well.
