@@ -12,6 +12,7 @@ use doorbell_http::{
     StaticReply, Status, Time,
 };
 use std::hint::black_box;
+use std::time::Duration;
 
 /// One connection of a small server.
 pub struct Machine {
@@ -24,6 +25,7 @@ pub struct Machine {
     conn: Conn,
     seen: Seen,
     input: Vec<u8>,
+    now: Time,
 }
 
 /// A router with a ready reply for each route, and one redirect.
@@ -52,7 +54,15 @@ impl Machine {
             carry: Vec::new(),
             out: Out::with_capacity(16 * 1024),
             input: input.to_vec(),
+            now: Time::ZERO,
         })
+    }
+
+    /// The same with another service.
+    pub fn serving(input: &[u8], service: Box<dyn Service>) -> Box<Self> {
+        let mut machine = Self::new(input);
+        machine.service = service;
+        machine
     }
 
     /// The same with an access log around the service.
@@ -73,12 +83,23 @@ impl Machine {
     /// A new connection of a worker that has seen the same field lines before.
     pub fn again(input: &[u8]) -> Box<Self> {
         let mut machine = Self::new(input);
-        let _ = machine.handle_seen();
+        machine.warm();
         machine.out.clear();
-        if machine.conn.phase() == Phase::Closing {
-            machine.conn = Conn::new(Time::ZERO, &machine.limits);
-        }
         machine
+    }
+
+    /// Answers the input, and is a new connection of the same worker a second later.
+    pub fn warm(&mut self) {
+        let _ = self.handle_seen();
+        self.now = self.now.after(Duration::from_secs(1));
+        if self.conn.phase() == Phase::Closing {
+            self.conn = Conn::new(self.now, &self.limits);
+        }
+    }
+
+    /// What was written is sent, and kept as a worker keeps it.
+    pub fn send(&mut self) {
+        self.out.head_is_sent();
     }
 
     /// All of it: bytes in, replies out. The service is a trait object, as in the server.
@@ -101,7 +122,7 @@ impl Machine {
     #[inline(always)]
     fn parts(&mut self) -> (&mut Conn, &[u8], Io<'_>, &dyn Service, &mut Seen) {
         let io = Io {
-            now: Time::ZERO,
+            now: self.now,
             date: &self.date,
             limits: &self.limits,
             carry: &mut self.carry,

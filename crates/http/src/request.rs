@@ -111,6 +111,11 @@ impl<'a> Request<'a> {
         self.headers().find(name)
     }
 
+    #[inline(always)]
+    pub(crate) const fn head(&self) -> &'a Head {
+        self.parsed
+    }
+
     /// The value of the first `Authorization`, and whether it is the only one.
     #[inline]
     pub(crate) fn authorization(&self) -> Option<(&'a [u8], bool)> {

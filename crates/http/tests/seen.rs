@@ -213,3 +213,42 @@ fn an_answer_without_a_connection_is_the_same() {
     }
     assert!(short > 20, "{short} inputs went the short way");
 }
+
+/// Who sends a head is the same from memory, and only heads that are there are told from memory.
+#[test]
+fn who_sends_a_head_is_told_from_memory() {
+    use doorbell_http::log::{Asker, Prober, prober_of};
+    let rows: [(&str, Option<Prober>, bool); 7] = [
+        (
+            "Host: a\r\nUser-Agent: kube-probe/1.34\r\nAccept: */*\r\nConnection: close\r\n",
+            Some(Prober::Kubelet),
+            true,
+        ),
+        ("Host: a\r\nConnection: close\r\nUser-Agent: ELB-HealthChecker/2.0\r\n", Some(Prober::Elb), true),
+        ("Host: a\r\nUser-Agent: Envoy/HC\r\n", Some(Prober::Envoy), true),
+        ("Host: a\r\nAccept: application/json\r\n", None, false),
+        ("Host: a\r\nUser-Agent: curl/8.9.1\r\nAccept: */*\r\n", None, true),
+        // Never remembered.
+        ("Host: a\r\nX-Haproxy-Server-State: UP\r\n", Some(Prober::Haproxy), true),
+        ("Host: a\r\nAccept: text/plain\r\nX-Haproxy-Server-State: UP\r\n", Some(Prober::Haproxy), false),
+    ];
+    for (fields, prober, takes_anything) in rows {
+        let input = format!("GET /x HTTP/1.1\r\n{fields}\r\n");
+        let told = std::cell::RefCell::new(Vec::new());
+        let service = |request: &doorbell_http::Request<'_>, reply: doorbell_http::Responder<'_>| {
+            assert_eq!(prober_of(request), prober);
+            told.borrow_mut().push((Asker::of(request), Asker::remembered(request)));
+            reply.status(doorbell_http::Status::OK).empty()
+        };
+        let (limits, mut seen) = (Limits::default(), Seen::new());
+        for _ in 0..3 {
+            let mut conn = Conn::new(Time::ZERO, &limits);
+            let (date, mut carry, mut out) = (Date::new(0), Vec::new(), Out::new());
+            let io = io_at(Time::ZERO, &limits, &date, &mut carry, &mut out);
+            let _next = conn.handle_input_seen(input.as_bytes(), io, &service, &mut seen);
+        }
+        let asker = Asker { prober, takes_anything };
+        let again = (!fields.contains("Haproxy")).then_some(asker);
+        assert_eq!(*told.borrow(), [(asker, None), (asker, again), (asker, again)], "{fields}");
+    }
+}

@@ -44,6 +44,11 @@ fn no_job_is_forgotten_by_threads_that_go() {
 }
 
 #[test]
+fn jobs_that_were_called_off_leave_room_and_lose_no_other() {
+    holds("room of those who left", models::room_of_those_who_left);
+}
+
+#[test]
 fn who_waits_for_room_hears_of_it() {
     holds("room", models::room);
 }

@@ -265,7 +265,7 @@ pub(super) fn levers(args: &LeversArgs) -> Result<(String, bool), RigError> {
 
 pub(super) fn gate(args: &GateArgs) -> Result<(String, bool), RigError> {
     let file = args.figures.clone().unwrap_or_else(gate::default_file);
-    gate::run(&args.given.programs()?, &file, args.write)
+    gate::run(&mut args.given.programs()?, &file, args.write)
 }
 
 pub(super) fn matrix(args: &MatrixArgs) -> Result<(String, bool), RigError> {

@@ -5,14 +5,17 @@
 //! At most as many runs at once as the configuration allows; what is due beyond that waits its turn and is counted. A check that runs is
 //! not due again before its run is over, so the queue has one place for each check and never grows.
 
+use super::demand::{Call, Calls, Demand, DemandCounters};
+use super::lag::Lag;
 use super::schedule::Schedule;
-use super::{Finding, Runner};
+use super::{Connector, Finding, Runner};
+use crate::config::model::Check;
 use doorbell_health::{Outcome, Time};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::runtime::Runtime;
@@ -34,6 +37,9 @@ const HURRIES_MAX: usize = 16;
 
 /// How far apart the first runs start: ten thousand checks take two seconds.
 const FIRST_RUNS_APART: Duration = Duration::from_micros(200);
+
+/// How far apart runs start that say by themselves that there is something new: a server that changes all the time keeps nobody busy.
+const CHANGES_APART: Duration = Duration::from_millis(10);
 
 /// Who wants to know.
 pub(crate) trait Desk: Send + Sync + 'static {
@@ -60,6 +66,10 @@ pub(crate) struct Run {
     check: usize,
     runner: Arc<Runner>,
     schedule: Schedule,
+    /// For how long a result is new enough for whoever asks; without it nobody can.
+    cache: Option<Duration>,
+    is_scheduled: bool,
+    is_asked: Arc<AtomicBool>,
 }
 
 /// Where results are left that somebody else found.
@@ -86,8 +96,8 @@ pub(crate) struct Counters {
     pub(crate) waited: AtomicU64,
     /// Runs that took longer than until the next one was due.
     pub(crate) overruns: AtomicU64,
-    /// The sum of how late runs started, in microseconds.
-    pub(crate) lag_us: AtomicU64,
+    /// How late runs started.
+    pub(crate) lag: Lag,
     /// Results that somebody else found and left here.
     pub(crate) pushed: AtomicU64,
     /// Those that found no place.
@@ -107,9 +117,12 @@ pub(crate) struct Plan {
     runs: Vec<Run>,
     in_flight_max: usize,
     counters: Arc<Counters>,
+    connector: Arc<Connector>,
     pushes: mpsc::Receiver<(usize, Finding)>,
     hurry: Hurry,
     hurries: mpsc::Receiver<usize>,
+    calls: Calls,
+    heard: mpsc::Receiver<Call>,
 }
 
 impl Counters {
@@ -119,7 +132,7 @@ impl Counters {
         let runs = read(&self.runs);
         [
             ("failed", read(&self.failed)),
-            ("lag_us", read(&self.lag_us).checked_div(runs).unwrap_or(0)),
+            ("lag_us", self.lag.counts().mean_us()),
             ("overruns", read(&self.overruns)),
             ("pushed", read(&self.pushed)),
             ("pushes_refused", read(&self.pushes_refused)),
@@ -131,8 +144,15 @@ impl Counters {
 
 impl Run {
     /// `instance` tells replicas apart.
-    pub(crate) fn new(check: usize, name: &str, instance: &str, jitter: u32, runner: Runner) -> Self {
-        Self { check, runner: Arc::new(runner), schedule: Schedule::new(instance, name, jitter) }
+    pub(crate) fn new(position: usize, check: &Check, instance: &str, runner: Runner) -> Self {
+        Self {
+            check: position,
+            runner: Arc::new(runner),
+            schedule: Schedule::new(instance, &check.name, check.pace.jitter),
+            cache: check.pace.cache,
+            is_scheduled: check.pace.is_scheduled,
+            is_asked: Arc::default(),
+        }
     }
 }
 
@@ -153,20 +173,45 @@ impl Hurry {
 }
 
 impl Plan {
-    pub(crate) fn new(runs: Vec<Run>, in_flight_max: usize) -> (Self, Push) {
+    pub(crate) fn new(runs: Vec<Run>, in_flight_max: usize, connector: Arc<Connector>) -> (Self, Push) {
         let (sender, pushes) = mpsc::channel(PUSHES_MAX);
         let counters = Arc::new(Counters::default());
         let push = Push { sender, counters: Arc::clone(&counters) };
         let (sender, hurries) = mpsc::channel(HURRIES_MAX);
-        (Self { runs, in_flight_max, counters, pushes, hurry: Hurry { sender }, hurries }, push)
+        let hurry = Hurry { sender };
+        let (calls, heard) = Calls::new();
+        for (at, run) in runs.iter().enumerate() {
+            run.runner.tell(calls.teller(at));
+        }
+        (Self { runs, in_flight_max, counters, connector, pushes, hurry, hurries, calls, heard }, push)
     }
 
     pub(crate) fn hurry(&self) -> Hurry {
         self.hurry.clone()
     }
 
+    /// Checks that run when somebody asks, by their number.
+    pub(crate) fn demands(&self) -> impl Iterator<Item = (usize, Demand)> {
+        let runs = self.runs.iter().enumerate().filter(|(_, run)| run.cache.is_some());
+        runs.map(|(at, run)| (run.check, self.calls.demand(at, &run.is_asked)))
+    }
+
+    pub(crate) fn demand_counters(&self) -> Arc<DemandCounters> {
+        self.calls.counters()
+    }
+
+    /// What runs, by the number of its check.
+    pub(crate) fn runners(&self) -> impl Iterator<Item = (usize, Arc<Runner>)> {
+        self.runs.iter().map(|run| (run.check, Arc::clone(&run.runner)))
+    }
+
     pub(crate) fn counters(&self) -> Arc<Counters> {
         Arc::clone(&self.counters)
+    }
+
+    /// Through which all connections go.
+    pub(crate) fn connector(&self) -> Arc<Connector> {
+        Arc::clone(&self.connector)
     }
 
     /// Descriptors that the checks may have open at once. Names are looked up and files read with two each at most.
@@ -189,13 +234,16 @@ impl Plan {
     }
 
     async fn run(self, desk: &impl Desk, mut stopped: watch::Receiver<bool>) {
-        let Self { runs, in_flight_max, counters, mut pushes, hurry: _kept_open, mut hurries } = self;
-        let mut work = Work::new(runs, in_flight_max, &counters, desk);
+        // Whoever asks must never find that nobody listens.
+        let Self { runs, in_flight_max, counters, mut pushes, hurry: _hurry, mut hurries, .. } = self;
+        let (_calls, mut heard) = (self.calls, self.heard);
+        let mut work = Work::new(runs, in_flight_max, counters, desk);
         loop {
             work.start_due(desk);
             let wake = work.next_due().min(desk.deadline());
             tokio::select! {
-                Some(joined) = work.running.join_next_with_id() => work.settle(joined, desk),
+                Some(joined) = work.running.join_next_with_id() => work.settle_all(joined, desk),
+                Some(call) = heard.recv() => work.hear(call, desk),
                 Some((check, finding)) = pushes.recv() => {
                     desk.found(check, &finding);
                 }
@@ -223,53 +271,95 @@ impl Drop for Lane {
 }
 
 /// What is due and what runs.
-struct Work<'a> {
+struct Work {
     runs: Vec<Run>,
-    /// One entry for each run that is not in flight.
+    places: Vec<Place>,
+    /// When runs may start; of a run only the entry with the time of its place counts.
     due: BinaryHeap<Reverse<(Time, usize)>>,
     running: JoinSet<Finding>,
     /// Which run a task is, and when it started.
     tasks: HashMap<Id, (usize, Time)>,
     in_flight_max: usize,
-    counters: &'a Counters,
+    counters: Arc<Counters>,
     /// Whether something that is due waits for a place.
     is_full: bool,
 }
 
-impl<'a> Work<'a> {
-    fn new(runs: Vec<Run>, in_flight_max: usize, counters: &'a Counters, desk: &impl Desk) -> Self {
+/// Where a run is.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    /// Nothing while it runs, or while nobody asks.
+    due: Option<Time>,
+    started: Time,
+    is_running: bool,
+    /// Who called while it ran.
+    called: Option<Called>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Called {
+    Asked,
+    Changed,
+}
+
+impl Work {
+    fn new(runs: Vec<Run>, in_flight_max: usize, counters: Arc<Counters>, desk: &impl Desk) -> Self {
         let mut order: Vec<usize> = (0..runs.len()).collect();
         order.sort_by_key(|&run| runs[run].schedule.phase());
+        let never = Place { due: None, started: Time::ZERO, is_running: false, called: None };
+        let mut work = Self {
+            places: vec![never; runs.len()],
+            due: BinaryHeap::with_capacity(runs.len()),
+            runs,
+            running: JoinSet::new(),
+            tasks: HashMap::new(),
+            in_flight_max,
+            counters,
+            is_full: false,
+        };
         let mut at = desk.now();
-        let mut due = BinaryHeap::with_capacity(runs.len());
         for run in order {
-            due.push(Reverse((at, run)));
+            work.schedule(run, at);
             at = at.after(FIRST_RUNS_APART);
         }
-        let running = JoinSet::new();
-        Self { runs, due, running, tasks: HashMap::new(), in_flight_max, counters, is_full: false }
+        work
+    }
+
+    fn schedule(&mut self, run: usize, at: Time) {
+        self.places[run].due = Some(at);
+        self.due.push(Reverse((at, run)));
+    }
+
+    /// The entry that is due first, without those that were moved.
+    fn first_due(&mut self) -> Option<(Time, usize)> {
+        loop {
+            let &Reverse((at, run)) = self.due.peek()?;
+            if self.places[run].due == Some(at) {
+                return Some((at, run));
+            }
+            self.due.pop();
+        }
     }
 
     /// When something may start next; never while all places are taken.
-    fn next_due(&self) -> Time {
-        match self.due.peek() {
-            Some(Reverse((at, _))) if self.running.len() < self.in_flight_max => *at,
-            _ => Time::MAX,
+    fn next_due(&mut self) -> Time {
+        if self.running.len() >= self.in_flight_max {
+            return Time::MAX;
         }
+        self.first_due().map_or(Time::MAX, |(at, _)| at)
     }
 
-    /// The run of this check is due now. One that is in flight is not in the queue.
+    /// The run of this check is due now, unless it runs already.
     fn hurry(&mut self, check: usize, now: Time) {
-        let Self { due, runs, .. } = self;
-        let queue = std::mem::take(due).into_iter();
-        *due = queue
-            .map(|Reverse((at, run))| Reverse((if runs[run].check == check { at.min(now) } else { at }, run)))
-            .collect();
+        let run = self.runs.iter().position(|run| run.check == check);
+        if let Some(run) = run.filter(|&run| !self.places[run].is_running) {
+            self.schedule(run, now);
+        }
     }
 
     fn start_due(&mut self, desk: &impl Desk) {
         let now = desk.now();
-        while let Some(&Reverse((at, run))) = self.due.peek().filter(|Reverse((at, _))| *at <= now) {
+        while let Some((at, run)) = self.first_due().filter(|(at, _)| *at <= now) {
             if self.running.len() >= self.in_flight_max {
                 // Counted once for each time that all places are taken, by how much follows from the lag.
                 if !std::mem::replace(&mut self.is_full, true) {
@@ -278,13 +368,27 @@ impl<'a> Work<'a> {
                 return;
             }
             self.due.pop();
-            let lag_us = u64::try_from(now.since(at).as_micros()).unwrap_or(u64::MAX);
-            self.counters.lag_us.fetch_add(lag_us, Ordering::Relaxed);
+            self.places[run] = Place { due: None, started: now, is_running: true, called: None };
+            // Whoever asks from now on wants to know more than this run will find.
+            self.runs[run].is_asked.store(false, Ordering::Release);
+            let (due, counters) = (desk.instant(at), Arc::clone(&self.counters));
             let runner = Arc::clone(&self.runs[run].runner);
-            let task = self.running.spawn(async move { runner.run().await });
+            let task = self.running.spawn(async move {
+                counters.lag.add(due.elapsed());
+                runner.run().await
+            });
             self.tasks.insert(task.id(), (run, now));
         }
         self.is_full = false;
+    }
+
+    /// Takes in what is over, and whatever else is by now.
+    fn settle_all(&mut self, first: Result<(Id, Finding), JoinError>, desk: &impl Desk) {
+        let mut next = Some(first);
+        while let Some(joined) = next {
+            self.settle(joined, desk);
+            next = self.running.try_join_next_with_id();
+        }
     }
 
     fn settle(&mut self, joined: Result<(Id, Finding), JoinError>, desk: &impl Desk) {
@@ -297,10 +401,42 @@ impl<'a> Work<'a> {
         let run = &mut self.runs[at];
         let interval = desk.found(run.check, &finding);
         let now = desk.now();
-        if now.since(start) > interval {
+        if run.is_scheduled && now.since(start) > interval {
             count(&self.counters.overruns);
         }
-        self.due.push(Reverse((run.schedule.next(start, interval, now), at)));
+        let next = run.is_scheduled.then(|| run.schedule.next(start, interval, now));
+        let place = &mut self.places[at];
+        place.is_running = false;
+        let called = place.called.take();
+        if let Some(next) = next {
+            self.schedule(at, next);
+        }
+        match called {
+            Some(Called::Asked) => self.hear(Call::Asked(at), desk),
+            Some(Called::Changed) => self.hear(Call::Changed(at), desk),
+            None => {}
+        }
+    }
+
+    /// Lets a run start before its time, but not while it runs, and not before what is known is old.
+    fn hear(&mut self, call: Call, desk: &impl Desk) {
+        let (at, called) = match call {
+            Call::Asked(at) => (at, Called::Asked),
+            Call::Changed(at) => (at, Called::Changed),
+        };
+        let (Some(run), Some(place)) = (self.runs.get(at), self.places.get_mut(at)) else { return };
+        if place.is_running {
+            place.called = place.called.max(Some(called));
+            return;
+        }
+        let apart = match called {
+            Called::Asked => run.cache.unwrap_or_default(),
+            Called::Changed => CHANGES_APART,
+        };
+        let next = place.started.after(apart).max(desk.now());
+        if place.due.is_none_or(|due| next < due) {
+            self.schedule(at, next);
+        }
     }
 }
 

@@ -3,17 +3,21 @@
 //! Does not know about: schedules.
 
 use super::*;
-use crate::config::{Source, parse};
+use crate::config::{Source, default_config, parse};
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener};
 use tokio::task::JoinSet;
 
 /// A run of a check that a file would have like this.
 fn runner(lines: &str) -> Runner {
+    runner_with(lines, &Arc::new(Connector::open(&default_config().egress).unwrap()))
+}
+
+fn runner_with(lines: &str, connector: &Arc<Connector>) -> Runner {
     let text = format!("version = 1\n[check.a]\ntimeout = \"150ms\"\ninterval = \"1s\"\n{lines}\n");
     let parsed = parse(&Source { name: "f".to_owned(), text }, &|_| None);
     let config = parsed.config.unwrap_or_else(|| panic!("{:?}", parsed.problems));
-    Runner::build(&config.checks[0], &mut TlsPool::default()).unwrap().unwrap()
+    Runner::build(&config.checks[0], &mut Shared::new(Arc::clone(connector))).unwrap().unwrap()
 }
 
 fn block_on<T>(future: impl Future<Output = T>) -> T {
@@ -38,6 +42,52 @@ fn server(does: impl Fn(&mut std::net::TcpStream) + Send + Clone + 'static) -> S
 fn heard(stream: &mut std::net::TcpStream) -> &mut std::net::TcpStream {
     let _len = stream.read(&mut [0; 1024]).unwrap();
     stream
+}
+
+/// A run, and what its server then reads behind the first bytes: an end, or a reset.
+fn end_seen_by_server(lines: &str, answer: &'static [u8], closes: bool) -> (Finding, std::io::Result<usize>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let runner = runner(&lines.replace("ADDR", &listener.local_addr().unwrap().to_string()));
+    let seen = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        if !answer.is_empty() {
+            heard(&mut stream).write_all(answer).unwrap();
+        }
+        if closes {
+            stream.shutdown(std::net::Shutdown::Write).unwrap();
+        }
+        stream.read(&mut [0; 64])
+    });
+    (block_on(runner.run()), seen.join().unwrap())
+}
+
+/// Nobody is reset who does as he is asked, and no port of ours stays taken where somebody does not.
+#[test]
+fn connections_end_as_they_should() {
+    let http = "type = \"http\"\nurl = \"http://ADDR/\"";
+    let ok = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
+    let (finding, end) = end_seen_by_server(http, ok, true);
+    assert_eq!((finding.outcome, end.unwrap()), (Outcome::Success, 0), "the server closed");
+    let (finding, end) = end_seen_by_server(http, ok, false);
+    assert_eq!(finding.outcome, Outcome::Success);
+    assert_eq!(end.unwrap_err().kind(), std::io::ErrorKind::ConnectionReset, "it kept the connection");
+    let (finding, end) = end_seen_by_server("type = \"tcp\"\naddress = \"ADDR\"", b"", false);
+    assert_eq!((finding.outcome, end.unwrap()), (Outcome::Success, 0), "nothing was said");
+}
+
+#[test]
+fn connections_are_counted_by_what_became_of_them() {
+    let connector = Arc::new(Connector::open(&default_config().egress).unwrap());
+    let full = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+    full.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
+    let closed = full.local_addr().unwrap().as_socket().unwrap();
+    let open = server(|_| {});
+    for addr in [open, open, closed] {
+        let lines = format!("type = \"tcp\"\naddress = \"{addr}\"");
+        block_on(runner_with(&lines, &connector).run());
+    }
+    let counted: Vec<_> = connector.counters().fields().into_iter().filter(|(_, count)| *count > 0).collect();
+    assert_eq!(counted, [("connected", 2), ("refused", 1)]);
 }
 
 /// Of several runs the one that was on time the most: others may have been held up by whatever else this machine does.
@@ -118,11 +168,11 @@ fn answers_without_an_end_are_cut() {
         });
     });
     let good = runner(&format!("type = \"http\"\nurl = \"http://{flood}/\"\nmax_body = \"8KiB\""));
-    let good = std::sync::Arc::new(good);
+    let good = Arc::new(good);
     block_on(async {
         let mut runs = JoinSet::new();
         for _ in 0..20 {
-            let runner = std::sync::Arc::clone(&good);
+            let runner = Arc::clone(&good);
             runs.spawn(async move { runner.run().await.outcome });
         }
         // Some may run out of time where there are few cores.

@@ -67,6 +67,7 @@ pub(super) fn with_args(mut config: Config, args: ServeArgs) -> Result<Config, F
     if let Some(workers) = args.workers {
         config.runtime.workers = Some(workers);
     }
+    config.allow_exec = args.allow_exec;
     add_checks(&mut config, args.check)?;
     if args.listen.is_empty() {
         return Ok(config);

@@ -13,6 +13,8 @@ mod files;
 pub mod model;
 mod problem;
 mod resolve;
+mod schedule;
+mod schema;
 mod secret;
 mod section;
 mod statuses;
@@ -26,10 +28,13 @@ pub use dump::{to_json, to_toml};
 pub use expand::{Env, ReadSecret};
 pub use model::Config;
 pub use problem::{Problem, Severity, Source};
+pub use schedule::Schedule;
+pub use schema::schema;
 pub use units::{format_duration, format_size, parse_duration, parse_size};
 
 pub(crate) use bind::BIND_FORM;
 pub(crate) use resolve::build_redirect;
+pub(crate) use schedule::Slot;
 
 use problem::Problems;
 use section::{Reading, Section};
@@ -83,7 +88,10 @@ pub fn parse_with(source: &Source, outside: Outside<'_>) -> Parsed {
 fn read(source: &Source, root: &DeTable<'_>, syntax: &[toml::de::Error], outside: Outside<'_>) -> Parsed {
     let Outside { env, read_secret, files_at } = outside;
     let problems = Problems::default();
-    let file = written::File::read(Section::root(root, Reading { problems: &problems, env, read_secret }));
+    let file = written::File::read(Section::root(
+        root,
+        Reading { problems: &problems, env, read_secret, recorder: None },
+    ));
     if syntax.is_empty() {
         let config = resolve::resolve(&file, &problems);
         if let Some(unix_secs) = files_at {

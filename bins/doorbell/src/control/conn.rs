@@ -31,11 +31,13 @@ pub(super) async fn serve(mut stream: UnixStream, operator: Operator) {
     if !greet(&mut stream).await {
         return;
     }
+    let answers = operator.answers();
     while let Some(request) = read(&mut stream).await {
+        if let Ok(Request::Events { since, follow: true }) = request {
+            return follow(&mut stream, &operator, since).await;
+        }
+        let _answering = answers.begin().await;
         let response = match request {
-            Ok(Request::Events { since, follow: true }) => {
-                return follow(&mut stream, &operator, since).await;
-            }
             Ok(request) => answer(&operator, request).await,
             Err(error) => {
                 // What follows it on the stream may be anything.

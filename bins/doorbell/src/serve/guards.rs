@@ -209,6 +209,11 @@ impl Viewers {
         Self { auth, lane: common.lane_for(positions, config, Class::High) }
     }
 
+    /// True when whoever got so far is one of them.
+    pub(super) const fn are_all(&self) -> bool {
+        self.auth.is_empty()
+    }
+
     /// True when some of their tokens take a while to verify.
     pub(super) const fn have_jobs(&self) -> bool {
         self.lane.is_some()

@@ -4,8 +4,8 @@
 
 use super::lane::Lane;
 use super::ops::Operator;
+use super::systemd;
 use super::watch::Watch;
-use crate::config::format_duration;
 use crate::exit::{Exit, Failure};
 use doorbell::access_log::AccessLog;
 use doorbell::{Handle, ServeError, Server};
@@ -38,11 +38,9 @@ pub(super) enum Note {
     Changed,
     /// The server ended.
     Ended(Result<(), ServeError>),
-    /// An operator wants the end.
-    Quit {
-        now: bool,
-    },
     Signal(i32),
+    /// An operator wants the end, without a drain.
+    StopNow,
 }
 
 /// What signals ask for that does not end anything.
@@ -139,46 +137,26 @@ fn heed(note: Note, operator: &Operator, duties: &Duties<'_>) -> Result<Next, Fa
         Note::Changed => {}
         Note::Ended(Ok(())) => return Ok(Next::Ended),
         Note::Ended(Err(error)) => return Err(Failure::new(Exit::Failure, error.to_string())),
-        Note::Quit { now: true } => return Ok(Next::StopNow),
-        Note::Quit { now: false } => begin_stop(operator, "doorbell quit"),
         Note::Signal(SIGHUP) => {
             tracing::info!("looking at certificates, keys and stored files; the configuration stays");
-            duties.watch.look(LOOK_TIMEOUT);
+            systemd::while_reloading(|| duties.watch.look(LOOK_TIMEOUT));
         }
         Note::Signal(SIGUSR2) => {
             if let Some(access) = duties.access {
                 access.reopen();
             }
         }
-        Note::Signal(SIGTERM) if !operator.is_stopping() => begin_stop(operator, "SIGTERM"),
-        Note::Signal(_) => return Ok(Next::StopNow),
+        Note::Signal(SIGTERM) if operator.begin_stop("SIGTERM") => {}
+        Note::Signal(_) | Note::StopNow => return Ok(Next::StopNow),
     }
     Ok(Next::GoOn)
 }
 
-fn begin_stop(operator: &Operator, reason: &str) {
-    if operator.is_stopping() {
-        return;
-    }
-    let (delay, timeout) = drain_times(operator);
-    operator.begin_stop(reason, delay);
-    tracing::info!(
-        delay = format_duration(delay),
-        timeout = format_duration(timeout),
-        reason,
-        "draining: not ready any more, still serving; a second signal stops at once"
-    );
-}
-
 /// From now on nothing can be called off.
 fn close(handle: &Handle, operator: &Operator, duties: &Duties<'_>) {
-    let (_, timeout) = drain_times(operator);
+    let timeout =
+        operator.running().map(|running| running.lifecycle.clone()).unwrap_or_default().drain_timeout;
     tracing::info!("draining: no new connections");
     handle.drain_within(timeout);
     duties.lane.iter().for_each(|lane| lane.drain(timeout));
-}
-
-fn drain_times(operator: &Operator) -> (Duration, Duration) {
-    let lifecycle = operator.running().map(|running| running.lifecycle.clone()).unwrap_or_default();
-    (lifecycle.drain_delay, lifecycle.drain_timeout)
 }

@@ -4,6 +4,7 @@
 
 mod access;
 mod board;
+mod census;
 mod checks;
 mod compute;
 mod door;
@@ -17,11 +18,15 @@ mod links;
 mod listener;
 pub(crate) mod ops;
 mod raw;
+mod sample;
 mod stored;
 mod subject;
+mod systemd;
 mod tls;
 mod totals;
 mod watch;
+
+pub use sample::service;
 
 use crate::config::format_duration;
 use crate::config::model::{Config, Descriptors, Engine, OnWorkerFailure, Timeouts};
@@ -29,15 +34,16 @@ use crate::exit::{Exit, Failure};
 use board::Keeper;
 use compute::Reading;
 use door::Materials;
-use doorbell::{Event, LocalAddr, Server, ServerBuilder, StartError, StartErrorKind, Workers};
+use doorbell::{Event, Handle, LocalAddr, Server, ServerBuilder, StartError, StartErrorKind, Workers};
 use guards::Common;
 use lane::{Lane, Plan};
 use lifecycle::{Duties, Supervisor};
-use ops::{Operator, Ops, Running};
+use ops::{MaintenanceFiles, Operator, Ops, Running};
 use std::num::NonZeroU16;
 use std::sync::Arc;
 use std::time::Duration;
 use stored::Stores;
+use systemd::Manager;
 use totals::Totals;
 use watch::{Watch, Watched};
 
@@ -50,9 +56,15 @@ pub(crate) fn run(config: &Config, origin: &str) -> Result<Exit, Failure> {
     let operator = Operator::new(supervisor.notes());
     let bad_config = |why| Failure::new(Exit::BadConfig, why);
     let keeper = Keeper::build(config).map_err(bad_config)?;
-    operator.adopt(&keeper);
     let (checks, push) = checks::plan(config).map_err(bad_config)?.unzip();
     let mut watched: Vec<Box<dyn Watched>> = Vec::new();
+    if let Some(path) = &config.lifecycle.state_file {
+        operator.keep_in(path);
+    }
+    operator.adopt(&keeper);
+    let files = config.maintenance.file_dir.as_ref();
+    let files = files.map(|directory| MaintenanceFiles::new(directory, &operator));
+    watched.extend(files.map(|files| Box::new(files) as Box<dyn Watched>));
     let lane = compute::start(config)?;
     let stores = Stores::open(config, &Reading::new(lane.clone()), &mut watched).map_err(bad_config)?;
     let (common, readers) = Common::build(config, lane).map_err(bad_config)?;
@@ -78,7 +90,8 @@ pub(crate) fn run(config: &Config, origin: &str) -> Result<Exit, Failure> {
     let watch = Watch::start(watched)
         .map_err(|error| Failure::new(Exit::Failure, format!("no thread could be started: {error}")))?;
     if let Some(checks) = &checks {
-        totals.set_checks(checks.counters());
+        totals.set_checks(checks.counters(), checks.connector());
+        tracing::debug!("ports of checks: {}", checks.connector().report());
     }
     let totals = Arc::new(totals);
     operator.install(Running {
@@ -97,9 +110,11 @@ pub(crate) fn run(config: &Config, origin: &str) -> Result<Exit, Failure> {
     let ops = Ops::start(config, &operator).map_err(no_thread)?;
     announce(&server, config, origin, &ops);
     let checks = checks.map(|plan| plan.start(Arc::clone(&keeper))).transpose().map_err(no_thread)?;
+    let manager = Manager::start(config, &operator).map_err(no_thread)?;
     let duties = Duties { access: access.as_ref(), watch: &watch, lane: lane.as_ref() };
     let handle = server.handle();
     let ended = supervisor.serve(server, &operator, &duties);
+    drop(manager);
     drop(checks);
     drop(ops);
     lane.into_iter().for_each(Lane::end);
@@ -110,21 +125,27 @@ pub(crate) fn run(config: &Config, origin: &str) -> Result<Exit, Failure> {
         tracing::warn!("the access log did not take its last lines");
     }
     if ended.is_ok() {
-        let stats = handle.stats();
-        let http2 = totals.http2_served();
-        tracing::info!(
-            connections = stats.conns_accepted,
-            requests = stats.requests,
-            http2_connections = http2.map(|(connections, _)| connections),
-            http2_requests = http2.map(|(_, requests)| requests),
-            checks = totals.checks_run(),
-            jobs = config.needs_compute().then(|| totals.jobs(&stats)),
-            refused = totals.refused(&stats),
-            closed = Totals::closed(&stats),
-            "stopped"
-        );
+        sum_up(config, &handle, &totals);
     }
     ended
+}
+
+/// The one line at the end: what was served and what was refused.
+fn sum_up(config: &Config, handle: &Handle, totals: &Totals) {
+    let stats = handle.stats();
+    let http2 = totals.http2_served();
+    tracing::info!(
+        connections = stats.conns_accepted,
+        requests = stats.requests,
+        http2_connections = http2.map(|(connections, _)| connections),
+        http2_requests = http2.map(|(_, requests)| requests),
+        checks = totals.checks_run(),
+        connects = totals.connects(),
+        jobs = config.needs_compute().then(|| totals.jobs(&stats)),
+        refused = totals.refused(&stats),
+        closed = Totals::closed(&stats),
+        "stopped"
+    );
 }
 
 fn builder(config: &Config, keeper: &Arc<Keeper>, operator: &Operator) -> ServerBuilder {

@@ -21,6 +21,7 @@ pub(super) struct Totals {
     refusals: Vec<Refusals>,
     http2: Option<Arc<Counters>>,
     checks: Option<Arc<checks::Counters>>,
+    connector: Option<Arc<checks::Connector>>,
 }
 
 /// Counters of an acceptor that are about handshakes that were done, or are being done.
@@ -56,8 +57,16 @@ impl Totals {
         stats.jobs_queued + self.http2.as_ref().map_or(0, |counters| counters.jobs())
     }
 
-    pub(super) fn set_checks(&mut self, counters: Arc<checks::Counters>) {
+    pub(super) fn set_checks(&mut self, counters: Arc<checks::Counters>, connector: Arc<checks::Connector>) {
         self.checks = Some(counters);
+        self.connector = Some(connector);
+    }
+
+    /// What became of the connections of checks, where there are any: `connected=20 refused=3`.
+    pub(super) fn connects(&self) -> Option<String> {
+        let connector = self.connector.as_ref()?;
+        let retries = ("port_window_retries", connector.port_window_retries());
+        Some(list(connector.counters().fields().into_iter().chain([retries])))
     }
 
     /// What is counted beside the engine, by name.

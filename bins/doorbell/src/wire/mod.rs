@@ -9,6 +9,8 @@
 mod ask;
 mod event;
 pub mod frame;
+#[cfg(test)]
+mod tests;
 mod view;
 mod word;
 

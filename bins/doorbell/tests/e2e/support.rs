@@ -170,6 +170,10 @@ impl Process {
 
     pub(crate) fn spawn_with_stdin(command: &mut Command, stdin: Stdio) -> Self {
         let command = command.stdin(stdin).stdout(Stdio::piped()).stderr(Stdio::piped());
+        // Not where the system's own doorbells are found, unless a test says where.
+        if !command.get_envs().any(|(name, _)| name == "RUNTIME_DIRECTORY") {
+            command.env("RUNTIME_DIRECTORY", std::env::temp_dir().join("doorbell-e2e-run"));
+        }
         let mut child = command.spawn().unwrap();
         let log = Arc::new(Mutex::new(Vec::new()));
         keep_lines(child.stdout.take().unwrap(), &log);

@@ -13,6 +13,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
 
 use super::ProxyProtocol;
+use rustix::net::sockopt;
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 
 /// Where to listen.
@@ -139,7 +140,8 @@ impl Listen {
     }
 
     /// `SO_SNDBUF`: how much of a reply the kernel holds for a slow reader. Default 256 KiB, which bounds the memory a
-    /// connection can bind and lets progress of a slow reader be seen; `None` leaves it to the kernel's autotuning.
+    /// connection can bind and lets progress of a slow reader be seen; `None` leaves it to the kernel's autotuning. A connection that is
+    /// [handed over](crate::hand_over) is tuned by the kernel again.
     #[must_use]
     pub const fn send_buf_len(mut self, bytes: Option<usize>) -> Self {
         self.send_buf_len = bytes;
@@ -291,6 +293,37 @@ impl Listen {
 
 /// After this long without an acknowledgement the kernel gives a connection up (tcp(7), `TCP_USER_TIMEOUT`).
 const USER_TIMEOUT: Duration = Duration::from_secs(15);
+
+/// What connections inherited of a listener that was made here and their new owner has no use for: [`USER_TIMEOUT`], which also ends a
+/// connection whose peer opens no window for so long (tcp(7)), and the fixed send buffer. Options of somebody else's listener stay.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Inherited {
+    is_ours: bool,
+    is_buf_fixed: bool,
+}
+
+impl Inherited {
+    /// What this connection has, and every other one of its listener.
+    pub(crate) fn of(conn: impl AsFd) -> Self {
+        let conn = conn.as_fd();
+        // The timeout says that the listener was made here, also by the process before this one.
+        let timeout = sockopt::tcp_user_timeout(conn);
+        let is_ours = timeout.is_ok_and(|millis| u128::from(millis) == USER_TIMEOUT.as_millis());
+        let is_buf_fixed = doorbell_ring::sockopt::is_send_buf_len_locked(conn);
+        Self { is_ours, is_buf_fixed: is_buf_fixed.is_ok_and(|fixed| fixed && is_ours) }
+    }
+
+    /// Undoes it. A connection that cannot be changed is gone, and will tell its owner.
+    pub(crate) fn undo(self, conn: impl AsFd) {
+        let conn = conn.as_fd();
+        if self.is_ours {
+            let _gone = sockopt::set_tcp_user_timeout(conn, 0);
+        }
+        if self.is_buf_fixed {
+            let _gone = doorbell_ring::sockopt::unlock_buf_lens(conn);
+        }
+    }
+}
 
 /// `net.core.somaxconn` since Linux 5.4.
 const SOMAXCONN_DEFAULT: u32 = 4096;

@@ -221,6 +221,11 @@ impl Handle {
         self.core.workers.iter().map(|worker| worker.snapshot()).collect()
     }
 
+    /// Has every worker turn, also one that has nothing to do: those whose [`Snapshot::turns`] does not move then are stuck.
+    pub fn wake(&self) {
+        self.core.workers.iter().for_each(|worker| worker.wake());
+    }
+
     /// Makes one worker act as if its driver had failed, to see what follows: on io_uring it goes on with epoll, on epoll it
     /// ends as [`ServerBuilder::on_worker_failure`] says. For drills and tests.
     pub fn fail_worker(&self, worker: WorkerIndex) {

@@ -39,7 +39,7 @@ mod tests;
 pub use entry::Entry;
 pub use filter::{Filter, Level};
 pub use logger::{Logged, Logger};
-pub use prober::{Prober, prober_of};
+pub use prober::{Asker, Prober, prober_of};
 pub use record::{Clip, Record, RecordHead, RecordTail};
 pub use render::{Epoch, Format, Renderer};
 

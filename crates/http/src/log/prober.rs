@@ -28,11 +28,15 @@ macro_rules! probers {
 
 probers! {
     /// Load balancers of Azure: `Load Balancer Agent`.
-    Azure "azure-lb";
+    Azure "azure";
     /// The exporter of Prometheus: `Blackbox Exporter/`.
     Blackbox "blackbox";
+    /// Health checks of Cloudflare: `Mozilla/5.0 (compatible;Cloudflare-Healthchecks/`.
+    Cloudflare "cloudflare";
     /// `Consul Health Check`.
     Consul "consul";
+    /// Checks and probes of doorbell itself: `doorbell/`.
+    Doorbell "doorbell";
     /// Load balancers of AWS: `ELB-HealthChecker/`.
     Elb "elb";
     /// `Envoy/HC`.
@@ -40,11 +44,15 @@ probers! {
     /// `Gatus/`.
     Gatus "gatus";
     /// Load balancers of Google Cloud: `GoogleHC/`.
-    Google "google-hc";
+    Google "gcp";
     /// Uptime checks of Google Cloud: `GoogleStackdriverMonitoring-UptimeChecks`.
-    GoogleUptime "google-uptime";
+    GoogleUptime "gcp-uptime";
     /// `OPTIONS` in HTTP/1.0 without a field, or `X-Haproxy-Server-State` without a user agent.
     Haproxy "haproxy";
+    /// `KeepAliveClient`.
+    Keepalived "keepalived";
+    /// Hooks of Kubernetes at the start and the end of a container: `kube-lifecycle/`.
+    KubeLifecycle "kube-lifecycle";
     /// Kubernetes: `kube-probe/`.
     Kubelet "kubelet";
     /// The plugin of Nagios and its like: `check_http/`.
@@ -62,7 +70,43 @@ probers! {
 /// The prober that sends such requests, by `User-Agent`.
 #[inline]
 pub fn prober_of(request: &Request<'_>) -> Option<Prober> {
-    prober_with(request, request.header("user-agent"))
+    match Asker::remembered(request) {
+        Some(asker) => asker.prober,
+        None => prober_with(request, request.header("user-agent")),
+    }
+}
+
+/// What a head says of who sent it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Asker {
+    /// The prober, if it is one that is known.
+    pub prober: Option<Prober>,
+    /// `Accept` is not there, or is `*/*`.
+    pub takes_anything: bool,
+}
+
+impl Asker {
+    /// Found out once for a head that is met again and again, and read from memory then. Other heads are looked through.
+    #[inline]
+    pub fn of(request: &Request<'_>) -> Self {
+        match Self::remembered(request) {
+            Some(asker) => asker,
+            None => Self::read(request),
+        }
+    }
+
+    /// Only of a head that is met again and again. Such a head has a `Host`, `Connection`, `Accept`, `Accept-Encoding` and `User-Agent`, or
+    /// less, and neither a query nor a body.
+    #[inline(always)]
+    pub fn remembered(request: &Request<'_>) -> Option<Self> {
+        request.head().asker()
+    }
+
+    #[inline(never)]
+    pub(crate) fn read(request: &Request<'_>) -> Self {
+        let takes_anything = request.header("accept").is_none_or(|accept| accept == b"*/*");
+        Self { prober: prober_with(request, request.header("user-agent")), takes_anything }
+    }
 }
 
 #[inline]
@@ -78,16 +122,26 @@ pub(super) fn named(user_agent: &[u8]) -> Option<Prober> {
         [b'A', ..] => (b"Amazon-Route53-Health-Check-Service", Prober::Route53),
         [b'B', ..] => (b"Blackbox Exporter/", Prober::Blackbox),
         [b'C', ..] => (b"Consul Health Check", Prober::Consul),
+        [b'K', ..] => (b"KeepAliveClient", Prober::Keepalived),
         [b'E', b'L', ..] => (b"ELB-HealthChecker/", Prober::Elb),
         [b'E', ..] => (b"Envoy/HC", Prober::Envoy),
         [b'G', b'a', ..] => (b"Gatus/", Prober::Gatus),
         [b'G', b'o', b'o', b'g', b'l', b'e', b'H', ..] => (b"GoogleHC/", Prober::Google),
         [b'G', ..] => (b"GoogleStackdriverMonitoring-UptimeChecks", Prober::GoogleUptime),
         [b'L', ..] => (b"Load Balancer Agent", Prober::Azure),
-        [b'M', ..] => (b"Mozilla/5.0+(compatible; UptimeRobot/", Prober::UptimeRobot),
+        [b'M', _, _, _, _, _, _, _, _, _, _, b'+', ..] => {
+            (b"Mozilla/5.0+(compatible; UptimeRobot/", Prober::UptimeRobot)
+        }
+        // Some documents have a space in the middle, the requests have not.
+        [b'M', rest @ ..] if rest.get(23) == Some(&b' ') => {
+            (b"Mozilla/5.0 (compatible; Cloudflare-Healthchecks", Prober::Cloudflare)
+        }
+        [b'M', ..] => (b"Mozilla/5.0 (compatible;Cloudflare-Healthchecks", Prober::Cloudflare),
         [b'P', ..] => (b"Pingdom.com_bot_version_", Prober::Pingdom),
         [b'U', ..] => (b"Uptime-Kuma/", Prober::UptimeKuma),
         [b'c', ..] => (b"check_http/", Prober::MonitoringPlugins),
+        [b'd', ..] => (b"doorbell/", Prober::Doorbell),
+        [b'k', b'u', b'b', b'e', b'-', b'l', ..] => (b"kube-lifecycle/", Prober::KubeLifecycle),
         [b'k', ..] => (b"kube-probe/", Prober::Kubelet),
         _ => return None,
     };

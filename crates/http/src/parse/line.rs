@@ -9,6 +9,7 @@ use crate::{Limits, Method, RequestError, class};
 impl Head {
     /// Steps over the tolerated empty lines; true once something else begins.
     pub(super) fn leading_lines(&mut self, buf: &[u8], limits: &Limits) -> Result<bool, RequestError> {
+        let empty_lines_max = u16::try_from(limits.leading_empty_lines_max).unwrap_or(u16::MAX);
         loop {
             let at = self.at as usize;
             if at >= limits.head_bytes_max {
@@ -21,7 +22,7 @@ impl Head {
                     self.step = Step::Start;
                 }
                 (Step::StartLf, _) | (_, b'\n') => return Err(RequestError::LineEnd),
-                (_, b'\r') if self.empty_lines >= limits.leading_empty_lines_max => {
+                (_, b'\r') if self.empty_lines >= empty_lines_max => {
                     return Err(RequestError::LeadingLines);
                 }
                 (_, b'\r') => self.step = Step::StartLf,

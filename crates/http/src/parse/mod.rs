@@ -42,6 +42,7 @@ mod whole;
 pub use fields::{Fields, FieldsIter};
 pub use seen::Seen;
 
+use crate::log::Asker;
 use crate::{Limits, Method, RequestError};
 pub(crate) use authority::is_host;
 use std::fmt;
@@ -74,7 +75,8 @@ pub struct Head {
     name_end: u32,
     value_at: u32,
     fields: u32,
-    empty_lines: u32,
+    /// At most as many as a limit allows, and that is taken as [`u16::MAX`] where it is more.
+    empty_lines: u16,
     /// Of the value of the first `Authorization`.
     authorization_at: u32,
     /// `u16::MAX` when it is that long or longer.
@@ -84,6 +86,8 @@ pub struct Head {
     major: u8,
     minor: u8,
     step: Step,
+    /// Only of a head that [`Seen`] remembers.
+    asker: Option<Asker>,
 }
 
 impl Head {
@@ -109,6 +113,7 @@ impl Head {
             major: 0,
             minor: 0,
             step: Step::Start,
+            asker: None,
         }
     }
 
@@ -241,6 +246,12 @@ impl Head {
     #[inline]
     pub const fn keeps_alive(&self) -> bool {
         !self.has(CLOSE) && (self.minor > 0 || self.has(KEEP_ALIVE))
+    }
+
+    /// Who sends this head, if that was found out before.
+    #[inline(always)]
+    pub(crate) const fn asker(&self) -> Option<Asker> {
+        self.asker
     }
 
     /// Whether the client waits for `100 Continue`; never in HTTP/1.0 (RFC 9110 10.1.1).

@@ -10,11 +10,12 @@ mod health;
 mod http2;
 mod listener;
 mod route;
+mod systemd;
 mod tls;
 
 use super::model::{
-    AccessFile, Compute, Config, Control, Engine, Grpc, Http1, Http2, Lifecycle, Limit, Listener, Log,
-    LogFormat, LogLevel, Maintenance, OnWorkerFailure, Protocol, Runtime, Tls, Tuning,
+    AccessFile, Compute, Config, Control, Egress, Engine, Grpc, Http1, Http2, Lifecycle, Limit, Listener,
+    Log, LogFormat, LogLevel, Maintenance, OnWorkerFailure, Protocol, Runtime, Systemd, Tls, Tuning,
 };
 use super::resolve::default_health;
 use super::tuning;
@@ -26,6 +27,7 @@ use http2::{grpc_value, http2_value};
 use listener::listener_value;
 use serde_json::{Map, Value, json};
 use std::path::Path;
+use systemd::systemd_value;
 
 /// As a file that reads back to the same configuration.
 ///
@@ -80,10 +82,14 @@ pub fn to_json(config: &Config, with_defaults: bool) -> Value {
         ("runtime", keep(runtime_value(&config.runtime), runtime_value(&Runtime::default()))),
         ("log", keep(log_value(&config.log), log_value(&Log::default()))),
         ("lifecycle", keep(lifecycle_value(&config.lifecycle), lifecycle_value(&Lifecycle::default()))),
+        ("systemd", keep(systemd_value(&config.systemd), systemd_value(&Systemd::default()))),
         ("control", keep(control_value(&config.control), control_value(&Control::default()))),
         (
             "maintenance",
-            keep(maintenance_value(&config.maintenance), maintenance_value(&Maintenance::default())),
+            keep(
+                maintenance_value(&config.maintenance, config),
+                maintenance_value(&Maintenance::default(), config),
+            ),
         ),
         ("tuning", keep(tuning::to_value(&config.tuning), tuning::to_value(&Tuning::default()))),
         ("compute", keep(compute_value(&config.compute), compute_value(&Compute::default()))),
@@ -93,6 +99,10 @@ pub fn to_json(config: &Config, with_defaults: bool) -> Value {
         ("http2", keep(http2_value(&config.http2), http2_value(&Http2::default()))),
         ("grpc", keep(grpc_value(&config.grpc, config), grpc_value(&default_grpc, config))),
         ("listener", named(listeners.collect())),
+        (
+            "check_defaults",
+            keep(check::defaults_value(&config.egress), check::defaults_value(&Egress::default())),
+        ),
         ("check", named(checks.collect())),
         ("health", named(health.collect())),
         ("route", named(routes)),

@@ -12,15 +12,18 @@ mod limit;
 mod listener;
 mod log;
 mod route;
+mod systemd;
 mod tls;
 
 pub use auth::{Auth, Jwt, JwtAlgorithm, JwtKey, Secret};
 pub use check::{
-    CHECKS_MAX, Check, CheckKind, ClientTls, FileCheck, FlapRule, FollowRedirects, GrpcCheck, HostPort,
-    HttpCheck, HttpDegraded, HttpExpect, Initial, Pace, Prefer, Resolve, Severity, TcpCheck, Url,
+    BadIs, CHECKS_MAX, CertificateRule, Check, CheckKind, ClientTls, DnsCheck, DnsCode, DnsRecord, Egress,
+    ExecCheck, FileCheck, FlapRule, FollowRedirects, GaugeCheck, GrpcCheck, GrpcMode, HostPort, HttpCheck,
+    HttpDegraded, HttpExpect, Initial, Level, Metric, Pace, Pattern, Place, Prefer, RedisCheck, Resolve,
+    Severity, TcpCheck, TlsCheck, Url,
 };
 pub use compute::Compute;
-pub use control::{Control, ControlSocket, Maintenance};
+pub use control::{Control, ControlSocket, Maintenance, Window};
 pub use health::{CheckUse, Codes, Health, HealthState, OnDrain, OnStale, Quorum};
 pub use http2::{Grpc, Http2};
 pub use limit::{Limit, LimitKey, Rate};
@@ -29,6 +32,7 @@ pub use log::{Access, AccessFile, AccessFormat, AccessLog, Log, LogFormat, LogLe
 pub use route::{
     Action, ClientCert, Details, Files, Guard, HealthFormat, HealthRoute, LinkMap, RedirectTo, Reply, Route,
 };
+pub use systemd::{ReadyOn, Systemd};
 pub use tls::{CertificateFiles, ClientAuth, ClientAuthMode, Tls, TlsVersion, UnknownServerName};
 
 use std::path::PathBuf;
@@ -43,6 +47,8 @@ pub struct Config {
     pub log: Log,
     /// `[lifecycle]`
     pub lifecycle: Lifecycle,
+    /// `[systemd]`
+    pub systemd: Systemd,
     /// `[control]`
     pub control: Control,
     /// `[maintenance]`
@@ -63,6 +69,10 @@ pub struct Config {
     pub http2: Http2,
     /// `[grpc]`
     pub grpc: Grpc,
+    /// Whether checks may run programs: said on the command line, and never in the file.
+    pub allow_exec: bool,
+    /// `[check_defaults] egress`
+    pub egress: Egress,
     /// `[check.NAME]`, in the order of the file.
     pub checks: Vec<Check>,
     /// `[health.NAME]`; `livez` and `readyz` are always there.

@@ -17,6 +17,7 @@ mod listener;
 mod names;
 mod redirect;
 mod route;
+mod systemd;
 mod tls;
 
 pub(crate) use action::default_methods;
@@ -73,8 +74,9 @@ pub(crate) fn resolve(file: &written::File, problems: &Problems) -> Config {
             startup_grace: health::grace(&file.lifecycle.startup_grace),
             state_file: file.lifecycle.state_file.as_ref().map(|at| at.value.clone()),
         },
+        systemd: systemd::resolve_systemd(&file.systemd),
         control: control::resolve_control(&file.control),
-        maintenance: control::resolve_maintenance(&file.maintenance),
+        maintenance: control::resolve_maintenance(&file.maintenance, &health, problems),
         tuning: file.tuning.clone(),
         tls,
         auth,
@@ -83,6 +85,8 @@ pub(crate) fn resolve(file: &written::File, problems: &Problems) -> Config {
         compute: compute::resolve(file.compute.as_ref()),
         grpc: http2::resolve_grpc(file.grpc.as_ref(), &health, problems),
         listeners,
+        allow_exec: false,
+        egress: check::resolve_egress(&file.check_defaults),
         checks,
         health,
         routes,

@@ -12,21 +12,24 @@ mod limit;
 mod listener;
 mod log;
 mod route;
+mod systemd;
 mod tls;
 
 pub(crate) use auth::{Auth, Jwt};
 pub(crate) use check::{
-    Addresses, Check, CheckTls, FileWatched, GrpcAsked, HttpAsked, INITIALS, Kind, PREFERS, Pace, REDIRECTS,
-    SEVERITIES, TcpAsked,
+    Addresses, Basic, CODES, Certificates, Check, CheckTls, Defaults, DnsAsked, ExecAsked, FileWatched,
+    GRPC_MODES, GaugeAsked, GrpcAsked, HttpAsked, INITIALS, Kind, Latencies, METRICS, PREFERS, Pace, RECORDS,
+    REDIRECTS, RedisAsked, SEVERITIES, TYPES, TcpAsked, TlsAsked,
 };
 pub(crate) use compute::Compute;
-pub(crate) use control::{Control, Maintenance};
+pub(crate) use control::{Control, Maintenance, Window};
 pub(crate) use health::{DrainAnswers, Health, ON_STALE, QuorumOf, Statuses};
 pub(crate) use http2::{Grpc, Http2};
 pub(crate) use limit::Limit;
 pub(crate) use listener::{FORWARDED, Listener, PROXY_PROTOCOLS};
 pub(crate) use log::{ACCESS, ACCESS_FORMATS, Log};
 pub(crate) use route::{CLIENT_CERTS, DETAILS, FORMATS, Files, Redirect, Reply, Route};
+pub(crate) use systemd::{READY_ON, Systemd};
 pub(crate) use tls::{ClientAuth, MODES, Pair, Tls, UNKNOWN_NAMES, VERSIONS};
 
 use super::model::{Engine, OnWorkerFailure, Tuning};
@@ -44,6 +47,7 @@ pub(crate) struct File {
     pub(crate) runtime: Runtime,
     pub(crate) log: Log,
     pub(crate) lifecycle: Lifecycle,
+    pub(crate) systemd: Systemd,
     pub(crate) control: Control,
     pub(crate) maintenance: Maintenance,
     pub(crate) tuning: Tuning,
@@ -54,7 +58,7 @@ pub(crate) struct File {
     pub(crate) listeners: Vec<Listener>,
     pub(crate) http2: Option<Http2>,
     pub(crate) grpc: Option<Grpc>,
-    pub(crate) check_defaults: Pace,
+    pub(crate) check_defaults: Defaults,
     pub(crate) checks: Vec<Check>,
     pub(crate) health: Vec<Health>,
     pub(crate) routes: Vec<Route>,
@@ -87,6 +91,7 @@ impl File {
             runtime: root.section("runtime").map(Runtime::read).unwrap_or_default(),
             log: root.section("log").map(Log::read).unwrap_or_default(),
             lifecycle: root.section("lifecycle").map(Lifecycle::read).unwrap_or_default(),
+            systemd: root.section("systemd").map(Systemd::read).unwrap_or_default(),
             control: root.section("control").map(Control::read).unwrap_or_default(),
             maintenance: root.section("maintenance").map(Maintenance::read).unwrap_or_default(),
             tuning: root.section("tuning").map(tuning::read).unwrap_or_default(),
@@ -97,7 +102,7 @@ impl File {
             listeners: named(&mut root, "listener", Listener::read),
             http2: root.section("http2").map(Http2::read),
             grpc: root.section("grpc").map(Grpc::read),
-            check_defaults: root.section("check_defaults").map(Pace::read_defaults).unwrap_or_default(),
+            check_defaults: root.section("check_defaults").map(Defaults::read).unwrap_or_default(),
             checks: named(&mut root, "check", Check::read),
             health: named(&mut root, "health", Health::read),
             routes: named(&mut root, "route", Route::read),

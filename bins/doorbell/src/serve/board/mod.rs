@@ -12,7 +12,8 @@ mod page;
 mod tests;
 mod view;
 
-use super::ops::Journal;
+use super::census::Census;
+use super::ops::{Journal, Window};
 use crate::checks::{Desk, Finding};
 use crate::config::model::{Config, Health, HealthRoute};
 use doorbell_health::{
@@ -23,7 +24,7 @@ use happening::happening;
 use lines::Line;
 pub(super) use operate::Subject;
 use page::Look;
-pub(super) use page::{Page, Replies};
+pub(super) use page::{Held, Kept, Page};
 use std::fmt;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -36,11 +37,14 @@ type Follower = Box<dyn Fn(&Serving<'_>) + Send>;
 pub(super) struct Keeper {
     origin: Instant,
     places: Places,
+    census: Census,
     /// Of endpoints that are about taking traffic.
     readiness: Vec<EndpointIndex>,
     inside: Mutex<Inside>,
     /// Told of every result.
     found: Condvar,
+    /// Maintenance that comes again and again.
+    windows: Mutex<Vec<Window>>,
     /// Where transitions are written down, once somebody wants that.
     journal: OnceLock<Arc<Journal>>,
 }
@@ -79,6 +83,7 @@ impl Keeper {
         let readiness = readiness.filter(|(health, _)| Health::is_readiness(&health.name));
         Ok(Arc::new(Self {
             origin: Instant::now(),
+            census: Census::new(config.health.iter().map(|health| health.name.as_str()), workers(config)),
             readiness: readiness.map(|(_, &index)| index).collect(),
             inside: Mutex::new(Inside {
                 board,
@@ -88,8 +93,14 @@ impl Keeper {
             }),
             places,
             found: Condvar::new(),
+            windows: Mutex::new(Window::all(config)),
             journal: OnceLock::new(),
         }))
+    }
+
+    /// Who asks for the health of endpoints.
+    pub(super) const fn census(&self) -> &Census {
+        &self.census
     }
 
     /// Has transitions written down from now on; the first journal stays.
@@ -97,20 +108,27 @@ impl Keeper {
         self.journal.get_or_init(|| Arc::clone(journal));
     }
 
+    /// The windows of the configuration, for whoever looks at clocks; once.
+    pub(super) fn take_windows(&self) -> Vec<Window> {
+        std::mem::take(&mut *self.windows.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
     /// The replies of a route, one page for all who answer with the same. `None` when its fields cannot be sent.
     pub(super) fn page(
         &self,
         route: &HealthRoute,
         headers: &[(String, String)],
+        allow: &str,
         has_singles: bool,
     ) -> Option<Arc<Page>> {
         let endpoint = *self.places.endpoints.get(route.endpoint)?;
-        let look = Look::of(route, endpoint, headers, has_singles);
+        let look = Look::of(route, endpoint, headers, allow, has_singles);
         let mut inside = self.lock();
         if let Some(page) = inside.pages.iter().find(|page| *page.look() == look) {
             return Some(Arc::clone(page));
         }
-        let page = Arc::new(Page::build(look, inside.pages.len(), &inside.board)?);
+        let seat = self.census.seat(route.endpoint)?;
+        let page = Arc::new(Page::build(look, inside.pages.len(), &inside.board, seat)?);
         inside.pages.push(Arc::clone(&page));
         if has_singles {
             let Inside { board, singles, .. } = &mut *inside;
@@ -175,6 +193,11 @@ impl Keeper {
         // Whoever panicked in here has at worst not told everybody.
         self.inside.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// How many threads answer probes, where the configuration says so.
+fn workers(config: &Config) -> Option<usize> {
+    config.runtime.workers.and_then(|count| usize::try_from(count).ok())
 }
 
 /// What a call changed, kept beyond it.

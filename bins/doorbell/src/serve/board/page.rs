@@ -7,10 +7,12 @@
 
 use crate::config::model::{Details, HealthFormat, HealthRoute};
 use crate::http::{StaticReply, Status};
+use crate::serve::census::{Own, Seat};
 use arc_swap::ArcSwap;
-use doorbell_health::{Audience, Board, EndpointIndex, Format, Reply};
-use std::cell::RefCell;
+use doorbell_health::{Audience, Board, EndpointIndex, EndpointState, Format, Reply};
+use std::cell::Cell;
 use std::collections::HashMap;
+use std::mem::ManuallyDrop;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -21,6 +23,7 @@ pub(in crate::serve) struct Page {
     replies: ArcSwap<Replies>,
     /// Of what is in `replies`: written after it, so that who sees a number sees at least that.
     version: AtomicU64,
+    seat: Arc<Seat>,
     /// Its place among what threads keep.
     place: usize,
     /// One for each check of the endpoint, in its order; none where no path asks for single checks.
@@ -31,11 +34,47 @@ pub(in crate::serve) struct Page {
 /// No two states of any page have the same number.
 static VERSION_NEXT: AtomicU64 = AtomicU64::new(1);
 
-/// What a thread read last of the page at a place, and its version.
-type Kept = Option<(u64, Arc<Replies>)>;
+/// What a thread read last of one page.
+#[derive(Debug)]
+pub(in crate::serve) struct Held {
+    version: u64,
+    pub(in crate::serve) replies: Arc<Replies>,
+    /// Where this thread counts probes of the endpoint.
+    pub(in crate::serve) own: Own,
+}
+
+/// What a thread read last, by the place of the page. To be put back where it was taken.
+#[derive(Debug)]
+#[must_use]
+pub(in crate::serve) struct Kept(ManuallyDrop<Box<Pages>>);
+
+type Pages = Vec<Held>;
 
 thread_local! {
-    static KEPT: RefCell<Vec<Kept>> = const { RefCell::new(Vec::new()) };
+    /// Never dropped, so that no look asks whether the thread is about to end: what a thread read last is left behind with it.
+    static KEPT: Cell<Option<ManuallyDrop<Box<Pages>>>> = const { Cell::new(None) };
+}
+
+impl Kept {
+    /// Of this thread. Whoever takes it a second time meanwhile has nothing, and reads anew.
+    #[inline(always)]
+    pub(in crate::serve) fn take() -> Self {
+        match KEPT.take() {
+            Some(kept) => Self(kept),
+            None => Self::new(),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn new() -> Self {
+        Self(ManuallyDrop::new(Box::default()))
+    }
+
+    #[inline(always)]
+    pub(in crate::serve) fn put_back(self) {
+        KEPT.set(Some(self.0));
+    }
 }
 
 /// How replies look, whatever the state.
@@ -46,26 +85,55 @@ pub(super) struct Look {
     pub(super) format: Option<Format>,
     pub(super) details: Details,
     pub(super) headers: Vec<(String, String)>,
+    /// What `OPTIONS` is told beside: the methods of the route.
+    pub(super) allow: String,
     pub(super) has_singles: bool,
 }
 
 /// The replies of this moment.
 #[derive(Debug)]
 pub(in crate::serve) struct Replies {
-    /// For whoever asks without a query, where neither who he is nor what he accepts matters.
-    pub(in crate::serve) plain: Option<StaticReply>,
+    pub(in crate::serve) plain: Plain,
     /// By format.
     views: Vec<[Views; Format::ALL.len()]>,
     by_audience: [usize; Audience::ALL.len()],
+    states: [EndpointState; Audience::ALL.len()],
+}
+
+/// What nearly every probe is answered with.
+#[derive(Debug)]
+pub(in crate::serve) struct Plain {
+    pub(in crate::serve) views: Views,
+    /// The same for `OPTIONS`, which HAProxy sends.
+    pub(in crate::serve) options: Views,
+    pub(in crate::serve) state: EndpointState,
+    to: To,
+}
+
+/// Who gets a plain reply, of those who ask without a query and without a token.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum To {
+    Nobody,
+    /// Those who take anything.
+    Undemanding,
+    Everybody,
+}
+
+impl Plain {
+    /// Whether it is for those who take anything, or not.
+    #[inline(always)]
+    pub(in crate::serve) const fn is_for(&self, takes_anything: bool) -> bool {
+        self.to as u8 + takes_anything as u8 >= To::Everybody as u8
+    }
 }
 
 /// One reply for everybody, and one for those who see details.
-type Views = [StaticReply; 2];
+pub(in crate::serve) type Views = [StaticReply; 2];
 
 impl Replies {
-    /// Whether it matters who asks.
-    pub(in crate::serve) fn differ(&self) -> bool {
-        self.views.len() > 1
+    /// The state that is reported to these.
+    pub(in crate::serve) const fn state(&self, audience: Audience) -> EndpointState {
+        self.states[audience as usize]
     }
 
     pub(in crate::serve) fn reply(
@@ -84,6 +152,7 @@ impl Look {
         route: &HealthRoute,
         endpoint: EndpointIndex,
         headers: &[(String, String)],
+        allow: &str,
         has_singles: bool,
     ) -> Self {
         let mut headers = headers.to_vec();
@@ -97,7 +166,8 @@ impl Look {
             HealthFormat::Spring => Some(Format::Spring),
             HealthFormat::Text => Some(Format::Text),
         };
-        Self { endpoint, format, details: route.details, headers, has_singles }
+        let allow = allow.to_owned();
+        Self { endpoint, format, details: route.details, headers, allow, has_singles }
     }
 
     /// The reply for everybody and the one for those who see details, of which a route needs one or both.
@@ -138,15 +208,19 @@ impl Look {
             };
             by_audience[audience as usize] = at;
         }
-        let plain = match (self.format, self.details, views.as_slice()) {
-            (None, _, _) | (_, Details::Authenticated, _) => None,
-            // Without differences in details both are the same.
-            (Some(format), Details::Always | Details::Never, [only]) => {
-                Some(only[format as usize][0].clone())
-            }
-            (Some(_), Details::Always | Details::Never, _) => None,
+        let endpoint = board.endpoint(self.endpoint)?;
+        let states = Audience::ALL.map(|audience| endpoint.answer(audience).0.state);
+        let to = match (views.len(), self.format) {
+            (1, Some(_)) => To::Everybody,
+            (1, None) => To::Undemanding,
+            // It matters who asks.
+            _ => To::Nobody,
         };
-        Some(Replies { plain, views, by_audience })
+        let plain = views.first()?[self.format.unwrap_or(Format::Text) as usize].clone();
+        let [first, second] = plain.each_ref().map(|view| view.clone().header("Allow", &self.allow));
+        let options = [first.ok()?, second.ok()?];
+        let plain = Plain { views: plain, options, state: states[0], to };
+        Some(Replies { plain, views, by_audience, states })
     }
 
     fn single(&self, board: &Board, place: usize) -> Option<Views> {
@@ -156,7 +230,7 @@ impl Look {
 
 impl Page {
     /// `None` when the fields of the route cannot be sent. No other page of the board has this place.
-    pub(super) fn build(look: Look, place: usize, board: &Board) -> Option<Self> {
+    pub(super) fn build(look: Look, place: usize, board: &Board, seat: &Arc<Seat>) -> Option<Self> {
         let replies = ArcSwap::from_pointee(look.replies(board)?);
         let uses = &board.endpoint(look.endpoint)?.config().uses;
         let (mut singles, mut names) = (Vec::new(), HashMap::new());
@@ -165,7 +239,7 @@ impl Page {
             names.insert(board.check_name(one.check)?.as_bytes().into(), place);
         }
         let version = AtomicU64::new(VERSION_NEXT.fetch_add(1, Ordering::Relaxed));
-        Some(Self { look, replies, version, place, singles: singles.into(), names })
+        Some(Self { look, replies, version, seat: Arc::clone(seat), place, singles: singles.into(), names })
     }
 
     /// The format of the route; nothing where `Accept` decides.
@@ -177,28 +251,31 @@ impl Page {
         &self.look
     }
 
-    /// Gives the replies of this moment to `found`; a look at them holds nobody up. Not to be called from inside.
+    /// The replies of this moment, if the thread has them; otherwise they are to be read anew.
     #[inline(always)]
-    pub(in crate::serve) fn with<T>(&self, found: impl FnOnce(&Replies) -> T) -> T {
-        KEPT.with_borrow_mut(|kept| {
-            let version = self.version.load(Ordering::Acquire);
-            if let Some(Some((known, replies))) = kept.get(self.place)
-                && *known == version
-            {
-                return found(replies);
-            }
-            found(self.keep(version, kept))
-        })
+    pub(in crate::serve) fn known<'k>(&self, kept: &'k Kept) -> Option<&'k Held> {
+        let version = self.version.load(Ordering::Acquire);
+        kept.0.get(self.place).filter(|held| held.version == version)
     }
 
+    /// The replies of this moment, from now on known to the thread. Reading them holds nobody up.
     #[cold]
     #[inline(never)]
-    fn keep<'k>(&self, version: u64, kept: &'k mut Vec<Kept>) -> &'k Replies {
-        if kept.len() <= self.place {
-            kept.resize_with(self.place + 1, || None);
+    pub(in crate::serve) fn read<'k>(&self, kept: &'k mut Kept) -> &'k Held {
+        let version = self.version.load(Ordering::Acquire);
+        let held = |version| Held { version, replies: self.replies.load_full(), own: self.seat.own() };
+        if kept.0.len() <= self.place {
+            // No page has version 0.
+            kept.0.resize_with(self.place + 1, || held(0));
         }
         // At least as new as the version; if it is newer, the next look finds another one and reads it again.
-        &kept[self.place].insert((version, self.replies.load_full())).1
+        kept.0[self.place] = held(version);
+        &kept.0[self.place]
+    }
+
+    /// Where probes of the endpoint are counted.
+    pub(in crate::serve) fn seat(&self) -> &Seat {
+        &self.seat
     }
 
     /// Gives the reply about one check of the endpoint to `found`.

@@ -22,9 +22,19 @@ fn route(config: &Config, name: &str) -> HealthRoute {
     HealthRoute { details: Details::Always, ..HealthRoute::of(endpoint) }
 }
 
+fn with<T>(page: &Page, look: impl FnOnce(&Held) -> T) -> T {
+    let mut kept = Kept::take();
+    let told = match page.known(&kept) {
+        Some(held) => look(held),
+        None => look(page.read(&mut kept)),
+    };
+    kept.put_back();
+    told
+}
+
 fn answer(page: &Page, audience: Audience) -> (u16, String) {
-    page.with(|replies| {
-        let reply = replies.reply(audience, Format::Text, true).unwrap();
+    with(page, |held| {
+        let reply = held.replies.reply(audience, Format::Text, true).unwrap();
         (reply.status().code(), String::from_utf8(reply.content().to_vec()).unwrap())
     })
 }
@@ -37,8 +47,8 @@ fn found(keeper: &Keeper, outcome: Outcome, reason: &str) -> Duration {
 fn what_is_found_is_answered_at_once() {
     let config = config(ONE);
     let keeper = Keeper::build(&config).unwrap();
-    let page = keeper.page(&route(&config, "readyz"), &[], true).unwrap();
-    let live = keeper.page(&route(&config, "livez"), &[], false).unwrap();
+    let page = keeper.page(&route(&config, "readyz"), &[], "GET", true).unwrap();
+    let live = keeper.page(&route(&config, "livez"), &[], "GET", false).unwrap();
     let single = |name: &str| {
         page.with_single(name.as_bytes(), true, |reply| {
             reply.map(|reply| (reply.status().code(), String::from_utf8(reply.content().to_vec()).unwrap()))
@@ -65,7 +75,7 @@ fn what_is_found_is_answered_at_once() {
     keeper.drain(true);
     assert_eq!(answer(&page, Audience::Kubelet), (200, "up\napp: up\n".to_owned()));
     assert_eq!(answer(&page, Audience::LoadBalancer), (599, "drain\napp: up\n".to_owned()));
-    let differ = |page: &Page| page.with(Replies::differ);
+    let differ = |page: &Page| with(page, |held| !held.replies.plain.is_for(true));
     assert!(differ(&page) && !differ(&live), "livez takes no notice of a drain");
 }
 
@@ -74,16 +84,20 @@ fn routes_that_answer_the_same_share_a_page() {
     let config = config(ONE);
     let keeper = Keeper::build(&config).unwrap();
     let ready = route(&config, "readyz");
-    let page = keeper.page(&ready, &[], false).unwrap();
-    assert!(Arc::ptr_eq(&page, &keeper.page(&ready, &[], false).unwrap()));
-    let with_field = keeper.page(&ready, &[("A".to_owned(), "b".to_owned())], false).unwrap();
-    let with_singles = keeper.page(&ready, &[], true).unwrap();
-    let hidden = keeper.page(&HealthRoute { details: Details::Never, ..ready.clone() }, &[], false).unwrap();
+    let page = keeper.page(&ready, &[], "GET", false).unwrap();
+    assert!(Arc::ptr_eq(&page, &keeper.page(&ready, &[], "GET", false).unwrap()));
+    let with_field = keeper.page(&ready, &[("A".to_owned(), "b".to_owned())], "GET", false).unwrap();
+    let with_singles = keeper.page(&ready, &[], "GET", true).unwrap();
+    let hidden =
+        keeper.page(&HealthRoute { details: Details::Never, ..ready.clone() }, &[], "GET", false).unwrap();
     for other in [&with_field, &with_singles, &hidden] {
         assert!(!Arc::ptr_eq(&page, other));
     }
     assert_eq!(answer(&hidden, Audience::Other), (503, "down\n".to_owned()));
-    assert!(keeper.page(&ready, &[("A".to_owned(), "b\n".to_owned())], false).is_none(), "no such field");
+    assert!(
+        keeper.page(&ready, &[("A".to_owned(), "b\n".to_owned())], "GET", false).is_none(),
+        "no such field"
+    );
 }
 
 #[test]
@@ -91,7 +105,7 @@ fn a_failed_worker_is_not_ready_and_alive() {
     let config = config("");
     let keeper = Keeper::build(&config).unwrap();
     let [ready, live] =
-        ["readyz", "livez"].map(|name| keeper.page(&route(&config, name), &[], false).unwrap());
+        ["readyz", "livez"].map(|name| keeper.page(&route(&config, name), &[], "GET", false).unwrap());
     assert_eq!(answer(&ready, Audience::Other), (200, "up\n".to_owned()));
     keeper.fail("a worker failed");
     assert_eq!(answer(&ready, Audience::Kubelet), (503, "down\nreason: a worker failed\n".to_owned()));
@@ -139,7 +153,7 @@ fn what_is_awaited_is_asked_often() {
 fn no_reply_is_torn_and_none_stays_old() {
     let config = config(ONE);
     let keeper = Keeper::build(&config).unwrap();
-    let page = keeper.page(&route(&config, "readyz"), &[], true).unwrap();
+    let page = keeper.page(&route(&config, "readyz"), &[], "GET", true).unwrap();
     let (goes_on, reads) = (AtomicUsize::new(1), AtomicUsize::new(0));
     let whole = [(503, "down\napp: down (refused)\n"), (503, "down\napp: unknown\n"), (200, "up\napp: up\n")];
     std::thread::scope(|scope| {
@@ -168,8 +182,10 @@ fn no_reply_is_torn_and_none_stays_old() {
 fn pages_of_two_boards_keep_apart() {
     let config = config(ONE);
     let keepers = [(); 2].map(|()| Keeper::build(&config).unwrap());
-    let pages: Vec<_> =
-        keepers.iter().map(|keeper| keeper.page(&route(&config, "readyz"), &[], false).unwrap()).collect();
+    let pages: Vec<_> = keepers
+        .iter()
+        .map(|keeper| keeper.page(&route(&config, "readyz"), &[], "GET", false).unwrap())
+        .collect();
     found(&keepers[0], Outcome::Success, "");
     for _ in 0..3 {
         assert_eq!([0, 1].map(|at| answer(&pages[at], Audience::Other).0), [200, 503]);

@@ -8,7 +8,7 @@ use super::redirect::RedirectAnswer;
 use super::stored::{FilesAnswer, LinksAnswer};
 use super::{Door, Materials, Placed, all_headers, with_headers};
 use crate::config::model::{Action, HealthRoute, Reply, Route};
-use crate::http::router::{Match, param_names};
+use crate::http::router::{Match, MethodSet, param_names};
 use crate::http::{Answered, Request, Responder, StaticReply, Status};
 use crate::serve::guards::{Guards, Viewers};
 use crate::serve::subject::Subject;
@@ -85,9 +85,10 @@ fn build_health(
     let asks_for_check =
         |path: &String| param_names(path).is_ok_and(|names| names.iter().any(|name| name == CHECK_PARAM));
     let has_singles = route.paths.iter().any(asks_for_check);
-    let page = materials.keeper.page(health, headers, has_singles)?;
+    let allow = MethodSet::of(&route.methods).to_string();
+    let page = materials.keeper.page(health, headers, &allow, has_singles)?;
     let viewers = Viewers::build(&health.details_auth, materials.config, materials.common);
-    Some(Health::new(page, health, viewers, &route.methods))
+    Some(Health::new(page, health, viewers, allow))
 }
 
 impl Door {

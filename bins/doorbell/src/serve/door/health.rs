@@ -3,10 +3,9 @@
 //! Does not know about: what makes a state, when replies are rendered.
 
 use crate::config::model::{Details, HealthRoute};
-use crate::http::log::{Prober, prober_of};
-use crate::http::router::MethodSet;
+use crate::http::log::{Asker, Prober};
 use crate::http::{Answered, Method, Request, Responder, StaticReply, Status};
-use crate::serve::board::{Page, Replies};
+use crate::serve::board::{Held, Kept, Page};
 use crate::serve::guards::Viewers;
 use crate::serve::inquiry::Inquiry;
 use doorbell_health::{Audience, Format};
@@ -21,12 +20,20 @@ pub(super) struct Health {
     page: Arc<Page>,
     details: Details,
     viewers: Viewers,
+    /// What those see who bring no token: their place in [`crate::serve::board::Plain::views`].
+    tokenless: bool,
     allow: String,
 }
 
 impl Health {
-    pub(super) fn new(page: Arc<Page>, route: &HealthRoute, viewers: Viewers, methods: &[Method]) -> Self {
-        Self { page, details: route.details, viewers, allow: MethodSet::of(methods).to_string() }
+    pub(super) fn new(page: Arc<Page>, route: &HealthRoute, viewers: Viewers, allow: String) -> Self {
+        let details = route.details;
+        let tokenless = match details {
+            Details::Always => true,
+            Details::Authenticated => viewers.are_all(),
+            Details::Never => false,
+        };
+        Self { page, details, viewers, tokenless, allow }
     }
 
     /// True when some who see details have tokens that a job is to verify: then [`Self::inquire`] is to be asked.
@@ -81,25 +88,42 @@ impl Health {
         request: &Request<'_>,
         reply: Responder<'_>,
     ) -> Answered {
-        self.page.with(|replies| match &replies.plain {
-            Some(plain) if request.query_bytes().is_none() => self.answer(plain, request, reply),
-            _ => match self.choose(replies, sees_details, request) {
-                Some(found) => self.answer(found, request, reply),
-                // There is one for everybody, from the start on.
-                None => reply.status(Status::SERVICE_UNAVAILABLE).empty(),
-            },
-        })
+        let mut kept = Kept::take();
+        let held = match self.page.known(&kept) {
+            Some(held) => held,
+            None => self.page.read(&mut kept),
+        };
+        let plain = &held.replies.plain;
+        let answered = match Asker::remembered(request) {
+            // A head that is remembered has neither a query nor a token.
+            Some(asker) if plain.is_for(asker.takes_anything) => {
+                held.own.count(asker.prober, plain.state, request.now());
+                let views = if request.method() == Method::Options { &plain.options } else { &plain.views };
+                reply.send(&views[usize::from(self.tokenless)])
+            }
+            _ => self.send_new(held, sees_details, request, reply),
+        };
+        kept.put_back();
+        answered
     }
 
     #[inline(never)]
-    fn choose<'r>(
+    fn send_new(
         &self,
-        replies: &'r Replies,
+        held: &Held,
         sees_details: impl FnOnce() -> bool,
         request: &Request<'_>,
-    ) -> Option<&'r StaticReply> {
-        let audience = if replies.differ() { audience_of(request) } else { Audience::Other };
-        replies.reply(audience, self.format_of(request), sees_details())
+        reply: Responder<'_>,
+    ) -> Answered {
+        let asker = Asker::of(request);
+        let audience = audience_of(asker.prober);
+        held.own.count(asker.prober, held.replies.state(audience), request.now());
+        self.page.seat().listen(request);
+        match held.replies.reply(audience, self.format_of(request), sees_details()) {
+            Some(found) => self.answer(found, request, reply),
+            // There is one for everybody, from the start on.
+            None => reply.status(Status::SERVICE_UNAVAILABLE).empty(),
+        }
     }
 
     /// Answers for one check of the endpoint, or with `not_found`.
@@ -177,18 +201,19 @@ fn accepted(accept: &[u8]) -> Format {
     named.unwrap_or(Format::Text)
 }
 
-/// Who asks, by what he sends: what a drain tells each may differ.
-#[inline(never)]
-fn audience_of(request: &Request<'_>) -> Audience {
-    match prober_of(request) {
+/// Whom a prober asks for: what a drain tells each may differ.
+const fn audience_of(prober: Option<Prober>) -> Audience {
+    match prober {
         Some(Prober::Kubelet) => Audience::Kubelet,
         Some(
             Prober::Azure
+            | Prober::Cloudflare
             | Prober::Consul
             | Prober::Elb
             | Prober::Envoy
             | Prober::Google
             | Prober::Haproxy
+            | Prober::Keepalived
             | Prober::Route53,
         ) => Audience::LoadBalancer,
         Some(_) | None => Audience::Other,

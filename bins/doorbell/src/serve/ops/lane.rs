@@ -6,15 +6,41 @@
 
 use std::future::Future;
 use std::io;
+use std::sync::Arc;
 use std::thread::JoinHandle;
+use std::time::Duration;
 use tokio::runtime::Handle;
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, SemaphorePermit, watch};
+use tokio::time::timeout;
 
 /// Threads for what cannot be waited for: commands that write the state file.
 const BLOCKING_THREADS_MAX: usize = 4;
 
+/// Answers in progress at once; one more waits.
+const ANSWERS_MAX: u32 = 64;
+
+/// How long the end waits for answers in progress: whoever asked for the end is told that it comes.
+const LAST_ANSWERS: Duration = Duration::from_secs(1);
+
 /// Those of the runtime: epoll and two to wake it.
 pub(super) const DESCRIPTORS: u32 = 3;
+
+/// Counts answers in progress, for which the end of the lane waits a moment.
+#[derive(Clone, Debug)]
+pub(crate) struct Answers(Arc<Semaphore>);
+
+impl Answers {
+    /// To be held from the request to the last byte of the answer.
+    pub(crate) async fn begin(&self) -> Option<SemaphorePermit<'_>> {
+        self.0.acquire().await.ok()
+    }
+}
+
+impl Default for Answers {
+    fn default() -> Self {
+        Self(Arc::new(Semaphore::new(ANSWERS_MAX as usize)))
+    }
+}
 
 /// The running thread. Dropped, it ends with everything on it.
 #[derive(Debug)]
@@ -25,7 +51,7 @@ pub(in crate::serve) struct OpsLane {
 }
 
 impl OpsLane {
-    pub(in crate::serve) fn start() -> io::Result<Self> {
+    pub(in crate::serve) fn start(answers: Answers) -> io::Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_io()
             .enable_time()
@@ -36,6 +62,7 @@ impl OpsLane {
         let run = move || {
             runtime.block_on(async {
                 let _closed = stopped.wait_for(|stopped| *stopped).await;
+                let _late = timeout(LAST_ANSWERS, answers.0.acquire_many(ANSWERS_MAX)).await;
             });
             // Whoever hangs in a system call does not hold up the end.
             runtime.shutdown_background();
@@ -47,11 +74,6 @@ impl OpsLane {
     /// Runs a server until the end of the lane.
     pub(in crate::serve) fn spawn(&self, server: impl Future<Output = ()> + Send + 'static) {
         self.handle.spawn(server);
-    }
-
-    /// For sockets that are bound before they are served.
-    pub(in crate::serve) const fn handle(&self) -> &Handle {
-        &self.handle
     }
 }
 

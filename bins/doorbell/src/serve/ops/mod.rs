@@ -5,27 +5,35 @@
 //! What is wanted takes effect before a call returns: the next probe is told. What ends the program goes through the queue of the
 //! [supervisor](super::lifecycle), which alone closes listeners. Order of locks: ours, then a board's, then the journal's.
 
+mod act;
 mod clock;
+mod files;
 mod holds;
 mod journal;
+mod keep;
 mod lane;
 mod life;
 mod running;
 mod start;
+mod store;
+mod supervise;
 #[cfg(test)]
 mod tests;
 mod view;
+mod windows;
 
 pub(in crate::serve) use clock::millis;
+pub(in crate::serve) use files::MaintenanceFiles;
 pub(in crate::serve) use journal::Journal;
 pub(crate) use journal::{Followed, Follower};
+pub(crate) use lane::Answers;
 pub(in crate::serve) use lane::OpsLane;
 pub(in crate::serve) use running::Running;
 pub(in crate::serve) use start::Ops;
+pub(in crate::serve) use windows::Window;
 
 use super::board::{Keeper, Subject};
-use super::lifecycle::{Note, Notes};
-use crate::config::format_duration;
+use super::lifecycle::Notes;
 use crate::wire::{Happening, HoldSource, ProberView, Refusal, RefusalKind};
 use arc_swap::ArcSwapOption;
 use clock::{Clock, unix_ms};
@@ -36,6 +44,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
+use store::Store;
+use windows::Windows;
 
 /// The longest maintenance that ends by itself.
 pub(crate) const HOLD_MAX: Duration = Duration::from_secs(366 * 86_400);
@@ -50,13 +60,16 @@ struct Shared {
     journal: Arc<Journal>,
     running: ArcSwapOption<Running>,
     inside: Mutex<Inside>,
+    store: OnceLock<Mutex<Store>>,
     hooks: Hooks,
+    answers: Answers,
 }
 
 #[derive(Debug, Default)]
 struct Inside {
     life: Life,
     holds: Holds,
+    windows: Windows,
     /// Boards that answer somebody: the one in use, and those before it whose connections are not over.
     keepers: Vec<Weak<Keeper>>,
     generation: u64,
@@ -81,24 +94,24 @@ impl Operator {
             journal: Arc::default(),
             running: ArcSwapOption::empty(),
             inside: Mutex::default(),
+            store: OnceLock::new(),
             hooks: Hooks::default(),
+            answers: Answers::default(),
         }))
     }
-
-    // What makes a server tells.
 
     /// A board that will answer probes: it drains and is in maintenance as was wanted before, and reports from now on.
     pub(in crate::serve) fn adopt(&self, keeper: &Arc<Keeper>) {
         let mut inside = self.lock();
         keeper.report_to(&self.0.journal);
-        if inside.life.is_draining() {
-            keeper.drain(true);
-        }
+        keeper.drain(inside.life.is_draining());
         inside.keepers.retain(|keeper| keeper.strong_count() > 0);
         inside.keepers.push(Arc::downgrade(keeper));
         let now = self.0.clock.now();
         let targets: Vec<String> = inside.holds.targets().map(str::to_owned).collect();
         targets.iter().for_each(|target| inside.apply_to(keeper, target, now));
+        inside.windows.replace(keeper.take_windows());
+        self.look_at_windows(&mut inside, now);
     }
 
     /// This is what runs from now on. Its board was adopted before.
@@ -132,168 +145,9 @@ impl Operator {
         self.0.hooks.reload.get_or_init(|| Box::new(reload));
     }
 
-    // What operators want.
-
-    /// Tells probers to stay away. Everything is still served, until [`Operator::undrain`] or the end.
-    pub(crate) fn drain(&self, reason: &str) -> Result<String, Refusal> {
-        let mut inside = self.lock();
-        inside.refuse_if_closing()?;
-        let moved = inside.life.set_drain(one_line(reason), self.0.clock.now());
-        inside.keepers().for_each(|keeper| keeper.drain(true));
-        self.record(&inside, moved);
-        drop(inside);
-        tracing::info!(reason, "draining until undrain: not ready, everything is still served");
-        Ok("draining: probers are told to stay away, everything is still served; `doorbell undrain` ends it"
-            .into())
-    }
-
-    /// Calls a drain off, also one before the end of the program.
-    pub(crate) fn undrain(&self) -> Result<String, Refusal> {
-        let mut inside = self.lock();
-        inside.refuse_if_closing()?;
-        if !inside.life.is_draining() {
-            return Ok("nothing was draining".into());
-        }
-        let calls_off_stop = inside.life.stop().is_some();
-        let moved = inside.life.call_off(self.0.clock.now());
-        inside.keepers().for_each(|keeper| keeper.drain(false));
-        self.record(&inside, moved);
-        drop(inside);
-        self.0.notes.leave(Note::Changed);
-        if calls_off_stop {
-            tracing::warn!("the stop is called off: doorbell goes on");
-            return Ok("the stop is called off, and nothing drains any more".into());
-        }
-        tracing::info!("nothing drains any more");
-        Ok("nothing drains any more".into())
-    }
-
-    /// Declares maintenance of an endpoint, a check or, as `all`, of every endpoint that is about taking traffic.
-    pub(crate) fn maintain(
-        &self,
-        target: &str,
-        reason: &str,
-        for_time: Option<Duration>,
-    ) -> Result<String, Refusal> {
-        let mut inside = self.lock();
-        let (_, name) = inside.subject(target)?;
-        if !inside.holds.has_place_for(&name) {
-            let text = format!("{} targets are in maintenance, no more are kept", holds::TARGETS_MAX);
-            return Err(Refusal::new(RefusalKind::Busy, text));
-        }
-        let now = self.0.clock.now();
-        let until = for_time.map(|time| now.saturating_add(time.min(HOLD_MAX)));
-        let hold = Hold { reason: one_line(reason), until };
-        self.hold(&mut inside, &name, HoldSource::Operator, Some(hold), now);
-        drop(inside);
-        self.0.notes.leave(Note::Changed);
-        let length = for_time.map_or_else(
-            || format!("until `doorbell ready {name}`"),
-            |time| format!("for {}", format_duration(time)),
-        );
-        Ok(format!("{name}: maintenance {length}"))
-    }
-
-    /// Ends maintenance that an operator declared of this target; with `all` of every target, and a drain, too.
-    pub(crate) fn ready(&self, target: &str) -> Result<String, Refusal> {
-        let mut inside = self.lock();
-        let (subject, name) = inside.subject(target)?;
-        let ended: Vec<String> = match subject {
-            Subject::All => {
-                inside.holds.by(HoldSource::Operator).map(|(target, _)| target.to_owned()).collect()
-            }
-            _ => inside.holds.said(&name, HoldSource::Operator).map(|_| name.clone()).into_iter().collect(),
-        };
-        let now = self.0.clock.now();
-        for target in &ended {
-            self.hold(&mut inside, target, HoldSource::Operator, None, now);
-        }
-        let drains = subject == Subject::All && inside.life.is_draining();
-        let still = inside.still_held(subject, &name);
-        drop(inside);
-        self.0.notes.leave(Note::Changed);
-        let mut said: Vec<String> =
-            ended.iter().map(|target| format!("{target}: maintenance ended")).collect();
-        if drains {
-            said.push(self.undrain()?);
-        }
-        said.extend(still);
-        if said.is_empty() {
-            said.push(format!("{name}: was not in maintenance"));
-        }
-        Ok(said.join("\n"))
-    }
-
-    /// Reads the configuration anew; what is so now.
-    pub(crate) fn reload(&self) -> Result<String, Refusal> {
-        let Some(reload) = self.0.hooks.reload.get() else {
-            let text = "this doorbell does not read its configuration anew yet: restart it";
-            return Err(Refusal::new(RefusalKind::NotSupported, text));
-        };
-        let outcome = reload();
-        let (ok, text) = match &outcome {
-            Ok(text) => (true, text.clone()),
-            Err(text) => (false, text.clone()),
-        };
-        self.0.journal.record(Happening::Reload { ok, text });
-        outcome.map_err(|text| Refusal::new(RefusalKind::Failed, text))
-    }
-
-    /// Drains and ends, or ends now.
-    pub(crate) fn quit(&self, now: bool) -> Result<String, Refusal> {
-        self.0.notes.leave(Note::Quit { now });
-        let delay = self.0.running.load().as_ref().map_or(0, |running| running.drain_delay_ms());
-        match now {
-            true => Ok("stopping now".into()),
-            false => Ok(format!(
-                "draining for {} before listeners close; until then `doorbell undrain` calls it off",
-                format_duration(Duration::from_millis(delay))
-            )),
-        }
-    }
-
-    // What the supervisor does.
-
-    /// Begins the drain before the end, once.
-    pub(in crate::serve) fn begin_stop(&self, reason: &str, delay: Duration) {
-        let mut inside = self.lock();
-        let moved = inside.life.set_stop(reason.to_owned(), delay, self.0.clock.now());
-        inside.keepers().for_each(|keeper| keeper.drain(true));
-        self.record(&inside, moved);
-    }
-
-    /// Whether the end has begun and was not called off.
-    pub(in crate::serve) fn is_stopping(&self) -> bool {
-        self.lock().life.stop().is_some()
-    }
-
-    /// Lets time pass: what is over ends. True when listeners are to be closed now, from when on nothing can be called off.
-    pub(in crate::serve) fn let_time_pass(&self) -> bool {
-        let now = self.0.clock.now();
-        let mut inside = self.lock();
-        for (target, source, hold) in inside.holds.expire(now) {
-            tracing::info!(reason = hold.reason, "{target}: maintenance is over");
-            self.changed_hold(&inside, &target, source, None, now);
-        }
-        let was_closing = inside.life.is_closing();
-        let moved = inside.life.close_if_due(now);
-        self.record(&inside, moved);
-        inside.life.is_closing() && !was_closing
-    }
-
-    /// The end begins now, whatever was wanted.
-    pub(in crate::serve) fn close(&self, reason: &str) {
-        let mut inside = self.lock();
-        let moved = inside.life.close(reason, self.0.clock.now());
-        self.record(&inside, moved);
-    }
-
-    /// How long until [`Self::let_time_pass`] has something to do.
-    pub(in crate::serve) fn idle_for(&self) -> Option<Duration> {
-        let inside = self.lock();
-        let closes = inside.life.stop().filter(|_| !inside.life.is_closing()).map(|stop| stop.closes_at);
-        let next = closes.into_iter().chain(inside.holds.next_end()).min()?;
-        Some(next.saturating_sub(self.0.clock.now()))
+    /// For whoever answers operators.
+    pub(crate) fn answers(&self) -> Answers {
+        self.0.answers.clone()
     }
 
     /// What is served now.
@@ -301,12 +155,23 @@ impl Operator {
         self.0.running.load_full()
     }
 
-    // Within.
-
     /// Sets what a source says of a target, has it answered and written down.
     fn hold(&self, inside: &mut Inside, target: &str, source: HoldSource, hold: Option<Hold>, now: Duration) {
         if inside.holds.set(target, source, hold.clone()) {
             self.changed_hold(inside, target, source, hold.as_ref(), now);
+        }
+    }
+
+    /// What is open by the time of day.
+    fn look_at_windows(&self, inside: &mut Inside, now: Duration) {
+        for (target, hold) in inside.windows.look(now, unix_ms()) {
+            // Of a configuration before this one, perhaps.
+            let name = inside.subject(&target).map_or(target, |(_, name)| name);
+            match &hold {
+                Some(hold) => tracing::info!(reason = hold.reason, "{name}: a maintenance window begins"),
+                None => tracing::info!("{name}: a maintenance window is over"),
+            }
+            self.hold(inside, &name, HoldSource::Window, hold, now);
         }
     }
 
@@ -397,6 +262,11 @@ impl Inside {
             false => Ok(()),
         }
     }
+}
+
+/// What is done, and what else an operator should know.
+fn with_note(done: &str, note: Option<String>) -> String {
+    note.map_or_else(|| done.to_owned(), |note| format!("{done}\n({note})"))
 }
 
 /// An operator's words, as they are kept and shown.

@@ -2,7 +2,6 @@
 //!
 //! Does not know about: how it was made, who looks at it.
 
-use super::clock::millis;
 use crate::checks::Hurry;
 use crate::config::model::{Config, Lifecycle};
 use crate::serve::board::Keeper;
@@ -80,9 +79,5 @@ impl Running {
         let more = self.totals.counts();
         let all = always.into_iter().chain(engine).map(|(name, value)| (name.to_owned(), value));
         all.chain(more).collect()
-    }
-
-    pub(super) fn drain_delay_ms(&self) -> u64 {
-        millis(self.lifecycle.drain_delay)
     }
 }

@@ -19,7 +19,7 @@ pub(in crate::serve) struct Ops {
 impl Ops {
     /// A control socket that cannot be had is told, and no more: probes are answered without.
     pub(in crate::serve) fn start(config: &Config, operator: &Operator) -> io::Result<Self> {
-        let lane = OpsLane::start()?;
+        let lane = OpsLane::start(operator.answers())?;
         let control = match control::open(&config.control) {
             Ok(Some((file, listener))) => {
                 let access = Access::new(config.control.group.is_some());

@@ -5,6 +5,7 @@
 use super::*;
 use crate::config::{Source, parse};
 use crate::serve::lifecycle::Supervisor;
+use crate::serve::watch::{Look, Watched as _};
 use crate::wire::{EndpointView, EndpointWord, Lifecycle};
 
 fn keeper() -> Arc<Keeper> {
@@ -58,16 +59,15 @@ fn a_drain_is_answered_before_the_call_returns_and_called_off_the_same_way() {
 #[test]
 fn a_stop_is_called_off_by_undrain_until_it_closes() {
     let (operator, keeper) = operator();
-    operator.begin_stop("SIGTERM", Duration::from_secs(3600));
-    assert!(operator.is_stopping() && !operator.let_time_pass());
+    assert!(operator.begin_stop("SIGTERM") && !operator.let_time_pass());
+    assert!(!operator.begin_stop("SIGTERM"), "begun already");
     assert_eq!(state(&keeper, "readyz"), EndpointWord::Drain);
     assert!(operator.idle_for().is_some());
     operator.undrain().unwrap();
-    assert!(!operator.is_stopping() && operator.idle_for().is_none());
+    assert_eq!(operator.idle_for(), None);
     assert_eq!(state(&keeper, "readyz"), EndpointWord::Up);
-    operator.begin_stop("SIGTERM", Duration::ZERO);
-    assert!(operator.let_time_pass());
-    assert!(!operator.let_time_pass(), "listeners are closed once");
+    operator.close("SIGINT");
+    assert!(!operator.let_time_pass(), "listeners are closed already");
     for refused in [operator.undrain(), operator.drain("")] {
         assert_eq!(refused.unwrap_err().kind, RefusalKind::TooLate);
     }
@@ -122,4 +122,61 @@ fn without_a_hook_a_reload_says_so() {
     let (events, _) = operator.events_since(0);
     let last = &events.last().unwrap().what;
     assert_eq!(*last, Happening::Reload { ok: false, text: "line 3".to_owned() });
+}
+
+#[test]
+fn what_was_declared_is_there_after_a_restart() {
+    let path = std::env::temp_dir().join(format!("doorbell-operator-{}", std::process::id()));
+    let start = || {
+        let operator = Operator::new(Supervisor::without_signals().notes());
+        operator.keep_in(&path);
+        let keeper = keeper();
+        operator.adopt(&keeper);
+        (operator, keeper)
+    };
+    let (operator, _keeper) = start();
+    assert!(!operator.maintain("second", "disks", None).unwrap().contains("not kept"));
+    operator.maintain("livez", "over soon", Some(Duration::from_secs(9))).unwrap();
+    operator.drain("kernel").unwrap();
+    let (operator, keeper) = start();
+    assert_eq!(state(&keeper, "readyz"), EndpointWord::Drain, "before anybody asks");
+    assert_eq!(operator.status().reason, "kernel");
+    operator.undrain().unwrap();
+    assert_eq!(endpoint(&keeper, "second").note, "disks");
+    let mut store = Store::new(&path);
+    let mut kept = store.load().unwrap();
+    kept.moment.since_boot_ms -= 10_000;
+    store.save(&kept).unwrap();
+    let (operator, keeper) = start();
+    assert_eq!(state(&keeper, "livez"), EndpointWord::Up, "over while nothing ran");
+    assert_eq!(endpoint(&keeper, "second").note, "disks");
+    operator.ready("all").unwrap();
+    let (operator, _keeper) = start();
+    assert_eq!((operator.status().maintenance, operator.status().lifecycle), (vec![], Lifecycle::Starting));
+    std::fs::remove_file(&path).unwrap();
+}
+
+#[test]
+fn files_declare_maintenance_until_they_are_gone() {
+    let folder = std::env::temp_dir().join(format!("doorbell-files-{}", std::process::id()));
+    let (operator, keeper) = operator();
+    let mut files = MaintenanceFiles::new(&folder, &operator);
+    assert_eq!(files.look(), Look::Same, "no directory, no maintenance");
+    std::fs::create_dir(&folder).unwrap();
+    std::fs::write(folder.join("second"), "new disks\nsecond line\n").unwrap();
+    std::fs::write(folder.join("nobody"), "").unwrap();
+    std::fs::write(folder.join(".hidden"), "").unwrap();
+    assert_eq!(files.look(), Look::Changed("nobody, second".to_owned()));
+    assert_eq!(endpoint(&keeper, "second").note, "new disks");
+    assert_eq!(state(&keeper, "readyz"), EndpointWord::Up);
+    assert!(operator.ready("second").unwrap().contains("still in maintenance by a file"));
+    operator.maintain("second", "said", None).unwrap();
+    assert_eq!(endpoint(&keeper, "second").note, "said", "an operator speaks first");
+    operator.ready("second").unwrap();
+    std::fs::write(folder.join("all"), "").unwrap();
+    files.look();
+    assert_eq!(state(&keeper, "readyz"), EndpointWord::Maintenance);
+    std::fs::remove_dir_all(&folder).unwrap();
+    assert_eq!(files.look(), Look::Changed("none any more".to_owned()));
+    assert_eq!([state(&keeper, "readyz"), state(&keeper, "second")], [EndpointWord::Up, EndpointWord::Down]);
 }

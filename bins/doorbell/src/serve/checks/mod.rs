@@ -2,8 +2,12 @@
 //!
 //! Does not know about: what follows from their findings.
 
-use crate::checks::{Plan, Push, Run, Runner, TlsPool};
-use crate::config::model::Config;
+#[cfg(test)]
+mod tests;
+
+use crate::checks::{Connector, Plan, Push, Run, Runner, Shared};
+use crate::config::model::{Check, CheckKind, Config};
+use std::sync::Arc;
 
 /// `None` where there is nothing to check.
 ///
@@ -13,14 +17,22 @@ pub(super) fn plan(config: &Config) -> Result<Option<(Plan, Push)>, String> {
     if config.checks.is_empty() {
         return Ok(None);
     }
+    let is_exec = |check: &&Check| matches!(check.kind, CheckKind::Exec(_));
+    if let Some(check) = config.checks.iter().find(is_exec).filter(|_| !config.allow_exec) {
+        let name = &check.name;
+        return Err(format!(
+            "check {name} runs a program, which nobody allowed: start with --allow-exec, or remove it"
+        ));
+    }
     let instance = instance(config);
-    let (mut runs, mut pool) = (Vec::new(), TlsPool::default());
+    let connector = Arc::new(Connector::open(&config.egress)?);
+    let (mut runs, mut shared) = (Vec::new(), Shared::new(Arc::clone(&connector)));
     for (position, check) in config.checks.iter().enumerate() {
-        if let Some(runner) = Runner::build(check, &mut pool)? {
-            runs.push(Run::new(position, &check.name, &instance, check.pace.jitter, runner));
+        if let Some(runner) = Runner::build(check, &mut shared)? {
+            runs.push(Run::new(position, check, &instance, runner));
         }
     }
-    Ok(Some(Plan::new(runs, config.runtime.checks_in_flight as usize)))
+    Ok(Some(Plan::new(runs, config.runtime.checks_in_flight as usize, connector)))
 }
 
 /// What tells this doorbell from its replicas, and stays the same when it is started again: a pod or a machine has a name, and two on one

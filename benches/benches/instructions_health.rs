@@ -1,0 +1,88 @@
+//! Exact instruction counts of a probe of health beside those of a fixed reply, in the proxy as it serves them.
+//!
+//! Does not know about: time; sockets and the kernel are in the rig.
+//!
+//! Run and limits as in `instructions.rs`: `cargo bench -p doorbell-benches --bench instructions_health`. Each row is a whole request of a worker
+//! that has answered the same before: bytes in, route, state, census, bytes out. **A row of `health` may have 60 more than its neighbour of
+//! `fixed`**, and its limit is that.
+#![expect(missing_docs, reason = "the macros of the harness make public items without")]
+
+mod harness;
+
+use doorbell_benches::machine::Machine;
+use doorbell_benches::probes::{ELB, ENVOY, HAPROXY, HAPROXY_STATE, KEEP_ALIVE, KUBELET};
+use doorbell_http::Next;
+use doorbell_proxy::config::{Source, parse};
+use gungraun::{library_benchmark, library_benchmark_group};
+use harness::at_most;
+use std::process::ExitCode;
+
+const FIXED: &str = "reply = { status = 200, content_type = \"text/plain\", body = \"up\\n\" }\nmethods = [\"GET\", \"OPTIONS\"]";
+const HEALTH: &str = "health = \"readyz\"";
+/// The format by `Accept`, and details for those who bring a token.
+const CHOSEN: &str =
+    "health = \"readyz\"\nformat = \"auto\"\ndetails = \"authenticated\"\ndetails_auth = \"ops\"";
+
+/// A new connection of a worker that has answered the same several times.
+fn probed(route: &str, input: &[u8]) -> Box<Machine> {
+    let text = format!(
+        "version = 1\n[auth.ops]\ntokens = {{ ops = \"0123456789abcdef0123456789abcdef\" }}\n\
+         [listener.probes]\nbind = \"127.0.0.1:0\"\n[health.readyz]\n\
+         [route.probe]\nlistener = \"probes\"\npath = \"/livez\"\n{route}\n"
+    );
+    let parsed = parse(&Source { name: "bench".to_owned(), text }, &|_| None);
+    let config = parsed.config.unwrap_or_else(|| panic!("{:?}", parsed.problems));
+    let service = doorbell_proxy::service(&config).expect("a service");
+    let mut machine = Machine::serving(input, service);
+    for _ in 0..3 {
+        machine.warm();
+        machine.send();
+    }
+    machine
+}
+
+// A reply that is there is the same one each time, so what is left is what it takes to know that.
+#[library_benchmark]
+#[bench::kubelet(args = (probed(FIXED, KUBELET)), config = at_most(280))]
+#[bench::haproxy(args = (probed(FIXED, HAPROXY)), config = at_most(280))]
+#[bench::haproxy_state(args = (probed(FIXED, HAPROXY_STATE)), config = at_most(830))]
+#[bench::elb(args = (probed(FIXED, ELB)), config = at_most(300))]
+#[bench::envoy(args = (probed(FIXED, ENVOY)), config = at_most(350))]
+#[bench::keep_alive(args = (probed(FIXED, KEEP_ALIVE)), config = at_most(362))]
+fn fixed(mut machine: Box<Machine>) -> (Next, Box<Machine>) {
+    (machine.handle_seen(), machine)
+}
+
+#[library_benchmark]
+#[bench::kubelet(args = (probed(HEALTH, KUBELET)), config = at_most(334))]
+#[bench::haproxy(args = (probed(HEALTH, HAPROXY)), config = at_most(334))]
+#[bench::haproxy_state(args = (probed(HEALTH, HAPROXY_STATE)), config = at_most(5_900))]
+#[bench::elb(args = (probed(HEALTH, ELB)), config = at_most(352))]
+#[bench::envoy(args = (probed(HEALTH, ENVOY)), config = at_most(401))]
+#[bench::keep_alive(args = (probed(HEALTH, KEEP_ALIVE)), config = at_most(413))]
+#[bench::chosen(args = (probed(CHOSEN, KUBELET)), config = at_most(334))]
+fn health(mut machine: Box<Machine>) -> (Next, Box<Machine>) {
+    (machine.handle_seen(), machine)
+}
+
+library_benchmark_group!(name = probe, benchmarks = [fixed, health]);
+
+harness::counted!(probe);
+
+fn main() -> ExitCode {
+    harness::start("instructions_health", check_answers, counted::run)
+}
+
+/// What is counted is the right work.
+fn check_answers() {
+    for input in [KUBELET, HAPROXY, HAPROXY_STATE, ELB, ENVOY, KEEP_ALIVE] {
+        for route in [FIXED, HEALTH, CHOSEN] {
+            let mut machine = probed(route, input);
+            machine.handle_seen();
+            let output = machine.output();
+            assert!(output.starts_with(b"HTTP/1.1 200 OK\r\n"), "{}", output.escape_ascii());
+            let is_options = input == HAPROXY;
+            assert!(output.ends_with(b"\r\n\r\nup\n") || is_options, "{}", output.escape_ascii());
+        }
+    }
+}

@@ -1,0 +1,166 @@
+//! Who probes: how often, what they were told, when they were last seen, and how load balancers say they see us.
+//!
+//! Does not know about: replies, who reads it. Anybody can send what a prober sends: this is for people and graphs, and decides nothing.
+//!
+//! # Decision: every thread counts for itself
+//!
+//! *Context.* A probe is answered in a few hundred instructions, and one line of memory that two threads write to would cost as much
+//! again. *Choice.* Each thread that answers has a lane, a number of its own, and each endpoint has counters by lane and prober, all of
+//! one prober in one cache line. Whoever wants to know adds the lanes up. A thread that ends gives its lane back; should there be more
+//! threads than lanes, the last of them share one and may lose counts. Who sends a head is remembered with the head, so that a prober that sends the same again costs
+//! no look at its fields. *Measured:* the row `health` beside `fixed` in `benches/benches/instructions_health.rs`. *What would change it:*
+//! handlers that own a place for each worker.
+
+mod lane;
+mod tally;
+#[cfg(test)]
+mod tests;
+mod view;
+
+use crate::http::log::Prober;
+use crate::http::{Request, Time};
+use doorbell_health::EndpointState;
+use std::num::NonZeroUsize;
+use std::sync::{Arc, OnceLock};
+use std::thread::available_parallelism;
+use std::time::Duration;
+use tally::{PLACES, Tally, place_of};
+use view::Views;
+pub(super) use view::{LbState, LbView};
+
+/// Lanes at most.
+const LANES_MAX: usize = 512;
+
+/// For threads beside the workers that answer probes: those of HTTP/2.
+const LANES_BESIDE: usize = 8;
+
+/// The field by which HAProxy says how it sees a server (`option httpchk` with `http-check send-state`).
+const STATE_FIELD: &str = "x-haproxy-server-state";
+
+/// All endpoints, in the order of the configuration.
+#[derive(Debug)]
+pub(super) struct Census(Vec<Arc<Seat>>);
+
+/// Where the probes of one endpoint are counted.
+#[derive(Debug)]
+pub(super) struct Seat {
+    endpoint: Box<str>,
+    lanes: Box<[OnceLock<Arc<Tallies>>]>,
+    shared: OnceLock<Arc<Tallies>>,
+    views: Views,
+}
+
+/// Where one thread counts the probes of one endpoint.
+#[derive(Clone, Debug)]
+pub(super) struct Own(Arc<Tallies>);
+
+/// By prober.
+type Tallies = [Tally; PLACES];
+
+/// Probers of one kind at one endpoint.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Row {
+    pub(super) endpoint: Box<str>,
+    /// Nobody that is known, if none.
+    pub(super) prober: Option<Prober>,
+    /// By [`EndpointState`], in its order.
+    pub(super) told: [u64; EndpointState::ALL.len()],
+    /// What the last one was told.
+    pub(super) told_last: EndpointState,
+    /// When the last one came, on the clock of [`Request::now`].
+    pub(super) last: Time,
+    /// How far apart they come, once there were two: an exponential mean, and at least the time since the last one.
+    pub(super) interval: Option<Duration>,
+}
+
+impl Own {
+    /// Counts a probe.
+    #[inline(always)]
+    pub(super) fn count(&self, prober: Option<Prober>, told: EndpointState, now: Time) {
+        self.0[place_of(prober)].count(told, now);
+    }
+}
+
+impl Row {
+    /// The word for a label.
+    pub(super) fn prober_name(&self) -> &'static str {
+        self.prober.map_or("other", Prober::as_str)
+    }
+
+    /// All probes.
+    pub(super) fn count(&self) -> u64 {
+        self.told.iter().sum()
+    }
+}
+
+impl Census {
+    /// For endpoints with these names, nobody having come yet. `workers` threads answer, or as many as there are processors.
+    pub(super) fn new<'a>(names: impl Iterator<Item = &'a str>, workers: Option<usize>) -> Self {
+        let workers = workers.unwrap_or_else(|| available_parallelism().map_or(1, NonZeroUsize::get));
+        // While workers are exchanged there are the old and the new ones.
+        let lanes = workers.saturating_mul(2).saturating_add(LANES_BESIDE).min(LANES_MAX);
+        Self(names.map(|name| Arc::new(Seat::new(name, lanes))).collect())
+    }
+
+    /// Where the endpoint at this position is counted.
+    pub(super) fn seat(&self, endpoint: usize) -> Option<&Arc<Seat>> {
+        self.0.get(endpoint)
+    }
+
+    /// Whoever came, by endpoint and prober, as of `now`.
+    pub(super) fn rows(&self, now: Time) -> Vec<Row> {
+        self.0.iter().flat_map(|seat| seat.rows(now)).collect()
+    }
+
+    /// How load balancers say they see us, by endpoint.
+    pub(super) fn views(&self) -> impl Iterator<Item = (&str, Vec<LbView>)> {
+        self.0.iter().map(|seat| (&*seat.endpoint, seat.views.all()))
+    }
+
+    /// States of load balancers for which there was no room, or that had no name.
+    pub(super) fn views_refused(&self) -> u64 {
+        self.0.iter().map(|seat| seat.views.refused()).sum()
+    }
+}
+
+impl Seat {
+    fn new(endpoint: &str, lanes: usize) -> Self {
+        Self {
+            endpoint: endpoint.into(),
+            lanes: std::iter::repeat_with(OnceLock::new).take(lanes).collect(),
+            shared: OnceLock::new(),
+            views: Views::default(),
+        }
+    }
+
+    /// Where the thread that asks counts, and no other while it lives.
+    pub(super) fn own(&self) -> Own {
+        let lane = self.lanes.get(lane::current()).unwrap_or(&self.shared);
+        Own(Arc::clone(lane.get_or_init(Arc::default)))
+    }
+
+    /// Keeps what a request that is not remembered says beside who sends it.
+    pub(super) fn listen(&self, request: &Request<'_>) {
+        if let Some(state) = request.header(STATE_FIELD) {
+            self.views.note(state, request.now());
+        }
+    }
+
+    fn rows(&self, now: Time) -> impl Iterator<Item = Row> {
+        let lanes: Vec<&Tallies> =
+            self.lanes.iter().filter_map(|lane| lane.get().map(|own| &**own)).collect();
+        let probers = Prober::ALL.iter().copied().map(Some).chain([None]);
+        probers.filter_map(move |prober| {
+            let place = place_of(prober);
+            let tallies = lanes.iter().map(|lane| &lane[place]);
+            tally::sum(tallies, now).map(|sum| Row {
+                endpoint: self.endpoint.clone(),
+                prober,
+                told: sum.told,
+                told_last: sum.told_last,
+                last: sum.last,
+                interval: sum.interval,
+            })
+        })
+    }
+}

@@ -1,0 +1,217 @@
+//! Requests as probers send them, and what is counted then.
+//!
+//! Does not know about: replies.
+
+use super::view::{NAME_LEN_MAX, VIEWS_MAX};
+use super::*;
+use crate::http::Limits;
+use crate::http::log::prober_of;
+use crate::http::parse::Head;
+use std::collections::BTreeMap;
+
+fn census() -> Census {
+    Census::new(["readyz", "livez"].into_iter(), Some(2))
+}
+
+fn probe(seat: &Seat, bytes: &[u8], told: EndpointState, now: Time) {
+    let mut head = Head::new();
+    assert_eq!(head.parse(bytes, &Limits::default()), Ok(Some(bytes.len())), "{}", bytes.escape_ascii());
+    let client = crate::http::Client::UNKNOWN;
+    let request = Request::new(bytes, &head, b"").from_client(&client, now, 0);
+    seat.own().count(prober_of(&request), told, now);
+    seat.listen(&request);
+}
+
+fn secs(secs: u64) -> Time {
+    Time::from_nanos(secs * 1_000_000_000)
+}
+
+/// As captured from the real ones, or as their documentation has it.
+#[test]
+fn probers_by_what_they_send() {
+    let rows: [(&[u8], &str); 16] = [
+        (
+            b"GET /readyz HTTP/1.1\r\nHost: 127.0.0.1:18181\r\nUser-Agent: kube-probe/1.34\r\nAccept: */*\r\nConnection: close\r\n\r\n",
+            "kubelet",
+        ),
+        (b"GET /drain HTTP/1.1\r\nHost: 10.1.2.3:8080\r\nUser-Agent: kube-lifecycle/1.34\r\nAccept: */*\r\n\r\n", "kube-lifecycle"),
+        (b"OPTIONS / HTTP/1.0\r\n\r\n", "haproxy"),
+        (
+            b"GET /readyz HTTP/1.1\r\nhost: web\r\nx-haproxy-server-state: UP 1/3; address=127.0.0.1; port=18181; name=b/s1; node=vm; weight=1/1; scur=0/0; qcur=0\r\nconnection: close\r\n\r\n",
+            "haproxy",
+        ),
+        (
+            b"GET /readyz HTTP/1.1\r\nHost: 127.0.0.1:1\r\nUser-Agent: Blackbox Exporter/0.23.0\r\nAccept-Encoding: gzip\r\nConnection: close\r\n\r\n",
+            "blackbox",
+        ),
+        (
+            b"GET /readyz HTTP/1.1\r\nHost: 10.0.12.34:8080\r\nConnection: close\r\nUser-Agent: ELB-HealthChecker/2.0\r\nAccept-Encoding: gzip, compressed\r\n\r\n",
+            "elb",
+        ),
+        (b"GET /readyz HTTP/1.1\r\nHost: 10.0.0.1\r\nUser-Agent: GoogleHC/1.0\r\nConnection: Keep-alive\r\n\r\n", "gcp"),
+        (b"GET /readyz HTTP/1.1\r\nHost: 10.0.0.1:80\r\nUser-Agent: Load Balancer Agent\r\nConnection: Keep-Alive\r\n\r\n", "azure"),
+        (b"GET /readyz HTTP/1.1\r\nhost: doorbell\r\nuser-agent: Envoy/HC\r\n\r\n", "envoy"),
+        (b"GET /readyz HTTP/1.1\r\nHost: a\r\nUser-Agent: Consul Health Check\r\nAccept: text/plain, text/*, */*\r\nConnection: close\r\n\r\n", "consul"),
+        (b"GET /readyz HTTP/1.1\r\nHost: a\r\nUser-Agent: Amazon-Route53-Health-Check-Service (ref 1; report http://amzn.to/1)\r\n\r\n", "route53"),
+        (b"GET /readyz HTTP/1.0\r\nUser-Agent: KeepAliveClient\r\nHost: a\r\n\r\n", "keepalived"),
+        (b"GET /readyz HTTP/1.1\r\nHost: a\r\nUser-Agent: doorbell/0.1.0\r\n\r\n", "doorbell"),
+        (b"HEAD /readyz HTTP/1.1\r\nHost: a\r\nUser-Agent: curl/7.88.1\r\nAccept: */*\r\n\r\n", "other"),
+        (b"GET /readyz HTTP/1.0\r\nHost: a\r\n\r\n", "other"),
+        (b"GET /readyz HTTP/1.1\r\nHost: a\r\nUser-Agent: x kube-probe/1.34\r\n\r\n", "other"),
+    ];
+    let census = census();
+    let seat = census.seat(0).unwrap();
+    let mut expect: BTreeMap<&str, u64> = BTreeMap::new();
+    for (at, (bytes, prober)) in rows.into_iter().enumerate() {
+        probe(seat, bytes, EndpointState::Up, secs(at as u64));
+        *expect.entry(prober).or_default() += 1;
+        let rows = census.rows(secs(100));
+        let counts: BTreeMap<_, _> = rows.iter().map(|row| (row.prober_name(), row.count())).collect();
+        assert_eq!(counts, expect, "{}", bytes.escape_ascii());
+        assert!(rows.iter().all(|row| &*row.endpoint == "readyz"));
+    }
+}
+
+#[test]
+fn what_they_were_told_and_when() {
+    use EndpointState::{Degraded, Down, Drain, Maintenance, Up};
+    let census = census();
+    let seat = census.seat(1).unwrap();
+    assert_eq!(census.rows(secs(1)), []);
+    for (at, told) in [Up, Up, Degraded, Down, Maintenance, Up, Drain].into_iter().enumerate() {
+        seat.own().count(Some(Prober::Kubelet), told, secs(10 + 5 * at as u64));
+    }
+    let [row] = &*census.rows(secs(41)) else { panic!("one prober at one endpoint") };
+    assert_eq!((&*row.endpoint, row.prober_name(), row.count()), ("livez", "kubelet", 7));
+    assert_eq!(EndpointState::ALL, [Degraded, Down, Drain, Maintenance, Up]);
+    assert_eq!((row.told, row.told_last, row.last), ([1, 1, 1, 1, 3], Drain, secs(40)));
+    assert_eq!(row.interval.map(|interval| interval.as_millis()), Some(5_000));
+    let [late] = &*census.rows(secs(100)) else { panic!("still one") };
+    assert_eq!(
+        late.interval.map(|interval| interval.as_millis()),
+        Some(60_000),
+        "nobody comes every 5 seconds any more"
+    );
+}
+
+/// A mean follows within a few probes, and probes at irregular times have their mean distance.
+#[test]
+fn intervals_follow() {
+    let census = census();
+    let seat = census.seat(0).unwrap();
+    let mut now = secs(1);
+    let mut run = |gaps: &[u64]| {
+        for &gap in gaps {
+            now = now.after(Duration::from_millis(gap));
+            seat.own().count(Some(Prober::Elb), EndpointState::Up, now);
+        }
+        census.rows(now).first().and_then(|row| row.interval).unwrap_or_default().as_millis()
+    };
+    assert_eq!(run(&[1000]), 0, "one probe has no distance");
+    assert_eq!(run(&[1000; 3]), 1000);
+    let slower = run(&[10_000; 40]);
+    assert!((9_900..=10_000).contains(&slower), "{slower}");
+    let irregular = run(&[500, 1500].repeat(40));
+    assert!((850..1_150).contains(&irregular), "{irregular}");
+}
+
+/// All at once: nothing is lost.
+#[test]
+fn threads_count_for_themselves() {
+    const PROBES: u64 = 2_000;
+    let census = Census::new(["readyz"].into_iter(), Some(1));
+    let threads = LANES_BESIDE;
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                let own = census.0[0].own();
+                for at in 1..=PROBES {
+                    let told = if at % 2 == 0 { EndpointState::Up } else { EndpointState::Down };
+                    own.count(Some(Prober::Envoy), told, Time::from_nanos(at * 1_000_000));
+                }
+            });
+        }
+    });
+    let [row] = &*census.rows(secs(2)) else { panic!("one prober") };
+    let half = threads as u64 * PROBES / 2;
+    assert_eq!(row.told, [0, half, 0, 0, half]);
+    assert_eq!(row.last, Time::from_nanos(PROBES * 1_000_000));
+}
+
+#[test]
+fn lanes_are_given_back() {
+    let lane = || std::thread::spawn(|| [(); 2].map(|()| lane::current())).join().unwrap();
+    // Other tests take lanes too; none of them takes a new one for each thread that ever was.
+    assert!((0..1_000).map(|_| lane()).all(|[first, again]| first < 500 && first == again));
+}
+
+#[test]
+fn states_of_haproxy() {
+    use LbState::{Down, Drain, Maint, Nolb, Other, Up};
+    let long = "s".repeat(NAME_LEN_MAX);
+    let at_most = format!("UP; name={long}; node=n");
+    let too_long = format!("UP; name={long}s; node=n");
+    let rows: [(&str, Option<(LbState, Option<(u16, u16)>, &str)>); 19] = [
+        (
+            "UP 1/3; address=127.0.0.1; port=80; name=b/s1; node=vm; weight=1/1; scur=0/0; qcur=0",
+            Some((Up, Some((1, 3)), "b/s1@vm")),
+        ),
+        ("UP; name=b/s1; node=vm", Some((Up, None, "b/s1@vm"))),
+        ("DOWN 1/2; name=b/s1; node=vm", Some((Down, Some((1, 2)), "b/s1@vm"))),
+        ("DOWN; name=b/s1", Some((Down, None, "b/s1@"))),
+        ("NOLB 2/3; node=lb-2; name=b/s1", Some((Nolb, Some((2, 3)), "b/s1@lb-2"))),
+        ("DRAIN; name=b/s1; node=vm", Some((Drain, None, "b/s1@vm"))),
+        ("MAINT; name=b/s1; node=vm", Some((Maint, None, "b/s1@vm"))),
+        ("no check; name=b/s1; node=vm", Some((Other, None, "b/s1@vm"))),
+        ("UP 70000/3; name=b/s1; node=vm", Some((Up, None, "b/s1@vm"))),
+        ("; name=b/s1; node=vm", Some((Other, None, "b/s1@vm"))),
+        (&at_most, Some((Up, None, &at_most[9..9 + NAME_LEN_MAX]))),
+        (&too_long, None),
+        ("UP", None),
+        ("UP; node=vm", None),
+        ("UP; name=; node=vm", None),
+        ("UP; name=<script>; node=vm", None),
+        ("UP; name=b/s1; node=a@b", None),
+        ("UP; name=b/s1; node=\u{e9}", None),
+        ("", None),
+    ];
+    for (field, expect) in rows {
+        let views = Views::default();
+        views.note(field.as_bytes(), secs(7));
+        let all = views.all();
+        assert_eq!(views.refused(), u64::from(expect.is_none()), "{field}");
+        match (expect, &*all) {
+            (None, []) => {}
+            (Some((state, steps, name)), [view]) => {
+                let lb = &*view.lb;
+                assert_eq!((view.state, view.steps, view.at), (state, steps, secs(7)), "{field}");
+                assert!(lb == name || lb == format!("{name}@n"), "{lb} of {field}");
+            }
+            other => panic!("{field}: {other:?}"),
+        }
+    }
+    let views = Views::default();
+    views.note(b"\xff", secs(7));
+    assert_eq!((views.refused(), views.all().len()), (1, 0));
+}
+
+#[test]
+fn load_balancers_are_few() {
+    let census = census();
+    let seat = census.seat(0).unwrap();
+    for round in 1..=2 {
+        for at in 0..VIEWS_MAX + 3 {
+            let state = if round == 1 { "UP 1/3" } else { "DOWN" };
+            let request = format!(
+                "GET / HTTP/1.1\r\nhost: a\r\nx-haproxy-server-state: {state}; name=b/s{at}; node=vm\r\n\r\n"
+            );
+            probe(seat, request.as_bytes(), EndpointState::Up, secs(round));
+        }
+        let views: BTreeMap<_, _> = census.views().collect();
+        let [readyz, livez] = ["readyz", "livez"].map(|name| &views[name]);
+        assert_eq!((readyz.len(), livez.len()), (VIEWS_MAX, 0));
+        let state = if round == 1 { "b/s7@vm up 1/3" } else { "b/s7@vm down" };
+        assert_eq!((readyz[7].to_string().as_str(), readyz[7].at), (state, secs(round)));
+        assert_eq!(census.views_refused(), 3 * round);
+    }
+}

@@ -1,0 +1,198 @@
+//! How load balancers say they see us: `X-Haproxy-Server-State`, by the name of the server and the node that asks.
+//!
+//! Does not know about: probes, endpoints. The names come from whoever asks, so there are few and short ones.
+
+use crate::http::Time;
+use std::fmt;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Load balancers that are kept for an endpoint; what others say is counted.
+pub(super) const VIEWS_MAX: usize = 32;
+
+/// Of a name of a server with its backend, and of a node.
+pub(super) const NAME_LEN_MAX: usize = 64;
+
+/// What one endpoint is told.
+#[derive(Debug, Default)]
+pub(super) struct Views {
+    places: [OnceLock<Place>; VIEWS_MAX],
+    refused: AtomicU64,
+}
+
+#[derive(Debug)]
+struct Place {
+    name: Box<str>,
+    /// The state in the lowest byte, then the steps done and the steps there are, two bytes each.
+    packed: AtomicU64,
+    at: AtomicU64,
+}
+
+/// How one load balancer sees us.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::serve) struct LbView {
+    /// `BACKEND/SERVER@NODE`
+    pub(in crate::serve) lb: Box<str>,
+    pub(in crate::serve) state: LbState,
+    /// Checks that passed of those that are needed for the other state; without any it stays as it is.
+    pub(in crate::serve) steps: Option<(u16, u16)>,
+    /// When it said so, on the clock of requests.
+    pub(in crate::serve) at: Time,
+}
+
+/// States of a server as HAProxy words them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::serve) enum LbState {
+    Down,
+    Drain,
+    Maint,
+    /// Up, and gets no new traffic: it is being stopped.
+    Nolb,
+    /// Something else: checks are off, for instance.
+    Other,
+    Up,
+}
+
+impl LbState {
+    pub(in crate::serve) const ALL: [Self; 6] =
+        [Self::Down, Self::Drain, Self::Maint, Self::Nolb, Self::Other, Self::Up];
+
+    /// The word for a label.
+    pub(in crate::serve) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Down => "down",
+            Self::Drain => "drain",
+            Self::Maint => "maint",
+            Self::Nolb => "nolb",
+            Self::Other => "other",
+            Self::Up => "up",
+        }
+    }
+}
+
+impl fmt::Display for LbView {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.lb, self.state.as_str())?;
+        match self.steps {
+            Some((done, of)) => write!(f, " {done}/{of}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Views {
+    /// Keeps what this field says. Waits for nobody, and allocates for a name that is new.
+    #[inline(never)]
+    pub(super) fn note(&self, field: &[u8], now: Time) {
+        let noted = parse(field).is_some_and(|said| {
+            let place = self.place(&said);
+            place.inspect(|place| {
+                place.packed.store(said.packed(), Ordering::Relaxed);
+                place.at.store(now.as_nanos(), Ordering::Relaxed);
+            });
+            place.is_some()
+        });
+        if !noted {
+            self.refused.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    fn place(&self, said: &Said<'_>) -> Option<&Place> {
+        for place in &self.places {
+            // Two that want the same place for different names: one goes on to the next.
+            let place = place.get_or_init(|| Place {
+                name: said.name().into(),
+                packed: AtomicU64::new(said.packed()),
+                at: AtomicU64::new(0),
+            });
+            if said.is_named(&place.name) {
+                return Some(place);
+            }
+        }
+        None
+    }
+
+    pub(super) fn all(&self) -> Vec<LbView> {
+        let places = self.places.iter().map_while(OnceLock::get);
+        places
+            .map(|place| {
+                let [state, done_low, done_high, of_low, of_high, ..] =
+                    place.packed.load(Ordering::Relaxed).to_le_bytes();
+                let (done, of) =
+                    (u16::from_le_bytes([done_low, done_high]), u16::from_le_bytes([of_low, of_high]));
+                LbView {
+                    lb: place.name.clone(),
+                    state: LbState::ALL.get(usize::from(state)).copied().unwrap_or(LbState::Other),
+                    steps: (of > 0).then_some((done, of)),
+                    at: Time::from_nanos(place.at.load(Ordering::Relaxed)),
+                }
+            })
+            .collect()
+    }
+
+    pub(super) fn refused(&self) -> u64 {
+        self.refused.load(Ordering::Relaxed)
+    }
+}
+
+/// What a field says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Said<'a> {
+    state: LbState,
+    steps: (u16, u16),
+    server: &'a str,
+    node: &'a str,
+}
+
+impl Said<'_> {
+    fn name(&self) -> String {
+        format!("{}@{}", self.server, self.node)
+    }
+
+    fn is_named(&self, name: &str) -> bool {
+        let rest = name.strip_prefix(self.server).and_then(|rest| rest.strip_prefix('@'));
+        rest == Some(self.node)
+    }
+
+    fn packed(&self) -> u64 {
+        let ([done_low, done_high], [of_low, of_high]) =
+            (self.steps.0.to_le_bytes(), self.steps.1.to_le_bytes());
+        u64::from_le_bytes([self.state as u8, done_low, done_high, of_low, of_high, 0, 0, 0])
+    }
+}
+
+/// Reads `UP 1/3; address=..; port=..; name=b/s1; node=vm; ..`. The order of what follows the state does not matter; a field without
+/// the name of a server says nothing of whom it speaks.
+pub(super) fn parse(field: &[u8]) -> Option<Said<'_>> {
+    let mut parts = str::from_utf8(field).ok()?.split(';').map(str::trim);
+    let first = parts.next()?;
+    let (word, steps) = first.split_once(' ').map_or((first, None), |(word, steps)| (word, steps_of(steps)));
+    let (mut server, mut node) = (None, "");
+    for part in parts {
+        match part.split_once('=') {
+            Some(("name", value)) => server = Some(plain(value)?),
+            Some(("node", value)) => node = plain(value)?,
+            _ => {}
+        }
+    }
+    let state = match word {
+        "DOWN" => LbState::Down,
+        "DRAIN" => LbState::Drain,
+        "MAINT" => LbState::Maint,
+        "NOLB" => LbState::Nolb,
+        "UP" => LbState::Up,
+        _ => LbState::Other,
+    };
+    Some(Said { state, steps: steps.unwrap_or_default(), server: server?, node })
+}
+
+fn steps_of(text: &str) -> Option<(u16, u16)> {
+    let (done, of) = text.split_once('/')?;
+    Some((done.parse().ok()?, of.parse().ok()?))
+}
+
+/// A name that may be shown as it is.
+fn plain(name: &str) -> Option<&str> {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.:/".contains(&byte);
+    ((1..=NAME_LEN_MAX).contains(&name.len()) && name.bytes().all(is_plain)).then_some(name)
+}

@@ -1,0 +1,169 @@
+//! What operators want, done before the call returns.
+//!
+//! Does not know about: who asks, what the supervisor does.
+
+use super::holds::{self, Hold};
+use super::{HOLD_MAX, Operator, one_line, with_note};
+use crate::config::format_duration;
+use crate::serve::board::Subject;
+use crate::serve::lifecycle::Note;
+use crate::serve::systemd;
+use crate::wire::{Happening, HoldSource, Refusal, RefusalKind};
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+impl Operator {
+    /// Tells probers to stay away. Everything is still served, until [`Operator::undrain`] or the end.
+    pub(crate) fn drain(&self, reason: &str) -> Result<String, Refusal> {
+        let mut inside = self.lock();
+        inside.refuse_if_closing()?;
+        let moved = inside.life.set_drain(one_line(reason), self.0.clock.now());
+        self.record(&inside, moved);
+        inside.keepers().for_each(|keeper| keeper.drain(true));
+        drop(inside);
+        tracing::info!(reason, "draining until undrain: not ready, everything is still served");
+        let done =
+            "draining: probers are told to stay away, everything is still served; `doorbell undrain` ends it";
+        Ok(with_note(done, self.save()))
+    }
+
+    /// Calls a drain off, also one before the end of the program.
+    pub(crate) fn undrain(&self) -> Result<String, Refusal> {
+        let mut inside = self.lock();
+        inside.refuse_if_closing()?;
+        if !inside.life.is_draining() {
+            return Ok("nothing was draining".into());
+        }
+        let calls_off_stop = inside.life.stop().is_some();
+        let moved = inside.life.call_off(self.0.clock.now());
+        self.record(&inside, moved);
+        inside.keepers().for_each(|keeper| keeper.drain(false));
+        drop(inside);
+        self.0.notes.leave(Note::Changed);
+        let unsaved = self.save().filter(|_| self.keeps());
+        if calls_off_stop {
+            tracing::warn!("the stop is called off: doorbell goes on");
+            return Ok(with_note("the stop is called off, and nothing drains any more", unsaved));
+        }
+        tracing::info!("nothing drains any more");
+        Ok(with_note("nothing drains any more", unsaved))
+    }
+
+    /// Declares maintenance of an endpoint, a check or, as `all`, of every endpoint that is about taking traffic.
+    pub(crate) fn maintain(
+        &self,
+        target: &str,
+        reason: &str,
+        for_time: Option<Duration>,
+    ) -> Result<String, Refusal> {
+        let mut inside = self.lock();
+        let (_, name) = inside.subject(target)?;
+        if !inside.holds.has_place_for(&name) {
+            let text = format!("{} targets are in maintenance, no more are kept", holds::TARGETS_MAX);
+            return Err(Refusal::new(RefusalKind::Busy, text));
+        }
+        let now = self.0.clock.now();
+        let until = for_time.map(|time| now.saturating_add(time.min(HOLD_MAX)));
+        let hold = Hold { reason: one_line(reason), until };
+        self.hold(&mut inside, &name, HoldSource::Operator, Some(hold), now);
+        drop(inside);
+        self.0.notes.leave(Note::Changed);
+        let length = for_time.map_or_else(
+            || format!("until `doorbell ready {name}`"),
+            |time| format!("for {}", format_duration(time)),
+        );
+        tracing::info!(reason, "{name}: maintenance {length}");
+        Ok(with_note(&format!("{name}: maintenance {length}"), self.save()))
+    }
+
+    /// Ends maintenance that an operator declared of this target; with `all` of every target, and a drain, too.
+    pub(crate) fn ready(&self, target: &str) -> Result<String, Refusal> {
+        let mut inside = self.lock();
+        let (subject, name) = inside.subject(target)?;
+        let ended: Vec<String> = match subject {
+            Subject::All => {
+                inside.holds.by(HoldSource::Operator).map(|(target, _)| target.to_owned()).collect()
+            }
+            _ => inside.holds.said(&name, HoldSource::Operator).map(|_| name.clone()).into_iter().collect(),
+        };
+        let now = self.0.clock.now();
+        for target in &ended {
+            self.hold(&mut inside, target, HoldSource::Operator, None, now);
+        }
+        let drains = subject == Subject::All && inside.life.is_draining();
+        let still = inside.still_held(subject, &name);
+        drop(inside);
+        self.0.notes.leave(Note::Changed);
+        let mut said: Vec<String> =
+            ended.iter().map(|target| format!("{target}: maintenance ended")).collect();
+        if drains {
+            said.push(self.undrain()?);
+        }
+        if !ended.is_empty() {
+            tracing::info!("maintenance ended: {}", ended.join(", "));
+            said.extend(self.save().filter(|_| self.keeps()));
+        }
+        said.extend(still);
+        if said.is_empty() {
+            said.push(format!("{name}: was not in maintenance"));
+        }
+        Ok(said.join("\n"))
+    }
+
+    /// What files say: a reason by target. Names that mean nothing come back.
+    pub(super) fn maintain_by_files(&self, reasons: &BTreeMap<String, String>) -> BTreeSet<String> {
+        let mut inside = self.lock();
+        let now = self.0.clock.now();
+        let mut strange = BTreeSet::new();
+        let mut wanted = BTreeMap::new();
+        for (target, reason) in reasons {
+            match inside.subject(target) {
+                Ok((_, name)) => drop(wanted.insert(name, one_line(reason))),
+                Err(_) => drop(strange.insert(target.clone())),
+            }
+        }
+        let before: Vec<String> =
+            inside.holds.by(HoldSource::File).map(|(target, _)| target.to_owned()).collect();
+        for target in before.iter().filter(|target| !wanted.contains_key(*target)) {
+            self.hold(&mut inside, target, HoldSource::File, None, now);
+        }
+        for (target, reason) in wanted {
+            self.hold(&mut inside, &target, HoldSource::File, Some(Hold { reason, until: None }), now);
+        }
+        strange
+    }
+
+    /// Reads the configuration anew; what is so now.
+    pub(crate) fn reload(&self) -> Result<String, Refusal> {
+        let Some(reload) = self.0.hooks.reload.get() else {
+            let text = "this doorbell does not read its configuration anew yet: restart it";
+            return Err(Refusal::new(RefusalKind::NotSupported, text));
+        };
+        let outcome = systemd::while_reloading(reload);
+        let (ok, text) = match &outcome {
+            Ok(text) => (true, text.clone()),
+            Err(text) => (false, text.clone()),
+        };
+        self.0.journal.record(Happening::Reload { ok, text });
+        outcome.map_err(|text| Refusal::new(RefusalKind::Failed, text))
+    }
+
+    /// Drains and ends, or ends now.
+    pub(crate) fn quit(&self, now: bool) -> Result<String, Refusal> {
+        if now {
+            self.0.notes.leave(Note::StopNow);
+            return Ok("stopping now".into());
+        }
+        self.lock().refuse_if_closing()?;
+        self.begin_stop("doorbell quit");
+        let left = self.status().stops_in_ms.map_or(Duration::ZERO, Duration::from_millis);
+        self.0.notes.leave(Note::Changed);
+        Ok(match left.is_zero() {
+            true => "draining: listeners close now".into(),
+            false => format!(
+                "draining for {} before listeners close; until then `doorbell undrain` calls it off",
+                format_duration(left)
+            ),
+        })
+    }
+}

@@ -1,0 +1,78 @@
+//! What operators declared, taken to the state file and back.
+//!
+//! Does not know about: how the file is written.
+
+use super::clock::millis;
+use super::holds::{Hold, TARGETS_MAX};
+use super::store::{Kept, KeptHold, Moment, Store};
+use super::{HOLD_MAX, Inside, Operator, one_line};
+use crate::wire::HoldSource;
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+impl Operator {
+    /// Takes up what was declared before the program was started, and keeps what will be. To be called before any board is adopted.
+    pub(in crate::serve) fn keep_in(&self, path: &Path) {
+        let store = Store::new(path);
+        let kept = store.load();
+        self.0.store.get_or_init(|| Mutex::new(store));
+        let Some(kept) = kept else { return };
+        let mut inside = self.lock();
+        let now = self.0.clock.now();
+        inside.restore(kept, now);
+        if let Some(drain) = inside.life.drain() {
+            tracing::warn!(reason = drain.reason, "draining as before the restart, until undrain");
+        }
+        for (target, hold) in inside.holds.by(HoldSource::Operator) {
+            tracing::warn!(reason = hold.reason, "{target}: maintenance as before the restart");
+        }
+    }
+
+    /// Whether there is a state file.
+    pub(super) fn keeps(&self) -> bool {
+        self.0.store.get().is_some()
+    }
+
+    /// Keeps what is declared now. What to tell the operator about that, where it is not as it should be.
+    pub(super) fn save(&self) -> Option<String> {
+        let Some(store) = self.0.store.get() else {
+            return Some("not kept across restarts, as there is no `lifecycle.state_file`".into());
+        };
+        // Held from the look to the end of the writing, so that the last look is what is in the file at last.
+        let mut store = store.lock().unwrap_or_else(PoisonError::into_inner);
+        let kept = self.lock().kept(self.0.clock.now());
+        store.save(&kept).err().map(|why| format!("not kept across restarts: {why}"))
+    }
+}
+
+impl Inside {
+    fn kept(&self, now: Duration) -> Kept {
+        let holds = self.holds.by(HoldSource::Operator).map(|(target, hold)| KeptHold {
+            target: target.to_owned(),
+            reason: hold.reason.clone(),
+            left_ms: hold.until.map(|until| millis(until.saturating_sub(now))),
+        });
+        Kept {
+            moment: Moment::now(),
+            drain: self.life.drain().map(|drain| drain.reason.clone()),
+            holds: holds.collect(),
+        }
+    }
+
+    fn restore(&mut self, kept: Kept, now: Duration) {
+        let passed = kept.moment.until(&Moment::now());
+        for KeptHold { target, reason, left_ms } in kept.holds.into_iter().take(TARGETS_MAX) {
+            let left = left_ms.map(|left| Duration::from_millis(left).min(HOLD_MAX).saturating_sub(passed));
+            if left.is_none_or(|left| !left.is_zero()) {
+                let until = left.map(|left| now.saturating_add(left));
+                let hold = Hold { reason: one_line(&reason), until };
+                self.holds.set(&target, HoldSource::Operator, Some(hold));
+            }
+        }
+        if let Some(reason) = kept.drain {
+            // Nobody follows yet who could be told.
+            let _moved = self.life.set_drain(one_line(&reason), now);
+        }
+    }
+}

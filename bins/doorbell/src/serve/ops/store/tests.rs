@@ -1,0 +1,141 @@
+//! The state file against damage, other versions, clocks that jump, and disks that are full.
+//!
+//! Does not know about: a running doorbell.
+
+use super::*;
+use proptest::prelude::*;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new() -> Self {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let name = format!("doorbell-store-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+        let path = std::env::temp_dir().join(name);
+        fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+
+    fn store(&self) -> Store {
+        Store::new(&self.0.join("deep/state"))
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.join("deep").join(name)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn kept() -> Kept {
+    let hold = |target: &str, left_ms| KeptHold { target: target.into(), reason: "why".into(), left_ms };
+    Kept {
+        moment: Moment { boot: "b".into(), since_boot_ms: 1, unix_ms: 2 },
+        drain: Some("kernel".into()),
+        holds: vec![hold("readyz", Some(1_800_000)), hold("check:db", None)],
+    }
+}
+
+#[test]
+fn what_is_kept_is_there_again() {
+    let folder = Folder::new();
+    let mut store = folder.store();
+    assert_eq!(store.load(), None);
+    store.save(&kept()).unwrap();
+    assert_eq!(store.load(), Some(kept()));
+    store.save(&Kept::default()).unwrap();
+    assert_eq!(folder.store().load(), Some(Kept::default()));
+    assert!(!folder.path("state.new").exists());
+}
+
+#[test]
+fn a_kill_while_writing_leaves_the_old_one() {
+    let folder = Folder::new();
+    let mut store = folder.store();
+    store.save(&kept()).unwrap();
+    let bytes = kept().encode();
+    for len in 0..bytes.len() {
+        fs::write(folder.path("state.new"), &bytes[..len]).unwrap();
+        assert_eq!(folder.store().load(), Some(kept()));
+    }
+    store.save(&Kept::default()).unwrap();
+    assert_eq!(store.load(), Some(Kept::default()));
+}
+
+#[test]
+fn every_damaged_byte_and_every_cut_is_noticed_and_set_aside() {
+    let folder = Folder::new();
+    folder.store().save(&kept()).unwrap();
+    let bytes = kept().encode();
+    for at in 0..bytes.len() {
+        let mut damaged = bytes.clone();
+        damaged[at] ^= 1 << (at % 8);
+        assert!(Kept::decode(&damaged).is_err(), "byte {at}");
+        assert_eq!(Kept::decode(&bytes[..at]), Err(Damage::Damaged), "cut at {at}");
+    }
+    fs::write(folder.path("state"), &bytes[..20]).unwrap();
+    assert_eq!(folder.store().load(), None);
+    assert_eq!(fs::read(folder.path("state.damaged")).unwrap(), &bytes[..20]);
+    assert!(!folder.path("state").exists());
+    assert_eq!(folder.store().load(), None, "said once");
+    let mut foreign = bytes;
+    foreign[8] = 2;
+    assert_eq!(Kept::decode(&foreign), Err(Damage::Foreign(2)));
+    fs::write(folder.path("state"), &foreign).unwrap();
+    assert_eq!(folder.store().load(), None);
+    assert!(folder.path("state.foreign").exists());
+}
+
+proptest! {
+    #[test]
+    fn no_bytes_are_taken_for_a_state(bytes in proptest::collection::vec(any::<u8>(), 0..512)) {
+        prop_assert!(Kept::decode(&bytes).is_err());
+        // With a head that fits, so that what decodes is looked at, too.
+        let mut whole = kept().encode()[..10].to_vec();
+        whole.extend_from_slice(&kept::digest_of(&bytes).to_le_bytes());
+        whole.extend_from_slice(&bytes);
+        let _either = Kept::decode(&whole);
+    }
+}
+
+#[test]
+fn a_disk_that_is_full_stops_nothing() {
+    let full = Path::new("/dev/full");
+    if !full.exists() {
+        return;
+    }
+    let folder = Folder::new();
+    let mut store = folder.store();
+    store.save(&kept()).unwrap();
+    std::os::unix::fs::symlink(full, folder.path("state.new")).unwrap();
+    let why = store.save(&Kept::default()).unwrap_err();
+    assert!(why.contains("No space left"), "{why}");
+    assert_eq!(store.failed.as_deref(), Some(why.as_str()));
+    assert_eq!(store.load(), Some(kept()), "the old one stays");
+    store.save(&Kept::default()).unwrap();
+    assert_eq!((store.load(), store.failed), (Some(Kept::default()), None));
+}
+
+#[test]
+fn no_jump_of_the_clock_makes_anything_last_longer() {
+    const HOUR: u64 = 3_600_000;
+    let at = |boot: &str, since_boot_ms, unix_ms| Moment { boot: boot.into(), since_boot_ms, unix_ms };
+    let saved = at("a", 10_000, 100 * HOUR);
+    let passed = |now: &Moment| saved.until(now);
+    let ms = Duration::from_millis;
+    for jumped in [99 * HOUR, 100 * HOUR, 101 * HOUR] {
+        assert_eq!(passed(&at("a", 15_000, jumped)), ms(5_000), "the clock of the boot is believed");
+    }
+    assert_eq!(passed(&at("b", 1_000, 100 * HOUR + 7_000)), ms(7_000));
+    assert_eq!(passed(&at("b", 1_000, 99 * HOUR)), ms(0), "set back: at most what was left");
+    let unknown = at("", 10_000, 100 * HOUR);
+    assert_eq!(unknown.until(&at("", 99_000, 100 * HOUR + 1)), ms(1), "no boot is known");
+    let now = Moment::now();
+    assert!(!now.boot.is_empty() && now.since_boot_ms > 0 && now.unix_ms > 1_700_000_000_000, "{now:?}");
+}

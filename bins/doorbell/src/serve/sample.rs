@@ -1,0 +1,25 @@
+//! The service of one listener without a server, for benches that count what a request costs in it.
+//!
+//! Does not know about: sockets, checks that run.
+
+use super::board::Keeper;
+use super::compute::{self, Reading};
+use super::door::{Door, Materials, OpenDoor};
+use super::guards::Common;
+use super::stored::Stores;
+use crate::config::model::Config;
+use crate::http::Service;
+
+/// The routes of the first listener, served as by a server without a log.
+///
+/// # Errors
+/// What is wrong with the configuration.
+pub fn service(config: &Config) -> Result<Box<dyn Service + Send + Sync>, String> {
+    let keeper = Keeper::build(config)?;
+    let lane = compute::start(config).map_err(|error| error.to_string())?;
+    let stores = Stores::open(config, &Reading::new(lane.clone()), &mut Vec::new())?;
+    let (common, _) = Common::build(config, lane)?;
+    let materials = Materials { config, keeper: &keeper, push: None, common: &common, stores: &stores };
+    let door = Door::build(&materials, 0).map_err(|error| error.to_string())?;
+    Ok(Box::new(OpenDoor(door)))
+}

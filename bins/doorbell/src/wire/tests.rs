@@ -1,0 +1,245 @@
+//! Round trips, the layout by its digest, and bytes from who knows where.
+//!
+//! Does not know about: sockets.
+
+use super::frame::{
+    FrameError, HELLO_LEN, REQUEST_LEN_MAX, RESPONSE_LEN_MAX, VERSION, check_hello, decode, frame, frame_len,
+    hello,
+};
+use super::*;
+use allocation_counter::measure;
+use proptest::prelude::*;
+use siphasher::sip::SipHasher24;
+use std::hash::Hasher as _;
+
+fn requests() -> Vec<Request> {
+    let text = || "text".to_owned();
+    vec![
+        Request::Checks { name: None, history: true },
+        Request::Checks { name: Some(text()), history: false },
+        Request::Drain { reason: text() },
+        Request::Events { since: 7, follow: true },
+        Request::Maintain { target: text(), reason: text(), for_ms: Some(1_800_000) },
+        Request::Maintain { target: text(), reason: text(), for_ms: None },
+        Request::Probers,
+        Request::Quit { now: true },
+        Request::Ready { target: text() },
+        Request::Reload,
+        Request::RunCheck { name: text() },
+        Request::Status,
+        Request::Undrain,
+    ]
+}
+
+fn events() -> Vec<Event> {
+    let text = || "text".to_owned();
+    let what = [
+        Happening::Check { name: text(), from: CheckWord::Up, to: CheckWord::GoingDown, reason: text() },
+        Happening::Endpoint {
+            name: text(),
+            from: EndpointWord::Up,
+            to: EndpointWord::Maintenance,
+            cause: CauseWord::Maintenance,
+            note: text(),
+        },
+        Happening::Lifecycle { from: Lifecycle::Ready, to: Lifecycle::Draining, reason: text() },
+        Happening::Maintenance {
+            target: text(),
+            source: HoldSource::Window,
+            on: true,
+            reason: text(),
+            until_unix_ms: Some(2),
+        },
+        Happening::Reload { ok: false, text: text() },
+        Happening::Worker { worker: 3, text: text() },
+    ];
+    (1..).zip(what).map(|(number, what)| Event { number, at_unix_ms: 1_795_288_003_819, what }).collect()
+}
+
+fn check() -> CheckView {
+    let result = ResultView { age_ms: 900, outcome: OutcomeWord::Timeout, latency_us: 1_250 };
+    CheckView {
+        name: "db".into(),
+        kind: "tcp".into(),
+        state: CheckWord::Flapping,
+        age_ms: 3_000,
+        last: Some(result),
+        reason: "connection refused".into(),
+        last_success_age_ms: Some(61_000),
+        successes: 0,
+        failures: 1,
+        interval_ms: 5_000,
+        next_in_ms: None,
+        history: vec![result; 3],
+    }
+}
+
+fn status() -> Status {
+    Status {
+        version: "0.1.0".into(),
+        pid: 7,
+        now_unix_ms: 1_795_288_003_819,
+        uptime_ms: 1,
+        lifecycle: Lifecycle::Stopping,
+        lifecycle_age_ms: 2,
+        reason: "SIGTERM".into(),
+        stops_in_ms: Some(3),
+        config: "doorbell.toml".into(),
+        generation: 4,
+        addresses: vec!["127.0.0.1:1".into()],
+        workers: vec![WorkerView {
+            driver: "epoll".into(),
+            why: "forced".into(),
+            is_fallback: true,
+            has_failed: false,
+            conns_live: 5,
+            requests: 6,
+        }],
+        endpoints: vec![EndpointView {
+            name: "readyz".into(),
+            state: EndpointWord::Degraded,
+            cause: CauseWord::FailOpen,
+            note: "note".into(),
+            age_ms: 7,
+            answers: vec![AnswerView { audience: AudienceWord::Kubelet, state: EndpointWord::Up, code: 200 }],
+            weight: Some(8),
+            uses: vec![UseView {
+                check: "db".into(),
+                severity: SeverityWord::Info,
+                in_quorum: true,
+                weight: 9,
+                class: ClassWord::Unknown,
+            }],
+        }],
+        checks: [("up".to_owned(), 10)].into(),
+        maintenance: vec![HoldView {
+            target: "all".into(),
+            source: HoldSource::File,
+            reason: "r".into(),
+            left_ms: None,
+        }],
+        counters: [("requests".to_owned(), 11)].into(),
+        event: 12,
+    }
+}
+
+fn responses() -> Vec<Response> {
+    let prober = ProberView {
+        endpoint: "readyz".into(),
+        prober: "kubelet".into(),
+        count: 1,
+        age_ms: 2,
+        interval_ms: Some(3),
+        verdict: EndpointWord::Drain,
+        their_view: Some("UP".into()),
+    };
+    vec![
+        Response::Checks(vec![check(), check()]),
+        Response::Done("done".into()),
+        Response::Events { events: events(), missed: 13 },
+        Response::Probers(vec![prober]),
+        Response::Refused(Refusal::new(RefusalKind::TooLate, "late")),
+        Response::Status(Box::new(status())),
+    ]
+}
+
+fn body<T: bitcode::Encode>(value: &T, max: usize) -> Vec<u8> {
+    let bytes = frame(value, max).unwrap();
+    let (prefix, body) = bytes.split_first_chunk().unwrap();
+    assert_eq!(frame_len(*prefix, max), Ok(body.len()));
+    body.to_vec()
+}
+
+#[test]
+fn everything_comes_back_as_it_went() {
+    for request in requests() {
+        assert_eq!(decode(&body(&request, REQUEST_LEN_MAX)), Ok(request));
+    }
+    for response in responses() {
+        assert_eq!(decode(&body(&response, RESPONSE_LEN_MAX)), Ok(response));
+    }
+}
+
+/// Whoever changes a type finds this red: then [`VERSION`] must be one more, and the digest is the new one.
+#[test]
+fn the_layout_is_that_of_this_version() {
+    let mut digest = SipHasher24::new();
+    requests().iter().for_each(|request| digest.write(&bitcode::encode(request)));
+    responses().iter().for_each(|response| digest.write(&bitcode::encode(response)));
+    assert_eq!(
+        (VERSION, digest.finish()),
+        (1, 15_067_420_728_947_136_867),
+        "the layout of the control protocol changed"
+    );
+}
+
+#[test]
+fn a_greeting_says_whether_both_understand_each_other() {
+    assert_eq!(hello().len(), HELLO_LEN);
+    assert_eq!(check_hello(hello()), Ok(()));
+    let mut other = hello();
+    other[8] = 99;
+    assert_eq!(check_hello(other), Err(FrameError::Version { theirs: 99 }));
+    assert_eq!(check_hello(*b"GET / HTTP/1"), Err(FrameError::NotDoorbell));
+    let mut later = hello();
+    later[10] = 1;
+    assert_eq!(check_hello(later), Ok(()), "the last two bytes are for later");
+}
+
+#[test]
+fn a_frame_that_is_too_long_is_neither_made_nor_taken() {
+    let long = Request::Drain { reason: "x".repeat(REQUEST_LEN_MAX) };
+    assert!(matches!(frame(&long, REQUEST_LEN_MAX), Err(FrameError::TooLong { max: REQUEST_LEN_MAX, .. })));
+    let max = u32::try_from(REQUEST_LEN_MAX).unwrap();
+    assert_eq!(frame_len(max.to_le_bytes(), REQUEST_LEN_MAX), Ok(REQUEST_LEN_MAX));
+    for len in [max + 1, u32::MAX] {
+        assert!(matches!(frame_len(len.to_le_bytes(), REQUEST_LEN_MAX), Err(FrameError::TooLong { .. })));
+    }
+}
+
+/// What decoding some bytes as a request allocates. A request has at most three texts.
+fn cost_of(bytes: &[u8]) -> u64 {
+    measure(|| drop(decode::<Request>(bytes))).bytes_max
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 2_000, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn any_bytes_are_harmless(bytes in prop::collection::vec(any::<u8>(), 0..600)) {
+        let _either: (Result<Request, _>, Result<Response, _>) = (decode(&bytes), decode(&bytes));
+        prop_assert!(cost_of(&bytes) <= 4096 + 16 * bytes.len() as u64, "{} bytes", cost_of(&bytes));
+    }
+
+    #[test]
+    fn a_good_frame_with_some_bytes_changed_is_harmless(
+        which in 0..64_usize,
+        changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..8),
+        cut in any::<prop::sample::Index>(),
+    ) {
+        let (requests, responses) = (requests(), responses());
+        let mut all: Vec<Vec<u8>> = requests.iter().map(|request| body(request, REQUEST_LEN_MAX)).collect();
+        all.extend(responses.iter().map(|response| body(response, RESPONSE_LEN_MAX)));
+        let mut bytes = all.swap_remove(which % all.len());
+        for (at, byte) in changes {
+            let at = at.index(bytes.len());
+            bytes[at] = byte;
+        }
+        for bytes in [&bytes[..], &bytes[..cut.index(bytes.len())]] {
+            let _either: (Result<Request, _>, Result<Response, _>) = (decode(bytes), decode(bytes));
+            prop_assert!(cost_of(bytes) <= 4096 + 16 * bytes.len() as u64, "{} bytes", cost_of(bytes));
+        }
+    }
+}
+
+/// Lengths that promise more than there is: the worst a frame of the largest size can ask for.
+#[test]
+fn no_request_takes_more_than_its_cap_allows() {
+    for fill in [0x00, 0x01, 0x0f, 0x10, 0x7f, 0x80, 0xfe, 0xff] {
+        for first in 0..=u8::MAX {
+            let mut bytes = vec![fill; REQUEST_LEN_MAX];
+            bytes[0] = first;
+            assert!(cost_of(&bytes) <= 32 * REQUEST_LEN_MAX as u64, "{first} {fill}: {}", cost_of(&bytes));
+        }
+    }
+}

@@ -1,0 +1,180 @@
+//! What operators declared, across restarts, kills, damage and full disks; and what files declare.
+//!
+//! Does not know about: the other commands.
+
+use std::fs;
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use doorbell_testkit::peers::wait_until;
+use rustix::process::Signal;
+
+use crate::control::{Controlled, config};
+use crate::support::{Doorbell, LIMIT, StopAtEnd, binary, on_both_engines};
+
+on_both_engines! {
+    maintenance_survives_a_restart_and_ends_by_itself
+    a_drain_survives_a_restart
+    files_declare_maintenance
+}
+
+const STATE: &str = "[lifecycle]\ndrain_delay = \"0s\"\nstate_file = \"SCRATCH/state\"\n";
+
+/// Ended as systemd would, and started again.
+fn restart(mut control: Controlled, engine: &str) -> Controlled {
+    control.doorbell.process.signal(Signal::TERM);
+    control.doorbell.process.wait();
+    Controlled::start_in(control.scratch, engine, STATE)
+}
+
+fn maintenance_survives_a_restart_and_ends_by_itself(engine: &str) {
+    let control = Controlled::start(engine, STATE);
+    let said = control.say(&["maint", "readyz", "--reason", "new disks", "--for", "3s"]);
+    assert!(!said.contains("not kept"), "{said}");
+    let control = restart(control, engine);
+    assert_eq!(control.probe("/readyz").0, 503, "from the first probe on");
+    assert_eq!(control.status()["maintenance"][0]["reason"], "new disks");
+    let took = wait_until(LIMIT, || control.probe("/readyz").0 == 200).expect("it ends by itself");
+    assert!(took < Duration::from_secs(4), "{took:?}");
+    assert!(control.say(&["events"]).contains("readyz: out of maintenance by operator"));
+    let control = restart(control, engine);
+    assert_eq!(control.probe("/readyz").0, 200, "and does not come back");
+}
+
+fn a_drain_survives_a_restart(engine: &str) {
+    let control = Controlled::start(engine, STATE);
+    control.say(&["drain", "--reason", "kernel"]);
+    let control = restart(control, engine);
+    assert_eq!(control.probe("/readyz").0, 503);
+    assert_eq!(control.status()["reason"], "kernel");
+    control.say(&["undrain"]);
+    let control = restart(control, engine);
+    assert_eq!((control.probe("/readyz").0, &control.status()["lifecycle"]), (200, &"ready".into()));
+}
+
+fn files_declare_maintenance(engine: &str) {
+    let control = Controlled::start(engine, "[maintenance]\nfile_dir = \"SCRATCH/maint\"\n");
+    assert_eq!(control.probe("/readyz").0, 200);
+    fs::create_dir(control.scratch.path("maint")).unwrap();
+    fs::write(control.scratch.path("maint/all"), "rolling kernels\n").unwrap();
+    wait_until(LIMIT, || control.probe("/readyz").0 == 503).expect("a file is seen");
+    assert_eq!(control.probe("/livez").0, 200);
+    let held = &control.status()["maintenance"][0];
+    assert_eq!((&held["source"], &held["reason"]), (&"file".into(), &"rolling kernels".into()));
+    assert!(control.say(&["ready"]).contains("still in maintenance by a file"));
+    let control =
+        Controlled::start_in(control.kill(), engine, "[maintenance]\nfile_dir = \"SCRATCH/maint\"\n");
+    assert_eq!(control.probe("/readyz").0, 503, "declared while nothing ran: from the first probe on");
+    fs::remove_file(control.scratch.path("maint/all")).unwrap();
+    wait_until(LIMIT, || control.probe("/readyz").0 == 200).expect("and that it is gone");
+}
+
+#[test]
+fn a_window_of_the_configuration_is_maintenance_while_it_is_open() {
+    let window = |cron: &str| {
+        format!("[[maintenance.window]]\ncron = \"{cron}\"\nfor = \"5m\"\nreason = \"weekly patch\"\n")
+    };
+    let control = Controlled::start("epoll", &window("* * * * * UTC"));
+    assert_eq!((control.probe("/readyz").0, control.probe("/livez").0), (503, 200));
+    let held = control.status()["maintenance"][0].clone();
+    assert_eq!((&held["source"], &held["reason"]), (&"window".into(), &"weekly patch".into()));
+    assert!(held["left_ms"].as_u64().unwrap() > 200_000, "{held}");
+    assert!(control.say(&["ready"]).contains("still in maintenance by a window"));
+    // The 29th of February comes, and not today.
+    let control = Controlled::start_in(control.kill(), "epoll", &window("0 0 29 2 * UTC"));
+    assert_eq!(control.probe("/readyz").0, 200);
+}
+
+#[test]
+fn a_damaged_state_is_set_aside_and_said_once() {
+    let control = Controlled::start("epoll", STATE);
+    control.say(&["maint", "readyz"]);
+    let scratch = control.kill();
+    let state = scratch.path("state");
+    let whole = fs::read(&state).unwrap();
+    for (round, bytes) in [&whole[..whole.len() / 2], b"", b"{\"json\": true}"].into_iter().enumerate() {
+        fs::write(&state, bytes).unwrap();
+        let doorbell = Doorbell::start_with("epoll", &config(&scratch, STATE));
+        let log = doorbell.process.log();
+        assert_eq!(log.matches("it is set aside as").count(), 1, "round {round}: {log}");
+        assert_eq!(fs::read(scratch.path("state.damaged")).unwrap(), bytes);
+        assert!(!state.exists());
+    }
+    let control = Controlled::start_in(scratch, "epoll", STATE);
+    assert!(!control.doorbell.process.log().contains("set aside"), "{}", control.doorbell.process.log());
+    assert_eq!(control.probe("/readyz").0, 200);
+    // Of a later version: kept for that.
+    let mut foreign = whole;
+    foreign[8] = 7;
+    let scratch = control.kill();
+    fs::write(&state, &foreign).unwrap();
+    let control = Controlled::start_in(scratch, "epoll", STATE);
+    assert_eq!(fs::read(control.scratch.path("state.foreign")).unwrap(), foreign);
+    let log = control.doorbell.process.log();
+    assert!(log.contains("the file is of version 7, where this program knows version 1"), "{log}");
+}
+
+#[test]
+fn a_state_that_cannot_be_written_is_said_and_stops_nothing() {
+    let state = STATE.replace("SCRATCH/state", "/dev/full/state");
+    let control = Controlled::start("epoll", &state);
+    let said = control.say(&["maint", "readyz"]);
+    assert!(said.contains("not kept across restarts: "), "{said}");
+    assert_eq!(control.probe("/readyz").0, 503, "it holds all the same");
+    control.say(&["maint", "readyz", "--reason", "again"]);
+    control.say(&["ready"]);
+    let log = control.doorbell.process.log();
+    assert_eq!(log.matches("cannot be written, what operators declare is lost").count(), 1, "{log}");
+    assert_eq!(control.probe("/readyz").0, 200);
+}
+
+/// What was acknowledged last is there after a kill, or what was being declared when it came: never anything else, and nothing broken.
+#[test]
+fn a_kill_at_any_moment_leaves_a_state_that_was() {
+    let mut control = Controlled::start("epoll", STATE);
+    let mut acknowledged = 0_u32;
+    for round in 0..15_u64 {
+        let declaring = AtomicBool::new(true);
+        let (socket, before) = (control.socket.clone(), acknowledged);
+        thread::scope(|scope| {
+            let stop = StopAtEnd(&declaring);
+            let operator = scope.spawn(|| {
+                let mut last = before;
+                while declaring.load(Ordering::Relaxed) {
+                    let mut command = Command::new(binary());
+                    command.args(["maint", "readyz", "--reason", &(last + 1).to_string(), "--socket"]);
+                    if !command.arg(&socket).output().unwrap().status.success() {
+                        break;
+                    }
+                    last += 1;
+                }
+                last
+            });
+            thread::sleep(Duration::from_millis(60 + 17 * round % 50));
+            control.doorbell.process.signal(Signal::KILL);
+            acknowledged = operator.join().unwrap();
+            drop(stop);
+        });
+        control = Controlled::start_in(control.kill_again(), "epoll", STATE);
+        let log = control.doorbell.process.log();
+        assert!(!log.contains("set aside") && !log.contains("cannot be read"), "{log}");
+        let known = control.status()["maintenance"][0]["reason"].as_str().map(|n| n.parse::<u32>().unwrap());
+        let known = known.unwrap_or(0);
+        assert!(
+            known == acknowledged || known == acknowledged + 1,
+            "round {round}: {known} after {acknowledged} was acknowledged"
+        );
+        acknowledged = known;
+    }
+    assert!(acknowledged > 15, "something was declared in between: {acknowledged}");
+}
+
+impl Controlled {
+    /// It is dead already.
+    fn kill_again(mut self) -> crate::support::Scratch {
+        self.doorbell.process.wait();
+        self.scratch
+    }
+}
