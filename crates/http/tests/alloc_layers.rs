@@ -112,16 +112,16 @@ fn chain(burst: u32) -> impl Service {
             value: StaticReply::text(Status::OK, "ok\n"),
         })
         .build()
-        .unwrap();
+        .expect("one route");
     let missing = StaticReply::text(Status::NOT_FOUND, "not found\n");
     let routed = move |request: &Request<'_>, reply: Responder<'_>| match router.find_for(request) {
         Lookup::Found(found) => reply.send(found.value),
         _ => reply.send(&missing),
     };
     let mut tokens = Tokens::new();
-    tokens.add("prometheus", TOKEN.as_bytes()).unwrap();
-    let auth = RequireAuth::new(Policy::bearer("bench", tokens).unwrap());
-    let quota = Quota::new(burst, 1, Duration::from_secs(3600)).unwrap();
+    tokens.add("prometheus", TOKEN.as_bytes()).expect("a token");
+    let auth = RequireAuth::new(Policy::bearer("bench", tokens).expect("a policy"));
+    let quota = Quota::new(burst, 1, Duration::from_secs(3600)).expect("a quota");
     let limit = RateLimit::new(Arc::new(Limiter::new(quota, 1024, [1, 2])), Key::Ip).send_fields(true);
     let service = routed.guarded(auth).guarded(limit).with(AtMost::new(1));
     service.with(Logger::new(Filter::ALL, Nowhere))

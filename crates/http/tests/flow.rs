@@ -174,7 +174,7 @@ fn the_limit_that_makes_a_reply_the_last_is_told() {
         let mut peer = Peer::new(limits());
         peer.now = peer.now.after(Duration::from_secs(age));
         for &piece in &pieces {
-            peer.input(piece);
+            let _last = peer.input(piece);
         }
         assert_eq!(peer.conn.limit(), expect, "{age} s, {}", pieces.concat().escape_ascii());
     }

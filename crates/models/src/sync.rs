@@ -93,7 +93,6 @@ pub(crate) mod atomic {
             #[derive(Debug, Default)]
             pub(crate) struct $name(loom::sync::atomic::$name);
 
-            #[expect(dead_code, reason = "each has the whole set")]
             impl $name {
                 pub(crate) fn new(value: $value) -> Self {
                     Self(loom::sync::atomic::$name::new(value))

@@ -383,3 +383,21 @@
 //! named a second time, and a test says when such a place is gone. Rules between keys stay with `doorbell check`.
 //!
 //! *Would change it:* readers by derive that report as well.
+//!
+//! # 0032 The router is our own, and not matchit
+//!
+//! *Context.* matchit is the radix tree under most routers of this language, and well kept. It knows paths only: hosts, methods, `Allow` and the
+//! difference between 404 and 421 stand around it in any case. It refuses `{name}` beside `{*name}`, and takes no end of a path for a rest: `/docs/` is not
+//! `/docs/{*rest}`. Where static text came first and led nowhere it goes back by a list on the heap.
+//!
+//! *Choice.* A map of whole paths for those that are static, which is what probers ask for, and behind it a tree of segments that goes back without
+//! memory. Any two routes of different shape stand beside each other.
+//!
+//! *Measured* with 0.9.2, `cargo bench -p doorbell-benches --bench instructions_route`: nine routes for GET, one of which is looked up with its
+//! method. Instructions, ours and matchit's: a static path 129 and 226; a rest, with its value 471 and 475; going back, with a parameter 579 and
+//! 989; a path of five segments with a parameter 686 and 427, with its value 886 and 570; a path that nobody has 368 and 157. So the paths of
+//! probes, and what never allocates, are in favour of ours; long paths with parameters and misses are not: there matchit does not look into the map first,
+//! and its tree compares where ours hashes each segment. A request with such a path costs 260 to 320 instructions more with ours.
+//!
+//! *Would change it:* servers whose requests are mostly long paths with parameters. The first step then is a tree that compares, behind the same map; its
+//! rows above tell when it is as good.

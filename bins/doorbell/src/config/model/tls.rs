@@ -23,7 +23,7 @@ pub struct Tls {
     pub unknown_server_name: UnknownServerName,
     /// From accept to the end of the handshake.
     pub handshake_timeout: Duration,
-    /// Handshakes that one address may begin; `None` is as many as it likes.
+    /// Handshakes that one address may begin with all listeners of this table; `None` is as many as it likes.
     pub handshakes_per_ip: Option<Rate>,
     /// The value of `Strict-Transport-Security` in every reply over TLS.
     pub hsts: Option<String>,
