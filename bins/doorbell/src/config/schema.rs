@@ -119,6 +119,8 @@ mod tests {
                 json!("string"),
             ),
             ("/properties/health/additionalProperties/properties/status/properties/up/maximum", json!(399)),
+            ("/properties/maintenance/properties/window/type", json!("array")),
+            ("/properties/maintenance/properties/window/items/properties/reason/type", json!("string")),
         ] {
             assert_eq!(schema.pointer(pointer), Some(&expected), "{pointer}");
         }

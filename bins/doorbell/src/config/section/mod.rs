@@ -111,7 +111,16 @@ impl<'r> Section<'r> {
 
     /// Tables in a list: `[[key]]`, in the order of the file.
     pub(crate) fn list(&mut self, key: &'static str) -> Vec<Self> {
-        let Some(value) = self.value(key) else { return Vec::new() };
+        let kind = self.kind_below(key);
+        self.note(key, || Some(json!({ "type": "array", "items": record::link(&kind) })));
+        let Some(value) = self.raw(key) else {
+            return self
+                .reading
+                .recorder
+                .map(|recorder| self.below_absent(kind, recorder))
+                .into_iter()
+                .collect();
+        };
         let DeValue::Array(list) = value.get_ref() else {
             self.wrong_type::<()>(value, "a list of tables");
             return Vec::new();
