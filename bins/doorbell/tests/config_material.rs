@@ -34,6 +34,12 @@ impl Folder {
         folder.write("links.map", "/a https://a.example/\n/b /c 302\n");
         folder.write("wrong.map", "/a https://a.example/\nb https://b.example/\n/c nowhere\n");
         folder.write("jwks.json", "{\"keys\":[]}");
+        // An RSA key of 24 bits, and the Ed25519 key of RFC 8037 A.2.
+        folder.write(
+            "mixed.json",
+            "{\"keys\":[{\"kty\":\"RSA\",\"n\":\"____\",\"e\":\"AQAB\"},{\"kty\":\"OKP\",\"crv\":\"Ed25519\",\
+             \"x\":\"11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo\"}]}",
+        );
         folder.write("token", "0123456789abcdefghijkl\n");
         folder
     }
@@ -159,6 +165,13 @@ fn jwt_cases() -> Vec<Case> {
             "no key",
         ),
         (
+            jwt("algorithm = [\"EdDSA\", \"RS256\"], jwks_file = \"${DIR}/mixed.json\""),
+            WITHIN,
+            &["ignored-key"],
+            "mixed.json",
+            "key 1 of the set",
+        ),
+        (
             jwt("algorithm = \"ES256\", jwks_file = \"${DIR}/empty\""),
             WITHIN,
             &["bad-key"],
@@ -229,7 +242,13 @@ fn every_file_is_looked_at() {
         }
         let is_error = parsed.problems.iter().any(|problem| problem.severity == Severity::Error);
         assert_eq!(parsed.config.is_none(), is_error, "{text}");
-        let warns = ["certificate-expired", "certificate-not-yet-valid", "key-readable", "missing-directory"];
+        let warns = [
+            "certificate-expired",
+            "certificate-not-yet-valid",
+            "ignored-key",
+            "key-readable",
+            "missing-directory",
+        ];
         if !text.contains("access_file") {
             assert_eq!(is_error, codes.iter().any(|code| !warns.contains(code)), "{shown}");
         }

@@ -67,6 +67,11 @@ impl<T> Drop for MutexGuard<'_, T> {
     }
 }
 
+/// Who waits lets others go on: loom would let him turn for ever.
+pub(crate) fn spin_loop() {
+    loom::thread::yield_now();
+}
+
 /// As `core::sync::atomic`.
 pub(crate) mod atomic {
     pub(crate) use loom::sync::atomic::{Ordering, fence};

@@ -72,3 +72,23 @@ fn who_waits_for_the_last_hears_of_the_end() {
 fn nothing_is_left_behind_by_a_receiver_that_goes() {
     holds("gone", models::gone);
 }
+
+#[test]
+fn a_new_key_that_comes_twice_at_once_gets_in_once() {
+    holds("new key", models::new_key);
+}
+
+#[test]
+fn the_last_token_is_spent_once() {
+    holds("last token", models::last_token);
+}
+
+#[test]
+fn a_key_that_is_pushed_aside_keeps_what_it_owes() {
+    holds("pushed aside", models::pushed_aside);
+}
+
+#[test]
+fn two_new_keys_and_one_of_them_twice() {
+    holds("two new keys", models::two_new_keys);
+}

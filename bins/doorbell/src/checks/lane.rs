@@ -11,6 +11,7 @@ use super::schedule::Schedule;
 use super::work::Work;
 use super::{Connector, Finding, Runner};
 use crate::config::model::Check;
+use arc_swap::ArcSwap;
 use doorbell_health::Time;
 use std::io;
 use std::sync::Arc;
@@ -44,6 +45,11 @@ pub(crate) trait Desk: Send + Sync + 'static {
     /// Takes a finding; says after which time from the start of this run the next should start.
     fn found(&self, check: usize, finding: &Finding) -> Duration;
 
+    /// When the first run of a check should start that somebody else has run before; `None` where nobody has.
+    fn first_due(&self, _check: usize) -> Option<Time> {
+        None
+    }
+
     /// When [`Self::tick`] wants to be called.
     fn deadline(&self) -> Time;
 
@@ -67,8 +73,15 @@ pub(crate) struct Run {
 /// Where results are left that somebody else found.
 #[derive(Clone, Debug)]
 pub(crate) struct Push {
-    sender: mpsc::Sender<(usize, Finding)>,
+    way: Arc<ArcSwap<Way>>,
     counters: Arc<Counters>,
+}
+
+#[derive(Debug)]
+enum Way {
+    Here(mpsc::Sender<(usize, Finding)>),
+    /// Somebody else runs these checks now; by their numbers here, theirs.
+    With(Arc<ArcSwap<Self>>, Vec<Option<usize>>),
 }
 
 /// Where a run is asked for that does not wait until it is due.
@@ -157,9 +170,33 @@ impl Run {
 impl Push {
     /// Leaves a finding; false when there is no place.
     pub(crate) fn leave(&self, check: usize, finding: Finding) -> bool {
-        let is_taken = self.sender.try_send((check, finding)).is_ok();
+        let is_taken = self.way.load().leave(check, finding);
         count(if is_taken { &self.counters.pushed } else { &self.counters.pushes_refused });
         is_taken
+    }
+
+    /// From now on results are left with `heir`, whose checks were here at `places`, if they were.
+    pub(crate) fn redirect(&self, heir: &Self, places: &[Option<usize>]) {
+        let mut numbers = vec![None; places.iter().flatten().max().map_or(0, |last| last + 1)];
+        for (now, before) in places.iter().enumerate() {
+            if let Some(number) = before.and_then(|before| numbers.get_mut(before)) {
+                *number = Some(now);
+            }
+        }
+        self.way.store(Arc::new(Way::With(Arc::clone(&heir.way), numbers)));
+    }
+}
+
+impl Way {
+    /// As many steps as there are servers that follow each other and still live.
+    fn leave(&self, check: usize, finding: Finding) -> bool {
+        match self {
+            Self::Here(sender) => sender.try_send((check, finding)).is_ok(),
+            Self::With(heir, numbers) => {
+                let there = numbers.get(check).copied().flatten();
+                there.is_some_and(|check| heir.load().leave(check, finding))
+            }
+        }
     }
 }
 
@@ -171,12 +208,18 @@ impl Hurry {
 }
 
 impl Plan {
-    pub(crate) fn new(runs: Vec<Run>, in_flight_max: usize, connector: Arc<Connector>) -> (Self, Push) {
+    /// What is done is counted in `counters`, which may have counted before.
+    pub(crate) fn new(
+        runs: Vec<Run>,
+        in_flight_max: usize,
+        connector: Arc<Connector>,
+        counters: Arc<Counters>,
+    ) -> (Self, Push) {
         let (sender, pushes) = mpsc::channel(PUSHES_MAX);
-        let counters = Arc::new(Counters::default());
-        let push = Push { sender, counters: Arc::clone(&counters) };
-        let (hurry_sender, hurries) = mpsc::channel(HURRIES_MAX);
-        let hurry = Hurry { sender: hurry_sender };
+        let way = Arc::new(ArcSwap::from_pointee(Way::Here(sender)));
+        let push = Push { way, counters: Arc::clone(&counters) };
+        let (sender, hurries) = mpsc::channel(HURRIES_MAX);
+        let hurry = Hurry { sender };
         let (calls, heard) = Calls::new(Arc::clone(&counters));
         for (at, run) in runs.iter().enumerate() {
             run.runner.tell(calls.teller(at));
@@ -192,10 +235,6 @@ impl Plan {
     pub(crate) fn demands(&self) -> impl Iterator<Item = (usize, Demand)> {
         let runs = self.runs.iter().enumerate().filter(|(_, run)| run.cache.is_some());
         runs.map(|(at, run)| (run.check, self.calls.demand(at, &run.is_asked)))
-    }
-
-    pub(crate) fn counters(&self) -> Arc<Counters> {
-        Arc::clone(&self.counters)
     }
 
     /// Through which all connections go.

@@ -73,6 +73,10 @@ impl Work {
         };
         let mut at = desk.now();
         for run in order {
+            if let Some(known) = desk.first_due(work.runs[run].check) {
+                work.schedule(run, known);
+                continue;
+            }
             work.schedule(run, at);
             at = at.after(FIRST_RUNS_APART);
         }

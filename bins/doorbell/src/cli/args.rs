@@ -81,7 +81,7 @@ pub struct Cli {
 }
 
 /// Options of every command.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 pub struct Global {
     /// Configuration file, `-` for standard input
     #[arg(short, long, value_name = "FILE", env = "DOORBELL_CONFIG", global = true)]

@@ -81,7 +81,7 @@ fn dispatch(cli: Cli) -> Result<Exit, Failure> {
         Command::Man(args) => say(&about::man(&args)?),
         Command::Probe(args) => probe::run(args, global),
         Command::Operate(command) => operate::run(&command, global),
-        Command::Redirect(args) => start(redirect::config(&args)?, global, "the command line"),
+        Command::Redirect(args) => start(redirect::config(&args)?, global, "the command line", None),
         Command::Run(args) => run::run(&args, global),
         Command::Serve(args) => serve_file(args, global),
         Command::Version(args) => say(&about::version(&args)),
@@ -98,14 +98,19 @@ fn serve_file(args: args::ServeArgs, global: &Global) -> Result<Exit, Failure> {
         Some(source) => (load::config(&source, global)?, source.name),
         None => (default_config(), "built-in defaults".to_owned()),
     };
-    start(load::with_args(config, args)?, global, &origin)
+    // Standard input can be read once only.
+    let again = global.config.as_ref().filter(|path| path.as_os_str() != "-").map(|_| {
+        let (global, args) = (global.clone(), args.clone());
+        Box::new(move || load::again(&global, &args)) as serve::Read
+    });
+    start(load::with_args(config, args)?, global, &origin, again)
 }
 
-fn start(config: Config, global: &Global, origin: &str) -> Result<Exit, Failure> {
+fn start(config: Config, global: &Global, origin: &str, again: Option<serve::Read>) -> Result<Exit, Failure> {
     let config = load::with_global(config, global);
     crate::log::init(&config.log, colored(global.color, &std::io::stdout()));
     run::follow_parent();
-    serve::run(&config, origin)
+    serve::run(config, origin, again)
 }
 
 fn dump(args: &DumpArgs, global: &Global) -> Result<Exit, Failure> {

@@ -13,6 +13,7 @@ mod files;
 pub mod model;
 mod problem;
 mod resolve;
+mod schedule;
 mod schema;
 mod secret;
 mod section;
@@ -27,15 +28,19 @@ pub use dump::{to_json, to_toml};
 pub use expand::{Env, ReadSecret};
 pub use model::Config;
 pub use problem::{Problem, Severity, Source};
+pub use schedule::Schedule;
 pub use schema::schema;
 pub use units::{format_duration, format_size, parse_duration, parse_size};
 
 pub(crate) use bind::BIND_FORM;
 pub(crate) use resolve::build_redirect;
+pub(crate) use schedule::Slot;
 
 use problem::Problems;
 use section::{Reading, Section};
+use std::cell::RefCell;
 use std::ops::Range;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use toml::de::DeTable;
 
@@ -65,6 +70,18 @@ pub struct Outside<'a> {
 pub fn parse(source: &Source, env: Env<'_>) -> Parsed {
     let outside = Outside { env, read_secret: &secret::read_file, files_at: Some(files::now()) };
     parse_with(source, outside)
+}
+
+/// The same, and the files that secrets were taken from, whether they could be read or not.
+pub(crate) fn parse_and_list(source: &Source, env: Env<'_>) -> (Parsed, Vec<PathBuf>) {
+    let secrets = RefCell::new(Vec::new());
+    let read_secret = |path: &Path| {
+        secrets.borrow_mut().push(path.to_owned());
+        secret::read_file(path)
+    };
+    let outside = Outside { env, read_secret: &read_secret, files_at: Some(files::now()) };
+    let parsed = parse_with(source, outside);
+    (parsed, secrets.into_inner())
 }
 
 /// The same, with something else around the file.

@@ -43,7 +43,7 @@ fn a_living_socket_is_not_taken_and_a_dead_one_is() {
     assert_eq!(fs::metadata(file.path()).unwrap().permissions().mode() & 0o777, 0o600);
     let why = open(&control).unwrap_err();
     assert!(why.contains("another doorbell takes its commands there"), "{why}");
-    assert_eq!(living(&[folder.0.clone()]).living, [file.path()]);
+    assert_eq!(living(std::slice::from_ref(&folder.0)).living, [file.path()]);
     // Killed: the file stays, the lock goes.
     let path = file.path().to_owned();
     drop(listener);
@@ -51,9 +51,9 @@ fn a_living_socket_is_not_taken_and_a_dead_one_is() {
     fs::rename(&path, &kept).unwrap();
     drop(file);
     fs::rename(&kept, &path).unwrap();
-    assert_eq!(living(&[folder.0.clone()]).living, [] as [&std::path::Path; 0]);
+    assert_eq!(living(std::slice::from_ref(&folder.0)).living, [] as [&std::path::Path; 0]);
     let (file, _listener) = open(&control).unwrap().unwrap();
-    assert_eq!(living(&[folder.0.clone()]).living, [file.path()]);
+    assert_eq!(living(std::slice::from_ref(&folder.0)).living, [file.path()]);
     drop(file);
     assert!(!path.exists(), "gone at the end");
 }

@@ -14,7 +14,7 @@ use std::net::SocketAddr;
 use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::io::AsyncReadExt as _;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
@@ -24,6 +24,9 @@ const CONNS_MAX: usize = 64;
 
 /// How long somebody may keep a connection on which nothing is said.
 const HOLD_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Connections that wait to be accepted.
+const BACKLOG: u32 = 1024;
 
 /// Between two attempts to listen, or to accept where descriptors are short.
 const RETRY_AFTER: Duration = Duration::from_millis(500);
@@ -63,7 +66,7 @@ impl Gates {
         for gate in &config.tcp_gates {
             let is_up = follow(gate, keeper);
             for &addr in &gate.binds {
-                let bound = runtime.block_on(TcpListener::bind(addr));
+                let bound = runtime.block_on(async { listen_beside(addr) });
                 let listener = bound.map_err(|error| cannot_listen(gate, addr, &error))?;
                 gates.push(Gate {
                     name: gate.name.clone(),
@@ -102,6 +105,15 @@ impl Drop for Gates {
             let _panicked = thread.join();
         }
     }
+}
+
+/// Listens, also where the generation before still does, which ends a moment later. To be called on a runtime.
+pub(super) fn listen_beside(addr: SocketAddr) -> io::Result<TcpListener> {
+    let socket = if addr.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+    socket.set_reuseaddr(true)?;
+    socket.set_reuseport(true)?;
+    socket.bind(addr)?;
+    socket.listen(BACKLOG)
 }
 
 /// Whether the endpoint of a gate serves, as a load balancer is told.
@@ -172,7 +184,7 @@ impl Gate {
     }
 
     async fn listen(&mut self) {
-        match TcpListener::bind(self.addr).await {
+        match listen_beside(self.addr) {
             Ok(listener) => self.listener = Some(listener),
             Err(error) => {
                 tracing::error!(gate = self.name, address = %self.addr, %error, "a TCP gate cannot be opened; trying again");

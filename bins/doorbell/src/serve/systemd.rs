@@ -45,6 +45,7 @@ impl Manager {
             is_stopping: false,
             text: String::new(),
             turns: Vec::new(),
+            generation: 0,
         };
         let (sender, ended) = sync_channel(0);
         // Whoever waits for us to be ready does not wait for a thread.
@@ -89,6 +90,8 @@ struct Teller {
     text: String,
     /// Of each worker, when it was last woken.
     turns: Vec<u64>,
+    /// Whose workers these are: a reload has others.
+    generation: u64,
 }
 
 impl Teller {
@@ -106,6 +109,9 @@ impl Teller {
 
     fn tell(&mut self) {
         let status = self.operator.status();
+        if std::mem::replace(&mut self.generation, status.generation) != status.generation {
+            self.turns.clear();
+        }
         self.pet(status.lifecycle == Lifecycle::Stopping);
         let mut states = Vec::new();
         if !self.is_ready && self.is_started(&status) {

@@ -11,19 +11,14 @@ use doorbell::tls::{
     read_client_ca,
 };
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Addresses whose handshakes are counted.
 const GATE_KEYS_MAX: usize = 65_536;
 
-/// Why there is no acceptor.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum AcceptorError {
-    #[error(transparent)]
-    Gate(#[from] QuotaError),
-    #[error(transparent)]
-    Tls(#[from] TlsError),
-}
+/// Who may begin a handshake, by address.
+pub(super) type Gate = Arc<Limiter>;
 
 /// The files behind an acceptor.
 #[derive(Debug)]
@@ -41,17 +36,20 @@ pub(super) fn open(
     tls: &Tls,
     asks: ClientAuthMode,
     http2: bool,
-) -> Result<(Acceptor, TlsReader), AcceptorError> {
+    gate: Option<&Gate>,
+) -> Result<(Acceptor, TlsReader), TlsError> {
     let stamps = Stamps::of(paths(tls));
     let limits = TlsLimits { handshake_timeout: tls.handshake_timeout, ..TlsLimits::default() };
-    let acceptor = Acceptor::with_limits(&read(tls, asks, http2)?, limits, gate(tls.handshakes_per_ip)?)?;
+    let gate = gate.map(|gate| Box::new(Arc::clone(gate)) as Box<dyn HandshakeGate>);
+    let acceptor = Acceptor::with_limits(&read(tls, asks, http2)?, limits, gate)?;
     Ok((acceptor.clone(), TlsReader { tls: tls.clone(), asks, http2, acceptor, stamps }))
 }
 
-fn gate(rate: Option<Rate>) -> Result<Option<Box<dyn HandshakeGate>>, QuotaError> {
-    let Some(Rate { requests, period }) = rate else { return Ok(None) };
+/// The gate of a table, which all its listeners have together: an address has one rate however many there are.
+pub(super) fn gate(tls: &Tls) -> Result<Option<Gate>, QuotaError> {
+    let Some(Rate { requests, period }) = tls.handshakes_per_ip else { return Ok(None) };
     let limiter = Limiter::new(Quota::new(requests, requests, period)?, GATE_KEYS_MAX, seed());
-    Ok(Some(Box::new(limiter)))
+    Ok(Some(Arc::new(limiter)))
 }
 
 #[expect(

@@ -57,6 +57,7 @@ impl Totals {
         stats.jobs_queued + self.http2.as_ref().map_or(0, |counters| counters.jobs())
     }
 
+    /// What checks did, and whom they connected through.
     pub(super) fn set_checks(&mut self, counters: Arc<checks::Counters>, connector: Arc<checks::Connector>) {
         self.checks = Some(counters);
         self.connector = Some(connector);
@@ -88,21 +89,26 @@ impl Totals {
         self.refusals.push(refusals);
     }
 
-    /// Requests and handshakes by why they were refused, where any were: `busy=2 rate_limited=1`. Of `stats` those that waited for a job.
-    pub(super) fn refused(&self, stats: &Snapshot) -> String {
+    /// Requests and handshakes that a server refused, by why.
+    pub(super) fn refusals(&self) -> Vec<(&'static str, u64)> {
         let busy = self.at_most.iter().map(|at_most| ("busy", at_most.refused()));
         let limited = self.limiters.iter().map(|limiter| ("rate_limited", limiter.counts().denied));
         let requests = self.refusals.iter().flat_map(Refusals::all).map(|(why, count)| (why.as_str(), count));
         let handshakes =
             self.acceptors.iter().flat_map(|acceptor| acceptor.stats().fields().collect::<Vec<_>>());
         let handshakes = handshakes.filter(|(name, _)| !HANDSHAKES_GOOD.contains(name));
+        busy.chain(limited).chain(requests).chain(handshakes).collect()
+    }
+
+    /// All that were refused, where any were: `busy=2 rate_limited=1`. Of `stats` those that waited for a job.
+    pub(super) fn refused(&self, refusals: Vec<(&'static str, u64)>, stats: &Snapshot) -> String {
         let http2 = self.http2.iter().flat_map(|counters| counters.fields());
         let jobs = [
             ("jobs_panicked", stats.jobs_panicked),
             ("jobs_refused", stats.jobs_refused),
             ("jobs_timed_out", stats.jobs_timed_out),
         ];
-        list(busy.chain(limited).chain(requests).chain(handshakes).chain(http2).chain(jobs))
+        list(refusals.into_iter().chain(http2).chain(jobs))
     }
 
     /// Connections by why they were closed, where it was not because all was done.

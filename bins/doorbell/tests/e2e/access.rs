@@ -21,6 +21,7 @@ on_both_engines! {
     a_request_cannot_make_a_second_line
     a_file_that_is_moved_away
     whose_token_it_was
+    a_trace_is_refused_by_the_routes_like_any_method
 }
 
 /// A server that logs to `access.log`.
@@ -121,6 +122,33 @@ fn everything_as_json(engine: &str) {
         objects.iter().filter(|object| object["status"] == 400 && object["error"].is_string()).count(),
         1
     );
+}
+
+fn a_trace_is_refused_by_the_routes_like_any_method(engine: &str) {
+    let scratch = Scratch::new();
+    let file = scratch.path("access.log");
+    let doorbell = Doorbell::start_with(
+        engine,
+        &format!(
+            "version = 1\n[lifecycle]\ndrain_delay = \"0s\"\n[log]\naccess = \"all\"\naccess_file = {file:?}\n\
+             [listener.web]\nbind = \"127.0.0.1:0\"\n[route.live]\npath = \"/livez\"\nhealth = \"livez\"\n\
+             [route.hook]\npath = \"/hook\"\nmethods = [\"POST\"]\nreply = {{}}\n"
+        ),
+    );
+    let table = [
+        ("/livez", 405, Some("GET, HEAD, OPTIONS")),
+        ("/hook", 405, Some("OPTIONS, POST")),
+        ("/missing", 404, None),
+    ];
+    for (path, status, allow) in table {
+        let trace =
+            format!("TRACE {path} HTTP/1.1\r\nHost: a\r\nX-Secret: s3cret\r\nConnection: close\r\n\r\n");
+        let reply = send(doorbell.addr, trace.as_bytes()).unwrap();
+        assert_eq!((reply.status, reply.field("allow")), (status, allow), "{path}: {}", reply.head);
+        assert!(!reply.head.contains("s3cret") && !reply.body.escape_ascii().to_string().contains("s3cret"));
+    }
+    let expected = ["404 TRACE /missing HTTP/1.1", "405 TRACE /hook HTTP/1.1", "405 TRACE /livez HTTP/1.1"];
+    assert_eq!(summary(&all_lines(doorbell, &scratch)), expected);
 }
 
 fn a_sample(engine: &str) {

@@ -72,6 +72,22 @@ fn files_declare_maintenance(engine: &str) {
 }
 
 #[test]
+fn a_window_of_the_configuration_is_maintenance_while_it_is_open() {
+    let window = |cron: &str| {
+        format!("[[maintenance.window]]\ncron = \"{cron}\"\nfor = \"5m\"\nreason = \"weekly patch\"\n")
+    };
+    let control = Controlled::start("epoll", &window("* * * * * UTC"));
+    assert_eq!((control.probe("/readyz").0, control.probe("/livez").0), (503, 200));
+    let held = control.status()["maintenance"][0].clone();
+    assert_eq!((&held["source"], &held["reason"]), (&"window".into(), &"weekly patch".into()));
+    assert!(held["left_ms"].as_u64().unwrap() > 200_000, "{held}");
+    assert!(control.say(&["ready"]).contains("still in maintenance by a window"));
+    // The 29th of February comes, and not today.
+    let control = Controlled::start_in(control.kill(), "epoll", &window("0 0 29 2 * UTC"));
+    assert_eq!(control.probe("/readyz").0, 200);
+}
+
+#[test]
 fn a_damaged_state_is_set_aside_and_said_once() {
     let control = Controlled::start("epoll", STATE);
     control.say(&["maint", "readyz"]);

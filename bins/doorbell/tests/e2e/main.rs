@@ -33,6 +33,7 @@ mod failures;
 mod files;
 mod floods;
 mod gate;
+mod generations;
 mod grpc;
 mod grpcio;
 mod h2spec;

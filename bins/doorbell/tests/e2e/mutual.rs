@@ -45,6 +45,8 @@ impl Setup {
         let crl = scratch.write("clients.crl", &ca().crl(&[22]));
         ca().client("alice", 21).write(&scratch, "alice");
         ca().client("bob", 22).write(&scratch, "bob");
+        // A name that is too long to be used is none.
+        ca().client(&"n".repeat(300), 25).write(&scratch, "nameless");
         Ca::new("Other CA").client("mallory", 23).write(&scratch, "mallory");
         let client_auth =
             client_auth.replace("CA", &format!("{ca_file:?}")).replace("CRL", &format!("{crl:?}"));
@@ -129,6 +131,7 @@ fn a_probe_needs_no_certificate(engine: &str) {
         ("nobody", "/ops", 403),
         ("alice", "/livez", 200),
         ("alice", "/ops", 200),
+        ("nameless", "/ops", 200),
         ("mallory", "/livez", -1),
     ]);
 }
@@ -142,6 +145,7 @@ fn only_some_names_get_in(engine: &str) {
         ("alice", "/ops", 200),
         ("bob", "/ops", 403),
         ("bob", "/livez", 200),
+        ("nameless", "/ops", 403),
         ("nobody", "/ops", -1),
     ]);
 }

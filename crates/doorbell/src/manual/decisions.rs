@@ -238,20 +238,24 @@
 //!
 //! *Would change it:* files that do not fit into memory.
 //!
-//! # 0023 A client of HTTP/2 that never opens a window is ended at once, a slow one is not
+//! # 0023 A client of HTTP/2 that closes its window is ended within a second, a slow one is not
 //!
-//! *Context.* A client may ask for many replies and let none out. That is an attack, and it is also what a slow client looks like for as
-//! long as it reads nothing.
+//! *Context.* A client may ask for many replies and let none out, or a byte of each. That is an attack, and it is also what a slow client
+//! looks like for as long as it reads nothing.
 //!
-//! *Choice.* A connection that has not let out a single byte of content 700 ms after a reply began ends with GOAWAY
-//! (ENHANCE_YOUR_CALM): no known client begins with a window of 0 and leaves it at that, and one that opens it when it sees the
-//! reply's fields needs a round trip. As soon as one byte was let out, the connection has the time of a slow client: it ends when nothing
-//! moved for `timeouts.write` (10 s), looked at once a second. So an attacker who opens a window of one byte is ended after 10 to 11 s and
-//! not within one: cutting it sooner would cut honest clients. What it can hold until then is bounded: one of
+//! *Choice.* Every connection begins with a window of 65,535 bytes (RFC 9113 6.9.2), and most replies here are far smaller: whoever lets out less
+//! than that and then nothing has closed the window on purpose. So a connection whose replies made no progress for 700 ms, that has let out
+//! less than a first window's worth since it last had no stream open, and whose socket takes bytes, ends with GOAWAY (ENHANCE_YOUR_CALM). A network
+//! that is slow shows in the socket, which takes nothing then, and the time does not run; a client that is slow with something large has
+//! let out its first window, and has the time of a slow client, as has one that opens its window again and again: it ends when no reply ended
+//! for `timeouts.write` (10 s), looked at once a second.
+//!
+//! The first form of this looked only at connections that had never let out a byte; one normal reply, or a window of one byte, bought
+//! 10 s. What an attacker can hold until the end is bounded: one of
 //! [`HandOver::conns_max`](crate::HandOver::conns_max) places and of its address's, and for each of its `concurrent_streams` (100) the
 //! fields of a reply and at most 16 KiB of content (larger content is shared): measured 0.5 MiB a connection with tiny replies.
 //!
-//! *Would change it:* clients that begin with a window of 0 and wait; or a least rate for replies, as there is for bodies.
+//! *Would change it:* clients that begin with a window of 0 and wait.
 //!
 //! # 0024 Ports of outgoing connections come from the kernel's whole range, passed as an option
 //!
@@ -288,6 +292,56 @@
 //! preemptions. Where what the models stand on differs from the real thing, for loom's sake, its file says how and why.
 //!
 //! *Would change it:* nothing known; an exception for a source that needs more of the system than this.
+//!
+//! # 0026 An operator's drain lasts, a stop can be called off, and one handle steers both
+//!
+//! *Context.* "Drain" means two things. Who upgrades a kernel wants probers to stay away while everything is still served, for as long as it
+//! takes; whoever stops a program wants that for some seconds and then the end. Proxies have commands for the one (`set server state drain`,
+//! `/healthcheck/fail`), and signals for the other. Probers must not see a difference, and an operator who changes his mind must be able to take
+//! either back.
+//!
+//! *Choice.* `doorbell drain` lasts until `undrain` and is kept across restarts; `quit` and SIGTERM drain for `drain_delay` and then close listeners.
+//! Until that moment `undrain` calls both off, and afterwards neither: connections that were refused cannot be taken back. The time an
+//! operator has drained counts for the delay of a stop. Everything that steers goes through one handle, the operator, under one lock, and takes
+//! effect on the board before the call returns, so the next probe after the reply is told; only the supervisor closes listeners, so what it decides
+//! has one order. `maint all` spares `livez` and `startupz`, because whoever watches those kills the process.
+//!
+//! Times in the state file are what is left, at a moment named by the clock of the boot and by the time of day. After a restart within the same boot
+//! the former is believed, which nobody sets; after another boot the latter, and then nothing lasts longer than it was declared for.
+//!
+//! The control protocol and the file are bitcode behind a version of ours: small, without a parser of our own, and fixed by a test that
+//! compares the layout's digest. JSON is what the commands print, for scripts, and has no version.
+//!
+//! *Would change it:* another program that has to speak to the socket; then the protocol needs a description and not a type.
+//!
+//! # 0027 A new configuration is a new server on the same sockets
+//!
+//! *Context.* A configuration decides about listeners, limits, routes, certificates, checks: almost everything that a worker holds while
+//! it runs. A reload must lose no connection, must change nothing when it cannot be completed, and must not cost a request anything
+//! while there is none.
+//!
+//! *Choice.* Generations in one process. A reload builds the whole of the new one, and starts a new [`Server`](crate::Server) on copies of the
+//! listening sockets ([`ServerBuilder::succeed`](crate::ServerBuilder::succeed)); only when that accepts does the old one retire
+//! ([`Handle::take_over`](crate::Handle::take_over)). Whatever fails before that leaves the old one as it was. Each worker of the
+//! new server gets the socket of the same worker of the old one, so there are as many, and the kernel's choice among sockets with
+//! `SO_REUSEPORT` stays. Nothing closes while it is needed: a socket with `SO_REUSEPORT` that closes takes its backlog along, and `shutdown(2)`
+//! would end it for both. The server keeps a copy of each socket for the one that may follow, and gives it up before its workers stop to listen.
+//!
+//! Two habits of the kernel had to be answered. A waiter that was woken for a client and is cancelled before it looked leaves the client where
+//! nobody else was told of him: measured on Linux 6.18 with io_uring, 2.0 s until the watch of the listeners found him, so the retired worker
+//! now has the new ones ask again (`a_client_for_whom_only_the_old_server_was_woken_is_served`). And a client that has connected to a
+//! listener with deferred accept and sent nothing is in no backlog that can be emptied: of a listener that is not in the new
+//! configuration he is lost.
+//!
+//! *Not chosen.* Swapping handlers below running listeners (arc-swap): only routes would be new, and each request would pay for it. A new
+//! process that gets the sockets: all connections move at once, but state of checks, maintenance and counters would have to move too, and
+//! the process id changes under a supervisor. Moving idle kept connections to the new server: they would hear of the new configuration one
+//! reply earlier; it needs a way into each driver.
+//!
+//! *Cost.* A descriptor for each listener and worker. While two generations live, each may hold its own `conns_max` connections; where
+//! `RLIMIT_NOFILE` does not allow for that, clients wait in the backlog. One table counts the connections of an address for both.
+//!
+//! *Would change it:* configurations that change many times a second.
 //!
 //! # 0029 What is checked is asked by hand-sized clients, closed by whoever was asked, and never waited for
 //!

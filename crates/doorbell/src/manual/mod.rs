@@ -5,6 +5,7 @@
 //! - [`which_lane`]: ring, compute or Tokio: where the work of a request is done, with a picture and what each way costs.
 //! - [`compute_lane`]: work on other threads, what a trip there costs, and from which size on it pays.
 //! - [`behind`]: the program behind load balancers, the kubelet, HAProxy, Envoy, Consul and Docker, a page each.
+//! - [`reload`]: what a new configuration changes while the program runs, what stays, and what clients see of it.
 //! - [`limits`]: every cap and time, its default, and what a client sees at it.
 //! - [`decisions`]: choices that surprise, with the figures behind them and what would change them.
 //!
@@ -16,4 +17,5 @@ pub mod compute_lane;
 pub mod decisions;
 pub mod life_of_a_connection;
 pub mod limits;
+pub mod reload;
 pub mod which_lane;

@@ -21,7 +21,7 @@
 //! ```
 //!
 //! What a job takes with it is its own: copy what it needs of the request, or all of it with
-//! [`Request::detach`](doorbell_http::Request::detach). What it gives back is a [`Reply`](doorbell_http::Reply), or with [`Answer::then`] the
+//! [`Request::detach`](doorbell_http::Request::detach). What it gives back is a [`Reply`], or with [`Answer::then`] the
 //! rest of the handler, which the ring thread then runs.
 //!
 //! While a job waits or runs its connection answers nothing else, and no more is read than what comes next: one piece of input, to

@@ -2,7 +2,8 @@
 //!
 //! Does not know about: what is the default.
 
-use super::super::model::{Control, ControlSocket, Maintenance};
+use super::super::model::{Config, Control, ControlSocket, Maintenance, Window};
+use super::super::units::format_duration;
 use super::{path_text, text};
 use serde_json::{Map, Value, json};
 
@@ -20,10 +21,28 @@ pub(super) fn control_value(control: &Control) -> Value {
     Value::Object(value)
 }
 
-pub(super) fn maintenance_value(maintenance: &Maintenance) -> Value {
+pub(super) fn maintenance_value(maintenance: &Maintenance, config: &Config) -> Value {
     let mut value = Map::new();
     if let Some(path) = &maintenance.file_dir {
         value.insert("file_dir".into(), path_text(path));
     }
+    if !maintenance.windows.is_empty() {
+        let windows = maintenance.windows.iter().map(|window| window_value(window, config));
+        value.insert("window".into(), windows.collect());
+    }
     Value::Object(value)
+}
+
+fn window_value(window: &Window, config: &Config) -> Value {
+    let endpoints = window.endpoints.iter().filter_map(|&endpoint| config.health.get(endpoint));
+    let endpoints: Vec<Value> = endpoints.map(|health| json!(health.name)).collect();
+    let mut value = json!({
+        "cron": text(window.cron.as_str()),
+        "for": format_duration(window.length),
+        "reason": text(&window.reason),
+    });
+    if !endpoints.is_empty() {
+        value["endpoints"] = Value::Array(endpoints);
+    }
+    value
 }

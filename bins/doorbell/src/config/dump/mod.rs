@@ -17,7 +17,8 @@ mod tls;
 
 use super::model::{
     AccessFile, Compute, Config, Control, Egress, Engine, Grpc, Http1, Http2, Lifecycle, Limit, Listener,
-    Log, LogFormat, LogLevel, Maintenance, OnWorkerFailure, Protocol, Runtime, Systemd, Tls, Tuning,
+    Log, LogFormat, LogLevel, Maintenance, OnWorkerFailure, Protocol, ReloadOn, Runtime, Systemd, Tls,
+    Tuning,
 };
 use super::resolve::default_health;
 use super::tuning;
@@ -79,12 +80,6 @@ pub fn to_json(config: &Config, with_defaults: bool) -> Value {
         value["rate"] = json!(limit.rate.to_string());
         (limit.name.clone(), value)
     });
-    let agents = config.agents.iter();
-    let agents =
-        agents.map(|agent| (agent.name.clone(), balancer::agent_value(agent, config, with_defaults)));
-    let gates = config.tcp_gates.iter();
-    let gates = gates.map(|gate| (gate.name.clone(), balancer::gate_value(gate, config, with_defaults)));
-    let probes = config.blackbox.as_ref().map(|blackbox| blackbox::blackbox_value(blackbox, with_defaults));
     let routes = route::routes(config, with_defaults);
     let readyz = config.health.iter().position(|health| health.name == "readyz").unwrap_or(0);
     let default_grpc = Grpc::of(readyz);
@@ -98,7 +93,10 @@ pub fn to_json(config: &Config, with_defaults: bool) -> Value {
         ("control", keep(control_value(&config.control), control_value(&Control::default()))),
         (
             "maintenance",
-            keep(maintenance_value(&config.maintenance), maintenance_value(&Maintenance::default())),
+            keep(
+                maintenance_value(&config.maintenance, config),
+                maintenance_value(&Maintenance::default(), config),
+            ),
         ),
         ("tuning", keep(tuning::to_value(&config.tuning), tuning::to_value(&Tuning::default()))),
         ("compute", keep(compute_value(&config.compute), compute_value(&Compute::default()))),
@@ -114,9 +112,9 @@ pub fn to_json(config: &Config, with_defaults: bool) -> Value {
         ),
         ("check", named(checks.collect())),
         ("health", named(health.collect())),
-        ("agent", named(agents.collect())),
-        ("tcp_gate", named(gates.collect())),
-        ("blackbox", probes.unwrap_or_default()),
+        ("agent", balancer::agents_value(config, with_defaults)),
+        ("tcp_gate", balancer::gates_value(config, with_defaults)),
+        ("blackbox", blackbox::blackbox_value(config, with_defaults)),
         ("route", named(routes)),
     ] {
         if value.as_object().is_some_and(|table| !table.is_empty()) {
@@ -217,10 +215,14 @@ fn limit_value(limit: &Limit) -> Value {
 }
 
 fn lifecycle_value(lifecycle: &Lifecycle) -> Value {
+    let ReloadOn { sighup, file } = lifecycle.reload;
+    let reload =
+        [("SIGHUP", sighup), ("file", file), ("off", !sighup && !file)].into_iter().filter(|(_, on)| *on);
     let mut value = json!({
         "drain_delay": format_duration(lifecycle.drain_delay),
         "drain_timeout": format_duration(lifecycle.drain_timeout),
         "startup_grace": format_duration(lifecycle.startup_grace.unwrap_or_default()),
+        "reload": reload.map(|(word, _)| word).collect::<Vec<_>>(),
     });
     if let Some(path) = &lifecycle.state_file {
         value["state_file"] = path_text(path);

@@ -25,7 +25,11 @@ pub(super) fn check(jwt: &written::Jwt, problems: &Problems) {
         }
         (_, None, Some(path), None) => {
             let Some(set) = read(path, JWKS_LEN_MAX as u64, problems) else { return };
-            (Jwks::read(&set, &algorithms).map(|set| set.keys).map_err(|error| in_full(&error)), &path.span)
+            let set = Jwks::read(&set, &algorithms).map_err(|error| in_full(&error));
+            if let Ok(set) = &set {
+                set.ignored.iter().for_each(|why| problems.add(ignored_key(&path.span, why)));
+            }
+            (set.map(|set| set.keys), &path.span)
         }
         ([Algorithm::Hs256], None, None, Some(secret)) if secret.value.reveal().len() >= 32 => {
             let key = Key::hmac(secret.value.reveal().as_bytes());
@@ -53,6 +57,14 @@ fn check_policy(jwt: &written::Jwt, keys: Vec<Key>, span: &Range<usize>, problem
             problems.add(problem.help("write them with spaces between, in plain ASCII (RFC 6749 3.3)"));
         }
     }
+}
+
+/// The others are used (RFC 7517 5).
+fn ignored_key(span: &Range<usize>, why: &JwksError) -> Problem {
+    let why = in_full(why);
+    let (message, help) =
+        why.split_once("; ").unwrap_or((&why, "ask whoever publishes the set for a key that is good"));
+    Problem::warning("ignored-key", span.clone(), format!("{message}; it is ignored")).help(help)
 }
 
 fn bad_key(span: &Range<usize>, why: &str) -> Problem {

@@ -2,7 +2,9 @@
 //!
 //! Does not know about: what they may ask.
 
+use crate::config::Schedule;
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// `[control]`
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -30,4 +32,19 @@ pub enum ControlSocket {
 pub struct Maintenance {
     /// A directory: a file `all`, or with the name of an endpoint or a check, is maintenance of that, and its first line the reason.
     pub file_dir: Option<PathBuf>,
+    /// `[[maintenance.window]]`, in the order of the file.
+    pub windows: Vec<Window>,
+}
+
+/// `[[maintenance.window]]`
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Window {
+    /// When it begins.
+    pub cron: Schedule,
+    /// How long it lasts.
+    pub length: Duration,
+    /// The positions in [`super::Config::health`]; none for every endpoint that is about taking traffic.
+    pub endpoints: Vec<usize>,
+    /// Why, for those who look.
+    pub reason: String,
 }

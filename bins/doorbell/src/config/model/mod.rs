@@ -27,7 +27,7 @@ pub use check::{
     Severity, TcpCheck, TlsCheck, Url,
 };
 pub use compute::Compute;
-pub use control::{Control, ControlSocket, Maintenance};
+pub use control::{Control, ControlSocket, Maintenance, Window};
 pub use health::{CheckUse, Codes, Health, HealthState, OnDrain, OnStale, Quorum};
 pub use http2::{Grpc, Http2};
 pub use limit::{Limit, LimitKey, Rate};
@@ -189,8 +189,19 @@ pub struct Lifecycle {
     pub drain_timeout: Duration,
     /// How long from the start checks without a result count as up; without it they count as down.
     pub startup_grace: Option<Duration>,
+    /// What has the file read anew.
+    pub reload: ReloadOn,
     /// Where maintenance and drains that operators declared are kept across restarts; without it they are not.
     pub state_file: Option<PathBuf>,
+}
+
+/// What has the configuration read anew, beside `doorbell reload`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReloadOn {
+    /// `SIGHUP`
+    pub sighup: bool,
+    /// A change of the file, or of a file that it takes a secret from.
+    pub file: bool,
 }
 
 /// `[tuning]`: switches of the engine. The defaults are what measured best; they exist so that each can be measured, and turned off
@@ -233,6 +244,7 @@ impl Default for Lifecycle {
             drain_delay: Duration::from_secs(5),
             drain_timeout: Duration::from_secs(20),
             startup_grace: None,
+            reload: ReloadOn { sighup: true, file: true },
             state_file: None,
         }
     }

@@ -28,7 +28,7 @@ pub(crate) use redirect::build_redirect;
 
 use super::bind::Bind;
 use super::defaults::default_routes;
-use super::model::{AccessFile, AccessLog, Config, Lifecycle, Listener, Log, Runtime};
+use super::model::{AccessFile, AccessLog, Config, Lifecycle, Listener, Log, ReloadOn, Runtime};
 use super::problem::{Problem, Problems};
 use super::section::At;
 use super::written;
@@ -76,11 +76,12 @@ pub(crate) fn resolve(file: &written::File, problems: &Problems) -> Config {
             drain_delay: or(&file.lifecycle.drain_delay, Lifecycle::default().drain_delay),
             drain_timeout: or(&file.lifecycle.drain_timeout, Lifecycle::default().drain_timeout),
             startup_grace: health::grace(&file.lifecycle.startup_grace),
+            reload: reload_on(file.lifecycle.reload.as_ref()),
             state_file: file.lifecycle.state_file.as_ref().map(|at| at.value.clone()),
         },
         systemd: systemd::resolve_systemd(&file.systemd),
         control: control::resolve_control(&file.control),
-        maintenance: control::resolve_maintenance(&file.maintenance),
+        maintenance: control::resolve_maintenance(&file.maintenance, &health, problems),
         tuning: file.tuning.clone(),
         tls,
         auth,
@@ -119,6 +120,12 @@ fn resolve_runtime(written: &written::Runtime) -> Runtime {
         checks_in_flight: or(&written.checks_in_flight, default.checks_in_flight),
         on_worker_failure: or(&written.on_worker_failure, default.on_worker_failure),
     }
+}
+
+fn reload_on(written: Option<&At<Vec<written::ReloadWord>>>) -> ReloadOn {
+    let Some(At { value: words, .. }) = written else { return Lifecycle::default().reload };
+    let has = |word| words.contains(&word);
+    ReloadOn { sighup: has(written::ReloadWord::Sighup), file: has(written::ReloadWord::File) }
 }
 
 fn resolve_log(written: &written::Log, problems: &Problems) -> Log {

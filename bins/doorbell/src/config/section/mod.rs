@@ -105,6 +105,16 @@ impl<'r> Section<'r> {
         strings.collect()
     }
 
+    /// Tables in a list: `[[key]]`, in the order of the file.
+    pub(crate) fn list(&mut self, key: &'static str) -> Vec<Self> {
+        let Some(value) = self.value(key) else { return Vec::new() };
+        let DeValue::Array(list) = value.get_ref() else {
+            self.wrong_type::<()>(value, "a list of tables");
+            return Vec::new();
+        };
+        list.iter().filter_map(|value| self.below(key.into(), value)).collect()
+    }
+
     pub(crate) fn string(&mut self, key: &'static str) -> Option<At<String>> {
         self.note(key, || Some(json!({ "type": "string" })));
         let value = self.raw(key)?;

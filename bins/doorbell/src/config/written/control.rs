@@ -4,8 +4,11 @@
 
 use super::super::model::ControlSocket;
 use super::super::problem::Problem;
+use super::super::schedule::{SCHEDULE_FORM, Schedule};
 use super::super::section::{At, Section};
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// Bytes of a path that fit into `sockaddr_un` with a NUL, less the name of the file that locks it (unix(7)).
 const SOCKET_PATH_LEN_MAX: usize = 102;
@@ -19,7 +22,19 @@ pub(crate) struct Control {
 #[derive(Debug, Default)]
 pub(crate) struct Maintenance {
     pub(crate) file_dir: Option<At<PathBuf>>,
+    pub(crate) windows: Vec<Window>,
 }
+
+#[derive(Debug)]
+pub(crate) struct Window {
+    pub(crate) cron: Option<At<Schedule>>,
+    pub(crate) length: Option<At<Duration>>,
+    pub(crate) endpoints: Option<At<Vec<At<String>>>>,
+    pub(crate) reason: Option<At<String>>,
+}
+
+/// One that is open for longer can be written as several.
+const WINDOW_RANGE: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(86_400);
 
 impl Control {
     pub(super) fn read(mut at: Section<'_>) -> Self {
@@ -57,8 +72,42 @@ fn read_socket(at: &mut Section<'_>) -> Option<At<ControlSocket>> {
 
 impl Maintenance {
     pub(super) fn read(mut at: Section<'_>) -> Self {
-        let maintenance = Self { file_dir: at.path("file_dir") };
+        let windows = at.list("window").into_iter().map(Window::read).collect();
+        let maintenance = Self { file_dir: at.path("file_dir"), windows };
         at.finish();
         maintenance
+    }
+}
+
+impl Window {
+    fn read(mut at: Section<'_>) -> Self {
+        for key in ["cron", "for"] {
+            if at.value(key).is_none() {
+                let message = format!("a maintenance window without `{key}`");
+                at.problem(Problem::error("missing-key", at.span.clone(), message).help(
+                    "write when it begins and how long it lasts, as in cron = \"0 3 * * SUN\" and for = \"30m\"",
+                ));
+            }
+        }
+        let window = Self {
+            cron: read_schedule(&mut at),
+            length: at.duration("for", WINDOW_RANGE),
+            endpoints: at.strings("endpoints"),
+            reason: at.string("reason"),
+        };
+        at.finish();
+        window
+    }
+}
+
+fn read_schedule(at: &mut Section<'_>) -> Option<At<Schedule>> {
+    let At { value, span } = at.string("cron")?;
+    match Schedule::parse(&value) {
+        Ok(schedule) => Some(At { value: schedule, span }),
+        Err(why) => {
+            let problem = Problem::error("bad-cron", span, format!("{value:?} is not a schedule: {why}"));
+            at.problem(problem.help(format!("write {SCHEDULE_FORM}")));
+            None
+        }
     }
 }

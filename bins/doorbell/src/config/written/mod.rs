@@ -26,7 +26,7 @@ pub(crate) use check::{
     REDIRECTS, RedisAsked, SEVERITIES, TYPES, TcpAsked, TlsAsked,
 };
 pub(crate) use compute::Compute;
-pub(crate) use control::{Control, Maintenance};
+pub(crate) use control::{Control, Maintenance, Window};
 pub(crate) use health::{DrainAnswers, Health, ON_STALE, QuorumOf, Statuses};
 pub(crate) use http2::{Grpc, Http2};
 pub(crate) use limit::Limit;
@@ -81,11 +81,21 @@ pub(crate) struct Runtime {
     pub(crate) on_worker_failure: Option<At<OnWorkerFailure>>,
 }
 
+/// A word of `reload`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ReloadWord {
+    File,
+    /// None of the others; beside one of them without a meaning.
+    Off,
+    Sighup,
+}
+
 #[derive(Debug, Default)]
 pub(crate) struct Lifecycle {
     pub(crate) drain_delay: Option<At<Duration>>,
     pub(crate) drain_timeout: Option<At<Duration>>,
     pub(crate) startup_grace: Option<At<Duration>>,
+    pub(crate) reload: Option<At<Vec<ReloadWord>>>,
     pub(crate) state_file: Option<At<PathBuf>>,
 }
 
@@ -186,6 +196,10 @@ impl Lifecycle {
             drain_delay: at.duration("drain_delay", DRAIN_RANGE),
             drain_timeout: at.duration("drain_timeout", DRAIN_RANGE),
             startup_grace: at.duration("startup_grace", DRAIN_RANGE),
+            reload: at.choices(
+                "reload",
+                &[("SIGHUP", ReloadWord::Sighup), ("file", ReloadWord::File), ("off", ReloadWord::Off)],
+            ),
             state_file: at.path("state_file"),
         };
         at.finish();

@@ -5,6 +5,7 @@
 
 mod build;
 mod happening;
+mod inherit;
 mod lines;
 mod operate;
 mod page;
@@ -13,7 +14,7 @@ mod tests;
 mod view;
 
 use super::census::Census;
-use super::ops::Journal;
+use super::ops::{Journal, Window};
 use crate::checks::{Demand, Desk, Finding};
 use crate::config::model::{Config, Health, HealthRoute};
 use doorbell_health::{
@@ -21,12 +22,15 @@ use doorbell_health::{
     ForcedState, Note, Target, Time,
 };
 use happening::happening;
+use inherit::Elder;
+pub(super) use inherit::Same;
 use lines::Line;
 pub(super) use operate::Subject;
 use page::Look;
 pub(super) use page::{Held, Kept, Page};
 use std::collections::HashMap;
 use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::time::Instant;
@@ -44,8 +48,16 @@ pub(super) struct Keeper {
     inside: Mutex<Inside>,
     /// Told of every result.
     found: Condvar,
+    /// Maintenance that comes again and again.
+    windows: Mutex<Vec<Window>>,
     /// Where transitions are written down, once somebody wants that.
     journal: OnceLock<Arc<Journal>>,
+    /// The time of day at the origin.
+    unix: Duration,
+    /// Whether this board is the one of which log and journal tell.
+    speaks: AtomicBool,
+    /// The boards before this one, newest first.
+    elders: OnceLock<Vec<Elder>>,
 }
 
 /// By the position in the configuration.
@@ -87,12 +99,29 @@ impl Keeper {
     )]
     pub(super) fn build(config: &Config) -> Result<Arc<Self>, String> {
         let unix = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let (board, places) = build::build(config, Time::ZERO, unix)?;
+        Self::build_at(config, (Instant::now(), unix), None)
+    }
+
+    /// The same for a server that follows another one: with the same origin of times, and silent until it is told to
+    /// [speak](Self::speak).
+    pub(super) fn build_after(config: &Config, before: &Self) -> Result<Arc<Self>, String> {
+        Self::build_at(config, (before.origin, before.unix), Some(&before.census))
+    }
+
+    fn build_at(
+        config: &Config,
+        (origin, unix): (Instant, Duration),
+        before: Option<&Census>,
+    ) -> Result<Arc<Self>, String> {
+        let (board, places) = build::build(config, Time::ZERO.after(origin.elapsed()), unix)?;
         let readiness = config.health.iter().zip(&places.endpoints);
         let readiness = readiness.filter(|(health, _)| Health::is_readiness(&health.name));
+        let names = config.health.iter().map(|health| health.name.as_str());
+        let mut census = Census::new(names, workers(config));
+        before.into_iter().for_each(|before| census.go_on_with(before));
         Ok(Arc::new(Self {
-            origin: Instant::now(),
-            census: Census::new(config.health.iter().map(|health| health.name.as_str()), workers(config)),
+            origin,
+            census,
             readiness: readiness.map(|(_, &index)| index).collect(),
             inside: Mutex::new(Inside {
                 board,
@@ -103,7 +132,11 @@ impl Keeper {
             }),
             places,
             found: Condvar::new(),
+            windows: Mutex::new(Window::all(config)),
             journal: OnceLock::new(),
+            unix,
+            speaks: AtomicBool::new(before.is_none()),
+            elders: OnceLock::new(),
         }))
     }
 
@@ -126,6 +159,11 @@ impl Keeper {
     pub(super) fn demands_of(&self, endpoint: usize) -> Box<[Demand]> {
         let index = self.places.endpoints.get(endpoint);
         index.map(|&index| self.lock().demands_of(index)).unwrap_or_default()
+    }
+
+    /// The windows of the configuration, for whoever looks at clocks; once.
+    pub(super) fn take_windows(&self) -> Vec<Window> {
+        std::mem::take(&mut *self.windows.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// The replies of a route, one page for all who answer with the same. `None` when its fields cannot be sent.
@@ -171,6 +209,26 @@ impl Keeper {
         }
     }
 
+    /// Puts a finding on this board; says after which time the next run should start.
+    fn take_in(&self, check: usize, finding: &Finding) -> Duration {
+        let Some(&index) = self.places.checks.get(check) else { return Duration::MAX };
+        let result = CheckResult::new(finding.outcome, finding.latency, finding.reason.as_bytes());
+        let now = self.now();
+        let mut next = Duration::MAX;
+        self.change(|board| {
+            let changed = Changed::of(&board.apply(index, &result, now));
+            if let Some(check) = board.check(index) {
+                // What never was up may just be starting: who waits for it wants to know soon.
+                let is_new = check.last_success_at().is_none();
+                let fast = if is_new { check.config().fast_interval } else { Duration::MAX };
+                next = check.interval().min(fast);
+            }
+            changed
+        });
+        self.found.notify_all();
+        next
+    }
+
     fn command(&self, command: Command) {
         let now = self.now();
         self.change(|board| Changed::of(&board.command(command, now)));
@@ -197,6 +255,9 @@ impl Keeper {
         if !changed.rendered.is_empty() {
             let serving = Serving { board, places: &self.places };
             followers.iter().for_each(|follower| follower(&serving));
+        }
+        if !self.speaks.load(Ordering::Acquire) {
+            return Vec::new();
         }
         if let Some(journal) = self.journal.get() {
             let happenings = changed.events.iter().filter_map(|event| happening(event, board));
@@ -233,6 +294,12 @@ impl Changed {
             checks: changes.checks.to_vec(),
         }
     }
+
+    fn add(&mut self, more: Self) {
+        self.events.extend(more.events);
+        self.rendered.extend(more.rendered);
+        self.checks.extend(more.checks);
+    }
 }
 
 impl Desk for Keeper {
@@ -248,31 +315,25 @@ impl Desk for Keeper {
     }
 
     fn found(&self, check: usize, finding: &Finding) -> Duration {
-        let Some(&index) = self.places.checks.get(check) else { return Duration::MAX };
-        let result = CheckResult::new(finding.outcome, finding.latency, finding.reason.as_bytes());
-        let now = self.now();
-        let mut next = Duration::MAX;
-        self.change(|board| {
-            let changed = Changed::of(&board.apply(index, &result, now));
-            if let Some(check) = board.check(index) {
-                // What never was up may just be starting: who waits for it wants to know soon.
-                let is_new = check.last_success_at().is_none();
-                let fast = if is_new { check.config().fast_interval } else { Duration::MAX };
-                next = check.interval().min(fast);
-            }
-            changed
-        });
-        self.found.notify_all();
+        let next = self.take_in(check, finding);
+        self.pass_on(check, finding);
         next
     }
 
+    fn first_due(&self, check: usize) -> Option<Time> {
+        self.first_due_of(check)
+    }
+
     fn deadline(&self) -> Time {
-        self.lock().board.deadline()
+        let own = self.lock().board.deadline();
+        let elders = self.elders().map(|(elder, _)| elder.lock().board.deadline());
+        elders.fold(own, Time::min)
     }
 
     fn tick(&self) {
         let now = self.now();
         self.change(|board| Changed::of(&board.tick(now)));
+        self.elders().for_each(|(elder, _)| elder.change(|board| Changed::of(&board.tick(now))));
     }
 }
 

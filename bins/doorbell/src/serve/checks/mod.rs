@@ -5,15 +5,19 @@
 #[cfg(test)]
 mod tests;
 
-use crate::checks::{Connector, Plan, Push, Run, Runner, Shared};
+use crate::checks::{Connector, Counters, Plan, Push, Run, Runner, Shared};
 use crate::config::model::{Check, CheckKind, Config};
 use std::sync::Arc;
 
-/// `None` where there is nothing to check.
+/// `None` where there is nothing to check. What is done is counted in `counters`; `connector` is one for the same egress, if there is one.
 ///
 /// # Errors
 /// When a check needs a file that cannot be used.
-pub(super) fn plan(config: &Config) -> Result<Option<(Plan, Push)>, String> {
+pub(super) fn plan(
+    config: &Config,
+    counters: &Arc<Counters>,
+    connector: Option<Arc<Connector>>,
+) -> Result<Option<(Plan, Push)>, String> {
     if config.checks.is_empty() {
         return Ok(None);
     }
@@ -25,14 +29,18 @@ pub(super) fn plan(config: &Config) -> Result<Option<(Plan, Push)>, String> {
         ));
     }
     let instance = instance(config);
-    let connector = Arc::new(Connector::open(&config.egress)?);
+    let connector = match connector {
+        Some(connector) => connector,
+        None => Arc::new(Connector::open(&config.egress)?),
+    };
     let (mut runs, mut shared) = (Vec::new(), Shared::new(Arc::clone(&connector)));
     for (position, check) in config.checks.iter().enumerate() {
         if let Some(runner) = Runner::build(check, &mut shared)? {
             runs.push(Run::new(position, check, &instance, runner));
         }
     }
-    Ok(Some(Plan::new(runs, config.runtime.checks_in_flight as usize, connector)))
+    let counters = Arc::clone(counters);
+    Ok(Some(Plan::new(runs, config.runtime.checks_in_flight as usize, connector, counters)))
 }
 
 /// What tells this doorbell from its replicas, and stays the same when it is started again: a pod or a machine has a name, and two on one

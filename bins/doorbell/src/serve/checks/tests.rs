@@ -5,7 +5,7 @@
 #![expect(clippy::disallowed_methods, reason = "a promise about time is kept in real time")]
 
 use super::plan;
-use crate::checks::{Desk, Finding, LAG_BOUNDS_US, LagCounts};
+use crate::checks::{Counters, Desk, Finding, LAG_BOUNDS_US, LagCounts};
 use crate::config::model::{Action, Config};
 use crate::config::{Source, parse};
 use crate::serve::board::Keeper;
@@ -154,8 +154,9 @@ fn ten_thousand_checks_a_second_are_on_time() {
             keeper.page(health, &route.headers, "GET", true).unwrap();
         }
     }
-    let (plan, _push) = plan(&config).unwrap().unwrap();
-    let (counters, connector) = (plan.counters(), plan.connector());
+    let counters = Arc::new(Counters::default());
+    let (plan, _push) = plan(&config, &counters, None).unwrap().unwrap();
+    let connector = plan.connector();
     let metered = Arc::new(Metered { keeper, cpu_ns: AtomicU64::new(0) });
     let lane = plan.start(Arc::clone(&metered)).unwrap();
     // Everything was asked once, and has found its place.

@@ -73,7 +73,7 @@ impl Life {
     /// Why it drains or stops.
     pub(super) fn reason(&self) -> &str {
         let stop = self.stop.as_ref().map(|stop| stop.reason.as_str());
-        stop.or(self.drain.as_ref().map(|drain| drain.reason.as_str())).unwrap_or_default()
+        stop.or_else(|| Some(self.drain.as_ref()?.reason.as_str())).unwrap_or_default()
     }
 
     /// Listeners are open.
@@ -118,7 +118,7 @@ impl Life {
     /// The same at once, whatever was wanted before.
     pub(super) fn close(&mut self, reason: &str, now: Duration) -> Moved {
         self.moving(now, |life| {
-            life.stop.get_or_insert(Stop { reason: reason.to_owned(), closes_at: now });
+            life.stop.get_or_insert_with(|| Stop { reason: reason.to_owned(), closes_at: now });
             life.closing = true;
         })
     }

@@ -20,14 +20,17 @@ mod supervise;
 #[cfg(test)]
 mod tests;
 mod view;
+mod windows;
 
 pub(in crate::serve) use clock::millis;
+pub(in crate::serve) use files::MaintenanceFiles;
 pub(in crate::serve) use journal::Journal;
 pub(crate) use journal::{Followed, Follower};
 pub(crate) use lane::Answers;
 pub(in crate::serve) use lane::OpsLane;
 pub(in crate::serve) use running::Running;
 pub(in crate::serve) use start::Ops;
+pub(in crate::serve) use windows::Window;
 
 use super::board::{Keeper, Subject};
 use super::lifecycle::Notes;
@@ -42,6 +45,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 use store::Store;
+use windows::Windows;
 
 /// The longest maintenance that ends by itself.
 pub(crate) const HOLD_MAX: Duration = Duration::from_secs(366 * 86_400);
@@ -65,6 +69,7 @@ struct Shared {
 struct Inside {
     life: Life,
     holds: Holds,
+    windows: Windows,
     /// Boards that answer somebody: the one in use, and those before it whose connections are not over.
     keepers: Vec<Weak<Keeper>>,
     generation: u64,
@@ -99,14 +104,14 @@ impl Operator {
     pub(in crate::serve) fn adopt(&self, keeper: &Arc<Keeper>) {
         let mut inside = self.lock();
         keeper.report_to(&self.0.journal);
-        if inside.life.is_draining() {
-            keeper.drain(true);
-        }
+        keeper.drain(inside.life.is_draining());
         inside.keepers.retain(|keeper| keeper.strong_count() > 0);
         inside.keepers.push(Arc::downgrade(keeper));
         let now = self.0.clock.now();
         let targets: Vec<String> = inside.holds.targets().map(str::to_owned).collect();
         targets.iter().for_each(|target| inside.apply_to(keeper, target, now));
+        inside.windows.replace(keeper.take_windows());
+        self.look_at_windows(&mut inside, now);
     }
 
     /// This is what runs from now on. Its board was adopted before.
@@ -114,6 +119,7 @@ impl Operator {
         self.0.running.store(Some(Arc::new(running)));
         let mut inside = self.lock();
         inside.generation += 1;
+        inside.fates.clear();
         let moved = inside.life.set_serving(self.0.clock.now());
         self.record(&inside, moved);
     }
@@ -154,6 +160,19 @@ impl Operator {
     fn hold(&self, inside: &mut Inside, target: &str, source: HoldSource, hold: Option<Hold>, now: Duration) {
         if inside.holds.set(target, source, hold.clone()) {
             self.changed_hold(inside, target, source, hold.as_ref(), now);
+        }
+    }
+
+    /// What is open by the time of day.
+    fn look_at_windows(&self, inside: &mut Inside, now: Duration) {
+        for (target, hold) in inside.windows.look(now, unix_ms()) {
+            // Of a configuration before this one, perhaps.
+            let name = inside.subject(&target).map_or(target, |(_, name)| name);
+            match &hold {
+                Some(hold) => tracing::info!(reason = hold.reason, "{name}: a maintenance window begins"),
+                None => tracing::info!("{name}: a maintenance window is over"),
+            }
+            self.hold(inside, &name, HoldSource::Window, hold, now);
         }
     }
 

@@ -2,27 +2,11 @@
 //!
 //! Does not know about: what they ask.
 
-use super::files::MaintenanceFiles;
 use super::{Operator, OpsLane};
 use crate::config::model::{Config, ControlSocket};
 use crate::control::{self, Access, ControlFile};
-use crate::serve::board::Keeper;
-use crate::serve::watch::Watched;
 use std::io;
 use std::path::Path;
-use std::sync::Arc;
-
-impl Operator {
-    /// What was declared before the start holds from the first answer of this board on. Watches what is declared by files.
-    pub(in crate::serve) fn begin(&self, config: &Config, keeper: &Arc<Keeper>) -> Option<Box<dyn Watched>> {
-        if let Some(path) = &config.lifecycle.state_file {
-            self.keep_in(path);
-        }
-        self.adopt(keeper);
-        let directory = config.maintenance.file_dir.as_ref()?;
-        Some(Box::new(MaintenanceFiles::new(directory, self)))
-    }
-}
 
 /// See the [module](self).
 #[derive(Debug)]

@@ -35,6 +35,7 @@ impl Operator {
             tracing::info!(reason = hold.reason, "{target}: maintenance is over");
             self.changed_hold(&inside, &target, source, None, now);
         }
+        self.look_at_windows(&mut inside, now);
         let was_closing = inside.life.is_closing();
         let moved = inside.life.close_if_due(now);
         self.record(&inside, moved);
@@ -52,7 +53,7 @@ impl Operator {
     pub(in crate::serve) fn idle_for(&self) -> Option<Duration> {
         let inside = self.lock();
         let closes = inside.life.stop().filter(|_| !inside.life.is_closing()).map(|stop| stop.closes_at);
-        let next = closes.into_iter().chain(inside.holds.next_end()).min()?;
+        let next = closes.into_iter().chain(inside.holds.next_end()).chain(inside.windows.look_at()).min()?;
         Some(next.saturating_sub(self.0.clock.now()))
     }
 }

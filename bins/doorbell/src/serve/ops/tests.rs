@@ -2,7 +2,6 @@
 //!
 //! Does not know about: sockets, signals.
 
-use super::files::MaintenanceFiles;
 use super::*;
 use crate::config::{Source, parse};
 use crate::serve::lifecycle::Supervisor;
@@ -137,16 +136,20 @@ fn what_was_declared_is_there_after_a_restart() {
     };
     let (operator, _keeper) = start();
     assert!(!operator.maintain("second", "disks", None).unwrap().contains("not kept"));
-    operator.maintain("livez", "over soon", Some(Duration::from_millis(1))).unwrap();
+    operator.maintain("livez", "over soon", Some(Duration::from_secs(9))).unwrap();
     operator.drain("kernel").unwrap();
     let (operator, keeper) = start();
     assert_eq!(state(&keeper, "readyz"), EndpointWord::Drain, "before anybody asks");
     assert_eq!(operator.status().reason, "kernel");
     operator.undrain().unwrap();
     assert_eq!(endpoint(&keeper, "second").note, "disks");
-    std::thread::sleep(Duration::from_millis(2));
+    let mut store = Store::new(&path);
+    let mut kept = store.load().unwrap();
+    kept.moment.since_boot_ms -= 10_000;
+    store.save(&kept).unwrap();
     let (operator, keeper) = start();
     assert_eq!(state(&keeper, "livez"), EndpointWord::Up, "over while nothing ran");
+    assert_eq!(endpoint(&keeper, "second").note, "disks");
     operator.ready("all").unwrap();
     let (operator, _keeper) = start();
     assert_eq!((operator.status().maintenance, operator.status().lifecycle), (vec![], Lifecycle::Starting));

@@ -90,7 +90,8 @@ fn read(path: &Path) -> io::Result<Vec<u8>> {
 }
 
 fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let folder =
+        path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or_else(|| Path::new("."));
     fs::create_dir_all(folder)?;
     let new = path.with_added_extension("new");
     let written = write_new(&new, bytes).and_then(|()| fs::rename(&new, path));

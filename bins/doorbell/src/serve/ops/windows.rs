@@ -1,0 +1,173 @@
+//! Maintenance that comes again and again: which windows are open now.
+//!
+//! Does not know about: what follows for endpoints.
+
+use super::holds::Hold;
+use crate::config::model::Config;
+use crate::config::{Schedule, Slot};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// The longest time without a look: the time of day may jump.
+const LOOK_EVERY: Duration = Duration::from_secs(30);
+
+/// `[[maintenance.window]]`, with names for endpoints.
+#[derive(Debug)]
+pub(in crate::serve) struct Window {
+    schedule: Schedule,
+    length: Duration,
+    targets: Vec<String>,
+    reason: String,
+}
+
+/// All of them, and what they said last.
+#[derive(Debug, Default)]
+pub(super) struct Windows {
+    all: Vec<Window>,
+    /// By target: which window, and when it began, in Unix milliseconds.
+    open: BTreeMap<String, (usize, u64)>,
+    /// When to look again, since the start of the program.
+    look_at: Option<Duration>,
+}
+
+/// Targets, each with what holds for it now.
+pub(super) type Changes = Vec<(String, Option<Hold>)>;
+
+impl Window {
+    /// Those of a configuration. Without endpoints one is about all.
+    pub(in crate::serve) fn all(config: &Config) -> Vec<Self> {
+        let window = |window: &crate::config::model::Window| {
+            let names = window.endpoints.iter().filter_map(|&endpoint| config.health.get(endpoint));
+            let targets: Vec<String> = match window.endpoints.as_slice() {
+                [] => vec![super::holds::ALL.to_owned()],
+                _ => names.map(|health| format!("endpoint:{}", health.name)).collect(),
+            };
+            Self {
+                schedule: window.cron.clone(),
+                length: window.length,
+                targets,
+                reason: window.reason.clone(),
+            }
+        };
+        config.maintenance.windows.iter().map(window).collect()
+    }
+}
+
+impl Windows {
+    /// Other windows from now on. What is open stays until the next look.
+    pub(super) fn replace(&mut self, all: Vec<Window>) {
+        self.look_at = (!all.is_empty() || !self.open.is_empty()).then_some(Duration::ZERO);
+        self.all = all;
+    }
+
+    /// When [`Self::look`] has something to do, since the start of the program.
+    pub(super) const fn look_at(&self) -> Option<Duration> {
+        self.look_at
+    }
+
+    /// What is different now. Of several windows of one target the one that ends last counts.
+    pub(super) fn look(&mut self, now: Duration, now_unix_ms: u64) -> Changes {
+        if self.look_at.is_none_or(|at| at > now) {
+            return Changes::new();
+        }
+        let mut open: BTreeMap<String, (usize, u64)> = BTreeMap::new();
+        let mut ends: BTreeMap<String, u64> = BTreeMap::new();
+        let mut next = u64::MAX;
+        for (at, window) in self.all.iter().enumerate() {
+            let Slot { open_since, changes_at } = window.schedule.slot(now_unix_ms, window.length);
+            next = next.min(changes_at);
+            let Some(since) = open_since else { continue };
+            for target in &window.targets {
+                if ends.get(target).is_none_or(|end| *end < changes_at) {
+                    ends.insert(target.clone(), changes_at);
+                    open.insert(target.clone(), (at, since));
+                }
+            }
+        }
+        let wait = Duration::from_millis(next.saturating_sub(now_unix_ms)).min(LOOK_EVERY);
+        self.look_at = (!self.all.is_empty()).then(|| now.saturating_add(wait));
+        let over = self.open.keys().filter(|target| !open.contains_key(*target));
+        let mut changes: Changes = over.map(|target| (target.clone(), None)).collect();
+        for (target, which) in open.iter().filter(|(target, which)| self.open.get(*target) != Some(which)) {
+            let left = ends.get(target).map_or(0, |end| end.saturating_sub(now_unix_ms));
+            let until = Some(now.saturating_add(Duration::from_millis(left)));
+            let reason = self.all.get(which.0).map(|window| window.reason.clone()).unwrap_or_default();
+            changes.push((target.clone(), Some(Hold { reason, until })));
+        }
+        self.open = open;
+        changes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MINUTE: u64 = 60_000;
+    /// Sunday, 2026-11-22, 03:00 UTC.
+    const SUNDAY: u64 = 1_795_316_400_000;
+
+    fn window(cron: &str, minutes: u64, target: &str) -> Window {
+        Window {
+            schedule: Schedule::parse(cron).unwrap(),
+            length: Duration::from_secs(minutes * 60),
+            targets: vec![target.to_owned()],
+            reason: format!("{minutes} minutes"),
+        }
+    }
+
+    fn windows() -> Windows {
+        let mut windows = Windows::default();
+        windows.replace(vec![window("0 3 * * SUN UTC", 30, "a"), window("10 3 * * SUN UTC", 40, "a")]);
+        windows
+    }
+
+    fn minutes(count: u64) -> Duration {
+        Duration::from_secs(count * 60)
+    }
+
+    fn hold(reason: &str, until: Duration) -> Changes {
+        vec![("a".to_owned(), Some(Hold { reason: reason.to_owned(), until: Some(until) }))]
+    }
+
+    #[test]
+    fn windows_open_and_end_each_once() {
+        let mut windows = windows();
+        assert_eq!(windows.look(minutes(0), SUNDAY - MINUTE), []);
+        assert_eq!(windows.look_at(), Some(LOOK_EVERY), "not later, as the clock may jump");
+        assert_eq!(windows.look(minutes(1), SUNDAY), hold("30 minutes", minutes(31)));
+        assert_eq!(windows.look(minutes(2), SUNDAY + MINUTE), [], "nothing new");
+        assert_eq!(windows.look(minutes(11), SUNDAY + 10 * MINUTE), hold("40 minutes", minutes(51)));
+        assert_eq!(windows.look(minutes(40), SUNDAY + 39 * MINUTE), []);
+        assert_eq!(windows.look(minutes(51), SUNDAY + 50 * MINUTE), [("a".to_owned(), None)]);
+        assert_eq!(windows.look(minutes(52), SUNDAY + 51 * MINUTE), []);
+    }
+
+    #[test]
+    fn a_clock_that_jumps_is_followed() {
+        let mut windows = windows();
+        windows.look(minutes(0), SUNDAY);
+        assert_eq!(windows.look(minutes(1), SUNDAY + 61 * MINUTE), [("a".to_owned(), None)], "an hour ahead");
+        assert_eq!(
+            windows.look(minutes(2), SUNDAY + 2 * MINUTE),
+            hold("30 minutes", minutes(30)),
+            "and back"
+        );
+        assert_eq!(windows.look(minutes(3), SUNDAY - 57 * MINUTE), [("a".to_owned(), None)]);
+    }
+
+    #[test]
+    fn without_windows_nobody_looks() {
+        let mut windows = windows();
+        windows.look(minutes(0), SUNDAY);
+        windows.replace(Vec::new());
+        assert_eq!(
+            windows.look(minutes(1), SUNDAY + MINUTE),
+            [("a".to_owned(), None)],
+            "a reload took it out"
+        );
+        assert_eq!(windows.look_at(), None);
+        windows.replace(Vec::new());
+        assert_eq!(windows.look_at(), None);
+    }
+}
