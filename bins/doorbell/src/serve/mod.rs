@@ -76,29 +76,30 @@ pub(crate) fn run(config: Config, origin: &str, again: Option<Read>) -> Result<E
     drop(manager);
     drop(ops);
     drop(watch);
-    if ended.is_ok()
-        && let Some(running) = operator.running()
-    {
-        let (stats, totals) = (running.ledger.stats(), &running.totals);
-        let http2 = totals.http2_served();
-        let lost = totals.access_lost();
-        let lost = totals.access_lost();
-        tracing::info!(
-            connections = stats.conns_accepted,
-            requests = stats.requests,
-            http2_connections = http2.map(|(connections, _)| connections),
-            http2_requests = http2.map(|(_, requests)| requests),
-            checks = totals.checks_run(),
-            access_dropped = lost.map(|(dropped, _)| dropped),
-            access_failed = lost.map(|(_, failed)| failed),
-            access_dropped = lost.map(|(dropped, _)| dropped),
-            access_failed = lost.map(|(_, failed)| failed),
-            connects = totals.connects(),
-            jobs = fleet.program().has_compute().then(|| totals.jobs(&stats)),
-            refused = totals.refused(running.ledger.refusals(), &stats),
-            closed = Totals::closed(&stats),
-            "stopped"
-        );
+    if ended.is_ok() {
+        sum_up(&operator, &fleet);
     }
     ended
+}
+
+/// The one line at the end: what was served and what was refused.
+fn sum_up(operator: &Operator, fleet: &Fleet) {
+    let Some(running) = operator.running() else { return };
+    let (stats, totals) = (running.ledger.stats(), &running.totals);
+    let http2 = totals.http2_served();
+    let lost = totals.access_lost();
+    tracing::info!(
+        connections = stats.conns_accepted,
+        requests = stats.requests,
+        http2_connections = http2.map(|(connections, _)| connections),
+        http2_requests = http2.map(|(_, requests)| requests),
+        checks = totals.checks_run(),
+        access_dropped = lost.map(|(dropped, _)| dropped),
+        access_failed = lost.map(|(_, failed)| failed),
+        connects = totals.connects(),
+        jobs = fleet.program().has_compute().then(|| totals.jobs(&stats)),
+        refused = totals.refused(running.ledger.refusals(), &stats),
+        closed = Totals::closed(&stats),
+        "stopped"
+    );
 }

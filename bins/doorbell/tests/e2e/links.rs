@@ -110,7 +110,7 @@ fn a_map_changes_under_load(engine: &str) {
 }
 
 /// Asks for links here and there; every answer must be that of a whole map, and versions never go back.
-fn ask_until(addr: std::net::SocketAddr, seed: usize, changing: &AtomicBool) -> usize {
+fn ask_until(addr: SocketAddr, seed: usize, changing: &AtomicBool) -> usize {
     let (mut asked, mut last) = (0, 0);
     while changing.load(Ordering::Relaxed) {
         let link = |n: usize| (seed + asked + n * 7_919) % LINKS;

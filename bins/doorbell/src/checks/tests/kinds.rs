@@ -2,6 +2,8 @@
 //!
 //! Does not know about: schedules.
 
+#![expect(clippy::disallowed_methods, reason = "peers that are slow sleep, and what takes too long is timed")]
+
 use super::*;
 use rcgen::{CertificateParams, KeyPair};
 use rustls::ServerConfig;

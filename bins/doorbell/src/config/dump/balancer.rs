@@ -7,7 +7,21 @@ use super::super::written::WHEN_DOWN;
 use super::{literal, name_of};
 use serde_json::{Value, json};
 
-pub(super) fn agent_value(agent: &Agent, config: &Config, with_defaults: bool) -> Value {
+/// All agents by name.
+pub(super) fn agents_value(config: &Config, with_defaults: bool) -> Value {
+    let agents = config.agents.iter();
+    Value::Object(
+        agents.map(|agent| (agent.name.clone(), agent_value(agent, config, with_defaults))).collect(),
+    )
+}
+
+/// All gates by name.
+pub(super) fn gates_value(config: &Config, with_defaults: bool) -> Value {
+    let gates = config.tcp_gates.iter();
+    Value::Object(gates.map(|gate| (gate.name.clone(), gate_value(gate, config, with_defaults))).collect())
+}
+
+fn agent_value(agent: &Agent, config: &Config, with_defaults: bool) -> Value {
     let binds: Vec<String> = agent.binds.iter().map(ToString::to_string).collect();
     let mut value = json!({ "bind": literal(&binds), "health": endpoint(agent.endpoint, config) });
     if with_defaults || agent.select_by_send {
@@ -16,7 +30,7 @@ pub(super) fn agent_value(agent: &Agent, config: &Config, with_defaults: bool) -
     value
 }
 
-pub(super) fn gate_value(gate: &TcpGate, config: &Config, with_defaults: bool) -> Value {
+fn gate_value(gate: &TcpGate, config: &Config, with_defaults: bool) -> Value {
     let binds: Vec<String> = gate.binds.iter().map(ToString::to_string).collect();
     let mut value = json!({ "bind": binds, "health": endpoint(gate.endpoint, config) });
     if with_defaults || gate.when_down != Default::default() {

@@ -2,13 +2,14 @@
 //!
 //! Does not know about: what must be written.
 
-use super::super::model::{Blackbox, Module};
+use super::super::model::{Blackbox, Config, Module};
 use super::super::units::format_duration;
 use super::name_of;
 use serde_json::{Value, json};
 
 /// Without what is the default anyway, unless that is asked for.
-pub(super) fn blackbox_value(blackbox: &Blackbox, with_defaults: bool) -> Value {
+pub(super) fn blackbox_value(config: &Config, with_defaults: bool) -> Value {
+    let Some(blackbox) = &config.blackbox else { return Value::Null };
     let binds: Vec<String> = blackbox.binds.iter().map(ToString::to_string).collect();
     let targets: Vec<String> = blackbox.targets.iter().map(ToString::to_string).collect();
     let mut value = json!({ "bind": binds, "targets": targets });

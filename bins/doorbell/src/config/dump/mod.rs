@@ -81,12 +81,6 @@ pub fn to_json(config: &Config, with_defaults: bool) -> Value {
         value["rate"] = json!(limit.rate.to_string());
         (limit.name.clone(), value)
     });
-    let agents = config.agents.iter();
-    let agents =
-        agents.map(|agent| (agent.name.clone(), balancer::agent_value(agent, config, with_defaults)));
-    let gates = config.tcp_gates.iter();
-    let gates = gates.map(|gate| (gate.name.clone(), balancer::gate_value(gate, config, with_defaults)));
-    let probes = config.blackbox.as_ref().map(|blackbox| blackbox::blackbox_value(blackbox, with_defaults));
     let routes = route::routes(config, with_defaults);
     let readyz = config.health.iter().position(|health| health.name == "readyz").unwrap_or(0);
     let default_grpc = Grpc::of(readyz);
@@ -120,9 +114,9 @@ pub fn to_json(config: &Config, with_defaults: bool) -> Value {
         ),
         ("check", named(checks.collect())),
         ("health", named(health.collect())),
-        ("agent", named(agents.collect())),
-        ("tcp_gate", named(gates.collect())),
-        ("blackbox", probes.unwrap_or_default()),
+        ("agent", balancer::agents_value(config, with_defaults)),
+        ("tcp_gate", balancer::gates_value(config, with_defaults)),
+        ("blackbox", blackbox::blackbox_value(config, with_defaults)),
         ("route", named(routes)),
     ] {
         if value.as_object().is_some_and(|table| !table.is_empty()) {

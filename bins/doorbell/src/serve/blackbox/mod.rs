@@ -32,7 +32,7 @@ use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, sleep, timeout_at};
 
 /// Connections to this port. More wait to be accepted.
 const CONNS_MAX: usize = 64;
@@ -208,10 +208,12 @@ impl Desk {
         };
         let wanted = request.headers().get("x-prometheus-scrape-timeout-seconds");
         let limit = self.timeout_of(wanted.and_then(|value| value.to_str().ok()));
-        match timeout(limit + TIMEOUT_OFFSET / 2, self.result(query, limit)).await {
-            Ok(Ok(text)) => reply(StatusCode::OK, TEXT, text),
-            Ok(Err(refused)) => reply(StatusCode::FORBIDDEN, PLAIN, format!("{refused}\n")),
-            Err(_elapsed) => reply(StatusCode::SERVICE_UNAVAILABLE, PLAIN, "too many probes at once\n"),
+        match self.result(query, limit).await {
+            Ok(text) => reply(StatusCode::OK, TEXT, text),
+            Err(Refused::TooMany) => {
+                reply(StatusCode::SERVICE_UNAVAILABLE, PLAIN, format!("{}\n", Refused::TooMany))
+            }
+            Err(refused) => reply(StatusCode::FORBIDDEN, PLAIN, format!("{refused}\n")),
         }
     }
 
@@ -226,13 +228,15 @@ impl Desk {
     async fn result(&self, query: Query, limit: Duration) -> Result<Bytes, Refused> {
         let slot = self.slot(query.module, &query.target);
         // Whoever comes meanwhile waits here, and finds it done.
-        let mut known = slot.lock().await;
+        let waits_until = Instant::now() + limit;
+        let Ok(mut known) = timeout_at(waits_until, slot.lock()).await else { return Err(Refused::TooMany) };
         if let Some((at, text)) = &*known
             && at.elapsed() < self.cache
         {
             return Ok(text.clone());
         }
-        let Ok(_place) = self.places.acquire().await else { return Err(Refused::Stopped) };
+        let place = timeout_at(waits_until, self.places.acquire()).await;
+        let Ok(Ok(_place)) = place else { return Err(Refused::TooMany) };
         let text = Bytes::from(self.prober.probe(query.module, &query.target, limit).await?);
         *known = Some((Instant::now(), text.clone()));
         Ok(text)

@@ -40,7 +40,8 @@ pub(super) enum Refused {
     NotAllowed,
     /// The target is not of a form that the module knows.
     NotATarget,
-    Stopped,
+    /// Others are probed, for longer than whoever asks can wait.
+    TooMany,
 }
 
 /// What a module asks a target for.
@@ -202,7 +203,7 @@ impl fmt::Display for Refused {
         f.write_str(match self {
             Self::NotAllowed => "this target is not in the networks that may be probed ([blackbox] targets)",
             Self::NotATarget => "this is not a target that the module knows",
-            Self::Stopped => "no more probes are made",
+            Self::TooMany => "too many probes at once",
         })
     }
 }
