@@ -76,8 +76,7 @@ pub(crate) fn run(config: &Config, origin: &str) -> Result<Exit, Failure> {
     let mut totals = Totals::of(&common);
     let mut builder = builder(config, &keeper, &operator);
     let for_checks = checks.as_ref().map_or(0, |checks| checks.descriptors());
-    let for_admin = if config.admin.is_some() { admin::DESCRIPTORS } else { 0 };
-    builder = builder.keep_descriptors(for_checks + for_admin + Ops::descriptors(config));
+    builder = builder.keep_descriptors(for_checks + Ops::descriptors(config) + admin::descriptors(config));
     let mut plan = Plan::new(config, &keeper);
     for position in 0..config.listeners.len() {
         let access = access.as_ref();
@@ -96,24 +95,12 @@ pub(crate) fn run(config: &Config, origin: &str) -> Result<Exit, Failure> {
         totals.set_checks(checks.counters());
     }
     let totals = Arc::new(totals);
-    operator.install(Running {
-        keeper: Arc::clone(&keeper),
-        handle: server.handle(),
-        report: server.driver_report().clone(),
-        addresses: server.local_addrs().iter().map(show).collect(),
-        origin: origin.to_owned(),
-        lifecycle: config.lifecycle.clone(),
-        check_kinds: Running::check_kinds(config),
-        totals: Arc::clone(&totals),
-        hurry: checks.as_ref().map(crate::checks::Plan::hurry),
-    });
+    let hurry = checks.as_ref().map(crate::checks::Plan::hurry);
+    operator.install(running(config, origin, &keeper, &server, &totals, hurry));
     let no_thread =
         |error: std::io::Error| Failure::new(Exit::Failure, format!("no thread could be started: {error}"));
     let ops = Ops::start(config, &operator).map_err(no_thread)?;
-    let admin_addr = admin.as_ref().and_then(|admin| admin.addr().ok());
-    if let Some(admin) = admin {
-        ops.lane().spawn(admin.serve(operator.clone()));
-    }
+    let admin_addr = admin.and_then(|admin| admin.start(ops.lane(), &operator));
     announce(&server, config, origin, &ops, admin_addr);
     let checks = checks.map(|plan| plan.start(Arc::clone(&keeper))).transpose().map_err(no_thread)?;
     let duties = Duties { access: access.as_ref(), watch: &watch, lane: lane.as_ref() };
@@ -132,6 +119,28 @@ pub(crate) fn run(config: &Config, origin: &str) -> Result<Exit, Failure> {
         sum_up(config, &handle, &totals);
     }
     ended
+}
+
+/// What operators see of this server.
+fn running(
+    config: &Config,
+    origin: &str,
+    keeper: &Arc<Keeper>,
+    server: &Server,
+    totals: &Arc<Totals>,
+    hurry: Option<crate::checks::Hurry>,
+) -> Running {
+    Running {
+        keeper: Arc::clone(keeper),
+        handle: server.handle(),
+        report: server.driver_report().clone(),
+        addresses: server.local_addrs().iter().map(show).collect(),
+        origin: origin.to_owned(),
+        lifecycle: config.lifecycle.clone(),
+        check_kinds: Running::check_kinds(config),
+        totals: Arc::clone(totals),
+        hurry,
+    }
 }
 
 /// The one line at the end: what was served and what was refused.

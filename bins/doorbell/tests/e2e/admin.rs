@@ -190,8 +190,8 @@ fn whoever_probes_is_counted(engine: &str) {
     ask(doorbell.addr, &state("DOWN"));
     let probers = json(admin, "/-/probers");
     let find = |endpoint: &str, prober: &str| {
-        let all = probers.as_array().unwrap().iter();
-        all.filter(|one| one["endpoint"] == endpoint && one["prober"] == prober).cloned().next()
+        let mut all = probers.as_array().unwrap().iter();
+        all.find(|one| one["endpoint"] == endpoint && one["prober"] == prober).cloned()
     };
     let kubelet = find("readyz", "kubelet").unwrap();
     assert!(kubelet["count"].as_u64() >= Some(13) && kubelet["verdict"] == "down", "{kubelet}");

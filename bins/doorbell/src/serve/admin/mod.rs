@@ -12,8 +12,8 @@ mod html;
 mod page;
 mod query;
 
-use super::ops::Operator;
-use crate::config::model::Admin;
+use super::ops::{Operator, OpsLane};
+use crate::config::model::{Admin, Config};
 use answer::{FOLLOWERS_MAX, Shared};
 use guard::Guard;
 use hyper::server::conn::http1::Builder;
@@ -31,10 +31,7 @@ use tokio::sync::Semaphore;
 use tokio::time::{sleep, timeout};
 
 /// Connections at once.
-const CONNS_MAX: usize = 64;
-
-/// All of them and the listener.
-pub(super) const DESCRIPTORS: u32 = CONNS_MAX as u32 + 1;
+const CONNS_MAX: u32 = 64;
 
 /// For the head of a request, from the end of the one before.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(15);
@@ -53,7 +50,12 @@ const LAST_WORDS: Duration = Duration::from_secs(5);
 /// A pause when the kernel cannot give us a connection: it would only say so again.
 const PAUSE: Duration = Duration::from_millis(100);
 
-const _: () = assert!(FOLLOWERS_MAX < CONNS_MAX, "followers leave places for others");
+const _: () = assert!(FOLLOWERS_MAX < CONNS_MAX as usize, "followers leave places for others");
+
+/// Descriptors that it may have open: all connections and the listener.
+pub(super) fn descriptors(config: &Config) -> u32 {
+    config.admin.as_ref().map_or(0, |_| CONNS_MAX + 1)
+}
 
 /// A listener that is bound and not yet served.
 #[derive(Debug)]
@@ -69,19 +71,21 @@ impl Bound {
         Ok(Self { listener, guard: Guard::new(admin.token.as_ref()) })
     }
 
-    /// The address, with the port that a port of 0 became.
-    pub(super) fn addr(&self) -> io::Result<SocketAddr> {
-        self.listener.local_addr()
+    /// Serves until the end of the lane. The address has the port that a port of 0 became.
+    pub(super) fn start(self, lane: &OpsLane, operator: &Operator) -> Option<SocketAddr> {
+        let addr = self.listener.local_addr().ok();
+        lane.spawn(self.serve(operator.clone()));
+        addr
     }
 
     /// Serves for as long as it is polled, on a runtime with a clock and with sockets.
-    pub(super) async fn serve(self, operator: Operator) {
+    async fn serve(self, operator: Operator) {
         let listener = match tokio::net::TcpListener::from_std(self.listener) {
             Ok(listener) => listener,
             Err(error) => return tracing::error!("nobody is answered on the admin address: {error}"),
         };
         let shared = Arc::new(Shared::new(operator, self.guard));
-        let places = Arc::new(Semaphore::new(CONNS_MAX));
+        let places = Arc::new(Semaphore::new(CONNS_MAX as usize));
         // Never closed.
         while let Ok(place) = Arc::clone(&places).acquire_owned().await {
             match listener.accept().await {
