@@ -201,7 +201,7 @@ fn whoever_probes_is_counted(engine: &str) {
     assert!(find("livez", "kubelet").is_none());
     let (_, metrics) = get(admin, "/metrics");
     for line in [
-        "doorbell_probes_total{endpoint=\"readyz\",prober=\"kubelet\",verdict=\"up\"} 12",
+        "doorbell_probes_total{endpoint=\"livez\",prober=\"other\",verdict=\"up\"} 1",
         "doorbell_probes_total{endpoint=\"readyz\",prober=\"haproxy\",verdict=\"down\"} 1",
         "doorbell_lb_view_state{endpoint=\"readyz\",lb=\"b/s1@vm\",state=\"down\"} 1",
         "doorbell_lb_view_state{endpoint=\"readyz\",lb=\"b/s1@vm\",state=\"up\"} 0",
