@@ -12,6 +12,8 @@ pub enum Exit {
     AddressInUse,
     /// 78: the configuration cannot be used.
     BadConfig,
+    /// What the command means by it, or the code of the program that it ran.
+    Code(u8),
     /// 69: the engine that was asked for does not work here.
     EngineUnavailable,
     /// 1: it failed, or the answer is no.
@@ -46,6 +48,7 @@ impl Exit {
         match self {
             Self::AddressInUse => 73,
             Self::BadConfig => 78,
+            Self::Code(code) => code,
             Self::EngineUnavailable | Self::Unavailable => 69,
             Self::Failure => 1,
             Self::Lints => 3,

@@ -3,6 +3,11 @@
 //! Does not know about: what happens inside.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
+#[path = "cli/alone.rs"]
+mod alone;
+#[path = "cli/schema.rs"]
+mod schema;
+
 use std::io::Write;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};

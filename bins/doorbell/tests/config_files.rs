@@ -106,9 +106,13 @@ fn sorted(config: &Config) -> String {
 fn dumped(config: &Config, with_defaults: bool) -> String {
     let mut value = to_json(config, with_defaults);
     let checks = value.get_mut("check").and_then(|checks| checks.as_object_mut());
-    for bearer in checks.into_iter().flatten().filter_map(|(_, check)| check.get_mut("bearer")) {
-        assert_eq!(bearer, "***");
-        *bearer = "${file:/bearer}".into();
+    for (_, check) in checks.into_iter().flatten() {
+        for key in ["/bearer", "/password", "/basic/password"] {
+            if let Some(secret) = check.pointer_mut(key) {
+                assert_eq!(secret, "***");
+                *secret = format!("${{file:{key}}}").into();
+            }
+        }
     }
     if let Some(token) = value.get_mut("admin").and_then(|admin| admin.get_mut("token")) {
         assert_eq!(token, "***");

@@ -4,6 +4,10 @@
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 use doorbell_proxy::config::{Outside, Parsed, Severity, Source, parse, parse_with};
+use rcgen::{
+    BasicConstraints, CertificateParams, CertificateRevocationListParams, DnType, IsCa, Issuer, KeyIdMethod,
+    KeyPair, KeyUsagePurpose, SerialNumber, date_time_ymd,
+};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -34,7 +38,22 @@ impl Folder {
         folder.write("links.map", "/a https://a.example/\n/b /c 302\n");
         folder.write("wrong.map", "/a https://a.example/\nb https://b.example/\n/c nowhere\n");
         folder.write("jwks.json", "{\"keys\":[]}");
+        // An RSA key of 24 bits, and the Ed25519 key of RFC 8037 A.2.
+        folder.write(
+            "mixed.json",
+            "{\"keys\":[{\"kty\":\"RSA\",\"n\":\"____\",\"e\":\"AQAB\"},{\"kty\":\"OKP\",\"crv\":\"Ed25519\",\
+             \"x\":\"11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo\"}]}",
+        );
         folder.write("token", "0123456789abcdefghijkl\n");
+        write_chain(&folder);
+        folder.write("secret", "0123456789abcdef0123456789abcdef");
+        let oct = "{\"keys\":[{\"kty\":\"oct\",\"alg\":\"HS256\",\"k\":\"MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY\"}]}";
+        folder.write("oct.json", oct);
+        for name in ["secret", "oct.json"] {
+            let open = folder.0.join(format!("open.{name}"));
+            fs::copy(folder.0.join(name), &open).unwrap();
+            fs::set_permissions(&open, fs::Permissions::from_mode(0o644)).unwrap();
+        }
         folder
     }
 
@@ -59,6 +78,35 @@ impl Drop for Folder {
     fn drop(&mut self) {
         // What is left over lies in a directory for that.
         let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// A certificate that is good until 2040, from an issuer that is until 2029, and lists of those whom that one revoked: until 2025, and until 2099.
+fn write_chain(folder: &Folder) {
+    let (root_key, key) = (KeyPair::generate().unwrap(), KeyPair::generate().unwrap());
+    let mut ca = CertificateParams::new(Vec::new()).unwrap();
+    ca.distinguished_name.push(DnType::CommonName, "An issuer");
+    ca.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    ca.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+    (ca.not_before, ca.not_after) = (date_time_ymd(2020, 1, 1), date_time_ymd(2029, 1, 1));
+    let root = ca.self_signed(&root_key).unwrap();
+    let issuer = Issuer::new(ca, root_key);
+    let mut server = CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
+    (server.not_before, server.not_after) = (date_time_ymd(2020, 1, 1), date_time_ymd(2040, 1, 1));
+    let server = server.signed_by(&key, &issuer).unwrap();
+    folder.write("chain.crt", &format!("{}{}", server.pem(), root.pem()));
+    folder.write("chain.key", &key.serialize_pem());
+    folder.write("issuer.crt", &root.pem());
+    for (name, year) in [("old.crl", 2025), ("new.crl", 2099)] {
+        let list = CertificateRevocationListParams {
+            this_update: date_time_ymd(2021, 1, 1),
+            next_update: date_time_ymd(year, 1, 1),
+            crl_number: SerialNumber::from(1),
+            issuing_distribution_point: None,
+            revoked_certs: Vec::new(),
+            key_identifier_method: KeyIdMethod::Sha256,
+        };
+        folder.write(name, &list.signed_by(&issuer).unwrap().pem().unwrap());
     }
 }
 
@@ -120,6 +168,30 @@ fn tls_cases() -> Vec<Case> {
     ]
 }
 
+/// What ends before the certificate itself.
+fn end_cases() -> Vec<Case> {
+    let crl = |rest: &str| client_auth("issuer.crt", &format!(", crl = \"${{DIR}}/{rest}"));
+    vec![
+        (
+            tls("chain.crt", "chain.key"),
+            WITHIN,
+            &["certificate-expired"],
+            "chain.crt",
+            "certificate 2 of the chain",
+        ),
+        (tls("chain.crt", "chain.key"), 1_600_000_000, &[], "", ""),
+        (crl("new.crl\""), WITHIN, &[], "", ""),
+        (crl("old.crl\""), WITHIN, &["crl-expired"], "old.crl", "no client with a certificate gets in"),
+        (
+            crl("old.crl\", expired_crls_hold = true"),
+            WITHIN,
+            &["crl-expired"],
+            "old.crl",
+            "whoever was revoked since",
+        ),
+    ]
+}
+
 fn jwt_cases() -> Vec<Case> {
     vec![
         (jwt("algorithm = \"ES256\", key_file = \"${DIR}/other.pub\""), WITHIN, &[], "", ""),
@@ -159,6 +231,13 @@ fn jwt_cases() -> Vec<Case> {
             "no key",
         ),
         (
+            jwt("algorithm = [\"EdDSA\", \"RS256\"], jwks_file = \"${DIR}/mixed.json\""),
+            WITHIN,
+            &["ignored-key"],
+            "mixed.json",
+            "key 1 of the set",
+        ),
+        (
             jwt("algorithm = \"ES256\", jwks_file = \"${DIR}/empty\""),
             WITHIN,
             &["bad-key"],
@@ -179,6 +258,26 @@ fn jwt_cases() -> Vec<Case> {
             "a ",
             "scopes",
         ),
+    ]
+}
+
+fn token(name: &str) -> String {
+    format!(
+        "[auth.a]\ntokens = {{ a = \"${{file:DIR/{name}}}\" }}\n[route.a]\npath = \"/a\"\nauth = \"a\"\nreply = {{}}\n"
+    )
+}
+
+/// Secrets, and who else can read them.
+fn secret_cases() -> Vec<Case> {
+    let hmac = |name: &str| jwt(&format!("algorithm = \"HS256\", secret = \"${{file:DIR/{name}}}\""));
+    let set = |name: &str| jwt(&format!("algorithm = \"HS256\", jwks_file = \"${{DIR}}/{name}\""));
+    vec![
+        (token("secret"), WITHIN, &[], "", ""),
+        (token("open.secret"), WITHIN, &["secret-readable"], "open.secret", "mode 644"),
+        (hmac("secret"), WITHIN, &[], "", ""),
+        (hmac("open.secret"), WITHIN, &["secret-readable"], "open.secret", "chmod o-rwx"),
+        (set("oct.json"), WITHIN, &[], "", ""),
+        (set("open.oct.json"), WITHIN, &["key-readable"], "open.oct.json", "mode 644"),
     ]
 }
 
@@ -217,7 +316,9 @@ fn other_cases() -> Vec<Case> {
 fn every_file_is_looked_at() {
     let folder = Folder::new("cases");
     let dir = folder.0.to_str().unwrap();
-    for (text, unix_secs, codes, marked, said) in [tls_cases(), jwt_cases(), other_cases()].concat() {
+    for (text, unix_secs, codes, marked, said) in
+        [tls_cases(), end_cases(), jwt_cases(), secret_cases(), other_cases()].concat()
+    {
         let (source, parsed) = folder.parse(&text.replace("file:DIR", &format!("file:{dir}")), unix_secs);
         let shown = source.render(&parsed.problems, false);
         let found: Vec<_> = parsed.problems.iter().map(|problem| problem.code).collect();
@@ -229,7 +330,15 @@ fn every_file_is_looked_at() {
         }
         let is_error = parsed.problems.iter().any(|problem| problem.severity == Severity::Error);
         assert_eq!(parsed.config.is_none(), is_error, "{text}");
-        let warns = ["certificate-expired", "certificate-not-yet-valid", "key-readable", "missing-directory"];
+        let warns = [
+            "certificate-expired",
+            "certificate-not-yet-valid",
+            "crl-expired",
+            "ignored-key",
+            "key-readable",
+            "missing-directory",
+            "secret-readable",
+        ];
         if !text.contains("access_file") {
             assert_eq!(is_error, codes.iter().any(|code| !warns.contains(code)), "{shown}");
         }

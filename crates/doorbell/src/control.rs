@@ -3,6 +3,8 @@
 //! Does not know about: what a worker does with them.
 
 use core::time::Duration;
+use std::sync::mpsc::SyncSender;
+use std::sync::{Arc, OnceLock};
 
 use crate::driver::Waker;
 use crate::stats::Counters;
@@ -19,6 +21,15 @@ pub enum Command {
     },
     /// Act as if the driver had failed: a drill for what follows, and for tests of it.
     Fail,
+    /// Ask the kernel anew on every listener: somebody who accepted beside this worker may have been woken for a client that he left.
+    Relisten,
+    /// Stop accepting what a successor accepts now. Each reply is the last of its connection; nobody is cut before his own time.
+    Retire {
+        /// How long connections may stay; what is left then is drained.
+        patience: Duration,
+        /// How long that drain may take.
+        timeout: Duration,
+    },
     /// End now: listeners and connections are closed.
     Stop,
 }
@@ -48,18 +59,42 @@ impl Inbox {
     }
 }
 
+/// Who goes on with the listeners of a server that retires.
+#[derive(Debug)]
+pub(crate) struct Heirs {
+    /// All of them: a listener may be shared.
+    pub(crate) workers: Vec<Arc<WorkerShared>>,
+    /// By listener of the retiring server: true when the heirs accept from it too.
+    pub(crate) inherited: Vec<bool>,
+    /// Told once by each worker that accepts nothing more that an heir could take.
+    pub(crate) left: SyncSender<()>,
+}
+
 /// What a worker shares with the threads that control and observe it.
 #[derive(Debug)]
 pub struct WorkerShared {
     pub(crate) inbox: Inbox,
     pub(crate) counters: Counters,
+    /// Set before [`Command::Retire`] is sent.
+    pub(crate) heirs: OnceLock<Arc<Heirs>>,
     waker: Waker,
+}
+
+impl Heirs {
+    /// They ask the kernel anew; those that retired since leave it to theirs.
+    pub(crate) fn wake(&self) {
+        let mut heirs = Some(self);
+        while let Some(Self { workers, .. }) = heirs {
+            workers.iter().for_each(|heir| heir.send(Command::Relisten));
+            heirs = workers.first().and_then(|heir| heir.heirs.get()).map(|heirs| &**heirs);
+        }
+    }
 }
 
 impl WorkerShared {
     /// The shared part of a worker whose driver was given the source of `waker`.
     pub fn new(waker: Waker) -> Self {
-        Self { inbox: Inbox::default(), counters: Counters::default(), waker }
+        Self { inbox: Inbox::default(), counters: Counters::default(), heirs: OnceLock::new(), waker }
     }
 
     /// Leaves a command and wakes the worker.

@@ -69,6 +69,10 @@ close_reasons! {
     NotTaken = "not_taken", Local;
     /// Too many connections held from one address.
     PerIpCap = "per_ip_cap", Peer;
+    /// It answered as many requests as a connection may have.
+    RequestsMax = "requests_max", Local;
+    /// It was as old as a connection may be.
+    AgeMax = "age_max", Local;
     /// No memory was left for requests that arrive in parts.
     InputMemory = "input_memory", Local;
     /// The server is draining or stopping.

@@ -9,5 +9,7 @@ pub(crate) use crossbeam_queue::ArrayQueue;
 
 /// As `core::sync::atomic`.
 pub(crate) mod atomic {
-    pub(crate) use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicUsize, Ordering, fence};
+    pub(crate) use core::sync::atomic::{
+        AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
+    };
 }

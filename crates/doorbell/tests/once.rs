@@ -14,7 +14,7 @@ use std::num::NonZeroU16;
 use std::time::{Duration, Instant};
 
 use doorbell::{
-    CloseReason, Engine, Http1, Listen, Request, Responder, Server, StaticReply, Status, Workers,
+    CloseReason, Engine, Http1, HttpLimits, Listen, Request, Responder, Server, StaticReply, Status, Workers,
 };
 
 const LOOPBACK: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
@@ -69,6 +69,60 @@ fn replies_panics_and_hang_ups_in_turn_are_told_apart_and_counted() {
         assert_eq!(stats.handler_panics, ROUNDS);
         assert_eq!(stats.closed_because(CloseReason::HandlerPanic), ROUNDS);
         assert_eq!(stats.closed_because(CloseReason::Done), 4 * ROUNDS);
+        server.stop().unwrap();
+    }
+}
+
+#[test]
+fn a_connection_that_was_used_up_or_grew_too_old_is_counted_as_that() {
+    for engine in [Engine::Epoll, Engine::IoUring] {
+        let limits = || HttpLimits {
+            requests_per_conn_max: 3,
+            conn_age_max: Duration::from_millis(100),
+            ..HttpLimits::default()
+        };
+        let ok = StaticReply::text(Status::OK, "ok\n");
+        let service =
+            Http1::new(move |_: &Request<'_>, reply: Responder<'_>| reply.send(&ok)).limits(limits());
+        let builder = Server::builder().engine(engine).workers(Workers::Count(NonZeroU16::MIN)).conns_max(64);
+        let started = builder.listen(Listen::tcp(LOOPBACK), service).start();
+        let Some(server) = (if engine == Engine::Epoll { Some(started.unwrap()) } else { started.ok() })
+        else {
+            continue;
+        };
+        let addr = server.tcp_addr(0).unwrap();
+        // Requests on one connection, with this long before each; the last reply ends it.
+        let talk = |wait: Duration| {
+            let mut stream = TcpStream::connect(addr).unwrap();
+            stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+            let mut reply = Vec::new();
+            while !reply.windows(17).any(|part| part == b"Connection: close") {
+                std::thread::sleep(wait);
+                stream.write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+                while !reply.ends_with(b"ok\n") {
+                    let mut some = [0; 1000];
+                    let len = stream.read(&mut some).unwrap();
+                    assert_ne!(len, 0, "{engine:?}");
+                    reply.extend_from_slice(&some[..len]);
+                }
+                if !reply.windows(17).any(|part| part == b"Connection: close") {
+                    reply.clear();
+                }
+            }
+            assert_eq!(stream.read(&mut [0; 10]).unwrap(), 0, "{engine:?}");
+        };
+        talk(Duration::ZERO);
+        talk(Duration::from_millis(150));
+        ask(addr, "/");
+        let until = Instant::now() + Duration::from_secs(5);
+        while server.stats().conns_live > 0 || server.stats().conns_accepted < 3 {
+            assert!(Instant::now() < until, "{:?}", server.stats());
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let stats = server.stats();
+        let of = |reason| stats.closed_because(reason);
+        let counts = [CloseReason::RequestsMax, CloseReason::AgeMax, CloseReason::Done].map(of);
+        assert_eq!(counts, [1, 1, 1], "{engine:?}: {stats:?}");
         server.stop().unwrap();
     }
 }

@@ -235,3 +235,83 @@ fn a_header_that_never_ends_is_counted_as_such() {
         server.stop().unwrap();
     }
 }
+
+/// A listener of each kind with a cap of two connections for an address, and nobody trusted who could connect to it.
+fn start_capped(engine: Engine, proxy: ProxyProtocol) -> Option<Server> {
+    let listen = Listen::tcp(LOOPBACK).defer_accept(None).proxy_protocol(proxy);
+    let builder = Server::builder().engine(engine).workers(Workers::Count(NonZeroU16::MIN)).conns_max(64);
+    builder.conns_per_ip_max(2).listen(listen, Http1::new(WhoAmI)).start().ok()
+}
+
+/// Two peers that say nothing, and once they are held the third one.
+fn third_of_an_address(server: &Server) -> (Vec<TcpStream>, TcpStream) {
+    let addr = server.tcp_addr(0).unwrap();
+    let held: Vec<_> = (0..2).map(|_| TcpStream::connect(addr).unwrap()).collect();
+    let mut tries = 0;
+    while server.stats().conns_accepted < 2 {
+        tries += 1;
+        assert!(tries < 500, "{:?}", server.stats());
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let third = TcpStream::connect(addr).unwrap();
+    third.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    (held, third)
+}
+
+fn wait_for_capped(server: &Server) {
+    let mut tries = 0;
+    while server.stats().closed_because(CloseReason::PerIpCap) != 1 {
+        tries += 1;
+        assert!(tries < 500, "{:?}", server.stats());
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+#[test]
+fn a_peer_that_is_not_trusted_is_counted_by_its_own_address() {
+    for engine in ENGINES {
+        let nobody = || trusted("10.0.0.0/8");
+        let Some(server) = start_capped(engine, ProxyProtocol::accept(nobody())) else { continue };
+        let (held, mut third) = third_of_an_address(&server);
+        let mut reply = Vec::new();
+        let _reset = third.read_to_end(&mut reply);
+        wait_for_capped(&server);
+        drop(held);
+        server.stop().unwrap();
+
+        let Some(server) = start_capped(engine, ProxyProtocol::require(nobody())) else { continue };
+        let (held, mut third) = third_of_an_address(&server);
+        let _closed = third.write_all(GET);
+        let mut reply = Vec::new();
+        let _reset = third.read_to_end(&mut reply);
+        assert_eq!(reply, b"", "{engine:?}: nobody who is not believed is answered");
+        wait_for_capped(&server);
+        assert_eq!(server.stats().proxy_refused, 0, "{engine:?}: it did not come so far");
+        drop(held);
+        server.stop().unwrap();
+    }
+}
+
+#[test]
+fn a_peer_that_is_not_trusted_is_greeted_at_once() {
+    for engine in ENGINES {
+        let Some(server) = start(engine, ProxyProtocol::accept(trusted("10.0.0.0/8"))) else { continue };
+        let mut stream = TcpStream::connect(server.tcp_addr(1).unwrap()).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+        let mut greeting = [0; 6];
+        stream.read_exact(&mut greeting).unwrap();
+        assert_eq!(&greeting, b"hello ", "{engine:?}");
+        stream.write_all(b"you").unwrap();
+        let mut rest = Vec::new();
+        stream.read_to_end(&mut rest).unwrap();
+        assert_eq!(rest, b"you", "{engine:?}: and greeted once");
+        server.stop().unwrap();
+        let Some(server) = start(engine, ProxyProtocol::require(trusted("10.0.0.0/8"))) else { continue };
+        assert_eq!(
+            talk(server.tcp_addr(1).unwrap(), &[b"you"]),
+            "",
+            "{engine:?}: not where a header is required"
+        );
+        server.stop().unwrap();
+    }
+}

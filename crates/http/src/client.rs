@@ -26,7 +26,9 @@ pub struct TlsInfo {
     pub server_name: Option<String>,
     /// The protocol both agreed on (RFC 7301), for instance `http/1.1`.
     pub alpn: Option<String>,
-    /// The name in the certificate that the client presented and that was verified.
+    /// True when the client presented a certificate that was verified.
+    pub client_verified: bool,
+    /// The name in that certificate, where it has one that can be printed.
     pub client_name: Option<String>,
     /// 1.2 or 1.3.
     pub version: TlsVersion,

@@ -44,10 +44,11 @@ mod request;
 pub mod router;
 mod service;
 mod status;
+mod sync;
 mod time;
 
 pub use client::{Client, TlsInfo, TlsVersion};
-pub use conn::{Conn, Io, Next, Phase};
+pub use conn::{Conn, ConnLimit, Io, Next, Phase};
 pub use date::Date;
 pub use error::{ApiMisuse, RequestError};
 pub use limits::Limits;

@@ -35,6 +35,12 @@ pub trait Service {
         false
     }
 
+    /// Whether [`Service::call`] gets TRACE too, so that it is counted, logged and refused like any method that a path does not take. If not,
+    /// the machine answers 405 by itself. Neither echoes: what proxies added is for nobody (RFC 9110 9.3.8).
+    fn takes_trace(&self) -> bool {
+        false
+    }
+
     /// A request that could not be read was answered with this error: nobody else hears of it.
     fn refused(&self, _error: RequestError, _client: &Client<'_>, _now: Time) {}
 

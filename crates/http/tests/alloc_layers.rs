@@ -1,12 +1,21 @@
-//! No layer allocates when it is called alone: parser, router, link map.
+//! No layer allocates when it is called alone, parser, router, link map, and the whole chain of them does not either.
 //!
-//! Does not know about: a connection, which `alloc.rs` looks at as a whole.
+//! Does not know about: the other ways through a connection (`alloc.rs`).
 
 use allocation_counter::measure;
+use doorbell_http::auth::{Policy, Tokens};
+use doorbell_http::layer::{AtMost, RateLimit, RequireAuth, ServiceExt as _};
+use doorbell_http::limit::{Key, Limiter, Quota};
 use doorbell_http::linkmap::LinkMap;
+use doorbell_http::log::{Filter, Logger, Record, Sink};
 use doorbell_http::parse::{Framing, Head};
 use doorbell_http::router::{Lookup, MethodSet, Route, Router};
-use doorbell_http::{Limits, Method};
+use doorbell_http::{
+    Client, Conn, Date, Io, Limits, Method, Next, Out, Request, Responder, Service, StaticReply, Status, Time,
+};
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
 
 const GET: &[u8] =
     b"GET /readyz HTTP/1.1\r\nHost: 127.0.0.1:18181\r\nUser-Agent: kube-probe/1.34\r\nAccept: */*\r\n\r\n";
@@ -79,6 +88,76 @@ fn link_map() {
     let map = LinkMap::parse("/a https://h/\n/b /c 302\n").unwrap();
     assert_free("found", || assert_eq!(map.find(b"/b").unwrap().location, b"/c"));
     assert_free("not found", || assert_eq!(map.find(b"/z"), None));
+}
+
+/// A log that nobody keeps.
+struct Nowhere;
+
+impl Sink for Nowhere {
+    fn log(&self, record: &Record) {
+        std::hint::black_box(record);
+    }
+}
+
+const TOKEN: &str = "XJ7bXg1cV3yq8s0LQm5v2wZ4nT6pR9dK";
+
+/// Access log, requests at once, limiter, token, router, reply.
+fn chain(burst: u32) -> impl Service {
+    let router = Router::builder()
+        .route(Route {
+            name: "post".to_owned(),
+            hosts: Vec::new(),
+            path: "/users/{id}/posts/{post}".to_owned(),
+            methods: MethodSet::of(&[Method::Get]),
+            value: StaticReply::text(Status::OK, "ok\n"),
+        })
+        .build()
+        .expect("one route");
+    let missing = StaticReply::text(Status::NOT_FOUND, "not found\n");
+    let routed = move |request: &Request<'_>, reply: Responder<'_>| match router.find_for(request) {
+        Lookup::Found(found) => reply.send(found.value),
+        _ => reply.send(&missing),
+    };
+    let mut tokens = Tokens::new();
+    tokens.add("prometheus", TOKEN.as_bytes()).expect("a token");
+    let auth = RequireAuth::new(Policy::bearer("bench", tokens).expect("a policy"));
+    let quota = Quota::new(burst, 1, Duration::from_secs(3600)).expect("a quota");
+    let limit = RateLimit::new(Arc::new(Limiter::new(quota, 1024, [1, 2])), Key::Ip).send_fields(true);
+    let service = routed.guarded(auth).guarded(limit).with(AtMost::new(1));
+    service.with(Logger::new(Filter::ALL, Nowhere))
+}
+
+#[test]
+fn whole_chain() {
+    let client = Client { addr: Some(IpAddr::from([192, 0, 2, 1])), tls: None };
+    let (limits, date, now) =
+        (Limits::default(), Date::new(784_111_777), Time::from_nanos(1_000_000_000_000));
+    let (mut carry, mut out) = (Vec::new(), Out::with_capacity(4096));
+    let mut ask = |service: &dyn Service, path: &str, token: &str, expect: &str| {
+        let input = format!(
+            "GET {path} HTTP/1.1\r\nHost: door.example\r\nUser-Agent: Prometheus/3.1.0\r\n\
+             Authorization: Bearer {token}\r\n\r\n"
+        );
+        let mut answer = || {
+            out.clear();
+            let mut conn = Conn::new(now, &limits);
+            let (carry, out) = (&mut carry, &mut out);
+            let io = Io { now, date: &date, limits: &limits, carry, out, closing: false, client: &client };
+            assert_eq!(conn.handle_input(input.as_bytes(), io, service), Next::Read);
+            assert!(out.head.starts_with(expect.as_bytes()), "{}", out.head.escape_ascii());
+        };
+        // Buffers get their size once, for numbers of as many digits as these become.
+        (0..3).for_each(|_| answer());
+        assert_free(&format!("the whole chain: {expect}"), answer);
+    };
+    let chain_of_100 = chain(100);
+    ask(&chain_of_100, "/users/17/posts/4", TOKEN, "HTTP/1.1 200 OK\r\n");
+    ask(&chain_of_100, "/favicon.ico", TOKEN, "HTTP/1.1 404 Not Found\r\n");
+    let other = TOKEN.replace('X', "Y");
+    ask(&chain_of_100, "/users/17/posts/4", &other, "HTTP/1.1 401 Unauthorized\r\n");
+    let chain_of_13 = chain(13);
+    ask(&chain_of_13, "/users/17/posts/4", TOKEN, "HTTP/1.1 200 OK\r\n");
+    ask(&chain_of_13, "/users/17/posts/4", TOKEN, "HTTP/1.1 429 Too Many Requests\r\n");
 }
 
 #[test]

@@ -5,10 +5,14 @@
 mod common;
 
 use common::harness::{Echo, Peer, describe, io_at, statuses};
+use doorbell_http::layer::{AtMost, RequireClientCert, ServiceExt as _};
+use doorbell_http::log::{Filter, Logger, Record, Sink};
 use doorbell_http::{
-    Answered, ApiMisuse, Conn, Date, Limits, Next, Out, Phase, Request, Responder, Service, Status, Time,
+    Answered, ApiMisuse, Conn, ConnLimit, Date, Limits, Next, Out, Phase, Request, Responder, Service,
+    Status, Time,
 };
 use std::cell::RefCell;
+use std::time::Duration;
 
 /// Writes down what it was asked.
 #[derive(Default)]
@@ -151,4 +155,64 @@ fn misuse_is_reported() {
     assert_eq!(statuses(&peer.sent), [500]);
     assert!(!peer.sent.windows(10).any(|window| window == b"Set-Cookie"));
     assert_eq!(peer.misuse(), Some(ApiMisuse::HeaderValue));
+}
+
+#[test]
+fn the_limit_that_makes_a_reply_the_last_is_told() {
+    let get = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n".as_slice();
+    let close = b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n".as_slice();
+    let limits =
+        || Limits { requests_per_conn_max: 2, conn_age_max: Duration::from_secs(9), ..Limits::default() };
+    for (pieces, age, expect) in [
+        (vec![get], 0, None),
+        (vec![get, close], 0, None),
+        (vec![get, get], 0, Some(ConnLimit::Requests)),
+        (vec![get], 9, Some(ConnLimit::Age)),
+        (vec![close], 9, None),
+        (vec![b"nonsense\r\n"], 9, None),
+    ] {
+        let mut peer = Peer::new(limits());
+        peer.now = peer.now.after(Duration::from_secs(age));
+        for &piece in &pieces {
+            let _last = peer.input(piece);
+        }
+        assert_eq!(peer.conn.limit(), expect, "{age} s, {}", pieces.concat().escape_ascii());
+    }
+}
+
+/// Answers 404 to everything, and may take TRACE.
+struct Nothing(bool);
+
+impl Service for Nothing {
+    fn takes_trace(&self) -> bool {
+        self.0
+    }
+
+    fn call(&self, _: &Request<'_>, reply: Responder<'_>) -> Answered {
+        reply.status(Status::NOT_FOUND).empty()
+    }
+}
+
+#[test]
+fn a_trace_goes_to_who_takes_it_through_every_layer_and_to_nobody_else() {
+    let trace = b"TRACE / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc";
+    let ask = |service: &dyn Service| {
+        let (limits, date, mut carry, mut out) =
+            (Limits::default(), Date::new(784_111_777), Vec::new(), Out::new());
+        let io = io_at(Time::ZERO, &limits, &date, &mut carry, &mut out);
+        let _next = Conn::new(Time::ZERO, &limits).handle_input(trace, io, service);
+        statuses(&out.head)
+    };
+    for (takes, expect) in [(true, [404]), (false, [405])] {
+        let layered = Nothing(takes).guarded(None::<RequireClientCert>).with(AtMost::new(1));
+        assert_eq!(ask(&Nothing(takes)), expect);
+        assert_eq!(ask(&layered.with(Logger::new(Filter::ALL, Dropped))), expect);
+    }
+}
+
+/// A log that nobody keeps.
+struct Dropped;
+
+impl Sink for Dropped {
+    fn log(&self, _: &Record) {}
 }

@@ -67,6 +67,11 @@ impl<T> Drop for MutexGuard<'_, T> {
     }
 }
 
+/// Who waits lets others go on: loom would let him turn for ever.
+pub(crate) fn spin_loop() {
+    loom::thread::yield_now();
+}
+
 /// As `core::sync::atomic`.
 pub(crate) mod atomic {
     pub(crate) use loom::sync::atomic::{Ordering, fence};
@@ -88,7 +93,6 @@ pub(crate) mod atomic {
             #[derive(Debug, Default)]
             pub(crate) struct $name(loom::sync::atomic::$name);
 
-            #[expect(dead_code, reason = "each has the whole set")]
             impl $name {
                 pub(crate) fn new(value: $value) -> Self {
                     Self(loom::sync::atomic::$name::new(value))
@@ -147,6 +151,7 @@ pub(crate) mod atomic {
     atomic!(AtomicBool, bool);
     atomic!(AtomicU8, u8);
     number!(AtomicU32, u32);
+    number!(AtomicU64, u64);
     number!(AtomicUsize, usize);
 }
 

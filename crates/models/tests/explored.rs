@@ -44,6 +44,11 @@ fn no_job_is_forgotten_by_threads_that_go() {
 }
 
 #[test]
+fn jobs_that_were_called_off_leave_room_and_lose_no_other() {
+    holds("room of those who left", models::room_of_those_who_left);
+}
+
+#[test]
 fn who_waits_for_room_hears_of_it() {
     holds("room", models::room);
 }
@@ -66,4 +71,24 @@ fn who_waits_for_the_last_hears_of_the_end() {
 #[test]
 fn nothing_is_left_behind_by_a_receiver_that_goes() {
     holds("gone", models::gone);
+}
+
+#[test]
+fn a_new_key_that_comes_twice_at_once_gets_in_once() {
+    holds("new key", models::new_key);
+}
+
+#[test]
+fn the_last_token_is_spent_once() {
+    holds("last token", models::last_token);
+}
+
+#[test]
+fn a_key_that_is_pushed_aside_keeps_what_it_owes() {
+    holds("pushed aside", models::pushed_aside);
+}
+
+#[test]
+fn two_new_keys_and_one_of_them_twice() {
+    holds("two new keys", models::two_new_keys);
 }

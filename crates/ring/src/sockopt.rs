@@ -51,6 +51,28 @@ pub fn set_ip_local_port_range(fd: BorrowedFd<'_>, first: u16, last: u16) -> Res
     set(fd, libc::IPPROTO_IP, IP_LOCAL_PORT_RANGE, value.cast_signed())
 }
 
+/// Lets the kernel tune both buffers again (`SO_BUF_LOCK` 0, Linux 5.14), which ends with `SO_SNDBUF` and `SO_RCVBUF`. Their sizes stay
+/// until it does.
+///
+/// # Errors
+/// As `setsockopt(2)`; `ENOPROTOOPT` before Linux 5.14.
+pub fn unlock_buf_lens(fd: BorrowedFd<'_>) -> Result<(), Errno> {
+    set(fd, libc::SOL_SOCKET, libc::SO_BUF_LOCK, 0)
+}
+
+/// Whether `SO_SNDBUF` has fixed the size of the send buffer, and not the kernel (`SO_BUF_LOCK`, Linux 5.14).
+///
+/// # Errors
+/// As `getsockopt(2)`; `ENOPROTOOPT` before Linux 5.14.
+pub fn is_send_buf_len_locked(fd: BorrowedFd<'_>) -> Result<bool, Errno> {
+    let mut value = [0; 4];
+    get(fd.as_raw_fd(), libc::SOL_SOCKET, libc::SO_BUF_LOCK, &mut value)?;
+    Ok(u32::from_ne_bytes(value) & SOCK_SNDBUF_LOCK != 0)
+}
+
+/// `linux/socket.h`; the libc crate has no name for it.
+const SOCK_SNDBUF_LOCK: u32 = 1;
+
 /// `linux/in.h`; the libc crate has no name for it.
 const IP_LOCAL_PORT_RANGE: i32 = 51;
 
@@ -215,6 +237,19 @@ mod tests {
         assert!(set_tcp_quickack(unix.as_fd(), false).is_err());
         assert!(set_tcp_defer_accept(unix.as_fd(), 1).is_err());
         assert!(tcp_info(unix.as_fd()).is_err());
+    }
+
+    #[test]
+    fn a_buffer_that_was_fixed_is_the_kernels_again() {
+        let (_listener, client, _server) = pair();
+        let Ok(before) = is_send_buf_len_locked(client.as_fd()) else {
+            assert_eq!(unlock_buf_lens(client.as_fd()), Err(Errno(libc::ENOPROTOOPT)), "before Linux 5.14");
+            return;
+        };
+        set(client.as_fd(), libc::SOL_SOCKET, libc::SO_SNDBUF, 40_000).unwrap();
+        let fixed = is_send_buf_len_locked(client.as_fd());
+        unlock_buf_lens(client.as_fd()).unwrap();
+        assert_eq!((before, fixed, is_send_buf_len_locked(client.as_fd())), (false, Ok(true), Ok(false)));
     }
 
     #[test]

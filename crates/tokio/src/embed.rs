@@ -41,7 +41,8 @@ impl Embed {
         self
     }
 
-    /// Starts the heartbeat of `health` in the runtime that calls [`Self::start`], and lets a drain tell it.
+    /// Starts a heartbeat of `health` in the runtime that calls [`Self::start`], and lets a drain tell it. It ends with the server. Several
+    /// servers may have the same health, each with its own heartbeat; a drain of one is then a drain of all.
     pub fn health(mut self, health: &Health) -> Self {
         self.health = Some(health.clone());
         self
@@ -59,9 +60,9 @@ impl Embed {
         }
         let places = to.places();
         desk.set_places(places.clone());
-        if let Some(health) = &self.health {
-            health.beat();
-            tokio::spawn(health.clone().tick());
+        let heartbeat = self.health.as_ref().map(|health| Arc::new(health.begin()));
+        if let Some(heartbeat) = &heartbeat {
+            tokio::spawn(Arc::clone(heartbeat).tick());
         }
         let (tell, phase) = watch::channel(Phase::Starting);
         let running = Running::new(phase);
@@ -69,16 +70,19 @@ impl Embed {
         let server = self.server.hand_over(to);
         let ending = desk.clone();
         let tell_thread = tell.clone();
+        let beating = heartbeat.clone();
         let abandoned = Arc::new(AtomicBool::new(false));
         let keeper = Arc::new(Keeper { running: running.clone(), abandoned: Arc::clone(&abandoned) });
         // It opens sockets, tries the kernel and later waits for the workers: nothing for a thread of the runtime.
         let spawned = std::thread::Builder::new().name("doorbell-wait".to_owned()).spawn(move || {
             let result = run(server, &tell_thread, &abandoned);
+            heartbeat.iter().for_each(|heartbeat| heartbeat.end());
             // In this order: who hears of the end finds everything delivered that will be.
             ending.end();
             tell_thread.send_replace(Phase::Ended(result));
         });
         if let Err(error) = spawned {
+            beating.iter().for_each(|heartbeat| heartbeat.end());
             let error = Arc::new(doorbell::StartError::Thread(error));
             tell.send_replace(Phase::Ended(Err(Ended::NotStarted(error))));
             desk.end();

@@ -1,10 +1,10 @@
-//! What the program says of itself, and when its runtime last showed that it runs: set from async code, read by ring threads with plain
+//! What the program says of itself, and when its runtimes last showed that they run: set from async code, read by ring threads with plain
 //! loads.
 //!
 //! Does not know about: paths, replies.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use doorbell::time::{Clock as _, OsClock, Time};
@@ -12,7 +12,8 @@ use doorbell::time::{Clock as _, OsClock, Time};
 /// Ticks in the time after which a missing one means that the runtime is stuck.
 const TICKS_A_LIMIT: u32 = 8;
 
-/// The program's health. Cheap to clone; every clone is the same.
+/// The program's health. Cheap to clone; every clone is the same. It may be given to several servers, also in several runtimes: then it is
+/// alive while none of these is stuck.
 #[derive(Clone, Debug, Default)]
 pub struct Health {
     inside: Arc<Inside>,
@@ -24,9 +25,27 @@ struct Inside {
     draining: AtomicBool,
     ready: AtomicBool,
     started: AtomicBool,
-    /// When the runtime last ticked, on the workers' clock. 0: nobody ticks, and nobody is missed.
-    beat_nanos: AtomicU64,
+    beats: Beat,
     stalled_after_nanos: AtomicU64,
+}
+
+/// One server's heartbeat, and those of the others that have this health.
+#[derive(Debug, Default)]
+struct Beat {
+    /// When its runtime last ticked, on the workers' clock. 0: nobody ticks here, and nobody is missed.
+    nanos: AtomicU64,
+    /// Never taken away again; as many as there were servers at once.
+    next: OnceLock<Box<Self>>,
+}
+
+/// The heartbeat of a server, from before its start to its end.
+#[derive(Debug)]
+pub(crate) struct Heartbeat {
+    health: Health,
+    /// Its place in the list.
+    index: usize,
+    /// Another server may have the place.
+    ended: AtomicBool,
 }
 
 impl Default for Inside {
@@ -36,7 +55,7 @@ impl Default for Inside {
             draining: AtomicBool::new(false),
             ready: AtomicBool::new(false),
             started: AtomicBool::new(false),
-            beat_nanos: AtomicU64::new(0),
+            beats: Beat::default(),
             stalled_after_nanos: AtomicU64::new(nanos(Duration::from_secs(10))),
         }
     }
@@ -105,29 +124,73 @@ impl Health {
         self.inside.draining.load(Ordering::Relaxed)
     }
 
-    /// True when the runtime has not ticked for too long.
+    /// True when a runtime has not ticked for too long.
     #[inline]
     pub fn is_stalled(&self, now: Time) -> bool {
-        let beat = self.inside.beat_nanos.load(Ordering::Relaxed);
-        beat != 0
-            && now.as_nanos().saturating_sub(beat) > self.inside.stalled_after_nanos.load(Ordering::Relaxed)
+        let after = self.inside.stalled_after_nanos.load(Ordering::Relaxed);
+        self.beats().any(|beat| {
+            let nanos = beat.nanos.load(Ordering::Relaxed);
+            nanos != 0 && now.as_nanos().saturating_sub(nanos) > after
+        })
     }
 
-    /// Notes that the runtime runs.
-    pub(crate) fn beat(&self) {
-        self.inside.beat_nanos.store(OsClock.now().as_nanos().max(1), Ordering::Relaxed);
+    /// A server begins, and its runtime is one that has to tick from now on. It must until [`Heartbeat::end`].
+    pub(crate) fn begin(&self) -> Heartbeat {
+        let mut beat = &self.inside.beats;
+        let mut index = 0;
+        while beat.nanos.compare_exchange(0, nanos_now(), Ordering::Relaxed, Ordering::Relaxed).is_err() {
+            beat = beat.next.get_or_init(Box::default);
+            index += 1;
+        }
+        Heartbeat { health: self.clone(), index, ended: AtomicBool::new(false) }
     }
 
-    /// Ticks for as long as the runtime lives and the program has a use for it: whoever holds the health beside this task.
-    pub(crate) async fn tick(self) {
-        let limit = Duration::from_nanos(self.inside.stalled_after_nanos.load(Ordering::Relaxed));
+    fn beats(&self) -> impl Iterator<Item = &Beat> {
+        std::iter::successors(Some(&self.inside.beats), |beat| beat.next.get().map(Box::as_ref))
+    }
+}
+
+impl Heartbeat {
+    /// Ticks for as long as the runtime lives and the server runs.
+    pub(crate) async fn tick(self: Arc<Self>) {
+        let limit = Duration::from_nanos(self.health.inside.stalled_after_nanos.load(Ordering::Relaxed));
         let mut ticks = tokio::time::interval(limit / TICKS_A_LIMIT);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-        while Arc::strong_count(&self.inside) > 1 {
+        while self.beat() {
             ticks.tick().await;
-            self.beat();
         }
     }
+
+    /// Notes that the runtime runs. False after the end.
+    fn beat(&self) -> bool {
+        let runs = !self.ended.load(Ordering::Relaxed);
+        if let Some(nanos) = self.nanos().filter(|_| runs) {
+            nanos.store(nanos_now(), Ordering::Relaxed);
+        }
+        runs
+    }
+
+    /// The server has ended: nobody misses its runtime.
+    pub(crate) fn end(&self) {
+        let begun = !self.ended.swap(true, Ordering::Relaxed);
+        if let Some(nanos) = self.nanos().filter(|_| begun) {
+            nanos.store(0, Ordering::Relaxed);
+        }
+    }
+
+    fn nanos(&self) -> Option<&AtomicU64> {
+        self.health.beats().nth(self.index).map(|beat| &beat.nanos)
+    }
+}
+
+impl Drop for Heartbeat {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+fn nanos_now() -> u64 {
+    OsClock.now().as_nanos().max(1)
 }
 
 fn nanos(time: Duration) -> u64 {
@@ -162,11 +225,40 @@ mod tests {
         let health = Health::new().stalled_after(limit);
         health.set_ready(true);
         assert!(health.is_live(after(limit * 9)), "nobody ticks, nobody is missed");
-        health.beat();
+        let heartbeat = health.begin();
         assert!(health.is_live(after(limit - Duration::from_millis(100))));
         let late = after(limit + Duration::from_millis(100));
         assert!(!health.is_live(late) && !health.is_ready(late) && health.is_stalled(late));
-        health.beat();
+        assert!(heartbeat.beat());
         assert!(health.is_live(OsClock.now()));
+        heartbeat.end();
+        assert!(!heartbeat.beat() && health.is_live(after(limit * 9)), "its server is gone");
+    }
+
+    /// As if that runtime had stopped so long ago.
+    fn stop(heartbeat: &Heartbeat, ago: Duration) {
+        let long_ago = nanos_now().saturating_sub(nanos(ago)).max(1);
+        heartbeat.nanos().unwrap().store(long_ago, Ordering::Relaxed);
+    }
+
+    #[test]
+    fn one_of_several_runtimes_that_is_stuck_is_not_hidden_by_the_others() {
+        let health = Health::new().stalled_after(Duration::from_millis(100));
+        let beats = [(); 3].map(|()| health.begin());
+        for stuck in &beats {
+            stop(stuck, Duration::from_millis(500));
+            for other in beats.iter().filter(|other| other.index != stuck.index) {
+                assert!(other.beat());
+                assert!(health.is_stalled(OsClock.now()), "{} hides {}", other.index, stuck.index);
+            }
+            assert!(stuck.beat() && !health.is_stalled(OsClock.now()));
+        }
+        // A place is used again, and whoever had it has no part in it any more.
+        beats[1].end();
+        let next = health.begin();
+        assert_eq!(next.index, 1);
+        stop(&next, Duration::from_millis(500));
+        beats[1].end();
+        assert!(!beats[1].beat() && health.is_stalled(OsClock.now()));
     }
 }

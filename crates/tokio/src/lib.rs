@@ -32,7 +32,45 @@
 //! # A stuck runtime is not alive
 //!
 //! Ring threads would report a program alive whose runtime is stuck. So [`Embed::health`] starts a task in the runtime that notes the
-//! time, and `/livez` fails once the last note is older than [`Health::stalled_after`].
+//! time, and `/livez` fails once the last note is older than [`Health::stalled_after`]. With several servers of one health each has such a
+//! task, and each is missed.
+//!
+//! # TLS
+//!
+//! A TLS session stays where it began. So whose it is is decided by its ClientHello, which is read and not answered:
+//! [`Tls::hand_over_if`](doorbell::protocol::Tls::hand_over_if) (feature `tls` of doorbell) is asked with the name and the protocols of the client, and what it
+//! claims comes out of [`Handed`] with the ClientHello still to be read. The program does the handshake, with its own certificate:
+//!
+//! ```no_run
+//! # #[cfg(feature = "axum")]
+//! # async fn run(pair: doorbell::tls::CertPair, acceptor: tokio_rustls::TlsAcceptor, app: axum::Router) -> Result<(), Box<dyn std::error::Error>> {
+//! use doorbell::tls::{Acceptor, TlsConfig};
+//! use doorbell::{Http1, Listen, Server};
+//! use doorbell_tokio::{Embed, Health, Probes};
+//! use hyper::server::conn::http1;
+//! use hyper_util::{rt::TokioIo, service::TowerToHyperService};
+//!
+//! let health = Health::new();
+//! let probes = Http1::new(Probes::new(&health))
+//!     .tls(Acceptor::new(&TlsConfig::new(pair))?)
+//!     .hand_over_if(|hello| hello.server_name == Some("app.example"));
+//! let server = Server::builder().listen(Listen::tcp(([127, 0, 0, 1], 8443).into()), probes);
+//! let (_control, mut handed) = Embed::new(server).health(&health).start();
+//! while let Some(connection) = handed.accept().await {
+//!     let (acceptor, app) = (acceptor.clone(), app.clone());
+//!     tokio::spawn(async move {
+//!         // Not before the next one is accepted: a handshake takes as long as its client likes, so give it a time limit as well.
+//!         let Ok(stream) = acceptor.accept(connection.stream).await else { return };
+//!         let service = TowerToHyperService::new(app);
+//!         let _ended = http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
+//!     });
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Inside a session of the ring lane nothing can be handed over. There a request that is no probe gets 503 with `Retry-After`, and its
+//! connection ends, which is counted as [`CloseReason::NotTaken`](doorbell::CloseReason::NotTaken); answer such requests in front of the hand-over ([`Front`]) if they are expected.
 #![forbid(unsafe_code)]
 
 #[cfg(feature = "axum")]

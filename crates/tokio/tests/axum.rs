@@ -37,7 +37,7 @@ fn app() -> Router {
 async fn serve(way: usize) -> (Control, SocketAddr, tokio::task::JoinHandle<std::io::Result<()>>) {
     let health = Health::new();
     let (control, handed) = Embed::new(builder(ENGINES[way], &health)).health(&health).start();
-    let addr = ready(&control).await;
+    let addr = ready(&control, ENGINES[way]).await;
     health.set_ready(true);
     let app = app().into_make_service_with_connect_info::<Peer>();
     let delivered = control.delivered();
@@ -104,27 +104,29 @@ async fn requests_of_every_shape_arrive_whole() {
 
 #[tokio::test]
 async fn a_drain_fails_readiness_and_loses_nobody() {
-    let (control, addr, serving) = serve(0).await;
-    let slow = tokio::spawn(ask(addr, "GET /slow HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"));
-    until("it is with the program", || control.stats().handed_out == 1).await;
-    // A client that is connected and has not asked yet.
-    let late = tokio::task::spawn_blocking(move || {
-        use std::io::{Read as _, Write as _};
-        let mut stream = std::net::TcpStream::connect(addr).unwrap();
-        stream.write_all(b"GET /who HTTP").unwrap();
-        std::thread::park_timeout(Duration::from_millis(200));
-        stream.write_all(b"/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").unwrap();
-        let mut reply = String::new();
-        stream.read_to_string(&mut reply).unwrap();
-        reply
-    });
-    until("it is connected", || control.stats().ring.conns_live == 1).await;
-    control.drain(Duration::from_secs(10)).await.unwrap();
-    assert!(late.await.unwrap().starts_with("HTTP/1.1 200 OK\r\n"), "who had begun is answered");
-    assert_eq!(slow.await.unwrap(), (200, "slow".to_owned()));
-    serving.await.unwrap().unwrap();
-    until("the program dropped what it had", || control.stats().handed_out == 0).await;
-    assert!(std::net::TcpStream::connect(addr).is_err(), "nobody listens");
+    for way in 0..ENGINES.len() {
+        let (control, addr, serving) = serve(way).await;
+        let slow = tokio::spawn(ask(addr, "GET /slow HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"));
+        until("it is with the program", || control.stats().handed_out == 1).await;
+        // A client that is connected and has not asked yet.
+        let late = tokio::task::spawn_blocking(move || {
+            use std::io::{Read as _, Write as _};
+            let mut stream = std::net::TcpStream::connect(addr).unwrap();
+            stream.write_all(b"GET /who HTTP").unwrap();
+            std::thread::park_timeout(Duration::from_millis(200));
+            stream.write_all(b"/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").unwrap();
+            let mut reply = String::new();
+            stream.read_to_string(&mut reply).unwrap();
+            reply
+        });
+        until("it is connected", || control.stats().ring.conns_live == 1).await;
+        control.drain(Duration::from_secs(10)).await.unwrap();
+        assert!(late.await.unwrap().starts_with("HTTP/1.1 200 OK\r\n"), "who had begun is answered");
+        assert_eq!(slow.await.unwrap(), (200, "slow".to_owned()));
+        serving.await.unwrap().unwrap();
+        until("the program dropped what it had", || control.stats().handed_out == 0).await;
+        assert!(std::net::TcpStream::connect(addr).is_err(), "nobody listens");
+    }
 }
 
 #[tokio::test]
@@ -142,24 +144,27 @@ async fn a_server_that_cannot_start_says_why() {
 
 #[tokio::test]
 async fn what_a_front_answers_the_program_never_sees() {
-    let health = Health::new();
-    let ours = |request: &doorbell::Request<'_>| request.path().starts_with("/old");
-    let moved = |_: &doorbell::Request<'_>, reply: doorbell::Responder<'_>| {
-        reply.status(doorbell::Status::FOUND).header("Location", "/who").empty()
-    };
-    let service = Probes::new(&health).before(Front::new(ours, moved));
-    let (control, handed) = Embed::new(Server::builder().listen(anywhere(), Http1::new(service))).start();
-    let addr = ready(&control).await;
-    let serving = tokio::spawn(async move {
-        axum::serve(handed, app().into_make_service_with_connect_info::<Peer>()).await
-    });
-    let probe = tokio::task::spawn_blocking(move || status(addr, "/readyz")).await.unwrap();
-    assert_eq!(probe, Ok(503), "nobody said that it is ready");
-    let post = "POST /old HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: 2\r\n\r\nhi";
-    assert_eq!(ask(addr, post).await.0, 302);
-    assert_eq!(control.stats().ring.closed_because(doorbell::CloseReason::HandedOver), 0);
-    let post = "POST /echo HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: 2\r\n\r\nhi";
-    assert_eq!(ask(addr, post).await, (200, "hi".to_owned()));
-    control.stop().await.unwrap();
-    serving.abort();
+    for way in ENGINES {
+        let health = Health::new();
+        let ours = |request: &doorbell::Request<'_>| request.path().starts_with("/old");
+        let moved = |_: &doorbell::Request<'_>, reply: doorbell::Responder<'_>| {
+            reply.status(doorbell::Status::FOUND).header("Location", "/who").empty()
+        };
+        let service = Probes::new(&health).before(Front::new(ours, moved));
+        let server = Server::builder().engine(way.0).descriptors(way.1).conns_max(4_000);
+        let (control, handed) = Embed::new(server.listen(anywhere(), Http1::new(service))).start();
+        let addr = ready(&control, way).await;
+        let serving = tokio::spawn(async move {
+            axum::serve(handed, app().into_make_service_with_connect_info::<Peer>()).await
+        });
+        let probe = tokio::task::spawn_blocking(move || status(addr, "/readyz")).await.unwrap();
+        assert_eq!(probe, Ok(503), "nobody said that it is ready");
+        let post = "POST /old HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: 2\r\n\r\nhi";
+        assert_eq!(ask(addr, post).await.0, 302);
+        assert_eq!(control.stats().ring.closed_because(doorbell::CloseReason::HandedOver), 0);
+        let post = "POST /echo HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: 2\r\n\r\nhi";
+        assert_eq!(ask(addr, post).await, (200, "hi".to_owned()));
+        control.stop().await.unwrap();
+        serving.abort();
+    }
 }

@@ -83,9 +83,10 @@ async fn bench(way: usize) -> Bench {
         .engine(engine)
         .descriptors(descriptors)
         .workers(Workers::Count(NonZeroU16::MIN))
+        .conns_max(4_000)
         .listen(anywhere(), Http1::new(Probes::new(&health).before(lanes)));
     let (control, handed) = Embed::new(server).health(&health).start();
-    let addr = ready(&control).await;
+    let addr = ready(&control, ENGINES[way]).await;
     health.set_ready(true);
     let answer = Arc::new(Notify::new());
     let serving = tokio::spawn(serve(handed, Arc::clone(&answer)));

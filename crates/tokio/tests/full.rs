@@ -53,7 +53,7 @@ async fn started(way: usize, max: u32, when_full: WhenFull) -> (Control, Handed,
     let health = Health::new();
     let (control, handed) =
         Embed::new(builder(ENGINES[way], &health)).handed_max(max).when_full(when_full).start();
-    let addr = ready(&control).await;
+    let addr = ready(&control, ENGINES[way]).await;
     (control, handed, addr)
 }
 
@@ -136,18 +136,20 @@ async fn a_client_that_waits_too_long_gets_a_503() {
 
 #[tokio::test]
 async fn without_a_receiver_clients_are_refused_those_who_wait_too() {
-    let wait = WhenFull::Wait { conns: 9, timeout: Duration::from_secs(60) };
-    let (control, handed, addr) = started(0, 1, wait).await;
-    let kept = client(addr);
-    until("one is out", || control.stats().handed_waiting == 1).await;
-    let waits = client(addr);
-    until("one waits", || control.stats().ring.hand_over_waits == 1).await;
-    drop(handed);
-    let refused = reply_of(waits).await;
-    assert!(refused.starts_with("HTTP/1.1 503 "), "{refused}");
-    let refused = reply_of(client(addr)).await;
-    assert!(refused.starts_with("HTTP/1.1 503 "), "{refused}");
-    assert_eq!(control.stats().handed_out, 0, "what nobody took is closed");
-    drop(kept);
-    control.stop().await.unwrap();
+    for way in 0..ENGINES.len() {
+        let wait = WhenFull::Wait { conns: 9, timeout: Duration::from_secs(60) };
+        let (control, handed, addr) = started(way, 1, wait).await;
+        let kept = client(addr);
+        until("one is out", || control.stats().handed_waiting == 1).await;
+        let waits = client(addr);
+        until("one waits", || control.stats().ring.hand_over_waits == 1).await;
+        drop(handed);
+        let refused = reply_of(waits).await;
+        assert!(refused.starts_with("HTTP/1.1 503 "), "{refused}");
+        let refused = reply_of(client(addr)).await;
+        assert!(refused.starts_with("HTTP/1.1 503 "), "{refused}");
+        assert_eq!(control.stats().handed_out, 0, "what nobody took is closed");
+        drop(kept);
+        control.stop().await.unwrap();
+    }
 }

@@ -47,7 +47,7 @@ async fn nothing_is_lost(way: (Engine, Descriptors), conns: u64) {
     let before = descriptors();
     let health = Health::new();
     let (control, handed) = Embed::new(builder(way, &health)).start();
-    let addr = ready(&control).await;
+    let addr = ready(&control, way).await;
     let app = tokio::spawn(serve_unique(handed));
     let idle = descriptors();
 
@@ -96,39 +96,42 @@ fn no_connection_no_first_byte_and_no_descriptor_is_lost() {
 fn the_cap_of_an_address_holds_before_a_hand_over() {
     use std::io::{Read as _, Write as _};
     let _turn = alone();
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let health = Health::new();
-    let (control, handed) =
-        runtime.block_on(async { Embed::new(builder(ENGINES[0], &health).conns_per_ip_max(4)).start() });
-    let addr = runtime.block_on(ready(&control));
-    let connect = |bytes: &[u8]| {
-        let mut stream = std::net::TcpStream::connect(addr).unwrap();
-        stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
-        stream.write_all(bytes).unwrap();
-        stream
-    };
-    let request = b"GET /unique/00000000000000ff/40 HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
-    // They do not count: they are out.
-    let out: Vec<_> = (0..9).map(|_| connect(request)).collect();
-    runtime.block_on(until("all are out", || control.stats().handed_waiting == out.len()));
-    let idle: Vec<_> = (0..4).map(|_| connect(b"GET /livez HT")).collect();
-    runtime.block_on(until("they are in", || control.stats().ring.conns_live == 4));
-    // The same head again and again, so that it is one that is remembered.
-    for _ in 0..20 {
-        let mut reply = String::new();
-        connect(request).read_to_string(&mut reply).unwrap();
-        assert!(reply.starts_with("HTTP/1.1 503 "), "{reply}");
+    // A direct descriptor has no address, so that nobody is capped there.
+    for way in ENGINES.into_iter().filter(|(_, descriptors)| *descriptors != Descriptors::Direct) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let health = Health::new();
+        let (control, handed) =
+            runtime.block_on(async { Embed::new(builder(way, &health).conns_per_ip_max(4)).start() });
+        let addr = runtime.block_on(ready(&control, way));
+        let connect = |bytes: &[u8]| {
+            let mut stream = std::net::TcpStream::connect(addr).unwrap();
+            stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+            stream.write_all(bytes).unwrap();
+            stream
+        };
+        let request = b"GET /unique/00000000000000ff/40 HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
+        // They do not count: they are out.
+        let out: Vec<_> = (0..9).map(|_| connect(request)).collect();
+        runtime.block_on(until("all are out", || control.stats().handed_waiting == out.len()));
+        let idle: Vec<_> = (0..4).map(|_| connect(b"GET /livez HT")).collect();
+        runtime.block_on(until("they are in", || control.stats().ring.conns_live == 4));
+        // The same head again and again, so that it is one that is remembered.
+        for _ in 0..20 {
+            let mut reply = String::new();
+            connect(request).read_to_string(&mut reply).unwrap();
+            assert!(reply.starts_with("HTTP/1.1 503 "), "{reply}");
+        }
+        // A close is counted after its client heard of it.
+        let refused = || control.stats().ring.closed_because(CloseReason::PerIpCap);
+        runtime.block_on(until("all refusals are counted", || refused() == 20));
+        drop(idle);
+        runtime.block_on(until("they are gone", || control.stats().ring.conns_live == 0));
+        runtime.spawn(serve_unique(handed));
+        let client = std::thread::spawn(move || status(addr, "/unique/00000000000000ff/40"));
+        runtime.block_on(until("the next one is served", || client.is_finished()));
+        assert_eq!(client.join().unwrap(), Ok(200));
+        runtime.block_on(control.stop()).unwrap();
     }
-    // A close is counted after its client heard of it.
-    let refused = || control.stats().ring.closed_because(CloseReason::PerIpCap);
-    runtime.block_on(until("all refusals are counted", || refused() == 20));
-    drop(idle);
-    runtime.block_on(until("they are gone", || control.stats().ring.conns_live == 0));
-    runtime.spawn(serve_unique(handed));
-    let client = std::thread::spawn(move || status(addr, "/unique/00000000000000ff/40"));
-    runtime.block_on(until("the next one is served", || client.is_finished()));
-    assert_eq!(client.join().unwrap(), Ok(200));
-    runtime.block_on(control.stop()).unwrap();
 }
 
 /// Other protocols on the same port, cut at every byte; and nothing is answered before they are handed over.
@@ -143,7 +146,7 @@ fn other_protocols_arrive_whole_wherever_they_were_cut() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let health = Health::new();
         let (control, mut handed) = runtime.block_on(async { Embed::new(builder(way, &health)).start() });
-        let addr = runtime.block_on(ready(&control));
+        let addr = runtime.block_on(ready(&control, way));
         for protocol in protocols {
             for at in 0..protocol.len() {
                 let mut stream = std::net::TcpStream::connect(addr).unwrap();
@@ -178,7 +181,7 @@ fn first_bytes_are_whole_wherever_they_were_cut() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let health = Health::new();
         let (control, handed) = runtime.block_on(async { Embed::new(builder(way, &health)).start() });
-        let addr = runtime.block_on(ready(&control));
+        let addr = runtime.block_on(ready(&control, way));
         let client = std::thread::spawn(move || {
             for at in 1..request.len() {
                 let mut stream = std::net::TcpStream::connect(addr).unwrap();

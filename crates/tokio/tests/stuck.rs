@@ -1,7 +1,7 @@
 //! Promise: probes are answered beside a blocked runtime, within 5 ms at p99, and tell that it is blocked; answered probes cost the
 //! runtime no wake-up.
 //!
-//! Does not know about: what the program does. The 5 ms are exact behind `DOORBELL_FULL=1` and generous by default.
+//! Does not know about: what the program does. The 5 ms are those of the best of a few rounds: other programs want the processor, too.
 
 #![expect(clippy::unwrap_used, reason = "helpers of a test may panic")]
 #![expect(clippy::disallowed_methods, reason = "the test blocks a runtime and measures time")]
@@ -9,17 +9,23 @@
 mod common;
 
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Barrier};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, Instant};
 
+use doorbell::{Descriptors, Engine};
 use doorbell_tokio::{Embed, Health};
+use tokio::runtime::{Builder, Runtime};
 
-use common::{ENGINES, alone, builder, is_full, ready, sized, status};
+use common::{ENGINES, alone, builder, ready, serve_unique, sized, status};
 
 /// When the program counts as stuck.
 const LIMIT: Duration = Duration::from_millis(500);
+
+/// The promise, and how often it is tried: one round in which it holds shows that nothing of ours takes longer.
+const P99_MAX: Duration = Duration::from_millis(5);
+const ROUNDS_MAX: u32 = 5;
 
 /// What a probe said, when, and how long that took.
 #[derive(Debug)]
@@ -41,53 +47,180 @@ fn probe_for(addr: SocketAddr, time: Duration) -> Vec<Heard> {
     heard
 }
 
+/// A runtime, and what blocks all its threads for so long and returns.
+type Blocked = (Runtime, fn(&Runtime, Duration));
+
+/// Its only thread.
+fn one_thread() -> Blocked {
+    let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+    (runtime, |runtime, time| runtime.block_on(async { std::thread::sleep(time) }))
+}
+
+/// Both workers; the thread that waits for them is none.
+fn two_workers() -> Blocked {
+    let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    (runtime, |runtime, time| {
+        // Each on a thread of its own: none ends before both have begun.
+        let both = Arc::new(Barrier::new(2));
+        let until = Instant::now() + time;
+        let blocks = [(); 2].map(|()| {
+            let both = Arc::clone(&both);
+            runtime.spawn(async move {
+                both.wait();
+                std::thread::sleep(until.saturating_duration_since(Instant::now()));
+            })
+        });
+        runtime.block_on(async {
+            for block in blocks {
+                block.await.unwrap();
+            }
+        });
+    })
+}
+
+/// What probes say while a runtime is blocked, and that it lives again.
+fn probe_beside((runtime, block): &Blocked, way: (Engine, Descriptors), blocked: Duration) -> Vec<Heard> {
+    let health = Health::new().stalled_after(LIMIT);
+    let (control, _handed) =
+        runtime.block_on(async { Embed::new(builder(way, &health)).health(&health).start() });
+    let addr = runtime.block_on(ready(&control, way));
+    let prober = std::thread::spawn(move || probe_for(addr, blocked));
+    block(runtime, blocked + Duration::from_millis(100));
+    let heard = prober.join().unwrap();
+    // A tick may be as old as their interval when the runtime stops.
+    for Heard { at, status, .. } in &heard {
+        if *at < LIMIT / 2 {
+            assert_eq!(*status, 200, "{way:?}: at {at:?} it is too early to tell");
+        } else if *at > LIMIT + Duration::from_millis(200) {
+            assert_eq!(*status, 503, "{way:?}: at {at:?} a stuck runtime is not alive");
+        }
+    }
+    assert!(heard.iter().any(|heard| heard.at > LIMIT * 2), "{way:?}: it was blocked long enough to tell");
+    // It runs again: so it is alive again.
+    runtime.block_on(common::until("it is alive again", || status(addr, "/livez") == Ok(200)));
+    runtime.block_on(control.stop()).unwrap();
+    heard
+}
+
+fn p99(heard: &[Heard]) -> Duration {
+    let mut took: Vec<_> = heard.iter().map(|heard| heard.took).collect();
+    took.sort_unstable();
+    took[took.len() * 99 / 100]
+}
+
 #[test]
 fn probes_beside_a_blocked_runtime_are_answered_in_time_and_fail_after_the_limit() {
     let _turn = alone();
-    let blocked = sized(Duration::from_millis(1_500), Duration::from_secs(5));
+    let blocked = sized(Duration::from_millis(1_200), Duration::from_secs(5));
     for way in ENGINES {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        let health = Health::new().stalled_after(LIMIT);
-        let (control, _handed) =
-            runtime.block_on(async { Embed::new(builder(way, &health)).health(&health).start() });
-        let addr = runtime.block_on(ready(&control));
-        let prober = std::thread::spawn(move || probe_for(addr, blocked));
-        // The only thread of the runtime.
-        runtime.block_on(async { std::thread::sleep(blocked + Duration::from_millis(100)) });
-        let heard = prober.join().unwrap();
-
-        let mut took: Vec<_> = heard.iter().map(|heard| heard.took).collect();
-        took.sort_unstable();
-        let p99 = took[took.len() * 99 / 100];
-        let max = if is_full() { Duration::from_millis(5) } else { Duration::from_millis(100) };
-        assert!(p99 <= max, "{way:?}: p99 {p99:?} of {}", took.len());
-
-        // A tick may be as old as their interval when the runtime stops.
-        for Heard { at, status, .. } in &heard {
-            if *at < LIMIT / 2 {
-                assert_eq!(*status, 200, "{way:?}: at {at:?} it is too early to tell");
-            } else if *at > LIMIT + Duration::from_millis(200) {
-                assert_eq!(*status, 503, "{way:?}: at {at:?} a stuck runtime is not alive");
-            }
+        for runtime in [one_thread, two_workers] {
+            let round = |_| p99(&probe_beside(&runtime(), way, blocked));
+            let best = (0..ROUNDS_MAX).map(round).find(|p99| *p99 <= P99_MAX);
+            assert!(best.is_some(), "{way:?}: in none of {ROUNDS_MAX} rounds within {P99_MAX:?} at p99");
         }
-        // It runs again: so it is alive again.
-        runtime.block_on(common::until("it is alive again", || status(addr, "/livez") == Ok(200)));
-        runtime.block_on(control.stop()).unwrap();
     }
+}
+
+/// Two servers with one health, each in a runtime of its own.
+#[test]
+fn a_runtime_that_lives_does_not_hide_one_that_is_stuck() {
+    let _turn = alone();
+    let way = ENGINES[0];
+    let health = Health::new().stalled_after(LIMIT);
+    let start = |runtime: &Runtime| {
+        let (control, handed) =
+            runtime.block_on(async { Embed::new(builder(way, &health)).health(&health).start() });
+        let addr = runtime.block_on(ready(&control, way));
+        (control, handed, addr)
+    };
+    let (stuck, block) = one_thread();
+    let lives = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let (first, second) = (start(&stuck), start(&lives));
+    let addrs = [first.2, second.2];
+    let prober = std::thread::spawn(move || {
+        std::thread::sleep(LIMIT + Duration::from_millis(300));
+        addrs.map(|addr| status(addr, "/livez"))
+    });
+    block(&stuck, LIMIT + Duration::from_millis(800));
+    assert_eq!(prober.join().unwrap(), [Ok(503), Ok(503)], "half of the program is stuck");
+    // A server that has ended has no runtime to be missed.
+    stuck.block_on(first.0.stop()).unwrap();
+    drop(stuck);
+    std::thread::sleep(LIMIT + Duration::from_millis(200));
+    assert_eq!(status(second.2, "/livez"), Ok(200));
+    lives.block_on(second.0.stop()).unwrap();
 }
 
 #[test]
 fn a_runtime_that_is_gone_is_not_alive() {
     let _turn = alone();
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let health = Health::new().stalled_after(Duration::from_millis(200));
-    let (control, _handed) =
-        runtime.block_on(async { Embed::new(builder(ENGINES[0], &health)).health(&health).start() });
-    let addr = runtime.block_on(ready(&control));
-    assert_eq!(status(addr, "/livez"), Ok(200));
-    drop(runtime);
-    std::thread::sleep(Duration::from_millis(400));
-    assert_eq!(status(addr, "/livez"), Ok(503));
+    for way in ENGINES {
+        let (runtime, _) = one_thread();
+        let health = Health::new().stalled_after(Duration::from_millis(200));
+        let (control, _handed) =
+            runtime.block_on(async { Embed::new(builder(way, &health)).health(&health).start() });
+        let addr = runtime.block_on(ready(&control, way));
+        assert_eq!(status(addr, "/livez"), Ok(200));
+        drop(runtime);
+        std::thread::sleep(Duration::from_millis(400));
+        assert_eq!(status(addr, "/livez"), Ok(503));
+    }
+}
+
+/// A runtime that serves what is handed over sleeps through probes. Without a health: its heartbeat wakes it, by design.
+#[test]
+fn a_runtime_that_runs_sleeps_through_answered_probes() {
+    let _turn = alone();
+    for way in ENGINES {
+        for workers in [None, Some(2)] {
+            let wake_ups = Arc::new(AtomicU64::new(0));
+            let mut builder =
+                workers.map_or_else(Builder::new_current_thread, |_| Builder::new_multi_thread());
+            if let Some(workers) = workers {
+                builder.worker_threads(workers);
+            }
+            let counter = Arc::clone(&wake_ups);
+            builder.enable_all().on_thread_unpark(move || {
+                counter.fetch_add(1, Ordering::SeqCst);
+            });
+            let runtime = builder.build().unwrap();
+            sleeps_through_probes(&runtime, way, &wake_ups);
+        }
+    }
+}
+
+fn sleeps_through_probes(runtime: &Runtime, way: (Engine, Descriptors), wake_ups: &AtomicU64) {
+    let health = Health::new();
+    let (control, handed) = runtime.block_on(async { Embed::new(builder(way, &health)).start() });
+    let addr = runtime.block_on(ready(&control, way));
+    let (end, ended) = tokio::sync::oneshot::channel::<()>();
+    std::thread::scope(|scope| {
+        // Driven all the while, and it waits for connections.
+        let driven = scope.spawn(|| {
+            runtime.block_on(async {
+                tokio::spawn(serve_unique(handed));
+                ended.await.unwrap();
+            });
+        });
+        // Until it sleeps: nothing for 100 ms.
+        let settled = (0..100).any(|_| {
+            let before = wake_ups.load(Ordering::SeqCst);
+            std::thread::sleep(Duration::from_millis(100));
+            wake_ups.load(Ordering::SeqCst) == before
+        });
+        assert!(settled, "{way:?}: it never sleeps");
+        let before = wake_ups.load(Ordering::SeqCst);
+        for _ in 0..1_000 {
+            assert_eq!(status(addr, "/livez"), Ok(200));
+        }
+        assert_eq!(wake_ups.load(Ordering::SeqCst), before, "{way:?}: 1,000 probes");
+        // What is handed over does wake it, so that the count is one.
+        assert_eq!(status(addr, "/unique/00000000000000ff/40"), Ok(200));
+        assert!(wake_ups.load(Ordering::SeqCst) > before, "{way:?}");
+        end.send(()).unwrap();
+        driven.join().unwrap();
+    });
+    runtime.block_on(control.stop()).unwrap();
 }
 
 /// Counts how often it was woken.
@@ -104,11 +237,11 @@ impl Wake for Counting {
 fn an_answered_probe_wakes_nobody_and_a_batch_wakes_once() {
     let _turn = alone();
     for way in ENGINES {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let (runtime, _) = one_thread();
         let _context = runtime.enter();
         let health = Health::new();
         let (control, mut handed) = Embed::new(builder(way, &health)).start();
-        let addr = runtime.block_on(ready(&control));
+        let addr = runtime.block_on(ready(&control, way));
         let count = Arc::new(Counting::default());
         let waker = Waker::from(Arc::clone(&count));
         let mut cx = Context::from_waker(&waker);

@@ -2,13 +2,15 @@
 //!
 //! Does not know about: what is said on the connection.
 
+use super::egress::{Conn, Connector};
 use super::{Complaint, Progress, Stage};
 use crate::config::format_duration;
-use crate::config::model::{HostPort, Prefer, Resolve};
+use crate::config::model::{HostPort, Place, Prefer, Resolve};
+use doorbell::net::egress::SpeaksFirst;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use tokio::net::TcpStream;
+use tokio::net::UdpSocket;
 use tokio::time::{Instant, timeout};
 
 /// Addresses of a name that are tried; the time is shared among them.
@@ -17,9 +19,11 @@ const ADDRS_MAX: usize = 8;
 /// Connects to one place.
 #[derive(Debug)]
 pub(super) struct Dialer {
-    at: HostPort,
+    at: Place,
     resolve: Resolve,
     timeout: Duration,
+    connector: Arc<Connector>,
+    first: SpeaksFirst,
     known: Mutex<Option<Known>>,
 }
 
@@ -30,17 +34,37 @@ struct Known {
 }
 
 impl Dialer {
-    pub(super) const fn new(at: HostPort, resolve: Resolve, timeout: Duration) -> Self {
-        Self { at, resolve, timeout, known: Mutex::new(None) }
+    pub(super) const fn new(
+        at: Place,
+        resolve: Resolve,
+        timeout: Duration,
+        connector: Arc<Connector>,
+    ) -> Self {
+        Self { at, resolve, timeout, connector, first: SpeaksFirst::We, known: Mutex::new(None) }
     }
 
     /// The same for another place, which is asked for each time.
-    pub(super) const fn to(&self, at: HostPort) -> Self {
-        Self::new(at, self.resolve, self.timeout)
+    pub(super) fn to(&self, at: HostPort) -> Self {
+        Self::new(Place::Tcp(at), self.resolve, self.timeout, Arc::clone(&self.connector))
+    }
+
+    /// For checks that say nothing: the peer hears of the connection at once.
+    pub(super) const fn listens(mut self) -> Self {
+        self.first = SpeaksFirst::Peer;
+        self
+    }
+
+    /// A UDP socket for the first address.
+    pub(super) async fn begin_udp(&self, at: &HostPort, progress: &Progress) -> Result<UdpSocket, Complaint> {
+        progress.enter(Stage::Resolve);
+        let addrs = self.addrs(at).await?;
+        let addr = addrs.first().ok_or_else(|| Complaint::error(format!("{} has no address", at.host)))?;
+        let begun = self.connector.begin_udp(*addr).and_then(UdpSocket::from_std);
+        begun.map_err(|error| complaint_of(*addr, &error))
     }
 
     /// A connection to the first address that accepts.
-    pub(super) async fn connect(&self, progress: &Progress) -> Result<TcpStream, Complaint> {
+    pub(super) async fn connect(&self, progress: &Progress) -> Result<Conn, Complaint> {
         match timeout(self.timeout, self.try_all(progress)).await {
             Ok(connected) => connected,
             Err(_elapsed) => {
@@ -50,15 +74,28 @@ impl Dialer {
         }
     }
 
-    async fn try_all(&self, progress: &Progress) -> Result<TcpStream, Complaint> {
+    async fn try_all(&self, progress: &Progress) -> Result<Conn, Complaint> {
         progress.enter(Stage::Resolve);
-        let addrs = self.addrs().await?;
+        let at = match &self.at {
+            Place::Tcp(at) => at,
+            Place::Unix(path) => {
+                progress.enter(Stage::Connect);
+                let connected = self.connector.connect_unix(path).await;
+                return connected.map_err(|error| {
+                    Complaint::failure(format!("{}: {}", path.display(), cause_of(&error)))
+                });
+            }
+        };
+        let addrs = self.addrs(at).await?;
         progress.enter(Stage::Connect);
-        let mut last = None;
+        let (mut last, is_alone) = (None, addrs.len() == 1);
         let each = self.timeout / u32::try_from(addrs.len()).unwrap_or(u32::MAX).max(1);
         for addr in addrs {
             // One that swallows everything must not use up the time of the others.
-            match timeout(each, TcpStream::connect(addr)).await {
+            let connecting = self.connector.connect(addr, self.first);
+            // With one address there is nobody to leave time to, and one timer less.
+            let connected = if is_alone { Ok(connecting.await) } else { timeout(each, connecting).await };
+            match connected {
                 Ok(Ok(stream)) => return Ok(stream),
                 Ok(Err(error)) => last = Some(complaint_of(addr, &error)),
                 Err(_elapsed) => {
@@ -68,20 +105,20 @@ impl Dialer {
             }
         }
         self.forget();
-        Err(last.unwrap_or_else(|| Complaint::error(format!("{} has no address", self.at.host))))
+        Err(last.unwrap_or_else(|| Complaint::error(format!("{} has no address", at.host))))
     }
 
-    async fn addrs(&self) -> Result<Vec<SocketAddr>, Complaint> {
-        if let Ok(ip) = self.at.host.parse::<IpAddr>() {
-            return Ok(vec![SocketAddr::new(ip, self.at.port)]);
+    /// Addresses that are known, or found. At most [`ADDRS_MAX`].
+    pub(super) async fn addrs(&self, at: &HostPort) -> Result<Vec<SocketAddr>, Complaint> {
+        if let Ok(ip) = at.host.parse::<IpAddr>() {
+            return Ok(vec![SocketAddr::new(ip, at.port)]);
         }
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner).clone();
         if let Some(known) = known.filter(|known| Instant::now() < known.until) {
             return Ok(known.addrs);
         }
-        let found = tokio::net::lookup_host((self.at.host.as_str(), self.at.port)).await;
-        let found =
-            found.map_err(|error| Complaint::error(format!("{}: {}", self.at.host, cause_of(&error))))?;
+        let found = tokio::net::lookup_host((at.host.as_str(), at.port)).await;
+        let found = found.map_err(|error| Complaint::error(format!("{}: {}", at.host, cause_of(&error))))?;
         let addrs = in_order(found.collect(), self.resolve.prefer);
         let known = Known { until: Instant::now() + self.resolve.ttl, addrs: addrs.clone() };
         *self.known.lock().unwrap_or_else(PoisonError::into_inner) = Some(known);

@@ -4,6 +4,7 @@
 
 use super::dial::cause_of;
 use super::judge::contains;
+use super::look::Looker;
 use super::{Complaint, Verdict};
 use crate::config::format_duration;
 use crate::config::model::FileCheck;
@@ -17,18 +18,19 @@ const READ_MAX: u64 = 1 << 20;
 
 /// Looks at one file.
 #[derive(Debug)]
-pub(super) struct FileAsk(Arc<FileCheck>);
+pub(super) struct FileAsk {
+    check: Arc<FileCheck>,
+    looker: Looker,
+}
 
 impl FileAsk {
     pub(super) fn new(check: FileCheck) -> Self {
-        Self(Arc::new(check))
+        Self { check: Arc::new(check), looker: Looker::default() }
     }
 
-    /// On a thread of its own: a file system may take its time.
     pub(super) async fn ask(&self) -> Verdict {
-        let check = Arc::clone(&self.0);
-        let looked = tokio::task::spawn_blocking(move || look(&check)).await;
-        looked.unwrap_or_else(|_| Err(Complaint::error("the look at the file was cut short")))
+        let check = Arc::clone(&self.check);
+        self.looker.look(move || look(&check)).await
     }
 }
 

@@ -1,12 +1,13 @@
-//! One call of `grpc.health.v1.Health/Check` on a connection of its own.
+//! A call of `grpc.health.v1.Health` on a connection of its own: one `Check`, or one `Watch` that stays.
 //!
 //! Does not know about: what a service does beyond saying how it is.
 
 use super::dial::Dialer;
 use super::judge::too_slow;
 use super::tls::{Tls, TlsPool, handshake};
-use super::{Complaint, Progress, Stage, Verdict};
-use crate::config::model::{ClientTls, GrpcCheck};
+use super::watch::Watch;
+use super::{Complaint, Progress, Stage, Teller, Verdict};
+use crate::config::model::{ClientTls, GrpcCheck, GrpcMode, Pace, Place};
 use hyper::body::Incoming;
 use hyper::client::conn::http2;
 use hyper::{Request, Response, Uri};
@@ -40,42 +41,74 @@ pub(super) struct GrpcAsk {
     dialer: Dialer,
     tls: Tls,
     origin: Uri,
+    /// Of a watch.
+    watch: Watch,
 }
 
 impl GrpcAsk {
-    pub(super) fn build(check: &GrpcCheck, dialer: Dialer, pool: &mut TlsPool) -> Result<Self, String> {
+    pub(super) fn build(
+        check: &GrpcCheck,
+        pace: &Pace,
+        dialer: Dialer,
+        pool: &mut TlsPool,
+    ) -> Result<Self, String> {
         let (scheme, tls) = match &check.tls {
             Some(tls) => ("https", pool.take(tls, "h2", true)?),
             None => ("http", Tls::None),
         };
-        let origin = format!("{scheme}://{}", check.address);
+        let authority = match &check.address {
+            Place::Tcp(at) => at.to_string(),
+            Place::Unix(_) => check.address.host().to_owned(),
+        };
+        let origin = format!("{scheme}://{authority}");
         let origin = origin.parse().map_err(|_| format!("{origin} is no address of a server"))?;
-        Ok(Self { check: check.clone(), dialer, tls, origin })
+        Ok(Self { check: check.clone(), dialer, tls, origin, watch: Watch::new(pace) })
+    }
+
+    /// By whom a watch says that it was told something.
+    pub(super) fn tell(&self, teller: Teller) {
+        self.watch.tell(teller);
     }
 
     pub(super) async fn ask(&self, progress: &Progress, start: Instant) -> Verdict {
-        let stream = self.dialer.connect(progress).await?;
-        let answer = match &self.check.tls {
-            Some(ClientTls { server_name, .. }) => {
-                progress.enter(Stage::Handshake);
-                let name = server_name.as_deref().unwrap_or(&self.check.address.host);
-                let stream = handshake(&self.tls, name, stream).await?;
-                progress.enter(Stage::Answer);
-                self.call(stream).await
-            }
-            None => {
-                progress.enter(Stage::Answer);
-                self.call(stream).await
-            }
+        let known = if self.check.mode == GrpcMode::Watch { self.watch.known() } else { None };
+        let answer = match known {
+            Some(status) => Ok(status),
+            None => self.connect_and_ask(progress).await?,
         };
         let latency = start.elapsed();
+        progress.see(|seen| {
+            seen.grpc_status = Some(answer.as_ref().map_or_else(|status| status.code() as i32, |_| 0));
+            seen.serving_status = answer.as_ref().ok().map(ServingStatus::as_str_name);
+        });
         match answer {
             Ok(ServingStatus::Serving) => {}
+            Ok(ServingStatus::ServiceUnknown) => return Err(Complaint::failure(UNKNOWN)),
             Ok(other) => return Err(Complaint::failure(other.as_str_name())),
             Err(status) => return Err(refused(&status)),
         }
         too_slow(latency, self.check.max_latency).map_err(Complaint::failure)?;
         too_slow(latency, self.check.degraded_latency).map_err(Complaint::degraded)
+    }
+
+    async fn connect_and_ask(&self, progress: &Progress) -> Result<Result<ServingStatus, Status>, Complaint> {
+        let mut conn = self.dialer.connect(progress).await?;
+        // Of HTTP/2 the client is the one who ends it.
+        conn.gently();
+        match &self.check.tls {
+            Some(ClientTls { server_name, .. }) => {
+                progress.enter(Stage::Handshake);
+                let name = server_name.as_deref().unwrap_or_else(|| self.check.address.host());
+                let stream = handshake(&self.tls, name, conn).await?;
+                progress.see_tls(stream.get_ref().1);
+                progress.enter(Stage::Answer);
+                Ok(self.call(stream).await)
+            }
+            None => {
+                progress.enter(Stage::Answer);
+                Ok(self.call(conn).await)
+            }
+        }
     }
 
     async fn call<S>(&self, stream: S) -> Result<ServingStatus, Status>
@@ -88,11 +121,17 @@ impl GrpcAsk {
             .initial_connection_window_size(WINDOW)
             .max_frame_size(FRAME_MAX)
             .max_header_list_size(HEADER_LIST_MAX);
+        if self.check.mode == GrpcMode::Watch {
+            self.watch.keep_alive(&mut builder);
+        }
         let (sender, conn) = builder.handshake(TokioIo::new(stream)).await.map_err(|error| broken(&error))?;
-        let mut conn = pin!(conn);
         let client = HealthClient::with_origin(Sender(sender), self.origin.clone());
         let mut client = client.max_decoding_message_size(MESSAGE_LEN_MAX);
         let request = HealthCheckRequest { service: self.check.service.clone() };
+        if self.check.mode == GrpcMode::Watch {
+            return self.watch.begin(client, request, conn).await;
+        }
+        let mut conn = pin!(conn);
         let mut work = pin!(client.check(request));
         let reply = tokio::select! {
             done = &mut work => done,
@@ -103,12 +142,14 @@ impl GrpcAsk {
     }
 }
 
+const UNKNOWN: &str = "the server does not know this service";
+
 /// Why there is no answer, in words that lead on.
 fn refused(status: &Status) -> Complaint {
     let said = status.message();
     let said = &said[..said.floor_char_boundary(MESSAGE_SHOWN_MAX)];
     match status.code() {
-        Code::NotFound => Complaint::failure("the server does not know this service"),
+        Code::NotFound => Complaint::failure(UNKNOWN),
         Code::Unimplemented => Complaint::failure("the server has no grpc.health.v1"),
         code => Complaint::failure(format!("{code:?}: {said}")),
     }
@@ -121,7 +162,7 @@ fn broken(error: &hyper::Error) -> Status {
 
 /// A connection as tonic wants a channel to be.
 #[derive(Debug)]
-struct Sender(http2::SendRequest<Body>);
+pub(super) struct Sender(http2::SendRequest<Body>);
 
 impl Service<Request<Body>> for Sender {
     type Response = Response<Incoming>;

@@ -2,17 +2,20 @@
 //!
 //! Does not know about: what the answer is worth.
 
+use super::certificate;
 use super::dial::Dialer;
 use super::judge::{Answer, judge};
 use super::tls::{Tls, TlsPool, handshake};
-use super::{Complaint, Progress, Stage, Verdict};
+use super::{Complaint, Progress, Seen, Stage, Verdict};
 use crate::config::model::{FollowRedirects, HttpCheck, Url};
+use base64::Engine as _;
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, Empty};
-use hyper::body::Incoming;
+use hyper::body::{Body as _, Incoming};
 use hyper::client::conn::http1;
 use hyper::header::{
-    ACCEPT, AUTHORIZATION, CONNECTION, HOST, HeaderMap, HeaderName, HeaderValue, LOCATION, USER_AGENT,
+    ACCEPT, AUTHORIZATION, CONNECTION, HOST, HeaderMap, HeaderName, HeaderValue, LAST_MODIFIED, LOCATION,
+    USER_AGENT,
 };
 use hyper::{Method, Request, Response};
 use hyper_util::rt::TokioIo;
@@ -51,9 +54,13 @@ impl HttpAsk {
             let value = value.parse().map_err(|_| format!("the value of {name} cannot be sent"))?;
             headers.insert(name, value);
         }
-        if let Some(bearer) = &check.bearer {
-            let value = HeaderValue::try_from(format!("Bearer {}", bearer.reveal()));
-            let mut value = value.map_err(|_| "the token cannot be sent")?;
+        let basic = check.basic.as_ref().map(|(name, password)| {
+            let both = base64::prelude::BASE64_STANDARD.encode(format!("{name}:{}", password.reveal()));
+            format!("Basic {both}")
+        });
+        let bearer = check.bearer.as_ref().map(|bearer| format!("Bearer {}", bearer.reveal()));
+        if let Some(authorization) = basic.or(bearer) {
+            let mut value = HeaderValue::try_from(authorization).map_err(|_| "the token cannot be sent")?;
             value.set_sensitive(true);
             headers.insert(AUTHORIZATION, value);
         }
@@ -77,6 +84,12 @@ impl HttpAsk {
                 // Apart, so that runs without TLS are small.
                 let secured = async {
                     let stream = handshake(&self.tls, name, stream).await?;
+                    progress.see_tls(stream.get_ref().1);
+                    if !self.check.certificate.is_empty() {
+                        let chain = stream.get_ref().1.peer_certificates().unwrap_or_default();
+                        let ends = certificate::ends_at(chain)?;
+                        progress.certificate_ends(ends);
+                    }
                     self.exchange(stream, request, progress).await
                 };
                 Box::pin(secured).await?
@@ -84,9 +97,19 @@ impl HttpAsk {
                 self.exchange(stream, request, progress).await?
             };
             let Some(next) = self.next(&url, answer.status, location)? else {
-                return judge(&answer, start.elapsed(), &self.check.expect, &self.check.degraded);
+                let latency = start.elapsed();
+                let (expect, degraded) = (&self.check.expect, &self.check.degraded);
+                let verdict = judge(&answer, latency, expect, degraded);
+                return match progress.certificate() {
+                    // What is wrong with the answer weighs more than what will be with the certificate.
+                    Some(ends) if verdict.is_ok() => {
+                        certificate::judge(ends, certificate::now(), &self.check.certificate)
+                    }
+                    _ => verdict,
+                };
             };
-            if next.at != url.at {
+            // What is asked at an address of its own is asked there wherever it leads on the same host.
+            if next.at != url.at && self.check.address.is_none() {
                 elsewhere = Some(self.dialer.to(next.at.clone()));
             }
             url = next;
@@ -140,36 +163,45 @@ impl HttpAsk {
         progress: &Progress,
     ) -> Result<(Answer, Option<HeaderValue>), Complaint>
     where
-        S: AsyncRead + AsyncWrite + Unpin,
+        S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
     {
         progress.enter(Stage::Answer);
         let mut builder = http1::Builder::new();
         builder.max_buf_size(HEAD_BYTES_MAX).max_headers(FIELDS_MAX);
-        let (mut sender, conn) =
+        let (mut sender, mut conn) =
             builder.handshake(TokioIo::new(stream)).await.map_err(|error| broken(&error))?;
-        let mut conn = pin!(conn);
-        let mut work = pin!(async {
-            let response = sender.send_request(request).await.map_err(|error| broken(&error))?;
-            progress.enter(Stage::Content);
-            let location = response.headers().get(LOCATION).cloned();
-            Ok((self.read(response).await?, location))
-        });
-        tokio::select! {
-            done = &mut work => done,
-            // What it has read is still to be taken; if it broke, the request says why.
-            _ended = &mut conn => work.await,
+        let answered = {
+            let mut work = pin!(async {
+                let response = sender.send_request(request).await.map_err(|error| broken(&error))?;
+                progress.enter(Stage::Content);
+                let location = response.headers().get(LOCATION).cloned();
+                progress.see(|seen| note_head(seen, &response));
+                let answer = self.read(response).await?;
+                progress.enter(Stage::End);
+                progress.see(|seen| seen.body_len = answer.body.len());
+                Ok((answer, location))
+            });
+            tokio::select! {
+                done = &mut work => done,
+                // What it has read is still to be taken; if it broke, the request says why.
+                _ended = &mut conn => work.await,
+            }
+        };
+        if answered.as_ref().is_ok_and(|(answer, _)| !answer.is_cut) {
+            progress.leave(conn.into_parts().io.into_inner());
         }
+        answered
     }
 
     /// As much of the content as is looked at.
     async fn read(&self, response: Response<Incoming>) -> Result<Answer, Complaint> {
-        let status = response.status().as_u16();
         let len_max = self.check.body_bytes as usize;
-        let mut content = response.into_body();
+        let (head, mut content) = response.into_parts();
+        let (status, headers) = (head.status.as_u16(), head.headers);
         let mut body = Vec::new();
         while body.len() < len_max {
             match content.frame().await {
-                None => return Ok(Answer { status, body, is_cut: false }),
+                None => return Ok(Answer { status, headers, body, is_cut: false }),
                 Some(Err(error)) => return Err(broken(&error)),
                 Some(Ok(frame)) => {
                     let data = frame.into_data().unwrap_or_default();
@@ -178,8 +210,17 @@ impl HttpAsk {
                 }
             }
         }
-        Ok(Answer { status, body, is_cut: true })
+        Ok(Answer { status, headers, body, is_cut: true })
     }
+}
+
+fn note_head(seen: &mut Seen, response: &Response<Incoming>) {
+    let text = |name| response.headers().get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
+    seen.status = Some(response.status().as_u16());
+    seen.version = Some(response.version());
+    seen.content_length = response.body().size_hint().exact();
+    seen.location = text(LOCATION);
+    seen.last_modified = text(LAST_MODIFIED);
 }
 
 /// What went wrong on a connection, in the words of the innermost cause.
@@ -204,7 +245,7 @@ fn broken(error: &hyper::Error) -> Complaint {
 }
 
 /// The URL that a `Location` means (RFC 3986 5.2, as far as servers use it).
-fn join(from: &Url, location: &str) -> Option<Url> {
+pub(crate) fn join(from: &Url, location: &str) -> Option<Url> {
     let location = location.split('#').next().unwrap_or_default();
     if location.contains("://") {
         return Url::parse(location);

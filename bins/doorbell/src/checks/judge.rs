@@ -2,16 +2,20 @@
 //!
 //! Does not know about: connections.
 
+use super::lines::shown;
 use super::{Complaint, Verdict};
 use crate::config::format_duration;
-use crate::config::model::{HttpDegraded, HttpExpect};
+use crate::config::model::{HttpDegraded, HttpExpect, Pattern};
+use hyper::header::HeaderMap;
 use serde_json::Value;
+use std::borrow::Cow;
 use std::time::Duration;
 
 /// An answer, as far as it was read.
 #[derive(Debug)]
 pub(super) struct Answer {
     pub(super) status: u16,
+    pub(super) headers: HeaderMap,
     pub(super) body: Vec<u8>,
     /// There was more than is read of any answer.
     pub(super) is_cut: bool,
@@ -36,6 +40,17 @@ pub(super) fn judge(
     {
         return Err(Complaint::failure(format!("the content lacks {part:?}{}", of_what(answer))));
     }
+    if let Some(pattern) = &expect.body_matches
+        && !pattern.matches(&text_of(body))
+    {
+        let reason = format!("the content does not match {:?}{}", pattern.as_str(), of_what(answer));
+        return Err(Complaint::failure(reason));
+    }
+    for (name, pattern) in &expect.headers {
+        if !header_matches(answer, name, pattern) {
+            return Err(Complaint::failure(header_differs(answer, name, pattern)));
+        }
+    }
     for (pointer, wanted) in &expect.json {
         let found = value_at(body, pointer);
         if found.as_ref() != Some(wanted) {
@@ -47,6 +62,16 @@ pub(super) fn judge(
         && contains(body, part.as_bytes())
     {
         return Err(Complaint::degraded(format!("the content has {part:?}")));
+    }
+    if let Some(pattern) = &degraded.body_matches
+        && pattern.matches(&text_of(body))
+    {
+        return Err(Complaint::degraded(format!("the content matches {:?}", pattern.as_str())));
+    }
+    if let Some((name, pattern)) =
+        degraded.headers.iter().find(|(name, pattern)| header_matches(answer, name, pattern))
+    {
+        return Err(Complaint::degraded(format!("{name} matches {:?}", pattern.as_str())));
     }
     for (pointer, complaint) in &degraded.json {
         if value_at(body, pointer).as_ref() == Some(complaint) {
@@ -72,6 +97,26 @@ pub(super) fn too_slow(latency: Duration, max: Option<Duration>) -> Result<(), S
 /// Whether some bytes are among others; none always are.
 pub(super) fn contains(bytes: &[u8], part: &[u8]) -> bool {
     part.is_empty() || memchr::memmem::find(bytes, part).is_some()
+}
+
+/// What is not UTF-8 has a sign in its place.
+fn text_of(bytes: &[u8]) -> Cow<'_, str> {
+    String::from_utf8_lossy(bytes)
+}
+
+/// Whether one of the fields of this name matches.
+fn header_matches(answer: &Answer, name: &str, pattern: &Pattern) -> bool {
+    answer.headers.get_all(name).iter().any(|value| pattern.matches(&text_of(value.as_bytes())))
+}
+
+fn header_differs(answer: &Answer, name: &str, pattern: &Pattern) -> String {
+    match answer.headers.get(name) {
+        // A server may send more than is to be read.
+        Some(value) => {
+            format!("{name} is {}, which does not match {:?}", shown(value.as_bytes()), pattern.as_str())
+        }
+        None => format!("there is no {name} in the answer"),
+    }
 }
 
 fn of_what(answer: &Answer) -> String {
@@ -100,6 +145,7 @@ mod tests {
     use crate::config::model::CheckKind;
     use crate::config::model::HttpCheck;
     use crate::config::{Source, parse};
+    use hyper::header::{HeaderValue, SERVER};
 
     /// The rules as a file would have them.
     fn rules(lines: &str) -> HttpCheck {
@@ -115,6 +161,8 @@ mod tests {
     fn the_first_rule_that_applies_decides() {
         let some = "expect = { status = [\"200-299\", \"304\"], body_contains = \"up\", json = { \"/a/b\" = \"1\" }, max_latency = \"500ms\" }\n\
                     degraded = { status = \"429\", body_contains = \"warn\", json = { \"/mode\" = \"slow\" }, max_latency = \"200ms\" }";
+        let matched = "expect = { body_matches = '^v[0-9]+$', headers = { Server = '^app/1[.]' } }\n\
+                       degraded = { body_matches = '9$', headers = { server = 'beta' } }";
         let good = r#"{"up": true, "a": {"b": 1}}"#;
         for (lines, status, body, ms, expected) in [
             ("", 200, "", 0, "ok"),
@@ -131,9 +179,28 @@ mod tests {
             (some, 200, good, 201, "degraded: took 201ms, at most 200ms is well"),
             (some, 200, r#"{"up": "warn", "a": {"b": "1"}}"#, 201, "degraded: the content has \"warn\""),
             (some, 200, r#"{"up": "", "a": {"b": 1}, "mode": "slow"}"#, 0, "degraded: /mode is \"slow\""),
+            (matched, 200, "v12", 0, "ok"),
+            (matched, 200, "v12 ", 0, "failure: the content does not match \"^v[0-9]+$\""),
+            (matched, 200, "v19", 0, "degraded: the content matches \"9$\""),
+            (
+                "expect = { headers = { server = '^web' } }",
+                200,
+                "",
+                0,
+                "failure: server is \"app/1.2\", which does not match \"^web\"",
+            ),
+            (
+                "expect = { headers = { x-state = '.' } }",
+                200,
+                "",
+                0,
+                "failure: there is no x-state in the answer",
+            ),
+            ("degraded = { headers = { server = '1.2' } }", 200, "", 0, "degraded: server matches \"1.2\""),
         ] {
             let rules = rules(lines);
-            let answer = Answer { status, body: body.into(), is_cut: false };
+            let headers = HeaderMap::from_iter([(SERVER, HeaderValue::from_static("app/1.2"))]);
+            let answer = Answer { status, headers, body: body.into(), is_cut: false };
             let verdict = judge(&answer, Duration::from_millis(ms), &rules.expect, &rules.degraded);
             let found = match verdict {
                 Ok(()) => "ok".to_owned(),
@@ -147,7 +214,7 @@ mod tests {
     #[test]
     fn what_was_cut_off_is_said() {
         let rules = rules("expect = { body_contains = \"end\" }");
-        let answer = Answer { status: 200, body: b"begin".to_vec(), is_cut: true };
+        let answer = Answer { status: 200, headers: HeaderMap::new(), body: b"begin".to_vec(), is_cut: true };
         let verdict = judge(&answer, Duration::ZERO, &rules.expect, &rules.degraded);
         assert_eq!(verdict, Err(Complaint::failure("the content lacks \"end\" in its first 5 bytes")));
     }

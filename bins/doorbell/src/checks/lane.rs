@@ -5,19 +5,21 @@
 //! At most as many runs at once as the configuration allows; what is due beyond that waits its turn and is counted. A check that runs is
 //! not due again before its run is over, so the queue has one place for each check and never grows.
 
+use super::demand::{Call, Calls, Demand};
+use super::lag::Lag;
 use super::schedule::Schedule;
-use super::{Finding, Runner};
-use doorbell_health::{Outcome, Time};
-use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap};
+use super::work::Work;
+use super::{Connector, Finding, Runner};
+use crate::config::model::Check;
+use arc_swap::ArcSwap;
+use doorbell_health::Time;
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::runtime::Runtime;
 use tokio::sync::{mpsc, watch};
-use tokio::task::{Id, JoinError, JoinSet};
 use tokio::time::{Instant, sleep_until};
 
 /// Threads for what cannot be waited for: looking names up, and files.
@@ -32,9 +34,6 @@ const PUSHES_MAX: usize = 1024;
 /// Runs that may be asked for at once beside those that are due. More are refused.
 const HURRIES_MAX: usize = 16;
 
-/// How far apart the first runs start: ten thousand checks take two seconds.
-const FIRST_RUNS_APART: Duration = Duration::from_micros(200);
-
 /// Who wants to know.
 pub(crate) trait Desk: Send + Sync + 'static {
     /// The time, from the origin of all times here.
@@ -45,6 +44,11 @@ pub(crate) trait Desk: Send + Sync + 'static {
 
     /// Takes a finding; says after which time from the start of this run the next should start.
     fn found(&self, check: usize, finding: &Finding) -> Duration;
+
+    /// When the first run of a check should start that somebody else has run before; `None` where nobody has.
+    fn first_due(&self, _check: usize) -> Option<Time> {
+        None
+    }
 
     /// When [`Self::tick`] wants to be called.
     fn deadline(&self) -> Time;
@@ -57,16 +61,27 @@ pub(crate) trait Desk: Send + Sync + 'static {
 #[derive(Debug)]
 pub(crate) struct Run {
     /// Its number, for the desk.
-    check: usize,
-    runner: Arc<Runner>,
-    schedule: Schedule,
+    pub(super) check: usize,
+    pub(super) runner: Arc<Runner>,
+    pub(super) schedule: Schedule,
+    /// For how long a result is new enough for whoever asks; without it nobody can.
+    pub(super) cache: Option<Duration>,
+    pub(super) is_scheduled: bool,
+    pub(super) is_asked: Arc<AtomicBool>,
 }
 
 /// Where results are left that somebody else found.
 #[derive(Clone, Debug)]
 pub(crate) struct Push {
-    sender: mpsc::Sender<(usize, Finding)>,
+    way: Arc<ArcSwap<Way>>,
     counters: Arc<Counters>,
+}
+
+#[derive(Debug)]
+enum Way {
+    Here(mpsc::Sender<(usize, Finding)>),
+    /// Somebody else runs these checks now; by their numbers here, theirs.
+    With(Arc<ArcSwap<Self>>, Vec<Option<usize>>),
 }
 
 /// Where a run is asked for that does not wait until it is due.
@@ -86,8 +101,12 @@ pub(crate) struct Counters {
     pub(crate) waited: AtomicU64,
     /// Runs that took longer than until the next one was due.
     pub(crate) overruns: AtomicU64,
-    /// The sum of how late runs started, in microseconds.
-    pub(crate) lag_us: AtomicU64,
+    /// How late runs started.
+    pub(crate) lag: Lag,
+    /// Runs that somebody asked for, many of whom are counted once.
+    pub(crate) asked: AtomicU64,
+    /// Calls for a run that found no place.
+    pub(crate) calls_refused: AtomicU64,
     /// Results that somebody else found and left here.
     pub(crate) pushed: AtomicU64,
     /// Those that found no place.
@@ -107,19 +126,24 @@ pub(crate) struct Plan {
     runs: Vec<Run>,
     in_flight_max: usize,
     counters: Arc<Counters>,
+    connector: Arc<Connector>,
     pushes: mpsc::Receiver<(usize, Finding)>,
     hurry: Hurry,
     hurries: mpsc::Receiver<usize>,
+    calls: Calls,
+    heard: mpsc::Receiver<Call>,
 }
 
 impl Counters {
     /// By name. How late runs started is a mean, in microseconds.
-    pub(crate) fn fields(&self) -> [(&'static str, u64); 7] {
+    pub(crate) fn fields(&self) -> [(&'static str, u64); 9] {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let runs = read(&self.runs);
         [
+            ("asked", read(&self.asked)),
+            ("calls_refused", read(&self.calls_refused)),
             ("failed", read(&self.failed)),
-            ("lag_us", read(&self.lag_us).checked_div(runs).unwrap_or(0)),
+            ("lag_us", self.lag.counts().mean_us()),
             ("overruns", read(&self.overruns)),
             ("pushed", read(&self.pushed)),
             ("pushes_refused", read(&self.pushes_refused)),
@@ -131,17 +155,48 @@ impl Counters {
 
 impl Run {
     /// `instance` tells replicas apart.
-    pub(crate) fn new(check: usize, name: &str, instance: &str, jitter: u32, runner: Runner) -> Self {
-        Self { check, runner: Arc::new(runner), schedule: Schedule::new(instance, name, jitter) }
+    pub(crate) fn new(position: usize, check: &Check, instance: &str, runner: Runner) -> Self {
+        Self {
+            check: position,
+            runner: Arc::new(runner),
+            schedule: Schedule::new(instance, &check.name, check.pace.jitter),
+            cache: check.pace.cache,
+            is_scheduled: check.pace.is_scheduled,
+            is_asked: Arc::default(),
+        }
     }
 }
 
 impl Push {
     /// Leaves a finding; false when there is no place.
     pub(crate) fn leave(&self, check: usize, finding: Finding) -> bool {
-        let is_taken = self.sender.try_send((check, finding)).is_ok();
+        let is_taken = self.way.load().leave(check, finding);
         count(if is_taken { &self.counters.pushed } else { &self.counters.pushes_refused });
         is_taken
+    }
+
+    /// From now on results are left with `heir`, whose checks were here at `places`, if they were.
+    pub(crate) fn redirect(&self, heir: &Self, places: &[Option<usize>]) {
+        let mut numbers = vec![None; places.iter().flatten().max().map_or(0, |last| last + 1)];
+        for (now, before) in places.iter().enumerate() {
+            if let Some(number) = before.and_then(|before| numbers.get_mut(before)) {
+                *number = Some(now);
+            }
+        }
+        self.way.store(Arc::new(Way::With(Arc::clone(&heir.way), numbers)));
+    }
+}
+
+impl Way {
+    /// As many steps as there are servers that follow each other and still live.
+    fn leave(&self, check: usize, finding: Finding) -> bool {
+        match self {
+            Self::Here(sender) => sender.try_send((check, finding)).is_ok(),
+            Self::With(heir, numbers) => {
+                let there = numbers.get(check).copied().flatten();
+                there.is_some_and(|check| heir.load().leave(check, finding))
+            }
+        }
     }
 }
 
@@ -153,25 +208,49 @@ impl Hurry {
 }
 
 impl Plan {
-    pub(crate) fn new(runs: Vec<Run>, in_flight_max: usize) -> (Self, Push) {
+    /// What is done is counted in `counters`, which may have counted before.
+    pub(crate) fn new(
+        runs: Vec<Run>,
+        in_flight_max: usize,
+        connector: Arc<Connector>,
+        counters: Arc<Counters>,
+    ) -> (Self, Push) {
         let (sender, pushes) = mpsc::channel(PUSHES_MAX);
-        let counters = Arc::new(Counters::default());
-        let push = Push { sender, counters: Arc::clone(&counters) };
-        let (sender, hurries) = mpsc::channel(HURRIES_MAX);
-        (Self { runs, in_flight_max, counters, pushes, hurry: Hurry { sender }, hurries }, push)
+        let way = Arc::new(ArcSwap::from_pointee(Way::Here(sender)));
+        let push = Push { way, counters: Arc::clone(&counters) };
+        let (hurry_sender, hurries) = mpsc::channel(HURRIES_MAX);
+        let hurry = Hurry { sender: hurry_sender };
+        let (calls, heard) = Calls::new(Arc::clone(&counters));
+        for (at, run) in runs.iter().enumerate() {
+            run.runner.tell(calls.teller(at));
+        }
+        (Self { runs, in_flight_max, counters, connector, pushes, hurry, hurries, calls, heard }, push)
     }
 
     pub(crate) fn hurry(&self) -> Hurry {
         self.hurry.clone()
     }
 
-    pub(crate) fn counters(&self) -> Arc<Counters> {
-        Arc::clone(&self.counters)
+    /// Checks that run when somebody asks, by their number.
+    pub(crate) fn demands(&self) -> impl Iterator<Item = (usize, Demand)> {
+        let runs = self.runs.iter().enumerate().filter(|(_, run)| run.cache.is_some());
+        runs.map(|(at, run)| (run.check, self.calls.demand(at, &run.is_asked)))
+    }
+
+    /// Through which all connections go.
+    pub(crate) fn connector(&self) -> Arc<Connector> {
+        Arc::clone(&self.connector)
     }
 
     /// Descriptors that the checks may have open at once. Names are looked up and files read with two each at most.
     pub(crate) fn descriptors(&self) -> u32 {
-        let runs = self.runs.len().min(self.in_flight_max) + 2 * BLOCKING_THREADS_MAX + FDS_A_RUNTIME;
+        let (in_flight, kept) = self
+            .runs
+            .iter()
+            .map(|run| run.runner.descriptors())
+            .fold((1, 0), |(most, all), (in_flight, kept)| (most.max(in_flight), all + kept));
+        let runs = self.runs.len().min(self.in_flight_max) * in_flight + kept;
+        let runs = runs + 2 * BLOCKING_THREADS_MAX + FDS_A_RUNTIME;
         u32::try_from(runs).unwrap_or(u32::MAX)
     }
 
@@ -189,13 +268,16 @@ impl Plan {
     }
 
     async fn run(self, desk: &impl Desk, mut stopped: watch::Receiver<bool>) {
-        let Self { runs, in_flight_max, counters, mut pushes, hurry: _kept_open, mut hurries } = self;
-        let mut work = Work::new(runs, in_flight_max, &counters, desk);
+        // Whoever asks must never find that nobody listens.
+        let Self { runs, in_flight_max, counters, mut pushes, hurry: _hurry, mut hurries, .. } = self;
+        let (_calls, mut heard) = (self.calls, self.heard);
+        let mut work = Work::new(runs, in_flight_max, counters, desk);
         loop {
             work.start_due(desk);
             let wake = work.next_due().min(desk.deadline());
             tokio::select! {
-                Some(joined) = work.running.join_next_with_id() => work.settle(joined, desk),
+                Some(joined) = work.running.join_next_with_id() => work.settle_all(joined, desk),
+                Some(call) = heard.recv() => work.hear(call, desk),
                 Some((check, finding)) = pushes.recv() => {
                     desk.found(check, &finding);
                 }
@@ -222,93 +304,6 @@ impl Drop for Lane {
     }
 }
 
-/// What is due and what runs.
-struct Work<'a> {
-    runs: Vec<Run>,
-    /// One entry for each run that is not in flight.
-    due: BinaryHeap<Reverse<(Time, usize)>>,
-    running: JoinSet<Finding>,
-    /// Which run a task is, and when it started.
-    tasks: HashMap<Id, (usize, Time)>,
-    in_flight_max: usize,
-    counters: &'a Counters,
-    /// Whether something that is due waits for a place.
-    is_full: bool,
-}
-
-impl<'a> Work<'a> {
-    fn new(runs: Vec<Run>, in_flight_max: usize, counters: &'a Counters, desk: &impl Desk) -> Self {
-        let mut order: Vec<usize> = (0..runs.len()).collect();
-        order.sort_by_key(|&run| runs[run].schedule.phase());
-        let mut at = desk.now();
-        let mut due = BinaryHeap::with_capacity(runs.len());
-        for run in order {
-            due.push(Reverse((at, run)));
-            at = at.after(FIRST_RUNS_APART);
-        }
-        let running = JoinSet::new();
-        Self { runs, due, running, tasks: HashMap::new(), in_flight_max, counters, is_full: false }
-    }
-
-    /// When something may start next; never while all places are taken.
-    fn next_due(&self) -> Time {
-        match self.due.peek() {
-            Some(Reverse((at, _))) if self.running.len() < self.in_flight_max => *at,
-            _ => Time::MAX,
-        }
-    }
-
-    /// The run of this check is due now. One that is in flight is not in the queue.
-    fn hurry(&mut self, check: usize, now: Time) {
-        let Self { due, runs, .. } = self;
-        let queue = std::mem::take(due).into_iter();
-        *due = queue
-            .map(|Reverse((at, run))| Reverse((if runs[run].check == check { at.min(now) } else { at }, run)))
-            .collect();
-    }
-
-    fn start_due(&mut self, desk: &impl Desk) {
-        let now = desk.now();
-        while let Some(&Reverse((at, run))) = self.due.peek().filter(|Reverse((at, _))| *at <= now) {
-            if self.running.len() >= self.in_flight_max {
-                // Counted once for each time that all places are taken, by how much follows from the lag.
-                if !std::mem::replace(&mut self.is_full, true) {
-                    count(&self.counters.waited);
-                }
-                return;
-            }
-            self.due.pop();
-            let lag_us = u64::try_from(now.since(at).as_micros()).unwrap_or(u64::MAX);
-            self.counters.lag_us.fetch_add(lag_us, Ordering::Relaxed);
-            let runner = Arc::clone(&self.runs[run].runner);
-            let task = self.running.spawn(async move { runner.run().await });
-            self.tasks.insert(task.id(), (run, now));
-        }
-        self.is_full = false;
-    }
-
-    fn settle(&mut self, joined: Result<(Id, Finding), JoinError>, desk: &impl Desk) {
-        let (id, finding) = joined.unwrap_or_else(|error| (error.id(), died()));
-        let Some((at, start)) = self.tasks.remove(&id) else { return };
-        count(&self.counters.runs);
-        if finding.outcome.is_success() == Some(false) {
-            count(&self.counters.failed);
-        }
-        let run = &mut self.runs[at];
-        let interval = desk.found(run.check, &finding);
-        let now = desk.now();
-        if now.since(start) > interval {
-            count(&self.counters.overruns);
-        }
-        self.due.push(Reverse((run.schedule.next(start, interval, now), at)));
-    }
-}
-
-/// A defect of ours must not end the check for good.
-fn died() -> Finding {
-    Finding { outcome: Outcome::Error, latency: Duration::ZERO, reason: "the run broke off".to_owned() }
-}
-
-fn count(counter: &AtomicU64) {
+pub(super) fn count(counter: &AtomicU64) {
     counter.fetch_add(1, Ordering::Relaxed);
 }

@@ -2,26 +2,48 @@
 //!
 //! Does not know about: when a run is due, what follows from a finding.
 
+mod certificate;
+mod demand;
 mod dial;
+mod dns;
+mod egress;
+mod exec;
 mod file;
+mod gauge;
 mod grpc;
 mod http;
 mod judge;
+mod lag;
 mod lane;
+mod lines;
+mod look;
+mod progress;
+mod redis;
 mod schedule;
 mod tcp;
 #[cfg(test)]
 mod tests;
 mod tls;
+mod watch;
+mod work;
 
-use crate::config::format_duration;
-use crate::config::model::{Check, CheckKind};
+use crate::config::model::{Check, CheckKind, Place};
+pub(crate) use demand::Demand;
+use demand::Teller;
 use dial::Dialer;
 use doorbell_health::Outcome;
-pub(crate) use lane::{Counters, Desk, Hurry, Plan, Push, Run};
-use std::sync::atomic::{AtomicU8, Ordering};
+pub(crate) use egress::Connector;
+pub(crate) use http::join as url_of_location;
+#[cfg(test)]
+pub(crate) use lag::{LAG_BOUNDS_US, LagCounts};
+pub(crate) use lane::{Counters, Desk, Hurry, Lane, Plan, Push, Run};
+use progress::Progress;
+pub(crate) use progress::{Seen, Stage, Trace};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
-pub(crate) use tls::TlsPool;
+use tls::TlsPool;
+pub(crate) use tls::client_config;
 use tokio::time::{Instant, timeout_at};
 
 /// What one run found.
@@ -49,28 +71,34 @@ struct Complaint {
 pub(crate) struct Runner {
     asks: Asks,
     timeout: Duration,
+    /// As of [`Progress`], of the last run that saw one.
+    certificate_ends: AtomicU64,
 }
 
 #[derive(Debug)]
 enum Asks {
+    Dns(Box<dns::DnsAsk>),
+    Exec(exec::ExecAsk),
     File(file::FileAsk),
+    Gauge(gauge::GaugeAsk),
     Grpc(Box<grpc::GrpcAsk>),
     Http(Box<http::HttpAsk>),
+    Redis(Box<redis::RedisAsk>),
     Tcp(Box<tcp::TcpAsk>),
+    Tls(Box<certificate::TlsAsk>),
 }
 
-/// How far a run has come, for whoever is told that its time is over.
-#[derive(Debug, Default)]
-struct Progress(AtomicU8);
+/// What checks share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) connector: Arc<Connector>,
+    tls: TlsPool,
+}
 
-/// The parts of a run, in their order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
-    Resolve,
-    Connect,
-    Handshake,
-    Answer,
-    Content,
+impl Shared {
+    pub(crate) fn new(connector: Arc<Connector>) -> Self {
+        Self { connector, tls: TlsPool::default() }
+    }
 }
 
 impl Runner {
@@ -78,51 +106,117 @@ impl Runner {
     ///
     /// # Errors
     /// When a file that it needs cannot be used.
-    pub(crate) fn build(check: &Check, pool: &mut TlsPool) -> Result<Option<Self>, String> {
+    pub(crate) fn build(check: &Check, shared: &mut Shared) -> Result<Option<Self>, String> {
         let named = |why| format!("check {}: {why}", check.name);
-        let dialer = |at, resolve| Dialer::new(at, resolve, check.pace.connect_timeout);
+        let Shared { connector, tls: pool } = shared;
+        let dialer =
+            |at, resolve| Dialer::new(at, resolve, check.pace.connect_timeout, Arc::clone(connector));
         let asks = match &check.kind {
+            CheckKind::Dns(dns) => {
+                let dialer = dialer(Place::Tcp(dns.server.clone()), dns.resolve);
+                let ask = dns::DnsAsk::build(dns, dialer, check.pace.timeout).map_err(named)?;
+                Asks::Dns(Box::new(ask))
+            }
+            CheckKind::Exec(exec) => Asks::Exec(exec::ExecAsk::new(exec.clone())),
             CheckKind::File(file) => Asks::File(file::FileAsk::new(file.clone())),
+            CheckKind::Gauge(gauge) => Asks::Gauge(gauge::GaugeAsk::new(gauge.clone())),
             CheckKind::Grpc(grpc) => {
                 let dialer = dialer(grpc.address.clone(), grpc.resolve);
-                Asks::Grpc(Box::new(grpc::GrpcAsk::build(grpc, dialer, pool).map_err(named)?))
+                let ask = grpc::GrpcAsk::build(grpc, &check.pace, dialer, pool).map_err(named)?;
+                Asks::Grpc(Box::new(ask))
             }
             CheckKind::Http(http) => {
-                let dialer = dialer(http.url.at.clone(), http.resolve);
+                let at = http.address.clone().unwrap_or_else(|| Place::Tcp(http.url.at.clone()));
+                let dialer = dialer(at, http.resolve);
                 Asks::Http(Box::new(http::HttpAsk::build(http, dialer, pool).map_err(named)?))
+            }
+            CheckKind::Redis(redis) => {
+                let dialer = dialer(redis.address.clone(), redis.resolve);
+                Asks::Redis(Box::new(redis::RedisAsk::build(redis, dialer, pool).map_err(named)?))
             }
             CheckKind::Tcp(tcp) => {
                 let dialer = dialer(tcp.address.clone(), tcp.resolve);
                 Asks::Tcp(Box::new(tcp::TcpAsk::new(tcp.clone(), dialer)))
             }
+            CheckKind::Tls(tls) => {
+                let dialer = dialer(tls.address.clone(), tls.resolve);
+                Asks::Tls(Box::new(certificate::TlsAsk::build(tls, dialer, pool).map_err(named)?))
+            }
             CheckKind::Ttl(_) => return Ok(None),
         };
-        Ok(Some(Self { asks, timeout: check.pace.timeout }))
+        Ok(Some(Self { asks, timeout: check.pace.timeout, certificate_ends: AtomicU64::new(0) }))
     }
 
-    /// Asks once. Whatever the other side does, it ends in time.
+    /// Asks once. Whatever the other side does, there is a finding in time, and nothing is left a moment later.
     pub(crate) async fn run(&self) -> Finding {
+        self.run_as(Progress::default()).await.0
+    }
+
+    /// The same, and how far it came.
+    pub(crate) async fn run_to_stage(&self) -> (Finding, Stage) {
+        self.run_as(Progress::default()).await
+    }
+
+    /// The same, and what is seen on the way is written down.
+    pub(crate) async fn run_traced(&self, trace: &Arc<Trace>) -> Finding {
+        self.run_as(Progress::traced(Arc::clone(trace))).await.0
+    }
+
+    async fn run_as(&self, progress: Progress) -> (Finding, Stage) {
         let start = Instant::now();
-        let progress = Progress::default();
         let verdict = timeout_at(start + self.timeout, self.ask(&progress, start)).await;
         let latency = start.elapsed();
-        match verdict {
+        if let Some(ends) = progress.certificate() {
+            self.certificate_ends.store(ends.as_secs(), Ordering::Relaxed);
+        }
+        let stage = progress.stage();
+        let overdue = verdict.is_err().then(|| progress.overdue(self.timeout));
+        progress.end().await;
+        let finding = match verdict {
             Ok(Ok(())) => Finding { outcome: Outcome::Success, latency, reason: String::new() },
             Ok(Err(Complaint { outcome, reason })) => Finding { outcome, latency, reason },
             Err(_elapsed) => {
-                let reason = progress.overdue(self.timeout);
-                Finding { outcome: Outcome::Timeout, latency, reason }
+                Finding { outcome: Outcome::Timeout, latency, reason: overdue.unwrap_or_default() }
             }
+        };
+        (finding, stage)
+    }
+
+    /// When the first certificate of the server ends, from 1970 on, where somebody looked. Metrics read it.
+    pub(crate) fn certificate_ends(&self) -> Option<Duration> {
+        let secs = self.certificate_ends.load(Ordering::Relaxed);
+        (secs > 0).then(|| Duration::from_secs(secs))
+    }
+
+    /// Descriptors that a run may have open at once, and those that stay open behind it.
+    const fn descriptors(&self) -> (usize, usize) {
+        match &self.asks {
+            // Both ends of a pipe, one of them twice, and the process.
+            Asks::Exec(_) => (4, 0),
+            Asks::Grpc(_) => (1, 1),
+            _ => (1, 0),
+        }
+    }
+
+    /// Lets it say that there is something new before its time.
+    fn tell(&self, teller: Teller) {
+        if let Asks::Grpc(grpc) = &self.asks {
+            grpc.tell(teller);
         }
     }
 
     async fn ask(&self, progress: &Progress, start: Instant) -> Verdict {
         match &self.asks {
+            Asks::Dns(dns) => Box::pin(dns.ask(progress, start)).await,
+            Asks::Exec(exec) => Box::pin(exec.ask(progress)).await,
             Asks::File(file) => file.ask().await,
+            Asks::Gauge(gauge) => gauge.ask().await,
             // Apart, so that all other runs are small.
             Asks::Grpc(grpc) => Box::pin(grpc.ask(progress, start)).await,
             Asks::Http(http) => http.ask(progress, start).await,
+            Asks::Redis(redis) => Box::pin(redis.ask(progress, start)).await,
             Asks::Tcp(tcp) => tcp.ask(progress, start).await,
+            Asks::Tls(tls) => Box::pin(tls.ask(progress, start)).await,
         }
     }
 }
@@ -145,22 +239,5 @@ impl Complaint {
 
     fn timeout(reason: impl Into<String>) -> Self {
         Self { outcome: Outcome::Timeout, reason: reason.into() }
-    }
-}
-
-impl Progress {
-    fn enter(&self, stage: Stage) {
-        self.0.store(stage as u8, Ordering::Relaxed);
-    }
-
-    fn overdue(&self, timeout: Duration) -> String {
-        let what = match self.0.load(Ordering::Relaxed) {
-            stage if stage == Stage::Resolve as u8 => "no address",
-            stage if stage == Stage::Connect as u8 => "no connection",
-            stage if stage == Stage::Handshake as u8 => "no TLS handshake",
-            stage if stage == Stage::Answer as u8 => "no answer",
-            _ => "no end of the answer",
-        };
-        format!("{what} within {}", format_duration(timeout))
     }
 }

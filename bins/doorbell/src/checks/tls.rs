@@ -3,6 +3,7 @@
 //! Does not know about: what is said inside.
 
 use super::Complaint;
+use super::egress::Conn;
 use crate::config::model::ClientTls;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, aws_lc_rs, verify_tls12_signature, verify_tls13_signature};
@@ -11,7 +12,6 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
-use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
@@ -34,7 +34,7 @@ impl std::fmt::Debug for Tls {
 
 /// The configurations of all checks: those that want the same share one.
 #[derive(Debug, Default)]
-pub(crate) struct TlsPool(Vec<(ClientTls, &'static str, Tls)>);
+pub(super) struct TlsPool(Vec<(ClientTls, &'static str, Tls)>);
 
 impl TlsPool {
     /// As [`Tls::build`].
@@ -58,7 +58,7 @@ impl TlsPool {
 }
 
 impl Tls {
-    /// `protocol` is offered by ALPN. `is_needed`: without it, a system that trusts nobody is no reason to refuse the check.
+    /// `protocol` is offered by ALPN, where it is not empty. `is_needed`: without it, a system that trusts nobody is no reason to refuse the check.
     fn build(tls: &ClientTls, protocol: &str, is_needed: bool) -> Result<Self, String> {
         let provider = Arc::new(aws_lc_rs::default_provider());
         let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
@@ -86,23 +86,32 @@ impl Tls {
                 builder.with_client_auth_cert(chain, private).map_err(|error| named(cert, &error))?
             }
         };
-        config.alpn_protocols = vec![protocol.as_bytes().to_vec()];
+        if !protocol.is_empty() {
+            config.alpn_protocols = vec![protocol.as_bytes().to_vec()];
+        }
         Ok(Self::With(Arc::new(config)))
     }
 }
 
+/// The same for whoever asks once, without a pool.
+///
+/// # Errors
+/// A file cannot be used, or this system trusts nobody.
+pub(crate) fn client_config(tls: &ClientTls, protocol: &str) -> Result<Arc<ClientConfig>, String> {
+    match Tls::build(tls, protocol, true)? {
+        Tls::With(config) => Ok(config),
+        Tls::None => Err("this system trusts no certificate authority".into()),
+    }
+}
+
 /// A handshake with a server of this name.
-pub(super) async fn handshake(
-    tls: &Tls,
-    name: &str,
-    stream: TcpStream,
-) -> Result<TlsStream<TcpStream>, Complaint> {
+pub(super) async fn handshake(tls: &Tls, name: &str, conn: Conn) -> Result<TlsStream<Conn>, Complaint> {
     let Tls::With(config) = tls else {
         return Err(Complaint::error("this system trusts no certificate authority"));
     };
     let name = ServerName::try_from(name.to_owned());
     let name = name.map_err(|_| Complaint::error("no certificate can have this name"))?;
-    let connected = TlsConnector::from(Arc::clone(config)).connect(name, stream).await;
+    let connected = TlsConnector::from(Arc::clone(config)).connect(name, conn).await;
     connected.map_err(|error| {
         let cause = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
         let reason = cause.map_or_else(|| super::dial::cause_of(&error), ToString::to_string);

@@ -81,7 +81,7 @@ pub struct Cli {
 }
 
 /// Options of every command.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 pub struct Global {
     /// Configuration file, `-` for standard input
     #[arg(short, long, value_name = "FILE", env = "DOORBELL_CONFIG", global = true)]
@@ -116,26 +116,46 @@ pub enum ColorWhen {
 /// Commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    /// Wait until targets are well, then run a command
+    #[command(after_help = super::until::HELP)]
+    Await(super::until::AwaitArgs),
     /// Check a configuration file: every problem with its place and a fix
     #[command(after_help = CHECK_HELP)]
     Check(CheckArgs),
+    /// Write what a shell needs to complete commands and options
+    #[command(after_help = super::about::COMPLETIONS_HELP)]
+    Completions(super::about::CompletionsArgs),
     /// Work with configurations
     Config {
         /// What to do with it.
         #[command(subcommand)]
         command: ConfigCommand,
     },
+    /// Look at this system: io_uring, limits, network settings
+    #[command(after_help = super::doctor::HELP)]
+    Doctor(super::doctor::DoctorArgs),
     /// Ask a running doorbell whether it is well; for containers
     #[command(after_help = HEALTHCHECK_HELP)]
     Healthcheck(HealthcheckArgs),
+    /// Write the manual pages
+    #[command(after_help = super::about::MAN_HELP)]
+    Man(super::about::ManArgs),
+    /// Ask a target as the kubelet, HAProxy or another prober would
+    #[command(after_help = super::probe::HELP)]
+    Probe(super::probe::ProbeArgs),
     /// Commands for a running doorbell.
     #[command(flatten)]
     Operate(super::operate::OperateCommand),
     /// Redirect hosts without a configuration file
     #[command(after_help = REDIRECT_HELP)]
     Redirect(RedirectArgs),
+    /// Serve beside another program, and end both in the right order
+    #[command(after_help = super::run::HELP)]
+    Run(super::run::RunArgs),
     /// Serve; the default command
     Serve(ServeArgs),
+    /// Say which version this is
+    Version(super::about::VersionArgs),
 }
 
 /// Commands of `config`.
@@ -144,6 +164,11 @@ pub enum ConfigCommand {
     /// Write the configuration as it is understood, environment variables filled in
     #[command(after_help = DUMP_HELP)]
     Dump(DumpArgs),
+    /// Write a first file for a surrounding
+    #[command(after_help = super::init::HELP)]
+    Init(super::init::InitArgs),
+    /// Write the JSON Schema of configuration files, for editors
+    Schema,
 }
 
 /// Options of `serve`.
@@ -153,7 +178,11 @@ pub struct ServeArgs {
     #[arg(long, value_name = "ADDR", value_parser = parse_bind)]
     pub listen: Vec<Bind>,
 
-    /// What /readyz depends on: http://.., https://.., tcp://HOST:PORT or grpc://HOST:PORT/SERVICE; may be given several times
+    /// Let checks of type exec run their programs
+    #[arg(long)]
+    pub allow_exec: bool,
+
+    /// What /readyz depends on: http://.., https://.., tcp://HOST:PORT, unix:/PATH, tls://HOST, redis://HOST or grpc://HOST:PORT/SERVICE; may be given several times
     #[arg(long, value_name = "TARGET", value_parser = parse_target)]
     pub check: Vec<CheckKind>,
 
@@ -265,17 +294,17 @@ pub enum SchemeArg {
     Https,
 }
 
-fn parse_bind(text: &str) -> Result<Bind, String> {
+pub(super) fn parse_bind(text: &str) -> Result<Bind, String> {
     text.parse::<Bind>().map_err(|error| format!("{error}; write {}", crate::config::BIND_FORM))
 }
 
-fn parse_target(text: &str) -> Result<CheckKind, String> {
+pub(super) fn parse_target(text: &str) -> Result<CheckKind, String> {
     CheckKind::parse(text).ok_or_else(|| {
         "write http://HOST:PORT/PATH, https://HOST/PATH, tcp://HOST:PORT or grpc://HOST:PORT/SERVICE".into()
     })
 }
 
-fn parse_timeout(text: &str) -> Result<Duration, String> {
+pub(super) fn parse_timeout(text: &str) -> Result<Duration, String> {
     let positive = parse_duration(text).filter(|duration| !duration.is_zero());
     positive.ok_or_else(|| "write a number and a unit, as in 500ms or 2s".into())
 }

@@ -7,10 +7,11 @@ use super::{print_error, print_problems};
 use crate::config::model::{
     CHECKS_MAX, Check, CheckKind, CheckUse, Engine, Listener, LogLevel, Pace, Protocol, Severity,
 };
-use crate::config::{self, Config, Source, parse};
+use crate::config::{self, Config, Problem, Source, parse, parse_and_list};
 use crate::exit::{Exit, Failure};
+use crate::serve::Reading;
 use std::io::Read;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// More than any configuration needs; a file that is none, such as a disk image, is refused early.
 const FILE_LEN_MAX: u64 = 4 << 20;
@@ -49,10 +50,32 @@ pub(super) fn config(source: &Source, global: &Global) -> Result<Config, Failure
         print_error("\n");
     }
     parsed.config.ok_or_else(|| {
-        let errors = shown.iter().filter(|problem| problem.severity == config::Severity::Error).count();
-        let errors = if errors == 1 { "an error".to_owned() } else { format!("{errors} errors") };
-        Failure::new(Exit::BadConfig, format!("{} has {errors}; nothing was started", source.name))
+        let message = format!("{} has {}; nothing was started", source.name, count_errors(&shown));
+        Failure::new(Exit::BadConfig, message)
     })
+}
+
+/// The same once more, while a server runs: problems are told in the way of the start to whoever asked. Also the files that have a part in it.
+pub(super) fn again(global: &Global, args: &ServeArgs) -> Reading {
+    let mut files: Vec<PathBuf> = global.config.iter().cloned().collect();
+    let config = source(global).map_err(|failure| failure.to_string()).and_then(|source| {
+        let source = source.ok_or_else(|| "there is no file to read".to_owned())?;
+        let (parsed, secrets) = parse_and_list(&source, &|name| std::env::var(name).ok());
+        files.extend(secrets);
+        let is_error = |problem: &&Problem| problem.severity == config::Severity::Error;
+        let errors: Vec<Problem> = parsed.problems.iter().filter(is_error).cloned().collect();
+        let config = parsed.config.ok_or_else(|| {
+            format!("{} has {}\n{}", source.name, count_errors(&errors), source.render(&errors, false))
+        })?;
+        let config = with_args(config, args.clone()).map_err(|failure| failure.to_string())?;
+        Ok(with_global(config, global))
+    });
+    Reading { config, files }
+}
+
+fn count_errors(problems: &[Problem]) -> String {
+    let errors = problems.iter().filter(|problem| problem.severity == config::Severity::Error).count();
+    if errors == 1 { "an error".to_owned() } else { format!("{errors} errors") }
 }
 
 /// What `--listen`, `--check`, `--engine` and `--workers` change.
@@ -67,6 +90,7 @@ pub(super) fn with_args(mut config: Config, args: ServeArgs) -> Result<Config, F
     if let Some(workers) = args.workers {
         config.runtime.workers = Some(workers);
     }
+    config.allow_exec = args.allow_exec;
     add_checks(&mut config, args.check)?;
     if args.listen.is_empty() {
         return Ok(config);

@@ -2,14 +2,20 @@
 //!
 //! Does not know about: how a configuration is read, how requests are served.
 
+mod about;
 pub mod args;
 mod check;
+mod doctor;
 mod healthcheck;
+mod init;
 mod load;
 pub mod operate;
+mod probe;
 mod redirect;
+mod run;
+mod until;
 
-use crate::config::{Config, Source, default_config, to_json, to_toml};
+use crate::config::{self, Config, Source, default_config, to_json, to_toml};
 use crate::exit::{Exit, Failure};
 use crate::serve;
 use args::{CheckArgs, Cli, ColorWhen, Command, ConfigCommand, DumpArgs, DumpForm, Global};
@@ -35,11 +41,13 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> Exit {
     }
 }
 
-/// Help and version are no failures; and `healthcheck` never ends with 2, which Docker keeps for itself.
+/// Help and version are no failures; and `healthcheck` never ends with 2, which Docker keeps for itself, nor does `probe`, where it
+/// means that there is no connection.
 fn refuse(error: &clap::Error, args: &[OsString]) -> Exit {
     // Nobody is left to tell when even this cannot be written.
     let _ = error.print();
-    let asked_health = args.get(1..).unwrap_or_default().iter().any(|arg| arg == "healthcheck");
+    let args = args.get(1..).unwrap_or_default();
+    let asked_health = args.iter().any(|arg| arg == "healthcheck" || arg == "probe");
     match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => Exit::Success,
         _ if asked_health => Exit::Failure,
@@ -62,13 +70,27 @@ fn dispatch(cli: Cli) -> Result<Exit, Failure> {
         return Err(Failure::new(Exit::Usage, message));
     }
     match command {
+        Command::Await(args) => until::run(args, global),
         Command::Check(args) => check::run(&args, global),
+        Command::Completions(args) => say(&about::completions(&args)),
         Command::Config { command: ConfigCommand::Dump(args) } => dump(&args, global),
+        Command::Config { command: ConfigCommand::Init(args) } => say(init::text(&args)),
+        Command::Config { command: ConfigCommand::Schema } => say(&format!("{:#}\n", config::schema())),
+        Command::Doctor(args) => doctor::run(&args, global),
         Command::Healthcheck(args) => Ok(healthcheck::run(&args, global)),
+        Command::Man(args) => say(&about::man(&args)?),
+        Command::Probe(args) => probe::run(args, global),
         Command::Operate(command) => operate::run(&command, global),
-        Command::Redirect(args) => start(redirect::config(&args)?, global, "the command line"),
+        Command::Redirect(args) => start(redirect::config(&args)?, global, "the command line", None),
+        Command::Run(args) => run::run(&args, global),
         Command::Serve(args) => serve_file(args, global),
+        Command::Version(args) => say(&about::version(&args)),
     }
+}
+
+fn say(text: &str) -> Result<Exit, Failure> {
+    print_whole(text)?;
+    Ok(Exit::Success)
 }
 
 fn serve_file(args: args::ServeArgs, global: &Global) -> Result<Exit, Failure> {
@@ -76,13 +98,19 @@ fn serve_file(args: args::ServeArgs, global: &Global) -> Result<Exit, Failure> {
         Some(source) => (load::config(&source, global)?, source.name),
         None => (default_config(), "built-in defaults".to_owned()),
     };
-    start(load::with_args(config, args)?, global, &origin)
+    // Standard input can be read once only.
+    let again = global.config.as_ref().filter(|path| path.as_os_str() != "-").map(|_| {
+        let (global, args) = (global.clone(), args.clone());
+        Box::new(move || load::again(&global, &args)) as serve::Read
+    });
+    start(load::with_args(config, args)?, global, &origin, again)
 }
 
-fn start(config: Config, global: &Global, origin: &str) -> Result<Exit, Failure> {
+fn start(config: Config, global: &Global, origin: &str, again: Option<serve::Read>) -> Result<Exit, Failure> {
     let config = load::with_global(config, global);
     crate::log::init(&config.log, colored(global.color, &std::io::stdout()));
-    serve::run(&config, origin)
+    run::follow_parent();
+    serve::run(config, origin, again)
 }
 
 fn dump(args: &DumpArgs, global: &Global) -> Result<Exit, Failure> {
@@ -132,6 +160,6 @@ fn colored(when: ColorWhen, stream: &impl IsTerminal) -> bool {
     }
 }
 
-fn print_problems(source: &Source, problems: &[crate::config::Problem], color: ColorWhen) {
+fn print_problems(source: &Source, problems: &[config::Problem], color: ColorWhen) {
     print_error(&source.render(problems, colored(color, &std::io::stderr())));
 }

@@ -3,8 +3,8 @@
 //! Does not know about: files.
 
 use super::model::{
-    Action, Compute, Config, Control, Grpc, Guard, Health, HealthRoute, Http2, Lifecycle, Listener, Log,
-    Maintenance, Protocol, Route, Runtime, Tuning,
+    Action, Compute, Config, Control, Egress, Grpc, Guard, Health, HealthRoute, Http2, Lifecycle, Listener,
+    Log, Maintenance, Protocol, Route, Runtime, Systemd, Tuning,
 };
 use crate::http::Method;
 
@@ -35,6 +35,7 @@ pub fn default_config() -> Config {
         log: Log::default(),
         lifecycle: Lifecycle::default(),
         control: Control::default(),
+        systemd: Systemd::default(),
         maintenance: Maintenance::default(),
         admin: None,
         tuning: Tuning::default(),
@@ -46,6 +47,11 @@ pub fn default_config() -> Config {
         grpc: Grpc::of(1),
         routes: default_routes(&listeners, &health),
         listeners,
+        agents: Vec::new(),
+        tcp_gates: Vec::new(),
+        blackbox: None,
+        allow_exec: false,
+        egress: Egress::default(),
         checks: Vec::new(),
         health: health.into(),
     }

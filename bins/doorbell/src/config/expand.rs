@@ -2,7 +2,7 @@
 //!
 //! Does not know about: where the string stands; where values come from.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Where `${NAME}` gets its value.
 pub type Env<'a> = &'a dyn Fn(&str) -> Option<String>;
@@ -24,6 +24,8 @@ pub(crate) enum ExpandError {
 pub(crate) struct Expanded {
     pub(crate) text: String,
     pub(crate) has_literal: bool,
+    /// Where parts of it are kept.
+    pub(crate) files: Vec<PathBuf>,
 }
 
 /// Replaces every reference once; values are not expanded again. `$${` stands for `${`.
@@ -34,15 +36,20 @@ pub(crate) fn expand(text: &str, env: Env<'_>) -> Result<String, ExpandError> {
 /// The same for a secret, which may also come from a file.
 pub(crate) fn expand_secret(text: &str, env: Env<'_>, read: ReadSecret<'_>) -> Result<Expanded, ExpandError> {
     let mut has_default = false;
+    let mut files = Vec::new();
     let mut expanded = replace(text, &mut |inner| match inner.strip_prefix("file:") {
         Some("") => Err(ExpandError::BadName(inner.into())),
-        Some(path) => read(Path::new(path)).map_err(|why| ExpandError::File { path: path.into(), why }),
+        Some(path) => {
+            files.push(path.into());
+            read(Path::new(path)).map_err(|why| ExpandError::File { path: path.into(), why })
+        }
         None => {
             has_default |= inner.contains(":-");
             from_env(inner, env)
         }
     })?;
     expanded.has_literal |= has_default;
+    expanded.files = files;
     Ok(expanded)
 }
 
@@ -77,7 +84,7 @@ fn replace(
         left = rest;
     }
     out.push_str(left);
-    Ok(Expanded { text: out, has_literal: has_literal || !left.is_empty() })
+    Ok(Expanded { text: out, has_literal: has_literal || !left.is_empty(), files: Vec::new() })
 }
 
 fn from_env(inner: &str, env: Env<'_>) -> Result<String, ExpandError> {
@@ -136,7 +143,10 @@ mod tests {
             Some("/run/token") => Ok("from-file".into()),
             _ => Err("it is not there".into()),
         };
-        let good = |text: &str, has_literal| Ok(Expanded { text: text.into(), has_literal });
+        let good = |text: &str, has_literal| {
+            let files = if text.starts_with("from-file") { vec!["/run/token".into()] } else { Vec::new() };
+            Ok(Expanded { text: text.into(), has_literal, files })
+        };
         for (text, expected) in [
             ("${file:/run/token}", good("from-file", false)),
             ("${TOKEN}", good("from-env", false)),

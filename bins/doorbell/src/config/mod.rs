@@ -14,9 +14,11 @@ pub mod model;
 mod problem;
 mod resolve;
 mod schedule;
+mod schema;
 mod secret;
 mod section;
 mod statuses;
+pub(crate) mod template;
 mod tuning;
 mod units;
 mod written;
@@ -28,6 +30,7 @@ pub use expand::{Env, ReadSecret};
 pub use model::Config;
 pub use problem::{Problem, Severity, Source};
 pub use schedule::Schedule;
+pub use schema::schema;
 pub use units::{format_duration, format_size, parse_duration, parse_size};
 
 pub(crate) use bind::BIND_FORM;
@@ -36,7 +39,9 @@ pub(crate) use schedule::Slot;
 
 use problem::Problems;
 use section::{Reading, Section};
+use std::cell::RefCell;
 use std::ops::Range;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use toml::de::DeTable;
 
@@ -68,6 +73,18 @@ pub fn parse(source: &Source, env: Env<'_>) -> Parsed {
     parse_with(source, outside)
 }
 
+/// The same, and the files that secrets were taken from, whether they could be read or not.
+pub(crate) fn parse_and_list(source: &Source, env: Env<'_>) -> (Parsed, Vec<PathBuf>) {
+    let secrets = RefCell::new(Vec::new());
+    let read_secret = |path: &Path| {
+        secrets.borrow_mut().push(path.to_owned());
+        secret::read_file(path)
+    };
+    let outside = Outside { env, read_secret: &read_secret, files_at: Some(files::now()) };
+    let parsed = parse_with(source, outside);
+    (parsed, secrets.into_inner())
+}
+
 /// The same, with something else around the file.
 #[must_use]
 pub fn parse_with(source: &Source, outside: Outside<'_>) -> Parsed {
@@ -86,11 +103,15 @@ pub fn parse_with(source: &Source, outside: Outside<'_>) -> Parsed {
 fn read(source: &Source, root: &DeTable<'_>, syntax: &[toml::de::Error], outside: Outside<'_>) -> Parsed {
     let Outside { env, read_secret, files_at } = outside;
     let problems = Problems::default();
-    let file = written::File::read(Section::root(root, Reading { problems: &problems, env, read_secret }));
+    let secret_files = RefCell::default();
+    let reading =
+        Reading { problems: &problems, env, read_secret, secret_files: &secret_files, recorder: None };
+    let file = written::File::read(Section::root(root, reading));
     if syntax.is_empty() {
         let config = resolve::resolve(&file, &problems);
         if let Some(unix_secs) = files_at {
             files::check(&file, &config.log.access.file, unix_secs, &problems);
+            files::check_secrets(&secret_files.into_inner(), &problems);
         }
         let valid = problems.errors_len() == 0;
         return Parsed { config: valid.then_some(config), problems: problems.into_sorted() };

@@ -59,7 +59,10 @@ pub(crate) fn clear_spans(root: &DeTable<'_>) -> Vec<Range<usize>> {
     if let Some(checks) = root.get("check").and_then(|checks| checks.get_ref().as_table()) {
         // Other keys of a check are no secrets, and are what a report is about.
         for check in checks.iter().filter_map(|(_, check)| check.get_ref().as_table()) {
-            check.get("bearer").into_iter().for_each(|token| hide(token, &mut spans));
+            let basic = check.get("basic").and_then(|basic| basic.get_ref().as_table());
+            let secrets =
+                [check.get("bearer"), check.get("password"), basic.and_then(|basic| basic.get("password"))];
+            secrets.into_iter().flatten().for_each(|secret| hide(secret, &mut spans));
             check.get("url").into_iter().for_each(|url| hide_user(url, &mut spans));
         }
     }

@@ -14,8 +14,14 @@ pub(crate) const SIZE_FORM: &str = "a number and a unit, as in \"512B\", \"16KiB
 /// What a rate looks like, for help texts.
 pub(crate) const RATE_FORM: &str = "a number and a time, as in \"20/s\", \"600/m\" or \"1000/h\"";
 
-const DURATION_UNITS: [(&str, u64); 5] =
-    [("h", 3_600_000_000), ("m", 60_000_000), ("s", 1_000_000), ("ms", 1_000), ("us", 1)];
+const DURATION_UNITS: [(&str, u64); 6] = [
+    ("d", 86_400_000_000),
+    ("h", 3_600_000_000),
+    ("m", 60_000_000),
+    ("s", 1_000_000),
+    ("ms", 1_000),
+    ("us", 1),
+];
 
 const SIZE_UNITS: [(&str, u64); 4] = [("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10), ("B", 1)];
 
@@ -100,6 +106,7 @@ mod tests {
             ("5s", Some(Duration::from_secs(5))),
             ("1m30s", Some(Duration::from_secs(90))),
             ("2h", Some(Duration::from_secs(7200))),
+            ("14d12h", Some(Duration::from_secs(14 * 86_400 + 12 * 3600))),
             ("1h1m1s1ms1us", Some(Duration::from_micros(3_661_001_001))),
             ("0s", Some(Duration::ZERO)),
             ("10us", Some(Duration::from_micros(10))),

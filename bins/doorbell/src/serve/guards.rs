@@ -5,9 +5,10 @@
 
 use super::inquiry::Inquiry;
 use super::subject::{Promise, Subject};
+use super::tls::{self, Gate};
 use super::watch::{Look, Stamps, Watched, directories_of};
 use crate::config::model::{self, Action, Config, JwtAlgorithm, JwtKey, LimitKey};
-use crate::http::auth::jwt::{Algorithm, Jwks, JwtPolicy, Key};
+use crate::http::auth::jwt::{Algorithm, Jwks, JwksError, JwtPolicy, Key};
 use crate::http::auth::{Decision, Policy, Tokens};
 use crate::http::layer::{AtMost, RateLimit, RequireAuth, RequireClientCert};
 use crate::http::limit::{self, Limiter, Quota};
@@ -23,6 +24,8 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub(super) struct Common {
     limiters: Vec<Arc<Limiter>>,
+    /// By the position of `[tls.NAME]`: listeners of one table count the handshakes of an address together.
+    gates: Vec<Option<Gate>>,
     auths: Vec<Auth>,
     /// By the position of the route: it is one limit wherever the route is served.
     at_most: Vec<Option<AtMost>>,
@@ -54,6 +57,8 @@ impl Common {
     /// The limiters and token policies of a configuration, and what is to be watched.
     pub(super) fn build(config: &Config, lane: Option<Offload>) -> Result<(Self, Vec<AuthReader>), Refusal> {
         let limiters = config.limits.iter().map(limiter).collect::<Result<_, _>>()?;
+        let gate = |tls: &model::Tls| tls::gate(tls).map_err(|error| format!("tls {}: {error}", tls.name));
+        let gates = config.tls.iter().map(gate).collect::<Result<_, _>>()?;
         let mut auths = Vec::new();
         let mut readers = Vec::new();
         for auth in &config.auth {
@@ -68,7 +73,7 @@ impl Common {
             readers.push(AuthReader { auth: auth.clone(), policy, stamps });
         }
         let at_most = config.routes.iter().map(|route| route.guard.concurrent.map(AtMost::new)).collect();
-        Ok((Self { limiters, auths, at_most, lane }, readers))
+        Ok((Self { limiters, gates, auths, at_most, lane }, readers))
     }
 
     /// The lane for jobs of this class, if any of the policies at these positions has keys of which a signature takes a while to verify.
@@ -76,6 +81,11 @@ impl Common {
         let is_heavy = |position: &usize| config.auth.get(*position).is_some_and(model::Auth::is_heavy);
         let lane = self.lane.clone().filter(|_| positions.iter().any(is_heavy));
         lane.map(|lane| lane.class(class))
+    }
+
+    /// Who may begin a handshake with this `[tls.NAME]`, where that is limited.
+    pub(super) fn gate(&self, tls: usize) -> Option<&Gate> {
+        self.gates.get(tls)?.as_ref()
     }
 
     /// Where jobs are done, if there are any.
@@ -237,8 +247,8 @@ impl Auth {
         true
     }
 
-    /// What is left when this policy does not know the token. Any of the policies may let a request in; if none does, this one says
-    /// what it wants.
+    /// What is left when this policy does not know the token. Any of the policies may let a request in; if none does, the first one says
+    /// what it wants that knows the token and misses a right in it, or else this one.
     #[inline(never)]
     fn authorize<'a>(
         &self,
@@ -247,12 +257,11 @@ impl Auth {
         reply: Responder<'a>,
         subject: &mut Option<&mut Subject>,
     ) -> Result<Responder<'a>, Answered> {
-        let mut is_allowed = |decision: &Decision<'_>| {
-            let Decision::Allowed(principal) = decision else { return false };
-            if let Some(subject) = subject {
+        let mut refusal_of = |decision: &Decision<'_>| {
+            if let (Decision::Allowed(principal), Some(subject)) = (decision, &mut *subject) {
                 subject.set(principal.name());
             }
-            true
+            decision.refusal()
         };
         let watched;
         let (first, decision) = match self {
@@ -262,12 +271,19 @@ impl Auth {
                 (&**watched, watched.decide(request))
             }
         };
-        if is_allowed(&decision)
-            || others.iter().any(|auth| auth.with(|auth| is_allowed(&auth.decide(request))))
-        {
-            return Ok(reply);
+        let Some(mut refusal) = refusal_of(&decision) else { return Ok(reply) };
+        let mut by = None;
+        for other in others {
+            match other.with(|auth| refusal_of(&auth.decide(request))) {
+                None => return Ok(reply),
+                Some(said) if said.says_more_than(&refusal) => (by, refusal) = (Some(other), said),
+                Some(_) => {}
+            }
         }
-        Err(first.refuse(&decision, reply))
+        Err(match by {
+            None => first.refuse(&refusal, reply),
+            Some(other) => other.with(|auth| auth.refuse(&refusal, reply)),
+        })
     }
 
     fn load(&self) -> Arc<RequireAuth> {
@@ -392,9 +408,21 @@ fn keys(key: &JwtKey, algorithms: &[Algorithm]) -> Result<Vec<Key>, Refusal> {
         }
         JwtKey::Jwks(path) => {
             let set = read(path)?;
-            let set = Jwks::read(&set, algorithms).map_err(|error| format!("{}: {error}", path.display()))?;
+            let set = Jwks::read(&set, algorithms)
+                .map_err(|error| format!("{}: {}", path.display(), in_full(&error)))?;
+            for why in &set.ignored {
+                tracing::warn!("{}: {}; it is ignored", path.display(), in_full(why));
+            }
             Ok(set.keys)
         }
+    }
+}
+
+/// What is wrong with the set, and with which of its keys.
+fn in_full(error: &JwksError) -> String {
+    match error {
+        JwksError::Key { error: cause, .. } => format!("{error}: {cause}"),
+        _ => error.to_string(),
     }
 }
 

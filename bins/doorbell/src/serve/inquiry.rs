@@ -21,12 +21,19 @@ pub(super) struct Inquiry {
 pub(super) enum Verdict {
     /// By whom the token is, as logs call them.
     Allowed(Box<str>),
-    /// What the first policy said.
-    Refused(Decision<'static>),
+    Refused(Refused),
+}
+
+/// What a policy said that does not let a request in.
+#[derive(Debug)]
+pub(super) struct Refused {
+    by: Arc<RequireAuth>,
+    decision: Decision<'static>,
 }
 
 impl Inquiry {
-    /// Any of the policies may let a request in; if none does, the first one says what it wants.
+    /// Any of the policies may let a request in; if none does, the first one says what it wants that knows the token and misses a right
+    /// in it, or else the first.
     pub(super) const fn new(lane: Offload, first: Arc<RequireAuth>, others: Vec<Arc<RequireAuth>>) -> Self {
         Self { lane, first, others }
     }
@@ -37,21 +44,35 @@ impl Inquiry {
 
     /// Verifies; this is what takes tens of microseconds.
     pub(super) fn decide(&self, request: &Request<'_>) -> Verdict {
-        let refused = match self.first.decide(request) {
-            Decision::Allowed(principal) => return Verdict::Allowed(principal.name().into()),
-            Decision::Forbidden(reason) => Decision::Forbidden(reason),
-            Decision::Malformed(reason) => Decision::Malformed(reason),
-            Decision::Unauthorized(reason) => Decision::Unauthorized(reason),
+        let mut refused = match refusal(&self.first, request) {
+            Err(name) => return Verdict::Allowed(name),
+            Ok(refused) => refused,
         };
-        let allowed = self.others.iter().find_map(|other| match other.decide(request) {
-            Decision::Allowed(principal) => Some(principal.name().into()),
-            Decision::Forbidden(_) | Decision::Malformed(_) | Decision::Unauthorized(_) => None,
-        });
-        allowed.map_or(Verdict::Refused(refused), Verdict::Allowed)
+        for other in &self.others {
+            match refusal(other, request) {
+                Err(name) => return Verdict::Allowed(name),
+                Ok(other) if other.decision.says_more_than(&refused.decision) => refused = other,
+                Ok(_) => {}
+            }
+        }
+        Verdict::Refused(refused)
     }
+}
 
-    /// The answer to a request that was not allowed.
-    pub(super) fn refuse(&self, decision: &Decision<'_>, reply: Responder<'_>) -> Answered {
-        self.first.refuse(decision, reply)
+impl Refused {
+    /// The answer.
+    pub(super) fn refuse(&self, reply: Responder<'_>) -> Answered {
+        self.by.refuse(&self.decision, reply)
     }
+}
+
+/// What `policy` says against a request, or by whom its token is.
+fn refusal(policy: &Arc<RequireAuth>, request: &Request<'_>) -> Result<Refused, Box<str>> {
+    let decision = match policy.decide(request) {
+        Decision::Allowed(principal) => return Err(principal.name().into()),
+        Decision::Forbidden(reason) => Decision::Forbidden(reason),
+        Decision::Malformed(reason) => Decision::Malformed(reason),
+        Decision::Unauthorized(reason) => Decision::Unauthorized(reason),
+    };
+    Ok(Refused { by: Arc::clone(policy), decision })
 }

@@ -2,22 +2,16 @@
 //!
 //! Does not know about: how a server is made, what a drain does to endpoints.
 
-use super::lane::Lane;
+use super::generation::Fleet;
 use super::ops::Operator;
-use super::watch::Watch;
 use crate::exit::{Exit, Failure};
-use doorbell::access_log::AccessLog;
-use doorbell::{Handle, ServeError, Server};
+use doorbell::ServeError;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR2};
 use signal_hook::iterator::Signals;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
-use std::time::Duration;
 
 /// Notes that wait. Each of them is taken within moments, and more have no meaning.
 const NOTES_MAX: usize = 64;
-
-/// How long a look at all files may take before the next signal is heard.
-const LOOK_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The queue, made before the server so that no signal kills it half-started.
 #[derive(Debug)]
@@ -35,19 +29,11 @@ pub(super) struct Notes(SyncSender<Note>);
 pub(super) enum Note {
     /// Something is wanted that has an end, or not any more.
     Changed,
-    /// The server ended.
-    Ended(Result<(), ServeError>),
+    /// The server of this generation ended.
+    Ended(u64, Result<(), ServeError>),
     Signal(i32),
     /// An operator wants the end, without a drain.
     StopNow,
-}
-
-/// What signals ask for that does not end anything.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Duties<'a> {
-    pub(super) access: Option<&'a AccessLog>,
-    pub(super) watch: &'a Watch,
-    pub(super) lane: Option<&'a Lane>,
 }
 
 /// What follows from a note.
@@ -61,6 +47,12 @@ impl Notes {
     /// A full queue means that the supervisor is about to look anyway.
     pub(super) fn leave(&self, note: Note) {
         let _full = self.0.try_send(note);
+    }
+
+    /// Waits for a place: this one must not be lost.
+    pub(super) fn tell(&self, note: Note) {
+        // Without a supervisor the process is about to end.
+        let _gone = self.0.send(note);
     }
 }
 
@@ -92,28 +84,17 @@ impl Supervisor {
     }
 
     /// Serves until a signal, an operator or a failure ends it.
-    pub(super) fn serve(
-        self,
-        server: Server,
-        operator: &Operator,
-        duties: &Duties<'_>,
-    ) -> Result<Exit, Failure> {
-        let handle = server.handle();
-        let Notes(ended) = self.notes.clone();
-        std::thread::Builder::new()
-            .name("end".into())
-            .spawn(move || ended.send(Note::Ended(server.wait())))
-            .map_err(|error| Failure::new(Exit::Failure, format!("no thread could be started: {error}")))?;
+    pub(super) fn serve(self, operator: &Operator, fleet: &Fleet) -> Result<Exit, Failure> {
         loop {
             if operator.let_time_pass() {
-                close(&handle, operator, duties);
+                close(operator, fleet);
             }
             let note = match operator.idle_for() {
                 Some(idle) => self.receiver.recv_timeout(idle),
                 None => self.receiver.recv().map_err(RecvTimeoutError::from),
             };
             let next = match note {
-                Ok(note) => heed(note, operator, duties)?,
+                Ok(note) => heed(note, operator, fleet)?,
                 Err(RecvTimeoutError::Timeout) => Next::GoOn,
                 Err(RecvTimeoutError::Disconnected) => Next::Ended,
             };
@@ -123,28 +104,38 @@ impl Supervisor {
                 Next::StopNow => {
                     operator.close("stop");
                     tracing::info!("stopping now");
-                    handle.stop();
-                    duties.lane.into_iter().for_each(Lane::stop);
+                    fleet.stop();
                 }
             }
         }
     }
 }
 
-fn heed(note: Note, operator: &Operator, duties: &Duties<'_>) -> Result<Next, Failure> {
+fn heed(note: Note, operator: &Operator, fleet: &Fleet) -> Result<Next, Failure> {
     match note {
         Note::Changed => {}
-        Note::Ended(Ok(())) => return Ok(Next::Ended),
-        Note::Ended(Err(error)) => return Err(Failure::new(Exit::Failure, error.to_string())),
-        Note::Signal(SIGHUP) => {
-            tracing::info!("looking at certificates, keys and stored files; the configuration stays");
-            duties.watch.look(LOOK_TIMEOUT);
-        }
-        Note::Signal(SIGUSR2) => {
-            if let Some(access) = duties.access {
-                access.reopen();
+        Note::Ended(number, Ok(())) => {
+            if fleet.ended(number) {
+                return Ok(Next::Ended);
             }
         }
+        Note::Ended(number, Err(error)) => {
+            if !fleet.serves(number) {
+                tracing::warn!(generation = number, %error, "a former configuration's server failed");
+                fleet.ended(number);
+                return Ok(Next::GoOn);
+            }
+            return Err(Failure::new(Exit::Failure, error.to_string()));
+        }
+        Note::Signal(SIGHUP) if fleet.heeds_sighup() => {
+            // Said by whoever reloads, either way.
+            let _said = operator.reload();
+        }
+        Note::Signal(SIGHUP) => {
+            tracing::info!("looking at certificates, keys and stored files; the configuration stays");
+            fleet.look();
+        }
+        Note::Signal(SIGUSR2) => fleet.reopen_logs(),
         Note::Signal(SIGTERM) if operator.begin_stop("SIGTERM") => {}
         Note::Signal(_) | Note::StopNow => return Ok(Next::StopNow),
     }
@@ -152,10 +143,9 @@ fn heed(note: Note, operator: &Operator, duties: &Duties<'_>) -> Result<Next, Fa
 }
 
 /// From now on nothing can be called off.
-fn close(handle: &Handle, operator: &Operator, duties: &Duties<'_>) {
+fn close(operator: &Operator, fleet: &Fleet) {
     let timeout =
         operator.running().map(|running| running.lifecycle.clone()).unwrap_or_default().drain_timeout;
     tracing::info!("draining: no new connections");
-    handle.drain_within(timeout);
-    duties.lane.iter().for_each(|lane| lane.drain(timeout));
+    fleet.drain(timeout);
 }

@@ -24,6 +24,8 @@ pub(super) struct LinksReader {
     links: Arc<ArcSwap<LinkMap>>,
     path: PathBuf,
     stamps: Stamps,
+    /// Those of the look that is not done yet.
+    looked_at: Option<Stamps>,
     reading: Reading,
 }
 
@@ -32,7 +34,7 @@ impl Links {
     pub(super) fn open(path: PathBuf, reading: Reading) -> Result<(Self, LinksReader), String> {
         let stamps = Stamps::of([path.as_path()]);
         let links = Arc::new(ArcSwap::from_pointee(read(&path)?));
-        Ok((Self(Arc::clone(&links)), LinksReader { links, path, stamps, reading }))
+        Ok((Self(Arc::clone(&links)), LinksReader { links, path, stamps, looked_at: None, reading }))
     }
 
     /// The links of this moment.
@@ -51,7 +53,7 @@ impl Watched for LinksReader {
     }
 
     fn look(&mut self) -> Look {
-        let stamps = Stamps::of([self.path.as_path()]);
+        let stamps = self.looked_at.take().unwrap_or_else(|| Stamps::of([self.path.as_path()]));
         if stamps == self.stamps {
             return Look::Same;
         }
@@ -64,9 +66,10 @@ impl Watched for LinksReader {
             }
             Err(why) => Look::Refused(why),
         });
-        // What was not looked at will be.
-        if look != Look::Same {
-            self.stamps = stamps;
+        // Of what changes meanwhile the stamps are others, so that it will be looked at.
+        match look {
+            Look::Later => self.looked_at = Some(stamps),
+            Look::Changed(_) | Look::Refused(_) | Look::Same => self.stamps = stamps,
         }
         look
     }

@@ -46,7 +46,7 @@ pub(super) fn add(
 ) -> Result<ServerBuilder, Failure> {
     let config = materials.config;
     let Some(listener) = config.listeners.get(position) else { return Ok(builder) };
-    let acceptor = acceptor(config, position, watched)?;
+    let acceptor = acceptor(materials, position, watched)?;
     acceptor.iter().for_each(|acceptor| totals.add_acceptor(acceptor));
     let at_most = match &listener.protocol {
         Protocol::Http1(http1) => http1.requests_in_flight.map(AtMost::new),
@@ -64,12 +64,15 @@ pub(super) fn add(
 }
 
 fn acceptor(
-    config: &Config,
+    materials: &Materials<'_>,
     position: usize,
     watched: &mut Vec<Box<dyn Watched>>,
 ) -> Result<Option<Acceptor>, Failure> {
+    let config = materials.config;
     let Some(table) = config.tls_of(position) else { return Ok(None) };
-    let (acceptor, reader) = tls::open(table, config.handshake_asks(position), config.has_http2(position))
+    let gate = config.listeners.get(position).and_then(|listener| materials.common.gate(listener.tls?));
+    let (asks, http2) = (config.handshake_asks(position), config.has_http2(position));
+    let (acceptor, reader) = tls::open(table, asks, http2, gate)
         .map_err(|error| Failure::new(Exit::BadConfig, format!("tls {}: {error}", table.name)))?;
     watched.push(Box::new(reader));
     Ok(Some(acceptor))
@@ -171,7 +174,7 @@ fn proxies(http1: &Http1, listener: &Listener) -> Option<TrustedProxies> {
     Some(TrustedProxies::new(networks(listener), from))
 }
 
-fn listens(bind: &Bind, config: &Config) -> Result<Vec<Listen>, Failure> {
+pub(super) fn listens(bind: &Bind, config: &Config) -> Result<Vec<Listen>, Failure> {
     let env = |name: &str| std::env::var(name).ok();
     Ok(match bind {
         Bind::Fd(fd) => vec![Listen::inherited(inherit::numbered(*fd)?)],

@@ -29,12 +29,12 @@ impl Stores {
             match &route.action {
                 Action::Files(files) => {
                     let (directory, reader) =
-                        Directory::open(files.clone(), route.headers.clone(), reading.clone());
+                        Directory::open(files.clone(), route.headers.clone(), reading.another());
                     stores.directories.insert(route.name.clone(), directory);
                     watched.push(Box::new(reader));
                 }
                 Action::Links(map) => {
-                    let (links, reader) = Links::open(map.map.clone(), reading.clone())
+                    let (links, reader) = Links::open(map.map.clone(), reading.another())
                         .map_err(|why| format!("route {}: {why}", route.name))?;
                     stores.links.insert(route.name.clone(), links);
                     watched.push(Box::new(reader));

@@ -11,19 +11,14 @@ use doorbell::tls::{
     read_client_ca,
 };
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Addresses whose handshakes are counted.
 const GATE_KEYS_MAX: usize = 65_536;
 
-/// Why there is no acceptor.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum AcceptorError {
-    #[error(transparent)]
-    Gate(#[from] QuotaError),
-    #[error(transparent)]
-    Tls(#[from] TlsError),
-}
+/// Who may begin a handshake, by address.
+pub(super) type Gate = Arc<Limiter>;
 
 /// The files behind an acceptor.
 #[derive(Debug)]
@@ -33,6 +28,8 @@ pub(super) struct TlsReader {
     http2: bool,
     acceptor: Acceptor,
     stamps: Stamps,
+    /// When the next revocation list ends, in seconds since 1970.
+    crl_end: Option<i64>,
 }
 
 /// The acceptor of one listener. `asks` is what its handshakes demand: less than the table says where routes are exempt. With `http2` the
@@ -41,30 +38,42 @@ pub(super) fn open(
     tls: &Tls,
     asks: ClientAuthMode,
     http2: bool,
-) -> Result<(Acceptor, TlsReader), AcceptorError> {
+    gate: Option<&Gate>,
+) -> Result<(Acceptor, TlsReader), TlsError> {
     let stamps = Stamps::of(paths(tls));
+    let Material { config, crl_end } = read(tls, asks, http2)?;
     let limits = TlsLimits { handshake_timeout: tls.handshake_timeout, ..TlsLimits::default() };
-    let acceptor = Acceptor::with_limits(&read(tls, asks, http2)?, limits, gate(tls.handshakes_per_ip)?)?;
-    Ok((acceptor.clone(), TlsReader { tls: tls.clone(), asks, http2, acceptor, stamps }))
+    let gate = gate.map(|gate| Box::new(Arc::clone(gate)) as Box<dyn HandshakeGate>);
+    let acceptor = Acceptor::with_limits(&config, limits, gate)?;
+    Ok((acceptor.clone(), TlsReader { tls: tls.clone(), asks, http2, acceptor, stamps, crl_end }))
 }
 
-fn gate(rate: Option<Rate>) -> Result<Option<Box<dyn HandshakeGate>>, QuotaError> {
-    let Some(Rate { requests, period }) = rate else { return Ok(None) };
+/// The gate of a table, which all its listeners have together: an address has one rate however many there are.
+pub(super) fn gate(tls: &Tls) -> Result<Option<Gate>, QuotaError> {
+    let Some(Rate { requests, period }) = tls.handshakes_per_ip else { return Ok(None) };
     let limiter = Limiter::new(Quota::new(requests, requests, period)?, GATE_KEYS_MAX, seed());
-    Ok(Some(Box::new(limiter)))
+    Ok(Some(Arc::new(limiter)))
 }
 
-#[expect(
-    clippy::disallowed_methods,
-    reason = "certificates end by the calendar; read at the start and at a change"
-)]
+/// What the files hold.
+struct Material {
+    config: TlsConfig,
+    crl_end: Option<i64>,
+}
+
+#[expect(clippy::disallowed_methods, reason = "certificates and revocation lists end by the calendar")]
+fn unix_secs() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
+}
+
 /// Reads every file; a warning is told once here.
-fn read(tls: &Tls, asks: ClientAuthMode, http2: bool) -> Result<TlsConfig, TlsError> {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+fn read(tls: &Tls, asks: ClientAuthMode, http2: bool) -> Result<Material, TlsError> {
+    let now = unix_secs();
     let mut config: Option<TlsConfig> = None;
     for files in &tls.certificates {
         let pair = CertFiles::new(&files.cert, &files.key).load()?;
-        for warning in pair.warnings(i64::try_from(now).unwrap_or(i64::MAX)) {
+        for warning in pair.warnings(now) {
             tracing::warn!("tls {}: {warning}", tls.name);
         }
         config = Some(match config {
@@ -76,7 +85,8 @@ fn read(tls: &Tls, asks: ClientAuthMode, http2: bool) -> Result<TlsConfig, TlsEr
         origin: format!("tls.{}", tls.name),
         hint: "name one with `cert` and `key`",
     })?;
-    Ok(config
+    let (client_auth, crl_end) = client_auth(tls, asks, now)?;
+    let config = config
         .min_version(match tls.min_version {
             TlsVersion::V1_2 => crate::http::TlsVersion::Tls12,
             TlsVersion::V1_3 => crate::http::TlsVersion::Tls13,
@@ -87,19 +97,26 @@ fn read(tls: &Tls, asks: ClientAuthMode, http2: bool) -> Result<TlsConfig, TlsEr
         })
         .resumption(tls.session_resumption)
         .alpn_handed(http2.then_some("h2"))
-        .client_auth(client_auth(tls, asks)?))
+        .client_auth(client_auth);
+    Ok(Material { config, crl_end })
 }
 
-fn client_auth(tls: &Tls, asks: ClientAuthMode) -> Result<ClientAuth, TlsError> {
+fn client_auth(tls: &Tls, asks: ClientAuthMode, now: i64) -> Result<(ClientAuth, Option<i64>), TlsError> {
     let Some(bundle) = tls.client_auth.ca.as_deref().filter(|_| asks != ClientAuthMode::None) else {
-        return Ok(ClientAuth::None);
+        return Ok((ClientAuth::None, None));
     };
-    let ca = read_client_ca(bundle, &tls.client_auth.crls)?;
-    Ok(match asks {
+    let ca =
+        read_client_ca(bundle, &tls.client_auth.crls)?.expired_crls_hold(tls.client_auth.expired_crls_hold);
+    for warning in ca.warnings(now) {
+        tracing::warn!("tls {}: {warning}", tls.name);
+    }
+    let crl_end = ca.next_crl_end(now);
+    let client_auth = match asks {
         ClientAuthMode::None => ClientAuth::None,
         ClientAuthMode::Request => ClientAuth::Request(ca),
         ClientAuthMode::Require => ClientAuth::Require(ca),
-    })
+    };
+    Ok((client_auth, crl_end))
 }
 
 fn paths(tls: &Tls) -> impl Iterator<Item = &Path> {
@@ -119,14 +136,20 @@ impl Watched for TlsReader {
 
     fn look(&mut self) -> Look {
         let stamps = Stamps::of(paths(&self.tls));
-        if stamps == self.stamps {
+        // A list that ends without a new one is told by what reads it.
+        let ended = self.crl_end.is_some_and(|end| end < unix_secs());
+        if stamps == self.stamps && !ended {
             return Look::Same;
         }
-        let replaced =
-            read(&self.tls, self.asks, self.http2).and_then(|config| self.acceptor.replace(&config));
+        if ended {
+            self.crl_end = None;
+        }
+        let replaced = read(&self.tls, self.asks, self.http2)
+            .and_then(|Material { config, crl_end }| Ok((self.acceptor.replace(&config)?, crl_end)));
         match replaced {
-            Ok(changed) => {
+            Ok((changed, crl_end)) => {
                 self.stamps = stamps;
+                self.crl_end = crl_end;
                 if changed { Look::Changed("new certificates are in use".to_owned()) } else { Look::Same }
             }
             // The stamps stay: half of a pair may have been written, and the next look tries again.

@@ -7,6 +7,7 @@ use super::lane::Counters;
 use crate::checks;
 use crate::http::layer::AtMost;
 use crate::http::limit::Limiter;
+use doorbell::access_log::LogSink;
 use doorbell::tls::Acceptor;
 use doorbell::{Blame, CloseReason, Refusals, Snapshot};
 use std::collections::BTreeMap;
@@ -21,6 +22,8 @@ pub(super) struct Totals {
     refusals: Vec<Refusals>,
     http2: Option<Arc<Counters>>,
     checks: Option<Arc<checks::Counters>>,
+    access: Option<LogSink>,
+    connector: Option<Arc<checks::Connector>>,
 }
 
 /// Counters of an acceptor that are about handshakes that were done, or are being done.
@@ -56,8 +59,27 @@ impl Totals {
         stats.jobs_queued + self.http2.as_ref().map_or(0, |counters| counters.jobs())
     }
 
-    pub(super) fn set_checks(&mut self, counters: Arc<checks::Counters>) {
+    /// What checks did, and whom they connected through.
+    pub(super) fn set_checks(&mut self, counters: Arc<checks::Counters>, connector: Arc<checks::Connector>) {
         self.checks = Some(counters);
+        self.connector = Some(connector);
+    }
+
+    /// What became of the connections of checks, where there are any: `connected=20 refused=3`.
+    pub(super) fn connects(&self) -> Option<String> {
+        let connector = self.connector.as_ref()?;
+        let retries = ("port_window_retries", connector.port_window_retries());
+        Some(list(connector.counters().fields().into_iter().chain([retries])))
+    }
+
+    pub(super) fn set_access(&mut self, sink: LogSink) {
+        self.access = Some(sink);
+    }
+
+    /// Lines of the access log that found its queue full, and lines that the file did not take; `None` without a log.
+    pub(super) fn access_lost(&self) -> Option<(u64, u64)> {
+        let counters = self.access.as_ref()?.counters();
+        Some((counters.dropped, counters.failed))
     }
 
     /// What is counted beside the engine, by name.
@@ -67,7 +89,11 @@ impl Totals {
             http2.flat_map(|(conns, requests)| [("http2_connections", conns), ("http2_requests", requests)]);
         let http2 = http2.map(|(name, count)| (name.to_owned(), count));
         let checks = self.checks.iter().flat_map(|counters| counters.fields());
-        http2.chain(checks.map(|(name, count)| (format!("checks_{name}"), count)))
+        let lost = self.access_lost().into_iter();
+        let lost =
+            lost.flat_map(|(dropped, failed)| [("access_dropped", dropped), ("access_failed", failed)]);
+        let lost = lost.map(|(name, count)| (name.to_owned(), count));
+        http2.chain(checks.map(|(name, count)| (format!("checks_{name}"), count))).chain(lost)
     }
 
     /// What the checks did, where there are any: `runs=20 failed=3`.
@@ -85,35 +111,36 @@ impl Totals {
         fields.map(|(name, count)| (name.to_owned(), count)).collect()
     }
 
+    /// Connections of HTTP/2 by why they were refused or ended.
+    pub(super) fn http2_refusals(&self) -> Vec<(&'static str, u64)> {
+        self.http2.iter().flat_map(|counters| counters.fields()).collect()
+    }
+
     /// TLS handshakes by what came of them.
     pub(super) fn handshakes(&self) -> BTreeMap<&'static str, u64> {
         sums(self.acceptors.iter().flat_map(|acceptor| acceptor.stats().fields().collect::<Vec<_>>()))
     }
 
-    /// Requests and connections by why they were refused or ended, beside those that the engine counts.
-    pub(super) fn refusals(&self) -> BTreeMap<&'static str, u64> {
-        let busy = self.at_most.iter().map(|at_most| ("busy", at_most.refused()));
-        let limited = self.limiters.iter().map(|limiter| ("rate_limited", limiter.counts().denied));
-        let requests = self.refusals.iter().flat_map(Refusals::all).map(|(why, count)| (why.as_str(), count));
-        let http2 = self.http2.iter().flat_map(|counters| counters.fields());
-        sums(busy.chain(limited).chain(requests).chain(http2))
-    }
-
-    /// Requests and handshakes by why they were refused, where any were: `busy=2 rate_limited=1`. Of `stats` those that waited for a job.
-    pub(super) fn refused(&self, stats: &Snapshot) -> String {
+    /// Requests and handshakes that a server refused, by why.
+    pub(super) fn refusals(&self) -> Vec<(&'static str, u64)> {
         let busy = self.at_most.iter().map(|at_most| ("busy", at_most.refused()));
         let limited = self.limiters.iter().map(|limiter| ("rate_limited", limiter.counts().denied));
         let requests = self.refusals.iter().flat_map(Refusals::all).map(|(why, count)| (why.as_str(), count));
         let handshakes =
             self.acceptors.iter().flat_map(|acceptor| acceptor.stats().fields().collect::<Vec<_>>());
         let handshakes = handshakes.filter(|(name, _)| !HANDSHAKES_GOOD.contains(name));
+        busy.chain(limited).chain(requests).chain(handshakes).collect()
+    }
+
+    /// All that were refused, where any were: `busy=2 rate_limited=1`. Of `stats` those that waited for a job.
+    pub(super) fn refused(&self, refusals: Vec<(&'static str, u64)>, stats: &Snapshot) -> String {
         let http2 = self.http2.iter().flat_map(|counters| counters.fields());
         let jobs = [
             ("jobs_panicked", stats.jobs_panicked),
             ("jobs_refused", stats.jobs_refused),
             ("jobs_timed_out", stats.jobs_timed_out),
         ];
-        list(busy.chain(limited).chain(requests).chain(handshakes).chain(http2).chain(jobs))
+        list(refusals.into_iter().chain(http2).chain(jobs))
     }
 
     /// Connections by why they were closed, where it was not because all was done.

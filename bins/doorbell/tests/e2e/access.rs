@@ -17,10 +17,14 @@ on_both_engines! {
     everything
     everything_as_json
     a_sample
+    a_sample_beside_errors
     nothing
+    lines_that_a_full_disk_does_not_take_are_counted
+    lines_that_nobody_reads_are_dropped_and_counted
     a_request_cannot_make_a_second_line
     a_file_that_is_moved_away
     whose_token_it_was
+    a_trace_is_refused_by_the_routes_like_any_method
 }
 
 /// A server that logs to `access.log`.
@@ -123,9 +127,45 @@ fn everything_as_json(engine: &str) {
     );
 }
 
-fn a_sample(engine: &str) {
+fn a_trace_is_refused_by_the_routes_like_any_method(engine: &str) {
     let scratch = Scratch::new();
-    let doorbell = serve(engine, &scratch, "access = \"all\"\naccess_sample = 10");
+    let file = scratch.path("access.log");
+    let doorbell = Doorbell::start_with(
+        engine,
+        &format!(
+            "version = 1\n[lifecycle]\ndrain_delay = \"0s\"\n[log]\naccess = \"all\"\naccess_file = {file:?}\n\
+             [listener.web]\nbind = \"127.0.0.1:0\"\n[route.live]\npath = \"/livez\"\nhealth = \"livez\"\n\
+             [route.hook]\npath = \"/hook\"\nmethods = [\"POST\"]\nreply = {{}}\n"
+        ),
+    );
+    let table = [
+        ("/livez", 405, Some("GET, HEAD, OPTIONS")),
+        ("/hook", 405, Some("OPTIONS, POST")),
+        ("/missing", 404, None),
+    ];
+    for (path, status, allow) in table {
+        let trace =
+            format!("TRACE {path} HTTP/1.1\r\nHost: a\r\nX-Secret: s3cret\r\nConnection: close\r\n\r\n");
+        let reply = send(doorbell.addr, trace.as_bytes()).unwrap();
+        assert_eq!((reply.status, reply.field("allow")), (status, allow), "{path}: {}", reply.head);
+        assert!(!reply.head.contains("s3cret") && !reply.body.escape_ascii().to_string().contains("s3cret"));
+    }
+    let expected = ["404 TRACE /missing HTTP/1.1", "405 TRACE /hook HTTP/1.1", "405 TRACE /livez HTTP/1.1"];
+    assert_eq!(summary(&all_lines(doorbell, &scratch)), expected);
+}
+
+fn a_sample(engine: &str) {
+    sampled(engine, "all");
+}
+
+/// What fails, and one in so many of what does not.
+fn a_sample_beside_errors(engine: &str) {
+    sampled(engine, "errors");
+}
+
+fn sampled(engine: &str, which: &str) {
+    let scratch = Scratch::new();
+    let doorbell = serve(engine, &scratch, &format!("access = {which:?}\naccess_sample = 10"));
     // On one connection, so with one worker and its one counter.
     let requests: Vec<u8> =
         (0..100).flat_map(|n| format!("GET /hello/{n} HTTP/1.1\r\nHost: a\r\n\r\n").into_bytes()).collect();
@@ -146,6 +186,48 @@ fn nothing(engine: &str) {
     ask_for_everything(&doorbell);
     assert!(all_lines(doorbell, &scratch).is_empty());
     assert!(!scratch.path("access.log").exists(), "there is not even a file");
+}
+
+fn log_to(engine: &str, file: &Path) -> Doorbell {
+    Doorbell::start_with(
+        engine,
+        &format!(
+            "version = 1\n[runtime]\nworkers = 1\n[lifecycle]\ndrain_delay = \"0s\"\n[log]\naccess = \"all\"\naccess_file = {file:?}\n\
+             [listener.web]\nbind = \"127.0.0.1:0\"\n[route.hello]\npath = \"/hello\"\nreply = {{ body = \"hello\\n\" }}\n"
+        ),
+    )
+}
+
+fn lines_that_a_full_disk_does_not_take_are_counted(engine: &str) {
+    let doorbell = log_to(engine, Path::new("/dev/full"));
+    for _ in 0..3 {
+        assert_eq!(get(doorbell.addr, "/hello", &[]).status, 200);
+    }
+    let totals = doorbell.totals();
+    assert_eq!((&totals["access_dropped"], &totals["access_failed"]), (&0.into(), &3.into()), "{totals}");
+}
+
+fn lines_that_nobody_reads_are_dropped_and_counted(engine: &str) {
+    const CONNS: usize = 9;
+    const REQUESTS: usize = 1000;
+    let scratch = Scratch::new();
+    let pipe = scratch.path("pipe");
+    let made = std::process::Command::new("mkfifo").arg(&pipe).status().unwrap();
+    assert!(made.success());
+    // Somebody has it open, and never reads.
+    let _reader = fs::File::options().read(true).write(true).open(&pipe).unwrap();
+    let doorbell = log_to(engine, &pipe);
+    for _ in 0..CONNS {
+        let requests = b"GET /hello HTTP/1.1\r\nHost: a\r\n\r\n".repeat(REQUESTS);
+        let got = doorbell_testkit::peers::exchange(doorbell.addr, &requests).unwrap();
+        assert_eq!(
+            doorbell_testkit::peers::Reply::parse_all(&got.bytes).0.len(),
+            REQUESTS,
+            "none is held up"
+        );
+    }
+    let totals = doorbell.totals();
+    assert!(totals["access_dropped"].as_u64().unwrap() > 0, "{totals}");
 }
 
 fn a_request_cannot_make_a_second_line(engine: &str) {

@@ -15,6 +15,7 @@ on_both_engines! {
     a_challenge_is_answered_at_once
     a_challenge_is_answered_from_memory_within_a_second
     a_challenge_wins_over_redirects
+    a_challenge_wins_for_every_host
     nothing_else_is_given_away
 }
 
@@ -93,6 +94,41 @@ fn a_challenge_wins_over_redirects(engine: &str) {
         let reply = get(doorbell.addr, elsewhere, &[]);
         assert_eq!(reply.status, 308, "{elsewhere}: {}", reply.head);
         assert_eq!(reply.field("location"), Some(format!("https://localhost{elsewhere}").as_str()));
+    }
+}
+
+/// Beside a redirect of every name below one, a map of links, and routes of one host.
+fn a_challenge_wins_for_every_host(engine: &str) {
+    let scratch = Scratch::new();
+    fs::create_dir_all(scratch.path("acme")).unwrap();
+    scratch.write("acme/token", "content");
+    let (dir, map) = (scratch.path("acme"), scratch.write("links.map", "/x https://x.test/\n"));
+    let doorbell = Doorbell::start_with(
+        engine,
+        &format!(
+            "version = 1\n[listener.web]\nbind = \"127.0.0.1:0\"\n\
+             [route.wildcard]\npath = \"/{{*rest}}\"\nhosts = \"*.example.com\"\nredirect = {{ host = \"example.com\" }}\n\
+             [route.links]\npath = \"/{{*rest}}\"\nhosts = \"links.test\"\nredirect = {{ map = {map:?}, default = \"https://home.test/\" }}\n\
+             [route.app]\npath = [\"/{{*rest}}\", \"/.well-known/{{*rest}}\"]\nhosts = \"app.test\"\nreply = {{ body = \"app\" }}\n\
+             [route.acme]\npath = \"{CHALLENGES}/{{token}}\"\nfiles = {{ dir = {dir:?} }}\n"
+        ),
+    );
+    let ask = |host: &str, path: &str| {
+        let bytes = format!("GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
+        send(doorbell.addr, bytes.as_bytes()).unwrap()
+    };
+    for (host, elsewhere) in [
+        ("a.example.com", 308),
+        ("b.a.example.com", 308),
+        ("links.test", 302),
+        ("app.test", 200),
+        ("nobody.test", 421),
+        ("127.0.0.1", 421),
+    ] {
+        let reply = ask(host, &format!("{CHALLENGES}/token"));
+        assert_eq!((reply.status, reply.body.as_slice()), (200, &b"content"[..]), "{host}");
+        assert_eq!(ask(host, &format!("{CHALLENGES}/missing")).status, 404, "{host}");
+        assert_eq!(ask(host, "/elsewhere").status, elsewhere, "{host}");
     }
 }
 

@@ -28,6 +28,7 @@ on_both_engines! {
     hpack_bomb
     zero_window_stall
     small_window_stall
+    window_that_closes_later
 }
 
 /// How long a connection may go on with an attack, and what the process may grow by.
@@ -201,12 +202,21 @@ fn zero_window_stall(engine: &str) {
     attack(engine, "http2_windowless", &NO_WINDOW, ENDED_MAX, &a_hundred_and_nothing_more);
 }
 
-/// The same with a window that lets out a byte of each reply. That may be a slow client: it is ended when nothing moved for
-/// `timeouts.write`, and the times are looked at once a second.
+/// The same with a window that lets out a byte of each reply.
 fn small_window_stall(engine: &str) {
     let window_of_1 = [0, 4, 0, 0, 0, 1];
-    let (listener, ended_max) = ("timeouts = { write = \"1s\" }", Duration::from_secs(3));
-    attack_listener(engine, listener, "http2_stalled", &window_of_1, ended_max, &a_hundred_and_nothing_more);
+    attack(engine, "http2_windowless", &window_of_1, ENDED_MAX, &a_hundred_and_nothing_more);
+}
+
+/// Replies are taken first; then the window is closed and more are asked for.
+fn window_that_closes_later(engine: &str) {
+    attack(engine, "http2_windowless", &[], ENDED_MAX, &|count| match count {
+        0..10 => get(odd(count), "/hello"),
+        10..13 => Vec::new(),
+        13 => frame(SETTINGS, 0, 0, &NO_WINDOW),
+        14..100 => get(odd(count), "/hello"),
+        _ => Vec::new(),
+    });
 }
 
 fn a_hundred_and_nothing_more(count: u32) -> Vec<u8> {

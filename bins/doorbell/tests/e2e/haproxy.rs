@@ -124,13 +124,21 @@ fn checked(doorbell: Doorbell, check: &str, server: &str) -> Value {
 
 /// State and last check of the one server, as `UP/L7OK`.
 pub(crate) fn state(socket: &Path) -> Option<String> {
+    row(socket, ["status", "check_status"]).map(|fields| fields.join("/"))
+}
+
+/// These fields of what is known of the one server.
+pub(crate) fn row(socket: &Path, fields: [&str; 2]) -> Option<[String; 2]> {
     let mut stream = UnixStream::connect(socket).ok()?;
     stream.write_all(b"show stat\n").ok()?;
     let mut table = String::new();
     stream.read_to_string(&mut table).ok()?;
     let names: Vec<&str> = table.lines().next()?.trim_start_matches("# ").split(',').collect();
     let row: Vec<&str> = table.lines().find(|line| line.starts_with("back,web,"))?.split(',').collect();
-    let field =
-        |name: &str| names.iter().position(|&field| field == name).and_then(|at| row.get(at).copied());
-    Some(format!("{}/{}", field("status")?, field("check_status")?))
+    let field = |name: &str| {
+        let at = names.iter().position(|&field| field == name)?;
+        row.get(at).map(|field| (*field).to_owned())
+    };
+    let [first, second] = fields.map(field);
+    Some([first?, second?])
 }

@@ -117,7 +117,9 @@ fn good_clients_get_through_garbage(engine: &str) {
         percentile(&mut took, 50.0),
         percentile(&mut took, 99.0)
     );
-    assert!(took.len() >= 20 && sent >= 500, "too few to tell");
+    // The whole rate is the promise; in the short form it is as much as a machine that does other things keeps up.
+    let reached_min = f64::from(rate) * if full { 0.9 } else { 0.25 };
+    assert!(took.len() >= 20 && reached >= reached_min, "{reached:.0} a second are too few to tell");
     assert!(lost.len() * 99 <= took.len(), "{:?}", &lost[..lost.len().min(5)]);
     assert!(!doorbell.process.log().contains("ERROR"), "{}", doorbell.process.log());
 }

@@ -43,9 +43,15 @@ impl Https {
     }
 
     pub(crate) fn connect(&self) -> io::Result<Stream> {
+        self.connect_behind(&[])
+    }
+
+    /// The same after bytes of a proxy.
+    fn connect_behind(&self, header: &[u8]) -> io::Result<Stream> {
         let name = ServerName::try_from("localhost").unwrap();
         let session = ClientConnection::new(Arc::clone(&self.config), name).map_err(io::Error::other)?;
-        let socket = connect_from(self.source, self.server)?;
+        let mut socket = connect_from(self.source, self.server)?;
+        socket.write_all(header)?;
         socket.set_nodelay(true)?;
         socket.set_read_timeout(Some(PATIENCE))?;
         socket.set_write_timeout(Some(PATIENCE))?;
@@ -54,7 +60,12 @@ impl Https {
 
     /// One request on a connection of its own. An end without close_notify is an error.
     pub(crate) fn get(&self, path: &str) -> io::Result<Reply> {
-        let mut stream = self.connect()?;
+        self.get_behind(&[], path)
+    }
+
+    /// The same after bytes of a proxy.
+    pub(crate) fn get_behind(&self, header: &[u8], path: &str) -> io::Result<Reply> {
+        let mut stream = self.connect_behind(header)?;
         let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
         stream.write_all(request.as_bytes())?;
         let mut bytes = Vec::new();

@@ -30,6 +30,7 @@ on_both_engines! {
     so_many_at_once_with_those_that_wait
     no_threads_without_work
     whoever_sees_details
+    junk_tokens_keep_no_files_waiting
 }
 
 /// A server that takes tokens of `signer` on `/api`, and `[compute]` with these lines.
@@ -277,6 +278,66 @@ fn a_full_queue(engine: &str) {
     assert_eq!(totals["refused"], format!("jobs_refused={refused}"), "{totals}");
     assert_eq!(lines.iter().filter(|line| line["status"] == 503).count(), refused);
     assert_eq!((&totals["jobs"], lines.len()), (&json!(asked + 20 - refused), asked + 20), "{totals}");
+}
+
+/// One thread, a queue that is full of junk: new files and new links are there as soon as without it.
+fn junk_tokens_keep_no_files_waiting(engine: &str) {
+    const SOON: Duration = Duration::from_secs(3);
+    let outside = Scratch::new();
+    fs::create_dir_all(outside.path("files")).unwrap();
+    let (dir, map) = (outside.path("files"), outside.write("links.map", "/l/a https://v0.test/\n"));
+    // Without `http2` there are no threads beside.
+    let stores = format!(
+        "[route.files]\npath = \"/f/{{name}}\"\nfiles = {{ dir = {dir:?} }}\n\
+         [route.links]\npath = \"/l/{{name}}\"\nredirect = {{ map = {map:?} }}\n"
+    );
+    let server = serve(engine, "ES256", "threads = 1\nqueue_normal = 1", &stores);
+    let good = server.token();
+    let junk = format!("{}{}", &good[..good.len() - 4], if good.ends_with("AAAA") { "BBBB" } else { "AAAA" });
+    let (runs, refused) = (AtomicBool::new(true), AtomicU64::new(0));
+    thread::scope(|scope| {
+        let _stop = StopAtEnd(&runs);
+        for _ in 0..16 {
+            scope.spawn(|| send_junk(server.addr(), &junk, &runs, &refused));
+        }
+        assert!(
+            wait_until(PATIENCE, || refused.load(Ordering::Relaxed) > 100).is_some(),
+            "the queue is never full"
+        );
+        for version in 1..=3 {
+            let seen = |what: &str| server.doorbell.process.log().matches(what).count();
+            let (files, links) = (seen(" files"), seen(" links"));
+            outside.write(&format!("files/{version}"), "content");
+            outside.write("links.map", &format!("/l/a https://v{version}.test/\n"));
+            let took = wait_until(PATIENCE, || seen(" files") > files && seen(" links") > links);
+            assert!(took.is_some_and(|took| took < SOON), "{took:?}: {}", server.doorbell.process.log());
+            let location = format!("https://v{version}.test/");
+            assert_eq!(get(server.addr(), "/l/a", &[]).field("location"), Some(&*location));
+            assert_eq!(get(server.addr(), &format!("/f/{version}"), &[]).status, 200);
+        }
+    });
+    let (totals, _) = server.end();
+    assert!(totals["refused"].as_str().unwrap().contains("jobs_refused="), "{totals}");
+}
+
+/// Tokens with a wrong signature, as fast as they are refused.
+fn send_junk(server: SocketAddr, token: &str, runs: &AtomicBool, refused: &AtomicU64) {
+    let one = format!("GET /api/x HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {token}\r\n\r\n");
+    while runs.load(Ordering::Relaxed) {
+        let mut stream = TcpStream::connect(server).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        for _ in 0..100 {
+            stream.write_all(one.as_bytes()).unwrap();
+            let bytes = misbehave::read_replies(&mut stream, 1, false).unwrap();
+            match Reply::parse(&bytes, false).unwrap().status {
+                503 => drop(refused.fetch_add(1, Ordering::Relaxed)),
+                status => assert_eq!(status, 401),
+            }
+            if !runs.load(Ordering::Relaxed) {
+                return;
+            }
+        }
+    }
 }
 
 fn a_job_that_comes_too_late(engine: &str) {

@@ -20,6 +20,8 @@ on_both_engines! {
     a_public_key_in_a_file
     a_key_set_that_changes
     a_key_set_of_all_kinds
+    a_key_that_cannot_be_used_is_passed_over
+    a_right_that_is_missing_is_told_by_whichever_rule_knows_the_token
 }
 
 const SECRET: &str = "0123456789abcdef0123456789abcdef";
@@ -257,6 +259,61 @@ fn a_key_set_that_changes(engine: &str) {
     assert_eq!(both(), [401, 200]);
     assert_attacks_fail(doorbell.addr, &|claims| new.sign(claims));
     assert_eq!(told(), 1);
+}
+
+fn a_key_that_cannot_be_used_is_passed_over(engine: &str) {
+    let scratch = Scratch::new();
+    let good = Signer::new("good", "ES256");
+    let weak = json!({ "kty": "RSA", "kid": "weak", "n": "AQAB", "e": "AQAB" });
+    let broken = json!({ "kty": "EC", "crv": "P-256", "x": "AA", "y": "AA" });
+    let set = json!({ "keys": [weak, good.jwk(), broken, { "kty": "PQC" }] });
+    let file = scratch.write("jwks.json", &set.to_string());
+    let jwt = format!("algorithm = [\"ES256\", \"RS256\"]\njwks_file = {file:?}\n{WANTED}");
+    let doorbell = serve(engine, &jwt);
+    assert_eq!(status(doorbell.addr, &good.sign(&claims())), 200, "{}", doorbell.process.log());
+    let log = doorbell.process.log();
+    for number in [1, 3] {
+        assert!(log.contains(&format!("jwks.json: key {number} of the set cannot be used: ")), "{log}");
+    }
+    assert!(!log.contains("key 2 of") && !log.contains("key 4 of"), "{log}");
+}
+
+fn a_right_that_is_missing_is_told_by_whichever_rule_knows_the_token(engine: &str) {
+    let scratch = Scratch::new();
+    let signer = Signer::new("a", "ES256");
+    let file = scratch.write("jwks.json", &json!({ "keys": [signer.jwk()] }).to_string());
+    // The signature of the second rule is verified by a job, that of the third at once.
+    let second = format!("algorithm = \"ES256\"\njwks_file = {file:?}\n{WANTED}");
+    let third = format!("algorithm = \"HS256\"\nsecret = \"{SECRET}\"\n{WANTED}");
+    let route = |name: &str, rules: &str| {
+        format!("[route.{name}]\npath = \"/{name}\"\nauth = {rules}\nreply = {{ body = \"secret\\n\" }}\n")
+    };
+    let config = format!(
+        "version = 1\n[listener.web]\nbind = \"127.0.0.1:0\"\n\
+         [auth.one]\nrealm = \"one\"\ntokens = {{ ops = \"abcdefghijklmnopqrstuvwxyz012345\" }}\n\
+         [auth.two]\nrealm = \"two\"\n[auth.two.jwt]\n{second}\n[auth.three]\nrealm = \"three\"\n[auth.three.jwt]\n{third}\n\
+         {}{}",
+        route("late", "[\"one\", \"two\"]"),
+        route("now", "[\"one\", \"three\"]")
+    );
+    let doorbell = Doorbell::start_with(engine, &config);
+    let poor = but("scope", json!("other"));
+    for (path, good, poor) in [
+        ("/late", signer.sign(&claims()), signer.sign(&poor)),
+        ("/now", hs256(&claims(), SECRET.as_bytes()), hs256(&poor, SECRET.as_bytes())),
+    ] {
+        let ask = |token: &str| {
+            let reply = get(doorbell.addr, path, &[&format!("Authorization: Bearer {token}")]);
+            (reply.status, reply.field("www-authenticate").unwrap_or_default().to_owned())
+        };
+        assert_eq!(ask(&good).0, 200, "{path}");
+        let (status, challenge) = ask(&poor);
+        assert_eq!(status, 403, "{path}: {challenge}");
+        assert!(challenge.contains("insufficient_scope") && !challenge.contains("\"one\""), "{challenge}");
+        let (status, challenge) = ask("unknown");
+        assert_eq!(status, 401, "{path}: {challenge}");
+        assert!(challenge.contains("realm=\"one\""), "{path}: {challenge}");
+    }
 }
 
 fn a_key_set_of_all_kinds(engine: &str) {

@@ -4,10 +4,13 @@
 
 use std::fmt::Write as _;
 use std::fs;
+use std::io::Write as _;
+use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
+use std::time::{Duration, Instant};
 
-use doorbell_testkit::peers::{Reply, exchange, wait_until};
+use doorbell_testkit::peers::{Reply, exchange, misbehave, wait_until};
 
 use crate::plain::get;
 use crate::support::{Doorbell, LIMIT, Scratch, StopAtEnd, on_both_engines};
@@ -15,6 +18,7 @@ use crate::support::{Doorbell, LIMIT, Scratch, StopAtEnd, on_both_engines};
 on_both_engines! {
     a_link_goes_where_the_map_says
     a_map_changes_under_load
+    a_reload_is_no_pause
     a_broken_map_changes_nothing
 }
 
@@ -128,6 +132,65 @@ fn ask_until(addr: std::net::SocketAddr, seed: usize, changing: &AtomicBool) -> 
         asked += replies.len();
     }
     asked
+}
+
+/// The longest that an answer took while maps are read, beside the longest in as long a time without.
+fn a_reload_is_no_pause(engine: &str) {
+    /// What the scheduler of a busy machine may add; a map that were read by who answers would take more each time.
+    const SLACK: Duration = Duration::from_millis(100);
+    const ROUNDS_MAX: usize = 4;
+    let scratch = Scratch::new();
+    replace(&scratch, &map(0));
+    let doorbell = serve(engine, &scratch, "");
+    let maps = [map(1), map(2)];
+    let changes = || doorbell.process.log().matches(" links").count();
+    // Whatever else this machine does can only make answers slower.
+    let kept = (0..ROUNDS_MAX).any(|_| {
+        let begun = Instant::now();
+        let (longest, asked) = longest_answer(doorbell.addr, || {
+            for text in &maps {
+                let before = changes();
+                replace(&scratch, text);
+                assert!(wait_until(LIMIT, || changes() > before).is_some(), "{}", doorbell.process.log());
+            }
+        });
+        let lasted = begun.elapsed();
+        let (control, asked_in_peace) = longest_answer(doorbell.addr, || thread::sleep(lasted));
+        eprintln!(
+            "{engine}: the longest of {asked} answers took {longest:?} while two maps of {LINKS} links were read in {lasted:?}, \
+             {control:?} of {asked_in_peace} in as long without"
+        );
+        assert!(asked >= 100, "too few to tell: {asked}");
+        longest <= control + SLACK
+    });
+    assert!(kept, "answers wait for maps");
+}
+
+/// The longest answer, of all on one connection that are asked for one after the other meanwhile.
+fn longest_answer(server: SocketAddr, meanwhile: impl FnOnce()) -> (Duration, usize) {
+    let asking = AtomicBool::new(true);
+    thread::scope(|scope| {
+        let end = StopAtEnd(&asking);
+        let client = scope.spawn(|| {
+            let mut stream = TcpStream::connect(server).unwrap();
+            stream.set_read_timeout(Some(LIMIT)).unwrap();
+            let (mut longest, mut asked) = (Duration::ZERO, 0);
+            while asking.load(Ordering::Relaxed) {
+                let start = Instant::now();
+                stream
+                    .write_all(format!("GET /l/{} HTTP/1.1\r\nHost: a\r\n\r\n", asked % LINKS).as_bytes())
+                    .unwrap();
+                misbehave::read_replies(&mut stream, 1, false).unwrap();
+                longest = longest.max(start.elapsed());
+                asked += 1;
+                thread::sleep(Duration::from_millis(1));
+            }
+            (longest, asked)
+        });
+        meanwhile();
+        drop(end);
+        client.join().unwrap()
+    })
 }
 
 fn a_broken_map_changes_nothing(engine: &str) {

@@ -2,7 +2,9 @@
 //!
 //! Does not know about: certificates of the server.
 
+use std::fs;
 use std::path::PathBuf;
+use std::time::{Duration, SystemTime};
 
 use doorbell_testkit::peers::wait_until;
 use rustix::process::Signal;
@@ -18,6 +20,8 @@ on_both_engines! {
     only_some_names_get_in
     a_revoked_client_does_not_get_in
     a_client_is_revoked_while_it_runs
+    a_list_that_has_ended_is_told
+    a_list_that_has_ended_may_hold
 }
 
 const PLAIN_ROUTES: &str = "[route.health]\npath = \"/livez\"\nhealth = \"livez\"\n\
@@ -43,11 +47,17 @@ impl Setup {
         let (cert, key) = localhost().write(&scratch, "tls");
         let ca_file = scratch.write("ca.crt", &ca().pem());
         let crl = scratch.write("clients.crl", &ca().crl(&[22]));
+        let old =
+            scratch.write("old.crl", &ca().crl_until(&[22], SystemTime::now() - Duration::from_secs(60)));
         ca().client("alice", 21).write(&scratch, "alice");
         ca().client("bob", 22).write(&scratch, "bob");
+        // A name that is too long to be used is none.
+        ca().client(&"n".repeat(300), 25).write(&scratch, "nameless");
         Ca::new("Other CA").client("mallory", 23).write(&scratch, "mallory");
-        let client_auth =
-            client_auth.replace("CA", &format!("{ca_file:?}")).replace("CRL", &format!("{crl:?}"));
+        let client_auth = client_auth
+            .replace("CA", &format!("{ca_file:?}"))
+            .replace("CRL", &format!("{crl:?}"))
+            .replace("OLD", &format!("{old:?}"));
         let config = format!(
             "version = 1\n[log]\naccess = \"all\"\n[tls.web]\ncert = {cert:?}\nkey = {key:?}\n\
              handshakes_per_ip = \"off\"\n{client_auth}\n\
@@ -129,6 +139,7 @@ fn a_probe_needs_no_certificate(engine: &str) {
         ("nobody", "/ops", 403),
         ("alice", "/livez", 200),
         ("alice", "/ops", 200),
+        ("nameless", "/ops", 200),
         ("mallory", "/livez", -1),
     ]);
 }
@@ -142,6 +153,7 @@ fn only_some_names_get_in(engine: &str) {
         ("alice", "/ops", 200),
         ("bob", "/ops", 403),
         ("bob", "/livez", 200),
+        ("nameless", "/ops", 403),
         ("nobody", "/ops", -1),
     ]);
 }
@@ -163,4 +175,33 @@ fn a_client_is_revoked_while_it_runs(engine: &str) {
     let refused = wait_until(LIMIT, || REFUSED.contains(&setup.get("1.3", "alice", "/ops")));
     assert!(refused.is_some(), "{}", setup.doorbell.process.log());
     setup.expect(&[("alice", "/ops", -1), ("bob", "/ops", -1), ("again", "/ops", 200)]);
+}
+
+/// At the start, and when it ends while the server runs. Nobody whom a list should cover gets in meanwhile.
+fn a_list_that_has_ended_is_told(engine: &str) {
+    let client_auth = "client_auth = { mode = \"require\", ca = CA, crl = OLD }";
+    let Some(setup) = Setup::start(engine, client_auth, PLAIN_ROUTES) else { return };
+    let told = || setup.doorbell.process.log().matches("so no client with a certificate gets in").count();
+    assert!(wait_until(LIMIT, || told() > 0).is_some(), "{}", setup.doorbell.process.log());
+    setup.expect(&[("alice", "/ops", -1), ("bob", "/ops", -1)]);
+    let before = told();
+    let fresh =
+        setup.scratch.write("fresh.crl", &ca().crl_until(&[22], SystemTime::now() + Duration::from_secs(8)));
+    fs::rename(fresh, setup.scratch.path("old.crl")).unwrap();
+    let gets_in = || setup.get("1.3", "alice", "/ops") == 200;
+    assert!(wait_until(LIMIT, gets_in).is_some(), "{}", setup.doorbell.process.log());
+    assert_eq!(told(), before);
+    assert!(wait_until(LIMIT, || told() > before).is_some(), "{}", setup.doorbell.process.log());
+    setup.expect(&[("alice", "/ops", -1)]);
+}
+
+fn a_list_that_has_ended_may_hold(engine: &str) {
+    let client_auth = "client_auth = { mode = \"require\", ca = CA, crl = OLD, expired_crls_hold = true }";
+    let Some(setup) = Setup::start(engine, client_auth, PLAIN_ROUTES) else { return };
+    setup.expect(&[("alice", "/ops", 200), ("bob", "/ops", -1)]);
+    assert!(
+        setup.doorbell.process.log().contains("believed all the same"),
+        "{}",
+        setup.doorbell.process.log()
+    );
 }

@@ -94,6 +94,11 @@ impl Ca {
 
     /// A list that revokes these serial numbers.
     pub(crate) fn crl(&self, serials: &[u64]) -> String {
+        self.crl_until(serials, SystemTime::now() + 90 * DAY)
+    }
+
+    /// The same, until then.
+    pub(crate) fn crl_until(&self, serials: &[u64], end: SystemTime) -> String {
         let revoke = |&serial: &u64| RevokedCertParams {
             serial_number: SerialNumber::from(serial),
             revocation_time: date_time_ymd(2021, 1, 1),
@@ -102,7 +107,7 @@ impl Ca {
         };
         let params = CertificateRevocationListParams {
             this_update: date_time_ymd(2021, 1, 1),
-            next_update: date_time_ymd(2099, 1, 1),
+            next_update: date_time_ymd(1970, 1, 1) + end.duration_since(UNIX_EPOCH).unwrap(),
             crl_number: SerialNumber::from(1),
             issuing_distribution_point: None,
             revoked_certs: serials.iter().map(revoke).collect(),

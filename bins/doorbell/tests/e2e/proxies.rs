@@ -7,14 +7,17 @@ use std::path::Path;
 
 use doorbell_testkit::peers::wait_until;
 
+use crate::https::Https;
+use crate::pki::localhost;
 use crate::plain::{request, send_from};
-use crate::support::{Doorbell, LIMIT, on_both_engines, program, run};
+use crate::support::{Doorbell, LIMIT, Scratch, on_both_engines, program, run};
 
 on_both_engines! {
     a_proxy_header_tells_the_client
     a_proxy_header_is_required
     a_forwarding_field_tells_the_client
     curl_sends_a_proxy_header
+    a_proxy_header_before_tls_tells_whose_handshake_it_is
 }
 
 const TRUSTED: Ipv4Addr = Ipv4Addr::LOCALHOST;
@@ -148,4 +151,35 @@ fn status(curl: &Path, doorbell: &Doorbell, args: &[&str]) -> String {
     let url = doorbell.url("/curl");
     let fixed = ["-sS", "-o", "/dev/null", "-w", "%{http_code}", &url];
     String::from_utf8(run(curl, &[&fixed[..], args].concat()).stdout).unwrap()
+}
+
+/// Handshakes are counted by the carried address, and so is the client in the log.
+fn a_proxy_header_before_tls_tells_whose_handshake_it_is(engine: &str) {
+    let scratch = Scratch::new();
+    let (cert, key) = localhost().write(&scratch, "tls");
+    let doorbell = Doorbell::start_with(
+        engine,
+        &format!(
+            "version = 1\n[runtime]\nworkers = 2\n[log]\naccess = \"all\"\n[tls.web]\ncert = {cert:?}\nkey = {key:?}\nhandshakes_per_ip = \"3/h\"\n\
+             [listener.web]\nbind = \"127.0.0.1:0\"\ntls = \"web\"\nproxy_protocol = \"require\"\ntrusted_proxies = \"127.0.0.1\"\n\
+             [route.hello]\npath = \"/{{name}}\"\nreply = {{ body = \"{{client}}\" }}\n"
+        ),
+    );
+    let https = Https::new(doorbell.addr);
+    for (row, header) in [v1 as fn(Ipv4Addr) -> Vec<u8>, v2].into_iter().enumerate() {
+        let row = u8::try_from(row).unwrap();
+        for client in [Ipv4Addr::new(203, 0, 113, row), Ipv4Addr::new(198, 51, 100, row)] {
+            let ask = |n: usize| https.get_behind(&header(client), &format!("/{n}"));
+            for n in 0..3 {
+                let reply = ask(n)
+                    .unwrap_or_else(|error| panic!("{client} {n}: {error}\n{}", doorbell.process.log()));
+                assert_eq!((reply.status, reply.body), (200, client.to_string().into_bytes()));
+                assert_logged(&doorbell, &client.to_string(), &format!("/{n}"));
+            }
+            assert!(ask(3).is_err(), "{client} has begun three handshakes");
+        }
+    }
+    assert!(https.get("/bare").is_err(), "there must be a header");
+    let log = doorbell.process.log();
+    assert!(!log.contains("127.0.0.1 - ") && !log.contains("GET /3"), "{log}");
 }

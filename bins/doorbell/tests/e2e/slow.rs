@@ -3,6 +3,7 @@
 //! Does not know about: what the modes send. `DOORBELL_FULL=1` takes longer and holds probes to 50 ms, one in a hundred to more than
 //! that by what the machine itself takes: a server of one thread that nobody attacks is asked at the same time.
 
+use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::process::Command;
@@ -13,7 +14,7 @@ use std::time::{Duration, Instant};
 use doorbell_testkit::peers::{percentile, wait_until};
 
 use crate::plain::{request, send_from};
-use crate::support::{Doorbell, Process, StopAtEnd, on_both_engines, program};
+use crate::support::{Doorbell, Process, Scratch, StopAtEnd, on_both_engines, program};
 
 on_both_engines! {
     probes_do_not_notice_slow_clients
@@ -27,6 +28,12 @@ const MODES: [(&str, &[&str]); 4] = [
     ("slow read", &["-X", "-w", "1", "-y", "8", "-n", "1", "-z", "1", "-k", "3"]),
 ];
 
+/// Slow readers of a reply that no send buffer holds, by which sends really wait. Few, since the kernel keeps megabytes for each.
+const BIG_READERS: (&str, &[&str]) =
+    ("slow read of much", &["-X", "-w", "512", "-y", "1024", "-n", "1", "-z", "32", "-k", "1"]);
+const BIG_CONNS: &str = "20";
+const BIG_LEN: usize = 8 << 20;
+
 /// Within which a probe is answered.
 const PROMISE: Duration = Duration::from_millis(50);
 
@@ -37,8 +44,14 @@ fn probes_do_not_notice_slow_clients(engine: &str) {
     let full = std::env::var_os("DOORBELL_FULL").is_some();
     let (secs, conns) = if full { ("30", "250") } else { ("8", "200") };
     // A reply that does not fit into the smallest window, for those who read slowly.
+    let scratch = Scratch::new();
+    fs::create_dir_all(scratch.path("files")).unwrap();
+    scratch.write("files/big", &"big ".repeat(BIG_LEN / 4));
+    let dir = scratch.path("files");
     let config = format!(
-        "version = 1\n[runtime]\nworkers = 2\n[listener.web]\nbind = \"127.0.0.1:0\"\n\
+        "version = 1\n[runtime]\nworkers = 2\n[lifecycle]\ndrain_delay = \"0s\"\ndrain_timeout = \"1s\"\n\
+         [listener.web]\nbind = \"127.0.0.1:0\"\ntimeouts = {{ write = \"3s\" }}\n\
+         [route.big]\npath = \"/files/{{name}}\"\nfiles = {{ dir = {dir:?}, max_bytes = \"16MiB\" }}\n\
          [route.live]\npath = \"/livez\"\nhealth = \"livez\"\n\
          [route.hello]\npath = \"/hello\"\nmethods = [\"GET\", \"HEAD\", \"POST\"]\nreply = {{ body = \"{}\" }}\n",
         "hello ".repeat(2_000)
@@ -54,12 +67,14 @@ fn probes_do_not_notice_slow_clients(engine: &str) {
         let end = StopAtEnd(&probing);
         let prober = scope.spawn(|| probe_until(doorbell.addr, &probing));
         let control_prober = scope.spawn(|| probe_until(control_addr, &probing));
-        let start = |(name, how): &(&'static str, &[&str])| {
+        let start = |(name, how): (&'static str, &[&str]), conns: &str, url: &str| {
             let mut command = Command::new(&slowhttptest);
-            command.args(*how).args(["-c", conns, "-r", "100", "-l", secs, "-p", "3", "-u", &url]);
-            (*name, Process::spawn(&mut command))
+            command.args(how).args(["-c", conns, "-r", "100", "-l", secs, "-p", "3", "-u", url]);
+            (name, Process::spawn(&mut command))
         };
-        for (name, mut attack) in MODES.iter().map(start).collect::<Vec<_>>() {
+        let mut attacks: Vec<_> = MODES.iter().map(|mode| start(*mode, conns, &url)).collect();
+        attacks.push(start(BIG_READERS, BIG_CONNS, &doorbell.url("/files/big")));
+        for (name, mut attack) in attacks {
             // The last of what it says may be read after it ended.
             let is_over = || attack.has_ended() && attack.log().contains("Exit status");
             let ended = wait_until(Duration::from_secs(60), is_over);
@@ -89,6 +104,8 @@ fn probes_do_not_notice_slow_clients(engine: &str) {
         assert!(p99 <= 5 * PROMISE + control_max, "{p99:?}, the machine {control_max:?}");
     }
     assert!(!doorbell.process.log().contains("ERROR"), "{}", doorbell.process.log());
+    let totals = doorbell.totals();
+    assert!(totals["closed"].as_str().unwrap().contains("write_timeout="), "no send has waited: {totals}");
 }
 
 /// The simplest server there is.

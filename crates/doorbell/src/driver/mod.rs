@@ -34,6 +34,7 @@
 
 mod alarm;
 pub mod epoll;
+pub mod examine;
 pub mod select;
 mod slots;
 mod sock;

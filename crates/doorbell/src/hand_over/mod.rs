@@ -6,6 +6,17 @@
 //! [`RawNext::HandOver`](crate::RawNext)). Its worker sends what is to be sent, takes it out of the driver and gives the descriptor and
 //! every byte that was read and not answered to the [`Taker`], all connections of a turn at once. Each holds a [`Permit`] until its new
 //! owner drops that, so that the number out is bounded whoever is slow.
+//!
+//! A connection leaves with the options that a server of its new owner would see:
+//!
+//! | option | in the ring lane | handed over |
+//! |---|---|---|
+//! | `TCP_USER_TIMEOUT` | 15 s: a peer that does not acknowledge, or opens no window, is gone | off: a client may pause for as long as its new owner lets it |
+//! | `SO_SNDBUF` | [`Listen::send_buf_len`](crate::Listen::send_buf_len) | the kernel tunes it, beginning there; before Linux 5.14 it stays |
+//! | `TCP_NODELAY` | [`Listen::nodelay`](crate::Listen::nodelay) | stays |
+//! | blocking | non-blocking | stays, and close-on-exec |
+//!
+//! What a listener had that was inherited from somebody else stays as it is.
 
 mod gate;
 

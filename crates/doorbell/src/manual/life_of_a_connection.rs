@@ -32,3 +32,15 @@
 //! [`Handle::drain`](crate::Handle::drain): idle connections end in an orderly way, each further reply says
 //! `Connection: close`, clients in the backlog are still served, then the listeners close. A socket that others accept from too
 //! (inherited, or shared by workers) is let go at once: nobody is lost, because it lives on. At the deadline the rest is closed.
+//!
+//! # Succession
+//!
+//! A server can follow another one in the same process ([`ServerBuilder::succeed`](crate::ServerBuilder::succeed)): it gets copies of the
+//! same listening sockets, one for each worker as before, so that no backlog is closed and the kernel's choice of a socket for a client does
+//! not change. Both accept for a moment. Then the older one retires ([`Handle::take_over`](crate::Handle::take_over)): it disarms accept,
+//! serves what its multishot accept had taken by then, closes its copies, and leaves its connections the time they have anyway. Each further
+//! reply says `Connection: close`. Who is still there after the patience that was given is drained.
+//!
+//! The kernel wakes one of those who wait at a socket. Whoever is woken and told to stop before he looked leaves a client in the backlog that
+//! nobody else was woken for. So a worker that has left tells all workers of the successor to disarm and arm accept once more, which asks
+//! the kernel anew.

@@ -26,7 +26,7 @@
 //! | [`queue_max`](crate::offload::OffloadBuilder::queue_max) | 1,024 of each class | 503 with `Retry-After`; the connection goes on |
 //! | [`timeout`](crate::offload::OffloadBuilder::timeout) | 10 s in the queue and running | 503 with `Retry-After`, close |
 //!
-//! With TLS (feature `tls`), of one acceptor:
+//! With TLS (feature `tls`), of one acceptor; what its `handshakes_max` is by default, and plaintext, all acceptors of a server have together:
 //!
 //! | limit | default | at the limit |
 //! |---|---|---|

@@ -13,7 +13,8 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
 
 use super::ProxyProtocol;
-use socket2::{Domain, Protocol, SockAddr, Socket, Type};
+use rustix::net::sockopt;
+use socket2::{Domain, Protocol, SockAddr, SockRef, Socket, Type};
 
 /// Where to listen.
 #[derive(Debug)]
@@ -64,6 +65,20 @@ pub(crate) struct Bound {
     pub(crate) local: LocalAddr,
     /// The socket file to remove when the server ends.
     pub(crate) unix_path: Option<PathBuf>,
+    pub(crate) asked: Asked,
+}
+
+/// What a listener was asked to be. A successor that asks for the same gets the same sockets.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Asked {
+    /// Whoever passed the socket passes it again.
+    Inherited,
+    /// As it was written, so that port 0 is the port chosen before.
+    Tcp {
+        addr: SocketAddr,
+        v6_only: bool,
+    },
+    Unix(PathBuf),
 }
 
 /// The address a listener got.
@@ -139,7 +154,8 @@ impl Listen {
     }
 
     /// `SO_SNDBUF`: how much of a reply the kernel holds for a slow reader. Default 256 KiB, which bounds the memory a
-    /// connection can bind and lets progress of a slow reader be seen; `None` leaves it to the kernel's autotuning.
+    /// connection can bind and lets progress of a slow reader be seen; `None` leaves it to the kernel's autotuning. A connection that is
+    /// [handed over](crate::hand_over) is tuned by the kernel again.
     #[must_use]
     pub const fn send_buf_len(mut self, bytes: Option<usize>) -> Self {
         self.send_buf_len = bytes;
@@ -181,8 +197,49 @@ impl Listen {
         }
     }
 
+    /// What it is asked to be.
+    pub(crate) fn asked(&self) -> Asked {
+        match &self.addr {
+            ListenAddr::Inherited(_) => Asked::Inherited,
+            ListenAddr::Tcp(addr) => Asked::Tcp { addr: *addr, v6_only: self.v6_only && addr.is_ipv6() },
+            ListenAddr::Unix(path) => Asked::Unix(path.clone()),
+        }
+    }
+
+    /// An error of this listener.
+    pub(crate) fn failed(&self, call: &'static str, error: io::Error) -> ListenError {
+        ListenError { call, addr: self.addr.to_string(), error }
+    }
+
+    /// One more socket beside those of other workers at the same address.
+    pub(crate) fn beside(&self, local: &LocalAddr, speaks_first: bool) -> Result<OwnedFd, ListenError> {
+        let LocalAddr::Tcp(addr) = local else {
+            return Err(self.failed("dup", io::ErrorKind::NotFound.into()));
+        };
+        let socket = self.tcp_socket(*addr, 2, speaks_first);
+        socket.map(OwnedFd::from).map_err(|(call, error)| self.failed(call, error))
+    }
+
+    /// Gives sockets that listen already what this listener says of those that they accept.
+    pub(crate) fn renew(&self, bound: &Bound, speaks_first: bool) -> Result<(), ListenError> {
+        let failed = |(call, error)| self.failed(call, error);
+        for fd in &bound.fds {
+            match bound.asked {
+                Asked::Inherited => {}
+                Asked::Tcp { .. } => {
+                    let socket = SockRef::from(fd);
+                    self.set_options(&socket, speaks_first).map_err(failed)?;
+                    self.listen(&socket).map_err(failed)?;
+                }
+                Asked::Unix(_) => self.listen(&SockRef::from(fd)).map_err(failed)?,
+            }
+        }
+        Ok(())
+    }
+
     /// Makes a socket for each of `workers`. `speaks_first` turns deferred accept off.
     pub(crate) fn bind(self, workers: u16, speaks_first: bool) -> Result<Bound, ListenError> {
+        let asked = self.asked();
         let name = self.addr.to_string();
         let failed = |call| {
             let addr = name.clone();
@@ -196,7 +253,7 @@ impl Listen {
                 let socket = self.bind_unix(path).map_err(|(call, e)| failed(call)(e))?;
                 let local = LocalAddr::Unix(Some(path.clone()));
                 let fds = copies(socket.into(), workers).map_err(failed("dup"))?;
-                Ok(Bound { fds, is_shared: true, local, unix_path: Some(path.clone()) })
+                Ok(Bound { fds, is_shared: true, local, unix_path: Some(path.clone()), asked })
             }
             ListenAddr::Inherited(_) => {
                 let ListenAddr::Inherited(fd) = self.addr else { unreachable!("matched above") };
@@ -204,12 +261,13 @@ impl Listen {
                 let local = local_addr(&socket).map_err(failed("getsockname"))?;
                 socket.set_nonblocking(true).map_err(failed("fcntl"))?;
                 let fds = copies(socket.into(), workers).map_err(failed("dup"))?;
-                Ok(Bound { fds, is_shared: true, local, unix_path: None })
+                Ok(Bound { fds, is_shared: true, local, unix_path: None, asked })
             }
         }
     }
 
     fn bind_tcp(&self, mut addr: SocketAddr, workers: u16, speaks_first: bool) -> Result<Bound, Failure> {
+        let asked = self.asked();
         let mut fds = Vec::with_capacity(usize::from(workers));
         if workers > 1 && !self.overlap {
             addr = self.reserve(addr)?;
@@ -222,7 +280,7 @@ impl Listen {
             }
             fds.push(socket.into());
         }
-        Ok(Bound { fds, is_shared: false, local: LocalAddr::Tcp(addr), unix_path: None })
+        Ok(Bound { fds, is_shared: false, local: LocalAddr::Tcp(addr), unix_path: None, asked })
     }
 
     /// `SO_REUSEPORT`, which the workers' sockets need, would also let them share the port with a stranger. A socket without
@@ -251,6 +309,15 @@ impl Listen {
         if addr.is_ipv6() {
             socket.set_only_v6(self.v6_only).map_err(option)?;
         }
+        socket.bind(&SockAddr::from(addr)).map_err(|error| ("bind", error))?;
+        self.set_options(&SockRef::from(&socket), speaks_first)?;
+        self.listen(&SockRef::from(&socket))?;
+        Ok(socket)
+    }
+
+    /// What accepted connections inherit, as far as it is set before listen(2).
+    fn set_options(&self, socket: &SockRef<'_>, speaks_first: bool) -> Result<(), Failure> {
+        let option = |error| ("setsockopt", error);
         socket.set_tcp_nodelay(self.nodelay).map_err(option)?;
         if let Some(bytes) = self.send_buf_len {
             socket.set_send_buffer_size(bytes).map_err(option)?;
@@ -258,19 +325,23 @@ impl Listen {
         // A peer that vanished is noticed: an idle one by its deadline, one that owes an acknowledgement by this. SO_KEEPALIVE would
         // only add a timer to each connection.
         socket.set_tcp_user_timeout(Some(USER_TIMEOUT)).map_err(option)?;
-        socket.bind(&SockAddr::from(addr)).map_err(|error| ("bind", error))?;
-        if let Some(time) = self.defer_accept.filter(|_| !speaks_first) {
-            let secs = u32::try_from(time.as_secs().max(1)).unwrap_or(u32::MAX);
-            doorbell_ring::sockopt::set_tcp_defer_accept(socket.as_fd(), secs)
-                .map_err(|errno| option(errno.into()))?;
-        }
+        let secs = match self.defer_accept.filter(|_| !speaks_first) {
+            Some(time) => u32::try_from(time.as_secs().max(1)).unwrap_or(u32::MAX),
+            None => 0,
+        };
+        doorbell_ring::sockopt::set_tcp_defer_accept(socket.as_fd(), secs)
+            .map_err(|errno| option(errno.into()))
+    }
+
+    /// listen(2); on a socket that listens already it only changes the backlog.
+    fn listen(&self, socket: &SockRef<'_>) -> Result<(), Failure> {
         socket.listen(i32::try_from(self.backlog).unwrap_or(i32::MAX)).map_err(|error| ("listen", error))?;
-        if !self.quickack {
+        if matches!(self.addr, ListenAddr::Tcp(_)) {
             // After listen(2), which resets it; connections inherit it.
-            doorbell_ring::sockopt::set_tcp_quickack(socket.as_fd(), false)
-                .map_err(|errno| option(errno.into()))?;
+            doorbell_ring::sockopt::set_tcp_quickack(socket.as_fd(), self.quickack)
+                .map_err(|errno| ("setsockopt", errno.into()))?;
         }
-        Ok(socket)
+        Ok(())
     }
 
     fn bind_unix(&self, path: &std::path::Path) -> Result<Socket, Failure> {
@@ -284,13 +355,44 @@ impl Listen {
             }
             bound => bound.map_err(|error| ("bind", error))?,
         }
-        socket.listen(i32::try_from(self.backlog).unwrap_or(i32::MAX)).map_err(|error| ("listen", error))?;
+        self.listen(&SockRef::from(&socket))?;
         Ok(socket)
     }
 }
 
 /// After this long without an acknowledgement the kernel gives a connection up (tcp(7), `TCP_USER_TIMEOUT`).
 const USER_TIMEOUT: Duration = Duration::from_secs(15);
+
+/// What connections inherited of a listener that was made here and their new owner has no use for: [`USER_TIMEOUT`], which also ends a
+/// connection whose peer opens no window for so long (tcp(7)), and the fixed send buffer. Options of somebody else's listener stay.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Inherited {
+    is_ours: bool,
+    is_buf_fixed: bool,
+}
+
+impl Inherited {
+    /// What this connection has, and every other one of its listener.
+    pub(crate) fn of(conn: impl AsFd) -> Self {
+        let conn = conn.as_fd();
+        // The timeout says that the listener was made here, also by the process before this one.
+        let timeout = sockopt::tcp_user_timeout(conn);
+        let is_ours = timeout.is_ok_and(|millis| u128::from(millis) == USER_TIMEOUT.as_millis());
+        let is_buf_fixed = doorbell_ring::sockopt::is_send_buf_len_locked(conn);
+        Self { is_ours, is_buf_fixed: is_buf_fixed.is_ok_and(|fixed| fixed && is_ours) }
+    }
+
+    /// Undoes it. A connection that cannot be changed is gone, and will tell its owner.
+    pub(crate) fn undo(self, conn: impl AsFd) {
+        let conn = conn.as_fd();
+        if self.is_ours {
+            let _gone = sockopt::set_tcp_user_timeout(conn, 0);
+        }
+        if self.is_buf_fixed {
+            let _gone = doorbell_ring::sockopt::unlock_buf_lens(conn);
+        }
+    }
+}
 
 /// `net.core.somaxconn` since Linux 5.4.
 const SOMAXCONN_DEFAULT: u32 = 4096;

@@ -6,7 +6,7 @@ pub mod egress;
 mod listen;
 mod proxy;
 
-pub(crate) use listen::Bound;
+pub(crate) use listen::{Asked, Bound, Inherited};
 pub use listen::{Listen, ListenAddr, ListenError, LocalAddr};
 pub(crate) use proxy::Expected;
 pub use proxy::ProxyProtocol;

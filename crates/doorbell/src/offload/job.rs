@@ -25,9 +25,9 @@ pub enum Class {
 
 /// What a handler leaves with a request that waits.
 pub(crate) struct Job {
-    pub(crate) core: Arc<Core>,
-    pub(crate) class: Class,
-    pub(crate) task: Arc<dyn Task>,
+    core: Arc<Core>,
+    class: Class,
+    task: Arc<dyn Task>,
 }
 
 impl Job {
@@ -45,27 +45,55 @@ impl Job {
         work.downcast().ok().map(|job| *job)
     }
 
-    /// Has it run, and its outcome left in `inbox`. False when there is no place for it.
-    pub(crate) fn submit(self, conn: ConnId, number: u64, inbox: &Arc<Inbox>) -> bool {
+    /// Has it run, and its outcome left in `inbox`. `None` when there is no place for it.
+    pub(crate) fn submit(self, conn: ConnId, number: u64, inbox: &Arc<Inbox>) -> Option<Ticket> {
         self.submit_for(Asker::Worker { conn, number, inbox: Arc::clone(inbox) })
     }
 
     /// The same for anybody.
-    pub(crate) fn submit_for(self, asker: Asker) -> bool {
-        self.core.submit(self.class, Entry { task: self.task, asker })
+    pub(crate) fn submit_for(self, asker: Asker) -> Option<Ticket> {
+        let Self { core, class, task } = self;
+        let entry = Entry { task: Arc::clone(&task), asker };
+        core.submit(class, entry).then(|| Ticket { core, class, task })
+    }
+}
+
+/// A job that was queued, in the hands of whoever waits for it.
+pub(crate) struct Ticket {
+    core: Arc<Core>,
+    class: Class,
+    task: Arc<dyn Task>,
+}
+
+impl Ticket {
+    /// Calls the job off. False when it has started: then its outcome will come.
+    pub(crate) fn call_off(&self) -> bool {
+        let called_off = self.task.cancel();
+        if called_off {
+            self.core.called_off(self.class);
+        }
+        called_off
+    }
+
+    /// Whether a client's FIN calls it off.
+    pub(crate) fn fin_cancels(&self) -> bool {
+        self.core.fin_cancels
     }
 }
 
 /// Work that is done once, or not at all.
-pub(crate) trait Task: Send + Sync {
+pub(super) trait Task: Send + Sync {
     /// True when it may be run now: nobody has called it off.
     fn start(&self) -> bool;
 
     /// Runs it; after [`Task::start`], once.
     fn run(&self) -> Outcome;
 
-    /// Calls it off. False when it has started: then its outcome will come.
+    /// Calls it off. False when it has started, or was called off before.
     fn cancel(&self) -> bool;
+
+    /// True when it was called off.
+    fn is_cancelled(&self) -> bool;
 }
 
 /// The states of a task.
@@ -108,6 +136,10 @@ impl<F: FnOnce() -> Answer + Send> Task for Cell<F> {
         }
         cancelled
     }
+
+    fn is_cancelled(&self) -> bool {
+        self.state.load(Ordering::Acquire) == CANCELLED
+    }
 }
 
 /// Who waits for a job.
@@ -138,6 +170,10 @@ impl Entry {
     pub(super) fn start(self) -> Option<StartedJob> {
         // Not `then_some`: a started job that is dropped leaves an outcome.
         if self.task.start() { Some(StartedJob { entry: Some(self) }) } else { None }
+    }
+
+    pub(super) fn is_called_off(&self) -> bool {
+        self.task.is_cancelled()
     }
 }
 
@@ -171,6 +207,12 @@ impl Drop for StartedJob {
 impl fmt::Debug for Job {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Job").field("class", &self.class).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Ticket {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Ticket").field("class", &self.class).finish_non_exhaustive()
     }
 }
 

@@ -21,7 +21,7 @@
 //! ```
 //!
 //! What a job takes with it is its own: copy what it needs of the request, or all of it with
-//! [`Request::detach`](doorbell_http::Request::detach). What it gives back is a [`Reply`](doorbell_http::Reply), or with [`Answer::then`] the
+//! [`Request::detach`](doorbell_http::Request::detach). What it gives back is a [`Reply`], or with [`Answer::then`] the
 //! rest of the handler, which the ring thread then runs.
 //!
 //! While a job waits or runs its connection answers nothing else, and no more is read than what comes next: one piece of input, to
@@ -32,7 +32,7 @@
 //! | the queue of its class is full | 503 with `Retry-After`, and may go on | `jobs_refused` |
 //! | its time is up, whether it runs or not | 503 with `Retry-After` and the end: nobody of ours was asked in vain, so no 504 (RFC 9110 15.6.5) | `jobs_timed_out` |
 //! | it panics | 500 and the end | `jobs_panicked` |
-//! | the client leaves before it starts | | `jobs_cancelled`; it never runs |
+//! | the client leaves before it starts | | `jobs_cancelled`; it never runs, and its place in the queue is free at once |
 //! | the client leaves while it runs | | `answers_dropped` |
 //! | the server drains | the answer, with `Connection: close`, within the drain's time | |
 //! | the server stops | a close | `jobs_cancelled`, or `answers_dropped` |
@@ -43,6 +43,7 @@
 mod answer;
 mod auto;
 mod job;
+mod line;
 #[cfg(feature = "rayon")]
 mod pool;
 mod queue;
@@ -56,8 +57,8 @@ use doorbell_http::{Answered, Reply, Request, Responder, Status};
 
 pub use answer::{Answer, Finish};
 pub(crate) use answer::{Delivery, Inbox, Outcome};
-pub use auto::{Auto, TIMED_ONE_IN};
-pub(crate) use job::{Asker, Job, Task};
+pub use auto::{Auto, FORGIVEN_AFTER, ROW_MAX, ROW_MIN};
+pub(crate) use job::{Asker, Job, Ticket};
 pub use job::{Class, StartedJob};
 #[cfg(feature = "rayon")]
 pub use pool::PoolError;
@@ -120,12 +121,17 @@ impl Offload {
             work();
             Reply::new(Status::NO_CONTENT)
         });
-        job.submit_for(Asker::Other(Box::new(drop)))
+        job.submit_for(Asker::Other(Box::new(drop))).is_some()
     }
 
-    /// Jobs of a class that wait now, those included that were called off and whose turn has not come.
+    /// Jobs of a class that wait now.
     pub fn queued(&self, class: Class) -> usize {
         self.core.queued(class)
+    }
+
+    /// What jobs left in the queues that were called off, so far as it was cleared before their turn came.
+    pub fn swept(&self) -> u64 {
+        self.core.swept()
     }
 }
 
@@ -179,7 +185,8 @@ impl OffloadBuilder {
         self
     }
 
-    /// Thread i runs on the i-th of these processors, beginning again at their end. Default: the system decides.
+    /// Thread i runs on the i-th of these processors, beginning again at their end. One that this process may not use, or that no machine has,
+    /// is passed over. Default, and if none is left: the system decides.
     pub fn cpus(mut self, cpus: &[usize]) -> Self {
         self.cpus = cpus.to_vec();
         self
@@ -191,7 +198,7 @@ impl OffloadBuilder {
         self
     }
 
-    /// Jobs of a class that may wait; one more is answered by a 503. Default 1,024, at least 1.
+    /// Jobs of a class that may wait; one more is answered by a 503. One that is called off makes room at once. Default 1,024, at least 1.
     pub const fn queue_max(mut self, class: Class, jobs: usize) -> Self {
         self.queue_max[class as usize] = jobs;
         self

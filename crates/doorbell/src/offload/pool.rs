@@ -5,6 +5,7 @@
 use std::sync::Arc;
 
 use rayon::{ThreadPool, ThreadPoolBuildError, ThreadPoolBuilder};
+use rustix::thread::{CpuSet, sched_setaffinity};
 
 use super::OffloadBuilder;
 use super::queue::{Executor, Pump};
@@ -48,10 +49,92 @@ fn threads_here() -> usize {
     cpus.saturating_sub(1).max(1)
 }
 
-/// Best effort: a processor that is not there is no reason to fail.
+/// The thread runs on the processor whose turn it is among those it may use. Those that it may not, or that have no place in a mask, are
+/// passed over; with none left the system decides.
 fn pin(cpus: &[usize], index: usize) {
-    let Some(cpu) = cpus.get(index % cpus.len().max(1)) else { return };
-    let mut set = rustix::thread::CpuSet::new();
-    set.set(*cpu);
-    let _best_effort = rustix::thread::sched_setaffinity(None, &set);
+    if cpus.is_empty() {
+        return;
+    }
+    // Whether it may is only known by trying: the mask it has now may be narrower than what it is allowed.
+    let usable: Vec<CpuSet> =
+        cpus.iter().filter_map(|cpu| only(*cpu)).filter(|set| sched_setaffinity(None, set).is_ok()).collect();
+    if let Some(set) = usable.get(index % usable.len().max(1)) {
+        let _did_before = sched_setaffinity(None, set);
+    }
+}
+
+fn only(cpu: usize) -> Option<CpuSet> {
+    let mut set = CpuSet::new();
+    (cpu < CpuSet::MAX_CPU).then(|| set.set(cpu))?;
+    Some(set)
+}
+
+#[cfg(test)]
+mod tests {
+    use core::num::NonZeroU16;
+    use core::time::Duration;
+    use std::sync::mpsc::sync_channel;
+
+    use rustix::thread::sched_getaffinity;
+
+    use crate::offload::Offload;
+
+    use super::*;
+
+    /// Where each of two threads may run.
+    fn masks(cpus: &[usize]) -> Vec<Vec<usize>> {
+        let jobs = Offload::builder().threads(NonZeroU16::new(2).unwrap()).cpus(cpus).build().unwrap();
+        let (tell, told) = sync_channel(2);
+        // Each waits for the other, so that they are on two threads.
+        let both = Arc::new(std::sync::Barrier::new(2));
+        for _ in 0..2 {
+            let (tell, both) = (tell.clone(), Arc::clone(&both));
+            assert!(jobs.spawn(move || {
+                both.wait();
+                tell.send(allowed()).unwrap();
+            }));
+        }
+        let mut masks: Vec<_> =
+            (0..2).map(|_| told.recv_timeout(Duration::from_secs(20)).expect("both threads live")).collect();
+        masks.sort();
+        masks
+    }
+
+    fn allowed() -> Vec<usize> {
+        let set = sched_getaffinity(None).unwrap();
+        (0..CpuSet::MAX_CPU).filter(|cpu| set.is_set(*cpu)).collect()
+    }
+
+    #[test]
+    fn threads_run_on_the_processors_that_are_named_and_there() {
+        let all = allowed();
+        let (first, last) = (all[0], all[all.len() - 1]);
+        let none = [CpuSet::MAX_CPU, usize::MAX, CpuSet::MAX_CPU - 1];
+        let table: [(&[usize], [Vec<usize>; 2]); 6] = [
+            (&[], [all.clone(), all.clone()]),
+            (&[last], [vec![last], vec![last]]),
+            (&[last, first], [vec![first], vec![last]]),
+            // One that cannot be named, one that is not there: both once ended the process, or left the thread anywhere.
+            (&[CpuSet::MAX_CPU, last], [vec![last], vec![last]]),
+            (&[first, CpuSet::MAX_CPU - 1, last], [vec![first], vec![last]]),
+            (&none, [all.clone(), all.clone()]),
+        ];
+        assert!(!all.contains(&(CpuSet::MAX_CPU - 1)), "a machine that has the last one, too");
+        for (cpus, expected) in table {
+            assert_eq!(masks(cpus), expected, "{cpus:?}");
+        }
+    }
+
+    /// More than the 2 MiB that a thread has by default, touched to its end.
+    #[test]
+    fn a_thread_has_the_stack_that_was_asked_for() {
+        fn deep(left: usize) -> usize {
+            let page = [1_u8; 64 * 1024];
+            usize::from(core::hint::black_box(&page)[left]) + if left == 0 { 0 } else { deep(left - 1) }
+        }
+        let jobs = Offload::builder().threads(NonZeroU16::MIN).stack_size(8 * 1024 * 1024).build().unwrap();
+        let (tell, told) = sync_channel(2);
+        assert!(jobs.spawn(move || tell.send(deep(63)).unwrap()));
+        assert_eq!(told.recv_timeout(Duration::from_secs(20)), Ok(64), "4 MiB of stack");
+    }
 }

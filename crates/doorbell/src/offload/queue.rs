@@ -1,13 +1,13 @@
 //! Where jobs wait: a bounded queue for each class, and pumps that empty them on as many threads as there are.
 //!
 //! Does not know about: threads. An [`Executor`] brings them; what it is given is a [`Pump`], once for a burst of jobs and not for
-//! each of them.
+//! each of them. How a class keeps its bound is `line.rs`.
 
 use core::fmt;
 use std::sync::Arc;
 
 use super::job::{Class, Entry, StartedJob};
-use crate::sync::ArrayQueue;
+use super::line::{Line, Taken};
 use crate::sync::atomic::{AtomicUsize, Ordering, fence};
 
 /// A normal job goes first after so many high ones.
@@ -24,8 +24,8 @@ pub trait Executor: Send + Sync {
 
 /// Queues and their executor; what all clones of an [`Offload`](super::Offload) share.
 pub(crate) struct Core {
-    high: ArrayQueue<Entry>,
-    normal: ArrayQueue<Entry>,
+    high: Line,
+    normal: Line,
     /// Pumps that were given out and are not done.
     pumps: AtomicUsize,
     threads: usize,
@@ -36,27 +36,41 @@ pub(crate) struct Core {
 
 impl Core {
     pub(super) fn new(executor: Box<dyn Executor>, queue_max: [usize; 2], fin_cancels: bool) -> Self {
-        let [high, normal] = queue_max.map(|jobs_max| ArrayQueue::new(jobs_max.max(1)));
+        let [high, normal] = queue_max.map(Line::new);
         let threads = executor.threads().max(1);
         Self { high, normal, pumps: AtomicUsize::new(0), threads, executor, fin_cancels }
     }
 
     /// False when the queue of its class is full.
     pub(super) fn submit(self: &Arc<Self>, class: Class, entry: Entry) -> bool {
-        let queued = self.queue(class).push(entry).is_ok();
-        // Either this sees a pump that goes on, or the pump sees the job before it goes.
+        let queued = self.line(class).push(entry);
+        // Either this sees a pump that goes on, or the pump sees the job before it goes. Also for jobs of others, which `push` may have had
+        // in hand when a pump looked for them.
         fence(Ordering::SeqCst);
-        if queued && self.engage() {
+        if (queued || !self.is_empty()) && self.engage() {
             self.executor.spawn(Pump { core: Some(Arc::clone(self)), high_in_row: 0 });
         }
         queued
     }
 
-    pub(super) fn queued(&self, class: Class) -> usize {
-        self.queue(class).len()
+    /// A job of this class was called off.
+    pub(super) fn called_off(&self, class: Class) {
+        self.line(class).called_off();
     }
 
-    const fn queue(&self, class: Class) -> &ArrayQueue<Entry> {
+    pub(crate) fn queued(&self, class: Class) -> usize {
+        self.line(class).jobs()
+    }
+
+    pub(super) fn swept(&self) -> u64 {
+        self.high.swept() + self.normal.swept()
+    }
+
+    fn is_empty(&self) -> bool {
+        self.high.is_empty() && self.normal.is_empty()
+    }
+
+    const fn line(&self, class: Class) -> &Line {
         match class {
             Class::High => &self.high,
             Class::Normal => &self.normal,
@@ -73,7 +87,7 @@ impl Core {
     fn disengage(&self) -> bool {
         self.pumps.fetch_sub(1, Ordering::Relaxed);
         fence(Ordering::SeqCst);
-        (self.high.is_empty() && self.normal.is_empty()) || !self.engage()
+        self.is_empty() || !self.engage()
     }
 }
 
@@ -98,21 +112,20 @@ impl Pump {
         loop {
             let core = self.core.as_ref()?;
             let normal_first = self.high_in_row >= HIGH_IN_ROW_MAX;
-            let entry = if normal_first {
-                core.normal.pop().or_else(|| core.high.pop())
+            let taken = if normal_first {
+                core.normal.take().or_else(|| core.high.take())
             } else {
-                core.high.pop().inspect(|_| self.high_in_row += 1).or_else(|| {
+                core.high.take().inspect(|_| self.high_in_row += 1).or_else(|| {
                     self.high_in_row = 0;
-                    core.normal.pop()
+                    core.normal.take()
                 })
             };
             if normal_first {
                 self.high_in_row = 0;
             }
-            match entry.map(Entry::start) {
-                Some(Some(job)) => return Some(job),
-                // It was called off.
-                Some(None) => {}
+            match taken {
+                Some(Taken::Job(job)) => return Some(job),
+                Some(Taken::CalledOff) => {}
                 None if core.disengage() => self.core = None,
                 None => {}
             }
@@ -131,8 +144,8 @@ impl Drop for Pump {
 impl fmt::Debug for Core {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Core")
-            .field("high", &self.high.len())
-            .field("normal", &self.normal.len())
+            .field("high", &self.high.jobs())
+            .field("normal", &self.normal.jobs())
             .field("pumps", &self.pumps)
             .field("threads", &self.threads)
             .finish_non_exhaustive()

@@ -35,10 +35,9 @@ const fn conn(slot: u32) -> ConnId {
     ConnId { slot: SlotIndex(slot), generation: Generation::new(7) }
 }
 
-fn submit(offload: &Offload, class: Class, slot: u32, inbox: &Arc<Inbox>) -> (bool, Arc<dyn Task>) {
+fn submit(offload: &Offload, class: Class, slot: u32, inbox: &Arc<Inbox>) -> Option<Ticket> {
     let job = Job::new(Arc::clone(&offload.core), class, move || Reply::text(Status::OK, slot.to_string()));
-    let task = Arc::clone(&job.task);
-    (job.submit(conn(slot), u64::from(slot), inbox), task)
+    job.submit(conn(slot), u64::from(slot), inbox)
 }
 
 /// How often the source was woken since the last time.
@@ -58,12 +57,12 @@ fn one_pump_a_thread_however_many_jobs_and_none_is_forgotten() {
     let kept = Kept::default();
     let offload = Offload::builder().build_on(kept.clone());
     let (inbox, _source) = inbox();
-    (0..10).for_each(|slot| assert!(submit(&offload, Class::Normal, slot, &inbox).0));
+    (0..10).for_each(|slot| assert!(submit(&offload, Class::Normal, slot, &inbox).is_some()));
     let pumps = core::mem::take(&mut *kept.0.lock().unwrap());
     assert_eq!(pumps.len(), 2);
     pumps.into_iter().for_each(Pump::run);
     assert_eq!(slots(&inbox), (0..10).collect::<Vec<_>>());
-    assert!(submit(&offload, Class::Normal, 11, &inbox).0);
+    assert!(submit(&offload, Class::Normal, 11, &inbox).is_some());
     assert_eq!(kept.0.lock().unwrap().len(), 1, "the pumps were done: there is a new one");
 }
 
@@ -72,8 +71,8 @@ fn high_goes_first_and_normal_does_not_starve() {
     let kept = Kept::default();
     let offload = Offload::builder().build_on(kept.clone());
     let (inbox, _source) = inbox();
-    (0..3).for_each(|slot| assert!(submit(&offload, Class::Normal, slot, &inbox).0));
-    (100..150).for_each(|slot| assert!(submit(&offload, Class::High, slot, &inbox).0));
+    (0..3).for_each(|slot| assert!(submit(&offload, Class::Normal, slot, &inbox).is_some()));
+    (100..150).for_each(|slot| assert!(submit(&offload, Class::High, slot, &inbox).is_some()));
     let pump = kept.0.lock().unwrap().remove(0);
     pump.run();
     let order = slots(&inbox);
@@ -87,9 +86,9 @@ fn a_full_queue_takes_no_more_and_the_other_does() {
     let kept = Kept::default();
     let offload = Offload::builder().queue_max(Class::Normal, 2).build_on(kept.clone());
     let (inbox, _source) = inbox();
-    let taken: Vec<_> = (0..4).map(|slot| submit(&offload, Class::Normal, slot, &inbox).0).collect();
+    let taken: Vec<_> = (0..4).map(|slot| submit(&offload, Class::Normal, slot, &inbox).is_some()).collect();
     assert_eq!(taken, [true, true, false, false]);
-    assert!(submit(&offload, Class::High, 9, &inbox).0);
+    assert!(submit(&offload, Class::High, 9, &inbox).is_some());
     assert_eq!((offload.queued(Class::Normal), offload.queued(Class::High)), (2, 1));
     let pump = kept.0.lock().unwrap().remove(0);
     pump.run();
@@ -109,20 +108,97 @@ fn what_is_called_off_does_not_run_and_gives_back_what_it_held() {
             Reply::new(Status::OK)
         })
     };
-    let task = Arc::clone(&job.task);
-    assert!(job.submit(conn(1), 1, &inbox));
-    assert!(task.cancel());
-    assert!(!task.cancel(), "once");
+    let ticket = job.submit(conn(1), 1, &inbox).unwrap();
+    assert!(ticket.call_off());
+    assert!(!ticket.call_off(), "once");
     assert_eq!(Arc::strong_count(&held), 1, "at once, not when its turn comes");
     let started = {
-        let (_, later) = submit(&offload, Class::Normal, 2, &inbox);
+        let later = submit(&offload, Class::Normal, 2, &inbox).unwrap();
         let started = kept.0.lock().unwrap().iter_mut().find_map(Pump::take).unwrap();
-        assert!(!later.cancel(), "it has started");
+        assert!(!later.call_off(), "it has started");
         started
     };
     assert_eq!(slots(&inbox), [] as [u32; 0], "what was called off leaves nothing");
     started.run();
     assert_eq!(slots(&inbox), [2]);
+}
+
+#[test]
+fn who_leaves_the_queue_makes_room_at_once_and_those_who_stay_keep_their_order() {
+    let kept = Kept::default();
+    let offload = Offload::builder().queue_max(Class::Normal, 4).build_on(kept.clone());
+    let (inbox, _source) = inbox();
+    let queue = |slot| submit(&offload, Class::Normal, slot, &inbox);
+    let stays = [queue(1).unwrap(), queue(2).unwrap()];
+    for round in 0..100 {
+        let leave = [queue(100 + round).unwrap(), queue(200 + round).unwrap()];
+        assert!(queue(300).is_none(), "round {round}: four wait");
+        leave.iter().for_each(|leaves| assert!(leaves.call_off()));
+        assert_eq!(offload.queued(Class::Normal), 2, "round {round}");
+    }
+    let _late = [queue(3).unwrap(), queue(4).unwrap()];
+    assert!(queue(5).is_none());
+    // All but those whose turn has not come: at most as many as may wait.
+    assert!((200 - 6..=200).contains(&offload.swept()), "{}", offload.swept());
+    let pumps = core::mem::take(&mut *kept.0.lock().unwrap());
+    assert!(pumps.len() <= 2);
+    pumps.into_iter().for_each(Pump::run);
+    assert_eq!(slots(&inbox), [1, 2, 3, 4]);
+    assert!(stays.iter().all(|stays| !stays.call_off()));
+    assert_eq!((offload.queued(Class::Normal), offload.queued(Class::High)), (0, 0));
+}
+
+/// Jobs that some call off, that others run and that others sweep: each is run once or called off once, and the counts end at zero.
+#[test]
+fn many_threads_queue_leave_and_run_and_nothing_is_lost() {
+    const EACH: u32 = 20_000;
+    let kept = Kept::default();
+    let offload = Offload::builder().queue_max(Class::Normal, 8).build_on(kept.clone());
+    let ran = Arc::new(AtomicUsize::new(0));
+    let counts = thread::scope(|scope| {
+        let askers: Vec<_> = (0..3_u32)
+            .map(|asker| {
+                let (offload, ran, kept) = (offload.clone(), Arc::clone(&ran), kept.clone());
+                scope.spawn(move || {
+                    let (inbox, _source) = inbox();
+                    let (mut expected, mut called_off) = (0, 0);
+                    for number in 0..EACH {
+                        let ran = Arc::clone(&ran);
+                        let job = Job::new(Arc::clone(&offload.core), Class::Normal, move || {
+                            ran.fetch_add(1, Ordering::Relaxed);
+                            Reply::new(Status::OK)
+                        });
+                        let Some(ticket) = job.submit(conn(asker), u64::from(number), &inbox) else {
+                            continue;
+                        };
+                        if number % 8 != asker && ticket.call_off() {
+                            called_off += 1;
+                        } else {
+                            expected += 1;
+                        }
+                        // Seldom enough that the queue fills.
+                        if number % 64 == 0 {
+                            let pumps = core::mem::take(&mut *kept.0.lock().unwrap());
+                            pumps.into_iter().for_each(Pump::run);
+                        }
+                    }
+                    (inbox, expected, called_off)
+                })
+            })
+            .collect();
+        askers.into_iter().map(|asker| asker.join().unwrap()).collect::<Vec<_>>()
+    });
+    while let Some(pump) = { kept.0.lock().unwrap().pop() } {
+        pump.run();
+    }
+    let expected: usize = counts.iter().map(|(_, expected, _)| expected).sum();
+    let called_off: u64 = counts.iter().map(|(.., called_off)| called_off).sum();
+    assert_eq!(ran.load(Ordering::Relaxed), expected);
+    for (inbox, expected, _) in &counts {
+        assert_eq!(slots(inbox).len(), *expected, "each hears of his own");
+    }
+    assert_eq!(offload.queued(Class::Normal), 0);
+    assert!(offload.swept() > 0 && offload.swept() <= called_off, "{} of {called_off}", offload.swept());
 }
 
 #[test]

@@ -3,12 +3,11 @@
 //! Does not know about: who that is, and how it waits.
 
 use core::fmt;
-use std::sync::Arc;
 
 use doorbell_http::Later;
 
 use super::Answer;
-use crate::offload::{Asker, Job, Outcome, Task};
+use crate::offload::{Asker, Job, Outcome, Ticket};
 use crate::time::Time;
 
 /// What a job came to. For [`Awaited::answer`].
@@ -24,7 +23,7 @@ pub struct Awaited {
 }
 
 /// Calls a job off when nobody waits for it any more.
-struct CalledOff(Arc<dyn Task>);
+struct CalledOff(Ticket);
 
 impl Awaited {
     /// Begins the job that came with `later` out of [`Out::take_later`](doorbell_http::Out::take_later). `tell` is called on the job's thread,
@@ -36,11 +35,9 @@ impl Awaited {
         let Some(job) = later.take_work().and_then(Job::from_work) else {
             return Err(Answer { later, outcome: Outcome::Panicked });
         };
-        let task = CalledOff(Arc::clone(&job.task));
-        if job.submit_for(Asker::Other(Box::new(|outcome| tell(Told(outcome))))) {
-            Ok(Self { later, _task: task })
-        } else {
-            Err(Answer { later, outcome: Outcome::Busy })
+        match job.submit_for(Asker::Other(Box::new(|outcome| tell(Told(outcome))))) {
+            Some(ticket) => Ok(Self { later, _task: CalledOff(ticket) }),
+            None => Err(Answer { later, outcome: Outcome::Busy }),
         }
     }
 
@@ -63,7 +60,7 @@ impl Awaited {
 impl Drop for CalledOff {
     fn drop(&mut self) {
         // One that has started is past being called off.
-        let _started = self.0.cancel();
+        let _started = self.0.call_off();
     }
 }
 
@@ -90,8 +87,8 @@ mod tests {
     use super::*;
     use crate::offload::{self, Class, Executor, Offload, Pump, TIMEOUT};
     use doorbell_http::{Client, Conn, Date, Io, Limits, Next, Out, Reply, Request, Responder, Status};
-    use std::sync::Mutex;
     use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::{Arc, Mutex};
 
     /// Keeps pumps for the test to run.
     #[derive(Clone, Default)]

@@ -5,7 +5,7 @@
 use core::fmt;
 use std::sync::Arc;
 
-use doorbell_http::{Client, Conn, Limits, Next, Phase, Reply, Service, Status};
+use doorbell_http::{Client, Conn, ConnLimit, Limits, Next, Phase, Reply, Service, Status};
 
 use super::{Answer, Io, Protocol, Refusals};
 use crate::error::CloseReason;
@@ -188,10 +188,12 @@ impl Protocol for Http1 {
     }
 
     fn close_reason(&self, conn: &Http1Conn) -> CloseReason {
-        match (conn.reason, conn.machine.error()) {
-            (Some(reason), _) => reason,
-            (None, Some(_)) => CloseReason::Refused,
-            (None, None) => CloseReason::Done,
+        match (conn.reason, conn.machine.error(), conn.machine.limit()) {
+            (Some(reason), ..) => reason,
+            (None, Some(_), _) => CloseReason::Refused,
+            (None, None, Some(ConnLimit::Age)) => CloseReason::AgeMax,
+            (None, None, Some(ConnLimit::Requests)) => CloseReason::RequestsMax,
+            (None, None, None) => CloseReason::Done,
         }
     }
 }

@@ -6,6 +6,7 @@ mod awaited;
 mod http1;
 mod raw;
 mod refusals;
+mod room;
 #[cfg(feature = "tls")]
 mod tls;
 
@@ -16,6 +17,7 @@ pub use awaited::{Awaited, Told};
 pub use http1::Http1;
 pub use raw::{Raw, RawHandler, RawNext};
 pub use refusals::Refusals;
+pub use room::Room;
 #[cfg(feature = "tls")]
 pub use tls::{HelloInfo, Tls, TlsConn};
 
@@ -70,8 +72,8 @@ pub trait Protocol {
         false
     }
 
-    /// The server will have this many connections at most: caps that follow from that are set. Called once, at the start.
-    fn size_for(&self, _conns_max: u32) {}
+    /// The server has this much room for all its listeners together: caps that follow from that are set. Called once, at the start.
+    fn size_for(&self, _room: &Room) {}
 
     /// The state of a new connection.
     fn open(&self, now: Time) -> Self::Conn;
@@ -279,14 +281,14 @@ impl Protocol for ListenerProtocol {
         }
     }
 
-    fn size_for(&self, conns_max: u32) {
+    fn size_for(&self, room: &Room) {
         match self {
-            Self::Http1(http1) => http1.size_for(conns_max),
-            Self::Raw(raw) => raw.size_for(conns_max),
+            Self::Http1(http1) => http1.size_for(room),
+            Self::Raw(raw) => raw.size_for(room),
             #[cfg(feature = "tls")]
-            Self::TlsHttp1(tls) => tls.size_for(conns_max),
+            Self::TlsHttp1(tls) => tls.size_for(room),
             #[cfg(feature = "tls")]
-            Self::TlsRaw(tls) => tls.size_for(conns_max),
+            Self::TlsRaw(tls) => tls.size_for(room),
         }
     }
 

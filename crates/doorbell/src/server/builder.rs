@@ -8,10 +8,12 @@ use core::time::Duration;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::mpsc::sync_channel;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
+use super::sockets::{Sockets, Taken};
+use super::succession::Before;
 use super::thread::WorkerThread;
 use super::{Core, Event, Handle, Observer, Server};
 use crate::config::{Limits, LimitsError, OnWorkerFailure};
@@ -21,7 +23,7 @@ use crate::driver::{Fault, WakeSource, Waker};
 use crate::hand_over::HandOver;
 use crate::id::WorkerIndex;
 use crate::net::{Bound, Listen, ListenError};
-use crate::protocol::{ListenerProtocol, Protocol};
+use crate::protocol::{ListenerProtocol, Protocol, Room};
 use crate::tuning::Tuning;
 use crate::worker::{Arrival, IpTable, ServerShared, accept_margin};
 
@@ -33,6 +35,9 @@ const FDS_RESERVED: u64 = 64;
 
 /// Descriptors a worker needs beside its listeners: ring or epoll, eventfd, timer, spare.
 const FDS_A_WORKER: u64 = 5;
+
+/// A listening socket and its copy for a successor.
+const FDS_A_SOCKET: u64 = 2;
 
 /// Fewer connections than this are not worth serving.
 const CONNS_MIN: u64 = 16;
@@ -64,6 +69,8 @@ pub struct ServerBuilder {
     hand_over: Option<HandOver>,
     /// Descriptors that are the program's own.
     fds_kept: u32,
+    /// The server that this one follows.
+    before: Option<Handle>,
 }
 
 /// What kind of trouble kept a server from starting, for exit codes.
@@ -113,6 +120,9 @@ pub enum StartError {
         /// The hard limit.
         available: u64,
     },
+    /// The listening sockets could not be copied for a successor.
+    #[error("the listening sockets could not be copied: {0}")]
+    Sockets(#[source] io::Error),
     /// A worker's driver could not be opened.
     #[error("a worker could not start: {0}")]
     Worker(#[source] Fault),
@@ -130,7 +140,8 @@ impl StartError {
                 _ if is_out_of_fds(&error.error) => StartErrorKind::TooFewDescriptors,
                 _ => StartErrorKind::Other,
             },
-            Self::Thread(_) => StartErrorKind::Other,
+            Self::Sockets(error) if is_out_of_fds(error) => StartErrorKind::TooFewDescriptors,
+            Self::Sockets(_) | Self::Thread(_) => StartErrorKind::Other,
             Self::TooFewDescriptors { .. } => StartErrorKind::TooFewDescriptors,
             Self::Worker(fault) if is_out_of_fds(&fault.errno.into()) => StartErrorKind::TooFewDescriptors,
             Self::Worker(_) => StartErrorKind::Other,
@@ -237,6 +248,18 @@ impl ServerBuilder {
         self
     }
 
+    /// Follows a running server in its place: of a listener that is at the same address as one of its, the same sockets are taken, with
+    /// their backlogs and with the port that 0 became; other listeners are opened. There are as many workers as it has, and one table counts
+    /// the connections of an address where the cap is the same. Both accept until [`Handle::take_over`]; if this server does not start,
+    /// the other one goes on as if nothing had been.
+    ///
+    /// While two servers live, each may hold its own `conns_max`: where `RLIMIT_NOFILE` is too low for both, clients wait in the backlog
+    /// until the old one's have left.
+    pub fn succeed(mut self, before: &Handle) -> Self {
+        self.before = Some(before.clone());
+        self
+    }
+
     /// Calls `observer` from worker threads with what an operator should hear of; it must be quick.
     pub fn observer(mut self, observer: impl Fn(&Event) + Send + Sync + 'static) -> Self {
         self.observer = Some(Box::new(observer));
@@ -251,37 +274,28 @@ impl ServerBuilder {
         if self.listeners.is_empty() || self.listeners.len() > LISTENERS_MAX {
             return Err(StartError::Listeners);
         }
-        let workers = self.workers.count();
+        let workers = self.worker_count();
         let mut notes = Vec::new();
         self.limits.conns_max = self.affordable_conns(workers, &mut notes)?;
         self.limits.check(workers)?;
         let plan = plan(self.engine, self.descriptors, &self.tuning)?;
         // A listening socket's backlog is never longer than the kernel allows, whatever was asked (listen(2)).
         let accept_margin = accept_margin(self.listeners.iter().map(|(listen, _)| listen.backlog_max()));
-        let Bindings { protocols, arrivals, bound } = self.bind(workers)?;
+        let Bindings { protocols, arrivals, bound, taken } = self.bind(workers)?;
         let listener_is_shared = bound.iter().map(|bound| bound.is_shared).collect();
         let local_addrs = bound.iter().map(|bound| bound.local.clone()).collect();
-        let unix_paths = bound.iter().filter_map(|bound| bound.unix_path.clone()).collect();
-        protocols.iter().for_each(|protocol| protocol.size_for(self.limits.conns_max));
-        let ip_table = IpTable::new(self.limits.conns_per_ip_max, workers);
+        let room = Room::new(self.limits.conns_max);
+        protocols.iter().for_each(|protocol| protocol.size_for(&room));
         let (wakes, shareds) = wakers(workers)?;
         self.hand_over.iter().for_each(|to| wake_on_room(to, shareds.clone()));
-        let core = Arc::new(Core {
-            workers: shareds,
-            on_failure: self.on_worker_failure,
-            failures: Mutex::default(),
-            replacements: Mutex::default(),
-            draining: AtomicBool::new(false),
-            drain_timeout: self.limits.drain_timeout,
-            observer: self.observer,
-        });
+        let core = Arc::new(self.core(shareds, &bound, taken).map_err(StartError::Sockets)?);
         let server = Arc::new(ServerShared {
             arrivals,
             protocols,
             listener_is_shared,
             limits: self.limits,
             workers,
-            ip_table,
+            ip_table: Arc::clone(&core.ip_table),
             accept_margin,
             tuning: self.tuning,
             hand_over: self.hand_over,
@@ -292,11 +306,13 @@ impl ServerBuilder {
             local_addrs,
             report: plan.report.clone(),
             notes,
-            unix_paths,
         };
         let cpus = if self.pin_cpus { allowed_cpus() } else { Vec::new() };
         let (started, starts) = sync_channel(usize::from(workers));
+        let mut goes = Vec::with_capacity(usize::from(workers));
         for (index, (wake, listeners)) in (0..workers).zip(wakes.into_iter().zip(transpose(bound, workers))) {
+            let (go, hears) = sync_channel(1);
+            goes.push(go);
             let thread = WorkerThread {
                 index: WorkerIndex(index),
                 cpu: cpus.get(usize::from(index) % cpus.len().max(1)).copied(),
@@ -308,6 +324,7 @@ impl ServerBuilder {
                 core: Arc::clone(&core),
                 engine_is_forced: self.engine == Engine::IoUring,
                 started: started.clone(),
+                go: hears,
             };
             let spawned =
                 std::thread::Builder::new().name(format!("doorbell-{index}")).spawn(|| thread.main());
@@ -315,7 +332,44 @@ impl ServerBuilder {
         }
         drop(started);
         await_starts(starts.iter().take(usize::from(workers)), &mut running)?;
+        for go in goes {
+            // A worker that failed meanwhile has said so to whom it concerns.
+            let _gone = go.send(());
+        }
         Ok(running)
+    }
+
+    /// As many as the server before has: each has a socket of its own, whose backlog somebody must look at.
+    fn worker_count(&self) -> u16 {
+        let before = self.before.as_ref().and_then(|before| u16::try_from(before.core.workers.len()).ok());
+        before.unwrap_or_else(|| self.workers.count())
+    }
+
+    /// What the handle and the workers share.
+    fn core(&mut self, workers: Vec<Arc<WorkerShared>>, bound: &[Bound], taken: Taken) -> io::Result<Core> {
+        let before = self.before.take().map(|before| before.core);
+        let conns_per_ip_max = self.limits.conns_per_ip_max;
+        let table = before.as_ref().map(|before| &before.ip_table);
+        let ip_table = match table.filter(|table| table.conns_per_ip_max() == conns_per_ip_max) {
+            Some(table) => Arc::clone(table),
+            None => {
+                let workers = u16::try_from(workers.len()).expect("they were counted in 16 bits");
+                Arc::new(IpTable::new(conns_per_ip_max, workers))
+            }
+        };
+        Ok(Core {
+            workers,
+            on_failure: self.on_worker_failure,
+            failures: Mutex::default(),
+            replacements: Mutex::default(),
+            draining: AtomicBool::new(false),
+            drain_timeout: self.limits.drain_timeout,
+            observer: self.observer.take(),
+            sockets: Mutex::new(Sockets::of(bound)?),
+            unix_paths: Mutex::new(bound.iter().filter_map(|bound| bound.unix_path.clone()).collect()),
+            ip_table,
+            before: Mutex::new(before.map(|core| Before { core, taken })),
+        })
     }
 
     /// The connections that descriptors allow; raises the soft limit to what is needed.
@@ -323,7 +377,7 @@ impl ServerBuilder {
         let wanted_conns = self.conns_max.unwrap_or(self.limits.conns_max);
         let others = FDS_RESERVED
             + u64::from(self.fds_kept)
-            + u64::from(workers) * (FDS_A_WORKER + self.listeners.len() as u64);
+            + u64::from(workers) * (FDS_A_WORKER + FDS_A_SOCKET * self.listeners.len() as u64);
         let wanted_out = self.hand_over.as_ref().map_or(0, |to| u64::from(to.places().max()));
         let wanted = u64::from(wanted_conns) + wanted_out + others;
         let limit = getrlimit(Resource::Nofile);
@@ -363,15 +417,33 @@ impl ServerBuilder {
     }
 
     fn bind(&mut self, workers: u16) -> Result<Bindings, ListenError> {
-        let mut bindings = Bindings::default();
+        let before = self.before.as_ref().map(|before| &before.core.sockets);
+        let before = before.map(|sockets| sockets.lock().unwrap_or_else(PoisonError::into_inner));
+        let taken = before.as_ref().map(|sockets| sockets.none_taken()).unwrap_or_default();
+        let mut bindings = Bindings { taken, ..Bindings::default() };
+        let mut renewals = Vec::new();
         for (mut listen, protocol) in self.listeners.drain(..) {
             let arrival = Arrival::of(&protocol, listen.proxy.take());
-            // The first bytes of a connection with a header are the client's even where the server speaks first.
-            let speaks_first = arrival.speaks_first && !arrival.has_proxy();
-            bindings.bound.push(listen.bind(workers, speaks_first)?);
+            let speaks_first = arrival.speaks_first;
+            let inherited = match &before {
+                Some(sockets) => sockets.take(&listen, speaks_first, &mut bindings.taken)?,
+                None => None,
+            };
+            let bound = match inherited {
+                Some(bound) => {
+                    renewals.push((bindings.bound.len(), listen, speaks_first));
+                    bound
+                }
+                None => listen.bind(workers, speaks_first)?,
+            };
+            bindings.bound.push(bound);
             bindings.arrivals.push(arrival);
             bindings.protocols.push(protocol);
         }
+        // Last, because the server before has these sockets too: what fails above changes nothing for it.
+        renewals
+            .iter()
+            .try_for_each(|(at, listen, speaks_first)| listen.renew(&bindings.bound[*at], *speaks_first))?;
         Ok(bindings)
     }
 }
@@ -382,6 +454,8 @@ struct Bindings {
     protocols: Vec<ListenerProtocol>,
     arrivals: Vec<Arrival>,
     bound: Vec<Bound>,
+    /// Those of the server before.
+    taken: Taken,
 }
 
 impl Workers {

@@ -3,6 +3,8 @@
 //! Does not know about: what a worker does in a turn.
 
 mod builder;
+mod sockets;
+mod succession;
 mod thread;
 
 use core::sync::atomic::{AtomicBool, Ordering};
@@ -20,6 +22,9 @@ use crate::driver::select::DriverReport;
 use crate::id::WorkerIndex;
 use crate::net::LocalAddr;
 use crate::stats::Snapshot;
+use crate::worker::IpTable;
+use sockets::Sockets;
+use succession::Before;
 
 /// Something an operator should hear of. Given to [`ServerBuilder::observer`].
 #[derive(Clone, Debug)]
@@ -70,7 +75,6 @@ pub struct Server {
     local_addrs: Vec<LocalAddr>,
     report: DriverReport,
     notes: Vec<String>,
-    unix_paths: Vec<PathBuf>,
 }
 
 /// Controls and observes a server from any thread. Cheap to clone.
@@ -92,6 +96,13 @@ pub(crate) struct Core {
     pub(crate) draining: AtomicBool,
     pub(crate) drain_timeout: Duration,
     pub(crate) observer: Option<Observer>,
+    /// For a successor.
+    sockets: Mutex<Sockets>,
+    /// Socket files to remove at the end.
+    unix_paths: Mutex<Vec<PathBuf>>,
+    ip_table: Arc<IpTable>,
+    /// Until this server has taken over.
+    before: Mutex<Option<Before>>,
 }
 
 impl Server {
@@ -176,7 +187,8 @@ impl Server {
         while let Some(thread) = self.handle.core.take_replacement() {
             let _recorded = thread.join();
         }
-        for path in self.unix_paths.drain(..) {
+        let mut paths = self.handle.core.unix_paths.lock().unwrap_or_else(PoisonError::into_inner);
+        for path in paths.drain(..) {
             // Somebody else may have removed it: then there is nothing to do.
             let _gone = std::fs::remove_file(path);
         }
@@ -221,6 +233,11 @@ impl Handle {
         self.core.workers.iter().map(|worker| worker.snapshot()).collect()
     }
 
+    /// Has every worker turn, also one that has nothing to do: those whose [`Snapshot::turns`] does not move then are stuck.
+    pub fn wake(&self) {
+        self.core.workers.iter().for_each(|worker| worker.wake());
+    }
+
     /// Makes one worker act as if its driver had failed, to see what follows: on io_uring it goes on with epoll, on epoll it
     /// ends as [`ServerBuilder::on_worker_failure`] says. For drills and tests.
     pub fn fail_worker(&self, worker: WorkerIndex) {
@@ -242,6 +259,9 @@ impl Handle {
 
 impl Core {
     pub(crate) fn send(&self, command: Command) {
+        if matches!(command, Command::Drain { .. } | Command::Retire { .. } | Command::Stop) {
+            self.sockets.lock().unwrap_or_else(PoisonError::into_inner).give_up();
+        }
         self.workers.iter().for_each(|worker| worker.send(command));
     }
 
@@ -262,6 +282,9 @@ impl Core {
 
     /// A worker ended in failure: its listeners are closed by now.
     pub(crate) fn worker_failed(&self, worker: WorkerIndex, failure: WorkerFailure) {
+        let mut sockets = self.sockets.lock().unwrap_or_else(PoisonError::into_inner);
+        sockets.give_up_worker(usize::from(worker.0));
+        drop(sockets);
         let error = ServeError { worker, failure };
         let event = Event::WorkerFailed { worker, failure: error.failure.clone() };
         self.failures.lock().unwrap_or_else(PoisonError::into_inner).push(error);

@@ -6,7 +6,7 @@ use std::any::Any;
 use std::os::fd::OwnedFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::mpsc::SyncSender;
+use std::sync::mpsc::{Receiver, SyncSender};
 
 use super::{Core, Event, WorkerFailure};
 use crate::control::WorkerShared;
@@ -30,6 +30,8 @@ pub(super) struct WorkerThread {
     pub(super) core: Arc<Core>,
     pub(super) engine_is_forced: bool,
     pub(super) started: SyncSender<Result<DriverReport, Fault>>,
+    /// Says that all workers started. Closed if one did not: then nobody accepts, and whoever accepted before loses no client.
+    pub(super) go: Receiver<()>,
 }
 
 impl WorkerThread {
@@ -113,6 +115,9 @@ impl WorkerThread {
         if first {
             // Nobody waits for the answer any more if another worker failed to start.
             let _answered = self.started.try_send(Ok(self.plan.report.clone()));
+            if self.go.recv().is_err() {
+                return Ok(());
+            }
         }
         worker.open();
         worker.run().map_err(|fault| (fault, worker.into_driver()))

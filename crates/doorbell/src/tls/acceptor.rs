@@ -10,7 +10,10 @@ use rustls::ServerConfig;
 
 use super::config::Sessions;
 use super::handshakes::Handshakes;
-use super::{Admission, HandedHandshake, HandshakeGate, Permit, TlsConfig, TlsError, TlsLimits, TlsStats};
+use super::{
+    Admission, HandedHandshake, HandshakeGate, Permit, PlainBytes, Shares, TlsConfig, TlsError, TlsLimits,
+    TlsStats,
+};
 use crate::time::Time;
 
 /// What a TLS listener does in a handshake. Cheap to clone; clones are one and the same.
@@ -126,9 +129,9 @@ impl Acceptor {
         Permit::acquire(self)
     }
 
-    /// The cap a server derives from its number of connections, where none was asked for.
-    pub(crate) fn derive_cap(&self, conns_max: u32) {
-        self.0.handshakes.derive_cap(conns_max / 4);
+    /// From now on what a server's acceptors share is shared with them.
+    pub(crate) fn join(&self, server: &Shares) {
+        self.0.handshakes.join(server);
     }
 
     pub(crate) fn has_gate(&self) -> bool {
@@ -143,9 +146,9 @@ impl Acceptor {
         }
     }
 
-    /// Accounts for a buffer of plaintext. False when that is over the cap.
-    pub(crate) fn change_plain(&self, before: usize, after: usize) -> bool {
-        self.0.handshakes.change_plain(before, after)
+    /// Where buffers of plaintext are accounted for.
+    pub(crate) fn plain_bytes(&self) -> PlainBytes {
+        self.0.handshakes.plain_bytes()
     }
 
     pub(super) fn handshakes(&self) -> &Handshakes {

@@ -2,10 +2,11 @@
 //!
 //! Does not know about: trust.
 
-use rustls::pki_types::CertificateDer;
+use rustls::pki_types::{CertificateDer, CertificateRevocationListDer};
 use x509_parser::certificate::X509Certificate;
 use x509_parser::extensions::GeneralName;
 use x509_parser::prelude::FromDer;
+use x509_parser::revocation_list::CertificateRevocationList;
 
 /// A client's name that is longer is not used: it would end up in logs and headers.
 const NAME_LEN_MAX: usize = 256;
@@ -64,6 +65,12 @@ pub(crate) fn client_name(certificate: &CertificateDer<'_>) -> (Option<String>, 
     });
     let name = common_name(&parsed).or(alternative).filter(|name| is_printable(name)).map(str::to_owned);
     (name, parsed.validity().not_after.timestamp())
+}
+
+/// The `nextUpdate` of a revocation list, in seconds since 1970.
+pub(super) fn crl_end(crl: &CertificateRevocationListDer<'_>) -> Option<i64> {
+    let (_rest, parsed) = CertificateRevocationList::from_der(crl.as_ref()).ok()?;
+    parsed.next_update().map(|end| end.timestamp())
 }
 
 fn common_name<'a>(certificate: &'a X509Certificate<'_>) -> Option<&'a str> {

@@ -12,8 +12,9 @@ use rustls::pki_types::pem::PemObject;
 use rustls::server::WebPkiClientVerifier;
 use rustls::server::danger::ClientCertVerifier;
 
-use super::TlsError;
+use super::certificate::crl_end;
 use super::pair::{certificates_of, fingerprint};
+use super::{TlsError, TlsWarning};
 
 /// Whether clients present a certificate.
 #[derive(Clone, Debug, Default)]
@@ -33,6 +34,8 @@ pub struct ClientCa {
     roots: Arc<RootCertStore>,
     crls: Vec<CertificateRevocationListDer<'static>>,
     crl_origin: String,
+    /// When each list that says so ends, in seconds since 1970, and its file.
+    crls_end: Vec<(i64, String)>,
     expired_crls_hold: bool,
     fingerprint: u64,
 }
@@ -63,6 +66,7 @@ impl ClientCa {
             roots: Arc::new(roots),
             crls: Vec::new(),
             crl_origin: String::new(),
+            crls_end: Vec::new(),
             expired_crls_hold: false,
             fingerprint: fingerprint(&[bundle]),
         })
@@ -94,6 +98,8 @@ impl ClientCa {
         if self.crls.len() == before {
             return Err(bad("there is none in it".to_owned()));
         }
+        let ends = self.crls[before..].iter().filter_map(|crl| crl_end(crl));
+        self.crls_end.extend(ends.map(|end| (end, origin.to_owned())));
         origin.clone_into(&mut self.crl_origin);
         self.fingerprint = fingerprint(&[&self.fingerprint.to_ne_bytes(), bytes]);
         self.verifier(&Arc::new(rustls::crypto::aws_lc_rs::default_provider()), false)?;
@@ -105,6 +111,22 @@ impl ClientCa {
     pub const fn expired_crls_hold(mut self, on: bool) -> Self {
         self.expired_crls_hold = on;
         self
+    }
+
+    /// What should be looked at, at a time in seconds since 1970.
+    pub fn warnings(&self, unix_secs: i64) -> Vec<TlsWarning> {
+        let past = self.crls_end.iter().filter(|(end, _)| *end < unix_secs);
+        let warning = |(end, origin): &(i64, String)| TlsWarning::CrlExpired {
+            origin: origin.clone(),
+            ago_secs: unix_secs.abs_diff(*end),
+            holds: self.expired_crls_hold,
+        };
+        past.map(warning).collect()
+    }
+
+    /// When the first of the lists that are good at this time ends, both in seconds since 1970.
+    pub fn next_crl_end(&self, unix_secs: i64) -> Option<i64> {
+        self.crls_end.iter().map(|(end, _)| *end).filter(|end| *end >= unix_secs).min()
     }
 
     fn verifier(

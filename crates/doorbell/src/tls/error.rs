@@ -116,6 +116,29 @@ pub enum TlsError {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TlsWarning {
+    /// An issuer's certificate in the chain ended: clients refuse the whole.
+    #[error("{origin}: certificate {position} of the chain expired {ago_secs} s ago; renew the chain")]
+    ChainExpired {
+        /// The certificate's file.
+        origin: String,
+        /// From 1, in the order of the file; at least 2.
+        position: usize,
+        /// Seconds since its end.
+        ago_secs: u64,
+    },
+    /// A revocation list is past its `nextUpdate`.
+    #[error(
+        "{origin}: the revocation list expired {ago_secs} s ago, {}; put a new one there",
+        if *holds { "and is believed all the same" } else { "so no client with a certificate gets in" }
+    )]
+    CrlExpired {
+        /// The list's file.
+        origin: String,
+        /// Seconds since its end.
+        ago_secs: u64,
+        /// As [`ClientCa::expired_crls_hold`](super::ClientCa::expired_crls_hold) says.
+        holds: bool,
+    },
     /// Clients refuse it.
     #[error("{origin}: the certificate expired {ago_secs} s ago; renew it")]
     Expired {

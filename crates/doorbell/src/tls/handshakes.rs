@@ -1,15 +1,17 @@
-//! How many handshakes there are, were and may be, over all workers of a listener.
+//! How many handshakes there are, were and may be, over all workers.
 //!
 //! Does not know about: what a handshake is.
 
 use core::fmt;
-use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use core::time::Duration;
 use std::net::IpAddr;
+use std::sync::{Arc, PoisonError, RwLock};
 
 use doorbell_http::limit::{KeyBytes, Limiter};
 use rustls::Error;
 
+use super::shares::{Places, PlainBytes, Shares};
 use super::{Acceptor, TlsVersion};
 use crate::time::Time;
 
@@ -19,11 +21,11 @@ pub struct TlsLimits {
     /// From accept to the end of the handshake. Default 5 s.
     pub handshake_timeout: Duration,
     /// Handshakes in progress at once over all workers, connections that have sent nothing yet included. `None`, the default, is
-    /// a quarter of the server's connections.
+    /// a quarter of the server's connections, for all its acceptors without a number of their own together.
     pub handshakes_max: Option<u32>,
     /// Bytes of a ClientHello. Default 16 KiB.
     pub hello_bytes_max: usize,
-    /// Memory for decrypted requests that arrived in parts, over all connections. Default 64 MiB.
+    /// Memory for decrypted requests that arrived in parts, over all connections of the server. Default 64 MiB.
     pub plain_bytes_max: usize,
 }
 
@@ -47,6 +49,13 @@ pub trait HandshakeGate: Send + Sync {
 impl<F: Fn(IpAddr, Time) -> bool + Send + Sync> HandshakeGate for F {
     fn admits(&self, client: IpAddr, now: Time) -> bool {
         self(client, now)
+    }
+}
+
+/// Several acceptors may ask one gate: then a client has one quota for all of them.
+impl<G: HandshakeGate + ?Sized> HandshakeGate for Arc<G> {
+    fn admits(&self, client: IpAddr, now: Time) -> bool {
+        (**self).admits(client, now)
     }
 }
 
@@ -153,8 +162,7 @@ tls_stats! {
 /// The live counts behind an acceptor.
 pub(super) struct Handshakes {
     live: AtomicU32,
-    live_max: AtomicU32,
-    plain_bytes: AtomicUsize,
+    shares: RwLock<Shares>,
     counters: Counters,
     pub(super) gate: Option<Box<dyn HandshakeGate>>,
     pub(super) limits: TlsLimits,
@@ -164,19 +172,29 @@ impl Handshakes {
     pub(super) fn new(limits: TlsLimits, gate: Option<Box<dyn HandshakeGate>>) -> Self {
         Self {
             live: AtomicU32::new(0),
-            live_max: AtomicU32::new(limits.handshakes_max.unwrap_or(u32::MAX)),
-            plain_bytes: AtomicUsize::new(0),
+            shares: RwLock::new(Shares::new(limits.handshakes_max.unwrap_or(u32::MAX))),
             counters: Counters::default(),
             gate,
             limits,
         }
     }
 
-    /// The cap a server derives from its size; one that was asked for stays.
-    pub(super) fn derive_cap(&self, handshakes: u32) {
+    /// What the acceptors of a server share; a cap that was asked for stays this one's own.
+    pub(super) fn join(&self, server: &Shares) {
+        let mut shares = self.shares.write().unwrap_or_else(PoisonError::into_inner);
+        shares.plain = Arc::clone(&server.plain);
         if self.limits.handshakes_max.is_none() {
-            self.live_max.store(handshakes.max(1), Ordering::Relaxed);
+            shares.places = Arc::clone(&server.places);
         }
+    }
+
+    pub(super) fn plain_bytes(&self) -> PlainBytes {
+        let shares = self.shares.read().unwrap_or_else(PoisonError::into_inner);
+        shares.plain_bytes(self.limits.plain_bytes_max)
+    }
+
+    fn places(&self) -> Arc<Places> {
+        Arc::clone(&self.shares.read().unwrap_or_else(PoisonError::into_inner).places)
     }
 
     pub(super) fn stats(&self) -> TlsStats {
@@ -206,16 +224,6 @@ impl Handshakes {
         };
         counter.fetch_add(1, Ordering::Relaxed);
     }
-
-    /// Accounts for a buffer whose capacity went from `before` to `after`. False when that is over the cap.
-    pub(super) fn change_plain(&self, before: usize, after: usize) -> bool {
-        if after <= before {
-            self.plain_bytes.fetch_sub(before - after, Ordering::Relaxed);
-            return true;
-        }
-        let held = self.plain_bytes.fetch_add(after - before, Ordering::Relaxed) + (after - before);
-        held <= self.limits.plain_bytes_max
-    }
 }
 
 /// Whether a connection may begin its handshake.
@@ -229,6 +237,7 @@ pub(crate) enum Admission {
 #[derive(Debug)]
 pub(crate) struct Permit {
     acceptor: Acceptor,
+    places: Arc<Places>,
     /// Something was received: from then on leaving is worth a count.
     begun: bool,
 }
@@ -236,8 +245,9 @@ pub(crate) struct Permit {
 impl Permit {
     pub(super) fn acquire(acceptor: &Acceptor) -> Admission {
         let handshakes = acceptor.handshakes();
-        let permit = Self { acceptor: acceptor.clone(), begun: false };
-        if handshakes.live.fetch_add(1, Ordering::Relaxed) < handshakes.live_max.load(Ordering::Relaxed) {
+        let permit = Self { acceptor: acceptor.clone(), places: handshakes.places(), begun: false };
+        handshakes.live.fetch_add(1, Ordering::Relaxed);
+        if permit.places.enter() {
             return Admission::Admitted(permit);
         }
         handshakes.counters.handshakes_over_cap.fetch_add(1, Ordering::Relaxed);
@@ -261,6 +271,7 @@ impl Drop for Permit {
     fn drop(&mut self) {
         let handshakes = self.acceptor.handshakes();
         handshakes.live.fetch_sub(1, Ordering::Relaxed);
+        self.places.leave();
         if self.begun {
             handshakes.count(Outcome::Abandoned);
         }
@@ -271,7 +282,7 @@ impl fmt::Debug for Handshakes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Handshakes")
             .field("live", &self.live)
-            .field("live_max", &self.live_max)
+            .field("shares", &self.shares)
             .field("limits", &self.limits)
             .finish_non_exhaustive()
     }

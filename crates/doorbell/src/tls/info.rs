@@ -19,6 +19,8 @@ pub(crate) fn info_of(session: &CommonState, server_name: Option<String>, unix_s
     Some(TlsInfo {
         server_name,
         alpn: alpn.map(str::to_owned),
+        // One that does not verify ends the handshake.
+        client_verified: certificate.is_some(),
         client_name,
         version: match session.protocol_version() {
             Some(ProtocolVersion::TLSv1_2) => TlsVersion::Tls12,

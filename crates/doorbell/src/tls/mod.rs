@@ -19,6 +19,7 @@ mod handshakes;
 mod info;
 mod pair;
 mod resolver;
+mod shares;
 
 pub use acceptor::{Acceptor, CertificateInfo};
 pub use client_auth::{ClientAuth, ClientCa};
@@ -33,3 +34,4 @@ pub use pair::CertPair;
 pub(crate) use handshakes::{Admission, Outcome, Permit};
 pub(crate) use info::info_of;
 pub(crate) use resolver::take_asked_name;
+pub(crate) use shares::{PlainBytes, Shares};

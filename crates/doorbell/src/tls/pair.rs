@@ -24,6 +24,8 @@ pub struct CertPair {
     pub(super) origin: String,
     pub(super) not_before: i64,
     pub(super) not_after: i64,
+    /// When the other certificates of the chain end.
+    pub(super) issuers_end: Vec<i64>,
     pub(super) fingerprint: u64,
     /// The key's file and its permission bits, where that is known.
     pub(super) key_mode: Option<(String, u32)>,
@@ -58,6 +60,7 @@ impl CertPair {
             let origin = certificates_origin.to_owned();
             return Err(TlsError::ChainOrder { origin, position: before + 2 });
         }
+        let issuers_end = facts.iter().skip(1).map(|facts| facts.not_after).collect();
         let Some(Facts { names, not_before, not_after, .. }) = facts.into_iter().next() else {
             return Err(TlsError::NoCertificate { origin: certificates_origin.to_owned(), hint: "" });
         };
@@ -67,6 +70,7 @@ impl CertPair {
             origin: certificates_origin.to_owned(),
             not_before,
             not_after,
+            issuers_end,
             fingerprint,
             key_mode: None,
         })
@@ -96,6 +100,10 @@ impl CertPair {
         if self.not_after < unix_secs {
             warnings
                 .push(TlsWarning::Expired { origin: origin(), ago_secs: unix_secs.abs_diff(self.not_after) });
+        }
+        for (index, end) in self.issuers_end.iter().enumerate().filter(|(_, end)| **end < unix_secs) {
+            let (position, ago_secs) = (index + 2, unix_secs.abs_diff(*end));
+            warnings.push(TlsWarning::ChainExpired { origin: origin(), position, ago_secs });
         }
         if self.not_before > unix_secs {
             let in_secs = self.not_before.abs_diff(unix_secs);

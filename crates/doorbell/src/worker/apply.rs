@@ -103,14 +103,19 @@ impl<D: Driver, C: Clock> Worker<D, C> {
     #[inline(never)]
     fn welcome(&mut self, listener: ListenerIndex, slot: SlotIndex) {
         let arrival = &self.server.arrivals[listener.index()];
-        let (arriving, greets) = (arrival.arriving, arrival.speaks_first && !arrival.has_proxy());
+        let (arriving, speaks_first, has_proxy) =
+            (arrival.arriving, arrival.speaks_first, arrival.has_proxy());
         let id = self.take_slot(listener, slot);
         self.table.live_mut(id).arriving = arriving;
+        if has_proxy {
+            // Its address says whether a header is awaited, and so by whom it is counted and whether it is greeted.
+            self.learn_client(id);
+        }
         if !self.counts_in(id) {
             let step = self.driver.recv(id, Expect::Now);
             return self.refuse(id, step);
         }
-        if greets {
+        if speaks_first && self.table.live_mut(id).arriving != Arriving::Header {
             let next = self.tell(id, Input::Greet);
             return self.drive(id, Todo::Next(next));
         }
@@ -144,7 +149,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
 
     fn count(&mut self, id: ConnId) -> bool {
         let conn = self.table.live_mut(id);
-        if self.server.arrivals[conn.listener.index()].has_proxy() {
+        if self.server.arrivals[conn.listener.index()].believes(conn) {
             // Its client is counted when it is known who that is.
             return true;
         }
@@ -162,7 +167,12 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         match step {
             Step::Done(Received::Data { chunk, drained }) => {
                 self.driver.recycle(chunk);
-                self.table.live_mut(id).drained = drained;
+                let conn = self.table.live_mut(id);
+                if conn.arriving == Arriving::Header {
+                    // A peer that is not believed gets no answer, whatever it is.
+                    return self.drive(id, Todo::Close(CloseReason::PerIpCap));
+                }
+                conn.drained = drained;
                 // What it wants of the connection does not matter: an attacker's slot is not kept for a linger.
                 let _wish = self.tell(id, Input::Overload(CloseReason::PerIpCap));
                 self.drive(id, Todo::Next(Next::CloseClean));

@@ -33,9 +33,16 @@ impl Arrival {
         !self.speaks_first && self.arriving == Arriving::Done
     }
 
-    /// True when the greeting must wait for a header.
+    /// True when some connections begin with a header.
     pub(crate) const fn has_proxy(&self) -> bool {
         self.proxy.is_some()
+    }
+
+    /// True while a header is awaited from a peer that may name a client.
+    pub(crate) fn believes(&self, conn: &Conn<ProtocolConn>) -> bool {
+        let expects = |proxy: &ProxyProtocol| proxy.expects(conn.client.addr);
+        conn.arriving == Arriving::Header
+            && self.proxy.as_ref().map(expects).is_some_and(|expected| expected != Expected::Refuse)
     }
 }
 

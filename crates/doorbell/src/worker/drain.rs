@@ -24,6 +24,13 @@ pub(crate) enum Drain {
     Off,
     /// Connections in progress are finished until the deadline; the backlog is served.
     Draining(Time),
+    /// A successor accepts. Connections live as long as they would have, but for one reply each, and until then.
+    Retiring {
+        /// When the drain begins for who is left.
+        until: Time,
+        /// How long that may take.
+        timeout: Duration,
+    },
     /// Nothing is accepted, connections are closed.
     Stopping,
 }
@@ -33,13 +40,18 @@ impl Drain {
         !matches!(self, Self::Off)
     }
 
+    /// True when connections are not waited for any longer than they need.
+    pub(crate) const fn hurries(&self) -> bool {
+        matches!(self, Self::Draining(_) | Self::Stopping)
+    }
+
     pub(crate) const fn stops_accepting(&self) -> bool {
         matches!(self, Self::Stopping)
     }
 
     pub(crate) const fn deadline(&self) -> Option<Time> {
         match self {
-            Self::Draining(deadline) => Some(*deadline),
+            Self::Draining(deadline) | Self::Retiring { until: deadline, .. } => Some(*deadline),
             Self::Off | Self::Stopping => None,
         }
     }
@@ -51,16 +63,36 @@ impl<D: Driver, C: Clock> Worker<D, C> {
             match command {
                 Command::Drain { timeout } => self.begin_drain(timeout),
                 Command::Fail => self.drill = Some(Fault { call: "a drill", errno: Errno::IO }),
+                Command::Relisten => self.relisten(),
+                Command::Retire { patience, timeout } => self.begin_retire(patience, timeout),
                 Command::Stop => self.begin_stop(),
             }
         }
         if self.drain.deadline().is_some_and(|deadline| deadline <= self.now) {
-            self.begin_stop();
+            match self.drain {
+                Drain::Retiring { timeout, .. } => self.begin_drain(timeout),
+                Drain::Draining(_) | Drain::Off | Drain::Stopping => self.begin_stop(),
+            }
+        }
+    }
+
+    fn begin_retire(&mut self, patience: Duration, timeout: Duration) {
+        if self.drain.is_on() {
+            return;
+        }
+        self.drain = Drain::Retiring { until: self.now.after(patience), timeout };
+        self.gates_changed = true;
+        if let Some(heirs) = self.shared.heirs.get() {
+            // Clients in the backlog are theirs.
+            for (gate, _) in self.gates.iter_mut().zip(&heirs.inherited).filter(|(_, inherited)| **inherited)
+            {
+                gate.exclusive = false;
+            }
         }
     }
 
     fn begin_drain(&mut self, timeout: Duration) {
-        if self.drain.is_on() {
+        if self.drain.hurries() {
             return;
         }
         self.drain = Drain::Draining(self.now.after(timeout));

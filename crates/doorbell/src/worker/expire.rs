@@ -33,7 +33,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
                 continue;
             }
             match conn.phase() {
-                Phase::Open if !conn.heard && self.drain.is_on() => {
+                Phase::Open if !conn.heard && self.drain.hurries() => {
                     self.drive(id, Todo::Close(CloseReason::Drain))
                 }
                 Phase::Open if conn.send_in_flight => {

@@ -13,7 +13,8 @@ use crate::conn::Phase;
 use crate::driver::{Driver, Errno, Received, Step};
 use crate::error::CloseReason;
 use crate::hand_over::{Gate, HandOver, HandedConn, WhenFull};
-use crate::id::ConnId;
+use crate::id::{ConnId, ListenerIndex};
+use crate::net::Inherited;
 use crate::time::Clock;
 
 /// One worker's side of a [`HandOver`].
@@ -30,6 +31,8 @@ pub(super) struct Departures {
     /// How many waited when the listeners were last looked at.
     looked_at: usize,
     places: Option<Reserved>,
+    /// By listener, from its first connection that left: the options of others are the same, and to ask is a system call.
+    inherited: Vec<Option<Inherited>>,
 }
 
 /// Places taken for connections that have not left. A worker that fails gives them back.
@@ -49,6 +52,7 @@ impl Departures {
             holding: false,
             looked_at: 0,
             places,
+            inherited: Vec::new(),
         }
     }
 
@@ -76,6 +80,14 @@ impl Departures {
     fn gate(&self) -> Option<&Arc<Gate>> {
         self.places.as_ref().map(|places| &places.gate)
     }
+}
+
+/// What connections of this listener have, `fd` among them.
+fn inherited(known: &mut Vec<Option<Inherited>>, listener: ListenerIndex, fd: &OwnedFd) -> Inherited {
+    if known.len() <= listener.index() {
+        known.resize(listener.index() + 1, None);
+    }
+    *known[listener.index()].get_or_insert_with(|| Inherited::of(fd))
 }
 
 impl Drop for Reserved {
@@ -180,6 +192,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         places.count -= 1;
         let permit = places.gate.permit();
         let conn = self.table.live_mut(id);
+        inherited(&mut self.departures.inherited, conn.listener, &fd).undo(&fd);
         let bytes = core::mem::take(&mut conn.input);
         let within = self.input_memory.change(bytes.capacity(), 0);
         debug_assert!(within, "shrinking is always within the cap");

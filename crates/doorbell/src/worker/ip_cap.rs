@@ -62,6 +62,11 @@ impl IpTable {
         }
     }
 
+    /// The cap; 0: none.
+    pub(crate) const fn conns_per_ip_max(&self) -> u32 {
+        self.conns_per_ip_max
+    }
+
     /// Counts a connection and returns its cell; with `Err` it is over the cap (and counted all the same).
     pub(crate) fn enter(&self, addr: IpAddr) -> Result<u32, u32> {
         let cell = self.cell_of(addr);

@@ -20,7 +20,7 @@ use crate::control::WorkerShared;
 use crate::driver::{Chunk, Driver, Expect, Received};
 use crate::error::CloseReason;
 use crate::id::{ConnId, SlotIndex};
-use crate::offload::{Delivery, Inbox, Job, Outcome, Task};
+use crate::offload::{Delivery, Inbox, Job, Outcome, Ticket};
 use crate::protocol::Answer;
 use crate::time::Clock;
 
@@ -45,16 +45,10 @@ struct Waiting {
     queued: Option<Queued>,
 }
 
+#[derive(Debug)]
 struct Queued {
     number: u64,
-    task: Arc<dyn Task>,
-    fin_cancels: bool,
-}
-
-impl core::fmt::Debug for Queued {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.debug_struct("Queued").field("number", &self.number).finish_non_exhaustive()
-    }
+    ticket: Ticket,
 }
 
 impl Jobs {
@@ -120,7 +114,7 @@ impl Jobs {
     /// Calls off a job that has not started. False when it has, or when there is none.
     fn cancel(&mut self, slot: SlotIndex) -> bool {
         let queued = self.waiting(slot).and_then(|waiting| waiting.queued.as_ref());
-        let cancelled = queued.is_some_and(|queued| queued.task.cancel());
+        let cancelled = queued.is_some_and(|queued| queued.ticket.call_off());
         if cancelled {
             self.expected -= 1;
         }
@@ -166,15 +160,14 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         };
         let number = self.jobs.number_next;
         self.jobs.number_next += 1;
-        let queued = Queued { number, task: Arc::clone(&job.task), fin_cancels: job.core.fin_cancels };
-        if !job.submit(id, number, &self.jobs.inbox) {
+        let Some(ticket) = job.submit(id, number, &self.jobs.inbox) else {
             self.shared.counters.jobs_refused.add(1);
             return Todo::Next(self.answer(id, Outcome::Busy));
-        }
+        };
         self.jobs.expected += 1;
         self.shared.counters.jobs_queued.add(1);
         if let Some(waiting) = self.jobs.waiting(id.slot) {
-            waiting.queued = Some(queued);
+            waiting.queued = Some(Queued { number, ticket });
         }
         // One piece of input is read, to hear of a client that leaves.
         let conn = self.table.live_mut(id);
@@ -273,7 +266,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
                 conn.peer_finished = true;
                 conn.drained = true;
                 let queued = self.jobs.waiting(id.slot).and_then(|waiting| waiting.queued.as_ref());
-                if queued.is_some_and(|queued| queued.fin_cancels) && self.jobs.cancel(id.slot) {
+                if queued.is_some_and(|queued| queued.ticket.fin_cancels()) && self.jobs.cancel(id.slot) {
                     self.shared.counters.jobs_cancelled.add(1);
                     self.jobs.slots[id.slot.index()] = None;
                     self.table.live_mut(id).arriving = Arriving::Done;

@@ -62,7 +62,7 @@ use crate::control::WorkerShared;
 use crate::driver::{Driver, Fault, Quick};
 use crate::hand_over::HandOver;
 use crate::id::{ConnId, ListenerIndex};
-use crate::protocol::{ListenerProtocol, Protocol, ProtocolConn};
+use crate::protocol::{ListenerProtocol, Protocol, ProtocolConn, Room};
 use crate::time::{Clock, Time, Wheel};
 use crate::tuning::Tuning;
 
@@ -86,7 +86,7 @@ pub struct ServerShared {
     pub(crate) listener_is_shared: Vec<bool>,
     pub(crate) limits: Limits,
     pub(crate) workers: u16,
-    pub(crate) ip_table: IpTable,
+    pub(crate) ip_table: Arc<IpTable>,
     /// Slots beyond `conns_max`: a multishot accept can take every listener's whole backlog before its cancel is seen, and what it
     /// took is served.
     pub(crate) accept_margin: u32,
@@ -100,8 +100,9 @@ impl ServerShared {
     pub fn new(protocols: Vec<ListenerProtocol>, limits: Limits, workers: u16) -> Self {
         let listener_is_shared = vec![false; protocols.len()];
         let arrivals = protocols.iter().map(|protocol| Arrival::of(protocol, None)).collect();
-        protocols.iter().for_each(|protocol| protocol.size_for(limits.conns_max));
-        let ip_table = IpTable::new(limits.conns_per_ip_max, workers);
+        let room = Room::new(limits.conns_max);
+        protocols.iter().for_each(|protocol| protocol.size_for(&room));
+        let ip_table = Arc::new(IpTable::new(limits.conns_per_ip_max, workers));
         let accept_margin = accept_margin(protocols.iter().map(|_| 4096));
         let tuning = Tuning::default();
         Self {
@@ -171,6 +172,8 @@ pub struct Worker<D, C> {
     /// Connections that had their share of this turn and go on in the next. At most one entry a live connection.
     postponed: VecDeque<ConnId>,
     drain: Drain,
+    /// True once heirs know that they alone accept.
+    has_left: bool,
     departures: Departures,
     /// The connection whose protocol is being called, while that happens outside of [`say`](self::say).
     speaking: Option<Spoken>,
@@ -203,6 +206,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
             input_memory: InputMemory::new(limits.input_bytes_max / usize::from(server.workers)),
             postponed: VecDeque::new(),
             drain: Drain::default(),
+            has_left: false,
             departures: Departures::new(server.hand_over.as_ref()),
             speaking: None,
             opened_published: 0,

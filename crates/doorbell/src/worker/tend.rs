@@ -28,6 +28,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
             self.gates.iter().filter_map(super::Gate::paused_until).any(|until| until <= self.now);
         if self.drain.is_on() {
             self.close_empty_gates();
+            self.leave_to_heirs();
         }
         if self.gates_changed || paused_over {
             self.tend_gates();
@@ -80,6 +81,26 @@ impl<D: Driver, C: Clock> Worker<D, C> {
                 self.shared.counters.accept_errors.add(1);
                 gate.on_error(fault_of(errno), self.now);
             }
+        }
+    }
+
+    /// A wake-up that the kernel gave to somebody who stopped accepting is lost, and its client waits: only a new look finds it.
+    pub(super) fn relisten(&mut self) {
+        if !self.drain.is_on() {
+            self.disarm_gates();
+        }
+    }
+
+    /// Once nothing is accepted that an heir could take.
+    fn leave_to_heirs(&mut self) {
+        if self.has_left || !self.gates.iter().all(|gate| gate.exclusive || gate.is_closed()) {
+            return;
+        }
+        self.has_left = true;
+        if let Some(heirs) = self.shared.heirs.get() {
+            heirs.wake();
+            // Whoever gave it may wait no longer.
+            let _heard = heirs.left.try_send(());
         }
     }
 

@@ -30,6 +30,7 @@ on_both_engines! {
     a_job_that_takes_too_long_is_a_503_and_the_end
     a_panic_is_a_500_and_the_worker_lives
     a_client_that_leaves_calls_off_its_job
+    clients_that_ask_and_leave_keep_nobody_out
     a_reset_calls_off_a_job_and_a_fin_may_be_allowed
     a_client_that_leaves_while_its_job_runs_gets_nothing_and_nobody_else_does
     a_drain_waits_for_a_job_and_says_so
@@ -270,6 +271,28 @@ fn a_client_that_leaves_calls_off_its_job(engine: Engine) {
     assert_eq!(server.stats().closed_because(CloseReason::ClientGone), 10);
 }
 
+/// Every thread is busy all the while.
+fn clients_that_ask_and_leave_keep_nobody_out(engine: Engine) {
+    let hand = Hand::default();
+    let server = serve_with(engine, &hand, Offload::builder().queue_max(Class::Normal, 4), |server| server);
+    let mut stays = send(&server, &get("/job/stays"));
+    until(&server, |stats| stats.jobs_queued == 1);
+    for round in 1..=10 {
+        let leave: Vec<_> = (0..3).map(|n| send(&server, &get(&format!("/job/{n}")))).collect();
+        until(&server, |stats| stats.jobs_queued == 1 + 3 * round);
+        drop(leave);
+        until(&server, |stats| stats.jobs_cancelled == 3 * round);
+    }
+    let late = send(&server, &last("/job/late"));
+    until(&server, |stats| stats.jobs_queued == 32);
+    hand.run_one();
+    assert_eq!(reply(&mut stays).body, b"stays", "in order");
+    hand.run_one();
+    assert_eq!(Reply::parse(&rest(late).bytes, false).unwrap().body, b"late");
+    assert!(hand.start().is_none());
+    assert_eq!(server.stats().jobs_refused, 0);
+}
+
 fn a_reset_calls_off_a_job_and_a_fin_may_be_allowed(engine: Engine) {
     let hand = Hand::default();
     let server = serve_with(engine, &hand, Offload::builder().fin_cancels(false), |server| server);
@@ -407,7 +430,7 @@ fn a_stop_ends_a_job_with_a_hand_over_behind_it(engine: Engine) {
 
 /// Those who left.
 #[derive(Clone, Default)]
-struct Away(Arc<Mutex<Vec<HandedConn>>>);
+pub(crate) struct Away(pub(crate) Arc<Mutex<Vec<HandedConn>>>);
 
 impl Taker for Away {
     fn take(&self, conns: &mut Vec<HandedConn>) {

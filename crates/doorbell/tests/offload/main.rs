@@ -6,5 +6,7 @@
 #[path = "../promise/mod.rs"]
 mod promise;
 
+mod auto;
 mod cases;
 mod hand;
+mod options;

@@ -36,6 +36,8 @@ pub(super) enum Ending {
     None,
     /// It drains from then on, for so long at most.
     Drain(u64, Duration),
+    /// It retires then: for so long nobody is hurried.
+    Retire(u64, Duration),
     /// It stops then.
     Stop(u64),
 }
@@ -317,6 +319,9 @@ fn conduct(stage: &mut Stage, ending: Ending) {
     let (at, command) = match ending {
         Ending::None => (None, Command::Stop),
         Ending::Drain(at, timeout) => (Some(at), Command::Drain { timeout }),
+        Ending::Retire(at, patience) => {
+            (Some(at), Command::Retire { patience, timeout: Duration::from_secs(10) })
+        }
         Ending::Stop(at) => (Some(at), Command::Stop),
     };
     if let Some(at) = at {
@@ -359,9 +364,10 @@ fn random_http_limits(rng: &mut Rng) -> HttpLimits {
 
 fn random_ending(rng: &mut Rng) -> Ending {
     let at = START_NANOS + rng.range(0..40_000_000_000);
-    match rng.weighted(&[80, 12, 8]) {
+    match rng.weighted(&[76, 10, 8, 6]) {
         0 => Ending::None,
         1 => Ending::Drain(at, Duration::from_secs(rng.range(1..60))),
+        2 => Ending::Retire(at, Duration::from_secs(rng.range(1..600))),
         _ => Ending::Stop(at),
     }
 }

@@ -253,6 +253,52 @@ fn a_drain_finishes_what_is_in_progress_and_loses_no_request() {
 }
 
 #[test]
+fn a_worker_that_retires_cuts_nobody_before_his_time() {
+    for at_ms in [1, 200, 900, 3_000] {
+        let mut stage = quiet(200);
+        let mut rng = Rng::new(13);
+        let within = Duration::from_millis(at_ms);
+        // Who says nothing has his 10 s, and who is idle after a reply his 30 s.
+        let silent = stage.add_kind(Kind::Silent, &mut rng, Duration::from_nanos(1));
+        let idle = stage.add_kind(Kind::IdleKeepAlive, &mut rng, Duration::from_nanos(1));
+        stage.run_for(Duration::from_secs(3));
+        for _ in 0..30 {
+            stage.add_kind(Kind::Probe, &mut rng, within);
+            stage.add_kind(Kind::KeepAlive, &mut rng, within);
+        }
+        stage.run_for(within);
+        stage
+            .shared
+            .send(Command::Retire { patience: Duration::from_secs(60), timeout: Duration::from_secs(5) });
+        while stage.turn() {}
+        assert!(stage.finished_at.is_some(), "it ends by itself");
+        let log = |peer| stage.sim.world().log(peer).clone();
+        let lived = |peer| {
+            let log = log(peer);
+            Duration::from_nanos(log.closed_at.expect("closed") - log.accepted_at.expect("accepted"))
+        };
+        assert!(lived(silent) >= Duration::from_secs(9), "{:?}", lived(silent));
+        assert!(lived(idle) >= Duration::from_secs(29), "{:?}", lived(idle));
+        judge(&stage, Ending::Retire(doorbell_testkit::clock::START_NANOS, Duration::from_secs(120)));
+    }
+}
+
+#[test]
+fn whoever_is_left_when_patience_ends_is_drained() {
+    let mut stage = quiet(10);
+    let mut rng = Rng::new(14);
+    let idle = stage.add_kind(Kind::IdleKeepAlive, &mut rng, Duration::from_nanos(1));
+    stage.run_for(Duration::from_secs(1));
+    stage.shared.send(Command::Retire { patience: Duration::from_secs(3), timeout: Duration::from_secs(5) });
+    let asked_at = stage.sim.world().now();
+    while stage.turn() {}
+    let log = stage.sim.world().log(idle).clone();
+    let took = Duration::from_nanos(log.fin_at.expect("an orderly end") - asked_at);
+    assert!((Duration::from_secs(3)..Duration::from_millis(3_200)).contains(&took), "{took:?}");
+    assert_eq!(log.reset, None);
+}
+
+#[test]
 fn an_idle_worker_stops_at_once() {
     let mut stage = quiet(10);
     stage.run_for(Duration::from_secs(1));

@@ -56,7 +56,7 @@ pub(super) fn judge(stage: &Stage, ending: Ending) -> Report {
             case.served();
             case.deadlines(&world);
         }
-        if matches!(ending, Ending::Drain(..))
+        if matches!(ending, Ending::Drain(..) | Ending::Retire(..))
             && drained_in_time(stage, ending)
             && log.faults.is_empty()
             && !capped
@@ -69,9 +69,9 @@ pub(super) fn judge(stage: &Stage, ending: Ending) -> Report {
     report
 }
 
-/// True when the drain ended by itself, not by its deadline.
+/// True when the drain ended by itself, not by its deadline; or a retirement before anybody was hurried.
 fn drained_in_time(stage: &Stage, ending: Ending) -> bool {
-    let Ending::Drain(at, timeout) = ending else { return false };
+    let (Ending::Drain(at, timeout) | Ending::Retire(at, timeout)) = ending else { return false };
     let deadline = at + u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX);
     stage.finished_at.is_some_and(|finished_at| finished_at < deadline)
 }

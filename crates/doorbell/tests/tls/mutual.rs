@@ -4,10 +4,12 @@
 
 use std::sync::Arc;
 
+use doorbell::http::layer::{RequireClientCert, ServiceExt};
+use doorbell::protocol::Http1;
 use doorbell::tls::{Acceptor, ClientAuth, ClientCa};
 use rcgen::SanType;
 
-use crate::memory::{Pair, VERSIONS, client, client_config, config, http};
+use crate::memory::{Pair, VERSIONS, answer, client, client_config, config, http};
 use crate::pki::{Ca, Signed, Wish, ca};
 
 fn acceptor(client_auth: ClientAuth) -> Acceptor {
@@ -77,6 +79,27 @@ fn the_name_is_the_common_name_or_the_first_alternative() {
     let acceptor = acceptor(ClientAuth::Require(ca().as_client_ca()));
     for (wish, name) in table {
         assert_eq!(who(&acceptor, VERSIONS[1], Some(&ca().sign(wish))).unwrap(), name);
+    }
+}
+
+#[test]
+fn a_verified_client_without_a_name_passes_where_any_certificate_does() {
+    let any = || Http1::new(answer.guarded(RequireClientCert::any()));
+    let wishes = [Wish { names: &["127.0.0.1"], ..Wish::default() }, Wish::default()];
+    let own: Vec<_> = wishes.into_iter().map(|wish| ca().sign(wish)).collect();
+    for version in VERSIONS {
+        let acceptor = acceptor(ClientAuth::Request(ca().as_client_ca()));
+        let ask = |own: Option<&Signed>| {
+            let config = Arc::new(client_config(version, own));
+            // Once more with the session of the first.
+            [(); 2].map(|()| Pair::new(client(&config), any().tls(acceptor.clone())).ask("/who"))
+        };
+        for own in &own {
+            let replies = ask(Some(own));
+            assert!(replies.iter().all(|reply| reply.contains(" 200 ")), "{version:?}: {replies:?}");
+            assert!(replies[1].ends_with("resumed=true"), "{version:?}: {replies:?}");
+        }
+        assert!(ask(None).iter().all(|reply| reply.contains(" 403 ")), "{version:?}");
     }
 }
 

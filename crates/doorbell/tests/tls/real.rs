@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use doorbell::tls::{Acceptor, TlsConfig};
+use doorbell::tls::{Acceptor, TlsConfig, TlsLimits};
 use doorbell::{CloseReason, Engine, Http1, Server};
 use rustls::{ClientConfig, ClientConnection, StreamOwned};
 
@@ -25,6 +25,8 @@ on_both_engines! {
     plain_http_gets_its_400_without_a_reset
     half_open_handshakes_are_gone_at_their_deadline
     a_quarter_of_the_slots_may_be_in_handshakes
+    the_quarter_is_of_all_listeners_together
+    a_hello_in_two_segments_finds_its_alert
     good_clients_get_through_a_flood_of_garbage
     swaps_under_load_fail_nobody
     a_drain_says_goodbye_to_the_idle
@@ -219,6 +221,59 @@ fn a_quarter_of_the_slots_may_be_in_handshakes(engine: Engine) {
     wait_until(|| acceptor.stats().handshakes_live == 0);
     assert!(ask(addr(&server), &config, "/").is_ok(), "there is room again");
     assert_eq!(server.stats().closed_because(CloseReason::HandshakeCap), 1);
+}
+
+fn the_quarter_is_of_all_listeners_together(engine: Engine) {
+    let acceptors = [new_acceptor(), new_acceptor()];
+    let tls = |which: usize| Http1::new(answer).tls(acceptors[which].clone());
+    let builder = builder(engine).conns_max(40);
+    let server = builder.listen(anywhere(), tls(0)).listen(anywhere(), tls(1)).start().unwrap();
+    let config = Arc::new(client_config(VERSIONS[1], None));
+    let live = || acceptors.iter().map(|acceptor| acceptor.stats().handshakes_live).sum::<u64>();
+    let to = |which| server.tcp_addr(which).unwrap();
+    let mut halves = Vec::new();
+    for count in 1..=10 {
+        let mut half = connect(to(usize::from(count > 6)));
+        half.write_all(&[22]).unwrap();
+        halves.push(half);
+        wait_until(|| live() == count);
+    }
+    for which in [0, 1] {
+        assert!(ask(to(which), &config, "/").is_err(), "listener {which}: ten of forty are in handshakes");
+        assert_eq!(acceptors[which].stats().handshakes_over_cap, 1);
+    }
+    drop(halves);
+    wait_until(|| live() == 0);
+    assert!(ask(to(0), &config, "/").is_ok() && ask(to(1), &config, "/").is_ok(), "there is room again");
+}
+
+/// As hellos with keys of post-quantum schemes are: larger than a segment. The alert must not be overtaken by a reset.
+fn a_hello_in_two_segments_finds_its_alert(engine: Engine) {
+    let limits = TlsLimits { handshakes_max: Some(1), ..TlsLimits::default() };
+    let acceptor = Acceptor::with_limits(&config(), limits, None).unwrap();
+    let server = serve(engine, &acceptor);
+    let mut hello = vec![22, 3, 1, 5, 220, 1, 0, 5, 216, 3, 3];
+    hello.resize(5 + 1500, 0xa5);
+    let mut too_long = hello.clone();
+    too_long[6..9].copy_from_slice(&[0, 64, 1]);
+    let refused = |wire: &[u8], alert: u8, is_refused: &dyn Fn() -> bool| {
+        let mut stream = connect(addr(&server));
+        let (first, rest) = wire.split_at(700);
+        stream.write_all(first).unwrap();
+        wait_until(is_refused);
+        thread::sleep(Duration::from_millis(20));
+        stream.write_all(rest).unwrap();
+        thread::sleep(Duration::from_millis(20));
+        stream.shutdown(std::net::Shutdown::Write).unwrap();
+        let mut reply = Vec::new();
+        stream.read_to_end(&mut reply).unwrap();
+        assert_eq!(reply, [21, 3, 3, 0, 2, 2, alert]);
+    };
+    refused(&too_long, 50, &|| acceptor.stats().handshakes_failed == 1);
+    let mut half = connect(addr(&server));
+    half.write_all(&[22]).unwrap();
+    wait_until(|| acceptor.stats().handshakes_live == 1);
+    refused(&hello, 80, &|| acceptor.stats().handshakes_over_cap == 1);
 }
 
 fn wait_until(holds: impl Fn() -> bool) {

@@ -42,14 +42,19 @@ fn plain_http_gets_a_readable_400() {
 
 #[test]
 fn garbage_gets_an_alert_and_no_session() {
-    let table: [&[u8]; 5] =
-        [&[0; 50], b"\x80\x2e\x01\x00\x02", &[255], b"SSH-2.0-x\r\n".as_slice(), &[22, 3, 9]];
-    for (row, bytes) in table.into_iter().enumerate() {
+    let table: [(&[u8], Next); 5] = [
+        (&[0; 50], Next::CloseClean),
+        (b"\x80\x2e\x01\x00\x02", Next::CloseClean),
+        (&[255], Next::CloseClean),
+        (b"SSH-2.0-x\r\n", Next::CloseClean),
+        (&[22, 3, 9], Next::CloseLinger),
+    ];
+    for (row, (bytes, end)) in table.into_iter().enumerate() {
         let acceptor = acceptor();
         let mut stand = Stand::new(http(&acceptor));
         stand.feed(bytes, usize::MAX);
         assert_eq!(stand.take_sent(), alert(50), "row {row}");
-        assert_eq!((stand.end, stand.reason()), (Some(Next::CloseClean), CloseReason::Tls));
+        assert_eq!((stand.end, stand.reason()), (Some(end), CloseReason::Tls), "row {row}");
         assert_eq!(acceptor.stats().not_tls, 1);
     }
 }
@@ -75,6 +80,7 @@ fn a_hello_over_the_limit_is_refused_at_its_length_and_in_any_fragments() {
     let mut stand = Stand::new(http(&acceptor));
     stand.feed(&[22, 3, 1, 2, 0, 1, 0, 64, 1], 1);
     assert_eq!(stand.take_sent(), alert(50));
+    assert_eq!(stand.end, Some(Next::CloseLinger), "the rest is on its way");
     assert_eq!(acceptor.stats().handshakes_failed, 1);
     // A length that is allowed, in fragments with so much overhead that the whole is not.
     for fragment_len in [1, 2, 7] {
@@ -86,7 +92,7 @@ fn a_hello_over_the_limit_is_refused_at_its_length_and_in_any_fragments() {
         let wire = in_fragments(&hello, fragment_len);
         stand.feed(&wire, 100);
         assert_eq!(stand.take_sent(), alert(50), "fragments of {fragment_len}");
-        assert_eq!(stand.end, Some(Next::CloseClean));
+        assert_eq!(stand.end, Some(Next::CloseLinger));
         assert!(stand.input.is_empty());
     }
 }

@@ -11,6 +11,7 @@ mod command;
 mod deadlines;
 mod event;
 mod index;
+mod inherit;
 #[cfg(test)]
 mod tests;
 

@@ -164,6 +164,18 @@ impl Check {
         self.handle_time(now)
     }
 
+    /// Becomes what another one of the same configuration is, except for maintenance by an operator.
+    pub(crate) fn inherit(&mut self, elder: &Self, now: Time) {
+        let maintenance = self.maintenance.take();
+        let (was, since) = (self.state, self.state_since);
+        *self = elder.clone();
+        self.maintenance = maintenance;
+        if self.maintenance.is_some() && was == CheckState::Maintenance {
+            (self.state, self.state_since) = (was, since);
+        }
+        let _told_by_nobody = self.handle_time(now);
+    }
+
     fn decide(&mut self, side: Settled, enough: bool, now: Time) {
         if !enough && !self.undecided {
             return;

@@ -178,6 +178,15 @@ impl Endpoint {
         ends.into_iter().flatten().filter(|&end| end > now).min().unwrap_or(Time::MAX)
     }
 
+    /// Takes over what another one of this name remembers. The verdict follows with [`settle`](Self::settle).
+    pub(crate) fn inherit(&mut self, elder: &Self) {
+        self.was_up = elder.was_up;
+        self.group_down_since = elder.group_down_since;
+        self.draining = elder.draining;
+        self.verdict = elder.verdict;
+        self.since = elder.since;
+    }
+
     pub(crate) fn set_draining(&mut self, draining: bool) {
         self.draining = draining;
     }

@@ -221,6 +221,24 @@ impl Decision<'_> {
         }
     }
 
+    /// The refusal, which names nobody; none when the request is allowed.
+    #[must_use]
+    pub const fn refusal(&self) -> Option<Decision<'static>> {
+        Some(match self {
+            Self::Allowed(_) => return None,
+            Self::Forbidden(reason) => Decision::Forbidden(*reason),
+            Self::Malformed(reason) => Decision::Malformed(*reason),
+            Self::Unauthorized(reason) => Decision::Unauthorized(*reason),
+        })
+    }
+
+    /// Whether this says more than `other` of a request that several policies were asked about and none allows: a good token without the right
+    /// is worth a 403, whoever else does not know it.
+    #[must_use]
+    pub const fn says_more_than(&self, other: &Self) -> bool {
+        matches!(self, Self::Forbidden(_)) && !matches!(other, Self::Forbidden(_) | Self::Allowed(_))
+    }
+
     /// The status of the refusal; none when the request is allowed.
     #[must_use]
     pub const fn status(&self) -> Option<Status> {

@@ -2,11 +2,11 @@
 //!
 //! Does not know about: where the input comes from; what it cannot finish it names for the caller to keep.
 
-use super::{Conn, Io, Next, Phase};
+use super::{Conn, Io, Next, Phase, Verdict};
 use crate::chunked::Chunked;
 use crate::parse::{Framing, Head};
 use crate::reply::{Outcome, Persist};
-use crate::{Begun, Method, Request, RequestError, Responder, Service};
+use crate::{Begun, Method, Request, RequestError, Responder, Service, Time};
 use std::ops::Range;
 
 impl Conn {
@@ -190,7 +190,7 @@ impl Conn {
             Framing::Length(len) => Plan::Length(len),
             Framing::Chunked => Plan::Chunked,
         };
-        // A TRACE is refused here, so nobody is asked.
+        // A TRACE has no body to speak of (RFC 9110 9.3.8), so nobody is asked.
         self.wanted =
             self.head.method() != Some(Method::Trace) && service.wants_body(&self.request(head, b"", io));
         if self.head.expects_continue() {
@@ -256,11 +256,14 @@ impl Conn {
     ) -> Outcome {
         // No overflow: the connection ends at `requests_per_conn_max` at the latest.
         self.requests = self.requests.wrapping_add(1);
-        let persist = if last { Persist::Close } else { self.persist(&self.head, io) };
+        let persist = if last {
+            Persist::Close
+        } else {
+            Self::persist(&mut self.verdict, (self.requests, self.aged_at), &self.head, io)
+        };
         let request = self.request(head, body, io);
         let responder = Responder::new(io.out, io.date, persist, request.is_head());
-        let answered = if request.method() == Method::Trace {
-            // RFC 9110 9.3.8: we do not echo what proxies may have added.
+        let answered = if request.method() == Method::Trace && !service.takes_trace() {
             responder.method_not_allowed(ALLOW_WITHOUT_TRACE)
         } else {
             service.call(&request, responder)
@@ -292,19 +295,29 @@ impl Conn {
         if self.requests == 1 { Next::Close } else { Next::CloseLinger }
     }
 
-    /// What the reply says about the connection (RFC 9112 9.3 and 9.6).
+    /// What the reply says about the connection (RFC 9112 9.3 and 9.6), after so many requests and with that as the end of its time.
     #[inline(always)]
-    pub(super) fn persist(&self, head: &Head, io: &Io<'_>) -> Persist {
-        let stays = head.keeps_alive()
-            && !io.closing
-            && io.limits.keep_alive
-            && self.requests < io.limits.requests_per_conn_max
-            && io.now < self.aged_at;
-        match (stays, head.minor()) {
-            (false, _) => Persist::Close,
-            (true, 0) => Persist::Stated,
-            (true, _) => Persist::Implied,
+    pub(super) fn persist(
+        verdict: &mut Verdict,
+        (requests, aged_at): (u32, Time),
+        head: &Head,
+        io: &Io<'_>,
+    ) -> Persist {
+        if !head.keeps_alive() || io.closing || !io.limits.keep_alive {
+            return Persist::Close;
         }
+        if requests >= io.limits.requests_per_conn_max || io.now >= aged_at {
+            return Self::end_at_limit(verdict, requests, io);
+        }
+        if head.minor() == 0 { Persist::Stated } else { Persist::Implied }
+    }
+
+    #[cold]
+    #[inline(never)]
+    const fn end_at_limit(verdict: &mut Verdict, requests: u32, io: &Io<'_>) -> Persist {
+        let by_requests = requests >= io.limits.requests_per_conn_max;
+        *verdict = if by_requests { Verdict::UsedUp } else { Verdict::AgedOut };
+        Persist::Close
     }
 
     /// A large body must leave before the next reply; and replies must not pile up while input is left.
@@ -339,5 +352,5 @@ enum Plan {
     Length(u64),
 }
 
-/// What is allowed where `TRACE` is not, as far as this layer can tell.
+/// What is allowed where `TRACE` is not and nobody knows the routes.
 const ALLOW_WITHOUT_TRACE: &[u8] = b"GET, HEAD, OPTIONS";

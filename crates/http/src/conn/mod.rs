@@ -110,12 +110,25 @@ pub struct Conn {
 /// What the machine found out about a connection that it reads no more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Verdict {
+    /// Its last reply was said to be the last because of [`Limits::conn_age_max`].
+    AgedOut,
     /// It is to be handed over as HTTP/2: should nobody take it, a reply of HTTP/1.1 would say nothing to its client.
     Http2,
     /// Nothing; also before the end.
     None,
     /// It was refused.
     Refused(RequestError),
+    /// Its last reply was said to be the last because of [`Limits::requests_per_conn_max`].
+    UsedUp,
+}
+
+/// A limit of connections that makes a reply the last one, although the client would have stayed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ConnLimit {
+    /// [`Limits::conn_age_max`].
+    Age,
+    /// [`Limits::requests_per_conn_max`].
+    Requests,
 }
 
 impl Conn {
@@ -263,7 +276,16 @@ impl Conn {
     pub const fn error(&self) -> Option<RequestError> {
         match self.verdict {
             Verdict::Refused(error) => Some(error),
-            Verdict::Http2 | Verdict::None => None,
+            Verdict::AgedOut | Verdict::Http2 | Verdict::None | Verdict::UsedUp => None,
+        }
+    }
+
+    /// The limit that made the last reply the last, if one did.
+    pub const fn limit(&self) -> Option<ConnLimit> {
+        match self.verdict {
+            Verdict::AgedOut => Some(ConnLimit::Age),
+            Verdict::UsedUp => Some(ConnLimit::Requests),
+            Verdict::Http2 | Verdict::None | Verdict::Refused(_) => None,
         }
     }
 

@@ -99,7 +99,7 @@ impl Conn {
         };
         // No overflow: the connection ends at `requests_per_conn_max` at the latest.
         self.requests = self.requests.wrapping_add(1);
-        let persist = self.persist(known, io);
+        let persist = Self::persist(&mut self.verdict, (self.requests, self.aged_at), known, io);
         let request = Self::request_of(head, known, b"", io);
         let responder = Responder::new(io.out, io.date, persist, request.is_head());
         let outcome = service.call(&request, responder).outcome;

@@ -15,7 +15,7 @@ pub struct RequireClientCert {
 }
 
 impl RequireClientCert {
-    /// Any certificate that the listener's CA vouches for.
+    /// Any certificate that the listener's CA vouches for, with or without a name.
     pub fn any() -> Self {
         Self::named(Vec::new())
     }
@@ -28,8 +28,9 @@ impl RequireClientCert {
     /// Whether this request may pass.
     #[inline]
     pub fn allows(&self, request: &Request<'_>) -> bool {
-        let name = request.client().tls.and_then(|tls| tls.client_name.as_deref());
-        name.is_some_and(|name| self.names.is_empty() || self.names.iter().any(|allowed| allowed == name))
+        let Some(tls) = request.client().tls.filter(|tls| tls.client_verified) else { return false };
+        let name = tls.client_name.as_deref();
+        self.names.is_empty() || name.is_some_and(|name| self.names.iter().any(|allowed| allowed == name))
     }
 
     /// The answer to a request that may not pass.

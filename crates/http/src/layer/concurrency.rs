@@ -126,6 +126,10 @@ impl<S: Service> Service for AtMostService<S> {
         self.inner.hands_over(begun)
     }
 
+    fn takes_trace(&self) -> bool {
+        self.inner.takes_trace()
+    }
+
     fn refused(&self, error: RequestError, client: &Client<'_>, now: Time) {
         self.inner.refused(error, client, now);
     }

@@ -97,6 +97,10 @@ impl<G: Guard, S: Service> Service for Guarded<G, S> {
         self.guard.wants_client() || self.inner.wants_client()
     }
 
+    fn takes_trace(&self) -> bool {
+        self.inner.takes_trace()
+    }
+
     fn refused(&self, error: RequestError, client: &Client<'_>, now: Time) {
         self.inner.refused(error, client, now);
     }

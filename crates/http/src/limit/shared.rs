@@ -15,8 +15,9 @@ use super::quota::Quota;
 use super::set::{self, EMPTY, Found, Place, Places, WAYS};
 use super::sweep::{Duty, Sweep};
 use crate::Time;
+use crate::sync::atomic::{AtomicU64, Ordering};
+use crate::sync::spin_loop;
 use std::net::IpAddr;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A limiter for all workers of a process. See [the module](super) for how it works.
 #[derive(Debug)]
@@ -196,7 +197,7 @@ impl Limiter {
                         return Some(now);
                     }
                 }
-                Duty::Wait => std::hint::spin_loop(),
+                Duty::Wait => spin_loop(),
                 Duty::Wipe { wiping, then } => {
                     if change(&self.sweep, sweep.0, wiping.0) {
                         let words = self.sets.iter().flat_map(|set| &set.0);

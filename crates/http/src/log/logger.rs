@@ -148,6 +148,10 @@ impl<S: Service, K: Sink> Service for Logged<S, K> {
         self.inner.hands_over(begun)
     }
 
+    fn takes_trace(&self) -> bool {
+        self.inner.takes_trace()
+    }
+
     fn refused(&self, error: RequestError, client: &Client<'_>, now: Time) {
         self.logger.refused(error, client, now);
         self.inner.refused(error, client, now);

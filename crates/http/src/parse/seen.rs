@@ -83,7 +83,7 @@ impl Seen {
             return;
         }
         place.misses = 0;
-        // TRACE is never given to a service.
+        // TRACE is not given to every service.
         if head.method() == Some(Method::Trace) {
             return;
         }

@@ -11,7 +11,7 @@ use loom::thread::{self, JoinHandle};
 use super::explore;
 use crate::driver::{WakeSource, Waker};
 use crate::id::{ConnId, Generation, SlotIndex};
-use crate::offload::{Answer, Class, Core, Executor, Inbox, Job, Outcome, Pump, Task};
+use crate::offload::{Answer, Class, Core, Executor, Inbox, Job, Outcome, Pump, Ticket};
 
 /// A thread for each pump; as many at once as `threads`.
 #[derive(Clone, Default)]
@@ -41,14 +41,18 @@ impl Threads {
     }
 }
 
-fn job(core: &Arc<Core>, work: impl FnOnce() + Send + 'static) -> (Job, Arc<dyn Task>) {
+/// Has `work` queued, if there is room.
+fn submit(
+    core: &Arc<Core>,
+    number: u64,
+    inbox: &Arc<Inbox>,
+    work: impl FnOnce() + Send + 'static,
+) -> Option<Ticket> {
     let work = move || {
         work();
         Answer::Reply(Reply::new(Status::OK))
     };
-    let job = Job::new(Arc::clone(core), Class::Normal, work);
-    let task = Arc::clone(&job.task);
-    (job, task)
+    Job::new(Arc::clone(core), Class::Normal, work).submit(CONN, number, inbox)
 }
 
 const CONN: ConnId = ConnId { slot: SlotIndex(0), generation: Generation::new(0) };
@@ -79,14 +83,13 @@ pub fn called_off() -> usize {
         let (waker, source) = Waker::pair();
         let inbox = Arc::new(Inbox::new(waker));
         let ran = Arc::new(AtomicUsize::new(0));
-        let (job, task) = {
+        let ticket = {
             let ran = Arc::clone(&ran);
-            job(&core, move || {
+            submit(&core, 0, &inbox, move || {
                 ran.fetch_add(1, Ordering::Relaxed);
             })
         };
-        assert!(job.submit(CONN, 0, &inbox));
-        let cancelled = task.cancel();
+        let cancelled = ticket.expect("there is room").call_off();
         if cancelled {
             assert_eq!(Arc::strong_count(&ran), 1, "what it held is given back at once");
         } else {
@@ -110,12 +113,12 @@ pub fn one_thread() -> usize {
             move || {
                 let (waker, source) = Waker::pair();
                 let inbox = Arc::new(Inbox::new(waker));
-                let (job, _task) = job(&core, move || {
+                let ticket = submit(&core, 0, &inbox, move || {
                     assert_eq!(running.fetch_add(1, Ordering::Relaxed), 0, "one thread, one job at a time");
                     thread::yield_now();
                     running.fetch_sub(1, Ordering::Relaxed);
                 });
-                assert!(job.submit(CONN, 0, &inbox));
+                assert!(ticket.is_some());
                 await_answers(&inbox, &source, 1);
             }
         };
@@ -138,14 +141,41 @@ pub fn pumps() -> usize {
         let mut taken = 0;
         for number in 0..2 {
             let ran = Arc::clone(&ran);
-            let (job, _task) = job(&core, move || {
+            let ticket = submit(&core, number, &inbox, move || {
                 ran.fetch_add(1, Ordering::Relaxed);
             });
-            taken += usize::from(job.submit(CONN, number, &inbox));
+            taken += usize::from(ticket.is_some());
         }
         assert!(taken >= 1, "the first finds room");
         await_answers(&inbox, &source, taken);
         threads.join();
         assert_eq!(ran.load(Ordering::Relaxed), taken);
+    })
+}
+
+/// A queue for one job, and a thread that may come for it at any time. Two jobs are called off: whoever asks then finds room, though their
+/// entries may fill the queue, and is answered.
+pub fn room_of_those_who_left() -> usize {
+    explore(Some(2), || {
+        let threads = Threads { threads: 1, ..Threads::default() };
+        let core = Arc::new(Core::of(threads.clone(), 1));
+        let (waker, source) = Waker::pair();
+        let inbox = Arc::new(Inbox::new(waker));
+        let (mut expected, mut left) = (0, 0);
+        for number in 0..2 {
+            match submit(&core, number, &inbox, || {}) {
+                Some(ticket) if ticket.call_off() => left += 1,
+                Some(_) => expected += 1,
+                None => assert!(
+                    expected > 0,
+                    "only a job that was taken and is not counted out yet is in the way"
+                ),
+            }
+        }
+        let last = submit(&core, 2, &inbox, || {});
+        assert!(last.is_some() || left < 2, "those who left are not in the way");
+        await_answers(&inbox, &source, expected + usize::from(last.is_some()));
+        threads.join();
+        assert_eq!(core.queued(Class::Normal), 0);
     })
 }

@@ -4,13 +4,15 @@
 
 mod hand_over;
 mod jobs;
+mod limits;
 mod wakes;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 pub use hand_over::{closed_gate, delivered, ended, gone, room};
-pub use jobs::{called_off, one_thread, pumps};
+pub use jobs::{called_off, one_thread, pumps, room_of_those_who_left};
+pub use limits::{last_token, new_key, pushed_aside, two_new_keys};
 pub use wakes::{answers, answers_of_two, commands};
 
 /// Runs `model` under every interleaving and gives their number. With `preemptions` only those are tried in which no more threads are

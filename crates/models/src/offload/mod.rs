@@ -6,11 +6,13 @@
 mod answer;
 #[path = "../../../doorbell/src/offload/job.rs"]
 mod job;
+#[path = "../../../doorbell/src/offload/line.rs"]
+mod line;
 #[path = "../../../doorbell/src/offload/queue.rs"]
 mod queue;
 
 pub(crate) use answer::{Answer, Delivery, Inbox, Outcome};
-pub(crate) use job::{Class, Job, Task};
+pub(crate) use job::{Class, Job, Ticket};
 pub(crate) use queue::{Core, Executor, Pump};
 
 impl Core {

@@ -5,11 +5,13 @@
 #![allow(dead_code, reason = "each test program uses its part")]
 
 use std::convert::Infallible;
+use std::io::Write as _;
 use std::net::SocketAddr;
 use std::num::NonZeroU16;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use doorbell::driver::DriverKind;
 use doorbell::{Descriptors, Engine, Http1, Listen, Server, ServerBuilder, Workers};
 use doorbell_testkit::peers::{Reply, Unique, exchange};
 use doorbell_tokio::{Control, Handed, Health, Probes};
@@ -99,8 +101,19 @@ pub(crate) async fn until(what: &str, mut done: impl FnMut() -> bool) {
     panic!("{what}: not within 20 s");
 }
 
-/// The address, once the server is there.
-pub(crate) async fn ready(control: &Control) -> SocketAddr {
+/// The address, once the server is there and runs in the way that was asked for: io_uring is skipped loudly where it is denied, unless it is
+/// required, and nothing passes because something else stood in for it.
+pub(crate) async fn ready(control: &Control, (engine, descriptors): (Engine, Descriptors)) -> SocketAddr {
     control.ready().await.expect("it starts");
+    let report = control.driver_report().expect("known once it is ready");
+    let wanted = if engine == Engine::Epoll { DriverKind::Epoll } else { DriverKind::IoUring };
+    if report.kind == wanted {
+        assert_eq!(report.direct, descriptors == Descriptors::Direct, "{report:?}");
+    } else {
+        let required = std::env::var("DOORBELL_REQUIRE_URING").is_ok_and(|value| value == "1");
+        assert!(!required && report.is_fallback, "{engine:?} was asked for: {report:?}");
+        let _ =
+            writeln!(std::io::stderr(), "SKIP: {}; {descriptors:?} on io_uring was not tested", report.why);
+    }
     control.tcp_addr(0).expect("a TCP listener")
 }

@@ -4,6 +4,8 @@
 
 mod admin;
 mod auth;
+mod balancer;
+mod blackbox;
 mod check;
 mod compute;
 mod control;
@@ -11,11 +13,13 @@ mod health;
 mod http2;
 mod listener;
 mod route;
+mod systemd;
 mod tls;
 
 use super::model::{
-    AccessFile, Compute, Config, Control, Engine, Grpc, Http1, Http2, Lifecycle, Limit, Listener, Log,
-    LogFormat, LogLevel, Maintenance, OnWorkerFailure, Protocol, Runtime, Tls, Tuning,
+    AccessFile, Compute, Config, Control, Egress, Engine, Grpc, Http1, Http2, Lifecycle, Limit, Listener,
+    Log, LogFormat, LogLevel, Maintenance, OnWorkerFailure, Protocol, ReloadOn, Runtime, Systemd, Tls,
+    Tuning,
 };
 use super::resolve::default_health;
 use super::tuning;
@@ -27,6 +31,7 @@ use http2::{grpc_value, http2_value};
 use listener::listener_value;
 use serde_json::{Map, Value, json};
 use std::path::Path;
+use systemd::systemd_value;
 
 /// As a file that reads back to the same configuration.
 ///
@@ -57,9 +62,13 @@ pub fn to_json(config: &Config, with_defaults: bool) -> Value {
         (check.name.clone(), keep(whole, default))
     });
     let health = config.health.iter().filter_map(|health| {
-        let default = default_health(&health.name, &config.checks);
+        let mut default = default_health(&health.name, &config.checks);
         // One that is always there need not be written.
         let is_built_in = ["livez", "readyz"].contains(&&*health.name) && *health == default;
+        if health.uses != default.uses {
+            // Who writes one list writes all of them.
+            default.uses.clear();
+        }
         let value = keep(health::health_value(health, config), health::health_value(&default, config));
         (with_defaults || !is_built_in).then(|| (health.name.clone(), value))
     });
@@ -72,6 +81,12 @@ pub fn to_json(config: &Config, with_defaults: bool) -> Value {
         value["rate"] = json!(limit.rate.to_string());
         (limit.name.clone(), value)
     });
+    let agents = config.agents.iter();
+    let agents =
+        agents.map(|agent| (agent.name.clone(), balancer::agent_value(agent, config, with_defaults)));
+    let gates = config.tcp_gates.iter();
+    let gates = gates.map(|gate| (gate.name.clone(), balancer::gate_value(gate, config, with_defaults)));
+    let probes = config.blackbox.as_ref().map(|blackbox| blackbox::blackbox_value(blackbox, with_defaults));
     let routes = route::routes(config, with_defaults);
     let readyz = config.health.iter().position(|health| health.name == "readyz").unwrap_or(0);
     let default_grpc = Grpc::of(readyz);
@@ -81,6 +96,7 @@ pub fn to_json(config: &Config, with_defaults: bool) -> Value {
         ("runtime", keep(runtime_value(&config.runtime), runtime_value(&Runtime::default()))),
         ("log", keep(log_value(&config.log), log_value(&Log::default()))),
         ("lifecycle", keep(lifecycle_value(&config.lifecycle), lifecycle_value(&Lifecycle::default()))),
+        ("systemd", keep(systemd_value(&config.systemd), systemd_value(&Systemd::default()))),
         ("control", keep(control_value(&config.control), control_value(&Control::default()))),
         (
             "maintenance",
@@ -98,8 +114,15 @@ pub fn to_json(config: &Config, with_defaults: bool) -> Value {
         ("http2", keep(http2_value(&config.http2), http2_value(&Http2::default()))),
         ("grpc", keep(grpc_value(&config.grpc, config), grpc_value(&default_grpc, config))),
         ("listener", named(listeners.collect())),
+        (
+            "check_defaults",
+            keep(check::defaults_value(&config.egress), check::defaults_value(&Egress::default())),
+        ),
         ("check", named(checks.collect())),
         ("health", named(health.collect())),
+        ("agent", named(agents.collect())),
+        ("tcp_gate", named(gates.collect())),
+        ("blackbox", probes.unwrap_or_default()),
         ("route", named(routes)),
     ] {
         if value.as_object().is_some_and(|table| !table.is_empty()) {
@@ -200,10 +223,14 @@ fn limit_value(limit: &Limit) -> Value {
 }
 
 fn lifecycle_value(lifecycle: &Lifecycle) -> Value {
+    let ReloadOn { sighup, file } = lifecycle.reload;
+    let reload =
+        [("SIGHUP", sighup), ("file", file), ("off", !sighup && !file)].into_iter().filter(|(_, on)| *on);
     let mut value = json!({
         "drain_delay": format_duration(lifecycle.drain_delay),
         "drain_timeout": format_duration(lifecycle.drain_timeout),
         "startup_grace": format_duration(lifecycle.startup_grace.unwrap_or_default()),
+        "reload": reload.map(|(word, _)| word).collect::<Vec<_>>(),
     });
     if let Some(path) = &lifecycle.state_file {
         value["state_file"] = path_text(path);

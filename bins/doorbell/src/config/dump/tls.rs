@@ -15,6 +15,7 @@ pub(super) fn tls_value(tls: &Tls) -> Value {
     }
     if !tls.client_auth.crls.is_empty() {
         client_auth["crl"] = tls.client_auth.crls.iter().map(|crl| path_text(crl)).collect();
+        client_auth["expired_crls_hold"] = tls.client_auth.expired_crls_hold.into();
     }
     let mut value = json!({
         "min_version": name_of(&VERSIONS, tls.min_version),

@@ -6,8 +6,9 @@ use super::super::model::JwtAlgorithm;
 use super::super::problem::{Problem, Problems};
 use super::super::section::At;
 use super::super::written;
-use super::read;
+use super::{check_private, read};
 use crate::http::auth::jwt::{Algorithm, JWKS_LEN_MAX, Jwks, JwksError, JwtPolicy, Key};
+use serde_json::Value;
 use std::ops::Range;
 
 /// More than a public key in PEM with a long comment.
@@ -25,7 +26,14 @@ pub(super) fn check(jwt: &written::Jwt, problems: &Problems) {
         }
         (_, None, Some(path), None) => {
             let Some(set) = read(path, JWKS_LEN_MAX as u64, problems) else { return };
-            (Jwks::read(&set, &algorithms).map(|set| set.keys).map_err(|error| in_full(&error)), &path.span)
+            if holds_secret(&set) {
+                check_private("key-readable", path, problems);
+            }
+            let set = Jwks::read(&set, &algorithms).map_err(|error| in_full(&error));
+            if let Ok(set) = &set {
+                set.ignored.iter().for_each(|why| problems.add(ignored_key(&path.span, why)));
+            }
+            (set.map(|set| set.keys), &path.span)
         }
         ([Algorithm::Hs256], None, None, Some(secret)) if secret.value.reveal().len() >= 32 => {
             let key = Key::hmac(secret.value.reveal().as_bytes());
@@ -37,6 +45,13 @@ pub(super) fn check(jwt: &written::Jwt, problems: &Problems) {
         Ok(keys) => check_policy(jwt, keys, span, problems),
         Err(why) => problems.add(bad_key(span, &why)),
     }
+}
+
+/// Whether whoever has this set can sign: with a shared secret (RFC 7518 6.4), or with the private half of a key (6.2.2, 6.3.2).
+fn holds_secret(set: &[u8]) -> bool {
+    let set: Value = serde_json::from_slice(set).unwrap_or_default();
+    let keys = set["keys"].as_array().into_iter().flatten();
+    keys.into_iter().any(|key| key["kty"] == "oct" || !key["d"].is_null())
 }
 
 /// What is only known of all keys together, and of the scopes.
@@ -53,6 +68,14 @@ fn check_policy(jwt: &written::Jwt, keys: Vec<Key>, span: &Range<usize>, problem
             problems.add(problem.help("write them with spaces between, in plain ASCII (RFC 6749 3.3)"));
         }
     }
+}
+
+/// The others are used (RFC 7517 5).
+fn ignored_key(span: &Range<usize>, why: &JwksError) -> Problem {
+    let why = in_full(why);
+    let (message, help) =
+        why.split_once("; ").unwrap_or((&why, "ask whoever publishes the set for a key that is good"));
+    Problem::warning("ignored-key", span.clone(), format!("{message}; it is ignored")).help(help)
 }
 
 fn bad_key(span: &Range<usize>, why: &str) -> Problem {

@@ -12,6 +12,7 @@ use super::written;
 use crate::http::linkmap::{LinkMap, MAP_BYTES_MAX};
 use std::fs::File;
 use std::io::Read;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 /// Mistakes of a link map that are told; the others are counted.
@@ -33,7 +34,13 @@ pub(super) fn check(file: &written::File, access: &AccessFile, unix_secs: i64, p
         let tls = match &check.kind {
             Some(written::Kind::Grpc(grpc)) => grpc.tls.as_ref(),
             Some(written::Kind::Http(http)) => http.tls.as_ref(),
-            Some(written::Kind::File(_) | written::Kind::Tcp(_) | written::Kind::Ttl(_)) | None => None,
+            Some(written::Kind::Redis(redis)) => redis.tls.as_ref(),
+            Some(written::Kind::Tls(tls)) => tls.tls.as_ref(),
+            Some(written::Kind::Exec(exec)) => {
+                check_program(exec, problems);
+                None
+            }
+            _ => None,
         };
         if let Some(tls) = tls {
             tls::check_client(tls, unix_secs, problems);
@@ -60,6 +67,34 @@ pub(super) fn check(file: &written::File, access: &AccessFile, unix_secs: i64, p
                     .help("make it; until then every file of it is answered with 404"),
             );
         }
+    }
+}
+
+/// Files that secrets came from.
+pub(super) fn check_secrets(files: &[At<PathBuf>], problems: &Problems) {
+    for file in files {
+        check_private("secret-readable", file, problems);
+    }
+}
+
+/// What is in this file should be nobody else's.
+fn check_private(code: &'static str, file: &At<PathBuf>, problems: &Problems) {
+    let Ok(meta) = std::fs::metadata(&file.value) else { return };
+    let mode = meta.permissions().mode() & 0o777;
+    if mode & 0o007 != 0 {
+        let message = format!("every user of this machine can read {:?} (mode {mode:o})", file.value);
+        let problem = Problem::warning(code, file.span.clone(), message);
+        problems.add(problem.help(format!("`chmod o-rwx {}`", file.value.display())));
+    }
+}
+
+fn check_program(exec: &written::ExecAsked, problems: &Problems) {
+    let Some(program) = exec.command.as_ref().and_then(|command| command.value.first()) else { return };
+    let meta = std::fs::metadata(&program.value);
+    if !meta.is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0) {
+        let message = format!("there is no program {:?}", program.value);
+        let problem = Problem::warning("missing-program", program.span.clone(), message);
+        problems.add(problem.help("install it, or make it executable; until then the check is down"));
     }
 }
 

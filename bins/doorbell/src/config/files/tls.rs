@@ -29,9 +29,29 @@ pub(super) fn check(tls: &written::Tls, unix_secs: i64, problems: &Problems) {
             return;
         }
         let crls: Vec<PathBuf> = client_auth.crls.iter().map(|crl| crl.value.clone()).collect();
-        if let Err(error) = read_client_ca(&ca.value, &crls) {
-            problems.add(problem_of(&error, &paths, ca));
+        let holds = client_auth.expired_crls_hold.as_ref().is_some_and(|at| at.value);
+        match read_client_ca(&ca.value, &crls) {
+            Ok(ca) => {
+                check_crls(&client_auth.crls, &ca.expired_crls_hold(holds).warnings(unix_secs), problems)
+            }
+            Err(error) => problems.add(problem_of(&error, &paths, ca)),
         }
+    }
+}
+
+fn check_crls(crls: &[At<PathBuf>], warnings: &[TlsWarning], problems: &Problems) {
+    for warning in warnings {
+        let TlsWarning::CrlExpired { origin, ago_secs, holds } = warning else { continue };
+        let Some(crl) = crls.iter().find(|crl| crl.value.display().to_string() == *origin) else { continue };
+        let then =
+            if *holds { "whoever was revoked since gets in" } else { "no client with a certificate gets in" };
+        let message =
+            format!("the revocation list in {:?} expired {} ago: {then}", crl.value, rough(*ago_secs));
+        let help = match holds {
+            true => "put a new list there",
+            false => "put a new list there, or believe old ones with `expired_crls_hold = true`",
+        };
+        problems.add(Problem::warning("crl-expired", crl.span.clone(), message).help(help));
     }
 }
 
@@ -64,6 +84,14 @@ fn check_pair(cert: &At<PathBuf>, key: &At<PathBuf>, unix_secs: i64, problems: &
     };
     for warning in pair.warnings(unix_secs) {
         problems.add(match warning {
+            TlsWarning::ChainExpired { position, ago_secs, .. } => {
+                let message = format!(
+                    "certificate {position} of the chain in {:?} expired {} ago",
+                    cert.value,
+                    rough(ago_secs)
+                );
+                Problem::warning("certificate-expired", cert.span.clone(), message).help("renew the chain")
+            }
             TlsWarning::Expired { ago_secs, .. } => {
                 let message = format!("the certificate in {:?} expired {} ago", cert.value, rough(ago_secs));
                 Problem::warning("certificate-expired", cert.span.clone(), message).help("renew it")

@@ -83,7 +83,7 @@ pub struct Http1 {
     pub header_bytes: u32,
     /// Number of header fields.
     pub headers: u32,
-    /// Bytes of a request body.
+    /// Bytes of a request body; 0 lets none in: a request with a body gets 413.
     pub body_bytes: u32,
     /// Requests of the listener in progress at once; `None` is as many as there are connections.
     pub requests_in_flight: Option<u32>,

@@ -25,7 +25,8 @@ pub struct AccessLog {
     pub format: AccessFormat,
     /// Where lines go.
     pub file: AccessFile,
-    /// One in so many of the requests that succeed; what fails is never left out.
+    /// One in so many of the requests that succeed; what fails is never left out. One in one is every request with `All`, and none with
+    /// `Errors`.
     pub sample: u32,
 }
 
@@ -34,7 +35,7 @@ pub struct AccessLog {
 pub enum Access {
     /// Every one, probes included.
     All,
-    /// Those that are answered with 400 or more.
+    /// Those that are answered with 400 or more; of the others a sample, where one is asked for, and no probes.
     Errors,
     /// None.
     Off,

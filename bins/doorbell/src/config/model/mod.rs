@@ -4,6 +4,8 @@
 
 mod admin;
 mod auth;
+mod balancer;
+mod blackbox;
 mod check;
 mod compute;
 mod control;
@@ -13,13 +15,18 @@ mod limit;
 mod listener;
 mod log;
 mod route;
+mod systemd;
 mod tls;
 
 pub use admin::Admin;
 pub use auth::{Auth, Jwt, JwtAlgorithm, JwtKey, Secret};
+pub use balancer::{Agent, TcpGate, WhenDown};
+pub use blackbox::{Blackbox, Module};
 pub use check::{
-    CHECKS_MAX, Check, CheckKind, ClientTls, FileCheck, FlapRule, FollowRedirects, GrpcCheck, HostPort,
-    HttpCheck, HttpDegraded, HttpExpect, Initial, Pace, Prefer, Resolve, Severity, TcpCheck, Url,
+    BadIs, CHECKS_MAX, CertificateRule, Check, CheckKind, ClientTls, DnsCheck, DnsCode, DnsRecord, Egress,
+    ExecCheck, FileCheck, FlapRule, FollowRedirects, GaugeCheck, GrpcCheck, GrpcMode, HostPort, HttpCheck,
+    HttpDegraded, HttpExpect, Initial, Level, Metric, Pace, Pattern, Place, Prefer, RedisCheck, Resolve,
+    Severity, TcpCheck, TlsCheck, Url,
 };
 pub use compute::Compute;
 pub use control::{Control, ControlSocket, Maintenance, Window};
@@ -31,6 +38,7 @@ pub use log::{Access, AccessFile, AccessFormat, AccessLog, Log, LogFormat, LogLe
 pub use route::{
     Action, ClientCert, Details, Files, Guard, HealthFormat, HealthRoute, LinkMap, RedirectTo, Reply, Route,
 };
+pub use systemd::{ReadyOn, Systemd};
 pub use tls::{CertificateFiles, ClientAuth, ClientAuthMode, Tls, TlsVersion, UnknownServerName};
 
 use std::path::PathBuf;
@@ -45,6 +53,8 @@ pub struct Config {
     pub log: Log,
     /// `[lifecycle]`
     pub lifecycle: Lifecycle,
+    /// `[systemd]`
+    pub systemd: Systemd,
     /// `[control]`
     pub control: Control,
     /// `[maintenance]`
@@ -67,10 +77,20 @@ pub struct Config {
     pub http2: Http2,
     /// `[grpc]`
     pub grpc: Grpc,
+    /// Whether checks may run programs: said on the command line, and never in the file.
+    pub allow_exec: bool,
+    /// `[check_defaults] egress`
+    pub egress: Egress,
     /// `[check.NAME]`, in the order of the file.
     pub checks: Vec<Check>,
     /// `[health.NAME]`; `livez` and `readyz` are always there.
     pub health: Vec<Health>,
+    /// `[agent.NAME]`, in the order of the file.
+    pub agents: Vec<Agent>,
+    /// `[tcp_gate.NAME]`, in the order of the file.
+    pub tcp_gates: Vec<TcpGate>,
+    /// `[blackbox]`
+    pub blackbox: Option<Blackbox>,
     /// `[route.NAME]`, in the order of the file.
     pub routes: Vec<Route>,
 }
@@ -173,8 +193,19 @@ pub struct Lifecycle {
     pub drain_timeout: Duration,
     /// How long from the start checks without a result count as up; without it they count as down.
     pub startup_grace: Option<Duration>,
+    /// What has the file read anew.
+    pub reload: ReloadOn,
     /// Where maintenance and drains that operators declared are kept across restarts; without it they are not.
     pub state_file: Option<PathBuf>,
+}
+
+/// What has the configuration read anew, beside `doorbell reload`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReloadOn {
+    /// `SIGHUP`
+    pub sighup: bool,
+    /// A change of the file, or of a file that it takes a secret from.
+    pub file: bool,
 }
 
 /// `[tuning]`: switches of the engine. The defaults are what measured best; they exist so that each can be measured, and turned off
@@ -217,6 +248,7 @@ impl Default for Lifecycle {
             drain_delay: Duration::from_secs(5),
             drain_timeout: Duration::from_secs(20),
             startup_grace: None,
+            reload: ReloadOn { sighup: true, file: true },
             state_file: None,
         }
     }

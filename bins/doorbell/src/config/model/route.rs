@@ -64,7 +64,7 @@ pub enum Action {
     Push,
     /// A redirect.
     Redirect(RedirectTo),
-    /// Always the same.
+    /// Always the same, but for the names in it.
     Reply(Reply),
 }
 
@@ -148,7 +148,8 @@ pub struct RedirectTo {
     pub keep_query: bool,
 }
 
-/// `reply = { .. }`
+/// `reply = { .. }`: in its body and in the fields of its route `{path}`, `{host}`, `{method}`, `{client}` and the parameters of the path stand for what
+/// the request says, and `{{` for a brace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reply {
     /// From 200 to 599.

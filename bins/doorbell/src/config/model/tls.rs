@@ -23,7 +23,7 @@ pub struct Tls {
     pub unknown_server_name: UnknownServerName,
     /// From accept to the end of the handshake.
     pub handshake_timeout: Duration,
-    /// Handshakes that one address may begin; `None` is as many as it likes.
+    /// Handshakes that one address may begin with all listeners of this table; `None` is as many as it likes.
     pub handshakes_per_ip: Option<Rate>,
     /// The value of `Strict-Transport-Security` in every reply over TLS.
     pub hsts: Option<String>,
@@ -56,6 +56,9 @@ pub struct ClientAuth {
     pub ca: Option<PathBuf>,
     /// Revocation lists.
     pub crls: Vec<PathBuf>,
+    /// Whether a revocation list past its `nextUpdate` is still believed. Otherwise no client with a certificate gets in then, since whom
+    /// it would name by now nobody knows (RFC 5280 6.3.3).
+    pub expired_crls_hold: bool,
 }
 
 /// Whether clients present a certificate.
@@ -84,7 +87,12 @@ impl Default for Tls {
             name: String::new(),
             certificates: Vec::new(),
             min_version: TlsVersion::V1_2,
-            client_auth: ClientAuth { mode: ClientAuthMode::None, ca: None, crls: Vec::new() },
+            client_auth: ClientAuth {
+                mode: ClientAuthMode::None,
+                ca: None,
+                crls: Vec::new(),
+                expired_crls_hold: false,
+            },
             session_resumption: true,
             unknown_server_name: UnknownServerName::Default,
             handshake_timeout: Duration::from_secs(5),

@@ -59,7 +59,7 @@ impl Resolver<'_> {
         if let Some(redirect) = &written.redirect {
             return self.redirect_of(redirect);
         }
-        written.reply.as_ref().map(|reply| self.reply_of(reply))
+        written.reply.as_ref().map(|reply| self.reply_of(written, reply))
     }
 
     fn health_of(&self, written: &written::Route, name: &At<String>) -> Option<HealthRoute> {
@@ -156,7 +156,7 @@ impl Resolver<'_> {
         })
     }
 
-    fn reply_of(&self, written: &written::Reply) -> Action {
+    fn reply_of(&self, route: &written::Route, written: &written::Reply) -> Action {
         let default = Reply::default();
         let status =
             written.status.as_ref().and_then(|at| u16::try_from(at.value).ok()).unwrap_or(default.status);
@@ -171,6 +171,7 @@ impl Resolver<'_> {
             self.check_value("content_type", content_type);
         }
         self.check_headers(&written.headers);
+        self.check_templates(route, written);
         Action::Reply(Reply {
             status,
             body: written.body.as_ref().map_or(default.body, |at| at.value.clone()),

@@ -83,19 +83,20 @@ impl Resolver<'_> {
     fn find_swallowed(&self, listener: usize, router: &Router<usize>, routes: &[Route]) {
         let here = |route: &&Route| route.listeners.contains(&listener);
         let all_hosts = routes.iter().filter(here).flat_map(|route| &route.hosts);
-        let all_hosts: Vec<Option<&str>> = all_hosts.map(|host| Some(&**host)).chain([None]).collect();
+        let all_hosts: Vec<Option<String>> =
+            all_hosts.map(|host| Some(name_of(host))).chain([None]).collect();
         let mut reported = Vec::new();
         for (index, route) in routes.iter().enumerate().filter(|(_, route)| here(route)) {
-            let hosts: Vec<Option<&str>> = match route.hosts.is_empty() {
+            let hosts: Vec<Option<String>> = match route.hosts.is_empty() {
                 true => all_hosts.clone(),
-                false => route.hosts.iter().map(|host| Some(&**host)).collect(),
+                false => route.hosts.iter().map(|host| Some(name_of(host))).collect(),
             };
             let is_answer = matches!(route.action, Action::Files(_));
             let paths = route.paths.iter().filter(|path| is_answer && path.starts_with(CHALLENGES));
             for path in paths {
                 let sample = sample_of(path);
-                let swallowing = hosts.iter().find_map(|host| {
-                    let host = host.map(str::as_bytes);
+                let swallowing = hosts.iter().filter_map(|host| {
+                    let host = host.as_deref().map(str::as_bytes);
                     let Lookup::Found(found) = router.find(host, Method::Get, sample.as_bytes()) else {
                         return None;
                     };
@@ -103,11 +104,11 @@ impl Resolver<'_> {
                         routes.get(*found.value).filter(|other| *found.value != index && is_redirect(other));
                     other.map(|other| (*found.value, other))
                 });
-                if let Some((other, redirect)) = swallowing
-                    && !reported.contains(&other)
-                {
-                    reported.push(other);
-                    self.swallowed(redirect, route, path);
+                for (other, redirect) in swallowing {
+                    if !reported.contains(&other) {
+                        reported.push(other);
+                        self.swallowed(redirect, route, path);
+                    }
                 }
             }
             if let Some(path) = route.paths.iter().find(|path| is_answer && path.starts_with(CHALLENGES)) {
@@ -157,6 +158,14 @@ impl Resolver<'_> {
 
 fn is_redirect(route: &Route) -> bool {
     matches!(route.action, Action::Redirect(_) | Action::Links(_))
+}
+
+/// A host that the pattern takes.
+fn name_of(pattern: &str) -> String {
+    match pattern.strip_prefix("*.") {
+        Some(domain) => format!("a-name-of-nobody.{domain}"),
+        None => pattern.to_owned(),
+    }
 }
 
 /// A path that the pattern takes and that nobody would write as it is.

@@ -3,7 +3,7 @@
 //! Does not know about: errors; what is in the files that are named.
 
 use super::super::bind::Bind;
-use super::super::model::{Action, CheckKind, Config, Lifecycle, Protocol};
+use super::super::model::{Action, Config, Lifecycle, Protocol};
 use super::super::problem::{Problem, Problems};
 use super::super::section::At;
 use super::super::units::format_duration;
@@ -142,7 +142,7 @@ fn unused_checks(file: &written::File, config: &Config, problems: &Problems) {
                     .help("list it in a [health.NAME], in `require`, `degrading` or `info`"),
             );
         }
-        if matches!(check.kind, CheckKind::Ttl(_)) && !takes_pushes {
+        if matches!(written.kind, Some(written::Kind::Ttl(_))) && !takes_pushes {
             let message = format!("nobody can tell how check `{}` is", check.name);
             problems.add(
                 Problem::warning("no-push", written.name.span.clone(), message).help(

@@ -5,6 +5,8 @@
 mod action;
 mod admin;
 mod auth;
+mod balancer;
+mod blackbox;
 mod check;
 mod compute;
 mod conflict;
@@ -14,10 +16,13 @@ mod health;
 mod http2;
 mod limit;
 mod lint;
+mod lint_guards;
 mod listener;
 mod names;
 mod redirect;
 mod route;
+mod systemd;
+mod template;
 mod tls;
 
 pub(crate) use action::default_methods;
@@ -26,7 +31,7 @@ pub(crate) use redirect::build_redirect;
 
 use super::bind::Bind;
 use super::defaults::default_routes;
-use super::model::{AccessFile, AccessLog, Config, Lifecycle, Listener, Log, Runtime};
+use super::model::{AccessFile, AccessLog, Config, Lifecycle, Listener, Log, ReloadOn, Runtime};
 use super::problem::{Problem, Problems};
 use super::section::At;
 use super::written;
@@ -52,6 +57,8 @@ pub(crate) fn resolve(file: &written::File, problems: &Problems) -> Config {
     let checks = check::resolve(file, problems);
     let health = health::resolve(&file.health, &checks, problems);
     health::lint_shared(file, &health, &checks, problems);
+    let agents = balancer::agents(&file.agents, &health, problems);
+    let tcp_gates = balancer::gates(&file.tcp_gates, &health, problems);
     let resolver = Resolver {
         listeners: &listeners,
         tls: &tls,
@@ -72,8 +79,10 @@ pub(crate) fn resolve(file: &written::File, problems: &Problems) -> Config {
             drain_delay: or(&file.lifecycle.drain_delay, Lifecycle::default().drain_delay),
             drain_timeout: or(&file.lifecycle.drain_timeout, Lifecycle::default().drain_timeout),
             startup_grace: health::grace(&file.lifecycle.startup_grace),
+            reload: reload_on(file.lifecycle.reload.as_ref()),
             state_file: file.lifecycle.state_file.as_ref().map(|at| at.value.clone()),
         },
+        systemd: systemd::resolve_systemd(&file.systemd),
         control: control::resolve_control(&file.control),
         maintenance: control::resolve_maintenance(&file.maintenance, &health, problems),
         admin: file.admin.as_ref().map(|admin| admin::resolve(admin, problems)),
@@ -85,15 +94,21 @@ pub(crate) fn resolve(file: &written::File, problems: &Problems) -> Config {
         compute: compute::resolve(file.compute.as_ref()),
         grpc: http2::resolve_grpc(file.grpc.as_ref(), &health, problems),
         listeners,
+        agents,
+        tcp_gates,
+        blackbox: blackbox::resolve(file.blackbox.as_ref(), problems),
+        allow_exec: false,
+        egress: check::resolve_egress(&file.check_defaults),
         checks,
         health,
         routes,
     };
-    find_twice_bound(&file.listeners, problems);
+    find_twice_bound(file, problems);
     admin::lint(file, problems);
     compute::lint(file, &config, problems);
     http2::lint(file, &config, problems);
     lint::lint(file, &config, problems);
+    lint_guards::lint(file, &config, problems);
     config
 }
 
@@ -113,18 +128,24 @@ fn resolve_runtime(written: &written::Runtime) -> Runtime {
     }
 }
 
+fn reload_on(written: Option<&At<Vec<written::ReloadWord>>>) -> ReloadOn {
+    let Some(At { value: words, .. }) = written else { return Lifecycle::default().reload };
+    let has = |word| words.contains(&word);
+    ReloadOn { sighup: has(written::ReloadWord::Sighup), file: has(written::ReloadWord::File) }
+}
+
 fn resolve_log(written: &written::Log, problems: &Problems) -> Log {
     let default = Log::default();
     let which = or(&written.access, default.access.which);
     let sample = or(&written.access_sample, default.access.sample);
     if let Some(at) = &written.access_sample
         && sample > 1
-        && which != super::model::Access::All
+        && which == super::model::Access::Off
     {
-        let message = "`access_sample` is about requests that succeed, which are not logged";
+        let message = "`access_sample` is about requests that succeed, and none are logged";
         problems.add(
             Problem::warning("no-effect", at.span.clone(), message)
-                .help("set `access = \"all\"`, or remove `access_sample`"),
+                .help("set `access = \"all\"`, or `\"errors\"` for those that fail and the sample; or remove `access_sample`"),
         );
     }
     Log {
@@ -176,9 +197,13 @@ fn one_value<'a, T: Copy + PartialEq + 'a>(
 }
 
 /// The same address twice. Port 0 is another port each time.
-fn find_twice_bound(listeners: &[written::Listener], problems: &Problems) {
+fn find_twice_bound(file: &written::File, problems: &Problems) {
     let mut known: HashMap<&Bind, &Range<usize>> = HashMap::new();
-    for At { value: bind, span } in listeners.iter().flat_map(|listener| &listener.binds) {
+    let listeners = file.listeners.iter().flat_map(|listener| &listener.binds);
+    let agents = file.agents.iter().flat_map(|agent| &agent.binds);
+    let gates = file.tcp_gates.iter().flat_map(|gate| &gate.binds);
+    let probes = file.blackbox.iter().flat_map(|blackbox| &blackbox.binds);
+    for At { value: bind, span } in listeners.chain(agents).chain(gates).chain(probes) {
         if matches!(bind, Bind::Tcp(addr) if addr.port() == 0) {
             continue;
         }

@@ -11,6 +11,12 @@ use super::names::Names;
 use crate::http::router;
 use std::ops::Range;
 
+/// Bytes of a request line, whatever a listener says (`doorbell-http`'s default).
+const LINE_BYTES_MAX: u32 = 8 << 10;
+
+/// What stands around the path in the shortest request line.
+const LINE_REST_LEN: usize = "GET  HTTP/1.1".len();
+
 /// What routes may name.
 pub(super) struct Resolver<'a> {
     pub(super) listeners: &'a [Listener],
@@ -34,6 +40,7 @@ impl Resolver<'_> {
         let listeners = self.listeners_of(written);
         let hosts = self.hosts_of(written);
         let paths = self.paths_of(written);
+        self.check_lengths(written, &listeners);
         self.check_headers(&written.headers);
         let action = self.action_of(written)?;
         let methods = written.methods.clone().unwrap_or_else(|| default_methods(&action));
@@ -66,6 +73,10 @@ impl Resolver<'_> {
             }
             return if names.len() == 1 { vec![0] } else { Vec::new() };
         };
+        if given.value.is_empty() {
+            let problem = Problem::error("empty-list", given.span.clone(), "a list of listeners without one");
+            self.problems.add(problem.help(format!("name one or several of {}", quoted(&names))));
+        }
         let mut positions = Vec::new();
         for At { value: name, span } in &given.value {
             let Some(position) = names.iter().position(|known| known == name) else {
@@ -147,4 +158,31 @@ impl Resolver<'_> {
         }
         paths
     }
+
+    /// A path that no request can hold is one that nothing can reach.
+    fn check_lengths(&self, written: &written::Route, listeners: &[usize]) {
+        let line_max = |position: &usize| match &self.listeners.get(*position)?.protocol {
+            // There is no request line, only fields.
+            Protocol::Http1(http1) if http1.http2 => Some(http1.header_bytes),
+            Protocol::Http1(http1) => Some(http1.header_bytes.min(LINE_BYTES_MAX)),
+            Protocol::Raw { .. } => None,
+        };
+        let Some(line_max) = listeners.iter().filter_map(line_max).max() else { return };
+        let room = (line_max as usize).saturating_sub(LINE_REST_LEN);
+        for path in written.paths.iter().flat_map(|paths| &paths.value) {
+            if shortest(&path.value) > room {
+                let message =
+                    format!("no request can hold this path: a request line has at most {line_max} bytes");
+                self.problems.add(
+                    Problem::error("unreachable-path", path.span.clone(), message)
+                        .help("shorten it, or raise `limits.header_bytes` if that is below 8KiB"),
+                );
+            }
+        }
+    }
+}
+
+/// The length of the shortest path that a pattern takes: a parameter is at least one byte.
+fn shortest(pattern: &str) -> usize {
+    pattern.split('/').map(|part| if part.starts_with('{') { 2 } else { part.len() + 1 }).sum::<usize>() - 1
 }

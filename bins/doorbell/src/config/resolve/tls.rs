@@ -93,7 +93,7 @@ fn resolve_client_auth(written: &written::ClientAuth, problems: &Problems) -> Cl
                     .help("set `mode = \"require\"` or `\"request\"`"),
             );
         }
-        return ClientAuth { mode, ca: None, crls: Vec::new() };
+        return Tls::default().client_auth;
     }
     if !written.has_ca {
         let message = "client certificates cannot be checked without those who sign them";
@@ -102,8 +102,16 @@ fn resolve_client_auth(written: &written::ClientAuth, problems: &Problems) -> Cl
                 .help("add `ca = \"/etc/doorbell/tls/clients-ca.crt\"`"),
         );
     }
+    if let (Some(at), true) = (&written.expired_crls_hold, written.crls.is_empty()) {
+        let message = "there is no revocation list that could expire";
+        problems.add(
+            Problem::warning("no-effect", at.span.clone(), message)
+                .help("add `crl = \"CLIENTS.crl\"`, or remove it"),
+        );
+    }
     ClientAuth {
         mode,
+        expired_crls_hold: or(&written.expired_crls_hold, false),
         ca: written.ca.as_ref().map(|at| at.value.clone()),
         crls: written.crls.iter().map(|at| at.value.clone()).collect(),
     }

@@ -3,15 +3,20 @@
 //! Does not know about: which keys there are. A wrong value is reported and then treated as absent, so that reading
 //! goes on and every problem of a file comes out at once.
 
+mod record;
 mod values;
 mod words;
 
+pub(crate) use record::Recorder;
 pub(crate) use words::{did_you_mean, quoted};
 
 use super::expand::{Env, ExpandError, ReadSecret, expand};
 use super::problem::{Problem, Problems};
 use super::units::{DURATION_FORM, SIZE_FORM, format_duration, format_size, parse_duration, parse_size};
+use serde_json::json;
+use std::cell::RefCell;
 use std::ops::{Range, RangeInclusive};
+use std::path::PathBuf;
 use std::time::Duration;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
@@ -29,6 +34,10 @@ pub(crate) struct Reading<'r> {
     pub(crate) problems: &'r Problems,
     pub(crate) env: Env<'r>,
     pub(crate) read_secret: ReadSecret<'r>,
+    /// Files that secrets came from, for a look at who else can read them.
+    pub(crate) secret_files: &'r RefCell<Vec<At<PathBuf>>>,
+    /// Writes down what is asked for.
+    pub(crate) recorder: Option<&'r Recorder>,
 }
 
 /// A table that is being read.
@@ -49,17 +58,26 @@ impl<'r> Section<'r> {
 
     /// A table below this one.
     pub(crate) fn section(&mut self, key: &'static str) -> Option<Self> {
-        let value = self.value(key)?;
-        self.below(key.into(), value)
+        self.note(key, || Some(record::link(&self.kind_below(key))));
+        match (self.raw(key), self.reading.recorder) {
+            (Some(value), _) => self.below(key.into(), value),
+            (None, Some(recorder)) => Some(self.below_absent(self.kind_below(key), recorder)),
+            (None, None) => None,
+        }
     }
 
     /// Tables named by the user: `[key.NAME]`, in the order of the file.
     pub(crate) fn named(&mut self, key: &'static str) -> Vec<(At<String>, Self)> {
-        let Some(value) = self.value(key) else { return Vec::new() };
-        let Some(group) = self.below(key.into(), value) else { return Vec::new() };
+        let kind = format!("{key}.NAME");
+        self.note(key, || Some(json!({ "type": "object", "additionalProperties": record::link(&kind) })));
+        let mut sections = Vec::new();
+        if let Some(recorder) = self.reading.recorder {
+            sections.push((At { value: "NAME".into(), span: 0..0 }, self.below_absent(kind, recorder)));
+        }
+        let Some(value) = self.raw(key) else { return sections };
+        let Some(group) = self.below(key.into(), value) else { return sections };
         let mut entries: Vec<_> = group.table.iter().collect();
         entries.sort_by_key(|(name, _)| name.span().start);
-        let mut sections = Vec::new();
         for (name, value) in entries {
             let text: &str = name.get_ref();
             if text.is_empty()
@@ -81,6 +99,7 @@ impl<'r> Section<'r> {
 
     /// Every key with a string, for tables whose keys the user chooses.
     pub(crate) fn all_strings(&self) -> Vec<(At<String>, At<String>)> {
+        self.note_others(|| json!({ "type": "string" }));
         let mut entries: Vec<_> = self.table.iter().collect();
         entries.sort_by_key(|(name, _)| name.span().start);
         let strings = entries.into_iter().filter_map(|(name, value)| {
@@ -92,7 +111,16 @@ impl<'r> Section<'r> {
 
     /// Tables in a list: `[[key]]`, in the order of the file.
     pub(crate) fn list(&mut self, key: &'static str) -> Vec<Self> {
-        let Some(value) = self.value(key) else { return Vec::new() };
+        let kind = self.kind_below(key);
+        self.note(key, || Some(json!({ "type": "array", "items": record::link(&kind) })));
+        let Some(value) = self.raw(key) else {
+            return self
+                .reading
+                .recorder
+                .map(|recorder| self.below_absent(kind, recorder))
+                .into_iter()
+                .collect();
+        };
         let DeValue::Array(list) = value.get_ref() else {
             self.wrong_type::<()>(value, "a list of tables");
             return Vec::new();
@@ -101,13 +129,19 @@ impl<'r> Section<'r> {
     }
 
     pub(crate) fn string(&mut self, key: &'static str) -> Option<At<String>> {
-        let value = self.value(key)?;
+        self.note(key, || Some(json!({ "type": "string" })));
+        let value = self.raw(key)?;
         self.as_string(value)
     }
 
     /// A string, or a list of them.
     pub(crate) fn strings(&mut self, key: &'static str) -> Option<At<Vec<At<String>>>> {
-        let value = self.value(key)?;
+        self.note(key, || Some(record::one_or_list(&json!({ "type": "string" }))));
+        self.strings_unnoted(key)
+    }
+
+    fn strings_unnoted(&mut self, key: &'static str) -> Option<At<Vec<At<String>>>> {
+        let value = self.raw(key)?;
         let span = value.span();
         if let DeValue::Array(list) = value.get_ref() {
             let list: Vec<_> = list.iter().filter_map(|value| self.as_string(value)).collect();
@@ -121,7 +155,8 @@ impl<'r> Section<'r> {
     }
 
     pub(crate) fn bool(&mut self, key: &'static str) -> Option<At<bool>> {
-        let value = self.value(key)?;
+        self.note(key, || Some(json!({ "type": "boolean" })));
+        let value = self.raw(key)?;
         match value.get_ref().as_bool() {
             Some(flag) => Some(At { value: flag, span: value.span() }),
             None => self.wrong_type(value, "true or false"),
@@ -129,7 +164,10 @@ impl<'r> Section<'r> {
     }
 
     pub(crate) fn integer(&mut self, key: &'static str, range: RangeInclusive<u32>) -> Option<At<u32>> {
-        let value = self.value(key)?;
+        self.note(key, || {
+            Some(json!({ "type": "integer", "minimum": range.start(), "maximum": range.end() }))
+        });
+        let value = self.raw(key)?;
         self.as_integer(key, value, &range)
     }
 
@@ -156,6 +194,7 @@ impl<'r> Section<'r> {
         key: &'static str,
         range: RangeInclusive<Duration>,
     ) -> Option<At<Duration>> {
+        self.note(key, || Some(record::text("(?:[0-9]+(?:h|ms|us|m|s))+")));
         let text = self.unit_string(key, "a duration", DURATION_FORM)?;
         let Some(duration) = parse_duration(&text.value) else {
             return self.bad_unit("bad-duration", "a duration", DURATION_FORM, &text);
@@ -167,6 +206,7 @@ impl<'r> Section<'r> {
     }
 
     pub(crate) fn size(&mut self, key: &'static str, range: RangeInclusive<u32>) -> Option<At<u32>> {
+        self.note(key, || Some(record::text("[0-9]+(?:GiB|MiB|KiB|B)")));
         let text = self.unit_string(key, "a size", SIZE_FORM)?;
         let Some(size) = parse_size(&text.value) else {
             return self.bad_unit("bad-size", "a size", SIZE_FORM, &text);
@@ -182,11 +222,13 @@ impl<'r> Section<'r> {
 
     /// One of a few words.
     pub(crate) fn choice<T: Copy>(&mut self, key: &'static str, choices: &[(&str, T)]) -> Option<At<T>> {
-        let text = self.string(key)?;
+        let names: Vec<&str> = choices.iter().map(|(name, _)| *name).collect();
+        self.note(key, || Some(record::words(&names)));
+        let value = self.raw(key)?;
+        let text = self.as_string(value)?;
         if let Some(&(_, value)) = choices.iter().find(|(name, _)| *name == text.value) {
             return Some(At { value, span: text.span });
         }
-        let names: Vec<&str> = choices.iter().map(|(name, _)| *name).collect();
         let problem = Problem::error("bad-value", text.span, format!("`{key}` cannot be {:?}", text.value))
             .help(did_you_mean(&text.value, &names).unwrap_or_else(|| format!("one of {}", quoted(&names))));
         self.problem(problem);
@@ -195,6 +237,11 @@ impl<'r> Section<'r> {
 
     /// The value of a key as it stands; for keys that take several types.
     pub(crate) fn value(&mut self, key: &'static str) -> Option<&'r Spanned<DeValue<'r>>> {
+        self.note(key, || None);
+        self.raw(key)
+    }
+
+    fn raw(&mut self, key: &'static str) -> Option<&'r Spanned<DeValue<'r>>> {
         self.known.push(key);
         self.table.get(key)
     }
@@ -245,14 +292,21 @@ impl<'r> Section<'r> {
     }
 
     fn below(&self, kind: String, value: &'r Spanned<DeValue<'r>>) -> Option<Self> {
-        let kind =
-            if self.kind.is_empty() || kind.contains('.') { kind } else { format!("{}.{kind}", self.kind) };
+        let kind = if kind.contains('.') { kind } else { self.kind_below(&kind) };
         match value.get_ref() {
             DeValue::Table(table) => {
                 Some(Self { reading: self.reading, table, span: value.span(), kind, known: Vec::new() })
             }
             _ => self.wrong_type(value, "a table"),
         }
+    }
+
+    fn kind_below(&self, key: &str) -> String {
+        if self.kind.is_empty() { key.to_owned() } else { format!("{}.{key}", self.kind) }
+    }
+
+    fn below_absent(&self, kind: String, recorder: &'r Recorder) -> Self {
+        Self { reading: self.reading, table: &recorder.empty, span: 0..0, kind, known: Vec::new() }
     }
 
     fn as_string(&self, value: &Spanned<DeValue<'_>>) -> Option<At<String>> {
@@ -291,7 +345,7 @@ impl<'r> Section<'r> {
 
     /// A string that holds a number and a unit; a bare number is told which unit it could mean.
     fn unit_string(&mut self, key: &'static str, what: &str, form: &str) -> Option<At<String>> {
-        let value = self.value(key)?;
+        let value = self.raw(key)?;
         if value.get_ref().is_str() {
             return self.as_string(value);
         }

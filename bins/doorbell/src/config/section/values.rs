@@ -5,9 +5,10 @@
 use super::super::expand::{ExpandError, expand_secret};
 use super::super::model::{Rate, Secret};
 use super::super::problem::Problem;
-use super::super::units::{RATE_FORM, parse_rate};
-use super::{At, Section, did_you_mean, quoted};
+use super::super::units::{RATE_FORM, parse_rate, parse_size};
+use super::{At, Section, did_you_mean, quoted, record};
 use crate::http::forwarded::{Network, NetworkError};
+use serde_json::json;
 use std::ops::{Range, RangeInclusive};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -39,7 +40,12 @@ impl<'r> Section<'r> {
 
     /// A list of tables; a table alone is not one.
     pub(crate) fn tables(&mut self, key: &'static str) -> Vec<Self> {
-        let Some(value) = self.value(key) else { return Vec::new() };
+        self.note(key, || Some(json!({ "type": "array", "items": record::link(&self.kind_below(key)) })));
+        let mut absent = Vec::new();
+        if let Some(recorder) = self.reading.recorder {
+            absent.push(self.below_absent(self.kind_below(key), recorder));
+        }
+        let Some(value) = self.raw(key) else { return absent };
         let DeValue::Array(list) = value.get_ref() else {
             return self.wrong_type(value, "a list of tables").unwrap_or_default();
         };
@@ -52,7 +58,8 @@ impl<'r> Section<'r> {
 
     /// A count where nothing would be let through with 0.
     pub(crate) fn limit(&mut self, key: &'static str, max: u32) -> Option<At<u32>> {
-        let value = self.value(key)?;
+        self.note(key, || Some(json!({ "type": "integer", "minimum": 1, "maximum": max })));
+        let value = self.raw(key)?;
         let is_zero = |number: &str| !number.is_empty() && number.bytes().all(|byte| byte == b'0');
         if value.get_ref().as_integer().is_some_and(|number| is_zero(number.as_str())) {
             return self.zero(key, value.span());
@@ -60,9 +67,21 @@ impl<'r> Section<'r> {
         self.integer(key, 1..=max)
     }
 
+    /// A size where nothing would be let through with 0.
+    pub(crate) fn size_limit(&mut self, key: &'static str, range: RangeInclusive<u32>) -> Option<At<u32>> {
+        if let Some(value) = self.raw(key)
+            && value.get_ref().as_str().and_then(parse_size) == Some(0)
+        {
+            return self.zero(key, value.span());
+        }
+        self.size(key, range)
+    }
+
     /// As [`Self::limit`], or `"off"`, which is `None` inside.
     pub(crate) fn limit_or_off(&mut self, key: &'static str, max: u32) -> Option<At<Option<u32>>> {
-        let value = self.value(key)?;
+        let count = json!({ "type": "integer", "minimum": 1, "maximum": max });
+        self.note(key, || Some(record::either(&[record::words(&["off"]), count])));
+        let value = self.raw(key)?;
         match value.get_ref() {
             DeValue::String(word) if word == "off" => Some(At { value: None, span: value.span() }),
             DeValue::Integer(_) => self.limit(key, max).map(At::some),
@@ -76,14 +95,17 @@ impl<'r> Section<'r> {
         key: &'static str,
         range: RangeInclusive<Duration>,
     ) -> Option<At<Option<Duration>>> {
-        match self.value(key)?.get_ref() {
-            DeValue::String(word) if word == "off" => Some(At { value: None, span: self.value(key)?.span() }),
+        self.note(key, || Some(record::text("off|(?:[0-9]+(?:h|ms|us|m|s))+")));
+        match self.raw(key)?.get_ref() {
+            DeValue::String(word) if word == "off" => Some(At { value: None, span: self.raw(key)?.span() }),
             _ => self.duration(key, range).map(At::some),
         }
     }
 
     pub(crate) fn rate(&mut self, key: &'static str) -> Option<At<Rate>> {
-        let text = self.string(key)?;
+        self.note(key, || Some(record::text("[0-9]+/[a-z0-9]+")));
+        let value = self.raw(key)?;
+        let text = self.as_string(value)?;
         match parse_rate(&text.value) {
             Some(rate) if rate.requests == 0 => self.zero(key, text.span),
             Some(value) => Some(At { value, span: text.span }),
@@ -93,8 +115,12 @@ impl<'r> Section<'r> {
 
     /// A rate, or `"off"`, which is `None` inside.
     pub(crate) fn rate_or_off(&mut self, key: &'static str) -> Option<At<Option<Rate>>> {
-        match self.value(key)?.get_ref() {
-            DeValue::String(word) if word == "off" => Some(At { value: None, span: self.value(key)?.span() }),
+        self.note(key, || Some(record::words(&["off"])));
+        if self.reading.recorder.is_some() {
+            self.rate(key);
+        }
+        match self.raw(key)?.get_ref() {
+            DeValue::String(word) if word == "off" => Some(At { value: None, span: self.raw(key)?.span() }),
             _ => self.rate(key).map(At::some),
         }
     }
@@ -102,7 +128,7 @@ impl<'r> Section<'r> {
     fn zero<T>(&self, key: &str, span: Range<usize>) -> Option<T> {
         let problem =
             Problem::error("zero-limit", span, format!("with `{key}` at zero nothing gets through"));
-        self.problem(problem.help("give a number from 1 on"));
+        self.problem(problem.help("give more than zero"));
         None
     }
 
@@ -132,8 +158,9 @@ impl<'r> Section<'r> {
         key: &'static str,
         choices: &[(&str, T)],
     ) -> Option<At<Vec<T>>> {
-        let At { value: texts, span } = self.strings(key)?;
         let names: Vec<&str> = choices.iter().map(|(name, _)| *name).collect();
+        self.note(key, || Some(record::one_or_list(&record::words(&names))));
+        let At { value: texts, span } = self.strings_unnoted(key)?;
         if texts.is_empty() {
             let problem = Problem::error("empty-list", span, format!("`{key}` is an empty list"));
             self.problem(problem.help(format!("one of {}", quoted(&names))));
@@ -157,7 +184,8 @@ impl<'r> Section<'r> {
     }
 
     pub(crate) fn secret(&mut self, key: &'static str) -> Option<At<Secret>> {
-        let value = self.value(key)?;
+        self.note(key, || Some(json!({ "type": "string" })));
+        let value = self.raw(key)?;
         self.as_secret(value)
     }
 
@@ -168,6 +196,7 @@ impl<'r> Section<'r> {
 
     /// Every key with a secret, for tables whose keys the user chooses.
     pub(crate) fn all_secrets(&self) -> Vec<(At<String>, At<Secret>)> {
+        self.note_others(|| json!({ "type": "string" }));
         let mut entries: Vec<_> = self.table.iter().collect();
         entries.sort_by_key(|(name, _)| name.span().start);
         let secrets = entries.into_iter().filter_map(|(name, value)| {
@@ -179,6 +208,7 @@ impl<'r> Section<'r> {
 
     /// Every key with a number, for tables whose keys the user chooses.
     pub(crate) fn all_integers(&self, range: RangeInclusive<u32>) -> Vec<(At<String>, At<u32>)> {
+        self.note_others(|| json!({ "type": "integer", "minimum": range.start(), "maximum": range.end() }));
         let mut entries: Vec<_> = self.table.iter().collect();
         entries.sort_by_key(|(name, _)| name.span().start);
         let numbers = entries.into_iter().filter_map(|(name, value)| {
@@ -203,6 +233,8 @@ impl<'r> Section<'r> {
                     let problem = Problem::warning("clear-secret", span.clone(), "a secret in clear text");
                     self.problem(problem.help(SECRET_FORM));
                 }
+                let files = expanded.files.into_iter().map(|value| At { value, span: span.clone() });
+                self.reading.secret_files.borrow_mut().extend(files);
                 Some(At { value: Secret::new(expanded.text), span })
             }
             // What is no name may be a part of the secret.

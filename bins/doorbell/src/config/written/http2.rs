@@ -27,9 +27,9 @@ impl Http2 {
     pub(super) fn read(mut at: Section<'_>) -> Self {
         let http2 = Self {
             span: at.span.clone(),
-            max_connections: at.integer("max_connections", 1..=1_000_000),
-            concurrent_streams: at.integer("concurrent_streams", 1..=1000),
-            max_requests: at.integer("max_requests", 1..=1_000_000_000),
+            max_connections: at.limit("max_connections", 1_000_000),
+            concurrent_streams: at.limit("concurrent_streams", 1000),
+            max_requests: at.limit("max_requests", 1_000_000_000),
         };
         at.finish();
         http2
@@ -43,8 +43,8 @@ impl Grpc {
             enabled: at.bool("enabled"),
             overall: at.string("overall"),
             services: at.section("services").map(|services| services.all_strings()).unwrap_or_default(),
-            max_watches: at.integer("max_watches", 1..=1_000_000),
-            watches_per_connection: at.integer("watches_per_connection", 1..=1000),
+            max_watches: at.limit("max_watches", 1_000_000),
+            watches_per_connection: at.limit("watches_per_connection", 1000),
         };
         at.finish();
         grpc

@@ -106,7 +106,7 @@ impl Listener {
     }
 }
 
-fn read_binds(at: &Section<'_>, texts: At<Vec<At<String>>>) -> Vec<At<Bind>> {
+pub(super) fn read_binds(at: &Section<'_>, texts: At<Vec<At<String>>>) -> Vec<At<Bind>> {
     if texts.value.is_empty() {
         at.problem(Problem::error("empty-list", texts.span, "a listener needs an address").help(BIND_FORM));
     }
@@ -138,7 +138,7 @@ impl KeepAlive {
             span: at.span.clone(),
             enabled: at.bool("enabled"),
             idle: at.duration("idle", DEADLINE_RANGE),
-            max_requests: at.integer("max_requests", 1..=1_000_000_000),
+            max_requests: at.limit("max_requests", 1_000_000_000),
             max_age: at.duration_or_off("max_age", AGE_RANGE),
         };
         at.finish();
@@ -162,8 +162,8 @@ impl Timeouts {
 impl Limits {
     fn read(mut at: Section<'_>) -> Self {
         let limits = Self {
-            header_bytes: at.size("header_bytes", 256..=1 << 20),
-            headers: at.integer("headers", 1..=1000),
+            header_bytes: at.size_limit("header_bytes", 256..=1 << 20),
+            headers: at.limit("headers", 1000),
             body_bytes: at.size("body_bytes", 0..=64 << 20),
             connections_per_ip: at.limit("connections_per_ip", 4_000_000),
             requests_in_flight: at.limit_or_off("requests_in_flight", 4_000_000),

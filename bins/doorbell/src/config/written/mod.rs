@@ -4,6 +4,8 @@
 
 mod admin;
 mod auth;
+mod balancer;
+mod blackbox;
 mod check;
 mod compute;
 mod control;
@@ -13,13 +15,17 @@ mod limit;
 mod listener;
 mod log;
 mod route;
+mod systemd;
 mod tls;
 
 pub(crate) use admin::Admin;
 pub(crate) use auth::{Auth, Jwt};
+pub(crate) use balancer::{Agent, TcpGate, WHEN_DOWN};
+pub(crate) use blackbox::Blackbox;
 pub(crate) use check::{
-    Addresses, Check, CheckTls, FileWatched, GrpcAsked, HttpAsked, INITIALS, Kind, PREFERS, Pace, REDIRECTS,
-    SEVERITIES, TcpAsked,
+    Addresses, Basic, CODES, Certificates, Check, CheckTls, Defaults, DnsAsked, ExecAsked, FileWatched,
+    GRPC_MODES, GaugeAsked, GrpcAsked, HttpAsked, INITIALS, Kind, Latencies, METRICS, PREFERS, Pace, RECORDS,
+    REDIRECTS, RedisAsked, SEVERITIES, TYPES, TcpAsked, TlsAsked,
 };
 pub(crate) use compute::Compute;
 pub(crate) use control::{Control, Maintenance, Window};
@@ -29,6 +35,7 @@ pub(crate) use limit::Limit;
 pub(crate) use listener::{FORWARDED, Listener, PROXY_PROTOCOLS};
 pub(crate) use log::{ACCESS, ACCESS_FORMATS, Log};
 pub(crate) use route::{CLIENT_CERTS, DETAILS, FORMATS, Files, Redirect, Reply, Route};
+pub(crate) use systemd::{READY_ON, Systemd};
 pub(crate) use tls::{ClientAuth, MODES, Pair, Tls, UNKNOWN_NAMES, VERSIONS};
 
 use super::model::{Engine, OnWorkerFailure, Tuning};
@@ -46,6 +53,7 @@ pub(crate) struct File {
     pub(crate) runtime: Runtime,
     pub(crate) log: Log,
     pub(crate) lifecycle: Lifecycle,
+    pub(crate) systemd: Systemd,
     pub(crate) control: Control,
     pub(crate) maintenance: Maintenance,
     pub(crate) admin: Option<Admin>,
@@ -57,9 +65,12 @@ pub(crate) struct File {
     pub(crate) listeners: Vec<Listener>,
     pub(crate) http2: Option<Http2>,
     pub(crate) grpc: Option<Grpc>,
-    pub(crate) check_defaults: Pace,
+    pub(crate) check_defaults: Defaults,
     pub(crate) checks: Vec<Check>,
     pub(crate) health: Vec<Health>,
+    pub(crate) agents: Vec<Agent>,
+    pub(crate) tcp_gates: Vec<TcpGate>,
+    pub(crate) blackbox: Option<Blackbox>,
     pub(crate) routes: Vec<Route>,
 }
 
@@ -73,11 +84,21 @@ pub(crate) struct Runtime {
     pub(crate) on_worker_failure: Option<At<OnWorkerFailure>>,
 }
 
+/// A word of `reload`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ReloadWord {
+    File,
+    /// None of the others; beside one of them without a meaning.
+    Off,
+    Sighup,
+}
+
 #[derive(Debug, Default)]
 pub(crate) struct Lifecycle {
     pub(crate) drain_delay: Option<At<Duration>>,
     pub(crate) drain_timeout: Option<At<Duration>>,
     pub(crate) startup_grace: Option<At<Duration>>,
+    pub(crate) reload: Option<At<Vec<ReloadWord>>>,
     pub(crate) state_file: Option<At<PathBuf>>,
 }
 
@@ -90,6 +111,7 @@ impl File {
             runtime: root.section("runtime").map(Runtime::read).unwrap_or_default(),
             log: root.section("log").map(Log::read).unwrap_or_default(),
             lifecycle: root.section("lifecycle").map(Lifecycle::read).unwrap_or_default(),
+            systemd: root.section("systemd").map(Systemd::read).unwrap_or_default(),
             control: root.section("control").map(Control::read).unwrap_or_default(),
             maintenance: root.section("maintenance").map(Maintenance::read).unwrap_or_default(),
             admin: root.section("admin").map(Admin::read),
@@ -101,9 +123,12 @@ impl File {
             listeners: named(&mut root, "listener", Listener::read),
             http2: root.section("http2").map(Http2::read),
             grpc: root.section("grpc").map(Grpc::read),
-            check_defaults: root.section("check_defaults").map(Pace::read_defaults).unwrap_or_default(),
+            check_defaults: root.section("check_defaults").map(Defaults::read).unwrap_or_default(),
             checks: named(&mut root, "check", Check::read),
             health: named(&mut root, "health", Health::read),
+            agents: named(&mut root, "agent", Agent::read),
+            tcp_gates: named(&mut root, "tcp_gate", TcpGate::read),
+            blackbox: root.section("blackbox").map(Blackbox::read),
             routes: named(&mut root, "route", Route::read),
         };
         root.finish();
@@ -175,6 +200,10 @@ impl Lifecycle {
             drain_delay: at.duration("drain_delay", DRAIN_RANGE),
             drain_timeout: at.duration("drain_timeout", DRAIN_RANGE),
             startup_grace: at.duration("startup_grace", DRAIN_RANGE),
+            reload: at.choices(
+                "reload",
+                &[("SIGHUP", ReloadWord::Sighup), ("file", ReloadWord::File), ("off", ReloadWord::Off)],
+            ),
             state_file: at.path("state_file"),
         };
         at.finish();

@@ -133,7 +133,7 @@ impl Files {
             has_dir: at.value("dir").is_some(),
             dir: at.path("dir"),
             content_type: at.string("content_type"),
-            max_bytes: at.size("max_bytes", FILE_LEN_RANGE),
+            max_bytes: at.size_limit("max_bytes", FILE_LEN_RANGE),
         };
         at.finish();
         files
@@ -198,6 +198,10 @@ fn read_methods(at: &mut Section<'_>) -> Option<Vec<Method>> {
             Some(Method::Connect) => at.problem(
                 Problem::error("bad-value", span, "CONNECT opens a tunnel, which no route can")
                     .help("remove it"),
+            ),
+            Some(Method::Trace) => at.problem(
+                Problem::error("bad-value", span, "TRACE is answered with 405 before any route")
+                    .help("remove it; what comes back could hold what a proxy added (RFC 9110 9.3.8)"),
             ),
             Some(method) => methods.push(method),
             None => {

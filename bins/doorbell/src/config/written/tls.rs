@@ -43,6 +43,7 @@ pub(crate) struct ClientAuth {
     pub(crate) has_ca: bool,
     pub(crate) ca: Option<At<PathBuf>>,
     pub(crate) crls: Vec<At<PathBuf>>,
+    pub(crate) expired_crls_hold: Option<At<bool>>,
 }
 
 pub(crate) const VERSIONS: [(&str, TlsVersion); 2] = [("1.2", TlsVersion::V1_2), ("1.3", TlsVersion::V1_3)];
@@ -102,6 +103,7 @@ impl ClientAuth {
             has_ca: at.value("ca").is_some(),
             ca: at.path("ca"),
             crls: at.paths("crl"),
+            expired_crls_hold: at.bool("expired_crls_hold"),
         };
         at.finish();
         client_auth

@@ -12,8 +12,9 @@ mod html;
 mod page;
 mod query;
 
-use super::ops::{Operator, OpsLane};
-use crate::config::model::{Admin, Config};
+use super::ops::Operator;
+use crate::config::model::Admin;
+use crate::exit::{Exit, Failure};
 use answer::{FOLLOWERS_MAX, Shared};
 use guard::Guard;
 use hyper::server::conn::http1::Builder;
@@ -32,6 +33,9 @@ use tokio::time::{sleep, timeout};
 
 /// Connections at once.
 const CONNS_MAX: u32 = 64;
+
+/// All of them and the listener.
+pub(super) const DESCRIPTORS: u32 = CONNS_MAX + 1;
 
 /// For the head of a request, from the end of the one before.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(15);
@@ -52,11 +56,6 @@ const PAUSE: Duration = Duration::from_millis(100);
 
 const _: () = assert!(FOLLOWERS_MAX < CONNS_MAX as usize, "followers leave places for others");
 
-/// Descriptors that it may have open: all connections and the listener.
-pub(super) fn descriptors(config: &Config) -> u32 {
-    config.admin.as_ref().map_or(0, |_| CONNS_MAX + 1)
-}
-
 /// A listener that is bound and not yet served.
 #[derive(Debug)]
 pub(super) struct Bound {
@@ -64,22 +63,35 @@ pub(super) struct Bound {
     guard: Guard,
 }
 
+/// Binds the address, or says why not and what to do.
+pub(super) fn bind(admin: &Admin) -> Result<Bound, Failure> {
+    Bound::bind(admin).map_err(|error| {
+        let addr = admin.bind;
+        let (exit, fix) = match error.kind() {
+            io::ErrorKind::AddrInUse => (Exit::AddressInUse, "choose another port as `admin.bind`"),
+            io::ErrorKind::PermissionDenied => {
+                (Exit::NoPermission, "choose a port above 1023 as `admin.bind`")
+            }
+            _ => (Exit::Failure, "choose an address of this machine as `admin.bind`"),
+        };
+        Failure::new(exit, format!("the admin address {addr} cannot be listened on: {error}; {fix}"))
+    })
+}
+
 impl Bound {
-    pub(super) fn bind(admin: &Admin) -> io::Result<Self> {
+    fn bind(admin: &Admin) -> io::Result<Self> {
         let listener = TcpListener::bind(admin.bind)?;
         listener.set_nonblocking(true)?;
         Ok(Self { listener, guard: Guard::new(admin.token.as_ref()) })
     }
 
-    /// Serves until the end of the lane. The address has the port that a port of 0 became.
-    pub(super) fn start(self, lane: &OpsLane, operator: &Operator) -> Option<SocketAddr> {
-        let addr = self.listener.local_addr().ok();
-        lane.spawn(self.serve(operator.clone()));
-        addr
+    /// The address, with the port that a port of 0 became.
+    pub(super) fn addr(&self) -> io::Result<SocketAddr> {
+        self.listener.local_addr()
     }
 
     /// Serves for as long as it is polled, on a runtime with a clock and with sockets.
-    async fn serve(self, operator: Operator) {
+    pub(super) async fn serve(self, operator: Operator) {
         let listener = match tokio::net::TcpListener::from_std(self.listener) {
             Ok(listener) => listener,
             Err(error) => return tracing::error!("nobody is answered on the admin address: {error}"),

@@ -5,6 +5,7 @@
 
 mod build;
 mod happening;
+mod inherit;
 mod lines;
 mod operate;
 mod page;
@@ -14,18 +15,22 @@ mod view;
 
 use super::census::Census;
 use super::ops::{Journal, Window};
-use crate::checks::{Desk, Finding};
+use crate::checks::{Demand, Desk, Finding};
 use crate::config::model::{Config, Health, HealthRoute};
 use doorbell_health::{
-    Audience, Board, CheckIndex, CheckResult, Command, EndpointIndex, EndpointState, Event, Forced,
+    Audience, Board, CheckIndex, CheckResult, Command, Endpoint, EndpointIndex, EndpointState, Event, Forced,
     ForcedState, Note, Target, Time,
 };
 use happening::happening;
+use inherit::Elder;
+pub(super) use inherit::Same;
 use lines::Line;
 pub(super) use operate::Subject;
 use page::Look;
 pub(super) use page::{Held, Kept, Page};
+use std::collections::HashMap;
 use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::time::Instant;
@@ -47,6 +52,12 @@ pub(super) struct Keeper {
     windows: Mutex<Vec<Window>>,
     /// Where transitions are written down, once somebody wants that.
     journal: OnceLock<Arc<Journal>>,
+    /// The time of day at the origin.
+    unix: Duration,
+    /// Whether this board is the one of which log and journal tell.
+    speaks: AtomicBool,
+    /// The boards before this one, newest first.
+    elders: OnceLock<Vec<Elder>>,
 }
 
 /// By the position in the configuration.
@@ -62,12 +73,22 @@ struct Inside {
     /// For each check, the pages that answer for it alone, and its place there.
     singles: Vec<Vec<(Arc<Page>, usize)>>,
     followers: Vec<Follower>,
+    /// Checks that run when somebody asks, by their position.
+    demands: HashMap<usize, Demand>,
 }
 
 /// Which endpoints serve.
 pub(super) struct Serving<'a> {
     board: &'a Board,
     places: &'a Places,
+}
+
+impl Inside {
+    fn demands_of(&self, endpoint: EndpointIndex) -> Box<[Demand]> {
+        let uses = self.board.endpoint(endpoint).map(|endpoint| &endpoint.config().uses);
+        let demands = uses.into_iter().flatten().filter_map(|one| self.demands.get(&one.check.as_usize()));
+        demands.cloned().collect()
+    }
 }
 
 impl Keeper {
@@ -78,23 +99,44 @@ impl Keeper {
     )]
     pub(super) fn build(config: &Config) -> Result<Arc<Self>, String> {
         let unix = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let (board, places) = build::build(config, Time::ZERO, unix)?;
+        Self::build_at(config, (Instant::now(), unix), None)
+    }
+
+    /// The same for a server that follows another one: with the same origin of times, and silent until it is told to
+    /// [speak](Self::speak).
+    pub(super) fn build_after(config: &Config, before: &Self) -> Result<Arc<Self>, String> {
+        Self::build_at(config, (before.origin, before.unix), Some(&before.census))
+    }
+
+    fn build_at(
+        config: &Config,
+        (origin, unix): (Instant, Duration),
+        before: Option<&Census>,
+    ) -> Result<Arc<Self>, String> {
+        let (board, places) = build::build(config, Time::ZERO.after(origin.elapsed()), unix)?;
         let readiness = config.health.iter().zip(&places.endpoints);
         let readiness = readiness.filter(|(health, _)| Health::is_readiness(&health.name));
+        let names = config.health.iter().map(|health| health.name.as_str());
+        let mut census = Census::new(names, workers(config));
+        before.into_iter().for_each(|before| census.go_on_with(before));
         Ok(Arc::new(Self {
-            origin: Instant::now(),
-            census: Census::new(config.health.iter().map(|health| health.name.as_str()), workers(config)),
+            origin,
+            census,
             readiness: readiness.map(|(_, &index)| index).collect(),
             inside: Mutex::new(Inside {
                 board,
                 pages: Vec::new(),
                 singles: vec![Vec::new(); places.checks.len()],
                 followers: Vec::new(),
+                demands: HashMap::new(),
             }),
             places,
             found: Condvar::new(),
             windows: Mutex::new(Window::all(config)),
             journal: OnceLock::new(),
+            unix,
+            speaks: AtomicBool::new(before.is_none()),
+            elders: OnceLock::new(),
         }))
     }
 
@@ -113,6 +155,17 @@ impl Keeper {
         std::mem::take(&mut *self.windows.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
+    /// Has these checks run when somebody asks. Before the first page is made.
+    pub(super) fn run_on_demand(&self, demands: impl Iterator<Item = (usize, Demand)>) {
+        self.lock().demands.extend(demands);
+    }
+
+    /// What runs when somebody asks for an endpoint, by its position.
+    pub(super) fn demands_of(&self, endpoint: usize) -> Box<[Demand]> {
+        let index = self.places.endpoints.get(endpoint);
+        index.map(|&index| self.lock().demands_of(index)).unwrap_or_default()
+    }
+
     /// The replies of a route, one page for all who answer with the same. `None` when its fields cannot be sent.
     pub(super) fn page(
         &self,
@@ -128,7 +181,8 @@ impl Keeper {
             return Some(Arc::clone(page));
         }
         let seat = self.census.seat(route.endpoint)?;
-        let page = Arc::new(Page::build(look, inside.pages.len(), &inside.board, seat)?);
+        let demands = inside.demands_of(endpoint);
+        let page = Arc::new(Page::build(look, inside.pages.len(), demands, &inside.board, seat)?);
         inside.pages.push(Arc::clone(&page));
         if has_singles {
             let Inside { board, singles, .. } = &mut *inside;
@@ -155,6 +209,26 @@ impl Keeper {
         }
     }
 
+    /// Puts a finding on this board; says after which time the next run should start.
+    fn take_in(&self, check: usize, finding: &Finding) -> Duration {
+        let Some(&index) = self.places.checks.get(check) else { return Duration::MAX };
+        let result = CheckResult::new(finding.outcome, finding.latency, finding.reason.as_bytes());
+        let now = self.now();
+        let mut next = Duration::MAX;
+        self.change(|board| {
+            let changed = Changed::of(&board.apply(index, &result, now));
+            if let Some(check) = board.check(index) {
+                // What never was up may just be starting: who waits for it wants to know soon.
+                let is_new = check.last_success_at().is_none();
+                let fast = if is_new { check.config().fast_interval } else { Duration::MAX };
+                next = check.interval().min(fast);
+            }
+            changed
+        });
+        self.found.notify_all();
+        next
+    }
+
     fn command(&self, command: Command) {
         let now = self.now();
         self.change(|board| Changed::of(&board.command(command, now)));
@@ -171,7 +245,7 @@ impl Keeper {
     }
 
     fn tell(&self, inside: &Inside, changed: &Changed) -> Vec<Line> {
-        let Inside { board, pages, singles, followers } = inside;
+        let Inside { board, pages, singles, followers, .. } = inside;
         let renewed = |page: &&Arc<Page>| changed.rendered.contains(&page.look().endpoint);
         pages.iter().filter(renewed).for_each(|page| page.renew(board));
         for (page, place) in changed.checks.iter().filter_map(|check| singles.get(check.as_usize())).flatten()
@@ -181,6 +255,9 @@ impl Keeper {
         if !changed.rendered.is_empty() {
             let serving = Serving { board, places: &self.places };
             followers.iter().for_each(|follower| follower(&serving));
+        }
+        if !self.speaks.load(Ordering::Acquire) {
+            return Vec::new();
         }
         if let Some(journal) = self.journal.get() {
             let happenings = changed.events.iter().filter_map(|event| happening(event, board));
@@ -217,6 +294,12 @@ impl Changed {
             checks: changes.checks.to_vec(),
         }
     }
+
+    fn add(&mut self, more: Self) {
+        self.events.extend(more.events);
+        self.rendered.extend(more.rendered);
+        self.checks.extend(more.checks);
+    }
 }
 
 impl Desk for Keeper {
@@ -232,35 +315,38 @@ impl Desk for Keeper {
     }
 
     fn found(&self, check: usize, finding: &Finding) -> Duration {
-        let Some(&index) = self.places.checks.get(check) else { return Duration::MAX };
-        let result = CheckResult::new(finding.outcome, finding.latency, finding.reason.as_bytes());
-        let now = self.now();
-        let mut next = Duration::MAX;
-        self.change(|board| {
-            let changed = Changed::of(&board.apply(index, &result, now));
-            if let Some(check) = board.check(index) {
-                // What never was up may just be starting: who waits for it wants to know soon.
-                let is_new = check.last_success_at().is_none();
-                let fast = if is_new { check.config().fast_interval } else { Duration::MAX };
-                next = check.interval().min(fast);
-            }
-            changed
-        });
-        self.found.notify_all();
+        let next = self.take_in(check, finding);
+        self.pass_on(check, finding);
         next
     }
 
+    fn first_due(&self, check: usize) -> Option<Time> {
+        self.first_due_of(check)
+    }
+
     fn deadline(&self) -> Time {
-        self.lock().board.deadline()
+        let own = self.lock().board.deadline();
+        let elders = self.elders().map(|(elder, _)| elder.lock().board.deadline());
+        elders.fold(own, Time::min)
     }
 
     fn tick(&self) {
         let now = self.now();
         self.change(|board| Changed::of(&board.tick(now)));
+        self.elders().for_each(|(elder, _)| elder.change(|board| Changed::of(&board.tick(now))));
     }
 }
 
 impl Serving<'_> {
+    /// The endpoint at this position.
+    pub(super) fn endpoint(&self, endpoint: usize) -> Option<&Endpoint> {
+        self.places.endpoints.get(endpoint).and_then(|&index| self.board.endpoint(index))
+    }
+
+    pub(super) fn check_name(&self, check: CheckIndex) -> Option<&str> {
+        self.board.check_name(check)
+    }
+
     /// Whether the endpoint at this position answers that it serves, to those who are neither kubelet nor load balancer.
     pub(super) fn serves(&self, endpoint: usize) -> bool {
         let index = self.places.endpoints.get(endpoint);

@@ -5,6 +5,7 @@
 //! Every thread keeps what it read last. A probe compares one number to see that it still holds, which costs less than counting a
 //! reference; whoever finds another number reads anew.
 
+use crate::checks::Demand;
 use crate::config::model::{Details, HealthFormat, HealthRoute};
 use crate::http::{StaticReply, Status};
 use crate::serve::census::{Own, Seat};
@@ -28,6 +29,8 @@ pub(in crate::serve) struct Page {
     place: usize,
     /// One for each check of the endpoint, in its order; none where no path asks for single checks.
     singles: Box<[ArcSwap<Views>]>,
+    /// Checks that run when somebody asks.
+    demands: Box<[Demand]>,
     names: HashMap<Box<[u8]>, usize>,
 }
 
@@ -230,7 +233,13 @@ impl Look {
 
 impl Page {
     /// `None` when the fields of the route cannot be sent. No other page of the board has this place.
-    pub(super) fn build(look: Look, place: usize, board: &Board, seat: &Arc<Seat>) -> Option<Self> {
+    pub(super) fn build(
+        look: Look,
+        place: usize,
+        demands: Box<[Demand]>,
+        board: &Board,
+        seat: &Arc<Seat>,
+    ) -> Option<Self> {
         let replies = ArcSwap::from_pointee(look.replies(board)?);
         let uses = &board.endpoint(look.endpoint)?.config().uses;
         let (mut singles, mut names) = (Vec::new(), HashMap::new());
@@ -239,7 +248,8 @@ impl Page {
             names.insert(board.check_name(one.check)?.as_bytes().into(), place);
         }
         let version = AtomicU64::new(VERSION_NEXT.fetch_add(1, Ordering::Relaxed));
-        Some(Self { look, replies, version, seat: Arc::clone(seat), place, singles: singles.into(), names })
+        let (seat, singles) = (Arc::clone(seat), singles.into());
+        Some(Self { look, replies, version, seat, place, singles, demands, names })
     }
 
     /// The format of the route; nothing where `Accept` decides.
@@ -254,6 +264,7 @@ impl Page {
     /// The replies of this moment, if the thread has them; otherwise they are to be read anew.
     #[inline(always)]
     pub(in crate::serve) fn known<'k>(&self, kept: &'k Kept) -> Option<&'k Held> {
+        self.demands.iter().for_each(Demand::ask);
         let version = self.version.load(Ordering::Acquire);
         kept.0.get(self.place).filter(|held| held.version == version)
     }
@@ -285,6 +296,7 @@ impl Page {
         sees_details: bool,
         found: impl FnOnce(Option<&StaticReply>) -> T,
     ) -> T {
+        self.demands.iter().for_each(Demand::ask);
         match self.names.get(name).and_then(|&place| self.singles.get(place)) {
             Some(single) => found(Some(&single.load()[usize::from(sees_details)])),
             None => found(None),

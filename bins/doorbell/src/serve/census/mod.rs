@@ -103,6 +103,15 @@ impl Census {
         Self(names.map(|name| Arc::new(Seat::new(name, lanes))).collect())
     }
 
+    /// Counts on where another one did, for endpoints of the same name: a new configuration does not make probers strangers.
+    pub(super) fn go_on_with(&mut self, before: &Self) {
+        for seat in &mut self.0 {
+            if let Some(known) = before.0.iter().find(|known| known.endpoint == seat.endpoint) {
+                *seat = Arc::clone(known);
+            }
+        }
+    }
+
     /// Where the endpoint at this position is counted.
     pub(super) fn seat(&self, endpoint: usize) -> Option<&Arc<Seat>> {
         self.0.get(endpoint)

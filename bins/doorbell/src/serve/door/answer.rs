@@ -3,11 +3,13 @@
 //! Does not know about: looking routes up.
 
 use super::health::{CHECK_PARAM, Health};
+use super::made::MadeReply;
 use super::push::PushAnswer;
 use super::redirect::RedirectAnswer;
 use super::stored::{FilesAnswer, LinksAnswer};
 use super::{Door, Materials, Placed, all_headers, with_headers};
 use crate::config::model::{Action, HealthRoute, Reply, Route};
+use crate::config::template::Template;
 use crate::http::router::{Match, MethodSet, param_names};
 use crate::http::{Answered, Request, Responder, StaticReply, Status};
 use crate::serve::guards::{Guards, Viewers};
@@ -22,6 +24,8 @@ pub(super) enum Answer {
     Guarded(Arc<Guarded>),
     Health(Arc<Health>),
     Links(Arc<LinksAnswer>),
+    /// A reply with names in it.
+    Made(Arc<MadeReply>),
     /// Nobody can be told anything where there is no check.
     Nothing,
     Push(Arc<PushAnswer>),
@@ -67,13 +71,33 @@ impl Answer {
             }
             Action::Reply(reply) => {
                 let Reply { status, body, content_type } = reply;
-                let fixed = with_headers(StaticReply::new(Status::new(*status)?), &headers)?;
-                // Without content there is no type to tell.
-                let fixed = if body.is_empty() { Ok(fixed) } else { fixed.body(content_type, body.clone()) };
-                fixed.ok().map(Self::Reply)
+                let status = Status::new(*status)?;
+                match MadeReply::build(status, content_type, body, &headers) {
+                    Some(made) => Some(Self::Made(Arc::new(made))),
+                    None => fixed_reply(status, content_type, body, &headers).map(Self::Reply),
+                }
             }
         }
     }
+
+    /// True when it tells a client its address.
+    pub(super) fn wants_client(&self) -> bool {
+        matches!(self, Self::Made(made) if made.wants_client())
+    }
+}
+
+/// A reply without names, of which only the braces that are written twice become others.
+fn fixed_reply(
+    status: Status,
+    content_type: &str,
+    body: &str,
+    headers: &[(String, String)],
+) -> Option<StaticReply> {
+    let fixed = |text: &str| Template::parse(text).fixed().map(str::to_owned);
+    let headers = headers.iter().map(|(name, value)| Some((name.clone(), fixed(value)?)));
+    let reply = with_headers(StaticReply::new(status), &headers.collect::<Option<Vec<_>>>()?)?;
+    // Without content there is no type to tell.
+    if body.is_empty() { Some(reply) } else { reply.body(content_type, fixed(body)?).ok() }
 }
 
 fn build_health(
@@ -112,6 +136,7 @@ impl Door {
                 health.send_either(name, request, reply, &self.fixed.not_found)
             }
             Answer::Links(links) => links.send(request, &self.fixed, reply),
+            Answer::Made(made) => made.send(found, request, &self.fixed, reply),
             Answer::Nothing => reply.send(&self.fixed.not_found),
             Answer::Push(push) => push.send(found, request, &self.fixed, reply),
             Answer::Redirect(answer) => answer.send(found, request, &self.fixed, reply),

@@ -32,7 +32,7 @@ impl Door {
                     promise.iter().for_each(|promise| promise.keep(name.clone()));
                     owned.with(|request| door.go_on(request, reply))
                 }
-                Verdict::Refused(decision) => inquiry.refuse(&decision, reply),
+                Verdict::Refused(refused) => refused.refuse(reply),
             })
         })
     }

@@ -5,6 +5,7 @@
 mod answer;
 mod health;
 mod later;
+mod made;
 mod push;
 mod redirect;
 mod stored;
@@ -86,6 +87,7 @@ impl Door {
         for (position, route) in config.routes.iter().enumerate().filter(here) {
             let answer = Answer::build(route, &own, materials);
             let mut answer = answer.ok_or_else(|| BuildError(route.name.clone()))?;
+            wants_client |= answer.wants_client();
             let guards = Guards::build(position, listener, config, common);
             if !guards.is_open() {
                 wants_client |= guards.wants_client();

@@ -98,6 +98,11 @@ impl Service for OpenDoor {
         self.0.hands_over(begun)
     }
 
+    /// The routes tell what a path takes.
+    fn takes_trace(&self) -> bool {
+        true
+    }
+
     #[inline]
     fn call(&self, request: &Request<'_>, reply: Responder<'_>) -> Answered {
         self.0.serve(request, reply, None).0
@@ -111,6 +116,11 @@ impl Service for WatchedDoor {
 
     fn hands_over(&self, begun: Begun<'_>) -> bool {
         self.door.hands_over(begun)
+    }
+
+    /// The routes tell what a path takes.
+    fn takes_trace(&self) -> bool {
+        true
     }
 
     fn refused(&self, error: RequestError, client: &Client<'_>, now: Time) {

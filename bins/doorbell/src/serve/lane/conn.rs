@@ -35,8 +35,8 @@ use tokio_rustls::TlsAcceptor;
 /// How often the times are looked at.
 const TICK: Duration = Duration::from_secs(1);
 
-/// How long a reply may wait for the first window of a connection that began with none. A client that opens it when it sees the reply
-/// begin needs a round trip; nobody is known who does not open it before.
+/// How long a reply may wait for a window of a connection that did not let out a first window's worth. A client that opens it when it sees the
+/// reply begin needs a round trip; nobody is known who does not open it before.
 const WINDOW_WAIT: Duration = Duration::from_millis(700);
 
 /// What a connection needs beside itself.
@@ -117,7 +117,7 @@ async fn http2<S: AsyncRead + AsyncWrite + Unpin>(
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     // Since when it has been told to go.
     let mut told: Option<Time> = None;
-    // When it must have opened a window, while it never did.
+    // When replies must have gone on that wait for a window.
     let mut windowless = None;
     loop {
         let is_windowless = windowless.is_some();
@@ -139,14 +139,17 @@ async fn http2<S: AsyncRead + AsyncWrite + Unpin>(
                 Driven::Ended(result) => return end(&result, &account, &counters),
                 Driven::UsedUp => Some(&counters.used_up),
                 Driven::Window => {
-                    let waits = account.lock().meter.windowless().is_some();
-                    windowless = waits.then(|| Box::pin(tokio::time::sleep(WINDOW_WAIT)));
+                    windowless = time_for_window(&account).map(|left| Box::pin(tokio::time::sleep(left)));
                     continue;
                 }
             },
             () = wait_for(&mut windowless) => {
-                account.lock().abuse.get_or_insert(Abuse::Windowless);
-                windowless = None;
+                // What moved meanwhile has its time again.
+                let left = time_for_window(&account);
+                if left == Some(Duration::ZERO) {
+                    account.lock().abuse.get_or_insert(Abuse::Windowless);
+                }
+                windowless = left.filter(|left| !left.is_zero()).map(|left| Box::pin(tokio::time::sleep(left)));
                 continue;
             }
             _ = ticks.tick() => match judge(&account, &counters, &desk.times, opened, told) {
@@ -172,8 +175,14 @@ async fn http2<S: AsyncRead + AsyncWrite + Unpin>(
 enum Driven {
     Ended(hyper::Result<()>),
     UsedUp,
-    /// It begins, or stops, to wait for its first window.
+    /// It begins, or stops, to wait for a window.
     Window,
+}
+
+/// How long replies may wait for a window yet; nothing when none does.
+fn time_for_window(account: &Account) -> Option<Duration> {
+    let since = account.lock().meter.windowless()?;
+    Some(WINDOW_WAIT.saturating_sub(OsClock.now().since(since)))
 }
 
 /// Never over without a time.
@@ -233,7 +242,7 @@ impl Asker {
         if let Some(answers) = &self.desk.answers
             && is_grpc(&request)
         {
-            let has_cert = self.tls.as_ref().is_some_and(|tls| tls.client_name.is_some());
+            let has_cert = self.tls.as_ref().is_some_and(|tls| tls.client_verified);
             let may = has_cert || !self.desk.needs_client_cert;
             return Ok(answers.clone().answer(request, self.account.clone(), may).await);
         }

@@ -63,6 +63,10 @@ impl<S> Metered<S> {
         Self { stream, account, linger: Linger::Later(linger) }
     }
 
+    fn note_blocked(&self, is_blocked: bool) {
+        self.account.lock().meter.block(is_blocked, OsClock.now());
+    }
+
     fn count_sent(&self, bytes: &[u8]) {
         let mut kept = self.account.lock();
         if let Err(abuse) = kept.meter.handle_sent(bytes, OsClock.now()) {
@@ -120,7 +124,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for Metered<S> {
 
 impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Metered<S> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
-        let written = ready!(Pin::new(&mut self.stream).poll_write(cx, buf))?;
+        let written = Pin::new(&mut self.stream).poll_write(cx, buf);
+        self.note_blocked(written.is_pending());
+        let written = ready!(written)?;
         self.count_sent(buf.get(..written).unwrap_or_default());
         Poll::Ready(Ok(written))
     }
@@ -130,7 +136,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Metered<S> {
         cx: &mut Context<'_>,
         bufs: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        let written = ready!(Pin::new(&mut self.stream).poll_write_vectored(cx, bufs))?;
+        let written = Pin::new(&mut self.stream).poll_write_vectored(cx, bufs);
+        self.note_blocked(written.is_pending());
+        let written = ready!(written)?;
         let mut left = written;
         for buf in bufs {
             let len = left.min(buf.len());

@@ -31,12 +31,15 @@ use doorbell::tls::Acceptor;
 use doorbell::{HandOver, HandedConn, Http1, ServerBuilder};
 use grpc::{Answers, Statuses};
 use inbox::Inbox;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
-use std::sync::{Arc, OnceLock};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
+
+/// How often the end of the lane looks whether its time became shorter.
+const END_LOOK_EVERY: Duration = Duration::from_millis(200);
 
 /// How far the lane has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -70,17 +73,16 @@ pub(super) struct Lane {
     phase: watch::Sender<Phase>,
     ends: watch::Sender<bool>,
     /// When a drain is over, once it has begun.
-    until: OnceLock<Time>,
+    until: Mutex<Option<Time>>,
     /// Hears nothing and is closed by the end of the thread.
-    ended: Receiver<()>,
+    ended: Mutex<Receiver<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Plan {
-    /// `None` where no listener speaks HTTP/2.
-    pub(super) fn new(config: &Config, keeper: &Keeper) -> Option<Self> {
+    /// `None` where no listener speaks HTTP/2. Counts in `counters`, which may have counted before.
+    pub(super) fn new(config: &Config, keeper: &Keeper, counters: Arc<Counters>) -> Option<Self> {
         (0..config.listeners.len()).find(|&listener| config.has_http2(listener))?;
-        let counters = Arc::new(Counters::default());
         let (ends, ended) = watch::channel(false);
         let answers = config.grpc.enabled.then(|| {
             Answers::new(Statuses::follow(config, keeper), Arc::clone(&counters), ended, &config.grpc)
@@ -94,10 +96,6 @@ impl Plan {
             phase: watch::Sender::new(Phase::Serving),
             ends,
         })
-    }
-
-    pub(super) fn counters(&self) -> Arc<Counters> {
-        Arc::clone(&self.counters)
     }
 
     /// The server's next listener, which hands nothing over.
@@ -141,7 +139,14 @@ impl Plan {
             taken.close();
         };
         let thread = std::thread::Builder::new().name("http2".into()).spawn(run).map_err(failed)?;
-        Ok(Lane { inbox, phase, ends, until: OnceLock::new(), ended, thread: Some(thread) })
+        Ok(Lane {
+            inbox,
+            phase,
+            ends,
+            until: Mutex::default(),
+            ended: Mutex::new(ended),
+            thread: Some(thread),
+        })
     }
 }
 
@@ -149,7 +154,11 @@ impl Lane {
     /// Every connection is told to go and may take this long to finish. Those who watch have been told before that nothing serves any
     /// more; now their streams end.
     pub(super) fn drain(&self, timeout: Duration) {
-        let _begun_before = self.until.set(OsClock.now().after(timeout));
+        let over = OsClock.now().after(timeout);
+        let mut until = self.until.lock().unwrap_or_else(PoisonError::into_inner);
+        // Who was given more time before has no more than this now.
+        *until = Some(until.map_or(over, |until| until.min(over)));
+        drop(until);
         self.ends.send_replace(true);
         self.go_to(Phase::Draining);
     }
@@ -160,12 +169,27 @@ impl Lane {
     }
 
     /// No connection will come any more: waits for those that are left, as long as the drain says.
-    pub(super) fn end(self) {
+    pub(super) fn end(&self) {
         self.go_to(Phase::Ending);
-        let timeout = self.until.get().map_or(Duration::ZERO, |until| until.since(OsClock.now()));
-        if !timeout.is_zero() && self.ended.recv_timeout(timeout) == Err(RecvTimeoutError::Timeout) {
+        let ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
+        // In short waits, because the time that is left may become less meanwhile.
+        loop {
+            let until = *self.until.lock().unwrap_or_else(PoisonError::into_inner);
+            let left = until.map_or(Duration::ZERO, |until| until.since(OsClock.now()));
+            if left.is_zero() {
+                break;
+            }
+            if ended.recv_timeout(left.min(END_LOOK_EVERY)) == Err(RecvTimeoutError::Disconnected) {
+                return;
+            }
+        }
+        if ended.try_recv() != Err(TryRecvError::Disconnected) && self.until_was_set() {
             tracing::warn!("HTTP/2 connections did not end in time and are closed");
         }
+    }
+
+    fn until_was_set(&self) -> bool {
+        self.until.lock().unwrap_or_else(PoisonError::into_inner).is_some()
     }
 
     /// There is no way back from any phase.

@@ -88,9 +88,14 @@ impl Scrape {
             .flat_map(|(name, views)| views.into_iter().map(move |view| (name.to_owned(), view)))
             .collect();
         self.views_refused = census.views_refused();
-        self.workers = running.handle.worker_stats();
-        self.refused = running.totals.refusals();
-        self.handshakes = running.totals.handshakes();
+        self.workers = running.ledger.worker_stats();
+        self.handshakes = running.ledger.handshakes();
+        // Handshakes have a family of their own.
+        let refused = running.ledger.refusals().into_iter();
+        let refused = refused.filter(|(why, _)| !self.handshakes.contains_key(why));
+        for (why, count) in refused.chain(running.totals.http2_refusals()) {
+            *self.refused.entry(why).or_default() += count;
+        }
         self.http2 = running.totals.http2_served();
         self.check_runs = running.totals.check_runs();
     }

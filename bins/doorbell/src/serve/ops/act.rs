@@ -7,6 +7,7 @@ use super::{HOLD_MAX, Operator, one_line, with_note};
 use crate::config::format_duration;
 use crate::serve::board::Subject;
 use crate::serve::lifecycle::Note;
+use crate::serve::systemd;
 use crate::wire::{Happening, HoldSource, Refusal, RefusalKind};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -138,7 +139,7 @@ impl Operator {
             let text = "this doorbell does not read its configuration anew yet: restart it";
             return Err(Refusal::new(RefusalKind::NotSupported, text));
         };
-        let outcome = reload();
+        let outcome = systemd::while_reloading(reload);
         let (ok, text) = match &outcome {
             Ok(text) => (true, text.clone()),
             Err(text) => (false, text.clone()),

@@ -118,6 +118,7 @@ impl Operator {
         self.0.running.store(Some(Arc::new(running)));
         let mut inside = self.lock();
         inside.generation += 1;
+        inside.fates.clear();
         let moved = inside.life.set_serving(self.0.clock.now());
         self.record(&inside, moved);
     }

@@ -5,6 +5,7 @@
 use crate::checks::Hurry;
 use crate::config::model::{Config, Lifecycle};
 use crate::serve::board::Keeper;
+use crate::serve::generation::Ledger;
 use crate::serve::totals::Totals;
 use crate::wire::{CheckView, WorkerView};
 use doorbell::{DriverReport, Handle};
@@ -24,6 +25,8 @@ pub(in crate::serve) struct Running {
     /// The `type` of each check, by position.
     pub(in crate::serve) check_kinds: Vec<&'static str>,
     pub(in crate::serve) totals: Arc<Totals>,
+    /// Of this server and of all before it.
+    pub(in crate::serve) ledger: Arc<Ledger>,
     /// Where runs of checks are asked for, if there are any.
     pub(in crate::serve) hurry: Option<Hurry>,
 }
@@ -69,15 +72,21 @@ impl Running {
     }
 
     pub(super) fn counters(&self) -> BTreeMap<String, u64> {
-        let stats = self.handle.stats();
+        let stats = self.ledger.stats();
         let engine = stats.fields().filter(|(_, value)| *value > 0);
         let always = [
             ("conns_accepted", stats.conns_accepted),
             ("conns_live", stats.conns_live),
             ("requests", stats.requests),
         ];
+        let reloads = self.ledger.reloads();
+        let always = always.into_iter().chain([
+            ("reloads", reloads.done),
+            ("reloads_failed", reloads.failed),
+            ("reloads_hurried", reloads.hurried),
+        ]);
         let more = self.totals.counts();
-        let all = always.into_iter().chain(engine).map(|(name, value)| (name.to_owned(), value));
+        let all = always.chain(engine).map(|(name, value)| (name.to_owned(), value));
         all.chain(more).collect()
     }
 }

@@ -40,6 +40,8 @@ pub(super) trait Watched: Send {
 pub(super) enum Look {
     /// The new state is in use; a word on it.
     Changed(String),
+    /// It is not known yet: to be asked again soon.
+    Later,
     /// Something changed and cannot be used; this is why.
     Refused(String),
     /// Nothing changed.
@@ -63,6 +65,17 @@ struct Item {
     watched: Box<dyn Watched>,
     /// The last refusal that was told: each is told once.
     told: Option<String>,
+    soon: Soon,
+}
+
+/// Whether something is looked at again without a sign.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Soon {
+    /// The last look was not done.
+    Asked,
+    /// It was done late: what changed meanwhile was not seen.
+    Again,
+    No,
 }
 
 impl Watch {
@@ -73,7 +86,8 @@ impl Watch {
         if items.is_empty() {
             return Ok(Self { stop, thread: None });
         }
-        let items: Vec<Item> = items.into_iter().map(|watched| Item { watched, told: None }).collect();
+        let items: Vec<Item> =
+            items.into_iter().map(|watched| Item { watched, told: None, soon: Soon::No }).collect();
         let mut ears = Ears::new(stop.clone());
         ears.listen(&items);
         let thread = std::thread::Builder::new()
@@ -163,32 +177,46 @@ fn existing(directory: &Path) -> Option<PathBuf> {
 fn run(mut items: Vec<Item>, mut ears: Ears, signals: &Receiver<Signal>) {
     // Something may have changed between the reading and the listening.
     let mut changed_at = Some(Instant::now());
+    let mut looked_at = Instant::now();
     loop {
-        let wait = changed_at.map_or(LOOK_EVERY, |at| SETTLE.saturating_sub(at.elapsed()));
-        match signals.recv_timeout(wait) {
+        let regular = LOOK_EVERY.saturating_sub(looked_at.elapsed());
+        let wait = changed_at.map_or(regular, |at| SETTLE.saturating_sub(at.elapsed()));
+        let is_soon = SETTLE < wait && items.iter().any(|item| item.soon != Soon::No);
+        match signals.recv_timeout(if is_soon { SETTLE } else { wait }) {
             // Changes without an end must not put the look off without an end.
             Ok(Signal::Changed) if !wait.is_zero() => {
                 changed_at.get_or_insert_with(Instant::now);
             }
             Ok(Signal::Look(done)) => {
                 ears.listen(&items);
-                look_at_all(&mut items);
+                look_at(&mut items, |_| true);
                 let _impatient = done.send(());
             }
             Ok(Signal::Stop) | Err(RecvTimeoutError::Disconnected) => return,
+            Err(RecvTimeoutError::Timeout) if is_soon => {
+                look_at(&mut items, |item| item.soon != Soon::No);
+            }
             Ok(Signal::Changed) | Err(RecvTimeoutError::Timeout) => {
                 changed_at = None;
+                looked_at = Instant::now();
                 ears.listen(&items);
-                look_at_all(&mut items);
+                look_at(&mut items, |_| true);
             }
         }
     }
 }
 
-fn look_at_all(items: &mut [Item]) {
-    for Item { watched, told } in items {
-        match watched.look() {
-            Look::Same => {}
+fn look_at(items: &mut [Item], which: impl Fn(&Item) -> bool) {
+    for item in items.iter_mut().filter(|item| which(item)) {
+        let Item { watched, told, soon } = item;
+        let look = watched.look();
+        *soon = match (&look, *soon) {
+            (Look::Later, _) => Soon::Asked,
+            (_, Soon::Asked) => Soon::Again,
+            (_, Soon::Again | Soon::No) => Soon::No,
+        };
+        match look {
+            Look::Later | Look::Same => {}
             Look::Changed(what) => {
                 *told = None;
                 tracing::info!("{}: {what}", watched.name());

@@ -65,6 +65,28 @@ impl Watched for Folder {
     }
 }
 
+/// Is done with a look when it is asked for the third time.
+struct Slow {
+    asked: Arc<AtomicUsize>,
+}
+
+impl Watched for Slow {
+    fn name(&self) -> String {
+        "slow".to_owned()
+    }
+
+    fn directories(&self) -> Vec<PathBuf> {
+        Vec::new()
+    }
+
+    fn look(&mut self) -> Look {
+        match self.asked.fetch_add(1, Ordering::SeqCst) {
+            0 | 1 => Look::Later,
+            _ => Look::Changed("it is done".to_owned()),
+        }
+    }
+}
+
 /// Far more than a look takes on a busy machine, and less than [`LOOK_EVERY`], which would find everything.
 const SOON: Duration = Duration::from_millis(3500);
 
@@ -167,6 +189,26 @@ fn a_change_is_heard_of_and_so_is_a_swapped_link() {
     fs::write(dir.join("v2/text"), "v3").unwrap();
     watch.look(Duration::from_secs(10));
     assert_eq!(last().as_deref(), Some("v3"));
+    drop(watch);
+    fs::remove_dir_all(&dir).unwrap();
+}
+
+#[test]
+#[expect(clippy::disallowed_methods, reason = "nothing happens for a while")]
+fn what_is_not_done_is_asked_for_again_and_once_more_for_what_changed_meanwhile() {
+    let dir = scratch("slow");
+    fs::create_dir_all(&dir).unwrap();
+    let (looks, files) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let asked = Arc::new(AtomicUsize::new(0));
+    let folder = Folder { path: dir.clone(), looks: Arc::clone(&looks), files };
+    let watch = Watch::start(vec![Box::new(Slow { asked: Arc::clone(&asked) }), Box::new(folder)]).unwrap();
+    within(SOON, "four questions", || asked.load(Ordering::SeqCst) == 4);
+    std::thread::sleep(4 * SETTLE);
+    assert_eq!(
+        (asked.load(Ordering::SeqCst), looks.load(Ordering::SeqCst)),
+        (4, 1),
+        "and no more, of nobody else"
+    );
     drop(watch);
     fs::remove_dir_all(&dir).unwrap();
 }

@@ -2,6 +2,8 @@
 //!
 //! Does not know about: what is in a ClientHello beyond its length.
 
+use doorbell_http::Next;
+
 /// A record's header: type, version, length (RFC 8446 5.1).
 pub(super) const HEADER_LEN: usize = 5;
 
@@ -84,6 +86,11 @@ pub(super) fn classify(bytes: &[u8], hello_bytes_max: usize) -> Opening {
         return Opening::TooLong;
     }
     if handshake.len() < record_len { Opening::More } else { Opening::Complete }
+}
+
+/// What is to follow an alert: more of a hello that was announced and is not there yet would be met by a reset, which can overtake the alert.
+pub(super) fn after_alert(bytes: &[u8]) -> Next {
+    if is_whole(bytes, usize::MAX - HEADER_LEN) { Next::CloseClean } else { Next::CloseLinger }
 }
 
 /// Whether all of a ClientHello is there whose first record is, in however many records. Also true of what is none, and of more than

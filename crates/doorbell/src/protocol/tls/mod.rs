@@ -25,10 +25,10 @@ use rustls::server::UnbufferedServerConnection;
 pub use self::hand_over::HelloInfo;
 
 use self::hand_over::Decider;
-use self::hello::{Alert, Opening, PLAIN_HTTP_REPLY, classify, is_whole};
+use self::hello::{Alert, Opening, PLAIN_HTTP_REPLY, after_alert, classify, is_whole};
 use self::session::{Failure, Session};
 use self::upper::{Around, Upper};
-use super::{Answer, Io, Protocol};
+use super::{Answer, Io, Protocol, Room};
 use crate::error::CloseReason;
 use crate::time::Time;
 use crate::tls::{Acceptor, Admission, Outcome, Permit};
@@ -174,9 +174,9 @@ impl<P: Protocol> Protocol for Tls<P> {
         self.inner.wants_client() || self.acceptor.has_gate()
     }
 
-    fn size_for(&self, conns_max: u32) {
-        self.acceptor.derive_cap(conns_max);
-        self.inner.size_for(conns_max);
+    fn size_for(&self, room: &Room) {
+        self.acceptor.join(room.tls());
+        self.inner.size_for(room);
     }
 
     fn open(&self, now: Time) -> Self::Conn {
@@ -206,7 +206,7 @@ impl<P: Protocol> Protocol for Tls<P> {
             Stage::Refused => {
                 conn.reason = Some(CloseReason::HandshakeCap);
                 io.out.head.extend_from_slice(&Alert::InternalError.record());
-                Next::CloseClean
+                after_alert(fresh)
             }
             Stage::Session(session) => {
                 io.input.extend_from_slice(fresh);
@@ -325,9 +325,10 @@ impl<P: Protocol> Protocol for Tls<P> {
 /// Refuses without a session.
 fn refuse<C>(conn: &mut TlsConn<C>, io: Io<'_>, alert: Alert, outcome: Outcome) -> Next {
     end(conn, CloseReason::Tls, outcome);
+    let next = after_alert(io.input);
     io.input.clear();
     io.out.head.extend_from_slice(&alert.record());
-    Next::CloseClean
+    next
 }
 
 /// The hello stays as it is, for somebody else. If nobody takes it, an overload is said at this stage.
@@ -354,11 +355,13 @@ fn fail<C>(conn: &mut TlsConn<C>, failure: &Failure, io: Io<'_>) -> Next {
     let mut next = Next::CloseLinger;
     if let Stage::Session(session) = &mut conn.stage {
         session.write_alert(&mut io.out.head);
-        if session.peer_waits() {
-            next = Next::CloseClean;
-            if matches!(failure, Failure::TooLong) {
+        match failure {
+            // The rest of a message that is too long is on its way.
+            Failure::TooLong if session.peer_waits() => {
                 io.out.head.extend_from_slice(&Alert::DecodeError.record());
             }
+            _ if session.peer_waits() => next = Next::CloseClean,
+            _ => {}
         }
     }
     io.input.clear();

@@ -194,7 +194,7 @@ impl Session {
         if let Some(permit) = inside.permit.take() {
             permit.end(Outcome::Done { version: info.version, resumed: info.resumed });
         }
-        let upper = Upper::new(tls.inner.open(around.now), info, tls.acceptor.clone());
+        let upper = Upper::new(tls.inner.open(around.now), info, tls.acceptor.plain_bytes());
         let upper = inside.upper.insert(upper);
         if tls.inner.speaks_first() {
             self.holds = true;

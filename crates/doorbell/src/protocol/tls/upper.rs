@@ -13,7 +13,7 @@ use rustls::unbuffered::{EncryptError, WriteTraffic};
 use super::super::{Io, Protocol};
 use crate::error::CloseReason;
 use crate::time::Time;
-use crate::tls::{Acceptor, TlsInfo};
+use crate::tls::{PlainBytes, TlsInfo};
 
 /// Plaintext of a record at most (RFC 8446 5.1).
 const RECORD_LEN_MAX: usize = 1 << 14;
@@ -67,14 +67,14 @@ pub(super) struct Upper<C> {
 #[derive(Debug)]
 struct Carry {
     buf: Vec<u8>,
-    /// The capacity that the acceptor knows of.
+    /// The capacity that is accounted for.
     counted: usize,
-    acceptor: Acceptor,
+    plain_bytes: PlainBytes,
 }
 
 impl<C> Upper<C> {
-    pub(super) const fn new(conn: C, info: TlsInfo, acceptor: Acceptor) -> Self {
-        let carry = Carry { buf: Vec::new(), counted: 0, acceptor };
+    pub(super) const fn new(conn: C, info: TlsInfo, plain_bytes: PlainBytes) -> Self {
+        let carry = Carry { buf: Vec::new(), counted: 0, plain_bytes };
         Self { conn, after: Next::Read, info, later: None, carry, plain: Out::new(), head_at: 0 }
     }
 
@@ -235,7 +235,7 @@ fn append(
 }
 
 impl Carry {
-    /// Tells the acceptor what is held. False when that is over its cap.
+    /// Accounts for what is held. False when that is over the cap.
     fn settle(&mut self) -> bool {
         if self.buf.is_empty() && self.buf.capacity() != 0 {
             self.buf = Vec::new();
@@ -244,14 +244,14 @@ impl Carry {
             return true;
         }
         let before = mem::replace(&mut self.counted, self.buf.capacity());
-        self.acceptor.change_plain(before, self.counted)
+        self.plain_bytes.change(before, self.counted)
     }
 }
 
 impl Drop for Carry {
     fn drop(&mut self) {
         if self.counted != 0 {
-            self.acceptor.change_plain(self.counted, 0);
+            self.plain_bytes.change(self.counted, 0);
         }
     }
 }

@@ -9,19 +9,21 @@ use super::signature::Verifier;
 use super::token;
 use std::fmt;
 
-/// The keys of a set that can be used, and how many were passed over.
+/// The keys of a set that can be used, and those that were passed over, as RFC 7517 5 asks for.
 #[derive(Clone, Debug)]
 pub struct Jwks {
     /// Usable keys, in the order of the set.
     pub keys: Vec<Key>,
-    /// Keys for encryption, of an unknown kind, or of an algorithm that is not allowed (RFC 7517 5 asks for passing over them).
+    /// Keys that would be used if nothing were wrong with them: which, and what is. Somebody should hear of it.
+    pub ignored: Vec<JwksError>,
+    /// Keys for encryption, of an unknown kind, or of an algorithm that is not allowed.
     pub skipped: usize,
 }
 
 /// The longest text of a key set.
 pub const JWKS_LEN_MAX: usize = 1024 * 1024;
 
-/// Why a key set is not taken. Keys are counted from 1.
+/// Why a key set, or one of its keys, is not taken. Keys are counted from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum JwksError {
     /// One of the keys cannot be used.
@@ -53,23 +55,29 @@ impl Jwks {
     /// Reads a key set for these algorithms. A key without `alg` gets the one that suits its kind.
     ///
     /// # Errors
-    /// Says what is wrong with the set, or with which of its keys.
+    /// Says what is wrong with the set, or with the first of its keys if none can be used. A private key is always an error: whoever reads the set
+    /// can sign with it.
     pub fn read(text: &[u8], allowed: &[Algorithm]) -> Result<Self, JwksError> {
         if text.len() > JWKS_LEN_MAX {
             return Err(JwksError::TooLong);
         }
         let set = Object::parse(text).ok_or(JwksError::NotKeySet)?;
         let Some(Json::Array(entries)) = set.find("keys") else { return Err(JwksError::NotKeySet) };
-        let mut keys = Vec::new();
+        let (mut keys, mut ignored) = (Vec::new(), Vec::new());
         for (entry, number) in entries.iter().zip(1..) {
             let Json::Object(entry) = entry else { return Err(JwksError::NotKeySet) };
-            keys.extend(Entry { object: entry, number }.key(allowed)?);
+            match (Entry { object: entry, number }).key(allowed) {
+                Ok(key) => keys.extend(key),
+                Err(error @ JwksError::Key { error: KeyError::PrivateKey, .. }) => return Err(error),
+                Err(error) => ignored.push(error),
+            }
         }
-        let skipped = entries.len() - keys.len();
-        if keys.is_empty() {
-            return Err(JwksError::NothingUsable { skipped });
+        let skipped = entries.len() - keys.len() - ignored.len();
+        match ignored.first() {
+            Some(error) if keys.is_empty() => Err(*error),
+            None if keys.is_empty() => Err(JwksError::NothingUsable { skipped }),
+            _ => Ok(Self { keys, ignored, skipped }),
         }
-        Ok(Self { keys, skipped })
     }
 }
 

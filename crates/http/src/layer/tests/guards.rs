@@ -79,14 +79,20 @@ fn probes_may_be_exempt() {
 
 #[test]
 fn a_certificate_has_to_be_there_and_may_have_to_have_a_name() {
-    let named = TlsInfo { client_name: Some("ops.example".to_owned()), ..TlsInfo::default() };
-    let other = TlsInfo { client_name: Some("web.example".to_owned()), ..TlsInfo::default() };
+    let verified = |name: Option<&str>| TlsInfo {
+        client_verified: true,
+        client_name: name.map(str::to_owned),
+        ..TlsInfo::default()
+    };
+    let (named, other) = (verified(Some("ops.example")), verified(Some("web.example")));
+    let nameless = verified(None);
     let none = TlsInfo::default();
     let any = alive().guarded(RequireClientCert::any());
     let ops = alive().guarded(RequireClientCert::named(vec!["ops.example".to_owned()]));
     for (tls, by_any, by_ops) in [
         (None, "403", "403"),
         (Some(&none), "403", "403"),
+        (Some(&nameless), "200", "403"),
         (Some(&other), "200", "403"),
         (Some(&named), "200", "200"),
     ] {

@@ -235,8 +235,27 @@ fn wrong_key_sets() {
         ("1".to_owned(), JwksError::NotKeySet),
     ];
     for (entry, expect) in cases {
-        assert_eq!(read(&[format!("{{{ec}}}"), entry.clone()], &ALL), Err(expect), "{entry}");
+        let text = format!(r#"{{"keys":[{{{ec}}},{entry}]}}"#);
+        let set = Jwks::read(text.as_bytes(), &ALL);
+        // The set is none, or somebody's private key is in it; all else is about one key.
+        match expect {
+            JwksError::NotKeySet | JwksError::Key { error: KeyError::PrivateKey, .. } => {
+                assert_eq!(set.unwrap_err(), expect, "{entry}");
+            }
+            _ => {
+                let set = set.unwrap();
+                assert_eq!((set.keys.len(), set.ignored, set.skipped), (1, vec![expect], 0), "{entry}");
+                assert!(read(std::slice::from_ref(&entry), &ALL).is_err(), "{entry}: nothing is left");
+            }
+        }
     }
+    let weak = format!(r#"{{"kty":"RSA","n":"{modulus_1024}","e":"AQAB"}}"#);
+    let error = JwksError::Key { number: 1, error: KeyError::RsaTooShort { bits: 1024 } };
+    assert_eq!(
+        read(&[weak, format!(r#"{{{rsa},"use":"enc"}}"#)], &ALL),
+        Err(error),
+        "more than what is skipped"
+    );
     for text in ["", "[]", "{}", r#"{"keys":{}}"#, r#"{"keys":[],"keys":[]}"#, RSA_PUBLIC] {
         assert_eq!(Jwks::read(text.as_bytes(), &ALL).unwrap_err(), JwksError::NotKeySet, "{text}");
     }

@@ -4,6 +4,7 @@
 //!
 //! [`Statuses::follow`] sets them from the endpoints that `[grpc]` names.
 
+use crate::checks::Demand;
 use crate::config::model::Config;
 use crate::serve::board::Keeper;
 use std::collections::BTreeMap;
@@ -18,6 +19,8 @@ pub(super) const OVERALL: &str = "";
 #[derive(Debug)]
 pub(in crate::serve) struct Statuses {
     services: BTreeMap<String, watch::Sender<ServingStatus>>,
+    /// What runs when somebody asks for a service.
+    demands: BTreeMap<String, Box<[Demand]>>,
 }
 
 impl Statuses {
@@ -26,7 +29,10 @@ impl Statuses {
     pub(in crate::serve) fn follow(config: &Config, keeper: &Keeper) -> Arc<Self> {
         let overall = (OVERALL.to_owned(), config.grpc.overall);
         let endpoints: Vec<(String, usize)> = config.grpc.services.iter().cloned().chain([overall]).collect();
-        let statuses = Arc::new(Self::new(endpoints.iter().map(|(service, _)| service.as_str())));
+        let mut statuses = Self::new(endpoints.iter().map(|(service, _)| service.as_str()));
+        let demands = endpoints.iter().map(|(service, at)| (service.clone(), keeper.demands_of(*at)));
+        statuses.demands = demands.filter(|(_, demands)| !demands.is_empty()).collect();
+        let statuses = Arc::new(statuses);
         let follower = Arc::clone(&statuses);
         keeper.follow(move |serving| {
             for (service, endpoint) in &endpoints {
@@ -45,7 +51,7 @@ impl Statuses {
     /// Services of these names, none of which is known to serve.
     pub(super) fn new<'a>(services: impl Iterator<Item = &'a str>) -> Self {
         let unknown = |service: &str| (service.to_owned(), watch::Sender::new(ServingStatus::NotServing));
-        Self { services: services.map(unknown).collect() }
+        Self { services: services.map(unknown).collect(), demands: BTreeMap::new() }
     }
 
     /// Tells all who watch, if it is something new. A service that is not known is nobody's to watch.
@@ -56,6 +62,7 @@ impl Statuses {
     }
 
     pub(super) fn get(&self, service: &str) -> Option<ServingStatus> {
+        self.demands.get(service).into_iter().flatten().for_each(Demand::ask);
         self.services.get(service).map(|sender| *sender.borrow())
     }
 

@@ -21,6 +21,9 @@ const WINDOW: Duration = Duration::from_secs(10);
 /// Less than this in a DATA frame that does not end its stream is tiny.
 const TINY_LEN: u32 = 16;
 
+/// The window that every connection begins with (RFC 9113 6.9.2). Whoever has let out so much is slow, and did not close it on purpose.
+const WINDOW_LEN: u32 = 65_535;
+
 /// Streams that may be open as far as frames tell, refused ones among them until they are reset.
 const OPEN_MAX: usize = 1024;
 
@@ -85,10 +88,14 @@ pub(super) struct Meter {
     waiting: u32,
     /// Open streams that wait for a job of ours.
     working: u32,
-    /// Some content was let out: the client has opened its window at least once.
-    has_let_out: bool,
-    /// Since when content waits for a window that was never open.
+    /// Open streams whose reply has begun, in the order of their numbers.
+    replying: Vec<u32>,
+    /// Bytes of content that were let out since no stream was open.
+    let_out: u32,
+    /// Since when replies make no progress.
     windowless: Option<Time>,
+    /// The connection takes no bytes.
+    is_blocked: bool,
     /// When streams last moved: one opened while none was, one ended, or content came.
     moved: Time,
     opened: Time,
@@ -136,8 +143,10 @@ impl Meter {
             streams: 0,
             waiting: 0,
             working: 0,
-            has_let_out: false,
+            replying: Vec::new(),
+            let_out: 0,
             windowless: None,
+            is_blocked: false,
             moved: now,
             opened: now,
             has_frames: false,
@@ -159,14 +168,13 @@ impl Meter {
         self.turn_window(now);
         while let Some(frame) = self.sent.next(&mut bytes) {
             self.counts.sent = self.counts.sent.saturating_add(1);
-            if !self.has_let_out {
-                self.look_for_window(&frame, now);
-            }
+            self.look_for_window(&frame, now);
             if frame.kind == RST_STREAM {
                 self.end(frame.stream, now);
                 within(&mut self.counts.resets, 1, self.budget.resets).ok_or(Abuse::Resets)?;
             } else if frame.ends_stream {
                 self.end(frame.stream, now);
+                self.renew(now);
             }
         }
         Ok(())
@@ -224,25 +232,60 @@ impl Meter {
         if let Ok(at) = self.open.binary_search(&stream) {
             self.open.remove(at);
             self.moved = now;
+            if let Ok(at) = self.replying.binary_search(&stream) {
+                self.replying.remove(at);
+            }
             if self.open.is_empty() {
-                self.windowless = None;
+                self.let_out = 0;
             }
         }
     }
 
     /// A reply with content is all there when its fields are sent, and a stream of messages begins with one: what does not follow at once
-    /// waits for a window.
+    /// waits for a window, or for the network.
     fn look_for_window(&mut self, sent: &Frame, now: Time) {
-        if sent.kind == DATA && sent.len > 0 {
-            (self.has_let_out, self.windowless) = (true, None);
-        } else if sent.kind == HEADERS && !sent.ends_stream {
-            self.windowless.get_or_insert(now);
+        if sent.kind == DATA {
+            self.let_out = self.let_out.saturating_add(sent.len);
+            if sent.len > 0 {
+                self.renew(now);
+            }
+        } else if sent.kind == HEADERS && !sent.ends_stream && self.open.binary_search(&sent.stream).is_ok() {
+            if self.stalled_replies() == 0 {
+                self.windowless = Some(now);
+            }
+            if let Err(at) = self.replying.binary_search(&sent.stream) {
+                self.replying.insert(at, sent.stream);
+            }
         }
     }
 
-    /// Since when replies wait for a window, on a connection that never let anything out. A slow client is not meant: its window was open
-    /// once, and what does not fit behind it is a matter of [`Due::Stalled`].
+    /// Replies made progress.
+    const fn renew(&mut self, now: Time) {
+        self.windowless = Some(now);
+    }
+
+    /// Replies of which more is to come. Streams that wait for something to happen have said what there is, once they said anything.
+    const fn stalled_replies(&self) -> usize {
+        match self.let_out {
+            0 => self.replying.len(),
+            _ => self.replying.len().saturating_sub(self.waiting as usize),
+        }
+    }
+
+    /// The connection takes no bytes, or takes them again: then it is the network that is slow.
+    pub(super) const fn block(&mut self, is_blocked: bool, now: Time) {
+        if self.is_blocked && !is_blocked {
+            self.renew(now);
+        }
+        self.is_blocked = is_blocked;
+    }
+
+    /// Since when replies wait for a window, on a connection that has not let out as much as everybody's first window. A slow client is not
+    /// meant: what does not fit behind that is a matter of [`Due::Stalled`].
     pub(super) const fn windowless(&self) -> Option<Time> {
+        if self.is_blocked || self.let_out >= WINDOW_LEN || self.stalled_replies() == 0 {
+            return None;
+        }
         self.windowless
     }
 

@@ -123,7 +123,7 @@ fn a_stall_is_told_from_a_wait_and_from_work() {
 }
 
 #[test]
-fn whoever_never_opens_a_window_is_told_from_slow_clients() {
+fn whoever_keeps_a_window_closed_is_told_from_slow_clients() {
     let begin = || {
         let mut meter = Meter::new(Budget::default(), at(0));
         meter.handle_received(&[0; PREFACE_LEN], at(0)).unwrap();
@@ -131,25 +131,63 @@ fn whoever_never_opens_a_window_is_told_from_slow_clients() {
         assert_eq!(meter.windowless(), None, "nothing is there for it yet");
         meter
     };
+    let sends =
+        |meter: &mut Meter, frames: &[Vec<u8>], secs| meter.handle_sent(&frames.concat(), at(secs)).unwrap();
     let mut meter = begin();
-    meter.handle_sent(&frame(HEADERS, END, 1, 9), at(2)).unwrap();
+    sends(&mut meter, &[frame(HEADERS, END, 1, 9)], 2);
     assert_eq!(meter.windowless(), None, "without content no window is needed");
+    // A byte is progress, and none that lasts.
     let mut meter = begin();
-    meter.handle_sent(&[frame(HEADERS, 0, 1, 9), frame(DATA, 0, 1, 1)].concat(), at(2)).unwrap();
+    sends(&mut meter, &[frame(HEADERS, 0, 1, 9), frame(DATA, 0, 1, 1)], 2);
+    sends(&mut meter, &[frame(DATA, 0, 1, 0)], 3);
+    assert_eq!(meter.windowless(), Some(at(2)));
+    sends(&mut meter, &[frame(DATA, 0, 1, 1)], 4);
+    assert_eq!(meter.windowless(), Some(at(4)));
+    sends(&mut meter, &[frame(DATA, END, 1, 5)], 5);
     assert_eq!(meter.windowless(), None);
-    // From then on the client may be as slow as it likes.
-    meter.handle_received(&frame(HEADERS, END, 3, 9), at(3)).unwrap();
-    meter.handle_sent(&frame(HEADERS, 0, 3, 9), at(3)).unwrap();
-    assert_eq!((meter.windowless(), meter.due(at(8))), (None, Due::Stalled(Duration::from_secs(7))));
+    // A window that is closed after replies that were taken is as closed as one that never was open.
+    meter.handle_received(&frame(HEADERS, END, 3, 9), at(6)).unwrap();
+    sends(&mut meter, &[frame(HEADERS, 0, 3, 9)], 7);
+    assert_eq!(meter.windowless(), Some(at(7)));
+    // Whoever took a whole window is slow, and so is a network that takes nothing.
+    meter.block(true, at(8));
+    assert_eq!(meter.windowless(), None);
+    meter.block(false, at(9));
+    assert_eq!(meter.windowless(), Some(at(9)));
+    (0..4).for_each(|_| sends(&mut meter, &[frame(DATA, 0, 3, 16 << 10)], 10));
+    assert_eq!((meter.windowless(), meter.due(at(15))), (None, Due::Stalled(Duration::from_secs(9))));
     let mut meter = begin();
-    meter.handle_sent(&frame(HEADERS, 0, 1, 9), at(2)).unwrap();
+    sends(&mut meter, &[frame(HEADERS, 0, 1, 9)], 2);
     meter.handle_received(&frame(HEADERS, END, 3, 9), at(3)).unwrap();
-    meter.handle_sent(&frame(HEADERS, 0, 3, 9), at(3)).unwrap();
+    sends(&mut meter, &[frame(HEADERS, 0, 3, 9)], 3);
     assert_eq!(meter.windowless(), Some(at(2)), "since the first of them");
     meter.handle_received(&frame(RST_STREAM, 0, 1, 4), at(4)).unwrap();
-    assert_eq!(meter.windowless(), Some(at(2)));
+    assert_eq!(meter.windowless(), Some(at(2)), "to give up one is no progress of the other");
     meter.handle_received(&frame(RST_STREAM, 0, 3, 4), at(4)).unwrap();
     assert_eq!(meter.windowless(), None, "nobody waits any more");
+    // An upload beside it waits for nothing of ours.
+    meter.handle_received(&frame(HEADERS, 0, 5, 9), at(5)).unwrap();
+    meter.handle_received(&frame(HEADERS, END, 7, 9), at(5)).unwrap();
+    sends(&mut meter, &[frame(HEADERS, 0, 7, 9), frame(DATA, END, 7, 3)], 6);
+    assert_eq!(meter.windowless(), None);
+}
+
+#[test]
+fn whoever_watches_needs_a_window_once() {
+    let mut meter = Meter::new(Budget::default(), at(0));
+    meter.handle_received(&[0; PREFACE_LEN], at(0)).unwrap();
+    meter.handle_received(&frame(HEADERS, END, 1, 9), at(1)).unwrap();
+    meter.waits(true);
+    meter.handle_sent(&frame(HEADERS, 0, 1, 9), at(1)).unwrap();
+    assert_eq!(meter.windowless(), Some(at(1)), "the first message is there at once");
+    meter.handle_sent(&frame(DATA, 0, 1, 7), at(1)).unwrap();
+    assert_eq!(meter.windowless(), None);
+    // A request an hour later has a time of its own.
+    meter.handle_received(&frame(HEADERS, END, 3, 9), at(3600)).unwrap();
+    meter.handle_sent(&frame(HEADERS, 0, 3, 9), at(3601)).unwrap();
+    assert_eq!(meter.windowless(), Some(at(3601)));
+    meter.handle_sent(&frame(DATA, END, 3, 2), at(3602)).unwrap();
+    assert_eq!(meter.windowless(), None);
 }
 
 #[test]

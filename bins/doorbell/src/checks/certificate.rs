@@ -1,0 +1,132 @@
+//! A TLS handshake and nothing more, and how long the certificates that a server shows are good for.
+//!
+//! Does not know about: whether they are believed; that is for the handshake.
+
+use super::dial::Dialer;
+use super::judge::too_slow;
+use super::tls::{Tls, TlsPool, handshake};
+use super::{Complaint, Progress, Stage, Verdict};
+use crate::config::format_duration;
+use crate::config::model::{CertificateRule, TlsCheck};
+use rustls::pki_types::CertificateDer;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use tokio::io::AsyncWriteExt as _;
+use tokio::time::Instant;
+use x509_parser::parse_x509_certificate;
+
+/// Certificates of a chain that are looked at.
+const CHAIN_LEN_MAX: usize = 16;
+
+/// Shakes hands with one address.
+#[derive(Debug)]
+pub(super) struct TlsAsk {
+    check: TlsCheck,
+    dialer: Dialer,
+    tls: Tls,
+}
+
+impl TlsAsk {
+    pub(super) fn build(check: &TlsCheck, dialer: Dialer, pool: &mut TlsPool) -> Result<Self, String> {
+        Ok(Self { check: check.clone(), dialer, tls: pool.take(&check.tls, "", true)? })
+    }
+
+    pub(super) async fn ask(&self, progress: &Progress, start: Instant) -> Verdict {
+        let conn = self.dialer.connect(progress).await?;
+        progress.enter(Stage::Handshake);
+        let name = self.check.tls.server_name.as_deref().unwrap_or_else(|| self.check.address.host());
+        let mut stream = handshake(&self.tls, name, conn).await?;
+        let latency = start.elapsed();
+        progress.see_tls(stream.get_ref().1);
+        // As every client ends a connection that it does not need any more.
+        let _gone = stream.shutdown().await;
+        let (conn, session) = stream.get_mut();
+        conn.gently();
+        let ends = ends_at(session.peer_certificates().unwrap_or_default())?;
+        progress.certificate_ends(ends);
+        judge(ends, now(), &self.check.certificate)?;
+        too_slow(latency, self.check.max_latency).map_err(Complaint::failure)?;
+        too_slow(latency, self.check.degraded_latency).map_err(Complaint::degraded)
+    }
+}
+
+/// When the first of these certificates ends, from 1970 on.
+pub(super) fn ends_at(chain: &[CertificateDer<'_>]) -> Result<Duration, Complaint> {
+    let unreadable = || Complaint::failure("the server's certificate cannot be read");
+    let mut ends = None;
+    for der in chain.iter().take(CHAIN_LEN_MAX) {
+        let (_, certificate) = parse_x509_certificate(der).map_err(|_| unreadable())?;
+        let secs = u64::try_from(certificate.validity().not_after.timestamp()).unwrap_or(0);
+        ends = Some(ends.map_or(secs, |known: u64| known.min(secs)));
+    }
+    ends.map(Duration::from_secs).ok_or_else(|| Complaint::failure("the server showed no certificate"))
+}
+
+#[expect(clippy::disallowed_methods, reason = "certificates end by the time of day")]
+pub(super) fn now() -> Duration {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
+}
+
+/// Both times from 1970 on.
+pub(super) fn judge(ends: Duration, now: Duration, rule: &CertificateRule) -> Verdict {
+    let Some(left) = ends.checked_sub(now) else {
+        // Only where nobody looked at the certificate, and somebody wants to know.
+        return match rule.is_empty() {
+            true => Ok(()),
+            false => Err(Complaint::failure("the certificate has ended")),
+        };
+    };
+    let said = |least| {
+        let left = format_duration(Duration::from_secs(left.as_secs()));
+        format!("the certificate ends in {left}, in no less than {} is well", format_duration(least))
+    };
+    match (rule.expires_after, rule.expires_within) {
+        (Some(least), _) if left < least => Err(Complaint::failure(said(least))),
+        (_, Some(least)) if left < least => Err(Complaint::degraded(said(least))),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DAY: Duration = Duration::from_secs(86_400);
+
+    #[test]
+    fn what_is_left_decides() {
+        let rule = CertificateRule { expires_after: Some(DAY * 2), expires_within: Some(DAY * 14) };
+        let now = DAY * 20_000;
+        for (left, expected) in [
+            (DAY * 15, "ok"),
+            (DAY * 14, "ok"),
+            (DAY * 13, "degraded: the certificate ends in 13d, in no less than 14d is well"),
+            (DAY * 2, "degraded: the certificate ends in 2d, in no less than 14d is well"),
+            (DAY, "failure: the certificate ends in 1d, in no less than 2d is well"),
+        ] {
+            let found = match judge(now + left, now, &rule) {
+                Ok(()) => "ok".to_owned(),
+                Err(complaint) => format!("{}: {}", complaint.outcome.as_str(), complaint.reason),
+            };
+            assert_eq!(found, expected);
+        }
+        assert_eq!(judge(now - DAY, now, &rule).unwrap_err().reason, "the certificate has ended");
+        assert_eq!(judge(now - DAY, now, &CertificateRule::default()), Ok(()));
+    }
+
+    #[test]
+    fn the_first_to_end_counts_and_garbage_is_refused() {
+        let of = |year| {
+            let mut params = rcgen::CertificateParams::new(vec!["a".to_owned()]).unwrap();
+            params.not_after = rcgen::date_time_ymd(year, 1, 1);
+            let key = rcgen::KeyPair::generate().unwrap();
+            params.self_signed(&key).unwrap().der().clone()
+        };
+        let chain = [of(2040), of(2030), of(2035)];
+        assert_eq!(ends_at(&chain), Ok(Duration::from_secs(1_893_456_000)));
+        assert_eq!(ends_at(&[]).unwrap_err().reason, "the server showed no certificate");
+        let whole = chain[0].to_vec();
+        for end in 0..whole.len() {
+            assert!(ends_at(&[CertificateDer::from(whole[..end].to_vec())]).is_err(), "{end}");
+        }
+    }
+}

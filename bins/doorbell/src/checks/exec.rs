@@ -1,0 +1,202 @@
+//! A program: what it returns is how it is, as with Nagios' plugins and Consul's scripts.
+//!
+//! Does not know about: whether programs may be run at all.
+//!
+//! The program is the first of a process group, which is killed as a whole when its time is over or when it ends, so that nothing of a
+//! run is left. Until then its number is not given to anybody else, because nobody has waited for it.
+
+use super::dial::cause_of;
+use super::{Complaint, Progress, Stage, Verdict};
+use crate::config::model::ExecCheck;
+use doorbell_health::Outcome;
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::Arc;
+use tokio::io::unix::AsyncFd;
+use tokio::net::unix::pipe;
+
+/// Bytes of what a program says that are kept, as Docker and Consul keep them; what comes after is read and forgotten.
+const OUTPUT_LEN_MAX: usize = 4096;
+
+/// Bytes of the first line that become the reason.
+const REASON_LEN_MAX: usize = 200;
+
+/// What belongs to this process, and would make a program speak in its name.
+const OWN_VARIABLES: [&str; 6] =
+    ["FDSTORE", "LISTEN_FDS", "LISTEN_FDNAMES", "LISTEN_PID", "NOTIFY_SOCKET", "WATCHDOG_USEC"];
+
+/// Runs one program.
+#[derive(Debug)]
+pub(super) struct ExecAsk(Arc<ExecCheck>);
+
+/// A program that runs, and everything that it started. All of it is killed when this goes.
+struct Group {
+    child: Option<Child>,
+    pid: Pid,
+    /// Readable when the program has ended.
+    ended: Option<AsyncFd<OwnedFd>>,
+}
+
+impl ExecAsk {
+    pub(super) fn new(check: ExecCheck) -> Self {
+        Self(Arc::new(check))
+    }
+
+    pub(super) async fn ask(&self, progress: &Progress) -> Verdict {
+        let check = Arc::clone(&self.0);
+        progress.enter(Stage::Start);
+        // A fork takes its time, in which other checks would be late.
+        let started = tokio::task::spawn_blocking(move || start(&check)).await;
+        let started = started.unwrap_or_else(|_| Err(io::Error::other("it was cut short")));
+        let program = self.0.command.first().map_or("", String::as_str);
+        let cannot = |error: io::Error| Complaint::error(format!("{program}: {}", cause_of(&error)));
+        let (child, output) = started.map_err(cannot)?;
+        let mut group = Group::new(child).map_err(cannot)?;
+        progress.enter(Stage::End);
+        let output = pipe::Receiver::from_owned_fd(output).map_err(cannot)?;
+        let mut said = Vec::new();
+        let status = tokio::select! {
+            status = group.end() => status.map_err(cannot)?,
+            never = listen(&output, &mut said) => match never {},
+        };
+        // What it said last is still in the pipe; whoever else has its other end is not waited for.
+        while take(&output, &mut said).is_ok_and(|len| len > 0) {}
+        judge(status, &said)
+    }
+}
+
+/// What is in it comes out at both of the program's outputs.
+fn start(check: &ExecCheck) -> io::Result<(Child, OwnedFd)> {
+    let (output, input) = io::pipe()?;
+    let [program, args @ ..] = check.command.as_slice() else {
+        return Err(io::ErrorKind::InvalidInput.into());
+    };
+    let mut command = Command::new(program);
+    command.args(args).current_dir("/").process_group(0);
+    command.stdin(Stdio::null()).stdout(input.try_clone()?).stderr(input);
+    for variable in OWN_VARIABLES {
+        command.env_remove(variable);
+    }
+    Ok((command.spawn()?, output.into()))
+}
+
+impl Group {
+    fn new(child: Child) -> io::Result<Self> {
+        let pid = Pid::from_child(&child);
+        let mut group = Self { child: Some(child), pid, ended: None };
+        group.ended = Some(watched(pidfd_open(pid, PidfdFlags::empty())?)?);
+        Ok(group)
+    }
+
+    async fn end(&mut self) -> io::Result<ExitStatus> {
+        if let Some(ended) = &self.ended {
+            let _guard = ended.readable().await?;
+        }
+        self.kill();
+        match self.child.take() {
+            Some(mut child) => child.wait(),
+            None => Err(io::ErrorKind::NotFound.into()),
+        }
+    }
+
+    /// Only while nobody has waited for the program.
+    fn kill(&self) {
+        // Nobody is left, which is as good.
+        let _gone = kill_process_group(self.pid, Signal::KILL);
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        if self.child.is_none() {
+            return;
+        }
+        self.kill();
+        let (child, ended) = (self.child.take(), self.ended.take());
+        let Some(mut child) = child else { return };
+        if child.try_wait().is_ok_and(|status| status.is_some()) {
+            return;
+        }
+        // It is dying. Whoever waits for it takes it from the list of processes.
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+        runtime.spawn(async move {
+            if let Some(ended) = &ended {
+                let _ended = ended.readable().await;
+            }
+            let _status = child.try_wait();
+        });
+    }
+}
+
+#[expect(
+    deprecated,
+    reason = "what the newer form has its caller promise in unsafe code, an owned descriptor keeps"
+)]
+fn watched(fd: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
+    AsyncFd::new(fd)
+}
+
+/// Keeps the beginning of what comes, and goes on reading so that the program is not held up.
+async fn listen(output: &pipe::Receiver, said: &mut Vec<u8>) -> std::convert::Infallible {
+    loop {
+        if output.readable().await.is_err() {
+            return std::future::pending().await;
+        }
+        match take(output, said) {
+            // Nobody has the other end any more; now the program ends, or never will.
+            Ok(0) => return std::future::pending().await,
+            Ok(_) => {}
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(_) => return std::future::pending().await,
+        }
+    }
+}
+
+fn take(output: &pipe::Receiver, said: &mut Vec<u8>) -> io::Result<usize> {
+    let mut some = [0; 4096];
+    let len = output.try_read(&mut some)?;
+    let kept = len.min(OUTPUT_LEN_MAX - said.len());
+    said.extend_from_slice(&some[..kept]);
+    Ok(len)
+}
+
+fn judge(status: ExitStatus, said: &[u8]) -> Verdict {
+    let line = said.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii).find(|line| !line.is_empty());
+    // What stands behind `|` is for graphs (Nagios plugin guidelines).
+    let line = line.map(|line| line.split(|byte| *byte == b'|').next().unwrap_or_default().trim_ascii_end());
+    let line = String::from_utf8_lossy(line.unwrap_or_default());
+    let line: String = line.chars().filter(|char| !char.is_control()).collect();
+    let line = &line[..line.floor_char_boundary(REASON_LEN_MAX)];
+    let reason = |what: String| if line.is_empty() { what } else { format!("{what}: {line}") };
+    match (status.code(), status.signal()) {
+        (Some(0), _) => Ok(()),
+        (Some(1), _) => Err(Complaint::degraded(reason("exit code 1".to_owned()))),
+        (Some(code), _) => Err(Complaint::failure(reason(format!("exit code {code}")))),
+        (None, signal) => {
+            let reason = reason(format!("killed by signal {}", signal.unwrap_or_default()));
+            Err(Complaint { outcome: Outcome::Failure, reason })
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_exit_code_decides_and_the_first_line_says_why() {
+        let found = |code: i32, said: &str| match judge(ExitStatus::from_raw(code), said.as_bytes()) {
+            Ok(()) => "ok".to_owned(),
+            Err(complaint) => format!("{}: {}", complaint.outcome.as_str(), complaint.reason),
+        };
+        assert_eq!(found(0, "anything"), "ok");
+        assert_eq!(found(1 << 8, ""), "degraded: exit code 1");
+        assert_eq!(found(1 << 8, "\n  WARN slow | time=3s\nmore"), "degraded: exit code 1: WARN slow");
+        assert_eq!(found(2 << 8, "CRITICAL \u{1b}[31mgone"), "failure: exit code 2: CRITICAL [31mgone");
+        assert_eq!(found(9, "x"), "failure: killed by signal 9: x");
+        assert_eq!(found(2 << 8, &"é".repeat(300)), format!("failure: exit code 2: {}", "é".repeat(100)));
+    }
+}

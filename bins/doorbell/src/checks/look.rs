@@ -1,0 +1,62 @@
+//! A look at something that may take its time, on a thread of its own, and never a second one before the first is back.
+//!
+//! Does not know about: what is looked at.
+
+use super::{Complaint, Verdict};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// A network file system may hang for hours: then one thread hangs, and not one more with every run.
+#[derive(Debug, Default)]
+pub(super) struct Looker(Arc<AtomicBool>);
+
+/// Says that the look is over when it goes.
+struct Away(Arc<AtomicBool>);
+
+impl Looker {
+    pub(super) async fn look(&self, look: impl FnOnce() -> Verdict + Send + 'static) -> Verdict {
+        if self.0.swap(true, Ordering::AcqRel) {
+            return Err(Complaint::timeout("an earlier look has not come back"));
+        }
+        let away = Away(Arc::clone(&self.0));
+        let looked = tokio::task::spawn_blocking(move || {
+            let _away = away;
+            look()
+        });
+        looked.await.unwrap_or_else(|_| Err(Complaint::error("the look was cut short")))
+    }
+}
+
+impl Drop for Away {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::Release);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc::sync_channel;
+    use std::time::Duration;
+    use tokio::time::timeout;
+
+    #[test]
+    fn nobody_looks_twice_at_once() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        runtime.block_on(async {
+            let looker = Looker::default();
+            let (go, wait) = sync_channel::<()>(1);
+            let hung = looker.look(move || {
+                wait.recv().unwrap();
+                Ok(())
+            });
+            assert!(timeout(Duration::from_millis(20), hung).await.is_err());
+            let second = looker.look(|| Ok(())).await;
+            assert_eq!(second, Err(Complaint::timeout("an earlier look has not come back")));
+            go.send(()).unwrap();
+            while looker.look(|| Ok(())).await.is_err() {
+                tokio::task::yield_now().await;
+            }
+        });
+    }
+}

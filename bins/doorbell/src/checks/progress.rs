@@ -1,0 +1,158 @@
+//! How far a run has come, what it saw on the way, and what it leaves behind.
+//!
+//! Does not know about: what a run does.
+
+use crate::config::format_duration;
+use hyper::Version;
+use rustls::ClientConnection;
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncReadExt as _};
+use tokio::time::{Instant, timeout};
+
+/// How long a server may take to close behind its answer, as it was asked to, before we close with a reset.
+const END_TIMEOUT: Duration = Duration::from_millis(20);
+
+/// For whoever is told that the time of a run is over.
+#[derive(Default)]
+pub(super) struct Progress {
+    stage: AtomicU8,
+    left: Mutex<Option<Box<dyn AsyncRead + Send + Unpin>>>,
+    /// When the first certificate of the server ends, in seconds from 1970 on; 0 where nobody looked.
+    certificate_ends: AtomicU64,
+    /// For runs of which somebody wants to know more than what was found.
+    trace: Option<Arc<Trace>>,
+}
+
+/// The parts of a run, in their order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stage {
+    Resolve,
+    Connect,
+    Handshake,
+    Answer,
+    Content,
+    /// Of a program.
+    Start,
+    End,
+}
+
+/// What a run saw on its way.
+#[derive(Debug)]
+pub(crate) struct Trace {
+    start: Instant,
+    seen: Mutex<Seen>,
+}
+
+/// What was seen, as far as there was anything to see.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Seen {
+    /// When which part began, from the start on.
+    pub(crate) stages: Vec<(Stage, Duration)>,
+    pub(crate) status: Option<u16>,
+    pub(crate) version: Option<Version>,
+    pub(crate) content_length: Option<u64>,
+    /// Bytes of the content that were read.
+    pub(crate) body_len: usize,
+    pub(crate) location: Option<String>,
+    pub(crate) last_modified: Option<String>,
+    /// As `TLSv1_3`.
+    pub(crate) tls_version: Option<String>,
+    pub(crate) grpc_status: Option<i32>,
+    pub(crate) serving_status: Option<&'static str>,
+}
+
+impl Trace {
+    pub(crate) fn begin() -> Arc<Self> {
+        Arc::new(Self { start: Instant::now(), seen: Mutex::default() })
+    }
+
+    pub(crate) fn seen(&self) -> Seen {
+        lock(&self.seen).clone()
+    }
+}
+
+impl Progress {
+    pub(super) fn traced(trace: Arc<Trace>) -> Self {
+        Self { trace: Some(trace), ..Self::default() }
+    }
+
+    pub(super) fn enter(&self, stage: Stage) {
+        self.stage.store(stage as u8, Ordering::Relaxed);
+        if let Some(trace) = &self.trace {
+            let at = trace.start.elapsed();
+            lock(&trace.seen).stages.push((stage, at));
+        }
+    }
+
+    /// Takes down what was seen, where somebody wants to know.
+    pub(super) fn see(&self, note: impl FnOnce(&mut Seen)) {
+        if let Some(trace) = &self.trace {
+            note(&mut lock(&trace.seen));
+        }
+    }
+
+    /// The same of a handshake that is done.
+    pub(super) fn see_tls(&self, session: &ClientConnection) {
+        self.see(|seen| {
+            seen.tls_version = session.protocol_version().map(|version| format!("{version:?}"));
+        });
+        if self.trace.is_some()
+            && let Ok(ends) = super::certificate::ends_at(session.peer_certificates().unwrap_or_default())
+        {
+            self.certificate_ends(ends);
+        }
+    }
+
+    /// The answer is complete, and the connection is for the server to close.
+    pub(super) fn leave(&self, conn: impl AsyncRead + Send + Unpin + 'static) {
+        *lock(&self.left) = Some(Box::new(conn));
+    }
+
+    pub(super) fn certificate_ends(&self, at: Duration) {
+        self.certificate_ends.store(at.as_secs(), Ordering::Relaxed);
+    }
+
+    pub(super) fn certificate(&self) -> Option<Duration> {
+        let secs = self.certificate_ends.load(Ordering::Relaxed);
+        (secs > 0).then(|| Duration::from_secs(secs))
+    }
+
+    /// What else the server sends is not looked at: he had his say.
+    pub(super) async fn end(self) {
+        let left = self.left.into_inner().unwrap_or_else(PoisonError::into_inner);
+        if let Some(mut conn) = left {
+            let _kept_open = timeout(END_TIMEOUT, conn.read(&mut [0; 64])).await;
+        }
+    }
+
+    pub(super) fn stage(&self) -> Stage {
+        match self.stage.load(Ordering::Relaxed) {
+            stage if stage == Stage::Resolve as u8 => Stage::Resolve,
+            stage if stage == Stage::Connect as u8 => Stage::Connect,
+            stage if stage == Stage::Handshake as u8 => Stage::Handshake,
+            stage if stage == Stage::Answer as u8 => Stage::Answer,
+            stage if stage == Stage::Start as u8 => Stage::Start,
+            stage if stage == Stage::End as u8 => Stage::End,
+            _ => Stage::Content,
+        }
+    }
+
+    pub(super) fn overdue(&self, timeout: Duration) -> String {
+        let what = match self.stage() {
+            Stage::Resolve => "no address",
+            Stage::Connect => "no connection",
+            Stage::Handshake => "no TLS handshake",
+            Stage::Answer => "no answer",
+            Stage::Content => "no end of the answer",
+            Stage::Start => "no start",
+            Stage::End => "no end",
+        };
+        format!("{what} within {}", format_duration(timeout))
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,402 @@
+//! Each kind of check against peers that do as they should, and against those that do not.
+//!
+//! Does not know about: schedules.
+
+use super::*;
+use rcgen::{CertificateParams, KeyPair};
+use rustls::ServerConfig;
+use rustls::pki_types::PrivateKeyDer;
+use std::net::UdpSocket;
+use std::sync::Mutex;
+use std::time::Instant as Clock;
+
+fn found(lines: &str) -> (Outcome, String) {
+    let finding = block_on(runner(lines).run());
+    (finding.outcome, finding.reason)
+}
+
+fn is(lines: &str, outcome: Outcome, reason: &str) {
+    let found = found(lines);
+    assert!(
+        found.0 == outcome && found.1.contains(reason),
+        "{lines}\n{found:?}, expected {outcome:?} {reason:?}"
+    );
+}
+
+/// A server that answers whatever comes first with these bytes, and keeps the connection.
+fn says(answer: impl Into<Vec<u8>>) -> SocketAddr {
+    let answer = answer.into();
+    server(move |stream| heard(stream).write_all(&answer).unwrap())
+}
+
+/// One that resets whoever comes, behind these bytes.
+fn resets(answer: &'static [u8]) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let addr = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().map_while(Result::ok) {
+            if !answer.is_empty() {
+                stream.write_all(answer).unwrap();
+            }
+            socket2::SockRef::from(&stream).set_linger(Some(Duration::ZERO)).unwrap();
+        }
+    });
+    addr
+}
+
+/// Bytes without an end.
+fn floods(piece: &'static [u8]) -> SocketAddr {
+    server(move |stream| {
+        let mut stream = stream.try_clone().unwrap();
+        std::thread::spawn(move || while stream.write_all(piece).is_ok() {});
+    })
+}
+
+/// One byte at a time.
+fn trickles(byte: u8) -> SocketAddr {
+    server(move |stream| {
+        let mut stream = stream.try_clone().unwrap();
+        std::thread::spawn(move || {
+            while stream.write_all(&[byte]).is_ok() {
+                std::thread::sleep(Duration::from_millis(20));
+            }
+        });
+    })
+}
+
+fn silent() -> SocketAddr {
+    server(|_| {})
+}
+
+#[test]
+fn redis_is_asked_and_its_words_are_told() {
+    let redis = |addr: SocketAddr, more: &str| format!("type = \"redis\"\naddress = \"{addr}\"\n{more}");
+    is(&redis(says("+PONG\r\n"), ""), Outcome::Success, "");
+    is(
+        &redis(says("+OK\r\n+PONG\r\n:0\r\n"), "password = \"x\"\nexpect = { maintenance_key = \"m\" }"),
+        Outcome::Success,
+        "",
+    );
+    let maint = redis(says("+PONG\r\n:1\r\n"), "expect = { maintenance_key = \"m\" }");
+    is(&maint, Outcome::Maintenance, "key \"m\" is there");
+    is(&redis(says("-WRONGPASS no\r\n"), "password = \"x\""), Outcome::Failure, "AUTH: WRONGPASS no");
+    is(&redis(says("-NOAUTH Authentication required.\r\n"), ""), Outcome::Failure, "NOAUTH Authentication");
+    is(&redis(says("-LOADING wait\r\n"), ""), Outcome::Failure, "LOADING wait");
+    is(&redis(says("+PANG\r\n"), ""), Outcome::Failure, "the answer is \"PANG\", expected \"PONG\"");
+    is(&redis(says("HTTP/1.1 400 Bad\r\n"), ""), Outcome::Failure, "the answer is not of Redis");
+    is(&redis(floods(b"x"), ""), Outcome::Failure, "more than 512 bytes without an end of a line");
+    is(&redis(floods(b"+\r\n"), ""), Outcome::Failure, "the answer is nothing");
+    is(&redis(trickles(b'+'), ""), Outcome::Timeout, "no answer within 150ms");
+    is(&redis(silent(), ""), Outcome::Timeout, "no answer within 150ms");
+    is(&redis(resets(b""), ""), Outcome::Failure, "");
+    is(&redis(resets(b"+PO"), ""), Outcome::Failure, "");
+    let asked = Arc::new(Mutex::new(Vec::new()));
+    let heard = Arc::clone(&asked);
+    let addr = server(move |stream| {
+        let mut bytes = [0; 1024];
+        let len = stream.read(&mut bytes).unwrap();
+        heard.lock().unwrap().extend_from_slice(&bytes[..len]);
+        stream.write_all(b"+OK\r\n+PONG\r\n").unwrap();
+    });
+    is(&redis(addr, "username = \"u\"\npassword = \"p w\""), Outcome::Success, "");
+    let sent = String::from_utf8(asked.lock().unwrap().clone()).unwrap();
+    assert_eq!(sent, "*3\r\n$4\r\nAUTH\r\n$1\r\nu\r\n$3\r\np w\r\n*1\r\n$4\r\nPING\r\n");
+}
+
+#[test]
+fn sockets_of_this_machine_are_places_too() {
+    let dir = std::env::temp_dir().join(format!("doorbell-unix-check-{}", std::process::id()));
+    std::fs::create_dir_all(&dir).unwrap();
+    let path = dir.join("a.sock");
+    let gone = format!("type = \"tcp\"\naddress = \"unix:{}\"", path.display());
+    is(&gone, Outcome::Failure, "no such file or directory");
+    let listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().map_while(Result::ok) {
+            let mut bytes = [0; 1024];
+            let len = stream.read(&mut bytes).unwrap_or(0);
+            if bytes[..len].starts_with(b"GET /x HTTP/1.1\r\n") && contains_host(&bytes[..len]) {
+                stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok").unwrap();
+            } else {
+                stream.write_all(b"+PONG\r\n").unwrap();
+            }
+        }
+    });
+    let path = path.display();
+    is(&format!("type = \"redis\"\naddress = \"unix:{path}\""), Outcome::Success, "");
+    is(
+        &format!(
+            "type = \"tcp\"\naddress = \"unix:{path}\"\nsend = \"a\"\nexpect = {{ contains = \"PONG\" }}"
+        ),
+        Outcome::Success,
+        "",
+    );
+    is(
+        &format!(
+            "type = \"http\"\nurl = \"http://app.internal/x\"\naddress = \"unix:{path}\"\nexpect = {{ body_contains = \"ok\" }}"
+        ),
+        Outcome::Success,
+        "",
+    );
+    std::fs::remove_dir_all(&dir).unwrap();
+}
+
+fn contains_host(request: &[u8]) -> bool {
+    judge::contains(request, b"host: app.internal\r\n")
+}
+
+/// A TLS server whose certificate ends so.
+fn tls_server(days_left: i64) -> SocketAddr {
+    let mut params = CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
+    let now = i64::try_from(certificate::now().as_secs()).unwrap();
+    let at = |days: i64| {
+        x509_parser::time::ASN1Time::from_timestamp(now + days * 86_400 + 60).unwrap().to_datetime()
+    };
+    (params.not_before, params.not_after) = (at(-30), at(days_left));
+    let key = KeyPair::generate().unwrap();
+    let cert = params.self_signed(&key).unwrap().der().clone();
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let config = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
+    let key = PrivateKeyDer::try_from(key.serialize_der()).unwrap();
+    let config = Arc::new(config.with_no_client_auth().with_single_cert(vec![cert], key).unwrap());
+    server(move |stream| {
+        let (config, mut stream) = (Arc::clone(&config), stream.try_clone().unwrap());
+        std::thread::spawn(move || {
+            let mut session = rustls::ServerConnection::new(config).unwrap();
+            while session.complete_io(&mut stream).is_ok_and(|(read, written)| read + written > 0) {
+                let mut some = [0; 1024];
+                let len = session.reader().read(&mut some).unwrap_or(0);
+                if len > 0 {
+                    session.writer().write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n").unwrap();
+                }
+            }
+        });
+    })
+}
+
+#[test]
+fn certificates_are_looked_at() {
+    let rules = "tls = { verify = false }\nexpect = { certificate_expires_after = \"2d\" }\n\
+                 degraded = { certificate_expires_within = \"14d\" }";
+    for (days, outcome, reason) in [
+        (30, Outcome::Success, ""),
+        (13, Outcome::Degraded, "the certificate ends in 13d, in no less than 14d is well"),
+        (1, Outcome::Failure, "the certificate ends in 1d, in no less than 2d is well"),
+        (-1, Outcome::Failure, "the certificate has ended"),
+    ] {
+        let addr = tls_server(days);
+        let tls = runner(&format!("type = \"tls\"\naddress = \"{addr}\"\ntimeout = \"900ms\"\n{rules}"));
+        let finding = block_on(tls.run());
+        assert!(
+            finding.outcome == outcome && finding.reason.starts_with(reason.split(',').next().unwrap()),
+            "{days}: {finding:?}"
+        );
+        assert_eq!(finding.reason.is_empty(), reason.is_empty());
+        assert!(tls.certificate_ends().is_some());
+        let https =
+            runner(&format!("type = \"http\"\nurl = \"https://{addr}/\"\ntimeout = \"900ms\"\n{rules}"));
+        assert_eq!(block_on(https.run()).outcome, outcome, "{days}");
+    }
+    let tls = |addr: SocketAddr| format!("type = \"tls\"\naddress = \"{addr}\"\ntls = {{ verify = false }}");
+    is(&tls(says("HTTP/1.1 400 Bad Request\r\n\r\n")), Outcome::Failure, "TLS: ");
+    is(&tls(floods(b"\x16\x03\x03\xff\xff")), Outcome::Failure, "TLS: ");
+    is(&tls(silent()), Outcome::Timeout, "no TLS handshake within 150ms");
+    is(&tls(trickles(0x16)), Outcome::Failure, "TLS: ");
+    is(&tls(resets(b"")), Outcome::Failure, "");
+}
+
+/// A name server that does this with each question: what it sends back, in order.
+fn names(answer: impl Fn(usize, &[u8]) -> Vec<Vec<u8>> + Send + 'static) -> SocketAddr {
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let addr = socket.local_addr().unwrap();
+    std::thread::spawn(move || {
+        let mut bytes = [0; 2048];
+        for number in 0.. {
+            let Ok((len, from)) = socket.recv_from(&mut bytes) else { return };
+            for answer in answer(number, &bytes[..len]) {
+                let _gone = socket.send_to(&answer, from);
+            }
+        }
+    });
+    addr
+}
+
+/// The question, answered with these flags and addresses.
+fn answered(question: &[u8], flags: [u8; 2], addrs: &[[u8; 4]]) -> Vec<u8> {
+    let name_end = 12 + question[12..].iter().position(|byte| *byte == 0).unwrap() + 1;
+    let mut answer = question[..name_end + 4].to_vec();
+    answer[2..4].copy_from_slice(&flags);
+    answer[6..12].copy_from_slice(&[0, u8::try_from(addrs.len()).unwrap(), 0, 0, 0, 0]);
+    for addr in addrs {
+        answer.extend_from_slice(&[0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 60, 0, 4]);
+        answer.extend_from_slice(addr);
+    }
+    answer
+}
+
+const ANSWER: [u8; 2] = [0x81, 0x80];
+
+#[test]
+fn name_servers_are_asked() {
+    let dns = |addr: SocketAddr, more: &str| {
+        format!("type = \"dns\"\nserver = \"{addr}\"\nname = \"a.example\"\n{more}")
+    };
+    let two = |_: usize, question: &[u8]| vec![answered(question, ANSWER, &[[10, 0, 0, 1], [10, 0, 0, 2]])];
+    is(&dns(names(two), ""), Outcome::Success, "");
+    is(&dns(names(two), "expect = { contains = [\"10.0.0.2\"] }"), Outcome::Success, "");
+    is(
+        &dns(names(two), "expect = { contains = [\"10.0.0.3\"] }"),
+        Outcome::Failure,
+        "10.0.0.3 is not among the answers: 10.0.0.1..",
+    );
+    is(&dns(names(two), "expect = { min_answers = 3 }"), Outcome::Failure, "2 answers, expected at least 3");
+    is(&dns(names(two), "record = \"AAAA\""), Outcome::Failure, "0 answers, expected at least 1");
+    is(
+        &dns(names(two), "expect = { code = \"NXDOMAIN\" }"),
+        Outcome::Failure,
+        "the answer is NOERROR, expected NXDOMAIN",
+    );
+    let none = |_: usize, question: &[u8]| vec![answered(question, [0x81, 0x83], &[])];
+    is(&dns(names(none), ""), Outcome::Failure, "the answer is NXDOMAIN, expected NOERROR");
+    is(&dns(names(none), "expect = { code = \"NXDOMAIN\" }"), Outcome::Success, "");
+    // The first question is lost, and asked again.
+    let lossy =
+        move |number: usize, question: &[u8]| if number == 0 { vec![] } else { two(number, question) };
+    is(&dns(names(lossy), ""), Outcome::Success, "");
+    // Strangers guess first; a few are passed over.
+    let guessed = move |_: usize, question: &[u8]| {
+        let mut other = answered(question, ANSWER, &[[6, 6, 6, 6]]);
+        other[0] ^= 1;
+        let mut all = vec![b"".to_vec(), vec![0; 3], other];
+        all.extend(two(0, question));
+        all
+    };
+    is(&dns(names(guessed), "expect = { contains = [\"10.0.0.1\"] }"), Outcome::Success, "");
+    let flood = |_: usize, _: &[u8]| vec![vec![0xff; 600]; 200];
+    let (outcome, reason) = found(&dns(names(flood), ""));
+    assert!([Outcome::Failure, Outcome::Timeout].contains(&outcome), "{reason}");
+    is(&dns(names(|_, _| vec![]), ""), Outcome::Timeout, "no answer within 150ms");
+    let closed = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    is(&dns(closed, ""), Outcome::Failure, "connection refused");
+    // A name that points at itself.
+    let looped = |_: usize, question: &[u8]| {
+        let mut answer = answered(question, ANSWER, &[]);
+        let len = u8::try_from(answer.len()).unwrap();
+        answer[7] = 1;
+        answer.extend_from_slice(&[0xc0, len, 0, 1, 0, 1, 0, 0, 0, 0, 0, 4, 1, 2, 3, 4]);
+        vec![answer]
+    };
+    is(&dns(names(looped), ""), Outcome::Failure, "the answer cannot be read");
+}
+
+/// What does not fit is asked for over TCP, on the port of the same number.
+#[test]
+fn long_answers_of_name_servers_come_over_tcp() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let addr = listener.local_addr().unwrap();
+    let udp = UdpSocket::bind(addr).unwrap();
+    std::thread::spawn(move || {
+        let mut bytes = [0; 2048];
+        while let Ok((len, from)) = udp.recv_from(&mut bytes) {
+            udp.send_to(&answered(&bytes[..len], [0x83, 0x80], &[]), from).unwrap();
+        }
+    });
+    std::thread::spawn(move || {
+        for (number, mut stream) in listener.incoming().map_while(Result::ok).enumerate() {
+            let mut len = [0; 2];
+            stream.read_exact(&mut len).unwrap();
+            let mut question = vec![0; usize::from(u16::from_be_bytes(len))];
+            stream.read_exact(&mut question).unwrap();
+            let answer = answered(&question, ANSWER, &[[10, 0, 0, 9]; 100]);
+            let len = if number == 0 { u16::try_from(answer.len()).unwrap() } else { u16::MAX };
+            stream.write_all(&[&len.to_be_bytes()[..], &answer].concat()).unwrap();
+        }
+    });
+    let dns =
+        format!("type = \"dns\"\nserver = \"{addr}\"\nname = \"a.example\"\nexpect = {{ min_answers = 60 }}");
+    is(&dns, Outcome::Success, "");
+    is(&dns, Outcome::Failure, "an answer of 65535 bytes");
+}
+
+fn exec(script: &str, timeout: &str) -> Runner {
+    let quoted = script.replace('\'', "'\\''");
+    runner(&format!(
+        "type = \"exec\"\ncommand = [\"/bin/sh\", \"-c\", '''{quoted}''']\ntimeout = \"{timeout}\""
+    ))
+}
+
+fn children_of(pid: u32) -> Vec<String> {
+    std::fs::read_dir("/proc")
+        .unwrap()
+        .filter_map(|entry| std::fs::read_to_string(entry.ok()?.path().join("stat")).ok())
+        .filter(|stat| {
+            stat.rsplit(')').next().unwrap().split_ascii_whitespace().nth(1) == Some(&pid.to_string())
+        })
+        .collect()
+}
+
+#[test]
+fn programs_are_run_and_nothing_of_them_stays() {
+    let marker = std::env::temp_dir().join(format!("doorbell-exec-check-{}", std::process::id()));
+    let _old = std::fs::remove_file(&marker);
+    let marked = marker.display();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let found = |script: &str, timeout: &str| {
+        let finding = runtime.block_on(exec(script, timeout).run());
+        (finding.outcome, finding.reason)
+    };
+    let long = "5s";
+    assert_eq!(found("exit 0", long), (Outcome::Success, String::new()));
+    assert_eq!(found("echo slow; exit 1", long), (Outcome::Degraded, "exit code 1: slow".to_owned()));
+    assert_eq!(found("echo gone >&2; exit 2", long), (Outcome::Failure, "exit code 2: gone".to_owned()));
+    assert_eq!(found("kill -9 $$", long), (Outcome::Failure, "killed by signal 9".to_owned()));
+    // More than is kept, and more than a pipe holds.
+    let (outcome, reason) = found(
+        "i=0; while [ $i -lt 3000 ]; do echo 0123456789012345678901234567890123456789; i=$((i+1)); done; exit 2",
+        long,
+    );
+    assert_eq!(
+        (outcome, &*reason),
+        (Outcome::Failure, "exit code 2: 0123456789012345678901234567890123456789")
+    );
+    // Whoever was started by it is killed with it, also one who holds its output.
+    let begun = Clock::now();
+    assert_eq!(found(&format!("(sleep 1; touch {marked}) & exit 0"), long).0, Outcome::Success);
+    assert_eq!(
+        found(&format!("(sleep 1; touch {marked}) & sleep 9"), "200ms"),
+        (Outcome::Timeout, "no end within 200ms".to_owned())
+    );
+    let (outcome, reason) = found("while :; do echo x; done", "200ms");
+    assert_eq!((outcome, &*reason), (Outcome::Timeout, "no end within 200ms"));
+    assert!(begun.elapsed() < Duration::from_secs(4), "{:?}", begun.elapsed());
+    let gone = runner("type = \"exec\"\ncommand = [\"/nonexistent\"]");
+    let finding = runtime.block_on(gone.run());
+    assert_eq!(
+        (finding.outcome, &*finding.reason),
+        (Outcome::Error, "/nonexistent: no such file or directory")
+    );
+    // Those that were killed are taken off the list of processes.
+    runtime.block_on(async { tokio::time::sleep(Duration::from_millis(1200)).await });
+    assert!(!marker.exists(), "something went on");
+    let left = children_of(std::process::id());
+    assert!(left.iter().all(|stat| !stat.contains("(sh)") && !stat.contains("(sleep)")), "{left:?}");
+}
+
+#[test]
+fn gauges_read_this_machine() {
+    let gauge = |metric: &str, more: &str| format!("type = \"gauge\"\nmetric = \"{metric}\"\n{more}");
+    is(&gauge("disk_free", "path = \"/\"\ndown_below = \"1B\""), Outcome::Success, "");
+    is(&gauge("disk_free", "path = \"/\"\ndown_below = \"101%\""), Outcome::Failure, "%, down below 101%");
+    is(
+        &gauge("disk_free", "path = \"/nonexistent\"\ndown_below = \"1B\""),
+        Outcome::Error,
+        "no such file or directory",
+    );
+    is(
+        &gauge("memory_available", "down_below = \"1B\"\ndegraded_below = \"101%\"").replace("1B", "0.001%"),
+        Outcome::Degraded,
+        "degraded below 101%",
+    );
+    is(&gauge("load", "down_above = \"100000\""), Outcome::Success, "");
+    is(&gauge("open_files", "down_above = \"0\""), Outcome::Failure, ", down above 0");
+}

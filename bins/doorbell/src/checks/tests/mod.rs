@@ -1,0 +1,215 @@
+//! Runs against servers that let them wait: each ends when its time is over, and soon after.
+//!
+//! Does not know about: schedules.
+
+mod kinds;
+
+use super::*;
+use crate::config::{Source, default_config, parse};
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener};
+use tokio::task::JoinSet;
+
+/// A run of a check that a file would have like this.
+fn runner(lines: &str) -> Runner {
+    runner_with(lines, &Arc::new(Connector::open(&default_config().egress).unwrap()))
+}
+
+fn runner_with(lines: &str, connector: &Arc<Connector>) -> Runner {
+    let timeout = if lines.contains("\ntimeout") { "" } else { "timeout = \"150ms\"\n" };
+    let text = format!("version = 1\n[check.a]\n{timeout}interval = \"5s\"\n{lines}\n");
+    let parsed = parse(&Source { name: "f".to_owned(), text }, &|_| None);
+    let config = parsed.config.unwrap_or_else(|| panic!("{:?}", parsed.problems));
+    Runner::build(&config.checks[0], &mut Shared::new(Arc::clone(connector))).unwrap().unwrap()
+}
+
+fn block_on<T>(future: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(future)
+}
+
+/// A server that does this with every connection, and keeps it.
+fn server(does: impl Fn(&mut std::net::TcpStream) + Send + Clone + 'static) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let addr = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        let mut kept = Vec::new();
+        for mut stream in listener.incoming().map_while(Result::ok) {
+            does(&mut stream);
+            kept.push(stream);
+        }
+    });
+    addr
+}
+
+/// Waits for the beginning of a request.
+fn heard(stream: &mut std::net::TcpStream) -> &mut std::net::TcpStream {
+    let _len = stream.read(&mut [0; 1024]).unwrap();
+    stream
+}
+
+/// A run, and what its server then reads behind the first bytes: an end, or a reset.
+fn end_seen_by_server(lines: &str, answer: &'static [u8], closes: bool) -> (Finding, std::io::Result<usize>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let runner = runner(&lines.replace("ADDR", &listener.local_addr().unwrap().to_string()));
+    let seen = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        if !answer.is_empty() {
+            heard(&mut stream).write_all(answer).unwrap();
+        }
+        if closes {
+            stream.shutdown(std::net::Shutdown::Write).unwrap();
+        }
+        stream.read(&mut [0; 64])
+    });
+    (block_on(runner.run()), seen.join().unwrap())
+}
+
+/// Nobody is reset who does as he is asked, and no port of ours stays taken where somebody does not.
+#[test]
+fn connections_end_as_they_should() {
+    let http = "type = \"http\"\nurl = \"http://ADDR/\"";
+    let ok = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
+    let (finding, end) = end_seen_by_server(http, ok, true);
+    assert_eq!((finding.outcome, end.unwrap()), (Outcome::Success, 0), "the server closed");
+    let (finding, end) = end_seen_by_server(http, ok, false);
+    assert_eq!(finding.outcome, Outcome::Success);
+    assert_eq!(end.unwrap_err().kind(), std::io::ErrorKind::ConnectionReset, "it kept the connection");
+    let (finding, end) = end_seen_by_server("type = \"tcp\"\naddress = \"ADDR\"", b"", false);
+    assert_eq!((finding.outcome, end.unwrap()), (Outcome::Success, 0), "nothing was said");
+}
+
+#[test]
+fn connections_are_counted_by_what_became_of_them() {
+    let connector = Arc::new(Connector::open(&default_config().egress).unwrap());
+    let full = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+    full.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
+    let closed = full.local_addr().unwrap().as_socket().unwrap();
+    let open = server(|_| {});
+    for addr in [open, open, closed] {
+        let lines = format!("type = \"tcp\"\naddress = \"{addr}\"");
+        block_on(runner_with(&lines, &connector).run());
+    }
+    let counted: Vec<_> = connector.counters().fields().into_iter().filter(|(_, count)| *count > 0).collect();
+    assert_eq!(counted, [("connected", 2), ("refused", 1)]);
+}
+
+/// Of several runs the one that was on time the most: others may have been held up by whatever else this machine does.
+#[test]
+fn the_time_of_a_run_is_kept() {
+    let silent = server(|_| {});
+    let begun = server(|stream| {
+        heard(stream).write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nx").unwrap();
+    });
+    for (lines, reason) in [
+        (format!("type = \"http\"\nurl = \"http://{silent}/\""), "no answer within 150ms"),
+        (format!("type = \"http\"\nurl = \"http://{begun}/\""), "no end of the answer within 150ms"),
+        (
+            format!("type = \"http\"\nurl = \"https://{silent}/\"\ntls = {{ verify = false }}"),
+            "no TLS handshake within 150ms",
+        ),
+        (
+            format!("type = \"tcp\"\naddress = \"{silent}\"\nexpect = {{ contains = \"x\" }}"),
+            "no answer within 150ms",
+        ),
+    ] {
+        let runner = runner(&lines);
+        let latency = (0..4).map(|_| {
+            let finding = block_on(runner.run());
+            assert_eq!((finding.outcome, &*finding.reason), (Outcome::Timeout, reason), "{lines}");
+            assert!(finding.latency >= Duration::from_millis(150));
+            finding.latency
+        });
+        let best = latency.min().unwrap();
+        assert!(best <= Duration::from_millis(170), "{lines}: {best:?}");
+    }
+}
+
+/// Ten thousand may wait at once.
+#[test]
+fn a_run_is_small() {
+    let (http, tcp) =
+        (runner("type = \"http\"\nurl = \"http://a/\""), runner("type = \"tcp\"\naddress = \"a:1\""));
+    for runner in [http, tcp] {
+        let size = size_of_val(&runner.run());
+        assert!(size <= 4096, "{size} bytes");
+    }
+}
+
+/// A listener whose queue is full drops what comes: the connection never is there.
+#[test]
+fn a_connection_that_never_comes_has_a_time_of_its_own() {
+    let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+    socket.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
+    socket.listen(1).unwrap();
+    let addr = socket.local_addr().unwrap().as_socket().unwrap();
+    let _queued: Vec<_> =
+        (0..4).map(|_| std::net::TcpStream::connect_timeout(&addr, Duration::from_millis(50))).collect();
+    let runner = runner(&format!("type = \"tcp\"\naddress = \"{addr}\"\nconnect_timeout = \"60ms\""));
+    let finding = block_on(runner.run());
+    assert_eq!(finding.outcome, Outcome::Timeout);
+    assert!(finding.reason.ends_with("no connection within 60ms"), "{}", finding.reason);
+    assert!((60..140).contains(&finding.latency.as_millis()), "{:?}", finding.latency);
+}
+
+/// What floods is read as far as it is looked at; a hundred runs at once keep no more than that.
+#[test]
+fn answers_without_an_end_are_cut() {
+    let flood = server(|stream| {
+        let mut stream = stream.try_clone().unwrap();
+        std::thread::spawn(move || {
+            let stream = heard(&mut stream);
+            let _gone = stream.write_all(b"HTTP/1.1 200 OK\r\n\r\n");
+            while stream.write_all(&[b'x'; 4096]).is_ok() {}
+        });
+    });
+    let head = server(|stream| {
+        let mut stream = stream.try_clone().unwrap();
+        std::thread::spawn(move || {
+            let stream = heard(&mut stream);
+            let _gone = stream.write_all(b"HTTP/1.1 200 OK\r\n");
+            while stream.write_all(b"a: b\r\n").is_ok() {}
+        });
+    });
+    let good =
+        runner(&format!("type = \"http\"\nurl = \"http://{flood}/\"\nmax_body = \"8KiB\"\ntimeout = \"3s\""));
+    let good = Arc::new(good);
+    block_on(async {
+        let mut runs = JoinSet::new();
+        for _ in 0..20 {
+            let runner = Arc::clone(&good);
+            runs.spawn(async move { runner.run().await.outcome });
+        }
+        // Some may run out of time where there are few cores.
+        let outcomes = runs.join_all().await;
+        assert!(outcomes.contains(&Outcome::Success), "{outcomes:?}");
+        assert!(!outcomes.contains(&Outcome::Failure), "{outcomes:?}");
+    });
+    let finding = block_on(runner(&format!("type = \"http\"\nurl = \"http://{head}/\"")).run());
+    assert_eq!((finding.outcome, &*finding.reason), (Outcome::Failure, "the answer is not HTTP/1"));
+}
+
+#[test]
+fn what_is_said_instead_of_an_answer() {
+    for (says, reason) in [
+        (&b""[..], "the connection ended before the answer did"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nabc", "the connection ended before the answer did"),
+        (b"SSH-2.0-OpenSSH_9.2\r\n\r\n", "the answer is not HTTP/1"),
+        (b"HTTP/1.1 999999 X\r\n\r\n", "the answer is not HTTP/1"),
+    ] {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let addr = listener.local_addr().unwrap();
+        let answer = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            heard(&mut stream).write_all(says).unwrap();
+        });
+        let finding = block_on(runner(&format!("type = \"http\"\nurl = \"http://{addr}/\"")).run());
+        answer.join().unwrap();
+        let says = says.escape_ascii();
+        assert_eq!((finding.outcome, &*finding.reason), (Outcome::Failure, reason), "{says}");
+    }
+    let first = server(|stream| stream.write_all(b"220 mail\r\n").unwrap());
+    let finding = block_on(runner(&format!("type = \"http\"\nurl = \"http://{first}/\"")).run());
+    // Whether its first words come before our request is a matter of luck.
+    let reasons = ["the server closed or spoke before it was asked", "the answer is not HTTP/1"];
+    assert!(reasons.contains(&&*finding.reason), "{}", finding.reason);
+}

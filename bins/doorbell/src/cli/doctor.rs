@@ -1,0 +1,103 @@
+//! `doorbell doctor`: what the system is like, and what to change about it.
+//!
+//! Does not know about: what is looked at.
+
+use super::args::{Global, ReportForm};
+use super::print;
+use crate::doctor::{self, Diagnosis, Level, Path, sysctl_file};
+use crate::exit::{Exit, Failure};
+use clap::Args;
+use serde_json::json;
+use std::path::PathBuf;
+use std::time::Duration;
+
+pub(super) const HELP: &str = "\
+Examples:
+  doorbell doctor
+  doorbell doctor --link 10Gbit --rtt 20ms --write-sysctl 90-doorbell.conf
+  doorbell doctor -o json | jq '.findings[] | select(.level != \"ok\")'
+
+Nothing of the system is changed. A file of settings is only written, where it is told to be.
+
+Exit codes: 0 all is well or could only be better, 1 something works less well than it should, 2 nothing can work";
+
+/// Options of `doctor`.
+#[derive(Debug, Args)]
+pub struct DoctorArgs {
+    /// Form of the report
+    #[arg(short, long, value_name = "FORM", default_value = "text")]
+    output: ReportForm,
+
+    /// How fast the network is, as in 10Gbit or 100Mbit; for the sizes of buffers
+    #[arg(long, value_name = "RATE", value_parser = parse_link, requires = "rtt")]
+    link: Option<u64>,
+
+    /// How long a packet takes to the other side and back
+    #[arg(long, value_name = "TIME", value_parser = super::args::parse_timeout, requires = "link")]
+    rtt: Option<Duration>,
+
+    /// Where to write the settings that should be others, for sysctl.d(5)
+    #[arg(long, value_name = "FILE")]
+    write_sysctl: Option<PathBuf>,
+}
+
+pub(super) fn run(args: &DoctorArgs, global: &Global) -> Result<Exit, Failure> {
+    let path = args.link.zip(args.rtt).map(|(bits_per_sec, rtt)| Path {
+        bits_per_sec,
+        rtt_us: u64::try_from(rtt.as_micros()).unwrap_or(u64::MAX),
+    });
+    let diagnosis = doctor::examine(path);
+    let level = diagnosis.level();
+    match args.output {
+        ReportForm::Json => print(&format!("{:#}\n", json_of(&diagnosis))),
+        ReportForm::Text => {
+            for finding in &diagnosis.findings {
+                if !global.quiet || finding.level > Level::Hint {
+                    print(&format!("{finding}\n"));
+                }
+            }
+        }
+    }
+    if let Some(file) = &args.write_sysctl {
+        std::fs::write(file, sysctl_file(&diagnosis.changes)).map_err(|error| {
+            Failure::new(Exit::Failure, format!("{} cannot be written: {error}", file.display()))
+        })?;
+    }
+    Ok(match level {
+        Level::Ok | Level::Hint => Exit::Success,
+        Level::Degraded => Exit::Failure,
+        Level::Fatal => Exit::Code(2),
+    })
+}
+
+fn json_of(diagnosis: &Diagnosis) -> serde_json::Value {
+    let findings = diagnosis.findings.iter().map(|finding| {
+        json!({
+            "topic": finding.topic,
+            "name": finding.name,
+            "level": finding.level.word(),
+            "value": finding.value,
+            "why": finding.why,
+            "fix": finding.fix,
+        })
+    });
+    let changes = diagnosis
+        .changes
+        .iter()
+        .map(|change| json!({ "key": change.key, "value": change.value, "why": change.why }));
+    json!({
+        "level": diagnosis.level().word(),
+        "findings": findings.collect::<Vec<_>>(),
+        "sysctl": changes.collect::<Vec<_>>(),
+    })
+}
+
+/// Bits a second, as links are sold.
+fn parse_link(text: &str) -> Result<u64, String> {
+    let units = [("Gbit", 1_000_000_000), ("Mbit", 1_000_000), ("Kbit", 1_000)];
+    let parsed = units.iter().find_map(|(unit, scale)| {
+        let number = text.strip_suffix(unit)?.trim().parse::<u64>().ok()?;
+        number.checked_mul(*scale).filter(|bits| (1..=10_000_000_000_000).contains(bits))
+    });
+    parsed.ok_or_else(|| "write a number and a unit, as in 10Gbit or 100Mbit, at most 10000Gbit".into())
+}

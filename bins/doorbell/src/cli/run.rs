@@ -1,0 +1,279 @@
+//! `doorbell run -- CMD`: doorbell and a program side by side, ended in the right order.
+//!
+//! Does not know about: what either of them does. This process only starts both, hands signals on and takes in whoever has died; doorbell
+//! itself serves in a process of its own, so that neither can bring down the other.
+
+use super::args::{ColorWhen, Global};
+use super::load;
+use crate::config::{Config, default_config};
+use crate::exit::{Exit, Failure};
+use clap::{Args, ValueEnum};
+use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, kill_process, set_child_subreaper, wait};
+use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGWINCH};
+use signal_hook::iterator::Signals;
+use std::ffi::OsString;
+use std::process::Command;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
+use std::time::{Duration, Instant};
+
+pub(super) const HELP: &str = "\
+Examples:
+  doorbell run -c doorbell.toml -- /app/server --port 3000
+  doorbell run --check http://127.0.0.1:3000/healthz --listen :8080 --quit-with-child -- /app/server
+  ENTRYPOINT [\"doorbell\", \"run\", \"-c\", \"/etc/doorbell/doorbell.toml\", \"--\", \"/app/server\"]
+
+TERM: doorbell says that it drains, the command is told after drain_delay, and doorbell ends behind it. A second TERM or an INT reaches
+both at once. HUP and USR2 reach both; QUIT, USR1 and WINCH the command. As process 1 it also takes in orphans.
+
+Exit codes: that of the command, 128 and the signal when one ended it, 71 when it cannot be started, 1 when doorbell ended by itself";
+
+/// Options of `run`.
+#[derive(Debug, Args)]
+pub struct RunArgs {
+    /// End when the command does; else doorbell goes on saying how things are until it is told to stop
+    #[arg(long)]
+    quit_with_child: bool,
+
+    /// Address to listen on, as in serve; may be given several times
+    #[arg(long, value_name = "ADDR", value_parser = parse_listen)]
+    listen: Vec<String>,
+
+    /// What /readyz depends on, as in serve; may be given several times
+    #[arg(long, value_name = "TARGET", value_parser = parse_check)]
+    check: Vec<String>,
+
+    /// The program and its arguments
+    #[arg(last = true, required = true, value_name = "CMD")]
+    command: Vec<OsString>,
+}
+
+/// The command cannot be started (sysexits: system error).
+const NOT_STARTED: Exit = Exit::Code(71);
+
+/// What happens to the two of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Running,
+    /// TERM came: the command is told at this time.
+    Delaying(Instant),
+    /// Everybody was told.
+    Ending,
+}
+
+#[derive(Debug)]
+struct Pair {
+    door: Option<Pid>,
+    child: Option<Pid>,
+    child_code: Option<u8>,
+    phase: Phase,
+    drain_delay: Duration,
+    quit_with_child: bool,
+}
+
+pub(super) fn run(args: &RunArgs, global: &Global) -> Result<Exit, Failure> {
+    if global.config.as_ref().is_some_and(|path| path.as_os_str() == "-") {
+        return Err(Failure::new(Exit::Usage, "standard input belongs to the command; name a file with -c"));
+    }
+    let config = match load::source(global)? {
+        Some(source) => load::config(&source, global)?,
+        None => default_config(),
+    };
+    let notes = watch()?;
+    // Orphans come to this process whether it is process 1 or not.
+    set_child_subreaper(Some(rustix::process::getpid()))
+        .map_err(|errno| Failure::new(Exit::Failure, format!("orphans cannot be taken in: {errno}")))?;
+    let mut pair = Pair::start(args, global, &config)?;
+    pair.attend(&notes)
+}
+
+/// Signals, as numbers in a channel.
+fn watch() -> Result<Receiver<i32>, Failure> {
+    let failed =
+        |error: std::io::Error| Failure::new(Exit::Failure, format!("signals cannot be watched: {error}"));
+    let all = [SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGWINCH];
+    let mut signals = Signals::new(all).map_err(failed)?;
+    let (sender, receiver) = sync_channel(64);
+    let forward = move || signals.forever().all(|signal| sender.send(signal).is_ok());
+    std::thread::Builder::new().name("signals".into()).spawn(forward).map_err(failed)?;
+    Ok(receiver)
+}
+
+impl Pair {
+    fn start(args: &RunArgs, global: &Global, config: &Config) -> Result<Self, Failure> {
+        let failed = |error| Failure::new(Exit::Failure, format!("doorbell cannot start itself: {error}"));
+        let exe = std::env::current_exe().map_err(failed)?;
+        let door = Command::new(exe).args(serve_args(args, global)).env(PARENT, parent_word()).spawn();
+        let door = Pid::from_child(&door.map_err(failed)?);
+        let program = &args.command[0];
+        let child = match Command::new(program).args(&args.command[1..]).spawn() {
+            Ok(child) => Pid::from_child(&child),
+            Err(error) => {
+                let _ = kill_process(door, Signal::INT);
+                let message = format!("{} cannot be started: {error}", program.display());
+                return Err(Failure::new(NOT_STARTED, message));
+            }
+        };
+        Ok(Self {
+            door: Some(door),
+            child: Some(child),
+            child_code: None,
+            phase: Phase::Running,
+            drain_delay: config.lifecycle.drain_delay,
+            quit_with_child: args.quit_with_child,
+        })
+    }
+
+    /// Until both are gone.
+    #[expect(clippy::disallowed_methods, reason = "a supervisor waits in real time")]
+    fn attend(&mut self, notes: &Receiver<i32>) -> Result<Exit, Failure> {
+        loop {
+            self.reap();
+            if self.door.is_none() && self.child.is_none() {
+                return Ok(Exit::Code(self.child_code.unwrap_or(1)));
+            }
+            let note = match self.phase {
+                Phase::Delaying(until) => notes.recv_timeout(until.saturating_duration_since(Instant::now())),
+                Phase::Running | Phase::Ending => notes.recv().map_err(RecvTimeoutError::from),
+            };
+            match note {
+                Ok(SIGCHLD) => {}
+                Ok(signal) => self.heed(signal),
+                Err(RecvTimeoutError::Timeout) => {
+                    self.phase = Phase::Ending;
+                    tell(self.child, Signal::TERM);
+                }
+                Err(RecvTimeoutError::Disconnected) => {
+                    return Err(Failure::new(Exit::Failure, "signals cannot be watched any more"));
+                }
+            }
+        }
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "a supervisor waits in real time")]
+    fn heed(&mut self, signal: i32) {
+        let Some(named) = Signal::from_named_raw(signal) else { return };
+        match (signal, self.phase) {
+            (SIGTERM, Phase::Running) => {
+                self.phase = Phase::Delaying(Instant::now() + self.drain_delay);
+                tell(self.door, Signal::TERM);
+            }
+            (SIGINT | SIGTERM, _) => {
+                self.phase = Phase::Ending;
+                tell(self.child, named);
+                tell(self.door, Signal::INT);
+            }
+            (SIGHUP | SIGUSR2, _) => {
+                tell(self.child, named);
+                // One that does not listen yet would be ended by it, and reads everything anew in a moment anyway.
+                tell(self.door.filter(|door| catches(*door, signal)), named);
+            }
+            _ => tell(self.child, named),
+        }
+    }
+
+    /// Whoever has died, ours or an orphan.
+    fn reap(&mut self) {
+        while let Ok(Some((pid, status))) = wait(WaitOptions::NOHANG) {
+            if Some(pid) == self.child {
+                self.child = None;
+                self.child_code = Some(code_of(status));
+                if self.quit_with_child || self.phase != Phase::Running {
+                    // Nobody is left to drain for.
+                    self.phase = Phase::Ending;
+                    tell(self.door, Signal::INT);
+                }
+            } else if Some(pid) == self.door {
+                self.door = None;
+                if self.phase == Phase::Running {
+                    // Without its health endpoint a program is not left running.
+                    self.child_code = self.child_code.or(Some(1)).filter(|_| self.child.is_none());
+                    self.phase = Phase::Ending;
+                    tell(self.child, Signal::TERM);
+                }
+            }
+        }
+    }
+}
+
+/// Whether a process has a handler for a signal (`SigCgt` in proc_pid_status(5)).
+fn catches(pid: Pid, signal: i32) -> bool {
+    let status =
+        std::fs::read_to_string(format!("/proc/{}/status", pid.as_raw_nonzero())).unwrap_or_default();
+    let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
+    let mask = caught.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    mask.is_some_and(|mask| mask >> (signal - 1) & 1 == 1)
+}
+
+/// One that is gone needs no signal.
+fn tell(pid: Option<Pid>, signal: Signal) {
+    if let Some(pid) = pid {
+        let _ = kill_process(pid, signal);
+    }
+}
+
+/// As a shell has it.
+fn code_of(status: WaitStatus) -> u8 {
+    let code = match (status.exit_status(), status.terminating_signal()) {
+        (Some(code), _) => code,
+        (None, Some(signal)) => 128 + signal,
+        (None, None) => 1,
+    };
+    u8::try_from(code & 0xff).unwrap_or(1)
+}
+
+/// The command line of the doorbell that serves.
+fn serve_args(args: &RunArgs, global: &Global) -> Vec<OsString> {
+    let mut words: Vec<OsString> = vec!["serve".into()];
+    let mut add = |name: &str, value: OsString| words.extend([name.into(), value]);
+    if let Some(path) = &global.config {
+        add("--config", path.into());
+    }
+    for listen in &args.listen {
+        add("--listen", listen.into());
+    }
+    for check in &args.check {
+        add("--check", check.into());
+    }
+    let word = |value: Option<clap::builder::PossibleValue>| value.map(|value| value.get_name().to_owned());
+    if let Some(level) = global.log_level.and_then(|level| word(level.to_possible_value())) {
+        add("--log-level", level.into());
+    }
+    if let Some(format) = global.log_format.and_then(|format| word(format.to_possible_value())) {
+        add("--log-format", format.into());
+    }
+    if global.color != ColorWhen::Auto
+        && let Some(when) = word(global.color.to_possible_value())
+    {
+        add("--color", when.into());
+    }
+    if global.quiet {
+        words.push("--quiet".into());
+    }
+    words
+}
+
+/// Says to the doorbell that serves whose child it is.
+const PARENT: &str = "DOORBELL_RUN_PARENT";
+
+fn parent_word() -> String {
+    rustix::process::getpid().as_raw_nonzero().to_string()
+}
+
+/// A doorbell that `run` started ends with it, however that ends: nobody else would tell it to.
+pub(super) fn follow_parent() {
+    let Ok(parent) = std::env::var(PARENT) else { return };
+    let ours = rustix::process::getppid().map(|pid| pid.as_raw_nonzero().to_string());
+    if rustix::process::set_parent_process_death_signal(Some(Signal::TERM)).is_err()
+        || ours.as_ref() != Some(&parent)
+    {
+        tracing::warn!("the process that started this one cannot be followed; it will not be ended with it");
+    }
+}
+
+fn parse_listen(text: &str) -> Result<String, String> {
+    super::args::parse_bind(text).map(|_| text.to_owned())
+}
+
+fn parse_check(text: &str) -> Result<String, String> {
+    super::args::parse_target(text).map(|_| text.to_owned())
+}

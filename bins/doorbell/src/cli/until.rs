@@ -1,0 +1,131 @@
+//! `doorbell await`: waits until targets are well, then becomes another program.
+//!
+//! Does not know about: how targets are asked.
+
+use super::args::Global;
+use super::{print, print_error};
+use crate::config::format_duration;
+use crate::exit::{Exit, Failure};
+use crate::probe::{Ask, Prober, Target, Verdict};
+use clap::Args;
+use std::ffi::OsString;
+use std::os::unix::process::CommandExt as _;
+use std::process::Command;
+use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+pub(super) const HELP: &str = "\
+Examples:
+  doorbell await http://127.0.0.1:8080/readyz -- /app/server --port 3000
+  doorbell await tcp://db:5432 redis://cache:6379 --timeout 2m -- ./migrate
+  doorbell await http://a/healthz http://b/healthz --any
+
+The command takes the place of doorbell: same process, same signals.
+
+Exit codes: 0 ready, 69 not ready in time, 71 the command cannot be started, 2 wrong command line, else that of the command";
+
+/// Options of `await`.
+#[derive(Debug, Args)]
+pub struct AwaitArgs {
+    /// What to wait for, as `doorbell probe` writes it
+    #[arg(value_name = "TARGET", required = true, value_parser = super::probe::parse_target)]
+    targets: Vec<Target>,
+
+    /// How long to wait for all of them
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = super::args::parse_timeout)]
+    timeout: Duration,
+
+    /// From an answer that is not well to the next question
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = super::args::parse_timeout)]
+    backoff: Duration,
+
+    /// One of them is enough
+    #[arg(long)]
+    any: bool,
+
+    /// What to run then
+    #[arg(last = true, value_name = "CMD")]
+    command: Vec<OsString>,
+}
+
+/// Not ready in time (linkerd-await and sysexits: unavailable).
+const NOT_READY: Exit = Exit::Code(69);
+
+/// The command cannot be started (sysexits: system error).
+const NOT_STARTED: Exit = Exit::Code(71);
+
+/// The last words about each target that is not well.
+type Reasons = Arc<Mutex<Vec<Option<String>>>>;
+
+#[expect(clippy::disallowed_methods, reason = "a command line waits in real time")]
+pub(super) fn run(args: AwaitArgs, global: &Global) -> Result<Exit, Failure> {
+    let ends_at = Instant::now() + args.timeout;
+    let reasons: Reasons = Arc::new(Mutex::new(vec![None; args.targets.len()]));
+    let (sender, ready) = sync_channel(args.targets.len());
+    for (position, target) in args.targets.iter().enumerate() {
+        let asker = Asker { target: target.clone(), position, ends_at, backoff: args.backoff };
+        let (sender, reasons) = (sender.clone(), Arc::clone(&reasons));
+        // What still asks when the end has come ends with the process.
+        std::thread::spawn(move || asker.ask(&sender, &reasons));
+    }
+    let mut missing = if args.any { 1 } else { args.targets.len() };
+    while missing > 0 {
+        match ready.recv_timeout(ends_at.saturating_duration_since(Instant::now())) {
+            Ok(position) => {
+                missing -= 1;
+                reasons.lock().unwrap_or_else(PoisonError::into_inner)[position] = None;
+                if !global.quiet {
+                    print(&format!("{} is ready\n", args.targets[position]));
+                }
+            }
+            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
+                not_ready(&args, &reasons);
+                return Ok(NOT_READY);
+            }
+        }
+    }
+    let Some((program, rest)) = args.command.split_first() else { return Ok(Exit::Success) };
+    let error = Command::new(program).args(rest).exec();
+    Err(Failure::new(NOT_STARTED, format!("{} cannot be started: {error}", program.display())))
+}
+
+fn not_ready(args: &AwaitArgs, reasons: &Reasons) {
+    let reasons = reasons.lock().unwrap_or_else(PoisonError::into_inner);
+    for (target, reason) in args.targets.iter().zip(reasons.iter()) {
+        if let Some(reason) = reason {
+            print_error(&format!("doorbell: {target} is not ready: {reason}\n"));
+        }
+    }
+    print_error(&format!("doorbell: not ready within {}\n", format_duration(args.timeout)));
+}
+
+/// Who asks one target until it is well.
+struct Asker {
+    target: Target,
+    position: usize,
+    ends_at: Instant,
+    backoff: Duration,
+}
+
+impl Asker {
+    #[expect(clippy::disallowed_methods, reason = "a command line waits in real time")]
+    fn ask(self, ready: &SyncSender<usize>, reasons: &Reasons) {
+        let mut ask = Ask::of(self.target, Prober::Doorbell);
+        let longest = ask.timeout;
+        loop {
+            let left = self.ends_at.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return;
+            }
+            ask.timeout = longest.min(left);
+            let report = ask.run();
+            if report.verdict == Verdict::Healthy {
+                let _ = ready.send(self.position);
+                return;
+            }
+            reasons.lock().unwrap_or_else(PoisonError::into_inner)[self.position] = Some(report.reason);
+            std::thread::sleep(self.backoff.min(self.ends_at.saturating_duration_since(Instant::now())));
+        }
+    }
+}

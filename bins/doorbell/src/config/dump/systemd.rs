@@ -1,0 +1,16 @@
+//! `[systemd]` as it is written in a file.
+//!
+//! Does not know about: what is the default.
+
+use super::super::model::Systemd;
+use super::super::written::READY_ON;
+use super::name_of;
+use serde_json::{Value, json};
+
+pub(super) fn systemd_value(systemd: &Systemd) -> Value {
+    json!({
+        "notify": systemd.notify,
+        "ready_on": name_of(&READY_ON, systemd.ready_on),
+        "watchdog": systemd.watchdog,
+    })
+}

@@ -1,0 +1,30 @@
+//! `[systemd]`: what the service manager is told. Without `NOTIFY_SOCKET` nobody is told anything.
+//!
+//! Does not know about: how it is told.
+
+/// `[systemd]`
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Systemd {
+    /// Whether to tell at all.
+    pub notify: bool,
+    /// From when on the service is started.
+    pub ready_on: ReadyOn,
+    /// Whether to say that all is well, while every worker goes on (`WatchdogSec=`).
+    pub watchdog: bool,
+}
+
+/// From when on the service is started.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ReadyOn {
+    /// Every check has its first result, good or bad, or `startup_grace` is over.
+    Checks,
+    /// Listeners are open.
+    #[default]
+    Listeners,
+}
+
+impl Default for Systemd {
+    fn default() -> Self {
+        Self { notify: true, ready_on: ReadyOn::default(), watchdog: true }
+    }
+}

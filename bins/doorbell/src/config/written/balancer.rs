@@ -1,0 +1,64 @@
+//! `[agent.NAME]` and `[tcp_gate.NAME]` as they were written.
+//!
+//! Does not know about: which endpoints there are.
+
+use super::super::bind::Bind;
+use super::super::model::WhenDown;
+use super::super::section::{At, Section};
+use super::listener::read_binds;
+use std::ops::Range;
+
+#[derive(Debug)]
+pub(crate) struct Agent {
+    pub(crate) name: At<String>,
+    pub(crate) header: Range<usize>,
+    pub(crate) has_bind: bool,
+    pub(crate) binds: Vec<At<Bind>>,
+    pub(crate) health: Option<At<String>>,
+    pub(crate) select_by_send: Option<At<bool>>,
+}
+
+#[derive(Debug)]
+pub(crate) struct TcpGate {
+    pub(crate) name: At<String>,
+    pub(crate) header: Range<usize>,
+    pub(crate) has_bind: bool,
+    pub(crate) binds: Vec<At<Bind>>,
+    pub(crate) health: Option<At<String>>,
+    pub(crate) when_down: Option<At<WhenDown>>,
+}
+
+pub(crate) const WHEN_DOWN: [(&str, WhenDown); 3] =
+    [("accept-and-fin", WhenDown::AcceptAndFin), ("close", WhenDown::Close), ("reset", WhenDown::Reset)];
+
+impl Agent {
+    pub(super) fn read(name: At<String>, mut at: Section<'_>) -> Self {
+        let bind = at.strings("bind");
+        let agent = Self {
+            name,
+            header: at.span.clone(),
+            has_bind: at.value("bind").is_some(),
+            binds: bind.map(|bind| read_binds(&at, bind)).unwrap_or_default(),
+            health: at.string("health"),
+            select_by_send: at.bool("select_by_send"),
+        };
+        at.finish();
+        agent
+    }
+}
+
+impl TcpGate {
+    pub(super) fn read(name: At<String>, mut at: Section<'_>) -> Self {
+        let bind = at.strings("bind");
+        let gate = Self {
+            name,
+            header: at.span.clone(),
+            has_bind: at.value("bind").is_some(),
+            binds: bind.map(|bind| read_binds(&at, bind)).unwrap_or_default(),
+            health: at.string("health"),
+            when_down: at.choice("when_down", &WHEN_DOWN),
+        };
+        at.finish();
+        gate
+    }
+}

@@ -1,0 +1,185 @@
+//! `type = "http"` as it was written.
+//!
+//! Does not know about: defaults.
+
+use super::super::super::model::{FollowRedirects, Pattern, Secret, Url};
+use super::super::super::problem::Problem;
+use super::super::super::section::{At, Section};
+use super::super::super::statuses::{Codes, STATUSES_FORM, Statuses};
+use super::parts::{Addresses, Certificates, CheckTls, Target, read_latency};
+use crate::http::Method;
+use std::ops::{Range, RangeInclusive};
+use std::time::Duration;
+
+pub(crate) const REDIRECTS: [(&str, FollowRedirects); 3] =
+    [("all", FollowRedirects::All), ("no", FollowRedirects::No), ("same-host", FollowRedirects::SameHost)];
+
+/// What a check reads at most; it is kept until the run is over.
+const BODY_RANGE: RangeInclusive<u32> = 0..=4 << 20;
+
+#[derive(Debug)]
+pub(crate) struct HttpAsked {
+    pub(crate) has_url: bool,
+    pub(crate) url: Option<At<Url>>,
+    pub(crate) address: Target,
+    pub(crate) method: Option<At<Method>>,
+    pub(crate) headers: Vec<(At<String>, At<String>)>,
+    pub(crate) basic: Option<Basic>,
+    pub(crate) bearer: Option<At<Secret>>,
+    pub(crate) follow_redirects: Option<At<FollowRedirects>>,
+    pub(crate) body_bytes: Option<At<u32>>,
+    pub(crate) tls: Option<CheckTls>,
+    pub(crate) resolve: Addresses,
+    pub(crate) expect: HttpWell,
+    pub(crate) degraded: HttpWell,
+    pub(crate) certificate: Certificates,
+}
+
+/// `expect` or `degraded`.
+#[derive(Debug, Default)]
+pub(crate) struct HttpWell {
+    pub(crate) status: Option<At<Statuses>>,
+    pub(crate) body_contains: Option<At<String>>,
+    pub(crate) body_matches: Option<At<Pattern>>,
+    pub(crate) headers: Vec<(At<String>, At<Pattern>)>,
+    pub(crate) json: Vec<(At<String>, At<String>)>,
+    pub(crate) max_latency: Option<At<Duration>>,
+}
+
+/// A name and a password.
+#[derive(Debug)]
+pub(crate) struct Basic {
+    pub(crate) span: Range<usize>,
+    pub(crate) username: Option<At<String>>,
+    pub(crate) password: Option<At<Secret>>,
+}
+
+impl HttpAsked {
+    pub(super) fn read(at: &mut Section<'_>) -> Self {
+        let mut certificate = Certificates::default();
+        let expect = at.section("expect").map(|mut expect| {
+            certificate.read_expect(&mut expect);
+            HttpWell::read(expect)
+        });
+        let degraded = at.section("degraded").map(|mut degraded| {
+            certificate.read_degraded(&mut degraded);
+            HttpWell::read(degraded)
+        });
+        Self {
+            has_url: at.value("url").is_some(),
+            url: read_url(at),
+            address: Target::read(at),
+            method: read_method(at),
+            headers: at.section("headers").map(|headers| headers.all_strings()).unwrap_or_default(),
+            basic: at.section("basic").map(Basic::read),
+            bearer: at.secret("bearer"),
+            follow_redirects: at.choice("follow_redirects", &REDIRECTS),
+            body_bytes: at.size("max_body", BODY_RANGE),
+            tls: at.section("tls").map(CheckTls::read),
+            resolve: Addresses::read(at),
+            expect: expect.unwrap_or_default(),
+            degraded: degraded.unwrap_or_default(),
+            certificate,
+        }
+    }
+}
+
+impl Basic {
+    fn read(mut at: Section<'_>) -> Self {
+        let basic =
+            Self { span: at.span.clone(), username: at.string("username"), password: at.secret("password") };
+        at.finish();
+        basic
+    }
+}
+
+impl HttpWell {
+    fn read(mut at: Section<'_>) -> Self {
+        let well = Self {
+            status: read_statuses(&mut at),
+            body_contains: at.string("body_contains"),
+            body_matches: at.string("body_matches").and_then(|text| as_pattern(&at, text)),
+            headers: read_patterns(&mut at),
+            json: at.section("json").map(|json| json.all_strings()).unwrap_or_default(),
+            max_latency: read_latency(&mut at),
+        };
+        for (pointer, _) in &well.json {
+            if !pointer.value.is_empty() && !pointer.value.starts_with('/') {
+                let message = format!("{:?} is not a JSON pointer", pointer.value);
+                let problem = Problem::error("bad-value", pointer.span.clone(), message);
+                at.problem(problem.help(format!("write \"/{}\"", pointer.value.replace('.', "/"))));
+            }
+        }
+        at.finish();
+        well
+    }
+}
+
+fn read_patterns(at: &mut Section<'_>) -> Vec<(At<String>, At<Pattern>)> {
+    let Some(headers) = at.section("headers") else { return Vec::new() };
+    let pairs = headers.all_strings().into_iter();
+    pairs.filter_map(|(name, text)| Some((name, as_pattern(at, text)?))).collect()
+}
+
+fn as_pattern(at: &Section<'_>, text: At<String>) -> Option<At<Pattern>> {
+    match Pattern::new(&text.value) {
+        Ok(value) => Some(At { value, span: text.span }),
+        Err(error) => {
+            let message = format!("this is not a regular expression: {error}");
+            let help = "write it as the regex crate has it, without look-around and back-references, in 'single quotes'";
+            at.problem(Problem::error("bad-pattern", text.span, message).help(help));
+            None
+        }
+    }
+}
+
+fn read_url(at: &mut Section<'_>) -> Option<At<Url>> {
+    let text = at.string("url")?;
+    let url = Url::parse(&text.value);
+    if url.is_none() {
+        let help = if !text.value.contains("://") {
+            format!("write \"http://{}\"", text.value)
+        } else if text.value.contains('@') {
+            "write who asks into `headers`, not into the URL".to_owned()
+        } else {
+            "write \"http://host:port/path\" or \"https://host/path\", without `#`".to_owned()
+        };
+        // One with a password is shown below, without it.
+        let message = match text.value.contains('@') {
+            true => "this is not a URL that can be asked".to_owned(),
+            false => format!("{:?} is not a URL that can be asked", text.value),
+        };
+        at.problem(Problem::error("bad-value", text.span.clone(), message).help(help));
+    }
+    Some(At { value: url?, span: text.span })
+}
+
+fn read_method(at: &mut Section<'_>) -> Option<At<Method>> {
+    let methods: Vec<(&str, Method)> = Method::ALL
+        .into_iter()
+        .filter(|method| *method != Method::Connect)
+        .map(|method| (method.as_str(), method))
+        .collect();
+    at.choice("method", &methods)
+}
+
+fn read_statuses(at: &mut Section<'_>) -> Option<At<Statuses>> {
+    let At { value: texts, span } = at.strings("status")?;
+    if texts.is_empty() {
+        let problem = Problem::error("empty-list", span, "a list of codes without a code");
+        at.problem(problem.help(format!("write {STATUSES_FORM}, or remove it")));
+        return None;
+    }
+    let given = texts.len();
+    let read = |text: At<String>| {
+        let codes = Codes::parse(&text.value);
+        if codes.is_none() {
+            let message = format!("{:?} is not a status", text.value);
+            let problem = Problem::error("bad-value", text.span, message);
+            at.problem(problem.help(format!("write {STATUSES_FORM}, from 200 to 599")));
+        }
+        codes
+    };
+    let codes: Vec<Codes> = texts.into_iter().filter_map(read).collect();
+    (codes.len() == given).then(|| At { value: codes.into_iter().collect(), span })
+}

@@ -1,0 +1,28 @@
+//! `[systemd]` as it was written.
+//!
+//! Does not know about: whether systemd started us.
+
+use super::super::model::ReadyOn;
+use super::super::section::{At, Section};
+
+#[derive(Debug, Default)]
+pub(crate) struct Systemd {
+    pub(crate) notify: Option<At<bool>>,
+    pub(crate) ready_on: Option<At<ReadyOn>>,
+    pub(crate) watchdog: Option<At<bool>>,
+}
+
+pub(crate) const READY_ON: [(&str, ReadyOn); 2] =
+    [("checks", ReadyOn::Checks), ("listeners", ReadyOn::Listeners)];
+
+impl Systemd {
+    pub(super) fn read(mut at: Section<'_>) -> Self {
+        let systemd = Self {
+            notify: at.bool("notify"),
+            ready_on: at.choice("ready_on", &READY_ON),
+            watchdog: at.bool("watchdog"),
+        };
+        at.finish();
+        systemd
+    }
+}

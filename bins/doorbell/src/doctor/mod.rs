@@ -1,0 +1,137 @@
+//! Looks at the system that doorbell runs on and says what helps and what hurts. It changes nothing.
+//!
+//! Does not know about: command lines, configurations. Entry: [`examine`].
+
+mod network;
+mod process;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use network::{Change, Path, sysctl_file};
+
+use doorbell::driver::examine::Cause;
+use std::fmt;
+
+/// How a file of the system is read; its text without the last line break.
+pub(crate) type Read<'a> = &'a dyn Fn(&str) -> Option<String>;
+
+/// How bad something is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Level {
+    Ok,
+    /// It could be better; nothing is lost.
+    Hint,
+    /// Something does not work as well as it should.
+    Degraded,
+    /// Nothing works.
+    Fatal,
+}
+
+/// One thing that was looked at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Finding {
+    pub(crate) topic: &'static str,
+    pub(crate) name: String,
+    pub(crate) level: Level,
+    pub(crate) value: String,
+    /// Why it matters; may be empty where all is well.
+    pub(crate) why: String,
+    /// What to do.
+    pub(crate) fix: Option<String>,
+}
+
+/// All of it.
+#[derive(Clone, Debug)]
+pub(crate) struct Diagnosis {
+    pub(crate) findings: Vec<Finding>,
+    pub(crate) changes: Vec<Change>,
+}
+
+/// Looks at everything. `path` is the network that connections take.
+pub(crate) fn examine(path: Option<Path>) -> Diagnosis {
+    let read = |path: &str| std::fs::read_to_string(path).ok().map(|text| text.trim_end().to_owned());
+    let mut findings = engine();
+    findings.extend(process::findings(&read));
+    let (network, changes) = network::findings(&read, path);
+    findings.extend(network);
+    Diagnosis { findings, changes }
+}
+
+impl Diagnosis {
+    /// The worst of the findings.
+    pub(crate) fn level(&self) -> Level {
+        self.findings.iter().map(|finding| finding.level).max().unwrap_or(Level::Ok)
+    }
+}
+
+fn engine() -> Vec<Finding> {
+    let found = doorbell::driver::examine::examine();
+    let works = found.cause == Cause::Ok;
+    let mut all = vec![Finding {
+        topic: "engine",
+        name: "io_uring".into(),
+        level: if works { Level::Ok } else { Level::Degraded },
+        value: if works { "works".into() } else { format!("does not work: {}", found.cause.word()) },
+        why: found.report.why,
+        fix: (!works).then(|| fix_of(found.cause).to_owned()),
+    }];
+    if let Some(ring) = found.ring {
+        all.push(Finding::ok("engine", "ring", ring));
+    }
+    for (name, works, seen) in found.tried {
+        let level = if works || name != "multishot accept" { Level::Ok } else { Level::Degraded };
+        let value = if works { "yes" } else { "no" };
+        all.push(Finding { why: seen, level, ..Finding::ok("engine", name, value) });
+    }
+    all
+}
+
+const fn fix_of(cause: Cause) -> &'static str {
+    match cause {
+        Cause::Files => "raise the limit of open files: LimitNOFILE=, ulimit -n",
+        Cause::Kernel => "use Linux 6.1 or later, built with io_uring",
+        Cause::Memlock => "raise the limit of locked memory: LimitMEMLOCK=, ulimit -l",
+        Cause::Memory => "allow the cgroup more memory, or use fewer workers",
+        Cause::Ok => "",
+        Cause::Sandbox => "ask whoever runs this system; until then epoll serves",
+        Cause::Seccomp => {
+            "run the container with a profile that allows io_uring_setup, io_uring_enter and io_uring_register, as deploy/seccomp/doorbell.json does"
+        }
+        Cause::Sysctl => "set kernel.io_uring_disabled=0, or 1 and join the group in kernel.io_uring_group",
+    }
+}
+
+impl Finding {
+    fn ok(topic: &'static str, name: impl Into<String>, value: impl Into<String>) -> Self {
+        let (name, value) = (name.into(), value.into());
+        Self { topic, name, level: Level::Ok, value, why: String::new(), fix: None }
+    }
+
+    fn because(self, level: Level, why: impl Into<String>, fix: impl Into<String>) -> Self {
+        Self { level, why: why.into(), fix: Some(fix.into()), ..self }
+    }
+}
+
+impl Level {
+    pub(crate) const fn word(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Hint => "hint",
+            Self::Degraded => "degraded",
+            Self::Fatal => "fatal",
+        }
+    }
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:<9} {:<8} {:<32} {}", self.level.word(), self.topic, self.name, self.value)?;
+        if !self.why.is_empty() {
+            write!(f, "\n{:19}{}", "", self.why)?;
+        }
+        match &self.fix {
+            Some(fix) => write!(f, "\n{:19}fix: {fix}", ""),
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,193 @@
+//! The kernel's network settings that a server of many short connections meets, and what they should be.
+//!
+//! Does not know about: this process. The values and what they mean are those of ip-sysctl and socket(7).
+
+use super::{Finding, Level, Read};
+use std::fmt::Write as _;
+
+/// The network between us and whom we talk to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Path {
+    pub(crate) bits_per_sec: u64,
+    pub(crate) rtt_us: u64,
+}
+
+/// A setting that should be another.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Change {
+    pub(crate) key: &'static str,
+    pub(crate) value: String,
+    pub(crate) why: &'static str,
+}
+
+/// Clients that can wait for a moment: the default of a listener, and of the kernel since 5.4.
+const BACKLOG: u64 = 4096;
+
+/// Ports for connections that we begin; the kernel's default range has 28,232.
+const PORTS_MIN: u64 = 28_000;
+
+/// `tcp_rmem` and `tcp_wmem` as the kernel has them.
+const BUFFER_MIN: u64 = 4096;
+
+impl Path {
+    /// Bytes that are under way when the link is full.
+    pub(crate) fn product(self) -> u64 {
+        let bits_us = u128::from(self.bits_per_sec) * u128::from(self.rtt_us);
+        u64::try_from(bits_us / 8_000_000).unwrap_or(u64::MAX)
+    }
+}
+
+struct Looking<'a> {
+    read: Read<'a>,
+    findings: Vec<Finding>,
+    changes: Vec<Change>,
+}
+
+pub(super) fn findings(read: Read<'_>, path: Option<Path>) -> (Vec<Finding>, Vec<Change>) {
+    let mut at = Looking { read, findings: Vec::new(), changes: Vec::new() };
+    at.least(
+        "net.core.somaxconn",
+        BACKLOG,
+        Level::Degraded,
+        "clients beyond it are dropped and come again a second later",
+    );
+    at.least(
+        "net.ipv4.tcp_max_syn_backlog",
+        BACKLOG,
+        Level::Hint,
+        "handshakes under way; beyond it SYN cookies answer, which know no options",
+    );
+    at.word(
+        "net.ipv4.tcp_syncookies",
+        &["1", "2"],
+        "1",
+        Level::Degraded,
+        "without them a flood of SYNs keeps everybody else out",
+    );
+    at.ports();
+    at.word(
+        "net.ipv4.tcp_tw_reuse",
+        &["1", "2"],
+        "1",
+        Level::Hint,
+        "ports of connections that we began can be used again after a second, not a minute",
+    );
+    at.word(
+        "net.ipv4.tcp_window_scaling",
+        &["1"],
+        "1",
+        Level::Degraded,
+        "without it no connection has more than 64 KiB under way",
+    );
+    at.word(
+        "net.ipv4.tcp_slow_start_after_idle",
+        &["0"],
+        "0",
+        Level::Hint,
+        "a kept connection that was silent for a moment starts slowly again",
+    );
+    at.show("net.ipv4.tcp_congestion_control");
+    at.buffers(path);
+    (at.findings, at.changes)
+}
+
+impl Looking<'_> {
+    fn value(&self, key: &str) -> Option<String> {
+        (self.read)(&format!("/proc/sys/{}", key.replace('.', "/")))
+    }
+
+    fn show(&mut self, key: &'static str) {
+        if let Some(value) = self.value(key) {
+            self.findings.push(Finding::ok("network", key, value));
+        }
+    }
+
+    /// What cannot be read, as in a container, is left out.
+    fn least(&mut self, key: &'static str, least: u64, level: Level, why: &'static str) {
+        let Some(value) = self.value(key) else { return };
+        if value.parse::<u64>().is_ok_and(|number| number >= least) {
+            self.findings.push(Finding::ok("network", key, value));
+        } else {
+            self.advise(key, &value, least.to_string(), level, why);
+        }
+    }
+
+    fn word(&mut self, key: &'static str, good: &[&str], wanted: &str, level: Level, why: &'static str) {
+        let Some(value) = self.value(key) else { return };
+        if good.contains(&value.as_str()) {
+            self.findings.push(Finding::ok("network", key, value));
+        } else {
+            self.advise(key, &value, wanted.to_owned(), level, why);
+        }
+    }
+
+    fn advise(&mut self, key: &'static str, value: &str, wanted: String, level: Level, why: &'static str) {
+        let found = Finding::ok("network", key, value).because(level, why, format!("{key} = {wanted}"));
+        self.findings.push(found);
+        self.changes.push(Change { key, value: wanted, why });
+    }
+
+    fn ports(&mut self) {
+        const KEY: &str = "net.ipv4.ip_local_port_range";
+        let Some(value) = self.value(KEY) else { return };
+        let mut ends = value.split_whitespace().filter_map(|end| end.parse::<u64>().ok());
+        let (first, last) = (ends.next().unwrap_or(0), ends.next().unwrap_or(0));
+        let shown = format!("{first} to {last}");
+        if last.saturating_sub(first) >= PORTS_MIN {
+            self.findings.push(Finding::ok("network", KEY, shown));
+        } else {
+            let why = "each check and each connection that we begin to one address takes a port of it";
+            self.advise(KEY, &shown, "32768 60999".into(), Level::Hint, why);
+        }
+    }
+
+    /// Half of a receive buffer is for the kernel's own, so a full link needs twice its product.
+    fn buffers(&mut self, path: Option<Path>) {
+        let wanted = path.map(|path| path.product().saturating_mul(2));
+        if let (Some(path), Some(wanted)) = (path, wanted) {
+            let value = format!("{} bytes, so buffers of {wanted}", path.product());
+            self.findings.push(Finding::ok("network", "bandwidth-delay product", value));
+        }
+        for (key, why) in [
+            (
+                "net.ipv4.tcp_rmem",
+                "the third number is how much one connection can receive before we read it",
+            ),
+            ("net.ipv4.tcp_wmem", "the third number is how much one connection can have under way"),
+        ] {
+            let Some(value) = self.value(key) else { continue };
+            let numbers: Vec<u64> =
+                value.split_whitespace().filter_map(|number| number.parse().ok()).collect();
+            let shown = value.split_whitespace().collect::<Vec<_>>().join(" ");
+            let [least, start, most] = numbers[..] else { continue };
+            match wanted.filter(|wanted| most < *wanted) {
+                None => self.findings.push(Finding::ok("network", key, shown)),
+                Some(wanted) => {
+                    let wanted = format!("{} {start} {wanted}", least.max(BUFFER_MIN));
+                    self.advise(key, &shown, wanted, Level::Hint, why);
+                }
+            }
+        }
+        for (key, why) in [
+            ("net.core.rmem_max", "programs that set SO_RCVBUF themselves get no more; doorbell does not"),
+            ("net.core.wmem_max", "programs that set SO_SNDBUF themselves get no more; doorbell does not"),
+        ] {
+            match wanted {
+                Some(wanted) => self.least(key, wanted, Level::Hint, why),
+                None => self.show(key),
+            }
+        }
+    }
+}
+
+/// The changes as sysctl.d(5) has them.
+pub(crate) fn sysctl_file(changes: &[Change]) -> String {
+    let mut text = "# Written by `doorbell doctor --write-sysctl`. To use it: put it into /etc/sysctl.d/ and run `sysctl --system`.\n".to_owned();
+    if changes.is_empty() {
+        text.push_str("# Nothing needs to be changed.\n");
+    }
+    for Change { key, value, why } in changes {
+        let _infallible = write!(text, "\n# {why}\n{key} = {value}\n");
+    }
+    text
+}

@@ -1,0 +1,139 @@
+//! What this process may use: descriptors, memory, processors, system calls; and who started it.
+//!
+//! Does not know about: the network.
+
+use super::{Finding, Level, Read};
+use rustix::process::{Resource, getrlimit};
+
+/// A connection is a descriptor; the default of doorbell is this many connections.
+const NOFILE_WANTED: u64 = 65_536 + 64;
+
+/// Below this not even the listeners and a few connections fit.
+const NOFILE_MIN: u64 = 64;
+
+/// Of rings before Linux 5.12, which count as locked memory.
+const MEMLOCK_WANTED: u64 = 8 << 20;
+
+pub(super) fn findings(read: Read<'_>) -> Vec<Finding> {
+    let mut all = Vec::new();
+    if let Some(release) = read("/proc/sys/kernel/osrelease") {
+        all.push(Finding::ok("process", "kernel", release));
+    }
+    let nofile = getrlimit(Resource::Nofile);
+    all.push(files(nofile.current, nofile.maximum));
+    all.push(locked(getrlimit(Resource::Memlock).current, read));
+    all.extend(quota(read));
+    all.extend(status(read));
+    all.extend(systemd());
+    all
+}
+
+fn shown(limit: Option<u64>) -> String {
+    limit.map_or_else(|| "no limit".into(), |limit| limit.to_string())
+}
+
+pub(super) fn files(soft: Option<u64>, hard: Option<u64>) -> Finding {
+    let found = Finding::ok("process", "open files", format!("{} of at most {}", shown(soft), shown(hard)));
+    match soft {
+        Some(soft) if soft < NOFILE_MIN => {
+            found.because(Level::Fatal, "every connection takes one", "LimitNOFILE=, ulimit -n")
+        }
+        Some(soft) if soft < NOFILE_WANTED => found.because(
+            Level::Hint,
+            format!("every connection takes one, so there are at most about {soft}"),
+            format!("LimitNOFILE={NOFILE_WANTED} in the unit, or ulimit -n {NOFILE_WANTED}"),
+        ),
+        _ => found,
+    }
+}
+
+fn locked(soft: Option<u64>, read: Read<'_>) -> Finding {
+    let found = Finding::ok("process", "locked memory", shown(soft));
+    let is_counted = read("/proc/sys/kernel/osrelease").is_some_and(|release| is_before_5_12(&release));
+    match soft {
+        Some(soft) if is_counted && soft < MEMLOCK_WANTED => found.because(
+            Level::Degraded,
+            "before Linux 5.12 the memory of rings counts as locked",
+            "LimitMEMLOCK=8M in the unit, or ulimit -l 8192",
+        ),
+        _ => found,
+    }
+}
+
+pub(super) fn is_before_5_12(release: &str) -> bool {
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(|number| number.parse::<u32>().ok());
+    match (numbers.next().flatten(), numbers.next().flatten()) {
+        (Some(major), Some(minor)) => (major, minor) < (5, 12),
+        _ => false,
+    }
+}
+
+/// Processors and memory of the cgroup (version 2) that we are in, and of those around it.
+pub(super) fn quota(read: Read<'_>) -> Vec<Finding> {
+    let Some(own) = read("/proc/self/cgroup") else { return Vec::new() };
+    let Some(path) = own.lines().find_map(|line| line.strip_prefix("0::")) else { return Vec::new() };
+    let mut folder = path.trim_end_matches('/').to_owned();
+    let (mut cpus, mut memory) = (None::<f64>, None::<u64>);
+    loop {
+        let file = |name: &str| read(&format!("/sys/fs/cgroup{folder}/{name}"));
+        if let Some((quota, period)) = file("cpu.max").as_deref().and_then(|text| text.split_once(' '))
+            && let (Ok(quota), Ok(period)) = (quota.parse::<f64>(), period.parse::<f64>())
+        {
+            cpus = Some(cpus.map_or(quota / period, |known| known.min(quota / period)));
+        }
+        if let Some(bytes) = file("memory.max").and_then(|text| text.parse::<u64>().ok()) {
+            memory = Some(memory.map_or(bytes, |known| known.min(bytes)));
+        }
+        match folder.rfind('/') {
+            Some(end) => folder.truncate(end),
+            None => break,
+        }
+    }
+    let quota = cpus.map_or_else(|| "no limit".into(), |cpus| format!("{cpus:.2} processors"));
+    let found = Finding::ok("process", "CPU quota", quota);
+    let found = match cpus {
+        Some(cpus) if cpus < 1.0 => found.because(
+            Level::Hint,
+            "when the quota of a period is used up every connection waits for the next one, up to 100 ms",
+            "allow a whole processor, or no limit (in Kubernetes: a request without a limit)",
+        ),
+        _ => found,
+    };
+    let bytes = memory.map_or_else(|| "no limit".into(), |bytes| format!("{} MiB", bytes >> 20));
+    vec![found, Finding::ok("process", "memory limit", bytes)]
+}
+
+/// `/proc/self/status`: seccomp(2), prctl(2).
+fn status(read: Read<'_>) -> Vec<Finding> {
+    let text = read("/proc/self/status").unwrap_or_default();
+    let field = |name: &str| text.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
+    let seccomp = match field("Seccomp:") {
+        Some("0") => "no filter",
+        Some("1") => "strict",
+        Some("2") => "a filter",
+        _ => "not known",
+    };
+    let privileges = match field("NoNewPrivs:") {
+        Some("1") => "none can be gained",
+        Some(_) => "can be gained by programs with set-user-ID",
+        None => "not known",
+    };
+    let pid = rustix::process::getpid().as_raw_nonzero().get();
+    let first = if pid == 1 { "yes: orphans are ours to take in" } else { "no" };
+    vec![
+        Finding::ok("process", "seccomp", seccomp),
+        Finding::ok("process", "privileges", privileges),
+        Finding::ok("process", "process 1", first),
+    ]
+}
+
+/// What systemd said to this process (sd_notify(3), sd_listen_fds(3)).
+fn systemd() -> Vec<Finding> {
+    let mut all = Vec::new();
+    for name in ["NOTIFY_SOCKET", "WATCHDOG_USEC", "LISTEN_FDS", "LISTEN_FDNAMES", "INVOCATION_ID"] {
+        if let Ok(value) = std::env::var(name) {
+            all.push(Finding::ok("systemd", name, value));
+        }
+    }
+    all
+}

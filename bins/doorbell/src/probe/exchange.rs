@@ -1,0 +1,337 @@
+//! A connection, a request, an answer, and the end of the connection: plain and blocking, each call within what is left of the time.
+//!
+//! Does not know about: who is imitated, beyond asking for the bytes and for the way to close.
+#![expect(clippy::disallowed_methods, reason = "a probe measures real time, and no ring thread is near")]
+
+use super::prober::Closing;
+use super::reply::{Head, Reply};
+use super::{Ask, Phases, Report, Target, Verdict};
+use crate::checks::{client_config, url_of_location};
+use crate::config::model::{HostPort, Url};
+use rustix::net::sockopt::{Timeout as Direction, set_socket_linger, set_socket_timeout, socket_type};
+use rustls::pki_types::ServerName;
+use rustls::{ClientConnection, StreamOwned};
+use std::io::{ErrorKind, Read, Write};
+use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
+use std::sync::mpsc::sync_channel;
+use std::time::{Duration, Instant};
+
+/// As many as the kubelet and browsers follow.
+const REDIRECTS_MAX: usize = 10;
+
+/// A verdict and why.
+type Said = (Verdict, String);
+
+/// What one question has come to so far.
+struct Run<'a> {
+    ask: &'a Ask,
+    start: Instant,
+    phases: Phases,
+    status: Option<u16>,
+    sent: Vec<u8>,
+    received: Vec<u8>,
+}
+
+/// A socket whose every call ends in time.
+#[derive(Debug)]
+struct Timed<S> {
+    socket: S,
+    ends_at: Instant,
+}
+
+pub(super) fn run(ask: &Ask) -> Report {
+    let start = Instant::now();
+    let mut run =
+        Run { ask, start, phases: Phases::default(), status: None, sent: Vec::new(), received: Vec::new() };
+    let (verdict, reason) = match run.ask(&ask.target) {
+        Ok(reason) => (Verdict::Healthy, reason),
+        Err(said) => said,
+    };
+    let Run { phases, status, sent, received, .. } = run;
+    Report { verdict, reason, status, phases, total: start.elapsed(), sent, received }
+}
+
+impl Run<'_> {
+    fn ask(&mut self, target: &Target) -> Result<String, Said> {
+        match target {
+            Target::Http(url) => self.http(url),
+            Target::Redis(at) => {
+                let stream = self.connect(at)?;
+                self.redis(stream)
+            }
+            Target::Tcp(at) => {
+                let stream = self.connect(at)?;
+                self.close(stream.socket.as_fd());
+                Ok("somebody accepts".into())
+            }
+            Target::Unix(path) => match UnixStream::connect(path) {
+                Ok(_stream) => Ok("somebody accepts".into()),
+                Err(error) => Err((Verdict::ConnectFailed, cause_of(&error))),
+            },
+            Target::Grpc { .. } => Err((Verdict::ProtocolFailed, "gRPC is asked elsewhere".into())),
+        }
+    }
+
+    fn http(&mut self, first: &Url) -> Result<String, Said> {
+        let mut url = first.clone();
+        for _redirect in 0..=REDIRECTS_MAX {
+            let head = self.one_request(&url)?;
+            self.status = Some(head.status);
+            let is_redirect = matches!(head.status, 301 | 302 | 303 | 307 | 308);
+            let follows = is_redirect && self.ask.prober.follows_redirects();
+            let Some(location) = head.location.filter(|_| follows) else {
+                let judged = self.ask.judge(head.status).map_err(|why| (Verdict::Unhealthy, why));
+                return judged.map(|()| format!("the status is {}", head.status));
+            };
+            let Some(next) = url_of_location(&url, &location) else {
+                return Err((Verdict::Unhealthy, format!("{location:?} is no URL to be sent to")));
+            };
+            if !next.at.host.eq_ignore_ascii_case(&url.at.host) {
+                return Ok("a warning: Probe terminated redirects".into());
+            }
+            url = next;
+        }
+        Err((Verdict::Unhealthy, format!("more than {REDIRECTS_MAX} redirects")))
+    }
+
+    fn one_request(&mut self, url: &Url) -> Result<Head, Said> {
+        let mut stream = self.connect(&url.at)?;
+        let request = self.ask.prober.request(self.ask, url);
+        self.sent.clone_from(&request);
+        let head = if url.is_https {
+            let from = Instant::now();
+            let mut secured = self.secure(stream, &url.at.host)?;
+            self.phases.tls = from.elapsed();
+            let head = self.exchange(&mut secured, &request);
+            stream = secured.sock;
+            head
+        } else {
+            self.exchange(&mut stream, &request)
+        };
+        let head = match head {
+            Ok(head) if self.ask.prober.minds_resets() => self.until_end(&mut stream).map(|()| head),
+            other => other,
+        };
+        self.close(stream.socket.as_fd());
+        head
+    }
+
+    /// Behind the answer, only a FIN is well.
+    fn until_end(&self, stream: &mut Timed<TcpStream>) -> Result<(), Said> {
+        // When it is gone already, reading says how it ended.
+        let _ = stream.socket.shutdown(std::net::Shutdown::Write);
+        let mut rest = [0; 4096];
+        loop {
+            match stream.read(&mut rest) {
+                Err(error) if error.kind() == ErrorKind::ConnectionReset => {
+                    return Err((Verdict::Unhealthy, "the connection was reset behind the answer".into()));
+                }
+                Ok(0) | Err(_) => return Ok(()),
+                Ok(_) => {}
+            }
+        }
+    }
+
+    fn secure(
+        &self,
+        stream: Timed<TcpStream>,
+        host: &str,
+    ) -> Result<StreamOwned<ClientConnection, Timed<TcpStream>>, Said> {
+        let failed = |why: String| (Verdict::ProtocolFailed, format!("TLS: {why}"));
+        let config = client_config(&self.ask.tls, "http/1.1").map_err(failed)?;
+        let name = self.ask.tls.server_name.as_deref().unwrap_or(host);
+        let name = ServerName::try_from(name.to_owned())
+            .map_err(|_| failed(format!("no certificate can be for {name:?}")))?;
+        let connection = ClientConnection::new(config, name).map_err(|error| failed(error.to_string()))?;
+        let mut secured = StreamOwned::new(connection, stream);
+        while secured.conn.is_handshaking() {
+            secured.conn.complete_io(&mut secured.sock).map_err(|error| match is_timeout(&error) {
+                true => self.overdue("TLS handshake"),
+                false => failed(cause_of(&error)),
+            })?;
+        }
+        Ok(secured)
+    }
+
+    fn exchange(&mut self, stream: &mut (impl Read + Write), request: &[u8]) -> Result<Head, Said> {
+        let sent = stream.write_all(request).and_then(|()| stream.flush());
+        let asked_at = Instant::now();
+        sent.map_err(|error| self.broken(&error, "answer"))?;
+        let content_len_max = self.ask.prober.content_len_max();
+        self.received.clear();
+        let mut head: Option<Head> = None;
+        let mut piece = [0; 8192];
+        loop {
+            let read = stream.read(&mut piece);
+            if self.received.is_empty() {
+                self.phases.processing = asked_at.elapsed();
+            }
+            self.phases.transfer = asked_at.elapsed().saturating_sub(self.phases.processing);
+            match read {
+                Ok(0) => return self.ended(head, None),
+                Ok(len) => self.received.extend_from_slice(&piece[..len]),
+                // rustls has its own word for a peer that leaves without saying so.
+                Err(error) if error.kind() == ErrorKind::UnexpectedEof => return self.ended(head, None),
+                Err(error) => return self.ended(head, Some(&error)),
+            }
+            if head.is_none() {
+                match Reply::parse(&self.received, request.starts_with(b"HEAD ")) {
+                    Reply::Begun => continue,
+                    Reply::Broken(why) => return Err((Verdict::ProtocolFailed, why.into())),
+                    Reply::Head(found) => head = Some(found),
+                }
+            }
+            if let Some(found) = head.take_if(|head| head.is_whole(&self.received, content_len_max)) {
+                return Ok(found);
+            }
+        }
+    }
+
+    /// Nothing more comes: is what came enough?
+    fn ended(&self, head: Option<Head>, error: Option<&std::io::Error>) -> Result<Head, Said> {
+        match (head, error) {
+            (Some(head), None) if head.content == super::reply::Content::UntilClose => Ok(head),
+            (_, Some(error)) => Err(self.broken(error, "end of the answer")),
+            (None, None) if self.received.is_empty() => {
+                Err((Verdict::ProtocolFailed, "the connection was closed without an answer".into()))
+            }
+            (_, None) => Err((Verdict::ProtocolFailed, "the connection ended before the answer did".into())),
+        }
+    }
+
+    fn redis(&mut self, mut stream: Timed<TcpStream>) -> Result<String, Said> {
+        self.sent = b"*1\r\n$4\r\nPING\r\n".to_vec();
+        stream.write_all(&self.sent).map_err(|error| self.broken(&error, "answer"))?;
+        while !self.received.contains(&b'\n') && self.received.len() < 1024 {
+            let mut piece = [0; 256];
+            match stream.read(&mut piece) {
+                Ok(0) => {
+                    return Err((
+                        Verdict::ProtocolFailed,
+                        "the connection was closed without an answer".into(),
+                    ));
+                }
+                Ok(len) => self.received.extend_from_slice(&piece[..len]),
+                Err(error) => return Err(self.broken(&error, "answer")),
+            }
+        }
+        self.close(stream.socket.as_fd());
+        let line =
+            String::from_utf8_lossy(self.received.split(|byte| *byte == b'\r').next().unwrap_or_default());
+        match line.strip_prefix('-') {
+            None if line == "+PONG" => Ok("PONG".into()),
+            Some(error) => Err((Verdict::Unhealthy, error.to_owned())),
+            None => Err((Verdict::ProtocolFailed, "the answer to PING is not PONG".into())),
+        }
+    }
+
+    /// The first address that accepts; the time is that of all of them.
+    fn connect(&mut self, at: &HostPort) -> Result<Timed<TcpStream>, Said> {
+        let from = Instant::now();
+        let addrs = self.resolve(at)?;
+        self.phases.resolve = from.elapsed();
+        let from = Instant::now();
+        let mut last = (Verdict::ConnectFailed, format!("{} has no address", at.host));
+        for addr in addrs {
+            let left = self.left();
+            if left.is_zero() {
+                return Err(self.overdue("connection"));
+            }
+            match TcpStream::connect_timeout(&addr, left) {
+                Ok(socket) => {
+                    self.phases.connect = from.elapsed();
+                    return Ok(Timed { socket, ends_at: self.start + self.ask.timeout });
+                }
+                Err(error) if error.kind() == ErrorKind::TimedOut => last = self.overdue("connection"),
+                Err(error) => last = (Verdict::ConnectFailed, format!("{addr}: {}", cause_of(&error))),
+            }
+        }
+        Err(last)
+    }
+
+    /// The system's resolver keeps its own time; the thread is left behind when it misses ours.
+    fn resolve(&self, at: &HostPort) -> Result<Vec<SocketAddr>, Said> {
+        if let Ok(ip) = at.host.parse::<IpAddr>() {
+            return Ok(vec![SocketAddr::new(ip, at.port)]);
+        }
+        let (sender, receiver) = sync_channel(1);
+        let place = (at.host.clone(), at.port);
+        std::thread::spawn(move || sender.send(place.to_socket_addrs().map(Vec::from_iter)));
+        match receiver.recv_timeout(self.left()) {
+            Ok(found) => found.map_err(|error| (Verdict::ConnectFailed, format!("{}: {error}", at.host))),
+            Err(_) => Err(self.overdue("address")),
+        }
+    }
+
+    /// The kernel does it when the descriptor goes, in the manner that is set here.
+    fn close(&self, socket: BorrowedFd<'_>) {
+        let linger = match self.ask.prober.closing() {
+            Closing::Fin { linger } => linger,
+            Closing::Reset => Some(Duration::ZERO),
+        };
+        if linger.is_some() && socket_type(socket).is_ok() {
+            // Where it cannot be set the connection ends with a FIN, which everybody takes.
+            let _ = set_socket_linger(socket, linger);
+        }
+    }
+
+    fn left(&self) -> Duration {
+        self.ask.timeout.saturating_sub(self.start.elapsed())
+    }
+
+    fn overdue(&self, doing: &str) -> Said {
+        Report::timed_out(self.ask.timeout, doing)
+    }
+
+    fn broken(&self, error: &std::io::Error, doing: &str) -> Said {
+        match is_timeout(error) {
+            true => self.overdue(doing),
+            false => (Verdict::ProtocolFailed, cause_of(error)),
+        }
+    }
+}
+
+impl<S: AsFd> Timed<S> {
+    /// Zero would mean no limit, so what is over is over before the call.
+    fn limit(&self, direction: Direction) -> std::io::Result<()> {
+        let left = self.ends_at.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(ErrorKind::TimedOut.into());
+        }
+        set_socket_timeout(&self.socket, direction, Some(left)).map_err(Into::into)
+    }
+}
+
+impl<S: AsFd + Read> Read for Timed<S> {
+    fn read(&mut self, buf: &mut [u8]) -> std::io::Result<usize> {
+        self.limit(Direction::Recv)?;
+        self.socket.read(buf)
+    }
+}
+
+impl<S: AsFd + Write> Write for Timed<S> {
+    fn write(&mut self, buf: &[u8]) -> std::io::Result<usize> {
+        self.limit(Direction::Send)?;
+        self.socket.write(buf)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.socket.flush()
+    }
+}
+
+/// A socket with a time limit says that it would block.
+fn is_timeout(error: &std::io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::TimedOut | ErrorKind::WouldBlock)
+}
+
+/// Without the number that the system gives it.
+fn cause_of(error: &std::io::Error) -> String {
+    let text = error.to_string();
+    match text.find(" (os error ") {
+        Some(end) => text[..end].to_lowercase(),
+        None => text,
+    }
+}

@@ -1,0 +1,122 @@
+//! An HTTP/1 answer as a prober reads it: the status, where it leads, and when it is whole.
+//!
+//! Does not know about: sockets, what an answer is worth.
+
+/// More fields than this many bytes are no answer of a health endpoint.
+const HEAD_LEN_MAX: usize = 32 << 10;
+
+/// What is known of an answer so far.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Reply {
+    /// The head has not ended.
+    Begun,
+    /// It is none.
+    Broken(&'static str),
+    Head(Head),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Head {
+    pub(super) status: u16,
+    pub(super) location: Option<String>,
+    pub(super) content: Content,
+    /// Where the content begins.
+    pub(super) len: usize,
+}
+
+/// Where the content ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Content {
+    Chunked,
+    Length(usize),
+    UntilClose,
+}
+
+impl Reply {
+    /// `bytes` is everything that came. Interim answers are skipped.
+    pub(super) fn parse(bytes: &[u8], is_head_request: bool) -> Self {
+        let mut start = 0;
+        loop {
+            let rest = &bytes[start..];
+            let known = rest.len().min(5);
+            if rest[..known] != b"HTTP/"[..known] {
+                return Self::Broken("the answer is not HTTP/1");
+            }
+            let Some(len) = rest.windows(4).position(|window| window == b"\r\n\r\n").map(|at| at + 4) else {
+                let is_long = rest.len() > HEAD_LEN_MAX;
+                return if is_long { Self::Broken("the head of the answer has no end") } else { Self::Begun };
+            };
+            let Some(mut head) = parse_head(&rest[..len], is_head_request) else {
+                return Self::Broken("the head of the answer is not HTTP/1");
+            };
+            if (100..=199).contains(&head.status) {
+                start += len;
+                continue;
+            }
+            head.len = start + len;
+            return Self::Head(head);
+        }
+    }
+}
+
+impl Head {
+    /// Whether all of the content is among `bytes`, or as much of it as is looked at.
+    pub(super) fn is_whole(&self, bytes: &[u8], content_len_max: usize) -> bool {
+        let content = &bytes[self.len.min(bytes.len())..];
+        content.len() >= content_len_max
+            || match self.content {
+                Content::Chunked => chunks_end(content),
+                Content::Length(len) => content.len() >= len,
+                Content::UntilClose => false,
+            }
+    }
+}
+
+fn parse_head(head: &[u8], is_head_request: bool) -> Option<Head> {
+    let text = String::from_utf8_lossy(head);
+    let mut lines = text.split("\r\n");
+    let line = lines.next()?;
+    let rest = line.strip_prefix("HTTP/1.0 ").or_else(|| line.strip_prefix("HTTP/1.1 "))?;
+    let digits = rest.get(..3).filter(|digits| digits.bytes().all(|byte| byte.is_ascii_digit()))?;
+    let is_alone = rest.len() == 3 || rest.as_bytes().get(3) == Some(&b' ');
+    let status: u16 = digits.parse().ok().filter(|status| is_alone && *status >= 100)?;
+    let mut content = Content::UntilClose;
+    let mut location = None;
+    for field in lines.take_while(|line| !line.is_empty()) {
+        let (name, value) = field.split_once(':')?;
+        let value = value.trim();
+        if name.eq_ignore_ascii_case("content-length") {
+            content = Content::Length(value.parse().ok()?);
+        } else if name.eq_ignore_ascii_case("transfer-encoding") && value.eq_ignore_ascii_case("chunked") {
+            content = Content::Chunked;
+        } else if name.eq_ignore_ascii_case("location") {
+            location = Some(value.to_owned());
+        }
+    }
+    if is_head_request || matches!(status, 204 | 304) {
+        content = Content::Length(0);
+    }
+    Some(Head { status, location, content, len: 0 })
+}
+
+/// Whether the last chunk and the trailers have come.
+fn chunks_end(mut content: &[u8]) -> bool {
+    loop {
+        let Some(end) = content.windows(2).position(|window| window == b"\r\n") else { return false };
+        let size = content[..end].split(|byte| *byte == b';').next().unwrap_or_default();
+        let size =
+            std::str::from_utf8(size).ok().and_then(|size| usize::from_str_radix(size.trim(), 16).ok());
+        match size {
+            Some(0) => {
+                let trailers = &content[end..];
+                return trailers.windows(4).any(|window| window == b"\r\n\r\n");
+            }
+            Some(size) => match content.get(end + 2 + size..).and_then(|rest| rest.get(2..)) {
+                Some(rest) => content = rest,
+                None => return false,
+            },
+            // What is no chunk does not get better by waiting for more.
+            None => return true,
+        }
+    }
+}

@@ -1,0 +1,306 @@
+//! Every prober against a server that writes down what it got: the bytes, and how the connection ended.
+//!
+//! Does not know about: command lines.
+#![expect(clippy::disallowed_methods, reason = "a server that waits before it resets")]
+
+use super::{Ask, Prober, Report, Target, Verdict};
+use std::io::{ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+const OK: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nok\n";
+
+/// What a server saw of one connection.
+#[derive(Debug, PartialEq, Eq)]
+struct Seen {
+    request: String,
+    /// `fin` or `reset`.
+    end: &'static str,
+}
+
+/// Gives each connection its answer, in turn, and keeps it open until the other side leaves.
+fn server(answers: Vec<Vec<u8>>) -> (SocketAddr, JoinHandle<Vec<Seen>>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let addr = listener.local_addr().unwrap();
+    let serve = move || answers.iter().map(|answer| serve(&listener.accept().unwrap().0, answer)).collect();
+    (addr, std::thread::spawn(serve))
+}
+
+fn serve(mut stream: &TcpStream, answer: &[u8]) -> Seen {
+    stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    let mut request = Vec::new();
+    while !request.ends_with(b"\r\n\r\n") {
+        let mut byte = [0];
+        match stream.read(&mut byte) {
+            Ok(1) => request.push(byte[0]),
+            Err(error) if error.kind() == ErrorKind::ConnectionReset => {
+                return Seen { request: String::new(), end: "reset" };
+            }
+            _ => break,
+        }
+    }
+    stream.write_all(answer).unwrap();
+    let end = match stream.read(&mut [0; 64]) {
+        Ok(0) => "fin",
+        Ok(_) => "more",
+        Err(error) if error.kind() == ErrorKind::ConnectionReset => "reset",
+        Err(_) => "nothing",
+    };
+    Seen { request: String::from_utf8(request).unwrap(), end }
+}
+
+fn http(addr: SocketAddr, path: &str, prober: Prober) -> Ask {
+    Ask::of(Target::parse(&format!("http://{addr}{path}")).unwrap(), prober)
+}
+
+fn asked(answer: &[u8], prober: Prober, change: impl Fn(&mut Ask)) -> (Report, Seen, SocketAddr) {
+    let (addr, server) = server(vec![answer.to_vec()]);
+    let mut ask = http(addr, "/readyz?a=1", prober);
+    change(&mut ask);
+    let report = ask.run();
+    let mut seen = server.join().unwrap();
+    (report, seen.remove(0), addr)
+}
+
+#[test]
+fn each_prober_sends_its_bytes_and_closes_in_its_way() {
+    let version = env!("CARGO_PKG_VERSION");
+    for (prober, expected, end) in [
+        (
+            Prober::Kubelet,
+            "GET /readyz?a=1 HTTP/1.1\r\nHost: ADDR\r\nUser-Agent: kube-probe/1.34\r\nAccept: */*\r\nConnection: close\r\n\r\n"
+                .to_owned(),
+            "fin",
+        ),
+        (Prober::Haproxy, "OPTIONS /readyz?a=1 HTTP/1.0\r\n\r\n".into(), "reset"),
+        (
+            Prober::Elb,
+            "GET /readyz?a=1 HTTP/1.1\r\nHost: ADDR\r\nConnection: close\r\nUser-Agent: ELB-HealthChecker/2.0\r\nAccept-Encoding: gzip, compressed\r\n\r\n"
+                .into(),
+            "fin",
+        ),
+        (
+            Prober::Gcp,
+            "GET /readyz?a=1 HTTP/1.1\r\nHost: ADDR\r\nUser-Agent: GoogleHC/1.0\r\nConnection: Keep-alive\r\n\r\n".into(),
+            "fin",
+        ),
+        (
+            Prober::Azure,
+            "GET /readyz?a=1 HTTP/1.1\r\nHost: ADDR\r\nUser-Agent: Load Balancer Agent\r\nConnection: Keep-Alive\r\n\r\n".into(),
+            "fin",
+        ),
+        (Prober::Envoy, "GET /readyz?a=1 HTTP/1.1\r\nhost: ADDR\r\nuser-agent: Envoy/HC\r\n\r\n".into(), "fin"),
+        (
+            Prober::Consul,
+            "GET /readyz?a=1 HTTP/1.1\r\nHost: ADDR\r\nUser-Agent: Consul Health Check\r\nAccept: text/plain, text/*, */*\r\nAccept-Encoding: gzip\r\nConnection: close\r\n\r\n"
+                .into(),
+            "fin",
+        ),
+        (
+            Prober::Doorbell,
+            format!(
+                "GET /readyz?a=1 HTTP/1.1\r\nHost: ADDR\r\nUser-Agent: doorbell-probe/{version}\r\nAccept: */*\r\nConnection: close\r\n\r\n"
+            ),
+            "fin",
+        ),
+    ] {
+        let (report, seen, addr) = asked(OK, prober, |_| {});
+        assert_eq!(seen, Seen { request: expected.replace("ADDR", &addr.to_string()), end }, "{prober:?}");
+        assert_eq!((report.verdict, report.status), (Verdict::Healthy, Some(200)), "{prober:?}: {report:?}");
+        assert_eq!(report.sent, seen.request.into_bytes());
+        assert_eq!(report.received, OK);
+    }
+}
+
+#[test]
+fn hosts_and_fields() {
+    for (prober, expected) in [
+        (
+            Prober::Haproxy,
+            "OPTIONS /readyz?a=1 HTTP/1.1\r\nhost: app.example\r\nx-b: 1\r\naccept: text/plain\r\nconnection: close\r\n\r\n",
+        ),
+        (
+            Prober::Kubelet,
+            "GET /readyz?a=1 HTTP/1.1\r\nHost: app.example\r\nUser-Agent: kube-probe/1.34\r\nAccept: text/plain\r\nX-B: 1\r\nConnection: close\r\n\r\n",
+        ),
+        (
+            Prober::Envoy,
+            "GET /readyz?a=1 HTTP/1.1\r\nhost: app.example\r\nuser-agent: Envoy/HC\r\nx-b: 1\r\naccept: text/plain\r\n\r\n",
+        ),
+    ] {
+        let change = |ask: &mut Ask| {
+            ask.host = Some("app.example".into());
+            ask.headers = vec![("x-b".into(), "1".into()), ("accept".into(), "text/plain".into())];
+        };
+        let (_, seen, _) = asked(OK, prober, change);
+        assert_eq!(seen.request, expected, "{prober:?}");
+    }
+    let without = |ask: &mut Ask| ask.headers = vec![("Accept".into(), String::new())];
+    let (_, seen, _) = asked(OK, Prober::Kubelet, without);
+    assert!(!seen.request.contains("Accept"), "{}", seen.request);
+}
+
+#[test]
+fn each_prober_has_a_mind_of_its_own() {
+    let reply = |status: u16| format!("HTTP/1.1 {status} X\r\nContent-Length: 0\r\n\r\n").into_bytes();
+    for (status, well) in [
+        (200, "kubelet haproxy elb gcp azure envoy consul doorbell"),
+        (204, "kubelet haproxy consul doorbell"),
+        (302, "kubelet haproxy doorbell"),
+        (429, "consul"),
+        (503, ""),
+    ] {
+        for (name, prober) in [
+            ("kubelet", Prober::Kubelet),
+            ("haproxy", Prober::Haproxy),
+            ("elb", Prober::Elb),
+            ("gcp", Prober::Gcp),
+            ("azure", Prober::Azure),
+            ("envoy", Prober::Envoy),
+            ("consul", Prober::Consul),
+            ("doorbell", Prober::Doorbell),
+        ] {
+            let (report, _, _) = asked(&reply(status), prober, |_| {});
+            let expected = if well.contains(name) { Verdict::Healthy } else { Verdict::Unhealthy };
+            assert_eq!(
+                (report.verdict, report.status),
+                (expected, Some(status)),
+                "{name} {status}: {}",
+                report.reason
+            );
+        }
+    }
+    let (report, _, _) = asked(&reply(503), Prober::Gcp, |ask| ask.statuses = Some(vec![500..=503]));
+    assert_eq!(report.verdict, Verdict::Healthy);
+}
+
+#[test]
+fn answers_of_all_kinds() {
+    for (answer, expected) in [
+        ("HTTP/1.1 200\r\n\r\n", Verdict::TimedOut),
+        ("HTTP/1.1 204 No Content\r\n\r\n", Verdict::Healthy),
+        (
+            "HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n",
+            Verdict::Healthy,
+        ),
+        ("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3;x=y\r\nok\n\r\n0\r\n\r\n", Verdict::Healthy),
+        ("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nok\n\r\n", Verdict::TimedOut),
+        ("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nok", Verdict::TimedOut),
+        ("HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\n", Verdict::ProtocolFailed),
+        ("HTTP/2 200\r\n\r\n", Verdict::ProtocolFailed),
+        ("HTTP/1.1 20\r\n\r\n", Verdict::ProtocolFailed),
+        ("SSH-2.0-x\r\n", Verdict::ProtocolFailed),
+        ("ok\n", Verdict::ProtocolFailed),
+        ("", Verdict::TimedOut),
+    ] {
+        let (report, _, _) =
+            asked(answer.as_bytes(), Prober::Kubelet, |ask| ask.timeout = Duration::from_millis(200));
+        assert_eq!(report.verdict, expected, "{answer:?}: {}", report.reason);
+        assert!(report.total < Duration::from_secs(5), "{answer:?}: {:?}", report.total);
+    }
+    // A body that never ends is cut where the kubelet cuts it.
+    let long = [b"HTTP/1.1 200 OK\r\nContent-Length: 99999999\r\n\r\n".as_slice(), &[b'x'; 20_000]].concat();
+    let (report, _, _) = asked(&long, Prober::Kubelet, |_| {});
+    assert_eq!(report.verdict, Verdict::Healthy, "{}", report.reason);
+}
+
+#[test]
+fn the_kubelet_follows_its_own_host_only() {
+    let redirect =
+        |to: &str| format!("HTTP/1.1 302 Found\r\nLocation: {to}\r\nContent-Length: 0\r\n\r\n").into_bytes();
+    let (addr, server) = server(vec![redirect("/other"), OK.to_vec()]);
+    let report = http(addr, "/", Prober::Kubelet).run();
+    let seen = server.join().unwrap();
+    assert_eq!((report.verdict, report.status), (Verdict::Healthy, Some(200)));
+    assert!(seen[1].request.starts_with("GET /other HTTP/1.1\r\n"), "{seen:?}");
+    let (report, _, _) = asked(&redirect("http://warning.invalid/"), Prober::Kubelet, |_| {});
+    assert_eq!((report.verdict, report.status), (Verdict::Healthy, Some(302)));
+    assert!(report.reason.contains("Probe terminated redirects"), "{}", report.reason);
+}
+
+#[test]
+fn azure_takes_a_reset_for_a_no() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let addr = listener.local_addr().unwrap();
+    let resetting = std::thread::spawn(move || {
+        for _ in 0..2 {
+            let (mut stream, _) = listener.accept().unwrap();
+            let mut some = [0; 512];
+            assert!(stream.read(&mut some).unwrap() > 0);
+            stream.write_all(OK).unwrap();
+            // Whoever waits for the end of the connection has the answer by the time it is reset.
+            std::thread::sleep(Duration::from_millis(50));
+            socket2::SockRef::from(&stream).set_linger(Some(Duration::ZERO)).unwrap();
+        }
+    });
+    assert_eq!(http(addr, "/", Prober::Elb).run().verdict, Verdict::Healthy);
+    let report = http(addr, "/", Prober::Azure).run();
+    resetting.join().unwrap();
+    assert_eq!(report.verdict, Verdict::Unhealthy, "{}", report.reason);
+}
+
+#[test]
+fn connections_alone() {
+    let tcp = |addr, prober| Ask::of(Target::parse(&format!("tcp://{addr}")).unwrap(), prober);
+    for (prober, end) in [(Prober::Kubelet, "fin"), (Prober::Haproxy, "reset")] {
+        let (addr, server) = server(vec![Vec::new()]);
+        assert_eq!(tcp(addr, prober).run().verdict, Verdict::Healthy);
+        let seen = server.join().unwrap();
+        assert_eq!(seen, [Seen { request: String::new(), end }], "{prober:?}");
+    }
+    let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let report = tcp(nobody, Prober::Doorbell).run();
+    assert_eq!(report.verdict, Verdict::ConnectFailed);
+    assert!(report.reason.ends_with("connection refused"), "{}", report.reason);
+    let missing = Ask::of(Target::parse("unix:/nonexistent/socket").unwrap(), Prober::Doorbell).run();
+    assert_eq!(missing.verdict, Verdict::ConnectFailed);
+    let grpc = Ask::of(Target::parse(&format!("grpc://{nobody}/x")).unwrap(), Prober::Doorbell).run();
+    assert_eq!(grpc.verdict, Verdict::ConnectFailed, "{}", grpc.reason);
+}
+
+#[test]
+fn redis_says_pong() {
+    for (answer, expected) in [
+        ("+PONG\r\n", Verdict::Healthy),
+        ("-NOAUTH Authentication required.\r\n", Verdict::Unhealthy),
+        ("-LOADING Redis is loading\r\n", Verdict::Unhealthy),
+        ("HTTP/1.1 400 Bad Request\r\n\r\n", Verdict::ProtocolFailed),
+    ] {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let addr = listener.local_addr().unwrap();
+        let server = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let mut request = [0; 14];
+            stream.read_exact(&mut request).unwrap();
+            stream.write_all(answer.as_bytes()).unwrap();
+            request
+        });
+        let report = Ask::of(
+            Target::Redis(crate::config::model::HostPort::parse(&addr.to_string(), None).unwrap()),
+            Prober::Doorbell,
+        )
+        .run();
+        assert_eq!(&server.join().unwrap(), b"*1\r\n$4\r\nPING\r\n");
+        assert_eq!(report.verdict, expected, "{answer:?}: {}", report.reason);
+    }
+}
+
+#[test]
+fn targets() {
+    for (text, expected) in [
+        ("http://a/x", Some("http://a/x")),
+        ("https://a:8443", Some("https://a:8443/")),
+        ("tcp://[::1]:5", Some("tcp://[::1]:5")),
+        ("redis://a", Some("redis://a:6379")),
+        ("grpc://a:5/shop.Cart", Some("grpc://a:5/shop.Cart")),
+        ("grpc://a:5", Some("grpc://a:5")),
+        ("unix:/run/x.sock", Some("unix:/run/x.sock")),
+        ("unix:", None),
+        ("tcp://a", None),
+        ("a:5", None),
+        ("", None),
+    ] {
+        assert_eq!(Target::parse(text).map(|target| target.to_string()).as_deref(), expected, "{text:?}");
+    }
+}

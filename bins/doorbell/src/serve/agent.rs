@@ -1,0 +1,225 @@
+//! HAProxy's agent-check: one line for each endpoint, written when its state changes and sent to whoever connects.
+//!
+//! Does not know about: connections, what makes a state.
+//!
+//! A line always says everything: only the agent itself can take back what it said before, so `up` goes with `ready` and a weight
+//! (HAProxy configuration manual, `agent-check`).
+
+use super::board::{Keeper, Serving};
+use super::listener::listens;
+use crate::config::model::Config;
+use crate::exit::Failure;
+use arc_swap::ArcSwap;
+use doorbell::{RawHandler, RawNext, ServerBuilder};
+use doorbell_health::{Audience, EndpointState};
+use std::collections::HashMap;
+use std::fmt::Write as _;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Bytes of what HAProxy sends first.
+const SENT_LEN_MAX: usize = 256;
+
+/// Bytes of a line. What follows `#` goes into HAProxy's log and its page.
+const LINE_LEN_MAX: usize = 200;
+
+/// How long HAProxy may take to say which endpoint it means.
+const SEND_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// The lines of all endpoints.
+#[derive(Debug)]
+struct Lines(Vec<ArcSwap<Vec<u8>>>);
+
+/// One agent.
+#[derive(Debug)]
+struct Agent {
+    lines: Arc<Lines>,
+    endpoint: usize,
+    /// Endpoints by name, where what is sent selects one.
+    names: Option<HashMap<Box<[u8]>, usize>>,
+}
+
+/// Adds the listeners of `[agent.NAME]`. Each is told to `listening` before it is added.
+///
+/// # Errors
+/// When a socket that was handed to us is none.
+pub(super) fn add(
+    mut builder: ServerBuilder,
+    config: &Config,
+    keeper: &Keeper,
+    mut listening: impl FnMut(),
+) -> Result<ServerBuilder, Failure> {
+    if config.agents.is_empty() {
+        return Ok(builder);
+    }
+    let lines = Arc::new(Lines((0..config.health.len()).map(|_| ArcSwap::default()).collect()));
+    let followed = Arc::clone(&lines);
+    keeper.follow(move |serving| followed.renew(serving));
+    for agent in &config.agents {
+        for bind in &agent.binds {
+            for listen in listens(bind, config)? {
+                listening();
+                let names = config.health.iter().enumerate();
+                let names = names.map(|(at, health)| (health.name.as_bytes().into(), at));
+                let handler = Agent {
+                    lines: Arc::clone(&lines),
+                    endpoint: agent.endpoint,
+                    names: agent.select_by_send.then(|| names.collect()),
+                };
+                let raw = doorbell::Raw::new(handler).bytes_max(SENT_LEN_MAX).timeout(SEND_TIMEOUT);
+                builder = builder.listen(listen, raw);
+            }
+        }
+    }
+    Ok(builder)
+}
+
+impl Lines {
+    fn renew(&self, serving: &Serving<'_>) {
+        for (position, kept) in self.0.iter().enumerate() {
+            let line = line(serving, position).into_bytes();
+            if **kept.load() != line {
+                kept.store(Arc::new(line));
+            }
+        }
+    }
+
+    fn write(&self, endpoint: usize, reply: &mut Vec<u8>) {
+        if let Some(line) = self.0.get(endpoint) {
+            reply.extend_from_slice(&line.load());
+        }
+    }
+}
+
+impl RawHandler for Agent {
+    fn greet(&self, reply: &mut Vec<u8>) -> Option<RawNext> {
+        if self.names.is_some() {
+            return None;
+        }
+        self.lines.write(self.endpoint, reply);
+        Some(RawNext::Close)
+    }
+
+    fn handle(&self, received: &[u8], reply: &mut Vec<u8>) -> RawNext {
+        let Some(end) = received.iter().position(|byte| *byte == b'\n') else { return RawNext::NeedMore };
+        let name = received[..end].trim_ascii();
+        match self.names.as_ref().and_then(|names| names.get(name)) {
+            Some(endpoint) => self.lines.write(*endpoint, reply),
+            None if name.is_empty() => self.lines.write(self.endpoint, reply),
+            // Somebody who misspelled it must see that, and not some other endpoint's state.
+            None => reply.extend_from_slice(b"down # there is no such health endpoint\n"),
+        }
+        RawNext::Close
+    }
+}
+
+/// Everything about an endpoint, as a load balancer is told.
+fn line(serving: &Serving<'_>, position: usize) -> String {
+    let Some(endpoint) = serving.endpoint(position) else { return String::new() };
+    let (verdict, code) = endpoint.answer(Audience::LoadBalancer);
+    let share = share_of(endpoint.weight(), endpoint.config().uses.iter().map(|one| one.weight));
+    let note = endpoint.note(verdict);
+    let names = || {
+        let deciding = endpoint.deciding(verdict).filter_map(|one| serving.check_name(one.check));
+        deciding.collect::<Vec<_>>().join(" ")
+    };
+    let (words, why) = match verdict.state {
+        EndpointState::Up if code < 400 => (format!("up ready {share}%"), String::new()),
+        EndpointState::Degraded if code < 400 => {
+            (format!("up ready {share}%"), format!("degraded {}", names()))
+        }
+        EndpointState::Degraded | EndpointState::Down | EndpointState::Up => {
+            ("down ready".to_owned(), names())
+        }
+        EndpointState::Drain => {
+            let beneath = endpoint.verdict_without_drain().state;
+            let operation = if beneath == EndpointState::Down { "down" } else { "up" };
+            (format!("{operation} drain {share}%"), "draining".to_owned())
+        }
+        EndpointState::Maintenance => ("maint".to_owned(), "maintenance".to_owned()),
+    };
+    written(words, if note.is_empty() { &why } else { note })
+}
+
+/// How much of all weight serves, in percent; all of it where nothing has a weight.
+fn share_of(serving: Option<u32>, all: impl Iterator<Item = u32>) -> u64 {
+    let all: u64 = all.map(u64::from).sum();
+    serving.map_or(100, |serving| (u64::from(serving) * 100).checked_div(all).unwrap_or(100))
+}
+
+/// A line without anything that would end it early.
+fn written(words: String, why: &str) -> String {
+    let mut line = words;
+    let why: String = why.chars().map(|c| if c.is_ascii_graphic() { c } else { ' ' }).collect();
+    if !why.trim().is_empty() {
+        let _infallible = write!(line, " # {}", why.trim());
+    }
+    line.truncate(LINE_LEN_MAX - 1);
+    line.push('\n');
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::checks::{Desk as _, Finding};
+    use crate::config::{Source, parse};
+    use doorbell_health::Outcome;
+
+    #[test]
+    fn a_line_is_one_line() {
+        assert_eq!(written("down ready".into(), "a\r\nup"), "down ready # a  up\n");
+        assert_eq!(written("up ready 100%".into(), " \n"), "up ready 100%\n");
+        let long = written("maint".into(), &"é\n".repeat(500));
+        assert_eq!(long, "maint\n");
+        let long = written("maint".into(), &"x".repeat(500));
+        assert!(long.len() == LINE_LEN_MAX && long.ends_with("x\n"));
+    }
+
+    #[test]
+    fn shares() {
+        assert_eq!(share_of(None, [].into_iter()), 100);
+        assert_eq!(share_of(Some(0), [0, 0].into_iter()), 100);
+        assert_eq!(share_of(Some(60), [60, 40].into_iter()), 60);
+        assert_eq!(share_of(Some(2), [1, 1, 1].into_iter()), 66);
+        assert_eq!(share_of(Some(u32::MAX), [u32::MAX, u32::MAX].into_iter()), 50);
+    }
+
+    #[test]
+    fn lines_say_everything_and_follow_the_board() {
+        let text = "version = 1\n[check.db]\ntype = \"ttl\"\nttl = \"1m\"\n[check.cache]\ntype = \"ttl\"\nttl = \"1m\"\n\
+                    [health.readyz]\nrequire = [\"db\"]\ndegrading = [\"cache\"]\nweight = { db = 60, cache = 40 }\n";
+        let config = parse(&Source { name: "f".into(), text: text.into() }, &|_| None).config.unwrap();
+        let keeper = Keeper::build(&config).unwrap();
+        let lines = Arc::new(Lines((0..config.health.len()).map(|_| ArcSwap::default()).collect()));
+        let followed = Arc::clone(&lines);
+        keeper.follow(move |serving| followed.renew(serving));
+        let readyz = config.health.iter().position(|health| health.name == "readyz").unwrap();
+        let now = || {
+            let mut line = Vec::new();
+            lines.write(readyz, &mut line);
+            String::from_utf8(line).unwrap()
+        };
+        let tell = |check: usize, outcome: Outcome| {
+            let finding = Finding { outcome, latency: Duration::ZERO, reason: "x".to_owned() };
+            let _next = keeper.found(check, &finding);
+        };
+        assert_eq!(now(), "down ready # db\n");
+        tell(0, Outcome::Success);
+        assert_eq!(now(), "up ready 60% # degraded cache\n");
+        tell(1, Outcome::Success);
+        assert_eq!(now(), "up ready 100%\n");
+        tell(0, Outcome::Failure);
+        assert_eq!(now(), "down ready # db\n");
+        keeper.drain(true);
+        assert_eq!(now(), "down drain 40% # draining\n");
+        tell(0, Outcome::Success);
+        assert_eq!(now(), "up drain 100% # draining\n");
+        keeper.drain(false);
+        let subject = keeper.subject("readyz").unwrap();
+        keeper.maintain(subject, Some(("patching\nnow", None)));
+        assert_eq!(now(), "maint # patching now\n");
+        keeper.maintain(subject, None);
+        assert_eq!(now(), "up ready 100%\n");
+    }
+}

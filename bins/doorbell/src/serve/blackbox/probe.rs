@@ -1,0 +1,268 @@
+//! One probe: where the target leads is found out first, looked at, and then connected to, at that address and no other.
+//!
+//! Does not know about: who asks, how a result is written.
+//!
+//! A name is looked up once. What is connected to is the address that was found to be allowed, so that a name that leads elsewhere a moment
+//! later changes nothing; and every redirect is looked at in the same way.
+
+use super::text::{Phases, Report};
+use crate::checks::{Runner, Seen, Shared, Stage, Trace, url_of_location};
+use crate::config::model::{
+    Check, CheckKind, ClientTls, FollowRedirects, GrpcCheck, HostPort, HttpCheck, Module, Pace, Place,
+    Severity, TcpCheck, TlsCheck, Url,
+};
+use crate::http::Method;
+use crate::http::forwarded::Networks;
+use doorbell_health::Outcome;
+use std::fmt;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+use tokio::time::{Instant, timeout_at};
+
+/// Redirects of one probe, as Go's client follows them.
+const REDIRECTS_MAX: u32 = 10;
+
+/// Bytes of content that are read.
+const BODY_BYTES: u32 = 256 << 10;
+
+/// Makes probes.
+#[derive(Debug)]
+pub(super) struct Prober {
+    targets: Networks,
+    shared: Mutex<Shared>,
+}
+
+/// Why no probe is made.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Refused {
+    /// The target, or where it leads, is not to be probed.
+    NotAllowed,
+    /// The target is not of a form that the module knows.
+    NotATarget,
+    Stopped,
+}
+
+/// What a module asks a target for.
+enum Asked {
+    Grpc(HostPort, Option<ClientTls>),
+    Http(Url, Method),
+    Tcp(HostPort),
+    Tls(HostPort),
+}
+
+impl Prober {
+    pub(super) fn new(targets: Networks, shared: Shared) -> Self {
+        Self { targets, shared: Mutex::new(shared) }
+    }
+
+    /// The metrics of one probe. It takes no longer than `limit`.
+    pub(super) async fn probe(
+        &self,
+        module: Module,
+        target: &str,
+        limit: Duration,
+    ) -> Result<String, Refused> {
+        let start = Instant::now();
+        let mut asked = Asked::parse(module, target).ok_or(Refused::NotATarget)?;
+        let mut report = Report::new(module, limit);
+        loop {
+            let begun = Instant::now();
+            let found = timeout_at(start + limit, self.address_of(asked.at())).await;
+            let lookup = begun.elapsed();
+            report.lookup += lookup;
+            let addr = match found {
+                Ok(Ok(addr)) => addr,
+                // A name that leads nowhere is a finding, and not an error of whoever asks.
+                Ok(Err(None)) | Err(_) => return Ok(report.finished(start.elapsed())),
+                Ok(Err(Some(refused))) => return Err(refused),
+            };
+            report.address = Some(addr.ip());
+            let (is_success, seen, ends) =
+                self.run(&asked, addr, (start + limit).duration_since(Instant::now())).await;
+            report.phases.add(&seen, lookup, begun.elapsed());
+            report.is_tls = asked.is_tls();
+            report.certificate_ends = ends;
+            let next = asked.redirected(&seen).filter(|_| report.redirects < REDIRECTS_MAX);
+            report.is_success = is_success;
+            report.seen = seen;
+            match next {
+                Some(next) => {
+                    report.redirects += 1;
+                    asked = next;
+                }
+                None => return Ok(report.finished(start.elapsed())),
+            }
+        }
+    }
+
+    /// The first address of a host, and only if all that it has may be probed. `None` where it has none.
+    async fn address_of(&self, at: &HostPort) -> Result<SocketAddr, Option<Refused>> {
+        let found: Vec<SocketAddr> = match at.host.parse::<IpAddr>() {
+            Ok(ip) => vec![SocketAddr::new(ip, at.port)],
+            Err(_) => match tokio::net::lookup_host((at.host.as_str(), at.port)).await {
+                Ok(found) => found.collect(),
+                Err(_) => Vec::new(),
+            },
+        };
+        if !found.iter().all(|addr| self.is_allowed(addr.ip())) {
+            return Err(Some(Refused::NotAllowed));
+        }
+        // IPv6 first, as blackbox_exporter has it.
+        let first = found.iter().find(|addr| addr.is_ipv6()).or_else(|| found.first());
+        first.copied().ok_or(None)
+    }
+
+    fn is_allowed(&self, ip: IpAddr) -> bool {
+        self.targets.contains(ip)
+    }
+
+    /// Whether it is well, what was seen, and when the certificate ends.
+    async fn run(&self, asked: &Asked, addr: SocketAddr, limit: Duration) -> (bool, Seen, Option<Duration>) {
+        let limit = limit.max(Duration::from_millis(1));
+        let pace = Pace { timeout: limit, connect_timeout: limit, ..Pace::default() };
+        let kind = asked.kind(addr);
+        let check = Check { name: "probe".to_owned(), severity: Severity::Info, pace, kind };
+        let built = Runner::build(&check, &mut self.shared.lock().unwrap_or_else(PoisonError::into_inner));
+        let Ok(Some(runner)) = built else { return (false, Seen::default(), None) };
+        let trace = Trace::begin();
+        let finding = runner.run_traced(&trace).await;
+        (finding.outcome == Outcome::Success, trace.seen(), runner.certificate_ends())
+    }
+}
+
+impl Asked {
+    fn parse(module: Module, target: &str) -> Option<Self> {
+        let url = || {
+            let is_url = target.starts_with("http://") || target.starts_with("https://");
+            if is_url { Url::parse(target) } else { Url::parse(&format!("http://{target}")) }
+        };
+        Some(match module {
+            Module::Grpc => Self::Grpc(HostPort::parse(target, None)?, Some(ClientTls::default())),
+            Module::GrpcPlain => Self::Grpc(HostPort::parse(target, None)?, None),
+            Module::Http2xx => Self::Http(url()?, Method::Get),
+            Module::HttpPost2xx => Self::Http(url()?, Method::Post),
+            Module::TcpConnect => Self::Tcp(HostPort::parse(target, None)?),
+            Module::TlsConnect => Self::Tls(HostPort::parse(target, Some(443))?),
+        })
+    }
+
+    const fn at(&self) -> &HostPort {
+        match self {
+            Self::Grpc(at, _) | Self::Tcp(at) | Self::Tls(at) => at,
+            Self::Http(url, _) => &url.at,
+        }
+    }
+
+    const fn is_tls(&self) -> bool {
+        match self {
+            Self::Grpc(_, tls) => tls.is_some(),
+            Self::Http(url, _) => url.is_https,
+            Self::Tcp(_) => false,
+            Self::Tls(_) => true,
+        }
+    }
+
+    /// The check of this address and no other, in the name of the target.
+    fn kind(&self, addr: SocketAddr) -> CheckKind {
+        let place = Place::Tcp(HostPort { host: addr.ip().to_string(), port: addr.port() });
+        let named = |tls: &ClientTls| ClientTls { server_name: Some(self.at().host.clone()), ..tls.clone() };
+        match self {
+            Self::Grpc(_, tls) => {
+                CheckKind::Grpc(Box::new(GrpcCheck { tls: tls.as_ref().map(named), ..GrpcCheck::of(place) }))
+            }
+            Self::Http(url, method) => CheckKind::Http(Box::new(HttpCheck {
+                address: Some(place),
+                method: *method,
+                follow_redirects: FollowRedirects::No,
+                body_bytes: BODY_BYTES,
+                ..HttpCheck::of(url.clone())
+            })),
+            Self::Tcp(_) => CheckKind::Tcp(TcpCheck::of(place)),
+            Self::Tls(_) => CheckKind::Tls(Box::new(TlsCheck {
+                tls: named(&ClientTls::default()),
+                ..TlsCheck::of(place)
+            })),
+        }
+    }
+
+    /// Where an answer leads. What is no URL leads nowhere.
+    fn redirected(&self, seen: &Seen) -> Option<Self> {
+        let Self::Http(url, method) = self else { return None };
+        let is_redirect = matches!(seen.status, Some(301 | 302 | 303 | 307 | 308));
+        let to = seen.location.as_deref().filter(|_| is_redirect)?;
+        // A browser asks with GET from there on, but for 307 and 308 (RFC 9110 15.4).
+        let method = if matches!(seen.status, Some(307 | 308)) { *method } else { Method::Get };
+        Some(Self::Http(url_of_location(url, to)?, method))
+    }
+}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NotAllowed => "this target is not in the networks that may be probed ([blackbox] targets)",
+            Self::NotATarget => "this is not a target that the module knows",
+            Self::Stopped => "no more probes are made",
+        })
+    }
+}
+
+impl Phases {
+    /// Adds what one run took: from the marks of its stages, each until the next one.
+    fn add(&mut self, seen: &Seen, lookup: Duration, all: Duration) {
+        self.resolve += lookup;
+        let ends = seen.stages.iter().skip(1).map(|(_, at)| *at).chain([all.saturating_sub(lookup)]);
+        for ((stage, from), to) in seen.stages.iter().zip(ends) {
+            let took = to.saturating_sub(*from);
+            match stage {
+                Stage::Resolve => self.resolve += took,
+                Stage::Connect => self.connect += took,
+                Stage::Handshake => self.tls += took,
+                Stage::Answer => self.processing += took,
+                Stage::Content => self.transfer += took,
+                Stage::Start | Stage::End => {}
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn targets() {
+        for (module, target, expected) in [
+            (Module::Http2xx, "example.com", Some("example.com:80")),
+            (Module::Http2xx, "https://example.com/x", Some("example.com:443")),
+            (Module::Http2xx, "ftp://example.com", None),
+            (Module::Http2xx, "file:///etc/passwd", None),
+            (Module::Http2xx, "http://user@example.com/", None),
+            (Module::TcpConnect, "a:1", Some("a:1")),
+            (Module::TcpConnect, "unix:/run/a.sock", None),
+            (Module::TcpConnect, "a", None),
+            (Module::TlsConnect, "a", Some("a:443")),
+            (Module::Grpc, "[::1]:5", Some("[::1]:5")),
+        ] {
+            let found = Asked::parse(module, target).map(|asked| asked.at().to_string());
+            assert_eq!(found.as_deref(), expected, "{target}");
+        }
+    }
+
+    #[test]
+    fn phases_are_what_lies_between_the_marks() {
+        let ms = Duration::from_millis;
+        let stages = vec![
+            (Stage::Resolve, ms(0)),
+            (Stage::Connect, ms(1)),
+            (Stage::Handshake, ms(3)),
+            (Stage::Answer, ms(7)),
+            (Stage::Content, ms(20)),
+            (Stage::End, ms(25)),
+        ];
+        let mut phases = Phases::default();
+        phases.add(&Seen { stages, ..Seen::default() }, ms(10), ms(40));
+        assert_eq!((phases.resolve, phases.connect, phases.tls), (ms(11), ms(2), ms(4)));
+        assert_eq!((phases.processing, phases.transfer), (ms(13), ms(5)));
+    }
+}

@@ -1,0 +1,109 @@
+//! What is asked for: `target=..&module=..`.
+//!
+//! Does not know about: whether the target may be probed.
+
+use crate::config::model::Module;
+use std::fmt;
+
+/// Bytes of a target.
+const TARGET_LEN_MAX: usize = 1024;
+
+/// What is to be probed, and how.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Query {
+    pub(super) module: Module,
+    pub(super) target: String,
+}
+
+/// Why it cannot be, in blackbox_exporter's words where it has some.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum BadQuery {
+    NoTarget,
+    TargetTooLong,
+    TwoTargets,
+    UnknownModule(String),
+}
+
+impl Query {
+    /// Without a module it is `http_2xx`. `modules` are those that may be asked for.
+    pub(super) fn parse(query: &str, modules: &[Module]) -> Result<Self, BadQuery> {
+        let (mut target, mut module) = (None, None);
+        for (name, value) in query.split('&').map(|part| part.split_once('=').unwrap_or((part, ""))) {
+            match name {
+                "target" if target.is_some() => return Err(BadQuery::TwoTargets),
+                "target" => target = Some(decoded(value)),
+                "module" => module = Some(decoded(value)),
+                _ => {}
+            }
+        }
+        let target = target.filter(|target| !target.is_empty()).ok_or(BadQuery::NoTarget)?;
+        if target.len() > TARGET_LEN_MAX {
+            return Err(BadQuery::TargetTooLong);
+        }
+        let name = module.filter(|name| !name.is_empty()).unwrap_or_else(|| "http_2xx".to_owned());
+        let known = Module::NAMES.into_iter().find(|(known, _)| *known == name).map(|(_, module)| module);
+        let module = known.filter(|module| modules.contains(module)).ok_or(BadQuery::UnknownModule(name))?;
+        Ok(Self { module, target })
+    }
+}
+
+impl fmt::Display for BadQuery {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoTarget => f.write_str("Target parameter is missing"),
+            Self::TargetTooLong => write!(f, "Target parameter is longer than {TARGET_LEN_MAX} bytes"),
+            Self::TwoTargets => f.write_str("Target parameter is there twice"),
+            Self::UnknownModule(name) => {
+                write!(f, "Unknown module {:?}", &name[..name.floor_char_boundary(64)])
+            }
+        }
+    }
+}
+
+/// `%41` and `+` as in a form; what is no UTF-8 has a sign in its place, and what is not well written stays.
+fn decoded(value: &str) -> String {
+    let mut bytes = Vec::with_capacity(value.len());
+    let mut rest = value.as_bytes();
+    while let [first, after @ ..] = rest {
+        rest = after;
+        let hex = |byte: u8| char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
+        match (first, after) {
+            (b'%', [high, low, behind @ ..]) => match (hex(*high), hex(*low)) {
+                (Some(high), Some(low)) => {
+                    bytes.push(high << 4 | low);
+                    rest = behind;
+                }
+                _ => bytes.push(b'%'),
+            },
+            (b'+', _) => bytes.push(b' '),
+            (byte, _) => bytes.push(*byte),
+        }
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn queries() {
+        let all = Module::NAMES.map(|(_, module)| module);
+        let ok = |module, target: &str| Ok(Query { module, target: target.to_owned() });
+        for (query, expected) in [
+            ("target=a", ok(Module::Http2xx, "a")),
+            ("module=tcp_connect&target=a%3A80&debug=true", ok(Module::TcpConnect, "a:80")),
+            ("target=http%3A%2F%2Fa%2Fx%3Fy%3D1&module=", ok(Module::Http2xx, "http://a/x?y=1")),
+            ("target=a%zz%4&module=grpc", ok(Module::Grpc, "a%zz%4")),
+            ("", Err(BadQuery::NoTarget)),
+            ("target=", Err(BadQuery::NoTarget)),
+            ("target=a&target=b", Err(BadQuery::TwoTargets)),
+            ("target=a&module=icmp", Err(BadQuery::UnknownModule("icmp".to_owned()))),
+        ] {
+            assert_eq!(Query::parse(query, &all), expected, "{query:?}");
+        }
+        assert!(Query::parse("target=a&module=grpc", &[Module::Http2xx]).is_err());
+        let long = format!("target={}", "a".repeat(1025));
+        assert_eq!(Query::parse(&long, &all), Err(BadQuery::TargetTooLong));
+    }
+}

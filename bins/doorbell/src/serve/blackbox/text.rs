@@ -1,0 +1,225 @@
+//! The result of a probe, with the names that blackbox_exporter gives its metrics.
+//!
+//! Does not know about: how a probe is made.
+
+use crate::checks::Seen;
+use crate::config::model::Module;
+use hyper::Version;
+use std::fmt::{Display, Write as _};
+use std::net::IpAddr;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// Everything that is known of one probe.
+#[derive(Debug)]
+pub(super) struct Report {
+    module: Module,
+    timeout: Duration,
+    pub(super) is_success: bool,
+    pub(super) is_tls: bool,
+    /// How long the names took that were looked up.
+    pub(super) lookup: Duration,
+    pub(super) address: Option<IpAddr>,
+    pub(super) redirects: u32,
+    pub(super) phases: Phases,
+    /// Of the last answer.
+    pub(super) seen: Seen,
+    pub(super) certificate_ends: Option<Duration>,
+}
+
+/// How long the parts of a probe took, those of all redirects together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Phases {
+    pub(super) resolve: Duration,
+    pub(super) connect: Duration,
+    pub(super) tls: Duration,
+    pub(super) processing: Duration,
+    pub(super) transfer: Duration,
+}
+
+impl Report {
+    pub(super) fn new(module: Module, timeout: Duration) -> Self {
+        Self {
+            module,
+            timeout,
+            is_success: false,
+            is_tls: false,
+            lookup: Duration::ZERO,
+            address: None,
+            redirects: 0,
+            phases: Phases::default(),
+            seen: Seen::default(),
+            certificate_ends: None,
+        }
+    }
+
+    /// In the text format of Prometheus, by name.
+    pub(super) fn finished(&self, duration: Duration) -> String {
+        let mut all = Metrics::default();
+        all.gauge("probe_dns_lookup_time_seconds", "How long the lookup of names took", secs(self.lookup));
+        all.gauge("probe_duration_seconds", "How long the probe took", secs(duration));
+        match self.module {
+            Module::Grpc | Module::GrpcPlain => self.grpc(&mut all),
+            Module::Http2xx | Module::HttpPost2xx => self.http(&mut all),
+            Module::TcpConnect | Module::TlsConnect => {
+                all.gauge("probe_failed_due_to_regex", "Whether an expression did not match", 0);
+            }
+        }
+        if let Some(ip) = self.address {
+            let hash = "Hash of the address, to see when it changes";
+            all.gauge("probe_ip_addr_hash", hash, hash_of(ip));
+            all.gauge("probe_ip_protocol", "4 or 6", if ip.is_ipv4() { 4 } else { 6 });
+        }
+        if let Some(ends) = self.certificate_ends {
+            let what = "When the first certificate of the chain ends, in unixtime";
+            all.gauge("probe_ssl_earliest_cert_expiry", what, secs(ends));
+        }
+        all.gauge("probe_success", "Whether the probe was a success", u8::from(self.is_success));
+        all.gauge("probe_timeout_seconds", "How long the probe might have taken", secs(self.timeout));
+        if let Some(version) = &self.seen.tls_version {
+            let value = format!("version=\"{}\"", tls_name(version));
+            all.labelled("probe_tls_version_info", "The version of TLS", &[(&value, 1.0)]);
+        }
+        all.0
+    }
+
+    fn http(&self, all: &mut Metrics) {
+        let Phases { resolve, connect, tls, processing, transfer } = self.phases;
+        let length = self.seen.content_length.map_or_else(|| "-1".to_owned(), |length| length.to_string());
+        all.gauge("probe_failed_due_to_regex", "Whether an expression did not match", 0);
+        all.gauge("probe_http_content_length", "Length of the content as the answer says it", length);
+        let phases = [
+            ("phase=\"connect\"", connect),
+            ("phase=\"processing\"", processing),
+            ("phase=\"resolve\"", resolve),
+            ("phase=\"tls\"", tls),
+            ("phase=\"transfer\"", transfer),
+        ];
+        let phases = phases.map(|(label, took)| (label, took.as_secs_f64()));
+        all.labelled("probe_http_duration_seconds", "How long the parts took, of all redirects", &phases);
+        if let Some(at) = self.seen.last_modified.as_deref().and_then(modified_at) {
+            all.gauge(
+                "probe_http_last_modified_timestamp_seconds",
+                "Last-Modified of the answer, in unixtime",
+                secs(at),
+            );
+        }
+        all.gauge("probe_http_redirects", "How many redirects there were", self.redirects);
+        all.gauge("probe_http_ssl", "Whether TLS was used for the last redirect", u8::from(self.is_tls));
+        all.gauge("probe_http_status_code", "Status of the answer", self.seen.status.unwrap_or(0));
+        let body_len = self.seen.body_len;
+        all.gauge("probe_http_uncompressed_body_length", "Length of the content that was read", body_len);
+        let version = match self.seen.version {
+            Some(Version::HTTP_10) => "1",
+            Some(Version::HTTP_11) => "1.1",
+            Some(Version::HTTP_2) => "2",
+            _ => "0",
+        };
+        all.gauge("probe_http_version", "Version of HTTP of the answer", version);
+    }
+
+    fn grpc(&self, all: &mut Metrics) {
+        let Phases { resolve, connect, tls, processing, transfer } = self.phases;
+        let check = connect + tls + processing + transfer;
+        let phases = [("phase=\"check\"", check.as_secs_f64()), ("phase=\"resolve\"", resolve.as_secs_f64())];
+        all.labelled("probe_grpc_duration_seconds", "How long the parts took", &phases);
+        const ALL: [&str; 4] = ["NOT_SERVING", "SERVICE_UNKNOWN", "SERVING", "UNKNOWN"];
+        let is = |status: &str| if self.seen.serving_status == Some(status) { 1.0 } else { 0.0 };
+        let statuses = ALL.map(|status| (format!("serving_status=\"{status}\""), is(status)));
+        let statuses = statuses.each_ref().map(|(label, value)| (label.as_str(), *value));
+        all.labelled("probe_grpc_healthcheck_response", "What the health check said", &statuses);
+        all.gauge("probe_grpc_ssl", "Whether TLS was used", u8::from(self.is_tls));
+        all.gauge("probe_grpc_status_code", "Status of the call", self.seen.grpc_status.unwrap_or(0));
+    }
+}
+
+/// Metrics in the text format 0.0.4.
+#[derive(Debug, Default)]
+struct Metrics(String);
+
+impl Metrics {
+    fn gauge(&mut self, name: &str, help: &str, value: impl Display) {
+        self.head(name, help);
+        let _infallible = writeln!(self.0, "{name} {value}");
+    }
+
+    fn labelled(&mut self, name: &str, help: &str, values: &[(&str, f64)]) {
+        self.head(name, help);
+        for (labels, value) in values {
+            let _infallible = writeln!(self.0, "{name}{{{labels}}} {value}");
+        }
+    }
+
+    fn head(&mut self, name: &str, help: &str) {
+        let _infallible = writeln!(self.0, "# HELP {name} {help}\n# TYPE {name} gauge");
+    }
+}
+
+fn secs(time: Duration) -> f64 {
+    time.as_secs_f64()
+}
+
+/// FNV-1a of the bytes of an address, in 32 bits.
+fn hash_of(ip: IpAddr) -> u32 {
+    let fold = |hash: u32, byte: &u8| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193);
+    match ip.to_canonical() {
+        IpAddr::V4(ip) => ip.octets().iter().fold(0x811c_9dc5, fold),
+        IpAddr::V6(ip) => ip.octets().iter().fold(0x811c_9dc5, fold),
+    }
+}
+
+/// As Go writes it.
+fn tls_name(version: &str) -> &str {
+    match version {
+        "TLSv1_2" => "TLS 1.2",
+        "TLSv1_3" => "TLS 1.3",
+        other => other,
+    }
+}
+
+fn modified_at(text: &str) -> Option<Duration> {
+    let at: SystemTime = httpdate::parse_http_date(text).ok()?;
+    at.duration_since(UNIX_EPOCH).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_have_the_hashes_of_fnv() {
+        // Of FNV's own test vectors the empty one and "a" follow from these constants.
+        let fold = |bytes: &[u8]| {
+            bytes
+                .iter()
+                .fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193))
+        };
+        assert_eq!((fold(b""), fold(b"a")), (0x811c_9dc5, 0xe40c_292c));
+        assert_eq!(hash_of(IpAddr::from([127, 0, 0, 1])), fold(&[127, 0, 0, 1]));
+    }
+
+    #[test]
+    fn names_and_values() {
+        let mut report = Report::new(Module::Http2xx, Duration::from_secs(5));
+        report.seen.last_modified = Some("Thu, 01 Jan 1970 00:01:00 GMT".to_owned());
+        report.seen.tls_version = Some("TLSv1_3".to_owned());
+        report.address = Some(IpAddr::from([0, 0, 0, 0]));
+        let text = report.finished(Duration::from_millis(1500));
+        for line in [
+            "probe_duration_seconds 1.5",
+            "probe_http_last_modified_timestamp_seconds 60",
+            "probe_tls_version_info{version=\"TLS 1.3\"} 1",
+            "probe_http_content_length -1",
+            "probe_http_duration_seconds{phase=\"resolve\"} 0",
+            "probe_success 0",
+            "probe_timeout_seconds 5",
+            "probe_ip_protocol 4",
+        ] {
+            assert!(text.lines().any(|one| one == line), "{line}\n{text}");
+        }
+        // Each has one name, with its words before it.
+        let names: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix("# TYPE ")).collect();
+        let mut once = names.clone();
+        once.dedup();
+        assert_eq!(names, once);
+    }
+}

@@ -1,0 +1,84 @@
+//! One board after another: what a new one takes over, and how the old one stays right for the connections that still ask it.
+//!
+//! Does not know about: configurations, servers.
+//!
+//! Of the boards that answer somebody only one speaks: it writes the log and the journal. Results go to the newest, which passes on what
+//! it finds to those before it that live. Order of locks: the older board's first.
+
+use super::{Changed, Keeper};
+use crate::checks::{Desk as _, Finding};
+use std::collections::BTreeSet;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
+
+/// A board before.
+#[derive(Clone, Debug)]
+pub(super) struct Elder {
+    keeper: Weak<Keeper>,
+    /// By the position of a check here, where it is there.
+    places: Vec<Option<usize>>,
+}
+
+/// Which checks are the same as before.
+#[derive(Clone, Debug, Default)]
+pub(in crate::serve) struct Same {
+    /// By their position now: where they were.
+    pub(in crate::serve) places: Vec<Option<usize>>,
+    pub(in crate::serve) names: BTreeSet<String>,
+}
+
+impl Keeper {
+    /// Takes over what `before` knows: of checks that are the same their state, of endpoints what they remember. From then on `before` is told
+    /// of results found here, as long as it lives. Called again, only results are taken over.
+    pub(in crate::serve) fn inherit(&self, before: &Arc<Self>, same: &Same) {
+        let is_first = self.elders.set(before.with_elders(&same.places)).is_ok();
+        let now = self.now();
+        let known = before.lock();
+        self.change(|board| {
+            let mut changed =
+                Changed::of(&board.inherit_checks(&known.board, |name| same.names.contains(name), now));
+            if is_first {
+                changed.add(Changed::of(&board.inherit_endpoints(&known.board, now)));
+            }
+            changed
+        });
+    }
+
+    /// Writes log and journal, or not any more.
+    pub(in crate::serve) fn speak(&self, speaks: bool) {
+        self.speaks.store(speaks, Ordering::Release);
+    }
+
+    /// This board and those before it that live, as seen from one whose checks are here at `places`.
+    fn with_elders(self: &Arc<Self>, places: &[Option<usize>]) -> Vec<Elder> {
+        let own = Elder { keeper: Arc::downgrade(self), places: places.to_vec() };
+        let living = self.elders.get().into_iter().flatten().filter(|elder| elder.keeper.strong_count() > 0);
+        let seen = |elder: &Elder| {
+            let there = |place: &Option<usize>| elder.places.get((*place)?).copied().flatten();
+            Elder { keeper: elder.keeper.clone(), places: places.iter().map(there).collect() }
+        };
+        std::iter::once(own).chain(living.map(seen)).collect()
+    }
+
+    /// When a check is due that was there before: a new configuration is no reason to ask anew.
+    pub(super) fn first_due_of(&self, check: usize) -> Option<doorbell_health::Time> {
+        self.elders.get()?.first()?.places.get(check).copied().flatten()?;
+        let index = *self.places.checks.get(check)?;
+        let inside = self.lock();
+        inside.board.check(index)?.last().map(|_| inside.board.next_due(index))
+    }
+
+    /// Tells those before what was found of a check.
+    pub(super) fn pass_on(&self, check: usize, finding: &Finding) {
+        for (keeper, places) in self.elders() {
+            if let Some(there) = places.get(check).copied().flatten() {
+                keeper.take_in(there, finding);
+            }
+        }
+    }
+
+    pub(super) fn elders(&self) -> impl Iterator<Item = (Arc<Self>, &[Option<usize>])> {
+        let elders = self.elders.get().into_iter().flatten();
+        elders.filter_map(|elder| Some((elder.keeper.upgrade()?, elder.places.as_slice())))
+    }
+}

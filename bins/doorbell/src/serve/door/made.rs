@@ -1,0 +1,251 @@
+//! A reply that is made from the request: names in its body and fields stand for parts of it.
+//!
+//! Does not know about: how names are written in a text (`config::template` does). What a client sends is escaped for the place where it comes to
+//! stand, so that it ends no header field, no string and no element; a reply that would grow out of its bounds is a 414.
+
+use super::{Fixed, Placed};
+use crate::config::template::{Part, Template};
+use crate::http::router::Match;
+use crate::http::{Answered, Request, Responder, Status};
+use std::io::Write;
+
+/// Most replies are short: a small buffer costs nothing to clear.
+const LEN_SHORT: usize = 512;
+
+/// Bytes of one text when it is written out.
+const LEN_MAX: usize = 32 << 10;
+
+/// Bytes of one header field: what proxies commonly take of all of them is 8 KiB.
+const FIELD_LEN_MAX: usize = 4 << 10;
+
+#[derive(Debug)]
+pub(super) struct MadeReply {
+    status: Status,
+    content_type: String,
+    body: Template,
+    escape: Escape,
+    headers: Vec<(String, Template)>,
+}
+
+/// How a part of a request is written, by what it becomes a part of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Escape {
+    /// As HTML and XML have it.
+    Html,
+    /// As in a string of JSON.
+    Json,
+    /// As in an address: everything that could mean something is `%XX`.
+    Percent,
+    /// As it is, but for what does not print.
+    Plain,
+}
+
+/// What stands for names.
+struct Facts<'f> {
+    found: &'f Match<'f, 'f, Placed>,
+    request: &'f Request<'f>,
+}
+
+impl MadeReply {
+    /// `None` when every request gets the same.
+    pub(super) fn build(
+        status: Status,
+        content_type: &str,
+        body: &str,
+        headers: &[(String, String)],
+    ) -> Option<Self> {
+        let headers: Vec<(String, Template)> =
+            headers.iter().map(|(name, value)| (name.clone(), Template::parse(value))).collect();
+        let body = Template::parse(body);
+        if body.fixed().is_some() && headers.iter().all(|(_, value)| value.fixed().is_some()) {
+            return None;
+        }
+        let escape = Escape::of(content_type);
+        Some(Self { status, content_type: content_type.to_owned(), body, escape, headers })
+    }
+
+    /// True when it tells a client its address.
+    pub(super) fn wants_client(&self) -> bool {
+        self.templates().any(|template| template.parts().contains(&Part::Client))
+    }
+
+    fn templates(&self) -> impl Iterator<Item = &Template> {
+        self.headers.iter().map(|(_, value)| value).chain([&self.body])
+    }
+
+    pub(super) fn send(
+        &self,
+        found: &Match<'_, '_, Placed>,
+        request: &Request<'_>,
+        fixed: &Fixed,
+        reply: Responder<'_>,
+    ) -> Answered {
+        let facts = Facts { found, request };
+        let mut buf = [0; LEN_SHORT];
+        match self.fits(&facts, &mut buf) {
+            true => self.write(&facts, &mut buf, reply),
+            false => self.send_long(&facts, fixed, reply),
+        }
+    }
+
+    #[cold]
+    fn send_long(&self, facts: &Facts<'_>, fixed: &Fixed, reply: Responder<'_>) -> Answered {
+        let mut buf = [0; LEN_MAX];
+        match self.fits(facts, &mut buf) {
+            true => self.write(facts, &mut buf, reply),
+            false => reply.send(&fixed.too_long),
+        }
+    }
+
+    fn fits(&self, facts: &Facts<'_>, buf: &mut [u8]) -> bool {
+        let field_len = buf.len().min(FIELD_LEN_MAX);
+        let mut fields = self.headers.iter().map(|(_, value)| value);
+        fields.all(|value| facts.fill(value, Escape::Percent, &mut buf[..field_len]).is_some())
+            && facts.fill(&self.body, self.escape, buf).is_some()
+    }
+
+    /// What fits.
+    fn write(&self, facts: &Facts<'_>, buf: &mut [u8], reply: Responder<'_>) -> Answered {
+        let mut builder = reply.status(self.status);
+        for (name, value) in &self.headers {
+            builder = builder.header(name, facts.fill(value, Escape::Percent, buf).unwrap_or_default());
+        }
+        let body = facts.fill(&self.body, self.escape, buf).unwrap_or_default();
+        if self.body.parts().is_empty() {
+            return builder.empty();
+        }
+        builder.header("Content-Type", &self.content_type).body(body)
+    }
+}
+
+impl Facts<'_> {
+    /// The text with everything in its place; `None` when it does not fit.
+    fn fill<'b>(&self, template: &Template, escape: Escape, buf: &'b mut [u8]) -> Option<&'b [u8]> {
+        let room = buf.len();
+        let mut left = &mut *buf;
+        for part in template.parts() {
+            match part {
+                Part::Client => match self.request.client().addr {
+                    Some(addr) => write!(left, "{addr}").ok()?,
+                    None => left.write_all(b"-").ok()?,
+                },
+                Part::Host => escape.write(self.request.host_bytes().unwrap_or_default(), &mut left)?,
+                Part::Method => left.write_all(self.request.method().as_str().as_bytes()).ok()?,
+                Part::Param(name) => {
+                    escape.write(self.found.params.value(name).unwrap_or_default(), &mut left)?
+                }
+                Part::Path => escape.write(self.request.path_bytes(), &mut left)?,
+                Part::Text(text) => left.write_all(text.as_bytes()).ok()?,
+            }
+        }
+        let len = room - left.len();
+        buf.get(..len)
+    }
+}
+
+impl Escape {
+    /// For content of this type. Where nobody knows how it is escaped, nothing that could mean something is let through.
+    fn of(content_type: &str) -> Self {
+        let essence = content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+        match &*essence {
+            "text/html" | "text/xml" | "application/xml" => Self::Html,
+            "application/json" => Self::Json,
+            "text/plain" => Self::Plain,
+            other if other.ends_with("+xml") => Self::Html,
+            other if other.ends_with("+json") => Self::Json,
+            _ => Self::Percent,
+        }
+    }
+
+    /// `None` when there is no room.
+    fn write(self, bytes: &[u8], out: &mut &mut [u8]) -> Option<()> {
+        bytes
+            .iter()
+            .try_for_each(|&byte| match (self, byte) {
+                (_, 0..=b' ' | 0x7f..) => write!(out, "%{byte:02X}"),
+                (Self::Html, b'&' | b'<' | b'>' | b'"' | b'\'') => write!(out, "&#{byte};"),
+                (Self::Json, b'"' | b'\\') => out.write_all(&[b'\\', byte]),
+                // What begins a tag, for those who put JSON into a page.
+                (Self::Json, b'<') => out.write_all(b"\\u003c"),
+                (Self::Percent, b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~') => {
+                    out.write_all(&[byte])
+                }
+                // They separate nothing in a header field, and an address with a port is one.
+                (Self::Percent, b'/' | b':' | b'@' | b'%' | b'[' | b']' | b'+') => out.write_all(&[byte]),
+                (Self::Percent, _) => write!(out, "%{byte:02X}"),
+                (Self::Html | Self::Json | Self::Plain, _) => out.write_all(&[byte]),
+            })
+            .ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn escaped(escape: Escape, bytes: &[u8]) -> String {
+        let mut buf = [0; 256];
+        let room = buf.len();
+        let mut left = &mut buf[..];
+        escape.write(bytes, &mut left).unwrap();
+        let len = room - left.len();
+        String::from_utf8(buf[..len].to_vec()).unwrap()
+    }
+
+    #[test]
+    fn what_a_client_sends_ends_nothing() {
+        for (content_type, escape) in [
+            ("text/plain; charset=utf-8", Escape::Plain),
+            ("Text/HTML;charset=utf-8", Escape::Html),
+            ("image/svg+xml", Escape::Html),
+            ("application/json", Escape::Json),
+            ("application/problem+json", Escape::Json),
+            ("text/javascript", Escape::Percent),
+            ("", Escape::Percent),
+        ] {
+            assert_eq!(Escape::of(content_type), escape, "{content_type}");
+        }
+        let evil = b"a/<b>\"'\\&;,\r\n\0\x7f\xff {x}%0d";
+        for (escape, expected) in [
+            (Escape::Plain, "a/<b>\"'\\&;,%0D%0A%00%7F%FF%20{x}%0d"),
+            (Escape::Html, "a/&#60;b&#62;&#34;&#39;\\&#38;;,%0D%0A%00%7F%FF%20{x}%0d"),
+            (Escape::Json, "a/\\u003cb>\\\"'\\\\&;,%0D%0A%00%7F%FF%20{x}%0d"),
+            (Escape::Percent, "a/%3Cb%3E%22%27%5C%26%3B%2C%0D%0A%00%7F%FF%20%7Bx%7D%0d"),
+        ] {
+            assert_eq!(escaped(escape, evil), expected, "{escape:?}");
+        }
+    }
+
+    #[test]
+    fn every_byte_prints_in_every_place() {
+        for byte in 0..=u8::MAX {
+            for escape in [Escape::Html, Escape::Json, Escape::Percent, Escape::Plain] {
+                let text = escaped(escape, &[byte]);
+                assert!(
+                    text.bytes().all(|byte| (b'!'..=b'~').contains(&byte)),
+                    "{escape:?} {byte}: {text:?}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn what_does_not_fit_is_none_of_it() {
+        let mut buf = [0; 4];
+        for (bytes, fits) in [(&b"abcd"[..], true), (b"abcde", false), (b"a\n", true), (b"ab\n", false)] {
+            let mut left = &mut buf[..];
+            assert_eq!(Escape::Plain.write(bytes, &mut left).is_some(), fits, "{bytes:?}");
+        }
+    }
+
+    #[test]
+    fn a_reply_without_names_is_not_made() {
+        let headers = [("X-A".to_owned(), "{{path}".to_owned())];
+        let made = |body, headers| MadeReply::build(Status::OK, "text/plain", body, headers);
+        assert!(made("{\"a\":1}", &headers).is_none());
+        assert!(made("{path}", &headers).is_some_and(|made| !made.wants_client()));
+        assert!(
+            made("", &[("X-A".to_owned(), "{client}".to_owned())]).is_some_and(|made| made.wants_client())
+        );
+    }
+}

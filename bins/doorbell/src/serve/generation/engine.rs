@@ -1,0 +1,123 @@
+//! The engine as a configuration wants it: its builder, what is said when it starts, and when it cannot.
+//!
+//! Does not know about: listeners, which are added elsewhere; other generations.
+
+use crate::config::format_duration;
+use crate::config::model::{Config, Descriptors, Engine, OnWorkerFailure, Timeouts};
+use crate::exit::{Exit, Failure};
+use crate::serve::board::Keeper;
+use crate::serve::ops::{Operator, Ops};
+use doorbell::{Event, LocalAddr, Server, ServerBuilder, StartError, StartErrorKind, Workers};
+use std::net::SocketAddr;
+use std::num::NonZeroU16;
+use std::sync::Arc;
+
+pub(super) fn builder(config: &Config, keeper: &Arc<Keeper>, operator: &Operator) -> ServerBuilder {
+    let runtime = &config.runtime;
+    let (observed, told) = (Arc::clone(keeper), operator.clone());
+    let mut builder = Server::builder();
+    let common = config.listeners.first();
+    let Timeouts { write, linger, .. } = common.map(|listener| listener.timeouts.clone()).unwrap_or_default();
+    if let Some(count) = runtime.max_connections {
+        builder = builder.conns_max(count);
+    }
+    if let Some(listener) = common {
+        builder = builder.conns_per_ip_max(listener.connections_per_ip);
+    }
+    let workers = runtime.workers.and_then(|count| u16::try_from(count).ok()).and_then(NonZeroU16::new);
+    builder
+        .workers(workers.map_or(Workers::Auto, Workers::Count))
+        .pin_cpus(runtime.pin_cpus)
+        .engine(match runtime.engine {
+            Engine::Auto => doorbell::Engine::Auto,
+            Engine::Epoll => doorbell::Engine::Epoll,
+            Engine::IoUring => doorbell::Engine::IoUring,
+        })
+        .tuning(config.tuning.engine.clone())
+        .descriptors(match config.tuning.descriptors {
+            Descriptors::Direct => doorbell::Descriptors::Direct,
+            Descriptors::Ordinary => doorbell::Descriptors::Auto,
+        })
+        .on_worker_failure(match runtime.on_worker_failure {
+            OnWorkerFailure::Degrade => doorbell::OnWorkerFailure::Degrade,
+            OnWorkerFailure::Exit => doorbell::OnWorkerFailure::Stop,
+        })
+        .write_timeout(write)
+        .linger_timeout(linger)
+        .drain_timeout(config.lifecycle.drain_timeout)
+        .observer(move |event| observe(event, &observed, &told))
+}
+
+/// The one line at the start: what runs, why, and where.
+pub(in crate::serve) fn announce(operator: &Operator, config: &Config, ops: &Ops, admin: Option<SocketAddr>) {
+    let Some(running) = operator.running() else { return };
+    let report = &running.report;
+    if report.is_fallback {
+        tracing::warn!(driver = %report.kind, why = %report.why, "io_uring does not work here; epoll stands in");
+    }
+    tracing::info!(
+        driver = %report.kind,
+        why = %report.why,
+        addresses = running.addresses.join(" "),
+        config = running.origin,
+        admin = admin.map(|addr| addr.to_string()),
+        control = ops.control().map(|path| path.display().to_string()),
+        drain = format_duration(config.lifecycle.drain_delay + config.lifecycle.drain_timeout),
+        "doorbell {} is ready",
+        env!("CARGO_PKG_VERSION"),
+    );
+}
+
+pub(super) fn show(addr: &LocalAddr) -> String {
+    match addr {
+        LocalAddr::Tcp(addr) => addr.to_string(),
+        LocalAddr::Unix(Some(path)) => format!("unix:{}", path.display()),
+        LocalAddr::Unix(None) => "unix".into(),
+    }
+}
+
+fn observe(event: &Event, keeper: &Keeper, operator: &Operator) {
+    match event {
+        Event::DriverFellBack { worker, why } => {
+            tracing::warn!(worker = worker.0, why, "a worker goes on with epoll");
+            operator.worker_changed(worker.0, why.clone(), false);
+        }
+        Event::WorkerFailed { worker, failure } => {
+            tracing::error!(worker = worker.0, %failure, "a worker failed");
+            keeper.fail("a worker failed");
+            operator.worker_changed(worker.0, failure.to_string(), true);
+        }
+        // The engine may learn to tell more.
+        _ => {}
+    }
+}
+
+/// One sentence with a fix, and the exit code.
+pub(super) fn start_failure(error: &StartError) -> Failure {
+    let addr = match error {
+        StartError::Listen(listen) => listen.addr.as_str(),
+        _ => "the address",
+    };
+    let (exit, message) = match error.kind() {
+        StartErrorKind::AddressInUse => (
+            Exit::AddressInUse,
+            format!(
+                "{addr} is in use: stop the process that listens there (ss -ltnp), or choose another address"
+            ),
+        ),
+        StartErrorKind::EngineUnavailable => (
+            Exit::EngineUnavailable,
+            format!("{error}; leave --engine at auto, which takes epoll where it must"),
+        ),
+        StartErrorKind::Misconfigured => (Exit::BadConfig, error.to_string()),
+        StartErrorKind::PermissionDenied => (
+            Exit::NoPermission,
+            format!(
+                "no permission to listen on {addr}: a port below 1024 needs CAP_NET_BIND_SERVICE or root; choose a higher port or grant it"
+            ),
+        ),
+        StartErrorKind::TooFewDescriptors => (Exit::TooFewDescriptors, error.to_string()),
+        _ => (Exit::Failure, error.to_string()),
+    };
+    Failure::new(exit, message)
+}

@@ -1,0 +1,67 @@
+//! The configuration file as something that is watched: what changes in it is served, without anybody asking.
+//!
+//! Does not know about: how directories are watched, what a reload does.
+
+use super::fleet::{Fleet, Reading};
+use crate::serve::ops::Operator;
+use crate::serve::watch::{Look, Stamps, Watched, directories_of};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// See the [module](self). Files that secrets come from are a part of it.
+#[derive(Debug)]
+pub(in crate::serve) struct ConfigFile {
+    fleet: Arc<Fleet>,
+    operator: Operator,
+    files: Vec<PathBuf>,
+    stamps: Stamps,
+}
+
+impl ConfigFile {
+    /// `None` where there is no file, or it is not to be watched.
+    pub(in crate::serve) fn watched(fleet: &Arc<Fleet>, operator: &Operator) -> Option<Self> {
+        let is_wanted = fleet.with_config(|config| config.lifecycle.reload.file);
+        is_wanted.filter(|is_wanted| *is_wanted)?;
+        // What changed since the start is found by the first look.
+        let Reading { files, .. } = fleet.read()?;
+        let (fleet, operator) = (Arc::clone(fleet), operator.clone());
+        Some(Self { fleet, operator, files, stamps: Stamps::default() })
+    }
+
+    fn stamps(&self) -> Stamps {
+        Stamps::of(self.files.iter().map(PathBuf::as_path))
+    }
+}
+
+impl Watched for ConfigFile {
+    fn name(&self) -> String {
+        let file = self.files.first().map(|file| file.display().to_string());
+        format!("configuration {}", file.unwrap_or_default())
+    }
+
+    fn directories(&self) -> Vec<PathBuf> {
+        self.files.iter().flat_map(|file| directories_of(file)).collect()
+    }
+
+    fn look(&mut self) -> Look {
+        let stamps = self.stamps();
+        if stamps == self.stamps
+            || !self.fleet.with_config(|config| config.lifecycle.reload.file).unwrap_or(false)
+        {
+            return Look::Same;
+        }
+        self.stamps = stamps;
+        let Some(Reading { config, files }) = self.fleet.read() else { return Look::Same };
+        if self.files != files {
+            self.files = files;
+            // Nothing is lost: if these changed since they were read, they are another content at the next look.
+            self.stamps = self.stamps();
+        }
+        if !self.fleet.is_outdated(config) {
+            return Look::Same;
+        }
+        // Said by whoever reloads, either way.
+        let _said = self.operator.reload();
+        Look::Same
+    }
+}

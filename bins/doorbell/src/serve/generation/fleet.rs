@@ -1,0 +1,275 @@
+//! The generations of a process: the one that serves, and those before it whose connections are not over.
+//!
+//! Does not know about: signals, files, who asks for a reload.
+
+use super::fixed::cannot_change;
+use super::{Generation, Program, Started, engine, no_thread};
+use crate::config::model::Config;
+use crate::exit::Failure;
+use crate::serve::lifecycle::{Note, Notes};
+use crate::serve::systemd;
+use doorbell::Server;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// How long connections of a retired generation may stay that do nothing: longer than clients keep idle ones by default.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Retired generations that may live at once. Where reloads come faster than they end, the oldest one is drained.
+const RETIRED_MAX: usize = 2;
+
+/// How long a look at all files may take.
+const LOOK_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Reads the configuration anew, with everything that the command line changes about it.
+pub(crate) type Read = Box<dyn Fn() -> Reading + Send + Sync>;
+
+/// A configuration as it is now.
+#[derive(Debug)]
+pub(crate) struct Reading {
+    /// Or what is wrong with it, as at the start.
+    pub(crate) config: Result<Config, String>,
+    /// The file, and those that it takes secrets from.
+    pub(crate) files: Vec<PathBuf>,
+}
+
+/// See the [module](self).
+pub(in crate::serve) struct Fleet {
+    program: Program,
+    notes: Notes,
+    /// Where the configuration came from.
+    origin: String,
+    /// `None` where that can be read only once, or is no file.
+    read: Option<Read>,
+    inside: Mutex<Inside>,
+}
+
+struct Inside {
+    /// `None` once it has ended.
+    current: Option<Generation>,
+    /// Oldest first.
+    retired: Vec<Generation>,
+    closing: bool,
+}
+
+impl Fleet {
+    /// Starts the first generation.
+    pub(in crate::serve) fn launch(
+        program: Program,
+        notes: Notes,
+        config: Config,
+        origin: &str,
+        read: Option<Read>,
+    ) -> Result<Arc<Self>, Failure> {
+        let started = Generation::start(&program, config, None)?;
+        let inside = Inside { current: None, retired: Vec::new(), closing: false };
+        let fleet = Self { program, notes, origin: origin.to_owned(), read, inside: Mutex::new(inside) };
+        started.tell_notes();
+        let mut inside = fleet.lock();
+        fleet.put_in_place(&mut inside, started)?;
+        drop(inside);
+        Ok(Arc::new(fleet))
+    }
+
+    /// Reads the configuration anew and has it served, or says why everything stays as it is. Without a change only files are looked at.
+    pub(in crate::serve) fn reload(&self) -> Result<String, String> {
+        systemd::while_reloading(|| self.reload_now())
+    }
+
+    fn reload_now(&self) -> Result<String, String> {
+        let Some(read) = &self.read else {
+            self.look_now();
+            return Ok(format!(
+                "the configuration is {} and stays; certificates, keys and stored files were looked at",
+                self.origin
+            ));
+        };
+        let outcome = read().config.and_then(|config| self.renew(config));
+        match &outcome {
+            Ok(text) => tracing::info!(config = self.origin, "reloaded: {text}"),
+            Err(why) => {
+                self.program.ledger.count(|reloads| reloads.failed += 1);
+                tracing::error!(config = self.origin, "not reloaded, everything stays as it was: {why}");
+            }
+        }
+        outcome
+    }
+
+    /// Whether what can be read now is something else than what is served. What cannot be used is something else, too.
+    pub(super) fn is_outdated(&self, config: Result<Config, String>) -> bool {
+        let inside = self.lock();
+        match (config, &inside.current) {
+            (Ok(config), Some(current)) => !current.is_same(&cannot_change(&current.config, config).0),
+            (Err(_), _) => true,
+            (Ok(_), None) => false,
+        }
+    }
+
+    /// Whether SIGHUP means a reload.
+    pub(in crate::serve) fn heeds_sighup(&self) -> bool {
+        self.read.is_some() && self.with_config(|config| config.lifecycle.reload.sighup).unwrap_or_default()
+    }
+
+    /// Whether this is the generation that serves.
+    pub(in crate::serve) fn serves(&self, number: u64) -> bool {
+        self.lock().current.as_ref().is_some_and(|current| current.number == number)
+    }
+
+    /// Looks at certificates, keys and stored files.
+    pub(in crate::serve) fn look(&self) {
+        systemd::while_reloading(|| self.look_now());
+    }
+
+    fn look_now(&self) {
+        if let Some(current) = &self.lock().current {
+            current.look(LOOK_TIMEOUT);
+        }
+    }
+
+    /// Opens access logs anew by their names.
+    pub(in crate::serve) fn reopen_logs(&self) {
+        self.lock().each(Generation::reopen_log);
+    }
+
+    /// No new connections any more; those that are there may take so long.
+    pub(in crate::serve) fn drain(&self, timeout: Duration) {
+        let mut inside = self.lock();
+        inside.closing = true;
+        inside.each(|generation| generation.drain(timeout));
+    }
+
+    /// Every connection is closed now.
+    pub(in crate::serve) fn stop(&self) {
+        let mut inside = self.lock();
+        inside.closing = true;
+        inside.each(Generation::stop);
+    }
+
+    /// A server has ended. True when none is left.
+    pub(in crate::serve) fn ended(&self, number: u64) -> bool {
+        self.program.ledger.close(number);
+        let mut inside = self.lock();
+        let retired = inside.retired.iter().position(|generation| generation.number == number);
+        let ended = match retired {
+            Some(at) => Some(inside.retired.remove(at)),
+            None => inside.current.take_if(|current| current.number == number),
+        };
+        let none_left = inside.current.is_none() && inside.retired.is_empty();
+        drop(inside);
+        if let Some(generation) = ended {
+            let is_old = retired.is_some();
+            generation.end();
+            if is_old {
+                tracing::debug!(generation = number, "the last connection of a former configuration is over");
+            }
+        }
+        none_left
+    }
+
+    /// The configuration as it is now; `None` where it cannot be read again.
+    pub(super) fn read(&self) -> Option<Reading> {
+        Some(self.read.as_ref()?())
+    }
+
+    fn renew(&self, config: Config) -> Result<String, String> {
+        let mut inside = self.lock();
+        let Some(current) = inside.current.as_ref().filter(|_| !inside.closing) else {
+            return Err("doorbell is about to end".to_owned());
+        };
+        let (config, stays) = cannot_change(&current.config, config);
+        if current.is_same(&config) {
+            current.look(LOOK_TIMEOUT);
+            let same = "the configuration is the same; certificates, keys and stored files were looked at";
+            return Ok(std::iter::once(same)
+                .chain(stays.iter().map(String::as_str))
+                .collect::<Vec<_>>()
+                .join("\n"));
+        }
+        let started =
+            Generation::start(&self.program, config, Some(current)).map_err(|failure| failure.to_string())?;
+        stays.iter().for_each(|what| tracing::warn!("{what}"));
+        started.tell_notes();
+        let number = started.generation.number;
+        let addresses = started.server.local_addrs().iter().map(engine::show).collect::<Vec<_>>().join(" ");
+        self.put_in_place(&mut inside, started).map_err(|failure| failure.to_string())?;
+        self.program.ledger.count(|reloads| reloads.done += 1);
+        let mut text = format!("generation {number} serves at {addresses}");
+        for what in stays {
+            text.push('\n');
+            text.push_str(&what);
+        }
+        Ok(text)
+    }
+
+    /// Makes a generation that accepts the one that serves, and has the one before it retire.
+    fn put_in_place(&self, inside: &mut Inside, started: Started) -> Result<(), Failure> {
+        let Started { mut generation, server, same } = started;
+        let number = generation.number;
+        let running = generation.running(&self.program, &server, &self.origin);
+        self.await_end(number, server, generation.lane.clone())?;
+        self.program.ledger.open(number, generation.handle.clone(), Arc::clone(&running.totals));
+        let heir = generation.handle.clone();
+        let mut elder = inside.current.take();
+        elder.iter_mut().for_each(|elder| generation.follow(elder, &same));
+        self.program.operator.install(running);
+        inside.current = Some(generation);
+        if let Some(elder) = elder {
+            if !heir.take_over(PATIENCE) {
+                tracing::warn!("a worker of the former configuration is busy and still accepts");
+            }
+            self.retire(inside, elder);
+        }
+        Ok(())
+    }
+
+    fn retire(&self, inside: &mut Inside, mut elder: Generation) {
+        elder.lane.iter().for_each(|lane| lane.drain(PATIENCE));
+        drop(elder.watch.take());
+        inside.retired.push(elder);
+        let too_many = inside.retired.len().saturating_sub(RETIRED_MAX);
+        for oldest in inside.retired.iter_mut().take(too_many).filter(|oldest| !oldest.is_hurried) {
+            oldest.is_hurried = true;
+            self.program.ledger.count(|reloads| reloads.hurried += 1);
+            oldest.drain(oldest.config.lifecycle.drain_timeout);
+        }
+    }
+
+    /// Tells the supervisor when a server has ended.
+    fn await_end(&self, number: u64, server: Server, lane: Option<Arc<super::Lane>>) -> Result<(), Failure> {
+        let notes = self.notes.clone();
+        let wait = move || {
+            let ended = server.wait();
+            if let Some(lane) = lane {
+                lane.end();
+            }
+            notes.tell(Note::Ended(number, ended));
+        };
+        std::thread::Builder::new().name("end".into()).spawn(wait).map(drop).map_err(no_thread)
+    }
+
+    /// The configuration that is served.
+    pub(in crate::serve) fn with_config<T>(&self, look: impl FnOnce(&Config) -> T) -> Option<T> {
+        self.lock().current.as_ref().map(|current| look(&current.config))
+    }
+
+    pub(in crate::serve) const fn program(&self) -> &Program {
+        &self.program
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inside> {
+        self.inside.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Inside {
+    fn each(&self, act: impl Fn(&Generation)) {
+        self.current.iter().chain(&self.retired).for_each(act);
+    }
+}
+
+impl std::fmt::Debug for Fleet {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Fleet").field("origin", &self.origin).finish_non_exhaustive()
+    }
+}

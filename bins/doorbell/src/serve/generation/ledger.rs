@@ -1,0 +1,110 @@
+//! What all servers of this process did together: no number becomes smaller when one of them ends.
+//!
+//! Does not know about: who shows the numbers.
+
+use crate::serve::totals::Totals;
+use doorbell::{Handle, Snapshot};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// See the [module](self).
+#[derive(Debug, Default)]
+pub(in crate::serve) struct Ledger(Mutex<Accounts>);
+
+#[derive(Debug, Default)]
+struct Accounts {
+    live: Vec<Account>,
+    /// The sums over those that ended, by worker.
+    workers: Vec<Snapshot>,
+    handshakes: BTreeMap<&'static str, u64>,
+    refusals: BTreeMap<&'static str, u64>,
+    reloads: Reloads,
+}
+
+/// A server that runs.
+#[derive(Debug)]
+struct Account {
+    number: u64,
+    handle: Handle,
+    totals: Arc<Totals>,
+}
+
+/// How often the configuration was read anew.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(in crate::serve) struct Reloads {
+    pub(in crate::serve) done: u64,
+    pub(in crate::serve) failed: u64,
+    /// Servers whose connections were hurried because too many others had retired before them.
+    pub(in crate::serve) hurried: u64,
+}
+
+impl Ledger {
+    /// A server has started.
+    pub(in crate::serve) fn open(&self, number: u64, handle: Handle, totals: Arc<Totals>) {
+        self.lock().live.push(Account { number, handle, totals });
+    }
+
+    /// It has ended.
+    pub(super) fn close(&self, number: u64) {
+        let mut accounts = self.lock();
+        let Some(at) = accounts.live.iter().position(|account| account.number == number) else { return };
+        let Account { handle, totals, .. } = accounts.live.remove(at);
+        merge(&mut accounts.workers, handle.worker_stats());
+        for (name, count) in totals.handshakes() {
+            *accounts.handshakes.entry(name).or_default() += count;
+        }
+        for (name, count) in totals.refusals() {
+            *accounts.refusals.entry(name).or_default() += count;
+        }
+    }
+
+    /// The engine's counters.
+    pub(in crate::serve) fn stats(&self) -> Snapshot {
+        let mut sum = Snapshot::default();
+        self.worker_stats().iter().for_each(|worker| sum.merge(worker));
+        sum
+    }
+
+    /// The same by worker.
+    pub(in crate::serve) fn worker_stats(&self) -> Vec<Snapshot> {
+        let accounts = self.lock();
+        let mut workers = accounts.workers.clone();
+        accounts.live.iter().for_each(|account| merge(&mut workers, account.handle.worker_stats()));
+        workers
+    }
+
+    /// TLS handshakes by what came of them.
+    pub(in crate::serve) fn handshakes(&self) -> BTreeMap<&'static str, u64> {
+        let accounts = self.lock();
+        let mut sums = accounts.handshakes.clone();
+        for (name, count) in accounts.live.iter().flat_map(|account| account.totals.handshakes()) {
+            *sums.entry(name).or_default() += count;
+        }
+        sums
+    }
+
+    /// Requests and handshakes that were refused, by why.
+    pub(in crate::serve) fn refusals(&self) -> Vec<(&'static str, u64)> {
+        let accounts = self.lock();
+        let ended = accounts.refusals.iter().map(|(&name, &count)| (name, count));
+        ended.chain(accounts.live.iter().flat_map(|account| account.totals.refusals())).collect()
+    }
+
+    pub(in crate::serve) fn reloads(&self) -> Reloads {
+        self.lock().reloads
+    }
+
+    pub(super) fn count(&self, change: impl FnOnce(&mut Reloads)) {
+        change(&mut self.lock().reloads);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Accounts> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Adds what each worker counted.
+fn merge(sums: &mut Vec<Snapshot>, workers: Vec<Snapshot>) {
+    sums.resize_with(sums.len().max(workers.len()), Snapshot::default);
+    sums.iter_mut().zip(&workers).for_each(|(sum, worker)| sum.merge(worker));
+}

@@ -1,0 +1,385 @@
+//! A generation: everything that one configuration brings to life, from its board to its sockets.
+//!
+//! Does not know about: when another one follows, who wants that.
+//!
+//! The first one is made at the start. Each further one is made beside the one that serves: built whole, then started on the same
+//! listening sockets, and only then does the older one retire ([`fleet`]). Whatever fails before that leaves the older one as it was.
+
+mod engine;
+mod file;
+mod fixed;
+mod fleet;
+mod ledger;
+mod ports;
+
+pub(super) use engine::announce;
+pub(super) use file::ConfigFile;
+pub(super) use fleet::Fleet;
+pub(crate) use fleet::{Read, Reading};
+pub(super) use ledger::Ledger;
+
+use super::access;
+use super::admin;
+use super::agent;
+use super::board::{Keeper, Same};
+use super::checks;
+use super::compute;
+use super::door::Materials;
+use super::guards::Common;
+use super::lane::{self, Lane, Plan};
+use super::listener;
+use super::ops::{MaintenanceFiles, Operator, Ops, Running};
+use super::stored::Stores;
+use super::totals::Totals;
+use super::watch::{Stamps, Watch, Watched};
+use crate::checks::{Connector, Counters, Hurry, Lane as Checks, Plan as ChecksPlan, Push};
+use crate::config::model::{CheckKind, ClientTls, Config};
+use crate::exit::{Exit, Failure};
+use doorbell::access_log::AccessLog;
+use doorbell::{Handle, Offload, Server, ServerBuilder};
+use ports::Ports;
+use std::path::Path;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Duration;
+
+/// How long the last lines of an access log may take.
+const ACCESS_LOG_END: Duration = Duration::from_secs(2);
+
+/// What all generations of a process share.
+pub(super) struct Program {
+    pub(super) operator: Operator,
+    pub(super) ledger: Arc<Ledger>,
+    checks: Arc<Counters>,
+    http2: Arc<lane::Counters>,
+    /// Threads cannot be taken away from jobs that run, so it is there from its first use on.
+    compute: OnceLock<Offload>,
+    /// Until somebody watches them.
+    files: Mutex<Option<Box<dyn Watched>>>,
+}
+
+/// See the [module](self).
+#[derive(Debug)]
+pub(super) struct Generation {
+    number: u64,
+    config: Config,
+    keeper: Arc<Keeper>,
+    handle: Handle,
+    totals: Arc<Totals>,
+    lane: Option<Arc<Lane>>,
+    access: Option<SharedLog>,
+    checks: Option<Checks>,
+    /// Where results are left that somebody else found.
+    push: Option<Push>,
+    hurry: Option<Hurry>,
+    ports: Ports,
+    /// Through which checks connect.
+    connector: Option<Arc<Connector>>,
+    watch: Option<Watch>,
+    /// Files that checks read once.
+    stamps: Stamps,
+    /// Whether its connections were told to hurry.
+    is_hurried: bool,
+}
+
+/// Generations whose log is the same write through one.
+type SharedLog = Arc<Mutex<AccessLog>>;
+
+/// All but the server.
+struct Built {
+    keeper: Arc<Keeper>,
+    access: Option<SharedLog>,
+    totals: Totals,
+    watched: Vec<Box<dyn Watched>>,
+    checks: Option<ChecksPlan>,
+    push: Option<Push>,
+    plan: Option<Plan>,
+    builder: ServerBuilder,
+}
+
+/// A generation that accepts, beside the one before it.
+#[derive(Debug)]
+pub(super) struct Started {
+    generation: Generation,
+    server: Server,
+    /// Which of its checks are as before.
+    same: Same,
+}
+
+impl Program {
+    pub(super) fn new(operator: Operator) -> Self {
+        Self {
+            operator,
+            ledger: Arc::default(),
+            checks: Arc::default(),
+            http2: Arc::default(),
+            compute: OnceLock::new(),
+            files: Mutex::default(),
+        }
+    }
+
+    /// Files that declare maintenance, where that is wanted. They are to be watched.
+    pub(super) fn take_files(&self) -> Option<Box<dyn Watched>> {
+        self.files.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    /// Takes up what was declared before the start, on the first board.
+    fn begin(&self, config: &Config, keeper: &Arc<Keeper>) {
+        if let Some(path) = &config.lifecycle.state_file {
+            self.operator.keep_in(path);
+        }
+        self.operator.adopt(keeper);
+        let files = config.maintenance.file_dir.as_ref();
+        let files = files.map(|directory| MaintenanceFiles::new(directory, &self.operator));
+        *self.files.lock().unwrap_or_else(PoisonError::into_inner) =
+            files.map(|files| Box::new(files) as Box<dyn Watched>);
+    }
+
+    /// Whether any configuration needed those threads.
+    pub(super) fn has_compute(&self) -> bool {
+        self.compute.get().is_some()
+    }
+
+    /// The threads of `[compute]`, if a route of this configuration has work for them.
+    fn compute(&self, config: &Config) -> Result<Option<Offload>, Failure> {
+        if let Some(lane) = self.compute.get() {
+            return Ok(config.needs_compute().then(|| lane.clone()));
+        }
+        let Some(lane) = compute::start(config)? else { return Ok(None) };
+        Ok(Some(self.compute.get_or_init(|| lane).clone()))
+    }
+}
+
+impl Generation {
+    /// Makes a generation and lets it accept; beside `before`, on the same sockets, if there is one. When it fails, nothing has changed.
+    pub(super) fn start(
+        program: &Program,
+        config: Config,
+        before: Option<&Self>,
+    ) -> Result<Started, Failure> {
+        let same = before.map(|before| same_checks(&before.config, &config)).unwrap_or_default();
+        let Built { keeper, access, totals, watched, checks, push, plan, mut builder } =
+            Built::new(program, &config, before)?;
+        let lane = plan.map(Plan::start).transpose()?.map(Arc::new);
+        if let Some(before) = before {
+            keeper.inherit(&before.keeper, &same);
+            builder = builder.succeed(&before.handle);
+        }
+        if before.is_some() {
+            program.operator.adopt(&keeper);
+        } else {
+            program.begin(&config, &keeper);
+        }
+        let stamps = stamps(&config);
+        // Last comes what clients see.
+        let watch = Watch::start(watched).map_err(no_thread)?;
+        let hurry = checks.as_ref().map(ChecksPlan::hurry);
+        let connector = checks.as_ref().map(ChecksPlan::connector);
+        // Those of the one before are taken over when it retires.
+        let ports = if before.is_some() { Ports::default() } else { Ports::open(&config, &keeper)? };
+        let checks = checks.map(|plan| plan.start(Arc::clone(&keeper))).transpose().map_err(no_thread)?;
+        let server = builder.start().map_err(|error| engine::start_failure(&error))?;
+        let generation = Self {
+            number: before.map_or(1, |before| before.number + 1),
+            config,
+            keeper,
+            handle: server.handle(),
+            totals: Arc::new(totals),
+            lane,
+            access,
+            checks,
+            push,
+            hurry,
+            ports,
+            connector,
+            watch: Some(watch),
+            stamps,
+            is_hurried: false,
+        };
+        Ok(Started { generation, server, same })
+    }
+
+    /// What operators see of it.
+    fn running(&self, program: &Program, server: &Server, origin: &str) -> Running {
+        Running {
+            keeper: Arc::clone(&self.keeper),
+            handle: self.handle.clone(),
+            report: server.driver_report().clone(),
+            addresses: server.local_addrs().iter().map(engine::show).collect(),
+            origin: origin.to_owned(),
+            lifecycle: self.config.lifecycle.clone(),
+            check_kinds: Running::check_kinds(&self.config),
+            totals: Arc::clone(&self.totals),
+            hurry: self.hurry.clone(),
+            ledger: Arc::clone(&program.ledger),
+        }
+    }
+
+    /// Looks at all files now.
+    fn look(&self, timeout: Duration) {
+        if let Some(watch) = &self.watch {
+            watch.look(timeout);
+        }
+    }
+
+    fn reopen_log(&self) {
+        if let Some(access) = &self.access {
+            access.lock().unwrap_or_else(PoisonError::into_inner).reopen();
+        }
+    }
+
+    /// No new connections; those that are there may take so long.
+    fn drain(&self, timeout: Duration) {
+        self.handle.drain_within(timeout);
+        self.lane.iter().for_each(|lane| lane.drain(timeout));
+    }
+
+    fn stop(&self) {
+        self.handle.stop();
+        self.lane.iter().for_each(|lane| lane.stop());
+    }
+
+    /// Whether this is the same, down to the files that checks read once.
+    fn is_same(&self, config: &Config) -> bool {
+        self.config == *config && self.stamps == stamps(config)
+    }
+
+    /// The end, once its server has ended.
+    fn end(self) {
+        let Self { checks, lane, watch, access, .. } = self;
+        drop(checks);
+        drop(lane);
+        drop(watch);
+        let log = access
+            .and_then(Arc::into_inner)
+            .map(|log| log.into_inner().unwrap_or_else(PoisonError::into_inner));
+        if log.is_some_and(|log| !log.stop(ACCESS_LOG_END)) {
+            tracing::warn!("the access log did not take its last lines");
+        }
+    }
+}
+
+impl Started {
+    /// What was adjusted.
+    fn tell_notes(&self) {
+        self.server.notes().iter().for_each(|note| tracing::info!("{note}"));
+    }
+}
+
+impl Generation {
+    /// Follows `before`, whose checks do not run any more from here on: what they found last is known, and so is what clients of connections
+    /// that are still its leave there.
+    fn follow(&mut self, before: &mut Self, same: &Same) {
+        drop(before.checks.take());
+        self.keeper.inherit(&before.keeper, same);
+        let ports = std::mem::take(&mut before.ports);
+        self.ports = Ports::inherit(ports, &before.config, &self.config, &self.keeper);
+        if let (Some(before), Some(now)) = (&before.push, &self.push) {
+            before.redirect(now, &same.places);
+        }
+        before.keeper.speak(false);
+        self.keeper.speak(true);
+    }
+}
+
+impl Built {
+    fn new(program: &Program, config: &Config, before: Option<&Generation>) -> Result<Self, Failure> {
+        let bad_config = |why| Failure::new(Exit::BadConfig, why);
+        let keeper = match before {
+            Some(before) => Keeper::build_after(config, &before.keeper),
+            None => Keeper::build(config),
+        };
+        let keeper = keeper.map_err(bad_config)?;
+        let known = before.filter(|before| before.config.egress == config.egress);
+        let known = known.and_then(|before| before.connector.clone());
+        let (checks, push) = checks::plan(config, &program.checks, known).map_err(bad_config)?.unzip();
+        keeper.run_on_demand(checks.iter().flat_map(|plan: &ChecksPlan| plan.demands()));
+        let mut watched: Vec<Box<dyn Watched>> = Vec::new();
+        let lane = program.compute(config)?;
+        let reading = compute::Reading::new(lane.clone());
+        let stores = Stores::open(config, &reading, &mut watched).map_err(bad_config)?;
+        let (common, readers) = Common::build(config, lane).map_err(bad_config)?;
+        watched.extend(readers.into_iter().map(|reader| Box::new(reader) as Box<dyn Watched>));
+        let access = log(config, before)?;
+        let materials =
+            Materials { config, keeper: &keeper, push: push.as_ref(), common: &common, stores: &stores };
+        let mut totals = Totals::of(&common);
+        let sink = |log: &SharedLog| log.lock().unwrap_or_else(PoisonError::into_inner).sink();
+        access.iter().for_each(|access| totals.set_access(sink(access)));
+        let mut builder = engine::builder(config, &keeper, &program.operator);
+        let of_checks = checks.as_ref().map_or(0, ChecksPlan::descriptors);
+        let of_admin = if config.admin.is_some() { admin::DESCRIPTORS } else { 0 };
+        let of_others = Ports::descriptors(config) + Ops::descriptors(config) + of_admin;
+        builder = builder.keep_descriptors(of_checks + of_others);
+        if let Some(checks) = &checks {
+            totals.set_checks(Arc::clone(&program.checks), checks.connector());
+            tracing::debug!("ports of checks: {}", checks.connector().report());
+        }
+        let mut plan = Plan::new(config, &keeper, Arc::clone(&program.http2));
+        for position in 0..config.listeners.len() {
+            let access = access.as_ref().map(|log| log.lock().unwrap_or_else(PoisonError::into_inner));
+            let access = access.as_deref();
+            builder =
+                listener::add(builder, &materials, position, access, &mut watched, &mut totals, &mut plan)?;
+        }
+        builder = agent::add(builder, config, &keeper, || plan.iter_mut().for_each(Plan::add_none))?;
+        if let Some(plan) = &plan {
+            totals.set_http2(Arc::clone(&program.http2));
+            builder = plan.attach(builder);
+        }
+        Ok(Self { keeper, access, totals, watched, checks, push, plan, builder })
+    }
+}
+
+/// The log of the generation before, where it would be the same: its lines name routes by their position.
+fn log(config: &Config, before: Option<&Generation>) -> Result<Option<SharedLog>, Failure> {
+    let names = |config: &Config| config.routes.iter().map(|route| route.name.clone()).collect::<Vec<_>>();
+    let is_same = |before: &&Generation| {
+        before.config.log.access == config.log.access && names(&before.config) == names(config)
+    };
+    if let Some(before) = before.filter(is_same) {
+        return Ok(before.access.clone());
+    }
+    Ok(access::start(config)?.map(|log| Arc::new(Mutex::new(log))))
+}
+
+/// Checks that ask the same in the same way, whatever their endpoints make of it.
+fn same_checks(before: &Config, now: &Config) -> Same {
+    let known: std::collections::HashMap<&str, usize> =
+        before.checks.iter().enumerate().map(|(at, check)| (check.name.as_str(), at)).collect();
+    let mut same = Same::default();
+    for check in &now.checks {
+        let place = known.get(check.name.as_str()).copied();
+        let place = place.filter(|&at| {
+            before.checks.get(at).is_some_and(|old| old.kind == check.kind && old.pace == check.pace)
+        });
+        if place.is_some() {
+            same.names.insert(check.name.clone());
+        }
+        same.places.push(place);
+    }
+    same
+}
+
+/// What checks read once: certificates of authorities, and our own.
+fn stamps(config: &Config) -> Stamps {
+    let tls = config.checks.iter().filter_map(|check| match &check.kind {
+        CheckKind::Grpc(grpc) => grpc.tls.as_ref(),
+        CheckKind::Http(http) => Some(&http.tls),
+        CheckKind::Redis(redis) => redis.tls.as_ref(),
+        CheckKind::Tls(check) => Some(&check.tls),
+        CheckKind::Dns(_)
+        | CheckKind::Exec(_)
+        | CheckKind::File(_)
+        | CheckKind::Gauge(_)
+        | CheckKind::Tcp(_)
+        | CheckKind::Ttl(_) => None,
+    });
+    Stamps::of(tls.flat_map(|ClientTls { ca, identity, .. }| {
+        let own = identity.iter().flat_map(|(cert, key)| [cert.as_path(), key.as_path()]);
+        ca.iter().map(|ca| ca.as_path() as &Path).chain(own)
+    }))
+}
+
+fn no_thread(error: std::io::Error) -> Failure {
+    Failure::new(Exit::Failure, format!("no thread could be started: {error}"))
+}

@@ -1,0 +1,327 @@
+//! The commands that ask others, run others, or tell of this program and its system: probe, await, run, doctor, config init, man.
+//!
+//! Does not know about: a configuration that serves.
+
+#![expect(clippy::disallowed_methods, reason = "foreign processes live in real time")]
+
+use super::{doorbell, finish, run, scratch};
+use rustix::process::{Pid, Signal, kill_process};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener};
+use std::process::{Child, Stdio};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// Answers once and gives what was asked.
+fn answering(answer: &'static str) -> (SocketAddr, JoinHandle<String>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let addr = listener.local_addr().unwrap();
+    let serve = move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let mut request = vec![0; 1024];
+        let len = stream.read(&mut request).unwrap();
+        stream.write_all(answer.as_bytes()).unwrap();
+        request.truncate(len);
+        String::from_utf8(request).unwrap()
+    };
+    (addr, std::thread::spawn(serve))
+}
+
+#[test]
+fn probes_end_with_the_codes_of_their_verdicts() {
+    let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    assert_eq!(run(&["probe", &format!("tcp://{nobody}")]).0, 2);
+    for (answer, code) in [
+        ("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", 0),
+        ("HTTP/1.1 503 No\r\nContent-Length: 0\r\n\r\n", 4),
+        ("220 mail\r\n", 3),
+    ] {
+        let (addr, server) = answering(answer);
+        let (found, out, err) = run(&["probe", &format!("http://{addr}/x"), "--as", "kubelet", "-v"]);
+        assert_eq!(found, code, "{answer:?}: {out}{err}");
+        let request = server.join().unwrap();
+        assert!(request.contains("User-Agent: kube-probe/"), "{request}");
+        assert!(format!("{out}{err}").contains("> GET /x HTTP/1.1\\r\\n"), "{out}{err}");
+    }
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let target = format!("http://{}/", silent.local_addr().unwrap());
+    let (code, out, err) = run(&["probe", &target, "--timeout", "100ms", "--count", "2", "--interval", "0s"]);
+    assert_eq!((code, out.as_str()), (124, "2 asked, 0 healthy\n"), "{err}");
+    for wrong in [&["probe"][..], &["probe", "ftp://a"], &["probe", "tcp://a:1", "--as", "nagios"]] {
+        assert_eq!(run(wrong).0, 1, "{wrong:?}");
+    }
+}
+
+#[test]
+fn probes_report_to_machines() {
+    let (addr, server) = answering("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
+    let (code, out, _) = run(&["probe", &format!("http://{addr}/"), "-o", "json", "--as", "haproxy"]);
+    assert_eq!(server.join().unwrap(), "OPTIONS / HTTP/1.0\r\n\r\n");
+    let report: serde_json::Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(
+        (code, &report["status"], &report["healthy"], &report["as"]),
+        (0, &200.into(), &true.into(), &"haproxy".into()),
+        "{out}"
+    );
+    let (addr, server) = answering("HTTP/1.1 503 No\r\nContent-Length: 0\r\n\r\n");
+    let (code, out, _) = run(&["probe", &format!("http://{addr}/"), "-o", "prom"]);
+    server.join().unwrap();
+    assert!(
+        code == 4 && out.contains("\nprobe_success 0\n") && out.contains("probe_http_status_code 503\n"),
+        "{out}"
+    );
+}
+
+#[test]
+fn await_becomes_the_command() {
+    let open = TcpListener::bind("127.0.0.1:0").unwrap();
+    let target = format!("tcp://{}", open.local_addr().unwrap());
+    let nobody = format!("tcp://{}", TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap());
+    let (code, out, err) = run(&["await", &target, "--", "/bin/sh", "-c", "echo $0 $1; exit 5", "a", "b c"]);
+    assert_eq!((code, out, err.as_str()), (5, format!("{target} is ready\na b c\n"), ""));
+    assert_eq!(run(&["await", &target, "-q"]), (0, String::new(), String::new()));
+    let (code, out, err) = run(&["await", &target, "--", "/nonexistent"]);
+    assert!(code == 71 && err.contains("/nonexistent cannot be started"), "{code} {out}{err}");
+    let late = &["--timeout", "300ms", "--backoff", "50ms"][..];
+    let (code, out, err) = run(&[&["await", &target, &nobody], late, &["--", "/bin/echo", "no"]].concat());
+    assert_eq!((code, out), (69, format!("{target} is ready\n")));
+    assert!(err.contains("connection refused") && err.contains("not ready within 300ms"), "{err}");
+    assert_eq!(run(&[&["await", &target, &nobody, "--any"], late].concat()).0, 0);
+    assert_eq!(run(&["await"]).0, 2);
+}
+
+#[test]
+fn await_sees_what_comes_late() {
+    let addr = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let late = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(300));
+        TcpListener::bind(addr).unwrap()
+    });
+    let (code, out, err) = run(&["await", &format!("tcp://{addr}"), "--backoff", "20ms", "--timeout", "10s"]);
+    drop(late.join().unwrap());
+    assert_eq!(code, 0, "{out}{err}");
+}
+
+/// A pair that runs, with what the command printed first.
+struct Running {
+    child: Child,
+    first: String,
+}
+
+impl Running {
+    fn start(args: &[&str], script: &str) -> Self {
+        let args = [&["run", "-q"], args, &["--", "/bin/sh", "-c", script]].concat();
+        let mut child = doorbell(&args).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        let mut first = String::new();
+        BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut first).unwrap();
+        Self { child, first: first.trim().to_owned() }
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
+    }
+
+    fn end(mut self) -> Option<i32> {
+        let until = Instant::now() + Duration::from_secs(20);
+        while Instant::now() < until {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return status.code();
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        self.child.kill().unwrap();
+        panic!("it does not end");
+    }
+}
+
+const LISTEN: [&str; 2] = ["--listen", "127.0.0.1:0"];
+
+#[test]
+fn a_pair_ends_with_the_code_of_the_command() {
+    for (script, expected) in [("echo; exit 7", 7), ("echo; kill -KILL $$", 137), ("echo; exit 0", 0)] {
+        let running = Running::start(&[&LISTEN[..], &["--quit-with-child"]].concat(), script);
+        assert_eq!(running.end(), Some(expected), "{script}");
+    }
+    let (code, _, err) = run(&["run", "--listen", "127.0.0.1:0", "--", "/nonexistent"]);
+    assert!(code == 71 && err.contains("/nonexistent cannot be started"), "{code} {err}");
+    assert_eq!(run(&["run", "--listen", "127.0.0.1:0"]).0, 2);
+    assert_eq!(run(&["run", "-c", "-", "--", "/bin/true"]).0, 2);
+}
+
+#[test]
+fn a_command_is_told_after_the_delay_and_at_once_by_a_second_signal() {
+    let config = "version = 1\n[lifecycle]\ndrain_delay = \"DELAY\"\n[listener.a]\nbind = \"127.0.0.1:0\"\n";
+    let script = "trap 'exit 9' TERM INT; echo ready; while :; do sleep 0.02; done";
+    let slow = scratch("run-slow.toml", &config.replace("DELAY", "400ms"));
+    let running = Running::start(&["-c", slow.to_str().unwrap()], script);
+    let from = Instant::now();
+    running.signal(Signal::TERM);
+    assert_eq!(running.end(), Some(9));
+    assert!(from.elapsed() >= Duration::from_millis(400), "{:?}", from.elapsed());
+    let never = scratch("run-never.toml", &config.replace("DELAY", "1h"));
+    let running = Running::start(&["-c", never.to_str().unwrap()], script);
+    running.signal(Signal::TERM);
+    running.signal(Signal::INT);
+    assert_eq!(running.end(), Some(9));
+}
+
+#[test]
+fn other_signals_reach_the_command() {
+    for (signal, name) in [(Signal::HUP, "HUP"), (Signal::USR1, "USR1"), (Signal::USR2, "USR2")] {
+        let script = format!("trap 'exit 11' {name}; echo; while :; do sleep 0.02; done");
+        let running = Running::start(&[&LISTEN[..], &["--quit-with-child"]].concat(), &script);
+        running.signal(signal);
+        assert_eq!(running.end(), Some(11), "{name}");
+    }
+}
+
+#[test]
+fn orphans_are_taken_in_and_reaped() {
+    // The middle shell ends at once; what it started has lost its parent then.
+    let script = "/bin/sh -c 'sleep 1 & echo $!'; while :; do sleep 0.02; done";
+    let running = Running::start(&LISTEN, script);
+    let status = format!("/proc/{}/status", running.first);
+    let ours = running.child.id().to_string();
+    let parent = || {
+        let text = std::fs::read_to_string(&status).unwrap();
+        text.lines().find_map(|line| line.strip_prefix("PPid:")).unwrap().trim().to_owned()
+    };
+    let until = Instant::now() + Duration::from_secs(10);
+    // The middle shell may not have ended yet.
+    while parent() != ours {
+        assert!(Instant::now() < until, "{} took it in", parent());
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    while std::fs::exists(&status).unwrap() {
+        assert!(Instant::now() < until, "a zombie: {}", std::fs::read_to_string(&status).unwrap_or_default());
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    running.signal(Signal::INT);
+    running.end();
+}
+
+#[test]
+fn doorbell_ends_with_whoever_runs_it() {
+    let mut running = Running::start(&LISTEN, "echo $PPID; exec sleep 60");
+    let parent = running.first.clone();
+    let children = std::fs::read_to_string(format!("/proc/{parent}/task/{parent}/children")).unwrap();
+    assert_eq!(children.split_whitespace().count(), 2, "{children}");
+    let serving = children.split_whitespace().next().unwrap().to_owned();
+    // Until it has begun to serve it has not said that it wants to be told: its workers are threads.
+    let threads = || std::fs::read_dir(format!("/proc/{serving}/task")).map_or(0, Iterator::count);
+    let until = Instant::now() + Duration::from_secs(20);
+    while threads() < 3 {
+        assert!(Instant::now() < until, "doorbell does not begin");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    running.child.kill().unwrap();
+    running.child.wait().unwrap();
+    let until = Instant::now() + Duration::from_secs(20);
+    let lives =
+        || std::fs::read_to_string(format!("/proc/{serving}/stat")).is_ok_and(|stat| !stat.contains(") Z "));
+    while lives() {
+        assert!(Instant::now() < until, "doorbell serves on without its parent");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    for orphan in children.split_whitespace().skip(1) {
+        if let Some(pid) = orphan.parse().ok().and_then(Pid::from_raw) {
+            let _ = kill_process(pid, Signal::KILL);
+        }
+    }
+}
+
+#[test]
+fn the_doctor_looks_and_does_not_touch() {
+    let file = scratch("sysctl.conf", "");
+    let path = file.to_str().unwrap();
+    let before = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_rmem").ok();
+    let (code, out, err) =
+        run(&["doctor", "--link", "10Gbit", "--rtt", "20ms", "--write-sysctl", path, "-o", "json"]);
+    assert!(code == 0 || code == 1, "{code} {out}{err}");
+    let report: serde_json::Value = serde_json::from_str(&out).unwrap();
+    let findings = report["findings"].as_array().unwrap();
+    let named = |name: &str| findings.iter().find(|finding| finding["name"] == name);
+    assert!(named("io_uring").is_some() && named("open files").is_some(), "{out}");
+    assert_eq!(named("bandwidth-delay product").unwrap()["value"], "25000000 bytes, so buffers of 50000000");
+    let written = std::fs::read_to_string(&file).unwrap();
+    for change in report["sysctl"].as_array().unwrap() {
+        let line = format!("{} = {}", change["key"].as_str().unwrap(), change["value"].as_str().unwrap());
+        assert!(written.contains(&line), "{line} is not in {written}");
+    }
+    assert_eq!(std::fs::read_to_string("/proc/sys/net/ipv4/tcp_rmem").ok(), before);
+    for wrong in [&["doctor", "--link", "10Gbit"][..], &["doctor", "--link", "10", "--rtt", "1ms"]] {
+        assert_eq!(run(wrong).0, 2, "{wrong:?}");
+    }
+    assert_eq!(run(&["doctor", "--write-sysctl", "/nonexistent/x"]).0, 1);
+}
+
+#[test]
+fn first_files_are_valid() {
+    for place in ["docker", "haproxy", "k8s", "redirect", "systemd"] {
+        let (code, out, _) = run(&["config", "init", place]);
+        assert_eq!(code, 0);
+        let file = scratch(&format!("init-{place}.toml"), &out);
+        let (code, out, err) = run(&["check", "-c", file.to_str().unwrap()]);
+        assert_eq!(code, 0, "{place}: {out}{err}");
+    }
+    assert_eq!(run(&["config", "init", "windows"]).0, 2);
+}
+
+#[test]
+fn pages_completions_versions() {
+    for shell in ["bash", "elvish", "fish", "powershell", "zsh"] {
+        let (code, out, err) = run(&["completions", shell]);
+        assert!(code == 0 && err.is_empty() && out.contains("healthcheck"), "{shell}: {out}{err}");
+    }
+    let (code, page, _) = run(&["man"]);
+    assert!(code == 0 && page.contains(".TH doorbell 1") && page.contains("Exit codes"), "{page}");
+    let folder = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("man");
+    std::fs::create_dir_all(&folder).unwrap();
+    assert_eq!(run(&["man", "--folder", folder.to_str().unwrap()]).0, 0);
+    for name in ["doorbell.1", "doorbell-probe.1", "doorbell-config-init.1"] {
+        assert!(folder.join(name).is_file(), "{name} is missing");
+    }
+    let (code, out, _) = run(&["version"]);
+    assert_eq!((code, out.as_str()), (0, concat!("doorbell ", env!("CARGO_PKG_VERSION"), "\n")));
+    let (_, out, _) = run(&["version", "--verbose"]);
+    for word in ["revision", "target", "tls", "engines"] {
+        assert!(out.contains(word), "{out}");
+    }
+}
+
+#[test]
+fn a_shell_takes_the_completions() {
+    let (_, script, _) = run(&["completions", "bash"]);
+    let file = scratch("completions.bash", &script);
+    let script = format!(
+        "source {}; COMP_WORDS=(doorbell pro); COMP_CWORD=1; _doorbell doorbell pro doorbell; echo \"${{COMPREPLY[@]}}\"",
+        file.display()
+    );
+    let mut bash = std::process::Command::new("bash");
+    let (code, out, err) = finish(bash.args(["-c", &script]).output().unwrap());
+    assert!(code == 0 && out.split_whitespace().any(|word| word == "probe"), "{out}{err}");
+}
+
+/// The files on the manual's pages about probers.
+#[test]
+fn files_of_the_manual_are_valid() {
+    let folder =
+        std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../crates/doorbell/src/manual/behind");
+    let mut checked = 0;
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let page = entry.unwrap().path();
+        let text = std::fs::read_to_string(&page).unwrap();
+        let plain: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix("//!")).collect();
+        let mut lines = plain.into_iter().map(|line| line.strip_prefix(' ').unwrap_or(line));
+        while lines.by_ref().any(|line| line == "```toml") {
+            let toml: String =
+                lines.by_ref().take_while(|line| *line != "```").map(|line| format!("{line}\n")).collect();
+            let name = page.file_stem().unwrap().to_str().unwrap();
+            let file = scratch(&format!("behind-{name}.toml"), &toml);
+            let (code, out, err) = run(&["check", "--strict", "-c", file.to_str().unwrap()]);
+            assert_eq!(code, 0, "{name}: {out}{err}");
+            checked += 1;
+        }
+    }
+    assert!(checked >= 9, "only {checked} files were found");
+}

@@ -1,0 +1,213 @@
+//! What load balancers are told without HTTP: HAProxy's agent-check through up, drain and maintenance, and ports that are open only
+//! while an endpoint is up.
+//!
+//! Does not know about: how lines are made.
+
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use doorbell_testkit::peers::{exchange, wait_until};
+use rustix::process::Signal;
+
+use crate::checks::ask_with;
+use crate::haproxy::row;
+use crate::support::{Doorbell, LIMIT, Process, Scratch, free_port, on_both_engines, program};
+
+on_both_engines! {
+    agents_tell_everything
+    haproxy_follows_an_agent
+    gates_are_open_while_all_is_well
+}
+
+const CONFIG: &str = r#"
+version = 1
+
+[runtime]
+workers = 1
+
+[lifecycle]
+drain_delay = "10s"
+
+[listener.probes]
+bind = "127.0.0.1:0"
+
+[check.db]
+type = "ttl"
+ttl = "1m"
+
+[check.cache]
+type = "ttl"
+ttl = "1m"
+
+[health.readyz]
+require = ["db"]
+degrading = ["cache"]
+weight = { db = 60, cache = 40 }
+
+[route.readyz]
+path = "/readyz"
+health = "readyz"
+
+[route.push]
+path = "/-/checks/{check}/{result}"
+push = true
+"#;
+
+fn tell(doorbell: &Doorbell, what: &str) {
+    let head = format!("PUT /-/checks/{what} HTTP/1.1\r\nHost: a");
+    assert_eq!(ask_with(doorbell, &head).status, 204, "{what}");
+}
+
+/// What an agent says to whoever sends this.
+fn line(addr: SocketAddr, sent: &[u8]) -> String {
+    let got = exchange(addr, sent).unwrap();
+    String::from_utf8(got.bytes).unwrap()
+}
+
+/// Waits until an agent says this: what is told to a check is taken in a moment later.
+fn await_line(addr: SocketAddr, sent: &[u8], expected: &str) {
+    let mut last = String::new();
+    let came = wait_until(LIMIT, || {
+        last = line(addr, sent);
+        last == expected
+    });
+    assert!(came.is_some(), "{expected:?} was awaited, not {last:?}");
+}
+
+fn agents_tell_everything(engine: &str) {
+    let more = "[agent.plain]\nbind = \"127.0.0.1:0\"\n[agent.named]\nbind = \"127.0.0.1:0\"\nhealth = \"livez\"\nselect_by_send = true\n";
+    let mut doorbell = Doorbell::start_with(engine, &format!("{CONFIG}{more}"));
+    let (plain, named) = (doorbell.addr_of(1), doorbell.addr_of(2));
+    await_line(plain, b"", "down ready # db\n");
+    tell(&doorbell, "db/pass");
+    await_line(plain, b"", "up ready 60% # degraded cache\n");
+    tell(&doorbell, "cache/pass");
+    // Whatever is sent to one that selects nothing.
+    await_line(plain, b"livez\n", "up ready 100%\n");
+    for (sent, expected) in [
+        (&b"readyz\n"[..], "up ready 100%\n"),
+        (b"readyz\r\n", "up ready 100%\n"),
+        (b"livez\n", "up ready 100%\n"),
+        (b"\n", "up ready 100%\n"),
+        (b"ready\n", "down # there is no such health endpoint\n"),
+    ] {
+        await_line(named, sent, expected);
+    }
+    tell(&doorbell, "db/fail");
+    await_line(named, b"readyz\n", "down ready # db\n");
+    await_line(named, b"\n", "up ready 100%\n");
+    // One who sends no end of a line, and one who sends nothing, are not waited for.
+    assert_eq!(line(named, &[b'x'; 4000]), "");
+    let mut silent = TcpStream::connect(named).unwrap();
+    silent.set_read_timeout(Some(LIMIT)).unwrap();
+    assert_eq!(silent.read(&mut [0]).unwrap(), 0);
+    doorbell.process.signal(Signal::TERM);
+    await_line(plain, b"", "down drain 40% # draining\n");
+    doorbell.process.signal(Signal::INT);
+    assert_eq!(doorbell.process.wait().0.code(), Some(0));
+}
+
+fn await_row(socket: &Path, expected: [&str; 2]) {
+    let mut last = None;
+    let came = wait_until(LIMIT, || {
+        last = row(socket, ["status", "weight"]);
+        last.as_ref().is_some_and(|row| row.iter().map(String::as_str).eq(expected))
+    });
+    assert!(came.is_some(), "{expected:?} was awaited, not {last:?}");
+}
+
+fn haproxy_follows_an_agent(engine: &str) {
+    let Some(haproxy) = program("haproxy") else { return };
+    let more = "[agent.lb]\nbind = \"127.0.0.1:0\"\nhealth = \"livez\"\nselect_by_send = true\n";
+    let mut doorbell = Doorbell::start_with(engine, &format!("{CONFIG}{more}"));
+    tell(&doorbell, "db/pass");
+    tell(&doorbell, "cache/pass");
+    let scratch = Scratch::new();
+    let socket = scratch.path("stats.sock");
+    let config = format!(
+        "global\n  stats socket {socket} mode 600 level admin\n\
+         defaults\n  mode http\n  timeout connect 2s\n  timeout client 5s\n  timeout server 5s\n\
+         frontend front\n  bind 127.0.0.1:{port}\n  default_backend back\n\
+         backend back\n  server web {web} weight 100 check inter 50ms agent-check agent-port {agent} agent-inter 50ms agent-send \"readyz\\n\"\n",
+        socket = socket.display(),
+        port = free_port(),
+        web = doorbell.addr,
+        agent = doorbell.addr_of(1).port(),
+    );
+    let file = scratch.write("haproxy.cfg", &config);
+    let process = Process::spawn(Command::new(&haproxy).args(["-db", "-q", "-f", &file]));
+    await_row(&socket, ["UP", "100"]);
+    tell(&doorbell, "cache/fail");
+    await_row(&socket, ["UP", "60"]);
+    tell(&doorbell, "db/fail");
+    await_row(&socket, ["DOWN (agent)", "60"]);
+    tell(&doorbell, "db/pass");
+    tell(&doorbell, "cache/pass");
+    await_row(&socket, ["UP", "100"]);
+    // What the agent took out, it puts in again.
+    tell(&doorbell, "db/maintenance");
+    await_row(&socket, ["MAINT", "100"]);
+    tell(&doorbell, "db/pass");
+    await_row(&socket, ["UP", "100"]);
+    tell(&doorbell, "db/maintenance");
+    await_row(&socket, ["MAINT", "100"]);
+    tell(&doorbell, "db/fail");
+    await_row(&socket, ["DOWN (agent)", "100"]);
+    tell(&doorbell, "db/pass");
+    await_row(&socket, ["UP", "100"]);
+    doorbell.process.signal(Signal::TERM);
+    await_row(&socket, ["DRAIN (agent)", "100"]);
+    let log = doorbell.process.log();
+    assert!(!log.contains("ERROR") && !log.contains("reset"), "{log}\n{}", process.log());
+    doorbell.process.signal(Signal::INT);
+    assert_eq!(doorbell.process.wait().0.code(), Some(0));
+}
+
+/// What comes of a connection: refused, reset, ended, or open.
+fn knock(addr: SocketAddr) -> &'static str {
+    let Ok(mut stream) = TcpStream::connect_timeout(&addr, Duration::from_secs(2)) else { return "refused" };
+    stream.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
+    let _gone = stream.write_all(b"x");
+    match stream.read(&mut [0]) {
+        Ok(_) => "ended",
+        Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => "reset",
+        Err(_) => "open",
+    }
+}
+
+fn gates_are_open_while_all_is_well(engine: &str) {
+    let gates = [("close", "refused"), ("reset", "reset"), ("accept-and-fin", "ended")];
+    let ports = gates.map(|_| free_port());
+    let mut more = String::new();
+    for ((when_down, _), port) in gates.iter().zip(ports) {
+        more.push_str(&format!(
+            "[tcp_gate.{when_down}]\nbind = \"127.0.0.1:{port}\"\nwhen_down = \"{when_down}\"\n"
+        ));
+    }
+    let mut doorbell = Doorbell::start_with(engine, &format!("{CONFIG}{more}"));
+    let addrs = ports.map(|port| SocketAddr::from(([127, 0, 0, 1], port)));
+    let all_are = |open: bool| {
+        for ((_, when_down), addr) in gates.iter().zip(addrs) {
+            let expected = if open { "open" } else { when_down };
+            let came = wait_until(LIMIT, || knock(addr) == expected);
+            assert!(came.is_some(), "{when_down}: {} is not {expected}", knock(addr));
+        }
+    };
+    all_are(false);
+    tell(&doorbell, "db/pass");
+    all_are(true);
+    tell(&doorbell, "db/fail");
+    all_are(false);
+    tell(&doorbell, "db/pass");
+    all_are(true);
+    // A crowd that says nothing does not keep others out.
+    let _crowd: Vec<_> = (0..300).map(|_| TcpStream::connect(addrs[0]).unwrap()).collect();
+    all_are(true);
+    doorbell.process.signal(Signal::TERM);
+    all_are(false);
+    doorbell.process.signal(Signal::INT);
+    assert_eq!(doorbell.process.wait().0.code(), Some(0));
+}

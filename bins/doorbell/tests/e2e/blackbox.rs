@@ -1,0 +1,208 @@
+//! Probes for Prometheus: what the metrics say, what may be probed, and how often a target is asked.
+//!
+//! Does not know about: how a probe is made.
+
+use std::io::Write as _;
+use std::net::TcpListener;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use crate::checks::ask;
+use crate::support::{Doorbell, on_both_engines, program};
+use crate::upstream::{Does, Upstream};
+
+on_both_engines! {
+    targets_are_probed_and_the_metrics_have_the_right_names
+    what_is_not_allowed_is_not_connected_to
+    many_who_ask_are_one_probe
+    targets_that_misbehave
+}
+
+/// The port of the probes is the first one in the log.
+fn start(engine: &str, more: &str) -> Doorbell {
+    let config = format!(
+        "version = 1\n[runtime]\nworkers = 1\n[lifecycle]\ndrain_delay = \"0s\"\n[listener.plain]\nbind = \"127.0.0.1:0\"\nhttp2 = true\n\
+         [blackbox]\nbind = \"127.0.0.1:0\"\ntargets = [\"127.0.0.0/8\"]\n{more}"
+    );
+    Doorbell::start_with(engine, &config)
+}
+
+fn value(text: &str, name: &str) -> Option<f64> {
+    text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.parse().ok())
+}
+
+fn probe(doorbell: &Doorbell, query: &str) -> String {
+    let (status, text) = ask(doorbell, &format!("/probe?{query}"));
+    assert_eq!(status, 200, "{query}: {text}");
+    text
+}
+
+fn targets_are_probed_and_the_metrics_have_the_right_names(engine: &str) {
+    let doorbell = start(engine, "cache = \"0s\"\n");
+    let good = Upstream::start(Does::Says(
+        b"HTTP/1.1 200 OK\r\nLast-Modified: Thu, 01 Jan 1970 00:01:00 GMT\r\nContent-Length: 5\r\n\r\nhello"
+            .to_vec(),
+    ));
+    let text = probe(&doorbell, &format!("target={}&module=http_2xx", good.addr));
+    for (name, expected) in [
+        ("probe_success", 1.0),
+        ("probe_http_status_code", 200.0),
+        ("probe_http_version", 1.1),
+        ("probe_http_content_length", 5.0),
+        ("probe_http_uncompressed_body_length", 5.0),
+        ("probe_http_redirects", 0.0),
+        ("probe_http_ssl", 0.0),
+        ("probe_http_last_modified_timestamp_seconds", 60.0),
+        ("probe_failed_due_to_regex", 0.0),
+        ("probe_ip_protocol", 4.0),
+        ("probe_timeout_seconds", 9.5),
+    ] {
+        assert_eq!(value(&text, name), Some(expected), "{name}\n{text}");
+    }
+    let phases = ["connect", "processing", "resolve", "tls", "transfer"];
+    let phases = phases
+        .map(|phase| value(&text, &format!("probe_http_duration_seconds{{phase=\"{phase}\"}}")).unwrap());
+    let all = value(&text, "probe_duration_seconds").unwrap();
+    assert!(phases.iter().sum::<f64>() <= all && phases[1] > 0.0, "{text}");
+    assert!(good.last_request().starts_with("GET / HTTP/1.1\r\n"));
+    let first = Upstream::start(Does::Says(
+        format!("HTTP/1.1 302 Found\r\nLocation: {}\r\nContent-Length: 0\r\n\r\n", good.url("/other")).into(),
+    ));
+    let text = probe(&doorbell, &format!("target={}&module=http_post_2xx", first.url("/")));
+    assert_eq!(
+        (value(&text, "probe_success"), value(&text, "probe_http_redirects")),
+        (Some(1.0), Some(1.0)),
+        "{text}"
+    );
+    assert!(
+        good.last_request().starts_with("GET /other HTTP/1.1\r\n")
+            && first.last_request().starts_with("POST / ")
+    );
+    let bad = Upstream::start(Does::reply(503, ""));
+    let text = probe(&doorbell, &format!("target={}", bad.addr));
+    assert_eq!(
+        (value(&text, "probe_success"), value(&text, "probe_http_status_code")),
+        (Some(0.0), Some(503.0))
+    );
+    let text = probe(&doorbell, &format!("target={}&module=tcp_connect", bad.addr));
+    assert_eq!((value(&text, "probe_success"), value(&text, "probe_http_status_code")), (Some(1.0), None));
+    // Ourselves, by the port that speaks HTTP/2.
+    let grpc = probe(&doorbell, &format!("target={}&module=grpc_plain", doorbell.addr_of(1)));
+    for (name, expected) in [
+        ("probe_success", 1.0),
+        ("probe_grpc_status_code", 0.0),
+        ("probe_grpc_ssl", 0.0),
+        ("probe_grpc_healthcheck_response{serving_status=\"SERVING\"}", 1.0),
+        ("probe_grpc_healthcheck_response{serving_status=\"NOT_SERVING\"}", 0.0),
+    ] {
+        assert_eq!(value(&grpc, name), Some(expected), "{name}\n{grpc}");
+    }
+    let gone = probe(&doorbell, "target=nowhere.invalid&module=http_2xx");
+    assert_eq!((value(&gone, "probe_success"), value(&gone, "probe_ip_protocol")), (Some(0.0), None));
+    let Some(promtool) = program("promtool") else { return };
+    for text in [text, grpc] {
+        let mut child = Command::new(&promtool)
+            .args(["check", "metrics"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        child.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
+        let output = child.wait_with_output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    }
+}
+
+fn what_is_not_allowed_is_not_connected_to(engine: &str) {
+    let doorbell = start(engine, "cache = \"0s\"\nmodules = [\"http_2xx\", \"tcp_connect\"]\n");
+    for target in [
+        "192.0.2.1",
+        "169.254.169.254/latest/meta-data/",
+        "http://[::1]:1/",
+        "http://[::ffff:192.0.2.1]/",
+        "http://0.0.0.0:1/",
+        "http://2130706433.example@127.0.0.1/",
+        "unix:/run/a.sock",
+        "file:///etc/passwd",
+    ] {
+        let (status, text) = ask(&doorbell, &format!("/probe?target={target}"));
+        assert_eq!(status, 403, "{target}: {text}");
+    }
+    // An address that is allowed, and leads to one that is not.
+    let away = Does::Says(
+        b"HTTP/1.1 302 Found\r\nLocation: http://192.0.2.1/\r\nContent-Length: 0\r\n\r\n".to_vec(),
+    );
+    let leads = Upstream::start(away);
+    let (status, text) = ask(&doorbell, &format!("/probe?target={}", leads.addr));
+    assert_eq!((status, leads.conns()), (403, 1), "{text}");
+    for (query, expected) in [
+        ("", "Target parameter is missing\n"),
+        ("?module=http_2xx", "Target parameter is missing\n"),
+        ("?target=a&module=grpc", "Unknown module \"grpc\"\n"),
+        ("?target=a&target=b", "Target parameter is there twice\n"),
+    ] {
+        assert_eq!(ask(&doorbell, &format!("/probe{query}")), (400, expected.to_owned()), "{query}");
+    }
+    assert_eq!(ask(&doorbell, "/-/healthy"), (200, "Healthy".to_owned()));
+    assert_eq!(ask(&doorbell, "/metrics").0, 404);
+}
+
+/// However many ask at once, and again within the time of the cache.
+fn many_who_ask_are_one_probe(engine: &str) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let addr = listener.local_addr().unwrap();
+    let conns = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&conns);
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().map_while(Result::ok) {
+            counted.fetch_add(1, Ordering::Relaxed);
+            std::thread::sleep(Duration::from_millis(300));
+            let _gone = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
+        }
+    });
+    let doorbell = start(engine, "cache = \"2s\"\n");
+    let from = Instant::now();
+    let texts: Vec<String> = std::thread::scope(|scope| {
+        let asking: Vec<_> =
+            (0..20).map(|_| scope.spawn(|| probe(&doorbell, &format!("target={addr}")))).collect();
+        asking.into_iter().map(|one| one.join().unwrap()).collect()
+    });
+    assert!(
+        texts.iter().all(|text| *text == texts[0] && value(text, "probe_success") == Some(1.0)),
+        "{}",
+        texts[0]
+    );
+    assert_eq!(probe(&doorbell, &format!("target={addr}")), texts[0]);
+    if from.elapsed() < Duration::from_secs(2) {
+        assert_eq!(conns.load(Ordering::Relaxed), 1);
+    }
+    std::thread::sleep(Duration::from_millis(2100));
+    assert_ne!(probe(&doorbell, &format!("target={addr}")), texts[0]);
+    assert_eq!(conns.load(Ordering::Relaxed), 2);
+}
+
+fn targets_that_misbehave(engine: &str) {
+    let doorbell = start(engine, "timeout = \"300ms\"\n");
+    let head = b"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\n".to_vec();
+    for does in [
+        Does::Hang,
+        Does::Trickles(head, vec![b'x'; 99], Duration::from_millis(20)),
+        Does::Says(b"SSH-2.0-x\r\n\r\n".to_vec()),
+        Does::Says(b"HTTP/1.1 302 Found\r\nLocation: /\r\nContent-Length: 0\r\n\r\n".to_vec()),
+    ] {
+        let upstream = Upstream::start(does.clone());
+        let from = Instant::now();
+        let text = probe(&doorbell, &format!("target={}", upstream.addr));
+        assert_eq!(value(&text, "probe_success"), Some(0.0), "{does:?}\n{text}");
+        assert!(from.elapsed() < Duration::from_secs(3), "{does:?} {:?}", from.elapsed());
+    }
+    let endless = Upstream::start(Does::Endless);
+    let text = probe(&doorbell, &format!("target={}", endless.addr));
+    assert!(
+        value(&text, "probe_http_uncompressed_body_length").is_some_and(|len| len <= 262_144.0),
+        "{text}"
+    );
+}

@@ -1,0 +1,425 @@
+//! Reloads: whatever a client does meanwhile, nobody is refused, cut or reset; what did not change stays; what cannot be used changes nothing.
+//!
+//! Does not know about: certificates that change by themselves.
+
+use std::fs;
+use std::io::{ErrorKind, Write as _};
+use std::net::{SocketAddr, TcpStream};
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use doorbell_testkit::peers::{End, Reply, exchange, finish, misbehave, wait_until};
+use rustix::process::Signal;
+use serde_json::Value;
+
+use crate::support::{Doorbell, LIMIT, Scratch, StopAtEnd, binary, on_both_engines};
+
+on_both_engines! {
+    nobody_is_lost_while_configurations_follow_each_other
+    the_next_probe_sees_what_is_new
+    a_mounted_configuration_is_taken_when_it_is_swapped
+    a_mistake_is_said_with_its_place_and_changes_nothing
+    what_did_not_change_stays_as_it_is
+    listeners_come_and_go
+    reloads_that_come_too_fast_hurry_the_oldest
+}
+
+/// A doorbell whose configuration is a file that tests write.
+struct Reloaded {
+    doorbell: Doorbell,
+    file: PathBuf,
+    scratch: Scratch,
+}
+
+/// What `/hello` says, and whatever else there is.
+fn config(folder: &Path, hello: &str, more: &str) -> String {
+    format!(
+        "version = 1\n[runtime]\nworkers = 2\n[lifecycle]\ndrain_delay = \"300ms\"\nreload = \"SIGHUP\"\n\
+         [control]\nsocket = \"{}/control.sock\"\n[listener.web]\nbind = \"127.0.0.1:0\"\n\
+         [route.hello]\npath = \"/hello\"\nreply = {{ body = \"{hello}\" }}\n{more}",
+        folder.display()
+    )
+}
+
+impl Reloaded {
+    fn start(engine: &str, more: &str) -> Self {
+        let scratch = Scratch::new();
+        let file = PathBuf::from(scratch.write("doorbell.toml", &config(&scratch.path(""), "0", more)));
+        let doorbell = Self::serve(engine, &file);
+        Self { doorbell, file, scratch }
+    }
+
+    fn serve(engine: &str, file: &Path) -> Doorbell {
+        Doorbell::try_start(&["serve", "-c", file.to_str().unwrap(), "--engine", engine])
+            .unwrap_or_else(|log| panic!("{log}"))
+    }
+
+    fn write(&self, hello: &str, more: &str) {
+        fs::write(&self.file, config(&self.scratch.path(""), hello, more)).unwrap();
+    }
+
+    fn run(&self, args: &[&str]) -> Output {
+        Command::new(binary())
+            .args(args)
+            .arg("--socket")
+            .arg(self.scratch.path("control.sock"))
+            .output()
+            .unwrap()
+    }
+
+    /// What a command says that must succeed.
+    fn say(&self, args: &[&str]) -> String {
+        let output = self.run(args);
+        assert!(output.status.success(), "{args:?}: {output:?}\n{}", self.doorbell.process.log());
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    fn status(&self) -> Value {
+        serde_json::from_str(&self.say(&["status", "-o", "json"])).unwrap()
+    }
+
+    fn hello(&self) -> String {
+        let (status, body) = ask(self.doorbell.addr, "/hello");
+        assert_eq!(status, 200);
+        body
+    }
+}
+
+fn ask(server: SocketAddr, path: &str) -> (u16, String) {
+    let got = exchange(server, format!("GET {path} HTTP/1.0\r\n\r\n").as_bytes()).unwrap();
+    let reply = Reply::parse(&got.bytes, false).unwrap();
+    (reply.status, String::from_utf8(reply.body).unwrap())
+}
+
+const KEPT: &[u8] = b"GET /hello HTTP/1.1\r\nHost: a\r\n\r\n";
+const CLOSE: &[u8] = b"GET /hello HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
+
+fn kept(server: SocketAddr) -> TcpStream {
+    let mut stream = TcpStream::connect(server).unwrap();
+    stream.write_all(KEPT).unwrap();
+    misbehave::read_replies(&mut stream, 1, false).unwrap();
+    stream
+}
+
+fn nobody_is_lost_while_configurations_follow_each_other(engine: &str) {
+    let reloads = if std::env::var_os("DOORBELL_FULL").is_some() { 300 } else { 25 };
+    let mut reloaded = Reloaded::start(engine, "");
+    let place = reloaded.doorbell.addr;
+    let (going, ending) = (AtomicBool::new(true), AtomicBool::new(false));
+    let clients = thread::scope(|scope| {
+        let end = StopAtEnd(&going);
+        let mut clients: Vec<_> =
+            (0..3).map(|_| scope.spawn(|| close_until(place, &going, &ending))).collect();
+        clients.extend((0..3).map(|_| scope.spawn(|| keep_until(place, &going, &ending))));
+        let mut requests = 0;
+        for number in 1..=reloads {
+            reloaded.write(&number.to_string(), "");
+            if number % 2 == 0 {
+                reloaded.say(&["reload"]);
+                assert_eq!(reloaded.hello(), number.to_string());
+            } else {
+                reloaded.doorbell.process.signal(Signal::HUP);
+                let seen = wait_until(LIMIT, || reloaded.hello() == number.to_string());
+                assert!(seen.is_some(), "{}", reloaded.doorbell.process.log());
+            }
+            let counted = reloaded.status()["counters"]["requests"].as_u64().unwrap();
+            assert!(counted >= requests, "totals go back from {requests} to {counted}");
+            requests = counted;
+        }
+        assert_eq!(reloaded.status()["counters"]["reloads"], reloads);
+        // The end: whoever connects before listeners close is served.
+        ending.store(true, Ordering::Relaxed);
+        reloaded.doorbell.process.signal(Signal::TERM);
+        let (status, _) = reloaded.doorbell.process.wait();
+        assert_eq!(status.code(), Some(0), "{}", reloaded.doorbell.process.log());
+        drop(end);
+        clients.into_iter().map(|client| client.join().unwrap()).collect::<Vec<_>>()
+    });
+    let asked: usize = clients.iter().map(|(asked, _)| asked).sum();
+    let lost: Vec<&String> = clients.iter().flat_map(|(_, lost)| lost).collect();
+    eprintln!("{engine}: {reloads} reloads and a drain, {asked} requests, {} lost", lost.len());
+    assert!(asked > 10 * reloads && lost.is_empty(), "{} of {asked}: {:?}", lost.len(), lost.first());
+}
+
+/// Refused is only who comes after the end, or at that very moment.
+fn is_the_end(error: &std::io::Error, ending: &AtomicBool) -> bool {
+    let kinds = [ErrorKind::ConnectionRefused, ErrorKind::ConnectionReset];
+    kinds.contains(&error.kind()) && ending.load(Ordering::Relaxed)
+}
+
+fn close_until(server: SocketAddr, going: &AtomicBool, ending: &AtomicBool) -> (usize, Vec<String>) {
+    let (mut asked, mut lost) = (0, Vec::new());
+    while going.load(Ordering::Relaxed) {
+        asked += 1;
+        match exchange(server, CLOSE) {
+            Ok(got) if got.end == End::Fin && got.bytes.starts_with(b"HTTP/1.1 200") => {}
+            Err(error) if is_the_end(&error, ending) => break,
+            // The same: the kernel had not told of this client when the last listener closed.
+            Ok(got) if got.end == End::Reset && got.bytes.is_empty() && ending.load(Ordering::Relaxed) => {
+                break;
+            }
+            other => lost.push(format!("{other:?}")),
+        }
+    }
+    (asked, lost)
+}
+
+fn keep_until(server: SocketAddr, going: &AtomicBool, ending: &AtomicBool) -> (usize, Vec<String>) {
+    let (mut asked, mut lost) = (0, Vec::new());
+    'connections: while going.load(Ordering::Relaxed) {
+        let mut stream = match TcpStream::connect(server) {
+            Ok(stream) => stream,
+            Err(error) if is_the_end(&error, ending) => break,
+            Err(error) => {
+                lost.push(format!("connect: {error}"));
+                continue;
+            }
+        };
+        stream.set_nodelay(true).unwrap();
+        while going.load(Ordering::Relaxed) {
+            asked += 1;
+            let sent = stream.write_all(KEPT);
+            let replied = sent.and_then(|()| misbehave::read_replies(&mut stream, 1, false));
+            match replied.map(|bytes| Reply::parse(&bytes, false)) {
+                Ok(Some(reply)) if reply.status == 200 && reply.field("connection") == Some("close") => {
+                    continue 'connections;
+                }
+                Ok(Some(reply)) if reply.status == 200 => {}
+                // An idle connection is closed when listeners are: a request that crosses that is sent again by any client.
+                Err(_) if ending.load(Ordering::Relaxed) => continue 'connections,
+                other => {
+                    lost.push(format!("kept: {other:?}"));
+                    continue 'connections;
+                }
+            }
+        }
+    }
+    (asked, lost)
+}
+
+fn the_next_probe_sees_what_is_new(engine: &str) {
+    let reloaded = Reloaded::start(engine, "");
+    let mut took = Vec::new();
+    for number in 1..=20 {
+        reloaded.write(&number.to_string(), "");
+        reloaded.say(&["reload"]);
+        let answered = Instant::now();
+        assert_eq!(reloaded.hello(), number.to_string(), "the very first probe");
+        took.push(answered.elapsed());
+    }
+    took.sort_unstable();
+    eprintln!("{engine}: a probe after the answer to a reload took {:?}, at most {:?}", took[10], took[19]);
+    // The machine may be busy with other tests; what must be new was new in each of them.
+    assert!(took[10] <= Duration::from_millis(10), "{took:?}");
+    let same = reloaded.say(&["reload"]);
+    assert!(same.contains("the configuration is the same"), "{same}");
+    assert_eq!(reloaded.status()["generation"], 21);
+}
+
+fn a_mounted_configuration_is_taken_when_it_is_swapped(engine: &str) {
+    let scratch = Scratch::new();
+    let volume = scratch.path("config");
+    fs::create_dir(&volume).unwrap();
+    let text = |hello: &str| {
+        let text = config(
+            &scratch.path(""),
+            hello,
+            "[auth.token]\ntokens = { a = \"${file:SECRET}\" }\n\
+            [route.secret]\npath = \"/secret\"\nauth = \"token\"\nreply = { body = \"known\" }\n",
+        );
+        text.replace("reload = \"SIGHUP\"", "reload = \"file\"")
+            .replace("SECRET", scratch.path("secret").to_str().unwrap())
+    };
+    scratch.write("secret", "first-token-0123456789");
+    let swap = |version: usize, content: &str| {
+        let folder = format!("..2026_11_21.{version}");
+        fs::create_dir(volume.join(&folder)).unwrap();
+        fs::write(volume.join(&folder).join("doorbell.toml"), content).unwrap();
+        symlink(&folder, volume.join("..data_tmp")).unwrap();
+        fs::rename(volume.join("..data_tmp"), volume.join("..data")).unwrap();
+        let _none = fs::remove_dir_all(volume.join(format!("..2026_11_21.{}", version.wrapping_sub(1))));
+    };
+    swap(1, &text("one"));
+    symlink("..data/doorbell.toml", volume.join("doorbell.toml")).unwrap();
+    let file = volume.join("doorbell.toml");
+    let reloaded = Reloaded { doorbell: Reloaded::serve(engine, &file), file, scratch: Scratch::new() };
+    let log = || reloaded.doorbell.process.log();
+    assert_eq!(reloaded.hello(), "one");
+    swap(2, &text("two"));
+    assert!(wait_until(LIMIT, || reloaded.hello() == "two").is_some(), "{}", log());
+    // The same content in another directory is no change.
+    swap(3, &text("two"));
+    swap(4, "version = 1\n[listener.web]\nbind = 8080\n");
+    assert!(wait_until(LIMIT, || log().contains("not reloaded")).is_some(), "{}", log());
+    assert_eq!(reloaded.hello(), "two", "what cannot be used changes nothing");
+    swap(5, &text("five"));
+    assert!(wait_until(LIMIT, || reloaded.hello() == "five").is_some(), "{}", log());
+    assert!(wait_until(LIMIT, || log().matches("\"reloaded: ").count() == 2).is_some(), "{}", log());
+    // A secret is a part of the configuration.
+    let known = |token: &str| {
+        let request = format!("GET /secret HTTP/1.0\r\nAuthorization: Bearer {token}\r\n\r\n");
+        let got = exchange(reloaded.doorbell.addr, request.as_bytes()).unwrap();
+        Reply::parse(&got.bytes, false).unwrap().status == 200
+    };
+    assert!(known("first-token-0123456789") && !known("second-token-0123456789"));
+    scratch.write("secret", "second-token-0123456789");
+    assert!(wait_until(LIMIT, || known("second-token-0123456789")).is_some(), "{}", log());
+    // Nobody asked, so nobody is told when the last client of before was accepted.
+    assert!(wait_until(LIMIT, || !known("first-token-0123456789")).is_some());
+}
+
+fn a_mistake_is_said_with_its_place_and_changes_nothing(engine: &str) {
+    let reloaded = Reloaded::start(engine, "");
+    let port = reloaded.doorbell.addr.port();
+    let stranger = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let taken = format!(
+        "[listener.more]\nbind = \"{}\"\n[route.more]\nlistener = \"more\"\npath = \"/\"\nreply = {{ body = \"\" }}\n",
+        stranger.local_addr().unwrap()
+    );
+    for (more, expected) in [
+        ("[check.a]\ntype = \"tpc\"\n", "doorbell.toml:16:8"),
+        ("[listener.web]\n", "duplicate key"),
+        ("[tls.x]\ncert = \"/nonexistent\"\nkey = \"/nonexistent\"\n", "doorbell.toml:16:8"),
+        (taken.as_str(), "is in use: stop the process that listens there"),
+    ] {
+        reloaded.write("bad", more);
+        let text = fs::read_to_string(&reloaded.file).unwrap();
+        fs::write(&reloaded.file, text.replace("path = \"/hello\"", "listener = \"web\"\npath = \"/hello\""))
+            .unwrap();
+        let output = reloaded.run(&["reload"]);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(1), "{output:?}");
+        assert!(said.contains(expected), "{more}: {said}");
+        let logged = wait_until(LIMIT, || reloaded.doorbell.process.log().contains("not reloaded"));
+        assert!(logged.is_some(), "{}", reloaded.doorbell.process.log());
+        for _ in 0..8 {
+            assert_eq!(reloaded.hello(), "0");
+        }
+    }
+    let status = reloaded.status();
+    assert_eq!((&status["generation"], &status["counters"]["reloads_failed"]), (&1.into(), &4.into()));
+    reloaded.write("good", "[compute]\nthreads = 2\n");
+    reloaded.say(&["reload"]);
+    assert_eq!((reloaded.hello().as_str(), reloaded.doorbell.addr.port()), ("good", port));
+    // What belongs to the process stays, and that is said.
+    let text = config(&reloaded.scratch.path(""), "better", "").replace("workers = 2", "workers = 1");
+    fs::write(&reloaded.file, text.replace("control.sock", "other.sock")).unwrap();
+    let said = reloaded.say(&["reload"]);
+    for what in ["the number of workers cannot change", "[control] cannot change"] {
+        assert!(said.contains(what), "{said}");
+    }
+    assert_eq!(reloaded.hello(), "better");
+    assert_eq!(reloaded.status()["workers"].as_array().unwrap().len(), 2);
+}
+
+const CHECKS: &str = "[check.self]\ntype = \"file\"\npath = \"/proc/self/status\"\ninterval = \"1h\"\nrise = 1\n\
+    [check.beat]\ntype = \"ttl\"\nttl = \"1h\"\n[check.gone]\ntype = \"file\"\npath = \"SCRATCH/there\"\ninterval = \"100ms\"\nfast_interval = \"100ms\"\nfall = 1\nrise = 1\n\
+    [health.readyz]\nrequire = [\"self\", \"beat\"]\n[health.started]\nrequire = [\"gone\"]\nlatch = true\n[health.both]\nrequire = [\"gone\"]\n\
+    [route.ready]\npath = \"/readyz\"\nhealth = \"readyz\"\n[route.started]\npath = \"/started\"\nhealth = \"started\"\n[route.both]\npath = \"/both\"\nhealth = \"both\"\n\
+    [route.push]\npath = \"/push/{check}/{result}\"\nmethods = [\"POST\"]\npush = true\n";
+
+fn what_did_not_change_stays_as_it_is(engine: &str) {
+    let reloaded = Reloaded::start(engine, "");
+    let there = reloaded.scratch.path("there");
+    fs::write(&there, "").unwrap();
+    let checks = CHECKS.replace("SCRATCH", reloaded.scratch.path("").to_str().unwrap().trim_end_matches('/'));
+    let write = |hello: &str, more: &str| reloaded.write(hello, &format!("{checks}{more}"));
+    write("1", "");
+    let said = reloaded.run(&["reload"]);
+    assert!(said.status.success(), "{said:?}");
+    let place = reloaded.doorbell.addr;
+    assert!(wait_until(LIMIT, || ask(place, "/started").0 == 200).is_some());
+    // On a kept connection, which is the old configuration's after the next reload.
+    let mut old = kept(place);
+    let push = |stream: &mut TcpStream| {
+        stream.write_all(b"POST /push/beat/pass HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n").unwrap();
+        let reply = Reply::parse(&misbehave::read_replies(stream, 1, false).unwrap(), false).unwrap();
+        assert!(reply.status < 300, "{} {}", reply.status, String::from_utf8_lossy(&reply.body));
+    };
+    push(&mut kept(place));
+    assert!(wait_until(LIMIT, || ask(place, "/readyz").0 == 200).is_some(), "{}", reloaded.say(&["checks"]));
+    fs::remove_file(&there).unwrap();
+    assert!(wait_until(LIMIT, || ask(place, "/both").0 == 503).is_some());
+    assert_eq!(ask(place, "/started").0, 200, "latched");
+    reloaded.say(&["maint", "both", "--reason", "disks"]);
+    let runs = |name: &str| {
+        let checks: Value =
+            serde_json::from_str(&reloaded.say(&["checks", name, "--history", "-o", "json"])).unwrap();
+        checks[0]["history"].as_array().unwrap().len()
+    };
+    let before = runs("self");
+    for number in 2..6 {
+        write(&number.to_string(), "");
+        reloaded.say(&["reload"]);
+        assert_eq!((ask(place, "/readyz").0, ask(place, "/started").0), (200, 200), "known and latched");
+        let (status, body) = ask(place, "/both");
+        assert!(status == 503 && body.contains("maintenance"), "{status} {body}");
+    }
+    assert_eq!(runs("self"), before, "nothing was asked anew");
+    // Whoever still has a connection of a former configuration is told the state of now, once, and is heard.
+    reloaded.say(&["ready", "both"]);
+    fs::write(&there, "").unwrap();
+    assert!(wait_until(LIMIT, || ask(place, "/both").0 == 200).is_some());
+    push(&mut old);
+    // A check that is another one is unknown until it ran, and one that is new as well.
+    let changed = checks.replace("/proc/self/status", "/proc/self/stat");
+    reloaded.write("6", &changed);
+    reloaded.say(&["reload"]);
+    assert!(wait_until(LIMIT, || ask(place, "/readyz").0 == 200).is_some());
+    assert_eq!(runs("self"), 1, "it has a history of its own");
+    assert_eq!(reloaded.status()["maintenance"], Value::Array(Vec::new()));
+}
+
+fn listeners_come_and_go(engine: &str) {
+    let reloaded = Reloaded::start(engine, "");
+    let path = reloaded.scratch.path("web.sock");
+    let more = format!(
+        "[listener.unix]\nbind = \"unix:{}\"\n[listener.more]\nbind = \"127.0.0.1:0\"\n",
+        path.display()
+    );
+    let write = |hello: &str| {
+        let text = config(&reloaded.scratch.path(""), hello, &more);
+        let everywhere = "listener = [\"web\", \"unix\", \"more\"]\npath = \"/hello\"";
+        fs::write(&reloaded.file, text.replace("path = \"/hello\"", everywhere)).unwrap();
+    };
+    write("1");
+    let said = reloaded.say(&["reload"]);
+    assert!(said.contains("unix:"), "{said}");
+    let addresses = reloaded.status()["addresses"].clone();
+    let more_addr: SocketAddr = addresses[2].as_str().unwrap().parse().unwrap();
+    assert_eq!(addresses[0], reloaded.doorbell.addr.to_string());
+    assert_eq!((ask(more_addr, "/hello").1, path.exists()), ("1".to_owned(), true));
+    write("2");
+    reloaded.say(&["reload"]);
+    assert_eq!(ask(more_addr, "/hello").1, "2", "port 0 stays the port that it became");
+    reloaded.write("3", "");
+    reloaded.say(&["reload"]);
+    assert_eq!(reloaded.hello(), "3");
+    let gone = wait_until(LIMIT, || TcpStream::connect(more_addr).is_err() && !path.exists());
+    assert!(gone.is_some(), "nobody listens there any more");
+}
+
+fn reloads_that_come_too_fast_hurry_the_oldest(engine: &str) {
+    let reloaded = Reloaded::start(engine, "");
+    let mut idle = Vec::new();
+    for number in 1..=5 {
+        idle.push(kept(reloaded.doorbell.addr));
+        reloaded.write(&number.to_string(), "");
+        reloaded.say(&["reload"]);
+    }
+    // Of five that retired two may wait for their idle connections.
+    for stream in &mut idle[..3] {
+        let got = finish(stream, LIMIT);
+        assert_eq!((got.bytes.len(), got.end), (0, End::Fin), "ended in an orderly way");
+    }
+    for stream in &mut idle[3..] {
+        stream.write_all(KEPT).unwrap();
+        let reply = Reply::parse(&finish(stream, LIMIT).bytes, false).unwrap();
+        assert_eq!((reply.status, reply.field("connection")), (200, Some("close")));
+    }
+    assert_eq!(reloaded.status()["counters"]["reloads_hurried"], 3);
+}

@@ -1,0 +1,193 @@
+//! Further kinds of checks through the program: certificates, Redis, names, programs, gauges, sockets of this machine, watches, and
+//! what runs only when somebody asks.
+//!
+//! Does not know about: how a check is run.
+
+use std::io::{Read as _, Write as _};
+use std::net::UdpSocket;
+use std::os::unix::net::UnixListener;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use crate::checks::{BASE, ask, ask_with, await_answer, start};
+use crate::pki::{ca, localhost};
+use crate::support::{Doorbell, Scratch, binary, on_both_engines};
+use crate::upstream::{Does, Upstream};
+
+on_both_engines! {
+    servers_of_other_kinds_are_asked
+    programs_run_only_where_they_may
+    gauges_and_sockets_of_this_machine
+    a_watch_is_told_at_once
+    who_asks_gets_what_is_known_and_has_the_next_run_made
+}
+
+fn servers_of_other_kinds_are_asked(engine: &str) {
+    let scratch = Scratch::new();
+    let (cert, key) = localhost().write(&scratch, "tls");
+    let trusted = scratch.write("ca.crt", &ca().pem());
+    let web = Doorbell::start_with(
+        engine,
+        &format!(
+            "version = 1\n[tls.web]\ncert = {cert:?}\nkey = {key:?}\n[listener.web]\nbind = \"127.0.0.1:0\"\ntls = \"web\"\n"
+        ),
+    );
+    let redis = Upstream::start(Does::Echoes {
+        wanted: b"*1\r\n$4\r\nPING\r\n*2\r\n$6\r\nEXISTS\r\n$1\r\nm\r\n".to_vec(),
+        says: b"+PONG\r\n:0\r\n".to_vec(),
+    });
+    let maint = Upstream::start(Does::Echoes {
+        wanted: b"*1\r\n$4\r\nPING\r\n*2\r\n$6\r\nEXISTS\r\n$1\r\nm\r\n".to_vec(),
+        says: b"+PONG\r\n:1\r\n".to_vec(),
+    });
+    let names = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let server = names.local_addr().unwrap();
+    std::thread::spawn(move || {
+        let mut bytes = [0; 2048];
+        while let Ok((len, from)) = names.recv_from(&mut bytes) {
+            let end = 12 + bytes[12..len].iter().position(|byte| *byte == 0).unwrap() + 5;
+            let mut answer = bytes[..end].to_vec();
+            answer[2..12].copy_from_slice(&[0x81, 0x80, 0, 1, 0, 1, 0, 0, 0, 0]);
+            answer.extend_from_slice(&[0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 60, 0, 4, 192, 0, 2, 7]);
+            let _gone = names.send_to(&answer, from);
+        }
+    });
+    let port = web.addr.port();
+    let more = format!(
+        "[check.cert]\ntype = \"tls\"\naddress = \"localhost:{port}\"\ntls = {{ ca = {trusted:?} }}\nexpect = {{ certificate_expires_after = \"1s\" }}\n\
+         [check.ends]\ntype = \"tls\"\naddress = \"localhost:{port}\"\ntls = {{ ca = {trusted:?} }}\ndegraded = {{ certificate_expires_within = \"3650d\" }}\nseverity = \"degrading\"\n\
+         [check.stranger]\ntype = \"tls\"\naddress = \"127.0.0.1:{port}\"\ntls = {{ ca = {trusted:?}, server_name = \"example.com\" }}\nseverity = \"degrading\"\n\
+         [check.redis]\ntype = \"redis\"\naddress = \"{redis}\"\nexpect = {{ maintenance_key = \"m\" }}\n\
+         [check.maint]\ntype = \"redis\"\naddress = \"{maint}\"\nexpect = {{ maintenance_key = \"m\" }}\nseverity = \"info\"\n\
+         [check.names]\ntype = \"dns\"\nserver = \"{server}\"\nname = \"db.example\"\nexpect = {{ contains = [\"192.0.2.7\"] }}\n\
+         [check.other]\ntype = \"dns\"\nserver = \"{server}\"\nname = \"db.example\"\nexpect = {{ contains = [\"192.0.2.8\"] }}\nseverity = \"degrading\"\n",
+        redis = redis.addr,
+        maint = maint.addr,
+    );
+    let doorbell = start(engine, &more);
+    for (name, status, text) in [
+        ("cert", 200, "ok"),
+        ("stranger", 503, "down: TLS: invalid peer certificate: "),
+        ("ends", 200, "degraded: the certificate ends in "),
+        ("redis", 200, "ok"),
+        ("maint", 503, "maintenance"),
+        ("names", 200, "ok"),
+        ("other", 503, "down: 192.0.2.8 is not among the answers: 192.0.2.7\n"),
+    ] {
+        await_answer(&doorbell, &format!("/readyz/{name}"), (status, text));
+    }
+}
+
+fn programs_run_only_where_they_may(engine: &str) {
+    let scratch = Scratch::new();
+    let marker = scratch.path("well");
+    let script = format!("if [ -e {} ]; then exit 0; else echo not yet; exit 1; fi", marker.display());
+    let config = scratch.write(
+        "doorbell.toml",
+        &format!("{BASE}[check.app]\ntype = \"exec\"\ncommand = [\"/bin/sh\", \"-c\", \"{script}\"]\n"),
+    );
+    let args = ["serve", "-c", &config, "--engine", engine];
+    let refused = Doorbell::try_start(&args).unwrap_err();
+    assert!(
+        refused.contains("check app runs a program, which nobody allowed: start with --allow-exec"),
+        "{refused}"
+    );
+    let doorbell = Doorbell::try_start_command(Command::new(binary()).args(args).arg("--allow-exec"));
+    let doorbell = doorbell.unwrap_or_else(|log| panic!("{log}"));
+    await_answer(&doorbell, "/readyz/app", (200, "degraded: exit code 1: not yet\n"));
+    std::fs::write(&marker, "").unwrap();
+    await_answer(&doorbell, "/readyz/app", (200, "ok"));
+}
+
+fn gauges_and_sockets_of_this_machine(engine: &str) {
+    let scratch = Scratch::new();
+    let path = scratch.path("a.sock");
+    let listener = UnixListener::bind(&path).unwrap();
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().map_while(Result::ok) {
+            let _len = stream.read(&mut [0; 1024]);
+            let _gone =
+                stream.write_all(b"HTTP/1.1 200 OK\r\nServer: app/3\r\nContent-Length: 5\r\n\r\nok 12");
+        }
+    });
+    let path = path.display();
+    let more = format!(
+        "[check.app]\ntype = \"http\"\nurl = \"http://app/healthz\"\naddress = \"unix:{path}\"\nexpect = {{ body_matches = '^ok \\d+$', headers = {{ Server = '^app/' }} }}\n\
+         [check.open]\ntype = \"tcp\"\naddress = \"unix:{path}\"\n\
+         [check.disk]\ntype = \"gauge\"\nmetric = \"disk_free\"\npath = \"/\"\ndown_below = \"1B\"\n\
+         [check.full]\ntype = \"gauge\"\nmetric = \"disk_free\"\npath = \"/\"\ndown_below = \"101%\"\nseverity = \"degrading\"\n"
+    );
+    let doorbell = start(engine, &more);
+    for (name, status, text) in
+        [("app", 200, "ok"), ("open", 200, "ok"), ("disk", 200, "ok"), ("full", 503, ", down below 101%\n")]
+    {
+        await_answer(&doorbell, &format!("/readyz/{name}"), (status, text));
+    }
+}
+
+fn a_watch_is_told_at_once(engine: &str) {
+    let upstream = Doorbell::start_with(
+        engine,
+        "version = 1\n[runtime]\nworkers = 1\n[listener.plain]\nbind = \"127.0.0.1:0\"\nhttp2 = true\n\
+         [check.cart]\ntype = \"ttl\"\nttl = \"1m\"\n[route.push]\npath = \"/-/checks/{check}/{result}\"\npush = true\n",
+    );
+    let tell = |result: &str| {
+        let head = format!("PUT /-/checks/cart/{result} HTTP/1.1\r\nHost: a");
+        assert_eq!(ask_with(&upstream, &head).status, 204);
+    };
+    tell("pass");
+    let more = format!(
+        "[check.cart]\ntype = \"grpc\"\nmode = \"watch\"\naddress = \"{addr}\"\ninterval = \"1m\"\ntimeout = \"900ms\"\nmax_age = \"10m\"\n\
+         [check.nobody]\ntype = \"grpc\"\nmode = \"watch\"\naddress = \"{addr}\"\nservice = \"nobody\"\nseverity = \"degrading\"\n",
+        addr = upstream.addr
+    );
+    let doorbell = start(engine, &more);
+    await_answer(&doorbell, "/readyz/cart", (200, "ok"));
+    await_answer(&doorbell, "/readyz/nobody", (503, "down: the server does not know this service\n"));
+    for _ in 0..5 {
+        tell("fail");
+        let from = Instant::now();
+        await_answer(&doorbell, "/readyz/cart", (503, "down: NOT_SERVING\n"));
+        tell("pass");
+        await_answer(&doorbell, "/readyz/cart", (200, "ok"));
+        assert!(from.elapsed() < Duration::from_secs(5), "{:?}", from.elapsed());
+    }
+    drop(upstream);
+    await_answer(&doorbell, "/readyz/cart", (503, "connection refused\n"));
+}
+
+fn who_asks_gets_what_is_known_and_has_the_next_run_made(engine: &str) {
+    let upstream = Upstream::start(Does::reply(200, ""));
+    let more = format!("[check.app]\ntype = \"http\"\nurl = \"{}\"\ncache = \"300ms\"\n", upstream.url("/"));
+    let doorbell = start(engine, &more);
+    await_answer(&doorbell, "/readyz/app", (200, "ok"));
+    // Nobody asks, and nothing runs.
+    std::thread::sleep(Duration::from_millis(700));
+    let quiet = upstream.conns();
+    std::thread::sleep(Duration::from_millis(700));
+    assert_eq!(upstream.conns(), quiet, "nobody asked");
+    // Many ask, and one runs in each time.
+    let (from, mut asked) = (Instant::now(), 0);
+    while from.elapsed() < Duration::from_millis(1500) {
+        assert_eq!(ask(&doorbell, "/readyz").0, 200);
+        asked += 1;
+    }
+    let most = from.elapsed().as_millis() / 300 + 2;
+    let runs = upstream.conns() - quiet;
+    assert!(
+        (1..=usize::try_from(most).unwrap()).contains(&runs),
+        "{runs} runs for {asked} who asked, at most {most}"
+    );
+    // A server that hangs holds nobody up.
+    upstream.now(Does::Hang);
+    await_answer(&doorbell, "/readyz/app", (503, "down: no answer within 500ms\n"));
+    let mut longest = Duration::ZERO;
+    for _ in 0..100 {
+        let from = Instant::now();
+        assert_eq!(ask(&doorbell, "/readyz").0, 503);
+        longest = longest.max(from.elapsed());
+    }
+    assert!(longest < Duration::from_millis(400), "{longest:?}");
+    upstream.now(Does::reply(200, ""));
+    await_answer(&doorbell, "/readyz/app", (200, "ok"));
+}

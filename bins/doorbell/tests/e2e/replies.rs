@@ -1,0 +1,132 @@
+//! Replies with names in them: what a request says comes back in the body and in the fields, and breaks out of neither.
+//!
+//! Does not know about: how each kind of content is escaped (a test of the binary's library does).
+
+use serde_json::Value;
+
+use crate::plain::{get, request, send};
+use crate::support::{Doorbell, on_both_engines};
+
+on_both_engines! {
+    names_stand_for_what_a_request_says
+    nothing_breaks_out
+    braces_are_braces
+    a_reply_has_a_bound
+}
+
+fn serve(engine: &str, routes: &str) -> Doorbell {
+    let config = format!("version = 1\n[listener.web]\nbind = \"127.0.0.1:0\"\nhttp2 = true\n{routes}");
+    Doorbell::start_with(engine, &config)
+}
+
+fn body(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+fn names_stand_for_what_a_request_says(engine: &str) {
+    let doorbell = serve(
+        engine,
+        "[limit.each]\nrate = \"100/s\"\n[route.hello]\npath = \"/hello/{name}/{*rest}\"\nmethods = [\"GET\", \"POST\"]\nlimit = \"each\"\n\
+         headers = { X-Route = \"<{name}>\" }\n\
+         reply = { status = 201, body = \"{method} {host} {path} {name} {rest} {client}\\n\", headers = { X-Path = \"{path}\", X-Fixed = \"{\" } }\n\
+         [route.static]\npath = \"/static\"\nreply = { status = 204, headers = { X-Client = \"{client}\" } }\n",
+    );
+    let reply = get(doorbell.addr, "/hello/World-1/a/b?q=1", &[]);
+    assert_eq!((reply.status, reply.field("content-type")), (201, Some("text/plain; charset=utf-8")));
+    assert_eq!(body(&reply.body), "GET localhost /hello/World-1/a/b World-1 a/b 127.0.0.1\n");
+    assert_eq!(reply.field("x-path"), Some("/hello/World-1/a/b"));
+    assert_eq!((reply.field("x-route"), reply.field("x-fixed")), (Some("<World-1>"), Some("{")));
+    let post =
+        b"POST /hello/x/y HTTP/1.1\r\nHost: a.test:80\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
+    assert_eq!(body(&send(doorbell.addr, post).unwrap().body), "POST a.test:80 /hello/x/y x y 127.0.0.1\n");
+    let head = body(&request("/hello/x/y", &[])).replace("GET", "HEAD");
+    let got = doorbell_testkit::peers::exchange(doorbell.addr, head.as_bytes()).unwrap();
+    let got = body(&got.bytes).to_ascii_lowercase();
+    let len = "HEAD localhost /hello/x/y x y 127.0.0.1\n".len();
+    assert!(got.contains(&format!("content-length: {len}\r\n")) && got.ends_with("\r\n\r\n"), "{got}");
+    let reply = get(doorbell.addr, "/static", &[]);
+    assert_eq!((reply.status, reply.field("x-client")), (204, Some("127.0.0.1")));
+}
+
+fn nothing_breaks_out(engine: &str) {
+    let kinds = ["text/plain", "text/html", "application/json", "text/javascript"];
+    let routes = kinds.iter().enumerate().map(|(n, kind)| {
+        format!(
+            "[route.r{n}]\npath = \"/{n}/{{name}}\"\nheaders = {{ X-Name = \"{{name}}\", X-Host = \"{{host}}\" }}\n\
+             reply = {{ body = '\"{{name}}\"', content_type = {kind:?} }}\n"
+        )
+    });
+    let doorbell = serve(engine, &routes.collect::<String>());
+    let evil = [
+        "%0d%0aX-Evil:%201",
+        "a;b,c=d",
+        "'(x)!*",
+        "%22%3cscript%3e",
+        "\"",
+        "<script>",
+        "\\",
+        "\r\nX-Evil: 1",
+        "\u{e9}",
+        "\0",
+    ];
+    for (n, kind) in kinds.iter().enumerate() {
+        for name in evil {
+            let Ok(reply) = send(doorbell.addr, &request(&format!("/{n}/{name}"), &[])) else { continue };
+            assert!(!reply.head.to_ascii_lowercase().contains("\r\nx-evil"), "{name}: {}", reply.head);
+            if reply.status == 400 {
+                continue;
+            }
+            assert_eq!(reply.status, 200, "{name}");
+            let field = reply.field("x-name").unwrap();
+            assert!(
+                field.bytes().all(|byte| byte.is_ascii_graphic() && !b"\"<>\\;,".contains(&byte)),
+                "{field}"
+            );
+            let body = body(&reply.body);
+            let inner = body.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')).unwrap();
+            match *kind {
+                "text/html" => assert!(!inner.contains(['<', '>', '"', '\'']), "{body}"),
+                "application/json" => assert!(serde_json::from_str::<Value>(&body).is_ok(), "{body}"),
+                "text/javascript" => assert!(!inner.contains(['<', '"', '\'', '\\', '(', ';']), "{body}"),
+                _ => assert!(inner.bytes().all(|byte| byte.is_ascii_graphic()), "{body}"),
+            }
+        }
+    }
+}
+
+fn braces_are_braces(engine: &str) {
+    let json = "{\"a\": {\"b\": {}}, \"c\": [{}]}";
+    let doorbell = serve(
+        engine,
+        &format!(
+            "[route.json]\npath = \"/json\"\nreply = {{ body = '{json}', content_type = \"application/json\" }}\n\
+             [route.escaped]\npath = \"/escaped\"\nheaders = {{ X-A = \"{{{{host}}\" }}\nreply = {{ body = \"{{{{path}} {{ path }}\" }}\n\
+             [route.both]\npath = \"/both\"\nreply = {{ body = \"{{{{path}}={{path}}\" }}\n"
+        ),
+    );
+    assert_eq!(body(&get(doorbell.addr, "/json", &[]).body), json);
+    let reply = get(doorbell.addr, "/escaped", &[]);
+    assert_eq!((body(&reply.body), reply.field("x-a")), ("{path} { path }".to_owned(), Some("{host}")));
+    assert_eq!(body(&get(doorbell.addr, "/both", &[]).body), "{path}=/both");
+}
+
+fn a_reply_has_a_bound(engine: &str) {
+    let doorbell = serve(
+        engine,
+        "[route.body]\npath = \"/body/{name}\"\nreply = { body = \"{name}{name}{name}{name}{name}\" }\n\
+         [route.field]\npath = \"/field/{name}\"\nheaders = { X-Name = \"{name}\" }\nreply = {}\n",
+    );
+    for (path, len, status) in [
+        ("/body/", 1, 200),
+        ("/body/", 600, 200),
+        ("/body/", 6000, 200),
+        ("/body/", 7000, 414),
+        ("/field/", 4000, 200),
+        ("/field/", 4200, 414),
+    ] {
+        let reply = get(doorbell.addr, &format!("{path}{}", "n".repeat(len)), &[]);
+        assert_eq!(reply.status, status, "{path} {len}");
+        let expected = if path == "/body/" { 5 * len } else { 0 };
+        assert!(status != 200 || reply.body == b"n".repeat(expected), "{path} {len}");
+    }
+}

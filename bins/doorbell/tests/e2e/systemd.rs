@@ -1,0 +1,181 @@
+//! What a service manager is told, against a socket that writes it down; and sockets that one hands over.
+//!
+//! Does not know about: systemd itself, which runs on few machines that run tests.
+
+use std::net::TcpListener;
+use std::os::unix::net::UnixDatagram;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use rustix::process::Signal;
+
+use crate::plain::get;
+use crate::support::{CONFIG, Doorbell, LIMIT, Process, Scratch, binary, free_port, program};
+use doorbell_testkit::peers::wait_until;
+
+/// The manager's end of `NOTIFY_SOCKET`.
+struct Manager {
+    socket: UnixDatagram,
+    said: Vec<String>,
+    scratch: Scratch,
+}
+
+impl Manager {
+    fn new() -> Self {
+        let scratch = Scratch::new();
+        let socket = UnixDatagram::bind(scratch.path("notify")).unwrap();
+        socket.set_read_timeout(Some(LIMIT)).unwrap();
+        Self { socket, said: Vec::new(), scratch }
+    }
+
+    fn start(&self, config: &str, watchdog_us: Option<u32>) -> Doorbell {
+        let file = self.scratch.write("doorbell.toml", config);
+        let mut command = Command::new(binary());
+        command.args(["serve", "-c", &file]).env("NOTIFY_SOCKET", self.scratch.path("notify"));
+        if let Some(watchdog_us) = watchdog_us {
+            command.env("WATCHDOG_USEC", watchdog_us.to_string());
+        }
+        Doorbell::try_start_command(&mut command).unwrap()
+    }
+
+    fn next(&mut self) -> &str {
+        let mut bytes = [0; 4096];
+        let len =
+            self.socket.recv(&mut bytes).unwrap_or_else(|error| panic!("{error} after {:?}", self.said));
+        self.said.push(String::from_utf8(bytes[..len].to_vec()).unwrap());
+        self.said.last().unwrap()
+    }
+
+    /// Reads on until this is said; gives the whole of that message.
+    fn until(&mut self, wanted: &str) -> String {
+        loop {
+            let message = self.next();
+            if message.lines().any(|line| line.starts_with(wanted)) {
+                return message.to_owned();
+            }
+        }
+    }
+}
+
+#[test]
+fn a_life_is_told() {
+    let mut manager = Manager::new();
+    let mut doorbell = manager.start(&CONFIG.replace("drain_delay = \"0s\"", "drain_delay = \"1s\""), None);
+    let first = manager.next().to_owned();
+    assert!(first.starts_with("READY=1\n"), "{first:?}");
+    assert!(first.contains("STATUS=serving, livez up"), "{first:?}");
+    doorbell.process.signal(Signal::HUP);
+    let reloading = manager.until("RELOADING=1");
+    assert!(reloading.contains("\nMONOTONIC_USEC="), "{reloading:?}");
+    manager.until("READY=1");
+    doorbell.process.signal(Signal::TERM);
+    let draining = manager.until("EXTEND_TIMEOUT_USEC=");
+    assert!(draining.contains("STATUS=draining, then it ends (SIGTERM)"), "{draining:?}");
+    manager.until("STOPPING=1");
+    let (status, _) = doorbell.process.wait();
+    assert!(status.success());
+    assert!(!manager.said.iter().any(|text| text.contains("WATCHDOG")), "{:?}", manager.said);
+}
+
+#[test]
+fn the_end_is_told_while_connections_are_served() {
+    use std::io::Write as _;
+    let mut manager = Manager::new();
+    let mut doorbell = manager
+        .start(&CONFIG.replace("drain_delay = \"0s\"", "drain_delay = \"0s\"\ndrain_timeout = \"3s\""), None);
+    manager.until("READY=1");
+    // A request that does not end keeps the drain from ending.
+    let mut held = std::net::TcpStream::connect(doorbell.addr).unwrap();
+    held.write_all(b"GET /hello HTTP/1.1\r\n").unwrap();
+    std::thread::sleep(Duration::from_millis(50));
+    doorbell.process.signal(Signal::TERM);
+    manager.until("STOPPING=1");
+    manager.until("EXTEND_TIMEOUT_USEC=");
+    drop(held);
+    assert!(doorbell.process.wait().0.success());
+}
+
+#[test]
+fn ready_may_wait_for_the_first_round_of_checks() {
+    // It accepts and says nothing, so the first result is a time-out.
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let config = |ready_on: &str| {
+        format!(
+            "version = 1\n[systemd]\nready_on = \"{ready_on}\"\n[listener.probes]\nbind = \"127.0.0.1:0\"\n\
+             [check.app]\ntype = \"http\"\nurl = \"http://{}/\"\ntimeout = \"700ms\"\ninterval = \"1s\"\n",
+            silent.local_addr().unwrap()
+        )
+    };
+    let mut manager = Manager::new();
+    let doorbell = manager.start(&config("checks"), None);
+    let ready = manager.until("READY=1");
+    let before: String = manager.said.concat();
+    assert!(before.contains("checks: 1 unknown"), "{before:?}");
+    assert!(!ready.contains("1 unknown"), "{ready:?}");
+    drop(doorbell);
+    let mut manager = Manager::new();
+    let _doorbell = manager.start(&config("listeners"), None);
+    let ready = manager.next();
+    assert!(ready.starts_with("READY=1") && ready.contains("1 unknown"), "{ready:?}");
+}
+
+#[test]
+fn the_watchdog_is_petted_while_workers_idle() {
+    let mut manager = Manager::new();
+    let doorbell = manager.start(CONFIG, Some(200_000));
+    for _ in 0..5 {
+        assert_eq!(manager.until("WATCHDOG=1"), "WATCHDOG=1\n");
+    }
+    drop(doorbell);
+    let mut manager = Manager::new();
+    let _doorbell = manager.start(&format!("{CONFIG}\n[systemd]\nwatchdog = false\n"), Some(100_000));
+    manager.until("READY=1");
+    manager.socket.set_read_timeout(Some(Duration::from_millis(400))).unwrap();
+    assert!(manager.socket.recv(&mut [0; 512]).is_err());
+}
+
+#[test]
+fn nobody_is_told_who_is_not_to_be() {
+    let manager = Manager::new();
+    let doorbell = manager.start(&format!("{CONFIG}\n[systemd]\nnotify = false\n"), Some(50_000));
+    assert_eq!(get(doorbell.addr, "/livez", &[]).status, 200);
+    manager.socket.set_nonblocking(true).unwrap();
+    assert!(manager.socket.recv(&mut [0; 512]).is_err());
+}
+
+/// The real program that hands sockets over, with the file that `config init` writes for it.
+#[test]
+fn sockets_of_systemd_are_taken() {
+    let Some(activate) = program("systemd-socket-activate") else { return };
+    let scratch = Scratch::new();
+    let first = Command::new(binary()).args(["config", "init", "systemd"]).output().unwrap();
+    let file = scratch.write("doorbell.toml", &String::from_utf8(first.stdout).unwrap());
+    let addr = std::net::SocketAddr::from(([127, 0, 0, 1], free_port()));
+    let mut command = Command::new(activate);
+    command.args([
+        "-l",
+        &addr.to_string(),
+        "--fdname=probes",
+        binary().to_str().unwrap(),
+        "serve",
+        "-c",
+        &file,
+    ]);
+    let process = Process::spawn(&mut command);
+    // It starts doorbell with the first connection.
+    let answered = wait_until(LIMIT, || std::net::TcpStream::connect(addr).is_ok());
+    assert!(answered.is_some(), "{}", process.log());
+    assert_eq!(get(addr, "/livez", &[]).status, 200, "{}", process.log());
+}
+
+/// The unit and the socket that are shipped name what the configuration names.
+#[test]
+fn the_shipped_socket_has_the_name_of_the_first_file() {
+    let deploy = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/systemd/doorbell.socket");
+    let socket = std::fs::read_to_string(deploy).unwrap();
+    let first = Command::new(binary()).args(["config", "init", "systemd"]).output().unwrap();
+    let first = String::from_utf8(first.stdout).unwrap();
+    let name = socket.lines().find_map(|line| line.strip_prefix("FileDescriptorName=")).unwrap();
+    assert!(first.contains(&format!("bind = \"systemd:{name}\"")), "{first}");
+}

@@ -1,0 +1,122 @@
+//! What io_uring does on this system and, where it does not work, whose doing that is; for a report, not for a choice.
+//!
+//! Does not know about: workers, listeners. [`select`](super::select) chooses.
+
+use doorbell_ring::selftest::capabilities;
+use doorbell_ring::{Hint, Ring, Setup};
+
+use super::select::{Descriptors, DriverReport, Engine, fallback_reason, plan};
+use crate::tuning::Tuning;
+
+/// What was found. Nothing stays open.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Examination {
+    /// The driver that [`Engine::Auto`] takes here.
+    pub report: DriverReport,
+    /// Why io_uring does not work, if it does not.
+    pub cause: Cause,
+    /// What the ring was granted; `None` without one.
+    pub ring: Option<String>,
+    /// Each thing that was tried: its name, whether it works as wanted, what was seen.
+    pub tried: Vec<(&'static str, bool, String)>,
+}
+
+/// Whose doing it is that io_uring does not work; the words of the metric `doorbell_engine_info`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cause {
+    /// `RLIMIT_NOFILE`, or the file table of the system.
+    Files,
+    /// The kernel is too old, or was built without it, or lacks an operation.
+    Kernel,
+    /// `RLIMIT_MEMLOCK`.
+    Memlock,
+    /// The system, or its cgroup, has no memory left.
+    Memory,
+    /// It works.
+    Ok,
+    /// A security module, or a sandbox that emulates Linux.
+    Sandbox,
+    /// A seccomp filter.
+    Seccomp,
+    /// `kernel.io_uring_disabled`
+    Sysctl,
+}
+
+/// Opens a ring and tries it on loopback connections of its own. Takes less than a tenth of a second.
+#[must_use]
+pub fn examine() -> Examination {
+    let setup = Setup::default();
+    let ring = match Ring::open(&setup) {
+        Ok(ring) => ring,
+        Err(error) => {
+            let report = super::select::epoll_plan(fallback_reason(&error), true).report;
+            return Examination { report, cause: Cause::of(error.hint), ring: None, tried: Vec::new() };
+        }
+    };
+    let granted = ring.report().to_string();
+    let tables = match ring.report().fd_install {
+        true => "a direct descriptor can be made an ordinary one".to_owned(),
+        false => "a direct descriptor stays one: no table, or Linux before 6.8".to_owned(),
+    };
+    let installs = ring.report().fd_install;
+    drop(ring);
+    let found = capabilities(&setup);
+    let verdicts = [
+        ("multishot accept", found.multishot_accept),
+        ("direct descriptors", found.direct_descriptors),
+        ("reply and FIN in one segment", found.reply_and_fin),
+    ];
+    let mut tried: Vec<_> =
+        verdicts.into_iter().map(|(name, verdict)| (name, verdict.ok, verdict.why)).collect();
+    tried.push(("FIXED_FD_INSTALL", installs, tables));
+    let report = match plan(Engine::Auto, Descriptors::Auto, &Tuning::default()) {
+        Ok(plan) => plan.report,
+        Err(error) => super::select::epoll_plan(error.to_string(), true).report,
+    };
+    let cause = if report.is_fallback { Cause::Kernel } else { Cause::Ok };
+    Examination { report, cause, ring: Some(granted), tried }
+}
+
+impl Cause {
+    const fn of(hint: Hint) -> Self {
+        match hint {
+            Hint::Disabled(_) => Self::Sysctl,
+            Hint::Files => Self::Files,
+            Hint::Memlock(_) => Self::Memlock,
+            Hint::Memory => Self::Memory,
+            Hint::BadSetup(_) | Hint::MissingOpcode(_) | Hint::NotBuilt | Hint::TooOld => Self::Kernel,
+            Hint::Seccomp => Self::Seccomp,
+            Hint::Unknown => Self::Sandbox,
+        }
+    }
+
+    /// The word.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Files => "files",
+            Self::Kernel => "kernel",
+            Self::Memlock => "memlock",
+            Self::Memory => "memory",
+            Self::Ok => "ok",
+            Self::Sandbox => "sandbox",
+            Self::Seccomp => "seccomp",
+            Self::Sysctl => "sysctl",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_report_names_what_was_tried() {
+        let found = examine();
+        assert_eq!(found.cause == Cause::Ok, !found.report.is_fallback, "{found:?}");
+        match found.ring {
+            Some(_) => assert_eq!(found.tried.len(), 4),
+            None => assert!(found.tried.is_empty() && found.report.why.contains("io_uring"), "{found:?}"),
+        }
+    }
+}

@@ -1,0 +1,47 @@
+//! doorbell beside servers behind HAProxy.
+//!
+//! Does not know about: anything of HAProxy but its health checks.
+//!
+//! ```toml
+//! version = 1
+//!
+//! [lifecycle]
+//! drain_delay = "8s"               # fall × inter = 3 × 2 s, and a little
+//! drain_timeout = "15s"
+//!
+//! [listener.probes]
+//! bind = "[::]:8080"
+//! proxy_protocol = "accept"        # check-send-proxy: a LOCAL header comes first
+//! trusted_proxies = ["10.0.0.0/8"]
+//!
+//! [check.app]
+//! type = "http"
+//! url = "http://127.0.0.1:3000/healthz"
+//!
+//! [health.livez]
+//! [health.readyz]
+//! require = ["app"]
+//!
+//! [route.livez]
+//! listener = "probes"
+//! path = ["/livez", "/healthz"]
+//! health = "livez"
+//!
+//! [route.readyz]
+//! listener = "probes"
+//! path = ["/readyz", "/"]       # the default asks for /
+//! health = "readyz"
+//! ```
+//!
+//! ```text
+//! backend shop
+//!     option httpchk GET /readyz
+//!     http-check send-state
+//!     default-server inter 2s fall 3 rise 2 check port 8080 check-send-proxy
+//!     server web1 10.0.0.7:3000
+//! ```
+//!
+//! - `option httpchk` without more sends `OPTIONS / HTTP/1.0` with no `Host`; 2xx and 3xx are well. All forms of it are answered.
+//! - It resets the connection as soon as it has the answer. doorbell counts that as an answer that was read, never as an error.
+//! - `http-check send-state` tells us in `X-Haproxy-Server-State` what it thinks of this server.
+//! - Slower than the answer is the decision: `fall × inter` pass before it acts, which is what `drain_delay` is for.

@@ -1,0 +1,52 @@
+//! doorbell as a sidecar in Kubernetes; `deploy/kubernetes` has the manifests.
+//!
+//! Does not know about: anything of Kubernetes but its probes.
+//!
+//! ```toml
+//! version = 1
+//!
+//! [lifecycle]                      # together less than terminationGracePeriodSeconds, 30 s
+//! drain_delay = "5s"
+//! drain_timeout = "15s"
+//!
+//! [listener.probes]
+//! bind = "[::]:8080"
+//! http2 = true                     # grpc probes, without TLS
+//!
+//! [check.app]
+//! type = "http"
+//! url = "http://127.0.0.1:3000/healthz"
+//!
+//! [health.startupz]
+//! require = ["app"]
+//! latch = true                     # once it has started, it has
+//!
+//! [route.startupz]
+//! listener = "probes"
+//! path = "/startupz"
+//! health = "startupz"
+//!
+//! [health.livez]
+//! [health.readyz]
+//! require = ["app"]
+//!
+//! [route.livez]
+//! listener = "probes"
+//! path = ["/livez", "/healthz"]
+//! health = "livez"
+//!
+//! [route.readyz]
+//! listener = "probes"
+//! path = "/readyz"
+//! health = "readyz"
+//! ```
+//!
+//! - 200 to 399 are well. A redirect to the same host is followed; one to another host is a success with a warning event. Of a failure
+//!   people see the code only, never the body.
+//! - Each probe is a new connection with `Connection: close`, `User-Agent: kube-probe/..`, and ends after `timeoutSeconds`, 1 s by
+//!   default: doorbell answers from what it knows, so a slow dependency never makes a slow probe.
+//! - `livez` must not depend on others: what is not alive is restarted. A shared database in `readyz` takes all pods out at
+//!   once; give such a check `severity = "degrading"`.
+//! - While a pod is deleted liveness and startup probes stop, readiness probes go on. Load balancers outside learn of it later than the
+//!   kubelet: `drain_delay` is for them.
+//! - gRPC: anything but SERVING is a failure. TLS there needs Kubernetes 1.37 and a feature gate.

@@ -1,0 +1,39 @@
+//! How much room a server has, for protocols whose caps follow from that.
+//!
+//! Does not know about: protocols, servers.
+
+#[cfg(feature = "tls")]
+use crate::tls::Shares;
+
+/// A handshake costs much more than a connection that is through: so few of the connections may be in one.
+#[cfg(feature = "tls")]
+const CONNS_A_HANDSHAKE: u32 = 4;
+
+/// One server's room, the same for all its listeners.
+#[derive(Debug)]
+pub struct Room {
+    conns_max: u32,
+    #[cfg(feature = "tls")]
+    tls: Shares,
+}
+
+impl Room {
+    /// For so many connections at most.
+    pub fn new(conns_max: u32) -> Self {
+        Self {
+            conns_max,
+            #[cfg(feature = "tls")]
+            tls: Shares::new((conns_max / CONNS_A_HANDSHAKE).max(1)),
+        }
+    }
+
+    /// Connections at most.
+    pub const fn conns_max(&self) -> u32 {
+        self.conns_max
+    }
+
+    #[cfg(feature = "tls")]
+    pub(crate) const fn tls(&self) -> &Shares {
+        &self.tls
+    }
+}

@@ -1,0 +1,63 @@
+//! One server takes over from another in the same process: same listening sockets, no moment without anybody who accepts.
+//!
+//! Does not know about: how sockets are copied, what a retiring worker does.
+
+use core::time::Duration;
+use std::sync::mpsc::sync_channel;
+use std::sync::{Arc, PoisonError};
+
+use super::sockets::Taken;
+use super::{Core, Handle};
+use crate::control::{Command, Heirs};
+use crate::time::{Clock as _, OsClock};
+
+/// How long [`Handle::take_over`] waits for the workers of the server before: they are told at once, and a turn is short.
+const LEAVE_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// The server before.
+#[derive(Debug)]
+pub(super) struct Before {
+    pub(super) core: Arc<Core>,
+    pub(super) taken: Taken,
+}
+
+impl Handle {
+    /// Lets the server before ([`ServerBuilder::succeed`](super::ServerBuilder::succeed)) retire, now that this one accepts: it accepts
+    /// nothing more from the listeners that both have, empties the backlog of those that only it has, and closes them. Nobody's
+    /// connection is cut before its own time: each reply that the retired server still gives is the last of its connection, and for
+    /// `patience` idle connections may wait for their next request or their own timeout. Who is left then is drained as by
+    /// [`Handle::drain`]. It may be asked to hurry with its own handle.
+    ///
+    /// Returns once every client that connects from now on is this server's; false if a worker did not say so within a second.
+    /// Without a server before there is nothing to do.
+    pub fn take_over(&self, patience: Duration) -> bool {
+        let before = self.core.before.lock().unwrap_or_else(PoisonError::into_inner).take();
+        before.is_none_or(|before| before.retire(&self.core, patience))
+    }
+}
+
+impl Before {
+    fn retire(self, heir: &Core, patience: Duration) -> bool {
+        let Self { core, taken } = self;
+        leave_paths(&core, heir, &taken);
+        let failed = core.failures.lock().unwrap_or_else(PoisonError::into_inner).len();
+        let (left, leaves) = sync_channel(core.workers.len());
+        let heirs = Arc::new(Heirs { workers: heir.workers.clone(), inherited: taken.0, left });
+        if core.workers.iter().any(|worker| worker.heirs.set(Arc::clone(&heirs)).is_err()) {
+            // It retired for another one before.
+            return false;
+        }
+        core.draining.store(true, core::sync::atomic::Ordering::Release);
+        core.send(Command::Retire { patience, timeout: core.drain_timeout });
+        let mut clock = OsClock;
+        let until = clock.now().after(LEAVE_TIMEOUT);
+        (failed..core.workers.len()).all(|_| leaves.recv_timeout(until.since(clock.now())).is_ok())
+    }
+}
+
+/// A socket file is removed by whoever listens there last.
+fn leave_paths(core: &Core, heir: &Core, taken: &Taken) {
+    let left = core.sockets.lock().unwrap_or_else(PoisonError::into_inner).unix_paths(taken);
+    core.unix_paths.lock().unwrap_or_else(PoisonError::into_inner).retain(|path| !left.contains(path));
+    heir.unix_paths.lock().unwrap_or_else(PoisonError::into_inner).extend(left);
+}

@@ -1,0 +1,117 @@
+//! Work that finds its own place: a cheap handler comes home to the ring thread, and leaves it with the first run that is dear.
+//!
+//! Does not know about: how that is learnt.
+
+#![expect(clippy::disallowed_methods, reason = "dear work takes time")]
+
+use std::net::TcpStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use doorbell::offload::{Answer, Auto, Offload, ROW_MIN};
+use doorbell::{Answered, Engine, Http1, Reply, Request, Responder, Server, Status};
+
+use crate::hand::{Hand, get, reply, send};
+use crate::promise::{self, anywhere, on_both_engines, workers};
+use std::io::Write as _;
+
+on_both_engines! {
+    cheap_work_comes_home_and_leaves_with_the_first_dear_run
+    a_zero_limit_keeps_nothing_at_home
+}
+
+/// Far above what cheap work takes on a busy machine, and far below what the dear one does.
+const LIMIT: Duration = Duration::from_millis(20);
+const DEAR: Duration = Duration::from_millis(60);
+
+/// More than any row here.
+const RUNS_MAX: u32 = 5_000;
+
+struct Bench {
+    hand: Hand,
+    auto: Auto,
+    dear: Arc<AtomicBool>,
+    server: Server,
+}
+
+/// One worker; the answer is the name of the thread that did the work.
+fn bench(engine: Engine, limit: Duration) -> Bench {
+    let (hand, dear) = (Hand::default(), Arc::new(AtomicBool::new(false)));
+    let auto = Offload::builder().build_on(hand.clone()).auto().limit(limit);
+    let service = {
+        let (auto, dear) = (auto.clone(), Arc::clone(&dear));
+        move |request: &Request<'_>, reply: Responder<'_>| -> Answered {
+            let dear = Arc::clone(&dear);
+            let then = request.path() == "/then";
+            auto.run(request, reply, move || {
+                if dear.load(Ordering::SeqCst) {
+                    thread::sleep(DEAR);
+                }
+                let name = thread::current().name().unwrap_or_default().to_owned();
+                match then {
+                    true => Answer::then(|reply| reply.status(Status::ACCEPTED).body(name)),
+                    false => Reply::text(Status::OK, name).into(),
+                }
+            })
+        }
+    };
+    let server = promise::builder(engine).workers(workers(1)).listen(anywhere(), Http1::new(service));
+    Bench { hand, auto, dear, server: server.start().unwrap() }
+}
+
+impl Bench {
+    /// Asks, and does the work if it is a job. Gives the status, who did it and whether it was one.
+    fn ask(&self, stream: &mut TcpStream, path: &str) -> (u16, String, bool) {
+        let away = !self.auto.is_at_home();
+        stream.write_all(&get(path)).unwrap();
+        if away {
+            self.hand.run_one();
+        }
+        let got = reply(stream);
+        (got.status, String::from_utf8(got.body).unwrap(), away)
+    }
+}
+
+fn cheap_work_comes_home_and_leaves_with_the_first_dear_run(engine: Engine) {
+    let bench = bench(engine, LIMIT);
+    let here = thread::current().name().unwrap_or_default().to_owned();
+    let mut stream = send(&bench.server, b"");
+    for failures in 0..2 {
+        let mut jobs = 0;
+        while !bench.auto.is_at_home() {
+            assert_eq!(bench.ask(&mut stream, "/"), (200, here.clone(), true));
+            jobs += 1;
+            assert!(jobs < RUNS_MAX, "cheap work never came home");
+        }
+        assert!(jobs >= ROW_MIN << failures, "after a whole row, longer each time: {jobs}");
+        let queued = bench.server.stats().jobs_queued;
+        // A run that was interrupted for longer than the limit would be dear; the next round is as good.
+        let at_home = (0..100).take_while(|_| bench.auto.is_at_home()).fold(0, |count, _| {
+            let (status, who, _) = bench.ask(&mut stream, "/then");
+            assert_eq!(status, 202);
+            assert!(who != here && who.starts_with("doorbell"), "a ring thread did it: {who}");
+            count + 1
+        });
+        assert!(at_home > 0);
+        assert_eq!(bench.server.stats().jobs_queued, queued, "no job for work at home");
+
+        bench.dear.store(true, Ordering::SeqCst);
+        if bench.auto.is_at_home() {
+            assert_ne!(bench.ask(&mut stream, "/").1, here, "the first one is met at home");
+        }
+        assert!(!bench.auto.is_at_home(), "and no other");
+        assert_eq!(bench.ask(&mut stream, "/"), (200, here.clone(), true), "the next is a job");
+        bench.dear.store(false, Ordering::SeqCst);
+    }
+}
+
+fn a_zero_limit_keeps_nothing_at_home(engine: Engine) {
+    let bench = bench(engine, Duration::ZERO);
+    let mut stream = send(&bench.server, b"");
+    for _ in 0..2 * ROW_MIN {
+        assert!(bench.ask(&mut stream, "/").2);
+    }
+    assert_eq!(bench.server.stats().jobs_queued, u64::from(2 * ROW_MIN));
+}

@@ -1,0 +1,96 @@
+//! What a connection that is handed over keeps of its listener's options, and what not.
+//!
+//! Does not know about: who takes it.
+
+use std::net::TcpListener;
+use std::os::fd::AsFd as _;
+
+use doorbell::{
+    Answered, Descriptors, Engine, HandOver, HandedConn, Http1, Listen, ListenAddr, Request, Responder,
+    Server,
+};
+use doorbell_ring::sockopt::is_send_buf_len_locked;
+use doorbell_testkit::peers::{PATIENCE, wait_until};
+use rustix::net::sockopt::{
+    set_socket_send_buffer_size, set_tcp_user_timeout, socket_send_buffer_size, tcp_nodelay, tcp_user_timeout,
+};
+
+use crate::cases::Away;
+use crate::hand::{get, send};
+use crate::promise::{self, on_both_engines, workers};
+
+on_both_engines! {
+    a_connection_leaves_with_the_systems_timeout_and_buffer
+    options_of_an_inherited_listener_are_its_owners
+}
+
+fn serve(engine: Engine, descriptors: Descriptors, listen: Listen, away: &Away) -> Server {
+    let theirs = |_: &Request<'_>, reply: Responder<'_>| -> Answered { reply.hand_over() };
+    promise::builder(engine)
+        .descriptors(descriptors)
+        .workers(workers(1))
+        .hand_over(HandOver::new(away.clone()))
+        .listen(listen, Http1::new(theirs))
+        .start()
+        .unwrap()
+}
+
+/// A connection that has been handed over, and its client.
+fn handed(server: &Server, away: &Away) -> (HandedConn, std::net::TcpStream) {
+    let client = send(server, &get("/"));
+    let mut conn = None;
+    wait_until(PATIENCE, || {
+        conn = away.0.lock().unwrap().pop();
+        conn.is_some()
+    });
+    (conn.expect("it is handed over"), client)
+}
+
+/// `None` before Linux 5.14.
+fn is_locked(conn: &HandedConn) -> Option<bool> {
+    is_send_buf_len_locked(conn.fd.as_fd()).ok()
+}
+
+fn a_connection_leaves_with_the_systems_timeout_and_buffer(engine: Engine) {
+    for descriptors in [Descriptors::Auto, Descriptors::Direct] {
+        if (engine, descriptors) == (Engine::Epoll, Descriptors::Direct) {
+            continue;
+        }
+        let away = Away::default();
+        let listen = || ListenAddr::Tcp(([127, 0, 0, 1], 0).into());
+        let server = serve(engine, descriptors, Listen::at(listen()), &away);
+        // The first one shows what the others have.
+        for _ in 0..3 {
+            let (conn, _client) = handed(&server, &away);
+            assert_eq!(tcp_user_timeout(&conn.fd), Ok(0), "{descriptors:?}: a client may pause");
+            assert_ne!(is_locked(&conn), Some(true), "{descriptors:?}: the kernel tunes it again");
+            assert_eq!(tcp_nodelay(&conn.fd), Ok(true), "{descriptors:?}");
+        }
+        let server = serve(engine, descriptors, Listen::at(listen()).nodelay(false), &away);
+        let (conn, _client) = handed(&server, &away);
+        assert_eq!((tcp_nodelay(&conn.fd), tcp_user_timeout(&conn.fd)), (Ok(false), Ok(0)));
+    }
+}
+
+/// One of the server before this one is as one of our own; one of somebody else keeps what it has.
+fn options_of_an_inherited_listener_are_its_owners(engine: Engine) {
+    let away = Away::default();
+    let theirs = TcpListener::bind("127.0.0.1:0").unwrap();
+    set_tcp_user_timeout(&theirs, 4_321).unwrap();
+    set_socket_send_buffer_size(&theirs, 40_000).unwrap();
+    let server = serve(engine, Descriptors::Auto, Listen::inherited(theirs.into()), &away);
+    let (conn, _client) = handed(&server, &away);
+    assert_eq!(tcp_user_timeout(&conn.fd), Ok(4_321));
+    assert_eq!(socket_send_buffer_size(&conn.fd), Ok(80_000), "the kernel doubles it (socket(7))");
+    assert_ne!(is_locked(&conn), Some(false));
+    drop(server);
+
+    // As the server before this one left it.
+    let ours = TcpListener::bind("127.0.0.1:0").unwrap();
+    set_tcp_user_timeout(&ours, 15_000).unwrap();
+    set_socket_send_buffer_size(&ours, 40_000).unwrap();
+    let server = serve(engine, Descriptors::Auto, Listen::inherited(ours.into()), &away);
+    let (conn, _client) = handed(&server, &away);
+    assert_eq!(tcp_user_timeout(&conn.fd), Ok(0));
+    assert_ne!(is_locked(&conn), Some(true));
+}

@@ -1,0 +1,413 @@
+//! Promises about servers that follow each other on the same sockets: nobody is refused, reset or cut, whatever he was doing.
+//!
+//! Does not know about: configurations, processes.
+
+#![expect(
+    clippy::disallowed_methods,
+    clippy::print_stderr,
+    clippy::unwrap_used,
+    reason = "clients live in real time, figures are shown, and helpers of tests may panic"
+)]
+
+mod promise;
+
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::unix::net::UnixStream;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use doorbell::{
+    Descriptors, Engine, Http1, HttpLimits, Limits, Listen, Request, Responder, Server, ServerBuilder,
+    StartErrorKind, StaticReply, Status,
+};
+use doorbell_testkit::peers::{End, Reply, exchange, finish, misbehave, wait_until};
+
+use promise::{addr, alone, anywhere, builder, on_both_engines, sized, workers};
+
+on_both_engines! {
+    fifty_generations_lose_nobody
+    a_connection_lives_on_for_one_reply
+    whoever_was_accepted_and_said_nothing_is_waited_for
+    what_is_left_is_drained_when_patience_ends
+    a_successor_that_cannot_start_changes_nothing
+    listeners_come_and_go
+    a_socket_file_stays_until_the_last_server
+    a_generation_that_is_skipped_passes_clients_on
+    direct_descriptors_lose_nobody
+    a_client_for_whom_only_the_old_server_was_woken_is_served
+}
+
+const CLOSE: &[u8] = b"GET /livez HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
+const KEPT: &[u8] = b"GET /livez HTTP/1.1\r\nHost: a\r\n\r\n";
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Answers with its number.
+fn numbered(number: usize) -> Http1 {
+    let reply = StaticReply::text(Status::OK, format!("{number}\n"));
+    Http1::new(move |_: &Request<'_>, respond: Responder<'_>| respond.send(&reply))
+}
+
+fn number_of(reply: &[u8]) -> usize {
+    let reply = Reply::parse(reply, false).unwrap_or_else(|| panic!("{}", reply.escape_ascii()));
+    assert_eq!(reply.status, 200);
+    String::from_utf8_lossy(&reply.body).trim().parse().unwrap()
+}
+
+fn number_at(server: SocketAddr) -> usize {
+    let got = exchange(server, CLOSE).unwrap();
+    assert_eq!(got.end, End::Fin);
+    number_of(&got.bytes)
+}
+
+fn kept(server: SocketAddr) -> TcpStream {
+    let mut stream = TcpStream::connect(server).unwrap();
+    stream.write_all(KEPT).unwrap();
+    misbehave::read_replies(&mut stream, 1, false).unwrap();
+    stream
+}
+
+fn first(engine: Engine) -> Server {
+    builder(engine).listen(anywhere(), numbered(0)).start().unwrap()
+}
+
+/// Starts the next one at the same place, and lets it take over.
+fn follow(before: &Server, next: ServerBuilder) -> Server {
+    let next = next.succeed(&before.handle()).start().unwrap();
+    assert!(next.handle().take_over(PATIENCE), "every worker leaves at once");
+    next
+}
+
+fn fifty_generations_lose_nobody(engine: Engine) {
+    let _turn = alone();
+    let make = |number| builder(engine).listen(anywhere(), numbered(number));
+    churn(make, sized(50, 500));
+}
+
+fn direct_descriptors_lose_nobody(engine: Engine) {
+    let _turn = alone();
+    let make = |number| builder(engine).descriptors(Descriptors::Direct).listen(anywhere(), numbered(number));
+    churn(make, 20);
+}
+
+/// Clients of three kinds while servers follow each other.
+fn churn(make: impl Fn(usize) -> ServerBuilder, generations: usize) {
+    let mut server = make(0).start().unwrap();
+    let place = addr(&server);
+    let going = AtomicBool::new(true);
+    let (asked, lost) = thread::scope(|scope| {
+        let mut clients: Vec<_> = (0..3).map(|_| scope.spawn(|| ask_until(place, &going))).collect();
+        clients.extend((0..3).map(|_| scope.spawn(|| ask_kept_until(place, &going))));
+        let mut idle = Vec::new();
+        let mut retired = Vec::new();
+        for number in 1..=generations {
+            idle.push(kept(place));
+            let next = follow(&server, make(number));
+            assert_eq!(addr(&next), place);
+            assert_eq!(number_at(place), number, "the next client is the successor's");
+            retired.push(std::mem::replace(&mut server, next));
+            if idle.len() == 10 {
+                // They waited for up to ten generations, and each gets its reply.
+                idle.drain(..).for_each(|mut stream| {
+                    stream.write_all(KEPT).unwrap();
+                    let got = finish(&mut stream, Duration::from_secs(5));
+                    let reply = Reply::parse(&got.bytes, false).unwrap();
+                    assert_eq!(
+                        (reply.status, reply.field("connection"), got.end),
+                        (200, Some("close"), End::Fin)
+                    );
+                });
+            }
+        }
+        going.store(false, Ordering::Relaxed);
+        let (mut asked, mut lost) = (0, Vec::new());
+        for client in clients {
+            let (some, lost_some) = client.join().unwrap();
+            asked += some;
+            lost.extend(lost_some);
+        }
+        drop(idle);
+        // Each retired server ends by itself, long before its patience does.
+        let ends: Vec<_> = retired.into_iter().map(|server| scope.spawn(|| server.wait())).collect();
+        ends.into_iter().for_each(|end| end.join().unwrap().unwrap());
+        (asked, lost)
+    });
+    eprintln!(
+        "{:?}: {generations} generations, {asked} requests, {} lost",
+        server.driver_report().kind,
+        lost.len()
+    );
+    assert!(asked > 10 * generations && lost.is_empty(), "{} of {asked}: {:?}", lost.len(), lost.first());
+    assert_eq!(server.stats().accept_stalls, 0);
+    server.stop().unwrap();
+    assert!(TcpListener::bind(place).is_ok(), "nobody holds the port any more");
+}
+
+fn ask_until(server: SocketAddr, going: &AtomicBool) -> (usize, Vec<String>) {
+    let (mut asked, mut lost) = (0, Vec::new());
+    while going.load(Ordering::Relaxed) {
+        asked += 1;
+        match exchange(server, CLOSE) {
+            Ok(got) if got.end == End::Fin && got.bytes.starts_with(b"HTTP/1.1 200") => {
+                if got.took > Duration::from_millis(900) {
+                    lost.push(format!("waited for {:?}", got.took));
+                }
+            }
+            other => lost.push(format!("{other:?}")),
+        }
+    }
+    (asked, lost)
+}
+
+/// Keeps its connection as long as it is told that it may.
+fn ask_kept_until(server: SocketAddr, going: &AtomicBool) -> (usize, Vec<String>) {
+    let (mut asked, mut lost) = (0, Vec::new());
+    'connections: while going.load(Ordering::Relaxed) {
+        let mut stream = TcpStream::connect(server).unwrap();
+        stream.set_nodelay(true).unwrap();
+        while going.load(Ordering::Relaxed) {
+            asked += 1;
+            let sent = stream.write_all(KEPT);
+            let replied = sent.and_then(|()| misbehave::read_replies(&mut stream, 1, false));
+            match replied.map(|bytes| Reply::parse(&bytes, false)) {
+                Ok(Some(reply)) if reply.status == 200 && reply.field("connection") == Some("close") => {
+                    continue 'connections;
+                }
+                Ok(Some(reply)) if reply.status == 200 => {}
+                other => {
+                    lost.push(format!("kept: {other:?}"));
+                    continue 'connections;
+                }
+            }
+        }
+    }
+    (asked, lost)
+}
+
+fn a_connection_lives_on_for_one_reply(engine: Engine) {
+    let _turn = alone();
+    let server = first(engine);
+    let place = addr(&server);
+    let mut idle = kept(place);
+    let mut begun = TcpStream::connect(place).unwrap();
+    begun.write_all(b"GET /livez HTTP/1.1\r\nHost: a\r\n").unwrap();
+    assert!(wait_until(Duration::from_secs(5), || server.stats().conns_live == 2).is_some());
+    let next = follow(&server, builder(engine).listen(anywhere(), numbered(1)));
+    thread::sleep(Duration::from_millis(1_500));
+    assert_eq!(server.stats().conns_live, 2, "longer than a drain would linger, and nobody is cut");
+    for (stream, rest) in [(&mut idle, KEPT), (&mut begun, b"\r\n".as_slice())] {
+        stream.write_all(rest).unwrap();
+        let got = finish(stream, Duration::from_secs(5));
+        let reply = Reply::parse(&got.bytes, false).unwrap();
+        assert_eq!((number_of(&got.bytes), reply.field("connection"), got.end), (0, Some("close"), End::Fin));
+    }
+    server.wait().unwrap();
+    assert_eq!(number_at(place), 1);
+    next.stop().unwrap();
+}
+
+fn whoever_was_accepted_and_said_nothing_is_waited_for(engine: Engine) {
+    let _turn = alone();
+    let listen = || anywhere().defer_accept(None);
+    let server = builder(engine).listen(listen(), numbered(0)).start().unwrap();
+    let mut silent = TcpStream::connect(addr(&server)).unwrap();
+    assert!(wait_until(Duration::from_secs(5), || server.stats().conns_live == 1).is_some());
+    let next = follow(&server, builder(engine).listen(listen(), numbered(1)));
+    // A drain would have closed it after the time of a linger.
+    thread::sleep(Duration::from_millis(1_500));
+    silent.write_all(CLOSE).unwrap();
+    assert_eq!(number_of(&finish(&mut silent, Duration::from_secs(5)).bytes), 0);
+    server.wait().unwrap();
+    next.stop().unwrap();
+}
+
+fn what_is_left_is_drained_when_patience_ends(engine: Engine) {
+    let _turn = alone();
+    let server = first(engine);
+    let mut idle = kept(addr(&server));
+    let next = builder(engine).listen(anywhere(), numbered(1)).succeed(&server.handle()).start().unwrap();
+    assert!(next.handle().take_over(Duration::from_millis(300)));
+    let got = finish(&mut idle, Duration::from_secs(5));
+    assert_eq!((got.bytes.len(), got.end), (0, End::Fin), "closed in an orderly way");
+    assert!(got.took >= Duration::from_millis(200), "{:?}", got.took);
+    server.wait().unwrap();
+    // The same when somebody is in a hurry.
+    let mut idle = kept(addr(&next));
+    let last = follow(&next, builder(engine).listen(anywhere(), numbered(2)));
+    next.drain(Duration::from_secs(5)).unwrap();
+    assert_eq!(finish(&mut idle, Duration::from_secs(5)).end, End::Fin);
+    last.stop().unwrap();
+}
+
+fn a_successor_that_cannot_start_changes_nothing(engine: Engine) {
+    let _turn = alone();
+    let server = first(engine);
+    let stranger = TcpListener::bind("127.0.0.1:0").unwrap();
+    let taken = Listen::tcp(stranger.local_addr().unwrap());
+    let next = builder(engine).listen(anywhere(), numbered(1)).listen(taken, numbered(1));
+    let error = next.succeed(&server.handle()).start().unwrap_err();
+    assert_eq!(error.kind(), StartErrorKind::AddressInUse, "{error}");
+    for _ in 0..20 {
+        assert_eq!(number_at(addr(&server)), 0);
+    }
+    // Nor does one that started and was given up before it took over.
+    let next = builder(engine).listen(anywhere(), numbered(2)).succeed(&server.handle()).start().unwrap();
+    next.drain(Duration::from_secs(5)).unwrap();
+    for _ in 0..20 {
+        assert_eq!(number_at(addr(&server)), 0);
+    }
+    server.stop().unwrap();
+}
+
+fn listeners_come_and_go(engine: Engine) {
+    let _turn = alone();
+    let both = builder(engine).listen(anywhere(), numbered(0)).listen(anywhere(), numbered(10));
+    let server = both.start().unwrap();
+    let (kept_place, left_place) = (addr(&server), server.tcp_addr(1).unwrap());
+    assert_ne!(kept_place, left_place);
+    // The same address is asked for twice: the second is the second socket.
+    let next =
+        follow(&server, builder(engine).listen(anywhere(), numbered(1)).listen(anywhere(), numbered(11)));
+    assert_eq!((addr(&next), next.tcp_addr(1)), (kept_place, Some(left_place)));
+    server.wait().unwrap();
+    // Then one goes, while clients are just coming, and another one comes.
+    let begun: Vec<_> = (0..8)
+        .map(|_| {
+            let mut stream = TcpStream::connect(left_place).unwrap();
+            stream.write_all(&CLOSE[..10]).unwrap();
+            stream
+        })
+        .collect();
+    let last = follow(
+        &next,
+        builder(engine)
+            .listen(anywhere(), numbered(2))
+            .listen(Listen::tcp(([127, 0, 0, 2], 0).into()), numbered(22)),
+    );
+    for mut stream in begun {
+        stream.write_all(&CLOSE[10..]).unwrap();
+        let got = finish(&mut stream, Duration::from_secs(5));
+        assert_eq!((number_of(&got.bytes), got.end), (11, End::Fin));
+    }
+    next.wait().unwrap();
+    assert!(TcpStream::connect(left_place).is_err(), "nobody listens there any more");
+    assert_eq!((number_at(kept_place), number_at(last.tcp_addr(1).unwrap())), (2, 22));
+    last.stop().unwrap();
+}
+
+fn a_socket_file_stays_until_the_last_server(engine: Engine) {
+    let _turn = alone();
+    let path =
+        std::env::temp_dir().join(format!("doorbell-succession-{}-{engine:?}.sock", std::process::id()));
+    let make = |number| builder(engine).listen(Listen::unix(&path), numbered(number));
+    let ask = || {
+        let mut stream = UnixStream::connect(&path).unwrap();
+        stream.write_all(CLOSE).unwrap();
+        let mut reply = Vec::new();
+        stream.read_to_end(&mut reply).unwrap();
+        number_of(&reply)
+    };
+    let server = make(0).start().unwrap();
+    let refused = make(9).listen(Listen::unix("/nonexistent/doorbell.sock"), numbered(9));
+    refused.succeed(&server.handle()).start().unwrap_err();
+    assert_eq!(ask(), 0, "the file belongs to the one that serves");
+    let next = follow(&server, make(1));
+    for _ in 0..20 {
+        assert_eq!(ask(), 1);
+    }
+    server.wait().unwrap();
+    assert_eq!(ask(), 1);
+    next.stop().unwrap();
+    assert!(!path.exists(), "the last one removes it");
+}
+
+/// The one in the middle accepts for a moment only: whom it was woken for is told of to the last.
+fn a_generation_that_is_skipped_passes_clients_on(engine: Engine) {
+    let _turn = alone();
+    let going = AtomicBool::new(true);
+    let mut server = first(engine);
+    let place = addr(&server);
+    let last = thread::scope(|scope| {
+        let clients: Vec<_> = (0..4).map(|_| scope.spawn(|| ask_until(place, &going))).collect();
+        for _ in 0..sized(20, 200) {
+            let middle =
+                builder(engine).listen(anywhere(), numbered(0)).succeed(&server.handle()).start().unwrap();
+            let last =
+                builder(engine).listen(anywhere(), numbered(0)).succeed(&middle.handle()).start().unwrap();
+            // In this order the middle one is gone when the first one leaves to it.
+            assert!(last.handle().take_over(PATIENCE));
+            assert!(middle.handle().take_over(PATIENCE));
+            server.wait().unwrap();
+            middle.wait().unwrap();
+            server = last;
+        }
+        going.store(false, Ordering::Relaxed);
+        for client in clients {
+            let (asked, lost) = client.join().unwrap();
+            assert!(asked > 0 && lost.is_empty(), "{} of {asked}: {:?}", lost.len(), lost.first());
+        }
+        server
+    });
+    last.stop().unwrap();
+}
+
+/// A kernel wakes one of those who wait at a socket. On io_uring that is the older one, and if it is told to stop before it has looked, it
+/// never does: the new one has to.
+fn a_client_for_whom_only_the_old_server_was_woken_is_served(engine: Engine) {
+    let _turn = alone();
+    let busy = |number| {
+        let reply = StaticReply::text(Status::OK, format!("{number}\n"));
+        let handler = move |request: &Request<'_>, respond: Responder<'_>| {
+            if request.path() == "/busy" {
+                thread::sleep(Duration::from_millis(400));
+            }
+            respond.send(&reply)
+        };
+        builder(engine).workers(workers(1)).listen(anywhere(), Http1::new(handler))
+    };
+    let server = busy(0).start().unwrap();
+    let place = addr(&server);
+    let mut holds = TcpStream::connect(place).unwrap();
+    holds.write_all(b"GET /busy HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").unwrap();
+    assert!(wait_until(Duration::from_secs(5), || server.stats().conns_live == 0).is_some());
+    thread::sleep(Duration::from_millis(50));
+    let next = busy(1).succeed(&server.handle()).start().unwrap();
+    let got = thread::scope(|scope| {
+        let waits = scope.spawn(|| exchange(place, CLOSE).unwrap());
+        thread::sleep(Duration::from_millis(50));
+        assert!(next.handle().take_over(PATIENCE));
+        waits.join().unwrap()
+    });
+    assert!(number_of(&got.bytes) <= 1);
+    assert!(got.took < Duration::from_millis(800), "nobody looked for {:?}", got.took);
+    assert_eq!(number_of(&finish(&mut holds, PATIENCE).bytes), 0);
+    assert_eq!(next.stats().accept_stalls, 0);
+    server.wait().unwrap();
+    next.stop().unwrap();
+}
+
+/// The cap by address holds for both servers together.
+#[test]
+fn one_address_has_one_cap() {
+    let _turn = alone();
+    let limits = Limits { conns_max: 4_000, conns_per_ip_max: 4, ..Limits::default() };
+    let make = |number| {
+        let http = numbered(number).limits(HttpLimits::default());
+        let listen = anywhere().defer_accept(None);
+        builder(Engine::Epoll).workers(workers(1)).limits(limits.clone()).listen(listen, http)
+    };
+    let server = make(0).start().unwrap();
+    let place = addr(&server);
+    // Over a worker's share, so that addresses are counted.
+    let held: Vec<_> = (0..5).map(|_| TcpStream::connect(place).unwrap()).collect();
+    assert!(wait_until(Duration::from_secs(5), || server.stats().conns_accepted == 5).is_some());
+    let next = follow(&server, make(1));
+    let mut one_more = TcpStream::connect(place).unwrap();
+    one_more.write_all(b"GET /half").unwrap();
+    let got = finish(&mut one_more, Duration::from_secs(5));
+    assert!(got.bytes.starts_with(b"HTTP/1.1 503 "), "{got:?}");
+    drop(held);
+    server.wait().unwrap();
+    next.stop().unwrap();
+}

@@ -1,0 +1,64 @@
+#!/usr/bin/env python3
+"""Manifests on standard input against the API of Kubernetes.
+
+    kubectl kustomize deploy/kubernetes/base | deploy/check/manifests.py swagger.json
+
+The description of the API is api/openapi-spec/swagger.json of the Go module k8s.io/kubernetes. A field that the API does not have is
+an error, as with `kubectl apply --validate=strict`. What no API server has by itself (ServiceMonitor) is only parsed.
+"""
+import json
+import sys
+
+import jsonschema
+import yaml
+
+
+def strict(schema, definitions):
+    """The schema with no other fields than those it names. `int-or-string` has a type that it does not mean."""
+    if isinstance(schema, list):
+        return [strict(part, definitions) for part in schema]
+    if not isinstance(schema, dict):
+        return schema
+    if schema.get("format") == "int-or-string":
+        return {"type": ["integer", "string"]}
+    changed = {key: strict(part, definitions) for key, part in schema.items() if key not in ("description", "format")}
+    if isinstance(schema.get("properties"), dict):
+        changed.setdefault("additionalProperties", False)
+    return changed
+
+
+def main():
+    with open(sys.argv[1], encoding="utf-8") as file:
+        definitions = json.load(file)["definitions"]
+    # A quantity may be written as a number.
+    definitions["io.k8s.apimachinery.pkg.api.resource.Quantity"] = {"type": ["string", "number"]}
+    kinds = {}
+    for name, definition in definitions.items():
+        for kind in definition.get("x-kubernetes-group-version-kind", []):
+            group = f"{kind['group']}/" if kind["group"] else ""
+            kinds[f"{group}{kind['version']} {kind['kind']}"] = name
+    all_strict = strict(definitions, definitions)
+    count = 0
+    bad = 0
+    for document in yaml.safe_load_all(sys.stdin):
+        if document is None:
+            continue
+        count += 1
+        kind = f"{document['apiVersion']} {document['kind']}"
+        title = f"{document['kind']} {document['metadata']['name']}"
+        if kind not in kinds:
+            print(f"{title}: {kind} is not of the API itself; parsed only")
+            continue
+        schema = {"$ref": f"#/definitions/{kinds[kind]}", "definitions": all_strict}
+        errors = list(jsonschema.Draft4Validator(schema).iter_errors(document))
+        bad += len(errors)
+        for error in errors:
+            print(f"{title}: {'.'.join(str(part) for part in error.absolute_path)}: {error.message[:200]}")
+        if not errors:
+            print(f"{title}: good")
+    if count == 0:
+        sys.exit("there is no manifest")
+    sys.exit(1 if bad else 0)
+
+
+main()

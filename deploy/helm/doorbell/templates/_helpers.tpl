@@ -1,0 +1,73 @@
+{{- define "doorbell.name" -}}
+{{- printf "%s-%s" .Release.Name .Chart.Name | trunc 63 | trimSuffix "-" -}}
+{{- end -}}
+
+{{- define "doorbell.selector" -}}
+app.kubernetes.io/name: {{ .Chart.Name }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end -}}
+
+{{- define "doorbell.labels" -}}
+{{ include "doorbell.selector" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
+{{- end -}}
+
+{{- define "doorbell.seccomp" -}}
+type: {{ .Values.seccomp.type }}
+{{- if eq .Values.seccomp.type "Localhost" }}
+localhostProfile: {{ .Values.seccomp.localhostProfile }}
+{{- end }}
+{{- end -}}
+
+{{/* The container. Other charts take it by `include`, as a native sidecar: into initContainers, with `restartPolicy: Always` behind it. */}}
+{{- define "doorbell.container" -}}
+- name: doorbell
+  image: "{{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}"
+  imagePullPolicy: {{ .Values.image.pullPolicy }}
+  args: ["serve", "-c", "/etc/doorbell/doorbell.toml"]
+  {{- with .Values.env }}
+  env: {{- toYaml . | nindent 4 }}
+  {{- end }}
+  ports:
+    {{- range .Values.ports }}
+    - name: {{ .name }}
+      containerPort: {{ .port }}
+    {{- end }}
+  livenessProbe:
+    httpGet: { path: /livez, port: {{ (index .Values.ports 0).name }} }
+    periodSeconds: 10
+  readinessProbe:
+    httpGet: { path: /readyz, port: {{ (index .Values.ports 0).name }} }
+    periodSeconds: 2
+    failureThreshold: 1
+  startupProbe:
+    httpGet: { path: /livez, port: {{ (index .Values.ports 0).name }} }
+    periodSeconds: 1
+    failureThreshold: 30
+  lifecycle:
+    preStop:
+      exec:
+        command: ["/doorbell", "drain", "--reason", "the pod is deleted"]
+  resources: {{- toYaml .Values.resources | nindent 4 }}
+  securityContext:
+    allowPrivilegeEscalation: false
+    readOnlyRootFilesystem: true
+    capabilities: { drop: [ALL] }
+    seccompProfile: {{- include "doorbell.seccomp" . | nindent 6 }}
+  volumeMounts:
+    - name: doorbell-config
+      mountPath: /etc/doorbell
+      readOnly: true
+    - name: doorbell-run
+      mountPath: /run/doorbell
+{{- end -}}
+
+{{- define "doorbell.volumes" -}}
+- name: doorbell-config
+  configMap:
+    name: {{ include "doorbell.name" . }}
+- name: doorbell-run
+  emptyDir: { medium: Memory, sizeLimit: 1Mi }
+{{- end -}}
