@@ -345,6 +345,18 @@
 //!
 //! *Would change it:* configurations that change many times a second.
 //!
+//! # 0028 Who sends a head is remembered with the head
+//!
+//! *Context.* Probes are counted by prober, which the value of `User-Agent` tells, and finding a field costs about 160 instructions, half as
+//! much as all of a remembered request.
+//!
+//! *Choice.* A head that is met again and again is remembered whole; when it is learnt, its prober is found out and kept beside it
+//! ([`Asker`](crate::http::log::Asker)). A prober that sends the same again is counted by a load and an index. Each thread counts for itself,
+//! in a cache line of one endpoint and one prober, and holds the replies it read last, so that a look at the state of health is one
+//! comparison: by callgrind a probe of health takes 331 instructions where a fixed reply takes 274, the census included.
+//!
+//! *Would change it:* probers that send another head each time; then the field alone is worth remembering.
+//!
 //! # 0029 What is checked is asked by hand-sized clients, closed by whoever was asked, and never waited for
 //!
 //! *Context.* A check of another kind than HTTP can be made with a client library, or by writing the few bytes that the question needs. A

@@ -17,7 +17,11 @@ pub struct Arrow {
 
 /// Bins to `doorbell` to {`http`, `ring`}; `http` and `ring` never see each other; `testkit` is for tests only.
 pub const ARROWS: &[Arrow] = &[
-    Arrow { folder: "benches", may: &["doorbell-http"], may_in_tests: &["doorbell", "doorbell-testkit"] },
+    Arrow {
+        folder: "benches",
+        may: &["doorbell-http"],
+        may_in_tests: &["doorbell", "doorbell-proxy", "doorbell-testkit"],
+    },
     // The parser and the servers it is compared with, nothing of the engine.
     Arrow { folder: "benches/differential", may: &["doorbell-http"], may_in_tests: &[] },
     Arrow {

@@ -32,10 +32,10 @@ use tokio::sync::Semaphore;
 use tokio::time::{sleep, timeout};
 
 /// Connections at once.
-const CONNS_MAX: usize = 64;
+const CONNS_MAX: u32 = 64;
 
 /// All of them and the listener.
-pub(super) const DESCRIPTORS: u32 = CONNS_MAX as u32 + 1;
+pub(super) const DESCRIPTORS: u32 = CONNS_MAX + 1;
 
 /// For the head of a request, from the end of the one before.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(15);
@@ -54,7 +54,7 @@ const LAST_WORDS: Duration = Duration::from_secs(5);
 /// A pause when the kernel cannot give us a connection: it would only say so again.
 const PAUSE: Duration = Duration::from_millis(100);
 
-const _: () = assert!(FOLLOWERS_MAX < CONNS_MAX, "followers leave places for others");
+const _: () = assert!(FOLLOWERS_MAX < CONNS_MAX as usize, "followers leave places for others");
 
 /// A listener that is bound and not yet served.
 #[derive(Debug)]
@@ -97,7 +97,7 @@ impl Bound {
             Err(error) => return tracing::error!("nobody is answered on the admin address: {error}"),
         };
         let shared = Arc::new(Shared::new(operator, self.guard));
-        let places = Arc::new(Semaphore::new(CONNS_MAX));
+        let places = Arc::new(Semaphore::new(CONNS_MAX as usize));
         // Never closed.
         while let Ok(place) = Arc::clone(&places).acquire_owned().await {
             match listener.accept().await {

@@ -145,13 +145,15 @@ fn lanes_are_given_back() {
     assert!((0..1_000).map(|_| lane()).all(|[first, again]| first < 500 && first == again));
 }
 
+type Said<'a> = Option<(LbState, Option<(u16, u16)>, &'a str)>;
+
 #[test]
 fn states_of_haproxy() {
     use LbState::{Down, Drain, Maint, Nolb, Other, Up};
     let long = "s".repeat(NAME_LEN_MAX);
     let at_most = format!("UP; name={long}; node=n");
     let too_long = format!("UP; name={long}s; node=n");
-    let rows: [(&str, Option<(LbState, Option<(u16, u16)>, &str)>); 19] = [
+    let rows: [(&str, Said<'_>); 19] = [
         (
             "UP 1/3; address=127.0.0.1; port=80; name=b/s1; node=vm; weight=1/1; scur=0/0; qcur=0",
             Some((Up, Some((1, 3)), "b/s1@vm")),
