@@ -18,8 +18,7 @@ mod tls;
 
 use super::model::{
     AccessFile, Compute, Config, Control, Egress, Engine, Grpc, Http1, Http2, Lifecycle, Limit, Listener,
-    Log, LogFormat, LogLevel, Maintenance, OnWorkerFailure, Protocol, ReloadOn, Runtime, Systemd, Tls,
-    Tuning,
+    Log, LogFormat, LogLevel, OnWorkerFailure, Protocol, ReloadOn, Runtime, Systemd, Tls, Tuning,
 };
 use super::resolve::default_health;
 use super::tuning;
@@ -92,13 +91,7 @@ pub fn to_json(config: &Config, with_defaults: bool) -> Value {
         ("lifecycle", keep(lifecycle_value(&config.lifecycle), lifecycle_value(&Lifecycle::default()))),
         ("systemd", keep(systemd_value(&config.systemd), systemd_value(&Systemd::default()))),
         ("control", keep(control_value(&config.control), control_value(&Control::default()))),
-        (
-            "maintenance",
-            keep(
-                maintenance_value(&config.maintenance, config),
-                maintenance_value(&Maintenance::default(), config),
-            ),
-        ),
+        ("maintenance", keep(maintenance_value(&config.maintenance, config), json!({}))),
         ("admin", admin::admin_value(config.admin.as_ref())),
         ("tuning", keep(tuning::to_value(&config.tuning), tuning::to_value(&Tuning::default()))),
         ("compute", keep(compute_value(&config.compute), compute_value(&Compute::default()))),
