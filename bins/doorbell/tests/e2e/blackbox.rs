@@ -9,8 +9,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use doorbell_testkit::peers::wait_until;
+
 use crate::checks::ask;
-use crate::support::{Doorbell, on_both_engines, program};
+use crate::support::{Doorbell, LIMIT, on_both_engines, program};
 use crate::upstream::{Does, Upstream};
 
 on_both_engines! {
@@ -26,7 +28,10 @@ fn start(engine: &str, more: &str) -> Doorbell {
         "version = 1\n[runtime]\nworkers = 1\n[lifecycle]\ndrain_delay = \"0s\"\n[listener.plain]\nbind = \"127.0.0.1:0\"\nhttp2 = true\n\
          [blackbox]\nbind = \"127.0.0.1:0\"\ntargets = [\"127.0.0.0/8\"]\n{more}"
     );
-    Doorbell::start_with(engine, &config)
+    let doorbell = Doorbell::start_with(engine, &config);
+    // The other ports come behind the first one.
+    assert!(wait_until(LIMIT, || doorbell.process.log().contains("is ready")).is_some());
+    doorbell
 }
 
 fn value(text: &str, name: &str) -> Option<f64> {

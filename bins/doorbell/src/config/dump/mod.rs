@@ -60,17 +60,6 @@ pub fn to_json(config: &Config, with_defaults: bool) -> Value {
         let (whole, default) = check::check_values(check);
         (check.name.clone(), keep(whole, default))
     });
-    let health = config.health.iter().filter_map(|health| {
-        let mut default = default_health(&health.name, &config.checks);
-        // One that is always there need not be written.
-        let is_built_in = ["livez", "readyz"].contains(&&*health.name) && *health == default;
-        if health.uses != default.uses {
-            // Who writes one list writes all of them.
-            default.uses.clear();
-        }
-        let value = keep(health::health_value(health, config), health::health_value(&default, config));
-        (with_defaults || !is_built_in).then(|| (health.name.clone(), value))
-    });
     let default = tls::tls_value(&Tls::default());
     let tls = config.tls.iter().map(|tls| (tls.name.clone(), keep(tls::tls_value(tls), default.clone())));
     let auth = config.auth.iter().map(|auth| (auth.name.clone(), auth::auth_value(auth, with_defaults)));
@@ -106,7 +95,7 @@ pub fn to_json(config: &Config, with_defaults: bool) -> Value {
             keep(check::defaults_value(&config.egress), check::defaults_value(&Egress::default())),
         ),
         ("check", named(checks.collect())),
-        ("health", named(health.collect())),
+        ("health", named(healths(config, with_defaults))),
         ("agent", balancer::agents_value(config, with_defaults)),
         ("tcp_gate", balancer::gates_value(config, with_defaults)),
         ("blackbox", blackbox::blackbox_value(config, with_defaults)),
@@ -117,6 +106,23 @@ pub fn to_json(config: &Config, with_defaults: bool) -> Value {
         }
     }
     Value::Object(root)
+}
+
+/// All endpoints by name.
+fn healths(config: &Config, with_defaults: bool) -> Vec<(String, Value)> {
+    let keep = |value: Value, default: Value| if with_defaults { value } else { without(value, &default) };
+    let values = config.health.iter().filter_map(|health| {
+        let mut default = default_health(&health.name, &config.checks);
+        // One that is always there need not be written.
+        let is_built_in = ["livez", "readyz"].contains(&&*health.name) && *health == default;
+        if health.uses != default.uses {
+            // Who writes one list writes all of them.
+            default.uses.clear();
+        }
+        let value = keep(health::health_value(health, config), health::health_value(&default, config));
+        (with_defaults || !is_built_in).then(|| (health.name.clone(), value))
+    });
+    values.collect()
 }
 
 /// What is in `value` and not the same in `default`. Choices and names are kept where the value differs.
