@@ -60,26 +60,9 @@ pub fn to_json(config: &Config, with_defaults: bool) -> Value {
         let (whole, default) = check::check_values(check);
         (check.name.clone(), keep(whole, default))
     });
-    let health = config.health.iter().filter_map(|health| {
-        let mut default = default_health(&health.name, &config.checks);
-        // One that is always there need not be written.
-        let is_built_in = ["livez", "readyz"].contains(&&*health.name) && *health == default;
-        if health.uses != default.uses {
-            // Who writes one list writes all of them.
-            default.uses.clear();
-        }
-        let value = keep(health::health_value(health, config), health::health_value(&default, config));
-        (with_defaults || !is_built_in).then(|| (health.name.clone(), value))
-    });
     let default = tls::tls_value(&Tls::default());
     let tls = config.tls.iter().map(|tls| (tls.name.clone(), keep(tls::tls_value(tls), default.clone())));
     let auth = config.auth.iter().map(|auth| (auth.name.clone(), auth::auth_value(auth, with_defaults)));
-    let limits = config.limits.iter().map(|limit| {
-        let mut value =
-            keep(limit_value(limit), limit_value(&Limit { burst: limit.rate.requests, ..DEFAULT_LIMIT }));
-        value["rate"] = json!(limit.rate.to_string());
-        (limit.name.clone(), value)
-    });
     let agents = config.agents.iter();
     let agents =
         agents.map(|agent| (agent.name.clone(), balancer::agent_value(agent, config, with_defaults)));
@@ -103,7 +86,7 @@ pub fn to_json(config: &Config, with_defaults: bool) -> Value {
         ("compute", keep(compute_value(&config.compute), compute_value(&Compute::default()))),
         ("tls", named(tls.collect())),
         ("auth", named(auth.collect())),
-        ("limit", named(limits.collect())),
+        ("limit", named(limits(config, with_defaults))),
         ("http2", keep(http2_value(&config.http2), http2_value(&Http2::default()))),
         ("grpc", keep(grpc_value(&config.grpc, config), grpc_value(&default_grpc, config))),
         ("listener", named(listeners.collect())),
@@ -112,7 +95,7 @@ pub fn to_json(config: &Config, with_defaults: bool) -> Value {
             keep(check::defaults_value(&config.egress), check::defaults_value(&Egress::default())),
         ),
         ("check", named(checks.collect())),
-        ("health", named(health.collect())),
+        ("health", named(endpoints(config, with_defaults))),
         ("agent", named(agents.collect())),
         ("tcp_gate", named(gates.collect())),
         ("blackbox", probes.unwrap_or_default()),
@@ -123,6 +106,33 @@ pub fn to_json(config: &Config, with_defaults: bool) -> Value {
         }
     }
     Value::Object(root)
+}
+
+fn endpoints(config: &Config, with_defaults: bool) -> Vec<(String, Value)> {
+    let keep = |value: Value, default: Value| if with_defaults { value } else { without(value, &default) };
+    let health = config.health.iter().filter_map(|health| {
+        let mut default = default_health(&health.name, &config.checks);
+        // One that is always there need not be written.
+        let is_built_in = ["livez", "readyz"].contains(&&*health.name) && *health == default;
+        if health.uses != default.uses {
+            // Who writes one list writes all of them.
+            default.uses.clear();
+        }
+        let value = keep(health::health_value(health, config), health::health_value(&default, config));
+        (with_defaults || !is_built_in).then(|| (health.name.clone(), value))
+    });
+    health.collect()
+}
+
+fn limits(config: &Config, with_defaults: bool) -> Vec<(String, Value)> {
+    let keep = |value: Value, default: Value| if with_defaults { value } else { without(value, &default) };
+    let limits = config.limits.iter().map(|limit| {
+        let mut value =
+            keep(limit_value(limit), limit_value(&Limit { burst: limit.rate.requests, ..DEFAULT_LIMIT }));
+        value["rate"] = json!(limit.rate.to_string());
+        (limit.name.clone(), value)
+    });
+    limits.collect()
 }
 
 /// What is in `value` and not the same in `default`. Choices and names are kept where the value differs.
