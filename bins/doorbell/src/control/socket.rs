@@ -44,6 +44,8 @@ impl Drop for ControlFile {
         if fs::metadata(&self.path).is_ok_and(|meta| meta.ino() == self.inode) {
             // Whoever took the directory away took the file with it.
             let _gone = fs::remove_file(&self.path);
+            // Whoever has opened it already finds out by asking the socket.
+            let _gone = fs::remove_file(lock_path(&self.path));
         }
     }
 }

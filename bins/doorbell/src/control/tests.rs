@@ -55,7 +55,8 @@ fn a_living_socket_is_not_taken_and_a_dead_one_is() {
     let (file, _listener) = open(&control).unwrap().unwrap();
     assert_eq!(living(std::slice::from_ref(&folder.0)).living, [file.path()]);
     drop(file);
-    assert!(!path.exists(), "gone at the end");
+    let left = fs::read_dir(&folder.0).unwrap().count();
+    assert_eq!(left, 0, "gone at the end, and so is its lock");
 }
 
 #[test]
