@@ -3,6 +3,7 @@
 //! Does not know about: what is right in a file.
 
 use doorbell_proxy::config::{Config, Outside, Parsed, Source, parse_with, to_json, to_toml};
+use serde_json::Value;
 use std::path::Path;
 
 /// Reads, reports and writes what came of it; what was written reads back.
@@ -37,9 +38,8 @@ fn parse(source: &Source, env: &dyn Fn(&str) -> Option<String>) -> Parsed {
 /// What is dumped, with secrets where the stars are.
 fn dumped(config: &Config) -> String {
     let mut value = to_json(config, true);
-    let checks = value.get_mut("check").and_then(|checks| checks.as_object_mut());
-    for bearer in checks.into_iter().flatten().filter_map(|(_, check)| check.get_mut("bearer")) {
-        *bearer = "${file:/bearer}".into();
+    for key in ["admin", "check"] {
+        value.get_mut(key).into_iter().for_each(show);
     }
     let rules = value.get_mut("auth").and_then(|rules| rules.as_object_mut());
     for (name, rule) in rules.into_iter().flatten() {
@@ -52,4 +52,14 @@ fn dumped(config: &Config) -> String {
         }
     }
     toml::to_string_pretty(&value).expect("a good configuration can be written")
+}
+
+/// Puts a secret wherever there are stars.
+fn show(value: &mut Value) {
+    match value {
+        Value::Array(list) => list.iter_mut().for_each(show),
+        Value::Object(table) => table.values_mut().for_each(show),
+        Value::String(text) if text == "***" => *text = "${file:/secret}".into(),
+        _ => {}
+    }
 }

@@ -283,10 +283,25 @@ impl Doorbell {
     }
 }
 
-/// Every `127.0.0.1:PORT` in a log, with a port that is not 0.
+/// Every `127.0.0.1:PORT` that a log says is listened on, with a port that is not 0: those of listeners first. What checks say of other
+/// addresses does not count.
 fn bound_addrs(log: &str) -> impl Iterator<Item = SocketAddr> {
-    log.match_indices("127.0.0.1:").filter_map(|(at, start)| {
-        let port: String = log[at + start.len()..].chars().take_while(char::is_ascii_digit).collect();
+    // Before that others may have been told already, and a listener is to be the first.
+    let others = if log.lines().any(|line| is_ready(&line)) { log } else { "" };
+    log.lines().filter(is_ready).chain(others.lines().filter(listens)).flat_map(addrs_of_line)
+}
+
+fn is_ready(line: &&str) -> bool {
+    line.contains(" is ready")
+}
+
+fn listens(line: &&str) -> bool {
+    line.contains("addresses") && !is_ready(line)
+}
+
+fn addrs_of_line(line: &str) -> impl Iterator<Item = SocketAddr> {
+    line.match_indices("127.0.0.1:").filter_map(|(at, start)| {
+        let port: String = line[at + start.len()..].chars().take_while(char::is_ascii_digit).collect();
         let port: u16 = port.parse().ok()?;
         (port != 0).then(|| SocketAddr::from(([127, 0, 0, 1], port)))
     })

@@ -194,7 +194,7 @@ impl<'r> Section<'r> {
         key: &'static str,
         range: RangeInclusive<Duration>,
     ) -> Option<At<Duration>> {
-        self.note(key, || Some(record::text("(?:[0-9]+(?:h|ms|us|m|s))+")));
+        self.note(key, || Some(record::text("(?:[0-9]+(?:d|h|ms|us|m|s))+")));
         let text = self.unit_string(key, "a duration", DURATION_FORM)?;
         let Some(duration) = parse_duration(&text.value) else {
             return self.bad_unit("bad-duration", "a duration", DURATION_FORM, &text);

@@ -95,7 +95,7 @@ impl<'r> Section<'r> {
         key: &'static str,
         range: RangeInclusive<Duration>,
     ) -> Option<At<Option<Duration>>> {
-        self.note(key, || Some(record::text("off|(?:[0-9]+(?:h|ms|us|m|s))+")));
+        self.note(key, || Some(record::text("off|(?:[0-9]+(?:d|h|ms|us|m|s))+")));
         match self.raw(key)?.get_ref() {
             DeValue::String(word) if word == "off" => Some(At { value: None, span: self.raw(key)?.span() }),
             _ => self.duration(key, range).map(At::some),

@@ -87,9 +87,15 @@ impl Fleet {
         };
         let outcome = read().config.and_then(|config| self.renew(config));
         match &outcome {
-            Ok(text) => tracing::info!(config = self.origin, "reloaded: {text}"),
+            Ok(text) => {
+                self.program.ledger.count(|reloads| reloads.has_last_failed = false);
+                tracing::info!(config = self.origin, "reloaded: {text}");
+            }
             Err(why) => {
-                self.program.ledger.count(|reloads| reloads.failed += 1);
+                self.program.ledger.count(|reloads| {
+                    reloads.failed += 1;
+                    reloads.has_last_failed = true;
+                });
                 tracing::error!(config = self.origin, "not reloaded, everything stays as it was: {why}");
             }
         }

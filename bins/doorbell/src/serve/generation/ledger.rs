@@ -34,6 +34,8 @@ struct Account {
 pub(in crate::serve) struct Reloads {
     pub(in crate::serve) done: u64,
     pub(in crate::serve) failed: u64,
+    /// Whether the last one failed: what is served is not what was written.
+    pub(in crate::serve) has_last_failed: bool,
     /// Servers whose connections were hurried because too many others had retired before them.
     pub(in crate::serve) hurried: u64,
 }

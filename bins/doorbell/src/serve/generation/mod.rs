@@ -16,7 +16,7 @@ pub(super) use engine::announce;
 pub(super) use file::ConfigFile;
 pub(super) use fleet::Fleet;
 pub(crate) use fleet::{Read, Reading};
-pub(super) use ledger::Ledger;
+pub(super) use ledger::{Ledger, Reloads};
 
 use super::access;
 use super::admin;

@@ -43,6 +43,12 @@ fn program(scrape: &Scrape, families: &mut Families) {
     );
     let help = "Which configuration is in use: 1 at the start, one more with every reload.";
     families.gauge("doorbell_config_generation", help).count([], status.generation);
+    let help = "Whether what was read last is what is served.";
+    let is_served = if scrape.reloads.has_last_failed { 0.0 } else { 1.0 };
+    families.gauge("doorbell_config_last_reload_successful", help).add([], is_served);
+    let mut reloads = families.counter("doorbell_config_reloads", "Reloads, by what came of them.");
+    reloads.count([("result", "done")], scrape.reloads.done);
+    reloads.count([("result", "failed")], scrape.reloads.failed);
     let help = "What is in maintenance, by who declared it.";
     let mut holds = families.gauge("doorbell_maintenance", help);
     for hold in &status.maintenance {

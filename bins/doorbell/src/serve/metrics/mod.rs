@@ -13,6 +13,7 @@ mod tests;
 mod text;
 
 use super::census::{LbView, Row};
+use super::generation::Reloads;
 use super::ops::{Operator, Running};
 use crate::wire::{CheckView, Status};
 use doorbell::Snapshot;
@@ -37,6 +38,7 @@ struct Scrape {
     http2: Option<(u64, u64)>,
     /// What the checks did all together.
     check_runs: BTreeMap<String, u64>,
+    reloads: Reloads,
     process: process::Process,
 }
 
@@ -67,6 +69,7 @@ impl Scrape {
             handshakes: BTreeMap::new(),
             http2: None,
             check_runs: BTreeMap::new(),
+            reloads: Reloads::default(),
             process: process::Process::read(),
         };
         if let Some(running) = operator.running() {
@@ -97,6 +100,7 @@ impl Scrape {
             *self.refused.entry(why).or_default() += count;
         }
         self.http2 = running.totals.http2_served();
+        self.reloads = running.ledger.reloads();
         self.check_runs = running.totals.check_runs();
     }
 }

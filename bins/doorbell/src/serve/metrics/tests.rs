@@ -105,6 +105,7 @@ fn scrape() -> Scrape {
         handshakes: BTreeMap::from([("handshakes_tls13", 6)]),
         http2: Some((1, 8)),
         check_runs: BTreeMap::from([("runs".to_owned(), 30), ("lag_us".to_owned(), 1_500)]),
+        reloads: Reloads { done: 3, failed: 1, hurried: 0, has_last_failed: true },
         process: Process { cpu_secs: Some(1.25), open_fds: Some(12), ..Process::default() },
     }
 }
