@@ -54,13 +54,13 @@ fn fixed(mut machine: Box<Machine>) -> (Next, Box<Machine>) {
 }
 
 #[library_benchmark]
-#[bench::kubelet(args = (probed(HEALTH, KUBELET)), config = at_most(334))]
+#[bench::kubelet(args = (probed(HEALTH, KUBELET)), config = at_most(336))]
 #[bench::haproxy(args = (probed(HEALTH, HAPROXY)), config = at_most(334))]
 #[bench::haproxy_state(args = (probed(HEALTH, HAPROXY_STATE)), config = at_most(5_900))]
-#[bench::elb(args = (probed(HEALTH, ELB)), config = at_most(352))]
-#[bench::envoy(args = (probed(HEALTH, ENVOY)), config = at_most(401))]
-#[bench::keep_alive(args = (probed(HEALTH, KEEP_ALIVE)), config = at_most(413))]
-#[bench::chosen(args = (probed(CHOSEN, KUBELET)), config = at_most(334))]
+#[bench::elb(args = (probed(HEALTH, ELB)), config = at_most(354))]
+#[bench::envoy(args = (probed(HEALTH, ENVOY)), config = at_most(409))]
+#[bench::keep_alive(args = (probed(HEALTH, KEEP_ALIVE)), config = at_most(421))]
+#[bench::chosen(args = (probed(CHOSEN, KUBELET)), config = at_most(336))]
 fn health(mut machine: Box<Machine>) -> (Next, Box<Machine>) {
     (machine.handle_seen(), machine)
 }

@@ -44,6 +44,7 @@ pub use doorbell_http::{
     Answered, Begun, Limits as HttpLimits, Method, OwnedRequest, Reply, ReplyBuilder, Request, Responder,
     Service as Handler, StaticReply, Status, Version,
 };
+pub use doorbell_ring::forget_code_pages;
 pub use driver::select::{Descriptors, DriverReport, Engine};
 pub use error::{Blame, CloseReason};
 pub use hand_over::{HandOver, HandedConn, Permit, Taker, WhenFull};

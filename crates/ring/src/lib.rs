@@ -32,6 +32,8 @@
 //!   has an inaccessible page on both sides.
 //! - **R-10** (tests only) An allocator that counts hands every call on to the system's, unchanged.
 //! - **R-11** [`close`] takes a descriptor out of the one value that owns it and closes it once; nobody else knows its number.
+//! - **R-12** A private mapping of a file that cannot be written to, and of which no page was changed, holds what the file holds: the kernel may
+//!   drop its pages at any time and reads them again, so dropping them changes no byte.
 //!
 //! # What a caller has to know
 //!
@@ -42,6 +44,7 @@
 
 mod bitmap;
 mod bufs;
+mod code;
 mod errno;
 mod event;
 mod memory;
@@ -55,6 +58,7 @@ mod sys;
 mod token;
 
 pub use bufs::RecvBuf;
+pub use code::forget_code_pages;
 pub use errno::Errno;
 pub use event::{Accepted, Event, EventKind, Payload, Quick, Ready, Received, SendBuf, Target};
 pub use ring::{EnterError, Ring, RingCounters, TearDown};

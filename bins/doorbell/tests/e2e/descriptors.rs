@@ -29,7 +29,7 @@ const HUNG: usize = 120;
 fn running_out_of_descriptors_costs_little_and_ends(engine: &str) {
     let doorbell = Doorbell::start(engine);
     let pid = doorbell.process.pid();
-    let in_use = process::fds(&pid).unwrap();
+    let in_use = doorbell.fds_at_rest();
     let before = limit(&doorbell, in_use + SPARE);
     let mut clients: Vec<TcpStream> = (0..CLIENTS).map(|_| ask(&doorbell)).collect();
     thread::sleep(Duration::from_millis(200));

@@ -172,9 +172,7 @@ fn half_open_handshakes_end(engine: &str) {
     let pid = doorbell.process.pid();
     let fds = || process::fds(&pid).unwrap();
     let hello = hello(doorbell.addr);
-    // What is opened once at the start is open by then.
-    thread::sleep(Duration::from_millis(300));
-    let in_use = fds();
+    let in_use = doorbell.fds_at_rest();
     let parts = [&[][..], &hello[..1], &hello[..hello.len() / 2], &hello[..]];
     let start = Instant::now();
     let mut streams: Vec<(usize, TcpStream)> = (0..80)

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::thread;
 use std::time::Duration;
 
-use doorbell_testkit::peers::wait_until;
+use doorbell_testkit::peers::{process, wait_until};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
@@ -276,6 +276,19 @@ impl Doorbell {
     /// The TCP address of the listener that is at this position in the file, all of which must be on 127.0.0.1.
     pub(crate) fn addr_of(&self, position: usize) -> SocketAddr {
         bound_addrs(&self.process.log()).nth(position).unwrap()
+    }
+
+    /// Descriptors that are open once all is that is opened at the start: it answers before that is done.
+    pub(crate) fn fds_at_rest(&self) -> usize {
+        let count = || process::fds(&self.process.pid()).unwrap();
+        let mut last = count();
+        let is_at_rest = || {
+            thread::sleep(Duration::from_millis(200));
+            let before = std::mem::replace(&mut last, count());
+            before == last
+        };
+        assert!(wait_until(LIMIT, is_at_rest).is_some(), "descriptors come and go");
+        last
     }
 
     pub(crate) fn url(&self, path: &str) -> String {
