@@ -66,15 +66,15 @@ pub(crate) fn run(config: Config, origin: &str, again: Option<Read>) -> Result<E
     if let Some(admin) = admin {
         ops.lane().spawn(admin.serve(operator.clone()));
     }
+    // Nothing that reads options and files runs again for a while.
+    let forgotten = doorbell::forget_code_pages();
+    tracing::debug!(bytes = forgotten, "pages of code that the start needed were given back");
     announce(&operator, &started, &ops, admin_addr);
     let mut watched: Vec<Box<dyn Watched>> = Vec::new();
     watched.extend(fleet.program().take_files());
     watched.extend(ConfigFile::watched(&fleet, &operator).map(|file| Box::new(file) as Box<dyn Watched>));
     let watch = Watch::start(watched).map_err(no_thread)?;
     let manager = Manager::start(&started, &operator).map_err(no_thread)?;
-    // Nothing that reads options and files runs again for a while.
-    let forgotten = doorbell::forget_code_pages();
-    tracing::debug!(bytes = forgotten, "pages of code that the start needed were given back");
     let ended = supervisor.serve(&operator, &fleet);
     drop(manager);
     drop(ops);
