@@ -49,7 +49,7 @@ pub use endpoint::{
     Grace, OnDrain, OnStale, Quorum, Severity, Use, Verdict,
 };
 pub use error::ConfigError;
-pub use format::{Details, Format, Rendered, Reply};
+pub use format::{Details, Format, Rendered, Reply, stamp};
 pub use maintenance::Maintenance;
 pub use note::Note;
 pub use time::Time;

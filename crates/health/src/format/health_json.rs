@@ -88,7 +88,7 @@ fn write_line(out: &mut Vec<u8>, page: &Page<'_>, line: &Line<'_>) {
         out.extend_from_slice(b",\"observedUnit\":\"ms\"");
         if let Some(unix) = page.unix_at_zero {
             out.extend_from_slice(b",\"time\":\"");
-            stamp::stamp(out, unix.saturating_add(std::time::Duration::from_nanos(at.as_nanos())));
+            stamp(out, unix.saturating_add(std::time::Duration::from_nanos(at.as_nanos())));
             out.push(b'"');
         }
     }

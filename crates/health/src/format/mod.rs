@@ -25,6 +25,8 @@ mod text;
 
 use std::time::Duration;
 
+pub use stamp::stamp;
+
 pub(crate) use single::{hidden as single_hidden, render as render_single};
 
 use crate::check::CheckState;

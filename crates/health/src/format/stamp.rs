@@ -1,4 +1,4 @@
-//! A point in Unix time as text (RFC 3339), for health+json.
+//! A point in Unix time as text (RFC 3339).
 //!
 //! Does not know about: clocks, time zones, leap seconds.
 
@@ -7,8 +7,8 @@ use std::time::Duration;
 /// The last second of the year 9999, the last that the form can show.
 const SECS_MAX: u64 = 253_402_300_799;
 
-/// `2026-11-21T10:07:38Z`, at most the end of the year 9999.
-pub(super) fn stamp(out: &mut Vec<u8>, unix: Duration) {
+/// Appends `2026-11-21T10:07:38Z` (RFC 3339) for a time since 1970, at most the end of the year 9999.
+pub fn stamp(out: &mut Vec<u8>, unix: Duration) {
     let secs = unix.as_secs().min(SECS_MAX);
     let (year, month, day) = civil(secs / 86_400);
     let of_day = secs % 86_400;

@@ -2,7 +2,7 @@
 //!
 //! Does not know about: what they are of.
 
-use std::fmt::Write as _;
+use std::time::Duration;
 
 /// `850ms`, `12s`, `3m12s`, `5h2m`, `12d3h`: two units are exact enough.
 pub(super) fn length(ms: u64) -> String {
@@ -46,22 +46,8 @@ pub(super) fn count(number: u64) -> String {
 
 /// `2026-11-21T18:30:00.123Z` (RFC 3339).
 pub(super) fn moment(unix_ms: u64) -> String {
-    let (secs, ms) = (unix_ms / 1000, unix_ms % 1000);
-    let (year, month, day) = civil(secs / 86_400);
-    let (hour, minute, second) = (secs / 3600 % 24, secs / 60 % 60, secs % 60);
-    let mut text = String::new();
-    let _ = write!(text, "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{ms:03}Z");
-    text
-}
-
-/// The date of a day since 1970, by eras of 400 years that begin in March.
-fn civil(days: u64) -> (u64, u64, u64) {
-    let days = days + 719_468;
-    let (era, of_era) = (days / 146_097, days % 146_097);
-    let year = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
-    let of_year = of_era - (365 * year + year / 4 - year / 100);
-    let shifted = (5 * of_year + 2) / 153;
-    let day = of_year - (153 * shifted + 2) / 5 + 1;
-    let month = if shifted < 10 { shifted + 3 } else { shifted - 9 };
-    (era * 400 + year + u64::from(month <= 2), month, day)
+    let mut text = Vec::new();
+    doorbell_health::stamp(&mut text, Duration::from_millis(unix_ms));
+    let seconds = String::from_utf8_lossy(&text);
+    format!("{}.{:03}Z", seconds.trim_end_matches('Z'), unix_ms % 1000)
 }
