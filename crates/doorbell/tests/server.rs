@@ -201,6 +201,30 @@ fn connections_over_the_per_address_cap_get_503_and_others_go_on() {
     }
 }
 
+/// Whose request is still on the way when it is refused finds the 503 all the same.
+#[test]
+fn who_is_over_the_cap_and_has_said_nothing_yet_gets_503_too() {
+    for engine in engines() {
+        let listen = Listen::tcp(LOOPBACK).defer_accept(None);
+        let server = builder(engine)
+            .workers(workers(1))
+            .conns_per_ip_max(4)
+            .listen(listen, ok_service())
+            .start()
+            .unwrap();
+        let addr = server.tcp_addr(0).unwrap();
+        let held: Vec<_> = (0..4).map(|_| TcpStream::connect(addr).unwrap()).collect();
+        eventually(|| server.stats().conns_live == 4);
+        let mut reply = String::new();
+        TcpStream::connect(addr).unwrap().read_to_string(&mut reply).unwrap();
+        assert!(reply.starts_with("HTTP/1.1 503 "), "{engine:?}: {reply}");
+        eventually(|| server.stats().conns_live == 4);
+        assert_eq!(server.stats().closed_because(CloseReason::PerIpCap), 1);
+        drop(held);
+        server.stop().unwrap();
+    }
+}
+
 /// A monitor behind the address of somebody who holds too much is answered: it holds nothing.
 #[test]
 fn a_known_probe_that_closes_is_answered_beyond_the_per_address_cap() {

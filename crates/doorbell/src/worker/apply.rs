@@ -181,8 +181,15 @@ impl<D: Driver, C: Clock> Worker<D, C> {
                 self.drive(id, Todo::Close(CloseReason::PerIpCap))
             }
             Step::Pending => {
-                self.table.live_mut(id).recv_in_flight = true;
-                self.drive(id, Todo::Close(CloseReason::PerIpCap));
+                let conn = self.table.live_mut(id);
+                conn.recv_in_flight = true;
+                if conn.arriving == Arriving::Header {
+                    return self.drive(id, Todo::Close(CloseReason::PerIpCap));
+                }
+                // Its request may be on the way: what it finds is the answer, not an end without a word.
+                let _wish = self.tell(id, Input::Overload(CloseReason::PerIpCap));
+                self.table.live_mut(id).after_send = AfterSend::Close;
+                self.drive(id, Todo::Flush);
             }
         }
     }
