@@ -48,7 +48,7 @@ pub(super) struct Gates {
 pub(super) struct Unopened {
     gates: Vec<Gate>,
     up: Vec<Up>,
-    // Goes before the thread is waited for, or that would be in vain.
+    /// Without the word the thread ends.
     go: SyncSender<Vec<Gate>>,
     stop: watch::Sender<bool>,
     thread: JoinHandle<Vec<Listening>>,

@@ -77,7 +77,7 @@ pub(super) struct Probes {
 #[derive(Debug)]
 pub(super) struct Unopened {
     ports: Vec<(SocketAddr, Port)>,
-    // Goes before the thread is waited for, or that would be in vain.
+    /// Without the word the thread ends.
     go: SyncSender<Vec<std::net::TcpListener>>,
     phase: watch::Sender<Phase>,
     thread: JoinHandle<()>,
@@ -185,7 +185,10 @@ impl Unopened {
         }
         tracing::info!(addresses = addrs.join(" "), "probes are made for whoever asks");
         let copies = listeners.iter().filter_map(|(_, listener)| {
-            listener.try_clone().inspect_err(|error| tracing::error!(%error, "a port for probes stays closed")).ok()
+            listener
+                .try_clone()
+                .inspect_err(|error| tracing::error!(%error, "a port for probes stays closed"))
+                .ok()
         });
         let _begins = self.go.send(copies.collect());
         Probes { listeners, phase: self.phase, thread: Some(self.thread) }

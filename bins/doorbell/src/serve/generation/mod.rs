@@ -306,7 +306,7 @@ impl Started {
 impl Generation {
     /// Follows `before`, whose checks do not run any more from here on: what they found last is known, and so is what clients of connections
     /// that are still its leave there.
-    fn follow(&mut self, before: &mut Self, same: &Same) {
+    fn follow(&self, before: &mut Self, same: &Same) {
         drop(before.checks.take());
         self.keeper.inherit(&before.keeper, same);
         if let (Some(before), Some(now)) = (&before.push, &self.push) {
@@ -368,19 +368,7 @@ impl Built {
             builder = plan.attach(builder);
         }
         let compute = lane;
-        Ok(Self {
-            keeper,
-            access,
-            totals,
-            watched,
-            checks,
-            push,
-            plan,
-            builder,
-            tables,
-            compute,
-            litter,
-        })
+        Ok(Self { keeper, access, totals, watched, checks, push, plan, builder, tables, compute, litter })
     }
 }
 

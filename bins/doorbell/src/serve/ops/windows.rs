@@ -165,7 +165,11 @@ mod tests {
         let mut windows = windows();
         assert_eq!(windows.look(minutes(1), SUNDAY), hold("30 minutes", minutes(31)));
         windows.replace(vec![window("0 4 * * SUN UTC", 5, "b"), window("0 3 * * SUN UTC", 30, "a")]);
-        assert_eq!(windows.look(minutes(2), SUNDAY + MINUTE), [], "it is another one in the list, and no more");
+        assert_eq!(
+            windows.look(minutes(2), SUNDAY + MINUTE),
+            [],
+            "it is another one in the list, and no more"
+        );
         windows.replace(vec![Window { reason: "disks".to_owned(), ..window("0 3 * * SUN UTC", 30, "a") }]);
         assert_eq!(windows.look(minutes(3), SUNDAY + 2 * MINUTE), hold("disks", minutes(31)));
     }
