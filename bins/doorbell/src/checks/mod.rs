@@ -36,7 +36,7 @@ pub(crate) use egress::Connector;
 pub(crate) use http::join as url_of_location;
 #[cfg(test)]
 pub(crate) use lag::{LAG_BOUNDS_US, LagCounts};
-pub(crate) use lane::{Counters, Desk, Hurry, Lane, Plan, Push, Run};
+pub(crate) use lane::{Counters, Desk, Held, Hurry, Lane, Plan, Push, Run};
 use progress::Progress;
 pub(crate) use progress::{Seen, Stage, Trace};
 use std::sync::Arc;

@@ -343,6 +343,13 @@
 //! *Cost.* A descriptor for each listener and worker. While two generations live, each may hold its own `conns_max` connections; where
 //! `RLIMIT_NOFILE` does not allow for that, clients wait in the backlog. One table counts the connections of an address for both.
 //!
+//! *What may fail comes first* (0034). A server that started cannot be taken back: whoever it accepted would be cut. So everything that
+//! can fail and can be taken back is done before it starts, threads included, which then wait for the word; ports are bound there, and
+//! listened on behind it. What all generations share (windows of maintenance, threads of `[compute]`, the meaning of names, options of the
+//! sockets) is changed behind it only. Tables of limits are handed on rather than copied: retired generations go on counting, and a copy
+//! would give everybody a second budget meanwhile. A cap that follows from the size of a server, the quarter of handshakes, is one account for
+//! all generations, and the newest one's from the moment at which it takes over.
+//!
 //! *Would change it:* configurations that change many times a second.
 //!
 //! # 0028 Who sends a head is remembered with the head

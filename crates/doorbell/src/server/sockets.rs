@@ -74,6 +74,12 @@ impl Sockets {
         Ok(Some(Bound { fds, is_shared: kept.is_shared, local: kept.local.clone(), unix_path: None, asked }))
     }
 
+    /// Gives the sockets of the listener with this index what `listen` says of those that they accept.
+    pub(super) fn renew(&self, at: usize, listen: &Listen, speaks_first: bool) -> Result<(), ListenError> {
+        let Some(kept) = self.0.get(at) else { return Ok(()) };
+        listen.renew(&kept.asked, kept.fds.iter().flatten(), speaks_first)
+    }
+
     /// The socket files of the listeners that are taken, whose removal is the successor's from here on.
     pub(super) fn unix_paths(&self, taken: &Taken) -> Vec<PathBuf> {
         let taken = self.0.iter().zip(&taken.0).filter(|(_, taken)| **taken);
