@@ -15,6 +15,7 @@ mod pki;
 mod plain;
 mod support;
 mod upstream;
+mod whole;
 
 mod ab_wrk;
 mod access;
