@@ -33,6 +33,7 @@ use demand::Teller;
 use dial::Dialer;
 use doorbell_health::Outcome;
 pub(crate) use egress::Connector;
+pub(crate) use grpc::UNKNOWN as GRPC_UNKNOWN;
 pub(crate) use http::join as url_of_location;
 #[cfg(test)]
 pub(crate) use lag::{LAG_BOUNDS_US, LagCounts};
