@@ -14,6 +14,7 @@ mod https;
 mod pki;
 mod plain;
 mod support;
+mod tunnel;
 mod upstream;
 mod whole;
 
@@ -41,6 +42,7 @@ mod generation_parts;
 mod generation_refused;
 mod generations;
 mod grpc;
+mod grpc_guards;
 mod grpcio;
 mod h2spec;
 mod haproxy;
