@@ -55,5 +55,5 @@ pub use protocol::{Http1, Raw, RawHandler, RawNext, Refusals};
 pub use server::{
     Event, Handle, ServeError, Server, ServerBuilder, StartError, StartErrorKind, WorkerFailure, Workers,
 };
-pub use stats::Snapshot;
+pub use stats::{ListenerSnapshot, ProxyResult, Snapshot};
 pub use tuning::{Accepting, Receiving, Tuning};

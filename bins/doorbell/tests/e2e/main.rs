@@ -26,6 +26,7 @@ mod blackbox;
 mod busy;
 mod checks;
 mod control;
+mod counts;
 mod curl;
 mod declared;
 mod denied;

@@ -2,6 +2,7 @@
 //!
 //! Does not know about: looking routes up.
 
+use super::counts::Fixed as Count;
 use super::health::{CHECK_PARAM, Health};
 use super::made::MadeReply;
 use super::push::PushAnswer;
@@ -19,6 +20,8 @@ use std::sync::Arc;
 /// What a route answers.
 #[derive(Clone, Debug)]
 pub(super) enum Answer {
+    /// As `Reply`, where it is counted.
+    Counted(Arc<(StaticReply, Count)>),
     Files(Arc<FilesAnswer>),
     /// One of the others, for those who get past the guards.
     Guarded(Arc<Guarded>),
@@ -127,6 +130,10 @@ impl Door {
         subject: Option<&mut Subject>,
     ) -> Answered {
         match answer {
+            Answer::Counted(counted) => {
+                counted.1.count(request.method());
+                reply.send(&counted.0)
+            }
             Answer::Files(files) => files.send(found, request, &self.fixed, reply),
             Answer::Guarded(guarded) => {
                 self.give_guarded(guarded, |_| found.clone(), request, reply, subject)
