@@ -70,7 +70,7 @@ fn items() -> BTreeMap<Item, u64> {
     ])
 }
 
-fn scrape() -> Scrape {
+fn status() -> Status {
     let worker = |failed| WorkerView {
         driver: "epoll".to_owned(),
         why: "seccomp".to_owned(),
@@ -81,6 +81,33 @@ fn scrape() -> Scrape {
     };
     let mut weighted = endpoint("readyz", EndpointWord::Down, CauseWord::Checks);
     weighted.weight = Some(40);
+    Status {
+        version: "1.2.3".to_owned(),
+        pid: 1,
+        now_unix_ms: 1_800_000_010_000,
+        uptime_ms: 10_000,
+        lifecycle: Lifecycle::Draining,
+        lifecycle_age_ms: 0,
+        reason: String::new(),
+        stops_in_ms: None,
+        config: "doorbell.toml".to_owned(),
+        generation: 2,
+        addresses: Vec::new(),
+        workers: vec![worker(false), worker(true)],
+        endpoints: vec![weighted, endpoint("a\"b\\c\n", EndpointWord::Up, CauseWord::Forced)],
+        checks: BTreeMap::new(),
+        maintenance: vec![HoldView {
+            target: "db".to_owned(),
+            source: HoldSource::Operator,
+            reason: "why".to_owned(),
+            left_ms: None,
+        }],
+        counters: BTreeMap::new(),
+        event: 0,
+    }
+}
+
+fn scrape() -> Scrape {
     let last = ResultView { age_ms: 1_500, outcome: OutcomeWord::Failure, latency_us: 2_500 };
     let mut snapshot = Snapshot::default();
     (snapshot.requests, snapshot.conns_live, snapshot.proxy_v2) = (42, 3, 7);
@@ -95,30 +122,7 @@ fn scrape() -> Scrape {
     let view = LbView { lb: "b/s1@vm".into(), state: LbState::Nolb, steps: None, at: Time::ZERO };
     let half = Some(Duration::from_millis(500));
     Scrape {
-        status: Status {
-            version: "1.2.3".to_owned(),
-            pid: 1,
-            now_unix_ms: 1_800_000_010_000,
-            uptime_ms: 10_000,
-            lifecycle: Lifecycle::Draining,
-            lifecycle_age_ms: 0,
-            reason: String::new(),
-            stops_in_ms: None,
-            config: "doorbell.toml".to_owned(),
-            generation: 2,
-            addresses: Vec::new(),
-            workers: vec![worker(false), worker(true)],
-            endpoints: vec![weighted, endpoint("a\"b\\c\n", EndpointWord::Up, CauseWord::Forced)],
-            checks: BTreeMap::new(),
-            maintenance: vec![HoldView {
-                target: "db".to_owned(),
-                source: HoldSource::Operator,
-                reason: "why".to_owned(),
-                left_ms: None,
-            }],
-            counters: BTreeMap::new(),
-            event: 0,
-        },
+        status: status(),
         checks: vec![check("db", CheckWord::Down, Some(last)), check("new", CheckWord::Unknown, None)],
         probers: vec![
             Prober { row: row(Some(Kind::Kubelet), [0, 1, 0, 0, 20], half), age_secs: 2.5 },
