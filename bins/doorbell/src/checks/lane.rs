@@ -8,6 +8,7 @@
 use super::demand::{Call, Calls, Demand};
 use super::lag::Lag;
 use super::schedule::Schedule;
+use super::tally::{Tallies, Tally};
 use super::work::Work;
 use super::{Connector, Finding, Runner};
 use crate::config::model::Check;
@@ -69,6 +70,7 @@ pub(crate) struct Run {
     pub(super) cache: Option<Duration>,
     pub(super) is_scheduled: bool,
     pub(super) is_asked: Arc<AtomicBool>,
+    pub(super) tally: Arc<Tally>,
 }
 
 /// Where results are left that somebody else found.
@@ -112,6 +114,8 @@ pub(crate) struct Counters {
     pub(crate) pushed: AtomicU64,
     /// Those that found no place.
     pub(crate) pushes_refused: AtomicU64,
+    /// The same and more by check.
+    pub(crate) tallies: Tallies,
 }
 
 /// The running thread.
@@ -133,6 +137,8 @@ pub(crate) struct Held {
 #[derive(Debug)]
 pub(crate) struct Plan {
     runs: Vec<Run>,
+    /// Of all checks, by their number.
+    tallies: Vec<Arc<Tally>>,
     in_flight_max: usize,
     counters: Arc<Counters>,
     connector: Arc<Connector>,
@@ -164,7 +170,13 @@ impl Counters {
 
 impl Run {
     /// `instance` tells replicas apart.
-    pub(crate) fn new(position: usize, check: &Check, instance: &str, runner: Runner) -> Self {
+    pub(crate) fn new(
+        position: usize,
+        check: &Check,
+        instance: &str,
+        runner: Runner,
+        tally: Arc<Tally>,
+    ) -> Self {
         Self {
             check: position,
             runner: Arc::new(runner),
@@ -172,6 +184,7 @@ impl Run {
             cache: check.pace.cache,
             is_scheduled: check.pace.is_scheduled,
             is_asked: Arc::default(),
+            tally,
         }
     }
 }
@@ -220,6 +233,7 @@ impl Plan {
     /// What is done is counted in `counters`, which may have counted before.
     pub(crate) fn new(
         runs: Vec<Run>,
+        tallies: Vec<Arc<Tally>>,
         in_flight_max: usize,
         connector: Arc<Connector>,
         counters: Arc<Counters>,
@@ -233,7 +247,9 @@ impl Plan {
         for (at, run) in runs.iter().enumerate() {
             run.runner.tell(calls.teller(at));
         }
-        (Self { runs, in_flight_max, counters, connector, pushes, hurry, hurries, calls, heard }, push)
+        let plan =
+            Self { runs, tallies, in_flight_max, counters, connector, pushes, hurry, hurries, calls, heard };
+        (plan, push)
     }
 
     pub(crate) fn hurry(&self) -> Hurry {
@@ -244,6 +260,11 @@ impl Plan {
     pub(crate) fn demands(&self) -> impl Iterator<Item = (usize, Demand)> {
         let runs = self.runs.iter().enumerate().filter(|(_, run)| run.cache.is_some());
         runs.map(|(at, run)| (run.check, self.calls.demand(at, &run.is_asked)))
+    }
+
+    /// What is counted of all checks, by their number.
+    pub(crate) fn tallies(&self) -> &[Arc<Tally>] {
+        &self.tallies
     }
 
     /// Through which all connections go.
@@ -283,7 +304,8 @@ impl Plan {
 
     async fn run(self, desk: &impl Desk, mut stopped: watch::Receiver<bool>) {
         // Whoever asks must never find that nobody listens.
-        let Self { runs, in_flight_max, counters, mut pushes, hurry: _hurry, mut hurries, .. } = self;
+        let Self { runs, tallies, in_flight_max, counters, mut pushes, hurry: _hurry, mut hurries, .. } =
+            self;
         let (_calls, mut heard) = (self.calls, self.heard);
         let mut work = Work::new(runs, in_flight_max, counters, desk);
         loop {
@@ -293,6 +315,7 @@ impl Plan {
                 Some(joined) = work.running.join_next_with_id() => work.settle_all(joined, desk),
                 Some(call) = heard.recv() => work.hear(call, desk),
                 Some((check, finding)) = pushes.recv() => {
+                    tallies.get(check).into_iter().for_each(|tally| tally.told(finding.outcome));
                     desk.found(check, &finding);
                 }
                 Some(check) = hurries.recv() => work.hurry(check, desk.now()),

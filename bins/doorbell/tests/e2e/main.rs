@@ -29,6 +29,7 @@ mod busy;
 mod checks;
 mod control;
 mod control_access;
+mod counts;
 mod curl;
 mod declared;
 mod denied;

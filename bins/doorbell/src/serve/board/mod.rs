@@ -16,7 +16,7 @@ mod warning;
 
 use super::census::Census;
 use super::ops::{Journal, Window};
-use crate::checks::{Demand, Desk, Finding};
+use crate::checks::{Demand, Desk, Finding, Tally};
 use crate::config::model::{Config, DegradedVia, Health, HealthRoute};
 use doorbell_health::{
     Audience, Board, CheckIndex, CheckResult, Command, Endpoint, EndpointIndex, EndpointState, Event, Forced,
@@ -78,6 +78,8 @@ struct Inside {
     followers: Vec<Follower>,
     /// Checks that run when somebody asks, by their position.
     demands: HashMap<usize, Demand>,
+    /// Where transitions of checks are counted, by their position.
+    tallies: Vec<Arc<Tally>>,
 }
 
 /// Which endpoints serve.
@@ -135,6 +137,7 @@ impl Keeper {
                 singles: vec![Vec::new(); places.checks.len()],
                 followers: Vec::new(),
                 demands: HashMap::new(),
+                tallies: Vec::new(),
             }),
             places,
             found: Condvar::new(),
@@ -164,6 +167,11 @@ impl Keeper {
     /// Has these checks run when somebody asks. Before the first page is made.
     pub(super) fn run_on_demand(&self, demands: impl Iterator<Item = (usize, Demand)>) {
         self.lock().demands.extend(demands);
+    }
+
+    /// Has transitions of checks counted here, by their position.
+    pub(super) fn count_in(&self, tallies: &[Arc<Tally>]) {
+        self.lock().tallies = tallies.to_vec();
     }
 
     /// What runs when somebody asks for an endpoint, by its position.
@@ -265,6 +273,13 @@ impl Keeper {
         }
         if !self.speaks.load(Ordering::Acquire) {
             return Vec::new();
+        }
+        for event in &changed.events {
+            if let Event::Check { check, moved, .. } = event
+                && let Some(tally) = inside.tallies.get(check.as_usize())
+            {
+                tally.moved_to(moved.to);
+            }
         }
         if let Some(journal) = self.journal.get() {
             let happenings = changed.events.iter().filter_map(|event| happening(event, board));

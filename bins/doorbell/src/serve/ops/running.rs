@@ -24,6 +24,7 @@ pub(in crate::serve) struct Running {
     pub(in crate::serve) lifecycle: Lifecycle,
     /// The `type` of each check, by position.
     pub(in crate::serve) check_kinds: Vec<&'static str>,
+    pub(in crate::serve) config_hash: String,
     pub(in crate::serve) totals: Arc<Totals>,
     /// Of this server and of all before it.
     pub(in crate::serve) ledger: Arc<Ledger>,
