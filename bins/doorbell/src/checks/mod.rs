@@ -3,6 +3,7 @@
 //! Does not know about: when a run is due, what follows from a finding.
 
 mod certificate;
+mod children;
 mod demand;
 mod dial;
 mod dns;
@@ -28,6 +29,7 @@ mod watch;
 mod work;
 
 use crate::config::model::{Check, CheckKind, Place};
+pub(crate) use children::CHILDREN;
 pub(crate) use demand::Demand;
 use demand::Teller;
 use dial::Dialer;
@@ -36,7 +38,7 @@ pub(crate) use egress::Connector;
 pub(crate) use http::join as url_of_location;
 #[cfg(test)]
 pub(crate) use lag::{LAG_BOUNDS_US, LagCounts};
-pub(crate) use lane::{Counters, Desk, Hurry, Lane, Plan, Push, Run};
+pub(crate) use lane::{Counters, Desk, Hurry, Lane, Plan, Pulse, Push, Run};
 use progress::Progress;
 pub(crate) use progress::{Seen, Stage, Trace};
 use std::sync::Arc;

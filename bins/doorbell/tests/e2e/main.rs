@@ -47,6 +47,7 @@ mod jwt;
 mod kept;
 mod kinds;
 mod kinds_more;
+mod life;
 mod limit;
 mod links;
 mod memory;

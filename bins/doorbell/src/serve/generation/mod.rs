@@ -32,7 +32,7 @@ use super::ops::{MaintenanceFiles, Operator, Ops, Running};
 use super::stored::Stores;
 use super::totals::Totals;
 use super::watch::{Stamps, Watch, Watched};
-use crate::checks::{Connector, Counters, Hurry, Lane as Checks, Plan as ChecksPlan, Push};
+use crate::checks::{Connector, Counters, Hurry, Lane as Checks, Plan as ChecksPlan, Pulse, Push};
 use crate::config::model::{CheckKind, ClientTls, Config};
 use crate::exit::{Exit, Failure};
 use doorbell::access_log::AccessLog;
@@ -71,6 +71,8 @@ pub(super) struct Generation {
     /// Where results are left that somebody else found.
     push: Option<Push>,
     hurry: Option<Hurry>,
+    /// Whether the thread of checks goes on.
+    pulse: Option<Pulse>,
     ports: Ports,
     /// Through which checks connect.
     connector: Option<Arc<Connector>>,
@@ -173,6 +175,7 @@ impl Generation {
         // Last comes what clients see.
         let watch = Watch::start(watched).map_err(no_thread)?;
         let hurry = checks.as_ref().map(ChecksPlan::hurry);
+        let pulse = checks.as_ref().map(ChecksPlan::pulse);
         let connector = checks.as_ref().map(ChecksPlan::connector);
         // Those of the one before are taken over when it retires.
         let ports = if before.is_some() { Ports::default() } else { Ports::open(&config, &keeper)? };
@@ -189,6 +192,7 @@ impl Generation {
             checks,
             push,
             hurry,
+            pulse,
             ports,
             connector,
             watch: Some(watch),
@@ -210,6 +214,7 @@ impl Generation {
             check_kinds: Running::check_kinds(&self.config),
             totals: Arc::clone(&self.totals),
             hurry: self.hurry.clone(),
+            pulse: self.pulse.clone(),
             ledger: Arc::clone(&program.ledger),
         }
     }
