@@ -21,7 +21,7 @@ use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::runtime::Runtime;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{Notify, mpsc, watch};
 use tokio::time::{Instant, sleep_until};
 
 /// Threads for what cannot be waited for: looking names up, and files.
@@ -118,6 +118,16 @@ pub(crate) struct Counters {
     pub(crate) tallies: Tallies,
 }
 
+/// Whether the thread goes on: who wants to know asks it to, and finds another number of turns a moment later.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Pulse(Arc<Beat>);
+
+#[derive(Debug, Default)]
+struct Beat {
+    wanted: Notify,
+    turns: AtomicU64,
+}
+
 /// The running thread.
 #[derive(Debug)]
 pub(crate) struct Lane {
@@ -147,6 +157,7 @@ pub(crate) struct Plan {
     hurries: mpsc::Receiver<usize>,
     calls: Calls,
     heard: mpsc::Receiver<Call>,
+    pulse: Pulse,
 }
 
 impl Counters {
@@ -222,6 +233,18 @@ impl Way {
     }
 }
 
+impl Pulse {
+    /// Has the thread turn once, as soon as it can.
+    pub(crate) fn wake(&self) {
+        self.0.wanted.notify_one();
+    }
+
+    /// How often it has turned.
+    pub(crate) fn turns(&self) -> u64 {
+        self.0.turns.load(Ordering::Relaxed)
+    }
+}
+
 impl Hurry {
     /// Has a check run at once, unless it runs already; false when too much is asked for.
     pub(crate) fn run_now(&self, check: usize) -> bool {
@@ -247,13 +270,29 @@ impl Plan {
         for (at, run) in runs.iter().enumerate() {
             run.runner.tell(calls.teller(at));
         }
-        let plan =
-            Self { runs, tallies, in_flight_max, counters, connector, pushes, hurry, hurries, calls, heard };
+        let pulse = Pulse::default();
+        let plan = Self {
+            runs,
+            tallies,
+            in_flight_max,
+            counters,
+            connector,
+            pushes,
+            hurry,
+            hurries,
+            calls,
+            heard,
+            pulse,
+        };
         (plan, push)
     }
 
     pub(crate) fn hurry(&self) -> Hurry {
         self.hurry.clone()
+    }
+
+    pub(crate) fn pulse(&self) -> Pulse {
+        self.pulse.clone()
     }
 
     /// Checks that run when somebody asks, by their number.
@@ -304,11 +343,21 @@ impl Plan {
 
     async fn run(self, desk: &impl Desk, mut stopped: watch::Receiver<bool>) {
         // Whoever asks must never find that nobody listens.
-        let Self { runs, tallies, in_flight_max, counters, mut pushes, hurry: _hurry, mut hurries, .. } =
-            self;
+        let Self {
+            runs,
+            tallies,
+            in_flight_max,
+            counters,
+            mut pushes,
+            hurry: _hurry,
+            mut hurries,
+            pulse,
+            ..
+        } = self;
         let (_calls, mut heard) = (self.calls, self.heard);
         let mut work = Work::new(runs, in_flight_max, counters, desk);
         loop {
+            count(&pulse.0.turns);
             work.start_due(desk);
             let wake = work.next_due().min(desk.deadline());
             tokio::select! {
@@ -320,6 +369,7 @@ impl Plan {
                 }
                 Some(check) = hurries.recv() => work.hurry(check, desk.now()),
                 () = sleep_until(desk.instant(wake)) => desk.tick(),
+                () = pulse.0.wanted.notified() => {}
                 _stopped = stopped.wait_for(|stopped| *stopped) => return,
             }
         }

@@ -3,6 +3,7 @@
 //! Does not know about: when a run is due, what follows from a finding.
 
 mod certificate;
+mod children;
 mod demand;
 mod dial;
 mod dns;
@@ -29,6 +30,7 @@ mod watch;
 mod work;
 
 use crate::config::model::{Check, CheckKind, Place};
+pub(crate) use children::CHILDREN;
 pub(crate) use demand::Demand;
 use demand::Teller;
 use dial::Dialer;
@@ -37,7 +39,7 @@ pub(crate) use egress::Connector;
 pub(crate) use grpc::UNKNOWN as GRPC_UNKNOWN;
 pub(crate) use http::join as url_of_location;
 pub(crate) use lag::{LAG_BOUNDS_US, LagCounts};
-pub(crate) use lane::{Counters, Desk, Held, Hurry, Lane, Plan, Push, Run};
+pub(crate) use lane::{Counters, Desk, Held, Hurry, Lane, Plan, Pulse, Push, Run};
 use progress::{Progress, Spent};
 pub(crate) use progress::{Seen, Stage, Trace};
 use std::sync::Arc;

@@ -115,6 +115,11 @@ impl Totals {
         self.http2.as_ref().map(|counters| counters.served())
     }
 
+    /// Those that are open now.
+    pub(super) fn http2_live(&self) -> u64 {
+        self.http2.as_ref().map_or(0, |counters| counters.live())
+    }
+
     /// Jobs of the compute lane, by whatever protocol their requests came.
     pub(super) fn jobs(&self, stats: &Snapshot) -> u64 {
         stats.jobs_queued + self.http2.as_ref().map_or(0, |counters| counters.jobs())

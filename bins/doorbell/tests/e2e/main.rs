@@ -55,6 +55,7 @@ mod jwt;
 mod kept;
 mod kinds;
 mod kinds_more;
+mod life;
 mod limit;
 mod links;
 mod memory;

@@ -37,7 +37,7 @@ use super::stored::Stores;
 use super::tables::Tables;
 use super::totals::Totals;
 use super::watch::{Stamps, Watch, Watched};
-use crate::checks::{Connector, Counters, Held, Hurry, Lane as Checks, Plan as ChecksPlan, Push};
+use crate::checks::{Connector, Counters, Held, Hurry, Lane as Checks, Plan as ChecksPlan, Pulse, Push};
 use crate::config::model::{CheckKind, ClientTls, Compute, Config};
 use crate::exit::{Exit, Failure};
 use doorbell::access_log::AccessLog;
@@ -79,6 +79,8 @@ pub(super) struct Generation {
     /// Where results are left that somebody else found.
     push: Option<Push>,
     hurry: Option<Hurry>,
+    /// Whether the thread of checks goes on.
+    pulse: Option<Pulse>,
     ports: Ports,
     /// Through which checks connect.
     connector: Option<Arc<Connector>>,
@@ -205,6 +207,7 @@ impl Generation {
         }
         let watch = Watch::start(watched).map_err(no_thread)?;
         let hurry = checks.as_ref().map(ChecksPlan::hurry);
+        let pulse = checks.as_ref().map(ChecksPlan::pulse);
         let connector = checks.as_ref().map(ChecksPlan::connector);
         let ports = Ports::prepare(&config, before.map(|before| (&before.ports, &before.config)))?;
         let checks = checks.map(|plan| plan.start(Arc::clone(&keeper))).transpose().map_err(no_thread)?;
@@ -226,6 +229,7 @@ impl Generation {
             checks: None,
             push,
             hurry,
+            pulse,
             ports: Ports::default(),
             connector,
             tables,
@@ -249,6 +253,7 @@ impl Generation {
             config_hash: hash(&self.config),
             totals: Arc::clone(&self.totals),
             hurry: self.hurry.clone(),
+            pulse: self.pulse.clone(),
             ledger: Arc::clone(&program.ledger),
         }
     }
