@@ -59,8 +59,9 @@
 //! while let Some(connection) = handed.accept().await {
 //!     let (acceptor, app) = (acceptor.clone(), app.clone());
 //!     tokio::spawn(async move {
-//!         // Not before the next one is accepted: a handshake takes as long as its client likes, so give it a time limit as well.
-//!         let Ok(stream) = acceptor.accept(connection.stream).await else { return };
+//!         // Not while the next one waits to be accepted, and within the time that began with the client's first byte.
+//!         let accepted = tokio::time::timeout(connection.time_left, acceptor.accept(connection.stream));
+//!         let Ok(Ok(stream)) = accepted.await else { return };
 //!         let service = TowerToHyperService::new(app);
 //!         let _ended = http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
 //!     });

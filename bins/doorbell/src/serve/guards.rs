@@ -7,7 +7,7 @@ use super::inquiry::Inquiry;
 use super::subject::{Promise, Subject};
 use super::tls::{self, Gate};
 use super::watch::{Look, Stamps, Watched, directories_of};
-use crate::config::model::{self, Action, Config, JwtAlgorithm, JwtKey, LimitKey};
+use crate::config::model::{self, Config, JwtAlgorithm, JwtKey, LimitKey};
 use crate::http::auth::jwt::{Algorithm, Jwks, JwksError, JwtPolicy, Key};
 use crate::http::auth::{Decision, Policy, Tokens};
 use crate::http::layer::{AtMost, RateLimit, RequireAuth, RequireClientCert};
@@ -104,7 +104,7 @@ impl Guards {
     pub(super) fn build(position: usize, listener: usize, config: &Config, common: &Common) -> Self {
         let Some(route) = config.routes.get(position) else { return Self::default() };
         let guard = &route.guard;
-        let is_probe = matches!(route.action, Action::Health(_));
+        let is_probe = route.action.is_probe();
         let needs_cert = config.needs_client_cert(listener, route);
         let client_cert = needs_cert.then(|| RequireClientCert::named(guard.client_names.clone()));
         let limit = guard.limit.and_then(|position| {

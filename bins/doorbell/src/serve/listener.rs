@@ -144,7 +144,7 @@ fn door(
     shared: &Shared<'_>,
     by: By,
 ) -> Result<doorbell::Http1, Failure> {
-    let door = Door::build(materials, shared.position)
+    let door = Door::build(materials, shared.position, by)
         .map_err(|error| Failure::new(Exit::BadConfig, error.to_string()))?;
     let watched = WatchedDoor {
         door,

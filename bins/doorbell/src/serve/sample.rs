@@ -2,6 +2,7 @@
 //!
 //! Does not know about: sockets, checks that run.
 
+use super::access::By;
 use super::board::Keeper;
 use super::compute::{self, Reading};
 use super::door::{Door, Materials, OpenDoor};
@@ -20,6 +21,6 @@ pub fn service(config: &Config) -> Result<Box<dyn Service + Send + Sync>, String
     let stores = Stores::open(config, &Reading::new(lane.clone()), &mut Vec::new())?;
     let (common, _) = Common::build(config, lane)?;
     let materials = Materials { config, keeper: &keeper, push: None, common: &common, stores: &stores };
-    let door = Door::build(&materials, 0).map_err(|error| error.to_string())?;
+    let door = Door::build(&materials, 0, By::Http1).map_err(|error| error.to_string())?;
     Ok(Box::new(OpenDoor(door)))
 }

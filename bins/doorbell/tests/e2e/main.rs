@@ -14,6 +14,7 @@ mod https;
 mod pki;
 mod plain;
 mod support;
+mod tunnel;
 mod upstream;
 
 mod ab_wrk;
@@ -36,6 +37,7 @@ mod floods;
 mod gate;
 mod generations;
 mod grpc;
+mod grpc_guards;
 mod grpcio;
 mod h2spec;
 mod haproxy;

@@ -42,6 +42,9 @@ pub struct HandedConn {
     pub listener: ListenerIndex,
     /// Who the client is, where that was asked for: the source in a PROXY protocol header that was believed, else the peer.
     pub client: Option<IpAddr>,
+    /// What is left of the time that its client has for what it began, a TLS handshake or a request: whoever goes on with that grants it
+    /// no more. The time in which nobody had room for it does not count.
+    pub time_left: Duration,
     /// Its place among those that are out. Keep it as long as the connection.
     pub permit: Permit,
 }

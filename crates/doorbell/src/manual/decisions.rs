@@ -413,3 +413,21 @@
 //!
 //! *Would change it:* servers whose requests are mostly long paths with parameters. The first step then is a tree that compares, behind the same map; its
 //! rows above tell when it is as good.
+//!
+//! # 0036 A request of gRPC is a request of a route, and what the route says is told in codes of gRPC
+//!
+//! *Context.* Calls of gRPC health were answered before routes were asked: without their limits, tokens and certificates, and without a line in the
+//! log. Guards stand before routes, and calls had none. A table of guards of their own would be a second place to look, with one
+//! answer for all listeners and hosts.
+//!
+//! *Choice.* Whether a call may go on is decided by the door, like everything else: the head is written as one of HTTP/1.1 and gets a reply. A
+//! route with `grpc = true` replies 200 with `application/grpc`, and then the call is made; any other reply ends it with the code that a
+//! client of gRPC expects. A listener without such a route has one that lets everybody in, so nothing need be written. It
+//! counts as a probe for `exempt_probes` and for the log. Where gRPC's table of HTTP statuses is vague, ours is not: 429 is
+//! RESOURCE_EXHAUSTED and not UNAVAILABLE, because retries are what it is about; 503 stays UNAVAILABLE; 403 is UNAUTHENTICATED where a
+//! certificate is what was missing. What a route says beside its status (`retry-after`, `www-authenticate`) goes along as metadata.
+//!
+//! The log has the status that HTTP would have had, so a refused call is a 401 there, though all replies of gRPC are 200 on the wire; a
+//! Watch has its line when it begins, and holds no place of `concurrent`: `max_watches` bounds those.
+//!
+//! *Would change it:* other services of gRPC here; then each needs a name to be routed by.

@@ -3,6 +3,7 @@
 //! Does not know about: sockets. Nothing here allocates for a request that is answered from what exists.
 
 mod answer;
+mod grpc;
 mod health;
 mod later;
 mod made;
@@ -11,6 +12,7 @@ mod redirect;
 mod stored;
 mod watched;
 
+use super::access::By;
 use super::board::Keeper;
 use super::guards::{Common, Guards};
 use super::stored::Stores;
@@ -78,12 +80,16 @@ pub(super) struct Materials<'a> {
 pub(super) struct BuildError(String);
 
 impl Door {
-    pub(super) fn build(materials: &Materials<'_>, listener: usize) -> Result<Arc<Self>, BuildError> {
+    /// The routes of a listener for requests that come `by` this. Routes of gRPC are not there for those that cannot ask by gRPC.
+    pub(super) fn build(materials: &Materials<'_>, listener: usize, by: By) -> Result<Arc<Self>, BuildError> {
         let Materials { config, common, .. } = *materials;
         let own = listener_headers(config, listener);
         let mut builder = Router::builder();
         let mut wants_client = false;
-        let here = |(_, route): &(usize, &Route)| route.listeners.contains(&listener);
+        let speaks_grpc = by == By::Http2 && config.grpc.enabled;
+        let here = |(_, route): &(usize, &Route)| {
+            route.listeners.contains(&listener) && (speaks_grpc || route.action != Action::Grpc)
+        };
         for (position, route) in config.routes.iter().enumerate().filter(here) {
             let answer = Answer::build(route, &own, materials);
             let mut answer = answer.ok_or_else(|| BuildError(route.name.clone()))?;
@@ -93,7 +99,7 @@ impl Door {
                 wants_client |= guards.wants_client();
                 answer = Answer::Guarded(Arc::new(Guarded { guards, answer }));
             }
-            let is_probe = matches!(route.action, Action::Health(_));
+            let is_probe = route.action.is_probe();
             let note = RouteNote { index: u16::try_from(position).unwrap_or(u16::MAX), is_probe };
             for path in &route.paths {
                 builder.add(router::Route {

@@ -30,6 +30,7 @@ use doorbell::time::{Clock as _, OsClock};
 use doorbell::tls::Acceptor;
 use doorbell::{HandOver, HandedConn, Http1, ServerBuilder};
 use grpc::{Answers, Statuses};
+pub(super) use grpc::{GRPC, is_grpc};
 use inbox::Inbox;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
