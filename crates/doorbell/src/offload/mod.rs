@@ -24,6 +24,8 @@
 //! [`Request::detach`](doorbell_http::Request::detach). What it gives back is a [`Reply`], or with [`Answer::then`] the
 //! rest of the handler, which the ring thread then runs.
 //!
+//! Signed bearer tokens are verified by jobs behind one line, [`Offload::require_auth`].
+//!
 //! While a job waits or runs its connection answers nothing else, and no more is read than what comes next: one piece of input, to
 //! see whether the client leaves. Then
 //!
@@ -41,6 +43,7 @@
 //! close their half and listen).
 
 mod answer;
+mod auth;
 mod auto;
 mod job;
 mod line;
@@ -57,6 +60,7 @@ use doorbell_http::{Answered, Reply, Request, Responder, Status};
 
 pub use answer::{Answer, Finish};
 pub(crate) use answer::{Delivery, Inbox, Outcome};
+pub use auth::{OffloadAuth, OffloadAuthService};
 pub use auto::{Auto, FORGIVEN_AFTER, ROW_MAX, ROW_MIN};
 pub(crate) use job::{Asker, Job, Ticket};
 pub use job::{Class, StartedJob};
