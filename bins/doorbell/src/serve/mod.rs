@@ -11,6 +11,7 @@ mod census;
 mod checks;
 mod compute;
 mod door;
+mod fdstore;
 mod files;
 mod gate;
 mod generation;
@@ -77,6 +78,7 @@ pub(crate) fn run(config: Config, origin: &str, again: Option<Read>) -> Result<E
     let manager = Manager::start(&started, &operator).map_err(no_thread)?;
     let ended = supervisor.serve(&operator, &fleet);
     drop(manager);
+    operator.end_events();
     drop(ops);
     drop(watch);
     if ended.is_ok() {

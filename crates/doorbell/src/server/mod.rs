@@ -9,11 +9,13 @@ mod thread;
 
 use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
+use std::io;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 pub use builder::{ServerBuilder, StartError, StartErrorKind, Workers};
+pub use sockets::Listening;
 
 use crate::config::OnWorkerFailure;
 use crate::control::{Command, WorkerShared};
@@ -249,6 +251,17 @@ impl Handle {
     /// True while every worker runs. A drain does not change it.
     pub fn is_healthy(&self) -> bool {
         self.core.failures.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
+    }
+
+    /// Copies of the sockets that accept at TCP addresses, so that they can be handed to the process after this one
+    /// ([`Listen::listening`](crate::Listen::listening)): who waits in a backlog is served by that one. Without those of
+    /// [inherited](crate::Listen::inherited) sockets, which whoever passed them has. None from the first drain or stop on, and without those of a worker
+    /// that failed.
+    ///
+    /// # Errors
+    /// When the kernel has no descriptor for a copy.
+    pub fn listening(&self) -> io::Result<Vec<Listening>> {
+        self.core.sockets.lock().unwrap_or_else(PoisonError::into_inner).listening()
     }
 
     /// True from the first drain or stop on.

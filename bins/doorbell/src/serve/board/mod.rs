@@ -12,11 +12,12 @@ mod page;
 #[cfg(test)]
 mod tests;
 mod view;
+mod warning;
 
 use super::census::Census;
 use super::ops::{Journal, Window};
 use crate::checks::{Demand, Desk, Finding};
-use crate::config::model::{Config, Health, HealthRoute};
+use crate::config::model::{Config, DegradedVia, Health, HealthRoute};
 use doorbell_health::{
     Audience, Board, CheckIndex, CheckResult, Command, Endpoint, EndpointIndex, EndpointState, Event, Forced,
     ForcedState, Note, Target, Time,
@@ -45,6 +46,8 @@ pub(super) struct Keeper {
     census: Census,
     /// Of endpoints that are about taking traffic.
     readiness: Vec<EndpointIndex>,
+    /// Of endpoints of which a kubelet is warned when they are degraded.
+    warned: Vec<EndpointIndex>,
     inside: Mutex<Inside>,
     /// Told of every result.
     found: Condvar,
@@ -114,15 +117,18 @@ impl Keeper {
         before: Option<&Census>,
     ) -> Result<Arc<Self>, String> {
         let (board, places) = build::build(config, Time::ZERO.after(origin.elapsed()), unix)?;
-        let readiness = config.health.iter().zip(&places.endpoints);
-        let readiness = readiness.filter(|(health, _)| Health::is_readiness(&health.name));
+        let those = |is: fn(&Health) -> bool| {
+            let endpoints = config.health.iter().zip(&places.endpoints);
+            endpoints.filter(|(health, _)| is(health)).map(|(_, &index)| index).collect()
+        };
         let names = config.health.iter().map(|health| health.name.as_str());
         let mut census = Census::new(names, workers(config));
         before.into_iter().for_each(|before| census.go_on_with(before));
         Ok(Arc::new(Self {
             origin,
             census,
-            readiness: readiness.map(|(_, &index)| index).collect(),
+            readiness: those(|health| Health::is_readiness(&health.name)),
+            warned: those(|health| health.degraded_via == DegradedVia::KubeWarning),
             inside: Mutex::new(Inside {
                 board,
                 pages: Vec::new(),
@@ -175,7 +181,8 @@ impl Keeper {
         has_singles: bool,
     ) -> Option<Arc<Page>> {
         let endpoint = *self.places.endpoints.get(route.endpoint)?;
-        let look = Look::of(route, endpoint, headers, allow, has_singles);
+        let warns = self.warned.contains(&endpoint);
+        let look = Look::of(route, endpoint, headers, allow, has_singles, warns);
         let mut inside = self.lock();
         if let Some(page) = inside.pages.iter().find(|page| *page.look() == look) {
             return Some(Arc::clone(page));
