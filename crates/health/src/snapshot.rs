@@ -240,9 +240,8 @@ mod tests {
         let failure = CheckResult::new(Outcome::Failure, Duration::ZERO, &reason);
         board.apply(app, &failure, Time::from_secs(1));
         let body = |board: &Board| {
-            Format::ALL.map(|format| {
-                board.reply(endpoint, Audience::Other, format, true).unwrap().body.to_vec()
-            })
+            Format::ALL
+                .map(|format| board.reply(endpoint, Audience::Other, format, true).unwrap().body.to_vec())
         };
         let before = body(&board);
         let changes = board.apply(db, &failure, Time::from_secs(1));

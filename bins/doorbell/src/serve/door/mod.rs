@@ -3,6 +3,7 @@
 //! Does not know about: sockets. Nothing here allocates for a request that is answered from what exists.
 
 mod answer;
+mod exclude;
 mod grpc;
 mod health;
 mod later;
