@@ -16,6 +16,7 @@ use doorbell_health::Time;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::runtime::Runtime;
@@ -118,6 +119,14 @@ pub(crate) struct Counters {
 pub(crate) struct Lane {
     stop: watch::Sender<bool>,
     thread: Option<JoinHandle<()>>,
+}
+
+/// A thread that waits for the word to begin. Without it nothing was done.
+#[derive(Debug)]
+pub(crate) struct Held {
+    // Goes first, or the end of the thread would be waited for in vain.
+    go: SyncSender<()>,
+    lane: Lane,
 }
 
 /// Everything before the thread.
@@ -255,16 +264,21 @@ impl Plan {
     }
 
     /// Starts the thread.
-    pub(crate) fn start(self, desk: Arc<impl Desk>) -> io::Result<Lane> {
+    pub(crate) fn start(self, desk: Arc<impl Desk>) -> io::Result<Held> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_io()
             .enable_time()
             .max_blocking_threads(BLOCKING_THREADS_MAX)
             .build()?;
         let (stop, stopped) = watch::channel(false);
-        let run = move || end(runtime, |runtime| runtime.block_on(self.run(&*desk, stopped)));
+        let (go, goes) = sync_channel(1);
+        let run = move || {
+            if goes.recv().is_ok() {
+                end(runtime, |runtime| runtime.block_on(self.run(&*desk, stopped)));
+            }
+        };
         let thread = std::thread::Builder::new().name("checks".into()).spawn(run)?;
-        Ok(Lane { stop, thread: Some(thread) })
+        Ok(Held { go, lane: Lane { stop, thread: Some(thread) } })
     }
 
     async fn run(self, desk: &impl Desk, mut stopped: watch::Receiver<bool>) {
@@ -286,6 +300,14 @@ impl Plan {
                 _stopped = stopped.wait_for(|stopped| *stopped) => return,
             }
         }
+    }
+}
+
+impl Held {
+    /// From now on checks run.
+    pub(crate) fn go(self) -> Lane {
+        let _begins = self.go.send(());
+        self.lane
     }
 }
 

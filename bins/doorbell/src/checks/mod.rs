@@ -33,10 +33,11 @@ use demand::Teller;
 use dial::Dialer;
 use doorbell_health::Outcome;
 pub(crate) use egress::Connector;
+pub(crate) use grpc::UNKNOWN as GRPC_UNKNOWN;
 pub(crate) use http::join as url_of_location;
 #[cfg(test)]
 pub(crate) use lag::{LAG_BOUNDS_US, LagCounts};
-pub(crate) use lane::{Counters, Desk, Hurry, Lane, Plan, Push, Run};
+pub(crate) use lane::{Counters, Desk, Held, Hurry, Lane, Plan, Push, Run};
 use progress::Progress;
 pub(crate) use progress::{Seen, Stage, Trace};
 use std::sync::Arc;

@@ -66,7 +66,7 @@ impl Supervisor {
         let (sender, receiver) = sync_channel(NOTES_MAX);
         let notes = Notes(sender);
         let heard = notes.clone();
-        let watch = move || signals.forever().for_each(|signal| heard.leave(Note::Signal(signal)));
+        let watch = move || signals.forever().for_each(|signal| heard.tell(Note::Signal(signal)));
         std::thread::Builder::new().name("signals".into()).spawn(watch).map_err(failed)?;
         Ok(Self { notes, receiver })
     }

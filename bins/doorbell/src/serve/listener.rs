@@ -50,11 +50,7 @@ pub(super) fn add(
     let Some(listener) = config.listeners.get(position) else { return Ok(builder) };
     let acceptor = acceptor(materials, position, watched)?;
     acceptor.iter().for_each(|acceptor| totals.add_acceptor(acceptor));
-    let at_most = match &listener.protocol {
-        Protocol::Http1(http1) => http1.requests_in_flight.map(AtMost::new),
-        Protocol::Raw { .. } => None,
-    };
-    at_most.iter().for_each(|at_most| totals.add_at_most(at_most));
+    let at_most = materials.common.tables().of_listener(&listener.name).cloned();
     let shared = Shared { position, access, acceptor, at_most };
     for bind in &listener.binds {
         for listen in listens(bind, config)? {
@@ -72,7 +68,7 @@ fn acceptor(
 ) -> Result<Option<Acceptor>, Failure> {
     let config = materials.config;
     let Some(table) = config.tls_of(position) else { return Ok(None) };
-    let gate = config.listeners.get(position).and_then(|listener| materials.common.gate(listener.tls?));
+    let gate = materials.common.tables().gate(&table.name);
     let (asks, http2) = (config.handshake_asks(position), config.has_http2(position));
     let (acceptor, reader) = tls::open(table, asks, http2, gate)
         .map_err(|error| Failure::new(Exit::BadConfig, format!("tls {}: {error}", table.name)))?;

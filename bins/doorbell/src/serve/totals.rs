@@ -4,9 +4,8 @@
 
 use super::guards::Common;
 use super::lane::Counters;
+use super::tables::Counted;
 use crate::checks;
-use crate::http::layer::AtMost;
-use crate::http::limit::Limiter;
 use doorbell::access_log::LogSink;
 use doorbell::tls::Acceptor;
 use doorbell::{Blame, CloseReason, Refusals, Snapshot};
@@ -17,8 +16,8 @@ use std::sync::Arc;
 #[derive(Debug, Default)]
 pub(super) struct Totals {
     acceptors: Vec<Acceptor>,
-    at_most: Vec<AtMost>,
-    limiters: Vec<Arc<Limiter>>,
+    /// Those that other generations may have as well.
+    counted: Vec<Counted>,
     refusals: Vec<Refusals>,
     http2: Option<Arc<Counters>>,
     checks: Option<Arc<checks::Counters>>,
@@ -33,16 +32,11 @@ const HANDSHAKES_GOOD: [&str; 5] =
 impl Totals {
     /// Those that all listeners share.
     pub(super) fn of(common: &Common) -> Self {
-        let (limiters, at_most) = common.counted();
-        Self { limiters: limiters.cloned().collect(), at_most: at_most.cloned().collect(), ..Self::default() }
+        Self { counted: common.tables().counted().collect(), ..Self::default() }
     }
 
     pub(super) fn add_acceptor(&mut self, acceptor: &Acceptor) {
         self.acceptors.push(acceptor.clone());
-    }
-
-    pub(super) fn add_at_most(&mut self, at_most: &AtMost) {
-        self.at_most.push(at_most.clone());
     }
 
     pub(super) fn set_http2(&mut self, counters: Arc<Counters>) {
@@ -121,15 +115,18 @@ impl Totals {
         sums(self.acceptors.iter().flat_map(|acceptor| acceptor.stats().fields().collect::<Vec<_>>()))
     }
 
-    /// Requests and handshakes that a server refused, by why.
+    /// Requests and handshakes that a server refused, by why; without those of [`Self::counted`].
     pub(super) fn refusals(&self) -> Vec<(&'static str, u64)> {
-        let busy = self.at_most.iter().map(|at_most| ("busy", at_most.refused()));
-        let limited = self.limiters.iter().map(|limiter| ("rate_limited", limiter.counts().denied));
         let requests = self.refusals.iter().flat_map(Refusals::all).map(|(why, count)| (why.as_str(), count));
         let handshakes =
             self.acceptors.iter().flat_map(|acceptor| acceptor.stats().fields().collect::<Vec<_>>());
         let handshakes = handshakes.filter(|(name, _)| !HANDSHAKES_GOOD.contains(name));
-        busy.chain(limited).chain(requests).chain(handshakes).collect()
+        requests.chain(handshakes).collect()
+    }
+
+    /// What counts those it refuses, of this generation and perhaps of others.
+    pub(super) fn counted(&self) -> &[Counted] {
+        &self.counted
     }
 
     /// All that were refused, where any were: `busy=2 rate_limited=1`. Of `stats` those that waited for a job.

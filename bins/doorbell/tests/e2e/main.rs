@@ -16,6 +16,7 @@ mod plain;
 mod support;
 mod tunnel;
 mod upstream;
+mod whole;
 
 mod ab_wrk;
 mod access;
@@ -37,6 +38,9 @@ mod failures;
 mod files;
 mod floods;
 mod gate;
+mod generation_limits;
+mod generation_parts;
+mod generation_refused;
 mod generations;
 mod grpc;
 mod grpc_guards;

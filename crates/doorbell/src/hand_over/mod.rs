@@ -13,7 +13,7 @@
 //! |---|---|---|
 //! | `TCP_USER_TIMEOUT` | 15 s: a peer that does not acknowledge, or opens no window, is gone | off: a client may pause for as long as its new owner lets it |
 //! | `SO_SNDBUF` | [`Listen::send_buf_len`](crate::Listen::send_buf_len) | the kernel tunes it, beginning there; before Linux 5.14 it stays |
-//! | `TCP_NODELAY` | [`Listen::nodelay`](crate::Listen::nodelay) | stays |
+//! | `TCP_NODELAY` | [`Listen::nodelay`](crate::Listen::nodelay), on by default | stays: who writes each reply of a pipeline by itself sends a segment for each, and nobody waits for an acknowledgement |
 //! | blocking | non-blocking | stays, and close-on-exec |
 //!
 //! What a listener had that was inherited from somebody else stays as it is.

@@ -343,6 +343,13 @@
 //! *Cost.* A descriptor for each listener and worker. While two generations live, each may hold its own `conns_max` connections; where
 //! `RLIMIT_NOFILE` does not allow for that, clients wait in the backlog. One table counts the connections of an address for both.
 //!
+//! *What may fail comes first* (0034). A server that started cannot be taken back: whoever it accepted would be cut. So everything that
+//! can fail and can be taken back is done before it starts, threads included, which then wait for the word; ports are bound there, and
+//! listened on behind it. What all generations share (windows of maintenance, threads of `[compute]`, the meaning of names, options of the
+//! sockets) is changed behind it only. Tables of limits are handed on rather than copied: retired generations go on counting, and a copy
+//! would give everybody a second budget meanwhile. A cap that follows from the size of a server, the quarter of handshakes, is one account for
+//! all generations, and the newest one's from the moment at which it takes over.
+//!
 //! *Would change it:* configurations that change many times a second.
 //!
 //! # 0028 Who sends a head is remembered with the head
@@ -413,6 +420,23 @@
 //!
 //! *Would change it:* servers whose requests are mostly long paths with parameters. The first step then is a tree that compares, behind the same map; its
 //! rows above tell when it is as good.
+//!
+//! # 0035 What the service manager keeps is shut down when nobody accepts from it, and a kubelet is warned by a host that cannot be
+//!
+//! *Context.* A listening socket of which systemd has a copy (`FDSTORE`) lives longer than its listener. That is wanted over a restart. It is not where the
+//! configuration names the address no more, or where one of several workers failed: the kernel still gives that socket its part of the clients, and they would wait in a
+//! backlog for nobody. `FDSTOREREMOVE` closes systemd's copy, but sockets that came from the process before also stay open at the numbers at which they were
+//! passed, which safe code cannot close.
+//!
+//! *Choice.* Whatever is kept and not accepted from is shut down: that ends a listening socket for everybody who has it, and systemd forgets it by
+//! itself. It is looked for when a reload is over, when its backlog has been emptied, and while a worker is missing. At a stop it is not: what waits there
+//! waits for the next process. So clients that come after `drain_delay` of a stop that is no restart are reset at its end instead of refused at once; nobody
+//! can tell the two apart. Sockets are stored by listener, all of its workers' under one name; fewer workers than sockets serve the rest beside their own.
+//!
+//! The kubelet takes a redirect to another host as a success with a warning and never asks there. `degraded.invalid` is a name that no host can have
+//! (RFC 2606), so it is another host whatever was probed, also for somebody who follows it after all.
+//!
+//! *Would change it:* a manager that says whether a stop is a restart.
 //!
 //! # 0036 A request of gRPC is a request of a route, and what the route says is told in codes of gRPC
 //!

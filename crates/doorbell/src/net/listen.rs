@@ -233,11 +233,16 @@ impl Listen {
         socket.map(OwnedFd::from).map_err(|(call, error)| self.failed(call, error))
     }
 
-    /// Gives sockets that listen already what this listener says of those that they accept.
-    pub(crate) fn renew(&self, bound: &Bound, speaks_first: bool) -> Result<(), ListenError> {
+    /// Gives sockets that listen already, as was `asked`, what this listener says of those that they accept.
+    pub(crate) fn renew<'a>(
+        &self,
+        asked: &Asked,
+        fds: impl Iterator<Item = &'a OwnedFd>,
+        speaks_first: bool,
+    ) -> Result<(), ListenError> {
         let failed = |(call, error)| self.failed(call, error);
-        for fd in &bound.fds {
-            match bound.asked {
+        for fd in fds {
+            match asked {
                 Asked::Inherited => {}
                 Asked::Tcp { .. } => {
                     let socket = SockRef::from(fd);

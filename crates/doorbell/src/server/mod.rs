@@ -23,6 +23,7 @@ use crate::driver::Fault;
 use crate::driver::select::DriverReport;
 use crate::id::WorkerIndex;
 use crate::net::LocalAddr;
+use crate::protocol::Room;
 use crate::stats::Snapshot;
 use crate::worker::IpTable;
 use sockets::Sockets;
@@ -103,6 +104,7 @@ pub(crate) struct Core {
     /// Socket files to remove at the end.
     unix_paths: Mutex<Vec<PathBuf>>,
     ip_table: Arc<IpTable>,
+    room: Room,
     /// Until this server has taken over.
     before: Mutex<Option<Before>>,
 }

@@ -86,6 +86,12 @@ impl Sockets {
         Ok(Some(Bound { fds, is_shared: kept.is_shared, local: kept.local.clone(), unix_path: None, asked }))
     }
 
+    /// Gives the sockets of the listener with this index what `listen` says of those that they accept.
+    pub(super) fn renew(&self, at: usize, listen: &Listen, speaks_first: bool) -> Result<(), ListenError> {
+        let Some(kept) = self.0.get(at) else { return Ok(()) };
+        listen.renew(&kept.asked, kept.fds.iter().flatten(), speaks_first)
+    }
+
     /// Copies of those at TCP addresses that were bound here, by listener.
     pub(super) fn listening(&self) -> io::Result<Vec<Listening>> {
         let of = |kept: &Kept| {

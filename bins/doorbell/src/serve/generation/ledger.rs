@@ -2,6 +2,7 @@
 //!
 //! Does not know about: who shows the numbers.
 
+use crate::serve::tables::Counted;
 use crate::serve::totals::Totals;
 use doorbell::{Handle, Snapshot};
 use std::collections::BTreeMap;
@@ -51,11 +52,15 @@ impl Ledger {
         let mut accounts = self.lock();
         let Some(at) = accounts.live.iter().position(|account| account.number == number) else { return };
         let Account { handle, totals, .. } = accounts.live.remove(at);
+        // What another one goes on counting with is that one's.
+        let goes_on = |counted: &Counted| accounts.live.iter().any(|account| account.has(counted));
+        let over = totals.counted().iter().filter(|counted| !goes_on(counted)).map(Counted::refused);
+        let over: Vec<_> = over.chain(totals.refusals()).collect();
         merge(&mut accounts.workers, handle.worker_stats());
         for (name, count) in totals.handshakes() {
             *accounts.handshakes.entry(name).or_default() += count;
         }
-        for (name, count) in totals.refusals() {
+        for (name, count) in over {
             *accounts.refusals.entry(name).or_default() += count;
         }
     }
@@ -89,7 +94,15 @@ impl Ledger {
     pub(in crate::serve) fn refusals(&self) -> Vec<(&'static str, u64)> {
         let accounts = self.lock();
         let ended = accounts.refusals.iter().map(|(&name, &count)| (name, count));
-        ended.chain(accounts.live.iter().flat_map(|account| account.totals.refusals())).collect()
+        let mut counted: Vec<&Counted> = Vec::new();
+        for one in accounts.live.iter().flat_map(|account| account.totals.counted()) {
+            if !counted.iter().any(|known| known.is(one)) {
+                counted.push(one);
+            }
+        }
+        let shared = counted.into_iter().map(Counted::refused);
+        let own = accounts.live.iter().flat_map(|account| account.totals.refusals());
+        ended.chain(shared).chain(own).collect()
     }
 
     pub(in crate::serve) fn reloads(&self) -> Reloads {
@@ -102,6 +115,12 @@ impl Ledger {
 
     fn lock(&self) -> MutexGuard<'_, Accounts> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Account {
+    fn has(&self, counted: &Counted) -> bool {
+        self.totals.counted().iter().any(|own| own.is(counted))
     }
 }
 
