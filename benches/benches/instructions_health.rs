@@ -58,7 +58,7 @@ fn configured(more: &str, route: &str, input: &[u8]) -> Box<Machine> {
 #[bench::elb(args = (probed(FIXED, ELB)), config = at_most(300))]
 #[bench::envoy(args = (probed(FIXED, ENVOY)), config = at_most(350))]
 #[bench::keep_alive(args = (probed(FIXED, KEEP_ALIVE)), config = at_most(362))]
-#[bench::kubelet_scraped(args = (scraped(FIXED, KUBELET)), config = at_most(286))]
+#[bench::kubelet_scraped(args = (scraped(FIXED, KUBELET)), config = at_most(312))]
 fn fixed(mut machine: Box<Machine>) -> (Next, Box<Machine>) {
     (machine.handle_seen(), machine)
 }

@@ -157,14 +157,30 @@ impl Door {
         let Some(found) = self.router.find_plain(request) else {
             return self.look_up(request, reply, subject);
         };
-        let Placed { answer, note, tally } = found.value();
+        let Placed { answer, note, .. } = found.value();
         let answered = match answer {
-            Answer::Reply(fixed) => return (reply.send(fixed), Some(*note)),
-            Answer::Health(health) => return (health.send(request, reply), Some(*note)),
+            Answer::Reply(fixed) => reply.send(fixed),
+            Answer::Health(health) => health.send(request, reply),
+            _ => self.serve_plain(&found, request, reply, subject),
+        };
+        (answered, Some(*note))
+    }
+
+    /// All answers but those that probes get from servers without metrics: apart, so that those stay as cheap.
+    #[inline(never)]
+    fn serve_plain(
+        &self,
+        found: &router::Plain<'_, Placed>,
+        request: &Request<'_>,
+        reply: Responder<'_>,
+        subject: Option<&mut Subject>,
+    ) -> Answered {
+        let Placed { answer, tally, .. } = found.value();
+        let answered = match answer {
             Answer::Counted(counted) => {
                 let (fixed, count) = &**counted;
                 count.count(request.method());
-                return (reply.send(fixed), Some(*note));
+                return reply.send(fixed);
             }
             Answer::Guarded(guarded) => {
                 self.give_guarded(guarded, |request| found.matched(request), request, reply, subject)
@@ -174,7 +190,7 @@ impl Door {
         if let Some(tally) = tally {
             tally.count(request.method(), &answered);
         }
-        (answered, Some(*note))
+        answered
     }
 
     #[inline(never)]
