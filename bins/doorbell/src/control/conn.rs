@@ -159,10 +159,13 @@ async fn follow(stream: &mut UnixStream, operator: &Operator, since: u64) {
         let response = match followed {
             Some(Followed::Event(event)) => Response::Events { events: vec![(*event).clone()], missed: 0 },
             Some(Followed::Missed(missed)) => Response::Events { events: Vec::new(), missed },
-            None => return,
+            None => break,
         };
         if !write(stream, &response).await {
             return;
         }
     }
+    // All is told. By the end of the connection `quit --wait` sees the end of the process.
+    drop(follower);
+    let _left = stream.read(&mut [0]).await;
 }

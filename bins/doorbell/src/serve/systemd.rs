@@ -2,6 +2,7 @@
 //!
 //! Does not know about: how to end or reload. Where nobody listens, because `NOTIFY_SOCKET` is not set, it does nothing.
 
+use super::fdstore;
 use super::ops::Operator;
 use crate::checks::Pulse;
 use crate::config::model::{Config, ReadyOn, Systemd};
@@ -32,6 +33,7 @@ static IS_TOLD: AtomicBool = AtomicBool::new(false);
 impl Manager {
     /// Says that we are ready, now or when every check has a result, and goes on from there.
     pub(super) fn start(config: &Config, operator: &Operator) -> io::Result<Self> {
+        fdstore::begin(operator, config.systemd);
         if !config.systemd.notify || std::env::var_os("NOTIFY_SOCKET").is_none() {
             return Ok(Self { end: None });
         }
@@ -59,6 +61,7 @@ impl Manager {
 impl Drop for Manager {
     fn drop(&mut self) {
         IS_TOLD.store(false, Ordering::Release);
+        fdstore::end();
         if let Some((sender, thread)) = self.end.take() {
             drop(sender);
             // It only waits for the channel that was just closed.
@@ -70,13 +73,16 @@ impl Drop for Manager {
 /// Says that the configuration is read anew, and when that is done. `MONOTONIC_USEC` is for `Type=notify-reload`.
 pub(super) fn while_reloading<T>(reload: impl FnOnce() -> T) -> T {
     if !IS_TOLD.load(Ordering::Acquire) {
-        return reload();
+        let outcome = reload();
+        fdstore::settle();
+        return outcome;
     }
     match NotifyState::monotonic_usec_now() {
         Ok(now) => say(&[NotifyState::Reloading, now]),
         Err(_) => say(&[NotifyState::Reloading]),
     }
     let outcome = reload();
+    fdstore::settle();
     say(&[NotifyState::Ready]);
     outcome
 }
@@ -114,6 +120,10 @@ impl Teller {
             self.turns.clear();
         }
         self.pet(status.lifecycle == Lifecycle::Stopping);
+        if self.operator.running().is_some_and(|running| !running.handle.is_healthy()) {
+            // Whoever connects to a socket of a worker that failed is not left waiting.
+            fdstore::settle();
+        }
         let mut states = Vec::new();
         if !self.is_ready && self.is_started(&status) {
             self.is_ready = true;

@@ -4,7 +4,7 @@
 
 use super::super::model::{CheckUse, Config, Health, HealthState, OnDrain, Quorum, Severity};
 use super::super::units::{format_duration, format_size};
-use super::super::written::ON_STALE;
+use super::super::written::{DEGRADED_VIA, ON_STALE};
 use super::name_of;
 use serde_json::{Map, Value, json};
 
@@ -32,6 +32,7 @@ pub(super) fn health_value(health: &Health, config: &Config) -> Value {
             "load_balancer": on_drain_value(health.on_drain[1]),
             "default": on_drain_value(health.on_drain[2]),
         },
+        "degraded_via": name_of(&DEGRADED_VIA, health.degraded_via),
         "max_body": format_size(health.body_bytes.into()),
     });
     // Of checks it has no effect.

@@ -27,6 +27,8 @@ pub struct Health {
     pub codes: Codes,
     /// What the kubelet, load balancers and all others are told during a drain.
     pub on_drain: [OnDrain; 3],
+    /// How a kubelet is told of "degraded".
+    pub degraded_via: DegradedVia,
     /// The longest body.
     pub body_bytes: u32,
 }
@@ -44,6 +46,16 @@ pub struct CheckUse {
     pub weight: u32,
     /// The code of the endpoint when it is down because of this check.
     pub code: Option<u16>,
+}
+
+/// How a kubelet is told that an endpoint is degraded. All others are told by the status.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum DegradedVia {
+    /// By a redirect that it does not follow: a success of which it makes an event of type `Warning`, with the reason.
+    KubeWarning,
+    /// By the status, as everybody.
+    #[default]
+    Status,
 }
 
 /// The state of a health endpoint without checks.
@@ -70,6 +82,7 @@ impl Health {
             on_stale: OnStale::Down,
             codes: Codes::default(),
             on_drain: [on_drain; 3],
+            degraded_via: DegradedVia::default(),
             body_bytes: 1024,
         }
     }

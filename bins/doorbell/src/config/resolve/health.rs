@@ -2,7 +2,9 @@
 //!
 //! Does not know about: routes.
 
-use super::super::model::{Check, CheckUse, Codes, Health, HealthState, OnDrain, Quorum, Severity};
+use super::super::model::{
+    Check, CheckUse, Codes, DegradedVia, Health, HealthState, OnDrain, Quorum, Severity,
+};
 use super::super::problem::{Problem, Problems};
 use super::super::section::{At, did_you_mean, quoted};
 use super::super::written;
@@ -58,6 +60,7 @@ fn one(written: &written::Health, checks: &[Check], problems: &Problems) -> Heal
         on_stale: or(&written.on_stale, default.on_stale),
         codes: codes(&written.status),
         on_drain: on_drain(&written.on_drain, default.on_drain),
+        degraded_via: or(&written.degraded_via, default.degraded_via),
         body_bytes: or(&written.body_bytes, default.body_bytes),
         ..default
     }
@@ -71,6 +74,14 @@ fn lint(written: &written::Health, uses: &[CheckUse], quorum: Option<Quorum>, pr
         let message = format!("the checks of `{name}` decide, not `initial`");
         let problem = Problem::warning("no-effect", initial.span.clone(), message);
         problems.add(problem.help("remove `initial`, or set it in the [check.NAME] tables"));
+    }
+    if let Some(via) = &written.degraded_via
+        && via.value == DegradedVia::KubeWarning
+        && uses.is_empty()
+    {
+        let message = format!("`{name}` has no checks, so it is never degraded");
+        let problem = Problem::warning("no-effect", via.span.clone(), message);
+        problems.add(problem.help("remove `degraded_via`, or list checks in `require` or `degrading`"));
     }
     if let Some(at) = &written.fail_open
         && quorum.is_none()

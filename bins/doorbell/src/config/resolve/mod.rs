@@ -31,7 +31,7 @@ pub(crate) use redirect::build_redirect;
 
 use super::bind::Bind;
 use super::defaults::default_routes;
-use super::model::{AccessFile, AccessLog, Config, Lifecycle, Listener, Log, ReloadOn, Runtime};
+use super::model::{AccessFile, AccessLog, Config, Lifecycle, Listener, Log, ReloadOn, Route, Runtime};
 use super::problem::{Problem, Problems};
 use super::section::At;
 use super::written;
@@ -69,10 +69,8 @@ pub(crate) fn resolve(file: &written::File, grace: Option<&str>, problems: &Prob
         file,
         problems,
     };
-    let routes = match file.routes.is_empty() {
-        true => default_routes(&listeners, &health),
-        false => resolver.routes(),
-    };
+    let grpc = http2::resolve_grpc(file.grpc.as_ref(), &health, problems);
+    let routes = all_routes(&resolver, grpc.enabled);
     let config = Config {
         runtime,
         log: resolve_log(&file.log, problems),
@@ -93,7 +91,7 @@ pub(crate) fn resolve(file: &written::File, grace: Option<&str>, problems: &Prob
         limits,
         http2: http2::resolve_http2(file.http2.as_ref()),
         compute: compute::resolve(file.compute.as_ref()),
-        grpc: http2::resolve_grpc(file.grpc.as_ref(), &health, problems),
+        grpc,
         listeners,
         agents,
         tcp_gates,
@@ -111,6 +109,18 @@ pub(crate) fn resolve(file: &written::File, grace: Option<&str>, problems: &Prob
     lint::lint(file, &config, grace, problems);
     lint_guards::lint(file, &config, problems);
     config
+}
+
+/// Those that are written, or the default ones, and those of gRPC health where it is `enabled`.
+fn all_routes(resolver: &Resolver<'_>, enabled: bool) -> Vec<Route> {
+    let mut routes = match resolver.file.routes.is_empty() {
+        true => default_routes(resolver.listeners, resolver.health),
+        false => resolver.routes(),
+    };
+    if enabled {
+        routes.extend(http2::own_route(resolver.listeners, &routes));
+    }
+    routes
 }
 
 fn or<T: Clone>(written: &Option<At<T>>, default: T) -> T {

@@ -2,7 +2,7 @@
 //!
 //! Does not know about: checks, of which it has only names.
 
-use super::super::model::{HealthState, OnDrain, OnStale, Quorum};
+use super::super::model::{DegradedVia, HealthState, OnDrain, OnStale, Quorum};
 use super::super::problem::Problem;
 use super::super::section::{At, Section};
 use std::ops::{Range, RangeInclusive};
@@ -22,6 +22,7 @@ pub(crate) struct Health {
     pub(crate) latch: Option<At<bool>>,
     pub(crate) on_stale: Option<At<OnStale>>,
     pub(crate) on_drain: DrainAnswers,
+    pub(crate) degraded_via: Option<At<DegradedVia>>,
     pub(crate) status: Statuses,
     pub(crate) body_bytes: Option<At<u32>>,
 }
@@ -61,6 +62,9 @@ pub(crate) const ON_STALE: [(&str, OnStale); 4] = [
     ("unknown", OnStale::Unknown),
 ];
 
+pub(crate) const DEGRADED_VIA: [(&str, DegradedVia); 2] =
+    [("kube-warning", DegradedVia::KubeWarning), ("status", DegradedVia::Status)];
+
 const CODES: RangeInclusive<u32> = 200..=599;
 const AGE_RANGE: RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_secs(30 * 86_400);
 const BODY_RANGE: RangeInclusive<u32> = 256..=64 << 10;
@@ -81,6 +85,7 @@ impl Health {
             latch: at.bool("latch"),
             on_stale: at.choice("on_stale", &ON_STALE),
             on_drain: at.section("on_drain").map(DrainAnswers::read).unwrap_or_default(),
+            degraded_via: at.choice("degraded_via", &DEGRADED_VIA),
             status: at.section("status").map(Statuses::read).unwrap_or_default(),
             body_bytes: at.size("max_body", BODY_RANGE),
         };

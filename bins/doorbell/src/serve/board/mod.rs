@@ -12,11 +12,12 @@ mod page;
 #[cfg(test)]
 mod tests;
 mod view;
+mod warning;
 
 use super::census::Census;
 use super::ops::{Journal, Window};
-use crate::checks::{Demand, Desk, Finding};
-use crate::config::model::{Config, Health, HealthRoute};
+use crate::checks::{Demand, Desk, Finding, Tally};
+use crate::config::model::{Config, DegradedVia, Health, HealthRoute};
 use doorbell_health::{
     Audience, Board, CheckIndex, CheckResult, Command, Endpoint, EndpointIndex, EndpointState, Event, Forced,
     ForcedState, Note, Target, Time,
@@ -48,6 +49,8 @@ pub(super) struct Keeper {
     census: Census,
     /// Of endpoints that are about taking traffic.
     readiness: Vec<EndpointIndex>,
+    /// Of endpoints of which a kubelet is warned when they are degraded.
+    warned: Vec<EndpointIndex>,
     inside: Mutex<Inside>,
     /// Told of every result.
     found: Condvar,
@@ -78,6 +81,8 @@ struct Inside {
     followers: Vec<Follower>,
     /// Checks that run when somebody asks, by their position.
     demands: HashMap<usize, Demand>,
+    /// Where transitions of checks are counted, by their position.
+    tallies: Vec<Arc<Tally>>,
 }
 
 /// Which endpoints serve.
@@ -112,15 +117,18 @@ impl Keeper {
         before: Option<&Census>,
     ) -> Result<Arc<Self>, String> {
         let (board, places) = build::build(config, Time::ZERO.after(origin.elapsed()), unix)?;
-        let readiness = config.health.iter().zip(&places.endpoints);
-        let readiness = readiness.filter(|(health, _)| Health::is_readiness(&health.name));
+        let those = |is: fn(&Health) -> bool| {
+            let endpoints = config.health.iter().zip(&places.endpoints);
+            endpoints.filter(|(health, _)| is(health)).map(|(_, &index)| index).collect()
+        };
         let names = config.health.iter().map(|health| health.name.as_str());
         let mut census = Census::new(names, workers(config));
         before.into_iter().for_each(|before| census.go_on_with(before));
         Ok(Arc::new(Self {
             origin,
             census,
-            readiness: readiness.map(|(_, &index)| index).collect(),
+            readiness: those(|health| Health::is_readiness(&health.name)),
+            warned: those(|health| health.degraded_via == DegradedVia::KubeWarning),
             inside: Mutex::new(Inside {
                 board,
                 unix,
@@ -128,6 +136,7 @@ impl Keeper {
                 singles: vec![Vec::new(); places.checks.len()],
                 followers: Vec::new(),
                 demands: HashMap::new(),
+                tallies: Vec::new(),
             }),
             places,
             found: Condvar::new(),
@@ -158,6 +167,11 @@ impl Keeper {
         self.lock().demands.extend(demands);
     }
 
+    /// Has transitions of checks counted here, by their position.
+    pub(super) fn count_in(&self, tallies: &[Arc<Tally>]) {
+        self.lock().tallies = tallies.to_vec();
+    }
+
     /// What runs when somebody asks for an endpoint, by its position.
     pub(super) fn demands_of(&self, endpoint: usize) -> Box<[Demand]> {
         let index = self.places.endpoints.get(endpoint);
@@ -173,7 +187,8 @@ impl Keeper {
         has_singles: bool,
     ) -> Option<Arc<Page>> {
         let endpoint = *self.places.endpoints.get(route.endpoint)?;
-        let look = Look::of(route, endpoint, headers, allow, has_singles);
+        let warns = self.warned.contains(&endpoint);
+        let look = Look::of(route, endpoint, headers, allow, has_singles, warns);
         let mut inside = self.lock();
         if let Some(page) = inside.pages.iter().find(|page| *page.look() == look) {
             return Some(Arc::clone(page));
@@ -270,6 +285,13 @@ impl Keeper {
         }
         if !self.speaks.load(Ordering::Acquire) {
             return Vec::new();
+        }
+        for event in &changed.events {
+            if let Event::Check { check, moved, .. } = event
+                && let Some(tally) = inside.tallies.get(check.as_usize())
+            {
+                tally.moved_to(moved.to);
+            }
         }
         if let Some(journal) = self.journal.get() {
             let happenings = changed.events.iter().filter_map(|event| happening(event, board));

@@ -5,6 +5,7 @@
 //! Every thread keeps what it read last. A probe compares one number to see that it still holds, which costs less than counting a
 //! reference; whoever finds another number reads anew.
 
+use super::warning::warning;
 use crate::checks::Demand;
 use crate::config::model::{Details, HealthFormat, HealthRoute};
 use crate::http::{StaticReply, Status};
@@ -104,6 +105,8 @@ pub(super) struct Look {
     /// What `OPTIONS` is told beside: the methods of the route.
     pub(super) allow: String,
     pub(super) has_singles: bool,
+    /// Whether a kubelet is told of "degraded" by a warning.
+    pub(super) warns: bool,
 }
 
 /// The replies of this moment.
@@ -170,6 +173,7 @@ impl Look {
         headers: &[(String, String)],
         allow: &str,
         has_singles: bool,
+        warns: bool,
     ) -> Self {
         let mut headers = headers.to_vec();
         if !headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("cache-control")) {
@@ -183,7 +187,7 @@ impl Look {
             HealthFormat::Text => Some(Format::Text),
         };
         let allow = allow.to_owned();
-        Self { endpoint, format, details: route.details, headers, allow, has_singles }
+        Self { endpoint, format, details: route.details, headers, allow, has_singles, warns }
     }
 
     /// The reply for everybody and the one for those who see details, of which a route needs one or both.
@@ -226,6 +230,12 @@ impl Look {
         }
         let endpoint = board.endpoint(self.endpoint)?;
         let states = Audience::ALL.map(|audience| endpoint.answer(audience).0.state);
+        let kubelet = Audience::Kubelet as usize;
+        if self.warns && states[kubelet] == EndpointState::Degraded {
+            let reply = warning(board, self.endpoint, self.details != Details::Never, &self.headers)?;
+            by_audience[kubelet] = views.len();
+            views.push(Format::ALL.map(|_| [reply.clone(), reply.clone()]));
+        }
         let to = match (views.len(), self.format) {
             (1, Some(_)) => To::Everybody,
             (1, None) => To::Undemanding,

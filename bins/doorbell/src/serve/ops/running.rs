@@ -24,6 +24,7 @@ pub(in crate::serve) struct Running {
     pub(in crate::serve) lifecycle: Lifecycle,
     /// The `type` of each check, by position.
     pub(in crate::serve) check_kinds: Vec<&'static str>,
+    pub(in crate::serve) config_hash: String,
     pub(in crate::serve) totals: Arc<Totals>,
     /// Of this server and of all before it.
     pub(in crate::serve) ledger: Arc<Ledger>,
@@ -93,6 +94,8 @@ impl Running {
             ("reloads_hurried", reloads.hurried),
             ("log_lost", crate::log::lines_lost()),
         ]);
+        let http2 = self.totals.http2_served().map(|_| ("http2_conns_live", self.totals.http2_live()));
+        let always = always.chain(http2);
         let more = self.totals.counts();
         let all = always.chain(engine).map(|(name, value)| (name.to_owned(), value));
         all.chain(more).collect()

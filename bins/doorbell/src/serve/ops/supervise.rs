@@ -62,6 +62,11 @@ impl Operator {
         self.record(&inside, moved);
     }
 
+    /// Nothing more is told of: those who follow get what happened up to here.
+    pub(in crate::serve) fn end_events(&self) {
+        self.0.journal.end();
+    }
+
     /// How long until [`Self::let_time_pass`] has something to do.
     pub(in crate::serve) fn idle_for(&self) -> Option<Duration> {
         let inside = self.lock();
