@@ -7,7 +7,7 @@ use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, OnceLock};
 
 use crate::driver::Waker;
-use crate::stats::{Counters, ListenerSnapshot};
+use crate::stats::Counters;
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::{Mutex, PoisonError};
 
@@ -110,13 +110,6 @@ impl WorkerShared {
 
     pub(crate) fn waker(&self) -> Waker {
         self.waker.clone()
-    }
-
-    /// Adds the worker's counters of each listener.
-    pub(crate) fn add_listeners(&self, sums: &mut Vec<ListenerSnapshot>) {
-        let listeners = self.counters.by_listener();
-        sums.resize_with(sums.len().max(listeners.len()), ListenerSnapshot::default);
-        sums.iter_mut().zip(listeners).for_each(|(sum, listener)| sum.add(listener));
     }
 
     /// The worker's counters now.

@@ -277,6 +277,13 @@ impl Counters {
         self.listeners.get().map_or(&[], |listeners| &**listeners)
     }
 
+    /// Adds those of each listener.
+    pub(crate) fn add_listeners(&self, sums: &mut Vec<ListenerSnapshot>) {
+        let listeners = self.by_listener();
+        sums.resize_with(sums.len().max(listeners.len()), ListenerSnapshot::default);
+        sums.iter_mut().zip(listeners).for_each(|(sum, listener)| sum.add(listener));
+    }
+
     pub(crate) fn take_driver(&self, driver: DriverCounters) {
         self.accepts_dropped.set(driver.accepts_dropped);
         self.cq_overflows.set(driver.cq_overflows);

@@ -5,6 +5,7 @@
 mod access;
 mod admin;
 mod agent;
+mod audience;
 mod blackbox;
 mod board;
 mod census;

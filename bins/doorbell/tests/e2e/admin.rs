@@ -91,15 +91,15 @@ fn send(addr: SocketAddr, method: &str, path: &str, fields: &str) -> (u16, Strin
     (reply.status, String::from_utf8(reply.body).unwrap())
 }
 
-fn get(addr: SocketAddr, path: &str) -> (u16, String) {
+pub(crate) fn get(addr: SocketAddr, path: &str) -> (u16, String) {
     send(addr, "GET", path, "")
 }
 
-fn post(addr: SocketAddr, path: &str) -> (u16, String) {
+pub(crate) fn post(addr: SocketAddr, path: &str) -> (u16, String) {
     send(addr, "POST", path, "")
 }
 
-fn json(addr: SocketAddr, path: &str) -> Value {
+pub(crate) fn json(addr: SocketAddr, path: &str) -> Value {
     let (status, text) = get(addr, path);
     assert_eq!(status, 200, "{path}: {text}");
     serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error} in {text}"))

@@ -56,11 +56,14 @@ pub(crate) async fn check(client: &mut HealthClient<Channel>, service: &str) -> 
     Ok(reply.into_inner().status())
 }
 
-async fn watch(client: &mut HealthClient<Channel>, service: &str) -> Streaming<HealthCheckResponse> {
+pub(crate) async fn watch(
+    client: &mut HealthClient<Channel>,
+    service: &str,
+) -> Streaming<HealthCheckResponse> {
     client.watch(ask(service)).await.unwrap().into_inner()
 }
 
-async fn next(stream: &mut Streaming<HealthCheckResponse>) -> Result<ServingStatus, Code> {
+pub(crate) async fn next(stream: &mut Streaming<HealthCheckResponse>) -> Result<ServingStatus, Code> {
     let message = tokio::time::timeout(LIMIT, stream.message()).await.expect("a message in time");
     message.map_err(|status| status.code())?.map(|message| message.status()).ok_or(Code::Ok)
 }
@@ -111,6 +114,12 @@ struct ListRequest {}
 pub(crate) struct ListResponse {
     #[prost(btree_map = "string, message", tag = "1")]
     statuses: BTreeMap<String, HealthCheckResponse>,
+}
+
+impl ListResponse {
+    pub(crate) fn services(&self) -> Vec<&str> {
+        self.statuses.keys().map(String::as_str).collect()
+    }
 }
 
 pub(crate) async fn call(channel: Channel, path: &'static str) -> Result<ListResponse, Status> {

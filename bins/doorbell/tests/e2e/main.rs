@@ -23,6 +23,7 @@ mod access;
 mod admin;
 mod agents;
 mod alpn;
+mod answers;
 mod auth;
 mod blackbox;
 mod busy;

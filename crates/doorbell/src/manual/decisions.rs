@@ -496,3 +496,25 @@
 //! *Left out.* Panics are written by the standard library and wait. Transitions of checks are not thinned out: each is news.
 //!
 //! *Would change it:* a reader to whom a lost line costs more than a lost probe.
+//!
+//! # 0039 Answers say how things stand, not how old they are, and one that leaves checks out is made from a snapshot
+//!
+//! *Context.* An answer whose checks run on demand (`cache = "1s"`) rests on results that may be as old as that, and `Age` (RFC 9111 5.1) is
+//! the field for the age of what a cache hands out. `?exclude=NAME`, as the Kubernetes API server has it, wants a verdict that no state
+//! change has rendered. Everything else a probe is told exists before it comes.
+//!
+//! *Choice.* No `Age`. By its definition it says that the answer was not made by its origin, and here it was: results are old, not the answer, and an
+//! endpoint has as many ages as checks. Nor does it go with `Cache-Control: no-store`, which all
+//! answers carry. It would be the one field that differs from probe to probe, with a look at a clock, and answers could not be the same
+//! bytes for all probers any more. How old a result is stands where people and graphs look: `time` in `health+json`, `doorbell status`,
+//! `/-/checks` and `doorbell_check_age_seconds`; what is too old changes the state (`max_age`), which no prober can overlook.
+//!
+//! Fields that depend on the state (`Retry-After`, `x-envoy-degraded`, `X-Load-Balancing-Endpoint-Weight`) are rendered with it, and cost
+//! a probe nothing but their bytes. A weight is told as 0 to whom nothing is served: a balancer that reads weights alone must not send.
+//!
+//! `?exclude` is answered from a snapshot that is kept beside the replies and renewed with them: no lock and no board on a thread that
+//! answers. What is left out counts as well, as with the API server, and does not vanish: a quorum that counts it would be missed for good. Only
+//! who sees details may leave something out, because the verdicts without each check tell which of them is down. 32 names are looked at. Such
+//! an answer allocates, which no other one here does; probers do not ask so.
+//!
+//! *Would change it:* a prober that reads `Age`; none is known that does.

@@ -240,7 +240,7 @@ impl Handle {
     /// The counters of each listener now, in the order in which they were given to the builder.
     pub fn listener_stats(&self) -> Vec<ListenerSnapshot> {
         let mut sums = Vec::new();
-        self.core.workers.iter().for_each(|worker| worker.add_listeners(&mut sums));
+        self.core.workers.iter().for_each(|worker| worker.counters.add_listeners(&mut sums));
         sums
     }
 

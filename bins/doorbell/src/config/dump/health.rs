@@ -7,6 +7,7 @@ use super::super::units::{format_duration, format_size};
 use super::super::written::{DEGRADED_VIA, ON_STALE};
 use super::name_of;
 use serde_json::{Map, Value, json};
+use std::time::Duration;
 
 pub(super) fn health_value(health: &Health, config: &Config) -> Value {
     let name = |one: &CheckUse| config.checks.get(one.check).map_or("", |check| &*check.name);
@@ -33,6 +34,8 @@ pub(super) fn health_value(health: &Health, config: &Config) -> Value {
             "default": on_drain_value(health.on_drain[2]),
         },
         "degraded_via": name_of(&DEGRADED_VIA, health.degraded_via),
+        "envoy_degraded": health.fields.envoy_degraded,
+        "endpoint_weight": health.fields.endpoint_weight,
         "max_body": format_size(health.body_bytes.into()),
     });
     // Of checks it has no effect.
@@ -48,6 +51,9 @@ pub(super) fn health_value(health: &Health, config: &Config) -> Value {
     }
     if let Some(max_age) = health.fail_open {
         value["fail_open"] = json!({ "max_age": format_duration(max_age) });
+    }
+    if let Some(secs) = health.fields.retry_after_secs {
+        value["retry_after"] = json!(format_duration(Duration::from_secs(secs.into())));
     }
     let weights: Map<String, Value> = health
         .uses

@@ -29,6 +29,8 @@ pub struct Health {
     pub on_drain: [OnDrain; 3],
     /// How a kubelet is told of "degraded".
     pub degraded_via: DegradedVia,
+    /// What is said in header fields beside.
+    pub fields: StateFields,
     /// The longest body.
     pub body_bytes: u32,
 }
@@ -46,6 +48,17 @@ pub struct CheckUse {
     pub weight: u32,
     /// The code of the endpoint when it is down because of this check.
     pub code: Option<u16>,
+}
+
+/// Header fields of an answer that depend on its state; by default none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StateFields {
+    /// `Retry-After` of every 503, in seconds.
+    pub retry_after_secs: Option<u32>,
+    /// `x-envoy-degraded: true` while it is degraded and serves.
+    pub envoy_degraded: bool,
+    /// `X-Load-Balancing-Endpoint-Weight`: the weight of the checks that serve, 0 while it does not.
+    pub endpoint_weight: bool,
 }
 
 /// How a kubelet is told that an endpoint is degraded. All others are told by the status.
@@ -83,6 +96,7 @@ impl Health {
             codes: Codes::default(),
             on_drain: [on_drain; 3],
             degraded_via: DegradedVia::default(),
+            fields: StateFields::default(),
             body_bytes: 1024,
         }
     }

@@ -6,8 +6,9 @@ use super::super::bind::Bind;
 use super::super::model::{Action, Config, Lifecycle, Protocol};
 use super::super::problem::{Problem, Problems};
 use super::super::section::At;
-use super::super::units::{format_duration, parse_duration};
+use super::super::units::{format_duration, format_size, parse_duration};
 use super::super::written;
+use super::health::PROBE_BODY_LEN_MAX;
 use std::time::Duration;
 
 /// What Kubernetes grants between SIGTERM and SIGKILL unless told otherwise.
@@ -23,6 +24,7 @@ pub(super) fn lint(file: &written::File, config: &Config, grace: Option<&str>, p
         probes(written, config, problems);
         hsts(written, config, problems);
         push(written, config, problems);
+        long_body(written, config, problems);
     }
 }
 
@@ -186,6 +188,41 @@ fn push(written: &written::Route, config: &Config, problems: &Problems) {
         problems.add(
             Problem::warning("open-push", at.span.clone(), message)
                 .help("add `auth = \"NAME\"`, or put it on a listener of 127.0.0.1"),
+        );
+    }
+}
+
+/// The last part of a path that is about health, in whatever capital letters.
+const HEALTH_PATHS: [&str; 12] = [
+    "alive",
+    "health",
+    "health-check",
+    "healthcheck",
+    "healthy",
+    "healthz",
+    "livez",
+    "ping",
+    "ready",
+    "readyz",
+    "startupz",
+    "status",
+];
+
+/// A fixed reply to probers of which they read only the start.
+fn long_body(written: &written::Route, config: &Config, problems: &Problems) {
+    let Some(body) = written.reply.as_ref().and_then(|reply| reply.body.as_ref()) else { return };
+    let len_max = u64::from(PROBE_BODY_LEN_MAX);
+    let Some(route) = config.routes.iter().find(|route| route.name == written.name.value) else { return };
+    let is_probed = |path: &String| {
+        let last = path.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
+        HEALTH_PATHS.iter().any(|known| last.eq_ignore_ascii_case(known))
+    };
+    let Some(path) = route.paths.iter().find(|path| is_probed(path)) else { return };
+    if body.value.len() as u64 > len_max {
+        let message = format!("`{path}` is answered with more than {}", format_size(len_max));
+        problems.add(
+            Problem::warning("long-body", body.span.clone(), message)
+                .help("probers read no more: make it shorter, or answer with `health = \"livez\"`"),
         );
     }
 }

@@ -24,6 +24,9 @@ pub(crate) struct Health {
     pub(crate) on_drain: DrainAnswers,
     pub(crate) degraded_via: Option<At<DegradedVia>>,
     pub(crate) status: Statuses,
+    pub(crate) retry_after: Option<At<Duration>>,
+    pub(crate) envoy_degraded: Option<At<bool>>,
+    pub(crate) endpoint_weight: Option<At<bool>>,
     pub(crate) body_bytes: Option<At<u32>>,
 }
 
@@ -67,6 +70,7 @@ pub(crate) const DEGRADED_VIA: [(&str, DegradedVia); 2] =
 
 const CODES: RangeInclusive<u32> = 200..=599;
 const AGE_RANGE: RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_secs(30 * 86_400);
+const RETRY_RANGE: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(86_400);
 const BODY_RANGE: RangeInclusive<u32> = 256..=64 << 10;
 const _: () = assert!(*BODY_RANGE.start() as usize == doorbell_health::limits::BODY_LEN_MIN);
 const _: () = assert!(*BODY_RANGE.end() as usize == doorbell_health::limits::BODY_LEN_MAX);
@@ -87,6 +91,9 @@ impl Health {
             on_drain: at.section("on_drain").map(DrainAnswers::read).unwrap_or_default(),
             degraded_via: at.choice("degraded_via", &DEGRADED_VIA),
             status: at.section("status").map(Statuses::read).unwrap_or_default(),
+            retry_after: at.duration("retry_after", RETRY_RANGE),
+            envoy_degraded: at.bool("envoy_degraded"),
+            endpoint_weight: at.bool("endpoint_weight"),
             body_bytes: at.size("max_body", BODY_RANGE),
         };
         at.finish();

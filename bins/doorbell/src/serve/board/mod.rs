@@ -4,6 +4,7 @@
 //! Does not know about: running checks, requests. One board behind one lock, which nobody takes who answers a request.
 
 mod build;
+mod fields;
 mod happening;
 mod inherit;
 mod lines;
@@ -17,7 +18,7 @@ mod warning;
 use super::census::Census;
 use super::ops::{Journal, Window};
 use crate::checks::{Demand, Desk, Finding, Tally};
-use crate::config::model::{Config, DegradedVia, Health, HealthRoute};
+use crate::config::model::{Config, DegradedVia, Health, HealthRoute, StateFields};
 use doorbell_health::{
     Audience, Board, CheckIndex, CheckResult, Command, Endpoint, EndpointIndex, EndpointState, Event, Forced,
     ForcedState, Note, Target, Time,
@@ -51,6 +52,8 @@ pub(super) struct Keeper {
     readiness: Vec<EndpointIndex>,
     /// Of endpoints of which a kubelet is warned when they are degraded.
     warned: Vec<EndpointIndex>,
+    /// What each endpoint says in header fields, by its position.
+    fields: Vec<StateFields>,
     inside: Mutex<Inside>,
     /// Told of every result.
     found: Condvar,
@@ -129,6 +132,7 @@ impl Keeper {
             census,
             readiness: those(|health| Health::is_readiness(&health.name)),
             warned: those(|health| health.degraded_via == DegradedVia::KubeWarning),
+            fields: config.health.iter().map(|health| health.fields).collect(),
             inside: Mutex::new(Inside {
                 board,
                 unix,
@@ -188,7 +192,8 @@ impl Keeper {
     ) -> Option<Arc<Page>> {
         let endpoint = *self.places.endpoints.get(route.endpoint)?;
         let warns = self.warned.contains(&endpoint);
-        let look = Look::of(route, endpoint, headers, allow, has_singles, warns);
+        let fields = self.fields.get(route.endpoint).copied().unwrap_or_default();
+        let look = Look::of(route, endpoint, headers, allow, has_singles, warns, fields);
         let mut inside = self.lock();
         if let Some(page) = inside.pages.iter().find(|page| *page.look() == look) {
             return Some(Arc::clone(page));
@@ -389,14 +394,11 @@ impl Serving<'_> {
         self.board.check_name(check)
     }
 
-    /// Whether the endpoint at this position answers that it serves, to those who are neither kubelet nor load balancer.
-    pub(super) fn serves(&self, endpoint: usize) -> bool {
-        let index = self.places.endpoints.get(endpoint);
-        let endpoint = index.and_then(|&index| self.board.endpoint(index));
-        endpoint.is_some_and(|endpoint| {
-            let (verdict, code) = endpoint.answer(Audience::Other);
-            code < 400 && matches!(verdict.state, EndpointState::Degraded | EndpointState::Up)
-        })
+    /// What those are told who ask by words of their own protocol: the state, and whether it serves.
+    pub(super) fn told(&self, endpoint: usize, audience: Audience) -> (EndpointState, bool) {
+        let Some(endpoint) = self.endpoint(endpoint) else { return (EndpointState::Down, false) };
+        let (verdict, code) = endpoint.answer(audience);
+        (verdict.state, code < 400 && matches!(verdict.state, EndpointState::Degraded | EndpointState::Up))
     }
 }
 

@@ -122,7 +122,7 @@ fn followers_hear_of_news_only() {
     let last = Arc::clone(&serves);
     keeper.follow(move |serving| {
         count.fetch_add(1, Ordering::Relaxed);
-        last.store(usize::from(serving.serves(position)), Ordering::Relaxed);
+        last.store(usize::from(serving.told(position, Audience::Other).1), Ordering::Relaxed);
     });
     let now = || (heard.load(Ordering::Relaxed), serves.load(Ordering::Relaxed));
     assert_eq!(now(), (1, 0));

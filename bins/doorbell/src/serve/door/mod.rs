@@ -4,6 +4,7 @@
 
 mod answer;
 mod counts;
+mod exclude;
 mod grpc;
 mod health;
 mod later;

@@ -13,7 +13,7 @@ use super::counters::Counters;
 use super::metered::Account;
 use crate::config::model::Grpc;
 use bytes::Bytes;
-use health::{HealthService, ListRequest, ListResponse};
+use health::{HealthService, ListRequest, ListResponse, prober_of};
 use http_body::Body;
 use hyper::{Method, Request, Response, header};
 pub(super) use refusal::Refusal;
@@ -107,7 +107,7 @@ impl UnaryService<ListRequest> for List {
     type Response = ListResponse;
     type Future = Ready<Result<tonic::Response<ListResponse>, Status>>;
 
-    fn call(&mut self, _request: tonic::Request<ListRequest>) -> Self::Future {
-        ready(self.0.list().map(tonic::Response::new))
+    fn call(&mut self, request: tonic::Request<ListRequest>) -> Self::Future {
+        ready(self.0.list(prober_of(&request)).map(tonic::Response::new))
     }
 }
