@@ -201,7 +201,8 @@ mod tests {
         let lost = lines.lost();
         // The queue, a pipe, and what the thread holds.
         assert!((COUNT - 2200..=COUNT - 1024).contains(&lost), "{lost}");
-        let mut read = vec![0; (COUNT - lost) as usize * line.len()];
+        let kept = usize::try_from(COUNT - lost).unwrap();
+        let mut read = vec![0; kept * line.len()];
         reader.read_exact(&mut read).unwrap();
         assert!(read.chunks(line.len()).all(|read| read == line), "no line is torn");
         assert!(lines.flush(Duration::from_secs(20)));

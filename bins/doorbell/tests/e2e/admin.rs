@@ -10,7 +10,7 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use doorbell_testkit::peers::{Reply, exchange, wait_until};
+use doorbell_testkit::peers::{Reply, exchange, misbehave, wait_until};
 use serde_json::Value;
 
 use crate::support::{Doorbell, LIMIT, Scratch, StopAtEnd, on_both_engines, program};
@@ -217,7 +217,13 @@ fn whoever_probes_is_counted(engine: &str) {
 fn operators_steer_it(engine: &str) {
     let (mut doorbell, admin) = start(engine);
     let told = || ask(doorbell.addr, KUBELET).status;
-    let kept = TcpStream::connect(doorbell.addr).unwrap();
+    let connected = || {
+        let mut stream = TcpStream::connect(doorbell.addr).unwrap();
+        stream.write_all(b"GET /livez HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+        misbehave::read_replies(&mut stream, 1, false).unwrap();
+        stream
+    };
+    let kept = connected();
     let began = Instant::now();
     let (status, text) = post(admin, "/-/drain?wait=400ms");
     assert!(status == 200 && text.contains("draining"), "{text}");
@@ -251,7 +257,7 @@ fn operators_steer_it(engine: &str) {
     let refused = doorbell.process.log().matches("\"message\":\"refused: ").count();
     assert!((1..=10).contains(&refused), "one a second is enough: {refused}");
     // A wait ends with the drain.
-    let _kept = TcpStream::connect(doorbell.addr).unwrap();
+    let _kept = connected();
     let waits = std::thread::spawn(move || post(admin, "/-/drain?wait=60s"));
     assert!(wait_until(LIMIT, || get(admin, "/readyz").0 == 503).is_some());
     assert_eq!(post(admin, "/-/undrain").0, 200);

@@ -11,7 +11,7 @@ use std::thread;
 use std::time::Duration;
 
 use doorbell_testkit::peers::{process, wait_until};
-use rustix::fs::{CWD, Mode, mkfifoat};
+use rustix::fs::{CWD, Mode, OFlags, mkfifoat, open};
 use rustix::pipe::{fcntl_getpipe_size, fcntl_setpipe_size};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
@@ -139,7 +139,15 @@ fn a_signal_during_a_long_reload_is_not_lost(engine: &str) {
     doorbell.process.signal(Signal::TERM);
     thread::sleep(Duration::from_millis(100));
     assert!(!doorbell.process.has_ended(), "the reload is under way: {}", doorbell.process.log());
-    fs::write(&file, &text).unwrap();
+    // Whoever reads it gets it; the start may have looked at it once more before the reload.
+    let ended = wait_until(LIMIT, || {
+        let flags = OFlags::WRONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        if let Ok(fifo) = open(&file, flags, Mode::empty()) {
+            let _ = fs::File::from(fifo).write_all(text.as_bytes());
+        }
+        doorbell.process.has_ended()
+    });
+    assert!(ended.is_some(), "{}", doorbell.process.log());
     let (status, _) = doorbell.process.wait();
     assert!(status.success(), "{}", doorbell.process.log());
 }

@@ -480,6 +480,23 @@
 //!
 //! *Would change it:* a counter that a ring thread can write without asking which thread it is.
 //!
+//! # 0037 A line of the log is dropped rather than waited for, and a wait for a drain ends when nobody is connected
+//!
+//! *Context.* Whoever reads our standard output may hang: a full disk behind a container runtime, a terminal that was stopped. A write then
+//! waits for ever, and with it whoever had something to say, which is the thread of checks first, then the one that ends the program.
+//!
+//! *Choice.* Lines go into a queue of 1 MiB that one thread writes; what comes beyond it is dropped and counted (`log_lost`), and the log says so
+//! when somebody reads again. Lines are written in pieces of whole lines that fit into `PIPE_BUF`, so that those of the access log do not come in
+//! between. The end of the process gives the reader one second. What others can cause as often as they like, refused commands, is one line a
+//! second with the number of those left out.
+//!
+//! `/-/drain?wait=20s` ends before its time when nobody is connected, but not before `drain_delay`: probes that open a connection each leave none
+//! open in between, and a load balancer that has not heard of the drain yet would be waited for no longer.
+//!
+//! *Left out.* Panics are written by the standard library and wait. Transitions of checks are not thinned out: each is news.
+//!
+//! *Would change it:* a reader to whom a lost line costs more than a lost probe.
+//!
 //! # 0039 Answers say how things stand, not how old they are, and one that leaves checks out is made from a snapshot
 //!
 //! *Context.* An answer whose checks run on demand (`cache = "1s"`) rests on results that may be as old as that, and `Age` (RFC 9111 5.1) is

@@ -181,7 +181,8 @@ fn drain(client: &mut Client, args: &DrainArgs) -> Result<Exit, Failure> {
     let begun = Instant::now();
     loop {
         let status = ask_status(client)?;
-        let open: u64 = status.workers.iter().map(|worker| worker.conns_live).sum();
+        let live = |name: &str| status.counters.get(name).copied().unwrap_or(0);
+        let open = live("conns_live") + live("http2_conns_live");
         if open == 0 {
             print("no connection is open\n");
             return Ok(Exit::Success);

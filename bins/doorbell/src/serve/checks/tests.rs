@@ -10,11 +10,12 @@ use crate::config::model::{Action, Config};
 use crate::config::{Source, parse};
 use crate::serve::board::Keeper;
 use doorbell_health::Time;
+use doorbell_testkit::peers::wait_until;
 use rustix::time::{ClockId, clock_gettime};
 use std::fmt::Write as _;
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
@@ -182,4 +183,65 @@ fn ten_thousand_checks_a_second_are_on_time() {
     let connects = connector.counters().fields();
     println!("{CHECKS} checks: {windows:?} {connects:?} {:?}", counters.fields());
     assert!(windows.last().is_some_and(Held::is_kept), "{windows:?} {connects:?} {:?}", counters.fields());
+}
+
+/// Takes its time with a finding, until somebody lets it go.
+struct Hanging {
+    keeper: Arc<Keeper>,
+    gate: Mutex<()>,
+}
+
+impl Desk for Hanging {
+    fn now(&self) -> Time {
+        self.keeper.now()
+    }
+
+    fn instant(&self, time: Time) -> tokio::time::Instant {
+        self.keeper.instant(time)
+    }
+
+    fn found(&self, check: usize, finding: &Finding) -> Duration {
+        let _passed = self.gate.lock().unwrap();
+        self.keeper.found(check, finding)
+    }
+
+    fn deadline(&self) -> Time {
+        self.keeper.deadline()
+    }
+
+    fn tick(&self) {
+        self.keeper.tick();
+    }
+}
+
+/// What a service manager's watchdog rests on.
+#[test]
+fn whoever_asks_sees_that_the_thread_goes_on_or_hangs() {
+    let text =
+        "version = 1\n[check.a]\ntype = \"file\"\npath = \"/dev/null\"\ninterval = \"1h\"\n".to_owned();
+    let config = parse(&Source { name: "f".to_owned(), text }, &|_| None).config.unwrap();
+    let keeper = Keeper::build(&config).unwrap();
+    let (plan, _push) = plan(&config, &Arc::default(), None).unwrap().unwrap();
+    let (pulse, hurry) = (plan.pulse(), plan.hurry());
+    let desk = Arc::new(Hanging { keeper, gate: Mutex::new(()) });
+    let lane = plan.start(Arc::clone(&desk)).unwrap().go();
+    let turns_again = || {
+        let before = pulse.turns();
+        pulse.wake();
+        wait_until(Duration::from_secs(20), || pulse.turns() > before).is_some()
+    };
+    assert!(turns_again() && turns_again(), "nothing is due for an hour");
+    let closed = desk.gate.lock().unwrap();
+    assert!(hurry.run_now(0));
+    // The run is over and its finding hangs once no more turns come.
+    let stands = || {
+        let before = pulse.turns();
+        pulse.wake();
+        std::thread::sleep(Duration::from_millis(100));
+        pulse.turns() == before
+    };
+    assert!(wait_until(Duration::from_secs(20), stands).is_some());
+    drop(closed);
+    assert!(turns_again());
+    drop(lane);
 }

@@ -94,6 +94,8 @@ impl Running {
             ("reloads_hurried", reloads.hurried),
             ("log_lost", crate::log::lines_lost()),
         ]);
+        let http2 = self.totals.http2_served().map(|_| ("http2_conns_live", self.totals.http2_live()));
+        let always = always.chain(http2);
         let more = self.totals.counts();
         let all = always.chain(engine).map(|(name, value)| (name.to_owned(), value));
         all.chain(more).collect()
