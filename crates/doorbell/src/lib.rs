@@ -56,5 +56,5 @@ pub use server::{
     Event, Handle, Listening, ServeError, Server, ServerBuilder, StartError, StartErrorKind, WorkerFailure,
     Workers,
 };
-pub use stats::Snapshot;
+pub use stats::{ListenerSnapshot, ProxyResult, Snapshot};
 pub use tuning::{Accepting, Receiving, Tuning};

@@ -60,7 +60,7 @@ struct Agent {
     names: Option<HashMap<Box<[u8]>, usize>>,
 }
 
-/// Adds the listeners of `[agent.NAME]`. Each is told to `listening` before it is added.
+/// Adds the listeners of `[agent.NAME]`. The name of each is told to `listening` before it is added.
 ///
 /// # Errors
 /// When a socket that was handed to us is none.
@@ -68,7 +68,7 @@ pub(super) fn add(
     mut builder: ServerBuilder,
     config: &Config,
     keeper: &Keeper,
-    mut listening: impl FnMut(),
+    mut listening: impl FnMut(&str),
 ) -> Result<ServerBuilder, Failure> {
     if config.agents.is_empty() {
         return Ok(builder);
@@ -77,7 +77,7 @@ pub(super) fn add(
     for agent in &config.agents {
         for bind in &agent.binds {
             for listen in listens(bind, config)? {
-                listening();
+                listening(&agent.name);
                 let names = config.health.iter().enumerate();
                 let names = names.map(|(at, health)| (health.name.as_bytes().into(), at));
                 let handler = Agent {

@@ -49,12 +49,14 @@ pub(super) fn add(
     let config = materials.config;
     let Some(listener) = config.listeners.get(position) else { return Ok(builder) };
     let acceptor = acceptor(materials, position, watched)?;
-    acceptor.iter().for_each(|acceptor| totals.add_acceptor(acceptor));
+    let tls = config.tls_of(position).map_or("", |tls| tls.name.as_str());
+    acceptor.iter().for_each(|acceptor| totals.add_acceptor(&listener.name, tls, acceptor));
     let at_most = materials.common.tables().of_listener(&listener.name).cloned();
     let shared = Shared { position, access, acceptor, at_most };
     for bind in &listener.binds {
         for listen in listens(bind, config)? {
             let protocol = protocol(materials, listener, &shared, totals, plan.as_mut())?;
+            totals.add_listener(&listener.name);
             builder = builder.listen(options(listen, listener), protocol);
         }
     }

@@ -25,9 +25,11 @@ mod links;
 mod listener;
 mod metrics;
 pub(crate) mod ops;
+mod orphans;
 mod port;
 mod raw;
 mod sample;
+mod state;
 mod stored;
 mod subject;
 mod systemd;
@@ -55,6 +57,7 @@ pub(crate) fn run(config: Config, origin: &str, again: Option<Read>) -> Result<E
     let operator = Operator::new(supervisor.notes());
     let no_thread =
         |error: std::io::Error| Failure::new(Exit::Failure, format!("no thread could be started: {error}"));
+    orphans::start().map_err(no_thread)?;
     let started = config.clone();
     // Before anything serves: an address that cannot be had ends the start.
     let admin = started.admin.as_ref().map(admin::bind).transpose()?;
@@ -104,6 +107,7 @@ fn sum_up(operator: &Operator, fleet: &Fleet) {
         checks = totals.checks_run(),
         access_dropped = lost.map(|(dropped, _)| dropped),
         access_failed = lost.map(|(_, failed)| failed),
+        log_lost = Some(crate::log::lines_lost()).filter(|lost| *lost > 0),
         connects = totals.connects(),
         jobs = fleet.program().has_compute().then(|| totals.jobs(&stats)),
         refused = totals.refused(running.ledger.refusals(), &stats),

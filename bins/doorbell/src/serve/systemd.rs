@@ -1,9 +1,10 @@
-//! What the service manager is told (sd_notify(3)): when we are ready, what we do, that every worker goes on, and that ending takes its time.
+//! What the service manager is told (sd_notify(3)): when we are ready, what we do, that every worker and the checks go on, and that ending takes its time.
 //!
 //! Does not know about: how to end or reload. Where nobody listens, because `NOTIFY_SOCKET` is not set, it does nothing.
 
 use super::fdstore;
 use super::ops::Operator;
+use crate::checks::Pulse;
 use crate::config::model::{Config, ReadyOn, Systemd};
 use crate::wire::{Lifecycle, Status};
 use sd_notify::NotifyState;
@@ -94,7 +95,7 @@ struct Teller {
     is_ready: bool,
     is_stopping: bool,
     text: String,
-    /// Of each worker, when it was last woken.
+    /// Of each worker and of the thread of checks, when they were last woken.
     turns: Vec<u64>,
     /// Whose workers these are: a reload has others.
     generation: u64,
@@ -163,14 +164,17 @@ impl Teller {
         self.settings.ready_on == ReadyOn::Listeners || grace || !pending()
     }
 
-    /// Only when every worker has turned since it was last woken. At the end workers leave one after the other, and other times apply.
+    /// Only when every worker, and the thread of checks, has turned since it was last woken. At the end they leave one after the other, and
+    /// other times apply.
     fn pet(&mut self, is_ending: bool) {
         let (Some(_), Some(running)) = (self.watchdog, self.operator.running()) else { return };
-        let turns: Vec<u64> = running.handle.worker_stats().iter().map(|stats| stats.turns).collect();
+        let workers = running.handle.worker_stats().into_iter().map(|stats| stats.turns);
+        let turns: Vec<u64> = workers.chain(running.pulse.iter().map(Pulse::turns)).collect();
         if is_ending || (all_turned(&self.turns, &turns) && running.handle.is_healthy()) {
             say(&[NotifyState::Watchdog]);
             self.turns = turns;
             running.handle.wake();
+            running.pulse.iter().for_each(Pulse::wake);
         }
     }
 }

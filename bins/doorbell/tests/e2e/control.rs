@@ -315,6 +315,11 @@ fn who_does_not_speak_the_protocol_is_told_so() {
     assert_eq!(other, hello(1), "ours, so that the other side can say what is wrong");
     wait_until(LIMIT, || control.doorbell.process.log().contains("version 99 of the control protocol"))
         .unwrap();
+    for _ in 0..50 {
+        answered(&control.socket, &hello(98));
+    }
+    let told = control.doorbell.process.log().matches("a command was not taken").count();
+    assert!((1..=10).contains(&told), "one a second is enough: {told}");
     let http = answered(&control.socket, b"GET / HTTP/1.1\r\nHost: x\r\n\r\n");
     assert!(http.starts_with(b"This is the control socket of doorbell"), "{http:?}");
     let framed = |len: u32, bytes: &[u8]| [hello(1).as_slice(), &len.to_le_bytes(), bytes].concat();

@@ -24,7 +24,7 @@ use crate::driver::select::DriverReport;
 use crate::id::WorkerIndex;
 use crate::net::LocalAddr;
 use crate::protocol::Room;
-use crate::stats::Snapshot;
+use crate::stats::{ListenerSnapshot, Snapshot};
 use crate::worker::IpTable;
 use sockets::Sockets;
 use succession::Before;
@@ -235,6 +235,13 @@ impl Handle {
     /// Each worker's counters now.
     pub fn worker_stats(&self) -> Vec<Snapshot> {
         self.core.workers.iter().map(|worker| worker.snapshot()).collect()
+    }
+
+    /// The counters of each listener now, in the order in which they were given to the builder.
+    pub fn listener_stats(&self) -> Vec<ListenerSnapshot> {
+        let mut sums = Vec::new();
+        self.core.workers.iter().for_each(|worker| worker.counters.add_listeners(&mut sums));
+        sums
     }
 
     /// Has every worker turn, also one that has nothing to do: those whose [`Snapshot::turns`] does not move then are stuck.

@@ -132,9 +132,13 @@ impl Board {
         self.check(check).map_or(Time::MAX, Check::next_due)
     }
 
-    /// Corrects which Unix time the origin of [`Time`] is, after a step of the system's clock. Seen in what is rendered from now on.
-    pub fn set_unix_at_zero(&mut self, unix: Option<Duration>) {
+    /// Corrects which Unix time the origin of [`Time`] is, after a step of the system's clock. Whatever says a time of day is rendered anew.
+    pub fn set_unix_at_zero(&mut self, unix: Option<Duration>, now: Time) -> Changes<'_> {
+        let now = self.advance(now);
         self.unix_at_zero = unix;
+        (0..self.endpoints.len()).for_each(|at| self.mark(at));
+        self.settle(now);
+        self.changes()
     }
 
     /// One check.

@@ -6,7 +6,7 @@ use super::super::bind::Bind;
 use super::super::model::{Action, Config, Lifecycle, Protocol};
 use super::super::problem::{Problem, Problems};
 use super::super::section::At;
-use super::super::units::{format_duration, format_size};
+use super::super::units::{format_duration, format_size, parse_duration};
 use super::super::written;
 use super::health::PROBE_BODY_LEN_MAX;
 use std::time::Duration;
@@ -15,8 +15,8 @@ use std::time::Duration;
 const GRACE: Duration = Duration::from_secs(30);
 
 /// What is allowed and probably not meant.
-pub(super) fn lint(file: &written::File, config: &Config, problems: &Problems) {
-    drain(file, config, problems);
+pub(super) fn lint(file: &written::File, config: &Config, grace: Option<&str>, problems: &Problems) {
+    drain(file, config, grace, problems);
     listeners(file, config, problems);
     unused(file, config, problems);
     unused_checks(file, config, problems);
@@ -28,15 +28,32 @@ pub(super) fn lint(file: &written::File, config: &Config, problems: &Problems) {
     }
 }
 
-fn drain(file: &written::File, config: &Config, problems: &Problems) {
+/// Whoever ends us should not kill before the drain is over: known where a variable says so, and otherwise as Kubernetes does unless told
+/// otherwise.
+fn drain(file: &written::File, config: &Config, grace: Option<&str>, problems: &Problems) {
     let Lifecycle { drain_delay, drain_timeout, .. } = config.lifecycle;
     let longest = [&file.lifecycle.drain_timeout, &file.lifecycle.drain_delay];
-    if let (Some(at), true) = (longest.into_iter().flatten().next(), drain_delay + drain_timeout > GRACE) {
-        let sum = format_duration(drain_delay + drain_timeout);
+    // The defaults have no place in the file.
+    let span = longest.into_iter().flatten().next().map_or(0..0, |at| at.span.clone());
+    let told = grace.map(str::trim).filter(|grace| !grace.is_empty());
+    let known =
+        told.and_then(|grace| grace.parse().ok().map(Duration::from_secs).or_else(|| parse_duration(grace)));
+    if let (Some(told), None) = (told, known) {
+        let message = format!("TERMINATION_GRACE_PERIOD is {told:?}, which is no time");
         problems.add(
-            Problem::warning("drain-too-long", at.span.clone(), format!("draining may take {sum}"))
-                .help("Kubernetes kills after 30s unless terminationGracePeriodSeconds says more"),
+            Problem::warning("bad-grace", span.clone(), message).help("it is in seconds, as in a pod: 30"),
         );
+    }
+    if drain_delay + drain_timeout > known.unwrap_or(GRACE) {
+        let sum = format_duration(drain_delay + drain_timeout);
+        let help = match known {
+            Some(grace) => format!(
+                "TERMINATION_GRACE_PERIOD says that the end comes after {}: raise terminationGracePeriodSeconds, or lower `drain_delay` and `drain_timeout`",
+                format_duration(grace)
+            ),
+            None => "Kubernetes kills after 30s unless terminationGracePeriodSeconds says more".to_owned(),
+        };
+        problems.add(Problem::warning("drain-too-long", span, format!("draining may take {sum}")).help(help));
     }
 }
 

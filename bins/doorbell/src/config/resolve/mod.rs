@@ -41,8 +41,9 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::path::Path;
 
-/// A configuration, complete even after problems; it is of use only when none of them is an error.
-pub(crate) fn resolve(file: &written::File, problems: &Problems) -> Config {
+/// A configuration, complete even after problems; it is of use only when none of them is an error. `grace` says in words how long whoever ends us
+/// waits.
+pub(crate) fn resolve(file: &written::File, grace: Option<&str>, problems: &Problems) -> Config {
     let runtime = resolve_runtime(&file.runtime);
     let tls: Vec<_> = file.tls.iter().map(|tls| tls::resolve(tls, problems)).collect();
     let auth: Vec<_> = file.auth.iter().map(|auth| auth::resolve(auth, problems)).collect();
@@ -105,7 +106,7 @@ pub(crate) fn resolve(file: &written::File, problems: &Problems) -> Config {
     admin::lint(file, problems);
     compute::lint(file, &config, problems);
     http2::lint(file, &config, problems);
-    lint::lint(file, &config, problems);
+    lint::lint(file, &config, grace, problems);
     lint_guards::lint(file, &config, problems);
     config
 }

@@ -17,7 +17,7 @@ mod warning;
 
 use super::census::Census;
 use super::ops::{Journal, Window};
-use crate::checks::{Demand, Desk, Finding};
+use crate::checks::{Demand, Desk, Finding, Tally};
 use crate::config::model::{Config, DegradedVia, Health, HealthRoute, StateFields};
 use doorbell_health::{
     Audience, Board, CheckIndex, CheckResult, Command, Endpoint, EndpointIndex, EndpointState, Event, Forced,
@@ -36,6 +36,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::time::Instant;
+
+/// How far the system's clock may be off before that is a step: what adjusts it slowly is none.
+const CLOCK_STEP_MIN: Duration = Duration::from_secs(1);
 
 /// Told of endpoints that answer something new.
 type Follower = Box<dyn Fn(&Serving<'_>) + Send>;
@@ -58,8 +61,6 @@ pub(super) struct Keeper {
     windows: Mutex<Vec<Window>>,
     /// Where transitions are written down, once somebody wants that.
     journal: OnceLock<Arc<Journal>>,
-    /// The time of day at the origin.
-    unix: Duration,
     /// Whether this board is the one of which log and journal tell.
     speaks: AtomicBool,
     /// The boards before this one, newest first.
@@ -75,12 +76,16 @@ struct Places {
 
 struct Inside {
     board: Board,
+    /// The time of day at the origin.
+    unix: Duration,
     pages: Vec<Arc<Page>>,
     /// For each check, the pages that answer for it alone, and its place there.
     singles: Vec<Vec<(Arc<Page>, usize)>>,
     followers: Vec<Follower>,
     /// Checks that run when somebody asks, by their position.
     demands: HashMap<usize, Demand>,
+    /// Where transitions of checks are counted, by their position.
+    tallies: Vec<Arc<Tally>>,
 }
 
 /// Which endpoints serve.
@@ -99,19 +104,14 @@ impl Inside {
 
 impl Keeper {
     /// A board as the configuration says, and nothing known yet.
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "the time of day is asked for once, to name the times of results"
-    )]
     pub(super) fn build(config: &Config) -> Result<Arc<Self>, String> {
-        let unix = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        Self::build_at(config, (Instant::now(), unix), None)
+        Self::build_at(config, (Instant::now(), time_of_day()), None)
     }
 
     /// The same for a server that follows another one: with the same origin of times, and silent until it is told to
     /// [speak](Self::speak).
     pub(super) fn build_after(config: &Config, before: &Self) -> Result<Arc<Self>, String> {
-        Self::build_at(config, (before.origin, before.unix), Some(&before.census))
+        Self::build_at(config, (before.origin, before.lock().unix), Some(&before.census))
     }
 
     fn build_at(
@@ -135,16 +135,17 @@ impl Keeper {
             fields: config.health.iter().map(|health| health.fields).collect(),
             inside: Mutex::new(Inside {
                 board,
+                unix,
                 pages: Vec::new(),
                 singles: vec![Vec::new(); places.checks.len()],
                 followers: Vec::new(),
                 demands: HashMap::new(),
+                tallies: Vec::new(),
             }),
             places,
             found: Condvar::new(),
             windows: Mutex::new(Window::all(config)),
             journal: OnceLock::new(),
-            unix,
             speaks: AtomicBool::new(before.is_none()),
             elders: OnceLock::new(),
         }))
@@ -168,6 +169,11 @@ impl Keeper {
     /// Has these checks run when somebody asks. Before the first page is made.
     pub(super) fn run_on_demand(&self, demands: impl Iterator<Item = (usize, Demand)>) {
         self.lock().demands.extend(demands);
+    }
+
+    /// Has transitions of checks counted here, by their position.
+    pub(super) fn count_in(&self, tallies: &[Arc<Tally>]) {
+        self.lock().tallies = tallies.to_vec();
     }
 
     /// What runs when somebody asks for an endpoint, by its position.
@@ -241,6 +247,20 @@ impl Keeper {
         next
     }
 
+    /// Has everything shown by the time of day that is now, where somebody has set the clock.
+    fn look_at_clock(&self, time_of_day: Duration) {
+        let now = self.now();
+        let unix = time_of_day.saturating_sub(Duration::from_nanos(now.as_nanos()));
+        let mut inside = self.lock();
+        if inside.unix.abs_diff(unix) <= CLOCK_STEP_MIN {
+            return;
+        }
+        inside.unix = unix;
+        drop(inside);
+        tracing::info!("the system's clock was set: times are shown by it from now on");
+        self.change(|board| Changed::of(&board.set_unix_at_zero(Some(unix), now)));
+    }
+
     fn command(&self, command: Command) {
         let now = self.now();
         self.change(|board| Changed::of(&board.command(command, now)));
@@ -271,6 +291,13 @@ impl Keeper {
         if !self.speaks.load(Ordering::Acquire) {
             return Vec::new();
         }
+        for event in &changed.events {
+            if let Event::Check { check, moved, .. } = event
+                && let Some(tally) = inside.tallies.get(check.as_usize())
+            {
+                tally.moved_to(moved.to);
+            }
+        }
         if let Some(journal) = self.journal.get() {
             let happenings = changed.events.iter().filter_map(|event| happening(event, board));
             happenings.for_each(|happening| journal.record(happening));
@@ -282,6 +309,12 @@ impl Keeper {
         // Whoever panicked in here has at worst not told everybody.
         self.inside.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Since 1970; 0 before.
+#[expect(clippy::disallowed_methods, reason = "the times of results are shown as times of day")]
+fn time_of_day() -> Duration {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
 }
 
 /// How many threads answer probes, where the configuration says so.
@@ -327,6 +360,7 @@ impl Desk for Keeper {
     }
 
     fn found(&self, check: usize, finding: &Finding) -> Duration {
+        self.look_at_clock(time_of_day());
         let next = self.take_in(check, finding);
         self.pass_on(check, finding);
         next
@@ -343,6 +377,7 @@ impl Desk for Keeper {
     }
 
     fn tick(&self) {
+        self.look_at_clock(time_of_day());
         let now = self.now();
         self.change(|board| Changed::of(&board.tick(now)));
         self.elders().for_each(|(elder, _)| elder.change(|board| Changed::of(&board.tick(now))));

@@ -57,8 +57,19 @@ pub(in crate::serve) struct Kept(ManuallyDrop<Box<Pages>>);
 type Pages = Vec<Held>;
 
 thread_local! {
-    /// Never dropped, so that no look asks whether the thread is about to end: what a thread read last is left behind with it.
+    /// Never dropped by itself, so that no look asks whether the thread is about to end: [`END`] does that.
     static KEPT: Cell<Option<ManuallyDrop<Box<Pages>>>> = const { Cell::new(None) };
+    /// Touched once a thread, where the first look finds nothing.
+    static END: End = const { End };
+}
+
+/// Gives back what a thread read last when the thread ends: a reload has other threads, and replies would stay behind each time.
+struct End;
+
+impl Drop for End {
+    fn drop(&mut self) {
+        drop(KEPT.take().map(ManuallyDrop::into_inner));
+    }
 }
 
 impl Kept {
@@ -74,6 +85,8 @@ impl Kept {
     #[cold]
     #[inline(never)]
     fn new() -> Self {
+        // A thread that is about to end may look once more, and then leaves something behind.
+        let _registered = END.try_with(|_end| ());
         Self(ManuallyDrop::new(Box::default()))
     }
 

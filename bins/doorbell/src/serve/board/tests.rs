@@ -252,3 +252,42 @@ fn pages_of_two_boards_keep_apart() {
         assert_eq!([0, 1].map(|at| answer(&pages[at], Audience::Other).0), [200, 503]);
     }
 }
+
+/// Each reload has threads of its own.
+#[test]
+fn a_thread_that_ends_gives_back_what_it_read() {
+    let config = config(ONE);
+    let keeper = Keeper::build(&config).unwrap();
+    let page = keeper.page(&route(&config, "readyz"), &[], "GET", false).unwrap();
+    let replies = std::thread::scope(|scope| {
+        let page = &page;
+        let looks = move || with(page, |held| Arc::downgrade(&held.replies));
+        scope.spawn(move || drop((looks(), looks()))).join().unwrap();
+        scope.spawn(looks).join().unwrap()
+    });
+    found(&keeper, Outcome::Success, "");
+    assert!(replies.upgrade().is_none(), "replies of a former state are kept by a thread that is gone");
+}
+
+#[test]
+fn a_clock_that_is_set_is_followed() {
+    let config = config(ONE);
+    let keeper = Keeper::build(&config).unwrap();
+    let page = keeper.page(&route(&config, "readyz"), &[], "GET", false).unwrap();
+    let shows = |day: &str| {
+        with(&page, |held| {
+            let reply = held.replies.reply(Audience::Other, Format::HealthJson, true).unwrap();
+            String::from_utf8_lossy(reply.content()).contains(day)
+        })
+    };
+    found(&keeper, Outcome::Success, "");
+    let today = keeper.lock().unix;
+    let noon = Duration::from_secs(47_482 * 86_400 + 43_200);
+    assert!(!shows("2100-01-01T"));
+    keeper.look_at_clock(noon);
+    assert!(shows("2100-01-01T"), "without a new result");
+    keeper.look_at_clock(noon + Duration::from_millis(900));
+    assert!(keeper.lock().unix < noon + Duration::from_millis(500), "that is no step");
+    keeper.tick();
+    assert!(!shows("2100-01-01T") && keeper.lock().unix.abs_diff(today) < CLOCK_STEP_MIN, "a tick looks");
+}

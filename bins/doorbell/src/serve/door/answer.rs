@@ -2,6 +2,7 @@
 //!
 //! Does not know about: looking routes up.
 
+use super::counts::Fixed as Count;
 use super::grpc::GrpcAnswer;
 use super::health::{CHECK_PARAM, Health};
 use super::made::MadeReply;
@@ -20,6 +21,8 @@ use std::sync::Arc;
 /// What a route answers.
 #[derive(Clone, Debug)]
 pub(super) enum Answer {
+    /// As `Reply`, where it is counted.
+    Counted(Arc<(StaticReply, Count)>),
     Files(Arc<FilesAnswer>),
     Grpc(Arc<GrpcAnswer>),
     /// One of the others, for those who get past the guards.
@@ -130,6 +133,10 @@ impl Door {
         subject: Option<&mut Subject>,
     ) -> Answered {
         match answer {
+            Answer::Counted(counted) => {
+                counted.1.count(request.method());
+                reply.send(&counted.0)
+            }
             Answer::Files(files) => files.send(found, request, &self.fixed, reply),
             Answer::Guarded(guarded) => {
                 self.give_guarded(guarded, |_| found.clone(), request, reply, subject)

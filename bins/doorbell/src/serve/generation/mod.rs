@@ -37,13 +37,14 @@ use super::stored::Stores;
 use super::tables::Tables;
 use super::totals::Totals;
 use super::watch::{Stamps, Watch, Watched};
-use crate::checks::{Connector, Counters, Held, Hurry, Lane as Checks, Plan as ChecksPlan, Push};
+use crate::checks::{Connector, Counters, Held, Hurry, Lane as Checks, Plan as ChecksPlan, Pulse, Push};
 use crate::config::model::{CheckKind, ClientTls, Compute, Config};
 use crate::exit::{Exit, Failure};
 use doorbell::access_log::AccessLog;
 use doorbell::{Handle, Offload, Server, ServerBuilder};
 use litter::Litter;
 use ports::{Ports, Unopened};
+use std::hash::{Hash as _, Hasher as _};
 use std::path::Path;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
@@ -78,6 +79,8 @@ pub(super) struct Generation {
     /// Where results are left that somebody else found.
     push: Option<Push>,
     hurry: Option<Hurry>,
+    /// Whether the thread of checks goes on.
+    pulse: Option<Pulse>,
     ports: Ports,
     /// Through which checks connect.
     connector: Option<Arc<Connector>>,
@@ -204,6 +207,7 @@ impl Generation {
         }
         let watch = Watch::start(watched).map_err(no_thread)?;
         let hurry = checks.as_ref().map(ChecksPlan::hurry);
+        let pulse = checks.as_ref().map(ChecksPlan::pulse);
         let connector = checks.as_ref().map(ChecksPlan::connector);
         let ports = Ports::prepare(&config, before.map(|before| (&before.ports, &before.config)))?;
         let checks = checks.map(|plan| plan.start(Arc::clone(&keeper))).transpose().map_err(no_thread)?;
@@ -225,6 +229,7 @@ impl Generation {
             checks: None,
             push,
             hurry,
+            pulse,
             ports: Ports::default(),
             connector,
             tables,
@@ -245,8 +250,10 @@ impl Generation {
             origin: origin.to_owned(),
             lifecycle: self.config.lifecycle.clone(),
             check_kinds: Running::check_kinds(&self.config),
+            config_hash: hash(&self.config),
             totals: Arc::clone(&self.totals),
             hurry: self.hurry.clone(),
+            pulse: self.pulse.clone(),
             ledger: Arc::clone(&program.ledger),
         }
     }
@@ -329,6 +336,7 @@ impl Built {
         let known = known.and_then(|before| before.connector.clone());
         let (checks, push) = checks::plan(config, &program.checks, known).map_err(bad_config)?.unzip();
         keeper.run_on_demand(checks.iter().flat_map(|plan: &ChecksPlan| plan.demands()));
+        checks.iter().for_each(|plan| keeper.count_in(plan.tallies()));
         let mut watched: Vec<Box<dyn Watched>> = Vec::new();
         let lane = program.compute(config)?;
         let reading = compute::Reading::new(lane.clone());
@@ -343,9 +351,9 @@ impl Built {
         let access = log(config, before)?;
         let materials =
             Materials { config, keeper: &keeper, push: push.as_ref(), common: &common, stores: &stores };
-        let mut totals = Totals::of(&common);
+        let mut totals = Totals::of(&common, config);
         let sink = |log: &SharedLog| log.lock().unwrap_or_else(PoisonError::into_inner).sink();
-        access.iter().for_each(|access| totals.set_access(sink(access)));
+        access.iter().for_each(|access| totals.set_access(Arc::as_ptr(access).addr(), sink(access)));
         let mut builder = engine::builder(config, &keeper, &program.operator);
         let of_checks = checks.as_ref().map_or(0, ChecksPlan::descriptors);
         let of_admin = if config.admin.is_some() { admin::DESCRIPTORS } else { 0 };
@@ -362,7 +370,10 @@ impl Built {
             builder =
                 listener::add(builder, &materials, position, access, &mut watched, &mut totals, &mut plan)?;
         }
-        builder = agent::add(builder, config, &keeper, || plan.iter_mut().for_each(Plan::add_none))?;
+        builder = agent::add(builder, config, &keeper, |name| {
+            totals.add_listener(&format!("agent.{name}"));
+            plan.iter_mut().for_each(Plan::add_none);
+        })?;
         if let Some(plan) = &plan {
             totals.set_http2(Arc::clone(&program.http2));
             builder = plan.attach(builder);
@@ -420,6 +431,13 @@ fn stamps(config: &Config) -> Stamps {
         let own = identity.iter().flat_map(|(cert, key)| [cert.as_path(), key.as_path()]);
         ca.iter().map(|ca| ca.as_path() as &Path).chain(own)
     }))
+}
+
+/// The same for the same configuration, whatever it was written in. Secrets are not in it.
+fn hash(config: &Config) -> String {
+    let mut hasher = std::hash::DefaultHasher::new();
+    crate::config::to_json(config, true).to_string().hash(&mut hasher);
+    format!("{:016x}", hasher.finish())
 }
 
 fn no_thread(error: std::io::Error) -> Failure {

@@ -60,6 +60,7 @@ struct Asker {
 
 /// Serves a connection to its end.
 pub(super) async fn serve(handed: HandedConn, addr: Option<IpAddr>, around: Around) {
+    let _live = around.counters.begin();
     let HandedConn { fd, bytes, time_left, permit, .. } = handed;
     let Ok(stream) = TcpStream::from_std(std::net::TcpStream::from(fd)) else {
         return count(&around.counters.unregistered);

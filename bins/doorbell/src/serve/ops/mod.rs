@@ -33,7 +33,7 @@ pub(in crate::serve) use start::Ops;
 pub(in crate::serve) use windows::Window;
 
 use super::board::{Keeper, Subject};
-use super::lifecycle::{Note, Notes};
+use super::lifecycle::Notes;
 use crate::wire::{Happening, HoldSource, Refusal, RefusalKind};
 use arc_swap::ArcSwapOption;
 use clock::{Clock, unix_ms};
@@ -123,7 +123,7 @@ impl Operator {
         self.look_at_windows(&mut inside, self.0.clock.now());
         drop(inside);
         // Whoever lets time pass does not know when the next window begins.
-        self.0.notes.leave(Note::Changed);
+        self.0.notes.nudge();
     }
 
     /// This is what runs from now on. Its board was adopted before.
