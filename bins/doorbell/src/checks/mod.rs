@@ -7,6 +7,7 @@ mod demand;
 mod dial;
 mod dns;
 mod egress;
+mod every;
 mod exec;
 mod file;
 mod gauge;
@@ -17,6 +18,7 @@ mod lag;
 mod lane;
 mod lines;
 mod look;
+mod names;
 mod progress;
 mod redis;
 mod schedule;
@@ -24,6 +26,7 @@ mod tcp;
 #[cfg(test)]
 mod tests;
 mod tls;
+mod traceparent;
 mod watch;
 mod work;
 
@@ -73,6 +76,15 @@ pub(crate) struct Runner {
     timeout: Duration,
     /// As of [`Progress`], of the last run that saw one.
     certificate_ends: AtomicU64,
+}
+
+/// What a run came to.
+#[derive(Debug)]
+struct Ran {
+    finding: Finding,
+    stage: Stage,
+    /// When the first certificate ends that was seen.
+    certificate: Option<Duration>,
 }
 
 #[derive(Debug)]
@@ -164,12 +176,22 @@ impl Runner {
 
     async fn run_as(&self, progress: Progress) -> (Finding, Stage) {
         let start = Instant::now();
-        let verdict = timeout_at(start + self.timeout, self.ask(&progress, start)).await;
-        let latency = start.elapsed();
-        if let Some(ends) = progress.certificate() {
+        let ran = match self.dialer().filter(|dialer| dialer.asks_all()) {
+            // Apart, so that all other runs are small.
+            Some(dialer) => Box::pin(self.run_all(dialer, progress, start)).await,
+            None => self.run_part(progress, start, start + self.timeout).await,
+        };
+        if let Some(ends) = ran.certificate {
             self.certificate_ends.store(ends.as_secs(), Ordering::Relaxed);
         }
-        let stage = progress.stage();
+        (ran.finding, ran.stage)
+    }
+
+    /// One run, or what a run asks of one address.
+    async fn run_part(&self, progress: Progress, start: Instant, until: Instant) -> Ran {
+        let verdict = timeout_at(until, self.ask(&progress, start)).await;
+        let latency = start.elapsed();
+        let (certificate, stage) = (progress.certificate(), progress.stage());
         let overdue = verdict.is_err().then(|| progress.overdue(self.timeout));
         progress.end().await;
         let finding = match verdict {
@@ -179,7 +201,7 @@ impl Runner {
                 Finding { outcome: Outcome::Timeout, latency, reason: overdue.unwrap_or_default() }
             }
         };
-        (finding, stage)
+        Ran { finding, stage, certificate }
     }
 
     /// When the first certificate of the server ends, from 1970 on, where somebody looked. Metrics read it.
@@ -189,12 +211,26 @@ impl Runner {
     }
 
     /// Descriptors that a run may have open at once, and those that stay open behind it.
-    const fn descriptors(&self) -> (usize, usize) {
+    fn descriptors(&self) -> (usize, usize) {
         match &self.asks {
             // Both ends of a pipe, one of them twice, and the process.
             Asks::Exec(_) => (4, 0),
+            _ if self.dialer().is_some_and(Dialer::asks_all) => (every::AT_ONCE, 0),
             Asks::Grpc(_) => (1, 1),
             _ => (1, 0),
+        }
+    }
+
+    /// How the place is reached that is asked, if there is one.
+    fn dialer(&self) -> Option<&Dialer> {
+        match &self.asks {
+            Asks::Dns(dns) => Some(dns.dialer()),
+            Asks::Exec(_) | Asks::File(_) | Asks::Gauge(_) => None,
+            Asks::Grpc(grpc) => Some(grpc.dialer()),
+            Asks::Http(http) => Some(http.dialer()),
+            Asks::Redis(redis) => Some(redis.dialer()),
+            Asks::Tcp(tcp) => Some(tcp.dialer()),
+            Asks::Tls(tls) => Some(tls.dialer()),
         }
     }
 

@@ -5,6 +5,7 @@
 use crate::config::format_duration;
 use hyper::Version;
 use rustls::ClientConnection;
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -23,6 +24,8 @@ pub(super) struct Progress {
     certificate_ends: AtomicU64,
     /// For runs of which somebody wants to know more than what was found.
     trace: Option<Arc<Trace>>,
+    /// Of several addresses the one that this run is about.
+    only: Option<SocketAddr>,
 }
 
 /// The parts of a run, in their order.
@@ -76,6 +79,15 @@ impl Trace {
 impl Progress {
     pub(super) fn traced(trace: Arc<Trace>) -> Self {
         Self { trace: Some(trace), ..Self::default() }
+    }
+
+    /// The part of a run that is about one address. The trace is that of the first part.
+    pub(super) fn of_one(&mut self, addr: SocketAddr) -> Self {
+        Self { trace: self.trace.take(), only: Some(addr), ..Self::default() }
+    }
+
+    pub(super) const fn only(&self) -> Option<SocketAddr> {
+        self.only
     }
 
     pub(super) fn enter(&self, stage: Stage) {

@@ -7,6 +7,7 @@
 
 use super::board::{Keeper, Serving};
 use super::listener::listens;
+use crate::checks::Demand;
 use crate::config::model::Config;
 use crate::exit::Failure;
 use arc_swap::ArcSwap;
@@ -28,7 +29,13 @@ const SEND_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The lines of all endpoints.
 #[derive(Debug)]
-struct Lines(Vec<ArcSwap<Vec<u8>>>);
+struct Lines {
+    kept: Vec<ArcSwap<Vec<u8>>>,
+    /// What runs when somebody asks for an endpoint.
+    demands: Vec<Box<[Demand]>>,
+    /// Said in every line, where it is said.
+    maxconn: Option<u32>,
+}
 
 /// One agent.
 #[derive(Debug)]
@@ -52,10 +59,14 @@ pub(super) fn add(
     if config.agents.is_empty() {
         return Ok(builder);
     }
-    let lines = Arc::new(Lines((0..config.health.len()).map(|_| ArcSwap::default()).collect()));
-    let followed = Arc::clone(&lines);
-    keeper.follow(move |serving| followed.renew(serving));
+    let mut known: Vec<Arc<Lines>> = Vec::new();
     for agent in &config.agents {
+        let same = known.iter().find(|lines| lines.maxconn == agent.maxconn).map(Arc::clone);
+        let lines = same.unwrap_or_else(|| {
+            let lines = Lines::follow(config, keeper, agent.maxconn);
+            known.push(Arc::clone(&lines));
+            lines
+        });
         for bind in &agent.binds {
             for listen in listens(bind, config)? {
                 listening();
@@ -75,9 +86,21 @@ pub(super) fn add(
 }
 
 impl Lines {
+    fn follow(config: &Config, keeper: &Keeper, maxconn: Option<u32>) -> Arc<Self> {
+        let endpoints = 0..config.health.len();
+        let lines = Arc::new(Self {
+            kept: endpoints.clone().map(|_| ArcSwap::default()).collect(),
+            demands: endpoints.map(|endpoint| keeper.demands_of(endpoint)).collect(),
+            maxconn,
+        });
+        let followed = Arc::clone(&lines);
+        keeper.follow(move |serving| followed.renew(serving));
+        lines
+    }
+
     fn renew(&self, serving: &Serving<'_>) {
-        for (position, kept) in self.0.iter().enumerate() {
-            let line = line(serving, position).into_bytes();
+        for (position, kept) in self.kept.iter().enumerate() {
+            let line = line(serving, position, self.maxconn).into_bytes();
             if **kept.load() != line {
                 kept.store(Arc::new(line));
             }
@@ -85,7 +108,8 @@ impl Lines {
     }
 
     fn write(&self, endpoint: usize, reply: &mut Vec<u8>) {
-        if let Some(line) = self.0.get(endpoint) {
+        self.demands.get(endpoint).into_iter().flatten().for_each(Demand::ask);
+        if let Some(line) = self.kept.get(endpoint) {
             reply.extend_from_slice(&line.load());
         }
     }
@@ -114,7 +138,7 @@ impl RawHandler for Agent {
 }
 
 /// Everything about an endpoint, as a load balancer is told.
-fn line(serving: &Serving<'_>, position: usize) -> String {
+fn line(serving: &Serving<'_>, position: usize, maxconn: Option<u32>) -> String {
     let Some(endpoint) = serving.endpoint(position) else { return String::new() };
     let (verdict, code) = endpoint.answer(Audience::LoadBalancer);
     let share = share_of(endpoint.weight(), endpoint.config().uses.iter().map(|one| one.weight));
@@ -123,7 +147,7 @@ fn line(serving: &Serving<'_>, position: usize) -> String {
         let deciding = endpoint.deciding(verdict).filter_map(|one| serving.check_name(one.check));
         deciding.collect::<Vec<_>>().join(" ")
     };
-    let (words, why) = match verdict.state {
+    let (mut words, why) = match verdict.state {
         EndpointState::Up if code < 400 => (format!("up ready {share}%"), String::new()),
         EndpointState::Degraded if code < 400 => {
             (format!("up ready {share}%"), format!("degraded {}", names()))
@@ -138,6 +162,9 @@ fn line(serving: &Serving<'_>, position: usize) -> String {
         }
         EndpointState::Maintenance => ("maint".to_owned(), "maintenance".to_owned()),
     };
+    if let Some(maxconn) = maxconn {
+        let _infallible = write!(words, " maxconn:{maxconn}");
+    }
     written(words, if note.is_empty() { &why } else { note })
 }
 
@@ -191,13 +218,17 @@ mod tests {
                     [health.readyz]\nrequire = [\"db\"]\ndegrading = [\"cache\"]\nweight = { db = 60, cache = 40 }\n";
         let config = parse(&Source { name: "f".into(), text: text.into() }, &|_| None).config.unwrap();
         let keeper = Keeper::build(&config).unwrap();
-        let lines = Arc::new(Lines((0..config.health.len()).map(|_| ArcSwap::default()).collect()));
-        let followed = Arc::clone(&lines);
-        keeper.follow(move |serving| followed.renew(serving));
+        let lines = Lines::follow(&config, &keeper, None);
+        let limited = Lines::follow(&config, &keeper, Some(30));
         let readyz = config.health.iter().position(|health| health.name == "readyz").unwrap();
         let now = || {
             let mut line = Vec::new();
             lines.write(readyz, &mut line);
+            String::from_utf8(line).unwrap()
+        };
+        let now_limited = || {
+            let mut line = Vec::new();
+            limited.write(readyz, &mut line);
             String::from_utf8(line).unwrap()
         };
         let tell = |check: usize, outcome: Outcome| {
@@ -207,6 +238,7 @@ mod tests {
         assert_eq!(now(), "down ready # db\n");
         tell(0, Outcome::Success);
         assert_eq!(now(), "up ready 60% # degraded cache\n");
+        assert_eq!(now_limited(), "up ready 60% maxconn:30 # degraded cache\n");
         tell(1, Outcome::Success);
         assert_eq!(now(), "up ready 100%\n");
         tell(0, Outcome::Failure);

@@ -5,13 +5,14 @@
 //! On a thread of its own, because the rings have no listener that comes and goes.
 
 use super::board::Keeper;
+use crate::checks::Demand;
 use crate::config::model::{Config, TcpGate, WhenDown};
 use crate::exit::{Exit, Failure};
 use doorbell_health::{Audience, EndpointState};
 use rustix::net::sockopt::set_socket_linger;
 use std::io;
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::io::AsyncReadExt as _;
@@ -29,13 +30,25 @@ const HOLD_TIMEOUT: Duration = Duration::from_secs(5);
 /// Between two attempts to listen, or to accept where descriptors are short.
 const RETRY_AFTER: Duration = Duration::from_millis(500);
 
+/// How often gates ask for what runs only when somebody asks, as nobody asks them; what is new enough does not run for that.
+const ASK_EVERY: Duration = Duration::from_secs(1);
+
 /// The running thread.
 #[derive(Debug)]
 pub(super) struct Gates {
     /// Whether each is up, in the order of the configuration.
-    up: Vec<Arc<watch::Sender<bool>>>,
+    up: Vec<Arc<Up>>,
+    demands: watch::Sender<Vec<Demand>>,
     stop: watch::Sender<bool>,
     thread: Option<JoinHandle<()>>,
+}
+
+/// Whether a gate is up, and who says so.
+#[derive(Debug)]
+struct Up {
+    sender: watch::Sender<bool>,
+    /// How many boards have been followed. Only the last one is heard: those before it may live for as long as somebody is connected.
+    follows: Mutex<u64>,
 }
 
 /// One address of a gate.
@@ -65,9 +78,9 @@ impl Gates {
         let (mut gates, mut up) = (Vec::new(), Vec::new());
         for gate in &config.tcp_gates {
             let (sender, is_up) = watch::channel(false);
-            let sender = Arc::new(sender);
-            follow(gate, keeper, Arc::clone(&sender));
-            up.push(sender);
+            let said = Arc::new(Up { sender, follows: Mutex::new(0) });
+            follow(gate, keeper, &said);
+            up.push(said);
             for &addr in &gate.binds {
                 let bound = runtime.block_on(TcpListener::bind(addr));
                 let listener = bound.map_err(|error| cannot_listen(gate, addr, &error))?;
@@ -80,25 +93,28 @@ impl Gates {
                 });
             }
         }
+        let (demands, asks) = watch::channel(demands_of(config, keeper));
         let (stop, mut stopped) = watch::channel(false);
         let run = move || {
             runtime.block_on(async {
                 let mut all: JoinSet<()> = gates.into_iter().map(Gate::keep).collect();
                 tokio::select! {
                     _never = all.join_next() => {}
+                    () = ask(asks) => {}
                     _stopped = stopped.wait_for(|stopped| *stopped) => {}
                 }
             });
         };
         let thread = std::thread::Builder::new().name("gates".into()).spawn(run).map_err(no_thread)?;
-        Ok(Some(Self { up, stop, thread: Some(thread) }))
+        Ok(Some(Self { up, demands, stop, thread: Some(thread) }))
     }
 
     /// The same gates mean endpoints of this board from now on.
     pub(super) fn follow(&self, config: &Config, keeper: &Keeper) {
         for (gate, up) in config.tcp_gates.iter().zip(&self.up) {
-            follow(gate, keeper, Arc::clone(up));
+            follow(gate, keeper, up);
         }
+        self.demands.send_replace(demands_of(config, keeper));
     }
 
     /// Descriptors that gates may have open at once.
@@ -117,15 +133,48 @@ impl Drop for Gates {
     }
 }
 
-/// Tells `up` whether the endpoint of a gate serves, as a load balancer is told.
-fn follow(gate: &TcpGate, keeper: &Keeper, up: Arc<watch::Sender<bool>>) {
+/// What runs only when somebody asks for an endpoint that has a gate.
+fn demands_of(config: &Config, keeper: &Keeper) -> Vec<Demand> {
+    config.tcp_gates.iter().flat_map(|gate| keeper.demands_of(gate.endpoint)).collect()
+}
+
+/// Asks, until the thread ends.
+async fn ask(mut demands: watch::Receiver<Vec<Demand>>) {
+    loop {
+        let is_idle = {
+            let demands = demands.borrow_and_update();
+            demands.iter().for_each(Demand::ask);
+            demands.is_empty()
+        };
+        let changed = demands.changed();
+        let gone = match is_idle {
+            true => changed.await.is_err(),
+            false => timeout(ASK_EVERY, changed).await.is_ok_and(|changed| changed.is_err()),
+        };
+        if gone {
+            return;
+        }
+    }
+}
+
+/// Tells `up` whether the endpoint of a gate serves, as a load balancer is told. Whom it followed before is not heard any more.
+fn follow(gate: &TcpGate, keeper: &Keeper, up: &Arc<Up>) {
     let endpoint = gate.endpoint;
+    let turn = {
+        let mut follows = up.follows.lock().unwrap_or_else(PoisonError::into_inner);
+        *follows += 1;
+        *follows
+    };
+    let up = Arc::clone(up);
     keeper.follow(move |serving| {
         let now = serving.endpoint(endpoint).is_some_and(|endpoint| {
             let (verdict, code) = endpoint.answer(Audience::LoadBalancer);
             code < 400 && matches!(verdict.state, EndpointState::Degraded | EndpointState::Up)
         });
-        up.send_if_modified(|up| std::mem::replace(up, now) != now);
+        let follows = up.follows.lock().unwrap_or_else(PoisonError::into_inner);
+        if *follows == turn {
+            up.sender.send_if_modified(|up| std::mem::replace(up, now) != now);
+        }
     });
 }
 
@@ -207,5 +256,43 @@ impl Gate {
                 let _ended = timeout(HOLD_TIMEOUT, read).await;
             });
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::checks::{Desk as _, Finding};
+    use crate::config::{Source, parse};
+    use doorbell_health::Outcome;
+
+    #[test]
+    fn only_the_board_that_was_followed_last_is_heard() {
+        let text = "version = 1\n[check.db]\ntype = \"ttl\"\nttl = \"1m\"\n[health.readyz]\nrequire = [\"db\"]\n\
+                    [tcp_gate.lb]\nbind = \"127.0.0.1:1\"\n";
+        let config = parse(&Source { name: "f".into(), text: text.into() }, &|_| None).config.unwrap();
+        let before = Keeper::build(&config).unwrap();
+        let (sender, is_up) = watch::channel(false);
+        let up = Arc::new(Up { sender, follows: Mutex::new(0) });
+        let tell = |keeper: &Keeper, outcome: Outcome| {
+            let finding = Finding { outcome, latency: Duration::ZERO, reason: String::new() };
+            let _next = keeper.found(0, &finding);
+        };
+        follow(&config.tcp_gates[0], &before, &up);
+        tell(&before, Outcome::Success);
+        assert!(*is_up.borrow());
+        let after = Keeper::build_after(&config, &before).unwrap();
+        tell(&after, Outcome::Success);
+        follow(&config.tcp_gates[0], &after, &up);
+        for _ in 0..5 {
+            tell(&before, Outcome::Failure);
+        }
+        assert!(*is_up.borrow(), "the elder board is not heard");
+        for _ in 0..5 {
+            tell(&after, Outcome::Failure);
+        }
+        assert!(!*is_up.borrow());
+        tell(&before, Outcome::Success);
+        assert!(!*is_up.borrow());
     }
 }

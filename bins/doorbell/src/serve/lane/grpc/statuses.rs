@@ -62,8 +62,18 @@ impl Statuses {
     }
 
     pub(super) fn get(&self, service: &str) -> Option<ServingStatus> {
-        self.demands.get(service).into_iter().flatten().for_each(Demand::ask);
+        self.ask(service);
         self.services.get(service).map(|sender| *sender.borrow())
+    }
+
+    /// Has run what runs when somebody asks.
+    pub(super) fn ask(&self, service: &str) {
+        self.demands.get(service).into_iter().flatten().for_each(Demand::ask);
+    }
+
+    /// Whether anything does.
+    pub(super) fn is_on_demand(&self, service: &str) -> bool {
+        self.demands.contains_key(service)
     }
 
     /// The status now and every later one; who is slow misses those in between.
@@ -71,7 +81,9 @@ impl Statuses {
         self.services.get(service).map(watch::Sender::subscribe)
     }
 
+    /// All of them, for somebody who asks for all.
     pub(super) fn all(&self) -> impl ExactSizeIterator<Item = (&str, ServingStatus)> {
+        self.services.keys().for_each(|service| self.ask(service));
         self.services.iter().map(|(service, sender)| (service.as_str(), *sender.borrow()))
     }
 }
