@@ -5,9 +5,11 @@
 use super::dial::Dialer;
 use super::{Finding, Progress, Ran, Runner, Stage};
 use doorbell_health::Outcome;
-use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use std::cmp::Reverse;
+use std::future::poll_fn;
 use std::net::SocketAddr;
+use std::pin::Pin;
+use std::task::{Context, Poll};
 use tokio::time::{Instant, timeout_at};
 
 /// Addresses of one name that are asked at once.
@@ -33,10 +35,11 @@ impl Runner {
         let mut begin = || {
             let addr = waiting.next()?;
             let progress = progress.of_one(addr);
-            Some(async move { (addr, self.run_part(progress, Instant::now(), until).await) })
+            Some(Box::pin(async move { (addr, self.run_part(progress, Instant::now(), until).await) }))
         };
-        let mut running: FuturesUnordered<_> = (0..AT_ONCE).map_while(|_| begin()).collect();
-        while let Some((addr, ran)) = running.next().await {
+        let mut running: Vec<_> = (0..AT_ONCE).map_while(|_| begin()).collect();
+        while !running.is_empty() {
+            let (addr, ran) = poll_fn(|cx| poll_any(&mut running, cx)).await;
             running.extend(begin());
             certificate = [certificate, ran.certificate].into_iter().flatten().min();
             bad += usize::from(ran.finding.outcome != Outcome::Success);
@@ -58,6 +61,17 @@ impl Runner {
         ran.finding.latency = start.elapsed();
         Ran { certificate, ..ran }
     }
+}
+
+/// Takes out one that is over. There are few of them.
+fn poll_any<F: Future>(running: &mut Vec<Pin<Box<F>>>, cx: &mut Context<'_>) -> Poll<F::Output> {
+    for at in 0..running.len() {
+        if let Poll::Ready(done) = running[at].as_mut().poll(cx) {
+            drop(running.swap_remove(at));
+            return Poll::Ready(done);
+        }
+    }
+    Poll::Pending
 }
 
 impl Ran {
