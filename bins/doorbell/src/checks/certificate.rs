@@ -30,6 +30,10 @@ impl TlsAsk {
         Ok(Self { check: check.clone(), dialer, tls: pool.take(&check.tls, "", true)? })
     }
 
+    pub(super) const fn dialer(&self) -> &Dialer {
+        &self.dialer
+    }
+
     pub(super) async fn ask(&self, progress: &Progress, start: Instant) -> Verdict {
         let conn = self.dialer.connect(progress).await?;
         progress.enter(Stage::Handshake);

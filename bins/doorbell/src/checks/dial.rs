@@ -1,13 +1,15 @@
-//! From a host and a port to a connection: addresses are remembered for a while and tried in order.
+//! From a host and a port to a connection: addresses are remembered for a while and tried in order, or one by one.
 //!
 //! Does not know about: what is said on the connection.
 
 use super::egress::{Conn, Connector};
+use super::names::Name;
 use super::{Complaint, Progress, Stage};
 use crate::config::format_duration;
 use crate::config::model::{HostPort, Place, Prefer, Resolve};
 use doorbell::net::egress::SpeaksFirst;
 use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::net::UdpSocket;
@@ -16,36 +18,49 @@ use tokio::time::{Instant, timeout};
 /// Addresses of a name that are tried; the time is shared among them.
 const ADDRS_MAX: usize = 8;
 
+/// Addresses of a name that are all asked.
+const ALL_ADDRS_MAX: usize = 64;
+
 /// Connects to one place.
 #[derive(Debug)]
 pub(super) struct Dialer {
-    at: Place,
     resolve: Resolve,
     timeout: Duration,
     connector: Arc<Connector>,
     first: SpeaksFirst,
-    known: Mutex<Option<Known>>,
+    goes_to: GoesTo,
+    /// When what was known led nowhere: what is older than that is asked for again.
+    doubted: Mutex<Option<Instant>>,
 }
 
-#[derive(Clone, Debug)]
-struct Known {
-    until: Instant,
-    addrs: Vec<SocketAddr>,
+#[derive(Debug)]
+enum GoesTo {
+    Addr(SocketAddr),
+    Name(Arc<Name>, u16),
+    Path(PathBuf),
 }
 
 impl Dialer {
-    pub(super) const fn new(
-        at: Place,
-        resolve: Resolve,
-        timeout: Duration,
-        connector: Arc<Connector>,
-    ) -> Self {
-        Self { at, resolve, timeout, connector, first: SpeaksFirst::We, known: Mutex::new(None) }
+    pub(super) fn new(at: Place, resolve: Resolve, timeout: Duration, connector: Arc<Connector>) -> Self {
+        let goes_to = match at {
+            Place::Tcp(at) => match at.host.parse::<IpAddr>() {
+                Ok(ip) => GoesTo::Addr(SocketAddr::new(ip, at.port)),
+                Err(_) => GoesTo::Name(connector.names.name(&at.host), at.port),
+            },
+            Place::Unix(path) => GoesTo::Path(path),
+        };
+        Self { resolve, timeout, connector, first: SpeaksFirst::We, goes_to, doubted: Mutex::new(None) }
     }
 
-    /// The same for another place, which is asked for each time.
+    /// The same for another place.
     pub(super) fn to(&self, at: HostPort) -> Self {
-        Self::new(Place::Tcp(at), self.resolve, self.timeout, Arc::clone(&self.connector))
+        let resolve = Resolve { all: false, ..self.resolve };
+        Self::new(Place::Tcp(at), resolve, self.timeout, Arc::clone(&self.connector))
+    }
+
+    /// Whether every address is to be asked.
+    pub(super) const fn asks_all(&self) -> bool {
+        self.resolve.all && matches!(self.goes_to, GoesTo::Name(..))
     }
 
     /// For checks that say nothing: the peer hears of the connection at once.
@@ -55,10 +70,9 @@ impl Dialer {
     }
 
     /// A UDP socket for the first address.
-    pub(super) async fn begin_udp(&self, at: &HostPort, progress: &Progress) -> Result<UdpSocket, Complaint> {
-        progress.enter(Stage::Resolve);
-        let addrs = self.addrs(at).await?;
-        let addr = addrs.first().ok_or_else(|| Complaint::error(format!("{} has no address", at.host)))?;
+    pub(super) async fn begin_udp(&self, progress: &Progress) -> Result<UdpSocket, Complaint> {
+        let addrs = self.addrs(progress).await?;
+        let addr = addrs.first().ok_or_else(|| Complaint::error("there is no address"))?;
         let begun = self.connector.begin_udp(*addr).and_then(UdpSocket::from_std);
         begun.map_err(|error| complaint_of(*addr, &error))
     }
@@ -75,18 +89,13 @@ impl Dialer {
     }
 
     async fn try_all(&self, progress: &Progress) -> Result<Conn, Complaint> {
-        progress.enter(Stage::Resolve);
-        let at = match &self.at {
-            Place::Tcp(at) => at,
-            Place::Unix(path) => {
-                progress.enter(Stage::Connect);
-                let connected = self.connector.connect_unix(path).await;
-                return connected.map_err(|error| {
-                    Complaint::failure(format!("{}: {}", path.display(), cause_of(&error)))
-                });
-            }
-        };
-        let addrs = self.addrs(at).await?;
+        if let GoesTo::Path(path) = &self.goes_to {
+            progress.enter(Stage::Connect);
+            let connected = self.connector.connect_unix(path).await;
+            return connected
+                .map_err(|error| Complaint::failure(format!("{}: {}", path.display(), cause_of(&error))));
+        }
+        let addrs = self.addrs(progress).await?;
         progress.enter(Stage::Connect);
         let (mut last, is_alone) = (None, addrs.len() == 1);
         let each = self.timeout / u32::try_from(addrs.len()).unwrap_or(u32::MAX).max(1);
@@ -105,46 +114,71 @@ impl Dialer {
             }
         }
         self.forget();
-        Err(last.unwrap_or_else(|| Complaint::error(format!("{} has no address", at.host))))
+        Err(last.unwrap_or_else(|| Complaint::error("there is no address")))
     }
 
-    /// Addresses that are known, or found. At most [`ADDRS_MAX`].
-    pub(super) async fn addrs(&self, at: &HostPort) -> Result<Vec<SocketAddr>, Complaint> {
-        if let Ok(ip) = at.host.parse::<IpAddr>() {
-            return Ok(vec![SocketAddr::new(ip, at.port)]);
+    /// The address that is to be asked, or those that are known, or found; at least one.
+    pub(super) async fn addrs(&self, progress: &Progress) -> Result<Vec<SocketAddr>, Complaint> {
+        progress.enter(Stage::Resolve);
+        let (name, port) = match &self.goes_to {
+            GoesTo::Addr(addr) => return Ok(vec![*addr]),
+            GoesTo::Name(name, port) => (name, *port),
+            GoesTo::Path(_) => return Ok(Vec::new()),
+        };
+        if let Some(addr) = progress.only().filter(|_| self.resolve.all) {
+            return Ok(vec![addr]);
         }
-        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        if let Some(known) = known.filter(|known| Instant::now() < known.until) {
-            return Ok(known.addrs);
+        let doubted = *self.doubted.lock().unwrap_or_else(PoisonError::into_inner);
+        let will_do =
+            |at: Instant| at.elapsed() < self.resolve.ttl && doubted.is_none_or(|doubted| at > doubted);
+        // What is left of the time is enough for a connection.
+        let found = name.addrs(will_do, self.timeout / 4).await?;
+        let found = found.iter().map(|&(mut addr)| {
+            addr.set_port(port);
+            addr
+        });
+        let addrs = in_order(found, self.resolve);
+        match addrs.len() {
+            0 => Err(Complaint::error(format!("{} has no address{}", name.host(), of_family(self.resolve)))),
+            all if self.resolve.all && all > ALL_ADDRS_MAX => {
+                Err(Complaint::error(format!("{} has more than {ALL_ADDRS_MAX} addresses", name.host())))
+            }
+            _ => Ok(addrs),
         }
-        let found = tokio::net::lookup_host((at.host.as_str(), at.port)).await;
-        let found = found.map_err(|error| Complaint::error(format!("{}: {}", at.host, cause_of(&error))))?;
-        let addrs = in_order(found.collect(), self.resolve.prefer);
-        let known = Known { until: Instant::now() + self.resolve.ttl, addrs: addrs.clone() };
-        *self.known.lock().unwrap_or_else(PoisonError::into_inner) = Some(known);
-        Ok(addrs)
     }
 
     /// What did not lead anywhere is asked for again.
-    fn forget(&self) {
-        *self.known.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    pub(super) fn forget(&self) {
+        *self.doubted.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
     }
 }
 
-/// The preferred family first, the system's order within each, every address once.
-fn in_order(found: Vec<SocketAddr>, prefer: Prefer) -> Vec<SocketAddr> {
-    let mut addrs: Vec<SocketAddr> = Vec::new();
-    for addr in found {
-        if !addrs.contains(&addr) && addrs.len() < ADDRS_MAX * 8 {
-            addrs.push(addr);
-        }
+const fn of_family(resolve: Resolve) -> &'static str {
+    match resolve.prefer {
+        Prefer::Ipv4 if !resolve.fallback => " of IPv4",
+        Prefer::Ipv6 if !resolve.fallback => " of IPv6",
+        _ => "",
     }
-    addrs.sort_by_key(|addr| match prefer {
+}
+
+/// The preferred family first, or alone, the system's order within each, every address once.
+fn in_order(found: impl Iterator<Item = SocketAddr>, resolve: Resolve) -> Vec<SocketAddr> {
+    let is_other = |addr: &SocketAddr| match resolve.prefer {
         Prefer::Any => false,
         Prefer::Ipv4 => addr.is_ipv6(),
         Prefer::Ipv6 => addr.is_ipv4(),
-    });
-    addrs.truncate(ADDRS_MAX);
+    };
+    let mut addrs: Vec<SocketAddr> = Vec::new();
+    for addr in found.filter(|addr| resolve.fallback || !is_other(addr)) {
+        // One more than may be, so that one can tell.
+        if !addrs.contains(&addr) && addrs.len() <= ALL_ADDRS_MAX {
+            addrs.push(addr);
+        }
+    }
+    addrs.sort_by_key(is_other);
+    if !resolve.all {
+        addrs.truncate(ADDRS_MAX);
+    }
     addrs
 }
 
@@ -179,12 +213,17 @@ mod tests {
     fn the_preferred_family_comes_first() {
         let addr = |text: &str| text.parse::<SocketAddr>().unwrap();
         let (a, b, c) = (addr("[::1]:1"), addr("127.0.0.1:1"), addr("[::2]:1"));
-        let order = |prefer| in_order(vec![a, b, a, c], prefer);
-        assert_eq!(order(Prefer::Any), [a, b, c]);
-        assert_eq!(order(Prefer::Ipv4), [b, a, c]);
-        assert_eq!(order(Prefer::Ipv6), [a, c, b]);
-        let many = (1..=200).map(|port| SocketAddr::from(([127, 0, 0, 1], port))).collect();
-        assert_eq!(in_order(many, Prefer::Any).len(), ADDRS_MAX);
+        let order = |resolve| in_order([a, b, a, c].into_iter(), resolve);
+        let prefer = |prefer| Resolve { prefer, ..Resolve::default() };
+        assert_eq!(order(prefer(Prefer::Any)), [a, b, c]);
+        assert_eq!(order(prefer(Prefer::Ipv4)), [b, a, c]);
+        assert_eq!(order(prefer(Prefer::Ipv6)), [a, c, b]);
+        assert_eq!(order(Resolve { fallback: false, ..prefer(Prefer::Ipv4) }), [b]);
+        assert_eq!(order(Resolve { fallback: false, ..prefer(Prefer::Ipv6) }), [a, c]);
+        let many = || (1..=200).map(|port| SocketAddr::from(([127, 0, 0, 1], port)));
+        assert_eq!(in_order(many(), Resolve::default()).len(), ADDRS_MAX);
+        let all = Resolve { all: true, ..Resolve::default() };
+        assert_eq!(in_order(many(), all).len(), ALL_ADDRS_MAX + 1);
     }
 
     #[test]

@@ -47,6 +47,10 @@ impl DnsAsk {
         Ok(Self { check: check.clone(), dialer, name, resend_every, ids: RandomState::new() })
     }
 
+    pub(super) const fn dialer(&self) -> &Dialer {
+        &self.dialer
+    }
+
     pub(super) async fn ask(&self, progress: &Progress, start: Instant) -> Verdict {
         let question = self.question(start)?;
         let mut answer = self.over_udp(&question, progress).await?;
@@ -87,7 +91,7 @@ impl DnsAsk {
         progress: &Progress,
     ) -> Result<Message<Vec<u8>>, Complaint> {
         let server = &self.check.server;
-        let socket = self.dialer.begin_udp(server, progress).await?;
+        let socket = self.dialer.begin_udp(progress).await?;
         progress.enter(Stage::Answer);
         let broken = |error: std::io::Error| Complaint::failure(format!("{server}: {}", cause_of(&error)));
         let mut buf = vec![0; usize::from(UDP_LEN_MAX)];

@@ -1,7 +1,8 @@
 //! Connections to what is checked: begun as `[check_defaults] egress` says, counted by what became of them, closed without a trace.
 //!
-//! Does not know about: names, what is said on a connection.
+//! Does not know about: whose address it is, what is said on a connection.
 
+use super::names::Names;
 use crate::config::model;
 use doorbell::net::egress::{self, EgressConfig, EgressReport, SpeaksFirst};
 use rustix::io::Errno;
@@ -14,11 +15,12 @@ use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 
-/// Begins connections for all checks.
+/// Begins connections for all checks, and knows the addresses of all.
 #[derive(Debug)]
 pub(crate) struct Connector {
     egress: egress::Egress,
     counters: ConnectCounters,
+    pub(super) names: Names,
 }
 
 /// What became of the connections of all checks. Metrics read it.
@@ -63,7 +65,12 @@ impl Connector {
         let config = EgressConfig::new().sources(egress.sources.clone()).ports(egress.ports);
         // A close that lingers would hold up every other check of this thread.
         let egress = config.linger(None).open().map_err(|error| format!("check_defaults.egress: {error}"))?;
-        Ok(Self { egress, counters: ConnectCounters::default() })
+        Ok(Self { egress, counters: ConnectCounters::default(), names: Names::default() })
+    }
+
+    #[cfg(test)]
+    pub(super) fn with_names(self, names: Names) -> Self {
+        Self { names, ..self }
     }
 
     pub(crate) const fn report(&self) -> EgressReport {

@@ -5,6 +5,7 @@
 use super::dial::Dialer;
 use super::judge::too_slow;
 use super::tls::{Tls, TlsPool, handshake};
+use super::traceparent::{TRACEPARENT, Unsampled};
 use super::watch::Watch;
 use super::{Complaint, Progress, Stage, Teller, Verdict};
 use crate::config::model::{ClientTls, GrpcCheck, GrpcMode, Pace, Place};
@@ -19,6 +20,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::Instant;
 use tonic::body::Body;
 use tonic::codegen::Service;
+use tonic::metadata::MetadataValue;
 use tonic::{Code, Status};
 use tonic_health::pb::HealthCheckRequest;
 use tonic_health::pb::health_check_response::ServingStatus;
@@ -42,6 +44,7 @@ pub(super) struct GrpcAsk {
     dialer: Dialer,
     tls: Tls,
     origin: Uri,
+    traces: Option<Unsampled>,
     /// Of a watch.
     watch: Watch,
 }
@@ -63,12 +66,17 @@ impl GrpcAsk {
         };
         let origin = format!("{scheme}://{authority}");
         let origin = origin.parse().map_err(|_| format!("{origin} is no address of a server"))?;
-        Ok(Self { check: check.clone(), dialer, tls, origin, watch: Watch::new(pace) })
+        let traces = check.traceparent.then(Unsampled::default);
+        Ok(Self { check: check.clone(), dialer, tls, origin, traces, watch: Watch::new(pace) })
     }
 
     /// By whom a watch says that it was told something.
     pub(super) fn tell(&self, teller: Teller) {
         self.watch.tell(teller);
+    }
+
+    pub(super) const fn dialer(&self) -> &Dialer {
+        &self.dialer
     }
 
     pub(super) async fn ask(&self, progress: &Progress, start: Instant) -> Verdict {
@@ -128,7 +136,12 @@ impl GrpcAsk {
         let (sender, conn) = builder.handshake(TokioIo::new(stream)).await.map_err(|error| broken(&error))?;
         let client = HealthClient::with_origin(Sender(sender, self.check.user_agent), self.origin.clone());
         let mut client = client.max_decoding_message_size(MESSAGE_LEN_MAX);
-        let request = HealthCheckRequest { service: self.check.service.clone() };
+        let mut request = tonic::Request::new(HealthCheckRequest { service: self.check.service.clone() });
+        if let Some(traces) = &self.traces
+            && let Ok(value) = MetadataValue::try_from(&traces.next()[..])
+        {
+            request.metadata_mut().insert(TRACEPARENT, value);
+        }
         if self.check.mode == GrpcMode::Watch {
             return self.watch.begin(client, request, conn).await;
         }

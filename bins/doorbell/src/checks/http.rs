@@ -6,19 +6,21 @@ use super::certificate;
 use super::dial::Dialer;
 use super::judge::{Answer, judge};
 use super::tls::{Tls, TlsPool, handshake};
+use super::traceparent::{TRACEPARENT, Unsampled};
 use super::{Complaint, Progress, Seen, Stage, Verdict};
 use crate::config::model::{FollowRedirects, HttpCheck, Url};
 use base64::Engine as _;
 use bytes::Bytes;
-use http_body_util::{BodyExt as _, Empty};
+use http_body_util::{BodyExt as _, Full};
 use hyper::body::{Body as _, Incoming};
 use hyper::client::conn::http1;
 use hyper::header::{
-    ACCEPT, AUTHORIZATION, CONNECTION, HOST, HeaderMap, HeaderName, HeaderValue, LAST_MODIFIED, LOCATION,
-    USER_AGENT,
+    ACCEPT, AUTHORIZATION, CONNECTION, CONTENT_TYPE, HOST, HeaderMap, HeaderName, HeaderValue, LAST_MODIFIED,
+    LOCATION, USER_AGENT,
 };
-use hyper::{Method, Request, Response};
+use hyper::{Method, Request, Response, Uri};
 use hyper_util::rt::TokioIo;
+use std::borrow::Cow;
 use std::pin::pin;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::Instant;
@@ -37,7 +39,12 @@ const OUR_NAME: &str = concat!("doorbell/", env!("CARGO_PKG_VERSION"));
 pub(super) struct HttpAsk {
     check: HttpCheck,
     method: Method,
+    /// Of the URL of the check.
+    target: Uri,
+    /// All fields of its request but `traceparent`.
     headers: HeaderMap,
+    body: Bytes,
+    traces: Option<Unsampled>,
     dialer: Dialer,
     /// Also for redirects that lead from `http` to `https`.
     tls: Tls,
@@ -64,20 +71,39 @@ impl HttpAsk {
             value.set_sensitive(true);
             headers.insert(AUTHORIZATION, value);
         }
+        let host = HeaderValue::try_from(check.url.authority());
+        headers.entry(HOST).or_insert(host.map_err(|_| format!("{} cannot be asked for", check.url))?);
+        let target = check.url.target.parse().map_err(|_| format!("{} cannot be asked for", check.url))?;
+        // Who writes the field himself has his reasons.
+        let traces = check.traceparent && !headers.contains_key(TRACEPARENT);
         let method = Method::from_bytes(check.method.as_str().as_bytes());
         let method = method.map_err(|_| format!("{} is not a method", check.method))?;
         let needs_tls = check.url.is_https || check.follow_redirects != FollowRedirects::No;
         let tls = if needs_tls { pool.take(&check.tls, "http/1.1", check.url.is_https)? } else { Tls::None };
-        Ok(Self { check: check.clone(), method, headers, dialer, tls })
+        Ok(Self {
+            check: check.clone(),
+            method,
+            target,
+            headers,
+            body: Bytes::copy_from_slice(check.body.as_bytes()),
+            traces: traces.then(Unsampled::default),
+            dialer,
+            tls,
+        })
+    }
+
+    pub(super) const fn dialer(&self) -> &Dialer {
+        &self.dialer
     }
 
     pub(super) async fn ask(&self, progress: &Progress, start: Instant) -> Verdict {
-        let mut url = self.check.url.clone();
+        let mut url = Cow::Borrowed(&self.check.url);
         let mut elsewhere: Option<Dialer> = None;
+        let mut is_plain_get = false;
         for _redirect in 0..=REDIRECTS_MAX {
             let dialer = elsewhere.as_ref().unwrap_or(&self.dialer);
             let stream = dialer.connect(progress).await?;
-            let request = self.request(&url)?;
+            let request = self.request(&url, is_plain_get)?;
             let (answer, location) = if url.is_https {
                 progress.enter(Stage::Handshake);
                 let name = self.check.tls.server_name.as_deref().unwrap_or(&url.at.host);
@@ -96,7 +122,8 @@ impl HttpAsk {
             } else {
                 self.exchange(stream, request, progress).await?
             };
-            let Some(next) = self.next(&url, answer.status, location)? else {
+            let status = answer.status;
+            let Some(next) = self.next(&url, status, location)? else {
                 let latency = start.elapsed();
                 let (expect, degraded) = (&self.check.expect, &self.check.degraded);
                 let verdict = judge(&answer, latency, expect, degraded);
@@ -112,7 +139,8 @@ impl HttpAsk {
             if next.at != url.at && self.check.address.is_none() {
                 elsewhere = Some(self.dialer.to(next.at.clone()));
             }
-            url = next;
+            is_plain_get |= self.becomes_get(status);
+            url = Cow::Owned(next);
         }
         Err(Complaint::failure(format!("more than {REDIRECTS_MAX} redirects")))
     }
@@ -136,21 +164,42 @@ impl HttpAsk {
         Ok(is_allowed.then_some(to))
     }
 
-    fn request(&self, url: &Url) -> Result<Request<Empty<Bytes>>, Complaint> {
-        let mut request = Request::new(Empty::new());
-        *request.method_mut() = self.method.clone();
-        let unusable = |_| Complaint::error(format!("{url} cannot be asked for"));
-        *request.uri_mut() = url.target.parse().map_err(unusable)?;
-        let headers = request.headers_mut();
-        headers.extend(self.headers.clone());
-        let first = &self.check.url;
-        if !url.at.host.eq_ignore_ascii_case(&first.at.host) || (first.is_https && !url.is_https) {
-            // What is said of us is for the one host that it was written for.
-            headers.remove(AUTHORIZATION);
+    /// Whether a redirect is followed by `GET` whatever the method was (RFC 9110 15.4).
+    fn becomes_get(&self, status: u16) -> bool {
+        match status {
+            301 | 302 => self.method == Method::POST,
+            303 => self.method != Method::HEAD,
+            _ => false,
         }
-        if !headers.contains_key(HOST) || url.at != self.check.url.at {
-            let host = HeaderValue::try_from(url.authority());
-            headers.insert(HOST, host.map_err(|_| Complaint::error(format!("{url} cannot be asked for")))?);
+    }
+
+    fn request(&self, url: &Url, is_plain_get: bool) -> Result<Request<Full<Bytes>>, Complaint> {
+        let body = if is_plain_get { Bytes::new() } else { self.body.clone() };
+        let mut request = Request::new(Full::new(body));
+        *request.method_mut() = if is_plain_get { Method::GET } else { self.method.clone() };
+        *request.headers_mut() = self.headers.clone();
+        let first = &self.check.url;
+        if url == first {
+            *request.uri_mut() = self.target.clone();
+        } else {
+            let unusable = || Complaint::error(format!("{url} cannot be asked for"));
+            *request.uri_mut() = url.target.parse().map_err(|_| unusable())?;
+            let headers = request.headers_mut();
+            if !url.at.host.eq_ignore_ascii_case(&first.at.host) || (first.is_https && !url.is_https) {
+                // What is said of us is for the one host that it was written for.
+                headers.remove(AUTHORIZATION);
+            }
+            if url.at != first.at {
+                headers.insert(HOST, HeaderValue::try_from(url.authority()).map_err(|_| unusable())?);
+            }
+            if is_plain_get {
+                headers.remove(CONTENT_TYPE);
+            }
+        }
+        if let Some(traces) = &self.traces
+            && let Ok(value) = HeaderValue::from_bytes(&traces.next())
+        {
+            request.headers_mut().insert(HeaderName::from_static(TRACEPARENT), value);
         }
         Ok(request)
     }
@@ -159,7 +208,7 @@ impl HttpAsk {
     async fn exchange<S>(
         &self,
         stream: S,
-        request: Request<Empty<Bytes>>,
+        request: Request<Full<Bytes>>,
         progress: &Progress,
     ) -> Result<(Answer, Option<HeaderValue>), Complaint>
     where
@@ -197,11 +246,11 @@ impl HttpAsk {
     async fn read(&self, response: Response<Incoming>) -> Result<Answer, Complaint> {
         let len_max = self.check.body_bytes as usize;
         let (head, mut content) = response.into_parts();
-        let (status, headers) = (head.status.as_u16(), head.headers);
+        let (status, version, headers) = (head.status.as_u16(), head.version, head.headers);
         let mut body = Vec::new();
         while body.len() < len_max {
             match content.frame().await {
-                None => return Ok(Answer { status, headers, body, is_cut: false }),
+                None => return Ok(Answer { status, version, headers, body, is_cut: false }),
                 Some(Err(error)) => return Err(broken(&error)),
                 Some(Ok(frame)) => {
                     let data = frame.into_data().unwrap_or_default();
@@ -210,7 +259,7 @@ impl HttpAsk {
                 }
             }
         }
-        Ok(Answer { status, headers, body, is_cut: true })
+        Ok(Answer { status, version, headers, body, is_cut: true })
     }
 }
 

@@ -6,6 +6,7 @@ use super::lines::shown;
 use super::{Complaint, Verdict};
 use crate::config::format_duration;
 use crate::config::model::{HttpDegraded, HttpExpect, Pattern};
+use hyper::Version;
 use hyper::header::HeaderMap;
 use serde_json::Value;
 use std::borrow::Cow;
@@ -15,6 +16,7 @@ use std::time::Duration;
 #[derive(Debug)]
 pub(super) struct Answer {
     pub(super) status: u16,
+    pub(super) version: Version,
     pub(super) headers: HeaderMap,
     pub(super) body: Vec<u8>,
     /// There was more than is read of any answer.
@@ -34,6 +36,12 @@ pub(super) fn judge(
     }
     if !expect.status.contains(*status) {
         return Err(Complaint::failure(format!("status {status}, expected {}", expect.status)));
+    }
+    if let Some(version) = expect.http_version
+        && answer.version != version.as_version()
+    {
+        let reason = format!("{:?}, expected {:?}", answer.version, version.as_version());
+        return Err(Complaint::failure(reason));
     }
     if let Some(part) = &expect.body_contains
         && !contains(body, part.as_bytes())
@@ -196,11 +204,23 @@ mod tests {
                 0,
                 "failure: there is no x-state in the answer",
             ),
+            ("expect = { http_version = \"HTTP/1.1\" }", 200, "", 0, "ok"),
+            ("expect = { http_version = \"HTTP/1.0\" }", 200, "old", 0, "ok"),
+            (
+                "expect = { http_version = \"HTTP/1.1\" }",
+                200,
+                "old",
+                0,
+                "failure: HTTP/1.0, expected HTTP/1.1",
+            ),
+            ("expect = { status = \"200,204\" }", 204, "", 0, "ok"),
+            ("expect = { status = \"200, 3xx\" }", 204, "", 0, "failure: status 204, expected 200, 300-399"),
             ("degraded = { headers = { server = '1.2' } }", 200, "", 0, "degraded: server matches \"1.2\""),
         ] {
             let rules = rules(lines);
             let headers = HeaderMap::from_iter([(SERVER, HeaderValue::from_static("app/1.2"))]);
-            let answer = Answer { status, headers, body: body.into(), is_cut: false };
+            let version = if body == "old" { Version::HTTP_10 } else { Version::HTTP_11 };
+            let answer = Answer { status, version, headers, body: body.into(), is_cut: false };
             let verdict = judge(&answer, Duration::from_millis(ms), &rules.expect, &rules.degraded);
             let found = match verdict {
                 Ok(()) => "ok".to_owned(),
@@ -214,7 +234,8 @@ mod tests {
     #[test]
     fn what_was_cut_off_is_said() {
         let rules = rules("expect = { body_contains = \"end\" }");
-        let answer = Answer { status: 200, headers: HeaderMap::new(), body: b"begin".to_vec(), is_cut: true };
+        let (version, headers) = (Version::HTTP_11, HeaderMap::new());
+        let answer = Answer { status: 200, version, headers, body: b"begin".to_vec(), is_cut: true };
         let verdict = judge(&answer, Duration::ZERO, &rules.expect, &rules.degraded);
         assert_eq!(verdict, Err(Complaint::failure("the content lacks \"end\" in its first 5 bytes")));
     }

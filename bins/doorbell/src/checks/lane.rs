@@ -7,6 +7,7 @@
 
 use super::demand::{Call, Calls, Demand};
 use super::lag::Lag;
+use super::names::LOOK_UPS_MAX;
 use super::schedule::Schedule;
 use super::tally::{Tallies, Tally};
 use super::work::Work;
@@ -24,8 +25,8 @@ use tokio::runtime::Runtime;
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::time::{Instant, sleep_until};
 
-/// Threads for what cannot be waited for: looking names up, and files.
-const BLOCKING_THREADS_MAX: usize = 16;
+/// Threads for what cannot be waited for: 16 for files and programs, which those that look names up never take from them.
+const BLOCKING_THREADS_MAX: usize = 16 + LOOK_UPS_MAX;
 
 /// Descriptors of a runtime: epoll, two to wake it, and a spare one.
 const FDS_A_RUNTIME: usize = 4;

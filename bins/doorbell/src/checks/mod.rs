@@ -8,6 +8,7 @@ mod demand;
 mod dial;
 mod dns;
 mod egress;
+mod every;
 mod exec;
 mod file;
 mod gauge;
@@ -18,6 +19,7 @@ mod lag;
 mod lane;
 mod lines;
 mod look;
+mod names;
 mod progress;
 mod redis;
 mod schedule;
@@ -26,6 +28,7 @@ mod tcp;
 #[cfg(test)]
 mod tests;
 mod tls;
+mod traceparent;
 mod watch;
 mod work;
 
@@ -79,6 +82,16 @@ pub(crate) struct Runner {
     certificate_ends: AtomicU64,
 }
 
+/// What a run came to.
+#[derive(Debug)]
+struct Ran {
+    finding: Finding,
+    stage: Stage,
+    spent: Spent,
+    /// When the first certificate ends that was seen.
+    certificate: Option<Duration>,
+}
+
 #[derive(Debug)]
 enum Asks {
     Dns(Box<dns::DnsAsk>),
@@ -90,14 +103,6 @@ enum Asks {
     Redis(Box<redis::RedisAsk>),
     Tcp(Box<tcp::TcpAsk>),
     Tls(Box<certificate::TlsAsk>),
-}
-
-/// What became of one run.
-struct Ran {
-    finding: Finding,
-    stage: Stage,
-    spent: Spent,
-    certificate: Option<Duration>,
 }
 
 /// What checks share.
@@ -186,13 +191,22 @@ impl Runner {
 
     async fn run_as(&self, progress: Progress) -> Ran {
         let start = progress.start();
-        let verdict = timeout_at(start + self.timeout, self.ask(&progress, start)).await;
-        let latency = start.elapsed();
-        let (certificate, spent) = (progress.certificate(), progress.spent());
-        if let Some(ends) = certificate {
+        let ran = match self.dialer().filter(|dialer| dialer.asks_all()) {
+            // Apart, so that all other runs are small.
+            Some(dialer) => Box::pin(self.run_all(dialer, progress, start)).await,
+            None => self.run_part(progress, start, start + self.timeout).await,
+        };
+        if let Some(ends) = ran.certificate {
             self.certificate_ends.store(ends.as_secs(), Ordering::Relaxed);
         }
-        let stage = progress.stage();
+        ran
+    }
+
+    /// One run, or what a run asks of one address.
+    async fn run_part(&self, progress: Progress, start: Instant, until: Instant) -> Ran {
+        let verdict = timeout_at(until, self.ask(&progress, start)).await;
+        let latency = start.elapsed();
+        let (certificate, stage, spent) = (progress.certificate(), progress.stage(), progress.spent());
         let overdue = verdict.is_err().then(|| progress.overdue(self.timeout));
         progress.end().await;
         let finding = match verdict {
@@ -212,12 +226,26 @@ impl Runner {
     }
 
     /// Descriptors that a run may have open at once, and those that stay open behind it.
-    const fn descriptors(&self) -> (usize, usize) {
+    fn descriptors(&self) -> (usize, usize) {
         match &self.asks {
             // Both ends of a pipe, one of them twice, and the process.
             Asks::Exec(_) => (4, 0),
+            _ if self.dialer().is_some_and(Dialer::asks_all) => (every::AT_ONCE, 0),
             Asks::Grpc(_) => (1, 1),
             _ => (1, 0),
+        }
+    }
+
+    /// How the place is reached that is asked, if there is one.
+    fn dialer(&self) -> Option<&Dialer> {
+        match &self.asks {
+            Asks::Dns(dns) => Some(dns.dialer()),
+            Asks::Exec(_) | Asks::File(_) | Asks::Gauge(_) => None,
+            Asks::Grpc(grpc) => Some(grpc.dialer()),
+            Asks::Http(http) => Some(http.dialer()),
+            Asks::Redis(redis) => Some(redis.dialer()),
+            Asks::Tcp(tcp) => Some(tcp.dialer()),
+            Asks::Tls(tls) => Some(tls.dialer()),
         }
     }
 

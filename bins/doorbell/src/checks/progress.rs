@@ -6,6 +6,7 @@ use super::tally::Phase;
 use crate::config::format_duration;
 use hyper::Version;
 use rustls::ClientConnection;
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -28,6 +29,8 @@ pub(super) struct Progress {
     certificate_ends: AtomicU64,
     /// For runs of which somebody wants to know more than what was found.
     trace: Option<Arc<Trace>>,
+    /// Of several addresses the one that this run is about.
+    only: Option<SocketAddr>,
 }
 
 /// The parts of a run, in their order.
@@ -115,6 +118,7 @@ impl Progress {
             left: Mutex::default(),
             certificate_ends: AtomicU64::new(0),
             trace: None,
+            only: None,
         }
     }
 
@@ -124,6 +128,15 @@ impl Progress {
 
     pub(super) const fn start(&self) -> Instant {
         self.start
+    }
+
+    /// The part of a run that is about one address. The trace is that of the first part.
+    pub(super) fn of_one(&mut self, addr: SocketAddr) -> Self {
+        Self { trace: self.trace.take(), only: Some(addr), ..Self::begin() }
+    }
+
+    pub(super) const fn only(&self) -> Option<SocketAddr> {
+        self.only
     }
 
     pub(super) fn enter(&self, stage: Stage) {

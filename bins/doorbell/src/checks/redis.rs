@@ -51,6 +51,10 @@ impl RedisAsk {
         Ok(Self { check: check.clone(), dialer, tls, commands })
     }
 
+    pub(super) const fn dialer(&self) -> &Dialer {
+        &self.dialer
+    }
+
     pub(super) async fn ask(&self, progress: &Progress, start: Instant) -> Verdict {
         let mut conn = self.dialer.connect(progress).await?;
         match &self.check.tls {

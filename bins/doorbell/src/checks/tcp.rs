@@ -27,6 +27,10 @@ impl TcpAsk {
         Self { check, dialer }
     }
 
+    pub(super) const fn dialer(&self) -> &Dialer {
+        &self.dialer
+    }
+
     pub(super) async fn ask(&self, progress: &Progress, start: Instant) -> Verdict {
         let mut conn = self.dialer.connect(progress).await?;
         progress.enter(Stage::Answer);

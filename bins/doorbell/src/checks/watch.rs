@@ -11,7 +11,7 @@ use std::pin::pin;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 use tokio::task::JoinHandle;
-use tonic::{Code, Status, Streaming};
+use tonic::{Code, Request, Status, Streaming};
 use tonic_health::pb::health_check_response::ServingStatus;
 use tonic_health::pb::health_client::HealthClient;
 use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse};
@@ -72,7 +72,7 @@ impl Watch {
     pub(super) async fn begin<C, E>(
         &self,
         mut client: HealthClient<Sender>,
-        request: HealthCheckRequest,
+        request: Request<HealthCheckRequest>,
         conn: C,
     ) -> Result<ServingStatus, Status>
     where

@@ -6,7 +6,8 @@ use std::fmt;
 use std::ops::RangeInclusive;
 
 /// What a set of codes looks like, for help texts.
-pub(crate) const STATUSES_FORM: &str = "a code, a range or a class, as in \"200\", \"200-399\" or \"2xx\"";
+pub(crate) const STATUSES_FORM: &str =
+    "a code, a range, a class or several, as in \"200\", \"200-399\", \"2xx\" or \"200,204\"";
 
 /// The codes that a final reply can have.
 const CODES: RangeInclusive<u16> = 200..=599;

@@ -32,7 +32,11 @@ const SEND_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The lines of all endpoints.
 #[derive(Debug)]
-struct Lines(Vec<Place>);
+struct Lines {
+    places: Vec<Place>,
+    /// Said in every line, where it is said.
+    maxconn: Option<u32>,
+}
 
 /// One endpoint.
 #[derive(Debug)]
@@ -73,8 +77,14 @@ pub(super) fn add(
     if config.agents.is_empty() {
         return Ok(builder);
     }
-    let lines = Lines::follow(config, keeper);
+    let mut known: Vec<Arc<Lines>> = Vec::new();
     for agent in &config.agents {
+        let same = known.iter().find(|lines| lines.maxconn == agent.maxconn).map(Arc::clone);
+        let lines = same.unwrap_or_else(|| {
+            let lines = Lines::follow(config, keeper, agent.maxconn);
+            known.push(Arc::clone(&lines));
+            lines
+        });
         for bind in &agent.binds {
             for listen in listens(bind, config)? {
                 listening(&agent.name);
@@ -95,22 +105,22 @@ pub(super) fn add(
 
 impl Lines {
     /// Those of a configuration, each as its endpoint is and will be.
-    fn follow(config: &Config, keeper: &Keeper) -> Arc<Self> {
+    fn follow(config: &Config, keeper: &Keeper, maxconn: Option<u32>) -> Arc<Self> {
         let place = |endpoint| Place {
             line: ArcSwap::from_pointee(Line { text: Vec::new(), state: EndpointState::Down }),
             demands: keeper.demands_of(endpoint),
             seat: keeper.census().seat(endpoint).cloned(),
         };
-        let lines = Arc::new(Self((0..config.health.len()).map(place).collect()));
+        let lines = Arc::new(Self { places: (0..config.health.len()).map(place).collect(), maxconn });
         let followed = Arc::clone(&lines);
         keeper.follow(move |serving| followed.renew(serving));
         lines
     }
 
     fn renew(&self, serving: &Serving<'_>) {
-        for (position, place) in self.0.iter().enumerate() {
+        for (position, place) in self.places.iter().enumerate() {
             let (state, _) = serving.told(position, Audience::LoadBalancer);
-            let line = Line { text: line(serving, position).into_bytes(), state };
+            let line = Line { text: line(serving, position, self.maxconn).into_bytes(), state };
             if **place.line.load() != line {
                 place.line.store(Arc::new(line));
             }
@@ -119,7 +129,7 @@ impl Lines {
 
     /// Writes the line of an endpoint for a HAProxy that is there `now`, and counts it.
     fn write(&self, endpoint: usize, now: Option<Time>, reply: &mut Vec<u8>) {
-        let Some(place) = self.0.get(endpoint) else { return };
+        let Some(place) = self.places.get(endpoint) else { return };
         let line = place.line.load();
         reply.extend_from_slice(&line.text);
         let Some(now) = now else { return };
@@ -171,7 +181,7 @@ impl RawHandler for Agent {
 }
 
 /// Everything about an endpoint, as a load balancer is told.
-fn line(serving: &Serving<'_>, position: usize) -> String {
+fn line(serving: &Serving<'_>, position: usize, maxconn: Option<u32>) -> String {
     let Some(endpoint) = serving.endpoint(position) else { return String::new() };
     let (verdict, code) = endpoint.answer(Audience::LoadBalancer);
     let share = share_of(endpoint.weight(), endpoint.config().uses.iter().map(|one| one.weight));
@@ -180,7 +190,7 @@ fn line(serving: &Serving<'_>, position: usize) -> String {
         let deciding = endpoint.deciding(verdict).filter_map(|one| serving.check_name(one.check));
         deciding.collect::<Vec<_>>().join(" ")
     };
-    let (words, why) = match verdict.state {
+    let (mut words, why) = match verdict.state {
         EndpointState::Up if code < 400 => (format!("up ready {share}%"), String::new()),
         EndpointState::Degraded if code < 400 => {
             (format!("up ready {share}%"), format!("degraded {}", names()))
@@ -195,6 +205,9 @@ fn line(serving: &Serving<'_>, position: usize) -> String {
         }
         EndpointState::Maintenance => ("maint".to_owned(), "maintenance".to_owned()),
     };
+    if let Some(maxconn) = maxconn {
+        let _infallible = write!(words, " maxconn:{maxconn}");
+    }
     written(words, if note.is_empty() { &why } else { note })
 }
 
@@ -248,11 +261,17 @@ mod tests {
                     [health.readyz]\nrequire = [\"db\"]\ndegrading = [\"cache\"]\nweight = { db = 60, cache = 40 }\n";
         let config = parse(&Source { name: "f".into(), text: text.into() }, &|_| None).config.unwrap();
         let keeper = Keeper::build(&config).unwrap();
-        let lines = Lines::follow(&config, &keeper);
+        let lines = Lines::follow(&config, &keeper, None);
+        let limited = Lines::follow(&config, &keeper, Some(30));
         let readyz = config.health.iter().position(|health| health.name == "readyz").unwrap();
         let now = || {
             let mut line = Vec::new();
             lines.write(readyz, None, &mut line);
+            String::from_utf8(line).unwrap()
+        };
+        let now_limited = || {
+            let mut line = Vec::new();
+            limited.write(readyz, None, &mut line);
             String::from_utf8(line).unwrap()
         };
         let tell = |check: usize, outcome: Outcome| {
@@ -262,6 +281,7 @@ mod tests {
         assert_eq!(now(), "down ready # db\n");
         tell(0, Outcome::Success);
         assert_eq!(now(), "up ready 60% # degraded cache\n");
+        assert_eq!(now_limited(), "up ready 60% maxconn:30 # degraded cache\n");
         tell(1, Outcome::Success);
         assert_eq!(now(), "up ready 100%\n");
         tell(0, Outcome::Failure);

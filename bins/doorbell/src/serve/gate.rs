@@ -6,6 +6,7 @@
 
 use super::board::Keeper;
 use super::port::{Listening, Port};
+use crate::checks::Demand;
 use crate::config::model::{Config, TcpGate, WhenDown};
 use crate::exit::{Exit, Failure};
 use doorbell_health::{Audience, EndpointState};
@@ -31,6 +32,9 @@ const HOLD_TIMEOUT: Duration = Duration::from_secs(5);
 /// Between two attempts to listen, or to accept where descriptors are short.
 const RETRY_AFTER: Duration = Duration::from_millis(500);
 
+/// How often gates ask for what runs only when somebody asks, as nobody asks them; what is new enough does not run for that.
+const ASK_EVERY: Duration = Duration::from_secs(1);
+
 /// The running thread.
 #[derive(Debug)]
 pub(super) struct Gates {
@@ -38,6 +42,7 @@ pub(super) struct Gates {
     up: Vec<Up>,
     /// As they are written down.
     addrs: Vec<SocketAddr>,
+    demands: watch::Sender<Vec<Demand>>,
     stop: watch::Sender<bool>,
     /// Gives back what still listens.
     thread: Option<JoinHandle<Vec<Listening>>>,
@@ -48,6 +53,7 @@ pub(super) struct Gates {
 pub(super) struct Unopened {
     gates: Vec<Gate>,
     up: Vec<Up>,
+    demands: watch::Sender<Vec<Demand>>,
     /// Without the word the thread ends.
     go: SyncSender<Vec<Gate>>,
     stop: watch::Sender<bool>,
@@ -107,21 +113,26 @@ impl Gates {
                 gates.push(Gate { name, addr, when_down, is_up, stopped, port });
             }
         }
+        let (demands, asks) = watch::channel(Vec::new());
         let (go, goes) = sync_channel::<Vec<Gate>>(1);
         let run = move || {
             let Ok(gates) = goes.recv() else { return Vec::new() };
             runtime.block_on(async {
                 let all: JoinSet<Option<Listening>> = gates.into_iter().map(Gate::keep).collect();
-                all.join_all().await.into_iter().flatten().collect()
+                let asking = tokio::spawn(ask(asks));
+                let listening = all.join_all().await.into_iter().flatten().collect();
+                asking.abort();
+                listening
             })
         };
         let thread = std::thread::Builder::new().name("gates".into()).spawn(run).map_err(no_thread)?;
-        Ok(Some(Unopened { gates, up, go, stop, thread }))
+        Ok(Some(Unopened { gates, up, demands, go, stop, thread }))
     }
 
     /// The same gates mean endpoints of this board from now on.
     pub(super) fn follow(&self, config: &Config, keeper: &Keeper) {
         config.tcp_gates.iter().zip(&self.up).for_each(|(gate, up)| up.follow(gate, keeper));
+        self.demands.send_replace(demands_of(config, keeper));
     }
 
     /// The addresses that it has.
@@ -152,6 +163,30 @@ impl Drop for Gates {
     }
 }
 
+/// What runs only when somebody asks for an endpoint that has a gate.
+fn demands_of(config: &Config, keeper: &Keeper) -> Vec<Demand> {
+    config.tcp_gates.iter().flat_map(|gate| keeper.demands_of(gate.endpoint)).collect()
+}
+
+/// Asks, until the thread ends.
+async fn ask(mut demands: watch::Receiver<Vec<Demand>>) {
+    loop {
+        let is_idle = {
+            let demands = demands.borrow_and_update();
+            demands.iter().for_each(Demand::ask);
+            demands.is_empty()
+        };
+        let changed = demands.changed();
+        let gone = match is_idle {
+            true => changed.await.is_err(),
+            false => timeout(ASK_EVERY, changed).await.is_ok_and(|changed| changed.is_err()),
+        };
+        if gone {
+            return;
+        }
+    }
+}
+
 impl Unopened {
     /// Opens what is up by this board. `held` are those of the addresses that were held, as far as anybody listened there.
     pub(super) fn open(mut self, config: &Config, keeper: &Keeper, mut held: Vec<Listening>) -> Gates {
@@ -163,9 +198,10 @@ impl Unopened {
                 gate.port = Some(Port::Listening(held.remove(at).1));
             }
         }
+        self.demands.send_replace(demands_of(config, keeper));
         let addrs = self.gates.iter().map(|gate| gate.addr).collect();
         let _begins = self.go.send(self.gates);
-        Gates { up: self.up, addrs, stop: self.stop, thread: Some(self.thread) }
+        Gates { up: self.up, addrs, demands: self.demands, stop: self.stop, thread: Some(self.thread) }
     }
 }
 
@@ -286,5 +322,43 @@ impl Gate {
                 let _ended = timeout(HOLD_TIMEOUT, read).await;
             });
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::checks::{Desk as _, Finding};
+    use crate::config::{Source, parse};
+    use doorbell_health::Outcome;
+
+    #[test]
+    fn only_the_board_that_was_followed_last_is_heard() {
+        let text = "version = 1\n[check.db]\ntype = \"ttl\"\nttl = \"1m\"\n[health.readyz]\nrequire = [\"db\"]\n\
+                    [tcp_gate.lb]\nbind = \"127.0.0.1:1\"\n";
+        let config = parse(&Source { name: "f".into(), text: text.into() }, &|_| None).config.unwrap();
+        let before = Keeper::build(&config).unwrap();
+        let (told, is_up) = watch::channel(false);
+        let up = Up { told: Arc::new(told), term: Arc::default() };
+        let tell = |keeper: &Keeper, outcome: Outcome| {
+            let finding = Finding { outcome, latency: Duration::ZERO, reason: String::new() };
+            let _next = keeper.found(0, &finding);
+        };
+        up.follow(&config.tcp_gates[0], &before);
+        tell(&before, Outcome::Success);
+        assert!(*is_up.borrow());
+        let after = Keeper::build_after(&config, &before).unwrap();
+        tell(&after, Outcome::Success);
+        up.follow(&config.tcp_gates[0], &after);
+        for _ in 0..5 {
+            tell(&before, Outcome::Failure);
+        }
+        assert!(*is_up.borrow(), "the elder board is not heard");
+        for _ in 0..5 {
+            tell(&after, Outcome::Failure);
+        }
+        assert!(!*is_up.borrow());
+        tell(&before, Outcome::Success);
+        assert!(!*is_up.borrow());
     }
 }

@@ -20,6 +20,7 @@ on_both_engines! {
     agents_tell_everything
     haproxy_follows_an_agent
     gates_are_open_while_all_is_well
+    what_runs_when_somebody_asks_runs_for_agents_and_gates
 }
 
 pub(crate) const CONFIG: &str = r#"
@@ -210,4 +211,30 @@ fn gates_are_open_while_all_is_well(engine: &str) {
     all_are(false);
     doorbell.process.signal(Signal::INT);
     assert_eq!(doorbell.process.wait().0.code(), Some(0));
+}
+
+/// A file that comes behind the first run, of which nobody else asks.
+fn what_runs_when_somebody_asks_runs_for_agents_and_gates(engine: &str) {
+    let scratch = Scratch::new();
+    let (one, other) = (scratch.path("one"), scratch.path("other"));
+    let port = free_port();
+    let config = format!(
+        "version = 1\n[runtime]\nworkers = 1\n[lifecycle]\ndrain_delay = \"0s\"\n\
+         [listener.probes]\nbind = \"127.0.0.1:0\"\n\
+         [check_defaults]\nrise = 1\ninitial = \"down\"\n\
+         [check.one]\ntype = \"file\"\npath = {one:?}\ncache = \"100ms\"\n\
+         [check.other]\ntype = \"file\"\npath = {other:?}\ncache = \"100ms\"\n\
+         [health.readyz]\nrequire = [\"one\"]\n[health.gate]\nrequire = [\"other\"]\n\
+         [route.livez]\npath = \"/livez\"\nhealth = \"livez\"\n\
+         [agent.lb]\nbind = \"127.0.0.1:0\"\nmaxconn = 40\n\
+         [tcp_gate.lb]\nbind = \"127.0.0.1:{port}\"\nhealth = \"gate\"\n"
+    );
+    let doorbell = Doorbell::start_with(engine, &config);
+    let (agent, gate) = (doorbell.addr_of(1), SocketAddr::from(([127, 0, 0, 1], port)));
+    await_line(agent, b"", "down ready maxconn:40 # one\n");
+    assert_eq!(knock(gate), "refused");
+    std::fs::write(&one, "").unwrap();
+    std::fs::write(&other, "").unwrap();
+    await_line(agent, b"", "up ready 100% maxconn:40\n");
+    assert!(wait_until(LIMIT, || knock(gate) == "open").is_some(), "the gate stays closed");
 }

@@ -23,6 +23,7 @@ on_both_engines! {
     checks
     checks_over_tls
     lists
+    what_runs_when_somebody_asks_runs_for_lists_and_watches
     watches_through_a_drain
     many_watches_through_a_drain
     watches_are_bounded
@@ -138,6 +139,39 @@ fn lists(engine: &str) {
     let (yes, no) = (ServingStatus::Serving, ServingStatus::NotServing);
     let expected = [("", yes), ("alive", yes), ("shop.Cart", no), ("shop.Orders", yes)];
     assert_eq!(list, expected.map(|(name, status)| (name.to_owned(), status)));
+}
+
+/// Two files that come behind the first run: one is watched, the other is in a list.
+fn what_runs_when_somebody_asks_runs_for_lists_and_watches(engine: &str) {
+    let scratch = Scratch::new();
+    let (watched, listed) = (scratch.path("watched"), scratch.path("listed"));
+    let more = format!(
+        "[check_defaults]\nrise = 1\ninitial = \"down\"\n\
+         [check.watched]\ntype = \"file\"\npath = {watched:?}\ncache = \"100ms\"\n\
+         [check.listed]\ntype = \"file\"\npath = {listed:?}\ncache = \"100ms\"\n\
+         [health.watched]\nrequire = [\"watched\"]\n[health.listed]\nrequire = [\"listed\"]\n\
+         [health.readyz]\nrequire = []\n\
+         [grpc]\nservices = {{ watched = \"watched\", listed = \"listed\" }}\n"
+    );
+    let doorbell = Doorbell::start_with(engine, &config("", &more));
+    block_on(async {
+        let channel = channel(&doorbell).await;
+        let mut client = HealthClient::new(channel.clone());
+        let mut stream = watch(&mut client, "watched").await;
+        assert_eq!(next(&mut stream).await, Ok(ServingStatus::NotServing));
+        std::fs::write(&watched, "").unwrap();
+        std::fs::write(&listed, "").unwrap();
+        assert_eq!(next(&mut stream).await, Ok(ServingStatus::Serving), "the watch asks");
+        let until = std::time::Instant::now() + LIMIT;
+        loop {
+            let list = call(channel.clone(), "/grpc.health.v1.Health/List").await.unwrap();
+            if list.statuses["listed"].status() == ServingStatus::Serving {
+                break;
+            }
+            assert!(std::time::Instant::now() < until, "lists ask");
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    });
 }
 
 fn watches_through_a_drain(engine: &str) {

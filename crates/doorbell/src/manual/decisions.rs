@@ -518,3 +518,16 @@
 //! an answer allocates, which no other one here does; probers do not ask so.
 //!
 //! *Would change it:* a prober that reads `Age`; none is known that does.
+//!
+//! # 0038 While no resolver answers, checks ask the addresses of before
+//!
+//! *Context.* The system's resolver is a call that may hang for half a minute and cannot be called back. A check by name that is down because nobody
+//! answers for its name says something about the resolver, and takes an application out that holds its connections and needs none. A thread for each
+//! run that hangs leaves none for files and programs.
+//!
+//! *Choice.* All checks of one name share one look-up, at most 32 look-ups are under way, and they take no thread from anybody else. When addresses are
+//! older than `resolve.ttl` the next run waits for new ones for a quarter of its time to connect, then takes those of before, and those behind it
+//! do not wait until there is an answer. So it stays for an hour; an answer that there is no such name counts at once. A log line says when it
+//! begins and when it ends.
+//!
+//! *Would change it:* a resolver of our own, which could tell an answer that is old from none without the words of a C library.

@@ -3,6 +3,8 @@
 //! Does not know about: schedules.
 
 mod kinds;
+mod names;
+mod requests;
 
 use super::*;
 use crate::config::{Source, default_config, parse};

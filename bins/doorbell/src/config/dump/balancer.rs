@@ -27,6 +27,9 @@ fn agent_value(agent: &Agent, config: &Config, with_defaults: bool) -> Value {
     if with_defaults || agent.select_by_send {
         value["select_by_send"] = json!(agent.select_by_send);
     }
+    if let Some(maxconn) = agent.maxconn {
+        value["maxconn"] = json!(maxconn);
+    }
     value
 }
 

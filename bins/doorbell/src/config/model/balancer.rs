@@ -16,6 +16,8 @@ pub struct Agent {
     pub endpoint: usize,
     /// Whether what HAProxy sends (`agent-send`) names the endpoint.
     pub select_by_send: bool,
+    /// How many connections HAProxy is told to open to the server at most.
+    pub maxconn: Option<u32>,
 }
 
 /// `[tcp_gate.NAME]`: a port that says by being open that an endpoint is up.

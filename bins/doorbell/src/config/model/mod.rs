@@ -25,8 +25,8 @@ pub use blackbox::{Blackbox, Module};
 pub use check::{
     BadIs, CHECKS_MAX, CertificateRule, Check, CheckKind, ClientTls, DnsCheck, DnsCode, DnsRecord, Egress,
     ExecCheck, FileCheck, FlapRule, FollowRedirects, GaugeCheck, GrpcCheck, GrpcMode, HostPort, HttpCheck,
-    HttpDegraded, HttpExpect, Initial, Level, Metric, Pace, Pattern, Place, Prefer, RedisCheck, Resolve,
-    Severity, TcpCheck, TlsCheck, Url,
+    HttpDegraded, HttpExpect, HttpVersion, Initial, Level, Metric, Pace, Pattern, Place, Prefer, RedisCheck,
+    Resolve, Severity, TcpCheck, TlsCheck, Url,
 };
 pub use compute::Compute;
 pub use control::{Control, ControlSocket, Maintenance, Window};

@@ -20,6 +20,7 @@ pub(super) fn agents(written: &[written::Agent], health: &[Health], problems: &P
             binds: written.binds.iter().map(|at| at.value.clone()).collect(),
             endpoint: endpoint(&written.health, &written.header, health, problems),
             select_by_send: or(&written.select_by_send, false),
+            maxconn: written.maxconn.as_ref().map(|at| at.value),
         }
     };
     written.iter().map(one).collect()

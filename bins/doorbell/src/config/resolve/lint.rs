@@ -96,7 +96,12 @@ fn unused(file: &written::File, config: &Config, problems: &Problems) {
             .grpc
             .iter()
             .flat_map(|grpc| grpc.overall.iter().chain(grpc.services.iter().map(|(_, endpoint)| endpoint)));
-        let used = used || endpoints.into_iter().any(|endpoint| endpoint.value == written.name.value);
+        let agents = file.agents.iter().filter_map(|agent| agent.health.as_ref());
+        let gates = file.tcp_gates.iter().filter_map(|gate| gate.health.as_ref());
+        let used = used
+            || endpoints.chain(agents).chain(gates).any(|endpoint| endpoint.value == written.name.value)
+            // HAProxy may ask one such agent for any endpoint.
+            || config.agents.iter().any(|agent| agent.select_by_send);
         let built_in = ["livez", "readyz"].contains(&&*written.name.value);
         if !used && !built_in {
             let message = format!("no route answers with health endpoint `{}`", written.name.value);

@@ -16,6 +16,7 @@ pub(crate) struct Agent {
     pub(crate) binds: Vec<At<Bind>>,
     pub(crate) health: Option<At<String>>,
     pub(crate) select_by_send: Option<At<bool>>,
+    pub(crate) maxconn: Option<At<u32>>,
 }
 
 #[derive(Debug)]
@@ -41,6 +42,7 @@ impl Agent {
             binds: bind.map(|bind| read_binds(&at, bind)).unwrap_or_default(),
             health: at.string("health"),
             select_by_send: at.bool("select_by_send"),
+            maxconn: at.integer("maxconn", 1..=1_000_000),
         };
         at.finish();
         agent

@@ -24,8 +24,8 @@ pub(crate) use balancer::{Agent, TcpGate, WHEN_DOWN};
 pub(crate) use blackbox::Blackbox;
 pub(crate) use check::{
     Addresses, Basic, CODES, Certificates, Check, CheckTls, Defaults, DnsAsked, ExecAsked, FileWatched,
-    GRPC_MODES, GaugeAsked, GrpcAsked, HttpAsked, INITIALS, Kind, Latencies, METRICS, PREFERS, Pace, RECORDS,
-    REDIRECTS, RedisAsked, SEVERITIES, TYPES, TcpAsked, TlsAsked,
+    GRPC_MODES, GaugeAsked, GrpcAsked, HTTP_VERSIONS, HttpAsked, INITIALS, Kind, Latencies, METRICS, PREFERS,
+    Pace, RECORDS, REDIRECTS, RedisAsked, SEVERITIES, TYPES, TcpAsked, TlsAsked,
 };
 pub(crate) use compute::Compute;
 pub(crate) use control::{Control, Maintenance, Window};

@@ -8,7 +8,7 @@ use super::super::super::model::{
 };
 use super::super::super::statuses::Statuses;
 use super::super::super::units::{format_duration, format_size};
-use super::super::super::written::{CODES, GRPC_MODES, METRICS, PREFERS, RECORDS, REDIRECTS};
+use super::super::super::written::{CODES, GRPC_MODES, HTTP_VERSIONS, METRICS, PREFERS, RECORDS, REDIRECTS};
 use super::super::{literal, name_of, path_text, text};
 use serde_json::{Map, Value, json};
 use std::time::Duration;
@@ -73,6 +73,7 @@ fn add_grpc(value: &mut Value, grpc: &GrpcCheck) {
     value["address"] = text(&grpc.address.to_string());
     value["service"] = text(&grpc.service);
     value["mode"] = json!(name_of(&GRPC_MODES, grpc.mode));
+    value["traceparent"] = json!(grpc.traceparent);
     value["resolve"] = resolve_value(grpc.resolve);
     if let Some(tls) = &grpc.tls {
         value["tls"] = tls_value(tls);
@@ -88,6 +89,10 @@ fn add_http(value: &mut Value, http: &HttpCheck) {
     value["resolve"] = resolve_value(http.resolve);
     if let Some(address) = &http.address {
         value["address"] = text(&address.to_string());
+    }
+    value["traceparent"] = json!(http.traceparent);
+    if !http.body.is_empty() {
+        value["body"] = text(&http.body);
     }
     if let Some((name, _)) = &http.basic {
         value["basic"] = json!({ "username": text(name), "password": Secret::MASK });
@@ -105,6 +110,9 @@ fn add_http(value: &mut Value, http: &HttpCheck) {
     value["expect"] = json!({ "status": expect.status.texts() });
     add_well(&mut value["expect"], &expect.body_contains, &expect.json, expect.max_latency);
     add_patterns(&mut value["expect"], &expect.body_matches, &expect.headers);
+    if let Some(version) = expect.http_version {
+        value["expect"]["http_version"] = json!(name_of(&HTTP_VERSIONS, version));
+    }
     let mut table = json!({});
     if degraded.status != Statuses::default() {
         table["status"] = json!(degraded.status.texts());
@@ -227,7 +235,12 @@ fn pairs(pairs: &[(String, String)]) -> Value {
 }
 
 fn resolve_value(resolve: Resolve) -> Value {
-    json!({ "prefer": name_of(&PREFERS, resolve.prefer), "ttl": format_duration(resolve.ttl) })
+    json!({
+        "prefer": name_of(&PREFERS, resolve.prefer),
+        "fallback": resolve.fallback,
+        "all": resolve.all,
+        "ttl": format_duration(resolve.ttl),
+    })
 }
 
 fn tls_value(tls: &ClientTls) -> Value {

@@ -19,6 +19,10 @@ pub struct HttpCheck {
     pub address: Option<Place>,
     /// The method.
     pub method: Method,
+    /// The content of the request.
+    pub body: String,
+    /// Whether requests say that they are not to be traced.
+    pub traceparent: bool,
     /// Further header fields; `Host` replaces that of the URL.
     pub headers: Vec<(String, String)>,
     /// Sent as `Authorization: Basic`, to the host of the URL only: a name and a password.
@@ -46,6 +50,8 @@ pub struct HttpCheck {
 pub struct HttpExpect {
     /// The codes.
     pub status: Statuses,
+    /// Which version is answered with.
+    pub http_version: Option<HttpVersion>,
     /// A part of the content.
     pub body_contains: Option<String>,
     /// What matches the content.
@@ -85,6 +91,25 @@ pub enum FollowRedirects {
     /// To the same host, as the kubelet does.
     #[default]
     SameHost,
+}
+
+/// A version of the protocol. Checks ask with HTTP/1.1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HttpVersion {
+    /// `HTTP/1.0`
+    Http10,
+    /// `HTTP/1.1`
+    Http11,
+}
+
+impl HttpVersion {
+    /// As a library has it.
+    pub(crate) const fn as_version(self) -> hyper::Version {
+        match self {
+            Self::Http10 => hyper::Version::HTTP_10,
+            Self::Http11 => hyper::Version::HTTP_11,
+        }
+    }
 }
 
 /// A regular expression, ready to be used.
@@ -132,6 +157,7 @@ impl Default for HttpExpect {
     fn default() -> Self {
         Self {
             status: Statuses::successful(),
+            http_version: None,
             body_contains: None,
             body_matches: None,
             headers: Vec::new(),
@@ -152,6 +178,8 @@ impl HttpCheck {
             url,
             address: None,
             method: Method::Get,
+            body: String::new(),
+            traceparent: true,
             headers: Vec::new(),
             basic: None,
             bearer: None,

@@ -33,6 +33,10 @@ pub enum Prefer {
 pub struct Resolve {
     /// Which come first.
     pub prefer: Prefer,
+    /// Whether those of the other family are taken where there are none of the preferred one, or they lead nowhere.
+    pub fallback: bool,
+    /// Whether every address is asked, and all must be well. Otherwise the first that accepts is enough.
+    pub all: bool,
     /// How long they are not asked for again.
     pub ttl: Duration,
 }
@@ -120,7 +124,7 @@ impl Default for ClientTls {
 
 impl Default for Resolve {
     fn default() -> Self {
-        Self { prefer: Prefer::Any, ttl: Duration::from_secs(30) }
+        Self { prefer: Prefer::Any, fallback: true, all: false, ttl: Duration::from_secs(30) }
     }
 }
 

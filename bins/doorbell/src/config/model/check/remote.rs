@@ -16,6 +16,8 @@ pub struct GrpcCheck {
     pub service: String,
     /// Whether it is asked, or tells.
     pub mode: GrpcMode,
+    /// Whether calls say that they are not to be traced.
+    pub traceparent: bool,
     /// Without it the connection is plain.
     pub tls: Option<ClientTls>,
     /// How long it may take.
@@ -172,6 +174,7 @@ impl GrpcCheck {
             address,
             service: String::new(),
             mode: GrpcMode::Check,
+            traceparent: true,
             tls: None,
             max_latency: None,
             degraded_latency: None,

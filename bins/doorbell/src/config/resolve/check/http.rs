@@ -9,6 +9,7 @@ use super::super::super::written::{self, Latencies};
 use super::super::action::check_fields;
 use super::super::or;
 use super::parts::{certificate_rule, check_latencies, resolve_of, tls_of};
+use crate::http::Method;
 use std::ops::Range;
 
 /// Fields that every request has anyway, or that would break it.
@@ -30,6 +31,7 @@ pub(super) fn http_check(written: &written::HttpAsked, problems: &Problems) -> O
     let json = |pairs: &[(At<String>, At<String>)]| {
         pairs.iter().map(|(pointer, value)| (pointer.value.clone(), value.value.clone())).collect()
     };
+    check_body(written, problems);
     let (expect, degraded) = (&written.expect, &written.degraded);
     let latencies = Latencies { expect: expect.max_latency.clone(), degraded: degraded.max_latency.clone() };
     check_latencies(&latencies, problems);
@@ -44,6 +46,8 @@ pub(super) fn http_check(written: &written::HttpAsked, problems: &Problems) -> O
     Some(HttpCheck {
         address: written.address.place.as_ref().map(|at| at.value.clone()),
         method: or(&written.method, default.method),
+        body: text(&written.body).unwrap_or_default(),
+        traceparent: or(&written.traceparent, default.traceparent),
         headers: written
             .headers
             .iter()
@@ -54,9 +58,10 @@ pub(super) fn http_check(written: &written::HttpAsked, problems: &Problems) -> O
         follow_redirects: or(&written.follow_redirects, default.follow_redirects),
         body_bytes: or(&written.body_bytes, default.body_bytes),
         tls: written.tls.as_ref().map(|tls| tls_of(tls, problems)).unwrap_or_default(),
-        resolve: resolve_of(&written.resolve),
+        resolve: resolve_of(&written.resolve, problems),
         expect: HttpExpect {
             status: or(&expect.status, default.expect.status.clone()),
+            http_version: written.http_version.as_ref().map(|at| at.value),
             body_contains: text(&expect.body_contains),
             body_matches: expect.body_matches.as_ref().map(|at| at.value.clone()),
             headers: patterns(&expect.headers),
@@ -105,6 +110,19 @@ fn basic_of(
     }
     find_field(&written.headers, &basic.span, "as `basic`", problems);
     Some((username.value.clone(), password.value.clone()))
+}
+
+/// RFC 9110 9.3: content in the request means nothing to these methods, and some servers refuse it.
+fn check_body(written: &written::HttpAsked, problems: &Problems) {
+    let method = written.method.as_ref().map_or(Method::Get, |at| at.value);
+    if let (Some(body), Method::Get | Method::Head | Method::Trace) = (&written.body, method) {
+        let message = format!("{method} has no content");
+        let mut problem = Problem::error("contradiction", body.span.clone(), message);
+        if let Some(at) = &written.method {
+            problem = problem.also(at.span.clone(), "the method");
+        }
+        problems.add(problem.help("add `method = \"POST\"`, or remove `body`"));
+    }
 }
 
 /// What is wrong with a token is said without showing it.

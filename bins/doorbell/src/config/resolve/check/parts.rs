@@ -2,7 +2,7 @@
 //!
 //! Does not know about: which kind has which.
 
-use super::super::super::model::{CertificateRule, ClientTls, Resolve};
+use super::super::super::model::{CertificateRule, ClientTls, Prefer, Resolve};
 use super::super::super::problem::{Problem, Problems};
 use super::super::super::section::At;
 use super::super::super::written;
@@ -83,7 +83,20 @@ pub(super) fn bytes(text: &Option<At<String>>, hex: &Option<At<Vec<u8>>>, proble
     text.or_else(|| hex.as_ref().map(|at| at.value.clone())).unwrap_or_default()
 }
 
-pub(super) fn resolve_of(written: &written::Addresses) -> Resolve {
+pub(super) fn resolve_of(written: &written::Addresses, problems: &Problems) -> Resolve {
     let default = Resolve::default();
-    Resolve { prefer: or(&written.prefer, default.prefer), ttl: or(&written.ttl, default.ttl) }
+    let resolve = Resolve {
+        prefer: or(&written.prefer, default.prefer),
+        fallback: or(&written.fallback, default.fallback),
+        all: or(&written.all, default.all),
+        ttl: or(&written.ttl, default.ttl),
+    };
+    if let (Some(at), Prefer::Any) = (&written.fallback, resolve.prefer)
+        && !at.value
+    {
+        let message = "`fallback = false` forbids the other family of none";
+        let problem = Problem::error("contradiction", at.span.clone(), message);
+        problems.add(problem.help("add `prefer = \"ipv4\"` or `prefer = \"ipv6\"`"));
+    }
+    resolve
 }

@@ -2,7 +2,7 @@
 //!
 //! Does not know about: HTTP.
 
-use super::super::super::model::{DnsCheck, DnsCode, GrpcCheck, RedisCheck, TcpCheck, TlsCheck};
+use super::super::super::model::{DnsCheck, DnsCode, GrpcCheck, GrpcMode, RedisCheck, TcpCheck, TlsCheck};
 use super::super::super::problem::{Problem, Problems};
 use super::super::super::written;
 use super::super::or;
@@ -11,13 +11,21 @@ use super::parts::{bytes, certificate_rule, check_latencies, resolve_of, tls_of}
 pub(super) fn grpc_check(written: &written::GrpcAsked, problems: &Problems) -> Option<GrpcCheck> {
     let default = GrpcCheck::of(written.address.place.as_ref()?.value.clone());
     check_latencies(&written.latencies, problems);
+    if let (Some(mode), Some(all)) = (&written.mode, &written.resolve.all)
+        && mode.value == GrpcMode::Watch
+        && all.value
+    {
+        let problem = Problem::error("contradiction", all.span.clone(), "a watch is one call to one address");
+        problems.add(problem.also(mode.span.clone(), "the watch").help("remove one of them"));
+    }
     Some(GrpcCheck {
         service: or(&written.service, default.service.clone()),
         mode: or(&written.mode, default.mode),
+        traceparent: or(&written.traceparent, default.traceparent),
         tls: written.tls.as_ref().map(|tls| tls_of(tls, problems)),
         max_latency: written.latencies.expect.as_ref().map(|at| at.value),
         degraded_latency: written.latencies.degraded.as_ref().map(|at| at.value),
-        resolve: resolve_of(&written.resolve),
+        resolve: resolve_of(&written.resolve, problems),
         ..default
     })
 }
@@ -30,7 +38,7 @@ pub(super) fn tcp_check(written: &written::TcpAsked, problems: &Problems) -> Opt
         contains: bytes(&written.contains, &written.contains_hex, problems),
         max_latency: written.latencies.expect.as_ref().map(|at| at.value),
         degraded_latency: written.latencies.degraded.as_ref().map(|at| at.value),
-        resolve: resolve_of(&written.resolve),
+        resolve: resolve_of(&written.resolve, problems),
         ..default
     })
 }
@@ -43,7 +51,7 @@ pub(super) fn tls_check(written: &written::TlsAsked, problems: &Problems) -> Opt
         certificate: certificate_rule(&written.certificate, problems),
         max_latency: written.latencies.expect.as_ref().map(|at| at.value),
         degraded_latency: written.latencies.degraded.as_ref().map(|at| at.value),
-        resolve: resolve_of(&written.resolve),
+        resolve: resolve_of(&written.resolve, problems),
         ..default
     })
 }
@@ -63,7 +71,7 @@ pub(super) fn redis_check(written: &written::RedisAsked, problems: &Problems) ->
         maintenance_key: written.maintenance_key.as_ref().map(|at| at.value.clone()),
         max_latency: written.latencies.expect.as_ref().map(|at| at.value),
         degraded_latency: written.latencies.degraded.as_ref().map(|at| at.value),
-        resolve: resolve_of(&written.resolve),
+        resolve: resolve_of(&written.resolve, problems),
         ..default
     })
 }
@@ -87,7 +95,7 @@ pub(super) fn dns_check(written: &written::DnsAsked, problems: &Problems) -> Opt
         min_answers: or(&written.min_answers, answers),
         max_latency: written.latencies.expect.as_ref().map(|at| at.value),
         degraded_latency: written.latencies.degraded.as_ref().map(|at| at.value),
-        resolve: resolve_of(&written.resolve),
+        resolve: resolve_of(&written.resolve, problems),
         ..default
     };
     for at in written.contains.iter().filter(|at| !dns.can_contain(&at.value)) {

@@ -2,7 +2,7 @@
 //!
 //! Does not know about: defaults.
 
-use super::super::super::model::{FollowRedirects, Pattern, Secret, Url};
+use super::super::super::model::{FollowRedirects, HttpVersion, Pattern, Secret, Url};
 use super::super::super::problem::Problem;
 use super::super::super::section::{At, Section};
 use super::super::super::statuses::{Codes, STATUSES_FORM, Statuses};
@@ -14,6 +14,9 @@ use std::time::Duration;
 pub(crate) const REDIRECTS: [(&str, FollowRedirects); 3] =
     [("all", FollowRedirects::All), ("no", FollowRedirects::No), ("same-host", FollowRedirects::SameHost)];
 
+pub(crate) const HTTP_VERSIONS: [(&str, HttpVersion); 2] =
+    [("HTTP/1.0", HttpVersion::Http10), ("HTTP/1.1", HttpVersion::Http11)];
+
 /// What a check reads at most; it is kept until the run is over.
 const BODY_RANGE: RangeInclusive<u32> = 0..=4 << 20;
 
@@ -23,6 +26,8 @@ pub(crate) struct HttpAsked {
     pub(crate) url: Option<At<Url>>,
     pub(crate) address: Target,
     pub(crate) method: Option<At<Method>>,
+    pub(crate) body: Option<At<String>>,
+    pub(crate) traceparent: Option<At<bool>>,
     pub(crate) headers: Vec<(At<String>, At<String>)>,
     pub(crate) basic: Option<Basic>,
     pub(crate) bearer: Option<At<Secret>>,
@@ -31,6 +36,8 @@ pub(crate) struct HttpAsked {
     pub(crate) tls: Option<CheckTls>,
     pub(crate) resolve: Addresses,
     pub(crate) expect: HttpWell,
+    /// Of `expect`.
+    pub(crate) http_version: Option<At<HttpVersion>>,
     pub(crate) degraded: HttpWell,
     pub(crate) certificate: Certificates,
 }
@@ -56,9 +63,10 @@ pub(crate) struct Basic {
 
 impl HttpAsked {
     pub(super) fn read(at: &mut Section<'_>) -> Self {
-        let mut certificate = Certificates::default();
+        let (mut certificate, mut http_version) = (Certificates::default(), None);
         let expect = at.section("expect").map(|mut expect| {
             certificate.read_expect(&mut expect);
+            http_version = expect.choice("http_version", &HTTP_VERSIONS);
             HttpWell::read(expect)
         });
         let degraded = at.section("degraded").map(|mut degraded| {
@@ -70,6 +78,8 @@ impl HttpAsked {
             url: read_url(at),
             address: Target::read(at),
             method: read_method(at),
+            body: at.string("body"),
+            traceparent: at.bool("traceparent"),
             headers: at.section("headers").map(|headers| headers.all_strings()).unwrap_or_default(),
             basic: at.section("basic").map(Basic::read),
             bearer: at.secret("bearer"),
@@ -78,6 +88,7 @@ impl HttpAsked {
             tls: at.section("tls").map(CheckTls::read),
             resolve: Addresses::read(at),
             expect: expect.unwrap_or_default(),
+            http_version,
             degraded: degraded.unwrap_or_default(),
             certificate,
         }
@@ -170,16 +181,21 @@ fn read_statuses(at: &mut Section<'_>) -> Option<At<Statuses>> {
         at.problem(problem.help(format!("write {STATUSES_FORM}, or remove it")));
         return None;
     }
-    let given = texts.len();
-    let read = |text: At<String>| {
-        let codes = Codes::parse(&text.value);
-        if codes.is_none() {
-            let message = format!("{:?} is not a status", text.value);
-            let problem = Problem::error("bad-value", text.span, message);
-            at.problem(problem.help(format!("write {STATUSES_FORM}, from 200 to 599")));
+    let (mut codes, mut is_well) = (Vec::new(), true);
+    for text in &texts {
+        // As load balancers write lists: "200,204".
+        for part in text.value.split(',') {
+            let part = part.trim();
+            match Codes::parse(part) {
+                Some(one) => codes.push(one),
+                None => {
+                    is_well = false;
+                    let message = format!("{part:?} is not a status");
+                    let problem = Problem::error("bad-value", text.span.clone(), message);
+                    at.problem(problem.help(format!("write {STATUSES_FORM}, from 200 to 599")));
+                }
+            }
         }
-        codes
-    };
-    let codes: Vec<Codes> = texts.into_iter().filter_map(read).collect();
-    (codes.len() == given).then(|| At { value: codes.into_iter().collect(), span })
+    }
+    is_well.then(|| At { value: codes.into_iter().collect(), span })
 }

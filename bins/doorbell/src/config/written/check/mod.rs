@@ -7,7 +7,7 @@ mod local;
 mod parts;
 mod remote;
 
-pub(crate) use http::{Basic, HttpAsked, REDIRECTS};
+pub(crate) use http::{Basic, HTTP_VERSIONS, HttpAsked, REDIRECTS};
 pub(crate) use local::{ExecAsked, FileWatched, GaugeAsked, METRICS};
 pub(crate) use parts::{Addresses, Certificates, CheckTls, Latencies, PREFERS};
 pub(crate) use remote::{
@@ -73,7 +73,7 @@ pub(crate) enum Kind {
     Grpc(Box<GrpcAsked>),
     Http(Box<HttpAsked>),
     Redis(Box<RedisAsked>),
-    Tcp(TcpAsked),
+    Tcp(Box<TcpAsked>),
     Tls(Box<TlsAsked>),
     Ttl(Option<At<Duration>>),
 }
@@ -231,7 +231,7 @@ impl Kind {
             "grpc" => Self::Grpc(Box::new(GrpcAsked::read(at))),
             "http" => Self::Http(Box::new(HttpAsked::read(at))),
             "redis" => Self::Redis(Box::new(RedisAsked::read(at))),
-            "tcp" => Self::Tcp(TcpAsked::read(at)),
+            "tcp" => Self::Tcp(Box::new(TcpAsked::read(at))),
             "tls" => Self::Tls(Box::new(TlsAsked::read(at))),
             "ttl" => Self::Ttl(at.duration("ttl", AGE_RANGE)),
             other => {

@@ -31,6 +31,8 @@ pub(crate) struct CheckTls {
 #[derive(Debug, Default)]
 pub(crate) struct Addresses {
     pub(crate) prefer: Option<At<Prefer>>,
+    pub(crate) fallback: Option<At<bool>>,
+    pub(crate) all: Option<At<bool>>,
     pub(crate) ttl: Option<At<Duration>>,
 }
 
@@ -73,7 +75,12 @@ impl CheckTls {
 impl Addresses {
     pub(super) fn read(at: &mut Section<'_>) -> Self {
         let Some(mut at) = at.section("resolve") else { return Self::default() };
-        let resolve = Self { prefer: at.choice("prefer", &PREFERS), ttl: at.duration("ttl", RESOLVE_RANGE) };
+        let resolve = Self {
+            prefer: at.choice("prefer", &PREFERS),
+            fallback: at.bool("fallback"),
+            all: at.bool("all"),
+            ttl: at.duration("ttl", RESOLVE_RANGE),
+        };
         at.finish();
         resolve
     }

@@ -12,7 +12,9 @@ use std::collections::BTreeMap;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 use tokio::sync::watch;
+use tokio::time::sleep;
 use tonic::{Request, Response, Status};
 use tonic_health::ServingStatus;
 use tonic_health::pb::health_server::Health;
@@ -20,6 +22,9 @@ use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse};
 
 /// Services of a list (grpc/health/v1/health.proto).
 const LIST_MAX: usize = 100;
+
+/// How often an open Watch asks for what runs only when somebody asks; what is new enough does not run for that.
+const ASK_EVERY: Duration = Duration::from_secs(1);
 
 /// The service behind all connections.
 #[derive(Clone, Debug)]
@@ -58,6 +63,8 @@ struct Place {
 struct Watching {
     /// `None`: nobody knows the service, and nobody will.
     status: Option<watch::Receiver<Told>>,
+    /// Where what is watched runs when somebody asks, by whom it is asked for.
+    asks: Option<(Arc<Statuses>, String)>,
     /// What was told last.
     told: Option<ServingStatus>,
     ends: watch::Receiver<bool>,
@@ -152,8 +159,12 @@ impl Health for HealthService {
         let account = request.extensions().get::<Account>().cloned();
         let account = account.ok_or_else(|| Status::internal("a request without a connection"))?;
         let place = self.enter(account)?;
+        let prober = prober_of(&request);
+        let service = request.into_inner().service;
+        let statuses = &self.0.statuses;
         let watching = Watching {
-            status: self.0.statuses.watch(&request.get_ref().service, prober_of(&request)),
+            status: statuses.watch(&service, prober),
+            asks: statuses.is_on_demand(&service).then(|| (Arc::clone(statuses), service)),
             told: None,
             ends: self.0.ends.clone(),
             over: false,
@@ -179,7 +190,7 @@ impl Watching {
 
     /// The next thing to tell; `None` at the end. What is new goes out before that.
     async fn news(&mut self) -> Option<HealthCheckResponse> {
-        let Self { status, told, ends, .. } = self;
+        let Self { status, asks, told, ends, .. } = self;
         let Some(status) = status else {
             if told.replace(ServingStatus::Unknown).is_none() {
                 return Some(UNKNOWN);
@@ -192,9 +203,19 @@ impl Watching {
             if told.replace(now) != Some(now) {
                 return Some(reply(now));
             }
+            let ask_again = async {
+                match asks {
+                    Some((statuses, service)) => {
+                        statuses.ask(service);
+                        sleep(ASK_EVERY).await;
+                    }
+                    None => std::future::pending().await,
+                }
+            };
             tokio::select! {
                 biased;
                 changed = status.changed() => changed.ok()?,
+                () = ask_again => {}
                 _ended = ends.wait_for(|ends| *ends) => return None,
             }
         }

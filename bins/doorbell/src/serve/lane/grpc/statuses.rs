@@ -106,6 +106,16 @@ impl Statuses {
         Some(service.by_audience[audience_of(prober) as usize].subscribe())
     }
 
+    /// Has run what runs when somebody asks for the service.
+    pub(super) fn ask(&self, service: &str) {
+        self.0.get(service).into_iter().for_each(Service::ask);
+    }
+
+    /// Whether anything does.
+    pub(super) fn is_on_demand(&self, service: &str) -> bool {
+        self.0.get(service).is_some_and(|service| !service.demands.is_empty())
+    }
+
     pub(super) fn len(&self) -> usize {
         self.0.len()
     }

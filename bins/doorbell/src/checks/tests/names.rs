@@ -1,0 +1,204 @@
+//! Names: a resolver that says nothing, one that says something else, and names with several addresses.
+//!
+//! Does not know about: servers of names.
+
+use super::*;
+use crate::checks::names::{LOOK_UPS_MAX, Names};
+use doorbell_health::Time;
+use std::collections::VecDeque;
+use std::fmt::Write as _;
+use std::io;
+use std::sync::Mutex;
+use std::sync::atomic::AtomicUsize;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+
+type Found = io::Result<Vec<SocketAddr>>;
+
+/// A resolver that answers each question with what it is given for it, and not before.
+#[derive(Clone)]
+struct Resolver {
+    answers: Arc<Mutex<VecDeque<Receiver<Found>>>>,
+    asked: Arc<AtomicUsize>,
+}
+
+impl Resolver {
+    /// How it is told what to answer: the first to the first question.
+    fn new(questions: usize) -> (Self, Vec<SyncSender<Found>>) {
+        let (tell, answers): (Vec<_>, VecDeque<_>) = (0..questions).map(|_| sync_channel(1)).unzip();
+        (Self { answers: Arc::new(Mutex::new(answers)), asked: Arc::default() }, tell)
+    }
+
+    fn names(&self) -> Names {
+        let this = self.clone();
+        Names::new(move |_host| {
+            this.asked.fetch_add(1, Ordering::SeqCst);
+            let answer = this.answers.lock().unwrap().pop_front();
+            let answer = answer.and_then(|answer| answer.recv().ok());
+            answer.unwrap_or_else(|| Err(io::Error::other("nobody knows")))
+        })
+    }
+
+    fn asked(&self) -> usize {
+        self.asked.load(Ordering::SeqCst)
+    }
+}
+
+fn connector(names: Names) -> Arc<Connector> {
+    Arc::new(Connector::open(&default_config().egress).unwrap().with_names(names))
+}
+
+fn no_answer() -> io::Error {
+    io::Error::other("failed to lookup address information: Temporary failure in name resolution")
+}
+
+#[derive(Debug)]
+struct Seen {
+    origin: Instant,
+    outcomes: Mutex<Vec<(usize, Outcome)>>,
+}
+
+impl Desk for Seen {
+    fn now(&self) -> Time {
+        Time::ZERO.after(self.origin.elapsed())
+    }
+
+    fn instant(&self, time: Time) -> Instant {
+        self.origin + Duration::from_nanos(time.as_nanos()).min(Duration::from_secs(3600))
+    }
+
+    fn found(&self, check: usize, finding: &Finding) -> Duration {
+        self.outcomes.lock().unwrap().push((check, finding.outcome));
+        Duration::from_millis(100)
+    }
+
+    fn deadline(&self) -> Time {
+        Time::MAX
+    }
+
+    fn tick(&self) {}
+}
+
+/// Forty names that nobody answers for, and a file that is there.
+#[test]
+#[expect(clippy::disallowed_methods, reason = "what must go on while others hang is waited for")]
+fn a_silent_resolver_holds_up_nobody_who_asks_for_no_name() {
+    let (resolver, tell) = Resolver::new(1000);
+    let connector = connector(resolver.names());
+    let mut text =
+        "version = 1\n[check_defaults]\ninterval = \"100ms\"\ntimeout = \"60ms\"\n[check.here]\ntype = \"file\"\npath = \"/\"\n".to_owned();
+    for name in 0..40 {
+        write!(text, "[check.c{name}]\ntype = \"tcp\"\naddress = \"c{name}.test:1\"\n").unwrap();
+    }
+    let parsed = parse(&Source { name: "f".to_owned(), text }, &|_| None);
+    let config = parsed.config.unwrap_or_else(|| panic!("{:?}", parsed.problems));
+    let here = config.checks.iter().position(|check| check.name == "here").unwrap();
+    let mut shared = Shared::new(Arc::clone(&connector));
+    let run = |(at, check)| {
+        Run::new(at, check, "a", Runner::build(check, &mut shared).unwrap().unwrap(), Arc::default())
+    };
+    let runs = config.checks.iter().enumerate().map(run).collect();
+    let (plan, _push) = Plan::new(runs, Vec::new(), 100, connector, Arc::default());
+    let desk = Arc::new(Seen { origin: Instant::now(), outcomes: Mutex::default() });
+    let lane = plan.start(Arc::clone(&desk)).unwrap();
+    let outcomes_of = |is: &dyn Fn(usize) -> bool| -> Vec<Outcome> {
+        let all = desk.outcomes.lock().unwrap();
+        all.iter().filter(|(check, _)| is(*check)).map(|(_, outcome)| *outcome).collect()
+    };
+    let wait = Instant::now();
+    while outcomes_of(&|check| check == here).len() < 10 && wait.elapsed() < Duration::from_secs(20) {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    drop(lane);
+    let files = outcomes_of(&|check| check == here);
+    assert!(files.len() >= 10 && files.iter().all(|outcome| *outcome == Outcome::Success), "{files:?}");
+    let others = outcomes_of(&|check| check != here);
+    assert!(others.len() >= 40 && others.iter().all(|outcome| *outcome == Outcome::Timeout), "{others:?}");
+    assert!(resolver.asked() <= LOOK_UPS_MAX, "{} questions at once", resolver.asked());
+    drop(tell);
+}
+
+/// What was known stays while nobody answers, and one question is open at a time.
+#[test]
+fn addresses_stay_while_no_answer_comes() {
+    // Gone last: it waits for all who still ask.
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let up = server(|_| {});
+    let (resolver, tell) = Resolver::new(5);
+    let connector = connector(resolver.names());
+    let lines = format!("type = \"tcp\"\naddress = \"a.test:{}\"\nresolve = {{ ttl = \"0s\" }}", up.port());
+    let runners = [runner_with(&lines, &connector), runner_with(&lines, &connector)];
+    let found = |which: usize| {
+        let finding = runtime.block_on(runners[which].run());
+        (finding.outcome, finding.reason)
+    };
+    let well = (Outcome::Success, String::new());
+    tell[0].send(Ok(vec![up])).unwrap();
+    assert_eq!((found(0), resolver.asked()), (well.clone(), 1));
+    // The second question finds nobody, for as long as it likes.
+    for which in [0, 1, 0, 1] {
+        assert_eq!((found(which), resolver.asked()), (well.clone(), 2));
+    }
+    // At last the resolver says that it could not ask, and so it does the next time.
+    tell[1].send(Err(no_answer())).unwrap();
+    tell[2].send(Err(no_answer())).unwrap();
+    while resolver.asked() < 4 {
+        assert_eq!(found(0), well);
+    }
+    // An answer is an answer: the name is gone.
+    tell[3].send(Err(io::Error::other("Name or service not known"))).unwrap();
+    tell[4].send(Err(io::Error::other("Name or service not known"))).unwrap();
+    while found(0) == well {}
+    assert_eq!(found(1), (Outcome::Error, "a.test: nobody knows".to_owned()));
+}
+
+#[test]
+fn a_name_that_was_never_known_is_an_error_at_once() {
+    let (resolver, tell) = Resolver::new(1);
+    tell[0].send(Err(no_answer())).unwrap();
+    let runner = runner_with("type = \"tcp\"\naddress = \"a.test:1\"", &connector(resolver.names()));
+    let finding = block_on(runner.run());
+    assert_eq!(finding.outcome, Outcome::Error);
+    assert!(finding.reason.starts_with("a.test: "), "{}", finding.reason);
+}
+
+/// Two addresses with the same port, of which the second may be down.
+#[test]
+fn every_address_is_asked_where_that_is_wanted() {
+    let first = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = first.local_addr().unwrap().port();
+    let addrs = |lasts: &[u8]| -> Vec<SocketAddr> {
+        lasts.iter().map(|last| SocketAddr::from(([127, 0, 0, *last], 0))).collect()
+    };
+    let answers = |listener: TcpListener, answer: &'static str| {
+        std::thread::spawn(move || {
+            for mut stream in listener.incoming().map_while(Result::ok) {
+                heard(&mut stream).write_all(answer.as_bytes()).unwrap();
+            }
+        });
+    };
+    answers(first, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
+    answers(TcpListener::bind(("127.0.0.3", port)).unwrap(), "HTTP/1.1 503 No\r\nContent-Length: 0\r\n\r\n");
+    let found = |lasts: &[u8], resolve: &str| {
+        let (resolver, tell) = Resolver::new(1);
+        tell[0].send(Ok(addrs(lasts))).unwrap();
+        let lines = format!(
+            "timeout = \"2s\"\ntype = \"http\"\nurl = \"http://a.test:{port}/\"\nresolve = {{ {resolve} }}"
+        );
+        let lines = format!("\n{lines}");
+        let finding = block_on(runner_with(&lines, &connector(resolver.names())).run());
+        (finding.outcome, finding.reason)
+    };
+    let well = (Outcome::Success, String::new());
+    assert_eq!(found(&[2, 1], "all = false"), well, "one that accepts is enough");
+    assert_eq!(found(&[1, 1], "all = true"), well);
+    let reason = format!("1 of 2 addresses, 127.0.0.2:{port}: connection refused");
+    assert_eq!(found(&[2, 1], "all = true"), (Outcome::Failure, reason));
+    let reason = format!("1 of 2 addresses, 127.0.0.3:{port}: status 503, expected 200-299");
+    assert_eq!(found(&[1, 3], "all = true"), (Outcome::Failure, reason));
+    let many: Vec<u8> = (100..165).collect();
+    let reason = "a.test has more than 64 addresses".to_owned();
+    assert_eq!(found(&many, "all = true"), (Outcome::Error, reason));
+    let reason = "a.test has no address of IPv6".to_owned();
+    assert_eq!(found(&[1], "prefer = \"ipv6\", fallback = false"), (Outcome::Error, reason));
+    assert_eq!(found(&[1], "prefer = \"ipv6\""), well);
+}

@@ -1,0 +1,95 @@
+//! What an `http` check sends: its content, what is left of it behind a redirect, and that nobody is to record it.
+//!
+//! Does not know about: answers.
+
+use super::*;
+use std::sync::Mutex;
+
+/// What each of these answers was an answer to.
+fn sent(lines: &str, answers: &[&'static str]) -> Vec<String> {
+    let answers: Vec<&str> = answers.into();
+    let answers = Mutex::new(answers.into_iter());
+    let heard = Arc::new(Mutex::new(Vec::new()));
+    let (answers, kept) = (Arc::new(answers), Arc::clone(&heard));
+    let addr = server(move |stream| {
+        let mut request = Vec::new();
+        let mut some = [0; 1024];
+        // The head and the content may come one by one.
+        let is_whole = |request: &[u8]| {
+            let text = String::from_utf8_lossy(request).to_lowercase();
+            let Some((head, content)) = text.split_once("\r\n\r\n") else { return false };
+            let len = head
+                .split_once("content-length: ")
+                .map_or(0, |(_, rest)| rest.lines().next().unwrap_or_default().parse::<usize>().unwrap());
+            content.len() >= len
+        };
+        while !is_whole(&request) {
+            let len = stream.read(&mut some).unwrap();
+            request.extend_from_slice(&some[..len]);
+        }
+        kept.lock().unwrap().push(String::from_utf8(request).unwrap());
+        let answer = answers.lock().unwrap().next().unwrap();
+        stream.write_all(answer.as_bytes()).unwrap();
+    });
+    let lines = format!("\ntimeout = \"2s\"\ntype = \"http\"\nurl = \"http://{addr}/a?b\"\n{lines}");
+    let finding = block_on(runner(&lines).run());
+    assert_eq!(finding.outcome, Outcome::Success, "{}", finding.reason);
+    heard.lock().unwrap().iter().map(|request| request.replace(&addr.to_string(), "ADDR")).collect()
+}
+
+const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
+
+/// Cut where the numbers of a trace are, which are others each time.
+fn without_trace(request: &str) -> String {
+    let (before, rest) = request.split_once("traceparent: 00-").unwrap_or_else(|| panic!("{request}"));
+    let (trace, after) = rest.split_once("\r\n").unwrap();
+    assert!(trace.len() == 52 && trace.ends_with("-00"), "not sampled: {trace}");
+    format!("{before}{after}")
+}
+
+#[test]
+fn requests_say_that_nobody_is_to_record_them() {
+    let first = sent("", &[OK]);
+    let fields = format!("user-agent: doorbell/{}\r\naccept: */*\r\n", env!("CARGO_PKG_VERSION"));
+    let expected = format!("GET /a?b HTTP/1.1\r\n{fields}connection: close\r\nhost: ADDR\r\n\r\n");
+    assert_eq!(without_trace(&first[0]), expected);
+    assert!(!sent("traceparent = false", &[OK])[0].contains("traceparent"));
+    let own = sent("headers = { Traceparent = \"own\" }", &[OK]);
+    assert!(own[0].matches("traceparent").count() == 1 && own[0].contains("traceparent: own\r\n"), "{own:?}");
+}
+
+#[test]
+fn content_is_sent_and_goes_where_its_method_goes() {
+    let post = "method = \"POST\"\nbody = '{\"a\": 1}'\nheaders = { Content-Type = \"application/json\" }";
+    let content = "\r\n\r\n{\"a\": 1}";
+    let is_post = |request: &str, target: &str| {
+        request.starts_with(&format!("POST {target} HTTP/1.1\r\n"))
+            && request.contains("content-length: 8\r\n")
+            && request.contains("content-type: application/json\r\n")
+            && request.ends_with(content)
+    };
+    let is_get = |request: &str| {
+        request.starts_with("GET /next HTTP/1.1\r\n")
+            && !request.contains("content-")
+            && request.ends_with("\r\n\r\n")
+    };
+    let all = sent(post, &[OK]);
+    assert!(is_post(&all[0], "/a?b"), "{all:?}");
+    for (answer, stays) in [
+        ("HTTP/1.1 307 T\r\nLocation: /next\r\nContent-Length: 0\r\n\r\n", true),
+        ("HTTP/1.1 308 T\r\nLocation: /next\r\nContent-Length: 0\r\n\r\n", true),
+        ("HTTP/1.1 301 T\r\nLocation: /next\r\nContent-Length: 0\r\n\r\n", false),
+        ("HTTP/1.1 302 T\r\nLocation: /next\r\nContent-Length: 0\r\n\r\n", false),
+        ("HTTP/1.1 303 T\r\nLocation: /next\r\nContent-Length: 0\r\n\r\n", false),
+    ] {
+        let all = sent(post, &[answer, OK]);
+        assert!(all.len() == 2 && is_post(&all[0], "/a?b"), "{all:?}");
+        let behind = if stays { is_post(&all[1], "/next") } else { is_get(&all[1]) };
+        assert!(behind, "{answer} {all:?}");
+    }
+    let put = sent(
+        "method = \"PUT\"\nbody = \"x\"",
+        &["HTTP/1.1 302 T\r\nLocation: /next\r\nContent-Length: 0\r\n\r\n", OK],
+    );
+    assert!(put[1].starts_with("PUT /next HTTP/1.1\r\n") && put[1].ends_with("\r\n\r\nx"), "{put:?}");
+}
