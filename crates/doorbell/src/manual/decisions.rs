@@ -413,3 +413,16 @@
 //!
 //! *Would change it:* servers whose requests are mostly long paths with parameters. The first step then is a tree that compares, behind the same map; its
 //! rows above tell when it is as good.
+//!
+//! # 0040 Without a file there are metrics on the loopback, and nothing else
+//!
+//! *Context.* `doorbell --listen :8080 --check http://127.0.0.1:3000/healthz` is to have metrics without a file. On the listener of the
+//! probes they would be open to everybody who may probe, and a scrape would be written on a thread that answers probes. The admin
+//! listener has them, but whoever reaches it from the same machine may also drain.
+//!
+//! *Choice.* Without a file the admin listener is there by itself on 127.0.0.1:9130, and only shows: what changes something is refused,
+//! because on a machine with several users the control socket knows who asks and an address does not. Where somebody else has the
+//! address, doorbell says so and goes on without. `--admin ADDR`, `DOORBELL_ADMIN` or `[admin]` asks for a listener, which then also
+//! steers, and then an address that cannot be had ends the start; `--admin off` wants none. With a file there is what the file says.
+//!
+//! *Would change it:* metrics that the ring lane can write without holding up a probe, and a rule about who may read them there.

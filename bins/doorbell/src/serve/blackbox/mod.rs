@@ -64,6 +64,7 @@ const PLAIN: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8")
 /// The running thread.
 #[derive(Debug)]
 pub(super) struct Probes {
+    addrs: Vec<String>,
     stop: watch::Sender<bool>,
     thread: Option<JoinHandle<()>>,
 }
@@ -119,7 +120,12 @@ impl Probes {
             runtime.shutdown_background();
         };
         let thread = std::thread::Builder::new().name("probes".into()).spawn(run).map_err(no_thread)?;
-        Ok(Some(Self { stop, thread: Some(thread) }))
+        Ok(Some(Self { addrs, stop, thread: Some(thread) }))
+    }
+
+    /// Where probes are asked for.
+    pub(super) fn addrs(&self) -> &[String] {
+        &self.addrs
     }
 
     /// Descriptors that may be open at once.

@@ -81,6 +81,7 @@ fn scrape() -> Scrape {
             config: "doorbell.toml".to_owned(),
             generation: 2,
             addresses: Vec::new(),
+            ports: BTreeMap::new(),
             workers: vec![worker(false), worker(true)],
             endpoints: vec![weighted, endpoint("a\"b\\c\n", EndpointWord::Up, CauseWord::Forced)],
             checks: BTreeMap::new(),
