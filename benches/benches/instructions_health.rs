@@ -25,8 +25,17 @@ const CHOSEN: &str =
 
 /// A new connection of a worker that has answered the same several times.
 fn probed(route: &str, input: &[u8]) -> Box<Machine> {
+    configured("", route, input)
+}
+
+/// The same where metrics are to be had.
+fn scraped(route: &str, input: &[u8]) -> Box<Machine> {
+    configured("[admin]\nbind = \"127.0.0.1:0\"\n", route, input)
+}
+
+fn configured(more: &str, route: &str, input: &[u8]) -> Box<Machine> {
     let text = format!(
-        "version = 1\n[auth.ops]\ntokens = {{ ops = \"0123456789abcdef0123456789abcdef\" }}\n\
+        "version = 1\n{more}[auth.ops]\ntokens = {{ ops = \"0123456789abcdef0123456789abcdef\" }}\n\
          [listener.probes]\nbind = \"127.0.0.1:0\"\n[health.readyz]\n\
          [route.probe]\nlistener = \"probes\"\npath = \"/livez\"\n{route}\n"
     );
@@ -49,6 +58,7 @@ fn probed(route: &str, input: &[u8]) -> Box<Machine> {
 #[bench::elb(args = (probed(FIXED, ELB)), config = at_most(300))]
 #[bench::envoy(args = (probed(FIXED, ENVOY)), config = at_most(350))]
 #[bench::keep_alive(args = (probed(FIXED, KEEP_ALIVE)), config = at_most(362))]
+#[bench::kubelet_scraped(args = (scraped(FIXED, KUBELET)), config = at_most(286))]
 fn fixed(mut machine: Box<Machine>) -> (Next, Box<Machine>) {
     (machine.handle_seen(), machine)
 }

@@ -208,3 +208,25 @@ fn a_healthcheck_gives_up_in_time() {
     let (code, _, err) = run(&["healthcheck", "--timeout", "200ms", "--address", &address]);
     assert_eq!((code, err), (1, format!("doorbell: {address}/readyz: no answer within 200ms\n")));
 }
+
+/// What a pod is given says how long a drain may take.
+#[test]
+fn the_time_that_a_pod_is_given_is_looked_at() {
+    let file = fixture("good_minimal.toml");
+    let check = |grace: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_doorbell"));
+        let command = command.args(["check", "-c", &file]).env("TERMINATION_GRACE_PERIOD", grace);
+        let output = command.output().unwrap();
+        (output.status.code().unwrap(), String::from_utf8(output.stderr).unwrap())
+    };
+    for grace in ["", "25", "30", "1m"] {
+        assert_eq!(check(grace).0, 0, "{grace}");
+    }
+    let (code, err) = check("24");
+    assert!(
+        code == 3 && err.contains("drain-too-long") && err.contains("the end comes after 24s"),
+        "{code} {err}"
+    );
+    let (code, err) = check("soon");
+    assert!(code == 3 && err.contains("bad-grace"), "{code} {err}");
+}

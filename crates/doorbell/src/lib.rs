@@ -53,7 +53,8 @@ pub use net::{Listen, ListenAddr, LocalAddr, ProxyProtocol};
 pub use offload::Offload;
 pub use protocol::{Http1, Raw, RawHandler, RawNext, Refusals};
 pub use server::{
-    Event, Handle, ServeError, Server, ServerBuilder, StartError, StartErrorKind, WorkerFailure, Workers,
+    Event, Handle, Listening, ServeError, Server, ServerBuilder, StartError, StartErrorKind, WorkerFailure,
+    Workers,
 };
-pub use stats::Snapshot;
+pub use stats::{ListenerSnapshot, ProxyResult, Snapshot};
 pub use tuning::{Accepting, Receiving, Tuning};

@@ -5,6 +5,9 @@
 //! One thread writes each counter and others read it, so an increment is a plain load, add and store: no locked instruction.
 
 use core::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use rustix::io::Errno;
 
 use crate::driver::DriverCounters;
 use crate::error::CloseReason;
@@ -38,7 +41,8 @@ macro_rules! counters {
         #[derive(Debug, Default)]
         pub(crate) struct Counters {
             $(pub(crate) $name: Counter,)*
-            pub(crate) closed: [Counter; CloseReason::ALL.len()],
+            /// By [`ListenerIndex`](crate::id::ListenerIndex), once there is a worker.
+            listeners: OnceLock<Arc<[ListenerCounters]>>,
         }
 
         /// The counters of one worker, or the sum over several, at one moment. Everything counts up from the start, except
@@ -53,9 +57,12 @@ macro_rules! counters {
 
         impl Counters {
             pub(crate) fn snapshot(&self) -> Snapshot {
+                let listeners = self.by_listener();
                 Snapshot {
                     $($name: self.$name.value(),)*
-                    closed: core::array::from_fn(|reason| self.closed[reason].value()),
+                    closed: core::array::from_fn(|reason| {
+                        listeners.iter().map(|listener| listener.closed[reason].value()).sum()
+                    }),
                 }
             }
         }
@@ -144,9 +151,137 @@ counters! {
     driver_fallbacks,
 }
 
-impl Counters {
+/// The live counters of one listener at one worker.
+#[derive(Debug, Default)]
+pub(crate) struct ListenerCounters {
+    /// Published at the end of a turn.
+    accepted: Counter,
+    closed: [Counter; CloseReason::ALL.len()],
+    /// Connections that were lost with a driver.
+    lost: Counter,
+    accept_errors: [Counter; ACCEPT_ERRORS.len() + 1],
+    proxy: [Counter; ProxyResult::ALL.len()],
+}
+
+/// The errors of accept that are told apart (accept(2)).
+const ACCEPT_ERRORS: [(Errno, &str); 9] = [
+    (Errno::CONNABORTED, "ECONNABORTED"),
+    (Errno::INTR, "EINTR"),
+    (Errno::INVAL, "EINVAL"),
+    (Errno::MFILE, "EMFILE"),
+    (Errno::NFILE, "ENFILE"),
+    (Errno::NOBUFS, "ENOBUFS"),
+    (Errno::NOMEM, "ENOMEM"),
+    (Errno::PERM, "EPERM"),
+    (Errno::PROTO, "EPROTO"),
+];
+
+/// What came of a PROXY protocol header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ProxyResult {
+    /// The proxy spoke for itself, as its health checks do.
+    Local,
+    /// There was none, and none was demanded.
+    None,
+    /// It was wrong, missing, or not believed.
+    Refused,
+    /// Version 1.
+    V1,
+    /// Version 2 with a client.
+    V2,
+}
+
+impl ProxyResult {
+    /// Every one, in the order of their discriminants.
+    pub const ALL: [Self; 5] = [Self::Local, Self::None, Self::Refused, Self::V1, Self::V2];
+}
+
+/// The counters of one listener over all workers, at one moment. Everything counts up from the start, except `conns_live`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ListenerSnapshot {
+    /// Connections accepted.
+    pub conns_accepted: u64,
+    /// Connections open now.
+    pub conns_live: u64,
+    /// Connections closed, by [`CloseReason::index`].
+    pub closed: [u64; CloseReason::ALL.len()],
+    accept_errors: [u64; ACCEPT_ERRORS.len() + 1],
+    proxy: [u64; ProxyResult::ALL.len()],
+}
+
+impl ListenerCounters {
+    /// What came in a turn, and those that were answered and closed at once.
+    #[inline]
+    pub(crate) fn accepted_and_done(&self, accepted: u64, done: u64) {
+        self.accepted.add(accepted);
+        self.closed[CloseReason::Done.index()].add(done);
+    }
+
+    #[inline(always)]
     pub(crate) fn closed_because(&self, reason: CloseReason) {
         self.closed[reason.index()].add(1);
+    }
+
+    pub(crate) fn accept_failed(&self, errno: Errno) {
+        let known = ACCEPT_ERRORS.iter().position(|(known, _)| *known == errno);
+        self.accept_errors[known.unwrap_or(ACCEPT_ERRORS.len())].add(1);
+    }
+
+    pub(crate) fn proxied(&self, result: ProxyResult) {
+        self.proxy[result as usize].add(1);
+    }
+
+    fn live(&self) -> u64 {
+        let gone = self.closed.iter().map(Counter::value).sum::<u64>() + self.lost.value();
+        // Whoever came and went in this turn is not accepted yet.
+        self.accepted.value().saturating_sub(gone)
+    }
+}
+
+impl ListenerSnapshot {
+    pub(crate) fn add(&mut self, worker: &ListenerCounters) {
+        self.conns_accepted += worker.accepted.value();
+        self.conns_live += worker.live();
+        let add = |sums: &mut [u64], counters: &[Counter]| {
+            sums.iter_mut().zip(counters).for_each(|(sum, counter)| *sum += counter.value());
+        };
+        add(&mut self.closed, &worker.closed);
+        add(&mut self.accept_errors, &worker.accept_errors);
+        add(&mut self.proxy, &worker.proxy);
+    }
+
+    /// Errors of accept by the name of their number; those that are seldom are `other`.
+    pub fn accept_errors(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        let names = ACCEPT_ERRORS.iter().map(|(_, name)| *name).chain(["other"]);
+        names.zip(self.accept_errors)
+    }
+
+    /// PROXY protocol headers by what came of them.
+    pub fn proxied(&self, result: ProxyResult) -> u64 {
+        self.proxy[result as usize]
+    }
+}
+
+impl Counters {
+    /// Counters for so many listeners; those that were there before the driver that was lost count on.
+    pub(crate) fn listeners(&self, count: usize) -> Arc<[ListenerCounters]> {
+        let new = || (0..count).map(|_| ListenerCounters::default()).collect();
+        let listeners = self.listeners.get_or_init(new);
+        listeners.iter().for_each(|listener| listener.lost.add(listener.live()));
+        Arc::clone(listeners)
+    }
+
+    /// Those of all listeners, by index.
+    pub(crate) fn by_listener(&self) -> &[ListenerCounters] {
+        self.listeners.get().map_or(&[], |listeners| &**listeners)
+    }
+
+    /// Adds those of each listener.
+    pub(crate) fn add_listeners(&self, sums: &mut Vec<ListenerSnapshot>) {
+        let listeners = self.by_listener();
+        sums.resize_with(sums.len().max(listeners.len()), ListenerSnapshot::default);
+        sums.iter_mut().zip(listeners).for_each(|(sum, listener)| sum.add(listener));
     }
 
     pub(crate) fn take_driver(&self, driver: DriverCounters) {
@@ -177,10 +312,31 @@ mod tests {
     fn snapshots_add_up() {
         let counters = Counters::default();
         counters.requests.add(2);
-        counters.closed_because(CloseReason::Done);
+        counters.listeners(2)[1].closed_because(CloseReason::Done);
         let mut sum = counters.snapshot();
         sum.merge(&counters.snapshot());
         assert_eq!((sum.requests, sum.closed_total()), (4, 2));
         assert_eq!(sum.fields().find(|(name, _)| *name == "requests"), Some(("requests", 4)));
+    }
+
+    #[test]
+    fn a_listener_counts_on_when_its_driver_is_lost() {
+        let counters = Counters::default();
+        let before = counters.listeners(2);
+        before[1].accepted_and_done(5, 1);
+        before[1].accept_failed(Errno::MFILE);
+        before[1].accept_failed(Errno::NOSYS);
+        let sum = |at: usize| {
+            let mut sum = ListenerSnapshot::default();
+            [(), ()].iter().for_each(|()| sum.add(&counters.by_listener()[at]));
+            sum
+        };
+        assert_eq!((sum(1).conns_accepted, sum(1).conns_live), (10, 8), "two workers");
+        let errors: Vec<_> = sum(1).accept_errors().filter(|(_, count)| *count > 0).collect();
+        assert_eq!(errors, [("EMFILE", 2), ("other", 2)]);
+        let after = counters.listeners(2);
+        after[1].accepted_and_done(1, 0);
+        assert_eq!((sum(1).conns_accepted, sum(1).conns_live), (12, 2));
+        assert_eq!(sum(0), ListenerSnapshot::default());
     }
 }

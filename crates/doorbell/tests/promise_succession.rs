@@ -245,9 +245,12 @@ fn a_successor_that_cannot_start_changes_nothing(engine: Engine) {
     let server = first(engine);
     let stranger = TcpListener::bind("127.0.0.1:0").unwrap();
     let taken = Listen::tcp(stranger.local_addr().unwrap());
-    let next = builder(engine).listen(anywhere(), numbered(1)).listen(taken, numbered(1));
+    let file = std::env::temp_dir().join(format!("doorbell-given-up-{}-{engine:?}", std::process::id()));
+    let next = builder(engine).listen(anywhere(), numbered(1)).listen(Listen::unix(&file), numbered(1));
+    let next = next.listen(taken, numbered(1));
     let error = next.succeed(&server.handle()).start().unwrap_err();
     assert_eq!(error.kind(), StartErrorKind::AddressInUse, "{error}");
+    assert!(!file.exists(), "it leaves no socket file");
     for _ in 0..20 {
         assert_eq!(number_at(addr(&server)), 0);
     }

@@ -38,6 +38,7 @@ mod format;
 pub mod limits;
 mod maintenance;
 mod note;
+mod snapshot;
 mod time;
 
 pub use board::{Board, BoardBuilder, Changes, CheckIndex, Command, Counters, EndpointIndex, Event, Target};
@@ -52,4 +53,5 @@ pub use error::ConfigError;
 pub use format::{Details, Format, Rendered, Reply, stamp};
 pub use maintenance::Maintenance;
 pub use note::Note;
+pub use snapshot::{Left, Snapshot};
 pub use time::Time;

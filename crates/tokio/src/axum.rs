@@ -33,7 +33,9 @@ impl Listener for Handed {
     /// Once the server has ended, this waits for ever: shut down with [`crate::Control::delivered`].
     async fn accept(&mut self) -> (Self::Io, Peer) {
         match poll_fn(|cx| self.poll_accept(cx)).await {
-            Some(Connection { stream, listener, client }) => (stream, Peer { addr: None, client, listener }),
+            Some(Connection { stream, listener, client, .. }) => {
+                (stream, Peer { addr: None, client, listener })
+            }
             None => pending().await,
         }
     }

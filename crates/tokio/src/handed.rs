@@ -9,6 +9,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use doorbell::HandedConn;
 use doorbell::id::ListenerIndex;
@@ -29,6 +30,8 @@ pub struct Connection {
     pub listener: ListenerIndex,
     /// Who the client is, where the server asked: see [`doorbell::HandedConn::client`].
     pub client: Option<IpAddr>,
+    /// What is left of the time that its client has for what it began: see [`doorbell::HandedConn::time_left`].
+    pub time_left: Duration,
 }
 
 /// The receiving side: a listener that gives connections which were accepted elsewhere. There is one. When it is dropped, further
@@ -83,9 +86,9 @@ impl Handed {
 }
 
 fn register(handed: HandedConn) -> io::Result<Connection> {
-    let HandedConn { fd, bytes, listener, client, permit } = handed;
+    let HandedConn { fd, bytes, listener, client, time_left, permit } = handed;
     let stream = TcpStream::from_std(std::net::TcpStream::from(fd))?;
-    Ok(Connection { stream: Preread::new(stream, bytes, permit), listener, client })
+    Ok(Connection { stream: Preread::new(stream, bytes, permit), listener, client, time_left })
 }
 
 impl Future for Accept<'_> {

@@ -2,25 +2,16 @@
 //!
 //! Does not know about: HTTP beyond which requests are ours, what the program does with what it gets.
 //!
-//! ```no_run
-//! # #[cfg(feature = "axum")]
-//! # async fn run() -> Result<(), Box<dyn std::error::Error>> {
-//! use axum::{Router, routing::get};
-//! use doorbell::{Http1, Listen, Server};
-//! use doorbell_tokio::{Embed, Health, Probes};
-//!
-//! let health = Health::new();
-//! let service = Http1::new(Probes::new(&health));
-//! let server = Server::builder().listen(Listen::tcp(([127, 0, 0, 1], 8080).into()), service);
-//! let (control, handed) = Embed::new(server).health(&health).start();
-//! control.ready().await?;
-//! health.set_ready(true);
-//!
-//! let app = Router::new().route("/", get(|| async { "hello\n" }));
-//! axum::serve(handed, app).with_graceful_shutdown(control.delivered()).await?;
-//! # Ok(())
-//! # }
+//! ```text
+//! cargo add doorbell
+//! cargo add doorbell-tokio --features axum
 //! ```
+//!
+//! and, in a program that has axum and tokio (with `full`, or `macros` and `rt-multi-thread`) already, these ten lines:
+//!
+#![cfg_attr(feature = "axum", doc = concat!("```no_run\n", include_str!("../examples/hello.rs"), "```"))]
+//!
+//! `/livez` and `/readyz` are answered without the runtime; everything else comes out of `handed`, which takes the place of a listener.
 //!
 //! # What runs where
 //!
@@ -59,8 +50,9 @@
 //! while let Some(connection) = handed.accept().await {
 //!     let (acceptor, app) = (acceptor.clone(), app.clone());
 //!     tokio::spawn(async move {
-//!         // Not before the next one is accepted: a handshake takes as long as its client likes, so give it a time limit as well.
-//!         let Ok(stream) = acceptor.accept(connection.stream).await else { return };
+//!         // Not while the next one waits to be accepted, and within the time that began with the client's first byte.
+//!         let accepted = tokio::time::timeout(connection.time_left, acceptor.accept(connection.stream));
+//!         let Ok(Ok(stream)) = accepted.await else { return };
 //!         let service = TowerToHyperService::new(app);
 //!         let _ended = http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
 //!     });

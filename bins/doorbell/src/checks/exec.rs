@@ -5,6 +5,7 @@
 //! The program is the first of a process group, which is killed as a whole when its time is over or when it ends, so that nothing of a
 //! run is left. Until then its number is not given to anybody else, because nobody has waited for it.
 
+use super::children::{CHILDREN, Own};
 use super::dial::cause_of;
 use super::{Complaint, Progress, Stage, Verdict};
 use crate::config::model::ExecCheck;
@@ -13,7 +14,7 @@ use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 use std::sync::Arc;
 use tokio::io::unix::AsyncFd;
 use tokio::net::unix::pipe;
@@ -34,7 +35,7 @@ pub(super) struct ExecAsk(Arc<ExecCheck>);
 
 /// A program that runs, and everything that it started. All of it is killed when this goes.
 struct Group {
-    child: Option<Child>,
+    child: Option<Own>,
     pid: Pid,
     /// Readable when the program has ended.
     ended: Option<AsyncFd<OwnedFd>>,
@@ -69,7 +70,7 @@ impl ExecAsk {
 }
 
 /// What is in it comes out at both of the program's outputs.
-fn start(check: &ExecCheck) -> io::Result<(Child, OwnedFd)> {
+fn start(check: &ExecCheck) -> io::Result<(Own, OwnedFd)> {
     let (output, input) = io::pipe()?;
     let [program, args @ ..] = check.command.as_slice() else {
         return Err(io::ErrorKind::InvalidInput.into());
@@ -80,12 +81,12 @@ fn start(check: &ExecCheck) -> io::Result<(Child, OwnedFd)> {
     for variable in OWN_VARIABLES {
         command.env_remove(variable);
     }
-    Ok((command.spawn()?, output.into()))
+    Ok((CHILDREN.start(|| command.spawn())?, output.into()))
 }
 
 impl Group {
-    fn new(child: Child) -> io::Result<Self> {
-        let pid = Pid::from_child(&child);
+    fn new(child: Own) -> io::Result<Self> {
+        let pid = child.pid();
         let mut group = Self { child: Some(child), pid, ended: None };
         group.ended = Some(watched(pidfd_open(pid, PidfdFlags::empty())?)?);
         Ok(group)

@@ -10,6 +10,7 @@ use super::{Complaint, Progress, Stage, Teller, Verdict};
 use crate::config::model::{ClientTls, GrpcCheck, GrpcMode, Pace, Place};
 use hyper::body::Incoming;
 use hyper::client::conn::http2;
+use hyper::header::{HeaderValue, USER_AGENT};
 use hyper::{Request, Response, Uri};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use std::pin::{Pin, pin};
@@ -125,7 +126,7 @@ impl GrpcAsk {
             self.watch.keep_alive(&mut builder);
         }
         let (sender, conn) = builder.handshake(TokioIo::new(stream)).await.map_err(|error| broken(&error))?;
-        let client = HealthClient::with_origin(Sender(sender), self.origin.clone());
+        let client = HealthClient::with_origin(Sender(sender, self.check.user_agent), self.origin.clone());
         let mut client = client.max_decoding_message_size(MESSAGE_LEN_MAX);
         let request = HealthCheckRequest { service: self.check.service.clone() };
         if self.check.mode == GrpcMode::Watch {
@@ -142,7 +143,7 @@ impl GrpcAsk {
     }
 }
 
-const UNKNOWN: &str = "the server does not know this service";
+pub(crate) const UNKNOWN: &str = "the server does not know this service";
 
 /// Why there is no answer, in words that lead on.
 fn refused(status: &Status) -> Complaint {
@@ -160,9 +161,9 @@ fn broken(error: &hyper::Error) -> Status {
     Status::unavailable(cause)
 }
 
-/// A connection as tonic wants a channel to be.
+/// A connection as tonic wants a channel to be, and who asks on it.
 #[derive(Debug)]
-pub(super) struct Sender(http2::SendRequest<Body>);
+pub(super) struct Sender(http2::SendRequest<Body>, Option<&'static str>);
 
 impl Service<Request<Body>> for Sender {
     type Response = Response<Incoming>;
@@ -173,7 +174,10 @@ impl Service<Request<Body>> for Sender {
         self.0.poll_ready(cx)
     }
 
-    fn call(&mut self, request: Request<Body>) -> Self::Future {
+    fn call(&mut self, mut request: Request<Body>) -> Self::Future {
+        if let Some(agent) = self.1 {
+            request.headers_mut().insert(USER_AGENT, HeaderValue::from_static(agent));
+        }
         Box::pin(self.0.send_request(request))
     }
 }

@@ -8,6 +8,7 @@
 use super::demand::{Call, Calls, Demand};
 use super::lag::Lag;
 use super::schedule::Schedule;
+use super::tally::{Tallies, Tally};
 use super::work::Work;
 use super::{Connector, Finding, Runner};
 use crate::config::model::Check;
@@ -16,10 +17,11 @@ use doorbell_health::Time;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::runtime::Runtime;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{Notify, mpsc, watch};
 use tokio::time::{Instant, sleep_until};
 
 /// Threads for what cannot be waited for: looking names up, and files.
@@ -68,6 +70,7 @@ pub(crate) struct Run {
     pub(super) cache: Option<Duration>,
     pub(super) is_scheduled: bool,
     pub(super) is_asked: Arc<AtomicBool>,
+    pub(super) tally: Arc<Tally>,
 }
 
 /// Where results are left that somebody else found.
@@ -111,6 +114,18 @@ pub(crate) struct Counters {
     pub(crate) pushed: AtomicU64,
     /// Those that found no place.
     pub(crate) pushes_refused: AtomicU64,
+    /// The same and more by check.
+    pub(crate) tallies: Tallies,
+}
+
+/// Whether the thread goes on: who wants to know asks it to, and finds another number of turns a moment later.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Pulse(Arc<Beat>);
+
+#[derive(Debug, Default)]
+struct Beat {
+    wanted: Notify,
+    turns: AtomicU64,
 }
 
 /// The running thread.
@@ -120,10 +135,20 @@ pub(crate) struct Lane {
     thread: Option<JoinHandle<()>>,
 }
 
+/// A thread that waits for the word to begin. Without it nothing was done.
+#[derive(Debug)]
+pub(crate) struct Held {
+    // Goes first, or the end of the thread would be waited for in vain.
+    go: SyncSender<()>,
+    lane: Lane,
+}
+
 /// Everything before the thread.
 #[derive(Debug)]
 pub(crate) struct Plan {
     runs: Vec<Run>,
+    /// Of all checks, by their number.
+    tallies: Vec<Arc<Tally>>,
     in_flight_max: usize,
     counters: Arc<Counters>,
     connector: Arc<Connector>,
@@ -132,6 +157,7 @@ pub(crate) struct Plan {
     hurries: mpsc::Receiver<usize>,
     calls: Calls,
     heard: mpsc::Receiver<Call>,
+    pulse: Pulse,
 }
 
 impl Counters {
@@ -155,7 +181,13 @@ impl Counters {
 
 impl Run {
     /// `instance` tells replicas apart.
-    pub(crate) fn new(position: usize, check: &Check, instance: &str, runner: Runner) -> Self {
+    pub(crate) fn new(
+        position: usize,
+        check: &Check,
+        instance: &str,
+        runner: Runner,
+        tally: Arc<Tally>,
+    ) -> Self {
         Self {
             check: position,
             runner: Arc::new(runner),
@@ -163,6 +195,7 @@ impl Run {
             cache: check.pace.cache,
             is_scheduled: check.pace.is_scheduled,
             is_asked: Arc::default(),
+            tally,
         }
     }
 }
@@ -200,6 +233,18 @@ impl Way {
     }
 }
 
+impl Pulse {
+    /// Has the thread turn once, as soon as it can.
+    pub(crate) fn wake(&self) {
+        self.0.wanted.notify_one();
+    }
+
+    /// How often it has turned.
+    pub(crate) fn turns(&self) -> u64 {
+        self.0.turns.load(Ordering::Relaxed)
+    }
+}
+
 impl Hurry {
     /// Has a check run at once, unless it runs already; false when too much is asked for.
     pub(crate) fn run_now(&self, check: usize) -> bool {
@@ -211,6 +256,7 @@ impl Plan {
     /// What is done is counted in `counters`, which may have counted before.
     pub(crate) fn new(
         runs: Vec<Run>,
+        tallies: Vec<Arc<Tally>>,
         in_flight_max: usize,
         connector: Arc<Connector>,
         counters: Arc<Counters>,
@@ -224,17 +270,40 @@ impl Plan {
         for (at, run) in runs.iter().enumerate() {
             run.runner.tell(calls.teller(at));
         }
-        (Self { runs, in_flight_max, counters, connector, pushes, hurry, hurries, calls, heard }, push)
+        let pulse = Pulse::default();
+        let plan = Self {
+            runs,
+            tallies,
+            in_flight_max,
+            counters,
+            connector,
+            pushes,
+            hurry,
+            hurries,
+            calls,
+            heard,
+            pulse,
+        };
+        (plan, push)
     }
 
     pub(crate) fn hurry(&self) -> Hurry {
         self.hurry.clone()
     }
 
+    pub(crate) fn pulse(&self) -> Pulse {
+        self.pulse.clone()
+    }
+
     /// Checks that run when somebody asks, by their number.
     pub(crate) fn demands(&self) -> impl Iterator<Item = (usize, Demand)> {
         let runs = self.runs.iter().enumerate().filter(|(_, run)| run.cache.is_some());
         runs.map(|(at, run)| (run.check, self.calls.demand(at, &run.is_asked)))
+    }
+
+    /// What is counted of all checks, by their number.
+    pub(crate) fn tallies(&self) -> &[Arc<Tally>] {
+        &self.tallies
     }
 
     /// Through which all connections go.
@@ -255,37 +324,63 @@ impl Plan {
     }
 
     /// Starts the thread.
-    pub(crate) fn start(self, desk: Arc<impl Desk>) -> io::Result<Lane> {
+    pub(crate) fn start(self, desk: Arc<impl Desk>) -> io::Result<Held> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_io()
             .enable_time()
             .max_blocking_threads(BLOCKING_THREADS_MAX)
             .build()?;
         let (stop, stopped) = watch::channel(false);
-        let run = move || end(runtime, |runtime| runtime.block_on(self.run(&*desk, stopped)));
+        let (go, goes) = sync_channel(1);
+        let run = move || {
+            if goes.recv().is_ok() {
+                end(runtime, |runtime| runtime.block_on(self.run(&*desk, stopped)));
+            }
+        };
         let thread = std::thread::Builder::new().name("checks".into()).spawn(run)?;
-        Ok(Lane { stop, thread: Some(thread) })
+        Ok(Held { go, lane: Lane { stop, thread: Some(thread) } })
     }
 
     async fn run(self, desk: &impl Desk, mut stopped: watch::Receiver<bool>) {
         // Whoever asks must never find that nobody listens.
-        let Self { runs, in_flight_max, counters, mut pushes, hurry: _hurry, mut hurries, .. } = self;
+        let Self {
+            runs,
+            tallies,
+            in_flight_max,
+            counters,
+            mut pushes,
+            hurry: _hurry,
+            mut hurries,
+            pulse,
+            ..
+        } = self;
         let (_calls, mut heard) = (self.calls, self.heard);
         let mut work = Work::new(runs, in_flight_max, counters, desk);
         loop {
+            count(&pulse.0.turns);
             work.start_due(desk);
             let wake = work.next_due().min(desk.deadline());
             tokio::select! {
                 Some(joined) = work.running.join_next_with_id() => work.settle_all(joined, desk),
                 Some(call) = heard.recv() => work.hear(call, desk),
                 Some((check, finding)) = pushes.recv() => {
+                    tallies.get(check).into_iter().for_each(|tally| tally.told(finding.outcome));
                     desk.found(check, &finding);
                 }
                 Some(check) = hurries.recv() => work.hurry(check, desk.now()),
                 () = sleep_until(desk.instant(wake)) => desk.tick(),
+                () = pulse.0.wanted.notified() => {}
                 _stopped = stopped.wait_for(|stopped| *stopped) => return,
             }
         }
+    }
+}
+
+impl Held {
+    /// From now on checks run.
+    pub(crate) fn go(self) -> Lane {
+        let _begins = self.go.send(());
+        self.lane
     }
 }
 

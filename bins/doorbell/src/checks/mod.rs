@@ -3,6 +3,7 @@
 //! Does not know about: when a run is due, what follows from a finding.
 
 mod certificate;
+mod children;
 mod demand;
 mod dial;
 mod dns;
@@ -20,6 +21,7 @@ mod look;
 mod progress;
 mod redis;
 mod schedule;
+mod tally;
 mod tcp;
 #[cfg(test)]
 mod tests;
@@ -28,20 +30,22 @@ mod watch;
 mod work;
 
 use crate::config::model::{Check, CheckKind, Place};
+pub(crate) use children::CHILDREN;
 pub(crate) use demand::Demand;
 use demand::Teller;
 use dial::Dialer;
 use doorbell_health::Outcome;
 pub(crate) use egress::Connector;
+pub(crate) use grpc::UNKNOWN as GRPC_UNKNOWN;
 pub(crate) use http::join as url_of_location;
-#[cfg(test)]
 pub(crate) use lag::{LAG_BOUNDS_US, LagCounts};
-pub(crate) use lane::{Counters, Desk, Hurry, Lane, Plan, Push, Run};
-use progress::Progress;
+pub(crate) use lane::{Counters, Desk, Held, Hurry, Lane, Plan, Pulse, Push, Run};
+use progress::{Progress, Spent};
 pub(crate) use progress::{Seen, Stage, Trace};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
+pub(crate) use tally::{Counts, DURATION_BOUNDS_US, Tally};
 use tls::TlsPool;
 pub(crate) use tls::client_config;
 use tokio::time::{Instant, timeout_at};
@@ -86,6 +90,14 @@ enum Asks {
     Redis(Box<redis::RedisAsk>),
     Tcp(Box<tcp::TcpAsk>),
     Tls(Box<certificate::TlsAsk>),
+}
+
+/// What became of one run.
+struct Ran {
+    finding: Finding,
+    stage: Stage,
+    spent: Spent,
+    certificate: Option<Duration>,
 }
 
 /// What checks share.
@@ -148,25 +160,36 @@ impl Runner {
     }
 
     /// Asks once. Whatever the other side does, there is a finding in time, and nothing is left a moment later.
+    #[cfg(test)]
     pub(crate) async fn run(&self) -> Finding {
-        self.run_as(Progress::default()).await.0
+        self.run_as(Progress::begin()).await.finding
+    }
+
+    /// Asks once, as all of these do, and counts it. Whatever the other side does, there is a finding in time, and nothing is left a moment
+    /// later.
+    async fn run_counted(&self, tally: &Tally) -> Finding {
+        let Ran { finding, spent, certificate, .. } = self.run_as(Progress::begin()).await;
+        tally.ran(finding.outcome, finding.latency, &spent, certificate);
+        finding
     }
 
     /// The same, and how far it came.
     pub(crate) async fn run_to_stage(&self) -> (Finding, Stage) {
-        self.run_as(Progress::default()).await
+        let Ran { finding, stage, .. } = self.run_as(Progress::begin()).await;
+        (finding, stage)
     }
 
     /// The same, and what is seen on the way is written down.
     pub(crate) async fn run_traced(&self, trace: &Arc<Trace>) -> Finding {
-        self.run_as(Progress::traced(Arc::clone(trace))).await.0
+        self.run_as(Progress::traced(Arc::clone(trace))).await.finding
     }
 
-    async fn run_as(&self, progress: Progress) -> (Finding, Stage) {
-        let start = Instant::now();
+    async fn run_as(&self, progress: Progress) -> Ran {
+        let start = progress.start();
         let verdict = timeout_at(start + self.timeout, self.ask(&progress, start)).await;
         let latency = start.elapsed();
-        if let Some(ends) = progress.certificate() {
+        let (certificate, spent) = (progress.certificate(), progress.spent());
+        if let Some(ends) = certificate {
             self.certificate_ends.store(ends.as_secs(), Ordering::Relaxed);
         }
         let stage = progress.stage();
@@ -179,10 +202,10 @@ impl Runner {
                 Finding { outcome: Outcome::Timeout, latency, reason: overdue.unwrap_or_default() }
             }
         };
-        (finding, stage)
+        Ran { finding, stage, spent, certificate }
     }
 
-    /// When the first certificate of the server ends, from 1970 on, where somebody looked. Metrics read it.
+    /// When the first certificate of the server ends, from 1970 on, where somebody looked.
     pub(crate) fn certificate_ends(&self) -> Option<Duration> {
         let secs = self.certificate_ends.load(Ordering::Relaxed);
         (secs > 0).then(|| Duration::from_secs(secs))

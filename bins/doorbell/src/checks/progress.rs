@@ -2,10 +2,11 @@
 //!
 //! Does not know about: what a run does.
 
+use super::tally::Phase;
 use crate::config::format_duration;
 use hyper::Version;
 use rustls::ClientConnection;
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt as _};
@@ -15,9 +16,13 @@ use tokio::time::{Instant, timeout};
 const END_TIMEOUT: Duration = Duration::from_millis(20);
 
 /// For whoever is told that the time of a run is over.
-#[derive(Default)]
 pub(super) struct Progress {
+    start: Instant,
     stage: AtomicU8,
+    /// When it began, in microseconds from the start on.
+    stage_began_us: AtomicU32,
+    /// By [`Phase`], one more than the microseconds it took; 0 where there was none.
+    took_us: [AtomicU32; Phase::ALL.len()],
     left: Mutex<Option<Box<dyn AsyncRead + Send + Unpin>>>,
     /// When the first certificate of the server ends, in seconds from 1970 on; 0 where nobody looked.
     certificate_ends: AtomicU64,
@@ -37,6 +42,18 @@ pub(crate) enum Stage {
     Start,
     End,
 }
+
+/// What a run took.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Spent {
+    /// The part in which it ended; `None` when all parts were over, or it has none.
+    pub(super) last: Option<Phase>,
+    /// By [`Phase`], those of the same name together.
+    pub(super) took_us: [Option<u32>; Phase::ALL.len()],
+}
+
+/// No part of a run: it has not begun one.
+const NO_STAGE: u8 = u8::MAX;
 
 /// What a run saw on its way.
 #[derive(Debug)]
@@ -73,17 +90,71 @@ impl Trace {
     }
 }
 
+impl Stage {
+    /// What its time is counted as. A program that runs has no parts.
+    const fn phase(self) -> Option<Phase> {
+        match self {
+            Self::Answer => Some(Phase::Processing),
+            Self::Connect => Some(Phase::Connect),
+            Self::Content => Some(Phase::Transfer),
+            Self::Handshake => Some(Phase::Tls),
+            Self::Resolve => Some(Phase::Resolve),
+            Self::End | Self::Start => None,
+        }
+    }
+}
+
 impl Progress {
+    /// Of a run that starts now.
+    pub(super) fn begin() -> Self {
+        Self {
+            start: Instant::now(),
+            stage: AtomicU8::new(NO_STAGE),
+            stage_began_us: AtomicU32::new(0),
+            took_us: Default::default(),
+            left: Mutex::default(),
+            certificate_ends: AtomicU64::new(0),
+            trace: None,
+        }
+    }
+
     pub(super) fn traced(trace: Arc<Trace>) -> Self {
-        Self { trace: Some(trace), ..Self::default() }
+        Self { trace: Some(trace), ..Self::begin() }
+    }
+
+    pub(super) const fn start(&self) -> Instant {
+        self.start
     }
 
     pub(super) fn enter(&self, stage: Stage) {
+        self.leave_stage();
         self.stage.store(stage as u8, Ordering::Relaxed);
         if let Some(trace) = &self.trace {
             let at = trace.start.elapsed();
             lock(&trace.seen).stages.push((stage, at));
         }
+    }
+
+    /// The part that goes on took until now.
+    fn leave_stage(&self) {
+        let now_us = u32::try_from(self.start.elapsed().as_micros()).unwrap_or(u32::MAX);
+        let took_us = now_us.saturating_sub(self.stage_began_us.swap(now_us, Ordering::Relaxed));
+        if let Some(took) = self.phase().and_then(|phase| self.took_us.get(phase as usize)) {
+            let known = took.load(Ordering::Relaxed).max(1);
+            took.store(known.saturating_add(took_us), Ordering::Relaxed);
+        }
+    }
+
+    fn phase(&self) -> Option<Phase> {
+        let has_stage = self.stage.load(Ordering::Relaxed) != NO_STAGE;
+        has_stage.then(|| self.stage().phase()).flatten()
+    }
+
+    /// The run is over.
+    pub(super) fn spent(&self) -> Spent {
+        self.leave_stage();
+        let took_us = self.took_us.each_ref().map(|took| took.load(Ordering::Relaxed).checked_sub(1));
+        Spent { last: self.phase(), took_us }
     }
 
     /// Takes down what was seen, where somebody wants to know.
@@ -98,9 +169,7 @@ impl Progress {
         self.see(|seen| {
             seen.tls_version = session.protocol_version().map(|version| format!("{version:?}"));
         });
-        if self.trace.is_some()
-            && let Ok(ends) = super::certificate::ends_at(session.peer_certificates().unwrap_or_default())
-        {
+        if let Ok(ends) = super::certificate::ends_at(session.peer_certificates().unwrap_or_default()) {
             self.certificate_ends(ends);
         }
     }
@@ -129,7 +198,7 @@ impl Progress {
 
     pub(super) fn stage(&self) -> Stage {
         match self.stage.load(Ordering::Relaxed) {
-            stage if stage == Stage::Resolve as u8 => Stage::Resolve,
+            stage if stage == Stage::Resolve as u8 || stage == NO_STAGE => Stage::Resolve,
             stage if stage == Stage::Connect as u8 => Stage::Connect,
             stage if stage == Stage::Handshake as u8 => Stage::Handshake,
             stage if stage == Stage::Answer as u8 => Stage::Answer,

@@ -130,10 +130,10 @@ impl Work {
             // Whoever asks from now on wants to know more than this run will find.
             self.runs[run].is_asked.store(false, Ordering::Release);
             let (due, counters) = (desk.instant(at), Arc::clone(&self.counters));
-            let runner = Arc::clone(&self.runs[run].runner);
+            let (runner, tally) = (Arc::clone(&self.runs[run].runner), Arc::clone(&self.runs[run].tally));
             let task = self.running.spawn(async move {
                 counters.lag.add(due.elapsed());
-                runner.run().await
+                runner.run_counted(&tally).await
             });
             self.tasks.insert(task.id(), (run, now));
         }
@@ -150,9 +150,13 @@ impl Work {
     }
 
     fn settle(&mut self, joined: Result<(Id, Finding), JoinError>, desk: &impl Desk) {
+        let has_died = joined.is_err();
         let (id, finding) = joined.unwrap_or_else(|error| (error.id(), died()));
         let Some((at, start)) = self.tasks.remove(&id) else { return };
         count(&self.counters.runs);
+        if has_died {
+            self.runs[at].tally.told(finding.outcome);
+        }
         if finding.outcome.is_success() == Some(false) {
             count(&self.counters.failed);
         }
@@ -161,6 +165,7 @@ impl Work {
         let now = desk.now();
         if run.is_scheduled && now.since(start) > interval {
             count(&self.counters.overruns);
+            run.tally.overran();
         }
         let next = run.is_scheduled.then(|| run.schedule.next(start, interval, now));
         let place = &mut self.places[at];
@@ -184,6 +189,7 @@ impl Work {
         };
         let (Some(run), Some(place)) = (self.runs.get(at), self.places.get_mut(at)) else { return };
         if place.is_running {
+            run.tally.coalesced();
             place.called = place.called.max(Some(called));
             return;
         }
@@ -191,7 +197,11 @@ impl Work {
             Called::Asked => run.cache.unwrap_or_default(),
             Called::Changed => CHANGES_APART,
         };
-        let next = place.started.after(apart).max(desk.now());
+        let now = desk.now();
+        let next = place.started.after(apart).max(now);
+        if called == Called::Asked && next > now {
+            run.tally.was_known();
+        }
         if place.due.is_none_or(|due| next < due) {
             self.schedule(at, next);
         }

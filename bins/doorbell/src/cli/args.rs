@@ -32,7 +32,8 @@ Exit codes:
   77  no permission, as for a port below 1024
   78  the configuration cannot be used
 
-Signals: TERM drains and stops, INT or a second TERM stops at once.";
+Signals: TERM drains and stops; INT, QUIT or a second TERM stops at once; HUP reads the configuration anew; USR1 writes the state to the
+log; USR2 opens log files again.";
 
 const CHECK_HELP: &str = "\
 Examples:

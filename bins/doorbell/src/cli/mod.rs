@@ -24,8 +24,12 @@ use crate::serve;
 use args::{CheckArgs, Cli, ColorWhen, Command, ConfigCommand, DumpArgs, DumpForm, Global};
 use clap::FromArgMatches as _;
 use clap::error::ErrorKind;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::ffi::OsString;
 use std::io::{IsTerminal, Write};
+
+/// How long whoever reads standard error may hang.
+const READER_TIMEOUT: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
 
 /// Runs one command to its end. `args` begins with the name of the program.
 #[must_use]
@@ -123,7 +127,9 @@ fn serve_file(args: args::ServeArgs, global: &Global) -> Result<Exit, Failure> {
 
 fn start(config: Config, global: &Global, origin: &str, again: Option<serve::Read>) -> Result<Exit, Failure> {
     let config = load::with_global(config, global);
-    crate::log::init(&config.log, colored(global.color, &std::io::stdout()));
+    let logging = crate::log::init(&config.log, colored(global.color, &std::io::stdout()));
+    let _until_the_end = logging
+        .map_err(|error| Failure::new(Exit::Failure, format!("no thread could be started: {error}")))?;
     run::follow_parent();
     serve::run(config, origin, again)
 }
@@ -158,9 +164,15 @@ fn print_more(text: &str) -> Result<bool, Failure> {
     }
 }
 
-/// When standard error is closed there is nobody to tell.
+/// When standard error is closed there is nobody to tell; where its reader hangs, nobody waits for it.
 fn print_error(text: &str) {
-    let _ = std::io::stderr().lock().write_all(text.as_bytes());
+    let mut stderr = std::io::stderr().lock();
+    for piece in text.as_bytes().chunks(crate::log::PIECE_LEN) {
+        let ready = poll(&mut [PollFd::new(&stderr, PollFlags::OUT)], Some(&READER_TIMEOUT));
+        if ready == Ok(0) || stderr.write_all(piece).is_err() {
+            return;
+        }
+    }
 }
 
 fn colored(when: ColorWhen, stream: &impl IsTerminal) -> bool {

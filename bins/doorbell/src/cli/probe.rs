@@ -24,7 +24,7 @@ Examples:
   doorbell probe grpc://127.0.0.1:50051/shop.Orders -o json
 
 The bytes and the way to close are those of the kubelet and of HAProxy as captured; Consul's and Envoy's follow their sources; elb, gcp
-and azure have the fields that are known of them. gRPC is asked in one way whoever is imitated.
+and azure have the fields that are known of them. gRPC is asked in one way, grpc.health.v1 Check, and with the user agent of the prober.
 
 Exit codes: 0 healthy, 1 wrong command line, 2 no connection, 3 no answer that can be understood, 4 unhealthy, 124 no answer in time";
 

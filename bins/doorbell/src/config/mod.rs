@@ -69,6 +69,10 @@ pub struct Outside<'a> {
     pub files_at: Option<i64>,
 }
 
+/// How long whoever ends us waits before it kills, in seconds: what `terminationGracePeriodSeconds` of a pod says, which Kubernetes itself does
+/// not tell.
+const GRACE_VARIABLE: &str = "TERMINATION_GRACE_PERIOD";
+
 /// Reads a file, and looks at the files it names. Every problem is reported, not only the first.
 #[must_use]
 pub fn parse(source: &Source, env: Env<'_>) -> Parsed {
@@ -143,7 +147,7 @@ fn read(
         Reading { problems: &problems, env, read_secret, secret_files: &secret_files, recorder: None };
     let file = written::File::read(Section::root(root, reading));
     if syntax.is_empty() {
-        let config = resolve::resolve(&file, &problems);
+        let config = resolve::resolve(&file, env(GRACE_VARIABLE).as_deref(), &problems);
         if let Some(unix_secs) = files_at {
             files::check(&file, &config.log.access.file, unix_secs, &problems);
             files::check_secrets(&secret_files.into_inner(), &problems);

@@ -2,6 +2,7 @@
 //!
 //! Does not know about: who may connect.
 
+use crate::log::Seldom;
 use crate::serve::ops::{Followed, Operator};
 use crate::wire::frame::{
     FrameError, HELLO_LEN, PREFIX_LEN, REQUEST_LEN_MAX, RESPONSE_LEN_MAX, check_hello, decode, frame,
@@ -25,6 +26,8 @@ const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// What an HTTP client or a person with `nc` is told.
 const NOT_HTTP: &[u8] = b"This is the control socket of doorbell. Ask with: doorbell status\n";
+
+static REFUSED: Seldom = Seldom::new();
 
 /// Serves until the operator leaves, errs or falls silent.
 pub(super) async fn serve(mut stream: UnixStream, operator: Operator) {
@@ -70,8 +73,10 @@ async fn greet(stream: &mut UnixStream) -> bool {
         return false;
     }
     let checked = check_hello(theirs);
-    if let Err(error) = checked {
-        tracing::warn!("a command was not taken: {error}");
+    if let Err(error) = checked
+        && let Some(suppressed) = REFUSED.turn()
+    {
+        tracing::warn!(suppressed, "a command was not taken: {error}");
     }
     let ours = match checked {
         Err(FrameError::NotDoorbell) => NOT_HTTP,
@@ -154,10 +159,13 @@ async fn follow(stream: &mut UnixStream, operator: &Operator, since: u64) {
         let response = match followed {
             Some(Followed::Event(event)) => Response::Events { events: vec![(*event).clone()], missed: 0 },
             Some(Followed::Missed(missed)) => Response::Events { events: Vec::new(), missed },
-            None => return,
+            None => break,
         };
         if !write(stream, &response).await {
             return;
         }
     }
+    // All is told. By the end of the connection `quit --wait` sees the end of the process.
+    drop(follower);
+    let _left = stream.read(&mut [0]).await;
 }

@@ -3,6 +3,7 @@
 //! Does not know about: what they ask, the file of the socket.
 
 use super::conn;
+use crate::log::Seldom;
 use crate::serve::ops::Operator;
 use crate::wire::{Refusal, RefusalKind};
 use std::os::unix::net::UnixListener;
@@ -90,6 +91,9 @@ fn may(stream: &UnixStream, access: Access) -> Result<(), Refusal> {
         ),
         Err(error) => format!("who asks is not known: {error}"),
     };
-    tracing::warn!("{text}");
+    static REFUSED: Seldom = Seldom::new();
+    if let Some(suppressed) = REFUSED.turn() {
+        tracing::warn!(suppressed, "{text}");
+    }
     Err(Refusal::new(RefusalKind::NotPermitted, text))
 }

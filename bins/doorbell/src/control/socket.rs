@@ -9,10 +9,12 @@ use super::group;
 use super::places::{NAME, directories, name_of, sockets};
 use crate::config::model::{Control, ControlSocket};
 use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, listen, socket_with};
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{
-    DirBuilderExt as _, FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _,
+    DirBuilderExt as _, FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _, chown,
 };
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
@@ -20,6 +22,9 @@ use std::time::Duration;
 
 /// Names that are tried for one more doorbell in a directory.
 const ROUNDS_MAX: u32 = 4;
+
+/// Operators who wait to be accepted.
+const BACKLOG: i32 = 128;
 
 /// A socket without a listener is left over once it is so old; before, its doorbell may be about to listen.
 const LEFT_OVER_AFTER: Duration = Duration::from_secs(60);
@@ -55,32 +60,38 @@ impl Drop for ControlFile {
 /// # Errors
 /// A sentence that says why there is none. `None` where none is wanted.
 pub(crate) fn open(control: &Control) -> Result<Option<(ControlFile, UnixListener)>, String> {
-    let mode = match &control.group {
-        Some(_) => 0o660,
-        None => 0o600,
-    };
-    let opened = match &control.socket {
-        ControlSocket::Off => return Ok(None),
-        ControlSocket::Path(path) => claim(path, mode).map_err(|why| format!("{}: {why}", path.display()))?,
-        ControlSocket::Auto => open_first(&directories(|name| std::env::var_os(name)), mode)?,
-    };
-    if let Some(group) = &control.group {
-        give_to_group(&opened.0.path, group)?;
+    let group = control.group.as_deref().map(Group::find).transpose()?;
+    match &control.socket {
+        ControlSocket::Off => Ok(None),
+        ControlSocket::Path(path) => {
+            claim(path, group).map(Some).map_err(|why| format!("{}: {why}", path.display()))
+        }
+        ControlSocket::Auto => open_first(&directories(|name| std::env::var_os(name)), group).map(Some),
     }
-    Ok(Some(opened))
 }
 
-fn give_to_group(path: &Path, group: &str) -> Result<(), String> {
-    let number = group::number_of(group)
-        .ok_or_else(|| format!("there is no group {group:?}: write one of /etc/group, or its number"))?;
-    std::os::unix::fs::chown(path, None, Some(number))
-        .map_err(|error| format!("{} cannot be given to the group {group}: {error}", path.display()))
+/// A group whose members may connect, beside the user we run as.
+#[derive(Clone, Copy, Debug)]
+struct Group<'a> {
+    name: &'a str,
+    number: u32,
 }
 
-fn open_first(directories: &[PathBuf], mode: u32) -> Result<(ControlFile, UnixListener), String> {
+impl<'a> Group<'a> {
+    fn find(name: &'a str) -> Result<Self, String> {
+        let number = group::number_of(name)
+            .ok_or_else(|| format!("there is no group {name:?}: write one of /etc/group, or its number"))?;
+        Ok(Self { name, number })
+    }
+}
+
+fn open_first(
+    directories: &[PathBuf],
+    group: Option<Group<'_>>,
+) -> Result<(ControlFile, UnixListener), String> {
     let mut whys = Vec::new();
     for directory in directories {
-        match open_in(directory, mode) {
+        match open_in(directory, group) {
             Ok(opened) => return Ok(opened),
             Err(why) => whys.push(format!("{}: {why}", directory.display())),
         }
@@ -89,15 +100,15 @@ fn open_first(directories: &[PathBuf], mode: u32) -> Result<(ControlFile, UnixLi
 }
 
 /// The first doorbell in a directory has a name without a number.
-fn open_in(directory: &Path, mode: u32) -> Result<(ControlFile, UnixListener), Taken> {
+fn open_in(directory: &Path, group: Option<Group<'_>>) -> Result<(ControlFile, UnixListener), Taken> {
     fs::DirBuilder::new().recursive(true).mode(0o755).create(directory).map_err(Taken::Error)?;
     remove_left_over(directory);
     let pid = std::process::id();
     let mut last = Taken::Living;
     for name in std::iter::once(NAME.to_owned()).chain((0..ROUNDS_MAX).map(|round| name_of(pid, round))) {
-        match claim(&directory.join(name), mode) {
+        match claim(&directory.join(name), group) {
             Ok(opened) => return Ok(opened),
-            Err(Taken::Error(error)) => return Err(Taken::Error(error)),
+            Err(why @ (Taken::Error(_) | Taken::Group(_))) => return Err(why),
             Err(why) => last = why,
         }
     }
@@ -125,6 +136,8 @@ fn remove_left_over(directory: &Path) {
 enum Taken {
     #[error("{0}")]
     Error(io::Error),
+    #[error("it cannot be given to {0}")]
+    Group(String),
     #[error("another doorbell takes its commands there")]
     Living,
     #[error("there is something that is not a socket")]
@@ -143,7 +156,7 @@ fn lock(path: &Path) -> Result<File, Taken> {
     let file = options.open(lock_path(path)).map_err(Taken::Error)?;
     match flock(&file, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => Ok(file),
-        Err(rustix::io::Errno::WOULDBLOCK) => Err(Taken::Living),
+        Err(Errno::WOULDBLOCK) => Err(Taken::Living),
         Err(error) => Err(Taken::Error(error.into())),
     }
 }
@@ -155,7 +168,7 @@ fn is_answered(path: &Path) -> bool {
     }
 }
 
-fn claim(path: &Path, mode: u32) -> Result<(ControlFile, UnixListener), Taken> {
+fn claim(path: &Path, group: Option<Group<'_>>) -> Result<(ControlFile, UnixListener), Taken> {
     let lock = lock(path)?;
     match fs::symlink_metadata(path) {
         Ok(meta) if !meta.file_type().is_socket() => return Err(Taken::NotASocket),
@@ -163,9 +176,25 @@ fn claim(path: &Path, mode: u32) -> Result<(ControlFile, UnixListener), Taken> {
         Ok(_) => fs::remove_file(path).map_err(Taken::Error)?,
         Err(_) => {}
     }
-    let listener = UnixListener::bind(path).map_err(Taken::Error)?;
-    listener.set_nonblocking(true).map_err(Taken::Error)?;
-    fs::set_permissions(path, fs::Permissions::from_mode(mode)).map_err(Taken::Error)?;
+    let failed = |error: Errno| Taken::Error(error.into());
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None).map_err(failed)?;
+    bind(&socket, &SocketAddrUnix::new(path).map_err(failed)?).map_err(failed)?;
     let inode = fs::metadata(path).map_err(Taken::Error)?.ino();
-    Ok((ControlFile { path: path.to_owned(), inode, _lock: lock }, listener))
+    let file = ControlFile { path: path.to_owned(), inode, _lock: lock };
+    // Whoever may not connect must not have done so before: nobody is let in until it listens.
+    permit(path, group)?;
+    listen(&socket, BACKLOG).map_err(failed)?;
+    Ok((file, UnixListener::from(socket)))
+}
+
+/// By the mode of the file, which is what the kernel looks at when somebody connects (unix(7)).
+fn permit(path: &Path, group: Option<Group<'_>>) -> Result<(), Taken> {
+    let mode = if group.is_some() { 0o660 } else { 0o600 };
+    if let Some(Group { name, number }) = group {
+        chown(path, None, Some(number)).map_err(|error| {
+            Taken::Group(format!("group {name}: {error}; doorbell has to run as root or as a member of it"))
+        })?;
+    }
+    fs::set_permissions(path, fs::Permissions::from_mode(mode)).map_err(Taken::Error)
 }

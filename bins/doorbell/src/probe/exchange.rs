@@ -92,19 +92,26 @@ impl Run<'_> {
             self.status = Some(head.status);
             let is_redirect = matches!(head.status, 301 | 302 | 303 | 307 | 308);
             let follows = is_redirect && self.ask.prober.follows_redirects();
-            let Some(location) = head.location.filter(|_| follows) else {
+            let Some(location) = head.location.as_ref().filter(|_| follows) else {
                 let judged = self.ask.judge(head.status).map_err(|why| (Verdict::Unhealthy, why));
                 return judged.map(|()| format!("the status is {}", head.status));
             };
-            let Some(next) = url_of_location(&url, &location) else {
+            let Some(next) = url_of_location(&url, location) else {
                 return Err((Verdict::Unhealthy, format!("{location:?} is no URL to be sent to")));
             };
             if !next.at.host.eq_ignore_ascii_case(&url.at.host) {
-                return Ok("a warning: Probe terminated redirects".into());
+                return Ok(self.warning(head.len));
             }
             url = next;
         }
         Err((Verdict::Unhealthy, format!("more than {REDIRECTS_MAX} redirects")))
+    }
+
+    /// What the event of the kubelet says.
+    fn warning(&self, content_at: usize) -> String {
+        let content = String::from_utf8_lossy(self.received.get(content_at..).unwrap_or_default());
+        let content = content.trim_end().replace(char::is_control, " ");
+        format!("a warning: Probe terminated redirects, Response body: {content}")
     }
 
     fn one_request(&mut self, url: &Url) -> Result<Head, Said> {

@@ -1,15 +1,16 @@
 //! `grpc.health.v1`, asked by the runner of checks.
 //!
-//! Does not know about: frames. The call is that of our gRPC library whoever is imitated.
+//! Does not know about: frames. The call is that of our gRPC library whoever is imitated, but for who it says asks.
 
 use super::{Ask, Phases, Report, Verdict};
-use crate::checks::{Connector, Runner, Shared, Stage};
+use crate::checks::{Connector, GRPC_UNKNOWN, Runner, Shared, Stage};
 use crate::config::model::{Check, CheckKind, Egress, GrpcCheck, HostPort, Pace, Place, Severity};
 use doorbell_health::Outcome;
 use std::sync::Arc;
 
 pub(super) fn run(ask: &Ask, at: &HostPort, service: &str) -> Report {
-    let grpc = GrpcCheck { service: service.to_owned(), ..GrpcCheck::of(Place::Tcp(at.clone())) };
+    let user_agent = ask.prober.grpc_agent();
+    let grpc = GrpcCheck { service: service.to_owned(), user_agent, ..GrpcCheck::of(Place::Tcp(at.clone())) };
     let pace = Pace { timeout: ask.timeout, connect_timeout: ask.timeout, ..Pace::default() };
     let kind = CheckKind::Grpc(Box::new(grpc));
     let check = Check { name: "probe".into(), severity: Severity::Required, pace, kind };
@@ -38,7 +39,7 @@ pub(super) fn run(ask: &Ask, at: &HostPort, service: &str) -> Report {
         Outcome::Success | Outcome::Degraded => Verdict::Healthy,
         Outcome::Timeout => Verdict::TimedOut,
         _ if matches!(stage, Stage::Resolve | Stage::Connect) => Verdict::ConnectFailed,
-        _ if ["NOT_SERVING", "SERVICE_UNKNOWN", "UNKNOWN"].contains(&finding.reason.as_str()) => {
+        _ if ["NOT_SERVING", "UNKNOWN", GRPC_UNKNOWN].contains(&finding.reason.as_str()) => {
             Verdict::Unhealthy
         }
         _ => Verdict::ProtocolFailed,

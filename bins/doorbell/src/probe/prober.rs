@@ -39,6 +39,8 @@ pub(super) enum Closing {
 /// The version of Kubernetes whose kubelet is imitated.
 const KUBE_PROBE: &str = "kube-probe/1.34";
 
+const OWN_AGENT: &str = concat!("doorbell-probe/", env!("CARGO_PKG_VERSION"));
+
 impl Prober {
     /// How long it waits unless told otherwise.
     pub(crate) const fn timeout(self) -> Duration {
@@ -96,6 +98,19 @@ impl Prober {
         }
     }
 
+    /// Who it says asks where it asks by gRPC; nothing of those of which it is not known, and of those that do not. The kubelet and Envoy as in
+    /// their sources, where a library of Go adds its own name to the kubelet's; others as over HTTP.
+    pub(super) const fn grpc_agent(self) -> Option<&'static str> {
+        match self {
+            Self::Azure | Self::Consul | Self::Haproxy => None,
+            Self::Doorbell => Some(OWN_AGENT),
+            Self::Elb => Some("ELB-HealthChecker/2.0"),
+            Self::Envoy => Some("Envoy/HC"),
+            Self::Gcp => Some("GoogleHC/1.0"),
+            Self::Kubelet => Some("kube-probe/1.34 grpc-go/1.72.1"),
+        }
+    }
+
     /// The request, byte for byte.
     pub(super) fn request(self, ask: &Ask, url: &Url) -> Vec<u8> {
         let target = &url.target;
@@ -111,11 +126,7 @@ impl Prober {
                 ("Accept-Encoding", "gzip"),
                 ("Connection", "close"),
             ],
-            Self::Doorbell => &[
-                ("User-Agent", concat!("doorbell-probe/", env!("CARGO_PKG_VERSION"))),
-                ("Accept", "*/*"),
-                ("Connection", "close"),
-            ],
+            Self::Doorbell => &[("User-Agent", OWN_AGENT), ("Accept", "*/*"), ("Connection", "close")],
             Self::Elb => &[
                 ("Connection", "close"),
                 ("User-Agent", "ELB-HealthChecker/2.0"),

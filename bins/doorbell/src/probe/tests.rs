@@ -259,6 +259,58 @@ fn connections_alone() {
     assert_eq!(grpc.verdict, Verdict::ConnectFailed, "{}", grpc.reason);
 }
 
+/// A server that says NOT_SERVING, and what came with the call.
+fn grpc_server() -> (SocketAddr, JoinHandle<(String, String)>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let addr = listener.local_addr().unwrap();
+    listener.set_nonblocking(true).unwrap();
+    let serve = move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let listener = tokio::net::TcpListener::from_std(listener).unwrap();
+            let (stream, _) = listener.accept().await.unwrap();
+            let seen = std::sync::Mutex::new(None);
+            let answer = |request: hyper::Request<hyper::body::Incoming>| {
+                let agent = request.headers().get("user-agent").map_or("", |value| value.to_str().unwrap());
+                *seen.lock().unwrap() = Some((request.uri().path().to_owned(), agent.to_owned()));
+                let reply = hyper::Response::builder()
+                    .header("content-type", "application/grpc")
+                    .header("grpc-status", "5")
+                    .body(http_body_util::Empty::<bytes::Bytes>::new());
+                std::future::ready(reply)
+            };
+            let server = hyper::server::conn::http2::Builder::new(hyper_util::rt::TokioExecutor::new());
+            let io = hyper_util::rt::TokioIo::new(stream);
+            // However the other side leaves.
+            let _left = server.serve_connection(io, hyper::service::service_fn(answer)).await;
+            seen.into_inner().unwrap().unwrap()
+        })
+    };
+    (addr, std::thread::spawn(serve))
+}
+
+#[test]
+fn by_grpc_each_says_who_it_is() {
+    let own = concat!("doorbell-probe/", env!("CARGO_PKG_VERSION"));
+    for (prober, agent) in [
+        (Prober::Azure, ""),
+        (Prober::Consul, ""),
+        (Prober::Doorbell, own),
+        (Prober::Elb, "ELB-HealthChecker/2.0"),
+        (Prober::Envoy, "Envoy/HC"),
+        (Prober::Gcp, "GoogleHC/1.0"),
+        (Prober::Haproxy, ""),
+        (Prober::Kubelet, "kube-probe/1.34 grpc-go/1.72.1"),
+    ] {
+        let (addr, server) = grpc_server();
+        let report = Ask::of(Target::parse(&format!("grpc://{addr}/shop.Cart")).unwrap(), prober).run();
+        assert_eq!(report.verdict, Verdict::Unhealthy, "{prober:?}: {}", report.reason);
+        assert_eq!(report.reason, "the server does not know this service", "{prober:?}");
+        let seen = server.join().unwrap();
+        assert_eq!(seen, ("/grpc.health.v1.Health/Check".to_owned(), agent.to_owned()), "{prober:?}");
+    }
+}
+
 #[test]
 fn redis_says_pong() {
     for (answer, expected) in [

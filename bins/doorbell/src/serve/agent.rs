@@ -6,9 +6,13 @@
 //! (HAProxy configuration manual, `agent-check`).
 
 use super::board::{Keeper, Serving};
+use super::census::Seat;
 use super::listener::listens;
+use crate::checks::Demand;
 use crate::config::model::Config;
 use crate::exit::Failure;
+use crate::http::Time;
+use crate::http::log::Prober;
 use arc_swap::ArcSwap;
 use doorbell::{RawHandler, RawNext, ServerBuilder};
 use doorbell_health::{Audience, EndpointState};
@@ -28,7 +32,24 @@ const SEND_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The lines of all endpoints.
 #[derive(Debug)]
-struct Lines(Vec<ArcSwap<Vec<u8>>>);
+struct Lines(Vec<Place>);
+
+/// One endpoint.
+#[derive(Debug)]
+struct Place {
+    line: ArcSwap<Line>,
+    /// What runs when somebody asks.
+    demands: Box<[Demand]>,
+    /// Where who asks is counted.
+    seat: Option<Arc<Seat>>,
+}
+
+/// What is sent, and the word of it for the census.
+#[derive(Debug, PartialEq, Eq)]
+struct Line {
+    text: Vec<u8>,
+    state: EndpointState,
+}
 
 /// One agent.
 #[derive(Debug)]
@@ -39,7 +60,7 @@ struct Agent {
     names: Option<HashMap<Box<[u8]>, usize>>,
 }
 
-/// Adds the listeners of `[agent.NAME]`. Each is told to `listening` before it is added.
+/// Adds the listeners of `[agent.NAME]`. The name of each is told to `listening` before it is added.
 ///
 /// # Errors
 /// When a socket that was handed to us is none.
@@ -47,18 +68,16 @@ pub(super) fn add(
     mut builder: ServerBuilder,
     config: &Config,
     keeper: &Keeper,
-    mut listening: impl FnMut(),
+    mut listening: impl FnMut(&str),
 ) -> Result<ServerBuilder, Failure> {
     if config.agents.is_empty() {
         return Ok(builder);
     }
-    let lines = Arc::new(Lines((0..config.health.len()).map(|_| ArcSwap::default()).collect()));
-    let followed = Arc::clone(&lines);
-    keeper.follow(move |serving| followed.renew(serving));
+    let lines = Lines::follow(config, keeper);
     for agent in &config.agents {
         for bind in &agent.binds {
             for listen in listens(bind, config)? {
-                listening();
+                listening(&agent.name);
                 let names = config.health.iter().enumerate();
                 let names = names.map(|(at, health)| (health.name.as_bytes().into(), at));
                 let handler = Agent {
@@ -75,41 +94,79 @@ pub(super) fn add(
 }
 
 impl Lines {
+    /// Those of a configuration, each as its endpoint is and will be.
+    fn follow(config: &Config, keeper: &Keeper) -> Arc<Self> {
+        let place = |endpoint| Place {
+            line: ArcSwap::from_pointee(Line { text: Vec::new(), state: EndpointState::Down }),
+            demands: keeper.demands_of(endpoint),
+            seat: keeper.census().seat(endpoint).cloned(),
+        };
+        let lines = Arc::new(Self((0..config.health.len()).map(place).collect()));
+        let followed = Arc::clone(&lines);
+        keeper.follow(move |serving| followed.renew(serving));
+        lines
+    }
+
     fn renew(&self, serving: &Serving<'_>) {
-        for (position, kept) in self.0.iter().enumerate() {
-            let line = line(serving, position).into_bytes();
-            if **kept.load() != line {
-                kept.store(Arc::new(line));
+        for (position, place) in self.0.iter().enumerate() {
+            let (state, _) = serving.told(position, Audience::LoadBalancer);
+            let line = Line { text: line(serving, position).into_bytes(), state };
+            if **place.line.load() != line {
+                place.line.store(Arc::new(line));
             }
         }
     }
 
-    fn write(&self, endpoint: usize, reply: &mut Vec<u8>) {
-        if let Some(line) = self.0.get(endpoint) {
-            reply.extend_from_slice(&line.load());
+    /// Writes the line of an endpoint for a HAProxy that is there `now`, and counts it.
+    fn write(&self, endpoint: usize, now: Option<Time>, reply: &mut Vec<u8>) {
+        let Some(place) = self.0.get(endpoint) else { return };
+        let line = place.line.load();
+        reply.extend_from_slice(&line.text);
+        let Some(now) = now else { return };
+        place.demands.iter().for_each(Demand::ask);
+        if let Some(seat) = &place.seat {
+            seat.own().count(Some(Prober::Haproxy), line.state, now);
         }
+    }
+}
+
+impl Agent {
+    fn say_first(&self, now: Option<Time>, reply: &mut Vec<u8>) -> Option<RawNext> {
+        if self.names.is_some() {
+            return None;
+        }
+        self.lines.write(self.endpoint, now, reply);
+        Some(RawNext::Close)
+    }
+
+    fn say(&self, now: Option<Time>, received: &[u8], reply: &mut Vec<u8>) -> RawNext {
+        let Some(end) = received.iter().position(|byte| *byte == b'\n') else { return RawNext::NeedMore };
+        let name = received[..end].trim_ascii();
+        match self.names.as_ref().and_then(|names| names.get(name)) {
+            Some(endpoint) => self.lines.write(*endpoint, now, reply),
+            None if name.is_empty() => self.lines.write(self.endpoint, now, reply),
+            // Somebody who misspelled it must see that, and not some other endpoint's state.
+            None => reply.extend_from_slice(b"down # there is no such health endpoint\n"),
+        }
+        RawNext::Close
     }
 }
 
 impl RawHandler for Agent {
     fn greet(&self, reply: &mut Vec<u8>) -> Option<RawNext> {
-        if self.names.is_some() {
-            return None;
-        }
-        self.lines.write(self.endpoint, reply);
-        Some(RawNext::Close)
+        self.say_first(None, reply)
     }
 
     fn handle(&self, received: &[u8], reply: &mut Vec<u8>) -> RawNext {
-        let Some(end) = received.iter().position(|byte| *byte == b'\n') else { return RawNext::NeedMore };
-        let name = received[..end].trim_ascii();
-        match self.names.as_ref().and_then(|names| names.get(name)) {
-            Some(endpoint) => self.lines.write(*endpoint, reply),
-            None if name.is_empty() => self.lines.write(self.endpoint, reply),
-            // Somebody who misspelled it must see that, and not some other endpoint's state.
-            None => reply.extend_from_slice(b"down # there is no such health endpoint\n"),
-        }
-        RawNext::Close
+        self.say(None, received, reply)
+    }
+
+    fn greet_at(&self, now: Time, reply: &mut Vec<u8>) -> Option<RawNext> {
+        self.say_first(Some(now), reply)
+    }
+
+    fn handle_at(&self, now: Time, received: &[u8], reply: &mut Vec<u8>) -> RawNext {
+        self.say(Some(now), received, reply)
     }
 }
 
@@ -191,13 +248,11 @@ mod tests {
                     [health.readyz]\nrequire = [\"db\"]\ndegrading = [\"cache\"]\nweight = { db = 60, cache = 40 }\n";
         let config = parse(&Source { name: "f".into(), text: text.into() }, &|_| None).config.unwrap();
         let keeper = Keeper::build(&config).unwrap();
-        let lines = Arc::new(Lines((0..config.health.len()).map(|_| ArcSwap::default()).collect()));
-        let followed = Arc::clone(&lines);
-        keeper.follow(move |serving| followed.renew(serving));
+        let lines = Lines::follow(&config, &keeper);
         let readyz = config.health.iter().position(|health| health.name == "readyz").unwrap();
         let now = || {
             let mut line = Vec::new();
-            lines.write(readyz, &mut line);
+            lines.write(readyz, None, &mut line);
             String::from_utf8(line).unwrap()
         };
         let tell = |check: usize, outcome: Outcome| {

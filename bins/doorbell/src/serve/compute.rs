@@ -19,11 +19,13 @@ pub(super) fn start(config: &Config) -> Result<Option<Offload>, Failure> {
     if !config.needs_compute() {
         return Ok(None);
     }
-    let Compute { threads, name, cpus, stack_size, queue_high, queue_normal, timeout } = &config.compute;
+    let Compute { threads, name, cpus, stack_size, nice, queue_high, queue_normal, timeout } =
+        &config.compute;
     let cpus: Vec<usize> = cpus.iter().map(|cpu| *cpu as usize).collect();
     let mut builder = Offload::builder()
         .name(name)
         .cpus(&cpus)
+        .nice(*nice)
         .queue_max(Class::High, *queue_high as usize)
         .queue_max(Class::Normal, *queue_normal as usize)
         .timeout(*timeout);

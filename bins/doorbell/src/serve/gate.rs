@@ -5,13 +5,15 @@
 //! On a thread of its own, because the rings have no listener that comes and goes.
 
 use super::board::Keeper;
+use super::port::{Listening, Port};
 use crate::config::model::{Config, TcpGate, WhenDown};
 use crate::exit::{Exit, Failure};
 use doorbell_health::{Audience, EndpointState};
 use rustix::net::sockopt::set_socket_linger;
 use std::io;
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::io::AsyncReadExt as _;
@@ -33,27 +35,51 @@ const RETRY_AFTER: Duration = Duration::from_millis(500);
 #[derive(Debug)]
 pub(super) struct Gates {
     /// Whether each is up, in the order of the configuration.
-    up: Vec<Arc<watch::Sender<bool>>>,
+    up: Vec<Up>,
+    /// As they are written down.
+    addrs: Vec<SocketAddr>,
     stop: watch::Sender<bool>,
-    thread: Option<JoinHandle<()>>,
+    /// Gives back what still listens.
+    thread: Option<JoinHandle<Vec<Listening>>>,
+}
+
+/// Gates that may come to be: every address is ours, and nobody gets in.
+#[derive(Debug)]
+pub(super) struct Unopened {
+    gates: Vec<Gate>,
+    up: Vec<Up>,
+    /// Without the word the thread ends.
+    go: SyncSender<Vec<Gate>>,
+    stop: watch::Sender<bool>,
+    thread: JoinHandle<Vec<Listening>>,
+}
+
+/// Whether a gate is up, as one board says. Boards before it have nothing to say any more, though they live on.
+#[derive(Clone, Debug)]
+struct Up {
+    told: Arc<watch::Sender<bool>>,
+    /// Which board it is.
+    term: Arc<Mutex<u64>>,
 }
 
 /// One address of a gate.
+#[derive(Debug)]
 struct Gate {
     name: String,
     addr: SocketAddr,
     when_down: WhenDown,
     is_up: watch::Receiver<bool>,
+    stopped: watch::Receiver<bool>,
     /// From the start, so that an address that cannot be had is no surprise later.
-    listener: Option<TcpListener>,
+    port: Option<Port>,
 }
 
 impl Gates {
-    /// Opens what is up. Without gates there is no thread.
+    /// Takes the addresses that are not `held` already. Without gates there is no thread.
     ///
     /// # Errors
     /// When somebody else listens there, or nobody may.
-    pub(super) fn open(config: &Config, keeper: &Keeper) -> Result<Option<Self>, Failure> {
+    pub(super) fn prepare(config: &Config, held: &[SocketAddr]) -> Result<Option<Unopened>, Failure> {
         if config.tcp_gates.is_empty() {
             return Ok(None);
         }
@@ -62,43 +88,55 @@ impl Gates {
         };
         let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build();
         let runtime = runtime.map_err(no_thread)?;
+        let (stop, stopped) = watch::channel(false);
         let (mut gates, mut up) = (Vec::new(), Vec::new());
+        let mut held = held.to_vec();
         for gate in &config.tcp_gates {
-            let (sender, is_up) = watch::channel(false);
-            let sender = Arc::new(sender);
-            follow(gate, keeper, Arc::clone(&sender));
-            up.push(sender);
+            let (told, is_up) = watch::channel(false);
+            up.push(Up { told: Arc::new(told), term: Arc::default() });
             for &addr in &gate.binds {
-                let bound = runtime.block_on(TcpListener::bind(addr));
-                let listener = bound.map_err(|error| cannot_listen(gate, addr, &error))?;
-                gates.push(Gate {
-                    name: gate.name.clone(),
-                    addr,
-                    when_down: gate.when_down,
-                    is_up: is_up.clone(),
-                    listener: Some(listener),
-                });
+                let port = match held.iter().position(|held| *held == addr) {
+                    Some(at) => {
+                        held.remove(at);
+                        None
+                    }
+                    None => Some(Port::bind(addr).map_err(|error| cannot_listen(gate, addr, &error))?),
+                };
+                let (is_up, stopped) = (is_up.clone(), stopped.clone());
+                let (name, when_down) = (gate.name.clone(), gate.when_down);
+                gates.push(Gate { name, addr, when_down, is_up, stopped, port });
             }
         }
-        let (stop, mut stopped) = watch::channel(false);
+        let (go, goes) = sync_channel::<Vec<Gate>>(1);
         let run = move || {
+            let Ok(gates) = goes.recv() else { return Vec::new() };
             runtime.block_on(async {
-                let mut all: JoinSet<()> = gates.into_iter().map(Gate::keep).collect();
-                tokio::select! {
-                    _never = all.join_next() => {}
-                    _stopped = stopped.wait_for(|stopped| *stopped) => {}
-                }
-            });
+                let all: JoinSet<Option<Listening>> = gates.into_iter().map(Gate::keep).collect();
+                all.join_all().await.into_iter().flatten().collect()
+            })
         };
         let thread = std::thread::Builder::new().name("gates".into()).spawn(run).map_err(no_thread)?;
-        Ok(Some(Self { up, stop, thread: Some(thread) }))
+        Ok(Some(Unopened { gates, up, go, stop, thread }))
     }
 
     /// The same gates mean endpoints of this board from now on.
     pub(super) fn follow(&self, config: &Config, keeper: &Keeper) {
-        for (gate, up) in config.tcp_gates.iter().zip(&self.up) {
-            follow(gate, keeper, Arc::clone(up));
-        }
+        config.tcp_gates.iter().zip(&self.up).for_each(|(gate, up)| up.follow(gate, keeper));
+    }
+
+    /// The addresses that it has.
+    pub(super) fn addrs(&self) -> &[SocketAddr] {
+        &self.addrs
+    }
+
+    /// Ends, and gives back what listens. Whoever waits there goes on waiting.
+    pub(super) fn give_up(mut self) -> Vec<Listening> {
+        self.end()
+    }
+
+    fn end(&mut self) -> Vec<Listening> {
+        self.stop.send_replace(true);
+        self.thread.take().and_then(|thread| thread.join().ok()).unwrap_or_default()
     }
 
     /// Descriptors that gates may have open at once.
@@ -110,23 +148,48 @@ impl Gates {
 
 impl Drop for Gates {
     fn drop(&mut self) {
-        self.stop.send_replace(true);
-        if let Some(thread) = self.thread.take() {
-            let _panicked = thread.join();
-        }
+        let _closed = self.end();
     }
 }
 
-/// Tells `up` whether the endpoint of a gate serves, as a load balancer is told.
-fn follow(gate: &TcpGate, keeper: &Keeper, up: Arc<watch::Sender<bool>>) {
-    let endpoint = gate.endpoint;
-    keeper.follow(move |serving| {
-        let now = serving.endpoint(endpoint).is_some_and(|endpoint| {
-            let (verdict, code) = endpoint.answer(Audience::LoadBalancer);
-            code < 400 && matches!(verdict.state, EndpointState::Degraded | EndpointState::Up)
+impl Unopened {
+    /// Opens what is up by this board. `held` are those of the addresses that were held, as far as anybody listened there.
+    pub(super) fn open(mut self, config: &Config, keeper: &Keeper, mut held: Vec<Listening>) -> Gates {
+        for (gate, up) in config.tcp_gates.iter().zip(&self.up) {
+            up.follow(gate, keeper);
+        }
+        for gate in self.gates.iter_mut().filter(|gate| gate.port.is_none()) {
+            if let Some(at) = held.iter().position(|(addr, _)| *addr == gate.addr) {
+                gate.port = Some(Port::Listening(held.remove(at).1));
+            }
+        }
+        let addrs = self.gates.iter().map(|gate| gate.addr).collect();
+        let _begins = self.go.send(self.gates);
+        Gates { up: self.up, addrs, stop: self.stop, thread: Some(self.thread) }
+    }
+}
+
+impl Up {
+    /// From now on it is as this board says that the endpoint of the gate serves, to a load balancer.
+    fn follow(&self, gate: &TcpGate, keeper: &Keeper) {
+        let (endpoint, up) = (gate.endpoint, self.clone());
+        let mine = {
+            let mut term = self.term.lock().unwrap_or_else(PoisonError::into_inner);
+            *term += 1;
+            *term
+        };
+        keeper.follow(move |serving| {
+            let now = serving.endpoint(endpoint).is_some_and(|endpoint| {
+                let (verdict, code) = endpoint.answer(Audience::LoadBalancer);
+                code < 400 && matches!(verdict.state, EndpointState::Degraded | EndpointState::Up)
+            });
+            // Held until it is told, so that nobody before is later.
+            let term = up.term.lock().unwrap_or_else(PoisonError::into_inner);
+            if *term == mine {
+                up.told.send_if_modified(|up| std::mem::replace(up, now) != now);
+            }
         });
-        up.send_if_modified(|up| std::mem::replace(up, now) != now);
-    });
+    }
 }
 
 fn cannot_listen(gate: &TcpGate, addr: SocketAddr, error: &io::Error) -> Failure {
@@ -151,45 +214,61 @@ fn cannot_listen(gate: &TcpGate, addr: SocketAddr, error: &io::Error) -> Failure
 }
 
 impl Gate {
-    /// Until the thread ends.
-    async fn keep(mut self) {
+    /// Until the thread ends. Gives back what listens.
+    async fn keep(mut self) -> Option<Listening> {
         let mut held = JoinSet::new();
+        let mut stopped = self.stopped.clone();
+        let listener = self.port.take().map(|port| port.listen().and_then(TcpListener::from_std));
+        let mut listener = listener.and_then(|listener| listener.inspect_err(|error| self.tell(error)).ok());
         loop {
             let is_up = *self.is_up.borrow_and_update();
+            if *stopped.borrow_and_update() {
+                let listener = listener?.into_std().ok()?;
+                return Some((self.addr, listener));
+            }
             if !is_up {
                 held.abort_all();
                 if self.when_down == WhenDown::Close {
-                    self.listener = None;
-                    if self.is_up.changed().await.is_err() {
-                        return;
+                    listener = None;
+                    tokio::select! {
+                        changed = self.is_up.changed() => changed.ok()?,
+                        changed = stopped.changed() => changed.ok()?,
                     }
                     continue;
                 }
             }
-            let Some(listener) = &self.listener else {
-                self.listen().await;
+            let Some(open) = &listener else {
+                listener = self.listen(&mut stopped).await;
                 continue;
             };
             tokio::select! {
-                accepted = listener.accept() => match accepted {
+                accepted = open.accept() => match accepted {
                     Ok((stream, _)) => self.take(stream, is_up, &mut held),
                     // Too few descriptors, or somebody who was gone before he was there.
                     Err(_) => sleep(RETRY_AFTER).await,
                 },
-                changed = self.is_up.changed() => if changed.is_err() { return },
+                changed = self.is_up.changed() => changed.ok()?,
+                changed = stopped.changed() => changed.ok()?,
                 Some(_ended) = held.join_next() => {}
             }
         }
     }
 
-    async fn listen(&mut self) {
-        match TcpListener::bind(self.addr).await {
-            Ok(listener) => self.listener = Some(listener),
-            Err(error) => {
-                tracing::error!(gate = self.name, address = %self.addr, %error, "a TCP gate cannot be opened; trying again");
-                let _changed = timeout(RETRY_AFTER, self.is_up.changed()).await;
+    async fn listen(&mut self, stopped: &mut watch::Receiver<bool>) -> Option<TcpListener> {
+        let bound = TcpListener::bind(self.addr).await;
+        if let Err(error) = &bound {
+            self.tell(error);
+            tokio::select! {
+                () = sleep(RETRY_AFTER) => {}
+                _changed = self.is_up.changed() => {}
+                _changed = stopped.changed() => {}
             }
         }
+        bound.ok()
+    }
+
+    fn tell(&self, error: &io::Error) {
+        tracing::error!(gate = self.name, address = %self.addr, %error, "a TCP gate cannot be opened; trying again");
     }
 
     fn take(&self, mut stream: TcpStream, is_up: bool, held: &mut JoinSet<()>) {

@@ -5,13 +5,13 @@
 
 use super::inquiry::Inquiry;
 use super::subject::{Promise, Subject};
-use super::tls::{self, Gate};
+use super::tables::Tables;
 use super::watch::{Look, Stamps, Watched, directories_of};
-use crate::config::model::{self, Action, Config, JwtAlgorithm, JwtKey, LimitKey};
+use crate::config::model::{self, Config, JwtAlgorithm, JwtKey, LimitKey};
 use crate::http::auth::jwt::{Algorithm, Jwks, JwksError, JwtPolicy, Key};
 use crate::http::auth::{Decision, Policy, Tokens};
 use crate::http::layer::{AtMost, RateLimit, RequireAuth, RequireClientCert};
-use crate::http::limit::{self, Limiter, Quota};
+use crate::http::limit;
 use crate::http::{Answered, Request, Responder};
 use arc_swap::ArcSwap;
 use doorbell::Offload;
@@ -23,12 +23,8 @@ use std::sync::Arc;
 /// Everything that routes refer to by name, made once for all listeners.
 #[derive(Debug)]
 pub(super) struct Common {
-    limiters: Vec<Arc<Limiter>>,
-    /// By the position of `[tls.NAME]`: listeners of one table count the handshakes of an address together.
-    gates: Vec<Option<Gate>>,
+    tables: Arc<Tables>,
     auths: Vec<Auth>,
-    /// By the position of the route: it is one limit wherever the route is served.
-    at_most: Vec<Option<AtMost>>,
     /// Where signatures are verified that take a while; without it, where the request is answered.
     lane: Option<Offload>,
 }
@@ -54,11 +50,12 @@ enum Auth {
 pub(super) type Refusal = String;
 
 impl Common {
-    /// The limiters and token policies of a configuration, and what is to be watched.
-    pub(super) fn build(config: &Config, lane: Option<Offload>) -> Result<(Self, Vec<AuthReader>), Refusal> {
-        let limiters = config.limits.iter().map(limiter).collect::<Result<_, _>>()?;
-        let gate = |tls: &model::Tls| tls::gate(tls).map_err(|error| format!("tls {}: {error}", tls.name));
-        let gates = config.tls.iter().map(gate).collect::<Result<_, _>>()?;
+    /// The token policies of a configuration, beside its `tables`, and what is to be watched.
+    pub(super) fn build(
+        config: &Config,
+        tables: Arc<Tables>,
+        lane: Option<Offload>,
+    ) -> Result<(Self, Vec<AuthReader>), Refusal> {
         let mut auths = Vec::new();
         let mut readers = Vec::new();
         for auth in &config.auth {
@@ -72,8 +69,7 @@ impl Common {
             auths.push(Auth::Watched(Arc::clone(&policy)));
             readers.push(AuthReader { auth: auth.clone(), policy, stamps });
         }
-        let at_most = config.routes.iter().map(|route| route.guard.concurrent.map(AtMost::new)).collect();
-        Ok((Self { limiters, gates, auths, at_most, lane }, readers))
+        Ok((Self { tables, auths, lane }, readers))
     }
 
     /// The lane for jobs of this class, if any of the policies at these positions has keys of which a signature takes a while to verify.
@@ -83,19 +79,14 @@ impl Common {
         lane.map(|lane| lane.class(class))
     }
 
-    /// Who may begin a handshake with this `[tls.NAME]`, where that is limited.
-    pub(super) fn gate(&self, tls: usize) -> Option<&Gate> {
-        self.gates.get(tls)?.as_ref()
+    /// What counts clients, and those it refuses.
+    pub(super) fn tables(&self) -> &Tables {
+        &self.tables
     }
 
     /// Where jobs are done, if there are any.
     pub(super) const fn lane(&self) -> Option<&Offload> {
         self.lane.as_ref()
-    }
-
-    /// What counts those it refuses.
-    pub(super) fn counted(&self) -> (impl Iterator<Item = &Arc<Limiter>>, impl Iterator<Item = &AtMost>) {
-        (self.limiters.iter(), self.at_most.iter().flatten())
     }
 }
 
@@ -104,12 +95,12 @@ impl Guards {
     pub(super) fn build(position: usize, listener: usize, config: &Config, common: &Common) -> Self {
         let Some(route) = config.routes.get(position) else { return Self::default() };
         let guard = &route.guard;
-        let is_probe = matches!(route.action, Action::Health(_));
+        let is_probe = route.action.is_probe();
         let needs_cert = config.needs_client_cert(listener, route);
         let client_cert = needs_cert.then(|| RequireClientCert::named(guard.client_names.clone()));
         let limit = guard.limit.and_then(|position| {
             let limit = config.limits.get(position)?;
-            let limiter = Arc::clone(common.limiters.get(position)?);
+            let limiter = Arc::clone(common.tables.limiter(position)?);
             let by = RateLimit::new(limiter, limit_key(&limit.key));
             let by = by.exempt_probes(limit.exempt_probes).send_fields(limit.headers);
             (!(limit.exempt_probes && is_probe)).then_some(by)
@@ -118,7 +109,7 @@ impl Guards {
         // Probes that need a token go before everybody else's.
         let class = if is_probe { Class::High } else { Class::Normal };
         let lane = common.lane_for(&guard.auth, config, class);
-        let at_most = common.at_most.get(position).cloned().flatten();
+        let at_most = common.tables.of_route(&route.name).cloned();
         Self { limit, client_cert, auth, lane, at_most }
     }
 
@@ -339,12 +330,6 @@ pub(super) fn seed() -> [u64; 2] {
     [0, 1].map(|part| RandomState::new().hash_one(part))
 }
 
-fn limiter(limit: &model::Limit) -> Result<Arc<Limiter>, Refusal> {
-    let quota = Quota::new(limit.burst, limit.rate.requests, limit.rate.period)
-        .map_err(|error| format!("limit {}: {error}", limit.name))?;
-    Ok(Arc::new(Limiter::new(quota, limit.table as usize, seed())))
-}
-
 fn limit_key(key: &LimitKey) -> limit::Key {
     match key {
         LimitKey::Header(name) => limit::Key::Header(name.as_str().into()),
@@ -458,13 +443,15 @@ mod tests {
                     [route.s]\nlistener = \"a\"\npath = \"/s\"\nconcurrent = 1\nreply = {}\n";
         let source = Source { name: "f".to_owned(), text: text.to_owned() };
         let config = parse(&source, &|_| None).config.unwrap();
-        let (common, _) = Common::build(&config, None).unwrap();
+        let tables = Arc::new(Tables::after(&Tables::default(), &config).unwrap());
+        let (common, _) = Common::build(&config, tables, None).unwrap();
         let at_most = |route, listener| Guards::build(route, listener, &config, &common).at_most.unwrap();
         let (here, there, other) = (at_most(0, 0), at_most(0, 1), at_most(1, 0));
         let place = here.enter();
         assert!(place.is_some() && there.enter().is_none() && other.enter().is_some());
         drop(place);
         assert!(there.enter().is_some());
-        assert_eq!(common.counted().1.map(AtMost::refused).collect::<Vec<_>>(), [1, 0]);
+        let refused: Vec<_> = common.tables().counted().map(|counted| counted.refused()).collect();
+        assert_eq!(refused, [("busy", 1), ("busy", 0)]);
     }
 }

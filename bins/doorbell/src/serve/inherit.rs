@@ -1,6 +1,6 @@
 //! Listening sockets that the parent process opened: by number, or by name as in `LISTEN_FDS` (sd_listen_fds(3)).
 //!
-//! Does not know about: listeners. Entry: [`named`] and [`numbered`].
+//! Does not know about: listeners. Entry: [`named`], [`numbered`] and [`all`].
 
 use crate::exit::{Exit, Failure};
 use rustix::process::{PidfdFlags, PidfdGetfdFlags, getpid, pidfd_getfd, pidfd_open};
@@ -22,6 +22,13 @@ pub(super) fn named(name: &str, env: &dyn Fn(&str) -> Option<String>) -> Result<
         return Err(Failure::new(Exit::BadConfig, message));
     }
     Ok(sockets)
+}
+
+/// Every listening socket with a name, and the name. What cannot be had is left out.
+pub(super) fn all(env: &dyn Fn(&str) -> Option<String>) -> Vec<(String, OwnedFd)> {
+    let names = env("LISTEN_FDNAMES").unwrap_or_default();
+    let named = (0..count(env).unwrap_or(0)).zip(names.split(':'));
+    named.filter_map(|(position, name)| Some((name.to_owned(), take(FIRST + position).ok()?))).collect()
 }
 
 /// The listening socket with a number. The number was written down by whoever passed it, so `LISTEN_FDS` is not asked;

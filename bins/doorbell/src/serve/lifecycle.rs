@@ -4,9 +4,10 @@
 
 use super::generation::Fleet;
 use super::ops::Operator;
+use super::state;
 use crate::exit::{Exit, Failure};
 use doorbell::ServeError;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR2};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 
@@ -44,9 +45,9 @@ enum Next {
 }
 
 impl Notes {
-    /// A full queue means that the supervisor is about to look anyway.
-    pub(super) fn leave(&self, note: Note) {
-        let _full = self.0.try_send(note);
+    /// Something has changed that the supervisor should look at. A full queue means that it is about to look anyway.
+    pub(super) fn nudge(&self) {
+        let _full = self.0.try_send(Note::Changed);
     }
 
     /// Waits for a place: this one must not be lost.
@@ -62,11 +63,13 @@ impl Supervisor {
         let failed = |error: std::io::Error| {
             Failure::new(Exit::Failure, format!("signals cannot be watched: {error}"))
         };
-        let mut signals = Signals::new([SIGHUP, SIGINT, SIGTERM, SIGUSR2]).map_err(failed)?;
+        let mut signals =
+            Signals::new([SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2]).map_err(failed)?;
         let (sender, receiver) = sync_channel(NOTES_MAX);
         let notes = Notes(sender);
         let heard = notes.clone();
-        let watch = move || signals.forever().for_each(|signal| heard.leave(Note::Signal(signal)));
+        // While there is no place, the kernel remembers what else comes.
+        let watch = move || signals.forever().for_each(|signal| heard.tell(Note::Signal(signal)));
         std::thread::Builder::new().name("signals".into()).spawn(watch).map_err(failed)?;
         Ok(Self { notes, receiver })
     }
@@ -135,6 +138,7 @@ fn heed(note: Note, operator: &Operator, fleet: &Fleet) -> Result<Next, Failure>
             tracing::info!("looking at certificates, keys and stored files; the configuration stays");
             fleet.look();
         }
+        Note::Signal(SIGUSR1) => state::tell(operator),
         Note::Signal(SIGUSR2) => fleet.reopen_logs(),
         Note::Signal(SIGTERM) if operator.begin_stop("SIGTERM") => {}
         Note::Signal(_) | Note::StopNow => return Ok(Next::StopNow),

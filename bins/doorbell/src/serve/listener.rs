@@ -4,6 +4,7 @@
 
 use super::access::{self, By};
 use super::door::{Door, Materials, OpenDoor, WatchedDoor};
+use super::fdstore::{self, Taken};
 use super::inherit;
 use super::lane::Plan;
 use super::raw::FixedReply;
@@ -20,6 +21,7 @@ use doorbell::protocol::{HelloInfo, ListenerProtocol};
 use doorbell::tls::Acceptor;
 use doorbell::{Listen, ServerBuilder};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::num::NonZero;
 use std::time::Duration;
 
 /// How long the kernel waits for a client's first bytes before it lets us accept without them.
@@ -47,16 +49,14 @@ pub(super) fn add(
     let config = materials.config;
     let Some(listener) = config.listeners.get(position) else { return Ok(builder) };
     let acceptor = acceptor(materials, position, watched)?;
-    acceptor.iter().for_each(|acceptor| totals.add_acceptor(acceptor));
-    let at_most = match &listener.protocol {
-        Protocol::Http1(http1) => http1.requests_in_flight.map(AtMost::new),
-        Protocol::Raw { .. } => None,
-    };
-    at_most.iter().for_each(|at_most| totals.add_at_most(at_most));
+    let tls = config.tls_of(position).map_or("", |tls| tls.name.as_str());
+    acceptor.iter().for_each(|acceptor| totals.add_acceptor(&listener.name, tls, acceptor));
+    let at_most = materials.common.tables().of_listener(&listener.name).cloned();
     let shared = Shared { position, access, acceptor, at_most };
     for bind in &listener.binds {
         for listen in listens(bind, config)? {
             let protocol = protocol(materials, listener, &shared, totals, plan.as_mut())?;
+            totals.add_listener(&listener.name);
             builder = builder.listen(options(listen, listener), protocol);
         }
     }
@@ -70,7 +70,7 @@ fn acceptor(
 ) -> Result<Option<Acceptor>, Failure> {
     let config = materials.config;
     let Some(table) = config.tls_of(position) else { return Ok(None) };
-    let gate = config.listeners.get(position).and_then(|listener| materials.common.gate(listener.tls?));
+    let gate = materials.common.tables().gate(&table.name);
     let (asks, http2) = (config.handshake_asks(position), config.has_http2(position));
     let (acceptor, reader) = tls::open(table, asks, http2, gate)
         .map_err(|error| Failure::new(Exit::BadConfig, format!("tls {}: {error}", table.name)))?;
@@ -144,7 +144,7 @@ fn door(
     shared: &Shared<'_>,
     by: By,
 ) -> Result<doorbell::Http1, Failure> {
-    let door = Door::build(materials, shared.position)
+    let door = Door::build(materials, shared.position, by)
         .map_err(|error| Failure::new(Exit::BadConfig, error.to_string()))?;
     let watched = WatchedDoor {
         door,
@@ -181,11 +181,21 @@ pub(super) fn listens(bind: &Bind, config: &Config) -> Result<Vec<Listen>, Failu
         Bind::Systemd(name) => inherit::named(name, &env)?.into_iter().map(Listen::inherited).collect(),
         Bind::Tcp(addr) if addr.ip() == IpAddr::V6(Ipv6Addr::UNSPECIFIED) && !has_ipv6() => {
             tracing::warn!("this machine has no IPv6: {addr} is taken as every IPv4 address");
-            vec![Listen::tcp(SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), addr.port()))]
+            tcp_listens(SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), addr.port()), false, config)
         }
-        Bind::Tcp(addr) => vec![Listen::tcp(*addr).v6_only(is_taken_on_ipv4(*addr, config))],
+        Bind::Tcp(addr) => tcp_listens(*addr, is_taken_on_ipv4(*addr, config), config),
         Bind::Unix(path) => vec![Listen::unix(path)],
     })
+}
+
+/// On the sockets that the process before left there, if it did.
+fn tcp_listens(addr: SocketAddr, v6_only: bool, config: &Config) -> Vec<Listen> {
+    let workers = config.runtime.workers.and_then(|count| usize::try_from(count).ok());
+    let workers =
+        workers.or_else(|| std::thread::available_parallelism().ok().map(NonZero::get)).unwrap_or(1);
+    let Taken { own, beside } = fdstore::take(addr, v6_only, workers);
+    let first = Listen::tcp(addr).v6_only(v6_only).listening(own);
+    std::iter::once(first).chain(beside.into_iter().map(Listen::inherited)).collect()
 }
 
 /// False where the kernel was started without IPv6; `:8080` must work there too.

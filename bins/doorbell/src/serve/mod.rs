@@ -5,12 +5,14 @@
 mod access;
 mod admin;
 mod agent;
+mod audience;
 mod blackbox;
 mod board;
 mod census;
 mod checks;
 mod compute;
 mod door;
+mod fdstore;
 mod files;
 mod gate;
 mod generation;
@@ -23,11 +25,15 @@ mod links;
 mod listener;
 mod metrics;
 pub(crate) mod ops;
+mod orphans;
+mod port;
 mod raw;
 mod sample;
+mod state;
 mod stored;
 mod subject;
 mod systemd;
+mod tables;
 mod tls;
 mod totals;
 mod watch;
@@ -51,6 +57,7 @@ pub(crate) fn run(config: Config, origin: &str, again: Option<Read>) -> Result<E
     let operator = Operator::new(supervisor.notes());
     let no_thread =
         |error: std::io::Error| Failure::new(Exit::Failure, format!("no thread could be started: {error}"));
+    orphans::start().map_err(no_thread)?;
     let started = config.clone();
     // Before anything serves: an address that cannot be had ends the start.
     let admin = started.admin.as_ref().map(admin::bind).transpose()?.flatten();
@@ -78,6 +85,7 @@ pub(crate) fn run(config: Config, origin: &str, again: Option<Read>) -> Result<E
     let manager = Manager::start(&started, &operator).map_err(no_thread)?;
     let ended = supervisor.serve(&operator, &fleet);
     drop(manager);
+    operator.end_events();
     drop(ops);
     drop(watch);
     if ended.is_ok() {
@@ -100,6 +108,7 @@ fn sum_up(operator: &Operator, fleet: &Fleet) {
         checks = totals.checks_run(),
         access_dropped = lost.map(|(dropped, _)| dropped),
         access_failed = lost.map(|(_, failed)| failed),
+        log_lost = Some(crate::log::lines_lost()).filter(|lost| *lost > 0),
         connects = totals.connects(),
         jobs = fleet.program().has_compute().then(|| totals.jobs(&stats)),
         refused = totals.refused(running.ledger.refusals(), &stats),

@@ -2,13 +2,16 @@
 //!
 //! Does not know about: sockets, checks that run.
 
+use super::access::By;
 use super::board::Keeper;
 use super::compute::{self, Reading};
 use super::door::{Door, Materials, OpenDoor};
 use super::guards::Common;
 use super::stored::Stores;
+use super::tables::Tables;
 use crate::config::model::Config;
 use crate::http::Service;
+use std::sync::Arc;
 
 /// The routes of the first listener, served as by a server without a log.
 ///
@@ -18,8 +21,9 @@ pub fn service(config: &Config) -> Result<Box<dyn Service + Send + Sync>, String
     let keeper = Keeper::build(config)?;
     let lane = compute::start(config).map_err(|error| error.to_string())?;
     let stores = Stores::open(config, &Reading::new(lane.clone()), &mut Vec::new())?;
-    let (common, _) = Common::build(config, lane)?;
+    let tables = Arc::new(Tables::after(&Tables::default(), config)?);
+    let (common, _) = Common::build(config, tables, lane)?;
     let materials = Materials { config, keeper: &keeper, push: None, common: &common, stores: &stores };
-    let door = Door::build(&materials, 0).map_err(|error| error.to_string())?;
+    let door = Door::build(&materials, 0, By::Http1).map_err(|error| error.to_string())?;
     Ok(Box::new(OpenDoor(door)))
 }

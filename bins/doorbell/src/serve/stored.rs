@@ -39,7 +39,7 @@ impl Stores {
                     stores.links.insert(route.name.clone(), links);
                     watched.push(Box::new(reader));
                 }
-                Action::Health(_) | Action::Push | Action::Redirect(_) | Action::Reply(_) => {}
+                Action::Grpc | Action::Health(_) | Action::Push | Action::Redirect(_) | Action::Reply(_) => {}
             }
         }
         Ok(stores)

@@ -1,8 +1,10 @@
-//! What the service manager is told (sd_notify(3)): when we are ready, what we do, that every worker goes on, and that ending takes its time.
+//! What the service manager is told (sd_notify(3)): when we are ready, what we do, that every worker and the checks go on, and that ending takes its time.
 //!
 //! Does not know about: how to end or reload. Where nobody listens, because `NOTIFY_SOCKET` is not set, it does nothing.
 
+use super::fdstore;
 use super::ops::Operator;
+use crate::checks::Pulse;
 use crate::config::model::{Config, ReadyOn, Systemd};
 use crate::wire::{Lifecycle, Status};
 use sd_notify::NotifyState;
@@ -31,6 +33,7 @@ static IS_TOLD: AtomicBool = AtomicBool::new(false);
 impl Manager {
     /// Says that we are ready, now or when every check has a result, and goes on from there.
     pub(super) fn start(config: &Config, operator: &Operator) -> io::Result<Self> {
+        fdstore::begin(operator, config.systemd);
         if !config.systemd.notify || std::env::var_os("NOTIFY_SOCKET").is_none() {
             return Ok(Self { end: None });
         }
@@ -58,6 +61,7 @@ impl Manager {
 impl Drop for Manager {
     fn drop(&mut self) {
         IS_TOLD.store(false, Ordering::Release);
+        fdstore::end();
         if let Some((sender, thread)) = self.end.take() {
             drop(sender);
             // It only waits for the channel that was just closed.
@@ -69,13 +73,16 @@ impl Drop for Manager {
 /// Says that the configuration is read anew, and when that is done. `MONOTONIC_USEC` is for `Type=notify-reload`.
 pub(super) fn while_reloading<T>(reload: impl FnOnce() -> T) -> T {
     if !IS_TOLD.load(Ordering::Acquire) {
-        return reload();
+        let outcome = reload();
+        fdstore::settle();
+        return outcome;
     }
     match NotifyState::monotonic_usec_now() {
         Ok(now) => say(&[NotifyState::Reloading, now]),
         Err(_) => say(&[NotifyState::Reloading]),
     }
     let outcome = reload();
+    fdstore::settle();
     say(&[NotifyState::Ready]);
     outcome
 }
@@ -88,7 +95,7 @@ struct Teller {
     is_ready: bool,
     is_stopping: bool,
     text: String,
-    /// Of each worker, when it was last woken.
+    /// Of each worker and of the thread of checks, when they were last woken.
     turns: Vec<u64>,
     /// Whose workers these are: a reload has others.
     generation: u64,
@@ -113,6 +120,10 @@ impl Teller {
             self.turns.clear();
         }
         self.pet(status.lifecycle == Lifecycle::Stopping);
+        if self.operator.running().is_some_and(|running| !running.handle.is_healthy()) {
+            // Whoever connects to a socket of a worker that failed is not left waiting.
+            fdstore::settle();
+        }
         let mut states = Vec::new();
         if !self.is_ready && self.is_started(&status) {
             self.is_ready = true;
@@ -153,14 +164,17 @@ impl Teller {
         self.settings.ready_on == ReadyOn::Listeners || grace || !pending()
     }
 
-    /// Only when every worker has turned since it was last woken. At the end workers leave one after the other, and other times apply.
+    /// Only when every worker, and the thread of checks, has turned since it was last woken. At the end they leave one after the other, and
+    /// other times apply.
     fn pet(&mut self, is_ending: bool) {
         let (Some(_), Some(running)) = (self.watchdog, self.operator.running()) else { return };
-        let turns: Vec<u64> = running.handle.worker_stats().iter().map(|stats| stats.turns).collect();
+        let workers = running.handle.worker_stats().into_iter().map(|stats| stats.turns);
+        let turns: Vec<u64> = workers.chain(running.pulse.iter().map(Pulse::turns)).collect();
         if is_ending || (all_turned(&self.turns, &turns) && running.handle.is_healthy()) {
             say(&[NotifyState::Watchdog]);
             self.turns = turns;
             running.handle.wake();
+            running.pulse.iter().for_each(Pulse::wake);
         }
     }
 }

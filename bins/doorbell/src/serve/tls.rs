@@ -49,10 +49,9 @@ pub(super) fn open(
 }
 
 /// The gate of a table, which all its listeners have together: an address has one rate however many there are.
-pub(super) fn gate(tls: &Tls) -> Result<Option<Gate>, QuotaError> {
-    let Some(Rate { requests, period }) = tls.handshakes_per_ip else { return Ok(None) };
+pub(super) fn gate(Rate { requests, period }: Rate) -> Result<Gate, QuotaError> {
     let limiter = Limiter::new(Quota::new(requests, requests, period)?, GATE_KEYS_MAX, seed());
-    Ok(Some(Arc::new(limiter)))
+    Ok(Arc::new(limiter))
 }
 
 /// What the files hold.

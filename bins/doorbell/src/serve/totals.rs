@@ -1,30 +1,84 @@
-//! What was refused and why, for the last line of the log.
+//! What a server counts beside its engine, and what was refused and why, for the last line of the log.
 //!
 //! Does not know about: when that is written, how it is refused.
 
 use super::guards::Common;
 use super::lane::Counters;
-use crate::checks;
-use crate::http::layer::AtMost;
+use super::tables::Counted;
+use crate::checks::{self, Counts, LagCounts};
+use crate::config::model::Config;
 use crate::http::limit::Limiter;
 use doorbell::access_log::LogSink;
-use doorbell::tls::Acceptor;
-use doorbell::{Blame, CloseReason, Refusals, Snapshot};
+use doorbell::time::{Clock as _, OsClock};
+use doorbell::tls::{Acceptor, TlsStats};
+use doorbell::{Blame, CloseReason, Handle, ProxyResult, Refusals, Snapshot};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Everything that counts refusals, beside the engine.
 #[derive(Debug, Default)]
 pub(super) struct Totals {
-    acceptors: Vec<Acceptor>,
-    at_most: Vec<AtMost>,
-    limiters: Vec<Arc<Limiter>>,
+    /// With the names of their listeners and of their `[tls.NAME]`.
+    acceptors: Vec<(Box<str>, Box<str>, Acceptor)>,
+    /// Those that other generations may have as well.
+    counted: Vec<Counted>,
+    /// Of those, the ones with a name.
+    limiters: Vec<(Box<str>, Arc<Limiter>)>,
+    /// The names of the engine's listeners, in its order.
+    listeners: Vec<Box<str>>,
     refusals: Vec<Refusals>,
     http2: Option<Arc<Counters>>,
     checks: Option<Arc<checks::Counters>>,
-    access: Option<LogSink>,
+    /// With what tells one log from another.
+    access: Option<(usize, LogSink)>,
     connector: Option<Arc<checks::Connector>>,
 }
+
+/// A number that only goes up, by what it is: for metrics.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Item {
+    AcceptError {
+        listener: Box<str>,
+        errno: &'static str,
+    },
+    Accepted {
+        listener: Box<str>,
+    },
+    /// Lines of the access log that are lost, by why.
+    AccessLost(&'static str),
+    Closed {
+        listener: Box<str>,
+        reason: &'static str,
+    },
+    /// Connections of checks, by what became of them.
+    Connect(&'static str),
+    /// Connections of checks that found no free port at first.
+    ConnectRetry,
+    Handshake {
+        listener: Box<str>,
+        version: &'static str,
+        result: &'static str,
+    },
+    /// Keys that a limiter forgot before their time.
+    LimitEviction {
+        limiter: Box<str>,
+    },
+    Limited {
+        limiter: Box<str>,
+        decision: &'static str,
+    },
+    Proxied {
+        listener: Box<str>,
+        version: &'static str,
+        result: &'static str,
+    },
+    Resumed {
+        listener: Box<str>,
+    },
+}
+
+/// Who counts: several servers may share one of them.
+pub(super) type Source = usize;
 
 /// Counters of an acceptor that are about handshakes that were done, or are being done.
 const HANDSHAKES_GOOD: [&str; 5] =
@@ -32,17 +86,24 @@ const HANDSHAKES_GOOD: [&str; 5] =
 
 impl Totals {
     /// Those that all listeners share.
-    pub(super) fn of(common: &Common) -> Self {
-        let (limiters, at_most) = common.counted();
-        Self { limiters: limiters.cloned().collect(), at_most: at_most.cloned().collect(), ..Self::default() }
+    pub(super) fn of(common: &Common, config: &Config) -> Self {
+        let tables = common.tables();
+        let named = |(at, name): (usize, &str)| Some((name.into(), Arc::clone(tables.limiter(at)?)));
+        let names = config.limits.iter().map(|limit| limit.name.as_str());
+        Self {
+            counted: tables.counted().collect(),
+            limiters: names.enumerate().filter_map(named).collect(),
+            ..Self::default()
+        }
     }
 
-    pub(super) fn add_acceptor(&mut self, acceptor: &Acceptor) {
-        self.acceptors.push(acceptor.clone());
+    pub(super) fn add_acceptor(&mut self, listener: &str, tls: &str, acceptor: &Acceptor) {
+        self.acceptors.push((listener.into(), tls.into(), acceptor.clone()));
     }
 
-    pub(super) fn add_at_most(&mut self, at_most: &AtMost) {
-        self.at_most.push(at_most.clone());
+    /// The engine's next listener has this name.
+    pub(super) fn add_listener(&mut self, name: &str) {
+        self.listeners.push(name.into());
     }
 
     pub(super) fn set_http2(&mut self, counters: Arc<Counters>) {
@@ -52,6 +113,11 @@ impl Totals {
     /// Connections and requests of HTTP/2, where it is spoken.
     pub(super) fn http2_served(&self) -> Option<(u64, u64)> {
         self.http2.as_ref().map(|counters| counters.served())
+    }
+
+    /// Those that are open now.
+    pub(super) fn http2_live(&self) -> u64 {
+        self.http2.as_ref().map_or(0, |counters| counters.live())
     }
 
     /// Jobs of the compute lane, by whatever protocol their requests came.
@@ -72,13 +138,15 @@ impl Totals {
         Some(list(connector.counters().fields().into_iter().chain([retries])))
     }
 
-    pub(super) fn set_access(&mut self, sink: LogSink) {
-        self.access = Some(sink);
+    /// `log` tells it from other logs.
+    pub(super) fn set_access(&mut self, log: Source, sink: LogSink) {
+        self.access = Some((log, sink));
     }
 
     /// Lines of the access log that found its queue full, and lines that the file did not take; `None` without a log.
     pub(super) fn access_lost(&self) -> Option<(u64, u64)> {
-        let counters = self.access.as_ref()?.counters();
+        let (_, sink) = self.access.as_ref()?;
+        let counters = sink.counters();
         Some((counters.dropped, counters.failed))
     }
 
@@ -116,20 +184,130 @@ impl Totals {
         self.http2.iter().flat_map(|counters| counters.fields()).collect()
     }
 
-    /// TLS handshakes by what came of them.
-    pub(super) fn handshakes(&self) -> BTreeMap<&'static str, u64> {
-        sums(self.acceptors.iter().flat_map(|acceptor| acceptor.stats().fields().collect::<Vec<_>>()))
+    /// How late runs of checks started, where there are any.
+    pub(super) fn check_lag(&self) -> Option<LagCounts> {
+        self.checks.as_ref().map(|counters| counters.lag.counts())
     }
 
-    /// Requests and handshakes that a server refused, by why.
+    /// What the runs of each check came to, by its name.
+    pub(super) fn check_counts(&self) -> BTreeMap<Box<str>, Counts> {
+        self.checks.iter().flat_map(|counters| counters.tallies.counts()).collect()
+    }
+
+    /// When the first certificate of each `[tls.NAME]` ends, in seconds from 1970 on.
+    pub(super) fn certificate_ends(&self) -> BTreeMap<Box<str>, i64> {
+        let mut ends = BTreeMap::new();
+        for (_, tls, acceptor) in &self.acceptors {
+            let first = acceptor.certificates().iter().map(|certificate| certificate.not_after).min();
+            let known = ends.get(tls).copied();
+            ends.extend(first.into_iter().chain(known).min().map(|first| (tls.clone(), first)));
+        }
+        ends
+    }
+
+    /// TLS handshakes that go on, by listener.
+    pub(super) fn handshakes_live(&self) -> impl Iterator<Item = (&str, u64)> {
+        self.acceptors.iter().map(|(listener, _, acceptor)| (&**listener, acceptor.stats().handshakes_live))
+    }
+
+    /// Keys that each limiter remembers.
+    pub(super) fn limiter_keys(&self) -> impl Iterator<Item = (&str, usize)> {
+        let now = OsClock.now();
+        self.limiters.iter().map(move |(name, limiter)| (&**name, limiter.keys_live(now)))
+    }
+
+    /// Connections that are open, by listener of the server behind `handle`.
+    pub(super) fn conns_live(&self, handle: &Handle) -> Vec<(Box<str>, u64)> {
+        let stats = handle.listener_stats();
+        self.listeners.iter().cloned().zip(stats.iter().map(|listener| listener.conns_live)).collect()
+    }
+
+    /// What was counted, and by whom, of the server behind `handle`.
+    pub(super) fn items(&self, handle: &Handle) -> Vec<(Source, Item, u64)> {
+        let mut items = Vec::new();
+        self.add_listeners(handle, &mut items);
+        self.add_handshakes(&mut items);
+        for (name, limiter) in &self.limiters {
+            let (source, counts) = (Arc::as_ptr(limiter).addr(), limiter.counts());
+            for (decision, count) in [("allow", counts.allowed), ("deny", counts.denied)] {
+                items.push((source, Item::Limited { limiter: name.clone(), decision }, count));
+            }
+            items.push((source, Item::LimitEviction { limiter: name.clone() }, counts.evicted_live));
+        }
+        if let Some((log, sink)) = &self.access {
+            let counters = sink.counters();
+            items.push((*log, Item::AccessLost("queue_full"), counters.dropped));
+            items.push((*log, Item::AccessLost("write_failed"), counters.failed));
+        }
+        if let Some(connector) = &self.connector {
+            let source = Arc::as_ptr(connector).addr();
+            let fields = connector.counters().fields().into_iter();
+            items.extend(fields.map(|(result, count)| (source, Item::Connect(result), count)));
+            items.push((source, Item::ConnectRetry, connector.port_window_retries()));
+        }
+        items
+    }
+
+    fn add_listeners(&self, handle: &Handle, items: &mut Vec<(Source, Item, u64)>) {
+        let mut add = |item, count| items.push((self.source(), item, count));
+        for (name, stats) in self.listeners.iter().zip(handle.listener_stats()) {
+            add(Item::Accepted { listener: name.clone() }, stats.conns_accepted);
+            for (errno, count) in stats.accept_errors() {
+                add(Item::AcceptError { listener: name.clone(), errno }, count);
+            }
+            for (&reason, count) in CloseReason::ALL.iter().zip(stats.closed) {
+                add(Item::Closed { listener: name.clone(), reason: reason.as_str() }, count);
+            }
+            for proxied in ProxyResult::ALL {
+                let (version, result) = match proxied {
+                    ProxyResult::Local => ("local", "taken"),
+                    ProxyResult::None => ("none", "taken"),
+                    ProxyResult::Refused => ("none", "refused"),
+                    ProxyResult::V1 => ("v1", "taken"),
+                    ProxyResult::V2 => ("v2", "taken"),
+                };
+                add(Item::Proxied { listener: name.clone(), version, result }, stats.proxied(proxied));
+            }
+        }
+    }
+
+    fn add_handshakes(&self, items: &mut Vec<(Source, Item, u64)>) {
+        for (listener, _, acceptor) in &self.acceptors {
+            for (name, count) in acceptor.stats().fields() {
+                let listener = listener.clone();
+                let (version, result) = match name {
+                    "handshakes_live" => continue,
+                    "handshakes_resumed" => {
+                        items.push((self.source(), Item::Resumed { listener }, count));
+                        continue;
+                    }
+                    "handshakes_tls12" => ("1.2", "done"),
+                    "handshakes_tls13" => ("1.3", "done"),
+                    "hellos_handed_over" => ("none", "handed_over"),
+                    other => ("none", other.strip_prefix("handshakes_").unwrap_or(other)),
+                };
+                items.push((self.source(), Item::Handshake { listener, version, result }, count));
+            }
+        }
+    }
+
+    /// What belongs to this server alone.
+    fn source(&self) -> Source {
+        std::ptr::from_ref(self).addr()
+    }
+
+    /// Requests and handshakes that a server refused, by why; without those of [`Self::counted`].
     pub(super) fn refusals(&self) -> Vec<(&'static str, u64)> {
-        let busy = self.at_most.iter().map(|at_most| ("busy", at_most.refused()));
-        let limited = self.limiters.iter().map(|limiter| ("rate_limited", limiter.counts().denied));
         let requests = self.refusals.iter().flat_map(Refusals::all).map(|(why, count)| (why.as_str(), count));
         let handshakes =
-            self.acceptors.iter().flat_map(|acceptor| acceptor.stats().fields().collect::<Vec<_>>());
+            self.acceptors.iter().flat_map(|(_, _, acceptor)| acceptor.stats().fields().collect::<Vec<_>>());
         let handshakes = handshakes.filter(|(name, _)| !HANDSHAKES_GOOD.contains(name));
-        busy.chain(limited).chain(requests).chain(handshakes).collect()
+        requests.chain(handshakes).collect()
+    }
+
+    /// What counts those it refuses, of this generation and perhaps of others.
+    pub(super) fn counted(&self) -> &[Counted] {
+        &self.counted
     }
 
     /// All that were refused, where any were: `busy=2 rate_limited=1`. Of `stats` those that waited for a job.
@@ -150,13 +328,9 @@ impl Totals {
     }
 }
 
-/// Sums by name.
-fn sums(counts: impl Iterator<Item = (&'static str, u64)>) -> BTreeMap<&'static str, u64> {
-    let mut sums = BTreeMap::new();
-    for (name, count) in counts {
-        *sums.entry(name).or_default() += count;
-    }
-    sums
+/// Whether metrics show this among handshakes.
+pub(super) fn is_of_handshakes(name: &str) -> bool {
+    TlsStats::default().fields().any(|(field, _)| field == name)
 }
 
 /// Sums by name, without those that are 0.

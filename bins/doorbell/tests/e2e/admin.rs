@@ -91,15 +91,15 @@ fn send(addr: SocketAddr, method: &str, path: &str, fields: &str) -> (u16, Strin
     (reply.status, String::from_utf8(reply.body).unwrap())
 }
 
-fn get(addr: SocketAddr, path: &str) -> (u16, String) {
+pub(crate) fn get(addr: SocketAddr, path: &str) -> (u16, String) {
     send(addr, "GET", path, "")
 }
 
-fn post(addr: SocketAddr, path: &str) -> (u16, String) {
+pub(crate) fn post(addr: SocketAddr, path: &str) -> (u16, String) {
     send(addr, "POST", path, "")
 }
 
-fn json(addr: SocketAddr, path: &str) -> Value {
+pub(crate) fn json(addr: SocketAddr, path: &str) -> Value {
     let (status, text) = get(addr, path);
     assert_eq!(status, 200, "{path}: {text}");
     serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error} in {text}"))
@@ -217,10 +217,19 @@ fn whoever_probes_is_counted(engine: &str) {
 fn operators_steer_it(engine: &str) {
     let (mut doorbell, admin) = start(engine);
     let told = || ask(doorbell.addr, KUBELET).status;
+    let kept = TcpStream::connect(doorbell.addr).unwrap();
     let began = Instant::now();
     let (status, text) = post(admin, "/-/drain?wait=400ms");
     assert!(status == 200 && text.contains("draining"), "{text}");
     assert!(began.elapsed() >= Duration::from_millis(400));
+    // Once nobody is connected there is nothing to wait for.
+    let waits = std::thread::spawn(move || post(admin, "/-/drain?wait=60s"));
+    std::thread::sleep(Duration::from_millis(300));
+    assert!(!waits.is_finished(), "somebody is connected");
+    let began = Instant::now();
+    drop(kept);
+    assert_eq!(waits.join().unwrap().0, 200);
+    assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
     assert_eq!((told(), get(admin, "/readyz").0, get(admin, "/livez").0), (503, 503, 200));
     assert_eq!((post(admin, "/-/undrain").0, told()), (200, 200));
     assert_eq!((get(admin, "/-/drain").0, told()), (200, 503), "as a hook of Kubernetes asks");
@@ -236,7 +245,13 @@ fn operators_steer_it(engine: &str) {
     }
     let renamed = ask(admin, "POST /-/drain HTTP/1.1\r\nHost: evil.example\r\nConnection: close\r\n\r\n");
     assert_eq!((renamed.status, told()), (403, 200));
+    for _ in 0..50 {
+        assert_eq!(send(admin, "GET", "/-/drain", "Origin: https://evil.example\r\n").0, 403);
+    }
+    let refused = doorbell.process.log().matches("\"message\":\"refused: ").count();
+    assert!((1..=10).contains(&refused), "one a second is enough: {refused}");
     // A wait ends with the drain.
+    let _kept = TcpStream::connect(doorbell.addr).unwrap();
     let waits = std::thread::spawn(move || post(admin, "/-/drain?wait=60s"));
     assert!(wait_until(LIMIT, || get(admin, "/readyz").0 == 503).is_some());
     assert_eq!(post(admin, "/-/undrain").0, 200);

@@ -22,7 +22,7 @@ on_both_engines! {
     gates_are_open_while_all_is_well
 }
 
-const CONFIG: &str = r#"
+pub(crate) const CONFIG: &str = r#"
 version = 1
 
 [runtime]
@@ -56,19 +56,19 @@ path = "/-/checks/{check}/{result}"
 push = true
 "#;
 
-fn tell(doorbell: &Doorbell, what: &str) {
+pub(crate) fn tell(doorbell: &Doorbell, what: &str) {
     let head = format!("PUT /-/checks/{what} HTTP/1.1\r\nHost: a");
     assert_eq!(ask_with(doorbell, &head).status, 204, "{what}");
 }
 
 /// What an agent says to whoever sends this.
-fn line(addr: SocketAddr, sent: &[u8]) -> String {
+pub(crate) fn line(addr: SocketAddr, sent: &[u8]) -> String {
     let got = exchange(addr, sent).unwrap();
     String::from_utf8(got.bytes).unwrap()
 }
 
 /// Waits until an agent says this: what is told to a check is taken in a moment later.
-fn await_line(addr: SocketAddr, sent: &[u8], expected: &str) {
+pub(crate) fn await_line(addr: SocketAddr, sent: &[u8], expected: &str) {
     let mut last = String::new();
     let came = wait_until(LIMIT, || {
         last = line(addr, sent);

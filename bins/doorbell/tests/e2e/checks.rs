@@ -8,7 +8,7 @@ use doorbell_testkit::peers::process::rss_bytes;
 use doorbell_testkit::peers::{Reply, exchange, wait_until};
 use rustix::process::Signal;
 
-use crate::support::{Doorbell, LIMIT, Scratch, on_both_engines};
+use crate::support::{Doorbell, LIMIT, Scratch, binary, on_both_engines, stdout};
 use crate::upstream::{Does, Upstream};
 
 on_both_engines! {
@@ -16,6 +16,7 @@ on_both_engines! {
     a_check_needs_no_file
     formats_and_details
     a_drain_is_told_to_each_as_he_wants
+    a_kubelet_makes_an_event_of_degraded
     slow_servers_are_timed_out_and_nobody_waits
     a_request_is_what_the_file_says
     redirects_are_followed_on_the_same_host
@@ -192,6 +193,38 @@ fn a_drain_is_told_to_each_as_he_wants(engine: &str) {
     assert!(told.is_some(), "{}", doorbell.process.log());
     doorbell.process.signal(Signal::INT);
     assert_eq!(doorbell.process.wait().0.code(), Some(0));
+}
+
+fn a_kubelet_makes_an_event_of_degraded(engine: &str) {
+    let upstream = Upstream::start(Does::reply(200, ""));
+    let more = "\n[health.readyz]\ndegrading = [\"app\"]\ndegraded_via = \"kube-warning\"\n";
+    let doorbell = start(engine, &(http(&upstream.url("/")) + more));
+    await_answer(&doorbell, "/readyz", (200, "up\napp: up\n"));
+    // What the prober of a kubelet sends, byte for byte.
+    let agent = "User-Agent: kube-probe/1.34\r\nAccept: */*";
+    let kubelet = |path: &str| {
+        ask_with(&doorbell, &format!("GET {path} HTTP/1.1\r\nHost: {}\r\n{agent}", doorbell.addr))
+    };
+    assert_eq!(kubelet("/readyz").status, 200);
+    upstream.now(Does::reply(500, ""));
+    await_answer(&doorbell, "/readyz", (200, "degraded\napp: down (status 500, expected 200-299)\n"));
+    for path in ["/readyz", "/readyz?verbose"] {
+        let told = kubelet(path);
+        assert_eq!((told.status, told.field("location")), (302, Some("http://degraded.invalid/")));
+        assert_eq!(told.field("cache-control"), Some("no-store"));
+        assert_eq!(told.body, b"readyz is degraded: app down (status 500, expected 200-299)");
+    }
+    // A check by its name, and an endpoint that does not ask for it.
+    assert_eq!((kubelet("/readyz/app").status, kubelet("/livez").status), (503, 200));
+    let out = stdout(&binary(), &["probe", &format!("http://{}/readyz", doorbell.addr), "--as", "kubelet"]);
+    assert!(
+        out.contains("healthy")
+            && out.contains("Probe terminated redirects, Response body: readyz is degraded"),
+        "{out}"
+    );
+    upstream.now(Does::reply(200, ""));
+    await_answer(&doorbell, "/readyz", (200, "up\napp: up\n"));
+    assert_eq!(kubelet("/readyz").status, 200);
 }
 
 /// The four ways to let a checker wait, and a good one beside them.

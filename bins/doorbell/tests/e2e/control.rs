@@ -3,7 +3,7 @@
 //! Does not know about: what is kept across restarts.
 
 use std::fs;
-use std::io::{Read as _, Write as _};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -21,6 +21,7 @@ on_both_engines! {
     the_next_probe_after_a_command_sees_it
     a_stop_is_called_off_until_listeners_close
     events_are_followed_to_the_end
+    the_last_event_reaches_whoever_follows
 }
 
 /// A doorbell with a control socket of its own.
@@ -204,6 +205,48 @@ fn events_are_followed_to_the_end(engine: &str) {
         events.iter().any(|event| event["to"] == "draining" && event["reason"] == "kernel"),
         "{events:?}"
     );
+    assert_eq!(events.last().unwrap()["to"], "stopping", "{events:?}");
+}
+
+/// However it ends, and however soon after something happened.
+fn the_last_event_reaches_whoever_follows(engine: &str) {
+    type End = fn(&Controlled);
+    let ends: [(&str, End); 3] = [
+        ("SIGTERM", |control| control.doorbell.process.signal(Signal::TERM)),
+        ("stop", |control| control.doorbell.process.signal(Signal::INT)),
+        ("quit", |control| drop(control.say(&["quit"]))),
+    ];
+    for (round, (reason, end)) in ends.iter().cycle().take(12).enumerate() {
+        let mut control = Controlled::start(engine, "");
+        let follow = |args: &[&str]| {
+            let mut command = Command::new(binary());
+            command
+                .args(["events", "--follow", "-o", "json"])
+                .args(args)
+                .arg("--socket")
+                .arg(&control.socket);
+            command.stdout(std::process::Stdio::piped()).spawn().unwrap()
+        };
+        let mut followers = [follow(&[]), follow(&["--since", "1"])];
+        // Both have the event before, so the next one comes on its own.
+        control.say(&["maint", "--reason", "before"]);
+        let firsts = followers.each_mut().map(|follower| {
+            let mut lines = BufReader::new(follower.stdout.take().unwrap()).lines();
+            let before = lines.find(|line| line.as_ref().unwrap().contains("\"before\""));
+            assert!(before.is_some(), "{reason} {round}");
+            lines
+        });
+        end(&control);
+        for lines in firsts {
+            let rest: Vec<String> = lines.map(Result::unwrap).collect();
+            let last: Value = serde_json::from_str(rest.last().unwrap()).unwrap();
+            assert_eq!(last["to"], "stopping", "{reason} {round}: {rest:?}");
+        }
+        for mut follower in followers {
+            assert!(follower.wait().unwrap().success());
+        }
+        assert_eq!(control.doorbell.process.wait().0.code(), Some(0));
+    }
 }
 
 #[test]
@@ -272,6 +315,11 @@ fn who_does_not_speak_the_protocol_is_told_so() {
     assert_eq!(other, hello(1), "ours, so that the other side can say what is wrong");
     wait_until(LIMIT, || control.doorbell.process.log().contains("version 99 of the control protocol"))
         .unwrap();
+    for _ in 0..50 {
+        answered(&control.socket, &hello(98));
+    }
+    let told = control.doorbell.process.log().matches("a command was not taken").count();
+    assert!((1..=10).contains(&told), "one a second is enough: {told}");
     let http = answered(&control.socket, b"GET / HTTP/1.1\r\nHost: x\r\n\r\n");
     assert!(http.starts_with(b"This is the control socket of doorbell"), "{http:?}");
     let framed = |len: u32, bytes: &[u8]| [hello(1).as_slice(), &len.to_le_bytes(), bytes].concat();

@@ -1,4 +1,5 @@
-//! Attacks on HTTP/2, each from one connection at a time: how soon it is ended, what it takes, and what good clients notice.
+//! Attacks on HTTP/2, each from one connection at a time, in the clear and behind TLS: how soon it is ended, what it takes, and what good
+//! clients notice.
 //!
 //! Does not know about: which rule ends which attack. `DOORBELL_FULL=1` goes on with each for ten seconds.
 
@@ -15,9 +16,22 @@ use crate::frames::{
     ask, block, frame, get,
 };
 use crate::http2::config;
-use crate::support::{Doorbell, StopAtEnd, on_both_engines};
+use crate::https::Https;
+use crate::pki::localhost;
+use crate::support::{Doorbell, Scratch, StopAtEnd};
+use crate::tunnel::Tunnel;
 
-on_both_engines! {
+/// Each attack on both engines, in the clear and behind TLS.
+macro_rules! attacks {
+    ($($name:ident)*) => {
+        mod io_uring { $(#[test] fn $name() { if crate::support::io_uring_works() { super::$name(super::By::plain("io_uring")); } })* }
+        mod epoll { $(#[test] fn $name() { super::$name(super::By::plain("epoll")); })* }
+        mod io_uring_tls { $(#[test] fn $name() { if crate::support::io_uring_works() { super::$name(super::By::tls("io_uring")); } })* }
+        mod epoll_tls { $(#[test] fn $name() { super::$name(super::By::tls("epoll")); })* }
+    };
+}
+
+attacks! {
     rapid_reset
     made_you_reset
     continuation_flood
@@ -41,35 +55,95 @@ const NO_WINDOW: [u8; 6] = [0, 4, 0, 0, 0, 0];
 /// The part of an attack that comes again and again, by how often it came before.
 type Wave<'a> = &'a dyn Fn(u32) -> Vec<u8>;
 
-/// An attack with these settings on a listener as it is by default. Each connection is to end within `ended_max`; then comes the next.
-fn attack(engine: &str, why: &str, settings: &[u8], ended_max: Duration, wave: Wave<'_>) {
-    attack_listener(engine, "", why, settings, ended_max, wave);
+/// What is attacked.
+#[derive(Clone, Copy, Debug)]
+struct By {
+    engine: &'static str,
+    is_tls: bool,
 }
 
-fn attack_listener(
-    engine: &str,
-    listener: &str,
-    why: &str,
-    settings: &[u8],
-    ended_max: Duration,
-    wave: Wave<'_>,
-) {
-    let seconds = if std::env::var_os("DOORBELL_FULL").is_some() { 10 } else { 2 };
-    let doorbell = Doorbell::start_with(engine, &config(listener, ""));
-    for _ in 0..20 {
-        assert!(ask(doorbell.addr, "/hello").unwrap().0);
+impl By {
+    const fn plain(engine: &'static str) -> Self {
+        Self { engine, is_tls: false }
     }
-    let pid = doorbell.process.pid();
+
+    const fn tls(engine: &'static str) -> Self {
+        Self { engine, is_tls: true }
+    }
+
+    /// How long it is attacked. Behind TLS nothing is other but the way to the same code.
+    fn seconds(self) -> u64 {
+        match (std::env::var_os("DOORBELL_FULL").is_some(), self.is_tls) {
+            (true, _) => 10,
+            (false, false) => 2,
+            (false, true) => 1,
+        }
+    }
+
+    /// All come from one address here, so its handshakes are not counted.
+    fn start(self) -> Target {
+        let scratch = Scratch::new();
+        let (listener, tls) = if self.is_tls {
+            let (cert, key) = localhost().write(&scratch, "tls");
+            ("tls = \"a\"", format!("[tls.a]\ncert = {cert:?}\nkey = {key:?}\nhandshakes_per_ip = \"off\"\n"))
+        } else {
+            ("", String::new())
+        };
+        let doorbell = Doorbell::start_with(self.engine, &config(listener, &tls));
+        let tunnel = self.is_tls.then(|| Tunnel::to(doorbell.addr));
+        Target { doorbell, tunnel, _files: scratch }
+    }
+}
+
+/// A doorbell, behind TLS with the tunnel through which frames get there.
+struct Target {
+    doorbell: Doorbell,
+    tunnel: Option<Tunnel>,
+    _files: Scratch,
+}
+
+impl Target {
+    /// Where frames are written.
+    fn addr(&self) -> SocketAddr {
+        self.tunnel.as_ref().map_or(self.doorbell.addr, |tunnel| tunnel.addr)
+    }
+
+    /// Clients of both protocols, one request a connection.
+    fn be_good(&self, runs: &AtomicBool, good: &AtomicU64, bad: &AtomicU64) {
+        let https = self.tunnel.as_ref().map(|_| Https::new(self.doorbell.addr));
+        while runs.load(Ordering::Relaxed) {
+            let http2 = ask(self.addr(), "/readyz").is_ok_and(|(good, content)| good && content == b"up\n");
+            let http1 = match &https {
+                Some(https) => https.get("/readyz").is_ok_and(|reply| reply.status == 200),
+                None => Shape::Curl
+                    .probe(self.doorbell.addr, "/readyz")
+                    .is_ok_and(|reply| reply.bytes.starts_with(b"HTTP/1.1 200")),
+            };
+            for answered in [http2, http1] {
+                if answered { good } else { bad }.fetch_add(1, Ordering::Relaxed);
+            }
+            thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+/// An attack with these settings on a listener as it is by default. Each connection is to end within [`ENDED_MAX`]; then comes the next.
+fn attack(by: By, why: &str, settings: &[u8], wave: Wave<'_>) {
+    let target = by.start();
+    let addr = target.addr();
+    for _ in 0..20 {
+        assert!(ask(addr, "/hello").unwrap().0);
+    }
+    let pid = target.doorbell.process.pid();
     let before = process::rss_bytes(&pid).unwrap();
     let (good, bad, runs) = (AtomicU64::new(0), AtomicU64::new(0), AtomicBool::new(true));
-    let addr = doorbell.addr;
     let (conns, longest, most) = thread::scope(|scope| {
         let _stop = StopAtEnd(&runs);
-        scope.spawn(|| be_good(addr, &runs, &good, &bad));
-        let until = Instant::now() + Duration::from_secs(seconds);
+        scope.spawn(|| target.be_good(&runs, &good, &bad));
+        let until = Instant::now() + Duration::from_secs(by.seconds());
         let (mut conns, mut longest, mut most) = (0, Duration::ZERO, before);
         while Instant::now() < until {
-            let took = one(addr, settings, ended_max, wave, &mut || {
+            let took = one(addr, settings, wave, &mut || {
                 most = most.max(process::rss_bytes(&pid).unwrap());
             });
             longest = longest.max(took);
@@ -79,39 +153,22 @@ fn attack_listener(
     });
     let growth = most.saturating_sub(before);
     let (good, bad) = (good.into_inner(), bad.into_inner());
+    let Target { doorbell, tunnel, _files } = target;
+    drop(tunnel);
     let totals = doorbell.totals();
     let refused = totals["refused"].as_str().unwrap();
     eprintln!(
-        "{engine}: {conns} connections, the longest for {longest:?}; {} KiB more; {good} good clients answered, {bad} not; {refused}",
+        "{by:?}: {conns} connections, the longest for {longest:?}; {} KiB more; {good} good clients answered, {bad} not; {refused}",
         growth / 1024
     );
-    assert!(longest <= ended_max, "{longest:?}");
+    assert!(longest <= ENDED_MAX, "{longest:?}");
     assert!(growth <= GROWTH_MAX, "{growth} bytes");
-    assert!(good > 20 && bad * 1000 <= good + bad, "{good} good, {bad} bad");
+    assert!(good > 10 * by.seconds() && bad * 1000 <= good + bad, "{good} good, {bad} bad");
     assert!(why.split('|').any(|why| refused.contains(why)), "{refused}");
 }
 
-/// Clients of both protocols, one request a connection.
-fn be_good(addr: SocketAddr, runs: &AtomicBool, good: &AtomicU64, bad: &AtomicU64) {
-    while runs.load(Ordering::Relaxed) {
-        let http2 = ask(addr, "/readyz").is_ok_and(|(good, content)| good && content == b"up\n");
-        let http1 =
-            Shape::Curl.probe(addr, "/readyz").is_ok_and(|reply| reply.bytes.starts_with(b"HTTP/1.1 200"));
-        for answered in [http2, http1] {
-            if answered { good } else { bad }.fetch_add(1, Ordering::Relaxed);
-        }
-        thread::sleep(Duration::from_millis(5));
-    }
-}
-
 /// One connection of an attack, until it is ended: how long it took.
-fn one(
-    addr: SocketAddr,
-    settings: &[u8],
-    ended_max: Duration,
-    wave: Wave<'_>,
-    look: &mut dyn FnMut(),
-) -> Duration {
+fn one(addr: SocketAddr, settings: &[u8], wave: Wave<'_>, look: &mut dyn FnMut()) -> Duration {
     let began = Instant::now();
     let Ok(mut peer) = Peer::connect(addr, settings) else { return Duration::ZERO };
     peer.0.set_write_timeout(Some(Duration::from_millis(100))).unwrap();
@@ -128,7 +185,7 @@ fn one(
             look();
         }
         let is_over = written.is_err_and(|error| error.kind() != io::ErrorKind::WouldBlock);
-        if is_over || ended.is_finished() || began.elapsed() > ended_max * 2 {
+        if is_over || ended.is_finished() || began.elapsed() > ENDED_MAX * 2 {
             break;
         }
     }
@@ -143,74 +200,74 @@ fn odd(count: u32) -> u32 {
     count * 2 + 1
 }
 
-fn rapid_reset(engine: &str) {
-    attack(engine, "http2_reset_flood|http2_protocol", &[], ENDED_MAX, &|count| {
+fn rapid_reset(by: By) {
+    attack(by, "http2_reset_flood|http2_protocol", &[], &|count| {
         [get(odd(count), "/hello"), frame(RST_STREAM, 0, odd(count), &[0, 0, 0, 8])].concat()
     });
 }
 
 /// The server is made to reset streams whose window grows beyond all bounds (RFC 9113 6.9.1).
-fn made_you_reset(engine: &str) {
-    attack(engine, "http2_reset_flood|http2_protocol", &NO_WINDOW, ENDED_MAX, &|count| {
+fn made_you_reset(by: By) {
+    attack(by, "http2_reset_flood|http2_protocol", &NO_WINDOW, &|count| {
         [get(odd(count), "/hello"), frame(WINDOW_UPDATE, 0, odd(count), &[0x7f, 0xff, 0xff, 0xff]).repeat(2)]
             .concat()
     });
 }
 
-fn continuation_flood(engine: &str) {
+fn continuation_flood(by: By) {
     let begun = frame(HEADERS, END_STREAM, 1, &block("GET", "/hello"));
-    attack(engine, "http2_continuation_flood|http2_protocol", &[], ENDED_MAX, &|count| match count {
+    attack(by, "http2_continuation_flood|http2_protocol", &[], &|count| match count {
         0 => begun.clone(),
         _ => frame(CONTINUATION, 0, 1, &[]),
     });
 }
 
-fn empty_data(engine: &str) {
+fn empty_data(by: By) {
     let begun = frame(HEADERS, END_HEADERS, 1, &block("POST", "/hello"));
-    attack(engine, "http2_tiny_data_flood|http2_protocol", &[], ENDED_MAX, &|count| match count {
+    attack(by, "http2_tiny_data_flood|http2_protocol", &[], &|count| match count {
         0 => begun.clone(),
         _ => frame(DATA, 0, 1, &[]).repeat(10),
     });
 }
 
-fn settings_flood(engine: &str) {
-    attack(engine, "http2_control_flood", &[], ENDED_MAX, &|_| frame(SETTINGS, 0, 0, &[]).repeat(10));
+fn settings_flood(by: By) {
+    attack(by, "http2_control_flood", &[], &|_| frame(SETTINGS, 0, 0, &[]).repeat(10));
 }
 
-fn ping_flood(engine: &str) {
-    attack(engine, "http2_control_flood", &[], ENDED_MAX, &|_| frame(PING, 0, 0, &[7; 8]).repeat(10));
+fn ping_flood(by: By) {
+    attack(by, "http2_control_flood", &[], &|_| frame(PING, 0, 0, &[7; 8]).repeat(10));
 }
 
-fn window_update_flood(engine: &str) {
+fn window_update_flood(by: By) {
     let one_more = frame(WINDOW_UPDATE, 0, 0, &[0, 0, 0, 1]);
-    attack(engine, "http2_window_update_flood", &[], ENDED_MAX, &|_| one_more.repeat(10));
+    attack(by, "http2_window_update_flood", &[], &|_| one_more.repeat(10));
 }
 
 /// A field of 4,000 bytes is put into the table once; then each byte of a block stands for it.
-fn hpack_bomb(engine: &str) {
+fn hpack_bomb(by: By) {
     let name_and_value = [&[0x40, 1, b'x', 0x7f, 0xa1, 0x1e][..], &[b'a'; 4000]].concat();
     let put = [block("GET", "/hello"), name_and_value].concat();
     let many = [block("GET", "/hello"), vec![0xbe; 16_000]].concat();
-    attack(engine, "http2_header_flood|http2_protocol", &[], ENDED_MAX, &|count| {
+    attack(by, "http2_header_flood|http2_protocol", &[], &|count| {
         let fields = if count == 0 { &put } else { &many };
         frame(HEADERS, END_STREAM | END_HEADERS, odd(count), fields)
     });
 }
 
 /// Requests whose replies may not be sent at all.
-fn zero_window_stall(engine: &str) {
-    attack(engine, "http2_windowless", &NO_WINDOW, ENDED_MAX, &a_hundred_and_nothing_more);
+fn zero_window_stall(by: By) {
+    attack(by, "http2_windowless", &NO_WINDOW, &a_hundred_and_nothing_more);
 }
 
 /// The same with a window that lets out a byte of each reply.
-fn small_window_stall(engine: &str) {
+fn small_window_stall(by: By) {
     let window_of_1 = [0, 4, 0, 0, 0, 1];
-    attack(engine, "http2_windowless", &window_of_1, ENDED_MAX, &a_hundred_and_nothing_more);
+    attack(by, "http2_windowless", &window_of_1, &a_hundred_and_nothing_more);
 }
 
 /// Replies are taken first; then the window is closed and more are asked for.
-fn window_that_closes_later(engine: &str) {
-    attack(engine, "http2_windowless", &[], ENDED_MAX, &|count| match count {
+fn window_that_closes_later(by: By) {
+    attack(by, "http2_windowless", &[], &|count| match count {
         0..10 => get(odd(count), "/hello"),
         10..13 => Vec::new(),
         13 => frame(SETTINGS, 0, 0, &NO_WINDOW),

@@ -35,7 +35,7 @@ on_both_engines! {
 const GRPC: &str = "[health.cart]\ninitial = \"down\"\n\
     [grpc]\nservices = { \"shop.Cart\" = \"cart\", \"shop.Orders\" = \"readyz\", alive = \"livez\" }\n";
 
-fn block_on<T>(future: impl Future<Output = T>) -> T {
+pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(future)
 }
 
@@ -43,24 +43,27 @@ fn start(engine: &str) -> Doorbell {
     Doorbell::start_with(engine, &config("", GRPC))
 }
 
-async fn channel(doorbell: &Doorbell) -> Channel {
+pub(crate) async fn channel(doorbell: &Doorbell) -> Channel {
     Endpoint::from_shared(doorbell.url("")).unwrap().connect_timeout(LIMIT).connect().await.unwrap()
 }
 
-fn ask(service: &str) -> HealthCheckRequest {
+pub(crate) fn ask(service: &str) -> HealthCheckRequest {
     HealthCheckRequest { service: service.to_owned() }
 }
 
-async fn check(client: &mut HealthClient<Channel>, service: &str) -> Result<ServingStatus, Code> {
+pub(crate) async fn check(client: &mut HealthClient<Channel>, service: &str) -> Result<ServingStatus, Code> {
     let reply = client.check(ask(service)).await.map_err(|status| status.code())?;
     Ok(reply.into_inner().status())
 }
 
-async fn watch(client: &mut HealthClient<Channel>, service: &str) -> Streaming<HealthCheckResponse> {
+pub(crate) async fn watch(
+    client: &mut HealthClient<Channel>,
+    service: &str,
+) -> Streaming<HealthCheckResponse> {
     client.watch(ask(service)).await.unwrap().into_inner()
 }
 
-async fn next(stream: &mut Streaming<HealthCheckResponse>) -> Result<ServingStatus, Code> {
+pub(crate) async fn next(stream: &mut Streaming<HealthCheckResponse>) -> Result<ServingStatus, Code> {
     let message = tokio::time::timeout(LIMIT, stream.message()).await.expect("a message in time");
     message.map_err(|status| status.code())?.map(|message| message.status()).ok_or(Code::Ok)
 }
@@ -108,12 +111,18 @@ fn checks_over_tls(engine: &str) {
 struct ListRequest {}
 
 #[derive(Clone, PartialEq, Eq, prost::Message)]
-struct ListResponse {
+pub(crate) struct ListResponse {
     #[prost(btree_map = "string, message", tag = "1")]
     statuses: BTreeMap<String, HealthCheckResponse>,
 }
 
-async fn call(channel: Channel, path: &'static str) -> Result<ListResponse, Status> {
+impl ListResponse {
+    pub(crate) fn services(&self) -> Vec<&str> {
+        self.statuses.keys().map(String::as_str).collect()
+    }
+}
+
+pub(crate) async fn call(channel: Channel, path: &'static str) -> Result<ListResponse, Status> {
     let mut grpc = tonic::client::Grpc::new(channel);
     grpc.ready().await.unwrap();
     let codec = ProstCodec::<ListRequest, ListResponse>::default();

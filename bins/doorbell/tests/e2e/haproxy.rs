@@ -124,7 +124,8 @@ fn checked(doorbell: Doorbell, check: &str, server: &str) -> Value {
 
 /// State and last check of the one server, as `UP/L7OK`.
 pub(crate) fn state(socket: &Path) -> Option<String> {
-    row(socket, ["status", "check_status"]).map(|fields| fields.join("/"))
+    // Behind an asterisk while the next check is under way.
+    row(socket, ["status", "check_status"]).map(|fields| fields.join("/").replace("* ", ""))
 }
 
 /// These fields of what is known of the one server.

@@ -4,6 +4,7 @@
 
 use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -12,6 +13,7 @@ use doorbell_testkit::peers::{End, connect_from, finish, misbehave, percentile, 
 use rustls::ClientConnection;
 use rustls::pki_types::ServerName;
 
+use crate::http2;
 use crate::https::Https;
 use crate::pki::localhost;
 use crate::support::{Doorbell, LIMIT, Scratch, StopAtEnd, on_both_engines};
@@ -19,6 +21,7 @@ use crate::support::{Doorbell, LIMIT, Scratch, StopAtEnd, on_both_engines};
 on_both_engines! {
     good_clients_get_through_garbage
     half_open_handshakes_end
+    a_handshake_that_is_handed_over_has_one_time
 }
 
 /// A garbage client begins one connection each time; this many threads keep the rate.
@@ -41,8 +44,15 @@ fn serve(engine: &str, scratch: &Scratch, lines: &str) -> Doorbell {
 
 /// A real ClientHello.
 fn hello(server: SocketAddr) -> Vec<u8> {
+    hello_with(server, &[])
+}
+
+/// The same with these protocols.
+fn hello_with(server: SocketAddr, alpn: &[&[u8]]) -> Vec<u8> {
     let name = ServerName::try_from("localhost").unwrap();
-    let mut session = ClientConnection::new(Https::new(server).config(), name).unwrap();
+    let mut config = Https::new(server).config();
+    Arc::make_mut(&mut config).alpn_protocols = alpn.iter().map(|name| name.to_vec()).collect();
+    let mut session = ClientConnection::new(config, name).unwrap();
     let mut bytes = Vec::new();
     session.write_tls(&mut bytes).unwrap();
     bytes
@@ -201,4 +211,28 @@ fn half_open_handshakes_end(engine: &str) {
     assert!(freed.is_some_and(|freed| freed <= opened + HANDSHAKE + SLACK), "{freed:?}");
     drop(streams);
     assert_eq!(Https::new(doorbell.addr).get("/hello").unwrap().status, 200);
+}
+
+/// A client that is slow with its ClientHello, and then with the rest, where somebody else does the handshake: the time that the first
+/// took is gone.
+fn a_handshake_that_is_handed_over_has_one_time(engine: &str) {
+    const WHOLE: Duration = Duration::from_secs(3);
+    let scratch = Scratch::new();
+    let (cert, key) = localhost().write(&scratch, "tls");
+    let tls = format!("[tls.a]\ncert = {cert:?}\nkey = {key:?}\nhandshake_timeout = \"3s\"\n");
+    let listener = "tls = \"a\"\ntcp = { defer_accept = false }";
+    let doorbell = Doorbell::start_with(engine, &http2::config(listener, &tls));
+    let hello = hello_with(doorbell.addr, &[b"h2"]);
+    let (first, rest) = hello.split_at(hello.len() / 2);
+    let start = Instant::now();
+    let mut stream = TcpStream::connect(doorbell.addr).unwrap();
+    stream.write_all(first).unwrap();
+    thread::sleep(WHOLE * 2 / 3);
+    stream.write_all(rest).unwrap();
+    // The server's half of the handshake comes, ours does not.
+    let got = finish(&mut stream, LIMIT);
+    let took = start.elapsed();
+    assert!(!got.bytes.is_empty() && got.end != End::Silence, "{got:?}");
+    assert!(took + SLACK / 2 >= WHOLE && took <= WHOLE + SLACK, "{took:?}");
+    assert!(doorbell.totals()["refused"].as_str().unwrap().contains("http2_handshakes_refused=1"));
 }

@@ -1,4 +1,4 @@
-//! SIGTERM drains, SIGINT or a second SIGTERM stops, and the port is free at once.
+//! SIGTERM drains, SIGINT, SIGQUIT or a second SIGTERM stops, and the port is free at once.
 //!
 //! Does not know about: how draining is done.
 
@@ -14,7 +14,7 @@ use crate::support::{CONFIG, Doorbell, LIMIT, on_both_engines};
 on_both_engines! {
     sigterm_finishes_what_was_begun
     sigterm_ends_at_once_when_idle
-    sigint_stops
+    sigint_and_sigquit_stop
     a_second_sigterm_stops
     the_port_is_free_after_the_end
 }
@@ -51,14 +51,16 @@ fn sigterm_ends_at_once_when_idle(engine: &str) {
     assert!(took < Duration::from_secs(1), "{took:?}");
 }
 
-fn sigint_stops(engine: &str) {
-    let mut doorbell = Doorbell::start(engine);
-    let mut begun = TcpStream::connect(doorbell.addr).unwrap();
-    begun.write_all(HALF).unwrap();
-    doorbell.process.signal(Signal::INT);
-    let (status, took) = doorbell.process.wait();
-    assert_eq!(status.code(), Some(0), "{}", doorbell.process.log());
-    assert!(took < Duration::from_secs(1), "{took:?}");
+fn sigint_and_sigquit_stop(engine: &str) {
+    for signal in [Signal::INT, Signal::QUIT] {
+        let mut doorbell = Doorbell::start(engine);
+        let mut begun = TcpStream::connect(doorbell.addr).unwrap();
+        begun.write_all(HALF).unwrap();
+        doorbell.process.signal(signal);
+        let (status, took) = doorbell.process.wait();
+        assert_eq!(status.code(), Some(0), "{}", doorbell.process.log());
+        assert!(took < Duration::from_secs(1), "{took:?}");
+    }
 }
 
 fn a_second_sigterm_stops(engine: &str) {

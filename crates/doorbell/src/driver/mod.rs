@@ -86,7 +86,7 @@ pub trait Driver {
         None
     }
 
-    /// Sends FIN after what was sent; the other direction stays open. No completion. With no send in flight only.
+    /// Sends FIN after what was sent; the other direction stays open. No completion: a close that comes before it is done waits. With no send in flight only.
     fn shutdown_write(&mut self, conn: ConnId);
 
     /// Ends pending `recv` and `send` operations of the connection early; each still reports (D-4).

@@ -13,7 +13,7 @@
 //! |---|---|---|
 //! | `TCP_USER_TIMEOUT` | 15 s: a peer that does not acknowledge, or opens no window, is gone | off: a client may pause for as long as its new owner lets it |
 //! | `SO_SNDBUF` | [`Listen::send_buf_len`](crate::Listen::send_buf_len) | the kernel tunes it, beginning there; before Linux 5.14 it stays |
-//! | `TCP_NODELAY` | [`Listen::nodelay`](crate::Listen::nodelay) | stays |
+//! | `TCP_NODELAY` | [`Listen::nodelay`](crate::Listen::nodelay), on by default | stays: who writes each reply of a pipeline by itself sends a segment for each, and nobody waits for an acknowledgement |
 //! | blocking | non-blocking | stays, and close-on-exec |
 //!
 //! What a listener had that was inherited from somebody else stays as it is.
@@ -42,6 +42,9 @@ pub struct HandedConn {
     pub listener: ListenerIndex,
     /// Who the client is, where that was asked for: the source in a PROXY protocol header that was believed, else the peer.
     pub client: Option<IpAddr>,
+    /// What is left of the time that its client has for what it began, a TLS handshake or a request: whoever goes on with that grants it
+    /// no more. The time in which nobody had room for it does not count.
+    pub time_left: Duration,
     /// Its place among those that are out. Keep it as long as the connection.
     pub permit: Permit,
 }

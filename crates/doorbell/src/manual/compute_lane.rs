@@ -52,7 +52,8 @@
 //! Hashing passwords, signatures with asymmetric keys, compressing, anything that waits for a disk. Work that waits long needs threads
 //! of its own: a second [`Offload`](crate::Offload) beside the first, or the Tokio lane. Jobs may use rayon inside; they run in their pool.
 //!
-//! The binary has the signatures of tokens verified here, where a public key is needed, and files read (`[compute]`, decision 0022). Work that no
+//! Signatures of tokens, where a public key is needed, are verified here behind [`Offload::require_auth`](crate::Offload::require_auth). The binary
+//! does the same, and has files read (`[compute]`, decision 0022). Work that no
 //! request waits for, as the scan of a directory, has its turn by [`Offload::spawn`](crate::Offload::spawn). Whoever drives a protocol without a worker, as its HTTP/2 does, waits for jobs by [`Awaited`](crate::protocol::Awaited).
 //!
 //! Does not know about: the functions; [`offload`](crate::offload) documents them.

@@ -343,6 +343,13 @@
 //! *Cost.* A descriptor for each listener and worker. While two generations live, each may hold its own `conns_max` connections; where
 //! `RLIMIT_NOFILE` does not allow for that, clients wait in the backlog. One table counts the connections of an address for both.
 //!
+//! *What may fail comes first* (0034). A server that started cannot be taken back: whoever it accepted would be cut. So everything that
+//! can fail and can be taken back is done before it starts, threads included, which then wait for the word; ports are bound there, and
+//! listened on behind it. What all generations share (windows of maintenance, threads of `[compute]`, the meaning of names, options of the
+//! sockets) is changed behind it only. Tables of limits are handed on rather than copied: retired generations go on counting, and a copy
+//! would give everybody a second budget meanwhile. A cap that follows from the size of a server, the quarter of handshakes, is one account for
+//! all generations, and the newest one's from the moment at which it takes over.
+//!
 //! *Would change it:* configurations that change many times a second.
 //!
 //! # 0028 Who sends a head is remembered with the head
@@ -413,6 +420,87 @@
 //!
 //! *Would change it:* servers whose requests are mostly long paths with parameters. The first step then is a tree that compares, behind the same map; its
 //! rows above tell when it is as good.
+//!
+//! # 0035 What the service manager keeps is shut down when nobody accepts from it, and a kubelet is warned by a host that cannot be
+//!
+//! *Context.* A listening socket of which systemd has a copy (`FDSTORE`) lives longer than its listener. That is wanted over a restart. It is not where the
+//! configuration names the address no more, or where one of several workers failed: the kernel still gives that socket its part of the clients, and they would wait in a
+//! backlog for nobody. `FDSTOREREMOVE` closes systemd's copy, but sockets that came from the process before also stay open at the numbers at which they were
+//! passed, which safe code cannot close.
+//!
+//! *Choice.* Whatever is kept and not accepted from is shut down: that ends a listening socket for everybody who has it, and systemd forgets it by
+//! itself. It is looked for when a reload is over, when its backlog has been emptied, and while a worker is missing. At a stop it is not: what waits there
+//! waits for the next process. So clients that come after `drain_delay` of a stop that is no restart are reset at its end instead of refused at once; nobody
+//! can tell the two apart. Sockets are stored by listener, all of its workers' under one name; fewer workers than sockets serve the rest beside their own.
+//!
+//! The kubelet takes a redirect to another host as a success with a warning and never asks there. `degraded.invalid` is a name that no host can have
+//! (RFC 2606), so it is another host whatever was probed, also for somebody who follows it after all.
+//!
+//! *Would change it:* a manager that says whether a stop is a restart.
+//!
+//! # 0036 A request of gRPC is a request of a route, and what the route says is told in codes of gRPC
+//!
+//! *Context.* Calls of gRPC health were answered before routes were asked: without their limits, tokens and certificates, and without a line in the
+//! log. Guards stand before routes, and calls had none. A table of guards of their own would be a second place to look, with one
+//! answer for all listeners and hosts.
+//!
+//! *Choice.* Whether a call may go on is decided by the door, like everything else: the head is written as one of HTTP/1.1 and gets a reply. A
+//! route with `grpc = true` replies 200 with `application/grpc`, and then the call is made; any other reply ends it with the code that a
+//! client of gRPC expects. A listener without such a route has one that lets everybody in, so nothing need be written. It
+//! counts as a probe for `exempt_probes` and for the log. Where gRPC's table of HTTP statuses is vague, ours is not: 429 is
+//! RESOURCE_EXHAUSTED and not UNAVAILABLE, because retries are what it is about; 503 stays UNAVAILABLE; 403 is UNAUTHENTICATED where a
+//! certificate is what was missing. What a route says beside its status (`retry-after`, `www-authenticate`) goes along as metadata.
+//!
+//! The log has the status that HTTP would have had, so a refused call is a 401 there, though all replies of gRPC are 200 on the wire; a
+//! Watch has its line when it begins, and holds no place of `concurrent`: `max_watches` bounds those.
+//!
+//! *Would change it:* other services of gRPC here; then each needs a name to be routed by.
+//!
+//! # 0033 What is counted for each request is counted where somebody can ask, and connections as a difference
+//!
+//! *Context.* Metrics by listener, route, method and status want something done for each connection and each request, while a remembered request
+//! whose reply is a fixed one takes 274 instructions.
+//!
+//! *Choice.* Connections of a listener are counted by its gate, which did so before. One that is answered and closed in the turn that accepted
+//! it (0011) is not counted a second time when it closes: at the end of a turn all that came and took no place in the table are done. All others
+//! are counted where they end, in an array of their listener and worker.
+//!
+//! Requests are counted by route only with `[admin]`, without which nobody can ask for metrics; then a route is compiled into an answer that
+//! counts. Numbers belong to the process, so that a reload takes nothing back, and each thread has its own; of a reply that is always the same
+//! the number is known but for the method. Routes of health are not counted again: `doorbell_probes_total` has them by prober, which says more.
+//! Where the answer is no fixed one, its number is looked up by method and status.
+//!
+//! *Measured:* the row `kubelet_scraped` beside `kubelet` of `fixed`, `cargo bench -p doorbell-benches --bench instructions_health`: 274
+//! instructions and 282, with the labels of listener, route, method and status.
+//!
+//! *Left out.* How long requests take: a clock would be read for each. Parts of the runs of checks where there are more than 1,000 checks, since
+//! every part is ten lines of each check. How late runs start is told of all checks together for the same reason.
+//! Connections that were rejected are those closed as `per_ip_cap`, `handshake_cap`, `input_memory` and `not_taken`, and have no other name.
+//! What is asked of a check with `cache` is counted by those who are heard, one of many: the others look at one flag (0029).
+//!
+//! *Would change it:* a counter that a ring thread can write without asking which thread it is.
+//!
+//! # 0039 Answers say how things stand, not how old they are, and one that leaves checks out is made from a snapshot
+//!
+//! *Context.* An answer whose checks run on demand (`cache = "1s"`) rests on results that may be as old as that, and `Age` (RFC 9111 5.1) is
+//! the field for the age of what a cache hands out. `?exclude=NAME`, as the Kubernetes API server has it, wants a verdict that no state
+//! change has rendered. Everything else a probe is told exists before it comes.
+//!
+//! *Choice.* No `Age`. By its definition it says that the answer was not made by its origin, and here it was: results are old, not the answer, and an
+//! endpoint has as many ages as checks. Nor does it go with `Cache-Control: no-store`, which all
+//! answers carry. It would be the one field that differs from probe to probe, with a look at a clock, and answers could not be the same
+//! bytes for all probers any more. How old a result is stands where people and graphs look: `time` in `health+json`, `doorbell status`,
+//! `/-/checks` and `doorbell_check_age_seconds`; what is too old changes the state (`max_age`), which no prober can overlook.
+//!
+//! Fields that depend on the state (`Retry-After`, `x-envoy-degraded`, `X-Load-Balancing-Endpoint-Weight`) are rendered with it, and cost
+//! a probe nothing but their bytes. A weight is told as 0 to whom nothing is served: a balancer that reads weights alone must not send.
+//!
+//! `?exclude` is answered from a snapshot that is kept beside the replies and renewed with them: no lock and no board on a thread that
+//! answers. What is left out counts as well, as with the API server, and does not vanish: a quorum that counts it would be missed for good. Only
+//! who sees details may leave something out, because the verdicts without each check tell which of them is down. 32 names are looked at. Such
+//! an answer allocates, which no other one here does; probers do not ask so.
+//!
+//! *Would change it:* a prober that reads `Age`; none is known that does.
 //!
 //! # 0040 Without a file there are metrics on the loopback, and nothing else
 //!

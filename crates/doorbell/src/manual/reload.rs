@@ -14,18 +14,23 @@
 //! ```
 //!
 //! Where what was read says the same as before, nothing is exchanged: certificates, keys and stored files are looked at, as they are
-//! whenever they change. Standard input can be read once only, and a doorbell without a file has nothing to read: there SIGHUP means that look.
+//! whenever they change. However it is asked for, there is one reload at a time, from the reading on, and the file that was read last is the
+//! one that is served. Standard input can be read once only, and a doorbell without a file has nothing to read: there SIGHUP means that look.
 //!
 //! # What happens
 //!
 //! 1. The whole file is read and checked as at the start, with what the command line says about it. Errors go into the log and into the answer
-//!    of the command with file, line and column. Nothing has changed.
-//! 2. Everything new is made: boards, routes, certificates, stores, checks. What fails here changes nothing either.
+//!    of the command with file, line and column, once for each content of a file that is watched. Nothing has changed.
+//! 2. Everything new is made: boards, routes, certificates, stores, threads, also those for checks, which do not run yet; new addresses of TCP
+//!    gates and `[blackbox]` are taken, and nobody is let in.
 //! 3. A new server starts on the same sockets. An address that was there keeps its sockets, with whoever waits in them, and port 0 stays the
-//!    port that it became; a new address is opened; if one is taken, nothing has changed.
-//! 4. The server of before accepts no more, and the command is answered: from here on every client is the new configuration's. Its
+//!    port that it became; a new address is opened. Up to here anything may fail, and then nothing of the file is in force: no check has run, no
+//!    maintenance window counts, no thread, file or port is left.
+//! 4. From here on nothing fails. Checks of before end and those of now begin, maintenance windows are those of now, ports of TCP gates
+//!    and `[blackbox]` that are in both files stay open. The server of before accepts no more, and the command is answered: from here on every client is the new configuration's. Its
 //!    connections go on until their next reply, which says `Connection: close`. HTTP/2 gets GOAWAY, what it asked for is answered, and watches
-//!    of gRPC health end. Who says nothing keeps his own time-out, but no longer than 60 s.
+//!    of gRPC health end with UNAVAILABLE: nothing is said to be down that is not, and the next watch, which clients begin by themselves, is the
+//!    new configuration's. Who says nothing keeps his own time-out, but no longer than 60 s.
 //!
 //! Nobody is refused, reset or cut by that; see [decision 0027](super::decisions). Two configurations of before may still have
 //! connections; where reloads come faster, those of the oldest one are drained (`reloads_hurried`). An address that is not in the new
@@ -41,14 +46,21 @@
 //! * Answers on such a connection are about the state of now.
 //! * The access log, if neither it nor the routes changed; else the new one begins and the old one is written to the end.
 //!
-//! Rate limits begin anew, and sessions of TLS are not resumed across a reload.
+//! * What is owed to rate limits, as long as `key`, `rate`, `burst` and `table` of `[limit.NAME]` are the same, and to `handshakes_per_ip` of
+//!   `[tls.NAME]`: both configurations count with one table. A limit that is changed begins anew, beside the other.
+//! * Requests at once (`concurrent`, `requests_in_flight`), where the number is the same: one cap for both configurations.
+//!
+//! Sessions of TLS are not resumed across a reload.
 //!
 //! # What cannot change while it runs
 //!
-//! The number of workers, `[compute]` once its threads are there, the level and format of the log, `[control]`, `[systemd]`,
-//! `maintenance.file_dir` and `lifecycle.state_file`. Each stays as it was, and that is said in the answer and in the log.
+//! `runtime.workers`, all of `[compute]` once its threads are there (they stay, also where nothing needs them for a while), `log.level`,
+//! `log.format`, all of `[control]`, `[admin]` and `[systemd]`, `maintenance.file_dir` and `lifecycle.state_file`. Each stays as it was, and
+//! that is said in the answer and in the log, key by key.
 //!
 //! # What it costs
 //!
 //! Memory and descriptors for two servers until the older one has ended. Each may have its `max_connections`; where the limit of open
-//! files is too low for both, clients wait in the backlog until connections of before are over.
+//! files is too low for both, clients wait in the backlog until connections of before are over. TLS handshakes in progress are bounded
+//! for both together, by a quarter of the newer one's `max_connections`, and so is the memory for requests that arrive in parts; connections of
+//! an address are counted together where the cap is the same. `[http2] max_connections` and `[grpc] max_watches` are each server's own.

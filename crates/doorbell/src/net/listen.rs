@@ -40,6 +40,7 @@ pub struct Listen {
     v6_only: bool,
     overlap: bool,
     pub(crate) proxy: Option<ProxyProtocol>,
+    listening: Vec<OwnedFd>,
 }
 
 /// A listener that could not be made.
@@ -103,6 +104,7 @@ impl Listen {
             v6_only: false,
             overlap: false,
             proxy: None,
+            listening: Vec::new(),
         }
     }
 
@@ -178,6 +180,17 @@ impl Listen {
         self
     }
 
+    /// Of a TCP address: accepts from these sockets, which listen there already, in the place of new ones. For those that a process
+    /// before this one had ([`Handle::listening`](crate::Handle::listening)): whoever waits in their backlogs is served. They get this
+    /// listener's options. Where there are fewer than workers the kernel lets others in beside them if they have `SO_REUSEPORT`, and
+    /// one alone without it is shared by all workers. There must not be more of them than workers: those are closed, with whoever waits there.
+    /// A [successor](crate::ServerBuilder::succeed) takes those of the server before and not these.
+    #[must_use]
+    pub fn listening(mut self, sockets: Vec<OwnedFd>) -> Self {
+        self.listening = sockets;
+        self
+    }
+
     /// Whether connections begin with a PROXY protocol header that tells the client's address. Default: they do not.
     #[must_use]
     pub fn proxy_protocol(mut self, proxy: ProxyProtocol) -> Self {
@@ -220,11 +233,16 @@ impl Listen {
         socket.map(OwnedFd::from).map_err(|(call, error)| self.failed(call, error))
     }
 
-    /// Gives sockets that listen already what this listener says of those that they accept.
-    pub(crate) fn renew(&self, bound: &Bound, speaks_first: bool) -> Result<(), ListenError> {
+    /// Gives sockets that listen already, as was `asked`, what this listener says of those that they accept.
+    pub(crate) fn renew<'a>(
+        &self,
+        asked: &Asked,
+        fds: impl Iterator<Item = &'a OwnedFd>,
+        speaks_first: bool,
+    ) -> Result<(), ListenError> {
         let failed = |(call, error)| self.failed(call, error);
-        for fd in &bound.fds {
-            match bound.asked {
+        for fd in fds {
+            match asked {
                 Asked::Inherited => {}
                 Asked::Tcp { .. } => {
                     let socket = SockRef::from(fd);
@@ -238,14 +256,18 @@ impl Listen {
     }
 
     /// Makes a socket for each of `workers`. `speaks_first` turns deferred accept off.
-    pub(crate) fn bind(self, workers: u16, speaks_first: bool) -> Result<Bound, ListenError> {
+    pub(crate) fn bind(mut self, workers: u16, speaks_first: bool) -> Result<Bound, ListenError> {
         let asked = self.asked();
+        let listening = std::mem::take(&mut self.listening);
         let name = self.addr.to_string();
         let failed = |call| {
             let addr = name.clone();
             move |error| ListenError { call, addr, error }
         };
         match &self.addr {
+            ListenAddr::Tcp(_) if !listening.is_empty() => {
+                self.take_over(listening, workers, speaks_first).map_err(|(call, e)| failed(call)(e))
+            }
             ListenAddr::Tcp(addr) => {
                 self.bind_tcp(*addr, workers, speaks_first).map_err(|(call, e)| failed(call)(e))
             }
@@ -281,6 +303,39 @@ impl Listen {
             fds.push(socket.into());
         }
         Ok(Bound { fds, is_shared: false, local: LocalAddr::Tcp(addr), unix_path: None, asked })
+    }
+
+    /// Sockets that listen already, and as many beside them as workers have none.
+    fn take_over(&self, listening: Vec<OwnedFd>, workers: u16, speaks_first: bool) -> Result<Bound, Failure> {
+        let mut sockets: Vec<Socket> = listening.into_iter().map(Socket::from).collect();
+        sockets.truncate(usize::from(workers));
+        let mut local = LocalAddr::Unix(None);
+        for socket in &sockets {
+            local = local_addr(socket).map_err(|error| ("getsockname", error))?;
+            socket.set_nonblocking(true).map_err(|error| ("fcntl", error))?;
+            self.set_options(&SockRef::from(socket), speaks_first)?;
+            self.listen(&SockRef::from(socket))?;
+        }
+        let LocalAddr::Tcp(addr) = local else {
+            return Err(("getsockname", io::ErrorKind::InvalidInput.into()));
+        };
+        let shares_port = |socket: &Socket| socket.reuse_port().map_err(|error| ("getsockopt", error));
+        let mut fds: Vec<OwnedFd> = Vec::with_capacity(usize::from(workers));
+        let mut is_shared = false;
+        if let [socket] = sockets.as_slice()
+            && workers > 1
+            && !shares_port(socket)?
+        {
+            is_shared = true;
+        }
+        if is_shared && let Some(socket) = sockets.pop() {
+            fds = copies(socket.into(), workers).map_err(|error| ("dup", error))?;
+        }
+        fds.extend(sockets.into_iter().map(OwnedFd::from));
+        while fds.len() < usize::from(workers) {
+            fds.push(self.tcp_socket(addr, 2, speaks_first)?.into());
+        }
+        Ok(Bound { fds, is_shared, local, unix_path: None, asked: self.asked() })
     }
 
     /// `SO_REUSEPORT`, which the workers' sockets need, would also let them share the port with a stranger. A socket without

@@ -24,6 +24,8 @@
 //! [`Request::detach`](doorbell_http::Request::detach). What it gives back is a [`Reply`], or with [`Answer::then`] the
 //! rest of the handler, which the ring thread then runs.
 //!
+//! Signed bearer tokens are verified by jobs behind one line, [`Offload::require_auth`].
+//!
 //! While a job waits or runs its connection answers nothing else, and no more is read than what comes next: one piece of input, to
 //! see whether the client leaves. Then
 //!
@@ -41,6 +43,7 @@
 //! close their half and listen).
 
 mod answer;
+mod auth;
 mod auto;
 mod job;
 mod line;
@@ -57,6 +60,7 @@ use doorbell_http::{Answered, Reply, Request, Responder, Status};
 
 pub use answer::{Answer, Finish};
 pub(crate) use answer::{Delivery, Inbox, Outcome};
+pub use auth::{OffloadAuth, OffloadAuthService};
 pub use auto::{Auto, FORGIVEN_AFTER, ROW_MAX, ROW_MIN};
 pub(crate) use job::{Asker, Job, Ticket};
 pub use job::{Class, StartedJob};
@@ -74,6 +78,11 @@ pub const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// What threads are called before a number, unless it is said otherwise.
 pub const THREAD_NAME: &str = "doorbell-job";
+
+/// What is added to the nice value of the process, unless it is said otherwise. Beside a thread that never sleeps on each processor, the p99 of
+/// probes of a ring thread was 3.7 ms with 0, 1.7 ms with 7 and 0.7 ms with 10, and 1.1 ms with nobody beside (Linux 6.18, two processors, medians
+/// of three runs of 500 probes): from about 10 on the scheduler lets whoever wakes up run at once.
+pub const NICE: u8 = 10;
 
 /// The way to the threads that run jobs. Cheap to clone; each clone may have its own class and timeout.
 #[derive(Clone)]
@@ -153,6 +162,7 @@ pub struct OffloadBuilder {
     name: Arc<str>,
     cpus: Vec<usize>,
     stack_size: Option<usize>,
+    nice: u8,
     queue_max: [usize; 2],
     timeout: Duration,
     fin_cancels: bool,
@@ -165,6 +175,7 @@ impl Default for OffloadBuilder {
             name: THREAD_NAME.into(),
             cpus: Vec::new(),
             stack_size: None,
+            nice: NICE,
             queue_max: [QUEUE_MAX; 2],
             timeout: TIMEOUT,
             fin_cancels: true,
@@ -195,6 +206,13 @@ impl OffloadBuilder {
     /// Bytes of stack for each thread. Default: rayon's, which is the standard library's.
     pub const fn stack_size(mut self, bytes: usize) -> Self {
         self.stack_size = Some(bytes);
+        self
+    }
+
+    /// Added to the nice value that the process has (0 to 19, `setpriority(2)`), so that a ring thread which wakes up on the processor of a job runs at once.
+    /// Default [`NICE`]. Where other programs keep all processors busy, jobs get less of them by as much; 0 is an equal share.
+    pub const fn nice(mut self, nice: u8) -> Self {
+        self.nice = nice;
         self
     }
 

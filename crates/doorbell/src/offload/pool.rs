@@ -21,11 +21,15 @@ pub(super) struct Pool(ThreadPool);
 impl Pool {
     pub(super) fn start(asked: &OffloadBuilder) -> Result<Self, PoolError> {
         let name = Arc::clone(&asked.name);
-        let cpus = asked.cpus.clone();
+        let (cpus, nice) = (asked.cpus.clone(), i32::from(asked.nice));
         let mut builder = ThreadPoolBuilder::new()
             .num_threads(asked.threads.map_or_else(threads_here, |threads| usize::from(threads.get())))
             .thread_name(move |index| format!("{name}-{index}"))
-            .start_handler(move |index| pin(&cpus, index));
+            .start_handler(move |index| {
+                pin(&cpus, index);
+                // Of this thread alone on Linux. Where a sandbox denies it jobs are done all the same.
+                let _best_effort = (nice > 0).then(|| rustix::process::nice(nice));
+            });
         if let Some(bytes) = asked.stack_size {
             builder = builder.stack_size(bytes);
         }
@@ -123,6 +127,21 @@ mod tests {
         for (cpus, expected) in table {
             assert_eq!(masks(cpus), expected, "{cpus:?}");
         }
+    }
+
+    #[test]
+    fn a_thread_is_as_nice_as_was_asked_and_the_one_that_asked_is_not() {
+        use rustix::process::getpriority_process;
+
+        let before = getpriority_process(None).unwrap();
+        for nice in [0, 4, 19] {
+            let jobs = Offload::builder().threads(NonZeroU16::MIN).nice(nice).build().unwrap();
+            let (tell, told) = sync_channel(1);
+            assert!(jobs.spawn(move || tell.send(getpriority_process(None).unwrap()).unwrap()));
+            let there = told.recv_timeout(Duration::from_secs(20)).unwrap();
+            assert_eq!(there, (before + i32::from(nice)).min(19), "{nice}");
+        }
+        assert_eq!(getpriority_process(None).unwrap(), before);
     }
 
     /// More than the 2 MiB that a thread has by default, touched to its end.

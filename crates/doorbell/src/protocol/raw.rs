@@ -24,6 +24,18 @@ pub trait RawHandler: Send + Sync {
 
     /// Gets everything received so far on this connection that was not answered yet, and appends its answer to `reply`.
     fn handle(&self, received: &[u8], reply: &mut Vec<u8>) -> RawNext;
+
+    /// As [`greet`](Self::greet), for a connection that is there `now`; for handlers that keep account of who came.
+    fn greet_at(&self, now: Time, reply: &mut Vec<u8>) -> Option<RawNext> {
+        let _ = now;
+        self.greet(reply)
+    }
+
+    /// As [`handle`](Self::handle), for bytes that came `now`.
+    fn handle_at(&self, now: Time, received: &[u8], reply: &mut Vec<u8>) -> RawNext {
+        let _ = now;
+        self.handle(received, reply)
+    }
 }
 
 /// What follows a [`RawHandler`]'s answer.
@@ -108,7 +120,7 @@ impl Raw {
     }
 
     fn answer(&self, conn: &mut RawConn, bytes: &[u8], io: &mut Io<'_>) -> (Next, bool) {
-        let answered = self.handler.handle(bytes, &mut io.out.head);
+        let answered = self.handler.handle_at(io.now, bytes, &mut io.out.head);
         conn.deadline = io.now.after(self.timeout);
         match answered {
             RawNext::Close => {
@@ -144,7 +156,7 @@ impl Protocol for Raw {
     }
 
     fn greet(&self, conn: &mut RawConn, io: Io<'_>) -> Next {
-        match self.handler.greet(&mut io.out.head) {
+        match self.handler.greet_at(io.now, &mut io.out.head) {
             Some(RawNext::Close) => {
                 conn.replies += 1;
                 Next::CloseLinger

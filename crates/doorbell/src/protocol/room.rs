@@ -9,7 +9,7 @@ use crate::tls::Shares;
 #[cfg(feature = "tls")]
 const CONNS_A_HANDSHAKE: u32 = 4;
 
-/// One server's room, the same for all its listeners.
+/// One server's room, the same for all its listeners. One that follows it has the same: a handshake of either is one of both.
 #[derive(Debug)]
 pub struct Room {
     conns_max: u32,
@@ -23,8 +23,23 @@ impl Room {
         Self {
             conns_max,
             #[cfg(feature = "tls")]
-            tls: Shares::new((conns_max / CONNS_A_HANDSHAKE).max(1)),
+            tls: Shares::new(handshakes_max(conns_max)),
         }
+    }
+
+    /// That of a server which follows the one with this room. Until it [settles](Self::settle), the caps of the one before hold for both.
+    pub(crate) fn for_heir(&self, conns_max: u32) -> Self {
+        Self {
+            conns_max,
+            #[cfg(feature = "tls")]
+            tls: self.tls.clone(),
+        }
+    }
+
+    /// From now on its caps hold, for the server before as well.
+    pub(crate) fn settle(&self) {
+        #[cfg(feature = "tls")]
+        self.tls.set_handshakes_max(handshakes_max(self.conns_max));
     }
 
     /// Connections at most.
@@ -36,4 +51,9 @@ impl Room {
     pub(crate) const fn tls(&self) -> &Shares {
         &self.tls
     }
+}
+
+#[cfg(feature = "tls")]
+fn handshakes_max(conns_max: u32) -> u32 {
+    (conns_max / CONNS_A_HANDSHAKE).max(1)
 }

@@ -281,14 +281,13 @@ impl ServerBuilder {
         let plan = plan(self.engine, self.descriptors, &self.tuning)?;
         // A listening socket's backlog is never longer than the kernel allows, whatever was asked (listen(2)).
         let accept_margin = accept_margin(self.listeners.iter().map(|(listen, _)| listen.backlog_max()));
-        let Bindings { protocols, arrivals, bound, taken } = self.bind(workers)?;
+        let (wakes, shareds) = wakers(workers)?;
+        let Bindings { protocols, arrivals, bound, taken, renewals } = self.bind(workers)?;
         let listener_is_shared = bound.iter().map(|bound| bound.is_shared).collect();
         let local_addrs = bound.iter().map(|bound| bound.local.clone()).collect();
-        let room = Room::new(self.limits.conns_max);
-        protocols.iter().for_each(|protocol| protocol.size_for(&room));
-        let (wakes, shareds) = wakers(workers)?;
         self.hand_over.iter().for_each(|to| wake_on_room(to, shareds.clone()));
         let core = Arc::new(self.core(shareds, &bound, taken).map_err(StartError::Sockets)?);
+        protocols.iter().for_each(|protocol| protocol.size_for(&core.room));
         let server = Arc::new(ServerShared {
             arrivals,
             protocols,
@@ -332,6 +331,8 @@ impl ServerBuilder {
         }
         drop(started);
         await_starts(starts.iter().take(usize::from(workers)), &mut running)?;
+        // Last, because the server before has these sockets too: what fails above changes nothing for it.
+        core.renew(&renewals)?;
         for go in goes {
             // A worker that failed meanwhile has said so to whom it concerns.
             let _gone = go.send(());
@@ -347,7 +348,10 @@ impl ServerBuilder {
 
     /// What the handle and the workers share.
     fn core(&mut self, workers: Vec<Arc<WorkerShared>>, bound: &[Bound], taken: Taken) -> io::Result<Core> {
+        let sockets = Sockets::of(bound).inspect_err(|_| remove_files(bound))?;
         let before = self.before.take().map(|before| before.core);
+        let conns_max = self.limits.conns_max;
+        let room = before.as_ref().map(|before| before.room.for_heir(conns_max));
         let conns_per_ip_max = self.limits.conns_per_ip_max;
         let table = before.as_ref().map(|before| &before.ip_table);
         let ip_table = match table.filter(|table| table.conns_per_ip_max() == conns_per_ip_max) {
@@ -365,9 +369,10 @@ impl ServerBuilder {
             draining: AtomicBool::new(false),
             drain_timeout: self.limits.drain_timeout,
             observer: self.observer.take(),
-            sockets: Mutex::new(Sockets::of(bound)?),
+            sockets: Mutex::new(sockets),
             unix_paths: Mutex::new(bound.iter().filter_map(|bound| bound.unix_path.clone()).collect()),
             ip_table,
+            room: room.unwrap_or_else(|| Room::new(conns_max)),
             before: Mutex::new(before.map(|core| Before { core, taken })),
         })
     }
@@ -421,29 +426,26 @@ impl ServerBuilder {
         let before = before.map(|sockets| sockets.lock().unwrap_or_else(PoisonError::into_inner));
         let taken = before.as_ref().map(|sockets| sockets.none_taken()).unwrap_or_default();
         let mut bindings = Bindings { taken, ..Bindings::default() };
-        let mut renewals = Vec::new();
         for (mut listen, protocol) in self.listeners.drain(..) {
             let arrival = Arrival::of(&protocol, listen.proxy.take());
             let speaks_first = arrival.speaks_first;
             let inherited = match &before {
-                Some(sockets) => sockets.take(&listen, speaks_first, &mut bindings.taken)?,
-                None => None,
+                Some(sockets) => sockets.take(&listen, speaks_first, &mut bindings.taken),
+                None => Ok(None),
             };
             let bound = match inherited {
-                Some(bound) => {
-                    renewals.push((bindings.bound.len(), listen, speaks_first));
-                    bound
+                Ok(Some(bound)) => {
+                    let renewal = Renewal { listener: bindings.bound.len(), listen, speaks_first };
+                    bindings.renewals.push(renewal);
+                    Ok(bound)
                 }
-                None => listen.bind(workers, speaks_first)?,
+                Ok(None) => listen.bind(workers, speaks_first),
+                Err(error) => Err(error),
             };
-            bindings.bound.push(bound);
+            bindings.bound.push(bound.inspect_err(|_| remove_files(&bindings.bound))?);
             bindings.arrivals.push(arrival);
             bindings.protocols.push(protocol);
         }
-        // Last, because the server before has these sockets too: what fails above changes nothing for it.
-        renewals
-            .iter()
-            .try_for_each(|(at, listen, speaks_first)| listen.renew(&bindings.bound[*at], *speaks_first))?;
         Ok(bindings)
     }
 }
@@ -456,6 +458,32 @@ struct Bindings {
     bound: Vec<Bound>,
     /// Those of the server before.
     taken: Taken,
+    renewals: Vec<Renewal>,
+}
+
+/// What is to be so of sockets that the server before has as well.
+struct Renewal {
+    /// Its index.
+    listener: usize,
+    listen: Listen,
+    speaks_first: bool,
+}
+
+impl Core {
+    fn renew(&self, renewals: &[Renewal]) -> Result<(), ListenError> {
+        let sockets = self.sockets.lock().unwrap_or_else(PoisonError::into_inner);
+        renewals.iter().try_for_each(|Renewal { listener, listen, speaks_first }| {
+            sockets.renew(*listener, listen, *speaks_first)
+        })
+    }
+}
+
+/// Socket files that were made for a server which does not start.
+fn remove_files(bound: &[Bound]) {
+    for path in bound.iter().filter_map(|bound| bound.unix_path.as_ref()) {
+        // Somebody else may have removed it: then there is nothing to do.
+        let _gone = std::fs::remove_file(path);
+    }
 }
 
 impl Workers {

@@ -9,11 +9,13 @@ mod thread;
 
 use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
+use std::io;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 pub use builder::{ServerBuilder, StartError, StartErrorKind, Workers};
+pub use sockets::Listening;
 
 use crate::config::OnWorkerFailure;
 use crate::control::{Command, WorkerShared};
@@ -21,7 +23,8 @@ use crate::driver::Fault;
 use crate::driver::select::DriverReport;
 use crate::id::WorkerIndex;
 use crate::net::LocalAddr;
-use crate::stats::Snapshot;
+use crate::protocol::Room;
+use crate::stats::{ListenerSnapshot, Snapshot};
 use crate::worker::IpTable;
 use sockets::Sockets;
 use succession::Before;
@@ -101,6 +104,7 @@ pub(crate) struct Core {
     /// Socket files to remove at the end.
     unix_paths: Mutex<Vec<PathBuf>>,
     ip_table: Arc<IpTable>,
+    room: Room,
     /// Until this server has taken over.
     before: Mutex<Option<Before>>,
 }
@@ -233,6 +237,13 @@ impl Handle {
         self.core.workers.iter().map(|worker| worker.snapshot()).collect()
     }
 
+    /// The counters of each listener now, in the order in which they were given to the builder.
+    pub fn listener_stats(&self) -> Vec<ListenerSnapshot> {
+        let mut sums = Vec::new();
+        self.core.workers.iter().for_each(|worker| worker.counters.add_listeners(&mut sums));
+        sums
+    }
+
     /// Has every worker turn, also one that has nothing to do: those whose [`Snapshot::turns`] does not move then are stuck.
     pub fn wake(&self) {
         self.core.workers.iter().for_each(|worker| worker.wake());
@@ -249,6 +260,17 @@ impl Handle {
     /// True while every worker runs. A drain does not change it.
     pub fn is_healthy(&self) -> bool {
         self.core.failures.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
+    }
+
+    /// Copies of the sockets that accept at TCP addresses, so that they can be handed to the process after this one
+    /// ([`Listen::listening`](crate::Listen::listening)): who waits in a backlog is served by that one. Without those of
+    /// [inherited](crate::Listen::inherited) sockets, which whoever passed them has. None from the first drain or stop on, and without those of a worker
+    /// that failed.
+    ///
+    /// # Errors
+    /// When the kernel has no descriptor for a copy.
+    pub fn listening(&self) -> io::Result<Vec<Listening>> {
+        self.core.sockets.lock().unwrap_or_else(PoisonError::into_inner).listening()
     }
 
     /// True from the first drain or stop on.

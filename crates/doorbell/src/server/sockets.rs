@@ -6,6 +6,7 @@
 //! failed with it, or clients would wait in a backlog that nobody looks at.
 
 use std::io;
+use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 
@@ -24,6 +25,17 @@ struct Kept {
     unix_path: Option<PathBuf>,
     /// By worker; `None` once it failed.
     fds: Vec<Option<OwnedFd>>,
+}
+
+/// The sockets of a listener at a TCP address.
+#[derive(Debug)]
+pub struct Listening {
+    /// The address as it was asked for: its port may be 0.
+    pub asked: SocketAddr,
+    /// The address that it has.
+    pub addr: SocketAddr,
+    /// Copies of the sockets of workers that accept; one where they share it. A copy keeps a socket open, and with it the backlog.
+    pub sockets: Vec<OwnedFd>,
 }
 
 /// Which listeners a successor takes, by their index in the server before.
@@ -72,6 +84,25 @@ impl Sockets {
         let fds = kept.fds.iter().map(copy).collect::<Result<_, _>>()?;
         *is_taken = true;
         Ok(Some(Bound { fds, is_shared: kept.is_shared, local: kept.local.clone(), unix_path: None, asked }))
+    }
+
+    /// Gives the sockets of the listener with this index what `listen` says of those that they accept.
+    pub(super) fn renew(&self, at: usize, listen: &Listen, speaks_first: bool) -> Result<(), ListenError> {
+        let Some(kept) = self.0.get(at) else { return Ok(()) };
+        listen.renew(&kept.asked, kept.fds.iter().flatten(), speaks_first)
+    }
+
+    /// Copies of those at TCP addresses that were bound here, by listener.
+    pub(super) fn listening(&self) -> io::Result<Vec<Listening>> {
+        let of = |kept: &Kept| {
+            let (Asked::Tcp { addr: asked, .. }, LocalAddr::Tcp(addr)) = (&kept.asked, &kept.local) else {
+                return None;
+            };
+            let copies = kept.fds.iter().flatten().take(if kept.is_shared { 1 } else { usize::MAX });
+            let sockets = copies.map(OwnedFd::try_clone).collect::<io::Result<_>>();
+            Some(sockets.map(|sockets| Listening { asked: *asked, addr: *addr, sockets }))
+        };
+        self.0.iter().filter_map(of).collect()
     }
 
     /// The socket files of the listeners that are taken, whose removal is the successor's from here on.

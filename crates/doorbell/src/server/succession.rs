@@ -40,6 +40,7 @@ impl Before {
     fn retire(self, heir: &Core, patience: Duration) -> bool {
         let Self { core, taken } = self;
         leave_paths(&core, heir, &taken);
+        heir.room.settle();
         let failed = core.failures.lock().unwrap_or_else(PoisonError::into_inner).len();
         let (left, leaves) = sync_channel(core.workers.len());
         let heirs = Arc::new(Heirs { workers: heir.workers.clone(), inherited: taken.0, left });

@@ -1,4 +1,5 @@
-//! What acceptors of one server have together: places for handshakes in progress, and memory for plaintext that arrived in parts.
+//! What acceptors of one server have together, and those of a server that follows it: places for handshakes in progress, and memory
+//! for plaintext that arrived in parts.
 //!
 //! Does not know about: handshakes, connections.
 
@@ -16,7 +17,7 @@ pub(crate) struct Shares {
 #[derive(Debug)]
 pub(super) struct Places {
     taken: AtomicU32,
-    max: u32,
+    max: AtomicU32,
 }
 
 /// The memory, with the cap of the acceptor that looks at it.
@@ -29,8 +30,13 @@ pub(crate) struct PlainBytes {
 impl Shares {
     /// With at most so many handshakes at once.
     pub(crate) fn new(handshakes_max: u32) -> Self {
-        let places = Places { taken: AtomicU32::new(0), max: handshakes_max };
+        let places = Places { taken: AtomicU32::new(0), max: AtomicU32::new(handshakes_max) };
         Self { places: Arc::new(places), plain: Arc::default() }
+    }
+
+    /// From now on at most so many at once. Those that are in progress go on.
+    pub(crate) fn set_handshakes_max(&self, handshakes_max: u32) {
+        self.places.max.store(handshakes_max, Ordering::Relaxed);
     }
 
     pub(super) fn plain_bytes(&self, max: usize) -> PlainBytes {
@@ -41,7 +47,7 @@ impl Shares {
 impl Places {
     /// False when it is one too many; it counts until [`Self::leave`] all the same.
     pub(super) fn enter(&self) -> bool {
-        self.taken.fetch_add(1, Ordering::Relaxed) < self.max
+        self.taken.fetch_add(1, Ordering::Relaxed) < self.max.load(Ordering::Relaxed)
     }
 
     pub(super) fn leave(&self) {
@@ -75,6 +81,9 @@ mod tests {
         shares.places.leave();
         other.places.leave();
         assert!(shares.places.enter());
+        shares.set_handshakes_max(1);
+        assert!(!other.places.enter(), "who is in stays, and nobody comes");
+        shares.places.leave();
         let (one, two) = (shares.plain_bytes(100), other.plain_bytes(100));
         assert!(one.change(0, 60) && !two.change(0, 60), "120 of 100");
         assert!(one.change(60, 0) && two.change(60, 100));

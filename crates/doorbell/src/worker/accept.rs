@@ -61,6 +61,9 @@ pub(crate) struct Gate {
     errors_in_row: u32,
     accepted: u64,
     accepted_at_watch: u64,
+    accepted_published: u64,
+    /// Of those since then, those that took a place in the table.
+    placed: u64,
     suspected: bool,
     /// True from a stall until accept is armed again one step lower.
     downgrade: bool,
@@ -106,6 +109,8 @@ impl Gate {
             errors_in_row: 0,
             accepted: 0,
             accepted_at_watch: 0,
+            accepted_published: 0,
+            placed: 0,
             suspected: false,
             downgrade: false,
             held: false,
@@ -161,6 +166,19 @@ impl Gate {
             self.errors_in_row = 0;
             self.backoff = self.backoff_min;
         }
+    }
+
+    /// A connection that came took a place in the table.
+    #[inline]
+    pub(crate) const fn on_placed(&mut self) {
+        self.placed += 1;
+    }
+
+    /// Connections that came since the last call, and those of them that took a place: all others are done.
+    #[inline]
+    pub(crate) const fn take_accepted(&mut self) -> (u64, u64) {
+        let accepted = self.accepted - core::mem::replace(&mut self.accepted_published, self.accepted);
+        (accepted, core::mem::replace(&mut self.placed, 0))
     }
 
     /// Accept ended as asked, or by itself without an error.

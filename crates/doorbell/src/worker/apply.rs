@@ -125,6 +125,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
     /// Takes the slot of a new connection.
     pub(super) fn take_slot(&mut self, listener: ListenerIndex, slot: SlotIndex) -> ConnId {
         let id = self.table.open(slot, listener, self.now);
+        self.gates[listener.index()].on_placed();
         if self.admission.fills(self.table.live()) {
             self.shared.counters.table_full.add(1);
             self.disarm_gates();
@@ -447,7 +448,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
     pub(super) fn forget(&mut self, id: ConnId) {
         self.wheel.disarm(id.slot);
         let conn = self.table.live_mut(id);
-        self.shared.counters.closed_because(conn.reason());
+        self.by_listener[conn.listener.index()].closed_because(conn.reason());
         let cell = conn.ip_cell;
         if conn.input.capacity() != 0 {
             self.drop_input(id);
@@ -514,6 +515,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         let speaker = Speaker {
             server: &self.server,
             counters: &self.shared.counters,
+            by_listener: &self.by_listener,
             buffers: &mut self.buffers,
             input_memory: &mut self.input_memory,
             date: &self.date,

@@ -10,6 +10,7 @@ use crate::conn::{Arriving, Conn};
 use crate::error::CloseReason;
 use crate::net::{Expected, ProxyProtocol};
 use crate::protocol::{ListenerProtocol, Protocol, ProtocolConn};
+use crate::stats::ProxyResult;
 
 /// What happens when a connection of a listener arrives.
 #[derive(Clone, Debug)]
@@ -79,7 +80,7 @@ impl Speaker<'_> {
         let Some(proxy) = &arrival.proxy else { return self.begin(conn, bytes) };
         let expected = proxy.expects(conn.client.addr);
         if expected == Expected::Refuse {
-            self.counters.proxy_refused.add(1);
+            self.refused(conn);
             return Next::Close;
         }
         match proxy::parse_within(bytes, proxy.header_len_max()) {
@@ -92,20 +93,30 @@ impl Speaker<'_> {
                 kept.extend_from_slice(bytes);
                 Next::Read
             }
-            Ok(Parsed::NotProxy) if expected == Expected::MaybeHeader => self.begin(conn, bytes),
+            Ok(Parsed::NotProxy) if expected == Expected::MaybeHeader => {
+                self.by_listener[conn.listener.index()].proxied(ProxyResult::None);
+                self.begin(conn, bytes)
+            }
             Ok(Parsed::NotProxy) | Err(_) => {
-                self.counters.proxy_refused.add(1);
+                self.refused(conn);
                 Next::Close
             }
         }
     }
 
+    fn refused(&self, conn: &Conn<ProtocolConn>) {
+        self.counters.proxy_refused.add(1);
+        self.by_listener[conn.listener.index()].proxied(ProxyResult::Refused);
+    }
+
     fn take_header(&self, conn: &mut Conn<ProtocolConn>, header: &Header) {
-        match (header.local, header.version) {
-            (true, _) => self.counters.proxy_local.add(1),
-            (false, Version::V1) => self.counters.proxy_v1.add(1),
-            (false, Version::V2) => self.counters.proxy_v2.add(1),
-        }
+        let (counter, result) = match (header.local, header.version) {
+            (true, _) => (&self.counters.proxy_local, ProxyResult::Local),
+            (false, Version::V1) => (&self.counters.proxy_v1, ProxyResult::V1),
+            (false, Version::V2) => (&self.counters.proxy_v2, ProxyResult::V2),
+        };
+        counter.add(1);
+        self.by_listener[conn.listener.index()].proxied(result);
         if let Some(source) = header.source {
             conn.client.addr = Some(source.ip().to_canonical());
         }

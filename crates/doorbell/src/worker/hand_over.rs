@@ -2,6 +2,7 @@
 //!
 //! Does not know about: what the taker does, why a protocol does not want a connection.
 
+use core::time::Duration;
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -15,6 +16,7 @@ use crate::error::CloseReason;
 use crate::hand_over::{Gate, HandOver, HandedConn, WhenFull};
 use crate::id::{ConnId, ListenerIndex};
 use crate::net::Inherited;
+use crate::protocol::Protocol as _;
 use crate::time::Clock;
 
 /// One worker's side of a [`HandOver`].
@@ -23,7 +25,7 @@ pub(super) struct Departures {
     /// Left in this turn.
     batch: Vec<HandedConn>,
     /// Connections without a place, the one that waits longest first. At most one entry a live connection.
-    waiting: VecDeque<ConnId>,
+    waiting: VecDeque<Waiting>,
     /// True while the batch is given or somebody waits: the end of the turn has something to do.
     pub(super) busy: bool,
     /// True while listeners are held because of those who wait.
@@ -33,6 +35,13 @@ pub(super) struct Departures {
     places: Option<Reserved>,
     /// By listener, from its first connection that left: the options of others are the same, and to ask is a system call.
     inherited: Vec<Option<Inherited>>,
+}
+
+/// A connection without a place, and what was left of its client's time when it had to wait.
+#[derive(Clone, Copy, Debug)]
+struct Waiting {
+    id: ConnId,
+    time_left: Duration,
 }
 
 /// Places taken for connections that have not left. A worker that fails gives them back.
@@ -100,8 +109,9 @@ impl<D: Driver, C: Clock> Worker<D, C> {
     /// Everything before it is sent: the connection goes as soon as it has a place.
     #[cold]
     pub(super) fn hand_over(&mut self, id: ConnId) -> Todo {
+        let time_left = self.time_left(id);
         if self.departures.reserve() {
-            return self.begin_leave(id);
+            return self.begin_leave(id, time_left);
         }
         let when_full = self.server.hand_over.as_ref().map_or(WhenFull::Refuse, |to| to.when_full);
         let closed = self.departures.gate().is_none_or(|gate| gate.is_closed());
@@ -114,12 +124,13 @@ impl<D: Driver, C: Clock> Worker<D, C> {
                 if self.departures.waiting.len() >= self.table.live() as usize {
                     // Some who waited are gone.
                     let table = &mut self.table;
-                    let waits =
-                        |id: &ConnId| table.lookup(*id).is_some_and(|conn| conn.phase() == Phase::Waiting);
+                    let waits = |waiting: &Waiting| {
+                        table.lookup(waiting.id).is_some_and(|conn| conn.phase() == Phase::Waiting)
+                    };
                     self.departures.waiting.retain(waits);
                     self.departures.looked_at = 0;
                 }
-                self.departures.waiting.push_back(id);
+                self.departures.waiting.push_back(Waiting { id, time_left });
                 self.departures.busy = true;
                 Todo::Park
             }
@@ -137,9 +148,20 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         Todo::Next(self.tell(id, Input::Overload(CloseReason::NotTaken)))
     }
 
-    fn begin_leave(&mut self, id: ConnId) -> Todo {
+    /// What is left of the time that its protocol gives it now.
+    fn time_left(&mut self, id: ConnId) -> Duration {
+        let conn = self.table.live_mut(id);
+        let protocol = &self.server.protocols[conn.listener.index()];
+        // Before its first wait this is when it was opened.
+        let opened = conn.deadline;
+        let deadline = protocol.deadline(conn.protocol.get_or_insert_with(|| protocol.open(opened)));
+        deadline.since(self.now)
+    }
+
+    fn begin_leave(&mut self, id: ConnId, time_left: Duration) -> Todo {
         let conn = self.table.live_mut(id);
         conn.begin_leave();
+        conn.deadline = self.now.after(time_left);
         if conn.in_flight() {
             self.driver.cancel(id);
             return Todo::Park;
@@ -196,7 +218,9 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         let bytes = core::mem::take(&mut conn.input);
         let within = self.input_memory.change(bytes.capacity(), 0);
         debug_assert!(within, "shrinking is always within the cap");
-        let handed = HandedConn { fd, bytes, listener: conn.listener, client: conn.client.addr, permit };
+        let time_left = conn.deadline.since(self.now);
+        let handed =
+            HandedConn { fd, bytes, listener: conn.listener, client: conn.client.addr, time_left, permit };
         conn.leave();
         self.departures.batch.push(handed);
         self.departures.busy = true;
@@ -230,12 +254,12 @@ impl<D: Driver, C: Clock> Worker<D, C> {
             gate.waits();
         }
         let closed = self.departures.gate().is_none_or(|gate| gate.is_closed());
-        while let Some(&id) = self.departures.waiting.front() {
+        while let Some(&Waiting { id, time_left }) = self.departures.waiting.front() {
             if self.table.lookup(id).is_some_and(|conn| conn.phase() == Phase::Waiting) {
                 let todo = if closed {
                     self.not_taken(id)
                 } else if self.departures.reserve() {
-                    self.begin_leave(id)
+                    self.begin_leave(id, time_left)
                 } else {
                     return;
                 };
@@ -255,7 +279,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
             // Those who were there before have had their listeners held already.
             let from = if self.departures.holding { looked_at.min(count) } else { 0 };
             for index in from..count {
-                let id = self.departures.waiting[index];
+                let id = self.departures.waiting[index].id;
                 let Some(listener) = self.table.lookup(id).map(|conn| conn.listener) else { continue };
                 let gate = &mut self.gates[listener.index()];
                 if !gate.hold(true) {

@@ -63,6 +63,7 @@ use crate::driver::{Driver, Fault, Quick};
 use crate::hand_over::HandOver;
 use crate::id::{ConnId, ListenerIndex};
 use crate::protocol::{ListenerProtocol, Protocol, ProtocolConn, Room};
+use crate::stats::ListenerCounters;
 use crate::time::{Clock, Time, Wheel};
 use crate::tuning::Tuning;
 
@@ -179,6 +180,8 @@ pub struct Worker<D, C> {
     speaking: Option<Spoken>,
     /// Connections opened, as far as the counters say so.
     opened_published: u64,
+    /// By [`ListenerIndex`].
+    by_listener: Arc<[ListenerCounters]>,
     /// A failure that was asked for.
     drill: Option<Fault>,
 }
@@ -210,6 +213,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
             departures: Departures::new(server.hand_over.as_ref()),
             speaking: None,
             opened_published: 0,
+            by_listener: shared.counters.listeners(server.listener_is_shared.len()),
             drill: None,
             driver,
             clock,
@@ -354,6 +358,10 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         counters.conns_accepted.add(opened - core::mem::replace(&mut self.opened_published, opened));
         counters.conns_live.set(u64::from(self.table.live()));
         counters.take_driver(self.driver.counters());
+        for (gate, listener) in self.gates.iter_mut().zip(&*self.by_listener) {
+            let (accepted, placed) = gate.take_accepted();
+            listener.accepted_and_done(accepted, accepted - placed);
+        }
     }
 
     fn flow(&self) -> Flow {

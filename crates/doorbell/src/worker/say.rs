@@ -11,7 +11,7 @@ use super::buffers::{Buffers, InputMemory};
 use crate::conn::{Arriving, Conn};
 use crate::error::CloseReason;
 use crate::protocol::{Answer, Io, Protocol, ProtocolConn};
-use crate::stats::Counters;
+use crate::stats::{Counters, ListenerCounters};
 use crate::time::Time;
 
 /// What is said to a protocol.
@@ -30,6 +30,7 @@ pub(super) enum Input<'a> {
 pub(super) struct Speaker<'a> {
     pub(super) server: &'a ServerShared,
     pub(super) counters: &'a Counters,
+    pub(super) by_listener: &'a [ListenerCounters],
     pub(super) buffers: &'a mut Buffers,
     pub(super) input_memory: &'a mut InputMemory,
     pub(super) date: &'a Date,

@@ -79,6 +79,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
             None => gate.on_ended(),
             Some(errno) => {
                 self.shared.counters.accept_errors.add(1);
+                self.by_listener[listener.index()].accept_failed(errno);
                 gate.on_error(fault_of(errno), self.now);
             }
         }

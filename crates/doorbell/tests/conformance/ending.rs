@@ -9,10 +9,10 @@ use doorbell::driver::{Driver, Expect, Payload, SendBuf, Step};
 
 use doorbell::time::Time;
 
-use super::bench::{Bench, Got, LISTENER, Stand};
+use super::bench::{Bench, Came, Got, LISTENER, Stand};
 
 /// Slots these tests need.
-pub(super) const SLOTS: u32 = 16;
+pub(super) const SLOTS: u32 = 64;
 
 pub(super) fn d6_a_closed_slot_is_used_again_and_the_peer_sees_the_end<B: Bench>(mut stand: Stand<B>) {
     let mut slots = HashSet::new();
@@ -24,6 +24,45 @@ pub(super) fn d6_a_closed_slot_is_used_again_and_the_peer_sees_the_end<B: Bench>
         assert!(seen.bytes.is_empty() && !seen.reset, "{seen:?}");
     }
     assert!(slots.iter().all(|slot| slot.0 < SLOTS), "{slots:?}");
+}
+
+/// A driver whose half-close is done later, by another thread, must not let the slot go before.
+pub(super) fn d6_a_half_close_reaches_nobody_who_has_the_slot_next<B: Bench>(mut stand: Stand<B>) {
+    const AT_ONCE: usize = 24;
+    for _ in 0..20 {
+        let pairs: Vec<_> = (0..AT_ONCE).map(|_| stand.pair()).collect();
+        for (peer, conn) in &pairs {
+            stand.bench.half_close(*peer);
+            assert_eq!(stand.recv_wait(*conn, Expect::Later), Got::Eof);
+        }
+        let mut pending = Vec::new();
+        for (_, conn) in &pairs {
+            stand.bench.driver().shutdown_write(*conn);
+            if let Step::Pending = stand.bench.driver().close(*conn) {
+                pending.push(*conn);
+            }
+        }
+        // They are in the backlog before the driver is asked for anything, and get the slots that the closes free.
+        let next: Vec<_> = (0..AT_ONCE).map(|_| stand.bench.connect(LISTENER)).collect();
+        let conns: Vec<_> = next.iter().map(|_| stand.accepted()).collect();
+        for conn in &conns {
+            stand.send_all(*conn, b"whole", false);
+            stand.close(*conn);
+        }
+        for peer in &next {
+            let seen = stand.look_until(*peer, |seen| seen.fin || seen.reset);
+            assert_eq!((seen.bytes.as_slice(), seen.reset), (b"whole".as_slice(), false));
+        }
+        for conn in pending {
+            stand.take("the end of a close", |came| match came {
+                Came::Closed(of) if *of == conn => Some(()),
+                _ => None,
+            });
+        }
+        for peer in pairs.iter().map(|(peer, _)| peer).chain(&next) {
+            stand.bench.leave(*peer);
+        }
+    }
 }
 
 pub(super) fn d6_many_slots_are_closed_and_used_again<B: Bench>(mut stand: Stand<B>) {
@@ -40,9 +79,7 @@ pub(super) fn d6_many_slots_are_closed_and_used_again<B: Bench>(mut stand: Stand
             pending += u32::from(matches!(stand.bench.driver().close(*conn), Step::Pending));
         }
         for _ in 0..pending {
-            stand.take("the end of a close", |came| {
-                matches!(came, super::bench::Came::Closed(_)).then_some(())
-            });
+            stand.take("the end of a close", |came| matches!(came, Came::Closed(_)).then_some(()));
         }
         for (index, (peer, _)) in pairs.iter().enumerate() {
             let seen = stand.look_until(*peer, |seen| seen.fin);
@@ -73,7 +110,7 @@ pub(super) fn d7_reply_and_fin_share_a_segment<B: Bench>(mut stand: Stand<B>) {
             return;
         }
         stand.turn_for(Duration::from_millis(1));
-        closed |= stand.came.iter().any(|came| matches!(came, super::bench::Came::Closed(_)));
+        closed |= stand.came.iter().any(|came| matches!(came, Came::Closed(_)));
     }
     panic!("the reply never came; closed: {closed}");
 }
@@ -154,7 +191,7 @@ pub(super) fn d9_wait_ends_with_a_completion<B: Bench>(mut stand: Stand<B>) {
         assert_eq!(stand.recv(conn, Expect::Later), None);
         stand.bench.send(peer, b"!");
         let before = stand.bench.now();
-        while !stand.came.iter().any(|came| matches!(came, super::bench::Came::Received(..))) {
+        while !stand.came.iter().any(|came| matches!(came, Came::Received(..))) {
             stand.turn_for(Duration::from_secs(20));
         }
         let took = stand.bench.now() - before;

@@ -25,7 +25,7 @@ macro_rules! suite {
                     d8_bytes_stay_readable_until_recycled, received_bytes_are_exact_in_any_split,
                     drained_is_never_claimed_too_early,
                     the_end_of_the_stream_follows_the_data, a_reset_fails_the_recv, a_send_to_a_gone_peer_fails;
-                ending: d6_a_closed_slot_is_used_again_and_the_peer_sees_the_end, d6_many_slots_are_closed_and_used_again,
+                ending: d6_a_closed_slot_is_used_again_and_the_peer_sees_the_end, d6_many_slots_are_closed_and_used_again, d6_a_half_close_reaches_nobody_who_has_the_slot_next,
                     d7_reply_and_fin_share_a_segment, d9_wait_ends_after_its_timeout, d9_wait_ends_by_the_time_asked_for, d9_wait_ends_when_woken,
                     d9_a_wake_before_the_wait_is_not_lost, d9_wait_ends_with_a_completion,
                     d10_reset_on_close_is_seen_as_a_reset, a_half_closed_connection_still_receives,

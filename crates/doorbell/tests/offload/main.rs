@@ -6,6 +6,8 @@
 #[path = "../promise/mod.rs"]
 mod promise;
 
+#[cfg(feature = "jwt")]
+mod auth;
 mod auto;
 mod cases;
 mod hand;

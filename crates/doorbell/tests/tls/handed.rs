@@ -169,6 +169,10 @@ fn a_hello_arrives_whole_and_unanswered(engine: Engine) {
             std::thread::sleep(Duration::from_millis(1));
         };
         assert_eq!(handed.bytes, bytes, "cut at {at}");
+        // The time of the handshake has begun, and goes on with whoever does the rest.
+        let (whole, pause) = (acceptor.limits().handshake_timeout, if at == 0 { 0 } else { 15 });
+        let left_max = whole - Duration::from_millis(pause);
+        assert!(handed.time_left <= left_max && handed.time_left > whole / 2, "{:?}", handed.time_left);
         let mut theirs = TcpStream::from(handed.fd);
         theirs.write_all(b"their own handshake").unwrap();
         drop(theirs);

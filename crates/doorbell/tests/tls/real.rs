@@ -26,6 +26,7 @@ on_both_engines! {
     half_open_handshakes_are_gone_at_their_deadline
     a_quarter_of_the_slots_may_be_in_handshakes
     the_quarter_is_of_all_listeners_together
+    the_quarter_is_of_a_server_and_its_successor_together
     a_hello_in_two_segments_finds_its_alert
     good_clients_get_through_a_flood_of_garbage
     swaps_under_load_fail_nobody
@@ -375,4 +376,37 @@ fn a_drain_says_goodbye_to_the_idle(engine: Engine) {
     server.handle().drain();
     let end = session.read(&mut [0; 10]);
     assert!(matches!(end, Ok(0)), "a close_notify, then the end: {end:?}");
+}
+
+/// Two servers that follow each other have no more of them than one, by the cap of the later one.
+fn the_quarter_is_of_a_server_and_its_successor_together(engine: Engine) {
+    let acceptors = [new_acceptor(), new_acceptor(), new_acceptor()];
+    let tls = |which: usize| Http1::new(answer).tls(acceptors[which].clone());
+    let first = builder(engine).conns_max(40).listen(anywhere(), tls(0)).start().unwrap();
+    let place = addr(&first);
+    // As it was asked for: the port that it became stays.
+    let at_place = anywhere;
+    let config = Arc::new(client_config(VERSIONS[1], None));
+    let live = || acceptors.iter().map(|acceptor| acceptor.stats().handshakes_live).sum::<u64>();
+    let half = |count: u64| {
+        let mut half = connect(place);
+        half.write_all(&[22]).unwrap();
+        wait_until(|| live() == count);
+        half
+    };
+    let mut halves: Vec<TcpStream> = (1..=6).map(half).collect();
+    // One that is given up changes nothing of the bound.
+    drop(builder(engine).conns_max(8).listen(at_place(), tls(1)).succeed(&first.handle()).start().unwrap());
+    halves.extend((7..=8).map(half));
+    let next =
+        builder(engine).conns_max(48).listen(at_place(), tls(2)).succeed(&first.handle()).start().unwrap();
+    assert!(next.handle().take_over(WAIT));
+    halves.extend((9..=12).map(half));
+    assert_eq!([0, 2].map(|which| acceptors[which].stats().handshakes_live), [8, 4]);
+    assert!(ask(place, &config, "/").is_err(), "twelve of forty-eight are in handshakes");
+    assert_eq!(acceptors[2].stats().handshakes_over_cap, 1);
+    halves.drain(..2);
+    wait_until(|| live() == 10);
+    assert!(ask(place, &config, "/").is_ok(), "what the one before gives back is there for the other");
+    drop(halves);
 }

@@ -26,6 +26,7 @@ pub use index::{CheckIndex, EndpointIndex};
 use crate::check::{Check, CheckResult, Move};
 use crate::endpoint::{Audience, Class, Endpoint};
 use crate::format::{Format, LINE_LEN_MIN, Line, Page, Reply, render_single, single_hidden};
+use crate::snapshot::Snapshot;
 use crate::time::Time;
 use deadlines::Deadlines;
 
@@ -131,9 +132,13 @@ impl Board {
         self.check(check).map_or(Time::MAX, Check::next_due)
     }
 
-    /// Corrects which Unix time the origin of [`Time`] is, after a step of the system's clock. Seen in what is rendered from now on.
-    pub fn set_unix_at_zero(&mut self, unix: Option<Duration>) {
+    /// Corrects which Unix time the origin of [`Time`] is, after a step of the system's clock. Whatever says a time of day is rendered anew.
+    pub fn set_unix_at_zero(&mut self, unix: Option<Duration>, now: Time) -> Changes<'_> {
+        let now = self.advance(now);
         self.unix_at_zero = unix;
+        (0..self.endpoints.len()).for_each(|at| self.mark(at));
+        self.settle(now);
+        self.changes()
     }
 
     /// One check.
@@ -211,6 +216,12 @@ impl Board {
         Some(Reply { code, content_type: Format::Text.content_type(), body })
     }
 
+    /// An endpoint as it is now, for answers that leave checks out.
+    pub fn snapshot(&self, endpoint: EndpointIndex) -> Option<Snapshot> {
+        let endpoint = self.endpoint(endpoint)?;
+        Some(Snapshot::new(endpoint, &self.ordered(endpoint), self.unix_at_zero))
+    }
+
     /// Begins a call: time moves, the changes of the last call are forgotten.
     fn advance(&mut self, now: Time) -> Time {
         self.events.clear();
@@ -282,6 +293,7 @@ impl Board {
     fn render(&mut self, at: u32) {
         self.counters.renders += 1;
         let mut rendered = std::mem::take(&mut self.endpoints[at as usize].rendered);
+        let moved = self.endpoints[at as usize].take_moved();
         let endpoint = &self.endpoints[at as usize];
         let config = endpoint.config();
         let lines = self.lines(endpoint);
@@ -294,12 +306,13 @@ impl Board {
                 note: endpoint.note(verdict),
                 lines: &lines,
                 lines_total: config.uses.len(),
+                unknown: &[],
                 details: config.details,
                 body_len_max: config.body_len_max,
                 unix_at_zero: self.unix_at_zero,
             }
         });
-        if rendered.render(&pages) {
+        if rendered.render(&pages) || moved {
             self.rendered.push(EndpointIndex(at));
         }
         self.endpoints[at as usize].rendered = rendered;
@@ -307,26 +320,33 @@ impl Board {
 
     /// The checks of an endpoint, those that are not up first, as many as can fit into a body.
     fn lines(&self, endpoint: &Endpoint) -> Vec<Line<'_>> {
+        self.ordered(endpoint).into_iter().map(|(_, line)| line).collect()
+    }
+
+    /// The same, each with its place among the uses.
+    fn ordered(&self, endpoint: &Endpoint) -> Vec<(usize, Line<'_>)> {
         let config = endpoint.config();
         let fitting = config.body_len_max / LINE_LEN_MIN;
         let order = |up: bool| {
-            let uses = config.uses.iter().zip(endpoint.classes());
-            uses.filter(move |(_, class)| (**class == Class::Up) == up)
+            let uses = config.uses.iter().zip(endpoint.classes()).enumerate();
+            uses.filter(move |(_, (_, class))| (**class == Class::Up) == up)
         };
         order(false)
             .chain(order(true))
             .take(fitting)
-            .map(|(one, &class)| {
+            .map(|(place, (one, &class))| {
                 let slot = &self.slots[one.check.as_usize()];
                 let check = &slot.check;
-                Line {
+                let line = Line {
                     name: &slot.name,
                     state: check.state(),
                     class,
                     severity: one.severity,
                     reason: check.reason(),
+                    left_out: false,
                     last: check.last().map(|(at, result)| (at, result.latency)),
-                }
+                };
+                (place, line)
             })
             .collect()
     }

@@ -272,10 +272,19 @@ fn uses_have_a_cap() {
 #[test]
 fn a_stepped_clock_shows_from_then_on() {
     let (mut board, [a, _], [first, _]) = pair();
-    board.set_unix_at_zero(Some(Duration::from_secs(86_400)));
+    let shows = |board: &Board, time: &str| {
+        let reply = board.reply(first, Audience::Other, Format::HealthJson, true).unwrap();
+        String::from_utf8_lossy(reply.body).contains(&format!("\"time\":\"{time}\""))
+    };
+    board.set_unix_at_zero(Some(Duration::from_secs(86_400)), at(0));
     board.apply(a, &UP, at(1));
-    let reply = board.reply(first, Audience::Other, Format::HealthJson, true).unwrap();
-    assert!(String::from_utf8_lossy(reply.body).contains("\"time\":\"1970-01-02T00:00:01Z\""));
+    assert!(shows(&board, "1970-01-02T00:00:01Z"));
+    // What was found before is shown by the new clock, too.
+    let changes = board.set_unix_at_zero(Some(Duration::from_secs(2 * 86_400)), at(2));
+    assert!(changes.rendered.contains(&first) && changes.events.is_empty());
+    assert!(shows(&board, "1970-01-03T00:00:01Z"));
+    let same = board.set_unix_at_zero(Some(Duration::from_secs(2 * 86_400)), at(3));
+    assert!(same.rendered.is_empty());
 }
 
 /// A configuration that is read anew: what was not touched goes on.

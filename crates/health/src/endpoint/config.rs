@@ -51,6 +51,11 @@ impl Use {
     pub const fn new(check: CheckIndex, severity: Severity) -> Self {
         Self { check, severity, in_quorum: false, weight: 0, code: None }
     }
+
+    /// False for one that is only shown.
+    pub(crate) fn counts(&self) -> bool {
+        self.severity != Severity::Info || self.in_quorum || self.weight > 0
+    }
 }
 
 /// How many of the quorum's checks must be up.

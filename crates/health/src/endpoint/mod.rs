@@ -24,6 +24,7 @@ use crate::format::Rendered;
 use crate::maintenance::Maintenance;
 use crate::note::Note;
 use crate::time::Time;
+use std::sync::Arc;
 use tally::Tally;
 use verdict::Circumstances;
 
@@ -52,7 +53,7 @@ pub enum ForcedState {
 /// One endpoint.
 #[derive(Debug)]
 pub struct Endpoint {
-    config: EndpointConfig,
+    config: Arc<EndpointConfig>,
     weighted: bool,
     classes: Box<[Class]>,
     tally: Tally,
@@ -62,6 +63,7 @@ pub struct Endpoint {
     group_down_since: Option<Time>,
     grace_until: Time,
     in_grace: bool,
+    may_fail_open: bool,
     draining: bool,
     maintenance: Option<Maintenance>,
     forced: Option<Forced>,
@@ -69,6 +71,8 @@ pub struct Endpoint {
     /// What it would be without a drain.
     beneath: Verdict,
     since: Time,
+    /// Whether something is different of which an answer that leaves checks out may tell.
+    moved: bool,
     pub(crate) rendered: Rendered,
 }
 
@@ -88,14 +92,16 @@ impl Endpoint {
             group_down_since: None,
             grace_until: config.grace.map_or(Time::ZERO, |grace| now.after(grace.duration)),
             in_grace: false,
+            may_fail_open: false,
             draining: false,
             maintenance: None,
             forced: None,
             verdict: start,
             beneath: start,
             since: now,
+            moved: false,
             rendered: Rendered::default(),
-            config,
+            config: Arc::new(config),
         }
     }
 
@@ -107,6 +113,7 @@ impl Endpoint {
             let one = &self.config.uses[at];
             self.tally.remove(one, before);
             self.tally.add(one, class);
+            self.moved |= one.counts();
         }
     }
 
@@ -118,24 +125,23 @@ impl Endpoint {
         if self.forced.as_ref().is_some_and(|forced| forced.until.is_some_and(|until| now >= until)) {
             self.forced = None;
         }
-        self.in_grace = now < self.grace_until;
+        let in_grace = now < self.grace_until;
         if !verdict::group_is_down(&self.config, &self.tally) {
             self.group_down_since = None;
         } else if self.group_down_since.is_none() {
             self.group_down_since = Some(now);
         }
-        let given = Circumstances { in_grace: self.in_grace, may_fail_open: now < self.open_until() };
+        let may_fail_open = now < self.open_until();
+        self.moved |= (in_grace, may_fail_open) != (self.in_grace, self.may_fail_open);
+        (self.in_grace, self.may_fail_open) = (in_grace, may_fail_open);
+        let given = Circumstances { in_grace, may_fail_open };
         let judged = verdict::judge(&self.config, &self.tally, given);
         // Neither grace nor an open failure is a success that a latch could keep.
         let strict = Circumstances { in_grace: false, may_fail_open: false };
         let earned = verdict::judge(&self.config, &self.tally, strict).state;
         self.was_up |= matches!(earned, EndpointState::Degraded | EndpointState::Up);
         self.beneath = self.beneath_drain(judged);
-        let told = if self.draining && self.maintenance.is_none() {
-            Verdict::new(EndpointState::Drain, Cause::Drain)
-        } else {
-            self.beneath
-        };
+        let told = self.told(self.beneath);
         let before = std::mem::replace(&mut self.verdict, told);
         if before.state != told.state {
             self.since = now;
@@ -160,6 +166,14 @@ impl Endpoint {
             return Verdict::new(EndpointState::Up, Cause::Latch);
         }
         judged
+    }
+
+    /// What a drain makes of what is beneath it.
+    const fn told(&self, beneath: Verdict) -> Verdict {
+        match self.draining && self.maintenance.is_none() {
+            true => Verdict::new(EndpointState::Drain, Cause::Drain),
+            false => beneath,
+        }
     }
 
     /// Until when it may stay open with its whole group down; the origin when it may not.
@@ -210,6 +224,45 @@ impl Endpoint {
         (verdict, codes.next().unwrap_or(code))
     }
 
+    /// The same if the uses at these places, each named once, were well: as the Kubernetes API server has what it is told to exclude. Were
+    /// they not there, a quorum that counts them would be missed for good.
+    pub(crate) fn answer_without(&self, left_out: &[usize], audience: Audience) -> (Verdict, u16) {
+        let mut tally = self.tally;
+        for &at in left_out {
+            tally.remove(&self.config.uses[at], self.classes[at]);
+            tally.add(&self.config.uses[at], Class::Up);
+        }
+        let given = Circumstances { in_grace: self.in_grace, may_fail_open: self.may_fail_open };
+        let beneath = self.beneath_drain(verdict::judge(&self.config, &tally, given));
+        let on_drain = self.config.on_drain[audience as usize];
+        let (verdict, code) = verdict::answer(&self.config, self.told(beneath), beneath, on_drain);
+        if verdict.state != EndpointState::Down {
+            return (verdict, code);
+        }
+        let uses = self.config.uses.iter().zip(&self.classes).enumerate();
+        let mut deciding = uses.filter(|(at, (one, class))| {
+            verdict::decides(verdict, one, **class, self.in_grace) && !left_out.contains(at)
+        });
+        (verdict, deciding.find_map(|(_, (one, _))| one.code).unwrap_or(code))
+    }
+
+    /// What answers are made of, without the replies that exist.
+    pub(crate) fn without_replies(&self) -> Self {
+        Self {
+            config: Arc::clone(&self.config),
+            classes: self.classes.clone(),
+            maintenance: self.maintenance.clone(),
+            forced: self.forced.clone(),
+            rendered: Rendered::default(),
+            ..*self
+        }
+    }
+
+    /// Whether something moved since this was asked last.
+    pub(crate) const fn take_moved(&mut self) -> bool {
+        std::mem::replace(&mut self.moved, false)
+    }
+
     /// The uses that led to `verdict`, in the order of the configuration. None when no check decided.
     pub fn deciding(&self, verdict: Verdict) -> impl Iterator<Item = &Use> {
         let uses = self.config.uses.iter().zip(&self.classes);
@@ -238,7 +291,7 @@ impl Endpoint {
     }
 
     /// What it is made of.
-    pub const fn config(&self) -> &EndpointConfig {
+    pub fn config(&self) -> &EndpointConfig {
         &self.config
     }
 

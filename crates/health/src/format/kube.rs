@@ -1,4 +1,5 @@
-//! The text of `?verbose` as the Kubernetes API server writes it: a line for each check, the result on the last one.
+//! The text of `?verbose` as the Kubernetes API server writes it: a line for each check, the result on the last one. With `?exclude=NAME` a
+//! check is not looked at, and a name that no check has is told in a line of its own.
 //!
 //! Does not know about: other formats. `reason withheld` is what that server says when it names no reason.
 
@@ -8,7 +9,9 @@ use crate::endpoint::Severity;
 
 pub(super) fn write(out: &mut Vec<u8>, page: &Page<'_>, shown: bool) {
     let end_len = b"warn: \n".len() + REMARK_LEN_MAX + page.name.len() + b" check passed\n".len();
-    let mut body = Body::new(out, page.body_len_max, end_len);
+    let room = page.body_len_max.saturating_sub(end_len);
+    let unmatched = if shown { unmatched(page.unknown, room / 2) } else { Vec::new() };
+    let mut body = Body::new(out, page.body_len_max, end_len + unmatched.len());
     let mut missing = 0;
     if shown {
         if !page.note.is_empty() {
@@ -26,11 +29,37 @@ pub(super) fn write(out: &mut Vec<u8>, page: &Page<'_>, shown: bool) {
         remark(out, missing);
         out.push(b'\n');
     }
+    out.extend_from_slice(&unmatched);
     plain(out, page.name);
     out.extend_from_slice(if page.passes() { b" check passed\n" } else { b" check failed\n" });
 }
 
+/// The line about names that no check has, as many as fit; nothing where there is none.
+fn unmatched(unknown: &[&str], len_max: usize) -> Vec<u8> {
+    let mut line = Vec::new();
+    let mut body = Body::new(&mut line, len_max, 1);
+    let names = body.fit_all(unknown, unknown.len(), |out, at, name| {
+        let start: &[u8] = match at {
+            0 => b"warn: some health checks cannot be excluded: no matches for \"",
+            _ => b",\"",
+        };
+        out.extend_from_slice(start);
+        plain(out, &name.replace(['"', '\\'], "?"));
+        out.push(b'"');
+    });
+    if names < unknown.len() {
+        body.end().push(b'\n');
+    }
+    line
+}
+
 fn write_line(out: &mut Vec<u8>, line: &Line<'_>) {
+    if line.left_out {
+        out.extend_from_slice(b"[+]");
+        plain(out, line.name);
+        out.extend_from_slice(b" excluded: ok\n");
+        return;
+    }
     let serving = line.class.is_serving();
     out.extend_from_slice(if serving { b"[+]" } else { b"[-]" });
     plain(out, line.name);

@@ -101,6 +101,8 @@ pub(crate) struct Line<'a> {
     pub(crate) class: Class,
     pub(crate) severity: Severity,
     pub(crate) reason: &'a str,
+    /// Whether it counts for nothing because whoever asks does not want it.
+    pub(crate) left_out: bool,
     /// When the last result came, and how long its run took.
     pub(crate) last: Option<(Time, Duration)>,
 }
@@ -116,6 +118,8 @@ pub(crate) struct Page<'a> {
     /// The first of its checks; as many as can fit are enough.
     pub(crate) lines: &'a [Line<'a>],
     pub(crate) lines_total: usize,
+    /// What was to be left out and is not there.
+    pub(crate) unknown: &'a [&'a str],
     pub(crate) details: Details,
     pub(crate) body_len_max: usize,
     /// Unix time at the origin of [`Time`], when known.
@@ -179,14 +183,19 @@ fn bodies(page: &Page<'_>) -> [[Vec<u8>; 2]; 4] {
         [false, true].map(|authenticated| {
             let shown = page.details.shown_to(authenticated);
             let mut out = Vec::new();
-            match format {
-                Format::HealthJson => health_json::write(&mut out, page, shown),
-                Format::Kube => kube::write(&mut out, page, shown),
-                Format::Spring => spring::write(&mut out, page, shown),
-                Format::Text => text::write(&mut out, page, shown),
-            }
-            debug_assert!(out.len() <= page.body_len_max, "a body keeps within its limit");
+            write(&mut out, page, format, shown);
             out
         })
     })
+}
+
+/// Writes a page into what is empty.
+pub(crate) fn write(out: &mut Vec<u8>, page: &Page<'_>, format: Format, shown: bool) {
+    match format {
+        Format::HealthJson => health_json::write(out, page, shown),
+        Format::Kube => kube::write(out, page, shown),
+        Format::Spring => spring::write(out, page, shown),
+        Format::Text => text::write(out, page, shown),
+    }
+    debug_assert!(out.len() <= page.body_len_max, "a body keeps within its limit");
 }

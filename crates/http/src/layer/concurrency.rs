@@ -71,6 +71,11 @@ impl AtMost {
         reply.send(&self.0.refusal)
     }
 
+    /// Whether both are clones of one.
+    pub fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
     /// Requests in progress.
     pub fn live(&self) -> u32 {
         self.0.live.load(Ordering::Relaxed)

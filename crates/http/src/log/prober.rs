@@ -67,6 +67,13 @@ probers! {
     UptimeRobot "uptime-robot";
 }
 
+impl Prober {
+    /// The prober that names itself so in `User-Agent`, in whatever protocol.
+    pub fn of_user_agent(user_agent: &[u8]) -> Option<Self> {
+        named(user_agent)
+    }
+}
+
 /// The prober that sends such requests, by `User-Agent`.
 #[inline]
 pub fn prober_of(request: &Request<'_>) -> Option<Prober> {

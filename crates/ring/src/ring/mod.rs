@@ -200,7 +200,8 @@ impl Ring {
         self.push(Tag::Install, token, opcode::FixedFdInstall::new(Fixed(index), 0).build());
     }
 
-    /// Ends the sending side of a direct descriptor. Always a kernel worker thread: not for the hot path.
+    /// Ends the sending side of a direct descriptor. Always a kernel worker thread: not for the hot path. That thread looks the index up when it
+    /// gets to it, so wait for the event before the index is closed, or whoever has it next is shut down.
     pub fn shutdown_fixed(&mut self, token: Token, index: u32) {
         self.push(Tag::ShutDown, token, opcode::Shutdown::new(Fixed(index), libc::SHUT_WR).build());
     }

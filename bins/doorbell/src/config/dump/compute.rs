@@ -13,6 +13,7 @@ pub(super) fn compute_value(compute: &Compute) -> Value {
         "name": compute.name,
         "cpus": compute.cpus,
         "stack_size": auto(compute.stack_size.map(|bytes| json!(format_size(bytes.into())))),
+        "nice": compute.nice,
         "queue_high": compute.queue_high,
         "queue_normal": compute.queue_normal,
         "timeout": format_duration(compute.timeout),

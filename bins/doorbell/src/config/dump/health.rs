@@ -4,9 +4,10 @@
 
 use super::super::model::{CheckUse, Config, Health, HealthState, OnDrain, Quorum, Severity};
 use super::super::units::{format_duration, format_size};
-use super::super::written::ON_STALE;
+use super::super::written::{DEGRADED_VIA, ON_STALE};
 use super::name_of;
 use serde_json::{Map, Value, json};
+use std::time::Duration;
 
 pub(super) fn health_value(health: &Health, config: &Config) -> Value {
     let name = |one: &CheckUse| config.checks.get(one.check).map_or("", |check| &*check.name);
@@ -32,6 +33,9 @@ pub(super) fn health_value(health: &Health, config: &Config) -> Value {
             "load_balancer": on_drain_value(health.on_drain[1]),
             "default": on_drain_value(health.on_drain[2]),
         },
+        "degraded_via": name_of(&DEGRADED_VIA, health.degraded_via),
+        "envoy_degraded": health.fields.envoy_degraded,
+        "endpoint_weight": health.fields.endpoint_weight,
         "max_body": format_size(health.body_bytes.into()),
     });
     // Of checks it has no effect.
@@ -47,6 +51,9 @@ pub(super) fn health_value(health: &Health, config: &Config) -> Value {
     }
     if let Some(max_age) = health.fail_open {
         value["fail_open"] = json!({ "max_age": format_duration(max_age) });
+    }
+    if let Some(secs) = health.fields.retry_after_secs {
+        value["retry_after"] = json!(format_duration(Duration::from_secs(secs.into())));
     }
     let weights: Map<String, Value> = health
         .uses

@@ -86,6 +86,7 @@ fn add_health(value: &mut Value, health: &HealthRoute, config: &Config, with_def
 fn default_action(action: &Action) -> Action {
     match action {
         Action::Files(_) => Action::Files(Files { dir: "\0".into(), ..Files::default() }),
+        Action::Grpc => Action::Grpc,
         Action::Health(_) => Action::Health(HealthRoute::of(usize::MAX)),
         Action::Push => Action::Push,
         Action::Links(_) => Action::Links(LinkMap { map: "\0".into(), ..LinkMap::default() }),
@@ -104,6 +105,7 @@ fn action_value(action: &Action, config: &Config) -> (&'static str, Value) {
                 "max_bytes": format_size(files.max_bytes.into()),
             }),
         ),
+        Action::Grpc => ("grpc", json!(true)),
         Action::Health(health) => {
             ("health", json!(config.health.get(health.endpoint).map(|health| &health.name)))
         }

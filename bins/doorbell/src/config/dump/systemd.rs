@@ -3,7 +3,7 @@
 //! Does not know about: what is the default.
 
 use super::super::model::Systemd;
-use super::super::written::READY_ON;
+use super::super::written::{FD_STORE, READY_ON};
 use super::name_of;
 use serde_json::{Value, json};
 
@@ -12,5 +12,6 @@ pub(super) fn systemd_value(systemd: &Systemd) -> Value {
         "notify": systemd.notify,
         "ready_on": name_of(&READY_ON, systemd.ready_on),
         "watchdog": systemd.watchdog,
+        "fd_store": name_of(&FD_STORE, systemd.fd_store),
     })
 }

@@ -16,6 +16,8 @@ pub struct Compute {
     pub cpus: Vec<u32>,
     /// Bytes of stack of each; `None` is what threads have anyway.
     pub stack_size: Option<u32>,
+    /// Added to our nice value, 0 to 19.
+    pub nice: u8,
     /// Jobs for probes that may wait.
     pub queue_high: u32,
     /// Jobs for everything else that may wait.
@@ -33,6 +35,7 @@ impl Default for Compute {
             name: offload::THREAD_NAME.to_owned(),
             cpus: Vec::new(),
             stack_size: None,
+            nice: offload::NICE,
             queue_high: queue_max,
             queue_normal: queue_max,
             timeout: offload::TIMEOUT,

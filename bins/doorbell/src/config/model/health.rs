@@ -27,6 +27,10 @@ pub struct Health {
     pub codes: Codes,
     /// What the kubelet, load balancers and all others are told during a drain.
     pub on_drain: [OnDrain; 3],
+    /// How a kubelet is told of "degraded".
+    pub degraded_via: DegradedVia,
+    /// What is said in header fields beside.
+    pub fields: StateFields,
     /// The longest body.
     pub body_bytes: u32,
 }
@@ -44,6 +48,27 @@ pub struct CheckUse {
     pub weight: u32,
     /// The code of the endpoint when it is down because of this check.
     pub code: Option<u16>,
+}
+
+/// Header fields of an answer that depend on its state; by default none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StateFields {
+    /// `Retry-After` of every 503, in seconds.
+    pub retry_after_secs: Option<u32>,
+    /// `x-envoy-degraded: true` while it is degraded and serves.
+    pub envoy_degraded: bool,
+    /// `X-Load-Balancing-Endpoint-Weight`: the weight of the checks that serve, 0 while it does not.
+    pub endpoint_weight: bool,
+}
+
+/// How a kubelet is told that an endpoint is degraded. All others are told by the status.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum DegradedVia {
+    /// By a redirect that it does not follow: a success of which it makes an event of type `Warning`, with the reason.
+    KubeWarning,
+    /// By the status, as everybody.
+    #[default]
+    Status,
 }
 
 /// The state of a health endpoint without checks.
@@ -70,6 +95,8 @@ impl Health {
             on_stale: OnStale::Down,
             codes: Codes::default(),
             on_drain: [on_drain; 3],
+            degraded_via: DegradedVia::default(),
+            fields: StateFields::default(),
             body_bytes: 1024,
         }
     }

@@ -13,7 +13,8 @@ pub struct Http2 {
     pub max_requests: u32,
 }
 
-/// `[grpc]`: `grpc.health.v1` on every listener that speaks HTTP/2.
+/// `[grpc]`: `grpc.health.v1` on every listener that speaks HTTP/2. What stands before it says a route with `grpc = true`; a listener
+/// without one has a route of that kind that lets everybody in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Grpc {
     /// Whether it is answered.
@@ -35,6 +36,9 @@ impl Default for Http2 {
 }
 
 impl Grpc {
+    /// The paths that are asked for: the methods of the service, and what an AWS application load balancer asks for by default.
+    pub const PATHS: [&str; 2] = ["/grpc.health.v1.Health/{method}", "/AWS.ALB/healthcheck"];
+
     /// The default, where `readyz` has this position in [`super::Config::health`].
     #[must_use]
     pub const fn of(readyz: usize) -> Self {

@@ -30,7 +30,7 @@ pub use check::{
 };
 pub use compute::Compute;
 pub use control::{Control, ControlSocket, Maintenance, Window};
-pub use health::{CheckUse, Codes, Health, HealthState, OnDrain, OnStale, Quorum};
+pub use health::{CheckUse, Codes, DegradedVia, Health, HealthState, OnDrain, OnStale, Quorum, StateFields};
 pub use http2::{Grpc, Http2};
 pub use limit::{Limit, LimitKey, Rate};
 pub use listener::{DEFAULT_ADDR, Forwarded, Http1, Listener, Protocol, ProxyProtocol, Tcp, Timeouts};
@@ -38,7 +38,7 @@ pub use log::{Access, AccessFile, AccessFormat, AccessLog, Log, LogFormat, LogLe
 pub use route::{
     Action, ClientCert, Details, Files, Guard, HealthFormat, HealthRoute, LinkMap, RedirectTo, Reply, Route,
 };
-pub use systemd::{ReadyOn, Systemd};
+pub use systemd::{FdStore, ReadyOn, Systemd};
 pub use tls::{CertificateFiles, ClientAuth, ClientAuthMode, Tls, TlsVersion, UnknownServerName};
 
 use std::path::PathBuf;

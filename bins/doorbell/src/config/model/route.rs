@@ -56,6 +56,8 @@ pub enum ClientCert {
 pub enum Action {
     /// The files of a directory.
     Files(Files),
+    /// `grpc.health.v1`, as `[grpc]` says; in HTTP/2 only.
+    Grpc,
     /// The state of a health endpoint.
     Health(HealthRoute),
     /// Redirects, one for each link.
@@ -158,6 +160,14 @@ pub struct Reply {
     pub body: String,
     /// The type of the content.
     pub content_type: String,
+}
+
+impl Action {
+    /// Whether it is what probers ask for.
+    #[must_use]
+    pub const fn is_probe(&self) -> bool {
+        matches!(self, Self::Grpc | Self::Health(_))
+    }
 }
 
 impl HealthRoute {

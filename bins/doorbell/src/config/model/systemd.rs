@@ -11,6 +11,20 @@ pub struct Systemd {
     pub ready_on: ReadyOn,
     /// Whether to say that all is well, while every worker goes on (`WatchdogSec=`).
     pub watchdog: bool,
+    /// Whether listening sockets are kept for the next start.
+    pub fd_store: FdStore,
+}
+
+/// Whether the service manager keeps the sockets of listeners at TCP addresses while doorbell restarts (`FileDescriptorStoreMax=`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum FdStore {
+    /// If it says that it does: systemd from 254 on, by `FDSTORE`.
+    #[default]
+    Auto,
+    /// Never.
+    Off,
+    /// Also if it does not say so: systemd before 254.
+    On,
 }
 
 /// From when on the service is started.
@@ -25,6 +39,6 @@ pub enum ReadyOn {
 
 impl Default for Systemd {
     fn default() -> Self {
-        Self { notify: true, ready_on: ReadyOn::default(), watchdog: true }
+        Self { notify: true, ready_on: ReadyOn::default(), watchdog: true, fd_store: FdStore::default() }
     }
 }

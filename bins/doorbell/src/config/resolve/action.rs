@@ -33,7 +33,7 @@ impl Resolver<'_> {
                 let message = format!("route `{name}` does not say what it answers");
                 self.problems.add(
                     Problem::error("missing-key", written.header.clone(), message).help(
-                        "add one of `files = { .. }`, `health = \"readyz\"`, `push = true`, `redirect = { .. }`, `reply = { .. }`",
+                        "add one of `files = { .. }`, `grpc = true`, `health = \"readyz\"`, `push = true`, `redirect = { .. }`, `reply = { .. }`",
                     ),
                 );
             }
@@ -52,6 +52,9 @@ impl Resolver<'_> {
         self.health_only(written);
         if let Some(push) = &written.push {
             return self.push_of(written, push);
+        }
+        if let Some(grpc) = &written.grpc {
+            return self.grpc_of(grpc);
         }
         if let Some(files) = &written.files {
             return self.files_of(written, files).map(Action::Files);
@@ -108,6 +111,16 @@ impl Resolver<'_> {
             let problem = Problem::error("contradiction", span.clone(), message);
             self.problems.add(problem.help(format!("remove `{key}`, or add `health = \"readyz\"`")));
         }
+    }
+
+    fn grpc_of(&self, grpc: &At<bool>) -> Option<Action> {
+        if !grpc.value {
+            let problem = Problem::error("bad-value", grpc.span.clone(), "a route that answers nothing");
+            self.problems
+                .add(problem.help("remove the route; `enabled = false` in [grpc] turns gRPC health off"));
+            return None;
+        }
+        Some(Action::Grpc)
     }
 
     /// The check and the result come out of the path, so the path must have a part for each.
@@ -229,6 +242,7 @@ pub(super) fn is_field_value(text: &str) -> bool {
 pub(crate) fn default_methods(action: &Action) -> Vec<Method> {
     match action {
         Action::Files(_) | Action::Links(_) | Action::Reply(_) => vec![Method::Get, Method::Head],
+        Action::Grpc => vec![Method::Post],
         Action::Health(_) => vec![Method::Get, Method::Head, Method::Options],
         Action::Push => vec![Method::Post, Method::Put],
         Action::Redirect(_) => MethodSet::ANY.iter().collect(),

@@ -15,6 +15,7 @@ pub(super) fn resolve(written: Option<&written::Compute>) -> Compute {
         name: or(&written.name, default.name),
         cpus: or(&written.cpus, default.cpus),
         stack_size: written.stack_size.as_ref().map(|at| at.value),
+        nice: written.nice.as_ref().map_or(default.nice, |at| u8::try_from(at.value).unwrap_or(default.nice)),
         queue_high: or(&written.queue_high, default.queue_high),
         queue_normal: or(&written.queue_normal, default.queue_normal),
         timeout: or(&written.timeout, default.timeout),

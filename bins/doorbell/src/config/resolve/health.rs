@@ -2,12 +2,18 @@
 //!
 //! Does not know about: routes.
 
-use super::super::model::{Check, CheckUse, Codes, Health, HealthState, OnDrain, Quorum, Severity};
+use super::super::model::{
+    Check, CheckUse, Codes, DegradedVia, Health, HealthState, OnDrain, Quorum, Severity, StateFields,
+};
 use super::super::problem::{Problem, Problems};
 use super::super::section::{At, did_you_mean, quoted};
+use super::super::units::format_size;
 use super::super::written;
 use super::or;
 use std::time::Duration;
+
+/// What every prober reads of a body (health checks of Google Cloud: 1024 bytes).
+pub(super) const PROBE_BODY_LEN_MAX: u32 = 1024;
 
 /// All endpoints; `livez` and `readyz` are always there.
 pub(super) fn resolve(written: &[written::Health], checks: &[Check], problems: &Problems) -> Vec<Health> {
@@ -49,6 +55,7 @@ fn one(written: &written::Health, checks: &[Check], problems: &Problems) -> Heal
     reader.codes(&written.status.by_check);
     let uses = reader.uses;
     lint(written, &uses, quorum, problems);
+    lint_answers(written, &uses, problems);
     Health {
         initial: or(&written.initial, HealthState::Up),
         uses,
@@ -58,8 +65,45 @@ fn one(written: &written::Health, checks: &[Check], problems: &Problems) -> Heal
         on_stale: or(&written.on_stale, default.on_stale),
         codes: codes(&written.status),
         on_drain: on_drain(&written.on_drain, default.on_drain),
+        degraded_via: or(&written.degraded_via, default.degraded_via),
+        fields: fields(written),
         body_bytes: or(&written.body_bytes, default.body_bytes),
         ..default
+    }
+}
+
+/// A header field has whole seconds.
+fn fields(written: &written::Health) -> StateFields {
+    let retry_after = written.retry_after.as_ref().map(|at| at.value);
+    let secs = |time: Duration| time.as_secs() + u64::from(time.subsec_nanos() > 0);
+    StateFields {
+        retry_after_secs: retry_after.and_then(|time| u32::try_from(secs(time)).ok()),
+        envoy_degraded: or(&written.envoy_degraded, false),
+        endpoint_weight: or(&written.endpoint_weight, false),
+    }
+}
+
+/// Fields that are never sent, and bodies of which probers read only the start.
+fn lint_answers(written: &written::Health, uses: &[CheckUse], problems: &Problems) {
+    let name = &written.name.value;
+    if let Some(at) = written.envoy_degraded.as_ref().filter(|at| at.value && uses.is_empty()) {
+        let message = format!("`{name}` has no checks, so it is never degraded");
+        let problem = Problem::warning("no-effect", at.span.clone(), message);
+        problems.add(problem.help("remove `envoy_degraded`, or list checks in `require` or `degrading`"));
+    }
+    let has_weights = uses.iter().any(|one| one.weight > 0);
+    if let Some(at) = written.endpoint_weight.as_ref().filter(|at| at.value && !has_weights) {
+        let message = format!("no check of `{name}` has a weight, so none is sent");
+        let problem = Problem::warning("no-effect", at.span.clone(), message);
+        problems.add(problem.help("add `weight = { NAME = 100 }`, or remove `endpoint_weight`"));
+    }
+    if let Some(at) = written.body_bytes.as_ref().filter(|at| at.value > PROBE_BODY_LEN_MAX) {
+        let message =
+            format!("a body of `{name}` may be longer than {}", format_size(PROBE_BODY_LEN_MAX.into()));
+        let problem = Problem::warning("long-body", at.span.clone(), message);
+        problems.add(problem.help(
+            "load balancers of Google Cloud read no more, Docker and the kubelet not much more: make `max_body` smaller",
+        ));
     }
 }
 
@@ -71,6 +115,14 @@ fn lint(written: &written::Health, uses: &[CheckUse], quorum: Option<Quorum>, pr
         let message = format!("the checks of `{name}` decide, not `initial`");
         let problem = Problem::warning("no-effect", initial.span.clone(), message);
         problems.add(problem.help("remove `initial`, or set it in the [check.NAME] tables"));
+    }
+    if let Some(via) = &written.degraded_via
+        && via.value == DegradedVia::KubeWarning
+        && uses.is_empty()
+    {
+        let message = format!("`{name}` has no checks, so it is never degraded");
+        let problem = Problem::warning("no-effect", via.span.clone(), message);
+        problems.add(problem.help("remove `degraded_via`, or list checks in `require` or `degrading`"));
     }
     if let Some(at) = &written.fail_open
         && quorum.is_none()

@@ -6,16 +6,17 @@ use super::super::bind::Bind;
 use super::super::model::{Action, Config, Lifecycle, Protocol};
 use super::super::problem::{Problem, Problems};
 use super::super::section::At;
-use super::super::units::format_duration;
+use super::super::units::{format_duration, format_size, parse_duration};
 use super::super::written;
+use super::health::PROBE_BODY_LEN_MAX;
 use std::time::Duration;
 
 /// What Kubernetes grants between SIGTERM and SIGKILL unless told otherwise.
 const GRACE: Duration = Duration::from_secs(30);
 
 /// What is allowed and probably not meant.
-pub(super) fn lint(file: &written::File, config: &Config, problems: &Problems) {
-    drain(file, config, problems);
+pub(super) fn lint(file: &written::File, config: &Config, grace: Option<&str>, problems: &Problems) {
+    drain(file, config, grace, problems);
     listeners(file, config, problems);
     unused(file, config, problems);
     unused_checks(file, config, problems);
@@ -23,18 +24,36 @@ pub(super) fn lint(file: &written::File, config: &Config, problems: &Problems) {
         probes(written, config, problems);
         hsts(written, config, problems);
         push(written, config, problems);
+        long_body(written, config, problems);
     }
 }
 
-fn drain(file: &written::File, config: &Config, problems: &Problems) {
+/// Whoever ends us should not kill before the drain is over: known where a variable says so, and otherwise as Kubernetes does unless told
+/// otherwise.
+fn drain(file: &written::File, config: &Config, grace: Option<&str>, problems: &Problems) {
     let Lifecycle { drain_delay, drain_timeout, .. } = config.lifecycle;
     let longest = [&file.lifecycle.drain_timeout, &file.lifecycle.drain_delay];
-    if let (Some(at), true) = (longest.into_iter().flatten().next(), drain_delay + drain_timeout > GRACE) {
-        let sum = format_duration(drain_delay + drain_timeout);
+    // The defaults have no place in the file.
+    let span = longest.into_iter().flatten().next().map_or(0..0, |at| at.span.clone());
+    let told = grace.map(str::trim).filter(|grace| !grace.is_empty());
+    let known =
+        told.and_then(|grace| grace.parse().ok().map(Duration::from_secs).or_else(|| parse_duration(grace)));
+    if let (Some(told), None) = (told, known) {
+        let message = format!("TERMINATION_GRACE_PERIOD is {told:?}, which is no time");
         problems.add(
-            Problem::warning("drain-too-long", at.span.clone(), format!("draining may take {sum}"))
-                .help("Kubernetes kills after 30s unless terminationGracePeriodSeconds says more"),
+            Problem::warning("bad-grace", span.clone(), message).help("it is in seconds, as in a pod: 30"),
         );
+    }
+    if drain_delay + drain_timeout > known.unwrap_or(GRACE) {
+        let sum = format_duration(drain_delay + drain_timeout);
+        let help = match known {
+            Some(grace) => format!(
+                "TERMINATION_GRACE_PERIOD says that the end comes after {}: raise terminationGracePeriodSeconds, or lower `drain_delay` and `drain_timeout`",
+                format_duration(grace)
+            ),
+            None => "Kubernetes kills after 30s unless terminationGracePeriodSeconds says more".to_owned(),
+        };
+        problems.add(Problem::warning("drain-too-long", span, format!("draining may take {sum}")).help(help));
     }
 }
 
@@ -169,6 +188,41 @@ fn push(written: &written::Route, config: &Config, problems: &Problems) {
         problems.add(
             Problem::warning("open-push", at.span.clone(), message)
                 .help("add `auth = \"NAME\"`, or put it on a listener of 127.0.0.1"),
+        );
+    }
+}
+
+/// The last part of a path that is about health, in whatever capital letters.
+const HEALTH_PATHS: [&str; 12] = [
+    "alive",
+    "health",
+    "health-check",
+    "healthcheck",
+    "healthy",
+    "healthz",
+    "livez",
+    "ping",
+    "ready",
+    "readyz",
+    "startupz",
+    "status",
+];
+
+/// A fixed reply to probers of which they read only the start.
+fn long_body(written: &written::Route, config: &Config, problems: &Problems) {
+    let Some(body) = written.reply.as_ref().and_then(|reply| reply.body.as_ref()) else { return };
+    let len_max = u64::from(PROBE_BODY_LEN_MAX);
+    let Some(route) = config.routes.iter().find(|route| route.name == written.name.value) else { return };
+    let is_probed = |path: &String| {
+        let last = path.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
+        HEALTH_PATHS.iter().any(|known| last.eq_ignore_ascii_case(known))
+    };
+    let Some(path) = route.paths.iter().find(|path| is_probed(path)) else { return };
+    if body.value.len() as u64 > len_max {
+        let message = format!("`{path}` is answered with more than {}", format_size(len_max));
+        problems.add(
+            Problem::warning("long-body", body.span.clone(), message)
+                .help("probers read no more: make it shorter, or answer with `health = \"livez\"`"),
         );
     }
 }

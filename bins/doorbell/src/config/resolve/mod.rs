@@ -31,7 +31,7 @@ pub(crate) use redirect::build_redirect;
 
 use super::bind::Bind;
 use super::defaults::default_routes;
-use super::model::{AccessFile, AccessLog, Config, Lifecycle, Listener, Log, ReloadOn, Runtime};
+use super::model::{AccessFile, AccessLog, Config, Lifecycle, Listener, Log, ReloadOn, Route, Runtime};
 use super::problem::{Problem, Problems};
 use super::section::At;
 use super::written;
@@ -41,8 +41,9 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::path::Path;
 
-/// A configuration, complete even after problems; it is of use only when none of them is an error.
-pub(crate) fn resolve(file: &written::File, problems: &Problems) -> Config {
+/// A configuration, complete even after problems; it is of use only when none of them is an error. `grace` says in words how long whoever ends us
+/// waits.
+pub(crate) fn resolve(file: &written::File, grace: Option<&str>, problems: &Problems) -> Config {
     let runtime = resolve_runtime(&file.runtime);
     let tls: Vec<_> = file.tls.iter().map(|tls| tls::resolve(tls, problems)).collect();
     let auth: Vec<_> = file.auth.iter().map(|auth| auth::resolve(auth, problems)).collect();
@@ -68,10 +69,8 @@ pub(crate) fn resolve(file: &written::File, problems: &Problems) -> Config {
         file,
         problems,
     };
-    let routes = match file.routes.is_empty() {
-        true => default_routes(&listeners, &health),
-        false => resolver.routes(),
-    };
+    let grpc = http2::resolve_grpc(file.grpc.as_ref(), &health, problems);
+    let routes = all_routes(&resolver, grpc.enabled);
     let config = Config {
         runtime,
         log: resolve_log(&file.log, problems),
@@ -92,7 +91,7 @@ pub(crate) fn resolve(file: &written::File, problems: &Problems) -> Config {
         limits,
         http2: http2::resolve_http2(file.http2.as_ref()),
         compute: compute::resolve(file.compute.as_ref()),
-        grpc: http2::resolve_grpc(file.grpc.as_ref(), &health, problems),
+        grpc,
         listeners,
         agents,
         tcp_gates,
@@ -107,9 +106,21 @@ pub(crate) fn resolve(file: &written::File, problems: &Problems) -> Config {
     admin::lint(file, problems);
     compute::lint(file, &config, problems);
     http2::lint(file, &config, problems);
-    lint::lint(file, &config, problems);
+    lint::lint(file, &config, grace, problems);
     lint_guards::lint(file, &config, problems);
     config
+}
+
+/// Those that are written, or the default ones, and those of gRPC health where it is `enabled`.
+fn all_routes(resolver: &Resolver<'_>, enabled: bool) -> Vec<Route> {
+    let mut routes = match resolver.file.routes.is_empty() {
+        true => default_routes(resolver.listeners, resolver.health),
+        false => resolver.routes(),
+    };
+    if enabled {
+        routes.extend(http2::own_route(resolver.listeners, &routes));
+    }
+    routes
 }
 
 fn or<T: Clone>(written: &Option<At<T>>, default: T) -> T {

@@ -2,7 +2,7 @@
 //!
 //! Does not know about: TOML, how a route is served.
 
-use super::super::model::{Action, Health, Listener, Protocol, Route, Tls};
+use super::super::model::{Action, Grpc, Health, Listener, Protocol, Route, Tls};
 use super::super::problem::{Problem, Problems};
 use super::super::section::{At, did_you_mean, quoted};
 use super::super::written;
@@ -136,6 +136,9 @@ impl Resolver<'_> {
             // A redirect of everything is what most redirects are.
             if written.redirect.is_some() {
                 return vec!["/{*rest}".into()];
+            }
+            if written.grpc.is_some() {
+                return Grpc::PATHS.map(String::from).into();
             }
             let message = format!("route `{}` has no path", written.name.value);
             let problem = Problem::error("missing-key", written.header.clone(), message);

@@ -12,5 +12,6 @@ pub(super) fn resolve_systemd(written: &written::Systemd) -> Systemd {
         notify: or(&written.notify, default.notify),
         ready_on: or(&written.ready_on, default.ready_on),
         watchdog: or(&written.watchdog, default.watchdog),
+        fd_store: or(&written.fd_store, default.fd_store),
     }
 }

@@ -17,6 +17,7 @@ pub(crate) struct Compute {
     pub(crate) name: Option<At<String>>,
     pub(crate) cpus: Option<At<Vec<u32>>>,
     pub(crate) stack_size: Option<At<u32>>,
+    pub(crate) nice: Option<At<u32>>,
     pub(crate) queue_high: Option<At<u32>>,
     pub(crate) queue_normal: Option<At<u32>>,
     pub(crate) timeout: Option<At<Duration>>,
@@ -29,6 +30,7 @@ const NAME_LEN_MAX: usize = 12;
 const CPU_MAX: u32 = 1023;
 
 const STACK_RANGE: RangeInclusive<u32> = 64 << 10..=1 << 30;
+const NICE_RANGE: RangeInclusive<u32> = 0..=19;
 const QUEUE_RANGE: RangeInclusive<u32> = 1..=100_000;
 const TIMEOUT_RANGE: RangeInclusive<Duration> = Duration::from_millis(1)..=Duration::from_secs(3600);
 
@@ -40,6 +42,7 @@ impl Compute {
             name: at.string("name").filter(|name| check_name(&at, name)),
             cpus: read_cpus(&mut at),
             stack_size: read_stack_size(&mut at),
+            nice: at.integer("nice", NICE_RANGE),
             queue_high: at.integer("queue_high", QUEUE_RANGE),
             queue_normal: at.integer("queue_normal", QUEUE_RANGE),
             timeout: at.duration("timeout", TIMEOUT_RANGE),

@@ -2,7 +2,7 @@
 //!
 //! Does not know about: checks, of which it has only names.
 
-use super::super::model::{HealthState, OnDrain, OnStale, Quorum};
+use super::super::model::{DegradedVia, HealthState, OnDrain, OnStale, Quorum};
 use super::super::problem::Problem;
 use super::super::section::{At, Section};
 use std::ops::{Range, RangeInclusive};
@@ -22,7 +22,11 @@ pub(crate) struct Health {
     pub(crate) latch: Option<At<bool>>,
     pub(crate) on_stale: Option<At<OnStale>>,
     pub(crate) on_drain: DrainAnswers,
+    pub(crate) degraded_via: Option<At<DegradedVia>>,
     pub(crate) status: Statuses,
+    pub(crate) retry_after: Option<At<Duration>>,
+    pub(crate) envoy_degraded: Option<At<bool>>,
+    pub(crate) endpoint_weight: Option<At<bool>>,
     pub(crate) body_bytes: Option<At<u32>>,
 }
 
@@ -61,8 +65,12 @@ pub(crate) const ON_STALE: [(&str, OnStale); 4] = [
     ("unknown", OnStale::Unknown),
 ];
 
+pub(crate) const DEGRADED_VIA: [(&str, DegradedVia); 2] =
+    [("kube-warning", DegradedVia::KubeWarning), ("status", DegradedVia::Status)];
+
 const CODES: RangeInclusive<u32> = 200..=599;
 const AGE_RANGE: RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_secs(30 * 86_400);
+const RETRY_RANGE: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(86_400);
 const BODY_RANGE: RangeInclusive<u32> = 256..=64 << 10;
 const _: () = assert!(*BODY_RANGE.start() as usize == doorbell_health::limits::BODY_LEN_MIN);
 const _: () = assert!(*BODY_RANGE.end() as usize == doorbell_health::limits::BODY_LEN_MAX);
@@ -81,7 +89,11 @@ impl Health {
             latch: at.bool("latch"),
             on_stale: at.choice("on_stale", &ON_STALE),
             on_drain: at.section("on_drain").map(DrainAnswers::read).unwrap_or_default(),
+            degraded_via: at.choice("degraded_via", &DEGRADED_VIA),
             status: at.section("status").map(Statuses::read).unwrap_or_default(),
+            retry_after: at.duration("retry_after", RETRY_RANGE),
+            envoy_degraded: at.bool("envoy_degraded"),
+            endpoint_weight: at.bool("endpoint_weight"),
             body_bytes: at.size("max_body", BODY_RANGE),
         };
         at.finish();

@@ -29,13 +29,13 @@ pub(crate) use check::{
 };
 pub(crate) use compute::Compute;
 pub(crate) use control::{Control, Maintenance, Window};
-pub(crate) use health::{DrainAnswers, Health, ON_STALE, QuorumOf, Statuses};
+pub(crate) use health::{DEGRADED_VIA, DrainAnswers, Health, ON_STALE, QuorumOf, Statuses};
 pub(crate) use http2::{Grpc, Http2};
 pub(crate) use limit::Limit;
 pub(crate) use listener::{FORWARDED, Listener, PROXY_PROTOCOLS};
 pub(crate) use log::{ACCESS, ACCESS_FORMATS, Log};
 pub(crate) use route::{CLIENT_CERTS, DETAILS, FORMATS, Files, Redirect, Reply, Route};
-pub(crate) use systemd::{READY_ON, Systemd};
+pub(crate) use systemd::{FD_STORE, READY_ON, Systemd};
 pub(crate) use tls::{ClientAuth, MODES, Pair, Tls, UNKNOWN_NAMES, VERSIONS};
 
 use super::model::{Engine, OnWorkerFailure, Tuning};

@@ -29,6 +29,7 @@ pub(crate) struct Route {
     /// The actions that are written, right or wrong.
     pub(crate) actions: Vec<(&'static str, Range<usize>)>,
     pub(crate) files: Option<Files>,
+    pub(crate) grpc: Option<At<bool>>,
     pub(crate) health: Option<At<String>>,
     pub(crate) format: Option<At<HealthFormat>>,
     pub(crate) details: Option<At<Details>>,
@@ -92,7 +93,7 @@ pub(crate) const DETAILS: [(&str, Details); 3] =
 impl Route {
     pub(super) fn read(name: At<String>, mut at: Section<'_>) -> Self {
         let mut actions = Vec::new();
-        for key in ["files", "health", "push", "redirect", "reply"] {
+        for key in ["files", "grpc", "health", "push", "redirect", "reply"] {
             if let Some(value) = at.value(key) {
                 actions.push((key, value.span()));
             }
@@ -113,6 +114,7 @@ impl Route {
             client_names: at.strings("client_names"),
             actions,
             files: at.section("files").map(Files::read),
+            grpc: at.bool("grpc"),
             health: at.string("health"),
             format: at.choice("format", &FORMATS),
             details: at.choice("details", &DETAILS),

@@ -2,7 +2,7 @@
 //!
 //! Does not know about: whether systemd started us.
 
-use super::super::model::ReadyOn;
+use super::super::model::{FdStore, ReadyOn};
 use super::super::section::{At, Section};
 
 #[derive(Debug, Default)]
@@ -10,7 +10,11 @@ pub(crate) struct Systemd {
     pub(crate) notify: Option<At<bool>>,
     pub(crate) ready_on: Option<At<ReadyOn>>,
     pub(crate) watchdog: Option<At<bool>>,
+    pub(crate) fd_store: Option<At<FdStore>>,
 }
+
+pub(crate) const FD_STORE: [(&str, FdStore); 3] =
+    [("auto", FdStore::Auto), ("off", FdStore::Off), ("on", FdStore::On)];
 
 pub(crate) const READY_ON: [(&str, ReadyOn); 2] =
     [("checks", ReadyOn::Checks), ("listeners", ReadyOn::Listeners)];
@@ -21,6 +25,7 @@ impl Systemd {
             notify: at.bool("notify"),
             ready_on: at.choice("ready_on", &READY_ON),
             watchdog: at.bool("watchdog"),
+            fd_store: at.choice("fd_store", &FD_STORE),
         };
         at.finish();
         systemd

@@ -6,6 +6,7 @@ use super::guard::{Denied, Guard};
 use super::page::{self, EVENTS_SHOWN, View};
 use super::{events, query};
 use crate::config::parse_duration;
+use crate::log::Seldom;
 use crate::serve::metrics;
 use crate::serve::ops::Operator;
 use crate::wire::{Lifecycle, Refusal, RefusalKind};
@@ -29,7 +30,7 @@ pub(super) const FOLLOWERS_MAX: usize = 16;
 /// The longest that somebody may wait for a drain.
 const WAIT_MAX: Duration = Duration::from_secs(600);
 
-/// A wait looks so often whether the drain is called off.
+/// A wait looks so often whether the drain is called off or done.
 const WAIT_STEP: Duration = Duration::from_millis(100);
 
 /// Nothing from elsewhere, and nothing within a page that is not a file of ours.
@@ -188,7 +189,10 @@ impl Shared {
             _ => self.guard.admit(&asked.headers, asked.peer),
         };
         if let Err(why) = admitted {
-            tracing::warn!(peer = %asked.peer, path = asked.path, "refused: {why}");
+            static REFUSED: Seldom = Seldom::new();
+            if let Some(suppressed) = REFUSED.turn() {
+                tracing::warn!(peer = %asked.peer, path = asked.path, suppressed, "refused: {why}");
+            }
             return denied(why);
         }
         let wait = if let Wish::Drain { wait } = &wish { Some(*wait) } else { None };
@@ -205,10 +209,10 @@ impl Shared {
         }
     }
 
-    /// Waits, unless the drain is called off.
+    /// Waits, unless the drain is called off or done.
     async fn wait(&self, wait: Duration) {
         let mut left = wait.min(WAIT_MAX);
-        while !left.is_zero() && self.operator.status().lifecycle != Lifecycle::Ready {
+        while !left.is_zero() && self.operator.has_to_drain() {
             let step = left.min(WAIT_STEP);
             sleep(step).await;
             left -= step;

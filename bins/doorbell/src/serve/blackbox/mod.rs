@@ -9,6 +9,7 @@ mod probe;
 mod query;
 mod text;
 
+use super::port::{Listening, Port};
 use crate::checks::{Connector, Shared};
 use crate::config::model::{Blackbox, Config, Module};
 use crate::exit::{Exit, Failure};
@@ -26,10 +27,12 @@ use std::collections::HashMap;
 use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
+use std::pin::pin;
+use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout_at};
@@ -64,9 +67,29 @@ const PLAIN: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8")
 /// The running thread.
 #[derive(Debug)]
 pub(super) struct Probes {
-    addrs: Vec<String>,
-    stop: watch::Sender<bool>,
+    /// As they are written down, with copies for whoever follows.
+    listeners: Vec<Listening>,
+    phase: watch::Sender<Phase>,
     thread: Option<JoinHandle<()>>,
+}
+
+/// Addresses that are ours, and nobody asks there yet.
+#[derive(Debug)]
+pub(super) struct Unopened {
+    ports: Vec<(SocketAddr, Port)>,
+    /// Without the word the thread ends.
+    go: SyncSender<Vec<std::net::TcpListener>>,
+    phase: watch::Sender<Phase>,
+    thread: JoinHandle<()>,
+}
+
+/// How far the thread has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Serving,
+    /// Nobody new is heard; whoever has asked is answered.
+    Leaving,
+    Stopped,
 }
 
 /// What is known of one target by one module.
@@ -83,9 +106,11 @@ struct Desk {
 }
 
 impl Probes {
+    /// Takes the addresses, those that the one before has from there.
+    ///
     /// # Errors
     /// When somebody else listens there, or nobody may.
-    pub(super) fn open(config: &Config) -> Result<Option<Self>, Failure> {
+    pub(super) fn prepare(config: &Config, before: Option<&Self>) -> Result<Option<Unopened>, Failure> {
         let Some(blackbox) = &config.blackbox else { return Ok(None) };
         let no_thread = |error: io::Error| {
             Failure::new(Exit::Failure, format!("no thread could be started for probes: {error}"))
@@ -97,35 +122,40 @@ impl Probes {
             .max_blocking_threads(LOOKUPS_MAX)
             .build();
         let runtime = runtime.map_err(no_thread)?;
-        let (mut listeners, mut addrs) = (Vec::new(), Vec::new());
+        let mut ports = Vec::new();
+        let mut held: Vec<&Listening> = before.iter().flat_map(|before| &before.listeners).collect();
         for &addr in &blackbox.binds {
-            let bound = runtime.block_on(TcpListener::bind(addr));
-            let listener = bound.map_err(|error| cannot_listen(addr, &error))?;
-            addrs.push(listener.local_addr().unwrap_or(addr).to_string());
-            listeners.push(listener);
+            let port = match held.iter().position(|(held, _)| *held == addr) {
+                Some(at) => held.remove(at).1.try_clone().map(Port::Listening),
+                None => Port::bind(addr),
+            };
+            ports.push((addr, port.map_err(|error| cannot_listen(addr, &error))?));
         }
-        tracing::info!(addresses = addrs.join(" "), "probes are made for whoever asks");
         let desk = Arc::new(Desk::new(blackbox, Shared::new(Arc::new(connector))));
-        let (stop, mut stopped) = watch::channel(false);
+        let (phase, told) = watch::channel(Phase::Serving);
+        let (go, goes) = sync_channel::<Vec<std::net::TcpListener>>(1);
+        // Whoever connected last has asked by then, and has been answered.
+        let leave_timeout = HEAD_TIMEOUT + blackbox.timeout;
         let run = move || {
-            runtime.block_on(async {
-                let mut all: JoinSet<()> =
-                    listeners.into_iter().map(|listener| accept(listener, Arc::clone(&desk))).collect();
-                tokio::select! {
-                    _never = all.join_next() => {}
-                    _stopped = stopped.wait_for(|stopped| *stopped) => {}
-                }
-            });
+            let Ok(listeners) = goes.recv() else { return };
+            runtime.block_on(serve(listeners, desk, told, leave_timeout));
             // A name that is looked up may take as long as the system likes.
             runtime.shutdown_background();
         };
         let thread = std::thread::Builder::new().name("probes".into()).spawn(run).map_err(no_thread)?;
-        Ok(Some(Self { addrs, stop, thread: Some(thread) }))
+        Ok(Some(Unopened { ports, go, phase, thread }))
+    }
+
+    /// Others listen there from now on. Whoever has asked is answered; nobody waits for that.
+    pub(super) fn leave(mut self) {
+        self.phase.send_replace(Phase::Leaving);
+        drop(self.thread.take());
     }
 
     /// Where probes are asked for.
-    pub(super) fn addrs(&self) -> &[String] {
-        &self.addrs
+    pub(super) fn addrs(&self) -> Vec<String> {
+        let addr = |(addr, listener): &Listening| listener.local_addr().unwrap_or(*addr).to_string();
+        self.listeners.iter().map(addr).collect()
     }
 
     /// Descriptors that may be open at once.
@@ -139,11 +169,61 @@ impl Probes {
 
 impl Drop for Probes {
     fn drop(&mut self) {
-        self.stop.send_replace(true);
-        if let Some(thread) = self.thread.take() {
-            let _panicked = thread.join();
-        }
+        let Some(thread) = self.thread.take() else { return };
+        self.phase.send_replace(Phase::Stopped);
+        let _panicked = thread.join();
     }
+}
+
+impl Unopened {
+    /// From now on whoever asks is answered.
+    pub(super) fn open(self) -> Probes {
+        let mut listeners = Vec::new();
+        let mut addrs = Vec::new();
+        for (addr, port) in self.ports {
+            match port.listen() {
+                Ok(listener) => {
+                    addrs.push(listener.local_addr().unwrap_or(addr).to_string());
+                    listeners.push((addr, listener));
+                }
+                Err(error) => tracing::error!("{}", cannot_listen(addr, &error)),
+            }
+        }
+        tracing::info!(addresses = addrs.join(" "), "probes are made for whoever asks");
+        let copies = listeners.iter().filter_map(|(_, listener)| {
+            listener
+                .try_clone()
+                .inspect_err(|error| tracing::error!(%error, "a port for probes stays closed"))
+                .ok()
+        });
+        let _begins = self.go.send(copies.collect());
+        Probes { listeners, phase: self.phase, thread: Some(self.thread) }
+    }
+}
+
+async fn serve(
+    listeners: Vec<std::net::TcpListener>,
+    desk: Arc<Desk>,
+    mut phase: watch::Receiver<Phase>,
+    leave_timeout: Duration,
+) {
+    let listeners = listeners.into_iter().filter_map(|listener| TcpListener::from_std(listener).ok());
+    let all: JoinSet<()> =
+        listeners.map(|listener| accept(listener, Arc::clone(&desk), phase.clone())).collect();
+    let ends = async {
+        if after_serving(&mut phase).await == Phase::Leaving {
+            sleep(leave_timeout).await;
+        }
+    };
+    tokio::select! {
+        _ended = all.join_all() => {}
+        () = ends => {}
+    }
+}
+
+async fn after_serving(phase: &mut watch::Receiver<Phase>) -> Phase {
+    let after = phase.wait_for(|phase| *phase != Phase::Serving).await;
+    after.map_or(Phase::Stopped, |phase| *phase)
 }
 
 fn cannot_listen(addr: SocketAddr, error: &io::Error) -> Failure {
@@ -164,30 +244,49 @@ fn cannot_listen(addr: SocketAddr, error: &io::Error) -> Failure {
     }
 }
 
-async fn accept(listener: TcpListener, desk: Arc<Desk>) {
+/// Until others listen there and whoever came before has been answered.
+async fn accept(listener: TcpListener, desk: Arc<Desk>, mut phase: watch::Receiver<Phase>) {
     let mut conns = JoinSet::new();
+    let leaving = phase.clone();
     loop {
         tokio::select! {
+            _leaving = after_serving(&mut phase) => break,
             accepted = listener.accept(), if conns.len() < CONNS_MAX => {
                 let Ok((stream, _)) = accepted else {
                     sleep(RETRY_AFTER).await;
                     continue;
                 };
-                let desk = Arc::clone(&desk);
-                conns.spawn(async move {
-                    let service = service_fn(move |request| {
-                        let desk = Arc::clone(&desk);
-                        async move { Ok::<_, Infallible>(desk.answer(&request).await) }
-                    });
-                    let mut builder = http1::Builder::new();
-                    builder.timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT).max_buf_size(HEAD_LEN_MAX);
-                    // What a client breaks off is no failure of ours.
-                    let _ended = builder.serve_connection(TokioIo::new(stream), service).await;
-                });
+                conns.spawn(talk(stream, Arc::clone(&desk), leaving.clone()));
             }
             Some(_ended) = conns.join_next() => {}
         }
     }
+    drop(listener);
+    conns.join_all().await;
+}
+
+/// One connection.
+async fn talk(stream: TcpStream, desk: Arc<Desk>, mut phase: watch::Receiver<Phase>) {
+    let (asks, mut asked) = watch::channel(false);
+    let service = service_fn(move |request| {
+        asks.send_replace(true);
+        let desk = Arc::clone(&desk);
+        async move { Ok::<_, Infallible>(desk.answer(&request).await) }
+    });
+    let mut builder = http1::Builder::new();
+    builder.timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT).max_buf_size(HEAD_LEN_MAX);
+    let mut conn = pin!(builder.serve_connection(TokioIo::new(stream), service));
+    // Whoever connected gets one answer.
+    let leaves = async {
+        after_serving(&mut phase).await;
+        asked.wait_for(|asked| *asked).await.is_ok()
+    };
+    // What a client breaks off is no failure of ours.
+    tokio::select! {
+        _ended = conn.as_mut() => return,
+        _asked = leaves => conn.as_mut().graceful_shutdown(),
+    }
+    let _ended = conn.await;
 }
 
 impl Desk {

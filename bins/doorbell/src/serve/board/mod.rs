@@ -4,6 +4,7 @@
 //! Does not know about: running checks, requests. One board behind one lock, which nobody takes who answers a request.
 
 mod build;
+mod fields;
 mod happening;
 mod inherit;
 mod lines;
@@ -12,11 +13,12 @@ mod page;
 #[cfg(test)]
 mod tests;
 mod view;
+mod warning;
 
 use super::census::Census;
 use super::ops::{Journal, Window};
-use crate::checks::{Demand, Desk, Finding};
-use crate::config::model::{Config, Health, HealthRoute};
+use crate::checks::{Demand, Desk, Finding, Tally};
+use crate::config::model::{Config, DegradedVia, Health, HealthRoute, StateFields};
 use doorbell_health::{
     Audience, Board, CheckIndex, CheckResult, Command, Endpoint, EndpointIndex, EndpointState, Event, Forced,
     ForcedState, Note, Target, Time,
@@ -35,6 +37,9 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::time::Instant;
 
+/// How far the system's clock may be off before that is a step: what adjusts it slowly is none.
+const CLOCK_STEP_MIN: Duration = Duration::from_secs(1);
+
 /// Told of endpoints that answer something new.
 type Follower = Box<dyn Fn(&Serving<'_>) + Send>;
 
@@ -45,6 +50,10 @@ pub(super) struct Keeper {
     census: Census,
     /// Of endpoints that are about taking traffic.
     readiness: Vec<EndpointIndex>,
+    /// Of endpoints of which a kubelet is warned when they are degraded.
+    warned: Vec<EndpointIndex>,
+    /// What each endpoint says in header fields, by its position.
+    fields: Vec<StateFields>,
     inside: Mutex<Inside>,
     /// Told of every result.
     found: Condvar,
@@ -52,8 +61,6 @@ pub(super) struct Keeper {
     windows: Mutex<Vec<Window>>,
     /// Where transitions are written down, once somebody wants that.
     journal: OnceLock<Arc<Journal>>,
-    /// The time of day at the origin.
-    unix: Duration,
     /// Whether this board is the one of which log and journal tell.
     speaks: AtomicBool,
     /// The boards before this one, newest first.
@@ -69,12 +76,16 @@ struct Places {
 
 struct Inside {
     board: Board,
+    /// The time of day at the origin.
+    unix: Duration,
     pages: Vec<Arc<Page>>,
     /// For each check, the pages that answer for it alone, and its place there.
     singles: Vec<Vec<(Arc<Page>, usize)>>,
     followers: Vec<Follower>,
     /// Checks that run when somebody asks, by their position.
     demands: HashMap<usize, Demand>,
+    /// Where transitions of checks are counted, by their position.
+    tallies: Vec<Arc<Tally>>,
 }
 
 /// Which endpoints serve.
@@ -93,19 +104,14 @@ impl Inside {
 
 impl Keeper {
     /// A board as the configuration says, and nothing known yet.
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "the time of day is asked for once, to name the times of results"
-    )]
     pub(super) fn build(config: &Config) -> Result<Arc<Self>, String> {
-        let unix = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        Self::build_at(config, (Instant::now(), unix), None)
+        Self::build_at(config, (Instant::now(), time_of_day()), None)
     }
 
     /// The same for a server that follows another one: with the same origin of times, and silent until it is told to
     /// [speak](Self::speak).
     pub(super) fn build_after(config: &Config, before: &Self) -> Result<Arc<Self>, String> {
-        Self::build_at(config, (before.origin, before.unix), Some(&before.census))
+        Self::build_at(config, (before.origin, before.lock().unix), Some(&before.census))
     }
 
     fn build_at(
@@ -114,27 +120,32 @@ impl Keeper {
         before: Option<&Census>,
     ) -> Result<Arc<Self>, String> {
         let (board, places) = build::build(config, Time::ZERO.after(origin.elapsed()), unix)?;
-        let readiness = config.health.iter().zip(&places.endpoints);
-        let readiness = readiness.filter(|(health, _)| Health::is_readiness(&health.name));
+        let those = |is: fn(&Health) -> bool| {
+            let endpoints = config.health.iter().zip(&places.endpoints);
+            endpoints.filter(|(health, _)| is(health)).map(|(_, &index)| index).collect()
+        };
         let names = config.health.iter().map(|health| health.name.as_str());
         let mut census = Census::new(names, workers(config));
         before.into_iter().for_each(|before| census.go_on_with(before));
         Ok(Arc::new(Self {
             origin,
             census,
-            readiness: readiness.map(|(_, &index)| index).collect(),
+            readiness: those(|health| Health::is_readiness(&health.name)),
+            warned: those(|health| health.degraded_via == DegradedVia::KubeWarning),
+            fields: config.health.iter().map(|health| health.fields).collect(),
             inside: Mutex::new(Inside {
                 board,
+                unix,
                 pages: Vec::new(),
                 singles: vec![Vec::new(); places.checks.len()],
                 followers: Vec::new(),
                 demands: HashMap::new(),
+                tallies: Vec::new(),
             }),
             places,
             found: Condvar::new(),
             windows: Mutex::new(Window::all(config)),
             journal: OnceLock::new(),
-            unix,
             speaks: AtomicBool::new(before.is_none()),
             elders: OnceLock::new(),
         }))
@@ -160,6 +171,11 @@ impl Keeper {
         self.lock().demands.extend(demands);
     }
 
+    /// Has transitions of checks counted here, by their position.
+    pub(super) fn count_in(&self, tallies: &[Arc<Tally>]) {
+        self.lock().tallies = tallies.to_vec();
+    }
+
     /// What runs when somebody asks for an endpoint, by its position.
     pub(super) fn demands_of(&self, endpoint: usize) -> Box<[Demand]> {
         let index = self.places.endpoints.get(endpoint);
@@ -175,7 +191,9 @@ impl Keeper {
         has_singles: bool,
     ) -> Option<Arc<Page>> {
         let endpoint = *self.places.endpoints.get(route.endpoint)?;
-        let look = Look::of(route, endpoint, headers, allow, has_singles);
+        let warns = self.warned.contains(&endpoint);
+        let fields = self.fields.get(route.endpoint).copied().unwrap_or_default();
+        let look = Look::of(route, endpoint, headers, allow, has_singles, warns, fields);
         let mut inside = self.lock();
         if let Some(page) = inside.pages.iter().find(|page| *page.look() == look) {
             return Some(Arc::clone(page));
@@ -229,6 +247,20 @@ impl Keeper {
         next
     }
 
+    /// Has everything shown by the time of day that is now, where somebody has set the clock.
+    fn look_at_clock(&self, time_of_day: Duration) {
+        let now = self.now();
+        let unix = time_of_day.saturating_sub(Duration::from_nanos(now.as_nanos()));
+        let mut inside = self.lock();
+        if inside.unix.abs_diff(unix) <= CLOCK_STEP_MIN {
+            return;
+        }
+        inside.unix = unix;
+        drop(inside);
+        tracing::info!("the system's clock was set: times are shown by it from now on");
+        self.change(|board| Changed::of(&board.set_unix_at_zero(Some(unix), now)));
+    }
+
     fn command(&self, command: Command) {
         let now = self.now();
         self.change(|board| Changed::of(&board.command(command, now)));
@@ -259,6 +291,13 @@ impl Keeper {
         if !self.speaks.load(Ordering::Acquire) {
             return Vec::new();
         }
+        for event in &changed.events {
+            if let Event::Check { check, moved, .. } = event
+                && let Some(tally) = inside.tallies.get(check.as_usize())
+            {
+                tally.moved_to(moved.to);
+            }
+        }
         if let Some(journal) = self.journal.get() {
             let happenings = changed.events.iter().filter_map(|event| happening(event, board));
             happenings.for_each(|happening| journal.record(happening));
@@ -270,6 +309,12 @@ impl Keeper {
         // Whoever panicked in here has at worst not told everybody.
         self.inside.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Since 1970; 0 before.
+#[expect(clippy::disallowed_methods, reason = "the times of results are shown as times of day")]
+fn time_of_day() -> Duration {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
 }
 
 /// How many threads answer probes, where the configuration says so.
@@ -315,6 +360,7 @@ impl Desk for Keeper {
     }
 
     fn found(&self, check: usize, finding: &Finding) -> Duration {
+        self.look_at_clock(time_of_day());
         let next = self.take_in(check, finding);
         self.pass_on(check, finding);
         next
@@ -331,6 +377,7 @@ impl Desk for Keeper {
     }
 
     fn tick(&self) {
+        self.look_at_clock(time_of_day());
         let now = self.now();
         self.change(|board| Changed::of(&board.tick(now)));
         self.elders().for_each(|(elder, _)| elder.change(|board| Changed::of(&board.tick(now))));
@@ -347,14 +394,11 @@ impl Serving<'_> {
         self.board.check_name(check)
     }
 
-    /// Whether the endpoint at this position answers that it serves, to those who are neither kubelet nor load balancer.
-    pub(super) fn serves(&self, endpoint: usize) -> bool {
-        let index = self.places.endpoints.get(endpoint);
-        let endpoint = index.and_then(|&index| self.board.endpoint(index));
-        endpoint.is_some_and(|endpoint| {
-            let (verdict, code) = endpoint.answer(Audience::Other);
-            code < 400 && matches!(verdict.state, EndpointState::Degraded | EndpointState::Up)
-        })
+    /// What those are told who ask by words of their own protocol: the state, and whether it serves.
+    pub(super) fn told(&self, endpoint: usize, audience: Audience) -> (EndpointState, bool) {
+        let Some(endpoint) = self.endpoint(endpoint) else { return (EndpointState::Down, false) };
+        let (verdict, code) = endpoint.answer(audience);
+        (verdict.state, code < 400 && matches!(verdict.state, EndpointState::Degraded | EndpointState::Up))
     }
 }
 

@@ -5,12 +5,14 @@
 //! Every thread keeps what it read last. A probe compares one number to see that it still holds, which costs less than counting a
 //! reference; whoever finds another number reads anew.
 
+use super::fields::fields_of;
+use super::warning::warning;
 use crate::checks::Demand;
-use crate::config::model::{Details, HealthFormat, HealthRoute};
+use crate::config::model::{Details, HealthFormat, HealthRoute, StateFields};
 use crate::http::{StaticReply, Status};
 use crate::serve::census::{Own, Seat};
 use arc_swap::ArcSwap;
-use doorbell_health::{Audience, Board, EndpointIndex, EndpointState, Format, Reply};
+use doorbell_health::{Audience, Board, Class, EndpointIndex, EndpointState, Format, Left, Reply, Snapshot};
 use std::cell::Cell;
 use std::collections::HashMap;
 use std::mem::ManuallyDrop;
@@ -31,6 +33,7 @@ pub(in crate::serve) struct Page {
     singles: Box<[ArcSwap<Views>]>,
     /// Checks that run when somebody asks.
     demands: Box<[Demand]>,
+    /// The places of the checks.
     names: HashMap<Box<[u8]>, usize>,
 }
 
@@ -54,8 +57,19 @@ pub(in crate::serve) struct Kept(ManuallyDrop<Box<Pages>>);
 type Pages = Vec<Held>;
 
 thread_local! {
-    /// Never dropped, so that no look asks whether the thread is about to end: what a thread read last is left behind with it.
+    /// Never dropped by itself, so that no look asks whether the thread is about to end: [`END`] does that.
     static KEPT: Cell<Option<ManuallyDrop<Box<Pages>>>> = const { Cell::new(None) };
+    /// Touched once a thread, where the first look finds nothing.
+    static END: End = const { End };
+}
+
+/// Gives back what a thread read last when the thread ends: a reload has other threads, and replies would stay behind each time.
+struct End;
+
+impl Drop for End {
+    fn drop(&mut self) {
+        drop(KEPT.take().map(ManuallyDrop::into_inner));
+    }
 }
 
 impl Kept {
@@ -71,6 +85,8 @@ impl Kept {
     #[cold]
     #[inline(never)]
     fn new() -> Self {
+        // A thread that is about to end may look once more, and then leaves something behind.
+        let _registered = END.try_with(|_end| ());
         Self(ManuallyDrop::new(Box::default()))
     }
 
@@ -91,6 +107,10 @@ pub(super) struct Look {
     /// What `OPTIONS` is told beside: the methods of the route.
     pub(super) allow: String,
     pub(super) has_singles: bool,
+    /// Whether a kubelet is told of "degraded" by a warning.
+    pub(super) warns: bool,
+    /// What is said in header fields beside.
+    pub(super) fields: StateFields,
 }
 
 /// The replies of this moment.
@@ -101,6 +121,18 @@ pub(in crate::serve) struct Replies {
     views: Vec<[Views; Format::ALL.len()]>,
     by_audience: [usize; Audience::ALL.len()],
     states: [EndpointState; Audience::ALL.len()],
+    /// For answers that leave checks out.
+    snapshot: Snapshot,
+}
+
+/// What an endpoint answers without some of its checks.
+#[derive(Debug)]
+pub(in crate::serve) struct Without {
+    pub(in crate::serve) state: EndpointState,
+    pub(in crate::serve) status: Status,
+    /// Beside those of the route.
+    pub(in crate::serve) fields: Vec<(&'static str, String)>,
+    pub(in crate::serve) body: Vec<u8>,
 }
 
 /// What nearly every probe is answered with.
@@ -157,6 +189,8 @@ impl Look {
         headers: &[(String, String)],
         allow: &str,
         has_singles: bool,
+        warns: bool,
+        fields: StateFields,
     ) -> Self {
         let mut headers = headers.to_vec();
         if !headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("cache-control")) {
@@ -170,31 +204,43 @@ impl Look {
             HealthFormat::Text => Some(Format::Text),
         };
         let allow = allow.to_owned();
-        Self { endpoint, format, details: route.details, headers, allow, has_singles }
+        Self { endpoint, format, details: route.details, headers, allow, has_singles, warns, fields }
     }
 
     /// The reply for everybody and the one for those who see details, of which a route needs one or both.
-    fn views<'b>(&self, reply: impl Fn(bool) -> Option<Reply<'b>>) -> Option<Views> {
+    fn views<'b>(
+        &self,
+        state: EndpointState,
+        weight: Option<u32>,
+        reply: impl Fn(bool) -> Option<Reply<'b>>,
+    ) -> Option<Views> {
         let [all, some] = match self.details {
             Details::Always => [true, true],
             Details::Authenticated => [false, true],
             Details::Never => [false, false],
         };
-        let first = self.render(&reply(all)?)?;
-        let second = if all == some { first.clone() } else { self.render(&reply(some)?)? };
+        let render = |reply: Reply<'_>| {
+            let fields = fields_of(self.fields, (state, reply.code), weight, &self.headers);
+            self.render(&reply, &fields)
+        };
+        let first = render(reply(all)?)?;
+        let second = if all == some { first.clone() } else { render(reply(some)?)? };
         Some([first, second])
     }
 
-    fn render(&self, reply: &Reply<'_>) -> Option<StaticReply> {
+    fn render(&self, reply: &Reply<'_>, fields: &[(&'static str, String)]) -> Option<StaticReply> {
         let rendered = StaticReply::new(Status::new(reply.code)?);
         let rendered = rendered.body(reply.content_type, reply.body.to_vec()).ok()?;
-        self.headers.iter().try_fold(rendered, |rendered, (name, value)| rendered.header(name, value).ok())
+        let own = self.headers.iter().map(|(name, value)| (name.as_str(), value));
+        let mut all = own.chain(fields.iter().map(|(name, value)| (*name, value)));
+        all.try_fold(rendered, |rendered, (name, value)| rendered.header(name, value).ok())
     }
 
     fn replies(&self, board: &Board) -> Option<Replies> {
         let mut views: Vec<[Views; Format::ALL.len()]> = Vec::new();
         let mut by_audience = [0; Audience::ALL.len()];
         let mut seen: Vec<(u16, *const u8)> = Vec::new();
+        let endpoint = board.endpoint(self.endpoint)?;
         for audience in Audience::ALL {
             let of = |format, shown| board.reply(self.endpoint, audience, format, shown);
             let text = of(Format::Text, true)?;
@@ -203,7 +249,9 @@ impl Look {
             let at = match seen.iter().position(|known| *known == key) {
                 Some(at) => at,
                 None => {
-                    let [a, b, c, d] = Format::ALL.map(|format| self.views(|shown| of(format, shown)));
+                    let state = endpoint.answer(audience).0.state;
+                    let views_of = |format| self.views(state, endpoint.weight(), |shown| of(format, shown));
+                    let [a, b, c, d] = Format::ALL.map(views_of);
                     views.push([a?, b?, c?, d?]);
                     seen.push(key);
                     seen.len() - 1
@@ -211,8 +259,13 @@ impl Look {
             };
             by_audience[audience as usize] = at;
         }
-        let endpoint = board.endpoint(self.endpoint)?;
         let states = Audience::ALL.map(|audience| endpoint.answer(audience).0.state);
+        let kubelet = Audience::Kubelet as usize;
+        if self.warns && states[kubelet] == EndpointState::Degraded {
+            let reply = warning(board, self.endpoint, self.details != Details::Never, &self.headers)?;
+            by_audience[kubelet] = views.len();
+            views.push(Format::ALL.map(|_| [reply.clone(), reply.clone()]));
+        }
         let to = match (views.len(), self.format) {
             (1, Some(_)) => To::Everybody,
             (1, None) => To::Undemanding,
@@ -223,11 +276,19 @@ impl Look {
         let [first, second] = plain.each_ref().map(|view| view.clone().header("Allow", &self.allow));
         let options = [first.ok()?, second.ok()?];
         let plain = Plain { views: plain, options, state: states[0], to };
-        Some(Replies { plain, views, by_audience, states })
+        let snapshot = board.snapshot(self.endpoint)?;
+        Some(Replies { plain, views, by_audience, states, snapshot })
     }
 
     fn single(&self, board: &Board, place: usize) -> Option<Views> {
-        self.views(|shown| board.check_reply(self.endpoint, place, shown))
+        let state = match board.endpoint(self.endpoint)?.classes().get(place)? {
+            Class::Degraded => EndpointState::Degraded,
+            Class::Down | Class::Unknown => EndpointState::Down,
+            Class::Maintenance => EndpointState::Maintenance,
+            Class::Up => EndpointState::Up,
+        };
+        // A check has no weight of its own.
+        self.views(state, None, |shown| board.check_reply(self.endpoint, place, shown))
     }
 }
 
@@ -243,8 +304,10 @@ impl Page {
         let replies = ArcSwap::from_pointee(look.replies(board)?);
         let uses = &board.endpoint(look.endpoint)?.config().uses;
         let (mut singles, mut names) = (Vec::new(), HashMap::new());
-        for (place, one) in uses.iter().enumerate().filter(|_| look.has_singles) {
-            singles.push(ArcSwap::from_pointee(look.single(board, place)?));
+        for (place, one) in uses.iter().enumerate() {
+            if look.has_singles {
+                singles.push(ArcSwap::from_pointee(look.single(board, place)?));
+            }
             names.insert(board.check_name(one.check)?.as_bytes().into(), place);
         }
         let version = AtomicU64::new(VERSION_NEXT.fetch_add(1, Ordering::Relaxed));
@@ -287,6 +350,33 @@ impl Page {
     /// Where probes of the endpoint are counted.
     pub(in crate::serve) fn seat(&self) -> &Seat {
         &self.seat
+    }
+
+    /// Fields of every reply.
+    pub(in crate::serve) fn fields(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.look.headers.iter().map(|(name, value)| (name.as_str(), value.as_str()))
+    }
+
+    /// What it answers without the checks of these names, to somebody who sees details. `None` when that has no status.
+    pub(in crate::serve) fn without(
+        &self,
+        replies: &Replies,
+        names: &[String],
+        audience: Audience,
+        format: Format,
+    ) -> Option<Without> {
+        let place_of = |name: &String| self.names.get(name.as_bytes()).copied();
+        let out: Vec<usize> = names.iter().filter_map(place_of).collect();
+        let mut unknown: Vec<&str> =
+            names.iter().filter(|name| place_of(name).is_none()).map(String::as_str).collect();
+        // As the API server lists them.
+        unknown.sort_unstable();
+        let mut body = Vec::new();
+        let left = Left { out: &out, unknown: &unknown };
+        let (state, code) = replies.snapshot.reply_without(&left, audience, format, &mut body);
+        let weight = replies.snapshot.weight();
+        let fields = fields_of(self.look.fields, (state, code), weight, &self.look.headers);
+        Some(Without { state, status: Status::new(code)?, fields, body })
     }
 
     /// Gives the reply about one check of the endpoint to `found`.

@@ -122,7 +122,7 @@ fn followers_hear_of_news_only() {
     let last = Arc::clone(&serves);
     keeper.follow(move |serving| {
         count.fetch_add(1, Ordering::Relaxed);
-        last.store(usize::from(serving.serves(position)), Ordering::Relaxed);
+        last.store(usize::from(serving.told(position, Audience::Other).1), Ordering::Relaxed);
     });
     let now = || (heard.load(Ordering::Relaxed), serves.load(Ordering::Relaxed));
     assert_eq!(now(), (1, 0));
@@ -146,6 +146,67 @@ fn what_is_awaited_is_asked_often() {
     assert_eq!(found(&keeper, Outcome::Success, ""), fast);
     assert_eq!(found(&keeper, Outcome::Success, ""), usual);
     assert_eq!(found(&keeper, Outcome::Failure, ""), slow);
+}
+
+const WARNS: &str = "[check.db]\ntype = \"ttl\"\nttl = \"1h\"\nfall = 1\nrise = 1\n\
+                     [health.readyz]\ndegrading = [\"db\"]\ndegraded_via = \"kube-warning\"\n\
+                     status = { degraded = 203 }\non_drain = { kubelet = \"ignore\" }\n";
+
+#[test]
+fn a_kubelet_is_warned_of_degraded_and_all_others_read_the_status() {
+    let config = config(WARNS);
+    let keeper = Keeper::build(&config).unwrap();
+    let ready = route(&config, "readyz");
+    let page = keeper.page(&ready, &[("Location".to_owned(), "/here".to_owned())], "GET", false).unwrap();
+    let hidden = HealthRoute { details: Details::Never, ..ready };
+    let hidden = keeper.page(&hidden, &[], "GET", false).unwrap();
+    found(&keeper, Outcome::Success, "");
+    for audience in Audience::ALL {
+        assert_eq!(answer(&page, audience), (200, "up\ndb: up\n".to_owned()));
+    }
+    found(&keeper, Outcome::Failure, "refused\r\nX: y");
+    let warned = (302, "readyz is degraded: db down (refused  X: y)".to_owned());
+    assert_eq!(answer(&page, Audience::Kubelet), warned);
+    for audience in [Audience::LoadBalancer, Audience::Other] {
+        assert_eq!(answer(&page, audience).0, 203);
+    }
+    assert_eq!(answer(&hidden, Audience::Kubelet), (302, "readyz is degraded".to_owned()));
+    with(&page, |held| assert_eq!(held.replies.state(Audience::Kubelet), EndpointState::Degraded));
+    // To a kubelet that is told nothing of a drain, it is degraded as before.
+    keeper.drain(true);
+    assert_eq!((answer(&page, Audience::Kubelet), answer(&page, Audience::Other).0), (warned, 503));
+    keeper.drain(false);
+    found(&keeper, Outcome::Success, "");
+    assert_eq!(answer(&page, Audience::Kubelet), (200, "up\ndb: up\n".to_owned()));
+    with(&page, |held| assert!(held.replies.plain.is_for(true), "all are told the same again"));
+}
+
+#[test]
+fn a_warning_keeps_within_the_body() {
+    let mut text = String::new();
+    let names: Vec<String> = (0..40).map(|number| format!("\"check-{number}\"")).collect();
+    for name in &names {
+        text.push_str(&format!("[check.{name}]\ntype = \"ttl\"\nttl = \"1h\"\nfall = 1\n"));
+    }
+    let names = names.join(", ");
+    text.push_str(&format!(
+        "[health.readyz]\ndegrading = [{names}]\ndegraded_via = \"kube-warning\"\nmax_body = \"256B\"\n"
+    ));
+    let config = config(&text);
+    let keeper = Keeper::build(&config).unwrap();
+    let page = keeper.page(&route(&config, "readyz"), &[], "GET", false).unwrap();
+    for check in 0..40 {
+        let reason = "connection refused".to_owned();
+        keeper.found(check, &Finding { outcome: Outcome::Failure, latency: Duration::ZERO, reason });
+    }
+    let (code, body) = answer(&page, Audience::Kubelet);
+    assert_eq!(code, 302);
+    assert!(body.len() <= 256 && body.len() > 200, "{body}");
+    assert!(
+        body.starts_with("readyz is degraded: check-0 down (connection refused); check-1 down"),
+        "{body}"
+    );
+    assert!(body.ends_with("; 34 more"), "{body}");
 }
 
 /// While one thread changes the state all the time, what others read is always one of the states, and after the last change the last one.
@@ -190,4 +251,43 @@ fn pages_of_two_boards_keep_apart() {
     for _ in 0..3 {
         assert_eq!([0, 1].map(|at| answer(&pages[at], Audience::Other).0), [200, 503]);
     }
+}
+
+/// Each reload has threads of its own.
+#[test]
+fn a_thread_that_ends_gives_back_what_it_read() {
+    let config = config(ONE);
+    let keeper = Keeper::build(&config).unwrap();
+    let page = keeper.page(&route(&config, "readyz"), &[], "GET", false).unwrap();
+    let replies = std::thread::scope(|scope| {
+        let page = &page;
+        let looks = move || with(page, |held| Arc::downgrade(&held.replies));
+        scope.spawn(move || drop((looks(), looks()))).join().unwrap();
+        scope.spawn(looks).join().unwrap()
+    });
+    found(&keeper, Outcome::Success, "");
+    assert!(replies.upgrade().is_none(), "replies of a former state are kept by a thread that is gone");
+}
+
+#[test]
+fn a_clock_that_is_set_is_followed() {
+    let config = config(ONE);
+    let keeper = Keeper::build(&config).unwrap();
+    let page = keeper.page(&route(&config, "readyz"), &[], "GET", false).unwrap();
+    let shows = |day: &str| {
+        with(&page, |held| {
+            let reply = held.replies.reply(Audience::Other, Format::HealthJson, true).unwrap();
+            String::from_utf8_lossy(reply.content()).contains(day)
+        })
+    };
+    found(&keeper, Outcome::Success, "");
+    let today = keeper.lock().unix;
+    let noon = Duration::from_secs(47_482 * 86_400 + 43_200);
+    assert!(!shows("2100-01-01T"));
+    keeper.look_at_clock(noon);
+    assert!(shows("2100-01-01T"), "without a new result");
+    keeper.look_at_clock(noon + Duration::from_millis(900));
+    assert!(keeper.lock().unix < noon + Duration::from_millis(500), "that is no step");
+    keeper.tick();
+    assert!(!shows("2100-01-01T") && keeper.lock().unix.abs_diff(today) < CLOCK_STEP_MIN, "a tick looks");
 }

@@ -21,7 +21,7 @@ struct Taken(usize);
 
 /// The lane of this thread. No two threads that live have the same; one that is about to end may have none any more, which is a number
 /// that no lane has.
-pub(super) fn current() -> usize {
+pub(in crate::serve) fn current() -> usize {
     TAKEN.try_with(|taken| taken.0).unwrap_or(usize::MAX)
 }
 

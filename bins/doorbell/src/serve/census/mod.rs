@@ -11,7 +11,7 @@
 //! no look at its fields. *Measured:* the row `health` beside `fixed` in `benches/benches/instructions_health.rs`. *What would change it:*
 //! handlers that own a place for each worker.
 
-mod lane;
+pub(super) mod lane;
 mod tally;
 mod tell;
 #[cfg(test)]
@@ -30,7 +30,7 @@ use view::Views;
 pub(super) use view::{LbState, LbView};
 
 /// Lanes at most.
-const LANES_MAX: usize = 512;
+pub(super) const LANES_MAX: usize = 512;
 
 /// For threads beside the workers that answer probes: those of HTTP/2.
 const LANES_BESIDE: usize = 8;

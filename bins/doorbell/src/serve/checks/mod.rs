@@ -34,13 +34,14 @@ pub(super) fn plan(
         None => Arc::new(Connector::open(&config.egress)?),
     };
     let (mut runs, mut shared) = (Vec::new(), Shared::new(Arc::clone(&connector)));
-    for (position, check) in config.checks.iter().enumerate() {
+    let tallies = counters.tallies.of(config.checks.iter().map(|check| check.name.as_str()));
+    for (position, (check, tally)) in config.checks.iter().zip(&tallies).enumerate() {
         if let Some(runner) = Runner::build(check, &mut shared)? {
-            runs.push(Run::new(position, check, &instance, runner));
+            runs.push(Run::new(position, check, &instance, runner, Arc::clone(tally)));
         }
     }
     let counters = Arc::clone(counters);
-    Ok(Some(Plan::new(runs, config.runtime.checks_in_flight as usize, connector, counters)))
+    Ok(Some(Plan::new(runs, tallies, config.runtime.checks_in_flight as usize, connector, counters)))
 }
 
 /// What tells this doorbell from its replicas, and stays the same when it is started again: a pod or a machine has a name, and two on one

@@ -158,7 +158,7 @@ fn ten_thousand_checks_a_second_are_on_time() {
     let (plan, _push) = plan(&config, &counters, None).unwrap().unwrap();
     let connector = plan.connector();
     let metered = Arc::new(Metered { keeper, cpu_ns: AtomicU64::new(0) });
-    let lane = plan.start(Arc::clone(&metered)).unwrap();
+    let lane = plan.start(Arc::clone(&metered)).unwrap().go();
     // Everything was asked once, and has found its place.
     std::thread::sleep(Duration::from_secs(if cfg!(debug_assertions) { 2 } else { 4 }));
     let mut windows = Vec::new();

@@ -2,6 +2,8 @@
 //!
 //! Does not know about: looking routes up.
 
+use super::counts::Fixed as Count;
+use super::grpc::GrpcAnswer;
 use super::health::{CHECK_PARAM, Health};
 use super::made::MadeReply;
 use super::push::PushAnswer;
@@ -19,7 +21,10 @@ use std::sync::Arc;
 /// What a route answers.
 #[derive(Clone, Debug)]
 pub(super) enum Answer {
+    /// As `Reply`, where it is counted.
+    Counted(Arc<(StaticReply, Count)>),
     Files(Arc<FilesAnswer>),
+    Grpc(Arc<GrpcAnswer>),
     /// One of the others, for those who get past the guards.
     Guarded(Arc<Guarded>),
     Health(Arc<Health>),
@@ -52,6 +57,7 @@ impl Answer {
                 let directory = stores.directory(&route.name)?.clone();
                 Some(Self::Files(Arc::new(FilesAnswer::new(directory, common.lane().cloned()))))
             }
+            Action::Grpc => GrpcAnswer::build(&headers).map(Arc::new).map(Self::Grpc),
             Action::Health(health) => {
                 let health = Arc::new(build_health(route, health, &headers, materials)?);
                 Some(if health.has_jobs() { Self::Viewed(health) } else { Self::Health(health) })
@@ -127,10 +133,15 @@ impl Door {
         subject: Option<&mut Subject>,
     ) -> Answered {
         match answer {
+            Answer::Counted(counted) => {
+                counted.1.count(request.method());
+                reply.send(&counted.0)
+            }
             Answer::Files(files) => files.send(found, request, &self.fixed, reply),
             Answer::Guarded(guarded) => {
                 self.give_guarded(guarded, |_| found.clone(), request, reply, subject)
             }
+            Answer::Grpc(grpc) => grpc.send(request, reply),
             Answer::Health(health) => {
                 let name = found.params.value(CHECK_PARAM);
                 health.send_either(name, request, reply, &self.fixed.not_found)

@@ -1,14 +1,17 @@
-//! What a health route says to whoever asks: the reply exists already, chosen by who asks and how.
+//! What a health route says to whoever asks: the reply exists already, chosen by who asks and how. Only who wants checks to be left out is
+//! answered with a text of his own.
 //!
 //! Does not know about: what makes a state, when replies are rendered.
 
+use super::exclude::excluded;
 use crate::config::model::{Details, HealthRoute};
-use crate::http::log::{Asker, Prober};
+use crate::http::log::Asker;
 use crate::http::{Answered, Method, Request, Responder, StaticReply, Status};
+use crate::serve::audience::audience_of;
 use crate::serve::board::{Held, Kept, Page};
 use crate::serve::guards::Viewers;
 use crate::serve::inquiry::Inquiry;
-use doorbell_health::{Audience, Format};
+use doorbell_health::Format;
 use std::sync::Arc;
 
 /// The name of the path parameter that asks for one check.
@@ -117,13 +120,42 @@ impl Health {
     ) -> Answered {
         let asker = Asker::of(request);
         let audience = audience_of(asker.prober);
-        held.own.count(asker.prober, held.replies.state(audience), request.now());
+        let sees_details = sees_details();
         self.page.seat().listen(request);
-        match held.replies.reply(audience, self.format_of(request), sees_details()) {
+        if sees_details && let Some(names) = request.query_bytes().and_then(excluded) {
+            return self.send_without(held, &names, asker, request, reply);
+        }
+        held.own.count(asker.prober, held.replies.state(audience), request.now());
+        match held.replies.reply(audience, self.format_of(request), sees_details) {
             Some(found) => self.answer(found, request, reply),
             // There is one for everybody, from the start on.
             None => reply.status(Status::SERVICE_UNAVAILABLE).empty(),
         }
+    }
+
+    /// Answers for the endpoint as it is without these checks.
+    #[cold]
+    #[inline(never)]
+    fn send_without(
+        &self,
+        held: &Held,
+        names: &[String],
+        asker: Asker,
+        request: &Request<'_>,
+        reply: Responder<'_>,
+    ) -> Answered {
+        let (audience, format) = (audience_of(asker.prober), self.format_of(request));
+        let Some(without) = self.page.without(&held.replies, names, audience, format) else {
+            return reply.status(Status::SERVICE_UNAVAILABLE).empty();
+        };
+        held.own.count(asker.prober, without.state, request.now());
+        let reply = match request.method() {
+            Method::Options => reply.header("Allow", &self.allow),
+            _ => reply,
+        };
+        let reply = reply.status(without.status).header("Content-Type", format.content_type());
+        let fields = self.page.fields().chain(without.fields.iter().map(|(name, value)| (*name, &**value)));
+        fields.fold(reply, |reply, (name, value)| reply.header(name, value)).body(&without.body)
     }
 
     /// Answers for one check of the endpoint, or with `not_found`.
@@ -199,25 +231,6 @@ fn accepted(accept: &[u8]) -> Format {
         }
     });
     named.unwrap_or(Format::Text)
-}
-
-/// Whom a prober asks for: what a drain tells each may differ.
-const fn audience_of(prober: Option<Prober>) -> Audience {
-    match prober {
-        Some(Prober::Kubelet) => Audience::Kubelet,
-        Some(
-            Prober::Azure
-            | Prober::Cloudflare
-            | Prober::Consul
-            | Prober::Elb
-            | Prober::Envoy
-            | Prober::Google
-            | Prober::Haproxy
-            | Prober::Keepalived
-            | Prober::Route53,
-        ) => Audience::LoadBalancer,
-        Some(_) | None => Audience::Other,
-    }
 }
 
 #[cfg(test)]

@@ -27,14 +27,30 @@ impl Door {
         let lane = inquiry.lane().clone();
         lane.run(request, reply, move || {
             let verdict = owned.with(|request| inquiry.decide(request));
-            offload::Answer::then(move |reply| match verdict {
-                Verdict::Allowed(name) => {
-                    promise.iter().for_each(|promise| promise.keep(name.clone()));
-                    owned.with(|request| door.go_on(request, reply))
-                }
-                Verdict::Refused(refused) => refused.refuse(reply),
+            offload::Answer::then(move |reply| {
+                let answered = match verdict {
+                    Verdict::Allowed(name) => {
+                        promise.iter().for_each(|promise| promise.keep(name.clone()));
+                        owned.with(|request| door.go_on(request, reply))
+                    }
+                    Verdict::Refused(refused) => refused.refuse(reply),
+                };
+                owned.with(|request| door.count_late(request, &answered));
+                answered
             })
         })
+    }
+
+    /// Counts a request whose answer was put off.
+    fn count_late(&self, request: &Request<'_>, answered: &Answered) {
+        let placed = match (self.router.find_plain(request), self.router.find_for(request)) {
+            (Some(found), _) => found.value(),
+            (None, Lookup::Found(found)) => found.value,
+            (None, _) => return,
+        };
+        if let Some(tally) = &placed.tally {
+            tally.count(request.method(), answered);
+        }
     }
 
     /// Answers for a health endpoint, or the check of this name, when a job has found out whether who asks sees the details.

@@ -3,6 +3,9 @@
 //! Does not know about: sockets. Nothing here allocates for a request that is answered from what exists.
 
 mod answer;
+mod counts;
+mod exclude;
+mod grpc;
 mod health;
 mod later;
 mod made;
@@ -11,6 +14,7 @@ mod redirect;
 mod stored;
 mod watched;
 
+use super::access::By;
 use super::board::Keeper;
 use super::guards::{Common, Guards};
 use super::stored::Stores;
@@ -20,6 +24,8 @@ use crate::config::model::{Action, Config, Route};
 use crate::http::router::{self, Lookup, MethodSet, Router};
 use crate::http::{Answered, Begun, Request, Responder, StaticReply, Status};
 use answer::{Answer, Guarded};
+use counts::Tally;
+pub(super) use counts::{Counted, counted};
 use std::sync::{Arc, Weak};
 pub(super) use watched::{OpenDoor, WatchedDoor};
 
@@ -31,6 +37,8 @@ pub(super) struct Door {
     wants_client: bool,
     /// HTTP/2 with prior knowledge is spoken elsewhere.
     hands_over_http2: bool,
+    /// Where requests are counted that no route takes, if somebody might ask.
+    unrouted: Option<Tally>,
     /// Itself, for requests that are answered later.
     this: Weak<Self>,
 }
@@ -40,6 +48,8 @@ pub(super) struct Door {
 struct Placed {
     answer: Answer,
     note: RouteNote,
+    /// Where its requests are counted: not if that is a part of the answer, nor where nobody might ask.
+    tally: Option<Arc<Tally>>,
 }
 
 /// What the log says of a route.
@@ -78,12 +88,19 @@ pub(super) struct Materials<'a> {
 pub(super) struct BuildError(String);
 
 impl Door {
-    pub(super) fn build(materials: &Materials<'_>, listener: usize) -> Result<Arc<Self>, BuildError> {
+    /// The routes of a listener for requests that come `by` this. Routes of gRPC are not there for those that cannot ask by gRPC.
+    pub(super) fn build(materials: &Materials<'_>, listener: usize, by: By) -> Result<Arc<Self>, BuildError> {
         let Materials { config, common, .. } = *materials;
         let own = listener_headers(config, listener);
+        let name = config.listeners.get(listener).map_or("", |listener| listener.name.as_str());
+        // Only there metrics are to be had.
+        let tally = |route: &str| config.admin.is_some().then(|| Tally::new(name, route));
         let mut builder = Router::builder();
         let mut wants_client = false;
-        let here = |(_, route): &(usize, &Route)| route.listeners.contains(&listener);
+        let speaks_grpc = by == By::Http2 && config.grpc.enabled;
+        let here = |(_, route): &(usize, &Route)| {
+            route.listeners.contains(&listener) && (speaks_grpc || route.action != Action::Grpc)
+        };
         for (position, route) in config.routes.iter().enumerate().filter(here) {
             let answer = Answer::build(route, &own, materials);
             let mut answer = answer.ok_or_else(|| BuildError(route.name.clone()))?;
@@ -93,7 +110,14 @@ impl Door {
                 wants_client |= guards.wants_client();
                 answer = Answer::Guarded(Arc::new(Guarded { guards, answer }));
             }
-            let is_probe = matches!(route.action, Action::Health(_));
+            let is_probe = route.action.is_probe();
+            let mut tally = tally(&route.name).filter(|_| !is_probe).map(Arc::new);
+            if let (Answer::Reply(reply), Some(counted)) = (&answer, &tally)
+                && let Some(fixed) = counted.fixed(&route.methods, reply.status().code())
+            {
+                answer = Answer::Counted(Arc::new((reply.clone(), fixed)));
+                tally = None;
+            }
             let note = RouteNote { index: u16::try_from(position).unwrap_or(u16::MAX), is_probe };
             for path in &route.paths {
                 builder.add(router::Route {
@@ -101,7 +125,7 @@ impl Door {
                     hosts: route.hosts.clone(),
                     path: path.clone(),
                     methods: MethodSet::of(&route.methods),
-                    value: Placed { answer: answer.clone(), note },
+                    value: Placed { answer: answer.clone(), note, tally: tally.clone() },
                 });
             }
         }
@@ -113,7 +137,7 @@ impl Door {
         let hands_over_http2 = config.has_http2(listener) && config.tls_of(listener).is_none();
         Ok(Arc::new_cyclic(|this| {
             let this = Weak::clone(this);
-            Self { router, fixed, wants_client, hands_over_http2, this }
+            Self { router, fixed, wants_client, hands_over_http2, unrouted: tally(""), this }
         }))
     }
 
@@ -133,15 +157,23 @@ impl Door {
         let Some(found) = self.router.find_plain(request) else {
             return self.look_up(request, reply, subject);
         };
-        let Placed { answer, note } = found.value();
+        let Placed { answer, note, tally } = found.value();
         let answered = match answer {
-            Answer::Reply(fixed) => reply.send(fixed),
-            Answer::Health(health) => health.send(request, reply),
+            Answer::Reply(fixed) => return (reply.send(fixed), Some(*note)),
+            Answer::Health(health) => return (health.send(request, reply), Some(*note)),
+            Answer::Counted(counted) => {
+                let (fixed, count) = &**counted;
+                count.count(request.method());
+                return (reply.send(fixed), Some(*note));
+            }
             Answer::Guarded(guarded) => {
                 self.give_guarded(guarded, |request| found.matched(request), request, reply, subject)
             }
             answer => self.give(answer, &found.matched(request), request, reply, subject),
         };
+        if let Some(tally) = tally {
+            tally.count(request.method(), &answered);
+        }
         (answered, Some(*note))
     }
 
@@ -154,8 +186,12 @@ impl Door {
     ) -> (Answered, Option<RouteNote>) {
         let answered = match self.router.find_for(request) {
             Lookup::Found(found) => {
-                let Placed { answer, note } = found.value;
-                return (self.give(answer, &found, request, reply, subject), Some(*note));
+                let Placed { answer, note, tally } = found.value;
+                let answered = self.give(answer, &found, request, reply, subject);
+                if let Some(tally) = tally {
+                    tally.count(request.method(), &answered);
+                }
+                return (answered, Some(*note));
             }
             Lookup::MethodNotAllowed { allow } => {
                 self.fixed.begin(reply, Status::METHOD_NOT_ALLOWED).header("Allow", allow).empty()
@@ -166,6 +202,9 @@ impl Door {
                 self.fixed.begin(reply, Status::NO_CONTENT).header("Allow", allow).empty()
             }
         };
+        if let Some(tally) = &self.unrouted {
+            tally.count(request.method(), &answered);
+        }
         (answered, None)
     }
 }

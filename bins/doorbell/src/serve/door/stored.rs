@@ -42,7 +42,9 @@ impl FilesAnswer {
         let name = found.params.iter().last().map(|(_, value)| value).unwrap_or_default();
         self.directory.with(name, |file| match (file, &self.lane) {
             (Some(file), _) => reply.send(file),
-            (None, Some(lane)) if Directory::may_have(name) => self.fetch(name, lane, request, fixed, reply),
+            (None, Some(lane)) if Directory::may_have(name) => {
+                self.fetch(name, lane, found.value, request, fixed, reply)
+            }
             (None, _) => reply.send(&fixed.not_found),
         })
     }
@@ -53,15 +55,21 @@ impl FilesAnswer {
         &self,
         name: &[u8],
         lane: &Offload,
+        placed: &Placed,
         request: &Request<'_>,
         fixed: &Fixed,
         reply: Responder<'_>,
     ) -> Answered {
         let (directory, name) = (self.directory.clone(), Box::<[u8]>::from(name));
         let not_found = fixed.not_found.clone();
+        let (tally, method) = (placed.tally.clone(), request.method());
         lane.run(request, reply, move || {
             let found = directory.fetch(&name).unwrap_or(not_found);
-            offload::Answer::then(move |reply| reply.send(&found))
+            offload::Answer::then(move |reply| {
+                let answered = reply.send(&found);
+                tally.iter().for_each(|tally| tally.count(method, &answered));
+                answered
+            })
         })
     }
 }

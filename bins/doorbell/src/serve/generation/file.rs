@@ -18,14 +18,16 @@ pub(in crate::serve) struct ConfigFile {
 }
 
 impl ConfigFile {
-    /// `None` where there is no file, or it is not to be watched.
+    /// `None` where there is no file. Whether it is to be watched may change.
     pub(in crate::serve) fn watched(fleet: &Arc<Fleet>, operator: &Operator) -> Option<Self> {
-        let is_wanted = fleet.with_config(|config| config.lifecycle.reload.file);
-        is_wanted.filter(|is_wanted| *is_wanted)?;
         // What changed since the start is found by the first look.
         let Reading { files, .. } = fleet.read()?;
         let (fleet, operator) = (Arc::clone(fleet), operator.clone());
         Some(Self { fleet, operator, files, stamps: Stamps::default() })
+    }
+
+    fn is_wanted(&self) -> bool {
+        self.fleet.with_config(|config| config.lifecycle.reload.file).unwrap_or_default()
     }
 
     fn stamps(&self) -> Stamps {
@@ -40,14 +42,15 @@ impl Watched for ConfigFile {
     }
 
     fn directories(&self) -> Vec<PathBuf> {
+        if !self.is_wanted() {
+            return Vec::new();
+        }
         self.files.iter().flat_map(|file| directories_of(file)).collect()
     }
 
     fn look(&mut self) -> Look {
         let stamps = self.stamps();
-        if stamps == self.stamps
-            || !self.fleet.with_config(|config| config.lifecycle.reload.file).unwrap_or(false)
-        {
+        if stamps == self.stamps || !self.is_wanted() {
             return Look::Same;
         }
         self.stamps = stamps;

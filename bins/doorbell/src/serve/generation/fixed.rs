@@ -1,38 +1,63 @@
-//! What a reload cannot change, because it belongs to the process: it stays, and that is said.
+//! What a reload cannot change, because it belongs to the process: it stays, and that is said, key by key.
 //!
 //! Does not know about: what a reload does with the rest.
 
-use crate::config::model::Config;
+use crate::config::model::{Admin, Compute, Config};
 
-/// The new configuration with what stays of the old one, and a sentence on each such thing that was to be different.
-pub(super) fn cannot_change(old: &Config, mut new: Config) -> (Config, Vec<String>) {
-    let mut stays = Vec::new();
-    let mut stay = |is_same: bool, what: &str| {
+/// The new configuration with what stays of the old one, and a sentence on each such key that was to be different. `compute` is what the
+/// threads of `[compute]` were started with, if they were: they are there from their first use on, also where nothing uses them any more.
+pub(super) fn cannot_change(
+    old: &Config,
+    compute: Option<&Compute>,
+    mut new: Config,
+) -> (Config, Vec<String>) {
+    let mut keys = Vec::new();
+    let mut stay = |key: &str, is_same: bool| {
         if !is_same {
-            stays.push(format!("{what} cannot change while doorbell runs and stays as it was: restart it"));
+            keys.push(key.to_owned());
         }
     };
-    stay(old.runtime.workers == new.runtime.workers, "the number of workers");
+    stay("runtime.workers", old.runtime.workers == new.runtime.workers);
     new.runtime.workers = old.runtime.workers;
-    // Until something needs the lane, its threads are not there.
-    stay(old.compute == new.compute || !old.needs_compute(), "[compute]");
-    if old.needs_compute() {
-        new.compute = old.compute.clone();
+    if let Some(was) = compute {
+        let is = &new.compute;
+        stay("compute.threads", was.threads == is.threads);
+        stay("compute.name", was.name == is.name);
+        stay("compute.cpus", was.cpus == is.cpus);
+        stay("compute.stack_size", was.stack_size == is.stack_size);
+        stay("compute.queue_high", was.queue_high == is.queue_high);
+        stay("compute.queue_normal", was.queue_normal == is.queue_normal);
+        stay("compute.timeout", was.timeout == is.timeout);
+        new.compute.clone_from(was);
     }
-    let (was, is) = (&old.log, &new.log);
-    stay((was.level, was.format) == (is.level, is.format), "the level or format of the log");
+    stay("log.level", old.log.level == new.log.level);
+    stay("log.format", old.log.format == new.log.format);
     (new.log.level, new.log.format) = (old.log.level, old.log.format);
-    stay(old.control == new.control, "[control]");
+    stay("control.socket", old.control.socket == new.control.socket);
+    stay("control.group", old.control.group == new.control.group);
     new.control = old.control.clone();
-    stay(old.admin == new.admin, "[admin]");
+    match (&old.admin, &new.admin) {
+        (
+            Some(Admin { bind: was, token: known, by_itself: _ }),
+            Some(Admin { bind, token, by_itself: _ }),
+        ) => {
+            stay("admin.bind", was == bind);
+            stay("admin.token", known == token);
+        }
+        (was, is) => stay("[admin]", was.is_some() == is.is_some()),
+    }
     new.admin.clone_from(&old.admin);
-    stay(old.systemd == new.systemd, "[systemd]");
+    stay("systemd.notify", old.systemd.notify == new.systemd.notify);
+    stay("systemd.ready_on", old.systemd.ready_on == new.systemd.ready_on);
+    stay("systemd.watchdog", old.systemd.watchdog == new.systemd.watchdog);
     new.systemd = old.systemd;
-    stay(old.maintenance.file_dir == new.maintenance.file_dir, "maintenance.file_dir");
+    stay("maintenance.file_dir", old.maintenance.file_dir == new.maintenance.file_dir);
     new.maintenance.file_dir.clone_from(&old.maintenance.file_dir);
-    stay(old.lifecycle.state_file == new.lifecycle.state_file, "lifecycle.state_file");
+    stay("lifecycle.state_file", old.lifecycle.state_file == new.lifecycle.state_file);
     new.lifecycle.state_file.clone_from(&old.lifecycle.state_file);
-    (new, stays)
+    let sentence =
+        |key: String| format!("{key} cannot change while doorbell runs and stays as it was: restart it");
+    (new, keys.into_iter().map(sentence).collect())
 }
 
 #[cfg(test)]
@@ -46,28 +71,50 @@ mod tests {
         parsed.config.unwrap_or_else(|| panic!("{:?}", parsed.problems))
     }
 
+    fn named(stays: &[String]) -> Vec<&str> {
+        stays.iter().filter_map(|what| what.split(" cannot change").next()).collect()
+    }
+
     #[test]
     fn what_belongs_to_the_process_stays_and_is_named() {
-        let old = config("");
+        let old = config("[admin]\n");
         for (text, expected) in [
-            ("[runtime]\nworkers = 3\n", Some("the number of workers")),
-            ("[log]\nlevel = \"error\"\n", Some("the level or format of the log")),
-            ("[control]\nsocket = \"off\"\n", Some("[control]")),
-            ("[admin]\n", Some("[admin]")),
-            ("[systemd]\nwatchdog = false\n", Some("[systemd]")),
-            ("[maintenance]\nfile_dir = \"/tmp/maint\"\n", Some("maintenance.file_dir")),
-            ("[lifecycle]\nstate_file = \"/tmp/state\"\n", Some("lifecycle.state_file")),
-            // Nothing needs these threads yet.
-            ("[compute]\nthreads = 3\n", None),
-            ("[lifecycle]\ndrain_delay = \"1s\"\n", None),
+            ("[admin]\n[runtime]\nworkers = 3\n", &["runtime.workers"][..]),
+            ("[admin]\n[log]\nlevel = \"error\"\nformat = \"text\"\n", &["log.level", "log.format"]),
+            (
+                "[admin]\n[control]\nsocket = \"/run/other.sock\"\ngroup = \"adm\"\n",
+                &["control.socket", "control.group"],
+            ),
+            ("", &["[admin]"]),
+            ("[admin]\nbind = \"127.0.0.1:9131\"\n", &["admin.bind"]),
+            (
+                "[admin]\n[systemd]\nnotify = false\nready_on = \"checks\"\nwatchdog = false\n",
+                &["systemd.notify", "systemd.ready_on", "systemd.watchdog"],
+            ),
+            ("[admin]\n[maintenance]\nfile_dir = \"/tmp/maint\"\n", &["maintenance.file_dir"]),
+            ("[admin]\n[lifecycle]\nstate_file = \"/tmp/state\"\n", &["lifecycle.state_file"]),
+            // Nobody has needed these threads yet.
+            ("[admin]\n[compute]\nthreads = 3\n", &[]),
+            ("[admin]\n[lifecycle]\ndrain_delay = \"1s\"\n", &[]),
         ] {
             let wanted = config(text);
-            let (new, stays) = cannot_change(&old, wanted.clone());
-            let said: Vec<_> = expected.into_iter().map(str::to_owned).collect();
-            let named: Vec<_> = stays.iter().filter_map(|what| what.split(" cannot change").next()).collect();
-            assert_eq!(named, said, "{text}");
-            assert_eq!(new == old, expected.is_some(), "{text}");
-            assert_eq!(new == wanted, expected.is_none(), "{text}");
+            let (new, stays) = cannot_change(&old, None, wanted.clone());
+            assert_eq!(named(&stays), expected, "{text}");
+            assert_eq!(new == old, !expected.is_empty(), "{text}");
+            assert_eq!(new == wanted, expected.is_empty(), "{text}");
         }
+    }
+
+    /// The case that was not said: nothing needs the threads in between.
+    #[test]
+    fn threads_that_are_there_stay_as_they_were_started() {
+        let started = config("[compute]\nthreads = 2\nname = \"first\"\n").compute;
+        let (between, stays) = cannot_change(&config(""), Some(&started), config("[compute]\nthreads = 2\n"));
+        assert_eq!((named(&stays), &between.compute), (vec!["compute.name"], &started));
+        let text = "[compute]\nthreads = 3\nname = \"x\"\ncpus = [0]\nstack_size = \"1MiB\"\nqueue_high = 1\nqueue_normal = 1\ntimeout = \"1s\"\n";
+        let (new, stays) = cannot_change(&between, Some(&started), config(text));
+        let keys = ["threads", "name", "cpus", "stack_size", "queue_high", "queue_normal", "timeout"];
+        assert_eq!(named(&stays), keys.map(|key| format!("compute.{key}")));
+        assert_eq!(new.compute, started);
     }
 }

@@ -3,12 +3,12 @@
 //! Does not know about: signals, files, who asks for a reload.
 
 use super::fixed::cannot_change;
-use super::{Generation, Program, Started, engine, no_thread};
+use super::{Generation, Program, Started, engine};
+use crate::checks::Held;
 use crate::config::model::Config;
 use crate::exit::Failure;
-use crate::serve::lifecycle::{Note, Notes};
+use crate::serve::lifecycle::Notes;
 use crate::serve::systemd;
-use doorbell::Server;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -42,6 +42,8 @@ pub(in crate::serve) struct Fleet {
     origin: String,
     /// `None` where that can be read only once, or is no file.
     read: Option<Read>,
+    /// Held from the reading of a configuration until it is served: the last one that is read is the last one that is served.
+    reloading: Mutex<()>,
     inside: Mutex<Inside>,
 }
 
@@ -64,16 +66,16 @@ impl Fleet {
     ) -> Result<Arc<Self>, Failure> {
         let started = Generation::start(&program, config, None)?;
         let inside = Inside { current: None, retired: Vec::new(), closing: false };
-        let fleet = Self { program, notes, origin: origin.to_owned(), read, inside: Mutex::new(inside) };
+        let (reloading, inside) = (Mutex::default(), Mutex::new(inside));
+        let fleet = Self { program, notes, origin: origin.to_owned(), read, reloading, inside };
         started.tell_notes();
-        let mut inside = fleet.lock();
-        fleet.put_in_place(&mut inside, started)?;
-        drop(inside);
+        fleet.put_in_place(&mut fleet.lock(), started);
         Ok(Arc::new(fleet))
     }
 
     /// Reads the configuration anew and has it served, or says why everything stays as it is. Without a change only files are looked at.
     pub(in crate::serve) fn reload(&self) -> Result<String, String> {
+        let _one_at_a_time = self.reloading.lock().unwrap_or_else(PoisonError::into_inner);
         systemd::while_reloading(|| self.reload_now())
     }
 
@@ -106,7 +108,7 @@ impl Fleet {
     pub(super) fn is_outdated(&self, config: Result<Config, String>) -> bool {
         let inside = self.lock();
         match (config, &inside.current) {
-            (Ok(config), Some(current)) => !current.is_same(&cannot_change(&current.config, config).0),
+            (Ok(config), Some(current)) => !current.is_same(&self.possible(current, config).0),
             (Err(_), _) => true,
             (Ok(_), None) => false,
         }
@@ -124,6 +126,7 @@ impl Fleet {
 
     /// Looks at certificates, keys and stored files.
     pub(in crate::serve) fn look(&self) {
+        let _one_at_a_time = self.reloading.lock().unwrap_or_else(PoisonError::into_inner);
         systemd::while_reloading(|| self.look_now());
     }
 
@@ -178,12 +181,17 @@ impl Fleet {
         Some(self.read.as_ref()?())
     }
 
+    /// A configuration as it can be served now, and what cannot be of it.
+    fn possible(&self, current: &Generation, config: Config) -> (Config, Vec<String>) {
+        cannot_change(&current.config, self.program.compute_settings(), config)
+    }
+
     fn renew(&self, config: Config) -> Result<String, String> {
         let mut inside = self.lock();
         let Some(current) = inside.current.as_ref().filter(|_| !inside.closing) else {
             return Err("doorbell is about to end".to_owned());
         };
-        let (config, stays) = cannot_change(&current.config, config);
+        let (config, stays) = self.possible(current, config);
         if current.is_same(&config) {
             current.look(LOOK_TIMEOUT);
             let same = "the configuration is the same; certificates, keys and stored files were looked at";
@@ -198,7 +206,7 @@ impl Fleet {
         started.tell_notes();
         let number = started.generation.number;
         let addresses = started.server.local_addrs().iter().map(engine::show).collect::<Vec<_>>().join(" ");
-        self.put_in_place(&mut inside, started).map_err(|failure| failure.to_string())?;
+        self.put_in_place(&mut inside, started);
         self.program.ledger.count(|reloads| reloads.done += 1);
         let mut text = format!("generation {number} serves at {addresses}");
         for what in stays {
@@ -209,24 +217,30 @@ impl Fleet {
     }
 
     /// Makes a generation that accepts the one that serves, and has the one before it retire.
-    fn put_in_place(&self, inside: &mut Inside, started: Started) -> Result<(), Failure> {
-        let Started { mut generation, server, same } = started;
+    fn put_in_place(&self, inside: &mut Inside, started: Started) {
+        let Started { mut generation, server, same, checks, ports, waiter } = started;
         let number = generation.number;
         let running = generation.running(&self.program, &server, &self.origin);
-        self.await_end(number, server, generation.lane.clone())?;
+        waiter.wait_for(number, server, generation.lane.clone(), self.notes.clone());
         self.program.ledger.open(number, generation.handle.clone(), Arc::clone(&running.totals));
         let heir = generation.handle.clone();
         let mut elder = inside.current.take();
-        elder.iter_mut().for_each(|elder| generation.follow(elder, &same));
+        if let Some(elder) = &mut elder {
+            generation.follow(elder, &same);
+            self.program.operator.adopt(&generation.keeper);
+        }
+        let open = elder.as_mut().map(|elder| std::mem::take(&mut elder.ports)).unwrap_or_default();
+        generation.ports = ports.open(open, &generation.config, &generation.keeper);
+        generation.checks = checks.map(Held::go);
         self.program.operator.install(running);
         inside.current = Some(generation);
         if let Some(elder) = elder {
+            elder.lane.iter().for_each(|lane| lane.allow(PATIENCE));
             if !heir.take_over(PATIENCE) {
                 tracing::warn!("a worker of the former configuration is busy and still accepts");
             }
             self.retire(inside, elder);
         }
-        Ok(())
     }
 
     fn retire(&self, inside: &mut Inside, mut elder: Generation) {
@@ -239,19 +253,6 @@ impl Fleet {
             self.program.ledger.count(|reloads| reloads.hurried += 1);
             oldest.drain(oldest.config.lifecycle.drain_timeout);
         }
-    }
-
-    /// Tells the supervisor when a server has ended.
-    fn await_end(&self, number: u64, server: Server, lane: Option<Arc<super::Lane>>) -> Result<(), Failure> {
-        let notes = self.notes.clone();
-        let wait = move || {
-            let ended = server.wait();
-            if let Some(lane) = lane {
-                lane.end();
-            }
-            notes.tell(Note::Ended(number, ended));
-        };
-        std::thread::Builder::new().name("end".into()).spawn(wait).map(drop).map_err(no_thread)
     }
 
     /// The configuration that is served.

@@ -2,9 +2,11 @@
 //!
 //! Does not know about: who shows the numbers.
 
-use crate::serve::totals::Totals;
+use crate::serve::tables::Counted;
+use crate::serve::totals::{Item, Source, Totals};
+use doorbell::time::{Clock as _, OsClock, Time};
 use doorbell::{Handle, Snapshot};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// See the [module](self).
@@ -16,7 +18,7 @@ struct Accounts {
     live: Vec<Account>,
     /// The sums over those that ended, by worker.
     workers: Vec<Snapshot>,
-    handshakes: BTreeMap<&'static str, u64>,
+    items: BTreeMap<Item, u64>,
     refusals: BTreeMap<&'static str, u64>,
     reloads: Reloads,
 }
@@ -29,6 +31,12 @@ struct Account {
     totals: Arc<Totals>,
 }
 
+impl Account {
+    fn items(&self) -> Vec<(Source, Item, u64)> {
+        self.totals.items(&self.handle)
+    }
+}
+
 /// How often the configuration was read anew.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in crate::serve) struct Reloads {
@@ -38,24 +46,35 @@ pub(in crate::serve) struct Reloads {
     pub(in crate::serve) has_last_failed: bool,
     /// Servers whose connections were hurried because too many others had retired before them.
     pub(in crate::serve) hurried: u64,
+    /// When the configuration was last read with success, on the clock of requests.
+    pub(in crate::serve) since: Time,
 }
 
 impl Ledger {
     /// A server has started.
     pub(in crate::serve) fn open(&self, number: u64, handle: Handle, totals: Arc<Totals>) {
-        self.lock().live.push(Account { number, handle, totals });
+        let mut accounts = self.lock();
+        accounts.reloads.since = OsClock.now();
+        accounts.live.push(Account { number, handle, totals });
     }
 
     /// It has ended.
     pub(super) fn close(&self, number: u64) {
         let mut accounts = self.lock();
         let Some(at) = accounts.live.iter().position(|account| account.number == number) else { return };
-        let Account { handle, totals, .. } = accounts.live.remove(at);
-        merge(&mut accounts.workers, handle.worker_stats());
-        for (name, count) in totals.handshakes() {
-            *accounts.handshakes.entry(name).or_default() += count;
+        let ended = accounts.live.remove(at);
+        // What others count on is still theirs.
+        let shared: BTreeSet<Source> =
+            accounts.live.iter().flat_map(Account::items).map(|(source, ..)| source).collect();
+        for (_, item, count) in ended.items().into_iter().filter(|(source, ..)| !shared.contains(source)) {
+            *accounts.items.entry(item).or_default() += count;
         }
-        for (name, count) in totals.refusals() {
+        let Account { handle, totals, .. } = ended;
+        let goes_on = |counted: &Counted| accounts.live.iter().any(|account| account.has(counted));
+        let over = totals.counted().iter().filter(|counted| !goes_on(counted)).map(Counted::refused);
+        let over: Vec<_> = over.chain(totals.refusals()).collect();
+        merge(&mut accounts.workers, handle.worker_stats());
+        for (name, count) in over {
             *accounts.refusals.entry(name).or_default() += count;
         }
     }
@@ -75,12 +94,30 @@ impl Ledger {
         workers
     }
 
-    /// TLS handshakes by what came of them.
-    pub(in crate::serve) fn handshakes(&self) -> BTreeMap<&'static str, u64> {
+    /// What is counted by listener and the like.
+    pub(in crate::serve) fn items(&self) -> BTreeMap<Item, u64> {
         let accounts = self.lock();
-        let mut sums = accounts.handshakes.clone();
-        for (name, count) in accounts.live.iter().flat_map(|account| account.totals.handshakes()) {
-            *sums.entry(name).or_default() += count;
+        let mut sums = accounts.items.clone();
+        let mut seen = BTreeSet::new();
+        for account in &accounts.live {
+            let items = account.items();
+            let sources: BTreeSet<Source> = items.iter().map(|(source, ..)| *source).collect();
+            for (_, item, count) in items.into_iter().filter(|(source, ..)| !seen.contains(source)) {
+                *sums.entry(item).or_default() += count;
+            }
+            seen.extend(sources);
+        }
+        sums
+    }
+
+    /// Connections that are open, by listener.
+    pub(in crate::serve) fn conns_live(&self) -> BTreeMap<Box<str>, u64> {
+        let accounts = self.lock();
+        let mut sums = BTreeMap::new();
+        for (listener, count) in
+            accounts.live.iter().flat_map(|account| account.totals.conns_live(&account.handle))
+        {
+            *sums.entry(listener).or_default() += count;
         }
         sums
     }
@@ -89,7 +126,15 @@ impl Ledger {
     pub(in crate::serve) fn refusals(&self) -> Vec<(&'static str, u64)> {
         let accounts = self.lock();
         let ended = accounts.refusals.iter().map(|(&name, &count)| (name, count));
-        ended.chain(accounts.live.iter().flat_map(|account| account.totals.refusals())).collect()
+        let mut counted: Vec<&Counted> = Vec::new();
+        for one in accounts.live.iter().flat_map(|account| account.totals.counted()) {
+            if !counted.iter().any(|known| known.is(one)) {
+                counted.push(one);
+            }
+        }
+        let shared = counted.into_iter().map(Counted::refused);
+        let own = accounts.live.iter().flat_map(|account| account.totals.refusals());
+        ended.chain(shared).chain(own).collect()
     }
 
     pub(in crate::serve) fn reloads(&self) -> Reloads {
@@ -97,11 +142,21 @@ impl Ledger {
     }
 
     pub(super) fn count(&self, change: impl FnOnce(&mut Reloads)) {
-        change(&mut self.lock().reloads);
+        let reloads = &mut self.lock().reloads;
+        change(reloads);
+        if !reloads.has_last_failed {
+            reloads.since = OsClock.now();
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, Accounts> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Account {
+    fn has(&self, counted: &Counted) -> bool {
+        self.totals.counted().iter().any(|own| own.is(counted))
     }
 }
 

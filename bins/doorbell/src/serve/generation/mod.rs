@@ -3,14 +3,18 @@
 //! Does not know about: when another one follows, who wants that.
 //!
 //! The first one is made at the start. Each further one is made beside the one that serves: built whole, then started on the same
-//! listening sockets, and only then does the older one retire ([`fleet`]). Whatever fails before that leaves the older one as it was.
+//! listening sockets, and only then does the older one retire ([`fleet`]). Whatever fails before that leaves the older one, and everything
+//! that generations share, as it was. So what can fail comes before the server, as far as it can be taken back; what cannot comes
+//! behind it, and cannot fail.
 
 mod engine;
 mod file;
 mod fixed;
 mod fleet;
 mod ledger;
+mod litter;
 mod ports;
+mod waiter;
 
 pub(super) use engine::announce;
 pub(super) use file::ConfigFile;
@@ -30,17 +34,21 @@ use super::lane::{self, Lane, Plan};
 use super::listener;
 use super::ops::{MaintenanceFiles, Operator, Ops, Running};
 use super::stored::Stores;
+use super::tables::Tables;
 use super::totals::Totals;
 use super::watch::{Stamps, Watch, Watched};
-use crate::checks::{Connector, Counters, Hurry, Lane as Checks, Plan as ChecksPlan, Push};
-use crate::config::model::{CheckKind, ClientTls, Config};
+use crate::checks::{Connector, Counters, Held, Hurry, Lane as Checks, Plan as ChecksPlan, Pulse, Push};
+use crate::config::model::{CheckKind, ClientTls, Compute, Config};
 use crate::exit::{Exit, Failure};
 use doorbell::access_log::AccessLog;
 use doorbell::{Handle, Offload, Server, ServerBuilder};
-use ports::Ports;
+use litter::Litter;
+use ports::{Ports, Unopened};
+use std::hash::{Hash as _, Hasher as _};
 use std::path::Path;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
+use waiter::Waiter;
 
 /// How long the last lines of an access log may take.
 const ACCESS_LOG_END: Duration = Duration::from_secs(2);
@@ -51,8 +59,8 @@ pub(super) struct Program {
     pub(super) ledger: Arc<Ledger>,
     checks: Arc<Counters>,
     http2: Arc<lane::Counters>,
-    /// Threads cannot be taken away from jobs that run, so it is there from its first use on.
-    compute: OnceLock<Offload>,
+    /// Threads cannot be taken away from jobs that run, so it is there from its first use on, as it was wanted then.
+    compute: OnceLock<(Compute, Offload)>,
     /// Until somebody watches them.
     files: Mutex<Option<Box<dyn Watched>>>,
 }
@@ -71,9 +79,12 @@ pub(super) struct Generation {
     /// Where results are left that somebody else found.
     push: Option<Push>,
     hurry: Option<Hurry>,
+    /// Whether the thread of checks goes on.
+    pulse: Option<Pulse>,
     ports: Ports,
     /// Through which checks connect.
     connector: Option<Arc<Connector>>,
+    tables: Arc<Tables>,
     watch: Option<Watch>,
     /// Files that checks read once.
     stamps: Stamps,
@@ -94,6 +105,9 @@ struct Built {
     push: Option<Push>,
     plan: Option<Plan>,
     builder: ServerBuilder,
+    tables: Arc<Tables>,
+    compute: Option<Offload>,
+    litter: Litter,
 }
 
 /// A generation that accepts, beside the one before it.
@@ -103,6 +117,9 @@ pub(super) struct Started {
     server: Server,
     /// Which of its checks are as before.
     same: Same,
+    checks: Option<Held>,
+    ports: Unopened,
+    waiter: Waiter,
 }
 
 impl Program {
@@ -127,6 +144,7 @@ impl Program {
         if let Some(path) = &config.lifecycle.state_file {
             self.operator.keep_in(path);
         }
+        self.operator.prepare(keeper);
         self.operator.adopt(keeper);
         let files = config.maintenance.file_dir.as_ref();
         let files = files.map(|directory| MaintenanceFiles::new(directory, &self.operator));
@@ -139,13 +157,18 @@ impl Program {
         self.compute.get().is_some()
     }
 
-    /// The threads of `[compute]`, if a route of this configuration has work for them.
+    /// What the threads of `[compute]` were started with, if they were.
+    fn compute_settings(&self) -> Option<&Compute> {
+        self.compute.get().map(|(settings, _)| settings)
+    }
+
+    /// The threads of `[compute]`, if a route of this configuration has work for them. Those that were not there before end again with a
+    /// generation that does not come to serve.
     fn compute(&self, config: &Config) -> Result<Option<Offload>, Failure> {
-        if let Some(lane) = self.compute.get() {
-            return Ok(config.needs_compute().then(|| lane.clone()));
+        match self.compute.get() {
+            Some((_, lane)) => Ok(config.needs_compute().then(|| lane.clone())),
+            None => compute::start(config),
         }
-        let Some(lane) = compute::start(config)? else { return Ok(None) };
-        Ok(Some(self.compute.get_or_init(|| lane).clone()))
     }
 }
 
@@ -157,27 +180,44 @@ impl Generation {
         before: Option<&Self>,
     ) -> Result<Started, Failure> {
         let same = before.map(|before| same_checks(&before.config, &config)).unwrap_or_default();
-        let Built { keeper, access, totals, watched, checks, push, plan, mut builder } =
-            Built::new(program, &config, before)?;
+        // Before they are read: what changes meanwhile is another one at the next look.
+        let stamps = stamps(&config);
+        let Built {
+            keeper,
+            access,
+            totals,
+            watched,
+            checks,
+            push,
+            plan,
+            mut builder,
+            tables,
+            compute,
+            litter,
+        } = Built::new(program, &config, before)?;
         let lane = plan.map(Plan::start).transpose()?.map(Arc::new);
         if let Some(before) = before {
             keeper.inherit(&before.keeper, &same);
             builder = builder.succeed(&before.handle);
         }
         if before.is_some() {
-            program.operator.adopt(&keeper);
+            program.operator.prepare(&keeper);
         } else {
             program.begin(&config, &keeper);
         }
-        let stamps = stamps(&config);
-        // Last comes what clients see.
         let watch = Watch::start(watched).map_err(no_thread)?;
         let hurry = checks.as_ref().map(ChecksPlan::hurry);
+        let pulse = checks.as_ref().map(ChecksPlan::pulse);
         let connector = checks.as_ref().map(ChecksPlan::connector);
-        // Those of the one before are taken over when it retires.
-        let ports = if before.is_some() { Ports::default() } else { Ports::open(&config, &keeper)? };
+        let ports = Ports::prepare(&config, before.map(|before| (&before.ports, &before.config)))?;
         let checks = checks.map(|plan| plan.start(Arc::clone(&keeper))).transpose().map_err(no_thread)?;
+        let waiter = Waiter::start().map_err(no_thread)?;
+        // Last comes what clients see. From here on nothing fails any more.
         let server = builder.start().map_err(|error| engine::start_failure(&error))?;
+        litter.keep();
+        if let Some(lane) = compute {
+            program.compute.get_or_init(|| (config.compute.clone(), lane));
+        }
         let generation = Self {
             number: before.map_or(1, |before| before.number + 1),
             config,
@@ -186,16 +226,18 @@ impl Generation {
             totals: Arc::new(totals),
             lane,
             access,
-            checks,
+            checks: None,
             push,
             hurry,
-            ports,
+            pulse,
+            ports: Ports::default(),
             connector,
+            tables,
             watch: Some(watch),
             stamps,
             is_hurried: false,
         };
-        Ok(Started { generation, server, same })
+        Ok(Started { generation, server, same, checks, ports, waiter })
     }
 
     /// What operators see of it.
@@ -209,8 +251,10 @@ impl Generation {
             origin: origin.to_owned(),
             lifecycle: self.config.lifecycle.clone(),
             check_kinds: Running::check_kinds(&self.config),
+            config_hash: hash(&self.config),
             totals: Arc::clone(&self.totals),
             hurry: self.hurry.clone(),
+            pulse: self.pulse.clone(),
             ledger: Arc::clone(&program.ledger),
         }
     }
@@ -230,6 +274,7 @@ impl Generation {
 
     /// No new connections; those that are there may take so long.
     fn drain(&self, timeout: Duration) {
+        self.lane.iter().for_each(|lane| lane.allow(timeout));
         self.handle.drain_within(timeout);
         self.lane.iter().for_each(|lane| lane.drain(timeout));
     }
@@ -269,11 +314,9 @@ impl Started {
 impl Generation {
     /// Follows `before`, whose checks do not run any more from here on: what they found last is known, and so is what clients of connections
     /// that are still its leave there.
-    fn follow(&mut self, before: &mut Self, same: &Same) {
+    fn follow(&self, before: &mut Self, same: &Same) {
         drop(before.checks.take());
         self.keeper.inherit(&before.keeper, same);
-        let ports = std::mem::take(&mut before.ports);
-        self.ports = Ports::inherit(ports, &before.config, &self.config, &self.keeper);
         if let (Some(before), Some(now)) = (&before.push, &self.push) {
             before.redirect(now, &same.places);
         }
@@ -294,18 +337,24 @@ impl Built {
         let known = known.and_then(|before| before.connector.clone());
         let (checks, push) = checks::plan(config, &program.checks, known).map_err(bad_config)?.unzip();
         keeper.run_on_demand(checks.iter().flat_map(|plan: &ChecksPlan| plan.demands()));
+        checks.iter().for_each(|plan| keeper.count_in(plan.tallies()));
         let mut watched: Vec<Box<dyn Watched>> = Vec::new();
         let lane = program.compute(config)?;
         let reading = compute::Reading::new(lane.clone());
         let stores = Stores::open(config, &reading, &mut watched).map_err(bad_config)?;
-        let (common, readers) = Common::build(config, lane).map_err(bad_config)?;
+        let none = Tables::default();
+        let tables = Tables::after(before.map_or(&none, |before| &before.tables), config);
+        let tables = Arc::new(tables.map_err(bad_config)?);
+        let (common, readers) =
+            Common::build(config, Arc::clone(&tables), lane.clone()).map_err(bad_config)?;
         watched.extend(readers.into_iter().map(|reader| Box::new(reader) as Box<dyn Watched>));
+        let litter = Litter::of(config);
         let access = log(config, before)?;
         let materials =
             Materials { config, keeper: &keeper, push: push.as_ref(), common: &common, stores: &stores };
-        let mut totals = Totals::of(&common);
+        let mut totals = Totals::of(&common, config);
         let sink = |log: &SharedLog| log.lock().unwrap_or_else(PoisonError::into_inner).sink();
-        access.iter().for_each(|access| totals.set_access(sink(access)));
+        access.iter().for_each(|access| totals.set_access(Arc::as_ptr(access).addr(), sink(access)));
         let mut builder = engine::builder(config, &keeper, &program.operator);
         let of_checks = checks.as_ref().map_or(0, ChecksPlan::descriptors);
         let of_admin = if config.admin.is_some() { admin::DESCRIPTORS } else { 0 };
@@ -322,12 +371,16 @@ impl Built {
             builder =
                 listener::add(builder, &materials, position, access, &mut watched, &mut totals, &mut plan)?;
         }
-        builder = agent::add(builder, config, &keeper, || plan.iter_mut().for_each(Plan::add_none))?;
+        builder = agent::add(builder, config, &keeper, |name| {
+            totals.add_listener(&format!("agent.{name}"));
+            plan.iter_mut().for_each(Plan::add_none);
+        })?;
         if let Some(plan) = &plan {
             totals.set_http2(Arc::clone(&program.http2));
             builder = plan.attach(builder);
         }
-        Ok(Self { keeper, access, totals, watched, checks, push, plan, builder })
+        let compute = lane;
+        Ok(Self { keeper, access, totals, watched, checks, push, plan, builder, tables, compute, litter })
     }
 }
 
@@ -379,6 +432,13 @@ fn stamps(config: &Config) -> Stamps {
         let own = identity.iter().flat_map(|(cert, key)| [cert.as_path(), key.as_path()]);
         ca.iter().map(|ca| ca.as_path() as &Path).chain(own)
     }))
+}
+
+/// The same for the same configuration, whatever it was written in. Secrets are not in it.
+fn hash(config: &Config) -> String {
+    let mut hasher = std::hash::DefaultHasher::new();
+    crate::config::to_json(config, true).to_string().hash(&mut hasher);
+    format!("{:016x}", hasher.finish())
 }
 
 fn no_thread(error: std::io::Error) -> Failure {

@@ -4,9 +4,9 @@
 
 use crate::config::model::{Config, TcpGate};
 use crate::exit::Failure;
-use crate::serve::blackbox::Probes;
+use crate::serve::blackbox::{self, Probes};
 use crate::serve::board::Keeper;
-use crate::serve::gate::Gates;
+use crate::serve::gate::{self, Gates};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
@@ -17,38 +17,45 @@ pub(super) struct Ports {
     probes: Option<Probes>,
 }
 
+/// Those of a generation that may come: every address is had, and whoever has it now goes on.
+#[derive(Debug)]
+pub(super) struct Unopened {
+    gates: Next<gate::Unopened>,
+    probes: Next<blackbox::Unopened>,
+}
+
+#[derive(Debug)]
+enum Next<T> {
+    New(T),
+    None,
+    /// As they are.
+    Same,
+}
+
+impl<T> From<Option<T>> for Next<T> {
+    fn from(next: Option<T>) -> Self {
+        next.map_or(Self::None, Self::New)
+    }
+}
+
 impl Ports {
-    /// Opens them all.
+    /// Takes the addresses that the generation before does not have.
     ///
     /// # Errors
-    /// When somebody else listens there, or nobody may.
-    pub(super) fn open(config: &Config, keeper: &Keeper) -> Result<Self, Failure> {
-        Ok(Self { gates: Gates::open(config, keeper)?, probes: Probes::open(config)? })
-    }
-
-    /// Those of the generation before. What stays open stays as it is; what is another one is closed and opened anew, and where that fails
-    /// it stays closed, which is said: the generation serves already.
-    pub(super) fn inherit(before: Self, old: &Config, config: &Config, keeper: &Keeper) -> Self {
-        let Self { gates, probes } = before;
-        let gates = match gates {
-            Some(gates) if has_same_gates(old, config) => {
-                gates.follow(config, keeper);
-                Some(gates)
-            }
-            gates => {
-                drop(gates);
-                opened(Gates::open(config, keeper))
-            }
+    /// When somebody else listens there, or nobody may. Nothing has changed then.
+    pub(super) fn prepare(config: &Config, before: Option<(&Self, &Config)>) -> Result<Unopened, Failure> {
+        let gates = match before {
+            Some((Self { gates: Some(_), .. }, old)) if has_same_gates(old, config) => Next::Same,
+            Some((Self { gates: Some(gates), .. }, _)) => Gates::prepare(config, gates.addrs())?.into(),
+            _ => Gates::prepare(config, &[])?.into(),
         };
-        let is_same = old.blackbox == config.blackbox && old.egress == config.egress;
-        let probes = match probes {
-            Some(probes) if is_same => Some(probes),
-            probes => {
-                drop(probes);
-                opened(Probes::open(config))
-            }
+        let has_same_probes = |old: &Config| old.blackbox == config.blackbox && old.egress == config.egress;
+        let probes = match before {
+            Some((Self { probes: Some(_), .. }, old)) if has_same_probes(old) => Next::Same,
+            Some((Self { probes, .. }, _)) => Probes::prepare(config, probes.as_ref())?.into(),
+            None => Probes::prepare(config, None)?.into(),
         };
-        Self { gates, probes }
+        Ok(Unopened { gates, probes })
     }
 
     /// Where they are, by what for. Those that are yet to be taken over are where the configuration has them.
@@ -56,7 +63,7 @@ impl Ports {
         let shown = |binds: &[SocketAddr]| binds.iter().map(ToString::to_string).collect::<Vec<_>>();
         let gate = |gate: &TcpGate| (format!("tcp_gate.{}", gate.name), shown(&gate.binds));
         let probes = config.blackbox.iter().map(|blackbox| {
-            let open = self.probes.as_ref().map(|probes| probes.addrs().to_vec());
+            let open = self.probes.as_ref().map(Probes::addrs);
             ("blackbox".to_owned(), open.unwrap_or_else(|| shown(&blackbox.binds)))
         });
         config.tcp_gates.iter().map(gate).chain(probes).collect()
@@ -68,8 +75,32 @@ impl Ports {
     }
 }
 
-fn opened<T>(port: Result<Option<T>, Failure>) -> Option<T> {
-    port.inspect_err(|failure| tracing::error!("{failure}")).ok().flatten()
+impl Unopened {
+    /// Opens what is new, for endpoints of this board, and closes what is gone. What stays open is closed at no moment.
+    pub(super) fn open(self, before: Ports, config: &Config, keeper: &Keeper) -> Ports {
+        let Ports { gates, probes } = before;
+        let gates = match self.gates {
+            Next::New(next) => {
+                let held = gates.map(Gates::give_up).unwrap_or_default();
+                Some(next.open(config, keeper, held))
+            }
+            Next::None => None,
+            Next::Same => gates.inspect(|gates| gates.follow(config, keeper)),
+        };
+        let probes = match self.probes {
+            Next::New(next) => {
+                let next = next.open();
+                probes.into_iter().for_each(Probes::leave);
+                Some(next)
+            }
+            Next::None => {
+                probes.into_iter().for_each(Probes::leave);
+                None
+            }
+            Next::Same => probes,
+        };
+        Ports { gates, probes }
+    }
 }
 
 /// Whether the same addresses are open in the same manner, whatever for.

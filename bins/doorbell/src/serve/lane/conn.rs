@@ -3,11 +3,11 @@
 //! Does not know about: other connections, what is answered.
 
 use super::Phase;
-use super::answer::{With, answer};
+use super::answer::{With, answer, ask};
 use super::body::ReplyBody;
 use super::counters::{Counters, count};
 use super::desk::{Desk, Times};
-use super::grpc::is_grpc;
+use super::grpc::{Answers, Refusal, asks_by_grpc};
 use super::meter::{Abuse, Due, Meter};
 use super::metered::{Account, Metered};
 use crate::http::{Client, Time, TlsInfo};
@@ -15,6 +15,7 @@ use doorbell::HandedConn;
 use doorbell::time::{Clock as _, OsClock};
 use doorbell_tokio::Preread;
 use hyper::body::Incoming;
+use hyper::header::{self, HeaderMap};
 use hyper::service::service_fn;
 use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
@@ -59,24 +60,27 @@ struct Asker {
 
 /// Serves a connection to its end.
 pub(super) async fn serve(handed: HandedConn, addr: Option<IpAddr>, around: Around) {
-    let HandedConn { fd, bytes, permit, .. } = handed;
+    let _live = around.counters.begin();
+    let HandedConn { fd, bytes, time_left, permit, .. } = handed;
     let Ok(stream) = TcpStream::from_std(std::net::TcpStream::from(fd)) else {
         return count(&around.counters.unregistered);
     };
     let stream = Preread::new(stream, bytes, permit);
     let Some(acceptor) = &around.desk.acceptor else {
-        return http2(stream, addr, None, around).await;
+        let silent = time_left.min(around.desk.times.silent);
+        return http2(stream, addr, None, silent, around).await;
     };
     let Some(handshake) = acceptor.begin_handed(addr, OsClock.now()) else {
         return count(&around.counters.handshakes_refused);
     };
-    let timeout = acceptor.limits().handshake_timeout;
     let accepted = TlsAcceptor::from(handshake.config()).accept(stream);
-    match tokio::time::timeout(timeout, accepted).await {
+    // The handshake has begun on a ring thread, and its time with it.
+    match tokio::time::timeout(time_left, accepted).await {
         Ok(Ok(stream)) => match handshake.done(stream.get_ref().1, OsClock.unix_secs()) {
             // No other protocol is offered, so none means that a client went back on its own offer.
             Some(info) if info.alpn.as_deref() == Some("h2") => {
-                http2(stream, addr, Some(info), around).await;
+                let silent = around.desk.times.silent;
+                http2(stream, addr, Some(info), silent, around).await;
             }
             _ => count(&around.counters.handshakes_refused),
         },
@@ -97,9 +101,11 @@ async fn http2<S: AsyncRead + AsyncWrite + Unpin>(
     stream: S,
     addr: Option<IpAddr>,
     tls: Option<TlsInfo>,
+    silent: Duration,
     around: Around,
 ) {
     let Around { desk, counters, mut phase } = around;
+    let times = Times { silent, ..desk.times };
     let opened = OsClock.now();
     let account = Account::new(Meter::new(desk.budget.clone(), opened));
     let io = TokioIo::new(Metered::new(stream, account.clone(), desk.times.linger));
@@ -152,7 +158,7 @@ async fn http2<S: AsyncRead + AsyncWrite + Unpin>(
                 windowless = left.filter(|left| !left.is_zero()).map(|left| Box::pin(tokio::time::sleep(left)));
                 continue;
             }
-            _ = ticks.tick() => match judge(&account, &counters, &desk.times, opened, told) {
+            _ = ticks.tick() => match judge(&account, &counters, &times, opened, told) {
                 Judged::Close(counter) => return count(counter),
                 Judged::Go(counter) => Some(counter),
                 Judged::Stay => None,
@@ -239,14 +245,6 @@ fn is_protocol_error(error: &hyper::Error) -> bool {
 impl Asker {
     async fn answer(self: Arc<Self>, request: Request<Incoming>) -> io::Result<Response<ReplyBody>> {
         count(&self.counters.requests);
-        if let Some(answers) = &self.desk.answers
-            && is_grpc(&request)
-        {
-            let has_cert = self.tls.as_ref().is_some_and(|tls| tls.client_verified);
-            let may = has_cert || !self.desk.needs_client_cert;
-            return Ok(answers.clone().answer(request, self.account.clone(), may).await);
-        }
-        let (parts, body) = request.into_parts();
         let client = Client { addr: self.addr, tls: self.tls.as_ref() };
         let with = With {
             http: &self.desk.http,
@@ -255,7 +253,40 @@ impl Asker {
             counters: &self.counters,
             client: &client,
         };
-        let reply = answer(&with, &parts, body).await;
+        let reply = match &self.desk.answers {
+            Some(answers) if asks_by_grpc(&request) => self.answer_grpc(answers, &with, request).await,
+            _ => {
+                let (parts, body) = request.into_parts();
+                answer(&with, &parts, body).await
+            }
+        };
         reply.ok_or_else(|| io::ErrorKind::ConnectionAborted.into())
     }
+
+    /// Routes and guards decide as about any request; who gets past them is answered by gRPC, and so is who does not.
+    async fn answer_grpc(
+        &self,
+        answers: &Answers,
+        with: &With<'_>,
+        request: Request<Incoming>,
+    ) -> Option<Response<ReplyBody>> {
+        let (parts, body) = request.into_parts();
+        let said = ask(with, &parts).await?;
+        let has_cert = self.tls.as_ref().is_some_and(|tls| tls.client_verified);
+        let may_lack_cert = self.desk.asks_client_cert && !has_cert;
+        let reply = match Refusal::of(&said, may_lack_cert) {
+            Some(refusal) => refusal.into_response(),
+            None => answers.clone().answer(Request::from_parts(parts, body), self.account.clone()).await,
+        };
+        Some(with_fields(reply, said.headers()))
+    }
+}
+
+/// The reply with what a route, its guards and its listener say beside it; not with what they say of a content that is not sent.
+fn with_fields(mut reply: Response<ReplyBody>, said: &HeaderMap) -> Response<ReplyBody> {
+    let about_content = [header::ALLOW, header::CONTENT_LENGTH, header::CONTENT_TYPE, header::LOCATION];
+    for (name, value) in said.iter().filter(|(name, _)| !about_content.contains(name)) {
+        reply.headers_mut().append(name, value.clone());
+    }
+    reply
 }

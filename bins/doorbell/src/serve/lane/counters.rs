@@ -3,6 +3,7 @@
 //! Does not know about: who reads them.
 
 use super::meter::Abuse;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 macro_rules! counters {
@@ -12,6 +13,8 @@ macro_rules! counters {
         pub(in crate::serve) struct Counters {
             /// Connections that were handed over.
             pub(super) connections: AtomicU64,
+            /// Of these, those that are not over.
+            live: AtomicU64,
             /// Requests answered, those of gRPC among them.
             pub(super) requests: AtomicU64,
             /// Jobs of the compute lane.
@@ -77,6 +80,17 @@ impl Counters {
         (self.connections.load(Ordering::Relaxed), self.requests.load(Ordering::Relaxed))
     }
 
+    /// Connections that are not over.
+    pub(in crate::serve) fn live(&self) -> u64 {
+        self.live.load(Ordering::Relaxed)
+    }
+
+    /// A connection begins; it is over when what is given goes.
+    pub(super) fn begin(self: &Arc<Self>) -> Live {
+        count(&self.live);
+        Live(Arc::clone(self))
+    }
+
     /// Jobs that were begun.
     pub(in crate::serve) fn jobs(&self) -> u64 {
         self.jobs.load(Ordering::Relaxed)
@@ -93,6 +107,16 @@ impl Counters {
             Abuse::WindowUpdates => &self.window_update_flood,
             Abuse::Windowless => &self.windowless,
         });
+    }
+}
+
+/// A connection that is not over.
+#[derive(Debug)]
+pub(super) struct Live(Arc<Counters>);
+
+impl Drop for Live {
+    fn drop(&mut self) {
+        self.0.live.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

@@ -36,8 +36,8 @@ pub(in crate::serve) struct Desk {
     pub(super) limits: Limits,
     pub(super) acceptor: Option<Acceptor>,
     pub(super) answers: Option<Answers>,
-    /// gRPC is answered to clients with a certificate only.
-    pub(super) needs_client_cert: bool,
+    /// Clients are asked for a certificate: one who is refused may lack it.
+    pub(super) asks_client_cert: bool,
     pub(super) budget: Budget,
     pub(super) builder: Builder<TokioExecutor>,
     pub(super) conns_per_ip_max: u32,
@@ -75,7 +75,7 @@ impl Desk {
             http,
             acceptor,
             answers,
-            needs_client_cert: tls.is_some_and(|tls| tls.client_auth.mode == ClientAuthMode::Require),
+            asks_client_cert: tls.is_some_and(|tls| tls.client_auth.mode != ClientAuthMode::None),
             budget: Budget { streams: config.http2.max_requests, ..Budget::default() },
             builder: builder(config.http2.concurrent_streams),
             conns_per_ip_max: listener.connections_per_ip,

@@ -30,6 +30,7 @@ use doorbell::time::{Clock as _, OsClock};
 use doorbell::tls::Acceptor;
 use doorbell::{HandOver, HandedConn, Http1, ServerBuilder};
 use grpc::{Answers, Statuses};
+pub(super) use grpc::{GRPC, is_grpc};
 use inbox::Inbox;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -154,13 +155,17 @@ impl Lane {
     /// Every connection is told to go and may take this long to finish. Those who watch have been told before that nothing serves any
     /// more; now their streams end.
     pub(super) fn drain(&self, timeout: Duration) {
+        self.allow(timeout);
+        self.ends.send_replace(true);
+        self.go_to(Phase::Draining);
+    }
+
+    /// Connections may take this long once the server has ended, which may be at any moment from now on.
+    pub(super) fn allow(&self, timeout: Duration) {
         let over = OsClock.now().after(timeout);
         let mut until = self.until.lock().unwrap_or_else(PoisonError::into_inner);
         // Who was given more time before has no more than this now.
         *until = Some(until.map_or(over, |until| until.min(over)));
-        drop(until);
-        self.ends.send_replace(true);
-        self.go_to(Phase::Draining);
     }
 
     /// Every connection is closed.

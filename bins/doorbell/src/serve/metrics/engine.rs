@@ -5,12 +5,14 @@
 use super::Scrape;
 use super::family::{Families, as_f64};
 use crate::wire::Lifecycle;
-use doorbell::{CloseReason, Snapshot};
+use doorbell::Snapshot;
 
 /// Counters of the engine that have a name of their own here, beside [`named`].
-const ELSEWHERE: [&str; 8] = [
+const ELSEWHERE: [&str; 10] = [
+    "accept_errors",
     "bytes_in",
     "bytes_out",
+    "conns_accepted",
     "conns_live",
     "proxy_local",
     "proxy_refused",
@@ -22,7 +24,7 @@ const ELSEWHERE: [&str; 8] = [
 pub(super) fn gather(scrape: &Scrape, families: &mut Families) {
     program(scrape, families);
     workers(scrape, families);
-    connections(scrape, families);
+    bytes(scrape, families);
     requests(scrape, families);
     rest(scrape, families);
 }
@@ -43,9 +45,16 @@ fn program(scrape: &Scrape, families: &mut Families) {
     );
     let help = "Which configuration is in use: 1 at the start, one more with every reload.";
     families.gauge("doorbell_config_generation", help).count([], status.generation);
+    if !scrape.config_hash.is_empty() {
+        let help = "The configuration that is served: the same hash is the same configuration.";
+        families.gauge("doorbell_config_info", help).add([("hash", &scrape.config_hash)], 1.0);
+    }
     let help = "Whether what was read last is what is served.";
     let is_served = if scrape.reloads.has_last_failed { 0.0 } else { 1.0 };
     families.gauge("doorbell_config_last_reload_successful", help).add([], is_served);
+    let help = "When the configuration was last read with success, in seconds since 1970.";
+    let at = as_f64(status.now_unix_ms) / 1e3 - scrape.reload_age_secs;
+    families.gauge("doorbell_config_last_reload_success_timestamp_seconds", help).add([], at);
     let mut reloads = families.counter("doorbell_config_reloads", "Reloads, by what came of them.");
     reloads.count([("result", "done")], scrape.reloads.done);
     reloads.count([("result", "failed")], scrape.reloads.failed);
@@ -74,42 +83,19 @@ fn workers(scrape: &Scrape, families: &mut Families) {
     }
 }
 
-fn connections(scrape: &Scrape, families: &mut Families) {
-    by_worker(
-        scrape,
-        families.gauge("doorbell_connections_active", "Connections that are open."),
-        |worker| worker.conns_live,
-    );
-    let help = "Connections that are over, by why.";
-    let mut closed = families.counter("doorbell_connections_closed", help);
-    for (at, worker) in scrape.workers.iter().enumerate() {
-        for &reason in CloseReason::ALL {
-            let labels = [("worker", &*at.to_string()), ("reason", reason.as_str())];
-            closed.count(labels, worker.closed_because(reason));
-        }
-    }
+fn bytes(scrape: &Scrape, families: &mut Families) {
+    let help = "Connections accepted, by worker: whether they share the work.";
+    by_worker(scrape, families.counter("doorbell_worker_connections_accepted", help), |worker| {
+        worker.conns_accepted
+    });
+    let help = "Connections that are open, by worker.";
+    by_worker(scrape, families.gauge("doorbell_worker_connections_active", help), |worker| worker.conns_live);
     by_worker(scrape, families.counter("doorbell_received_bytes", "Bytes received."), |worker| {
         worker.bytes_in
     });
     by_worker(scrape, families.counter("doorbell_sent_bytes", "Bytes of replies sent."), |worker| {
         worker.bytes_out
     });
-    let mut proxied = families.counter("doorbell_proxy_protocol", "PROXY headers, by what came of them.");
-    for (at, worker) in scrape.workers.iter().enumerate() {
-        let counts = [
-            ("v1", worker.proxy_v1),
-            ("v2", worker.proxy_v2),
-            ("local", worker.proxy_local),
-            ("refused", worker.proxy_refused),
-        ];
-        for (result, count) in counts {
-            proxied.count([("worker", &*at.to_string()), ("result", result)], count);
-        }
-    }
-    let mut handshakes = families.counter("doorbell_tls_handshakes", "TLS handshakes, by what came of them.");
-    for (result, &count) in &scrape.handshakes {
-        handshakes.count([("result", result)], count);
-    }
 }
 
 fn requests(scrape: &Scrape, families: &mut Families) {
@@ -153,14 +139,12 @@ fn by_worker(scrape: &Scrape, mut family: super::family::Filling<'_>, count: imp
 fn named(field: &str) -> (&'static str, &'static str) {
     match field {
         "accept_downgrades" => ("doorbell_accept_downgrades", "Steps down in how connections are accepted."),
-        "accept_errors" => ("doorbell_accept_errors", "Connections that could not be accepted."),
         "accept_rearms" => ("doorbell_accept_rearms", "Times accept was armed."),
         "accept_stalls" => {
             ("doorbell_accept_stalls", "Times a listener had waiting clients that accept did not report.")
         }
         "accepts_dropped" => ("doorbell_accepts_dropped", "Accepted connections closed at once."),
         "answers_dropped" => ("doorbell_answers_dropped", "Answers of jobs that nobody waited for any more."),
-        "conns_accepted" => ("doorbell_connections_accepted", "Connections accepted."),
         "cq_overflows" => ("doorbell_ring_cq_overflow", "Completions that went through the overflow list."),
         "driver_fallbacks" => ("doorbell_driver_fallbacks", "Times a worker went on with epoll."),
         "enters" => ("doorbell_ring_enters", "Calls that waited for the kernel."),

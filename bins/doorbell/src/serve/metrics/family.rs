@@ -22,7 +22,17 @@ struct Family {
 #[derive(Debug)]
 struct Sample {
     labels: Vec<(&'static str, String)>,
-    value: f64,
+    value: Value,
+}
+
+#[derive(Debug)]
+enum Value {
+    Histogram {
+        sum: f64,
+        /// Upper ends, and how many are in a bucket and not in the ones before it.
+        buckets: Vec<(f64, u64)>,
+    },
+    Number(f64),
 }
 
 /// A family that is being filled.
@@ -39,6 +49,11 @@ impl Families {
         self.family(name, help, MetricType::Gauge)
     }
 
+    /// How many there are of each size.
+    pub(super) fn histogram(&mut self, name: &'static str, help: &'static str) -> Filling<'_> {
+        self.family(name, help, MetricType::Histogram)
+    }
+
     fn family(&mut self, name: &'static str, help: &'static str, kind: MetricType) -> Filling<'_> {
         self.0.push(Family { name, help, kind, samples: Vec::new() });
         let last = self.0.len() - 1;
@@ -48,6 +63,23 @@ impl Families {
 
 impl Filling<'_> {
     pub(super) fn add<const N: usize>(&mut self, labels: [(&'static str, &str); N], value: f64) -> &mut Self {
+        self.push(labels, Value::Number(value))
+    }
+
+    /// Times in microseconds, shown in seconds. The last bucket has no bound.
+    pub(super) fn times<const N: usize>(
+        &mut self,
+        labels: [(&'static str, &str); N],
+        bounds_us: &[u64],
+        buckets: &[u64],
+        sum_us: u64,
+    ) -> &mut Self {
+        let bounds = bounds_us.iter().map(|&bound| as_f64(bound) / 1e6).chain([f64::INFINITY]);
+        let buckets = bounds.zip(buckets.iter().copied()).collect();
+        self.push(labels, Value::Histogram { sum: as_f64(sum_us) / 1e6, buckets })
+    }
+
+    fn push<const N: usize>(&mut self, labels: [(&'static str, &str); N], value: Value) -> &mut Self {
         let labels = labels.into_iter().map(|(name, value)| (name, value.to_owned())).collect();
         self.0.push(Sample { labels, value });
         self
@@ -74,16 +106,23 @@ impl Filling<'_> {
             let mut labels: Vec<_> =
                 labels.into_iter().map(|(name, value)| (name, value.to_owned())).collect();
             labels.push((label, state.to_owned()));
-            self.0.push(Sample { labels, value: if state == now { 1.0 } else { 0.0 } });
+            let value = Value::Number(if state == now { 1.0 } else { 0.0 });
+            self.0.push(Sample { labels, value });
         }
         self
     }
 }
 
-fn encode(encoder: &mut MetricEncoder<'_>, kind: MetricType, value: f64) -> fmt::Result {
-    match kind {
-        MetricType::Counter => encoder.encode_counter::<NoLabelSet, _, f64>(&value, None),
-        _ => encoder.encode_gauge(&value),
+fn encode(encoder: &mut MetricEncoder<'_>, kind: MetricType, value: &Value) -> fmt::Result {
+    match (kind, value) {
+        (_, Value::Histogram { sum, buckets }) => {
+            let count = buckets.iter().map(|(_, count)| count).sum();
+            encoder.encode_histogram::<NoLabelSet>(*sum, count, buckets, None)
+        }
+        (MetricType::Counter, Value::Number(value)) => {
+            encoder.encode_counter::<NoLabelSet, _, f64>(value, None)
+        }
+        (_, Value::Number(value)) => encoder.encode_gauge(value),
     }
 }
 
@@ -100,9 +139,9 @@ impl Collector for Families {
             let mut encoder = encoder.encode_descriptor(family.name, family.help, None, family.kind)?;
             for Sample { labels, value } in &family.samples {
                 if labels.is_empty() {
-                    encode(&mut encoder, family.kind, *value)?;
+                    encode(&mut encoder, family.kind, value)?;
                 } else {
-                    encode(&mut encoder.encode_family(labels)?, family.kind, *value)?;
+                    encode(&mut encoder.encode_family(labels)?, family.kind, value)?;
                 }
             }
         }

@@ -3,7 +3,8 @@
 //! Does not know about: texts.
 
 use super::Scrape;
-use super::family::{Families, as_f64};
+use super::family::{Families, Filling, as_f64};
+use crate::checks::{Counts, DURATION_BOUNDS_US, LAG_BOUNDS_US};
 use crate::serve::census::LbState;
 use crate::wire::{CauseWord, CheckWord, EndpointWord};
 use doorbell_health::EndpointState;
@@ -11,6 +12,7 @@ use doorbell_health::EndpointState;
 pub(super) fn gather(scrape: &Scrape, families: &mut Families) {
     endpoints(scrape, families);
     checks(scrape, families);
+    results(scrape, families);
     runs(scrape, families);
     probers(scrape, families);
 }
@@ -86,6 +88,63 @@ fn checks(scrape: &Scrape, families: &mut Families) {
     }
 }
 
+/// Checks of which the parts of runs are timed: each is ten lines and more for every part, and whoever has more checks than these
+/// has no use for them.
+const TIMED_MAX: usize = 1_000;
+
+/// What the runs of each check came to.
+fn results(scrape: &Scrape, families: &mut Families) {
+    let help = "Runs of a check, by result and by the part in which it came out; the results it was told are among them.";
+    each(scrape, families.counter("doorbell_check_attempts", help), |attempts, check, counts| {
+        for (result, reason, count) in counts.attempts() {
+            attempts.count([("check", check), ("result", result), ("reason", reason)], count);
+        }
+    });
+    if scrape.checks.len() <= TIMED_MAX {
+        let help = "How long the parts of runs took.";
+        each(scrape, families.histogram("doorbell_check_duration_seconds", help), |times, check, counts| {
+            for (phase, one) in counts.durations() {
+                let labels = [("check", check), ("phase", phase.as_str())];
+                times.times(labels, &DURATION_BOUNDS_US, &one.buckets, one.sum_us);
+            }
+        });
+    }
+    let help = "Changes of the state of a check, by where it went.";
+    each(scrape, families.counter("doorbell_check_transitions", help), |transitions, check, counts| {
+        for (state, count) in counts.transitions() {
+            transitions.count([("check", check), ("to", state.as_str())], count);
+        }
+    });
+    let help = "When the first certificate that a check was shown ends, in seconds since 1970.";
+    let ends = families.gauge("doorbell_check_certificate_not_after_timestamp_seconds", help);
+    each(scrape, ends, |ends, check, counts| {
+        if let Some(at) = counts.certificate_ends() {
+            ends.count([("check", check)], at);
+        }
+    });
+    let help = "Runs that took longer than until the next one was due.";
+    each(scrape, families.counter("doorbell_check_overruns", help), |overruns, check, counts| {
+        overruns.count([("check", check)], counts.overruns);
+    });
+    let help =
+        "Calls for a run that came while one went on; of many who ask until the next run one is counted.";
+    each(scrape, families.counter("doorbell_check_coalesced", help), |coalesced, check, counts| {
+        coalesced.count([("check", check)], counts.coalesced);
+    });
+    let help = "Calls for a run that found a result which was new enough; of many who ask one is counted.";
+    each(scrape, families.counter("doorbell_check_cache_hits", help), |hits, check, counts| {
+        hits.count([("check", check)], counts.cache_hits);
+    });
+}
+
+fn each(scrape: &Scrape, mut family: Filling<'_>, add: impl Fn(&mut Filling<'_>, &str, &Counts)) {
+    for check in &scrape.checks {
+        if let Some(counts) = scrape.check_counts.get(&*check.name) {
+            add(&mut family, &check.name, counts);
+        }
+    }
+}
+
 /// What the checks did all together.
 fn runs(scrape: &Scrape, families: &mut Families) {
     let count = |name: &str| scrape.check_runs.get(name).copied();
@@ -96,13 +155,13 @@ fn runs(scrape: &Scrape, families: &mut Families) {
     };
     add("runs", "doorbell_check_runs", "Runs of checks that are over.");
     add("failed", "doorbell_check_failures", "Runs of checks that found no success.");
-    add("overruns", "doorbell_check_overruns", "Runs that took longer than until the next one was due.");
     add("waited", "doorbell_check_waits", "Runs that waited because too many others ran.");
     add("pushed", "doorbell_check_pushes", "Results that were told from outside.");
     add("pushes_refused", "doorbell_check_pushes_refused", "Results told from outside that found no place.");
-    if let Some(lag_us) = count("lag_us") {
-        let help = "How late runs of checks started, as a mean since the start.";
-        families.gauge("doorbell_check_schedule_lag_seconds", help).add([], as_f64(lag_us) / 1e6);
+    if let Some(lag) = &scrape.check_lag {
+        let help = "How late runs of checks started, all checks together.";
+        let mut late = families.histogram("doorbell_check_schedule_lag_seconds", help);
+        late.times([], &LAG_BOUNDS_US, &lag.buckets, lag.sum_us);
     }
 }
 

@@ -3,18 +3,24 @@
 //! Does not know about: HTTP, how anything is counted.
 //!
 //! Labels are names from the configuration and words of small fixed sets, load balancers aside: those name themselves, and few are kept.
+//! How long requests took is not among them: that needs a look at a clock for each, which the rings do not take, and whose replies are there
+//! before they are asked for has nothing to see in it. Whoever stands before this server knows.
 
 mod engine;
 mod family;
 mod health;
+mod items;
 mod process;
 #[cfg(test)]
 mod tests;
 mod text;
 
 use super::census::{LbView, Row};
+use super::door::{Counted, counted};
 use super::generation::Reloads;
 use super::ops::{Operator, Running};
+use super::totals::{Item, is_of_handshakes};
+use crate::checks::{Counts, LagCounts};
 use crate::wire::{CheckView, Status};
 use doorbell::Snapshot;
 use doorbell::time::{Clock as _, OsClock};
@@ -33,12 +39,27 @@ struct Scrape {
     /// By worker.
     workers: Vec<Snapshot>,
     refused: BTreeMap<&'static str, u64>,
-    handshakes: BTreeMap<&'static str, u64>,
+    /// What is counted by listener, limiter and the like.
+    items: BTreeMap<Item, u64>,
+    /// By listener.
+    conns_live: BTreeMap<Box<str>, u64>,
+    handshakes_live: BTreeMap<Box<str>, u64>,
+    /// By limiter.
+    limiter_keys: BTreeMap<Box<str>, u64>,
+    /// By `[tls.NAME]`, in seconds from 1970 on.
+    certificate_ends: BTreeMap<Box<str>, i64>,
+    /// Requests by route, and those for which there was no number.
+    requests: (Vec<(Counted, u64)>, u64),
     /// Connections and requests of HTTP/2, where it is spoken.
     http2: Option<(u64, u64)>,
     /// What the checks did all together.
     check_runs: BTreeMap<String, u64>,
+    check_lag: Option<LagCounts>,
+    check_counts: BTreeMap<Box<str>, Counts>,
+    config_hash: String,
     reloads: Reloads,
+    /// How long ago the configuration was last read with success.
+    reload_age_secs: f64,
     process: process::Process,
 }
 
@@ -66,10 +87,19 @@ impl Scrape {
             views_refused: 0,
             workers: Vec::new(),
             refused: BTreeMap::new(),
-            handshakes: BTreeMap::new(),
+            requests: counted(),
+            items: BTreeMap::new(),
+            conns_live: BTreeMap::new(),
+            handshakes_live: BTreeMap::new(),
+            limiter_keys: BTreeMap::new(),
+            certificate_ends: BTreeMap::new(),
             http2: None,
             check_runs: BTreeMap::new(),
+            check_lag: None,
+            check_counts: BTreeMap::new(),
+            config_hash: String::new(),
             reloads: Reloads::default(),
+            reload_age_secs: 0.0,
             process: process::Process::read(),
         };
         if let Some(running) = operator.running() {
@@ -91,23 +121,33 @@ impl Scrape {
             .flat_map(|(name, views)| views.into_iter().map(move |view| (name.to_owned(), view)))
             .collect();
         self.views_refused = census.views_refused();
-        self.workers = running.ledger.worker_stats();
-        self.handshakes = running.ledger.handshakes();
+        let (ledger, totals) = (&running.ledger, &running.totals);
+        self.workers = ledger.worker_stats();
+        (self.items, self.conns_live) = (ledger.items(), ledger.conns_live());
+        for (listener, count) in totals.handshakes_live() {
+            *self.handshakes_live.entry(listener.into()).or_default() += count;
+        }
+        let keys = totals.limiter_keys();
+        self.limiter_keys = keys.map(|(limiter, count)| (limiter.into(), count as u64)).collect();
+        self.certificate_ends = totals.certificate_ends();
         // Handshakes have a family of their own.
-        let refused = running.ledger.refusals().into_iter();
-        let refused = refused.filter(|(why, _)| !self.handshakes.contains_key(why));
-        for (why, count) in refused.chain(running.totals.http2_refusals()) {
+        let refused = ledger.refusals().into_iter().filter(|(why, _)| !is_of_handshakes(why));
+        for (why, count) in refused.chain(totals.http2_refusals()) {
             *self.refused.entry(why).or_default() += count;
         }
-        self.http2 = running.totals.http2_served();
-        self.reloads = running.ledger.reloads();
-        self.check_runs = running.totals.check_runs();
+        self.http2 = totals.http2_served();
+        self.config_hash.clone_from(&running.config_hash);
+        self.reloads = ledger.reloads();
+        self.reload_age_secs = now.since(self.reloads.since).as_secs_f64();
+        self.check_runs = totals.check_runs();
+        (self.check_lag, self.check_counts) = (totals.check_lag(), totals.check_counts());
     }
 }
 
 fn gather(scrape: &Scrape) -> Families {
     let mut families = Families::default();
     engine::gather(scrape, &mut families);
+    items::gather(scrape, &mut families);
     health::gather(scrape, &mut families);
     scrape.process.gather(&mut families);
     families

@@ -38,7 +38,7 @@ impl Operator {
         self.record(&inside, moved);
         inside.keepers().for_each(|keeper| keeper.drain(false));
         drop(inside);
-        self.0.notes.leave(Note::Changed);
+        self.0.notes.nudge();
         let unsaved = self.save().filter(|_| self.keeps());
         if calls_off_stop {
             tracing::warn!("the stop is called off: doorbell goes on");
@@ -66,7 +66,7 @@ impl Operator {
         let hold = Hold { reason: one_line(reason), until };
         self.hold(&mut inside, &name, HoldSource::Operator, Some(hold), now);
         drop(inside);
-        self.0.notes.leave(Note::Changed);
+        self.0.notes.nudge();
         let length = for_time.map_or_else(
             || format!("until `doorbell ready {name}`"),
             |time| format!("for {}", format_duration(time)),
@@ -92,7 +92,7 @@ impl Operator {
         let drains = subject == Subject::All && inside.life.is_draining();
         let still = inside.still_held(subject, &name);
         drop(inside);
-        self.0.notes.leave(Note::Changed);
+        self.0.notes.nudge();
         let mut said: Vec<String> =
             ended.iter().map(|target| format!("{target}: maintenance ended")).collect();
         if drains {
@@ -150,13 +150,13 @@ impl Operator {
     /// Drains and ends, or ends now.
     pub(crate) fn quit(&self, now: bool) -> Result<String, Refusal> {
         if now {
-            self.0.notes.leave(Note::StopNow);
+            self.0.notes.tell(Note::StopNow);
             return Ok("stopping now".into());
         }
         self.lock().refuse_if_closing()?;
         self.begin_stop("doorbell quit");
         let left = self.status().stops_in_ms.map_or(Duration::ZERO, Duration::from_millis);
-        self.0.notes.leave(Note::Changed);
+        self.0.notes.nudge();
         Ok(match left.is_zero() {
             true => "draining: listeners close now".into(),
             false => format!(

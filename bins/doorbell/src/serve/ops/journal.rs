@@ -8,6 +8,7 @@ use super::clock::unix_ms;
 use crate::wire::{Event, Happening};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::sync::OwnedSemaphorePermit;
 use tokio::sync::broadcast;
 use tokio::sync::broadcast::error::RecvError;
 
@@ -18,17 +19,16 @@ const KEPT_MAX: usize = 2048;
 const WAITING_MAX: usize = 1024;
 
 /// See the [module](self).
-#[derive(Debug)]
-pub(in crate::serve) struct Journal {
-    inside: Mutex<Inside>,
-    sender: broadcast::Sender<Arc<Event>>,
-}
-
 #[derive(Debug, Default)]
+pub(in crate::serve) struct Journal(Mutex<Inside>);
+
+#[derive(Debug)]
 struct Inside {
     /// Of the last event.
     number: u64,
     kept: VecDeque<Arc<Event>>,
+    /// `None` once nobody is told any more.
+    sender: Option<broadcast::Sender<Arc<Event>>>,
 }
 
 /// Somebody who follows.
@@ -38,6 +38,8 @@ pub(crate) struct Follower {
     backlog: VecDeque<Arc<Event>>,
     missed: u64,
     receiver: broadcast::Receiver<Arc<Event>>,
+    /// While it has one, the end waits for it.
+    _place: Option<OwnedSemaphorePermit>,
 }
 
 /// What a follower is told.
@@ -48,9 +50,9 @@ pub(crate) enum Followed {
     Missed(u64),
 }
 
-impl Default for Journal {
+impl Default for Inside {
     fn default() -> Self {
-        Self { inside: Mutex::default(), sender: broadcast::Sender::new(WAITING_MAX) }
+        Self { number: 0, kept: VecDeque::new(), sender: Some(broadcast::Sender::new(WAITING_MAX)) }
     }
 }
 
@@ -65,7 +67,12 @@ impl Journal {
         }
         inside.kept.push_back(Arc::clone(&event));
         // Under the lock, so that whoever begins to follow gets each event once. Without followers nobody is told.
-        let _nobody = self.sender.send(event);
+        let _nobody = inside.sender.as_ref().map(|sender| sender.send(event));
+    }
+
+    /// Whoever follows gets what happened up to here, and then hears that nothing more comes.
+    pub(in crate::serve) fn end(&self) {
+        self.lock().sender = None;
     }
 
     /// The number of the last event.
@@ -82,11 +89,15 @@ impl Journal {
     pub(in crate::serve) fn follow(&self, since: u64) -> Follower {
         let inside = self.lock();
         let (backlog, missed) = inside.since(since);
-        Follower { backlog, missed, receiver: self.sender.subscribe() }
+        let receiver = match &inside.sender {
+            Some(sender) => sender.subscribe(),
+            None => broadcast::channel(1).1,
+        };
+        Follower { backlog, missed, receiver, _place: None }
     }
 
     fn lock(&self) -> MutexGuard<'_, Inside> {
-        self.inside.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -100,6 +111,11 @@ impl Inside {
 }
 
 impl Follower {
+    /// Has the end wait until it is dropped.
+    pub(super) fn hold(self, _place: Option<OwnedSemaphorePermit>) -> Self {
+        Self { _place, ..self }
+    }
+
     /// What comes next; `None` when nothing will.
     pub(crate) async fn next(&mut self) -> Option<Followed> {
         if self.missed > 0 {
@@ -166,7 +182,28 @@ mod tests {
         assert_eq!(number(next()), 9);
         let mut late = journal.follow(0);
         assert!(matches!(runtime.block_on(late.next()), Some(Followed::Event(event)) if event.number == 1));
-        drop(journal);
-        while let Some(Followed::Event(_)) = runtime.block_on(late.next()) {}
+    }
+
+    #[test]
+    fn a_follower_hears_the_last_event_and_then_the_end() {
+        let runtime = Builder::new_current_thread().build().unwrap();
+        let journal = Journal::default();
+        record(&journal, 1);
+        let mut follower = journal.follow(0);
+        record(&journal, 1);
+        journal.end();
+        record(&journal, 1);
+        let mut late = journal.follow(0);
+        for (follower, last) in [(&mut follower, 2), (&mut late, 3)] {
+            for expected in 1..=last {
+                let next = runtime.block_on(follower.next());
+                assert!(
+                    matches!(next, Some(Followed::Event(event)) if event.number == expected),
+                    "{expected}"
+                );
+            }
+            assert_eq!(runtime.block_on(follower.next()), None);
+        }
+        assert_eq!(journal.last(), 3, "written down nevertheless");
     }
 }

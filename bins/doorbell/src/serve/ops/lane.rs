@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::runtime::Handle;
-use tokio::sync::{Semaphore, SemaphorePermit, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit, watch};
 use tokio::time::timeout;
 
 /// Threads for what cannot be waited for: commands that write the state file.
@@ -25,24 +25,45 @@ const LAST_ANSWERS: Duration = Duration::from_secs(1);
 /// Those of the runtime: epoll and two to wake it.
 pub(super) const DESCRIPTORS: u32 = 3;
 
-/// Counts answers in progress, for which the end of the lane waits a moment.
+/// Those who follow events and for whom the end waits; more than there can be.
+const FOLLOWERS_MAX: u32 = 1024;
+
+/// Counts answers in progress and those who follow, for which the end of the lane waits a moment.
 #[derive(Clone, Debug)]
-pub(crate) struct Answers(Arc<Semaphore>);
+pub(crate) struct Answers {
+    answers: Arc<Semaphore>,
+    followers: Arc<Semaphore>,
+}
 
 impl Answers {
     /// To be held from the request to the last byte of the answer.
     pub(crate) async fn begin(&self) -> Option<SemaphorePermit<'_>> {
-        self.0.acquire().await.ok()
+        self.answers.acquire().await.ok()
+    }
+
+    /// To be held until the last event is told.
+    pub(super) fn follow(&self) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.followers).try_acquire_owned().ok()
+    }
+
+    /// Waits until nobody has a place.
+    async fn all_told(&self) {
+        // They are never closed.
+        let _told = self.answers.acquire_many(ANSWERS_MAX).await;
+        let _told = self.followers.acquire_many(FOLLOWERS_MAX).await;
     }
 }
 
 impl Default for Answers {
     fn default() -> Self {
-        Self(Arc::new(Semaphore::new(ANSWERS_MAX as usize)))
+        Self {
+            answers: Arc::new(Semaphore::new(ANSWERS_MAX as usize)),
+            followers: Arc::new(Semaphore::new(FOLLOWERS_MAX as usize)),
+        }
     }
 }
 
-/// The running thread. Dropped, it ends with everything on it.
+/// The running thread. Dropped, it ends with everything on it; whoever follows events has to hear before that none come any more.
 #[derive(Debug)]
 pub(in crate::serve) struct OpsLane {
     handle: Handle,
@@ -62,7 +83,7 @@ impl OpsLane {
         let run = move || {
             runtime.block_on(async {
                 let _closed = stopped.wait_for(|stopped| *stopped).await;
-                let _late = timeout(LAST_ANSWERS, answers.0.acquire_many(ANSWERS_MAX)).await;
+                let _late = timeout(LAST_ANSWERS, answers.all_told()).await;
             });
             // Whoever hangs in a system call does not hold up the end.
             runtime.shutdown_background();

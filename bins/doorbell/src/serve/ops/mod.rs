@@ -73,8 +73,10 @@ struct Inside {
     life: Life,
     holds: Holds,
     windows: Windows,
-    /// Boards that answer somebody: the one in use, and those before it whose connections are not over.
+    /// Boards that answer somebody: the one in use, which is the last, and those before it whose connections are not over.
     keepers: Vec<Weak<Keeper>>,
+    /// A board that may come into use.
+    candidate: Weak<Keeper>,
     generation: u64,
     fates: BTreeMap<u16, Fate>,
 }
@@ -108,18 +110,29 @@ impl Operator {
         self.0.admin.get_or_init(|| addr.to_string());
     }
 
-    /// A board that will answer probes: it drains and is in maintenance as was wanted before, and reports from now on.
-    pub(in crate::serve) fn adopt(&self, keeper: &Arc<Keeper>) {
+    /// A board that may answer probes: it drains and is in maintenance as was wanted before, and hears of what is wanted meanwhile. What its
+    /// configuration says counts from [`Self::adopt`] on; until then nothing is different if it goes again.
+    pub(in crate::serve) fn prepare(&self, keeper: &Arc<Keeper>) {
         let mut inside = self.lock();
         keeper.report_to(&self.0.journal);
         keeper.drain(inside.life.is_draining());
-        inside.keepers.retain(|keeper| keeper.strong_count() > 0);
-        inside.keepers.push(Arc::downgrade(keeper));
+        inside.candidate = Arc::downgrade(keeper);
         let now = self.0.clock.now();
         let targets: Vec<String> = inside.holds.targets().map(str::to_owned).collect();
         targets.iter().for_each(|target| inside.apply_to(keeper, target, now));
+    }
+
+    /// A board that was prepared is the one in use: names mean what they mean there, and its windows are those that open.
+    pub(in crate::serve) fn adopt(&self, keeper: &Arc<Keeper>) {
+        let mut inside = self.lock();
+        inside.candidate = Weak::new();
+        inside.keepers.retain(|keeper| keeper.strong_count() > 0);
+        inside.keepers.push(Arc::downgrade(keeper));
         inside.windows.replace(keeper.take_windows());
-        self.look_at_windows(&mut inside, now);
+        self.look_at_windows(&mut inside, self.0.clock.now());
+        drop(inside);
+        // Whoever lets time pass does not know when the next window begins.
+        self.0.notes.nudge();
     }
 
     /// This is what runs from now on. Its board was adopted before.
@@ -213,7 +226,7 @@ impl Operator {
 
 impl Inside {
     fn keepers(&self) -> impl Iterator<Item = Arc<Keeper>> {
-        self.keepers.iter().filter_map(Weak::upgrade)
+        std::iter::once(&self.candidate).chain(&self.keepers).filter_map(Weak::upgrade)
     }
 
     /// Has a board answer what holds for a target.

@@ -2,7 +2,7 @@
 //!
 //! Does not know about: how it was made, who looks at it.
 
-use crate::checks::Hurry;
+use crate::checks::{Hurry, Pulse};
 use crate::config::model::{Config, Lifecycle};
 use crate::serve::board::Keeper;
 use crate::serve::generation::Ledger;
@@ -26,11 +26,14 @@ pub(in crate::serve) struct Running {
     pub(in crate::serve) lifecycle: Lifecycle,
     /// The `type` of each check, by position.
     pub(in crate::serve) check_kinds: Vec<&'static str>,
+    pub(in crate::serve) config_hash: String,
     pub(in crate::serve) totals: Arc<Totals>,
     /// Of this server and of all before it.
     pub(in crate::serve) ledger: Arc<Ledger>,
     /// Where runs of checks are asked for, if there are any.
     pub(in crate::serve) hurry: Option<Hurry>,
+    /// Whether the thread of checks goes on, if there is one.
+    pub(in crate::serve) pulse: Option<Pulse>,
 }
 
 /// What became of a worker since its start.
@@ -45,6 +48,11 @@ impl Running {
     /// The `type` of each check of a configuration.
     pub(in crate::serve) fn check_kinds(config: &Config) -> Vec<&'static str> {
         config.checks.iter().map(|check| check.kind.word()).collect()
+    }
+
+    /// Of this server and of all before it, by whatever protocol.
+    pub(super) fn conns_open(&self) -> u64 {
+        self.ledger.stats().conns_live + self.totals.http2_live()
     }
 
     pub(super) fn checks(&self, name: Option<&str>, history: bool) -> Vec<CheckView> {
@@ -86,6 +94,7 @@ impl Running {
             ("reloads", reloads.done),
             ("reloads_failed", reloads.failed),
             ("reloads_hurried", reloads.hurried),
+            ("log_lost", crate::log::lines_lost()),
         ]);
         let more = self.totals.counts();
         let all = always.chain(engine).map(|(name, value)| (name.to_owned(), value));

@@ -42,11 +42,29 @@ impl Operator {
         inside.life.is_closing() && !was_closing
     }
 
+    /// Whether something drains and is not done: it is once load balancers had `drain_delay` to hear of it and nobody is connected.
+    pub(in crate::serve) fn has_to_drain(&self) -> bool {
+        let Some(running) = self.running() else { return false };
+        let inside = self.lock();
+        if !inside.life.is_draining() {
+            return false;
+        }
+        let begun = inside.life.drain().map_or_else(|| inside.life.since(), |drain| drain.since);
+        drop(inside);
+        let is_heard = self.0.clock.now().saturating_sub(begun) >= running.lifecycle.drain_delay;
+        !is_heard || running.conns_open() > 0
+    }
+
     /// The end begins now, whatever was wanted.
     pub(in crate::serve) fn close(&self, reason: &str) {
         let mut inside = self.lock();
         let moved = inside.life.close(reason, self.0.clock.now());
         self.record(&inside, moved);
+    }
+
+    /// Nothing more is told of: those who follow get what happened up to here.
+    pub(in crate::serve) fn end_events(&self) {
+        self.0.journal.end();
     }
 
     /// How long until [`Self::let_time_pass`] has something to do.

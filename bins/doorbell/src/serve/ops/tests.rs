@@ -18,6 +18,7 @@ fn keeper() -> Arc<Keeper> {
 fn operator() -> (Operator, Arc<Keeper>) {
     let operator = Operator::new(Supervisor::without_signals().notes());
     let keeper = keeper();
+    operator.prepare(&keeper);
     operator.adopt(&keeper);
     (operator, keeper)
 }
@@ -40,6 +41,7 @@ fn a_drain_is_answered_before_the_call_returns_and_called_off_the_same_way() {
         (Lifecycle::Draining, "new kernel".into())
     );
     let later = self::keeper();
+    operator.prepare(&later);
     operator.adopt(&later);
     assert_eq!(state(&later, "readyz"), EndpointWord::Drain, "a new board drains, too");
     operator.undrain().unwrap();
@@ -131,6 +133,7 @@ fn what_was_declared_is_there_after_a_restart() {
         let operator = Operator::new(Supervisor::without_signals().notes());
         operator.keep_in(&path);
         let keeper = keeper();
+        operator.prepare(&keeper);
         operator.adopt(&keeper);
         (operator, keeper)
     };

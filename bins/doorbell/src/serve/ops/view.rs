@@ -107,7 +107,7 @@ impl Operator {
 
     /// The same, and whatever comes.
     pub(crate) fn follow(&self, since: u64) -> Follower {
-        self.0.journal.follow(since)
+        self.0.journal.follow(since).hold(self.0.answers.follow())
     }
 }
 

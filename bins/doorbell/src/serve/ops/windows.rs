@@ -12,7 +12,7 @@ use std::time::Duration;
 const LOOK_EVERY: Duration = Duration::from_secs(30);
 
 /// `[[maintenance.window]]`, with names for endpoints.
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq)]
 pub(in crate::serve) struct Window {
     schedule: Schedule,
     length: Duration,
@@ -54,8 +54,12 @@ impl Window {
 }
 
 impl Windows {
-    /// Other windows from now on. What is open stays until the next look.
+    /// Other windows from now on. What is open stays until the next look, and beyond it where the window is the same.
     pub(super) fn replace(&mut self, all: Vec<Window>) {
+        for (which, _) in self.open.values_mut() {
+            let known = self.all.get(*which);
+            *which = all.iter().position(|window| Some(window) == known).unwrap_or(usize::MAX);
+        }
         self.look_at = (!all.is_empty() || !self.open.is_empty()).then_some(Duration::ZERO);
         self.all = all;
     }
@@ -154,6 +158,20 @@ mod tests {
             "and back"
         );
         assert_eq!(windows.look(minutes(3), SUNDAY - 57 * MINUTE), [("a".to_owned(), None)]);
+    }
+
+    #[test]
+    fn a_window_that_is_the_same_goes_on_and_a_changed_one_begins() {
+        let mut windows = windows();
+        assert_eq!(windows.look(minutes(1), SUNDAY), hold("30 minutes", minutes(31)));
+        windows.replace(vec![window("0 4 * * SUN UTC", 5, "b"), window("0 3 * * SUN UTC", 30, "a")]);
+        assert_eq!(
+            windows.look(minutes(2), SUNDAY + MINUTE),
+            [],
+            "it is another one in the list, and no more"
+        );
+        windows.replace(vec![Window { reason: "disks".to_owned(), ..window("0 3 * * SUN UTC", 30, "a") }]);
+        assert_eq!(windows.look(minutes(3), SUNDAY + 2 * MINUTE), hold("disks", minutes(31)));
     }
 
     #[test]

@@ -8,9 +8,9 @@ use doorbell_ring::{Accepted, Event, EventKind, Op, Ready, Token};
 use rustix::io::Errno;
 use rustix::net::{SocketFlags, accept_with};
 
-use super::socket::{Handle, Poll, Socket};
+use super::socket::{HalfClose, Handle, Poll, Socket};
 use super::{ALARM, Arm, RECV_BUF_LEN, Uring, WAKER, conn_of, errno_of, listener_of};
-use crate::driver::{AcceptMode, Chunk, ChunkSource, Completion, Received, Sent, sock};
+use crate::driver::{AcceptMode, Chunk, ChunkSource, Completion, Driver as _, Received, Sent, Step, sock};
 use crate::id::{ConnId, ListenerIndex, SlotIndex};
 
 /// After so many connections of a report the listener is asked whether there are more; beyond, an accept is tried.
@@ -33,7 +33,7 @@ impl Uring {
                 let result = result.map(|sent_len| sent_len as usize).map_err(errno_of);
                 Some(Completion::Sent { conn: conn_of(token), sent: Sent { result, buf } })
             }
-            EventKind::ShutDown(_) => None,
+            EventKind::ShutDown(_) => self.on_shut_down(token),
         }
     }
 
@@ -158,6 +158,17 @@ impl Uring {
             },
         };
         Some(Completion::Received { conn, received })
+    }
+
+    fn on_shut_down(&mut self, token: Token) -> Option<Completion> {
+        let socket = self.sockets.get_mut(token.slot as usize)?.as_mut()?;
+        match core::mem::replace(&mut socket.half_close, HalfClose::None) {
+            HalfClose::Asked | HalfClose::None => None,
+            HalfClose::Closing => match self.close(conn_of(token)) {
+                Step::Done(()) => Some(Completion::Closed { conn: conn_of(token) }),
+                Step::Pending => None,
+            },
+        }
     }
 
     fn on_closed(&mut self, token: Token) -> Option<Completion> {

@@ -19,7 +19,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use doorbell_ring::{Op, Ring, Setup, SetupError, SetupReport, Token};
 use rustix::io::Errno;
 
-use self::socket::{Handle, Poll, Socket};
+use self::socket::{HalfClose, Handle, Poll, Socket};
 use super::alarm::Alarm;
 use super::slots::FreeSlots;
 use super::sock::{self, SCRATCH_LEN};
@@ -330,9 +330,12 @@ impl Driver for Uring {
     }
 
     fn shutdown_write(&mut self, conn: ConnId) {
-        let socket = self.sockets[conn.slot.index()].as_ref().expect("I-3: an operation names a live slot");
+        let socket = self.sockets[conn.slot.index()].as_mut().expect("I-3: an operation names a live slot");
         match &socket.handle {
-            Handle::Direct => self.ring.shutdown_fixed(token_of(conn), conn.slot.0),
+            Handle::Direct => {
+                socket.half_close = HalfClose::Asked;
+                self.ring.shutdown_fixed(token_of(conn), conn.slot.0);
+            }
             Handle::Ordinary(fd) => sock::shutdown_write(fd.as_fd()),
         }
     }
@@ -366,6 +369,10 @@ impl Driver for Uring {
         let socket = cell.as_mut().expect("I-3: a close names a live slot");
         debug_assert!(!socket.recv && !socket.send, "D-6: nothing is in flight at a close");
         if matches!(socket.handle, Handle::Direct) {
+            if socket.half_close != HalfClose::None {
+                socket.half_close = HalfClose::Closing;
+                return Step::Pending;
+            }
             if self.tuning.skip_success {
                 // The slot comes back with a connection that is accepted after the close.
                 *cell = None;

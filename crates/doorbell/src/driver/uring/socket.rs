@@ -20,6 +20,8 @@ pub(super) struct Socket {
     pub(super) send: bool,
     /// True from a cancel on: what the ring gives up by itself is not tried again.
     pub(super) cancelled: bool,
+    /// Of direct descriptors: the end of the sending side that is under way.
+    pub(super) half_close: HalfClose,
     /// Of ordinary descriptors: the poll that tells of bytes.
     pub(super) poll: Poll,
     /// True unless the last `recv(2)` emptied the socket and no poll told of more since.
@@ -45,6 +47,17 @@ pub(super) enum Poll {
     Off,
 }
 
+/// The kernel looks a direct descriptor's number up when a thread of its own gets to the shutdown, which may be after a close of the
+/// same ring: the close waits, or it would end the sending side of whoever has the slot next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum HalfClose {
+    /// Being done.
+    Asked,
+    /// Being done, and a close waits for its end.
+    Closing,
+    None,
+}
+
 impl Socket {
     pub(super) const fn new(handle: Handle) -> Self {
         Self {
@@ -53,6 +66,7 @@ impl Socket {
             recv: false,
             send: false,
             cancelled: false,
+            half_close: HalfClose::None,
             poll: Poll::Off,
             readable: true,
             hung_up: false,

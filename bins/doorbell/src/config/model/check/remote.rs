@@ -24,6 +24,8 @@ pub struct GrpcCheck {
     pub degraded_latency: Option<Duration>,
     /// Which addresses of a name are taken.
     pub resolve: Resolve,
+    /// Who it says asks. Of a check nobody does; `doorbell probe` asks in the manner of others.
+    pub user_agent: Option<&'static str>,
 }
 
 /// How a gRPC service is asked.
@@ -174,6 +176,7 @@ impl GrpcCheck {
             max_latency: None,
             degraded_latency: None,
             resolve: Resolve::default(),
+            user_agent: None,
         }
     }
 }

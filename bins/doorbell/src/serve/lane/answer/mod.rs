@@ -100,6 +100,11 @@ pub(super) async fn answer<B: Body<Data = Bytes>>(
         Err(BodyError::TooLarge) => return refuse(Status::CONTENT_TOO_LARGE),
         Err(BodyError::TooSlow) => return refuse(Status::REQUEST_TIMEOUT),
     }
+    ask(with, parts).await
+}
+
+/// What routes, guards and the log make of a request, whatever its body is. `None` as in [`answer`].
+pub(super) async fn ask(with: &With<'_>, parts: &Parts) -> Option<Response<ReplyBody>> {
     let mut conn = with.http.open(OsClock.now());
     match SCRATCH.with_borrow_mut(|scratch| scratch.ask(with, &mut conn, parts)) {
         Said::Answered(reply) => reply,

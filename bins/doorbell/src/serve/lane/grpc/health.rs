@@ -2,8 +2,9 @@
 //!
 //! Does not know about: connections beyond the account each request carries, how messages are written.
 
-use super::statuses::Statuses;
+use super::statuses::{Statuses, Told};
 use crate::config::model::Grpc;
+use crate::http::log::Prober;
 use crate::serve::lane::counters::{Counters, count};
 use crate::serve::lane::metered::Account;
 use futures_util::stream::{Stream, unfold};
@@ -56,7 +57,7 @@ struct Place {
 /// One Watch stream.
 struct Watching {
     /// `None`: nobody knows the service, and nobody will.
-    status: Option<watch::Receiver<ServingStatus>>,
+    status: Option<watch::Receiver<Told>>,
     /// What was told last.
     told: Option<ServingStatus>,
     ends: watch::Receiver<bool>,
@@ -81,11 +82,12 @@ impl HealthService {
         }))
     }
 
-    pub(super) fn list(&self) -> Result<ListResponse, Status> {
-        let all = self.0.statuses.all();
-        if all.len() > LIST_MAX {
+    pub(super) fn list(&self, prober: Option<Prober>) -> Result<ListResponse, Status> {
+        let statuses = &self.0.statuses;
+        if statuses.len() > LIST_MAX {
             return Err(Status::resource_exhausted(format!("more than {LIST_MAX} services")));
         }
+        let all = statuses.all(prober);
         Ok(ListResponse { statuses: all.map(|(name, status)| (name.to_owned(), reply(status))).collect() })
     }
 
@@ -120,6 +122,12 @@ const fn reply(status: ServingStatus) -> HealthCheckResponse {
     HealthCheckResponse { status: status as i32 }
 }
 
+/// Who calls, if it is a prober that names itself.
+pub(super) fn prober_of<T>(request: &Request<T>) -> Option<Prober> {
+    let user_agent = request.metadata().get("user-agent")?;
+    Prober::of_user_agent(user_agent.as_bytes())
+}
+
 /// `SERVICE_UNKNOWN`, which only Watch says.
 const UNKNOWN: HealthCheckResponse = HealthCheckResponse { status: 3 };
 
@@ -129,7 +137,7 @@ impl Health for HealthService {
         &self,
         request: Request<HealthCheckRequest>,
     ) -> Result<Response<HealthCheckResponse>, Status> {
-        match self.0.statuses.get(&request.get_ref().service) {
+        match self.0.statuses.get(&request.get_ref().service, prober_of(&request)) {
             Some(status) => Ok(Response::new(reply(status))),
             None => Err(Status::not_found("unknown service")),
         }
@@ -143,12 +151,13 @@ impl Health for HealthService {
     ) -> Result<Response<Self::WatchStream>, Status> {
         let account = request.extensions().get::<Account>().cloned();
         let account = account.ok_or_else(|| Status::internal("a request without a connection"))?;
+        let place = self.enter(account)?;
         let watching = Watching {
-            status: self.0.statuses.watch(&request.get_ref().service),
+            status: self.0.statuses.watch(&request.get_ref().service, prober_of(&request)),
             told: None,
             ends: self.0.ends.clone(),
             over: false,
-            _place: self.enter(account)?,
+            _place: place,
         };
         Ok(Response::new(Box::pin(unfold(watching, Watching::next))))
     }
@@ -179,7 +188,7 @@ impl Watching {
             return None;
         };
         loop {
-            let now = *status.borrow_and_update();
+            let now = status.borrow_and_update().status;
             if told.replace(now) != Some(now) {
                 return Some(reply(now));
             }

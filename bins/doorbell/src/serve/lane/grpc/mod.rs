@@ -1,10 +1,11 @@
 //! What is asked by gRPC: health, and nothing else.
 //!
-//! Does not know about: routes, frames.
+//! Does not know about: routes, of which it hears only what they said; frames.
 //!
 //! Every other method is UNIMPLEMENTED, code 12: what an AWS load balancer expects of `/AWS.ALB/healthcheck` by default.
 
 mod health;
+mod refusal;
 mod statuses;
 
 use super::body::ReplyBody;
@@ -12,9 +13,10 @@ use super::counters::Counters;
 use super::metered::Account;
 use crate::config::model::Grpc;
 use bytes::Bytes;
-use health::{HealthService, ListRequest, ListResponse};
+use health::{HealthService, ListRequest, ListResponse, prober_of};
 use http_body::Body;
 use hyper::{Method, Request, Response, header};
+pub(super) use refusal::Refusal;
 pub(in crate::serve) use statuses::Statuses;
 use std::future::{Ready, ready};
 use std::sync::Arc;
@@ -24,6 +26,9 @@ use tonic::codegen::{Service, StdError};
 use tonic::server::UnaryService;
 use tonic_health::pb::health_server::HealthServer;
 use tonic_prost::ProstCodec;
+
+/// The content type of gRPC: what a request has, and what a route says to one that may go on.
+pub(in crate::serve) const GRPC: &str = "application/grpc";
 
 /// The path of every method of the service.
 const HEALTH: &str = "/grpc.health.v1.Health/";
@@ -41,15 +46,19 @@ pub(super) struct Answers {
     server: HealthServer<HealthService>,
 }
 
-/// Whether a request is for [`Answers`].
-pub(super) fn is_grpc<B>(request: &Request<B>) -> bool {
+/// Whether a request is one of gRPC.
+pub(in crate::serve) fn is_grpc(content_type: &[u8], is_post: bool, path: &str) -> bool {
+    // `application/grpc+proto` too, but not `application/grpc-web`.
+    let rest = content_type.strip_prefix(GRPC.as_bytes());
+    let is_content = rest.is_some_and(|rest| rest.first().is_none_or(|next| b"+; ".contains(next)));
+    is_content || (is_post && path == ALB)
+}
+
+/// The same of a request of hyper.
+pub(super) fn asks_by_grpc<B>(request: &Request<B>) -> bool {
     let content_type = request.headers().get(header::CONTENT_TYPE);
     let content_type = content_type.map_or(&b""[..], header::HeaderValue::as_bytes);
-    // `application/grpc+proto` too, but not `application/grpc-web`.
-    let is_grpc = content_type
-        .strip_prefix(b"application/grpc")
-        .is_some_and(|rest| rest.first().is_none_or(|next| b"+; ".contains(next)));
-    is_grpc || (request.method() == Method::POST && request.uri().path() == ALB)
+    is_grpc(content_type, request.method() == Method::POST, request.uri().path())
 }
 
 impl Answers {
@@ -66,36 +75,26 @@ impl Answers {
         Self { health, server }
     }
 
-    /// Answers a request of the connection with this account. `may`: it has shown what the listener demands of its clients.
-    pub(super) async fn answer<B>(
-        mut self,
-        mut request: Request<B>,
-        account: Account,
-        may: bool,
-    ) -> Response<ReplyBody>
+    /// Answers a request of the connection with this account.
+    pub(super) async fn answer<B>(mut self, mut request: Request<B>, account: Account) -> Response<ReplyBody>
     where
         B: Body<Data = Bytes> + Send + 'static,
         B::Error: Into<StdError> + Send,
     {
-        let response = if !may {
-            Status::unauthenticated("a client certificate is needed").into_http()
-        } else {
-            match request.uri().path().strip_prefix(HEALTH) {
-                Some("List") => {
-                    let mut grpc =
-                        tonic::server::Grpc::new(ProstCodec::<ListResponse, ListRequest>::default())
-                            .max_decoding_message_size(MESSAGE_LEN_MAX);
-                    grpc.unary(List(self.health), request).await
-                }
-                Some(_) => {
-                    request.extensions_mut().insert(account);
-                    match self.server.call(request).await {
-                        Ok(response) => response,
-                        Err(never) => match never {},
-                    }
-                }
-                None => Status::unimplemented("there is no such service").into_http(),
+        let response = match request.uri().path().strip_prefix(HEALTH) {
+            Some("List") => {
+                let mut grpc = tonic::server::Grpc::new(ProstCodec::<ListResponse, ListRequest>::default())
+                    .max_decoding_message_size(MESSAGE_LEN_MAX);
+                grpc.unary(List(self.health), request).await
             }
+            Some(_) => {
+                request.extensions_mut().insert(account);
+                match self.server.call(request).await {
+                    Ok(response) => response,
+                    Err(never) => match never {},
+                }
+            }
+            None => Status::unimplemented("there is no such service").into_http(),
         };
         response.map(ReplyBody::Grpc)
     }
@@ -108,7 +107,7 @@ impl UnaryService<ListRequest> for List {
     type Response = ListResponse;
     type Future = Ready<Result<tonic::Response<ListResponse>, Status>>;
 
-    fn call(&mut self, _request: tonic::Request<ListRequest>) -> Self::Future {
-        ready(self.0.list().map(tonic::Response::new))
+    fn call(&mut self, request: tonic::Request<ListRequest>) -> Self::Future {
+        ready(self.0.list(prober_of(&request)).map(tonic::Response::new))
     }
 }

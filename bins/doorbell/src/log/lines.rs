@@ -1,0 +1,220 @@
+//! Lines that wait to be written, and the thread that writes them.
+//!
+//! Does not know about: how a line reads.
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
+use std::io::{self, Write};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// Bytes that may wait. Of what comes beyond them, lines are dropped and counted.
+const QUEUED_LEN_MAX: usize = 1 << 20;
+
+/// A buffer that has become larger than this is given back once it is empty.
+const KEPT_LEN_MAX: usize = 64 << 10;
+
+/// `PIPE_BUF` of pipe(7): so much is written whole or not at all, and no other process's lines come in between. Where there is room for
+/// anything in a pipe, there is for this.
+pub(crate) const PIECE_LEN: usize = 4096;
+
+/// See the [module](self).
+#[derive(Debug, Default)]
+pub(super) struct Lines {
+    inside: Mutex<Inside>,
+    came: Condvar,
+    written: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Inside {
+    queue: Vec<u8>,
+    /// Whether the thread has taken lines that are not written yet.
+    writing: bool,
+    /// From the start on.
+    lost: u64,
+    /// Those of which a line told.
+    told: u64,
+}
+
+/// Where one line is put.
+#[derive(Debug)]
+pub(super) struct Entry(pub(super) Arc<Lines>);
+
+impl Lines {
+    /// Starts the thread, which lives as long as the process.
+    pub(super) fn start(self: &Arc<Self>) -> io::Result<()> {
+        let lines = Arc::clone(self);
+        let write = move || lines.write_all(io::stdout().as_fd());
+        std::thread::Builder::new().name("log".into()).spawn(write).map(drop)
+    }
+
+    /// Waits until all is written, but no longer than this. False: it is not.
+    pub(super) fn flush(&self, timeout: Duration) -> bool {
+        let is_busy = |inside: &mut Inside| inside.writing || !inside.queue.is_empty();
+        let waited = self.written.wait_timeout_while(self.lock(), timeout, is_busy);
+        !waited.unwrap_or_else(PoisonError::into_inner).1.timed_out()
+    }
+
+    /// From the start on.
+    pub(super) fn lost(&self) -> u64 {
+        self.lock().lost
+    }
+
+    fn push(&self, line: &[u8]) {
+        let mut inside = self.lock();
+        if inside.queue.len() + line.len() > QUEUED_LEN_MAX {
+            inside.lost += 1;
+            return;
+        }
+        inside.queue.extend_from_slice(line);
+        drop(inside);
+        self.came.notify_one();
+    }
+
+    fn write_all(&self, out: BorrowedFd<'_>) {
+        let mut batch = Vec::new();
+        loop {
+            self.take(&mut batch);
+            let failed = write_batch(out, &batch);
+            if let Some(lost) = self.end_batch(failed) {
+                tracing::warn!(lines = lost, "lines of this log are lost: whoever reads it was too slow");
+            }
+        }
+    }
+
+    /// Waits for lines and takes all of them.
+    fn take(&self, batch: &mut Vec<u8>) {
+        batch.clear();
+        if batch.capacity() > KEPT_LEN_MAX {
+            *batch = Vec::new();
+        }
+        let is_idle = |inside: &mut Inside| inside.queue.is_empty();
+        let mut inside = self.came.wait_while(self.lock(), is_idle).unwrap_or_else(PoisonError::into_inner);
+        inside.writing = true;
+        std::mem::swap(&mut inside.queue, batch);
+    }
+
+    /// How many lines are lost of which nobody was told, where somebody seems to read again.
+    fn end_batch(&self, failed: u64) -> Option<u64> {
+        let mut inside = self.lock();
+        inside.writing = false;
+        inside.lost += failed;
+        let news = inside.lost - inside.told;
+        let is_told = failed == 0 && news > 0;
+        if is_told {
+            inside.told = inside.lost;
+        }
+        drop(inside);
+        self.written.notify_all();
+        is_told.then_some(news)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inside> {
+        self.inside.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Write for Entry {
+    /// One call is one line.
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        self.0.push(line);
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Writes whole lines, as many at once as are not torn apart. How many of them could not be written.
+fn write_batch(out: BorrowedFd<'_>, mut batch: &[u8]) -> u64 {
+    let mut failed = 0;
+    while !batch.is_empty() {
+        let (piece, rest) = batch.split_at(piece_len(batch));
+        batch = rest;
+        if write_piece(out, piece).is_err() {
+            failed += piece.iter().filter(|byte| **byte == b'\n').count() as u64;
+        }
+    }
+    failed
+}
+
+/// The whole lines that fit into a piece, or a longer one alone.
+fn piece_len(batch: &[u8]) -> usize {
+    let fits = batch.get(..PIECE_LEN).unwrap_or(batch);
+    let end = memchr::memrchr(b'\n', fits).or_else(|| memchr::memchr(b'\n', batch));
+    end.map_or(batch.len(), |end| end + 1)
+}
+
+/// Waits for as long as nobody reads.
+fn write_piece(out: BorrowedFd<'_>, mut piece: &[u8]) -> rustix::io::Result<()> {
+    while !piece.is_empty() {
+        match rustix::io::write(out, piece) {
+            Ok(0) => return Err(Errno::IO),
+            Ok(len) => piece = piece.get(len..).unwrap_or_default(),
+            Err(Errno::INTR) => {}
+            // A standard stream that another process has made non-blocking.
+            Err(Errno::AGAIN) => {
+                let _ready = poll(&mut [PollFd::from_borrowed_fd(out, PollFlags::OUT)], None);
+            }
+            Err(errno) => return Err(errno),
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Read as _;
+
+    fn lines(count: usize, len: usize) -> Vec<u8> {
+        (0..count).flat_map(|n| format!("{n:0>len$}\n").into_bytes()).collect()
+    }
+
+    #[test]
+    fn pieces_end_with_lines() {
+        assert_eq!(piece_len(b"a\nbc\nd"), 5);
+        assert_eq!(piece_len(b"abc"), 3);
+        let many = lines(100, 99);
+        assert_eq!(piece_len(&many), 4000);
+        let long = [lines(1, 10_000), lines(1, 9)].concat();
+        assert_eq!(piece_len(&long), 10_001);
+        assert_eq!(piece_len(&long[10_001..]), 10);
+    }
+
+    /// While nobody reads, lines are kept up to the bound and then counted; whoever reads again finds those that were kept whole.
+    #[test]
+    fn a_reader_that_hangs_costs_lines_and_no_time() {
+        let (mut reader, writer) = io::pipe().unwrap();
+        let lines = Arc::new(Lines::default());
+        let thread = Arc::clone(&lines);
+        std::thread::spawn(move || thread.write_all(writer.as_fd()));
+        let line = [b'x'; 1023].iter().chain(b"\n").copied().collect::<Vec<u8>>();
+        const COUNT: u64 = 3000;
+        for _ in 0..COUNT {
+            Entry(Arc::clone(&lines)).write_all(&line).unwrap();
+        }
+        assert!(!lines.flush(Duration::from_millis(20)), "nobody reads");
+        let lost = lines.lost();
+        // The queue, a pipe, and what the thread holds.
+        assert!((COUNT - 2200..=COUNT - 1024).contains(&lost), "{lost}");
+        let mut read = vec![0; (COUNT - lost) as usize * line.len()];
+        reader.read_exact(&mut read).unwrap();
+        assert!(read.chunks(line.len()).all(|read| read == line), "no line is torn");
+        assert!(lines.flush(Duration::from_secs(20)));
+        assert_eq!(lines.lost(), lost);
+    }
+
+    #[test]
+    fn what_cannot_be_written_is_counted() {
+        let (reader, writer) = io::pipe().unwrap();
+        drop(reader);
+        assert_eq!(write_batch(writer.as_fd(), &lines(100, 99)), 100);
+        let lines = Lines::default();
+        assert_eq!((lines.end_batch(7), lines.lost()), (None, 7), "nobody is there to be told");
+        assert_eq!((lines.end_batch(0), lines.end_batch(0)), (Some(7), None));
+    }
+}

@@ -1,0 +1,85 @@
+//! Log lines: text for people, JSON for machines; and the last moments of them at the end.
+//!
+//! Does not know about: what is logged.
+//!
+//! Whoever logs never waits: lines go into a bounded [queue](lines), and a thread of its own hands them to whoever reads them. A reader that
+//! hangs costs lines, which are counted, and holds up nothing else.
+
+mod lines;
+mod seldom;
+
+pub(crate) use lines::PIECE_LEN;
+pub(crate) use seldom::Seldom;
+
+use crate::config::model::{Log, LogFormat, LogLevel};
+use lines::Lines;
+use std::io::{self, IsTerminal};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+use tracing_subscriber::EnvFilter;
+
+/// How long the end of the process waits for whoever reads the log.
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// The target of lines that somebody asked for, which no level leaves out.
+pub(crate) const ASKED: &str = "doorbell_asked";
+
+/// Lines on their way, once logging has started.
+static LINES: OnceLock<Arc<Lines>> = OnceLock::new();
+
+/// Gives the last lines a moment when it goes.
+#[derive(Debug)]
+#[must_use]
+pub(crate) struct Logging(());
+
+/// Starts logging to standard output. Our own lines only: what the HTTP/2 library says, its clients say, as often as they like.
+/// A second call changes nothing.
+///
+/// # Errors
+/// When the thread that writes cannot be started.
+pub(crate) fn init(log: &Log, color: bool) -> io::Result<Logging> {
+    if LINES.get().is_some() {
+        return Ok(Logging(()));
+    }
+    let level = match log.level {
+        LogLevel::Error => "error",
+        LogLevel::Warn => "warn",
+        LogLevel::Info => "info",
+        LogLevel::Debug => "debug",
+        LogLevel::Trace => "trace",
+    };
+    let json = match log.format {
+        LogFormat::Auto => !io::stdout().is_terminal(),
+        LogFormat::Json => true,
+        LogFormat::Text => false,
+    };
+    let lines = Arc::clone(LINES.get_or_init(Arc::default));
+    lines.start()?;
+    let subscriber = tracing_subscriber::fmt()
+        .with_env_filter(EnvFilter::new(format!("off,doorbell={level},{ASKED}=info")))
+        .with_ansi(color)
+        .with_target(false)
+        .with_writer(move || lines::Entry(Arc::clone(&lines)))
+        // A line that cannot be written is lost. Told to say so on standard error, which is often as full, it would panic.
+        .log_internal_errors(false);
+    // Only a second call can fail, and then the first one logs already.
+    let _ = match json {
+        true => subscriber.json().flatten_event(true).try_init(),
+        false => subscriber.try_init(),
+    };
+    Ok(Logging(()))
+}
+
+/// Lines that nobody will read: their reader was too slow, or they could not be written.
+pub(crate) fn lines_lost() -> u64 {
+    LINES.get().map_or(0, |lines| lines.lost())
+}
+
+impl Drop for Logging {
+    fn drop(&mut self) {
+        if let Some(lines) = LINES.get() {
+            // A reader that hangs is not waited for any longer.
+            let _late = lines.flush(FLUSH_TIMEOUT);
+        }
+    }
+}

@@ -1,0 +1,57 @@
+//! Lines that others can cause as often as they like: one of a kind a second, and how many were left out.
+//!
+//! Does not know about: what they say.
+
+use std::sync::LazyLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+/// One kind of line.
+#[derive(Debug)]
+pub(crate) struct Seldom {
+    /// When the next may be written.
+    next_ms: AtomicU64,
+    left_out: AtomicU64,
+}
+
+/// Between two lines of a kind.
+const PAUSE_MS: u64 = 1000;
+
+impl Seldom {
+    pub(crate) const fn new() -> Self {
+        Self { next_ms: AtomicU64::new(0), left_out: AtomicU64::new(0) }
+    }
+
+    /// How many were left out before this one; `None` where it is left out, too.
+    #[expect(clippy::disallowed_methods, reason = "nobody who logs answers probes")]
+    pub(crate) fn turn(&self) -> Option<u64> {
+        static ORIGIN: LazyLock<Instant> = LazyLock::new(Instant::now);
+        self.turn_at(u64::try_from(ORIGIN.elapsed().as_millis()).unwrap_or(u64::MAX))
+    }
+
+    fn turn_at(&self, now_ms: u64) -> Option<u64> {
+        let next = self.next_ms.load(Ordering::Relaxed);
+        let is_first = now_ms >= next
+            && self
+                .next_ms
+                .compare_exchange(next, now_ms + PAUSE_MS, Ordering::Relaxed, Ordering::Relaxed)
+                .is_ok();
+        if is_first {
+            return Some(self.left_out.swap(0, Ordering::Relaxed));
+        }
+        self.left_out.fetch_add(1, Ordering::Relaxed);
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_a_second_is_written_and_says_how_many_were_not() {
+        let seldom = Seldom::new();
+        let told = [0, 1, 999, 1000, 1001, 5000, 6000].map(|now_ms| seldom.turn_at(now_ms));
+        assert_eq!(told, [Some(0), None, None, Some(2), None, Some(1), Some(0)]);
+    }
+}

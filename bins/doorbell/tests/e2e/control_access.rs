@@ -1,0 +1,148 @@
+//! Who may steer a doorbell: by the mode of its socket, by user and by group.
+//!
+//! Does not know about: what is asked once somebody is let in.
+
+use std::fs;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use crate::control::config;
+use crate::plain::get;
+use crate::support::{Doorbell, Scratch, binary, program, skipped};
+
+/// Nobody in particular, and a group that no machine has.
+const STRANGER: u32 = 65534;
+const GROUP: u32 = 4242;
+
+/// Runs the program as others; nothing where that is not possible.
+struct Others {
+    setpriv: PathBuf,
+    binary: PathBuf,
+    scratch: Scratch,
+}
+
+impl Others {
+    fn new() -> Option<Self> {
+        if !rustix::process::geteuid().is_root() {
+            skipped("only root can ask as another user; who may use a control socket was not tested");
+            return None;
+        }
+        let setpriv = program("setpriv")?;
+        let scratch = Scratch::new();
+        // Others may not reach the folder that it was built in.
+        let copy = scratch.path("doorbell");
+        if fs::hard_link(binary(), &copy).is_err() {
+            fs::copy(binary(), &copy).unwrap();
+        }
+        fs::set_permissions(scratch.path(""), fs::Permissions::from_mode(0o755)).unwrap();
+        Some(Self { setpriv, binary: copy, scratch })
+    }
+
+    /// A command as this user, with this group and these more.
+    fn command(&self, uid: u32, gid: u32, groups: &[u32]) -> Command {
+        let mut command = Command::new(&self.setpriv);
+        command.arg(format!("--reuid={uid}")).arg(format!("--regid={gid}"));
+        match groups {
+            [] => command.arg("--clear-groups"),
+            groups => {
+                let groups: Vec<String> = groups.iter().map(u32::to_string).collect();
+                command.arg(format!("--groups={}", groups.join(",")))
+            }
+        };
+        command.arg(&self.binary);
+        command
+    }
+
+    fn socket(&self) -> PathBuf {
+        self.scratch.path("control.sock")
+    }
+
+    fn status(&self, uid: u32, gid: u32, groups: &[u32]) -> Output {
+        self.command(uid, gid, groups).args(["status", "--socket"]).arg(self.socket()).output().unwrap()
+    }
+
+    #[track_caller]
+    fn is_refused(&self, uid: u32, gid: u32, groups: &[u32], why: &str) {
+        let output = self.status(uid, gid, groups);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success() && said.contains(why), "{uid} {gid} {groups:?}: {output:?}");
+    }
+
+    #[track_caller]
+    fn is_let_in(&self, uid: u32, gid: u32, groups: &[u32]) {
+        let output = self.status(uid, gid, groups);
+        let said = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success() && said.contains("ready for"), "{uid} {gid} {groups:?}: {output:?}");
+    }
+}
+
+fn access_of(path: &Path) -> (u32, u32, u32) {
+    let meta = fs::metadata(path).unwrap();
+    (meta.mode() & 0o777, meta.uid(), meta.gid())
+}
+
+#[test]
+fn without_a_group_it_is_root_and_who_runs_it() {
+    let Some(others) = Others::new() else { return };
+    let _doorbell = Doorbell::start_with("epoll", &config(&others.scratch, ""));
+    assert_eq!(access_of(&others.socket()), (0o600, 0, 0));
+    let belongs = "belongs to another user: use sudo, or allow a group with `control.group`";
+    others.is_let_in(0, 0, &[]);
+    others.is_refused(STRANGER, STRANGER, &[], belongs);
+    others.is_refused(STRANGER, 0, &[], belongs);
+    // What somebody opened up by hand is looked at once more.
+    fs::set_permissions(others.socket(), fs::Permissions::from_mode(0o666)).unwrap();
+    others.is_refused(
+        STRANGER,
+        STRANGER,
+        &[],
+        "user 65534 may not steer this doorbell, which runs as user 0: use sudo, or allow a group with `control.group`",
+    );
+    others.is_let_in(0, 0, &[]);
+}
+
+#[test]
+fn a_group_is_let_in_and_nobody_else() {
+    let Some(others) = Others::new() else { return };
+    let text =
+        config(&others.scratch, "").replace("[control]\n", &format!("[control]\ngroup = \"{GROUP}\"\n"));
+    let _doorbell = Doorbell::start_with("epoll", &text);
+    assert_eq!(access_of(&others.socket()), (0o660, 0, GROUP));
+    others.is_let_in(STRANGER, GROUP, &[]);
+    others.is_let_in(STRANGER, STRANGER, &[7, GROUP]);
+    others.is_let_in(0, 0, &[]);
+    let belongs = "belongs to another user";
+    others.is_refused(STRANGER, STRANGER, &[], belongs);
+    others.is_refused(STRANGER, STRANGER, &[GROUP + 1], belongs);
+}
+
+#[test]
+fn who_runs_it_need_not_be_root() {
+    let Some(others) = Others::new() else { return };
+    let own = 1234;
+    chown(others.scratch.path(""), Some(own), Some(own)).unwrap();
+    let file = others.scratch.write("doorbell.toml", &config(&others.scratch, ""));
+    let start = |file: &str| {
+        let mut command = others.command(own, own, &[]);
+        Doorbell::try_start_command(command.args(["serve", "--engine", "epoll", "-c", file])).unwrap()
+    };
+    let doorbell = start(&file);
+    assert_eq!(access_of(&others.socket()), (0o600, own, own));
+    others.is_let_in(own, own, &[]);
+    others.is_let_in(0, 0, &[]);
+    others.is_refused(own + 1, own, &[], "belongs to another user");
+    drop(doorbell);
+    // It cannot let a group in of which it is no member, and serves nevertheless.
+    let text =
+        config(&others.scratch, "").replace("[control]\n", &format!("[control]\ngroup = \"{GROUP}\"\n"));
+    let file = others.scratch.write("doorbell.toml", &text);
+    let doorbell = start(&file);
+    assert_eq!(get(doorbell.addr, "/livez", &[]).status, 200);
+    let log = doorbell.process.log();
+    assert!(
+        log.contains("it cannot be given to group 4242: ") && log.contains("as root or as a member of it"),
+        "{log}"
+    );
+    assert!(!others.socket().exists(), "nobody is let in, so there is none");
+}

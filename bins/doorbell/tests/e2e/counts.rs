@@ -1,0 +1,291 @@
+//! Metrics after real traffic: what was done is what is counted, down to the last one, and a reload takes nothing back.
+//!
+//! Does not know about: how anything is counted, probers.
+
+use std::fs;
+use std::io::Write as _;
+use std::net::{SocketAddr, TcpStream};
+
+use doorbell_testkit::peers::{exchange, misbehave, wait_until};
+use rustix::process::Signal;
+
+use crate::https::Https;
+use crate::pki::localhost;
+use crate::plain::{get, send};
+use crate::support::{Doorbell, LIMIT, Scratch, free_port, on_both_engines};
+
+on_both_engines! {
+    requests_are_counted_by_route
+    connections_are_counted_by_listener
+    a_reload_takes_nothing_back
+    runs_of_checks_are_counted_by_result_and_timed_by_part
+    handshakes_and_certificates
+}
+
+/// What stands behind a series, with all its labels.
+fn value(admin: SocketAddr, series: &str) -> Option<f64> {
+    let text = String::from_utf8(get(admin, "/metrics", &[]).body).unwrap();
+    let value = text.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' '));
+    value.map(|value| value.parse().unwrap())
+}
+
+/// Waits until all of these are as they should be: a connection is over a moment after its client saw the end.
+fn expect(admin: SocketAddr, expected: &[(&str, f64)]) {
+    let found = || expected.iter().map(|(series, _)| value(admin, series)).collect::<Vec<_>>();
+    let wanted: Vec<_> = expected.iter().map(|(_, value)| Some(*value)).collect();
+    let is_so = wait_until(LIMIT, || found() == wanted);
+    assert!(is_so.is_some(), "{expected:?}: {:?}", found());
+}
+
+/// Routes of these listeners.
+fn routes(listeners: &[&str]) -> String {
+    format!(
+        "[route.hello]\nlistener = {listeners:?}\npath = \"/hello\"\nreply = {{ body = \"hello\\n\" }}\n\
+         [limit.few]\nkey = \"ip\"\nrate = \"1/h\"\nburst = 2\n\
+         [route.few]\nlistener = {listeners:?}\npath = \"/few\"\nlimit = \"few\"\nreply = {{ body = \"few\\n\" }}\n"
+    )
+}
+
+/// Listeners `a`, `b`, and `p` behind a proxy, then the one of operators.
+fn config(more: &str) -> String {
+    format!(
+        "version = 1\n[runtime]\nworkers = 2\n[lifecycle]\nreload = \"SIGHUP\"\n[admin]\nbind = \"127.0.0.1:0\"\n\
+         [listener.a]\nbind = \"127.0.0.1:0\"\n[listener.b]\nbind = \"127.0.0.1:0\"\n\
+         [listener.p]\nbind = \"127.0.0.1:0\"\nproxy_protocol = \"require\"\ntrusted_proxies = \"127.0.0.1\"\n{}{more}",
+        routes(&["a", "b", "p"])
+    )
+}
+
+/// Each kind of answer in its own way: one that is always the same, one that is made, one behind a guard, one that is verified elsewhere.
+fn requests_are_counted_by_route(engine: &str) {
+    let doorbell = Doorbell::start_with(
+        engine,
+        &config(
+            "[route.old]\nlistener = [\"a\", \"b\"]\npath = \"/old/{rest}\"\nredirect = { host = \"new.test\" }\n\
+             [route.live]\nlistener = \"a\"\npath = \"/livez\"\nhealth = \"livez\"\n",
+        ),
+    );
+    let [a, b, admin] = [0, 1, 3].map(|position| doorbell.addr_of(position));
+    let ask = |server: SocketAddr, method: &str, path: &str, times: usize| {
+        for _ in 0..times {
+            let request = format!("{method} {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+            let _reply = exchange(server, request.as_bytes()).unwrap();
+        }
+    };
+    ask(a, "GET", "/hello", 7);
+    ask(a, "HEAD", "/hello", 2);
+    ask(b, "GET", "/hello", 3);
+    ask(a, "GET", "/old/x", 4);
+    ask(b, "GET", "/old/y", 1);
+    ask(a, "GET", "/few", 5);
+    ask(a, "GET", "/nothing", 2);
+    ask(a, "PUT", "/hello", 1);
+    ask(a, "GET", "/livez", 6);
+    let series = |listener: &str, route: &str, method: &str, code: u16| {
+        format!(
+            "doorbell_route_requests_total{{listener=\"{listener}\",route=\"{route}\",method=\"{method}\",code=\"{code}\"}}"
+        )
+    };
+    let expected = [
+        (series("a", "hello", "GET", 200), 7.0),
+        (series("a", "hello", "HEAD", 200), 2.0),
+        (series("b", "hello", "GET", 200), 3.0),
+        (series("a", "old", "GET", 308), 4.0),
+        (series("b", "old", "GET", 308), 1.0),
+        (series("a", "few", "GET", 200), 2.0),
+        (series("a", "few", "GET", 429), 3.0),
+        (series("a", "", "GET", 404), 2.0),
+        (series("a", "", "PUT", 405), 1.0),
+        ("doorbell_redirects_total{route=\"old\",code=\"308\"}".to_owned(), 5.0),
+        ("doorbell_route_requests_uncounted_total".to_owned(), 0.0),
+        ("doorbell_http_requests_total{protocol=\"http1\"}".to_owned(), 31.0),
+    ];
+    expect(admin, &expected.each_ref().map(|(series, value)| (series.as_str(), *value)));
+    assert_eq!(value(admin, &series("a", "live", "GET", 200)), None, "probes are counted by prober");
+}
+
+fn connections_are_counted_by_listener(engine: &str) {
+    let doorbell = Doorbell::start_with(engine, &config(""));
+    let [a, b, p, admin] = [0, 1, 2, 3].map(|position| doorbell.addr_of(position));
+    for _ in 0..5 {
+        assert_eq!(get(a, "/hello", &[]).status, 200);
+    }
+    let mut kept: Vec<TcpStream> = (0..2).map(|_| TcpStream::connect(b).unwrap()).collect();
+    for stream in &mut kept {
+        stream.write_all(b"GET /hello HTTP/1.1\r\nHost: b\r\n\r\n").unwrap();
+        misbehave::read_replies(stream, 1, false).unwrap();
+    }
+    let hello = "GET /hello HTTP/1.1\r\nHost: p\r\nConnection: close\r\n\r\n";
+    for _ in 0..3 {
+        let behind = format!("PROXY TCP4 192.0.2.7 192.0.2.1 51000 80\r\n{hello}");
+        assert_eq!(send(p, behind.as_bytes()).unwrap().status, 200);
+    }
+    assert_eq!(exchange(p, hello.as_bytes()).unwrap().bytes, b"", "without a header there is no reply");
+    for status in [200, 200, 429, 429, 429] {
+        assert_eq!(get(a, "/few", &[]).status, status);
+    }
+    expect(
+        admin,
+        &[
+            ("doorbell_connections_accepted_total{listener=\"a\"}", 10.0),
+            ("doorbell_connections_accepted_total{listener=\"b\"}", 2.0),
+            ("doorbell_connections_accepted_total{listener=\"p\"}", 4.0),
+            ("doorbell_connections_active{listener=\"a\"}", 0.0),
+            ("doorbell_connections_active{listener=\"b\"}", 2.0),
+            ("doorbell_connections_closed_total{listener=\"a\",reason=\"done\"}", 10.0),
+            ("doorbell_connections_closed_total{listener=\"p\",reason=\"done\"}", 3.0),
+            ("doorbell_connections_closed_total{listener=\"p\",reason=\"proxy_header\"}", 1.0),
+            ("doorbell_connections_closed_total{listener=\"b\",reason=\"done\"}", 0.0),
+            ("doorbell_proxy_protocol_total{listener=\"p\",version=\"v1\",result=\"taken\"}", 3.0),
+            ("doorbell_proxy_protocol_total{listener=\"p\",version=\"none\",result=\"refused\"}", 1.0),
+            ("doorbell_proxy_protocol_total{listener=\"a\",version=\"v1\",result=\"taken\"}", 0.0),
+            ("doorbell_accept_errors_total{listener=\"a\",errno=\"EMFILE\"}", 0.0),
+            ("doorbell_rate_limit_decisions_total{limiter=\"few\",decision=\"allow\"}", 2.0),
+            ("doorbell_rate_limit_decisions_total{limiter=\"few\",decision=\"deny\"}", 3.0),
+            ("doorbell_rate_limit_keys{limiter=\"few\"}", 1.0),
+        ],
+    );
+    drop(kept);
+    expect(
+        admin,
+        &[
+            ("doorbell_connections_active{listener=\"b\"}", 0.0),
+            ("doorbell_connections_closed_total{listener=\"b\",reason=\"client_fin\"}", 2.0),
+        ],
+    );
+}
+
+fn a_reload_takes_nothing_back(engine: &str) {
+    let scratch = Scratch::new();
+    let file = scratch.write("doorbell.toml", &config(""));
+    let doorbell = Doorbell::try_start(&["serve", "-c", &file, "--engine", engine]).unwrap();
+    let [a, admin] = [0, 3].map(|position| doorbell.addr_of(position));
+    let hash = || {
+        let text = String::from_utf8(get(admin, "/metrics", &[]).body).unwrap();
+        let line = text.lines().find(|line| line.starts_with("doorbell_config_info{")).unwrap();
+        line.to_owned()
+    };
+    let before = hash();
+    for more in ["[route.new]\nlistener = \"a\"\npath = \"/new\"\nreply = { body = \"new\\n\" }\n", ""] {
+        assert_eq!(get(a, "/hello", &[]).status, 200);
+        get(a, "/few", &[]);
+        let generation = value(admin, "doorbell_config_generation").unwrap();
+        fs::write(&file, config(more)).unwrap();
+        doorbell.process.signal(Signal::HUP);
+        expect(admin, &[("doorbell_config_generation", generation + 1.0)]);
+        assert_eq!(hash() == before, more.is_empty(), "a hash is of what is served");
+    }
+    assert_eq!(get(a, "/hello", &[]).status, 200);
+    expect(
+        admin,
+        &[
+            ("doorbell_connections_accepted_total{listener=\"a\"}", 5.0),
+            ("doorbell_connections_closed_total{listener=\"a\",reason=\"done\"}", 5.0),
+            ("doorbell_connections_active{listener=\"a\"}", 0.0),
+            (
+                "doorbell_route_requests_total{listener=\"a\",route=\"hello\",method=\"GET\",code=\"200\"}",
+                3.0,
+            ),
+            ("doorbell_rate_limit_decisions_total{limiter=\"few\",decision=\"allow\"}", 2.0),
+            ("doorbell_rate_limit_decisions_total{limiter=\"few\",decision=\"deny\"}", 0.0),
+            ("doorbell_config_last_reload_successful", 1.0),
+        ],
+    );
+}
+
+fn runs_of_checks_are_counted_by_result_and_timed_by_part(engine: &str) {
+    let paces =
+        "interval = \"1h\"\ndown_interval = \"1h\"\nfast_interval = \"1h\"\njitter = 0\nrise = 1\nfall = 1";
+    let upstream = Doorbell::start_with(engine, &config(""));
+    let config = format!(
+        "version = 1\n[admin]\nbind = \"127.0.0.1:0\"\n[listener.web]\nbind = \"127.0.0.1:0\"\n\
+         [check.up]\ntype = \"http\"\nurl = \"http://{}/hello\"\n{paces}\n\
+         [check.wrong]\ntype = \"http\"\nurl = \"http://{}/missing\"\n{paces}\n\
+         [check.gone]\ntype = \"tcp\"\naddress = \"127.0.0.1:{}\"\n{paces}\n\
+         [check.told]\ntype = \"ttl\"\nttl = \"1h\"\nrise = 1\nfall = 1\n\
+         [health.readyz]\nrequire = [\"up\", \"wrong\", \"gone\", \"told\"]\n\
+         [route.readyz]\npath = \"/readyz\"\nhealth = \"readyz\"\n\
+         [route.push]\npath = \"/push/{{check}}/{{result}}\"\npush = true\n",
+        upstream.addr,
+        upstream.addr,
+        free_port(),
+    );
+    let doorbell = Doorbell::start_with(engine, &config);
+    let admin = doorbell.addr_of(1);
+    for result in ["pass", "pass", "fail", "pass", "warn"] {
+        let push = format!(
+            "POST /push/told/{result} HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+        );
+        assert_eq!(send(doorbell.addr, push.as_bytes()).unwrap().status, 204);
+    }
+    expect(
+        admin,
+        &[
+            ("doorbell_check_attempts_total{check=\"up\",result=\"success\",reason=\"none\"}", 1.0),
+            ("doorbell_check_attempts_total{check=\"wrong\",result=\"failure\",reason=\"verdict\"}", 1.0),
+            ("doorbell_check_attempts_total{check=\"gone\",result=\"failure\",reason=\"connect\"}", 1.0),
+            ("doorbell_check_attempts_total{check=\"told\",result=\"success\",reason=\"none\"}", 3.0),
+            ("doorbell_check_attempts_total{check=\"told\",result=\"failure\",reason=\"verdict\"}", 1.0),
+            ("doorbell_check_attempts_total{check=\"told\",result=\"degraded\",reason=\"verdict\"}", 1.0),
+            ("doorbell_check_transitions_total{check=\"told\",to=\"down\"}", 1.0),
+            ("doorbell_check_transitions_total{check=\"told\",to=\"up\"}", 2.0),
+            ("doorbell_check_transitions_total{check=\"told\",to=\"degraded\"}", 1.0),
+            ("doorbell_check_transitions_total{check=\"gone\",to=\"down\"}", 1.0),
+            ("doorbell_check_duration_seconds_count{check=\"up\",phase=\"resolve\"}", 1.0),
+            ("doorbell_check_duration_seconds_count{check=\"up\",phase=\"connect\"}", 1.0),
+            ("doorbell_check_duration_seconds_count{check=\"up\",phase=\"processing\"}", 1.0),
+            ("doorbell_check_duration_seconds_count{check=\"up\",phase=\"transfer\"}", 1.0),
+            ("doorbell_check_duration_seconds_count{check=\"gone\",phase=\"connect\"}", 1.0),
+            ("doorbell_check_duration_seconds_bucket{le=\"+Inf\",check=\"up\",phase=\"connect\"}", 1.0),
+            ("doorbell_check_schedule_lag_seconds_count", 3.0),
+            ("doorbell_check_overruns_total{check=\"up\"}", 0.0),
+            ("doorbell_egress_connects_total{result=\"connected\"}", 2.0),
+            ("doorbell_egress_connects_total{result=\"refused\"}", 1.0),
+        ],
+    );
+    assert_eq!(
+        value(admin, "doorbell_check_duration_seconds_count{check=\"gone\",phase=\"transfer\"}"),
+        None
+    );
+}
+
+fn handshakes_and_certificates(engine: &str) {
+    let scratch = Scratch::new();
+    let (cert, key) = localhost().write(&scratch, "tls");
+    let tls = format!("[tls.main]\ncert = {cert:?}\nkey = {key:?}\nhandshakes_per_ip = \"off\"\n");
+    let server = format!(
+        "version = 1\n[admin]\nbind = \"127.0.0.1:0\"\n{tls}[listener.web]\nbind = \"127.0.0.1:0\"\ntls = \"main\"\n{}",
+        routes(&["web"])
+    );
+    let doorbell = Doorbell::start_with(engine, &server);
+    let [web, admin] = [0, 1].map(|position| doorbell.addr_of(position));
+    for _ in 0..3 {
+        assert_eq!(Https::new(web).get("/hello").unwrap().status, 200);
+    }
+    let _told = exchange(web, b"GET /hello HTTP/1.1\r\nHost: a\r\n\r\n");
+    expect(
+        admin,
+        &[
+            ("doorbell_tls_handshakes_total{listener=\"web\",version=\"1.3\",result=\"done\"}", 3.0),
+            ("doorbell_tls_handshakes_total{listener=\"web\",version=\"1.2\",result=\"done\"}", 0.0),
+            ("doorbell_tls_handshakes_total{listener=\"web\",version=\"none\",result=\"plain_http\"}", 1.0),
+            ("doorbell_tls_handshakes_resumed_total{listener=\"web\"}", 0.0),
+            ("doorbell_tls_handshakes_active{listener=\"web\"}", 0.0),
+        ],
+    );
+    let ends = value(admin, "doorbell_tls_certificate_not_after_timestamp_seconds{tls=\"main\"}").unwrap();
+    // Whoever checks it is shown the same.
+    let checker = format!(
+        "version = 1\n[admin]\nbind = \"127.0.0.1:0\"\n[listener.web]\nbind = \"127.0.0.1:0\"\n\
+         [check.web]\ntype = \"tls\"\naddress = \"{web}\"\ntls = {{ verify = false }}\ninterval = \"1h\"\n\
+         [health.readyz]\nrequire = [\"web\"]\n[route.readyz]\npath = \"/readyz\"\nhealth = \"readyz\"\n"
+    );
+    let checker = Doorbell::start_with(engine, &checker);
+    expect(
+        checker.addr_of(1),
+        &[
+            ("doorbell_check_certificate_not_after_timestamp_seconds{check=\"web\"}", ends),
+            ("doorbell_check_duration_seconds_count{check=\"web\",phase=\"tls\"}", 1.0),
+        ],
+    );
+}

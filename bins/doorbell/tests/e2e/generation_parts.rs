@@ -1,0 +1,318 @@
+//! What of a doorbell goes on through reloads, part by part: HTTP/2 and gRPC, ports beside the rings, checks, census, counters; and
+//! reloads that are asked for in several ways at once.
+//!
+//! Does not know about: configurations that are refused.
+
+use std::fs;
+use std::io::Write as _;
+use std::net::{SocketAddr, TcpStream};
+use std::os::unix::fs::symlink;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use bytes::Bytes;
+use doorbell_testkit::peers::{exchange, wait_until};
+use http_body_util::{BodyExt as _, Full};
+use hyper::client::conn::http2;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use rustix::process::Signal;
+use serde_json::Value;
+use tonic::Code;
+use tonic::transport::Endpoint;
+use tonic_health::pb::health_check_response::ServingStatus;
+use tonic_health::pb::health_client::HealthClient;
+use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse};
+
+use crate::generations::{Reloaded, ask, config, kept};
+use crate::support::{LIMIT, Scratch, StopAtEnd, on_both_engines};
+
+on_both_engines! {
+    http2_is_told_to_go_and_its_streams_finish
+    a_watch_ends_and_the_next_one_is_the_new_configurations
+    ports_beside_the_rings_go_on
+    a_gate_means_the_board_of_now
+    what_is_counted_never_goes_back
+    the_last_file_wins_however_it_is_asked_for
+}
+
+/// A kept connection on HTTP/2 as most clients write it.
+const HTTP2: &str = "http2 = true\n[grpc]\nservices = { shop = \"readyz\" }\n";
+
+impl Reloaded {
+    fn http2(engine: &str) -> Self {
+        let reloaded = Self::start(engine, "");
+        reloaded.write_http2("1");
+        reloaded.say(&["reload"]);
+        reloaded
+    }
+
+    fn write_http2(&self, hello: &str) {
+        let large =
+            format!("[route.large]\npath = \"/large\"\nreply = {{ body = \"{}\" }}\n", hello.repeat(60_000));
+        let text = config(&self.scratch.path(""), hello, &large);
+        fs::write(&self.file, text.replace("[route.hello]", &format!("{HTTP2}[route.hello]"))).unwrap();
+    }
+}
+
+fn block_on<T>(future: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(future)
+}
+
+type Sender = http2::SendRequest<Full<Bytes>>;
+
+/// A client with a small window, and its end.
+async fn connect(addr: SocketAddr) -> (Sender, tokio::task::JoinHandle<hyper::Result<()>>) {
+    let stream = tokio::net::TcpStream::connect(addr).await.unwrap();
+    let mut builder = http2::Builder::new(TokioExecutor::new());
+    builder.initial_stream_window_size(20_000).initial_connection_window_size(70_000);
+    let (sender, conn) = builder.handshake(TokioIo::new(stream)).await.unwrap();
+    (sender, tokio::spawn(conn))
+}
+
+async fn fetch(sender: &mut Sender, addr: SocketAddr, path: &str) -> hyper::Response<hyper::body::Incoming> {
+    let request = hyper::Request::get(format!("http://{addr}{path}")).body(Full::default()).unwrap();
+    sender.send_request(request).await.unwrap()
+}
+
+async fn body(response: hyper::Response<hyper::body::Incoming>) -> Bytes {
+    tokio::time::timeout(LIMIT, response.into_body().collect()).await.unwrap().unwrap().to_bytes()
+}
+
+fn http2_is_told_to_go_and_its_streams_finish(engine: &str) {
+    let reloaded = Reloaded::http2(engine);
+    let addr = reloaded.doorbell.addr;
+    block_on(async {
+        let (mut idle, idle_end) = connect(addr).await;
+        assert_eq!(body(fetch(&mut idle, addr, "/hello").await).await, "1");
+        let (mut busy, busy_end) = connect(addr).await;
+        // Its window is closed after a third, until it reads.
+        let begun = fetch(&mut busy, addr, "/large").await;
+        reloaded.write_http2("2");
+        reloaded.say(&["reload"]);
+        // GOAWAY: nothing more can be asked, and who asked nothing is let go without an error.
+        let ended = tokio::time::timeout(LIMIT, idle_end).await.expect("told to go").unwrap();
+        assert!(ended.is_ok(), "{ended:?}");
+        // What was asked before is answered whole, by whoever was asked.
+        assert_eq!(body(begun).await, "1".repeat(60_000));
+        let ended = tokio::time::timeout(LIMIT, busy_end).await.expect("told to go").unwrap();
+        assert!(ended.is_ok(), "{ended:?}");
+        let (mut next, _end) = connect(addr).await;
+        assert_eq!(body(fetch(&mut next, addr, "/hello").await).await, "2");
+    });
+    assert!(wait_until(LIMIT, || !reloaded.doorbell.process.log().contains("did not end in time")).is_some());
+}
+
+/// Whoever watches is not told that anything is down, because nothing is: the stream ends as it does when a server goes, and the same
+/// channel finds the new configuration.
+fn a_watch_ends_and_the_next_one_is_the_new_configurations(engine: &str) {
+    let reloaded = Reloaded::http2(engine);
+    let request = |service: &str| HealthCheckRequest { service: service.to_owned() };
+    block_on(async {
+        let endpoint = Endpoint::from_shared(reloaded.doorbell.url("")).unwrap().connect_timeout(LIMIT);
+        let mut client = HealthClient::new(endpoint.connect().await.unwrap());
+        for round in 2..5 {
+            let mut streams = Vec::new();
+            for (service, first) in [("", ServingStatus::Serving), ("shop", ServingStatus::Serving)] {
+                let mut stream = client.watch(request(service)).await.unwrap().into_inner();
+                let said: HealthCheckResponse = stream.message().await.unwrap().unwrap();
+                assert_eq!(said.status(), first, "{service:?} in round {round}");
+                streams.push(stream);
+            }
+            reloaded.write_http2(&round.to_string());
+            reloaded.say(&["reload"]);
+            for stream in &mut streams {
+                let next = tokio::time::timeout(LIMIT, stream.message()).await.expect("an end in time");
+                assert_eq!(next.unwrap_err().code(), Code::Unavailable, "round {round}");
+            }
+            let said = client.check(request("shop")).await.unwrap().into_inner();
+            assert_eq!(said.status(), ServingStatus::Serving, "on the same channel");
+        }
+    });
+    assert_eq!(ask(reloaded.doorbell.addr, "/hello").1, "4");
+}
+
+fn more_ports(gates: &[u16], probes: &[u16], timeout: &str) -> String {
+    let list = |ports: &[u16]| {
+        ports.iter().map(|port| format!("\"127.0.0.1:{port}\"")).collect::<Vec<_>>().join(", ")
+    };
+    format!(
+        "[tcp_gate.g]\nbind = [{}]\n[blackbox]\nbind = [{}]\ntargets = [\"127.0.0.0/8\"]\ntimeout = \"{timeout}\"\n\
+         [agent.a]\nbind = \"127.0.0.1:0\"\n",
+        list(gates),
+        list(probes)
+    )
+}
+
+/// Nobody finds a port closed that is in both files, whatever else changes.
+fn ports_beside_the_rings_go_on(engine: &str) {
+    let port = crate::support::free_port;
+    let (gate, probes, other) = (port(), port(), port());
+    let reloaded = Reloaded::start(engine, &more_ports(&[gate], &[probes], "5s"));
+    let agent: SocketAddr = reloaded.status()["addresses"][1].as_str().unwrap().parse().unwrap();
+    let at = |port: u16| SocketAddr::from(([127, 0, 0, 1], port));
+    assert!(wait_until(LIMIT, || TcpStream::connect(at(gate)).is_ok()).is_some());
+    let (going, asked) = (AtomicBool::new(true), AtomicUsize::new(0));
+    let ask_until = |ask: &(dyn Fn() + Sync)| {
+        while going.load(Ordering::Relaxed) {
+            ask();
+            asked.fetch_add(1, Ordering::Relaxed);
+            thread::sleep(Duration::from_millis(1));
+        }
+    };
+    let knock = || drop(TcpStream::connect(at(gate)).expect("the gate is open"));
+    let probe = || {
+        let request = b"GET /-/healthy HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
+        let got = exchange(at(probes), request).expect("the port for probes is open");
+        assert!(got.bytes.starts_with(b"HTTP/1.1 200"), "{}", got.bytes.escape_ascii());
+    };
+    let check = || assert_eq!(exchange(agent, b"").expect("the agent").bytes, b"up ready 100%\n");
+    thread::scope(|scope| {
+        let end = StopAtEnd(&going);
+        scope.spawn(|| ask_until(&knock));
+        scope.spawn(|| ask_until(&probe));
+        scope.spawn(|| ask_until(&check));
+        for round in 1..=12 {
+            let gates = if round % 3 == 0 { vec![other, gate] } else { vec![gate] };
+            let more = more_ports(&gates, &[probes], if round % 2 == 0 { "5s" } else { "4s" });
+            reloaded.write(&round.to_string(), &more);
+            reloaded.say(&["reload"]);
+            assert_eq!(reloaded.hello(), round.to_string());
+            let expected = round % 3 == 0;
+            assert!(wait_until(LIMIT, || TcpStream::connect(at(other)).is_ok() == expected).is_some());
+        }
+        drop(end);
+    });
+    assert!(asked.into_inner() > 100);
+    reloaded.write("none", "");
+    reloaded.say(&["reload"]);
+    for addr in [at(gate), at(probes), agent] {
+        assert!(wait_until(LIMIT, || TcpStream::connect(addr).is_err()).is_some(), "{addr} is in no file");
+    }
+}
+
+/// The board of before lives on with its connections, and becomes stale: a gate does not listen to it.
+fn a_gate_means_the_board_of_now(engine: &str) {
+    let port = crate::support::free_port();
+    let gate = format!(
+        "[tcp_gate.g]\nbind = \"127.0.0.1:{port}\"\n[route.r]\npath = \"/readyz\"\nhealth = \"readyz\"\n"
+    );
+    let check = "[check.a]\ntype = \"ttl\"\nttl = \"2s\"\ninitial = \"fully-up\"\n[health.readyz]\nrequire = [\"a\"]\n";
+    let reloaded = Reloaded::start(engine, &format!("{check}{gate}"));
+    let is_open = || TcpStream::connect(("127.0.0.1", port)).is_ok();
+    assert!(wait_until(LIMIT, is_open).is_some());
+    let mut old = kept(reloaded.doorbell.addr);
+    // Something that has time pass for both boards.
+    let own = "[check.b]\ntype = \"file\"\npath = \"/proc/self/status\"\ninterval = \"100ms\"\nrise = 1\n[health.readyz]\nrequire = [\"b\"]\n";
+    reloaded.write("1", &format!("{own}{gate}"));
+    reloaded.say(&["reload"]);
+    assert!(wait_until(LIMIT, is_open).is_some());
+    let until = std::time::Instant::now() + Duration::from_secs(4);
+    while std::time::Instant::now() < until {
+        assert_eq!((is_open(), ask(reloaded.doorbell.addr, "/readyz").0), (true, 200));
+        thread::sleep(Duration::from_millis(50));
+    }
+    old.write_all(b"GET /hello HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+}
+
+/// Census and counters, through reloads and through the ends of those who counted.
+fn what_is_counted_never_goes_back(engine: &str) {
+    let admin = crate::support::free_port();
+    let more = |n: usize| {
+        format!(
+            "[admin]\nbind = \"127.0.0.1:{admin}\"\n[check.self]\ntype = \"file\"\npath = \"/proc/self/status\"\ninterval = \"100ms\"\n\
+             [route.r]\npath = \"/readyz\"\nhealth = \"readyz\"\nconcurrent = {}\n[limit.l]\nrate = \"1/h\"\nburst = 1\n\
+             [route.l]\npath = \"/l\"\nlimit = \"l\"\nreply = {{}}\n",
+            1 + n % 2
+        )
+    };
+    let reloaded = Reloaded::start(engine, &more(0));
+    let place = reloaded.doorbell.addr;
+    let metrics = || {
+        let (status, text) = ask(SocketAddr::from(([127, 0, 0, 1], admin)), "/metrics");
+        assert_eq!(status, 200);
+        let counts = text.lines().filter(|line| !line.starts_with('#'));
+        let pair = |line: &str| {
+            let (name, value) = line.rsplit_once(' ')?;
+            Some((name.to_owned(), value.parse::<f64>().ok()?))
+        };
+        counts.filter_map(pair).collect::<std::collections::BTreeMap<_, _>>()
+    };
+    let is_count = |name: &str| name.split('{').next().is_some_and(|name| name.ends_with("_total"));
+    let mut last = metrics();
+    for round in 1..8 {
+        let _lives_on = kept(place);
+        for _ in 0..3 {
+            ask(place, "/readyz");
+            ask(place, "/l");
+        }
+        reloaded.write(&round.to_string(), &more(round));
+        reloaded.say(&["reload"]);
+        for _ in 0..5 {
+            let now = metrics();
+            for (name, value) in last.iter().filter(|(name, _)| is_count(name)) {
+                let counted = now.get(name).copied();
+                assert!(counted.is_some_and(|now| now >= *value), "{name}: {value}, then {counted:?}");
+            }
+            last = now;
+        }
+    }
+    let count = |name: &str| {
+        last.iter().filter(|(key, _)| key.starts_with(name)).map(|(_, value)| value).sum::<f64>()
+    };
+    let limited = last.iter().find(|(name, _)| name.contains("rate_limited")).map(|(_, value)| *value);
+    // One of all was let through, for all generations together.
+    assert_eq!(limited, Some(20.0), "{last:?}");
+    assert!(
+        count("doorbell_probes_total") >= 21.0 || count("doorbell_prober_requests_total") >= 21.0,
+        "{last:?}"
+    );
+}
+
+/// Files that are swapped, signals and commands at the same moment.
+fn the_last_file_wins_however_it_is_asked_for(engine: &str) {
+    let scratch = Scratch::new();
+    let volume = scratch.path("config");
+    fs::create_dir(&volume).unwrap();
+    let home = scratch.path("");
+    let text = |hello: usize| {
+        config(&home, &hello.to_string(), "")
+            .replace("reload = \"SIGHUP\"", "reload = [\"SIGHUP\", \"file\"]")
+    };
+    let swap = |version: usize| {
+        let folder = format!("..2026_11_21.{version}");
+        fs::create_dir(volume.join(&folder)).unwrap();
+        fs::write(volume.join(&folder).join("doorbell.toml"), text(version)).unwrap();
+        symlink(&folder, volume.join("..data_tmp")).unwrap();
+        fs::rename(volume.join("..data_tmp"), volume.join("..data")).unwrap();
+    };
+    swap(0);
+    symlink("..data/doorbell.toml", volume.join("doorbell.toml")).unwrap();
+    let file = volume.join("doorbell.toml");
+    let reloaded = Reloaded { doorbell: Reloaded::serve(engine, &file), file, scratch };
+    let log = || reloaded.doorbell.process.log();
+    let rounds = 12;
+    let mut version = 0;
+    for _ in 0..rounds {
+        thread::scope(|scope| {
+            for _ in 0..2 {
+                scope.spawn(|| reloaded.say(&["reload"]));
+            }
+            for _ in 0..3 {
+                version += 1;
+                swap(version);
+                reloaded.doorbell.process.signal(Signal::HUP);
+            }
+        });
+        let expected = version.to_string();
+        assert!(wait_until(LIMIT, || reloaded.hello() == expected).is_some(), "{expected}: {}", log());
+    }
+    // Nothing older comes behind it.
+    thread::sleep(Duration::from_millis(500));
+    assert_eq!(reloaded.hello(), version.to_string());
+    assert!(!log().contains("not reloaded"), "{}", log());
+    let status: Value = reloaded.status();
+    let done = status["counters"]["reloads"].as_u64().unwrap();
+    assert_eq!(status["generation"].as_u64().unwrap(), done + 1);
+    assert!((rounds as u64..=3 * rounds as u64).contains(&done), "{done} of {version} files were served");
+}

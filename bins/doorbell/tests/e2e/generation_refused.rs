@@ -1,0 +1,194 @@
+//! Configurations that are not taken: nothing of them is in force, they are told once with their place, and what a reload cannot change is
+//! named by its key.
+//!
+//! Does not know about: configurations that are taken.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::net::{TcpListener, TcpStream};
+use std::thread;
+use std::time::Duration;
+
+use doorbell_testkit::peers::wait_until;
+use rustix::process::Signal;
+use serde_json::Value;
+
+use crate::generations::{Reloaded, ask, config};
+use crate::support::{LIMIT, free_port, on_both_engines};
+
+on_both_engines! {
+    nothing_of_a_refused_file_is_in_force
+    an_address_that_somebody_has_refuses_the_file
+    a_file_that_cannot_be_used_is_told_once_with_its_place
+    threads_that_nothing_needs_for_a_while_stay_as_they_are
+}
+
+const READY: &str = "[route.ready]\npath = \"/readyz\"\nhealth = \"readyz\"\n";
+
+fn threads(reloaded: &Reloaded) -> Vec<String> {
+    let tasks = fs::read_dir(format!("/proc/{}/task", reloaded.doorbell.process.pid())).unwrap();
+    // A thread may end while it is looked at.
+    tasks.filter_map(|task| fs::read_to_string(task.ok()?.path().join("comm")).ok()).collect()
+}
+
+/// Everything that there is before it is found that an address of the file is in use.
+fn nothing_of_a_refused_file_is_in_force(engine: &str) {
+    let reloaded = Reloaded::start(engine, READY);
+    let (stranger, target) =
+        (TcpListener::bind("127.0.0.1:0").unwrap(), TcpListener::bind("127.0.0.1:0").unwrap());
+    target.set_nonblocking(true).unwrap();
+    let path = |name: &str| reloaded.scratch.path(name);
+    let (gate, probes) = (free_port(), free_port());
+    fs::write(path("links.map"), "/a https://a.test/\n").unwrap();
+    let more = format!(
+        "{READY}[log]\naccess = \"all\"\naccess_file = {:?}\n[compute]\nthreads = 2\nname = \"refused\"\n\
+         [[maintenance.window]]\ncron = \"* * * * *\"\nfor = \"1h\"\nreason = \"weekly\"\n\
+         [check.other]\ntype = \"tcp\"\naddress = \"{}\"\ninterval = \"100ms\"\n\
+         [tcp_gate.g]\nbind = \"127.0.0.1:{gate}\"\nwhen_down = \"reset\"\n[blackbox]\nbind = \"127.0.0.1:{probes}\"\ntargets = [\"127.0.0.0/8\"]\n\
+         [agent.a]\nbind = \"127.0.0.1:0\"\n[listener.unix]\nbind = \"unix:{}\"\n\
+         [route.links]\nlistener = \"unix\"\npath = \"/{{*rest}}\"\nredirect = {{ map = {:?} }}\n\
+         [listener.more]\nbind = \"{}\"\n",
+        path("access.log"),
+        target.local_addr().unwrap(),
+        path("new.sock").display(),
+        path("links.map"),
+        stranger.local_addr().unwrap(),
+    );
+    let text = config(&path(""), "bad", &more);
+    let text = text.replace("path = \"/hello\"", "listener = \"web\"\npath = \"/hello\"");
+    let text = text.replace("path = \"/readyz\"", "listener = \"web\"\npath = \"/readyz\"");
+    fs::write(&reloaded.file, &text).unwrap();
+    let fds = reloaded.doorbell.fds_at_rest();
+    for _ in 0..3 {
+        let output = reloaded.run(&["reload"]);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.code() == Some(1) && said.contains("is in use"), "{said}");
+    }
+    let (status, body) = ask(reloaded.doorbell.addr, "/readyz");
+    assert_eq!((status, reloaded.hello().as_str()), (200, "0"), "{body}");
+    let state = reloaded.status();
+    assert_eq!((&state["maintenance"], &state["generation"]), (&Value::Array(Vec::new()), &1.into()));
+    for name in ["access.log", "new.sock"] {
+        assert!(!path(name).exists(), "{name} was left");
+    }
+    for port in [gate, probes] {
+        assert!(TcpStream::connect(("127.0.0.1", port)).is_err(), "{port} is open");
+    }
+    assert_eq!(target.accept().unwrap_err().kind(), ErrorKind::WouldBlock, "a check of it has run");
+    assert!(!threads(&reloaded).iter().any(|name| name.starts_with("refused")), "{:?}", threads(&reloaded));
+    assert_eq!(reloaded.doorbell.fds_at_rest(), fds);
+    // Names mean what they mean in the file that is served.
+    assert_eq!(reloaded.run(&["maint", "check:other"]).status.code(), Some(1));
+    // When the address is free, all of it is.
+    drop(stranger);
+    reloaded.say(&["reload"]);
+    assert_eq!((reloaded.hello().as_str(), ask(reloaded.doorbell.addr, "/readyz").0), ("bad", 503));
+    assert_eq!(reloaded.status()["maintenance"][0]["reason"], "weekly");
+    assert!(path("access.log").exists() && path("new.sock").exists());
+    assert!(threads(&reloaded).iter().any(|name| name.starts_with("refused")));
+    assert!(wait_until(LIMIT, || target.accept().is_ok()).is_some());
+}
+
+/// Also where it is not one of the rings': what is open stays so, and nothing else is closed for it.
+fn an_address_that_somebody_has_refuses_the_file(engine: &str) {
+    let ports = [free_port(), free_port()];
+    let [gate, probes] = ports;
+    let open = format!(
+        "{READY}[tcp_gate.g]\nbind = \"127.0.0.1:{gate}\"\n[blackbox]\nbind = \"127.0.0.1:{probes}\"\ntargets = [\"127.0.0.0/8\"]\n"
+    );
+    let reloaded = Reloaded::start(engine, &open);
+    let are_open = || ports.iter().all(|port| TcpStream::connect(("127.0.0.1", *port)).is_ok());
+    assert!(wait_until(LIMIT, are_open).is_some());
+    let stranger = TcpListener::bind("127.0.0.1:0").unwrap();
+    let taken = stranger.local_addr().unwrap();
+    let own = format!("bind = \"127.0.0.1:{gate}\"");
+    let other = format!("bind = \"127.0.0.1:{probes}\"");
+    for (was, table) in [(&own, "[tcp_gate.g]"), (&other, "[blackbox]")] {
+        let both = format!("bind = [\"{taken}\", {}]", was.trim_start_matches("bind = "));
+        reloaded.write("bad", &open.replace(was, &both));
+        let output = reloaded.run(&["reload"]);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(said.contains(&format!("{taken} of {table} is in use")), "{said}");
+        assert!(are_open() && reloaded.hello() == "0");
+    }
+    drop(stranger);
+    let both = format!("bind = [\"{taken}\", {}]", own.trim_start_matches("bind = "));
+    reloaded.write("good", &open.replace(&own, &both));
+    reloaded.say(&["reload"]);
+    assert!(are_open() && reloaded.hello() == "good");
+    assert!(wait_until(LIMIT, || TcpStream::connect(taken).is_ok()).is_some());
+}
+
+fn a_file_that_cannot_be_used_is_told_once_with_its_place(engine: &str) {
+    let reloaded = Reloaded::start(engine, "");
+    let file = &reloaded.file;
+    let good = |hello: &str| {
+        config(&reloaded.scratch.path(""), hello, "")
+            .replace("reload = \"SIGHUP\"", "reload = [\"SIGHUP\", \"file\"]")
+    };
+    fs::write(file, good("1")).unwrap();
+    // From now on the file is watched, which it was not.
+    reloaded.say(&["reload"]);
+    let log = || reloaded.doorbell.process.log();
+    let told = || log().matches("not reloaded").count();
+    let whole = good("2");
+    let half = &whole[..whole.find("[route.hello]").unwrap() + 8];
+    for (at, (text, expected)) in [
+        (None, "there is no file"),
+        (Some(""), "doorbell.toml:1:1"),
+        (Some("version = 1\n[listener.web]\nbind = 8080\n"), "doorbell.toml:3:8"),
+        (Some(half), "doorbell.toml:"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        match text {
+            Some(text) => fs::write(file, text).unwrap(),
+            None => fs::remove_file(file).unwrap(),
+        }
+        assert!(wait_until(LIMIT, || told() == at + 1).is_some(), "{text:?}: {}", log());
+        let log = log();
+        let line = log.lines().filter(|line| line.contains("not reloaded")).nth(at).unwrap();
+        assert!(line.contains(expected), "{text:?}: {line}");
+        assert_eq!(reloaded.hello(), "1", "{text:?}");
+    }
+    // A directory in its place is none that can be read.
+    fs::remove_file(file).unwrap();
+    assert!(wait_until(LIMIT, || told() == 5).is_some(), "{}", log());
+    fs::create_dir(file).unwrap();
+    assert!(wait_until(LIMIT, || told() == 6 && log().contains("is a directory")).is_some(), "{}", log());
+    // Further looks find the same and say nothing; whoever asks is told again.
+    thread::sleep(Duration::from_millis(5500));
+    assert_eq!((told(), reloaded.hello().as_str()), (6, "1"), "{}", log());
+    reloaded.doorbell.process.signal(Signal::HUP);
+    assert!(wait_until(LIMIT, || told() == 7).is_some(), "{}", log());
+    fs::remove_dir(file).unwrap();
+    assert!(wait_until(LIMIT, || told() == 8).is_some(), "{}", log());
+    fs::write(file, good("2")).unwrap();
+    assert!(wait_until(LIMIT, || reloaded.hello() == "2").is_some(), "{}", log());
+    assert_eq!(told(), 8, "{}", log());
+}
+
+/// They are there from their first use on, and what is said of them later must not seem to count.
+fn threads_that_nothing_needs_for_a_while_stay_as_they_are(engine: &str) {
+    let reloaded = Reloaded::start(engine, "");
+    let map = reloaded.scratch.write("links.map", "/a https://a.test/\n");
+    let links = format!("[route.links]\npath = \"/{{*rest}}\"\nredirect = {{ map = {map:?} }}\n");
+    let compute = |threads: u32| format!("[compute]\nthreads = {threads}\nname = \"jobs\"\n");
+    let count = || threads(&reloaded).iter().filter(|name| name.starts_with("jobs")).count();
+    let reload = |hello: &str, more: &str| {
+        reloaded.write(hello, more);
+        let said = reloaded.say(&["reload"]);
+        assert_eq!(reloaded.hello(), hello);
+        said.contains("compute.threads cannot change while doorbell runs")
+    };
+    assert!(!reload("1", &compute(3)), "nobody has needed them");
+    assert!(!reload("2", &format!("{}{links}", compute(2))));
+    assert_eq!(count(), 2);
+    assert!(!reload("3", &compute(2)));
+    // In between nothing needs them, and they are there all the same.
+    assert!(reload("4", &compute(1)), "this was not said");
+    assert!(reload("5", &format!("{}{links}", compute(1))));
+    assert_eq!((count(), ask(reloaded.doorbell.addr, "/a").0), (2, 308));
+    assert!(reloaded.doorbell.process.log().contains("compute.threads cannot change"), "and in the log");
+}

@@ -1,0 +1,241 @@
+//! What must not depend on whoever reads the log or on how busy the program is: its checks, its drains, its end; and what it does as process 1.
+//!
+//! Does not know about: what lines of the log say.
+
+use std::fs;
+use std::io::Write as _;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::Duration;
+
+use doorbell_testkit::peers::{process, wait_until};
+use rustix::fs::{CWD, Mode, mkfifoat};
+use rustix::pipe::{fcntl_getpipe_size, fcntl_setpipe_size};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+use crate::control::Controlled;
+use crate::plain::get;
+use crate::support::{Doorbell, LIMIT, Process, Scratch, binary, free_port, on_both_engines, skipped};
+
+on_both_engines! {
+    a_reader_of_the_log_that_hangs_holds_nothing_up
+    sigusr1_writes_the_state_down
+    a_signal_during_a_long_reload_is_not_lost
+    reloads_leave_no_replies_behind
+}
+
+/// A child that is killed at the end of the test.
+struct Killed(Child);
+
+impl Drop for Killed {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Standard output and standard error are a pipe that was full before the start, and nobody reads it.
+fn a_reader_of_the_log_that_hangs_holds_nothing_up(engine: &str) {
+    let scratch = Scratch::new();
+    let (watched, addr) = (scratch.write("watched", ""), SocketAddr::from(([127, 0, 0, 1], free_port())));
+    let socket = scratch.path("control.sock");
+    let config = scratch.write(
+        "doorbell.toml",
+        &format!(
+            "version = 1\n[runtime]\nworkers = 2\n[log]\nlevel = \"debug\"\n[lifecycle]\ndrain_delay = \"300ms\"\n\
+             [control]\nsocket = {socket:?}\n[listener.web]\nbind = \"{addr}\"\n[check.file]\ntype = \"file\"\npath = {watched:?}\n\
+             interval = \"100ms\"\ntimeout = \"50ms\"\nrise = 1\nfall = 1\n[health.readyz]\nrequire = [\"file\"]\n\
+             [route.ready]\npath = \"/readyz\"\nhealth = \"readyz\"\n"
+        ),
+    );
+    let (_reader, mut writer) = std::io::pipe().unwrap();
+    let _at_least_a_page = fcntl_setpipe_size(&writer, 1).unwrap();
+    writer.write_all(&vec![b'\n'; fcntl_getpipe_size(&writer).unwrap()]).unwrap();
+    let mut command = Command::new(binary());
+    command.args(["serve", "-c", &config, "--engine", engine]).stdin(Stdio::null());
+    let child = command.stdout(writer.try_clone().unwrap()).stderr(writer).spawn().unwrap();
+    let mut child = Killed(child);
+    let answers = |status| {
+        let is_so =
+            || std::net::TcpStream::connect(addr).is_ok() && get(addr, "/readyz", &[]).status == status;
+        wait_until(LIMIT, is_so).unwrap_or_else(|| panic!("{engine}: never {status}"));
+    };
+    answers(200);
+    for _ in 0..5 {
+        fs::remove_file(&watched).unwrap();
+        answers(503);
+        fs::write(&watched, "").unwrap();
+        answers(200);
+    }
+    let say = |args: &[&str]| {
+        let output = Command::new(binary()).args(args).arg("--socket").arg(&socket).output().unwrap();
+        assert!(output.status.success(), "{args:?}: {output:?}");
+    };
+    say(&["drain", "--reason", "a test"]);
+    answers(503);
+    say(&["undrain"]);
+    answers(200);
+    kill_process(Pid::from_child(&child.0), Signal::TERM).unwrap();
+    // Moments for the drain, one second for the reader.
+    let took = wait_until(LIMIT, || child.0.try_wait().unwrap().is_some()).expect("it ends");
+    assert!(took < Duration::from_secs(10), "{took:?}");
+    assert!(child.0.wait().unwrap().success());
+}
+
+fn sigusr1_writes_the_state_down(engine: &str) {
+    let check = "[check.app]\ntype = \"ttl\"\nttl = \"1h\"\n[health.readyz]\nrequire = [\"app\"]\n";
+    let control = Controlled::start(engine, check);
+    control.say(&["maint", "readyz", "--reason", "new disk"]);
+    control.doorbell.process.signal(Signal::USR1);
+    let line = |wanted: &str| {
+        let log = control.doorbell.process.log();
+        let mut lines = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        lines.find(|line| line["message"].as_str().is_some_and(|message| message.starts_with(wanted)))
+    };
+    wait_until(LIMIT, || line("state: maintenance of").is_some())
+        .unwrap_or_else(|| panic!("{}", control.doorbell.process.log()));
+    assert_eq!(line("state: ready for").unwrap()["addresses"], control.doorbell.addr.to_string());
+    assert_eq!(line("state: worker 0: ").unwrap()["message"], format!("state: worker 0: {engine}"));
+    assert!(line("state: health readyz: maintenance").unwrap()["answers"].as_str().unwrap().contains("=503"));
+    assert_eq!(line("state: check app: unknown").unwrap()["kind"], "ttl");
+    assert_eq!(line("state: maintenance of readyz").unwrap()["reason"], "new disk");
+    let whole = line("state in JSON").unwrap();
+    let whole: Value = serde_json::from_str(whole["json"].as_str().unwrap()).unwrap();
+    assert_eq!(
+        (&whole["status"]["lifecycle"], &whole["checks"][0]["name"]),
+        (&"ready".into(), &"app".into())
+    );
+    assert_eq!(control.probe("/livez").0, 200, "and that is all");
+    // Whatever the level is, somebody asked for it.
+    let addr = SocketAddr::from(([127, 0, 0, 1], free_port())).to_string();
+    let args = ["serve", "--listen", &addr, "--engine", engine, "--quiet"];
+    let quiet = Process::spawn(Command::new(binary()).args(args));
+    wait_until(LIMIT, || std::net::TcpStream::connect(&addr).is_ok()).unwrap();
+    quiet.signal(Signal::USR1);
+    wait_until(LIMIT, || quiet.log().contains("state: health livez: up")).expect("a signal is an order");
+}
+
+/// A configuration that cannot be read to its end holds the supervisor up, and operators leave more notes than there is place for.
+fn a_signal_during_a_long_reload_is_not_lost(engine: &str) {
+    let scratch = Scratch::new();
+    let text = format!(
+        "version = 1\n[control]\nsocket = {:?}\n[lifecycle]\ndrain_delay = \"0s\"\nreload = \"SIGHUP\"\n[listener.web]\nbind = \"127.0.0.1:0\"\n",
+        scratch.path("control.sock")
+    );
+    let file = scratch.write("doorbell.toml", &text);
+    let mut doorbell = Doorbell::try_start(&["serve", "-c", &file, "--engine", engine]).unwrap();
+    fs::remove_file(&file).unwrap();
+    mkfifoat(CWD, &file, Mode::RUSR | Mode::WUSR).unwrap();
+    doorbell.process.signal(Signal::HUP);
+    for n in 0..70 {
+        let target = if n % 2 == 0 { "maint" } else { "ready" };
+        let mut command = Command::new(binary());
+        let output = command.args([target, "readyz", "--socket"]).arg(scratch.path("control.sock")).output();
+        assert!(output.unwrap().status.success());
+    }
+    doorbell.process.signal(Signal::TERM);
+    thread::sleep(Duration::from_millis(100));
+    assert!(!doorbell.process.has_ended(), "the reload is under way: {}", doorbell.process.log());
+    fs::write(&file, &text).unwrap();
+    let (status, _) = doorbell.process.wait();
+    assert!(status.success(), "{}", doorbell.process.log());
+}
+
+/// Each reload has threads of its own, which must not leave behind what they read last.
+fn reloads_leave_no_replies_behind(engine: &str) {
+    let reloads = if std::env::var_os("DOORBELL_FULL").is_some() { 200 } else { 60 };
+    let scratch = Scratch::new();
+    let file = scratch.path("doorbell.toml");
+    let write = |round: usize| {
+        let mut text = "version = 1\n[control]\nsocket = \"off\"\n[runtime]\nworkers = 2\n[lifecycle]\nreload = \"SIGHUP\"\n\
+             [listener.web]\nbind = \"127.0.0.1:0\"\n"
+            .to_owned();
+        for n in 0..20 {
+            text.push_str(&format!(
+                "[check.c{n}]\ntype = \"ttl\"\nttl = \"1h\"\n[health.h{n}]\nrequire = [\"c{n}\"]\n\
+                 [route.h{n}]\npath = \"/h{n}\"\nhealth = \"h{n}\"\ndetails = \"always\"\n"
+            ));
+        }
+        text.push_str(&format!("[route.round]\npath = \"/round\"\nreply = {{ body = \"{round}\" }}\n"));
+        fs::write(&file, text).unwrap();
+    };
+    write(0);
+    let doorbell = Doorbell::try_start(&["serve", "-c", file.to_str().unwrap(), "--engine", engine]).unwrap();
+    let anonymous = || process::rss_anon_bytes(&doorbell.process.pid()).unwrap();
+    let mut begin = 0;
+    for round in 1..=reloads {
+        // Both workers are asked sooner or later.
+        for n in (0..20).cycle().take(60) {
+            assert_eq!(get(doorbell.addr, &format!("/h{n}"), &[]).status, 503);
+        }
+        write(round);
+        doorbell.process.signal(Signal::HUP);
+        let body = round.to_string().into_bytes();
+        wait_until(LIMIT, || get(doorbell.addr, "/round", &[]).body == body)
+            .unwrap_or_else(|| panic!("{}", doorbell.process.log()));
+        if round == reloads / 3 {
+            begin = anonymous();
+        }
+    }
+    let grown = anonymous().saturating_sub(begin);
+    let counted = reloads - reloads / 3;
+    eprintln!(
+        "{engine}: {counted} reloads, {} KiB more, {} bytes each",
+        grown / 1024,
+        grown / counted as u64
+    );
+    assert!(grown < 40 * 1024 * counted as u64, "{grown} bytes more after {counted} reloads");
+}
+
+/// The children of a process, and whether they are dead.
+fn children(pid: &str) -> Vec<(String, bool)> {
+    let entries = fs::read_dir("/proc").unwrap().filter_map(Result::ok);
+    let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+    let child = |name: String| {
+        let stat = fs::read_to_string(Path::new("/proc").join(&name).join("stat")).ok()?;
+        let mut words = stat.rsplit_once(')')?.1.split_whitespace();
+        let is_dead = words.next()? == "Z";
+        (words.next()? == pid).then_some((name, is_dead))
+    };
+    names.filter_map(child).collect()
+}
+
+/// A check whose program leaves others behind, each of which becomes a child of process 1.
+#[test]
+fn as_process_1_it_takes_in_orphans() {
+    let alone = ["--pid", "--fork", "--kill-child", "--mount-proc"];
+    let as_user = [&["--user", "--map-root-user"][..], &alone].concat();
+    let works = |args: &[&str]| {
+        let mut command = Command::new("unshare");
+        command.args(args).arg("true").output().is_ok_and(|output| output.status.success())
+    };
+    let Some(args) = [&alone[..], &as_user].into_iter().find(|args| works(args)) else {
+        return skipped("unshare makes no list of processes of our own here; process 1 was not tested");
+    };
+    let scratch = Scratch::new();
+    let config = scratch.write(
+        "doorbell.toml",
+        "version = 1\n[runtime]\nworkers = 1\n[lifecycle]\ndrain_delay = \"0s\"\n[listener.web]\nbind = \"127.0.0.1:0\"\n[check.app]\ntype = \"exec\"\n\
+         command = [\"/bin/sh\", \"-c\", \"setsid sleep 0.05 & sleep 100 & exit 0\"]\ninterval = \"100ms\"\ntimeout = \"90ms\"\nrise = 1\n\
+         [health.readyz]\nrequire = [\"app\"]\n[route.ready]\npath = \"/readyz\"\nhealth = \"readyz\"\n",
+    );
+    let mut command = Command::new("unshare");
+    command.args(args).arg(binary()).args(["serve", "--allow-exec", "-c", &config]);
+    let doorbell = Doorbell::try_start_command(&mut command).unwrap_or_else(|log| panic!("{log}"));
+    let own = children(&doorbell.process.pid());
+    let [(pid, false)] = own.as_slice() else { panic!("{own:?}") };
+    let is_up = || get(doorbell.addr, "/readyz", &[]).status == 200;
+    wait_until(LIMIT, is_up).unwrap_or_else(|| panic!("{}", doorbell.process.log()));
+    let mut most = 0;
+    for _ in 0..30 {
+        thread::sleep(Duration::from_millis(100));
+        most = most.max(children(pid).iter().filter(|(_, is_dead)| *is_dead).count());
+    }
+    // Two a run, ten runs a second; each is there for moments.
+    assert!(most <= 15, "{most} dead children at once");
+    let log = doorbell.process.log();
+    assert!(is_up() && !log.contains("No child process") && !log.contains("check app: down"), "{log}");
+}

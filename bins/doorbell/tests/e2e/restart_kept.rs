@@ -1,0 +1,286 @@
+//! Listening sockets that a service manager keeps from one doorbell to the next: nobody who connects between the two is lost.
+//!
+//! Does not know about: systemd itself; its part is played by a socket that takes descriptors and a shell that passes them on.
+
+use std::io::{IoSliceMut, Read as _, Write as _};
+use std::mem::MaybeUninit;
+use std::net::{SocketAddr, TcpStream};
+use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::os::unix::net::UnixDatagram;
+use std::process::Command;
+use std::time::Duration;
+
+use doorbell_testkit::peers::wait_until;
+use rustix::io::FdFlags;
+use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
+use rustix::process::Signal;
+
+use crate::plain::get;
+use crate::support::{Doorbell, LIMIT, Scratch, binary, free_port, on_both_engines};
+
+on_both_engines! {
+    who_connects_between_two_is_served
+    another_number_of_workers_loses_nobody
+    what_is_not_configured_any_more_is_refused
+}
+
+/// The manager's side: what it was told, and what it keeps.
+struct Manager {
+    socket: UnixDatagram,
+    scratch: Scratch,
+    said: Vec<String>,
+    kept: Vec<(String, OwnedFd)>,
+}
+
+fn listener(name: &str, addr: SocketAddr) -> String {
+    format!("[listener.{name}]\nbind = \"{addr}\"\n")
+}
+
+fn config(workers: u32, more: &str, listeners: &str) -> String {
+    format!(
+        "version = 1\n[runtime]\nworkers = {workers}\n[control]\nsocket = \"off\"\n[lifecycle]\ndrain_delay = \"0s\"\n{more}{listeners}"
+    )
+}
+
+fn free_addr() -> SocketAddr {
+    SocketAddr::from(([127, 0, 0, 1], free_port()))
+}
+
+fn name_of(addr: SocketAddr) -> String {
+    format!("doorbell-listener-{}", addr.to_string().replace(':', "_"))
+}
+
+impl Manager {
+    fn new() -> Self {
+        let scratch = Scratch::new();
+        let socket = UnixDatagram::bind(scratch.path("notify")).unwrap();
+        socket.set_read_timeout(Some(LIMIT)).unwrap();
+        Self { socket, scratch, said: Vec::new(), kept: Vec::new() }
+    }
+
+    fn file(&self, text: &str) -> String {
+        self.scratch.write("doorbell.toml", text)
+    }
+
+    /// Starts a doorbell with everything that is kept, as descriptors 3 and up.
+    fn start(&self, engine: &str, text: &str, room: Option<u32>) -> Doorbell {
+        let file = self.file(text);
+        let mut script = String::new();
+        for (place, (_, socket)) in self.kept.iter().enumerate() {
+            script.push_str(&format!("exec {}<&{}\n", 3 + place, socket.as_raw_fd()));
+            // It is inherited from here to the end of this function.
+            rustix::io::fcntl_setfd(socket, FdFlags::empty()).unwrap();
+        }
+        script.push_str("export LISTEN_PID=$$\nexec \"$@\"\n");
+        let names: Vec<&str> = self.kept.iter().map(|(name, _)| name.as_str()).collect();
+        let mut command = Command::new("bash");
+        command.args(["-c", &script, "bash"]).arg(binary()).args(["serve", "-c", &file, "--engine", engine]);
+        command.env("NOTIFY_SOCKET", self.scratch.path("notify"));
+        command.env("LISTEN_FDS", names.len().to_string()).env("LISTEN_FDNAMES", names.join(":"));
+        match room {
+            Some(room) => command.env("FDSTORE", room.to_string()),
+            None => command.env_remove("FDSTORE"),
+        };
+        let started = Doorbell::try_start_command(&mut command);
+        for (_, socket) in &self.kept {
+            rustix::io::fcntl_setfd(socket, FdFlags::CLOEXEC).unwrap();
+        }
+        started.unwrap_or_else(|log| panic!("{log}"))
+    }
+
+    fn next(&mut self) -> String {
+        let mut bytes = [0; 4096];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(64))];
+        let mut control = RecvAncillaryBuffer::new(&mut space);
+        let mut iov = [IoSliceMut::new(&mut bytes)];
+        let got = recvmsg(&self.socket, &mut iov, &mut control, RecvFlags::CMSG_CLOEXEC)
+            .unwrap_or_else(|error| panic!("{error} after {:?}", self.said));
+        let text = String::from_utf8(bytes[..got.bytes].to_vec()).unwrap();
+        let name = text.lines().find_map(|line| line.strip_prefix("FDNAME="));
+        if text.starts_with("FDSTOREREMOVE=1\n") {
+            self.kept.retain(|(kept, _)| Some(&**kept) != name);
+        }
+        for message in control.drain() {
+            if let RecvAncillaryMessage::ScmRights(fds) = message {
+                assert!(text.starts_with("FDSTORE=1\n"), "{text:?}");
+                // Out of the way of those that a shell puts them at.
+                let high = fds.map(|fd| rustix::io::fcntl_dupfd_cloexec(fd, 100).unwrap());
+                self.kept.extend(high.map(|fd| (name.unwrap().to_owned(), fd)));
+            }
+        }
+        self.said.push(text.clone());
+        text
+    }
+
+    fn until(&mut self, wanted: &str) {
+        while !self.next().lines().any(|line| line.starts_with(wanted)) {}
+    }
+
+    fn names(&self) -> Vec<String> {
+        self.kept.iter().map(|(name, _)| name.clone()).collect()
+    }
+}
+
+fn end(mut doorbell: Doorbell) {
+    doorbell.process.signal(Signal::TERM);
+    let (status, _) = doorbell.process.wait();
+    assert!(status.success(), "{}", doorbell.process.log());
+}
+
+/// Clients that connect while nobody serves.
+fn clients(addr: SocketAddr, count: usize) -> Vec<TcpStream> {
+    let client = |number| {
+        let mut client = TcpStream::connect(addr).unwrap();
+        client.set_read_timeout(Some(LIMIT)).unwrap();
+        let head = format!("GET /livez?{number} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+        client.write_all(head.as_bytes()).unwrap();
+        client
+    };
+    (0..count).map(client).collect()
+}
+
+#[track_caller]
+fn are_served(clients: Vec<TcpStream>, doorbell: &Doorbell) {
+    for (number, mut client) in clients.into_iter().enumerate() {
+        let mut reply = String::new();
+        let read = client.read_to_string(&mut reply);
+        assert!(
+            read.is_ok() && reply.starts_with("HTTP/1.1 200 OK\r\n") && reply.ends_with("up\n"),
+            "client {number}: {read:?} {reply:?}\n{}",
+            doorbell.process.log()
+        );
+    }
+}
+
+fn is_refused(addr: SocketAddr) -> bool {
+    TcpStream::connect(addr).is_err_and(|error| error.kind() == std::io::ErrorKind::ConnectionRefused)
+}
+
+fn who_connects_between_two_is_served(engine: &str) {
+    let mut manager = Manager::new();
+    let [web, more] = [free_addr(), free_addr()];
+    let text = config(2, "", &(listener("web", web) + &listener("more", more)));
+    let mut doorbell = manager.start(engine, &text, Some(16));
+    manager.until("READY=1");
+    assert_eq!(manager.names(), [name_of(web), name_of(web), name_of(more), name_of(more)]);
+    for _restart in 0..3 {
+        assert_eq!(get(web, "/livez", &[]).status, 200);
+        end(doorbell);
+        manager.until("STOPPING=1");
+        let waiting: Vec<_> = [web, more].into_iter().flat_map(|addr| clients(addr, 20)).collect();
+        doorbell = manager.start(engine, &text, Some(16));
+        are_served(waiting, &doorbell);
+        let before = manager.said.len();
+        manager.until("READY=1");
+        let told = manager.said[before..].concat();
+        assert!(!told.contains("FDSTORE"), "they are kept already: {told:?}");
+        assert_eq!(manager.kept.len(), 4);
+    }
+    // Killed, it says nothing, and loses nobody who was not being served.
+    doorbell.process.signal(Signal::KILL);
+    doorbell.process.wait();
+    let waiting = clients(web, 20);
+    let doorbell = manager.start(engine, &text, Some(16));
+    are_served(waiting, &doorbell);
+}
+
+fn another_number_of_workers_loses_nobody(engine: &str) {
+    let mut manager = Manager::new();
+    let web = free_addr();
+    let listeners = listener("web", web);
+    let mut doorbell = manager.start(engine, &config(2, "", &listeners), Some(16));
+    manager.until("READY=1");
+    for (workers, kept) in [(1, 2), (3, 3), (1, 3), (2, 3)] {
+        end(doorbell);
+        manager.until("STOPPING=1");
+        let waiting = clients(web, 40);
+        doorbell = manager.start(engine, &config(workers, "", &listeners), Some(16));
+        are_served(waiting, &doorbell);
+        manager.until("READY=1");
+        assert_eq!(manager.kept.len(), kept, "{workers} workers");
+        are_served(clients(web, 40), &doorbell);
+    }
+    end(doorbell);
+    // One socket without SO_REUSEPORT is shared by all workers.
+    let web = free_addr();
+    let listeners = listener("web", web);
+    let mut manager = Manager::new();
+    let doorbell = manager.start(engine, &config(1, "", &listeners), Some(16));
+    manager.until("READY=1");
+    end(doorbell);
+    let waiting = clients(web, 20);
+    let doorbell = manager.start(engine, &config(3, "", &listeners), Some(16));
+    are_served(waiting, &doorbell);
+    assert_eq!(manager.kept.len(), 1);
+}
+
+fn what_is_not_configured_any_more_is_refused(engine: &str) {
+    let mut manager = Manager::new();
+    let [web, more, other] = [free_addr(), free_addr(), free_addr()];
+    let both = config(2, "", &(listener("web", web) + &listener("more", more)));
+    let mut doorbell = manager.start(engine, &both, Some(16));
+    manager.until("READY=1");
+    // By a reload.
+    manager.file(&config(2, "", &(listener("web", web) + &listener("other", other))));
+    doorbell.process.signal(Signal::HUP);
+    manager.until("RELOADING=1");
+    manager.until("READY=1");
+    assert_eq!(manager.names(), [name_of(web), name_of(web), name_of(other), name_of(other)]);
+    assert!(is_refused(more), "{}", doorbell.process.log());
+    assert_eq!((get(web, "/livez", &[]).status, get(other, "/livez", &[]).status), (200, 200));
+    end(doorbell);
+    manager.until("STOPPING=1");
+    // And by a start.
+    doorbell = manager.start(engine, &config(2, "", &listener("web", web)), Some(16));
+    manager.until("READY=1");
+    assert_eq!(manager.names(), [name_of(web), name_of(web)]);
+    assert!(wait_until(LIMIT, || is_refused(other)).is_some(), "{}", doorbell.process.log());
+    are_served(clients(web, 10), &doorbell);
+    // The address can be had again.
+    manager.file(&both);
+    doorbell.process.signal(Signal::HUP);
+    manager.until("RELOADING=1");
+    manager.until("READY=1");
+    assert_eq!(manager.kept.len(), 4);
+    are_served(clients(more, 10), &doorbell);
+}
+
+#[test]
+fn nothing_is_kept_where_there_is_no_room_or_nobody_wants_it() {
+    let web = free_addr();
+    let listeners = listener("web", web);
+    for (more, room, expected) in [
+        ("", None, 0),
+        ("", Some(0), 0),
+        ("", Some(1), 0),
+        ("", Some(2), 2),
+        ("[systemd]\nfd_store = \"off\"\n", Some(16), 0),
+        ("[systemd]\nfd_store = \"on\"\n", None, 2),
+    ] {
+        let mut manager = Manager::new();
+        let doorbell = manager.start("epoll", &config(2, more, &listeners), room);
+        manager.until("READY=1");
+        assert_eq!(manager.kept.len(), expected, "{more:?} {room:?}");
+        let warns = || doorbell.process.log().contains("set FileDescriptorStoreMax=");
+        // What is written before the end of the start may be read a moment later.
+        let limit = if room == Some(1) { LIMIT } else { Duration::ZERO };
+        assert_eq!(wait_until(limit, warns).is_some(), room == Some(1), "{more:?} {room:?}");
+        if expected == 2 {
+            // What was kept is used, and forgotten once that is not wanted any more.
+            end(doorbell);
+            manager.until("STOPPING=1");
+            let waiting = clients(web, 5);
+            let text = config(2, "[systemd]\nfd_store = \"off\"\n", &listeners);
+            let doorbell = manager.start("epoll", &text, Some(16));
+            are_served(waiting, &doorbell);
+            manager.until("READY=1");
+            assert_eq!(manager.kept.len(), 0);
+            assert_eq!(get(web, "/livez", &[]).status, 200);
+        }
+    }
+    let mut manager = Manager::new();
+    let port = SocketAddr::from(([127, 0, 0, 1], 0));
+    let _doorbell = manager.start("epoll", &config(2, "", &listener("any", port)), Some(16));
+    manager.until("READY=1");
+    assert_eq!(manager.kept.len(), 0, "port 0 is another port next time");
+}

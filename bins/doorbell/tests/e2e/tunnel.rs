@@ -1,0 +1,64 @@
+//! A way into TLS for tests that write frames by hand: what goes into it in the clear reaches a server over TLS, with `h2` by ALPN.
+//!
+//! Does not know about: frames.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+
+use rustls::pki_types::ServerName;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::oneshot;
+use tokio_rustls::TlsConnector;
+
+use crate::https::Https;
+
+/// Each connection to it is one to the server, and ends with it. All of them end when it is dropped.
+pub(crate) struct Tunnel {
+    pub(crate) addr: SocketAddr,
+    end: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Tunnel {
+    pub(crate) fn to(server: SocketAddr) -> Self {
+        let mut config = Https::new(server).config();
+        Arc::make_mut(&mut config).alpn_protocols = vec![b"h2".to_vec()];
+        let connector = TlsConnector::from(config);
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        listener.set_nonblocking(true).unwrap();
+        let addr = listener.local_addr().unwrap();
+        let (end, ended) = oneshot::channel();
+        let run = async move {
+            let listener = TcpListener::from_std(listener).unwrap();
+            tokio::select! {
+                () = dig(listener, connector, server) => {}
+                _ended = ended => {}
+            }
+        };
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let thread = thread::spawn(move || runtime.block_on(run));
+        Self { addr, end: Some(end), thread: Some(thread) }
+    }
+}
+
+async fn dig(listener: TcpListener, connector: TlsConnector, server: SocketAddr) {
+    while let Ok((mut clear, _)) = listener.accept().await {
+        let connector = connector.clone();
+        tokio::spawn(async move {
+            let Ok(socket) = TcpStream::connect(server).await else { return };
+            let _both = (clear.set_nodelay(true), socket.set_nodelay(true));
+            let name = ServerName::try_from("localhost").unwrap();
+            if let Ok(mut hidden) = connector.connect(name, socket).await {
+                let _ended = tokio::io::copy_bidirectional(&mut clear, &mut hidden).await;
+            }
+        });
+    }
+}
+
+impl Drop for Tunnel {
+    fn drop(&mut self) {
+        drop(self.end.take());
+        let _panicked = self.thread.take().map(JoinHandle::join);
+    }
+}

@@ -1,0 +1,121 @@
+//! The guard for bearer tokens whose signature takes a while to verify: that is done by a job, and nothing else of the request is.
+//!
+//! Does not know about: tokens ([`doorbell_http::auth`] does), how a job is run.
+
+use std::sync::Arc;
+
+use doorbell_http::auth::{Decision, Policy};
+use doorbell_http::layer::{Layer, RequireAuth};
+use doorbell_http::{Answered, Client, Request, RequestError, Responder, Service, Time};
+
+use super::{Answer, Offload};
+
+/// The layer that [`Offload::require_auth`] makes.
+#[derive(Debug)]
+#[must_use = "a layer guards nothing until a service is put into it"]
+pub struct OffloadAuth {
+    auth: RequireAuth,
+    jobs: Offload,
+}
+
+/// A service behind an [`OffloadAuth`]. As behind any guard, nothing passes it unseen: what cannot be asked for a token is not handed over.
+#[derive(Clone, Debug)]
+pub struct OffloadAuthService<S>(Arc<Guarded<S>>);
+
+#[derive(Debug)]
+struct Guarded<S> {
+    auth: RequireAuth,
+    jobs: Offload,
+    inner: S,
+}
+
+impl Offload {
+    /// A layer that lets requests through which `policy` allows, as [`RequireAuth`] does, and has tokens verified by jobs of this class
+    /// where that takes tens of microseconds: those signed with a private key. What is decided without such a signature (no token, a static
+    /// one, a shared secret, an algorithm or a key that nobody knows) is decided on the ring thread, and so is everything that follows.
+    ///
+    #[cfg_attr(all(feature = "jwt", feature = "rayon"), doc = "```no_run")]
+    #[cfg_attr(not(all(feature = "jwt", feature = "rayon")), doc = "```ignore")]
+    /// use doorbell::http::auth::Policy;
+    /// use doorbell::http::auth::jwt::{Algorithm, JwtPolicy, Key};
+    /// use doorbell::http::layer::ServiceExt as _;
+    /// use doorbell::{Http1, Listen, Offload, Request, Responder, Server, StaticReply, Status};
+    ///
+    /// let key = Key::pem(Algorithm::Es256, &std::fs::read("issuer.pem")?)?;
+    /// let tokens = JwtPolicy::builder().key(key).issuer("https://issuer.test").audience("doorbell").build()?;
+    /// let jobs = Offload::builder().build()?;
+    ///
+    /// let secret = StaticReply::text(Status::OK, "secret\n");
+    /// let service = move |_: &Request<'_>, reply: Responder<'_>| reply.send(&secret);
+    /// let service = service.with(jobs.require_auth(Policy::jwt("api", tokens)?));
+    /// Server::builder().listen(Listen::tcp(([127, 0, 0, 1], 8080).into()), Http1::new(service)).start()?.wait()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// The service stands behind an [`Arc`], because a request that waits for its job may outlive its server's.
+    pub fn require_auth(&self, policy: Policy) -> OffloadAuth {
+        OffloadAuth { auth: RequireAuth::new(policy), jobs: self.clone() }
+    }
+}
+
+impl<S: Service + Send + Sync + 'static> Layer<S> for OffloadAuth {
+    type Service = OffloadAuthService<S>;
+
+    fn layer(self, inner: S) -> Self::Service {
+        let Self { auth, jobs } = self;
+        OffloadAuthService(Arc::new(Guarded { auth, jobs, inner }))
+    }
+}
+
+impl<S: Service + Send + Sync + 'static> OffloadAuthService<S> {
+    /// What is left when the token is none of the static ones.
+    #[inline(never)]
+    fn call_unknown(&self, request: &Request<'_>, reply: Responder<'_>) -> Answered {
+        let Guarded { auth, jobs, inner } = &*self.0;
+        if auth.is_heavy_for(request) {
+            return self.verify(jobs, request, reply);
+        }
+        match auth.decide_unknown(request) {
+            Decision::Allowed(_) => inner.call(request, reply),
+            refused => auth.refuse(&refused, reply),
+        }
+    }
+
+    /// The job finds out whether the request may pass; the ring thread does what follows.
+    fn verify(&self, jobs: &Offload, request: &Request<'_>, reply: Responder<'_>) -> Answered {
+        let (owned, guarded) = (request.detach(), Arc::clone(&self.0));
+        jobs.run(request, reply, move || {
+            let refusal = owned.with(|request| guarded.auth.decide(request).refusal());
+            Answer::then(move |reply| match refusal {
+                None => owned.with(|request| guarded.inner.call(request, reply)),
+                Some(refused) => guarded.auth.refuse(&refused, reply),
+            })
+        })
+    }
+}
+
+impl<S: Service + Send + Sync + 'static> Service for OffloadAuthService<S> {
+    fn wants_body(&self, head: &Request<'_>) -> bool {
+        self.0.inner.wants_body(head)
+    }
+
+    fn wants_client(&self) -> bool {
+        self.0.inner.wants_client()
+    }
+
+    fn takes_trace(&self) -> bool {
+        self.0.inner.takes_trace()
+    }
+
+    fn refused(&self, error: RequestError, client: &Client<'_>, now: Time) {
+        self.0.inner.refused(error, client, now);
+    }
+
+    #[inline]
+    fn call(&self, request: &Request<'_>, reply: Responder<'_>) -> Answered {
+        match self.0.auth.known(request) {
+            Some(_) => self.0.inner.call(request, reply),
+            None => self.call_unknown(request, reply),
+        }
+    }
+}

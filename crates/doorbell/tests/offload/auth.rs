@@ -1,0 +1,128 @@
+//! Tokens behind `Offload::require_auth`: which are verified by a job, and what is answered without one.
+//!
+//! Does not know about: how a signature is verified.
+
+use std::io::Write as _;
+use std::time::Duration;
+
+use doorbell::http::auth::jwt::{Algorithm, JwtPolicy, Key};
+use doorbell::http::auth::{Policy, Tokens};
+use doorbell::http::layer::ServiceExt as _;
+use doorbell::offload::{Class, Offload};
+use doorbell::{Answered, Engine, Http1, Request, Responder, Server, Status};
+use jsonwebtoken::{EncodingKey, Header, encode};
+use rcgen::KeyPair;
+use serde_json::json;
+
+use crate::hand::{Hand, reply, rest, send, until};
+use crate::promise::{anywhere, builder, on_both_engines};
+
+on_both_engines! {
+    a_signature_waits_for_its_job_and_nobody_else_does
+    what_needs_no_such_signature_needs_no_job
+    a_full_queue_lets_nobody_in
+}
+
+const STATIC: &str = "a-static-token-of-somebody-0123456";
+
+/// A key pair of an issuer.
+struct Issuer(KeyPair);
+
+impl Issuer {
+    fn new() -> Self {
+        Self(KeyPair::generate_for(&rcgen::PKCS_ECDSA_P256_SHA256).unwrap())
+    }
+
+    fn sign(&self, subject: &str) -> String {
+        // In the year 2100.
+        let claims = json!({ "iss": "i", "aud": "a", "sub": subject, "exp": 4_102_444_800_u64 });
+        let key = EncodingKey::from_ec_der(&self.0.serialize_der());
+        encode(&Header::new(jsonwebtoken::Algorithm::ES256), &claims, &key).unwrap()
+    }
+
+    /// One worker with this issuer's tokens, and a static one, for everything but `/open`.
+    fn serve(&self, engine: Engine, hand: &Hand, queue_max: usize) -> Server {
+        let key = Key::pem(Algorithm::Es256, self.0.public_key_pem().as_bytes()).unwrap();
+        let tokens = JwtPolicy::builder().key(key).issuer("i").audience("a").build().unwrap();
+        let mut list = Tokens::new();
+        let _advice = list.add("somebody", STATIC.as_bytes()).unwrap();
+        let policy = Policy::either("api", list, tokens).unwrap();
+        let jobs = Offload::builder().queue_max(Class::Normal, queue_max).build_on(hand.clone());
+        let secret = |request: &Request<'_>, reply: Responder<'_>| {
+            reply.status(Status::OK).body(format!("{} for you", request.path()))
+        };
+        let guarded = secret.with(jobs.require_auth(policy));
+        let service = move |request: &Request<'_>, reply: Responder<'_>| -> Answered {
+            match request.path() {
+                "/open" => reply.status(Status::OK).body("open"),
+                _ => doorbell::Handler::call(&guarded, request, reply),
+            }
+        };
+        builder(engine).listen(anywhere(), Http1::new(service)).start().unwrap()
+    }
+}
+
+fn with(path: &str, token: &str) -> Vec<u8> {
+    format!("GET {path} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {token}\r\n\r\n").into_bytes()
+}
+
+fn a_signature_waits_for_its_job_and_nobody_else_does(engine: Engine) {
+    let (hand, issuer) = (Hand::default(), Issuer::new());
+    let server = issuer.serve(engine, &hand, 8);
+    let mut good = send(&server, &with("/a", &issuer.sign("alice")));
+    let mut bad = send(&server, &with("/a", &Issuer::new().sign("alice")));
+    until(&server, |stats| stats.jobs_queued == 2);
+    // Nobody has verified anything yet, and the ring thread has time for others.
+    let mut open = send(&server, b"GET /open HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert_eq!(reply(&mut open).body, b"open");
+    for stream in [&good, &bad] {
+        stream.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
+        assert!(stream.peek(&mut [0]).is_err(), "no answer without the job");
+    }
+    // It is verified where the job runs: here.
+    hand.run_one();
+    hand.run_one();
+    let got = reply(&mut good);
+    assert_eq!((got.status, got.body.as_slice()), (200, &b"/a for you"[..]));
+    let got = reply(&mut bad);
+    let challenge = "Bearer realm=\"api\", error=\"invalid_token\"";
+    assert_eq!((got.status, got.field("www-authenticate")), (401, Some(challenge)));
+    // Both connections go on.
+    for (stream, status) in [(&mut good, 200), (&mut bad, 200)] {
+        stream.write_all(&with("/b", &issuer.sign("bob"))).unwrap();
+        hand.run_one();
+        assert_eq!(reply(stream).status, status);
+    }
+    server.stop().unwrap();
+}
+
+fn what_needs_no_such_signature_needs_no_job(engine: Engine) {
+    let (hand, issuer) = (Hand::default(), Issuer::new());
+    let server = issuer.serve(engine, &hand, 8);
+    let token = issuer.sign("alice");
+    let (_, rest_of_token) = token.split_once('.').unwrap();
+    // `{"alg":"HS256"}` and `{"alg":"none"}`.
+    let other = ["eyJhbGciOiJIUzI1NiJ9", "eyJhbGciOiJub25lIn0"].map(|head| format!("{head}.{rest_of_token}"));
+    for (token, status) in
+        [(STATIC, 200), (&STATIC[1..], 401), ("a.b.c", 401), (&*other[0], 401), (&*other[1], 401)]
+    {
+        let mut stream = send(&server, &with("/a", token));
+        assert_eq!(reply(&mut stream).status, status, "{token}");
+    }
+    let mut stream = send(&server, b"GET /a HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert_eq!(reply(&mut stream).status, 401);
+    assert_eq!(server.stats().jobs_queued, 0);
+    server.stop().unwrap();
+}
+
+fn a_full_queue_lets_nobody_in(engine: Engine) {
+    let (hand, issuer) = (Hand::default(), Issuer::new());
+    let server = issuer.serve(engine, &hand, 1);
+    let first = send(&server, &with("/a", &issuer.sign("alice")));
+    until(&server, |stats| stats.jobs_queued == 1);
+    let mut second = send(&server, &with("/a", &issuer.sign("alice")));
+    let got = reply(&mut second);
+    assert_eq!((got.status, got.field("retry-after").is_some()), (503, true));
+    server.stop().unwrap();
+    assert!(rest(first).bytes.is_empty());
+}

@@ -1,0 +1,252 @@
+//! One endpoint as it was at a moment, for whoever asks what it would be without some of its checks.
+//!
+//! Does not know about: boards, requests. Nothing in here changes, so that threads may share it.
+
+use std::time::Duration;
+
+use crate::check::CheckState;
+use crate::endpoint::{Audience, Class, Endpoint, EndpointState, Severity};
+use crate::format::{Format, Line, Page, write};
+use crate::time::Time;
+
+/// An endpoint and the checks of which a body can tell.
+#[derive(Debug)]
+pub struct Snapshot {
+    endpoint: Endpoint,
+    lines: Vec<Kept>,
+    unix_at_zero: Option<Duration>,
+}
+
+/// Of a check, what its line says.
+#[derive(Debug)]
+struct Kept {
+    place: usize,
+    name: Box<str>,
+    state: CheckState,
+    class: Class,
+    severity: Severity,
+    reason: Box<str>,
+    last: Option<(Time, Duration)>,
+}
+
+/// What whoever asks does not want to be looked at.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Left<'a> {
+    /// Checks, by their place among the endpoint's uses. One that is named twice, or is not there, is left out once, or not.
+    pub out: &'a [usize],
+    /// Names that no check of the endpoint has.
+    pub unknown: &'a [&'a str],
+}
+
+impl Snapshot {
+    pub(crate) fn new(
+        endpoint: &Endpoint,
+        lines: &[(usize, Line<'_>)],
+        unix_at_zero: Option<Duration>,
+    ) -> Self {
+        let keep = |(place, line): &(usize, Line<'_>)| Kept {
+            place: *place,
+            name: line.name.into(),
+            state: line.state,
+            class: line.class,
+            severity: line.severity,
+            reason: line.reason.into(),
+            last: line.last,
+        };
+        Self { endpoint: endpoint.without_replies(), lines: lines.iter().map(keep).collect(), unix_at_zero }
+    }
+
+    /// The weight of the checks that serve, whoever is left out. `None` when no check has a weight.
+    pub fn weight(&self) -> Option<u32> {
+        self.endpoint.weight()
+    }
+
+    /// Writes the body for somebody who sees details into `out`, from its start; the state that is told and the code. The work is that of
+    /// one body, and for an endpoint that is down a look at each check.
+    pub fn reply_without(
+        &self,
+        left: &Left<'_>,
+        audience: Audience,
+        format: Format,
+        out: &mut Vec<u8>,
+    ) -> (EndpointState, u16) {
+        let config = self.endpoint.config();
+        let mut left_out: Vec<usize> =
+            left.out.iter().copied().filter(|&place| place < config.uses.len()).collect();
+        left_out.sort_unstable();
+        left_out.dedup();
+        let (verdict, code) = self.endpoint.answer_without(&left_out, audience);
+        // Only one format has a word for it.
+        let tells = format == Format::Kube;
+        let lines: Vec<Line<'_>> = self
+            .lines
+            .iter()
+            .map(|kept| kept.line(left_out.binary_search(&kept.place).is_ok()))
+            .filter(|line| tells || !line.left_out)
+            .collect();
+        let page = Page {
+            name: &config.name,
+            verdict,
+            code,
+            note: self.endpoint.note(verdict),
+            lines: &lines,
+            lines_total: config.uses.len() - if tells { 0 } else { left_out.len() },
+            unknown: left.unknown,
+            details: config.details,
+            body_len_max: config.body_len_max,
+            unix_at_zero: self.unix_at_zero,
+        };
+        out.clear();
+        write(out, &page, format, true);
+        (verdict.state, code)
+    }
+}
+
+impl Kept {
+    fn line(&self, left_out: bool) -> Line<'_> {
+        Line {
+            name: &self.name,
+            state: self.state,
+            class: self.class,
+            severity: self.severity,
+            reason: &self.reason,
+            left_out,
+            last: self.last,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::check::{CheckConfig, CheckResult, Outcome};
+    use crate::endpoint::{EndpointConfig, OnDrain, Quorum};
+    use crate::{Board, CheckIndex, Command, EndpointIndex, Target};
+
+    const NAMES: [&str; 4] = ["app", "db", "disk", "queue"];
+
+    fn build(
+        config: impl FnOnce(EndpointConfig, [CheckIndex; 4]) -> EndpointConfig,
+    ) -> (Board, EndpointIndex) {
+        let mut builder = Board::builder(Time::ZERO);
+        let quick = || CheckConfig { rise: 1, fall: 1, ..CheckConfig::default() };
+        let checks = NAMES.map(|name| builder.check(name, quick()).unwrap());
+        let endpoint = builder.endpoint(config(EndpointConfig::new("readyz"), checks)).unwrap();
+        (builder.build(), endpoint)
+    }
+
+    fn tell(board: &mut Board, name: &str, outcome: Outcome) {
+        let check = board.check_named(name).unwrap();
+        board.apply(check, &CheckResult::new(outcome, Duration::ZERO, b"x"), Time::from_secs(1));
+    }
+
+    fn says(board: &Board, endpoint: EndpointIndex, left: &Left<'_>, format: Format) -> (u16, String) {
+        let mut body = b"what was there".to_vec();
+        let snapshot = board.snapshot(endpoint).unwrap();
+        let (_, code) = snapshot.reply_without(left, Audience::Other, format, &mut body);
+        (code, String::from_utf8(body).unwrap())
+    }
+
+    fn without(board: &Board, endpoint: EndpointIndex, out: &[usize]) -> (u16, String) {
+        says(board, endpoint, &Left { out, unknown: &[] }, Format::Kube)
+    }
+
+    #[test]
+    fn what_is_left_out_counts_as_well() {
+        let (mut board, endpoint) = build(|config, [app, db, disk, queue]| {
+            let config = config.with(app, Severity::Required).with(db, Severity::Required);
+            config.with(disk, Severity::Info).with(queue, Severity::Degrading)
+        });
+        for (name, outcome) in
+            NAMES.into_iter().zip([Outcome::Success, Outcome::Failure, Outcome::Success, Outcome::Failure])
+        {
+            tell(&mut board, name, outcome);
+        }
+        let queue = "[-]queue failed (degrading): x\n";
+        let rest = "[+]app ok: x\n[+]disk ok: x\n";
+        let down = format!("[-]db failed: x\n{queue}{rest}readyz check failed\n");
+        assert_eq!(without(&board, endpoint, &[]), (503, down.clone()));
+        assert_eq!(board.reply(endpoint, Audience::Other, Format::Kube, true).unwrap().body, down.as_bytes());
+        let up = format!("[+]db excluded: ok\n{queue}{rest}readyz check passed\n");
+        assert_eq!(without(&board, endpoint, &[1]), (200, up.clone()));
+        assert_eq!(without(&board, endpoint, &[1, 9, 1]), (200, up));
+        // In the other formats it is not there.
+        let left = Left { out: &[3, 1], unknown: &["nobody"] };
+        assert_eq!(
+            says(&board, endpoint, &left, Format::Text),
+            (200, "up\napp: up (x)\ndisk: up (x)\n".to_owned())
+        );
+        let json = says(&board, endpoint, &left, Format::HealthJson);
+        assert!(
+            json.0 == 200 && json.1.starts_with("{\"status\":\"pass\"") && !json.1.contains("db"),
+            "{json:?}"
+        );
+        // What is as it was beside it stays so.
+        board.command(Command::Drain { target: Target::All, draining: true }, Time::from_secs(2));
+        assert_eq!(without(&board, endpoint, &[1]).0, 503);
+    }
+
+    #[test]
+    fn a_quorum_that_counts_it_is_not_missed_for_good() {
+        let (mut board, endpoint) = build(|config, [app, db, disk, queue]| {
+            let config = [app, db, disk, queue]
+                .into_iter()
+                .fold(config, |config, check| config.with_member(check, Severity::Degrading));
+            EndpointConfig { quorum: Some(Quorum::Count(4)), on_drain: [OnDrain::Ignore; 3], ..config }
+        });
+        for name in ["app", "disk", "queue"] {
+            tell(&mut board, name, Outcome::Success);
+        }
+        tell(&mut board, "db", Outcome::Failure);
+        assert_eq!(
+            [&[][..], &[0], &[1], &[1, 2]].map(|out| without(&board, endpoint, out).0),
+            [503, 503, 200, 200]
+        );
+        // A drain of which nothing is told does not put it back.
+        board.command(Command::Drain { target: Target::All, draining: true }, Time::from_secs(2));
+        assert_eq!(without(&board, endpoint, &[1]).0, 200);
+    }
+
+    #[test]
+    fn names_that_nobody_has_are_told_as_far_as_there_is_room() {
+        let (board, endpoint) = build(|config, [app, ..]| EndpointConfig {
+            body_len_max: 256,
+            ..config.with(app, Severity::Required)
+        });
+        let (_, body) = says(&board, endpoint, &Left { out: &[0], unknown: &["a\nb", "c\"d"] }, Format::Kube);
+        let warning = "warn: some health checks cannot be excluded: no matches for \"a?b\",\"c?d\"\n";
+        assert_eq!(body, format!("[+]app excluded: ok\n{warning}readyz check passed\n"));
+        let many: Vec<String> = (0..40).map(|number| format!("name-{number}")).collect();
+        let many: Vec<&str> = many.iter().map(String::as_str).collect();
+        let (_, body) = says(&board, endpoint, &Left { out: &[0], unknown: &many }, Format::Kube);
+        assert!(
+            body.len() <= 256 && body.contains("\"name-1\"") && body.ends_with("\"\nreadyz check passed\n"),
+            "{body}"
+        );
+        let long = "x".repeat(300);
+        let (_, body) = says(&board, endpoint, &Left { out: &[0], unknown: &[&long] }, Format::Kube);
+        assert_eq!(body, "[+]app excluded: ok\nreadyz check passed\n");
+    }
+
+    #[test]
+    fn what_an_answer_without_it_would_tell_is_news() {
+        // No body has room for a line: only a snapshot tells of the second check.
+        let (mut board, endpoint) = build(|config, [app, db, ..]| {
+            let config = config.with(app, Severity::Required).with(db, Severity::Required);
+            EndpointConfig { body_len_max: 256, ..config }
+        });
+        let (app, db) = (board.check_named("app").unwrap(), board.check_named("db").unwrap());
+        let reason = [b'x'; 256];
+        let failure = CheckResult::new(Outcome::Failure, Duration::ZERO, &reason);
+        board.apply(app, &failure, Time::from_secs(1));
+        let body = |board: &Board| {
+            Format::ALL
+                .map(|format| board.reply(endpoint, Audience::Other, format, true).unwrap().body.to_vec())
+        };
+        let before = body(&board);
+        let changes = board.apply(db, &failure, Time::from_secs(1));
+        assert_eq!(changes.rendered, [endpoint]);
+        assert_eq!(body(&board), before);
+        assert!(board.apply(db, &failure, Time::from_secs(1)).is_empty());
+    }
+}
