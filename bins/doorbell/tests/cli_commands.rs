@@ -5,8 +5,16 @@
 
 #[path = "cli/alone.rs"]
 mod alone;
+#[path = "cli/errors.rs"]
+mod errors;
+#[path = "cli/meant.rs"]
+mod meant;
 #[path = "cli/schema.rs"]
 mod schema;
+#[path = "cli/serving.rs"]
+mod serving;
+#[path = "cli/variables.rs"]
+mod variables;
 
 use std::io::Write;
 use std::net::TcpListener;

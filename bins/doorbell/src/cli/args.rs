@@ -5,6 +5,7 @@
 use crate::config::model::{CheckKind, LogFormat, LogLevel};
 use crate::config::{Bind, parse_duration};
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -14,6 +15,8 @@ Examples:
   doorbell --listen :8080                      the same, for everybody
   doorbell --check http://127.0.0.1:3000/healthz   ready while that answers with 2xx
   doorbell -c doorbell.toml                    what the file says
+  DOORBELL__LOG__LEVEL=debug doorbell          any key by itself: DOORBELL__SECTION__KEY
+  curl 127.0.0.1:9130/metrics                  without a file, or with --admin 127.0.0.1:9130
   doorbell -t -c doorbell.toml                 is the file good?
   doorbell redirect --host example.com         http://example.com/x to https://example.com/x
   doorbell healthcheck                         HEALTHCHECK of a container
@@ -34,7 +37,7 @@ log; USR2 opens log files again.";
 
 const CHECK_HELP: &str = "\
 Examples:
-  doorbell check -c doorbell.toml
+  doorbell check doorbell.toml
   doorbell check -c doorbell.toml -o json | jq '.problems[].message'
   cat doorbell.toml | doorbell check -c -
 
@@ -48,6 +51,7 @@ Examples:
 const HEALTHCHECK_HELP: &str = "\
 Examples:
   HEALTHCHECK CMD [\"doorbell\", \"healthcheck\"]
+  doorbell healthcheck -c /etc/doorbell/doorbell.toml        the file says where, and whether with TLS
   doorbell healthcheck --endpoint livez --address 127.0.0.1:9000 --timeout 500ms
 
 Exit codes: 0 healthy, 1 everything else, also a wrong command line: Docker keeps 2 for itself";
@@ -162,6 +166,9 @@ pub enum Command {
 /// Commands of `config`.
 #[derive(Debug, Subcommand)]
 pub enum ConfigCommand {
+    /// Compare two files by what they mean
+    #[command(after_help = super::diff::HELP)]
+    Diff(super::diff::DiffArgs),
     /// Write the configuration as it is understood, environment variables filled in
     #[command(after_help = DUMP_HELP)]
     Dump(DumpArgs),
@@ -178,6 +185,11 @@ pub struct ServeArgs {
     /// Address to listen on; may be given several times
     #[arg(long, value_name = "ADDR", value_parser = parse_bind)]
     pub listen: Vec<Bind>,
+
+    /// Where metrics are and operators ask, as in 127.0.0.1:9130, or off; DOORBELL_ADMIN says the same. Without a file it is there by
+    /// itself, only shows, and does without where somebody else has the address
+    #[arg(long, value_name = "ADDR", value_parser = parse_admin)]
+    pub admin: Option<AdminArg>,
 
     /// Let checks of type exec run their programs
     #[arg(long)]
@@ -196,6 +208,15 @@ pub struct ServeArgs {
     pub workers: Option<u32>,
 }
 
+/// Whether and where operators ask.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AdminArg {
+    /// There.
+    At(SocketAddr),
+    /// Nowhere.
+    Off,
+}
+
 /// Drivers by the names of the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 #[expect(missing_docs, reason = "the names say it")]
@@ -209,13 +230,27 @@ pub enum EngineArg {
 /// Options of `check`.
 #[derive(Debug, Default, Args)]
 pub struct CheckArgs {
+    /// The file, in the place of -c
+    #[arg(value_name = "FILE")]
+    pub file: Option<PathBuf>,
+
     /// Warnings count as errors
     #[arg(long)]
     pub strict: bool,
 
-    /// Form of the report
+    /// Form of the report; sarif is for code scanners
     #[arg(short, long, value_name = "FORM", default_value = "text")]
-    pub output: ReportForm,
+    pub output: CheckForm,
+}
+
+/// Forms of the report of `check`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+#[expect(missing_docs, reason = "the names say it")]
+pub enum CheckForm {
+    Json,
+    Sarif,
+    #[default]
+    Text,
 }
 
 /// Forms of a report.
@@ -254,9 +289,10 @@ pub struct HealthcheckArgs {
     #[arg(long, value_name = "NAME", default_value = "readyz")]
     pub endpoint: String,
 
-    /// Where doorbell listens
-    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8080", value_parser = parse_bind)]
-    pub address: Bind,
+    /// Where doorbell listens, an address, HOST:PORT or unix:/PATH; by default the first listener of the file named with -c that can be
+    /// asked, and without one 127.0.0.1:8080
+    #[arg(long, value_name = "ADDR", value_parser = super::healthcheck::parse_address)]
+    pub address: Option<super::healthcheck::Address>,
 
     /// Longest wait for the whole answer
     #[arg(long, value_name = "TIME", default_value = "2s", value_parser = parse_timeout)]
@@ -299,10 +335,16 @@ pub(super) fn parse_bind(text: &str) -> Result<Bind, String> {
     text.parse::<Bind>().map_err(|error| format!("{error}; write {}", crate::config::BIND_FORM))
 }
 
+pub(super) fn parse_admin(text: &str) -> Result<AdminArg, String> {
+    match text.parse() {
+        _ if text == "off" => Ok(AdminArg::Off),
+        Ok(Bind::Tcp(addr)) => Ok(AdminArg::At(addr)),
+        _ => Err("write an IP address and a port as in 127.0.0.1:9130, or off".into()),
+    }
+}
+
 pub(super) fn parse_target(text: &str) -> Result<CheckKind, String> {
-    CheckKind::parse(text).ok_or_else(|| {
-        "write http://HOST:PORT/PATH, https://HOST/PATH, tcp://HOST:PORT or grpc://HOST:PORT/SERVICE".into()
-    })
+    CheckKind::parse(text).ok_or_else(|| crate::probe::TARGET_FORM.into())
 }
 
 pub(super) fn parse_timeout(text: &str) -> Result<Duration, String> {

@@ -2,34 +2,30 @@
 //!
 //! Does not know about: what makes it good.
 
-use super::args::{CheckArgs, Global, ReportForm};
+use super::args::{CheckArgs, CheckForm, Global};
 use super::{load, print, print_error, print_problems};
-use crate::config::{Severity, Source, default_config, parse, to_toml};
+use crate::config::{Problem, Severity, Source, default_config, parse_over, to_toml};
 use crate::exit::{Exit, Failure};
+use serde_json::json;
 
 pub(super) fn run(args: &CheckArgs, global: &Global) -> Result<Exit, Failure> {
-    let source = match load::source(global).map_err(|failure| Failure { exit: Exit::Failure, ..failure })? {
-        Some(source) => source,
-        None => built_in()?,
+    let mut global = global.clone();
+    global.config = args.file.clone().or(global.config);
+    let read = load::source_or_built_in(&global).and_then(|source| Ok((source, load::overrides()?)));
+    let (source, overrides) = match read {
+        Ok((Some(source), overrides)) => (source, overrides),
+        Ok((None, overrides)) => (built_in()?, overrides),
+        Err(failure) => return unreadable(args, &global, failure),
     };
-    let problems = parse(&source, &|name| std::env::var(name).ok()).problems;
+    let problems = parse_over(&source, &|name| std::env::var(name).ok(), &overrides).problems;
     let count = |severity| problems.iter().filter(|problem| problem.severity == severity).count();
     let (errors, warnings) = (count(Severity::Error), count(Severity::Warning));
     match args.output {
-        ReportForm::Json => print(&format!("{:#}\n", source.to_json(&problems))),
-        ReportForm::Text => {
+        CheckForm::Json => print(&format!("{:#}\n", source.to_json(&problems)))?,
+        CheckForm::Sarif => print(&format!("{:#}\n", source.to_sarif(&problems)))?,
+        CheckForm::Text => {
             print_problems(&source, &problems, global.color);
-            let name = &source.name;
-            match (errors, warnings) {
-                (0, 0) if global.quiet => {}
-                (0, 0) => print(&format!("{name}: the configuration is valid\n")),
-                (0, _) => print_error(&format!("\n{name}: valid, with {}\n", plural(warnings, "warning"))),
-                (_, 0) => print_error(&format!("\n{name}: not valid, {}\n", plural(errors, "error"))),
-                _ => {
-                    let (errors, warnings) = (plural(errors, "error"), plural(warnings, "warning"));
-                    print_error(&format!("\n{name}: not valid, {errors} and {warnings}\n"));
-                }
-            }
+            say(&source, &problems, &global, (errors, warnings))?;
         }
     }
     Ok(match (errors, warnings) {
@@ -39,12 +35,60 @@ pub(super) fn run(args: &CheckArgs, global: &Global) -> Result<Exit, Failure> {
     })
 }
 
+fn say(
+    source: &Source,
+    problems: &[Problem],
+    global: &Global,
+    (errors, warnings): (usize, usize),
+) -> Result<(), Failure> {
+    let name = &source.name;
+    match (errors, warnings) {
+        (0, 0) if global.quiet => {}
+        (0, 0) => print(&format!("{name}: the configuration is valid\n"))?,
+        (0, _) => print_error(&format!("\n{name}: valid, with {}\n", plural(warnings, "warning"))),
+        (_, 0) => print_error(&format!("\n{name}: not valid, {}\n", plural(errors, "error"))),
+        _ => {
+            let (errors, warnings) = (plural(errors, "error"), plural(warnings, "warning"));
+            print_error(&format!("\n{name}: not valid, {errors} and {warnings}\n"));
+        }
+    }
+    if global.config.is_none() && problems.is_empty() && !global.quiet {
+        print_error("no file was named: name one as in `doorbell check doorbell.toml`\n");
+    }
+    Ok(())
+}
+
+/// What reads a report gets one also then.
+fn unreadable(args: &CheckArgs, global: &Global, failure: Failure) -> Result<Exit, Failure> {
+    let file = global.config.as_ref().map(|path| path.display().to_string());
+    match args.output {
+        CheckForm::Json => {
+            let problem = json!({
+                "severity": "error",
+                "code": "unreadable",
+                "message": failure.message,
+                "at": null,
+                "label": "",
+                "related": [],
+                "help": null,
+            });
+            print(&format!("{:#}\n", json!({ "file": file, "valid": false, "problems": [problem] })))?;
+        }
+        CheckForm::Sarif => {
+            let source = Source { name: file.unwrap_or_default(), text: String::new() };
+            print(&format!("{:#}\n", source.to_sarif(&[Problem::unreadable(&failure.message)])))?;
+        }
+        CheckForm::Text => {}
+    }
+    Err(Failure { exit: Exit::Failure, ..failure })
+}
+
 /// Without a file the built-in configuration is checked, so that the command also answers then.
 fn built_in() -> Result<Source, Failure> {
     let text = to_toml(&default_config(), true).map_err(|error| {
         Failure::new(Exit::Failure, format!("the built-in configuration is broken: {error}"))
     })?;
-    Ok(Source { name: "built-in defaults".into(), text })
+    Ok(Source { name: load::BUILT_IN.into(), text })
 }
 
 fn plural(count: usize, what: &str) -> String {

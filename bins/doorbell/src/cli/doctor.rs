@@ -49,11 +49,11 @@ pub(super) fn run(args: &DoctorArgs, global: &Global) -> Result<Exit, Failure> {
     let diagnosis = doctor::examine(path);
     let level = diagnosis.level();
     match args.output {
-        ReportForm::Json => print(&format!("{:#}\n", json_of(&diagnosis))),
+        ReportForm::Json => print(&format!("{:#}\n", json_of(&diagnosis)))?,
         ReportForm::Text => {
             for finding in &diagnosis.findings {
                 if !global.quiet || finding.level > Level::Hint {
-                    print(&format!("{finding}\n"));
+                    print(&format!("{finding}\n"))?;
                 }
             }
         }

@@ -1,19 +1,48 @@
 //! `doorbell healthcheck`: asks a running doorbell whether it is well.
 //!
-//! Does not know about: configurations. One request, one deadline for all of it, exit 0 or 1.
+//! Does not know about: what makes a configuration good. One request, one deadline for all of it, exit 0 or 1.
 
 use super::args::{Global, HealthcheckArgs};
-use super::{print, print_error};
-use crate::config::Bind;
+use super::{load, print, print_error};
+use crate::checks::client_config;
+use crate::config::model::{ClientAuthMode, ClientTls, HostPort, Listener, Protocol, ProxyProtocol, Route};
+use crate::config::{Bind, Config, glean};
 use crate::exit::Exit;
+use crate::http::forwarded::Networks;
+use rustls::pki_types::ServerName;
+use rustls::{ClientConnection, StreamOwned};
+use std::fmt;
 use std::io::{Read, Write};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, ToSocketAddrs as _};
 use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
 use std::sync::mpsc::sync_channel;
 use std::time::Duration;
 
 /// The status line and a little more; the rest of the answer is not needed.
 const ANSWER_LEN_MAX: u64 = 1024;
+
+/// Where somebody listens on this machine, or on another one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Address {
+    /// An address and a port.
+    Addr(SocketAddr),
+    /// A name and a port.
+    Name(HostPort),
+    /// A socket in the file system.
+    Unix(PathBuf),
+}
+
+/// A listener, and how it wants to be asked.
+#[derive(Clone, Debug)]
+struct Door {
+    address: Address,
+    /// For `Host` and for the handshake, where only some names are answered.
+    host: Option<String>,
+    is_tls: bool,
+    /// Whether nobody is heard without a PROXY header.
+    needs_proxy_header: bool,
+}
 
 pub(super) fn run(args: &HealthcheckArgs, global: &Global) -> Exit {
     let path = match args.endpoint.as_str() {
@@ -24,18 +53,26 @@ pub(super) fn run(args: &HealthcheckArgs, global: &Global) -> Exit {
         print_error("doorbell: the endpoint is not a path\n");
         return Exit::Failure;
     }
+    let door = match door(args, global, &path) {
+        Ok(door) => door,
+        Err(why) => {
+            print_error(&format!("doorbell: {why}\n"));
+            return Exit::Failure;
+        }
+    };
     // The thread is left behind when it misses the deadline; the process ends anyway.
     let (sender, receiver) = sync_channel(1);
-    let (address, timeout, asked) = (args.address.clone(), args.timeout, path.clone());
-    std::thread::spawn(move || sender.send(ask(&address, &asked, timeout)));
+    let (asked, target, timeout) = (door.clone(), path.clone(), args.timeout);
+    std::thread::spawn(move || sender.send(ask(&asked, &target, timeout)));
     let answer = receiver.recv_timeout(args.timeout).unwrap_or_else(|_| {
         Err(format!("no answer within {}", crate::config::format_duration(args.timeout)))
     });
-    let address = &args.address;
+    let address = &door.address;
     match answer {
         Ok(status @ 200..=399) => {
             if !global.quiet {
-                print(&format!("{address}{path}: {status}\n"));
+                // The code is the answer.
+                let _lost = print(&format!("{address}{path}: {status}\n"));
             }
             Exit::Success
         }
@@ -50,18 +87,97 @@ pub(super) fn run(args: &HealthcheckArgs, global: &Global) -> Exit {
     }
 }
 
-fn ask(address: &Bind, path: &str, timeout: Duration) -> Result<u16, String> {
-    match address {
-        Bind::Tcp(addr) => {
+/// Where to ask: what the command line says, else what the file does, else where doorbell listens without one.
+fn door(args: &HealthcheckArgs, global: &Global, path: &str) -> Result<Door, String> {
+    let plain = |address| Door { address, host: None, is_tls: false, needs_proxy_header: false };
+    if let Some(address) = &args.address {
+        return Ok(plain(address.clone()));
+    }
+    let Some(source) = load::source_or_built_in(global).map_err(|failure| failure.to_string())? else {
+        return Ok(plain(Address::Addr(crate::config::model::DEFAULT_ADDR)));
+    };
+    let overrides = load::overrides().map_err(|failure| failure.to_string())?;
+    let name = &source.name;
+    // What else is wrong with it is not asked here: what runs may have been started with what it said before.
+    let config = glean(&source, &|name| std::env::var(name).ok(), &overrides);
+    let config = config.ok_or_else(|| format!("{name} is not TOML: mend it, or say where with --address"))?;
+    find(&config, path).ok_or_else(|| {
+        format!("no listener of {name} can be asked for {path} from here: say where with --address")
+    })
+}
+
+/// The first listener that answers this path to whoever is nobody in particular.
+fn find(config: &Config, path: &str) -> Option<Door> {
+    let asked = |position: usize| {
+        let is_open = |route: &&Route| {
+            route.listeners.contains(&position)
+                && route.paths.iter().any(|known| known == path)
+                && route.guard.auth.is_empty()
+                && !config.needs_client_cert(position, route)
+        };
+        config.routes.iter().find(is_open)
+    };
+    (0..).zip(&config.listeners).find_map(|(position, listener)| {
+        let route = asked(position)?;
+        let is_http = matches!(listener.protocol, Protocol::Http1(_));
+        if !is_http || config.handshake_asks(position) == ClientAuthMode::Require {
+            return None;
+        }
+        let address = listener.binds.iter().find_map(|bind| address_of(bind, listener))?;
+        Some(Door {
+            address,
+            host: route.hosts.first().cloned(),
+            is_tls: listener.tls.is_some(),
+            needs_proxy_header: listener.proxy_protocol == ProxyProtocol::Require,
+        })
+    })
+}
+
+/// How a bound address is reached from here. Of a socket that somebody hands over nobody knows the address.
+fn address_of(bind: &Bind, listener: &Listener) -> Option<Address> {
+    let needs_belief = listener.proxy_protocol == ProxyProtocol::Require;
+    let believed: Networks = listener.trusted_proxies.iter().copied().collect();
+    match bind {
+        Bind::Tcp(addr) if addr.port() != 0 => {
+            let ips = match addr.ip() {
+                // Where IPv6 is off, it takes IPv4 only.
+                IpAddr::V6(ip) if ip.is_unspecified() => {
+                    vec![Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()]
+                }
+                _ => vec![reachable(*addr).ip()],
+            };
+            // This machine asks an address of its own from that address.
+            let ip = ips.into_iter().find(|ip| !needs_belief || believed.contains(*ip))?;
+            Some(Address::Addr(SocketAddr::new(ip, addr.port())))
+        }
+        Bind::Unix(path) if !needs_belief => Some(Address::Unix(path.clone())),
+        Bind::Fd(_) | Bind::Systemd(_) | Bind::Tcp(_) | Bind::Unix(_) => None,
+    }
+}
+
+fn ask(door: &Door, path: &str, timeout: Duration) -> Result<u16, String> {
+    let said = |error: std::io::Error| error.to_string();
+    let host = door.host.clone();
+    match &door.address {
+        Address::Addr(addr) => {
             let addr = reachable(*addr);
-            let stream = TcpStream::connect_timeout(&addr, timeout).map_err(|error| error.to_string())?;
-            exchange(stream, &addr.to_string(), path)
+            let stream = TcpStream::connect_timeout(&addr, timeout).map_err(said)?;
+            greet(door, stream, host.unwrap_or_else(|| addr.to_string()), path)
         }
-        Bind::Unix(socket) => {
-            let stream = UnixStream::connect(socket).map_err(|error| error.to_string())?;
-            exchange(stream, "localhost", path)
+        Address::Name(at) => {
+            let mut why = format!("{} has no address", at.host);
+            for addr in (at.host.as_str(), at.port).to_socket_addrs().map_err(said)? {
+                match TcpStream::connect_timeout(&addr, timeout) {
+                    Ok(stream) => return greet(door, stream, at.to_string(), path),
+                    Err(error) => why = format!("{addr}: {error}"),
+                }
+            }
+            Err(why)
         }
-        Bind::Fd(_) | Bind::Systemd(_) => Err("name an address or a unix: path".into()),
+        Address::Unix(socket) => {
+            let stream = UnixStream::connect(socket).map_err(said)?;
+            greet(door, stream, host.unwrap_or_else(|| "localhost".into()), path)
+        }
     }
 }
 
@@ -71,6 +187,48 @@ fn reachable(addr: SocketAddr) -> SocketAddr {
         IpAddr::V4(ip) if ip.is_unspecified() => SocketAddr::new(Ipv4Addr::LOCALHOST.into(), addr.port()),
         IpAddr::V6(ip) if ip.is_unspecified() => SocketAddr::new(Ipv6Addr::LOCALHOST.into(), addr.port()),
         _ => addr,
+    }
+}
+
+/// What comes before the request.
+fn greet(door: &Door, mut stream: impl Read + Write, host: String, path: &str) -> Result<u16, String> {
+    if door.needs_proxy_header {
+        // Nobody in particular, as who checks a server himself (PROXY protocol, version 1).
+        stream.write_all(b"PROXY UNKNOWN\r\n").map_err(|error| error.to_string())?;
+    }
+    if !door.is_tls {
+        return exchange(stream, &host, path);
+    }
+    // Whether the certificate is good for others is not asked: it is for other names than that of this machine.
+    let tls = ClientTls { verify: false, ..ClientTls::default() };
+    let config = client_config(&tls, "http/1.1")?;
+    let name = door.host.clone().unwrap_or_else(|| match &door.address {
+        Address::Addr(addr) => addr.ip().to_string(),
+        Address::Name(at) => at.host.clone(),
+        Address::Unix(_) => "localhost".into(),
+    });
+    let name = ServerName::try_from(name).map_err(|error| error.to_string())?;
+    let connection = ClientConnection::new(config, name).map_err(|error| error.to_string())?;
+    exchange(StreamOwned::new(connection, stream), &host, path)
+}
+
+pub(super) fn parse_address(text: &str) -> Result<Address, String> {
+    match text.parse() {
+        Ok(Bind::Tcp(addr)) => Ok(Address::Addr(addr)),
+        Ok(Bind::Unix(path)) => Ok(Address::Unix(path)),
+        _ => HostPort::parse(text, None)
+            .map(Address::Name)
+            .ok_or_else(|| "write 127.0.0.1:8080, localhost:8080 or unix:/PATH".into()),
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Addr(addr) => addr.fmt(f),
+            Self::Name(at) => at.fmt(f),
+            Self::Unix(path) => write!(f, "unix:{}", path.display()),
+        }
     }
 }
 

@@ -2,23 +2,31 @@
 //!
 //! Does not know about: what the configuration says.
 
-use super::args::{EngineArg, Global, ServeArgs};
+use super::args::{AdminArg, EngineArg, Global, ServeArgs, parse_admin};
 use super::{print_error, print_problems};
 use crate::config::model::{
-    CHECKS_MAX, Check, CheckKind, CheckUse, Engine, Listener, LogLevel, Pace, Protocol, Severity,
+    Admin, CHECKS_MAX, Check, CheckKind, CheckUse, Engine, Listener, LogLevel, Pace, Protocol, Severity,
 };
-use crate::config::{self, Config, Problem, Source, parse, parse_and_list};
+use crate::config::{self, Config, Overrides, Problem, Source, default_config, parse_and_list, parse_over};
 use crate::exit::{Exit, Failure};
 use crate::serve::Reading;
+use std::ffi::OsString;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
 /// More than any configuration needs; a file that is none, such as a disk image, is refused early.
 const FILE_LEN_MAX: u64 = 4 << 20;
 
+/// Where a configuration comes from without a file.
+pub(super) const BUILT_IN: &str = "built-in defaults";
+
 /// The file that was asked for, if one was.
 pub(super) fn source(global: &Global) -> Result<Option<Source>, Failure> {
-    let Some(path) = &global.config else { return Ok(None) };
+    global.config.as_deref().map(read_source).transpose()
+}
+
+/// A file, or standard input as `-`.
+pub(super) fn read_source(path: &Path) -> Result<Source, Failure> {
     let (name, bytes) = match path.to_str() {
         Some("-") => ("<stdin>".to_owned(), read(std::io::stdin().lock())),
         _ => (path.display().to_string(), std::fs::File::open(path).and_then(read)),
@@ -34,12 +42,49 @@ pub(super) fn source(global: &Global) -> Result<Option<Source>, Failure> {
         let at = error.utf8_error().valid_up_to();
         Failure::new(Exit::BadConfig, format!("{name} is not UTF-8 text: look at byte {at}"))
     })?;
-    Ok(Some(Source { name, text }))
+    Ok(Source { name, text })
+}
+
+/// The same, or what is built in where variables change some of it.
+pub(super) fn source_or_built_in(global: &Global) -> Result<Option<Source>, Failure> {
+    match source(global)? {
+        None if !overrides()?.is_empty() => Ok(Some(built_in())),
+        source => Ok(source),
+    }
+}
+
+/// What is meant without a file.
+fn built_in() -> Source {
+    Source { name: BUILT_IN.into(), text: "version = 1\n".into() }
+}
+
+/// What runs without a file, with what variables change about it.
+pub(super) fn without_file(global: &Global) -> Result<Config, Failure> {
+    if overrides()?.is_empty() { Ok(default_config()) } else { config(&built_in(), global) }
+}
+
+/// The file as anybody can find it, wherever he stands.
+pub(super) fn origin(global: &Global) -> Option<PathBuf> {
+    let path = global.config.as_ref().filter(|path| path.as_os_str() != "-")?;
+    Some(std::path::absolute(path).unwrap_or_else(|_| path.clone()))
+}
+
+/// Variables that stand in for keys.
+pub(super) fn overrides() -> Result<Overrides, Failure> {
+    let ours = std::env::vars_os().filter(|(name, _)| name.as_encoded_bytes().starts_with(b"DOORBELL__"));
+    let text = |(name, value): (OsString, OsString)| {
+        let shown = name.to_string_lossy().into_owned();
+        match (name.into_string(), value.into_string()) {
+            (Ok(name), Ok(value)) => Ok((name, value)),
+            _ => Err(Failure::new(Exit::BadConfig, format!("the variable {shown} is not UTF-8 text"))),
+        }
+    };
+    Ok(Overrides::of(ours.map(text).collect::<Result<Vec<_>, _>>()?))
 }
 
 /// The configuration of a file. Problems are shown; an error among them is a failure.
 pub(super) fn config(source: &Source, global: &Global) -> Result<Config, Failure> {
-    let parsed = parse(source, &|name| std::env::var(name).ok());
+    let parsed = parse_over(source, &|name| std::env::var(name).ok(), &overrides()?);
     let shown: Vec<_> = parsed
         .problems
         .into_iter()
@@ -58,9 +103,10 @@ pub(super) fn config(source: &Source, global: &Global) -> Result<Config, Failure
 /// The same once more, while a server runs: problems are told in the way of the start to whoever asked. Also the files that have a part in it.
 pub(super) fn again(global: &Global, args: &ServeArgs) -> Reading {
     let mut files: Vec<PathBuf> = global.config.iter().cloned().collect();
-    let config = source(global).map_err(|failure| failure.to_string()).and_then(|source| {
+    let sources = source(global).and_then(|source| Ok((source, overrides()?)));
+    let config = sources.map_err(|failure| failure.to_string()).and_then(|(source, overrides)| {
         let source = source.ok_or_else(|| "there is no file to read".to_owned())?;
-        let (parsed, secrets) = parse_and_list(&source, &|name| std::env::var(name).ok());
+        let (parsed, secrets) = parse_and_list(&source, &|name| std::env::var(name).ok(), &overrides);
         files.extend(secrets);
         let is_error = |problem: &&Problem| problem.severity == config::Severity::Error;
         let errors: Vec<Problem> = parsed.problems.iter().filter(is_error).cloned().collect();
@@ -78,7 +124,7 @@ fn count_errors(problems: &[Problem]) -> String {
     if errors == 1 { "an error".to_owned() } else { format!("{errors} errors") }
 }
 
-/// What `--listen`, `--check`, `--engine` and `--workers` change.
+/// What `--admin`, `--listen`, `--check`, `--engine` and `--workers` change.
 pub(super) fn with_args(mut config: Config, args: ServeArgs) -> Result<Config, Failure> {
     if let Some(engine) = args.engine {
         config.runtime.engine = match engine {
@@ -89,6 +135,14 @@ pub(super) fn with_args(mut config: Config, args: ServeArgs) -> Result<Config, F
     }
     if let Some(workers) = args.workers {
         config.runtime.workers = Some(workers);
+    }
+    match admin(&args)? {
+        Some(AdminArg::At(bind)) => {
+            let token = config.admin.take().and_then(|admin| admin.token);
+            config.admin = Some(Admin { bind, token, by_itself: false });
+        }
+        Some(AdminArg::Off) => config.admin = None,
+        None => {}
     }
     config.allow_exec = args.allow_exec;
     add_checks(&mut config, args.check)?;
@@ -105,6 +159,19 @@ pub(super) fn with_args(mut config: Config, args: ServeArgs) -> Result<Config, F
         }
     }
     Ok(config)
+}
+
+/// What `--admin` says, and without it `DOORBELL_ADMIN`.
+fn admin(args: &ServeArgs) -> Result<Option<AdminArg>, Failure> {
+    if args.admin.is_some() {
+        return Ok(args.admin);
+    }
+    let Some(value) = std::env::var_os("DOORBELL_ADMIN").filter(|value| !value.is_empty()) else {
+        return Ok(None);
+    };
+    let value = value.to_string_lossy();
+    let wrong = |fix| Failure::new(Exit::Usage, format!("DOORBELL_ADMIN cannot be {value:?}: {fix}"));
+    parse_admin(&value).map(Some).map_err(wrong)
 }
 
 /// Each target becomes a check that `readyz` requires.

@@ -5,6 +5,8 @@
 mod about;
 pub mod args;
 mod check;
+mod command;
+mod diff;
 mod doctor;
 mod healthcheck;
 mod init;
@@ -15,11 +17,12 @@ mod redirect;
 mod run;
 mod until;
 
-use crate::config::{self, Config, Source, default_config, to_json, to_toml};
+use crate::config::model::Admin;
+use crate::config::{self, Config, Source, to_json, to_toml};
 use crate::exit::{Exit, Failure};
 use crate::serve;
 use args::{CheckArgs, Cli, ColorWhen, Command, ConfigCommand, DumpArgs, DumpForm, Global};
-use clap::Parser;
+use clap::FromArgMatches as _;
 use clap::error::ErrorKind;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::ffi::OsString;
@@ -32,7 +35,8 @@ const READER_TIMEOUT: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
 #[must_use]
 pub fn run(args: impl IntoIterator<Item = OsString>) -> Exit {
     let args: Vec<OsString> = args.into_iter().collect();
-    let cli = match Cli::try_parse_from(&args) {
+    let matches = command::command(&args).try_get_matches_from(&args);
+    let cli = match matches.and_then(|matches| Cli::from_arg_matches(&matches)) {
         Ok(cli) => cli,
         Err(error) => return refuse(&error, &args),
     };
@@ -50,6 +54,9 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> Exit {
 fn refuse(error: &clap::Error, args: &[OsString]) -> Exit {
     // Nobody is left to tell when even this cannot be written.
     let _ = error.print();
+    if let Some(hint) = command::hint(error) {
+        print_error(&hint);
+    }
     let args = args.get(1..).unwrap_or_default();
     let asked_health = args.iter().any(|arg| arg == "healthcheck" || arg == "probe");
     match error.kind() {
@@ -68,7 +75,7 @@ fn dispatch(cli: Cli) -> Result<Exit, Failure> {
         };
     };
     let top = &cli.serve;
-    let is_for_serve = !top.listen.is_empty() || !top.check.is_empty();
+    let is_for_serve = !top.listen.is_empty() || !top.check.is_empty() || top.admin.is_some();
     if cli.test || is_for_serve || top.engine.is_some() || top.workers.is_some() {
         let message = "options of serve come after the command, as in `doorbell serve --listen :8080`";
         return Err(Failure::new(Exit::Usage, message));
@@ -77,6 +84,7 @@ fn dispatch(cli: Cli) -> Result<Exit, Failure> {
         Command::Await(args) => until::run(args, global),
         Command::Check(args) => check::run(&args, global),
         Command::Completions(args) => say(&about::completions(&args)),
+        Command::Config { command: ConfigCommand::Diff(args) } => diff::run(&args),
         Command::Config { command: ConfigCommand::Dump(args) } => dump(&args, global),
         Command::Config { command: ConfigCommand::Init(args) } => say(init::text(&args)),
         Command::Config { command: ConfigCommand::Schema } => say(&format!("{:#}\n", config::schema())),
@@ -85,7 +93,7 @@ fn dispatch(cli: Cli) -> Result<Exit, Failure> {
         Command::Man(args) => say(&about::man(&args)?),
         Command::Probe(args) => probe::run(args, global),
         Command::Operate(command) => operate::run(&command, global),
-        Command::Redirect(args) => start(redirect::config(&args)?, global, "the command line", None),
+        Command::Redirect(args) => start(redirect::config(&args, global)?, global, "the command line", None),
         Command::Run(args) => run::run(&args, global),
         Command::Serve(args) => serve_file(args, global),
         Command::Version(args) => say(&about::version(&args)),
@@ -93,14 +101,21 @@ fn dispatch(cli: Cli) -> Result<Exit, Failure> {
 }
 
 fn say(text: &str) -> Result<Exit, Failure> {
-    print_whole(text)?;
+    print(text)?;
     Ok(Exit::Success)
 }
 
 fn serve_file(args: args::ServeArgs, global: &Global) -> Result<Exit, Failure> {
     let (config, origin) = match load::source(global)? {
-        Some(source) => (load::config(&source, global)?, source.name),
-        None => (default_config(), "built-in defaults".to_owned()),
+        Some(source) => {
+            let name = load::origin(global).map(|path| path.display().to_string());
+            (load::config(&source, global)?, name.unwrap_or(source.name))
+        }
+        None => {
+            let mut config = load::without_file(global)?;
+            config.admin.get_or_insert_with(Admin::by_itself);
+            (config, load::BUILT_IN.to_owned())
+        }
     };
     // Standard input can be read once only.
     let again = global.config.as_ref().filter(|path| path.as_os_str() != "-").map(|_| {
@@ -122,7 +137,7 @@ fn start(config: Config, global: &Global, origin: &str, again: Option<serve::Rea
 fn dump(args: &DumpArgs, global: &Global) -> Result<Exit, Failure> {
     let config = match load::source(global)? {
         Some(source) => load::config(&source, global)?,
-        None => default_config(),
+        None => load::without_file(global)?,
     };
     let text = match args.output {
         DumpForm::Json => format!("{:#}\n", to_json(&config, args.with_defaults)),
@@ -130,23 +145,22 @@ fn dump(args: &DumpArgs, global: &Global) -> Result<Exit, Failure> {
             Failure::new(Exit::Failure, format!("the configuration cannot be written: {error}"))
         })?,
     };
-    print_whole(&text)?;
+    print(&text)?;
     Ok(Exit::Success)
 }
 
-/// A reader that closed its end, as `head` does, is no failure.
-fn print(text: &str) {
-    let _ = std::io::stdout().lock().write_all(text.as_bytes());
+/// What is cut short by a full disk is worse than nothing. A reader that closed its end, as `head` does, is no failure.
+fn print(text: &str) -> Result<(), Failure> {
+    print_more(text).map(|_| ())
 }
 
-/// What is meant to be kept, as a file: cut short by a full disk it is worse than nothing.
-fn print_whole(text: &str) -> Result<(), Failure> {
+/// The same for what has no end: whether anybody still reads it.
+fn print_more(text: &str) -> Result<bool, Failure> {
     let mut stdout = std::io::stdout().lock();
     match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
-        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
-            Err(Failure::new(Exit::Failure, format!("standard output cannot be written: {error}")))
-        }
-        _ => Ok(()),
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(false),
+        Err(error) => Err(Failure::new(Exit::Failure, format!("standard output cannot be written: {error}"))),
     }
 }
 
@@ -161,17 +175,44 @@ fn print_error(text: &str) {
     }
 }
 
-/// <https://no-color.org>: any value but an empty one counts.
 fn colored(when: ColorWhen, stream: &impl IsTerminal) -> bool {
+    is_colored(when, stream.is_terminal(), |name| std::env::var_os(name))
+}
+
+/// <https://no-color.org>: any value but an empty one counts. A terminal that is dumb would show the codes.
+fn is_colored(when: ColorWhen, is_terminal: bool, env: impl Fn(&str) -> Option<OsString>) -> bool {
+    let is_off = || env("NO_COLOR").is_some_and(|value| !value.is_empty());
+    let is_dumb = || env("TERM").is_some_and(|value| value == "dumb");
     match when {
         ColorWhen::Always => true,
-        ColorWhen::Auto => {
-            stream.is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
-        }
+        ColorWhen::Auto => is_terminal && !is_off() && !is_dumb(),
         ColorWhen::Never => false,
     }
 }
 
 fn print_problems(source: &Source, problems: &[config::Problem], color: ColorWhen) {
     print_error(&source.render(problems, colored(color, &std::io::stderr())));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn where_colors_are() {
+        use ColorWhen::{Always, Auto, Never};
+        for (when, is_terminal, name, value, expected) in [
+            (Auto, true, "TERM", "xterm", true),
+            (Auto, false, "TERM", "xterm", false),
+            (Auto, true, "NO_COLOR", "1", false),
+            (Auto, true, "NO_COLOR", "", true),
+            (Auto, true, "TERM", "dumb", false),
+            (Always, false, "NO_COLOR", "1", true),
+            (Always, true, "TERM", "dumb", true),
+            (Never, true, "TERM", "xterm", false),
+        ] {
+            let found = is_colored(when, is_terminal, |asked| (asked == name).then(|| value.into()));
+            assert_eq!(found, expected, "{when:?} {is_terminal} {name}={value}");
+        }
+    }
 }

@@ -31,7 +31,7 @@ Exit codes: 0 healthy, 1 wrong command line, 2 no connection, 3 no answer that c
 /// Options of `probe`.
 #[derive(Debug, Args)]
 pub struct ProbeArgs {
-    /// What to ask: http://.., https://.., tcp://HOST:PORT, grpc://HOST:PORT/SERVICE, redis://HOST:PORT or unix:/PATH
+    /// What to ask: http://.., https://.., tcp://HOST:PORT, tls://HOST, grpc://HOST:PORT/SERVICE, redis://HOST or unix:/PATH
     #[arg(value_name = "TARGET", value_parser = parse_target)]
     target: Target,
 
@@ -105,14 +105,14 @@ pub(super) fn run(args: ProbeArgs, global: &Global) -> Result<Exit, Failure> {
             Verdict::Healthy => healthy += 1,
             verdict => exit = exit_of(verdict),
         }
-        show(&ask, &report, &args, global);
+        show(&ask, &report, &args, global)?;
         if number < args.count {
             // A pipe that nobody ends waits as long as it is told.
             wait(args.interval.saturating_sub(report.total));
         }
     }
     if args.count > 1 && args.output == ProbeForm::Text && !global.quiet {
-        print(&format!("{} asked, {healthy} healthy\n", args.count));
+        print(&format!("{} asked, {healthy} healthy\n", args.count))?;
     }
     Ok(exit)
 }
@@ -149,7 +149,7 @@ const fn exit_of(verdict: Verdict) -> Exit {
     }
 }
 
-fn show(ask: &Ask, report: &Report, args: &ProbeArgs, global: &Global) {
+fn show(ask: &Ask, report: &Report, args: &ProbeArgs, global: &Global) -> Result<(), Failure> {
     match args.output {
         ProbeForm::Json => print(&format!("{}\n", json_of(ask, report, args))),
         ProbeForm::Prom => print(&prom_of(ask, report)),
@@ -160,9 +160,12 @@ fn show(ask: &Ask, report: &Report, args: &ProbeArgs, global: &Global) {
                 format!("{}: {word} in {}: {}\n", ask.target, format_duration(report.total), report.reason);
             let line = if args.verbose { details(report) + &line } else { line };
             match is_healthy {
-                true if global.quiet => {}
+                true if global.quiet => Ok(()),
                 true => print(&line),
-                false => print_error(&line),
+                false => {
+                    print_error(&line);
+                    Ok(())
+                }
             }
         }
     }

@@ -2,16 +2,16 @@
 //!
 //! Does not know about: how redirects are served.
 
-use super::args::{RedirectArgs, SchemeArg};
+use super::args::{Global, RedirectArgs, SchemeArg};
 use super::load;
 use crate::config::model::{Action, Guard, RedirectTo, Route};
-use crate::config::{Bind, Config, default_config};
+use crate::config::{Bind, Config};
 use crate::exit::{Exit, Failure};
 use crate::http::redirect::{RedirectStatus, Scheme};
 use crate::http::router::MethodSet;
 use std::net::{Ipv6Addr, SocketAddr};
 
-pub(super) fn config(args: &RedirectArgs) -> Result<Config, Failure> {
+pub(super) fn config(args: &RedirectArgs, global: &Global) -> Result<Config, Failure> {
     let status = RedirectStatus::from_code(args.status).ok_or_else(|| {
         let message = format!("--status {} is not one of 301, 302, 303, 307, 308", args.status);
         Failure::new(Exit::Usage, message)
@@ -28,7 +28,7 @@ pub(super) fn config(args: &RedirectArgs) -> Result<Config, Failure> {
     if let Err(error) = crate::config::build_redirect(&to, &args.host) {
         return Err(Failure::new(Exit::Usage, format!("--host: {error}; write a name such as example.com")));
     }
-    let mut config = default_config();
+    let mut config = load::without_file(global)?;
     config.listeners[0].binds = vec![Bind::Tcp(SocketAddr::new(Ipv6Addr::UNSPECIFIED.into(), 80))];
     // The probes keep one name each: every other path belongs to the hosts that are redirected.
     for route in &mut config.routes {

@@ -5,7 +5,7 @@
 
 use super::args::{ColorWhen, Global};
 use super::load;
-use crate::config::{Config, default_config};
+use crate::config::Config;
 use crate::exit::{Exit, Failure};
 use clap::{Args, ValueEnum};
 use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, kill_process, set_child_subreaper, wait};
@@ -33,6 +33,10 @@ pub struct RunArgs {
     /// End when the command does; else doorbell goes on saying how things are until it is told to stop
     #[arg(long)]
     quit_with_child: bool,
+
+    /// Where metrics are and operators ask, as in serve
+    #[arg(long, value_name = "ADDR", value_parser = parse_admin)]
+    admin: Option<String>,
 
     /// Address to listen on, as in serve; may be given several times
     #[arg(long, value_name = "ADDR", value_parser = parse_listen)]
@@ -76,7 +80,7 @@ pub(super) fn run(args: &RunArgs, global: &Global) -> Result<Exit, Failure> {
     }
     let config = match load::source(global)? {
         Some(source) => load::config(&source, global)?,
-        None => default_config(),
+        None => load::without_file(global)?,
     };
     let notes = watch()?;
     // Orphans come to this process whether it is process 1 or not.
@@ -228,6 +232,9 @@ fn serve_args(args: &RunArgs, global: &Global) -> Vec<OsString> {
     if let Some(path) = &global.config {
         add("--config", path.into());
     }
+    if let Some(admin) = &args.admin {
+        add("--admin", admin.into());
+    }
     for listen in &args.listen {
         add("--listen", listen.into());
     }
@@ -276,4 +283,8 @@ fn parse_listen(text: &str) -> Result<String, String> {
 
 fn parse_check(text: &str) -> Result<String, String> {
     super::args::parse_target(text).map(|_| text.to_owned())
+}
+
+fn parse_admin(text: &str) -> Result<String, String> {
+    super::args::parse_admin(text).map(|_| text.to_owned())
 }

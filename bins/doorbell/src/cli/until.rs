@@ -76,7 +76,8 @@ pub(super) fn run(args: AwaitArgs, global: &Global) -> Result<Exit, Failure> {
                 missing -= 1;
                 reasons.lock().unwrap_or_else(PoisonError::into_inner)[position] = None;
                 if !global.quiet {
-                    print(&format!("{} is ready\n", args.targets[position]));
+                    // The command matters more than the word.
+                    let _lost = print(&format!("{} is ready\n", args.targets[position]));
                 }
             }
             Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {

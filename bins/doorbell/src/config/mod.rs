@@ -11,6 +11,7 @@ mod dump;
 mod expand;
 mod files;
 pub mod model;
+mod overrides;
 mod problem;
 mod resolve;
 mod schedule;
@@ -28,6 +29,7 @@ pub use defaults::default_config;
 pub use dump::{to_json, to_toml};
 pub use expand::{Env, ReadSecret};
 pub use model::Config;
+pub use overrides::Overrides;
 pub use problem::{Problem, Severity, Source};
 pub use schedule::Schedule;
 pub use schema::schema;
@@ -37,6 +39,7 @@ pub(crate) use bind::BIND_FORM;
 pub(crate) use resolve::build_redirect;
 pub(crate) use schedule::Slot;
 
+use overrides::Environment;
 use problem::Problems;
 use section::{Reading, Section};
 use std::cell::RefCell;
@@ -73,40 +76,72 @@ const GRACE_VARIABLE: &str = "TERMINATION_GRACE_PERIOD";
 /// Reads a file, and looks at the files it names. Every problem is reported, not only the first.
 #[must_use]
 pub fn parse(source: &Source, env: Env<'_>) -> Parsed {
+    parse_over(source, env, &Overrides::default())
+}
+
+/// The same with variables that stand in for keys.
+#[must_use]
+pub fn parse_over(source: &Source, env: Env<'_>, overrides: &Overrides) -> Parsed {
     let outside = Outside { env, read_secret: &secret::read_file, files_at: Some(files::now()) };
-    parse_with(source, outside)
+    parse_all(source, outside, overrides).0
 }
 
 /// The same, and the files that secrets were taken from, whether they could be read or not.
-pub(crate) fn parse_and_list(source: &Source, env: Env<'_>) -> (Parsed, Vec<PathBuf>) {
+pub(crate) fn parse_and_list(source: &Source, env: Env<'_>, overrides: &Overrides) -> (Parsed, Vec<PathBuf>) {
     let secrets = RefCell::new(Vec::new());
     let read_secret = |path: &Path| {
         secrets.borrow_mut().push(path.to_owned());
         secret::read_file(path)
     };
     let outside = Outside { env, read_secret: &read_secret, files_at: Some(files::now()) };
-    let parsed = parse_with(source, outside);
+    let (parsed, _) = parse_all(source, outside, overrides);
     (parsed, secrets.into_inner())
 }
 
-/// The same, with something else around the file.
-#[must_use]
-pub fn parse_with(source: &Source, outside: Outside<'_>) -> Parsed {
-    let (table, syntax) = DeTable::parse_recoverable(&source.text);
-    let mut parsed = read(source, table.get_ref(), &syntax, outside);
-    let mut hidden = secret::clear_spans(table.get_ref());
-    hidden.extend(syntax.iter().filter_map(|error| secret::broken_span(&source.text, error.span()?.start)));
-    hidden.sort_unstable_by_key(|span| span.start);
-    let hidden: Arc<[Range<usize>]> = hidden.into();
-    for problem in &mut parsed.problems {
-        problem.hidden = Arc::clone(&hidden);
-    }
-    parsed
+/// What a file says as far as it can be read, whatever else is wrong with it: for whoever looks for a doorbell that runs with it, and
+/// starts none. `None` for what is no TOML, of which nobody can tell where anything belongs.
+pub(crate) fn glean(source: &Source, env: Env<'_>, overrides: &Overrides) -> Option<Config> {
+    let outside = Outside { env, read_secret: &secret::read_file, files_at: None };
+    parse_all(source, outside, overrides).1
 }
 
-fn read(source: &Source, root: &DeTable<'_>, syntax: &[toml::de::Error], outside: Outside<'_>) -> Parsed {
-    let Outside { env, read_secret, files_at } = outside;
+/// The same as [`parse`], with something else around the file.
+#[must_use]
+pub fn parse_with(source: &Source, outside: Outside<'_>) -> Parsed {
+    parse_all(source, outside, &Overrides::default()).0
+}
+
+/// Also what the file says where some of it cannot be used.
+fn parse_all(source: &Source, outside: Outside<'_>, overrides: &Overrides) -> (Parsed, Option<Config>) {
+    let environment = Arc::new(Environment::of(overrides, source.text.len() + 1));
+    let (mut table, syntax) = DeTable::parse_recoverable(&source.text);
     let problems = Problems::default();
+    environment.apply(table.get_mut(), &problems);
+    let (mut list, config) = read(source, table.get_ref(), &syntax, outside, problems);
+    // Where it is set is where it belongs.
+    list.retain(|problem| problem.code != "clear-secret" || problem.span.start < environment.base);
+    let mut hidden = secret::clear_spans(table.get_ref());
+    hidden.extend(syntax.iter().filter_map(|error| secret::broken_span(&source.text, error.span()?.start)));
+    hidden.extend(environment.secrets());
+    hidden.sort_unstable_by_key(|span| span.start);
+    let hidden: Arc<[Range<usize>]> = hidden.into();
+    for problem in &mut list {
+        problem.hidden = Arc::clone(&hidden);
+        problem.environment = Some(Arc::clone(&environment));
+    }
+    let is_valid = list.iter().all(|problem| problem.severity == Severity::Warning);
+    (Parsed { config: config.clone().filter(|_| is_valid), problems: list }, config)
+}
+
+/// Every problem, and what can be understood; nothing where it is not TOML.
+fn read(
+    source: &Source,
+    root: &DeTable<'_>,
+    syntax: &[toml::de::Error],
+    outside: Outside<'_>,
+    problems: Problems,
+) -> (Vec<Problem>, Option<Config>) {
+    let Outside { env, read_secret, files_at } = outside;
     let secret_files = RefCell::default();
     let reading =
         Reading { problems: &problems, env, read_secret, secret_files: &secret_files, recorder: None };
@@ -117,8 +152,7 @@ fn read(source: &Source, root: &DeTable<'_>, syntax: &[toml::de::Error], outside
             files::check(&file, &config.log.access.file, unix_secs, &problems);
             files::check_secrets(&secret_files.into_inner(), &problems);
         }
-        let valid = problems.errors_len() == 0;
-        return Parsed { config: valid.then_some(config), problems: problems.into_sorted() };
+        return (problems.into_sorted(), Some(config));
     }
     // What the reader could make of the rest is checked key by key, but not against each other: a table may be
     // missing only because its header is broken.
@@ -129,7 +163,7 @@ fn read(source: &Source, root: &DeTable<'_>, syntax: &[toml::de::Error], outside
     });
     all.extend(syntax.iter().map(|error| syntax_problem(source, error)));
     all.sort_by_key(|problem| (problem.span.start, problem.span.end));
-    Parsed { config: None, problems: all }
+    (all, None)
 }
 
 fn line_of(source: &Source, span: Option<Range<usize>>) -> usize {

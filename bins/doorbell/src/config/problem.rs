@@ -2,6 +2,7 @@
 //!
 //! Does not know about: which keys exist, what they mean.
 
+use super::overrides::Environment;
 use super::secret::mask;
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
 use serde_json::{Value, json};
@@ -46,6 +47,8 @@ pub struct Problem {
     pub help: Option<String>,
     /// Secrets in clear text, which are not shown with the lines they stand on.
     pub(crate) hidden: Arc<[Range<usize>]>,
+    /// Variables that stand in for keys; places behind the file are there.
+    pub(crate) environment: Option<Arc<Environment>>,
 }
 
 /// Collects problems while a file is read.
@@ -63,7 +66,13 @@ impl Problem {
             related: Vec::new(),
             help: None,
             hidden: Arc::default(),
+            environment: None,
         }
+    }
+
+    /// A file that cannot be read.
+    pub(crate) fn unreadable(message: &str) -> Self {
+        Self::error("unreadable", 0..0, message)
     }
 
     pub(crate) fn warning(code: &'static str, span: Range<usize>, message: impl Into<String>) -> Self {
@@ -89,10 +98,6 @@ impl Problem {
 impl Problems {
     pub(crate) fn add(&self, problem: Problem) {
         self.0.borrow_mut().push(problem);
-    }
-
-    pub(crate) fn errors_len(&self) -> usize {
-        self.0.borrow().iter().filter(|problem| problem.severity == Severity::Error).count()
     }
 
     /// All problems in the order of the file.
@@ -126,18 +131,22 @@ impl Source {
     /// Problems for machines.
     #[must_use]
     pub fn to_json(&self, problems: &[Problem]) -> Value {
-        let place = |span: &Range<usize>| {
+        let place = |problem: &Problem, span: &Range<usize>| {
+            let environment = problem.environment.as_ref();
+            if let Some(variable) = environment.and_then(|environment| environment.variable(span)) {
+                return json!({ "variable": variable });
+            }
             let ((line, column), (end_line, end_column)) =
                 (self.position(span.start), self.position(span.end));
             json!({ "line": line, "column": column, "end_line": end_line, "end_column": end_column })
         };
         let list = problems.iter().map(|problem| {
-            let related = problem.related.iter().map(|(span, label)| json!({ "at": place(span), "label": label }));
+            let related = problem.related.iter().map(|(span, label)| json!({ "at": place(problem, span), "label": label }));
             json!({
                 "severity": match problem.severity { Severity::Error => "error", Severity::Warning => "warning" },
                 "code": problem.code,
                 "message": problem.message,
-                "at": place(&problem.span),
+                "at": place(problem, &problem.span),
                 "label": problem.label,
                 "related": related.collect::<Vec<_>>(),
                 "help": problem.help,
@@ -150,24 +159,82 @@ impl Source {
         })
     }
 
+    /// Problems in the form of code scanners (SARIF 2.1.0).
+    #[must_use]
+    pub fn to_sarif(&self, problems: &[Problem]) -> Value {
+        let result = |problem: &Problem| {
+            let environment = problem.environment.as_ref();
+            let ((line, column), (end_line, end_column)) =
+                (self.position(problem.span.start), self.position(problem.span.end));
+            let region = json!({ "startLine": line, "startColumn": column, "endLine": end_line, "endColumn": end_column });
+            let variable = environment.and_then(|environment| environment.variable(&problem.span));
+            let region = variable.is_none().then_some(region);
+            let place = variable
+                .map_or_else(|| problem.message.clone(), |name| format!("{name}: {}", problem.message));
+            let text =
+                [Some(place), problem.help.clone()].into_iter().flatten().collect::<Vec<_>>().join("; ");
+            let level = match problem.severity {
+                Severity::Error => "error",
+                Severity::Warning => "warning",
+            };
+            let mut location = json!({ "artifactLocation": { "uri": self.name } });
+            if let Some(region) = region {
+                location["region"] = region;
+            }
+            json!({
+                "ruleId": problem.code,
+                "level": level,
+                "message": { "text": text },
+                "locations": [{ "physicalLocation": location }],
+            })
+        };
+        let mut codes: Vec<&str> = problems.iter().map(|problem| problem.code).collect();
+        codes.sort_unstable();
+        codes.dedup();
+        let rules: Vec<Value> = codes.into_iter().map(|code| json!({ "id": code })).collect();
+        json!({
+            "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
+            "version": "2.1.0",
+            "runs": [{
+                "tool": { "driver": { "name": "doorbell", "version": env!("CARGO_PKG_VERSION"), "rules": rules } },
+                "results": problems.iter().map(result).collect::<Vec<_>>(),
+            }],
+        })
+    }
+
     fn report<'a>(&'a self, problem: &'a Problem) -> Vec<Group<'a>> {
         let level = match problem.severity {
             Severity::Error => Level::ERROR,
             Severity::Warning => Level::WARNING,
         };
-        let span = self.visible(&problem.span);
-        let primary = AnnotationKind::Primary.span(span);
-        let primary = if problem.label.is_empty() { primary } else { primary.label(&problem.label) };
-        let related = problem.related.iter().map(|(span, label)| {
-            let place = AnnotationKind::Context.span(self.visible(span));
-            if label.is_empty() { place } else { place.label(label) }
-        });
-        let snippet = Snippet::source(mask(&self.text, &problem.hidden))
-            .path(&self.name)
-            .annotation(primary)
-            .annotations(related.collect::<Vec<_>>());
+        let environment = problem.environment.as_deref();
+        let place = |span: &Range<usize>| environment.and_then(|environment| environment.place(span));
+        let (mut here, mut there) = (Vec::new(), Vec::new());
+        let primary = std::iter::once((&problem.span, &problem.label, AnnotationKind::Primary));
+        let related = problem.related.iter().map(|(span, label)| (span, label, AnnotationKind::Context));
+        for (span, label, kind) in primary.chain(related) {
+            let (list, span) = match (place(span), environment) {
+                (Some(span), Some(environment)) => (&mut there, environment.source.visible(&span)),
+                _ => (&mut here, self.visible(span)),
+            };
+            let annotation = kind.span(span);
+            list.push(if label.is_empty() { annotation } else { annotation.label(label.as_str()) });
+        }
+        let mut snippets = Vec::new();
+        if !here.is_empty() {
+            let text = mask(&self.text, &problem.hidden);
+            snippets.push(Snippet::source(text).path(&self.name).annotations(here));
+        }
+        if let Some(environment) = environment.filter(|_| !there.is_empty()) {
+            let hidden: Vec<_> = problem.hidden.iter().filter_map(|span| environment.place(span)).collect();
+            let text = mask(&environment.source.text, &hidden);
+            snippets.push(Snippet::source(text).path(&environment.source.name).annotations(there));
+        }
+        if place(&problem.span).is_some() {
+            snippets.reverse();
+        }
         let title = level.primary_title(&problem.message).id(problem.code);
-        let group = title.element(snippet);
+        let group = title.elements(snippets);
         match &problem.help {
             Some(help) => vec![group.element(Level::HELP.message(help))],
             None => vec![group],

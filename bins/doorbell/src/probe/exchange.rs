@@ -66,6 +66,17 @@ impl Run<'_> {
                 self.close(stream.socket.as_fd());
                 Ok("somebody accepts".into())
             }
+            Target::Tls(at) => {
+                let stream = self.connect(at)?;
+                let from = Instant::now();
+                let mut secured = self.secure(stream, &at.host)?;
+                self.phases.tls = from.elapsed();
+                secured.conn.send_close_notify();
+                // Whoever does not wait for it has answered all the same.
+                let _gone = secured.conn.complete_io(&mut secured.sock);
+                self.close(secured.sock.socket.as_fd());
+                Ok("the handshake is done".into())
+            }
             Target::Unix(path) => match UnixStream::connect(path) {
                 Ok(_stream) => Ok("somebody accepts".into()),
                 Err(error) => Err((Verdict::ConnectFailed, cause_of(&error))),

@@ -28,12 +28,14 @@ pub(crate) enum Target {
     Redis(HostPort),
     /// `tcp://HOST:PORT`
     Tcp(HostPort),
+    /// `tls://HOST:PORT`: a handshake, and a certificate that is good.
+    Tls(HostPort),
     /// `unix:PATH`
     Unix(PathBuf),
 }
 
 /// What a target looks like, for help texts.
-pub(crate) const TARGET_FORM: &str = "write http://HOST:PORT/PATH, https://HOST/PATH, tcp://HOST:PORT, grpc://HOST:PORT/SERVICE, redis://HOST:PORT or unix:/PATH";
+pub(crate) const TARGET_FORM: &str = "write http://HOST:PORT/PATH, https://HOST/PATH, tcp://HOST:PORT, tls://HOST, grpc://HOST:PORT/SERVICE, redis://HOST or unix:/PATH";
 
 /// A question, ready to be asked any number of times.
 #[derive(Clone, Debug)]
@@ -94,6 +96,9 @@ impl Target {
         if let Some(address) = text.strip_prefix("tcp://") {
             return HostPort::parse(address, None).map(Self::Tcp);
         }
+        if let Some(address) = text.strip_prefix("tls://") {
+            return HostPort::parse(address, Some(443)).map(Self::Tls);
+        }
         if let Some(address) = text.strip_prefix("redis://") {
             return HostPort::parse(address, Some(6379)).map(Self::Redis);
         }
@@ -118,6 +123,7 @@ impl fmt::Display for Target {
             Self::Http(url) => url.fmt(f),
             Self::Redis(at) => write!(f, "redis://{at}"),
             Self::Tcp(at) => write!(f, "tcp://{at}"),
+            Self::Tls(at) => write!(f, "tls://{at}"),
             Self::Unix(path) => write!(f, "unix:{}", path.display()),
         }
     }
@@ -135,7 +141,9 @@ impl Ask {
     pub(crate) fn run(&self) -> Report {
         match &self.target {
             Target::Grpc { at, service } => grpc::run(self, at, service),
-            Target::Http(_) | Target::Redis(_) | Target::Tcp(_) | Target::Unix(_) => exchange::run(self),
+            Target::Http(_) | Target::Redis(_) | Target::Tcp(_) | Target::Tls(_) | Target::Unix(_) => {
+                exchange::run(self)
+            }
         }
     }
 

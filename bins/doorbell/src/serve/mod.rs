@@ -60,7 +60,7 @@ pub(crate) fn run(config: Config, origin: &str, again: Option<Read>) -> Result<E
     orphans::start().map_err(no_thread)?;
     let started = config.clone();
     // Before anything serves: an address that cannot be had ends the start.
-    let admin = started.admin.as_ref().map(admin::bind).transpose()?;
+    let admin = started.admin.as_ref().map(admin::bind).transpose()?.flatten();
     let program = Program::new(operator.clone());
     let fleet = Fleet::launch(program, supervisor.notes(), config, origin, again)?;
     let reloads = Arc::downgrade(&fleet);
@@ -70,6 +70,7 @@ pub(crate) fn run(config: Config, origin: &str, again: Option<Read>) -> Result<E
     });
     let ops = Ops::start(&started, &operator).map_err(no_thread)?;
     let admin_addr = admin.as_ref().and_then(|admin| admin.addr().ok());
+    admin_addr.into_iter().for_each(|addr| operator.set_admin(addr));
     if let Some(admin) = admin {
         ops.lane().spawn(admin.serve(operator.clone()));
     }

@@ -87,6 +87,7 @@ fn status() -> Status {
         config: "doorbell.toml".into(),
         generation: 4,
         addresses: vec!["127.0.0.1:1".into()],
+        ports: [("admin".to_owned(), vec!["127.0.0.1:9130".to_owned()])].into(),
         workers: vec![WorkerView {
             driver: "epoll".into(),
             why: "forced".into(),
@@ -168,7 +169,7 @@ fn the_layout_is_that_of_this_version() {
     responses().iter().for_each(|response| digest.write(&bitcode::encode(response)));
     assert_eq!(
         (VERSION, digest.finish()),
-        (1, 15_067_420_728_947_136_867),
+        (2, 5_505_319_568_364_494_035),
         "the layout of the control protocol changed"
     );
 }

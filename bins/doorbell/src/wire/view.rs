@@ -35,6 +35,8 @@ pub struct Status {
     pub generation: u64,
     /// Bound addresses, in the order of the configuration.
     pub addresses: Vec<String>,
+    /// Where else it listens, by what for: `admin`, `blackbox`, `tcp_gate.NAME`. A gate that is shut is not open.
+    pub ports: BTreeMap<String, Vec<String>>,
     /// In their order.
     pub workers: Vec<WorkerView>,
     /// In the order of the configuration.

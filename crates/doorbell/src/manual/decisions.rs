@@ -421,6 +421,30 @@
 //! *Would change it:* servers whose requests are mostly long paths with parameters. The first step then is a tree that compares, behind the same map; its
 //! rows above tell when it is as good.
 //!
+//! # 0033 What is counted for each request is counted where somebody can ask, and connections as a difference
+//!
+//! *Context.* Metrics by listener, route, method and status want something done for each connection and each request, while a remembered request
+//! whose reply is a fixed one takes 276 instructions.
+//!
+//! *Choice.* Connections of a listener are counted by its gate, which did so before. One that is answered and closed in the turn that accepted
+//! it (0011) is not counted a second time when it closes: at the end of a turn all that came and took no place in the table are done. All others
+//! are counted where they end, in an array of their listener and worker.
+//!
+//! Requests are counted by route only with `[admin]`, without which nobody can ask for metrics; then a route is compiled into an answer that
+//! counts. Numbers belong to the process, so that a reload takes nothing back, and each thread has its own; of a reply that is always the same
+//! the number is known but for the method. Routes of health are not counted again: `doorbell_probes_total` has them by prober, which says more.
+//! Where the answer is no fixed one, its number is looked up by method and status.
+//!
+//! *Measured:* the row `kubelet_scraped` beside `kubelet` of `fixed`, `cargo bench -p doorbell-benches --bench instructions_health`: 276
+//! instructions and 306, with the labels of listener, route, method and status.
+//!
+//! *Left out.* How long requests take: a clock would be read for each. Parts of the runs of checks where there are more than 1,000 checks, since
+//! every part is ten lines of each check. How late runs start is told of all checks together for the same reason.
+//! Connections that were rejected are those closed as `per_ip_cap`, `handshake_cap`, `input_memory` and `not_taken`, and have no other name.
+//! What is asked of a check with `cache` is counted by those who are heard, one of many: the others look at one flag (0029).
+//!
+//! *Would change it:* a counter that a ring thread can write without asking which thread it is.
+//!
 //! # 0035 What the service manager keeps is shut down when nobody accepts from it, and a kubelet is warned by a host that cannot be
 //!
 //! *Context.* A listening socket of which systemd has a copy (`FDSTORE`) lives longer than its listener. That is wanted over a restart. It is not where the
@@ -456,30 +480,6 @@
 //!
 //! *Would change it:* other services of gRPC here; then each needs a name to be routed by.
 //!
-//! # 0033 What is counted for each request is counted where somebody can ask, and connections as a difference
-//!
-//! *Context.* Metrics by listener, route, method and status want something done for each connection and each request, while a remembered request
-//! whose reply is a fixed one takes 276 instructions.
-//!
-//! *Choice.* Connections of a listener are counted by its gate, which did so before. One that is answered and closed in the turn that accepted
-//! it (0011) is not counted a second time when it closes: at the end of a turn all that came and took no place in the table are done. All others
-//! are counted where they end, in an array of their listener and worker.
-//!
-//! Requests are counted by route only with `[admin]`, without which nobody can ask for metrics; then a route is compiled into an answer that
-//! counts. Numbers belong to the process, so that a reload takes nothing back, and each thread has its own; of a reply that is always the same
-//! the number is known but for the method. Routes of health are not counted again: `doorbell_probes_total` has them by prober, which says more.
-//! Where the answer is no fixed one, its number is looked up by method and status.
-//!
-//! *Measured:* the row `kubelet_scraped` beside `kubelet` of `fixed`, `cargo bench -p doorbell-benches --bench instructions_health`: 276
-//! instructions and 306, with the labels of listener, route, method and status.
-//!
-//! *Left out.* How long requests take: a clock would be read for each. Parts of the runs of checks where there are more than 1,000 checks, since
-//! every part is ten lines of each check. How late runs start is told of all checks together for the same reason.
-//! Connections that were rejected are those closed as `per_ip_cap`, `handshake_cap`, `input_memory` and `not_taken`, and have no other name.
-//! What is asked of a check with `cache` is counted by those who are heard, one of many: the others look at one flag (0029).
-//!
-//! *Would change it:* a counter that a ring thread can write without asking which thread it is.
-//!
 //! # 0037 A line of the log is dropped rather than waited for, and a wait for a drain ends when nobody is connected
 //!
 //! *Context.* Whoever reads our standard output may hang: a full disk behind a container runtime, a terminal that was stopped. A write then
@@ -496,6 +496,19 @@
 //! *Left out.* Panics are written by the standard library and wait. Transitions of checks are not thinned out: each is news.
 //!
 //! *Would change it:* a reader to whom a lost line costs more than a lost probe.
+//!
+//! # 0038 While no resolver answers, checks ask the addresses of before
+//!
+//! *Context.* The system's resolver is a call that may hang for half a minute and cannot be called back. A check by name that is down because nobody
+//! answers for its name says something about the resolver, and takes an application out that holds its connections and needs none. A thread for each
+//! run that hangs leaves none for files and programs.
+//!
+//! *Choice.* All checks of one name share one look-up, at most 32 look-ups are under way, and they take no thread from anybody else. When addresses are
+//! older than `resolve.ttl` the next run waits for new ones for a quarter of its time to connect, then takes those of before, and those behind it
+//! do not wait until there is an answer. So it stays for an hour; an answer that there is no such name counts at once. A log line says when it
+//! begins and when it ends.
+//!
+//! *Would change it:* a resolver of our own, which could tell an answer that is old from none without the words of a C library.
 //!
 //! # 0039 Answers say how things stand, not how old they are, and one that leaves checks out is made from a snapshot
 //!
@@ -519,15 +532,15 @@
 //!
 //! *Would change it:* a prober that reads `Age`; none is known that does.
 //!
-//! # 0038 While no resolver answers, checks ask the addresses of before
+//! # 0040 Without a file there are metrics on the loopback, and nothing else
 //!
-//! *Context.* The system's resolver is a call that may hang for half a minute and cannot be called back. A check by name that is down because nobody
-//! answers for its name says something about the resolver, and takes an application out that holds its connections and needs none. A thread for each
-//! run that hangs leaves none for files and programs.
+//! *Context.* `doorbell --listen :8080 --check http://127.0.0.1:3000/healthz` is to have metrics without a file. On the listener of the
+//! probes they would be open to everybody who may probe, and a scrape would be written on a thread that answers probes. The admin
+//! listener has them, but whoever reaches it from the same machine may also drain.
 //!
-//! *Choice.* All checks of one name share one look-up, at most 32 look-ups are under way, and they take no thread from anybody else. When addresses are
-//! older than `resolve.ttl` the next run waits for new ones for a quarter of its time to connect, then takes those of before, and those behind it
-//! do not wait until there is an answer. So it stays for an hour; an answer that there is no such name counts at once. A log line says when it
-//! begins and when it ends.
+//! *Choice.* Without a file the admin listener is there by itself on 127.0.0.1:9130, and only shows: what changes something is refused,
+//! because on a machine with several users the control socket knows who asks and an address does not. Where somebody else has the
+//! address, doorbell says so and goes on without. `--admin ADDR`, `DOORBELL_ADMIN` or `[admin]` asks for a listener, which then also
+//! steers, and then an address that cannot be had ends the start; `--admin off` wants none. With a file there is what the file says.
 //!
-//! *Would change it:* a resolver of our own, which could tell an answer that is old from none without the words of a C library.
+//! *Would change it:* metrics that the ring lane can write without holding up a probe, and a rule about who may read them there.

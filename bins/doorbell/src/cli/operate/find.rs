@@ -5,8 +5,8 @@
 use super::super::args::Global;
 use super::super::load;
 use super::args::Reach;
+use crate::config::glean;
 use crate::config::model::ControlSocket;
-use crate::config::parse;
 use crate::control::{CallError, Client, Found, directories, living};
 use crate::exit::{Exit, Failure};
 use crate::wire::frame::FrameError;
@@ -20,10 +20,12 @@ pub(super) fn connect(reach: &Reach, global: &Global) -> Result<Client, Failure>
     if let Some(path) = &reach.socket {
         return open(path);
     }
-    if let Some(path) = configured(global)? {
-        return open(&path);
-    }
     let directories = directories(|name| std::env::var_os(name));
+    match meant(global)? {
+        Meant::Any => {}
+        Meant::At(path) => return open(&path),
+        Meant::With(file) => return serving(&file, &directories),
+    }
     let Found { living, denied } = living(&directories);
     match living.as_slice() {
         [] => Err(none(&directories, &denied)),
@@ -32,14 +34,74 @@ pub(super) fn connect(reach: &Reach, global: &Global) -> Result<Client, Failure>
     }
 }
 
-/// Where the file named with -c says, if that is a path. What else is wrong with the file is not asked here.
-fn configured(global: &Global) -> Result<Option<PathBuf>, Failure> {
-    let Some(source) = load::source(global)? else { return Ok(None) };
-    let config = parse(&source, &|name| std::env::var(name).ok()).config;
-    Ok(config.and_then(|config| match config.control.socket {
-        ControlSocket::Path(path) => Some(path),
-        ControlSocket::Auto | ControlSocket::Off => None,
-    }))
+/// Which doorbell the file named with -c leaves to be meant.
+#[derive(Debug)]
+enum Meant {
+    /// No file is named: whichever runs, if it is the only one.
+    Any,
+    /// The one that takes commands there, as the file says.
+    At(PathBuf),
+    /// The one that serves with this file, wherever it takes commands.
+    With(PathBuf),
+}
+
+/// What else is wrong with the file is not asked here: a doorbell may run with what it said before. But it never means another one.
+fn meant(global: &Global) -> Result<Meant, Failure> {
+    let Some(source) = load::source(global)? else { return Ok(Meant::Any) };
+    let config = glean(&source, &|name| std::env::var(name).ok(), &load::overrides()?);
+    let usage = |text: String| Err(Failure::new(Exit::Usage, text));
+    let name = &source.name;
+    match (config.map(|config| config.control.socket), load::origin(global)) {
+        (Some(ControlSocket::Path(path)), _) => Ok(Meant::At(path)),
+        (Some(ControlSocket::Off), _) => {
+            usage(format!("the doorbell of {name} takes no commands: it says `control.socket = \"off\"`"))
+        }
+        (Some(ControlSocket::Auto) | None, Some(file)) => Ok(Meant::With(file)),
+        (Some(ControlSocket::Auto) | None, None) => usage(format!(
+            "{name} does not say which doorbell is meant: name its control socket with --socket"
+        )),
+    }
+}
+
+/// The one of those that live that serves with this file.
+fn serving(file: &Path, directories: &[PathBuf]) -> Result<Client, Failure> {
+    let Found { living, denied } = living(directories);
+    let (mut found, mut others) = (Vec::new(), Vec::new());
+    for path in living {
+        // One that does not answer does not say that it is the one that is meant.
+        let Ok(mut client) = Client::connect(&path) else { continue };
+        let Ok(Response::Status(status)) = client.call(&Request::Status) else { continue };
+        match is_same_file(Path::new(&status.config), file) {
+            true => found.push((path, client)),
+            false => others.push(format!(
+                "\n  --socket {}   pid {}, {}",
+                path.display(),
+                status.pid,
+                status.config
+            )),
+        }
+    }
+    if found.len() > 1 {
+        return Err(too_many(&found.into_iter().map(|(path, _)| path).collect::<Vec<_>>()));
+    }
+    if let Some((_, client)) = found.pop() {
+        return Ok(client);
+    }
+    if others.is_empty() {
+        return Err(none(directories, &denied));
+    }
+    let text = format!(
+        "no running doorbell serves {}; name the one that is meant by its control socket:{}",
+        file.display(),
+        others.concat()
+    );
+    Err(Failure::new(Exit::Unavailable, text))
+}
+
+/// Under whatever name. What is no path, as `built-in defaults`, is no file.
+fn is_same_file(served: &Path, file: &Path) -> bool {
+    let real = |path: &Path| path.canonicalize().ok();
+    served.is_absolute() && (served == file || real(served).is_some_and(|served| real(file) == Some(served)))
 }
 
 fn open(path: &Path) -> Result<Client, Failure> {

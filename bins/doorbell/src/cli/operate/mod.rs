@@ -13,7 +13,7 @@ mod words;
 pub use args::OperateCommand;
 
 use super::args::Global;
-use super::{colored, print};
+use super::{colored, print, print_more};
 use crate::control::{CallError, Client};
 use crate::exit::{Exit, Failure};
 use crate::wire::{Event, Refusal, Request, Response, Status};
@@ -39,7 +39,7 @@ pub(super) fn run(command: &OperateCommand, global: &Global) -> Result<Exit, Fai
             act(&mut at(&args.reach)?, Request::Maintain { target, reason, for_ms })
         }
         OperateCommand::Probers(args) => match ask(&mut at(&args.reach)?, &Request::Probers)? {
-            Response::Probers(probers) => Ok(shown(args.output, &probers, || show::probers(&probers, paint))),
+            Response::Probers(probers) => shown(args.output, &probers, || show::probers(&probers, paint)),
             other => Err(unexpected(other)),
         },
         OperateCommand::Quit(args) => quit(&mut at(&args.reach)?, args),
@@ -56,7 +56,8 @@ pub(super) fn run(command: &OperateCommand, global: &Global) -> Result<Exit, Fai
 fn act(client: &mut Client, request: Request) -> Result<Exit, Failure> {
     match ask(client, &request)? {
         Response::Done(text) => {
-            print(&format!("{text}\n"));
+            // It is done, whether anybody reads that or not.
+            let _lost = print(&format!("{text}\n"));
             Ok(Exit::Success)
         }
         other => Err(unexpected(other)),
@@ -91,12 +92,12 @@ fn unexpected(response: Response) -> Failure {
 }
 
 /// In the form that was asked for.
-fn shown(form: Form, value: &impl Serialize, text: impl FnOnce() -> String) -> Exit {
+fn shown(form: Form, value: &impl Serialize, text: impl FnOnce() -> String) -> Result<Exit, Failure> {
     match form {
-        Form::Json => print(&format!("{}\n", json(value))),
-        Form::Text | Form::Wide => print(&text()),
+        Form::Json => print(&format!("{}\n", json(value)))?,
+        Form::Text | Form::Wide => print(&text())?,
     }
-    Exit::Success
+    Ok(Exit::Success)
 }
 
 fn json(value: &impl Serialize) -> String {
@@ -118,10 +119,10 @@ fn checks(client: &mut Client, args: &ChecksArgs, paint: Paint) -> Result<Exit, 
     if !args.history {
         checks.iter_mut().for_each(|check| check.history.clear());
     }
-    Ok(shown(args.output, &checks, || match args.history {
+    shown(args.output, &checks, || match args.history {
         true => show::histories(&checks, paint),
         false => show::checks(&checks, args.output == Form::Wide, paint),
-    }))
+    })
 }
 
 #[expect(clippy::disallowed_methods, reason = "a person watches in real time")]
@@ -135,8 +136,12 @@ fn status(client: &mut Client, args: &StatusArgs, paint: Paint) -> Result<Exit, 
         };
         // Home, the text, and nothing below it: no flicker, and what scrolled by stays.
         let is_screen = args.watch && paint.on && args.output != Form::Json;
-        print(&if is_screen { format!("\x1b[H{}\x1b[J", text.replace('\n', "\x1b[K\n")) } else { text });
-        if !args.watch {
+        let is_read = print_more(&if is_screen {
+            format!("\x1b[H{}\x1b[J", text.replace('\n', "\x1b[K\n"))
+        } else {
+            text
+        })?;
+        if !args.watch || !is_read {
             return Ok(Exit::Success);
         }
         std::thread::sleep(LOOK_EVERY);
@@ -152,8 +157,8 @@ fn ask_status(client: &mut Client) -> Result<Status, Failure> {
 
 fn events(client: &mut Client, args: &EventsArgs, paint: Paint) -> Result<Exit, Failure> {
     let tell = |events: &[Event], missed: u64| match args.output {
-        Form::Json => events.iter().for_each(|event| print(&format!("{}\n", line(event)))),
-        Form::Text | Form::Wide => print(&show::events(events, missed, paint)),
+        Form::Json => print_more(&events.iter().map(|event| line(event) + "\n").collect::<String>()),
+        Form::Text | Form::Wide => print_more(&show::events(events, missed, paint)),
     };
     if args.follow {
         client.wait_forever().map_err(|error| no_answer(&error))?;
@@ -161,8 +166,7 @@ fn events(client: &mut Client, args: &EventsArgs, paint: Paint) -> Result<Exit, 
     let mut response = ask(client, &Request::Events { since: args.since, follow: args.follow })?;
     loop {
         let Response::Events { events, missed } = response else { return Err(unexpected(response)) };
-        tell(&events, missed);
-        if !args.follow {
+        if !tell(&events, missed)? || !args.follow {
             return Ok(Exit::Success);
         }
         response = match client.next() {
@@ -184,7 +188,7 @@ fn drain(client: &mut Client, args: &DrainArgs) -> Result<Exit, Failure> {
         let live = |name: &str| status.counters.get(name).copied().unwrap_or(0);
         let open = live("conns_live") + live("http2_conns_live");
         if open == 0 {
-            print("no connection is open\n");
+            print("no connection is open\n")?;
             return Ok(Exit::Success);
         }
         if begun.elapsed() >= wait {

@@ -22,6 +22,9 @@ pub(super) fn status(status: &Status, wide: bool, paint: Paint) -> String {
         if status.generation > 1 { format!(", read {} times", status.generation) } else { String::new() };
     fact("config", format!("{}{generation}", status.config));
     fact("listens on", status.addresses.join("  "));
+    for (name, addrs) in &status.ports {
+        fact("", format!("{}  {name}", addrs.join("  ")));
+    }
     fact("engine", engine(&status.workers));
     fact("traffic", traffic(status));
     fact("checks", checks_in_words(status, paint));

@@ -12,10 +12,20 @@ pub struct Admin {
     pub bind: SocketAddr,
     /// The bearer token of whoever changes something; without it that is for those on the same machine.
     pub token: Option<Secret>,
+    /// Whether nobody asked for it, as without a file: then it only shows, and does without its address where somebody else has that.
+    pub by_itself: bool,
+}
+
+impl Admin {
+    /// What is there without a file.
+    #[must_use]
+    pub fn by_itself() -> Self {
+        Self { by_itself: true, ..Self::default() }
+    }
 }
 
 impl Default for Admin {
     fn default() -> Self {
-        Self { bind: SocketAddr::from((Ipv4Addr::LOCALHOST, 9130)), token: None }
+        Self { bind: SocketAddr::from((Ipv4Addr::LOCALHOST, 9130)), token: None, by_itself: false }
     }
 }

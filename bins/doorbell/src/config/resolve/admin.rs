@@ -32,7 +32,7 @@ pub(super) fn resolve(written: &written::Admin, problems: &Problems) -> Admin {
                 .help("set `token = \"${file:/run/secrets/doorbell-admin}\"`, or bind \"127.0.0.1:9130\""),
         );
     }
-    Admin { bind, token: written.token.as_ref().map(|at| at.value.clone()) }
+    Admin { bind, token: written.token.as_ref().map(|at| at.value.clone()), ..default }
 }
 
 /// The same address as that of a listener.

@@ -78,8 +78,18 @@ impl<'r> Section<'r> {
         let Some(group) = self.below(key.into(), value) else { return sections };
         let mut entries: Vec<_> = group.table.iter().collect();
         entries.sort_by_key(|(name, _)| name.span().start);
+        if let Some((first, _)) = entries.iter().find(|(_, value)| !value.get_ref().is_table()) {
+            let message = format!("`[{key}]` has no name");
+            let help = format!("write `[{key}.NAME]` above it, as in [{key}.main]");
+            self.problem(
+                Problem::error("missing-name", first.span(), message).label("a key of which one?").help(help),
+            );
+        }
         for (name, value) in entries {
             let text: &str = name.get_ref();
+            if !value.get_ref().is_table() {
+                continue;
+            }
             if text.is_empty()
                 || !text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte))
             {
@@ -252,6 +262,15 @@ impl<'r> Section<'r> {
 
     /// Reports a value of another type than expected.
     pub(crate) fn wrong_type<T>(&self, value: &Spanned<DeValue<'_>>, expected: &str) -> Option<T> {
+        self.wrong_type_with(value, expected, None)
+    }
+
+    fn wrong_type_with<T>(
+        &self,
+        value: &Spanned<DeValue<'_>>,
+        expected: &str,
+        help: Option<String>,
+    ) -> Option<T> {
         let found = match value.get_ref().type_str() {
             "string" => "a string",
             "integer" => "a whole number",
@@ -261,10 +280,11 @@ impl<'r> Section<'r> {
             "table" => "a table",
             _ => "a date",
         };
-        self.problem(
-            Problem::error("wrong-type", value.span(), format!("expected {expected}, found {found}"))
-                .label(format!("expected {expected}")),
-        );
+        let message = format!("expected {expected}, found {found}");
+        let mut problem =
+            Problem::error("wrong-type", value.span(), message).label(format!("expected {expected}"));
+        problem.help = help;
+        self.problem(problem);
         None
     }
 
@@ -281,8 +301,9 @@ impl<'r> Section<'r> {
             let mut sorted = self.known.clone();
             sorted.sort_unstable();
             sorted.dedup();
-            let help =
-                did_you_mean(text, &sorted).unwrap_or_else(|| format!("known keys: {}", sorted.join(", ")));
+            let help = words::elsewhere(&self.kind, text).map(str::to_owned);
+            let help = help.or_else(|| did_you_mean(text, &sorted));
+            let help = help.unwrap_or_else(|| format!("known keys: {}", sorted.join(", ")));
             self.problem(
                 Problem::error("unknown-key", name.span(), format!("unknown key {text:?}"))
                     .label(format!("not a key of {place}"))
@@ -297,7 +318,15 @@ impl<'r> Section<'r> {
             DeValue::Table(table) => {
                 Some(Self { reading: self.reading, table, span: value.span(), kind, known: Vec::new() })
             }
-            _ => self.wrong_type(value, "a table"),
+            _ => {
+                let key = kind.rsplit('.').next().unwrap_or_default();
+                let example = words::example(key).map_or_else(|| format!("{key} = {{ .. }}"), str::to_owned);
+                self.wrong_type_with(
+                    value,
+                    "a table",
+                    Some(format!("write the keys in braces, as in {example}")),
+                )
+            }
         }
     }
 

@@ -9,13 +9,19 @@ use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 
 /// The token, if there is one.
-pub(super) struct Guard(Option<Tokens>);
+pub(super) struct Guard {
+    tokens: Option<Tokens>,
+    /// Nobody may.
+    is_closed: bool,
+}
 
 /// Why somebody may not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Denied {
     /// A page of another site asks in the name of whoever looks at it.
     CrossSite,
+    /// Nobody asked for this listener, and so it only shows.
+    OnlyShows,
     /// From another machine, and there is no token.
     Remote,
     /// Without the token.
@@ -30,12 +36,20 @@ impl Guard {
             let _checked = tokens.add("admin", token.reveal().as_bytes());
             tokens
         });
-        Self(tokens)
+        Self { tokens, is_closed: false }
+    }
+
+    /// Of a listener that only shows.
+    pub(super) const fn closed() -> Self {
+        Self { tokens: None, is_closed: true }
     }
 
     /// Whether whoever sent these fields from there may change something.
     pub(super) fn admit(&self, headers: &HeaderMap, peer: SocketAddr) -> Result<(), Denied> {
-        if let Some(tokens) = &self.0 {
+        if self.is_closed {
+            return Err(Denied::OnlyShows);
+        }
+        if let Some(tokens) = &self.tokens {
             let presented = headers.get("authorization").map(hyper::header::HeaderValue::as_bytes);
             let token = presented.and_then(|value| match value.split_at_checked(7)? {
                 (scheme, token) if scheme.eq_ignore_ascii_case(b"bearer ") => Some(token.trim_ascii()),
@@ -82,6 +96,9 @@ impl fmt::Display for Denied {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::CrossSite => "a page of another site may not ask for that",
+            Self::OnlyShows => {
+                "without --admin or `[admin]` this address only shows: use `doorbell drain` and the like"
+            }
             Self::Remote => "without `admin.token` this is for clients on the same machine",
             Self::Token => "this needs `Authorization: Bearer` and the token of `admin.token`",
         })
@@ -90,7 +107,7 @@ impl fmt::Display for Denied {
 
 impl fmt::Debug for Guard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Guard").field("has_token", &self.0.is_some()).finish()
+        f.debug_struct("Guard").field("has_token", &self.tokens.is_some()).finish()
     }
 }
 

@@ -63,16 +63,23 @@ pub(super) struct Bound {
     guard: Guard,
 }
 
-/// Binds the address, or says why not and what to do.
-pub(super) fn bind(admin: &Admin) -> Result<Bound, Failure> {
-    Bound::bind(admin).map_err(|error| {
+/// Binds the address, or says why not and what to do. Where nobody asked for it there is none without its address.
+pub(super) fn bind(admin: &Admin) -> Result<Option<Bound>, Failure> {
+    let bound = Bound::bind(admin);
+    if let (Err(error), true) = (&bound, admin.by_itself) {
+        tracing::info!("no metrics are served: {}: {error}; --admin names another address", admin.bind);
+        return Ok(None);
+    }
+    bound.map(Some).map_err(|error| {
         let addr = admin.bind;
         let (exit, fix) = match error.kind() {
-            io::ErrorKind::AddrInUse => (Exit::AddressInUse, "choose another port as `admin.bind`"),
-            io::ErrorKind::PermissionDenied => {
-                (Exit::NoPermission, "choose a port above 1023 as `admin.bind`")
+            io::ErrorKind::AddrInUse => {
+                (Exit::AddressInUse, "choose another port as `admin.bind` or with --admin")
             }
-            _ => (Exit::Failure, "choose an address of this machine as `admin.bind`"),
+            io::ErrorKind::PermissionDenied => {
+                (Exit::NoPermission, "choose a port above 1023 as `admin.bind` or with --admin")
+            }
+            _ => (Exit::Failure, "choose an address of this machine as `admin.bind` or with --admin"),
         };
         Failure::new(exit, format!("the admin address {addr} cannot be listened on: {error}; {fix}"))
     })
@@ -82,7 +89,10 @@ impl Bound {
     fn bind(admin: &Admin) -> io::Result<Self> {
         let listener = TcpListener::bind(admin.bind)?;
         listener.set_nonblocking(true)?;
-        Ok(Self { listener, guard: Guard::new(admin.token.as_ref()) })
+        Ok(Self {
+            listener,
+            guard: if admin.by_itself { Guard::closed() } else { Guard::new(admin.token.as_ref()) },
+        })
     }
 
     /// The address, with the port that a port of 0 became.

@@ -105,7 +105,7 @@ fn hero(html: &mut String, view: &View) -> std::fmt::Result {
     let driver = status.workers.first().map(|worker| worker.driver.as_str()).unwrap_or("-");
     let facts: [(&str, String); 5] = [
         ("up for", Ago(status.uptime_ms).to_string()),
-        ("listening on", status.addresses.join(" ")),
+        ("listening on", listening(status)),
         ("engine", format!("{driver}, {} worker{}", status.workers.len(), plural(status.workers.len()))),
         ("requests", grouped(requests)),
         ("open connections", grouped(live)),
@@ -377,4 +377,10 @@ fn grouped(number: u64) -> String {
         text.push(digit);
     }
     text
+}
+
+/// Everything that is listened on, with what it is for beyond routes.
+fn listening(status: &Status) -> String {
+    let ports = status.ports.iter().map(|(name, addrs)| format!("{} ({name})", addrs.join(" ")));
+    status.addresses.iter().cloned().chain(ports).collect::<Vec<_>>().join(" ")
 }

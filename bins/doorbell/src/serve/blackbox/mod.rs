@@ -152,6 +152,12 @@ impl Probes {
         drop(self.thread.take());
     }
 
+    /// Where probes are asked for.
+    pub(super) fn addrs(&self) -> Vec<String> {
+        let addr = |(addr, listener): &Listening| listener.local_addr().unwrap_or(*addr).to_string();
+        self.listeners.iter().map(addr).collect()
+    }
+
     /// Descriptors that may be open at once.
     pub(super) fn descriptors(config: &Config) -> u32 {
         let listeners = config.blackbox.as_ref().map_or(0, |blackbox| blackbox.binds.len());

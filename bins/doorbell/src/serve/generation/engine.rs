@@ -116,8 +116,19 @@ pub(super) fn start_failure(error: &StartError) -> Failure {
                 "no permission to listen on {addr}: a port below 1024 needs CAP_NET_BIND_SERVICE or root; choose a higher port or grant it"
             ),
         ),
+        _ if is_elsewhere(error) => (
+            Exit::Failure,
+            format!(
+                "{addr} is no address of this machine (ip addr lists them): choose one that is, or [::]:PORT for all of them"
+            ),
+        ),
         StartErrorKind::TooFewDescriptors => (Exit::TooFewDescriptors, error.to_string()),
         _ => (Exit::Failure, error.to_string()),
     };
     Failure::new(exit, message)
+}
+
+/// Whether the address belongs to another machine.
+fn is_elsewhere(error: &StartError) -> bool {
+    matches!(error, StartError::Listen(listen) if listen.error.kind() == std::io::ErrorKind::AddrNotAvailable)
 }

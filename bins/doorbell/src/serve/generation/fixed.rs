@@ -37,7 +37,10 @@ pub(super) fn cannot_change(
     stay("control.group", old.control.group == new.control.group);
     new.control = old.control.clone();
     match (&old.admin, &new.admin) {
-        (Some(Admin { bind: was, token: known }), Some(Admin { bind, token })) => {
+        (
+            Some(Admin { bind: was, token: known, by_itself: _ }),
+            Some(Admin { bind, token, by_itself: _ }),
+        ) => {
             stay("admin.bind", was == bind);
             stay("admin.token", known == token);
         }

@@ -247,6 +247,7 @@ impl Generation {
             handle: self.handle.clone(),
             report: server.driver_report().clone(),
             addresses: server.local_addrs().iter().map(engine::show).collect(),
+            ports: self.ports.addresses(&self.config),
             origin: origin.to_owned(),
             lifecycle: self.config.lifecycle.clone(),
             check_kinds: Running::check_kinds(&self.config),

@@ -7,6 +7,8 @@ use crate::exit::Failure;
 use crate::serve::blackbox::{self, Probes};
 use crate::serve::board::Keeper;
 use crate::serve::gate::{self, Gates};
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
 
 /// Those of a generation.
 #[derive(Debug, Default)]
@@ -54,6 +56,17 @@ impl Ports {
             None => Probes::prepare(config, None)?.into(),
         };
         Ok(Unopened { gates, probes })
+    }
+
+    /// Where they are, by what for. Those that are yet to be taken over are where the configuration has them.
+    pub(super) fn addresses(&self, config: &Config) -> BTreeMap<String, Vec<String>> {
+        let shown = |binds: &[SocketAddr]| binds.iter().map(ToString::to_string).collect::<Vec<_>>();
+        let gate = |gate: &TcpGate| (format!("tcp_gate.{}", gate.name), shown(&gate.binds));
+        let probes = config.blackbox.iter().map(|blackbox| {
+            let open = self.probes.as_ref().map(Probes::addrs);
+            ("blackbox".to_owned(), open.unwrap_or_else(|| shown(&blackbox.binds)))
+        });
+        config.tcp_gates.iter().map(gate).chain(probes).collect()
     }
 
     /// Descriptors that may be open at once.

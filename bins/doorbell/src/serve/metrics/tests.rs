@@ -93,6 +93,7 @@ fn status() -> Status {
         config: "doorbell.toml".to_owned(),
         generation: 2,
         addresses: Vec::new(),
+        ports: BTreeMap::new(),
         workers: vec![worker(false), worker(true)],
         endpoints: vec![weighted, endpoint("a\"b\\c\n", EndpointWord::Up, CauseWord::Forced)],
         checks: BTreeMap::new(),

@@ -42,6 +42,7 @@ use life::{Life, Moved};
 use running::Fate;
 use std::collections::BTreeMap;
 use std::fmt;
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 use store::Store;
@@ -63,6 +64,8 @@ struct Shared {
     store: OnceLock<Mutex<Store>>,
     hooks: Hooks,
     answers: Answers,
+    /// Where operators ask over HTTP.
+    admin: OnceLock<String>,
 }
 
 #[derive(Debug, Default)]
@@ -98,7 +101,13 @@ impl Operator {
             store: OnceLock::new(),
             hooks: Hooks::default(),
             answers: Answers::default(),
+            admin: OnceLock::new(),
         }))
+    }
+
+    /// Where operators ask over HTTP; the first stays.
+    pub(in crate::serve) fn set_admin(&self, addr: SocketAddr) {
+        self.0.admin.get_or_init(|| addr.to_string());
     }
 
     /// A board that may answer probes: it drains and is in maintenance as was wanted before, and hears of what is wanted meanwhile. What its

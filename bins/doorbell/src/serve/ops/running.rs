@@ -19,6 +19,8 @@ pub(in crate::serve) struct Running {
     pub(in crate::serve) handle: Handle,
     pub(in crate::serve) report: DriverReport,
     pub(in crate::serve) addresses: Vec<String>,
+    /// Where else this configuration listens, by what for.
+    pub(in crate::serve) ports: BTreeMap<String, Vec<String>>,
     /// Where the configuration came from.
     pub(in crate::serve) origin: String,
     pub(in crate::serve) lifecycle: Lifecycle,

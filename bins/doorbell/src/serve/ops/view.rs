@@ -32,6 +32,13 @@ impl Operator {
             config: String::new(),
             generation: inside.generation,
             addresses: Vec::new(),
+            ports: self
+                .0
+                .admin
+                .get()
+                .map(|addr| ("admin".to_owned(), vec![addr.clone()]))
+                .into_iter()
+                .collect(),
             workers: Vec::new(),
             endpoints: Vec::new(),
             checks: BTreeMap::new(),
@@ -44,6 +51,7 @@ impl Operator {
         if let Some(running) = running {
             status.config.clone_from(&running.origin);
             status.addresses.clone_from(&running.addresses);
+            status.ports.extend(running.ports.clone());
             status.workers = running.workers(&fates);
             status.endpoints = running.keeper.endpoints();
             status.checks = running.keeper.check_counts();

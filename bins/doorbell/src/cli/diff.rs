@@ -1,0 +1,81 @@
+//! `doorbell config diff`: what another file means that this one does not.
+//!
+//! Does not know about: how files are read, what a difference does.
+
+use super::args::ColorWhen;
+use super::{load, print, print_error, print_problems};
+use crate::config::{Config, Overrides, Source, parse_over, to_json};
+use crate::exit::{Exit, Failure};
+use clap::Args;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+pub(super) const HELP: &str = "\
+Examples:
+  doorbell config diff doorbell.toml doorbell.new.toml
+  git show HEAD:doorbell.toml | doorbell config diff - doorbell.toml
+
+Defaults are filled in before files are compared, and secrets are not shown.
+
+Exit codes: 0 they mean the same, 1 they do not, 2 wrong command line, 78 one of them cannot be used";
+
+/// Options of `config diff`.
+#[derive(Debug, Args)]
+pub struct DiffArgs {
+    /// The file as it was, `-` for standard input
+    #[arg(value_name = "OLD")]
+    old: PathBuf,
+
+    /// The file as it is to be
+    #[arg(value_name = "NEW")]
+    new: PathBuf,
+}
+
+pub(super) fn run(args: &DiffArgs) -> Result<Exit, Failure> {
+    let (old, new) = (keys(&args.old)?, keys(&args.new)?);
+    let mut text = String::new();
+    let all: BTreeMap<&String, ()> = old.keys().chain(new.keys()).map(|key| (key, ())).collect();
+    for key in all.into_keys() {
+        let (before, after) = (old.get(key), new.get(key));
+        if before != after {
+            text.extend(before.map(|value| format!("- {key} = {value}\n")));
+            text.extend(after.map(|value| format!("+ {key} = {value}\n")));
+        }
+    }
+    print(&text)?;
+    Ok(if text.is_empty() { Exit::Success } else { Exit::Failure })
+}
+
+/// Every key with its value, under its whole name.
+fn keys(path: &Path) -> Result<BTreeMap<String, String>, Failure> {
+    let source = load::read_source(path)?;
+    let config = config(&source)?;
+    let mut keys = BTreeMap::new();
+    flatten(String::new(), &to_json(&config, true), &mut keys);
+    Ok(keys)
+}
+
+fn config(source: &Source) -> Result<Config, Failure> {
+    // Variables would be the same for both.
+    let parsed = parse_over(source, &|name| std::env::var(name).ok(), &Overrides::default());
+    parsed.config.ok_or_else(|| {
+        print_problems(source, &parsed.problems, ColorWhen::Auto);
+        print_error("\n");
+        Failure::new(Exit::BadConfig, format!("{} cannot be used: see above", source.name))
+    })
+}
+
+fn flatten(name: String, value: &Value, keys: &mut BTreeMap<String, String>) {
+    match value {
+        Value::Object(table) if !table.is_empty() => {
+            for (key, value) in table {
+                let name = if name.is_empty() { key.clone() } else { format!("{name}.{key}") };
+                flatten(name, value, keys);
+            }
+        }
+        value => {
+            keys.insert(name, value.to_string());
+        }
+    }
+}

@@ -1,0 +1,181 @@
+//! Variables of the environment that stand in for keys: `DOORBELL__SECTION__KEY`.
+//!
+//! Does not know about: which keys there are, which the readers tell; where variables come from.
+
+use super::problem::{Problem, Problems, Source};
+use super::schema::schema;
+use serde_json::Value;
+use std::ops::Range;
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+/// What such a variable begins with; what follows is a key, its tables before it.
+const PREFIX: &str = "DOORBELL__";
+const SEPARATOR: &str = "__";
+
+/// Variables that stand in for keys, and their values.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Overrides(Vec<(String, String)>);
+
+/// The same as a text that problems can mark, behind that of the file.
+#[derive(Debug)]
+pub(crate) struct Environment {
+    /// Where it begins: no byte of the file has this place.
+    pub(crate) base: usize,
+    /// `NAME=value`, a line each.
+    pub(crate) source: Source,
+    /// Name and value of each line.
+    lines: Vec<(Range<usize>, Range<usize>)>,
+}
+
+impl Overrides {
+    /// Those among all variables. An empty one counts as unset.
+    #[must_use]
+    pub fn of(variables: impl IntoIterator<Item = (String, String)>) -> Self {
+        let ours = |(name, value): &(String, String)| name.starts_with(PREFIX) && !value.is_empty();
+        let mut all: Vec<_> = variables.into_iter().filter(ours).collect();
+        all.sort_unstable();
+        Self(all)
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl Environment {
+    pub(crate) fn of(overrides: &Overrides, base: usize) -> Self {
+        let (mut text, mut lines) = (String::new(), Vec::new());
+        for (name, value) in &overrides.0 {
+            let start = text.len();
+            text.push_str(name);
+            let end = text.len();
+            text.push('=');
+            let value_start = text.len();
+            text.extend(value.chars().map(|c| if c == '\n' || c == '\r' { ' ' } else { c }));
+            lines.push((start..end, value_start..text.len()));
+            text.push('\n');
+        }
+        Self { base, source: Source { name: "environment".into(), text }, lines }
+    }
+
+    /// The place in our own text, of what is not in the file.
+    pub(crate) fn place(&self, span: &Range<usize>) -> Option<Range<usize>> {
+        let len = self.source.text.len();
+        let within = |at: usize| (at - self.base).min(len);
+        (span.start >= self.base).then(|| within(span.start)..within(span.end.max(span.start)))
+    }
+
+    /// The variable whose line that is.
+    pub(crate) fn variable(&self, span: &Range<usize>) -> Option<&str> {
+        let at = self.place(span)?.start;
+        let (name, _) = self.lines.iter().find(|(name, value)| (name.start..=value.end).contains(&at))?;
+        self.source.text.get(name.clone())
+    }
+
+    /// Values that may be secrets, also where their key is misspelt; with the places that problems have.
+    pub(crate) fn secrets(&self) -> impl Iterator<Item = Range<usize>> {
+        let may_be = |name: &str| {
+            let name = name[PREFIX.len()..].to_ascii_lowercase();
+            let is_in = |table: &str| name.split(SEPARATOR).next() == Some(table);
+            let words = ["bearer", "password", "secret", "token"];
+            is_in("auth")
+                || is_in("admin") && !name.ends_with("bind")
+                || words.iter().any(|word| name.contains(word))
+        };
+        let secret = self.lines.iter().filter(move |(name, _)| may_be(&self.source.text[name.clone()]));
+        secret.map(|(_, value)| self.base + value.start..self.base + value.end)
+    }
+
+    /// Puts every value into the place of its key.
+    pub(crate) fn apply<'i>(&'i self, root: &mut DeTable<'i>, problems: &Problems) {
+        if self.lines.is_empty() {
+            return;
+        }
+        let schema = schema();
+        for (name, value) in &self.lines {
+            let shift = |span: &Range<usize>| self.base + span.start..self.base + span.end;
+            let text = &self.source.text;
+            let spans = (shift(name), shift(value));
+            if let Err(problem) = put(root, &schema, (&text[name.clone()], &text[value.clone()]), &spans) {
+                problems.add(*problem);
+            }
+        }
+    }
+}
+
+fn put<'i>(
+    root: &mut DeTable<'i>,
+    schema: &Value,
+    (name, value): (&'i str, &'i str),
+    (name_span, value_span): &(Range<usize>, Range<usize>),
+) -> Result<(), Box<Problem>> {
+    let keys: Vec<String> = name[PREFIX.len()..].split(SEPARATOR).map(str::to_ascii_lowercase).collect();
+    let wrong = |message: String| Problem::error("bad-variable", name_span.clone(), message);
+    let Some((last, tables)) = keys.split_last().filter(|_| keys.iter().all(|key| !key.is_empty())) else {
+        let help = "write the tables and the key with two underscores between, as in DOORBELL__LOG__LEVEL";
+        return Err(Box::new(wrong(format!("{name} names no key")).help(help)));
+    };
+    let (mut table, mut known) = (root, schema);
+    for key in tables {
+        let (key, below) = step(table, known, key);
+        known = below;
+        if table.get(key.as_str()).is_none() {
+            let empty = Spanned::new(name_span.clone(), DeValue::Table(DeTable::new()));
+            table.insert(Spanned::new(name_span.clone(), key.clone().into()), empty);
+        }
+        table = match table.get_mut(key.as_str()).map(Spanned::get_mut) {
+            Some(DeValue::Table(below)) => below,
+            _ => {
+                let help = "write that value in the file as a table, or the whole of it there";
+                return Err(Box::new(
+                    wrong(format!("`{key}` is no table in the file, so nothing in it can be set")).help(help),
+                ));
+            }
+        };
+    }
+    let (key, form) = step(table, known, last);
+    if takes(form, "object") || takes(form, "array") && !takes(form, "string") {
+        let help = "name one key in it, as in DOORBELL__LOG__LEVEL=info; lists and tables are for the file";
+        return Err(Box::new(wrong(format!("{name} stands for more than one value")).help(help)));
+    }
+    let value = Spanned::new(value_span.clone(), typed(form, value));
+    // What is replaced keeps no place in the file.
+    table.remove(key.as_str());
+    table.insert(Spanned::new(name_span.clone(), key.into()), value);
+    Ok(())
+}
+
+/// The key as it is written in the file, and what may stand there. Names that users choose may have other letters, and `-` for `_`.
+fn step<'s>(table: &DeTable<'_>, known: &'s Value, key: &str) -> (String, &'s Value) {
+    if let Some(below) = known.get("properties").and_then(|keys| keys.get(key)) {
+        return (key.to_owned(), below);
+    }
+    let same = |written: &str| written.to_ascii_lowercase().replace('-', "_") == key.replace('-', "_");
+    let written = table.iter().find(|(written, _)| same(written.get_ref()));
+    let key = written.map_or_else(|| key.to_owned(), |(written, _)| written.get_ref().to_string());
+    (key, known.get("additionalProperties").unwrap_or(&Value::Null))
+}
+
+/// Whether a value of this type may stand there.
+fn takes(form: &Value, kind: &str) -> bool {
+    let is_any = |form: &Value| {
+        form.get("anyOf")
+            .and_then(Value::as_array)
+            .is_some_and(|any| any.iter().any(|form| takes(form, kind)))
+    };
+    form.get("type").and_then(Value::as_str) == Some(kind) || is_any(form)
+}
+
+/// A variable is a text; what else it may be says the place where it goes. Where nothing is said, what looks like a number is one.
+fn typed<'i>(form: &Value, text: &'i str) -> DeValue<'i> {
+    let is_open = form.get("type").or_else(|| form.get("anyOf")).is_none();
+    let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'_');
+    let parsed = match text {
+        "false" | "true" => (is_open || takes(form, "boolean")).then(|| DeValue::parse(text)),
+        _ => (is_number && (is_open || takes(form, "integer"))).then(|| DeValue::parse(text)),
+    };
+    parsed.and_then(Result::ok).map_or_else(|| DeValue::String(text.into()), Spanned::into_inner)
+}

@@ -1,0 +1,280 @@
+//! What a wrong command line, a wrong file or a wrong place is told, and which door `healthcheck` and `probe` find.
+//!
+//! Does not know about: a doorbell that is steered.
+
+use super::serving::{Serving, folder};
+use super::{doorbell, finish, fixture, run, scratch};
+use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
+use std::fs;
+use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+
+fn with(args: &[&str], env: &[(&str, &str)]) -> (i32, String, String) {
+    finish(doorbell(args).envs(env.iter().copied()).output().unwrap())
+}
+
+fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+/// `ca.pem`, and `door.pem` with `door.key` for `door.example`.
+fn certificates(folder: &Path) {
+    let (ca_key, key) = (KeyPair::generate().unwrap(), KeyPair::generate().unwrap());
+    let mut params = CertificateParams::new(Vec::new()).unwrap();
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let ca = params.self_signed(&ca_key).unwrap();
+    let issuer = Issuer::new(params, ca_key);
+    let door =
+        CertificateParams::new(vec!["door.example".to_owned()]).unwrap().signed_by(&key, &issuer).unwrap();
+    fs::write(folder.join("ca.pem"), ca.pem()).unwrap();
+    fs::write(folder.join("door.pem"), door.pem()).unwrap();
+    fs::write(folder.join("door.key"), key.serialize_pem()).unwrap();
+    fs::set_permissions(folder.join("door.key"), fs::Permissions::from_mode(0o600)).unwrap();
+}
+
+#[test]
+fn a_healthcheck_asks_where_the_file_listens() {
+    let folder = folder("door");
+    certificates(&folder);
+    let place = folder.to_str().unwrap();
+    let tls = format!("[tls.t]\ncert = \"{place}/door.pem\"\nkey = \"{place}/door.key\"\n");
+    let asks = format!("{tls}client_auth = {{ mode = \"require\", ca = \"{place}/ca.pem\" }}\n");
+    let listener = |name: &str, more: &str| {
+        let port = free_port();
+        (format!("[listener.{name}]\nbind = \"[::]:{port}\"\n{more}\n"), format!("127.0.0.1:{port}"))
+    };
+    let (plain, plain_at) = listener("plain", "");
+    let (secured, secured_at) = listener("secured", "tls = \"t\"");
+    let (proxied, proxied_at) =
+        listener("proxied", "proxy_protocol = \"require\"\ntrusted_proxies = [\"127.0.0.0/8\"]");
+    let (stranger, _) =
+        listener("stranger", "proxy_protocol = \"require\"\ntrusted_proxies = [\"192.0.2.0/24\"]");
+    let (raw, _) = listener("raw", "protocol = \"raw\"\nreply = \"x\"");
+    let socket = format!("unix:{place}/door.sock");
+    let unix = format!("[listener.unix]\nbind = \"{socket}\"\n");
+    let named = "[route.readyz]\npath = \"/readyz\"\nhosts = [\"door.example\"]\nhealth = \"readyz\"\n";
+    let wrong = "[log]\nlevl = \"info\"\n";
+    for (number, (text, expected)) in [
+        (plain.clone(), &plain_at),
+        (format!("{tls}{secured}{plain}"), &secured_at),
+        (format!("{asks}{secured}{plain}"), &plain_at),
+        (format!("{raw}{stranger}{proxied}"), &proxied_at),
+        (unix, &socket),
+        (format!("{plain}{named}"), &plain_at),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let text = format!("version = 1\n{text}");
+        let file = folder.join(format!("{number}.toml"));
+        fs::write(&file, &text).unwrap();
+        let file = file.to_str().unwrap();
+        let _serving = Serving::start(&["-c", file], &[]);
+        let healthy = (0, format!("{expected}/readyz: 200\n"), String::new());
+        assert_eq!(run(&["healthcheck", "-c", file]), healthy, "{text}");
+        assert_eq!(with(&["healthcheck"], &[("DOORBELL_CONFIG", file)]), healthy);
+        // It asks what runs, which the file does not have to start any more.
+        fs::write(file, format!("{text}{wrong}")).unwrap();
+        assert_eq!(run(&["healthcheck", "-c", file]), healthy);
+        if text.contains("plain") && number == 0 {
+            let port = expected.rsplit(':').next().unwrap();
+            let address = format!("localhost:{port}");
+            assert_eq!(run(&["healthcheck", "--address", &address]).0, 0);
+            let bind = format!("127.0.0.1:{port}");
+            let env = [("DOORBELL__LISTENER__A__BIND", bind.as_str())];
+            assert_eq!(with(&["healthcheck"], &env).1, format!("{bind}/readyz: 200\n"));
+        }
+    }
+    for (text, said) in [
+        ("[listener.a]\nbind = \"systemd:a\"\n", "say where with --address"),
+        ("[listener.a]\nbind = \"127.0.0.1:0\"\n", "say where with --address"),
+        ("[listener\n", "is not TOML"),
+    ] {
+        let file = scratch("no_door.toml", &format!("version = 1\n{text}"));
+        let (code, _, err) = run(&["healthcheck", "-c", file.to_str().unwrap()]);
+        assert!(code == 1 && err.contains(said), "{code} {err}");
+    }
+    let (code, _, err) = run(&["healthcheck", "-c", "/nonexistent/a.toml"]);
+    assert!(code == 1 && err.contains("there is no file"), "{code} {err}");
+    fs::remove_dir_all(&folder).unwrap();
+}
+
+#[test]
+fn a_probe_knows_whom_to_trust() {
+    let folder = folder("trust");
+    certificates(&folder);
+    let place = folder.to_str().unwrap();
+    let text = format!(
+        "version = 1\n[tls.t]\ncert = \"{place}/door.pem\"\nkey = \"{place}/door.key\"\n\
+         [listener.a]\nbind = \"127.0.0.1:0\"\ntls = \"t\"\n"
+    );
+    let file = folder.join("a.toml");
+    fs::write(&file, text).unwrap();
+    let serving = Serving::start(&["-c", file.to_str().unwrap()], &[]);
+    let ca = format!("{place}/ca.pem");
+    let (trusted, named) = (["--tls-ca-cert", &ca], ["--tls-server-name", "door.example"]);
+    for scheme in ["https", "tls"] {
+        let target = format!("{scheme}://{}", serving.addr());
+        for (args, code) in [
+            (&[&trusted[..], &named].concat()[..], 0),
+            (&trusted, 3),
+            (&named, 3),
+            (&[], 3),
+            (&["--tls-no-verify"], 0),
+            (&["--tls-ca-cert", "/nonexistent/ca.pem"], 3),
+        ] {
+            let (found, out, err) = run(&[&["probe", &target], args].concat());
+            assert_eq!(found, code, "{target} {args:?}: {out}{err}");
+            assert!(code == 0 || err.contains("TLS: "), "{err}");
+        }
+    }
+    let target = format!("tls://{}", serving.addr());
+    let (code, out, err) = run(&["await", &target, "--timeout", "300ms", "--backoff", "50ms"]);
+    assert!(code == 69 && err.contains(&target) && err.contains("TLS"), "{code} {out}{err}");
+    assert_eq!(run(&["probe", &format!("tls://127.0.0.1:{}", free_port())]).0, 2);
+    fs::remove_dir_all(&folder).unwrap();
+}
+
+#[test]
+fn targets_that_are_none_are_told_every_form() {
+    for args in [
+        &["--check", "foo://x"][..],
+        &["run", "--check", "foo://x", "--", "/bin/true"],
+        &["probe", "foo://x"],
+        &["await", "foo://x"],
+    ] {
+        let (code, _, err) = run(args);
+        assert!(code == 2 || code == 1 && args[0] == "probe", "{code} {err}");
+        for form in ["http://", "https://", "tcp://", "tls://", "grpc://", "redis://", "unix:/"] {
+            assert!(err.contains(form), "{args:?} {form}: {err}");
+        }
+    }
+}
+
+#[test]
+fn a_file_without_its_option_is_understood() {
+    let (good, bad) = (fixture("good_minimal.toml"), fixture("routes.toml"));
+    assert_eq!(run(&["check", &good]), run(&["check", "-c", &good]));
+    assert_eq!(run(&["check", &bad]), run(&["check", "-c", &bad]));
+    assert_eq!(with(&["check", &good], &[("DOORBELL_CONFIG", &bad)]).0, 0);
+    for args in [&["config", "dump", &good][..], &[&good], &["serve", &good], &["status", "doorbell.toml"]] {
+        let (code, _, err) = run(args);
+        assert!(code == 2 && err.contains(&format!("-c {}", args.last().unwrap())), "{args:?}: {code} {err}");
+    }
+    let (code, out, err) = run(&["check"]);
+    assert!(
+        code == 0 && out.contains("built-in defaults") && err.contains("no file was named"),
+        "{code} {out}{err}"
+    );
+}
+
+#[test]
+fn a_report_is_there_whatever_went_wrong() {
+    for form in ["json", "sarif"] {
+        let (code, out, err) = run(&["check", "-c", "/nonexistent/a.toml", "-o", form]);
+        let report: serde_json::Value = serde_json::from_str(&out).unwrap();
+        assert!(code == 1 && err.contains("there is no file"), "{code} {err}");
+        assert!(report.to_string().contains("there is no file /nonexistent/a.toml"), "{report}");
+    }
+    let (_, out, _) = run(&["check", "-c", "/nonexistent/a.toml", "-o", "json"]);
+    let report: serde_json::Value = serde_json::from_str(&out).unwrap();
+    assert_eq!((&report["valid"], &report["problems"][0]["code"]), (&false.into(), &"unreadable".into()));
+
+    let (code, out, _) = run(&["check", "-c", &fixture("redirects.toml"), "-o", "sarif"]);
+    let report: serde_json::Value = serde_json::from_str(&out).unwrap();
+    let results = report["runs"][0]["results"].as_array().unwrap();
+    assert_eq!((code, &report["version"], results.len()), (1, &"2.1.0".into(), 18));
+    assert_eq!(results[0]["ruleId"], "redirect-without-hosts");
+    let place = &results[0]["locations"][0]["physicalLocation"];
+    assert_eq!(place["region"]["startLine"], 8);
+    assert!(place["artifactLocation"]["uri"].as_str().unwrap().ends_with("redirects.toml"));
+}
+
+#[test]
+fn two_files_are_compared_by_what_they_mean() {
+    let old = scratch("old.toml", "version = 1\n[log]\nlevel = \"info\"\n[listener.a]\nbind = \":8080\"\n");
+    let same = scratch("same.toml", "version = 1\nlistener.a.bind = [\"[::]:8080\"]   # the same\n");
+    let new = scratch(
+        "new.toml",
+        "version = 1\n[log]\nlevel = \"debug\"\n[listener.a]\nbind = \":8080\"\n[check.b]\ntype = \"ttl\"\nttl = \"1m\"\n",
+    );
+    let [old, same, new] = [&old, &same, &new].map(|path| path.to_str().unwrap());
+    assert_eq!(run(&["config", "diff", old, same]), (0, String::new(), String::new()));
+    let (code, out, err) = run(&["config", "diff", old, new]);
+    assert_eq!((code, err.as_str()), (1, ""));
+    for line in ["- log.level = \"info\"", "+ log.level = \"debug\"", "+ check.b.ttl = \"1m\""] {
+        assert!(out.lines().any(|found| found == line), "{line}: {out}");
+    }
+    assert!(!out.contains("bind"), "{out}");
+    let (code, _, err) = run(&["config", "diff", old, &fixture("routes.toml")]);
+    assert!(code == 78 && err.contains("routes.toml:43:8"), "{code} {err}");
+    assert_eq!(run(&["config", "diff", old]).0, 2);
+}
+
+#[test]
+fn color_is_decided_before_anything_is_said() {
+    let forced = [("CLICOLOR_FORCE", "1")];
+    for args in [&["--help"][..], &["check", "--help"], &["--nope"], &["check", "-o", "xml"]] {
+        let has_color = |color: &[&str], env: &[(&str, &str)]| {
+            let (_, out, err) = with(&[color, args].concat(), env);
+            format!("{out}{err}").contains('\u{1b}')
+        };
+        assert!(has_color(&[], &forced), "else nothing is seen here: {args:?}");
+        assert!(
+            !has_color(&["--color", "never"], &forced) && !has_color(&["--color=never"], &forced),
+            "{args:?}"
+        );
+        assert!(has_color(&["--color", "always"], &[]) && has_color(&["--color=always"], &[]), "{args:?}");
+        assert!(!has_color(&[], &[]), "no terminal: {args:?}");
+    }
+}
+
+#[test]
+fn an_address_of_another_machine_is_told_so() {
+    for listen in ["203.0.113.7:0", "[2001:db8::7]:0"] {
+        let (code, _, err) = run(&["--listen", listen, "--admin", "off"]);
+        assert!(
+            code == 1 && err.contains("no address of this machine") && err.contains("[::]:PORT"),
+            "{code} {err}"
+        );
+        assert_eq!(err.lines().count(), 1, "{err}");
+    }
+}
+
+#[test]
+fn commands_without_a_configuration_say_so() {
+    for args in [
+        &["completions", "bash"][..],
+        &["config", "init", "k8s"],
+        &["config", "schema"],
+        &["doctor"],
+        &["man"],
+        &["version"],
+        &["redirect", "--host", "a.example"],
+    ] {
+        let (_, help, _) = run(&[args, &["--help"]].concat());
+        assert!(!help.contains("--config"), "{args:?}: {help}");
+        let (code, _, err) = run(&[args, &["-c", "a.toml"]].concat());
+        assert!(code == 2 && err.contains("reads no configuration"), "{args:?}: {code} {err}");
+        if args[0] != "redirect" && args[0] != "doctor" {
+            assert_eq!(with(args, &[("DOORBELL_CONFIG", "/nonexistent")]).0, 0, "{args:?}");
+        }
+    }
+    for args in [
+        &["check", "--help"][..],
+        &["healthcheck", "--help"],
+        &["status", "--help"],
+        &["config", "dump", "--help"],
+    ] {
+        assert!(run(args).1.contains("--config"), "{args:?}");
+    }
+}
+
+#[test]
+fn the_first_file_for_kubernetes_leaves_defaults_alone() {
+    let (_, text, _) = run(&["config", "init", "k8s"]);
+    let plain = |line: &&str| !line.trim_start().starts_with('#');
+    assert!(!text.lines().filter(plain).any(|line| line.contains("on_drain")), "{text}");
+    assert!(text.contains("kubelet = \"ignore\""), "{text}");
+}

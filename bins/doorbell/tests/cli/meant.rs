@@ -1,0 +1,180 @@
+//! Which doorbell a command reaches: never another one than the file named with -c means. And what it shows, and writes.
+//!
+//! Does not know about: what commands do.
+#![expect(clippy::disallowed_methods, reason = "foreign processes live in real time")]
+
+use super::serving::{Serving, folder};
+use super::{doorbell, finish};
+use std::fs;
+use std::io::{BufRead as _, BufReader};
+use std::process::Stdio;
+use std::time::Duration;
+
+const FILE: &str = "version = 1\n[lifecycle]\ndrain_delay = \"0s\"\n[listener.a]\nbind = \"127.0.0.1:0\"\n";
+
+#[test]
+fn a_file_never_means_another_doorbell() {
+    let folder = folder("meant");
+    let at = |name: &str| folder.join(name).to_str().unwrap().to_owned();
+    let write = |name: &str, text: &str| {
+        fs::write(folder.join(name), text).unwrap();
+        at(name)
+    };
+    let env = [("RUNTIME_DIRECTORY", folder.to_str().unwrap())];
+    let mine = write("mine.toml", FILE);
+    let mut serving = Serving::start(&["-c", &mine], &env);
+    let run = |args: &[&str]| finish(doorbell(args).envs(env).current_dir(&folder).output().unwrap());
+    for (name, text, code, said) in [
+        ("unknown.toml", format!("{FILE}[log]\nlevl = \"info\"\n"), 69, "no running doorbell serves"),
+        ("good.toml", FILE.to_owned(), 69, "no running doorbell serves"),
+        ("broken.toml", "version = 1\n[listener\n".to_owned(), 69, "no running doorbell serves"),
+        ("bad.toml", format!("{FILE}[control]\nsocket = \"here\"\n"), 69, "no running doorbell serves"),
+        ("off.toml", format!("{FILE}[control]\nsocket = \"off\"\n"), 2, "takes no commands"),
+        (
+            "gone.toml",
+            format!("{FILE}[control]\nsocket = \"{}\"\n", at("no.sock")),
+            69,
+            "no doorbell takes commands",
+        ),
+        // What else is wrong does not hide which one is meant.
+        (
+            "gone_and_wrong.toml",
+            format!("{FILE}[log]\nlevl = 1\n[control]\nsocket = \"{}\"\n", at("no.sock")),
+            69,
+            "no doorbell takes commands",
+        ),
+    ] {
+        let file = write(name, &text);
+        for args in [&["quit", "--now"][..], &["drain"], &["reload"], &["status"]] {
+            let (found, out, err) = run(&[args, &["-c", &file]].concat());
+            assert_eq!(found, code, "{name} {args:?}: {out}{err}");
+            assert!(err.contains(said), "{name} {args:?}: {err}");
+        }
+        if said.starts_with("no running") {
+            let err = run(&["status", "-c", &file]).2;
+            assert!(err.contains(&mine) && err.contains("--socket"), "it names those that run: {err}");
+        }
+        let output = doorbell(&["quit", "--now"]).envs(env).env("DOORBELL_CONFIG", &file).output().unwrap();
+        assert_eq!(finish(output).0, code, "{name} by its variable");
+        assert!(serving.lives(), "{name}");
+    }
+    let (code, _, err) = run(&["quit", "--now", "-c", "nope.toml"]);
+    assert!(code == 78 && err.contains("there is no file"), "{code} {err}");
+
+    // By any name of its file, and whatever became of that.
+    std::os::unix::fs::symlink(&mine, folder.join("link.toml")).unwrap();
+    for file in [mine.as_str(), "mine.toml", "./../mine.toml", "link.toml"] {
+        let file = file.replace("..", &format!("../{}", folder.file_name().unwrap().to_str().unwrap()));
+        let (code, out, err) = run(&["status", "-c", &file]);
+        assert!(code == 0 && out.contains(&mine), "{file}: {out}{err}");
+    }
+    fs::write(&mine, format!("{FILE}[log]\nlevl = 1\n")).unwrap();
+    assert_eq!(run(&["status", "-c", &mine]).0, 0);
+    fs::write(&mine, "version = 1\n[listener\n").unwrap();
+    let (code, _, err) = run(&["reload", "-c", &mine]);
+    assert!(code == 1 && err.contains("not TOML"), "the one that serves says what is wrong: {code} {err}");
+    assert_eq!(run(&["quit", "--now", "-c", &mine]).0, 0);
+    fs::remove_dir_all(&folder).unwrap();
+}
+
+#[test]
+fn status_names_every_address() {
+    let folder = folder("ports");
+    let file = folder.join("a.toml");
+    let gate = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let more = format!(
+        "[admin]\nbind = \"127.0.0.1:0\"\n[tcp_gate.lb]\nbind = \"{gate}\"\n\
+         [blackbox]\nbind = \"127.0.0.1:0\"\ntargets = [\"127.0.0.0/8\"]\n"
+    );
+    fs::write(&file, format!("{FILE}{more}")).unwrap();
+    let env = [("RUNTIME_DIRECTORY", folder.to_str().unwrap())];
+    let serving = Serving::start(&["-c", file.to_str().unwrap()], &env);
+    let socket = serving.ready["control"].as_str().unwrap().to_owned();
+    let run = |args: &[&str]| finish(doorbell(&[args, &["--socket", &socket]].concat()).output().unwrap());
+    let check = || {
+        let (code, out, err) = run(&["status", "-o", "json"]);
+        assert_eq!(code, 0, "{err}");
+        let status: serde_json::Value = serde_json::from_str(&out).unwrap();
+        assert_eq!(status["ports"]["admin"][0], serving.ready["admin"]);
+        assert_eq!(status["ports"]["tcp_gate.lb"][0], gate.to_string());
+        assert!(status["ports"]["blackbox"][0].as_str().unwrap().starts_with("127.0.0.1:"), "{out}");
+        let (_, text, _) = run(&["status"]);
+        assert!(text.contains(&format!("{gate}  tcp_gate.lb")) && text.contains("  admin\n"), "{text}");
+    };
+    check();
+    fs::write(&file, format!("{FILE}{more}[log]\nlevel = \"debug\"\n")).unwrap();
+    let (code, out, err) = run(&["reload"]);
+    assert_eq!(code, 0, "{out}{err}");
+    check();
+    fs::remove_dir_all(&folder).unwrap();
+}
+
+#[test]
+fn what_cannot_be_written_is_a_failure() {
+    let folder = folder("full");
+    let file = folder.join("a.toml");
+    fs::write(&file, FILE).unwrap();
+    let env = [("RUNTIME_DIRECTORY", folder.to_str().unwrap())];
+    let serving = Serving::start(&["-c", file.to_str().unwrap()], &env);
+    let socket = serving.ready["control"].as_str().unwrap();
+    let file = file.to_str().unwrap();
+    for args in [
+        &["check", "-c", file, "-o", "json"][..],
+        &["check", "-c", file],
+        &["config", "dump", "-c", file],
+        &["version"],
+        &["status", "-o", "json", "--socket", socket],
+        &["checks", "--socket", socket],
+        &["events", "--socket", socket],
+    ] {
+        let full = fs::File::options().write(true).open("/dev/full").unwrap();
+        let (code, _, err) = finish(doorbell(args).stdout(full).output().unwrap());
+        assert!(code == 1 && err.contains("standard output cannot be written"), "{args:?}: {code} {err}");
+    }
+    fs::remove_dir_all(&folder).unwrap();
+}
+
+#[test]
+fn whoever_watches_is_told_again_until_nobody_reads() {
+    let folder = folder("watch");
+    let file = folder.join("a.toml");
+    fs::write(&file, FILE).unwrap();
+    let env = [("RUNTIME_DIRECTORY", folder.to_str().unwrap())];
+    let serving = Serving::start(&["-c", file.to_str().unwrap()], &env);
+    let socket = serving.ready["control"].as_str().unwrap();
+    let run = |args: &[&str]| finish(doorbell(&[args, &["--socket", socket]].concat()).output().unwrap());
+
+    let args = ["status", "--watch", "-o", "json", "--socket", socket];
+    let mut child = doorbell(&args).stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let mut uptimes = [0, 0].map(|_: u64| {
+        let status: serde_json::Value = serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap();
+        status["uptime_ms"].as_u64().unwrap()
+    });
+    uptimes.sort_unstable();
+    assert!(uptimes[1] - uptimes[0] >= 900, "a second lies between two looks: {uptimes:?}");
+    drop(lines);
+    let ended = (0..500).find_map(|_| {
+        std::thread::sleep(Duration::from_millis(10));
+        child.try_wait().unwrap()
+    });
+    assert_eq!(ended.expect("it ends when nobody reads").code(), Some(0));
+
+    run(&["maint", "--reason", "one"]);
+    run(&["ready"]);
+    let events = |args: &[&str]| {
+        let (code, out, err) = run(&[&["events", "-o", "json"], args].concat());
+        assert_eq!(code, 0, "{err}");
+        let number =
+            |line: &str| serde_json::from_str::<serde_json::Value>(line).unwrap()["number"].as_u64().unwrap();
+        out.lines().map(number).collect::<Vec<_>>()
+    };
+    let all = events(&[]);
+    assert!(all.len() >= 3, "{all:?}");
+    let middle = all[all.len() / 2];
+    let later: Vec<u64> = all.iter().copied().filter(|number| *number > middle).collect();
+    assert_eq!(events(&["--since", &middle.to_string()]), later);
+    assert_eq!(events(&["--since", &all.last().unwrap().to_string()]), Vec::<u64>::new());
+    assert_eq!(run(&["events", "--since", "x"]).0, 2);
+    fs::remove_dir_all(&folder).unwrap();
+}
