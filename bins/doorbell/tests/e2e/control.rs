@@ -310,9 +310,11 @@ fn answered(socket: &Path, bytes: &[u8]) -> Vec<u8> {
 #[test]
 fn who_does_not_speak_the_protocol_is_told_so() {
     let control = Controlled::start("epoll", "");
+    // What this version of doorbell speaks.
+    const VERSION: u16 = 2;
     let hello = |version: u16| [b"doorbell".as_slice(), &version.to_le_bytes(), &[0, 0]].concat();
     let other = answered(&control.socket, &hello(99));
-    assert_eq!(other, hello(1), "ours, so that the other side can say what is wrong");
+    assert_eq!(other, hello(VERSION), "ours, so that the other side can say what is wrong");
     wait_until(LIMIT, || control.doorbell.process.log().contains("version 99 of the control protocol"))
         .unwrap();
     for _ in 0..50 {
@@ -322,7 +324,7 @@ fn who_does_not_speak_the_protocol_is_told_so() {
     assert!((1..=10).contains(&told), "one a second is enough: {told}");
     let http = answered(&control.socket, b"GET / HTTP/1.1\r\nHost: x\r\n\r\n");
     assert!(http.starts_with(b"This is the control socket of doorbell"), "{http:?}");
-    let framed = |len: u32, bytes: &[u8]| [hello(1).as_slice(), &len.to_le_bytes(), bytes].concat();
+    let framed = |len: u32, bytes: &[u8]| [hello(VERSION).as_slice(), &len.to_le_bytes(), bytes].concat();
     for (bytes, why) in [
         (framed(u32::MAX, b""), "at most 16384 are allowed"),
         (framed(16_385, &[0; 16_385]), "at most 16384 are allowed"),

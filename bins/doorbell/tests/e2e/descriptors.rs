@@ -71,10 +71,10 @@ fn clients_leave_checks_their_descriptors(engine: &str) {
     let scratch = Scratch::new();
     let file = scratch.write("doorbell.toml", &config);
     let mut command = Command::new("sh");
-    command.args(["-c", "ulimit -n 300 && exec \"$0\" serve -c \"$1\" --engine \"$2\""]);
+    command.args(["-c", "ulimit -n 400 && exec \"$0\" serve -c \"$1\" --engine \"$2\""]);
     command.arg(binary()).args([&file, engine]);
     let doorbell = Doorbell::try_start_command(&mut command).unwrap_or_else(|log| panic!("{log}"));
-    let clients: Vec<TcpStream> = (0..320).map(|_| TcpStream::connect(doorbell.addr).unwrap()).collect();
+    let clients: Vec<TcpStream> = (0..420).map(|_| TcpStream::connect(doorbell.addr).unwrap()).collect();
     let all_hung = wait_until(LIMIT, || hung.conns() >= HUNG);
     assert!(all_hung.is_some(), "{}", doorbell.process.log());
     let log_says = |what: &str| wait_until(LIMIT, || doorbell.process.log().contains(what));

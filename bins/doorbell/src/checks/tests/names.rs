@@ -99,7 +99,7 @@ fn a_silent_resolver_holds_up_nobody_who_asks_for_no_name() {
     let runs = config.checks.iter().enumerate().map(run).collect();
     let (plan, _push) = Plan::new(runs, Vec::new(), 100, connector, Arc::default());
     let desk = Arc::new(Seen { origin: Instant::now(), outcomes: Mutex::default() });
-    let lane = plan.start(Arc::clone(&desk)).unwrap();
+    let lane = plan.start(Arc::clone(&desk)).unwrap().go();
     let outcomes_of = |is: &dyn Fn(usize) -> bool| -> Vec<Outcome> {
         let all = desk.outcomes.lock().unwrap();
         all.iter().filter(|(check, _)| is(*check)).map(|(_, outcome)| *outcome).collect()
