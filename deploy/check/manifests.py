@@ -4,10 +4,12 @@
     kubectl kustomize deploy/kubernetes/base | deploy/check/manifests.py swagger.json
 
 The description of the API is api/openapi-spec/swagger.json of the Go module k8s.io/kubernetes. A field that the API does not have is
-an error, as with `kubectl apply --validate=strict`. What no API server has by itself (ServiceMonitor) is only parsed.
+an error, as with `kubectl apply --validate=strict`. What no API server has by itself (ServiceMonitor) is only parsed. Whoever scrapes must
+be sent to the port of [admin].
 """
 import json
 import sys
+import tomllib
 
 import jsonschema
 import yaml
@@ -27,6 +29,32 @@ def strict(schema, definitions):
     return changed
 
 
+def admin_port(documents):
+    """Where the doorbell of these manifests has its metrics; None without [admin]."""
+    for document in documents:
+        text = document.get("data", {}).get("doorbell.toml") if document["kind"] == "ConfigMap" else None
+        if text is not None and "admin" in tomllib.loads(text):
+            return int(tomllib.loads(text)["admin"].get("bind", ":9130").rsplit(":", 1)[1])
+    return None
+
+
+def scraped_ports(documents):
+    """Who sends a scraper where: by annotation, or by the name of a port."""
+    named = {}
+    for document in documents:
+        if document["kind"] == "Service":
+            named.update({port["name"]: port["port"] for port in document["spec"]["ports"]})
+    for document in documents:
+        title = f"{document['kind']} {document['metadata']['name']}"
+        template = document.get("spec", {}).get("template", {})
+        annotated = (template.get("metadata", {}).get("annotations") or {}).get("prometheus.io/port")
+        if annotated is not None:
+            yield title, int(annotated)
+        if document["kind"] == "ServiceMonitor":
+            for endpoint in document["spec"]["endpoints"]:
+                yield title, named.get(endpoint["port"])
+
+
 def main():
     with open(sys.argv[1], encoding="utf-8") as file:
         definitions = json.load(file)["definitions"]
@@ -38,12 +66,9 @@ def main():
             group = f"{kind['group']}/" if kind["group"] else ""
             kinds[f"{group}{kind['version']} {kind['kind']}"] = name
     all_strict = strict(definitions, definitions)
-    count = 0
+    documents = [document for document in yaml.safe_load_all(sys.stdin) if document is not None]
     bad = 0
-    for document in yaml.safe_load_all(sys.stdin):
-        if document is None:
-            continue
-        count += 1
+    for document in documents:
         kind = f"{document['apiVersion']} {document['kind']}"
         title = f"{document['kind']} {document['metadata']['name']}"
         if kind not in kinds:
@@ -56,7 +81,11 @@ def main():
             print(f"{title}: {'.'.join(str(part) for part in error.absolute_path)}: {error.message[:200]}")
         if not errors:
             print(f"{title}: good")
-    if count == 0:
+    for title, port in scraped_ports(documents):
+        if port != admin_port(documents):
+            print(f"{title}: metrics are scraped at port {port}, and [admin] has {admin_port(documents)}")
+            bad += 1
+    if not documents:
         sys.exit("there is no manifest")
     sys.exit(1 if bad else 0)
 

@@ -139,7 +139,7 @@ pub(super) fn with_args(mut config: Config, args: ServeArgs) -> Result<Config, F
     match admin(&args)? {
         Some(AdminArg::At(bind)) => {
             let token = config.admin.take().and_then(|admin| admin.token);
-            config.admin = Some(Admin { bind, token, by_itself: false });
+            config.admin = Some(Admin { bind, token, open: false, by_itself: false });
         }
         Some(AdminArg::Off) => config.admin = None,
         None => {}

@@ -10,6 +10,9 @@ pub(super) fn admin_value(admin: Option<&Admin>) -> Value {
     let mut value = Map::new();
     if let Some(admin) = admin {
         value.insert("bind".into(), json!(admin.bind.to_string()));
+        if admin.open {
+            value.insert("open".into(), json!(true));
+        }
         if admin.token.is_some() {
             value.insert("token".into(), json!(Secret::MASK));
         }

@@ -12,6 +12,8 @@ pub struct Admin {
     pub bind: SocketAddr,
     /// The bearer token of whoever changes something; without it that is for those on the same machine.
     pub token: Option<Secret>,
+    /// Whether everybody who reaches the address is meant to see what is there. Nothing but a lint looks at it.
+    pub open: bool,
     /// Whether nobody asked for it, as without a file: then it only shows, and does without its address where somebody else has that.
     pub by_itself: bool,
 }
@@ -26,6 +28,11 @@ impl Admin {
 
 impl Default for Admin {
     fn default() -> Self {
-        Self { bind: SocketAddr::from((Ipv4Addr::LOCALHOST, 9130)), token: None, by_itself: false }
+        Self {
+            bind: SocketAddr::from((Ipv4Addr::LOCALHOST, 9130)),
+            token: None,
+            open: false,
+            by_itself: false,
+        }
     }
 }

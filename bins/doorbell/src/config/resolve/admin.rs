@@ -11,6 +11,7 @@ use crate::http::auth::{TokenWarning, Tokens};
 pub(super) fn resolve(written: &written::Admin, problems: &Problems) -> Admin {
     let default = Admin::default();
     let bind = or(&written.bind, default.bind);
+    let open = or(&written.open, default.open);
     if let Some(token) = &written.token {
         let span = token.span.clone();
         match Tokens::new().add("admin", token.value.reveal().as_bytes()) {
@@ -24,15 +25,15 @@ pub(super) fn resolve(written: &written::Admin, problems: &Problems) -> Admin {
                 problems.add(problem.help(error.to_string()));
             }
         }
-    } else if let Some(at) = written.bind.as_ref().filter(|at| !at.value.ip().is_loopback()) {
+    } else if let Some(at) = written.bind.as_ref().filter(|at| !open && !at.value.ip().is_loopback()) {
         let message =
             "everybody who reaches this address sees all states and metrics, and nobody there can drain";
         problems.add(
             Problem::warning("open-admin", at.span.clone(), message)
-                .help("set `token = \"${file:/run/secrets/doorbell-admin}\"`, or bind \"127.0.0.1:9130\""),
+                .help("set `token = \"${file:/run/secrets/doorbell-admin}\"`, say `open = true` where that is meant, or bind \"127.0.0.1:9130\""),
         );
     }
-    Admin { bind, token: written.token.as_ref().map(|at| at.value.clone()), ..default }
+    Admin { bind, token: written.token.as_ref().map(|at| at.value.clone()), open, ..default }
 }
 
 /// The same address as that of a listener.

@@ -15,13 +15,15 @@ pub(crate) struct Admin {
     pub(crate) has_bind: bool,
     pub(crate) bind: Option<At<SocketAddr>>,
     pub(crate) token: Option<At<Secret>>,
+    pub(crate) open: Option<At<bool>>,
 }
 
 impl Admin {
     pub(super) fn read(mut at: Section<'_>) -> Self {
         let header = at.span.clone();
         let has_bind = at.value("bind").is_some();
-        let admin = Self { header, has_bind, bind: read_bind(&mut at), token: at.secret("token") };
+        let (bind, token) = (read_bind(&mut at), at.secret("token"));
+        let admin = Self { header, has_bind, bind, token, open: at.bool("open") };
         at.finish();
         admin
     }

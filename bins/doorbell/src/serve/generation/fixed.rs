@@ -38,8 +38,8 @@ pub(super) fn cannot_change(
     new.control = old.control.clone();
     match (&old.admin, &new.admin) {
         (
-            Some(Admin { bind: was, token: known, by_itself: _ }),
-            Some(Admin { bind, token, by_itself: _ }),
+            Some(Admin { bind: was, token: known, open: _, by_itself: _ }),
+            Some(Admin { bind, token, open: _, by_itself: _ }),
         ) => {
             stay("admin.bind", was == bind);
             stay("admin.token", known == token);
