@@ -3,7 +3,11 @@
 //! Does not know about: the command line. With `DOORBELL_BLESS` set the expected texts are written anew.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
-use doorbell_proxy::config::{Config, Outside, Parsed, Severity, Source, parse_with, to_json, to_toml};
+use doorbell_proxy::config::{
+    Config, Outside, Parsed, Severity, Source, parse_with, schema, to_json, to_toml,
+};
+use serde_json::Value;
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 fn env(name: &str) -> Option<String> {
@@ -215,4 +219,50 @@ jwt = { algorithm = "HS256", secret = "too-short-a-secret" }
 fn the_annotated_examples_are_those_that_are_tested() {
     assert_eq!(include_str!("../../../deploy/sidecar.toml"), include_str!("config/good_checks.toml"));
     assert_eq!(include_str!("../../../deploy/service.toml"), include_str!("config/good_service.toml"));
+    assert_eq!(include_str!("../../../deploy/reference.toml"), include_str!("config/good_reference.toml"));
+}
+
+/// The keys that a schema has, as in `check.*.tls.ca`: a star is a name.
+fn keys_of(schema: &Value, at: &str, keys: &mut BTreeSet<String>) {
+    for form in schema["anyOf"].as_array().into_iter().flatten() {
+        keys_of(form, at, keys);
+    }
+    if schema["items"].is_object() {
+        keys_of(&schema["items"], at, keys);
+    }
+    let below = |key: &str| if at.is_empty() { key.to_owned() } else { format!("{at}.{key}") };
+    for (key, form) in schema["properties"].as_object().into_iter().flatten() {
+        keys_of(form, &below(key), keys);
+        keys.insert(below(key));
+    }
+    if schema["additionalProperties"].is_object() {
+        keys_of(&schema["additionalProperties"], &below("*"), keys);
+    }
+}
+
+fn is_written(file: &Value, key: &[&str]) -> bool {
+    let Some((first, rest)) = key.split_first() else { return true };
+    match file {
+        Value::Array(items) => items.iter().any(|item| is_written(item, key)),
+        Value::Object(table) if *first == "*" => table.values().any(|value| is_written(value, rest)),
+        Value::Object(table) => table.get(*first).is_some_and(|value| is_written(value, rest)),
+        _ => false,
+    }
+}
+
+#[test]
+fn the_annotated_examples_have_every_key() {
+    let files = ["sidecar", "service", "reference"].map(|name| {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../deploy/{name}.toml"));
+        toml::from_str::<Value>(&read(&path).text).unwrap()
+    });
+    let has = |key: &str| {
+        let parts: Vec<&str> = key.split('.').collect();
+        files.iter().any(|file| is_written(file, &parts))
+    };
+    let mut keys = BTreeSet::new();
+    keys_of(&schema(), "", &mut keys);
+    assert!(keys.len() > 250 && keys.contains("check.*.tls.ca") && !has("check.*.tls.cb"), "{keys:?}");
+    keys.retain(|key| !has(key));
+    assert!(keys.is_empty(), "no file of deploy/ has a word about {keys:#?}");
 }

@@ -4,7 +4,7 @@
 //! - [`life_of_a_connection`]: from accept to the freed slot, with every way it can end.
 //! - [`which_lane`]: ring, compute or Tokio: where the work of a request is done, with a picture and what each way costs.
 //! - [`compute_lane`]: work on other threads, what a trip there costs, and from which size on it pays.
-//! - [`behind`]: the program behind load balancers, the kubelet, HAProxy, Envoy, Consul and Docker, a page each.
+//! - [`behind`]: the program behind load balancers, the kubelet, HAProxy, Envoy, nginx, Apache, keepalived, Route 53, Prometheus, Consul and Docker, a page each.
 //! - [`reload`]: what a new configuration changes while the program runs, what stays, and what clients see of it.
 //! - [`limits`]: every cap and time, its default, and what a client sees at it.
 //! - [`decisions`]: choices that surprise, with the figures behind them and what would change them.

@@ -14,13 +14,23 @@
 //! proxy_protocol = "accept"        # check-send-proxy: a LOCAL header comes first
 //! trusted_proxies = ["10.0.0.0/8"]
 //!
+//! [agent.lb]                       # agent-check: weight, drain and maintenance, which a status cannot say
+//! bind = "[::]:9131"
+//! health = "readyz"
+//!
 //! [check.app]
 //! type = "http"
 //! url = "http://127.0.0.1:3000/healthz"
 //!
+//! [check.cache]
+//! type = "tcp"
+//! address = "127.0.0.1:6379"
+//!
 //! [health.livez]
 //! [health.readyz]
 //! require = ["app"]
+//! degrading = ["cache"]
+//! weight = { app = 60, cache = 40 }
 //!
 //! [route.livez]
 //! listener = "probes"
@@ -38,10 +48,17 @@
 //!     option httpchk GET /readyz
 //!     http-check send-state
 //!     default-server inter 2s fall 3 rise 2 check port 8080 check-send-proxy
-//!     server web1 10.0.0.7:3000
+//!     server web1 10.0.0.7:3000 weight 100 agent-check agent-port 9131 agent-inter 2s
 //! ```
 //!
 //! - `option httpchk` without more sends `OPTIONS / HTTP/1.0` with no `Host`; 2xx and 3xx are well. All forms of it are answered.
 //! - It resets the connection as soon as it has the answer. doorbell counts that as an answer that was read, never as an error.
 //! - `http-check send-state` tells us in `X-Haproxy-Server-State` what it thinks of this server.
 //! - Slower than the answer is the decision: `fall × inter` pass before it acts, which is what `drain_delay` is for.
+//! - `agent-check` connects, sends what `agent-send` says, reads one line and resets. A line always says everything, because only the agent can take
+//!   back what it said: `up ready 100%`, `up ready 60% # degraded cache`, `down ready # app`, `up drain 100% # draining`, `maint # patching`. The
+//!   percentage is of the server's `weight`, and of the weights in `[health.readyz]` what serves. With `maxconn = 200` in `[agent.lb]` it
+//!   also says how many connections the server is to get.
+//! - With `select_by_send = true` one agent serves many servers: `agent-send "readyz\n"` names the endpoint.
+//! - An agent that cannot be reached changes nothing: what it said last holds. So keep `check` beside it, and end doorbell by TERM, not KILL: it says
+//!   `drain` first.
