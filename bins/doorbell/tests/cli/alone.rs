@@ -298,7 +298,15 @@ fn a_shell_takes_the_completions() {
         file.display()
     );
     let mut bash = std::process::Command::new("bash");
-    let (code, out, err) = finish(bash.args(["-c", &script]).output().unwrap());
+    let output = match bash.args(["-c", &script]).output() {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            assert!(std::env::var_os("DOORBELL_REQUIRE_CLIENTS").is_none(), "bash is missing");
+            eprintln!("SKIP: bash is not installed; the completions were not tried");
+            return;
+        }
+        output => output.unwrap(),
+    };
+    let (code, out, err) = finish(output);
     assert!(code == 0 && out.split_whitespace().any(|word| word == "probe"), "{out}{err}");
 }
 

@@ -403,6 +403,17 @@
 //!
 //! *Would change it:* readers by derive that report as well.
 //!
+//! # 0031 Threads of jobs are nicer than ring threads
+//!
+//! *Context.* A ring thread that wakes up on the processor of a job waits until the scheduler takes the job off, up to a tick of 4 ms. Tried beside a
+//! thread that never sleeps on each of two processors: a shorter slice for the ring thread (`sched_setattr(2)`), which changed the median and not
+//! the p99; `SCHED_BATCH` for the others, which changed nothing; `SCHED_IDLE`, which is as good as 10 and starves jobs; and nice values.
+//!
+//! *Choice.* Nice 10 for the threads of jobs ([`NICE`](crate::offload::NICE) has the figures), which `[compute] nice` and
+//! [`OffloadBuilder::nice`](crate::offload::OffloadBuilder::nice) change. Where other programs are busy jobs get less of the machine.
+//!
+//! *Would change it:* a scheduler that lets a short slice run at once.
+//!
 //! # 0032 The router is our own, and not matchit
 //!
 //! *Context.* matchit is the radix tree under most routers of this language, and well kept. It knows paths only: hosts, methods, `Allow` and the
