@@ -186,7 +186,7 @@ fn an_unusable_configuration_ends_with_78() {
 
 #[test]
 fn a_healthcheck_without_a_server_ends_with_1() {
-    let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    let closed = doorbell_testkit::peers::free_addr().to_string();
     for args in [
         &["healthcheck", "--address", &closed][..],
         &["healthcheck", "--address", "nonsense"],

@@ -115,7 +115,7 @@ fn every_fault_is_seen() {
 
 #[test]
 fn nobody_listens() {
-    let addr = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let addr = doorbell_testkit::peers::free_addr();
     let load = Load {
         server: addr,
         sources: Vec::new(),

@@ -249,7 +249,7 @@ fn connections_alone() {
         let seen = server.join().unwrap();
         assert_eq!(seen, [Seen { request: String::new(), end }], "{prober:?}");
     }
-    let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let nobody = doorbell_testkit::peers::free_addr();
     let report = tcp(nobody, Prober::Doorbell).run();
     assert_eq!(report.verdict, Verdict::ConnectFailed);
     assert!(report.reason.ends_with("connection refused"), "{}", report.reason);

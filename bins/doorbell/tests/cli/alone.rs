@@ -5,6 +5,7 @@
 #![expect(clippy::disallowed_methods, reason = "foreign processes live in real time")]
 
 use super::{doorbell, finish, run, scratch};
+use doorbell_testkit::peers::free_addr;
 use rustix::process::{Pid, Signal, kill_process};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener};
@@ -29,7 +30,7 @@ fn answering(answer: &'static str) -> (SocketAddr, JoinHandle<String>) {
 
 #[test]
 fn probes_end_with_the_codes_of_their_verdicts() {
-    let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let nobody = free_addr();
     assert_eq!(run(&["probe", &format!("tcp://{nobody}")]).0, 2);
     for (answer, code) in [
         ("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", 0),
@@ -76,7 +77,7 @@ fn probes_report_to_machines() {
 fn await_becomes_the_command() {
     let open = TcpListener::bind("127.0.0.1:0").unwrap();
     let target = format!("tcp://{}", open.local_addr().unwrap());
-    let nobody = format!("tcp://{}", TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap());
+    let nobody = format!("tcp://{}", free_addr());
     let (code, out, err) = run(&["await", &target, "--", "/bin/sh", "-c", "echo $0 $1; exit 5", "a", "b c"]);
     assert_eq!((code, out, err.as_str()), (5, format!("{target} is ready\na b c\n"), ""));
     assert_eq!(run(&["await", &target, "-q"]), (0, String::new(), String::new()));
@@ -92,7 +93,7 @@ fn await_becomes_the_command() {
 
 #[test]
 fn await_sees_what_comes_late() {
-    let addr = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let addr = free_addr();
     let late = std::thread::spawn(move || {
         std::thread::sleep(Duration::from_millis(300));
         TcpListener::bind(addr).unwrap()

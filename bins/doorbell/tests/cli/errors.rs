@@ -4,18 +4,14 @@
 
 use super::serving::{Serving, folder};
 use super::{doorbell, finish, fixture, run, scratch};
+use doorbell_testkit::peers::free_port;
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use std::fs;
-use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 fn with(args: &[&str], env: &[(&str, &str)]) -> (i32, String, String) {
     finish(doorbell(args).envs(env.iter().copied()).output().unwrap())
-}
-
-fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
 /// `ca.pem`, and `door.pem` with `door.key` for `door.example`.

@@ -81,7 +81,7 @@ fn a_file_never_means_another_doorbell() {
 fn status_names_every_address() {
     let folder = folder("ports");
     let file = folder.join("a.toml");
-    let gate = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let gate = doorbell_testkit::peers::free_addr();
     let more = format!(
         "[admin]\nbind = \"127.0.0.1:0\"\n[tcp_gate.lb]\nbind = \"{gate}\"\n\
          [blackbox]\nbind = \"127.0.0.1:0\"\ntargets = [\"127.0.0.0/8\"]\n"

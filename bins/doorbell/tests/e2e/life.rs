@@ -4,7 +4,6 @@
 
 use std::fs;
 use std::io::Write as _;
-use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::thread;
@@ -18,7 +17,7 @@ use serde_json::Value;
 
 use crate::control::Controlled;
 use crate::plain::get;
-use crate::support::{Doorbell, LIMIT, Process, Scratch, binary, free_port, on_both_engines, skipped};
+use crate::support::{Doorbell, LIMIT, Process, Scratch, binary, free_addr, on_both_engines, skipped};
 
 on_both_engines! {
     a_reader_of_the_log_that_hangs_holds_nothing_up
@@ -40,7 +39,7 @@ impl Drop for Killed {
 /// Standard output and standard error are a pipe that was full before the start, and nobody reads it.
 fn a_reader_of_the_log_that_hangs_holds_nothing_up(engine: &str) {
     let scratch = Scratch::new();
-    let (watched, addr) = (scratch.write("watched", ""), SocketAddr::from(([127, 0, 0, 1], free_port())));
+    let (watched, addr) = (scratch.write("watched", ""), free_addr());
     let socket = scratch.path("control.sock");
     let config = scratch.write(
         "doorbell.toml",
@@ -110,7 +109,7 @@ fn sigusr1_writes_the_state_down(engine: &str) {
     );
     assert_eq!(control.probe("/livez").0, 200, "and that is all");
     // Whatever the level is, somebody asked for it.
-    let addr = SocketAddr::from(([127, 0, 0, 1], free_port())).to_string();
+    let addr = free_addr().to_string();
     let args = ["serve", "--listen", &addr, "--engine", engine, "--quiet"];
     let quiet = Process::spawn(Command::new(binary()).args(args));
     wait_until(LIMIT, || std::net::TcpStream::connect(&addr).is_ok()).unwrap();

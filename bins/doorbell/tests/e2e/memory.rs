@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use doorbell_testkit::peers::{connect_from, exchange, misbehave, process, wait_until};
 
 use crate::plain::get;
-use crate::support::{Doorbell, LIMIT, Process, Scratch, binary, free_port, on_both_engines};
+use crate::support::{Doorbell, LIMIT, Process, Scratch, binary, free_addr, on_both_engines};
 use crate::upstream::{Does, Upstream};
 
 on_both_engines! {
@@ -90,7 +90,7 @@ fn first_answer_with_checks(engine: &str) {
     let scratch = Scratch::new();
     let mut took = Duration::MAX;
     for _ in 0..10 {
-        let addr = ([127, 0, 0, 1], free_port()).into();
+        let addr = free_addr();
         let file = scratch.write("doorbell.toml", &a_hundred_checks(&format!("{addr}"), &upstream));
         let start = Instant::now();
         let process = Process::spawn(Command::new(binary()).args(["serve", "-c", &file, "--engine", engine]));

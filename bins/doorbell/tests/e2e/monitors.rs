@@ -14,7 +14,7 @@ use rustix::process::Signal;
 
 use crate::plain::get;
 use crate::support::{
-    Doorbell, LIMIT, Process, Scratch, binary, free_port, on_both_engines, program, run, skipped,
+    Doorbell, LIMIT, Process, Scratch, binary, free_addr, free_port, on_both_engines, program, run, skipped,
 };
 
 on_both_engines! {
@@ -178,7 +178,7 @@ fn the_blackbox_exporter_measures(engine: &str) {
         "blackbox.yml",
         "modules:\n  http_2xx:\n    prober: http\n    timeout: 5s\n  tcp_connect:\n    prober: tcp\n    timeout: 5s\n",
     );
-    let addr: SocketAddr = ([127, 0, 0, 1], free_port()).into();
+    let addr = free_addr();
     let process = Process::spawn(
         Command::new(&exporter)
             .args([&format!("--config.file={modules}"), &format!("--web.listen-address={addr}")]),

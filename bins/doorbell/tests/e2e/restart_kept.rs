@@ -2,21 +2,21 @@
 //!
 //! Does not know about: systemd itself; its part is played by a socket that takes descriptors and a shell that passes them on.
 
-use std::io::{IoSliceMut, Read as _, Write as _};
+use std::io::{self, IoSliceMut, Read as _, Write as _};
 use std::mem::MaybeUninit;
 use std::net::{SocketAddr, TcpStream};
-use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::os::fd::{OwnedFd, RawFd};
 use std::os::unix::net::UnixDatagram;
 use std::process::Command;
 use std::time::Duration;
 
+use command_fds::{CommandFdExt as _, FdMapping};
 use doorbell_testkit::peers::wait_until;
-use rustix::io::FdFlags;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
 use rustix::process::Signal;
 
 use crate::plain::get;
-use crate::support::{Doorbell, LIMIT, Scratch, binary, free_port, on_both_engines, program};
+use crate::support::{Doorbell, LIMIT, Scratch, binary, free_addr, on_both_engines, program};
 
 on_both_engines! {
     who_connects_between_two_is_served
@@ -42,10 +42,6 @@ fn config(workers: u32, more: &str, listeners: &str) -> String {
     )
 }
 
-fn free_addr() -> SocketAddr {
-    SocketAddr::from(([127, 0, 0, 1], free_port()))
-}
-
 fn name_of(addr: SocketAddr) -> String {
     format!("doorbell-listener-{}", addr.to_string().replace(':', "_"))
 }
@@ -65,27 +61,25 @@ impl Manager {
     /// Starts a doorbell with everything that is kept, as descriptors 3 and up.
     fn start(&self, engine: &str, text: &str, room: Option<u32>) -> Doorbell {
         let file = self.file(text);
-        let mut script = String::new();
-        for (place, (_, socket)) in self.kept.iter().enumerate() {
-            script.push_str(&format!("exec {}<&{}\n", 3 + place, socket.as_raw_fd()));
-            // It is inherited from here to the end of this function.
-            rustix::io::fcntl_setfd(socket, FdFlags::empty()).unwrap();
-        }
-        script.push_str("export LISTEN_PID=$$\nexec \"$@\"\n");
         let names: Vec<&str> = self.kept.iter().map(|(name, _)| name.as_str()).collect();
         let mut command = Command::new("bash");
-        command.args(["-c", &script, "bash"]).arg(binary()).args(["serve", "-c", &file, "--engine", engine]);
+        command
+            .args(["-c", "export LISTEN_PID=$$; exec \"$@\"", "bash"])
+            .arg(binary())
+            .args(["serve", "-c", &file, "--engine", engine]);
         command.env("NOTIFY_SOCKET", self.scratch.path("notify"));
         command.env("LISTEN_FDS", names.len().to_string()).env("LISTEN_FDNAMES", names.join(":"));
         match room {
             Some(room) => command.env("FDSTORE", room.to_string()),
             None => command.env_remove("FDSTORE"),
         };
-        let started = Doorbell::try_start_command(&mut command);
-        for (_, socket) in &self.kept {
-            rustix::io::fcntl_setfd(socket, FdFlags::CLOEXEC).unwrap();
-        }
-        started.unwrap_or_else(|log| panic!("{log}"))
+        // Between fork and exec: no program that another test starts meanwhile inherits them.
+        let mapping = |(child_fd, (_, socket)): (RawFd, &(String, OwnedFd))| {
+            Ok(FdMapping { parent_fd: socket.try_clone()?, child_fd })
+        };
+        let mappings = (3..).zip(&self.kept).map(mapping).collect::<io::Result<Vec<_>>>().unwrap();
+        command.fd_mappings(mappings).unwrap();
+        Doorbell::try_start_command(&mut command).unwrap_or_else(|log| panic!("{log}"))
     }
 
     fn next(&mut self) -> String {
@@ -153,7 +147,7 @@ fn are_served(clients: Vec<TcpStream>, doorbell: &Doorbell) {
 }
 
 fn is_refused(addr: SocketAddr) -> bool {
-    TcpStream::connect(addr).is_err_and(|error| error.kind() == std::io::ErrorKind::ConnectionRefused)
+    TcpStream::connect(addr).is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
 }
 
 fn who_connects_between_two_is_served(engine: &str) {

@@ -11,7 +11,7 @@ use std::time::Duration;
 use rustix::process::Signal;
 
 use crate::plain::get;
-use crate::support::{CONFIG, Doorbell, LIMIT, Process, Scratch, binary, free_port, program};
+use crate::support::{CONFIG, Doorbell, LIMIT, Process, Scratch, binary, free_addr, program};
 use doorbell_testkit::peers::wait_until;
 
 /// The manager's end of `NOTIFY_SOCKET`.
@@ -151,7 +151,7 @@ fn sockets_of_systemd_are_taken() {
     let scratch = Scratch::new();
     let first = Command::new(binary()).args(["config", "init", "systemd"]).output().unwrap();
     let file = scratch.write("doorbell.toml", &String::from_utf8(first.stdout).unwrap());
-    let addr = std::net::SocketAddr::from(([127, 0, 0, 1], free_port()));
+    let addr = free_addr();
     let mut command = Command::new(activate);
     command.args([
         "-l",

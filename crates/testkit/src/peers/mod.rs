@@ -11,6 +11,7 @@
 mod end;
 mod load;
 pub mod misbehave;
+mod port;
 mod probe;
 pub mod process;
 mod reply;
@@ -19,6 +20,7 @@ mod unique;
 
 pub use end::{End, Exchange, connect_from, exchange, finish};
 pub use load::{Load, LoadReport, Mode};
+pub use port::{free_addr, free_port};
 pub use probe::{Close, Shape};
 pub use reply::Reply;
 pub use slow::{Paced, Trickle, TrickleReport, read_paced};

@@ -278,7 +278,7 @@ fn name_servers_are_asked() {
     let (outcome, reason) = found(&dns(names(flood), ""));
     assert!([Outcome::Failure, Outcome::Timeout].contains(&outcome), "{reason}");
     is(&dns(names(|_, _| vec![]), ""), Outcome::Timeout, "no answer within 150ms");
-    let closed = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let closed = doorbell_testkit::peers::free_addr();
     is(&dns(closed, ""), Outcome::Failure, "connection refused");
     // A name that points at itself.
     let looped = |_: usize, question: &[u8]| {
