@@ -35,6 +35,7 @@ mod curl;
 mod declared;
 mod denied;
 mod descriptors;
+mod drains;
 mod failures;
 mod files;
 mod floods;

@@ -504,7 +504,9 @@
 //! `/-/drain?wait=20s` ends before its time when nobody is connected, but not before `drain_delay`: probes that open a connection each leave none
 //! open in between, and a load balancer that has not heard of the drain yet would be waited for no longer.
 //!
-//! *Left out.* Panics are written by the standard library and wait. Transitions of checks are not thinned out: each is news.
+//! What is said of a panic is such a line, too, and no word on standard error; the thread gives it a tenth of a second, because the end may be next.
+//!
+//! *Left out.* What the standard library says when it gives up, as of a panic during a panic, waits. Transitions of checks are not thinned out: each is news.
 //!
 //! *Would change it:* a reader to whom a lost line costs more than a lost probe.
 //!

@@ -63,13 +63,13 @@ struct Asked {
 
 /// What is asked of the operator.
 enum Wish {
-    Drain { wait: Duration },
+    Drain { target: String, reason: Option<String>, time: Option<Duration>, wait: Duration, is_kept: bool },
     Maintain { target: String, reason: String, time: Option<Duration> },
     Quit { now: bool },
     Ready { target: String },
     Reload,
     Run { check: String },
-    Undrain,
+    Undrain { target: String },
 }
 
 impl Shared {
@@ -195,13 +195,14 @@ impl Shared {
             }
             return denied(why);
         }
-        let wait = if let Wish::Drain { wait } = &wish { Some(*wait) } else { None };
+        let wait =
+            if let Wish::Drain { target, wait, .. } = &wish { Some((target.clone(), *wait)) } else { None };
         let operator = self.operator.clone();
         let peer = asked.peer;
         let done = spawn_blocking(move || wish.done_by(&operator, peer)).await;
         let done = done.unwrap_or_else(|_| Err(Refusal::new(RefusalKind::Failed, "it was not finished")));
-        if let (Ok(_), Some(wait)) = (&done, wait) {
-            self.wait(wait).await;
+        if let (Ok(_), Some((target, wait))) = (&done, wait) {
+            self.wait(&target, wait).await;
         }
         match done {
             Ok(text) => json_with(StatusCode::OK, &serde_json::json!({ "done": text })),
@@ -210,9 +211,9 @@ impl Shared {
     }
 
     /// Waits, unless the drain is called off or done.
-    async fn wait(&self, wait: Duration) {
+    async fn wait(&self, target: &str, wait: Duration) {
         let mut left = wait.min(WAIT_MAX);
-        while !left.is_zero() && self.operator.has_to_drain() {
+        while !left.is_zero() && self.operator.has_to_drain(target) {
             let step = left.min(WAIT_STEP);
             sleep(step).await;
             left -= step;
@@ -227,12 +228,19 @@ impl Asked {
         let text = |name| query::value(&self.query, name);
         let target = || text("target").unwrap_or_else(|| "all".to_owned());
         let wish = match self.path.as_str() {
-            // A hook of Kubernetes can only send GET.
+            // A hook of Kubernetes can only send GET. What it begins belongs to the end of the program, and is not for the next one.
             "/-/drain" if is_post || self.method == Method::GET => {
-                self.duration("wait").map(|wait| Wish::Drain { wait: wait.unwrap_or_default() })
+                let times = self.duration("wait").and_then(|wait| Ok((wait, self.duration("for")?)));
+                times.map(|(wait, time)| Wish::Drain {
+                    target: target(),
+                    reason: text("reason"),
+                    time,
+                    wait: wait.unwrap_or_default(),
+                    is_kept: is_post,
+                })
             }
             _ if !is_post => return None,
-            "/-/undrain" => Ok(Wish::Undrain),
+            "/-/undrain" => Ok(Wish::Undrain { target: target() }),
             "/-/maint" => self.duration("for").map(|time| Wish::Maintain {
                 target: target(),
                 reason: text("reason").unwrap_or_default(),
@@ -266,7 +274,10 @@ impl Wish {
     /// May wait for a disk.
     fn done_by(self, operator: &Operator, peer: SocketAddr) -> Result<String, Refusal> {
         match self {
-            Self::Drain { .. } => operator.drain(&format!("asked for by {peer}")),
+            Self::Drain { target, reason, time, wait: _, is_kept } => {
+                let reason = reason.unwrap_or_else(|| format!("asked for by {peer}"));
+                operator.drain(&target, &reason, time, is_kept)
+            }
             Self::Maintain { target, reason, time } => operator.maintain(&target, &reason, time),
             Self::Quit { now } => operator.quit(now),
             Self::Ready { target } => operator.ready(&target),
@@ -274,7 +285,7 @@ impl Wish {
             Self::Run { check } => {
                 operator.run_check(&check).map(|view| format!("{}: {}", view.name, view.state))
             }
-            Self::Undrain => operator.undrain(),
+            Self::Undrain { target } => operator.undrain(&target),
         }
     }
 }
