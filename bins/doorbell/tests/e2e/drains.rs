@@ -27,13 +27,11 @@ fn config(agent: SocketAddr, gate: SocketAddr) -> String {
     format!(
         "[lifecycle]\ndrain_delay = \"0s\"\nstate_file = \"SCRATCH/state\"\n\
          [health.readyz]\n[health.orders]\non_drain = {{ kubelet = \"ignore\" }}\n\
-         [route.readyz]\npath = \"/readyz\"\nhealth = \"readyz\"\n\
-         [route.orders]\npath = \"/orders\"\nhealth = \"orders\"\ndetails = \"always\"\n\
-         [grpc]\nservices = {{ orders = \"orders\" }}\n\
+         [route.readyz]\nlistener = \"probes\"\npath = \"/readyz\"\nhealth = \"readyz\"\n\
+         [route.orders]\nlistener = \"probes\"\npath = \"/orders\"\nhealth = \"orders\"\ndetails = \"always\"\n\
+         [listener.rpc]\nbind = \"127.0.0.1:0\"\nhttp2 = true\n[grpc]\nservices = {{ orders = \"orders\" }}\n\
          [agent.orders]\nbind = \"{agent}\"\nhealth = \"orders\"\n[tcp_gate.orders]\nbind = \"{gate}\"\nhealth = \"orders\"\n"
     )
-    // Behind the listener, which is before this.
-    .replace("[grpc]", "[listener.rpc]\nbind = \"127.0.0.1:0\"\nhttp2 = true\n[grpc]")
 }
 
 fn kubelet(control: &Controlled, path: &str) -> u16 {

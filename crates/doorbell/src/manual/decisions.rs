@@ -557,3 +557,24 @@
 //! steers, and then an address that cannot be had ends the start; `--admin off` wants none. With a file there is what the file says.
 //!
 //! *Would change it:* metrics that the ring lane can write without holding up a probe, and a rule about who may read them there.
+//!
+//! # 0041 A drain of one endpoint is not one of the program, and a hook's drain is not kept
+//!
+//! *Context.* `doorbell drain` was about the program: its state is `draining`, and a stop counts from it. Whoever takes one service of several
+//! out of its load balancer does not end anything. A preStop hook of Kubernetes drains, too; the kubelet also calls it before it restarts a container
+//! that is not alive, and an `emptyDir` with a state file outlives that.
+//!
+//! *Choice.* An endpoint drains while it was drained itself or everything drains: two flags, so that taking one back leaves the other, in
+//! whatever order. `doorbell drain readyz` changes nothing but what is told about `readyz`, to each audience as its `on_drain` says, in gRPC, to agents and by
+//! TCP gates; its reason is shown with it. `undrain` and `ready` without a name end every one, as they end everything else. `--for` ends
+//! either by the clock that nobody sets.
+//!
+//! What an operator drains is kept in the state file, which reads that of the version before. What a hook drains (`doorbell prestop`, `GET /-/drain`)
+//! is not: it belongs to the end of this process, or the next one would drain until somebody looks. `prestop` ends when `drain_delay` is over, however many
+//! are connected: they finish behind SIGTERM, within `drain_timeout`, and SIGTERM comes no sooner for a hook that waits for them. A drain
+//! that began before SIGTERM counts for its delay, so nothing is waited for twice.
+//!
+//! *Left out.* How many connections belong to an endpoint is not known, so a wait for its drain is over by time alone. Checks do not
+//! drain; there is maintenance for them.
+//!
+//! *Would change it:* probers of one endpoint on a listener of their own as the rule, whose connections could be counted.

@@ -36,6 +36,11 @@ pub(super) fn unix_ms() -> u64 {
     millis(time_of_day())
 }
 
+/// Whole milliseconds, as many as there is room for.
+pub(in crate::serve) fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
 /// A time of day that jumps, for the thread of one test.
 #[cfg(test)]
 pub(super) mod jump {
@@ -56,9 +61,4 @@ pub(super) mod jump {
         let by = Duration::from_millis(shift.unsigned_abs());
         if shift < 0 { since.saturating_sub(by) } else { since + by }
     }
-}
-
-/// Whole milliseconds, as many as there is room for.
-pub(in crate::serve) fn millis(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
