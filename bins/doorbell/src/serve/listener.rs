@@ -190,12 +190,15 @@ pub(super) fn listens(bind: &Bind, config: &Config) -> Result<Vec<Listen>, Failu
 
 /// On the sockets that the process before left there, if it did.
 fn tcp_listens(addr: SocketAddr, v6_only: bool, config: &Config) -> Vec<Listen> {
-    let workers = config.runtime.workers.and_then(|count| usize::try_from(count).ok());
-    let workers =
-        workers.or_else(|| std::thread::available_parallelism().ok().map(NonZero::get)).unwrap_or(1);
-    let Taken { own, beside } = fdstore::take(addr, v6_only, workers);
+    let Taken { own, beside } = fdstore::take(addr, v6_only, workers(config));
     let first = Listen::tcp(addr).v6_only(v6_only).listening(own);
     std::iter::once(first).chain(beside.into_iter().map(Listen::inherited)).collect()
+}
+
+/// How many workers there are.
+pub(super) fn workers(config: &Config) -> usize {
+    let asked = config.runtime.workers.and_then(|count| usize::try_from(count).ok());
+    asked.or_else(|| std::thread::available_parallelism().ok().map(NonZero::get)).unwrap_or(1)
 }
 
 /// False where the kernel was started without IPv6; `:8080` must work there too.

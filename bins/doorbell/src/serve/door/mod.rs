@@ -115,7 +115,7 @@ impl Door {
             if let (Answer::Reply(reply), Some(counted)) = (&answer, &tally)
                 && let Some(fixed) = counted.fixed(&route.methods, reply.status().code())
             {
-                answer = Answer::Counted(Arc::new((reply.clone(), fixed)));
+                answer = Answer::Counted(reply.clone(), fixed);
                 tally = None;
             }
             let note = RouteNote { index: u16::try_from(position).unwrap_or(u16::MAX), is_probe };
@@ -159,14 +159,18 @@ impl Door {
         };
         let Placed { answer, note, .. } = found.value();
         let answered = match answer {
-            Answer::Reply(fixed) => reply.send(fixed),
+            Answer::Counted(fixed, count) => {
+                count.count(request.method());
+                reply.send(fixed)
+            }
             Answer::Health(health) => health.send(request, reply),
+            Answer::Reply(fixed) => reply.send(fixed),
             _ => self.serve_plain(&found, request, reply, subject),
         };
         (answered, Some(*note))
     }
 
-    /// All answers but those that probes get from servers without metrics: apart, so that those stay as cheap.
+    /// All answers but those that probes get: apart, so that those stay as cheap.
     #[inline(never)]
     fn serve_plain(
         &self,
@@ -177,11 +181,6 @@ impl Door {
     ) -> Answered {
         let Placed { answer, tally, .. } = found.value();
         let answered = match answer {
-            Answer::Counted(counted) => {
-                let (fixed, count) = &**counted;
-                count.count(request.method());
-                return reply.send(fixed);
-            }
             Answer::Guarded(guarded) => {
                 self.give_guarded(guarded, |request| found.matched(request), request, reply, subject)
             }
