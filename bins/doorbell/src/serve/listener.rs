@@ -153,11 +153,12 @@ fn door(
         at_most: shared.at_most.clone(),
     };
     let limits = http_limits(http1, &listener.timeouts);
-    Ok(if watched.is_idle() {
-        doorbell::Http1::new(OpenDoor(watched.door)).limits(limits)
-    } else {
-        doorbell::Http1::new(watched).limits(limits)
-    })
+    let http = match (watched.is_idle(), watched.door.counts()) {
+        (true, true) => doorbell::Http1::new(OpenDoor::<true>(watched.door)),
+        (true, false) => doorbell::Http1::new(OpenDoor::<false>(watched.door)),
+        (false, _) => doorbell::Http1::new(watched),
+    };
+    Ok(http.limits(limits))
 }
 
 /// True when the first protocol that we speak of those a client offers is HTTP/2: they come in the order of its preference (RFC 7301 3.1).

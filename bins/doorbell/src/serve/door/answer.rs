@@ -22,7 +22,7 @@ use std::sync::Arc;
 #[derive(Clone, Debug)]
 pub(super) enum Answer {
     /// As `Reply`, where it is counted.
-    Counted(StaticReply, Count),
+    Counted(Arc<(StaticReply, Count)>),
     Files(Arc<FilesAnswer>),
     Grpc(Arc<GrpcAnswer>),
     /// One of the others, for those who get past the guards.
@@ -133,9 +133,9 @@ impl Door {
         subject: Option<&mut Subject>,
     ) -> Answered {
         match answer {
-            Answer::Counted(fixed, count) => {
-                count.count(request.method());
-                reply.send(fixed)
+            Answer::Counted(counted) => {
+                counted.1.count(request.method());
+                reply.send(&counted.0)
             }
             Answer::Files(files) => files.send(found, request, &self.fixed, reply),
             Answer::Guarded(guarded) => {

@@ -115,7 +115,7 @@ impl Door {
             if let (Answer::Reply(reply), Some(counted)) = (&answer, &tally)
                 && let Some(fixed) = counted.fixed(&route.methods, reply.status().code())
             {
-                answer = Answer::Counted(reply.clone(), fixed);
+                answer = Answer::Counted(Arc::new((reply.clone(), fixed)));
                 tally = None;
             }
             let note = RouteNote { index: u16::try_from(position).unwrap_or(u16::MAX), is_probe };
@@ -145,10 +145,15 @@ impl Door {
         self.hands_over_http2 && matches!(begun, Begun::Http2 | Begun::NotHttp1)
     }
 
+    /// Whether requests are counted. To be asked once: [`Self::serve`] is then the one or the other.
+    pub(super) const fn counts(&self) -> bool {
+        self.unrouted.is_some()
+    }
+
     /// The answer, and the route it came from. Most requests are for what needs neither host nor parameters. Who brought a token
-    /// is told to `subject`.
+    /// is told to `subject`. `COUNTS` is what [`Self::counts`] says: a look at that costs a probe as much as to count it.
     #[inline(always)]
-    fn serve(
+    fn serve<const COUNTS: bool>(
         &self,
         request: &Request<'_>,
         reply: Responder<'_>,
@@ -159,12 +164,13 @@ impl Door {
         };
         let Placed { answer, note, .. } = found.value();
         let answered = match answer {
-            Answer::Counted(fixed, count) => {
+            Answer::Counted(counted) if COUNTS => {
+                let (fixed, count) = &**counted;
                 count.count(request.method());
                 reply.send(fixed)
             }
+            Answer::Reply(fixed) if !COUNTS => reply.send(fixed),
             Answer::Health(health) => health.send(request, reply),
-            Answer::Reply(fixed) => reply.send(fixed),
             _ => self.serve_plain(&found, request, reply, subject),
         };
         (answered, Some(*note))
