@@ -63,6 +63,11 @@ impl Dialer {
         self.resolve.all && matches!(self.goes_to, GoesTo::Name(..))
     }
 
+    /// Whether an address is to be found first.
+    pub(super) const fn has_name(&self) -> bool {
+        matches!(self.goes_to, GoesTo::Name(..))
+    }
+
     /// For checks that say nothing: the peer hears of the connection at once.
     pub(super) const fn listens(mut self) -> Self {
         self.first = SpeaksFirst::Peer;

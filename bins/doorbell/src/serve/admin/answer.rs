@@ -4,6 +4,7 @@
 
 use super::guard::{Denied, Guard};
 use super::page::{self, EVENTS_SHOWN, View};
+use super::room::Room;
 use super::{events, query};
 use crate::config::parse_duration;
 use crate::log::Seldom;
@@ -43,12 +44,16 @@ const TEXT: &str = "text/plain; charset=utf-8";
 pub(super) type Body = UnsyncBoxBody<Bytes, Infallible>;
 type Reply = Response<Body>;
 
+/// A reply that is there at once.
+type Whole = Response<Bytes>;
+
 /// What all connections share.
 #[derive(Debug)]
 pub(super) struct Shared {
     operator: Operator,
     guard: Guard,
     followers: Arc<Semaphore>,
+    room: Room,
 }
 
 /// A request without its body, which nobody reads.
@@ -74,7 +79,8 @@ enum Wish {
 
 impl Shared {
     pub(super) fn new(operator: Operator, guard: Guard) -> Self {
-        Self { operator, guard, followers: Arc::new(Semaphore::new(FOLLOWERS_MAX)) }
+        let followers = Arc::new(Semaphore::new(FOLLOWERS_MAX));
+        Self { operator, guard, followers, room: Room::default() }
     }
 
     /// `takes_long` is called when an answer may take longer than a usual one.
@@ -93,17 +99,11 @@ impl Shared {
             peer,
         };
         let mut reply = match asked.wish() {
-            Some(Ok(wish)) => {
-                takes_long();
-                self.fulfil(&asked, wish).await
-            }
-            Some(Err(refusal)) => refused(&refusal),
-            None if !matches!(asked.method, Method::GET | Method::HEAD) => not_allowed(&asked.path),
-            None if asked.path == "/-/events" => {
-                takes_long();
-                self.follow(&asked)
-            }
-            None => self.show(&asked),
+            Some(Ok(wish)) => whole(self.fulfil(&asked, wish, takes_long).await),
+            Some(Err(refusal)) => whole(refused(&refusal)),
+            None if !matches!(asked.method, Method::GET | Method::HEAD) => whole(not_allowed(&asked.path)),
+            None if asked.path == "/-/events" => self.follow(&asked, takes_long),
+            None => whole(self.room.hold(self.show(&asked)).unwrap_or_else(no_room)),
         };
         let headers = reply.headers_mut();
         headers.insert("cache-control", HeaderValue::from_static("no-store"));
@@ -111,7 +111,7 @@ impl Shared {
         reply
     }
 
-    fn show(&self, asked: &Asked) -> Reply {
+    fn show(&self, asked: &Asked) -> Whole {
         let operator = &self.operator;
         match asked.path.as_str() {
             "/" | "/-" => moved("/-/"),
@@ -134,7 +134,7 @@ impl Shared {
     }
 
     /// `/-/checks/NAME` and `/-/checks/NAME/history`.
-    fn show_check(&self, path: &str) -> Reply {
+    fn show_check(&self, path: &str) -> Whole {
         let Some(name) = path.strip_prefix("/-/checks/") else { return missing() };
         let (name, history) = name.strip_suffix("/history").map_or((name, false), |name| (name, true));
         let Some(name) = query::decoded(name) else { return missing() };
@@ -154,7 +154,7 @@ impl Shared {
     }
 
     /// Whether the program works, whatever it is told by checks.
-    fn alive(&self) -> Reply {
+    fn alive(&self) -> Whole {
         let failed = self.operator.status().workers.iter().filter(|worker| worker.has_failed).count();
         match failed {
             0 => reply(StatusCode::OK, TEXT, "ok\n"),
@@ -163,18 +163,19 @@ impl Shared {
     }
 
     /// Whether the program serves.
-    fn ready(&self) -> Reply {
+    fn ready(&self) -> Whole {
         let lifecycle = self.operator.status().lifecycle;
         let code =
             if lifecycle == Lifecycle::Ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
         reply(code, TEXT, format!("{lifecycle}\n"))
     }
 
-    fn follow(&self, asked: &Asked) -> Reply {
+    fn follow(&self, asked: &Asked, takes_long: impl FnOnce()) -> Reply {
         let Ok(place) = Arc::clone(&self.followers).try_acquire_owned() else {
             let text = format!("{FOLLOWERS_MAX} follow already");
-            return refused(&Refusal::new(RefusalKind::Busy, text));
+            return whole(refused(&Refusal::new(RefusalKind::Busy, text)));
         };
+        takes_long();
         let last = asked.headers.get("last-event-id").and_then(|id| id.to_str().ok()).map(str::to_owned);
         let since = last.or_else(|| query::value(&asked.query, "since")).and_then(|id| id.parse().ok());
         // Without a number only what comes from now on.
@@ -183,7 +184,7 @@ impl Shared {
         with_type(Response::new(StreamBody::new(frames).boxed_unsync()), "text/event-stream")
     }
 
-    async fn fulfil(&self, asked: &Asked, wish: Wish) -> Reply {
+    async fn fulfil(&self, asked: &Asked, wish: Wish, takes_long: impl FnOnce()) -> Whole {
         let admitted = match wish {
             Wish::Quit { .. } => self.guard.admit_here(&asked.headers, asked.peer),
             _ => self.guard.admit(&asked.headers, asked.peer),
@@ -195,6 +196,7 @@ impl Shared {
             }
             return denied(why);
         }
+        takes_long();
         let wait =
             if let Wish::Drain { target, wait, .. } = &wish { Some((target.clone(), *wait)) } else { None };
         let operator = self.operator.clone();
@@ -290,31 +292,31 @@ impl Wish {
     }
 }
 
-fn html(text: String) -> Reply {
+fn html(text: String) -> Whole {
     let mut reply = reply(StatusCode::OK, HTML, text);
     reply.headers_mut().insert("content-security-policy", HeaderValue::from_static(POLICY));
     reply.headers_mut().insert("referrer-policy", HeaderValue::from_static("no-referrer"));
     reply
 }
 
-fn found<T: Serialize>(value: Result<T, Refusal>) -> Reply {
+fn found<T: Serialize>(value: Result<T, Refusal>) -> Whole {
     match value {
         Ok(value) => json(&value),
         Err(refusal) => refused(&refusal),
     }
 }
 
-fn json(value: &impl Serialize) -> Reply {
+fn json(value: &impl Serialize) -> Whole {
     json_with(StatusCode::OK, value)
 }
 
-fn json_with(code: StatusCode, value: &impl Serialize) -> Reply {
+fn json_with(code: StatusCode, value: &impl Serialize) -> Whole {
     let mut text = serde_json::to_vec_pretty(value).unwrap_or_default();
     text.push(b'\n');
     reply(code, JSON, text)
 }
 
-fn refused(refusal: &Refusal) -> Reply {
+fn refused(refusal: &Refusal) -> Whole {
     let code = match refusal.kind {
         RefusalKind::Busy => StatusCode::SERVICE_UNAVAILABLE,
         RefusalKind::Failed => StatusCode::INTERNAL_SERVER_ERROR,
@@ -326,7 +328,16 @@ fn refused(refusal: &Refusal) -> Reply {
     json_with(code, &serde_json::json!({ "error": refusal.text }))
 }
 
-fn denied(why: Denied) -> Reply {
+/// Replies that nobody reads take all the memory that there is for them.
+fn no_room() -> Whole {
+    static REFUSED: Seldom = Seldom::new();
+    if let Some(suppressed) = REFUSED.turn() {
+        tracing::warn!(suppressed, "refused: too many large replies of the admin address are on their way");
+    }
+    refused(&Refusal::new(RefusalKind::Busy, "too many large replies are on their way"))
+}
+
+fn denied(why: Denied) -> Whole {
     let code = if why == Denied::Token { StatusCode::UNAUTHORIZED } else { StatusCode::FORBIDDEN };
     let mut reply = json_with(code, &serde_json::json!({ "error": why.to_string() }));
     if why == Denied::Token {
@@ -335,30 +346,34 @@ fn denied(why: Denied) -> Reply {
     reply
 }
 
-fn missing() -> Reply {
+fn missing() -> Whole {
     refused(&Refusal::new(RefusalKind::NotFound, "there is no such page: /-/ is the first one"))
 }
 
-fn not_allowed(path: &str) -> Reply {
+fn not_allowed(path: &str) -> Whole {
     let text = format!("{path} is only shown: ask with GET");
     let mut reply = json_with(StatusCode::METHOD_NOT_ALLOWED, &serde_json::json!({ "error": text }));
     reply.headers_mut().insert("allow", HeaderValue::from_static("GET, HEAD"));
     reply
 }
 
-fn moved(to: &'static str) -> Reply {
+fn moved(to: &'static str) -> Whole {
     let mut reply = reply(StatusCode::FOUND, TEXT, format!("{to}\n"));
     reply.headers_mut().insert("location", HeaderValue::from_static(to));
     reply
 }
 
-fn reply(code: StatusCode, content_type: &'static str, text: impl Into<Bytes>) -> Reply {
-    let mut reply = with_type(Response::new(Full::new(text.into()).boxed_unsync()), content_type);
+fn reply(code: StatusCode, content_type: &'static str, text: impl Into<Bytes>) -> Whole {
+    let mut reply = with_type(Response::new(text.into()), content_type);
     *reply.status_mut() = code;
     reply
 }
 
-fn with_type(mut reply: Reply, content_type: &'static str) -> Reply {
+fn with_type<B>(mut reply: Response<B>, content_type: &'static str) -> Response<B> {
     reply.headers_mut().insert("content-type", HeaderValue::from_static(content_type));
     reply
+}
+
+fn whole(reply: Whole) -> Reply {
+    reply.map(|content| Full::new(content).boxed_unsync())
 }
