@@ -10,6 +10,7 @@ mod defaults;
 mod dump;
 mod expand;
 mod files;
+mod keys;
 pub mod model;
 mod overrides;
 mod problem;

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 macro_rules! help {
     ($($line:literal)*) => { concat!("Examples:\n", $("  ", $line, "\n",)* "\n\
-The doorbell is found by its control socket: in $RUNTIME_DIRECTORY, /run/doorbell or $XDG_RUNTIME_DIR/doorbell,\n\
+The doorbell is found by its control socket: in $RUNTIME_DIRECTORY, /run/doorbell or $XDG_RUNTIME_DIR/doorbell, \
 or where `control.socket` of the file named with -c says. Where several run, --socket names one.\n\n\
 Exit codes: 0 done, 1 refused, 2 wrong command line or several doorbells, 69 no doorbell answers") };
 }
@@ -29,6 +29,7 @@ pub enum OperateCommand {
     #[command(after_help = help!(
         "doorbell drain --reason 'new kernel'"
         "doorbell drain --wait 30s          and wait until no connection is open"
+        "doorbell maint readyz              one endpoint alone"
     ))]
     Drain(DrainArgs),
     /// Show what happened: states that changed, drains, maintenance, reloads
@@ -79,9 +80,12 @@ pub struct Reach {
 /// Forms of an answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Form {
+    /// For programs
     Json,
+    /// For people
     #[default]
     Text,
+    /// With more columns, of `status` and `checks`
     Wide,
 }
 
