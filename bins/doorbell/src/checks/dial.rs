@@ -202,7 +202,7 @@ fn complaint_of(addr: SocketAddr, error: &std::io::Error) -> Complaint {
 }
 
 /// Without the number that the system gives it.
-pub(super) fn cause_of(error: &std::io::Error) -> String {
+pub(crate) fn cause_of(error: &std::io::Error) -> String {
     let text = error.to_string();
     match text.find(" (os error ") {
         Some(end) => text[..end].to_lowercase(),

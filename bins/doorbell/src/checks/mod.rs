@@ -38,6 +38,7 @@ pub(crate) use children::CHILDREN;
 pub(crate) use demand::Demand;
 use demand::Teller;
 use dial::Dialer;
+pub(crate) use dial::cause_of;
 use doorbell_health::Outcome;
 pub(crate) use egress::Connector;
 pub(crate) use grpc::UNKNOWN as GRPC_UNKNOWN;

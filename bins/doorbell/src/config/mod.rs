@@ -10,6 +10,7 @@ mod defaults;
 mod dump;
 mod expand;
 mod files;
+mod keys;
 mod likeness;
 pub mod model;
 mod overrides;

@@ -578,3 +578,16 @@
 //! drain; there is maintenance for them.
 //!
 //! *Would change it:* probers of one endpoint on a listener of their own as the rule, whose connections could be counted.
+//!
+//! # 0043 What a key means is a text beside the readers, what it is by default is what the resolver says
+//!
+//! *Context.* Editors show `description` and `default` of the schema. The annotated files in `deploy/` explain every key too, in half a line
+//! that stands beside a value and often beside two other keys; the defaults are in the models, and many follow from another key.
+//!
+//! *Choice.* `config/keys.txt` has one sentence for each key, and the schema and doorbell.toml(5) are made from it; a key without a sentence, or
+//! a sentence without a key, fails a test. Defaults are not written down anywhere: sample files that leave out what can be left out are
+//! resolved, and what all of them agree on is the default. What follows from another key is in two samples with that key at two values, so
+//! it has none, and its sentence says what it follows from. Tests write every default into the samples, which must change nothing, and compare
+//! the defaults that the annotated files name.
+//!
+//! *Would change it:* descriptions in several languages.

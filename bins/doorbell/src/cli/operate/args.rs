@@ -9,7 +9,7 @@ use std::time::Duration;
 
 macro_rules! help {
     ($($line:literal)*) => { concat!("Examples:\n", $("  ", $line, "\n",)* "\n\
-The doorbell is found by its control socket: in $RUNTIME_DIRECTORY, /run/doorbell or $XDG_RUNTIME_DIR/doorbell,\n\
+The doorbell is found by its control socket: in $RUNTIME_DIRECTORY, /run/doorbell or $XDG_RUNTIME_DIR/doorbell, \
 or where `control.socket` of the file named with -c says. Where several run, --socket names one.\n\n\
 Exit codes: 0 done, 1 refused, 2 wrong command line or several doorbells, 69 no doorbell answers") };
 }
@@ -89,9 +89,12 @@ pub struct Reach {
 /// Forms of an answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Form {
+    /// For programs
     Json,
+    /// For people
     #[default]
     Text,
+    /// With more columns, of `status` and `checks`
     Wide,
 }
 

@@ -95,9 +95,13 @@ fn engine(workers: &[WorkerView]) -> String {
 }
 
 fn traffic(status: &Status) -> String {
-    let counter = |name: &str| count(status.counters.get(name).copied().unwrap_or(0));
-    let (open, accepted, requests) = (counter("conns_live"), counter("conns_accepted"), counter("requests"));
-    format!("{open} connections open, {accepted} accepted, {requests} requests")
+    let counter = |name: &str| status.counters.get(name).copied().unwrap_or(0);
+    let several = |name: &str, what: &str| {
+        let number = counter(name);
+        format!("{} {what}{}", count(number), if number == 1 { "" } else { "s" })
+    };
+    let (open, requests) = (several("conns_live", "connection"), several("requests", "request"));
+    format!("{open} open, {} accepted, {requests}", count(counter("conns_accepted")))
 }
 
 fn checks_in_words(status: &Status, paint: Paint) -> String {
