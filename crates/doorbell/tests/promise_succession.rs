@@ -20,8 +20,8 @@ use std::time::Duration;
 
 use doorbell::id::WorkerIndex;
 use doorbell::{
-    Descriptors, Engine, Http1, HttpLimits, Limits, Listen, OnWorkerFailure, Request, Responder, Server, ServerBuilder,
-    StartErrorKind, StaticReply, Status,
+    Descriptors, Engine, Http1, HttpLimits, Limits, Listen, OnWorkerFailure, Request, Responder, Server,
+    ServerBuilder, StartErrorKind, StaticReply, Status,
 };
 use doorbell_testkit::peers::{End, Reply, exchange, finish, misbehave, wait_until};
 
