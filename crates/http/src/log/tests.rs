@@ -386,61 +386,63 @@ fn a_layer_inside_can_name_the_subject_and_the_route() {
     );
 }
 
+/// What they say in `User-Agent`.
+const ROWS: &[(&str, Option<Prober>)] = &[
+    ("kube-probe/1.34", Some(Prober::Kubelet)),
+    ("ELB-HealthChecker/2.0", Some(Prober::Elb)),
+    ("GoogleHC/1.0", Some(Prober::Google)),
+    (
+        "GoogleStackdriverMonitoring-UptimeChecks(https://cloud.google.com/monitoring)",
+        Some(Prober::GoogleUptime),
+    ),
+    ("Envoy/HC", Some(Prober::Envoy)),
+    ("Consul Health Check", Some(Prober::Consul)),
+    ("Amazon-Route53-Health-Check-Service (ref x; report y)", Some(Prober::Route53)),
+    ("Blackbox Exporter/0.25.0", Some(Prober::Blackbox)),
+    ("Mozilla/5.0+(compatible; UptimeRobot/2.0; http://www.uptimerobot.com/)", Some(Prober::UptimeRobot)),
+    ("Load Balancer Agent", Some(Prober::Azure)),
+    ("Gatus/1.0", Some(Prober::Gatus)),
+    ("Uptime-Kuma/1.23.13", Some(Prober::UptimeKuma)),
+    ("check_http/v2.3.3 (monitoring-plugins 2.3.3)", Some(Prober::MonitoringPlugins)),
+    ("Pingdom.com_bot_version_1.4_(http://www.pingdom.com/)", Some(Prober::Pingdom)),
+    ("kube-lifecycle/1.34", Some(Prober::KubeLifecycle)),
+    ("KeepAliveClient", Some(Prober::Keepalived)),
+    ("grpc_health_probe grpc-go/1.75.1", Some(Prober::GrpcHealthProbe)),
+    // The same programs by gRPC, where a library adds its own name; whoever has no other is not known.
+    ("kube-probe/1.34 grpc-go/1.72.1", Some(Prober::Kubelet)),
+    ("grpc-go/1.71.0", None),
+    ("grpc-java-netty/1.60.0", None),
+    ("grpc-python/1.60.0 grpc-c/37.0.0 (linux; chttp2)", None),
+    ("grpc-node-js/1.10.0", None),
+    ("tonic/0.14.0", None),
+    ("grpc_health", None),
+    ("g", None),
+    ("doorbell/0.1.0", Some(Prober::Doorbell)),
+    ("doorbell-probe/0.1.0", Some(Prober::Doorbell)),
+    ("doorbell-healthcheck/0.1.0", Some(Prober::Doorbell)),
+    ("doorbell-load/0.1.0", None),
+    (
+        "Mozilla/5.0 (compatible;Cloudflare-Healthchecks/1.0;+https://www.cloudflare.com/; healthcheck-id: 1)",
+        Some(Prober::Cloudflare),
+    ),
+    (
+        "Mozilla/5.0 (compatible; Cloudflare-Healthchecks/1.0; +https://www.cloudflare.com/; healthcheck-id: 1)",
+        Some(Prober::Cloudflare),
+    ),
+    ("", None),
+    ("M", None),
+    ("Mozilla/5.0+", None),
+    ("kube-", None),
+    ("k", None),
+    ("E", None),
+    ("Mozilla/5.0 (X11; Linux x86_64; rv:128.0) Gecko/20100101 Firefox/128.0", None),
+    ("Googlebot/2.1", None),
+    ("x kube-probe/1.34", None),
+];
+
 #[test]
 fn known_probers_are_told_by_what_they_send() {
-    let rows = [
-        ("kube-probe/1.34", Some(Prober::Kubelet)),
-        ("ELB-HealthChecker/2.0", Some(Prober::Elb)),
-        ("GoogleHC/1.0", Some(Prober::Google)),
-        (
-            "GoogleStackdriverMonitoring-UptimeChecks(https://cloud.google.com/monitoring)",
-            Some(Prober::GoogleUptime),
-        ),
-        ("Envoy/HC", Some(Prober::Envoy)),
-        ("Consul Health Check", Some(Prober::Consul)),
-        ("Amazon-Route53-Health-Check-Service (ref x; report y)", Some(Prober::Route53)),
-        ("Blackbox Exporter/0.25.0", Some(Prober::Blackbox)),
-        ("Mozilla/5.0+(compatible; UptimeRobot/2.0; http://www.uptimerobot.com/)", Some(Prober::UptimeRobot)),
-        ("Load Balancer Agent", Some(Prober::Azure)),
-        ("Gatus/1.0", Some(Prober::Gatus)),
-        ("Uptime-Kuma/1.23.13", Some(Prober::UptimeKuma)),
-        ("check_http/v2.3.3 (monitoring-plugins 2.3.3)", Some(Prober::MonitoringPlugins)),
-        ("Pingdom.com_bot_version_1.4_(http://www.pingdom.com/)", Some(Prober::Pingdom)),
-        ("kube-lifecycle/1.34", Some(Prober::KubeLifecycle)),
-        ("KeepAliveClient", Some(Prober::Keepalived)),
-        ("grpc_health_probe grpc-go/1.75.1", Some(Prober::GrpcHealthProbe)),
-        // The same programs by gRPC, where a library adds its own name; whoever has no other is not known.
-        ("kube-probe/1.34 grpc-go/1.72.1", Some(Prober::Kubelet)),
-        ("grpc-go/1.71.0", None),
-        ("grpc-java-netty/1.60.0", None),
-        ("grpc-python/1.60.0 grpc-c/37.0.0 (linux; chttp2)", None),
-        ("grpc-node-js/1.10.0", None),
-        ("tonic/0.14.0", None),
-        ("grpc_health", None),
-        ("g", None),
-        ("doorbell/0.1.0", Some(Prober::Doorbell)),
-        ("doorbell-probe/0.1.0", Some(Prober::Doorbell)),
-        ("doorbell-healthcheck/0.1.0", Some(Prober::Doorbell)),
-        ("doorbell-load/0.1.0", None),
-        (
-            "Mozilla/5.0 (compatible;Cloudflare-Healthchecks/1.0;+https://www.cloudflare.com/; healthcheck-id: 1)",
-            Some(Prober::Cloudflare),
-        ),
-        (
-            "Mozilla/5.0 (compatible; Cloudflare-Healthchecks/1.0; +https://www.cloudflare.com/; healthcheck-id: 1)",
-            Some(Prober::Cloudflare),
-        ),
-        ("", None),
-        ("M", None),
-        ("Mozilla/5.0+", None),
-        ("kube-", None),
-        ("k", None),
-        ("E", None),
-        ("Mozilla/5.0 (X11; Linux x86_64; rv:128.0) Gecko/20100101 Firefox/128.0", None),
-        ("Googlebot/2.1", None),
-        ("x kube-probe/1.34", None),
-    ];
-    for (user_agent, expect) in rows {
+    for &(user_agent, expect) in ROWS {
         let request = get("/", &format!("User-Agent: {user_agent}\r\n"));
         assert_eq!(with_request(&request, prober_of), expect, "{user_agent}");
         let long = get(&format!("/{}", "x".repeat(300)), &format!("User-Agent: {user_agent}\r\n"));
@@ -451,7 +453,7 @@ fn known_probers_are_told_by_what_they_send() {
             "of a record: {user_agent}"
         );
     }
-    let known: std::collections::BTreeSet<_> = rows.iter().filter_map(|(_, prober)| *prober).collect();
+    let known: std::collections::BTreeSet<_> = ROWS.iter().filter_map(|(_, prober)| *prober).collect();
     assert_eq!(known.len() + 1, Prober::ALL.len(), "all but HAProxy, which has no name");
     for (request, expect) in [
         ("OPTIONS / HTTP/1.0\r\n\r\n", Some(Prober::Haproxy)),
