@@ -11,7 +11,7 @@ pub(super) fn file_page() -> String {
     let schema = schema();
     let version = env!("CARGO_PKG_VERSION");
     let mut page = format!(
-        ".ie \\n(.g .ds Aq \\(aq\n.el .ds Aq '\n.TH doorbell.toml 5 \"\" \"doorbell {version}\"\n\
+        ".ie \\n(.g .ds Aq \\(aq\n.el .ds Aq '\n.TH doorbell.toml 5 \"\" \"doorbell {version}\"\n.nh\n.ad l\n\
          .SH NAME\ndoorbell.toml \\- configuration of doorbell\n.SH DESCRIPTION\n{}\n.PP\n{}\n",
         escaped(schema["description"].as_str().unwrap_or_default()),
         escaped(
@@ -78,11 +78,14 @@ fn range(form: &Value) -> Option<String> {
 }
 
 fn default(form: &Value) -> Option<String> {
-    let default = form.get("default")?;
-    Some(format!(
-        "By default {}.",
-        default.as_str().filter(|text| !text.is_empty()).map_or_else(|| default.to_string(), str::to_owned)
-    ))
+    let shown = match form.get("default")? {
+        Value::Array(list) => {
+            format!("[{}]", list.iter().map(Value::to_string).collect::<Vec<_>>().join(", "))
+        }
+        Value::String(text) if !text.is_empty() => text.clone(),
+        other => other.to_string(),
+    };
+    Some(format!("By default {shown}."))
 }
 
 /// Nothing of it is a request of roff.
@@ -105,14 +108,16 @@ mod tests {
             ".TP\n\\fBtcp.backlog\\fR\n",
             "One of auto, epoll and io_uring. By default auto.",
             "From 1 to 65535.",
+            "By default [\"SIGHUP\", \"file\"].",
             ".TP\n\\fBwindow.cron\\fR\n",
             ".TP\n\\fBflap.hold\\fR\n",
         ] {
             assert!(page.contains(part), "{part}\n{page}");
         }
         for line in page.lines().filter(|line| line.starts_with(['.', '\''])) {
-            let is_known =
-                [".TP", ".SH ", ".TH ", ".PP", ".ie ", ".el "].iter().any(|known| line.starts_with(known));
+            let is_known = [".TP", ".SH ", ".TH ", ".PP", ".ie ", ".el ", ".nh", ".ad "]
+                .iter()
+                .any(|known| line.starts_with(known));
             assert!(is_known, "{line}");
         }
     }

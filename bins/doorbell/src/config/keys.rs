@@ -258,6 +258,7 @@ mod tests {
             ("check.NAME.interval", None),
             ("check.NAME.up_above", None),
             ("limit.NAME.burst", None),
+            ("health.NAME.on_drain.default", None),
             ("listener.NAME.bind", None),
             ("route.NAME.listener", None),
             ("route.NAME.methods", None),

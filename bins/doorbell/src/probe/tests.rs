@@ -4,6 +4,7 @@
 #![expect(clippy::disallowed_methods, reason = "a server that waits before it resets")]
 
 use super::{Ask, Prober, Report, Target, Verdict};
+use crate::http::log::Prober as Known;
 use clap::ValueEnum as _;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -129,6 +130,35 @@ fn each_prober_sends_its_bytes_and_closes_in_its_way() {
         assert_eq!((report.verdict, report.status), (Verdict::Healthy, Some(200)), "{prober:?}: {report:?}");
         assert_eq!(report.sent, seen.request.into_bytes());
         assert_eq!(report.received, OK);
+        // Whoever has a name is known to the census by it.
+        let fields = seen_fields(&report.sent);
+        let known = fields.iter().find_map(|(name, value)| (name == "user-agent").then_some(value));
+        let known = known.and_then(|agent| Known::of_user_agent(agent.as_bytes())).map(Known::as_str);
+        let value = prober.to_possible_value().unwrap();
+        let is_nameless = matches!(prober, Prober::Apache | Prober::Haproxy);
+        assert_eq!(known, (!is_nameless).then_some(value.get_name()), "{prober:?}");
+    }
+}
+
+fn seen_fields(request: &[u8]) -> Vec<(String, String)> {
+    let text = String::from_utf8_lossy(request).into_owned();
+    let fields = text.lines().filter_map(|line| line.split_once(": "));
+    fields.map(|(name, value)| (name.to_lowercase(), value.to_owned())).collect()
+}
+
+#[test]
+fn checks_and_tools_of_grpc_are_known_by_name() {
+    let place = crate::config::model::Place::parse("a:1").unwrap();
+    let own = crate::config::model::GrpcCheck::of(place).user_agent;
+    for (agent, expected) in [
+        (own, Some(Known::Doorbell)),
+        (Prober::Doorbell.grpc_agent(), Some(Known::Doorbell)),
+        (Prober::GrpcHealthProbe.grpc_agent(), Some(Known::GrpcHealthProbe)),
+        (Prober::Kubelet.grpc_agent(), Some(Known::Kubelet)),
+        (Prober::Envoy.grpc_agent(), Some(Known::Envoy)),
+        (Prober::Consul.grpc_agent(), None),
+    ] {
+        assert_eq!(agent.and_then(|agent| Known::of_user_agent(agent.as_bytes())), expected, "{agent:?}");
     }
 }
 

@@ -163,6 +163,35 @@ fn wrong_values_are_not_valid() {
     }
 }
 
+/// Every form with a default, by its place.
+fn with_default<'s>(schema: &'s Value, at: &str, found: &mut Vec<(String, &'s Value)>) {
+    if schema.get("default").is_some() {
+        found.push((at.to_owned(), schema));
+    }
+    for (key, form) in schema["properties"].as_object().into_iter().flatten() {
+        with_default(form, &format!("{at}.{key}"), found);
+    }
+    let forms = schema["anyOf"].as_array().into_iter().flatten();
+    for form in
+        forms.chain([&schema["additionalProperties"], &schema["items"]]).filter(|form| form.is_object())
+    {
+        with_default(form, at, found);
+    }
+}
+
+#[test]
+fn defaults_have_the_form_of_their_key() {
+    let schema = schema();
+    let mut found = Vec::new();
+    with_default(&schema, "", &mut found);
+    assert!(found.len() > 140, "{}", found.len());
+    for (at, form) in found {
+        let mut wrong = Vec::new();
+        complaints(form, &form["default"], &at, &mut wrong);
+        assert!(wrong.is_empty(), "{} is no value of {at}: {wrong:?}", form["default"]);
+    }
+}
+
 #[test]
 fn the_command_writes_it() {
     let (code, out, err) = finish(doorbell(&["config", "schema"]).output().unwrap());

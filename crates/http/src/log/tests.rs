@@ -386,8 +386,8 @@ fn a_layer_inside_can_name_the_subject_and_the_route() {
     );
 }
 
-/// What programs send that probe, and what others send.
-const USER_AGENTS: &[(&str, Option<Prober>)] = &[
+/// What they say in `User-Agent`.
+const ROWS: &[(&str, Option<Prober>)] = &[
     ("kube-probe/1.34", Some(Prober::Kubelet)),
     ("ELB-HealthChecker/2.0", Some(Prober::Elb)),
     ("GoogleHC/1.0", Some(Prober::Google)),
@@ -442,7 +442,7 @@ const USER_AGENTS: &[(&str, Option<Prober>)] = &[
 
 #[test]
 fn known_probers_are_told_by_what_they_send() {
-    for &(user_agent, expect) in USER_AGENTS {
+    for &(user_agent, expect) in ROWS {
         let request = get("/", &format!("User-Agent: {user_agent}\r\n"));
         assert_eq!(with_request(&request, prober_of), expect, "{user_agent}");
         let long = get(&format!("/{}", "x".repeat(300)), &format!("User-Agent: {user_agent}\r\n"));
@@ -453,7 +453,7 @@ fn known_probers_are_told_by_what_they_send() {
             "of a record: {user_agent}"
         );
     }
-    let known: std::collections::BTreeSet<_> = USER_AGENTS.iter().filter_map(|(_, prober)| *prober).collect();
+    let known: std::collections::BTreeSet<_> = ROWS.iter().filter_map(|(_, prober)| *prober).collect();
     assert_eq!(known.len() + 1, Prober::ALL.len(), "all but HAProxy, which has no name");
     for (request, expect) in [
         ("OPTIONS / HTTP/1.0\r\n\r\n", Some(Prober::Haproxy)),

@@ -20,7 +20,7 @@
 //! | [`route53`] | Amazon Route 53 |
 //!
 //! Whichever it is, see what it will be told before it asks: `doorbell probe http://HOST:8080/readyz --as kubelet -v`, and the same with
-//! `haproxy`, `elb`, `gcp`, `azure`, `envoy`, `consul`.
+//! `apache`, `azure`, `blackbox`, `consul`, `elb`, `envoy`, `gcp`, `haproxy`, `keepalived`, `route53`, and with `grpc-health-probe` for gRPC.
 
 pub mod alb;
 pub mod apache;
