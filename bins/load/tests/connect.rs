@@ -110,7 +110,8 @@ const ODD_OVER_EVEN_LOOSE: f64 = 2.0;
 /// Whether the kernel looks at both halves of its range alike where it is told to.
 fn has_no_halves() -> bool {
     let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
-    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map_while(|number| number.parse::<u32>().ok());
+    let mut numbers =
+        release.split(|c: char| !c.is_ascii_digit()).map_while(|number| number.parse::<u32>().ok());
     (numbers.next(), numbers.next()) >= (Some(6), Some(8))
 }
 
@@ -119,7 +120,8 @@ fn has_no_halves() -> bool {
 #[test]
 fn odd_ports_cost_what_even_ones_do() {
     let full = std::env::var_os("DOORBELL_FULL").is_some();
-    let (conns, runs, max) = if full { ("56k", 3, ODD_OVER_EVEN_MAX) } else { ("6k", 3, ODD_OVER_EVEN_LOOSE) };
+    let (conns, runs, max) =
+        if full { ("56k", 3, ODD_OVER_EVEN_MAX) } else { ("6k", 3, ODD_OVER_EVEN_LOOSE) };
     let mut ratios = Vec::new();
     for _ in 0..runs {
         let run = study(&["--own-network", "-n", conns, "-S", "auto", "-t", "tcp", "-q"]);
@@ -130,9 +132,14 @@ fn odd_ports_cost_what_even_ones_do() {
         let row = &rows(&run)[0];
         let conns = if full { 56_000 } else { 6_000 };
         if has_no_halves() {
-            assert_eq!((run.exit, &row["connected"], &row["failed"]), (0, &conns.into(), &0.into()), "{run:#?}");
+            assert_eq!(
+                (run.exit, &row["connected"], &row["failed"]),
+                (0, &conns.into(), &0.into()),
+                "{run:#?}"
+            );
         }
-        ratios.push(row["odd_over_even"].as_f64().unwrap_or_else(|| panic!("one half was not used: {run:#?}")));
+        ratios
+            .push(row["odd_over_even"].as_f64().unwrap_or_else(|| panic!("one half was not used: {run:#?}")));
     }
     ratios.sort_unstable_by(f64::total_cmp);
     let _ = writeln!(std::io::stderr(), "{conns} connections to one address: odd over even {ratios:.3?}");

@@ -263,7 +263,10 @@ mod tests {
         assert!(lines.flush(Duration::from_secs(20)));
         for _ in 0..20 {
             push();
-            assert!(lines.flush(Duration::from_secs(20)), "whoever waits for the end does not wait for others");
+            assert!(
+                lines.flush(Duration::from_secs(20)),
+                "whoever waits for the end does not wait for others"
+            );
             assert_eq!(read(5), 1);
         }
     }

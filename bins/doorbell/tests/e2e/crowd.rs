@@ -62,7 +62,8 @@ impl Scene {
 
     fn say(&self, words: &[&str]) {
         let mut command = Command::new(binary());
-        let output = command.args(words).arg("--socket").arg(self.scratch.path("control.sock")).output().unwrap();
+        let output =
+            command.args(words).arg("--socket").arg(self.scratch.path("control.sock")).output().unwrap();
         assert!(output.status.success(), "{words:?}: {output:?}\n{}", self.doorbell.process.log());
     }
 
@@ -98,7 +99,9 @@ impl Scene {
     }
 
     fn push(&mut self, result: &str, wanted: u16) {
-        let request = format!("POST /push/app/{result} HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+        let request = format!(
+            "POST /push/app/{result} HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+        );
         assert_eq!(send(self.doorbell.addr, request.as_bytes()).unwrap().status, 204);
         self.sees("push", "/readyz", |(status, _)| *status == wanted);
     }
@@ -131,8 +134,18 @@ fn a_crowd_notices_neither_reloads_nor_drains(engine: &str) {
     scene.push("pass", 200);
     scene.seen.clear();
     let (rate_text, secs_text, url) = (rate.to_string(), format!("{secs}s"), scene.doorbell.url("/hello"));
-    let mut args = vec!["--rate", &rate_text, "--duration", &secs_text, "--connections", "1k", "--timeout", "10s"];
-    args.extend(["--source", "127.1.0.0/24", "--expect-body", "hello\n", "--output", "json", "--quiet", &url]);
+    let mut args =
+        vec!["--rate", &rate_text, "--duration", &secs_text, "--connections", "1k", "--timeout", "10s"];
+    args.extend([
+        "--source",
+        "127.1.0.0/24",
+        "--expect-body",
+        "hello\n",
+        "--output",
+        "json",
+        "--quiet",
+        &url,
+    ]);
     // What there is of io_uring is for the load; without it there is none.
     let first = run(&program, &["--requests", "1", &url]);
     if first.status.code() == Some(69) {
@@ -174,7 +187,11 @@ fn judge(engine: &str, report: &Value, days: usize, mut seen: Vec<(&'static str,
         middle.1
     );
     told(&said);
-    assert_eq!((&report["failed"], &report["failures"]), (&0.into(), &Value::Array(Vec::new())), "{said}: {report}");
+    assert_eq!(
+        (&report["failed"], &report["failures"]),
+        (&0.into(), &Value::Array(Vec::new())),
+        "{said}: {report}"
+    );
     if is_judged() {
         assert!(a_second >= 0.98 * f64::from(CONNS_A_SECOND), "they were not offered: {said}: {report}");
         assert!(days >= 5 && last.1 <= VISIBLE, "{said}: {seen:?}");

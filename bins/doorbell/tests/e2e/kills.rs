@@ -45,7 +45,12 @@ struct Subject {
 
 impl Subject {
     fn all(rng: &mut Rng) -> Vec<Self> {
-        let subjects = [(Some("readyz"), "readyz"), (Some("second"), "second"), (Some("app"), "check:app"), (None, "drain")];
+        let subjects = [
+            (Some("readyz"), "readyz"),
+            (Some("second"), "second"),
+            (Some("app"), "check:app"),
+            (None, "drain"),
+        ];
         let subject = |(name, target)| {
             let rng = rng.fork();
             Self { name, target, rng, number: 0, acknowledged: None, under_way: None }
@@ -86,7 +91,8 @@ impl Subject {
 
     /// Takes what is so after a restart, where that was said.
     fn check(&mut self, status: &Value) -> Result<(), String> {
-        let held = status["maintenance"].as_array().unwrap().iter().find(|held| held["target"] == self.target);
+        let held =
+            status["maintenance"].as_array().unwrap().iter().find(|held| held["target"] == self.target);
         let reason = match self.name {
             Some(_) => held.map(|held| &held["reason"]),
             None => (status["lifecycle"] == "draining").then_some(&status["reason"]),
@@ -108,8 +114,9 @@ fn push_until_end(doorbell: &Doorbell, goes_on: &AtomicBool) -> usize {
     let mut pushed = 0;
     while goes_on.load(Ordering::Relaxed) {
         let result = ["fail?note=kill", "pass"][pushed % 2];
-        let request =
-            format!("POST /push/app/{result} HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+        let request = format!(
+            "POST /push/app/{result} HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+        );
         if exchange(doorbell.addr, request.as_bytes()).is_err() {
             break;
         }
@@ -134,7 +141,8 @@ fn work_and_kill(control: &mut Controlled, subjects: &mut [Subject], rng: &mut R
         let pushing = scope.spawn(|| push_until_end(doorbell, goes_on));
         if let Some(reload_at) = reload_at {
             thread::sleep(reload_at);
-            let more = format!("{CONFIG}[route.round]\npath = \"/round\"\nreply = {{ body = \"{before}\" }}\n");
+            let more =
+                format!("{CONFIG}[route.round]\npath = \"/round\"\nreply = {{ body = \"{before}\" }}\n");
             control.scratch.write("doorbell.toml", &config(&control.scratch, &more));
             doorbell.process.signal(Signal::HUP);
         }
@@ -157,7 +165,8 @@ fn serve(scratch: &Scratch, engine: &str) -> Command {
 
 fn start(scratch: Scratch, engine: &str) -> Controlled {
     let socket = scratch.path("control.sock");
-    let doorbell = Doorbell::try_start_command(&mut serve(&scratch, engine)).unwrap_or_else(|log| panic!("{log}"));
+    let doorbell =
+        Doorbell::try_start_command(&mut serve(&scratch, engine)).unwrap_or_else(|log| panic!("{log}"));
     Controlled { doorbell, socket, scratch }
 }
 
@@ -268,7 +277,11 @@ fn a_disk_that_fills_up_is_said_once_and_keeps_what_was() {
     for reason in ["one", "two"] {
         let said = maintain(&control, reason);
         assert!(said.contains("not kept across restarts: No space left on device"), "{said}");
-        assert_eq!((control.probe("/readyz").0, reason_of(&control).as_deref()), (503, Some(reason)), "it holds");
+        assert_eq!(
+            (control.probe("/readyz").0, reason_of(&control).as_deref()),
+            (503, Some(reason)),
+            "it holds"
+        );
     }
     let log = control.doorbell.process.log();
     assert_eq!(log.matches("cannot be written, what operators declare is lost").count(), 1, "{log}");

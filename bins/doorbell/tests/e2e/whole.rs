@@ -202,7 +202,8 @@ fn take_turns(addr: SocketAddr, count: usize, each: Duration) -> (f64, Vec<Probe
         let probed = probing.map(|probing| probing.join().unwrap());
         let changes = probed.each_ref().map(|turns| turns.iter().map(|turn| turn.changes).sum());
         let both = |turn: usize| {
-            let mut took: Vec<Duration> = probed.iter().flat_map(|turns| &turns[turn].took).copied().collect();
+            let mut took: Vec<Duration> =
+                probed.iter().flat_map(|turns| &turns[turn].took).copied().collect();
             took.sort_unstable();
             Probed { took, changes: 0 }
         };
