@@ -110,7 +110,7 @@ fn a_damaged_state_is_set_aside_and_said_once() {
     let control = Controlled::start_in(scratch, "epoll", STATE);
     assert_eq!(fs::read(control.scratch.path("state.foreign")).unwrap(), foreign);
     let log = control.doorbell.process.log();
-    assert!(log.contains("the file is of version 7, where this program knows version 1"), "{log}");
+    assert!(log.contains("the file is of version 7, where this program knows version 2"), "{log}");
 }
 
 #[test]
