@@ -220,7 +220,7 @@ struct SmallDisk {
 impl SmallDisk {
     /// Nothing where namespaces are not to be had.
     fn mount(folder: PathBuf) -> Option<Self> {
-        program("unshare").and_then(|_| program("nsenter"))?;
+        let _both = (program("unshare")?, program("nsenter")?);
         fs::create_dir(&folder).unwrap();
         let ways: [(&[&str], &[&str]); 2] = [
             (&["--user", "--map-root-user", "--mount"], &["--user", "--preserve-credentials", "--mount"]),

@@ -7,7 +7,7 @@
 //! - [`behind`]: the program behind load balancers, the kubelet, HAProxy, Envoy, nginx, Apache, keepalived, Route 53, Prometheus, Consul and Docker, a page each.
 //! - [`reload`]: what a new configuration changes while the program runs, what stays, and what clients see of it.
 //! - [`limits`]: every cap and time, its default, and what a client sees at it.
-//! - [`decisions`]: choices that surprise, with the figures behind them and what would change them.
+//! - [`decisions`] and [`later_decisions`]: choices that surprise, with the figures behind them and what would change them.
 //!
 //! Does not know about: single functions; their own pages do.
 
@@ -15,6 +15,7 @@ pub mod architecture;
 pub mod behind;
 pub mod compute_lane;
 pub mod decisions;
+pub mod later_decisions;
 pub mod life_of_a_connection;
 pub mod limits;
 pub mod reload;
