@@ -309,9 +309,18 @@ fn first_files_are_valid() {
     for place in ["docker", "haproxy", "k8s", "redirect", "systemd"] {
         let (code, out, _) = run(&["config", "init", place]);
         assert_eq!(code, 0);
+        // One that is missing is warned of, as the file cannot make it.
+        let out = out.replace("/var/lib/acme/.well-known/acme-challenge", env!("CARGO_TARGET_TMPDIR"));
         let file = scratch(&format!("init-{place}.toml"), &out);
         let (code, out, err) = run(&["check", "-c", file.to_str().unwrap()]);
         assert_eq!(code, 0, "{place}: {out}{err}");
+        // Without the section there are neither metrics nor a page, where there were without a file.
+        let (_, dump, _) = run(&["config", "dump", "-c", file.to_str().unwrap(), "-o", "json"]);
+        let dump: serde_json::Value = serde_json::from_str(&dump).unwrap();
+        assert!(
+            dump["admin"]["bind"].as_str().is_some_and(|bind| bind.ends_with(":9130")),
+            "{place}: {dump}"
+        );
     }
     assert_eq!(run(&["config", "init", "windows"]).0, 2);
 }
