@@ -5,9 +5,10 @@
 
 The description of the API is api/openapi-spec/swagger.json of the Go module k8s.io/kubernetes. A field that the API does not have is
 an error, as with `kubectl apply --validate=strict`. What no API server has by itself (ServiceMonitor) is only parsed. Whoever scrapes must
-be sent to the port of [admin].
+be sent to the port of [admin], and no container may get SIGTERM before load balancers had drain_delay to hear of the end.
 """
 import json
+import re
 import sys
 import tomllib
 
@@ -29,13 +30,50 @@ def strict(schema, definitions):
     return changed
 
 
-def admin_port(documents):
-    """Where the doorbell of these manifests has its metrics; None without [admin]."""
+def configuration(documents):
+    """The doorbell.toml of these manifests."""
     for document in documents:
         text = document.get("data", {}).get("doorbell.toml") if document["kind"] == "ConfigMap" else None
-        if text is not None and "admin" in tomllib.loads(text):
-            return int(tomllib.loads(text)["admin"].get("bind", ":9130").rsplit(":", 1)[1])
-    return None
+        if text is not None:
+            return tomllib.loads(text)
+    return {}
+
+
+def admin_port(documents):
+    """Where the doorbell of these manifests has its metrics; None without [admin]."""
+    admin = configuration(documents).get("admin")
+    return None if admin is None else int(admin.get("bind", ":9130").rsplit(":", 1)[1])
+
+
+def seconds(text):
+    """A length of time as doorbell writes it."""
+    units = {"ms": 0.001, "s": 1, "m": 60, "h": 3600}
+    return sum(float(number) * units[unit] for number, unit in re.findall(r"(\d+)(ms|s|m|h)", text))
+
+
+def endings(documents):
+    """What is wrong with how pods end. The kubelet sends SIGTERM to a container when its hook is over, and SIGKILL to all of them when the
+    grace period is, of which hooks are a part."""
+    lifecycle = configuration(documents).get("lifecycle", {})
+    delay, timeout = seconds(lifecycle.get("drain_delay", "5s")), seconds(lifecycle.get("drain_timeout", "20s"))
+    for document in documents:
+        pod = document.get("spec", {}).get("template", {}).get("spec")
+        if pod is None:
+            continue
+        title = f"{document['kind']} {document['metadata']['name']}"
+        grace = pod.get("terminationGracePeriodSeconds", 30)
+        if grace < delay + timeout:
+            yield f"{title}: a grace period of {grace} s is less than drain_delay and drain_timeout, {delay + timeout} s"
+        # Init containers that are no sidecars are gone when the pod ends.
+        sidecars = [one for one in pod.get("initContainers", []) if one.get("restartPolicy") == "Always"]
+        for container in sidecars + pod["containers"]:
+            hook = container.get("lifecycle", {}).get("preStop", {})
+            if container["name"] == "doorbell":
+                blocks = hook.get("exec", {}).get("command", [])[:2] == ["/doorbell", "prestop"]
+            else:
+                blocks = hook.get("sleep", {}).get("seconds", 0) >= delay
+            if not blocks:
+                yield f"{title}: {container['name']} gets SIGTERM before load balancers had {delay} s to hear of it"
 
 
 def scraped_ports(documents):
@@ -85,6 +123,9 @@ def main():
         if port != admin_port(documents):
             print(f"{title}: metrics are scraped at port {port}, and [admin] has {admin_port(documents)}")
             bad += 1
+    for mistake in endings(documents):
+        print(mistake)
+        bad += 1
     if not documents:
         sys.exit("there is no manifest")
     sys.exit(1 if bad else 0)

@@ -7,6 +7,8 @@
 mod alone;
 #[path = "cli/errors.rs"]
 mod errors;
+#[path = "cli/help.rs"]
+mod help;
 #[path = "cli/meant.rs"]
 mod meant;
 #[path = "cli/schema.rs"]

@@ -4,7 +4,8 @@
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 use doorbell_proxy::config::{
-    Config, Outside, Parsed, Severity, Source, parse_with, schema, to_json, to_toml,
+    Config, Outside, Parsed, Severity, Source, parse_duration, parse_size, parse_with, schema, to_json,
+    to_toml,
 };
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -265,4 +266,53 @@ fn the_annotated_examples_have_every_key() {
     assert!(keys.len() > 250 && keys.contains("check.*.tls.ca") && !has("check.*.tls.cb"), "{keys:?}");
     keys.retain(|key| !has(key));
     assert!(keys.is_empty(), "no file of deploy/ has a word about {keys:#?}");
+}
+
+/// The form that a schema has for a key, as in `check.*.interval`.
+fn form_of<'s>(schema: &'s Value, key: &[&str]) -> Option<&'s Value> {
+    let Some((first, rest)) = key.split_first() else { return Some(schema) };
+    let own = match *first {
+        "*" => Some(&schema["additionalProperties"]).filter(|form| form.is_object()),
+        first => schema["properties"].get(first),
+    };
+    let forms = schema["anyOf"].as_array().into_iter().flatten().chain(schema.get("items"));
+    own.and_then(|form| form_of(form, rest)).or_else(|| forms.into_iter().find_map(|form| form_of(form, key)))
+}
+
+/// `5s; after SIGTERM ..` says that it is 5s by default. Words are left alone: there they may be one of several.
+#[test]
+fn what_the_annotated_examples_call_a_default_is_one() {
+    let schema = schema();
+    let (mut looked_at, mut wrong) = (0, Vec::new());
+    for name in ["sidecar", "service", "reference"] {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../deploy/{name}.toml"));
+        let mut table = Vec::new();
+        for line in read(&path).text.lines() {
+            if let Some(header) = line.strip_prefix('[').and_then(|line| line.split(']').next()) {
+                table = header.trim_start_matches('[').split('.').map(str::to_owned).collect();
+                continue;
+            }
+            let Some((key, rest)) = line.split_once(" = ") else { continue };
+            let Some((_, comment)) = rest.split_once("  # ") else { continue };
+            let said = comment.trim().split(';').next().unwrap();
+            let is_plain = said.parse::<u64>().is_ok() || ["true", "false"].contains(&said);
+            if !is_plain && parse_duration(said).is_none() && parse_size(said).is_none() {
+                continue;
+            }
+            let mut place: Vec<&str> = table.iter().map(String::as_str).chain([key]).collect();
+            if form_of(&schema, &place).is_none() {
+                place[1] = "*";
+            }
+            let form = form_of(&schema, &place).unwrap_or_else(|| panic!("{name}: {line}"));
+            // What checks share stands in `[check_defaults]`.
+            let shared = form_of(&schema, &["check_defaults", key]).filter(|_| table[0] == "check");
+            let Some(default) = form.get("default").or_else(|| shared?.get("default")) else { continue };
+            looked_at += 1;
+            if default.as_str().map_or_else(|| default.to_string(), str::to_owned) != said {
+                wrong.push(format!("{name}.toml: {line}\n  by default it is {default}"));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(looked_at >= 30, "only {looked_at}");
 }

@@ -18,8 +18,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use doorbell::id::WorkerIndex;
 use doorbell::{
-    Descriptors, Engine, Http1, HttpLimits, Limits, Listen, Request, Responder, Server, ServerBuilder,
+    Descriptors, Engine, Http1, HttpLimits, Limits, Listen, OnWorkerFailure, Request, Responder, Server, ServerBuilder,
     StartErrorKind, StaticReply, Status,
 };
 use doorbell_testkit::peers::{End, Reply, exchange, finish, misbehave, wait_until};
@@ -37,6 +38,7 @@ on_both_engines! {
     a_generation_that_is_skipped_passes_clients_on
     direct_descriptors_lose_nobody
     a_client_for_whom_only_the_old_server_was_woken_is_served
+    the_place_of_a_worker_that_failed_is_taken
 }
 
 const CLOSE: &[u8] = b"GET /livez HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
@@ -387,6 +389,30 @@ fn a_client_for_whom_only_the_old_server_was_woken_is_served(engine: Engine) {
     assert_eq!(number_of(&finish(&mut holds, PATIENCE).bytes), 0);
     assert_eq!(next.stats().accept_stalls, 0);
     server.wait().unwrap();
+    next.stop().unwrap();
+}
+
+/// Its socket is gone, and the successor opens another one beside those of the others.
+fn the_place_of_a_worker_that_failed_is_taken(engine: Engine) {
+    let _turn = alone();
+    let make = |number| {
+        builder(engine).on_worker_failure(OnWorkerFailure::Degrade).listen(anywhere(), numbered(number))
+    };
+    let before = make(0).start().unwrap();
+    let place = addr(&before);
+    before.handle().fail_worker(WorkerIndex(1));
+    assert!(wait_until(PATIENCE, || !before.handle().is_healthy()).is_some());
+    let sockets = |server: &Server| server.handle().listening().unwrap()[0].sockets.len();
+    assert_eq!(sockets(&before), 1);
+    let served = (0..50).map(|_| number_at(place));
+    assert!(served.eq([0; 50]), "the other worker has all clients");
+    let next = follow(&before, make(1));
+    assert_eq!((addr(&next), sockets(&next)), (place, 2));
+    let served = (0..200).map(|_| number_at(place));
+    assert!(served.eq([1; 200]));
+    let accepted = next.handle().worker_stats().into_iter().map(|stats| stats.conns_accepted);
+    assert!(accepted.clone().all(|count| count > 0), "{:?}", accepted.collect::<Vec<_>>());
+    assert!(before.wait().is_err(), "it says that a worker failed");
     next.stop().unwrap();
 }
 

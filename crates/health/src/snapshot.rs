@@ -121,7 +121,7 @@ mod tests {
     use super::*;
     use crate::check::{CheckConfig, CheckResult, Outcome};
     use crate::endpoint::{EndpointConfig, OnDrain, Quorum};
-    use crate::{Board, CheckIndex, Command, EndpointIndex, Target};
+    use crate::{Board, CheckIndex, Command, EndpointIndex, Note, Target};
 
     const NAMES: [&str; 4] = ["app", "db", "disk", "queue"];
 
@@ -182,7 +182,10 @@ mod tests {
             "{json:?}"
         );
         // What is as it was beside it stays so.
-        board.command(Command::Drain { target: Target::All, draining: true }, Time::from_secs(2));
+        board.command(
+            Command::Drain { target: Target::All, reason: Some(Note::default()) },
+            Time::from_secs(2),
+        );
         assert_eq!(without(&board, endpoint, &[1]).0, 503);
     }
 
@@ -203,7 +206,10 @@ mod tests {
             [503, 503, 200, 200]
         );
         // A drain of which nothing is told does not put it back.
-        board.command(Command::Drain { target: Target::All, draining: true }, Time::from_secs(2));
+        board.command(
+            Command::Drain { target: Target::All, reason: Some(Note::default()) },
+            Time::from_secs(2),
+        );
         assert_eq!(without(&board, endpoint, &[1]).0, 200);
     }
 

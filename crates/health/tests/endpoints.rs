@@ -213,7 +213,7 @@ proptest! {
                 }
                 Step::Drain(draining) => {
                     oracle.draining = draining;
-                    board.command(Command::Drain { target: Target::All, draining }, at);
+                    board.command(Command::Drain { target: Target::All, reason: draining.then(Note::default) }, at);
                 }
                 Step::Force(state) => {
                     oracle.forced = state;

@@ -54,6 +54,11 @@ fn who_waits_for_room_hears_of_it() {
 }
 
 #[test]
+fn a_place_is_for_whoever_waits_at_any_gate() {
+    holds("one house", models::one_house);
+}
+
+#[test]
 fn who_waits_for_room_hears_of_the_end() {
     holds("closed gate", models::closed_gate);
 }

@@ -63,6 +63,11 @@ impl Dialer {
         self.resolve.all && matches!(self.goes_to, GoesTo::Name(..))
     }
 
+    /// Whether an address is to be found first.
+    pub(super) const fn has_name(&self) -> bool {
+        matches!(self.goes_to, GoesTo::Name(..))
+    }
+
     /// For checks that say nothing: the peer hears of the connection at once.
     pub(super) const fn listens(mut self) -> Self {
         self.first = SpeaksFirst::Peer;
@@ -197,7 +202,7 @@ fn complaint_of(addr: SocketAddr, error: &std::io::Error) -> Complaint {
 }
 
 /// Without the number that the system gives it.
-pub(super) fn cause_of(error: &std::io::Error) -> String {
+pub(crate) fn cause_of(error: &std::io::Error) -> String {
     let text = error.to_string();
     match text.find(" (os error ") {
         Some(end) => text[..end].to_lowercase(),

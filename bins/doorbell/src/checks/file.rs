@@ -10,8 +10,8 @@ use crate::config::format_duration;
 use crate::config::model::FileCheck;
 use std::fs::File;
 use std::io::{ErrorKind, Read as _};
-use std::sync::Arc;
-use std::time::Duration;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant, SystemTime};
 
 /// Bytes of a file that are looked at.
 const READ_MAX: u64 = 1 << 20;
@@ -20,21 +20,61 @@ const READ_MAX: u64 = 1 << 20;
 #[derive(Debug)]
 pub(super) struct FileAsk {
     check: Arc<FileCheck>,
+    seen: Arc<Mutex<Option<Seen>>>,
     looker: Looker,
+}
+
+/// When the file had changed last, as it was found first.
+#[derive(Clone, Copy, Debug)]
+struct Seen {
+    modified: SystemTime,
+    /// How old it was then, by the time of day.
+    age: Duration,
+    at: Instant,
+}
+
+/// A moment by both clocks.
+#[derive(Clone, Copy, Debug)]
+struct Now {
+    time_of_day: SystemTime,
+    /// Of the clock that nobody sets.
+    instant: Instant,
 }
 
 impl FileAsk {
     pub(super) fn new(check: FileCheck) -> Self {
-        Self { check: Arc::new(check), looker: Looker::default() }
+        Self { check: Arc::new(check), seen: Arc::default(), looker: Looker::default() }
     }
 
     pub(super) async fn ask(&self) -> Verdict {
-        let check = Arc::clone(&self.check);
-        self.looker.look(move || look(&check)).await
+        let (check, seen) = (Arc::clone(&self.check), Arc::clone(&self.seen));
+        let look =
+            move || look(&check, &mut seen.lock().unwrap_or_else(PoisonError::into_inner), Now::read());
+        self.looker.look(look).await
     }
 }
 
-fn look(check: &FileCheck) -> Verdict {
+impl Now {
+    #[expect(clippy::disallowed_methods, reason = "files change by the time of day")]
+    fn read() -> Self {
+        Self { time_of_day: SystemTime::now(), instant: Instant::now() }
+    }
+}
+
+/// How long a file has not changed. Of one that was seen before the time of day is not asked again: it may have been set meanwhile, and what
+/// changed a moment ago must not become old by that, nor what is dead become new.
+fn age(modified: SystemTime, seen: &mut Option<Seen>, now: Now) -> Duration {
+    let known = seen.filter(|seen| seen.modified == modified);
+    let known = known.unwrap_or_else(|| {
+        // A file of the future is new.
+        let age = now.time_of_day.duration_since(modified).unwrap_or_default();
+        Seen { modified, age, at: now.instant }
+    });
+    *seen = Some(known);
+    known.age.saturating_add(now.instant.saturating_duration_since(known.at))
+}
+
+fn look(check: &FileCheck, seen: &mut Option<Seen>, now: Now) -> Verdict {
     let meta = match std::fs::metadata(&check.path) {
         Ok(_) if !check.exists => return Err(Complaint::failure("the file is there")),
         Ok(meta) => meta,
@@ -45,8 +85,7 @@ fn look(check: &FileCheck) -> Verdict {
         Err(error) => return Err(Complaint::error(cause_of(&error))),
     };
     if let Some(max) = check.max_age {
-        // A file of the future is new.
-        let age = meta.modified().ok().and_then(|at| at.elapsed().ok()).unwrap_or_default();
+        let age = meta.modified().map(|modified| age(modified, seen, now)).unwrap_or_default();
         if age > max {
             let age = format_duration(Duration::from_secs(age.as_secs()));
             let reason = format!("it changed {age} ago, at most {} is well", format_duration(max));
@@ -73,6 +112,32 @@ mod tests {
     use doorbell_health::Outcome;
 
     #[test]
+    fn an_age_is_not_moved_by_whoever_sets_the_clock() {
+        const HOUR: Duration = Duration::from_secs(3600);
+        let (secs, begin) = (Duration::from_secs, Now::read());
+        let at =
+            |passed: Duration, time_of_day: SystemTime| Now { time_of_day, instant: begin.instant + passed };
+        let wall = begin.time_of_day;
+        let written = wall - secs(4);
+        let mut seen = None;
+        assert_eq!(age(written, &mut seen, begin), secs(4));
+        for jumped in [wall + HOUR, wall - HOUR, wall + secs(10)] {
+            assert_eq!(age(written, &mut seen, at(secs(10), jumped)), secs(14), "the same content");
+        }
+        // Written anew by a clock that is an hour ahead, and then by one that was set back.
+        assert_eq!(age(wall + HOUR, &mut seen, at(secs(20), wall + HOUR + secs(1))), secs(1));
+        assert_eq!(
+            age(wall + HOUR, &mut seen, at(secs(120), wall + secs(101))),
+            secs(101),
+            "nobody writes any more"
+        );
+        assert_eq!(age(wall + secs(110), &mut seen, at(secs(121), wall + secs(110))), Duration::ZERO);
+        let mut future = None;
+        assert_eq!(age(wall + HOUR, &mut future, begin), Duration::ZERO);
+        assert_eq!(age(wall + HOUR, &mut future, at(secs(61), wall + secs(61))), secs(61), "not for an hour");
+    }
+
+    #[test]
     fn a_file_is_looked_at() {
         let dir = std::env::temp_dir().join(format!("doorbell-file-check-{}", std::process::id()));
         let _old = std::fs::remove_dir_all(&dir);
@@ -82,6 +147,7 @@ mod tests {
         let absent = FileCheck { exists: false, ..there.clone() };
         let filled = FileCheck { contains: Some("ready".to_owned()), ..there.clone() };
         let fresh = FileCheck { max_age: Some(Duration::from_secs(60)), ..there.clone() };
+        let look = |check: &FileCheck| look(check, &mut None, Now::read());
         let reason = |check: &FileCheck| look(check).err().map(|complaint| complaint.reason);
         assert_eq!(reason(&there).as_deref(), Some("there is no such file"));
         assert_eq!((reason(&absent), reason(&fresh).is_some()), (None, true));
@@ -91,7 +157,7 @@ mod tests {
         assert_eq!(reason(&filled).as_deref(), Some("the file lacks \"ready\""));
         std::fs::write(&path, "ready\n").unwrap();
         assert_eq!(reason(&filled), None);
-        let old = std::time::SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000_000);
+        let old = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000_000);
         File::options().write(true).open(&path).unwrap().set_modified(old).unwrap();
         assert!(reason(&fresh).unwrap().ends_with(" ago, at most 1m is well"));
         let folder = FileCheck { path: dir.clone(), ..filled };

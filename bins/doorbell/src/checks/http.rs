@@ -96,6 +96,11 @@ impl HttpAsk {
         &self.dialer
     }
 
+    /// Whether it may be led to hosts that the configuration does not name.
+    pub(super) fn goes_anywhere(&self) -> bool {
+        self.check.follow_redirects == FollowRedirects::All
+    }
+
     pub(super) async fn ask(&self, progress: &Progress, start: Instant) -> Verdict {
         let mut url = Cow::Borrowed(&self.check.url);
         let mut elsewhere: Option<Dialer> = None;

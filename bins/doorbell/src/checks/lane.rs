@@ -8,6 +8,7 @@
 use super::demand::{Call, Calls, Demand};
 use super::lag::Lag;
 use super::names::LOOK_UPS_MAX;
+use super::needs::Needs;
 use super::schedule::Schedule;
 use super::tally::{Tallies, Tally};
 use super::work::Work;
@@ -25,8 +26,11 @@ use tokio::runtime::Runtime;
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::time::{Instant, sleep_until};
 
-/// Threads for what cannot be waited for: 16 for files and programs, which those that look names up never take from them.
-const BLOCKING_THREADS_MAX: usize = 16 + LOOK_UPS_MAX;
+/// Threads that look at files and start programs.
+pub(super) const LOOKS_MAX: usize = 16;
+
+/// Threads for what cannot be waited for. Those that look names up never take them from the others.
+const BLOCKING_THREADS_MAX: usize = LOOKS_MAX + LOOK_UPS_MAX;
 
 /// Descriptors of a runtime: epoll, two to wake it, and a spare one.
 const FDS_A_RUNTIME: usize = 4;
@@ -312,16 +316,10 @@ impl Plan {
         Arc::clone(&self.connector)
     }
 
-    /// Descriptors that the checks may have open at once. Names are looked up and files read with two each at most.
+    /// Descriptors that the checks may have open at once.
     pub(crate) fn descriptors(&self) -> u32 {
-        let (in_flight, kept) = self
-            .runs
-            .iter()
-            .map(|run| run.runner.descriptors())
-            .fold((1, 0), |(most, all), (in_flight, kept)| (most.max(in_flight), all + kept));
-        let runs = self.runs.len().min(self.in_flight_max) * in_flight + kept;
-        let runs = runs + 2 * BLOCKING_THREADS_MAX + FDS_A_RUNTIME;
-        u32::try_from(runs).unwrap_or(u32::MAX)
+        let needs = self.runs.iter().map(|run| run.runner.needs());
+        u32::try_from(Needs::all(needs, self.in_flight_max) + FDS_A_RUNTIME).unwrap_or(u32::MAX)
     }
 
     /// Starts the thread.

@@ -20,6 +20,7 @@ mod lane;
 mod lines;
 mod look;
 mod names;
+mod needs;
 mod progress;
 mod redis;
 mod schedule;
@@ -37,12 +38,15 @@ pub(crate) use children::CHILDREN;
 pub(crate) use demand::Demand;
 use demand::Teller;
 use dial::Dialer;
+pub(crate) use dial::cause_of;
 use doorbell_health::Outcome;
 pub(crate) use egress::Connector;
 pub(crate) use grpc::UNKNOWN as GRPC_UNKNOWN;
 pub(crate) use http::join as url_of_location;
 pub(crate) use lag::{LAG_BOUNDS_US, LagCounts};
 pub(crate) use lane::{Counters, Desk, Held, Hurry, Lane, Plan, Pulse, Push, Run};
+pub(crate) use names::find;
+pub(crate) use needs::FDS_A_LOOK_UP;
 use progress::{Progress, Spent};
 pub(crate) use progress::{Seen, Stage, Trace};
 use std::sync::Arc;
@@ -223,17 +227,6 @@ impl Runner {
     pub(crate) fn certificate_ends(&self) -> Option<Duration> {
         let secs = self.certificate_ends.load(Ordering::Relaxed);
         (secs > 0).then(|| Duration::from_secs(secs))
-    }
-
-    /// Descriptors that a run may have open at once, and those that stay open behind it.
-    fn descriptors(&self) -> (usize, usize) {
-        match &self.asks {
-            // Both ends of a pipe, one of them twice, and the process.
-            Asks::Exec(_) => (4, 0),
-            _ if self.dialer().is_some_and(Dialer::asks_all) => (every::AT_ONCE, 0),
-            Asks::Grpc(_) => (1, 1),
-            _ => (1, 0),
-        }
     }
 
     /// How the place is reached that is asked, if there is one.

@@ -11,13 +11,15 @@ use std::collections::HashMap;
 use std::fmt;
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs as _};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError, Weak};
 use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::{Instant, timeout};
 
-/// Names that are looked up at once.
+/// Names that are looked up at once by all checks of the process: a thread that hangs outlives the configuration that wanted the name.
 pub(super) const LOOK_UPS_MAX: usize = 32;
+
+static PERMITS: LazyLock<Arc<Semaphore>> = LazyLock::new(|| Arc::new(Semaphore::new(LOOK_UPS_MAX)));
 
 /// For how long addresses are used about which no new answer comes. RFC 8767 5 allows days; by then they are somebody else's.
 const KEPT_FOR: Duration = Duration::from_secs(3600);
@@ -66,13 +68,28 @@ struct LookingUp {
     _permit: OwnedSemaphorePermit,
 }
 
+/// The addresses of a host, as soon as one of `permits` is free: it is until the system has answered, whoever still waits for that.
+pub(crate) async fn find(host: String, permits: &Arc<Semaphore>) -> io::Result<Vec<SocketAddr>> {
+    let permit = Arc::clone(permits).acquire_owned().await.map_err(io::Error::other)?;
+    let looked = tokio::task::spawn_blocking(move || {
+        let _permit = permit;
+        look_up(&host)
+    });
+    looked.await.map_err(io::Error::other)?
+}
+
+fn look_up(host: &str) -> io::Result<Vec<SocketAddr>> {
+    Ok((host, 0).to_socket_addrs()?.collect())
+}
+
 impl Default for Names {
     fn default() -> Self {
-        Self::new(|host: &str| Ok((host, 0).to_socket_addrs()?.collect()))
+        Self { permits: Arc::clone(&PERMITS), ..Self::new(look_up) }
     }
 }
 
 impl Names {
+    /// With look-ups of its own, apart from those of others.
     pub(super) fn new(look_up: impl Fn(&str) -> io::Result<Vec<SocketAddr>> + Send + Sync + 'static) -> Self {
         let permits = Arc::new(Semaphore::new(LOOK_UPS_MAX));
         Self { look_up: Arc::new(look_up), permits, names: Mutex::default() }

@@ -2,9 +2,9 @@
 //!
 //! Does not know about: any one command.
 
-use super::args::Cli;
+use super::command::command;
 use crate::exit::{Exit, Failure};
-use clap::{Args, CommandFactory as _};
+use clap::{Args, Command};
 use clap_complete::Shell;
 use std::path::PathBuf;
 
@@ -17,7 +17,14 @@ Examples:
 pub(super) const MAN_HELP: &str = "\
 Examples:
   doorbell man | man -l -
-  doorbell man --folder /usr/local/share/man/man1";
+  doorbell man probe | man -l -
+  doorbell man doorbell.toml | man -l -        every key of a configuration
+  doorbell man --folder /usr/local/share/man/man1
+  doorbell man doorbell.toml > /usr/local/share/man/man5/doorbell.toml.5";
+
+pub(super) const VERSION_HELP: &str = "\
+Examples:
+  doorbell version --verbose                   revision, target, TLS library, engines";
 
 /// Options of `completions`.
 #[derive(Debug, Args)]
@@ -30,8 +37,12 @@ pub struct CompletionsArgs {
 /// Options of `man`.
 #[derive(Debug, Args)]
 pub struct ManArgs {
-    /// Where to write a page for every command; without it the first page goes to standard output
-    #[arg(long, value_name = "FOLDER")]
+    /// A command, as in probe or config-dump, or doorbell.toml; without it the page of doorbell itself
+    #[arg(value_name = "PAGE")]
+    page: Option<String>,
+
+    /// Where to write a page for every command, instead of one page to standard output
+    #[arg(long, value_name = "FOLDER", conflicts_with = "page")]
     folder: Option<PathBuf>,
 }
 
@@ -39,32 +50,50 @@ pub struct ManArgs {
 #[derive(Debug, Args)]
 pub struct VersionArgs {
     /// Also what it was built with and for
-    #[arg(long)]
+    #[arg(short, long)]
     verbose: bool,
 }
 
 pub(super) fn completions(args: &CompletionsArgs) -> String {
     let mut bytes = Vec::new();
-    clap_complete::generate(args.shell, &mut Cli::command(), "doorbell", &mut bytes);
+    clap_complete::generate(args.shell, &mut command(&[]), "doorbell", &mut bytes);
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// The first page, unless all go into a folder.
+/// One page, unless all go into a folder.
 pub(super) fn man(args: &ManArgs) -> Result<String, Failure> {
     let failed =
         |error: std::io::Error| Failure::new(Exit::Failure, format!("the pages cannot be written: {error}"));
-    match &args.folder {
-        Some(folder) => {
-            // `doorbell.1`, `doorbell-config.1`, `doorbell-config-dump.1`.
-            clap_mangen::generate_to(Cli::command(), folder).map_err(failed)?;
-            Ok(String::new())
-        }
-        None => {
-            let mut page = Vec::new();
-            clap_mangen::Man::new(Cli::command()).render(&mut page).map_err(failed)?;
-            Ok(String::from_utf8_lossy(&page).into_owned())
-        }
+    if let Some(folder) = &args.folder {
+        // `doorbell.1`, `doorbell-config.1`, `doorbell-config-dump.1`.
+        clap_mangen::generate_to(command(&[]), folder).map_err(failed)?;
+        return Ok(String::new());
     }
+    let of = match args.page.as_deref() {
+        Some("doorbell.toml") => return Ok(super::manual::file_page()),
+        Some(name) => {
+            named(command(&[]), name.strip_prefix("doorbell-").unwrap_or(name)).ok_or_else(|| {
+                let message = format!(
+                    "there is no page {name:?}: name a command, as in probe or config-dump, or doorbell.toml"
+                );
+                Failure::new(Exit::Usage, message)
+            })?
+        }
+        None => command(&[]),
+    };
+    let mut page = Vec::new();
+    clap_mangen::Man::new(of).render(&mut page).map_err(failed)?;
+    Ok(String::from_utf8_lossy(&page).into_owned())
+}
+
+/// A command by the name of its page, `config-dump`, with all that it has from those above it.
+fn named(mut command: Command, name: &str) -> Option<Command> {
+    command.build();
+    let mut command = &command;
+    for word in name.split('-').filter(|word| *word != "doorbell") {
+        command = command.find_subcommand(word)?;
+    }
+    Some(command.clone())
 }
 
 pub(super) fn version(args: &VersionArgs) -> String {

@@ -13,7 +13,7 @@ const EXAMPLES: &str = "\
 Examples:
   doorbell                                     answer probes on 127.0.0.1:8080
   doorbell --listen :8080                      the same, for everybody
-  doorbell --check http://127.0.0.1:3000/healthz   ready while that answers with 2xx
+  doorbell --check tcp://127.0.0.1:3000        ready while somebody accepts there
   doorbell -c doorbell.toml                    what the file says
   DOORBELL__LOG__LEVEL=debug doorbell          any key by itself: DOORBELL__SECTION__KEY
   curl 127.0.0.1:9130/metrics                  without a file, or with --admin 127.0.0.1:9130
@@ -32,8 +32,8 @@ Exit codes:
   77  no permission, as for a port below 1024
   78  the configuration cannot be used
 
-Signals: TERM drains and stops; INT, QUIT or a second TERM stops at once; HUP reads the configuration anew; USR1 writes the state to the
-log; USR2 opens log files again.";
+Signals: TERM drains and stops; INT, QUIT or a second TERM stops at once; HUP reads the configuration anew; USR1 writes the state to \
+the log; USR2 opens log files again.";
 
 const CHECK_HELP: &str = "\
 Examples:
@@ -46,13 +46,33 @@ Exit codes: 0 valid, 1 invalid, 3 valid with warnings (1 with --strict)";
 const DUMP_HELP: &str = "\
 Examples:
   doorbell config dump -c doorbell.toml --with-defaults
-  doorbell config dump > doorbell.toml         a first file, from what runs without one";
+  doorbell config dump > doorbell.toml         a first file, from what runs without one
+
+Secrets are shown as stars. Exit codes: 0 written, 2 wrong command line, 78 the configuration cannot be used";
+
+const SCHEMA_HELP: &str = "\
+Examples:
+  doorbell config schema > doorbell.schema.json
+  doorbell config schema | jq '.properties.lifecycle.properties | map_values(.default)'
+
+A file that begins with `#:schema ./doorbell.schema.json` is completed and explained by editors with Taplo (Even Better TOML). \
+The same for people: `doorbell man doorbell.toml | man -l -`.";
+
+const SERVE_HELP: &str = "\
+Examples:
+  doorbell serve --listen :8080
+  doorbell serve --check http://127.0.0.1:3000/healthz --check tcp://db:5432
+  doorbell serve -c /etc/doorbell/doorbell.toml
+
+What the command line says goes before DOORBELL__SECTION__KEY, and that before the file. Exit codes and signals: `doorbell --help`.";
 
 const HEALTHCHECK_HELP: &str = "\
 Examples:
   HEALTHCHECK CMD [\"doorbell\", \"healthcheck\"]
-  doorbell healthcheck -c /etc/doorbell/doorbell.toml        the file says where, and whether with TLS
+  doorbell healthcheck -c /etc/doorbell/doorbell.toml
   doorbell healthcheck --endpoint livez --address 127.0.0.1:9000 --timeout 500ms
+
+A file says where to ask, and whether with TLS.
 
 Exit codes: 0 healthy, 1 everything else, also a wrong command line: Docker keeps 2 for itself";
 
@@ -63,7 +83,8 @@ Examples:
   doorbell redirect --host example.com --acme /var/lib/acme/.well-known/acme-challenge
 
 Path and query are kept. A host that is not listed gets 421 and is never sent anywhere.
-/livez and /readyz are answered for every host, and with --acme the tokens of certificates too.";
+/livez and /readyz are answered for every host, and with --acme the tokens of certificates too. \
+Exit codes and signals: `doorbell --help`.";
 
 /// Answers the door: health probes, redirects and small fixed replies.
 #[derive(Debug, Parser)]
@@ -159,8 +180,10 @@ pub enum Command {
     #[command(after_help = super::run::HELP)]
     Run(super::run::RunArgs),
     /// Serve; the default command
+    #[command(after_help = SERVE_HELP)]
     Serve(ServeArgs),
     /// Say which version this is
+    #[command(after_help = super::about::VERSION_HELP)]
     Version(super::about::VersionArgs),
 }
 
@@ -177,6 +200,7 @@ pub enum ConfigCommand {
     #[command(after_help = super::init::HELP)]
     Init(super::init::InitArgs),
     /// Write the JSON Schema of configuration files, for editors
+    #[command(after_help = SCHEMA_HELP)]
     Schema,
 }
 

@@ -3,9 +3,11 @@
 //! Does not know about: what the commands do.
 
 use super::args::Cli;
-use clap::builder::{Resettable, ValueParser};
+use super::operate::OperateCommand;
+use crate::config::model::{LogFormat, LogLevel};
+use clap::builder::{EnumValueParser, Resettable, ValueParser};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{Arg, ColorChoice, Command, CommandFactory as _, Id};
+use clap::{Arg, ColorChoice, Command, CommandFactory as _, Id, Subcommand as _};
 use std::ffi::OsString;
 use std::path::PathBuf;
 
@@ -23,13 +25,56 @@ const WITHOUT_CONFIG: [&[&str]; 10] = [
     &["version"],
 ];
 
+/// Commands that write no log, beside those that reach a running doorbell.
+const WITHOUT_LOG: [&str; 9] =
+    ["await", "check", "completions", "config", "doctor", "healthcheck", "man", "probe", "version"];
+
+/// What others call a command, and what it is here.
+const ELSEWHERE: [(&str, &str); 12] = [
+    ("bench", "`doorbell-load`, a program of its own, makes load"),
+    ("convert", "files of other programs are not read: begin with `doorbell config init`"),
+    ("health", "`doorbell healthcheck`, or `doorbell status` for people"),
+    ("lint", "`doorbell check`"),
+    ("logs", "`doorbell events --follow`; the log itself is on standard output"),
+    ("prestop", "`doorbell drain --wait 20s`"),
+    ("restart", "`doorbell reload` reads the configuration anew without a restart"),
+    ("start", "`doorbell serve`"),
+    ("stop", "`doorbell quit`"),
+    ("test", "`doorbell check`"),
+    ("top", "`doorbell status --watch`"),
+    ("validate", "`doorbell check`"),
+];
+
 /// For these arguments: an option that says how the help looks is known before anything is parsed.
 pub(super) fn command(args: &[OsString]) -> Command {
     let mut command = without_empty(Cli::command()).color(color(args));
     for path in WITHOUT_CONFIG {
         command = within(command, path);
     }
-    command
+    let is_silent = |name: &str| WITHOUT_LOG.contains(&name) || OperateCommand::has_subcommand(name);
+    command.mut_subcommands(|below| if is_silent(below.get_name()) { without_log(below) } else { below })
+}
+
+/// The options are known all the same: whoever has a habit of them is not refused.
+fn without_log(command: Command) -> Command {
+    let level = Arg::new("log_level").long("log-level").value_parser(EnumValueParser::<LogLevel>::new());
+    let format = Arg::new("log_format").long("log-format").value_parser(EnumValueParser::<LogFormat>::new());
+    command.args([level.hide(true), format.hide(true)]).mut_subcommands(without_log)
+}
+
+/// `help`, and `help COMMAND`, as many programs have it.
+pub(super) fn asked_for_help(mut args: Vec<OsString>) -> Vec<OsString> {
+    if args.get(1).is_some_and(|word| word == "help") {
+        args.remove(1);
+        args.push("--help".into());
+    }
+    args
+}
+
+/// The first word that is the name of a command.
+pub(super) fn first(args: &[OsString]) -> Option<&str> {
+    let command = Cli::command();
+    args.iter().skip(1).filter_map(|word| word.to_str()).find(|word| command.find_subcommand(word).is_some())
 }
 
 /// What `--color` says, wherever it stands before a command of somebody else. A wrong word is refused by the parser.
@@ -76,7 +121,7 @@ fn refused() -> Arg {
     Arg::new("config").short('c').long("config").hide(true).value_parser(ValueParser::new(refuse))
 }
 
-/// A file where none can stand was probably meant as the configuration.
+/// A file where none can stand was probably meant as the configuration, and a command has other names elsewhere.
 pub(super) fn hint(error: &clap::Error) -> Option<String> {
     let kind = match error.kind() {
         ErrorKind::InvalidSubcommand => ContextKind::InvalidSubcommand,
@@ -84,6 +129,9 @@ pub(super) fn hint(error: &clap::Error) -> Option<String> {
         _ => return None,
     };
     let Some(ContextValue::String(word)) = error.get(kind) else { return None };
+    if let Some((_, meant)) = ELSEWHERE.iter().find(|(name, _)| name == word) {
+        return Some(format!("\nHere: {meant}\n"));
+    }
     let is_file = word.ends_with(".toml") || !word.starts_with('-') && std::path::Path::new(word).is_file();
     is_file.then(|| format!("\nA configuration is named with -c: -c {word}\n"))
 }

@@ -4,7 +4,7 @@
 
 use super::args::{Global, HealthcheckArgs};
 use super::{load, print, print_error};
-use crate::checks::client_config;
+use crate::checks::{cause_of, client_config};
 use crate::config::model::{ClientAuthMode, ClientTls, HostPort, Listener, Protocol, ProxyProtocol, Route};
 use crate::config::{Bind, Config, glean};
 use crate::exit::Exit;
@@ -156,7 +156,7 @@ fn address_of(bind: &Bind, listener: &Listener) -> Option<Address> {
 }
 
 fn ask(door: &Door, path: &str, timeout: Duration) -> Result<u16, String> {
-    let said = |error: std::io::Error| error.to_string();
+    let said = |error: std::io::Error| cause_of(&error);
     let host = door.host.clone();
     match &door.address {
         Address::Addr(addr) => {
@@ -169,7 +169,7 @@ fn ask(door: &Door, path: &str, timeout: Duration) -> Result<u16, String> {
             for addr in (at.host.as_str(), at.port).to_socket_addrs().map_err(said)? {
                 match TcpStream::connect_timeout(&addr, timeout) {
                     Ok(stream) => return greet(door, stream, at.to_string(), path),
-                    Err(error) => why = format!("{addr}: {error}"),
+                    Err(error) => why = format!("{addr}: {}", cause_of(&error)),
                 }
             }
             Err(why)
@@ -194,7 +194,7 @@ fn reachable(addr: SocketAddr) -> SocketAddr {
 fn greet(door: &Door, mut stream: impl Read + Write, host: String, path: &str) -> Result<u16, String> {
     if door.needs_proxy_header {
         // Nobody in particular, as who checks a server himself (PROXY protocol, version 1).
-        stream.write_all(b"PROXY UNKNOWN\r\n").map_err(|error| error.to_string())?;
+        stream.write_all(b"PROXY UNKNOWN\r\n").map_err(|error| cause_of(&error))?;
     }
     if !door.is_tls {
         return exchange(stream, &host, path);
@@ -237,13 +237,13 @@ fn exchange(mut stream: impl Read + Write, host: &str, path: &str) -> Result<u16
     let request = format!(
         "GET {path} HTTP/1.1\r\nHost: {host}\r\nUser-Agent: doorbell-healthcheck/{version}\r\nConnection: close\r\n\r\n"
     );
-    stream.write_all(request.as_bytes()).map_err(|error| error.to_string())?;
+    stream.write_all(request.as_bytes()).map_err(|error| cause_of(&error))?;
     let mut answer = Vec::new();
     // An answer that came whole counts even if a reset follows it.
     let read = stream.take(ANSWER_LEN_MAX).read_to_end(&mut answer);
     match parse_status(&answer) {
         Some(status) => Ok(status),
-        None => Err(read.err().map_or_else(|| "that is no HTTP answer".into(), |error| error.to_string())),
+        None => Err(read.err().map_or_else(|| "that is no HTTP answer".into(), |error| cause_of(&error))),
     }
 }
 

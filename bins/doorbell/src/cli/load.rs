@@ -18,6 +18,9 @@ use std::path::{Path, PathBuf};
 /// More than any configuration needs; a file that is none, such as a disk image, is refused early.
 const FILE_LEN_MAX: u64 = 4 << 20;
 
+/// What a wrong configuration comes to.
+pub(super) const NOT_STARTED: &str = "; nothing was started";
+
 /// Where a configuration comes from without a file.
 pub(super) const BUILT_IN: &str = "built-in defaults";
 
@@ -96,8 +99,7 @@ pub(super) fn config(source: &Source, global: &Global) -> Result<Config, Failure
         print_error("\n");
     }
     parsed.config.ok_or_else(|| {
-        let message = format!("{} has {}; nothing was started", source.name, count_errors(&shown));
-        Failure::new(Exit::BadConfig, message)
+        Failure::new(Exit::BadConfig, format!("{} has {}{NOT_STARTED}", source.name, count_errors(&shown)))
     })
 }
 

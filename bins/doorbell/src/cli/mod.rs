@@ -11,6 +11,7 @@ mod doctor;
 mod healthcheck;
 mod init;
 mod load;
+mod manual;
 pub mod operate;
 mod probe;
 mod redirect;
@@ -34,7 +35,7 @@ const READER_TIMEOUT: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
 /// Runs one command to its end. `args` begins with the name of the program.
 #[must_use]
 pub fn run(args: impl IntoIterator<Item = OsString>) -> Exit {
-    let args: Vec<OsString> = args.into_iter().collect();
+    let args = command::asked_for_help(args.into_iter().collect());
     let matches = command::command(&args).try_get_matches_from(&args);
     let cli = match matches.and_then(|matches| Cli::from_arg_matches(&matches)) {
         Ok(cli) => cli,
@@ -57,8 +58,7 @@ fn refuse(error: &clap::Error, args: &[OsString]) -> Exit {
     if let Some(hint) = command::hint(error) {
         print_error(&hint);
     }
-    let args = args.get(1..).unwrap_or_default();
-    let asked_health = args.iter().any(|arg| arg == "healthcheck" || arg == "probe");
+    let asked_health = command::first(args).is_some_and(|name| name == "healthcheck" || name == "probe");
     match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => Exit::Success,
         _ if asked_health => Exit::Failure,
@@ -136,9 +136,13 @@ fn start(config: Config, global: &Global, origin: &str, again: Option<serve::Rea
 
 fn dump(args: &DumpArgs, global: &Global) -> Result<Exit, Failure> {
     let config = match load::source(global)? {
-        Some(source) => load::config(&source, global)?,
-        None => load::without_file(global)?,
+        Some(source) => load::config(&source, global),
+        None => load::without_file(global),
     };
+    let config = config.map_err(|failure| Failure {
+        message: failure.message.replace(load::NOT_STARTED, "; nothing was written"),
+        ..failure
+    })?;
     let text = match args.output {
         DumpForm::Json => format!("{:#}\n", to_json(&config, args.with_defaults)),
         DumpForm::Toml => to_toml(&config, args.with_defaults).map_err(|error| {

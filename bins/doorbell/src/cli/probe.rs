@@ -18,13 +18,15 @@ use std::time::Duration;
 pub(super) const HELP: &str = "\
 Examples:
   doorbell probe http://127.0.0.1:8080/readyz
-  doorbell probe http://10.0.0.7:8080/readyz --as kubelet -v     what the kubelet would send, and what it would say
+  doorbell probe http://10.0.0.7:8080/readyz --as kubelet -v     also what is sent and comes
   doorbell probe http://10.0.0.7:8080/ --as haproxy --host app.example.com
   doorbell probe tcp://db:5432 --count 10 --interval 500ms
   doorbell probe grpc://127.0.0.1:50051/shop.Orders -o json
+  doorbell probe grpc://127.0.0.1:50051 --as grpc-health-probe
 
-The bytes and the way to close are those of the kubelet and of HAProxy as captured; Consul's and Envoy's follow their sources; elb, gcp
-and azure have the fields that are known of them. gRPC is asked in one way, grpc.health.v1 Check, and with the user agent of the prober.
+The bytes and the way to close are those of the kubelet, HAProxy, Apache and blackbox_exporter as captured; those of Consul, Envoy and \
+keepalived follow their sources; elb, gcp, azure and route53 have the fields that are known of them. gRPC is asked in one way, \
+grpc.health.v1 Check, and with the user agent of the prober.
 
 Exit codes: 0 healthy, 1 wrong command line, 2 no connection, 3 no answer that can be understood, 4 unhealthy, 124 no answer in time";
 
@@ -63,7 +65,7 @@ pub struct ProbeArgs {
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = parse_interval)]
     interval: Duration,
 
-    /// Who signs the server's certificate; by default whom this system trusts, and kubelet and load balancers do not look
+    /// Who signs the server's certificate, as PEM; by default those that this system trusts, except that the kubelet and load balancers do not look
     #[arg(long, value_name = "FILE")]
     tls_ca_cert: Option<PathBuf>,
 
@@ -96,6 +98,10 @@ enum ProbeForm {
 struct Statuses(Vec<RangeInclusive<u16>>);
 
 pub(super) fn run(args: ProbeArgs, global: &Global) -> Result<Exit, Failure> {
+    if matches!(args.target, Target::Http(_)) && !args.prober.speaks_http() {
+        let message = "grpc_health_probe asks by gRPC only: write grpc://HOST:PORT/SERVICE";
+        return Err(Failure::new(Exit::Failure, message));
+    }
     let ask = ask_of(&args);
     let mut exit = Exit::Success;
     let mut healthy = 0;

@@ -19,14 +19,15 @@ use std::time::{Duration, Instant};
 pub(super) const HELP: &str = "\
 Examples:
   doorbell run -c doorbell.toml -- /app/server --port 3000
-  doorbell run --check http://127.0.0.1:3000/healthz --listen :8080 --quit-with-child -- /app/server
+  doorbell run --check tcp://127.0.0.1:3000 --listen :8080 --quit-with-child -- /app/server
   ENTRYPOINT [\"doorbell\", \"run\", \"-c\", \"/etc/doorbell/doorbell.toml\", \"--\", \"/app/server\"]
 
-TERM: doorbell says that it drains, the command is told after drain_delay, and doorbell ends behind it. A second TERM or an INT reaches
+TERM: doorbell says that it drains, the command is told after drain_delay, and doorbell ends behind it. A second TERM or an INT reaches \
 both at once. HUP and USR2 reach both; QUIT, USR1 and WINCH the command. As process 1 it also takes in orphans.
 
-Exit codes: that of the command, 128 and the signal when one ended it; 71 when it cannot be started; that of doorbell when it failed
-while the pair ran, as 73 for an address in use; 1 when doorbell was ended under a command that still ran";
+Exit codes: that of the command, 128 and the signal when one ended it; 71 when it cannot be started; that of doorbell when it failed \
+while the pair ran, as 73 for an address in use; 1 when doorbell was ended under a command that still ran; 2 wrong command line; \
+78 the configuration cannot be used";
 
 /// Options of `run`.
 #[derive(Debug, Args)]

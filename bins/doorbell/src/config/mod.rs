@@ -10,6 +10,8 @@ mod defaults;
 mod dump;
 mod expand;
 mod files;
+mod keys;
+mod likeness;
 pub mod model;
 mod overrides;
 mod problem;
@@ -121,15 +123,18 @@ fn parse_all(source: &Source, outside: Outside<'_>, overrides: &Overrides) -> (P
     // Where it is set is where it belongs.
     list.retain(|problem| problem.code != "clear-secret" || problem.span.start < environment.base);
     let mut hidden = secret::clear_spans(table.get_ref());
-    hidden.extend(syntax.iter().filter_map(|error| secret::broken_span(&source.text, error.span()?.start)));
+    hidden.extend(syntax.iter().filter_map(|error| likeness::broken_span(&source.text, error.span()?.start)));
     hidden.extend(environment.secrets());
+    let is_valid = list.iter().all(|problem| problem.severity == Severity::Warning);
+    if !is_valid {
+        hidden.extend(secret::unknown_spans(table.get_ref()));
+    }
     hidden.sort_unstable_by_key(|span| span.start);
     let hidden: Arc<[Range<usize>]> = hidden.into();
     for problem in &mut list {
         problem.hidden = Arc::clone(&hidden);
         problem.environment = Some(Arc::clone(&environment));
     }
-    let is_valid = list.iter().all(|problem| problem.severity == Severity::Warning);
     (Parsed { config: config.clone().filter(|_| is_valid), problems: list }, config)
 }
 

@@ -2,6 +2,7 @@
 //!
 //! Does not know about: which keys there are, which the readers tell; where variables come from.
 
+use super::likeness::is_like_secret;
 use super::problem::{Problem, Problems, Source};
 use super::schema::schema;
 use serde_json::Value;
@@ -80,10 +81,9 @@ impl Environment {
         let may_be = |name: &str| {
             let name = name[PREFIX.len()..].to_ascii_lowercase();
             let is_in = |table: &str| name.split(SEPARATOR).next() == Some(table);
-            let words = ["bearer", "password", "secret", "token"];
             is_in("auth")
                 || is_in("admin") && !name.ends_with("bind")
-                || words.iter().any(|word| name.contains(word))
+                || name.split(SEPARATOR).any(is_like_secret)
         };
         let secret = self.lines.iter().filter(move |(name, _)| may_be(&self.source.text[name.clone()]));
         secret.map(|(_, value)| self.base + value.start..self.base + value.end)

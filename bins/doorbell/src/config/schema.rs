@@ -2,6 +2,7 @@
 //!
 //! Does not know about: keys, but for the few whose value a reader takes apart by hand. Rules between keys are `doorbell check`'s.
 
+use super::keys;
 use super::problem::Problems;
 use super::section::{Reading, Recorder, Section};
 use super::written;
@@ -48,12 +49,13 @@ pub fn schema() -> Value {
             *place = json!({ "anyOf": [place.take(), { "enum": ["off"] }] });
         }
     }
+    keys::annotate(&mut schema);
     schema
 }
 
 /// Which keys there are may depend on a word: a check of each type.
 fn seed() -> String {
-    let mut text = "version = 1\n".to_owned();
+    let mut text = "version = 1\n[check_defaults]\nflap = {}\n".to_owned();
     for word in written::TYPES {
         let _infallible = writeln!(text, "[check.{word}]\ntype = \"{word}\"\nflap = {{}}");
     }
@@ -130,7 +132,10 @@ mod tests {
     fn values_taken_apart_by_hand_are_where_they_were() {
         let schema = schema();
         for (pointer, form) in by_hand() {
-            assert_eq!(schema.pointer(&pointer), Some(&form), "{pointer}");
+            let found = schema.pointer(&pointer).and_then(Value::as_object);
+            let mut found = found.cloned().unwrap_or_default();
+            found.retain(|key, _| !["description", "default"].contains(&&**key));
+            assert_eq!(Value::Object(found), form, "{pointer}");
         }
     }
 }

@@ -3,6 +3,7 @@
 //! Does not know about: what a secret is good for.
 
 use super::expand::is_only_references;
+use super::likeness::{is_like_secret, unknown_secrets};
 use std::io::Read;
 use std::ops::Range;
 use std::path::Path;
@@ -53,20 +54,35 @@ pub(crate) fn clear_spans(root: &DeTable<'_>) -> Vec<Range<usize>> {
             _ => hide(auth, &mut spans),
         }
     }
-    if let Some(token) = root.get("admin").and_then(|admin| admin.get_ref().as_table()?.get("token")) {
-        hide(token, &mut spans);
+    match root.get("admin").map(|admin| (admin, admin.get_ref().as_table())) {
+        Some((_, Some(table))) => table.get("token").into_iter().for_each(|token| hide(token, &mut spans)),
+        Some((admin, None)) => hide(admin, &mut spans),
+        None => {}
     }
     if let Some(checks) = root.get("check").and_then(|checks| checks.get_ref().as_table()) {
         // Other keys of a check are no secrets, and are what a report is about.
         for check in checks.iter().filter_map(|(_, check)| check.get_ref().as_table()) {
-            let basic = check.get("basic").and_then(|basic| basic.get_ref().as_table());
-            let secrets =
-                [check.get("bearer"), check.get("password"), basic.and_then(|basic| basic.get("password"))];
+            let basic = check.get("basic");
+            // One that is no table is not what it should be, and may be both in one.
+            let password = basic
+                .map(|basic| basic.get_ref().as_table().map_or(Some(basic), |basic| basic.get("password")));
+            let secrets = [check.get("bearer"), check.get("password"), password.flatten()];
             secrets.into_iter().flatten().for_each(|secret| hide(secret, &mut spans));
+            // Fields of a request have names of the user's choice.
+            let fields = check.get("headers").and_then(|headers| headers.get_ref().as_table());
+            let fields = fields.into_iter().flatten().filter(|(name, _)| is_like_secret(name.get_ref()));
+            fields.for_each(|(_, field)| hide(field, &mut spans));
             check.get("url").into_iter().for_each(|url| hide_user(url, &mut spans));
         }
     }
     spans.sort_unstable_by_key(|span| span.start);
+    spans
+}
+
+/// Where what nobody can read may be a secret.
+pub(crate) fn unknown_spans(root: &DeTable<'_>) -> Vec<Range<usize>> {
+    let mut spans = Vec::new();
+    unknown_secrets(root, |value| hide(value, &mut spans));
     spans
 }
 
@@ -78,7 +94,9 @@ fn hide(value: &Spanned<DeValue<'_>>, spans: &mut Vec<Range<usize>>) {
             let hidden = table.iter().filter(|(key, _)| !OPEN_KEYS.contains(&key.get_ref().as_ref()));
             hidden.for_each(|(_, value)| hide(value, spans));
         }
-        _ => {}
+        DeValue::Boolean(_) | DeValue::String(_) => {}
+        // Of another type than it should be, and a secret all the same.
+        DeValue::Datetime(_) | DeValue::Float(_) | DeValue::Integer(_) => spans.push(value.span()),
     }
 }
 
@@ -92,17 +110,6 @@ fn hide_user(url: &Spanned<DeValue<'_>>, spans: &mut Vec<Range<usize>>) {
     // With escapes or other quotes nobody can tell where it is.
     let is_plain = span.len() == text.len() + quotes_len;
     spans.push(if is_plain { span.start + 1 + start..span.start + 1 + start + len } else { span });
-}
-
-/// What may be a secret on a line that is not TOML, below a header that begins with `auth` or `admin`: nobody can tell what is.
-pub(crate) fn broken_span(text: &str, at: usize) -> Option<Range<usize>> {
-    let before = text.get(..at)?;
-    let start = before.rfind('\n').map_or(0, |end| end + 1);
-    let mut headers = before[..start].lines().rev().filter(|line| line.trim_start().starts_with('['));
-    let header = headers.next()?.trim_start_matches(['[', ' ', '\t']);
-    let end = text[at..].find('\n').map_or(text.len(), |len| at + len);
-    let value = start + text[start..end].find('=')?;
-    (header.starts_with("auth") || header.starts_with("admin")).then_some(value + 1..end)
 }
 
 /// The text with stars in the place of these bytes; every other byte keeps its place.
@@ -144,13 +151,40 @@ bearer = "${file:/run/ten}"
 url = "http://eleven:tw@elve@host/a@b"
 [check.c]
 url = "http://thirteen\u003afourteen@host/"
+passwrod = "hidden-a"
+basic = { username = "shown-a", pw = "hidden-b" }
+headers = { Authorization = "Bearer hidden-c", Accept = "shown-b", X-Api-Key = "${file:/shown-c}" }
+degraded = { secretly = "hidden-d", status = "shown-d" }
+[check.d]
+basic = "user:hidden-e"
+[check.token]
+url = "shown-e"
+[limit.token]
+key = "shown-f"
+[admin]
+tokne = { a = ["hidden-f", 7777] }
+pin = "hidden-g"
+bind = "shown-g"
+[admni]
+token = "hidden-h"
+bind = "shown-h"
+[atuh.a]
+tokens = { a = "hidden-i" }
+[[maintenance.window]]
+secret = "hidden-j"
+reason = "shown-i"
 "#;
         let (table, _) = DeTable::parse_recoverable(text);
-        let masked = mask(text, &clear_spans(table.get_ref()));
+        let mut spans = clear_spans(table.get_ref());
+        spans.extend(unknown_spans(table.get_ref()));
+        spans.sort_unstable_by_key(|span| span.start);
+        let masked = mask(text, &spans);
         for hidden in ["hunter2", "dflt", "typo", "three", "four", "seven", "nine", "eleven", "elve", "teen"]
         {
             assert!(!masked.contains(hidden), "{hidden}: {masked}");
         }
+        assert!(!masked.contains("hidden-") && !masked.contains("7777"), "{masked}");
+        assert_eq!(masked.matches("shown-").count(), text.matches("shown-").count(), "{masked}");
         for shown in [
             "\"one\"",
             "\"two\"",
@@ -165,22 +199,5 @@ url = "http://thirteen\u003afourteen@host/"
             assert!(masked.contains(shown), "{shown}: {masked}");
         }
         assert_eq!(masked.len(), text.len());
-    }
-
-    #[test]
-    fn broken_lines_of_auth_are_hidden() {
-        for (text, expected) in [
-            ("[auth.a]\ntokens = { a = \"x }\n", Some(" { a = \"x }")),
-            ("  [ auth.a]\ntokens = \"x", Some(" \"x")),
-            ("[auth.a]\n\nrealm = \"x\"\ntokens = \"x", Some(" \"x")),
-            ("[auth.a]\ntokens", None),
-            ("[auth.a]\n[log]\nlevel = \"x", None),
-            ("level = \"x", None),
-            ("", None),
-        ] {
-            let at = text.trim_end().len();
-            assert_eq!(broken_span(text, at).map(|span| &text[span]), expected, "{text}");
-        }
-        assert_eq!(broken_span("[auth]\né = é", 8), None, "inside a character");
     }
 }

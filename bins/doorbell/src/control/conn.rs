@@ -134,14 +134,16 @@ fn respond(operator: &Operator, request: Request) -> Response {
                 .map_or_else(Response::Refused, |check| Response::Checks(vec![check]));
         }
         Request::Status => return Response::Status(Box::new(operator.status())),
-        Request::Drain { reason } => operator.drain(&reason),
+        Request::Drain { target, reason, for_ms, is_kept } => {
+            operator.drain(&target, &reason, for_ms.map(Duration::from_millis), is_kept)
+        }
         Request::Maintain { target, reason, for_ms } => {
             operator.maintain(&target, &reason, for_ms.map(Duration::from_millis))
         }
         Request::Quit { now } => operator.quit(now),
         Request::Ready { target } => operator.ready(&target),
         Request::Reload => operator.reload(),
-        Request::Undrain => operator.undrain(),
+        Request::Undrain { target } => operator.undrain(&target),
     };
     done.map_or_else(Response::Refused, Response::Done)
 }

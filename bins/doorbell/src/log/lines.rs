@@ -19,6 +19,10 @@ const KEPT_LEN_MAX: usize = 64 << 10;
 /// anything in a pipe, there is for this.
 pub(crate) const PIECE_LEN: usize = 4096;
 
+/// How long lines wait for others behind a write, so that neither we nor whoever reads is woken for each of a thousand a second. What comes
+/// after a pause is written at once.
+const REST: Duration = Duration::from_millis(5);
+
 /// See the [module](self).
 #[derive(Debug, Default)]
 pub(super) struct Lines {
@@ -32,6 +36,10 @@ struct Inside {
     queue: Vec<u8>,
     /// Whether the thread has taken lines that are not written yet.
     writing: bool,
+    /// Whether the thread is to be woken by the next line.
+    is_idle: bool,
+    /// Whether somebody waits until all is written.
+    is_awaited: bool,
     /// From the start on.
     lost: u64,
     /// Those of which a line told.
@@ -52,9 +60,14 @@ impl Lines {
 
     /// Waits until all is written, but no longer than this. False: it is not.
     pub(super) fn flush(&self, timeout: Duration) -> bool {
+        let mut inside = self.lock();
+        inside.is_awaited = true;
+        self.came.notify_one();
         let is_busy = |inside: &mut Inside| inside.writing || !inside.queue.is_empty();
-        let waited = self.written.wait_timeout_while(self.lock(), timeout, is_busy);
-        !waited.unwrap_or_else(PoisonError::into_inner).1.timed_out()
+        let waited = self.written.wait_timeout_while(inside, timeout, is_busy);
+        let (mut inside, waited) = waited.unwrap_or_else(PoisonError::into_inner);
+        inside.is_awaited = false;
+        !waited.timed_out()
     }
 
     /// From the start on.
@@ -69,8 +82,10 @@ impl Lines {
             return;
         }
         inside.queue.extend_from_slice(line);
-        drop(inside);
-        self.came.notify_one();
+        if std::mem::take(&mut inside.is_idle) {
+            drop(inside);
+            self.came.notify_one();
+        }
     }
 
     fn write_all(&self, out: BorrowedFd<'_>) {
@@ -81,7 +96,13 @@ impl Lines {
             if let Some(lost) = self.end_batch(failed) {
                 tracing::warn!(lines = lost, "lines of this log are lost: whoever reads it was too slow");
             }
+            self.rest();
         }
+    }
+
+    fn rest(&self) {
+        let rests = |inside: &mut Inside| !inside.is_awaited;
+        drop(self.came.wait_timeout_while(self.lock(), REST, rests));
     }
 
     /// Waits for lines and takes all of them.
@@ -90,7 +111,10 @@ impl Lines {
         if batch.capacity() > KEPT_LEN_MAX {
             *batch = Vec::new();
         }
-        let is_idle = |inside: &mut Inside| inside.queue.is_empty();
+        let is_idle = |inside: &mut Inside| {
+            inside.is_idle = inside.queue.is_empty();
+            inside.is_idle
+        };
         let mut inside = self.came.wait_while(self.lock(), is_idle).unwrap_or_else(PoisonError::into_inner);
         inside.writing = true;
         std::mem::swap(&mut inside.queue, batch);
@@ -207,6 +231,44 @@ mod tests {
         assert!(read.chunks(line.len()).all(|read| read == line), "no line is torn");
         assert!(lines.flush(Duration::from_secs(20)));
         assert_eq!(lines.lost(), lost);
+    }
+
+    /// Lines that come one right after the other are few writes, and the first of them does not wait.
+    #[test]
+    fn a_flood_of_lines_is_few_writes() {
+        let (reader, writer) = std::os::unix::net::UnixDatagram::pair().unwrap();
+        reader.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        let lines = Arc::new(Lines::default());
+        let thread = Arc::clone(&lines);
+        std::thread::spawn(move || thread.write_all(writer.as_fd()));
+        let read = |wanted: usize| {
+            let (mut buf, mut len, mut writes) = ([0; PIECE_LEN], 0, 0);
+            while len < wanted {
+                len += reader.recv(&mut buf).unwrap();
+                writes += 1;
+            }
+            writes
+        };
+        let push = || Entry(Arc::clone(&lines)).write_all(b"line\n").unwrap();
+        push();
+        assert_eq!(read(5), 1);
+        // None of them is forgotten, whatever the thread does when it comes.
+        for _ in 0..200 {
+            push();
+            std::thread::yield_now();
+        }
+        let writes = read(1_000);
+        // More than one or two only where this thread was held up.
+        assert!(writes <= 100, "{writes}");
+        assert!(lines.flush(Duration::from_secs(20)));
+        for _ in 0..20 {
+            push();
+            assert!(
+                lines.flush(Duration::from_secs(20)),
+                "whoever waits for the end does not wait for others"
+            );
+            assert_eq!(read(5), 1);
+        }
     }
 
     #[test]

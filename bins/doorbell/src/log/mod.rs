@@ -3,9 +3,10 @@
 //! Does not know about: what is logged.
 //!
 //! Whoever logs never waits: lines go into a bounded [queue](lines), and a thread of its own hands them to whoever reads them. A reader that
-//! hangs costs lines, which are counted, and holds up nothing else.
+//! hangs costs lines, which are counted, and holds up nothing else. What is said of a panic is such a line, too.
 
 mod lines;
+mod panics;
 mod seldom;
 
 pub(crate) use lines::PIECE_LEN;
@@ -67,6 +68,7 @@ pub(crate) fn init(log: &Log, color: bool) -> io::Result<Logging> {
         true => subscriber.json().flatten_event(true).try_init(),
         false => subscriber.try_init(),
     };
+    panics::tell();
     Ok(Logging(()))
 }
 

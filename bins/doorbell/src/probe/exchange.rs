@@ -3,10 +3,10 @@
 //! Does not know about: who is imitated, beyond asking for the bytes and for the way to close.
 #![expect(clippy::disallowed_methods, reason = "a probe measures real time, and no ring thread is near")]
 
-use super::prober::Closing;
+use super::prober::{Closing, Redirects};
 use super::reply::{Head, Reply};
 use super::{Ask, Phases, Report, Target, Verdict};
-use crate::checks::{client_config, url_of_location};
+use crate::checks::{cause_of, client_config, url_of_location};
 use crate::config::model::{HostPort, Url};
 use rustix::net::sockopt::{Timeout as Direction, set_socket_linger, set_socket_timeout, socket_type};
 use rustls::pki_types::ServerName;
@@ -91,7 +91,8 @@ impl Run<'_> {
             let head = self.one_request(&url)?;
             self.status = Some(head.status);
             let is_redirect = matches!(head.status, 301 | 302 | 303 | 307 | 308);
-            let follows = is_redirect && self.ask.prober.follows_redirects();
+            let redirects = self.ask.prober.redirects();
+            let follows = is_redirect && redirects != Redirects::None;
             let Some(location) = head.location.as_ref().filter(|_| follows) else {
                 let judged = self.ask.judge(head.status).map_err(|why| (Verdict::Unhealthy, why));
                 return judged.map(|()| format!("the status is {}", head.status));
@@ -99,7 +100,7 @@ impl Run<'_> {
             let Some(next) = url_of_location(&url, location) else {
                 return Err((Verdict::Unhealthy, format!("{location:?} is no URL to be sent to")));
             };
-            if !next.at.host.eq_ignore_ascii_case(&url.at.host) {
+            if redirects == Redirects::OwnHost && !next.at.host.eq_ignore_ascii_case(&url.at.host) {
                 return Ok(self.warning(head.len));
             }
             url = next;
@@ -343,13 +344,4 @@ impl<S: AsFd + Write> Write for Timed<S> {
 /// A socket with a time limit says that it would block.
 fn is_timeout(error: &std::io::Error) -> bool {
     matches!(error.kind(), ErrorKind::TimedOut | ErrorKind::WouldBlock)
-}
-
-/// Without the number that the system gives it.
-fn cause_of(error: &std::io::Error) -> String {
-    let text = error.to_string();
-    match text.find(" (os error ") {
-        Some(end) => text[..end].to_lowercase(),
-        None => text,
-    }
 }

@@ -1,7 +1,7 @@
 //! Who can be imitated: what each sends, what it is content with, how it closes.
 //!
-//! Does not know about: sockets. The kubelet's and HAProxy's bytes are as captured from them; Consul's and Envoy's follow from their
-//! sources; the clouds' have the fields that they document.
+//! Does not know about: sockets. The bytes of the kubelet, HAProxy, Apache and blackbox_exporter are as captured from them; those of Consul, Envoy
+//! and keepalived follow from their sources; the clouds' have the fields that they document.
 
 use super::Ask;
 use crate::config::model::Url;
@@ -12,19 +12,36 @@ use std::time::Duration;
 /// Whose manner a probe has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Prober {
-    /// Azure Load Balancer.
+    /// Apache's mod_proxy_hcheck with hcmethod=GET
+    Apache,
+    /// Azure Load Balancer
     Azure,
+    /// Prometheus' blackbox_exporter, module http_2xx
+    #[value(alias = "blackbox_exporter")]
+    Blackbox,
+    /// Consul, an HTTP or gRPC check
     Consul,
-    /// Our own.
+    /// Our own manner
     #[default]
     Doorbell,
-    /// AWS Application Load Balancer.
+    /// AWS Application Load Balancer
+    #[value(alias = "alb")]
     Elb,
+    /// Envoy's active health check
     Envoy,
-    /// Google Cloud.
+    /// Google Cloud load balancers
     Gcp,
+    /// grpc_health_probe; by gRPC only
+    #[value(alias = "grpc_health_probe")]
+    GrpcHealthProbe,
+    /// HAProxy's option httpchk
     Haproxy,
+    /// keepalived's HTTP_GET and SSL_GET
+    Keepalived,
+    /// The kubelet: httpGet, tcpSocket, grpc
     Kubelet,
+    /// AWS Route 53
+    Route53,
 }
 
 /// How a connection is left.
@@ -36,19 +53,40 @@ pub(super) enum Closing {
     Reset,
 }
 
+/// Which redirects are followed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Redirects {
+    All,
+    None,
+    /// Others are a success with a warning.
+    OwnHost,
+}
+
 /// The version of Kubernetes whose kubelet is imitated.
 const KUBE_PROBE: &str = "kube-probe/1.34";
+
+/// As of Debian 12.
+const BLACKBOX: &str = "Blackbox Exporter/0.23.0";
+
+/// Where the number of the check is nobody's.
+const ROUTE53: &str = "Amazon-Route53-Health-Check-Service (ref 00000000-0000-0000-0000-000000000000; report http://amzn.to/1vsZADi)";
 
 const OWN_AGENT: &str = concat!("doorbell-probe/", env!("CARGO_PKG_VERSION"));
 
 impl Prober {
     /// How long it waits unless told otherwise.
     pub(crate) const fn timeout(self) -> Duration {
-        Duration::from_secs(match self {
-            Self::Kubelet => 1,
-            Self::Doorbell | Self::Haproxy => 2,
-            Self::Azure | Self::Elb | Self::Envoy | Self::Gcp => 5,
-            Self::Consul => 10,
+        Duration::from_millis(match self {
+            Self::Kubelet => 1_000,
+            // grpc_health_probe: a second for the connection, and another one for the call.
+            Self::Doorbell | Self::GrpcHealthProbe | Self::Haproxy => 2_000,
+            Self::Azure | Self::Elb | Self::Envoy | Self::Gcp | Self::Keepalived => 5_000,
+            // Four seconds for the connection, two for the answer.
+            Self::Route53 => 6_000,
+            // The ten seconds of a scrape, less what the exporter keeps for itself.
+            Self::Blackbox => 9_500,
+            Self::Consul => 10_000,
+            Self::Apache => 60_000,
         })
     }
 
@@ -58,7 +96,13 @@ impl Prober {
             Self::Azure | Self::Elb | Self::Envoy | Self::Gcp => status == 200,
             // 429 is a warning, with which Consul still sends clients.
             Self::Consul => (200..=299).contains(&status) || status == 429,
-            Self::Doorbell | Self::Haproxy | Self::Kubelet => (200..=399).contains(&status),
+            Self::Blackbox | Self::Keepalived => (200..=299).contains(&status),
+            Self::Apache
+            | Self::Doorbell
+            | Self::GrpcHealthProbe
+            | Self::Haproxy
+            | Self::Kubelet
+            | Self::Route53 => (200..=399).contains(&status),
         }
     }
 
@@ -72,16 +116,24 @@ impl Prober {
 
     /// Whether certificates are looked at unless told otherwise.
     pub(crate) const fn verifies(self) -> bool {
-        matches!(self, Self::Consul | Self::Doorbell)
+        matches!(self, Self::Blackbox | Self::Consul | Self::Doorbell | Self::GrpcHealthProbe)
     }
 
     const fn is_written_in_go(self) -> bool {
-        matches!(self, Self::Consul | Self::Kubelet)
+        matches!(self, Self::Blackbox | Self::Consul | Self::Kubelet)
     }
 
-    /// Whether redirects to the same host are followed, and others are a success with a warning.
-    pub(super) const fn follows_redirects(self) -> bool {
-        matches!(self, Self::Kubelet)
+    /// Whether there is a way in which it asks by HTTP.
+    pub(crate) const fn speaks_http(self) -> bool {
+        !matches!(self, Self::GrpcHealthProbe)
+    }
+
+    pub(super) const fn redirects(self) -> Redirects {
+        match self {
+            Self::Blackbox | Self::Consul => Redirects::All,
+            Self::Kubelet => Redirects::OwnHost,
+            _ => Redirects::None,
+        }
     }
 
     /// Whether a reset behind a whole answer makes it a bad one.
@@ -94,19 +146,22 @@ impl Prober {
         match self {
             Self::Gcp => 1 << 10,
             Self::Consul => 4 << 10,
+            Self::Route53 => 5 << 10,
             _ => 10 << 10,
         }
     }
 
-    /// Who it says asks where it asks by gRPC; nothing of those of which it is not known, and of those that do not. The kubelet and Envoy as in
-    /// their sources, where a library of Go adds its own name to the kubelet's; others as over HTTP.
+    /// Who it says asks where it asks by gRPC; nothing of those that do not. A library of Go adds its own name to that of the kubelet and of
+    /// grpc_health_probe, and is all that Consul and blackbox_exporter say. Others say the same as over HTTP.
     pub(super) const fn grpc_agent(self) -> Option<&'static str> {
         match self {
-            Self::Azure | Self::Consul | Self::Haproxy => None,
+            Self::Apache | Self::Azure | Self::Haproxy | Self::Keepalived | Self::Route53 => None,
+            Self::Blackbox | Self::Consul => Some("grpc-go/1.72.1"),
             Self::Doorbell => Some(OWN_AGENT),
             Self::Elb => Some("ELB-HealthChecker/2.0"),
             Self::Envoy => Some("Envoy/HC"),
             Self::Gcp => Some("GoogleHC/1.0"),
+            Self::GrpcHealthProbe => Some("grpc_health_probe grpc-go/1.72.1"),
             Self::Kubelet => Some("kube-probe/1.34 grpc-go/1.72.1"),
         }
     }
@@ -115,10 +170,15 @@ impl Prober {
     pub(super) fn request(self, ask: &Ask, url: &Url) -> Vec<u8> {
         let target = &url.target;
         // These write the port even where it is that of the scheme.
-        let with_port = matches!(self, Self::Kubelet | Self::Elb);
+        let with_port = matches!(self, Self::Apache | Self::Elb | Self::Kubelet);
         let host = if with_port { url.at.to_string() } else { url.authority() };
         let host = ask.host.clone().unwrap_or(host);
         let own: &[(&str, &str)] = match self {
+            Self::Apache => return http10(ask, target, &[("Host", &host)]),
+            Self::Keepalived => {
+                return http10(ask, target, &[("User-Agent", "KeepAliveClient"), ("Host", &host)]);
+            }
+            Self::Blackbox => &[("User-Agent", BLACKBOX), ("Connection", "close")],
             Self::Azure => &[("User-Agent", "Load Balancer Agent"), ("Connection", "Keep-Alive")],
             Self::Consul => &[
                 ("User-Agent", "Consul Health Check"),
@@ -134,8 +194,10 @@ impl Prober {
             ],
             Self::Envoy => &[("user-agent", "Envoy/HC")],
             Self::Gcp => &[("User-Agent", "GoogleHC/1.0"), ("Connection", "Keep-alive")],
+            Self::GrpcHealthProbe => &[],
             Self::Haproxy => return haproxy(ask, target, &host),
             Self::Kubelet => &[("User-Agent", KUBE_PROBE), ("Accept", "*/*"), ("Connection", "close")],
+            Self::Route53 => &[("User-Agent", ROUTE53)],
         };
         let host_name = if self == Self::Envoy { "host" } else { "Host" };
         let mut head = format!("GET {target} HTTP/1.1\r\n{host_name}: {host}\r\n");
@@ -179,6 +241,19 @@ fn canonical(name: &str) -> String {
         c
     };
     name.chars().map(letter).collect()
+}
+
+/// What has only these fields, and no way to give others but ours.
+fn http10(ask: &Ask, target: &str, own: &[(&str, &str)]) -> Vec<u8> {
+    let mut head = format!("GET {target} HTTP/1.0\r\n");
+    let given = |name: &str| ask.headers.iter().any(|(known, _)| known.eq_ignore_ascii_case(name));
+    let added =
+        ask.headers.iter().map(|(name, value)| (&**name, &**value)).filter(|(_, value)| !value.is_empty());
+    for (name, value) in own.iter().copied().filter(|(name, _)| !given(name)).chain(added) {
+        let _infallible = write!(head, "{name}: {value}\r\n");
+    }
+    head.push_str("\r\n");
+    head.into_bytes()
 }
 
 /// `option httpchk`; with a host or fields, what `http-check send` makes of it.

@@ -4,6 +4,7 @@
 #![expect(clippy::disallowed_methods, reason = "a server that waits before it resets")]
 
 use super::{Ask, Prober, Report, Target, Verdict};
+use clap::ValueEnum as _;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::thread::JoinHandle;
@@ -97,6 +98,24 @@ fn each_prober_sends_its_bytes_and_closes_in_its_way() {
                 .into(),
             "fin",
         ),
+        (Prober::Apache, "GET /readyz?a=1 HTTP/1.0\r\nHost: ADDR\r\n\r\n".into(), "fin"),
+        (
+            Prober::Blackbox,
+            "GET /readyz?a=1 HTTP/1.1\r\nHost: ADDR\r\nUser-Agent: Blackbox Exporter/0.23.0\r\nConnection: close\r\n\r\n"
+                .into(),
+            "fin",
+        ),
+        (
+            Prober::Keepalived,
+            "GET /readyz?a=1 HTTP/1.0\r\nUser-Agent: KeepAliveClient\r\nHost: ADDR\r\n\r\n".into(),
+            "fin",
+        ),
+        (
+            Prober::Route53,
+            "GET /readyz?a=1 HTTP/1.1\r\nHost: ADDR\r\nUser-Agent: Amazon-Route53-Health-Check-Service (ref 00000000-0000-0000-0000-000000000000; report http://amzn.to/1vsZADi)\r\n\r\n"
+                .into(),
+            "fin",
+        ),
         (
             Prober::Doorbell,
             format!(
@@ -125,6 +144,10 @@ fn hosts_and_fields() {
             "GET /readyz?a=1 HTTP/1.1\r\nHost: app.example\r\nUser-Agent: kube-probe/1.34\r\nAccept: text/plain\r\nX-B: 1\r\nConnection: close\r\n\r\n",
         ),
         (
+            Prober::Keepalived,
+            "GET /readyz?a=1 HTTP/1.0\r\nUser-Agent: KeepAliveClient\r\nHost: app.example\r\nx-b: 1\r\naccept: text/plain\r\n\r\n",
+        ),
+        (
             Prober::Envoy,
             "GET /readyz?a=1 HTTP/1.1\r\nhost: app.example\r\nuser-agent: Envoy/HC\r\nx-b: 1\r\naccept: text/plain\r\n\r\n",
         ),
@@ -145,24 +168,18 @@ fn hosts_and_fields() {
 fn each_prober_has_a_mind_of_its_own() {
     let reply = |status: u16| format!("HTTP/1.1 {status} X\r\nContent-Length: 0\r\n\r\n").into_bytes();
     for (status, well) in [
-        (200, "kubelet haproxy elb gcp azure envoy consul doorbell"),
-        (204, "kubelet haproxy consul doorbell"),
-        (302, "kubelet haproxy doorbell"),
+        (200, "apache azure blackbox consul doorbell elb envoy gcp haproxy keepalived kubelet route53"),
+        (204, "apache blackbox consul doorbell haproxy keepalived kubelet route53"),
+        (302, "apache doorbell haproxy kubelet route53"),
         (429, "consul"),
         (503, ""),
     ] {
-        for (name, prober) in [
-            ("kubelet", Prober::Kubelet),
-            ("haproxy", Prober::Haproxy),
-            ("elb", Prober::Elb),
-            ("gcp", Prober::Gcp),
-            ("azure", Prober::Azure),
-            ("envoy", Prober::Envoy),
-            ("consul", Prober::Consul),
-            ("doorbell", Prober::Doorbell),
-        ] {
+        for prober in Prober::value_variants().iter().copied().filter(|prober| prober.speaks_http()) {
+            let value = prober.to_possible_value().unwrap();
+            let name = value.get_name();
             let (report, _, _) = asked(&reply(status), prober, |_| {});
-            let expected = if well.contains(name) { Verdict::Healthy } else { Verdict::Unhealthy };
+            let expected =
+                if well.split(' ').any(|one| one == name) { Verdict::Healthy } else { Verdict::Unhealthy };
             assert_eq!(
                 (report.verdict, report.status),
                 (expected, Some(status)),
@@ -293,14 +310,19 @@ fn grpc_server() -> (SocketAddr, JoinHandle<(String, String)>) {
 fn by_grpc_each_says_who_it_is() {
     let own = concat!("doorbell-probe/", env!("CARGO_PKG_VERSION"));
     for (prober, agent) in [
+        (Prober::Apache, ""),
         (Prober::Azure, ""),
-        (Prober::Consul, ""),
+        (Prober::Blackbox, "grpc-go/1.72.1"),
+        (Prober::Consul, "grpc-go/1.72.1"),
         (Prober::Doorbell, own),
         (Prober::Elb, "ELB-HealthChecker/2.0"),
         (Prober::Envoy, "Envoy/HC"),
         (Prober::Gcp, "GoogleHC/1.0"),
+        (Prober::GrpcHealthProbe, "grpc_health_probe grpc-go/1.72.1"),
         (Prober::Haproxy, ""),
+        (Prober::Keepalived, ""),
         (Prober::Kubelet, "kube-probe/1.34 grpc-go/1.72.1"),
+        (Prober::Route53, ""),
     ] {
         let (addr, server) = grpc_server();
         let report = Ask::of(Target::parse(&format!("grpc://{addr}/shop.Cart")).unwrap(), prober).run();

@@ -37,6 +37,11 @@ pub(super) fn numbered(fd: u32) -> Result<OwnedFd, Failure> {
     take(fd)
 }
 
+/// How many descriptors were passed. Each stays open at its number.
+pub(super) fn passed(env: &dyn Fn(&str) -> Option<String>) -> usize {
+    count(env).unwrap_or(0) as usize
+}
+
 /// How many descriptors were passed, if they were meant for this process.
 fn count(env: &dyn Fn(&str) -> Option<String>) -> Option<u32> {
     let pid: i32 = env("LISTEN_PID")?.parse().ok()?;

@@ -153,11 +153,12 @@ fn door(
         at_most: shared.at_most.clone(),
     };
     let limits = http_limits(http1, &listener.timeouts);
-    Ok(if watched.is_idle() {
-        doorbell::Http1::new(OpenDoor(watched.door)).limits(limits)
-    } else {
-        doorbell::Http1::new(watched).limits(limits)
-    })
+    let http = match (watched.is_idle(), watched.door.counts()) {
+        (true, true) => doorbell::Http1::new(OpenDoor::<true>(watched.door)),
+        (true, false) => doorbell::Http1::new(OpenDoor::<false>(watched.door)),
+        (false, _) => doorbell::Http1::new(watched),
+    };
+    Ok(http.limits(limits))
 }
 
 /// True when the first protocol that we speak of those a client offers is HTTP/2: they come in the order of its preference (RFC 7301 3.1).
@@ -190,12 +191,15 @@ pub(super) fn listens(bind: &Bind, config: &Config) -> Result<Vec<Listen>, Failu
 
 /// On the sockets that the process before left there, if it did.
 fn tcp_listens(addr: SocketAddr, v6_only: bool, config: &Config) -> Vec<Listen> {
-    let workers = config.runtime.workers.and_then(|count| usize::try_from(count).ok());
-    let workers =
-        workers.or_else(|| std::thread::available_parallelism().ok().map(NonZero::get)).unwrap_or(1);
-    let Taken { own, beside } = fdstore::take(addr, v6_only, workers);
+    let Taken { own, beside } = fdstore::take(addr, v6_only, workers(config));
     let first = Listen::tcp(addr).v6_only(v6_only).listening(own);
     std::iter::once(first).chain(beside.into_iter().map(Listen::inherited)).collect()
+}
+
+/// How many workers there are.
+pub(super) fn workers(config: &Config) -> usize {
+    let asked = config.runtime.workers.and_then(|count| usize::try_from(count).ok());
+    asked.or_else(|| std::thread::available_parallelism().ok().map(NonZero::get)).unwrap_or(1)
 }
 
 /// False where the kernel was started without IPv6; `:8080` must work there too.

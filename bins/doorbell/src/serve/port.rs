@@ -5,7 +5,7 @@
 use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
 use std::io;
 use std::net::{SocketAddr, TcpListener};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 
 /// Clients that may wait to be accepted.
 const BACKLOG_LEN: i32 = 1024;
@@ -19,6 +19,16 @@ pub(super) enum Port {
 
 /// An address as it is written down, and who listens there.
 pub(super) type Listening = (SocketAddr, TcpListener);
+
+/// After this long without an acknowledgement, or with a window that stays closed, the kernel ends a connection (tcp(7),
+/// `TCP_USER_TIMEOUT`), as those of the rings.
+const USER_TIMEOUT_MS: u32 = 15_000;
+
+/// Whoever does not read what he asked for does not keep his place.
+pub(super) fn leave_silent(conn: &impl AsFd) {
+    // Without it he keeps it for longer.
+    let _best_effort = sockopt::set_tcp_user_timeout(conn, USER_TIMEOUT_MS);
+}
 
 impl Port {
     /// Takes an address; nobody can connect yet.

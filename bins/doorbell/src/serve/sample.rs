@@ -25,5 +25,5 @@ pub fn service(config: &Config) -> Result<Box<dyn Service + Send + Sync>, String
     let (common, _) = Common::build(config, tables, lane)?;
     let materials = Materials { config, keeper: &keeper, push: None, common: &common, stores: &stores };
     let door = Door::build(&materials, 0, By::Http1).map_err(|error| error.to_string())?;
-    Ok(Box::new(OpenDoor(door)))
+    Ok(if door.counts() { Box::new(OpenDoor::<true>(door)) } else { Box::new(OpenDoor::<false>(door)) })
 }

@@ -34,6 +34,10 @@ pub(super) fn tell(operator: &Operator) {
     program(&status);
     status.endpoints.iter().for_each(endpoint);
     checks.iter().for_each(check);
+    for drain in &status.drains {
+        let left = drain.left_ms.map(length);
+        info!(target: ASKED, reason = drain.reason, left, "state: drain of {}", drain.endpoint);
+    }
     for hold in &status.maintenance {
         let left = hold.left_ms.map(length);
         info!(target: ASKED, source = %hold.source, reason = hold.reason, left, "state: maintenance of {}", hold.target);

@@ -18,10 +18,16 @@ pub enum Request {
         /// Whether [`CheckView::history`] is filled in.
         history: bool,
     },
-    /// Tell probers to stay away; everything is still served, until `undrain`.
+    /// Tell probers to stay away; everything is still served, until [`Request::Undrain`].
     Drain {
+        /// An endpoint, or `all`.
+        target: String,
         /// Why.
         reason: String,
+        /// For how long; until it is called off without.
+        for_ms: Option<u64>,
+        /// Whether also after a restart. Not so for one that belongs to the end of the program.
+        is_kept: bool,
     },
     /// What happened since the event with this number, and with `follow` what will.
     Events {
@@ -46,7 +52,7 @@ pub enum Request {
         /// Without the drain.
         now: bool,
     },
-    /// End maintenance, and a drain where the target is `all`.
+    /// End maintenance and drains.
     Ready {
         /// An endpoint, a check, or `all`.
         target: String,
@@ -60,8 +66,11 @@ pub enum Request {
     },
     /// Everything at a glance.
     Status,
-    /// Call a drain off, also one that would end the program, while it still accepts connections.
-    Undrain,
+    /// Call a drain off; with `all` every drain, also one that would end the program, while it still accepts connections.
+    Undrain {
+        /// An endpoint, or `all`.
+        target: String,
+    },
 }
 
 /// One response.

@@ -13,6 +13,8 @@ pub struct Event {
     pub number: u64,
     /// When.
     pub at_unix_ms: u64,
+    /// The same since the start of the program, by a clock that nobody sets.
+    pub at_uptime_ms: u64,
     /// What.
     #[serde(flatten)]
     pub what: Happening,
@@ -32,6 +34,17 @@ pub enum Happening {
         to: CheckWord,
         /// Why, in the words of the last result; empty for a plain success.
         reason: String,
+    },
+    /// A drain of one endpoint began, was changed or ended.
+    Drain {
+        /// Which.
+        endpoint: String,
+        /// Whether it drains now.
+        on: bool,
+        /// Why.
+        reason: String,
+        /// When it ends by itself.
+        until_unix_ms: Option<u64>,
     },
     /// An endpoint changed its state, or has the same one by another rule.
     Endpoint {

@@ -17,7 +17,8 @@ fn requests() -> Vec<Request> {
     vec![
         Request::Checks { name: None, history: true },
         Request::Checks { name: Some(text()), history: false },
-        Request::Drain { reason: text() },
+        Request::Drain { target: text(), reason: text(), for_ms: Some(60_000), is_kept: true },
+        Request::Drain { target: text(), reason: text(), for_ms: None, is_kept: false },
         Request::Events { since: 7, follow: true },
         Request::Maintain { target: text(), reason: text(), for_ms: Some(1_800_000) },
         Request::Maintain { target: text(), reason: text(), for_ms: None },
@@ -27,7 +28,7 @@ fn requests() -> Vec<Request> {
         Request::Reload,
         Request::RunCheck { name: text() },
         Request::Status,
-        Request::Undrain,
+        Request::Undrain { target: text() },
     ]
 }
 
@@ -35,6 +36,7 @@ fn events() -> Vec<Event> {
     let text = || "text".to_owned();
     let what = [
         Happening::Check { name: text(), from: CheckWord::Up, to: CheckWord::GoingDown, reason: text() },
+        Happening::Drain { endpoint: text(), on: true, reason: text(), until_unix_ms: Some(3) },
         Happening::Endpoint {
             name: text(),
             from: EndpointWord::Up,
@@ -53,7 +55,10 @@ fn events() -> Vec<Event> {
         Happening::Reload { ok: false, text: text() },
         Happening::Worker { worker: 3, text: text() },
     ];
-    (1..).zip(what).map(|(number, what)| Event { number, at_unix_ms: 1_795_288_003_819, what }).collect()
+    (1..)
+        .zip(what)
+        .map(|(number, what)| Event { number, at_unix_ms: 1_795_288_003_819, at_uptime_ms: 7, what })
+        .collect()
 }
 
 fn check() -> CheckView {
@@ -84,6 +89,8 @@ fn status() -> Status {
         lifecycle_age_ms: 2,
         reason: "SIGTERM".into(),
         stops_in_ms: Some(3),
+        heard_in_ms: Some(4),
+        drain_ends_in_ms: Some(5),
         config: "doorbell.toml".into(),
         generation: 4,
         addresses: vec!["127.0.0.1:1".into()],
@@ -113,6 +120,12 @@ fn status() -> Status {
             }],
         }],
         checks: [("up".to_owned(), 10)].into(),
+        drains: vec![DrainView {
+            endpoint: "readyz".into(),
+            reason: "d".into(),
+            heard_in_ms: 6,
+            left_ms: None,
+        }],
         maintenance: vec![HoldView {
             target: "all".into(),
             source: HoldSource::File,
@@ -169,7 +182,7 @@ fn the_layout_is_that_of_this_version() {
     responses().iter().for_each(|response| digest.write(&bitcode::encode(response)));
     assert_eq!(
         (VERSION, digest.finish()),
-        (2, 5_505_319_568_364_494_035),
+        (3, 15_582_715_152_344_768_576),
         "the layout of the control protocol changed"
     );
 }
@@ -189,7 +202,7 @@ fn a_greeting_says_whether_both_understand_each_other() {
 
 #[test]
 fn a_frame_that_is_too_long_is_neither_made_nor_taken() {
-    let long = Request::Drain { reason: "x".repeat(REQUEST_LEN_MAX) };
+    let long = Request::Ready { target: "x".repeat(REQUEST_LEN_MAX) };
     assert!(matches!(frame(&long, REQUEST_LEN_MAX), Err(FrameError::TooLong { max: REQUEST_LEN_MAX, .. })));
     let max = u32::try_from(REQUEST_LEN_MAX).unwrap();
     assert_eq!(frame_len(max.to_le_bytes(), REQUEST_LEN_MAX), Ok(REQUEST_LEN_MAX));

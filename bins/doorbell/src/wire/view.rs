@@ -29,6 +29,10 @@ pub struct Status {
     pub reason: String,
     /// When the drain ends in the end of the program; `None` when it does not.
     pub stops_in_ms: Option<u64>,
+    /// How long load balancers still have to hear of the drain: what is left of `drain_delay`; `None` while the program does not drain.
+    pub heard_in_ms: Option<u64>,
+    /// When an operator's drain ends by itself.
+    pub drain_ends_in_ms: Option<u64>,
     /// Where the configuration came from.
     pub config: String,
     /// Which configuration is in use: 1 at the start, one more with every reload.
@@ -43,6 +47,8 @@ pub struct Status {
     pub endpoints: Vec<EndpointView>,
     /// How many checks are in each state; those that no check is in are left out.
     pub checks: BTreeMap<String, u32>,
+    /// Endpoints that drain alone.
+    pub drains: Vec<DrainView>,
     /// What is in maintenance.
     pub maintenance: Vec<HoldView>,
     /// Counts from the start on by name; those that end in `_live` are of this moment.
@@ -164,6 +170,19 @@ pub struct HoldView {
     pub source: HoldSource,
     /// Why.
     pub reason: String,
+    /// When it ends by itself.
+    pub left_ms: Option<u64>,
+}
+
+/// A drain of one endpoint.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode, Serialize)]
+pub struct DrainView {
+    /// Which.
+    pub endpoint: String,
+    /// Why.
+    pub reason: String,
+    /// How long load balancers still have to hear of it.
+    pub heard_in_ms: u64,
     /// When it ends by itself.
     pub left_ms: Option<u64>,
 }

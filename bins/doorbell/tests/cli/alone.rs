@@ -333,9 +333,22 @@ fn pages_completions_versions() {
     }
     let (code, page, _) = run(&["man"]);
     assert!(code == 0 && page.contains(".TH doorbell 1") && page.contains("Exit codes"), "{page}");
+    for (name, expected) in [
+        ("probe", ".TH doorbell-probe 1"),
+        ("doorbell-probe", ".TH doorbell-probe 1"),
+        ("config-dump", ".TH doorbell-config-dump 1"),
+        ("doorbell", ".TH doorbell 1"),
+        ("doorbell.toml", ".TH doorbell.toml 5"),
+    ] {
+        let (code, page, err) = run(&["man", name]);
+        assert!(code == 0 && page.contains(expected) && err.is_empty(), "{name}: {page}{err}");
+    }
+    let (code, out, err) = run(&["man", "prob"]);
+    assert!(code == 2 && out.is_empty() && err.contains("there is no page \"prob\""), "{code} {out}{err}");
     let folder = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("man");
     std::fs::create_dir_all(&folder).unwrap();
     assert_eq!(run(&["man", "--folder", folder.to_str().unwrap()]).0, 0);
+    assert_eq!(run(&["man", "probe", "--folder", folder.to_str().unwrap()]).0, 2);
     for name in ["doorbell.1", "doorbell-probe.1", "doorbell-config-init.1"] {
         assert!(folder.join(name).is_file(), "{name} is missing");
     }

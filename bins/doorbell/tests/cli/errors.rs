@@ -274,3 +274,55 @@ fn the_first_file_for_kubernetes_leaves_defaults_alone() {
     assert!(!text.lines().filter(plain).any(|line| line.contains("on_drain")), "{text}");
     assert!(text.contains("kubelet = \"ignore\""), "{text}");
 }
+
+/// Whoever misspells a key is told so, and neither a terminal nor a log nor the output of CI gets to know what stood behind it.
+#[test]
+fn what_stands_behind_a_misspelt_key_of_a_secret_is_never_shown() {
+    let good = "version = 1\n[listener.a]\nbind = \"127.0.0.1:0\"\n";
+    let same = scratch("no_secret.toml", good);
+    for (number, more) in [
+        "[admin]\npasswrod = \"hunter2\"\n",
+        "[admin]\npin = \"hunter2\"\n",
+        "admin = \"hunter2\"\n",
+        "[check.a]\ntype = \"redis\"\naddress = \"127.0.0.1:6379\"\npasword = \"hunter2\"\n",
+        "[check.a]\ntype = \"http\"\nurl = \"http://127.0.0.1/\"\nbasic = { username = \"u\", passwd = \"hunter2\" }\n",
+        "[check.a]\ntype = \"http\"\nurl = \"http://127.0.0.1/\"\nbearer = \"hunter2\n",
+        "[check.a]\ntype = \"http\"\nurl = \"http://127.0.0.1/\"\nbaerer = hunter2\n",
+        "[check.a]\ntype = \"http\"\nurl = \"http://127.0.0.1/\"\nheaders = { X-Api-Token = \"hunter2\", Accept = 1 }\n",
+        "[atuh.a]\ntokens = { alice = \"hunter2\" }\n",
+        "[auth.a]\ntoknes = { alice = \"hunter2\" }\n",
+        "[auth.a]\ntokens = [\n\"hunter2,\n]\n",
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        // Before the table, where it is no table of its own.
+        let text = if more.starts_with('[') { format!("{good}{more}") } else { good.replacen('[', &format!("{more}["), 1) };
+        let file = scratch(&format!("misspelt_{number}.toml"), &text);
+        let (file, same) = (file.to_str().unwrap(), same.to_str().unwrap());
+        for args in [
+            &["check", "-c", file][..],
+            &["check", "-c", file, "-o", "json"],
+            &["check", "-c", file, "-o", "sarif"],
+            &["config", "dump", "-c", file],
+            &["config", "dump", "-c", file, "-o", "json"],
+            &["config", "diff", same, file],
+            &["config", "diff", file, same],
+            &["serve", "-c", file],
+        ] {
+            let (code, out, err) = run(args);
+            assert!(code != 0 && !format!("{out}{err}").contains("hunter2"), "{args:?} {code}: {out}{err}");
+            assert!(format!("{out}{err}").contains("error"), "{args:?}: {out}{err}");
+        }
+        let (_, _, err) = run(&["check", "-c", file]);
+        // Of an unknown table only the header is.
+        assert!(err.contains("****") || err.contains("[atuh.a]"), "the line itself is shown: {err}");
+    }
+    for name in ["DOORBELL__CHECK__A__PASSWROD", "DOORBELL__ADMIN__PIN", "DOORBELL__LOG__TOKNE"] {
+        let (code, out, err) = with(&["check", "-c", same.to_str().unwrap()], &[(name, "hunter2")]);
+        assert!(
+            code == 1 && err.contains(name) && !format!("{out}{err}").contains("hunter2"),
+            "{code} {out}{err}"
+        );
+    }
+}

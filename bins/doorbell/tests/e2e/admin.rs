@@ -240,6 +240,12 @@ fn operators_steer_it(engine: &str) {
     assert_eq!((post(admin, "/-/undrain").0, told()), (200, 200));
     assert_eq!((get(admin, "/-/drain").0, told()), (200, 503), "as a hook of Kubernetes asks");
     assert_eq!((post(admin, "/-/ready").0, told()), (200, 200));
+    assert_eq!((post(admin, "/-/drain?target=readyz&reason=new+fans&for=1h&wait=1s").0, told()), (200, 503));
+    let status = json(admin, "/-/status");
+    assert_eq!((&status["lifecycle"], &status["drains"][0]["reason"]), (&"ready".into(), &"new fans".into()));
+    assert!(get(admin, "/-/").1.contains("Probers of readyz are told to stay away"));
+    assert_eq!((post(admin, "/-/undrain?target=readyz").0, told()), (200, 200));
+    assert_eq!(post(admin, "/-/drain?target=app").0, 501, "a check");
     assert_eq!((post(admin, "/-/maint?target=readyz&reason=disk+swap&for=1h").0, told()), (200, 503));
     assert!(get(admin, "/-/").1.contains("disk swap"));
     assert_eq!((post(admin, "/-/ready?target=readyz").0, told()), (200, 200));

@@ -17,6 +17,7 @@ use crate::upstream::{Does, Upstream};
 on_both_engines! {
     running_out_of_descriptors_costs_little_and_ends
     clients_leave_checks_their_descriptors
+    clients_leave_sockets_that_are_kept_their_descriptors
 }
 
 const SPARE: usize = 20;
@@ -87,6 +88,30 @@ fn clients_leave_checks_their_descriptors(engine: &str) {
     let log = doorbell.process.log();
     assert!(!log.contains("too many open files"), "{log}");
     drop(clients);
+}
+
+/// Fewer connections where a service manager keeps sockets of ours, by a copy here of each, one of each for a look, and the message.
+fn clients_leave_sockets_that_are_kept_their_descriptors(engine: &str) {
+    let scratch = Scratch::new();
+    let file = scratch.write(
+        "doorbell.toml",
+        "version = 1\n[runtime]\nworkers = 2\n[listener.a]\nbind = [\"127.0.0.1:0\", \"127.0.0.1:0\"]\n",
+    );
+    let conns = |room: Option<&str>| {
+        let mut command = Command::new("sh");
+        command.args(["-c", "ulimit -n 400 && exec \"$0\" serve -c \"$1\" --engine \"$2\""]);
+        command.arg(binary()).args([&file, engine]);
+        match room {
+            Some(room) => command.env("FDSTORE", room),
+            None => command.env_remove("FDSTORE"),
+        };
+        let doorbell = Doorbell::try_start_command(&mut command).unwrap_or_else(|log| panic!("{log}"));
+        let log = doorbell.process.log();
+        let (before, _) = log.split_once(" connections: RLIMIT_NOFILE allows 400").expect(&log);
+        before.rsplit(' ').next().unwrap().parse::<u32>().unwrap()
+    };
+    let most = conns(None);
+    assert_eq!((most - conns(Some("64")), most - conns(Some("3")), conns(Some("0"))), (9, 8, most));
 }
 
 fn ask(doorbell: &Doorbell) -> TcpStream {

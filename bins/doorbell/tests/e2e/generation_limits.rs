@@ -6,6 +6,7 @@ use std::fs;
 
 use doorbell_testkit::peers::wait_until;
 
+use crate::frames::{self, Peer};
 use crate::generations::{Reloaded, config, kept};
 use crate::https::Https;
 use crate::pki::localhost;
@@ -15,6 +16,8 @@ use crate::support::{LIMIT, on_both_engines};
 on_both_engines! {
     a_budget_that_is_spent_stays_spent
     handshakes_are_counted_on
+    http2_connections_are_counted_on
+    http2_connections_of_an_address_are_counted_on
 }
 
 fn limit(more: &str) -> String {
@@ -81,4 +84,44 @@ fn handshakes_are_counted_on(engine: &str) {
     assert_eq!(good(2), [false; 2]);
     write("4", "2/h");
     assert_eq!(good(3), [true, true, false], "another rate begins anew");
+}
+
+/// A connection that answers no ping, so that one that is told to go stays as long as it may.
+fn http2_conn(reloaded: &Reloaded) -> Option<Peer> {
+    let mut peer = Peer::connect(reloaded.doorbell.addr, &[]).unwrap();
+    peer.write(&frames::get(1, "/hello")).ok()?;
+    peer.reply(1).ok().filter(|(good, _)| *good).map(|_| peer)
+}
+
+/// As many connections as `more` allows, which is two.
+fn two_are_two_across_generations(engine: &str, listener: &str, more: &str) {
+    let reloaded = Reloaded::start(engine, "");
+    let write = |hello: &str| {
+        let text = config(&reloaded.scratch.path(""), hello, more);
+        let listener = format!("[listener.web]\nhttp2 = true\n{listener}\n");
+        fs::write(&reloaded.file, text.replace("[listener.web]\n", &listener)).unwrap();
+        reloaded.say(&["reload"]);
+    };
+    write("1");
+    let both = [http2_conn(&reloaded), http2_conn(&reloaded)];
+    assert!(both.iter().all(Option::is_some) && http2_conn(&reloaded).is_none());
+    write("2");
+    assert!(
+        http2_conn(&reloaded).is_none(),
+        "those of before are there: {}",
+        reloaded.doorbell.process.log()
+    );
+    write("3");
+    assert!(http2_conn(&reloaded).is_none());
+    drop(both);
+    let came = wait_until(LIMIT, || http2_conn(&reloaded).is_some());
+    assert!(came.is_some(), "{}", reloaded.doorbell.process.log());
+}
+
+fn http2_connections_are_counted_on(engine: &str) {
+    two_are_two_across_generations(engine, "", "[http2]\nmax_connections = 2\n");
+}
+
+fn http2_connections_of_an_address_are_counted_on(engine: &str) {
+    two_are_two_across_generations(engine, "limits = { connections_per_ip = 2 }", "");
 }

@@ -6,6 +6,7 @@
 use std::fs;
 use std::io::ErrorKind;
 use std::net::{TcpListener, TcpStream};
+use std::os::unix::fs::symlink;
 use std::thread;
 use std::time::Duration;
 
@@ -20,6 +21,7 @@ on_both_engines! {
     nothing_of_a_refused_file_is_in_force
     an_address_that_somebody_has_refuses_the_file
     a_file_that_cannot_be_used_is_told_once_with_its_place
+    a_file_that_cannot_be_read_any_more_is_kept_as_it_was
     threads_that_nothing_needs_for_a_while_stay_as_they_are
 }
 
@@ -167,6 +169,48 @@ fn a_file_that_cannot_be_used_is_told_once_with_its_place(engine: &str) {
     fs::write(file, good("2")).unwrap();
     assert!(wait_until(LIMIT, || reloaded.hello() == "2").is_some(), "{}", log());
     assert_eq!(told(), 8, "{}", log());
+}
+
+/// A directory in its place, a link to nowhere, a link to itself: what was served goes on, and whoever asks, reads the log or scrapes knows.
+fn a_file_that_cannot_be_read_any_more_is_kept_as_it_was(engine: &str) {
+    let reloaded = Reloaded::start(engine, "[admin]\nbind = \"127.0.0.1:0\"\n");
+    let (file, admin) = (&reloaded.file, reloaded.doorbell.addr_of(1));
+    let is_as_metrics_say = |successful: u32, failed: u32| {
+        let (_, text) = ask(admin, "/metrics");
+        let has = |line: String| text.lines().any(|told| told == line);
+        has(format!("doorbell_config_last_reload_successful {successful}.0"))
+            && has(format!("doorbell_config_reloads_total{{result=\"failed\"}} {failed}.0"))
+    };
+    assert!(is_as_metrics_say(1, 0), "{}", ask(admin, "/metrics").1);
+    let whole = fs::read(file).unwrap();
+    let makes: [(&str, &dyn Fn()); 3] = [
+        ("is a directory", &|| fs::create_dir(file).unwrap()),
+        ("there is no file", &|| symlink(reloaded.scratch.path("nowhere"), file).unwrap()),
+        ("symbolic link", &|| symlink(file, file).unwrap()),
+    ];
+    for (at, (why, make)) in (1..).zip(makes) {
+        fs::remove_file(file).unwrap();
+        make();
+        let output = reloaded.run(&["reload"]);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.code() == Some(1) && said.to_lowercase().contains(why), "{why}: {said}");
+        assert!(said.contains("doorbell.toml"), "{said}");
+        let log = reloaded.doorbell.process.log();
+        let line = log.lines().filter(|line| line.contains("not reloaded")).nth(at - 1);
+        assert!(line.is_some_and(|line| line.to_lowercase().contains(why)), "{log}");
+        assert!(is_as_metrics_say(0, u32::try_from(at).unwrap()), "{}", ask(admin, "/metrics").1);
+        assert_eq!((reloaded.hello().as_str(), &reloaded.status()["generation"]), ("0", &1.into()));
+        if file.symlink_metadata().unwrap().is_dir() {
+            fs::remove_dir(file).unwrap();
+            fs::write(file, "").unwrap();
+        }
+    }
+    fs::remove_file(file).unwrap();
+    fs::write(file, &whole).unwrap();
+    reloaded.write("1", "[admin]\nbind = \"127.0.0.1:0\"\n");
+    reloaded.say(&["reload"]);
+    assert!(is_as_metrics_say(1, 3), "{}", ask(admin, "/metrics").1);
+    assert_eq!(reloaded.hello(), "1");
 }
 
 /// They are there from their first use on, and what is said of them later must not seem to count.

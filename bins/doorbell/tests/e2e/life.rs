@@ -21,6 +21,7 @@ use crate::support::{Doorbell, LIMIT, Process, Scratch, binary, free_addr, on_bo
 
 on_both_engines! {
     a_reader_of_the_log_that_hangs_holds_nothing_up
+    lines_that_nobody_reads_are_counted
     sigusr1_writes_the_state_down
     a_signal_during_a_long_reload_is_not_lost
     reloads_leave_no_replies_behind
@@ -82,6 +83,45 @@ fn a_reader_of_the_log_that_hangs_holds_nothing_up(engine: &str) {
     let took = wait_until(LIMIT, || child.0.try_wait().unwrap().is_some()).expect("it ends");
     assert!(took < Duration::from_secs(10), "{took:?}");
     assert!(child.0.wait().unwrap().success());
+}
+
+/// What a scraper and an operator learn of a log that nobody reads. A signal has the whole state written, so it is soon full.
+fn lines_that_nobody_reads_are_counted(engine: &str) {
+    let scratch = Scratch::new();
+    let (addr, admin) = (free_addr(), free_addr());
+    let socket = scratch.path("control.sock");
+    let checks: String = (0..500).map(|n| format!("[check.c{n}]\ntype = \"ttl\"\nttl = \"1h\"\n")).collect();
+    let text = format!(
+        "version = 1\n[lifecycle]\ndrain_delay = \"0s\"\n[control]\nsocket = {socket:?}\n[admin]\nbind = \"{admin}\"\n\
+         [listener.web]\nbind = \"{addr}\"\n{checks}"
+    );
+    let config = scratch.write("doorbell.toml", &text);
+    let (_reader, mut writer) = std::io::pipe().unwrap();
+    let _at_least_a_page = fcntl_setpipe_size(&writer, 1).unwrap();
+    writer.write_all(&vec![b'\n'; fcntl_getpipe_size(&writer).unwrap()]).unwrap();
+    let mut command = Command::new(binary());
+    command.args(["serve", "-c", &config, "--engine", engine]).stdin(Stdio::null());
+    let child = command.stdout(writer.try_clone().unwrap()).stderr(writer).spawn().unwrap();
+    let mut child = Killed(child);
+    wait_until(LIMIT, || std::net::TcpStream::connect(admin).is_ok()).expect("it serves");
+    let lost = || {
+        let text = String::from_utf8(get(admin, "/metrics", &[]).body).unwrap();
+        let line =
+            text.lines().find_map(|line| line.strip_prefix("doorbell_log_lost_total ")).map(str::to_owned);
+        line.unwrap_or_else(|| panic!("{text}")).parse::<f64>().unwrap()
+    };
+    assert!(lost() < 0.5, "there is room for the first lines");
+    let fills = || {
+        kill_process(Pid::from_child(&child.0), Signal::USR1).unwrap();
+        lost() > 0.5
+    };
+    wait_until(LIMIT, fills).expect("it is full at some time");
+    let output =
+        Command::new(binary()).args(["status", "-o", "json", "--socket"]).arg(&socket).output().unwrap();
+    let status: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert!(status["counters"]["log_lost"].as_u64().unwrap() > 0, "{status}");
+    kill_process(Pid::from_child(&child.0), Signal::TERM).unwrap();
+    wait_until(LIMIT, || child.0.try_wait().unwrap().is_some()).expect("it ends");
 }
 
 fn sigusr1_writes_the_state_down(engine: &str) {

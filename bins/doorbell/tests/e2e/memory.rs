@@ -13,7 +13,9 @@ use std::time::{Duration, Instant};
 use doorbell_testkit::peers::{connect_from, exchange, misbehave, process, wait_until};
 
 use crate::plain::get;
-use crate::support::{Doorbell, LIMIT, Process, Scratch, binary, free_addr, on_both_engines};
+use crate::support::{
+    Doorbell, LIMIT, Process, Scratch, binary, free_addr, is_judged, is_release, on_both_engines, told,
+};
 use crate::upstream::{Does, Upstream};
 
 on_both_engines! {
@@ -27,6 +29,9 @@ const START_BYTES_MAX: u64 = 8 << 20;
 const CHECKS: usize = 100;
 const CHECKED_BYTES_MAX: u64 = 16 << 20;
 const FIRST_ANSWER: Duration = Duration::from_millis(25);
+/// The same without optimisation and beside other tests.
+const FIRST_ANSWER_SLOW: Duration = Duration::from_millis(500);
+const STARTS: usize = 11;
 const IDLE_CONN_BYTES_MAX: u64 = 1024;
 const CONNS: u32 = 2_000;
 
@@ -34,11 +39,6 @@ const CONNS: u32 = 2_000;
 fn with_defaults(engine: &str) -> Doorbell {
     let args = ["serve", "--listen", "127.0.0.1:0", "--engine", engine, "--workers", "2"];
     Doorbell::try_start(&args).unwrap_or_else(|log| panic!("{log}"))
-}
-
-/// Whether this is the build that is shipped.
-fn is_release() -> bool {
-    !cfg!(debug_assertions) || std::env::var_os("DOORBELL_BIN").is_some()
 }
 
 /// What counts of the memory of a process: the pages of the executable itself only for the build that is shipped.
@@ -83,26 +83,32 @@ fn resident_with_a_hundred_checks(engine: &str) {
     assert!(counted <= CHECKED_BYTES_MAX, "{engine}: {counted} bytes");
 }
 
-/// From the start of the process to the first answer. What else the machine does can only make it longer, so the shortest of a few counts; a
-/// build that is not the shipped one has its time written down only.
+/// From the start of the process to the first answer. What else the machine does can only make it longer, so the shortest of a few is held to
+/// the promise; with `DOORBELL_FULL=1` the one in the middle.
 fn first_answer_with_checks(engine: &str) {
     let upstream = Upstream::start(Does::reply(200, "ok"));
+    let mut took: Vec<Duration> = (0..STARTS).map(|_| first_answer(engine, &upstream)).collect();
+    took.sort_unstable();
+    let (best, middle) = (took[0], took[STARTS / 2]);
+    let said =
+        format!("{engine}: first answers came {best:?} to {middle:?} after the start, with {CHECKS} checks");
+    told(&said);
+    assert!(best <= if is_release() { FIRST_ANSWER } else { FIRST_ANSWER_SLOW }, "{said}");
+    assert!(middle <= FIRST_ANSWER || !is_judged(), "{said}");
+}
+
+fn first_answer(engine: &str, upstream: &Upstream) -> Duration {
     let scratch = Scratch::new();
-    let mut took = Duration::MAX;
-    for _ in 0..10 {
-        let addr = free_addr();
-        let file = scratch.write("doorbell.toml", &a_hundred_checks(&format!("{addr}"), &upstream));
-        let start = Instant::now();
-        let process = Process::spawn(Command::new(binary()).args(["serve", "-c", &file, "--engine", engine]));
-        let request = b"GET /livez HTTP/1.1\r\nHost: web\r\nConnection: close\r\n\r\n";
-        while !exchange(addr, request).is_ok_and(|got| got.bytes.starts_with(b"HTTP/1.1 200 ")) {
-            assert!(start.elapsed() < LIMIT, "{}", process.log());
-            thread::sleep(Duration::from_micros(200));
-        }
-        took = took.min(start.elapsed());
+    let addr = free_addr();
+    let file = scratch.write("doorbell.toml", &a_hundred_checks(&format!("{addr}"), upstream));
+    let start = Instant::now();
+    let process = Process::spawn(Command::new(binary()).args(["serve", "-c", &file, "--engine", engine]));
+    let request = b"GET /livez HTTP/1.1\r\nHost: web\r\nConnection: close\r\n\r\n";
+    while !exchange(addr, request).is_ok_and(|got| got.bytes.starts_with(b"HTTP/1.1 200 ")) {
+        assert!(start.elapsed() < LIMIT, "{}", process.log());
+        thread::sleep(Duration::from_micros(200));
     }
-    eprintln!("{engine}: the first answer came {took:?} after the start, with {CHECKS} checks");
-    assert!(took <= FIRST_ANSWER || !is_release(), "{engine}: {took:?}");
+    start.elapsed()
 }
 
 fn idle_connections(engine: &str) {

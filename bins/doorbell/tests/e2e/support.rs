@@ -64,6 +64,21 @@ pub(crate) fn binary() -> PathBuf {
     std::env::var_os("DOORBELL_BIN").map_or_else(|| env!("CARGO_BIN_EXE_doorbell").into(), PathBuf::from)
 }
 
+/// Whether the long versions were asked for, on a machine that does nothing else.
+pub(crate) fn is_full() -> bool {
+    std::env::var_os("DOORBELL_FULL").is_some()
+}
+
+/// Whether the binary under test is the build that is shipped.
+pub(crate) fn is_release() -> bool {
+    !cfg!(debug_assertions) || std::env::var_os("DOORBELL_BIN").is_some()
+}
+
+/// Whether figures are held to what is promised, which is of the build that is shipped and of a machine that does nothing else.
+pub(crate) fn is_judged() -> bool {
+    is_full() && is_release()
+}
+
 fn required(variable: &str) -> bool {
     std::env::var(variable).is_ok_and(|value| value == "1")
 }
@@ -85,6 +100,11 @@ pub(crate) fn io_uring_works() -> bool {
     })
 }
 
+/// Says what was measured, also where the test passes.
+pub(crate) fn told(what: &str) {
+    let _ = writeln!(std::io::stderr(), "{what}");
+}
+
 /// Says what was not tested. Not by `eprintln!`, which the test runner swallows when a test passes.
 pub(crate) fn skipped(what: &str) {
     let _ = writeln!(std::io::stderr(), "SKIP: {what}");
@@ -96,6 +116,12 @@ pub(crate) fn program(name: &str) -> Option<PathBuf> {
     let found =
         path.split(':').map(|folder| Path::new(folder).join(name)).find(|candidate| candidate.is_file());
     found_or_skipped(name, found)
+}
+
+/// `doorbell-load` of the same build as the binary under test, or nothing with a loud line: `cargo test --workspace` makes it.
+pub(crate) fn load_program() -> Option<PathBuf> {
+    let beside = binary().with_file_name("doorbell-load");
+    found_or_skipped("doorbell-load", beside.is_file().then_some(beside))
 }
 
 /// Python, if it has this module.

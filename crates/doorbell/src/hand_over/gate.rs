@@ -4,9 +4,12 @@
 //!
 //! A worker that found no room says so (`hungry`) and looks once more; whoever gives a place back looks at `hungry` afterwards. Both
 //! orders are sequentially consistent, so that one of the two sees the other.
+//!
+//! Servers that follow each other have a gate each, with a cap of its own, to one house: who is out is counted together, and a place that
+//! comes back is for whoever waits at any of its gates.
 
 use core::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use crate::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use crate::sync::{Mutex, PoisonError};
@@ -16,12 +19,22 @@ type Wake = Box<dyn Fn() + Send + Sync>;
 
 /// See the [module](self).
 pub(crate) struct Gate {
-    out: AtomicU32,
+    house: Arc<House>,
     max: AtomicU32,
     closed: AtomicBool,
-    hungry: AtomicBool,
-    wakes: Mutex<Vec<Wake>>,
+    bell: Arc<Bell>,
 }
+
+/// What gates count together.
+struct House {
+    out: AtomicU32,
+    hungry: AtomicBool,
+    /// Of its gates: of those that are no more, until the next one comes.
+    bells: Mutex<Vec<Weak<Bell>>>,
+}
+
+/// Who waits at one gate.
+struct Bell(Mutex<Vec<Wake>>);
 
 /// A place among the connections that are out, from the hand-over until it is dropped.
 pub struct Permit {
@@ -30,13 +43,26 @@ pub struct Permit {
 
 impl Gate {
     pub(crate) fn new(max: u32) -> Self {
-        Self {
+        let house = House {
             out: AtomicU32::new(0),
-            max: AtomicU32::new(max),
-            closed: AtomicBool::new(false),
             hungry: AtomicBool::new(false),
-            wakes: Mutex::new(Vec::new()),
-        }
+            bells: Mutex::new(Vec::new()),
+        };
+        Self::to(Arc::new(house), max)
+    }
+
+    /// Another gate to the same house.
+    pub(crate) fn beside(&self, max: u32) -> Self {
+        Self::to(Arc::clone(&self.house), max)
+    }
+
+    fn to(house: Arc<House>, max: u32) -> Self {
+        let bell = Arc::new(Bell(Mutex::new(Vec::new())));
+        let mut bells = house.bells.lock().unwrap_or_else(PoisonError::into_inner);
+        bells.retain(|bell| bell.strong_count() > 0);
+        bells.push(Arc::downgrade(&bell));
+        drop(bells);
+        Self { house, max: AtomicU32::new(max), closed: AtomicBool::new(false), bell }
     }
 
     pub(crate) fn set_max(&self, max: u32) {
@@ -47,13 +73,14 @@ impl Gate {
         self.max.load(Ordering::SeqCst)
     }
 
+    /// By all gates of the house.
     pub(crate) fn out(&self) -> u32 {
-        self.out.load(Ordering::SeqCst)
+        self.house.out.load(Ordering::SeqCst)
     }
 
     pub(crate) fn close(&self) {
         self.closed.store(true, Ordering::SeqCst);
-        self.wake();
+        self.bell.ring();
     }
 
     pub(crate) fn is_closed(&self) -> bool {
@@ -61,7 +88,7 @@ impl Gate {
     }
 
     pub(crate) fn on_room(&self, wake: Wake) {
-        self.wakes.lock().unwrap_or_else(PoisonError::into_inner).push(wake);
+        self.bell.0.lock().unwrap_or_else(PoisonError::into_inner).push(wake);
     }
 
     /// Takes a place. It is given back by [`Self::leave`], or by the [`Permit`] that [`Self::permit`] makes of it.
@@ -69,7 +96,8 @@ impl Gate {
         let max = self.max();
         // Never above the cap, not even for a moment: another worker would take that for a full house and nobody would wake it.
         let one_more = |out: u32| (out < max).then_some(out + 1);
-        !self.is_closed() && self.out.fetch_update(Ordering::SeqCst, Ordering::SeqCst, one_more).is_ok()
+        let out = &self.house.out;
+        !self.is_closed() && out.fetch_update(Ordering::SeqCst, Ordering::SeqCst, one_more).is_ok()
     }
 
     /// A place that was taken gets an owner.
@@ -78,20 +106,32 @@ impl Gate {
     }
 
     pub(crate) fn leave(&self) {
-        self.out.fetch_sub(1, Ordering::SeqCst);
-        if self.hungry.load(Ordering::SeqCst) && self.hungry.swap(false, Ordering::SeqCst) {
-            self.wake();
+        let House { out, hungry, .. } = &*self.house;
+        out.fetch_sub(1, Ordering::SeqCst);
+        if hungry.load(Ordering::SeqCst) && hungry.swap(false, Ordering::SeqCst) {
+            self.house.wake();
         }
     }
 
     /// Somebody waits for room and will look once more before he sleeps.
     pub(crate) fn waits(&self) {
-        self.hungry.store(true, Ordering::SeqCst);
+        self.house.hungry.store(true, Ordering::SeqCst);
     }
+}
 
+impl House {
+    /// Whoever finds no place says once more that he waits.
     #[cold]
     fn wake(&self) {
-        self.wakes.lock().unwrap_or_else(PoisonError::into_inner).iter().for_each(|wake| wake());
+        let bells = self.bells.lock().unwrap_or_else(PoisonError::into_inner);
+        bells.iter().filter_map(Weak::upgrade).for_each(|bell| bell.ring());
+    }
+}
+
+impl Bell {
+    #[cold]
+    fn ring(&self) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).iter().for_each(|wake| wake());
     }
 }
 
@@ -109,7 +149,7 @@ impl fmt::Debug for Permit {
 
 impl fmt::Debug for Gate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Gate").field("out", &self.out).field("max", &self.max).finish_non_exhaustive()
+        f.debug_struct("Gate").field("out", &self.house.out).field("max", &self.max).finish_non_exhaustive()
     }
 }
 
@@ -132,6 +172,37 @@ mod tests {
         drop(permits);
         assert_eq!((gate.out(), woken.load(Ordering::SeqCst)), (0, 1), "woken once, not for each");
         assert!(gate.enter());
+    }
+
+    #[test]
+    fn gates_of_one_house_count_together_and_a_place_is_for_whoever_waits() {
+        let first = Arc::new(Gate::new(3));
+        let second = Arc::new(first.beside(2));
+        let woken = Arc::new([AtomicU32::new(0), AtomicU32::new(0)]);
+        for (at, gate) in [&first, &second].into_iter().enumerate() {
+            let counter = Arc::clone(&woken);
+            gate.on_room(Box::new(move || {
+                counter[at].fetch_add(1, Ordering::SeqCst);
+            }));
+        }
+        let woken = || woken.each_ref().map(|count| count.load(Ordering::SeqCst));
+        let held: Vec<_> = (0..2).filter(|_| first.enter()).map(|_| first.permit()).collect();
+        assert_eq!((held.len(), second.out()), (2, 2));
+        assert!(!second.enter() && first.enter(), "each has a cap of its own");
+        second.waits();
+        first.leave();
+        assert_eq!(woken(), [1, 1]);
+        drop(held);
+        assert!(second.enter());
+        second.close();
+        assert!(!first.is_closed() && woken() == [1, 2], "only one of them is closed");
+        // What waits at a gate that is no more is not kept for it.
+        drop(second);
+        first.waits();
+        first.leave();
+        assert_eq!(woken(), [2, 2]);
+        let _third = first.beside(1);
+        assert_eq!(first.house.bells.lock().unwrap().len(), 2);
     }
 
     #[test]

@@ -99,6 +99,14 @@ impl HandOver {
         self
     }
 
+    /// Counts who is out together with this one of a server before ([`ServerBuilder::succeed`](crate::ServerBuilder::succeed)): while both
+    /// live, a connection of either is one towards the caps of both. To be called before anybody has the [places](Self::places).
+    #[must_use]
+    pub fn beside(mut self, before: &Places) -> Self {
+        self.gate = Arc::new(before.gate.beside(self.gate.max()));
+        self
+    }
+
     /// What a client gets beyond that. Default [`WhenFull::Refuse`].
     #[must_use]
     pub const fn when_full(mut self, when_full: WhenFull) -> Self {
@@ -125,7 +133,7 @@ pub struct Places {
 }
 
 impl Places {
-    /// Connections out now.
+    /// Connections out now, also those of servers that count [together](HandOver::beside) with this one.
     pub fn out(&self) -> u32 {
         self.gate.out()
     }

@@ -504,7 +504,9 @@
 //! `/-/drain?wait=20s` ends before its time when nobody is connected, but not before `drain_delay`: probes that open a connection each leave none
 //! open in between, and a load balancer that has not heard of the drain yet would be waited for no longer.
 //!
-//! *Left out.* Panics are written by the standard library and wait. Transitions of checks are not thinned out: each is news.
+//! What is said of a panic is such a line, too, and no word on standard error; the thread gives it a tenth of a second, because the end may be next.
+//!
+//! *Left out.* What the standard library says when it gives up, as of a panic during a panic, waits. Transitions of checks are not thinned out: each is news.
 //!
 //! *Would change it:* a reader to whom a lost line costs more than a lost probe.
 //!
@@ -555,6 +557,40 @@
 //! steers, and then an address that cannot be had ends the start; `--admin off` wants none. With a file there is what the file says.
 //!
 //! *Would change it:* metrics that the ring lane can write without holding up a probe, and a rule about who may read them there.
+//!
+//! # 0041 A drain of one endpoint is not one of the program, and a hook's drain is not kept
+//!
+//! *Context.* `doorbell drain` was about the program: its state is `draining`, and a stop counts from it. Whoever takes one service of several
+//! out of its load balancer does not end anything. A preStop hook of Kubernetes drains, too; the kubelet also calls it before it restarts a container
+//! that is not alive, and an `emptyDir` with a state file outlives that.
+//!
+//! *Choice.* An endpoint drains while it was drained itself or everything drains: two flags, so that taking one back leaves the other, in
+//! whatever order. `doorbell drain readyz` changes nothing but what is told about `readyz`, to each audience as its `on_drain` says, in gRPC, to agents and by
+//! TCP gates; its reason is shown with it. `undrain` and `ready` without a name end every one, as they end everything else. `--for` ends
+//! either by the clock that nobody sets.
+//!
+//! What an operator drains is kept in the state file, which reads that of the version before. What a hook drains (`doorbell prestop`, `GET /-/drain`)
+//! is not: it belongs to the end of this process, or the next one would drain until somebody looks. `prestop` ends when `drain_delay` is over, however many
+//! are connected: they finish behind SIGTERM, within `drain_timeout`, and SIGTERM comes no sooner for a hook that waits for them. A drain
+//! that began before SIGTERM counts for its delay, so nothing is waited for twice.
+//!
+//! *Left out.* How many connections belong to an endpoint is not known, so a wait for its drain is over by time alone. Checks do not
+//! drain; there is maintenance for them.
+//!
+//! *Would change it:* probers of one endpoint on a listener of their own as the rule, whose connections could be counted.
+//!
+//! # 0043 What a key means is a text beside the readers, what it is by default is what the resolver says
+//!
+//! *Context.* Editors show `description` and `default` of the schema. The annotated files in `deploy/` explain every key too, in half a line
+//! that stands beside a value and often beside two other keys; the defaults are in the models, and many follow from another key.
+//!
+//! *Choice.* `config/keys.txt` has one sentence for each key, and the schema and doorbell.toml(5) are made from it; a key without a sentence, or
+//! a sentence without a key, fails a test. Defaults are not written down anywhere: sample files that leave out what can be left out are
+//! resolved, and what all of them agree on is the default. What follows from another key is in two samples with that key at two values, so
+//! it has none, and its sentence says what it follows from. Tests write every default into the samples, which must change nothing, and compare
+//! the defaults that the annotated files name.
+//!
+//! *Would change it:* descriptions in several languages.
 //!
 //! # 0045 What was planned and is somewhere else, or nowhere
 //!

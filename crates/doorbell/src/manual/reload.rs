@@ -63,4 +63,5 @@
 //! Memory and descriptors for two servers until the older one has ended. Each may have its `max_connections`; where the limit of open
 //! files is too low for both, clients wait in the backlog until connections of before are over. TLS handshakes in progress are bounded
 //! for both together, by a quarter of the newer one's `max_connections`, and so is the memory for requests that arrive in parts; connections of
-//! an address are counted together where the cap is the same. `[http2] max_connections` and `[grpc] max_watches` are each server's own.
+//! an address are counted together where the cap is the same. Connections of HTTP/2, all of them and those of an address, and watches of gRPC
+//! health are counted together in any case: a client is refused once all of them are as many as its server may have.

@@ -6,6 +6,7 @@ use super::index::{CheckIndex, EndpointIndex};
 use super::{Board, Changes};
 use crate::endpoint::Forced;
 use crate::maintenance::Maintenance;
+use crate::note::Note;
 use crate::time::Time;
 
 /// Which endpoints are meant.
@@ -20,12 +21,12 @@ pub enum Target {
 /// One command. Saying it again changes nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Command {
-    /// Begins or ends a drain.
+    /// Begins or, with `None`, ends a drain. One of all and one of an endpoint are two: it drains while either lasts.
     Drain {
         /// Of which endpoints.
         target: Target,
-        /// Whether they drain.
-        draining: bool,
+        /// Why; may be empty.
+        reason: Option<Note>,
     },
     /// Forces a state or, with `None`, leaves it to the checks again.
     Force {
@@ -55,8 +56,11 @@ impl Board {
     pub fn command(&mut self, command: Command, now: Time) -> Changes<'_> {
         let now = self.advance(now);
         match command {
-            Command::Drain { target, draining } => {
-                self.each(target, |endpoint| endpoint.set_draining(draining));
+            Command::Drain { target: Target::All, reason } => {
+                self.each(Target::All, |endpoint| endpoint.set_drain_of_all(reason.clone()));
+            }
+            Command::Drain { target, reason } => {
+                self.each(target, |endpoint| endpoint.set_drain(reason.clone()));
             }
             Command::Force { target, forced } => {
                 self.each(target, |endpoint| endpoint.set_forced(forced.clone()));

@@ -161,7 +161,9 @@ fn what_is_not_here_is_ignored_and_counted() {
     assert!(board.apply(check, &UP, at(1)).is_empty());
     assert!(board.command(Command::MaintainCheck { check, maintenance: None }, at(1)).is_empty());
     assert!(
-        board.command(Command::Drain { target: Target::One(endpoint), draining: true }, at(1)).is_empty()
+        board
+            .command(Command::Drain { target: Target::One(endpoint), reason: Some(Note::default()) }, at(1))
+            .is_empty()
     );
     assert_eq!((board.counters().ignored, board.counters().results), (3, 0));
     assert!(board.check(check).is_none() && board.endpoint(endpoint).is_none());
@@ -176,8 +178,8 @@ fn a_command_twice_changes_nothing() {
     let maintenance = Some(Maintenance::new("x", at(0), Some(at(80))));
     let (_, [a, _], [first, _]) = pair();
     let commands = [
-        Command::Drain { target: Target::All, draining: true },
-        Command::Drain { target: Target::One(first), draining: true },
+        Command::Drain { target: Target::All, reason: Some(Note::default()) },
+        Command::Drain { target: Target::One(first), reason: Some(Note::default()) },
         Command::Force { target: Target::All, forced: Some(forced) },
         Command::Maintain { target: Target::One(first), maintenance: maintenance.clone() },
     ];
@@ -195,10 +197,38 @@ fn a_command_twice_changes_nothing() {
 #[test]
 fn one_is_not_all() {
     let (mut board, _, [first, second]) = pair();
-    board.command(Command::Drain { target: Target::One(second), draining: true }, at(1));
+    board.command(Command::Drain { target: Target::One(second), reason: Some(Note::default()) }, at(1));
     assert_eq!((text(&board, first), text(&board, second)), ("down\n".into(), "drain\n".into()));
-    board.command(Command::Drain { target: Target::All, draining: true }, at(1));
+    board.command(Command::Drain { target: Target::All, reason: Some(Note::default()) }, at(1));
     assert_eq!(text(&board, first), "drain\n");
+    board.command(Command::Drain { target: Target::All, reason: None }, at(2));
+    assert_eq!((text(&board, first), text(&board, second)), ("down\n".into(), "drain\n".into()));
+    board.command(Command::Drain { target: Target::One(second), reason: None }, at(3));
+    assert_eq!(text(&board, second), "down\n");
+}
+
+#[test]
+fn the_reason_of_a_drain_is_that_of_the_endpoint_before_that_of_all() {
+    let (mut board, _, [first, second]) = pair();
+    let mut drain = |target, reason: Option<&str>| {
+        let reason = reason.map(|reason| Note::new(reason.as_bytes()));
+        let changed = !board.command(Command::Drain { target, reason }, at(1)).rendered.is_empty();
+        let note = |endpoint| {
+            let endpoint = board.endpoint(endpoint).unwrap();
+            endpoint.note(endpoint.verdict()).to_owned()
+        };
+        (changed, note(first), note(second))
+    };
+    let told = |first: &str, second: &str| (true, first.to_owned(), second.to_owned());
+    assert_eq!(drain(Target::One(second), Some("disks")), told("", "disks"));
+    assert_eq!(drain(Target::All, Some("kernel")), told("kernel", "disks"));
+    assert_eq!(
+        drain(Target::One(second), Some("fans")),
+        told("kernel", "fans"),
+        "also where bodies do not tell"
+    );
+    assert_eq!(drain(Target::One(second), None), told("kernel", "kernel"));
+    assert_eq!(drain(Target::All, None), told("", ""));
 }
 
 #[test]
@@ -309,8 +339,9 @@ fn a_new_board_goes_on_where_the_old_one_was() {
         let _up = old.apply(check, &UP, at(1)).is_empty();
     }
     let _up = old.apply(checks[0], &DOWN, at(2)).is_empty();
-    let _drains =
-        old.command(Command::Drain { target: Target::One(ready), draining: true }, at(3)).is_empty();
+    let _drains = old
+        .command(Command::Drain { target: Target::One(ready), reason: Some(Note::default()) }, at(3))
+        .is_empty();
     let changed = CheckConfig { fall: 7, ..quick() };
     let (mut new, checks, [started, ready]) = make(changed, 4);
     // The second is judged otherwise now, and the third is another one of the same name.

@@ -64,7 +64,10 @@ pub struct Endpoint {
     grace_until: Time,
     in_grace: bool,
     may_fail_open: bool,
-    draining: bool,
+    /// Why all endpoints drain, while they do.
+    drain_of_all: Option<Note>,
+    /// Why this one drains, whatever the others do.
+    drain: Option<Note>,
     maintenance: Option<Maintenance>,
     forced: Option<Forced>,
     verdict: Verdict,
@@ -93,7 +96,8 @@ impl Endpoint {
             grace_until: config.grace.map_or(Time::ZERO, |grace| now.after(grace.duration)),
             in_grace: false,
             may_fail_open: false,
-            draining: false,
+            drain_of_all: None,
+            drain: None,
             maintenance: None,
             forced: None,
             verdict: start,
@@ -170,7 +174,7 @@ impl Endpoint {
 
     /// What a drain makes of what is beneath it.
     const fn told(&self, beneath: Verdict) -> Verdict {
-        match self.draining && self.maintenance.is_none() {
+        match self.is_draining() && self.maintenance.is_none() {
             true => Verdict::new(EndpointState::Drain, Cause::Drain),
             false => beneath,
         }
@@ -196,16 +200,24 @@ impl Endpoint {
     pub(crate) fn inherit(&mut self, elder: &Self) {
         self.was_up = elder.was_up;
         self.group_down_since = elder.group_down_since;
-        self.draining = elder.draining;
+        self.drain_of_all.clone_from(&elder.drain_of_all);
+        self.drain.clone_from(&elder.drain);
         self.verdict = elder.verdict;
         self.since = elder.since;
     }
 
-    pub(crate) fn set_draining(&mut self, draining: bool) {
-        self.draining = draining;
+    pub(crate) fn set_drain_of_all(&mut self, drain: Option<Note>) {
+        self.moved |= self.drain_of_all != drain;
+        self.drain_of_all = drain;
+    }
+
+    pub(crate) fn set_drain(&mut self, drain: Option<Note>) {
+        self.moved |= self.drain != drain;
+        self.drain = drain;
     }
 
     pub(crate) fn set_maintenance(&mut self, maintenance: Option<Maintenance>) {
+        self.moved |= self.maintenance != maintenance;
         self.maintenance = maintenance;
     }
 
@@ -251,6 +263,8 @@ impl Endpoint {
         Self {
             config: Arc::clone(&self.config),
             classes: self.classes.clone(),
+            drain_of_all: self.drain_of_all.clone(),
+            drain: self.drain.clone(),
             maintenance: self.maintenance.clone(),
             forced: self.forced.clone(),
             rendered: Rendered::default(),
@@ -310,9 +324,9 @@ impl Endpoint {
         self.forced.as_ref()
     }
 
-    /// Whether it drains.
+    /// Whether it drains, alone or with all others.
     pub const fn is_draining(&self) -> bool {
-        self.draining
+        self.drain.is_some() || self.drain_of_all.is_some()
     }
 
     /// Its replies.
@@ -325,7 +339,8 @@ impl Endpoint {
         match verdict.cause {
             Cause::Forced => self.forced.as_ref().map_or("", |forced| forced.reason.as_str()),
             Cause::Maintenance => self.maintenance.as_ref().map_or("", |one| one.reason.as_str()),
-            Cause::Checks | Cause::Drain | Cause::FailOpen | Cause::Latch | Cause::Quorum => "",
+            Cause::Drain => self.drain.as_ref().or(self.drain_of_all.as_ref()).map_or("", Note::as_str),
+            Cause::Checks | Cause::FailOpen | Cause::Latch | Cause::Quorum => "",
         }
     }
 }

@@ -309,7 +309,7 @@ fn going_down_serves_and_keeps_its_complaint() {
 }
 
 fn drain(draining: bool) -> Command {
-    Command::Drain { target: Target::All, draining }
+    Command::Drain { target: Target::All, reason: draining.then(Note::default) }
 }
 
 fn force(state: ForcedState, until: Option<Time>) -> Command {

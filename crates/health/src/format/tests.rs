@@ -113,7 +113,7 @@ fn every_state_in_every_format() {
         (force(ForcedState::Degraded), 200, "warn", "UP", "degraded", "passed"),
         (force(ForcedState::Down), 503, "fail", "DOWN", "down", "failed"),
         (
-            Command::Drain { target: Target::All, draining: true },
+            Command::Drain { target: Target::All, reason: Some(Note::default()) },
             503,
             "fail",
             "OUT_OF_SERVICE",
@@ -158,7 +158,7 @@ fn an_operators_words_are_details() {
 #[test]
 fn a_drain_renders_for_each_audience() {
     let (mut board, endpoint) = board(Details::Authenticated);
-    board.command(Command::Drain { target: Target::All, draining: true }, Time::from_secs(3));
+    board.command(Command::Drain { target: Target::All, reason: Some(Note::default()) }, Time::from_secs(3));
     let said = |audience, format| said_to(&board, endpoint, audience, format, false);
     assert_eq!(said(Audience::Kubelet, Format::Text), (200, "drain\n".to_owned()));
     // The draft ties the status to the code: 200 cannot fail.

@@ -35,7 +35,7 @@ probers! {
     Cloudflare "cloudflare";
     /// `Consul Health Check`.
     Consul "consul";
-    /// Checks and probes of doorbell itself: `doorbell/`.
+    /// doorbell itself: checks are `doorbell/`, the commands `doorbell-probe/` and `doorbell-healthcheck/`.
     Doorbell "doorbell";
     /// Load balancers of AWS: `ELB-HealthChecker/`.
     Elb "elb";
@@ -47,6 +47,8 @@ probers! {
     Google "gcp";
     /// Uptime checks of Google Cloud: `GoogleStackdriverMonitoring-UptimeChecks`.
     GoogleUptime "gcp-uptime";
+    /// The tool for checks of containers by gRPC: `grpc_health_probe`.
+    GrpcHealthProbe "grpc-health-probe";
     /// `OPTIONS` in HTTP/1.0 without a field, or `X-Haproxy-Server-State` without a user agent.
     Haproxy "haproxy";
     /// `KeepAliveClient`.
@@ -147,7 +149,11 @@ pub(super) fn named(user_agent: &[u8]) -> Option<Prober> {
         [b'P', ..] => (b"Pingdom.com_bot_version_", Prober::Pingdom),
         [b'U', ..] => (b"Uptime-Kuma/", Prober::UptimeKuma),
         [b'c', ..] => (b"check_http/", Prober::MonitoringPlugins),
+        [b'd', _, _, _, _, _, _, _, b'-', b'h', ..] => (b"doorbell-healthcheck/", Prober::Doorbell),
+        [b'd', _, _, _, _, _, _, _, b'-', ..] => (b"doorbell-probe/", Prober::Doorbell),
         [b'd', ..] => (b"doorbell/", Prober::Doorbell),
+        // With nothing else a client of gRPC has the name of its library, as `grpc-go/1.71.0`: that may be Consul, or anybody.
+        [b'g', ..] => (b"grpc_health_probe", Prober::GrpcHealthProbe),
         [b'k', b'u', b'b', b'e', b'-', b'l', ..] => (b"kube-lifecycle/", Prober::KubeLifecycle),
         [b'k', ..] => (b"kube-probe/", Prober::Kubelet),
         _ => return None,

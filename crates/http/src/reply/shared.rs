@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 #[derive(Clone, Debug)]
 pub struct StaticReply(Arc<Inner>);
 
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 struct Inner {
     status: Status,
     /// Status line, the handler's fields, length: everything that is the same each time.
@@ -26,7 +26,7 @@ struct Inner {
 }
 
 /// Everything as it goes out but for the value of `Date`: what is sent most is one copy and one patch.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 struct Images {
     /// One for each [`Persist`], in its order.
     whole: [Box<[u8]>; 3],
@@ -48,7 +48,8 @@ impl Images {
         }
         let date = Date::new(0);
         let render = |persist| {
-            let mut image = inner.head.clone();
+            let mut image = Vec::with_capacity(inner.head.len() + END_BYTES_MAX + content.len());
+            image.extend_from_slice(&inner.head);
             put_end(&mut image, &date, persist);
             image.extend_from_slice(content);
             image.into_boxed_slice()
@@ -91,11 +92,22 @@ impl StaticReply {
     pub fn new(status: Status) -> Self {
         let mut head = Vec::new();
         put_status(&mut head, status);
-        let fields_end = head.len();
-        put_length(&mut head, status, 0);
-        let mut inner = Inner { status, head, fields_end, body: Bytes::new(), images: None };
-        inner.images = Images::render(&inner);
-        Self(Arc::new(inner))
+        Self(Arc::new(Inner::finish(status, head, Bytes::new())))
+    }
+
+    /// A reply with these fields and this content, whose type is one of them. The same as step by step, where every step renders all of it
+    /// anew: for whoever makes replies often.
+    pub fn whole<V: AsRef<[u8]>>(
+        status: Status,
+        fields: impl IntoIterator<Item = (impl AsRef<str>, V)>,
+        body: impl Into<Bytes>,
+    ) -> Result<Self, ApiMisuse> {
+        let mut head = Vec::with_capacity(HEAD_LEN_USUAL);
+        put_status(&mut head, status);
+        for (name, value) in fields {
+            put_field(&mut head, name.as_ref().as_bytes(), value.as_ref())?;
+        }
+        Ok(Self(Arc::new(Inner::finish(status, head, body.into()))))
     }
 
     /// `text/plain; charset=utf-8` content.
@@ -104,19 +116,14 @@ impl StaticReply {
     }
 
     /// Adds a field line. Framing, connection and date fields are refused: they belong to the connection.
-    pub fn header(mut self, name: &str, value: impl AsRef<[u8]>) -> Result<Self, ApiMisuse> {
-        self.change(|inner| put_field(&mut inner.head, name.as_bytes(), value.as_ref()))?;
-        Ok(self)
+    pub fn header(self, name: &str, value: impl AsRef<[u8]>) -> Result<Self, ApiMisuse> {
+        let content = self.0.body.clone();
+        self.with(name, value.as_ref(), content)
     }
 
     /// Sets the content and adds its type.
     pub fn body(self, content_type: &str, body: impl Into<Bytes>) -> Result<Self, ApiMisuse> {
-        let mut typed = self.header("Content-Type", content_type)?;
-        typed.change(|inner| {
-            inner.body = body.into();
-            Ok(())
-        })?;
-        Ok(typed)
+        self.with("Content-Type", content_type.as_bytes(), body.into())
     }
 
     /// The status.
@@ -180,15 +187,23 @@ impl StaticReply {
         if with_content { content_len_of(inner.body.len()) } else { 0 }
     }
 
-    /// Changes fields or content and writes the length anew.
-    fn change(&mut self, change: impl FnOnce(&mut Inner) -> Result<(), ApiMisuse>) -> Result<(), ApiMisuse> {
-        let inner = Arc::make_mut(&mut self.0);
-        inner.head.truncate(inner.fields_end);
-        change(inner)?;
-        inner.fields_end = inner.head.len();
-        put_length(&mut inner.head, inner.status, inner.body.len());
-        inner.images = Images::render(inner);
-        Ok(())
+    /// One field more, and this content.
+    fn with(&self, name: &str, value: &[u8], body: Bytes) -> Result<Self, ApiMisuse> {
+        let Inner { status, head, fields_end, .. } = &*self.0;
+        let mut head = head.get(..*fields_end).unwrap_or_default().to_vec();
+        put_field(&mut head, name.as_bytes(), value)?;
+        Ok(Self(Arc::new(Inner::finish(*status, head, body))))
+    }
+}
+
+impl Inner {
+    /// Behind all fields come the length and the images.
+    fn finish(status: Status, mut head: Vec<u8>, body: Bytes) -> Self {
+        let fields_end = head.len();
+        put_length(&mut head, status, body.len());
+        let mut inner = Self { status, head, fields_end, body, images: None };
+        inner.images = Images::render(&inner);
+        inner
     }
 }
 
@@ -199,3 +214,6 @@ pub(super) fn content_len_of(len: usize) -> u32 {
 
 /// Content up to this size is kept in the images of its reply.
 const IMAGE_CONTENT_BYTES_MAX: usize = 1024;
+
+/// Room for the fields of a usual reply.
+const HEAD_LEN_USUAL: usize = 256;

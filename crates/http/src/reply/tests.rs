@@ -20,6 +20,8 @@ const DATE: &str = "Date: Sun, 06 Nov 1994 08:49:37 GMT\r\n";
 #[test]
 fn exact_bytes() {
     let reply = StaticReply::new(Status::OK).header("X-A", "b").unwrap().body("text/plain", "ok\n").unwrap();
+    let fields = [("X-A", "b"), ("Content-Type", "text/plain")];
+    let at_once = StaticReply::whole(Status::OK, fields, "ok\n").unwrap();
     let start = "HTTP/1.1 200 OK\r\nX-A: b\r\nContent-Type: text/plain\r\nContent-Length: 3\r\n";
     for (persist, line, outcome) in [
         (Persist::Close, "Connection: close\r\n", Outcome::Last),
@@ -28,8 +30,10 @@ fn exact_bytes() {
     ] {
         for (head_only, content) in [(false, "ok\n"), (true, "")] {
             let expect = (format!("{start}{DATE}{line}\r\n{content}"), outcome);
-            let (text, _, outcome) = render(persist, head_only, |reply_to| reply_to.send(&reply));
-            assert_eq!((text, outcome), expect);
+            for reply in [&reply, &at_once] {
+                let (text, _, outcome) = render(persist, head_only, |reply_to| reply_to.send(reply));
+                assert_eq!((text, outcome), expect);
+            }
             let (text, _, outcome) = render(persist, head_only, |reply_to| {
                 reply_to
                     .status(Status::OK)
@@ -97,6 +101,8 @@ fn wrong_headers_are_never_sent() {
         ("Upgrade", "h2c", ApiMisuse::HeaderReserved),
     ] {
         assert_eq!(StaticReply::new(Status::OK).header(name, value).err(), Some(misuse), "{name:?}");
+        let at_once = StaticReply::whole(Status::OK, [("C", "d"), (name, value)], "secret");
+        assert_eq!(at_once.err(), Some(misuse), "{name:?}");
         let (text, mut out, _) = render(Persist::Implied, false, |reply| {
             reply.status(Status::OK).header("C", "d").header(name, value).body("secret")
         });

@@ -61,6 +61,28 @@ pub fn room() -> usize {
     })
 }
 
+/// Two servers that follow each other, the one place of whose house somebody has: a worker of each waits for it at its own gate, and gets it.
+pub fn one_house() -> usize {
+    explore(Some(2), || {
+        let (gate, source) = full_gate();
+        let held = gate.permit();
+        let heir = {
+            let gate = Arc::new(gate.beside(1));
+            let source = hear_of_room(&gate);
+            thread::spawn(move || {
+                assert!(enter(&gate, &source));
+                drop(gate.permit());
+            })
+        };
+        let owner = thread::spawn(move || drop(held));
+        assert!(enter(&gate, &source));
+        drop(gate.permit());
+        heir.join().expect("it got its place");
+        owner.join().expect("it gave its place back");
+        assert_eq!(gate.out(), 0);
+    })
+}
+
 /// A gate that is closed while a worker waits for room: it hears of it, though no place ever comes back.
 pub fn closed_gate() -> usize {
     explore(None, || {

@@ -10,7 +10,7 @@ mod wakes;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-pub use hand_over::{closed_gate, delivered, ended, gone, room};
+pub use hand_over::{closed_gate, delivered, ended, gone, one_house, room};
 pub use jobs::{called_off, one_thread, pumps, room_of_those_who_left};
 pub use limits::{last_token, new_key, pushed_aside, two_new_keys};
 pub use wakes::{answers, answers_of_two, commands};

@@ -49,7 +49,7 @@ localhostProfile: {{ .Values.seccomp.localhostProfile }}
   lifecycle:
     preStop:
       exec:
-        command: ["/doorbell", "drain", "--reason", "the pod is deleted"]
+        command: ["/doorbell", "prestop", "--reason", "the pod is deleted"]
   resources: {{- toYaml .Values.resources | nindent 4 }}
   securityContext:
     allowPrivilegeEscalation: false

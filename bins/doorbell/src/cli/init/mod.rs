@@ -20,10 +20,15 @@ pub struct InitArgs {
 /// Surroundings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Place {
+    /// A container with a HEALTHCHECK
     Docker,
+    /// Behind HAProxy, with its agent-check
     Haproxy,
+    /// A pod, beside the service
     K8s,
+    /// From http to https, without checks
     Redirect,
+    /// A unit, beside the service
     Systemd,
 }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 macro_rules! help {
     ($($line:literal)*) => { concat!("Examples:\n", $("  ", $line, "\n",)* "\n\
-The doorbell is found by its control socket: in $RUNTIME_DIRECTORY, /run/doorbell or $XDG_RUNTIME_DIR/doorbell,\n\
+The doorbell is found by its control socket: in $RUNTIME_DIRECTORY, /run/doorbell or $XDG_RUNTIME_DIR/doorbell, \
 or where `control.socket` of the file named with -c says. Where several run, --socket names one.\n\n\
 Exit codes: 0 done, 1 refused, 2 wrong command line or several doorbells, 69 no doorbell answers") };
 }
@@ -25,10 +25,12 @@ pub enum OperateCommand {
         "doorbell checks -o json | jq -r '.[] | select(.state != \"up\") | .name'"
     ))]
     Checks(ChecksArgs),
-    /// Tell probers to stay away while everything is still served, until `undrain`
+    /// Tell probers to stay away, of one endpoint or of all, while everything is still served; kept across restarts
     #[command(after_help = help!(
-        "doorbell drain --reason 'new kernel'"
-        "doorbell drain --wait 30s          and wait until no connection is open"
+        "doorbell drain --reason 'new kernel'          until `doorbell undrain`"
+        "doorbell drain readyz --for 30m               one endpoint; the others answer as before"
+        "doorbell drain --wait 30s                     and wait until it is over: load balancers had `drain_delay`"
+        "                                              to hear of it, and no connection is open"
     ))]
     Drain(DrainArgs),
     /// Show what happened: states that changed, drains, maintenance, reloads
@@ -44,13 +46,21 @@ pub enum OperateCommand {
         "doorbell maint check:db --for 2h                     one check"
     ))]
     Maint(MaintArgs),
+    /// Drain, and wait until load balancers had `drain_delay` to hear of it: for a preStop hook of Kubernetes
+    #[command(after_help = help!(
+        "doorbell prestop"
+        "preStop: { exec: { command: [/doorbell, prestop] } }     SIGTERM comes when it is done"
+        ""
+        "The drain is not kept across restarts: the kubelet calls the hook also before it restarts the container."
+    ))]
+    Prestop(PrestopArgs),
     /// Show who probes, how often, and what they were told
     #[command(after_help = help!("doorbell probers"))]
     Probers(ViewArgs),
     /// Drain and end, as SIGTERM does; `undrain` calls it off until listeners close
     #[command(after_help = help!("doorbell quit --wait" "doorbell quit --now"))]
     Quit(QuitArgs),
-    /// End maintenance, and with `all` a drain, too
+    /// End maintenance and the drain of an endpoint, or of all
     #[command(after_help = help!("doorbell ready" "doorbell ready readyz"))]
     Ready(ReadyArgs),
     /// Read the configuration anew; what is wrong with it is said, and the old one stays
@@ -63,9 +73,9 @@ pub enum OperateCommand {
         "doorbell status -o json | jq -r .lifecycle"
     ))]
     Status(StatusArgs),
-    /// Call a drain off, also one that would end the program
-    #[command(after_help = help!("doorbell undrain"))]
-    Undrain(Reach),
+    /// Call a drain off, of one endpoint or every drain, also one that would end the program
+    #[command(after_help = help!("doorbell undrain" "doorbell undrain readyz"))]
+    Undrain(UndrainArgs),
 }
 
 /// How a running doorbell is found.
@@ -79,9 +89,12 @@ pub struct Reach {
 /// Forms of an answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Form {
+    /// For programs
     Json,
+    /// For people
     #[default]
     Text,
+    /// With more columns, of `status` and `checks`
     Wide,
 }
 
@@ -111,13 +124,35 @@ pub struct ChecksArgs {
 /// Options of `drain`.
 #[derive(Debug, Args)]
 pub struct DrainArgs {
+    /// An endpoint, or all, which drains the program as a whole
+    #[arg(default_value = "all")]
+    pub target: String,
+
     /// Why, for those who look
     #[arg(long, value_name = "TEXT", default_value = "")]
     pub reason: String,
 
-    /// Wait until no connection is open, for at most so long
-    #[arg(long, value_name = "TIME", value_parser = parse_time)]
-    pub wait: Option<Duration>,
+    /// For how long; without it until `doorbell undrain`
+    #[arg(long = "for", value_name = "TIME", value_parser = parse_time)]
+    pub for_time: Option<Duration>,
+
+    /// Wait until it is over, for at most so long: load balancers had `drain_delay` to hear of it, and no connection is open
+    /// (of one endpoint the time alone counts)
+    #[arg(long, value_name = "TIME", value_parser = parse_time, num_args = 0..=1)]
+    #[expect(clippy::option_option, reason = "given, with a time or without")]
+    pub wait: Option<Option<Duration>>,
+
+    /// Which doorbell.
+    #[command(flatten)]
+    pub reach: Reach,
+}
+
+/// Options of `prestop`.
+#[derive(Debug, Args)]
+pub struct PrestopArgs {
+    /// Why, for those who look
+    #[arg(long, value_name = "TEXT", default_value = "the container is to be stopped")]
+    pub reason: String,
 
     /// Which doorbell.
     #[command(flatten)]
@@ -202,6 +237,18 @@ pub struct StatusArgs {
     /// Form of the answer; json with --watch is a line each
     #[arg(short, long, value_name = "FORM", default_value = "text")]
     pub output: Form,
+
+    /// Which doorbell.
+    #[command(flatten)]
+    pub reach: Reach,
+}
+
+/// Options of `undrain`.
+#[derive(Debug, Args)]
+pub struct UndrainArgs {
+    /// An endpoint, or all
+    #[arg(default_value = "all")]
+    pub target: String,
 
     /// Which doorbell.
     #[command(flatten)]

@@ -3,6 +3,7 @@
 //! Does not know about: how a doorbell answers.
 
 mod args;
+mod drain;
 mod find;
 mod show;
 mod table;
@@ -17,27 +18,27 @@ use super::{colored, print, print_more};
 use crate::control::{CallError, Client};
 use crate::exit::{Exit, Failure};
 use crate::wire::{Event, Refusal, Request, Response, Status};
-use args::{ChecksArgs, DrainArgs, EventsArgs, Form, QuitArgs, Reach, StatusArgs};
+use args::{ChecksArgs, EventsArgs, Form, QuitArgs, Reach, StatusArgs};
 use serde::Serialize;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use table::Paint;
 
-/// Between two looks of `--watch` and of `--wait`.
+/// Between two looks of `--watch`.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-const WAIT_EVERY: Duration = Duration::from_millis(100);
 
 pub(super) fn run(command: &OperateCommand, global: &Global) -> Result<Exit, Failure> {
     let paint = Paint { on: colored(global.color, &std::io::stdout()) };
     let at = |reach: &Reach| find::connect(reach, global);
     match command {
         OperateCommand::Checks(args) => checks(&mut at(&args.reach)?, args, paint),
-        OperateCommand::Drain(args) => drain(&mut at(&args.reach)?, args),
+        OperateCommand::Drain(args) => drain::drain(&mut at(&args.reach)?, args),
         OperateCommand::Events(args) => events(&mut at(&args.reach)?, args, paint),
         OperateCommand::Maint(args) => {
             let (target, reason) = (args.target.clone(), args.reason.clone());
-            let for_ms = args.for_time.map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX));
+            let for_ms = args.for_time.map(millis);
             act(&mut at(&args.reach)?, Request::Maintain { target, reason, for_ms })
         }
+        OperateCommand::Prestop(args) => drain::prestop(&mut at(&args.reach)?, args),
         OperateCommand::Probers(args) => match ask(&mut at(&args.reach)?, &Request::Probers)? {
             Response::Probers(probers) => shown(args.output, &probers, || show::probers(&probers, paint)),
             other => Err(unexpected(other)),
@@ -48,7 +49,9 @@ pub(super) fn run(command: &OperateCommand, global: &Global) -> Result<Exit, Fai
         }
         OperateCommand::Reload(reach) => act(&mut at(reach)?, Request::Reload),
         OperateCommand::Status(args) => status(&mut at(&args.reach)?, args, paint),
-        OperateCommand::Undrain(reach) => act(&mut at(reach)?, Request::Undrain),
+        OperateCommand::Undrain(args) => {
+            act(&mut at(&args.reach)?, Request::Undrain { target: args.target.clone() })
+        }
     }
 }
 
@@ -62,6 +65,10 @@ fn act(client: &mut Client, request: Request) -> Result<Exit, Failure> {
         }
         other => Err(unexpected(other)),
     }
+}
+
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
 fn ask(client: &mut Client, request: &Request) -> Result<Response, Failure> {
@@ -174,28 +181,6 @@ fn events(client: &mut Client, args: &EventsArgs, paint: Paint) -> Result<Exit, 
             Err(error) if error.is_end() => return Ok(Exit::Success),
             Err(error) => return Err(no_answer(&error)),
         };
-    }
-}
-
-/// With `--wait` until no connection is open, which is when whoever balances the load has heard.
-#[expect(clippy::disallowed_methods, reason = "a person waits in real time")]
-fn drain(client: &mut Client, args: &DrainArgs) -> Result<Exit, Failure> {
-    act(client, Request::Drain { reason: args.reason.clone() })?;
-    let Some(wait) = args.wait else { return Ok(Exit::Success) };
-    let begun = Instant::now();
-    loop {
-        let status = ask_status(client)?;
-        let live = |name: &str| status.counters.get(name).copied().unwrap_or(0);
-        let open = live("conns_live") + live("http2_conns_live");
-        if open == 0 {
-            print("no connection is open\n")?;
-            return Ok(Exit::Success);
-        }
-        if begun.elapsed() >= wait {
-            let text = format!("{open} connections are still open; doorbell goes on draining");
-            return Err(Failure::new(Exit::Failure, text));
-        }
-        std::thread::sleep(WAIT_EVERY);
     }
 }
 

@@ -28,10 +28,15 @@ pub(super) fn status(status: &Status, wide: bool, paint: Paint) -> String {
     fact("engine", engine(&status.workers));
     fact("traffic", traffic(status));
     fact("checks", checks_in_words(status, paint));
+    let left = |left_ms: Option<u64>| {
+        left_ms.map_or_else(|| "until it is ended".to_owned(), |left| format!("{} left", length(left)))
+    };
+    for drain in &status.drains {
+        let reason = if drain.reason.is_empty() { String::new() } else { format!(": {}", drain.reason) };
+        fact("drain", format!("{}{reason} ({})", drain.endpoint, left(drain.left_ms)));
+    }
     for hold in &status.maintenance {
-        let left = hold
-            .left_ms
-            .map_or_else(|| "until it is ended".to_owned(), |left| format!("{} left", length(left)));
+        let left = left(hold.left_ms);
         let reason = if hold.reason.is_empty() { String::new() } else { format!(": {}", hold.reason) };
         fact("maintenance", format!("{}{reason} ({}, {left})", hold.target, hold.source));
     }
@@ -62,6 +67,8 @@ fn head(status: &Status, paint: Paint) -> String {
     }
     if let Some(left) = status.stops_in_ms {
         let _ = write!(out, "; listeners close in {}", length(left));
+    } else if let Some(left) = status.drain_ends_in_ms {
+        let _ = write!(out, "; for {} more", length(left));
     }
     out.push('\n');
     out
@@ -88,9 +95,13 @@ fn engine(workers: &[WorkerView]) -> String {
 }
 
 fn traffic(status: &Status) -> String {
-    let counter = |name: &str| count(status.counters.get(name).copied().unwrap_or(0));
-    let (open, accepted, requests) = (counter("conns_live"), counter("conns_accepted"), counter("requests"));
-    format!("{open} connections open, {accepted} accepted, {requests} requests")
+    let counter = |name: &str| status.counters.get(name).copied().unwrap_or(0);
+    let several = |name: &str, what: &str| {
+        let number = counter(name);
+        format!("{} {what}{}", count(number), if number == 1 { "" } else { "s" })
+    };
+    let (open, requests) = (several("conns_live", "connection"), several("requests", "request"));
+    format!("{open} open, {} accepted, {requests}", count(counter("conns_accepted")))
 }
 
 fn checks_in_words(status: &Status, paint: Paint) -> String {
@@ -312,6 +323,11 @@ fn happening(what: &Happening, paint: Paint) -> String {
     match what {
         Happening::Check { name, from, to, reason } => {
             format!("check {name}: {from} -> {}{}", paint.text(check_tone(*to), to.as_str()), because(reason))
+        }
+        Happening::Drain { endpoint, on, reason, until_unix_ms } => {
+            let until = until_unix_ms.map_or_else(String::new, |until| format!(" until {}", moment(until)));
+            let state = if *on { "drains" } else { "does not drain any more" };
+            format!("{endpoint}: {state}{until}{}", because(reason))
         }
         Happening::Endpoint { name, from, to, cause, note } => {
             let why = if note.is_empty() { cause.as_str() } else { note };

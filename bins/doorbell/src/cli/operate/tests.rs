@@ -82,7 +82,7 @@ fn a_check_is_a_line() {
 
 #[test]
 fn an_event_is_a_line() {
-    let event = |number, what| Event { number, at_unix_ms: 1000, what };
+    let event = |number, what| Event { number, at_unix_ms: 1000, at_uptime_ms: 1, what };
     let moved =
         Happening::Lifecycle { from: Lifecycle::Ready, to: Lifecycle::Draining, reason: "SIGTERM".into() };
     let check = Happening::Check {

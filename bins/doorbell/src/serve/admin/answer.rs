@@ -4,6 +4,7 @@
 
 use super::guard::{Denied, Guard};
 use super::page::{self, EVENTS_SHOWN, View};
+use super::room::Room;
 use super::{events, query};
 use crate::config::parse_duration;
 use crate::log::Seldom;
@@ -43,12 +44,16 @@ const TEXT: &str = "text/plain; charset=utf-8";
 pub(super) type Body = UnsyncBoxBody<Bytes, Infallible>;
 type Reply = Response<Body>;
 
+/// A reply that is there at once.
+type Whole = Response<Bytes>;
+
 /// What all connections share.
 #[derive(Debug)]
 pub(super) struct Shared {
     operator: Operator,
     guard: Guard,
     followers: Arc<Semaphore>,
+    room: Room,
 }
 
 /// A request without its body, which nobody reads.
@@ -63,18 +68,19 @@ struct Asked {
 
 /// What is asked of the operator.
 enum Wish {
-    Drain { wait: Duration },
+    Drain { target: String, reason: Option<String>, time: Option<Duration>, wait: Duration, is_kept: bool },
     Maintain { target: String, reason: String, time: Option<Duration> },
     Quit { now: bool },
     Ready { target: String },
     Reload,
     Run { check: String },
-    Undrain,
+    Undrain { target: String },
 }
 
 impl Shared {
     pub(super) fn new(operator: Operator, guard: Guard) -> Self {
-        Self { operator, guard, followers: Arc::new(Semaphore::new(FOLLOWERS_MAX)) }
+        let followers = Arc::new(Semaphore::new(FOLLOWERS_MAX));
+        Self { operator, guard, followers, room: Room::default() }
     }
 
     /// `takes_long` is called when an answer may take longer than a usual one.
@@ -93,17 +99,11 @@ impl Shared {
             peer,
         };
         let mut reply = match asked.wish() {
-            Some(Ok(wish)) => {
-                takes_long();
-                self.fulfil(&asked, wish).await
-            }
-            Some(Err(refusal)) => refused(&refusal),
-            None if !matches!(asked.method, Method::GET | Method::HEAD) => not_allowed(&asked.path),
-            None if asked.path == "/-/events" => {
-                takes_long();
-                self.follow(&asked)
-            }
-            None => self.show(&asked),
+            Some(Ok(wish)) => whole(self.fulfil(&asked, wish, takes_long).await),
+            Some(Err(refusal)) => whole(refused(&refusal)),
+            None if !matches!(asked.method, Method::GET | Method::HEAD) => whole(not_allowed(&asked.path)),
+            None if asked.path == "/-/events" => self.follow(&asked, takes_long),
+            None => whole(self.room.hold(self.show(&asked)).unwrap_or_else(no_room)),
         };
         let headers = reply.headers_mut();
         headers.insert("cache-control", HeaderValue::from_static("no-store"));
@@ -111,7 +111,7 @@ impl Shared {
         reply
     }
 
-    fn show(&self, asked: &Asked) -> Reply {
+    fn show(&self, asked: &Asked) -> Whole {
         let operator = &self.operator;
         match asked.path.as_str() {
             "/" | "/-" => moved("/-/"),
@@ -134,7 +134,7 @@ impl Shared {
     }
 
     /// `/-/checks/NAME` and `/-/checks/NAME/history`.
-    fn show_check(&self, path: &str) -> Reply {
+    fn show_check(&self, path: &str) -> Whole {
         let Some(name) = path.strip_prefix("/-/checks/") else { return missing() };
         let (name, history) = name.strip_suffix("/history").map_or((name, false), |name| (name, true));
         let Some(name) = query::decoded(name) else { return missing() };
@@ -154,7 +154,7 @@ impl Shared {
     }
 
     /// Whether the program works, whatever it is told by checks.
-    fn alive(&self) -> Reply {
+    fn alive(&self) -> Whole {
         let failed = self.operator.status().workers.iter().filter(|worker| worker.has_failed).count();
         match failed {
             0 => reply(StatusCode::OK, TEXT, "ok\n"),
@@ -163,18 +163,19 @@ impl Shared {
     }
 
     /// Whether the program serves.
-    fn ready(&self) -> Reply {
+    fn ready(&self) -> Whole {
         let lifecycle = self.operator.status().lifecycle;
         let code =
             if lifecycle == Lifecycle::Ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
         reply(code, TEXT, format!("{lifecycle}\n"))
     }
 
-    fn follow(&self, asked: &Asked) -> Reply {
+    fn follow(&self, asked: &Asked, takes_long: impl FnOnce()) -> Reply {
         let Ok(place) = Arc::clone(&self.followers).try_acquire_owned() else {
             let text = format!("{FOLLOWERS_MAX} follow already");
-            return refused(&Refusal::new(RefusalKind::Busy, text));
+            return whole(refused(&Refusal::new(RefusalKind::Busy, text)));
         };
+        takes_long();
         let last = asked.headers.get("last-event-id").and_then(|id| id.to_str().ok()).map(str::to_owned);
         let since = last.or_else(|| query::value(&asked.query, "since")).and_then(|id| id.parse().ok());
         // Without a number only what comes from now on.
@@ -183,7 +184,7 @@ impl Shared {
         with_type(Response::new(StreamBody::new(frames).boxed_unsync()), "text/event-stream")
     }
 
-    async fn fulfil(&self, asked: &Asked, wish: Wish) -> Reply {
+    async fn fulfil(&self, asked: &Asked, wish: Wish, takes_long: impl FnOnce()) -> Whole {
         let admitted = match wish {
             Wish::Quit { .. } => self.guard.admit_here(&asked.headers, asked.peer),
             _ => self.guard.admit(&asked.headers, asked.peer),
@@ -195,13 +196,15 @@ impl Shared {
             }
             return denied(why);
         }
-        let wait = if let Wish::Drain { wait } = &wish { Some(*wait) } else { None };
+        takes_long();
+        let wait =
+            if let Wish::Drain { target, wait, .. } = &wish { Some((target.clone(), *wait)) } else { None };
         let operator = self.operator.clone();
         let peer = asked.peer;
         let done = spawn_blocking(move || wish.done_by(&operator, peer)).await;
         let done = done.unwrap_or_else(|_| Err(Refusal::new(RefusalKind::Failed, "it was not finished")));
-        if let (Ok(_), Some(wait)) = (&done, wait) {
-            self.wait(wait).await;
+        if let (Ok(_), Some((target, wait))) = (&done, wait) {
+            self.wait(&target, wait).await;
         }
         match done {
             Ok(text) => json_with(StatusCode::OK, &serde_json::json!({ "done": text })),
@@ -210,9 +213,9 @@ impl Shared {
     }
 
     /// Waits, unless the drain is called off or done.
-    async fn wait(&self, wait: Duration) {
+    async fn wait(&self, target: &str, wait: Duration) {
         let mut left = wait.min(WAIT_MAX);
-        while !left.is_zero() && self.operator.has_to_drain() {
+        while !left.is_zero() && self.operator.has_to_drain(target) {
             let step = left.min(WAIT_STEP);
             sleep(step).await;
             left -= step;
@@ -227,12 +230,19 @@ impl Asked {
         let text = |name| query::value(&self.query, name);
         let target = || text("target").unwrap_or_else(|| "all".to_owned());
         let wish = match self.path.as_str() {
-            // A hook of Kubernetes can only send GET.
+            // A hook of Kubernetes can only send GET. What it begins belongs to the end of the program, and is not for the next one.
             "/-/drain" if is_post || self.method == Method::GET => {
-                self.duration("wait").map(|wait| Wish::Drain { wait: wait.unwrap_or_default() })
+                let times = self.duration("wait").and_then(|wait| Ok((wait, self.duration("for")?)));
+                times.map(|(wait, time)| Wish::Drain {
+                    target: target(),
+                    reason: text("reason"),
+                    time,
+                    wait: wait.unwrap_or_default(),
+                    is_kept: is_post,
+                })
             }
             _ if !is_post => return None,
-            "/-/undrain" => Ok(Wish::Undrain),
+            "/-/undrain" => Ok(Wish::Undrain { target: target() }),
             "/-/maint" => self.duration("for").map(|time| Wish::Maintain {
                 target: target(),
                 reason: text("reason").unwrap_or_default(),
@@ -266,7 +276,10 @@ impl Wish {
     /// May wait for a disk.
     fn done_by(self, operator: &Operator, peer: SocketAddr) -> Result<String, Refusal> {
         match self {
-            Self::Drain { .. } => operator.drain(&format!("asked for by {peer}")),
+            Self::Drain { target, reason, time, wait: _, is_kept } => {
+                let reason = reason.unwrap_or_else(|| format!("asked for by {peer}"));
+                operator.drain(&target, &reason, time, is_kept)
+            }
             Self::Maintain { target, reason, time } => operator.maintain(&target, &reason, time),
             Self::Quit { now } => operator.quit(now),
             Self::Ready { target } => operator.ready(&target),
@@ -274,36 +287,36 @@ impl Wish {
             Self::Run { check } => {
                 operator.run_check(&check).map(|view| format!("{}: {}", view.name, view.state))
             }
-            Self::Undrain => operator.undrain(),
+            Self::Undrain { target } => operator.undrain(&target),
         }
     }
 }
 
-fn html(text: String) -> Reply {
+fn html(text: String) -> Whole {
     let mut reply = reply(StatusCode::OK, HTML, text);
     reply.headers_mut().insert("content-security-policy", HeaderValue::from_static(POLICY));
     reply.headers_mut().insert("referrer-policy", HeaderValue::from_static("no-referrer"));
     reply
 }
 
-fn found<T: Serialize>(value: Result<T, Refusal>) -> Reply {
+fn found<T: Serialize>(value: Result<T, Refusal>) -> Whole {
     match value {
         Ok(value) => json(&value),
         Err(refusal) => refused(&refusal),
     }
 }
 
-fn json(value: &impl Serialize) -> Reply {
+fn json(value: &impl Serialize) -> Whole {
     json_with(StatusCode::OK, value)
 }
 
-fn json_with(code: StatusCode, value: &impl Serialize) -> Reply {
+fn json_with(code: StatusCode, value: &impl Serialize) -> Whole {
     let mut text = serde_json::to_vec_pretty(value).unwrap_or_default();
     text.push(b'\n');
     reply(code, JSON, text)
 }
 
-fn refused(refusal: &Refusal) -> Reply {
+fn refused(refusal: &Refusal) -> Whole {
     let code = match refusal.kind {
         RefusalKind::Busy => StatusCode::SERVICE_UNAVAILABLE,
         RefusalKind::Failed => StatusCode::INTERNAL_SERVER_ERROR,
@@ -315,7 +328,16 @@ fn refused(refusal: &Refusal) -> Reply {
     json_with(code, &serde_json::json!({ "error": refusal.text }))
 }
 
-fn denied(why: Denied) -> Reply {
+/// Replies that nobody reads take all the memory that there is for them.
+fn no_room() -> Whole {
+    static REFUSED: Seldom = Seldom::new();
+    if let Some(suppressed) = REFUSED.turn() {
+        tracing::warn!(suppressed, "refused: too many large replies of the admin address are on their way");
+    }
+    refused(&Refusal::new(RefusalKind::Busy, "too many large replies are on their way"))
+}
+
+fn denied(why: Denied) -> Whole {
     let code = if why == Denied::Token { StatusCode::UNAUTHORIZED } else { StatusCode::FORBIDDEN };
     let mut reply = json_with(code, &serde_json::json!({ "error": why.to_string() }));
     if why == Denied::Token {
@@ -324,30 +346,34 @@ fn denied(why: Denied) -> Reply {
     reply
 }
 
-fn missing() -> Reply {
+fn missing() -> Whole {
     refused(&Refusal::new(RefusalKind::NotFound, "there is no such page: /-/ is the first one"))
 }
 
-fn not_allowed(path: &str) -> Reply {
+fn not_allowed(path: &str) -> Whole {
     let text = format!("{path} is only shown: ask with GET");
     let mut reply = json_with(StatusCode::METHOD_NOT_ALLOWED, &serde_json::json!({ "error": text }));
     reply.headers_mut().insert("allow", HeaderValue::from_static("GET, HEAD"));
     reply
 }
 
-fn moved(to: &'static str) -> Reply {
+fn moved(to: &'static str) -> Whole {
     let mut reply = reply(StatusCode::FOUND, TEXT, format!("{to}\n"));
     reply.headers_mut().insert("location", HeaderValue::from_static(to));
     reply
 }
 
-fn reply(code: StatusCode, content_type: &'static str, text: impl Into<Bytes>) -> Reply {
-    let mut reply = with_type(Response::new(Full::new(text.into()).boxed_unsync()), content_type);
+fn reply(code: StatusCode, content_type: &'static str, text: impl Into<Bytes>) -> Whole {
+    let mut reply = with_type(Response::new(text.into()), content_type);
     *reply.status_mut() = code;
     reply
 }
 
-fn with_type(mut reply: Reply, content_type: &'static str) -> Reply {
+fn with_type<B>(mut reply: Response<B>, content_type: &'static str) -> Response<B> {
     reply.headers_mut().insert("content-type", HeaderValue::from_static(content_type));
     reply
+}
+
+fn whole(reply: Whole) -> Reply {
+    reply.map(|content| Full::new(content).boxed_unsync())
 }

@@ -11,8 +11,10 @@ mod guard;
 mod html;
 mod page;
 mod query;
+mod room;
 
 use super::ops::Operator;
+use super::port::leave_silent;
 use crate::config::model::Admin;
 use crate::exit::{Exit, Failure};
 use answer::{FOLLOWERS_MAX, Shared};
@@ -129,6 +131,7 @@ impl Bound {
 
 async fn serve_conn(stream: TcpStream, peer: SocketAddr, shared: &Arc<Shared>) {
     let _small_replies = stream.set_nodelay(true);
+    leave_silent(&stream);
     let is_long = Arc::new(AtomicBool::new(false));
     let service = service_fn(|request| {
         let (shared, is_long) = (Arc::clone(shared), Arc::clone(&is_long));

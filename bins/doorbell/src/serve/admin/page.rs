@@ -147,6 +147,14 @@ fn headline(status: &Status) -> (&'static str, &'static str, String) {
     if !not_up.is_empty() {
         return ("Down", "down", format!("Not serving, say probes of {}.", not_up.join(", ")));
     }
+    if !status.drains.is_empty() {
+        let endpoints: Vec<&str> = status.drains.iter().map(|drain| drain.endpoint.as_str()).collect();
+        let text = format!(
+            "Probers of {} are told to stay away, and everything is still served.",
+            endpoints.join(", ")
+        );
+        return ("Draining", "calm", text);
+    }
     if !status.maintenance.is_empty() {
         let targets: Vec<&str> = status.maintenance.iter().map(|hold| hold.target.as_str()).collect();
         return ("Maintenance", "calm", format!("Taken out on purpose: {}.", targets.join(", ")));
@@ -310,7 +318,7 @@ fn events(html: &mut String, view: &View) -> std::fmt::Result {
         html.write_str("<li class=\"none\">Nothing has changed since the start.</li>")?;
     }
     for event in view.events.iter().rev().take(EVENTS_SHOWN) {
-        let age = view.status.now_unix_ms.saturating_sub(event.at_unix_ms);
+        let age = view.status.uptime_ms.saturating_sub(event.at_uptime_ms);
         write!(html, "<li><time>{}</time><span>{}</span></li>", Ago(age), happening(&event.what))?;
     }
     html.write_str("</ul></section>")
@@ -323,6 +331,10 @@ fn happening(what: &Happening) -> String {
     match what {
         Happening::Check { name, to, reason, .. } => {
             format!("{} {} {}", Esc(name), pill(check_tone(*to), to.as_str()), Esc(reason))
+        }
+        Happening::Drain { endpoint, on, reason, .. } => {
+            let word = if *on { "drain" } else { "drain over" };
+            format!("{} {} {}", Esc(endpoint), pill("calm", word), Esc(reason))
         }
         Happening::Endpoint { name, to, note, .. } => {
             format!("<b>{}</b> {} {}", Esc(name), pill(endpoint_tone(*to), to.as_str()), Esc(note))

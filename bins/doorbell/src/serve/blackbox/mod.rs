@@ -5,64 +5,50 @@
 //! Many who ask for the same get one result: whoever comes while a probe runs waits for that one, and whoever comes within the time of the
 //! cache gets what it found.
 
+mod desk;
 mod probe;
 mod query;
 mod text;
 
-use super::port::{Listening, Port};
-use crate::checks::{Connector, Shared};
-use crate::config::model::{Blackbox, Config, Module};
+use super::port::{Listening, Port, leave_silent};
+use crate::checks::{Connector, FDS_A_LOOK_UP, Shared};
+use crate::config::model::Config;
 use crate::exit::{Exit, Failure};
-use bytes::Bytes;
-use http_body_util::Full;
-use hyper::body::Incoming;
-use hyper::header::{CONTENT_TYPE, HeaderValue};
+use desk::{Desk, PROBES_MAX};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
-use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
-use probe::{Prober, Refused};
-use query::Query;
-use std::collections::HashMap;
 use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
 use std::pin::pin;
+use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, sync_channel};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 use tokio::task::JoinSet;
-use tokio::time::{Instant, sleep, timeout_at};
+use tokio::time::{sleep, timeout};
 
 /// Connections to this port. More wait to be accepted.
 const CONNS_MAX: usize = 64;
 
-/// Probes at once. Whoever waits for more than his time is told so.
-const PROBES_MAX: usize = 32;
-
-/// Names that are looked up at once; one may hang for as long as the system likes.
+/// Names that are looked up at once in the process; one may hang for as long as the system likes, and longer than the configuration is served
+/// whose probe wanted it.
 const LOOKUPS_MAX: usize = 16;
-
-/// Results that are kept, each of a few KiB.
-const RESULTS_MAX: usize = 1024;
 
 /// How long a client may take to ask, and to ask again.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// A connection is asked to end after this.
+const AGE_MAX: Duration = Duration::from_secs(600);
 
 /// Bytes of what a client asks with.
 const HEAD_LEN_MAX: usize = 16 << 10;
 
 /// Between two attempts to accept where descriptors are short.
 const RETRY_AFTER: Duration = Duration::from_millis(100);
-
-/// What Prometheus leaves for itself of the time that it gives (blackbox_exporter's `--timeout-offset`).
-const TIMEOUT_OFFSET: Duration = Duration::from_millis(500);
-
-const TEXT: HeaderValue = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
-const PLAIN: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
 
 /// The running thread.
 #[derive(Debug)]
@@ -90,19 +76,6 @@ enum Phase {
     /// Nobody new is heard; whoever has asked is answered.
     Leaving,
     Stopped,
-}
-
-/// What is known of one target by one module.
-type Slot = Arc<tokio::sync::Mutex<Option<(Instant, Bytes)>>>;
-
-#[derive(Debug)]
-struct Desk {
-    prober: Prober,
-    modules: Vec<Module>,
-    cache: Duration,
-    timeout: Duration,
-    slots: Mutex<HashMap<(Module, String), Slot>>,
-    places: Semaphore,
 }
 
 impl Probes {
@@ -161,8 +134,11 @@ impl Probes {
     /// Descriptors that may be open at once.
     pub(super) fn descriptors(config: &Config) -> u32 {
         let listeners = config.blackbox.as_ref().map_or(0, |blackbox| blackbox.binds.len());
-        let all =
-            if listeners == 0 { 0 } else { listeners * (CONNS_MAX + 1) + PROBES_MAX + 2 * LOOKUPS_MAX + 8 };
+        let all = if listeners == 0 {
+            0
+        } else {
+            listeners * (CONNS_MAX + 1) + PROBES_MAX + FDS_A_LOOK_UP * LOOKUPS_MAX + 8
+        };
         u32::try_from(all).unwrap_or(u32::MAX)
     }
 }
@@ -267,6 +243,8 @@ async fn accept(listener: TcpListener, desk: Arc<Desk>, mut phase: watch::Receiv
 
 /// One connection.
 async fn talk(stream: TcpStream, desk: Arc<Desk>, mut phase: watch::Receiver<Phase>) {
+    leave_silent(&stream);
+    let last_words = HEAD_TIMEOUT + desk.timeout;
     let (asks, mut asked) = watch::channel(false);
     let service = service_fn(move |request| {
         asks.send_replace(true);
@@ -285,92 +263,7 @@ async fn talk(stream: TcpStream, desk: Arc<Desk>, mut phase: watch::Receiver<Pha
     tokio::select! {
         _ended = conn.as_mut() => return,
         _asked = leaves => conn.as_mut().graceful_shutdown(),
+        () = sleep(AGE_MAX) => conn.as_mut().graceful_shutdown(),
     }
-    let _ended = conn.await;
-}
-
-impl Desk {
-    fn new(blackbox: &Blackbox, shared: Shared) -> Self {
-        Self {
-            prober: Prober::new(blackbox.targets.iter().copied().collect(), shared),
-            modules: blackbox.modules.clone(),
-            cache: blackbox.cache,
-            timeout: blackbox.timeout,
-            slots: Mutex::default(),
-            places: Semaphore::new(PROBES_MAX),
-        }
-    }
-
-    async fn answer(&self, request: &Request<Incoming>) -> Response<Full<Bytes>> {
-        match request.uri().path() {
-            "/probe" => {}
-            "/-/healthy" => return reply(StatusCode::OK, PLAIN, "Healthy"),
-            _ => return reply(StatusCode::NOT_FOUND, PLAIN, "ask for /probe?target=TARGET&module=MODULE\n"),
-        }
-        let query = match Query::parse(request.uri().query().unwrap_or_default(), &self.modules) {
-            Ok(query) => query,
-            Err(why) => return reply(StatusCode::BAD_REQUEST, PLAIN, format!("{why}\n")),
-        };
-        let wanted = request.headers().get("x-prometheus-scrape-timeout-seconds");
-        let limit = self.timeout_of(wanted.and_then(|value| value.to_str().ok()));
-        match self.result(query, limit).await {
-            Ok(text) => reply(StatusCode::OK, TEXT, text),
-            Err(Refused::TooMany) => {
-                reply(StatusCode::SERVICE_UNAVAILABLE, PLAIN, format!("{}\n", Refused::TooMany))
-            }
-            Err(refused) => reply(StatusCode::FORBIDDEN, PLAIN, format!("{refused}\n")),
-        }
-    }
-
-    /// The shorter one of what the file says and of what Prometheus waits for, as it says itself.
-    fn timeout_of(&self, scrape_timeout: Option<&str>) -> Duration {
-        let secs = scrape_timeout.and_then(|text| text.parse::<f64>().ok());
-        let wanted = secs.and_then(|secs| Duration::try_from_secs_f64(secs).ok());
-        let wanted = wanted.map(|wanted| wanted.saturating_sub(TIMEOUT_OFFSET).max(TIMEOUT_OFFSET / 5));
-        wanted.map_or(self.timeout, |wanted| wanted.min(self.timeout))
-    }
-
-    async fn result(&self, query: Query, limit: Duration) -> Result<Bytes, Refused> {
-        let slot = self.slot(query.module, &query.target);
-        // Whoever comes meanwhile waits here, and finds it done.
-        let waits_until = Instant::now() + limit;
-        let Ok(mut known) = timeout_at(waits_until, slot.lock()).await else { return Err(Refused::TooMany) };
-        if let Some((at, text)) = &*known
-            && at.elapsed() < self.cache
-        {
-            return Ok(text.clone());
-        }
-        let place = timeout_at(waits_until, self.places.acquire()).await;
-        let Ok(Ok(_place)) = place else { return Err(Refused::TooMany) };
-        let text = Bytes::from(self.prober.probe(query.module, &query.target, limit).await?);
-        *known = Some((Instant::now(), text.clone()));
-        Ok(text)
-    }
-
-    fn slot(&self, module: Module, target: &str) -> Slot {
-        let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(slot) = slots.get(&(module, target.to_owned())) {
-            return Arc::clone(slot);
-        }
-        if slots.len() >= RESULTS_MAX {
-            // Those that are in use come back; what is old or was never filled goes first.
-            let is_new = |slot: &Slot| {
-                slot.try_lock()
-                    .map_or(true, |known| known.as_ref().is_some_and(|(at, _)| at.elapsed() < self.cache))
-            };
-            slots.retain(|_, slot| is_new(slot));
-        }
-        let slot = Slot::default();
-        if slots.len() < RESULTS_MAX {
-            slots.insert((module, target.to_owned()), Arc::clone(&slot));
-        }
-        slot
-    }
-}
-
-fn reply(status: StatusCode, content_type: HeaderValue, body: impl Into<Bytes>) -> Response<Full<Bytes>> {
-    let mut response = Response::new(Full::new(body.into()));
-    *response.status_mut() = status;
-    response.headers_mut().insert(CONTENT_TYPE, content_type);
-    response
+    let _in_time = timeout(last_words, conn).await;
 }

@@ -5,8 +5,9 @@
 //! A name is looked up once. What is connected to is the address that was found to be allowed, so that a name that leads elsewhere a moment
 //! later changes nothing; and every redirect is looked at in the same way.
 
+use super::LOOKUPS_MAX;
 use super::text::{Phases, Report};
-use crate::checks::{Runner, Seen, Shared, Stage, Trace, url_of_location};
+use crate::checks::{Runner, Seen, Shared, Stage, Trace, find, url_of_location};
 use crate::config::model::{
     Check, CheckKind, ClientTls, FollowRedirects, GrpcCheck, HostPort, HttpCheck, Module, Pace, Place,
     Severity, TcpCheck, TlsCheck, Url,
@@ -16,8 +17,9 @@ use crate::http::forwarded::Networks;
 use doorbell_health::Outcome;
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use std::time::Duration;
+use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout_at};
 
 /// Redirects of one probe, as Go's client follows them.
@@ -25,6 +27,9 @@ const REDIRECTS_MAX: u32 = 10;
 
 /// Bytes of content that are read.
 const BODY_BYTES: u32 = 256 << 10;
+
+/// Apart from those of checks, which do not wait for these.
+static LOOK_UPS: LazyLock<Arc<Semaphore>> = LazyLock::new(|| Arc::new(Semaphore::new(LOOKUPS_MAX)));
 
 /// Makes probes.
 #[derive(Debug)]
@@ -101,10 +106,10 @@ impl Prober {
     async fn address_of(&self, at: &HostPort) -> Result<SocketAddr, Option<Refused>> {
         let found: Vec<SocketAddr> = match at.host.parse::<IpAddr>() {
             Ok(ip) => vec![SocketAddr::new(ip, at.port)],
-            Err(_) => match tokio::net::lookup_host((at.host.as_str(), at.port)).await {
-                Ok(found) => found.collect(),
-                Err(_) => Vec::new(),
-            },
+            Err(_) => {
+                let found = find(at.host.clone(), &LOOK_UPS).await.unwrap_or_default();
+                found.into_iter().map(|addr| SocketAddr::new(addr.ip(), at.port)).collect()
+            }
         };
         if !found.iter().all(|addr| self.is_allowed(addr.ip())) {
             return Err(Some(Refused::NotAllowed));

@@ -16,7 +16,7 @@ mod view;
 mod warning;
 
 use super::census::Census;
-use super::ops::{Journal, Window};
+use super::ops::{Journal, Window, time_of_day};
 use crate::checks::{Demand, Desk, Finding, Tally};
 use crate::config::model::{Config, DegradedVia, Health, HealthRoute, StateFields};
 use doorbell_health::{
@@ -34,7 +34,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 use tokio::time::Instant;
 
 /// How far the system's clock may be off before that is a step: what adjusts it slowly is none.
@@ -309,12 +309,6 @@ impl Keeper {
         // Whoever panicked in here has at worst not told everybody.
         self.inside.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// Since 1970; 0 before.
-#[expect(clippy::disallowed_methods, reason = "the times of results are shown as times of day")]
-fn time_of_day() -> Duration {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
 }
 
 /// How many threads answer probes, where the configuration says so.

@@ -4,7 +4,7 @@
 
 use super::{Inside, Keeper};
 use crate::checks::Desk as _;
-use doorbell_health::{CheckIndex, Command, EndpointIndex, Maintenance, Target, Time};
+use doorbell_health::{CheckIndex, Command, EndpointIndex, Maintenance, Note, Target, Time};
 use std::sync::PoisonError;
 use std::time::Duration;
 
@@ -20,7 +20,15 @@ pub(in crate::serve) enum Subject {
 impl Keeper {
     /// Every endpoint drains or does not, and answers so before this returns.
     pub(in crate::serve) fn drain(&self, draining: bool) {
-        self.command(Command::Drain { target: Target::All, draining });
+        // Why is said by the program as a whole.
+        self.command(Command::Drain { target: Target::All, reason: draining.then(Note::default) });
+    }
+
+    /// The same for one alone, with its reason. Nothing happens where there is no such endpoint.
+    pub(in crate::serve) fn drain_one(&self, endpoint: &str, reason: Option<&str>) {
+        let Some(Subject::Endpoint(endpoint)) = self.subject(endpoint) else { return };
+        let reason = reason.map(|reason| Note::new(reason.as_bytes()));
+        self.command(Command::Drain { target: Target::One(endpoint), reason });
     }
 
     /// What a name means: `all`, an endpoint, a check, or one of these with `endpoint:` or `check:` before it where two have one name.

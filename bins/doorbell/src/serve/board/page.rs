@@ -229,11 +229,10 @@ impl Look {
     }
 
     fn render(&self, reply: &Reply<'_>, fields: &[(&'static str, String)]) -> Option<StaticReply> {
-        let rendered = StaticReply::new(Status::new(reply.code)?);
-        let rendered = rendered.body(reply.content_type, reply.body.to_vec()).ok()?;
-        let own = self.headers.iter().map(|(name, value)| (name.as_str(), value));
-        let mut all = own.chain(fields.iter().map(|(name, value)| (*name, value)));
-        all.try_fold(rendered, |rendered, (name, value)| rendered.header(name, value).ok())
+        let own = self.headers.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+        let all = std::iter::once(("Content-Type", reply.content_type)).chain(own);
+        let all = all.chain(fields.iter().map(|(name, value)| (*name, value.as_str())));
+        StaticReply::whole(Status::new(reply.code)?, all, reply.body.to_vec()).ok()
     }
 
     fn replies(&self, board: &Board) -> Option<Replies> {
@@ -273,8 +272,15 @@ impl Look {
             _ => To::Nobody,
         };
         let plain = views.first()?[self.format.unwrap_or(Format::Text) as usize].clone();
-        let [first, second] = plain.each_ref().map(|view| view.clone().header("Allow", &self.allow));
-        let options = [first.ok()?, second.ok()?];
+        let allowing = |view: &StaticReply| view.clone().header("Allow", &self.allow).ok();
+        let options = match self.details {
+            Details::Authenticated => [allowing(&plain[0])?, allowing(&plain[1])?],
+            // One for both.
+            Details::Always | Details::Never => {
+                let one = allowing(&plain[0])?;
+                [one.clone(), one]
+            }
+        };
         let plain = Plain { views: plain, options, state: states[0], to };
         let snapshot = board.snapshot(self.endpoint)?;
         Some(Replies { plain, views, by_audience, states, snapshot })

@@ -22,11 +22,11 @@ pub(super) fn warning(
     headers: &[(String, String)],
 ) -> Option<StaticReply> {
     let text = text(board, endpoint, shown)?;
-    let reply = StaticReply::new(Status::FOUND).body("text/plain; charset=utf-8", text).ok()?;
-    let reply = reply.header("Location", ELSEWHERE).ok()?;
     // There is one place to go to.
-    let mut others = headers.iter().filter(|(name, _)| !name.eq_ignore_ascii_case("location"));
-    others.try_fold(reply, |reply, (name, value)| reply.header(name, value).ok())
+    let others = headers.iter().filter(|(name, _)| !name.eq_ignore_ascii_case("location"));
+    let others = others.map(|(name, value)| (name.as_str(), value.as_str()));
+    let fields = [("Content-Type", "text/plain; charset=utf-8"), ("Location", ELSEWHERE)];
+    StaticReply::whole(Status::FOUND, fields.into_iter().chain(others), text).ok()
 }
 
 /// One line, which is how events are shown: what is degraded, and what made it so.

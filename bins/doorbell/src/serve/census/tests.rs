@@ -29,7 +29,7 @@ fn secs(secs: u64) -> Time {
 /// As captured from the real ones, or as their documentation has it.
 #[test]
 fn probers_by_what_they_send() {
-    let rows: [(&[u8], &str); 16] = [
+    let rows: [(&[u8], &str); 17] = [
         (
             b"GET /readyz HTTP/1.1\r\nHost: 127.0.0.1:18181\r\nUser-Agent: kube-probe/1.34\r\nAccept: */*\r\nConnection: close\r\n\r\n",
             "kubelet",
@@ -55,6 +55,7 @@ fn probers_by_what_they_send() {
         (b"GET /readyz HTTP/1.1\r\nHost: a\r\nUser-Agent: Amazon-Route53-Health-Check-Service (ref 1; report http://amzn.to/1)\r\n\r\n", "route53"),
         (b"GET /readyz HTTP/1.0\r\nUser-Agent: KeepAliveClient\r\nHost: a\r\n\r\n", "keepalived"),
         (b"GET /readyz HTTP/1.1\r\nHost: a\r\nUser-Agent: doorbell/0.1.0\r\n\r\n", "doorbell"),
+        (b"GET /readyz HTTP/1.1\r\nHost: a\r\nUser-Agent: doorbell-healthcheck/0.1.0\r\nConnection: close\r\n\r\n", "doorbell"),
         (b"HEAD /readyz HTTP/1.1\r\nHost: a\r\nUser-Agent: curl/7.88.1\r\nAccept: */*\r\n\r\n", "other"),
         (b"GET /readyz HTTP/1.0\r\nHost: a\r\n\r\n", "other"),
         (b"GET /readyz HTTP/1.1\r\nHost: a\r\nUser-Agent: x kube-probe/1.34\r\n\r\n", "other"),

@@ -22,15 +22,18 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 /// Without optimisation everything takes several times as long.
 const CHECKS: usize = if cfg!(debug_assertions) { 500 } else { 10_000 };
 
-/// Of the promise: late by more than this may be one run of a hundred.
-const LAG_MAX: Duration = Duration::from_millis(50);
+/// Of the promise: late by more than this may be one run of a hundred. Slow code beside other tests is late for reasons of its own.
+const LAG_MAX: Duration = Duration::from_millis(if cfg!(debug_assertions) { 250 } else { 50 });
 
 /// Of the thread for one run: 60 % of one core for ten thousand a second.
 const CPU_MAX: Duration = Duration::from_micros(if cfg!(debug_assertions) { 900 } else { 60 });
 
-/// In no tenth of a second may come more than a fair share and a half.
+/// In no tenth of a second may come more than a fair share and a half; of few it may be three, by chance.
 const SLOT: Duration = Duration::from_millis(100);
-const SLOT_SHARE_MAX: f64 = 1.5;
+const SLOT_SHARE_MAX: f64 = if cfg!(debug_assertions) { 3.0 } else { 1.5 };
+
+/// Of all runs that are due in a window, in tenths.
+const RUNS_MIN: u64 = if cfg!(debug_assertions) { 5 } else { 9 };
 
 const WINDOW: Duration = Duration::from_secs(2);
 
@@ -129,11 +132,9 @@ struct Held {
 impl Held {
     fn is_kept(&self) -> bool {
         let is_cheap = self.runs > 0 && self.cpu <= CPU_MAX;
-        // Slow code beside other tests is late for reasons of its own.
-        let is_on_time = cfg!(debug_assertions)
-            || (self.lag.is_some_and(|lag| lag <= LAG_MAX)
-                && self.slot_share <= SLOT_SHARE_MAX
-                && self.runs >= CHECKS as u64 * WINDOW.as_secs() * 9 / 10);
+        let is_on_time = self.lag.is_some_and(|lag| lag <= LAG_MAX)
+            && self.slot_share <= SLOT_SHARE_MAX
+            && self.runs >= CHECKS as u64 * WINDOW.as_secs() * RUNS_MIN / 10;
         is_cheap && is_on_time
     }
 }

@@ -145,10 +145,15 @@ impl Door {
         self.hands_over_http2 && matches!(begun, Begun::Http2 | Begun::NotHttp1)
     }
 
+    /// Whether requests are counted. To be asked once: [`Self::serve`] is then the one or the other.
+    pub(super) const fn counts(&self) -> bool {
+        self.unrouted.is_some()
+    }
+
     /// The answer, and the route it came from. Most requests are for what needs neither host nor parameters. Who brought a token
-    /// is told to `subject`.
+    /// is told to `subject`. `COUNTS` is what [`Self::counts`] says: a look at that costs a probe as much as to count it.
     #[inline(always)]
-    fn serve(
+    fn serve<const COUNTS: bool>(
         &self,
         request: &Request<'_>,
         reply: Responder<'_>,
@@ -159,14 +164,19 @@ impl Door {
         };
         let Placed { answer, note, .. } = found.value();
         let answered = match answer {
-            Answer::Reply(fixed) => reply.send(fixed),
+            Answer::Counted(counted) if COUNTS => {
+                let (fixed, count) = &**counted;
+                count.count(request.method());
+                reply.send(fixed)
+            }
+            Answer::Reply(fixed) if !COUNTS => reply.send(fixed),
             Answer::Health(health) => health.send(request, reply),
             _ => self.serve_plain(&found, request, reply, subject),
         };
         (answered, Some(*note))
     }
 
-    /// All answers but those that probes get from servers without metrics: apart, so that those stay as cheap.
+    /// All answers but those that probes get: apart, so that those stay as cheap.
     #[inline(never)]
     fn serve_plain(
         &self,
@@ -177,11 +187,6 @@ impl Door {
     ) -> Answered {
         let Placed { answer, tally, .. } = found.value();
         let answered = match answer {
-            Answer::Counted(counted) => {
-                let (fixed, count) = &**counted;
-                count.count(request.method());
-                return reply.send(fixed);
-            }
             Answer::Guarded(guarded) => {
                 self.give_guarded(guarded, |request| found.matched(request), request, reply, subject)
             }

@@ -12,9 +12,9 @@ use crate::serve::access::Lines;
 use crate::serve::subject::Subject;
 use std::sync::Arc;
 
-/// A [`Door`] and nothing around it.
+/// A [`Door`] and nothing around it. `COUNTS` is what the door says of itself.
 #[derive(Debug)]
-pub(in crate::serve) struct OpenDoor(pub(in crate::serve) Arc<Door>);
+pub(in crate::serve) struct OpenDoor<const COUNTS: bool>(pub(in crate::serve) Arc<Door>);
 
 /// A [`Door`] and what stands before all its routes.
 #[derive(Debug)]
@@ -60,7 +60,10 @@ impl WatchedDoor {
     #[inline(always)]
     fn ask(&self, request: &Request<'_>, reply: Responder<'_>, told: &mut Told) -> Answered {
         let subject = self.log.is_some().then_some(&mut told.subject);
-        let (answered, route) = self.door.serve(request, reply, subject);
+        let (answered, route) = match self.door.counts() {
+            true => self.door.serve::<true>(request, reply, subject),
+            false => self.door.serve::<false>(request, reply, subject),
+        };
         told.route = route;
         answered
     }
@@ -89,7 +92,7 @@ impl Told {
     }
 }
 
-impl Service for OpenDoor {
+impl<const COUNTS: bool> Service for OpenDoor<COUNTS> {
     fn wants_client(&self) -> bool {
         self.0.wants_client
     }
@@ -105,7 +108,7 @@ impl Service for OpenDoor {
 
     #[inline]
     fn call(&self, request: &Request<'_>, reply: Responder<'_>) -> Answered {
-        self.0.serve(request, reply, None).0
+        self.0.serve::<COUNTS>(request, reply, None).0
     }
 }
 

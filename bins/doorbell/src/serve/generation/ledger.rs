@@ -9,6 +9,9 @@ use doorbell::{Handle, Snapshot};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+/// Numbers of what is no more. Whoever invents names with every reload loses what comes to more.
+const ENDED_MAX: usize = 16_384;
+
 /// See the [module](self).
 #[derive(Debug, Default)]
 pub(in crate::serve) struct Ledger(Mutex<Accounts>);
@@ -66,8 +69,13 @@ impl Ledger {
         // What others count on is still theirs.
         let shared: BTreeSet<Source> =
             accounts.live.iter().flat_map(Account::items).map(|(source, ..)| source).collect();
-        for (_, item, count) in ended.items().into_iter().filter(|(source, ..)| !shared.contains(source)) {
-            *accounts.items.entry(item).or_default() += count;
+        let own = ended.items().into_iter().filter(|(source, ..)| !shared.contains(source));
+        let lost = own.filter(|(_, item, count)| !keep(&mut accounts.items, item, *count)).count();
+        if lost > 0 {
+            tracing::warn!(
+                lost,
+                "more than {ENDED_MAX} numbers are of listeners and limits that are no more"
+            );
         }
         let Account { handle, totals, .. } = ended;
         let goes_on = |counted: &Counted| accounts.live.iter().any(|account| account.has(counted));
@@ -160,8 +168,35 @@ impl Account {
     }
 }
 
+/// False when there is no room for another one.
+fn keep(ended: &mut BTreeMap<Item, u64>, item: &Item, count: u64) -> bool {
+    if let Some(known) = ended.get_mut(item) {
+        *known += count;
+        return true;
+    }
+    let has_room = ended.len() < ENDED_MAX;
+    if has_room {
+        ended.insert(item.clone(), count);
+    }
+    has_room
+}
+
 /// Adds what each worker counted.
 fn merge(sums: &mut Vec<Snapshot>, workers: Vec<Snapshot>) {
     sums.resize_with(sums.len().max(workers.len()), Snapshot::default);
     sums.iter_mut().zip(&workers).for_each(|(sum, worker)| sum.merge(worker));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_known_is_counted_on_and_what_is_one_too_many_is_not_kept() {
+        let item = |number: usize| Item::Accepted { listener: number.to_string().into() };
+        let mut ended = BTreeMap::new();
+        assert!((0..ENDED_MAX).all(|number| keep(&mut ended, &item(number), 1)));
+        assert!(!keep(&mut ended, &item(ENDED_MAX), 1) && keep(&mut ended, &item(7), 2));
+        assert_eq!((ended.len(), ended[&item(7)]), (ENDED_MAX, 3));
+    }
 }

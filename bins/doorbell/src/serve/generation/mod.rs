@@ -7,6 +7,7 @@
 //! that generations share, as it was. So what can fail comes before the server, as far as it can be taken back; what cannot comes
 //! behind it, and cannot fail.
 
+mod build;
 mod engine;
 mod file;
 mod fixed;
@@ -22,27 +23,19 @@ pub(super) use fleet::Fleet;
 pub(crate) use fleet::{Read, Reading};
 pub(super) use ledger::{Ledger, Reloads};
 
-use super::access;
-use super::admin;
-use super::agent;
 use super::board::{Keeper, Same};
-use super::checks;
 use super::compute;
-use super::door::Materials;
-use super::guards::Common;
 use super::lane::{self, Lane, Plan};
-use super::listener;
-use super::ops::{MaintenanceFiles, Operator, Ops, Running};
-use super::stored::Stores;
+use super::ops::{MaintenanceFiles, Operator, Running};
 use super::tables::Tables;
 use super::totals::Totals;
 use super::watch::{Stamps, Watch, Watched};
 use crate::checks::{Connector, Counters, Held, Hurry, Lane as Checks, Plan as ChecksPlan, Pulse, Push};
 use crate::config::model::{CheckKind, ClientTls, Compute, Config};
 use crate::exit::{Exit, Failure};
+use build::Built;
 use doorbell::access_log::AccessLog;
-use doorbell::{Handle, Offload, Server, ServerBuilder};
-use litter::Litter;
+use doorbell::{Handle, Offload, Server};
 use ports::{Ports, Unopened};
 use std::hash::{Hash as _, Hasher as _};
 use std::path::Path;
@@ -58,7 +51,7 @@ pub(super) struct Program {
     pub(super) operator: Operator,
     pub(super) ledger: Arc<Ledger>,
     checks: Arc<Counters>,
-    http2: Arc<lane::Counters>,
+    http2: Arc<lane::Common>,
     /// Threads cannot be taken away from jobs that run, so it is there from its first use on, as it was wanted then.
     compute: OnceLock<(Compute, Offload)>,
     /// Until somebody watches them.
@@ -94,21 +87,6 @@ pub(super) struct Generation {
 
 /// Generations whose log is the same write through one.
 type SharedLog = Arc<Mutex<AccessLog>>;
-
-/// All but the server.
-struct Built {
-    keeper: Arc<Keeper>,
-    access: Option<SharedLog>,
-    totals: Totals,
-    watched: Vec<Box<dyn Watched>>,
-    checks: Option<ChecksPlan>,
-    push: Option<Push>,
-    plan: Option<Plan>,
-    builder: ServerBuilder,
-    tables: Arc<Tables>,
-    compute: Option<Offload>,
-    litter: Litter,
-}
 
 /// A generation that accepts, beside the one before it.
 #[derive(Debug)]
@@ -323,77 +301,6 @@ impl Generation {
         before.keeper.speak(false);
         self.keeper.speak(true);
     }
-}
-
-impl Built {
-    fn new(program: &Program, config: &Config, before: Option<&Generation>) -> Result<Self, Failure> {
-        let bad_config = |why| Failure::new(Exit::BadConfig, why);
-        let keeper = match before {
-            Some(before) => Keeper::build_after(config, &before.keeper),
-            None => Keeper::build(config),
-        };
-        let keeper = keeper.map_err(bad_config)?;
-        let known = before.filter(|before| before.config.egress == config.egress);
-        let known = known.and_then(|before| before.connector.clone());
-        let (checks, push) = checks::plan(config, &program.checks, known).map_err(bad_config)?.unzip();
-        keeper.run_on_demand(checks.iter().flat_map(|plan: &ChecksPlan| plan.demands()));
-        checks.iter().for_each(|plan| keeper.count_in(plan.tallies()));
-        let mut watched: Vec<Box<dyn Watched>> = Vec::new();
-        let lane = program.compute(config)?;
-        let reading = compute::Reading::new(lane.clone());
-        let stores = Stores::open(config, &reading, &mut watched).map_err(bad_config)?;
-        let none = Tables::default();
-        let tables = Tables::after(before.map_or(&none, |before| &before.tables), config);
-        let tables = Arc::new(tables.map_err(bad_config)?);
-        let (common, readers) =
-            Common::build(config, Arc::clone(&tables), lane.clone()).map_err(bad_config)?;
-        watched.extend(readers.into_iter().map(|reader| Box::new(reader) as Box<dyn Watched>));
-        let litter = Litter::of(config);
-        let access = log(config, before)?;
-        let materials =
-            Materials { config, keeper: &keeper, push: push.as_ref(), common: &common, stores: &stores };
-        let mut totals = Totals::of(&common, config);
-        let sink = |log: &SharedLog| log.lock().unwrap_or_else(PoisonError::into_inner).sink();
-        access.iter().for_each(|access| totals.set_access(Arc::as_ptr(access).addr(), sink(access)));
-        let mut builder = engine::builder(config, &keeper, &program.operator);
-        let of_checks = checks.as_ref().map_or(0, ChecksPlan::descriptors);
-        let of_admin = if config.admin.is_some() { admin::DESCRIPTORS } else { 0 };
-        let of_others = Ports::descriptors(config) + Ops::descriptors(config) + of_admin;
-        builder = builder.keep_descriptors(of_checks + of_others);
-        if let Some(checks) = &checks {
-            totals.set_checks(Arc::clone(&program.checks), checks.connector());
-            tracing::debug!("ports of checks: {}", checks.connector().report());
-        }
-        let mut plan = Plan::new(config, &keeper, Arc::clone(&program.http2));
-        for position in 0..config.listeners.len() {
-            let access = access.as_ref().map(|log| log.lock().unwrap_or_else(PoisonError::into_inner));
-            let access = access.as_deref();
-            builder =
-                listener::add(builder, &materials, position, access, &mut watched, &mut totals, &mut plan)?;
-        }
-        builder = agent::add(builder, config, &keeper, |name| {
-            totals.add_listener(&format!("agent.{name}"));
-            plan.iter_mut().for_each(Plan::add_none);
-        })?;
-        if let Some(plan) = &plan {
-            totals.set_http2(Arc::clone(&program.http2));
-            builder = plan.attach(builder);
-        }
-        let compute = lane;
-        Ok(Self { keeper, access, totals, watched, checks, push, plan, builder, tables, compute, litter })
-    }
-}
-
-/// The log of the generation before, where it would be the same: its lines name routes by their position.
-fn log(config: &Config, before: Option<&Generation>) -> Result<Option<SharedLog>, Failure> {
-    let names = |config: &Config| config.routes.iter().map(|route| route.name.clone()).collect::<Vec<_>>();
-    let is_same = |before: &&Generation| {
-        before.config.log.access == config.log.access && names(&before.config) == names(config)
-    };
-    if let Some(before) = before.filter(is_same) {
-        return Ok(before.access.clone());
-    }
-    Ok(access::start(config)?.map(|log| Arc::new(Mutex::new(log))))
 }
 
 /// Checks that ask the same in the same way, whatever their endpoints make of it.

@@ -19,18 +19,18 @@ use hyper::header::{self, HeaderMap};
 use hyper::service::service_fn;
 use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
-use std::future::{Future as _, poll_fn};
+use std::future::poll_fn;
 use std::io;
 use std::net::IpAddr;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-use std::task::Poll;
+use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::sync::watch;
-use tokio::time::Sleep;
+use tokio::time::{Sleep, sleep};
 use tokio_rustls::TlsAcceptor;
 
 /// How often the times are looked at.
@@ -104,7 +104,7 @@ async fn http2<S: AsyncRead + AsyncWrite + Unpin>(
     silent: Duration,
     around: Around,
 ) {
-    let Around { desk, counters, mut phase } = around;
+    let Around { desk, counters, phase } = around;
     let times = Times { silent, ..desk.times };
     let opened = OsClock.now();
     let account = Account::new(Meter::new(desk.budget.clone(), opened));
@@ -118,61 +118,104 @@ async fn http2<S: AsyncRead + AsyncWrite + Unpin>(
     };
     let asker = Arc::new(asker);
     let service = service_fn(move |request| Arc::clone(&asker).answer(request));
-    let mut conn = pin!(desk.builder.serve_connection(io, service));
-    let mut ticks = tokio::time::interval(TICK);
-    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-    // Since when it has been told to go.
-    let mut told: Option<Time> = None;
-    // When replies must have gone on that wait for a window.
-    let mut windowless = None;
-    loop {
-        let is_windowless = windowless.is_some();
-        let driven = poll_fn(|cx| match conn.as_mut().poll(cx) {
-            Poll::Ready(result) => Poll::Ready(Driven::Ended(result)),
-            Poll::Pending => {
-                let meter = &account.lock().meter;
-                if told.is_none() && meter.is_used_up() {
-                    Poll::Ready(Driven::UsedUp)
-                } else if meter.windowless().is_some() != is_windowless {
-                    Poll::Ready(Driven::Window)
-                } else {
-                    Poll::Pending
-                }
-            }
-        });
-        let go = tokio::select! {
-            driven = driven => match driven {
-                Driven::Ended(result) => return end(&result, &account, &counters),
-                Driven::UsedUp => Some(&counters.used_up),
-                Driven::Window => {
-                    windowless = time_for_window(&account).map(|left| Box::pin(tokio::time::sleep(left)));
+    let conn = pin!(desk.builder.serve_connection(io, service));
+    let course = Course { times, opened, account, counters };
+    course.attend(conn, |conn| conn.graceful_shutdown(), phase).await;
+}
+
+/// A connection on its way, beside what hyper knows of it.
+struct Course {
+    times: Times,
+    opened: Time,
+    account: Account,
+    counters: Arc<Counters>,
+}
+
+impl Course {
+    /// Drives a connection until it ends, or its time does. `tell` has it told to go.
+    async fn attend<C: Future<Output = hyper::Result<()>>>(
+        &self,
+        mut conn: Pin<&mut C>,
+        tell: impl Fn(Pin<&mut C>),
+        mut phase: watch::Receiver<Phase>,
+    ) {
+        let mut ticks = tokio::time::interval(TICK);
+        ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        // Since when it has been told to go.
+        let mut told: Option<Time> = None;
+        // When replies must have gone on that wait for a window.
+        let mut windowless = None;
+        loop {
+            let is_windowless = windowless.is_some();
+            let driven = poll_fn(|cx| self.drive(conn.as_mut(), told.is_some(), is_windowless, cx));
+            let go = tokio::select! {
+                driven = driven => match driven {
+                    Driven::Ended(result) => return end(&result, &self.account, &self.counters),
+                    Driven::UsedUp => Some(&self.counters.used_up),
+                    Driven::Window => {
+                        windowless = time_for_window(&self.account).map(|left| Box::pin(sleep(left)));
+                        continue;
+                    }
+                },
+                () = wait_for(&mut windowless) => {
+                    // What moved meanwhile has its time again.
+                    let left = time_for_window(&self.account);
+                    if left == Some(Duration::ZERO) {
+                        self.account.lock().abuse.get_or_insert(Abuse::Windowless);
+                    }
+                    windowless = left.filter(|left| !left.is_zero()).map(|left| Box::pin(sleep(left)));
                     continue;
                 }
-            },
-            () = wait_for(&mut windowless) => {
-                // What moved meanwhile has its time again.
-                let left = time_for_window(&account);
-                if left == Some(Duration::ZERO) {
-                    account.lock().abuse.get_or_insert(Abuse::Windowless);
-                }
-                windowless = left.filter(|left| !left.is_zero()).map(|left| Box::pin(tokio::time::sleep(left)));
-                continue;
+                _ = ticks.tick() => match self.judge(told) {
+                    Judged::Close(counter) => return count(counter),
+                    Judged::Go(counter) => Some(counter),
+                    Judged::Stay => None,
+                },
+                _changed = phase.changed() => None,
+            };
+            let drains = *phase.borrow_and_update() != Phase::Serving;
+            if told.is_none() && (drains || go.is_some()) {
+                told = Some(OsClock.now());
+                go.into_iter().for_each(count);
+                tell(conn.as_mut());
             }
-            _ = ticks.tick() => match judge(&account, &counters, &times, opened, told) {
-                Judged::Close(counter) => return count(counter),
-                Judged::Go(counter) => Some(counter),
-                Judged::Stay => None,
-            },
-            _changed = phase.changed() => None,
-        };
-        let drains = *phase.borrow_and_update() != Phase::Serving;
-        if told.is_none() && (drains || go.is_some()) {
-            told = Some(OsClock.now());
-            go.into_iter().for_each(count);
-            conn.as_mut().graceful_shutdown();
+            if *phase.borrow() == Phase::Stopped {
+                return;
+            }
         }
-        if *phase.borrow() == Phase::Stopped {
-            return;
+    }
+
+    fn drive<C: Future<Output = hyper::Result<()>>>(
+        &self,
+        conn: Pin<&mut C>,
+        is_told: bool,
+        is_windowless: bool,
+        cx: &mut Context<'_>,
+    ) -> Poll<Driven> {
+        if let Poll::Ready(result) = conn.poll(cx) {
+            return Poll::Ready(Driven::Ended(result));
+        }
+        let meter = &self.account.lock().meter;
+        if !is_told && meter.is_used_up() {
+            Poll::Ready(Driven::UsedUp)
+        } else if meter.windowless().is_some() != is_windowless {
+            Poll::Ready(Driven::Window)
+        } else {
+            Poll::Pending
+        }
+    }
+
+    fn judge(&self, told: Option<Time>) -> Judged<'_> {
+        let Self { times, counters, .. } = self;
+        let now = OsClock.now();
+        let due = self.account.lock().meter.due(now);
+        match (due, told) {
+            (Due::Silent(time), _) if time >= times.silent => Judged::Close(&counters.silent),
+            (Due::Stalled(time), _) if time >= times.stalled => Judged::Close(&counters.stalled),
+            (_, Some(told)) if now.since(told) >= times.stalled => Judged::Close(&counters.stalled),
+            (Due::Idle(time), None) if time >= times.idle => Judged::Go(&counters.idle),
+            (_, None) if now.since(self.opened) >= times.age => Judged::Go(&counters.aged),
+            _ => Judged::Stay,
         }
     }
 }
@@ -204,25 +247,6 @@ enum Judged<'a> {
     Close(&'a AtomicU64),
     Go(&'a AtomicU64),
     Stay,
-}
-
-fn judge<'a>(
-    account: &Account,
-    counters: &'a Counters,
-    times: &Times,
-    opened: Time,
-    told: Option<Time>,
-) -> Judged<'a> {
-    let now = OsClock.now();
-    let due = account.lock().meter.due(now);
-    match (due, told) {
-        (Due::Silent(time), _) if time >= times.silent => Judged::Close(&counters.silent),
-        (Due::Stalled(time), _) if time >= times.stalled => Judged::Close(&counters.stalled),
-        (_, Some(told)) if now.since(told) >= times.stalled => Judged::Close(&counters.stalled),
-        (Due::Idle(time), None) if time >= times.idle => Judged::Go(&counters.idle),
-        (_, None) if now.since(opened) >= times.age => Judged::Go(&counters.aged),
-        _ => Judged::Stay,
-    }
 }
 
 /// Counts whose fault it was.

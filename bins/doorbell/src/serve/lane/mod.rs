@@ -9,6 +9,7 @@
 mod addresses;
 mod answer;
 mod body;
+mod common;
 mod conn;
 mod counters;
 mod desk;
@@ -22,6 +23,7 @@ use crate::config::model::{Config, Http1 as Http1Config};
 use crate::exit::{Exit, Failure};
 use crate::http::{Limits, Time};
 use addresses::Addresses;
+pub(super) use common::Common;
 use conn::Around;
 pub(super) use counters::Counters;
 use counters::count;
@@ -61,7 +63,7 @@ pub(super) struct Plan {
     /// By listener, in the order in which the server gets them.
     desks: Vec<Option<Arc<Desk>>>,
     inbox: Inbox,
-    counters: Arc<Counters>,
+    common: Arc<Common>,
     conns_max: u32,
     phase: watch::Sender<Phase>,
     ends: watch::Sender<bool>,
@@ -81,18 +83,19 @@ pub(super) struct Lane {
 }
 
 impl Plan {
-    /// `None` where no listener speaks HTTP/2. Counts in `counters`, which may have counted before.
-    pub(super) fn new(config: &Config, keeper: &Keeper, counters: Arc<Counters>) -> Option<Self> {
+    /// `None` where no listener speaks HTTP/2. Counts in `common`, where other generations count as well.
+    pub(super) fn new(config: &Config, keeper: &Keeper, common: Arc<Common>) -> Option<Self> {
         (0..config.listeners.len()).find(|&listener| config.has_http2(listener))?;
         let (ends, ended) = watch::channel(false);
-        let answers = config.grpc.enabled.then(|| {
-            Answers::new(Statuses::follow(config, keeper), Arc::clone(&counters), ended, &config.grpc)
-        });
+        let answers = config
+            .grpc
+            .enabled
+            .then(|| Answers::new(Statuses::follow(config, keeper), &common, ended, &config.grpc));
         Some(Self {
             answers,
             desks: Vec::new(),
             inbox: Inbox::default(),
-            counters,
+            common,
             conns_max: config.http2.max_connections,
             phase: watch::Sender::new(Phase::Serving),
             ends,
@@ -118,7 +121,8 @@ impl Plan {
 
     /// Lets a server hand over to the lane.
     pub(super) fn attach(&self, builder: ServerBuilder) -> ServerBuilder {
-        builder.hand_over(HandOver::new(self.inbox.clone()).conns_max(self.conns_max))
+        let to = HandOver::new(self.inbox.clone()).conns_max(self.conns_max);
+        builder.hand_over(self.common.count_together(to))
     }
 
     /// Starts the thread.
@@ -131,8 +135,9 @@ impl Plan {
             .build()
             .map_err(failed)?;
         let (keeps, ended) = sync_channel(0);
-        let Self { desks, inbox, counters, phase, ends, .. } = self;
-        let work = Work { desks, addresses: Addresses::default(), counters, phase: phase.subscribe() };
+        let Self { desks, inbox, common, phase, ends, .. } = self;
+        let (addresses, counters) = (common.addresses().clone(), Arc::clone(common.counters()));
+        let work = Work { desks, addresses, counters, phase: phase.subscribe() };
         let taken = inbox.clone();
         let run = move || {
             let _keeps = keeps;

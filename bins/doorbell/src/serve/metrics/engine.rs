@@ -58,6 +58,8 @@ fn program(scrape: &Scrape, families: &mut Families) {
     let mut reloads = families.counter("doorbell_config_reloads", "Reloads, by what came of them.");
     reloads.count([("result", "done")], scrape.reloads.done);
     reloads.count([("result", "failed")], scrape.reloads.failed);
+    let help = "Lines of the log that nobody will read: whoever reads it was too slow, or they could not be written.";
+    families.counter("doorbell_log_lost", help).count([], scrape.log_lost);
     let help = "What is in maintenance, by who declared it.";
     let mut holds = families.gauge("doorbell_maintenance", help);
     for hold in &status.maintenance {

@@ -60,6 +60,8 @@ struct Scrape {
     reloads: Reloads,
     /// How long ago the configuration was last read with success.
     reload_age_secs: f64,
+    /// Lines of the log that nobody will read.
+    log_lost: u64,
     process: process::Process,
 }
 
@@ -100,6 +102,7 @@ impl Scrape {
             config_hash: String::new(),
             reloads: Reloads::default(),
             reload_age_secs: 0.0,
+            log_lost: crate::log::lines_lost(),
             process: process::Process::read(),
         };
         if let Some(running) = operator.running() {

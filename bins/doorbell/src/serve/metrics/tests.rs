@@ -90,6 +90,8 @@ fn status() -> Status {
         lifecycle_age_ms: 0,
         reason: String::new(),
         stops_in_ms: None,
+        heard_in_ms: None,
+        drain_ends_in_ms: None,
         config: "doorbell.toml".to_owned(),
         generation: 2,
         addresses: Vec::new(),
@@ -97,6 +99,7 @@ fn status() -> Status {
         workers: vec![worker(false), worker(true)],
         endpoints: vec![weighted, endpoint("a\"b\\c\n", EndpointWord::Up, CauseWord::Forced)],
         checks: BTreeMap::new(),
+        drains: Vec::new(),
         maintenance: vec![HoldView {
             target: "db".to_owned(),
             source: HoldSource::Operator,
@@ -146,6 +149,7 @@ fn scrape() -> Scrape {
         config_hash: "00ff".to_owned(),
         reloads: Reloads { done: 3, failed: 1, hurried: 0, has_last_failed: true, since: Time::ZERO },
         reload_age_secs: 4.0,
+        log_lost: 6,
         process: Process { cpu_secs: Some(1.25), open_fds: Some(12), ..Process::default() },
     }
 }

@@ -12,42 +12,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 impl Operator {
-    /// Tells probers to stay away. Everything is still served, until [`Operator::undrain`] or the end.
-    pub(crate) fn drain(&self, reason: &str) -> Result<String, Refusal> {
-        let mut inside = self.lock();
-        inside.refuse_if_closing()?;
-        let moved = inside.life.set_drain(one_line(reason), self.0.clock.now());
-        self.record(&inside, moved);
-        inside.keepers().for_each(|keeper| keeper.drain(true));
-        drop(inside);
-        tracing::info!(reason, "draining until undrain: not ready, everything is still served");
-        let done =
-            "draining: probers are told to stay away, everything is still served; `doorbell undrain` ends it";
-        Ok(with_note(done, self.save()))
-    }
-
-    /// Calls a drain off, also one before the end of the program.
-    pub(crate) fn undrain(&self) -> Result<String, Refusal> {
-        let mut inside = self.lock();
-        inside.refuse_if_closing()?;
-        if !inside.life.is_draining() {
-            return Ok("nothing was draining".into());
-        }
-        let calls_off_stop = inside.life.stop().is_some();
-        let moved = inside.life.call_off(self.0.clock.now());
-        self.record(&inside, moved);
-        inside.keepers().for_each(|keeper| keeper.drain(false));
-        drop(inside);
-        self.0.notes.nudge();
-        let unsaved = self.save().filter(|_| self.keeps());
-        if calls_off_stop {
-            tracing::warn!("the stop is called off: doorbell goes on");
-            return Ok(with_note("the stop is called off, and nothing drains any more", unsaved));
-        }
-        tracing::info!("nothing drains any more");
-        Ok(with_note("nothing drains any more", unsaved))
-    }
-
     /// Declares maintenance of an endpoint, a check or, as `all`, of every endpoint that is about taking traffic.
     pub(crate) fn maintain(
         &self,
@@ -75,7 +39,7 @@ impl Operator {
         Ok(with_note(&format!("{name}: maintenance {length}"), self.save()))
     }
 
-    /// Ends maintenance that an operator declared of this target; with `all` of every target, and a drain, too.
+    /// Ends maintenance that an operator declared of this target, and its drain; with `all` of every target, and every drain.
     pub(crate) fn ready(&self, target: &str) -> Result<String, Refusal> {
         let mut inside = self.lock();
         let (subject, name) = inside.subject(target)?;
@@ -89,14 +53,18 @@ impl Operator {
         for target in &ended {
             self.hold(&mut inside, target, HoldSource::Operator, None, now);
         }
-        let drains = subject == Subject::All && inside.life.is_draining();
+        let drains = match subject {
+            Subject::All => inside.life.is_draining() || inside.drains.all().next().is_some(),
+            Subject::Check(_) => false,
+            Subject::Endpoint(_) => inside.drains.get(&name).is_some(),
+        };
         let still = inside.still_held(subject, &name);
         drop(inside);
         self.0.notes.nudge();
         let mut said: Vec<String> =
             ended.iter().map(|target| format!("{target}: maintenance ended")).collect();
         if drains {
-            said.push(self.undrain()?);
+            said.push(self.undrain(&name)?);
         }
         if !ended.is_empty() {
             tracing::info!("maintenance ended: {}", ended.join(", "));

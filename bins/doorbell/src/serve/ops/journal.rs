@@ -4,7 +4,7 @@
 //!
 //! A follower that is too slow loses the oldest of what it has not taken, and is told how many. Nobody waits for it.
 
-use super::clock::unix_ms;
+use super::clock::{Clock, millis, unix_ms};
 use crate::wire::{Event, Happening};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -19,8 +19,11 @@ const KEPT_MAX: usize = 2048;
 const WAITING_MAX: usize = 1024;
 
 /// See the [module](self).
-#[derive(Debug, Default)]
-pub(in crate::serve) struct Journal(Mutex<Inside>);
+#[derive(Debug)]
+pub(in crate::serve) struct Journal {
+    clock: Clock,
+    inside: Mutex<Inside>,
+}
 
 #[derive(Debug)]
 struct Inside {
@@ -56,12 +59,27 @@ impl Default for Inside {
     }
 }
 
+impl Default for Journal {
+    fn default() -> Self {
+        Self::new(Clock::start())
+    }
+}
+
 impl Journal {
+    pub(super) fn new(clock: Clock) -> Self {
+        Self { clock, inside: Mutex::default() }
+    }
+
     /// Writes an event down and tells everybody. To be called in the order in which things happen.
     pub(in crate::serve) fn record(&self, what: Happening) {
         let mut inside = self.lock();
         inside.number += 1;
-        let event = Arc::new(Event { number: inside.number, at_unix_ms: unix_ms(), what });
+        let event = Arc::new(Event {
+            number: inside.number,
+            at_unix_ms: unix_ms(),
+            at_uptime_ms: millis(self.clock.now()),
+            what,
+        });
         if inside.kept.len() == KEPT_MAX {
             inside.kept.pop_front();
         }
@@ -97,7 +115,7 @@ impl Journal {
     }
 
     fn lock(&self) -> MutexGuard<'_, Inside> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.inside.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -3,7 +3,8 @@
 //! Does not know about: how the file is written.
 
 use super::clock::millis;
-use super::holds::{Hold, TARGETS_MAX};
+use super::holds::{ALL, Hold, TARGETS_MAX};
+use super::life::Drain;
 use super::store::{Kept, KeptHold, Moment, Store};
 use super::{HOLD_MAX, Inside, Operator, one_line};
 use crate::wire::HoldSource;
@@ -23,6 +24,12 @@ impl Operator {
         inside.restore(kept, now);
         if let Some(drain) = inside.life.drain() {
             tracing::warn!(reason = drain.reason, "draining as before the restart, until undrain");
+        }
+        for (endpoint, drain) in inside.drains.all() {
+            tracing::warn!(
+                reason = drain.reason,
+                "{endpoint}: draining as before the restart, until undrain"
+            );
         }
         for (target, hold) in inside.holds.by(HoldSource::Operator) {
             tracing::warn!(reason = hold.reason, "{target}: maintenance as before the restart");
@@ -48,31 +55,49 @@ impl Operator {
 
 impl Inside {
     fn kept(&self, now: Duration) -> Kept {
-        let holds = self.holds.by(HoldSource::Operator).map(|(target, hold)| KeptHold {
+        let kept = |target: &str, reason: &str, until: Option<Duration>| KeptHold {
             target: target.to_owned(),
-            reason: hold.reason.clone(),
-            left_ms: hold.until.map(|until| millis(until.saturating_sub(now))),
-        });
+            reason: reason.to_owned(),
+            left_ms: until.map(|until| millis(until.saturating_sub(now))),
+        };
+        let drains = self.life.drain().map(|drain| (ALL, drain)).into_iter().chain(self.drains.all());
+        let drains = drains.filter(|(_, drain)| drain.is_kept);
+        let holds = self.holds.by(HoldSource::Operator);
         Kept {
             moment: Moment::now(),
-            drain: self.life.drain().map(|drain| drain.reason.clone()),
-            holds: holds.collect(),
+            drains: drains.map(|(target, drain)| kept(target, &drain.reason, drain.until)).collect(),
+            holds: holds.map(|(target, hold)| kept(target, &hold.reason, hold.until)).collect(),
         }
     }
 
     fn restore(&mut self, kept: Kept, now: Duration) {
         let passed = kept.moment.until(&Moment::now());
+        // Until when it goes on; `None` for what is over.
+        let until = |left_ms: Option<u64>| match left_ms {
+            None => Some(None),
+            Some(left) => {
+                let left = Duration::from_millis(left).min(HOLD_MAX).saturating_sub(passed);
+                (!left.is_zero()).then(|| Some(now.saturating_add(left)))
+            }
+        };
         for KeptHold { target, reason, left_ms } in kept.holds.into_iter().take(TARGETS_MAX) {
-            let left = left_ms.map(|left| Duration::from_millis(left).min(HOLD_MAX).saturating_sub(passed));
-            if left.is_none_or(|left| !left.is_zero()) {
-                let until = left.map(|left| now.saturating_add(left));
+            if let Some(until) = until(left_ms) {
                 let hold = Hold { reason: one_line(&reason), until };
                 self.holds.set(&target, HoldSource::Operator, Some(hold));
             }
         }
-        if let Some(reason) = kept.drain {
+        for KeptHold { target, reason, left_ms } in kept.drains.into_iter().take(TARGETS_MAX) {
+            let Some(until) = until(left_ms) else { continue };
+            let drain = Drain { reason: one_line(&reason), since: now, until, is_kept: true };
             // Nobody follows yet who could be told.
-            let _moved = self.life.set_drain(one_line(&reason), now);
+            match target.as_str() {
+                ALL => {
+                    let _moved = self.life.set_drain(drain, now);
+                }
+                endpoint => {
+                    self.drains.set(endpoint, drain);
+                }
+            }
         }
     }
 }

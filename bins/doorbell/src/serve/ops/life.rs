@@ -24,6 +24,22 @@ pub(super) struct Life {
 pub(super) struct Drain {
     pub(super) reason: String,
     pub(super) since: Duration,
+    /// When it ends by itself.
+    pub(super) until: Option<Duration>,
+    /// Whether it goes on after a restart.
+    pub(super) is_kept: bool,
+}
+
+impl Drain {
+    pub(super) fn is_over(&self, now: Duration) -> bool {
+        self.until.is_some_and(|until| until <= now)
+    }
+
+    /// Wanted once more: it goes on as it began, for the new reason and until the new end.
+    pub(super) fn follows(self, before: Option<&Self>) -> Self {
+        let Some(before) = before else { return self };
+        Self { since: before.since, is_kept: self.is_kept || before.is_kept, ..self }
+    }
 }
 
 /// A stop that somebody wants.
@@ -81,12 +97,14 @@ impl Life {
         self.moving(now, |life| life.serving = true)
     }
 
-    /// An operator wants a drain. Said again, only the reason changes.
-    pub(super) fn set_drain(&mut self, reason: String, now: Duration) -> Moved {
-        self.moving(now, |life| {
-            let since = life.drain.as_ref().map_or(now, |drain| drain.since);
-            life.drain = Some(Drain { reason, since });
-        })
+    /// An operator wants a drain. Said again, only its reason and its end change.
+    pub(super) fn set_drain(&mut self, drain: Drain, now: Duration) -> Moved {
+        self.moving(now, |life| life.drain = Some(drain.follows(life.drain.as_ref())))
+    }
+
+    /// An operator's drain ends, if it was to end by itself and its time has come.
+    pub(super) fn end_drain_if_due(&mut self, now: Duration) -> Moved {
+        self.moving(now, |life| drop(life.drain.take_if(|drain| drain.is_over(now))))
     }
 
     /// Somebody wants the end, after `delay` of draining; an operator's drain counts for it.
@@ -146,6 +164,10 @@ mod tests {
         Duration::from_secs(secs)
     }
 
+    fn drain(reason: &str, since: u64) -> Drain {
+        Drain { reason: reason.to_owned(), since: at(since), until: None, is_kept: true }
+    }
+
     fn serving() -> Life {
         let mut life = Life::default();
         assert_eq!(life.state(), Starting);
@@ -178,23 +200,40 @@ mod tests {
     #[test]
     fn an_operators_drain_lasts_and_counts_for_the_delay_of_a_stop() {
         let mut life = serving();
-        assert_eq!(life.set_drain("kernel".to_owned(), at(10)), Some((Ready, Draining)));
-        assert_eq!(life.set_drain("new kernel".to_owned(), at(12)), None);
+        assert_eq!(life.set_drain(drain("kernel", 10), at(10)), Some((Ready, Draining)));
+        assert_eq!(life.set_drain(drain("new kernel", 12), at(12)), None);
         assert_eq!(life.close_if_due(at(999)), None);
         assert_eq!(life.reason(), "new kernel");
         assert_eq!(life.set_stop("SIGTERM".to_owned(), DELAY, at(13)), None);
         assert_eq!(life.stop().map(|stop| stop.closes_at), Some(at(15)));
         assert_eq!(life.reason(), "SIGTERM");
         let mut long = serving();
-        long.set_drain(String::new(), at(10));
+        long.set_drain(drain("", 10), at(10));
         long.set_stop(String::new(), DELAY, at(60));
         assert_eq!(long.close_if_due(at(60)), Some((Draining, Stopping)));
     }
 
     #[test]
+    fn a_drain_with_an_end_ends_by_itself_and_a_stop_does_not() {
+        let until = |secs, is_kept| Drain { until: Some(at(secs)), is_kept, ..drain("short", 10) };
+        let mut life = serving();
+        life.set_drain(until(20, false), at(10));
+        assert_eq!(life.end_drain_if_due(at(19)), None);
+        assert_eq!(life.end_drain_if_due(at(20)), Some((Draining, Ready)));
+        life.set_drain(until(20, true), at(15));
+        life.set_drain(until(40, false), at(16));
+        let kept = life.drain().map(|drain| (drain.since, drain.is_kept));
+        assert_eq!(kept, Some((at(10), true)), "it goes on as it began");
+        assert_eq!(life.end_drain_if_due(at(20)), None, "the end that was said last counts");
+        life.set_stop("SIGTERM".to_owned(), DELAY, at(39));
+        assert_eq!(life.end_drain_if_due(at(40)), None, "the stop drains on");
+        assert_eq!((life.state(), life.drain()), (Draining, None));
+    }
+
+    #[test]
     fn a_drain_kept_from_before_is_there_from_the_first_answer_on() {
         let mut life = Life::default();
-        assert_eq!(life.set_drain("kept".to_owned(), at(0)), Some((Starting, Draining)));
+        assert_eq!(life.set_drain(drain("kept", 0), at(0)), Some((Starting, Draining)));
         assert_eq!(life.set_serving(at(1)), None);
         assert_eq!(life.call_off(at(2)), Some((Draining, Ready)));
     }

@@ -7,6 +7,8 @@
 
 mod act;
 mod clock;
+mod drain;
+mod drains;
 mod files;
 mod holds;
 mod journal;
@@ -22,7 +24,7 @@ mod tests;
 mod view;
 mod windows;
 
-pub(in crate::serve) use clock::millis;
+pub(in crate::serve) use clock::{millis, time_of_day};
 pub(in crate::serve) use files::MaintenanceFiles;
 pub(in crate::serve) use journal::Journal;
 pub(crate) use journal::{Followed, Follower};
@@ -37,6 +39,7 @@ use super::lifecycle::Notes;
 use crate::wire::{Happening, HoldSource, Refusal, RefusalKind};
 use arc_swap::ArcSwapOption;
 use clock::{Clock, unix_ms};
+use drains::Drains;
 use holds::{Hold, Holds};
 use life::{Life, Moved};
 use running::Fate;
@@ -71,6 +74,7 @@ struct Shared {
 #[derive(Debug, Default)]
 struct Inside {
     life: Life,
+    drains: Drains,
     holds: Holds,
     windows: Windows,
     /// Boards that answer somebody: the one in use, which is the last, and those before it whose connections are not over.
@@ -92,10 +96,11 @@ struct Hooks {
 
 impl Operator {
     pub(in crate::serve) fn new(notes: Notes) -> Self {
+        let clock = Clock::start();
         Self(Arc::new(Shared {
-            clock: Clock::start(),
+            clock,
             notes,
-            journal: Arc::default(),
+            journal: Arc::new(Journal::new(clock)),
             running: ArcSwapOption::empty(),
             inside: Mutex::default(),
             store: OnceLock::new(),
@@ -116,6 +121,9 @@ impl Operator {
         let mut inside = self.lock();
         keeper.report_to(&self.0.journal);
         keeper.drain(inside.life.is_draining());
+        for (endpoint, drain) in inside.drains.all() {
+            keeper.drain_one(endpoint, Some(&drain.reason));
+        }
         inside.candidate = Arc::downgrade(keeper);
         let now = self.0.clock.now();
         let targets: Vec<String> = inside.holds.targets().map(str::to_owned).collect();
@@ -225,8 +233,9 @@ impl Operator {
 }
 
 impl Inside {
+    /// A board that may come into use is last: what it takes over meanwhile from the one before is what that one was told already.
     fn keepers(&self) -> impl Iterator<Item = Arc<Keeper>> {
-        std::iter::once(&self.candidate).chain(&self.keepers).filter_map(Weak::upgrade)
+        self.keepers.iter().chain(std::iter::once(&self.candidate)).filter_map(Weak::upgrade)
     }
 
     /// Has a board answer what holds for a target.
@@ -244,7 +253,9 @@ impl Inside {
 
     /// What a name means on the board in use, and the name by which it is kept.
     fn subject(&self, target: &str) -> Result<(Subject, String), Refusal> {
-        let found = self.keepers().last().and_then(|keeper| {
+        let in_use =
+            self.keepers.iter().rev().chain(std::iter::once(&self.candidate)).find_map(Weak::upgrade);
+        let found = in_use.and_then(|keeper| {
             let subject = keeper.subject(target)?;
             Some((subject, keeper.name_of(subject)?))
         });

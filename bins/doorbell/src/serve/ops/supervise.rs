@@ -31,28 +31,17 @@ impl Operator {
     pub(in crate::serve) fn let_time_pass(&self) -> bool {
         let now = self.0.clock.now();
         let mut inside = self.lock();
+        // First, as the end of a window is where the time of day says.
+        self.look_at_windows(&mut inside, now);
         for (target, source, hold) in inside.holds.expire(now) {
             tracing::info!(reason = hold.reason, "{target}: maintenance is over");
             self.changed_hold(&inside, &target, source, None, now);
         }
-        self.look_at_windows(&mut inside, now);
+        self.expire_drains(&mut inside, now);
         let was_closing = inside.life.is_closing();
         let moved = inside.life.close_if_due(now);
         self.record(&inside, moved);
         inside.life.is_closing() && !was_closing
-    }
-
-    /// Whether something drains and is not done: it is once load balancers had `drain_delay` to hear of it and nobody is connected.
-    pub(in crate::serve) fn has_to_drain(&self) -> bool {
-        let Some(running) = self.running() else { return false };
-        let inside = self.lock();
-        if !inside.life.is_draining() {
-            return false;
-        }
-        let begun = inside.life.drain().map_or_else(|| inside.life.since(), |drain| drain.since);
-        drop(inside);
-        let is_heard = self.0.clock.now().saturating_sub(begun) >= running.lifecycle.drain_delay;
-        !is_heard || running.conns_open() > 0
     }
 
     /// The end begins now, whatever was wanted.
@@ -71,7 +60,10 @@ impl Operator {
     pub(in crate::serve) fn idle_for(&self) -> Option<Duration> {
         let inside = self.lock();
         let closes = inside.life.stop().filter(|_| !inside.life.is_closing()).map(|stop| stop.closes_at);
-        let next = closes.into_iter().chain(inside.holds.next_end()).chain(inside.windows.look_at()).min()?;
+        let drains =
+            inside.life.drain().and_then(|drain| drain.until).into_iter().chain(inside.drains.next_end());
+        let holds = inside.holds.next_end().into_iter().chain(inside.windows.look_at());
+        let next = closes.into_iter().chain(drains).chain(holds).min()?;
         Some(next.saturating_sub(self.0.clock.now()))
     }
 }

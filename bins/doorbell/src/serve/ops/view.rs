@@ -16,9 +16,11 @@ impl Operator {
     /// Everything at a glance.
     pub(crate) fn status(&self) -> Status {
         let running = self.running();
+        let delay = running.as_ref().map_or_else(Default::default, |running| running.lifecycle.drain_delay);
         let now = self.0.clock.now();
         let inside = self.lock();
         let life = &inside.life;
+        let left = |until: Duration| millis(until.saturating_sub(now));
         let stop = life.stop().filter(|_| !life.is_closing());
         let mut status = Status {
             version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -28,7 +30,9 @@ impl Operator {
             lifecycle: life.state(),
             lifecycle_age_ms: millis(now.saturating_sub(life.since())),
             reason: life.reason().to_owned(),
-            stops_in_ms: stop.map(|stop| millis(stop.closes_at.saturating_sub(now))),
+            stops_in_ms: stop.map(|stop| left(stop.closes_at)),
+            heard_in_ms: inside.drain_begun().map(|begun| left(begun.saturating_add(delay))),
+            drain_ends_in_ms: life.drain().and_then(|drain| drain.until).map(left),
             config: String::new(),
             generation: inside.generation,
             addresses: Vec::new(),
@@ -42,6 +46,7 @@ impl Operator {
             workers: Vec::new(),
             endpoints: Vec::new(),
             checks: BTreeMap::new(),
+            drains: inside.drains.views(delay, now),
             maintenance: inside.holds.views(now),
             counters: BTreeMap::new(),
             event: self.0.journal.last(),

@@ -11,6 +11,9 @@ use std::time::Duration;
 /// The longest time without a look: the time of day may jump.
 const LOOK_EVERY: Duration = Duration::from_secs(30);
 
+/// How far the time of day may be off before that is a step: what adjusts it slowly is none.
+const CLOCK_STEP_MIN: Duration = Duration::from_secs(1);
+
 /// `[[maintenance.window]]`, with names for endpoints.
 #[derive(Debug, PartialEq, Eq)]
 pub(in crate::serve) struct Window {
@@ -24,10 +27,28 @@ pub(in crate::serve) struct Window {
 #[derive(Debug, Default)]
 pub(super) struct Windows {
     all: Vec<Window>,
-    /// By target: which window, and when it began, in Unix milliseconds.
-    open: BTreeMap<String, (usize, u64)>,
+    /// By target.
+    open: BTreeMap<String, Open>,
     /// When to look again, since the start of the program.
     look_at: Option<Duration>,
+}
+
+/// A window that is open.
+#[derive(Clone, Copy, Debug)]
+struct Open {
+    which: usize,
+    /// When it began, in Unix milliseconds.
+    since: u64,
+    /// When it ends, since the start of the program: as the time of day was when that was told.
+    until: Duration,
+}
+
+impl Open {
+    /// Whether that one was told already. An end that is elsewhere now, because the clock was set, was not.
+    fn is(&self, told: &Self) -> bool {
+        (self.which, self.since) == (told.which, told.since)
+            && self.until.abs_diff(told.until) <= CLOCK_STEP_MIN
+    }
 }
 
 /// Targets, each with what holds for it now.
@@ -56,9 +77,9 @@ impl Window {
 impl Windows {
     /// Other windows from now on. What is open stays until the next look, and beyond it where the window is the same.
     pub(super) fn replace(&mut self, all: Vec<Window>) {
-        for (which, _) in self.open.values_mut() {
-            let known = self.all.get(*which);
-            *which = all.iter().position(|window| Some(window) == known).unwrap_or(usize::MAX);
+        for open in self.open.values_mut() {
+            let known = self.all.get(open.which);
+            open.which = all.iter().position(|window| Some(window) == known).unwrap_or(usize::MAX);
         }
         self.look_at = (!all.is_empty() || !self.open.is_empty()).then_some(Duration::ZERO);
         self.all = all;
@@ -74,17 +95,17 @@ impl Windows {
         if self.look_at.is_none_or(|at| at > now) {
             return Changes::new();
         }
-        let mut open: BTreeMap<String, (usize, u64)> = BTreeMap::new();
-        let mut ends: BTreeMap<String, u64> = BTreeMap::new();
+        let mut open: BTreeMap<String, Open> = BTreeMap::new();
         let mut next = u64::MAX;
-        for (at, window) in self.all.iter().enumerate() {
+        for (which, window) in self.all.iter().enumerate() {
             let Slot { open_since, changes_at } = window.schedule.slot(now_unix_ms, window.length);
             next = next.min(changes_at);
             let Some(since) = open_since else { continue };
+            let left = Duration::from_millis(changes_at.saturating_sub(now_unix_ms));
+            let one = Open { which, since, until: now.saturating_add(left) };
             for target in &window.targets {
-                if ends.get(target).is_none_or(|end| *end < changes_at) {
-                    ends.insert(target.clone(), changes_at);
-                    open.insert(target.clone(), (at, since));
+                if open.get(target).is_none_or(|other| other.until < one.until) {
+                    open.insert(target.clone(), one);
                 }
             }
         }
@@ -92,11 +113,16 @@ impl Windows {
         self.look_at = (!self.all.is_empty()).then(|| now.saturating_add(wait));
         let over = self.open.keys().filter(|target| !open.contains_key(*target));
         let mut changes: Changes = over.map(|target| (target.clone(), None)).collect();
-        for (target, which) in open.iter().filter(|(target, which)| self.open.get(*target) != Some(which)) {
-            let left = ends.get(target).map_or(0, |end| end.saturating_sub(now_unix_ms));
-            let until = Some(now.saturating_add(Duration::from_millis(left)));
-            let reason = self.all.get(which.0).map(|window| window.reason.clone()).unwrap_or_default();
-            changes.push((target.clone(), Some(Hold { reason, until })));
+        for (target, one) in &mut open {
+            match self.open.get(target).filter(|told| one.is(told)) {
+                // What is off a little each time must not add up unseen.
+                Some(told) => one.until = told.until,
+                None => {
+                    let reason =
+                        self.all.get(one.which).map(|window| window.reason.clone()).unwrap_or_default();
+                    changes.push((target.clone(), Some(Hold { reason, until: Some(one.until) })));
+                }
+            }
         }
         self.open = open;
         changes
@@ -158,6 +184,25 @@ mod tests {
             "and back"
         );
         assert_eq!(windows.look(minutes(3), SUNDAY - 57 * MINUTE), [("a".to_owned(), None)]);
+    }
+
+    /// By the clock that nobody sets its end would come as if nothing had happened.
+    #[test]
+    fn the_end_of_a_window_is_where_the_time_of_day_says() {
+        let mut windows = windows();
+        assert_eq!(windows.look(minutes(0), SUNDAY + 9 * MINUTE), hold("30 minutes", minutes(21)));
+        assert_eq!(windows.look(minutes(1), SUNDAY + 10 * MINUTE), hold("40 minutes", minutes(41)));
+        let back = hold("40 minutes", minutes(62));
+        assert_eq!(windows.look(minutes(32), SUNDAY + 20 * MINUTE), back, "set back by 21 minutes");
+        assert_eq!(windows.look(minutes(33), SUNDAY + 21 * MINUTE + 300), [], "that is no step");
+        assert_eq!(windows.look(minutes(34), SUNDAY + 22 * MINUTE + 900), [], "and neither is that");
+        let ahead = windows.look(minutes(35), SUNDAY + 23 * MINUTE + 1_100);
+        assert_eq!(
+            ahead,
+            hold("40 minutes", minutes(62) - Duration::from_millis(1_100)),
+            "but both together"
+        );
+        assert_eq!(windows.look(minutes(62), SUNDAY + 50 * MINUTE), [("a".to_owned(), None)]);
     }
 
     #[test]

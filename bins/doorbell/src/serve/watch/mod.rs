@@ -147,6 +147,8 @@ impl Ears {
             let _gone = watcher.unwatch(gone);
         }
         self.watched.clear();
+        // Each swap of a mounted directory is another one.
+        self.deaf.retain(|deaf| directories.contains(deaf));
         for directory in directories {
             // Once more if it is watched already: it may be another one of the same name.
             match watcher.watch(&directory, RecursiveMode::NonRecursive) {

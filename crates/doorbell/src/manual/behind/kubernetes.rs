@@ -64,5 +64,9 @@
 //! - `livez` must not depend on others: what is not alive is restarted. A shared database in `readyz` takes all pods out at
 //!   once; give such a check `severity = "degrading"`.
 //! - While a pod is deleted liveness and startup probes stop, readiness probes go on. Load balancers outside learn of it later than the
-//!   kubelet: `drain_delay` is for them.
+//!   kubelet: `drain_delay` is for them. The kubelet sends SIGTERM to a container when its `preStop` hook is over. That of doorbell is
+//!   `exec: { command: [/doorbell, prestop] }`, which drains at once and ends when `drain_delay` is over; SIGTERM behind it waits no second time.
+//!   That of the app beside it has to last as long, `sleep: { seconds: 5 }`, or the app is gone before load balancers know. Where doorbell has a token
+//!   or is asked on the loopback, `httpGet` of `/-/drain?wait=20s` at `[admin]` does the same. What a hook begins is not kept in `lifecycle.state_file`:
+//!   the kubelet calls it also before it restarts a container that is not alive.
 //! - gRPC: anything but SERVING is a failure. TLS there needs Kubernetes 1.37 and a feature gate.

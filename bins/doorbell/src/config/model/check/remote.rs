@@ -26,7 +26,7 @@ pub struct GrpcCheck {
     pub degraded_latency: Option<Duration>,
     /// Which addresses of a name are taken.
     pub resolve: Resolve,
-    /// Who it says asks. Of a check nobody does; `doorbell probe` asks in the manner of others.
+    /// Who it says asks: doorbell, or as others do where `doorbell probe` asks in their manner.
     pub user_agent: Option<&'static str>,
 }
 
@@ -179,7 +179,7 @@ impl GrpcCheck {
             max_latency: None,
             degraded_latency: None,
             resolve: Resolve::default(),
-            user_agent: None,
+            user_agent: Some(concat!("doorbell/", env!("CARGO_PKG_VERSION"))),
         }
     }
 }

@@ -5,6 +5,7 @@
 use super::statuses::{Statuses, Told};
 use crate::config::model::Grpc;
 use crate::http::log::Prober;
+use crate::serve::lane::common::Common;
 use crate::serve::lane::counters::{Counters, count};
 use crate::serve::lane::metered::Account;
 use futures_util::stream::{Stream, unfold};
@@ -36,7 +37,7 @@ struct Shared {
     counters: Arc<Counters>,
     /// True from the moment on at which streams that would never end are ended.
     ends: watch::Receiver<bool>,
-    watches: AtomicU32,
+    watches: Arc<AtomicU32>,
     watches_max: u32,
     watches_per_conn_max: u32,
 }
@@ -75,15 +76,15 @@ struct Watching {
 impl HealthService {
     pub(super) fn new(
         statuses: Arc<Statuses>,
-        counters: Arc<Counters>,
+        common: &Common,
         ends: watch::Receiver<bool>,
         grpc: &Grpc,
     ) -> Self {
         Self(Arc::new(Shared {
             statuses,
-            counters,
+            counters: Arc::clone(common.counters()),
             ends,
-            watches: AtomicU32::new(0),
+            watches: Arc::clone(common.watches()),
             watches_max: grpc.max_watches,
             watches_per_conn_max: grpc.watches_per_connection,
         }))
@@ -219,5 +220,35 @@ impl Watching {
                 _ended = ends.wait_for(|ends| *ends) => return None,
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{Source, parse};
+    use crate::serve::board::Keeper;
+    use crate::serve::lane::meter::{Budget, Meter};
+
+    #[test]
+    fn streams_of_all_generations_are_counted_together() {
+        let text = "version = 1\n[grpc]\nmax_watches = 2\n".to_owned();
+        let config = parse(&Source { name: "f".to_owned(), text }, &|_| None).config.unwrap();
+        let keeper = Keeper::build(&config).unwrap();
+        let (common, (_ends, ended)) = (Common::default(), watch::channel(false));
+        let service = || {
+            let statuses = Statuses::follow(&config, &keeper);
+            HealthService::new(statuses, &common, ended.clone(), &config.grpc)
+        };
+        let account = || Account::new(Meter::new(Budget::default(), crate::http::Time::ZERO));
+        let (before, after) = (service(), service());
+        let (first, second) = (before.enter(account()).unwrap(), after.enter(account()).unwrap());
+        assert!(before.enter(account()).is_err() && after.enter(account()).is_err());
+        assert_eq!(common.watches().load(Ordering::Relaxed), 2, "who is refused takes no place");
+        drop(first);
+        drop(before);
+        let third = after.enter(account()).unwrap();
+        drop((second, third));
+        assert_eq!(common.watches().load(Ordering::Relaxed), 0);
     }
 }

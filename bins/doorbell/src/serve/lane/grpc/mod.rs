@@ -9,7 +9,7 @@ mod refusal;
 mod statuses;
 
 use super::body::ReplyBody;
-use super::counters::Counters;
+use super::common::Common;
 use super::metered::Account;
 use crate::config::model::Grpc;
 use bytes::Bytes;
@@ -64,11 +64,11 @@ pub(super) fn asks_by_grpc<B>(request: &Request<B>) -> bool {
 impl Answers {
     pub(super) fn new(
         statuses: Arc<Statuses>,
-        counters: Arc<Counters>,
+        common: &Common,
         ends: watch::Receiver<bool>,
         grpc: &Grpc,
     ) -> Self {
-        let health = HealthService::new(statuses, counters, ends, grpc);
+        let health = HealthService::new(statuses, common, ends, grpc);
         let server = HealthServer::new(health.clone())
             .max_decoding_message_size(MESSAGE_LEN_MAX)
             .max_encoding_message_size(1 << 20);

@@ -17,7 +17,10 @@ use thiserror::Error;
 const MAGIC: [u8; 8] = *b"doorstat";
 
 /// Of the layout of [`Kept`].
-const VERSION: u16 = 1;
+const VERSION: u16 = 2;
+
+/// The one before, which is read for whoever comes from it.
+const VERSION_BEFORE: u16 = 1;
 
 const HEAD_LEN: usize = MAGIC.len() + 2 + 8;
 
@@ -25,12 +28,22 @@ const HEAD_LEN: usize = MAGIC.len() + 2 + 8;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Encode, Decode)]
 pub(in crate::serve::ops) struct Kept {
     pub(in crate::serve::ops) moment: Moment,
-    /// The reason of an operator's drain.
-    pub(in crate::serve::ops) drain: Option<String>,
+    /// Drains that an operator wants, of endpoints or of `all`.
+    pub(in crate::serve::ops) drains: Vec<KeptHold>,
+    /// Maintenance.
     pub(in crate::serve::ops) holds: Vec<KeptHold>,
 }
 
-/// One maintenance.
+/// [`Kept`] as it was in [`VERSION_BEFORE`].
+#[derive(Clone, Debug, Encode, Decode)]
+struct KeptBefore {
+    moment: Moment,
+    /// The reason of a drain of everything.
+    drain: Option<String>,
+    holds: Vec<KeptHold>,
+}
+
+/// One drain or maintenance.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 pub(in crate::serve::ops) struct KeptHold {
     pub(in crate::serve::ops) target: String,
@@ -104,13 +117,24 @@ impl Kept {
             return Err(Damage::Damaged);
         }
         let version = u16::from_le_bytes([v0, v1]);
-        if version != VERSION {
+        if version != VERSION && version != VERSION_BEFORE {
             return Err(Damage::Foreign(version));
         }
         if u64::from_le_bytes([d0, d1, d2, d3, d4, d5, d6, d7]) != digest(rest) {
             return Err(Damage::Damaged);
         }
-        bitcode::decode(rest).map_err(|_| Damage::Damaged)
+        let kept = match version {
+            VERSION_BEFORE => bitcode::decode::<KeptBefore>(rest).map(Self::from),
+            _ => bitcode::decode(rest),
+        };
+        kept.map_err(|_| Damage::Damaged)
+    }
+}
+
+impl From<KeptBefore> for Kept {
+    fn from(KeptBefore { moment, drain, holds }: KeptBefore) -> Self {
+        let all = |reason| KeptHold { target: super::super::holds::ALL.to_owned(), reason, left_ms: None };
+        Self { moment, drains: drain.map(all).into_iter().collect(), holds }
     }
 }
 
@@ -119,6 +143,13 @@ fn digest(bytes: &[u8]) -> u64 {
     let mut hasher = SipHasher24::new();
     hasher.write(bytes);
     hasher.finish()
+}
+
+/// What the version before wrote for this.
+#[cfg(test)]
+pub(super) fn encode_before(moment: Moment, drain: Option<String>, holds: Vec<KeptHold>) -> Vec<u8> {
+    let rest = bitcode::encode(&KeptBefore { moment, drain, holds });
+    [&MAGIC[..], &VERSION_BEFORE.to_le_bytes(), &digest(&rest).to_le_bytes(), &rest].concat()
 }
 
 /// For tests that write bytes of their own.

@@ -37,7 +37,7 @@ fn kept() -> Kept {
     let hold = |target: &str, left_ms| KeptHold { target: target.into(), reason: "why".into(), left_ms };
     Kept {
         moment: Moment { boot: "b".into(), since_boot_ms: 1, unix_ms: 2 },
-        drain: Some("kernel".into()),
+        drains: vec![hold("all", None), hold("second", Some(60_000))],
         holds: vec![hold("readyz", Some(1_800_000)), hold("check:db", None)],
     }
 }
@@ -52,6 +52,20 @@ fn what_is_kept_is_there_again() {
     store.save(&Kept::default()).unwrap();
     assert_eq!(folder.store().load(), Some(Kept::default()));
     assert!(!folder.path("state.new").exists());
+}
+
+#[test]
+fn what_the_version_before_kept_is_known() {
+    let Kept { moment, drains, holds } = kept();
+    for drain in [None, Some("why".to_owned())] {
+        let drains = drains[..usize::from(drain.is_some())].to_vec();
+        let bytes = kept::encode_before(moment.clone(), drain, holds.clone());
+        let expected = Kept { moment: moment.clone(), drains, holds: holds.clone() };
+        assert_eq!(Kept::decode(&bytes), Ok(expected));
+        let mut damaged = bytes;
+        *damaged.last_mut().unwrap() ^= 1;
+        assert_eq!(Kept::decode(&damaged), Err(Damage::Damaged));
+    }
 }
 
 #[test]
@@ -85,8 +99,8 @@ fn every_damaged_byte_and_every_cut_is_noticed_and_set_aside() {
     assert!(!folder.path("state").exists());
     assert_eq!(folder.store().load(), None, "said once");
     let mut foreign = bytes;
-    foreign[8] = 2;
-    assert_eq!(Kept::decode(&foreign), Err(Damage::Foreign(2)));
+    foreign[8] = 3;
+    assert_eq!(Kept::decode(&foreign), Err(Damage::Foreign(3)));
     fs::write(folder.path("state"), &foreign).unwrap();
     assert_eq!(folder.store().load(), None);
     assert!(folder.path("state.foreign").exists());

@@ -7,21 +7,21 @@
 //! configuration does not name it or its worker failed, is shut down: then the kernel refuses whoever comes, whoever has copies, and the
 //! manager forgets it.
 
+mod tell;
+#[cfg(test)]
+mod tests;
+
 use super::inherit;
 use super::ops::Operator;
-use crate::config::model::{FdStore, Systemd};
+use crate::config::Bind;
+use crate::config::model::{Config, FdStore, Systemd};
 use doorbell::Listening;
-use rustix::net::{
-    AddressFamily, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, Shutdown, SocketAddrUnix,
-    SocketFlags, SocketType, connect, sendmsg, shutdown, socket_with, sockopt,
-};
-use std::ffi::OsStr;
-use std::io::{self, IoSlice};
-use std::mem::MaybeUninit;
+use rustix::net::{Shutdown, shutdown, sockopt};
+use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::ffi::OsStrExt as _;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use tell::Manager;
 
 /// What the names of ours begin with in `LISTEN_FDNAMES`; sockets of a .socket unit have others.
 const PREFIX: &str = "doorbell-listener-";
@@ -30,11 +30,11 @@ const PREFIX: &str = "doorbell-listener-";
 const SENT_MAX: usize = 128;
 
 /// One for the process, as there is one manager.
-static STORE: Mutex<Store> =
-    Mutex::new(Store { is_read: false, kept: Vec::new(), keeps: None, has_warned: false });
+static STORE: Mutex<Store> = Mutex::new(Store::new(Manager::nobody()));
 
 #[derive(Debug)]
 struct Store {
+    manager: Manager,
     /// Whether what the process before this one left has been looked for.
     is_read: bool,
     /// Copies of what the manager has.
@@ -94,7 +94,10 @@ pub(super) fn take(addr: SocketAddr, v6_only: bool, workers: usize) -> Taken {
 
 /// From now on [`settle`] has something to look at, and it looks once.
 pub(super) fn begin(operator: &Operator, settings: Systemd) {
-    lock().keeps = Some((operator.clone(), settings));
+    let mut store = lock();
+    store.manager = Manager::of_env();
+    store.keeps = Some((operator.clone(), settings));
+    drop(store);
     settle();
 }
 
@@ -107,14 +110,37 @@ pub(super) fn end() {
 pub(super) fn settle() {
     let mut store = lock();
     let Some((operator, settings)) = store.keeps.clone() else { return };
+    let room = room(settings, announced().as_deref());
+    if room == 0 && store.kept.is_empty() {
+        return;
+    }
     let Some(running) = operator.running() else { return };
     let Ok(listening) = running.handle.listening() else { return };
     // Asked behind that: from a drain on there are none, and what is kept is for the next process.
     if running.handle.is_draining() {
         return;
     }
-    let room = room(settings, std::env::var("FDSTORE").ok().as_deref());
     store.settle(&listening, operator.status().generation <= 1, room);
+}
+
+/// Descriptors that may be open here beside those of `sockets` sockets that accept: what was passed stays open at its numbers, a copy of it until
+/// it is known whose it is, a copy of each that the manager keeps, and copies of all for a look. The message itself needs one.
+pub(super) fn descriptors(config: &Config, workers: usize) -> u32 {
+    let binds = config.listeners.iter().flat_map(|listener| &listener.binds);
+    let agents = config.agents.iter().flat_map(|agent| &agent.binds);
+    let sockets = binds.chain(agents).filter(|bind| matches!(bind, Bind::Tcp(_))).count() * workers;
+    let passed = inherit::passed(&|name| std::env::var(name).ok());
+    needed(sockets, passed, room(config.systemd, announced().as_deref()))
+}
+
+fn needed(sockets: usize, passed: usize, room: usize) -> u32 {
+    let keeping = if room == 0 { 0 } else { sockets.min(room) + sockets + 1 };
+    u32::try_from(2 * passed + keeping).unwrap_or(u32::MAX)
+}
+
+/// How much room the manager says there is.
+fn announced() -> Option<String> {
+    std::env::var("FDSTORE").ok()
 }
 
 /// How many descriptors the manager keeps.
@@ -129,6 +155,10 @@ fn room(settings: Systemd, announced: Option<&str>) -> usize {
 }
 
 impl Store {
+    const fn new(manager: Manager) -> Self {
+        Self { manager, is_read: false, kept: Vec::new(), keeps: None, has_warned: false }
+    }
+
     fn read_once(&mut self) {
         if std::mem::replace(&mut self.is_read, true) {
             return;
@@ -160,7 +190,7 @@ impl Store {
         let mut names: Vec<&str> = gone.iter().map(|kept| kept.name.as_str()).collect();
         names.dedup();
         for name in names.into_iter().filter(|name| !self.kept.iter().any(|kept| kept.name == **name)) {
-            forget(name);
+            self.manager.forget(name);
         }
         for kept in &gone {
             // Where it is closed already there is nobody to refuse.
@@ -188,7 +218,7 @@ impl Store {
         }
         for sockets in sockets.chunks(SENT_MAX) {
             let fds: Vec<BorrowedFd<'_>> = sockets.iter().map(|(_, socket)| socket.as_fd()).collect();
-            match tell(&format!("FDSTORE=1\nFDNAME={name}\n"), &fds) {
+            match self.manager.tell(&format!("FDSTORE=1\nFDNAME={name}\n"), &fds) {
                 Ok(true) => {}
                 Ok(false) => return,
                 Err(error) => return tracing::debug!(%error, "listening sockets were not kept"),
@@ -204,33 +234,8 @@ impl Store {
     fn forget_all(&mut self) {
         let mut names: Vec<String> = self.kept.drain(..).map(|kept| kept.name).collect();
         names.dedup();
-        names.iter().for_each(|name| forget(name));
+        names.iter().for_each(|name| self.manager.forget(name));
     }
-}
-
-fn forget(name: &str) {
-    if let Err(error) = tell(&format!("FDSTOREREMOVE=1\nFDNAME={name}\n"), &[]) {
-        tracing::debug!(%error, "the service manager was not told");
-    }
-}
-
-/// False where nobody listens.
-fn tell(text: &str, fds: &[BorrowedFd<'_>]) -> io::Result<bool> {
-    let Some(path) = std::env::var_os("NOTIFY_SOCKET") else { return Ok(false) };
-    let addr = match path.as_bytes().strip_prefix(b"@") {
-        Some(name) => SocketAddrUnix::new_abstract_name(name)?,
-        None => SocketAddrUnix::new(OsStr::new(&path))?,
-    };
-    let socket = socket_with(AddressFamily::UNIX, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
-    connect(&socket, &addr)?;
-    let rights = SendAncillaryMessage::ScmRights(fds);
-    let mut space = vec![MaybeUninit::uninit(); rights.size()];
-    let mut control = SendAncillaryBuffer::new(&mut space);
-    if !fds.is_empty() {
-        control.push(rights);
-    }
-    sendmsg(&socket, &[IoSlice::new(text.as_bytes())], &mut control, SendFlags::NOSIGNAL)?;
-    Ok(true)
 }
 
 /// A name has no colon (sd_pid_notify_with_fds(3)).
@@ -253,35 +258,4 @@ fn inode_of(socket: BorrowedFd<'_>) -> io::Result<u64> {
 
 fn lock() -> MutexGuard<'static, Store> {
     STORE.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_are_those_that_a_manager_takes() {
-        for (addr, expected) in
-            [("127.0.0.1:80", "doorbell-listener-127.0.0.1_80"), ("[::]:8080", "doorbell-listener-[__]_8080")]
-        {
-            assert_eq!(name_of(addr.parse().unwrap()), expected);
-        }
-    }
-
-    #[test]
-    fn there_is_room_where_the_manager_says_so() {
-        let settings = |fd_store, notify| Systemd { fd_store, notify, ..Systemd::default() };
-        for (fd_store, announced, expected) in [
-            (FdStore::Auto, None, 0),
-            (FdStore::Auto, Some("x"), 0),
-            (FdStore::Auto, Some("8"), 8),
-            (FdStore::Off, Some("8"), 0),
-            (FdStore::On, None, usize::MAX),
-            (FdStore::On, Some("8"), 8),
-            (FdStore::On, Some("0"), 0),
-        ] {
-            assert_eq!(room(settings(fd_store, true), announced), expected, "{fd_store:?} {announced:?}");
-            assert_eq!(room(settings(fd_store, false), announced), 0);
-        }
-    }
 }

@@ -3,21 +3,20 @@
 //! Does not know about: routes, replies of those who get in. The cheapest question comes first, and a client that may not ask
 //! often cannot guess tokens often.
 
+mod auth;
+
 use super::inquiry::Inquiry;
 use super::subject::{Promise, Subject};
 use super::tables::Tables;
-use super::watch::{Look, Stamps, Watched, directories_of};
-use crate::config::model::{self, Config, JwtAlgorithm, JwtKey, LimitKey};
-use crate::http::auth::jwt::{Algorithm, Jwks, JwksError, JwtPolicy, Key};
-use crate::http::auth::{Decision, Policy, Tokens};
-use crate::http::layer::{AtMost, RateLimit, RequireAuth, RequireClientCert};
+use crate::config::model::{self, Config, LimitKey};
+use crate::http::auth::Decision;
+use crate::http::layer::{AtMost, RateLimit, RequireClientCert};
 use crate::http::limit;
 use crate::http::{Answered, Request, Responder};
-use arc_swap::ArcSwap;
+use auth::{Auth, AuthReader};
 use doorbell::Offload;
 use doorbell::offload::Class;
 use std::hash::{BuildHasher, RandomState};
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Everything that routes refer to by name, made once for all listeners.
@@ -39,13 +38,6 @@ pub(super) struct Guards {
     at_most: Option<AtMost>,
 }
 
-/// A token policy. One without a file of keys never changes, which saves the look whether it did.
-#[derive(Clone, Debug)]
-enum Auth {
-    Fixed(Arc<RequireAuth>),
-    Watched(Arc<ArcSwap<RequireAuth>>),
-}
-
 /// A part of the configuration that cannot be used, by its name.
 pub(super) type Refusal = String;
 
@@ -59,15 +51,9 @@ impl Common {
         let mut auths = Vec::new();
         let mut readers = Vec::new();
         for auth in &config.auth {
-            let stamps = Stamps::of(key_path(auth));
-            let policy = Arc::new(require(auth)?);
-            if key_path(auth).is_none() {
-                auths.push(Auth::Fixed(policy));
-                continue;
-            }
-            let policy = Arc::new(ArcSwap::new(policy));
-            auths.push(Auth::Watched(Arc::clone(&policy)));
-            readers.push(AuthReader { auth: auth.clone(), policy, stamps });
+            let (auth, reader) = Auth::build(auth)?;
+            auths.push(auth);
+            readers.extend(reader);
         }
         Ok((Self { tables, auths, lane }, readers))
     }
@@ -226,105 +212,6 @@ impl Viewers {
     }
 }
 
-impl Auth {
-    /// Whether a request brought a static token of a policy that never changes: the usual case, apart from all others.
-    #[inline(always)]
-    fn knows(&self, request: &Request<'_>, subject: &mut Option<&mut Subject>) -> bool {
-        let Self::Fixed(policy) = self else { return false };
-        let Some(name) = policy.known(request) else { return false };
-        if let Some(subject) = subject {
-            subject.set(name);
-        }
-        true
-    }
-
-    /// What is left when this policy does not know the token. Any of the policies may let a request in; if none does, the first one says
-    /// what it wants that knows the token and misses a right in it, or else this one.
-    #[inline(never)]
-    fn authorize<'a>(
-        &self,
-        others: &[Self],
-        request: &Request<'_>,
-        reply: Responder<'a>,
-        subject: &mut Option<&mut Subject>,
-    ) -> Result<Responder<'a>, Answered> {
-        let mut refusal_of = |decision: &Decision<'_>| {
-            if let (Decision::Allowed(principal), Some(subject)) = (decision, &mut *subject) {
-                subject.set(principal.name());
-            }
-            decision.refusal()
-        };
-        let watched;
-        let (first, decision) = match self {
-            Self::Fixed(policy) => (&**policy, policy.decide_unknown(request)),
-            Self::Watched(policy) => {
-                watched = policy.load();
-                (&**watched, watched.decide(request))
-            }
-        };
-        let Some(mut refusal) = refusal_of(&decision) else { return Ok(reply) };
-        let mut by = None;
-        for other in others {
-            match other.with(|auth| refusal_of(&auth.decide(request))) {
-                None => return Ok(reply),
-                Some(said) if said.says_more_than(&refusal) => (by, refusal) = (Some(other), said),
-                Some(_) => {}
-            }
-        }
-        Err(match by {
-            None => first.refuse(&refusal, reply),
-            Some(other) => other.with(|auth| auth.refuse(&refusal, reply)),
-        })
-    }
-
-    fn load(&self) -> Arc<RequireAuth> {
-        match self {
-            Self::Fixed(policy) => Arc::clone(policy),
-            Self::Watched(policy) => policy.load_full(),
-        }
-    }
-
-    fn with<T>(&self, ask: impl FnOnce(&RequireAuth) -> T) -> T {
-        match self {
-            Self::Fixed(policy) => ask(policy),
-            Self::Watched(policy) => ask(&policy.load()),
-        }
-    }
-}
-
-/// The side of `[auth.NAME]` that reads keys.
-#[derive(Debug)]
-pub(super) struct AuthReader {
-    auth: model::Auth,
-    policy: Arc<ArcSwap<RequireAuth>>,
-    stamps: Stamps,
-}
-
-impl Watched for AuthReader {
-    fn name(&self) -> String {
-        format!("auth {}", self.auth.name)
-    }
-
-    fn directories(&self) -> Vec<PathBuf> {
-        key_path(&self.auth).into_iter().flat_map(directories_of).collect()
-    }
-
-    fn look(&mut self) -> Look {
-        let stamps = Stamps::of(key_path(&self.auth));
-        if stamps == self.stamps {
-            return Look::Same;
-        }
-        match require(&self.auth) {
-            Ok(policy) => {
-                self.stamps = stamps;
-                self.policy.store(Arc::new(policy));
-                Look::Changed("new keys are in use".to_owned())
-            }
-            Err(why) => Look::Refused(why),
-        }
-    }
-}
-
 /// A number that nobody outside can know, for a hash that nobody outside can collide.
 pub(super) fn seed() -> [u64; 2] {
     [0, 1].map(|part| RandomState::new().hash_one(part))
@@ -336,98 +223,6 @@ fn limit_key(key: &LimitKey) -> limit::Key {
         LimitKey::Ip => limit::Key::Ip,
         LimitKey::Prefix { v4_len, v6_len } => limit::Key::Prefix { v4_len: *v4_len, v6_len: *v6_len },
         LimitKey::Token => limit::Key::Token,
-    }
-}
-
-fn require(auth: &model::Auth) -> Result<RequireAuth, Refusal> {
-    let named = |error: &dyn std::fmt::Display| format!("auth {}: {error}", auth.name);
-    let mut tokens = Tokens::new();
-    for (name, secret) in &auth.tokens {
-        let _warned_at_check = tokens.add(name, secret.reveal().as_bytes()).map_err(|error| named(&error))?;
-    }
-    let policy = match (&auth.jwt, tokens.is_empty()) {
-        (None, _) => Policy::bearer(&auth.realm, tokens),
-        (Some(jwt), true) => Policy::jwt(&auth.realm, jwt_policy(jwt).map_err(|error| named(&error))?),
-        (Some(jwt), false) => {
-            Policy::either(&auth.realm, tokens, jwt_policy(jwt).map_err(|error| named(&error))?)
-        }
-    };
-    policy.map(RequireAuth::new).map_err(|error| named(&error))
-}
-
-fn jwt_policy(jwt: &model::Jwt) -> Result<JwtPolicy, Refusal> {
-    let algorithms: Vec<Algorithm> =
-        jwt.algorithms.iter().map(|algorithm| algorithm_of(*algorithm)).collect();
-    let mut builder = JwtPolicy::builder().keys(keys(&jwt.key, &algorithms)?);
-    for issuer in &jwt.issuers {
-        builder = builder.issuer(issuer);
-    }
-    for audience in &jwt.audiences {
-        builder = builder.audience(audience);
-    }
-    for (name, value) in &jwt.require {
-        builder = if name == "scope" {
-            value
-                .split(' ')
-                .filter(|scope| !scope.is_empty())
-                .fold(builder, |builder, scope| builder.require_scope(scope))
-        } else {
-            builder.require_claim(name, value)
-        };
-    }
-    let leeway_secs = u32::try_from(jwt.leeway.as_secs()).unwrap_or(u32::MAX);
-    builder.leeway_secs(leeway_secs).build().map_err(|error| error.to_string())
-}
-
-fn keys(key: &JwtKey, algorithms: &[Algorithm]) -> Result<Vec<Key>, Refusal> {
-    match key {
-        JwtKey::Secret(secret) => {
-            Key::hmac(secret.reveal().as_bytes()).map(|key| vec![key]).map_err(|error| error.to_string())
-        }
-        JwtKey::Pem(path) => {
-            let pem = read(path)?;
-            let algorithm = algorithms.first().copied().ok_or("a key in a file needs one algorithm")?;
-            Key::pem(algorithm, &pem)
-                .map(|key| vec![key])
-                .map_err(|error| format!("{}: {error}", path.display()))
-        }
-        JwtKey::Jwks(path) => {
-            let set = read(path)?;
-            let set = Jwks::read(&set, algorithms)
-                .map_err(|error| format!("{}: {}", path.display(), in_full(&error)))?;
-            for why in &set.ignored {
-                tracing::warn!("{}: {}; it is ignored", path.display(), in_full(why));
-            }
-            Ok(set.keys)
-        }
-    }
-}
-
-/// What is wrong with the set, and with which of its keys.
-fn in_full(error: &JwksError) -> String {
-    match error {
-        JwksError::Key { error: cause, .. } => format!("{error}: {cause}"),
-        _ => error.to_string(),
-    }
-}
-
-fn read(path: &Path) -> Result<Vec<u8>, Refusal> {
-    std::fs::read(path).map_err(|error| format!("{}: {error}", path.display()))
-}
-
-fn key_path(auth: &model::Auth) -> Option<&Path> {
-    match &auth.jwt.as_ref()?.key {
-        JwtKey::Jwks(path) | JwtKey::Pem(path) => Some(path),
-        JwtKey::Secret(_) => None,
-    }
-}
-
-const fn algorithm_of(algorithm: JwtAlgorithm) -> Algorithm {
-    match algorithm {
-        JwtAlgorithm::EdDsa => Algorithm::EdDsa,
-        JwtAlgorithm::Es256 => Algorithm::Es256,
-        JwtAlgorithm::Hs256 => Algorithm::Hs256,
-        JwtAlgorithm::Rs256 => Algorithm::Rs256,
     }
 }
 

@@ -1,0 +1,119 @@
+//! doorbell.toml(5): the manual page of configuration files, from their schema.
+//!
+//! Does not know about: keys.
+
+use crate::config::schema;
+use serde_json::Value;
+use std::fmt::Write as _;
+
+/// The page as roff.
+pub(super) fn file_page() -> String {
+    let schema = schema();
+    let version = env!("CARGO_PKG_VERSION");
+    let mut page = format!(
+        ".ie \\n(.g .ds Aq \\(aq\n.el .ds Aq '\n.TH doorbell.toml 5 \"\" \"doorbell {version}\"\n\
+         .SH NAME\ndoorbell.toml \\- configuration of doorbell\n.SH DESCRIPTION\n{}\n.PP\n{}\n",
+        escaped(schema["description"].as_str().unwrap_or_default()),
+        escaped(
+            "The file is TOML and begins with `version = 1`. A table with a name the user chooses is written as [listener.NAME] here. A key \
+             with a single value may also be given as an environment variable, DOORBELL__SECTION__KEY, which goes before the file. `doorbell check` tells what is \
+             wrong with a file, `doorbell config dump --with-defaults` what it means."
+        ),
+    );
+    for (key, form) in properties(&schema).filter(|(_, form)| form["properties"].is_object()) {
+        let _infallible = write!(page, ".SH \"[{key}]\"\n{}\n", told(form));
+        entries(&mut page, "", form);
+    }
+    for (key, form) in properties(&schema).filter(|(_, form)| form["additionalProperties"].is_object()) {
+        let one = &form["additionalProperties"];
+        let _infallible = write!(page, ".SH \"[{key}.NAME]\"\n{} {}\n", told(form), told(one));
+        entries(&mut page, "", one);
+    }
+    page.push_str(".SH SEE ALSO\n\\fBdoorbell\\fR(1)\n");
+    page
+}
+
+fn properties(form: &Value) -> impl Iterator<Item = (&String, &Value)> {
+    form["properties"].as_object().into_iter().flatten()
+}
+
+/// Every key of a table, those of tables in it behind it.
+fn entries(page: &mut String, before: &str, form: &Value) {
+    for (key, form) in properties(form) {
+        let name = format!("{before}{key}");
+        let _infallible = write!(page, ".TP\n\\fB{}\\fR\n{}", escaped(&name), told(form));
+        for fact in [words(form), range(form), default(form)].into_iter().flatten() {
+            let _infallible = write!(page, " {}", escaped(&fact));
+        }
+        page.push('\n');
+        let forms = form["anyOf"].as_array().into_iter().flatten();
+        for table in [form, &form["items"]].into_iter().chain(forms) {
+            entries(page, &format!("{name}."), table);
+        }
+    }
+}
+
+fn told(form: &Value) -> String {
+    escaped(form["description"].as_str().unwrap_or_default())
+}
+
+/// The words that it may be.
+fn words(form: &Value) -> Option<String> {
+    let forms = form["anyOf"].as_array().into_iter().flatten();
+    let inner = forms.clone().flat_map(|form| form["anyOf"].as_array().into_iter().flatten());
+    let words =
+        [form].into_iter().chain(forms.clone()).chain(inner).find_map(|form| form["enum"].as_array())?;
+    let words: Vec<&str> = words.iter().filter_map(Value::as_str).collect();
+    let (last, others) = words.split_last()?;
+    Some(if others.is_empty() {
+        format!("May be {last}.")
+    } else {
+        format!("One of {} and {last}.", others.join(", "))
+    })
+}
+
+fn range(form: &Value) -> Option<String> {
+    let (least, most) = (form["minimum"].as_u64()?, form["maximum"].as_u64()?);
+    Some(format!("From {least} to {most}."))
+}
+
+fn default(form: &Value) -> Option<String> {
+    let default = form.get("default")?;
+    Some(format!(
+        "By default {}.",
+        default.as_str().filter(|text| !text.is_empty()).map_or_else(|| default.to_string(), str::to_owned)
+    ))
+}
+
+/// Nothing of it is a request of roff.
+fn escaped(text: &str) -> String {
+    let text = text.replace('\\', "\\e").replace('-', "\\-").replace('\'', "\\(aq");
+    if text.starts_with('.') { format!("\\&{text}") } else { text }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_page_has_every_table_and_what_its_keys_are() {
+        let page = file_page();
+        for part in [
+            ".SH \"[lifecycle]\"\n",
+            ".SH \"[listener.NAME]\"\n",
+            ".TP\n\\fBdrain_delay\\fR\nAfter SIGTERM probers are told to stay away for so long, and everything is still served. By default 5s.\n",
+            ".TP\n\\fBtcp.backlog\\fR\n",
+            "One of auto, epoll and io_uring. By default auto.",
+            "From 1 to 65535.",
+            ".TP\n\\fBwindow.cron\\fR\n",
+            ".TP\n\\fBflap.hold\\fR\n",
+        ] {
+            assert!(page.contains(part), "{part}\n{page}");
+        }
+        for line in page.lines().filter(|line| line.starts_with(['.', '\''])) {
+            let is_known =
+                [".TP", ".SH ", ".TH ", ".PP", ".ie ", ".el "].iter().any(|known| line.starts_with(known));
+            assert!(is_known, "{line}");
+        }
+    }
+}

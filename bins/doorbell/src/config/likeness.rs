@@ -1,0 +1,237 @@
+//! Names that may be meant for a key that holds a secret, and where in a file something stands under such a name that no reader knows.
+//!
+//! Does not know about: which keys do hold one.
+//!
+//! Whoever misspells a key is told so with the line that it stands on. That line has the value, too, and goes into a terminal, a log or
+//! the output of CI.
+
+use super::schema::schema;
+use serde_json::Value;
+use std::ops::Range;
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+/// What such names are made of, and may be misspelt.
+const WORDS: [&str; 9] = [
+    "apikey",
+    "authorization",
+    "bearer",
+    "credential",
+    "passphrase",
+    "passwd",
+    "password",
+    "secret",
+    "token",
+];
+
+/// The same for words that are too short to be misspelt.
+const SHORT_WORDS: [&str; 2] = ["pw", "pwd"];
+
+/// From so many letters on two of them may be wrong.
+const LONG_WORD_LEN: usize = 8;
+
+/// As for "did you mean": one of these is suggested for a name that is as like to it as that.
+const SUGGESTED: f64 = 0.8;
+const KEYS: [&str; 5] = ["bearer", "password", "secret", "token", "tokens"];
+
+/// Names are compared as far as that.
+const NAME_LEN_MAX: usize = 64;
+
+/// Tables in which every unknown key is taken for a secret, by the names of the tables around them; `*` is any.
+const GUARDED: [&[&str]; 2] = [&["admin"], &["check", "*", "basic"]];
+
+/// Whether a name has a word for a secret in it, or one that is nearly so.
+pub(super) fn is_like_secret(name: &str) -> bool {
+    let name = short(name);
+    let parts = name.split(|c: char| !c.is_alphanumeric());
+    let near = |part: &str, word: &str| {
+        let wrong_max = if word.len() < LONG_WORD_LEN { 1 } else { 2 };
+        part.len().abs_diff(word.len()) <= wrong_max && strsim::osa_distance(part, word) <= wrong_max
+    };
+    let mut words = WORDS.iter().flat_map(|word| parts.clone().map(move |part| (part, *word)));
+    WORDS.iter().any(|word| name.contains(word))
+        || words.any(|(part, word)| near(part, word))
+        || parts.clone().any(|part| SHORT_WORDS.contains(&part))
+}
+
+/// The same for one that no reader knows, of which hiding too much costs nothing.
+fn may_be_secret(name: &str) -> bool {
+    let short = short(name);
+    is_like_secret(name) || KEYS.iter().any(|key| strsim::jaro_winkler(&short, key) > SUGGESTED)
+}
+
+fn short(name: &str) -> String {
+    name.chars().take(NAME_LEN_MAX).collect::<String>().to_lowercase()
+}
+
+/// Whether one of the keys on a line that is not TOML is like a secret's.
+pub(super) fn has_secret_key(line: &str) -> bool {
+    let mut before = line.split(['=', ':']).collect::<Vec<_>>();
+    before.pop();
+    let key = |text: &&str| {
+        let text = text.trim_end_matches([' ', '\t', '"', '\'']);
+        let start =
+            text.rfind(|c: char| !(c.is_alphanumeric() || c == '_' || c == '-')).map_or(0, |at| at + 1);
+        // What is found is one character, which may have several bytes.
+        text.get(start..).is_none_or(is_like_secret)
+    };
+    before.iter().any(key)
+}
+
+/// Values under names that no reader knows and that may be meant for a secret. Not cheap: for files that cannot be used.
+pub(super) fn unknown_secrets<'t>(root: &'t DeTable<'_>, mut found: impl FnMut(&'t Spanned<DeValue<'t>>)) {
+    walk(root, &schema(), &mut Vec::new(), &mut found);
+}
+
+fn walk<'t>(
+    table: &'t DeTable<'_>,
+    form: &Value,
+    path: &mut Vec<String>,
+    found: &mut impl FnMut(&'t Spanned<DeValue<'t>>),
+) {
+    let is_guarded = GUARDED.iter().any(|guarded| {
+        let mut names = guarded.iter().zip(path.iter());
+        guarded.len() == path.len() && names.all(|(name, here)| *name == "*" || name == here)
+    });
+    for (key, value) in table {
+        let name: &str = key.get_ref();
+        let known = form.get("properties").and_then(|keys| keys.get(name));
+        let chosen = form.get("additionalProperties").filter(|form| form.is_object());
+        match known.or(chosen) {
+            Some(below) => {
+                path.push(name.to_owned());
+                descend(value, below, path, found);
+                path.pop();
+            }
+            None if is_guarded || may_be_secret(name) => found(value),
+            None => {
+                path.push(name.to_owned());
+                descend(value, &Value::Null, path, found);
+                path.pop();
+            }
+        }
+    }
+}
+
+fn descend<'t>(
+    value: &'t Spanned<DeValue<'t>>,
+    form: &Value,
+    path: &mut Vec<String>,
+    found: &mut impl FnMut(&'t Spanned<DeValue<'t>>),
+) {
+    let is_table = |form: &&Value| form.get("properties").is_some() || form.get("items").is_some();
+    let any = form.get("anyOf").and_then(Value::as_array);
+    let form = any.and_then(|any| any.iter().find(is_table)).unwrap_or(form);
+    match value.get_ref() {
+        DeValue::Table(table) => walk(table, form, path, found),
+        DeValue::Array(list) => {
+            let item = form.get("items").unwrap_or(&Value::Null);
+            list.iter().for_each(|value| descend(value, item, path, found));
+        }
+        _ => {}
+    }
+}
+
+/// What may be a secret on a line that is not TOML: what a key like a secret's stands before, and whatever stands below a header that begins
+/// with `auth` or `admin`, where nobody can tell what is one.
+pub(super) fn broken_span(text: &str, at: usize) -> Option<Range<usize>> {
+    let before = text.get(..at)?;
+    let start = before.rfind('\n').map_or(0, |end| end + 1);
+    let mut headers = before[..start].lines().rev().filter(|line| line.trim_start().starts_with('['));
+    let header = headers.next().unwrap_or_default().trim_start_matches(['[', ' ', '\t']);
+    let end = text[at..].find('\n').map_or(text.len(), |len| at + len);
+    let line = &text[start..end];
+    let is_guarded = header.starts_with("auth") || header.starts_with("admin") || is_like_secret(header);
+    if !is_guarded && !has_secret_key(line) {
+        return None;
+    }
+    // A line of a list has no key.
+    let value = line.find('=').map(|at| at + 1).or_else(|| line.find(['"', '\'']))?;
+    Some(start + value..end)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn misspelt_words_are_like_those_that_were_meant() {
+        for name in [
+            "password",
+            "passwrod",
+            "pasword",
+            "PASSWORD",
+            "passwort",
+            "admin_pw",
+            "token",
+            "tokne",
+            "tokens",
+            "x-api-token",
+            "secert",
+            "secrets",
+            "baerer",
+            "bearer_token",
+            "Authorization",
+            "apikey",
+            "pwd",
+            "credentials",
+        ] {
+            assert!(is_like_secret(name), "{name}");
+        }
+        for name in
+            ["", "headers", "header", "path", "broken", "timeout", "select", "user", "keep_alive", "é"]
+        {
+            assert!(!is_like_secret(name), "{name}");
+        }
+    }
+
+    /// Else what is wrong with the value of a key that is no secret could not be seen.
+    #[test]
+    fn only_keys_of_secrets_are_like_them() {
+        fn keys<'s>(form: &'s Value, found: &mut BTreeSet<&'s str>) {
+            match form {
+                Value::Array(list) => list.iter().for_each(|form| keys(form, found)),
+                Value::Object(form) => {
+                    if let Some(Value::Object(known)) = form.get("properties") {
+                        found.extend(known.keys().map(String::as_str));
+                    }
+                    form.values().for_each(|form| keys(form, found));
+                }
+                _ => {}
+            }
+        }
+        let mut all = BTreeSet::new();
+        let schema = schema();
+        keys(&schema, &mut all);
+        assert!(all.len() > 150, "{}", all.len());
+        all.retain(|key| is_like_secret(key));
+        assert_eq!(all.into_iter().collect::<Vec<_>>(), KEYS);
+    }
+
+    #[test]
+    fn broken_lines_are_hidden_where_they_may_hold_a_secret() {
+        for (text, expected) in [
+            ("[auth.a]\ntokens = { a = \"x }\n", Some(" { a = \"x }")),
+            ("  [ auth.a]\ntokens = \"x", Some(" \"x")),
+            ("[auth.a]\n\nrealm = \"x\"\ntokens = \"x", Some(" \"x")),
+            ("[auth.a]\ntokens = [\n\"x,\n", Some("\"x,")),
+            ("[auth.a]\ntokens", None),
+            ("[auth.a]\n[log]\nlevel = \"x", None),
+            ("level = \"x", None),
+            ("", None),
+            ("[check.a]\npassword = \"x", Some(" \"x")),
+            (
+                "[check.a]\nbasic = { username = \"u\", pasword = \"x }",
+                Some(" { username = \"u\", pasword = \"x }"),
+            ),
+            ("token: x", None),
+            ("token = x: y", Some(" x: y")),
+            ("é = é", None),
+        ] {
+            let at = text.trim_end().len();
+            assert_eq!(broken_span(text, at).map(|span| &text[span]), expected, "{text}");
+        }
+        assert_eq!(broken_span("[auth]\né = é", 8), None, "inside a character");
+    }
+}

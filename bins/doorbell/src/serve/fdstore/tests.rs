@@ -1,0 +1,128 @@
+//! What a manager is told when a worker fails, and how much room there is.
+//!
+//! Does not know about: restarts, which need a second process.
+
+use super::*;
+use doorbell::http::{Request, Responder, StaticReply, Status};
+use doorbell::id::WorkerIndex;
+use doorbell::{Engine, Http1, Listen, OnWorkerFailure, Server, Workers};
+use doorbell_testkit::peers::{exchange, free_addr, wait_until};
+use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
+use std::io::IoSliceMut;
+use std::mem::MaybeUninit;
+use std::num::NonZeroU16;
+use std::os::linux::net::SocketAddrExt as _;
+use std::os::unix::net::UnixDatagram;
+use std::time::Duration;
+
+const LIMIT: Duration = Duration::from_secs(10);
+
+/// What a manager gets: its next word, with what came with it. Nothing if there is none.
+fn next(socket: &UnixDatagram) -> Option<(String, Vec<OwnedFd>)> {
+    let mut bytes = [0; 4096];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(16))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let mut iov = [IoSliceMut::new(&mut bytes)];
+    let flags = RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT;
+    let got = recvmsg(socket, &mut iov, &mut control, flags).ok()?;
+    let mut fds = Vec::new();
+    for message in control.drain() {
+        if let RecvAncillaryMessage::ScmRights(rights) = message {
+            fds.extend(rights);
+        }
+    }
+    Some((String::from_utf8(bytes[..got.bytes].to_vec()).unwrap(), fds))
+}
+
+fn server(addr: SocketAddr) -> Server {
+    let ok = StaticReply::text(Status::OK, "ok\n");
+    let http = Http1::new(move |_: &Request<'_>, reply: Responder<'_>| reply.send(&ok));
+    Server::builder()
+        .engine(Engine::Epoll)
+        .workers(Workers::Count(NonZeroU16::new(2).unwrap()))
+        .on_worker_failure(OnWorkerFailure::Degrade)
+        .listen(Listen::tcp(addr), http)
+        .start()
+        .unwrap()
+}
+
+fn listens(socket: &OwnedFd) -> bool {
+    sockopt::socket_acceptconn(socket).unwrap()
+}
+
+/// The manager's copy would keep it open, and whoever the kernel sends there would wait for nobody.
+#[test]
+fn the_socket_of_a_worker_that_failed_is_shut_down_and_the_others_go_on() {
+    let name = format!("doorbell-fdstore-{}", std::process::id());
+    let at = std::os::unix::net::SocketAddr::from_abstract_name(&name).unwrap();
+    let manager = UnixDatagram::bind_addr(&at).unwrap();
+    let addr = free_addr();
+    let server = server(addr);
+    let handle = server.handle();
+    let mut store = Store::new(Manager::at(format!("@{name}")));
+    store.settle(&handle.listening().unwrap(), true, 16);
+    let (said, kept) = next(&manager).unwrap();
+    assert_eq!(said, format!("FDSTORE=1\nFDNAME={}\n", name_of(addr)));
+    assert!(kept.len() == 2 && kept.iter().all(listens));
+    handle.fail_worker(WorkerIndex(0));
+    assert!(wait_until(LIMIT, || !handle.is_healthy()).is_some());
+    assert!(kept.iter().all(listens), "a copy keeps a socket open, whoever failed");
+    store.settle(&handle.listening().unwrap(), true, 16);
+    // The manager sees that one of them is hung up, and drops it (systemd's FDPOLL).
+    assert_eq!(kept.iter().map(listens).filter(|listens| *listens).count(), 1);
+    assert!(next(&manager).is_none(), "the name is that of the others as well");
+    assert_eq!(store.kept.len(), 1);
+    for _ in 0..100 {
+        let got = exchange(addr, b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").unwrap();
+        assert!(got.bytes.ends_with(b"ok\n"), "nobody is sent to a socket that nobody accepts from");
+    }
+    // The other one as well: then the name goes, and its address is free.
+    handle.fail_worker(WorkerIndex(1));
+    let gone = || handle.listening().unwrap().iter().all(|listening| listening.sockets.is_empty());
+    assert!(wait_until(LIMIT, gone).is_some());
+    store.settle(&handle.listening().unwrap(), true, 16);
+    assert_eq!(next(&manager).unwrap().0, format!("FDSTOREREMOVE=1\nFDNAME={}\n", name_of(addr)));
+    assert!(store.kept.is_empty() && !kept.iter().any(listens));
+    assert!(exchange(addr, b"GET / HTTP/1.0\r\n\r\n").is_err());
+    drop(server);
+}
+
+#[test]
+fn what_is_kept_has_its_descriptors() {
+    for (sockets, passed, room, expected) in [
+        (4, 0, 0, 0),
+        (4, 3, 0, 6),
+        (4, 0, 16, 4 + 4 + 1),
+        (4, 4, 16, 8 + 4 + 4 + 1),
+        (4, 0, 2, 2 + 4 + 1),
+        (4, 0, usize::MAX, 4 + 4 + 1),
+    ] {
+        assert_eq!(needed(sockets, passed, room), expected, "{sockets} {passed} {room}");
+    }
+}
+
+#[test]
+fn names_are_those_that_a_manager_takes() {
+    for (addr, expected) in
+        [("127.0.0.1:80", "doorbell-listener-127.0.0.1_80"), ("[::]:8080", "doorbell-listener-[__]_8080")]
+    {
+        assert_eq!(name_of(addr.parse().unwrap()), expected);
+    }
+}
+
+#[test]
+fn there_is_room_where_the_manager_says_so() {
+    let settings = |fd_store, notify| Systemd { fd_store, notify, ..Systemd::default() };
+    for (fd_store, announced, expected) in [
+        (FdStore::Auto, None, 0),
+        (FdStore::Auto, Some("x"), 0),
+        (FdStore::Auto, Some("8"), 8),
+        (FdStore::Off, Some("8"), 0),
+        (FdStore::On, None, usize::MAX),
+        (FdStore::On, Some("8"), 8),
+        (FdStore::On, Some("0"), 0),
+    ] {
+        assert_eq!(room(settings(fd_store, true), announced), expected, "{fd_store:?} {announced:?}");
+        assert_eq!(room(settings(fd_store, false), announced), 0);
+    }
+}

@@ -1,0 +1,120 @@
+//! Everything of a generation but its server, built from a configuration.
+//!
+//! Does not know about: who serves meanwhile, what follows when all of it could be built.
+
+use super::litter::Litter;
+use super::ports::Ports;
+use super::{Generation, Program, SharedLog, engine};
+use crate::checks::Plan as ChecksPlan;
+use crate::checks::Push;
+use crate::config::model::Config;
+use crate::exit::{Exit, Failure};
+use crate::serve::board::Keeper;
+use crate::serve::door::Materials;
+use crate::serve::guards::Common;
+use crate::serve::lane::Plan;
+use crate::serve::ops::Ops;
+use crate::serve::stored::Stores;
+use crate::serve::tables::Tables;
+use crate::serve::totals::Totals;
+use crate::serve::watch::Watched;
+use crate::serve::{access, admin, agent, checks, compute, fdstore, listener};
+use doorbell::{Offload, ServerBuilder};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// All but the server.
+pub(super) struct Built {
+    pub(super) keeper: Arc<Keeper>,
+    pub(super) access: Option<SharedLog>,
+    pub(super) totals: Totals,
+    pub(super) watched: Vec<Box<dyn Watched>>,
+    pub(super) checks: Option<ChecksPlan>,
+    pub(super) push: Option<Push>,
+    pub(super) plan: Option<Plan>,
+    pub(super) builder: ServerBuilder,
+    pub(super) tables: Arc<Tables>,
+    pub(super) compute: Option<Offload>,
+    pub(super) litter: Litter,
+}
+
+impl Built {
+    /// Builds everything; beside `before`, if there is one. When it fails, nothing has changed.
+    pub(super) fn new(
+        program: &Program,
+        config: &Config,
+        before: Option<&Generation>,
+    ) -> Result<Self, Failure> {
+        let bad_config = |why| Failure::new(Exit::BadConfig, why);
+        let keeper = match before {
+            Some(before) => Keeper::build_after(config, &before.keeper),
+            None => Keeper::build(config),
+        };
+        let keeper = keeper.map_err(bad_config)?;
+        let known = before.filter(|before| before.config.egress == config.egress);
+        let known = known.and_then(|before| before.connector.clone());
+        let (checks, push) = checks::plan(config, &program.checks, known).map_err(bad_config)?.unzip();
+        keeper.run_on_demand(checks.iter().flat_map(|plan: &ChecksPlan| plan.demands()));
+        checks.iter().for_each(|plan| keeper.count_in(plan.tallies()));
+        let mut watched: Vec<Box<dyn Watched>> = Vec::new();
+        let lane = program.compute(config)?;
+        let reading = compute::Reading::new(lane.clone());
+        let stores = Stores::open(config, &reading, &mut watched).map_err(bad_config)?;
+        let none = Tables::default();
+        let tables = Tables::after(before.map_or(&none, |before| &before.tables), config);
+        let tables = Arc::new(tables.map_err(bad_config)?);
+        let (common, readers) =
+            Common::build(config, Arc::clone(&tables), lane.clone()).map_err(bad_config)?;
+        watched.extend(readers.into_iter().map(|reader| Box::new(reader) as Box<dyn Watched>));
+        let litter = Litter::of(config);
+        let access = log(config, before)?;
+        let materials =
+            Materials { config, keeper: &keeper, push: push.as_ref(), common: &common, stores: &stores };
+        let mut totals = Totals::of(&common, config);
+        let sink = |log: &SharedLog| log.lock().unwrap_or_else(PoisonError::into_inner).sink();
+        access.iter().for_each(|access| totals.set_access(Arc::as_ptr(access).addr(), sink(access)));
+        let mut builder = engine::builder(config, &keeper, &program.operator);
+        builder = builder.keep_descriptors(descriptors(config, checks.as_ref()));
+        if let Some(checks) = &checks {
+            totals.set_checks(Arc::clone(&program.checks), checks.connector());
+            tracing::debug!("ports of checks: {}", checks.connector().report());
+        }
+        let mut plan = Plan::new(config, &keeper, Arc::clone(&program.http2));
+        for position in 0..config.listeners.len() {
+            let access = access.as_ref().map(|log| log.lock().unwrap_or_else(PoisonError::into_inner));
+            let access = access.as_deref();
+            builder =
+                listener::add(builder, &materials, position, access, &mut watched, &mut totals, &mut plan)?;
+        }
+        builder = agent::add(builder, config, &keeper, |name| {
+            totals.add_listener(&format!("agent.{name}"));
+            plan.iter_mut().for_each(Plan::add_none);
+        })?;
+        if let Some(plan) = &plan {
+            totals.set_http2(Arc::clone(program.http2.counters()));
+            builder = plan.attach(builder);
+        }
+        let compute = lane;
+        Ok(Self { keeper, access, totals, watched, checks, push, plan, builder, tables, compute, litter })
+    }
+}
+
+/// What may be open beside connections and what the engine has.
+fn descriptors(config: &Config, checks: Option<&ChecksPlan>) -> u32 {
+    let of_admin = if config.admin.is_some() { admin::DESCRIPTORS } else { 0 };
+    let of_checks = checks.map_or(0, ChecksPlan::descriptors);
+    let of_store = fdstore::descriptors(config, listener::workers(config));
+    let all = [of_admin, of_checks, of_store, Ops::descriptors(config), Ports::descriptors(config)];
+    all.into_iter().fold(0, u32::saturating_add)
+}
+
+/// The log of the generation before, where it would be the same: its lines name routes by their position.
+fn log(config: &Config, before: Option<&Generation>) -> Result<Option<SharedLog>, Failure> {
+    let names = |config: &Config| config.routes.iter().map(|route| route.name.clone()).collect::<Vec<_>>();
+    let is_same = |before: &&Generation| {
+        before.config.log.access == config.log.access && names(&before.config) == names(config)
+    };
+    if let Some(before) = before.filter(is_same) {
+        return Ok(before.access.clone());
+    }
+    Ok(access::start(config)?.map(|log| Arc::new(Mutex::new(log))))
+}

@@ -1,0 +1,141 @@
+//! What the command line says of itself to somebody who has never seen it.
+//!
+//! Does not know about: what commands do.
+
+use super::{fixture, run};
+
+/// Every command by how it is called, from the lists of commands themselves.
+fn commands() -> Vec<Vec<String>> {
+    fn below(path: &[String], found: &mut Vec<Vec<String>>) {
+        let mut args: Vec<&str> = path.iter().map(String::as_str).collect();
+        args.push("-h");
+        let (code, out, err) = run(&args);
+        assert_eq!((code, err.as_str()), (0, ""), "{path:?}");
+        let lines = out.lines().skip_while(|line| *line != "Commands:").skip(1);
+        for line in lines.take_while(|line| !line.is_empty()) {
+            if let Some(name) = line.strip_prefix("  ").filter(|line| !line.starts_with(' ')) {
+                let path = [path, &[name.split(' ').next().unwrap().to_owned()]].concat();
+                below(&path, found);
+                found.push(path);
+            }
+        }
+    }
+    let mut found = Vec::new();
+    below(&[], &mut found);
+    assert!(found.len() >= 26, "{found:?}");
+    found
+}
+
+fn help_of(path: &[String]) -> String {
+    let args: Vec<&str> = path.iter().map(String::as_str).chain(["--help"]).collect();
+    let (code, out, err) = run(&args);
+    assert_eq!((code, err.as_str()), (0, ""), "{path:?}");
+    out
+}
+
+#[test]
+fn every_command_has_examples_that_stand_on_their_lines() {
+    for path in commands().iter().chain([&Vec::new()]).filter(|path| path.join(" ") != "config") {
+        let help = help_of(path);
+        let examples: Vec<&str> = help
+            .lines()
+            .skip_while(|line| *line != "Examples:")
+            .skip(1)
+            .take_while(|line| !line.is_empty())
+            .collect();
+        assert!(!examples.is_empty(), "{path:?} has no example:\n{help}");
+        for line in examples {
+            let words = ["doorbell", "DOORBELL", "ENTRYPOINT", "HEALTHCHECK", "cat ", "curl ", "git ", "jq "];
+            let is_whole =
+                line.strip_prefix("  ").is_some_and(|line| words.iter().any(|word| line.starts_with(word)));
+            assert!(is_whole, "{path:?} is wrapped: {line}");
+        }
+        // A paragraph flows: a line that is cut early goes on with a new sentence or a new thing.
+        assert!(help.lines().all(|line| line.chars().count() <= 100), "{path:?}:\n{help}");
+    }
+}
+
+#[test]
+fn options_are_shown_where_they_mean_something() {
+    for path in commands() {
+        let (name, help) = (path.join(" "), help_of(&path));
+        let writes_log = ["redirect", "run", "serve"].contains(&&*name);
+        assert_eq!(
+            help.contains("--log-level") && help.contains("--log-format"),
+            writes_log,
+            "{name}:\n{help}"
+        );
+        assert!(help.contains("--color") && help.contains("--quiet"), "{name}:\n{help}");
+        let page = (name != "config").then(|| run(&["man", &path.join("-")]));
+        if let Some((code, page, err)) = page {
+            assert_eq!(code, 0, "{name}: {err}");
+            for option in ["config", "log\\-level"] {
+                let is_shown = help.contains(&format!("--{}", option.replace('\\', "")));
+                assert_eq!(
+                    page.contains(&format!("\\-\\-{option}\\fR")),
+                    is_shown,
+                    "{name} {option}:\n{page}"
+                );
+            }
+        }
+    }
+    let (code, out, err) = run(&["version", "--log-level", "debug", "--log-format", "json"]);
+    assert_eq!((code, err.as_str()), (0, ""), "a habit is no mistake: {out}");
+}
+
+#[test]
+fn help_is_a_word_too() {
+    for (words, option) in [
+        (&["help"][..], &["--help"][..]),
+        (&["help", "probe"], &["probe", "--help"]),
+        (&["help", "config", "dump"], &["config", "dump", "--help"]),
+    ] {
+        assert_eq!(run(words), run(option), "{words:?}");
+    }
+    assert_eq!(run(&["help", "nonsense"]).0, 2);
+}
+
+#[test]
+fn words_of_other_programs_lead_to_ours() {
+    for (args, expected) in [
+        (&["bench"][..], "`doorbell-load`"),
+        (&["prestop"], "`doorbell drain --wait 20s`"),
+        (&["stop"], "`doorbell quit`"),
+        (&["validate"], "`doorbell check`"),
+        (&["config", "validate"], "`doorbell check`"),
+        (&["config", "convert"], "`doorbell config init`"),
+        (&["chek"], "'check'"),
+    ] {
+        let (code, out, err) = run(args);
+        assert!(code == 2 && out.is_empty() && err.contains(expected), "{args:?}: {code} {err}");
+    }
+}
+
+#[test]
+fn whoever_only_asked_is_not_told_of_a_start() {
+    let (code, out, err) = run(&["config", "dump", "-c", &fixture("routes.toml")]);
+    assert!(
+        code == 78 && out.is_empty() && err.ends_with("27 errors; nothing was written\n"),
+        "{code} {err}"
+    );
+}
+
+#[test]
+fn probers_have_the_names_that_others_give_them() {
+    let nobody = format!("grpc://{}", doorbell_testkit::peers::free_addr());
+    for name in ["alb", "blackbox_exporter", "grpc_health_probe", "apache", "keepalived", "route53"] {
+        let (code, out, err) = run(&["probe", &nobody, "--as", name]);
+        assert!(code == 2 && err.contains("connect-failed"), "{name}: {code} {out}{err}");
+    }
+    let (code, _, err) = run(&["probe", "http://127.0.0.1:1/", "--as", "grpc-health-probe"]);
+    assert!(code == 1 && err.contains("by gRPC only: write grpc://HOST:PORT/SERVICE"), "{code} {err}");
+}
+
+#[test]
+fn a_healthcheck_and_a_probe_say_the_same_of_the_same() {
+    let nobody = doorbell_testkit::peers::free_addr().to_string();
+    let (code, _, err) = run(&["healthcheck", "--address", &nobody]);
+    assert_eq!((code, err), (1, format!("doorbell: {nobody}/readyz: connection refused\n")));
+    let (code, _, err) = run(&["probe", &format!("http://{nobody}/readyz")]);
+    assert!(code == 2 && err.ends_with("connection refused\n"), "{err}");
+}

@@ -1,0 +1,201 @@
+//! Reloads, drains, maintenance and pushed results under many new connections a second: nobody fails, nobody is reset, and the next probe
+//! sees what is new.
+//!
+//! Does not know about: clients that are slow or keep their connections (`generations`). `DOORBELL_FULL=1` with the build that is shipped
+//! offers the 20,000 a second that are promised, for longer, and holds every change to 10 ms.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use doorbell_testkit::peers::wait_until;
+use rustix::process::Signal;
+use serde_json::Value;
+
+use crate::plain::{send, try_get};
+use crate::support::{
+    Doorbell, LIMIT, Process, Scratch, binary, is_judged, load_program, on_both_engines, run, skipped, told,
+};
+
+on_both_engines! {
+    a_crowd_notices_neither_reloads_nor_drains
+}
+
+/// The promise.
+const CONNS_A_SECOND: u32 = 20_000;
+const VISIBLE: Duration = Duration::from_millis(10);
+/// Without optimisation and beside other tests.
+const CONNS_A_SECOND_SLOW: u32 = 1_000;
+const VISIBLE_SLOW: Duration = Duration::from_millis(200);
+
+fn config(folder: &Path, round: usize) -> String {
+    let socket = folder.join("control.sock");
+    format!(
+        "version = 1\n[runtime]\nworkers = 2\n[lifecycle]\ndrain_delay = \"1m\"\nreload = \"SIGHUP\"\n[control]\nsocket = {socket:?}\n\
+         [listener.web]\nbind = \"127.0.0.1:0\"\nlimits = {{ connections_per_ip = 60000 }}\n\
+         [check.app]\ntype = \"ttl\"\nttl = \"1h\"\nrise = 1\nfall = 1\n[health.readyz]\nrequire = [\"app\"]\n\
+         [route.ready]\npath = \"/readyz\"\nhealth = \"readyz\"\n\
+         [route.push]\npath = \"/push/{{check}}/{{result}}\"\npush = true\n\
+         [route.hello]\npath = \"/hello\"\nreply = {{ body = \"hello\\n\" }}\n\
+         [route.round]\npath = \"/round\"\nreply = {{ body = \"{round}\" }}\n"
+    )
+}
+
+/// The doorbell, and how long what was new took to be seen.
+struct Scene {
+    doorbell: Doorbell,
+    scratch: Scratch,
+    round: usize,
+    seen: Vec<(&'static str, Duration)>,
+}
+
+impl Scene {
+    fn start(engine: &str) -> Self {
+        let scratch = Scratch::new();
+        let file = scratch.write("doorbell.toml", &config(&scratch.path(""), 0));
+        let doorbell = Doorbell::try_start(&["serve", "-c", &file, "--engine", engine])
+            .unwrap_or_else(|log| panic!("{log}"));
+        Self { doorbell, scratch, round: 0, seen: Vec::new() }
+    }
+
+    fn say(&self, words: &[&str]) {
+        let mut command = Command::new(binary());
+        let output =
+            command.args(words).arg("--socket").arg(self.scratch.path("control.sock")).output().unwrap();
+        assert!(output.status.success(), "{words:?}: {output:?}\n{}", self.doorbell.process.log());
+    }
+
+    /// Status and content.
+    fn ask(&self, path: &str) -> (u16, Vec<u8>) {
+        let reply = try_get(self.doorbell.addr, path, &[]);
+        let reply = reply.unwrap_or_else(|what| panic!("{path}: {what}\n{}", self.doorbell.process.log()));
+        (reply.status, reply.body)
+    }
+
+    /// Something is done, and from then on probes come one after the other: how long after it the last one began that was told what was so
+    /// before. A probe that begins later than that is told what is new.
+    fn sees(&mut self, what: &'static str, path: &str, is_new: impl Fn(&(u16, Vec<u8>)) -> bool) {
+        let done = Instant::now();
+        let mut told_old = Duration::ZERO;
+        loop {
+            let began = done.elapsed();
+            if is_new(&self.ask(path)) {
+                break;
+            }
+            told_old = began;
+            assert!(began < LIMIT, "{what} is never seen: {}", self.doorbell.process.log());
+        }
+        self.seen.push((what, told_old));
+    }
+
+    fn reload(&mut self) {
+        self.round += 1;
+        fs::write(self.scratch.path("doorbell.toml"), config(&self.scratch.path(""), self.round)).unwrap();
+        self.say(&["reload"]);
+        let wanted = self.round.to_string().into_bytes();
+        self.sees("reload", "/round", |(_, content)| *content == wanted);
+    }
+
+    fn push(&mut self, result: &str, wanted: u16) {
+        let request = format!(
+            "POST /push/app/{result} HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+        );
+        assert_eq!(send(self.doorbell.addr, request.as_bytes()).unwrap().status, 204);
+        self.sees("push", "/readyz", |(status, _)| *status == wanted);
+    }
+
+    fn operate(&mut self, words: &[&str], wanted: u16) {
+        self.say(words);
+        self.sees("command", "/readyz", |(status, _)| *status == wanted);
+    }
+
+    /// Everything that happens to a doorbell, once.
+    fn day(&mut self) {
+        self.push("fail", 503);
+        self.push("pass", 200);
+        self.operate(&["drain"], 503);
+        self.reload();
+        self.operate(&["undrain"], 200);
+        self.operate(&["maint", "readyz"], 503);
+        self.push("fail", 503);
+        self.push("pass", 503);
+        self.operate(&["ready", "readyz"], 200);
+        self.push("warn", 200);
+        self.reload();
+    }
+}
+
+fn a_crowd_notices_neither_reloads_nor_drains(engine: &str) {
+    let Some(program) = load_program() else { return };
+    let (rate, secs) = if is_judged() { (CONNS_A_SECOND, 10) } else { (CONNS_A_SECOND_SLOW, 3) };
+    let mut scene = Scene::start(engine);
+    scene.push("pass", 200);
+    scene.seen.clear();
+    let (rate_text, secs_text, url) = (rate.to_string(), format!("{secs}s"), scene.doorbell.url("/hello"));
+    let mut args =
+        vec!["--rate", &rate_text, "--duration", &secs_text, "--connections", "1k", "--timeout", "10s"];
+    args.extend([
+        "--source",
+        "127.1.0.0/24",
+        "--expect-body",
+        "hello\n",
+        "--output",
+        "json",
+        "--quiet",
+        &url,
+    ]);
+    // What there is of io_uring is for the load; without it there is none.
+    let first = run(&program, &["--requests", "1", &url]);
+    if first.status.code() == Some(69) {
+        return skipped("doorbell-load needs io_uring; no crowd came");
+    }
+    let mut command = Command::new(&program);
+    let (mut load, start) = (Process::spawn(command.args(&args)), Instant::now());
+    let mut days = 0;
+    while start.elapsed() < Duration::from_secs(secs).mul_f64(0.7) {
+        scene.day();
+        days += 1;
+        thread::sleep(Duration::from_millis(20));
+    }
+    // The crowd is still there when the end begins.
+    scene.push("pass", 200);
+    scene.doorbell.process.signal(Signal::TERM);
+    scene.sees("signal", "/readyz", |(status, _)| *status == 503);
+    load.wait();
+    // The last of what it says may be read after it ended.
+    let mut report = Value::Null;
+    let is_whole = || serde_json::from_str(&load.log()).map(|whole| report = whole).is_ok();
+    assert!(wait_until(LIMIT, is_whole).is_some(), "{}", load.log());
+    scene.doorbell.process.signal(Signal::TERM);
+    let (ended, _) = scene.doorbell.process.wait();
+    assert_eq!(ended.code(), Some(0), "{}", scene.doorbell.process.log());
+    judge(engine, &report, days, scene.seen);
+}
+
+fn judge(engine: &str, report: &Value, days: usize, mut seen: Vec<(&'static str, Duration)>) {
+    seen.sort_unstable_by_key(|(_, took)| *took);
+    let (middle, last) = (seen[seen.len() / 2], seen[seen.len() - 1]);
+    let a_second = report["requests_per_s"].as_f64().unwrap();
+    let said = format!(
+        "{engine}: {days} days with 2 reloads each, {a_second:.0} connections a second, {} of {} failed; of {} changes the middle one was \
+         seen {:?} after it, the last {last:?}",
+        report["failed"],
+        report["requests"],
+        seen.len(),
+        middle.1
+    );
+    told(&said);
+    assert_eq!(
+        (&report["failed"], &report["failures"]),
+        (&0.into(), &Value::Array(Vec::new())),
+        "{said}: {report}"
+    );
+    if is_judged() {
+        assert!(a_second >= 0.98 * f64::from(CONNS_A_SECOND), "they were not offered: {said}: {report}");
+        assert!(days >= 5 && last.1 <= VISIBLE, "{said}: {seen:?}");
+    } else {
+        assert!(a_second > 0.0 && days > 0 && middle.1 <= VISIBLE_SLOW, "{said}: {seen:?}");
+    }
+}

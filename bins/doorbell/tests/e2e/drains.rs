@@ -1,0 +1,162 @@
+//! Drains of one endpoint, drains with an end, and hooks that wait: what each prober is told, and what a restart makes of it.
+//!
+//! Does not know about: how a drain ends the program.
+
+use std::fs;
+use std::net::{SocketAddr, TcpStream};
+use std::time::{Duration, Instant};
+
+use doorbell_testkit::peers::{Reply, exchange, wait_until};
+use rustix::process::Signal;
+use serde_json::Value;
+use tonic_health::pb::health_check_response::ServingStatus;
+use tonic_health::pb::health_client::HealthClient;
+
+use crate::agents::{await_line, line};
+use crate::control::Controlled;
+use crate::grpc::{block_on, check, next, watch};
+use crate::support::{LIMIT, free_addr, on_both_engines};
+
+on_both_engines! {
+    one_endpoint_drains_and_everybody_is_told
+    a_drain_ends_by_itself
+    a_hook_waits_until_all_had_time_to_hear
+}
+
+fn config(agent: SocketAddr, gate: SocketAddr) -> String {
+    format!(
+        "[lifecycle]\ndrain_delay = \"0s\"\nstate_file = \"SCRATCH/state\"\n\
+         [health.readyz]\n[health.orders]\non_drain = {{ kubelet = \"ignore\" }}\n\
+         [route.readyz]\nlistener = \"probes\"\npath = \"/readyz\"\nhealth = \"readyz\"\n\
+         [route.orders]\nlistener = \"probes\"\npath = \"/orders\"\nhealth = \"orders\"\ndetails = \"always\"\n\
+         [listener.rpc]\nbind = \"127.0.0.1:0\"\nhttp2 = true\n[grpc]\nservices = {{ orders = \"orders\" }}\n\
+         [agent.orders]\nbind = \"{agent}\"\nhealth = \"orders\"\n[tcp_gate.orders]\nbind = \"{gate}\"\nhealth = \"orders\"\n"
+    )
+}
+
+fn kubelet(control: &Controlled, path: &str) -> u16 {
+    let request =
+        format!("GET {path} HTTP/1.1\r\nHost: a\r\nUser-Agent: kube-probe/1.34\r\nConnection: close\r\n\r\n");
+    Reply::parse(&exchange(control.doorbell.addr, request.as_bytes()).unwrap().bytes, false).unwrap().status
+}
+
+fn one_endpoint_drains_and_everybody_is_told(engine: &str) {
+    let (agent, gate) = (free_addr(), free_addr());
+    let config = config(agent, gate);
+    let control = Controlled::start(engine, &config);
+    let gate_is = |open: bool| {
+        wait_until(LIMIT, || TcpStream::connect(gate).is_ok() == open).expect("the gate follows")
+    };
+    gate_is(true);
+    let said = control.say(&["drain", "orders", "--reason", "new disks"]);
+    assert!(said.contains("orders: draining") && !said.contains("not kept"), "{said}");
+    assert_eq!(control.probe("/orders"), (503, "drain\nreason: new disks\n".to_owned()));
+    assert_eq!(kubelet(&control, "/orders"), 200, "its audience is told nothing");
+    assert_eq!(control.probe("/readyz").0, 200, "another one");
+    assert_eq!(line(agent, b""), "up drain 100% # new disks\n");
+    gate_is(false);
+    let status = control.status();
+    assert_eq!((&status["lifecycle"], &status["drains"][0]["endpoint"]), (&"ready".into(), &"orders".into()));
+    let text = control.say(&["status"]);
+    assert!(text.contains("drain       orders: new disks (until it is ended)"), "{text}");
+    let log = control.say(&["events"]);
+    assert!(
+        log.contains("orders: drains (new disks)") && log.contains("health orders: up -> drain"),
+        "{log}"
+    );
+
+    // Kept across a restart, beside one of all.
+    control.say(&["drain", "--reason", "kernel"]);
+    assert_eq!((control.probe("/readyz").0, control.probe("/orders").0), (503, 503));
+    let scratch = control.kill();
+    let control = Controlled::start_in(scratch, engine, &config);
+    assert_eq!(
+        (control.probe("/readyz").0, control.probe("/orders").0),
+        (503, 503),
+        "from the first probe on"
+    );
+    assert!(control.say(&["undrain", "orders"]).contains("everything drains: `doorbell undrain` ends that"));
+    control.say(&["undrain"]);
+    assert_eq!((control.probe("/readyz").0, control.probe("/orders").0), (200, 200));
+
+    let services = control.doorbell.addr_of(1);
+    block_on(async {
+        let mut client = HealthClient::new(channel_at(services).await);
+        let mut stream = watch(&mut client, "orders").await;
+        assert_eq!(next(&mut stream).await, Ok(ServingStatus::Serving));
+        control.say(&["drain", "orders"]);
+        assert_eq!(next(&mut stream).await, Ok(ServingStatus::NotServing));
+        assert_eq!(check(&mut client, "orders").await, Ok(ServingStatus::NotServing));
+        assert_eq!(check(&mut client, "").await, Ok(ServingStatus::Serving));
+        control.say(&["undrain", "orders"]);
+        assert_eq!(next(&mut stream).await, Ok(ServingStatus::Serving));
+    });
+    await_line(agent, b"", "up ready 100%\n");
+    gate_is(true);
+    let refused = control.run(&["drain", "nobody"]);
+    assert_eq!(refused.status.code(), Some(1), "{refused:?}");
+}
+
+async fn channel_at(addr: SocketAddr) -> tonic::transport::Channel {
+    let endpoint = tonic::transport::Endpoint::from_shared(format!("http://{addr}")).unwrap();
+    endpoint.connect_timeout(LIMIT).connect().await.unwrap()
+}
+
+fn a_drain_ends_by_itself(engine: &str) {
+    let control = Controlled::start(engine, "[lifecycle]\ndrain_delay = \"200ms\"\n");
+    let began = Instant::now();
+    control.say(&["drain", "--for", "1s"]);
+    control.say(&["drain", "readyz", "--for", "2s", "--wait"]);
+    assert!(
+        began.elapsed() >= Duration::from_millis(200),
+        "load balancers had no time: {:?}",
+        began.elapsed()
+    );
+    wait_until(LIMIT, || control.status()["lifecycle"] == "ready").expect("that of all is over first");
+    if began.elapsed() < Duration::from_millis(1_900) {
+        assert_eq!(control.probe("/readyz").0, 503, "and the other goes on");
+    }
+    wait_until(LIMIT, || control.probe("/readyz").0 == 200).expect("it ends");
+    assert!(began.elapsed() >= Duration::from_secs(2), "{:?}", began.elapsed());
+    // With connections that stay, a wait is bounded.
+    let _open = TcpStream::connect(control.doorbell.addr).unwrap();
+    wait_until(LIMIT, || control.status()["counters"]["conns_live"] == 1).unwrap();
+    let late = control.run(&["drain", "--wait", "400ms"]);
+    assert_eq!(late.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&late.stderr).contains("1 connections are still open"), "{late:?}");
+}
+
+fn a_hook_waits_until_all_had_time_to_hear(engine: &str) {
+    const DELAY: Duration = Duration::from_secs(1);
+    let text = "[lifecycle]\ndrain_delay = \"1s\"\nstate_file = \"SCRATCH/state\"\n";
+    let mut control = Controlled::start(engine, text);
+    // Whoever keeps a connection does not hold the hook up: it is closed behind SIGTERM.
+    let _open = TcpStream::connect(control.doorbell.addr).unwrap();
+    let began = Instant::now();
+    let hook = std::thread::scope(|scope| {
+        let hook = scope.spawn(|| control.say(&["prestop"]));
+        wait_until(LIMIT, || control.probe("/readyz").0 == 503).expect("told at once");
+        hook.join().unwrap()
+    });
+    assert!(hook.contains("load balancers had time to hear of it"), "{hook}");
+    assert!(began.elapsed() >= DELAY, "SIGTERM would come too early: {:?}", began.elapsed());
+    let stops = Instant::now();
+    control.doorbell.process.signal(Signal::TERM);
+    // The delay is not waited for a second time.
+    drop(_open);
+    assert_eq!(control.doorbell.process.wait().0.code(), Some(0));
+    assert!(stops.elapsed() < DELAY, "{:?}", stops.elapsed());
+    assert!(!fs::exists(control.scratch.path("state")).unwrap(), "a hook declares nothing for the next one");
+
+    let control = Controlled::start_in(control.scratch, engine, text);
+    assert_eq!(control.probe("/readyz").0, 200, "a container that the kubelet restarts begins anew");
+    let called_off = std::thread::scope(|scope| {
+        let hook = scope.spawn(|| control.say(&["prestop"]));
+        wait_until(LIMIT, || control.probe("/readyz").0 == 503).unwrap();
+        control.say(&["undrain"]);
+        hook.join().unwrap()
+    });
+    assert!(called_off.contains("the drain was called off"), "{called_off}");
+    let status: Value = control.status();
+    assert_eq!((&status["lifecycle"], &status["heard_in_ms"]), (&"ready".into(), &Value::Null));
+}

@@ -1,0 +1,192 @@
+//! Upstreams that let a checker wait, in every way there is: their checks end on time, their neighbours and probes do not notice, and
+//! nothing piles up.
+//!
+//! Does not know about: how a check is run. A second doorbell without checks is probed in turns with the one that has them, so that what the
+//! machine itself takes is known. `DOORBELL_FULL=1` with the build that is shipped takes a byte a second and holds to the promised figures.
+
+use std::fmt::Write as _;
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use doorbell_testkit::peers::{percentile, process, wait_until};
+use serde_json::Value;
+
+use crate::control::Controlled;
+use crate::plain::get;
+use crate::support::{Doorbell, LIMIT, is_judged, is_release, on_both_engines, told};
+use crate::upstream::{Does, Upstream};
+
+on_both_engines! {
+    hung_upstreams_hold_nobody_up
+}
+
+/// The promise: so much later than its timeout a check may end.
+const LATE: Duration = Duration::from_millis(20);
+/// Without optimisation and beside other tests.
+const LATE_SLOW: Duration = Duration::from_millis(150);
+/// Of each shape, by each kind of check.
+const EACH: usize = 6;
+/// With the buffers of all these checks at once: 64 KiB of each that is flooded, and what they are parsed with.
+const RESIDENT_MAX: u64 = 24 << 20;
+const GROWN_MAX: u64 = 2 << 20;
+
+struct Shape {
+    name: &'static str,
+    upstream: Upstream,
+    /// Whether its checks run until their time is over; the others end as soon as they have seen as much as they look at.
+    times_out: bool,
+}
+
+fn shapes(drip: Duration) -> [Shape; 5] {
+    let head = b"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\n";
+    let chunked = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
+    let chunks = b"1\r\nx\r\n".repeat(1_000);
+    let shape = |name, does, times_out| Shape { name, upstream: Upstream::start(does), times_out };
+    [
+        shape("silent", Does::Hang, true),
+        shape("head", Does::Trickles(Vec::new(), head.to_vec(), drip), true),
+        shape("body", Does::Trickles(head.to_vec(), vec![b'x'; 99], drip), true),
+        shape("endless", Does::Trickles(chunked.to_vec(), chunks, drip / 100), true),
+        shape("flood", Does::Endless, false),
+    ]
+}
+
+fn config(shapes: &[Shape], good: &Upstream, timeout: Duration) -> String {
+    let mut text = format!(
+        "[runtime]\nworkers = 2\n[check_defaults]\ninterval = \"{}ms\"\nfast_interval = \"100ms\"\ntimeout = \"{}ms\"\nrise = 1\nfall = 1\n\
+         [route.live]\npath = \"/livez\"\nhealth = \"livez\"\n\
+         [check.good]\nseverity = \"degrading\"\ntype = \"http\"\nurl = {:?}\ninterval = \"100ms\"\ntimeout = \"90ms\"\n",
+        timeout.as_millis() + 100,
+        timeout.as_millis(),
+        good.url("/")
+    );
+    for Shape { name, upstream, .. } in shapes {
+        for n in 0..EACH {
+            let (url, addr) = (upstream.url("/"), upstream.addr);
+            write!(
+                text,
+                "[check.http_{name}_{n}]\nseverity = \"degrading\"\ntype = \"http\"\nurl = {url:?}\nexpect = {{ body_contains = \"never\" }}\n\
+                 [check.tcp_{name}_{n}]\nseverity = \"degrading\"\ntype = \"tcp\"\naddress = \"{addr}\"\nsend = \"hello\\r\\n\\r\\n\"\nexpect = {{ contains = \"never\" }}\n"
+            )
+            .unwrap();
+        }
+    }
+    text
+}
+
+/// What the last runs of the checks that wait for this shape came to.
+fn runs_of(checks: &Value, shape: &str) -> Vec<(String, Duration)> {
+    let named = |check: &&Value| check["name"].as_str().unwrap().split('_').nth(1) == Some(shape);
+    let runs = checks
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(named)
+        .flat_map(|check| check["history"].as_array().unwrap());
+    let run = |run: &Value| {
+        let outcome = run["outcome"].as_str().unwrap().to_owned();
+        (outcome, Duration::from_micros(run["latency_us"].as_u64().unwrap()))
+    };
+    runs.map(run).collect()
+}
+
+/// Probes this one and that one in turns for a while.
+fn probe_both(servers: [SocketAddr; 2], time: Duration) -> [Vec<Duration>; 2] {
+    let mut took = [Vec::new(), Vec::new()];
+    let start = Instant::now();
+    while start.elapsed() < time {
+        for (server, took) in servers.iter().zip(&mut took) {
+            let from = Instant::now();
+            assert_eq!(get(*server, "/livez", &[]).status, 200);
+            took.push(from.elapsed());
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    took
+}
+
+fn hung_upstreams_hold_nobody_up(engine: &str) {
+    // A byte a second, and a time in which one of them comes; or the same a few times as fast.
+    let (drip, timeout, rounds) = match is_judged() {
+        true => (Duration::from_secs(1), Duration::from_millis(1_200), 10),
+        false => (Duration::from_millis(250), Duration::from_millis(300), 6),
+    };
+    let good = Upstream::start(Does::reply(200, ""));
+    let shapes = shapes(drip);
+    let control = Controlled::start(engine, &config(&shapes, &good, timeout));
+    let alone = Doorbell::start_with(
+        engine,
+        "version = 1\n[runtime]\nworkers = 2\n[listener.web]\nbind = \"127.0.0.1:0\"\n[route.live]\npath = \"/livez\"\nhealth = \"livez\"\n",
+    );
+    let pid = control.doorbell.process.pid();
+    let checks =
+        || -> Value { serde_json::from_str(&control.say(&["checks", "--history", "-o", "json"])).unwrap() };
+    // Every buffer there is was used once.
+    let has_run = || shapes.iter().all(|shape| runs_of(&checks(), shape.name).len() >= 2 * 2 * EACH);
+    assert!(wait_until(LIMIT, has_run).is_some(), "{}", checks());
+    let (before, asked) = (process::rss_anon_bytes(&pid).unwrap(), good.conns());
+    let start = Instant::now();
+    let [mut beside, mut quiet] =
+        probe_both([control.doorbell.addr, alone.addr], (timeout + LATE_SLOW) * rounds);
+    let (asked, waited) = (good.conns() - asked, start.elapsed());
+    let grown = process::rss_anon_bytes(&pid).unwrap().saturating_sub(before);
+    let resident = process::rss_bytes(&pid).unwrap();
+    let last = checks();
+    for shape in &shapes {
+        ends_on_time(engine, shape, timeout, runs_of(&last, shape.name));
+    }
+    let [p50, p99] =
+        [50.0, 99.0].map(|percent| [percentile(&mut beside, percent), percentile(&mut quiet, percent)]);
+    let said = format!(
+        "{engine}: {} probes beside {} checks that wait: p50 {:?} and p99 {:?}, without them {:?} and {:?}; resident {} KiB, {} KiB of it new",
+        beside.len(),
+        2 * EACH * shapes.len(),
+        p50[0],
+        p99[0],
+        p50[1],
+        p99[1],
+        resident >> 10,
+        grown >> 10
+    );
+    told(&said);
+    // It is due ten times a second.
+    assert!(
+        asked as u128 >= waited.as_millis() / 200,
+        "the good one is asked as before: {asked} in {waited:?}"
+    );
+    assert!(grown <= GROWN_MAX && (resident <= RESIDENT_MAX || !is_release()), "{said}");
+    let [p50_times, p99_times, slack] = match is_judged() {
+        true => [1.25, 1.5, 0.000_1],
+        false => [3.0, 5.0, 0.02],
+    };
+    let within = |[beside, quiet]: [Duration; 2], times: f64| {
+        beside.as_secs_f64() <= quiet.as_secs_f64() * times + slack
+    };
+    assert!(within(p50, p50_times) && within(p99, p99_times), "{said}");
+}
+
+/// In a time of nobody's making one of a hundred may be late; where other things run at the same time, half of them.
+fn ends_on_time(engine: &str, shape: &Shape, timeout: Duration, runs: Vec<(String, Duration)>) {
+    let (percent, late_max) = if is_judged() { (99.0, LATE) } else { (50.0, LATE_SLOW) };
+    let mut took: Vec<Duration> = runs.iter().map(|(_, took)| *took).collect();
+    let (late, last) = (percentile(&mut took, percent), percentile(&mut took, 100.0));
+    let said = format!(
+        "{engine}: {} runs against {}: from {:?} to {last:?}, {percent} of a hundred within {late:?}",
+        runs.len(),
+        shape.name,
+        took[0]
+    );
+    told(&said);
+    assert!(late <= timeout + late_max, "{said}");
+    if shape.times_out {
+        assert!(
+            runs.iter().all(|(outcome, _)| outcome == "timeout") && took[0] >= timeout,
+            "{said}: {runs:?}"
+        );
+    } else {
+        assert!(
+            runs.iter().filter(|(outcome, _)| outcome == "failure").count() * 2 > runs.len(),
+            "{said}: {runs:?}"
+        );
+    }
+}

@@ -1,0 +1,299 @@
+//! SIGKILL at any moment, also during a start, and disks that fill up: what operators declared is as it was acknowledged, whatever else was
+//! going on.
+//!
+//! Does not know about: damaged files (`declared`). `DOORBELL_KILL_SEED` gives other moments; `DOORBELL_FULL=1` more of them.
+
+use std::fs;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use doorbell_testkit::peers::{exchange, wait_until};
+use doorbell_testkit::sim::Rng;
+use rustix::process::Signal;
+use serde_json::Value;
+
+use crate::control::{Controlled, config};
+use crate::support::{
+    Doorbell, LIMIT, Process, Scratch, StopAtEnd, binary, is_full, on_both_engines, program, skipped, told,
+};
+
+on_both_engines! {
+    a_kill_at_any_moment_leaves_what_was_acknowledged
+}
+
+const CONFIG: &str = "[lifecycle]\ndrain_delay = \"0s\"\nstate_file = \"SCRATCH/state\"\nreload = \"SIGHUP\"\n\
+    [check.app]\ntype = \"ttl\"\nttl = \"1h\"\nrise = 1\nfall = 1\n[health.readyz]\nrequire = [\"app\"]\n[health.second]\n\
+    [route.ready]\npath = \"/readyz\"\nhealth = \"readyz\"\n[route.second]\npath = \"/second\"\nhealth = \"second\"\n\
+    [route.push]\npath = \"/push/{check}/{result}\"\nmethods = [\"POST\"]\npush = true\n";
+
+/// One thing of which an operator says this and that, one after the other: the reason that holds, if any.
+struct Subject {
+    /// What the commands call it; nothing for the drain.
+    name: Option<&'static str>,
+    /// What `status` calls it.
+    target: &'static str,
+    rng: Rng,
+    number: u32,
+    acknowledged: Option<String>,
+    /// Said, and perhaps not heard.
+    under_way: Option<Option<String>>,
+}
+
+impl Subject {
+    fn all(rng: &mut Rng) -> Vec<Self> {
+        let subjects = [
+            (Some("readyz"), "readyz"),
+            (Some("second"), "second"),
+            (Some("app"), "check:app"),
+            (None, "drain"),
+        ];
+        let subject = |(name, target)| {
+            let rng = rng.fork();
+            Self { name, target, rng, number: 0, acknowledged: None, under_way: None }
+        };
+        subjects.map(subject).into()
+    }
+
+    /// The words for the next thing to say.
+    fn next(&mut self) -> Vec<String> {
+        self.number += 1;
+        let reason = self.rng.hits(700_000).then(|| format!("{} {}", self.target, self.number));
+        let mut words: Vec<String> = match (self.name, &reason) {
+            (Some(name), Some(reason)) => ["maint", name, "--reason", reason].map(str::to_owned).into(),
+            (Some(name), None) => ["ready", name].map(str::to_owned).into(),
+            (None, Some(reason)) => ["drain", "--reason", reason].map(str::to_owned).into(),
+            (None, None) => vec!["undrain".to_owned()],
+        };
+        if self.name.is_some() && reason.is_some() && self.rng.hits(300_000) {
+            words.extend(["--for", "1h"].map(str::to_owned));
+        }
+        self.under_way = Some(reason);
+        words
+    }
+
+    /// Says one thing after the other, until nobody is there.
+    fn operate(&mut self, socket: &Path, goes_on: &AtomicBool) {
+        while goes_on.load(Ordering::Relaxed) {
+            let words = self.next();
+            let output = Command::new(binary()).args(&words).arg("--socket").arg(socket).output().unwrap();
+            if !output.status.success() {
+                assert_eq!(output.status.code(), Some(69), "only a kill is a reason: {words:?} {output:?}");
+                return;
+            }
+            assert!(!String::from_utf8_lossy(&output.stdout).contains("not kept"), "{words:?} {output:?}");
+            self.acknowledged = self.under_way.take().flatten();
+        }
+    }
+
+    /// Takes what is so after a restart, where that was said.
+    fn check(&mut self, status: &Value) -> Result<(), String> {
+        let held =
+            status["maintenance"].as_array().unwrap().iter().find(|held| held["target"] == self.target);
+        let reason = match self.name {
+            Some(_) => held.map(|held| &held["reason"]),
+            None => (status["lifecycle"] == "draining").then_some(&status["reason"]),
+        };
+        let reason = reason.map(|reason| reason.as_str().unwrap().to_owned());
+        if reason != self.acknowledged && self.under_way.as_ref() != Some(&reason) {
+            let Self { target, acknowledged, under_way, .. } = self;
+            return Err(format!(
+                "{target}: {reason:?} holds, acknowledged was {acknowledged:?}, under way {under_way:?}"
+            ));
+        }
+        (self.acknowledged, self.under_way) = (reason, None);
+        Ok(())
+    }
+}
+
+/// Has the check up and down as fast as it goes, until nobody answers.
+fn push_until_end(doorbell: &Doorbell, goes_on: &AtomicBool) -> usize {
+    let mut pushed = 0;
+    while goes_on.load(Ordering::Relaxed) {
+        let result = ["fail?note=kill", "pass"][pushed % 2];
+        let request = format!(
+            "POST /push/app/{result} HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+        );
+        if exchange(doorbell.addr, request.as_bytes()).is_err() {
+            break;
+        }
+        pushed += 1;
+    }
+    pushed
+}
+
+/// Lets everybody work for a while, and kills it. How many things were said and how many results were pushed.
+fn work_and_kill(control: &mut Controlled, subjects: &mut [Subject], rng: &mut Rng) -> (u32, usize) {
+    let said = |subjects: &[Subject]| subjects.iter().map(|subject| subject.number).sum::<u32>();
+    let before = said(subjects);
+    let time = Duration::from_micros(rng.range(0..250_000));
+    let reload_at = rng.hits(500_000).then(|| time.mul_f64(rng.range(0..1_000) as f64 / 1_000.0));
+    let goes_on = AtomicBool::new(true);
+    let pushed = thread::scope(|scope| {
+        let stop = StopAtEnd(&goes_on);
+        let (socket, doorbell, goes_on) = (&control.socket, &control.doorbell, &goes_on);
+        for subject in &mut *subjects {
+            scope.spawn(move || subject.operate(socket, goes_on));
+        }
+        let pushing = scope.spawn(|| push_until_end(doorbell, goes_on));
+        if let Some(reload_at) = reload_at {
+            thread::sleep(reload_at);
+            let more =
+                format!("{CONFIG}[route.round]\npath = \"/round\"\nreply = {{ body = \"{before}\" }}\n");
+            control.scratch.write("doorbell.toml", &config(&control.scratch, &more));
+            doorbell.process.signal(Signal::HUP);
+        }
+        thread::sleep(time - reload_at.unwrap_or_default());
+        doorbell.process.signal(Signal::KILL);
+        let pushed = pushing.join().unwrap();
+        drop(stop);
+        pushed
+    });
+    control.doorbell.process.wait();
+    (said(subjects) - before, pushed)
+}
+
+fn serve(scratch: &Scratch, engine: &str) -> Command {
+    let file = scratch.write("doorbell.toml", &config(scratch, CONFIG));
+    let mut command = Command::new(binary());
+    command.args(["serve", "-c", &file, "--engine", engine]);
+    command
+}
+
+fn start(scratch: Scratch, engine: &str) -> Controlled {
+    let socket = scratch.path("control.sock");
+    let doorbell =
+        Doorbell::try_start_command(&mut serve(&scratch, engine)).unwrap_or_else(|log| panic!("{log}"));
+    Controlled { doorbell, socket, scratch }
+}
+
+/// Also while it starts, and with what a kill in the middle of writing leaves beside the file.
+fn kill_starts(scratch: &Scratch, engine: &str, rng: &mut Rng) {
+    for _ in 0..rng.range(0..3) {
+        let whole = fs::read(scratch.path("state")).unwrap_or_default();
+        let torn = rng.range(0..whole.len() as u64 + 1);
+        fs::write(scratch.path("state.new"), &whole[..usize::try_from(torn).unwrap()]).unwrap();
+        let mut process = Process::spawn(&mut serve(scratch, engine));
+        thread::sleep(Duration::from_micros(rng.range(0..40_000)));
+        process.signal(Signal::KILL);
+        process.wait();
+    }
+}
+
+fn a_kill_at_any_moment_leaves_what_was_acknowledged(engine: &str) {
+    let seed = std::env::var("DOORBELL_KILL_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(6);
+    let rounds = if is_full() { 60 } else { 8 };
+    let mut rng = Rng::new(seed);
+    let mut subjects = Subject::all(&mut rng);
+    let mut control = start(Scratch::new(), engine);
+    let (mut said, mut pushed) = (0, 0);
+    for round in 0..rounds {
+        let at = format!("{engine}, seed {seed}, round {round}");
+        let done = work_and_kill(&mut control, &mut subjects, &mut rng);
+        (said, pushed) = (said + done.0, pushed + done.1);
+        kill_starts(&control.scratch, engine, &mut rng);
+        control = start(control.scratch, engine);
+        let log = control.doorbell.process.log();
+        assert!(!log.contains("set aside") && !log.contains("cannot be read"), "{at}: {log}");
+        let status = control.status();
+        for subject in &mut subjects {
+            subject.check(&status).unwrap_or_else(|why| panic!("{at}: {why}"));
+        }
+        let is_out = subjects[1].acknowledged.is_some() || subjects[3].acknowledged.is_some();
+        let told = control.probe("/second").0;
+        assert_eq!(told, if is_out { 503 } else { 200 }, "{at}: from the first probe on: {status}");
+    }
+    told(&format!("{engine}, seed {seed}: {rounds} kills among {said} commands and {pushed} pushed results"));
+    assert!(said > 2 * rounds && pushed > 2 * rounds as usize, "too little to tell: {said} and {pushed}");
+}
+
+/// A disk of 64 KiB in a mount namespace, which this process keeps.
+struct SmallDisk {
+    holder: Process,
+    enter: Vec<&'static str>,
+    folder: PathBuf,
+}
+
+impl SmallDisk {
+    /// Nothing where namespaces are not to be had.
+    fn mount(folder: PathBuf) -> Option<Self> {
+        program("unshare").and(program("nsenter"))?;
+        fs::create_dir(&folder).unwrap();
+        let ways: [(&[&str], &[&str]); 2] = [
+            (&["--user", "--map-root-user", "--mount"], &["--user", "--preserve-credentials", "--mount"]),
+            (&["--mount"], &["--mount"]),
+        ];
+        ways.into_iter().find_map(|(unshare, enter)| {
+            let script = "mount -t tmpfs -o size=64k tmpfs \"$0\" && echo mounted && exec sleep 1000";
+            let mut command = Command::new("unshare");
+            let mut holder = Process::spawn(command.args(unshare).args(["sh", "-c", script]).arg(&folder));
+            wait_until(LIMIT, || holder.log().contains("mounted") || holder.has_ended())?;
+            let enter = enter.to_vec();
+            holder.log().contains("mounted").then(|| Self { holder, enter, folder: folder.clone() })
+        })
+    }
+
+    /// As it is seen from outside.
+    fn path(&self, name: &str) -> PathBuf {
+        let folder = self.folder.strip_prefix("/").unwrap();
+        Path::new("/proc").join(self.holder.pid()).join("root").join(folder).join(name)
+    }
+
+    fn fill(&self) {
+        let mut file = fs::File::create(self.path("filler")).unwrap();
+        while file.write_all(&[0; 1024]).is_ok() {}
+    }
+
+    fn start(&self, scratch: Scratch) -> Controlled {
+        let socket = scratch.path("control.sock");
+        let state = self.folder.join("state");
+        let more = format!("[lifecycle]\ndrain_delay = \"0s\"\nstate_file = {state:?}\n");
+        let file = scratch.write("doorbell.toml", &config(&scratch, &more));
+        let mut command = Command::new("nsenter");
+        command.args(["--target", &self.holder.pid()]).args(&self.enter).arg("--").arg(binary());
+        command.args(["serve", "-c", &file, "--engine", "epoll"]);
+        let doorbell = Doorbell::try_start_command(&mut command).unwrap_or_else(|log| panic!("{log}"));
+        Controlled { doorbell, socket, scratch }
+    }
+}
+
+fn reason_of(control: &Controlled) -> Option<String> {
+    control.status()["maintenance"][0]["reason"].as_str().map(str::to_owned)
+}
+
+#[test]
+fn a_disk_that_fills_up_is_said_once_and_keeps_what_was() {
+    let scratch = Scratch::new();
+    let Some(disk) = SmallDisk::mount(scratch.path("disk")) else {
+        return skipped("no file system can be mounted here; a full disk was not tested");
+    };
+    let control = disk.start(scratch);
+    let maintain = |control: &Controlled, reason: &str| control.say(&["maint", "readyz", "--reason", reason]);
+    assert!(!maintain(&control, "kept").contains("not kept"));
+    disk.fill();
+    for reason in ["one", "two"] {
+        let said = maintain(&control, reason);
+        assert!(said.contains("not kept across restarts: No space left on device"), "{said}");
+        assert_eq!(
+            (control.probe("/readyz").0, reason_of(&control).as_deref()),
+            (503, Some(reason)),
+            "it holds"
+        );
+    }
+    let log = control.doorbell.process.log();
+    assert_eq!(log.matches("cannot be written, what operators declare is lost").count(), 1, "{log}");
+    assert!(!disk.path("state.new").exists(), "no part of it takes room");
+    // Killed on a full disk: what was kept before is whole.
+    let control = disk.start(control.kill());
+    assert_eq!((control.probe("/readyz").0, reason_of(&control).as_deref()), (503, Some("kept")));
+    assert!(maintain(&control, "three").contains("not kept"));
+    fs::remove_file(disk.path("filler")).unwrap();
+    assert!(!maintain(&control, "four").contains("not kept"));
+    let again = || control.doorbell.process.log().contains("can be written again");
+    assert!(wait_until(LIMIT, again).is_some(), "{}", control.doorbell.process.log());
+    let control = disk.start(control.kill());
+    assert_eq!(reason_of(&control).as_deref(), Some("four"));
+}
