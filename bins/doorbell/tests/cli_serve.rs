@@ -263,6 +263,48 @@ fn redirect_needs_no_file() {
     assert_eq!(server.status("/readyz"), "200");
 }
 
+/// Challenges go before the redirect, on hosts that are redirected and on all others (RFC 8555 8.3).
+#[test]
+fn challenges_are_answered_before_a_redirect() {
+    let root = Path::new(env!("CARGO_TARGET_TMPDIR")).join("acme");
+    let dir = root.join(".well-known/acme-challenge");
+    std::fs::create_dir_all(&dir).unwrap();
+    std::fs::write(dir.join("token"), "token.thumbprint").unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_doorbell")).args(["config", "init", "redirect"]).output();
+    let file = String::from_utf8(output.unwrap().stdout).unwrap();
+    let file = file.replace("[::]:80", "127.0.0.1:0").replace("127.0.0.1:9130", "127.0.0.1:0");
+    let file = file.replace("/var/lib/acme", root.to_str().unwrap());
+    let dir = dir.to_str().unwrap();
+    let args = ["redirect", "--listen", "127.0.0.1:0", "--host", "example.com", "--acme", dir];
+    for server in [Running::start(&args), Running::with_file("init-acme.toml", &file, &[])] {
+        for host in ["example.com", "other.example", "127.0.0.1"] {
+            let request = |path: &str| {
+                server.ask(&format!("GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n"))
+            };
+            let answer = request("/.well-known/acme-challenge/token");
+            assert!(
+                answer.starts_with("HTTP/1.1 200 ") && answer.ends_with("\r\n\r\ntoken.thumbprint"),
+                "{answer}"
+            );
+            let answer = request("/.well-known/acme-challenge/none");
+            assert!(answer.starts_with("HTTP/1.1 404 "), "{answer}");
+            let answer = request("/.well-known/other");
+            let expected = if host == "example.com" { "308" } else { "421" };
+            assert_eq!(answer.split(' ').nth(1), Some(expected), "{host}: {answer}");
+        }
+    }
+}
+
+#[test]
+fn a_file_is_no_directory_of_challenges() {
+    let program = env!("CARGO_BIN_EXE_doorbell");
+    for wrong in ["", program] {
+        let (code, err) =
+            failed(Command::new(program).args(["redirect", "--host", "example.com", "--acme", wrong]));
+        assert!(code == Some(2) && err.contains("name a directory"), "{wrong}: {err}");
+    }
+}
+
 #[test]
 fn successful_probes_are_not_logged() {
     let mut server = Running::start(&["--listen", "127.0.0.1:0", "--log-level", "info"]);

@@ -8,6 +8,7 @@ use crate::config::format_duration;
 use crate::config::model::{HttpDegraded, HttpExpect, Pattern};
 use hyper::Version;
 use hyper::header::HeaderMap;
+use serde::de::IgnoredAny;
 use serde_json::Value;
 use std::borrow::Cow;
 use std::time::Duration;
@@ -62,7 +63,7 @@ pub(super) fn judge(
     for (pointer, wanted) in &expect.json {
         let found = value_at(body, pointer);
         if found.as_ref() != Some(wanted) {
-            return Err(Complaint::failure(differs(pointer, wanted, found.as_deref())));
+            return Err(Complaint::failure(differs(answer, pointer, wanted, found.as_deref())));
         }
     }
     too_slow(latency, expect.max_latency).map_err(Complaint::failure)?;
@@ -131,9 +132,12 @@ fn of_what(answer: &Answer) -> String {
     if answer.is_cut { format!(" in its first {} bytes", answer.body.len()) } else { String::new() }
 }
 
-fn differs(pointer: &str, wanted: &str, found: Option<&str>) -> String {
+fn differs(answer: &Answer, pointer: &str, wanted: &str, found: Option<&str>) -> String {
     match found {
         Some(found) => format!("{pointer} is {found:?}, expected {wanted:?}"),
+        None if serde_json::from_slice::<IgnoredAny>(&answer.body).is_err() => {
+            format!("the content is no JSON{}, expected {wanted:?} as its {pointer}", of_what(answer))
+        }
         None => format!("there is no {pointer} in the content, expected {wanted:?}"),
     }
 }
@@ -181,7 +185,8 @@ mod tests {
             (some, 429, "", 9_000, "degraded: status 429"),
             (some, 503, good, 0, "failure: status 503, expected 200-299, 304-304"),
             (some, 200, r#"{"a": {"b": 1}}"#, 0, "failure: the content lacks \"up\""),
-            (some, 200, "up", 0, "failure: there is no /a/b in the content, expected \"1\""),
+            (some, 200, "up", 0, "failure: the content is no JSON, expected \"1\" as its /a/b"),
+            (some, 200, "\"up\"", 0, "failure: there is no /a/b in the content, expected \"1\""),
             (some, 200, r#"{"up": 1, "a": {"b": "2"}}"#, 0, "failure: /a/b is \"2\", expected \"1\""),
             (some, 200, good, 501, "failure: took 501ms, at most 500ms is well"),
             (some, 200, good, 201, "degraded: took 201ms, at most 200ms is well"),

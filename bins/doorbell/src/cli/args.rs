@@ -80,9 +80,11 @@ const REDIRECT_HELP: &str = "\
 Examples:
   doorbell redirect --listen :80 --to https --host example.com --host www.example.com
   doorbell redirect --listen :8080 --to https --host example.com --port 8443 --status 307
+  doorbell redirect --host example.com --acme /var/lib/acme/.well-known/acme-challenge
 
 Path and query are kept. A host that is not listed gets 421 and is never sent anywhere.
-/livez and /readyz are answered for every host. Exit codes and signals: `doorbell --help`.";
+/livez and /readyz are answered for every host, and with --acme the tokens of certificates too. \
+Exit codes and signals: `doorbell --help`.";
 
 /// Answers the door: health probes, redirects and small fixed replies.
 #[derive(Debug, Parser)]
@@ -337,6 +339,11 @@ pub struct RedirectArgs {
     #[arg(long, value_name = "HOST", required = true)]
     pub host: Vec<String>,
 
+    /// Directory of the tokens of ACME (http-01), answered for every host below /.well-known/acme-challenge/; for certbot that is
+    /// WEBROOT/.well-known/acme-challenge
+    #[arg(long, value_name = "DIR", value_parser = parse_directory)]
+    pub acme: Option<PathBuf>,
+
     /// Port of the location; by default that of the scheme, which is not written
     #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
     pub port: Option<u16>,
@@ -368,6 +375,15 @@ pub(super) fn parse_admin(text: &str) -> Result<AdminArg, String> {
 
 pub(super) fn parse_target(text: &str) -> Result<CheckKind, String> {
     CheckKind::parse(text).ok_or_else(|| crate::probe::TARGET_FORM.into())
+}
+
+/// Also one that is not there yet.
+fn parse_directory(text: &str) -> Result<PathBuf, String> {
+    let path = PathBuf::from(text);
+    if text.is_empty() || path.is_file() {
+        return Err("name a directory, as in /var/lib/acme/.well-known/acme-challenge".into());
+    }
+    Ok(path)
 }
 
 pub(super) fn parse_timeout(text: &str) -> Result<Duration, String> {

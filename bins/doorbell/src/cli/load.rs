@@ -10,8 +10,9 @@ use crate::config::model::{
 use crate::config::{self, Config, Overrides, Problem, Source, default_config, parse_and_list, parse_over};
 use crate::exit::{Exit, Failure};
 use crate::serve::Reading;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io::Read;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 /// More than any configuration needs; a file that is none, such as a disk image, is refused early.
@@ -116,7 +117,7 @@ pub(super) fn again(global: &Global, args: &ServeArgs) -> Reading {
             format!("{} has {}\n{}", source.name, count_errors(&errors), source.render(&errors, false))
         })?;
         let config = with_args(config, args.clone()).map_err(|failure| failure.to_string())?;
-        Ok(with_global(config, global))
+        Ok(with_state(with_global(config, global)))
     });
     Reading { config, files }
 }
@@ -206,6 +207,20 @@ pub(super) fn with_global(mut config: Config, global: &Global) -> Config {
     config
 }
 
+/// Under systemd what operators declare is kept in the directory for it (`StateDirectory=` in systemd.exec(5)), unless the file says where.
+pub(super) fn with_state(mut config: Config) -> Config {
+    let kept = &mut config.lifecycle.state_file;
+    *kept = kept.take().or_else(|| state_file(&std::env::var_os("STATE_DIRECTORY")?));
+    config
+}
+
+/// In the first of a list with colons.
+fn state_file(directories: &OsStr) -> Option<PathBuf> {
+    let first = directories.as_bytes().split(|byte| *byte == b':').next()?;
+    let first = Path::new(OsStr::from_bytes(first));
+    first.is_absolute().then(|| first.join("state"))
+}
+
 fn read(from: impl Read) -> std::io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     from.take(FILE_LEN_MAX + 1).read_to_end(&mut bytes)?;
@@ -221,5 +236,23 @@ fn cannot_read(path: &Path, error: &std::io::Error) -> String {
         std::io::ErrorKind::PermissionDenied => format!("no permission to read {path}"),
         std::io::ErrorKind::IsADirectory => format!("{path} is a directory; name a file in it"),
         _ => format!("{path} cannot be read: {error}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_state_is_kept_in_the_first_directory() {
+        for (given, expected) in [
+            ("/var/lib/doorbell", Some("/var/lib/doorbell/state")),
+            ("/var/lib/a:/var/lib/b", Some("/var/lib/a/state")),
+            ("", None),
+            (":/var/lib/b", None),
+            ("relative", None),
+        ] {
+            assert_eq!(state_file(OsStr::new(given)).as_deref(), expected.map(Path::new), "{given}");
+        }
     }
 }

@@ -126,7 +126,7 @@ fn serve_file(args: args::ServeArgs, global: &Global) -> Result<Exit, Failure> {
 }
 
 fn start(config: Config, global: &Global, origin: &str, again: Option<serve::Read>) -> Result<Exit, Failure> {
-    let config = load::with_global(config, global);
+    let config = load::with_state(load::with_global(config, global));
     let logging = crate::log::init(&config.log, colored(global.color, &std::io::stdout()));
     let _until_the_end = logging
         .map_err(|error| Failure::new(Exit::Failure, format!("no thread could be started: {error}")))?;

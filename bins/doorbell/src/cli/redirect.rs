@@ -4,9 +4,10 @@
 
 use super::args::{Global, RedirectArgs, SchemeArg};
 use super::load;
-use crate::config::model::{Action, Guard, RedirectTo, Route};
-use crate::config::{Bind, Config};
+use crate::config::model::{Action, Files, Guard, RedirectTo, Route};
+use crate::config::{Bind, Config, default_methods};
 use crate::exit::{Exit, Failure};
+use crate::http::Method;
 use crate::http::redirect::{RedirectStatus, Scheme};
 use crate::http::router::MethodSet;
 use std::net::{Ipv6Addr, SocketAddr};
@@ -34,15 +35,27 @@ pub(super) fn config(args: &RedirectArgs, global: &Global) -> Result<Config, Fai
     for route in &mut config.routes {
         route.paths.truncate(1);
     }
-    config.routes.push(Route {
-        name: "redirect".into(),
+    let any = MethodSet::ANY.iter().collect();
+    config.routes.push(route("redirect", args.host.clone(), "/{*rest}", any, Action::Redirect(to)));
+    if let Some(dir) = &args.acme {
+        let files =
+            Action::Files(Files { dir: dir.clone(), content_type: "text/plain".into(), ..Files::default() });
+        let methods = default_methods(&files);
+        // The longer path goes first, also on hosts that are redirected (RFC 8555 8.3: the name that is to be proved may be any).
+        config.routes.push(route("acme", Vec::new(), "/.well-known/acme-challenge/{token}", methods, files));
+    }
+    load::with_args(config, args.serve.clone())
+}
+
+fn route(name: &str, hosts: Vec<String>, path: &str, methods: Vec<Method>, action: Action) -> Route {
+    Route {
+        name: name.into(),
         listeners: vec![0],
-        hosts: args.host.clone(),
-        paths: vec!["/{*rest}".into()],
-        methods: MethodSet::ANY.iter().collect(),
+        hosts,
+        paths: vec![path.into()],
+        methods,
         headers: Vec::new(),
         guard: Guard::default(),
-        action: Action::Redirect(to),
-    });
-    load::with_args(config, args.serve.clone())
+        action,
+    }
 }

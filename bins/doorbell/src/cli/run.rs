@@ -3,7 +3,7 @@
 //! Does not know about: what either of them does. This process only starts both, hands signals on and takes in whoever has died; doorbell
 //! itself serves in a process of its own, so that neither can bring down the other.
 
-use super::args::{ColorWhen, Global};
+use super::args::{ColorWhen, EngineArg, Global};
 use super::load;
 use crate::config::Config;
 use crate::exit::{Exit, Failure};
@@ -25,8 +25,9 @@ Examples:
 TERM: doorbell says that it drains, the command is told after drain_delay, and doorbell ends behind it. A second TERM or an INT reaches \
 both at once. HUP and USR2 reach both; QUIT, USR1 and WINCH the command. As process 1 it also takes in orphans.
 
-Exit codes: that of the command, 128 and the signal when one ended it, 71 when it cannot be started, 1 when doorbell ended by itself, \
-2 wrong command line, 78 the configuration cannot be used";
+Exit codes: that of the command, 128 and the signal when one ended it; 71 when it cannot be started; that of doorbell when it failed \
+while the pair ran, as 73 for an address in use; 1 when doorbell was ended under a command that still ran; 2 wrong command line; \
+78 the configuration cannot be used";
 
 /// Options of `run`.
 #[derive(Debug, Args)]
@@ -43,9 +44,21 @@ pub struct RunArgs {
     #[arg(long, value_name = "ADDR", value_parser = parse_listen)]
     listen: Vec<String>,
 
+    /// Let checks of type exec run their programs, as in serve
+    #[arg(long)]
+    allow_exec: bool,
+
     /// What /readyz depends on, as in serve; may be given several times
     #[arg(long, value_name = "TARGET", value_parser = parse_check)]
     check: Vec<String>,
+
+    /// Driver, as in serve
+    #[arg(long, value_name = "ENGINE")]
+    engine: Option<EngineArg>,
+
+    /// Threads that serve, as in serve
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    workers: Option<u32>,
 
     /// The program and its arguments
     #[arg(last = true, required = true, value_name = "CMD")]
@@ -70,6 +83,8 @@ struct Pair {
     door: Option<Pid>,
     child: Option<Pid>,
     child_code: Option<u8>,
+    /// Of a doorbell that nobody here had told to end; never 0 where the command still ran.
+    door_code: Option<u8>,
     phase: Phase,
     drain_delay: Duration,
     quit_with_child: bool,
@@ -122,6 +137,7 @@ impl Pair {
             door: Some(door),
             child: Some(child),
             child_code: None,
+            door_code: None,
             phase: Phase::Running,
             drain_delay: config.lifecycle.drain_delay,
             quit_with_child: args.quit_with_child,
@@ -134,7 +150,7 @@ impl Pair {
         loop {
             self.reap();
             if self.door.is_none() && self.child.is_none() {
-                return Ok(Exit::Code(self.child_code.unwrap_or(1)));
+                return Ok(Exit::Code(self.code()));
             }
             let note = match self.phase {
                 Phase::Delaying(until) => notes.recv_timeout(until.saturating_duration_since(Instant::now())),
@@ -152,6 +168,11 @@ impl Pair {
                 }
             }
         }
+    }
+
+    /// What the end of both means: a doorbell that failed is not made well by a command that then ended as it was told.
+    fn code(&self) -> u8 {
+        self.door_code.filter(|code| *code != 0).or(self.child_code).unwrap_or(1)
     }
 
     #[expect(clippy::disallowed_methods, reason = "a supervisor waits in real time")]
@@ -191,7 +212,7 @@ impl Pair {
                 self.door = None;
                 if self.phase == Phase::Running {
                     // Without its health endpoint a program is not left running.
-                    self.child_code = self.child_code.or(Some(1)).filter(|_| self.child.is_none());
+                    self.door_code = Some(code_of(status).max(u8::from(self.child.is_some())));
                     self.phase = Phase::Ending;
                     tell(self.child, Signal::TERM);
                 }
@@ -242,7 +263,13 @@ fn serve_args(args: &RunArgs, global: &Global) -> Vec<OsString> {
     for check in &args.check {
         add("--check", check.into());
     }
+    if let Some(workers) = args.workers {
+        add("--workers", workers.to_string().into());
+    }
     let word = |value: Option<clap::builder::PossibleValue>| value.map(|value| value.get_name().to_owned());
+    if let Some(engine) = args.engine.and_then(|engine| word(engine.to_possible_value())) {
+        add("--engine", engine.into());
+    }
     if let Some(level) = global.log_level.and_then(|level| word(level.to_possible_value())) {
         add("--log-level", level.into());
     }
@@ -254,9 +281,8 @@ fn serve_args(args: &RunArgs, global: &Global) -> Vec<OsString> {
     {
         add("--color", when.into());
     }
-    if global.quiet {
-        words.push("--quiet".into());
-    }
+    let flags = [("--allow-exec", args.allow_exec), ("--quiet", global.quiet)];
+    words.extend(flags.into_iter().filter(|(_, is_set)| *is_set).map(|(name, _)| name.into()));
     words
 }
 

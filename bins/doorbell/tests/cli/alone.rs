@@ -150,6 +150,60 @@ fn a_pair_ends_with_the_code_of_the_command() {
 }
 
 #[test]
+fn a_doorbell_that_fails_is_the_failure_of_the_pair() {
+    let script = "trap 'exit 0' TERM; echo; while :; do sleep 0.02; done";
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let addr = taken.local_addr().unwrap().to_string();
+    assert_eq!(Running::start(&["--listen", &addr], script).end(), Some(73));
+    assert_eq!(ended_door(script, Signal::KILL), Some(137));
+    // Ended without a failure, but under a command that still ran.
+    assert_eq!(ended_door(script, Signal::INT), Some(1));
+}
+
+#[test]
+fn a_doorbell_that_outlives_its_command_leaves_the_code_of_the_command() {
+    assert_eq!(ended_door("echo; exit 7", Signal::INT), Some(7));
+}
+
+/// The code of a pair whose doorbell alone got a signal.
+fn ended_door(script: &str, signal: Signal) -> Option<i32> {
+    let running = Running::start(&LISTEN, script);
+    let door = serving_child(running.child.id());
+    kill_process(Pid::from_raw(door.parse().unwrap()).unwrap(), signal).unwrap();
+    running.end()
+}
+
+#[test]
+fn options_of_serve_reach_the_doorbell_of_a_pair() {
+    let options = ["--allow-exec", "--engine", "epoll", "--workers", "3"];
+    let running = Running::start(&[&LISTEN[..], &options].concat(), "echo; exec sleep 60");
+    let door = serving_child(running.child.id());
+    let words = std::fs::read(format!("/proc/{door}/cmdline")).unwrap();
+    let words: Vec<_> = words.split(|byte| *byte == 0).map(String::from_utf8_lossy).collect();
+    for option in options {
+        assert!(words.iter().any(|word| word == option), "{option} is not in {words:?}");
+    }
+    running.signal(Signal::INT);
+    running.end();
+    for wrong in [["--workers", "0"], ["--engine", "kqueue"]] {
+        assert_eq!(run(&[&["run"], &wrong[..], &["--", "/bin/true"]].concat()).0, 2, "{wrong:?}");
+    }
+}
+
+/// The doorbell that serves, of a `run`, once it serves: its workers are threads.
+fn serving_child(parent: u32) -> String {
+    let children = std::fs::read_to_string(format!("/proc/{parent}/task/{parent}/children")).unwrap();
+    let serving = children.split_whitespace().next().unwrap().to_owned();
+    let threads = || std::fs::read_dir(format!("/proc/{serving}/task")).map_or(0, Iterator::count);
+    let until = Instant::now() + Duration::from_secs(20);
+    while threads() < 3 {
+        assert!(Instant::now() < until, "doorbell does not begin");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    serving
+}
+
+#[test]
 fn a_command_is_told_after_the_delay_and_at_once_by_a_second_signal() {
     let config = "version = 1\n[lifecycle]\ndrain_delay = \"DELAY\"\n[listener.a]\nbind = \"127.0.0.1:0\"\n";
     let script = "trap 'exit 9' TERM INT; echo ready; while :; do sleep 0.02; done";
@@ -207,14 +261,8 @@ fn doorbell_ends_with_whoever_runs_it() {
     let parent = running.first.clone();
     let children = std::fs::read_to_string(format!("/proc/{parent}/task/{parent}/children")).unwrap();
     assert_eq!(children.split_whitespace().count(), 2, "{children}");
-    let serving = children.split_whitespace().next().unwrap().to_owned();
-    // Until it has begun to serve it has not said that it wants to be told: its workers are threads.
-    let threads = || std::fs::read_dir(format!("/proc/{serving}/task")).map_or(0, Iterator::count);
-    let until = Instant::now() + Duration::from_secs(20);
-    while threads() < 3 {
-        assert!(Instant::now() < until, "doorbell does not begin");
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    // Until it has begun to serve it has not said that it wants to be told.
+    let serving = serving_child(parent.parse().unwrap());
     running.child.kill().unwrap();
     running.child.wait().unwrap();
     let until = Instant::now() + Duration::from_secs(20);
@@ -261,9 +309,18 @@ fn first_files_are_valid() {
     for place in ["docker", "haproxy", "k8s", "redirect", "systemd"] {
         let (code, out, _) = run(&["config", "init", place]);
         assert_eq!(code, 0);
+        // One that is missing is warned of, as the file cannot make it.
+        let out = out.replace("/var/lib/acme/.well-known/acme-challenge", env!("CARGO_TARGET_TMPDIR"));
         let file = scratch(&format!("init-{place}.toml"), &out);
         let (code, out, err) = run(&["check", "-c", file.to_str().unwrap()]);
         assert_eq!(code, 0, "{place}: {out}{err}");
+        // Without the section there are neither metrics nor a page, where there were without a file.
+        let (_, dump, _) = run(&["config", "dump", "-c", file.to_str().unwrap(), "-o", "json"]);
+        let dump: serde_json::Value = serde_json::from_str(&dump).unwrap();
+        assert!(
+            dump["admin"]["bind"].as_str().is_some_and(|bind| bind.ends_with(":9130")),
+            "{place}: {dump}"
+        );
     }
     assert_eq!(run(&["config", "init", "windows"]).0, 2);
 }

@@ -3,18 +3,21 @@
 //! Does not know about: the other commands, kills and full disks (`kills`).
 
 use std::fs;
+use std::process::Command;
 use std::time::Duration;
 
 use doorbell_testkit::peers::wait_until;
 use rustix::process::Signal;
 
 use crate::control::{Controlled, config};
-use crate::support::{Doorbell, LIMIT, on_both_engines};
+use crate::support::{Doorbell, LIMIT, Scratch, binary, on_both_engines};
 
 on_both_engines! {
     maintenance_survives_a_restart_and_ends_by_itself
     a_drain_survives_a_restart
+    the_state_directory_of_systemd_keeps_what_is_declared
     files_declare_maintenance
+    what_restarts_an_app_knows_only_the_app
 }
 
 pub(crate) const STATE: &str = "[lifecycle]\ndrain_delay = \"0s\"\nstate_file = \"SCRATCH/state\"\n";
@@ -51,6 +54,31 @@ fn a_drain_survives_a_restart(engine: &str) {
     assert_eq!((control.probe("/readyz").0, &control.status()["lifecycle"]), (200, &"ready".into()));
 }
 
+/// Without a word of the file.
+fn the_state_directory_of_systemd_keeps_what_is_declared(engine: &str) {
+    let scratch = Scratch::new();
+    fs::create_dir(scratch.path("lib")).unwrap();
+    let file = scratch.write("doorbell.toml", &config(&scratch, ""));
+    let start = || {
+        let mut command = Command::new(binary());
+        command.args(["serve", "--engine", engine, "-c", &file]).env("STATE_DIRECTORY", scratch.path("lib"));
+        Doorbell::try_start_command(&mut command).unwrap()
+    };
+    let say = |args: &[&str]| {
+        let output =
+            Command::new(binary()).args(args).arg("--socket").arg(scratch.path("control.sock")).output();
+        String::from_utf8(output.unwrap().stdout).unwrap()
+    };
+    let mut doorbell = start();
+    let said = say(&["maint", "readyz", "--reason", "new disks"]);
+    assert!(!said.contains("not kept"), "{said}");
+    doorbell.process.signal(Signal::TERM);
+    doorbell.process.wait();
+    let _again = start();
+    assert!(say(&["status"]).contains("readyz: new disks"), "{}", say(&["status"]));
+    assert!(scratch.path("lib/state").is_file());
+}
+
 fn files_declare_maintenance(engine: &str) {
     let control = Controlled::start(engine, "[maintenance]\nfile_dir = \"SCRATCH/maint\"\n");
     assert_eq!(control.probe("/readyz").0, 200);
@@ -66,6 +94,27 @@ fn files_declare_maintenance(engine: &str) {
     assert_eq!(control.probe("/readyz").0, 503, "declared while nothing ran: from the first probe on");
     fs::remove_file(control.scratch.path("maint/all")).unwrap();
     wait_until(LIMIT, || control.probe("/readyz").0 == 200).expect("and that it is gone");
+}
+
+/// As the file for Kubernetes has it: its name alone keeps a drain and maintenance from having the app restarted.
+fn what_restarts_an_app_knows_only_the_app(engine: &str) {
+    let output = Command::new(binary()).args(["config", "init", "k8s"]).output().unwrap();
+    let file = String::from_utf8(output.stdout).unwrap();
+    let from = file.find("[health.livez]").unwrap();
+    let app = "[check.app]\ntype = \"file\"\npath = \"SCRATCH/app\"\ninterval = \"100ms\"\n";
+    let control = Controlled::start(engine, &format!("{app}{}", &file[from..]));
+    let now = || ["/livez", "/app/livez", "/readyz"].map(|path| control.probe(path).0);
+    fs::write(control.scratch.path("app"), "").unwrap();
+    wait_until(LIMIT, || now() == [200, 200, 200]).expect("the app is well");
+    control.say(&["drain"]);
+    assert_eq!(now(), [200, 200, 503]);
+    control.say(&["undrain"]);
+    control.say(&["maint"]);
+    assert_eq!(now(), [200, 200, 503]);
+    control.say(&["ready"]);
+    assert_eq!(now(), [200, 200, 200]);
+    fs::remove_file(control.scratch.path("app")).unwrap();
+    wait_until(LIMIT, || now() == [200, 503, 503]).expect("the app hangs, and doorbell does not");
 }
 
 #[test]

@@ -101,10 +101,12 @@ impl Health {
         }
     }
 
-    /// False for endpoints that stay up while the process lives.
+    /// False for endpoints that stay up while the process lives: `livez`, `startupz`, and what is so called of another program, as
+    /// `app_livez`. Whoever asks them restarts what is down, and neither a drain nor maintenance is a reason for that.
     #[must_use]
     pub fn is_readiness(name: &str) -> bool {
-        name != "livez" && name != "startupz"
+        let last = name.rsplit(['_', '-']).next().unwrap_or(name);
+        last != "livez" && last != "startupz"
     }
 }
 
@@ -113,5 +115,26 @@ impl CheckUse {
     #[must_use]
     pub const fn new(check: usize, severity: Severity) -> Self {
         Self { check, severity, in_quorum: false, weight: 0, code: None }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_what_is_restarted() {
+        for (name, expected) in [
+            ("livez", false),
+            ("startupz", false),
+            ("app_livez", false),
+            ("app-1-startupz", false),
+            ("readyz", true),
+            ("app", true),
+            ("livez_app", true),
+            ("alivez", true),
+        ] {
+            assert_eq!(Health::is_readiness(name), expected, "{name}");
+        }
     }
 }

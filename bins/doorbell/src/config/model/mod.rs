@@ -195,7 +195,8 @@ pub struct Lifecycle {
     pub startup_grace: Option<Duration>,
     /// What has the file read anew.
     pub reload: ReloadOn,
-    /// Where maintenance and drains that operators declared are kept across restarts; without it they are not.
+    /// Where maintenance and drains that operators declared are kept across restarts; without it, and without the directory that systemd
+    /// gives for it, they are not.
     pub state_file: Option<PathBuf>,
 }
 

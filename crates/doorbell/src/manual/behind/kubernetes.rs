@@ -26,7 +26,9 @@
 //! path = "/startupz"
 //! health = "startupz"
 //!
-//! [health.livez]
+//! [health.livez]                   # of doorbell
+//! [health.app_livez]               # of the app
+//! require = ["app"]
 //! [health.readyz]
 //! require = ["app"]
 //!
@@ -34,6 +36,11 @@
 //! listener = "probes"
 //! path = ["/livez", "/healthz"]
 //! health = "livez"
+//!
+//! [route.app_livez]
+//! listener = "probes"
+//! path = "/app/livez"
+//! health = "app_livez"
 //!
 //! [route.readyz]
 //! listener = "probes"
@@ -51,6 +58,9 @@
 //!   between kubelet and doorbell must not follow redirects.
 //! - Each probe is a new connection with `Connection: close`, `User-Agent: kube-probe/..`, and ends after `timeoutSeconds`, 1 s by
 //!   default: doorbell answers from what it knows, so a slow dependency never makes a slow probe.
+//! - Each container is restarted by its own `livenessProbe`, so each needs an own answer: that of doorbell asks `/livez`, that of the app
+//!   `/app/livez` with a larger `failureThreshold`. Were both to ask `/livez`, a hung app would stay, and a hung doorbell would have the app
+//!   restarted. An endpoint whose name is `livez` or ends in it takes no notice of drains and of `doorbell maint all`.
 //! - `livez` must not depend on others: what is not alive is restarted. A shared database in `readyz` takes all pods out at
 //!   once; give such a check `severity = "degrading"`.
 //! - While a pod is deleted liveness and startup probes stop, readiness probes go on. Load balancers outside learn of it later than the
