@@ -555,3 +555,14 @@
 //! steers, and then an address that cannot be had ends the start; `--admin off` wants none. With a file there is what the file says.
 //!
 //! *Would change it:* metrics that the ring lane can write without holding up a probe, and a rule about who may read them there.
+//!
+//! # 0046 The gRPC check of an AWS load balancer is answered with a verdict
+//!
+//! *Context.* A target group of gRPC asks `/AWS.ALB/healthcheck` and by default takes code 12, UNIMPLEMENTED, for well: what any server of gRPC says of a
+//! method that it does not have. Answered like that, a target is never unhealthy, in maintenance and in a drain neither. Asking `Check` instead with code
+//! 0 changes nothing, because a target group compares the code only, and that is 0 for NOT_SERVING too.
+//!
+//! *Choice.* That path has the verdict of the service without a name: 12 while it serves, otherwise 14, UNAVAILABLE, and who asks is counted as any
+//! prober. `alb = "always"` in `[grpc]` says 12 in any case, for whoever wants to know only that there is an answer.
+//!
+//! *Would change it:* a target group that reads the message, or asks `grpc.health.v1` by itself.
