@@ -154,6 +154,47 @@ fn a_raw_server_may_speak_first_and_take_lines_in_parts() {
     }
 }
 
+/// Answers what it is asked, and whoever asks nothing with something else.
+struct Patient;
+
+impl RawHandler for Patient {
+    fn handle(&self, received: &[u8], reply: &mut Vec<u8>) -> RawNext {
+        if !received.ends_with(b"\n") {
+            return RawNext::NeedMore;
+        }
+        reply.extend_from_slice(b"asked\n");
+        RawNext::Close
+    }
+
+    fn answer_silent(&self, _now: doorbell::time::Time, reply: &mut Vec<u8>) -> bool {
+        reply.extend_from_slice(b"silent\n");
+        true
+    }
+}
+
+#[test]
+fn a_client_that_says_nothing_may_be_answered() {
+    let (silence, timeout) = (Duration::from_millis(100), Duration::from_millis(600));
+    for engine in engines() {
+        let raw = Raw::new(Patient).silence(silence).timeout(timeout);
+        let server = builder(engine).listen(Listen::tcp(LOOPBACK).defer_accept(None), raw).start().unwrap();
+        let addr = server.tcp_addr(0).unwrap();
+        // What is sent, what comes, and after how long at least.
+        let nothing = Duration::ZERO;
+        for (sent, expected, after) in
+            [("", "silent\n", silence), ("a\n", "asked\n", nothing), ("a", "", timeout)]
+        {
+            let began = Instant::now();
+            let mut stream = TcpStream::connect(addr).unwrap();
+            assert_eq!(ask(&mut stream, sent), expected, "{engine:?} {sent:?}");
+            let took = began.elapsed();
+            assert!(took >= after && took < after + Duration::from_secs(2), "{engine:?} {sent:?}: {took:?}");
+        }
+        eventually(|| server.stats().requests == 2);
+        server.stop().unwrap();
+    }
+}
+
 #[test]
 fn a_panicking_handler_costs_one_connection_and_is_counted() {
     for engine in engines() {

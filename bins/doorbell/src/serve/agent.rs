@@ -2,6 +2,8 @@
 //!
 //! Does not know about: connections, what makes a state.
 //!
+//! Where what HAProxy sends selects the endpoint, one that sends nothing (a `server` without `agent-send`) is told of the agent's own.
+//!
 //! A line always says everything: only the agent itself can take back what it said before, so `up` goes with `ready` and a weight
 //! (HAProxy configuration manual, `agent-check`).
 
@@ -27,8 +29,12 @@ const SENT_LEN_MAX: usize = 256;
 /// Bytes of a line. What follows `#` goes into HAProxy's log and its page.
 const LINE_LEN_MAX: usize = 200;
 
-/// How long HAProxy may take to say which endpoint it means.
+/// How long HAProxy may take to say which endpoint it means, once it has begun.
 const SEND_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// When HAProxy says nothing of its own accord, it is told of the agent's own endpoint. Longer than it takes until a lost segment is sent again
+/// on a local network (200 ms and two round trips, `net/ipv4/tcp_output.c`), shorter than an interval.
+const SILENCE: Duration = Duration::from_millis(300);
 
 /// The lines of all endpoints.
 #[derive(Debug)]
@@ -96,7 +102,8 @@ pub(super) fn add(
                     names: agent.select_by_send.then(|| names.collect()),
                 };
                 let raw = doorbell::Raw::new(handler).bytes_max(SENT_LEN_MAX).timeout(SEND_TIMEOUT);
-                builder = builder.listen(listen, raw);
+                // A HAProxy that sends nothing is not to wait until the kernel lets us accept it.
+                builder = builder.listen(listen.defer_accept(None), raw.silence(SILENCE));
             }
         }
     }
@@ -169,6 +176,11 @@ impl RawHandler for Agent {
 
     fn handle(&self, received: &[u8], reply: &mut Vec<u8>) -> RawNext {
         self.say(None, received, reply)
+    }
+
+    fn answer_silent(&self, now: Time, reply: &mut Vec<u8>) -> bool {
+        self.lines.write(self.endpoint, Some(now), reply);
+        true
     }
 
     fn greet_at(&self, now: Time, reply: &mut Vec<u8>) -> Option<RawNext> {

@@ -19,6 +19,7 @@ on_both_engines! {
     everything_is_shown
     whoever_probes_is_counted
     operators_steer_it
+    a_check_is_told_its_results
     a_token_is_needed_where_there_is_one
     a_hostile_reason_is_only_text
     events_come_as_they_happen
@@ -212,6 +213,49 @@ fn whoever_probes_is_counted(engine: &str) {
     }
     let (_, page) = get(admin, "/-/");
     assert!(page.contains("kubelet") && page.contains("sees us as b/s1@vm down"), "{page}");
+}
+
+/// A configuration without a route for it: the admin listener takes what the application says.
+fn a_check_is_told_its_results(engine: &str) {
+    let config = CONFIG.split("[route.push]").next().unwrap();
+    let more = "[check.run]\ntype = \"tcp\"\naddress = \"127.0.0.1:1\"\nseverity = \"info\"\n";
+    let (doorbell, admin) = start_with(engine, &format!("{config}{more}"));
+    let check = || {
+        let view = json(admin, "/-/checks/app");
+        (view["state"].as_str().unwrap().to_owned(), view["reason"].as_str().unwrap().to_owned())
+    };
+    let told = || ask(doorbell.addr, KUBELET).status;
+    for (result, state, status) in [
+        ("fail", "down", 503),
+        ("pass", "up", 200),
+        ("warn", "degraded", 200),
+        ("maintenance", "maintenance", 503),
+    ] {
+        let path = format!("/-/checks/app/{result}?note=as+told%21");
+        let method = if result == "fail" { "PUT" } else { "POST" };
+        assert_eq!(send(admin, method, &path, "").0, 200, "{result}");
+        assert!(wait_until(LIMIT, || check().0 == state).is_some(), "{result}: {:?}", check());
+        assert_eq!(told(), status, "{result}");
+        assert!(result == "pass" || check().1 == "as told!", "{result}: {:?}", check());
+    }
+    for (method, path, expected) in [
+        ("GET", "/-/checks/app/pass", 404),
+        ("DELETE", "/-/checks/app/pass", 405),
+        ("POST", "/-/checks/app/good", 404),
+        ("POST", "/-/checks/app/history", 405),
+        ("PUT", "/-/checks/app/run", 405),
+        ("POST", "/-/checks/nobody/pass", 404),
+        ("POST", "/-/checks/%ff/pass", 405),
+        ("POST", "/-/checks/run/pass", 501),
+    ] {
+        let (status, text) = send(admin, method, path, "");
+        assert_eq!(status, expected, "{method} {path}: {text}");
+    }
+    // Who may steer it, and nobody else.
+    let path = "/-/checks/app/pass";
+    assert_eq!(send(admin, "POST", path, "Origin: https://evil.example\r\n").0, 403);
+    assert_eq!(told(), 503);
+    assert_eq!((post(admin, path).0, wait_until(LIMIT, || told() == 200).is_some()), (200, true));
 }
 
 fn operators_steer_it(engine: &str) {

@@ -19,6 +19,7 @@ use crate::support::{Doorbell, LIMIT, Process, Scratch, free_port, on_both_engin
 on_both_engines! {
     agents_tell_everything
     haproxy_follows_an_agent
+    haproxy_need_not_say_whom_it_means
     gates_are_open_while_all_is_well
     what_runs_when_somebody_asks_runs_for_agents_and_gates
 }
@@ -100,11 +101,16 @@ fn agents_tell_everything(engine: &str) {
     tell(&doorbell, "db/fail");
     await_line(named, b"readyz\n", "down ready # db\n");
     await_line(named, b"\n", "up ready 100%\n");
-    // One who sends no end of a line, and one who sends nothing, are not waited for.
+    // One who sends no end of a line is not waited for, and one who sends nothing is told of the agent's own endpoint before long.
     assert_eq!(line(named, &[b'x'; 4000]), "");
+    let began = std::time::Instant::now();
     let mut silent = TcpStream::connect(named).unwrap();
     silent.set_read_timeout(Some(LIMIT)).unwrap();
-    assert_eq!(silent.read(&mut [0]).unwrap(), 0);
+    let mut told = String::new();
+    silent.read_to_string(&mut told).unwrap();
+    assert_eq!(told, "up ready 100%\n");
+    let took = began.elapsed();
+    assert!(took >= Duration::from_millis(250) && took < Duration::from_millis(1500), "{took:?}");
     doorbell.process.signal(Signal::TERM);
     await_line(plain, b"", "down drain 40% # draining\n");
     doorbell.process.signal(Signal::INT);
@@ -165,6 +171,34 @@ fn haproxy_follows_an_agent(engine: &str) {
     assert!(!log.contains("ERROR") && !log.contains("reset"), "{log}\n{}", process.log());
     doorbell.process.signal(Signal::INT);
     assert_eq!(doorbell.process.wait().0.code(), Some(0));
+}
+
+/// Without `agent-send`, to an agent where that selects: what it says is of its own endpoint.
+fn haproxy_need_not_say_whom_it_means(engine: &str) {
+    let Some(haproxy) = program("haproxy") else { return };
+    let more = "[agent.lb]\nbind = \"127.0.0.1:0\"\nhealth = \"readyz\"\nselect_by_send = true\n";
+    let doorbell = Doorbell::start_with(engine, &format!("{CONFIG}{more}"));
+    tell(&doorbell, "db/pass");
+    let scratch = Scratch::new();
+    let socket = scratch.path("stats.sock");
+    let config = format!(
+        "global\n  stats socket {socket} mode 600 level admin\n\
+         defaults\n  mode http\n  timeout connect 2s\n  timeout check 2s\n  timeout client 5s\n  timeout server 5s\n\
+         frontend front\n  bind 127.0.0.1:{port}\n  default_backend back\n\
+         backend back\n  server web {web} weight 100 check inter 50ms agent-check agent-port {agent} agent-inter 1s\n",
+        socket = socket.display(),
+        port = free_port(),
+        web = doorbell.addr,
+        agent = doorbell.addr_of(1).port(),
+    );
+    let file = scratch.write("haproxy.cfg", &config);
+    let _process = Process::spawn(Command::new(&haproxy).args(["-db", "-q", "-f", &file]));
+    await_row(&socket, ["UP", "60"]);
+    tell(&doorbell, "cache/pass");
+    await_row(&socket, ["UP", "100"]);
+    assert_eq!(row(&socket, ["agent_status", "status"]), Some(["L7OK".to_owned(), "UP".to_owned()]));
+    tell(&doorbell, "db/fail");
+    await_row(&socket, ["DOWN (agent)", "100"]);
 }
 
 /// What comes of a connection: refused, reset, ended, or open.

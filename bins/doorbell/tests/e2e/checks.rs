@@ -197,7 +197,9 @@ fn a_drain_is_told_to_each_as_he_wants(engine: &str) {
 
 fn a_kubelet_makes_an_event_of_degraded(engine: &str) {
     let upstream = Upstream::start(Does::reply(200, ""));
-    let more = "\n[health.readyz]\ndegrading = [\"app\"]\ndegraded_via = \"kube-warning\"\n";
+    let more = "\n[health.readyz]\ndegrading = [\"app\"]\ndegraded_via = \"kube-warning\"\n\
+                [auth.ops]\ntokens = { alice = \"0123456789abcdef0123456789abcdef\" }\n\
+                [route.guarded]\npath = \"/guarded\"\nhealth = \"readyz\"\ndetails_auth = \"ops\"\n";
     let doorbell = start(engine, &(http(&upstream.url("/")) + more));
     await_answer(&doorbell, "/readyz", (200, "up\napp: up\n"));
     // What the prober of a kubelet sends, byte for byte.
@@ -214,6 +216,13 @@ fn a_kubelet_makes_an_event_of_degraded(engine: &str) {
         assert_eq!(told.field("cache-control"), Some("no-store"));
         assert_eq!(told.body, b"readyz is degraded: app down (status 500, expected 200-299)");
     }
+    // Anybody can call himself so: the reasons are for those who have the token.
+    let kubelet_with =
+        |field: &str| ask_with(&doorbell, &format!("GET /guarded HTTP/1.1\r\nHost: a\r\n{agent}{field}"));
+    let anonymous = kubelet_with("");
+    assert_eq!((anonymous.status, &*anonymous.body), (302, &b"readyz is degraded"[..]));
+    let known = kubelet_with("\r\nAuthorization: Bearer 0123456789abcdef0123456789abcdef");
+    assert_eq!(known.body, b"readyz is degraded: app down (status 500, expected 200-299)");
     // A check by its name, and an endpoint that does not ask for it.
     assert_eq!((kubelet("/readyz/app").status, kubelet("/livez").status), (503, 200));
     let out = stdout(&binary(), &["probe", &format!("http://{}/readyz", doorbell.addr), "--as", "kubelet"]);

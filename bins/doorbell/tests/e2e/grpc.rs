@@ -14,6 +14,7 @@ use tonic_health::pb::health_client::HealthClient;
 use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse};
 use tonic_prost::ProstCodec;
 
+use crate::admin::{get, post};
 use crate::frames;
 use crate::http2::config;
 use crate::pki::{ca, localhost};
@@ -27,6 +28,7 @@ on_both_engines! {
     watches_through_a_drain
     many_watches_through_a_drain
     watches_are_bounded
+    an_aws_load_balancer_is_told_the_verdict
     everything_else_is_unimplemented
     messages_are_bounded
     off_when_turned_off
@@ -267,7 +269,33 @@ fn watches_are_bounded(engine: &str) {
     assert!(doorbell.totals()["refused"].as_str().unwrap().contains("http2_watches="));
 }
 
-/// AWS load balancers take code 12 of this path for a healthy target by default.
+/// AWS load balancers take code 12 of this path for a healthy target by default, and any other for an unhealthy one.
+fn an_aws_load_balancer_is_told_the_verdict(engine: &str) {
+    let rest = "[admin]\nbind = \"127.0.0.1:0\"\n[health.readyz]\n[grpc]\n";
+    for (alb, in_maintenance) in [
+        ("", Code::Unavailable),
+        ("alb = \"verdict\"\n", Code::Unavailable),
+        ("alb = \"always\"\n", Code::Unimplemented),
+    ] {
+        let doorbell = Doorbell::start_with(engine, &config("", &format!("{rest}{alb}")));
+        let admin = doorbell.addr_of(1);
+        let told = || {
+            block_on(async {
+                let url = doorbell.url("");
+                let as_alb = Endpoint::from_shared(url).unwrap().user_agent("ELB-HealthChecker/2.0").unwrap();
+                let channel = as_alb.connect().await.unwrap();
+                call(channel, "/AWS.ALB/healthcheck").await.unwrap_err().code()
+            })
+        };
+        assert_eq!(told(), Code::Unimplemented, "{alb}");
+        assert_eq!(post(admin, "/-/maint?target=all").0, 200);
+        assert_eq!(told(), in_maintenance, "{alb}");
+        assert_eq!(post(admin, "/-/ready?target=all").0, 200);
+        assert_eq!(told(), Code::Unimplemented, "{alb}");
+        assert!(get(admin, "/-/probers").1.contains("elb"), "{alb}");
+    }
+}
+
 fn everything_else_is_unimplemented(engine: &str) {
     let doorbell = start(engine);
     block_on(async {

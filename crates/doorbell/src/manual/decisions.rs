@@ -616,3 +616,14 @@
 //! already, and to forget it would restart an app in the middle of its maintenance.
 //!
 //! *Would change it:* a client of ACME in use that cannot write to a directory; a prober's configuration that says more about checks.
+//!
+//! # 0046 The gRPC check of an AWS load balancer is answered with a verdict
+//!
+//! *Context.* A target group of gRPC asks `/AWS.ALB/healthcheck` and by default takes code 12, UNIMPLEMENTED, for well: what any server of gRPC says of a
+//! method that it does not have. Answered like that, a target is never unhealthy, in maintenance and in a drain neither. Asking `Check` instead with code
+//! 0 changes nothing, because a target group compares the code only, and that is 0 for NOT_SERVING too.
+//!
+//! *Choice.* That path has the verdict of the service without a name: 12 while it serves, otherwise 14, UNAVAILABLE, and who asks is counted as any
+//! prober. `alb = "always"` in `[grpc]` says 12 in any case, for whoever wants to know only that there is an answer.
+//!
+//! *Would change it:* a target group that reads the message, or asks `grpc.health.v1` by itself.

@@ -25,6 +25,13 @@ pub trait RawHandler: Send + Sync {
     /// Gets everything received so far on this connection that was not answered yet, and appends its answer to `reply`.
     fn handle(&self, received: &[u8], reply: &mut Vec<u8>) -> RawNext;
 
+    /// Writes what a client gets that has sent nothing within [`Raw::silence`] or the time-out, `now`: true when there is such a reply, after which
+    /// the connection is closed. Never by default.
+    fn answer_silent(&self, now: Time, reply: &mut Vec<u8>) -> bool {
+        let _ = (now, reply);
+        false
+    }
+
     /// As [`greet`](Self::greet), for a connection that is there `now`; for handlers that keep account of who came.
     fn greet_at(&self, now: Time, reply: &mut Vec<u8>) -> Option<RawNext> {
         let _ = now;
@@ -66,6 +73,7 @@ pub struct Raw {
     handler: Arc<dyn RawHandler>,
     bytes_max: usize,
     timeout: Duration,
+    silence: Option<Duration>,
     speaks_first: bool,
     hands_over_silent: bool,
 }
@@ -86,6 +94,7 @@ impl Raw {
             handler: Arc::new(handler),
             bytes_max: 4096,
             timeout: Duration::from_secs(10),
+            silence: None,
             speaks_first,
             hands_over_silent: false,
         }
@@ -102,6 +111,15 @@ impl Raw {
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
+        self
+    }
+
+    /// Time a client has for its first byte, if that is less than for all of them. By default there is no difference. With
+    /// [`RawHandler::answer_silent`] for protocols in which a client need not say anything; their listeners should not defer accept, which
+    /// adds to this time.
+    #[must_use]
+    pub const fn silence(mut self, time: Duration) -> Self {
+        self.silence = Some(time);
         self
     }
 
@@ -152,7 +170,8 @@ impl Protocol for Raw {
     }
 
     fn open(&self, now: Time) -> RawConn {
-        RawConn { deadline: now.after(self.timeout), replies: 0, reason: CloseReason::Done }
+        let silence = self.silence.unwrap_or(self.timeout).min(self.timeout);
+        RawConn { deadline: now.after(silence), replies: 0, reason: CloseReason::Done }
     }
 
     fn greet(&self, conn: &mut RawConn, io: Io<'_>) -> Next {
@@ -195,8 +214,15 @@ impl Protocol for Raw {
     }
 
     fn handle_timeout(&self, conn: &mut RawConn, io: Io<'_>) -> Next {
-        if self.hands_over_silent && conn.replies == 0 && io.input.is_empty() {
-            return Next::HandOver;
+        if conn.replies == 0 && io.input.is_empty() {
+            if self.hands_over_silent {
+                return Next::HandOver;
+            }
+            if self.handler.answer_silent(io.now, &mut io.out.head) {
+                conn.replies += 1;
+                // It may speak yet, and a reset would take the reply with it.
+                return Next::CloseLinger;
+            }
         }
         conn.reason = CloseReason::ReadTimeout;
         Next::CloseLinger
@@ -238,6 +264,7 @@ impl fmt::Debug for Raw {
         f.debug_struct("Raw")
             .field("bytes_max", &self.bytes_max)
             .field("timeout", &self.timeout)
+            .field("silence", &self.silence)
             .field("speaks_first", &self.speaks_first)
             .finish_non_exhaustive()
     }

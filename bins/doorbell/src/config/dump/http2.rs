@@ -3,7 +3,8 @@
 //! Does not know about: what is the default.
 
 use super::super::model::{Config, Grpc, Health, Http2};
-use super::text;
+use super::super::written::ALB;
+use super::{name_of, text};
 use serde_json::{Map, Value, json};
 
 pub(super) fn http2_value(http2: &Http2) -> Value {
@@ -24,5 +25,6 @@ pub(super) fn grpc_value(grpc: &Grpc, config: &Config) -> Value {
         "services": services,
         "max_watches": grpc.max_watches,
         "watches_per_connection": grpc.watches_per_connection,
+        "alb": name_of(&ALB, grpc.alb),
     })
 }

@@ -27,6 +27,18 @@ pub struct Grpc {
     pub max_watches: u32,
     /// Watch streams of one connection.
     pub watches_per_connection: u32,
+    /// What an AWS application load balancer is told.
+    pub alb: AlbAnswer,
+}
+
+/// The answer to what an AWS application load balancer asks for by default, who takes code 12, UNIMPLEMENTED, for well.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum AlbAnswer {
+    /// Always 12: well while there is an answer.
+    Always,
+    /// 12 while the service without a name serves, and otherwise 14, UNAVAILABLE.
+    #[default]
+    Verdict,
 }
 
 impl Default for Http2 {
@@ -37,7 +49,10 @@ impl Default for Http2 {
 
 impl Grpc {
     /// The paths that are asked for: the methods of the service, and what an AWS application load balancer asks for by default.
-    pub const PATHS: [&str; 2] = ["/grpc.health.v1.Health/{method}", "/AWS.ALB/healthcheck"];
+    pub const PATHS: [&str; 2] = ["/grpc.health.v1.Health/{method}", Self::ALB_PATH];
+
+    /// What an AWS application load balancer asks for by default.
+    pub const ALB_PATH: &str = "/AWS.ALB/healthcheck";
 
     /// The default, where `readyz` has this position in [`super::Config::health`].
     #[must_use]
@@ -48,6 +63,7 @@ impl Grpc {
             services: Vec::new(),
             max_watches: 16_384,
             watches_per_connection: 10,
+            alb: AlbAnswer::Verdict,
         }
     }
 }

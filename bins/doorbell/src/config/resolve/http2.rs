@@ -35,6 +35,7 @@ pub(super) fn resolve_grpc(written: Option<&written::Grpc>, health: &[Health], p
         services: services.collect(),
         max_watches: or(&written.max_watches, default.max_watches),
         watches_per_connection: or(&written.watches_per_connection, default.watches_per_connection),
+        alb: or(&written.alb, default.alb),
     }
 }
 

@@ -157,7 +157,7 @@ fn unused_checks(file: &written::File, config: &Config, problems: &Problems) {
     for one in config.health.iter().flat_map(|health| &health.uses) {
         used[one.check] = true;
     }
-    let takes_pushes = file.routes.iter().any(|route| route.push.is_some());
+    let takes_pushes = config.admin.is_some() || file.routes.iter().any(|route| route.push.is_some());
     for ((written, check), used) in file.checks.iter().zip(&config.checks).zip(used) {
         if !used {
             let message = format!("no health endpoint uses check `{}`", check.name);
@@ -170,7 +170,7 @@ fn unused_checks(file: &written::File, config: &Config, problems: &Problems) {
             let message = format!("nobody can tell how check `{}` is", check.name);
             problems.add(
                 Problem::warning("no-push", written.name.span.clone(), message).help(
-                    "add a [route.NAME] with `path = \"/-/checks/{check}/{result}\"` and `push = true`",
+                    "add [admin], which takes POST /-/checks/NAME/pass, or a [route.NAME] with `path = \"/-/checks/{check}/{result}\"` and `push = true`",
                 ),
             );
         }

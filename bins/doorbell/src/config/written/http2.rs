@@ -2,6 +2,7 @@
 //!
 //! Does not know about: listeners and health endpoints, of which `[grpc]` has only names.
 
+use super::super::model::AlbAnswer;
 use super::super::section::{At, Section};
 use std::ops::Range;
 
@@ -21,7 +22,11 @@ pub(crate) struct Grpc {
     pub(crate) services: Vec<(At<String>, At<String>)>,
     pub(crate) max_watches: Option<At<u32>>,
     pub(crate) watches_per_connection: Option<At<u32>>,
+    pub(crate) alb: Option<At<AlbAnswer>>,
 }
+
+pub(crate) const ALB: [(&str, AlbAnswer); 2] =
+    [("always", AlbAnswer::Always), ("verdict", AlbAnswer::Verdict)];
 
 impl Http2 {
     pub(super) fn read(mut at: Section<'_>) -> Self {
@@ -45,6 +50,7 @@ impl Grpc {
             services: at.section("services").map(|services| services.all_strings()).unwrap_or_default(),
             max_watches: at.limit("max_watches", 1_000_000),
             watches_per_connection: at.limit("watches_per_connection", 1000),
+            alb: at.choice("alb", &ALB),
         };
         at.finish();
         grpc

@@ -30,7 +30,7 @@ pub(crate) use check::{
 pub(crate) use compute::Compute;
 pub(crate) use control::{Control, Maintenance, Window};
 pub(crate) use health::{DEGRADED_VIA, DrainAnswers, Health, ON_STALE, QuorumOf, Statuses};
-pub(crate) use http2::{Grpc, Http2};
+pub(crate) use http2::{ALB, Grpc, Http2};
 pub(crate) use limit::Limit;
 pub(crate) use listener::{FORWARDED, Listener, PROXY_PROTOCOLS};
 pub(crate) use log::{ACCESS, ACCESS_FORMATS, Log};

@@ -12,6 +12,7 @@ use crate::serve::metrics;
 use crate::serve::ops::Operator;
 use crate::wire::{Lifecycle, Refusal, RefusalKind};
 use bytes::Bytes;
+use doorbell_health::Outcome;
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt as _, Full, StreamBody};
 use hyper::header::{HeaderMap, HeaderValue};
@@ -30,6 +31,9 @@ pub(super) const FOLLOWERS_MAX: usize = 16;
 
 /// The longest that somebody may wait for a drain.
 const WAIT_MAX: Duration = Duration::from_secs(600);
+
+/// Bytes of a note that are looked at; fewer are kept.
+const NOTE_LEN_MAX: usize = 1024;
 
 /// A wait looks so often whether the drain is called off or done.
 const WAIT_STEP: Duration = Duration::from_millis(100);
@@ -70,6 +74,7 @@ struct Asked {
 enum Wish {
     Drain { target: String, reason: Option<String>, time: Option<Duration>, wait: Duration, is_kept: bool },
     Maintain { target: String, reason: String, time: Option<Duration> },
+    Push { check: String, outcome: Outcome, note: String },
     Quit { now: bool },
     Ready { target: String },
     Reload,
@@ -227,6 +232,12 @@ impl Asked {
     /// What is to change, if anything: `None` for what is only shown.
     fn wish(&self) -> Option<Result<Wish, Refusal>> {
         let is_post = self.method == Method::POST;
+        if is_post || self.method == Method::PUT {
+            let told = self.path.strip_prefix("/-/checks/").and_then(|path| self.told(path));
+            if told.is_some() {
+                return told;
+            }
+        }
         let text = |name| query::value(&self.query, name);
         let target = || text("target").unwrap_or_else(|| "all".to_owned());
         let wish = match self.path.as_str() {
@@ -259,6 +270,25 @@ impl Asked {
         Some(wish)
     }
 
+    /// What a check is told, which is the last part of the path behind its name.
+    fn told(&self, path: &str) -> Option<Result<Wish, Refusal>> {
+        let (name, result) = path.rsplit_once('/')?;
+        let outcome = match result {
+            "fail" => Outcome::Failure,
+            "history" | "run" => return None,
+            "maintenance" => Outcome::Maintenance,
+            "pass" => Outcome::Success,
+            "warn" => Outcome::Degraded,
+            _ => {
+                let text = "a result is pass, warn, fail or maintenance".to_owned();
+                return Some(Err(Refusal::new(RefusalKind::NotFound, text)));
+            }
+        };
+        let mut note = query::value(&self.query, "note").unwrap_or_default();
+        note.truncate(note.floor_char_boundary(NOTE_LEN_MAX));
+        Some(Ok(Wish::Push { check: query::decoded(name)?, outcome, note }))
+    }
+
     fn duration(&self, name: &str) -> Result<Option<Duration>, Refusal> {
         let Some(text) = query::value(&self.query, name).filter(|text| !text.is_empty()) else {
             return Ok(None);
@@ -281,6 +311,7 @@ impl Wish {
                 operator.drain(&target, &reason, time, is_kept)
             }
             Self::Maintain { target, reason, time } => operator.maintain(&target, &reason, time),
+            Self::Push { check, outcome, note } => operator.push(&check, outcome, note),
             Self::Quit { now } => operator.quit(now),
             Self::Ready { target } => operator.ready(&target),
             Self::Reload => operator.reload(),

@@ -68,10 +68,19 @@ impl Keeper {
 
     /// The position of a check in the configuration, if it is run here; `None` for one that is told.
     pub(in crate::serve) fn runs(&self, check: CheckIndex) -> Option<usize> {
+        self.position(check, false)
+    }
+
+    /// The position of a check in the configuration, if it is told its results.
+    pub(in crate::serve) fn is_told(&self, check: CheckIndex) -> Option<usize> {
+        self.position(check, true)
+    }
+
+    fn position(&self, check: CheckIndex, is_passive: bool) -> Option<usize> {
         let inside = self.lock();
         let passive = inside.board.check(check)?.config().passive;
         drop(inside);
-        self.places.checks.iter().position(|place| *place == check).filter(|_| !passive)
+        self.places.checks.iter().position(|place| *place == check).filter(|_| passive == is_passive)
     }
 
     /// Waits for a result of a check that is newer than `since`; false when none comes in time.

@@ -207,6 +207,15 @@ impl Look {
         Self { endpoint, format, details: route.details, headers, allow, has_singles, warns, fields }
     }
 
+    /// Whether everybody sees details, and whether those do who may.
+    const fn shown(&self) -> [bool; 2] {
+        match self.details {
+            Details::Always => [true, true],
+            Details::Authenticated => [false, true],
+            Details::Never => [false, false],
+        }
+    }
+
     /// The reply for everybody and the one for those who see details, of which a route needs one or both.
     fn views<'b>(
         &self,
@@ -214,11 +223,7 @@ impl Look {
         weight: Option<u32>,
         reply: impl Fn(bool) -> Option<Reply<'b>>,
     ) -> Option<Views> {
-        let [all, some] = match self.details {
-            Details::Always => [true, true],
-            Details::Authenticated => [false, true],
-            Details::Never => [false, false],
-        };
+        let [all, some] = self.shown();
         let render = |reply: Reply<'_>| {
             let fields = fields_of(self.fields, (state, reply.code), weight, &self.headers);
             self.render(&reply, &fields)
@@ -261,9 +266,10 @@ impl Look {
         let states = Audience::ALL.map(|audience| endpoint.answer(audience).0.state);
         let kubelet = Audience::Kubelet as usize;
         if self.warns && states[kubelet] == EndpointState::Degraded {
-            let reply = warning(board, self.endpoint, self.details != Details::Never, &self.headers)?;
+            let [all, some] = self.shown().map(|shown| warning(board, self.endpoint, shown, &self.headers));
+            let told = [all?, some?];
             by_audience[kubelet] = views.len();
-            views.push(Format::ALL.map(|_| [reply.clone(), reply.clone()]));
+            views.push(Format::ALL.map(|_| told.clone()));
         }
         let to = match (views.len(), self.format) {
             (1, Some(_)) => To::Everybody,

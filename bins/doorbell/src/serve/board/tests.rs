@@ -33,8 +33,12 @@ fn with<T>(page: &Page, look: impl FnOnce(&Held) -> T) -> T {
 }
 
 fn answer(page: &Page, audience: Audience) -> (u16, String) {
+    answer_to(page, audience, true)
+}
+
+fn answer_to(page: &Page, audience: Audience, sees_details: bool) -> (u16, String) {
     with(page, |held| {
-        let reply = held.replies.reply(audience, Format::Text, true).unwrap();
+        let reply = held.replies.reply(audience, Format::Text, sees_details).unwrap();
         (reply.status().code(), String::from_utf8(reply.content().to_vec()).unwrap())
     })
 }
@@ -158,8 +162,9 @@ fn a_kubelet_is_warned_of_degraded_and_all_others_read_the_status() {
     let keeper = Keeper::build(&config).unwrap();
     let ready = route(&config, "readyz");
     let page = keeper.page(&ready, &[("Location".to_owned(), "/here".to_owned())], "GET", false).unwrap();
-    let hidden = HealthRoute { details: Details::Never, ..ready };
-    let hidden = keeper.page(&hidden, &[], "GET", false).unwrap();
+    let page_of =
+        |details| keeper.page(&HealthRoute { details, ..ready.clone() }, &[], "GET", false).unwrap();
+    let (hidden, guarded) = (page_of(Details::Never), page_of(Details::Authenticated));
     found(&keeper, Outcome::Success, "");
     for audience in Audience::ALL {
         assert_eq!(answer(&page, audience), (200, "up\ndb: up\n".to_owned()));
@@ -170,7 +175,16 @@ fn a_kubelet_is_warned_of_degraded_and_all_others_read_the_status() {
     for audience in [Audience::LoadBalancer, Audience::Other] {
         assert_eq!(answer(&page, audience).0, 203);
     }
-    assert_eq!(answer(&hidden, Audience::Kubelet), (302, "readyz is degraded".to_owned()));
+    // Anybody can say that he is a kubelet: reasons are for whoever sees details.
+    for (page, sees_details, expected) in [
+        (&hidden, false, "readyz is degraded"),
+        (&hidden, true, "readyz is degraded"),
+        (&guarded, false, "readyz is degraded"),
+        (&guarded, true, &warned.1),
+    ] {
+        let found = answer_to(page, Audience::Kubelet, sees_details);
+        assert_eq!(found, (302, expected.to_owned()), "{sees_details}");
+    }
     with(&page, |held| assert_eq!(held.replies.state(Audience::Kubelet), EndpointState::Degraded));
     // To a kubelet that is told nothing of a drain, it is degraded as before.
     keeper.drain(true);

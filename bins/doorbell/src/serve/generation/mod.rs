@@ -232,6 +232,7 @@ impl Generation {
             config_hash: hash(&self.config),
             totals: Arc::clone(&self.totals),
             hurry: self.hurry.clone(),
+            push: self.push.clone(),
             pulse: self.pulse.clone(),
             ledger: Arc::clone(&program.ledger),
         }

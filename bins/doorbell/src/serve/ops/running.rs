@@ -2,7 +2,7 @@
 //!
 //! Does not know about: how it was made, who looks at it.
 
-use crate::checks::{Hurry, Pulse};
+use crate::checks::{Hurry, Pulse, Push};
 use crate::config::model::{Config, Lifecycle};
 use crate::serve::board::Keeper;
 use crate::serve::generation::Ledger;
@@ -32,6 +32,8 @@ pub(in crate::serve) struct Running {
     pub(in crate::serve) ledger: Arc<Ledger>,
     /// Where runs of checks are asked for, if there are any.
     pub(in crate::serve) hurry: Option<Hurry>,
+    /// Where results are left that somebody else found, if there are checks.
+    pub(in crate::serve) push: Option<Push>,
     /// Whether the thread of checks goes on, if there is one.
     pub(in crate::serve) pulse: Option<Pulse>,
 }

@@ -3,10 +3,12 @@
 //! Does not know about: who asks.
 
 use super::clock::{millis, unix_ms};
-use super::{Follower, Operator, Subject};
-use crate::checks::Desk as _;
+use super::{Follower, Operator, Running, Subject};
+use crate::checks::{Desk as _, Finding};
 use crate::wire::{CheckView, Event, ProberView, Refusal, RefusalKind, Status};
+use doorbell_health::{CheckIndex, Outcome};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// How long somebody waits who has a check run now.
@@ -77,13 +79,7 @@ impl Operator {
     /// Runs a check now and waits for what it finds.
     pub(crate) fn run_check(&self, name: &str) -> Result<CheckView, Refusal> {
         let refused = |kind, text: String| Err(Refusal::new(kind, text));
-        let running = self.running();
-        let found =
-            running.as_ref().and_then(|running| match running.keeper.subject(&format!("check:{name}"))? {
-                Subject::Check(check) => Some((running, check)),
-                Subject::All | Subject::Endpoint(_) => None,
-            });
-        let Some((running, check)) = found else { return no_check(name) };
+        let Some((running, check)) = self.check_named(name) else { return no_check(name) };
         let (Some(position), Some(hurry)) = (running.keeper.runs(check), &running.hurry) else {
             let text = format!("check {name} is not run here: its results are told");
             return refused(RefusalKind::NotSupported, text);
@@ -97,6 +93,28 @@ impl Operator {
             return refused(RefusalKind::Busy, text);
         }
         running.checks(Some(name), true).pop().map_or_else(|| no_check(name), Ok)
+    }
+
+    /// Takes the word of the application for how a check is that is told its results.
+    pub(crate) fn push(&self, name: &str, outcome: Outcome, note: String) -> Result<String, Refusal> {
+        let Some((running, check)) = self.check_named(name) else { return no_check(name) };
+        let (Some(position), Some(push)) = (running.keeper.is_told(check), &running.push) else {
+            let text = format!("check {name} is run here: only one of `type = \"ttl\"` is told its results");
+            return Err(Refusal::new(RefusalKind::NotSupported, text));
+        };
+        if push.leave(position, Finding { outcome, latency: Duration::ZERO, reason: note }) {
+            Ok(format!("check {name} was told"))
+        } else {
+            Err(Refusal::new(RefusalKind::Busy, "too many results at once: try again".to_owned()))
+        }
+    }
+
+    fn check_named(&self, name: &str) -> Option<(Arc<Running>, CheckIndex)> {
+        let running = self.running()?;
+        match running.keeper.subject(&format!("check:{name}"))? {
+            Subject::Check(check) => Some((running, check)),
+            Subject::All | Subject::Endpoint(_) => None,
+        }
     }
 
     /// Who probes.

@@ -39,6 +39,8 @@
 //!   `Connection: close`. Redirects are not followed; certificates are not looked at.
 //! - After registration one good answer is enough. When all targets are unhealthy it sends to all of them: it **fails open**, so a 503
 //!   alone does not keep clients away.
-//! - gRPC: it calls `/AWS.ALB/healthcheck` and by default takes code 12, UNIMPLEMENTED, for well. That is what doorbell answers to
-//!   a method that it does not have; for a real verdict set the path to `/grpc.health.v1.Health/Check` and the code to 0.
+//! - gRPC: it calls `/AWS.ALB/healthcheck` and by default takes code 12, UNIMPLEMENTED, for well, which every server says of a
+//!   method that it does not have. doorbell says 12 there while the service without a name serves (`overall` in `[grpc]`, by default
+//!   `readyz`), and 14, UNAVAILABLE, while it does not, in a drain and in maintenance. `alb = "always"` in `[grpc]` says 12 as long as there is an
+//!   answer at all. The path `/grpc.health.v1.Health/Check` with code 0 cannot replace it: 0 is also the code of NOT_SERVING.
 //! - Several nodes ask, so the rate is a multiple of the interval. An answer costs no check: results are kept.

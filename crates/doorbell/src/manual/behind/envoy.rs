@@ -18,9 +18,15 @@
 //! type = "http"
 //! url = "http://127.0.0.1:3000/healthz"
 //!
+//! [check.cache]
+//! type = "tcp"
+//! address = "127.0.0.1:6379"
+//!
 //! [health.livez]
 //! [health.readyz]
 //! require = ["app"]
+//! degrading = ["cache"]
+//! envoy_degraded = true            # degraded: 200 with `x-envoy-degraded: true`
 //!
 //! [route.livez]
 //! listener = "probes"
@@ -35,6 +41,9 @@
 //!
 //! - Only **200** is well unless `expected_statuses` says otherwise, and any other code makes the host unhealthy **at once**: thresholds count
 //!   for time-outs and broken connections only, unless `retriable_statuses` names the code.
+//! - A host that is **degraded** answers 200 with `x-envoy-degraded: true`, where `envoy_degraded = true` says so in `[health.readyz]`: Envoy sends
+//!   to it only what the healthy ones cannot take. Without the key a degraded host is like any other; with `status = { degraded = 503 }` it is
+//!   out, and the field is not sent.
 //! - At the start one good answer is enough. Later `healthy_threshold` counts.
 //! - The connection is kept (`reuse_connection`, on by default), so an idle time below the interval costs a connection each time, and may
 //!   cost a failed probe. Without traffic the interval is `no_traffic_interval`, 60 s.

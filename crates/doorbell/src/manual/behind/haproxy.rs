@@ -59,6 +59,7 @@
 //!   back what it said: `up ready 100%`, `up ready 60% # degraded cache`, `down ready # app`, `up drain 100% # draining`, `maint # patching`. The
 //!   percentage is of the server's `weight`, and of the weights in `[health.readyz]` what serves. With `maxconn = 200` in `[agent.lb]` it
 //!   also says how many connections the server is to get.
-//! - With `select_by_send = true` one agent serves many servers: `agent-send "readyz\n"` names the endpoint.
+//! - With `select_by_send = true` one agent serves many servers: `agent-send "readyz\n"` names the endpoint. A server without
+//!   `agent-send` gets the line of the agent's own `health` after 300 ms of silence, and so does one whose words are lost on the way that long.
 //! - An agent that cannot be reached changes nothing: what it said last holds. So keep `check` beside it, and end doorbell by TERM, not KILL: it says
 //!   `drain` first.

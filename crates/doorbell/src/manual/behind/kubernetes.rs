@@ -51,11 +51,12 @@
 //! - 200 to 399 are well. A redirect to the same host is followed; one to another host is a success with a warning event. Of a failure
 //!   people see the code only, never the body.
 //! - Of "degraded" a kubelet tells nobody: 200 is 200. With `degraded_via = "kube-warning"` in `[health.readyz]` it is answered 302 to
-//!   `http://degraded.invalid/` while the endpoint is degraded, which is a success, and the pod has an event of type `Warning`:
-//!   `Readiness probe warning: Probe terminated redirects, Response body: readyz is degraded: db down (connection refused)`. Everybody else is answered
-//!   with `status.degraded` as before; who is a kubelet is told by `User-Agent: kube-probe/..`. The reasons are in it unless the route says
-//!   `details = "never"`. It changes with the state and not with each probe, so the events of one reason are counted and not repeated. What stands
-//!   between kubelet and doorbell must not follow redirects.
+//!   `http://degraded.invalid/` while the endpoint is degraded, which is a success, and the pod has an event of type `Warning`: `Readiness
+//!   probe warning: Probe terminated redirects, Response body: readyz is degraded: db down (connection refused)`. Everybody else is
+//!   answered with `status.degraded` as before; who is a kubelet is told by `User-Agent: kube-probe/..`. The reasons are in it where the
+//!   route says `details = "always"`, and where it says `"authenticated"` for a probe that sends the token (`httpHeaders`): anybody can
+//!   call himself a kubelet, so everybody else reads `readyz is degraded`. It changes with the state and not with each probe, so the events
+//!   of one reason are counted and not repeated. What stands between kubelet and doorbell must not follow redirects.
 //! - Each probe is a new connection with `Connection: close`, `User-Agent: kube-probe/..`, and ends after `timeoutSeconds`, 1 s by
 //!   default: doorbell answers from what it knows, so a slow dependency never makes a slow probe.
 //! - Each container is restarted by its own `livenessProbe`, so each needs an own answer: that of doorbell asks `/livez`, that of the app

@@ -35,8 +35,9 @@
 //!
 //! Target group: health check protocol HTTP, path `/readyz`, port 8080.
 //!
-//! - HTTP checks take 200 to 399 for well by default. With TCP it only connects and closes; doorbell counts such a connection and logs
-//!   nothing, where a TLS server would complain each time.
+//! - HTTP checks take 200 to 399 for well by default. With TCP it only connects and closes; doorbell logs nothing of that, where a
+//!   TLS server would complain each time. It counts a connection that ends with a FIN. One that ends with a reset before its first byte is over
+//!   before the kernel shows it to anybody, unless `[listener.probes.tcp]` has `defer_accept = false`; it is a success to the prober all the same.
 //! - When a target becomes unhealthy existing connections are **reset**, so a short failure costs clients. `fall = 3` in
 //!   `[check.app]` is the default here for that reason.
 //! - Many nodes ask in parallel, each at the interval. When all targets of a zone are unhealthy its address leaves DNS.

@@ -2,8 +2,8 @@
 //!
 //! Does not know about: connections beyond the account each request carries, how messages are written.
 
-use super::statuses::{Statuses, Told};
-use crate::config::model::Grpc;
+use super::statuses::{OVERALL, Statuses, Told};
+use crate::config::model::{AlbAnswer, Grpc};
 use crate::http::log::Prober;
 use crate::serve::lane::common::Common;
 use crate::serve::lane::counters::{Counters, count};
@@ -97,6 +97,14 @@ impl HealthService {
         }
         let all = statuses.all(prober);
         Ok(ListResponse { statuses: all.map(|(name, status)| (name.to_owned(), reply(status))).collect() })
+    }
+
+    /// What an AWS application load balancer reads of the service without a name: code 12 is well (its default of a target group).
+    pub(super) fn tell_alb(&self, answer: AlbAnswer, prober: Option<Prober>) -> Status {
+        match (self.0.statuses.get(OVERALL, prober), answer) {
+            (Some(ServingStatus::Serving), _) | (_, AlbAnswer::Always) => Status::unimplemented("well"),
+            (_, AlbAnswer::Verdict) => Status::unavailable("not serving"),
+        }
     }
 
     fn enter(&self, account: Account) -> Result<Place, Status> {

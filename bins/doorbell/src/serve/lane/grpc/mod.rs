@@ -2,7 +2,8 @@
 //!
 //! Does not know about: routes, of which it hears only what they said; frames.
 //!
-//! Every other method is UNIMPLEMENTED, code 12: what an AWS load balancer expects of `/AWS.ALB/healthcheck` by default.
+//! Every other method is UNIMPLEMENTED, code 12. An AWS load balancer takes that for well at `/AWS.ALB/healthcheck` by default, so there it
+//! is said only while the service without a name serves.
 
 mod health;
 mod refusal;
@@ -11,7 +12,8 @@ mod statuses;
 use super::body::ReplyBody;
 use super::common::Common;
 use super::metered::Account;
-use crate::config::model::Grpc;
+use crate::config::model::{AlbAnswer, Grpc};
+use crate::http::log::Prober;
 use bytes::Bytes;
 use health::{HealthService, ListRequest, ListResponse, prober_of};
 use http_body::Body;
@@ -33,9 +35,6 @@ pub(in crate::serve) const GRPC: &str = "application/grpc";
 /// The path of every method of the service.
 const HEALTH: &str = "/grpc.health.v1.Health/";
 
-/// What an AWS application load balancer asks for by default.
-const ALB: &str = "/AWS.ALB/healthcheck";
-
 /// Bytes of a message; a health request is a name.
 const MESSAGE_LEN_MAX: usize = 4096;
 
@@ -44,6 +43,7 @@ const MESSAGE_LEN_MAX: usize = 4096;
 pub(super) struct Answers {
     health: HealthService,
     server: HealthServer<HealthService>,
+    alb: AlbAnswer,
 }
 
 /// Whether a request is one of gRPC.
@@ -51,7 +51,7 @@ pub(in crate::serve) fn is_grpc(content_type: &[u8], is_post: bool, path: &str) 
     // `application/grpc+proto` too, but not `application/grpc-web`.
     let rest = content_type.strip_prefix(GRPC.as_bytes());
     let is_content = rest.is_some_and(|rest| rest.first().is_none_or(|next| b"+; ".contains(next)));
-    is_content || (is_post && path == ALB)
+    is_content || (is_post && path == Grpc::ALB_PATH)
 }
 
 /// The same of a request of hyper.
@@ -72,7 +72,7 @@ impl Answers {
         let server = HealthServer::new(health.clone())
             .max_decoding_message_size(MESSAGE_LEN_MAX)
             .max_encoding_message_size(1 << 20);
-        Self { health, server }
+        Self { health, server, alb: grpc.alb }
     }
 
     /// Answers a request of the connection with this account.
@@ -93,6 +93,10 @@ impl Answers {
                     Ok(response) => response,
                     Err(never) => match never {},
                 }
+            }
+            None if request.uri().path() == Grpc::ALB_PATH => {
+                let user_agent = request.headers().get(header::USER_AGENT).map(header::HeaderValue::as_bytes);
+                self.health.tell_alb(self.alb, user_agent.and_then(Prober::of_user_agent)).into_http()
             }
             None => Status::unimplemented("there is no such service").into_http(),
         };
