@@ -186,7 +186,7 @@ fn probers(scrape: &Scrape, families: &mut Families) {
         let labels = [("endpoint", &*one.row.endpoint), ("prober", one.row.prober_name())];
         seen.add(labels, now - one.age_secs);
     }
-    let mut apart = families.gauge("doorbell_prober_interval_seconds", "How far apart probes come.");
+    let mut apart = families.gauge("doorbell_prober_interval_seconds", "How far apart probes come, or came while they did.");
     for one in all {
         if let Some(interval) = one.row.interval {
             let labels = [("endpoint", &*one.row.endpoint), ("prober", one.row.prober_name())];

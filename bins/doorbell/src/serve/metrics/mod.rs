@@ -115,7 +115,7 @@ impl Scrape {
             let age_secs = now.since(row.last).as_secs_f64();
             Prober { row, age_secs }
         };
-        self.probers = census.rows(now).into_iter().map(prober).collect();
+        self.probers = census.rows().into_iter().map(prober).collect();
         let views = census.views();
         self.views = views
             .flat_map(|(name, views)| views.into_iter().map(move |view| (name.to_owned(), view)))
