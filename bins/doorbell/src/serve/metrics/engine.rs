@@ -100,7 +100,7 @@ fn bytes(scrape: &Scrape, families: &mut Families) {
 
 fn requests(scrape: &Scrape, families: &mut Families) {
     let help = "Requests answered, by protocol; the replies of raw listeners are among those of http1.";
-    let mut requests = families.counter("doorbell_http_requests", help);
+    let mut requests = families.counter("doorbell_requests", help);
     let http1 = scrape.workers.iter().map(|worker| worker.requests).sum();
     requests.count([("protocol", "http1")], http1);
     if let Some((_, http2)) = scrape.http2 {
