@@ -15,6 +15,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::mpsc::sync_channel;
 use std::time::{Duration, Instant};
 
+use doorbell::driver::examine::Cause;
 use doorbell::id::WorkerIndex;
 use doorbell::{
     CloseReason, Engine, Event, Http1, Listen, OnWorkerFailure, Raw, RawHandler, RawNext, Request, Responder,
@@ -347,7 +348,10 @@ fn a_failed_ring_is_replaced_by_epoll_with_one_word() {
     let began = Instant::now();
     server.handle().fail_worker(WorkerIndex(0));
     let event = told.recv_timeout(Duration::from_secs(5)).unwrap();
-    assert!(matches!(event, Event::DriverFellBack { worker: WorkerIndex(0), .. }), "{event:?}");
+    assert!(
+        matches!(event, Event::DriverFellBack { worker: WorkerIndex(0), cause: Cause::Kernel, .. }),
+        "{event:?}"
+    );
     assert!(ask(&mut TcpStream::connect(addr).unwrap(), GET).ends_with("ok\n"));
     assert!(began.elapsed() < Duration::from_millis(500), "epoll serves soon: {:?}", began.elapsed());
     assert_eq!(server.stats().driver_fallbacks, 1);

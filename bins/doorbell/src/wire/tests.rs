@@ -92,6 +92,7 @@ fn status() -> Status {
             driver: "epoll".into(),
             why: "forced".into(),
             is_fallback: true,
+            cause: "seccomp".into(),
             has_failed: false,
             conns_live: 5,
             requests: 6,

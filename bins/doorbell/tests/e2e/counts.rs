@@ -146,9 +146,12 @@ fn connections_are_counted_by_listener(engine: &str) {
         ],
     );
     drop(kept);
+    let cause = if engine == "epoll" { "forced" } else { "ok" };
+    let driver = format!("doorbell_engine_info{{worker=\"1\",engine=\"{engine}\",cause=\"{cause}\"}}");
     expect(
         admin,
         &[
+            (&driver, 1.0),
             ("doorbell_connections_active{listener=\"b\"}", 0.0),
             ("doorbell_connections_closed_total{listener=\"b\",reason=\"client_fin\"}", 2.0),
         ],

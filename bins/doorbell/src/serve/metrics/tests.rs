@@ -75,6 +75,7 @@ fn status() -> Status {
         driver: "epoll".to_owned(),
         why: "seccomp".to_owned(),
         is_fallback: true,
+        cause: "seccomp".to_owned(),
         has_failed: failed,
         conns_live: 0,
         requests: 0,
