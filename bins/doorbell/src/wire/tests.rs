@@ -170,7 +170,7 @@ fn the_layout_is_that_of_this_version() {
     responses().iter().for_each(|response| digest.write(&bitcode::encode(response)));
     assert_eq!(
         (VERSION, digest.finish()),
-        (2, 5_505_319_568_364_494_035),
+        (3, 5_812_820_676_155_471_839),
         "the layout of the control protocol changed"
     );
 }

@@ -185,10 +185,7 @@ fn a_reload_takes_nothing_back(engine: &str) {
             ("doorbell_connections_accepted_total{listener=\"a\"}", 5.0),
             ("doorbell_connections_closed_total{listener=\"a\",reason=\"done\"}", 5.0),
             ("doorbell_connections_active{listener=\"a\"}", 0.0),
-            (
-                "doorbell_http_requests_total{listener=\"a\",route=\"hello\",method=\"GET\",code=\"200\"}",
-                3.0,
-            ),
+            ("doorbell_http_requests_total{listener=\"a\",route=\"hello\",method=\"GET\",code=\"200\"}", 3.0),
             ("doorbell_rate_limit_decisions_total{limiter=\"few\",decision=\"allow\"}", 2.0),
             ("doorbell_rate_limit_decisions_total{limiter=\"few\",decision=\"deny\"}", 0.0),
             ("doorbell_config_last_reload_successful", 1.0),

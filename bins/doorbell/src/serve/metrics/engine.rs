@@ -2,10 +2,11 @@
 //!
 //! Does not know about: texts, health.
 
-use super::Scrape;
 use super::family::{Families, as_f64};
+use super::{Build, Scrape};
 use crate::wire::Lifecycle;
 use doorbell::Snapshot;
+use doorbell::time::Time;
 
 /// Counters of the engine that have a name of their own here, beside [`named`].
 const ELSEWHERE: [&str; 10] = [
@@ -31,8 +32,11 @@ pub(super) fn gather(scrape: &Scrape, families: &mut Families) {
 
 fn program(scrape: &Scrape, families: &mut Families) {
     let status = &scrape.status;
-    let version = ("version", &*status.version);
-    families.gauge("doorbell_build_info", "The version that runs.").add([version], 1.0);
+    let Build { revision, rustc } = scrape.build;
+    let labels = [("version", &*status.version), ("revision", revision), ("rustc", rustc)];
+    families
+        .gauge("doorbell_build_info", "The version that runs, and the compiler that made it.")
+        .add(labels, 1.0);
     let start = as_f64(status.now_unix_ms.saturating_sub(status.uptime_ms)) / 1e3;
     let help = "When the program started, in seconds since 1970.";
     families.gauge("doorbell_start_time_seconds", help).add([], start);
@@ -76,6 +80,14 @@ fn workers(scrape: &Scrape, families: &mut Families) {
     let mut up = families.gauge("doorbell_worker_up", "Whether a worker runs.");
     for (worker, one) in all.iter().enumerate() {
         up.add([("worker", &worker.to_string())], if one.has_failed { 0.0 } else { 1.0 });
+    }
+    let help =
+        "When the loop of a worker last turned, in seconds since 1970; with nothing to do it turns seldom.";
+    let mut turned = families.gauge("doorbell_worker_last_loop_timestamp_seconds", help);
+    let now = as_f64(scrape.status.now_unix_ms) / 1e3;
+    for (worker, one) in scrape.workers.iter().enumerate().filter(|(_, one)| one.turned > Time::ZERO) {
+        let age = scrape.now.since(one.turned);
+        turned.add([("worker", &worker.to_string())], now - age.as_secs_f64());
     }
 }
 

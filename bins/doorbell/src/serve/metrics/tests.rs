@@ -113,6 +113,7 @@ fn scrape() -> Scrape {
     let last = ResultView { age_ms: 1_500, outcome: OutcomeWord::Failure, latency_us: 2_500 };
     let mut snapshot = Snapshot::default();
     (snapshot.requests, snapshot.conns_live, snapshot.proxy_v2) = (42, 3, 7);
+    snapshot.turned = Time::from_nanos(3_500_000_000);
     let row = |prober, told, interval| Row {
         endpoint: "readyz".into(),
         prober,
@@ -124,6 +125,8 @@ fn scrape() -> Scrape {
     let view = LbView { lb: "b/s1@vm".into(), state: LbState::Nolb, steps: None, at: Time::ZERO };
     let half = Some(Duration::from_millis(500));
     Scrape {
+        build: Build { revision: "c0ffee", rustc: "1.95.0" },
+        now: Time::from_nanos(4_000_000_000),
         status: status(),
         checks: vec![check("db", CheckWord::Down, Some(last)), check("new", CheckWord::Unknown, None)],
         probers: vec![
@@ -147,7 +150,12 @@ fn scrape() -> Scrape {
         config_hash: "00ff".to_owned(),
         reloads: Reloads { done: 3, failed: 1, hurried: 0, has_last_failed: true, since: Time::ZERO },
         reload_age_secs: 4.0,
-        process: Process { cpu_secs: Some(1.25), open_fds: Some(12), ..Process::default() },
+        process: Process {
+            cpu_secs: Some(1.25),
+            start_secs: Some(1.8e9),
+            open_fds: Some(12),
+            ..Process::default()
+        },
     }
 }
 
@@ -223,6 +231,11 @@ fn the_process_is_read() {
     let process = Process::read();
     assert!(
         process.threads >= Some(1) && process.open_fds > Some(2) && process.max_fds > Some(2),
+        "{process:?}"
+    );
+    let now = std::time::UNIX_EPOCH.elapsed().unwrap().as_secs_f64();
+    assert!(
+        process.start_secs.is_some_and(|start| (now - 86_400.0..=now + 2.0).contains(&start)),
         "{process:?}"
     );
     assert!(process.resident_bytes > Some(1 << 20) && process.cpu_secs.is_some(), "{process:?}");
