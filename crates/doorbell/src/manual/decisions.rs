@@ -453,6 +453,7 @@
 //! *Left out.* How long requests take: a clock would be read for each. Parts of the runs of checks where there are more than 1,000 checks, since
 //! every part is ten lines of each check. How late runs start is told of all checks together for the same reason.
 //! Connections that were rejected are those closed as `per_ip_cap`, `handshake_cap`, `input_memory` and `not_taken`, and have no other name.
+//! Where a connection ends by a limit the reason is the limit: `per_ip_cap`, `requests_max`, `age_max`, `input_memory`, `handshake_cap`.
 //! `doorbell_worker_loop_seconds` would need a second look at the clock in each turn; `doorbell_worker_last_loop_timestamp_seconds` is the time that the
 //! turn reads anyway, and with `doorbell_worker_turns_total` tells a worker that hangs from one that is busy. Of a ring,
 //! `doorbell_ring_enters_total`, `_cq_overflow_total` and `_buffer_starved_total` are counted; entries submitted and completed, by operation or at

@@ -198,7 +198,8 @@ impl Protocol for Raw {
         if self.hands_over_silent && conn.replies == 0 && io.input.is_empty() {
             return Next::HandOver;
         }
-        conn.reason = CloseReason::ReadTimeout;
+        let is_idle = io.input.is_empty();
+        conn.reason = if is_idle { CloseReason::IdleTimeout } else { CloseReason::HeaderTimeout };
         Next::CloseLinger
     }
 

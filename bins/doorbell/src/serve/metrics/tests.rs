@@ -56,7 +56,7 @@ fn items() -> BTreeMap<Item, u64> {
         (Item::AcceptError { listener: listener(), errno: "EMFILE" }, 1),
         (Item::AccessLost("queue_full"), 2),
         (Item::Closed { listener: listener(), reason: "done" }, 5),
-        (Item::Closed { listener: listener(), reason: "read_timeout" }, 1),
+        (Item::Closed { listener: listener(), reason: "header_timeout" }, 1),
         (Item::Connect("connected"), 29),
         (Item::Connect("refused"), 1),
         (Item::ConnectRetry, 2),
