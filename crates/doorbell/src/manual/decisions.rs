@@ -444,7 +444,8 @@
 //! Requests are counted by route only with `[admin]`, without which nobody can ask for metrics; then a route is compiled into an answer that
 //! counts. Numbers belong to the process, so that a reload takes nothing back, and each thread has its own; of a reply that is always the same
 //! the number is known but for the method. Routes of health are not counted again: `doorbell_probes_total` has them by prober, which says more.
-//! Where the answer is no fixed one, its number is looked up by method and status.
+//! Where the answer is no fixed one, its number is looked up by method and status. `doorbell_http_requests_total` is what is counted by listener,
+//! route, method and code; `doorbell_requests_total` is every request by protocol, those of probes among them.
 //!
 //! *Measured:* the row `kubelet_scraped` beside `kubelet` of `fixed`, `cargo bench -p doorbell-benches --bench instructions_health`: 276
 //! instructions and 306, with the labels of listener, route, method and status.
@@ -452,6 +453,15 @@
 //! *Left out.* How long requests take: a clock would be read for each. Parts of the runs of checks where there are more than 1,000 checks, since
 //! every part is ten lines of each check. How late runs start is told of all checks together for the same reason.
 //! Connections that were rejected are those closed as `per_ip_cap`, `handshake_cap`, `input_memory` and `not_taken`, and have no other name.
+//! Where a connection ends by a limit the reason is the limit: `per_ip_cap`, `requests_max`, `age_max`, `input_memory`, `handshake_cap`.
+//! `doorbell_worker_loop_seconds` would need a second look at the clock in each turn; `doorbell_worker_last_loop_timestamp_seconds` is the time that the
+//! turn reads anyway, and with `doorbell_worker_turns_total` tells a worker that hangs from one that is busy. Of a ring,
+//! `doorbell_ring_enters_total`, `_cq_overflow_total` and `_buffer_starved_total` are counted; entries submitted and completed, by operation or at
+//! all, would be counted one by one where a turn of 64 connections costs a few hundred instructions each, and say no more than connections, requests
+//! and enters do. Rearming is told of accept, the one operation whose rearming says that something is wrong (`doorbell_accept_rearms_total`),
+//! and steps down are `doorbell_accept_downgrades_total` and `doorbell_driver_fallbacks_total` in the place of one
+//! `_downgrades_total{from,to}`. The table of fixed files is as full as `doorbell_worker_connections_active`, where it is used. `doorbell_build_info` has
+//! no label `features`: there are none to choose.
 //! What is asked of a check with `cache` is counted by those who are heard, one of many: the others look at one flag (0029).
 //!
 //! *Would change it:* a counter that a ring thread can write without asking which thread it is.
