@@ -106,7 +106,11 @@ fn two_are_two_across_generations(engine: &str, listener: &str, more: &str) {
     let both = [http2_conn(&reloaded), http2_conn(&reloaded)];
     assert!(both.iter().all(Option::is_some) && http2_conn(&reloaded).is_none());
     write("2");
-    assert!(http2_conn(&reloaded).is_none(), "those of before are there: {}", reloaded.doorbell.process.log());
+    assert!(
+        http2_conn(&reloaded).is_none(),
+        "those of before are there: {}",
+        reloaded.doorbell.process.log()
+    );
     write("3");
     assert!(http2_conn(&reloaded).is_none());
     drop(both);

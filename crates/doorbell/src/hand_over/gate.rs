@@ -43,11 +43,8 @@ pub struct Permit {
 
 impl Gate {
     pub(crate) fn new(max: u32) -> Self {
-        let house = House {
-            out: AtomicU32::new(0),
-            hungry: AtomicBool::new(false),
-            bells: Mutex::new(Vec::new()),
-        };
+        let house =
+            House { out: AtomicU32::new(0), hungry: AtomicBool::new(false), bells: Mutex::new(Vec::new()) };
         Self::to(Arc::new(house), max)
     }
 

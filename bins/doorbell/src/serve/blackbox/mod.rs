@@ -134,8 +134,11 @@ impl Probes {
     /// Descriptors that may be open at once.
     pub(super) fn descriptors(config: &Config) -> u32 {
         let listeners = config.blackbox.as_ref().map_or(0, |blackbox| blackbox.binds.len());
-        let all =
-            if listeners == 0 { 0 } else { listeners * (CONNS_MAX + 1) + PROBES_MAX + FDS_A_LOOK_UP * LOOKUPS_MAX + 8 };
+        let all = if listeners == 0 {
+            0
+        } else {
+            listeners * (CONNS_MAX + 1) + PROBES_MAX + FDS_A_LOOK_UP * LOOKUPS_MAX + 8
+        };
         u32::try_from(all).unwrap_or(u32::MAX)
     }
 }

@@ -3,8 +3,8 @@
 //! Does not know about: restarts, which need a second process.
 
 use super::*;
-use doorbell::id::WorkerIndex;
 use doorbell::http::{Request, Responder, StaticReply, Status};
+use doorbell::id::WorkerIndex;
 use doorbell::{Engine, Http1, Listen, OnWorkerFailure, Server, Workers};
 use doorbell_testkit::peers::{exchange, free_addr, wait_until};
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};

@@ -39,7 +39,11 @@ pub(super) struct Built {
 
 impl Built {
     /// Builds everything; beside `before`, if there is one. When it fails, nothing has changed.
-    pub(super) fn new(program: &Program, config: &Config, before: Option<&Generation>) -> Result<Self, Failure> {
+    pub(super) fn new(
+        program: &Program,
+        config: &Config,
+        before: Option<&Generation>,
+    ) -> Result<Self, Failure> {
         let bad_config = |why| Failure::new(Exit::BadConfig, why);
         let keeper = match before {
             Some(before) => Keeper::build_after(config, &before.keeper),

@@ -72,7 +72,10 @@ impl Ledger {
         let own = ended.items().into_iter().filter(|(source, ..)| !shared.contains(source));
         let lost = own.filter(|(_, item, count)| !keep(&mut accounts.items, item, *count)).count();
         if lost > 0 {
-            tracing::warn!(lost, "more than {ENDED_MAX} numbers are of listeners and limits that are no more");
+            tracing::warn!(
+                lost,
+                "more than {ENDED_MAX} numbers are of listeners and limits that are no more"
+            );
         }
         let Account { handle, totals, .. } = ended;
         let goes_on = |counted: &Counted| accounts.live.iter().any(|account| account.has(counted));

@@ -87,9 +87,10 @@ impl Plan {
     pub(super) fn new(config: &Config, keeper: &Keeper, common: Arc<Common>) -> Option<Self> {
         (0..config.listeners.len()).find(|&listener| config.has_http2(listener))?;
         let (ends, ended) = watch::channel(false);
-        let answers = config.grpc.enabled.then(|| {
-            Answers::new(Statuses::follow(config, keeper), &common, ended, &config.grpc)
-        });
+        let answers = config
+            .grpc
+            .enabled
+            .then(|| Answers::new(Statuses::follow(config, keeper), &common, ended, &config.grpc));
         Some(Self {
             answers,
             desks: Vec::new(),
