@@ -2,7 +2,7 @@
 //!
 //! Does not know about: how a probe is made.
 
-use crate::checks::Seen;
+use crate::checks::{Named, Seen};
 use crate::config::model::Module;
 use hyper::Version;
 use std::fmt::{Display, Write as _};
@@ -74,16 +74,8 @@ impl Report {
             all.gauge("probe_ssl_earliest_cert_expiry", what, secs(ends));
         }
         if let Some(named) = &self.seen.certificate {
-            let labels = [
-                ("fingerprint_sha256", &named.fingerprint_sha256),
-                ("subject", &named.subject),
-                ("issuer", &named.issuer),
-                ("subjectalternative", &named.names),
-                ("serialnumber", &named.serial),
-            ];
-            let labels = labels.map(|(name, value)| format!("{name}=\"{}\"", escaped(value))).join(",");
             let help = "The certificate that the server showed, by what names it";
-            all.labelled("probe_ssl_last_chain_info", help, &[(&labels, 1.0)]);
+            all.labelled("probe_ssl_last_chain_info", help, &[(&labels_of(named), 1.0)]);
         }
         all.gauge("probe_success", "Whether the probe was a success", u8::from(self.is_success));
         all.gauge("probe_timeout_seconds", "How long the probe might have taken", secs(self.timeout));
@@ -179,6 +171,17 @@ fn hash_of(ip: IpAddr) -> u32 {
     }
 }
 
+fn labels_of(named: &Named) -> String {
+    let labels = [
+        ("fingerprint_sha256", &named.fingerprint_sha256),
+        ("subject", &named.subject),
+        ("issuer", &named.issuer),
+        ("subjectalternative", &named.names),
+        ("serialnumber", &named.serial),
+    ];
+    labels.map(|(name, value)| format!("{name}=\"{}\"", escaped(value))).join(",")
+}
+
 /// The value of a label.
 fn escaped(value: &str) -> String {
     value.replace('\\', r"\\").replace('"', r#"\""#).replace('\n', r"\n")
@@ -201,7 +204,6 @@ fn modified_at(text: &str) -> Option<Duration> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::checks::Named;
 
     #[test]
     fn addresses_have_the_hashes_of_fnv() {
