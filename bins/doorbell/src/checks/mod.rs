@@ -34,7 +34,6 @@ mod watch;
 mod work;
 
 use crate::config::model::{Check, CheckKind, Place};
-#[cfg(test)]
 pub(crate) use certificate::Named;
 pub(crate) use children::CHILDREN;
 pub(crate) use demand::Demand;

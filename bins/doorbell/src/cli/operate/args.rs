@@ -29,8 +29,7 @@ pub enum OperateCommand {
     #[command(after_help = help!(
         "doorbell drain --reason 'new kernel'          until `doorbell undrain`"
         "doorbell drain readyz --for 30m               one endpoint; the others answer as before"
-        "doorbell drain --wait 30s                     and wait until it is over: load balancers had `drain_delay`"
-        "                                              to hear of it, and no connection is open"
+        "doorbell drain --wait 30s                     and wait until it is over"
     ))]
     Drain(DrainArgs),
     /// Show what happened: states that changed, drains, maintenance, reloads
