@@ -49,8 +49,6 @@ pub enum OperateCommand {
     #[command(after_help = help!(
         "doorbell prestop"
         "preStop: { exec: { command: [/doorbell, prestop] } }     SIGTERM comes when it is done"
-        ""
-        "The drain is not kept across restarts: the kubelet calls the hook also before it restarts the container."
     ))]
     Prestop(PrestopArgs),
     /// Show who probes, how often, and what they were told
