@@ -58,7 +58,7 @@ fn configured(more: &str, route: &str, input: &[u8]) -> Box<Machine> {
 #[bench::elb(args = (probed(FIXED, ELB)), config = at_most(300))]
 #[bench::envoy(args = (probed(FIXED, ENVOY)), config = at_most(350))]
 #[bench::keep_alive(args = (probed(FIXED, KEEP_ALIVE)), config = at_most(362))]
-#[bench::kubelet_scraped(args = (scraped(FIXED, KUBELET)), config = at_most(283))]
+#[bench::kubelet_scraped(args = (scraped(FIXED, KUBELET)), config = at_most(284))]
 #[bench::keep_alive_scraped(args = (scraped(FIXED, KEEP_ALIVE)), config = at_most(369))]
 fn fixed(mut machine: Box<Machine>) -> (Next, Box<Machine>) {
     (machine.handle_seen(), machine)
@@ -72,8 +72,8 @@ fn fixed(mut machine: Box<Machine>) -> (Next, Box<Machine>) {
 #[bench::envoy(args = (probed(HEALTH, ENVOY)), config = at_most(409))]
 #[bench::keep_alive(args = (probed(HEALTH, KEEP_ALIVE)), config = at_most(421))]
 #[bench::chosen(args = (probed(CHOSEN, KUBELET)), config = at_most(336))]
-#[bench::kubelet_scraped(args = (scraped(HEALTH, KUBELET)), config = at_most(339))]
-#[bench::keep_alive_scraped(args = (scraped(HEALTH, KEEP_ALIVE)), config = at_most(424))]
+#[bench::kubelet_scraped(args = (scraped(HEALTH, KUBELET)), config = at_most(341))]
+#[bench::keep_alive_scraped(args = (scraped(HEALTH, KEEP_ALIVE)), config = at_most(426))]
 fn health(mut machine: Box<Machine>) -> (Next, Box<Machine>) {
     (machine.handle_seen(), machine)
 }

@@ -45,8 +45,10 @@ close_reasons! {
     Empty = "empty", Nobody;
     /// Everything asked was answered and the close was due.
     Done = "done", Nobody;
-    /// The peer closed, or reset, in the middle of a request.
+    /// The peer closed in the middle of a request.
     ClientGone = "client_gone", Peer;
+    /// The peer reset the connection in the middle of a request, or before all of a reply was taken.
+    ClientReset = "client_reset", Peer;
     /// The peer closed between requests.
     ClientFin = "client_fin", Nobody;
     /// The peer reset the connection after a complete reply, as HAProxy's checks do.
@@ -55,14 +57,20 @@ close_reasons! {
     Handler = "handler", Local;
     /// A handler panicked.
     HandlerPanic = "handler_panic", Local;
-    /// Time ran out before or between requests, or in the middle of one.
-    ReadTimeout = "read_timeout", Peer;
+    /// Time ran out before a request began, the first one or the next.
+    IdleTimeout = "idle_timeout", Peer;
+    /// Time ran out in the head of a request.
+    HeaderTimeout = "header_timeout", Peer;
+    /// Time ran out in the body of a request.
+    BodyTimeout = "body_timeout", Peer;
+    /// A TLS handshake was not done in time.
+    HandshakeTimeout = "handshake_timeout", Peer;
     /// The peer took no bytes of a reply for too long.
     WriteTimeout = "write_timeout", Peer;
     /// A send failed before the whole reply was taken.
     SendFailed = "send_failed", Peer;
     /// The request broke a rule or a limit of the protocol and was answered with an error.
-    Refused = "refused", Peer;
+    Refused = "protocol_error", Peer;
     /// It goes on with somebody else.
     HandedOver = "handed_over", Nobody;
     /// It was to be handed over and nobody took it: as many are out as may be, or there is nobody.

@@ -11,6 +11,7 @@ use rustix::io::Errno;
 
 use crate::driver::DriverCounters;
 use crate::error::CloseReason;
+use crate::time::Time;
 
 /// A number with one writer and any number of readers.
 #[derive(Debug, Default)]
@@ -41,6 +42,8 @@ macro_rules! counters {
         #[derive(Debug, Default)]
         pub(crate) struct Counters {
             $(pub(crate) $name: Counter,)*
+            /// When the last turn began, in nanoseconds.
+            pub(crate) turned: Counter,
             /// By [`ListenerIndex`](crate::id::ListenerIndex), once there is a worker.
             listeners: OnceLock<Arc<[ListenerCounters]>>,
         }
@@ -51,6 +54,9 @@ macro_rules! counters {
         #[non_exhaustive]
         pub struct Snapshot {
             $($(#[$doc])* pub $name: u64,)*
+            /// When the last turn of the worker loop began, or [`Time::ZERO`]; a sum has the last one of all. Whoever has nothing to
+            /// do turns when the listeners are looked at.
+            pub turned: Time,
             /// Connections closed, by [`CloseReason::index`].
             pub closed: [u64; CloseReason::ALL.len()],
         }
@@ -60,6 +66,7 @@ macro_rules! counters {
                 let listeners = self.by_listener();
                 Snapshot {
                     $($name: self.$name.value(),)*
+                    turned: Time::from_nanos(self.turned.value()),
                     closed: core::array::from_fn(|reason| {
                         listeners.iter().map(|listener| listener.closed[reason].value()).sum()
                     }),
@@ -71,6 +78,7 @@ macro_rules! counters {
             /// Adds another worker's counters.
             pub fn merge(&mut self, other: &Self) {
                 $(self.$name += other.$name;)*
+                self.turned = self.turned.max(other.turned);
                 for (sum, more) in self.closed.iter_mut().zip(other.closed) {
                     *sum += more;
                 }
@@ -312,10 +320,11 @@ mod tests {
     fn snapshots_add_up() {
         let counters = Counters::default();
         counters.requests.add(2);
+        counters.turned.set(7);
         counters.listeners(2)[1].closed_because(CloseReason::Done);
         let mut sum = counters.snapshot();
         sum.merge(&counters.snapshot());
-        assert_eq!((sum.requests, sum.closed_total()), (4, 2));
+        assert_eq!((sum.requests, sum.closed_total(), sum.turned), (4, 2, Time::from_nanos(7)));
         assert_eq!(sum.fields().find(|(name, _)| *name == "requests"), Some(("requests", 4)));
     }
 

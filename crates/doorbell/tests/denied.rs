@@ -14,6 +14,7 @@ use std::sync::mpsc::sync_channel;
 use std::time::{Duration, Instant};
 
 use doorbell::driver::DriverKind;
+use doorbell::driver::examine::Cause;
 use doorbell::{
     Engine, Event, Http1, Listen, Request, Responder, Server, ServerBuilder, StartErrorKind, StaticReply,
     Status, Workers,
@@ -78,6 +79,7 @@ fn denied_at_set_up_epoll_serves_within_50_ms_and_says_why() {
                 assert_eq!(report.kind, DriverKind::Epoll);
                 assert!(report.is_fallback, "{name}: it stands in for io_uring: {report}");
                 assert!(report.why.contains(name), "{name}: the cause is named: {report}");
+                assert!(!matches!(report.cause, Cause::Forced | Cause::Ok), "{name}: {report:?}");
                 server.stop().unwrap();
                 took
             });

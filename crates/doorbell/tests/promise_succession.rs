@@ -412,7 +412,7 @@ fn the_place_of_a_worker_that_failed_is_taken(engine: Engine) {
     assert!(served.eq([1; 200]));
     let accepted = next.handle().worker_stats().into_iter().map(|stats| stats.conns_accepted);
     assert!(accepted.clone().all(|count| count > 0), "{:?}", accepted.collect::<Vec<_>>());
-    assert!(before.wait().is_err(), "it says that a worker failed");
+    before.wait().unwrap();
     next.stop().unwrap();
 }
 

@@ -15,6 +15,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::mpsc::sync_channel;
 use std::time::{Duration, Instant};
 
+use doorbell::driver::examine::Cause;
 use doorbell::id::WorkerIndex;
 use doorbell::{
     CloseReason, Engine, Event, Http1, Listen, OnWorkerFailure, Raw, RawHandler, RawNext, Request, Responder,
@@ -388,7 +389,10 @@ fn a_failed_ring_is_replaced_by_epoll_with_one_word() {
     let began = Instant::now();
     server.handle().fail_worker(WorkerIndex(0));
     let event = told.recv_timeout(Duration::from_secs(5)).unwrap();
-    assert!(matches!(event, Event::DriverFellBack { worker: WorkerIndex(0), .. }), "{event:?}");
+    assert!(
+        matches!(event, Event::DriverFellBack { worker: WorkerIndex(0), cause: Cause::Kernel, .. }),
+        "{event:?}"
+    );
     assert!(ask(&mut TcpStream::connect(addr).unwrap(), GET).ends_with("ok\n"));
     assert!(began.elapsed() < Duration::from_millis(500), "epoll serves soon: {:?}", began.elapsed());
     assert_eq!(server.stats().driver_fallbacks, 1);
@@ -462,6 +466,49 @@ fn every_refusal_is_counted_by_its_reason() {
             eventually(|| refusals.of(error) == 1);
         }
         assert_eq!(refusals.all().map(|(_, count)| count).sum::<u64>(), 3, "{engine:?}");
+        server.stop().unwrap();
+    }
+}
+
+#[test]
+fn connections_that_end_early_are_counted_by_how_they_do() {
+    use doorbell::CloseReason;
+    const IN_HEAD: &str = "GET / HTTP/1.1\r\nHos";
+    const IN_BODY: &str = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 6\r\n\r\nabc";
+    let soon = Duration::from_millis(200);
+    for engine in engines() {
+        let limits = doorbell::HttpLimits {
+            header_timeout: soon,
+            idle_timeout: soon,
+            body_idle_timeout: soon,
+            ..Default::default()
+        };
+        let server =
+            builder(engine).listen(Listen::tcp(LOOPBACK), ok_service().limits(limits)).start().unwrap();
+        let addr = server.tcp_addr(0).unwrap();
+        let count = |reason| server.stats().closed_because(reason);
+        let cases = [
+            (GET_KEPT, CloseReason::IdleTimeout),
+            (IN_HEAD, CloseReason::HeaderTimeout),
+            (IN_BODY, CloseReason::BodyTimeout),
+        ];
+        for (request, reason) in cases {
+            // Whoever waits for the end says nothing more.
+            let _reply = ask(&mut TcpStream::connect(addr).unwrap(), request);
+            eventually(|| count(reason) == 1);
+        }
+        for (reason, by_reset) in [(CloseReason::ClientGone, false), (CloseReason::ClientReset, true)] {
+            let mut stream = TcpStream::connect(addr).unwrap();
+            let heard = server.stats().bytes_in;
+            stream.write_all(IN_HEAD.as_bytes()).unwrap();
+            eventually(|| server.stats().bytes_in > heard);
+            if by_reset {
+                doorbell_testkit::peers::misbehave::reset(&stream).unwrap();
+            }
+            drop(stream);
+            eventually(|| count(reason) == 1);
+        }
+        assert_eq!(server.stats().closed_total(), 5, "{engine:?}: each for one reason");
         server.stop().unwrap();
     }
 }

@@ -12,10 +12,14 @@ use rustls::pki_types::CertificateDer;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::io::AsyncWriteExt as _;
 use tokio::time::Instant;
+use x509_parser::extensions::GeneralName;
 use x509_parser::parse_x509_certificate;
 
 /// Certificates of a chain that are looked at.
 const CHAIN_LEN_MAX: usize = 16;
+
+/// Characters of each part of what names a certificate.
+const TEXT_LEN_MAX: usize = 1024;
 
 /// Shakes hands with one address.
 #[derive(Debug)]
@@ -51,6 +55,50 @@ impl TlsAsk {
         too_slow(latency, self.check.max_latency).map_err(Complaint::failure)?;
         too_slow(latency, self.check.degraded_latency).map_err(Complaint::degraded)
     }
+}
+
+/// What tells a certificate from others, in text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Named {
+    /// In hexadecimal digits.
+    pub(crate) fingerprint_sha256: String,
+    pub(crate) subject: String,
+    pub(crate) issuer: String,
+    /// The names that it is for, with commas.
+    pub(crate) names: String,
+    /// In hexadecimal digits.
+    pub(crate) serial: String,
+}
+
+impl Named {
+    /// None of one that cannot be read.
+    pub(super) fn of(der: &CertificateDer<'_>) -> Option<Self> {
+        let (_, certificate) = parse_x509_certificate(der).ok()?;
+        let sha256 = rustls::crypto::aws_lc_rs::cipher_suite::TLS13_AES_128_GCM_SHA256.tls13()?;
+        let fingerprint = sha256.common.hash_provider.hash(der);
+        let alternatives = certificate.subject_alternative_name().ok().flatten();
+        let names = alternatives.iter().flat_map(|names| &names.value.general_names);
+        let names = names.filter_map(|name| match name {
+            GeneralName::DNSName(name) => Some(*name),
+            _ => None,
+        });
+        Some(Self {
+            fingerprint_sha256: hex(fingerprint.as_ref()),
+            subject: short(&certificate.subject().to_string()),
+            issuer: short(&certificate.issuer().to_string()),
+            names: short(&names.collect::<Vec<_>>().join(",")),
+            serial: hex(certificate.raw_serial()),
+        })
+    }
+}
+
+/// A server may show what it likes.
+fn short(text: &str) -> String {
+    text.chars().take(TEXT_LEN_MAX).collect()
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().take(TEXT_LEN_MAX / 2).map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// When the first of these certificates ends, from 1970 on.
@@ -115,6 +163,24 @@ mod tests {
         }
         assert_eq!(judge(now - DAY, now, &rule).unwrap_err().reason, "the certificate has ended");
         assert_eq!(judge(now - DAY, now, &CertificateRule::default()), Ok(()));
+    }
+
+    #[test]
+    fn certificates_have_names() {
+        let mut params =
+            rcgen::CertificateParams::new(vec!["a.test".to_owned(), "b.test".to_owned()]).unwrap();
+        params.distinguished_name.push(rcgen::DnType::CommonName, "a \"quoted\" one");
+        params.serial_number = Some(rcgen::SerialNumber::from(vec![0x0a, 0xbc]));
+        let certificate = params.self_signed(&rcgen::KeyPair::generate().unwrap()).unwrap();
+        let named = Named::of(certificate.der()).unwrap();
+        assert_eq!((named.names.as_str(), named.serial.as_str()), ("a.test,b.test", "0abc"));
+        assert!(named.subject.contains("CN=a \"quoted\" one") && named.issuer == named.subject, "{named:?}");
+        assert!(named.fingerprint_sha256.len() == 64, "{named:?}");
+        assert_eq!(Named::of(&CertificateDer::from(b"no".to_vec())), None);
+        // FIPS 180-2, appendix B.1.
+        let sha256 = rustls::crypto::aws_lc_rs::cipher_suite::TLS13_AES_128_GCM_SHA256.tls13().unwrap();
+        let abc = hex(sha256.common.hash_provider.hash(b"abc").as_ref());
+        assert_eq!(abc, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
     }
 
     #[test]

@@ -178,6 +178,8 @@ impl HttpAsk {
         }
     }
 
+    /// The fields are kept, and copied: that and to drop them is 820 of the 53,000 instructions of a run outside of the kernel, and hyper writes
+    /// them in 1,240 (callgrind). A request kept as bytes would save less than a twentieth, and needs a client of our own.
     fn request(&self, url: &Url, is_plain_get: bool) -> Result<Request<Full<Bytes>>, Complaint> {
         let body = if is_plain_get { Bytes::new() } else { self.body.clone() };
         let mut request = Request::new(Full::new(body));

@@ -34,6 +34,7 @@ mod watch;
 mod work;
 
 use crate::config::model::{Check, CheckKind, Place};
+pub(crate) use certificate::Named;
 pub(crate) use children::CHILDREN;
 pub(crate) use demand::Demand;
 use demand::Teller;

@@ -2,6 +2,7 @@
 //!
 //! Does not know about: what a run does.
 
+use super::certificate::Named;
 use super::tally::Phase;
 use crate::config::format_duration;
 use hyper::Version;
@@ -79,6 +80,8 @@ pub(crate) struct Seen {
     pub(crate) last_modified: Option<String>,
     /// As `TLSv1_3`.
     pub(crate) tls_version: Option<String>,
+    /// Of the certificate that the server showed first.
+    pub(crate) certificate: Option<Named>,
     pub(crate) grpc_status: Option<i32>,
     pub(crate) serving_status: Option<&'static str>,
 }
@@ -181,6 +184,8 @@ impl Progress {
     pub(super) fn see_tls(&self, session: &ClientConnection) {
         self.see(|seen| {
             seen.tls_version = session.protocol_version().map(|version| format!("{version:?}"));
+            let chain = session.peer_certificates().unwrap_or_default();
+            seen.certificate = chain.first().and_then(Named::of);
         });
         if let Ok(ends) = super::certificate::ends_at(session.peer_certificates().unwrap_or_default()) {
             self.certificate_ends(ends);

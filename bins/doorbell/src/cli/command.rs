@@ -30,13 +30,12 @@ const WITHOUT_LOG: [&str; 9] =
     ["await", "check", "completions", "config", "doctor", "healthcheck", "man", "probe", "version"];
 
 /// What others call a command, and what it is here.
-const ELSEWHERE: [(&str, &str); 12] = [
+const ELSEWHERE: [(&str, &str); 11] = [
     ("bench", "`doorbell-load`, a program of its own, makes load"),
     ("convert", "files of other programs are not read: begin with `doorbell config init`"),
     ("health", "`doorbell healthcheck`, or `doorbell status` for people"),
     ("lint", "`doorbell check`"),
     ("logs", "`doorbell events --follow`; the log itself is on standard output"),
-    ("prestop", "`doorbell drain --wait 20s`"),
     ("restart", "`doorbell reload` reads the configuration anew without a restart"),
     ("start", "`doorbell serve`"),
     ("stop", "`doorbell quit`"),

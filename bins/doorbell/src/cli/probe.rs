@@ -10,7 +10,7 @@ use crate::exit::{Exit, Failure};
 use crate::probe::{Ask, Prober, Report, TARGET_FORM, Target, Verdict};
 use clap::{Args, ValueEnum};
 use serde_json::json;
-use std::fmt::Write as _;
+use std::fmt::{Display, Write as _};
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -226,17 +226,30 @@ fn json_of(ask: &Ask, report: &Report, args: &ProbeArgs) -> serde_json::Value {
 
 /// As blackbox_exporter calls them.
 fn prom_of(ask: &Ask, report: &Report) -> String {
-    let phases = report.phases;
+    let (phases, facts) = (report.phases, report.facts);
     let mut text = String::new();
-    let mut gauge = |name: &str, value: f64| {
-        let _infallible = writeln!(text, "# TYPE {name} gauge\n{name} {value}");
+    let mut gauge = |name: &str, help: &str, value: &dyn Display| {
+        let _infallible = writeln!(text, "# HELP {name} {help}\n# TYPE {name} gauge\n{name} {value}");
     };
-    gauge("probe_success", if report.verdict == Verdict::Healthy { 1.0 } else { 0.0 });
-    gauge("probe_duration_seconds", report.total.as_secs_f64());
-    gauge("probe_dns_lookup_time_seconds", phases.resolve.as_secs_f64());
+    let is_healthy = u8::from(report.verdict == Verdict::Healthy);
+    gauge("probe_success", "Whether the probe was a success", &is_healthy);
+    gauge("probe_duration_seconds", "How long the probe took", &report.total.as_secs_f64());
+    gauge("probe_timeout_seconds", "How long the probe might have taken", &ask.timeout.as_secs_f64());
+    let lookup = phases.resolve.as_secs_f64();
+    gauge("probe_dns_lookup_time_seconds", "How long the lookup of names took", &lookup);
+    if let Some(ip) = facts.address {
+        gauge("probe_ip_protocol", "4 or 6", if ip.is_ipv4() { &4 } else { &6 });
+    }
     if let Target::Http(url) = &ask.target {
-        gauge("probe_http_status_code", report.status.unwrap_or(0).into());
-        gauge("probe_http_ssl", if url.is_https { 1.0 } else { 0.0 });
+        gauge("probe_http_status_code", "Status of the answer", &report.status.unwrap_or(0));
+        gauge("probe_http_version", "Version of HTTP of the answer", &facts.version.unwrap_or("0"));
+        let length = facts.content_length.map_or_else(|| "-1".to_owned(), |length| length.to_string());
+        gauge("probe_http_content_length", "Length of the content as the answer says it", &length);
+        gauge("probe_http_redirects", "How many redirects there were", &facts.redirects);
+        gauge("probe_http_ssl", "Whether TLS was asked for", &u8::from(url.is_https));
+        text.push_str(
+            "# HELP probe_http_duration_seconds How long the parts took, those of the last redirect\n",
+        );
         text.push_str("# TYPE probe_http_duration_seconds gauge\n");
         for (phase, took) in [
             ("resolve", phases.resolve),

@@ -92,7 +92,7 @@ const fn fix_of(cause: Cause) -> &'static str {
         Cause::Kernel => "use Linux 6.1 or later, built with io_uring",
         Cause::Memlock => "raise the limit of locked memory: LimitMEMLOCK=, ulimit -l",
         Cause::Memory => "allow the cgroup more memory, or use fewer workers",
-        Cause::Ok => "",
+        Cause::Forced | Cause::Ok => "",
         Cause::Sandbox => "ask whoever runs this system; until then epoll serves",
         Cause::Seccomp => {
             "run the container with a profile that allows io_uring_setup, io_uring_enter and io_uring_register, as deploy/seccomp/doorbell.json does"

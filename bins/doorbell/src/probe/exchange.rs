@@ -4,8 +4,8 @@
 #![expect(clippy::disallowed_methods, reason = "a probe measures real time, and no ring thread is near")]
 
 use super::prober::{Closing, Redirects};
-use super::reply::{Head, Reply};
-use super::{Ask, Phases, Report, Target, Verdict};
+use super::reply::{Content, Head, Reply};
+use super::{Ask, Facts, Phases, Report, Target, Verdict};
 use crate::checks::{cause_of, client_config, url_of_location};
 use crate::config::model::{HostPort, Url};
 use rustix::net::sockopt::{Timeout as Direction, set_socket_linger, set_socket_timeout, socket_type};
@@ -29,6 +29,7 @@ struct Run<'a> {
     ask: &'a Ask,
     start: Instant,
     phases: Phases,
+    facts: Facts,
     status: Option<u16>,
     sent: Vec<u8>,
     received: Vec<u8>,
@@ -43,14 +44,21 @@ struct Timed<S> {
 
 pub(super) fn run(ask: &Ask) -> Report {
     let start = Instant::now();
-    let mut run =
-        Run { ask, start, phases: Phases::default(), status: None, sent: Vec::new(), received: Vec::new() };
+    let mut run = Run {
+        ask,
+        start,
+        phases: Phases::default(),
+        facts: Facts::default(),
+        status: None,
+        sent: Vec::new(),
+        received: Vec::new(),
+    };
     let (verdict, reason) = match run.ask(&ask.target) {
         Ok(reason) => (Verdict::Healthy, reason),
         Err(said) => said,
     };
-    let Run { phases, status, sent, received, .. } = run;
-    Report { verdict, reason, status, phases, total: start.elapsed(), sent, received }
+    let Run { phases, facts, status, sent, received, .. } = run;
+    Report { verdict, reason, status, phases, facts, total: start.elapsed(), sent, received }
 }
 
 impl Run<'_> {
@@ -90,6 +98,11 @@ impl Run<'_> {
         for _redirect in 0..=REDIRECTS_MAX {
             let head = self.one_request(&url)?;
             self.status = Some(head.status);
+            self.facts.version = Some(head.version);
+            self.facts.content_length = match head.content {
+                Content::Length(len) => Some(len),
+                Content::Chunked | Content::UntilClose => None,
+            };
             let is_redirect = matches!(head.status, 301 | 302 | 303 | 307 | 308);
             let redirects = self.ask.prober.redirects();
             let follows = is_redirect && redirects != Redirects::None;
@@ -104,6 +117,7 @@ impl Run<'_> {
                 return Ok(self.warning(head.len));
             }
             url = next;
+            self.facts.redirects += 1;
         }
         Err((Verdict::Unhealthy, format!("more than {REDIRECTS_MAX} redirects")))
     }
@@ -211,7 +225,7 @@ impl Run<'_> {
     /// Nothing more comes: is what came enough?
     fn ended(&self, head: Option<Head>, error: Option<&std::io::Error>) -> Result<Head, Said> {
         match (head, error) {
-            (Some(head), None) if head.content == super::reply::Content::UntilClose => Ok(head),
+            (Some(head), None) if head.content == Content::UntilClose => Ok(head),
             (_, Some(error)) => Err(self.broken(error, "end of the answer")),
             (None, None) if self.received.is_empty() => {
                 Err((Verdict::ProtocolFailed, "the connection was closed without an answer".into()))
@@ -261,6 +275,7 @@ impl Run<'_> {
             match TcpStream::connect_timeout(&addr, left) {
                 Ok(socket) => {
                     self.phases.connect = from.elapsed();
+                    self.facts.address = Some(addr.ip());
                     return Ok(Timed { socket, ends_at: self.start + self.ask.timeout });
                 }
                 Err(error) if error.kind() == ErrorKind::TimedOut => last = self.overdue("connection"),

@@ -2,7 +2,7 @@
 //!
 //! Does not know about: frames. The call is that of our gRPC library whoever is imitated, but for who it says asks.
 
-use super::{Ask, Phases, Report, Verdict};
+use super::{Ask, Facts, Phases, Report, Verdict};
 use crate::checks::{Connector, GRPC_UNKNOWN, Runner, Shared, Stage};
 use crate::config::model::{Check, CheckKind, Egress, GrpcCheck, HostPort, Pace, Place, Severity};
 use doorbell_health::Outcome;
@@ -19,6 +19,7 @@ pub(super) fn run(ask: &Ask, at: &HostPort, service: &str) -> Report {
         reason: String::new(),
         status: None,
         phases: Phases::default(),
+        facts: Facts::default(),
         total: std::time::Duration::ZERO,
         sent: Vec::new(),
         received: Vec::new(),

@@ -13,6 +13,7 @@ use crate::config::format_duration;
 use crate::config::model::{ClientTls, HostPort, Url};
 pub(crate) use prober::Prober;
 use std::fmt;
+use std::net::IpAddr;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -75,6 +76,18 @@ pub(crate) struct Phases {
     pub(crate) transfer: Duration,
 }
 
+/// What is known of the way there, and of the last answer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Facts {
+    /// Of whoever accepted last.
+    pub(crate) address: Option<IpAddr>,
+    pub(crate) redirects: u32,
+    /// Of HTTP: `1` or `1.1`.
+    pub(crate) version: Option<&'static str>,
+    /// As the answer says it.
+    pub(crate) content_length: Option<usize>,
+}
+
 /// What came of one question.
 #[derive(Clone, Debug)]
 pub(crate) struct Report {
@@ -83,6 +96,7 @@ pub(crate) struct Report {
     pub(crate) reason: String,
     pub(crate) status: Option<u16>,
     pub(crate) phases: Phases,
+    pub(crate) facts: Facts,
     pub(crate) total: Duration,
     /// What was sent, as bytes.
     pub(crate) sent: Vec<u8>,

@@ -18,6 +18,8 @@ pub(super) enum Reply {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Head {
     pub(super) status: u16,
+    /// `1` or `1.1`
+    pub(super) version: &'static str,
     pub(super) location: Option<String>,
     pub(super) content: Content,
     /// Where the content begins.
@@ -76,7 +78,9 @@ fn parse_head(head: &[u8], is_head_request: bool) -> Option<Head> {
     let text = String::from_utf8_lossy(head);
     let mut lines = text.split("\r\n");
     let line = lines.next()?;
-    let rest = line.strip_prefix("HTTP/1.0 ").or_else(|| line.strip_prefix("HTTP/1.1 "))?;
+    let versions = [("HTTP/1.0 ", "1"), ("HTTP/1.1 ", "1.1")];
+    let (rest, version) =
+        versions.into_iter().find_map(|(begin, version)| Some((line.strip_prefix(begin)?, version)))?;
     let digits = rest.get(..3).filter(|digits| digits.bytes().all(|byte| byte.is_ascii_digit()))?;
     let is_alone = rest.len() == 3 || rest.as_bytes().get(3) == Some(&b' ');
     let status: u16 = digits.parse().ok().filter(|status| is_alone && *status >= 100)?;
@@ -96,7 +100,7 @@ fn parse_head(head: &[u8], is_head_request: bool) -> Option<Head> {
     if is_head_request || matches!(status, 204 | 304) {
         content = Content::Length(0);
     }
-    Some(Head { status, location, content, len: 0 })
+    Some(Head { status, version, location, content, len: 0 })
 }
 
 /// Whether the last chunk and the trailers have come.

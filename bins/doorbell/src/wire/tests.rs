@@ -99,6 +99,7 @@ fn status() -> Status {
             driver: "epoll".into(),
             why: "forced".into(),
             is_fallback: true,
+            cause: "seccomp".into(),
             has_failed: false,
             conns_live: 5,
             requests: 6,
@@ -182,7 +183,7 @@ fn the_layout_is_that_of_this_version() {
     responses().iter().for_each(|response| digest.write(&bitcode::encode(response)));
     assert_eq!(
         (VERSION, digest.finish()),
-        (3, 15_582_715_152_344_768_576),
+        (3, 17_774_988_605_559_032_066),
         "the layout of the control protocol changed"
     );
 }

@@ -66,6 +66,8 @@ pub struct WorkerView {
     pub why: String,
     /// Whether it stands in for another one.
     pub is_fallback: bool,
+    /// Whose doing it is, in a word: `ok`, `forced`, or what is wrong with io_uring.
+    pub cause: String,
     /// Whether it failed and is gone.
     pub has_failed: bool,
     /// Connections open now.

@@ -71,6 +71,17 @@ fn probes_report_to_machines() {
         code == 4 && out.contains("\nprobe_success 0\n") && out.contains("probe_http_status_code 503\n"),
         "{out}"
     );
+    for line in [
+        "probe_http_content_length 0",
+        "probe_http_redirects 0",
+        "probe_http_version 1.1",
+        "probe_ip_protocol 4",
+        "# HELP probe_timeout_seconds How long the probe might have taken",
+    ] {
+        assert!(out.lines().any(|one| one == line), "{line}: {out}");
+    }
+    let helps = out.lines().filter(|line| line.starts_with("# HELP ")).count();
+    assert_eq!(helps, out.lines().filter(|line| line.starts_with("# TYPE ")).count(), "{out}");
 }
 
 #[test]

@@ -83,7 +83,7 @@ fn requests_are_counted_by_route(engine: &str) {
     ask(a, "GET", "/livez", 6);
     let series = |listener: &str, route: &str, method: &str, code: u16| {
         format!(
-            "doorbell_route_requests_total{{listener=\"{listener}\",route=\"{route}\",method=\"{method}\",code=\"{code}\"}}"
+            "doorbell_http_requests_total{{listener=\"{listener}\",route=\"{route}\",method=\"{method}\",code=\"{code}\"}}"
         )
     };
     let expected = [
@@ -97,8 +97,8 @@ fn requests_are_counted_by_route(engine: &str) {
         (series("a", "", "GET", 404), 2.0),
         (series("a", "", "PUT", 405), 1.0),
         ("doorbell_redirects_total{route=\"old\",code=\"308\"}".to_owned(), 5.0),
-        ("doorbell_route_requests_uncounted_total".to_owned(), 0.0),
-        ("doorbell_http_requests_total{protocol=\"http1\"}".to_owned(), 31.0),
+        ("doorbell_http_requests_uncounted_total".to_owned(), 0.0),
+        ("doorbell_requests_total{protocol=\"http1\"}".to_owned(), 31.0),
     ];
     expect(admin, &expected.each_ref().map(|(series, value)| (series.as_str(), *value)));
     assert_eq!(value(admin, &series("a", "live", "GET", 200)), None, "probes are counted by prober");
@@ -146,9 +146,12 @@ fn connections_are_counted_by_listener(engine: &str) {
         ],
     );
     drop(kept);
+    let cause = if engine == "epoll" { "forced" } else { "ok" };
+    let driver = format!("doorbell_engine_info{{worker=\"1\",engine=\"{engine}\",cause=\"{cause}\"}}");
     expect(
         admin,
         &[
+            (&driver, 1.0),
             ("doorbell_connections_active{listener=\"b\"}", 0.0),
             ("doorbell_connections_closed_total{listener=\"b\",reason=\"client_fin\"}", 2.0),
         ],
@@ -182,10 +185,7 @@ fn a_reload_takes_nothing_back(engine: &str) {
             ("doorbell_connections_accepted_total{listener=\"a\"}", 5.0),
             ("doorbell_connections_closed_total{listener=\"a\",reason=\"done\"}", 5.0),
             ("doorbell_connections_active{listener=\"a\"}", 0.0),
-            (
-                "doorbell_route_requests_total{listener=\"a\",route=\"hello\",method=\"GET\",code=\"200\"}",
-                3.0,
-            ),
+            ("doorbell_http_requests_total{listener=\"a\",route=\"hello\",method=\"GET\",code=\"200\"}", 3.0),
             ("doorbell_rate_limit_decisions_total{limiter=\"few\",decision=\"allow\"}", 2.0),
             ("doorbell_rate_limit_decisions_total{limiter=\"few\",decision=\"deny\"}", 0.0),
             ("doorbell_config_last_reload_successful", 1.0),

@@ -5,6 +5,7 @@
 use doorbell_ring::selftest::capabilities;
 use doorbell_ring::{Hint, Ring, Setup};
 
+use super::Errno;
 use super::select::{Descriptors, DriverReport, Engine, fallback_reason, plan};
 use crate::tuning::Tuning;
 
@@ -21,11 +22,13 @@ pub struct Examination {
     pub tried: Vec<(&'static str, bool, String)>,
 }
 
-/// Whose doing it is that io_uring does not work; the words of the metric `doorbell_engine_info`.
+/// Whose doing it is that io_uring is not used; the words of the metric `doorbell_engine_info`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
     /// `RLIMIT_NOFILE`, or the file table of the system.
     Files,
+    /// It was not wanted.
+    Forced,
     /// The kernel is too old, or was built without it, or lacks an operation.
     Kernel,
     /// `RLIMIT_MEMLOCK`.
@@ -49,8 +52,8 @@ pub fn examine() -> Examination {
     let ring = match Ring::open(&setup) {
         Ok(ring) => ring,
         Err(error) => {
-            let report = super::select::epoll_plan(fallback_reason(&error), true).report;
-            return Examination { report, cause: Cause::of(error.hint), ring: None, tried: Vec::new() };
+            let report = super::select::epoll_plan(fallback_reason(&error), Cause::of(error.hint)).report;
+            return Examination { cause: report.cause, report, ring: None, tried: Vec::new() };
         }
     };
     let granted = ring.report().to_string();
@@ -71,14 +74,13 @@ pub fn examine() -> Examination {
     tried.push(("FIXED_FD_INSTALL", installs, tables));
     let report = match plan(Engine::Auto, Descriptors::Auto, &Tuning::default()) {
         Ok(plan) => plan.report,
-        Err(error) => super::select::epoll_plan(error.to_string(), true).report,
+        Err(error) => super::select::epoll_plan(error.to_string(), Cause::Kernel).report,
     };
-    let cause = if report.is_fallback { Cause::Kernel } else { Cause::Ok };
-    Examination { report, cause, ring: Some(granted), tried }
+    Examination { cause: report.cause, report, ring: Some(granted), tried }
 }
 
 impl Cause {
-    const fn of(hint: Hint) -> Self {
+    pub(crate) const fn of(hint: Hint) -> Self {
         match hint {
             Hint::Disabled(_) => Self::Sysctl,
             Hint::Files => Self::Files,
@@ -90,11 +92,22 @@ impl Cause {
         }
     }
 
+    /// Why a ring that worked takes no more calls.
+    pub(crate) const fn of_failure(errno: Errno) -> Self {
+        match errno {
+            Errno::MFILE | Errno::NFILE => Self::Files,
+            Errno::NOMEM => Self::Memory,
+            Errno::ACCESS | Errno::PERM => Self::Seccomp,
+            _ => Self::Kernel,
+        }
+    }
+
     /// The word.
     #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
             Self::Files => "files",
+            Self::Forced => "forced",
             Self::Kernel => "kernel",
             Self::Memlock => "memlock",
             Self::Memory => "memory",

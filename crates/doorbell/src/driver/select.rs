@@ -9,6 +9,7 @@ use doorbell_ring::selftest::{Capabilities, capabilities};
 use doorbell_ring::{Ring, Setup, SetupError};
 
 use super::epoll::Epoll;
+use super::examine::Cause;
 use super::uring::{Uring, UringOptions};
 use super::{AcceptMode, DriverKind, Fault, WakeSource};
 use crate::tuning::{Accepting, Tuning};
@@ -44,6 +45,8 @@ pub struct DriverReport {
     pub why: String,
     /// True when another driver was wanted and this one stands in for it.
     pub is_fallback: bool,
+    /// Whose doing it is.
+    pub cause: Cause,
     /// How io_uring accepts; `None` on epoll.
     pub accept_mode: Option<AcceptMode>,
     /// True when connections live in the fixed-file table.
@@ -75,13 +78,13 @@ pub(crate) fn plan(
     tuning: &Tuning,
 ) -> Result<Plan, EngineUnavailable> {
     if engine == Engine::Epoll {
-        return Ok(epoll_plan("asked for".to_owned(), false));
+        return Ok(epoll_plan("asked for".to_owned(), Cause::Forced));
     }
     let setup = Setup { levers: tuning.levers(), ..Setup::default() };
     // A ring that cannot be opened names its cause; the self-test would only say that nothing worked.
     match Ring::open(&setup) {
         Err(error) if engine == Engine::IoUring => return Err(EngineUnavailable { why: error.to_string() }),
-        Err(error) => return Ok(epoll_plan(fallback_reason(&error), true)),
+        Err(error) => return Ok(epoll_plan(fallback_reason(&error), Cause::of(error.hint))),
         Ok(ring) => drop(ring),
     }
     let found = capabilities(&setup);
@@ -89,12 +92,14 @@ pub(crate) fn plan(
         return Ok(uring_plan(&found, descriptors, tuning));
     }
     let why = format!("the io_uring self-test failed, no multishot accept: {}", found.multishot_accept.why);
-    Ok(epoll_plan(why, true))
+    Ok(epoll_plan(why, Cause::Kernel))
 }
 
-/// The plan after io_uring failed in a worker.
-pub(crate) fn epoll_plan(why: String, is_fallback: bool) -> Plan {
-    let report = DriverReport { kind: DriverKind::Epoll, why, is_fallback, accept_mode: None, direct: false };
+/// epoll, which stands in for io_uring unless it was asked for.
+pub(crate) fn epoll_plan(why: String, cause: Cause) -> Plan {
+    let is_fallback = cause != Cause::Forced;
+    let report =
+        DriverReport { kind: DriverKind::Epoll, why, is_fallback, cause, accept_mode: None, direct: false };
     Plan { report, uring: None }
 }
 
@@ -129,6 +134,7 @@ fn uring_plan(found: &Capabilities, descriptors: Descriptors, tuning: &Tuning) -
         kind: DriverKind::IoUring,
         why: format!("the self-test passed; {accepts}, {table}"),
         is_fallback: false,
+        cause: Cause::Ok,
         accept_mode: Some(accept_mode),
         direct,
     };

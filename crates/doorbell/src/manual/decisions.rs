@@ -444,7 +444,8 @@
 //! Requests are counted by route only with `[admin]`, without which nobody can ask for metrics; then a route is compiled into an answer that
 //! counts. Numbers belong to the process, so that a reload takes nothing back, and each thread has its own; of a reply that is always the same
 //! the number is known but for the method. Routes of health are not counted again: `doorbell_probes_total` has them by prober, which says more.
-//! Where the answer is no fixed one, its number is looked up by method and status.
+//! Where the answer is no fixed one, its number is looked up by method and status. `doorbell_http_requests_total` is what is counted by listener,
+//! route, method and code; `doorbell_requests_total` is every request by protocol, those of probes among them.
 //!
 //! *Measured:* the row `kubelet_scraped` beside `kubelet` of `fixed`, `cargo bench -p doorbell-benches --bench instructions_health`: 276
 //! instructions and 306, with the labels of listener, route, method and status.
@@ -452,6 +453,15 @@
 //! *Left out.* How long requests take: a clock would be read for each. Parts of the runs of checks where there are more than 1,000 checks, since
 //! every part is ten lines of each check. How late runs start is told of all checks together for the same reason.
 //! Connections that were rejected are those closed as `per_ip_cap`, `handshake_cap`, `input_memory` and `not_taken`, and have no other name.
+//! Where a connection ends by a limit the reason is the limit: `per_ip_cap`, `requests_max`, `age_max`, `input_memory`, `handshake_cap`.
+//! `doorbell_worker_loop_seconds` would need a second look at the clock in each turn; `doorbell_worker_last_loop_timestamp_seconds` is the time that the
+//! turn reads anyway, and with `doorbell_worker_turns_total` tells a worker that hangs from one that is busy. Of a ring,
+//! `doorbell_ring_enters_total`, `_cq_overflow_total` and `_buffer_starved_total` are counted; entries submitted and completed, by operation or at
+//! all, would be counted one by one where a turn of 64 connections costs a few hundred instructions each, and say no more than connections, requests
+//! and enters do. Rearming is told of accept, the one operation whose rearming says that something is wrong (`doorbell_accept_rearms_total`),
+//! and steps down are `doorbell_accept_downgrades_total` and `doorbell_driver_fallbacks_total` in the place of one
+//! `_downgrades_total{from,to}`. The table of fixed files is as full as `doorbell_worker_connections_active`, where it is used. `doorbell_build_info` has
+//! no label `features`: there are none to choose.
 //! What is asked of a check with `cache` is counted by those who are heard, one of many: the others look at one flag (0029).
 //!
 //! *Would change it:* a counter that a ring thread can write without asking which thread it is.
@@ -557,73 +567,3 @@
 //! steers, and then an address that cannot be had ends the start; `--admin off` wants none. With a file there is what the file says.
 //!
 //! *Would change it:* metrics that the ring lane can write without holding up a probe, and a rule about who may read them there.
-//!
-//! # 0041 A drain of one endpoint is not one of the program, and a hook's drain is not kept
-//!
-//! *Context.* `doorbell drain` was about the program: its state is `draining`, and a stop counts from it. Whoever takes one service of several
-//! out of its load balancer does not end anything. A preStop hook of Kubernetes drains, too; the kubelet also calls it before it restarts a container
-//! that is not alive, and an `emptyDir` with a state file outlives that.
-//!
-//! *Choice.* An endpoint drains while it was drained itself or everything drains: two flags, so that taking one back leaves the other, in
-//! whatever order. `doorbell drain readyz` changes nothing but what is told about `readyz`, to each audience as its `on_drain` says, in gRPC, to agents and by
-//! TCP gates; its reason is shown with it. `undrain` and `ready` without a name end every one, as they end everything else. `--for` ends
-//! either by the clock that nobody sets.
-//!
-//! What an operator drains is kept in the state file, which reads that of the version before. What a hook drains (`doorbell prestop`, `GET /-/drain`)
-//! is not: it belongs to the end of this process, or the next one would drain until somebody looks. `prestop` ends when `drain_delay` is over, however many
-//! are connected: they finish behind SIGTERM, within `drain_timeout`, and SIGTERM comes no sooner for a hook that waits for them. A drain
-//! that began before SIGTERM counts for its delay, so nothing is waited for twice.
-//!
-//! *Left out.* How many connections belong to an endpoint is not known, so a wait for its drain is over by time alone. Checks do not
-//! drain; there is maintenance for them.
-//!
-//! *Would change it:* probers of one endpoint on a listener of their own as the rule, whose connections could be counted.
-//!
-//! # 0043 What a key means is a text beside the readers, what it is by default is what the resolver says
-//!
-//! *Context.* Editors show `description` and `default` of the schema. The annotated files in `deploy/` explain every key too, in half a line
-//! that stands beside a value and often beside two other keys; the defaults are in the models, and many follow from another key.
-//!
-//! *Choice.* `config/keys.txt` has one sentence for each key, and the schema and doorbell.toml(5) are made from it; a key without a sentence, or
-//! a sentence without a key, fails a test. Defaults are not written down anywhere: sample files that leave out what can be left out are
-//! resolved, and what all of them agree on is the default. What follows from another key is in two samples with that key at two values, so
-//! it has none, and its sentence says what it follows from. Tests write every default into the samples, which must change nothing, and compare
-//! the defaults that the annotated files name.
-//!
-//! *Would change it:* descriptions in several languages.
-//!
-//! # 0045 What was planned and is somewhere else, or nowhere
-//!
-//! *ACME is not forwarded.* Challenges of http-01 are answered from a directory (`files = { .. }`, `doorbell redirect --acme DIR`), before every
-//! redirect and for every name. To forward them to a client that listens by itself would make doorbell a proxy of what strangers send: a body to
-//! bound, a peer to wait for, answers to trust, on a listener that is open to the world and answers everything else from memory. Every client that
-//! is in use writes to a directory (certbot by `--webroot`, acme.sh by `-w`, lego by `--http.webroot`), and where it runs on another machine a redirect
-//! reaches it, which an authority should follow (RFC 8555 8.3).
-//!
-//! *No `doorbell bench`.* Load is `doorbell-load`, a program of its own: whoever serves needs no client with ten thousand connections in the
-//! binary, and figures of a program that measures itself on its own cores say little about what a client sees.
-//!
-//! *No `doorbell config convert`.* Files of HAProxy and of blackbox_exporter say mostly what doorbell has no counterpart for; what is left is
-//! the address and path of a check, which `--check URL` takes, and `config init` has the rest. A translation that drops nine lines of ten silently
-//! would be worse than none, and one that names them is the manual's pages in another form.
-//!
-//! *The run directory is not preserved.* Files that declare maintenance would outlive a stop with `RuntimeDirectoryPreserve=`. With
-//! `DynamicUser=` systemd then makes the directory in `/run/private`, where only root gets in, and the control socket with its `control.group` lies
-//! there. So the state directory has both what operators declare (`$STATE_DIRECTORY/state` by itself) and `maintenance.file_dir`.
-//!
-//! *A container is restarted by its own answer.* Endpoints named `livez` or `startupz`, or ending in that, take no notice of drains and of
-//! `doorbell maint all`: `app_livez` is what an app beside doorbell is restarted by. A key for it would be a second way to say what `on_drain` says
-//! already, and to forget it would restart an app in the middle of its maintenance.
-//!
-//! *Would change it:* a client of ACME in use that cannot write to a directory; a prober's configuration that says more about checks.
-//!
-//! # 0046 The gRPC check of an AWS load balancer is answered with a verdict
-//!
-//! *Context.* A target group of gRPC asks `/AWS.ALB/healthcheck` and by default takes code 12, UNIMPLEMENTED, for well: what any server of gRPC says of a
-//! method that it does not have. Answered like that, a target is never unhealthy, in maintenance and in a drain neither. Asking `Check` instead with code
-//! 0 changes nothing, because a target group compares the code only, and that is 0 for NOT_SERVING too.
-//!
-//! *Choice.* That path has the verdict of the service without a name: 12 while it serves, otherwise 14, UNAVAILABLE, and who asks is counted as any
-//! prober. `alb = "always"` in `[grpc]` says 12 in any case, for whoever wants to know only that there is an answer.
-//!
-//! *Would change it:* a target group that reads the message, or asks `grpc.health.v1` by itself.

@@ -156,11 +156,17 @@ impl Protocol for Http1 {
 
     fn handle_timeout(&self, conn: &mut Http1Conn, io: Io<'_>) -> Next {
         let (client, now) = (io.client, io.now);
-        let waited = conn.machine.phase() == Phase::Waiting;
+        let phase = conn.machine.phase();
         let next = conn.machine.handle_timeout(self.io(io));
         self.tell_refused(conn, client, now);
         if matches!(next, Next::Close | Next::CloseLinger) {
-            conn.reason = Some(if waited { CloseReason::JobTimeout } else { CloseReason::ReadTimeout });
+            conn.reason = match phase {
+                Phase::Body => Some(CloseReason::BodyTimeout),
+                Phase::Closing => conn.reason,
+                Phase::Head => Some(CloseReason::HeaderTimeout),
+                Phase::Idle => Some(CloseReason::IdleTimeout),
+                Phase::Waiting => Some(CloseReason::JobTimeout),
+            };
         }
         next
     }

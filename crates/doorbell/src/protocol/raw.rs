@@ -224,7 +224,8 @@ impl Protocol for Raw {
                 return Next::CloseLinger;
             }
         }
-        conn.reason = CloseReason::ReadTimeout;
+        let is_idle = io.input.is_empty();
+        conn.reason = if is_idle { CloseReason::IdleTimeout } else { CloseReason::HeaderTimeout };
         Next::CloseLinger
     }
 

@@ -20,6 +20,7 @@ pub use sockets::Listening;
 use crate::config::OnWorkerFailure;
 use crate::control::{Command, WorkerShared};
 use crate::driver::Fault;
+use crate::driver::examine::Cause;
 use crate::driver::select::DriverReport;
 use crate::id::WorkerIndex;
 use crate::net::LocalAddr;
@@ -39,6 +40,8 @@ pub enum Event {
         worker: WorkerIndex,
         /// What made io_uring unusable.
         why: String,
+        /// Whose doing that is.
+        cause: Cause,
     },
     /// A worker ended in failure.
     WorkerFailed {

@@ -11,6 +11,7 @@ use std::sync::mpsc::{Receiver, SyncSender};
 use super::{Core, Event, WorkerFailure};
 use crate::control::WorkerShared;
 use crate::driver::epoll::Epoll;
+use crate::driver::examine::Cause;
 use crate::driver::select::{DriverReport, Opened, Plan, epoll_plan, fallback_reason};
 use crate::driver::uring::Uring;
 use crate::driver::{Driver, Errno, Fault, WakeSource};
@@ -67,7 +68,7 @@ impl WorkerThread {
                 let errno = Errno::from_raw_os_error(error.errno.0);
                 return self.fail_to_start(Fault { call: "io_uring_setup", errno });
             }
-            self.plan = epoll_plan(fallback_reason(&error), true);
+            self.plan = epoll_plan(fallback_reason(&error), Cause::of(error.hint));
         }
         if matches!(&opened, Opened::Uring(uring) if !uring.is_direct()) {
             self.plan.without_table(slots_max);
@@ -87,7 +88,11 @@ impl WorkerThread {
         let listeners: Option<Vec<OwnedFd>> = uring.into_listeners().into_iter().collect();
         let Some(listeners) = listeners else { return Err(fault) };
         self.shared.counters.driver_fallbacks.add(1);
-        self.core.observe(&Event::DriverFellBack { worker: self.index, why: fault.to_string() });
+        self.core.observe(&Event::DriverFellBack {
+            worker: self.index,
+            why: fault.to_string(),
+            cause: Cause::of_failure(fault.errno),
+        });
         // On another thread: a ring that takes no more calls cannot be taken apart, and lives (with an armed accept that swallows
         // wake-ups of the listener) until its thread ends.
         let core = Arc::clone(&self.core);

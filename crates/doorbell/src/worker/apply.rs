@@ -291,7 +291,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
                 let reason = match (conn.heard, conn.replied && conn.input.is_empty()) {
                     (false, _) => CloseReason::Empty,
                     (true, true) => CloseReason::ResetAfterReply,
-                    (true, false) => CloseReason::ClientGone,
+                    (true, false) => CloseReason::ClientReset,
                 };
                 Todo::Close(reason)
             }

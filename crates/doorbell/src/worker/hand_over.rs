@@ -194,7 +194,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
                 if self.table.live_mut(id).phase() == Phase::Leaving {
                     self.departures.give_back();
                 }
-                return Todo::Close(CloseReason::ClientGone);
+                return Todo::Close(CloseReason::ClientReset);
             }
         }
         if self.table.live_mut(id).phase() == Phase::Leaving { self.detach(id) } else { Todo::Park }

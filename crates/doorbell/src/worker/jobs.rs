@@ -274,7 +274,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
                 }
                 Todo::Park
             }
-            Received::Failed(_) => Todo::Close(CloseReason::ClientGone),
+            Received::Failed(_) => Todo::Close(CloseReason::ClientReset),
         }
     }
 

@@ -354,6 +354,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
     fn publish(&mut self) {
         let counters = &self.shared.counters;
         counters.turns.add(1);
+        counters.turned.set(self.now.as_nanos());
         let (opened, _) = self.table.opened_and_closed();
         counters.conns_accepted.add(opened - core::mem::replace(&mut self.opened_published, opened));
         counters.conns_live.set(u64::from(self.table.live()));

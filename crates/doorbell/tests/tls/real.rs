@@ -195,7 +195,7 @@ fn half_open_handshakes_are_gone_at_their_deadline(engine: Engine) {
     assert_eq!((stats.handshakes_timed_out, stats.handshakes_live), (21, 0), "{stats:?}");
     // They are still connected, and hold no slot.
     let heard = Instant::now();
-    wait_until(|| server.stats().closed_because(CloseReason::ReadTimeout) == 21);
+    wait_until(|| server.stats().closed_because(CloseReason::HandshakeTimeout) == 21);
     assert!(heard.elapsed() < Duration::from_millis(500), "{:?}", heard.elapsed());
 }
 

@@ -132,7 +132,7 @@ fn a_truncated_handshake_is_abandoned_and_a_slow_one_times_out() {
         assert_eq!(stand.tls.deadline(&stand.conn), stand.now.after(Duration::from_secs(5)));
         assert_eq!(stand.timeout_after(Duration::from_millis(4_900)), Next::Read, "a byte now and then");
         assert_eq!(stand.timeout_after(Duration::from_millis(100)), Next::Close);
-        assert_eq!(stand.reason(), CloseReason::ReadTimeout);
+        assert_eq!(stand.reason(), CloseReason::HandshakeTimeout);
         assert_eq!((acceptor.stats().handshakes_timed_out, acceptor.stats().handshakes_live), (1, 0));
     }
 }

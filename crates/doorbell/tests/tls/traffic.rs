@@ -236,13 +236,14 @@ fn timeouts_and_drains_say_goodbye() {
         let _next = idle.stand.timeout_after(wait);
         idle.talk();
         assert!(idle.closed && idle.stand.end.is_some(), "{version:?}: idle too long");
+        assert_eq!(idle.stand.reason(), CloseReason::IdleTimeout);
 
         let mut slow = pair(version);
         slow.say(b"GET / HTTP/1.1\r\n");
         let _next = slow.stand.timeout_after(Duration::from_secs(11));
         slow.talk();
         assert!(slow.heard.starts_with(b"HTTP/1.1 408") && slow.closed, "{version:?}: 408");
-        assert_eq!(slow.stand.reason(), CloseReason::ReadTimeout);
+        assert_eq!(slow.stand.reason(), CloseReason::HeaderTimeout);
 
         let mut drained = pair(version);
         assert!(drained.stand.tls.is_idle(&drained.stand.conn));

@@ -29,8 +29,7 @@ pub enum OperateCommand {
     #[command(after_help = help!(
         "doorbell drain --reason 'new kernel'          until `doorbell undrain`"
         "doorbell drain readyz --for 30m               one endpoint; the others answer as before"
-        "doorbell drain --wait 30s                     and wait until it is over: load balancers had `drain_delay`"
-        "                                              to hear of it, and no connection is open"
+        "doorbell drain --wait 30s                     and wait until it is over"
     ))]
     Drain(DrainArgs),
     /// Show what happened: states that changed, drains, maintenance, reloads
@@ -50,8 +49,6 @@ pub enum OperateCommand {
     #[command(after_help = help!(
         "doorbell prestop"
         "preStop: { exec: { command: [/doorbell, prestop] } }     SIGTERM comes when it is done"
-        ""
-        "The drain is not kept across restarts: the kubelet calls the hook also before it restarts the container."
     ))]
     Prestop(PrestopArgs),
     /// Show who probes, how often, and what they were told

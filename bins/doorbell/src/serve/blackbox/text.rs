@@ -2,7 +2,7 @@
 //!
 //! Does not know about: how a probe is made.
 
-use crate::checks::Seen;
+use crate::checks::{Named, Seen};
 use crate::config::model::Module;
 use hyper::Version;
 use std::fmt::{Display, Write as _};
@@ -72,6 +72,10 @@ impl Report {
         if let Some(ends) = self.certificate_ends {
             let what = "When the first certificate of the chain ends, in unixtime";
             all.gauge("probe_ssl_earliest_cert_expiry", what, secs(ends));
+        }
+        if let Some(named) = &self.seen.certificate {
+            let help = "The certificate that the server showed, by what names it";
+            all.labelled("probe_ssl_last_chain_info", help, &[(&labels_of(named), 1.0)]);
         }
         all.gauge("probe_success", "Whether the probe was a success", u8::from(self.is_success));
         all.gauge("probe_timeout_seconds", "How long the probe might have taken", secs(self.timeout));
@@ -167,6 +171,22 @@ fn hash_of(ip: IpAddr) -> u32 {
     }
 }
 
+fn labels_of(named: &Named) -> String {
+    let labels = [
+        ("fingerprint_sha256", &named.fingerprint_sha256),
+        ("subject", &named.subject),
+        ("issuer", &named.issuer),
+        ("subjectalternative", &named.names),
+        ("serialnumber", &named.serial),
+    ];
+    labels.map(|(name, value)| format!("{name}=\"{}\"", escaped(value))).join(",")
+}
+
+/// The value of a label.
+fn escaped(value: &str) -> String {
+    value.replace('\\', r"\\").replace('"', r#"\""#).replace('\n', r"\n")
+}
+
 /// As Go writes it.
 fn tls_name(version: &str) -> &str {
     match version {
@@ -203,6 +223,13 @@ mod tests {
         report.seen.last_modified = Some("Thu, 01 Jan 1970 00:01:00 GMT".to_owned());
         report.seen.tls_version = Some("TLSv1_3".to_owned());
         report.address = Some(IpAddr::from([0, 0, 0, 0]));
+        report.seen.certificate = Some(Named {
+            fingerprint_sha256: "ab".to_owned(),
+            subject: "CN=a\"\\\n".to_owned(),
+            issuer: "CN=b".to_owned(),
+            names: "a.test".to_owned(),
+            serial: "01".to_owned(),
+        });
         let text = report.finished(Duration::from_millis(1500));
         for line in [
             "probe_duration_seconds 1.5",
@@ -210,6 +237,7 @@ mod tests {
             "probe_tls_version_info{version=\"TLS 1.3\"} 1",
             "probe_http_content_length -1",
             "probe_http_duration_seconds{phase=\"resolve\"} 0",
+            r#"probe_ssl_last_chain_info{fingerprint_sha256="ab",subject="CN=a\"\\\n",issuer="CN=b",subjectalternative="a.test",serialnumber="01"} 1"#,
             "probe_success 0",
             "probe_timeout_seconds 5",
             "probe_ip_protocol 4",

@@ -70,7 +70,7 @@ pub(super) struct Row {
     pub(super) told_last: EndpointState,
     /// When the last one came, on the clock of [`Request::now`].
     pub(super) last: Time,
-    /// How far apart they come, once there were two: an exponential mean, and at least the time since the last one.
+    /// How far apart they come, once there were two: an exponential mean. It does not grow while nobody comes.
     pub(super) interval: Option<Duration>,
 }
 
@@ -117,9 +117,9 @@ impl Census {
         self.0.get(endpoint)
     }
 
-    /// Whoever came, by endpoint and prober, as of `now`.
-    pub(super) fn rows(&self, now: Time) -> Vec<Row> {
-        self.0.iter().flat_map(|seat| seat.rows(now)).collect()
+    /// Whoever came, by endpoint and prober.
+    pub(super) fn rows(&self) -> Vec<Row> {
+        self.0.iter().flat_map(|seat| seat.rows()).collect()
     }
 
     /// How load balancers say they see us, by endpoint.
@@ -156,14 +156,14 @@ impl Seat {
         }
     }
 
-    fn rows(&self, now: Time) -> impl Iterator<Item = Row> {
+    fn rows(&self) -> impl Iterator<Item = Row> {
         let lanes: Vec<&Tallies> =
             self.lanes.iter().filter_map(|lane| lane.get().map(|own| &**own)).collect();
         let probers = Prober::ALL.iter().copied().map(Some).chain([None]);
         probers.filter_map(move |prober| {
             let place = place_of(prober);
             let tallies = lanes.iter().map(|lane| &lane[place]);
-            tally::sum(tallies, now).map(|sum| Row {
+            tally::sum(tallies).map(|sum| Row {
                 endpoint: self.endpoint.clone(),
                 prober,
                 told: sum.told,

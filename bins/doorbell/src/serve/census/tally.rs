@@ -63,13 +63,14 @@ impl Tally {
         }
     }
 
-    /// The mean distance, not less than the time since the last probe. It began at 0, and how much of that is left in it is known.
-    fn gap_ns(&self, now: Time) -> Option<f64> {
+    /// The mean distance in nanoseconds, not less than the time from the last probe here to the `last` one anywhere: a lane that probes
+    /// left for others says ever less. It began at 0, and how much of that is left in it is known.
+    fn gap_ns(&self, last: u64) -> Option<f64> {
         let count: u64 = self.told.iter().map(|count| count.load(Ordering::Relaxed)).sum();
         let gaps = i32::try_from(count.saturating_sub(1)).unwrap_or(i32::MAX);
         let left = (1.0 - 1.0 / f64::from(1 << MEAN_SHIFT)).powi(gaps);
         let mean = as_f64(self.gap.load(Ordering::Relaxed)) / (1.0 - left);
-        let since = as_f64(now.as_nanos().saturating_sub(self.last.load(Ordering::Relaxed)));
+        let since = as_f64(last.saturating_sub(self.last.load(Ordering::Relaxed)));
         (gaps > 0 && mean > 0.0).then_some(mean.max(since))
     }
 }
@@ -79,11 +80,12 @@ const fn as_f64(nanos: u64) -> f64 {
     nanos as f64
 }
 
-/// Probes per lane come as they may: what adds up is how often they come.
-pub(super) fn sum<'t>(tallies: impl Iterator<Item = &'t Tally>, now: Time) -> Option<Sum> {
+/// Probes per lane come as they may: what adds up is how often they come. How often they came stays as it was when nobody comes any
+/// more: that is what the time since the last one is compared with.
+pub(super) fn sum<'t>(tallies: impl Iterator<Item = &'t Tally> + Clone) -> Option<Sum> {
     let mut told = [0; STATES];
-    let (mut last, mut told_last, mut per_second) = (0, 0, 0.0);
-    for tally in tallies {
+    let (mut last, mut told_last) = (0, 0);
+    for tally in tallies.clone() {
         for (sum, count) in told.iter_mut().zip(&tally.told) {
             *sum += count.load(Ordering::Relaxed);
         }
@@ -91,8 +93,8 @@ pub(super) fn sum<'t>(tallies: impl Iterator<Item = &'t Tally>, now: Time) -> Op
         if here > last {
             (last, told_last) = (here, tally.told_last.load(Ordering::Relaxed));
         }
-        per_second += tally.gap_ns(now).map_or(0.0, |gap| 1e9 / gap);
     }
+    let per_second: f64 = tallies.filter_map(|tally| tally.gap_ns(last)).map(|gap| 1e9 / gap).sum();
     if told == [0; STATES] {
         return None;
     }

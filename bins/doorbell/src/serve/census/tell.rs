@@ -21,7 +21,7 @@ impl Census {
             verdict: row.told_last.into(),
             their_view: self.their_view(&row),
         };
-        self.rows(now).into_iter().map(view).collect()
+        self.rows().into_iter().map(view).collect()
     }
 
     /// What the load balancers of this kind say, of all that there are at the endpoint.

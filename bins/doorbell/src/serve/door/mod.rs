@@ -163,15 +163,23 @@ impl Door {
             return self.look_up(request, reply, subject);
         };
         let Placed { answer, note, .. } = found.value();
-        let answered = match answer {
-            Answer::Counted(counted) if COUNTS => {
-                let (fixed, count) = &**counted;
-                count.count(request.method());
-                reply.send(fixed)
+        // One match for both would cost a probe of health an instruction more.
+        let answered = if COUNTS {
+            match answer {
+                Answer::Counted(counted) => {
+                    let (fixed, count) = &**counted;
+                    count.count(request.method());
+                    reply.send(fixed)
+                }
+                Answer::Health(health) => health.send(request, reply),
+                _ => self.serve_plain(&found, request, reply, subject),
             }
-            Answer::Reply(fixed) if !COUNTS => reply.send(fixed),
-            Answer::Health(health) => health.send(request, reply),
-            _ => self.serve_plain(&found, request, reply, subject),
+        } else {
+            match answer {
+                Answer::Reply(fixed) => reply.send(fixed),
+                Answer::Health(health) => health.send(request, reply),
+                _ => self.serve_plain(&found, request, reply, subject),
+            }
         };
         (answered, Some(*note))
     }

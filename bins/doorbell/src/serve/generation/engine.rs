@@ -78,14 +78,14 @@ pub(super) fn show(addr: &LocalAddr) -> String {
 
 fn observe(event: &Event, keeper: &Keeper, operator: &Operator) {
     match event {
-        Event::DriverFellBack { worker, why } => {
+        Event::DriverFellBack { worker, why, cause } => {
             tracing::warn!(worker = worker.0, why, "a worker goes on with epoll");
-            operator.worker_changed(worker.0, why.clone(), false);
+            operator.worker_changed(worker.0, why.clone(), Some(*cause));
         }
         Event::WorkerFailed { worker, failure } => {
             tracing::error!(worker = worker.0, %failure, "a worker failed");
             keeper.fail("a worker failed");
-            operator.worker_changed(worker.0, failure.to_string(), true);
+            operator.worker_changed(worker.0, failure.to_string(), None);
         }
         // The engine may learn to tell more.
         _ => {}

@@ -2,10 +2,11 @@
 //!
 //! Does not know about: texts, health.
 
-use super::Scrape;
 use super::family::{Families, as_f64};
+use super::{Build, Scrape};
 use crate::wire::Lifecycle;
 use doorbell::Snapshot;
+use doorbell::time::Time;
 
 /// Counters of the engine that have a name of their own here, beside [`named`].
 const ELSEWHERE: [&str; 10] = [
@@ -31,8 +32,11 @@ pub(super) fn gather(scrape: &Scrape, families: &mut Families) {
 
 fn program(scrape: &Scrape, families: &mut Families) {
     let status = &scrape.status;
-    let version = ("version", &*status.version);
-    families.gauge("doorbell_build_info", "The version that runs.").add([version], 1.0);
+    let Build { revision, rustc } = scrape.build;
+    let labels = [("version", &*status.version), ("revision", revision), ("rustc", rustc)];
+    families
+        .gauge("doorbell_build_info", "The version that runs, and the compiler that made it.")
+        .add(labels, 1.0);
     let start = as_f64(status.now_unix_ms.saturating_sub(status.uptime_ms)) / 1e3;
     let help = "When the program started, in seconds since 1970.";
     families.gauge("doorbell_start_time_seconds", help).add([], start);
@@ -69,19 +73,23 @@ fn program(scrape: &Scrape, families: &mut Families) {
 
 fn workers(scrape: &Scrape, families: &mut Families) {
     let all = &scrape.status.workers;
-    let mut engine = families.gauge("doorbell_engine_info", "What drives a worker, and why.");
+    let help = "What drives a worker, and why: io_uring works, epoll was asked for, or what keeps io_uring from working.";
+    let mut engine = families.gauge("doorbell_engine_info", help);
     for (worker, one) in all.iter().enumerate() {
         // The reason in words is in the log and on the status page.
-        let cause = match (one.has_failed, one.is_fallback) {
-            (true, _) => "failed",
-            (false, true) => "fallback",
-            (false, false) => "ok",
-        };
-        engine.add([("worker", &worker.to_string()), ("engine", &one.driver), ("cause", cause)], 1.0);
+        engine.add([("worker", &worker.to_string()), ("engine", &one.driver), ("cause", &one.cause)], 1.0);
     }
     let mut up = families.gauge("doorbell_worker_up", "Whether a worker runs.");
     for (worker, one) in all.iter().enumerate() {
         up.add([("worker", &worker.to_string())], if one.has_failed { 0.0 } else { 1.0 });
+    }
+    let help =
+        "When the loop of a worker last turned, in seconds since 1970; with nothing to do it turns seldom.";
+    let mut turned = families.gauge("doorbell_worker_last_loop_timestamp_seconds", help);
+    let now = as_f64(scrape.status.now_unix_ms) / 1e3;
+    for (worker, one) in scrape.workers.iter().enumerate().filter(|(_, one)| one.turned > Time::ZERO) {
+        let age = scrape.now.since(one.turned);
+        turned.add([("worker", &worker.to_string())], now - age.as_secs_f64());
     }
 }
 
@@ -102,7 +110,7 @@ fn bytes(scrape: &Scrape, families: &mut Families) {
 
 fn requests(scrape: &Scrape, families: &mut Families) {
     let help = "Requests answered, by protocol; the replies of raw listeners are among those of http1.";
-    let mut requests = families.counter("doorbell_http_requests", help);
+    let mut requests = families.counter("doorbell_requests", help);
     let http1 = scrape.workers.iter().map(|worker| worker.requests).sum();
     requests.count([("protocol", "http1")], http1);
     if let Some((_, http2)) = scrape.http2 {

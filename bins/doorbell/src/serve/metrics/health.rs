@@ -30,10 +30,16 @@ fn endpoints(scrape: &Scrape, families: &mut Families) {
         state.one_of([("endpoint", &one.name)], "state", words, one.state.as_str());
     }
     let mut forced = families
-        .gauge("doorbell_endpoint_forced", "Whether a state was set by hand, whatever the checks say.");
+        .gauge("doorbell_endpoint_forced", "1 for the state that was set by hand, whatever the checks say.");
     for one in all {
         let is_forced = matches!(one.cause, CauseWord::Forced | CauseWord::Maintenance);
-        forced.add([("endpoint", &one.name)], if is_forced { 1.0 } else { 0.0 });
+        let words = EndpointWord::ALL.map(EndpointWord::as_str);
+        forced.one_of(
+            [("endpoint", &one.name)],
+            "mode",
+            words,
+            if is_forced { one.state.as_str() } else { "" },
+        );
     }
     let mut weight = families.gauge("doorbell_endpoint_weight", "The weight of the checks that serve.");
     for one in all {
@@ -186,7 +192,8 @@ fn probers(scrape: &Scrape, families: &mut Families) {
         let labels = [("endpoint", &*one.row.endpoint), ("prober", one.row.prober_name())];
         seen.add(labels, now - one.age_secs);
     }
-    let mut apart = families.gauge("doorbell_prober_interval_seconds", "How far apart probes come.");
+    let mut apart = families
+        .gauge("doorbell_prober_interval_seconds", "How far apart probes come, or came while they did.");
     for one in all {
         if let Some(interval) = one.row.interval {
             let labels = [("endpoint", &*one.row.endpoint), ("prober", one.row.prober_name())];

@@ -66,7 +66,7 @@ fn connections(scrape: &Scrape, families: &mut Families) {
 fn requests(scrape: &Scrape, families: &mut Families) {
     let (counted, rest) = &scrape.requests;
     let help = "Requests that a route answered, or none; routes of health have doorbell_probes.";
-    let mut requests = families.counter("doorbell_route_requests", help);
+    let mut requests = families.counter("doorbell_http_requests", help);
     let mut redirects = BTreeMap::new();
     for (Counted { listener, route, method, code }, count) in counted {
         let code = code.map_or_else(|| "other".to_owned(), |code| code.to_string());
@@ -77,7 +77,7 @@ fn requests(scrape: &Scrape, families: &mut Families) {
         }
     }
     let help = "Requests with a route for which there was no place to be counted in.";
-    families.counter("doorbell_route_requests_uncounted", help).count([], *rest);
+    families.counter("doorbell_http_requests_uncounted", help).count([], *rest);
     let mut family = families.counter("doorbell_redirects", "Requests that were sent elsewhere.");
     for ((route, code), count) in &redirects {
         family.count([("route", route), ("code", code)], *count);

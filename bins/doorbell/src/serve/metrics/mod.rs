@@ -23,7 +23,7 @@ use super::totals::{Item, is_of_handshakes};
 use crate::checks::{Counts, LagCounts};
 use crate::wire::{CheckView, Status};
 use doorbell::Snapshot;
-use doorbell::time::{Clock as _, OsClock};
+use doorbell::time::{Clock as _, OsClock, Time};
 use family::Families;
 use std::collections::BTreeMap;
 pub(super) use text::Exposition;
@@ -31,7 +31,10 @@ pub(super) use text::Exposition;
 /// What there is to tell at one moment.
 #[derive(Clone, Debug)]
 struct Scrape {
+    build: Build,
     status: Status,
+    /// On the clock of the workers.
+    now: Time,
     checks: Vec<CheckView>,
     probers: Vec<Prober>,
     views: Vec<(String, LbView)>,
@@ -65,6 +68,13 @@ struct Scrape {
     process: process::Process,
 }
 
+/// What the program was made of and with.
+#[derive(Clone, Copy, Debug)]
+struct Build {
+    revision: &'static str,
+    rustc: &'static str,
+}
+
 /// A row of the census, and how long ago the last probe came.
 #[derive(Clone, Debug)]
 struct Prober {
@@ -79,9 +89,21 @@ pub(super) fn render(operator: &Operator, accept: &[u8]) -> (Exposition, String)
     (exposition, exposition.render(gather(&scrape)))
 }
 
+impl Build {
+    const OURS: Self = Self {
+        revision: match option_env!("DOORBELL_REVISION") {
+            Some(revision) => revision,
+            None => "unknown",
+        },
+        rustc: env!("DOORBELL_RUSTC"),
+    };
+}
+
 impl Scrape {
     fn of(operator: &Operator) -> Self {
         let mut scrape = Self {
+            build: Build::OURS,
+            now: OsClock.now(),
             status: operator.status(),
             checks: operator.checks(None, false).unwrap_or_default(),
             probers: Vec::new(),
@@ -112,13 +134,13 @@ impl Scrape {
     }
 
     fn add(&mut self, running: &Running) {
-        let now = OsClock.now();
+        let now = self.now;
         let census = running.keeper.census();
         let prober = |row: Row| {
             let age_secs = now.since(row.last).as_secs_f64();
             Prober { row, age_secs }
         };
-        self.probers = census.rows(now).into_iter().map(prober).collect();
+        self.probers = census.rows().into_iter().map(prober).collect();
         let views = census.views();
         self.views = views
             .flat_map(|(name, views)| views.into_iter().map(move |view| (name.to_owned(), view)))

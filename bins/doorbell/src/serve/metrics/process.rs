@@ -11,6 +11,8 @@ use std::fs;
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Process {
     pub(super) cpu_secs: Option<f64>,
+    /// From 1970 on.
+    pub(super) start_secs: Option<f64>,
     pub(super) threads: Option<u64>,
     pub(super) virtual_bytes: Option<u64>,
     pub(super) resident_bytes: Option<u64>,
@@ -24,9 +26,11 @@ impl Process {
         // The name in parentheses may hold anything (proc_pid_stat(5)); behind it is field 3.
         let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
         let field = |number: usize| fields.get(number - 3)?.parse::<u64>().ok();
+        let secs = |ticks: u64| as_f64(ticks) / as_f64(clock_ticks_per_second());
         let ticks = field(14).zip(field(15)).map(|(user, system)| user + system);
         Self {
-            cpu_secs: ticks.map(|ticks| as_f64(ticks) / as_f64(clock_ticks_per_second())),
+            cpu_secs: ticks.map(secs),
+            start_secs: field(22).zip(boot_secs()).map(|(ticks, boot)| as_f64(boot) + secs(ticks)),
             threads: field(20),
             virtual_bytes: field(23),
             resident_bytes: field(24).map(|pages| pages * page_size() as u64),
@@ -39,6 +43,10 @@ impl Process {
     pub(super) fn gather(&self, families: &mut Families) {
         if let Some(secs) = self.cpu_secs {
             families.counter("process_cpu_seconds", "CPU time used, in and out of the kernel.").add([], secs);
+        }
+        if let Some(secs) = self.start_secs {
+            let help = "When the process started, in seconds since 1970.";
+            families.gauge("process_start_time_seconds", help).add([], secs);
         }
         let gauges = [
             ("process_threads", "Threads.", self.threads),
@@ -53,4 +61,10 @@ impl Process {
             }
         }
     }
+}
+
+/// When the system started, in seconds from 1970 on (proc_stat(5)).
+fn boot_secs() -> Option<u64> {
+    let stat = fs::read_to_string("/proc/stat").ok()?;
+    stat.lines().find_map(|line| line.strip_prefix("btime ")?.trim().parse().ok())
 }

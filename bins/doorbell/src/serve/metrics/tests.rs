@@ -56,7 +56,7 @@ fn items() -> BTreeMap<Item, u64> {
         (Item::AcceptError { listener: listener(), errno: "EMFILE" }, 1),
         (Item::AccessLost("queue_full"), 2),
         (Item::Closed { listener: listener(), reason: "done" }, 5),
-        (Item::Closed { listener: listener(), reason: "read_timeout" }, 1),
+        (Item::Closed { listener: listener(), reason: "header_timeout" }, 1),
         (Item::Connect("connected"), 29),
         (Item::Connect("refused"), 1),
         (Item::ConnectRetry, 2),
@@ -75,6 +75,7 @@ fn status() -> Status {
         driver: "epoll".to_owned(),
         why: "seccomp".to_owned(),
         is_fallback: true,
+        cause: "seccomp".to_owned(),
         has_failed: failed,
         conns_live: 0,
         requests: 0,
@@ -115,6 +116,7 @@ fn scrape() -> Scrape {
     let last = ResultView { age_ms: 1_500, outcome: OutcomeWord::Failure, latency_us: 2_500 };
     let mut snapshot = Snapshot::default();
     (snapshot.requests, snapshot.conns_live, snapshot.proxy_v2) = (42, 3, 7);
+    snapshot.turned = Time::from_nanos(3_500_000_000);
     let row = |prober, told, interval| Row {
         endpoint: "readyz".into(),
         prober,
@@ -126,6 +128,8 @@ fn scrape() -> Scrape {
     let view = LbView { lb: "b/s1@vm".into(), state: LbState::Nolb, steps: None, at: Time::ZERO };
     let half = Some(Duration::from_millis(500));
     Scrape {
+        build: Build { revision: "c0ffee", rustc: "1.95.0" },
+        now: Time::from_nanos(4_000_000_000),
         status: status(),
         checks: vec![check("db", CheckWord::Down, Some(last)), check("new", CheckWord::Unknown, None)],
         probers: vec![
@@ -150,7 +154,12 @@ fn scrape() -> Scrape {
         reloads: Reloads { done: 3, failed: 1, hurried: 0, has_last_failed: true, since: Time::ZERO },
         reload_age_secs: 4.0,
         log_lost: 6,
-        process: Process { cpu_secs: Some(1.25), open_fds: Some(12), ..Process::default() },
+        process: Process {
+            cpu_secs: Some(1.25),
+            start_secs: Some(1.8e9),
+            open_fds: Some(12),
+            ..Process::default()
+        },
     }
 }
 
@@ -226,6 +235,11 @@ fn the_process_is_read() {
     let process = Process::read();
     assert!(
         process.threads >= Some(1) && process.open_fds > Some(2) && process.max_fds > Some(2),
+        "{process:?}"
+    );
+    let now = std::time::UNIX_EPOCH.elapsed().unwrap().as_secs_f64();
+    assert!(
+        process.start_secs.is_some_and(|start| (now - 86_400.0..=now + 2.0).contains(&start)),
         "{process:?}"
     );
     assert!(process.resident_bytes > Some(1 << 20) && process.cpu_secs.is_some(), "{process:?}");

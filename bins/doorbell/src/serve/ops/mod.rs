@@ -39,6 +39,7 @@ use super::lifecycle::Notes;
 use crate::wire::{Happening, HoldSource, Refusal, RefusalKind};
 use arc_swap::ArcSwapOption;
 use clock::{Clock, unix_ms};
+use doorbell::driver::examine::Cause;
 use drains::Drains;
 use holds::{Hold, Holds};
 use life::{Life, Moved};
@@ -153,11 +154,14 @@ impl Operator {
         self.record(&inside, moved);
     }
 
-    /// A worker goes on with epoll, or is gone.
-    pub(in crate::serve) fn worker_changed(&self, worker: u16, text: String, has_failed: bool) {
+    /// A worker goes on with epoll, for this cause, or is gone.
+    pub(in crate::serve) fn worker_changed(&self, worker: u16, text: String, fell_back: Option<Cause>) {
         let mut inside = self.lock();
         let fate = inside.fates.entry(worker).or_default();
-        *(if has_failed { &mut fate.failed } else { &mut fate.fell_back }) = Some(text.clone());
+        match fell_back {
+            Some(cause) => fate.fell_back = Some((text.clone(), cause)),
+            None => fate.failed = Some(text.clone()),
+        }
         self.0.journal.record(Happening::Worker { worker, text });
     }
 

@@ -8,6 +8,7 @@ use crate::serve::board::Keeper;
 use crate::serve::generation::Ledger;
 use crate::serve::totals::Totals;
 use crate::wire::{CheckView, WorkerView};
+use doorbell::driver::examine::Cause;
 use doorbell::{DriverReport, Handle};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -42,7 +43,7 @@ pub(in crate::serve) struct Running {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Fate {
     /// Why it goes on with epoll.
-    pub(super) fell_back: Option<String>,
+    pub(super) fell_back: Option<(String, Cause)>,
     pub(super) failed: Option<String>,
 }
 
@@ -71,10 +72,13 @@ impl Running {
             let has_failed = fate.failed.is_some();
             let is_fallback = self.report.is_fallback || fate.fell_back.is_some();
             let driver = if fate.fell_back.is_some() { "epoll" } else { self.report.kind.as_str() };
+            let cause = fate.fell_back.as_ref().map_or(self.report.cause, |(_, cause)| *cause);
+            let fell_back = fate.fell_back.map(|(why, _)| why);
             WorkerView {
                 driver: driver.to_owned(),
-                why: fate.failed.or(fate.fell_back).unwrap_or_else(|| self.report.why.clone()),
+                why: fate.failed.or(fell_back).unwrap_or_else(|| self.report.why.clone()),
                 is_fallback,
+                cause: cause.word().to_owned(),
                 has_failed,
                 conns_live: stats.conns_live,
                 requests: stats.requests,

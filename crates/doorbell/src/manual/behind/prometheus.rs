@@ -63,4 +63,5 @@
 //!   reaches the port could otherwise have anything asked, the cloud's metadata among it. As long as Prometheus waits, it waits: `timeout`
 //!   is the most.
 //! - A scrape is a moment, and a check that fails between two of them is not seen. `doorbell_endpoint_up` and `doorbell_check_up` come from checks with
-//!   an interval, `rise` and `fall`; `deploy/prometheus` has alerts, with tests. `doorbell_prober_last_seen_timestamp_seconds` says when somebody asked last.
+//!   an interval, `rise` and `fall`; `deploy/prometheus` has alerts, with tests. `doorbell_prober_last_seen_timestamp_seconds` says when somebody asked last,
+//!   and `doorbell_prober_interval_seconds` how far apart he did: three of those without a probe are the alert `DoorbellNobodyAsks`.

@@ -254,7 +254,7 @@ impl<P: Protocol> Protocol for Tls<P> {
         match conn.stage {
             Stage::Refused => conn.reason = Some(CloseReason::HandshakeCap),
             Stage::Hello | Stage::Over | Stage::Session(_) => {
-                conn.reason = Some(CloseReason::ReadTimeout);
+                conn.reason = Some(CloseReason::HandshakeTimeout);
                 if let Some(permit) = conn.inside.permit.take() {
                     permit.end(Outcome::TimedOut);
                 }
@@ -293,7 +293,7 @@ impl<P: Protocol> Protocol for Tls<P> {
 
     /// Who is late with a handshake has asked for nothing. Who finds no place for one hears so first.
     fn is_given_up(&self, conn: &Self::Conn) -> bool {
-        conn.inside.upper.is_none() && conn.reason == Some(CloseReason::ReadTimeout)
+        conn.inside.upper.is_none() && conn.reason == Some(CloseReason::HandshakeTimeout)
     }
 
     fn deadline(&self, conn: &Self::Conn) -> Time {

@@ -192,7 +192,7 @@ mod tests {
         assert!(watched.has_changed().unwrap() && !by_kubelet.has_changed().unwrap());
         // A service that nobody has is no endpoint's.
         assert_eq!((statuses.get("shop.Other", None), statuses.get("alive", KUBELET)), (None, Some(yes)));
-        let rows = keeper.census().rows(OsClock.now());
+        let rows = keeper.census().rows();
         let rows: Vec<_> =
             rows.iter().map(|row| (&*row.endpoint, row.prober_name(), row.count(), row.told_last)).collect();
         let (up, drain) = (EndpointState::Up, EndpointState::Drain);
