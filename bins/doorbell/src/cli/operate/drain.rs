@@ -70,17 +70,20 @@ fn wait(
     late: impl Fn(Progress) -> String,
 ) -> Result<Exit, Failure> {
     let begun = Instant::now();
+    let mut was_over = false;
     loop {
         let progress = progress(&ask_status(client)?, target);
+        let left = time.map_or(WAIT_EVERY, |time| time.saturating_sub(begun.elapsed()).min(WAIT_EVERY));
         match is_over(progress) {
+            // Ring threads say at the end of a turn how many are connected, and whoever was answered in this one is not counted yet.
+            Some(Ok(_)) if !was_over && !left.is_zero() => was_over = true,
             Some(Ok(text)) => {
                 let _lost = print(&format!("{text}\n"));
                 return Ok(Exit::Success);
             }
             Some(Err(text)) => return Err(Failure::new(Exit::Failure, text)),
-            None => {}
+            None => was_over = false,
         }
-        let left = time.map_or(WAIT_EVERY, |time| time.saturating_sub(begun.elapsed()).min(WAIT_EVERY));
         if left.is_zero() {
             return Err(Failure::new(Exit::Failure, late(progress)));
         }

@@ -217,10 +217,15 @@ impl Shared {
         }
     }
 
-    /// Waits, unless the drain is called off or done.
+    /// Waits, unless the drain is called off or done. Both are looked at twice: ring threads say at the end of a turn how many are
+    /// connected, and whoever was answered in this one is not counted yet.
     async fn wait(&self, target: &str, wait: Duration) {
-        let mut left = wait.min(WAIT_MAX);
-        while !left.is_zero() && self.operator.has_to_drain(target) {
+        let (mut left, mut is_over) = (wait.min(WAIT_MAX), false);
+        while !left.is_zero() {
+            let was_over = std::mem::replace(&mut is_over, !self.operator.has_to_drain(target));
+            if was_over && is_over {
+                break;
+            }
             let step = left.min(WAIT_STEP);
             sleep(step).await;
             left -= step;
