@@ -88,7 +88,7 @@ pub fn parse_over(source: &Source, env: Env<'_>, overrides: &Overrides) -> Parse
     parse_all(source, outside, overrides).0
 }
 
-/// The same, and the files that secrets were taken from, whether they could be read or not.
+/// The same, and the files that secrets and contents of replies were taken from, whether they could be read or not.
 pub(crate) fn parse_and_list(source: &Source, env: Env<'_>, overrides: &Overrides) -> (Parsed, Vec<PathBuf>) {
     let secrets = RefCell::new(Vec::new());
     let read_secret = |path: &Path| {
@@ -96,8 +96,14 @@ pub(crate) fn parse_and_list(source: &Source, env: Env<'_>, overrides: &Override
         secret::read_file(path)
     };
     let outside = Outside { env, read_secret: &read_secret, files_at: Some(files::now()) };
-    let (parsed, _) = parse_all(source, outside, overrides);
-    (parsed, secrets.into_inner())
+    let (parsed, gleaned) = parse_all(source, outside, overrides);
+    let mut files = secrets.into_inner();
+    for route in gleaned.iter().flat_map(|config| &config.routes) {
+        if let model::Action::Reply(model::Reply { file: Some(file), .. }) = &route.action {
+            files.push(file.path.clone());
+        }
+    }
+    (parsed, files)
 }
 
 /// What a file says as far as it can be read, whatever else is wrong with it: for whoever looks for a doorbell that runs with it, and
@@ -152,8 +158,9 @@ fn read(
         Reading { problems: &problems, env, read_secret, secret_files: &secret_files, recorder: None };
     let file = written::File::read(Section::root(root, reading));
     if syntax.is_empty() {
-        let config = resolve::resolve(&file, env(GRACE_VARIABLE).as_deref(), &problems);
+        let mut config = resolve::resolve(&file, env(GRACE_VARIABLE).as_deref(), &problems);
         if let Some(unix_secs) = files_at {
+            files::fill_replies(&file, &mut config, &problems);
             files::check(&file, &config.log.access.file, unix_secs, &problems);
             files::check_secrets(&secret_files.into_inner(), &problems);
         }

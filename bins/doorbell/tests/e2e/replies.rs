@@ -2,16 +2,20 @@
 //!
 //! Does not know about: how each kind of content is escaped (a test of the binary's library does).
 
+use std::fs;
+
+use doorbell_testkit::peers::wait_until;
 use serde_json::Value;
 
 use crate::plain::{get, request, send};
-use crate::support::{Doorbell, on_both_engines};
+use crate::support::{Doorbell, LIMIT, Scratch, on_both_engines};
 
 on_both_engines! {
     names_stand_for_what_a_request_says
     nothing_breaks_out
     braces_are_braces
     a_reply_has_a_bound
+    a_content_comes_from_a_file_and_changes_with_it
 }
 
 fn serve(engine: &str, routes: &str) -> Doorbell {
@@ -129,4 +133,41 @@ fn a_reply_has_a_bound(engine: &str) {
         let expected = if path == "/body/" { 5 * len } else { 0 };
         assert!(status != 200 || reply.body == b"n".repeat(expected), "{path} {len}");
     }
+}
+
+fn a_content_comes_from_a_file_and_changes_with_it(engine: &str) {
+    let scratch = Scratch::new();
+    let page = scratch.path("sorry.html");
+    let held = |content: &[u8]| {
+        // As whole as an editor leaves it.
+        fs::write(scratch.path("new"), content).unwrap();
+        fs::rename(scratch.path("new"), &page).unwrap();
+    };
+    let bytes: Vec<u8> = [b"<p>{path} {{</p>\n", &[0, 0xff, b'\r'][..]].concat();
+    held(&bytes);
+    let route = format!(
+        "[route.sorry]\npath = \"/{{*rest}}\"\nheaders = {{ X-A = \"a\" }}\n\
+         reply = {{ status = 503, file = {page:?}, content_type = \"text/html\" }}\n"
+    );
+    let doorbell = serve(engine, &route);
+    let reply = get(doorbell.addr, "/anything", &[]);
+    assert_eq!(
+        (reply.status, reply.field("content-type"), reply.field("x-a")),
+        (503, Some("text/html"), Some("a"))
+    );
+    assert_eq!(reply.body, bytes, "as it is");
+    let told = || get(doorbell.addr, "/", &[]).body;
+    held(b"two\n");
+    assert!(wait_until(LIMIT, || told() == b"two\n").is_some(), "{}", doorbell.process.log());
+    // What cannot be had any more is still told, and why.
+    fs::remove_file(&page).unwrap();
+    let says = || doorbell.process.log().contains("sorry.html");
+    assert!(wait_until(LIMIT, says).is_some(), "{}", doorbell.process.log());
+    assert_eq!(told(), b"two\n");
+    held(b"three\n");
+    assert!(wait_until(LIMIT, || told() == b"three\n").is_some(), "{}", doorbell.process.log());
+    held(&vec![b'x'; (1 << 20) + 1]);
+    let says = || doorbell.process.log().contains("it is longer than 1048576 bytes");
+    assert!(wait_until(LIMIT, says).is_some(), "{}", doorbell.process.log());
+    assert_eq!(told(), b"three\n");
 }

@@ -132,13 +132,13 @@ fn action_value(action: &Action, config: &Config) -> (&'static str, Value) {
             }
             ("redirect", redirect)
         }
-        Action::Reply(reply) => (
-            "reply",
-            json!({
-                "status": reply.status,
-                "body": text(&reply.body),
-                "content_type": text(&reply.content_type),
-            }),
-        ),
+        Action::Reply(reply) => {
+            let mut value = json!({ "status": reply.status, "content_type": text(&reply.content_type) });
+            match &reply.file {
+                Some(file) => value["file"] = path_text(&file.path),
+                None => value["body"] = text(&reply.body),
+            }
+            ("reply", value)
+        }
     }
 }

@@ -5,7 +5,7 @@
 mod jwt;
 mod tls;
 
-use super::model::AccessFile;
+use super::model::{AccessFile, Action, Config, Reply};
 use super::problem::{Problem, Problems};
 use super::section::At;
 use super::written;
@@ -14,6 +14,9 @@ use std::fs::File;
 use std::io::Read;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
+
+/// Of the content of a reply, which every generation holds once.
+const REPLY_BYTES_MAX: u64 = 1 << 20;
 
 /// Mistakes of a link map that are told; the others are counted.
 const MISTAKES_TOLD_MAX: usize = 5;
@@ -66,6 +69,20 @@ pub(super) fn check(file: &written::File, access: &AccessFile, unix_secs: i64, p
                 Problem::warning("missing-directory", dir.span.clone(), message)
                     .help("make it; until then every file of it is answered with 404"),
             );
+        }
+    }
+}
+
+/// Takes the contents of replies from their files.
+pub(super) fn fill_replies(file: &written::File, config: &mut Config, problems: &Problems) {
+    for route in &file.routes {
+        let Some(path) = route.reply.as_ref().and_then(|reply| reply.file.as_ref()) else { continue };
+        let Some(content) = read(path, REPLY_BYTES_MAX, problems) else { continue };
+        let same = config.routes.iter_mut().filter(|resolved| resolved.name == route.name.value);
+        for resolved in same {
+            if let Action::Reply(Reply { file: Some(file), .. }) = &mut resolved.action {
+                file.content.clone_from(&content);
+            }
         }
     }
 }

@@ -36,7 +36,8 @@ pub use limit::{Limit, LimitKey, Rate};
 pub use listener::{DEFAULT_ADDR, Forwarded, Http1, Listener, Protocol, ProxyProtocol, Tcp, Timeouts};
 pub use log::{Access, AccessFile, AccessFormat, AccessLog, Log, LogFormat, LogLevel};
 pub use route::{
-    Action, ClientCert, Details, Files, Guard, HealthFormat, HealthRoute, LinkMap, RedirectTo, Reply, Route,
+    Action, ClientCert, Details, Files, Guard, HealthFormat, HealthRoute, LinkMap, RedirectTo, Reply,
+    ReplyFile, Route,
 };
 pub use systemd::{FdStore, ReadyOn, Systemd};
 pub use tls::{CertificateFiles, ClientAuth, ClientAuthMode, Tls, TlsVersion, UnknownServerName};

@@ -4,6 +4,7 @@
 
 use crate::http::Method;
 use crate::http::redirect::{RedirectStatus, Scheme};
+use std::fmt;
 use std::path::PathBuf;
 
 /// `[route.NAME]`
@@ -158,8 +159,25 @@ pub struct Reply {
     pub status: u16,
     /// The content.
     pub body: String,
+    /// The content as it is, instead of `body`.
+    pub file: Option<ReplyFile>,
     /// The type of the content.
     pub content_type: String,
+}
+
+/// A file whose content is a reply's.
+#[derive(Clone, PartialEq, Eq)]
+pub struct ReplyFile {
+    /// Where it is.
+    pub path: PathBuf,
+    /// What it held when the configuration was read; empty where the files of a configuration are left alone.
+    pub content: Vec<u8>,
+}
+
+impl fmt::Debug for ReplyFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ReplyFile").field("path", &self.path).field("len", &self.content.len()).finish()
+    }
 }
 
 impl Action {
@@ -193,7 +211,12 @@ impl Default for RedirectTo {
 
 impl Default for Reply {
     fn default() -> Self {
-        Self { status: 200, body: String::new(), content_type: "text/plain; charset=utf-8".into() }
+        Self {
+            status: 200,
+            body: String::new(),
+            file: None,
+            content_type: "text/plain; charset=utf-8".into(),
+        }
     }
 }
 

@@ -2,15 +2,18 @@
 //!
 //! Does not know about: redirects (see `redirect`), other routes.
 
-use super::super::model::{Action, Details, Files, HealthRoute, Reply};
+use super::super::model::{Action, Details, Files, HealthRoute, Reply, ReplyFile};
 use super::super::problem::{Problem, Problems};
 use super::super::section::At;
+use super::super::template::Template;
 use super::super::written;
 use super::names::health_position;
 use super::or;
 use super::route::Resolver;
 use crate::http::Method;
 use crate::http::router::{self, MethodSet};
+use std::ops::Range;
+use std::path::PathBuf;
 
 /// Fields the connection writes by itself, so that they cannot contradict what is sent.
 const OWN_FIELDS: [&str; 8] = [
@@ -185,11 +188,48 @@ impl Resolver<'_> {
         }
         self.check_headers(&written.headers);
         self.check_templates(route, written);
+        let file = written.file.as_ref();
+        if let Some(file) = file {
+            self.check_reply_file(route, written, file, status);
+        }
         Action::Reply(Reply {
             status,
             body: written.body.as_ref().map_or(default.body, |at| at.value.clone()),
+            file: file.map(|file| ReplyFile { path: file.value.clone(), content: Vec::new() }),
             content_type: written.content_type.as_ref().map_or(default.content_type, |at| at.value.clone()),
         })
+    }
+
+    /// What is beside the file must not be about another content, nor about the request: the reply is one for all.
+    fn check_reply_file(
+        &self,
+        route: &written::Route,
+        written: &written::Reply,
+        file: &At<PathBuf>,
+        status: u16,
+    ) {
+        let contradiction = |span: &Range<usize>, message: String, help: &str| {
+            self.problems.add(Problem::error("contradiction", span.clone(), message).help(help));
+        };
+        if let Some(body) = &written.body {
+            let message = "a reply has its content from a file or from `body`".to_owned();
+            contradiction(&body.span, message, "remove one of the two");
+        }
+        if matches!(status, 204 | 205 | 304) {
+            let message = format!("a reply with status {status} has no body");
+            contradiction(&file.span, message, "remove `file`, or choose another status");
+        }
+        for (name, value) in route.headers.iter().chain(&written.headers) {
+            if Template::parse(&value.value).fixed().is_none() {
+                let message =
+                    format!("field `{}` is made from the request, and the content from a file", name.value);
+                contradiction(
+                    &value.span,
+                    message,
+                    "write the content into `body`, or the field without names",
+                );
+            }
+        }
     }
 
     pub(super) fn check_headers(&self, headers: &[(At<String>, At<String>)]) {

@@ -69,6 +69,7 @@ pub(crate) struct Redirect {
 pub(crate) struct Reply {
     pub(crate) status: Option<At<u32>>,
     pub(crate) body: Option<At<String>>,
+    pub(crate) file: Option<At<PathBuf>>,
     pub(crate) content_type: Option<At<String>>,
     pub(crate) headers: Vec<(At<String>, At<String>)>,
 }
@@ -174,6 +175,7 @@ impl Reply {
         let reply = Self {
             status: at.integer("status", 200..=599),
             body: at.string("body"),
+            file: at.path("file"),
             content_type: at.string("content_type"),
             headers: read_headers(&mut at),
         };

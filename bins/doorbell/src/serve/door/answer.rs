@@ -76,11 +76,18 @@ impl Answer {
                 RedirectAnswer::build(to, &route.hosts, headers).map(Arc::new).map(Self::Redirect)
             }
             Action::Reply(reply) => {
-                let Reply { status, body, content_type } = reply;
+                let Reply { status, body, file, content_type } = reply;
                 let status = Status::new(*status)?;
+                if let Some(file) = file {
+                    let content = file.content.clone();
+                    return fixed_reply(status, content_type, content, &headers).map(Self::Reply);
+                }
                 match MadeReply::build(status, content_type, body, &headers) {
                     Some(made) => Some(Self::Made(Arc::new(made))),
-                    None => fixed_reply(status, content_type, body, &headers).map(Self::Reply),
+                    None => {
+                        let body = Template::parse(body).fixed()?.as_bytes().to_vec();
+                        fixed_reply(status, content_type, body, &headers).map(Self::Reply)
+                    }
                 }
             }
         }
@@ -96,14 +103,14 @@ impl Answer {
 fn fixed_reply(
     status: Status,
     content_type: &str,
-    body: &str,
+    body: Vec<u8>,
     headers: &[(String, String)],
 ) -> Option<StaticReply> {
     let fixed = |text: &str| Template::parse(text).fixed().map(str::to_owned);
     let headers = headers.iter().map(|(name, value)| Some((name.clone(), fixed(value)?)));
     let reply = with_headers(StaticReply::new(status), &headers.collect::<Option<Vec<_>>>()?)?;
     // Without content there is no type to tell.
-    if body.is_empty() { Some(reply) } else { reply.body(content_type, fixed(body)?).ok() }
+    if body.is_empty() { Some(reply) } else { reply.body(content_type, body).ok() }
 }
 
 fn build_health(
