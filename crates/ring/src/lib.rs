@@ -62,6 +62,6 @@ pub use code::forget_code_pages;
 pub use errno::Errno;
 pub use event::{Accepted, Event, EventKind, Payload, Quick, Ready, Received, SendBuf, Target};
 pub use ring::{EnterError, Ring, RingCounters, TearDown};
-pub use setup::{Hint, Lever, Levers, Setup, SetupError, SetupReport, Step, StepDown};
+pub use setup::{Hint, Lever, Levers, Setup, SetupError, SetupReport, Step, StepDown, opcodes};
 pub use sys::close;
 pub use token::{Op, Token};

@@ -72,6 +72,9 @@ pub fn examine() -> Examination {
     let mut tried: Vec<_> =
         verdicts.into_iter().map(|(name, verdict)| (name, verdict.ok, verdict.why)).collect();
     tried.push(("FIXED_FD_INSTALL", installs, tables));
+    // Where one is missing, the ring does not open and says which.
+    let needed = doorbell_ring::opcodes().collect::<Vec<_>>().join(", ");
+    tried.push(("opcodes", true, needed));
     let report = match plan(Engine::Auto, Descriptors::Auto, &Tuning::default()) {
         Ok(plan) => plan.report,
         Err(error) => super::select::epoll_plan(error.to_string(), Cause::Kernel).report,
@@ -128,7 +131,7 @@ mod tests {
         let found = examine();
         assert_eq!(found.cause == Cause::Ok, !found.report.is_fallback, "{found:?}");
         match found.ring {
-            Some(_) => assert_eq!(found.tried.len(), 4),
+            Some(_) => assert_eq!(found.tried.len(), 5),
             None => assert!(found.tried.is_empty() && found.report.why.contains("io_uring"), "{found:?}"),
         }
     }

@@ -8,6 +8,7 @@ mod open;
 use std::fmt;
 
 pub use error::{Hint, SetupError};
+pub use open::opcodes;
 pub(crate) use open::open;
 
 use crate::Errno;

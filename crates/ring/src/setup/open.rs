@@ -27,6 +27,11 @@ const OPCODES: [(u8, &str); 7] = [
     (opcode::Shutdown::CODE, "SHUTDOWN"),
 ];
 
+/// Names of the operations without which no ring opens: those of `io_uring_enter(2)`, without `IORING_OP_`.
+pub fn opcodes() -> impl Iterator<Item = &'static str> {
+    OPCODES.iter().map(|(_, name)| *name)
+}
+
 /// `IORING_UNREGISTER_RING_FDS`: tear-down needs it on a restricted ring.
 const UNREGISTER_RING_FDS: u8 = 21;
 

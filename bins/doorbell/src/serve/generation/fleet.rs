@@ -52,6 +52,8 @@ struct Inside {
     current: Option<Generation>,
     /// Oldest first.
     retired: Vec<Generation>,
+    /// What was wrong with what was read last, if anything was.
+    refused: Option<String>,
     closing: bool,
 }
 
@@ -65,7 +67,7 @@ impl Fleet {
         read: Option<Read>,
     ) -> Result<Arc<Self>, Failure> {
         let started = Generation::start(&program, config, None)?;
-        let inside = Inside { current: None, retired: Vec::new(), closing: false };
+        let inside = Inside { current: None, retired: Vec::new(), refused: None, closing: false };
         let (reloading, inside) = (Mutex::default(), Mutex::new(inside));
         let fleet = Self { program, notes, origin: origin.to_owned(), read, reloading, inside };
         started.tell_notes();
@@ -87,7 +89,9 @@ impl Fleet {
                 self.origin
             ));
         };
-        let outcome = read().config.and_then(|config| self.renew(config));
+        let config = read().config;
+        self.lock().refused = config.as_ref().err().cloned();
+        let outcome = config.and_then(|config| self.renew(config));
         match &outcome {
             Ok(text) => {
                 self.program.ledger.count(|reloads| reloads.has_last_failed = false);
@@ -104,14 +108,15 @@ impl Fleet {
         outcome
     }
 
-    /// Whether what can be read now is something else than what is served. What cannot be used is something else, too.
+    /// Whether what can be read now is something else than what is served, and than what was refused last.
     pub(super) fn is_outdated(&self, config: Result<Config, String>) -> bool {
-        let inside = self.lock();
-        match (config, &inside.current) {
-            (Ok(config), Some(current)) => !current.is_same(&self.possible(current, config).0),
-            (Err(_), _) => true,
-            (Ok(_), None) => false,
-        }
+        let mut inside = self.lock();
+        let config = match config {
+            Ok(config) => config,
+            Err(why) => return inside.refused.as_ref() != Some(&why),
+        };
+        inside.refused = None;
+        inside.current.as_ref().is_some_and(|current| !current.is_same(&self.possible(current, config).0))
     }
 
     /// Whether SIGHUP means a reload.
