@@ -88,8 +88,8 @@ fn grpc_probers_are_known_and_told_apart(engine: &str) {
         row("elb", 2, "drain"),
         row("envoy", 3, "drain"),
         row("gcp", 1, "up"),
+        row("grpc-health-probe", 2, "drain"),
         row("kubelet", 4, "up"),
-        row("other", 2, "drain"),
     ];
     assert_eq!(probers(admin, "readyz"), expected);
     assert_eq!(probers(admin, "livez"), [row("elb", 1, "up"), row("gcp", 1, "up")]);
