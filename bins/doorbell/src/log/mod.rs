@@ -17,7 +17,9 @@ use lines::Lines;
 use std::io::{self, IsTerminal};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
 
 /// How long the end of the process waits for whoever reads the log.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
@@ -43,11 +45,11 @@ pub(crate) fn init(log: &Log, color: bool) -> io::Result<Logging> {
         return Ok(Logging(()));
     }
     let level = match log.level {
-        LogLevel::Error => "error",
-        LogLevel::Warn => "warn",
-        LogLevel::Info => "info",
-        LogLevel::Debug => "debug",
-        LogLevel::Trace => "trace",
+        LogLevel::Error => LevelFilter::ERROR,
+        LogLevel::Warn => LevelFilter::WARN,
+        LogLevel::Info => LevelFilter::INFO,
+        LogLevel::Debug => LevelFilter::DEBUG,
+        LogLevel::Trace => LevelFilter::TRACE,
     };
     let json = match log.format {
         LogFormat::Auto => !io::stdout().is_terminal(),
@@ -56,8 +58,9 @@ pub(crate) fn init(log: &Log, color: bool) -> io::Result<Logging> {
     };
     let lines = Arc::clone(LINES.get_or_init(Arc::default));
     lines.start()?;
-    let subscriber = tracing_subscriber::fmt()
-        .with_env_filter(EnvFilter::new(format!("off,doorbell={level},{ASKED}=info")))
+    let shown = Targets::new().with_target("doorbell", level).with_target(ASKED, LevelFilter::INFO);
+    let subscriber = tracing_subscriber::registry().with(shown);
+    let layer = tracing_subscriber::fmt::layer()
         .with_ansi(color)
         .with_target(false)
         .with_writer(move || lines::Entry(Arc::clone(&lines)))
@@ -65,8 +68,8 @@ pub(crate) fn init(log: &Log, color: bool) -> io::Result<Logging> {
         .log_internal_errors(false);
     // Only a second call can fail, and then the first one logs already.
     let _ = match json {
-        true => subscriber.json().flatten_event(true).try_init(),
-        false => subscriber.try_init(),
+        true => subscriber.with(layer.json().flatten_event(true)).try_init(),
+        false => subscriber.with(layer).try_init(),
     };
     panics::tell();
     Ok(Logging(()))
