@@ -193,6 +193,7 @@ fn write_piece(out: BorrowedFd<'_>, mut piece: &[u8]) -> rustix::io::Result<()> 
 mod tests {
     use super::*;
     use std::io::Read as _;
+    use std::time::Instant;
 
     fn lines(count: usize, len: usize) -> Vec<u8> {
         (0..count).flat_map(|n| format!("{n:0>len$}\n").into_bytes()).collect()
@@ -235,6 +236,7 @@ mod tests {
 
     /// Lines that come one right after the other are few writes, and the first of them does not wait.
     #[test]
+    #[expect(clippy::disallowed_methods, reason = "how many writes there may be depends on how long it took")]
     fn a_flood_of_lines_is_few_writes() {
         let (reader, writer) = std::os::unix::net::UnixDatagram::pair().unwrap();
         reader.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
@@ -253,13 +255,15 @@ mod tests {
         push();
         assert_eq!(read(5), 1);
         // None of them is forgotten, whatever the thread does when it comes.
+        let began = Instant::now();
         for _ in 0..200 {
             push();
             std::thread::yield_now();
         }
         let writes = read(1_000);
-        // More than one or two only where this thread was held up.
-        assert!(writes <= 100, "{writes}");
+        // Each has a rest behind it, however long this thread was held up.
+        let writes_max = began.elapsed().as_millis() / REST.as_millis() + 2;
+        assert!(writes <= writes_max, "{writes} writes, and not {writes_max}");
         assert!(lines.flush(Duration::from_secs(20)));
         for _ in 0..20 {
             push();
