@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex};
 
 use doorbell_testkit::peers::wait_until;
 
+use crate::monitors::apache_head;
 use crate::plain::get;
 use crate::support::{LIMIT, Process, Scratch, binary, free_addr, free_port, program, stdout};
 
@@ -67,24 +68,9 @@ fn apache_asks_so() {
     let Some(apache) = program("apache2") else { return };
     let (heard, scratch) = (Heard::new(), Scratch::new());
     let folder = scratch.path("").to_str().unwrap().trim_end_matches('/').to_owned();
-    let modules = [
-        "mpm_event",
-        "authz_core",
-        "proxy",
-        "proxy_http",
-        "proxy_balancer",
-        "lbmethod_byrequests",
-        "slotmem_shm",
-        "proxy_hcheck",
-    ]
-    .map(|module| format!("LoadModule {module}_module /usr/lib/apache2/modules/mod_{module}.so\n"));
-    let user = if rustix::process::geteuid().is_root() { "User nobody\nGroup nogroup\n" } else { "" };
     let config = format!(
-        "ServerRoot {folder}\nServerName localhost\nPidFile {folder}/pid\nDefaultRuntimeDir {folder}\nErrorLog /dev/stderr\n\
-         Listen 127.0.0.1:{}\n{user}{}\
-         <Proxy balancer://back>\n BalancerMember http://{} hcmethod=GET hcuri=/readyz hcinterval=200ms\n</Proxy>\nProxyPass / balancer://back/\n",
-        free_port(),
-        modules.concat(),
+        "{}<Proxy balancer://back>\n BalancerMember http://{} hcmethod=GET hcuri=/readyz hcinterval=200ms\n</Proxy>\nProxyPass / balancer://back/\n",
+        apache_head(&folder, free_port()),
         heard.addr,
     );
     let file = scratch.write("httpd.conf", &config);

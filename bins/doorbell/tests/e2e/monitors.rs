@@ -84,21 +84,28 @@ const APACHE_MODULES: [&str; 8] = [
     "proxy_hcheck",
 ];
 
+/// How a configuration of Apache begins that keeps everything in this folder.
+pub(crate) fn apache_head(folder: &str, port: u16) -> String {
+    let modules = APACHE_MODULES
+        .map(|module| format!("LoadModule {module}_module /usr/lib/apache2/modules/mod_{module}.so\n"));
+    let user = if rustix::process::geteuid().is_root() { "User nobody\nGroup nogroup\n" } else { "" };
+    format!(
+        "ServerRoot {folder}\nServerName localhost\nPidFile {folder}/pid\nDefaultRuntimeDir {folder}\nErrorLog /dev/stderr\n\
+         Listen 127.0.0.1:{port}\n{user}{}",
+        modules.concat()
+    )
+}
+
 fn apache_takes_a_member_out_and_in(engine: &str) {
     let Some(apache) = program("apache2") else { return };
     let service = Service::new();
     let doorbell = service.start(engine);
     let (folder, port) = (service.folder(), free_port());
-    let modules = APACHE_MODULES
-        .map(|module| format!("LoadModule {module}_module /usr/lib/apache2/modules/mod_{module}.so\n"));
-    let user = if rustix::process::geteuid().is_root() { "User nobody\nGroup nogroup\n" } else { "" };
     let config = format!(
-        "ServerRoot {folder}\nServerName localhost\nPidFile {folder}/pid\nDefaultRuntimeDir {folder}\nErrorLog /dev/stderr\n\
-         Listen 127.0.0.1:{port}\n{user}{}\
-         ProxyHCExpr ready {{%{{REQUEST_STATUS}} =~ /^200/}}\n\
+        "{}ProxyHCExpr ready {{%{{REQUEST_STATUS}} =~ /^200/}}\n\
          <Proxy balancer://back>\n BalancerMember http://{} hcmethod=GET hcuri=/readyz hcexpr=ready hcinterval=200ms hcpasses=1 hcfails=1\n</Proxy>\n\
          ProxyPass / balancer://back/\n",
-        modules.concat(),
+        apache_head(&folder, port),
         doorbell.addr,
     );
     let file = service.scratch.write("httpd.conf", &config);

@@ -2,7 +2,6 @@
 //!
 //! Does not know about: tokens.
 
-use super::super::model::JwtAlgorithm;
 use super::super::problem::{Problem, Problems};
 use super::super::section::At;
 use super::super::written;
@@ -17,7 +16,7 @@ const PEM_LEN_MAX: u64 = 1 << 20;
 pub(super) fn check(jwt: &written::Jwt, problems: &Problems) {
     let Some(algorithms) = &jwt.algorithms else { return };
     let algorithms: Vec<Algorithm> =
-        algorithms.value.iter().map(|algorithm| algorithm_of(*algorithm)).collect();
+        algorithms.value.iter().map(|algorithm| Algorithm::from(*algorithm)).collect();
     // A key that does not suit its algorithm at all was told without a look at it.
     let (keys, span) = match (algorithms.as_slice(), &jwt.key_file, &jwt.jwks_file, &jwt.secret) {
         ([algorithm], Some(path), None, None) if *algorithm != Algorithm::Hs256 => {
@@ -89,14 +88,5 @@ fn in_full(error: &JwksError) -> String {
     match error {
         JwksError::Key { error: cause, .. } => format!("{error}: {cause}"),
         _ => error.to_string(),
-    }
-}
-
-const fn algorithm_of(algorithm: JwtAlgorithm) -> Algorithm {
-    match algorithm {
-        JwtAlgorithm::EdDsa => Algorithm::EdDsa,
-        JwtAlgorithm::Es256 => Algorithm::Es256,
-        JwtAlgorithm::Hs256 => Algorithm::Hs256,
-        JwtAlgorithm::Rs256 => Algorithm::Rs256,
     }
 }

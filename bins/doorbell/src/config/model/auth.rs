@@ -2,6 +2,7 @@
 //!
 //! Does not know about: routes, how a token is verified.
 
+use crate::http::auth::jwt::Algorithm;
 use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -47,6 +48,17 @@ pub enum JwtAlgorithm {
     Hs256,
     /// RSA, PKCS #1 v1.5.
     Rs256,
+}
+
+impl From<JwtAlgorithm> for Algorithm {
+    fn from(algorithm: JwtAlgorithm) -> Self {
+        match algorithm {
+            JwtAlgorithm::EdDsa => Self::EdDsa,
+            JwtAlgorithm::Es256 => Self::Es256,
+            JwtAlgorithm::Hs256 => Self::Hs256,
+            JwtAlgorithm::Rs256 => Self::Rs256,
+        }
+    }
 }
 
 /// What signatures are verified with.

@@ -3,7 +3,7 @@
 //! Does not know about: routes, other guards.
 
 use super::Refusal;
-use crate::config::model::{self, JwtAlgorithm, JwtKey};
+use crate::config::model::{self, JwtKey};
 use crate::http::auth::jwt::{Algorithm, Jwks, JwksError, JwtPolicy, Key};
 use crate::http::auth::{Decision, Policy, Tokens};
 use crate::http::layer::RequireAuth;
@@ -150,7 +150,7 @@ fn require(auth: &model::Auth) -> Result<RequireAuth, Refusal> {
 
 fn jwt_policy(jwt: &model::Jwt) -> Result<JwtPolicy, Refusal> {
     let algorithms: Vec<Algorithm> =
-        jwt.algorithms.iter().map(|algorithm| algorithm_of(*algorithm)).collect();
+        jwt.algorithms.iter().map(|algorithm| Algorithm::from(*algorithm)).collect();
     let mut builder = JwtPolicy::builder().keys(keys(&jwt.key, &algorithms)?);
     for issuer in &jwt.issuers {
         builder = builder.issuer(issuer);
@@ -212,14 +212,5 @@ fn key_path(auth: &model::Auth) -> Option<&Path> {
     match &auth.jwt.as_ref()?.key {
         JwtKey::Jwks(path) | JwtKey::Pem(path) => Some(path),
         JwtKey::Secret(_) => None,
-    }
-}
-
-const fn algorithm_of(algorithm: JwtAlgorithm) -> Algorithm {
-    match algorithm {
-        JwtAlgorithm::EdDsa => Algorithm::EdDsa,
-        JwtAlgorithm::Es256 => Algorithm::Es256,
-        JwtAlgorithm::Hs256 => Algorithm::Hs256,
-        JwtAlgorithm::Rs256 => Algorithm::Rs256,
     }
 }

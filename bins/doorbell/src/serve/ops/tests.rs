@@ -11,6 +11,7 @@ use crate::serve::lifecycle::Supervisor;
 use crate::serve::watch::{Look, Watched as _};
 use crate::wire::{CheckWord, EndpointView, EndpointWord, Event, Lifecycle};
 use doorbell_health::Outcome;
+use std::path::Path;
 
 fn config(more: &str) -> Config {
     let text = "version = 1\n[check.db]\ntype = \"ttl\"\nttl = \"1h\"\n\
@@ -21,6 +22,16 @@ fn config(more: &str) -> Config {
 
 fn keeper() -> Arc<Keeper> {
     Keeper::build(&config("")).unwrap()
+}
+
+/// As after a start with this state file.
+fn operator_kept_in(path: &Path) -> (Operator, Arc<Keeper>) {
+    let operator = Operator::new(Supervisor::without_signals().notes());
+    operator.keep_in(path);
+    let keeper = keeper();
+    operator.prepare(&keeper);
+    operator.adopt(&keeper);
+    (operator, keeper)
 }
 
 fn operator() -> (Operator, Arc<Keeper>) {
@@ -249,14 +260,7 @@ fn a_clock_that_is_set_moves_windows_and_nothing_else() {
 #[test]
 fn a_state_file_of_another_hour_is_taken_up_as_it_was() {
     let path = std::env::temp_dir().join(format!("doorbell-jump-{}", std::process::id()));
-    let start = || {
-        let operator = Operator::new(Supervisor::without_signals().notes());
-        operator.keep_in(&path);
-        let keeper = keeper();
-        operator.prepare(&keeper);
-        operator.adopt(&keeper);
-        (operator, keeper)
-    };
+    let start = || operator_kept_in(&path);
     for (saved_ms, read_ms) in [(0, 3_600_000), (3_600_000, 0), (0, -3_600_000)] {
         jump::to(saved_ms);
         let (operator, _keeper) = start();
@@ -301,14 +305,7 @@ fn without_a_hook_a_reload_says_so() {
 #[test]
 fn what_was_declared_is_there_after_a_restart() {
     let path = std::env::temp_dir().join(format!("doorbell-operator-{}", std::process::id()));
-    let start = || {
-        let operator = Operator::new(Supervisor::without_signals().notes());
-        operator.keep_in(&path);
-        let keeper = keeper();
-        operator.prepare(&keeper);
-        operator.adopt(&keeper);
-        (operator, keeper)
-    };
+    let start = || operator_kept_in(&path);
     let (operator, _keeper) = start();
     assert!(!operator.maintain("second", "disks", None).unwrap().contains("not kept"));
     operator.maintain("livez", "over soon", Some(Duration::from_secs(9))).unwrap();
