@@ -1,21 +1,25 @@
-//! Exact instruction counts of a probe of health beside those of a fixed reply, in the proxy as it serves them.
+//! Exact instruction counts of a probe of health beside those of a fixed reply, in the proxy as it serves them, and of a check that changes its
+//! state.
 //!
 //! Does not know about: time; sockets and the kernel are in the rig.
 //!
-//! Run and limits as in `instructions.rs`: `cargo bench -p doorbell-benches --bench instructions_health`. Each row is a whole request of a worker
-//! that has answered the same before: bytes in, route, state, census, bytes out. **A row of `health` may have 60 more than its neighbour of
-//! `fixed`**, and its limit is that.
+//! Run and limits as in `instructions.rs`: `cargo bench -p doorbell-benches --bench instructions_health`. Each row of a probe is a whole request of
+//! a worker that has answered the same before: bytes in, route, state, census, bytes out. **A row of `health` may have 60 more than its neighbour of
+//! `fixed`**, and its limit is that. A row of `change` is one result that turns a check of an endpoint, with its replies: ten thousand checks may cost
+//! it hardly more than a hundred.
 #![expect(missing_docs, reason = "the macros of the harness make public items without")]
 
 mod harness;
 
 use doorbell_benches::machine::Machine;
 use doorbell_benches::probes::{ELB, ENVOY, HAPROXY, HAPROXY_STATE, KEEP_ALIVE, KUBELET};
+use doorbell_health::{Board, CheckConfig, CheckIndex, CheckResult, EndpointConfig, Outcome, Severity, Time};
 use doorbell_http::Next;
 use doorbell_proxy::config::{Source, parse};
 use gungraun::{library_benchmark, library_benchmark_group};
 use harness::at_most;
 use std::process::ExitCode;
+use std::time::Duration;
 
 const FIXED: &str = "reply = { status = 200, content_type = \"text/plain\", body = \"up\\n\" }\nmethods = [\"GET\", \"OPTIONS\"]";
 const HEALTH: &str = "health = \"readyz\"";
@@ -78,9 +82,51 @@ fn health(mut machine: Box<Machine>) -> (Next, Box<Machine>) {
     (machine.handle_seen(), machine)
 }
 
-library_benchmark_group!(name = probe, benchmarks = [fixed, health]);
+/// An endpoint with so many required checks, all of them with the same result so far, or none.
+fn board(checks: usize, result: Option<&CheckResult<'_>>) -> Box<(Board, CheckIndex)> {
+    let mut builder = Board::builder(Time::ZERO);
+    let config = CheckConfig { rise: 1, fall: 1, ..CheckConfig::default() };
+    let all: Vec<CheckIndex> = (0..checks)
+        .map(|at| builder.check(&format!("check-{at:05}"), config.clone()).expect("room"))
+        .collect();
+    let uses = |all: EndpointConfig, &check: &CheckIndex| all.with(check, Severity::Required);
+    builder.endpoint(all.iter().fold(EndpointConfig::new("readyz"), uses)).expect("room");
+    let mut board = builder.build();
+    if let Some(result) = result {
+        for &check in &all {
+            let _changes = board.apply(check, result, Time::from_secs(1));
+        }
+    }
+    Box::new((board, all[checks / 2]))
+}
 
-harness::counted!(probe);
+const WELL: CheckResult<'_> = CheckResult::success(Duration::from_millis(1));
+const ILL: CheckResult<'_> = CheckResult::new(Outcome::Failure, Duration::from_millis(1), b"refused");
+
+// Nobody knows anything yet, and the first answer comes.
+#[library_benchmark]
+#[bench::of_100(args = (board(100, None)), config = at_most(145_000))]
+#[bench::of_10_000(args = (board(10_000, None)), config = at_most(145_000))]
+fn first(mut board: Box<(Board, CheckIndex)>) -> Box<(Board, CheckIndex)> {
+    let (all, check) = &mut *board;
+    assert!(!all.apply(*check, &WELL, Time::from_secs(2)).rendered.is_empty());
+    board
+}
+
+// All were well until now.
+#[library_benchmark]
+#[bench::of_100(args = (board(100, Some(&WELL))), config = at_most(145_000))]
+#[bench::of_10_000(args = (board(10_000, Some(&WELL))), config = at_most(145_000))]
+fn fall(mut board: Box<(Board, CheckIndex)>) -> Box<(Board, CheckIndex)> {
+    let (all, check) = &mut *board;
+    assert!(!all.apply(*check, &ILL, Time::from_secs(2)).rendered.is_empty());
+    board
+}
+
+library_benchmark_group!(name = probe, benchmarks = [fixed, health]);
+library_benchmark_group!(name = change, benchmarks = [first, fall]);
+
+harness::counted!(probe, change);
 
 fn main() -> ExitCode {
     harness::start("instructions_health", check_answers, counted::run)

@@ -16,13 +16,13 @@ pub(crate) fn at_most(instructions: u64) -> LibraryBenchmarkConfig {
 
 /// Makes `counted::run` of a group of rows.
 macro_rules! counted {
-    ($group:ident) => {
+    ($($group:ident),+) => {
         #[expect(clippy::exit, reason = "how the harness reports a row beyond its limit")]
         mod counted {
             //! The harness, in a place of its own because it wants to be `main`.
-            use super::$group;
+            use super::{$($group),+};
 
-            gungraun::main!(library_benchmark_groups = $group);
+            gungraun::main!(library_benchmark_groups = $($group),+);
 
             pub(super) fn run() {
                 main();

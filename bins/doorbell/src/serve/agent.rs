@@ -125,7 +125,8 @@ impl Lines {
     }
 
     fn renew(&self, serving: &Serving<'_>) {
-        for (position, place) in self.places.iter().enumerate() {
+        let places = self.places.iter().enumerate();
+        for (position, place) in places.filter(|(position, _)| serving.is_news(*position)) {
             let (state, _) = serving.told(position, Audience::LoadBalancer);
             let line = Line { text: line(serving, position, self.maxconn).into_bytes(), state };
             if **place.line.load() != line {
@@ -199,8 +200,16 @@ fn line(serving: &Serving<'_>, position: usize, maxconn: Option<u32>) -> String 
     let share = share_of(endpoint.weight(), endpoint.config().uses.iter().map(|one| one.weight));
     let note = endpoint.note(verdict);
     let names = || {
-        let deciding = endpoint.deciding(verdict).filter_map(|one| serving.check_name(one.check));
-        deciding.collect::<Vec<_>>().join(" ")
+        let mut names = String::new();
+        for name in endpoint.deciding(verdict).filter_map(|one| serving.check_name(one.check)) {
+            // More than fits is cut off anyway, and there may be thousands.
+            if names.len() > LINE_LEN_MAX {
+                break;
+            }
+            names.push_str(if names.is_empty() { "" } else { " " });
+            names.push_str(name);
+        }
+        names
     };
     let (mut words, why) = match verdict.state {
         EndpointState::Up if code < 400 => (format!("up ready {share}%"), String::new()),

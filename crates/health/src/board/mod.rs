@@ -327,28 +327,22 @@ impl Board {
     fn ordered(&self, endpoint: &Endpoint) -> Vec<(usize, Line<'_>)> {
         let config = endpoint.config();
         let fitting = config.body_len_max / LINE_LEN_MIN;
-        let order = |up: bool| {
-            let uses = config.uses.iter().zip(endpoint.classes()).enumerate();
-            uses.filter(move |(_, (_, class))| (**class == Class::Up) == up)
+        let line = |place: usize| {
+            let (one, class) = (&config.uses[place], endpoint.classes()[place]);
+            let slot = &self.slots[one.check.as_usize()];
+            let check = &slot.check;
+            let line = Line {
+                name: &slot.name,
+                state: check.state(),
+                class,
+                severity: one.severity,
+                reason: check.reason(),
+                left_out: false,
+                last: check.last().map(|(at, result)| (at, result.latency)),
+            };
+            (place, line)
         };
-        order(false)
-            .chain(order(true))
-            .take(fitting)
-            .map(|(place, (one, &class))| {
-                let slot = &self.slots[one.check.as_usize()];
-                let check = &slot.check;
-                let line = Line {
-                    name: &slot.name,
-                    state: check.state(),
-                    class,
-                    severity: one.severity,
-                    reason: check.reason(),
-                    left_out: false,
-                    last: check.last().map(|(at, result)| (at, result.latency)),
-                };
-                (place, line)
-            })
-            .collect()
+        endpoint.places().take(fitting).map(line).collect()
     }
 }
 

@@ -24,6 +24,7 @@ use crate::format::Rendered;
 use crate::maintenance::Maintenance;
 use crate::note::Note;
 use crate::time::Time;
+use fixedbitset::FixedBitSet;
 use std::sync::Arc;
 use tally::Tally;
 use verdict::Circumstances;
@@ -56,6 +57,10 @@ pub struct Endpoint {
     config: Arc<EndpointConfig>,
     weighted: bool,
     classes: Box<[Class]>,
+    /// Which uses count as anything but up: with ten thousand that are well, whoever looks for the others does not look at each.
+    not_up: FixedBitSet,
+    /// The uses that have a status code of their own, in their order.
+    coded: Arc<[usize]>,
     tally: Tally,
     /// Whether it has ever been up or degraded by its checks.
     was_up: bool,
@@ -87,9 +92,14 @@ impl Endpoint {
             tally.add(one, Class::Unknown);
         }
         let start = Verdict::new(EndpointState::Down, Cause::Checks);
+        let mut not_up = FixedBitSet::with_capacity(config.uses.len());
+        not_up.insert_range(..);
+        let coded = config.uses.iter().enumerate().filter(|(_, one)| one.code.is_some()).map(|(at, _)| at);
         Self {
             weighted: config.is_weighted(),
             classes: vec![Class::Unknown; config.uses.len()].into(),
+            not_up,
+            coded: coded.collect(),
             tally,
             was_up: false,
             group_down_since: None,
@@ -117,6 +127,7 @@ impl Endpoint {
             let one = &self.config.uses[at];
             self.tally.remove(one, before);
             self.tally.add(one, class);
+            self.not_up.set(at, class != Class::Up);
             self.moved |= one.counts();
         }
     }
@@ -232,8 +243,15 @@ impl Endpoint {
         if verdict.state != EndpointState::Down {
             return (verdict, code);
         }
-        let mut codes = self.deciding(verdict).filter_map(|one| one.code);
-        (verdict, codes.next().unwrap_or(code))
+        (verdict, self.code_of(verdict, &[]).unwrap_or(code))
+    }
+
+    /// The status code of the first use that led to `verdict` and has one, whatever is left out.
+    fn code_of(&self, verdict: Verdict, left_out: &[usize]) -> Option<u16> {
+        let mut deciding = self.coded.iter().map(|&at| (at, &self.config.uses[at])).filter(|&(at, one)| {
+            verdict::decides(verdict, one, self.classes[at], self.in_grace) && !left_out.contains(&at)
+        });
+        deciding.find_map(|(_, one)| one.code)
     }
 
     /// The same if the uses at these places, each named once, were well: as the Kubernetes API server has what it is told to exclude. Were
@@ -251,11 +269,7 @@ impl Endpoint {
         if verdict.state != EndpointState::Down {
             return (verdict, code);
         }
-        let uses = self.config.uses.iter().zip(&self.classes).enumerate();
-        let mut deciding = uses.filter(|(at, (one, class))| {
-            verdict::decides(verdict, one, **class, self.in_grace) && !left_out.contains(at)
-        });
-        (verdict, deciding.find_map(|(_, (one, _))| one.code).unwrap_or(code))
+        (verdict, self.code_of(verdict, left_out).unwrap_or(code))
     }
 
     /// What answers are made of, without the replies that exist.
@@ -263,6 +277,8 @@ impl Endpoint {
         Self {
             config: Arc::clone(&self.config),
             classes: self.classes.clone(),
+            not_up: self.not_up.clone(),
+            coded: Arc::clone(&self.coded),
             drain_of_all: self.drain_of_all.clone(),
             drain: self.drain.clone(),
             maintenance: self.maintenance.clone(),
@@ -279,9 +295,15 @@ impl Endpoint {
 
     /// The uses that led to `verdict`, in the order of the configuration. None when no check decided.
     pub fn deciding(&self, verdict: Verdict) -> impl Iterator<Item = &Use> {
-        let uses = self.config.uses.iter().zip(&self.classes);
-        uses.filter(move |(one, class)| verdict::decides(verdict, one, **class, self.in_grace))
+        // What is up decides nothing.
+        let uses = self.not_up.ones().map(|at| (&self.config.uses[at], self.classes[at]));
+        uses.filter(move |&(one, class)| verdict::decides(verdict, one, class, self.in_grace))
             .map(|(one, _)| one)
+    }
+
+    /// The places of all uses: first those that are not up, then the others, both in the order of the configuration.
+    pub(crate) fn places(&self) -> impl Iterator<Item = usize> {
+        self.not_up.ones().chain(self.not_up.zeroes())
     }
 
     /// The state and the rule that gave it.

@@ -92,6 +92,8 @@ struct Inside {
 pub(super) struct Serving<'a> {
     board: &'a Board,
     places: &'a Places,
+    /// Those that answer something new; all of them for whoever asks for the first time.
+    rendered: Option<&'a [EndpointIndex]>,
 }
 
 impl Inside {
@@ -214,7 +216,7 @@ impl Keeper {
     /// Calls `follower` now and whenever an endpoint answers something new.
     pub(super) fn follow(&self, follower: impl Fn(&Serving<'_>) + Send + 'static) {
         let mut inside = self.lock();
-        follower(&Serving { board: &inside.board, places: &self.places });
+        follower(&Serving { board: &inside.board, places: &self.places, rendered: None });
         inside.followers.push(Box::new(follower));
     }
 
@@ -285,7 +287,7 @@ impl Keeper {
             page.renew_single(board, *place);
         }
         if !changed.rendered.is_empty() {
-            let serving = Serving { board, places: &self.places };
+            let serving = Serving { board, places: &self.places, rendered: Some(&changed.rendered) };
             followers.iter().for_each(|follower| follower(&serving));
         }
         if !self.speaks.load(Ordering::Acquire) {
@@ -382,6 +384,14 @@ impl Serving<'_> {
     /// The endpoint at this position.
     pub(super) fn endpoint(&self, endpoint: usize) -> Option<&Endpoint> {
         self.places.endpoints.get(endpoint).and_then(|&index| self.board.endpoint(index))
+    }
+
+    /// Whether the endpoint at this position answers something new.
+    pub(super) fn is_news(&self, endpoint: usize) -> bool {
+        let is_rendered = |those: &[EndpointIndex]| {
+            self.places.endpoints.get(endpoint).is_some_and(|index| those.contains(index))
+        };
+        self.rendered.is_none_or(is_rendered)
     }
 
     pub(super) fn check_name(&self, check: CheckIndex) -> Option<&str> {

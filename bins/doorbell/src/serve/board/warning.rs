@@ -6,7 +6,7 @@
 //! `Warning` (`ProbeWarning`: "Probe terminated redirects, Response body: ..").
 
 use crate::http::{StaticReply, Status};
-use doorbell_health::{Audience, Board, EndpointIndex};
+use doorbell_health::{Audience, Board, Check, CheckIndex, EndpointIndex};
 
 /// No host has this name (RFC 2606 2), so it is never the one that was probed.
 const ELSEWHERE: &str = "http://degraded.invalid/";
@@ -37,26 +37,32 @@ fn text(board: &Board, index: EndpointIndex, shown: bool) -> Option<String> {
     if !shown {
         return Some(text);
     }
-    let note = endpoint.note(verdict);
-    let notes = (!note.is_empty()).then(|| note.to_owned());
-    let checks = endpoint.deciding(verdict).filter_map(|one| {
-        let check = board.check(one.check)?;
-        let (name, state) = (board.check_name(one.check)?, check.state().as_str());
-        Some(match check.reason() {
-            "" => format!("{name} {state}"),
-            reason => format!("{name} {state} ({reason})"),
-        })
-    });
-    let parts: Vec<String> = notes.into_iter().chain(checks).collect();
     let len_max = endpoint.config().body_len_max - REMARK_LEN_MAX;
-    for (place, part) in parts.iter().enumerate() {
-        let separator = if place == 0 { ": " } else { "; " };
-        if text.len() + separator.len() + part.len() > len_max {
-            text.push_str(&format!("; {} more", parts.len() - place));
+    let note = endpoint.note(verdict);
+    let mut deciding = endpoint.deciding(verdict).map(|one| one.check);
+    let mut next =
+        if note.is_empty() { deciding.next().map(|check| part(board, check)) } else { Some(note.to_owned()) };
+    let mut separator = ": ";
+    while let Some(piece) = next {
+        if text.len() + separator.len() + piece.len() > len_max {
+            // Thousands may be degraded: those that do not fit are counted, not written.
+            text.push_str(&format!("; {} more", 1 + deciding.count()));
             break;
         }
         text.push_str(separator);
-        text.push_str(part);
+        text.push_str(&piece);
+        separator = "; ";
+        next = deciding.next().map(|check| part(board, check));
     }
     Some(text.replace(char::is_control, "?"))
+}
+
+/// One check and what is wrong with it.
+fn part(board: &Board, check: CheckIndex) -> String {
+    let state = board.check(check).map_or("", |check| check.state().as_str());
+    let name = board.check_name(check).unwrap_or_default();
+    match board.check(check).map_or("", Check::reason) {
+        "" => format!("{name} {state}"),
+        reason => format!("{name} {state} ({reason})"),
+    }
 }

@@ -64,7 +64,7 @@ impl Statuses {
         let statuses = Arc::new(statuses);
         let follower = Arc::clone(&statuses);
         keeper.follow(move |serving| {
-            for (service, &endpoint) in &endpoints {
+            for (service, &endpoint) in endpoints.iter().filter(|(_, endpoint)| serving.is_news(**endpoint)) {
                 follower.set(service, Audience::ALL.map(|audience| serving.told(endpoint, audience).into()));
             }
         });
