@@ -20,7 +20,7 @@ pub const ARROWS: &[Arrow] = &[
     Arrow {
         folder: "benches",
         may: &["doorbell-http"],
-        may_in_tests: &["doorbell", "doorbell-proxy", "doorbell-testkit"],
+        may_in_tests: &["doorbell", "doorbell-health", "doorbell-proxy", "doorbell-testkit"],
     },
     // The parser and the servers it is compared with, nothing of the engine.
     Arrow { folder: "benches/differential", may: &["doorbell-http"], may_in_tests: &[] },
