@@ -343,7 +343,7 @@
 //! *Cost.* A descriptor for each listener and worker. While two generations live, each may hold its own `conns_max` connections; where
 //! `RLIMIT_NOFILE` does not allow for that, clients wait in the backlog. One table counts the connections of an address for both.
 //!
-//! *What may fail comes first* (0034). A server that started cannot be taken back: whoever it accepted would be cut. So everything that
+//! *What may fail comes first.* A server that started cannot be taken back: whoever it accepted would be cut. So everything that
 //! can fail and can be taken back is done before it starts, threads included, which then wait for the word; ports are bound there, and
 //! listened on behind it. What all generations share (windows of maintenance, threads of `[compute]`, the meaning of names, options of the
 //! sockets) is changed behind it only. Tables of limits are handed on rather than copied: retired generations go on counting, and a copy
@@ -461,7 +461,8 @@
 //! and enters do. Rearming is told of accept, the one operation whose rearming says that something is wrong (`doorbell_accept_rearms_total`),
 //! and steps down are `doorbell_accept_downgrades_total` and `doorbell_driver_fallbacks_total` in the place of one
 //! `_downgrades_total{from,to}`. The table of fixed files is as full as `doorbell_worker_connections_active`, where it is used. `doorbell_build_info` has
-//! no label `features`: there are none to choose.
+//! no label `features`: there are none to choose. `doorbell_prober_interval_seconds` is a gauge, the mean of the last intervals, and no summary: a
+//! prober has one interval, and quantiles would be kept for each of ten probers, endpoints and workers.
 //! What is asked of a check with `cache` is counted by those who are heard, one of many: the others look at one flag (0029).
 //!
 //! *Would change it:* a counter that a ring thread can write without asking which thread it is.

@@ -21,6 +21,36 @@
 //!
 //! *Would change it:* probers of one endpoint on a listener of their own as the rule, whose connections could be counted.
 //!
+//! # 0042 Keys of the sketch that a file has not
+//!
+//! *Context.* The file was sketched in full before there was a program. A key is one more thing to read, to test at each of its values, and to
+//! keep for good.
+//!
+//! *Choice.* What has one right value has no key, and what a key beside it can say has none of its own:
+//!
+//! | in the sketch | here |
+//! |---|---|
+//! | `runtime.ring_entries` | 1,024, and half of it each time that memory is refused, down to 64 |
+//! | `runtime.user_agent` | `headers = { User-Agent = ".." }` of the check |
+//! | `log.format = "journald"` | lines of JSON, which the journal keeps as they are; fields of its own need a library and a socket for each line |
+//! | `log.probe_transitions` | always: a state that changes silently is what people look for at night |
+//! | `admin.pprof` | nothing in the program profiles itself; `perf` and the lines of the release build do |
+//! | `metrics.path`, `metrics.classify_probers` | `/metrics`, and always |
+//! | `metrics.exemplars` | successes have no traces that an exemplar could name |
+//! | `lifecycle.exit_when_idle` | always: there is nothing to wait for |
+//! | `tcp.reuse_port`, `tcp.steering` | each worker has a socket of its own; where a client lands is the kernel's choice |
+//! | `tcp.fastopen` | probers do not ask for it, and what is sent with a SYN may come twice |
+//! | `listener.empty_connections` | never a line, always a counter |
+//! | `check.reuse_connection` | a new connection for each run: one that is kept says nothing about who accepts |
+//! | `health_of = "{check}"` | `{check}` in the path of a route of `health`, for the checks of that endpoint |
+//! | a gRPC service that is a check | an endpoint that requires this check |
+//! | `blackbox` as a route | a listener of its own, for Prometheus' network: its answers wait for a probe, and those of routes never do |
+//! | `unsafe_any_host` | a redirect has `hosts` or a `host` of its own: a location is never written from what a client sends |
+//!
+//! `limit.shared` and `[history.clickhouse]` come with links between doorbells.
+//!
+//! *Would change it:* whoever cannot do something for want of one of these.
+//!
 //! # 0043 What a key means is a text beside the readers, what it is by default is what the resolver says
 //!
 //! *Context.* Editors show `description` and `default` of the schema. The annotated files in `deploy/` explain every key too, in half a line
