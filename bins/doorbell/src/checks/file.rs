@@ -16,6 +16,9 @@ use std::time::{Duration, Instant, SystemTime};
 /// Bytes of a file that are looked at.
 const READ_MAX: u64 = 1 << 20;
 
+/// How far the time of day may be off between two looks before that is a step: what adjusts it slowly is none.
+const CLOCK_STEP_MIN: Duration = Duration::from_secs(1);
+
 /// Looks at one file.
 #[derive(Debug)]
 pub(super) struct FileAsk {
@@ -31,6 +34,8 @@ struct Seen {
     /// How old it was then, by the time of day.
     age: Duration,
     at: Instant,
+    /// When it was looked at last.
+    looked: Now,
 }
 
 /// A moment by both clocks.
@@ -59,17 +64,34 @@ impl Now {
     fn read() -> Self {
         Self { time_of_day: SystemTime::now(), instant: Instant::now() }
     }
+
+    /// How long ago that was.
+    fn since(self, before: Self) -> Duration {
+        self.instant.saturating_duration_since(before.instant)
+    }
+
+    /// Whether somebody has set the clock since then.
+    fn is_set_since(self, before: Self) -> bool {
+        let expected = before.time_of_day + self.since(before);
+        let off = self.time_of_day.duration_since(expected).unwrap_or_else(|early| early.duration());
+        off > CLOCK_STEP_MIN
+    }
 }
 
 /// How long a file has not changed. Of one that was seen before the time of day is not asked again: it may have been set meanwhile, and what
 /// changed a moment ago must not become old by that, nor what is dead become new.
 fn age(modified: SystemTime, seen: &mut Option<Seen>, now: Now) -> Duration {
-    let known = seen.filter(|seen| seen.modified == modified);
-    let known = known.unwrap_or_else(|| {
-        // A file of the future is new.
-        let age = now.time_of_day.duration_since(modified).unwrap_or_default();
-        Seen { modified, age, at: now.instant }
-    });
+    let known = match *seen {
+        Some(known) if known.modified == modified => Seen { looked: now, ..known },
+        before => {
+            // A file of the future is new.
+            let by_day = now.time_of_day.duration_since(modified).unwrap_or_default();
+            // It changed since the last look. If the clock was set since then, too, nobody knows which came first.
+            let looked = before.map(|before| before.looked).filter(|before| now.is_set_since(*before));
+            let age = looked.map_or(by_day, |before| by_day.min(now.since(before)));
+            Seen { modified, age, at: now.instant, looked: now }
+        }
+    };
     *seen = Some(known);
     known.age.saturating_add(now.instant.saturating_duration_since(known.at))
 }
@@ -135,6 +157,35 @@ mod tests {
         let mut future = None;
         assert_eq!(age(wall + HOUR, &mut future, begin), Duration::ZERO);
         assert_eq!(age(wall + HOUR, &mut future, at(secs(61), wall + secs(61))), secs(61), "not for an hour");
+    }
+
+    #[test]
+    fn what_changed_since_the_last_look_is_not_an_hour_old_because_the_clock_was_set() {
+        const HOUR: Duration = Duration::from_secs(3600);
+        let (secs, begin) = (Duration::from_secs, Now::read());
+        let wall = begin.time_of_day;
+        let at =
+            |passed: Duration, time_of_day: SystemTime| Now { time_of_day, instant: begin.instant + passed };
+        let age_of = |written: SystemTime, passed: Duration, time_of_day: SystemTime| {
+            let mut seen = None;
+            assert_eq!(age(wall - secs(4), &mut seen, begin), secs(4));
+            // The last look is what counts, not the one that saw another time first.
+            assert_eq!(age(wall - secs(4), &mut seen, at(secs(5), wall + secs(5))), secs(9));
+            age(written, &mut seen, at(passed, time_of_day))
+        };
+        assert_eq!(age_of(wall + secs(7), secs(10), wall + HOUR + secs(10)), secs(5), "written, then set");
+        assert_eq!(
+            age_of(wall + HOUR + secs(9), secs(10), wall + HOUR + secs(10)),
+            secs(1),
+            "set, then written"
+        );
+        assert_eq!(age_of(wall + secs(7), secs(10), wall - HOUR), Duration::ZERO, "set back");
+        assert_eq!(
+            age_of(wall - HOUR, secs(10), wall + secs(10)),
+            HOUR + secs(10),
+            "an old one in its place"
+        );
+        assert_eq!(age_of(wall + secs(6), secs(10), wall + secs(11)), secs(5), "adjusted, not set");
     }
 
     #[test]

@@ -28,6 +28,7 @@ mod auth;
 mod blackbox;
 mod busy;
 mod checks;
+mod clock;
 mod control;
 mod control_access;
 mod counts;

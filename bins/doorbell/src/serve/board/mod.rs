@@ -250,10 +250,15 @@ impl Keeper {
     }
 
     /// Has everything shown by the time of day that is now, where somebody has set the clock.
-    fn look_at_clock(&self, time_of_day: Duration) {
-        let now = self.now();
-        let unix = time_of_day.saturating_sub(Duration::from_nanos(now.as_nanos()));
+    fn look_at_clock(&self, time_of_day: impl FnOnce() -> Duration) {
+        // Read under the lock: what another thread read before the clock was set must not come in afterwards.
         let mut inside = self.lock();
+        let (before, time_of_day, now) = (self.now(), time_of_day(), self.now());
+        // Who was stopped between two clocks does not know which of them went on. There is a next time.
+        if now.since(before) > CLOCK_STEP_MIN / 2 {
+            return;
+        }
+        let unix = time_of_day.saturating_sub(Duration::from_nanos(now.as_nanos()));
         if inside.unix.abs_diff(unix) <= CLOCK_STEP_MIN {
             return;
         }
@@ -356,7 +361,7 @@ impl Desk for Keeper {
     }
 
     fn found(&self, check: usize, finding: &Finding) -> Duration {
-        self.look_at_clock(time_of_day());
+        self.look_at_clock(time_of_day);
         let next = self.take_in(check, finding);
         self.pass_on(check, finding);
         next
@@ -373,7 +378,7 @@ impl Desk for Keeper {
     }
 
     fn tick(&self) {
-        self.look_at_clock(time_of_day());
+        self.look_at_clock(time_of_day);
         let now = self.now();
         self.change(|board| Changed::of(&board.tick(now)));
         self.elders().for_each(|(elder, _)| elder.change(|board| Changed::of(&board.tick(now))));

@@ -284,6 +284,7 @@ fn a_thread_that_ends_gives_back_what_it_read() {
 }
 
 #[test]
+#[expect(clippy::disallowed_methods, reason = "a thread that is stopped by others is imitated")]
 fn a_clock_that_is_set_is_followed() {
     let config = config(ONE);
     let keeper = Keeper::build(&config).unwrap();
@@ -298,10 +299,16 @@ fn a_clock_that_is_set_is_followed() {
     let today = keeper.lock().unix;
     let noon = Duration::from_secs(47_482 * 86_400 + 43_200);
     assert!(!shows("2100-01-01T"));
-    keeper.look_at_clock(noon);
+    keeper.look_at_clock(|| noon);
     assert!(shows("2100-01-01T"), "without a new result");
-    keeper.look_at_clock(noon + Duration::from_millis(900));
+    keeper.look_at_clock(|| noon + Duration::from_millis(900));
     assert!(keeper.lock().unix < noon + Duration::from_millis(500), "that is no step");
+    let told = keeper.lock().unix;
+    keeper.look_at_clock(|| {
+        std::thread::sleep(CLOCK_STEP_MIN + Duration::from_millis(200));
+        noon
+    });
+    assert_eq!(keeper.lock().unix, told, "a thread was stopped between two clocks");
     keeper.tick();
     assert!(!shows("2100-01-01T") && keeper.lock().unix.abs_diff(today) < CLOCK_STEP_MIN, "a tick looks");
 }
