@@ -118,6 +118,10 @@ fn dumped(config: &Config, with_defaults: bool) -> String {
                 *secret = format!("${{file:{key}}}").into();
             }
         }
+        if let Some(cookie) = check.pointer_mut("/headers/Cookie") {
+            assert_eq!(cookie, "***");
+            *cookie = "${file:/cookie}".into();
+        }
     }
     if let Some(token) = value.get_mut("admin").and_then(|admin| admin.get_mut("token")) {
         assert_eq!(token, "***");
@@ -157,6 +161,19 @@ fn what_is_dumped_reads_back_the_same() {
         }
     }
     assert!(seen >= 3);
+}
+
+/// What is logged for whoever looks for a bug is made so.
+#[test]
+fn no_secret_is_shown_to_whoever_debugs() {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/config/good_checks.toml");
+    let config = parse(&read(&file)).config.unwrap();
+    let shown = format!("{config:?}");
+    assert!(shown.contains("Cookie") && shown.contains("app.internal"), "{shown}");
+    for path in ["/run/secrets/app-token", "/run/secrets/app-cookie"] {
+        let secret = read_secret(Path::new(path)).unwrap();
+        assert!(!shown.contains(&secret), "{path}: {shown}");
+    }
 }
 
 #[test]

@@ -8,7 +8,7 @@ use super::judge::{Answer, judge};
 use super::tls::{Tls, TlsPool, handshake};
 use super::traceparent::{TRACEPARENT, Unsampled};
 use super::{Complaint, Progress, Seen, Stage, Verdict};
-use crate::config::model::{FollowRedirects, HttpCheck, Url};
+use crate::config::model::{FieldValue, FollowRedirects, HttpCheck, Url};
 use base64::Engine as _;
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, Full};
@@ -43,6 +43,8 @@ pub(super) struct HttpAsk {
     target: Uri,
     /// All fields of its request but `traceparent`.
     headers: HeaderMap,
+    /// Those of the fields that say who we are.
+    credentials: Box<[HeaderName]>,
     body: Bytes,
     traces: Option<Unsampled>,
     dialer: Dialer,
@@ -58,8 +60,10 @@ impl HttpAsk {
         headers.insert(CONNECTION, HeaderValue::from_static("close"));
         for (name, value) in &check.headers {
             let name: HeaderName = name.parse().map_err(|_| format!("{name:?} is not a header field"))?;
-            let value = value.parse().map_err(|_| format!("the value of {name} cannot be sent"))?;
-            headers.insert(name, value);
+            let mut sent = HeaderValue::try_from(value.reveal())
+                .map_err(|_| format!("the value of {name} cannot be sent"))?;
+            sent.set_sensitive(matches!(value, FieldValue::Secret(_)));
+            headers.insert(name, sent);
         }
         let basic = check.basic.as_ref().map(|(name, password)| {
             let both = base64::prelude::BASE64_STANDARD.encode(format!("{name}:{}", password.reveal()));
@@ -71,6 +75,8 @@ impl HttpAsk {
             value.set_sensitive(true);
             headers.insert(AUTHORIZATION, value);
         }
+        let credentials = headers.iter().filter(|(_, value)| value.is_sensitive());
+        let credentials = credentials.map(|(name, _)| name.clone()).collect();
         let host = HeaderValue::try_from(check.url.authority());
         headers.entry(HOST).or_insert(host.map_err(|_| format!("{} cannot be asked for", check.url))?);
         let target = check.url.target.parse().map_err(|_| format!("{} cannot be asked for", check.url))?;
@@ -85,6 +91,7 @@ impl HttpAsk {
             method,
             target,
             headers,
+            credentials,
             body: Bytes::copy_from_slice(check.body.as_bytes()),
             traces: traces.then(Unsampled::default),
             dialer,
@@ -194,7 +201,9 @@ impl HttpAsk {
             let headers = request.headers_mut();
             if !url.at.host.eq_ignore_ascii_case(&first.at.host) || (first.is_https && !url.is_https) {
                 // What is said of us is for the one host that it was written for.
-                headers.remove(AUTHORIZATION);
+                for name in &self.credentials {
+                    headers.remove(name);
+                }
             }
             if url.at != first.at {
                 headers.insert(HOST, HeaderValue::try_from(url.authority()).map_err(|_| unusable())?);

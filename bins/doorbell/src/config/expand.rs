@@ -24,6 +24,8 @@ pub(crate) enum ExpandError {
 pub(crate) struct Expanded {
     pub(crate) text: String,
     pub(crate) has_literal: bool,
+    /// Whether a part of it comes from elsewhere, and nothing that would stand in for that is in the file.
+    pub(crate) has_reference: bool,
     /// Where parts of it are kept.
     pub(crate) files: Vec<PathBuf>,
 }
@@ -35,20 +37,24 @@ pub(crate) fn expand(text: &str, env: Env<'_>) -> Result<String, ExpandError> {
 
 /// The same for a secret, which may also come from a file.
 pub(crate) fn expand_secret(text: &str, env: Env<'_>, read: ReadSecret<'_>) -> Result<Expanded, ExpandError> {
-    let mut has_default = false;
+    let (mut has_default, mut has_reference) = (false, false);
     let mut files = Vec::new();
-    let mut expanded = replace(text, &mut |inner| match inner.strip_prefix("file:") {
-        Some("") => Err(ExpandError::BadName(inner.into())),
-        Some(path) => {
-            files.push(path.into());
-            read(Path::new(path)).map_err(|why| ExpandError::File { path: path.into(), why })
-        }
-        None => {
-            has_default |= inner.contains(":-");
-            from_env(inner, env)
+    let mut expanded = replace(text, &mut |inner| {
+        has_reference = true;
+        match inner.strip_prefix("file:") {
+            Some("") => Err(ExpandError::BadName(inner.into())),
+            Some(path) => {
+                files.push(path.into());
+                read(Path::new(path)).map_err(|why| ExpandError::File { path: path.into(), why })
+            }
+            None => {
+                has_default |= inner.contains(":-");
+                from_env(inner, env)
+            }
         }
     })?;
     expanded.has_literal |= has_default;
+    expanded.has_reference = has_reference && !has_default;
     expanded.files = files;
     Ok(expanded)
 }
@@ -84,7 +90,8 @@ fn replace(
         left = rest;
     }
     out.push_str(left);
-    Ok(Expanded { text: out, has_literal: has_literal || !left.is_empty(), files: Vec::new() })
+    has_literal |= !left.is_empty();
+    Ok(Expanded { text: out, has_literal, has_reference: false, files: Vec::new() })
 }
 
 fn from_env(inner: &str, env: Env<'_>) -> Result<String, ExpandError> {
@@ -143,21 +150,22 @@ mod tests {
             Some("/run/token") => Ok("from-file".into()),
             _ => Err("it is not there".into()),
         };
-        let good = |text: &str, has_literal| {
+        let good = |text: &str, has_literal, has_reference| {
             let files = if text.starts_with("from-file") { vec!["/run/token".into()] } else { Vec::new() };
-            Ok(Expanded { text: text.into(), has_literal, files })
+            Ok(Expanded { text: text.into(), has_literal, has_reference, files })
         };
         for (text, expected) in [
-            ("${file:/run/token}", good("from-file", false)),
-            ("${TOKEN}", good("from-env", false)),
-            ("${file:/run/token}${TOKEN}", good("from-filefrom-env", false)),
-            ("${TOKEN:-fallback}", good("from-env", true)),
-            ("${NO:-fallback}", good("fallback", true)),
-            ("clear", good("clear", true)),
-            ("a${TOKEN}", good("afrom-env", true)),
-            ("${TOKEN}a", good("from-enva", true)),
-            ("$${TOKEN}", good("${TOKEN}", true)),
-            ("", good("", false)),
+            ("${file:/run/token}", good("from-file", false, true)),
+            ("${TOKEN}", good("from-env", false, true)),
+            ("${file:/run/token}${TOKEN}", good("from-filefrom-env", false, true)),
+            ("${TOKEN:-fallback}", good("from-env", true, false)),
+            ("${NO:-fallback}", good("fallback", true, false)),
+            ("${TOKEN}${NO:-fallback}", good("from-envfallback", true, false)),
+            ("clear", good("clear", true, false)),
+            ("a${TOKEN}", good("afrom-env", true, true)),
+            ("${TOKEN}a", good("from-enva", true, true)),
+            ("$${TOKEN}", good("${TOKEN}", true, false)),
+            ("", good("", false, false)),
             ("${file:}", Err(ExpandError::BadName("file:".into()))),
             ("${file:/no}", Err(ExpandError::File { path: "/no".into(), why: "it is not there".into() })),
         ] {

@@ -27,6 +27,28 @@ const WORDS: [&str; 9] = [
 /// The same for words that are too short to be misspelt.
 const SHORT_WORDS: [&str; 2] = ["pw", "pwd"];
 
+/// The same in names of header fields, as one of the parts between `-`...
+const FIELD_WORDS: [&str; 5] = ["cookie", "cookies", "jwt", "session", "signature"];
+
+/// ... as the last of them...
+const FIELD_ENDS: [&str; 2] = ["auth", "authentication"];
+
+/// ... and as the last ones, however they are written: other keys open nothing.
+const FIELD_KEYS: [&str; 12] = [
+    "accesskey",
+    "accountkey",
+    "adminkey",
+    "apikey",
+    "appkey",
+    "applicationkey",
+    "authkey",
+    "functionskey",
+    "masterkey",
+    "privatekey",
+    "sharedkey",
+    "subscriptionkey",
+];
+
 /// From so many letters on two of them may be wrong.
 const LONG_WORD_LEN: usize = 8;
 
@@ -54,10 +76,21 @@ pub(super) fn is_like_secret(name: &str) -> bool {
         || parts.clone().any(|part| SHORT_WORDS.contains(&part))
 }
 
+/// Whether a header field of this name says who somebody is, so that whoever reads it may say the same.
+pub(super) fn is_credential(field: &str) -> bool {
+    let name = short(field);
+    let parts: Vec<&str> = name.split(|c: char| !c.is_alphanumeric()).collect();
+    let joined = parts.concat();
+    is_like_secret(field)
+        || parts.iter().any(|part| FIELD_WORDS.contains(part))
+        || parts.last().is_some_and(|last| FIELD_ENDS.contains(last))
+        || FIELD_KEYS.iter().any(|key| joined.ends_with(key))
+}
+
 /// The same for one that no reader knows, of which hiding too much costs nothing.
 fn may_be_secret(name: &str) -> bool {
     let short = short(name);
-    is_like_secret(name) || KEYS.iter().any(|key| strsim::jaro_winkler(&short, key) > SUGGESTED)
+    is_credential(name) || KEYS.iter().any(|key| strsim::jaro_winkler(&short, key) > SUGGESTED)
 }
 
 fn short(name: &str) -> String {
@@ -65,7 +98,7 @@ fn short(name: &str) -> String {
 }
 
 /// Whether one of the keys on a line that is not TOML is like a secret's.
-pub(super) fn has_secret_key(line: &str) -> bool {
+fn has_secret_key(line: &str, is_like: fn(&str) -> bool) -> bool {
     let mut before = line.split(['=', ':']).collect::<Vec<_>>();
     before.pop();
     let key = |text: &&str| {
@@ -73,7 +106,7 @@ pub(super) fn has_secret_key(line: &str) -> bool {
         let start =
             text.rfind(|c: char| !(c.is_alphanumeric() || c == '_' || c == '-')).map_or(0, |at| at + 1);
         // What is found is one character, which may have several bytes.
-        text.get(start..).is_none_or(is_like_secret)
+        text.get(start..).is_none_or(is_like)
     };
     before.iter().any(key)
 }
@@ -142,7 +175,9 @@ pub(super) fn broken_span(text: &str, at: usize) -> Option<Range<usize>> {
     let end = text[at..].find('\n').map_or(text.len(), |len| at + len);
     let line = &text[start..end];
     let is_guarded = header.starts_with("auth") || header.starts_with("admin") || is_like_secret(header);
-    if !is_guarded && !has_secret_key(line) {
+    let has_fields = [header, line].iter().any(|text| text.contains("header"));
+    let is_like = if has_fields { is_credential } else { is_like_secret };
+    if !is_guarded && !has_secret_key(line, is_like) {
         return None;
     }
     // A line of a list has no key.
@@ -186,6 +221,54 @@ mod tests {
         }
     }
 
+    #[test]
+    fn fields_that_say_who_asks_are_known_by_their_names() {
+        for name in [
+            "Authorization",
+            "proxy-authorization",
+            "Cookie",
+            "cookie2",
+            "Set-Cookie",
+            "X-Api-Key",
+            "x_api_key",
+            "ApiKey",
+            "DD-API-KEY",
+            "DD-APPLICATION-KEY",
+            "Ocp-Apim-Subscription-Key",
+            "x-functions-key",
+            "X-Auth",
+            "X-Auth-Token",
+            "X-Auth-Key",
+            "PRIVATE-TOKEN",
+            "X-Vault-Token",
+            "X-Session-Id",
+            "Cf-Access-Jwt-Assertion",
+            "X-Hub-Signature-256",
+            "X-Client-Secret",
+        ] {
+            assert!(is_credential(name), "{name}");
+        }
+        for name in [
+            "Host",
+            "Accept",
+            "Content-Type",
+            "User-Agent",
+            "X-Forwarded-For",
+            "X-Request-Id",
+            "Idempotency-Key",
+            "X-Cache-Key",
+            "X-Auth-Request-Email",
+            "X-Author",
+            "Keep-Alive",
+            "Traceparent",
+            "Cache-Control",
+            "",
+            "é",
+        ] {
+            assert!(!is_credential(name), "{name}");
+        }
+    }
+
     /// Else what is wrong with the value of a key that is no secret could not be seen.
     #[test]
     fn only_keys_of_secrets_are_like_them() {
@@ -225,6 +308,9 @@ mod tests {
                 "[check.a]\nbasic = { username = \"u\", pasword = \"x }",
                 Some(" { username = \"u\", pasword = \"x }"),
             ),
+            ("[check.a]\nheaders = { Cookie = \"x }", Some(" { Cookie = \"x }")),
+            ("[check.a.headers]\nX-Api-Key = \"x", Some(" \"x")),
+            ("[route.a]\nauth = \"x", None),
             ("token: x", None),
             ("token = x: y", Some(" x: y")),
             ("é = é", None),

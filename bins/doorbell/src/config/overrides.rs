@@ -2,7 +2,7 @@
 //!
 //! Does not know about: which keys there are, which the readers tell; where variables come from.
 
-use super::likeness::is_like_secret;
+use super::likeness::{is_credential, is_like_secret};
 use super::problem::{Problem, Problems, Source};
 use super::schema::schema;
 use serde_json::Value;
@@ -84,6 +84,7 @@ impl Environment {
             is_in("auth")
                 || is_in("admin") && !name.ends_with("bind")
                 || name.split(SEPARATOR).any(is_like_secret)
+                || name.split_once("__headers__").is_some_and(|(_, field)| is_credential(field))
         };
         let secret = self.lines.iter().filter(move |(name, _)| may_be(&self.source.text[name.clone()]));
         secret.map(|(_, value)| self.base + value.start..self.base + value.end)

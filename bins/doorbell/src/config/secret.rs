@@ -3,7 +3,7 @@
 //! Does not know about: what a secret is good for.
 
 use super::expand::is_only_references;
-use super::likeness::{is_like_secret, unknown_secrets};
+use super::likeness::{is_credential, unknown_secrets};
 use std::io::Read;
 use std::ops::Range;
 use std::path::Path;
@@ -70,7 +70,7 @@ pub(crate) fn clear_spans(root: &DeTable<'_>) -> Vec<Range<usize>> {
             secrets.into_iter().flatten().for_each(|secret| hide(secret, &mut spans));
             // Fields of a request have names of the user's choice.
             let fields = check.get("headers").and_then(|headers| headers.get_ref().as_table());
-            let fields = fields.into_iter().flatten().filter(|(name, _)| is_like_secret(name.get_ref()));
+            let fields = fields.into_iter().flatten().filter(|(name, _)| is_credential(name.get_ref()));
             fields.for_each(|(_, field)| hide(field, &mut spans));
             check.get("url").into_iter().for_each(|url| hide_user(url, &mut spans));
         }
@@ -153,7 +153,7 @@ url = "http://eleven:tw@elve@host/a@b"
 url = "http://thirteen\u003afourteen@host/"
 passwrod = "hidden-a"
 basic = { username = "shown-a", pw = "hidden-b" }
-headers = { Authorization = "Bearer hidden-c", Accept = "shown-b", X-Api-Key = "${file:/shown-c}" }
+headers = { Authorization = "Bearer hidden-c", Accept = "shown-b", X-Api-Key = "${file:/shown-c}", Cookie = "hidden-k", dd-api-key = "hidden-l" }
 degraded = { secretly = "hidden-d", status = "shown-d" }
 [check.d]
 basic = "user:hidden-e"
@@ -170,6 +170,8 @@ token = "hidden-h"
 bind = "shown-h"
 [atuh.a]
 tokens = { a = "hidden-i" }
+[check.e]
+header = { Cookie = "hidden-m", Accept = "shown-j" }
 [[maintenance.window]]
 secret = "hidden-j"
 reason = "shown-i"

@@ -275,6 +275,41 @@ fn the_first_file_for_kubernetes_leaves_defaults_alone() {
     assert!(text.contains("kubelet = \"ignore\""), "{text}");
 }
 
+/// Its name alone says that a header field is a credential.
+#[test]
+fn a_credential_in_a_header_field_is_never_shown() {
+    let file = |name: &str, secret: &str| {
+        let text = format!(
+            "version = 1\n[listener.a]\nbind = \"127.0.0.1:0\"\n[check.a]\ntype = \"http\"\nurl = \"http://127.0.0.1/\"\n\
+             [check.a.headers]\nAuthorization = \"Bearer {secret}\"\nProxy-Authorization = \"Basic {secret}\"\nCookie = \"id={secret}\"\n\
+             X-Api-Key = \"{secret}\"\nX-Team = \"orders\"\n"
+        );
+        scratch(name, &text).to_str().unwrap().to_owned()
+    };
+    let (clear, kept) = (file("credential_clear.toml", "hunter2"), file("credential_kept.toml", "${CREDENTIAL}"));
+    let env = [("CREDENTIAL", "hunter2")];
+    for args in [
+        &["check", "-c", &clear][..],
+        &["check", "-c", &clear, "-o", "json"],
+        &["check", "-c", &clear, "-o", "sarif"],
+        &["config", "dump", "-c", &clear],
+        &["config", "dump", "-c", &clear, "-o", "json"],
+        &["config", "dump", "-c", &kept, "--with-defaults"],
+        &["config", "diff", &clear, &kept],
+    ] {
+        let (code, out, err) = with(args, &env);
+        assert!(code == 0 && !format!("{out}{err}").contains("hunter2"), "{args:?} {code}: {out}{err}");
+        if args[1] == "dump" {
+            assert!(out.matches("***").count() == 4 && out.contains("orders"), "{args:?}: {out}");
+        }
+    }
+    let clear_secrets = |file: &str| with(&["check", "-c", file], &env).2.matches("a secret in clear text").count();
+    assert_eq!((clear_secrets(&clear), clear_secrets(&kept)), (4, 0));
+    let dump = scratch("credential_dump.toml", &with(&["config", "dump", "-c", &kept], &env).1);
+    let (code, _, err) = run(&["check", "-c", dump.to_str().unwrap()]);
+    assert!(code != 0 && err.matches("masked-secret").count() == 4, "stars are no password: {err}");
+}
+
 /// Whoever misspells a key is told so, and neither a terminal nor a log nor the output of CI gets to know what stood behind it.
 #[test]
 fn what_stands_behind_a_misspelt_key_of_a_secret_is_never_shown() {
@@ -289,6 +324,10 @@ fn what_stands_behind_a_misspelt_key_of_a_secret_is_never_shown() {
         "[check.a]\ntype = \"http\"\nurl = \"http://127.0.0.1/\"\nbearer = \"hunter2\n",
         "[check.a]\ntype = \"http\"\nurl = \"http://127.0.0.1/\"\nbaerer = hunter2\n",
         "[check.a]\ntype = \"http\"\nurl = \"http://127.0.0.1/\"\nheaders = { X-Api-Token = \"hunter2\", Accept = 1 }\n",
+        "[check.a]\ntype = \"http\"\nurl = \"http://127.0.0.1/\"\nheaders = { Cookie = \"hunter2\", Accept = 1 }\n",
+        "[check.a]\ntype = \"http\"\nurl = \"http://127.0.0.1/\"\nheaders = { X-Api-Key = \"hunter2\\n\" }\n",
+        "[check.a]\ntype = \"http\"\nurl = \"http://127.0.0.1/\"\nheaders = { Cookie = \"hunter2 }\n",
+        "[check.a]\ntype = \"http\"\nurl = \"http://127.0.0.1/\"\nheader = { Cookie = \"hunter2\" }\n",
         "[atuh.a]\ntokens = { alice = \"hunter2\" }\n",
         "[auth.a]\ntoknes = { alice = \"hunter2\" }\n",
         "[auth.a]\ntokens = [\n\"hunter2,\n]\n",

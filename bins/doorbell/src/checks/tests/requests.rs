@@ -29,7 +29,8 @@ fn sent(lines: &str, answers: &[&'static str]) -> Vec<String> {
         }
         kept.lock().unwrap().push(String::from_utf8(request).unwrap());
         let answer = answers.lock().unwrap().next().unwrap();
-        stream.write_all(answer.as_bytes()).unwrap();
+        let port = stream.local_addr().unwrap().port().to_string();
+        stream.write_all(answer.replace("PORT", &port).as_bytes()).unwrap();
     });
     let lines = format!("\ntimeout = \"2s\"\ntype = \"http\"\nurl = \"http://{addr}/a?b\"\n{lines}");
     let finding = block_on(runner(&lines).run());
@@ -56,6 +57,22 @@ fn requests_say_that_nobody_is_to_record_them() {
     assert!(!sent("traceparent = false", &[OK])[0].contains("traceparent"));
     let own = sent("headers = { Traceparent = \"own\" }", &[OK]);
     assert!(own[0].matches("traceparent").count() == 1 && own[0].contains("traceparent: own\r\n"), "{own:?}");
+}
+
+#[test]
+fn who_we_are_is_told_to_no_other_host() {
+    let lines = "follow_redirects = \"all\"\nheaders = { Cookie = \"id=1\", X-Api-Key = \"key\", Authorization = \"Basic eA==\", X-Team = \"a\" }";
+    let secrets = ["cookie: id=1\r\n", "x-api-key: key\r\n", "authorization: Basic eA==\r\n"];
+    for (answer, is_same) in [
+        ("HTTP/1.1 302 T\r\nLocation: /next\r\nContent-Length: 0\r\n\r\n", true),
+        ("HTTP/1.1 302 T\r\nLocation: http://localhost:PORT/next\r\nContent-Length: 0\r\n\r\n", false),
+    ] {
+        let all = sent(lines, &[answer, OK]);
+        assert!(all[1].starts_with("GET /next") && all[1].contains("x-team: a\r\n"), "{all:?}");
+        for secret in secrets {
+            assert_eq!((all[0].contains(secret), all[1].contains(secret)), (true, is_same), "{secret} {all:?}");
+        }
+    }
 }
 
 #[test]

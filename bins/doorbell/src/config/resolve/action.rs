@@ -233,17 +233,22 @@ impl Resolver<'_> {
     }
 
     pub(super) fn check_headers(&self, headers: &[(At<String>, At<String>)]) {
-        check_fields(headers, &OWN_FIELDS, self.problems);
+        let fields = headers.iter().map(|(name, At { value, span })| (name, value.as_str(), span));
+        check_fields(fields, &OWN_FIELDS, self.problems);
     }
 
     pub(super) fn check_value(&self, name: &str, value: &At<String>) {
-        check_value(name, value, self.problems);
+        check_value(name, &value.value, &value.span, self.problems);
     }
 }
 
 /// Header fields that somebody chose, of which none may be one of `own`.
-pub(super) fn check_fields(headers: &[(At<String>, At<String>)], own: &[&str], problems: &Problems) {
-    for (name, value) in headers {
+pub(super) fn check_fields<'w>(
+    fields: impl Iterator<Item = (&'w At<String>, &'w str, &'w Range<usize>)>,
+    own: &[&str],
+    problems: &Problems,
+) {
+    for (name, value, span) in fields {
         let token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
         let problem = |code, message| Problem::error(code, name.span.clone(), message);
         if name.value.is_empty() || !name.value.bytes().all(token) {
@@ -257,15 +262,15 @@ pub(super) fn check_fields(headers: &[(At<String>, At<String>)], own: &[&str], p
             let message = format!("header field `{}` cannot be set", name.value);
             problems.add(problem("bad-header", message).help(help));
         }
-        check_value(&name.value, value, problems);
+        check_value(&name.value, value, span, problems);
     }
 }
 
-fn check_value(name: &str, value: &At<String>, problems: &Problems) {
-    if !is_field_value(&value.value) {
+fn check_value(name: &str, value: &str, span: &Range<usize>, problems: &Problems) {
+    if !is_field_value(value) {
         let message = format!("the value of `{name}` cannot be sent");
         problems.add(
-            Problem::error("bad-header", value.span.clone(), message)
+            Problem::error("bad-header", span.clone(), message)
                 .help("no line breaks or other control characters, no space at either end"),
         );
     }

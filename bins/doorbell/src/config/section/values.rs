@@ -2,8 +2,9 @@
 //!
 //! Does not know about: which key wants one.
 
-use super::super::expand::{ExpandError, expand_secret};
-use super::super::model::{Rate, Secret};
+use super::super::expand::{ExpandError, Expanded, expand_secret};
+use super::super::likeness::is_credential;
+use super::super::model::{FieldValue, Rate, Secret};
 use super::super::problem::Problem;
 use super::super::units::{RATE_FORM, parse_rate, parse_size};
 use super::{At, Section, did_you_mean, quoted, record};
@@ -186,7 +187,7 @@ impl<'r> Section<'r> {
     pub(crate) fn secret(&mut self, key: &'static str) -> Option<At<Secret>> {
         self.note(key, || Some(json!({ "type": "string" })));
         let value = self.raw(key)?;
-        self.as_secret(value)
+        self.as_secret(value, |expanded| expanded.has_literal)
     }
 
     /// How many keys there are, right or wrong.
@@ -201,9 +202,29 @@ impl<'r> Section<'r> {
         entries.sort_by_key(|(name, _)| name.span().start);
         let secrets = entries.into_iter().filter_map(|(name, value)| {
             let name = At { value: name.get_ref().to_string(), span: name.span() };
-            Some((name, self.as_secret(value)?))
+            Some((name, self.as_secret(value, |expanded| expanded.has_literal)?))
         });
         secrets.collect()
+    }
+
+    /// Header fields of a request. Who we are is a secret, and words such as `Bearer` before it are none.
+    pub(crate) fn all_fields(&self) -> Vec<(At<String>, At<FieldValue>)> {
+        self.note_others(|| json!({ "type": "string" }));
+        let mut entries: Vec<_> = self.table.iter().collect();
+        entries.sort_by_key(|(name, _)| name.span().start);
+        let fields = entries.into_iter().filter_map(|(name, value)| {
+            let name = At { value: name.get_ref().to_string(), span: name.span() };
+            let value = if is_credential(&name.value) {
+                let is_clear = |expanded: &Expanded| expanded.has_literal && !expanded.has_reference;
+                let At { value, span } = self.as_secret(value, is_clear)?;
+                At { value: FieldValue::Secret(value), span }
+            } else {
+                let At { value, span } = self.as_string(value)?;
+                At { value: FieldValue::Open(value), span }
+            };
+            Some((name, value))
+        });
+        fields.collect()
     }
 
     /// Every key with a number, for tables whose keys the user chooses.
@@ -219,7 +240,11 @@ impl<'r> Section<'r> {
         numbers.collect()
     }
 
-    fn as_secret(&self, value: &Spanned<DeValue<'_>>) -> Option<At<Secret>> {
+    fn as_secret(
+        &self,
+        value: &Spanned<DeValue<'_>>,
+        is_clear: impl FnOnce(&Expanded) -> bool,
+    ) -> Option<At<Secret>> {
         let Some(text) = value.get_ref().as_str() else { return self.wrong_type(value, "a string") };
         let span = value.span();
         if text == Secret::MASK {
@@ -229,7 +254,7 @@ impl<'r> Section<'r> {
         }
         match expand_secret(text, self.reading.env, self.reading.read_secret) {
             Ok(expanded) => {
-                if expanded.has_literal {
+                if is_clear(&expanded) {
                     let problem = Problem::warning("clear-secret", span.clone(), "a secret in clear text");
                     self.problem(problem.help(SECRET_FORM));
                 }

@@ -3,7 +3,7 @@
 //! Does not know about: defaults.
 
 use super::super::super::model::{
-    BadIs, CertificateRule, CheckKind, ClientTls, DnsCheck, FileCheck, GaugeCheck, GrpcCheck, HttpCheck,
+    BadIs, CertificateRule, CheckKind, ClientTls, DnsCheck, FieldValue, FileCheck, GaugeCheck, GrpcCheck, HttpCheck,
     Metric, Pattern, RedisCheck, Resolve, Secret, TcpCheck, TlsCheck,
 };
 use super::super::super::statuses::Statuses;
@@ -101,7 +101,12 @@ fn add_http(value: &mut Value, http: &HttpCheck) {
         value["bearer"] = json!(Secret::MASK);
     }
     if !http.headers.is_empty() {
-        value["headers"] = pairs(&http.headers);
+        let shown = |value: &FieldValue| match value {
+            FieldValue::Open(open) => text(open),
+            FieldValue::Secret(_) => json!(Secret::MASK),
+        };
+        let fields = http.headers.iter().map(|(name, value)| (name.clone(), shown(value)));
+        value["headers"] = Value::Object(fields.collect());
     }
     if http.tls != ClientTls::default() {
         value["tls"] = tls_value(&http.tls);

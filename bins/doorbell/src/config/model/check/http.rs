@@ -24,7 +24,7 @@ pub struct HttpCheck {
     /// Whether requests say that they are not to be traced.
     pub traceparent: bool,
     /// Further header fields; `Host` replaces that of the URL.
-    pub headers: Vec<(String, String)>,
+    pub headers: Vec<(String, FieldValue)>,
     /// Sent as `Authorization: Basic`, to the host of the URL only: a name and a password.
     pub basic: Option<(String, Secret)>,
     /// Sent as `Authorization: Bearer`, to the host of the URL only.
@@ -43,6 +43,15 @@ pub struct HttpCheck {
     pub degraded: HttpDegraded,
     /// How long the certificate of an `https` URL must be good for.
     pub certificate: CertificateRule,
+}
+
+/// What a header field of a request says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FieldValue {
+    /// Something that everybody may see.
+    Open(String),
+    /// Who we are, for whoever believes that.
+    Secret(Secret),
 }
 
 /// Of an `http` check: what is well.
@@ -163,6 +172,17 @@ impl Default for HttpExpect {
             headers: Vec::new(),
             json: Vec::new(),
             max_latency: None,
+        }
+    }
+}
+
+impl FieldValue {
+    /// The text itself, for whoever sends it.
+    #[must_use]
+    pub fn reveal(&self) -> &str {
+        match self {
+            Self::Open(text) => text,
+            Self::Secret(secret) => secret.reveal(),
         }
     }
 }

@@ -9,7 +9,7 @@ mod remote;
 
 use doorbell::net::egress::PortChoice;
 pub use doorbell_health::{FlapRule, Initial, Severity};
-pub use http::{FollowRedirects, HttpCheck, HttpDegraded, HttpExpect, HttpVersion, Pattern};
+pub use http::{FieldValue, FollowRedirects, HttpCheck, HttpDegraded, HttpExpect, HttpVersion, Pattern};
 pub use local::{BadIs, ExecCheck, FileCheck, GaugeCheck, Level, Metric};
 pub use place::{ClientTls, HostPort, Place, Prefer, Resolve, Url};
 pub use remote::{

@@ -2,7 +2,7 @@
 //!
 //! Does not know about: other kinds of checks.
 
-use super::super::super::model::{HttpCheck, HttpDegraded, HttpExpect, Pattern, Secret};
+use super::super::super::model::{FieldValue, HttpCheck, HttpDegraded, HttpExpect, Pattern, Secret};
 use super::super::super::problem::{Problem, Problems};
 use super::super::super::section::At;
 use super::super::super::written::{self, Latencies};
@@ -16,7 +16,8 @@ use std::ops::Range;
 const OWN_FIELDS: [&str; 4] = ["connection", "content-length", "transfer-encoding", "upgrade"];
 
 pub(super) fn http_check(written: &written::HttpAsked, problems: &Problems) -> Option<HttpCheck> {
-    check_fields(&written.headers, &OWN_FIELDS, problems);
+    let fields = written.headers.iter().map(|(name, At { value, span })| (name, value.reveal(), span));
+    check_fields(fields, &OWN_FIELDS, problems);
     if let Some(bearer) = &written.bearer {
         check_bearer(bearer, &written.headers, problems);
     }
@@ -126,7 +127,7 @@ fn check_body(written: &written::HttpAsked, problems: &Problems) {
 }
 
 /// What is wrong with a token is said without showing it.
-fn check_bearer(bearer: &At<Secret>, headers: &[(At<String>, At<String>)], problems: &Problems) {
+fn check_bearer(bearer: &At<Secret>, headers: &[(At<String>, At<FieldValue>)], problems: &Problems) {
     let text = bearer.value.reveal();
     if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_graphic()) {
         let problem = Problem::error("bad-token", bearer.span.clone(), "this cannot be sent as a token");
@@ -135,7 +136,12 @@ fn check_bearer(bearer: &At<Secret>, headers: &[(At<String>, At<String>)], probl
     find_field(headers, &bearer.span, "as `bearer`", problems);
 }
 
-fn find_field(headers: &[(At<String>, At<String>)], other: &Range<usize>, what: &str, problems: &Problems) {
+fn find_field(
+    headers: &[(At<String>, At<FieldValue>)],
+    other: &Range<usize>,
+    what: &str,
+    problems: &Problems,
+) {
     let is_other = |name: &At<String>| name.value.eq_ignore_ascii_case("authorization");
     if let Some((name, _)) = headers.iter().find(|(name, _)| is_other(name)) {
         let problem = Problem::error("contradiction", name.span.clone(), "`Authorization` is written twice");

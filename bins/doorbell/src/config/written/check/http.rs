@@ -2,7 +2,7 @@
 //!
 //! Does not know about: defaults.
 
-use super::super::super::model::{FollowRedirects, HttpVersion, Pattern, Secret, Url};
+use super::super::super::model::{FieldValue, FollowRedirects, HttpVersion, Pattern, Secret, Url};
 use super::super::super::problem::Problem;
 use super::super::super::section::{At, Section};
 use super::super::super::statuses::{Codes, STATUSES_FORM, Statuses};
@@ -28,7 +28,7 @@ pub(crate) struct HttpAsked {
     pub(crate) method: Option<At<Method>>,
     pub(crate) body: Option<At<String>>,
     pub(crate) traceparent: Option<At<bool>>,
-    pub(crate) headers: Vec<(At<String>, At<String>)>,
+    pub(crate) headers: Vec<(At<String>, At<FieldValue>)>,
     pub(crate) basic: Option<Basic>,
     pub(crate) bearer: Option<At<Secret>>,
     pub(crate) follow_redirects: Option<At<FollowRedirects>>,
@@ -80,7 +80,7 @@ impl HttpAsked {
             method: read_method(at),
             body: at.string("body"),
             traceparent: at.bool("traceparent"),
-            headers: at.section("headers").map(|headers| headers.all_strings()).unwrap_or_default(),
+            headers: at.section("headers").map(|headers| headers.all_fields()).unwrap_or_default(),
             basic: at.section("basic").map(Basic::read),
             bearer: at.secret("bearer"),
             follow_redirects: at.choice("follow_redirects", &REDIRECTS),
