@@ -227,7 +227,7 @@ mod tests {
             "Authorization",
             "proxy-authorization",
             "Cookie",
-            "cookie2",
+            "X-Cookies",
             "Set-Cookie",
             "X-Api-Key",
             "x_api_key",

@@ -286,7 +286,8 @@ fn a_credential_in_a_header_field_is_never_shown() {
         );
         scratch(name, &text).to_str().unwrap().to_owned()
     };
-    let (clear, kept) = (file("credential_clear.toml", "hunter2"), file("credential_kept.toml", "${CREDENTIAL}"));
+    let (clear, kept) =
+        (file("credential_clear.toml", "hunter2"), file("credential_kept.toml", "${CREDENTIAL}"));
     let env = [("CREDENTIAL", "hunter2")];
     for args in [
         &["check", "-c", &clear][..],
@@ -298,12 +299,15 @@ fn a_credential_in_a_header_field_is_never_shown() {
         &["config", "diff", &clear, &kept],
     ] {
         let (code, out, err) = with(args, &env);
-        assert!(code == 0 && !format!("{out}{err}").contains("hunter2"), "{args:?} {code}: {out}{err}");
+        // 3 is valid with warnings.
+        let is_valid = code == 0 || (code, args[0]) == (3, "check");
+        assert!(is_valid && !format!("{out}{err}").contains("hunter2"), "{args:?} {code}: {out}{err}");
         if args[1] == "dump" {
             assert!(out.matches("***").count() == 4 && out.contains("orders"), "{args:?}: {out}");
         }
     }
-    let clear_secrets = |file: &str| with(&["check", "-c", file], &env).2.matches("a secret in clear text").count();
+    let clear_secrets =
+        |file: &str| with(&["check", "-c", file], &env).2.matches("a secret in clear text").count();
     assert_eq!((clear_secrets(&clear), clear_secrets(&kept)), (4, 0));
     let dump = scratch("credential_dump.toml", &with(&["config", "dump", "-c", &kept], &env).1);
     let (code, _, err) = run(&["check", "-c", dump.to_str().unwrap()]);
@@ -357,7 +361,12 @@ fn what_stands_behind_a_misspelt_key_of_a_secret_is_never_shown() {
         // Of an unknown table only the header is.
         assert!(err.contains("****") || err.contains("[atuh.a]"), "the line itself is shown: {err}");
     }
-    for name in ["DOORBELL__CHECK__A__PASSWROD", "DOORBELL__ADMIN__PIN", "DOORBELL__LOG__TOKNE"] {
+    for name in [
+        "DOORBELL__CHECK__A__PASSWROD",
+        "DOORBELL__ADMIN__PIN",
+        "DOORBELL__LOG__TOKNE",
+        "DOORBELL__LOG__HEADERS__COOKIE",
+    ] {
         let (code, out, err) = with(&["check", "-c", same.to_str().unwrap()], &[(name, "hunter2")]);
         assert!(
             code == 1 && err.contains(name) && !format!("{out}{err}").contains("hunter2"),

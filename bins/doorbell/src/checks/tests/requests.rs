@@ -70,7 +70,11 @@ fn who_we_are_is_told_to_no_other_host() {
         let all = sent(lines, &[answer, OK]);
         assert!(all[1].starts_with("GET /next") && all[1].contains("x-team: a\r\n"), "{all:?}");
         for secret in secrets {
-            assert_eq!((all[0].contains(secret), all[1].contains(secret)), (true, is_same), "{secret} {all:?}");
+            assert_eq!(
+                (all[0].contains(secret), all[1].contains(secret)),
+                (true, is_same),
+                "{secret} {all:?}"
+            );
         }
     }
 }

@@ -24,9 +24,9 @@ pub use balancer::{Agent, TcpGate, WhenDown};
 pub use blackbox::{Blackbox, Module};
 pub use check::{
     BadIs, CHECKS_MAX, CertificateRule, Check, CheckKind, ClientTls, DnsCheck, DnsCode, DnsRecord, Egress,
-    ExecCheck, FieldValue, FileCheck, FlapRule, FollowRedirects, GaugeCheck, GrpcCheck, GrpcMode, HostPort, HttpCheck,
-    HttpDegraded, HttpExpect, HttpVersion, Initial, Level, Metric, Pace, Pattern, Place, Prefer, RedisCheck,
-    Resolve, Severity, TcpCheck, TlsCheck, Url,
+    ExecCheck, FieldValue, FileCheck, FlapRule, FollowRedirects, GaugeCheck, GrpcCheck, GrpcMode, HostPort,
+    HttpCheck, HttpDegraded, HttpExpect, HttpVersion, Initial, Level, Metric, Pace, Pattern, Place, Prefer,
+    RedisCheck, Resolve, Severity, TcpCheck, TlsCheck, Url,
 };
 pub use compute::Compute;
 pub use control::{Control, ControlSocket, Maintenance, Window};

@@ -3,8 +3,8 @@
 //! Does not know about: defaults.
 
 use super::super::super::model::{
-    BadIs, CertificateRule, CheckKind, ClientTls, DnsCheck, FieldValue, FileCheck, GaugeCheck, GrpcCheck, HttpCheck,
-    Metric, Pattern, RedisCheck, Resolve, Secret, TcpCheck, TlsCheck,
+    BadIs, CertificateRule, CheckKind, ClientTls, DnsCheck, FieldValue, FileCheck, GaugeCheck, GrpcCheck,
+    HttpCheck, Metric, Pattern, RedisCheck, Resolve, Secret, TcpCheck, TlsCheck,
 };
 use super::super::super::statuses::Statuses;
 use super::super::super::units::{format_duration, format_size};
