@@ -4,8 +4,8 @@
 
 use super::lines::shown;
 use super::{Complaint, Verdict};
-use crate::config::format_duration;
 use crate::config::model::{HttpDegraded, HttpExpect, Pattern};
+use crate::config::{format_duration, is_credential};
 use hyper::Version;
 use hyper::header::HeaderMap;
 use serde::de::IgnoredAny;
@@ -120,6 +120,7 @@ fn header_matches(answer: &Answer, name: &str, pattern: &Pattern) -> bool {
 
 fn header_differs(answer: &Answer, name: &str, pattern: &Pattern) -> String {
     match answer.headers.get(name) {
+        Some(_) if is_credential(name) => format!("{name} does not match {:?}", pattern.as_str()),
         // A server may send more than is to be read.
         Some(value) => {
             format!("{name} is {}, which does not match {:?}", shown(value.as_bytes()), pattern.as_str())
@@ -157,7 +158,7 @@ mod tests {
     use crate::config::model::CheckKind;
     use crate::config::model::HttpCheck;
     use crate::config::{Source, parse};
-    use hyper::header::{HeaderValue, SERVER};
+    use hyper::header::{HeaderValue, SERVER, SET_COOKIE};
 
     /// The rules as a file would have them.
     fn rules(lines: &str) -> HttpCheck {
@@ -234,6 +235,16 @@ mod tests {
             let expected = expected.replace("304-304", "304");
             assert_eq!(found, expected, "{lines} {status} {body} {ms}");
         }
+    }
+
+    #[test]
+    fn a_credential_in_an_answer_is_in_no_reason() {
+        let rules = rules("expect = { headers = { Set-Cookie = '^sid=' } }");
+        let headers = HeaderMap::from_iter([(SET_COOKIE, HeaderValue::from_static("id=hunter2"))]);
+        let answer =
+            Answer { status: 200, version: Version::HTTP_11, headers, body: Vec::new(), is_cut: false };
+        let verdict = judge(&answer, Duration::ZERO, &rules.expect, &rules.degraded);
+        assert_eq!(verdict, Err(Complaint::failure("set-cookie does not match \"^sid=\"")));
     }
 
     #[test]

@@ -77,7 +77,7 @@ pub(super) fn is_like_secret(name: &str) -> bool {
 }
 
 /// Whether a header field of this name says who somebody is, so that whoever reads it may say the same.
-pub(super) fn is_credential(field: &str) -> bool {
+pub(crate) fn is_credential(field: &str) -> bool {
     let name = short(field);
     let parts: Vec<&str> = name.split(|c: char| !c.is_alphanumeric()).collect();
     let joined = parts.concat();

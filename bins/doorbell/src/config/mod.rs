@@ -38,6 +38,7 @@ pub use schema::schema;
 pub use units::{format_duration, format_size, parse_duration, parse_size};
 
 pub(crate) use bind::BIND_FORM;
+pub(crate) use likeness::is_credential;
 pub(crate) use resolve::{build_redirect, default_methods};
 pub(crate) use schedule::Slot;
 
