@@ -210,6 +210,9 @@ fn a_kubelet_makes_an_event_of_degraded(engine: &str) {
     assert_eq!(kubelet("/readyz").status, 200);
     upstream.now(Does::reply(500, ""));
     await_answer(&doorbell, "/readyz", (200, "degraded\napp: down (status 500, expected 200-299)\n"));
+    // Routes hear of it one after the other.
+    await_answer(&doorbell, "/guarded", (200, "degraded\n"));
+    await_answer(&doorbell, "/readyz/app", (503, "down"));
     for path in ["/readyz", "/readyz?verbose"] {
         let told = kubelet(path);
         assert_eq!((told.status, told.field("location")), (302, Some("http://degraded.invalid/")));
