@@ -29,7 +29,9 @@ const fn more(what: &'static str, row: &'static str, beside: &'static str, instr
 }
 
 /// All of them.
-pub(super) const PROMISES: [Promise; 7] = [
+pub(super) const PROMISES: [Promise; 9] = [
+    more("a health probe, io_uring", "doorbell-uring-health/keep/64", "doorbell-uring-same/keep/64", 60.0),
+    more("a health probe, epoll", "doorbell-epoll-health/keep/64", "doorbell-epoll-same/keep/64", 60.0),
     more(
         "a token and a limit, io_uring",
         "doorbell-uring-guard/keep-token/64",

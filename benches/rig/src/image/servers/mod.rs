@@ -13,7 +13,7 @@ use crate::plan::{Mode, PORT, Server};
 pub(crate) const FOLDER: &str = "/rig";
 
 /// How the names of servers end that are others with one thing changed.
-const VARIATIONS: [&str; 3] = ["-2w", "-guard", "-plain"];
+const VARIATIONS: [&str; 5] = ["-2w", "-guard", "-health", "-plain", "-same"];
 
 /// One server of the catalogue.
 #[derive(Clone, Copy, Debug)]
@@ -178,6 +178,30 @@ pub(crate) const CATALOGUE: &[Entry] = &[
         about: "epoll driver, a token and a limit by address",
         config: Some(|place| config::doorbell_guarded("epoll", place)),
         serves: Serves::Token,
+        ..DOORBELL
+    },
+    Entry {
+        name: "doorbell-uring-health",
+        about: "io_uring driver, the state of a health endpoint",
+        config: Some(|place| config::doorbell_health("io_uring", place)),
+        ..DOORBELL
+    },
+    Entry {
+        name: "doorbell-epoll-health",
+        about: "epoll driver, the state of a health endpoint",
+        config: Some(|place| config::doorbell_health("epoll", place)),
+        ..DOORBELL
+    },
+    Entry {
+        name: "doorbell-uring-same",
+        about: "io_uring driver, a fixed reply of the bytes of -health",
+        config: Some(|place| config::doorbell_same("io_uring", place)),
+        ..DOORBELL
+    },
+    Entry {
+        name: "doorbell-epoll-same",
+        about: "epoll driver, a fixed reply of the bytes of -health",
+        config: Some(|place| config::doorbell_same("epoll", place)),
         ..DOORBELL
     },
     Entry {

@@ -339,9 +339,17 @@ impl Page {
     /// The replies of this moment, if the thread has them; otherwise they are to be read anew.
     #[inline(always)]
     pub(in crate::serve) fn known<'k>(&self, kept: &'k Kept) -> Option<&'k Held> {
-        self.demands.iter().for_each(Demand::ask);
+        // Nearly no page has any, and to look is less than to begin a loop.
+        if !self.demands.is_empty() {
+            self.ask();
+        }
         let version = self.version.load(Ordering::Acquire);
         kept.0.get(self.place).filter(|held| held.version == version)
+    }
+
+    #[inline(never)]
+    fn ask(&self) {
+        self.demands.iter().for_each(Demand::ask);
     }
 
     /// The replies of this moment, from now on known to the thread. Reading them holds nobody up.
@@ -398,7 +406,7 @@ impl Page {
         sees_details: bool,
         found: impl FnOnce(Option<&StaticReply>) -> T,
     ) -> T {
-        self.demands.iter().for_each(Demand::ask);
+        self.ask();
         match self.names.get(name).and_then(|&place| self.singles.get(place)) {
             Some(single) => found(Some(&single.load()[usize::from(sees_details)])),
             None => found(None),
