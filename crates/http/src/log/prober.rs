@@ -49,7 +49,8 @@ probers! {
     GoogleUptime "gcp-uptime";
     /// The tool for checks of containers by gRPC: `grpc_health_probe`.
     GrpcHealthProbe "grpc-health-probe";
-    /// `OPTIONS` in HTTP/1.0 without a field, or `X-Haproxy-Server-State` without a user agent.
+    /// `HAProxy`, as `http-check send hdr user-agent HAProxy` has it; `OPTIONS`, `GET` or `HEAD` in HTTP/1.0 without a field, which is what
+    /// `option httpchk` sends by itself; or `X-Haproxy-Server-State` without a user agent.
     Haproxy "haproxy";
     /// `KeepAliveClient`.
     Keepalived "keepalived";
@@ -131,6 +132,7 @@ pub(super) fn named(user_agent: &[u8]) -> Option<Prober> {
         [b'A', ..] => (b"Amazon-Route53-Health-Check-Service", Prober::Route53),
         [b'B', ..] => (b"Blackbox Exporter/", Prober::Blackbox),
         [b'C', ..] => (b"Consul Health Check", Prober::Consul),
+        [b'H', ..] => (b"HAProxy", Prober::Haproxy),
         [b'K', ..] => (b"KeepAliveClient", Prober::Keepalived),
         [b'E', b'L', ..] => (b"ELB-HealthChecker/", Prober::Elb),
         [b'E', ..] => (b"Envoy/HC", Prober::Envoy),
@@ -163,7 +165,7 @@ pub(super) fn named(user_agent: &[u8]) -> Option<Prober> {
 
 /// Whether it is HAProxy, of the requests without a user agent.
 pub(super) fn is_nameless(request: &Request<'_>) -> bool {
-    let bare = request.method() == Method::Options
+    let bare = matches!(request.method(), Method::Get | Method::Head | Method::Options)
         && request.version() == Version::Http10
         && request.headers().iter().next().is_none();
     bare || request.header("x-haproxy-server-state").is_some()

@@ -407,6 +407,8 @@ const ROWS: &[(&str, Option<Prober>)] = &[
     ("Pingdom.com_bot_version_1.4_(http://www.pingdom.com/)", Some(Prober::Pingdom)),
     ("kube-lifecycle/1.34", Some(Prober::KubeLifecycle)),
     ("KeepAliveClient", Some(Prober::Keepalived)),
+    ("HAProxy", Some(Prober::Haproxy)),
+    ("HAProxy/2.6", Some(Prober::Haproxy)),
     ("grpc_health_probe grpc-go/1.75.1", Some(Prober::GrpcHealthProbe)),
     // The same programs by gRPC, where a library adds its own name; whoever has no other is not known.
     ("kube-probe/1.34 grpc-go/1.72.1", Some(Prober::Kubelet)),
@@ -454,12 +456,16 @@ fn known_probers_are_told_by_what_they_send() {
         );
     }
     let known: std::collections::BTreeSet<_> = ROWS.iter().filter_map(|(_, prober)| *prober).collect();
-    assert_eq!(known.len() + 1, Prober::ALL.len(), "all but HAProxy, which has no name");
+    assert_eq!(known.len(), Prober::ALL.len());
     for (request, expect) in [
         ("OPTIONS / HTTP/1.0\r\n\r\n", Some(Prober::Haproxy)),
+        ("GET /readyz HTTP/1.0\r\n\r\n", Some(Prober::Haproxy)),
+        ("HEAD / HTTP/1.0\r\n\r\n", Some(Prober::Haproxy)),
         ("GET / HTTP/1.1\r\nhost: web\r\nx-haproxy-server-state: UP\r\n\r\n", Some(Prober::Haproxy)),
         ("OPTIONS / HTTP/1.0\r\nHost: a\r\n\r\n", None),
-        ("GET / HTTP/1.0\r\n\r\n", None),
+        ("GET / HTTP/1.0\r\nHost: a\r\n\r\n", None),
+        ("DELETE / HTTP/1.0\r\n\r\n", None),
+        ("GET / HTTP/1.1\r\nHost: a\r\n\r\n", None),
         ("OPTIONS / HTTP/1.1\r\nHost: a\r\n\r\n", None),
     ] {
         assert_eq!(with_request(request.as_bytes(), prober_of), expect, "{request}");
