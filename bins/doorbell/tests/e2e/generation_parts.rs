@@ -200,7 +200,12 @@ fn a_gate_means_the_board_of_now(engine: &str) {
     );
     let check = "[check.a]\ntype = \"ttl\"\nttl = \"2s\"\ninitial = \"fully-up\"\n[health.readyz]\nrequire = [\"a\"]\n";
     let reloaded = Reloaded::start(engine, &format!("{check}{gate}"));
-    let is_open = || TcpStream::connect(("127.0.0.1", port)).is_ok();
+    let connected = std::cell::Cell::new(0);
+    let is_open = || {
+        let is_open = TcpStream::connect(("127.0.0.1", port)).is_ok();
+        connected.set(connected.get() + u32::from(is_open));
+        is_open
+    };
     assert!(wait_until(LIMIT, is_open).is_some());
     let mut old = kept(reloaded.doorbell.addr);
     // Something that has time pass for both boards.
@@ -214,6 +219,15 @@ fn a_gate_means_the_board_of_now(engine: &str) {
         thread::sleep(Duration::from_millis(50));
     }
     old.write_all(b"GET /hello HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+    // Whoever only connects is counted, of both boards together.
+    let is_all = || {
+        let counted: Value = serde_json::from_str(&reloaded.say(&["probers", "-o", "json"])).unwrap();
+        let row = counted.as_array().unwrap().iter().find(|row| row["prober"] == "tcp").cloned();
+        let is_up = |row: &Value| row["endpoint"] == "readyz" && row["verdict"] == "up";
+        row.is_some_and(|row| is_up(&row) && row["count"] == connected.get())
+    };
+    let said = || reloaded.say(&["probers", "-o", "json"]);
+    assert!(wait_until(LIMIT, is_all).is_some(), "{} connected: {}", connected.get(), said());
 }
 
 /// Census and counters, through reloads and through the ends of those who counted.

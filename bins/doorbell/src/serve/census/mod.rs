@@ -33,8 +33,8 @@ pub(super) use view::{LbState, LbView};
 /// Lanes at most.
 pub(super) const LANES_MAX: usize = 512;
 
-/// For threads beside the workers that answer probes: those of HTTP/2.
-const LANES_BESIDE: usize = 8;
+/// For threads beside the workers that answer probes: those of HTTP/2, and those of TCP gates.
+const LANES_BESIDE: usize = 10;
 
 /// The field by which HAProxy says how it sees a server (`option httpchk` with `http-check send-state`).
 const STATE_FIELD: &str = "x-haproxy-server-state";
