@@ -17,8 +17,10 @@ use lines::Lines;
 use std::io::{self, IsTerminal};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
+use tracing_subscriber::Registry;
 use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::reload::{Handle, Layer};
 use tracing_subscriber::util::SubscriberInitExt as _;
 
 /// How long the end of the process waits for whoever reads the log.
@@ -29,6 +31,9 @@ pub(crate) const ASKED: &str = "doorbell_asked";
 
 /// Lines on their way, once logging has started.
 static LINES: OnceLock<Arc<Lines>> = OnceLock::new();
+
+/// What is shown, once logging has started.
+static SHOWN: OnceLock<Handle<Targets, Registry>> = OnceLock::new();
 
 /// Gives the last lines a moment when it goes.
 #[derive(Debug)]
@@ -44,13 +49,6 @@ pub(crate) fn init(log: &Log, color: bool) -> io::Result<Logging> {
     if LINES.get().is_some() {
         return Ok(Logging(()));
     }
-    let level = match log.level {
-        LogLevel::Error => LevelFilter::ERROR,
-        LogLevel::Warn => LevelFilter::WARN,
-        LogLevel::Info => LevelFilter::INFO,
-        LogLevel::Debug => LevelFilter::DEBUG,
-        LogLevel::Trace => LevelFilter::TRACE,
-    };
     let json = match log.format {
         LogFormat::Auto => !io::stdout().is_terminal(),
         LogFormat::Json => true,
@@ -58,7 +56,8 @@ pub(crate) fn init(log: &Log, color: bool) -> io::Result<Logging> {
     };
     let lines = Arc::clone(LINES.get_or_init(Arc::default));
     lines.start()?;
-    let shown = Targets::new().with_target("doorbell", level).with_target(ASKED, LevelFilter::INFO);
+    let (shown, handle) = Layer::new(shown(log.level));
+    let _first = SHOWN.set(handle);
     let subscriber = tracing_subscriber::registry().with(shown);
     let layer = tracing_subscriber::fmt::layer()
         .with_ansi(color)
@@ -73,6 +72,25 @@ pub(crate) fn init(log: &Log, color: bool) -> io::Result<Logging> {
     };
     panics::tell();
     Ok(Logging(()))
+}
+
+/// Shows lines of this level and above from now on, if logging has started.
+pub(crate) fn set_level(level: LogLevel) {
+    if let Some(handle) = SHOWN.get() {
+        // There is somebody to show them to for as long as the process lives.
+        let _kept = handle.reload(shown(level));
+    }
+}
+
+fn shown(level: LogLevel) -> Targets {
+    let level = match level {
+        LogLevel::Error => LevelFilter::ERROR,
+        LogLevel::Warn => LevelFilter::WARN,
+        LogLevel::Info => LevelFilter::INFO,
+        LogLevel::Debug => LevelFilter::DEBUG,
+        LogLevel::Trace => LevelFilter::TRACE,
+    };
+    Targets::new().with_target("doorbell", level).with_target(ASKED, LevelFilter::INFO)
 }
 
 /// Lines that nobody will read: their reader was too slow, or they could not be written.

@@ -17,7 +17,8 @@ pub(super) const fn audience_of(prober: Option<Prober>) -> Audience {
             | Prober::Google
             | Prober::Haproxy
             | Prober::Keepalived
-            | Prober::Route53,
+            | Prober::Route53
+            | Prober::Tcp,
         ) => Audience::LoadBalancer,
         Some(_) | None => Audience::Other,
     }

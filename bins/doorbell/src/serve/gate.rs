@@ -5,10 +5,13 @@
 //! On a thread of its own, because the rings have no listener that comes and goes.
 
 use super::board::Keeper;
+use super::census::Seat;
 use super::port::{Listening, Port};
 use crate::checks::Demand;
 use crate::config::model::{Config, TcpGate, WhenDown};
 use crate::exit::{Exit, Failure};
+use crate::http::log::Prober;
+use doorbell::time::{Clock as _, OsClock};
 use doorbell_health::{Audience, EndpointState};
 use rustix::net::sockopt::set_socket_linger;
 use std::io;
@@ -66,7 +69,11 @@ struct Up {
     told: Arc<watch::Sender<bool>>,
     /// Which board it is.
     term: Arc<Mutex<u64>>,
+    told_to: ToldTo,
 }
+
+/// Where whoever connects is counted, and the state that he finds. `None` before any board has said it.
+type ToldTo = Arc<Mutex<Option<(Arc<Seat>, EndpointState)>>>;
 
 /// One address of a gate.
 #[derive(Debug)]
@@ -75,6 +82,7 @@ struct Gate {
     addr: SocketAddr,
     when_down: WhenDown,
     is_up: watch::Receiver<bool>,
+    told_to: ToldTo,
     stopped: watch::Receiver<bool>,
     /// From the start, so that an address that cannot be had is no surprise later.
     port: Option<Port>,
@@ -99,7 +107,8 @@ impl Gates {
         let mut held = held.to_vec();
         for gate in &config.tcp_gates {
             let (told, is_up) = watch::channel(false);
-            up.push(Up { told: Arc::new(told), term: Arc::default() });
+            let told_to = ToldTo::default();
+            up.push(Up { told: Arc::new(told), term: Arc::default(), told_to: Arc::clone(&told_to) });
             for &addr in &gate.binds {
                 let port = match held.iter().position(|held| *held == addr) {
                     Some(at) => {
@@ -108,9 +117,9 @@ impl Gates {
                     }
                     None => Some(Port::bind(addr).map_err(|error| cannot_listen(gate, addr, &error))?),
                 };
-                let (is_up, stopped) = (is_up.clone(), stopped.clone());
+                let (is_up, told_to, stopped) = (is_up.clone(), Arc::clone(&told_to), stopped.clone());
                 let (name, when_down) = (gate.name.clone(), gate.when_down);
-                gates.push(Gate { name, addr, when_down, is_up, stopped, port });
+                gates.push(Gate { name, addr, when_down, is_up, told_to, stopped, port });
             }
         }
         let (demands, asks) = watch::channel(Vec::new());
@@ -214,14 +223,18 @@ impl Up {
             *term += 1;
             *term
         };
+        let seat = keeper.census().seat(endpoint).cloned();
         keeper.follow(move |serving| {
-            let now = serving.endpoint(endpoint).is_some_and(|endpoint| {
-                let (verdict, code) = endpoint.answer(Audience::LoadBalancer);
-                code < 400 && matches!(verdict.state, EndpointState::Degraded | EndpointState::Up)
-            });
+            let answer = serving.endpoint(endpoint).map(|endpoint| endpoint.answer(Audience::LoadBalancer));
+            let answer = answer.map(|(verdict, code)| (verdict.state, code));
+            let serves = |state| matches!(state, EndpointState::Degraded | EndpointState::Up);
+            let now = answer.is_some_and(|(state, code)| code < 400 && serves(state));
             // Held until it is told, so that nobody before is later.
             let term = up.term.lock().unwrap_or_else(PoisonError::into_inner);
             if *term == mine {
+                let state = answer.map_or(EndpointState::Down, |(state, _)| state);
+                *up.told_to.lock().unwrap_or_else(PoisonError::into_inner) =
+                    seat.as_ref().map(|seat| (Arc::clone(seat), state));
                 up.told.send_if_modified(|up| std::mem::replace(up, now) != now);
             }
         });
@@ -278,7 +291,7 @@ impl Gate {
                 continue;
             };
             tokio::select! {
-                accepted = open.accept() => match accepted {
+                accepted = open.accept() => match accepted.inspect(|_| self.count()) {
                     Ok((stream, _)) => self.take(stream, is_up, &mut held),
                     // Too few descriptors, or somebody who was gone before he was there.
                     Err(_) => sleep(RETRY_AFTER).await,
@@ -301,6 +314,14 @@ impl Gate {
             }
         }
         bound.ok()
+    }
+
+    /// Somebody came.
+    fn count(&self) {
+        let told_to = self.told_to.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((seat, state)) = &*told_to {
+            seat.own().count(Some(Prober::Tcp), *state, OsClock.now());
+        }
     }
 
     fn tell(&self, error: &io::Error) {
@@ -339,7 +360,7 @@ mod tests {
         let config = parse(&Source { name: "f".into(), text: text.into() }, &|_| None).config.unwrap();
         let before = Keeper::build(&config).unwrap();
         let (told, is_up) = watch::channel(false);
-        let up = Up { told: Arc::new(told), term: Arc::default() };
+        let up = Up { told: Arc::new(told), term: Arc::default(), told_to: ToldTo::default() };
         let tell = |keeper: &Keeper, outcome: Outcome| {
             let finding = Finding { outcome, latency: Duration::ZERO, reason: String::new() };
             let _next = keeper.found(0, &finding);

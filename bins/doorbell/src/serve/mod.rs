@@ -61,7 +61,8 @@ pub(crate) fn run(config: Config, origin: &str, again: Option<Read>) -> Result<E
     let started = config.clone();
     // Before anything serves: an address that cannot be had ends the start.
     let admin = started.admin.as_ref().map(admin::bind).transpose()?.flatten();
-    let program = Program::new(operator.clone());
+    let guard = Arc::new(admin::Guard::closed());
+    let program = Program::new(operator.clone(), Arc::clone(&guard));
     let fleet = Fleet::launch(program, supervisor.notes(), config, origin, again)?;
     let reloads = Arc::downgrade(&fleet);
     operator.on_reload(move || match reloads.upgrade() {
@@ -72,7 +73,7 @@ pub(crate) fn run(config: Config, origin: &str, again: Option<Read>) -> Result<E
     let admin_addr = admin.as_ref().and_then(|admin| admin.addr().ok());
     admin_addr.into_iter().for_each(|addr| operator.set_admin(addr));
     if let Some(admin) = admin {
-        ops.lane().spawn(admin.serve(operator.clone()));
+        ops.lane().spawn(admin.serve(operator.clone(), guard));
     }
     // Nothing that reads options and files runs again for a while.
     let forgotten = doorbell::forget_code_pages();

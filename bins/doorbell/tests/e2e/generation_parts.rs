@@ -12,7 +12,7 @@ use std::thread;
 use std::time::Duration;
 
 use bytes::Bytes;
-use doorbell_testkit::peers::{exchange, wait_until};
+use doorbell_testkit::peers::{Reply, exchange, wait_until};
 use http_body_util::{BodyExt as _, Full};
 use hyper::client::conn::http2;
 use hyper_util::rt::{TokioExecutor, TokioIo};
@@ -34,6 +34,7 @@ on_both_engines! {
     a_gate_means_the_board_of_now
     what_is_counted_never_goes_back
     the_last_file_wins_however_it_is_asked_for
+    a_token_and_a_level_are_taken_and_what_stays_is_said_once
 }
 
 /// A kept connection on HTTP/2 as most clients write it.
@@ -199,7 +200,12 @@ fn a_gate_means_the_board_of_now(engine: &str) {
     );
     let check = "[check.a]\ntype = \"ttl\"\nttl = \"2s\"\ninitial = \"fully-up\"\n[health.readyz]\nrequire = [\"a\"]\n";
     let reloaded = Reloaded::start(engine, &format!("{check}{gate}"));
-    let is_open = || TcpStream::connect(("127.0.0.1", port)).is_ok();
+    let connected = std::cell::Cell::new(0);
+    let is_open = || {
+        let is_open = TcpStream::connect(("127.0.0.1", port)).is_ok();
+        connected.set(connected.get() + u32::from(is_open));
+        is_open
+    };
     assert!(wait_until(LIMIT, is_open).is_some());
     let mut old = kept(reloaded.doorbell.addr);
     // Something that has time pass for both boards.
@@ -213,6 +219,15 @@ fn a_gate_means_the_board_of_now(engine: &str) {
         thread::sleep(Duration::from_millis(50));
     }
     old.write_all(b"GET /hello HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+    // Whoever only connects is counted, of both boards together.
+    let is_all = || {
+        let counted: Value = serde_json::from_str(&reloaded.say(&["probers", "-o", "json"])).unwrap();
+        let row = counted.as_array().unwrap().iter().find(|row| row["prober"] == "tcp").cloned();
+        let is_up = |row: &Value| row["endpoint"] == "readyz" && row["verdict"] == "up";
+        row.is_some_and(|row| is_up(&row) && row["count"] == connected.get())
+    };
+    let said = || reloaded.say(&["probers", "-o", "json"]);
+    assert!(wait_until(LIMIT, is_all).is_some(), "{} connected: {}", connected.get(), said());
 }
 
 /// Census and counters, through reloads and through the ends of those who counted.
@@ -315,4 +330,42 @@ fn the_last_file_wins_however_it_is_asked_for(engine: &str) {
     let done = status["counters"]["reloads"].as_u64().unwrap();
     assert_eq!(status["generation"].as_u64().unwrap(), done + 1);
     assert!((rounds as u64..=3 * rounds as u64).contains(&done), "{done} of {version} files were served");
+}
+
+/// All by the file alone, as in a container: nobody asks for a reload and reads its answer.
+fn a_token_and_a_level_are_taken_and_what_stays_is_said_once(engine: &str) {
+    let scratch = Scratch::new();
+    let tokens = ["0123456789abcdef0123456789abcdef", "fedcba9876543210fedcba9876543210"];
+    let token = scratch.write("token", tokens[0]);
+    let text = |hello: &str, more: &str| {
+        let admin = format!("[admin]\nbind = \"127.0.0.1:0\"\ntoken = \"${{file:{token}}}\"\n");
+        config(&scratch.path(""), hello, &format!("{admin}{more}")).replace("reload = \"SIGHUP\"\n", "")
+    };
+    let file = scratch.path("doorbell.toml");
+    fs::write(&file, text("0", "")).unwrap();
+    let doorbell = Reloaded::serve(engine, &file);
+    let (addr, admin) = (doorbell.addr, doorbell.addr_of(1));
+    let status = |token: &str| {
+        let request = format!(
+            "POST /-/undrain HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {token}\r\nConnection: close\r\n\r\n"
+        );
+        Reply::parse(&exchange(admin, request.as_bytes()).unwrap().bytes, false).unwrap().status
+    };
+    let log = || doorbell.process.log();
+    let holds = |what: &dyn Fn() -> bool| assert!(wait_until(LIMIT, what).is_some(), "{}", log());
+    assert_eq!(tokens.map(status), [200, 401]);
+    fs::write(&token, tokens[1]).unwrap();
+    holds(&|| tokens.map(status) == [401, 200]);
+    let is_chatty = || log().contains("DEBUG");
+    assert!(!is_chatty());
+    fs::write(&file, text("0", "[log]\nlevel = \"debug\"\n")).unwrap();
+    holds(&is_chatty);
+    let said = || log().matches("log.format cannot change").count();
+    for hello in ["0", "1"] {
+        // Nothing else changes the first time.
+        fs::write(&file, text(hello, "[log]\nlevel = \"debug\"\nformat = \"text\"\n")).unwrap();
+        holds(&|| said() > 0 && ask(addr, "/hello").1 == hello);
+    }
+    let warned = log().lines().filter(|line| line.contains("WARN") && line.contains("log.format")).count();
+    assert_eq!(warned, 1, "{}", log());
 }

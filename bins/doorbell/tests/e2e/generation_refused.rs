@@ -195,9 +195,13 @@ fn a_file_that_cannot_be_read_any_more_is_kept_as_it_was(engine: &str) {
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(output.status.code() == Some(1) && said.to_lowercase().contains(why), "{why}: {said}");
         assert!(said.contains("doorbell.toml"), "{said}");
-        let log = reloaded.doorbell.process.log();
-        let line = log.lines().filter(|line| line.contains("not reloaded")).nth(at - 1);
-        assert!(line.is_some_and(|line| line.to_lowercase().contains(why)), "{log}");
+        // Lines of the log come a few milliseconds behind the answer.
+        let is_logged = || {
+            let log = reloaded.doorbell.process.log();
+            let line = log.lines().filter(|line| line.contains("not reloaded")).nth(at - 1);
+            line.is_some_and(|line| line.to_lowercase().contains(why))
+        };
+        assert!(wait_until(LIMIT, is_logged).is_some(), "{}", reloaded.doorbell.process.log());
         assert!(is_as_metrics_say(0, u32::try_from(at).unwrap()), "{}", ask(admin, "/metrics").1);
         assert_eq!((reloaded.hello().as_str(), &reloaded.status()["generation"]), ("0", &1.into()));
         if file.symlink_metadata().unwrap().is_dir() {
@@ -234,5 +238,6 @@ fn threads_that_nothing_needs_for_a_while_stay_as_they_are(engine: &str) {
     assert!(reload("4", &compute(1)), "this was not said");
     assert!(reload("5", &format!("{}{links}", compute(1))));
     assert_eq!((count(), ask(reloaded.doorbell.addr, "/a").0), (2, 308));
-    assert!(reloaded.doorbell.process.log().contains("compute.threads cannot change"), "and in the log");
+    let is_logged = || reloaded.doorbell.process.log().contains("compute.threads cannot change");
+    assert!(wait_until(LIMIT, is_logged).is_some(), "and in the log");
 }

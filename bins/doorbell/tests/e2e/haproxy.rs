@@ -2,29 +2,167 @@
 //!
 //! Does not know about: HAProxy's statistics beyond the state of a server.
 
+use std::collections::BTreeSet;
 use std::io::{Read as _, Write as _};
 use std::os::unix::net::UnixStream;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
 use doorbell_testkit::peers::{Reply, exchange, wait_until};
 use serde_json::Value;
 
+use crate::admin::{get, json, post};
 use crate::frames::{DATA, END_HEADERS, END_STREAM, HEADERS, PREFACE, SETTINGS, block, frame};
+use crate::plain::{request, send_from};
 use crate::support::{CONFIG, Doorbell, LIMIT, Process, Scratch, free_port, on_both_engines, program};
 
 on_both_engines! {
+    the_bare_form_and_what_it_says
+    every_form_is_known_as_haproxys
+    only_trusted_balancers_are_believed
     httpchk_plain
     httpchk_http11
     httpchk_http2
     grpc_check
 }
 
+/// HAProxy with these backends, and where it says how it is. It calls itself `lb-1`.
+fn balance(scratch: &Scratch, more: &str) -> Option<(Process, PathBuf)> {
+    let (haproxy, socket) = (program("haproxy")?, scratch.path("stats.sock"));
+    let config = format!(
+        "global\n  node lb-1\n  stats socket {} mode 600 level admin\n\
+         defaults\n  mode http\n  timeout connect 2s\n  timeout client 5s\n  timeout server 5s\n\
+         \x20 default-server check inter 50ms fall 2 rise 2\n{more}",
+        socket.display()
+    );
+    let file = scratch.write("haproxy.cfg", &config);
+    Some((Process::spawn(Command::new(&haproxy).args(["-db", "-q", "-f", &file])), socket))
+}
+
+/// `OPTIONS /` by HTTP/1.0 with no `Host`, asked of what runs without a file.
+fn the_bare_form_and_what_it_says(engine: &str) {
+    let own = ["serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--engine", engine];
+    let doorbell = Doorbell::try_start(&own).unwrap_or_else(|log| panic!("{log}"));
+    let admin = doorbell.addr_of(1);
+    let scratch = Scratch::new();
+    let backend = format!(
+        "frontend front\n  bind 127.0.0.1:{}\n\
+         backend back\n  option httpchk\n  http-check send-state\n  server web {}\n",
+        free_port(),
+        doorbell.addr
+    );
+    let Some((process, socket)) = balance(&scratch, &backend) else { return };
+    let sees_us = |word: &str, view: &str| {
+        let says = || state(&socket).is_some_and(|now| now.starts_with(word));
+        assert!(wait_until(LIMIT, says).is_some(), "{:?}\n{}", state(&socket), process.log());
+        let label = |state: &str| {
+            format!("doorbell_lb_view_state{{endpoint=\"readyz\",lb=\"back/web@lb-1\",state={state:?}}}")
+        };
+        let told = || {
+            let metrics = get(admin, "/metrics").1;
+            ["up", "down"].into_iter().all(|one| {
+                let value = if one == view { "1.0" } else { "0.0" };
+                metrics.lines().any(|line| line == format!("{} {value}", label(one)))
+            })
+        };
+        assert!(wait_until(LIMIT, told).is_some(), "{}", get(admin, "/metrics").1);
+        let probers = json(admin, "/-/probers");
+        let [row] = probers.as_array().unwrap().as_slice() else { panic!("{probers}") };
+        assert_eq!((&row["endpoint"], &row["prober"]), (&"readyz".into(), &"haproxy".into()));
+        let their_view = row["their_view"].as_str().unwrap();
+        assert!(their_view.starts_with(&format!("back/web@lb-1 {view}")), "{their_view}");
+    };
+    sees_us("UP", "up");
+    assert_eq!(post(admin, "/-/drain").0, 200);
+    sees_us("DOWN", "down");
+}
+
+/// None of these is for the sake of `http-check send-state`.
+fn every_form_is_known_as_haproxys(engine: &str) {
+    let forms = [
+        ("/", "option httpchk", ""),
+        ("/get", "option httpchk GET /get", ""),
+        (
+            "/1.1",
+            "option httpchk\n  http-check send meth GET uri /1.1 ver HTTP/1.1 hdr host web hdr user-agent HAProxy",
+            "",
+        ),
+        (
+            "/2",
+            "option httpchk\n  http-check send meth GET uri /2 ver HTTP/2 hdr host web hdr user-agent HAProxy",
+            "proto h2",
+        ),
+    ];
+    let mut config = "version = 1\n[admin]\nbind = \"127.0.0.1:0\"\n\
+         [listener.web]\nbind = \"127.0.0.1:0\"\nhttp2 = true\n"
+        .to_owned();
+    for (at, (path, ..)) in forms.iter().enumerate() {
+        config += &format!("[health.form{at}]\n[route.form{at}]\npath = {path:?}\nhealth = \"form{at}\"\n");
+    }
+    let doorbell = Doorbell::start_with(engine, &config);
+    let admin = doorbell.addr_of(1);
+    let mut more = format!("frontend front\n  bind 127.0.0.1:{}\n", free_port());
+    for (at, (_, check, server)) in forms.iter().enumerate() {
+        more += &format!("backend form{at}\n  {check}\n  server web {} {server}\n", doorbell.addr);
+    }
+    let scratch = Scratch::new();
+    let Some((process, _socket)) = balance(&scratch, &more) else { return };
+    let rows = || json(admin, "/-/probers").as_array().unwrap().clone();
+    let all_came = || rows().len() >= forms.len() && rows().iter().all(|row| row["count"].as_u64() > Some(3));
+    assert!(wait_until(LIMIT, all_came).is_some(), "{:?}\n{}", rows(), process.log());
+    let rows = rows();
+    let known: BTreeSet<_> =
+        rows.iter().map(|row| (row["endpoint"].as_str(), row["prober"].as_str())).collect();
+    let names: Vec<String> = (0..forms.len()).map(|at| format!("form{at}")).collect();
+    assert_eq!(known, names.iter().map(|name| (Some(name.as_str()), Some("haproxy"))).collect());
+}
+
+/// What a client sends through HAProxy is the client's, though the connection is HAProxy's.
+fn only_trusted_balancers_are_believed(engine: &str) {
+    for (trusted, expected) in [("127.0.0.1", &["back/web@lb-1"][..]), ("10.0.0.0/8", &[])] {
+        let doorbell = Doorbell::start_with(
+            engine,
+            &format!(
+                "version = 1\n[admin]\nbind = \"127.0.0.1:0\"\n\
+                 [listener.web]\nbind = \"127.0.0.1:0\"\nforwarded = \"x-forwarded-for\"\ntrusted_proxies = {trusted:?}\n\
+                 [route.ready]\npath = \"/readyz\"\nhealth = \"readyz\"\n"
+            ),
+        );
+        let (admin, port, scratch) = (doorbell.addr_of(1), free_port(), Scratch::new());
+        let more = format!(
+            "frontend front\n  bind 127.0.0.1:{port}\n  option forwardfor\n  default_backend back\n\
+             backend back\n  option httpchk GET /readyz\n  http-check send-state\n  server web {}\n",
+            doorbell.addr
+        );
+        let Some((process, socket)) = balance(&scratch, &more) else { return };
+        let up = wait_until(LIMIT, || state(&socket).is_some_and(|state| state == "UP/L7OK"));
+        assert!(up.is_some(), "{}", process.log());
+        let field = "X-Haproxy-Server-State: DOWN; name=other/web; node=evil";
+        let sent =
+            send_from([127, 0, 0, 5].into(), ([127, 0, 0, 1], port).into(), &request("/readyz", &[field]));
+        assert_eq!(sent.unwrap().status, 200);
+        let line = |start: &str| {
+            let (_, metrics) = get(admin, "/metrics");
+            metrics.lines().filter(|line| line.starts_with(start)).map(str::to_owned).collect::<Vec<_>>()
+        };
+        let refused = || -> f64 {
+            line("doorbell_lb_views_refused_total")[0].split_once(' ').unwrap().1.parse().unwrap()
+        };
+        // Only the client's where HAProxy is trusted.
+        let is_as_expected = || if expected.is_empty() { refused() > 3.0 } else { refused() == 1.0 };
+        assert!(wait_until(LIMIT, is_as_expected).is_some(), "{trusted}: {}", refused());
+        let shown: BTreeSet<String> = line("doorbell_lb_view_state{")
+            .iter()
+            .filter_map(|line| Some(line.split_once("lb=\"")?.1.split_once('"')?.0.to_owned()))
+            .collect();
+        assert_eq!(shown, expected.iter().map(|&lb| lb.to_owned()).collect(), "{trusted}");
+    }
+}
+
 fn httpchk_plain(engine: &str) {
     checked_by_haproxy(engine, "option httpchk GET /readyz");
-    // The bare form asks `OPTIONS /` by HTTP/1.0 with no Host; a health route answers it.
-    checked_by_haproxy(engine, "option httpchk\n  option httpchk OPTIONS /livez");
+    checked_by_haproxy(engine, "option httpchk OPTIONS /livez");
 }
 
 fn httpchk_http11(engine: &str) {

@@ -116,3 +116,18 @@
 //! prober. `alb = "always"` in `[grpc]` says 12 in any case, for whoever wants to know only that there is an answer.
 //!
 //! *Would change it:* a target group that reads the message, or asks `grpc.health.v1` by itself.
+//!
+//! # 0050 Probers are known by what they send, and from where they ask only where that is known anyhow
+//!
+//! *Context.* A name can be left out: whoever only connects sends nothing, and clients of gRPC send the name of their library. Azure and Google publish from
+//! where they ask. To know the address of a client costs a system call a connection on the rings, which is not made for anything else there, and what
+//! Google's front ends pass on for their clients comes from the same addresses as their checks.
+//!
+//! *Choice.* By HTTP all probers with published addresses name themselves, so nobody is asked for his address there. By gRPC the address is known in any
+//! case, and counts where the name is none that is known. Whoever connects to a TCP gate is counted as `tcp` of its endpoint with what it said then;
+//! the alert on missing probers leaves that out, because nobody gets in where a gate is shut. Who connects to a listener and says nothing belongs to no
+//! endpoint: he is in `doorbell_connections_closed_total` of the listener as `empty`, as far as deferred accept shows him (0033). Without a name and a
+//! field HAProxy alone asks by HTTP/1.0; what `X-Haproxy-Server-State` says is kept for an hour, for 32 names, and believed of `trusted_proxies` only,
+//! where those are set: balancers get new names, and clients can send the field through one.
+//!
+//! *Would change it:* a prober of HTTP that has published addresses and no name.

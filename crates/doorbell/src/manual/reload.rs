@@ -54,9 +54,10 @@
 //!
 //! # What cannot change while it runs
 //!
-//! `runtime.workers`, all of `[compute]` once its threads are there (they stay, also where nothing needs them for a while), `log.level`,
-//! `log.format`, all of `[control]`, `[admin]` and `[systemd]`, `maintenance.file_dir` and `lifecycle.state_file`. Each stays as it was, and
-//! that is said in the answer and in the log, key by key.
+//! `runtime.workers`, all of `[compute]` once its threads are there (they stay, also where nothing needs them for a while), `log.format`,
+//! all of `[control]` and `[systemd]`, `admin.bind`, `maintenance.file_dir` and `lifecycle.state_file`. Each stays as it was, and that is said in
+//! the answer and once in the log, key by key, also where the file is taken without being asked for. `admin.token` and `log.level` are taken: a new
+//! token is the only one from then on.
 //!
 //! # What it costs
 //!

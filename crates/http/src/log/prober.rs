@@ -2,7 +2,10 @@
 //!
 //! Does not know about: routes. Anybody can send the same, so this decides about nothing but what is worth a line.
 
+use crate::forwarded::{Network, Networks};
 use crate::{Method, Request, Version};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::sync::LazyLock;
 
 macro_rules! probers {
     ($($(#[$doc:meta])* $name:ident $text:literal;)*) => {
@@ -49,7 +52,8 @@ probers! {
     GoogleUptime "gcp-uptime";
     /// The tool for checks of containers by gRPC: `grpc_health_probe`.
     GrpcHealthProbe "grpc-health-probe";
-    /// `OPTIONS` in HTTP/1.0 without a field, or `X-Haproxy-Server-State` without a user agent.
+    /// `HAProxy`, as `http-check send hdr user-agent HAProxy` has it; `OPTIONS`, `GET` or `HEAD` in HTTP/1.0 without a field, which is what
+    /// `option httpchk` sends by itself; or `X-Haproxy-Server-State` without a user agent.
     Haproxy "haproxy";
     /// `KeepAliveClient`.
     Keepalived "keepalived";
@@ -63,13 +67,36 @@ probers! {
     Pingdom "pingdom";
     /// Amazon Route 53: `Amazon-Route53-Health-Check-Service`.
     Route53 "route53";
+    /// Whoever connects to a port that says nothing, to see that it is open.
+    Tcp "tcp";
     /// `Uptime-Kuma/`.
     UptimeKuma "uptime-kuma";
     /// `Mozilla/5.0+(compatible; UptimeRobot/`.
     UptimeRobot "uptime-robot";
 }
 
+/// From where load balancers of Azure ask, in whatever protocol.
+const AZURE: IpAddr = IpAddr::V4(Ipv4Addr::new(168, 63, 129, 16));
+
+/// The same of Google Cloud. What its front ends pass on for their clients comes from there, too.
+const GOOGLE: [(IpAddr, u8); 4] = [
+    (IpAddr::V4(Ipv4Addr::new(35, 191, 0, 0)), 16),
+    (IpAddr::V4(Ipv4Addr::new(130, 211, 0, 0)), 22),
+    (IpAddr::V6(Ipv6Addr::new(0x2600, 0x2d00, 1, 1, 0, 0, 0, 0)), 64),
+    (IpAddr::V6(Ipv6Addr::new(0x2600, 0x2d00, 1, 0xb029, 0, 0, 0, 0)), 64),
+];
+
 impl Prober {
+    /// The prober that asks from there, as its operator publishes. To be asked of those only who do not name themselves.
+    pub fn of_source(addr: IpAddr) -> Option<Self> {
+        static RANGES: LazyLock<Networks> =
+            LazyLock::new(|| GOOGLE.iter().filter_map(|&(addr, len)| Network::new(addr, len).ok()).collect());
+        if addr.to_canonical() == AZURE {
+            return Some(Self::Azure);
+        }
+        RANGES.contains(addr).then_some(Self::Google)
+    }
+
     /// The prober that names itself so in `User-Agent`, in whatever protocol.
     pub fn of_user_agent(user_agent: &[u8]) -> Option<Self> {
         named(user_agent)
@@ -131,6 +158,7 @@ pub(super) fn named(user_agent: &[u8]) -> Option<Prober> {
         [b'A', ..] => (b"Amazon-Route53-Health-Check-Service", Prober::Route53),
         [b'B', ..] => (b"Blackbox Exporter/", Prober::Blackbox),
         [b'C', ..] => (b"Consul Health Check", Prober::Consul),
+        [b'H', ..] => (b"HAProxy", Prober::Haproxy),
         [b'K', ..] => (b"KeepAliveClient", Prober::Keepalived),
         [b'E', b'L', ..] => (b"ELB-HealthChecker/", Prober::Elb),
         [b'E', ..] => (b"Envoy/HC", Prober::Envoy),
@@ -163,7 +191,7 @@ pub(super) fn named(user_agent: &[u8]) -> Option<Prober> {
 
 /// Whether it is HAProxy, of the requests without a user agent.
 pub(super) fn is_nameless(request: &Request<'_>) -> bool {
-    let bare = request.method() == Method::Options
+    let bare = matches!(request.method(), Method::Get | Method::Head | Method::Options)
         && request.version() == Version::Http10
         && request.headers().iter().next().is_none();
     bare || request.header("x-haproxy-server-state").is_some()

@@ -407,6 +407,8 @@ const ROWS: &[(&str, Option<Prober>)] = &[
     ("Pingdom.com_bot_version_1.4_(http://www.pingdom.com/)", Some(Prober::Pingdom)),
     ("kube-lifecycle/1.34", Some(Prober::KubeLifecycle)),
     ("KeepAliveClient", Some(Prober::Keepalived)),
+    ("HAProxy", Some(Prober::Haproxy)),
+    ("HAProxy/2.6", Some(Prober::Haproxy)),
     ("grpc_health_probe grpc-go/1.75.1", Some(Prober::GrpcHealthProbe)),
     // The same programs by gRPC, where a library adds its own name; whoever has no other is not known.
     ("kube-probe/1.34 grpc-go/1.72.1", Some(Prober::Kubelet)),
@@ -454,16 +456,43 @@ fn known_probers_are_told_by_what_they_send() {
         );
     }
     let known: std::collections::BTreeSet<_> = ROWS.iter().filter_map(|(_, prober)| *prober).collect();
-    assert_eq!(known.len() + 1, Prober::ALL.len(), "all but HAProxy, which has no name");
+    assert_eq!(known.len() + 1, Prober::ALL.len(), "all but those who send nothing");
     for (request, expect) in [
         ("OPTIONS / HTTP/1.0\r\n\r\n", Some(Prober::Haproxy)),
+        ("GET /readyz HTTP/1.0\r\n\r\n", Some(Prober::Haproxy)),
+        ("HEAD / HTTP/1.0\r\n\r\n", Some(Prober::Haproxy)),
         ("GET / HTTP/1.1\r\nhost: web\r\nx-haproxy-server-state: UP\r\n\r\n", Some(Prober::Haproxy)),
         ("OPTIONS / HTTP/1.0\r\nHost: a\r\n\r\n", None),
-        ("GET / HTTP/1.0\r\n\r\n", None),
+        ("GET / HTTP/1.0\r\nHost: a\r\n\r\n", None),
+        ("DELETE / HTTP/1.0\r\n\r\n", None),
+        ("GET / HTTP/1.1\r\nHost: a\r\n\r\n", None),
         ("OPTIONS / HTTP/1.1\r\nHost: a\r\n\r\n", None),
     ] {
         assert_eq!(with_request(request.as_bytes(), prober_of), expect, "{request}");
         assert_eq!(one(&Client::UNKNOWN, request.as_bytes()).prober(), expect, "of a record: {request}");
+    }
+}
+
+#[test]
+fn published_sources_are_known() {
+    use Prober::{Azure, Google};
+    for (addr, expect) in [
+        ("168.63.129.16", Some(Azure)),
+        ("::ffff:168.63.129.16", Some(Azure)),
+        ("168.63.129.17", None),
+        ("35.191.0.0", Some(Google)),
+        ("35.191.255.255", Some(Google)),
+        ("35.190.255.255", None),
+        ("35.192.0.0", None),
+        ("130.211.3.255", Some(Google)),
+        ("130.211.4.0", None),
+        ("::ffff:130.211.0.1", Some(Google)),
+        ("2600:2d00:1:1::5", Some(Google)),
+        ("2600:2d00:1:b029:ffff::", Some(Google)),
+        ("2600:2d00:1:2::", None),
+        ("127.0.0.1", None),
+    ] {
+        assert_eq!(Prober::of_source(addr.parse().unwrap()), expect, "{addr}");
     }
 }
 

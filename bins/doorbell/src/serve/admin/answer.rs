@@ -55,7 +55,7 @@ type Whole = Response<Bytes>;
 #[derive(Debug)]
 pub(super) struct Shared {
     operator: Operator,
-    guard: Guard,
+    guard: Arc<Guard>,
     followers: Arc<Semaphore>,
     room: Room,
 }
@@ -83,7 +83,7 @@ enum Wish {
 }
 
 impl Shared {
-    pub(super) fn new(operator: Operator, guard: Guard) -> Self {
+    pub(super) fn new(operator: Operator, guard: Arc<Guard>) -> Self {
         let followers = Arc::new(Semaphore::new(FOLLOWERS_MAX));
         Self { operator, guard, followers, room: Room::default() }
     }

@@ -2,17 +2,24 @@
 //!
 //! Does not know about: what it is that is changed.
 
-use crate::config::model::Secret;
+use crate::config::model::Admin;
 use crate::http::auth::Tokens;
+use arc_swap::ArcSwap;
 use hyper::HeaderMap;
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 
-/// The token, if there is one.
-pub(super) struct Guard {
-    tokens: Option<Tokens>,
+/// See the [module](self). What it wants may change.
+pub(in crate::serve) struct Guard(ArcSwap<Wanted>);
+
+/// What is wanted of whoever changes something.
+enum Wanted {
+    /// To be on this machine.
+    Here,
     /// Nobody may.
-    is_closed: bool,
+    Nobody,
+    Token(Tokens),
 }
 
 /// Why somebody may not.
@@ -29,58 +36,68 @@ pub(super) enum Denied {
 }
 
 impl Guard {
-    pub(super) fn new(token: Option<&Secret>) -> Self {
-        let tokens = token.map(|token| {
-            let mut tokens = Tokens::new();
-            // One that cannot be used was refused with the configuration; then nobody gets in.
-            let _checked = tokens.add("admin", token.reveal().as_bytes());
-            tokens
-        });
-        Self { tokens, is_closed: false }
+    /// Of a listener that only shows.
+    pub(in crate::serve) fn closed() -> Self {
+        Self(ArcSwap::from_pointee(Wanted::Nobody))
     }
 
-    /// Of a listener that only shows.
-    pub(super) const fn closed() -> Self {
-        Self { tokens: None, is_closed: true }
+    /// Wants from now on what this configuration says.
+    pub(in crate::serve) fn follow(&self, admin: Option<&Admin>) {
+        self.0.store(Arc::new(admin.map_or(Wanted::Nobody, Wanted::of)));
     }
 
     /// Whether whoever sent these fields from there may change something.
     pub(super) fn admit(&self, headers: &HeaderMap, peer: SocketAddr) -> Result<(), Denied> {
-        if self.is_closed {
-            return Err(Denied::OnlyShows);
+        match &**self.0.load() {
+            Wanted::Here => admit_local(headers, peer),
+            Wanted::Nobody => Err(Denied::OnlyShows),
+            Wanted::Token(tokens) => admit_bearer(tokens, headers),
         }
-        if let Some(tokens) = &self.tokens {
-            let presented = headers.get("authorization").map(hyper::header::HeaderValue::as_bytes);
-            let token = presented.and_then(|value| match value.split_at_checked(7)? {
-                (scheme, token) if scheme.eq_ignore_ascii_case(b"bearer ") => Some(token.trim_ascii()),
-                _ => None,
-            });
-            return token.and_then(|token| tokens.find(token)).map(|_| ()).ok_or(Denied::Token);
-        }
-        self.admit_local(headers, peer)
     }
 
     /// The same for what may only be done on this machine, with the token or without.
     pub(super) fn admit_here(&self, headers: &HeaderMap, peer: SocketAddr) -> Result<(), Denied> {
-        self.admit_local(headers, peer)?;
+        admit_local(headers, peer)?;
         self.admit(headers, peer)
     }
+}
 
-    /// A browser on this machine is on it, too: what pages of other sites have it send is told by fields that they cannot set.
-    fn admit_local(&self, headers: &HeaderMap, peer: SocketAddr) -> Result<(), Denied> {
-        if !peer.ip().to_canonical().is_loopback() {
-            return Err(Denied::Remote);
+impl Wanted {
+    fn of(admin: &Admin) -> Self {
+        if admin.by_itself {
+            return Self::Nobody;
         }
-        let site = headers.get("sec-fetch-site").map(hyper::header::HeaderValue::as_bytes);
-        let is_same_site = matches!(site, None | Some(b"same-origin" | b"none"));
-        let host = headers.get("host").and_then(|host| host.to_str().ok()).unwrap_or_default();
-        let origin = headers.get("origin").map(hyper::header::HeaderValue::as_bytes);
-        let is_same_origin = origin.is_none_or(|origin| origin == format!("http://{host}").as_bytes());
-        if is_same_site && is_same_origin && (host.is_empty() || is_here(host)) {
-            Ok(())
-        } else {
-            Err(Denied::CrossSite)
-        }
+        let Some(token) = &admin.token else { return Self::Here };
+        let mut tokens = Tokens::new();
+        // One that cannot be used was refused with the configuration; then nobody gets in.
+        let _checked = tokens.add("admin", token.reveal().as_bytes());
+        Self::Token(tokens)
+    }
+}
+
+fn admit_bearer(tokens: &Tokens, headers: &HeaderMap) -> Result<(), Denied> {
+    let presented = headers.get("authorization").map(hyper::header::HeaderValue::as_bytes);
+    let token = presented.and_then(|value| match value.split_at_checked(7)? {
+        (scheme, token) if scheme.eq_ignore_ascii_case(b"bearer ") => Some(token.trim_ascii()),
+        _ => None,
+    });
+    token.and_then(|token| tokens.find(token)).map(|_| ()).ok_or(Denied::Token)
+}
+
+/// A browser on this machine is on it, too: what pages of other sites have it send is told by fields that they cannot set.
+fn admit_local(headers: &HeaderMap, peer: SocketAddr) -> Result<(), Denied> {
+    if !peer.ip().to_canonical().is_loopback() {
+        return Err(Denied::Remote);
+    }
+    let site = headers.get("sec-fetch-site").map(hyper::header::HeaderValue::as_bytes);
+    let is_same_site = matches!(site, None | Some(b"same-origin" | b"none"));
+    let host = headers.get("host").and_then(|host| host.to_str().ok()).unwrap_or_default();
+    let origin = headers.get("origin").map(hyper::header::HeaderValue::as_bytes);
+    let is_same_origin = origin.is_none_or(|origin| origin == format!("http://{host}").as_bytes());
+    if is_same_site && is_same_origin && (host.is_empty() || is_here(host)) {
+        Ok(())
+    } else {
+        Err(Denied::CrossSite)
     }
 }
 
@@ -107,13 +124,15 @@ impl fmt::Display for Denied {
 
 impl fmt::Debug for Guard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Guard").field("has_token", &self.tokens.is_some()).finish()
+        let has_token = matches!(**self.0.load(), Wanted::Token(_));
+        f.debug_struct("Guard").field("has_token", &has_token).finish()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::model::Secret;
     use hyper::header::{HeaderName, HeaderValue};
 
     const TOKEN: &str = "0123456789abcdef0123456789abcdef";
@@ -127,6 +146,36 @@ mod tests {
             (HeaderName::from_static(name), HeaderValue::from_static(value))
         };
         fields.iter().map(field).collect()
+    }
+
+    fn admin(token: Option<&str>) -> Admin {
+        Admin { token: token.map(|token| Secret::new(token.to_owned())), ..Admin::default() }
+    }
+
+    fn guard(token: Option<&str>) -> Guard {
+        let guard = Guard::closed();
+        guard.follow(Some(&admin(token)));
+        guard
+    }
+
+    #[test]
+    fn what_is_wanted_may_change() {
+        let here: SocketAddr = "127.0.0.1:5000".parse().unwrap();
+        let (none, bearer) = (headers(&[]), headers(&[("authorization", BEARER)]));
+        let guard = Guard::closed();
+        let both = || (guard.admit(&none, here), guard.admit(&bearer, here));
+        assert_eq!(both(), (Err(Denied::OnlyShows), Err(Denied::OnlyShows)));
+        for (admin, expect) in [
+            (Some(admin(None)), (Ok(()), Ok(()))),
+            (Some(admin(Some(TOKEN))), (Err(Denied::Token), Ok(()))),
+            (Some(admin(Some("fedcba9876543210fedcba9876543210"))), (Err(Denied::Token), Err(Denied::Token))),
+            (Some(Admin::by_itself()), (Err(Denied::OnlyShows), Err(Denied::OnlyShows))),
+            (Some(admin(None)), (Ok(()), Ok(()))),
+            (None, (Err(Denied::OnlyShows), Err(Denied::OnlyShows))),
+        ] {
+            guard.follow(admin.as_ref());
+            assert_eq!(both(), expect, "{admin:?}");
+        }
     }
 
     #[test]
@@ -150,7 +199,7 @@ mod tests {
             (there, &[("authorization", BEARER)], Err(Remote)),
         ];
         for (peer, fields, expect) in open {
-            let guard = Guard::new(None);
+            let guard = guard(None);
             assert_eq!(guard.admit(&headers(fields), peer), expect, "{peer} {fields:?}");
             assert_eq!(guard.admit_here(&headers(fields), peer), expect, "{peer} {fields:?}");
         }
@@ -161,7 +210,7 @@ mod tests {
             (here, &[], Err(Token), Err(Token)),
             (here, &[("authorization", TOKEN)], Err(Token), Err(Token)),
         ];
-        let guard = Guard::new(Some(&Secret::new(TOKEN.to_owned())));
+        let guard = guard(Some(TOKEN));
         for (peer, fields, expect, expect_here) in guarded {
             assert_eq!(guard.admit(&headers(fields), peer), expect, "{peer} {fields:?}");
             assert_eq!(guard.admit_here(&headers(fields), peer), expect_here, "{peer} {fields:?}");

@@ -18,7 +18,7 @@ use super::port::leave_silent;
 use crate::config::model::Admin;
 use crate::exit::{Exit, Failure};
 use answer::{FOLLOWERS_MAX, Shared};
-use guard::Guard;
+pub(super) use guard::Guard;
 use hyper::server::conn::http1::Builder;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -62,7 +62,6 @@ const _: () = assert!(FOLLOWERS_MAX < CONNS_MAX as usize, "followers leave place
 #[derive(Debug)]
 pub(super) struct Bound {
     listener: TcpListener,
-    guard: Guard,
 }
 
 /// Binds the address, or says why not and what to do. Where nobody asked for it there is none without its address.
@@ -91,10 +90,7 @@ impl Bound {
     fn bind(admin: &Admin) -> io::Result<Self> {
         let listener = TcpListener::bind(admin.bind)?;
         listener.set_nonblocking(true)?;
-        Ok(Self {
-            listener,
-            guard: if admin.by_itself { Guard::closed() } else { Guard::new(admin.token.as_ref()) },
-        })
+        Ok(Self { listener })
     }
 
     /// The address, with the port that a port of 0 became.
@@ -103,12 +99,12 @@ impl Bound {
     }
 
     /// Serves for as long as it is polled, on a runtime with a clock and with sockets.
-    pub(super) async fn serve(self, operator: Operator) {
+    pub(super) async fn serve(self, operator: Operator, guard: Arc<Guard>) {
         let listener = match tokio::net::TcpListener::from_std(self.listener) {
             Ok(listener) => listener,
             Err(error) => return tracing::error!("nobody is answered on the admin address: {error}"),
         };
-        let shared = Arc::new(Shared::new(operator, self.guard));
+        let shared = Arc::new(Shared::new(operator, guard));
         let places = Arc::new(Semaphore::new(CONNS_MAX as usize));
         // Never closed.
         while let Ok(place) = Arc::clone(&places).acquire_owned().await {

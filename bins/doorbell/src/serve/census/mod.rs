@@ -18,6 +18,7 @@ mod tell;
 mod tests;
 mod view;
 
+use crate::http::forwarded::Networks;
 use crate::http::log::Prober;
 use crate::http::{Request, Time};
 use doorbell_health::EndpointState;
@@ -32,8 +33,8 @@ pub(super) use view::{LbState, LbView};
 /// Lanes at most.
 pub(super) const LANES_MAX: usize = 512;
 
-/// For threads beside the workers that answer probes: those of HTTP/2.
-const LANES_BESIDE: usize = 8;
+/// For threads beside the workers that answer probes: those of HTTP/2, and those of TCP gates.
+const LANES_BESIDE: usize = 10;
 
 /// The field by which HAProxy says how it sees a server (`option httpchk` with `http-check send-state`).
 const STATE_FIELD: &str = "x-haproxy-server-state";
@@ -122,12 +123,12 @@ impl Census {
         self.0.iter().flat_map(|seat| seat.rows()).collect()
     }
 
-    /// How load balancers say they see us, by endpoint.
-    pub(super) fn views(&self) -> impl Iterator<Item = (&str, Vec<LbView>)> {
-        self.0.iter().map(|seat| (&*seat.endpoint, seat.views.all()))
+    /// How load balancers said lately that they see us, by endpoint.
+    pub(super) fn views(&self, now: Time) -> impl Iterator<Item = (&str, Vec<LbView>)> {
+        self.0.iter().map(move |seat| (&*seat.endpoint, seat.views.all(now)))
     }
 
-    /// States of load balancers for which there was no room, or that had no name.
+    /// States of load balancers for which there was no room, that had no name, or that came from anybody.
     pub(super) fn views_refused(&self) -> u64 {
         self.0.iter().map(|seat| seat.views.refused()).sum()
     }
@@ -149,10 +150,15 @@ impl Seat {
         Own(Arc::clone(lane.get_or_init(Arc::default)))
     }
 
-    /// Keeps what a request that is not remembered says beside who sends it.
-    pub(super) fn listen(&self, request: &Request<'_>) {
-        if let Some(state) = request.header(STATE_FIELD) {
-            self.views.note(state, request.now());
+    /// Keeps what a request that is not remembered says beside who sends it. Only those are believed whom `trusted` has, if it has any: others may
+    /// send the field through a load balancer.
+    pub(super) fn listen(&self, request: &Request<'_>, trusted: &Networks) {
+        let Some(state) = request.header(STATE_FIELD) else { return };
+        // Without an address it came by a Unix socket, whose file says who may.
+        let is_trusted = || request.client().addr.is_none_or(|addr| trusted.contains(addr));
+        match trusted.is_empty() || is_trusted() {
+            true => self.views.note(state, request.now()),
+            false => self.views.refuse(),
         }
     }
 

@@ -3,6 +3,7 @@
 //! Does not know about: who asks for it.
 
 use super::{Census, Row};
+use crate::http::Time;
 use crate::http::log::Prober;
 use crate::wire::ProberView;
 use doorbell::time::{Clock as _, OsClock};
@@ -19,15 +20,15 @@ impl Census {
             age_ms: millis(now.since(row.last)),
             interval_ms: row.interval.map(millis),
             verdict: row.told_last.into(),
-            their_view: self.their_view(&row),
+            their_view: self.their_view(&row, now),
         };
         self.rows().into_iter().map(view).collect()
     }
 
     /// What the load balancers of this kind say, of all that there are at the endpoint.
-    fn their_view(&self, row: &Row) -> Option<String> {
+    fn their_view(&self, row: &Row, now: Time) -> Option<String> {
         // Nobody else says it.
-        let (_, views) = self.views().find(|(name, _)| *name == &*row.endpoint)?;
+        let (_, views) = self.views(now).find(|(name, _)| *name == &*row.endpoint)?;
         let said: Vec<String> = views.iter().map(ToString::to_string).collect();
         (row.prober == Some(Prober::Haproxy) && !said.is_empty()).then(|| said.join(", "))
     }

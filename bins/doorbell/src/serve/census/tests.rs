@@ -2,7 +2,7 @@
 //!
 //! Does not know about: replies.
 
-use super::view::{NAME_LEN_MAX, VIEWS_MAX};
+use super::view::{HEARD_FOR, NAME_LEN_MAX, VIEWS_MAX, Views};
 use super::*;
 use crate::http::Limits;
 use crate::http::log::prober_of;
@@ -19,7 +19,7 @@ fn probe(seat: &Seat, bytes: &[u8], told: EndpointState, now: Time) {
     let client = crate::http::Client::UNKNOWN;
     let request = Request::new(bytes, &head, b"").from_client(&client, now, 0);
     seat.own().count(prober_of(&request), told, now);
-    seat.listen(&request);
+    seat.listen(&request, &Networks::default());
 }
 
 fn secs(secs: u64) -> Time {
@@ -29,13 +29,15 @@ fn secs(secs: u64) -> Time {
 /// As captured from the real ones, or as their documentation has it.
 #[test]
 fn probers_by_what_they_send() {
-    let rows: [(&[u8], &str); 17] = [
+    let rows: [(&[u8], &str); 19] = [
         (
             b"GET /readyz HTTP/1.1\r\nHost: 127.0.0.1:18181\r\nUser-Agent: kube-probe/1.34\r\nAccept: */*\r\nConnection: close\r\n\r\n",
             "kubelet",
         ),
         (b"GET /drain HTTP/1.1\r\nHost: 10.1.2.3:8080\r\nUser-Agent: kube-lifecycle/1.34\r\nAccept: */*\r\n\r\n", "kube-lifecycle"),
         (b"OPTIONS / HTTP/1.0\r\n\r\n", "haproxy"),
+        (b"GET /readyz HTTP/1.0\r\n\r\n", "haproxy"),
+        (b"GET /readyz HTTP/1.1\r\nhost: web\r\nuser-agent: HAProxy\r\nconnection: close\r\n\r\n", "haproxy"),
         (
             b"GET /readyz HTTP/1.1\r\nhost: web\r\nx-haproxy-server-state: UP 1/3; address=127.0.0.1; port=18181; name=b/s1; node=vm; weight=1/1; scur=0/0; qcur=0\r\nconnection: close\r\n\r\n",
             "haproxy",
@@ -199,7 +201,7 @@ fn states_of_haproxy() {
     for (field, expect) in rows {
         let views = Views::default();
         views.note(field.as_bytes(), secs(7));
-        let all = views.all();
+        let all = views.all(secs(7));
         assert_eq!(views.refused(), u64::from(expect.is_none()), "{field}");
         match (expect, &*all) {
             (None, []) => {}
@@ -213,7 +215,7 @@ fn states_of_haproxy() {
     }
     let views = Views::default();
     views.note(b"\xff", secs(7));
-    assert_eq!((views.refused(), views.all().len()), (1, 0));
+    assert_eq!((views.refused(), views.all(secs(7)).len()), (1, 0));
 }
 
 #[test]
@@ -228,11 +230,85 @@ fn load_balancers_are_few() {
             );
             probe(seat, request.as_bytes(), EndpointState::Up, secs(round));
         }
-        let views: BTreeMap<_, _> = census.views().collect();
+        let views: BTreeMap<_, _> = census.views(secs(round)).collect();
         let [readyz, livez] = ["readyz", "livez"].map(|name| &views[name]);
         assert_eq!((readyz.len(), livez.len()), (VIEWS_MAX, 0));
         let state = if round == 1 { "b/s7@vm up 1/3" } else { "b/s7@vm down" };
         assert_eq!((readyz[7].to_string().as_str(), readyz[7].at), (state, secs(round)));
         assert_eq!(census.views_refused(), 3 * round);
+    }
+}
+
+#[test]
+fn load_balancers_that_are_gone_make_room() {
+    let views = Views::default();
+    let say = |name: &str, at: u64| views.note(format!("UP; name=b/{name}; node=n").as_bytes(), secs(at));
+    let known = |at: u64| -> Vec<String> {
+        views.all(secs(at)).iter().filter_map(|view| Some(view.lb.strip_suffix("@n")?.to_owned())).collect()
+    };
+    for at in 0..VIEWS_MAX {
+        say(&format!("s{at}"), 1);
+    }
+    say("early", 2);
+    assert_eq!((views.refused(), known(2).len()), (1, VIEWS_MAX));
+    say("s3", 3_000);
+    let over = 1 + HEARD_FOR.as_secs();
+    assert_eq!(known(over - 1).len(), VIEWS_MAX);
+    assert_eq!(known(over), ["b/s3"], "of the others nothing was heard for an hour");
+    say("new", over);
+    assert_eq!(known(over), ["b/new", "b/s3"]);
+    // Who was only away for long has his place until somebody else takes it.
+    say("s5", over);
+    assert_eq!(known(over), ["b/new", "b/s3", "b/s5"]);
+    assert_eq!(views.refused(), 1);
+}
+
+#[test]
+fn load_balancers_that_come_at_once_have_a_place_each() {
+    for _ in 0..50 {
+        let views = Views::default();
+        std::thread::scope(|scope| {
+            for thread in 0..4 {
+                let views = &views;
+                scope.spawn(move || {
+                    for at in 0..VIEWS_MAX / 4 {
+                        views.note(format!("UP; name=b/s{thread}.{at}; node=n").as_bytes(), secs(1));
+                        views.note(b"DOWN; name=b/s0.0; node=n", secs(1));
+                    }
+                });
+            }
+        });
+        assert_eq!((views.refused(), views.all(secs(1)).len()), (0, VIEWS_MAX));
+    }
+}
+
+#[test]
+fn only_trusted_load_balancers_are_believed_where_there_are_some() {
+    let bytes = b"GET / HTTP/1.0\r\nx-haproxy-server-state: UP; name=b/s1; node=n\r\n\r\n";
+    let mut head = Head::new();
+    head.parse(bytes, &Limits::default()).unwrap();
+    for (trusted, addr, is_believed) in [
+        (&[][..], Some("192.0.2.1"), true),
+        (&[][..], None, true),
+        (&["10.0.0.0/8"][..], Some("10.1.2.3"), true),
+        (&["10.0.0.0/8"][..], Some("::ffff:10.1.2.3"), true),
+        (&["10.0.0.0/8"][..], Some("192.0.2.1"), false),
+        // By a Unix socket.
+        (&["10.0.0.0/8"][..], None, true),
+    ] {
+        let census = census();
+        let trusted = Networks::parse(trusted.iter().copied()).unwrap();
+        let client = crate::http::Client {
+            addr: addr.map(|addr| addr.parse().unwrap()),
+            ..crate::http::Client::UNKNOWN
+        };
+        let request = Request::new(bytes, &head, b"").from_client(&client, secs(1), 0);
+        census.seat(0).unwrap().listen(&request, &trusted);
+        let (_, views) = census.views(secs(1)).next().unwrap();
+        assert_eq!(
+            (views.len(), census.views_refused()),
+            (is_believed.into(), (!is_believed).into()),
+            "{addr:?}"
+        );
     }
 }

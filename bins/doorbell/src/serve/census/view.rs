@@ -1,11 +1,14 @@
 //! How load balancers say they see us: `X-Haproxy-Server-State`, by the name of the server and the node that asks.
 //!
-//! Does not know about: probes, endpoints. The names come from whoever asks, so there are few and short ones.
+//! Does not know about: probes, endpoints. The names come from whoever asks, so there are few and short ones, and one of whom nothing is heard any
+//! more makes room for another.
 
 use crate::http::Time;
+use arc_swap::ArcSwapOption;
 use std::fmt;
-use std::sync::OnceLock;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 /// Load balancers that are kept for an endpoint; what others say is counted.
 pub(super) const VIEWS_MAX: usize = 32;
@@ -13,10 +16,14 @@ pub(super) const VIEWS_MAX: usize = 32;
 /// Of a name of a server with its backend, and of a node.
 pub(super) const NAME_LEN_MAX: usize = 64;
 
+/// How long a load balancer is known by what it said last. It asks every few seconds: its node has gone, or has another name.
+pub(super) const HEARD_FOR: Duration = Duration::from_secs(3_600);
+
 /// What one endpoint is told.
 #[derive(Debug, Default)]
 pub(super) struct Views {
-    places: [OnceLock<Place>; VIEWS_MAX],
+    /// None is taken behind one that never was.
+    places: [ArcSwapOption<Place>; VIEWS_MAX],
     refused: AtomicU64,
 }
 
@@ -84,54 +91,92 @@ impl Views {
     /// Keeps what this field says. Waits for nobody, and allocates for a name that is new.
     #[inline(never)]
     pub(super) fn note(&self, field: &[u8], now: Time) {
-        let noted = parse(field).is_some_and(|said| {
-            let place = self.place(&said);
-            place.inspect(|place| {
-                place.packed.store(said.packed(), Ordering::Relaxed);
-                place.at.store(now.as_nanos(), Ordering::Relaxed);
-            });
-            place.is_some()
-        });
-        if !noted {
-            self.refused.fetch_add(1, Ordering::Relaxed);
+        if !parse(field).is_some_and(|said| self.keep(&said, now)) {
+            self.refuse();
         }
     }
 
-    fn place(&self, said: &Said<'_>) -> Option<&Place> {
-        for place in &self.places {
-            // Two that want the same place for different names: one goes on to the next.
-            let place = place.get_or_init(|| Place {
-                name: said.name().into(),
-                packed: AtomicU64::new(said.packed()),
-                at: AtomicU64::new(0),
-            });
-            if said.is_named(&place.name) {
-                return Some(place);
+    /// Counts what is not kept.
+    #[cold]
+    pub(super) fn refuse(&self) {
+        self.refused.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// False when there is no room.
+    fn keep(&self, said: &Said<'_>, now: Time) -> bool {
+        loop {
+            let mut free = None;
+            for place in &self.places {
+                let known = place.load();
+                match &*known {
+                    Some(one) if said.is_named(&one.name) => {
+                        one.hear(said, now);
+                        return true;
+                    }
+                    Some(one) if one.is_heard(now) => {}
+                    Some(_) => free = free.or(Some((place, known))),
+                    None => {
+                        free = free.or(Some((place, known)));
+                        break;
+                    }
+                }
+            }
+            let Some((place, known)) = free else { return false };
+            let new = Arc::new(Place::new(said, now));
+            let before = place.compare_and_swap(&*known, Some(new));
+            // Otherwise another thread was faster, perhaps for the same name.
+            if before.as_ref().map(Arc::as_ptr) == known.as_ref().map(Arc::as_ptr) {
+                return true;
             }
         }
-        None
     }
 
-    pub(super) fn all(&self) -> Vec<LbView> {
-        let places = self.places.iter().map_while(OnceLock::get);
-        places
-            .map(|place| {
-                let [state, done_low, done_high, of_low, of_high, ..] =
-                    place.packed.load(Ordering::Relaxed).to_le_bytes();
-                let (done, of) =
-                    (u16::from_le_bytes([done_low, done_high]), u16::from_le_bytes([of_low, of_high]));
-                LbView {
-                    lb: place.name.clone(),
-                    state: LbState::ALL.get(usize::from(state)).copied().unwrap_or(LbState::Other),
-                    steps: (of > 0).then_some((done, of)),
-                    at: Time::from_nanos(place.at.load(Ordering::Relaxed)),
-                }
-            })
-            .collect()
+    /// Those that were heard of lately.
+    pub(super) fn all(&self, now: Time) -> Vec<LbView> {
+        let mut all: Vec<LbView> = Vec::new();
+        for place in self.places.iter().map_while(ArcSwapOption::load_full) {
+            // Two threads may have found different places for a name at once.
+            if place.is_heard(now) && !all.iter().any(|view| view.lb == place.name) {
+                all.push(place.view());
+            }
+        }
+        all
     }
 
     pub(super) fn refused(&self) -> u64 {
         self.refused.load(Ordering::Relaxed)
+    }
+}
+
+impl Place {
+    fn new(said: &Said<'_>, now: Time) -> Self {
+        let (packed, at) = (AtomicU64::new(said.packed()), AtomicU64::new(now.as_nanos()));
+        Self { name: said.name().into(), packed, at }
+    }
+
+    fn hear(&self, said: &Said<'_>, now: Time) {
+        self.packed.store(said.packed(), Ordering::Relaxed);
+        self.at.store(now.as_nanos(), Ordering::Relaxed);
+    }
+
+    fn is_heard(&self, now: Time) -> bool {
+        now.since(self.at()) < HEARD_FOR
+    }
+
+    fn at(&self) -> Time {
+        Time::from_nanos(self.at.load(Ordering::Relaxed))
+    }
+
+    fn view(&self) -> LbView {
+        let [state, done_low, done_high, of_low, of_high, ..] =
+            self.packed.load(Ordering::Relaxed).to_le_bytes();
+        let (done, of) = (u16::from_le_bytes([done_low, done_high]), u16::from_le_bytes([of_low, of_high]));
+        LbView {
+            lb: self.name.clone(),
+            state: LbState::ALL.get(usize::from(state)).copied().unwrap_or(LbState::Other),
+            steps: (of > 0).then_some((done, of)),
+            at: self.at(),
+        }
     }
 }
 
@@ -164,7 +209,7 @@ impl Said<'_> {
 /// Reads `UP 1/3; address=..; port=..; name=b/s1; node=vm; ..`. The order of what follows the state does not matter; a field without
 /// the name of a server says nothing of whom it speaks.
 pub(super) fn parse(field: &[u8]) -> Option<Said<'_>> {
-    let mut parts = str::from_utf8(field).ok()?.split(';').map(str::trim);
+    let mut parts = str::from_utf8(field).ok()?.split(';').map(str::trim_ascii);
     let first = parts.next()?;
     let (word, steps) = first.split_once(' ').map_or((first, None), |(word, steps)| (word, steps_of(steps)));
     let (mut server, mut node) = (None, "");

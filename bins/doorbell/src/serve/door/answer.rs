@@ -12,6 +12,7 @@ use super::stored::{FilesAnswer, LinksAnswer};
 use super::{Door, Materials, Placed, all_headers, with_headers};
 use crate::config::model::{Action, HealthRoute, Reply, Route};
 use crate::config::template::Template;
+use crate::http::forwarded::Networks;
 use crate::http::router::{Match, MethodSet, param_names};
 use crate::http::{Answered, Request, Responder, StaticReply, Status};
 use crate::serve::guards::{Guards, Viewers};
@@ -48,8 +49,13 @@ pub(super) struct Guarded {
 }
 
 impl Answer {
-    /// `own` are the fields of every reply of the listener.
-    pub(super) fn build(route: &Route, own: &[(String, String)], materials: &Materials<'_>) -> Option<Self> {
+    /// `own` are the fields of every reply of the listener, `trusted` its proxies.
+    pub(super) fn build(
+        route: &Route,
+        own: &[(String, String)],
+        trusted: &Networks,
+        materials: &Materials<'_>,
+    ) -> Option<Self> {
         let Materials { stores, push, common, .. } = *materials;
         let headers = all_headers(&route.headers, own);
         match &route.action {
@@ -59,7 +65,7 @@ impl Answer {
             }
             Action::Grpc => GrpcAnswer::build(&headers).map(Arc::new).map(Self::Grpc),
             Action::Health(health) => {
-                let health = Arc::new(build_health(route, health, &headers, materials)?);
+                let health = Arc::new(build_health(route, health, &headers, trusted, materials)?);
                 Some(if health.has_jobs() { Self::Viewed(health) } else { Self::Health(health) })
             }
             Action::Links(map) => {
@@ -93,9 +99,13 @@ impl Answer {
         }
     }
 
-    /// True when it tells a client its address.
+    /// True when it is to know a client's address.
     pub(super) fn wants_client(&self) -> bool {
-        matches!(self, Self::Made(made) if made.wants_client())
+        match self {
+            Self::Made(made) => made.wants_client(),
+            Self::Health(health) | Self::Viewed(health) => health.wants_client(),
+            _ => false,
+        }
     }
 }
 
@@ -117,6 +127,7 @@ fn build_health(
     route: &Route,
     health: &HealthRoute,
     headers: &[(String, String)],
+    trusted: &Networks,
     materials: &Materials<'_>,
 ) -> Option<Health> {
     let asks_for_check =
@@ -125,7 +136,7 @@ fn build_health(
     let allow = MethodSet::of(&route.methods).to_string();
     let page = materials.keeper.page(health, headers, &allow, has_singles)?;
     let viewers = Viewers::build(&health.details_auth, materials.config, materials.common);
-    Some(Health::new(page, health, viewers, allow))
+    Some(Health::new(page, health, viewers, allow, trusted.clone()))
 }
 
 impl Door {

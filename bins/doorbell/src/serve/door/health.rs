@@ -5,6 +5,7 @@
 
 use super::exclude::excluded;
 use crate::config::model::{Details, HealthRoute};
+use crate::http::forwarded::Networks;
 use crate::http::log::Asker;
 use crate::http::{Answered, Method, Request, Responder, StaticReply, Status};
 use crate::serve::audience::audience_of;
@@ -26,17 +27,30 @@ pub(super) struct Health {
     /// What those see who bring no token: their place in [`crate::serve::board::Plain::views`].
     tokenless: bool,
     allow: String,
+    /// Load balancers that are believed in what they say of us; anybody is where there are none.
+    trusted: Networks,
 }
 
 impl Health {
-    pub(super) fn new(page: Arc<Page>, route: &HealthRoute, viewers: Viewers, allow: String) -> Self {
+    pub(super) fn new(
+        page: Arc<Page>,
+        route: &HealthRoute,
+        viewers: Viewers,
+        allow: String,
+        trusted: Networks,
+    ) -> Self {
         let details = route.details;
         let tokenless = match details {
             Details::Always => true,
             Details::Authenticated => viewers.are_all(),
             Details::Never => false,
         };
-        Self { page, details, viewers, tokenless, allow }
+        Self { page, details, viewers, tokenless, allow, trusted }
+    }
+
+    /// True when it matters from where it is asked.
+    pub(super) const fn wants_client(&self) -> bool {
+        !self.trusted.is_empty()
     }
 
     /// True when some who see details have tokens that a job is to verify: then [`Self::inquire`] is to be asked.
@@ -121,7 +135,7 @@ impl Health {
         let asker = Asker::of(request);
         let audience = audience_of(asker.prober);
         let sees_details = sees_details();
-        self.page.seat().listen(request);
+        self.page.seat().listen(request, &self.trusted);
         if sees_details && let Some(names) = request.query_bytes().and_then(excluded) {
             return self.send_without(held, &names, asker, request, reply);
         }

@@ -21,6 +21,7 @@ use super::stored::Stores;
 use super::subject::Subject;
 use crate::checks::Push;
 use crate::config::model::{Action, Config, Route};
+use crate::http::forwarded::Networks;
 use crate::http::router::{self, Lookup, MethodSet, Router};
 use crate::http::{Answered, Begun, Request, Responder, StaticReply, Status};
 use answer::{Answer, Guarded};
@@ -93,6 +94,8 @@ impl Door {
         let Materials { config, common, .. } = *materials;
         let own = listener_headers(config, listener);
         let name = config.listeners.get(listener).map_or("", |listener| listener.name.as_str());
+        let trusted = config.listeners.get(listener).map(|listener| listener.trusted_proxies.iter().copied());
+        let trusted: Networks = trusted.into_iter().flatten().collect();
         // Only there metrics are to be had.
         let tally = |route: &str| config.admin.is_some().then(|| Tally::new(name, route));
         let mut builder = Router::builder();
@@ -102,7 +105,7 @@ impl Door {
             route.listeners.contains(&listener) && (speaks_grpc || route.action != Action::Grpc)
         };
         for (position, route) in config.routes.iter().enumerate().filter(here) {
-            let answer = Answer::build(route, &own, materials);
+            let answer = Answer::build(route, &own, &trusted, materials);
             let mut answer = answer.ok_or_else(|| BuildError(route.name.clone()))?;
             wants_client |= answer.wants_client();
             let guards = Guards::build(position, listener, config, common);

@@ -2,7 +2,7 @@
 //!
 //! Does not know about: what a reload does with the rest.
 
-use crate::config::model::{Admin, Compute, Config};
+use crate::config::model::{Compute, Config};
 
 /// The new configuration with what stays of the old one, and a sentence on each such key that was to be different. `compute` is what the
 /// threads of `[compute]` were started with, if they were: they are there from their first use on, also where nothing uses them any more.
@@ -30,23 +30,21 @@ pub(super) fn cannot_change(
         stay("compute.timeout", was.timeout == is.timeout);
         new.compute.clone_from(was);
     }
-    stay("log.level", old.log.level == new.log.level);
     stay("log.format", old.log.format == new.log.format);
-    (new.log.level, new.log.format) = (old.log.level, old.log.format);
+    new.log.format = old.log.format;
     stay("control.socket", old.control.socket == new.control.socket);
     stay("control.group", old.control.group == new.control.group);
     new.control = old.control.clone();
-    match (&old.admin, &new.admin) {
-        (
-            Some(Admin { bind: was, token: known, open: _, by_itself: _ }),
-            Some(Admin { bind, token, open: _, by_itself: _ }),
-        ) => {
-            stay("admin.bind", was == bind);
-            stay("admin.token", known == token);
+    match (&old.admin, &mut new.admin) {
+        (Some(was), Some(is)) => {
+            stay("admin.bind", was.bind == is.bind);
+            is.bind = was.bind;
         }
-        (was, is) => stay("[admin]", was.is_some() == is.is_some()),
+        (was, is) => {
+            stay("[admin]", was.is_some() == is.is_some());
+            is.clone_from(was);
+        }
     }
-    new.admin.clone_from(&old.admin);
     stay("systemd.notify", old.systemd.notify == new.systemd.notify);
     stay("systemd.ready_on", old.systemd.ready_on == new.systemd.ready_on);
     stay("systemd.watchdog", old.systemd.watchdog == new.systemd.watchdog);
@@ -80,7 +78,9 @@ mod tests {
         let old = config("[admin]\n");
         for (text, expected) in [
             ("[admin]\n[runtime]\nworkers = 3\n", &["runtime.workers"][..]),
-            ("[admin]\n[log]\nlevel = \"error\"\nformat = \"text\"\n", &["log.level", "log.format"]),
+            ("[admin]\n[log]\nformat = \"text\"\n", &["log.format"]),
+            ("[admin]\n[log]\nlevel = \"error\"\n", &[]),
+            ("[admin]\ntoken = \"0123456789abcdef0123456789abcdef\"\n", &[]),
             (
                 "[admin]\n[control]\nsocket = \"/run/other.sock\"\ngroup = \"adm\"\n",
                 &["control.socket", "control.group"],

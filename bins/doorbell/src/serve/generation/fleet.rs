@@ -7,6 +7,7 @@ use super::{Generation, Program, Started, engine};
 use crate::checks::Held;
 use crate::config::model::Config;
 use crate::exit::Failure;
+use crate::log;
 use crate::serve::lifecycle::Notes;
 use crate::serve::systemd;
 use std::path::PathBuf;
@@ -54,6 +55,8 @@ struct Inside {
     retired: Vec<Generation>,
     /// What was wrong with what was read last, if anything was.
     refused: Option<String>,
+    /// What was said last of keys that are to be different and stay.
+    stays: Vec<String>,
     closing: bool,
 }
 
@@ -67,7 +70,8 @@ impl Fleet {
         read: Option<Read>,
     ) -> Result<Arc<Self>, Failure> {
         let started = Generation::start(&program, config, None)?;
-        let inside = Inside { current: None, retired: Vec::new(), refused: None, closing: false };
+        let inside =
+            Inside { current: None, retired: Vec::new(), refused: None, stays: Vec::new(), closing: false };
         let (reloading, inside) = (Mutex::default(), Mutex::new(inside));
         let fleet = Self { program, notes, origin: origin.to_owned(), read, reloading, inside };
         started.tell_notes();
@@ -108,7 +112,7 @@ impl Fleet {
         outcome
     }
 
-    /// Whether what can be read now is something else than what is served, and than what was refused last.
+    /// Whether what can be read now is something else than what is served, and than what was refused last, or was not said to stay.
     pub(super) fn is_outdated(&self, config: Result<Config, String>) -> bool {
         let mut inside = self.lock();
         let config = match config {
@@ -116,7 +120,9 @@ impl Fleet {
             Err(why) => return inside.refused.as_ref() != Some(&why),
         };
         inside.refused = None;
-        inside.current.as_ref().is_some_and(|current| !current.is_same(&self.possible(current, config).0))
+        let Some(current) = &inside.current else { return false };
+        let (config, stays) = self.possible(current, config);
+        !current.is_same(&config) || stays != inside.stays
     }
 
     /// Whether SIGHUP means a reload.
@@ -199,6 +205,7 @@ impl Fleet {
         let (config, stays) = self.possible(current, config);
         if current.is_same(&config) {
             current.look(LOOK_TIMEOUT);
+            inside.tell_stays(&stays);
             let same = "the configuration is the same; certificates, keys and stored files were looked at";
             return Ok(std::iter::once(same)
                 .chain(stays.iter().map(String::as_str))
@@ -207,7 +214,7 @@ impl Fleet {
         }
         let started =
             Generation::start(&self.program, config, Some(current)).map_err(|failure| failure.to_string())?;
-        stays.iter().for_each(|what| tracing::warn!("{what}"));
+        inside.tell_stays(&stays);
         started.tell_notes();
         let number = started.generation.number;
         let addresses = started.server.local_addrs().iter().map(engine::show).collect::<Vec<_>>().join(" ");
@@ -238,6 +245,8 @@ impl Fleet {
         generation.ports = ports.open(open, &generation.config, &generation.keeper);
         generation.checks = checks.map(Held::go);
         self.program.operator.install(running);
+        self.program.guard.follow(generation.config.admin.as_ref());
+        log::set_level(generation.config.log.level);
         inside.current = Some(generation);
         if let Some(elder) = elder {
             elder.lane.iter().for_each(|lane| lane.allow(PATIENCE));
@@ -275,6 +284,14 @@ impl Fleet {
 }
 
 impl Inside {
+    /// Says once what stays as it is until a restart.
+    fn tell_stays(&mut self, stays: &[String]) {
+        if self.stays != stays {
+            stays.iter().for_each(|what| tracing::warn!("{what}"));
+            self.stays = stays.to_vec();
+        }
+    }
+
     fn each(&self, act: impl Fn(&Generation)) {
         self.current.iter().chain(&self.retired).for_each(act);
     }

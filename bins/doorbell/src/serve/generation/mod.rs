@@ -23,6 +23,7 @@ pub(super) use fleet::Fleet;
 pub(crate) use fleet::{Read, Reading};
 pub(super) use ledger::{Ledger, Reloads};
 
+use super::admin::Guard;
 use super::board::{Keeper, Same};
 use super::compute;
 use super::lane::{self, Lane, Plan};
@@ -50,6 +51,8 @@ const ACCESS_LOG_END: Duration = Duration::from_secs(2);
 pub(super) struct Program {
     pub(super) operator: Operator,
     pub(super) ledger: Arc<Ledger>,
+    /// Who may change something on the admin listener.
+    guard: Arc<Guard>,
     checks: Arc<Counters>,
     http2: Arc<lane::Common>,
     /// Threads cannot be taken away from jobs that run, so it is there from its first use on, as it was wanted then.
@@ -101,9 +104,10 @@ pub(super) struct Started {
 }
 
 impl Program {
-    pub(super) fn new(operator: Operator) -> Self {
+    pub(super) fn new(operator: Operator, guard: Arc<Guard>) -> Self {
         Self {
             operator,
+            guard,
             ledger: Arc::default(),
             checks: Arc::default(),
             http2: Arc::default(),

@@ -300,7 +300,10 @@ impl Asker {
         let may_lack_cert = self.desk.asks_client_cert && !has_cert;
         let reply = match Refusal::of(&said, may_lack_cert) {
             Some(refusal) => refusal.into_response(),
-            None => answers.clone().answer(Request::from_parts(parts, body), self.account.clone()).await,
+            None => {
+                let (request, account) = (Request::from_parts(parts, body), self.account.clone());
+                answers.clone().answer(request, account, self.addr).await
+            }
         };
         Some(with_fields(reply, said.headers()))
     }

@@ -141,7 +141,7 @@ impl Scrape {
             Prober { row, age_secs }
         };
         self.probers = census.rows().into_iter().map(prober).collect();
-        let views = census.views();
+        let views = census.views(now);
         self.views = views
             .flat_map(|(name, views)| views.into_iter().map(move |view| (name.to_owned(), view)))
             .collect();

@@ -45,7 +45,7 @@
 //! ```
 //!
 //! - It sends `GET /readyz HTTP/1.0` with a `Host` and nothing else, each time on a new connection. `OPTIONS` and `HEAD` are answered the same way.
-//!   No `User-Agent` says who it is: during a drain it is told `on_drain.default`.
+//!   No `User-Agent` says who it is: during a drain it is told `on_drain.default`, so that is not to be 200.
 //! - Without `hcmethod` there is no check at all. Without `hcexpr` 200 to 399 are well, a redirect among them. Every 30 s, one answer changes its mind.
 //! - `hcuri` is appended to the address of the member: there is no other port to ask. So the member is doorbell itself, with redirects and small
 //!   replies, or a server that passes `/readyz` on to it. `hcmethod=TCP` asks whether that same port is open, which says nothing.

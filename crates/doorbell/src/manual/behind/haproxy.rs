@@ -52,8 +52,11 @@
 //! ```
 //!
 //! - `option httpchk` without more sends `OPTIONS / HTTP/1.0` with no `Host`; 2xx and 3xx are well. All forms of it are answered.
+//!   Each is known as HAProxy's, and told `on_drain.load_balancer`, but for one: `http-check send .. ver HTTP/1.1 hdr host web` says nothing of who
+//!   asks. There add `hdr user-agent HAProxy`, or `http-check send-state`.
 //! - It resets the connection as soon as it has the answer. doorbell counts that as an answer that was read, never as an error.
-//! - `http-check send-state` tells us in `X-Haproxy-Server-State` what it thinks of this server.
+//! - `http-check send-state` tells us in `X-Haproxy-Server-State` what it thinks of this server: `doorbell probers` and
+//!   `doorbell_lb_view_state` show it for an hour after it was last said. Where `trusted_proxies` are set only they are believed.
 //! - Slower than the answer is the decision: `fall × inter` pass before it acts, which is what `drain_delay` is for.
 //! - `agent-check` connects, sends what `agent-send` says, reads one line and resets. A line always says everything, because only the agent can take
 //!   back what it said: `up ready 100%`, `up ready 60% # degraded cache`, `down ready # app`, `up drain 100% # draining`, `maint # patching`. The

@@ -62,6 +62,8 @@
 //!   `drain_delay`, ends kept connections by `Connection: close`, and refuses new ones after that, which nginx passes to the next server by itself.
 //! - `health_check` is of NGINX Plus: every 5 s, `/`, one failure, one success, 200 to 399. It needs the `zone`. In `stream` it connects only: give it
 //!   the port of a `[tcp_gate.NAME]`.
+//!   It has no `User-Agent` that is known, so during a drain it is told `on_drain.default`, which `on_drain = { default = 200, load_balancer = 503 }`
+//!   would make 200.
 //! - Without `proxy_set_header Host` the host is the name of the upstream, `back`: routes with `hosts` do not have it, and clients get 421.
 //! - Connections are kept only with `proxy_http_version 1.1` and an empty `Connection` (before nginx 1.29.7, where that became the default);
 //!   otherwise each request is a connection, which is served just as well.

@@ -10,6 +10,7 @@ use crate::serve::lane::counters::{Counters, count};
 use crate::serve::lane::metered::Account;
 use futures_util::stream::{Stream, unfold};
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -138,10 +139,19 @@ const fn reply(status: ServingStatus) -> HealthCheckResponse {
     HealthCheckResponse { status: status as i32 }
 }
 
-/// Who calls, if it is a prober that names itself.
+/// Who calls, if it is a prober that is known.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct By(pub(super) Option<Prober>);
+
+impl By {
+    /// By its name; many clients of gRPC have only that of their library, and then it counts from where they ask.
+    pub(super) fn of(user_agent: Option<&[u8]>, addr: Option<IpAddr>) -> Self {
+        Self(user_agent.and_then(Prober::of_user_agent).or_else(|| addr.and_then(Prober::of_source)))
+    }
+}
+
 pub(super) fn prober_of<T>(request: &Request<T>) -> Option<Prober> {
-    let user_agent = request.metadata().get("user-agent")?;
-    Prober::of_user_agent(user_agent.as_bytes())
+    request.extensions().get::<By>().and_then(|by| by.0)
 }
 
 /// `SERVICE_UNKNOWN`, which only Watch says.
@@ -237,6 +247,21 @@ mod tests {
     use crate::config::{Source, parse};
     use crate::serve::board::Keeper;
     use crate::serve::lane::meter::{Budget, Meter};
+
+    #[test]
+    fn who_calls_is_known_by_name_and_else_by_address() {
+        let (google, stranger) = ("35.191.1.2".parse().unwrap(), "192.0.2.1".parse().unwrap());
+        for (user_agent, addr, expect) in [
+            (Some("kube-probe/1.34 grpc-go/1.72.1"), Some(google), Some(Prober::Kubelet)),
+            (Some("grpc-c++/1.60"), Some(google), Some(Prober::Google)),
+            (None, Some(google), Some(Prober::Google)),
+            (Some("grpc-c++/1.60"), Some(stranger), None),
+            (Some("grpc-c++/1.60"), None, None),
+            (None, None, None),
+        ] {
+            assert_eq!(By::of(user_agent.map(str::as_bytes), addr).0, expect, "{user_agent:?} from {addr:?}");
+        }
+    }
 
     #[test]
     fn streams_of_all_generations_are_counted_together() {

@@ -13,14 +13,14 @@ use super::body::ReplyBody;
 use super::common::Common;
 use super::metered::Account;
 use crate::config::model::{AlbAnswer, Grpc};
-use crate::http::log::Prober;
 use bytes::Bytes;
-use health::{HealthService, ListRequest, ListResponse, prober_of};
+use health::{By, HealthService, ListRequest, ListResponse, prober_of};
 use http_body::Body;
 use hyper::{Method, Request, Response, header};
 pub(super) use refusal::Refusal;
 pub(in crate::serve) use statuses::Statuses;
 use std::future::{Ready, ready};
+use std::net::IpAddr;
 use std::sync::Arc;
 use tokio::sync::watch;
 use tonic::Status;
@@ -75,12 +75,20 @@ impl Answers {
         Self { health, server, alb: grpc.alb }
     }
 
-    /// Answers a request of the connection with this account.
-    pub(super) async fn answer<B>(mut self, mut request: Request<B>, account: Account) -> Response<ReplyBody>
+    /// Answers a request of the connection with this account, from this address.
+    pub(super) async fn answer<B>(
+        mut self,
+        mut request: Request<B>,
+        account: Account,
+        addr: Option<IpAddr>,
+    ) -> Response<ReplyBody>
     where
         B: Body<Data = Bytes> + Send + 'static,
         B::Error: Into<StdError> + Send,
     {
+        let user_agent = request.headers().get(header::USER_AGENT).map(header::HeaderValue::as_bytes);
+        let by = By::of(user_agent, addr);
+        request.extensions_mut().insert(by);
         let response = match request.uri().path().strip_prefix(HEALTH) {
             Some("List") => {
                 let mut grpc = tonic::server::Grpc::new(ProstCodec::<ListResponse, ListRequest>::default())
@@ -95,8 +103,7 @@ impl Answers {
                 }
             }
             None if request.uri().path() == Grpc::ALB_PATH => {
-                let user_agent = request.headers().get(header::USER_AGENT).map(header::HeaderValue::as_bytes);
-                self.health.tell_alb(self.alb, user_agent.and_then(Prober::of_user_agent)).into_http()
+                self.health.tell_alb(self.alb, by.0).into_http()
             }
             None => Status::unimplemented("there is no such service").into_http(),
         };
