@@ -105,12 +105,15 @@ impl Oracle<'_> {
         let results = self.results();
         let (settled, changes) = self.settled(&results);
         let last = results.last().copied();
-        if self.is_maintained(now) || last.is_some_and(|(_, outcome)| outcome == Outcome::Maintenance) {
+        if self.is_maintained(now) {
             return CheckState::Maintenance;
         }
         let doubtful = last.is_some() || settled.is_some();
         if doubtful && now - last.map_or(0, |(at, _)| at) >= self.max_age() {
             return CheckState::Stale;
+        }
+        if last.is_some_and(|(_, outcome)| outcome == Outcome::Maintenance) {
+            return CheckState::Maintenance;
         }
         if self.is_flapping(&changes, now) {
             return CheckState::Flapping;

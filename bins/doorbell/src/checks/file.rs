@@ -51,6 +51,10 @@ impl FileAsk {
         Self { check: Arc::new(check), seen: Arc::default(), looker: Looker::default() }
     }
 
+    pub(super) fn is_of(&self, check: &FileCheck) -> bool {
+        *self.check == *check
+    }
+
     pub(super) async fn ask(&self) -> Verdict {
         let (check, seen) = (Arc::clone(&self.check), Arc::clone(&self.seen));
         let look =

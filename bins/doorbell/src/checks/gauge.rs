@@ -29,6 +29,10 @@ impl GaugeAsk {
         Self { gauge, looker: Looker::default() }
     }
 
+    pub(super) fn is_of(&self, check: &GaugeCheck) -> bool {
+        self.gauge.check == *check
+    }
+
     pub(super) async fn ask(&self) -> Verdict {
         let gauge = Arc::clone(&self.gauge);
         self.looker.look(move || gauge.look()).await

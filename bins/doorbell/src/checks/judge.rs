@@ -55,6 +55,7 @@ pub(super) fn judge(
         let reason = format!("the content does not match {:?}{}", pattern.as_str(), of_what(answer));
         return Err(Complaint::failure(reason));
     }
+    must_not(body, expect)?;
     for (name, pattern) in &expect.headers {
         if !header_matches(answer, name, pattern) {
             return Err(Complaint::failure(header_differs(answer, name, pattern)));
@@ -90,6 +91,16 @@ pub(super) fn judge(
     too_slow(latency, degraded.max_latency).map_err(Complaint::degraded)
 }
 
+fn must_not(body: &[u8], expect: &HttpExpect) -> Verdict {
+    if let Some(part) = expect.body_not_contains.as_ref().filter(|part| contains(body, part.as_bytes())) {
+        return Err(Complaint::failure(format!("the content has {part:?}")));
+    }
+    match expect.body_not_matches.as_ref().filter(|pattern| pattern.matches(&text_of(body))) {
+        Some(pattern) => Err(Complaint::failure(format!("the content matches {:?}", pattern.as_str()))),
+        None => Ok(()),
+    }
+}
+
 /// The reason when it took longer.
 pub(super) fn too_slow(latency: Duration, max: Option<Duration>) -> Result<(), String> {
     match max {
@@ -109,7 +120,7 @@ pub(super) fn contains(bytes: &[u8], part: &[u8]) -> bool {
 }
 
 /// What is not UTF-8 has a sign in its place.
-fn text_of(bytes: &[u8]) -> Cow<'_, str> {
+pub(super) fn text_of(bytes: &[u8]) -> Cow<'_, str> {
     String::from_utf8_lossy(bytes)
 }
 
@@ -176,6 +187,7 @@ mod tests {
                     degraded = { status = \"429\", body_contains = \"warn\", json = { \"/mode\" = \"slow\" }, max_latency = \"200ms\" }";
         let matched = "expect = { body_matches = '^v[0-9]+$', headers = { Server = '^app/1[.]' } }\n\
                        degraded = { body_matches = '9$', headers = { server = 'beta' } }";
+        let none = "expect = { body_not_contains = \"error\", body_not_matches = '[0-9]{3} failed' }";
         let good = r#"{"up": true, "a": {"b": 1}}"#;
         for (lines, status, body, ms, expected) in [
             ("", 200, "", 0, "ok"),
@@ -210,6 +222,10 @@ mod tests {
                 0,
                 "failure: there is no x-state in the answer",
             ),
+            (none, 200, "12 failed", 0, "ok"),
+            (none, 200, "no error", 0, "failure: the content has \"error\""),
+            (none, 200, "123 failed", 0, "failure: the content matches \"[0-9]{3} failed\""),
+            (none, 503, "error", 0, "failure: status 503, expected 200-299"),
             ("expect = { http_version = \"HTTP/1.1\" }", 200, "", 0, "ok"),
             ("expect = { http_version = \"HTTP/1.0\" }", 200, "old", 0, "ok"),
             (

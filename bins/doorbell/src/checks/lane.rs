@@ -52,8 +52,8 @@ pub(crate) trait Desk: Send + Sync + 'static {
     /// Takes a finding; says after which time from the start of this run the next should start.
     fn found(&self, check: usize, finding: &Finding) -> Duration;
 
-    /// When the first run of a check should start that somebody else has run before; `None` where nobody has.
-    fn first_due(&self, _check: usize) -> Option<Time> {
+    /// The last run of a check that somebody else has made; `None` where nobody has.
+    fn last_run(&self, _check: usize) -> Option<LastRun> {
         None
     }
 
@@ -62,6 +62,13 @@ pub(crate) trait Desk: Send + Sync + 'static {
 
     /// Time has passed.
     fn tick(&self);
+}
+
+/// A run that was made, and when the next one should start.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LastRun {
+    pub(crate) started: Time,
+    pub(crate) next_due: Time,
 }
 
 /// A check that runs.
@@ -73,6 +80,8 @@ pub(crate) struct Run {
     pub(super) schedule: Schedule,
     /// For how long a result is new enough for whoever asks; without it nobody can.
     pub(super) cache: Option<Duration>,
+    /// How old a result may be. Without an interval there is a run in that time even if nobody asks.
+    pub(super) max_age: Duration,
     pub(super) is_scheduled: bool,
     pub(super) is_asked: Arc<AtomicBool>,
     pub(super) tally: Arc<Tally>,
@@ -185,19 +194,30 @@ impl Counters {
 }
 
 impl Run {
+    /// The start of the next run if nobody asks before: one that began at `start` is over at `now`, and by what it found `interval` is due.
+    pub(super) fn next(&mut self, start: Time, interval: Duration, now: Time) -> Time {
+        if self.is_scheduled {
+            return self.schedule.next(start, interval, now);
+        }
+        // Who asks less often than that must not find what is too old to mean anything, each time again.
+        let earliest = start.after(self.cache.unwrap_or_default()).max(now);
+        self.schedule.renew(start, self.max_age).max(earliest)
+    }
+
     /// `instance` tells replicas apart.
     pub(crate) fn new(
         position: usize,
         check: &Check,
         instance: &str,
-        runner: Runner,
+        runner: Arc<Runner>,
         tally: Arc<Tally>,
     ) -> Self {
         Self {
             check: position,
-            runner: Arc::new(runner),
+            runner,
             schedule: Schedule::new(instance, &check.name, check.pace.jitter),
             cache: check.pace.cache,
+            max_age: check.pace.max_age,
             is_scheduled: check.pace.is_scheduled,
             is_asked: Arc::default(),
             tally,
@@ -304,6 +324,11 @@ impl Plan {
     pub(crate) fn demands(&self) -> impl Iterator<Item = (usize, Demand)> {
         let runs = self.runs.iter().enumerate().filter(|(_, run)| run.cache.is_some());
         runs.map(|(at, run)| (run.check, self.calls.demand(at, &run.is_asked)))
+    }
+
+    /// What runs, by the number of its check.
+    pub(crate) fn runners(&self) -> impl Iterator<Item = (usize, &Arc<Runner>)> {
+        self.runs.iter().map(|run| (run.check, &run.runner))
     }
 
     /// What is counted of all checks, by their number.

@@ -4,32 +4,33 @@
 
 use super::{Complaint, Verdict};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use tokio::sync::Semaphore;
+use tokio::time::timeout;
+
+/// A run that was broken off, as by a new configuration, may leave a look behind that is about to be back.
+const BACK_WITHIN: Duration = Duration::from_millis(50);
 
 /// A network file system may hang for hours: then one thread hangs, and not one more with every run.
-#[derive(Debug, Default)]
-pub(super) struct Looker(Arc<AtomicBool>);
+#[derive(Debug)]
+pub(super) struct Looker(Arc<Semaphore>);
 
-/// Says that the look is over when it goes.
-struct Away(Arc<AtomicBool>);
-
-impl Looker {
-    pub(super) async fn look(&self, look: impl FnOnce() -> Verdict + Send + 'static) -> Verdict {
-        if self.0.swap(true, Ordering::AcqRel) {
-            return Err(Complaint::timeout("an earlier look has not come back"));
-        }
-        let away = Away(Arc::clone(&self.0));
-        let looked = tokio::task::spawn_blocking(move || {
-            let _away = away;
-            look()
-        });
-        looked.await.unwrap_or_else(|_| Err(Complaint::error("the look was cut short")))
+impl Default for Looker {
+    fn default() -> Self {
+        Self(Arc::new(Semaphore::new(1)))
     }
 }
 
-impl Drop for Away {
-    fn drop(&mut self) {
-        self.0.store(false, Ordering::Release);
+impl Looker {
+    pub(super) async fn look(&self, look: impl FnOnce() -> Verdict + Send + 'static) -> Verdict {
+        let Ok(Ok(turn)) = timeout(BACK_WITHIN, Arc::clone(&self.0).acquire_owned()).await else {
+            return Err(Complaint::timeout("an earlier look has not come back"));
+        };
+        let looked = tokio::task::spawn_blocking(move || {
+            let _turn = turn;
+            look()
+        });
+        looked.await.unwrap_or_else(|_| Err(Complaint::error("the look was cut short")))
     }
 }
 
@@ -37,8 +38,6 @@ impl Drop for Away {
 mod tests {
     use super::*;
     use std::sync::mpsc::sync_channel;
-    use std::time::Duration;
-    use tokio::time::timeout;
 
     #[test]
     fn nobody_looks_twice_at_once() {

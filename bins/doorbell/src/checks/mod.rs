@@ -45,7 +45,7 @@ pub(crate) use egress::Connector;
 pub(crate) use grpc::UNKNOWN as GRPC_UNKNOWN;
 pub(crate) use http::join as url_of_location;
 pub(crate) use lag::{LAG_BOUNDS_US, LagCounts};
-pub(crate) use lane::{Counters, Desk, Held, Hurry, Lane, Plan, Pulse, Push, Run};
+pub(crate) use lane::{Counters, Desk, Held, Hurry, Lane, LastRun, Plan, Pulse, Push, Run};
 pub(crate) use names::find;
 pub(crate) use needs::FDS_A_LOOK_UP;
 use progress::{Progress, Spent};
@@ -167,6 +167,21 @@ impl Runner {
             CheckKind::Ttl(_) => return Ok(None),
         };
         Ok(Some(Self { asks, timeout: check.pace.timeout, certificate_ends: AtomicU64::new(0) }))
+    }
+
+    /// Whether it remembers something from run to run, and nothing of it belongs to the runtime on which it ran.
+    pub(crate) const fn goes_on(&self) -> bool {
+        matches!(self.asks, Asks::File(_) | Asks::Gauge(_))
+    }
+
+    /// Whether it is what would be built of this, down to what it remembers.
+    pub(crate) fn is_for(&self, check: &Check) -> bool {
+        let is_same = match (&self.asks, &check.kind) {
+            (Asks::File(ask), CheckKind::File(kind)) => ask.is_of(kind),
+            (Asks::Gauge(ask), CheckKind::Gauge(kind)) => ask.is_of(kind),
+            _ => false,
+        };
+        is_same && self.timeout == check.pace.timeout
     }
 
     /// Asks once. Whatever the other side does, there is a finding in time, and nothing is left a moment later.

@@ -49,6 +49,14 @@ impl Schedule {
         Time::from_nanos(place.saturating_add(late)).max(now)
     }
 
+    /// The start of the run behind one that started at `start`, where nobody asks meanwhile: in the third quarter of the time that its
+    /// result may be old, by chance, so that a result is old in time and replicas that began together do not stay together.
+    pub(super) fn renew(&mut self, start: Time, max_age: Duration) -> Time {
+        let max_age = nanos(max_age);
+        let chance = scaled(self.roll(), max_age / 4);
+        Time::from_nanos(start.as_nanos().saturating_add(max_age / 2).saturating_add(chance))
+    }
+
     /// The next of a row of numbers that look like chance (`SplitMix64`).
     fn roll(&mut self) -> u64 {
         self.chance = self.chance.wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -116,6 +124,16 @@ mod tests {
         assert!((SECOND * 5..=SECOND * 15).contains(&slow.since(over)), "{:?}", slow.since(over));
         assert_eq!(schedule.next(slow, SECOND * 10, slow).since(slow), SECOND * 10);
         assert_eq!(schedule.next(Time::MAX, SECOND, Time::ZERO), Time::MAX);
+    }
+
+    #[test]
+    fn what_nobody_asks_for_is_renewed_before_it_is_old() {
+        let (mut schedule, age) = (Schedule::new("host", "db", 0), SECOND * 60);
+        let start = Time::from_secs(1_000);
+        let waits: Vec<u64> = (0..400).map(|_| schedule.renew(start, age).since(start).as_secs()).collect();
+        assert!(waits.iter().all(|wait| (30..45).contains(wait)), "{waits:?}");
+        assert!((30..45).all(|second| waits.contains(&second)), "{waits:?}");
+        assert_eq!(schedule.renew(Time::MAX, age), Time::MAX);
     }
 
     /// No tenth of the interval may hold more than a fair share and a half of the runs.

@@ -4,7 +4,7 @@
 
 use super::dial::{Dialer, cause_of};
 use super::egress::Conn;
-use super::judge::{contains, too_slow};
+use super::judge::{contains, text_of, too_slow};
 use super::lines::shown;
 use super::{Complaint, Progress, Stage, Verdict};
 use crate::config::model::TcpCheck;
@@ -13,6 +13,9 @@ use tokio::time::Instant;
 
 /// Bytes among which the expected ones must be.
 const READ_MAX: usize = 64 << 10;
+
+/// Bytes that an expression is held against while more may come: of what comes byte by byte it is the end that counts.
+const MATCHED_MAX: usize = 1 << 20;
 
 /// Asks one address.
 #[derive(Debug)]
@@ -38,7 +41,7 @@ impl TcpAsk {
         if !self.check.send.is_empty() {
             conn.write_all(&self.check.send).await.map_err(broken)?;
         }
-        if !self.check.contains.is_empty() {
+        if !self.check.contains.is_empty() || self.check.matches.is_some() {
             self.expect(&mut conn).await?;
         }
         conn.gently();
@@ -48,21 +51,31 @@ impl TcpAsk {
     }
 
     async fn expect(&self, conn: &mut Conn) -> Result<(), Complaint> {
-        let wanted = &self.check.contains;
-        let mut read = Vec::new();
+        let TcpCheck { contains: wanted, matches, .. } = &self.check;
+        let (mut read, mut has_wanted, mut matched) = (Vec::new(), false, 0);
         loop {
             // What was looked through need not be again, but for what may be the beginning of it.
-            let from = read.len().saturating_sub(wanted.len() - 1);
+            let from = read.len().saturating_sub(wanted.len().saturating_sub(1));
             let room = READ_MAX - read.len();
             let mut some = (&mut *conn).take(room.min(8 << 10) as u64);
             let len = some.read_buf(&mut read).await.map_err(|error| Complaint::failure(cause_of(&error)))?;
-            if contains(&read[from..], wanted) {
+            let is_end = len == 0 || read.len() == READ_MAX;
+            has_wanted = has_wanted || contains(&read[from..], wanted);
+            let may_match = has_wanted && (is_end || matched < MATCHED_MAX);
+            if may_match && matches.as_ref().is_none_or(|pattern| pattern.matches(&text_of(&read))) {
                 return Ok(());
             }
-            if len == 0 || read.len() == READ_MAX {
+            matched += read.len();
+            if is_end {
                 let ended = if len == 0 { "the connection ended" } else { "64 KiB came" };
-                let reason = format!("{ended} without {}, but with {}", shown(wanted), shown(&read));
-                return Err(Complaint::failure(reason));
+                let lacking = match matches {
+                    Some(pattern) if has_wanted => format!("anything that matches {:?}", pattern.as_str()),
+                    _ => shown(wanted),
+                };
+                return Err(Complaint::failure(format!(
+                    "{ended} without {lacking}, but with {}",
+                    shown(&read)
+                )));
             }
         }
     }

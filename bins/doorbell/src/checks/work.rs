@@ -4,7 +4,7 @@
 
 use super::Finding;
 use super::demand::Call;
-use super::lane::{Counters, Desk, Run, count};
+use super::lane::{Counters, Desk, LastRun, Run, count};
 use doorbell_health::{Outcome, Time};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
@@ -37,7 +37,7 @@ pub(super) struct Work {
 /// Where a run is.
 #[derive(Clone, Copy, Debug)]
 struct Place {
-    /// Nothing while it runs, or while nobody asks.
+    /// Nothing while it runs.
     due: Option<Time>,
     started: Time,
     is_running: bool,
@@ -73,8 +73,12 @@ impl Work {
         };
         let mut at = desk.now();
         for run in order {
-            if let Some(known) = desk.first_due(work.runs[run].check) {
-                work.schedule(run, known);
+            if let Some(LastRun { started, next_due }) = desk.last_run(work.runs[run].check) {
+                let one = &mut work.runs[run];
+                let due =
+                    if one.is_scheduled { next_due } else { one.next(started, Duration::ZERO, started) };
+                work.places[run].started = started;
+                work.schedule(run, due);
                 continue;
             }
             work.schedule(run, at);
@@ -167,13 +171,11 @@ impl Work {
             count(&self.counters.overruns);
             run.tally.overran();
         }
-        let next = run.is_scheduled.then(|| run.schedule.next(start, interval, now));
+        let next = run.next(start, interval, now);
         let place = &mut self.places[at];
         place.is_running = false;
         let called = place.called.take();
-        if let Some(next) = next {
-            self.schedule(at, next);
-        }
+        self.schedule(at, next);
         match called {
             Some(Called::Asked) => self.hear(Call::Asked(at), desk),
             Some(Called::Changed) => self.hear(Call::Changed(at), desk),

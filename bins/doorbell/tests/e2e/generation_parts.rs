@@ -7,9 +7,11 @@ use std::fs;
 use std::io::Write as _;
 use std::net::{SocketAddr, TcpStream};
 use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant, SystemTime};
 
 use bytes::Bytes;
 use doorbell_testkit::peers::{Reply, exchange, wait_until};
@@ -26,6 +28,7 @@ use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse};
 
 use crate::generations::{Reloaded, ask, config, kept};
 use crate::support::{LIMIT, Scratch, StopAtEnd, on_both_engines};
+use crate::upstream::{Does, Upstream};
 
 on_both_engines! {
     http2_is_told_to_go_and_its_streams_finish
@@ -33,6 +36,7 @@ on_both_engines! {
     ports_beside_the_rings_go_on
     a_gate_means_the_board_of_now
     what_is_counted_never_goes_back
+    what_checks_remember_outlives_a_reload
     the_last_file_wins_however_it_is_asked_for
     a_token_and_a_level_are_taken_and_what_stays_is_said_once
 }
@@ -213,8 +217,8 @@ fn a_gate_means_the_board_of_now(engine: &str) {
     reloaded.write("1", &format!("{own}{gate}"));
     reloaded.say(&["reload"]);
     assert!(wait_until(LIMIT, is_open).is_some());
-    let until = std::time::Instant::now() + Duration::from_secs(4);
-    while std::time::Instant::now() < until {
+    let until = Instant::now() + Duration::from_secs(4);
+    while Instant::now() < until {
         assert_eq!((is_open(), ask(reloaded.doorbell.addr, "/readyz").0), (true, 200));
         thread::sleep(Duration::from_millis(50));
     }
@@ -368,4 +372,85 @@ fn a_token_and_a_level_are_taken_and_what_stays_is_said_once(engine: &str) {
     }
     let warned = log().lines().filter(|line| line.contains("WARN") && line.contains("log.format")).count();
     assert_eq!(warned, 1, "{}", log());
+}
+
+/// Removes a directory in any case.
+struct Gone<'a>(&'a Path);
+
+impl Drop for Gone<'_> {
+    fn drop(&mut self) {
+        let _removed = fs::remove_dir_all(self.0);
+    }
+}
+
+/// A gauge between its thresholds stays what it was, a file that was written by a clock that is ahead does not become new again, and what
+/// is new enough for whoever asks is not asked for anew.
+fn what_checks_remember_outlives_a_reload(engine: &str) {
+    // Where files are few, so that nobody else changes much how many there may be; the other engine's turn comes.
+    static FILES: Mutex<()> = Mutex::new(());
+    let _turn = FILES.lock().unwrap_or_else(PoisonError::into_inner);
+    let held = PathBuf::from(format!("/dev/shm/doorbell-gauge-{}-{engine}", std::process::id()));
+    fs::create_dir_all(&held).unwrap();
+    let _gone = Gone(&held);
+    let fill = |from: u32, to: u32| (from..to).for_each(|n| fs::write(held.join(n.to_string()), "").unwrap());
+    let empty =
+        |from: u32, to: u32| (from..to).for_each(|n| fs::remove_file(held.join(n.to_string())).unwrap());
+    let upstream = Upstream::start(Does::reply(200, ""));
+    let url = upstream.url("/");
+    let free = rustix::fs::statvfs(&held).unwrap().f_favail;
+    let reloaded = Reloaded::start(engine, "");
+    let beat = reloaded.scratch.path("beat");
+    fs::write(&beat, "").unwrap();
+    let ahead = SystemTime::now() + Duration::from_hours(1);
+    fs::File::options().write(true).open(&beat).unwrap().set_modified(ahead).unwrap();
+    let paths: String = ["room", "beat"]
+        .map(|name| format!("[health.{name}]\nrequire = [\"{name}\"]\n[route.{name}]\npath = \"/{name}\"\nhealth = \"{name}\"\n"))
+        .concat();
+    let pace =
+        "interval = \"100ms\"\nfast_interval = \"100ms\"\ndown_interval = \"100ms\"\nrise = 1\nfall = 1\n";
+    let checks = format!(
+        "[check.room]\ntype = \"gauge\"\nmetric = \"inodes_free\"\npath = {held:?}\ndown_below = \"{}\"\nup_above = \"{}\"\n{pace}\
+         [check.beat]\ntype = \"file\"\npath = {beat:?}\nexpect = {{ max_age = \"1s\" }}\n{pace}\
+         [check.asked]\ntype = \"http\"\nurl = {url:?}\ncache = \"1h\"\nfast_interval = \"100ms\"\n{paths}",
+        free - 3_000,
+        free - 1_000,
+    );
+    fill(0, 4_000);
+    reloaded.write("1", &checks);
+    reloaded.say(&["reload"]);
+    let place = reloaded.doorbell.addr;
+    let becomes = |path: &str, status: u16| {
+        let is_so = wait_until(LIMIT, || ask(place, path).0 == status).is_some();
+        assert!(is_so, "{path}: {}", reloaded.say(&["checks"]));
+    };
+    let says = |reason: &str| {
+        let is_said = wait_until(LIMIT, || reloaded.say(&["checks"]).contains(reason)).is_some();
+        assert!(is_said, "{reason}: {}", reloaded.say(&["checks"]));
+    };
+    says("at most 1s is well");
+    says("down below");
+    empty(2_000, 4_000);
+    says("up again above");
+    for hello in ["2", "3"] {
+        reloaded.write(hello, &checks);
+        reloaded.say(&["reload"]);
+        assert_eq!(reloaded.hello(), hello);
+        // Several runs of each.
+        let until = Instant::now() + Duration::from_millis(400);
+        while Instant::now() < until {
+            assert_eq!(
+                (ask(place, "/room").0, ask(place, "/beat").0),
+                (503, 503),
+                "{}",
+                reloaded.say(&["checks"])
+            );
+        }
+    }
+    assert_eq!(upstream.conns(), 1);
+    // Another rule is another check.
+    reloaded.write("4", &checks.replace("max_age = \"1s\"", "max_age = \"1m\""));
+    reloaded.say(&["reload"]);
+    becomes("/beat", 200);
+    empty(0, 2_000);
+    becomes("/room", 200);
 }

@@ -9,6 +9,8 @@ use std::os::unix::net::UnixListener;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use rustix::process::Signal;
+
 use crate::checks::{BASE, ask, ask_with, await_answer, start};
 use crate::pki::{ca, localhost};
 use crate::support::{Doorbell, Scratch, binary, on_both_engines};
@@ -19,7 +21,9 @@ on_both_engines! {
     programs_run_only_where_they_may
     gauges_and_sockets_of_this_machine
     a_watch_is_told_at_once
+    a_watch_of_a_server_that_stands_still_ends
     who_asks_gets_what_is_known_and_has_the_next_run_made
+    who_asks_seldom_finds_what_is_new_enough
 }
 
 fn servers_of_other_kinds_are_asked(engine: &str) {
@@ -156,6 +160,31 @@ fn a_watch_is_told_at_once(engine: &str) {
     await_answer(&doorbell, "/readyz/cart", (503, "connection refused\n"));
 }
 
+/// Its kernel still takes what is sent, and nobody ends the connection: only pings find out.
+fn a_watch_of_a_server_that_stands_still_ends(engine: &str) {
+    let upstream = Doorbell::start_with(
+        engine,
+        "version = 1\n[runtime]\nworkers = 1\n[listener.plain]\nbind = \"127.0.0.1:0\"\nhttp2 = true\n",
+    );
+    let addr = upstream.addr;
+    let doorbell = start(
+        engine,
+        &format!(
+            "[check.app]\ntype = \"grpc\"\nmode = \"watch\"\naddress = \"{addr}\"\ninterval = \"400ms\"\nfast_interval = \"400ms\"\ntimeout = \"300ms\"\n"
+        ),
+    );
+    await_answer(&doorbell, "/readyz/app", (200, "ok"));
+    for _ in 0..3 {
+        upstream.process.signal(Signal::STOP);
+        let from = Instant::now();
+        await_answer(&doorbell, "/readyz/app", (503, "within 300ms\n"));
+        // A ping after the interval and its time, and a run that finds nobody who answers.
+        assert!(from.elapsed() < Duration::from_millis(1000 + 1500), "{:?}", from.elapsed());
+        upstream.process.signal(Signal::CONT);
+        await_answer(&doorbell, "/readyz/app", (200, "ok"));
+    }
+}
+
 fn who_asks_gets_what_is_known_and_has_the_next_run_made(engine: &str) {
     let upstream = Upstream::start(Does::reply(200, ""));
     let more = format!("[check.app]\ntype = \"http\"\nurl = \"{}\"\ncache = \"300ms\"\n", upstream.url("/"));
@@ -190,4 +219,22 @@ fn who_asks_gets_what_is_known_and_has_the_next_run_made(engine: &str) {
     assert!(longest < Duration::from_millis(400), "{longest:?}");
     upstream.now(Does::reply(200, ""));
     await_answer(&doorbell, "/readyz/app", (200, "ok"));
+}
+
+/// However seldom somebody asks, what is known is not too old to mean anything; and few runs are enough for that.
+fn who_asks_seldom_finds_what_is_new_enough(engine: &str) {
+    let upstream = Upstream::start(Does::reply(200, ""));
+    let url = upstream.url("/");
+    let more =
+        format!("[check.app]\ntype = \"http\"\nurl = \"{url}\"\ncache = \"100ms\"\nmax_age = \"2s\"\n");
+    let doorbell = start(engine, &more);
+    await_answer(&doorbell, "/readyz/app", (200, "ok"));
+    let (from, before) = (Instant::now(), upstream.conns());
+    for _ in 0..2 {
+        std::thread::sleep(Duration::from_millis(2500));
+        assert_eq!(ask(&doorbell, "/readyz"), (200, "up\napp: up\n".to_owned()));
+    }
+    // One in every half of the time that a result may be old, and those that who asked caused.
+    let (runs, most) = (upstream.conns() - before, from.elapsed().as_millis() / 1_000 + 3);
+    assert!((3..=usize::try_from(most).unwrap()).contains(&runs), "{runs} runs, at most {most}");
 }

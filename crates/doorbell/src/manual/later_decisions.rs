@@ -117,6 +117,21 @@
 //!
 //! *Would change it:* a target group that reads the message, or asks `grpc.health.v1` by itself.
 //!
+//! # 0049 A check that runs when somebody asks also runs before its result is too old
+//!
+//! *Context.* With `cache` a check ran only when somebody asked. Nobody waits for a run, so who asks is told what the run before him found, and a
+//! prober that comes less often than `max_age` (a minute by default; monitors and Route 53 come every 30 s to 5 min) found that too old, had the check
+//! run, and found that too old the next time: 503 for ever of a service that was up all the time.
+//!
+//! *Choice.* The check also runs by itself, by chance in the third quarter of `max_age`, counted from its last run: at most two runs in `max_age`
+//! beyond those that are asked for, and never two in one `cache` time. A reload starts none: the last run before it counts.
+//!
+//! *Left out.* To let the probe wait for a run: an upstream that hangs would hold up every prober, which is what a cached state is there to
+//! prevent. No `max_age` for such checks: a service that died at night would be up for the first one who asks in the morning, and there may be no
+//! second one soon. Whoever wants an upstream left alone while nobody asks writes a long `max_age`, and is told old results then.
+//!
+//! *Would change it:* probers that say how often they come.
+//!
 //! # 0050 Probers are known by what they send, and from where they ask only where that is known anyhow
 //!
 //! *Context.* A name can be left out: whoever only connects sends nothing, and clients of gRPC send the name of their library. Azure and Google publish from

@@ -8,8 +8,9 @@
 //!
 //! | state | exactly while |
 //! |---|---|
-//! | maintenance | an operator or the last result says so |
+//! | maintenance | an operator says so |
 //! | stale | the last result is `max_age` old, or no result came for that long after an initial belief |
+//! | maintenance | the last result says so |
 //! | flapping | it changed between up and down more than `transitions_max` times in `window`, and `hold` since its last change is not over |
 //! | unknown | nothing is settled |
 //! | going down, going up | it is settled up (down) and the last result was a failure (success) |
@@ -200,11 +201,15 @@ impl Check {
     }
 
     fn derive(&self) -> CheckState {
-        if self.maintenance.is_some() || self.target_in_maintenance {
+        if self.maintenance.is_some() {
             return CheckState::Maintenance;
         }
+        // Whoever said that he is in maintenance and then nothing more may be gone.
         if self.stale {
             return CheckState::Stale;
+        }
+        if self.target_in_maintenance {
+            return CheckState::Maintenance;
         }
         if self.flap.as_ref().is_some_and(|flap| flap.held_until().is_some()) {
             return CheckState::Flapping;
@@ -275,6 +280,11 @@ impl Check {
     /// Whether it is settled up: what an endpoint keeps of a check that is stale.
     pub fn is_settled_up(&self) -> bool {
         self.settled == Settled::Up
+    }
+
+    /// Whether the last result said that the target is in maintenance.
+    pub const fn was_in_maintenance(&self) -> bool {
+        self.target_in_maintenance
     }
 
     /// Whether the last success came with a complaint.

@@ -17,7 +17,7 @@ pub enum CheckState {
     GoingDown,
     /// Down, with fewer than `rise` successes since the last failure.
     GoingUp,
-    /// Taken out by an operator, or the target says that it is.
+    /// Taken out by an operator, or the target says that it is, and not too long ago.
     Maintenance,
     /// The last result is too old to mean anything.
     Stale,

@@ -232,6 +232,24 @@ fn maintenance_hides_and_ends() {
     assert_eq!(check.set_maintenance(None, at(10)).map(|moved| moved.to), Some(CheckState::Down));
 }
 
+/// Whoever says nothing more may be gone, whatever he said last; an operator's word holds until he takes it back.
+#[test]
+fn maintenance_that_a_target_declared_grows_old() {
+    let config = CheckConfig::ttl(Duration::from_secs(10));
+    let mut check = Check::new(config, at(0)).unwrap();
+    let says = CheckResult::new(Outcome::Maintenance, LATENCY, b"moving");
+    check.handle_result(&says, at(1));
+    assert_eq!((check.state(), check.deadline()), (CheckState::Maintenance, at(11)));
+    assert_eq!(check.handle_time(at(11)).map(|moved| moved.to), Some(CheckState::Stale));
+    assert!(check.was_in_maintenance());
+    check.handle_result(&says, at(12));
+    assert_eq!(check.state(), CheckState::Maintenance, "he is there again");
+    check.set_maintenance(Some(Maintenance::new("disks", at(13), None)), at(13));
+    check.handle_time(at(60));
+    assert_eq!(check.state(), CheckState::Maintenance);
+    assert_eq!(check.set_maintenance(None, at(61)).map(|moved| moved.to), Some(CheckState::Stale));
+}
+
 #[test]
 fn what_is_remembered() {
     let config = CheckConfig { history_len: 3, ..CheckConfig::default() };

@@ -34,6 +34,7 @@ impl Class {
                 OnStale::Degraded => Self::Degraded,
                 OnStale::Down => Self::Down,
                 OnStale::Unknown => Self::Unknown,
+                OnStale::Keep if check.was_in_maintenance() => Self::Maintenance,
                 OnStale::Keep if !check.is_settled_up() => Self::Down,
                 OnStale::Keep if check.is_degraded() => Self::Degraded,
                 OnStale::Keep => Self::Up,

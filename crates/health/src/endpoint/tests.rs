@@ -270,6 +270,8 @@ fn stale_checks() {
         (OnStale::Unknown, "+", Down),
         (OnStale::Degraded, "+", Degraded),
         (OnStale::Degraded, "-", Degraded),
+        (OnStale::Down, "m", Down),
+        (OnStale::Keep, "m", EndpointState::Maintenance),
         (OnStale::Keep, "+", Up),
         (OnStale::Keep, "~", Degraded),
         (OnStale::Keep, "-", Down),

@@ -143,6 +143,40 @@ fn sockets_of_this_machine_are_places_too() {
     std::fs::remove_dir_all(&dir).unwrap();
 }
 
+#[test]
+fn what_comes_may_have_to_match() {
+    let tcp = |addr: SocketAddr, expect: &str| {
+        format!("type = \"tcp\"\naddress = \"{addr}\"\nsend = \"x\"\nexpect = {{ {expect} }}")
+    };
+    let mail = says("220 mail ESMTP ready\r\n");
+    is(&tcp(mail, "matches = '^220 \\S+ ESMTP'"), Outcome::Success, "");
+    is(&tcp(mail, "matches = '^220', contains = \"ready\""), Outcome::Success, "");
+    is(&tcp(mail, "matches = '^250'"), Outcome::Timeout, "no answer within 150ms");
+    is(&tcp(mail, "matches = '^220', contains = \"never\""), Outcome::Timeout, "no answer within 150ms");
+    is(&tcp(resets(b"554 no\r\n"), "matches = '^220'"), Outcome::Failure, "");
+    // In pieces, and more than is looked at.
+    is(&tcp(trickles(b'+'), "matches = '[+]{5}'"), Outcome::Success, "");
+    is(
+        &tcp(floods(b"no"), "matches = 'yes'"),
+        Outcome::Failure,
+        "64 KiB came without anything that matches \"yes\"",
+    );
+    is(
+        &tcp(floods(b"no"), "matches = 'no', contains = \"yes\""),
+        Outcome::Failure,
+        "64 KiB came without \"yes\"",
+    );
+    let ended = server(|stream| {
+        heard(stream).write_all(b"421 busy\r\n").unwrap();
+        stream.shutdown(std::net::Shutdown::Write).unwrap();
+    });
+    is(
+        &tcp(ended, "matches = '^220'"),
+        Outcome::Failure,
+        "the connection ended without anything that matches \"^220\", but with \"421 busy",
+    );
+}
+
 fn contains_host(request: &[u8]) -> bool {
     judge::contains(request, b"host: app.internal\r\n")
 }

@@ -94,7 +94,8 @@ fn a_silent_resolver_holds_up_nobody_who_asks_for_no_name() {
     let here = config.checks.iter().position(|check| check.name == "here").unwrap();
     let mut shared = Shared::new(Arc::clone(&connector));
     let run = |(at, check)| {
-        Run::new(at, check, "a", Runner::build(check, &mut shared).unwrap().unwrap(), Arc::default())
+        let runner = Runner::build(check, &mut shared).unwrap().unwrap();
+        Run::new(at, check, "a", Arc::new(runner), Arc::default())
     };
     let runs = config.checks.iter().enumerate().map(run).collect();
     let (plan, _push) = Plan::new(runs, Vec::new(), 100, connector, Arc::default());

@@ -6,7 +6,7 @@
 //! it finds to those before it that live. Order of locks: the older board's first.
 
 use super::{Changed, Keeper};
-use crate::checks::{Desk as _, Finding};
+use crate::checks::{Desk as _, Finding, LastRun};
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
@@ -60,12 +60,13 @@ impl Keeper {
         std::iter::once(own).chain(living.map(seen)).collect()
     }
 
-    /// When a check is due that was there before: a new configuration is no reason to ask anew.
-    pub(super) fn first_due_of(&self, check: usize) -> Option<doorbell_health::Time> {
+    /// The last run of a check that was there before: a new configuration is no reason to ask anew.
+    pub(super) fn last_run_of(&self, check: usize) -> Option<LastRun> {
         self.elders.get()?.first()?.places.get(check).copied().flatten()?;
         let index = *self.places.checks.get(check)?;
         let inside = self.lock();
-        inside.board.check(index)?.last().map(|_| inside.board.next_due(index))
+        let (ended, result) = inside.board.check(index)?.last()?;
+        Some(LastRun { started: ended.before(result.latency), next_due: inside.board.next_due(index) })
     }
 
     /// Tells those before what was found of a check.

@@ -17,7 +17,7 @@ mod warning;
 
 use super::census::Census;
 use super::ops::{Journal, Window, time_of_day};
-use crate::checks::{Demand, Desk, Finding, Tally};
+use crate::checks::{Demand, Desk, Finding, LastRun, Tally};
 use crate::config::model::{Config, DegradedVia, Health, HealthRoute, StateFields};
 use doorbell_health::{
     Audience, Board, CheckIndex, CheckResult, Command, Endpoint, EndpointIndex, EndpointState, Event, Forced,
@@ -367,8 +367,8 @@ impl Desk for Keeper {
         next
     }
 
-    fn first_due(&self, check: usize) -> Option<Time> {
-        self.first_due_of(check)
+    fn last_run(&self, check: usize) -> Option<LastRun> {
+        self.last_run_of(check)
     }
 
     fn deadline(&self) -> Time {

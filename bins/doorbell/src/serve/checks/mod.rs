@@ -6,17 +6,41 @@
 mod tests;
 
 use crate::checks::{Connector, Counters, Plan, Push, Run, Runner, Shared};
-use crate::config::model::{Check, CheckKind, Config};
+use crate::config::model::{Check, CheckKind, Config, Egress};
+use std::collections::HashMap;
 use std::sync::Arc;
 
-/// `None` where there is nothing to check. What is done is counted in `counters`; `connector` is one for the same egress, if there is one.
+/// What the checks of one configuration leave to those of the next.
+#[derive(Debug)]
+pub(super) struct Left {
+    egress: Egress,
+    connector: Arc<Connector>,
+    /// By name, those that remember.
+    runners: HashMap<String, Arc<Runner>>,
+}
+
+impl Left {
+    pub(super) fn of(config: &Config, plan: &Plan) -> Self {
+        let remember = plan.runners().filter(|(_, runner)| runner.goes_on());
+        let named = remember
+            .filter_map(|(at, runner)| Some((config.checks.get(at)?.name.clone(), Arc::clone(runner))));
+        Self { egress: config.egress.clone(), connector: plan.connector(), runners: named.collect() }
+    }
+
+    /// The one that already runs for this check, if it stays the same and remembers.
+    fn runner(&self, check: &Check) -> Option<Arc<Runner>> {
+        self.runners.get(&check.name).filter(|runner| runner.is_for(check)).cloned()
+    }
+}
+
+/// `None` where there is nothing to check. What is done is counted in `counters`; what `left` has that still fits is used on.
 ///
 /// # Errors
 /// When a check needs a file that cannot be used.
 pub(super) fn plan(
     config: &Config,
     counters: &Arc<Counters>,
-    connector: Option<Arc<Connector>>,
+    left: Option<&Left>,
 ) -> Result<Option<(Plan, Push)>, String> {
     if config.checks.is_empty() {
         return Ok(None);
@@ -29,14 +53,18 @@ pub(super) fn plan(
         ));
     }
     let instance = instance(config);
-    let connector = match connector {
-        Some(connector) => connector,
-        None => Arc::new(Connector::open(&config.egress)?),
+    let connector = match left {
+        Some(left) if left.egress == config.egress => Arc::clone(&left.connector),
+        _ => Arc::new(Connector::open(&config.egress)?),
     };
     let (mut runs, mut shared) = (Vec::new(), Shared::new(Arc::clone(&connector)));
     let tallies = counters.tallies.of(config.checks.iter().map(|check| check.name.as_str()));
     for (position, (check, tally)) in config.checks.iter().zip(&tallies).enumerate() {
-        if let Some(runner) = Runner::build(check, &mut shared)? {
+        let runner = match left.and_then(|left| left.runner(check)) {
+            None => Runner::build(check, &mut shared)?.map(Arc::new),
+            known => known,
+        };
+        if let Some(runner) = runner {
             runs.push(Run::new(position, check, &instance, runner, Arc::clone(tally)));
         }
     }

@@ -50,9 +50,8 @@ impl Built {
             None => Keeper::build(config),
         };
         let keeper = keeper.map_err(bad_config)?;
-        let known = before.filter(|before| before.config.egress == config.egress);
-        let known = known.and_then(|before| before.connector.clone());
-        let (checks, push) = checks::plan(config, &program.checks, known).map_err(bad_config)?.unzip();
+        let left = before.and_then(|before| before.left.as_ref());
+        let (checks, push) = checks::plan(config, &program.checks, left).map_err(bad_config)?.unzip();
         keeper.run_on_demand(checks.iter().flat_map(|plan: &ChecksPlan| plan.demands()));
         checks.iter().for_each(|plan| keeper.count_in(plan.tallies()));
         let mut watched: Vec<Box<dyn Watched>> = Vec::new();

@@ -25,13 +25,14 @@ pub(super) use ledger::{Ledger, Reloads};
 
 use super::admin::Guard;
 use super::board::{Keeper, Same};
+use super::checks::Left;
 use super::compute;
 use super::lane::{self, Lane, Plan};
 use super::ops::{MaintenanceFiles, Operator, Running};
 use super::tables::Tables;
 use super::totals::Totals;
 use super::watch::{Stamps, Watch, Watched};
-use crate::checks::{Connector, Counters, Held, Hurry, Lane as Checks, Plan as ChecksPlan, Pulse, Push};
+use crate::checks::{Counters, Held, Hurry, Lane as Checks, Plan as ChecksPlan, Pulse, Push};
 use crate::config::model::{CheckKind, ClientTls, Compute, Config};
 use crate::exit::{Exit, Failure};
 use build::Built;
@@ -78,8 +79,8 @@ pub(super) struct Generation {
     /// Whether the thread of checks goes on.
     pulse: Option<Pulse>,
     ports: Ports,
-    /// Through which checks connect.
-    connector: Option<Arc<Connector>>,
+    /// Of its checks, for those of the next one.
+    left: Option<Left>,
     tables: Arc<Tables>,
     watch: Option<Watch>,
     /// Files that checks read once.
@@ -190,7 +191,7 @@ impl Generation {
         let watch = Watch::start(watched).map_err(no_thread)?;
         let hurry = checks.as_ref().map(ChecksPlan::hurry);
         let pulse = checks.as_ref().map(ChecksPlan::pulse);
-        let connector = checks.as_ref().map(ChecksPlan::connector);
+        let left = checks.as_ref().map(|plan| Left::of(&config, plan));
         let ports = Ports::prepare(&config, before.map(|before| (&before.ports, &before.config)))?;
         let checks = checks.map(|plan| plan.start(Arc::clone(&keeper))).transpose().map_err(no_thread)?;
         let waiter = Waiter::start().map_err(no_thread)?;
@@ -213,7 +214,7 @@ impl Generation {
             hurry,
             pulse,
             ports: Ports::default(),
-            connector,
+            left,
             tables,
             watch: Some(watch),
             stamps,

@@ -115,6 +115,12 @@ fn add_http(value: &mut Value, http: &HttpCheck) {
     value["expect"] = json!({ "status": expect.status.texts() });
     add_well(&mut value["expect"], &expect.body_contains, &expect.json, expect.max_latency);
     add_patterns(&mut value["expect"], &expect.body_matches, &expect.headers);
+    if let Some(part) = &expect.body_not_contains {
+        value["expect"]["body_not_contains"] = text(part);
+    }
+    if let Some(pattern) = &expect.body_not_matches {
+        value["expect"]["body_not_matches"] = text(pattern.as_str());
+    }
     if let Some(version) = expect.http_version {
         value["expect"]["http_version"] = json!(name_of(&HTTP_VERSIONS, version));
     }
@@ -180,6 +186,9 @@ fn add_tcp(value: &mut Value, tcp: &TcpCheck) {
     add_bytes(value, ["send", "send_hex"], &tcp.send);
     let mut expect = json!({});
     add_bytes(&mut expect, ["contains", "hex"], &tcp.contains);
+    if let Some(pattern) = &tcp.matches {
+        expect["matches"] = text(pattern.as_str());
+    }
     add_time(&mut expect, "max_latency", tcp.max_latency);
     if expect != json!({}) {
         value["expect"] = expect;

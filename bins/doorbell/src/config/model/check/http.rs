@@ -65,6 +65,10 @@ pub struct HttpExpect {
     pub body_contains: Option<String>,
     /// What matches the content.
     pub body_matches: Option<Pattern>,
+    /// What is no part of the content.
+    pub body_not_contains: Option<String>,
+    /// What does not match the content.
+    pub body_not_matches: Option<Pattern>,
     /// Fields of the answer by name, each with what matches its value.
     pub headers: Vec<(String, Pattern)>,
     /// Values in JSON content, each with its pointer (RFC 6901).
@@ -169,6 +173,8 @@ impl Default for HttpExpect {
             http_version: None,
             body_contains: None,
             body_matches: None,
+            body_not_contains: None,
+            body_not_matches: None,
             headers: Vec::new(),
             json: Vec::new(),
             max_latency: None,

@@ -62,9 +62,9 @@ pub struct Pace {
     /// Results that are kept.
     pub history: u32,
     /// When somebody asks and the last run is older than this, another one follows at once. Without an interval of its own a check
-    /// that has this only runs then.
+    /// that has this runs only then, and else before what is known of it is older than `max_age`.
     pub cache: Option<Duration>,
-    /// Whether it runs by itself, and not only when somebody asks.
+    /// Whether it runs by `interval`, and not only when somebody asks or before `max_age` is over.
     pub is_scheduled: bool,
 }
 

@@ -3,6 +3,7 @@
 //! Does not know about: what they are asked for by whom.
 
 use super::super::Secret;
+use super::http::Pattern;
 use super::place::{ClientTls, HostPort, Place, Resolve};
 use std::net::IpAddr;
 use std::time::Duration;
@@ -49,6 +50,8 @@ pub struct TcpCheck {
     pub send: Vec<u8>,
     /// What must come.
     pub contains: Vec<u8>,
+    /// What matches all that comes, as text.
+    pub matches: Option<Pattern>,
     /// How long it may take.
     pub max_latency: Option<Duration>,
     /// What takes longer is well with a complaint.
@@ -192,6 +195,7 @@ impl TcpCheck {
             address,
             send: Vec::new(),
             contains: Vec::new(),
+            matches: None,
             max_latency: None,
             degraded_latency: None,
             resolve: Resolve::default(),

@@ -65,6 +65,8 @@ pub(super) fn http_check(written: &written::HttpAsked, problems: &Problems) -> O
             http_version: written.http_version.as_ref().map(|at| at.value),
             body_contains: text(&expect.body_contains),
             body_matches: expect.body_matches.as_ref().map(|at| at.value.clone()),
+            body_not_contains: text(&written.not.contains),
+            body_not_matches: written.not.matches.as_ref().map(|at| at.value.clone()),
             headers: patterns(&expect.headers),
             json: json(&expect.json),
             max_latency: expect.max_latency.as_ref().map(|at| at.value),

@@ -36,6 +36,7 @@ pub(super) fn tcp_check(written: &written::TcpAsked, problems: &Problems) -> Opt
     Some(TcpCheck {
         send: bytes(&written.send, &written.send_hex, problems),
         contains: bytes(&written.contains, &written.contains_hex, problems),
+        matches: written.matches.as_ref().map(|at| at.value.clone()),
         max_latency: written.latencies.expect.as_ref().map(|at| at.value),
         degraded_latency: written.latencies.degraded.as_ref().map(|at| at.value),
         resolve: resolve_of(&written.resolve, problems),

@@ -71,10 +71,13 @@ pub(super) fn wrong_times(
     let place = |keys: [&Option<At<Duration>>; 4]| {
         keys.into_iter().flatten().next().map_or(0..0, |at| at.span.clone())
     };
-    let longest = pace.interval.max(pace.fast_interval).max(pace.down_interval);
+    let longest = match pace.cache {
+        Some(cache) if !pace.is_scheduled => cache,
+        _ => pace.interval.max(pace.fast_interval).max(pace.down_interval),
+    };
     // Without a word of it a timeout is at most the interval.
     let is_written = own.timeout.is_some() || defaults.timeout.is_some();
-    let timeout = (is_written && pace.timeout >= pace.interval).then(|| {
+    let timeout = (is_written && pace.is_scheduled && pace.timeout >= pace.interval).then(|| {
         let message = format!(
             "a run may take {}, and the next is due after {}",
             format_duration(pace.timeout),

@@ -38,6 +38,8 @@ pub(crate) struct HttpAsked {
     pub(crate) expect: HttpWell,
     /// Of `expect`.
     pub(crate) http_version: Option<At<HttpVersion>>,
+    /// Of `expect`.
+    pub(crate) not: HttpNot,
     pub(crate) degraded: HttpWell,
     pub(crate) certificate: Certificates,
 }
@@ -53,6 +55,13 @@ pub(crate) struct HttpWell {
     pub(crate) max_latency: Option<At<Duration>>,
 }
 
+/// What must not be in the content.
+#[derive(Debug, Default)]
+pub(crate) struct HttpNot {
+    pub(crate) contains: Option<At<String>>,
+    pub(crate) matches: Option<At<Pattern>>,
+}
+
 /// A name and a password.
 #[derive(Debug)]
 pub(crate) struct Basic {
@@ -63,10 +72,13 @@ pub(crate) struct Basic {
 
 impl HttpAsked {
     pub(super) fn read(at: &mut Section<'_>) -> Self {
-        let (mut certificate, mut http_version) = (Certificates::default(), None);
+        let (mut certificate, mut http_version, mut not) =
+            (Certificates::default(), None, HttpNot::default());
         let expect = at.section("expect").map(|mut expect| {
             certificate.read_expect(&mut expect);
             http_version = expect.choice("http_version", &HTTP_VERSIONS);
+            not.contains = expect.string("body_not_contains");
+            not.matches = read_pattern(&mut expect, "body_not_matches");
             HttpWell::read(expect)
         });
         let degraded = at.section("degraded").map(|mut degraded| {
@@ -89,6 +101,7 @@ impl HttpAsked {
             resolve: Addresses::read(at),
             expect: expect.unwrap_or_default(),
             http_version,
+            not,
             degraded: degraded.unwrap_or_default(),
             certificate,
         }
@@ -109,7 +122,7 @@ impl HttpWell {
         let well = Self {
             status: read_statuses(&mut at),
             body_contains: at.string("body_contains"),
-            body_matches: at.string("body_matches").and_then(|text| as_pattern(&at, text)),
+            body_matches: read_pattern(&mut at, "body_matches"),
             headers: read_patterns(&mut at),
             json: at.section("json").map(|json| json.all_strings()).unwrap_or_default(),
             max_latency: read_latency(&mut at),
@@ -130,6 +143,11 @@ fn read_patterns(at: &mut Section<'_>) -> Vec<(At<String>, At<Pattern>)> {
     let Some(headers) = at.section("headers") else { return Vec::new() };
     let pairs = headers.all_strings().into_iter();
     pairs.filter_map(|(name, text)| Some((name, as_pattern(at, text)?))).collect()
+}
+
+pub(super) fn read_pattern(at: &mut Section<'_>, key: &'static str) -> Option<At<Pattern>> {
+    let text = at.string(key)?;
+    as_pattern(at, text)
 }
 
 fn as_pattern(at: &Section<'_>, text: At<String>) -> Option<At<Pattern>> {

@@ -2,8 +2,9 @@
 //!
 //! Does not know about: defaults.
 
-use super::super::super::model::{DnsCode, DnsRecord, GrpcMode, HostPort, Secret};
+use super::super::super::model::{DnsCode, DnsRecord, GrpcMode, HostPort, Pattern, Secret};
 use super::super::super::section::{At, Section};
+use super::http::read_pattern;
 use super::parts::{
     Addresses, Certificates, CheckTls, Latencies, Target, read_hex, read_latency, read_server,
 };
@@ -47,6 +48,7 @@ pub(crate) struct TcpAsked {
     pub(crate) send_hex: Option<At<Vec<u8>>>,
     pub(crate) contains: Option<At<String>>,
     pub(crate) contains_hex: Option<At<Vec<u8>>>,
+    pub(crate) matches: Option<At<Pattern>>,
     pub(crate) latencies: Latencies,
     pub(crate) resolve: Addresses,
 }
@@ -107,12 +109,14 @@ impl TcpAsked {
             send_hex: read_hex(at, "send_hex"),
             contains: None,
             contains_hex: None,
+            matches: None,
             latencies: Latencies::default(),
             resolve: Addresses::read(at),
         };
         if let Some(mut expect) = at.section("expect") {
             tcp.contains = expect.string("contains");
             tcp.contains_hex = read_hex(&mut expect, "hex");
+            tcp.matches = read_pattern(&mut expect, "matches");
             tcp.latencies.expect = read_latency(&mut expect);
             expect.finish();
         }
