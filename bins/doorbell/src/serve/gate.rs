@@ -14,23 +14,27 @@ use crate::http::log::Prober;
 use doorbell::time::{Clock as _, OsClock};
 use doorbell_health::{Audience, EndpointState};
 use rustix::net::sockopt::set_socket_linger;
+use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
-use tokio::io::AsyncReadExt as _;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
-use tokio::task::JoinSet;
+use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{sleep, timeout};
 
-/// Connections that one address keeps open. Whoever comes beyond that finds the port open, and his connection ended.
+/// Connections that one address keeps open. Whoever comes beyond that finds the port open, and his connection ended; so many end at once.
 const CONNS_MAX: usize = 64;
 
 /// How long somebody may keep a connection on which nothing is said.
 const HOLD_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// How long somebody who was told that his connection is over may take to end it, too.
+const END_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Between two attempts to listen, or to accept where descriptors are short.
 const RETRY_AFTER: Duration = Duration::from_millis(500);
@@ -162,7 +166,7 @@ impl Gates {
     /// Descriptors that gates may have open at once.
     pub(super) fn descriptors(config: &Config) -> u32 {
         let addrs: usize = config.tcp_gates.iter().map(|gate| gate.binds.len()).sum();
-        u32::try_from(addrs * (CONNS_MAX + 2)).unwrap_or(u32::MAX)
+        u32::try_from(addrs * (2 * CONNS_MAX + 2)).unwrap_or(u32::MAX)
     }
 }
 
@@ -265,7 +269,7 @@ fn cannot_listen(gate: &TcpGate, addr: SocketAddr, error: &io::Error) -> Failure
 impl Gate {
     /// Until the thread ends. Gives back what listens.
     async fn keep(mut self) -> Option<Listening> {
-        let mut held = JoinSet::new();
+        let mut conns = Conns::default();
         let mut stopped = self.stopped.clone();
         let listener = self.port.take().map(|port| port.listen().and_then(TcpListener::from_std));
         let mut listener = listener.and_then(|listener| listener.inspect_err(|error| self.tell(error)).ok());
@@ -276,7 +280,7 @@ impl Gate {
                 return Some((self.addr, listener));
             }
             if !is_up {
-                held.abort_all();
+                conns.held.abort_all();
                 if self.when_down == WhenDown::Close {
                     listener = None;
                     tokio::select! {
@@ -292,13 +296,14 @@ impl Gate {
             };
             tokio::select! {
                 accepted = open.accept() => match accepted.inspect(|_| self.count()) {
-                    Ok((stream, _)) => self.take(stream, is_up, &mut held),
+                    Ok((stream, _)) => self.take(stream, is_up, &mut conns),
                     // Too few descriptors, or somebody who was gone before he was there.
                     Err(_) => sleep(RETRY_AFTER).await,
                 },
                 changed = self.is_up.changed() => changed.ok()?,
                 changed = stopped.changed() => changed.ok()?,
-                Some(_ended) = held.join_next() => {}
+                Some(_ended) = conns.held.join_next() => {}
+                Some(_ended) = conns.ending.join_next() => {}
             }
         }
     }
@@ -328,22 +333,58 @@ impl Gate {
         tracing::error!(gate = self.name, address = %self.addr, %error, "a TCP gate cannot be opened; trying again");
     }
 
-    fn take(&self, mut stream: TcpStream, is_up: bool, held: &mut JoinSet<()>) {
-        if !is_up {
-            if self.when_down == WhenDown::Reset {
-                // A socket that does not take it is closed in the ordinary way.
-                let _closed = set_socket_linger(&stream, Some(Duration::ZERO));
-            }
-            return;
-        }
-        if held.len() < CONNS_MAX {
-            held.spawn(async move {
-                let mut some = [0; 512];
-                let read = async { while stream.read(&mut some).await.is_ok_and(|len| len > 0) {} };
-                let _ended = timeout(HOLD_TIMEOUT, read).await;
-            });
+    fn take(&self, stream: TcpStream, is_up: bool, conns: &mut Conns) {
+        if is_up && conns.held.len() < CONNS_MAX {
+            conns.held.spawn(hold(stream));
+        } else if !is_up && self.when_down == WhenDown::Reset {
+            // A socket that does not take it is closed in the ordinary way.
+            let _closed = set_socket_linger(&stream, Some(Duration::ZERO));
+        } else {
+            conns.end(stream);
         }
     }
+}
+
+/// Those of one address.
+#[derive(Debug, Default)]
+struct Conns {
+    /// Open as long as it is up.
+    held: JoinSet<()>,
+    /// On which our end was told.
+    ending: JoinSet<()>,
+    /// Of those, the oldest first.
+    oldest: VecDeque<AbortHandle>,
+}
+
+impl Conns {
+    /// Where too many end at once, the one that had most time has no more.
+    fn end(&mut self, stream: TcpStream) {
+        self.oldest.retain(|ending| !ending.is_finished());
+        if self.oldest.len() >= CONNS_MAX
+            && let Some(oldest) = self.oldest.pop_front()
+        {
+            oldest.abort();
+        }
+        self.oldest.push_back(self.ending.spawn(end(stream)));
+    }
+}
+
+async fn hold(mut stream: TcpStream) {
+    read_out(&mut stream, HOLD_TIMEOUT).await;
+    end(stream).await;
+}
+
+/// What was sent and not read would make the close a reset.
+async fn end(mut stream: TcpStream) {
+    if stream.shutdown().await.is_ok() {
+        read_out(&mut stream, END_TIMEOUT).await;
+    }
+}
+
+async fn read_out(stream: &mut TcpStream, time: Duration) {
+    let mut some = [0; 512];
+    let read = async { while stream.read(&mut some).await.is_ok_and(|len| len > 0) {} };
+    let _ended = timeout(time, read).await;
 }
 
 #[cfg(test)]

@@ -5,8 +5,11 @@
 use std::fs;
 use std::io::Write as _;
 use std::net::{SocketAddr, TcpStream};
+use std::thread;
+use std::time::Duration;
 
 use doorbell_testkit::peers::{exchange, misbehave, wait_until};
+use rustix::net::sockopt::set_socket_linger;
 use rustix::process::Signal;
 
 use crate::https::Https;
@@ -17,6 +20,7 @@ use crate::support::{Doorbell, LIMIT, Scratch, free_port, on_both_engines};
 on_both_engines! {
     requests_are_counted_by_route
     connections_are_counted_by_listener
+    connections_of_tcp_probes_are_counted_as_they_end
     a_reload_takes_nothing_back
     runs_of_checks_are_counted_by_result_and_timed_by_part
     handshakes_and_certificates
@@ -156,6 +160,56 @@ fn connections_are_counted_by_listener(engine: &str) {
             ("doorbell_connections_closed_total{listener=\"b\",reason=\"client_fin\"}", 2.0),
         ],
     );
+}
+
+/// With FIN and with RST, before a byte and behind a reply, where accept is deferred and where it is not.
+fn connections_of_tcp_probes_are_counted_as_they_end(engine: &str) {
+    let more = "[listener.now]\nbind = \"127.0.0.1:0\"\ntcp = { defer_accept = false }\n\
+                [route.now]\nlistener = \"now\"\npath = \"/hello\"\nreply = { body = \"hello\\n\" }\n";
+    let doorbell = Doorbell::start_with(engine, &config(more));
+    let [a, now, admin] = [0, 3, 4].map(|position| doorbell.addr_of(position));
+    let reset = |stream: TcpStream| set_socket_linger(&stream, Some(Duration::ZERO)).unwrap();
+    let ask = |stream: &mut TcpStream, more: &str| {
+        stream.write_all(format!("GET /hello HTTP/1.1\r\nHost: a\r\n{more}\r\n").as_bytes()).unwrap();
+        misbehave::read_replies(stream, 1, false).unwrap();
+    };
+    for server in [a, now] {
+        for _ in 0..5 {
+            drop(TcpStream::connect(server).unwrap());
+        }
+        for _ in 0..7 {
+            reset(TcpStream::connect(server).unwrap());
+        }
+        for _ in 0..4 {
+            let mut kept = TcpStream::connect(server).unwrap();
+            ask(&mut kept, "");
+            reset(kept);
+        }
+        for _ in 0..3 {
+            let mut closed = TcpStream::connect(server).unwrap();
+            ask(&mut closed, "Connection: close\r\n");
+            reset(closed);
+        }
+    }
+    let closed = |listener: &str, reason: &str| {
+        format!("doorbell_connections_closed_total{{listener=\"{listener}\",reason=\"{reason}\"}}")
+    };
+    let accepted = |listener: &str| format!("doorbell_connections_accepted_total{{listener=\"{listener}\"}}");
+    let expected = [
+        (accepted("now"), 19.0),
+        (closed("now", "empty"), 12.0),
+        (closed("now", "reset_after_reply"), 4.0),
+        (closed("now", "done"), 3.0),
+        // FIN is something that came; who is reset before anything came is never shown to us.
+        (accepted("a"), 12.0),
+        (closed("a", "empty"), 5.0),
+        (closed("a", "reset_after_reply"), 4.0),
+        (closed("a", "done"), 3.0),
+        (closed("a", "client_reset"), 0.0),
+    ];
+    // What was reset and is not to be counted has been reset by now.
+    thread::sleep(Duration::from_millis(100));
+    expect(admin, &expected.each_ref().map(|(series, value)| (series.as_str(), *value)));
 }
 
 fn a_reload_takes_nothing_back(engine: &str) {

@@ -21,20 +21,23 @@ use crate::support::{
 
 on_both_engines! {
     a_crowd_notices_neither_reloads_nor_drains
+    a_crowd_is_answered_or_refused_when_listeners_close
 }
 
 const TAKES_MAX: usize = 3;
 /// The promise.
 const CONNS_A_SECOND: u32 = 20_000;
 const VISIBLE: Duration = Duration::from_millis(10);
+/// Listeners are open until a second signal.
+const LONG: &str = "1m";
 /// Without optimisation and beside other tests.
 const CONNS_A_SECOND_SLOW: u32 = 1_000;
 const VISIBLE_SLOW: Duration = Duration::from_millis(200);
 
-fn config(folder: &Path, round: usize) -> String {
+fn config(folder: &Path, round: usize, drain_delay: &str) -> String {
     let socket = folder.join("control.sock");
     format!(
-        "version = 1\n[runtime]\nworkers = 2\n[lifecycle]\ndrain_delay = \"1m\"\nreload = \"SIGHUP\"\n[control]\nsocket = {socket:?}\n\
+        "version = 1\n[runtime]\nworkers = 2\n[lifecycle]\ndrain_delay = \"{drain_delay}\"\nreload = \"SIGHUP\"\n[control]\nsocket = {socket:?}\n\
          [listener.web]\nbind = \"127.0.0.1:0\"\nlimits = {{ connections_per_ip = 60000 }}\n\
          [check.app]\ntype = \"ttl\"\nttl = \"1h\"\nrise = 1\nfall = 1\n[health.readyz]\nrequire = [\"app\"]\n\
          [route.ready]\npath = \"/readyz\"\nhealth = \"readyz\"\n\
@@ -53,9 +56,9 @@ struct Scene {
 }
 
 impl Scene {
-    fn start(engine: &str) -> Self {
+    fn start(engine: &str, drain_delay: &str) -> Self {
         let scratch = Scratch::new();
-        let file = scratch.write("doorbell.toml", &config(&scratch.path(""), 0));
+        let file = scratch.write("doorbell.toml", &config(&scratch.path(""), 0, drain_delay));
         let doorbell = Doorbell::try_start(&["serve", "-c", &file, "--engine", engine])
             .unwrap_or_else(|log| panic!("{log}"));
         Self { doorbell, scratch, round: 0, seen: Vec::new() }
@@ -93,7 +96,8 @@ impl Scene {
 
     fn reload(&mut self) {
         self.round += 1;
-        fs::write(self.scratch.path("doorbell.toml"), config(&self.scratch.path(""), self.round)).unwrap();
+        fs::write(self.scratch.path("doorbell.toml"), config(&self.scratch.path(""), self.round, LONG))
+            .unwrap();
         self.say(&["reload"]);
         let wanted = self.round.to_string().into_bytes();
         self.sees("reload", "/round", |(_, content)| *content == wanted);
@@ -135,33 +139,38 @@ fn a_crowd_notices_neither_reloads_nor_drains(engine: &str) {
     assert!(is_offered, "so many connections were not offered");
 }
 
-/// Whether so many came; nothing where none can.
-fn take(engine: &str, program: &Path) -> Option<bool> {
-    let (rate, secs) = if is_judged() { (CONNS_A_SECOND, 10) } else { (CONNS_A_SECOND_SLOW, 3) };
-    let mut scene = Scene::start(engine);
-    scene.push("pass", 200);
-    scene.seen.clear();
-    let (rate_text, secs_text, url) = (rate.to_string(), format!("{secs}s"), scene.doorbell.url("/hello"));
-    let mut args =
-        vec!["--rate", &rate_text, "--duration", &secs_text, "--connections", "1k", "--timeout", "10s"];
-    args.extend([
-        "--source",
-        "127.1.0.0/24",
-        "--expect-body",
-        "hello\n",
-        "--output",
-        "json",
-        "--quiet",
-        &url,
-    ]);
+/// So many connections a second for so long, each to be answered; nothing where none can.
+fn crowd(doorbell: &Doorbell, program: &Path, rate: u32, secs: u64) -> Option<Process> {
+    let url = doorbell.url("/hello");
     // What there is of io_uring is for the load; without it there is none.
     let first = run(program, &["--requests", "1", &url]);
     if first.status.code() == Some(69) {
         skipped("doorbell-load needs io_uring; no crowd came");
         return None;
     }
-    let mut command = Command::new(program);
-    let (mut load, start) = (Process::spawn(command.args(&args)), Instant::now());
+    let (rate, secs) = (rate.to_string(), format!("{secs}s"));
+    let times = ["--rate", &rate, "--duration", &secs, "--connections", "1k", "--timeout", "10s"];
+    let rest = ["--source", "127.1.0.0/24", "--expect-body", "hello\n", "--output", "json", "--quiet", &url];
+    Some(Process::spawn(Command::new(program).args(times).args(rest)))
+}
+
+/// What a crowd says when it is over.
+fn report(load: &mut Process) -> Value {
+    load.wait();
+    // The last of what it says may be read after it ended.
+    let mut report = Value::Null;
+    let is_whole = || serde_json::from_str(&load.log()).map(|whole| report = whole).is_ok();
+    assert!(wait_until(LIMIT, is_whole).is_some(), "{}", load.log());
+    report
+}
+
+/// Whether so many came; nothing where none can.
+fn take(engine: &str, program: &Path) -> Option<bool> {
+    let (rate, secs) = if is_judged() { (CONNS_A_SECOND, 10) } else { (CONNS_A_SECOND_SLOW, 3) };
+    let mut scene = Scene::start(engine, LONG);
+    scene.push("pass", 200);
+    scene.seen.clear();
+    let (mut load, start) = (crowd(&scene.doorbell, program, rate, secs)?, Instant::now());
     let mut days = 0;
     while start.elapsed() < Duration::from_secs(secs).mul_f64(0.7) {
         scene.day();
@@ -173,11 +182,7 @@ fn take(engine: &str, program: &Path) -> Option<bool> {
     scene.push("pass", 200);
     scene.doorbell.process.signal(Signal::TERM);
     scene.sees("signal", "/readyz", |(status, _)| *status == 503);
-    load.wait();
-    // The last of what it says may be read after it ended.
-    let mut report = Value::Null;
-    let is_whole = || serde_json::from_str(&load.log()).map(|whole| report = whole).is_ok();
-    assert!(wait_until(LIMIT, is_whole).is_some(), "{}", load.log());
+    let report = report(&mut load);
     scene.doorbell.process.signal(Signal::TERM);
     let (ended, _) = scene.doorbell.process.wait();
     assert_eq!(ended.code(), Some(0), "{}", scene.doorbell.process.log());
@@ -208,4 +213,31 @@ fn judge(engine: &str, report: &Value, days: usize, mut seen: Vec<(&'static str,
         assert!(a_second > 0.0 && days > 0 && middle.1 <= VISIBLE_SLOW, "{said}: {seen:?}");
     }
     !is_judged() || a_second >= 0.98 * f64::from(CONNS_A_SECOND)
+}
+
+/// With time between the signal and the close, and without.
+fn a_crowd_is_answered_or_refused_when_listeners_close(engine: &str) {
+    let Some(program) = load_program() else { return };
+    let (rate, takes) = if is_judged() { (CONNS_A_SECOND, 10) } else { (CONNS_A_SECOND_SLOW, 2) };
+    for drain_delay in ["0s", "300ms"] {
+        for _ in 0..takes {
+            let mut scene = Scene::start(engine, drain_delay);
+            let Some(mut load) = crowd(&scene.doorbell, &program, rate, 3) else { return };
+            thread::sleep(Duration::from_secs(1));
+            scene.doorbell.process.signal(Signal::TERM);
+            let (ended, _) = scene.doorbell.process.wait();
+            assert_eq!(ended.code(), Some(0), "{}", scene.doorbell.process.log());
+            let report = report(&mut load);
+            let (requests, failed) =
+                (report["requests"].as_u64().unwrap(), report["failed"].as_u64().unwrap());
+            let said = format!("{engine}, {drain_delay}: {requests} answered, {failed} refused");
+            told(&said);
+            let failures = report["failures"].as_array().unwrap();
+            // Nobody else than who found nobody there.
+            let [only] = failures.as_slice() else { panic!("{said}: {report}") };
+            let refused = only["first_error"].as_str().unwrap().contains("refused");
+            assert!(only["kind"] == "connect" && refused, "{said}: {report}");
+            assert!(failed > 0 && requests > u64::from(rate) / 4, "{said}: {report}");
+        }
+    }
 }

@@ -145,10 +145,9 @@ fn nobody_is_lost_while_configurations_follow_each_other(engine: &str) {
     assert!(asked > 10 * reloads && lost.is_empty(), "{} of {asked}: {:?}", lost.len(), lost.first());
 }
 
-/// Refused is only who comes after the end, or at that very moment.
+/// Refused is only who comes after the end.
 fn is_the_end(error: &std::io::Error, ending: &AtomicBool) -> bool {
-    let kinds = [ErrorKind::ConnectionRefused, ErrorKind::ConnectionReset];
-    kinds.contains(&error.kind()) && ending.load(Ordering::Relaxed)
+    error.kind() == ErrorKind::ConnectionRefused && ending.load(Ordering::Relaxed)
 }
 
 fn close_until(server: SocketAddr, going: &AtomicBool, ending: &AtomicBool) -> (usize, Vec<String>) {
@@ -158,10 +157,6 @@ fn close_until(server: SocketAddr, going: &AtomicBool, ending: &AtomicBool) -> (
         match exchange(server, CLOSE) {
             Ok(got) if got.end == End::Fin && got.bytes.starts_with(b"HTTP/1.1 200") => {}
             Err(error) if is_the_end(&error, ending) => break,
-            // The same: the kernel had not told of this client when the last listener closed.
-            Ok(got) if got.end == End::Reset && got.bytes.is_empty() && ending.load(Ordering::Relaxed) => {
-                break;
-            }
             other => lost.push(format!("{other:?}")),
         }
     }
@@ -180,8 +175,10 @@ fn keep_until(server: SocketAddr, going: &AtomicBool, ending: &AtomicBool) -> (u
             }
         };
         stream.set_nodelay(true).unwrap();
+        let mut is_first = true;
         while going.load(Ordering::Relaxed) {
             asked += 1;
+            let was_first = std::mem::take(&mut is_first);
             let sent = stream.write_all(KEPT);
             let replied = sent.and_then(|()| misbehave::read_replies(&mut stream, 1, false));
             match replied.map(|bytes| Reply::parse(&bytes, false)) {
@@ -190,7 +187,7 @@ fn keep_until(server: SocketAddr, going: &AtomicBool, ending: &AtomicBool) -> (u
                 }
                 Ok(Some(reply)) if reply.status == 200 => {}
                 // An idle connection is closed when listeners are: a request that crosses that is sent again by any client.
-                Err(_) if ending.load(Ordering::Relaxed) => continue 'connections,
+                Err(_) if !was_first && ending.load(Ordering::Relaxed) => continue 'connections,
                 other => {
                     lost.push(format!("kept: {other:?}"));
                     continue 'connections;

@@ -332,8 +332,8 @@
 //! Two habits of the kernel had to be answered. A waiter that was woken for a client and is cancelled before it looked leaves the client where
 //! nobody else was told of him: measured on Linux 6.18 with io_uring, 2.0 s until the watch of the listeners found him, so the retired worker
 //! now has the new ones ask again (`a_client_for_whom_only_the_old_server_was_woken_is_served`). And a client that has connected to a
-//! listener with deferred accept and sent nothing is in no backlog that can be emptied: of a listener that is not in the new
-//! configuration he is lost.
+//! listener with deferred accept and sent nothing is in no backlog that can be emptied: what becomes of him where the listener is not in the
+//! new configuration is said in 0048.
 //!
 //! *Not chosen.* Swapping handlers below running listeners (arc-swap): only routes would be new, and each request would pay for it. A new
 //! process that gets the sockets: all connections move at once, but state of checks, maintenance and counters would have to move too, and
@@ -464,6 +464,9 @@
 //! no label `features`: there are none to choose. `doorbell_prober_interval_seconds` is a gauge, the mean of the last intervals, and no summary: a
 //! prober has one interval, and quantiles would be kept for each of ten probers, endpoints and workers.
 //! What is asked of a check with `cache` is counted by those who are heard, one of many: the others look at one flag (0029).
+//! A connection ends as far as we see it: one that is answered and closed in the turn that accepted it is `done`, whatever its client does then, so HAProxy's
+//! reset behind our FIN is not `reset_after_reply`; that is the reset of one that we would have kept. Where accept is deferred, a probe that connects and resets
+//! without a byte is never shown to us and in no number; with FIN it is `empty`, and with `defer_accept = false` both are.
 //!
 //! *Would change it:* a counter that a ring thread can write without asking which thread it is.
 //!

@@ -63,6 +63,8 @@ pub(crate) struct Bound {
     pub(crate) fds: Vec<OwnedFd>,
     /// True when the sockets are one and the same, or others accept from them too.
     pub(crate) is_shared: bool,
+    /// Whoever had them before gave copies to somebody else as well.
+    pub(crate) is_lent: bool,
     pub(crate) local: LocalAddr,
     /// The socket file to remove when the server ends.
     pub(crate) unix_path: Option<PathBuf>,
@@ -275,7 +277,8 @@ impl Listen {
                 let socket = self.bind_unix(path).map_err(|(call, e)| failed(call)(e))?;
                 let local = LocalAddr::Unix(Some(path.clone()));
                 let fds = copies(socket.into(), workers).map_err(failed("dup"))?;
-                Ok(Bound { fds, is_shared: true, local, unix_path: Some(path.clone()), asked })
+                let unix_path = Some(path.clone());
+                Ok(Bound { fds, is_shared: true, is_lent: false, local, unix_path, asked })
             }
             ListenAddr::Inherited(_) => {
                 let ListenAddr::Inherited(fd) = self.addr else { unreachable!("matched above") };
@@ -283,7 +286,7 @@ impl Listen {
                 let local = local_addr(&socket).map_err(failed("getsockname"))?;
                 socket.set_nonblocking(true).map_err(failed("fcntl"))?;
                 let fds = copies(socket.into(), workers).map_err(failed("dup"))?;
-                Ok(Bound { fds, is_shared: true, local, unix_path: None, asked })
+                Ok(Bound { fds, is_shared: true, is_lent: false, local, unix_path: None, asked })
             }
         }
     }
@@ -302,7 +305,14 @@ impl Listen {
             }
             fds.push(socket.into());
         }
-        Ok(Bound { fds, is_shared: false, local: LocalAddr::Tcp(addr), unix_path: None, asked })
+        Ok(Bound {
+            fds,
+            is_shared: false,
+            is_lent: false,
+            local: LocalAddr::Tcp(addr),
+            unix_path: None,
+            asked,
+        })
     }
 
     /// Sockets that listen already, and as many beside them as workers have none.
@@ -335,7 +345,7 @@ impl Listen {
         while fds.len() < usize::from(workers) {
             fds.push(self.tcp_socket(addr, 2, speaks_first)?.into());
         }
-        Ok(Bound { fds, is_shared, local, unix_path: None, asked: self.asked() })
+        Ok(Bound { fds, is_shared, is_lent: false, local, unix_path: None, asked: self.asked() })
     }
 
     /// `SO_REUSEPORT`, which the workers' sockets need, would also let them share the port with a stranger. A socket without

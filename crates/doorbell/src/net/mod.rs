@@ -3,6 +3,7 @@
 //! Does not know about: drivers, workers.
 
 pub mod egress;
+pub(crate) mod last_call;
 mod listen;
 mod proxy;
 

@@ -22,7 +22,7 @@ use crate::driver::select::{Descriptors, DriverReport, Engine, EngineUnavailable
 use crate::driver::{Fault, WakeSource, Waker};
 use crate::hand_over::HandOver;
 use crate::id::WorkerIndex;
-use crate::net::{Bound, Listen, ListenError};
+use crate::net::{Asked, Bound, Listen, ListenError};
 use crate::protocol::{ListenerProtocol, Protocol, Room};
 use crate::tuning::Tuning;
 use crate::worker::{Arrival, IpTable, ServerShared, accept_margin};
@@ -284,6 +284,7 @@ impl ServerBuilder {
         let (wakes, shareds) = wakers(workers)?;
         let Bindings { protocols, arrivals, bound, taken, renewals } = self.bind(workers)?;
         let listener_is_shared = bound.iter().map(|bound| bound.is_shared).collect();
+        let listener_is_ours = bound.iter().map(|bound| bound.asked != Asked::Inherited).collect();
         let local_addrs = bound.iter().map(|bound| bound.local.clone()).collect();
         self.hand_over.iter().for_each(|to| wake_on_room(to, shareds.clone()));
         let core = Arc::new(self.core(shareds, &bound, taken).map_err(StartError::Sockets)?);
@@ -292,6 +293,7 @@ impl ServerBuilder {
             arrivals,
             protocols,
             listener_is_shared,
+            listener_is_ours,
             limits: self.limits,
             workers,
             ip_table: Arc::clone(&core.ip_table),
@@ -333,6 +335,7 @@ impl ServerBuilder {
         await_starts(starts.iter().take(usize::from(workers)), &mut running)?;
         // Last, because the server before has these sockets too: what fails above changes nothing for it.
         core.renew(&renewals)?;
+        core.before.lock().unwrap_or_else(PoisonError::into_inner).iter().for_each(Before::lend);
         for go in goes {
             // A worker that failed meanwhile has said so to whom it concerns.
             let _gone = go.send(());

@@ -27,7 +27,7 @@ use crate::net::LocalAddr;
 use crate::protocol::Room;
 use crate::stats::{ListenerSnapshot, Snapshot};
 use crate::worker::IpTable;
-use sockets::Sockets;
+use sockets::{Sockets, Taken};
 use succession::Before;
 
 /// Something an operator should hear of. Given to [`ServerBuilder::observer`].
@@ -194,11 +194,7 @@ impl Server {
         while let Some(thread) = self.handle.core.take_replacement() {
             let _recorded = thread.join();
         }
-        let mut paths = self.handle.core.unix_paths.lock().unwrap_or_else(PoisonError::into_inner);
-        for path in paths.drain(..) {
-            // Somebody else may have removed it: then there is nothing to do.
-            let _gone = std::fs::remove_file(path);
-        }
+        self.handle.core.remove_paths();
     }
 }
 
@@ -215,8 +211,8 @@ impl Handle {
         self.drain_within(self.core.drain_timeout);
     }
 
-    /// Finishes what is in progress within `timeout`: the backlog is served, each reply is the last of its connection, then
-    /// the listeners close.
+    /// Finishes what is in progress within `timeout`. For a tenth of a second nobody new gets in at a TCP address and those who were on their way arrive, then the
+    /// backlog is served, then the listeners close; files of sockets are removed before that. Each reply is the last of its connection.
     pub fn drain_within(&self, timeout: Duration) {
         self.core.draining.store(true, Ordering::Release);
         self.core.send(Command::Drain { timeout });
@@ -226,6 +222,13 @@ impl Handle {
     pub fn stop(&self) {
         self.core.draining.store(true, Ordering::Release);
         self.core.send(Command::Stop);
+    }
+
+    /// Has clients accepted as soon as they connect, also on TCP listeners that [defer](crate::Listen::defer_accept) it, or with `false` again as
+    /// listeners say. For the time before a drain: who has connected and said nothing yet is in no backlog, and is reset if he speaks when the listeners
+    /// are closed. Those who had connected before come out within three seconds. A successor's listeners defer again.
+    pub fn accept_at_once(&self, on: bool) {
+        self.core.sockets.lock().unwrap_or_else(PoisonError::into_inner).accept_at_once(on);
     }
 
     /// The sum of all workers' counters now.
@@ -268,7 +271,7 @@ impl Handle {
     /// Copies of the sockets that accept at TCP addresses, so that they can be handed to the process after this one
     /// ([`Listen::listening`](crate::Listen::listening)): who waits in a backlog is served by that one. Without those of
     /// [inherited](crate::Listen::inherited) sockets, which whoever passed them has. None from the first drain or stop on, and without those of a worker
-    /// that failed.
+    /// that failed. From the first call on a drain turns nobody away: whoever comes waits for the owner of the copies.
     ///
     /// # Errors
     /// When the kernel has no descriptor for a copy.
@@ -283,7 +286,28 @@ impl Handle {
 }
 
 impl Core {
+    /// Before workers are told to stop listening, for what no heir has.
+    fn last_call(&self, theirs: &Taken) {
+        self.remove_paths();
+        let before = self.before.lock().unwrap_or_else(PoisonError::into_inner);
+        // The server before has these sockets too, and may be the one that stays.
+        if before.as_ref().is_none_or(|before| before.core.draining.load(Ordering::Acquire)) {
+            self.sockets.lock().unwrap_or_else(PoisonError::into_inner).last_call(theirs);
+        }
+    }
+
+    /// Files of sockets that no heir listens at.
+    fn remove_paths(&self) {
+        for path in self.unix_paths.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
+            // Somebody else may have removed it: then there is nothing to do.
+            let _gone = std::fs::remove_file(path);
+        }
+    }
+
     pub(crate) fn send(&self, command: Command) {
+        if matches!(command, Command::Drain { .. }) {
+            self.last_call(&Taken::default());
+        }
         if matches!(command, Command::Drain { .. } | Command::Retire { .. } | Command::Stop) {
             self.sockets.lock().unwrap_or_else(PoisonError::into_inner).give_up();
         }

@@ -3,14 +3,14 @@
 //! Does not know about: who accepts.
 //!
 //! A copy keeps its socket open. So they are given up before the workers are told to stop listening, and those of a worker that
-//! failed with it, or clients would wait in a backlog that nobody looks at.
+//! failed with it, or clients would wait in a backlog that nobody looks at. Before that they are what the last call of a listener is made with.
 
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::PathBuf;
 
-use crate::net::{Asked, Bound, Listen, ListenError, LocalAddr};
+use crate::net::{Asked, Bound, Listen, ListenError, LocalAddr, last_call};
 
 /// See the [module](self).
 #[derive(Debug, Default)]
@@ -22,6 +22,10 @@ struct Kept {
     asked: Asked,
     local: LocalAddr,
     is_shared: bool,
+    /// Somebody else has copies, who may go on listening: a process that is to follow, or a successor that has not taken over.
+    is_lent: bool,
+    /// How long they defer accept when they do not accept at once.
+    deferred_s: Option<u32>,
     unix_path: Option<PathBuf>,
     /// By worker; `None` once it failed.
     fds: Vec<Option<OwnedFd>>,
@@ -47,11 +51,13 @@ impl Sockets {
     pub(super) fn of(bound: &[Bound]) -> io::Result<Self> {
         let kept = |bound: &Bound| {
             let fds = bound.fds.iter().map(|fd| fd.try_clone().map(Some)).collect::<io::Result<_>>()?;
-            let Bound { asked, local, is_shared, unix_path, .. } = bound;
+            let Bound { asked, local, is_shared, is_lent, unix_path, .. } = bound;
             Ok(Kept {
                 asked: asked.clone(),
                 local: local.clone(),
                 is_shared: *is_shared,
+                is_lent: *is_lent,
+                deferred_s: None,
                 unix_path: unix_path.clone(),
                 fds,
             })
@@ -83,7 +89,8 @@ impl Sockets {
         };
         let fds = kept.fds.iter().map(copy).collect::<Result<_, _>>()?;
         *is_taken = true;
-        Ok(Some(Bound { fds, is_shared: kept.is_shared, local: kept.local.clone(), unix_path: None, asked }))
+        let Kept { is_shared, is_lent, .. } = *kept;
+        Ok(Some(Bound { fds, is_shared, is_lent, local: kept.local.clone(), unix_path: None, asked }))
     }
 
     /// Gives the sockets of the listener with this index what `listen` says of those that they accept.
@@ -93,22 +100,64 @@ impl Sockets {
     }
 
     /// Copies of those at TCP addresses that were bound here, by listener.
-    pub(super) fn listening(&self) -> io::Result<Vec<Listening>> {
-        let of = |kept: &Kept| {
+    pub(super) fn listening(&mut self) -> io::Result<Vec<Listening>> {
+        let of = |kept: &mut Kept| {
             let (Asked::Tcp { addr: asked, .. }, LocalAddr::Tcp(addr)) = (&kept.asked, &kept.local) else {
                 return None;
             };
+            kept.is_lent = true;
             let copies = kept.fds.iter().flatten().take(if kept.is_shared { 1 } else { usize::MAX });
             let sockets = copies.map(OwnedFd::try_clone).collect::<io::Result<_>>();
             Some(sockets.map(|sockets| Listening { asked: *asked, addr: *addr, sockets }))
         };
-        self.0.iter().filter_map(of).collect()
+        self.0.iter_mut().filter_map(of).collect()
     }
 
     /// The socket files of the listeners that are taken, whose removal is the successor's from here on.
     pub(super) fn unix_paths(&self, taken: &Taken) -> Vec<PathBuf> {
         let taken = self.0.iter().zip(&taken.0).filter(|(_, taken)| **taken);
         taken.filter_map(|(kept, _)| kept.unix_path.clone()).collect()
+    }
+
+    /// Has clients of TCP accepted as soon as they connect, or again as their listener says. Sockets that somebody passed stay as they are.
+    pub(super) fn accept_at_once(&mut self, on: bool) {
+        for kept in self.0.iter_mut().filter(|kept| matches!(kept.asked, Asked::Tcp { .. })) {
+            for fd in kept.fds.iter().flatten() {
+                if on {
+                    kept.deferred_s = last_call::accept_at_once(fd.as_fd()).or(kept.deferred_s);
+                } else if let Some(deferred_s) = kept.deferred_s {
+                    last_call::defer_again(fd.as_fd(), deferred_s);
+                }
+            }
+            if !on {
+                kept.deferred_s = None;
+            }
+        }
+    }
+
+    /// The last call of those that are not `theirs`: who has connected is accepted at once, and from here on nobody new gets in, except
+    /// where others listen too.
+    pub(super) fn last_call(&self, theirs: &Taken) {
+        let is_theirs = |at: usize| theirs.0.get(at).copied().unwrap_or_default();
+        let ours = self.0.iter().enumerate().filter(|(at, _)| !is_theirs(*at)).map(|(_, kept)| kept);
+        for kept in ours.filter(|kept| matches!(kept.asked, Asked::Tcp { .. })) {
+            for fd in kept.fds.iter().flatten() {
+                let _deferred_s = last_call::accept_at_once(fd.as_fd());
+                if !kept.is_lent {
+                    // Where it cannot be had, who comes between the last look at the backlog and the close is reset.
+                    let _let_in = last_call::turn_away(fd.as_fd());
+                }
+            }
+        }
+    }
+
+    /// A successor accepts from those that it has taken: what ends here does not end there.
+    pub(super) fn lend(&mut self, taken: &Taken) {
+        self.0
+            .iter_mut()
+            .zip(&taken.0)
+            .filter(|(_, taken)| **taken)
+            .for_each(|(kept, _)| kept.is_lent = true);
     }
 
     /// Closes the copies, so that the workers' own are the last.

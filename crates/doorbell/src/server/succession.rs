@@ -37,18 +37,25 @@ impl Handle {
 }
 
 impl Before {
+    /// From here on both accept, and neither may end what the other has.
+    pub(super) fn lend(&self) {
+        self.core.sockets.lock().unwrap_or_else(PoisonError::into_inner).lend(&self.taken);
+    }
+
     fn retire(self, heir: &Core, patience: Duration) -> bool {
         let Self { core, taken } = self;
         leave_paths(&core, heir, &taken);
         heir.room.settle();
         let failed = core.failures.lock().unwrap_or_else(PoisonError::into_inner).len();
         let (left, leaves) = sync_channel(core.workers.len());
-        let heirs = Arc::new(Heirs { workers: heir.workers.clone(), inherited: taken.0, left });
+        let (workers, inherited, theirs) = (heir.workers.clone(), taken.0.clone(), taken);
+        let heirs = Arc::new(Heirs { workers, inherited, left });
         if core.workers.iter().any(|worker| worker.heirs.set(Arc::clone(&heirs)).is_err()) {
             // It retired for another one before.
             return false;
         }
         core.draining.store(true, core::sync::atomic::Ordering::Release);
+        core.last_call(&theirs);
         core.send(Command::Retire { patience, timeout: core.drain_timeout });
         let mut clock = OsClock;
         let until = clock.now().after(LEAVE_TIMEOUT);

@@ -53,7 +53,7 @@ impl Admission {
 #[derive(Debug)]
 pub(crate) struct Gate {
     state: GateState,
-    /// Nobody else accepts from this socket: a drain empties its backlog before it closes.
+    /// Nobody else goes on with this socket: a drain empties its backlog before it closes.
     pub(crate) exclusive: bool,
     backoff: Duration,
     backoff_min: Duration,

@@ -16,6 +16,10 @@ use crate::id::ConnId;
 use crate::protocol::Protocol;
 use crate::time::{Clock, Time};
 
+/// How long a listener that closes still accepts, as clients are on their way to it: longer than a round trip, shorter than the second after which a
+/// client that is turned away meanwhile tries again.
+const LAST_CALL: Duration = Duration::from_millis(100);
+
 /// How far the end of a worker has come.
 #[derive(Debug, Default)]
 pub(crate) enum Drain {
@@ -80,6 +84,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         if self.drain.is_on() {
             return;
         }
+        self.last_call = self.now.after(LAST_CALL);
         self.drain = Drain::Retiring { until: self.now.after(patience), timeout };
         self.gates_changed = true;
         if let Some(heirs) = self.shared.heirs.get() {
@@ -95,8 +100,16 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         if self.drain.hurries() {
             return;
         }
+        if !self.drain.is_on() {
+            self.last_call = self.now.after(LAST_CALL);
+        }
         self.drain = Drain::Draining(self.now.after(timeout));
         self.gates_changed = true;
+        self.finish_idle();
+    }
+
+    /// Also for whoever came since the drain began and has said nothing.
+    pub(super) fn finish_idle(&mut self) {
         self.for_each_live(Self::finish_if_idle);
     }
 

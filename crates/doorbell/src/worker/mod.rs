@@ -85,6 +85,8 @@ pub struct ServerShared {
     pub(crate) arrivals: Vec<Arrival>,
     /// By [`ListenerIndex`]: true when other processes or workers accept from the same socket.
     pub(crate) listener_is_shared: Vec<bool>,
+    /// By [`ListenerIndex`]: false when somebody passed its socket, who keeps it, and with it the backlog.
+    pub(crate) listener_is_ours: Vec<bool>,
     pub(crate) limits: Limits,
     pub(crate) workers: u16,
     pub(crate) ip_table: Arc<IpTable>,
@@ -99,7 +101,8 @@ pub struct ServerShared {
 impl ServerShared {
     /// What `workers` workers need to serve `protocols`, with one listener each.
     pub fn new(protocols: Vec<ListenerProtocol>, limits: Limits, workers: u16) -> Self {
-        let listener_is_shared = vec![false; protocols.len()];
+        let (listener_is_shared, listener_is_ours) =
+            (vec![false; protocols.len()], vec![true; protocols.len()]);
         let arrivals = protocols.iter().map(|protocol| Arrival::of(protocol, None)).collect();
         let room = Room::new(limits.conns_max);
         protocols.iter().for_each(|protocol| protocol.size_for(&room));
@@ -110,6 +113,7 @@ impl ServerShared {
             protocols,
             arrivals,
             listener_is_shared,
+            listener_is_ours,
             limits,
             workers,
             ip_table,
@@ -173,6 +177,8 @@ pub struct Worker<D, C> {
     /// Connections that had their share of this turn and go on in the next. At most one entry a live connection.
     postponed: VecDeque<ConnId>,
     drain: Drain,
+    /// While it drains, who comes late is still accepted until then.
+    last_call: Time,
     /// True once heirs know that they alone accept.
     has_left: bool,
     departures: Departures,
@@ -191,14 +197,14 @@ impl<D: Driver, C: Clock> Worker<D, C> {
     pub fn new(driver: D, mut clock: C, server: Arc<ServerShared>, shared: Arc<WorkerShared>) -> Self {
         let now = clock.now();
         let limits = &server.limits;
-        let gate = |shared: &bool| Gate::new(!*shared, limits.accept_backoff_min, limits.accept_backoff_max);
+        let gate = |is_ours: &bool| Gate::new(*is_ours, limits.accept_backoff_min, limits.accept_backoff_max);
         Self {
             now,
             date: Date::new(clock.unix_secs()),
             date_due: now.after(DATE_EVERY),
             table: Table::new(server.slots_max()),
             wheel: Wheel::new(now),
-            gates: server.listener_is_shared.iter().map(gate).collect(),
+            gates: server.listener_is_ours.iter().map(gate).collect(),
             gates_changed: true,
             gates_due: now,
             admission: Admission::new(limits.conns_max_of_worker(server.workers)),
@@ -209,6 +215,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
             input_memory: InputMemory::new(limits.input_bytes_max / usize::from(server.workers)),
             postponed: VecDeque::new(),
             drain: Drain::default(),
+            last_call: now,
             has_left: false,
             departures: Departures::new(server.hand_over.as_ref()),
             speaking: None,

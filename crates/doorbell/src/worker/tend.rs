@@ -41,7 +41,8 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         // A pause that ends changes nothing while no gate may be armed.
         let may_arm = !self.admission.is_full() && !self.drain.stops_accepting();
         let paused = self.gates.iter().filter(|_| may_arm).filter_map(super::Gate::paused_until).min();
-        [watch, paused, self.drain.deadline()].into_iter().flatten().min().unwrap_or(Time::MAX)
+        let last_call = (self.drain.is_on() && self.now < self.last_call).then_some(self.last_call);
+        [watch, paused, last_call, self.drain.deadline()].into_iter().flatten().min().unwrap_or(Time::MAX)
     }
 
     /// Arms what should be armed.
@@ -117,26 +118,30 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         }
     }
 
-    /// While draining: a listener closes when nobody waits in its backlog, so that no client is reset.
+    /// While draining: a listener closes when nobody is on the way to it or waits in its backlog, so that no client is reset.
     fn close_empty_gates(&mut self) {
+        let (mut closed, is_last_call) = (false, self.now < self.last_call);
         for listener in self.listeners() {
             let gate = &mut self.gates[listener.index()];
             if gate.is_closed() {
                 continue;
             }
             let empties = gate.exclusive && !self.drain.stops_accepting();
-            if gate.is_armed()
-                && !(empties && self.driver.accept_backlogged(listener))
-                && gate.should_disarm()
-            {
+            if empties && (is_last_call || self.driver.accept_backlogged(listener)) {
+                continue;
+            }
+            if gate.is_armed() && gate.should_disarm() {
                 self.driver.disarm_accept(listener);
             }
-            if gate.can_close()
-                && (self.drain.stops_accepting() || !empties || !self.driver.accept_backlogged(listener))
-            {
+            // Who came while it was disarmed is accepted first.
+            if gate.can_close() && !(empties && self.driver.accept_backlogged(listener)) {
                 gate.close();
                 self.driver.close_listener(listener);
+                closed = true;
             }
+        }
+        if closed && self.drain.hurries() {
+            self.finish_idle();
         }
     }
 

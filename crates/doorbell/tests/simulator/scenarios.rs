@@ -308,3 +308,27 @@ fn an_idle_worker_stops_at_once() {
     let took = stage.finished_at.expect("it finished") - asked_at;
     assert!(took < 10_000_000, "{took} ns");
 }
+
+#[test]
+fn who_comes_to_a_last_call_is_answered_and_who_comes_behind_it_is_refused() {
+    let mut stage = quiet(21);
+    let mut rng = Rng::new(21);
+    stage.shared.send(Command::Drain { timeout: Duration::from_secs(60) });
+    let at_last = Duration::from_millis(95);
+    let called: Vec<_> = (0..60).map(|_| stage.add_kind(Kind::Probe, &mut rng, at_last)).collect();
+    let silent = stage.add_kind(Kind::Silent, &mut rng, at_last);
+    stage.run_for(Duration::from_millis(150));
+    let late = stage.add_kind(Kind::Probe, &mut rng, Duration::from_nanos(1));
+    while stage.turn() {}
+    judge(&stage, Ending::Drain(doorbell_testkit::clock::START_NANOS, Duration::from_secs(60)));
+    let world = stage.sim.world();
+    for peer in called {
+        let log = world.log(peer);
+        assert!(!log.received.is_empty() && log.reset.is_none(), "{log:?}");
+    }
+    assert!(world.log(late).refused);
+    // Nobody waits for whoever says nothing: he has the time of a linger.
+    let finished_at = stage.finished_at.expect("the drain ends") - doorbell_testkit::clock::START_NANOS;
+    assert!(world.log(silent).accepted_at.is_some());
+    assert!(Duration::from_nanos(finished_at) < Duration::from_secs(3), "{finished_at}");
+}

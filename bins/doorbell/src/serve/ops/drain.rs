@@ -42,7 +42,7 @@ impl Operator {
             Drained::All => {
                 let moved = inside.life.set_drain(drain, now);
                 self.record(&inside, moved);
-                inside.keepers().for_each(|keeper| keeper.drain(true));
+                self.drain_all(&inside, true);
                 tracing::info!(
                     reason,
                     "draining{length}, until undrain: not ready, everything is still served"
@@ -98,7 +98,7 @@ impl Operator {
         let calls_off_stop = inside.life.stop().is_some();
         let moved = inside.life.call_off(self.0.clock.now());
         self.record(inside, moved);
-        inside.keepers().for_each(|keeper| keeper.drain(false));
+        self.drain_all(inside, false);
         if calls_off_stop {
             tracing::warn!("the stop is called off: doorbell goes on");
             return "the stop is called off, and nothing drains any more".into();
@@ -141,6 +141,14 @@ impl Operator {
         self.0.journal.record(Happening::Drain { endpoint, on: false, reason, until_unix_ms: None });
     }
 
+    /// Has everybody answered so. Whoever connects meanwhile is accepted at once: he is not to be found waiting when listeners close.
+    pub(super) fn drain_all(&self, inside: &Inside, on: bool) {
+        inside.keepers().for_each(|keeper| keeper.drain(on));
+        if let Some(running) = self.running() {
+            running.handle.accept_at_once(on);
+        }
+    }
+
     /// Drains whose time is over.
     pub(super) fn expire_drains(&self, inside: &mut Inside, now: Duration) {
         for endpoint in inside.drains.expire(now) {
@@ -151,7 +159,7 @@ impl Operator {
         self.record(inside, moved);
         if moved.is_some() {
             tracing::info!("nothing drains any more but what was named alone: the time is over");
-            inside.keepers().for_each(|keeper| keeper.drain(false));
+            self.drain_all(inside, false);
         }
     }
 

@@ -150,6 +150,9 @@ impl Operator {
         let mut inside = self.lock();
         inside.generation += 1;
         inside.fates.clear();
+        if inside.life.is_draining() {
+            self.drain_all(&inside, true);
+        }
         let moved = inside.life.set_serving(self.0.clock.now());
         self.record(&inside, moved);
     }

@@ -16,7 +16,7 @@ impl Operator {
         }
         let moved = inside.life.set_stop(reason.to_owned(), lifecycle.drain_delay, self.0.clock.now());
         self.record(&inside, moved);
-        inside.keepers().for_each(|keeper| keeper.drain(true));
+        self.drain_all(&inside, true);
         drop(inside);
         tracing::info!(
             delay = format_duration(lifecycle.drain_delay),

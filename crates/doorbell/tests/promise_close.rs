@@ -1,0 +1,235 @@
+//! Promises about the moment at which listeners close under load: whoever got a connection is answered, and everybody else is refused.
+//!
+//! Does not know about: signals and processes; the binary's tests know those.
+
+#![expect(
+    clippy::disallowed_methods,
+    clippy::print_stderr,
+    clippy::unwrap_used,
+    reason = "clients live in real time, figures are shown, and helpers of tests may panic"
+)]
+
+mod promise;
+
+use std::io::{ErrorKind, Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use doorbell::{Descriptors, Engine, Http1, Listen, Server};
+use doorbell_testkit::peers::{End, exchange, finish, wait_until};
+
+use promise::{addr, alone, answer, anywhere, builder, on_both_engines, serve, sized};
+
+on_both_engines! {
+    a_close_under_load_resets_nobody
+    a_close_of_direct_descriptors_resets_nobody
+    a_listener_that_goes_resets_nobody
+    a_socket_file_that_goes_resets_nobody
+    who_has_said_nothing_is_accepted_when_the_end_comes_near
+    a_silent_client_of_the_last_moment_does_not_delay_the_end
+    sockets_that_somebody_else_has_go_on
+}
+
+const CLOSE: &[u8] = b"GET /livez HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
+const DRAIN: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(5);
+const CLIENTS: usize = 16;
+
+/// Asks until it is refused; what was lost before that.
+fn ask_until_refused(place: SocketAddr, asked: &AtomicUsize) -> Vec<String> {
+    let mut lost = Vec::new();
+    loop {
+        match exchange(place, CLOSE) {
+            Err(error) if error.kind() == ErrorKind::ConnectionRefused => return lost,
+            Ok(got) if got.end == End::Fin && got.bytes.starts_with(b"HTTP/1.1 200") => {
+                asked.fetch_add(1, Ordering::Relaxed);
+            }
+            other => lost.push(format!("{other:?}")),
+        }
+    }
+}
+
+/// `end` closes what listens at `place` while clients come one after the other.
+fn close_under_load(place: SocketAddr, end: impl FnOnce()) -> (usize, Vec<String>) {
+    let asked = AtomicUsize::new(0);
+    let lost = thread::scope(|scope| {
+        let clients: Vec<_> =
+            (0..CLIENTS).map(|_| scope.spawn(|| ask_until_refused(place, &asked))).collect();
+        assert!(wait_until(PATIENCE, || asked.load(Ordering::Relaxed) >= 10 * CLIENTS).is_some());
+        end();
+        clients.into_iter().flat_map(|client| client.join().unwrap()).collect()
+    });
+    (asked.into_inner(), lost)
+}
+
+/// So many closes of what `make` starts.
+fn closes(engine: Engine, what: &str, make: impl Fn() -> Server, end: impl Fn(Server)) {
+    let (mut asked, mut lost) = (0, Vec::new());
+    let rounds = sized(4, 200);
+    for _ in 0..rounds {
+        let server = make();
+        let place = addr(&server);
+        let (asked_now, lost_now) = close_under_load(place, || end(server));
+        asked += asked_now;
+        lost.extend(lost_now);
+    }
+    eprintln!("{engine:?}: {rounds} {what}, {asked} requests, {} lost", lost.len());
+    assert!(lost.is_empty(), "{} of {asked}: {:?}", lost.len(), lost.first());
+}
+
+fn a_close_under_load_resets_nobody(engine: Engine) {
+    let _turn = alone();
+    closes(engine, "closes", || serve(engine).start().unwrap(), |server| server.drain(DRAIN).unwrap());
+}
+
+fn a_close_of_direct_descriptors_resets_nobody(engine: Engine) {
+    let _turn = alone();
+    let make = || serve(engine).descriptors(Descriptors::Direct).start().unwrap();
+    closes(engine, "closes with direct descriptors", make, |server| server.drain(DRAIN).unwrap());
+}
+
+/// A successor has another listener only.
+fn a_listener_that_goes_resets_nobody(engine: Engine) {
+    let _turn = alone();
+    let other = || {
+        // Not the same as was asked for before.
+        let place = SocketAddr::from(([127, 0, 0, 2], 0));
+        builder(engine).listen(Listen::tcp(place), Http1::new(answer))
+    };
+    let end = |server: Server| {
+        let next = other().succeed(&server.handle()).start().unwrap();
+        assert!(next.handle().take_over(PATIENCE));
+        server.wait().unwrap();
+        drop(next);
+    };
+    closes(engine, "listeners that a successor has not", || serve(engine).start().unwrap(), end);
+}
+
+/// Asks until nobody is there.
+fn ask_file_until_gone(path: &Path, asked: &AtomicUsize) -> Vec<String> {
+    let mut lost = Vec::new();
+    loop {
+        let mut stream = match UnixStream::connect(path) {
+            Ok(stream) => stream,
+            Err(error) if [ErrorKind::NotFound, ErrorKind::ConnectionRefused].contains(&error.kind()) => {
+                return lost;
+            }
+            Err(error) => {
+                lost.push(format!("connect: {error}"));
+                continue;
+            }
+        };
+        let mut reply = Vec::new();
+        let read = stream.write_all(CLOSE).and_then(|()| stream.read_to_end(&mut reply));
+        match read {
+            Ok(_) if reply.starts_with(b"HTTP/1.1 200") => {
+                asked.fetch_add(1, Ordering::Relaxed);
+            }
+            other => lost.push(format!("{other:?}: {}", reply.escape_ascii())),
+        }
+    }
+}
+
+fn a_socket_file_that_goes_resets_nobody(engine: Engine) {
+    let _turn = alone();
+    let path = std::env::temp_dir().join(format!("doorbell-close-{}-{engine:?}.sock", std::process::id()));
+    let (asked, rounds) = (AtomicUsize::new(0), sized(4, 200));
+    let mut lost: Vec<String> = Vec::new();
+    for round in 1..=rounds {
+        let server = builder(engine).listen(Listen::unix(&path), Http1::new(answer)).start().unwrap();
+        lost.extend(thread::scope(|scope| {
+            let clients: Vec<_> =
+                (0..CLIENTS).map(|_| scope.spawn(|| ask_file_until_gone(&path, &asked))).collect();
+            let enough = || asked.load(Ordering::Relaxed) >= round * 10 * CLIENTS;
+            assert!(wait_until(PATIENCE, enough).is_some());
+            server.drain(DRAIN).unwrap();
+            clients.into_iter().flat_map(|client| client.join().unwrap()).collect::<Vec<_>>()
+        }));
+        assert!(!path.exists());
+    }
+    let asked = asked.into_inner();
+    eprintln!("{engine:?}: {rounds} closes of a socket file, {asked} requests, {} lost", lost.len());
+    assert!(lost.is_empty(), "{} of {asked}: {:?}", lost.len(), lost.first());
+}
+
+fn silent(place: SocketAddr) -> Vec<TcpStream> {
+    (0..50).map(|_| TcpStream::connect(place).unwrap()).collect()
+}
+
+/// Deferred accept keeps who has said nothing in no backlog that could be emptied.
+fn who_has_said_nothing_is_accepted_when_the_end_comes_near(engine: Engine) {
+    let _turn = alone();
+    let server = serve(engine).start().unwrap();
+    let (place, handle) = (addr(&server), server.handle());
+    let before = silent(place);
+    thread::sleep(Duration::from_millis(100));
+    assert_eq!(handle.stats().conns_live, 0, "they are deferred");
+    handle.accept_at_once(true);
+    let behind = silent(place);
+    let accepted = wait_until(Duration::from_millis(500), || handle.stats().conns_live >= 50);
+    assert!(accepted.is_some(), "who comes now is accepted at once: {:?}", handle.stats());
+    // Those before are greeted once more a second after they came, and accepted then.
+    let accepted = wait_until(Duration::from_secs(2), || handle.stats().conns_live >= 100);
+    assert!(accepted.is_some(), "{:?}", handle.stats());
+    let drain = thread::spawn(move || server.drain(DRAIN));
+    // Whoever is turned away is not to be waited for.
+    let knock = || TcpStream::connect_timeout(&place, Duration::from_millis(20));
+    let refused = || knock().is_err_and(|error| error.kind() == ErrorKind::ConnectionRefused);
+    assert!(wait_until(PATIENCE, refused).is_some());
+    for mut stream in before.into_iter().chain(behind) {
+        stream.write_all(CLOSE).unwrap();
+        let got = finish(&mut stream, PATIENCE);
+        assert!(got.end == End::Fin && got.bytes.starts_with(b"HTTP/1.1 200"), "{got:?}");
+    }
+    drain.join().unwrap().unwrap();
+
+    // Called off, it is as before.
+    let server = serve(engine).start().unwrap();
+    server.handle().accept_at_once(true);
+    server.handle().accept_at_once(false);
+    let _deferred = silent(addr(&server));
+    thread::sleep(Duration::from_millis(200));
+    assert_eq!(server.stats().conns_live, 0);
+}
+
+fn a_silent_client_of_the_last_moment_does_not_delay_the_end(engine: Engine) {
+    let _turn = alone();
+    let server = serve(engine).start().unwrap();
+    let (place, handle) = (addr(&server), server.handle());
+    handle.accept_at_once(true);
+    let _silent = silent(place);
+    let drain = thread::spawn(move || server.drain(Duration::from_secs(60)));
+    // A second of patience for each, and some time to close.
+    let ended = wait_until(PATIENCE, || drain.is_finished());
+    assert!(ended.is_some(), "{:?}", handle.stats());
+}
+
+/// Who comes between two processes waits for the second one.
+fn sockets_that_somebody_else_has_go_on(engine: Engine) {
+    let _turn = alone();
+    let server = serve(engine).start().unwrap();
+    let place = addr(&server);
+    let kept = server.handle().listening().unwrap().remove(0).sockets;
+    let clients = thread::scope(|scope| {
+        let drain = scope.spawn(move || server.drain(DRAIN));
+        let mut clients = Vec::new();
+        while !drain.is_finished() {
+            // Whoever is turned away tries again after a second.
+            clients.push(TcpStream::connect_timeout(&place, Duration::from_millis(900)).unwrap());
+            thread::sleep(Duration::from_millis(5));
+        }
+        drain.join().unwrap().unwrap();
+        clients.push(TcpStream::connect_timeout(&place, Duration::from_millis(900)).unwrap());
+        clients
+    });
+    let next = builder(engine).listen(anywhere().listening(kept), Http1::new(answer)).start().unwrap();
+    assert_eq!(addr(&next), place);
+    let mut last = clients.into_iter().next_back().unwrap();
+    last.write_all(CLOSE).unwrap();
+    let got = finish(&mut last, PATIENCE);
+    assert!(got.end == End::Fin && got.bytes.starts_with(b"HTTP/1.1 200"), "{got:?}");
+}
