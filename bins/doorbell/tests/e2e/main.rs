@@ -52,6 +52,7 @@ mod grpcio;
 mod h2spec;
 mod haproxy;
 mod haproxy_proxy;
+mod healthcheck;
 mod hellos;
 mod http2;
 mod hung;
