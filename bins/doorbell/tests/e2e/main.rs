@@ -78,6 +78,7 @@ mod reload;
 mod replies;
 mod restart;
 mod restart_kept;
+mod scraped;
 mod signals;
 mod slow;
 mod systemd;
