@@ -1,6 +1,6 @@
 //! Weeks of a whole board on a virtual clock: scripted outages, and an account of what the endpoint said that must agree with the script.
 //!
-//! Does not know about: real time. `DOORBELL_HEALTH_WEEKS` sets how many weeks; without it, it is a day.
+//! Does not know about: real time. `DOORBELL_HEALTH_WEEKS` sets how many weeks; four without it.
 
 use std::time::Duration;
 
@@ -43,7 +43,7 @@ fn is_out(outages: &[(u64, u64)], at: u64) -> bool {
 
 fn days() -> u64 {
     let weeks: Option<u64> = std::env::var("DOORBELL_HEALTH_WEEKS").ok().and_then(|text| text.parse().ok());
-    weeks.map_or(1, |weeks| weeks * 7)
+    weeks.unwrap_or(4) * 7
 }
 
 struct World {

@@ -314,8 +314,8 @@ pub struct HealthcheckArgs {
     #[arg(long, value_name = "NAME", default_value = "readyz")]
     pub endpoint: String,
 
-    /// Where doorbell listens, an address, HOST:PORT or unix:/PATH; by default the first listener of the file named with -c that can be
-    /// asked, and without one 127.0.0.1:8080
+    /// Where doorbell listens, an address, HOST:PORT or unix:/PATH; by default the first listener that can be asked of the file named with
+    /// -c, or of /etc/doorbell/doorbell.toml where there is one, and else 127.0.0.1:8080
     #[arg(long, value_name = "ADDR", value_parser = super::healthcheck::parse_address)]
     pub address: Option<super::healthcheck::Address>,
 

@@ -15,7 +15,7 @@ use std::fmt;
 use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, ToSocketAddrs as _};
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::sync_channel;
 use std::time::Duration;
 
@@ -32,6 +32,9 @@ pub enum Address {
     /// A socket in the file system.
     Unix(PathBuf),
 }
+
+/// Where the image and the unit for systemd have it: what a check is told by nobody, as `HEALTHCHECK` of the image, is about this file.
+const USUAL_FILE: &str = "/etc/doorbell/doorbell.toml";
 
 /// A listener, and how it wants to be asked.
 #[derive(Clone, Debug)]
@@ -87,13 +90,19 @@ pub(super) fn run(args: &HealthcheckArgs, global: &Global) -> Exit {
     }
 }
 
-/// Where to ask: what the command line says, else what the file does, else where doorbell listens without one.
+/// Where to ask: what the command line says, else what the file does, that which is named or the usual one, else where doorbell listens
+/// without one.
 fn door(args: &HealthcheckArgs, global: &Global, path: &str) -> Result<Door, String> {
     let plain = |address| Door { address, host: None, is_tls: false, needs_proxy_header: false };
     if let Some(address) = &args.address {
         return Ok(plain(address.clone()));
     }
-    let Some(source) = load::source_or_built_in(global).map_err(|failure| failure.to_string())? else {
+    let usual = Path::new(USUAL_FILE);
+    let source = match global.config {
+        None if usual.is_file() => load::read_source(usual).map(Some),
+        _ => load::source_or_built_in(global),
+    };
+    let Some(source) = source.map_err(|failure| failure.to_string())? else {
         return Ok(plain(Address::Addr(crate::config::model::DEFAULT_ADDR)));
     };
     let overrides = load::overrides().map_err(|failure| failure.to_string())?;

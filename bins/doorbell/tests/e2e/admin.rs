@@ -23,7 +23,6 @@ on_both_engines! {
     a_token_is_needed_where_there_is_one
     a_hostile_reason_is_only_text
     events_come_as_they_happen
-    prometheus_reads_it
     probes_during_a_thousand_changes_a_second_are_whole
 }
 
@@ -67,10 +66,10 @@ path = "/push/{check}/{result}"
 push = true
 "#;
 
-const KUBELET: &str = "GET /readyz HTTP/1.1\r\nHost: 127.0.0.1:18181\r\nUser-Agent: kube-probe/1.34\r\nAccept: */*\r\nConnection: close\r\n\r\n";
+pub(crate) const KUBELET: &str = "GET /readyz HTTP/1.1\r\nHost: 127.0.0.1:18181\r\nUser-Agent: kube-probe/1.34\r\nAccept: */*\r\nConnection: close\r\n\r\n";
 const TOKEN: &str = "0123456789abcdef0123456789abcdef";
 
-fn start(engine: &str) -> (Doorbell, SocketAddr) {
+pub(crate) fn start(engine: &str) -> (Doorbell, SocketAddr) {
     start_with(engine, CONFIG)
 }
 
@@ -80,7 +79,7 @@ fn start_with(engine: &str, config: &str) -> (Doorbell, SocketAddr) {
     (doorbell, admin)
 }
 
-fn ask(addr: SocketAddr, request: &str) -> Reply {
+pub(crate) fn ask(addr: SocketAddr, request: &str) -> Reply {
     let answer = exchange(addr, request.as_bytes()).unwrap().bytes;
     Reply::parse(&answer, request.starts_with("HEAD"))
         .unwrap_or_else(|| panic!("{request}: {}", answer.escape_ascii()))
@@ -386,39 +385,6 @@ fn events_come_as_they_happen(engine: &str) {
     assert!(answers.iter().any(|line| line.contains("503")), "{answers:?}");
     drop((others, reader, again, all));
     assert!(wait_until(LIMIT, || next(&mut follow("", ""), "HTTP/1.1 ").contains("200")).is_some());
-}
-
-fn prometheus_reads_it(engine: &str) {
-    let (doorbell, admin) = start(engine);
-    for request in [KUBELET, "OPTIONS /readyz HTTP/1.0\r\n\r\n"] {
-        ask(doorbell.addr, request);
-    }
-    let scrape = |accept: &str| {
-        let request = format!(
-            "GET /metrics HTTP/1.1\r\nHost: {admin}\r\nConnection: close\r\nAccept: {accept}\r\n\r\n"
-        );
-        let reply = ask(admin, &request);
-        (reply.field("content-type").unwrap().to_owned(), String::from_utf8(reply.body).unwrap())
-    };
-    let (content_type, newer) =
-        scrape("application/openmetrics-text;version=1.0.0;q=0.6,text/plain;version=0.0.4;q=0.5,*/*;q=0.1");
-    assert_eq!(content_type, "application/openmetrics-text; version=1.0.0; charset=utf-8");
-    assert!(newer.ends_with("# EOF\n") && newer.contains("# TYPE doorbell_probes counter\n"), "{newer}");
-    let (content_type, older) = scrape("text/plain");
-    assert_eq!(content_type, "text/plain; version=0.0.4; charset=utf-8");
-    assert!(!older.contains("# EOF") && older.contains("# TYPE doorbell_probes_total counter\n"), "{older}");
-    let Some(promtool) = program("promtool") else { return };
-    let mut check = Command::new(promtool)
-        .args(["check", "metrics"])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    check.stdin.take().unwrap().write_all(older.as_bytes()).unwrap();
-    let output = check.wait_with_output().unwrap();
-    let said = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
-    assert!(output.status.success() && said.trim().is_empty(), "{said}\n{older}");
 }
 
 /// A probe is told one state or the other, whole, and after the last change the last one.

@@ -16,7 +16,8 @@ use serde_json::Value;
 
 use crate::plain::{send, try_get};
 use crate::support::{
-    Doorbell, LIMIT, Process, Scratch, binary, is_judged, load_program, on_both_engines, run, skipped, told,
+    Doorbell, LIMIT, Process, Scratch, binary, is_judged, load_program, on_both_engines, run,
+    skipped_without_io_uring, told,
 };
 
 on_both_engines! {
@@ -145,7 +146,7 @@ fn crowd(doorbell: &Doorbell, program: &Path, rate: u32, secs: u64) -> Option<Pr
     // What there is of io_uring is for the load; without it there is none.
     let first = run(program, &["--requests", "1", &url]);
     if first.status.code() == Some(69) {
-        skipped("doorbell-load needs io_uring; no crowd came");
+        skipped_without_io_uring("doorbell-load needs io_uring; no crowd came");
         return None;
     }
     let (rate, secs) = (rate.to_string(), format!("{secs}s"));

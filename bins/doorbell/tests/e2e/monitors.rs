@@ -127,7 +127,8 @@ fn apache_takes_a_member_out_and_in(engine: &str) {
     assert_eq!(get(doorbell.addr, "/hello", &[]).status, 200);
 }
 
-/// keepalived speaks VRRP and nothing else, on a link that exists for this test, in a network of its own.
+/// keepalived speaks VRRP and nothing else, on a link that exists for this test, in a network of its own. It asks by `check_http`: its own
+/// HTTP_GET is there only for servers of IPVS, which few kernels of test machines have.
 fn keepalived_leaves_and_comes_back(engine: &str) {
     let programs = ["keepalived", "unshare", "ip", "check_http"].map(program);
     let [Some(keepalived), Some(unshare), Some(ip), Some(check_http)] = programs else { return };

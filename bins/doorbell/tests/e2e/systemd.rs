@@ -2,16 +2,17 @@
 //!
 //! Does not know about: systemd itself, which runs on few machines that run tests.
 
+use std::collections::BTreeMap;
 use std::net::TcpListener;
 use std::os::unix::net::UnixDatagram;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use rustix::process::Signal;
 
 use crate::plain::get;
-use crate::support::{CONFIG, Doorbell, LIMIT, Process, Scratch, binary, free_addr, program};
+use crate::support::{CONFIG, Doorbell, LIMIT, Process, Scratch, binary, free_addr, program, skipped};
 use doorbell_testkit::peers::wait_until;
 
 /// The manager's end of `NOTIFY_SOCKET`.
@@ -133,6 +134,63 @@ fn the_watchdog_is_petted_while_workers_idle() {
     manager.until("READY=1");
     manager.socket.set_read_timeout(Some(Duration::from_millis(400))).unwrap();
     assert!(manager.socket.recv(&mut [0; 512]).is_err());
+}
+
+/// Holds one thread by ptrace(2), as a debugger does, until it is told to end.
+const HOLD: &str = "import ctypes, os, sys
+libc = ctypes.CDLL(None, use_errno=True)
+libc.ptrace.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p]
+SEIZE, INTERRUPT, ALL = 0x4206, 0x4207, 0x40000000
+thread = int(sys.argv[1])
+for request in (SEIZE, INTERRUPT):
+    if libc.ptrace(request, thread, None, None):
+        print(os.strerror(ctypes.get_errno()), flush=True)
+        sys.exit(1)
+os.waitpid(thread, ALL)
+print('held', flush=True)
+sys.stdin.read()";
+
+/// What holds it, until this is dropped; nothing where nobody may.
+fn hold(python: &Path, thread: &str) -> Option<Process> {
+    let mut command = Command::new(python);
+    let holder = Process::spawn_with_stdin(command.args(["-c", HOLD, thread]), Stdio::piped());
+    assert!(wait_until(LIMIT, || !holder.log().is_empty()).is_some(), "it says nothing");
+    if holder.log() != "held" {
+        skipped(&format!("no thread can be held here ({}); the watchdog was not kept waiting", holder.log()));
+        return None;
+    }
+    Some(holder)
+}
+
+#[test]
+fn a_thread_that_stands_still_is_told_by_silence() {
+    const PERIOD: Duration = Duration::from_millis(200);
+    let Some(python) = program("python3") else { return };
+    let mut manager = Manager::new();
+    let config = format!("{CONFIG}\n[check.app]\ntype = \"file\"\npath = \"/\"\ninterval = \"1h\"\n");
+    let doorbell = manager.start(&config, Some(u32::try_from(PERIOD.as_micros()).unwrap()));
+    let tasks = Path::new("/proc").join(doorbell.process.pid()).join("task");
+    let names = std::fs::read_dir(&tasks).unwrap().map(|task| {
+        let task = task.unwrap();
+        (std::fs::read_to_string(task.path().join("comm")).unwrap(), task.file_name().into_string().unwrap())
+    });
+    let threads: BTreeMap<String, String> = names.collect();
+    for name in ["doorbell-0\n", "doorbell-1\n", "checks\n"] {
+        manager.until("WATCHDOG=1");
+        let thread = threads.get(name).unwrap_or_else(|| panic!("{name}: {threads:?}"));
+        let Some(holder) = hold(&python, thread) else { return };
+        manager.socket.set_nonblocking(true).unwrap();
+        let mut buf = [0; 4096];
+        while manager.socket.recv(&mut buf).is_ok() {}
+        std::thread::sleep(4 * PERIOD);
+        let heard = std::iter::from_fn(|| manager.socket.recv(&mut buf).ok().map(|len| buf[..len].to_vec()));
+        let pets = heard.filter(|said| said.starts_with(b"WATCHDOG=1")).count();
+        // It may have turned just before. Of who goes on there are four a period.
+        assert!(pets <= 1, "{name}: petted {pets} times");
+        manager.socket.set_nonblocking(false).unwrap();
+        drop(holder);
+        manager.until("WATCHDOG=1");
+    }
 }
 
 #[test]

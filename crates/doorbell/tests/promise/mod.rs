@@ -41,15 +41,25 @@ pub(crate) fn io_uring_works() -> bool {
     static WORKS: OnceLock<bool> = OnceLock::new();
     *WORKS.get_or_init(|| {
         let Err(error) = serve(Engine::IoUring).start() else { return true };
-        let required = std::env::var("DOORBELL_REQUIRE_URING").is_ok_and(|value| value == "1");
-        assert!(!required, "DOORBELL_REQUIRE_URING=1, and {error}");
-        skipped(&format!("{error}; the io_uring half of this promise was not tested"));
+        skipped_unless(
+            "DOORBELL_REQUIRE_URING",
+            &format!("{error}; the io_uring half of this promise was not tested"),
+        );
         false
     })
 }
 
-/// Says what was not tested. Not by `eprintln!`, which the test runner swallows when a test passes.
+/// Says what was not tested; where everything is required, that is a failure.
+#[track_caller]
 pub(crate) fn skipped(what: &str) {
+    skipped_unless("DOORBELL_REQUIRE_CLIENTS", what);
+}
+
+/// Not by `eprintln!`, which the test runner swallows when a test passes.
+#[track_caller]
+fn skipped_unless(variable: &str, what: &str) {
+    let is_required = std::env::var(variable).is_ok_and(|value| value == "1");
+    assert!(!is_required, "{what}, and {variable}=1");
     let _ = writeln!(std::io::stderr(), "SKIP: {what}");
 }
 

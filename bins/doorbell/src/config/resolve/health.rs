@@ -262,32 +262,6 @@ fn on_drain(written: &written::DrainAnswers, default: [OnDrain; 3]) -> [OnDrain;
     [or(&written.kubelet, kubelet), or(&written.load_balancer, load_balancer), other]
 }
 
-/// Checks that leave this machine, where an endpoint requires them: other replicas share them, and would all go down at once.
-pub(super) fn lint_shared(file: &written::File, health: &[Health], checks: &[Check], problems: &Problems) {
-    for written in &file.health {
-        let Some(health) = health.iter().find(|health| health.name == written.name.value) else { continue };
-        let is_liveness = !Health::is_readiness(&health.name);
-        if health.latch || (!is_liveness && health.fail_open.is_some()) {
-            continue;
-        }
-        for name in written.require.iter().flat_map(|names| &names.value) {
-            let check = checks.iter().find(|check| check.name == name.value);
-            let Some(remote) = check.and_then(|check| check.kind.remote()) else { continue };
-            let (message, help) = match is_liveness {
-                true => (
-                    format!("`{}` goes down with {remote}, and restarts do not heal that", health.name),
-                    "list it in `readyz`, or as `info`",
-                ),
-                false => (
-                    format!("`{}` goes down with {remote}, on every replica at once", health.name),
-                    "list it as `degrading`, or add `fail_open = { max_age = \"2m\" }`",
-                ),
-            };
-            problems.add(Problem::warning("shared-dependency", name.span.clone(), message).help(help));
-        }
-    }
-}
-
 /// How long unknown checks count as up at first.
 pub(super) fn grace(written: &Option<At<Duration>>) -> Option<Duration> {
     written.as_ref().map(|at| at.value).filter(|grace| !grace.is_zero())

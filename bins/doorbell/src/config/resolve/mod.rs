@@ -17,6 +17,7 @@ mod http2;
 mod limit;
 mod lint;
 mod lint_guards;
+mod lint_shared;
 mod listener;
 mod names;
 mod redirect;
@@ -57,7 +58,6 @@ pub(crate) fn resolve(file: &written::File, grace: Option<&str>, problems: &Prob
     unify(&file.listeners, &mut listeners, problems);
     let checks = check::resolve(file, problems);
     let health = health::resolve(&file.health, &checks, problems);
-    health::lint_shared(file, &health, &checks, problems);
     let agents = balancer::agents(&file.agents, &health, problems);
     let tcp_gates = balancer::gates(&file.tcp_gates, &health, problems);
     let resolver = Resolver {
@@ -108,6 +108,7 @@ pub(crate) fn resolve(file: &written::File, grace: Option<&str>, problems: &Prob
     http2::lint(file, &config, problems);
     lint::lint(file, &config, grace, problems);
     lint_guards::lint(file, &config, problems);
+    lint_shared::lint(file, &config, problems);
     config
 }
 

@@ -1,0 +1,114 @@
+//! Warnings of endpoints that go down with another machine: other replicas share it, and would all go down at once.
+//!
+//! Does not know about: errors; how an endpoint is answered.
+
+use super::super::model::{Action, Config, Health, HostPort, Severity};
+use super::super::problem::{Problem, Problems};
+use super::super::written;
+use std::ops::Range;
+
+pub(super) fn lint(file: &written::File, config: &Config, problems: &Problems) {
+    for (position, health) in config.health.iter().enumerate() {
+        let written = file.health.iter().find(|written| written.name.value == health.name);
+        let is_liveness = !Health::is_readiness(&health.name);
+        let is_meant = health.latch || (!is_liveness && health.fail_open.is_some());
+        // `readyz` is there also where nobody asks it.
+        if is_meant || (written.is_none() && !is_asked(config, position)) {
+            continue;
+        }
+        let shared = Shared { file, config, health, written, is_liveness, problems };
+        shared.required();
+        shared.quorum();
+    }
+}
+
+/// Whether anything that is served answers with it.
+fn is_asked(config: &Config, position: usize) -> bool {
+    let grpc = &config.grpc;
+    let has_service =
+        grpc.overall == position || grpc.services.iter().any(|(_, service)| *service == position);
+    let routes = config.routes.iter().any(|route| match &route.action {
+        Action::Grpc => has_service,
+        Action::Health(health) => health.endpoint == position,
+        _ => false,
+    });
+    routes
+        || config.agents.iter().any(|agent| agent.select_by_send || agent.endpoint == position)
+        || config.tcp_gates.iter().any(|gate| gate.endpoint == position)
+}
+
+struct Shared<'a> {
+    file: &'a written::File,
+    config: &'a Config,
+    health: &'a Health,
+    written: Option<&'a written::Health>,
+    is_liveness: bool,
+    problems: &'a Problems,
+}
+
+impl Shared<'_> {
+    /// Each check that alone takes the endpoint down: those of the list one by one, and those that are there by their severity, as no
+    /// list is written, in one word.
+    fn required(&self) {
+        let list = || self.written.iter().flat_map(|written| &written.require).flat_map(|list| &list.value);
+        let mut unlisted = Vec::new();
+        for one in self.health.uses.iter().filter(|one| one.severity == Severity::Required) {
+            let check = &self.config.checks[one.check];
+            let Some(remote) = check.kind.remote() else { continue };
+            match list().find(|name| name.value == check.name) {
+                Some(name) => {
+                    let help = "list it as `degrading`, or add `fail_open = { max_age = \"2m\" }`";
+                    self.warn(&name.span, &[remote], help);
+                }
+                None => unlisted.push((&self.file.checks[one.check].name.span, remote)),
+            }
+        }
+        let (spans, remotes): (Vec<_>, Vec<_>) = unlisted.into_iter().unzip();
+        if let Some(first) = spans.first() {
+            let name = &self.health.name;
+            let help = format!(
+                "add `severity = \"degrading\"`, or `fail_open = {{ max_age = \"2m\" }}` to [health.{name}]"
+            );
+            self.warn(first, &remotes, &help);
+        }
+    }
+
+    /// A quorum that the members on this machine do not make up.
+    fn quorum(&self) {
+        let (Some(quorum), Some(written)) =
+            (self.health.quorum, self.written.and_then(|written| written.quorum.as_ref()))
+        else {
+            return;
+        };
+        let members = || self.health.uses.iter().filter(|one| one.in_quorum);
+        let remotes: Vec<_> =
+            members().filter_map(|one| self.config.checks[one.check].kind.remote()).collect();
+        let count = members().count();
+        let own = u32::try_from(count - remotes.len()).unwrap_or(u32::MAX);
+        if remotes.is_empty() || own >= quorum.min(u32::try_from(count).unwrap_or(u32::MAX)) {
+            return;
+        }
+        self.warn(
+            &written.span,
+            &remotes,
+            "add members on this machine, or `fail_open = { max_age = \"2m\" }`",
+        );
+    }
+
+    fn warn(&self, span: &Range<usize>, remotes: &[&HostPort], help: &str) {
+        let [first, others @ ..] = remotes else { return };
+        let named = match others.len() {
+            0 => first.to_string(),
+            more => format!("{first} and {more} more"),
+        };
+        let name = &self.health.name;
+        let (message, help) = match self.is_liveness {
+            true => (
+                format!("`{name}` goes down with {named}, and restarts do not heal that"),
+                "list it in `readyz`, or as `info`",
+            ),
+            false => (format!("`{name}` goes down with {named}, on every replica at once"), help),
+        };
+        self.problems.add(Problem::warning("shared-dependency", span.clone(), message).help(help));
+    }
+}
