@@ -26,6 +26,7 @@ mod alpn;
 mod answers;
 mod auth;
 mod blackbox;
+mod browser;
 mod busy;
 mod checks;
 mod clock;
