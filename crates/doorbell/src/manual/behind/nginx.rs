@@ -63,5 +63,6 @@
 //! - `health_check` is of NGINX Plus: every 5 s, `/`, one failure, one success, 200 to 399. It needs the `zone`. In `stream` it connects only: give it
 //!   the port of a `[tcp_gate.NAME]`.
 //! - Without `proxy_set_header Host` the host is the name of the upstream, `back`: routes with `hosts` do not have it, and clients get 421.
+//! - Exporters and agents that read `stub_status` read the same text at `/-/stub_status` of `[admin]`. `Reading` and `Writing` are 0 there.
 //! - Connections are kept only with `proxy_http_version 1.1` and an empty `Connection` (before nginx 1.29.7, where that became the default);
 //!   otherwise each request is a connection, which is served just as well.
