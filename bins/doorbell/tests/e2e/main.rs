@@ -39,6 +39,7 @@ mod declared;
 mod denied;
 mod descriptors;
 mod drains;
+mod exporter;
 mod failures;
 mod files;
 mod floods;
