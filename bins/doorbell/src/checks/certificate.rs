@@ -8,7 +8,11 @@ use super::tls::{Tls, TlsPool, handshake};
 use super::{Complaint, Progress, Stage, Verdict};
 use crate::config::format_duration;
 use crate::config::model::{CertificateRule, TlsCheck};
-use rustls::pki_types::CertificateDer;
+use rustls::RootCertStore;
+use rustls::client::verify_server_cert_signed_by_trust_anchor;
+use rustls::crypto::aws_lc_rs;
+use rustls::pki_types::{CertificateDer, UnixTime};
+use rustls::server::ParsedCertificate;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::io::AsyncWriteExt as _;
 use tokio::time::Instant;
@@ -44,7 +48,7 @@ impl TlsAsk {
         let name = self.check.tls.server_name.as_deref().unwrap_or_else(|| self.check.address.host());
         let mut stream = handshake(&self.tls, name, conn).await?;
         let latency = start.elapsed();
-        progress.see_tls(stream.get_ref().1);
+        progress.see_tls(stream.get_ref().1, &self.tls);
         // As every client ends a connection that it does not need any more.
         let _gone = stream.shutdown().await;
         let (conn, session) = stream.get_mut();
@@ -74,7 +78,7 @@ impl Named {
     /// None of one that cannot be read.
     pub(super) fn of(der: &CertificateDer<'_>) -> Option<Self> {
         let (_, certificate) = parse_x509_certificate(der).ok()?;
-        let sha256 = rustls::crypto::aws_lc_rs::cipher_suite::TLS13_AES_128_GCM_SHA256.tls13()?;
+        let sha256 = aws_lc_rs::cipher_suite::TLS13_AES_128_GCM_SHA256.tls13()?;
         let fingerprint = sha256.common.hash_provider.hash(der);
         let alternatives = certificate.subject_alternative_name().ok().flatten();
         let names = alternatives.iter().flat_map(|names| &names.value.general_names);
@@ -111,6 +115,29 @@ pub(super) fn ends_at(chain: &[CertificateDer<'_>]) -> Result<Duration, Complain
         ends = Some(ends.map_or(secs, |known: u64| known.min(secs)));
     }
     ends.map(Duration::from_secs).ok_or_else(|| Complaint::failure("the server showed no certificate"))
+}
+
+/// The last moment at which these certificates would still be believed: when the best of the chains ends that they make. `None` where nobody
+/// believes them now. When a root itself ends is not looked at, here as in the handshake.
+pub(super) fn chain_ends_at(
+    chain: &[CertificateDer<'_>],
+    roots: &RootCertStore,
+    now: Duration,
+) -> Option<Duration> {
+    let (first, others) = chain.get(..chain.len().min(CHAIN_LEN_MAX))?.split_first()?;
+    let first = ParsedCertificate::try_from(first).ok()?;
+    let algorithms = aws_lc_rs::default_provider().signature_verification_algorithms.all;
+    let is_good_at = |at: Duration| {
+        let at = UnixTime::since_unix_epoch(at);
+        verify_server_cert_signed_by_trust_anchor(&first, roots, others, at, algorithms).is_ok()
+    };
+    if !is_good_at(now) {
+        return None;
+    }
+    let mut ends: Vec<Duration> =
+        chain.iter().filter_map(|der| ends_at(std::slice::from_ref(der)).ok()).collect();
+    ends.sort_unstable();
+    ends.into_iter().rev().find(|ends| *ends >= now && is_good_at(*ends))
 }
 
 #[expect(clippy::disallowed_methods, reason = "certificates end by the time of day")]
@@ -178,9 +205,50 @@ mod tests {
         assert!(named.fingerprint_sha256.len() == 64, "{named:?}");
         assert_eq!(Named::of(&CertificateDer::from(b"no".to_vec())), None);
         // FIPS 180-2, appendix B.1.
-        let sha256 = rustls::crypto::aws_lc_rs::cipher_suite::TLS13_AES_128_GCM_SHA256.tls13().unwrap();
+        let sha256 = aws_lc_rs::cipher_suite::TLS13_AES_128_GCM_SHA256.tls13().unwrap();
         let abc = hex(sha256.common.hash_provider.hash(b"abc").as_ref());
         assert_eq!(abc, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+    }
+
+    /// An authority that was signed by two roots, of which one certificate has ended long ago: what a server shows for old clients does no harm.
+    #[test]
+    fn a_chain_ends_when_it_is_believed_no_more() {
+        use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
+        let params = |name: &str, year| {
+            let mut params = CertificateParams::new(Vec::new()).unwrap();
+            params.distinguished_name.push(rcgen::DnType::CommonName, name);
+            params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+            params.not_after = rcgen::date_time_ymd(year, 1, 1);
+            params
+        };
+        let keys = [(); 4].map(|()| KeyPair::generate().unwrap());
+        let root = params("root", 2090).self_signed(&keys[0]).unwrap();
+        let (good, old) =
+            (Issuer::new(params("root", 2090), &keys[0]), Issuer::new(params("old", 2090), &keys[1]));
+        let by_good = params("middle", 2040).signed_by(&keys[2], &good).unwrap();
+        let by_old = params("middle", 2020).signed_by(&keys[2], &old).unwrap();
+        let middle = Issuer::new(params("middle", 2040), &keys[2]);
+        let leaf = |year| {
+            let mut params = CertificateParams::new(vec!["a.test".to_owned()]).unwrap();
+            params.not_after = rcgen::date_time_ymd(year, 1, 1);
+            params.signed_by(&keys[3], &middle).unwrap().der().clone()
+        };
+        let mut roots = RootCertStore::empty();
+        roots.add(root.der().clone()).unwrap();
+        let at =
+            |year| Duration::from_secs(rcgen::date_time_ymd(year, 1, 1).unix_timestamp().cast_unsigned());
+        let chain = |year| [leaf(year), by_old.der().clone(), by_good.der().clone()];
+        let now = at(2026);
+        assert_eq!(ends_at(&chain(2030)), Ok(at(2020)));
+        assert_eq!(chain_ends_at(&chain(2030), &roots, now), Some(at(2030)));
+        assert_eq!(
+            chain_ends_at(&chain(2050), &roots, now),
+            Some(at(2040)),
+            "the one in the middle ends first"
+        );
+        assert_eq!(chain_ends_at(&chain(2050)[..2], &roots, now), None, "nobody believes it");
+        assert_eq!(chain_ends_at(&chain(2025), &roots, now), None, "it has ended");
+        assert_eq!(chain_ends_at(&[], &roots, now), None);
     }
 
     #[test]

@@ -110,7 +110,10 @@ impl Dialer {
             // With one address there is nobody to leave time to, and one timer less.
             let connected = if is_alone { Ok(connecting.await) } else { timeout(each, connecting).await };
             match connected {
-                Ok(Ok(stream)) => return Ok(stream),
+                Ok(Ok(stream)) => {
+                    progress.see(|seen| seen.address = Some(addr.ip()));
+                    return Ok(stream);
+                }
                 Ok(Err(error)) => last = Some(complaint_of(addr, &error)),
                 Err(_elapsed) => {
                     let reason = format!("{addr}: no connection within {}", format_duration(each));

@@ -3,7 +3,7 @@
 //! Does not know about: how one is asked.
 
 use super::dial::Dialer;
-use super::{Finding, Progress, Ran, Runner, Stage};
+use super::{Finding, Progress, Ran, Runner};
 use doorbell_health::Outcome;
 use std::cmp::Reverse;
 use std::future::poll_fn;
@@ -77,7 +77,7 @@ fn poll_any<F: Future>(running: &mut Vec<Pin<Box<F>>>, cx: &mut Context<'_>) -> 
 impl Ran {
     fn without_addrs(outcome: Outcome, reason: String, progress: &Progress) -> Self {
         let finding = Finding { outcome, latency: progress.start().elapsed(), reason };
-        Self { finding, stage: Stage::Resolve, spent: progress.spent(), certificate: None }
+        Self { finding, spent: progress.spent(), certificate: None }
     }
 }
 

@@ -11,10 +11,11 @@ use super::{Complaint, Progress, Stage, Teller, Verdict};
 use crate::config::model::{ClientTls, GrpcCheck, GrpcMode, Pace, Place};
 use hyper::body::Incoming;
 use hyper::client::conn::http2;
-use hyper::header::{HeaderValue, USER_AGENT};
+use hyper::header::{HeaderName, HeaderValue, USER_AGENT};
 use hyper::{Request, Response, Uri};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use std::pin::{Pin, pin};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::Instant;
@@ -44,6 +45,8 @@ pub(super) struct GrpcAsk {
     dialer: Dialer,
     tls: Tls,
     origin: Uri,
+    /// What goes with each call, beside what makes it one.
+    fields: Arc<[(HeaderName, HeaderValue)]>,
     traces: Option<Unsampled>,
     /// Of a watch.
     watch: Watch,
@@ -61,13 +64,15 @@ impl GrpcAsk {
             None => ("http", Tls::None),
         };
         let authority = match &check.address {
+            _ if check.authority.is_some() => check.authority.clone().unwrap_or_default(),
             Place::Tcp(at) => at.to_string(),
             Place::Unix(_) => check.address.host().to_owned(),
         };
         let origin = format!("{scheme}://{authority}");
         let origin = origin.parse().map_err(|_| format!("{origin} is no address of a server"))?;
         let traces = check.traceparent.then(Unsampled::default);
-        Ok(Self { check: check.clone(), dialer, tls, origin, traces, watch: Watch::new(pace) })
+        let fields = fields_of(check)?;
+        Ok(Self { check: check.clone(), dialer, tls, origin, fields, traces, watch: Watch::new(pace) })
     }
 
     /// By whom a watch says that it was told something.
@@ -109,7 +114,7 @@ impl GrpcAsk {
                 progress.enter(Stage::Handshake);
                 let name = server_name.as_deref().unwrap_or_else(|| self.check.address.host());
                 let stream = handshake(&self.tls, name, conn).await?;
-                progress.see_tls(stream.get_ref().1);
+                progress.see_tls(stream.get_ref().1, &self.tls);
                 progress.enter(Stage::Answer);
                 Ok(self.call(stream).await)
             }
@@ -134,7 +139,7 @@ impl GrpcAsk {
             self.watch.keep_alive(&mut builder);
         }
         let (sender, conn) = builder.handshake(TokioIo::new(stream)).await.map_err(|error| broken(&error))?;
-        let client = HealthClient::with_origin(Sender(sender, self.check.user_agent), self.origin.clone());
+        let client = HealthClient::with_origin(Sender(sender, Arc::clone(&self.fields)), self.origin.clone());
         let mut client = client.max_decoding_message_size(MESSAGE_LEN_MAX);
         let mut request = tonic::Request::new(HealthCheckRequest { service: self.check.service.clone() });
         if let Some(traces) = &self.traces
@@ -174,9 +179,22 @@ fn broken(error: &hyper::Error) -> Status {
     Status::unavailable(cause)
 }
 
-/// A connection as tonic wants a channel to be, and who asks on it.
+/// Who asks, and what else is said; of a name that is given the value is that one.
+fn fields_of(check: &GrpcCheck) -> Result<Arc<[(HeaderName, HeaderValue)]>, String> {
+    let given = |name: &str| check.headers.iter().any(|(known, _)| known.eq_ignore_ascii_case(name));
+    let agent = check.user_agent.filter(|_| !given(USER_AGENT.as_str()));
+    let agent = agent.map(|agent| (USER_AGENT, HeaderValue::from_static(agent)));
+    let headers = check.headers.iter().map(|(name, value)| {
+        let name = HeaderName::try_from(name).map_err(|_| format!("{name:?} is no name of a field"))?;
+        let value = HeaderValue::try_from(value).map_err(|_| format!("{name} cannot have this value"))?;
+        Ok((name, value))
+    });
+    agent.into_iter().map(Ok).chain(headers).collect()
+}
+
+/// A connection as tonic wants a channel to be, and what is said with each call on it.
 #[derive(Debug)]
-pub(super) struct Sender(http2::SendRequest<Body>, Option<&'static str>);
+pub(super) struct Sender(http2::SendRequest<Body>, Arc<[(HeaderName, HeaderValue)]>);
 
 impl Service<Request<Body>> for Sender {
     type Response = Response<Incoming>;
@@ -188,8 +206,8 @@ impl Service<Request<Body>> for Sender {
     }
 
     fn call(&mut self, mut request: Request<Body>) -> Self::Future {
-        if let Some(agent) = self.1 {
-            request.headers_mut().insert(USER_AGENT, HeaderValue::from_static(agent));
+        for (name, value) in &*self.1 {
+            request.headers_mut().append(name, value.clone());
         }
         Box::pin(self.0.send_request(request))
     }

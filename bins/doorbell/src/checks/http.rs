@@ -122,7 +122,7 @@ impl HttpAsk {
                 // Apart, so that runs without TLS are small.
                 let secured = async {
                     let stream = handshake(&self.tls, name, stream).await?;
-                    progress.see_tls(stream.get_ref().1);
+                    progress.see_tls(stream.get_ref().1, &self.tls);
                     if !self.check.certificate.is_empty() {
                         let chain = stream.get_ref().1.peer_certificates().unwrap_or_default();
                         let ends = certificate::ends_at(chain)?;

@@ -21,6 +21,7 @@ mod lines;
 mod look;
 mod names;
 mod needs;
+mod phases;
 mod progress;
 mod redis;
 mod schedule;
@@ -48,14 +49,14 @@ pub(crate) use lag::{LAG_BOUNDS_US, LagCounts};
 pub(crate) use lane::{Counters, Desk, Held, Hurry, Lane, LastRun, Plan, Pulse, Push, Run};
 pub(crate) use names::find;
 pub(crate) use needs::FDS_A_LOOK_UP;
+pub(crate) use phases::Phases;
 use progress::{Progress, Spent};
 pub(crate) use progress::{Seen, Stage, Trace};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 pub(crate) use tally::{Counts, DURATION_BOUNDS_US, Tally};
 use tls::TlsPool;
-pub(crate) use tls::client_config;
+pub(crate) use tls::client;
 use tokio::time::{Instant, timeout_at};
 
 /// What one run found.
@@ -83,15 +84,12 @@ struct Complaint {
 pub(crate) struct Runner {
     asks: Asks,
     timeout: Duration,
-    /// As of [`Progress`], of the last run that saw one.
-    certificate_ends: AtomicU64,
 }
 
 /// What a run came to.
 #[derive(Debug)]
 struct Ran {
     finding: Finding,
-    stage: Stage,
     spent: Spent,
     /// When the first certificate ends that was seen.
     certificate: Option<Duration>,
@@ -166,7 +164,7 @@ impl Runner {
             }
             CheckKind::Ttl(_) => return Ok(None),
         };
-        Ok(Some(Self { asks, timeout: check.pace.timeout, certificate_ends: AtomicU64::new(0) }))
+        Ok(Some(Self { asks, timeout: check.pace.timeout }))
     }
 
     /// Whether it remembers something from run to run, and nothing of it belongs to the runtime on which it ran.
@@ -198,12 +196,6 @@ impl Runner {
         finding
     }
 
-    /// The same, and how far it came.
-    pub(crate) async fn run_to_stage(&self) -> (Finding, Stage) {
-        let Ran { finding, stage, .. } = self.run_as(Progress::begin()).await;
-        (finding, stage)
-    }
-
     /// The same, and what is seen on the way is written down.
     pub(crate) async fn run_traced(&self, trace: &Arc<Trace>) -> Finding {
         self.run_as(Progress::traced(Arc::clone(trace))).await.finding
@@ -211,22 +203,18 @@ impl Runner {
 
     async fn run_as(&self, progress: Progress) -> Ran {
         let start = progress.start();
-        let ran = match self.dialer().filter(|dialer| dialer.asks_all()) {
+        match self.dialer().filter(|dialer| dialer.asks_all()) {
             // Apart, so that all other runs are small.
             Some(dialer) => Box::pin(self.run_all(dialer, progress, start)).await,
             None => self.run_part(progress, start, start + self.timeout).await,
-        };
-        if let Some(ends) = ran.certificate {
-            self.certificate_ends.store(ends.as_secs(), Ordering::Relaxed);
         }
-        ran
     }
 
     /// One run, or what a run asks of one address.
     async fn run_part(&self, progress: Progress, start: Instant, until: Instant) -> Ran {
         let verdict = timeout_at(until, self.ask(&progress, start)).await;
         let latency = start.elapsed();
-        let (certificate, stage, spent) = (progress.certificate(), progress.stage(), progress.spent());
+        let (certificate, spent) = (progress.certificate(), progress.spent());
         let overdue = verdict.is_err().then(|| progress.overdue(self.timeout));
         progress.end().await;
         let finding = match verdict {
@@ -236,13 +224,7 @@ impl Runner {
                 Finding { outcome: Outcome::Timeout, latency, reason: overdue.unwrap_or_default() }
             }
         };
-        Ran { finding, stage, spent, certificate }
-    }
-
-    /// When the first certificate of the server ends, from 1970 on, where somebody looked.
-    pub(crate) fn certificate_ends(&self) -> Option<Duration> {
-        let secs = self.certificate_ends.load(Ordering::Relaxed);
-        (secs > 0).then(|| Duration::from_secs(secs))
+        Ran { finding, spent, certificate }
     }
 
     /// How the place is reached that is asked, if there is one.

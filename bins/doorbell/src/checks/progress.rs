@@ -2,12 +2,13 @@
 //!
 //! Does not know about: what a run does.
 
-use super::certificate::Named;
+use super::certificate::{self, Named};
 use super::tally::Phase;
+use super::tls::Tls;
 use crate::config::format_duration;
 use hyper::Version;
-use rustls::ClientConnection;
-use std::net::SocketAddr;
+use rustls::{ClientConnection, RootCertStore};
+use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -69,6 +70,8 @@ pub(crate) struct Trace {
 /// What was seen, as far as there was anything to see.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Seen {
+    /// Of whoever accepted last.
+    pub(crate) address: Option<IpAddr>,
     /// When which part began, from the start on.
     pub(crate) stages: Vec<(Stage, Duration)>,
     pub(crate) status: Option<u16>,
@@ -82,6 +85,10 @@ pub(crate) struct Seen {
     pub(crate) tls_version: Option<String>,
     /// Of the certificate that the server showed first.
     pub(crate) certificate: Option<Named>,
+    /// When the first of the certificates ends that the server showed, from 1970 on.
+    pub(crate) certificate_ends: Option<Duration>,
+    /// The same of the chain that was believed, where somebody looked.
+    pub(crate) chain_ends: Option<Duration>,
     pub(crate) grpc_status: Option<i32>,
     pub(crate) serving_status: Option<&'static str>,
 }
@@ -93,6 +100,18 @@ impl Trace {
 
     pub(crate) fn seen(&self) -> Seen {
         lock(&self.seen).clone()
+    }
+}
+
+impl Seen {
+    /// What a handshake showed. `roots`: whom it was to be signed by.
+    pub(crate) fn see_tls(&mut self, session: &ClientConnection, roots: Option<&RootCertStore>) {
+        self.tls_version = session.protocol_version().map(|version| format!("{version:?}"));
+        let chain = session.peer_certificates().unwrap_or_default();
+        self.certificate = chain.first().and_then(Named::of);
+        self.certificate_ends = certificate::ends_at(chain).ok();
+        self.chain_ends =
+            roots.and_then(|roots| certificate::chain_ends_at(chain, roots, certificate::now()));
     }
 }
 
@@ -181,13 +200,9 @@ impl Progress {
     }
 
     /// The same of a handshake that is done.
-    pub(super) fn see_tls(&self, session: &ClientConnection) {
-        self.see(|seen| {
-            seen.tls_version = session.protocol_version().map(|version| format!("{version:?}"));
-            let chain = session.peer_certificates().unwrap_or_default();
-            seen.certificate = chain.first().and_then(Named::of);
-        });
-        if let Ok(ends) = super::certificate::ends_at(session.peer_certificates().unwrap_or_default()) {
+    pub(super) fn see_tls(&self, session: &ClientConnection, tls: &Tls) {
+        self.see(|seen| seen.see_tls(session, tls.roots()));
+        if let Ok(ends) = certificate::ends_at(session.peer_certificates().unwrap_or_default()) {
             self.certificate_ends(ends);
         }
     }

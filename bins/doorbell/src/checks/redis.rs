@@ -62,7 +62,7 @@ impl RedisAsk {
                 progress.enter(Stage::Handshake);
                 let name = tls.server_name.as_deref().unwrap_or_else(|| self.check.address.host());
                 let mut stream = handshake(&self.tls, name, conn).await?;
-                progress.see_tls(stream.get_ref().1);
+                progress.see_tls(stream.get_ref().1, &self.tls);
                 progress.enter(Stage::Answer);
                 self.converse(&mut stream).await?;
                 stream.get_mut().0.gently();

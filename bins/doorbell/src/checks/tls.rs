@@ -20,7 +20,15 @@ use tokio_rustls::client::TlsStream;
 pub(super) enum Tls {
     /// It never has to.
     None,
-    With(Arc<ClientConfig>),
+    With(Client),
+}
+
+/// A client, ready to shake hands.
+#[derive(Clone, Debug)]
+pub(crate) struct Client {
+    pub(crate) config: Arc<ClientConfig>,
+    /// By whom a server's certificate must be signed; `None` where nobody looks.
+    pub(crate) roots: Option<Arc<RootCertStore>>,
 }
 
 impl std::fmt::Debug for Tls {
@@ -64,7 +72,7 @@ impl Tls {
         let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
             .with_safe_default_protocol_versions()
             .map_err(|error| error.to_string())?;
-        let builder = if tls.verify {
+        let (builder, roots) = if tls.verify {
             let roots = match &tls.ca {
                 Some(ca) => Arc::new(roots_of(ca)?),
                 None => system_roots(),
@@ -74,9 +82,9 @@ impl Tls {
                     "this system trusts no certificate authority; name one with `tls = { ca = \"..\" }`";
                 return if is_needed { Err(why.to_owned()) } else { Ok(Self::None) };
             }
-            builder.with_root_certificates(roots)
+            (builder.with_root_certificates(Arc::clone(&roots)), Some(roots))
         } else {
-            builder.dangerous().with_custom_certificate_verifier(Arc::new(Anybody(provider)))
+            (builder.dangerous().with_custom_certificate_verifier(Arc::new(Anybody(provider))), None)
         };
         let mut config = match &tls.identity {
             None => builder.with_no_client_auth(),
@@ -89,7 +97,15 @@ impl Tls {
         if !protocol.is_empty() {
             config.alpn_protocols = vec![protocol.as_bytes().to_vec()];
         }
-        Ok(Self::With(Arc::new(config)))
+        Ok(Self::With(Client { config: Arc::new(config), roots }))
+    }
+
+    /// By whom a server's certificate must be signed, where somebody looks.
+    pub(super) fn roots(&self) -> Option<&RootCertStore> {
+        match self {
+            Self::None => None,
+            Self::With(client) => client.roots.as_deref(),
+        }
     }
 }
 
@@ -97,16 +113,16 @@ impl Tls {
 ///
 /// # Errors
 /// A file cannot be used, or this system trusts nobody.
-pub(crate) fn client_config(tls: &ClientTls, protocol: &str) -> Result<Arc<ClientConfig>, String> {
+pub(crate) fn client(tls: &ClientTls, protocol: &str) -> Result<Client, String> {
     match Tls::build(tls, protocol, true)? {
-        Tls::With(config) => Ok(config),
+        Tls::With(client) => Ok(client),
         Tls::None => Err("this system trusts no certificate authority".into()),
     }
 }
 
 /// A handshake with a server of this name.
 pub(super) async fn handshake(tls: &Tls, name: &str, conn: Conn) -> Result<TlsStream<Conn>, Complaint> {
-    let Tls::With(config) = tls else {
+    let Tls::With(Client { config, .. }) = tls else {
         return Err(Complaint::error("this system trusts no certificate authority"));
     };
     let name = ServerName::try_from(name.to_owned());

@@ -220,7 +220,7 @@ pub struct ServeArgs {
     #[arg(long)]
     pub allow_exec: bool,
 
-    /// What /readyz depends on: http://.., https://.., tcp://HOST:PORT, unix:/PATH, tls://HOST, redis://HOST or grpc://HOST:PORT/SERVICE; may be given several times
+    /// What /readyz depends on: http://.., https://.., tcp://HOST:PORT, unix:/PATH, tls://HOST, redis://HOST, grpc://HOST:PORT/SERVICE or grpcs://..; may be given several times
     #[arg(long, value_name = "TARGET", value_parser = parse_target)]
     pub check: Vec<CheckKind>,
 

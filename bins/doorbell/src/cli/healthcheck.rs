@@ -4,7 +4,7 @@
 
 use super::args::{Global, HealthcheckArgs};
 use super::{load, print, print_error};
-use crate::checks::{cause_of, client_config};
+use crate::checks::{cause_of, client};
 use crate::config::model::{ClientAuthMode, ClientTls, HostPort, Listener, Protocol, ProxyProtocol, Route};
 use crate::config::{Bind, Config, glean};
 use crate::exit::Exit;
@@ -210,7 +210,7 @@ fn greet(door: &Door, mut stream: impl Read + Write, host: String, path: &str) -
     }
     // Whether the certificate is good for others is not asked: it is for other names than that of this machine.
     let tls = ClientTls { verify: false, ..ClientTls::default() };
-    let config = client_config(&tls, "http/1.1")?;
+    let config = client(&tls, "http/1.1")?.config;
     let name = door.host.clone().unwrap_or_else(|| match &door.address {
         Address::Addr(addr) => addr.ip().to_string(),
         Address::Name(at) => at.host.clone(),

@@ -16,6 +16,7 @@ pub mod operate;
 mod probe;
 mod redirect;
 mod run;
+mod trust;
 mod until;
 
 use crate::config::model::Admin;

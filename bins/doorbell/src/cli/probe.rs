@@ -3,16 +3,15 @@
 //! Does not know about: how probers ask.
 
 use super::args::Global;
+use super::trust::TrustArgs;
 use super::{print, print_error};
-use crate::config::model::ClientTls;
 use crate::config::{format_duration, parse_duration};
 use crate::exit::{Exit, Failure};
-use crate::probe::{Ask, Prober, Report, TARGET_FORM, Target, Verdict};
+use crate::probe::{Ask, Prober, ProxyHeader, Report, TARGET_FORM, Target, Verdict};
 use clap::{Args, ValueEnum};
 use serde_json::json;
-use std::fmt::{Display, Write as _};
+use std::fmt::Write as _;
 use std::ops::RangeInclusive;
-use std::path::PathBuf;
 use std::time::Duration;
 
 pub(super) const HELP: &str = "\
@@ -23,17 +22,19 @@ Examples:
   doorbell probe tcp://db:5432 --count 10 --interval 500ms
   doorbell probe grpc://127.0.0.1:50051/shop.Orders -o json
   doorbell probe grpc://127.0.0.1:50051 --as grpc-health-probe
+  doorbell probe grpcs://orders:50051 --tls-ca-cert ca.pem --tls-server-name orders.example
+  doorbell probe http://10.0.0.7:8080/ --as haproxy --send-proxy local --send-state
 
 The bytes and the way to close are those of the kubelet, HAProxy, Apache and blackbox_exporter as captured; those of Consul, Envoy and \
 keepalived follow their sources; elb, gcp, azure and route53 have the fields that are known of them. gRPC is asked in one way, \
-grpc.health.v1 Check, and with the user agent of the prober.
+grpc.health.v1 Check, and with the user agent of the prober. An option that means nothing for a target is an error.
 
 Exit codes: 0 healthy, 1 wrong command line, 2 no connection, 3 no answer that can be understood, 4 unhealthy, 124 no answer in time";
 
 /// Options of `probe`.
 #[derive(Debug, Args)]
 pub struct ProbeArgs {
-    /// What to ask: http://.., https://.., tcp://HOST:PORT, tls://HOST, grpc://HOST:PORT/SERVICE, redis://HOST or unix:/PATH
+    /// What to ask: http://.., https://.., tcp://HOST:PORT, tls://HOST, grpc://HOST:PORT/SERVICE, grpcs://.., redis://HOST or unix:/PATH
     #[arg(value_name = "TARGET", value_parser = parse_target)]
     target: Target,
 
@@ -45,11 +46,11 @@ pub struct ProbeArgs {
     #[arg(long, value_name = "CODES", value_parser = parse_statuses)]
     expect_status: Option<Statuses>,
 
-    /// A field to send, as NAME: VALUE; an empty value takes one of the prober's away; may be given several times
+    /// A field to send, by gRPC metadata, as NAME: VALUE; an empty value takes one of the prober's away; may be given several times
     #[arg(long, value_name = "FIELD", value_parser = parse_header)]
     header: Vec<(String, String)>,
 
-    /// The value of Host, where it is not that of the target
+    /// The value of Host, by gRPC of :authority, where it is not that of the target
     #[arg(long, value_name = "HOST", value_parser = parse_field_value)]
     host: Option<String>,
 
@@ -65,17 +66,13 @@ pub struct ProbeArgs {
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = parse_interval)]
     interval: Duration,
 
-    /// Who signs the server's certificate, as PEM; by default those that this system trusts, except that the kubelet and load balancers do not look
-    #[arg(long, value_name = "FILE")]
-    tls_ca_cert: Option<PathBuf>,
+    /// A PROXY header before everything else, by HTTP, TCP, TLS and Redis
+    #[arg(long, value_name = "WHICH")]
+    send_proxy: Option<ProxyHeader>,
 
-    /// Do not look at the certificate
-    #[arg(long, conflicts_with = "tls_ca_cert")]
-    tls_no_verify: bool,
-
-    /// The name that the certificate is for, where it is not that of the target
-    #[arg(long, value_name = "NAME")]
-    tls_server_name: Option<String>,
+    /// As HAProxy, also say how it sees the server (http-check send-state): up, without connections
+    #[arg(long)]
+    send_state: bool,
 
     /// Also what was sent and what came
     #[arg(short, long)]
@@ -84,6 +81,9 @@ pub struct ProbeArgs {
     /// Form of the report; prom has the names of blackbox_exporter
     #[arg(short, long, value_name = "FORM", default_value = "text")]
     output: ProbeForm,
+
+    #[command(flatten)]
+    trust: TrustArgs,
 }
 
 /// Forms of a report.
@@ -103,6 +103,9 @@ pub(super) fn run(args: ProbeArgs, global: &Global) -> Result<Exit, Failure> {
         return Err(Failure::new(Exit::Failure, message));
     }
     let ask = ask_of(&args);
+    if let Some(why) = idle_option(&args, &ask) {
+        return Err(Failure::new(Exit::Failure, why));
+    }
     let mut exit = Exit::Success;
     let mut healthy = 0;
     for number in 1..=args.count {
@@ -124,20 +127,39 @@ pub(super) fn run(args: ProbeArgs, global: &Global) -> Result<Exit, Failure> {
 }
 
 fn ask_of(args: &ProbeArgs) -> Ask {
-    let default = Ask::of(args.target.clone(), args.prober);
+    let default = Ask::of(args.trust.secured(args.target.clone()), args.prober);
     Ask {
         statuses: args.expect_status.clone().map(|Statuses(ranges)| ranges),
         headers: args.header.clone(),
         host: args.host.clone(),
         timeout: args.timeout.unwrap_or(default.timeout),
-        tls: ClientTls {
-            verify: (default.tls.verify || args.tls_ca_cert.is_some()) && !args.tls_no_verify,
-            ca: args.tls_ca_cert.clone(),
-            server_name: args.tls_server_name.clone(),
-            identity: None,
-        },
+        tls: args.trust.client(default.tls.verify),
+        proxy_header: args.send_proxy,
+        send_state: args.send_state,
         ..default
     }
+}
+
+/// Why an option means nothing for this target, if it does not: whoever gave it is not to believe that it was heard.
+fn idle_option(args: &ProbeArgs, ask: &Ask) -> Option<String> {
+    let target = &ask.target;
+    let is_http = matches!(target, Target::Http(_));
+    let has_fields = is_http || matches!(target, Target::Grpc { .. });
+    for (option, is_given, is_heard) in [
+        ("--expect-status", args.expect_status.is_some(), is_http),
+        ("--header", !args.header.is_empty(), has_fields),
+        ("--host", args.host.is_some(), has_fields),
+        ("--send-proxy", args.send_proxy.is_some(), !matches!(target, Target::Grpc { .. } | Target::Unix(_))),
+        ("--send-state", args.send_state, is_http),
+    ] {
+        if is_given && !is_heard {
+            return Some(format!("{option} means nothing for {target}"));
+        }
+    }
+    if args.send_state && !args.prober.has_state() {
+        return Some("--send-state is HAProxy's: write --as haproxy".into());
+    }
+    args.trust.idle(std::slice::from_ref(target), args.prober)
 }
 
 #[expect(clippy::disallowed_methods, reason = "a command line waits in real time")]
@@ -158,7 +180,7 @@ const fn exit_of(verdict: Verdict) -> Exit {
 fn show(ask: &Ask, report: &Report, args: &ProbeArgs, global: &Global) -> Result<(), Failure> {
     match args.output {
         ProbeForm::Json => print(&format!("{}\n", json_of(ask, report, args))),
-        ProbeForm::Prom => print(&prom_of(ask, report)),
+        ProbeForm::Prom => print(&report.exported(ask)),
         ProbeForm::Text => {
             let is_healthy = report.verdict == Verdict::Healthy;
             let word = report.verdict.word();
@@ -185,21 +207,15 @@ fn details(report: &Report) -> String {
             let _infallible = writeln!(text, "{mark} {}", line.escape_ascii());
         }
     }
-    let phases = report.phases;
-    for (name, took) in [
-        ("resolve", phases.resolve),
-        ("connect", phases.connect),
-        ("tls", phases.tls),
-        ("processing", phases.processing),
-        ("transfer", phases.transfer),
-    ] {
+    for (name, took) in report.phases.named() {
         let _infallible = writeln!(text, "* {name:<10} {}", format_duration(took));
     }
     text
 }
 
 fn json_of(ask: &Ask, report: &Report, args: &ProbeArgs) -> serde_json::Value {
-    let phases = report.phases;
+    let phases = report.phases.named().map(|(name, took)| (name.to_owned(), took.as_secs_f64().into()));
+    let phases = serde_json::Map::from_iter(phases);
     let prober = args.prober.to_possible_value();
     let mut value = json!({
         "target": ask.target.to_string(),
@@ -209,60 +225,13 @@ fn json_of(ask: &Ask, report: &Report, args: &ProbeArgs) -> serde_json::Value {
         "reason": report.reason,
         "status": report.status,
         "seconds": report.total.as_secs_f64(),
-        "phases": {
-            "resolve": phases.resolve.as_secs_f64(),
-            "connect": phases.connect.as_secs_f64(),
-            "tls": phases.tls.as_secs_f64(),
-            "processing": phases.processing.as_secs_f64(),
-            "transfer": phases.transfer.as_secs_f64(),
-        },
+        "phases": phases,
     });
     if args.verbose {
         value["sent"] = report.sent.escape_ascii().to_string().into();
         value["received"] = report.received.escape_ascii().to_string().into();
     }
     value
-}
-
-/// As blackbox_exporter calls them.
-fn prom_of(ask: &Ask, report: &Report) -> String {
-    let (phases, facts) = (report.phases, report.facts);
-    let mut text = String::new();
-    let mut gauge = |name: &str, help: &str, value: &dyn Display| {
-        let _infallible = writeln!(text, "# HELP {name} {help}\n# TYPE {name} gauge\n{name} {value}");
-    };
-    let is_healthy = u8::from(report.verdict == Verdict::Healthy);
-    gauge("probe_success", "Whether the probe was a success", &is_healthy);
-    gauge("probe_duration_seconds", "How long the probe took", &report.total.as_secs_f64());
-    gauge("probe_timeout_seconds", "How long the probe might have taken", &ask.timeout.as_secs_f64());
-    let lookup = phases.resolve.as_secs_f64();
-    gauge("probe_dns_lookup_time_seconds", "How long the lookup of names took", &lookup);
-    if let Some(ip) = facts.address {
-        gauge("probe_ip_protocol", "4 or 6", if ip.is_ipv4() { &4 } else { &6 });
-    }
-    if let Target::Http(url) = &ask.target {
-        gauge("probe_http_status_code", "Status of the answer", &report.status.unwrap_or(0));
-        gauge("probe_http_version", "Version of HTTP of the answer", &facts.version.unwrap_or("0"));
-        let length = facts.content_length.map_or_else(|| "-1".to_owned(), |length| length.to_string());
-        gauge("probe_http_content_length", "Length of the content as the answer says it", &length);
-        gauge("probe_http_redirects", "How many redirects there were", &facts.redirects);
-        gauge("probe_http_ssl", "Whether TLS was asked for", &u8::from(url.is_https));
-        text.push_str(
-            "# HELP probe_http_duration_seconds How long the parts took, those of the last redirect\n",
-        );
-        text.push_str("# TYPE probe_http_duration_seconds gauge\n");
-        for (phase, took) in [
-            ("resolve", phases.resolve),
-            ("connect", phases.connect),
-            ("tls", phases.tls),
-            ("processing", phases.processing),
-            ("transfer", phases.transfer),
-        ] {
-            let took = took.as_secs_f64();
-            let _infallible = writeln!(text, "probe_http_duration_seconds{{phase=\"{phase}\"}} {took}");
-        }
-    }
-    text
 }
 
 pub(super) fn parse_target(text: &str) -> Result<Target, String> {

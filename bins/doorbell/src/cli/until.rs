@@ -3,8 +3,10 @@
 //! Does not know about: how targets are asked.
 
 use super::args::Global;
+use super::trust::TrustArgs;
 use super::{print, print_error};
 use crate::config::format_duration;
+use crate::config::model::ClientTls;
 use crate::exit::{Exit, Failure};
 use crate::probe::{Ask, Prober, Target, Verdict};
 use clap::Args;
@@ -20,6 +22,7 @@ Examples:
   doorbell await http://127.0.0.1:8080/readyz -- /app/server --port 3000
   doorbell await tcp://db:5432 redis://cache:6379 --timeout 2m -- ./migrate
   doorbell await http://a/healthz http://b/healthz --any
+  doorbell await grpcs://orders:50051 https://auth/readyz --tls-ca-cert ca.pem -- /app/server
 
 The command takes the place of doorbell: same process, same signals.
 
@@ -44,6 +47,9 @@ pub struct AwaitArgs {
     #[arg(long)]
     any: bool,
 
+    #[command(flatten)]
+    trust: TrustArgs,
+
     /// What to run then
     #[arg(last = true, value_name = "CMD")]
     command: Vec<OsString>,
@@ -59,12 +65,18 @@ const NOT_STARTED: Exit = Exit::Code(71);
 type Reasons = Arc<Mutex<Vec<Option<String>>>>;
 
 #[expect(clippy::disallowed_methods, reason = "a command line waits in real time")]
-pub(super) fn run(args: AwaitArgs, global: &Global) -> Result<Exit, Failure> {
+pub(super) fn run(mut args: AwaitArgs, global: &Global) -> Result<Exit, Failure> {
+    args.targets = args.targets.into_iter().map(|target| args.trust.secured(target)).collect();
+    if let Some(why) = args.trust.idle(&args.targets, Prober::Doorbell) {
+        return Err(Failure::new(Exit::Usage, why));
+    }
+    let tls = args.trust.client(Prober::Doorbell.verifies());
     let ends_at = Instant::now() + args.timeout;
     let reasons: Reasons = Arc::new(Mutex::new(vec![None; args.targets.len()]));
     let (sender, ready) = sync_channel(args.targets.len());
     for (position, target) in args.targets.iter().enumerate() {
-        let asker = Asker { target: target.clone(), position, ends_at, backoff: args.backoff };
+        let (target, tls) = (target.clone(), tls.clone());
+        let asker = Asker { target, tls, position, ends_at, backoff: args.backoff };
         let (sender, reasons) = (sender.clone(), Arc::clone(&reasons));
         // What still asks when the end has come ends with the process.
         std::thread::spawn(move || asker.ask(&sender, &reasons));
@@ -104,6 +116,7 @@ fn not_ready(args: &AwaitArgs, reasons: &Reasons) {
 /// Who asks one target until it is well.
 struct Asker {
     target: Target,
+    tls: ClientTls,
     position: usize,
     ends_at: Instant,
     backoff: Duration,
@@ -112,7 +125,7 @@ struct Asker {
 impl Asker {
     #[expect(clippy::disallowed_methods, reason = "a command line waits in real time")]
     fn ask(self, ready: &SyncSender<usize>, reasons: &Reasons) {
-        let mut ask = Ask::of(self.target, Prober::Doorbell);
+        let mut ask = Ask { tls: self.tls, ..Ask::of(self.target, Prober::Doorbell) };
         let longest = ask.timeout;
         loop {
             let left = self.ends_at.saturating_duration_since(Instant::now());

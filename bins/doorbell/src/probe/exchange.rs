@@ -5,8 +5,8 @@
 
 use super::prober::{Closing, Redirects};
 use super::reply::{Content, Head, Reply};
-use super::{Ask, Facts, Phases, Report, Target, Verdict};
-use crate::checks::{cause_of, client_config, url_of_location};
+use super::{Ask, Facts, Report, Target, Verdict};
+use crate::checks::{Phases, Seen, cause_of, client, url_of_location};
 use crate::config::model::{HostPort, Url};
 use rustix::net::sockopt::{Timeout as Direction, set_socket_linger, set_socket_timeout, socket_type};
 use rustls::pki_types::ServerName;
@@ -78,7 +78,7 @@ impl Run<'_> {
                 let stream = self.connect(at)?;
                 let from = Instant::now();
                 let mut secured = self.secure(stream, &at.host)?;
-                self.phases.tls = from.elapsed();
+                self.phases.tls += from.elapsed();
                 secured.conn.send_close_notify();
                 // Whoever does not wait for it has answered all the same.
                 let _gone = secured.conn.complete_io(&mut secured.sock);
@@ -96,13 +96,12 @@ impl Run<'_> {
     fn http(&mut self, first: &Url) -> Result<String, Said> {
         let mut url = first.clone();
         for _redirect in 0..=REDIRECTS_MAX {
-            let head = self.one_request(&url)?;
+            let before = std::mem::take(&mut self.phases);
+            let asked = self.one_request(&url);
+            self.phases += before;
+            let head = asked?;
             self.status = Some(head.status);
-            self.facts.version = Some(head.version);
-            self.facts.content_length = match head.content {
-                Content::Length(len) => Some(len),
-                Content::Chunked | Content::UntilClose => None,
-            };
+            self.note(&head);
             let is_redirect = matches!(head.status, 301 | 302 | 303 | 307 | 308);
             let redirects = self.ask.prober.redirects();
             let follows = is_redirect && redirects != Redirects::None;
@@ -122,6 +121,18 @@ impl Run<'_> {
         Err((Verdict::Unhealthy, format!("more than {REDIRECTS_MAX} redirects")))
     }
 
+    fn note(&mut self, head: &Head) {
+        let seen = &mut self.facts.seen;
+        seen.status = Some(head.status);
+        seen.version = Some(head.version);
+        seen.content_length = match head.content {
+            Content::Length(len) => u64::try_from(len).ok(),
+            Content::Chunked | Content::UntilClose => None,
+        };
+        seen.body_len = self.received.len().saturating_sub(head.len);
+        seen.last_modified.clone_from(&head.last_modified);
+    }
+
     /// What the event of the kubelet says.
     fn warning(&self, content_at: usize) -> String {
         let content = String::from_utf8_lossy(self.received.get(content_at..).unwrap_or_default());
@@ -132,7 +143,7 @@ impl Run<'_> {
     fn one_request(&mut self, url: &Url) -> Result<Head, Said> {
         let mut stream = self.connect(&url.at)?;
         let request = self.ask.prober.request(self.ask, url);
-        self.sent.clone_from(&request);
+        self.sent.extend_from_slice(&request);
         let head = if url.is_https {
             let from = Instant::now();
             let mut secured = self.secure(stream, &url.at.host)?;
@@ -168,16 +179,17 @@ impl Run<'_> {
     }
 
     fn secure(
-        &self,
+        &mut self,
         stream: Timed<TcpStream>,
         host: &str,
     ) -> Result<StreamOwned<ClientConnection, Timed<TcpStream>>, Said> {
         let failed = |why: String| (Verdict::ProtocolFailed, format!("TLS: {why}"));
-        let config = client_config(&self.ask.tls, "http/1.1").map_err(failed)?;
+        let client = client(&self.ask.tls, "http/1.1").map_err(failed)?;
         let name = self.ask.tls.server_name.as_deref().unwrap_or(host);
         let name = ServerName::try_from(name.to_owned())
             .map_err(|_| failed(format!("no certificate can be for {name:?}")))?;
-        let connection = ClientConnection::new(config, name).map_err(|error| failed(error.to_string()))?;
+        let connection =
+            ClientConnection::new(client.config, name).map_err(|error| failed(error.to_string()))?;
         let mut secured = StreamOwned::new(connection, stream);
         while secured.conn.is_handshaking() {
             secured.conn.complete_io(&mut secured.sock).map_err(|error| match is_timeout(&error) {
@@ -185,6 +197,7 @@ impl Run<'_> {
                 false => failed(cause_of(&error)),
             })?;
         }
+        self.facts.seen.see_tls(&secured.conn, client.roots.as_deref());
         Ok(secured)
     }
 
@@ -235,8 +248,9 @@ impl Run<'_> {
     }
 
     fn redis(&mut self, mut stream: Timed<TcpStream>) -> Result<String, Said> {
-        self.sent = b"*1\r\n$4\r\nPING\r\n".to_vec();
-        stream.write_all(&self.sent).map_err(|error| self.broken(&error, "answer"))?;
+        const PING: &[u8] = b"*1\r\n$4\r\nPING\r\n";
+        self.sent.extend_from_slice(PING);
+        stream.write_all(PING).map_err(|error| self.broken(&error, "answer"))?;
         while !self.received.contains(&b'\n') && self.received.len() < 1024 {
             let mut piece = [0; 256];
             match stream.read(&mut piece) {
@@ -260,8 +274,21 @@ impl Run<'_> {
         }
     }
 
-    /// The first address that accepts; the time is that of all of them.
+    /// The first address that accepts, and what comes before everything else there.
     fn connect(&mut self, at: &HostPort) -> Result<Timed<TcpStream>, Said> {
+        let mut stream = self.dial(at)?;
+        self.sent.clear();
+        if let Some(header) = self.ask.proxy_header {
+            let addrs = stream.socket.local_addr().and_then(|from| Ok((from, stream.socket.peer_addr()?)));
+            let (source, target) = addrs.map_err(|error| self.broken(&error, "connection"))?;
+            self.sent = header.bytes(source, target);
+            stream.write_all(&self.sent).map_err(|error| self.broken(&error, "connection"))?;
+        }
+        Ok(stream)
+    }
+
+    /// The time is that of all addresses.
+    fn dial(&mut self, at: &HostPort) -> Result<Timed<TcpStream>, Said> {
         let from = Instant::now();
         let addrs = self.resolve(at)?;
         self.phases.resolve = from.elapsed();
@@ -275,7 +302,7 @@ impl Run<'_> {
             match TcpStream::connect_timeout(&addr, left) {
                 Ok(socket) => {
                     self.phases.connect = from.elapsed();
-                    self.facts.address = Some(addr.ip());
+                    self.facts.seen = Seen { address: Some(addr.ip()), ..Seen::default() };
                     return Ok(Timed { socket, ends_at: self.start + self.ask.timeout });
                 }
                 Err(error) if error.kind() == ErrorKind::TimedOut => last = self.overdue("connection"),

@@ -2,15 +2,24 @@
 //!
 //! Does not know about: frames. The call is that of our gRPC library whoever is imitated, but for who it says asks.
 
-use super::{Ask, Facts, Phases, Report, Verdict};
-use crate::checks::{Connector, GRPC_UNKNOWN, Runner, Shared, Stage};
+use super::{Ask, Facts, Report, Verdict};
+use crate::checks::{Connector, GRPC_UNKNOWN, Phases, Runner, Shared, Stage, Trace, client};
 use crate::config::model::{Check, CheckKind, Egress, GrpcCheck, HostPort, Pace, Place, Severity};
 use doorbell_health::Outcome;
 use std::sync::Arc;
 
-pub(super) fn run(ask: &Ask, at: &HostPort, service: &str) -> Report {
-    let user_agent = ask.prober.grpc_agent();
-    let grpc = GrpcCheck { service: service.to_owned(), user_agent, ..GrpcCheck::of(Place::Tcp(at.clone())) };
+pub(super) fn run(ask: &Ask, at: &HostPort, service: &str, is_tls: bool) -> Report {
+    // An empty value takes away what the prober says of itself.
+    let is_mute =
+        ask.headers.iter().any(|(name, value)| name.eq_ignore_ascii_case("user-agent") && value.is_empty());
+    let grpc = GrpcCheck {
+        service: service.to_owned(),
+        user_agent: ask.prober.grpc_agent().filter(|_| !is_mute),
+        tls: is_tls.then(|| ask.tls.clone()),
+        authority: ask.host.clone(),
+        headers: ask.headers.iter().filter(|(_, value)| !value.is_empty()).cloned().collect(),
+        ..GrpcCheck::of(Place::Tcp(at.clone()))
+    };
     let pace = Pace { timeout: ask.timeout, connect_timeout: ask.timeout, ..Pace::default() };
     let kind = CheckKind::Grpc(Box::new(grpc));
     let check = Check { name: "probe".into(), severity: Severity::Required, pace, kind };
@@ -24,6 +33,10 @@ pub(super) fn run(ask: &Ask, at: &HostPort, service: &str) -> Report {
         sent: Vec::new(),
         received: Vec::new(),
     };
+    // It is built again below; here one is told of the file that cannot be used.
+    if let Some(Err(why)) = is_tls.then(|| client(&ask.tls, "h2")) {
+        return Report { reason: format!("TLS: {why}"), ..report };
+    }
     let runner = Connector::open(&Egress::default())
         .and_then(|connector| Runner::build(&check, &mut Shared::new(Arc::new(connector))));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
@@ -33,8 +46,15 @@ pub(super) fn run(ask: &Ask, at: &HostPort, service: &str) -> Report {
         (_, Err(error)) => return Report { reason: error.to_string(), ..report },
         (Ok(None), _) => return report,
     };
-    let (finding, stage) = runtime.block_on(runner.run_to_stage());
+    let (finding, seen) = runtime.block_on(async {
+        let trace = Trace::begin();
+        let finding = runner.run_traced(&trace).await;
+        (finding, trace.seen())
+    });
     runtime.shutdown_background();
+    let stage = seen.stages.last().map_or(Stage::Resolve, |(stage, _)| *stage);
+    report.phases = Phases::of(&seen, finding.latency);
+    report.facts.seen = seen;
     report.total = finding.latency;
     report.verdict = match finding.outcome {
         Outcome::Success | Outcome::Degraded => Verdict::Healthy,

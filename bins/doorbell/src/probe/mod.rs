@@ -3,17 +3,21 @@
 //! Does not know about: command lines, schedules. Entry: [`Ask::run`].
 
 mod exchange;
+mod exported;
 mod grpc;
 mod prober;
+mod proxied;
 mod reply;
 #[cfg(test)]
 mod tests;
 
+use crate::checks::{Phases, Seen};
 use crate::config::format_duration;
 use crate::config::model::{ClientTls, HostPort, Url};
+pub(crate) use exported::{Exported, Kind};
 pub(crate) use prober::Prober;
+pub(crate) use proxied::ProxyHeader;
 use std::fmt;
-use std::net::IpAddr;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -21,8 +25,8 @@ use std::time::Duration;
 /// What is asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Target {
-    /// `grpc://HOST:PORT/SERVICE`
-    Grpc { at: HostPort, service: String },
+    /// `grpc://HOST:PORT/SERVICE` and `grpcs://..`
+    Grpc { at: HostPort, service: String, is_tls: bool },
     /// `http://..` and `https://..`
     Http(Url),
     /// `redis://HOST:PORT`
@@ -36,7 +40,7 @@ pub(crate) enum Target {
 }
 
 /// What a target looks like, for help texts.
-pub(crate) const TARGET_FORM: &str = "write http://HOST:PORT/PATH, https://HOST/PATH, tcp://HOST:PORT, tls://HOST, grpc://HOST:PORT/SERVICE, redis://HOST or unix:/PATH";
+pub(crate) const TARGET_FORM: &str = "write http://HOST:PORT/PATH, https://HOST/PATH, tcp://HOST:PORT, tls://HOST, grpc://HOST:PORT/SERVICE, grpcs://HOST:PORT/SERVICE, redis://HOST or unix:/PATH";
 
 /// A question, ready to be asked any number of times.
 #[derive(Clone, Debug)]
@@ -48,6 +52,10 @@ pub(crate) struct Ask {
     pub(crate) headers: Vec<(String, String)>,
     pub(crate) host: Option<String>,
     pub(crate) tls: ClientTls,
+    /// What comes first on a connection.
+    pub(crate) proxy_header: Option<ProxyHeader>,
+    /// Whether HAProxy says how it sees the server (`http-check send-state`).
+    pub(crate) send_state: bool,
     /// For all of it, from the name to the last byte.
     pub(crate) timeout: Duration,
 }
@@ -65,27 +73,11 @@ pub(crate) enum Verdict {
     Unhealthy,
 }
 
-/// How long each part took; a part that was not reached took no time.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Phases {
-    pub(crate) resolve: Duration,
-    pub(crate) connect: Duration,
-    pub(crate) tls: Duration,
-    /// From the last byte sent to the first byte back.
-    pub(crate) processing: Duration,
-    pub(crate) transfer: Duration,
-}
-
 /// What is known of the way there, and of the last answer.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Facts {
-    /// Of whoever accepted last.
-    pub(crate) address: Option<IpAddr>,
     pub(crate) redirects: u32,
-    /// Of HTTP: `1` or `1.1`.
-    pub(crate) version: Option<&'static str>,
-    /// As the answer says it.
-    pub(crate) content_length: Option<usize>,
+    pub(crate) seen: Seen,
 }
 
 /// What came of one question.
@@ -95,6 +87,7 @@ pub(crate) struct Report {
     /// In a sentence without a full stop.
     pub(crate) reason: String,
     pub(crate) status: Option<u16>,
+    /// Of all redirects together.
     pub(crate) phases: Phases,
     pub(crate) facts: Facts,
     pub(crate) total: Duration,
@@ -116,9 +109,12 @@ impl Target {
         if let Some(address) = text.strip_prefix("redis://") {
             return HostPort::parse(address, Some(6379)).map(Self::Redis);
         }
-        if let Some(rest) = text.strip_prefix("grpc://") {
-            let (address, service) = rest.split_once('/').unwrap_or((rest, ""));
-            return Some(Self::Grpc { at: HostPort::parse(address, None)?, service: service.to_owned() });
+        for (scheme, is_tls) in [("grpc://", false), ("grpcs://", true)] {
+            if let Some(rest) = text.strip_prefix(scheme) {
+                let (address, service) = rest.split_once('/').unwrap_or((rest, ""));
+                let at = HostPort::parse(address, None)?;
+                return Some(Self::Grpc { at, service: service.to_owned(), is_tls });
+            }
         }
         if let Some(path) = text.strip_prefix("unix:") {
             // 107 bytes and a NUL fit into sockaddr_un (unix(7)).
@@ -132,8 +128,11 @@ impl Target {
 impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Grpc { at, service } if service.is_empty() => write!(f, "grpc://{at}"),
-            Self::Grpc { at, service } => write!(f, "grpc://{at}/{service}"),
+            Self::Grpc { at, service, is_tls } => {
+                let scheme = if *is_tls { "grpcs" } else { "grpc" };
+                let slash = if service.is_empty() { "" } else { "/" };
+                write!(f, "{scheme}://{at}{slash}{service}")
+            }
             Self::Http(url) => url.fmt(f),
             Self::Redis(at) => write!(f, "redis://{at}"),
             Self::Tcp(at) => write!(f, "tcp://{at}"),
@@ -148,13 +147,23 @@ impl Ask {
     pub(crate) fn of(target: Target, prober: Prober) -> Self {
         let tls = ClientTls { verify: prober.verifies(), ..ClientTls::default() };
         let timeout = prober.timeout();
-        Self { target, prober, statuses: None, headers: Vec::new(), host: None, tls, timeout }
+        Self {
+            target,
+            prober,
+            statuses: None,
+            headers: Vec::new(),
+            host: None,
+            tls,
+            proxy_header: None,
+            send_state: false,
+            timeout,
+        }
     }
 
     /// Asks once. Whatever the other side does, it ends in time.
     pub(crate) fn run(&self) -> Report {
         match &self.target {
-            Target::Grpc { at, service } => grpc::run(self, at, service),
+            Target::Grpc { at, service, is_tls } => grpc::run(self, at, service, *is_tls),
             Target::Http(_) | Target::Redis(_) | Target::Tcp(_) | Target::Tls(_) | Target::Unix(_) => {
                 exchange::run(self)
             }
@@ -171,7 +180,39 @@ impl Ask {
     }
 }
 
+impl Target {
+    /// Whether there is a handshake, or may be one after a redirect that is followed.
+    pub(crate) fn may_be_tls(&self, prober: Prober) -> bool {
+        match self {
+            Self::Grpc { is_tls, .. } => *is_tls,
+            Self::Http(url) => url.is_https || prober.follows_redirects(),
+            Self::Redis(_) | Self::Tcp(_) | Self::Unix(_) => false,
+            Self::Tls(_) => true,
+        }
+    }
+}
+
 impl Report {
+    /// As blackbox_exporter would say it.
+    pub(crate) fn exported(&self, ask: &Ask) -> String {
+        let kind = match ask.target {
+            Target::Grpc { .. } => Kind::Grpc,
+            Target::Http(_) => Kind::Http,
+            Target::Redis(_) | Target::Tcp(_) | Target::Tls(_) | Target::Unix(_) => Kind::Tcp,
+        };
+        let Facts { redirects, ref seen } = self.facts;
+        let exported = Exported {
+            is_success: self.verdict == Verdict::Healthy,
+            is_overdue: self.verdict == Verdict::TimedOut,
+            lookup: self.phases.resolve,
+            redirects,
+            phases: self.phases,
+            seen: seen.clone(),
+            ..Exported::new(kind, ask.timeout)
+        };
+        exported.finished(self.total)
+    }
+
     fn timed_out(timeout: Duration, doing: &str) -> (Verdict, String) {
         (Verdict::TimedOut, format!("no {doing} within {}", format_duration(timeout)))
     }

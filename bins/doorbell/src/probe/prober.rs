@@ -136,6 +136,16 @@ impl Prober {
         }
     }
 
+    /// Whether an answer may lead to another connection.
+    pub(crate) fn follows_redirects(self) -> bool {
+        self.redirects() != Redirects::None
+    }
+
+    /// Whether it can say how it sees the server.
+    pub(crate) const fn has_state(self) -> bool {
+        matches!(self, Self::Haproxy)
+    }
+
     /// Whether a reset behind a whole answer makes it a bad one.
     pub(super) const fn minds_resets(self) -> bool {
         matches!(self, Self::Azure)
@@ -195,7 +205,7 @@ impl Prober {
             Self::Envoy => &[("user-agent", "Envoy/HC")],
             Self::Gcp => &[("User-Agent", "GoogleHC/1.0"), ("Connection", "Keep-alive")],
             Self::GrpcHealthProbe => &[],
-            Self::Haproxy => return haproxy(ask, target, &host),
+            Self::Haproxy => return haproxy(ask, url, &host),
             Self::Kubelet => &[("User-Agent", KUBE_PROBE), ("Accept", "*/*"), ("Connection", "close")],
             Self::Route53 => &[("User-Agent", ROUTE53)],
         };
@@ -257,14 +267,27 @@ fn http10(ask: &Ask, target: &str, own: &[(&str, &str)]) -> Vec<u8> {
 }
 
 /// `option httpchk`; with a host or fields, what `http-check send` makes of it.
-fn haproxy(ask: &Ask, target: &str, host: &str) -> Vec<u8> {
-    if ask.host.is_none() && ask.headers.is_empty() {
-        return format!("OPTIONS {target} HTTP/1.0\r\n\r\n").into_bytes();
-    }
-    let mut head = format!("OPTIONS {target} HTTP/1.1\r\nhost: {host}\r\n");
+fn haproxy(ask: &Ask, url: &Url, host: &str) -> Vec<u8> {
+    let target = &url.target;
+    let is_bare = ask.host.is_none() && ask.headers.is_empty();
+    let mut head = match is_bare {
+        true => format!("OPTIONS {target} HTTP/1.0\r\n"),
+        false => format!("OPTIONS {target} HTTP/1.1\r\nhost: {host}\r\n"),
+    };
     for (name, value) in &ask.headers {
         let _infallible = write!(head, "{}: {value}\r\n", name.to_ascii_lowercase());
     }
-    head.push_str("connection: close\r\n\r\n");
+    if ask.send_state {
+        let _infallible = write!(head, "x-haproxy-server-state: {}\r\n", state_of(url));
+    }
+    head.push_str(if is_bare { "\r\n" } else { "connection: close\r\n\r\n" });
     head.into_bytes()
+}
+
+/// As of a server that is up and has no connections.
+fn state_of(url: &Url) -> String {
+    let node = rustix::system::uname();
+    let node = node.nodename().to_string_lossy();
+    let (host, port) = (&url.at.host, url.at.port);
+    format!("UP; address={host}; port={port}; name=doorbell/probe; node={node}; weight=1/1; scur=0/0; qcur=0")
 }

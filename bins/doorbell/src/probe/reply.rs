@@ -2,6 +2,8 @@
 //!
 //! Does not know about: sockets, what an answer is worth.
 
+use hyper::Version;
+
 /// More fields than this many bytes are no answer of a health endpoint.
 const HEAD_LEN_MAX: usize = 32 << 10;
 
@@ -18,9 +20,9 @@ pub(super) enum Reply {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Head {
     pub(super) status: u16,
-    /// `1` or `1.1`
-    pub(super) version: &'static str,
+    pub(super) version: Version,
     pub(super) location: Option<String>,
+    pub(super) last_modified: Option<String>,
     pub(super) content: Content,
     /// Where the content begins.
     pub(super) len: usize,
@@ -78,14 +80,14 @@ fn parse_head(head: &[u8], is_head_request: bool) -> Option<Head> {
     let text = String::from_utf8_lossy(head);
     let mut lines = text.split("\r\n");
     let line = lines.next()?;
-    let versions = [("HTTP/1.0 ", "1"), ("HTTP/1.1 ", "1.1")];
+    let versions = [("HTTP/1.0 ", Version::HTTP_10), ("HTTP/1.1 ", Version::HTTP_11)];
     let (rest, version) =
         versions.into_iter().find_map(|(begin, version)| Some((line.strip_prefix(begin)?, version)))?;
     let digits = rest.get(..3).filter(|digits| digits.bytes().all(|byte| byte.is_ascii_digit()))?;
     let is_alone = rest.len() == 3 || rest.as_bytes().get(3) == Some(&b' ');
     let status: u16 = digits.parse().ok().filter(|status| is_alone && *status >= 100)?;
     let mut content = Content::UntilClose;
-    let mut location = None;
+    let (mut location, mut last_modified) = (None, None);
     for field in lines.take_while(|line| !line.is_empty()) {
         let (name, value) = field.split_once(':')?;
         let value = value.trim();
@@ -95,12 +97,14 @@ fn parse_head(head: &[u8], is_head_request: bool) -> Option<Head> {
             content = Content::Chunked;
         } else if name.eq_ignore_ascii_case("location") {
             location = Some(value.to_owned());
+        } else if name.eq_ignore_ascii_case("last-modified") {
+            last_modified = Some(value.to_owned());
         }
     }
     if is_head_request || matches!(status, 204 | 304) {
         content = Content::Length(0);
     }
-    Some(Head { status, version, location, content, len: 0 })
+    Some(Head { status, version, location, last_modified, content, len: 0 })
 }
 
 /// Whether the last chunk and the trailers have come.

@@ -3,7 +3,7 @@
 //! Does not know about: command lines.
 #![expect(clippy::disallowed_methods, reason = "a server that waits before it resets")]
 
-use super::{Ask, Prober, Report, Target, Verdict};
+use super::{Ask, Prober, ProxyHeader, Report, Target, Verdict};
 use crate::http::log::Prober as Known;
 use clap::ValueEnum as _;
 use std::io::{ErrorKind, Read, Write};
@@ -306,8 +306,8 @@ fn connections_alone() {
     assert_eq!(grpc.verdict, Verdict::ConnectFailed, "{}", grpc.reason);
 }
 
-/// A server that says NOT_SERVING, and what came with the call.
-fn grpc_server() -> (SocketAddr, JoinHandle<(String, String)>) {
+/// A server that says NOT_FOUND, and what came with the call.
+fn grpc_server() -> (SocketAddr, JoinHandle<hyper::http::request::Parts>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let addr = listener.local_addr().unwrap();
     listener.set_nonblocking(true).unwrap();
@@ -318,8 +318,7 @@ fn grpc_server() -> (SocketAddr, JoinHandle<(String, String)>) {
             let (stream, _) = listener.accept().await.unwrap();
             let seen = std::sync::Mutex::new(None);
             let answer = |request: hyper::Request<hyper::body::Incoming>| {
-                let agent = request.headers().get("user-agent").map_or("", |value| value.to_str().unwrap());
-                *seen.lock().unwrap() = Some((request.uri().path().to_owned(), agent.to_owned()));
+                *seen.lock().unwrap() = Some(request.into_parts().0);
                 let reply = hyper::Response::builder()
                     .header("content-type", "application/grpc")
                     .header("grpc-status", "5")
@@ -359,8 +358,86 @@ fn by_grpc_each_says_who_it_is() {
         assert_eq!(report.verdict, Verdict::Unhealthy, "{prober:?}: {}", report.reason);
         assert_eq!(report.reason, "the server does not know this service", "{prober:?}");
         let seen = server.join().unwrap();
-        assert_eq!(seen, ("/grpc.health.v1.Health/Check".to_owned(), agent.to_owned()), "{prober:?}");
+        assert_eq!(seen.uri.path(), "/grpc.health.v1.Health/Check", "{prober:?}");
+        assert_eq!(field(&seen, "user-agent"), agent, "{prober:?}");
+        assert_eq!(seen.uri.authority().unwrap().as_str(), addr.to_string(), "{prober:?}");
+        // What is told of it has all the names, and the code that was told.
+        let metrics = report.exported(&Ask::of(Target::parse("grpc://a:1").unwrap(), prober));
+        for line in ["probe_success 0", "probe_grpc_status_code 5", "probe_grpc_ssl 0", "probe_ip_protocol 4"]
+        {
+            assert!(metrics.lines().any(|one| one == line), "{prober:?} {line}: {metrics}");
+        }
+        assert!(
+            !report.phases.connect.is_zero() && !report.phases.processing.is_zero(),
+            "{:?}",
+            report.phases
+        );
     }
+}
+
+fn field<'a>(seen: &'a hyper::http::request::Parts, name: &str) -> &'a str {
+    seen.headers.get(name).map_or("", |value| value.to_str().unwrap())
+}
+
+#[test]
+fn by_grpc_fields_are_metadata_and_the_host_is_the_authority() {
+    let target = |addr| Target::parse(&format!("grpc://{addr}")).unwrap();
+    let (addr, server) = grpc_server();
+    let fields = [("X-B", "1"), ("x-b", "2"), ("User-Agent", "me")];
+    let headers = fields.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();
+    let host = Some("orders.example:443".to_owned());
+    let report = Ask { headers, host, ..Ask::of(target(addr), Prober::Kubelet) }.run();
+    assert_eq!(report.verdict, Verdict::Unhealthy, "{}", report.reason);
+    let seen = server.join().unwrap();
+    assert_eq!(seen.uri.authority().unwrap().as_str(), "orders.example:443");
+    assert_eq!(seen.headers.get_all("x-b").iter().collect::<Vec<_>>(), ["1", "2"]);
+    assert_eq!(seen.headers.get_all("user-agent").iter().collect::<Vec<_>>(), ["me"]);
+    let (addr, server) = grpc_server();
+    let headers = vec![("user-agent".to_owned(), String::new())];
+    Ask { headers, ..Ask::of(target(addr), Prober::Kubelet) }.run();
+    assert!(!server.join().unwrap().headers.contains_key("user-agent"));
+}
+
+#[test]
+fn haproxy_says_how_it_sees_the_server() {
+    let node = rustix::system::uname();
+    let node = node.nodename().to_str().unwrap();
+    for (host, expected) in [
+        (None, "OPTIONS /readyz?a=1 HTTP/1.0\r\nx-haproxy-server-state: STATE\r\n\r\n"),
+        (
+            Some("web"),
+            "OPTIONS /readyz?a=1 HTTP/1.1\r\nhost: web\r\nx-haproxy-server-state: STATE\r\nconnection: close\r\n\r\n",
+        ),
+    ] {
+        let change = |ask: &mut Ask| {
+            ask.send_state = true;
+            ask.host = host.map(str::to_owned);
+        };
+        let (_, seen, addr) = asked(OK, Prober::Haproxy, change);
+        let (ip, port) = (addr.ip(), addr.port());
+        let state = format!(
+            "UP; address={ip}; port={port}; name=doorbell/probe; node={node}; weight=1/1; scur=0/0; qcur=0"
+        );
+        assert_eq!(seen.request, expected.replace("STATE", &state));
+    }
+}
+
+#[test]
+fn a_proxy_header_comes_first() {
+    let (report, seen, addr) = asked(OK, Prober::Haproxy, |ask| ask.proxy_header = Some(ProxyHeader::V1));
+    assert_eq!((report.verdict, seen.end), (Verdict::Healthy, "reset"), "{}", report.reason);
+    let (header, request) = seen.request.split_once("\r\n").unwrap();
+    let port = header.strip_prefix("PROXY TCP4 127.0.0.1 127.0.0.1 ").unwrap();
+    let port = port.strip_suffix(&format!(" {}", addr.port())).unwrap();
+    assert!(port.parse::<u16>().is_ok_and(|port| port != 0), "{header}");
+    assert_eq!(request, "OPTIONS /readyz?a=1 HTTP/1.0\r\n\r\n");
+    assert_eq!(report.sent, seen.request.as_bytes());
+    // A connection alone has it, too.
+    let (addr, server) = server(vec![Vec::new()]);
+    let tcp = Target::parse(&format!("tcp://{addr}")).unwrap();
+    let report = Ask { proxy_header: Some(ProxyHeader::Local), ..Ask::of(tcp, Prober::Doorbell) }.run();
+    assert_eq!((report.verdict, report.sent.len()), (Verdict::Healthy, 16), "{}", report.reason);
+    assert!(server.join().unwrap()[0].request.starts_with("\r\n\r\n"));
 }
 
 #[test]
@@ -399,6 +476,8 @@ fn targets() {
         ("redis://a", Some("redis://a:6379")),
         ("grpc://a:5/shop.Cart", Some("grpc://a:5/shop.Cart")),
         ("grpc://a:5", Some("grpc://a:5")),
+        ("grpcs://a:5/shop.Cart", Some("grpcs://a:5/shop.Cart")),
+        ("grpcs://a", None),
         ("unix:/run/x.sock", Some("unix:/run/x.sock")),
         ("unix:", None),
         ("tcp://a", None),

@@ -103,14 +103,14 @@ fn a_probe_knows_whom_to_trust() {
     let place = folder.to_str().unwrap();
     let text = format!(
         "version = 1\n[tls.t]\ncert = \"{place}/door.pem\"\nkey = \"{place}/door.key\"\n\
-         [listener.a]\nbind = \"127.0.0.1:0\"\ntls = \"t\"\n"
+         [listener.a]\nbind = \"127.0.0.1:0\"\ntls = \"t\"\nhttp2 = true\n"
     );
     let file = folder.join("a.toml");
     fs::write(&file, text).unwrap();
     let serving = Serving::start(&["-c", file.to_str().unwrap()], &[]);
     let ca = format!("{place}/ca.pem");
     let (trusted, named) = (["--tls-ca-cert", &ca], ["--tls-server-name", "door.example"]);
-    for scheme in ["https", "tls"] {
+    for scheme in ["https", "tls", "grpcs"] {
         let target = format!("{scheme}://{}", serving.addr());
         for (args, code) in [
             (&[&trusted[..], &named].concat()[..], 0),
@@ -125,11 +125,105 @@ fn a_probe_knows_whom_to_trust() {
             assert!(code == 0 || err.contains("TLS: "), "{err}");
         }
     }
+    let grpc = format!("grpc://{}", serving.addr());
+    assert_eq!(run(&["probe", &grpc]).0, 3, "plain text");
+    let by_tls = [&["--tls"][..], &trusted, &named].concat();
+    let (code, out, err) = run(&[&["probe", &grpc, "-o", "prom"], &by_tls[..]].concat());
+    assert_eq!(code, 0, "{out}{err}");
+    for line in [
+        "probe_success 1",
+        "probe_grpc_ssl 1",
+        "probe_grpc_status_code 0",
+        "probe_grpc_healthcheck_response{serving_status=\"SERVING\"} 1",
+    ] {
+        assert!(out.lines().any(|one| one == line), "{line}: {out}");
+    }
+    let https = format!("https://{}/livez", serving.addr());
+    let (code, out, err) = run(&[&["await", &grpc, &https, "--timeout", "5s"], &by_tls[..]].concat());
+    assert_eq!(code, 0, "{out}{err}");
     let target = format!("tls://{}", serving.addr());
     let (code, out, err) = run(&["await", &target, "--timeout", "300ms", "--backoff", "50ms"]);
     assert!(code == 69 && err.contains(&target) && err.contains("TLS"), "{code} {out}{err}");
     assert_eq!(run(&["probe", &format!("tls://127.0.0.1:{}", free_port())]).0, 2);
     fs::remove_dir_all(&folder).unwrap();
+}
+
+#[test]
+fn a_probe_shows_its_certificate() {
+    let folder = folder("shows");
+    certificates(&folder);
+    let at = |name: &str| folder.join(name).to_str().unwrap().to_owned();
+    let (ca, cert, key) = (at("ca.pem"), at("door.pem"), at("door.key"));
+    let text = format!(
+        "version = 1\n[tls.t]\ncert = \"{cert}\"\nkey = \"{key}\"\nclient_auth = {{ mode = \"require\", ca = \"{ca}\" }}\n\
+         [listener.a]\nbind = \"127.0.0.1:0\"\ntls = \"t\"\nhttp2 = true\n"
+    );
+    let file = folder.join("a.toml");
+    fs::write(&file, text).unwrap();
+    let serving = Serving::start(&["-c", file.to_str().unwrap()], &[]);
+    let trusts = ["--tls-ca-cert", &ca, "--tls-server-name", "door.example"];
+    let shows = ["--tls-client-cert", &cert, "--tls-client-key", &key];
+    for target in [format!("https://{}/livez", serving.addr()), format!("grpcs://{}", serving.addr())] {
+        let ask = |more: &[&str]| run(&[&["probe", &target], &trusts[..], more].concat());
+        let (code, out, err) = ask(&shows);
+        assert_eq!(code, 0, "{target}: {out}{err}");
+        assert_eq!(ask(&[]).0, 3, "{target}");
+        let (code, out, err) = ask(&["--tls-client-cert", "/nonexistent/a.pem", "--tls-client-key", &key]);
+        assert!(code == 3 && err.contains("TLS: /nonexistent/a.pem: "), "{target}: {out}{err}");
+        assert_eq!(ask(&["--tls-client-cert", &cert]).0, 1, "{target}: without its key");
+        let all = [&["await", &target, "--timeout", "5s"], &trusts[..], &shows].concat();
+        assert_eq!(run(&all).0, 0, "{target}");
+    }
+    fs::remove_dir_all(&folder).unwrap();
+}
+
+/// Nobody is to believe that an option was heard that was not.
+#[test]
+fn options_that_mean_nothing_for_a_target_are_refused() {
+    for (args, said) in [
+        (
+            &["grpc://127.0.0.1:1", "--tls-no-verify"][..],
+            "--tls-no-verify means nothing without TLS: write grpcs:// or --tls",
+        ),
+        (
+            &["http://127.0.0.1:1", "--tls-ca-cert", "a"],
+            "--tls-ca-cert means nothing for http://127.0.0.1:1/: it is not asked by TLS",
+        ),
+        (&["http://127.0.0.1:1", "--tls"], "--tls is for grpc://: write https:// or tls:// for the others"),
+        (
+            &["tcp://127.0.0.1:1", "--tls-server-name", "a"],
+            "--tls-server-name means nothing for tcp://127.0.0.1:1: ",
+        ),
+        (&["tcp://127.0.0.1:1", "--header", "a: b"], "--header means nothing for tcp://127.0.0.1:1"),
+        (&["redis://127.0.0.1:1", "--host", "a"], "--host means nothing for redis://127.0.0.1:1"),
+        (
+            &["grpc://127.0.0.1:1", "--expect-status", "200"],
+            "--expect-status means nothing for grpc://127.0.0.1:1",
+        ),
+        (&["grpc://127.0.0.1:1", "--send-proxy", "v1"], "--send-proxy means nothing for grpc://127.0.0.1:1"),
+        (&["unix:/a", "--send-proxy", "v2"], "--send-proxy means nothing for unix:/a"),
+        (
+            &["tcp://127.0.0.1:1", "--send-state", "--as", "haproxy"],
+            "--send-state means nothing for tcp://127.0.0.1:1",
+        ),
+        (&["http://127.0.0.1:1", "--send-state"], "--send-state is HAProxy's: write --as haproxy"),
+    ] {
+        let (code, out, err) = run(&[&["probe"], args].concat());
+        assert!(code == 1 && out.is_empty() && err.contains(said), "{args:?}: {code} {err}");
+    }
+    // A redirect that is followed may lead to TLS.
+    let kubelet = ["probe", "http://127.0.0.1:1", "--as", "kubelet", "--tls-no-verify"];
+    assert_eq!(run(&kubelet).0, 2);
+    for (args, said) in [
+        (
+            &["tcp://127.0.0.1:1", "redis://127.0.0.1:1", "--tls-no-verify"][..],
+            "none of the targets is asked by TLS",
+        ),
+        (&["https://127.0.0.1:1", "--tls"], "--tls is for grpc://"),
+    ] {
+        let (code, _, err) = run(&[&["await"], args].concat());
+        assert!(code == 2 && err.contains(said), "{args:?}: {code} {err}");
+    }
 }
 
 #[test]
@@ -142,7 +236,7 @@ fn targets_that_are_none_are_told_every_form() {
     ] {
         let (code, _, err) = run(args);
         assert!(code == 2 || code == 1 && args[0] == "probe", "{code} {err}");
-        for form in ["http://", "https://", "tcp://", "tls://", "grpc://", "redis://", "unix:/"] {
+        for form in ["http://", "https://", "tcp://", "tls://", "grpc://", "grpcs://", "redis://", "unix:/"] {
             assert!(err.contains(form), "{args:?} {form}: {err}");
         }
     }

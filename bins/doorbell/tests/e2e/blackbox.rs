@@ -102,7 +102,7 @@ fn targets_are_probed_and_the_metrics_have_the_right_names(engine: &str) {
         assert_eq!(value(&grpc, name), Some(expected), "{name}\n{grpc}");
     }
     let gone = probe(&doorbell, "target=nowhere.invalid&module=http_2xx");
-    assert_eq!((value(&gone, "probe_success"), value(&gone, "probe_ip_protocol")), (Some(0.0), None));
+    assert_eq!((value(&gone, "probe_success"), value(&gone, "probe_ip_protocol")), (Some(0.0), Some(0.0)));
     [text, grpc].iter().for_each(|text| check_with_promtool(text));
 }
 

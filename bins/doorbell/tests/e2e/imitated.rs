@@ -28,7 +28,8 @@ impl Heard {
         std::thread::spawn(move || {
             for mut stream in listener.incoming().map_while(Result::ok) {
                 let (mut request, mut piece) = (Vec::new(), [0; 1024]);
-                while !request.ends_with(b"\r\n\r\n") {
+                // A PROXY header of version 2 begins like an end.
+                while request.len() <= 16 || !request.ends_with(b"\r\n\r\n") {
                     match stream.read(&mut piece) {
                         Ok(len @ 1..) => request.extend_from_slice(&piece[..len]),
                         _ => break,
@@ -48,13 +49,36 @@ impl Heard {
 
     /// The program was heard, and is gone; now the imitation.
     fn assert_same(&self, name: &str) {
+        self.assert_same_with(name, "/readyz", &[]);
+    }
+
+    /// The same with more options.
+    fn assert_same_with(&self, name: &str, path: &str, more: &[&str]) {
         let real = self.last().unwrap();
         let before = self.requests.lock().unwrap().len();
-        stdout(&binary(), &["probe", &format!("http://{}/readyz", self.addr), "--as", name]);
+        let target = format!("http://{}{path}", self.addr);
+        stdout(&binary(), &[&["probe", &target, "--as", name], more].concat());
         let came = wait_until(LIMIT, || self.requests.lock().unwrap().len() > before);
         assert!(came.is_some(), "{name} did not ask");
-        assert_eq!(without_version(&self.last().unwrap()), without_version(&real), "{name}");
+        assert_eq!(comparable(&self.last().unwrap()), comparable(&real), "{name} {more:?}");
     }
+}
+
+/// Without what is another one each time: the port of the client, what a server is called, how long it has been up, the exporter's version.
+fn comparable(request: &str) -> String {
+    let lines = request.split("\r\n").map(|line| match line.split_once("; name=") {
+        Some((before, after)) if before.starts_with("x-haproxy-server-state: UP") => {
+            let (_, address) = before.split_once(';').unwrap();
+            let (_, node) = after.split_once(';').unwrap();
+            format!("x-haproxy-server-state: UP;{address}; name=;{node}")
+        }
+        _ => match line.strip_prefix("PROXY TCP4 127.0.0.1 127.0.0.1 ").and_then(|rest| rest.split_once(' '))
+        {
+            Some((_, port)) => format!("PROXY TCP4 127.0.0.1 127.0.0.1 PORT {port}"),
+            None => line.to_owned(),
+        },
+    });
+    without_version(&lines.collect::<Vec<_>>().join("\r\n"))
 }
 
 /// The exporter tells its version, which is not ours to say.
@@ -79,6 +103,44 @@ fn apache_asks_so() {
         assert!(wait_until(LIMIT, || heard.last().is_some()).is_some(), "{}", process.log());
     }
     heard.assert_same("apache");
+}
+
+#[test]
+fn haproxy_asks_so() {
+    let Some(haproxy) = program("haproxy") else { return };
+    const SEND: &str =
+        "option httpchk\n http-check send meth OPTIONS uri /readyz ver HTTP/1.1 hdr host web hdr x-b 1";
+    for (checks, server, path, options) in [
+        ("option httpchk", "", "/", &[][..]),
+        ("option httpchk OPTIONS /readyz\n http-check send-state", "", "/readyz", &["--send-state"]),
+        (SEND, "", "/readyz", &["--host", "web", "--header", "x-b: 1"]),
+        (
+            &format!("{SEND}\n http-check send-state"),
+            "send-proxy check-send-proxy",
+            "/readyz",
+            &["--host", "web", "--header", "x-b: 1", "--send-state", "--send-proxy", "v1"],
+        ),
+        (
+            "option httpchk OPTIONS /readyz",
+            "send-proxy-v2 check-send-proxy",
+            "/readyz",
+            &["--send-proxy", "local"],
+        ),
+    ] {
+        let (heard, scratch) = (Heard::new(), Scratch::new());
+        let config = format!(
+            "defaults\n mode http\n timeout connect 2s\n timeout client 2s\n timeout server 2s\n\
+             frontend web\n bind {}\n default_backend b\nbackend b\n {checks}\n server s1 {} check inter 100ms {server}\n",
+            free_addr(),
+            heard.addr,
+        );
+        let file = scratch.write("haproxy.cfg", &config);
+        {
+            let process = Process::spawn(Command::new(&haproxy).args(["-db", "-f", &file]));
+            assert!(wait_until(LIMIT, || heard.last().is_some()).is_some(), "{}", process.log());
+        }
+        heard.assert_same_with("haproxy", path, options);
+    }
 }
 
 #[test]

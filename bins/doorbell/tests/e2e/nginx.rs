@@ -2,16 +2,19 @@
 //!
 //! Does not know about: nginx beyond `proxy_pass`.
 
+use std::io::Write as _;
 use std::net::TcpStream;
 use std::process::Command;
 
 use doorbell_testkit::peers::{Load, Mode, Reply, exchange, wait_until};
 
+use crate::admin::get;
 use crate::support::{Doorbell, LIMIT, Process, Scratch, free_port, on_both_engines, program, stdout};
 
 on_both_engines! {
     in_front_closing
     in_front_keeping_alive
+    its_status_page_is_written_alike
 }
 
 fn in_front_closing(engine: &str) {
@@ -22,6 +25,54 @@ fn in_front_keeping_alive(engine: &str) {
     behind_nginx(engine, "proxy_http_version 1.1; proxy_set_header Connection \"\";");
 }
 
+/// Exporters and agents that read `stub_status` read ours: the same text but for the numbers.
+fn its_status_page_is_written_alike(engine: &str) {
+    let Some(nginx) = program("nginx") else { return };
+    let doorbell = Doorbell::start_with(
+        engine,
+        "version = 1\n[lifecycle]\ndrain_delay = \"0s\"\n[listener.web]\nbind = \"127.0.0.1:0\"\n[admin]\nbind = \"127.0.0.1:0\"\n",
+    );
+    let (scratch, port) = (Scratch::new(), free_port());
+    let folder = scratch.path("");
+    let folder = folder.display();
+    let config = format!(
+        "{} daemon off; master_process off; pid {folder}/nginx.pid; error_log {folder}/error.log warn;\n\
+         events {{ worker_connections 64; }}\n\
+         http {{ access_log off; client_body_temp_path {folder}/a; proxy_temp_path {folder}/b; fastcgi_temp_path {folder}/c;\n\
+         uwsgi_temp_path {folder}/d; scgi_temp_path {folder}/e;\n\
+         server {{ listen 127.0.0.1:{port}; location / {{ stub_status; }} }} }}\n",
+        user(),
+    );
+    let file = scratch.write("nginx.conf", &config);
+    let process =
+        Process::spawn(Command::new(&nginx).args(["-c", &file, "-e", &format!("{folder}/start.log")]));
+    let up = wait_until(LIMIT, || TcpStream::connect(("127.0.0.1", port)).is_ok());
+    assert!(up.is_some(), "{}", process.log());
+    let form = |text: &str| {
+        let is_number = |word: &str| word.bytes().all(|byte| byte.is_ascii_digit()) && !word.is_empty();
+        let words = text.split(' ').map(|word| if is_number(word) { "N" } else { word });
+        words.collect::<Vec<_>>().join(" ")
+    };
+    let (_, theirs) = get(([127, 0, 0, 1], port).into(), "/");
+    for _ in 0..3 {
+        assert_eq!(get(doorbell.addr, "/livez").0, 200);
+    }
+    let kept = TcpStream::connect(doorbell.addr).unwrap();
+    (&kept).write_all(b"GET /livez HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+    let expected = "Active connections: 1 \nserver accepts handled requests\n 4 4 4 \nReading: 0 Writing: 0 Waiting: 1 \n";
+    let mut ours = String::new();
+    let is_so = wait_until(LIMIT, || {
+        ours = get(doorbell.addr_of(1), "/-/stub_status").1;
+        ours == expected
+    });
+    assert!(is_so.is_some(), "{ours}");
+    assert_eq!(form(&ours), form(&theirs), "{ours}{theirs}");
+}
+
+fn user() -> &'static str {
+    if rustix::process::geteuid().is_root() { "user root;" } else { "" }
+}
+
 fn behind_nginx(engine: &str, proxy: &str) {
     let Some(nginx) = program("nginx") else { return };
     let (one, two) = (Doorbell::start(engine), Doorbell::start(engine));
@@ -29,7 +80,7 @@ fn behind_nginx(engine: &str, proxy: &str) {
     let port = free_port();
     let folder = scratch.path("");
     let folder = folder.display();
-    let user = if rustix::process::geteuid().is_root() { "user root;" } else { "" };
+    let user = user();
     let config = format!(
         "{user} daemon off; master_process off; pid {folder}/nginx.pid; error_log {folder}/error.log warn;\n\
          events {{ worker_connections 512; }}\n\

@@ -181,3 +181,23 @@
 //! where those are set: balancers get new names, and clients can send the field through one.
 //!
 //! *Would change it:* a prober of HTTP that has published addresses and no name.
+//!
+//! # 0052 `/probe` is a port of its own, and hacheck's paths are routes that are written down
+//!
+//! *Context.* A plan had `/probe` as a route with `limit`, `auth` and the TLS of its listener. Routes are answered by ring threads, from memory or by
+//! a job of bounded time; a probe takes as long as Prometheus waits, ten seconds, and its answer is made anew for each target.
+//! hacheck answers `GET /http/SERVICE/PORT/PATH` by asking that port of its own machine for that path, and `hadown SERVICE` writes a file.
+//!
+//! *Choice.* `[blackbox]` has a port and a thread: it binds to an address of its own, which a firewall or a network policy tells from that of probers. Who may be
+//! asked is `targets`, how much is 32 probes and 64 connections at once, and one target is asked once within `cache`, however many want to know. A
+//! flood of those who ask costs the thread of `/probe` and nothing of what answers probers.
+//!
+//! What HAProxy asks hacheck for is kept by a route with that path: `path = "/http/shop/3000/status"` and `health = "shop"`, with a check that has its own
+//! interval. A path of which every part is the client's would make each prober one who asks any port of this machine for anything. Files of
+//! `maintenance.file_dir` do what `hadown` and `haup` do.
+//!
+//! *Also.* Names, labels and values of `/probe` and of `doorbell probe -o prom` are compared with those of blackbox_exporter 0.23 in a test. There are three
+//! differences: `probe_timeout_seconds` and the label `serialnumber`, which later versions have, and `probe_http_version`, because HTTP/2 is not
+//! spoken to targets. The end of the root itself is not looked at for `probe_ssl_last_chain_expiry_timestamp_seconds`.
+//!
+//! *Would change it:* an exporter's port that strangers reach, and that cannot have a proxy of its own before it.

@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use std::fmt::Write as _;
 use std::io;
 use std::sync::Mutex;
-use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 type Found = io::Result<Vec<SocketAddr>>;

@@ -134,6 +134,7 @@ impl Shared {
             "/-/status" => json(&operator.status()),
             "/-/checks" => found(operator.checks(None, query::value(&asked.query, "history").is_some())),
             "/-/probers" => json(&operator.probers()),
+            "/-/stub_status" => reply(StatusCode::OK, TEXT, metrics::stub_status(operator)),
             path => self.show_check(path),
         }
     }

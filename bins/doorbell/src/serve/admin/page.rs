@@ -32,6 +32,7 @@ pub(super) struct View {
 
 /// The parts of the file. Style and script are files of their own to a browser, so that a page may have none within.
 struct Parts {
+    head: &'static str,
     before: String,
     after: String,
     style: &'static str,
@@ -40,12 +41,14 @@ struct Parts {
 
 static PARTS: LazyLock<Parts> = LazyLock::new(|| {
     let (head, rest) = FILE.split_once("<style>").unwrap_or((FILE, ""));
+    let (head, head_end) = head.split_once("<title>doorbell</title>").unwrap_or((head, ""));
     let (style, rest) = rest.split_once("</style>").unwrap_or_default();
     let (body, rest) = rest.split_once("<script>").unwrap_or_default();
     let (script, end) = rest.split_once("</script>").unwrap_or_default();
     let (main, main_end) = body.split_once("<!--live-->").unwrap_or_default();
     Parts {
-        before: format!("{head}<link rel=\"stylesheet\" href=\"style.css\">{main}"),
+        head,
+        before: format!("{head_end}<link rel=\"stylesheet\" href=\"style.css\">{main}"),
         after: format!("{main_end}<script src=\"script.js\" defer></script>{end}"),
         style,
         script,
@@ -62,7 +65,10 @@ pub(super) fn script() -> &'static str {
 
 /// All of the page.
 pub(super) fn page(view: &View) -> String {
-    [&PARTS.before, live(view).as_str(), &PARTS.after].concat()
+    let (headline, _, _) = headline(&view.status);
+    // As the script keeps it, for whoever has none.
+    let title = format!("<title>{headline} \u{2013} doorbell</title>");
+    [PARTS.head, &title, &PARTS.before, live(view).as_str(), &PARTS.after].concat()
 }
 
 /// What changes.

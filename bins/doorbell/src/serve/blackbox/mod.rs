@@ -8,7 +8,6 @@
 mod desk;
 mod probe;
 mod query;
-mod text;
 
 use super::port::{Listening, Port, leave_silent};
 use crate::checks::{Connector, FDS_A_LOOK_UP, Shared};

@@ -6,14 +6,14 @@
 //! later changes nothing; and every redirect is looked at in the same way.
 
 use super::LOOKUPS_MAX;
-use super::text::{Phases, Report};
-use crate::checks::{Runner, Seen, Shared, Stage, Trace, find, url_of_location};
+use crate::checks::{Phases, Runner, Seen, Shared, Trace, find, url_of_location};
 use crate::config::model::{
     Check, CheckKind, ClientTls, FollowRedirects, GrpcCheck, HostPort, HttpCheck, Module, Pace, Place,
     Severity, TcpCheck, TlsCheck, Url,
 };
 use crate::http::Method;
 use crate::http::forwarded::Networks;
+use crate::probe::{Exported, Kind};
 use doorbell_health::Outcome;
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -71,7 +71,7 @@ impl Prober {
     ) -> Result<String, Refused> {
         let start = Instant::now();
         let mut asked = Asked::parse(module, target).ok_or(Refused::NotATarget)?;
-        let mut report = Report::new(module, limit);
+        let mut report = Exported::new(kind_of(module), limit);
         loop {
             let begun = Instant::now();
             let found = timeout_at(start + limit, self.address_of(asked.at())).await;
@@ -83,15 +83,15 @@ impl Prober {
                 Ok(Err(None)) | Err(_) => return Ok(report.finished(start.elapsed())),
                 Ok(Err(Some(refused))) => return Err(refused),
             };
-            report.address = Some(addr.ip());
-            let (is_success, seen, ends) =
+            let (outcome, seen) =
                 self.run(&asked, addr, (start + limit).duration_since(Instant::now())).await;
-            report.phases.add(&seen, lookup, begun.elapsed());
-            report.is_tls = asked.is_tls();
-            report.certificate_ends = ends;
+            report.phases += Phases::of(&seen, begun.elapsed().saturating_sub(lookup));
+            report.phases.resolve += lookup;
             let next = asked.redirected(&seen).filter(|_| report.redirects < REDIRECTS_MAX);
-            report.is_success = is_success;
-            report.seen = seen;
+            report.is_success = outcome == Outcome::Success;
+            report.is_overdue = outcome == Outcome::Timeout;
+            // It is known, also where nobody accepts.
+            report.seen = Seen { address: Some(addr.ip()), ..seen };
             match next {
                 Some(next) => {
                     report.redirects += 1;
@@ -123,17 +123,17 @@ impl Prober {
         self.targets.contains(ip)
     }
 
-    /// Whether it is well, what was seen, and when the certificate ends.
-    async fn run(&self, asked: &Asked, addr: SocketAddr, limit: Duration) -> (bool, Seen, Option<Duration>) {
+    /// How it ended, and what was seen.
+    async fn run(&self, asked: &Asked, addr: SocketAddr, limit: Duration) -> (Outcome, Seen) {
         let limit = limit.max(Duration::from_millis(1));
         let pace = Pace { timeout: limit, connect_timeout: limit, ..Pace::default() };
         let kind = asked.kind(addr);
         let check = Check { name: "probe".to_owned(), severity: Severity::Info, pace, kind };
         let built = Runner::build(&check, &mut self.shared.lock().unwrap_or_else(PoisonError::into_inner));
-        let Ok(Some(runner)) = built else { return (false, Seen::default(), None) };
+        let Ok(Some(runner)) = built else { return (Outcome::Error, Seen::default()) };
         let trace = Trace::begin();
         let finding = runner.run_traced(&trace).await;
-        (finding.outcome == Outcome::Success, trace.seen(), runner.certificate_ends())
+        (finding.outcome, trace.seen())
     }
 }
 
@@ -157,15 +157,6 @@ impl Asked {
         match self {
             Self::Grpc(at, _) | Self::Tcp(at) | Self::Tls(at) => at,
             Self::Http(url, _) => &url.at,
-        }
-    }
-
-    const fn is_tls(&self) -> bool {
-        match self {
-            Self::Grpc(_, tls) => tls.is_some(),
-            Self::Http(url, _) => url.is_https,
-            Self::Tcp(_) => false,
-            Self::Tls(_) => true,
         }
     }
 
@@ -203,6 +194,14 @@ impl Asked {
     }
 }
 
+const fn kind_of(module: Module) -> Kind {
+    match module {
+        Module::Grpc | Module::GrpcPlain => Kind::Grpc,
+        Module::Http2xx | Module::HttpPost2xx => Kind::Http,
+        Module::TcpConnect | Module::TlsConnect => Kind::Tcp,
+    }
+}
+
 impl fmt::Display for Refused {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -210,25 +209,6 @@ impl fmt::Display for Refused {
             Self::NotATarget => "this is not a target that the module knows",
             Self::TooMany => "too many probes at once",
         })
-    }
-}
-
-impl Phases {
-    /// Adds what one run took: from the marks of its stages, each until the next one.
-    fn add(&mut self, seen: &Seen, lookup: Duration, all: Duration) {
-        self.resolve += lookup;
-        let ends = seen.stages.iter().skip(1).map(|(_, at)| *at).chain([all.saturating_sub(lookup)]);
-        for ((stage, from), to) in seen.stages.iter().zip(ends) {
-            let took = to.saturating_sub(*from);
-            match stage {
-                Stage::Resolve => self.resolve += took,
-                Stage::Connect => self.connect += took,
-                Stage::Handshake => self.tls += took,
-                Stage::Answer => self.processing += took,
-                Stage::Content => self.transfer += took,
-                Stage::Start | Stage::End => {}
-            }
-        }
     }
 }
 
@@ -253,22 +233,5 @@ mod tests {
             let found = Asked::parse(module, target).map(|asked| asked.at().to_string());
             assert_eq!(found.as_deref(), expected, "{target}");
         }
-    }
-
-    #[test]
-    fn phases_are_what_lies_between_the_marks() {
-        let ms = Duration::from_millis;
-        let stages = vec![
-            (Stage::Resolve, ms(0)),
-            (Stage::Connect, ms(1)),
-            (Stage::Handshake, ms(3)),
-            (Stage::Answer, ms(7)),
-            (Stage::Content, ms(20)),
-            (Stage::End, ms(25)),
-        ];
-        let mut phases = Phases::default();
-        phases.add(&Seen { stages, ..Seen::default() }, ms(10), ms(40));
-        assert_eq!((phases.resolve, phases.connect, phases.tls), (ms(11), ms(2), ms(4)));
-        assert_eq!((phases.processing, phases.transfer), (ms(13), ms(5)));
     }
 }

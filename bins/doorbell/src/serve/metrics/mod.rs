@@ -10,6 +10,7 @@ mod engine;
 mod family;
 mod health;
 mod items;
+mod nginx;
 mod process;
 #[cfg(test)]
 mod tests;
@@ -87,6 +88,11 @@ pub(super) fn render(operator: &Operator, accept: &[u8]) -> (Exposition, String)
     let exposition = Exposition::accepted(accept);
     let scrape = Scrape::of(operator);
     (exposition, exposition.render(gather(&scrape)))
+}
+
+/// The little of it that nginx tells.
+pub(super) fn stub_status(operator: &Operator) -> String {
+    nginx::stub_status(&Scrape::of(operator))
 }
 
 impl Build {

@@ -57,6 +57,8 @@
 //! - It resets the connection as soon as it has the answer. doorbell counts that as an answer that was read, never as an error.
 //! - `http-check send-state` tells us in `X-Haproxy-Server-State` what it thinks of this server: `doorbell probers` and
 //!   `doorbell_lb_view_state` show it for an hour after it was last said. Where `trusted_proxies` are set only they are believed.
+//! - What HAProxy will be told is what `doorbell probe http://10.0.0.7:8080/readyz --as haproxy --send-proxy local --send-state` is told, byte for byte: `local`
+//!   is `send-proxy-v2` with `check-send-proxy`, `v1` is `send-proxy`.
 //! - Slower than the answer is the decision: `fall × inter` pass before it acts, which is what `drain_delay` is for.
 //! - `agent-check` connects, sends what `agent-send` says, reads one line and resets. A line always says everything, because only the agent can take
 //!   back what it said: `up ready 100%`, `up ready 60% # degraded cache`, `down ready # app`, `up drain 100% # draining`, `maint # patching`. The

@@ -65,5 +65,6 @@
 //!   It has no `User-Agent` that is known, so during a drain it is told `on_drain.default`, which `on_drain = { default = 200, load_balancer = 503 }`
 //!   would make 200.
 //! - Without `proxy_set_header Host` the host is the name of the upstream, `back`: routes with `hosts` do not have it, and clients get 421.
+//! - Exporters and agents that read `stub_status` read the same text at `/-/stub_status` of `[admin]`. `Reading` and `Writing` are 0 there.
 //! - Connections are kept only with `proxy_http_version 1.1` and an empty `Connection` (before nginx 1.29.7, where that became the default);
 //!   otherwise each request is a connection, which is served just as well.

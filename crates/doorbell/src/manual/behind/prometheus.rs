@@ -59,7 +59,7 @@
 //! - `tcp_connect` says that a port is open, and it is also while `readyz` is down. Where only that can be asked, a `[tcp_gate.NAME]` is a port that
 //!   is open while the endpoint is up.
 //! - It is no load balancer: during a drain it is told `on_drain.default`.
-//! - `/probe` has the names of the exporter's metrics. A target of which one address is not in `targets` gets 403, also behind a redirect: whoever
+//! - `/probe` has the names of the exporter's metrics, and so has `doorbell probe TARGET -o prom`. A target of which one address is not in `targets` gets 403, also behind a redirect: whoever
 //!   reaches the port could otherwise have anything asked, the cloud's metadata among it. As long as Prometheus waits, it waits: `timeout`
 //!   is the most.
 //! - A scrape is a moment, and a check that fails between two of them is not seen. `doorbell_endpoint_up` and `doorbell_check_up` come from checks with

@@ -150,8 +150,8 @@ impl Default for Pace {
 }
 
 impl CheckKind {
-    /// A check as one word says it: `http://..`, `https://..`, `tcp://HOST:PORT`, `unix:/PATH`, `tls://HOST`, `redis://HOST` or
-    /// `grpc://HOST:PORT/SERVICE`.
+    /// A check as one word says it: `http://..`, `https://..`, `tcp://HOST:PORT`, `unix:/PATH`, `tls://HOST`, `redis://HOST`,
+    /// `grpc://HOST:PORT/SERVICE` or `grpcs://..`.
     #[must_use]
     pub fn parse(target: &str) -> Option<Self> {
         if let Some(address) = target.strip_prefix("tcp://") {
@@ -168,10 +168,12 @@ impl CheckKind {
             let address = Place::Tcp(HostPort::parse(address, Some(6379))?);
             return Some(Self::Redis(Box::new(RedisCheck::of(address))));
         }
-        if let Some(rest) = target.strip_prefix("grpc://") {
-            let (address, service) = rest.split_once('/').unwrap_or((rest, ""));
-            let default = GrpcCheck::of(Place::Tcp(HostPort::parse(address, None)?));
-            return Some(Self::Grpc(Box::new(GrpcCheck { service: service.to_owned(), ..default })));
+        for (scheme, tls) in [("grpc://", None), ("grpcs://", Some(ClientTls::default()))] {
+            if let Some(rest) = target.strip_prefix(scheme) {
+                let (address, service) = rest.split_once('/').unwrap_or((rest, ""));
+                let default = GrpcCheck::of(Place::Tcp(HostPort::parse(address, None)?));
+                return Some(Self::Grpc(Box::new(GrpcCheck { service: service.to_owned(), tls, ..default })));
+            }
         }
         Url::parse(target).map(HttpCheck::of).map(Box::new).map(Self::Http)
     }
@@ -223,6 +225,7 @@ mod tests {
             ("tcp://[::1]:5", Some("tcp [::1]:5")),
             ("grpc://a:5/shop.Cart", Some("grpc a:5")),
             ("grpc://a:5", Some("grpc a:5")),
+            ("grpcs://a:5/x", Some("grpc a:5")),
             ("tcp://a", None),
             ("tcp://a:5/x", None),
             ("grpc://a", None),
@@ -240,9 +243,9 @@ mod tests {
             });
             assert_eq!(found.as_deref(), expected, "{target:?}");
         }
-        let Some(CheckKind::Grpc(grpc)) = CheckKind::parse("grpc://a:5/shop.Cart") else {
-            panic!("it is gRPC")
-        };
-        assert_eq!(grpc.service, "shop.Cart");
+        for (target, is_tls) in [("grpc://a:5/shop.Cart", false), ("grpcs://a:5/shop.Cart", true)] {
+            let Some(CheckKind::Grpc(grpc)) = CheckKind::parse(target) else { panic!("it is gRPC") };
+            assert_eq!((grpc.service.as_str(), grpc.tls.is_some()), ("shop.Cart", is_tls), "{target}");
+        }
     }
 }

@@ -29,6 +29,10 @@ pub struct GrpcCheck {
     pub resolve: Resolve,
     /// Who it says asks: doorbell, or as others do where `doorbell probe` asks in their manner.
     pub user_agent: Option<&'static str>,
+    /// The server's name, where a probe says another one than that of the address.
+    pub authority: Option<String>,
+    /// What else a probe says.
+    pub headers: Vec<(String, String)>,
 }
 
 /// How a gRPC service is asked.
@@ -183,6 +187,8 @@ impl GrpcCheck {
             degraded_latency: None,
             resolve: Resolve::default(),
             user_agent: Some(concat!("doorbell/", env!("CARGO_PKG_VERSION"))),
+            authority: None,
+            headers: Vec::new(),
         }
     }
 }

@@ -2,76 +2,77 @@
 //!
 //! Does not know about: how a probe is made.
 
-use crate::checks::{Named, Seen};
-use crate::config::model::Module;
+use crate::checks::{Named, Phases, Seen};
 use hyper::Version;
 use std::fmt::{Display, Write as _};
 use std::net::IpAddr;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Everything that is known of one probe.
-#[derive(Debug)]
-pub(super) struct Report {
-    module: Module,
-    timeout: Duration,
-    pub(super) is_success: bool,
-    pub(super) is_tls: bool,
+#[derive(Clone, Debug)]
+pub(crate) struct Exported {
+    pub(crate) kind: Kind,
+    pub(crate) timeout: Duration,
+    pub(crate) is_success: bool,
+    /// Whether it is not because of the time that it took.
+    pub(crate) is_overdue: bool,
     /// How long the names took that were looked up.
-    pub(super) lookup: Duration,
-    pub(super) address: Option<IpAddr>,
-    pub(super) redirects: u32,
-    pub(super) phases: Phases,
+    pub(crate) lookup: Duration,
+    pub(crate) redirects: u32,
+    /// Of all redirects together.
+    pub(crate) phases: Phases,
     /// Of the last answer.
-    pub(super) seen: Seen,
-    pub(super) certificate_ends: Option<Duration>,
+    pub(crate) seen: Seen,
 }
 
-/// How long the parts of a probe took, those of all redirects together.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Phases {
-    pub(super) resolve: Duration,
-    pub(super) connect: Duration,
-    pub(super) tls: Duration,
-    pub(super) processing: Duration,
-    pub(super) transfer: Duration,
+/// By which of the exporter's probers it is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Grpc,
+    Http,
+    /// TLS without anything in it, too.
+    Tcp,
 }
 
-impl Report {
-    pub(super) fn new(module: Module, timeout: Duration) -> Self {
+impl Exported {
+    pub(crate) fn new(kind: Kind, timeout: Duration) -> Self {
         Self {
-            module,
+            kind,
             timeout,
             is_success: false,
-            is_tls: false,
+            is_overdue: false,
             lookup: Duration::ZERO,
-            address: None,
             redirects: 0,
             phases: Phases::default(),
             seen: Seen::default(),
-            certificate_ends: None,
         }
     }
 
     /// In the text format of Prometheus, by name.
-    pub(super) fn finished(&self, duration: Duration) -> String {
+    pub(crate) fn finished(&self, duration: Duration) -> String {
         let mut all = Metrics::default();
         all.gauge("probe_dns_lookup_time_seconds", "How long the lookup of names took", secs(self.lookup));
         all.gauge("probe_duration_seconds", "How long the probe took", secs(duration));
-        match self.module {
-            Module::Grpc | Module::GrpcPlain => self.grpc(&mut all),
-            Module::Http2xx | Module::HttpPost2xx => self.http(&mut all),
-            Module::TcpConnect | Module::TlsConnect => {
+        match self.kind {
+            Kind::Grpc => self.grpc(&mut all),
+            Kind::Http => self.http(&mut all),
+            Kind::Tcp => {
                 all.gauge("probe_failed_due_to_regex", "Whether an expression did not match", 0);
             }
         }
-        if let Some(ip) = self.address {
-            let hash = "Hash of the address, to see when it changes";
-            all.gauge("probe_ip_addr_hash", hash, hash_of(ip));
-            all.gauge("probe_ip_protocol", "4 or 6", if ip.is_ipv4() { 4 } else { 6 });
-        }
-        if let Some(ends) = self.certificate_ends {
+        let hash = "Hash of the address, to see when it changes";
+        all.gauge("probe_ip_addr_hash", hash, self.seen.address.map_or(0, hash_of));
+        let protocol = self.seen.address.map_or(0, |ip| if ip.is_ipv4() { 4 } else { 6 });
+        all.gauge("probe_ip_protocol", "4 or 6, and 0 where no address is known", protocol);
+        let is_grpc = self.kind == Kind::Grpc;
+        // The exporter says 0 of gRPC without TLS, and nothing of others.
+        if let Some(ends) = self.seen.certificate_ends.or_else(|| is_grpc.then_some(Duration::ZERO)) {
             let what = "When the first certificate of the chain ends, in unixtime";
             all.gauge("probe_ssl_earliest_cert_expiry", what, secs(ends));
+        }
+        if let Some(ends) = self.seen.chain_ends.filter(|_| !is_grpc) {
+            let what = "When the chain ends that was believed, in unixtime";
+            all.gauge("probe_ssl_last_chain_expiry_timestamp_seconds", what, secs(ends));
         }
         if let Some(named) = &self.seen.certificate {
             let help = "The certificate that the server showed, by what names it";
@@ -87,19 +88,19 @@ impl Report {
     }
 
     fn http(&self, all: &mut Metrics) {
-        let Phases { resolve, connect, tls, processing, transfer } = self.phases;
-        let length = self.seen.content_length.map_or_else(|| "-1".to_owned(), |length| length.to_string());
+        let length = match (self.seen.status, self.seen.content_length) {
+            (None, _) => "0".to_owned(),
+            (_, None) => "-1".to_owned(),
+            (_, Some(length)) => length.to_string(),
+        };
         all.gauge("probe_failed_due_to_regex", "Whether an expression did not match", 0);
         all.gauge("probe_http_content_length", "Length of the content as the answer says it", length);
-        let phases = [
-            ("phase=\"connect\"", connect),
-            ("phase=\"processing\"", processing),
-            ("phase=\"resolve\"", resolve),
-            ("phase=\"tls\"", tls),
-            ("phase=\"transfer\"", transfer),
-        ];
-        let phases = phases.map(|(label, took)| (label, took.as_secs_f64()));
-        all.labelled("probe_http_duration_seconds", "How long the parts took, of all redirects", &phases);
+        let phases =
+            self.phases.named().map(|(name, took)| (format!("phase=\"{name}\""), took.as_secs_f64()));
+        let phases = phases.each_ref().map(|(label, took)| (label.as_str(), *took));
+        // Of a name without an address there is no more.
+        let phases = if self.seen.address.is_some() { &phases[..] } else { &phases[..1] };
+        all.labelled("probe_http_duration_seconds", "How long the parts took, of all redirects", phases);
         if let Some(at) = self.seen.last_modified.as_deref().and_then(modified_at) {
             all.gauge(
                 "probe_http_last_modified_timestamp_seconds",
@@ -108,7 +109,11 @@ impl Report {
             );
         }
         all.gauge("probe_http_redirects", "How many redirects there were", self.redirects);
-        all.gauge("probe_http_ssl", "Whether TLS was used for the last redirect", u8::from(self.is_tls));
+        all.gauge(
+            "probe_http_ssl",
+            "Whether TLS was used for the last redirect",
+            u8::from(self.seen.tls_version.is_some()),
+        );
         all.gauge("probe_http_status_code", "Status of the answer", self.seen.status.unwrap_or(0));
         let body_len = self.seen.body_len;
         all.gauge("probe_http_uncompressed_body_length", "Length of the content that was read", body_len);
@@ -131,8 +136,10 @@ impl Report {
         let statuses = ALL.map(|status| (format!("serving_status=\"{status}\""), is(status)));
         let statuses = statuses.each_ref().map(|(label, value)| (label.as_str(), *value));
         all.labelled("probe_grpc_healthcheck_response", "What the health check said", &statuses);
-        all.gauge("probe_grpc_ssl", "Whether TLS was used", u8::from(self.is_tls));
-        all.gauge("probe_grpc_status_code", "Status of the call", self.seen.grpc_status.unwrap_or(0));
+        all.gauge("probe_grpc_ssl", "Whether TLS was used", u8::from(self.seen.tls_version.is_some()));
+        // DEADLINE_EXCEEDED and UNAVAILABLE are what a client says by itself.
+        let status = self.seen.grpc_status.unwrap_or(if self.is_overdue { 4 } else { 14 });
+        all.gauge("probe_grpc_status_code", "Status of the call", status);
     }
 }
 
@@ -207,22 +214,21 @@ mod tests {
 
     #[test]
     fn addresses_have_the_hashes_of_fnv() {
-        // Of FNV's own test vectors the empty one and "a" follow from these constants.
-        let fold = |bytes: &[u8]| {
-            bytes
-                .iter()
-                .fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193))
-        };
-        assert_eq!((fold(b""), fold(b"a")), (0x811c_9dc5, 0xe40c_292c));
-        assert_eq!(hash_of(IpAddr::from([127, 0, 0, 1])), fold(&[127, 0, 0, 1]));
+        // FNV's own test vector of these four bytes, then what blackbox_exporter 0.23 says of the loopback.
+        assert_eq!(hash_of(IpAddr::from(*b"foob")), 0x3f50_76ef);
+        assert_eq!(hash_of(IpAddr::from([127, 0, 0, 1])), 3_668_918_509);
+        // Go's hash/fnv of 16 bytes.
+        assert_eq!(hash_of("::1".parse().unwrap()), 0x6869_1772);
+        assert_eq!(hash_of("::ffff:102.111.111.98".parse().unwrap()), 0x3f50_76ef);
     }
 
     #[test]
     fn names_and_values() {
-        let mut report = Report::new(Module::Http2xx, Duration::from_secs(5));
+        let mut report = Exported::new(Kind::Http, Duration::from_secs(5));
         report.seen.last_modified = Some("Thu, 01 Jan 1970 00:01:00 GMT".to_owned());
         report.seen.tls_version = Some("TLSv1_3".to_owned());
-        report.address = Some(IpAddr::from([0, 0, 0, 0]));
+        report.seen.status = Some(204);
+        report.seen.address = Some(IpAddr::from([0, 0, 0, 0]));
         report.seen.certificate = Some(Named {
             fingerprint_sha256: "ab".to_owned(),
             subject: "CN=a\"\\\n".to_owned(),

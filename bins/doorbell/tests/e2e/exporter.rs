@@ -1,0 +1,201 @@
+//! The real blackbox_exporter beside ours: what both say of the same target has the same names, labels and values.
+//!
+//! Does not know about: how a probe is made. Prometheus asks either without knowing which.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::process::Command;
+
+use doorbell_testkit::peers::{exchange, wait_until};
+
+use crate::pki::{ca, localhost};
+use crate::support::{Doorbell, LIMIT, Process, Scratch, binary, free_addr, program, stdout};
+
+/// What ours has that version 0.23 has not, which later ones have: `probe_timeout_seconds` and the label `serialnumber`.
+const LATER: [&str; 2] = ["probe_timeout_seconds", "serialnumber"];
+
+/// Whose values are those of one probe, and not of the target.
+const TIMES: [&str; 4] = [
+    "probe_dns_lookup_time_seconds",
+    "probe_duration_seconds",
+    "probe_grpc_duration_seconds",
+    "probe_http_duration_seconds",
+];
+
+/// Where ours does not speak HTTP/2 the version is another one.
+const HTTP_2: &str = "probe_http_version";
+
+const MODULES: &str = "modules:
+  http_2xx: { prober: http, timeout: 1s, http: { preferred_ip_protocol: ip4 } }
+  http_post_2xx: { prober: http, timeout: 1s, http: { method: POST, preferred_ip_protocol: ip4 } }
+  tcp_connect: { prober: tcp, timeout: 1s }
+  tls_connect: { prober: tcp, timeout: 1s, tcp: { tls: true } }
+  grpc: { prober: grpc, timeout: 1s, grpc: { tls: true, preferred_ip_protocol: ip4 } }
+  grpc_plain: { prober: grpc, timeout: 1s, grpc: { tls: false, preferred_ip_protocol: ip4 } }
+";
+
+/// Both exporters, and what they probe.
+struct Both {
+    doorbell: Doorbell,
+    theirs: SocketAddr,
+    ca: String,
+    _process: Process,
+    _scratch: Scratch,
+}
+
+impl Both {
+    /// `None` where there is no real one.
+    fn start() -> Option<Self> {
+        let exporter = program("prometheus-blackbox-exporter")?;
+        let scratch = Scratch::new();
+        let ca = scratch.write("ca.pem", &ca().pem());
+        let (cert, key) = localhost().write(&scratch, "server");
+        let plain = free_addr();
+        let config = format!(
+            "version = 1\n[runtime]\nworkers = 1\n[lifecycle]\ndrain_delay = \"0s\"\n\
+             [tls.t]\ncert = \"{cert}\"\nkey = \"{key}\"\n\
+             [listener.plain]\nbind = \"{plain}\"\nhttp2 = true\n\
+             [listener.secured]\nbind = \"127.0.0.1:0\"\nhttp2 = true\ntls = \"t\"\n\
+             [route.ok]\nlistener = [\"plain\", \"secured\"]\npath = \"/ok\"\nmethods = [\"GET\", \"POST\"]\nreply = {{ body = \"ok\\n\" }}\n\
+             [route.moved]\nlistener = \"plain\"\npath = \"/moved\"\nredirect = {{ scheme = \"http\", host = \"127.0.0.1\", path = \"/ok\", port = {} }}\n\
+             [blackbox]\nbind = \"127.0.0.1:0\"\ntargets = [\"127.0.0.0/8\"]\ncache = \"0s\"\ntimeout = \"1s\"\n",
+            plain.port(),
+        );
+        let file = scratch.write("doorbell.toml", &config);
+        // Both read it.
+        let command = |program| {
+            let mut command = Command::new(program);
+            command.env("SSL_CERT_FILE", &ca).env("SSL_CERT_DIR", "/nonexistent");
+            command
+        };
+        let serve = ["serve", "-c", &file, "--engine", "epoll"];
+        let doorbell = Doorbell::try_start_command(command(binary()).args(serve)).unwrap();
+        let (modules, theirs) = (scratch.write("blackbox.yml", MODULES), free_addr());
+        let args = [format!("--config.file={modules}"), format!("--web.listen-address={theirs}")];
+        let process = Process::spawn(command(exporter).args(args));
+        let is_open = || TcpStream::connect(theirs).is_ok();
+        assert!(wait_until(LIMIT, is_open).is_some(), "{}", process.log());
+        Some(Self { doorbell, theirs, ca, _process: process, _scratch: scratch })
+    }
+
+    fn theirs(&self, module: &str, target: &str) -> BTreeMap<String, String> {
+        probe(self.theirs, module, target)
+    }
+
+    fn ours(&self, module: &str, target: &str) -> BTreeMap<String, String> {
+        probe(self.doorbell.addr_of(2), module, target)
+    }
+}
+
+fn probe(addr: SocketAddr, module: &str, target: &str) -> BTreeMap<String, String> {
+    // By HTTP/1.0, so that nobody answers in chunks.
+    let request = format!("GET /probe?module={module}&target={target} HTTP/1.0\r\nHost: {addr}\r\n\r\n");
+    let answer = String::from_utf8(exchange(addr, request.as_bytes()).unwrap().bytes).unwrap();
+    let (head, text) = answer.split_once("\r\n\r\n").unwrap();
+    assert!(head.starts_with("HTTP/1.0 200 "), "{module} {target}: {answer}");
+    series(text)
+}
+
+/// By name and labels, those in order, what can be compared of the value.
+fn series(text: &str) -> BTreeMap<String, String> {
+    let lines = text.lines().filter(|line| !line.starts_with('#'));
+    let all = lines.filter_map(|line| {
+        let (name, value) = line.rsplit_once(' ').unwrap();
+        let (name, labels) = name.split_once('{').unwrap_or((name, "}"));
+        let labels =
+            labels.strip_suffix('}').unwrap().split_inclusive("\",").map(|one| one.trim_end_matches(','));
+        let mut labels: Vec<&str> =
+            labels.filter(|one| !LATER.iter().any(|later| one.starts_with(later))).collect();
+        labels.sort_unstable();
+        let value = if TIMES.contains(&name) { "some time".to_owned() } else { number(value) };
+        (!LATER.contains(&name)).then(|| (format!("{name}{{{}}}", labels.join(",")), value))
+    });
+    all.collect()
+}
+
+/// The same number is written in more than one way.
+fn number(text: &str) -> String {
+    text.parse::<f64>().unwrap().to_string()
+}
+
+#[test]
+fn names_labels_and_values_are_the_same() {
+    let Some(both) = Both::start() else { return };
+    let (plain, secured) = (both.doorbell.addr_of(0), both.doorbell.addr_of(1));
+    let nobody = free_addr();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let silent = listener.local_addr().unwrap();
+    let mut differences = String::new();
+    for (module, target) in [
+        ("http_2xx", format!("http://{plain}/ok")),
+        ("http_2xx", format!("{plain}/ok")),
+        ("http_2xx", format!("http://{plain}/moved")),
+        ("http_2xx", format!("http://{plain}/nothing")),
+        ("http_2xx", format!("http://{nobody}/")),
+        ("http_2xx", "http://nowhere.invalid/".to_owned()),
+        ("http_2xx", format!("https://{secured}/ok")),
+        ("http_2xx", format!("https://{plain}/ok")),
+        ("http_post_2xx", format!("http://{plain}/ok")),
+        ("http_post_2xx", format!("https://{secured}/ok")),
+        ("tcp_connect", plain.to_string()),
+        ("tcp_connect", nobody.to_string()),
+        ("tcp_connect", "nowhere.invalid:1".to_owned()),
+        ("tls_connect", secured.to_string()),
+        ("tls_connect", plain.to_string()),
+        ("grpc", secured.to_string()),
+        ("grpc", plain.to_string()),
+        ("grpc_plain", plain.to_string()),
+        ("grpc_plain", nobody.to_string()),
+        ("grpc_plain", "nowhere.invalid:1".to_owned()),
+        ("http_2xx", format!("http://{silent}/")),
+        ("http_2xx", format!("https://{silent}/")),
+        ("tcp_connect", silent.to_string()),
+        ("tls_connect", silent.to_string()),
+        ("grpc", silent.to_string()),
+        ("grpc_plain", silent.to_string()),
+    ] {
+        let (mut theirs, mut ours) = (both.theirs(module, &target), both.ours(module, &target));
+        if target.starts_with("https") && theirs.contains_key("probe_tls_version_info{version=\"TLS 1.3\"}") {
+            let versions =
+                [&mut theirs, &mut ours].map(|all| all.insert(format!("{HTTP_2}{{}}"), String::new()));
+            assert_eq!(versions, [Some("2".to_owned()), Some("1.1".to_owned())], "{module} {target}");
+        }
+        differ(&mut differences, &format!("{module} {target}"), &ours, &theirs);
+    }
+    assert!(differences.is_empty(), "{differences}");
+}
+
+/// A line for each series that only one has, or with another value.
+fn differ(all: &mut String, what: &str, ours: &BTreeMap<String, String>, theirs: &BTreeMap<String, String>) {
+    let names: BTreeSet<&String> = ours.keys().chain(theirs.keys()).collect();
+    for name in names.into_iter().filter(|name| ours.get(*name) != theirs.get(*name)) {
+        writeln!(all, "{what}: {name}: ours {:?}, theirs {:?}", ours.get(name), theirs.get(name)).unwrap();
+    }
+}
+
+/// `doorbell probe -o prom` has the same ones.
+#[test]
+fn a_probe_by_hand_has_the_same_names() {
+    let Some(both) = Both::start() else { return };
+    let (plain, secured) = (both.doorbell.addr_of(0), both.doorbell.addr_of(1));
+    let mut differences = String::new();
+    for (module, target, by_hand) in [
+        ("http_2xx", format!("http://{plain}/ok"), format!("http://{plain}/ok")),
+        ("http_2xx", format!("https://{secured}/ok"), format!("https://{secured}/ok")),
+        ("tcp_connect", plain.to_string(), format!("tcp://{plain}")),
+        ("tls_connect", secured.to_string(), format!("tls://{secured}")),
+        ("grpc", secured.to_string(), format!("grpcs://{secured}")),
+        ("grpc_plain", plain.to_string(), format!("grpc://{plain}")),
+    ] {
+        let trusts: &[&str] = if by_hand.contains("s://") { &["--tls-ca-cert", &both.ca] } else { &[] };
+        let text = stdout(&binary(), &[&["probe", &by_hand, "-o", "prom"], trusts].concat());
+        let mut ours = series(&text);
+        let mut theirs = both.theirs(module, &target);
+        for all in [&mut ours, &mut theirs] {
+            all.remove(&format!("{HTTP_2}{{}}"));
+        }
+        differ(&mut differences, &by_hand, &ours, &theirs);
+    }
+    assert!(differences.is_empty(), "{differences}");
+}
