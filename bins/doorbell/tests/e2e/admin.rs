@@ -5,14 +5,13 @@
 use std::collections::BTreeSet;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
-use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use doorbell_testkit::peers::{Reply, exchange, misbehave, wait_until};
 use serde_json::Value;
 
-use crate::support::{Doorbell, LIMIT, StopAtEnd, on_both_engines, program};
+use crate::support::{Doorbell, LIMIT, StopAtEnd, on_both_engines};
 
 on_both_engines! {
     everything_is_shown
