@@ -150,14 +150,18 @@ impl GrpcAsk {
         if self.check.mode == GrpcMode::Watch {
             return self.watch.begin(client, request, conn).await;
         }
-        let mut conn = pin!(conn);
+        let mut conn = Box::pin(conn);
         let mut work = pin!(client.check(request));
-        let reply = tokio::select! {
-            done = &mut work => done,
-            // What it has read is still to be taken; if it broke, the call says why.
-            _ended = &mut conn => work.await,
+        let ended = tokio::select! {
+            done = &mut work => return Ok(done?.into_inner().status()),
+            ended = &mut conn => ended,
         };
-        Ok(reply?.into_inner().status())
+        // What it has read is still to be taken; what it never sent would wait for as long as it is there.
+        drop(conn);
+        match (work.await, ended) {
+            (Err(status), Err(error)) if status.code() == Code::Cancelled => Err(broken(&error)),
+            (done, _) => Ok(done?.into_inner().status()),
+        }
     }
 }
 

@@ -89,7 +89,11 @@ impl Watch {
         });
         let (client, mut told, status) = tokio::select! {
             first = &mut first => first?,
-            _ended = &mut conn => return first.await.map(|(_, _, status)| status),
+            _ended = &mut conn => {
+                // What it never sent would wait for as long as it is there.
+                drop(conn);
+                return first.await.map(|(_, _, status)| status);
+            }
         };
         let last = Arc::new(Mutex::new(Some(status)));
         let (kept, teller) = (Arc::clone(&last), self.teller.get().cloned());
