@@ -130,15 +130,25 @@ impl Exported {
         let Phases { resolve, connect, tls, processing, transfer } = self.phases;
         let check = connect + tls + processing + transfer;
         let phases = [("phase=\"check\"", check.as_secs_f64()), ("phase=\"resolve\"", resolve.as_secs_f64())];
-        all.labelled("probe_grpc_duration_seconds", "How long the parts took", &phases);
+        // Of a name without an address there is no more.
+        let is_asked = self.seen.address.is_some();
+        let phases = if is_asked { &phases[..] } else { &phases[1..] };
+        all.labelled("probe_grpc_duration_seconds", "How long the parts took", phases);
         const ALL: [&str; 4] = ["NOT_SERVING", "SERVICE_UNKNOWN", "SERVING", "UNKNOWN"];
         let is = |status: &str| if self.seen.serving_status == Some(status) { 1.0 } else { 0.0 };
         let statuses = ALL.map(|status| (format!("serving_status=\"{status}\""), is(status)));
         let statuses = statuses.each_ref().map(|(label, value)| (label.as_str(), *value));
-        all.labelled("probe_grpc_healthcheck_response", "What the health check said", &statuses);
+        if is_asked {
+            all.labelled("probe_grpc_healthcheck_response", "What the health check said", &statuses);
+        }
         all.gauge("probe_grpc_ssl", "Whether TLS was used", u8::from(self.seen.tls_version.is_some()));
-        // DEADLINE_EXCEEDED and UNAVAILABLE are what a client says by itself.
-        let status = self.seen.grpc_status.unwrap_or(if self.is_overdue { 4 } else { 14 });
+        let status = match self.seen.grpc_status {
+            Some(status) => status,
+            None if !is_asked => 0,
+            // DEADLINE_EXCEEDED and UNAVAILABLE are what a client says by itself.
+            None if self.is_overdue => 4,
+            None => 14,
+        };
         all.gauge("probe_grpc_status_code", "Status of the call", status);
     }
 }
