@@ -40,6 +40,14 @@ pub(in crate::serve) struct Page {
 /// No two states of any page have the same number.
 static VERSION_NEXT: AtomicU64 = AtomicU64::new(1);
 
+/// Beside the number of a page with checks that run when somebody asks: no thread holds such a number, so each probe takes the way on which they
+/// are asked, and all other pages need no look at whether there are any.
+const DEMANDED: u64 = 1 << 63;
+
+fn next_version(demands: &[Demand]) -> u64 {
+    VERSION_NEXT.fetch_add(1, Ordering::Relaxed) | if demands.is_empty() { 0 } else { DEMANDED }
+}
+
 /// What a thread read last of one page.
 #[derive(Debug)]
 pub(in crate::serve) struct Held {
@@ -322,7 +330,7 @@ impl Page {
             }
             names.insert(board.check_name(one.check)?.as_bytes().into(), place);
         }
-        let version = AtomicU64::new(VERSION_NEXT.fetch_add(1, Ordering::Relaxed));
+        let version = AtomicU64::new(next_version(&demands));
         let (seat, singles) = (Arc::clone(seat), singles.into());
         Some(Self { look, replies, version, seat, place, singles, demands, names })
     }
@@ -339,31 +347,29 @@ impl Page {
     /// The replies of this moment, if the thread has them; otherwise they are to be read anew.
     #[inline(always)]
     pub(in crate::serve) fn known<'k>(&self, kept: &'k Kept) -> Option<&'k Held> {
-        // Nearly no page has any, and to look is less than to begin a loop.
-        if !self.demands.is_empty() {
-            self.ask();
-        }
         let version = self.version.load(Ordering::Acquire);
         kept.0.get(self.place).filter(|held| held.version == version)
     }
 
-    #[inline(never)]
     fn ask(&self) {
         self.demands.iter().for_each(Demand::ask);
     }
 
-    /// The replies of this moment, from now on known to the thread. Reading them holds nobody up.
+    /// The replies of this moment, from now on known to the thread, and what runs when somebody asks has been asked. Reading them holds nobody up.
     #[cold]
     #[inline(never)]
     pub(in crate::serve) fn read<'k>(&self, kept: &'k mut Kept) -> &'k Held {
-        let version = self.version.load(Ordering::Acquire);
+        self.ask();
+        let version = self.version.load(Ordering::Acquire) & !DEMANDED;
         let held = |version| Held { version, replies: self.replies.load_full(), own: self.seat.own() };
         if kept.0.len() <= self.place {
             // No page has version 0.
             kept.0.resize_with(self.place + 1, || held(0));
         }
-        // At least as new as the version; if it is newer, the next look finds another one and reads it again.
-        kept.0[self.place] = held(version);
+        if kept.0[self.place].version != version {
+            // At least as new as the version; if it is newer, the next look finds another one and reads it again.
+            kept.0[self.place] = held(version);
+        }
         &kept.0[self.place]
     }
 
@@ -418,7 +424,7 @@ impl Page {
         // The fields were good when the page was made.
         if let Some(replies) = self.look.replies(board) {
             self.replies.store(Arc::new(replies));
-            self.version.store(VERSION_NEXT.fetch_add(1, Ordering::Relaxed), Ordering::Release);
+            self.version.store(next_version(&self.demands), Ordering::Release);
         }
     }
 
