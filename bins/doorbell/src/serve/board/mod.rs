@@ -285,12 +285,18 @@ impl Keeper {
 
     fn tell(&self, inside: &Inside, changed: &Changed) -> Vec<Line> {
         let Inside { board, pages, singles, followers, .. } = inside;
-        let renewed = |page: &&Arc<Page>| changed.rendered.contains(&page.look().endpoint);
-        pages.iter().filter(renewed).for_each(|page| page.renew(board));
-        for (page, place) in changed.checks.iter().filter_map(|check| singles.get(check.as_usize())).flatten()
-        {
-            page.renew_single(board, *place);
-        }
+        // To render takes a while: all of it comes first, so that no page of an endpoint tells what another one does not know yet.
+        let renewed = pages.iter().filter(|page| changed.rendered.contains(&page.look().endpoint));
+        let replies: Vec<_> =
+            renewed.filter_map(|page| page.rendered(board).map(|replies| (page, replies))).collect();
+        let alone = changed.checks.iter().filter_map(|check| singles.get(check.as_usize())).flatten();
+        let views: Vec<_> = alone
+            .filter_map(|(page, place)| {
+                page.rendered_single(board, *place).map(|views| (page, *place, views))
+            })
+            .collect();
+        views.into_iter().for_each(|(page, place, views)| page.show_single(place, views));
+        replies.into_iter().for_each(|(page, replies)| page.show(replies));
         if !changed.rendered.is_empty() {
             let serving = Serving { board, places: &self.places, rendered: Some(&changed.rendered) };
             followers.iter().for_each(|follower| follower(&serving));

@@ -419,18 +419,26 @@ impl Page {
         }
     }
 
-    /// Renders the endpoint anew.
-    pub(super) fn renew(&self, board: &Board) {
-        // The fields were good when the page was made.
-        if let Some(replies) = self.look.replies(board) {
-            self.replies.store(Arc::new(replies));
-            self.version.store(next_version(&self.demands), Ordering::Release);
-        }
+    /// The endpoint rendered anew, for whom it may concern a moment later. Nothing where the fields cannot be sent, which were good when the
+    /// page was made.
+    pub(super) fn rendered(&self, board: &Board) -> Option<Replies> {
+        self.look.replies(board)
     }
 
-    /// Renders the reply about one check anew.
-    pub(super) fn renew_single(&self, board: &Board, place: usize) {
-        if let (Some(single), Some(views)) = (self.singles.get(place), self.look.single(board, place)) {
+    /// What it answers from now on.
+    pub(super) fn show(&self, replies: Replies) {
+        self.replies.store(Arc::new(replies));
+        self.version.store(next_version(&self.demands), Ordering::Release);
+    }
+
+    /// The reply about one check rendered anew.
+    pub(super) fn rendered_single(&self, board: &Board, place: usize) -> Option<Views> {
+        self.singles.get(place).and_then(|_| self.look.single(board, place))
+    }
+
+    /// What it answers about one check from now on.
+    pub(super) fn show_single(&self, place: usize, views: Views) {
+        if let Some(single) = self.singles.get(place) {
             single.store(Arc::new(views));
         }
     }
