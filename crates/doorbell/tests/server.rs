@@ -114,6 +114,31 @@ fn a_stale_socket_file_is_replaced_and_a_live_one_is_not() {
     server.stop().unwrap();
 }
 
+#[test]
+fn who_was_killed_may_keep_the_address_a_moment_longer() {
+    let path = std::env::temp_dir().join(format!("doorbell-late-{}.sock", std::process::id()));
+    for count in [1, 2] {
+        let tcp = TcpListener::bind(LOOPBACK).unwrap();
+        let addr = tcp.local_addr().unwrap();
+        let unix = std::os::unix::net::UnixListener::bind(&path).unwrap();
+        let ends = std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(60));
+            drop((tcp, unix));
+        });
+        let server = builder(Engine::Epoll)
+            .workers(workers(count))
+            .listen(Listen::tcp(addr), ok_service())
+            .listen(Listen::unix(&path), ok_service())
+            .start()
+            .unwrap();
+        assert!(ends.is_finished(), "it had the address until then");
+        assert!(ask(&mut TcpStream::connect(addr).unwrap(), GET).ends_with("ok\n"));
+        assert!(ask(&mut UnixStream::connect(&path).unwrap(), GET).ends_with("ok\n"));
+        server.stop().unwrap();
+        ends.join().unwrap();
+    }
+}
+
 struct Banner;
 
 impl RawHandler for Banner {
@@ -369,7 +394,8 @@ fn a_drain_that_takes_too_long_ends_at_its_deadline() {
         let began = Instant::now();
         server.drain(Duration::from_millis(300)).unwrap();
         let took = began.elapsed();
-        assert!((300..1_000).contains(&took.as_millis()), "{engine:?}: {took:?}");
+        // It counts from the worker's turn, which may have begun before.
+        assert!((250..1_000).contains(&took.as_millis()), "{engine:?}: {took:?}");
     }
 }
 

@@ -5,13 +5,15 @@
 
 use std::fs;
 use std::io::Write as _;
+use std::net::TcpStream;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use doorbell_testkit::peers::{exchange, wait_until};
+use doorbell_testkit::peers::{exchange, free_addr, wait_until};
 use doorbell_testkit::sim::Rng;
 use rustix::process::Signal;
 use serde_json::Value;
@@ -23,6 +25,7 @@ use crate::support::{
 
 on_both_engines! {
     a_kill_at_any_moment_leaves_what_was_acknowledged
+    who_follows_at_once_gets_the_addresses
 }
 
 const CONFIG: &str = "[lifecycle]\ndrain_delay = \"0s\"\nstate_file = \"SCRATCH/state\"\nreload = \"SIGHUP\"\n\
@@ -208,6 +211,28 @@ fn a_kill_at_any_moment_leaves_what_was_acknowledged(engine: &str) {
     }
     told(&format!("{engine}, seed {seed}: {rounds} kills among {said} commands and {pushed} pushed results"));
     assert!(said > 2 * rounds && pushed > 2 * rounds as usize, "too little to tell: {said} and {pushed}");
+}
+
+/// The kernel takes down a ring after its process has ended.
+fn who_follows_at_once_gets_the_addresses(engine: &str) {
+    let scratch = Scratch::new();
+    let socket = scratch.path("probes.sock");
+    let config = format!(
+        "version = 1\n[listener.web]\nbind = \"{}\"\n[listener.file]\nbind = \"unix:{}\"\n\
+         [route.home]\nlistener = \"web\"\npath = \"/\"\nreply = {{ body = \"hello\" }}\n\
+         [route.file]\nlistener = \"file\"\npath = \"/\"\nreply = {{ body = \"hello\" }}\n",
+        free_addr(),
+        socket.display(),
+    );
+    let file = scratch.write("doorbell.toml", &config);
+    for _ in 0..if is_full() { 100 } else { 10 } {
+        let mut doorbell = Doorbell::try_start(&["serve", "-c", &file, "--engine", engine])
+            .unwrap_or_else(|log| panic!("{engine}: {log}"));
+        let _open: Vec<_> = (0..20).map(|_| TcpStream::connect(doorbell.addr).unwrap()).collect();
+        UnixStream::connect(&socket).unwrap();
+        doorbell.process.signal(Signal::KILL);
+        doorbell.process.wait();
+    }
 }
 
 /// A disk of 64 KiB in a mount namespace, which this process keeps.

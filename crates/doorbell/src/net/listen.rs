@@ -271,10 +271,10 @@ impl Listen {
                 self.take_over(listening, workers, speaks_first).map_err(|(call, e)| failed(call)(e))
             }
             ListenAddr::Tcp(addr) => {
-                self.bind_tcp(*addr, workers, speaks_first).map_err(|(call, e)| failed(call)(e))
+                patient(|| self.bind_tcp(*addr, workers, speaks_first)).map_err(|(call, e)| failed(call)(e))
             }
             ListenAddr::Unix(path) => {
-                let socket = self.bind_unix(path).map_err(|(call, e)| failed(call)(e))?;
+                let socket = patient(|| self.bind_unix(path)).map_err(|(call, e)| failed(call)(e))?;
                 let local = LocalAddr::Unix(Some(path.clone()));
                 let fds = copies(socket.into(), workers).map_err(failed("dup"))?;
                 let unix_path = Some(path.clone());
@@ -423,6 +423,23 @@ impl Listen {
         self.listen(&SockRef::from(&socket))?;
         Ok(socket)
     }
+}
+
+/// How long an address may still be in use. The kernel takes down the ring of a killed process after the process has ended, and its sockets
+/// with it: 8 ms later, 40 ms with 5,000 connections on a busy machine (Linux 6.18; with epoll it is 0). Who restarts it at once is not
+/// to be told that somebody else has the address.
+const IN_USE_MAX: Duration = Duration::from_millis(500);
+
+/// Binds again while the address is in use, for [`IN_USE_MAX`] at most.
+fn patient<T>(mut bind: impl FnMut() -> Result<T, Failure>) -> Result<T, Failure> {
+    const PAUSE: Duration = Duration::from_millis(20);
+    for _ in 0..IN_USE_MAX.as_millis() / PAUSE.as_millis() {
+        match bind() {
+            Err((_, error)) if error.kind() == io::ErrorKind::AddrInUse => std::thread::sleep(PAUSE),
+            bound => return bound,
+        }
+    }
+    bind()
 }
 
 /// After this long without an acknowledgement the kernel gives a connection up (tcp(7), `TCP_USER_TIMEOUT`).
