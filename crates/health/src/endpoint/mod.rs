@@ -233,6 +233,7 @@ impl Endpoint {
     }
 
     pub(crate) fn set_forced(&mut self, forced: Option<Forced>) {
+        self.moved |= self.forced != forced;
         self.forced = forced;
     }
 

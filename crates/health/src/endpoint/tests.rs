@@ -6,7 +6,7 @@ use super::*;
 use crate::board::CheckIndex;
 use crate::check::{CheckConfig, CheckResult, CheckState, Initial, Outcome};
 use crate::error::ConfigError;
-use crate::{Board, Command, EndpointIndex, Target};
+use crate::{Board, Command, Details, EndpointIndex, Target};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -362,6 +362,30 @@ fn who_stands_above_whom() {
     assert_eq!(bench.said(), (Degraded, Cause::Forced));
     bench.command(8, Command::Force { target: Target::All, forced: None });
     assert_eq!(bench.said(), (Down, Checks));
+}
+
+#[test]
+fn another_reason_is_news_also_where_replies_do_not_tell_it() {
+    let said = |reason: &str| {
+        let target = Target::All;
+        let reason = Note::new(reason.as_bytes());
+        let maintenance =
+            Some(Maintenance { reason: reason.clone(), ..Maintenance::new("", Time::ZERO, None) });
+        let forced = Some(Forced { state: ForcedState::Down, reason: reason.clone(), until: None });
+        [
+            Command::Force { target, forced },
+            Command::Drain { target, reason: Some(reason) },
+            Command::Maintain { target, maintenance },
+        ]
+    };
+    let mut bench = Bench::new(0, |_| EndpointConfig { details: Details::Never, ..EndpointConfig::new("e") });
+    for place in 0..3 {
+        for (reason, is_news) in [("disks", true), ("disks", false), ("kernel", true)] {
+            let (endpoint, command) = (bench.endpoint, said(reason)[place].clone());
+            let changes = bench.board.command(command, at(1));
+            assert_eq!(changes.rendered.contains(&endpoint), is_news, "{place}: {reason}");
+        }
+    }
 }
 
 #[test]
