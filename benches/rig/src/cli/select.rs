@@ -124,7 +124,7 @@ mod tests {
             ids(true, &["nginx/close/64", "haproxy/close/64"]),
             ["nginx/close/64", "haproxy/close/64"]
         );
-        assert_eq!(ids(false, &["gap/64"]).len(), 6);
+        assert_eq!(ids(false, &["gap/64"]).len(), 10);
         assert_eq!(
             ids(true, &["doorbell-epoll-2w/close/64", "nginx/close-idle1k"]),
             ["doorbell-epoll-2w/close/64"]
