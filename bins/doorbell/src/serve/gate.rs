@@ -6,7 +6,9 @@
 
 use super::board::Keeper;
 use super::census::Seat;
+use super::generation::{Ledger, OpenGate};
 use super::port::{Listening, Port};
+use super::totals::Item;
 use crate::checks::Demand;
 use crate::config::model::{Config, TcpGate, WhenDown};
 use crate::exit::{Exit, Failure};
@@ -90,6 +92,14 @@ struct Gate {
     stopped: watch::Receiver<bool>,
     /// From the start, so that an address that cannot be had is no surprise later.
     port: Option<Port>,
+    ledger: Arc<Ledger>,
+}
+
+/// An address where somebody may come.
+#[derive(Debug)]
+struct Door {
+    listener: TcpListener,
+    _open: OpenGate,
 }
 
 impl Gates {
@@ -97,7 +107,11 @@ impl Gates {
     ///
     /// # Errors
     /// When somebody else listens there, or nobody may.
-    pub(super) fn prepare(config: &Config, held: &[SocketAddr]) -> Result<Option<Unopened>, Failure> {
+    pub(super) fn prepare(
+        config: &Config,
+        held: &[SocketAddr],
+        ledger: &Arc<Ledger>,
+    ) -> Result<Option<Unopened>, Failure> {
         if config.tcp_gates.is_empty() {
             return Ok(None);
         }
@@ -123,7 +137,8 @@ impl Gates {
                 };
                 let (is_up, told_to, stopped) = (is_up.clone(), Arc::clone(&told_to), stopped.clone());
                 let (name, when_down) = (gate.name.clone(), gate.when_down);
-                gates.push(Gate { name, addr, when_down, is_up, told_to, stopped, port });
+                let ledger = Arc::clone(ledger);
+                gates.push(Gate { name, addr, when_down, is_up, told_to, stopped, port, ledger });
             }
         }
         let (demands, asks) = watch::channel(Vec::new());
@@ -272,17 +287,17 @@ impl Gate {
         let mut conns = Conns::default();
         let mut stopped = self.stopped.clone();
         let listener = self.port.take().map(|port| port.listen().and_then(TcpListener::from_std));
-        let mut listener = listener.and_then(|listener| listener.inspect_err(|error| self.tell(error)).ok());
+        let mut door = listener.and_then(|listener| self.opened(listener));
         loop {
             let is_up = *self.is_up.borrow_and_update();
             if *stopped.borrow_and_update() {
-                let listener = listener?.into_std().ok()?;
+                let listener = door?.listener.into_std().ok()?;
                 return Some((self.addr, listener));
             }
             if !is_up {
                 conns.held.abort_all();
                 if self.when_down == WhenDown::Close {
-                    listener = None;
+                    door = None;
                     tokio::select! {
                         changed = self.is_up.changed() => changed.ok()?,
                         changed = stopped.changed() => changed.ok()?,
@@ -290,15 +305,18 @@ impl Gate {
                     continue;
                 }
             }
-            let Some(open) = &listener else {
-                listener = self.listen(&mut stopped).await;
+            let Some(open) = &door else {
+                door = self.listen(&mut stopped).await;
                 continue;
             };
             tokio::select! {
-                accepted = open.accept() => match accepted.inspect(|_| self.count()) {
+                accepted = open.listener.accept() => match accepted.inspect(|_| self.count()) {
                     Ok((stream, _)) => self.take(stream, is_up, &mut conns),
                     // Too few descriptors, or somebody who was gone before he was there.
-                    Err(_) => sleep(RETRY_AFTER).await,
+                    Err(_) => {
+                        self.count_error("accept");
+                        sleep(RETRY_AFTER).await;
+                    }
                 },
                 changed = self.is_up.changed() => changed.ok()?,
                 changed = stopped.changed() => changed.ok()?,
@@ -308,17 +326,29 @@ impl Gate {
         }
     }
 
-    async fn listen(&mut self, stopped: &mut watch::Receiver<bool>) -> Option<TcpListener> {
+    async fn listen(&mut self, stopped: &mut watch::Receiver<bool>) -> Option<Door> {
         let bound = TcpListener::bind(self.addr).await;
-        if let Err(error) = &bound {
-            self.tell(error);
+        let door = self.opened(bound);
+        if door.is_none() {
             tokio::select! {
                 () = sleep(RETRY_AFTER) => {}
                 _changed = self.is_up.changed() => {}
                 _changed = stopped.changed() => {}
             }
         }
-        bound.ok()
+        door
+    }
+
+    /// Says so where it is not.
+    fn opened(&self, listener: io::Result<TcpListener>) -> Option<Door> {
+        match listener {
+            Ok(listener) => Some(Door { listener, _open: self.ledger.opened(&self.name) }),
+            Err(error) => {
+                self.count_error("listen");
+                tracing::error!(gate = self.name, address = %self.addr, %error, "a TCP gate cannot be opened; trying again");
+                None
+            }
+        }
     }
 
     /// Somebody came.
@@ -329,12 +359,19 @@ impl Gate {
         }
     }
 
-    fn tell(&self, error: &io::Error) {
-        tracing::error!(gate = self.name, address = %self.addr, %error, "a TCP gate cannot be opened; trying again");
+    fn count_error(&self, call: &'static str) {
+        self.ledger.count_one(&Item::GateError { gate: self.name.as_str().into(), call });
     }
 
     fn take(&self, stream: TcpStream, is_up: bool, conns: &mut Conns) {
-        if is_up && conns.held.len() < CONNS_MAX {
+        let result = match (is_up, self.when_down) {
+            (true, _) if conns.held.len() < CONNS_MAX => "held",
+            (true, _) => "full",
+            (false, WhenDown::Reset) => "reset",
+            (false, _) => "ended",
+        };
+        self.ledger.count_one(&Item::Gated { gate: self.name.as_str().into(), result });
+        if result == "held" {
             conns.held.spawn(hold(stream));
         } else if !is_up && self.when_down == WhenDown::Reset {
             // A socket that does not take it is closed in the ordinary way.

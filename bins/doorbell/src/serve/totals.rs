@@ -54,6 +54,16 @@ pub(super) enum Item {
     Connect(&'static str),
     /// Connections of checks that found no free port at first.
     ConnectRetry,
+    /// Connections to a TCP gate, by what became of them.
+    Gated {
+        gate: Box<str>,
+        result: &'static str,
+    },
+    /// What a TCP gate tries again, by the call that failed.
+    GateError {
+        gate: Box<str>,
+        call: &'static str,
+    },
     Handshake {
         listener: Box<str>,
         version: &'static str,
@@ -66,6 +76,11 @@ pub(super) enum Item {
     Limited {
         limiter: Box<str>,
         decision: &'static str,
+    },
+    /// Probes for whoever asks `/probe`, by what came of them.
+    Probed {
+        module: &'static str,
+        result: &'static str,
     },
     Proxied {
         listener: Box<str>,

@@ -8,7 +8,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::thread;
 use std::time::Duration;
 
-use doorbell_testkit::peers::{exchange, misbehave, wait_until};
+use doorbell_testkit::peers::{exchange, free_addr, misbehave, wait_until};
 use rustix::net::sockopt::set_socket_linger;
 use rustix::process::Signal;
 
@@ -24,6 +24,7 @@ on_both_engines! {
     a_reload_takes_nothing_back
     runs_of_checks_are_counted_by_result_and_timed_by_part
     handshakes_and_certificates
+    ports_beside_the_listeners
 }
 
 /// What stands behind a series, with all its labels.
@@ -341,5 +342,65 @@ fn handshakes_and_certificates(engine: &str) {
             ("doorbell_check_certificate_not_after_timestamp_seconds{check=\"web\"}", ends),
             ("doorbell_check_duration_seconds_count{check=\"web\",phase=\"tls\"}", 1.0),
         ],
+    );
+}
+
+/// TCP gates and `/probe`, before and behind a reload that changes both.
+fn ports_beside_the_listeners(engine: &str) {
+    let [gate, fin, other, blackbox] = [(); 4].map(|()| free_addr());
+    let ports = |cache: &str, more: &str| {
+        config(&format!(
+            "[check.db]\ntype = \"ttl\"\nttl = \"1h\"\nrise = 1\nfall = 1\n[health.readyz]\nrequire = [\"db\"]\n\
+             [route.push]\nlistener = \"a\"\npath = \"/push/{{check}}/{{result}}\"\nmethods = [\"POST\"]\npush = true\n\
+             [tcp_gate.lb]\nbind = \"{gate}\"\n[tcp_gate.fin]\nbind = \"{fin}\"\nwhen_down = \"accept-and-fin\"\n\
+             [blackbox]\nbind = \"{blackbox}\"\ntargets = [\"127.0.0.1\"]\nmodules = [\"tcp_connect\"]\ncache = \"{cache}\"\n{more}"
+        ))
+    };
+    let scratch = Scratch::new();
+    let file = scratch.write("doorbell.toml", &ports("1h", ""));
+    let doorbell = Doorbell::try_start(&["serve", "-c", &file, "--engine", engine]).unwrap();
+    let admin = doorbell.addr_of(3);
+    let push = |result: &str| {
+        let request = format!("POST /push/db/{result} HTTP/1.0\r\nContent-Length: 0\r\n\r\n");
+        exchange(doorbell.addr, request.as_bytes()).unwrap();
+    };
+    let knock = |addr: SocketAddr| drop(TcpStream::connect(addr).unwrap());
+    let probe = |query: &str| get(blackbox, &format!("/probe?{query}"), &[]).status;
+
+    knock(fin);
+    expect(
+        admin,
+        &[
+            ("doorbell_tcp_gate_listeners{gate=\"lb\"}", 0.0),
+            ("doorbell_tcp_gate_listeners{gate=\"fin\"}", 1.0),
+            ("doorbell_tcp_gate_connections_total{gate=\"fin\",result=\"ended\"}", 1.0),
+        ],
+    );
+    push("pass");
+    expect(admin, &[("doorbell_tcp_gate_listeners{gate=\"lb\"}", 1.0)]);
+    let crowd: Vec<_> = (0..70).map(|_| TcpStream::connect(gate).unwrap()).collect();
+    let held = "doorbell_tcp_gate_connections_total{gate=\"lb\",result=\"held\"}";
+    expect(admin, &[(held, 64.0), ("doorbell_tcp_gate_connections_total{gate=\"lb\",result=\"full\"}", 6.0)]);
+    drop(crowd);
+
+    let target = format!("target={}&module=tcp_connect", doorbell.addr);
+    assert_eq!([probe(&target), probe(&target), probe("target=127.0.0.1:1&module=tcp_connect")], [200; 3]);
+    assert_eq!([probe("target=192.0.2.1:1&module=tcp_connect"), probe("module=no")], [403, 400]);
+    let probes = |module: &str, result: &str| {
+        format!("doorbell_blackbox_probes_total{{module=\"{module}\",result=\"{result}\"}}")
+    };
+    let ours = ["success", "cached", "failure", "not_allowed"].map(|result| probes("tcp_connect", result));
+    let expected: Vec<_> = ours.iter().map(|series| (series.as_str(), 1.0)).collect();
+    expect(admin, &expected);
+    expect(admin, &[(&probes("unknown", "invalid"), 1.0)]);
+
+    fs::write(&file, ports("0s", &format!("[tcp_gate.other]\nbind = \"{other}\"\n"))).unwrap();
+    doorbell.process.signal(Signal::HUP);
+    expect(admin, &[("doorbell_tcp_gate_listeners{gate=\"other\"}", 1.0)]);
+    assert_eq!([probe(&target), probe(&target)], [200; 2], "nothing is kept any more");
+    knock(gate);
+    expect(
+        admin,
+        &[(&ours[0], 3.0), (&ours[1], 1.0), (held, 65.0), ("doorbell_tcp_gate_listeners{gate=\"lb\"}", 1.0)],
     );
 }

@@ -48,6 +48,11 @@ impl Module {
         ("tcp_connect", Self::TcpConnect),
         ("tls_connect", Self::TlsConnect),
     ];
+
+    /// Its name.
+    pub fn as_str(self) -> &'static str {
+        Self::NAMES.iter().find(|(_, module)| *module == self).map_or("unknown", |(name, _)| name)
+    }
 }
 
 impl Blackbox {

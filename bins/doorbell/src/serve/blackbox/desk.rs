@@ -6,6 +6,8 @@ use super::probe::{Prober, Refused};
 use super::query::Query;
 use crate::checks::Shared;
 use crate::config::model::{Blackbox, Module};
+use crate::serve::generation::Ledger;
+use crate::serve::totals::Item;
 use bytes::Bytes;
 use http_body_util::Full;
 use hyper::body::Incoming;
@@ -41,10 +43,11 @@ pub(super) struct Desk {
     pub(super) timeout: Duration,
     slots: Mutex<HashMap<(Module, String), Slot>>,
     places: Semaphore,
+    ledger: Arc<Ledger>,
 }
 
 impl Desk {
-    pub(super) fn new(blackbox: &Blackbox, shared: Shared) -> Self {
+    pub(super) fn new(blackbox: &Blackbox, shared: Shared, ledger: Arc<Ledger>) -> Self {
         Self {
             prober: Prober::new(blackbox.targets.iter().copied().collect(), shared),
             modules: blackbox.modules.clone(),
@@ -52,6 +55,7 @@ impl Desk {
             timeout: blackbox.timeout,
             slots: Mutex::default(),
             places: Semaphore::new(PROBES_MAX),
+            ledger,
         }
     }
 
@@ -63,12 +67,18 @@ impl Desk {
         }
         let query = match Query::parse(request.uri().query().unwrap_or_default(), &self.modules) {
             Ok(query) => query,
-            Err(why) => return reply(StatusCode::BAD_REQUEST, PLAIN, format!("{why}\n")),
+            Err(why) => {
+                self.count("unknown", "invalid");
+                return reply(StatusCode::BAD_REQUEST, PLAIN, format!("{why}\n"));
+            }
         };
         let wanted = request.headers().get("x-prometheus-scrape-timeout-seconds");
         let limit = self.timeout_of(wanted.and_then(|value| value.to_str().ok()));
-        match self.result(query, limit).await {
-            Ok(text) => reply(StatusCode::OK, TEXT, text),
+        let module = query.module.as_str();
+        let result = self.result(query, limit).await;
+        self.count(module, result.as_ref().map_or_else(Refused::as_str, |&(_, found)| found));
+        match result {
+            Ok((text, _)) => reply(StatusCode::OK, TEXT, text),
             Err(Refused::TooMany) => {
                 reply(StatusCode::SERVICE_UNAVAILABLE, PLAIN, format!("{}\n", Refused::TooMany))
             }
@@ -84,7 +94,12 @@ impl Desk {
         wanted.map_or(self.timeout, |wanted| wanted.min(self.timeout))
     }
 
-    async fn result(&self, query: Query, limit: Duration) -> Result<Bytes, Refused> {
+    fn count(&self, module: &'static str, result: &'static str) {
+        self.ledger.count_one(&Item::Probed { module, result });
+    }
+
+    /// The text, and the word by which it is counted.
+    async fn result(&self, query: Query, limit: Duration) -> Result<(Bytes, &'static str), Refused> {
         let slot = self.slot(query.module, &query.target);
         // Whoever comes meanwhile waits here, and finds it done.
         let waits_until = Instant::now() + limit;
@@ -92,13 +107,14 @@ impl Desk {
         if let Some((at, text)) = &*known
             && at.elapsed() < self.cache
         {
-            return Ok(text.clone());
+            return Ok((text.clone(), "cached"));
         }
         let place = timeout_at(waits_until, self.places.acquire()).await;
         let Ok(Ok(_place)) = place else { return Err(Refused::TooMany) };
-        let text = Bytes::from(self.prober.probe(query.module, &query.target, limit).await?);
+        let made = self.prober.probe(query.module, &query.target, limit).await?;
+        let text = Bytes::from(made.text);
         *known = Some((Instant::now(), text.clone()));
-        Ok(text)
+        Ok((text, if made.is_success { "success" } else { "failure" }))
     }
 
     fn slot(&self, module: Module, target: &str) -> Slot {

@@ -9,6 +9,7 @@ mod desk;
 mod probe;
 mod query;
 
+use super::generation::Ledger;
 use super::port::{Listening, Port, leave_silent};
 use crate::checks::{Connector, FDS_A_LOOK_UP, Shared};
 use crate::config::model::Config;
@@ -82,7 +83,11 @@ impl Probes {
     ///
     /// # Errors
     /// When somebody else listens there, or nobody may.
-    pub(super) fn prepare(config: &Config, before: Option<&Self>) -> Result<Option<Unopened>, Failure> {
+    pub(super) fn prepare(
+        config: &Config,
+        before: Option<&Self>,
+        ledger: &Arc<Ledger>,
+    ) -> Result<Option<Unopened>, Failure> {
         let Some(blackbox) = &config.blackbox else { return Ok(None) };
         let no_thread = |error: io::Error| {
             Failure::new(Exit::Failure, format!("no thread could be started for probes: {error}"))
@@ -103,7 +108,7 @@ impl Probes {
             };
             ports.push((addr, port.map_err(|error| cannot_listen(addr, &error))?));
         }
-        let desk = Arc::new(Desk::new(blackbox, Shared::new(Arc::new(connector))));
+        let desk = Arc::new(Desk::new(blackbox, Shared::new(Arc::new(connector)), Arc::clone(ledger)));
         let (phase, told) = watch::channel(Phase::Serving);
         let (go, goes) = sync_channel::<Vec<std::net::TcpListener>>(1);
         // Whoever connected last has asked by then, and has been answered.

@@ -38,6 +38,14 @@ pub(super) struct Prober {
     shared: Mutex<Shared>,
 }
 
+/// What a probe came to.
+#[derive(Debug)]
+pub(super) struct Made {
+    pub(super) is_success: bool,
+    /// Its metrics.
+    pub(super) text: String,
+}
+
 /// Why no probe is made.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Refused {
@@ -63,12 +71,7 @@ impl Prober {
     }
 
     /// The metrics of one probe. It takes no longer than `limit`.
-    pub(super) async fn probe(
-        &self,
-        module: Module,
-        target: &str,
-        limit: Duration,
-    ) -> Result<String, Refused> {
+    pub(super) async fn probe(&self, module: Module, target: &str, limit: Duration) -> Result<Made, Refused> {
         let start = Instant::now();
         let mut asked = Asked::parse(module, target).ok_or(Refused::NotATarget)?;
         let mut report = Exported::new(kind_of(module), limit);
@@ -80,7 +83,7 @@ impl Prober {
             let addr = match found {
                 Ok(Ok(addr)) => addr,
                 // A name that leads nowhere is a finding, and not an error of whoever asks.
-                Ok(Err(None)) | Err(_) => return Ok(report.finished(start.elapsed())),
+                Ok(Err(None)) | Err(_) => return Ok(Made::of(report, start)),
                 Ok(Err(Some(refused))) => return Err(refused),
             };
             let (outcome, seen) =
@@ -97,7 +100,7 @@ impl Prober {
                     report.redirects += 1;
                     asked = next;
                 }
-                None => return Ok(report.finished(start.elapsed())),
+                None => return Ok(Made::of(report, start)),
             }
         }
     }
@@ -134,6 +137,12 @@ impl Prober {
         let trace = Trace::begin();
         let finding = runner.run_traced(&trace).await;
         (finding.outcome, trace.seen())
+    }
+}
+
+impl Made {
+    fn of(report: Exported, start: Instant) -> Self {
+        Self { is_success: report.is_success, text: report.finished(start.elapsed()) }
     }
 }
 
@@ -199,6 +208,17 @@ const fn kind_of(module: Module) -> Kind {
         Module::Grpc | Module::GrpcPlain => Kind::Grpc,
         Module::Http2xx | Module::HttpPost2xx => Kind::Http,
         Module::TcpConnect | Module::TlsConnect => Kind::Tcp,
+    }
+}
+
+impl Refused {
+    /// The word by which it is counted.
+    pub(super) const fn as_str(&self) -> &'static str {
+        match self {
+            Self::NotAllowed => "not_allowed",
+            Self::NotATarget => "invalid",
+            Self::TooMany => "busy",
+        }
     }
 }
 

@@ -24,6 +24,8 @@ struct Accounts {
     items: BTreeMap<Item, u64>,
     refusals: BTreeMap<&'static str, u64>,
     reloads: Reloads,
+    /// Addresses of each TCP gate that are open; of those without any there is nothing.
+    gates: BTreeMap<Box<str>, u64>,
 }
 
 /// A server that runs.
@@ -53,7 +55,40 @@ pub(in crate::serve) struct Reloads {
     pub(in crate::serve) since: Time,
 }
 
+/// An address of a TCP gate that is open, for as long as this lives.
+#[derive(Debug)]
+pub(in crate::serve) struct OpenGate {
+    ledger: Arc<Ledger>,
+    gate: Box<str>,
+}
+
+impl Drop for OpenGate {
+    fn drop(&mut self) {
+        let gates = &mut self.ledger.lock().gates;
+        if let Some(count) = gates.get_mut(&self.gate) {
+            *count -= 1;
+        }
+        gates.retain(|_, count| *count > 0);
+    }
+}
+
 impl Ledger {
+    /// One more of what is counted by no server.
+    pub(in crate::serve) fn count_one(&self, item: &Item) {
+        let _kept = keep(&mut self.lock().items, item, 1);
+    }
+
+    /// One more address of a TCP gate is open.
+    pub(in crate::serve) fn opened(self: &Arc<Self>, gate: &str) -> OpenGate {
+        *self.lock().gates.entry(gate.into()).or_default() += 1;
+        OpenGate { ledger: Arc::clone(self), gate: gate.into() }
+    }
+
+    /// How many addresses of a TCP gate are open.
+    pub(in crate::serve) fn gates_open(&self, gate: &str) -> u64 {
+        self.lock().gates.get(gate).copied().unwrap_or_default()
+    }
+
     /// A server has started.
     pub(in crate::serve) fn open(&self, number: u64, handle: Handle, totals: Arc<Totals>) {
         let mut accounts = self.lock();
@@ -190,6 +225,21 @@ fn merge(sums: &mut Vec<Snapshot>, workers: Vec<Snapshot>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_gate_is_open_as_long_as_one_of_its_addresses_is() {
+        let ledger = Arc::new(Ledger::default());
+        let (one, other) = (ledger.opened("lb"), ledger.opened("lb"));
+        assert_eq!((ledger.gates_open("lb"), ledger.gates_open("db")), (2, 0));
+        drop(one);
+        assert_eq!(ledger.gates_open("lb"), 1);
+        drop(other);
+        assert_eq!(ledger.gates_open("lb"), 0);
+        let item = Item::Gated { gate: "lb".into(), result: "held" };
+        ledger.count_one(&item);
+        ledger.count_one(&item);
+        assert_eq!(ledger.items(), BTreeMap::from([(item, 2)]));
+    }
 
     #[test]
     fn what_is_known_is_counted_on_and_what_is_one_too_many_is_not_kept() {

@@ -21,7 +21,7 @@ pub(super) use engine::announce;
 pub(super) use file::ConfigFile;
 pub(super) use fleet::Fleet;
 pub(crate) use fleet::{Read, Reading};
-pub(super) use ledger::{Ledger, Reloads};
+pub(super) use ledger::{Ledger, OpenGate, Reloads};
 
 use super::admin::Guard;
 use super::board::{Keeper, Same};
@@ -192,7 +192,8 @@ impl Generation {
         let hurry = checks.as_ref().map(ChecksPlan::hurry);
         let pulse = checks.as_ref().map(ChecksPlan::pulse);
         let left = checks.as_ref().map(|plan| Left::of(&config, plan));
-        let ports = Ports::prepare(&config, before.map(|before| (&before.ports, &before.config)))?;
+        let ports =
+            Ports::prepare(&config, before.map(|before| (&before.ports, &before.config)), &program.ledger)?;
         let checks = checks.map(|plan| plan.start(Arc::clone(&keeper))).transpose().map_err(no_thread)?;
         let waiter = Waiter::start().map_err(no_thread)?;
         // Last comes what clients see. From here on nothing fails any more.

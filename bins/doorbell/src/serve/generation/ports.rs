@@ -7,8 +7,10 @@ use crate::exit::Failure;
 use crate::serve::blackbox::{self, Probes};
 use crate::serve::board::Keeper;
 use crate::serve::gate::{self, Gates};
+use crate::serve::generation::Ledger;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 /// Those of a generation.
 #[derive(Debug, Default)]
@@ -43,17 +45,23 @@ impl Ports {
     ///
     /// # Errors
     /// When somebody else listens there, or nobody may. Nothing has changed then.
-    pub(super) fn prepare(config: &Config, before: Option<(&Self, &Config)>) -> Result<Unopened, Failure> {
+    pub(super) fn prepare(
+        config: &Config,
+        before: Option<(&Self, &Config)>,
+        ledger: &Arc<Ledger>,
+    ) -> Result<Unopened, Failure> {
         let gates = match before {
             Some((Self { gates: Some(_), .. }, old)) if has_same_gates(old, config) => Next::Same,
-            Some((Self { gates: Some(gates), .. }, _)) => Gates::prepare(config, gates.addrs())?.into(),
-            _ => Gates::prepare(config, &[])?.into(),
+            Some((Self { gates: Some(gates), .. }, _)) => {
+                Gates::prepare(config, gates.addrs(), ledger)?.into()
+            }
+            _ => Gates::prepare(config, &[], ledger)?.into(),
         };
         let has_same_probes = |old: &Config| old.blackbox == config.blackbox && old.egress == config.egress;
         let probes = match before {
             Some((Self { probes: Some(_), .. }, old)) if has_same_probes(old) => Next::Same,
-            Some((Self { probes, .. }, _)) => Probes::prepare(config, probes.as_ref())?.into(),
-            None => Probes::prepare(config, None)?.into(),
+            Some((Self { probes, .. }, _)) => Probes::prepare(config, probes.as_ref(), ledger)?.into(),
+            None => Probes::prepare(config, None, ledger)?.into(),
         };
         Ok(Unopened { gates, probes })
     }

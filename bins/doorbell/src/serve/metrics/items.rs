@@ -25,6 +25,13 @@ pub(super) fn gather(scrape: &Scrape, families: &mut Families) {
             retries.count([], count);
         }
     });
+    gates(scrape, families);
+    let help = "Probes for whoever asks /probe, by module and by what came of them.";
+    of(scrape, families.counter("doorbell_blackbox_probes", help), |probes, item, count| {
+        if let Item::Probed { module, result } = item {
+            probes.count([("module", module), ("result", result)], count);
+        }
+    });
     let help = "Lines of the access log that are lost, by why.";
     of(scrape, families.counter("doorbell_access_log_dropped", help), |dropped, item, count| {
         if let Item::AccessLost(reason) = item {
@@ -63,6 +70,23 @@ fn connections(scrape: &Scrape, families: &mut Families) {
 }
 
 /// Routes of health are not among them: who probes is counted by prober.
+fn gates(scrape: &Scrape, families: &mut Families) {
+    let help = "Addresses of a TCP gate that are open.";
+    gauges(&mut families.gauge("doorbell_tcp_gate_listeners", help), "gate", &scrape.gates_open);
+    let help = "Connections to a TCP gate, by what became of them.";
+    of(scrape, families.counter("doorbell_tcp_gate_connections", help), |conns, item, count| {
+        if let Item::Gated { gate, result } = item {
+            conns.count([("gate", gate), ("result", result)], count);
+        }
+    });
+    let help = "What a TCP gate could not do and tries again, by the call that failed.";
+    of(scrape, families.counter("doorbell_tcp_gate_errors", help), |errors, item, count| {
+        if let Item::GateError { gate, call } = item {
+            errors.count([("gate", gate), ("call", call)], count);
+        }
+    });
+}
+
 fn requests(scrape: &Scrape, families: &mut Families) {
     let (counted, rest) = &scrape.requests;
     let help = "Requests that a route answered, or none; routes of health have doorbell_probes.";

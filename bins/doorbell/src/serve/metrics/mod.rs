@@ -48,6 +48,8 @@ struct Scrape {
     /// By listener.
     conns_live: BTreeMap<Box<str>, u64>,
     handshakes_live: BTreeMap<Box<str>, u64>,
+    /// Addresses that are open, by TCP gate.
+    gates_open: BTreeMap<Box<str>, u64>,
     /// By limiter.
     limiter_keys: BTreeMap<Box<str>, u64>,
     /// By `[tls.NAME]`, in seconds from 1970 on.
@@ -121,6 +123,7 @@ impl Scrape {
             items: BTreeMap::new(),
             conns_live: BTreeMap::new(),
             handshakes_live: BTreeMap::new(),
+            gates_open: BTreeMap::new(),
             limiter_keys: BTreeMap::new(),
             certificate_ends: BTreeMap::new(),
             http2: None,
@@ -158,6 +161,8 @@ impl Scrape {
         for (listener, count) in totals.handshakes_live() {
             *self.handshakes_live.entry(listener.into()).or_default() += count;
         }
+        let gates = running.ports.keys().filter_map(|port| port.strip_prefix("tcp_gate."));
+        self.gates_open = gates.map(|gate| (gate.into(), ledger.gates_open(gate))).collect();
         let keys = totals.limiter_keys();
         self.limiter_keys = keys.map(|(limiter, count)| (limiter.into(), count as u64)).collect();
         self.certificate_ends = totals.certificate_ends();
