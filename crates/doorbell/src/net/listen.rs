@@ -431,6 +431,10 @@ impl Listen {
 const IN_USE_MAX: Duration = Duration::from_millis(500);
 
 /// Binds again while the address is in use, for [`IN_USE_MAX`] at most.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "it is the thread that starts a server, and no ring runs on it"
+)]
 fn patient<T>(mut bind: impl FnMut() -> Result<T, Failure>) -> Result<T, Failure> {
     const PAUSE: Duration = Duration::from_millis(20);
     for _ in 0..IN_USE_MAX.as_millis() / PAUSE.as_millis() {
