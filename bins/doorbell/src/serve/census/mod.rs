@@ -5,8 +5,8 @@
 //! # Decision: every thread counts for itself
 //!
 //! *Context.* A probe is answered in a few hundred instructions, and one line of memory that two threads write to would cost as much
-//! again. *Choice.* Each thread that answers has a lane, a number of its own, and each endpoint has counters by lane and prober, all of
-//! one prober in one cache line. Whoever wants to know adds the lanes up. A thread that ends gives its lane back; should there be more
+//! again. *Choice.* Each thread that answers has a lane, a number of its own, and each endpoint has counters by lane and prober, those of
+//! one prober in cache lines of their own. Whoever wants to know adds the lanes up. A thread that ends gives its lane back; should there be more
 //! threads than lanes, the last of them share one and may lose counts. Who sends a head is remembered with the head, so that a prober that sends the same again costs
 //! no look at its fields. *Measured:* the row `health` beside `fixed` in `benches/benches/instructions_health.rs`. *What would change it:*
 //! handlers that own a place for each worker.
@@ -71,7 +71,7 @@ pub(super) struct Row {
     pub(super) told_last: EndpointState,
     /// When the last one came, on the clock of [`Request::now`].
     pub(super) last: Time,
-    /// How far apart they come, once there were two: an exponential mean. It does not grow while nobody comes.
+    /// How far apart they come, once there were two: the mean of the last ones. It does not grow while nobody comes.
     pub(super) interval: Option<Duration>,
 }
 

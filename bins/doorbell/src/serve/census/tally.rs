@@ -5,7 +5,7 @@
 use crate::http::Time;
 use crate::http::log::Prober;
 use doorbell_health::EndpointState;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering, fence};
 use std::time::Duration;
 
 /// One for each prober, and the last for all others.
@@ -13,8 +13,8 @@ pub(super) const PLACES: usize = Prober::ALL.len() + 1;
 
 const STATES: usize = EndpointState::ALL.len();
 
-/// How much the last distance between two probes weighs in the mean: one part of so many, as a power of two.
-const MEAN_SHIFT: u32 = 3;
+/// Of how many notes the times are kept. A mean distance is of the last ones, and one is being written.
+const NOTES: usize = 8;
 
 /// Probes that come closer together than that are one event for the times: with a million of them a second nobody asks which microsecond it
 /// was, and their distance is found from their number.
@@ -28,17 +28,25 @@ const NEVER: u64 = (1 << STATE_BITS) - 1;
 
 const _: () = assert!(STATES < 1 << STATE_BITS, "and one is left for nobody");
 
-/// A cache line: nothing that others write to is in it.
+/// One thread writes to it, and nothing that others write to is in its cache lines. A probe that is not noted needs the first of them alone.
 #[derive(Debug)]
 #[repr(align(64))]
 pub(super) struct Tally {
     told: [AtomicU64; STATES],
     /// When the last one came, in nanoseconds, to within [`NOTED_EVERY_NS`], and below it what it was told.
     last: AtomicU64,
-    /// An exponential mean of the distance in nanoseconds; 0 before there was one.
-    gap: AtomicU64,
-    /// How many had come by `last`.
-    noted: AtomicU64,
+    /// How many notes were taken.
+    notes: AtomicU64,
+    noted: [Note; NOTES],
+}
+
+/// A probe of which the time is known.
+#[derive(Debug, Default)]
+struct Note {
+    /// As [`Tally::last`].
+    word: AtomicU64,
+    /// How many had been told the same by then.
+    told: AtomicU64,
 }
 
 /// All lanes together.
@@ -59,6 +67,13 @@ pub(super) const fn place_of(prober: Option<Prober>) -> usize {
     }
 }
 
+/// Where the note of this number is.
+#[inline(always)]
+#[expect(clippy::cast_possible_truncation, reason = "only its lowest bits count")]
+const fn place_of_note(number: u64) -> usize {
+    number as usize % NOTES
+}
+
 impl Tally {
     /// Plain loads and stores: only by the thread whose lane it is.
     #[inline(always)]
@@ -69,26 +84,31 @@ impl Tally {
         // Another state leaves low bits, which are the high ones behind the rotation.
         let off = word.wrapping_sub(self.last.load(Ordering::Relaxed)).rotate_right(STATE_BITS);
         if off >= NOTED_EVERY_NS {
-            self.note(word);
+            self.last.store(word, Ordering::Relaxed);
+            let notes = self.notes.load(Ordering::Relaxed);
+            let note = &self.noted[place_of_note(notes)];
+            // Whoever sees one of these has seen the number before it.
+            note.word.store(word, Ordering::Release);
+            note.told.store(count.load(Ordering::Relaxed), Ordering::Release);
+            self.notes.store(notes.wrapping_add(1), Ordering::Release);
         }
     }
 
-    #[inline(never)]
-    fn note(&self, word: u64) {
-        let (last, all) = (self.last.load(Ordering::Relaxed), self.all());
-        let come = all.saturating_sub(self.noted.load(Ordering::Relaxed));
-        let apart = (word >> STATE_BITS).saturating_sub(last >> STATE_BITS).checked_div(come);
-        if let Some(apart) = apart.filter(|_| last != NEVER) {
-            let gap = self.gap.load(Ordering::Relaxed);
-            let mean = if gap == 0 { apart } else { gap - (gap >> MEAN_SHIFT) + (apart >> MEAN_SHIFT) };
-            self.gap.store(mean, Ordering::Relaxed);
-        }
-        self.last.store(word, Ordering::Relaxed);
-        self.noted.store(all, Ordering::Relaxed);
-    }
-
-    fn all(&self) -> u64 {
-        self.told.iter().map(|count| count.load(Ordering::Relaxed)).sum()
+    /// The last notes, the oldest first: what came when, and which of its kind it was.
+    fn recent(&self) -> Vec<(u64, u64)> {
+        // The one before those is being written.
+        let first_of = |notes: u64| notes.saturating_sub(NOTES as u64 - 1);
+        let notes = self.notes.load(Ordering::Acquire);
+        let first = first_of(notes);
+        let read = |number| {
+            let note = &self.noted[place_of_note(number)];
+            (note.word.load(Ordering::Relaxed), note.told.load(Ordering::Relaxed))
+        };
+        let recent: Vec<_> = (first..notes).map(read).collect();
+        fence(Ordering::Acquire);
+        // Nobody knows what was read where others have been written meanwhile.
+        let lost = first_of(self.notes.load(Ordering::Relaxed)) - first;
+        recent.into_iter().skip(usize::try_from(lost).unwrap_or(usize::MAX)).collect()
     }
 
     /// When the last one came, and what it was told; nothing before there was one.
@@ -101,9 +121,15 @@ impl Tally {
     /// The mean distance in nanoseconds, not less than the time from the last probe here to the `last` one anywhere: a lane that probes
     /// left for others says ever less.
     fn gap_ns(&self, last: u64) -> Option<f64> {
-        let gap = self.gap.load(Ordering::Relaxed);
+        let (mut apart, mut come) = (0, 0);
+        for pair in self.recent().windows(2) {
+            let [(from, before), (to, after)] = [pair[0], pair[1]];
+            apart += (to >> STATE_BITS).saturating_sub(from >> STATE_BITS);
+            // Of others that were told the former state meanwhile nobody knows when they came.
+            come += if from & NEVER == to & NEVER { after.saturating_sub(before) } else { 1 };
+        }
         let since = last.saturating_sub(self.last()?.0);
-        (gap > 0).then(|| as_f64(gap.max(since)))
+        (come > 0 && apart > 0).then(|| (as_f64(apart) / as_f64(come)).max(as_f64(since)))
     }
 }
 
@@ -112,8 +138,8 @@ impl Default for Tally {
         Self {
             told: <[AtomicU64; STATES]>::default(),
             last: AtomicU64::new(NEVER),
-            gap: AtomicU64::new(0),
-            noted: AtomicU64::new(0),
+            notes: AtomicU64::new(0),
+            noted: <[Note; NOTES]>::default(),
         }
     }
 }

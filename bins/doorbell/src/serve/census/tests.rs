@@ -112,6 +112,52 @@ fn intervals_follow() {
     assert!((850..1_150).contains(&irregular), "{irregular}");
 }
 
+/// Those that come within a millisecond are told apart by their number.
+#[test]
+fn floods_and_bursts_have_intervals_too() {
+    use EndpointState::{Down, Up};
+    let interval = |gaps_us: &[u64], told: &dyn Fn(usize) -> EndpointState| {
+        let census = census();
+        let mut now = secs(1);
+        for (at, &gap) in gaps_us.iter().enumerate() {
+            now = now.after(Duration::from_micros(gap));
+            census.seat(0).unwrap().own().count(Some(Prober::Haproxy), told(at), now);
+        }
+        census.rows()[0].interval.unwrap_or_default().as_micros()
+    };
+    let flood = interval(&[7; 10_000], &|_| Up);
+    assert!((7..=8).contains(&flood), "{flood}");
+    assert_eq!(interval(&[3_000_000, 1, 1].repeat(9), &|_| Up), 1_000_000, "three of them every 3 s");
+    assert_eq!(interval(&[5_000_000; 20], &|at| [Up, Down][at % 2]), 5_000_000);
+    let turned = interval(&[10; 4_000], &|at| if at < 2_000 { Down } else { Up });
+    assert!((10..20).contains(&turned), "{turned}");
+}
+
+/// Who reads while somebody comes sees distances as they are.
+#[test]
+fn intervals_are_whole_while_probes_come() {
+    const PROBES: u64 = 200_000;
+    let census = Census::new(["readyz"].into_iter(), Some(1));
+    let done = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let own = census.0[0].own();
+            for at in 1..=PROBES {
+                own.count(Some(Prober::Envoy), EndpointState::Up, Time::from_nanos(at * 2_000_000));
+            }
+            done.store(true, std::sync::atomic::Ordering::Relaxed);
+        });
+        while !done.load(std::sync::atomic::Ordering::Relaxed) {
+            for row in census.rows() {
+                let millis = row.interval.map(|interval| interval.as_millis());
+                // Between two looks at one row the newest probe is later than the notes are.
+                assert!(millis.is_none_or(|millis| millis >= 2), "{millis:?}");
+            }
+        }
+    });
+    assert_eq!(census.rows()[0].interval, Some(Duration::from_millis(2)));
+}
+
 /// Probes that went on in another thread, as after a reload that exchanged the workers, are not thought to come twice as often.
 #[test]
 fn a_lane_that_probes_left_is_forgotten() {
