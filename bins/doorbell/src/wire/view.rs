@@ -146,7 +146,8 @@ pub struct CheckView {
     pub failures: u32,
     /// The interval that applies now.
     pub interval_ms: u64,
-    /// When the next run starts, without phase and jitter; `None` for one that somebody else runs.
+    /// When the next run starts, without phase and jitter; `None` for one that somebody else runs, or that runs when somebody
+    /// asks.
     pub next_in_ms: Option<u64>,
     /// The last results, oldest first; empty where nobody asked for them.
     pub history: Vec<ResultView>,

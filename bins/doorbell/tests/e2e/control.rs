@@ -93,11 +93,12 @@ fn said(output: &Output) -> String {
 }
 
 const CHECKS: &str = "[check.self]\ntype = \"file\"\npath = \"/proc/self/status\"\ninterval = \"1h\"\nrise = 1\n\
-                      [check.beat]\ntype = \"ttl\"\nttl = \"1h\"\nseverity = \"info\"\n";
+                      [check.beat]\ntype = \"ttl\"\nttl = \"1h\"\nseverity = \"info\"\n\
+                      [check.asked]\ntype = \"file\"\npath = \"/proc/self/status\"\ncache = \"1h\"\nmax_age = \"10h\"\n";
 
 fn every_command_is_answered(engine: &str) {
     let mut control = Controlled::start(engine, CHECKS);
-    wait_until(LIMIT, || control.status()["checks"]["up"] == 1).expect("the check runs at the start");
+    wait_until(LIMIT, || control.status()["checks"]["up"] == 2).expect("they run at the start");
     let status = control.status();
     assert_eq!(status["lifecycle"], "ready");
     assert_eq!(status["pid"].to_string(), control.doorbell.process.pid());
@@ -110,6 +111,7 @@ fn every_command_is_answered(engine: &str) {
 
     let checks = control.say(&["checks"]);
     assert!(checks.starts_with("CHECK  TYPE  STATE") && checks.contains("is told"), "{checks}");
+    assert!(checks.lines().any(|line| line.starts_with("asked") && line.contains("if asked")), "{checks}");
     let runs = || {
         let checks: Value =
             serde_json::from_str(&control.say(&["checks", "self", "--history", "-o", "json"])).unwrap();

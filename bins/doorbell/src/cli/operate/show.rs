@@ -219,6 +219,15 @@ pub(super) fn checks(checks: &[CheckView], wide: bool, paint: Paint) -> String {
     table(heads, &rows, paint)
 }
 
+/// When it runs next.
+fn next(check: &CheckView) -> String {
+    match check.next_in_ms {
+        Some(next) => format!("in {}", length(next)),
+        None if check.kind == "ttl" => "is told".to_owned(),
+        None => "if asked".to_owned(),
+    }
+}
+
 fn check_row(check: &CheckView, wide: bool) -> Vec<Cell> {
     let (outcome, ago, took) = check.last.map_or_else(
         || (plain("-"), "-".to_owned(), "-".to_owned()),
@@ -238,7 +247,7 @@ fn check_row(check: &CheckView, wide: bool) -> Vec<Cell> {
         outcome,
         plain(ago),
         plain(took),
-        plain(check.next_in_ms.map_or_else(|| "is told".to_owned(), |next| format!("in {}", length(next)))),
+        plain(next(check)),
     ];
     if wide {
         let in_a_row = match (check.successes, check.failures) {

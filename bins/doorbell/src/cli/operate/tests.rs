@@ -71,6 +71,10 @@ fn a_check_is_a_line() {
         "CHECK  TYPE  STATE       FOR  LAST     AGO    TOOK    NEXT      WHY\n\
          db     tcp   going_down  3s   failure  900ms  1.25ms  in 100ms  connection refused\n"
     );
+    for (kind, next) in [("ttl", "is told"), ("http", "if asked")] {
+        let check = CheckView { kind: kind.into(), next_in_ms: None, ..check() };
+        assert!(show::checks(&[check], false, PLAIN).contains(next), "{kind}");
+    }
     let wide = show::checks(&[check()], true, PLAIN);
     assert!(wide.contains("1 bad") && wide.contains("1m1s ago") && wide.contains("  5s  "), "{wide}");
     assert_eq!(

@@ -3,7 +3,7 @@
 //! Does not know about: how it was made, who looks at it.
 
 use crate::checks::{Hurry, Pulse, Push};
-use crate::config::model::{Config, Lifecycle};
+use crate::config::model::{Check, Config, Lifecycle};
 use crate::serve::board::Keeper;
 use crate::serve::generation::Ledger;
 use crate::serve::totals::Totals;
@@ -26,7 +26,7 @@ pub(in crate::serve) struct Running {
     pub(in crate::serve) origin: String,
     pub(in crate::serve) lifecycle: Lifecycle,
     /// The `type` of each check, by position.
-    pub(in crate::serve) check_kinds: Vec<&'static str>,
+    pub(in crate::serve) check_kinds: Vec<Kind>,
     pub(in crate::serve) config_hash: String,
     pub(in crate::serve) totals: Arc<Totals>,
     /// Of this server and of all before it.
@@ -47,10 +47,20 @@ pub(super) struct Fate {
     pub(super) failed: Option<String>,
 }
 
+/// Which kind of check it is.
+#[derive(Clone, Copy, Debug, Default)]
+pub(in crate::serve) struct Kind {
+    /// Its `type`.
+    word: &'static str,
+    /// Whether it runs when somebody asks.
+    is_asked: bool,
+}
+
 impl Running {
-    /// The `type` of each check of a configuration.
-    pub(in crate::serve) fn check_kinds(config: &Config) -> Vec<&'static str> {
-        config.checks.iter().map(|check| check.kind.word()).collect()
+    /// Those of a configuration.
+    pub(in crate::serve) fn check_kinds(config: &Config) -> Vec<Kind> {
+        let kind = |check: &Check| Kind { word: check.kind.word(), is_asked: check.pace.cache.is_some() };
+        config.checks.iter().map(kind).collect()
     }
 
     /// Of this server and of all before it, by whatever protocol.
@@ -61,7 +71,9 @@ impl Running {
     pub(super) fn checks(&self, name: Option<&str>, history: bool) -> Vec<CheckView> {
         let named = |(at, view): (usize, CheckView)| {
             let kind = self.check_kinds.get(at).copied().unwrap_or_default();
-            CheckView { kind: kind.to_owned(), ..view }
+            // Nobody knows when he is asked next; the first run does not wait for that.
+            let next_in_ms = view.next_in_ms.filter(|_| !kind.is_asked || view.last.is_none());
+            CheckView { kind: kind.word.to_owned(), next_in_ms, ..view }
         };
         self.keeper.checks(name, history).into_iter().map(named).collect()
     }
