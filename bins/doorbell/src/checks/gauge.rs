@@ -1,12 +1,13 @@
-//! How much there is of something on this machine, with two thresholds so that what is near one of them does not flap.
+//! How much there is of something on this machine or in a control group, with two thresholds so that what is near one of them does not flap.
 //!
-//! Does not know about: control groups; what is measured is the machine's.
+//! Does not know about: the limits of groups around the one that is written down.
 
 use super::dial::cause_of;
 use super::look::Looker;
 use super::{Complaint, Verdict};
 use crate::config::model::{BadIs, GaugeCheck, Level, Metric};
 use std::io;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -102,10 +103,20 @@ fn read(check: &GaugeCheck) -> io::Result<Level> {
         Metric::MemoryAvailable => {
             let text = std::fs::read_to_string("/proc/meminfo")?;
             let of = |name| kibibytes(&text, name).ok_or_else(strange);
-            (of("MemAvailable:")? << 10, of("MemTotal:")? << 10)
+            let (available, all) = (of("MemAvailable:")? << 10, of("MemTotal:")? << 10);
+            match group_of(check) {
+                None => (available, all),
+                Some(folder) => {
+                    let (left, limit) = left_of(folder)?;
+                    (left.min(available), limit.min(all))
+                }
+            }
         }
         Metric::MemoryPressure => {
-            let text = std::fs::read_to_string("/proc/pressure/memory")?;
+            let text = match group_of(check) {
+                None => std::fs::read_to_string("/proc/pressure/memory")?,
+                Some(folder) => read_of(folder, "memory.pressure")?,
+            };
             return pressure(&text)
                 .map(|hundredths| Level::MilliPercent(hundredths * 10))
                 .ok_or_else(strange);
@@ -122,6 +133,36 @@ fn read(check: &GaugeCheck) -> io::Result<Level> {
         Level::MilliPercent(_) => Level::MilliPercent(parts(value, all)),
         Level::Count(_) | Level::Milli(_) => Level::Count(value),
     })
+}
+
+/// The folder of a control group, unless the machine is meant.
+fn group_of(check: &GaugeCheck) -> Option<&Path> {
+    Some(check.path.as_path()).filter(|folder| !folder.as_os_str().is_empty())
+}
+
+/// A file of a control group (cgroups(7), version 2).
+fn read_of(folder: &Path, name: &str) -> io::Result<String> {
+    std::fs::read_to_string(folder.join(name)).map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => io::Error::other(format!(
+            "{} has no {name}: no control group of version 2, or the first one",
+            folder.display()
+        )),
+        _ => error,
+    })
+}
+
+/// Bytes that a control group may still use, and how many it may use at all. Files that were read and are not used can be forgotten, and
+/// are not counted, as the kubelet has it.
+fn left_of(folder: &Path) -> io::Result<(u64, u64)> {
+    let number = |text: &str| text.trim().parse::<u64>().map_err(|_| strange());
+    let limit = read_of(folder, "memory.max")?;
+    if limit.trim() == "max" {
+        return Ok((u64::MAX, u64::MAX));
+    }
+    let (limit, current) = (number(&limit)?, number(&read_of(folder, "memory.current")?)?);
+    let stat = read_of(folder, "memory.stat")?;
+    let idle = stat.lines().find_map(|line| line.strip_prefix("inactive_file ")).map_or(Ok(0), number)?;
+    Ok((limit.saturating_sub(current.saturating_sub(idle)), limit))
 }
 
 /// In thousandths of a percent.
@@ -214,7 +255,7 @@ mod tests {
             (Metric::OpenFiles, [Level::Count(0), Level::MilliPercent(0)]),
         ] {
             for down in levels {
-                let path = PathBuf::from("/");
+                let path = PathBuf::from(if metric.is_of_group() { "" } else { "/" });
                 let check = GaugeCheck { metric, path, bad_is: BadIs::Below, down, up: down, degraded: None };
                 let found = read(&check).unwrap();
                 assert!(found.is_like(down) && metric.takes(down), "{metric:?} {found:?}");
@@ -223,6 +264,41 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn a_control_group_has_less_than_the_machine() {
+        let folder = std::env::temp_dir().join(format!("doorbell-gauge-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let write = |name: &str, text: &str| std::fs::write(folder.join(name), text).unwrap();
+        let read = |metric, path: &Path, down| {
+            let path = path.to_owned();
+            read(&GaugeCheck { metric, path, bad_is: BadIs::Below, down, up: down, degraded: None })
+        };
+        let memory = |down| read(Metric::MemoryAvailable, &folder, down);
+        let missing = memory(Level::Count(0)).unwrap_err().to_string();
+        assert!(missing.contains("has no memory.max"), "{missing}");
+        write("memory.max", "4194304\n");
+        write("memory.current", "3145728\n");
+        write("memory.stat", "anon 1\ninactive_anon 7\ninactive_file 1048576\nactive_file 5\n");
+        assert_eq!(memory(Level::Count(0)).unwrap(), Level::Count(2 << 20));
+        assert_eq!(memory(Level::MilliPercent(0)).unwrap(), Level::MilliPercent(50_000));
+        write("memory.current", "9999999\n");
+        assert_eq!(memory(Level::Count(0)).unwrap(), Level::Count(0));
+        write("memory.current", "many\n");
+        assert!(memory(Level::Count(0)).is_err());
+        write("memory.max", "max\n");
+        let (Level::Count(there), Level::Count(machine)) = (
+            memory(Level::Count(0)).unwrap(),
+            read(Metric::MemoryAvailable, Path::new(""), Level::Count(0)).unwrap(),
+        ) else {
+            panic!("bytes")
+        };
+        assert!(there > machine / 2 && there < machine * 2, "{there} and {machine}");
+        write("memory.pressure", "some avg10=12.50 avg60=0.87 avg300=0.24 total=1\n");
+        let pressure = read(Metric::MemoryPressure, &folder, Level::MilliPercent(0)).unwrap();
+        assert_eq!(pressure, Level::MilliPercent(12_500));
+        std::fs::remove_dir_all(&folder).unwrap();
     }
 
     #[test]

@@ -433,6 +433,11 @@ fn gauges_read_this_machine() {
         Outcome::Degraded,
         "degraded below 101%",
     );
+    is(
+        &gauge("memory_available", "path = \"/nonexistent\"\ndown_below = \"1B\""),
+        Outcome::Error,
+        "/nonexistent has no memory.max: no control group of version 2, or the first one",
+    );
     is(&gauge("load", "down_above = \"100000\""), Outcome::Success, "");
     is(&gauge("open_files", "down_above = \"0\""), Outcome::Failure, ", down above 0");
 }

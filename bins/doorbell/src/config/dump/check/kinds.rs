@@ -4,7 +4,7 @@
 
 use super::super::super::model::{
     BadIs, CertificateRule, CheckKind, ClientTls, DnsCheck, FieldValue, FileCheck, GaugeCheck, GrpcCheck,
-    HttpCheck, Metric, Pattern, RedisCheck, Resolve, Secret, TcpCheck, TlsCheck,
+    HttpCheck, Pattern, RedisCheck, Resolve, Secret, TcpCheck, TlsCheck,
 };
 use super::super::super::statuses::Statuses;
 use super::super::super::units::{format_duration, format_size};
@@ -55,7 +55,7 @@ fn add_file(value: &mut Value, file: &FileCheck) {
 
 fn add_gauge(value: &mut Value, gauge: &GaugeCheck) {
     value["metric"] = json!(name_of(&METRICS, gauge.metric));
-    if matches!(gauge.metric, Metric::DiskFree | Metric::InodesFree) {
+    if !gauge.path.as_os_str().is_empty() {
         value["path"] = path_text(&gauge.path);
     }
     let [down, up, degraded] = match gauge.bad_is {

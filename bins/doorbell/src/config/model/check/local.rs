@@ -31,7 +31,7 @@ pub struct ExecCheck {
 pub struct GaugeCheck {
     /// What is read.
     pub metric: Metric,
-    /// Of a file system: something in it.
+    /// Of a file system: something in it. Of memory: the folder of a control group, or nothing for the machine.
     pub path: PathBuf,
     /// Whether much is bad, as of load, or good, as of free space.
     pub bad_is: BadIs,
@@ -52,7 +52,7 @@ pub enum Metric {
     InodesFree,
     /// The load average of the last minute; in percent: of the cores.
     Load,
-    /// Bytes that can still be used on this machine without swapping.
+    /// Bytes that can still be used without swapping, on this machine or in a control group.
     MemoryAvailable,
     /// The part of the last ten seconds in which somebody waited for memory.
     MemoryPressure,
@@ -91,6 +91,12 @@ impl Metric {
             Self::Load => matches!(level, Level::Milli(_) | Level::MilliPercent(_)),
             Self::MemoryPressure => matches!(level, Level::MilliPercent(_)),
         }
+    }
+
+    /// Whether it can be of a control group.
+    #[must_use]
+    pub const fn is_of_group(self) -> bool {
+        matches!(self, Self::MemoryAvailable | Self::MemoryPressure)
     }
 
     /// Whether it is counted in bytes.

@@ -78,7 +78,7 @@ pub(super) fn gauge_check(
     }
     let is_of_files = matches!(metric, Metric::DiskFree | Metric::InodesFree);
     match (&written.path, is_of_files) {
-        (Some(path), false) => {
+        (Some(path), false) if !metric.is_of_group() => {
             let problem =
                 Problem::warning("no-effect", path.span.clone(), "`path` has no effect on this metric");
             problems.add(problem.help("remove it"));
