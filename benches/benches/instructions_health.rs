@@ -5,7 +5,7 @@
 //!
 //! Run and limits as in `instructions.rs`: `cargo bench -p doorbell-benches --bench instructions_health`. Each row of a probe is a whole request of
 //! a worker that has answered the same before: bytes in, route, state, census, bytes out. It comes a second after the one before, as probes do: of those
-//! that come within a millisecond the time is noted once, which saves ten more. **A row of `health` may have 60 more than its neighbour of `fixed`**,
+//! that come within a step of the clock the time is noted once, which saves ten more. **A row of `health` may have 60 more than its neighbour of `fixed`**,
 //! and its limit is that. One is apart: what HAProxy says with `send-state` is another field each time, and is read. A row of `change` is one result that turns a check of an endpoint, with its replies: ten thousand checks may cost
 //! it hardly more than a hundred.
 #![expect(missing_docs, reason = "the macros of the harness make public items without")]
