@@ -22,6 +22,9 @@ use doorbell::{
     Server, ServerBuilder, StartErrorKind, StaticReply, Status, Workers,
 };
 
+/// How far the clock of deadlines may be behind: its resolution, and a turn of the worker that was held up.
+const CLOCK_STEP: Duration = Duration::from_millis(50);
+
 const LOOPBACK: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 
 fn ok_service() -> Http1 {
@@ -214,7 +217,10 @@ fn a_client_that_says_nothing_may_be_answered() {
             let mut stream = TcpStream::connect(addr).unwrap();
             assert_eq!(ask(&mut stream, sent), expected, "{engine:?} {sent:?}");
             let took = began.elapsed();
-            assert!(took >= after && took < after + Duration::from_secs(2), "{engine:?} {sent:?}: {took:?}");
+            assert!(
+                took + CLOCK_STEP >= after && took < after + Duration::from_secs(2),
+                "{engine:?} {sent:?}: {took:?}"
+            );
         }
         eventually(|| server.stats().requests == 2);
         server.stop().unwrap();
@@ -394,8 +400,7 @@ fn a_drain_that_takes_too_long_ends_at_its_deadline() {
         let began = Instant::now();
         server.drain(Duration::from_millis(300)).unwrap();
         let took = began.elapsed();
-        // It counts from the worker's turn, which may have begun before.
-        assert!((250..1_000).contains(&took.as_millis()), "{engine:?}: {took:?}");
+        assert!((300..1_000).contains(&(took + CLOCK_STEP).as_millis()), "{engine:?}: {took:?}");
     }
 }
 
