@@ -7,7 +7,7 @@
 use super::board::Keeper;
 use super::census::Seat;
 use super::generation::{Ledger, OpenGate};
-use super::port::{Listening, Port};
+use super::port::{Listening, Port, cannot_listen};
 use super::totals::Item;
 use crate::checks::Demand;
 use crate::config::model::{Config, TcpGate, WhenDown};
@@ -127,13 +127,14 @@ impl Gates {
             let (told, is_up) = watch::channel(false);
             let told_to = ToldTo::default();
             up.push(Up { told: Arc::new(told), term: Arc::default(), told_to: Arc::clone(&told_to) });
+            let table = format!("tcp_gate.{}", gate.name);
             for &addr in &gate.binds {
                 let port = match held.iter().position(|held| *held == addr) {
                     Some(at) => {
                         held.remove(at);
                         None
                     }
-                    None => Some(Port::bind(addr).map_err(|error| cannot_listen(gate, addr, &error))?),
+                    None => Some(Port::bind(addr).map_err(|error| cannot_listen(&table, addr, &error))?),
                 };
                 let (is_up, told_to, stopped) = (is_up.clone(), Arc::clone(&told_to), stopped.clone());
                 let (name, when_down) = (gate.name.clone(), gate.when_down);
@@ -257,27 +258,6 @@ impl Up {
                 up.told.send_if_modified(|up| std::mem::replace(up, now) != now);
             }
         });
-    }
-}
-
-fn cannot_listen(gate: &TcpGate, addr: SocketAddr, error: &io::Error) -> Failure {
-    let name = &gate.name;
-    match error.kind() {
-        io::ErrorKind::AddrInUse => Failure::new(
-            Exit::AddressInUse,
-            format!(
-                "{addr} of [tcp_gate.{name}] is in use: stop the process that listens there (ss -ltnp), or choose another address"
-            ),
-        ),
-        io::ErrorKind::PermissionDenied => Failure::new(
-            Exit::NoPermission,
-            format!(
-                "no permission to listen on {addr} of [tcp_gate.{name}]: a port below 1024 needs CAP_NET_BIND_SERVICE or root"
-            ),
-        ),
-        _ => {
-            Failure::new(Exit::Failure, format!("{addr} of [tcp_gate.{name}] cannot be listened on: {error}"))
-        }
     }
 }
 

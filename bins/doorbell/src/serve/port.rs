@@ -2,6 +2,7 @@
 //!
 //! Does not know about: who will listen there.
 
+use crate::exit::{Exit, Failure};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -52,4 +53,24 @@ impl Port {
             Self::Listening(listener) => Ok(listener),
         }
     }
+}
+
+/// What whoever starts it is told of an address in this table of the file.
+pub(super) fn cannot_listen(table: &str, addr: SocketAddr, error: &io::Error) -> Failure {
+    let (exit, why) = match error.kind() {
+        io::ErrorKind::AddrInUse => (
+            Exit::AddressInUse,
+            format!(
+                "{addr} of [{table}] is in use: stop the process that listens there (ss -ltnp), or choose another address"
+            ),
+        ),
+        io::ErrorKind::PermissionDenied => (
+            Exit::NoPermission,
+            format!(
+                "no permission to listen on {addr} of [{table}]: a port below 1024 needs CAP_NET_BIND_SERVICE or root"
+            ),
+        ),
+        _ => (Exit::Failure, format!("{addr} of [{table}] cannot be listened on: {error}")),
+    };
+    Failure::new(exit, why)
 }

@@ -92,6 +92,18 @@ pub(super) enum Item {
     },
 }
 
+impl Item {
+    /// All that a TCP gate counts.
+    pub(super) fn of_gate(gate: &str) -> impl Iterator<Item = Self> {
+        let conns = GATED.map(|result| Self::Gated { gate: gate.into(), result });
+        let errors = ["accept", "listen"].map(|call| Self::GateError { gate: gate.into(), call });
+        conns.into_iter().chain(errors)
+    }
+}
+
+/// What becomes of connections to a TCP gate.
+const GATED: [&str; 4] = ["ended", "full", "held", "reset"];
+
 /// Who counts: several servers may share one of them.
 pub(super) type Source = usize;
 

@@ -10,7 +10,7 @@ mod probe;
 mod query;
 
 use super::generation::Ledger;
-use super::port::{Listening, Port, leave_silent};
+use super::port::{Listening, Port, cannot_listen, leave_silent};
 use crate::checks::{Connector, FDS_A_LOOK_UP, Shared};
 use crate::config::model::Config;
 use crate::exit::{Exit, Failure};
@@ -30,6 +30,9 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
+
+/// Where it is configured.
+const TABLE: &str = "blackbox";
 
 /// Connections to this port. More wait to be accepted.
 const CONNS_MAX: usize = 64;
@@ -106,7 +109,7 @@ impl Probes {
                 Some(at) => held.remove(at).1.try_clone().map(Port::Listening),
                 None => Port::bind(addr),
             };
-            ports.push((addr, port.map_err(|error| cannot_listen(addr, &error))?));
+            ports.push((addr, port.map_err(|error| cannot_listen(TABLE, addr, &error))?));
         }
         let desk = Arc::new(Desk::new(blackbox, Shared::new(Arc::new(connector)), Arc::clone(ledger)));
         let (phase, told) = watch::channel(Phase::Serving);
@@ -166,7 +169,7 @@ impl Unopened {
                     addrs.push(listener.local_addr().unwrap_or(addr).to_string());
                     listeners.push((addr, listener));
                 }
-                Err(error) => tracing::error!("{}", cannot_listen(addr, &error)),
+                Err(error) => tracing::error!("{}", cannot_listen(TABLE, addr, &error)),
             }
         }
         tracing::info!(addresses = addrs.join(" "), "probes are made for whoever asks");
@@ -204,24 +207,6 @@ async fn serve(
 async fn after_serving(phase: &mut watch::Receiver<Phase>) -> Phase {
     let after = phase.wait_for(|phase| *phase != Phase::Serving).await;
     after.map_or(Phase::Stopped, |phase| *phase)
-}
-
-fn cannot_listen(addr: SocketAddr, error: &io::Error) -> Failure {
-    match error.kind() {
-        io::ErrorKind::AddrInUse => Failure::new(
-            Exit::AddressInUse,
-            format!(
-                "{addr} of [blackbox] is in use: stop the process that listens there (ss -ltnp), or choose another address"
-            ),
-        ),
-        io::ErrorKind::PermissionDenied => Failure::new(
-            Exit::NoPermission,
-            format!(
-                "no permission to listen on {addr} of [blackbox]: a port below 1024 needs CAP_NET_BIND_SERVICE or root"
-            ),
-        ),
-        _ => Failure::new(Exit::Failure, format!("{addr} of [blackbox] cannot be listened on: {error}")),
-    }
 }
 
 /// Until others listen there and whoever came before has been answered.

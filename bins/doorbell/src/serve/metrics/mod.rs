@@ -161,8 +161,13 @@ impl Scrape {
         for (listener, count) in totals.handshakes_live() {
             *self.handshakes_live.entry(listener.into()).or_default() += count;
         }
-        let gates = running.ports.keys().filter_map(|port| port.strip_prefix("tcp_gate."));
-        self.gates_open = gates.map(|gate| (gate.into(), ledger.gates_open(gate))).collect();
+        for gate in running.ports.keys().filter_map(|port| port.strip_prefix("tcp_gate.")) {
+            self.gates_open.insert(gate.into(), ledger.gates_open(gate));
+            // What was not yet is 0, and not nothing: a rate begins there.
+            for item in Item::of_gate(gate) {
+                self.items.entry(item).or_default();
+            }
+        }
         let keys = totals.limiter_keys();
         self.limiter_keys = keys.map(|(limiter, count)| (limiter.into(), count as u64)).collect();
         self.certificate_ends = totals.certificate_ends();
