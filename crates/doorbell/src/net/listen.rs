@@ -110,7 +110,8 @@ impl Listen {
         }
     }
 
-    /// Listens on a TCP address.
+    /// Listens on a TCP address. Where it is in use the start tries again for half a second: a ring outlives the process that was killed by
+    /// milliseconds, and keeps its sockets that long.
     pub const fn tcp(addr: SocketAddr) -> Self {
         Self::at(ListenAddr::Tcp(addr))
     }

@@ -77,7 +77,7 @@ pub struct ServerBuilder {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum StartErrorKind {
-    /// Another socket has the address.
+    /// Another socket has the address, and had it for half a second.
     AddressInUse,
     /// io_uring was demanded and does not work.
     EngineUnavailable,
