@@ -16,6 +16,7 @@ on_both_engines! {
     a_check_needs_no_file
     formats_and_details
     a_drain_is_told_to_each_as_he_wants
+    grace_is_for_what_has_no_result_yet
     a_kubelet_makes_an_event_of_degraded
     slow_servers_are_timed_out_and_nobody_waits
     a_request_is_what_the_file_says
@@ -327,4 +328,22 @@ fn redirects_are_followed_on_the_same_host(engine: &str) {
     let file = scratch.write("a.toml", &format!("{BASE}{}", http("not a url")));
     let refused = Doorbell::try_start(&["serve", "-c", &file, "--engine", engine]).unwrap_err();
     assert!(refused.contains("is not a URL that can be asked"), "{refused}");
+}
+
+/// At the start nobody is told "down" of what was not looked at yet; whoever looked is believed, and in the end nothing is not enough.
+fn grace_is_for_what_has_no_result_yet(engine: &str) {
+    const GRACE: Duration = Duration::from_secs(3);
+    let base = BASE.replace("[lifecycle]\n", "[lifecycle]\nstartup_grace = \"3s\"\n");
+    let silent = "[check.app]\ntype = \"ttl\"\nttl = \"1h\"\n";
+    let began = Instant::now();
+    let doorbell = Doorbell::start_with(engine, &format!("{base}{silent}"));
+    assert_eq!(ask(&doorbell, "/readyz").0, 200, "in grace");
+    assert_eq!(ask(&start(engine, silent), "/readyz").0, 503, "without it");
+    wait_until(LIMIT, || ask(&doorbell, "/readyz").0 == 503).expect("it ends by itself");
+    // The clock of states goes in steps of up to 4 ms.
+    assert!(began.elapsed() + Duration::from_millis(50) >= GRACE, "{:?}", began.elapsed());
+    let failing = Doorbell::start_with(engine, &format!("{base}{}", http("http://127.0.0.1:1/")));
+    let began = Instant::now();
+    wait_until(LIMIT, || ask(&failing, "/readyz").0 == 503).expect("a result counts");
+    assert!(began.elapsed() < GRACE, "{:?}", began.elapsed());
 }
