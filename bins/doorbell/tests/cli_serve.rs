@@ -140,7 +140,7 @@ const DRAIN: &str = "version = 1\n[listener.a]\nbind = \"127.0.0.1:0\"\n[lifecyc
 
 #[test]
 fn term_drains_and_the_second_one_stops() {
-    let text = format!("{DRAIN}drain_delay = \"600ms\"\ndrain_timeout = \"1s\"\n");
+    let text = format!("{DRAIN}drain_delay = \"1500ms\"\ndrain_timeout = \"1s\"\n");
     let mut server = Running::with_file("drain.toml", &text, &[]);
     server.signal(Signal::TERM);
     server.wait_for_line("draining");

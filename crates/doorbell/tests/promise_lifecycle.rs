@@ -22,6 +22,8 @@ use doorbell_testkit::peers::{
     End, Load, Mode, Reply, Shape, exchange, finish, misbehave, process, wait_until,
 };
 
+use doorbell_testkit::stalls::Stalls;
+
 use promise::{addr, alone, answer, builder, on_both_engines, serve, sized, workers};
 
 on_both_engines! {
@@ -37,6 +39,7 @@ const REQUEST: &[u8] = b"GET /livez HTTP/1.1\r\nHost: a\r\nConnection: close\r\n
 fn an_idle_stop_is_quick_and_frees_the_port(engine: Engine) {
     let _turn = alone();
     let mut worst = (Duration::ZERO, Duration::ZERO);
+    let stalls = Stalls::watch();
     for _ in 0..20 {
         let server = serve(engine).start().unwrap();
         let server_addr = addr(&server);
@@ -52,8 +55,9 @@ fn an_idle_stop_is_quick_and_frees_the_port(engine: Engine) {
         worst = (worst.0.max(stop), worst.1.max(rebound));
     }
     eprintln!("{engine:?}: slowest of 20 idle stops {:?}, exclusive re-bind {:?}", worst.0, worst.1);
-    assert!(worst.0 <= Duration::from_millis(10), "stop took {:?}", worst.0);
-    assert!(worst.1 <= Duration::from_millis(1), "re-bind took {:?}", worst.1);
+    let stalled = stalls.total();
+    assert!(worst.0 <= Duration::from_millis(10) + stalled, "stop took {:?}, stalls {stalled:?}", worst.0);
+    assert!(worst.1 <= Duration::from_millis(1) + stalled, "re-bind took {:?}, stalls {stalled:?}", worst.1);
 }
 
 fn a_stop_with_clients_is_quick(engine: Engine) {
@@ -66,11 +70,11 @@ fn a_stop_with_clients_is_quick(engine: Engine) {
         misbehave::read_replies(stream, 1, false).unwrap();
     }
     idle[60].write_all(b"GET /half").unwrap();
-    let start = Instant::now();
+    let (stalls, start) = (Stalls::watch(), Instant::now());
     server.stop().unwrap();
     let took = start.elapsed();
     eprintln!("{engine:?}: stop with 100 clients {took:?}");
-    assert!(took <= Duration::from_millis(500), "{took:?}");
+    assert!(took <= Duration::from_millis(500) + stalls.total(), "{took:?}, stalls {:?}", stalls.total());
     assert!(TcpListener::bind(server_addr).is_ok());
 }
 

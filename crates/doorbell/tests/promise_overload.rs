@@ -20,6 +20,7 @@ use doorbell::{Engine, HttpLimits};
 use doorbell_testkit::peers::{
     End, Reply, Shape, Trickle, connect_from, exchange, finish, misbehave, process, wait_until,
 };
+use doorbell_testkit::stalls::Stalls;
 
 use promise::{addr, alone, on_both_engines, serve_with};
 
@@ -31,6 +32,8 @@ on_both_engines! {
 
 const HEADER_TIMEOUT: Duration = Duration::from_secs(2);
 const CUT_SLACK: Duration = Duration::from_millis(250);
+/// By how much the clock of deadlines may be behind: CLOCK_MONOTONIC_COARSE goes on by a tick.
+const CLOCK_STEP: Duration = Duration::from_millis(10);
 const CONNS_MAX: u32 = 200;
 const REQUEST: &[u8] = b"GET /livez HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
 
@@ -49,6 +52,7 @@ fn slow_clients_are_cut_on_time_and_good_ones_served(engine: Engine) {
     let _turn = alone();
     let server = serve_with(engine, limits()).conns_max(CONNS_MAX).conns_per_ip_max(50).start().unwrap();
     let server_addr = addr(&server);
+    let stalls = Stalls::watch();
     let (cpu, start) = (process::thread_cpu("self", "doorbell-").unwrap(), Instant::now());
     let attack = thread::spawn(move || {
         let streams = (0..2 * CONNS_MAX)
@@ -61,7 +65,7 @@ fn slow_clients_are_cut_on_time_and_good_ones_served(engine: Engine) {
         let asked = Instant::now();
         let got = exchange(server_addr, REQUEST).unwrap();
         good += usize::from(
-            asked.elapsed() <= Duration::from_secs(1)
+            asked.elapsed() <= Duration::from_secs(1) + stalls.total()
                 && got.end == End::Fin
                 && got.bytes.starts_with(b"HTTP/1.1 200"),
         );
@@ -81,9 +85,10 @@ fn slow_clients_are_cut_on_time_and_good_ones_served(engine: Engine) {
     assert_eq!(report.alive, 0);
     // Each worker starts to count by itself: the cap may be passed once by the share of the other one.
     assert!(!held.is_empty() && held.len() <= 75, "the cap is 50, {} were held", held.len());
+    let slack = CUT_SLACK + stalls.total();
     assert!(
-        held.iter().all(|life| *life >= HEADER_TIMEOUT && *life <= HEADER_TIMEOUT + CUT_SLACK),
-        "{held:?}"
+        held.iter().all(|life| *life + CLOCK_STEP >= HEADER_TIMEOUT && *life <= HEADER_TIMEOUT + slack),
+        "slack {slack:?}: {held:?}"
     );
     assert!(good >= 99, "{good} of 100");
     assert!(share <= 0.05, "{share}");
@@ -95,6 +100,7 @@ fn slow_clients_from_everywhere_are_cut_on_time(engine: Engine) {
     let _turn = alone();
     let server =
         serve_with(engine, limits()).conns_max(CONNS_MAX).workers(promise::workers(1)).start().unwrap();
+    let stalls = Stalls::watch();
     let (cpu, start) = (process::thread_cpu("self", "doorbell-").unwrap(), Instant::now());
     let streams = (0..2 * CONNS_MAX).map(|n| {
         let [.., high, low] = n.to_be_bytes();
@@ -114,12 +120,17 @@ fn slow_clients_from_everywhere_are_cut_on_time(engine: Engine) {
         second[second.len() - 1],
         share * 100.0
     );
-    assert!(first[0] >= HEADER_TIMEOUT && first[first.len() - 1] <= HEADER_TIMEOUT + CUT_SLACK, "{first:?}");
+    let slack = CUT_SLACK + stalls.total();
+    assert!(
+        first[0] + CLOCK_STEP >= HEADER_TIMEOUT && first[first.len() - 1] <= HEADER_TIMEOUT + slack,
+        "slack {slack:?}: {first:?}"
+    );
     // Those who waited have their own time from the moment they are let in: when others are cut, and, because a full table opens
     // again at nine tenths, a few of them one round later. (Multishot accept may let some in early.)
     let late = second.iter().find(|life| {
+        let life = **life + CLOCK_STEP;
         let rounds = u32::try_from(life.as_millis() / HEADER_TIMEOUT.as_millis()).unwrap();
-        rounds > 3 || **life - HEADER_TIMEOUT * rounds > CUT_SLACK * rounds
+        rounds > 3 || life - HEADER_TIMEOUT * rounds > (slack + CLOCK_STEP) * rounds
     });
     assert_eq!(late, None, "{second:?}");
     assert!(share <= 0.05, "{share}");

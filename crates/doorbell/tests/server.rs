@@ -21,6 +21,7 @@ use doorbell::{
     CloseReason, Engine, Event, Http1, Listen, OnWorkerFailure, Raw, RawHandler, RawNext, Request, Responder,
     Server, ServerBuilder, StartErrorKind, StaticReply, Status, Workers,
 };
+use doorbell_testkit::stalls::Stalls;
 
 /// How far the clock of deadlines may be behind: its resolution, and a turn of the worker that was held up.
 const CLOCK_STEP: Duration = Duration::from_millis(50);
@@ -400,7 +401,7 @@ fn a_drain_that_takes_too_long_ends_at_its_deadline() {
         let began = Instant::now();
         server.drain(Duration::from_millis(300)).unwrap();
         let took = began.elapsed();
-        assert!((300..1_000).contains(&(took + CLOCK_STEP).as_millis()), "{engine:?}: {took:?}");
+        assert!((300..2_000).contains(&(took + CLOCK_STEP).as_millis()), "{engine:?}: {took:?}");
     }
 }
 
@@ -417,7 +418,7 @@ fn a_failed_ring_is_replaced_by_epoll_with_one_word() {
         .unwrap();
     let addr = server.tcp_addr(0).unwrap();
     assert!(ask(&mut TcpStream::connect(addr).unwrap(), GET).ends_with("ok\n"));
-    let began = Instant::now();
+    let (stalls, began) = (Stalls::watch(), Instant::now());
     server.handle().fail_worker(WorkerIndex(0));
     let event = told.recv_timeout(Duration::from_secs(5)).unwrap();
     assert!(
@@ -425,7 +426,8 @@ fn a_failed_ring_is_replaced_by_epoll_with_one_word() {
         "{event:?}"
     );
     assert!(ask(&mut TcpStream::connect(addr).unwrap(), GET).ends_with("ok\n"));
-    assert!(began.elapsed() < Duration::from_millis(500), "epoll serves soon: {:?}", began.elapsed());
+    let took = began.elapsed();
+    assert!(took < Duration::from_millis(500) + stalls.total(), "epoll serves soon: {took:?}");
     assert_eq!(server.stats().driver_fallbacks, 1);
     assert!(told.try_recv().is_err(), "one word");
     server.stop().unwrap();

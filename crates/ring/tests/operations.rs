@@ -198,9 +198,15 @@ fn a_send_to_a_gone_peer_is_an_error_and_no_signal() {
 #[test]
 fn more_holds_the_reply_back_until_the_close() {
     let Some(mut ring) = ring(&setup()) else { return };
+    // Of several the quickest: the others may have been held up by whatever else this machine does.
+    let took = (0..3).map(|_| time_of_a_held_reply(&mut ring)).min().unwrap();
+    assert!(took < Duration::from_millis(150), "the close sends it, not the 200 ms timer: {took:?}");
+}
+
+fn time_of_a_held_reply(ring: &mut Ring) -> Duration {
     let (server, mut client) = pair();
     ring.send(token(0), Target::Fd(server.as_fd()), b"reply".to_vec().into(), true);
-    assert_eq!(sent(next(&mut ring)).0, Ok(5));
+    assert_eq!(sent(next(ring)).0, Ok(5));
     client.set_nonblocking(true).unwrap();
     assert!(client.read(&mut [0; 8]).is_err(), "corked");
     client.set_nonblocking(false).unwrap();
@@ -209,7 +215,7 @@ fn more_holds_the_reply_back_until_the_close() {
     let mut all = Vec::new();
     client.read_to_end(&mut all).unwrap();
     assert_eq!(all, b"reply");
-    assert!(begun.elapsed() < Duration::from_millis(150), "the close sends it, not the 200 ms timer");
+    begun.elapsed()
 }
 
 #[test]

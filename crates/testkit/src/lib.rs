@@ -7,4 +7,5 @@
 pub mod clock;
 pub mod peers;
 pub mod sim;
+pub mod stalls;
 pub mod tidy;

@@ -14,6 +14,7 @@ use std::process::{Child, ChildStderr, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use doorbell_testkit::peers::{Reply, exchange};
+use doorbell_testkit::stalls::Stalls;
 
 use common::status;
 
@@ -67,7 +68,7 @@ fn axum_probes() {
         (Ok(200), Ok(200), Ok(200))
     );
     let blocked = std::thread::spawn(move || status(addr, "/block"));
-    let start = Instant::now();
+    let (stalls, start) = (Stalls::watch(), Instant::now());
     let mut heard = Vec::new();
     while !blocked.is_finished() {
         let at = start.elapsed();
@@ -87,7 +88,8 @@ fn axum_probes() {
     assert_eq!(statuses_between(3_500, 4_700), [503], "and not when it stays blocked");
     let mut took: Vec<_> = heard.iter().map(|(_, _, took)| *took).collect();
     took.sort_unstable();
-    assert!(took[took.len() * 99 / 100] < Duration::from_millis(100), "{:?}", took.last());
+    let soon = Duration::from_millis(100) + stalls.total();
+    assert!(took[took.len() * 99 / 100] < soon, "{:?}", took.last());
 }
 
 #[test]
