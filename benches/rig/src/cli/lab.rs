@@ -118,6 +118,10 @@ pub(super) struct GateArgs {
     #[arg(long)]
     write: bool,
 
+    /// Only build what is measured, so that a later gate begins at once
+    #[arg(long, conflicts_with_all = ["write", "figures"])]
+    build: bool,
+
     /// The file of figures; the committed one unless said otherwise
     #[arg(long, value_name = "FILE")]
     figures: Option<PathBuf>,
@@ -264,6 +268,9 @@ pub(super) fn levers(args: &LeversArgs) -> Result<(String, bool), RigError> {
 }
 
 pub(super) fn gate(args: &GateArgs) -> Result<(String, bool), RigError> {
+    if args.build {
+        return gate::build(&mut args.given.programs()?);
+    }
     let file = args.figures.clone().unwrap_or_else(gate::default_file);
     gate::run(&mut args.given.programs()?, &file, args.write)
 }
