@@ -41,7 +41,7 @@ impl Manager {
     }
 
     fn next(&mut self) -> &str {
-        let mut bytes = [0; 4096];
+        let mut bytes = [0; 1 << 16];
         let len =
             self.socket.recv(&mut bytes).unwrap_or_else(|error| panic!("{error} after {:?}", self.said));
         self.said.push(String::from_utf8(bytes[..len].to_vec()).unwrap());
@@ -119,6 +119,41 @@ fn ready_may_wait_for_the_first_round_of_checks() {
     let _doorbell = manager.start(&config("listeners"), None);
     let ready = manager.next();
     assert!(ready.starts_with("READY=1") && ready.contains("1 unknown"), "{ready:?}");
+}
+
+/// Which a reload that comes before would say as well.
+#[test]
+fn a_reload_does_not_say_that_all_is_ready() {
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let config = format!(
+        "version = 1\n[systemd]\nready_on = \"checks\"\n[listener.probes]\nbind = \"127.0.0.1:0\"\n\
+         [check.app]\ntype = \"http\"\nurl = \"http://{}/\"\ntimeout = \"2s\"\ninterval = \"3s\"\n",
+        silent.local_addr().unwrap()
+    );
+    let mut manager = Manager::new();
+    let doorbell = manager.start(&config, None);
+    doorbell.process.signal(Signal::HUP);
+    let ready = manager.until("READY=1");
+    let before: String = manager.said.concat();
+    assert!(before.contains("checks: 1 unknown") && !before.contains("RELOADING"), "{before:?}");
+    assert!(!ready.contains("1 unknown"), "{ready:?}");
+    let is_looked_at = doorbell.process.log().contains("the configuration is the same");
+    assert!(is_looked_at, "{}", doorbell.process.log());
+}
+
+/// A message of more than 4,096 bytes is dropped whole, and with it what else it says.
+#[test]
+fn many_endpoints_are_told_by_their_states() {
+    use std::fmt::Write as _;
+    let mut config = CONFIG.to_owned();
+    for number in 0..300 {
+        writeln!(config, "[health.an_endpoint_of_{number:04}]").unwrap();
+    }
+    let mut manager = Manager::new();
+    let _doorbell = manager.start(&config, None);
+    let first = manager.next();
+    assert!(first.starts_with("READY=1\n") && first.len() < 2500, "{} bytes: {first:?}", first.len());
+    assert!(first.contains("STATUS=serving; endpoints: ") && first.contains(" up"), "{first:?}");
 }
 
 #[test]
