@@ -10,7 +10,9 @@ use std::fs::Metadata;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -22,6 +24,12 @@ const LOOK_EVERY: Duration = Duration::from_secs(5);
 
 /// Signs of change that wait; one is enough for a look.
 const SIGNALS_MAX: usize = 16;
+
+/// How often a place for a sign is tried for.
+const PAUSE: Duration = Duration::from_millis(5);
+
+/// How long an end waits for a look that is under way: on a file system that hangs it may never be over, and is left behind.
+const END_MAX: Duration = Duration::from_secs(1);
 
 /// Something that lives in files.
 pub(super) trait Watched: Send {
@@ -51,8 +59,10 @@ pub(super) enum Look {
 /// The thread that watches.
 #[derive(Debug)]
 pub(super) struct Watch {
-    stop: SyncSender<Signal>,
-    thread: Option<JoinHandle<()>>,
+    signals: SyncSender<Signal>,
+    is_over: Arc<AtomicBool>,
+    /// With what closes when it ends.
+    thread: Option<(JoinHandle<()>, Receiver<()>)>,
 }
 
 enum Signal {
@@ -82,35 +92,53 @@ impl Watch {
     /// Watches `items`; without any there is no thread. What changes after the return is heard of, and what changed since the
     /// items were read is found.
     pub(super) fn start(items: Vec<Box<dyn Watched>>) -> io::Result<Self> {
-        let (stop, signals) = sync_channel(SIGNALS_MAX);
+        let (signals, heard) = sync_channel(SIGNALS_MAX);
+        let is_over = Arc::<AtomicBool>::default();
         if items.is_empty() {
-            return Ok(Self { stop, thread: None });
+            return Ok(Self { signals, is_over, thread: None });
         }
         let items: Vec<Item> =
             items.into_iter().map(|watched| Item { watched, told: None, soon: Soon::No }).collect();
-        let mut ears = Ears::new(stop.clone());
+        let mut ears = Ears::new(signals.clone());
         ears.listen(&items);
-        let thread = std::thread::Builder::new()
-            .name("doorbell-watch".to_owned())
-            .spawn(move || run(items, ears, &signals))?;
-        Ok(Self { stop, thread: Some(thread) })
+        let (lives, ended) = sync_channel(0);
+        let is_over_there = Arc::clone(&is_over);
+        let thread = std::thread::Builder::new().name("doorbell-watch".to_owned()).spawn(move || {
+            let _lives: SyncSender<()> = lives;
+            run(items, ears, &heard, &is_over_there);
+        })?;
+        Ok(Self { signals, is_over, thread: Some((thread, ended)) })
     }
 
     /// Looks at everything now and returns when that is done, or after `timeout`.
+    #[expect(clippy::disallowed_methods, reason = "a look that hangs is not waited for")]
     pub(super) fn look(&self, timeout: Duration) {
+        let until = Instant::now() + timeout;
         let (done, is_done) = sync_channel(1);
-        if self.stop.send(Signal::Look(done)).is_ok() {
-            let _late = is_done.recv_timeout(timeout);
+        let mut signal = Signal::Look(done);
+        // Where one look hangs, signs pile up until there is no place.
+        while let Err(TrySendError::Full(unsent)) = self.signals.try_send(signal) {
+            if Instant::now() >= until {
+                return;
+            }
+            signal = unsent;
+            std::thread::sleep(PAUSE);
         }
+        let _late = is_done.recv_timeout(until.saturating_duration_since(Instant::now()));
     }
 }
 
 impl Drop for Watch {
     fn drop(&mut self) {
-        let _gone = self.stop.send(Signal::Stop);
-        if let Some(thread) = self.thread.take() {
-            let _panicked = thread.join();
+        let Some((thread, ended)) = self.thread.take() else { return };
+        self.is_over.store(true, Ordering::Release);
+        // Where there is no place for it, the thread has something to take that wakes it.
+        let _full = self.signals.try_send(Signal::Stop);
+        if ended.recv_timeout(END_MAX) == Err(RecvTimeoutError::Timeout) {
+            tracing::warn!("a look at files hangs and is left behind; is a file system out of reach?");
+            return;
         }
+        let _panicked = thread.join();
     }
 }
 
@@ -176,11 +204,11 @@ fn existing(directory: &Path) -> Option<PathBuf> {
 }
 
 #[expect(clippy::disallowed_methods, reason = "changes settle in real time, on a thread of their own")]
-fn run(mut items: Vec<Item>, mut ears: Ears, signals: &Receiver<Signal>) {
+fn run(mut items: Vec<Item>, mut ears: Ears, signals: &Receiver<Signal>, is_over: &AtomicBool) {
     // Something may have changed between the reading and the listening.
     let mut changed_at = Some(Instant::now());
     let mut looked_at = Instant::now();
-    loop {
+    while !is_over.load(Ordering::Acquire) {
         let regular = LOOK_EVERY.saturating_sub(looked_at.elapsed());
         let wait = changed_at.map_or(regular, |at| SETTLE.saturating_sub(at.elapsed()));
         let is_soon = SETTLE < wait && items.iter().any(|item| item.soon != Soon::No);

@@ -87,6 +87,44 @@ impl Watched for Slow {
     }
 }
 
+/// On a file system that hangs until it is told not to.
+struct Hung {
+    begun: SyncSender<()>,
+    goes_on: Receiver<()>,
+}
+
+impl Watched for Hung {
+    fn name(&self) -> String {
+        "hung".to_owned()
+    }
+
+    fn directories(&self) -> Vec<PathBuf> {
+        Vec::new()
+    }
+
+    fn look(&mut self) -> Look {
+        let _told = self.begun.try_send(());
+        let _gone = self.goes_on.recv();
+        Look::Same
+    }
+}
+
+#[test]
+#[expect(clippy::disallowed_methods, reason = "how long one who hangs is waited for")]
+fn a_look_that_hangs_holds_up_neither_looks_nor_the_end() {
+    let (begun, has_begun) = sync_channel(1);
+    let (go_on, goes_on) = sync_channel::<()>(0);
+    let watch = Watch::start(vec![Box::new(Hung { begun, goes_on })]).unwrap();
+    has_begun.recv().unwrap();
+    // Signs for which there is no place any more, as a directory with much traffic has them.
+    while watch.signals.try_send(Signal::Changed).is_ok() {}
+    let from = Instant::now();
+    watch.look(Duration::from_millis(50));
+    drop(watch);
+    assert!(from.elapsed() < END_MAX + SOON, "{:?}", from.elapsed());
+    drop(go_on);
+}
+
 /// Far more than a look takes on a busy machine, and less than [`LOOK_EVERY`], which would find everything.
 const SOON: Duration = Duration::from_millis(3500);
 
