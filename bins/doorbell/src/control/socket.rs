@@ -108,7 +108,7 @@ fn open_in(directory: &Path, group: Option<Group<'_>>) -> Result<(ControlFile, U
     for name in std::iter::once(NAME.to_owned()).chain((0..ROUNDS_MAX).map(|round| name_of(pid, round))) {
         match claim(&directory.join(name), group) {
             Ok(opened) => return Ok(opened),
-            Err(why @ (Taken::Error(_) | Taken::Group(_))) => return Err(why),
+            Err(why @ Taken::Error(_)) => return Err(why),
             Err(why) => last = why,
         }
     }
@@ -136,8 +136,6 @@ fn remove_left_over(directory: &Path) {
 enum Taken {
     #[error("{0}")]
     Error(io::Error),
-    #[error("it cannot be given to {0}")]
-    Group(String),
     #[error("another doorbell takes its commands there")]
     Living,
     #[error("there is something that is not a socket")]
@@ -188,13 +186,27 @@ fn claim(path: &Path, group: Option<Group<'_>>) -> Result<(ControlFile, UnixList
     Ok((file, UnixListener::from(socket)))
 }
 
+/// Where it is the group's already, nothing is called: a service that runs as the group may not be allowed to (`SystemCallFilter=`).
+fn give(path: &Path, group: u32) -> io::Result<()> {
+    if fs::metadata(path)?.gid() == group {
+        return Ok(());
+    }
+    chown(path, None, Some(group))
+}
+
 /// By the mode of the file, which is what the kernel looks at when somebody connects (unix(7)).
 fn permit(path: &Path, group: Option<Group<'_>>) -> Result<(), Taken> {
-    let mode = if group.is_some() { 0o660 } else { 0o600 };
+    let mut mode = 0o600;
     if let Some(Group { name, number }) = group {
-        chown(path, None, Some(number)).map_err(|error| {
-            Taken::Group(format!("group {name}: {error}; doorbell has to run as root or as a member of it"))
-        })?;
+        match give(path, number) {
+            Ok(()) => mode = 0o660,
+            // Whoever runs it still has to be able to steer it.
+            Err(error) => tracing::error!(
+                "{}: it cannot be given to group {name}, whose members are not let in: {error}; doorbell has to run as root, as a member of \
+                 it, or with it as its own group (`Group={name}` of systemd)",
+                path.display()
+            ),
+        }
     }
     fs::set_permissions(path, fs::Permissions::from_mode(mode)).map_err(Taken::Error)
 }

@@ -133,7 +133,7 @@ fn who_runs_it_need_not_be_root() {
     others.is_let_in(0, 0, &[]);
     others.is_refused(own + 1, own, &[], "belongs to another user");
     drop(doorbell);
-    // It cannot let a group in of which it is no member, and serves nevertheless.
+    // It cannot let a group in of which it is no member, and serves nevertheless, also who runs it.
     let text =
         config(&others.scratch, "").replace("[control]\n", &format!("[control]\ngroup = \"{GROUP}\"\n"));
     let file = others.scratch.write("doorbell.toml", &text);
@@ -141,8 +141,28 @@ fn who_runs_it_need_not_be_root() {
     assert_eq!(get(doorbell.addr, "/livez", &[]).status, 200);
     let log = doorbell.process.log();
     assert!(
-        log.contains("it cannot be given to group 4242: ") && log.contains("as root or as a member of it"),
+        log.contains("it cannot be given to group 4242, ") && log.contains("as root, as a member of it"),
         "{log}"
     );
-    assert!(!others.socket().exists(), "nobody is let in, so there is none");
+    assert_eq!(access_of(&others.socket()), (0o600, own, own));
+    others.is_let_in(own, own, &[]);
+    others.is_refused(STRANGER, GROUP, &[], "belongs to another user");
+}
+
+/// Under the shipped unit chown(2) is not allowed, whatever it would change. Here what is made belongs to the group of its folder, and who makes
+/// it may not give it away.
+#[test]
+fn what_is_the_groups_already_is_not_given_to_it() {
+    let Some(others) = Others::new() else { return };
+    let own = 1234;
+    chown(others.scratch.path(""), Some(own), Some(GROUP)).unwrap();
+    fs::set_permissions(others.scratch.path(""), fs::Permissions::from_mode(0o2755)).unwrap();
+    let text =
+        config(&others.scratch, "").replace("[control]\n", &format!("[control]\ngroup = \"{GROUP}\"\n"));
+    let file = others.scratch.write("doorbell.toml", &text);
+    let mut command = others.command(own, own, &[]);
+    let _doorbell =
+        Doorbell::try_start_command(command.args(["serve", "--engine", "epoll", "-c", &file])).unwrap();
+    assert_eq!(access_of(&others.socket()), (0o660, own, GROUP));
+    others.is_let_in(STRANGER, GROUP, &[]);
 }
