@@ -12,6 +12,7 @@ mod doctor;
 pub mod exit;
 mod http;
 mod log;
+mod parent;
 mod probe;
 mod serve;
 pub use serve::service;

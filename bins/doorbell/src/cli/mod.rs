@@ -131,7 +131,7 @@ fn start(config: Config, global: &Global, origin: &str, again: Option<serve::Rea
     let logging = crate::log::init(&config.log, colored(global.color, &std::io::stdout()));
     let _until_the_end = logging
         .map_err(|error| Failure::new(Exit::Failure, format!("no thread could be started: {error}")))?;
-    run::follow_parent();
+    crate::parent::follow();
     serve::run(config, origin, again)
 }
 

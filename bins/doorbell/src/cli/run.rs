@@ -5,16 +5,18 @@
 
 use super::args::{ColorWhen, EngineArg, Global};
 use super::load;
-use crate::config::Config;
 use crate::exit::{Exit, Failure};
+use crate::parent::{PARENT, Word};
 use clap::{Args, ValueEnum};
 use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, kill_process, set_child_subreaper, wait};
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGWINCH};
 use signal_hook::iterator::Signals;
 use std::ffi::OsString;
+use std::io::{self, Read as _};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
 use std::process::Command;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
-use std::time::{Duration, Instant};
+use std::sync::mpsc::{Receiver, RecvError, SyncSender, sync_channel};
 
 pub(super) const HELP: &str = "\
 Examples:
@@ -22,8 +24,8 @@ Examples:
   doorbell run --check tcp://127.0.0.1:3000 --listen :8080 --quit-with-child -- /app/server
   ENTRYPOINT [\"doorbell\", \"run\", \"-c\", \"/etc/doorbell/doorbell.toml\", \"--\", \"/app/server\"]
 
-TERM: doorbell says that it drains, the command is told after drain_delay, and doorbell ends behind it. A second TERM or an INT reaches \
-both at once. HUP and USR2 reach both; QUIT, USR1 and WINCH the command. As process 1 it also takes in orphans.
+TERM: doorbell says that it drains, the command is told after drain_delay, and doorbell ends behind it; `doorbell undrain` calls that \
+off until the command is told. A second TERM or an INT reaches both at once. HUP and USR2 reach both; QUIT, USR1 and WINCH the command. As process 1 it also takes in orphans.
 
 Exit codes: that of the command, 128 and the signal when one ended it; 71 when it cannot be started; that of doorbell when it failed \
 while the pair ran, as 73 for an address in use; 1 when doorbell was ended under a command that still ran; 2 wrong command line; \
@@ -72,10 +74,18 @@ const NOT_STARTED: Exit = Exit::Code(71);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     Running,
-    /// TERM came: the command is told at this time.
-    Delaying(Instant),
+    /// TERM came: the command is told when doorbell closes its listeners.
+    Delaying,
     /// Everybody was told.
     Ending,
+}
+
+/// What there is to heed.
+#[derive(Debug)]
+enum Note {
+    Signal(i32),
+    /// Doorbell said so.
+    Said(Word),
 }
 
 #[derive(Debug)]
@@ -86,7 +96,6 @@ struct Pair {
     /// Of a doorbell that nobody here had told to end; never 0 where the command still ran.
     door_code: Option<u8>,
     phase: Phase,
-    drain_delay: Duration,
     quit_with_child: bool,
 }
 
@@ -94,36 +103,53 @@ pub(super) fn run(args: &RunArgs, global: &Global) -> Result<Exit, Failure> {
     if global.config.as_ref().is_some_and(|path| path.as_os_str() == "-") {
         return Err(Failure::new(Exit::Usage, "standard input belongs to the command; name a file with -c"));
     }
-    let config = match load::source(global)? {
-        Some(source) => load::config(&source, global)?,
-        None => load::without_file(global)?,
-    };
-    let notes = watch()?;
+    match load::source(global)? {
+        Some(source) => drop(load::config(&source, global)?),
+        None => drop(load::without_file(global)?),
+    }
+    let (sender, notes) = sync_channel(64);
+    watch(sender.clone())?;
     // Orphans come to this process whether it is process 1 or not.
     set_child_subreaper(Some(rustix::process::getpid()))
         .map_err(|errno| Failure::new(Exit::Failure, format!("orphans cannot be taken in: {errno}")))?;
-    let mut pair = Pair::start(args, global, &config)?;
+    let mut pair = Pair::start(args, global, sender)?;
     pair.attend(&notes)
 }
 
-/// Signals, as numbers in a channel.
-fn watch() -> Result<Receiver<i32>, Failure> {
+/// Signals, as notes.
+fn watch(sender: SyncSender<Note>) -> Result<(), Failure> {
     let failed =
-        |error: std::io::Error| Failure::new(Exit::Failure, format!("signals cannot be watched: {error}"));
+        |error: io::Error| Failure::new(Exit::Failure, format!("signals cannot be watched: {error}"));
     let all = [SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGWINCH];
     let mut signals = Signals::new(all).map_err(failed)?;
-    let (sender, receiver) = sync_channel(64);
-    let forward = move || signals.forever().all(|signal| sender.send(signal).is_ok());
+    let forward = move || signals.forever().all(|signal| sender.send(Note::Signal(signal)).is_ok());
     std::thread::Builder::new().name("signals".into()).spawn(forward).map_err(failed)?;
-    Ok(receiver)
+    Ok(())
+}
+
+/// What doorbell says, as notes, until it is gone.
+fn listen(mut stream: UnixStream, sender: SyncSender<Note>) -> io::Result<()> {
+    let hear = move || {
+        let mut byte = [0];
+        while stream.read_exact(&mut byte).is_ok() {
+            let word = Word::of(byte[0]).map(Note::Said);
+            if word.is_some_and(|word| sender.send(word).is_err()) {
+                return;
+            }
+        }
+    };
+    std::thread::Builder::new().name("doorbell".into()).spawn(hear).map(drop)
 }
 
 impl Pair {
-    fn start(args: &RunArgs, global: &Global, config: &Config) -> Result<Self, Failure> {
+    fn start(args: &RunArgs, global: &Global, notes: SyncSender<Note>) -> Result<Self, Failure> {
         let failed = |error| Failure::new(Exit::Failure, format!("doorbell cannot start itself: {error}"));
         let exe = std::env::current_exe().map_err(failed)?;
-        let door = Command::new(exe).args(serve_args(args, global)).env(PARENT, parent_word()).spawn();
-        let door = Pid::from_child(&door.map_err(failed)?);
+        let (ours, theirs) = UnixStream::pair().map_err(failed)?;
+        listen(ours, notes).map_err(failed)?;
+        let mut door = Command::new(exe);
+        door.args(serve_args(args, global)).env(PARENT, parent_word()).stdin(OwnedFd::from(theirs));
+        let door = Pid::from_child(&door.spawn().map_err(failed)?);
         let program = &args.command[0];
         let child = match Command::new(program).args(&args.command[1..]).spawn() {
             Ok(child) => Pid::from_child(&child),
@@ -139,31 +165,22 @@ impl Pair {
             child_code: None,
             door_code: None,
             phase: Phase::Running,
-            drain_delay: config.lifecycle.drain_delay,
             quit_with_child: args.quit_with_child,
         })
     }
 
     /// Until both are gone.
-    #[expect(clippy::disallowed_methods, reason = "a supervisor waits in real time")]
-    fn attend(&mut self, notes: &Receiver<i32>) -> Result<Exit, Failure> {
+    fn attend(&mut self, notes: &Receiver<Note>) -> Result<Exit, Failure> {
         loop {
             self.reap();
             if self.door.is_none() && self.child.is_none() {
                 return Ok(Exit::Code(self.code()));
             }
-            let note = match self.phase {
-                Phase::Delaying(until) => notes.recv_timeout(until.saturating_duration_since(Instant::now())),
-                Phase::Running | Phase::Ending => notes.recv().map_err(RecvTimeoutError::from),
-            };
-            match note {
-                Ok(SIGCHLD) => {}
-                Ok(signal) => self.heed(signal),
-                Err(RecvTimeoutError::Timeout) => {
-                    self.phase = Phase::Ending;
-                    tell(self.child, Signal::TERM);
-                }
-                Err(RecvTimeoutError::Disconnected) => {
+            match notes.recv() {
+                Ok(Note::Signal(SIGCHLD)) => {}
+                Ok(Note::Signal(signal)) => self.heed(signal),
+                Ok(Note::Said(word)) => self.hear(word),
+                Err(RecvError) => {
                     return Err(Failure::new(Exit::Failure, "signals cannot be watched any more"));
                 }
             }
@@ -175,12 +192,23 @@ impl Pair {
         self.door_code.filter(|code| *code != 0).or(self.child_code).unwrap_or(1)
     }
 
-    #[expect(clippy::disallowed_methods, reason = "a supervisor waits in real time")]
+    /// Only the doorbell that serves knows when its drain is over, and whether somebody called it off.
+    fn hear(&mut self, word: Word) {
+        match (word, self.phase) {
+            (Word::Closes, Phase::Delaying) => {
+                self.phase = Phase::Ending;
+                tell(self.child, Signal::TERM);
+            }
+            (Word::GoesOn, Phase::Delaying) => self.phase = Phase::Running,
+            (Word::Closes | Word::GoesOn, Phase::Running | Phase::Ending) => {}
+        }
+    }
+
     fn heed(&mut self, signal: i32) {
         let Some(named) = Signal::from_named_raw(signal) else { return };
         match (signal, self.phase) {
             (SIGTERM, Phase::Running) => {
-                self.phase = Phase::Delaying(Instant::now() + self.drain_delay);
+                self.phase = Phase::Delaying;
                 tell(self.door, Signal::TERM);
             }
             (SIGINT | SIGTERM, _) => {
@@ -211,8 +239,10 @@ impl Pair {
             } else if Some(pid) == self.door {
                 self.door = None;
                 if self.phase == Phase::Running {
-                    // Without its health endpoint a program is not left running.
                     self.door_code = Some(code_of(status).max(u8::from(self.child.is_some())));
+                }
+                if self.phase != Phase::Ending {
+                    // Without its health endpoint a program is not left running.
                     self.phase = Phase::Ending;
                     tell(self.child, Signal::TERM);
                 }
@@ -286,22 +316,8 @@ fn serve_args(args: &RunArgs, global: &Global) -> Vec<OsString> {
     words
 }
 
-/// Says to the doorbell that serves whose child it is.
-const PARENT: &str = "DOORBELL_RUN_PARENT";
-
 fn parent_word() -> String {
     rustix::process::getpid().as_raw_nonzero().to_string()
-}
-
-/// A doorbell that `run` started ends with it, however that ends: nobody else would tell it to.
-pub(super) fn follow_parent() {
-    let Ok(parent) = std::env::var(PARENT) else { return };
-    let ours = rustix::process::getppid().map(|pid| pid.as_raw_nonzero().to_string());
-    if rustix::process::set_parent_process_death_signal(Some(Signal::TERM)).is_err()
-        || ours.as_ref() != Some(&parent)
-    {
-        tracing::warn!("the process that started this one cannot be followed; it will not be ended with it");
-    }
 }
 
 fn parse_listen(text: &str) -> Result<String, String> {

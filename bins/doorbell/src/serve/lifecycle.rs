@@ -6,6 +6,7 @@ use super::generation::Fleet;
 use super::ops::Operator;
 use super::state;
 use crate::exit::{Exit, Failure};
+use crate::parent;
 use doorbell::ServeError;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;
@@ -125,8 +126,8 @@ fn heed(note: Note, operator: &Operator, fleet: &Fleet) -> Result<Next, Failure>
         Note::Ended(number, Err(error)) => {
             if !fleet.serves(number) {
                 tracing::warn!(generation = number, %error, "a former configuration's server failed");
-                fleet.ended(number);
-                return Ok(Next::GoOn);
+                // It may be the last one of all: the one that serves has ended before it.
+                return Ok(if fleet.ended(number) { Next::Ended } else { Next::GoOn });
             }
             return Err(Failure::new(Exit::Failure, error.to_string()));
         }
@@ -152,4 +153,5 @@ fn close(operator: &Operator, fleet: &Fleet) {
         operator.running().map(|running| running.lifecycle.clone()).unwrap_or_default().drain_timeout;
     tracing::info!("draining: no new connections");
     fleet.drain(timeout);
+    parent::tell(parent::Word::Closes);
 }

@@ -176,6 +176,43 @@ fn a_doorbell_that_outlives_its_command_leaves_the_code_of_the_command() {
     assert_eq!(ended_door("echo; exit 7", Signal::INT), Some(7));
 }
 
+/// Nobody but the doorbell that serves knows whether its stop goes on, and when it is over.
+#[test]
+fn a_command_is_told_when_doorbell_closes_and_not_when_that_is_called_off() {
+    let dir = std::env::temp_dir().join(format!("doorbell-pair-{}", std::process::id()));
+    std::fs::create_dir_all(&dir).unwrap();
+    let socket = dir.join("control.sock");
+    let file = dir.join("doorbell.toml");
+    let text = format!(
+        "version = 1\n[control]\nsocket = {socket:?}\n[lifecycle]\ndrain_delay = \"1s\"\n[listener.a]\nbind = \"127.0.0.1:0\"\n"
+    );
+    std::fs::write(&file, text).unwrap();
+    let (socket, file) = (socket.to_str().unwrap(), file.to_str().unwrap());
+    let mut running = Running::start(&["-c", file], "trap 'exit 3' TERM; echo; while :; do sleep 0.02; done");
+    serving_child(running.child.id());
+    let until = Instant::now() + Duration::from_secs(20);
+    let says = |wanted: &str| {
+        while !run(&["status", "--socket", socket]).1.contains(wanted) {
+            assert!(Instant::now() < until, "{wanted}: {:?}", run(&["status", "--socket", socket]));
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    };
+    says("ready for");
+    running.signal(Signal::TERM);
+    says("draining");
+    let (code, out, err) = run(&["undrain", "--socket", socket]);
+    assert!(code == 0 && out.contains("the stop is called off"), "{code} {out}{err}");
+    // Longer than the drain would have taken.
+    std::thread::sleep(Duration::from_millis(1500));
+    assert_eq!(running.child.try_wait().unwrap(), None, "the command was told of a stop that is no more");
+    says("ready for");
+    running.signal(Signal::TERM);
+    says("draining");
+    assert_eq!(running.child.try_wait().unwrap(), None);
+    assert_eq!(running.end(), Some(3));
+    std::fs::remove_dir_all(dir).unwrap();
+}
+
 /// The code of a pair whose doorbell alone got a signal.
 fn ended_door(script: &str, signal: Signal) -> Option<i32> {
     let running = Running::start(&LISTEN, script);
@@ -220,6 +257,8 @@ fn a_command_is_told_after_the_delay_and_at_once_by_a_second_signal() {
     let script = "trap 'exit 9' TERM INT; echo ready; while :; do sleep 0.02; done";
     let slow = scratch("run-slow.toml", &config.replace("DELAY", "400ms"));
     let running = Running::start(&["-c", slow.to_str().unwrap()], script);
+    // One that does not serve yet has nothing to drain.
+    serving_child(running.child.id());
     let from = Instant::now();
     running.signal(Signal::TERM);
     assert_eq!(running.end(), Some(9));

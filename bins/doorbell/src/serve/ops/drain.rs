@@ -8,6 +8,7 @@ use super::holds::{ALL, TARGETS_MAX};
 use super::life::Drain;
 use super::{HOLD_MAX, Inside, Operator, one_line, unix_ms, with_note};
 use crate::config::format_duration;
+use crate::parent;
 use crate::serve::board::Subject;
 use crate::serve::ops::millis;
 use crate::wire::{Happening, Refusal, RefusalKind};
@@ -100,6 +101,7 @@ impl Operator {
         self.record(inside, moved);
         self.drain_all(inside, false);
         if calls_off_stop {
+            parent::tell(parent::Word::GoesOn);
             tracing::warn!("the stop is called off: doorbell goes on");
             return "the stop is called off, and nothing drains any more".into();
         }
