@@ -4,7 +4,7 @@
 
 use super::args::ColorWhen;
 use super::{load, print, print_error, print_problems};
-use crate::config::{Config, Overrides, Source, parse_over, to_json};
+use crate::config::{Config, Overrides, parse_over, to_json};
 use crate::exit::{Exit, Failure};
 use clap::Args;
 use serde_json::Value;
@@ -16,7 +16,7 @@ Examples:
   doorbell config diff doorbell.toml doorbell.new.toml
   git show HEAD:doorbell.toml | doorbell config diff - doorbell.toml
 
-Defaults are filled in before files are compared, and secrets are not shown.
+Defaults are filled in before files are compared. Secrets are compared and not shown.
 
 Exit codes: 0 they mean the same, 1 they do not, 2 wrong command line, 78 one of them cannot be used";
 
@@ -33,7 +33,8 @@ pub struct DiffArgs {
 }
 
 pub(super) fn run(args: &DiffArgs) -> Result<Exit, Failure> {
-    let (old, new) = (keys(&args.old)?, keys(&args.new)?);
+    let (was, is) = (config(&args.old)?, config(&args.new)?);
+    let (old, new) = (keys(&was), keys(&is));
     let mut text = String::new();
     let all: BTreeMap<&String, ()> = old.keys().chain(new.keys()).map(|key| (key, ())).collect();
     for key in all.into_keys() {
@@ -43,24 +44,26 @@ pub(super) fn run(args: &DiffArgs) -> Result<Exit, Failure> {
             text.extend(after.map(|value| format!("+ {key} = {value}\n")));
         }
     }
+    if text.is_empty() && was != is {
+        text.push_str("~ a secret is another one, or tables are in another order; secrets are not shown\n");
+    }
     print(&text)?;
     Ok(if text.is_empty() { Exit::Success } else { Exit::Failure })
 }
 
 /// Every key with its value, under its whole name.
-fn keys(path: &Path) -> Result<BTreeMap<String, String>, Failure> {
-    let source = load::read_source(path)?;
-    let config = config(&source)?;
+fn keys(config: &Config) -> BTreeMap<String, String> {
     let mut keys = BTreeMap::new();
-    flatten(String::new(), &to_json(&config, true), &mut keys);
-    Ok(keys)
+    flatten(String::new(), &to_json(config, true), &mut keys);
+    keys
 }
 
-fn config(source: &Source) -> Result<Config, Failure> {
+fn config(path: &Path) -> Result<Config, Failure> {
+    let source = load::read_source(path)?;
     // Variables would be the same for both.
-    let parsed = parse_over(source, &|name| std::env::var(name).ok(), &Overrides::default());
+    let parsed = parse_over(&source, &|name| std::env::var(name).ok(), &Overrides::default());
     parsed.config.ok_or_else(|| {
-        print_problems(source, &parsed.problems, ColorWhen::Auto);
+        print_problems(&source, &parsed.problems, ColorWhen::Auto);
         print_error("\n");
         Failure::new(Exit::BadConfig, format!("{} cannot be used: see above", source.name))
     })

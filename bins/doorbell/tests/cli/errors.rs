@@ -297,6 +297,16 @@ fn two_files_are_compared_by_what_they_mean() {
         assert!(out.lines().any(|found| found == line), "{line}: {out}");
     }
     assert!(!out.contains("bind"), "{out}");
+    // Of secrets it is only said that they differ.
+    let [one, other] = ["one", "other"].map(|token| {
+        let text =
+            format!("version = 1\n[admin]\nbind = \"127.0.0.1:0\"\ntoken = \"hunter-{token}-0123456789\"\n");
+        scratch(&format!("secret_{token}.toml"), &text)
+    });
+    let [one, other] = [&one, &other].map(|path| path.to_str().unwrap());
+    assert_eq!(run(&["config", "diff", one, one]), (0, String::new(), String::new()));
+    let (code, out, _) = run(&["config", "diff", one, other]);
+    assert!(code == 1 && out.contains("a secret is another one") && !out.contains("hunter"), "{code}: {out}");
     let (code, _, err) = run(&["config", "diff", old, &fixture("routes.toml")]);
     assert!(code == 78 && err.contains("routes.toml:43:8"), "{code} {err}");
     assert_eq!(run(&["config", "diff", old]).0, 2);
