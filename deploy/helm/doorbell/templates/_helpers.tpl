@@ -21,7 +21,15 @@ localhostProfile: {{ .Values.seccomp.localhostProfile }}
 {{- end }}
 {{- end -}}
 
-{{/* The container. Other charts take it by `include`, as a native sidecar: into initContainers, with `restartPolicy: Always` behind it. */}}
+{{/*
+The container. A chart that has this one as a dependency, with `doorbell.kind: Sidecar` in its values, takes it into its pods as a native sidecar:
+
+  initContainers:
+    {{- include "doorbell.container" .Subcharts.doorbell | nindent 4 }}
+      restartPolicy: Always
+  volumes:
+    {{- include "doorbell.volumes" .Subcharts.doorbell | nindent 4 }}
+*/}}
 {{- define "doorbell.container" -}}
 - name: doorbell
   image: "{{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}"
