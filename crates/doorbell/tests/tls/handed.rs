@@ -12,6 +12,7 @@ use doorbell::protocol::{HelloInfo, Protocol as _, Tls};
 use doorbell::tls::{Acceptor, HandedHandshake, TlsConfig, TlsLimits};
 use doorbell::{CloseReason, Engine, HandOver, HandedConn, Http1, Taker};
 
+use doorbell_testkit::peers::wait_until;
 use rustls::{ClientConnection, ServerConnection};
 
 use crate::memory::{
@@ -155,11 +156,14 @@ fn a_hello_arrives_whole_and_unanswered(engine: Engine) {
         .start()
         .unwrap();
     let bytes = hello(1, "app.example", &[]);
-    for at in [0, 1, 5, 100, bytes.len() - 1] {
+    for (before, at) in [0, 1, 5, 100, bytes.len() - 1].into_iter().enumerate() {
         let mut stream = TcpStream::connect(addr(&server)).unwrap();
         stream.set_nodelay(true).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
         stream.write_all(&bytes[..at]).unwrap();
+        // Its time begins when it is accepted.
+        let is_accepted = || server.stats().conns_accepted > before as u64;
+        assert!(wait_until(Duration::from_secs(20), is_accepted).is_some(), "{:?}", server.stats());
         std::thread::sleep(Duration::from_millis(20));
         stream.write_all(&bytes[at..]).unwrap();
         let handed = loop {
