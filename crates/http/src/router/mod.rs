@@ -142,7 +142,7 @@ impl<T> Router<T> {
     /// cost of [`Router::find_for`]. `None` says nothing of the request.
     #[inline(always)]
     pub fn find_plain(&self, request: &Request<'_>) -> Option<Plain<'_, T>> {
-        if !self.hosts.is_empty() {
+        if self.by_host {
             return None;
         }
         let leaf = self.any.find_static(request.path_bytes())?;

@@ -139,6 +139,25 @@ fn the_longest_name_wins() {
 }
 
 #[test]
+fn the_short_way_never_leaves_a_host_out() {
+    let guarded = |hosts: &[&str]| {
+        build(&[route("guarded", hosts, "/status", get()), route("open", &[], "/status", get())]).unwrap()
+    };
+    let limits = crate::Limits::default();
+    let bytes = b"GET /status HTTP/1.1\r\nHost: x.corp.example\r\n\r\n";
+    let mut head = crate::parse::Head::new();
+    head.parse(bytes, &limits).unwrap().unwrap();
+    let request = Request::new(bytes, &head, b"");
+    for hosts in [&["*.corp.example"][..], &["x.corp.example"], &["h", "*.corp.example"]] {
+        let router = guarded(hosts);
+        assert_eq!(show(&router.find_for(&request)), "0", "{hosts:?}");
+        assert!(router.find_plain(&request).is_none_or(|found| *found.value() == 0), "{hosts:?}");
+    }
+    let router = build(&[route("open", &[], "/status", get())]).unwrap();
+    assert!(router.find_plain(&request).is_some(), "without hosts it is what most probes take");
+}
+
+#[test]
 fn conflicts_name_both_routes() {
     let errors = build(&[
         route("one", &[], "/a/{x}", get()),
