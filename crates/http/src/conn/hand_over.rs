@@ -54,6 +54,7 @@ impl Conn {
             }
             _ => return self.fail(error, io),
         };
+        io.out.begin_any_reply();
         if !service.hands_over(begun) {
             return self.fail(error, io);
         }

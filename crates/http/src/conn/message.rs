@@ -179,6 +179,8 @@ impl Conn {
         if framing == Framing::None {
             return Ok(Plan::AnswerNow { last: false });
         }
+        // A service that panics when it is asked takes nothing of the reply before along.
+        io.out.begin_any_reply();
         if service.hands_over(Begun::Body(&self.request(head, b"", io))) {
             return Ok(Plan::HandOver);
         }

@@ -137,10 +137,11 @@ impl Out {
         self.image = image;
     }
 
-    /// Takes away an unfinished reply, after a service has panicked in the middle of one. Earlier ones stay.
+    /// Takes away an unfinished reply, after a service has panicked in the middle of one. Earlier ones stay: whoever calls a service
+    /// has begun the next reply before.
     pub fn drop_unfinished(&mut self) {
         self.forget_sent();
-        self.head.truncate(self.begun_at);
+        self.drop_begun();
         self.later = None;
         self.forget_lines();
     }
@@ -279,8 +280,16 @@ impl Out {
     }
 
     pub(crate) fn refuse_reply(&mut self, misuse: ApiMisuse) {
-        self.head.truncate(self.begun_at);
+        self.drop_begun();
         self.misuse = Some(misuse);
+    }
+
+    /// Takes away what was written since a reply was begun. The body is of that reply: the beginning has moved any other.
+    #[cold]
+    fn drop_begun(&mut self) {
+        self.head.truncate(self.begun_at);
+        self.body = Bytes::new();
+        self.image = ImageId::NONE;
     }
 
     /// Adds content that is sent without a copy, after everything that is already here.

@@ -159,3 +159,38 @@ fn an_unfinished_reply_can_be_taken_back() {
     out.drop_unfinished();
     assert_eq!(out.head, whole);
 }
+
+#[test]
+fn a_refused_reply_leaves_nothing_of_its_content() {
+    let large = Bytes::from(vec![b'x'; COPIED_BYTES_MAX + 1]);
+    let shared = StaticReply::text(Status::OK, large.clone());
+    let owned = Reply::text(Status::OK, large.clone());
+    type Answer<'a> = Box<dyn FnOnce(Responder<'_>) -> Answered + 'a>;
+    let ways: [Answer<'_>; 3] = [
+        Box::new(|to| to.send(&shared)),
+        Box::new(|to| to.status(Status::OK).body_bytes(large.clone())),
+        Box::new(|to| to.send_owned(owned)),
+    ];
+    for way in ways {
+        let (text, mut out, _) =
+            render(Persist::Implied, false, |reply| way(reply.header("Connection", "x")));
+        assert_eq!(text, format!("HTTP/1.1 500 Internal Server Error\r\nContent-Length: 0\r\n{DATE}\r\n"));
+        assert_eq!(out.take_misuse(), Some(ApiMisuse::HeaderReserved));
+        assert!(out.body.is_empty(), "{} bytes behind a reply without content", out.body.len());
+    }
+}
+
+#[test]
+fn what_is_taken_back_is_the_last_reply_with_its_content() {
+    let large = Bytes::from(vec![b'x'; COPIED_BYTES_MAX + 1]);
+    let (mut out, date) = (Out::new(), Date::new(0));
+    let send = |out: &mut Out| {
+        let _answered =
+            Responder::new(out, &date, Persist::Implied, false).status(Status::OK).body_bytes(large.clone());
+    };
+    send(&mut out);
+    let first = [&*out.head, &*large].concat();
+    send(&mut out);
+    out.drop_unfinished();
+    assert!(out.head == first && out.body.is_empty(), "the earlier one stays as a whole");
+}
