@@ -18,8 +18,8 @@ use std::time::{Duration, Instant};
 use doorbell::driver::examine::Cause;
 use doorbell::id::WorkerIndex;
 use doorbell::{
-    CloseReason, Engine, Event, Http1, Listen, OnWorkerFailure, Raw, RawHandler, RawNext, Request, Responder,
-    Server, ServerBuilder, StartErrorKind, StaticReply, Status, Workers,
+    CloseReason, Engine, Event, HandOver, HandedConn, Http1, Listen, OnWorkerFailure, Raw, RawHandler,
+    RawNext, Request, Responder, Server, ServerBuilder, StartErrorKind, StaticReply, Status, Taker, Workers,
 };
 use doorbell_testkit::stalls::Stalls;
 
@@ -431,6 +431,78 @@ fn a_failed_ring_is_replaced_by_epoll_with_one_word() {
     assert_eq!(server.stats().driver_fallbacks, 1);
     assert!(told.try_recv().is_err(), "one word");
     server.stop().unwrap();
+}
+
+/// A connection that stays, and the status it was answered with.
+fn hold(addr: SocketAddr, path: &str) -> (TcpStream, String) {
+    let mut stream = TcpStream::connect(addr).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+    let mut first = [0; 12];
+    let asked = stream.write_all(format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n").as_bytes());
+    let _reset = asked.and_then(|()| stream.read_exact(&mut first));
+    (stream, String::from_utf8_lossy(&first[9..]).into_owned())
+}
+
+#[test]
+fn connections_that_are_lost_with_a_ring_do_not_count_for_their_address() {
+    if !engines().contains(&Engine::IoUring) {
+        return;
+    }
+    let server = builder(Engine::Auto)
+        .conns_per_ip_max(4)
+        .listen(Listen::tcp(LOOPBACK), ok_service())
+        .start()
+        .unwrap();
+    let addr = server.tcp_addr(0).unwrap();
+    let held: Vec<_> = (0..4).map(|_| hold(addr, "/")).collect();
+    assert!(held.iter().all(|(_, status)| status == "200"));
+    assert_eq!(hold(addr, "/").1, "503", "one too many");
+    server.handle().fail_worker(WorkerIndex(0));
+    eventually(|| server.stats().driver_fallbacks == 1);
+    let again: Vec<_> = (0..4).map(|_| hold(addr, "/")).collect();
+    assert!(again.iter().all(|(_, status)| status == "200"), "the four that were lost hold nothing");
+    assert_eq!(hold(addr, "/").1, "503", "and they are counted from here on");
+    server.stop().unwrap();
+}
+
+/// A taker with a defect, which costs the worker.
+struct Defect;
+
+impl Taker for Defect {
+    fn take(&self, _: &mut Vec<HandedConn>) {
+        panic!("a defect of the taker");
+    }
+}
+
+#[test]
+fn connections_that_are_lost_with_a_worker_do_not_count_for_their_address() {
+    // Which worker gets a client is the kernel's choice: in every second round both are on the one that fails.
+    for round in 0..6 {
+        let ok = StaticReply::text(Status::OK, "ok\n");
+        let service = Http1::new(move |request: &Request<'_>, reply: Responder<'_>| match request.path() {
+            "/away" => reply.hand_over(),
+            _ => reply.send(&ok),
+        });
+        let server = builder(Engine::Epoll)
+            .workers(workers(2))
+            .conns_per_ip_max(2)
+            .on_worker_failure(OnWorkerFailure::Degrade)
+            .hand_over(HandOver::new(Defect))
+            .listen(Listen::tcp(LOOPBACK), service)
+            .start()
+            .unwrap();
+        let (addr, handle) = (server.tcp_addr(0).unwrap(), server.handle());
+        let (held, _lost) = (hold(addr, "/"), hold(addr, "/away"));
+        eventually(|| !handle.is_healthy());
+        drop(held);
+        let both = || [(); 2].map(|()| hold(addr, "/")).iter().all(|(_, status)| status == "200");
+        let until = Instant::now() + Duration::from_secs(2);
+        while !both() {
+            assert!(Instant::now() < until, "round {round}: a connection that is gone is counted");
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        server.stop().unwrap();
+    }
 }
 
 #[test]

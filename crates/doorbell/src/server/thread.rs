@@ -4,7 +4,7 @@
 
 use std::any::Any;
 use std::os::fd::OwnedFd;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender};
 
@@ -125,7 +125,15 @@ impl WorkerThread {
             }
         }
         worker.open();
-        worker.run().map_err(|fault| (fault, worker.into_driver()))
+        match catch_unwind(AssertUnwindSafe(|| worker.run())) {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(fault)) => Err((fault, worker.into_driver())),
+            Err(panic) => {
+                // The other workers go on, and so does what all of them share.
+                worker.lose_connections();
+                resume_unwind(panic)
+            }
+        }
     }
 
     fn fail_to_start(&self, fault: Fault) -> Result<(), Fault> {

@@ -296,8 +296,19 @@ impl<D: Driver, C: Clock> Worker<D, C> {
     }
 
     /// Gives the driver back; connections are forgotten.
-    pub fn into_driver(self) -> D {
+    pub fn into_driver(mut self) -> D {
+        self.lose_connections();
         self.driver
+    }
+
+    /// The connections are lost, and do not count for their addresses any more: who had one may come again, to whoever serves now.
+    pub fn lose_connections(&mut self) {
+        self.for_each_live(|worker, id| {
+            if let Some(cell) = worker.table.live_mut(id).ip_cell.take() {
+                worker.server.ip_table.leave(cell);
+            }
+        });
+        self.ip_cap.on_close(&self.server.ip_table, 0);
     }
 
     /// The driver.
