@@ -33,7 +33,7 @@ pub(crate) struct Conn<P> {
     pub(crate) postponed: bool,
     /// What follows when everything in `out` is sent.
     pub(crate) after_send: AfterSend,
-    /// Bytes that may still be read and dropped while lingering.
+    /// Bytes that may still be read and dropped while the last reply is sent, and then once more while lingering.
     pub(crate) linger_bytes_left: u32,
     /// The per-address counter this connection holds, if addresses are being counted.
     pub(crate) ip_cell: Option<u32>,

@@ -189,7 +189,9 @@ impl<D: Driver, C: Clock> Worker<D, C> {
                 }
                 // Its request may be on the way: what it finds is the answer, not an end without a word.
                 let _wish = self.tell(id, Input::Overload(CloseReason::PerIpCap));
-                self.table.live_mut(id).after_send = AfterSend::Close;
+                let conn = self.table.live_mut(id);
+                conn.after_send = AfterSend::Close;
+                conn.linger_bytes_left = self.server.limits.linger_bytes_max;
                 self.drive(id, Todo::Flush);
             }
         }
@@ -266,9 +268,12 @@ impl<D: Driver, C: Clock> Worker<D, C> {
                 conn.drained = drained;
                 self.shared.counters.bytes_in.add(u64::from(chunk.len));
                 if conn.send_in_flight {
-                    // Only a final reply is sent while a recv is pending: what still comes is dropped, as while lingering.
+                    // Only a final reply is sent while a recv is pending: what still comes is dropped, and as much as while
+                    // lingering. The rest stays with the kernel, and its sender waits for us as we wait for it.
+                    conn.linger_bytes_left = conn.linger_bytes_left.saturating_sub(chunk.len);
+                    let spent = conn.linger_bytes_left == 0;
                     self.driver.recycle(chunk);
-                    return Todo::Recv(Expect::Later);
+                    return if spent { Todo::Park } else { Todo::Recv(Expect::Later) };
                 }
                 Todo::Next(self.tell_bytes(id, chunk))
             }
@@ -325,6 +330,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         }
         let conn = self.table.live_mut(id);
         let may_close_at_once = conn.drained || conn.peer_finished;
+        conn.linger_bytes_left = self.server.limits.linger_bytes_max;
         conn.after_send = match next {
             Next::Read => AfterSend::Read,
             Next::Flush => AfterSend::Resume,
@@ -361,7 +367,9 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         match self.driver.send(id, buf, more) {
             Step::Done(sent) => Todo::Sent(sent),
             Step::Pending => {
-                self.table.live_mut(id).send_in_flight = true;
+                // Here and nowhere else: what the peer sends meanwhile is no progress of the reply.
+                conn.send_in_flight = true;
+                conn.deadline = self.now.after(self.server.limits.write_timeout);
                 Todo::Park
             }
         }
@@ -466,9 +474,8 @@ impl<D: Driver, C: Clock> Worker<D, C> {
             return;
         };
         match conn.phase() {
-            Phase::Open if conn.send_in_flight => {
-                conn.deadline = self.now.after(self.server.limits.write_timeout);
-            }
+            // A send has its deadline since it was left pending.
+            Phase::Open if conn.send_in_flight => {}
             Phase::Open => {
                 let protocol = &self.server.protocols[conn.listener.index()];
                 let opened = conn.deadline;

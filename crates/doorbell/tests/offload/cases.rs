@@ -6,11 +6,12 @@ use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use doorbell::offload::{Class, Offload};
-use doorbell::{CloseReason, Engine, HandOver, HandedConn, Taker};
+use doorbell::{CloseReason, Engine, HandOver, HandedConn, Limits, Server, Taker};
 use doorbell_testkit::peers::{End, Reply, misbehave, wait_until};
+use doorbell_testkit::stalls::Stalls;
 
 use crate::hand::{Hand, get, last, reply, rest, send, serve, serve_with, until};
 use crate::promise::on_both_engines;
@@ -24,6 +25,8 @@ on_both_engines! {
     a_body_goes_with_the_job
     the_ring_thread_may_write_the_answer_or_ask_again
     a_large_answer_reaches_a_slow_reader_whole
+    who_sends_and_never_reads_does_not_move_the_deadline_of_its_last_reply
+    what_is_dropped_beside_a_last_reply_has_a_cap
     others_are_answered_while_a_job_runs
     a_full_queue_is_a_503_and_the_connection_goes_on
     high_jobs_go_first
@@ -170,6 +173,44 @@ fn a_large_answer_reaches_a_slow_reader_whole(engine: Engine) {
     let got = reply(&mut stream);
     assert_eq!((got.body.len(), got.body == b"0123456789".repeat(100_000)), (1_000_000, true));
     assert_eq!(reply(&mut stream).body, b"now", "nothing is lost that came meanwhile");
+}
+
+/// A client whose last reply is 8 MB that it does not read, and how long a write may take.
+fn stuck(engine: Engine, write_timeout: Duration) -> (Server, TcpStream) {
+    let hand = Hand::default();
+    let limits = Limits { write_timeout, conns_max: 1_000, ..Limits::default() };
+    let server = serve_with(engine, &hand, Offload::builder(), |server| server.limits(limits));
+    let stream = send(&server, &last(&format!("/large/{}", "x".repeat(84))));
+    hand.run_one();
+    until(&server, |stats| stats.bytes_out > 0);
+    (server, stream)
+}
+
+fn who_sends_and_never_reads_does_not_move_the_deadline_of_its_last_reply(engine: Engine) {
+    let (server, mut stream) = stuck(engine, Duration::from_millis(300));
+    let (stalls, began) = (Stalls::watch(), Instant::now());
+    while server.stats().closed_because(CloseReason::WriteTimeout) == 0 {
+        let took = began.elapsed();
+        assert!(took < Duration::from_secs(2) + stalls.total(), "{took:?} {:?}", server.stats());
+        thread::sleep(Duration::from_millis(100));
+        // The end of it is one for writing too.
+        let _until_it_is_cut = stream.write_all(b"x");
+    }
+}
+
+fn what_is_dropped_beside_a_last_reply_has_a_cap(engine: Engine) {
+    let (server, mut stream) = stuck(engine, Duration::from_secs(3));
+    stream.set_write_timeout(Some(Duration::from_millis(300))).unwrap();
+    let flood = vec![b'x'; 16 * 1024];
+    let sent: usize = (0..4_000).map_while(|_| stream.write(&flood).ok()).sum();
+    let dropped = server.stats().bytes_in;
+    assert!(sent > 100_000 && dropped <= 2 * 64 * 1024, "{dropped} of {sent} bytes were read");
+    // Whoever sends no more than that twice, and reads after all, gets a whole reply.
+    let (server, mut stream) = stuck(engine, Duration::from_secs(3));
+    stream.write_all(&vec![b'x'; 100_000]).unwrap();
+    until(&server, |stats| stats.bytes_in > 64 * 1024);
+    let (replies, left) = Reply::parse_all(&rest(stream).bytes);
+    assert_eq!((replies.len(), replies.first().map(|reply| reply.body.len()), left), (1, Some(8_400_000), 0));
 }
 
 fn others_are_answered_while_a_job_runs(engine: Engine) {
