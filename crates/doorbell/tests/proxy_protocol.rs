@@ -236,6 +236,38 @@ fn a_header_that_never_ends_is_counted_as_such() {
     }
 }
 
+#[test]
+fn a_drain_waits_for_a_header_and_for_the_request_behind_it() {
+    for engine in ENGINES {
+        let Some(server) = start(engine, ProxyProtocol::accept(trusted("127.0.0.0/8"))) else { continue };
+        let begin = |bytes: &[u8]| {
+            let mut stream = TcpStream::connect(server.tcp_addr(0).unwrap()).unwrap();
+            stream.set_nodelay(true).unwrap();
+            stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+            stream.write_all(bytes).unwrap();
+            stream
+        };
+        let (mut whole, mut half) = (begin(V1), begin(&V2[..9]));
+        let mut tries = 0;
+        while server.stats().bytes_in < (V1.len() + 9) as u64 {
+            tries += 1;
+            assert!(tries < 500, "{:?}", server.stats());
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        server.handle().drain();
+        std::thread::sleep(Duration::from_millis(50));
+        whole.write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+        half.write_all(&[&V2[9..], GET].concat()).unwrap();
+        for (mut stream, name) in [(whole, "203.0.113.7"), (half, "203.0.113.8")] {
+            let mut reply = String::new();
+            stream.read_to_string(&mut reply).unwrap();
+            assert!(reply.contains("\r\nConnection: close\r\n"), "{engine:?} {name}: {reply}");
+            assert_eq!(told(&reply), name, "{engine:?}");
+        }
+        server.wait().unwrap();
+    }
+}
+
 /// A listener of each kind with a cap of two connections for an address, and nobody trusted who could connect to it.
 fn start_capped(engine: Engine, proxy: ProxyProtocol) -> Option<Server> {
     let listen = Listen::tcp(LOOPBACK).defer_accept(None).proxy_protocol(proxy);

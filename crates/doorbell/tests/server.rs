@@ -392,6 +392,31 @@ fn a_drain_finishes_what_is_in_progress_and_then_ends() {
 }
 
 #[test]
+fn a_drain_waits_for_the_rest_of_a_raw_request() {
+    for engine in engines() {
+        let raw = Raw::new(Patient);
+        let listen = || Listen::tcp(LOOPBACK).defer_accept(None);
+        let server =
+            builder(engine).listen(listen(), raw).listen(listen(), Raw::new(Banner)).start().unwrap();
+        let mut begun = TcpStream::connect(server.tcp_addr(0).unwrap()).unwrap();
+        begun.write_all(b"PI").unwrap();
+        // Behind an answer too.
+        let mut again = TcpStream::connect(server.tcp_addr(1).unwrap()).unwrap();
+        again.read_exact(&mut [0; 11]).unwrap();
+        again.write_all(b"NOOP\r\n").unwrap();
+        again.read_exact(&mut [0; 10]).unwrap();
+        again.write_all(b"NO").unwrap();
+        eventually(|| server.stats().bytes_in == 10);
+        server.handle().drain();
+        std::thread::sleep(Duration::from_millis(50));
+        assert_eq!(ask(&mut begun, "NG\n"), "asked\n", "{engine:?}");
+        assert_eq!(ask(&mut again, "OP\r\n"), "500 what\r\n", "{engine:?}");
+        drop((begun, again));
+        server.wait().unwrap();
+    }
+}
+
+#[test]
 fn a_drain_that_takes_too_long_ends_at_its_deadline() {
     for engine in engines() {
         let server = builder(engine).listen(Listen::tcp(LOOPBACK), ok_service()).start().unwrap();

@@ -29,7 +29,8 @@
 //!
 //! # Draining
 //!
-//! [`Handle::drain`](crate::Handle::drain): idle connections end in an orderly way, each further reply says
+//! [`Handle::drain`](crate::Handle::drain): idle connections end in an orderly way, those that have asked for nothing yet after
+//! [`linger_timeout`](crate::Limits::linger_timeout); requests that have begun are waited for, each further reply says
 //! `Connection: close`, clients in the backlog are still served, then the listeners close. A socket that others accept from too
 //! (inherited, or shared by workers) is let go at once: nobody is lost, because it lives on. At the deadline the rest is closed.
 //!

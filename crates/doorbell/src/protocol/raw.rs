@@ -84,6 +84,8 @@ pub struct RawConn {
     deadline: Time,
     replies: u32,
     reason: CloseReason,
+    /// A part of a request is kept as input.
+    is_begun: bool,
 }
 
 impl Raw {
@@ -140,6 +142,7 @@ impl Raw {
     fn answer(&self, conn: &mut RawConn, bytes: &[u8], io: &mut Io<'_>) -> (Next, bool) {
         let answered = self.handler.handle_at(io.now, bytes, &mut io.out.head);
         conn.deadline = io.now.after(self.timeout);
+        conn.is_begun = answered == RawNext::NeedMore;
         match answered {
             RawNext::Close => {
                 conn.replies += 1;
@@ -171,7 +174,7 @@ impl Protocol for Raw {
 
     fn open(&self, now: Time) -> RawConn {
         let silence = self.silence.unwrap_or(self.timeout).min(self.timeout);
-        RawConn { deadline: now.after(silence), replies: 0, reason: CloseReason::Done }
+        RawConn { deadline: now.after(silence), replies: 0, reason: CloseReason::Done, is_begun: false }
     }
 
     fn greet(&self, conn: &mut RawConn, io: Io<'_>) -> Next {
@@ -251,8 +254,8 @@ impl Protocol for Raw {
         conn.replies
     }
 
-    fn is_idle(&self, _conn: &RawConn) -> bool {
-        true
+    fn is_idle(&self, conn: &RawConn) -> bool {
+        !conn.is_begun
     }
 
     fn close_reason(&self, conn: &RawConn) -> CloseReason {

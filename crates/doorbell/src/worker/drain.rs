@@ -8,7 +8,7 @@ use super::Worker;
 use super::apply::Todo;
 use super::say::Input;
 use crate::config::Limits;
-use crate::conn::Phase;
+use crate::conn::{Arriving, Phase};
 use crate::control::Command;
 use crate::driver::{Driver, Errno, Fault};
 use crate::error::CloseReason;
@@ -139,19 +139,39 @@ impl<D: Driver, C: Clock> Worker<D, C> {
     fn finish_if_idle(&mut self, id: ConnId) {
         let (soon, _) = self.linger_until();
         let conn = self.table.live_mut(id);
-        let Some(state) = &conn.protocol else { return };
-        if conn.phase() != Phase::Open || conn.send_in_flight {
+        if conn.protocol.is_none() || conn.phase() != Phase::Open || conn.send_in_flight {
             return;
         }
-        if !conn.heard {
-            // It may be about to ask its first question; a client that only holds the line is not waited for long.
+        if !conn.heard || self.may_ask_first(id) {
+            // A client that only holds the line is not waited for long.
+            let conn = self.table.live_mut(id);
             conn.deadline = conn.deadline.min(soon);
             let deadline = conn.deadline;
             self.wheel.arm(id.slot, deadline);
-        } else if self.server.protocols[conn.listener.index()].is_idle(state) {
-            let next = self.tell(id, Input::Drain);
-            self.drive(id, Todo::Next(next));
+        } else if self.is_idle(id) {
+            self.say_goodbye(id);
         }
+    }
+
+    pub(super) fn say_goodbye(&mut self, id: ConnId) {
+        let next = self.tell(id, Input::Drain);
+        self.drive(id, Todo::Next(next));
+    }
+
+    /// True while its first question may be on the way: what came so far is a PROXY header or a handshake.
+    pub(super) fn may_ask_first(&mut self, id: ConnId) -> bool {
+        let conn = self.table.live_mut(id);
+        let protocol = &self.server.protocols[conn.listener.index()];
+        let answered = conn.protocol.as_ref().is_some_and(|state| protocol.requests(state) > 0);
+        !answered && self.is_idle(id)
+    }
+
+    /// True when nothing of a request is there. A header that is not whole is the beginning of one.
+    fn is_idle(&mut self, id: ConnId) -> bool {
+        let conn = self.table.live_mut(id);
+        let protocol = &self.server.protocols[conn.listener.index()];
+        let is_idle = conn.protocol.as_ref().is_some_and(|state| protocol.is_idle(state));
+        is_idle && conn.arriving != Arriving::Header
     }
 
     /// Calls `f` for each connection that lives when its slot comes up.

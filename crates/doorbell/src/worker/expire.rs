@@ -41,20 +41,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
                     self.driver.reset_on_close(id);
                     self.drive(id, Todo::Close(CloseReason::WriteTimeout));
                 }
-                Phase::Open => {
-                    let waited = conn.arriving == Arriving::Answer;
-                    let next = self.tell(id, Input::Timeout);
-                    if waited && next != Next::Wait {
-                        self.shared.counters.jobs_timed_out.add(1);
-                        self.jobs.timed_out(slot);
-                    }
-                    let todo = if next == Next::Close && self.is_given_up(id) {
-                        Todo::Close(self.reason_of(id))
-                    } else {
-                        Todo::Next(next)
-                    };
-                    self.drive(id, todo);
-                }
+                Phase::Open => self.time_out(id),
                 Phase::Lingering if self.now.since(conn.deadline) > OVERRUN => {
                     // The wait took too long: what the peer sent meanwhile is still unread, and a close would reset it.
                     conn.deadline = self.now;
@@ -72,6 +59,25 @@ impl<D: Driver, C: Clock> Worker<D, C> {
                 Phase::Closing | Phase::Free | Phase::Leaving => {}
             }
         }
+    }
+
+    /// The time is over that its protocol gave it, or a drain.
+    fn time_out(&mut self, id: ConnId) {
+        if self.drain.hurries() && self.may_ask_first(id) {
+            return self.say_goodbye(id);
+        }
+        let waited = self.table.live_mut(id).arriving == Arriving::Answer;
+        let next = self.tell(id, Input::Timeout);
+        if waited && next != Next::Wait {
+            self.shared.counters.jobs_timed_out.add(1);
+            self.jobs.timed_out(id.slot);
+        }
+        let todo = if next == Next::Close && self.is_given_up(id) {
+            Todo::Close(self.reason_of(id))
+        } else {
+            Todo::Next(next)
+        };
+        self.drive(id, todo);
     }
 
     /// True when a deadline was the last thing that a connection waited for.

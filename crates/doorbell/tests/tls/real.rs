@@ -32,6 +32,7 @@ on_both_engines! {
     good_clients_get_through_a_flood_of_garbage
     swaps_under_load_fail_nobody
     a_drain_says_goodbye_to_the_idle
+    a_drain_waits_for_a_first_request_behind_its_handshake
 }
 
 const WAIT: Duration = Duration::from_secs(20);
@@ -380,6 +381,34 @@ fn a_drain_says_goodbye_to_the_idle(engine: Engine) {
     server.handle().drain();
     let end = session.read(&mut [0; 10]);
     assert!(matches!(end, Ok(0)), "a close_notify, then the end: {end:?}");
+}
+
+fn a_drain_waits_for_a_first_request_behind_its_handshake(engine: Engine) {
+    for version in VERSIONS {
+        let acceptor = new_acceptor();
+        let server = serve(engine, &acceptor);
+        let config = Arc::new(client_config(version, None));
+        let [mut asks, mut silent] = [(); 2].map(|()| {
+            let mut session = session(addr(&server), &config);
+            session.conn.complete_io(&mut session.sock).unwrap();
+            session
+        });
+        let done = || acceptor.stats().handshakes_tls12 + acceptor.stats().handshakes_tls13;
+        wait_until(|| done() == 2);
+        let began = Instant::now();
+        server.handle().drain();
+        thread::sleep(Duration::from_millis(50));
+        asks.write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+        let mut reply = String::new();
+        asks.read_to_string(&mut reply).unwrap();
+        assert!(reply.starts_with("HTTP/1.1 200 ") && reply.contains("Connection: close\r\n"), "{reply}");
+        // Who only holds the line is waited for as long as a linger takes, and hears a goodbye.
+        let end = silent.read(&mut [0; 10]);
+        assert!(matches!(end, Ok(0)), "a close_notify, then the end: {end:?}");
+        assert!(began.elapsed() > Duration::from_millis(800), "{:?}", began.elapsed());
+        drop((asks, silent));
+        server.wait().unwrap();
+    }
 }
 
 /// Two servers that follow each other have no more of them than one, by the cap of the later one.
