@@ -97,3 +97,13 @@ fn a_key_that_is_pushed_aside_keeps_what_it_owes() {
 fn two_new_keys_and_one_of_them_twice() {
     holds("two new keys", models::two_new_keys);
 }
+
+#[test]
+fn a_beat_beside_the_end_leaves_nothing_behind() {
+    holds("last beat", models::last_beat);
+}
+
+#[test]
+fn a_place_is_left_to_the_next_heart() {
+    holds("next heart", models::next_heart);
+}

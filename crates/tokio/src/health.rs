@@ -9,6 +9,8 @@ use std::time::Duration;
 
 use doorbell::time::{Clock as _, OsClock, Time};
 
+use crate::pulse::{Place, Pulse};
+
 /// Ticks in the time after which a missing one means that the runtime is stuck.
 const TICKS_A_LIMIT: u32 = 8;
 
@@ -32,8 +34,8 @@ struct Inside {
 /// One server's heartbeat, and those of the others that have this health.
 #[derive(Debug, Default)]
 struct Beat {
-    /// When its runtime last ticked, on the workers' clock. 0: nobody ticks here, and nobody is missed.
-    nanos: AtomicU64,
+    /// When its runtime last ticked, on the workers' clock.
+    place: Place,
     /// Never taken away again; as many as there were servers at once.
     next: OnceLock<Box<Self>>,
 }
@@ -44,8 +46,8 @@ pub(crate) struct Heartbeat {
     health: Health,
     /// Its place in the list.
     index: usize,
-    /// Another server may have the place.
-    ended: AtomicBool,
+    /// After its end another server may have the place.
+    pulse: Pulse,
 }
 
 impl Default for Inside {
@@ -129,7 +131,7 @@ impl Health {
     pub fn is_stalled(&self, now: Time) -> bool {
         let after = self.inside.stalled_after_nanos.load(Ordering::Relaxed);
         self.beats().any(|beat| {
-            let nanos = beat.nanos.load(Ordering::Relaxed);
+            let nanos = beat.place.nanos();
             nanos != 0 && now.as_nanos().saturating_sub(nanos) > after
         })
     }
@@ -138,11 +140,11 @@ impl Health {
     pub(crate) fn begin(&self) -> Heartbeat {
         let mut beat = &self.inside.beats;
         let mut index = 0;
-        while beat.nanos.compare_exchange(0, nanos_now(), Ordering::Relaxed, Ordering::Relaxed).is_err() {
+        while !beat.place.take(nanos_now()) {
             beat = beat.next.get_or_init(Box::default);
             index += 1;
         }
-        Heartbeat { health: self.clone(), index, ended: AtomicBool::new(false) }
+        Heartbeat { health: self.clone(), index, pulse: Pulse::default() }
     }
 
     fn beats(&self) -> impl Iterator<Item = &Beat> {
@@ -163,23 +165,18 @@ impl Heartbeat {
 
     /// Notes that the runtime runs. False after the end.
     fn beat(&self) -> bool {
-        let runs = !self.ended.load(Ordering::Relaxed);
-        if let Some(nanos) = self.nanos().filter(|_| runs) {
-            nanos.store(nanos_now(), Ordering::Relaxed);
-        }
-        runs
+        self.place().is_some_and(|place| self.pulse.beat(place, nanos_now()))
     }
 
     /// The server has ended: nobody misses its runtime.
     pub(crate) fn end(&self) {
-        let begun = !self.ended.swap(true, Ordering::Relaxed);
-        if let Some(nanos) = self.nanos().filter(|_| begun) {
-            nanos.store(0, Ordering::Relaxed);
+        if let Some(place) = self.place() {
+            self.pulse.end(place);
         }
     }
 
-    fn nanos(&self) -> Option<&AtomicU64> {
-        self.health.beats().nth(self.index).map(|beat| &beat.nanos)
+    fn place(&self) -> Option<&Place> {
+        self.health.beats().nth(self.index).map(|beat| &beat.place)
     }
 }
 
@@ -238,7 +235,7 @@ mod tests {
     /// As if that runtime had stopped so long ago.
     fn stop(heartbeat: &Heartbeat, ago: Duration) {
         let long_ago = nanos_now().saturating_sub(nanos(ago)).max(1);
-        heartbeat.nanos().unwrap().store(long_ago, Ordering::Relaxed);
+        assert!(heartbeat.pulse.beat(heartbeat.place().unwrap(), long_ago));
     }
 
     #[test]

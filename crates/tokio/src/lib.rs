@@ -74,6 +74,7 @@ mod handed;
 mod health;
 mod preread;
 mod probes;
+mod pulse;
 mod sync;
 
 #[cfg(feature = "axum")]

@@ -3,4 +3,5 @@
 //!
 //! Does not know about: what is built of it.
 
+pub(crate) use std::sync::atomic;
 pub(crate) use std::sync::{Mutex, MutexGuard, PoisonError};

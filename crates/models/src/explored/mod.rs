@@ -2,6 +2,7 @@
 //!
 //! Does not know about: what is modelled.
 
+mod beats;
 mod hand_over;
 mod jobs;
 mod limits;
@@ -10,6 +11,7 @@ mod wakes;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+pub use beats::{last_beat, next_heart};
 pub use hand_over::{closed_gate, delivered, ended, gone, one_house, room};
 pub use jobs::{called_off, one_thread, pumps, room_of_those_who_left};
 pub use limits::{last_token, new_key, pushed_aside, two_new_keys};
