@@ -56,7 +56,7 @@ impl Snapshot {
         Self { endpoint: endpoint.without_replies(), lines: lines.iter().map(keep).collect(), unix_at_zero }
     }
 
-    /// The weight of the checks that serve, whoever is left out. `None` when no check has a weight.
+    /// [`Endpoint::weight`], whoever is left out.
     pub fn weight(&self) -> Option<u32> {
         self.endpoint.weight()
     }

@@ -233,7 +233,15 @@ proptest! {
             let found = board.endpoint(endpoint).unwrap();
             let expect = oracle.said(&board, &config, now);
             prop_assert_eq!((found.verdict().state, found.verdict().cause), expect, "second {} after {:?}", now, step);
-            let weights = config.uses.iter().filter(|one| matches!(mark(&board, one, on_stale), '+' | '~'));
+            let beneath = found.verdict_without_drain();
+            let regardless = matches!(beneath.cause, Cause::FailOpen | Cause::Forced | Cause::Latch)
+                && matches!(beneath.state, EndpointState::Degraded | EndpointState::Up);
+            let in_grace = config.grace.is_some_and(|grace| now < grace.duration.as_secs());
+            let weights = config.uses.iter().filter(|one| match mark(&board, one, on_stale) {
+                _ if regardless => true,
+                '?' => in_grace,
+                mark => matches!(mark, '+' | '~'),
+            });
             let weight: u32 = weights.map(|one| one.weight).sum();
             prop_assert_eq!(found.weight().unwrap_or_default(), weight);
             // Down or degraded by checks or by quorum: somebody is to blame.

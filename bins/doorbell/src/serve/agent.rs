@@ -318,4 +318,32 @@ mod tests {
         keeper.maintain(subject, None);
         assert_eq!(now(), "up ready 100%\n");
     }
+
+    #[test]
+    fn what_stays_open_has_all_its_weight() {
+        let text = "version = 1\n[check.db]\ntype = \"ttl\"\nttl = \"1m\"\nrise = 1\nfall = 1\n\
+                    [check.cache]\ntype = \"ttl\"\nttl = \"1m\"\nrise = 1\nfall = 1\n\
+                    [health.readyz]\nquorum = { of = [\"db\", \"cache\"], min = 1 }\nfail_open = { max_age = \"2m\" }\n\
+                    weight = { db = 60, cache = 40 }\nendpoint_weight = true\n";
+        let config = parse(&Source { name: "f".into(), text: text.into() }, &|_| None).config.unwrap();
+        let keeper = Keeper::build(&config).unwrap();
+        let lines = Lines::follow(&config, &keeper, None);
+        let readyz = config.health.iter().position(|health| health.name == "readyz").unwrap();
+        let now = || {
+            let mut line = Vec::new();
+            lines.write(readyz, None, &mut line);
+            String::from_utf8(line).unwrap()
+        };
+        let tell = |outcome: Outcome| {
+            for check in 0..2 {
+                let finding = Finding { outcome, latency: Duration::ZERO, reason: "x".to_owned() };
+                let _next = keeper.found(check, &finding);
+            }
+        };
+        tell(Outcome::Success);
+        assert_eq!(now(), "up ready 100%\n");
+        tell(Outcome::Failure);
+        let line = now();
+        assert!(line.starts_with("up ready 100% # degraded "), "{line}");
+    }
 }

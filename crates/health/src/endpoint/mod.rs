@@ -322,9 +322,16 @@ impl Endpoint {
         self.since
     }
 
-    /// The weight of the checks that serve; none when no check has a weight. For an agent check.
+    /// The weight that load balancers are told; none when no check has one. It is that of the checks that serve, within a [`Grace`] also of
+    /// those that are unknown, and all of it while it serves although its checks say otherwise: a weight of 0 would send nobody there. A
+    /// drain changes nothing in it.
     pub fn weight(&self) -> Option<u32> {
-        self.weighted.then(|| u32::try_from(self.tally.weight).unwrap_or(u32::MAX))
+        let is_regardless = matches!(self.beneath.cause, Cause::FailOpen | Cause::Forced | Cause::Latch);
+        let weight = match self.beneath.state {
+            EndpointState::Degraded | EndpointState::Up if is_regardless => self.tally.weight_of_all(),
+            _ => self.tally.weight_serving(self.in_grace),
+        };
+        self.weighted.then(|| u32::try_from(weight).unwrap_or(u32::MAX))
     }
 
     /// What it is made of.

@@ -73,28 +73,35 @@ impl Counts {
     }
 }
 
-/// The counts of each role, and the weight of what serves.
+/// The counts of each role, and the weight of each class.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Tally {
     pub(super) required: Counts,
     pub(super) degrading: Counts,
     pub(super) quorum: Counts,
-    pub(super) weight: u64,
+    weights: [u64; 5],
 }
 
 impl Tally {
     pub(super) fn add(&mut self, one: &Use, class: Class) {
         self.each(one, |counts| counts.add(class));
-        if class.is_serving() {
-            self.weight += u64::from(one.weight);
-        }
+        self.weights[class as usize] += u64::from(one.weight);
     }
 
     pub(super) fn remove(&mut self, one: &Use, class: Class) {
         self.each(one, |counts| counts.remove(class));
-        if class.is_serving() {
-            self.weight -= u64::from(one.weight);
-        }
+        self.weights[class as usize] -= u64::from(one.weight);
+    }
+
+    /// The weight of what serves; what is unknown does within a grace.
+    pub(super) const fn weight_serving(&self, in_grace: bool) -> u64 {
+        let granted = if in_grace { self.weights[Class::Unknown as usize] } else { 0 };
+        self.weights[Class::Degraded as usize] + self.weights[Class::Up as usize] + granted
+    }
+
+    /// The weight of all that there is.
+    pub(super) fn weight_of_all(&self) -> u64 {
+        self.weights.iter().sum()
     }
 
     fn each(&mut self, one: &Use, mut act: impl FnMut(&mut Counts)) {

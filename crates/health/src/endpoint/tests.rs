@@ -172,6 +172,52 @@ fn weights_add_up_what_serves() {
     assert_eq!(plain.endpoint().weight(), None, "no check has one");
 }
 
+/// A required check of weight 60 and one of 40 that is only shown.
+fn weighed(c: &[CheckIndex]) -> EndpointConfig {
+    let weigh = |check, severity, weight| Use { weight, ..Use::new(check, severity) };
+    EndpointConfig {
+        uses: vec![weigh(c[0], Severity::Required, 60), weigh(c[1], Severity::Info, 40)],
+        ..EndpointConfig::new("e")
+    }
+}
+
+#[test]
+fn what_serves_whatever_its_checks_say_has_all_its_weight() {
+    let fail_open = Some(FailOpen { max_age: 30 * SECOND });
+    let mut opens = Bench::new(2, |c| EndpointConfig { fail_open, ..weighed(c) });
+    opens.feed("++", 1);
+    opens.feed("--", 2);
+    assert_eq!((opens.said(), opens.endpoint().weight()), ((Degraded, Open), Some(100)));
+    opens.tick(32);
+    assert_eq!((opens.said(), opens.endpoint().weight()), ((Down, Checks), Some(0)));
+
+    let mut latched = Bench::new(2, |c| EndpointConfig { latch: true, ..weighed(c) });
+    latched.feed("+-", 1);
+    assert_eq!((latched.said(), latched.endpoint().weight()), ((Up, Checks), Some(60)));
+    latched.feed("--", 2);
+    assert_eq!((latched.said(), latched.endpoint().weight()), ((Up, Latch), Some(100)));
+    latched.command(3, Command::Drain { target: Target::All, reason: Some(Note::default()) });
+    assert_eq!((latched.said().0, latched.endpoint().weight()), (Drain, Some(100)), "what is beneath");
+
+    let mut forced = Bench::new(2, weighed);
+    forced.feed("--", 1);
+    for (state, weight) in [(ForcedState::Up, 100), (ForcedState::Degraded, 100), (ForcedState::Down, 0)] {
+        forced.command(2, force(state, None));
+        assert_eq!(forced.endpoint().weight(), Some(weight), "{state:?}");
+    }
+}
+
+#[test]
+fn what_is_not_known_within_grace_has_its_weight() {
+    let grace = Some(Grace { duration: 10 * SECOND });
+    let mut bench = Bench::new(2, |c| EndpointConfig { grace, ..weighed(c) });
+    assert_eq!((bench.said(), bench.endpoint().weight()), ((Up, Checks), Some(100)));
+    bench.feed("?-", 1);
+    assert_eq!((bench.said(), bench.endpoint().weight()), ((Up, Checks), Some(60)));
+    bench.tick(10);
+    assert_eq!((bench.said(), bench.endpoint().weight()), ((Down, Checks), Some(0)));
+}
+
 fn open(c: &[CheckIndex]) -> EndpointConfig {
     let config = EndpointConfig::new("e").with(c[0], Severity::Required).with(c[1], Severity::Required);
     EndpointConfig { fail_open: Some(FailOpen { max_age: 30 * SECOND }), ..config }

@@ -57,7 +57,7 @@ pub struct StateFields {
     pub retry_after_secs: Option<u32>,
     /// `x-envoy-degraded: true` while it is degraded and serves.
     pub envoy_degraded: bool,
-    /// `X-Load-Balancing-Endpoint-Weight`: the weight of the checks that serve, 0 while it does not.
+    /// `X-Load-Balancing-Endpoint-Weight`: the weight of the checks that serve, all of it in a state that is not theirs, 0 while it does not serve.
     pub endpoint_weight: bool,
 }
 

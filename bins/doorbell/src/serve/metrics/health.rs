@@ -41,7 +41,10 @@ fn endpoints(scrape: &Scrape, families: &mut Families) {
             if is_forced { one.state.as_str() } else { "" },
         );
     }
-    let mut weight = families.gauge("doorbell_endpoint_weight", "The weight of the checks that serve.");
+    let mut weight = families.gauge(
+        "doorbell_endpoint_weight",
+        "The weight that load balancers are told: of the checks that serve, and all of it in a state that is not theirs.",
+    );
     for one in all {
         if let Some(sum) = one.weight {
             weight.add([("endpoint", &one.name)], f64::from(sum));
