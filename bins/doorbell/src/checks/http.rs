@@ -312,8 +312,8 @@ fn broken(error: &hyper::Error) -> Complaint {
 /// The URL that a `Location` means (RFC 3986 5.2, as far as servers use it).
 pub(crate) fn join(from: &Url, location: &str) -> Option<Url> {
     let location = location.split('#').next().unwrap_or_default();
-    if location.contains("://") {
-        return Url::parse(location);
+    if let Some((scheme, rest)) = split_scheme(location) {
+        return Url::parse(&format!("{}:{rest}", scheme.to_ascii_lowercase()));
     }
     let scheme = if from.is_https { "https" } else { "http" };
     if location.starts_with("//") {
@@ -331,6 +331,15 @@ pub(crate) fn join(from: &Url, location: &str) -> Option<Url> {
     Url::parse(&format!("{scheme}://{}{target}", from.at))
 }
 
+/// What stands before and behind the colon of a scheme (RFC 3986 3.1): any other colon is a part of a path or of a query, in which there may
+/// be a whole URL.
+fn split_scheme(location: &str) -> Option<(&str, &str)> {
+    let (scheme, rest) = location.split_once(':')?;
+    let is_one = scheme.starts_with(|first: char| first.is_ascii_alphabetic())
+        && scheme.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte));
+    is_one.then_some((scheme, rest))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -346,7 +355,16 @@ mod tests {
             ("https://b/x#top", Some("https://b/x")),
             ("http://b", Some("http://b/")),
             ("", Some("http://a:8080/x/")),
+            ("HTTPS://b/x", Some("https://b/x")),
+            ("/login?next=http://c/", Some("http://a:8080/login?next=http://c/")),
+            ("login?next=http://c/", Some("http://a:8080/x/login?next=http://c/")),
+            ("?next=https://c/", Some("http://a:8080/x/y?next=https://c/")),
+            ("/old/http://c/", Some("http://a:8080/old/http://c/")),
+            ("//b/x?next=http://c/", Some("http://b/x?next=http://c/")),
+            ("/x#http://c/", Some("http://a:8080/x")),
             ("ftp://b/x", None),
+            ("mailto:b@c", None),
+            ("1http://b/x", Some("http://a:8080/x/1http://b/x")),
             ("http://user@b/x", None),
             ("/a b", None),
             ("/\u{e9}", None),
