@@ -3,7 +3,7 @@
 //! Does not know about: whether they are believed; that is for the handshake.
 
 use super::dial::Dialer;
-use super::judge::too_slow;
+use super::judge::{too_slow, worse};
 use super::tls::{Tls, TlsPool, handshake};
 use super::{Complaint, Progress, Stage, Verdict};
 use crate::config::format_duration;
@@ -55,9 +55,9 @@ impl TlsAsk {
         conn.gently();
         let ends = ends_at(session.peer_certificates().unwrap_or_default())?;
         progress.certificate_ends(ends);
-        judge(ends, now(), &self.check.certificate)?;
-        too_slow(latency, self.check.max_latency).map_err(Complaint::failure)?;
-        too_slow(latency, self.check.degraded_latency).map_err(Complaint::degraded)
+        let too_late = too_slow(latency, self.check.max_latency).map_err(Complaint::failure);
+        let late = too_slow(latency, self.check.degraded_latency).map_err(Complaint::degraded);
+        worse(judge(ends, now(), &self.check.certificate), too_late.and(late))
     }
 }
 

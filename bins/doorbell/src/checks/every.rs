@@ -3,6 +3,7 @@
 //! Does not know about: how one is asked.
 
 use super::dial::Dialer;
+use super::judge::badness;
 use super::{Finding, Progress, Ran, Runner};
 use doorbell_health::Outcome;
 use std::cmp::Reverse;
@@ -78,18 +79,6 @@ impl Ran {
     fn without_addrs(outcome: Outcome, reason: String, progress: &Progress) -> Self {
         let finding = Finding { outcome, latency: progress.start().elapsed(), reason };
         Self { finding, spent: progress.spent(), certificate: None }
-    }
-}
-
-/// What counts if others say something else.
-const fn badness(outcome: Outcome) -> u8 {
-    match outcome {
-        Outcome::Success => 0,
-        Outcome::Degraded => 1,
-        Outcome::Maintenance => 2,
-        Outcome::Error => 3,
-        Outcome::Timeout => 4,
-        Outcome::Failure => 5,
     }
 }
 

@@ -4,7 +4,7 @@
 
 use super::certificate;
 use super::dial::Dialer;
-use super::judge::{Answer, judge};
+use super::judge::{Answer, judge, worse};
 use super::tls::{Tls, TlsPool, handshake};
 use super::traceparent::{TRACEPARENT, Unsampled};
 use super::{Complaint, Progress, Seen, Stage, Verdict};
@@ -140,11 +140,11 @@ impl HttpAsk {
                 let (expect, degraded) = (&self.check.expect, &self.check.degraded);
                 let verdict = judge(&answer, latency, expect, degraded);
                 return match progress.certificate() {
-                    // What is wrong with the answer weighs more than what will be with the certificate.
-                    Some(ends) if verdict.is_ok() => {
-                        certificate::judge(ends, certificate::now(), &self.check.certificate)
+                    // Of what is as bad, what is wrong with the answer weighs more than what will be with the certificate.
+                    Some(ends) => {
+                        worse(verdict, certificate::judge(ends, certificate::now(), &self.check.certificate))
                     }
-                    _ => verdict,
+                    None => verdict,
                 };
             };
             // What is asked at an address of its own is asked there wherever it leads on the same host.

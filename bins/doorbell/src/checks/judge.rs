@@ -6,6 +6,7 @@ use super::lines::shown;
 use super::{Complaint, Verdict};
 use crate::config::model::{HttpDegraded, HttpExpect, Pattern};
 use crate::config::{format_duration, is_credential};
+use doorbell_health::Outcome;
 use hyper::Version;
 use hyper::header::HeaderMap;
 use serde::de::IgnoredAny;
@@ -89,6 +90,25 @@ pub(super) fn judge(
         }
     }
     too_slow(latency, degraded.max_latency).map_err(Complaint::degraded)
+}
+
+/// What counts if others say something else.
+pub(super) const fn badness(outcome: Outcome) -> u8 {
+    match outcome {
+        Outcome::Success => 0,
+        Outcome::Degraded => 1,
+        Outcome::Maintenance => 2,
+        Outcome::Error => 3,
+        Outcome::Timeout => 4,
+        Outcome::Failure => 5,
+    }
+}
+
+/// The worse of two verdicts on one answer; the first where they are as bad.
+pub(super) fn worse(first: Verdict, second: Verdict) -> Verdict {
+    let rank =
+        |verdict: &Verdict| verdict.as_ref().map_or_else(|complaint| badness(complaint.outcome), |()| 0);
+    if rank(&second) > rank(&first) { second } else { first }
 }
 
 fn must_not(body: &[u8], expect: &HttpExpect) -> Verdict {

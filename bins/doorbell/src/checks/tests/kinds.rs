@@ -184,6 +184,11 @@ fn contains_host(request: &[u8]) -> bool {
 
 /// A TLS server whose certificate ends so.
 fn tls_server(days_left: i64) -> SocketAddr {
+    slow_tls_server(days_left, Duration::ZERO)
+}
+
+/// The same, and it thinks for so long before it shakes hands.
+fn slow_tls_server(days_left: i64, thinks: Duration) -> SocketAddr {
     let mut params = CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
     let now = i64::try_from(certificate::now().as_secs()).unwrap();
     let at = |days: i64| {
@@ -199,6 +204,7 @@ fn tls_server(days_left: i64) -> SocketAddr {
     server(move |stream| {
         let (config, mut stream) = (Arc::clone(&config), stream.try_clone().unwrap());
         std::thread::spawn(move || {
+            std::thread::sleep(thinks);
             let mut session = rustls::ServerConnection::new(config).unwrap();
             while session.complete_io(&mut stream).is_ok_and(|(read, written)| read + written > 0) {
                 let mut some = [0; 1024];
@@ -240,6 +246,32 @@ fn certificates_are_looked_at() {
     is(&format!("{SOON}{}", tls(silent())), Outcome::Timeout, "no TLS handshake within 150ms");
     is(&tls(trickles(0x16)), Outcome::Failure, "TLS: ");
     is(&tls(resets(b"")), Outcome::Failure, "");
+}
+
+#[test]
+fn a_complaint_hides_no_failure() {
+    let addr = slow_tls_server(13, Duration::from_millis(30));
+    let lines = |kind: &str, expect: &str, degraded: &str| {
+        format!("{kind}\ntls = {{ verify = false }}\nexpect = {{ {expect} }}\ndegraded = {{ {degraded} }}")
+    };
+    let tls = format!("type = \"tls\"\naddress = \"{addr}\"");
+    let within = "certificate_expires_within = \"14d\"";
+    is(&lines(&tls, "max_latency = \"10ms\"", within), Outcome::Failure, "at most 10ms is well");
+    is(
+        &lines(&tls, "max_latency = \"3s\"", &format!("{within}, max_latency = \"10ms\"")),
+        Outcome::Degraded,
+        "the certificate ends in 13d",
+    );
+    let http = format!("type = \"http\"\nurl = \"https://{addr}/\"");
+    let after = "certificate_expires_after = \"20d\"";
+    is(&lines(&http, after, "status = \"200\""), Outcome::Failure, "the certificate ends in 13d");
+    is(&lines(&http, after, "max_latency = \"10ms\""), Outcome::Failure, "the certificate ends in 13d");
+    // Of what is as bad the answer comes first.
+    is(
+        &lines(&http, "status = \"200\"", &format!("status = \"200\", {within}")),
+        Outcome::Degraded,
+        "status 200",
+    );
 }
 
 /// A name server that does this with each question: what it sends back, in order.
