@@ -33,6 +33,9 @@ pub(super) use view::{LbState, LbView};
 /// Lanes at most.
 pub(super) const LANES_MAX: usize = 512;
 
+/// Servers that each have all their workers at once: while one follows the other, those before them may still be about to end.
+const GENERATIONS: usize = 4;
+
 /// For threads beside the workers that answer probes: those of HTTP/2, and those of TCP gates.
 const LANES_BESIDE: usize = 10;
 
@@ -99,8 +102,7 @@ impl Census {
     /// For endpoints with these names, nobody having come yet. `workers` threads answer, or as many as there are processors.
     pub(super) fn new<'a>(names: impl Iterator<Item = &'a str>, workers: Option<usize>) -> Self {
         let workers = workers.unwrap_or_else(|| available_parallelism().map_or(1, NonZeroUsize::get));
-        // While workers are exchanged there are the old and the new ones.
-        let lanes = workers.saturating_mul(2).saturating_add(LANES_BESIDE).min(LANES_MAX);
+        let lanes = workers.saturating_mul(GENERATIONS).saturating_add(LANES_BESIDE).min(LANES_MAX);
         Self(names.map(|name| Arc::new(Seat::new(name, lanes))).collect())
     }
 
@@ -164,7 +166,7 @@ impl Seat {
 
     fn rows(&self) -> impl Iterator<Item = Row> {
         let lanes: Vec<&Tallies> =
-            self.lanes.iter().filter_map(|lane| lane.get().map(|own| &**own)).collect();
+            self.lanes.iter().chain([&self.shared]).filter_map(|lane| lane.get().map(|own| &**own)).collect();
         let probers = Prober::ALL.iter().copied().map(Some).chain([None]);
         probers.filter_map(move |prober| {
             let place = place_of(prober);

@@ -91,6 +91,16 @@ fn what_they_were_told_and_when() {
     assert_eq!(row.interval.map(|interval| interval.as_millis()), Some(5_000));
 }
 
+#[test]
+fn those_that_a_thread_without_a_lane_counts_are_told_of_too() {
+    let census = Census(vec![Arc::new(Seat::new("readyz", 0))]);
+    let seat = census.seat(0).unwrap();
+    seat.own().count(Some(Prober::Kubelet), EndpointState::Up, secs(1));
+    seat.own().count(Some(Prober::Kubelet), EndpointState::Down, secs(2));
+    let [row] = &*census.rows() else { panic!("one prober at one endpoint") };
+    assert_eq!((row.prober_name(), row.count(), row.told_last), ("kubelet", 2, EndpointState::Down));
+}
+
 /// A mean follows within a few probes, and probes at irregular times have their mean distance.
 #[test]
 fn intervals_follow() {
