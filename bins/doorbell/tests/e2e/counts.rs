@@ -67,7 +67,9 @@ fn requests_are_counted_by_route(engine: &str) {
         engine,
         &config(
             "[route.old]\nlistener = [\"a\", \"b\"]\npath = \"/old/{rest}\"\nredirect = { host = \"new.test\" }\n\
-             [route.live]\nlistener = \"a\"\npath = \"/livez\"\nhealth = \"livez\"\n",
+             [route.live]\nlistener = \"a\"\npath = \"/livez\"\nhealth = \"livez\"\n\
+             [check.one]\ntype = \"file\"\npath = \"/\"\ninitial = \"fully-up\"\n\
+             [route.ready]\nlistener = \"a\"\npath = [\"/readyz\", \"/readyz/{check}\"]\nhealth = \"readyz\"\n",
         ),
     );
     let [a, b, admin] = [0, 1, 3].map(|position| doorbell.addr_of(position));
@@ -86,6 +88,10 @@ fn requests_are_counted_by_route(engine: &str) {
     ask(a, "GET", "/nothing", 2);
     ask(a, "PUT", "/hello", 1);
     ask(a, "GET", "/livez", 6);
+    ask(a, "GET", "/readyz", 2);
+    ask(a, "GET", "/readyz/one", 3);
+    ask(a, "HEAD", "/readyz/one", 1);
+    ask(a, "GET", "/readyz/two", 2);
     let series = |listener: &str, route: &str, method: &str, code: u16| {
         format!(
             "doorbell_http_requests_total{{listener=\"{listener}\",route=\"{route}\",method=\"{method}\",code=\"{code}\"}}"
@@ -99,11 +105,14 @@ fn requests_are_counted_by_route(engine: &str) {
         (series("b", "old", "GET", 308), 1.0),
         (series("a", "few", "GET", 200), 2.0),
         (series("a", "few", "GET", 429), 3.0),
+        (series("a", "ready", "GET", 200), 3.0),
+        (series("a", "ready", "HEAD", 200), 1.0),
+        (series("a", "ready", "GET", 404), 2.0),
         (series("a", "", "GET", 404), 2.0),
         (series("a", "", "PUT", 405), 1.0),
         ("doorbell_redirects_total{route=\"old\",code=\"308\"}".to_owned(), 5.0),
         ("doorbell_http_requests_uncounted_total".to_owned(), 0.0),
-        ("doorbell_requests_total{protocol=\"http1\"}".to_owned(), 31.0),
+        ("doorbell_requests_total{protocol=\"http1\"}".to_owned(), 39.0),
     ];
     expect(admin, &expected.each_ref().map(|(series, value)| (series.as_str(), *value)));
     assert_eq!(value(admin, &series("a", "live", "GET", 200)), None, "probes are counted by prober");

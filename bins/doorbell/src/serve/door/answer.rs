@@ -2,7 +2,7 @@
 //!
 //! Does not know about: looking routes up.
 
-use super::counts::Fixed as Count;
+use super::counts::{Fixed as Count, Tally};
 use super::grpc::GrpcAnswer;
 use super::health::{CHECK_PARAM, Health};
 use super::made::MadeReply;
@@ -49,11 +49,12 @@ pub(super) struct Guarded {
 }
 
 impl Answer {
-    /// `own` are the fields of every reply of the listener, `trusted` its proxies.
+    /// `own` are the fields of every reply of the listener, `trusted` its proxies. `tally` is for answers that count a part of their requests.
     pub(super) fn build(
         route: &Route,
         own: &[(String, String)],
         trusted: &Networks,
+        tally: Option<&Arc<Tally>>,
         materials: &Materials<'_>,
     ) -> Option<Self> {
         let Materials { stores, push, common, .. } = *materials;
@@ -65,7 +66,7 @@ impl Answer {
             }
             Action::Grpc => GrpcAnswer::build(&headers).map(Arc::new).map(Self::Grpc),
             Action::Health(health) => {
-                let health = Arc::new(build_health(route, health, &headers, trusted, materials)?);
+                let health = Arc::new(build_health(route, health, &headers, trusted, tally, materials)?);
                 Some(if health.has_jobs() { Self::Viewed(health) } else { Self::Health(health) })
             }
             Action::Links(map) => {
@@ -128,6 +129,7 @@ fn build_health(
     health: &HealthRoute,
     headers: &[(String, String)],
     trusted: &Networks,
+    tally: Option<&Arc<Tally>>,
     materials: &Materials<'_>,
 ) -> Option<Health> {
     let asks_for_check =
@@ -136,7 +138,8 @@ fn build_health(
     let allow = MethodSet::of(&route.methods).to_string();
     let page = materials.keeper.page(health, headers, &allow, has_singles)?;
     let viewers = Viewers::build(&health.details_auth, materials.config, materials.common);
-    Some(Health::new(page, health, viewers, allow, trusted.clone()))
+    let singles = tally.filter(|_| has_singles).cloned();
+    Some(Health::new(page, health, viewers, allow, trusted.clone(), singles))
 }
 
 impl Door {

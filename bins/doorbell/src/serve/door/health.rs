@@ -3,6 +3,7 @@
 //!
 //! Does not know about: what makes a state, when replies are rendered.
 
+use super::counts::Tally;
 use super::exclude::excluded;
 use crate::config::model::{Details, HealthRoute};
 use crate::http::forwarded::Networks;
@@ -29,6 +30,8 @@ pub(super) struct Health {
     allow: String,
     /// Load balancers that are believed in what they say of us; anybody is where there are none.
     trusted: Networks,
+    /// Where requests for one check are counted: the census knows only those for the whole endpoint.
+    singles: Option<Arc<Tally>>,
 }
 
 impl Health {
@@ -38,6 +41,7 @@ impl Health {
         viewers: Viewers,
         allow: String,
         trusted: Networks,
+        singles: Option<Arc<Tally>>,
     ) -> Self {
         let details = route.details;
         let tokenless = match details {
@@ -45,7 +49,7 @@ impl Health {
             Details::Authenticated => viewers.are_all(),
             Details::Never => false,
         };
-        Self { page, details, viewers, tokenless, allow, trusted }
+        Self { page, details, viewers, tokenless, allow, trusted, singles }
     }
 
     /// True when it matters from where it is asked.
@@ -182,10 +186,14 @@ impl Health {
         reply: Responder<'_>,
         not_found: &StaticReply,
     ) -> Answered {
-        self.page.with_single(name, sees_details, |found| match found {
+        let answered = self.page.with_single(name, sees_details, |found| match found {
             Some(found) => self.answer(found, request, reply),
             None => reply.send(not_found),
-        })
+        });
+        if let Some(tally) = &self.singles {
+            tally.count(request.method(), &answered);
+        }
+        answered
     }
 
     #[inline(always)]

@@ -105,7 +105,8 @@ impl Door {
             route.listeners.contains(&listener) && (speaks_grpc || route.action != Action::Grpc)
         };
         for (position, route) in config.routes.iter().enumerate().filter(here) {
-            let answer = Answer::build(route, &own, &trusted, materials);
+            let tally = tally(&route.name).map(Arc::new);
+            let answer = Answer::build(route, &own, &trusted, tally.as_ref(), materials);
             let mut answer = answer.ok_or_else(|| BuildError(route.name.clone()))?;
             wants_client |= answer.wants_client();
             let guards = Guards::build(position, listener, config, common);
@@ -114,7 +115,8 @@ impl Door {
                 answer = Answer::Guarded(Arc::new(Guarded { guards, answer }));
             }
             let is_probe = route.action.is_probe();
-            let mut tally = tally(&route.name).filter(|_| !is_probe).map(Arc::new);
+            // A probe of a whole endpoint is counted by prober, one of a single check by its answer.
+            let mut tally = tally.filter(|_| !is_probe);
             if let (Answer::Reply(reply), Some(counted)) = (&answer, &tally)
                 && let Some(fixed) = counted.fixed(&route.methods, reply.status().code())
             {

@@ -89,7 +89,7 @@ fn gates(scrape: &Scrape, families: &mut Families) {
 
 fn requests(scrape: &Scrape, families: &mut Families) {
     let (counted, rest) = &scrape.requests;
-    let help = "Requests that a route answered, or none; routes of health have doorbell_probes.";
+    let help = "Requests that a route answered, or none; routes of health have doorbell_probes, and here those for one check.";
     let mut requests = families.counter("doorbell_http_requests", help);
     let mut redirects = BTreeMap::new();
     for (Counted { listener, route, method, code }, count) in counted {
