@@ -7,6 +7,7 @@
 
 use super::children::{CHILDREN, Own};
 use super::dial::cause_of;
+use super::look::BACK_WITHIN;
 use super::{Complaint, Progress, Stage, Verdict};
 use crate::config::model::ExecCheck;
 use doorbell_health::Outcome;
@@ -18,6 +19,8 @@ use std::process::{Command, ExitStatus, Stdio};
 use std::sync::Arc;
 use tokio::io::unix::AsyncFd;
 use tokio::net::unix::pipe;
+use tokio::sync::{Semaphore, oneshot};
+use tokio::time::timeout;
 
 /// Bytes of what a program says that are kept, as Docker and Consul keep them; what comes after is read and forgotten.
 const OUTPUT_LEN_MAX: usize = 4096;
@@ -31,7 +34,15 @@ const OWN_VARIABLES: [&str; 6] =
 
 /// Runs one program.
 #[derive(Debug)]
-pub(super) struct ExecAsk(Arc<ExecCheck>);
+pub(super) struct ExecAsk {
+    check: Arc<ExecCheck>,
+    starter: Starter,
+}
+
+/// Starts programs on a thread of its own, and never a second one before the first is back: where a program hangs before it runs, as one of a
+/// network file system, one thread does, and not one more with every run. What is started when nobody waits for it any more is killed.
+#[derive(Debug)]
+struct Starter(Arc<Semaphore>);
 
 /// A program that runs, and everything that it started. All of it is killed when this goes.
 struct Group {
@@ -43,19 +54,17 @@ struct Group {
 
 impl ExecAsk {
     pub(super) fn new(check: ExecCheck) -> Self {
-        Self(Arc::new(check))
+        Self { check: Arc::new(check), starter: Starter::default() }
     }
 
     pub(super) async fn ask(&self, progress: &Progress) -> Verdict {
-        let check = Arc::clone(&self.0);
+        let check = Arc::clone(&self.check);
         progress.enter(Stage::Start);
-        // A fork takes its time, in which other checks would be late.
-        let started = tokio::task::spawn_blocking(move || start(&check)).await;
-        let started = started.unwrap_or_else(|_| Err(io::Error::other("it was cut short")));
-        let program = self.0.command.first().map_or("", String::as_str);
+        let started = self.starter.start(move || start(&check)).await?;
+        let program = self.check.command.first().map_or("", String::as_str);
         let cannot = |error: io::Error| Complaint::error(format!("{program}: {}", cause_of(&error)));
-        let (child, output) = started.map_err(cannot)?;
-        let mut group = Group::new(child).map_err(cannot)?;
+        let (mut group, output) = started.map_err(cannot)?;
+        group.watch().map_err(cannot)?;
         progress.enter(Stage::End);
         let output = pipe::Receiver::from_owned_fd(output).map_err(cannot)?;
         let mut said = Vec::new();
@@ -69,8 +78,38 @@ impl ExecAsk {
     }
 }
 
+impl Starter {
+    async fn start(
+        &self,
+        start: impl FnOnce() -> io::Result<(Group, OwnedFd)> + Send + 'static,
+    ) -> Result<io::Result<(Group, OwnedFd)>, Complaint> {
+        let Ok(Ok(turn)) = timeout(BACK_WITHIN, Arc::clone(&self.0).acquire_owned()).await else {
+            return Err(Complaint::timeout("an earlier start has not come back"));
+        };
+        let (sender, started) = oneshot::channel();
+        // A fork takes its time, in which other checks would be late.
+        tokio::task::spawn_blocking(move || {
+            let _turn = turn;
+            // It may have waited for a thread until nobody wants to know.
+            if sender.is_closed() {
+                return;
+            }
+            if let Err(Ok((group, _output))) = sender.send(start()) {
+                group.end_now();
+            }
+        });
+        Ok(started.await.unwrap_or_else(|_| Err(io::Error::other("it was cut short"))))
+    }
+}
+
+impl Default for Starter {
+    fn default() -> Self {
+        Self(Arc::new(Semaphore::new(1)))
+    }
+}
+
 /// What is in it comes out at both of the program's outputs.
-fn start(check: &ExecCheck) -> io::Result<(Own, OwnedFd)> {
+fn start(check: &ExecCheck) -> io::Result<(Group, OwnedFd)> {
     let (output, input) = io::pipe()?;
     let [program, args @ ..] = check.command.as_slice() else {
         return Err(io::ErrorKind::InvalidInput.into());
@@ -81,15 +120,19 @@ fn start(check: &ExecCheck) -> io::Result<(Own, OwnedFd)> {
     for variable in OWN_VARIABLES {
         command.env_remove(variable);
     }
-    Ok((CHILDREN.start(|| command.spawn())?, output.into()))
+    Ok((Group::new(CHILDREN.start(|| command.spawn())?), output.into()))
 }
 
 impl Group {
-    fn new(child: Own) -> io::Result<Self> {
+    fn new(child: Own) -> Self {
         let pid = child.pid();
-        let mut group = Self { child: Some(child), pid, ended: None };
-        group.ended = Some(watched(pidfd_open(pid, PidfdFlags::empty())?)?);
-        Ok(group)
+        Self { child: Some(child), pid, ended: None }
+    }
+
+    /// From now on its end can be waited for.
+    fn watch(&mut self) -> io::Result<()> {
+        self.ended = Some(watched(pidfd_open(self.pid, PidfdFlags::empty())?)?);
+        Ok(())
     }
 
     async fn end(&mut self) -> io::Result<ExitStatus> {
@@ -100,6 +143,14 @@ impl Group {
         match self.child.take() {
             Some(mut child) => child.wait(),
             None => Err(io::ErrorKind::NotFound.into()),
+        }
+    }
+
+    /// Waits until it is dead: only where nobody else has to wait meanwhile.
+    fn end_now(mut self) {
+        self.kill();
+        if let Some(mut child) = self.child.take() {
+            let _status = child.wait();
         }
     }
 
@@ -123,10 +174,12 @@ impl Drop for Group {
         }
         // It is dying. Whoever waits for it takes it from the list of processes.
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+        let Some(ended) = ended else {
+            let _waits = runtime.spawn_blocking(move || child.wait());
+            return;
+        };
         runtime.spawn(async move {
-            if let Some(ended) = &ended {
-                let _ended = ended.readable().await;
-            }
+            let _ended = ended.readable().await;
             let _status = child.try_wait();
         });
     }
@@ -186,6 +239,63 @@ fn judge(status: ExitStatus, said: &[u8]) -> Verdict {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::path::Path;
+    use std::sync::Mutex;
+    use std::sync::mpsc::sync_channel;
+    use std::time::Duration;
+    use tokio::time::sleep;
+
+    fn runtime() -> tokio::runtime::Runtime {
+        tokio::runtime::Builder::new_current_thread().enable_all().max_blocking_threads(1).build().unwrap()
+    }
+
+    #[test]
+    fn what_starts_when_nobody_waits_any_more_is_killed_and_taken_off_the_list() {
+        let started = Arc::new(Mutex::new(None));
+        let kept = Arc::clone(&started);
+        runtime().block_on(async {
+            let starter = Starter::default();
+            let (go, wait) = sync_channel::<()>(1);
+            let hung = starter.start(move || {
+                wait.recv().unwrap();
+                let check = ExecCheck { command: vec!["/bin/sleep".to_owned(), "600".to_owned()] };
+                let (group, output) = start(&check)?;
+                *kept.lock().unwrap() = Some(group.pid);
+                Ok((group, output))
+            });
+            assert!(timeout(Duration::from_millis(20), hung).await.is_err());
+            let second =
+                timeout(Duration::from_secs(2), starter.start(|| Err(io::ErrorKind::NotFound.into())));
+            let second = second.await.expect("no second one waits for a thread").map(|_| ());
+            assert_eq!(second, Err(Complaint::timeout("an earlier start has not come back")));
+            go.send(()).unwrap();
+            while starter.start(|| Err(io::ErrorKind::NotFound.into())).await.is_err() {}
+            let pid = started.lock().unwrap().expect("it was started").as_raw_nonzero();
+            assert!(!Path::new(&format!("/proc/{pid}")).exists(), "it is gone, and was waited for");
+        });
+    }
+
+    #[test]
+    fn what_nobody_waits_for_any_more_is_not_started() {
+        let has_started = Arc::new(Mutex::new(false));
+        let kept = Arc::clone(&has_started);
+        runtime().block_on(async {
+            let (go, wait) = sync_channel::<()>(1);
+            let busy = tokio::task::spawn_blocking(move || wait.recv().unwrap());
+            let starter = Starter::default();
+            let queued = starter.start(move || {
+                *kept.lock().unwrap() = true;
+                Err(io::ErrorKind::NotFound.into())
+            });
+            assert!(timeout(Duration::from_millis(20), queued).await.is_err());
+            go.send(()).unwrap();
+            busy.await.unwrap();
+            while starter.start(|| Err(io::ErrorKind::NotFound.into())).await.is_err() {
+                sleep(Duration::from_millis(1)).await;
+            }
+        });
+        assert!(!*has_started.lock().unwrap());
+    }
 
     #[test]
     fn the_exit_code_decides_and_the_first_line_says_why() {

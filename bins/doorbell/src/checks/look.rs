@@ -9,7 +9,7 @@ use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
 /// A run that was broken off, as by a new configuration, may leave a look behind that is about to be back.
-const BACK_WITHIN: Duration = Duration::from_millis(50);
+pub(super) const BACK_WITHIN: Duration = Duration::from_millis(50);
 
 /// A network file system may hang for hours: then one thread hangs, and not one more with every run.
 #[derive(Debug)]
