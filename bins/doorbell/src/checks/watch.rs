@@ -11,6 +11,7 @@ use std::pin::pin;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep_until};
 use tonic::{Code, Request, Status, Streaming};
 use tonic_health::pb::health_check_response::ServingStatus;
 use tonic_health::pb::health_client::HealthClient;
@@ -22,11 +23,13 @@ pub(super) struct Watch {
     /// How often a silent server is asked whether it is still there, and how long it may take to say so.
     ping_every: Duration,
     ping_timeout: Duration,
+    /// How far apart calls begin: a server that ends each of them at once keeps nobody busy.
+    apart: Duration,
     teller: OnceLock<Teller>,
     following: Mutex<Option<Following>>,
 }
 
-/// What the server said last, as long as the call lives. The call ends when this goes.
+/// What the server said last, until another call may be made. The call ends when this goes.
 #[derive(Debug)]
 struct Following {
     last: Arc<Mutex<Option<ServingStatus>>>,
@@ -44,6 +47,7 @@ impl Watch {
         Self {
             ping_every: pace.interval,
             ping_timeout: pace.timeout,
+            apart: pace.fast_interval,
             teller: OnceLock::new(),
             following: Mutex::new(None),
         }
@@ -62,7 +66,7 @@ impl Watch {
             .keep_alive_while_idle(true);
     }
 
-    /// What the server said last; nothing when the call is over.
+    /// What the server said last; nothing when the call is over and another one may be made.
     pub(super) fn known(&self) -> Option<ServingStatus> {
         let following = self.following.lock().unwrap_or_else(PoisonError::into_inner);
         following.as_ref().and_then(|following| *lock(&following.last))
@@ -79,6 +83,7 @@ impl Watch {
         C: Future<Output = Result<(), E>> + Send + 'static,
         E: Send + 'static,
     {
+        let again_at = Instant::now() + self.apart;
         // The call of before is over, or this would not be made.
         *self.following.lock().unwrap_or_else(PoisonError::into_inner) = None;
         let mut conn = Box::pin(conn);
@@ -98,21 +103,21 @@ impl Watch {
         let last = Arc::new(Mutex::new(Some(status)));
         let (kept, teller) = (Arc::clone(&last), self.teller.get().cloned());
         let task = tokio::spawn(async move {
-            // As long as this lives, so does the connection.
-            let _client = client;
-            loop {
-                let news = tokio::select! {
-                    news = next(&mut told) => news.ok(),
-                    _ended = &mut conn => None,
-                };
+            let tell = |news| {
                 *lock(&kept) = news;
-                if let Some(teller) = &teller {
-                    teller.changed();
-                }
-                if news.is_none() {
-                    return;
-                }
+                teller.iter().for_each(Teller::changed);
+            };
+            while let Some(news) = tokio::select! {
+                news = next(&mut told) => news.ok(),
+                _ended = &mut conn => None,
+            } {
+                tell(Some(news));
             }
+            // As long as the client lives, so does the connection.
+            drop((client, told, conn));
+            // Whoever runs meanwhile goes by what was told last, and makes no other call.
+            sleep_until(again_at).await;
+            tell(None);
         });
         *self.following.lock().unwrap_or_else(PoisonError::into_inner) = Some(Following { last, task });
         Ok(status)

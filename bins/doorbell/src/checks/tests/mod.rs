@@ -5,6 +5,7 @@
 mod kinds;
 mod names;
 mod requests;
+mod watches;
 
 use super::*;
 use crate::config::{Source, default_config, parse};
