@@ -85,7 +85,10 @@ impl GrpcAsk {
     }
 
     pub(super) async fn ask(&self, progress: &Progress, start: Instant) -> Verdict {
-        let known = if self.check.mode == GrpcMode::Watch { self.watch.known() } else { None };
+        let known = match self.check.mode {
+            GrpcMode::Check => None,
+            GrpcMode::Watch => self.watch.known(|| self.request(), progress).await,
+        };
         let answer = match known {
             Some(status) => Ok(status),
             None => self.connect_and_ask(progress).await?,
@@ -125,6 +128,16 @@ impl GrpcAsk {
         }
     }
 
+    fn request(&self) -> tonic::Request<HealthCheckRequest> {
+        let mut request = tonic::Request::new(HealthCheckRequest { service: self.check.service.clone() });
+        if let Some(traces) = &self.traces
+            && let Ok(value) = MetadataValue::try_from(&traces.next()[..])
+        {
+            request.metadata_mut().insert(TRACEPARENT, value);
+        }
+        request
+    }
+
     async fn call<S>(&self, stream: S) -> Result<ServingStatus, Status>
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
@@ -135,18 +148,10 @@ impl GrpcAsk {
             .initial_connection_window_size(WINDOW)
             .max_frame_size(FRAME_MAX)
             .max_header_list_size(HEADER_LIST_MAX);
-        if self.check.mode == GrpcMode::Watch {
-            self.watch.keep_alive(&mut builder);
-        }
         let (sender, conn) = builder.handshake(TokioIo::new(stream)).await.map_err(|error| broken(&error))?;
         let client = HealthClient::with_origin(Sender(sender, Arc::clone(&self.fields)), self.origin.clone());
         let mut client = client.max_decoding_message_size(MESSAGE_LEN_MAX);
-        let mut request = tonic::Request::new(HealthCheckRequest { service: self.check.service.clone() });
-        if let Some(traces) = &self.traces
-            && let Ok(value) = MetadataValue::try_from(&traces.next()[..])
-        {
-            request.metadata_mut().insert(TRACEPARENT, value);
-        }
+        let request = self.request();
         if self.check.mode == GrpcMode::Watch {
             return self.watch.begin(client, request, conn).await;
         }
@@ -197,7 +202,7 @@ fn fields_of(check: &GrpcCheck) -> Result<Arc<[(HeaderName, HeaderValue)]>, Stri
 }
 
 /// A connection as tonic wants a channel to be, and what is said with each call on it.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Sender(http2::SendRequest<Body>, Arc<[(HeaderName, HeaderValue)]>);
 
 impl Service<Request<Body>> for Sender {

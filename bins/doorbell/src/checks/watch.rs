@@ -1,14 +1,16 @@
 //! A `Watch` of `grpc.health.v1`: one call that stays, on which the server tells every change.
 //!
 //! Does not know about: how the connection was made, what a status is worth.
+//!
+//! A server that is gone without a word would look as well as ever. It is not pinged: servers of gRPC end the connection of whoever pings more
+//! often than every five minutes (gRFC A8), and a process that hangs may still have its transport answer. Each run makes a call of `Check`
+//! beside the watch instead, of which only counts that there is an answer.
 
-use super::Teller;
 use super::grpc::Sender;
+use super::{Progress, Stage, Teller};
 use crate::config::model::Pace;
-use hyper::client::conn::http2;
-use hyper_util::rt::{TokioExecutor, TokioTimer};
 use std::pin::pin;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until};
@@ -20,9 +22,8 @@ use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse};
 /// A call that may be there.
 #[derive(Debug)]
 pub(super) struct Watch {
-    /// How often a silent server is asked whether it is still there, and how long it may take to say so.
-    ping_every: Duration,
-    ping_timeout: Duration,
+    /// How long nothing may have been heard of a server before it is asked whether it is still there.
+    silence: Duration,
     /// How far apart calls begin: a server that ends each of them at once keeps nobody busy.
     apart: Duration,
     teller: OnceLock<Teller>,
@@ -32,8 +33,31 @@ pub(super) struct Watch {
 /// What the server said last, until another call may be made. The call ends when this goes.
 #[derive(Debug)]
 struct Following {
-    last: Arc<Mutex<Option<ServingStatus>>>,
+    last: Arc<Mutex<Option<Known>>>,
+    /// As long as it lives, so does the connection.
+    client: HealthClient<Sender>,
     task: JoinHandle<()>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Known {
+    status: ServingStatus,
+    /// When the server last said anything.
+    heard: Instant,
+}
+
+/// Ends the call when it goes, unless the server has answered.
+struct Doubt<'a> {
+    watch: &'a Watch,
+    is_settled: bool,
+}
+
+impl Drop for Doubt<'_> {
+    fn drop(&mut self) {
+        if !self.is_settled {
+            *self.watch.following() = None;
+        }
+    }
 }
 
 impl Drop for Following {
@@ -43,10 +67,10 @@ impl Drop for Following {
 }
 
 impl Watch {
-    pub(super) const fn new(pace: &Pace) -> Self {
+    pub(super) fn new(pace: &Pace) -> Self {
         Self {
-            ping_every: pace.interval,
-            ping_timeout: pace.timeout,
+            // Less than is between two runs of the schedule; more than between those of a server that changes all the time.
+            silence: pace.fast_interval / 4,
             apart: pace.fast_interval,
             teller: OnceLock::new(),
             following: Mutex::new(None),
@@ -57,19 +81,36 @@ impl Watch {
         let _known = self.teller.set(teller);
     }
 
-    /// Without it a server that is gone without a word would look as well as ever.
-    pub(super) fn keep_alive(&self, builder: &mut http2::Builder<TokioExecutor>) {
-        builder
-            .timer(TokioTimer::new())
-            .keep_alive_interval(self.ping_every)
-            .keep_alive_timeout(self.ping_timeout)
-            .keep_alive_while_idle(true);
+    /// What the server said last, if it is still there; nothing when the call is over and another one may be made. Who stops waiting
+    /// for this ends the call.
+    pub(super) async fn known(
+        &self,
+        request: impl FnOnce() -> Request<HealthCheckRequest>,
+        progress: &Progress,
+    ) -> Option<ServingStatus> {
+        let (last, mut client) = {
+            let following = self.following();
+            let Following { last, client, .. } = following.as_ref()?;
+            let known = (*lock(last))?;
+            if known.heard.elapsed() < self.silence {
+                return Some(known.status);
+            }
+            (Arc::clone(last), client.clone())
+        };
+        progress.enter(Stage::Answer);
+        let mut doubt = Doubt { watch: self, is_settled: false };
+        // If the connection is over, so is the watch, and says so by itself.
+        let _answer = client.check(request()).await;
+        doubt.is_settled = true;
+        let mut last = lock(&last);
+        last.as_mut().map(|known| {
+            known.heard = Instant::now();
+            known.status
+        })
     }
 
-    /// What the server said last; nothing when the call is over and another one may be made.
-    pub(super) fn known(&self) -> Option<ServingStatus> {
-        let following = self.following.lock().unwrap_or_else(PoisonError::into_inner);
-        following.as_ref().and_then(|following| *lock(&following.last))
+    fn following(&self) -> MutexGuard<'_, Option<Following>> {
+        lock(&self.following)
     }
 
     /// Makes the call and gives the first that is told. What comes behind it is told by the teller.
@@ -85,7 +126,7 @@ impl Watch {
     {
         let again_at = Instant::now() + self.apart;
         // The call of before is over, or this would not be made.
-        *self.following.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        *self.following() = None;
         let mut conn = Box::pin(conn);
         let mut first = pin!(async move {
             let mut told = client.watch(request).await?.into_inner();
@@ -100,11 +141,11 @@ impl Watch {
                 return first.await.map(|(_, _, status)| status);
             }
         };
-        let last = Arc::new(Mutex::new(Some(status)));
+        let last = Arc::new(Mutex::new(Some(Known { status, heard: Instant::now() })));
         let (kept, teller) = (Arc::clone(&last), self.teller.get().cloned());
         let task = tokio::spawn(async move {
-            let tell = |news| {
-                *lock(&kept) = news;
+            let tell = |news: Option<ServingStatus>| {
+                *lock(&kept) = news.map(|status| Known { status, heard: Instant::now() });
                 teller.iter().for_each(Teller::changed);
             };
             while let Some(news) = tokio::select! {
@@ -113,13 +154,13 @@ impl Watch {
             } {
                 tell(Some(news));
             }
-            // As long as the client lives, so does the connection.
-            drop((client, told, conn));
+            // Nothing of it stays open meanwhile.
+            drop((told, conn));
             // Whoever runs meanwhile goes by what was told last, and makes no other call.
             sleep_until(again_at).await;
             tell(None);
         });
-        *self.following.lock().unwrap_or_else(PoisonError::into_inner) = Some(Following { last, task });
+        *self.following() = Some(Following { last, client, task });
         Ok(status)
     }
 }
@@ -130,6 +171,6 @@ async fn next(told: &mut Streaming<HealthCheckResponse>) -> Result<ServingStatus
     Ok(message.status())
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -160,7 +160,7 @@ fn a_watch_is_told_at_once(engine: &str) {
     await_answer(&doorbell, "/readyz/cart", (503, "connection refused\n"));
 }
 
-/// Its kernel still takes what is sent, and nobody ends the connection: only pings find out.
+/// Its kernel still takes what is sent, and nobody ends the connection: only who asks finds out.
 fn a_watch_of_a_server_that_stands_still_ends(engine: &str) {
     let upstream = Doorbell::start_with(
         engine,
@@ -178,7 +178,7 @@ fn a_watch_of_a_server_that_stands_still_ends(engine: &str) {
         upstream.process.signal(Signal::STOP);
         let from = Instant::now();
         await_answer(&doorbell, "/readyz/app", (503, "within 300ms\n"));
-        // A ping after the interval and its time, and a run that finds nobody who answers.
+        // A run after the interval and its time.
         assert!(from.elapsed() < Duration::from_millis(1000 + 1500), "{:?}", from.elapsed());
         upstream.process.signal(Signal::CONT);
         await_answer(&doorbell, "/readyz/app", (200, "ok"));

@@ -24,7 +24,8 @@ fn runner(lines: &str) -> Runner {
 
 fn runner_with(lines: &str, connector: &Arc<Connector>) -> Runner {
     let timeout = if lines.contains("\ntimeout") { "" } else { "timeout = \"4s\"\n" };
-    let text = format!("version = 1\n[check.a]\n{timeout}interval = \"5s\"\n{lines}\n");
+    let interval = if lines.contains("\ninterval") { "" } else { "interval = \"5s\"\n" };
+    let text = format!("version = 1\n[check.a]\n{timeout}{interval}{lines}\n");
     let parsed = parse(&Source { name: "f".to_owned(), text }, &|_| None);
     let config = parsed.config.unwrap_or_else(|| panic!("{:?}", parsed.problems));
     Runner::build(&config.checks[0], &mut Shared::new(Arc::clone(connector))).unwrap().unwrap()
