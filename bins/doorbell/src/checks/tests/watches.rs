@@ -131,7 +131,7 @@ fn keeps_watches() -> (SocketAddr, Arc<Sent>) {
 fn a_server_is_asked_whether_it_is_there_and_not_pinged() {
     let (addr, sent) = keeps_watches();
     let runner = runner(&format!(
-        "type = \"grpc\"\naddress = \"{addr}\"\nmode = \"watch\"\ninterval = \"500ms\"\nfast_interval = \"200ms\"\ntimeout = \"500ms\""
+        "type = \"grpc\"\naddress = \"{addr}\"\nmode = \"watch\"\ninterval = \"1s\"\nfast_interval = \"200ms\"\ntimeout = \"1s\""
     ));
     let counts = || [&sent.conns, &sent.calls, &sent.pings].map(|count| count.load(Ordering::SeqCst));
     block_on(async {
@@ -143,7 +143,7 @@ fn a_server_is_asked_whether_it_is_there_and_not_pinged() {
         }
         sent.is_silent.store(true, Ordering::SeqCst);
         let finding = runner.run().await;
-        assert_eq!((finding.outcome, &*finding.reason), (Outcome::Timeout, "no answer within 500ms"));
+        assert_eq!((finding.outcome, &*finding.reason), (Outcome::Timeout, "no answer within 1s"));
         sent.is_silent.store(false, Ordering::SeqCst);
         assert_eq!(runner.run().await.outcome, Outcome::Success);
         assert_eq!(counts(), [2, 4, 0], "another connection");
