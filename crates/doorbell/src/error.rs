@@ -93,6 +93,8 @@ close_reasons! {
     HandshakeCap = "handshake_cap", Local;
     /// A TLS handshake or record that cannot be used, or no TLS on a TLS port.
     Tls = "tls_error", Peer;
+    /// The ring or the worker that had it failed.
+    Lost = "lost", Local;
 }
 
 impl CloseReason {

@@ -484,6 +484,8 @@ fn connections_that_are_lost_with_a_ring_do_not_count_for_their_address() {
     assert_eq!(hold(addr, "/").1, "503", "one too many");
     server.handle().fail_worker(WorkerIndex(0));
     eventually(|| server.stats().driver_fallbacks == 1);
+    let stats = server.stats();
+    assert_eq!((stats.closed_because(CloseReason::Lost), stats.conns_live), (4, 0), "{stats:?}");
     let again: Vec<_> = (0..4).map(|_| hold(addr, "/")).collect();
     assert!(again.iter().all(|(_, status)| status == "200"), "the four that were lost hold nothing");
     assert_eq!(hold(addr, "/").1, "503", "and they are counted from here on");

@@ -443,7 +443,8 @@
 //!
 //! Requests are counted by route only with `[admin]`, without which nobody can ask for metrics; then a route is compiled into an answer that
 //! counts. Numbers belong to the process, so that a reload takes nothing back, and each thread has its own; of a reply that is always the same
-//! the number is known but for the method. Routes of health are not counted again: `doorbell_probes_total` has them by prober, which says more.
+//! the number is known but for the method. Routes of health are not counted again: `doorbell_probes_total` has them by prober, which says more;
+//! only what asks them for one check (`/readyz/CHECK`) is, as no verdict of an endpoint is told there.
 //! Where the answer is no fixed one, its number is looked up by method and status. `doorbell_http_requests_total` is what is counted by listener,
 //! route, method and code; `doorbell_requests_total` is every request by protocol, those of probes among them.
 //!
