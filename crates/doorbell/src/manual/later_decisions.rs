@@ -201,3 +201,27 @@
 //! spoken to targets. The end of the root itself is not looked at for `probe_ssl_last_chain_expiry_timestamp_seconds`.
 //!
 //! *Would change it:* an exporter's port that strangers reach, and that cannot have a proxy of its own before it.
+//!
+//! # 0053 A watch asks by `Check` whether its server is there, and sends no PING
+//!
+//! *Context.* A stream that says nothing is that of a service whose state does not change, or of a server that stands still. PING of HTTP/2 tells them
+//! apart, but servers of gRPC take more than one in five minutes for an attack: after the third they answer `GOAWAY` with `too_many_pings` (the
+//! enforcement policy of grpc-go, `GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS` of its core). A ping every `interval` ended a watch of such
+//! a server every twenty seconds.
+//!
+//! *Choice.* Each run makes the unary call on the connection of the watch, unless something was heard just before: any answer will do, also that there
+//! is no such method, and none within `timeout` ends the watch. Its frames are data, for which no server has a limit of that kind.
+//!
+//! *Left out.* `TCP_USER_TIMEOUT`: the kernel of a server that stands still acknowledges. A ping every five minutes: it would be known too late.
+//!
+//! *Would change it:* a server that allows one stream a connection, which would not answer.
+//!
+//! # 0054 The command of `doorbell run` is told by the doorbell that serves
+//!
+//! *Context.* `run` counted `drain_delay` itself, from the file that it had read at its start. A stop that was called off ended the command all the same,
+//! and a delay that a reload had changed was the old one.
+//!
+//! *Choice.* The doorbell that serves says when it closes and when it goes on, a byte each, over a socket that is its standard input, which a server has no
+//! use for. One that dies before it says anything has the command told at once.
+//!
+//! *Would change it:* a server that reads its standard input.
