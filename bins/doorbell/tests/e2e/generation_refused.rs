@@ -77,7 +77,9 @@ fn nothing_of_a_refused_file_is_in_force(engine: &str) {
         assert!(TcpStream::connect(("127.0.0.1", port)).is_err(), "{port} is open");
     }
     assert_eq!(target.accept().unwrap_err().kind(), ErrorKind::WouldBlock, "a check of it has run");
-    assert!(!threads(&reloaded).iter().any(|name| name.starts_with("refused")), "{:?}", threads(&reloaded));
+    // Nobody waits for them to end.
+    let are_gone = || !threads(&reloaded).iter().any(|name| name.starts_with("refused"));
+    assert!(wait_until(LIMIT, are_gone).is_some(), "{:?}", threads(&reloaded));
     assert_eq!(reloaded.doorbell.fds_at_rest(), fds);
     // Names mean what they mean in the file that is served.
     assert_eq!(reloaded.run(&["maint", "check:other"]).status.code(), Some(1));
