@@ -241,6 +241,7 @@ mod tests {
     use super::*;
     use std::path::Path;
     use std::sync::Mutex;
+    use std::sync::atomic::{AtomicBool, Ordering};
     use std::sync::mpsc::sync_channel;
     use std::time::Duration;
     use tokio::time::sleep;
@@ -256,14 +257,20 @@ mod tests {
         runtime().block_on(async {
             let starter = Starter::default();
             let (go, wait) = sync_channel::<()>(1);
-            let hung = starter.start(move || {
+            let has_begun = Arc::new(AtomicBool::new(false));
+            let begun = Arc::clone(&has_begun);
+            let mut hung = Box::pin(starter.start(move || {
+                begun.store(true, Ordering::SeqCst);
                 wait.recv().unwrap();
                 let check = ExecCheck { command: vec!["/bin/sleep".to_owned(), "600".to_owned()] };
                 let (group, output) = start(&check)?;
                 *kept.lock().unwrap() = Some(group.pid);
                 Ok((group, output))
-            });
-            assert!(timeout(Duration::from_millis(20), hung).await.is_err());
+            }));
+            while !has_begun.load(Ordering::SeqCst) {
+                assert!(timeout(Duration::from_millis(20), &mut hung).await.is_err());
+            }
+            drop(hung);
             let second =
                 timeout(Duration::from_secs(2), starter.start(|| Err(io::ErrorKind::NotFound.into())));
             let second = second.await.expect("no second one waits for a thread").map(|_| ());

@@ -60,11 +60,11 @@ fn ends_watches(messages: usize) -> (SocketAddr, Arc<AtomicUsize>) {
 
 #[test]
 fn a_watch_that_ends_is_not_begun_again_at_once() {
-    let fast = Duration::from_millis(400);
+    let fast = Duration::from_secs(1);
     for messages in [1, 2] {
         let (addr, calls) = ends_watches(messages);
         let runner = runner(&format!(
-            "type = \"grpc\"\naddress = \"{addr}\"\nmode = \"watch\"\nfast_interval = \"400ms\""
+            "type = \"grpc\"\naddress = \"{addr}\"\nmode = \"watch\"\nfast_interval = \"1s\""
         ));
         let (tellers, mut told) = Calls::new(Arc::default());
         runner.tell(tellers.teller(0));
