@@ -165,8 +165,6 @@ pub(crate) struct ListenerCounters {
     /// Published at the end of a turn.
     accepted: Counter,
     closed: [Counter; CloseReason::ALL.len()],
-    /// Connections that were lost with a driver.
-    lost: Counter,
     accept_errors: [Counter; ACCEPT_ERRORS.len() + 1],
     proxy: [Counter; ProxyResult::ALL.len()],
 }
@@ -241,7 +239,7 @@ impl ListenerCounters {
     }
 
     fn live(&self) -> u64 {
-        let gone = self.closed.iter().map(Counter::value).sum::<u64>() + self.lost.value();
+        let gone = self.closed.iter().map(Counter::value).sum();
         // Whoever came and went in this turn is not accepted yet.
         self.accepted.value().saturating_sub(gone)
     }
@@ -272,12 +270,18 @@ impl ListenerSnapshot {
 }
 
 impl Counters {
-    /// Counters for so many listeners; those that were there before the driver that was lost count on.
+    /// Counters for so many listeners; those that were there before a driver was lost count on.
     pub(crate) fn listeners(&self, count: usize) -> Arc<[ListenerCounters]> {
         let new = || (0..count).map(|_| ListenerCounters::default()).collect();
-        let listeners = self.listeners.get_or_init(new);
-        listeners.iter().for_each(|listener| listener.lost.add(listener.live()));
-        Arc::clone(listeners)
+        Arc::clone(self.listeners.get_or_init(new))
+    }
+
+    /// All that live are lost, with their driver or their worker.
+    pub(crate) fn lose_connections(&self) {
+        self.conns_live.set(0);
+        self.by_listener()
+            .iter()
+            .for_each(|listener| listener.closed[CloseReason::Lost.index()].add(listener.live()));
     }
 
     /// Those of all listeners, by index.
@@ -343,6 +347,8 @@ mod tests {
         assert_eq!((sum(1).conns_accepted, sum(1).conns_live), (10, 8), "two workers");
         let errors: Vec<_> = sum(1).accept_errors().filter(|(_, count)| *count > 0).collect();
         assert_eq!(errors, [("EMFILE", 2), ("other", 2)]);
+        counters.lose_connections();
+        assert_eq!((sum(1).conns_live, sum(1).closed[CloseReason::Lost.index()]), (0, 8));
         let after = counters.listeners(2);
         after[1].accepted_and_done(1, 0);
         assert_eq!((sum(1).conns_accepted, sum(1).conns_live), (12, 2));

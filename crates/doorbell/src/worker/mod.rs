@@ -60,7 +60,6 @@ use crate::config::Limits;
 use crate::conn::{Arriving, Phase, Table};
 use crate::control::WorkerShared;
 use crate::driver::{Driver, Fault, Quick};
-use crate::error::CloseReason;
 use crate::hand_over::HandOver;
 use crate::id::{ConnId, ListenerIndex};
 use crate::protocol::{ListenerProtocol, Protocol, ProtocolConn, Room};
@@ -305,16 +304,14 @@ impl<D: Driver, C: Clock> Worker<D, C> {
     /// The connections are lost, and do not count for their addresses any more: who had one may come again, to whoever serves now.
     pub fn lose_connections(&mut self) {
         self.for_each_live(|worker, id| {
-            let conn = worker.table.live_mut(id);
-            worker.by_listener[conn.listener.index()].closed_because(CloseReason::Lost);
-            if let Some(cell) = conn.ip_cell.take() {
+            if let Some(cell) = worker.table.live_mut(id).ip_cell.take() {
                 worker.server.ip_table.leave(cell);
             }
         });
         self.ip_cap.on_close(&self.server.ip_table, 0);
         // What came in the turn that was not finished is counted too.
         self.publish();
-        self.shared.counters.conns_live.set(0);
+        self.shared.counters.lose_connections();
     }
 
     /// The driver.
