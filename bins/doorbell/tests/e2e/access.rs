@@ -10,9 +10,9 @@ use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::plain::{get, request, send};
-use crate::support::{Doorbell, LIMIT, Scratch, on_both_engines};
+use crate::support::{Doorbell, LIMIT, Scratch, on_auto};
 
-on_both_engines! {
+on_auto! {
     only_errors
     everything
     everything_as_json

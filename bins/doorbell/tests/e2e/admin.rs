@@ -11,9 +11,9 @@ use std::time::{Duration, Instant};
 use doorbell_testkit::peers::{Reply, exchange, misbehave, wait_until};
 use serde_json::Value;
 
-use crate::support::{Doorbell, LIMIT, StopAtEnd, on_both_engines};
+use crate::support::{Doorbell, LIMIT, StopAtEnd, on_auto, on_both_engines};
 
-on_both_engines! {
+on_auto! {
     everything_is_shown
     whoever_probes_is_counted
     operators_steer_it
@@ -21,6 +21,9 @@ on_both_engines! {
     a_token_is_needed_where_there_is_one
     a_hostile_reason_is_only_text
     events_come_as_they_happen
+}
+
+on_both_engines! {
     probes_during_a_thousand_changes_a_second_are_whole
 }
 

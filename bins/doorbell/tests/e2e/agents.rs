@@ -14,9 +14,9 @@ use rustix::process::Signal;
 
 use crate::checks::ask_with;
 use crate::haproxy::row;
-use crate::support::{Doorbell, LIMIT, Process, Scratch, free_port, on_both_engines, program};
+use crate::support::{Doorbell, LIMIT, Process, Scratch, free_port, on_auto, program};
 
-on_both_engines! {
+on_auto! {
     agents_tell_everything
     haproxy_follows_an_agent
     haproxy_need_not_say_whom_it_means

@@ -17,9 +17,9 @@ use crate::agents::{self, await_line, tell};
 use crate::checks::ask_with;
 use crate::grpc::{block_on, call, check, next, watch};
 use crate::http2::config;
-use crate::support::{Doorbell, LIMIT, on_both_engines};
+use crate::support::{Doorbell, LIMIT, on_auto};
 
-on_both_engines! {
+on_auto! {
     grpc_probers_are_known_and_told_apart
     agent_checks_are_counted
     fields_follow_the_state

@@ -3,9 +3,9 @@
 //! Does not know about: signed tokens.
 
 use crate::plain::get;
-use crate::support::{Doorbell, Scratch, on_both_engines};
+use crate::support::{Doorbell, Scratch, on_auto};
 
-on_both_engines! {
+on_auto! {
     a_token_opens_its_route
     any_of_two_lists
 }

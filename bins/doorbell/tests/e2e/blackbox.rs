@@ -10,10 +10,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::checks::ask;
-use crate::support::{Doorbell, on_both_engines, program};
+use crate::support::{Doorbell, on_auto, program};
 use crate::upstream::{Does, Upstream};
 
-on_both_engines! {
+on_auto! {
     targets_are_probed_and_the_metrics_have_the_right_names
     what_is_not_allowed_is_not_connected_to
     many_who_ask_are_one_probe

@@ -10,9 +10,9 @@ use doorbell_testkit::peers::wait_until;
 use serde_json::Value;
 
 use crate::admin::{KUBELET, ask, start};
-use crate::support::{Doorbell, LIMIT, Scratch, on_both_engines, program};
+use crate::support::{Doorbell, LIMIT, Scratch, on_auto, program};
 
-on_both_engines! {
+on_auto! {
     a_browser_shows_it
     it_is_readable_without_scripts
 }

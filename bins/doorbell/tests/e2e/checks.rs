@@ -8,10 +8,10 @@ use doorbell_testkit::peers::process::rss_bytes;
 use doorbell_testkit::peers::{Reply, exchange, wait_until};
 use rustix::process::Signal;
 
-use crate::support::{Doorbell, LIMIT, Scratch, binary, on_both_engines, stdout};
+use crate::support::{Doorbell, LIMIT, Scratch, binary, on_auto, stdout};
 use crate::upstream::{Does, Upstream};
 
-on_both_engines! {
+on_auto! {
     an_http_check_decides_what_probes_are_told
     a_check_needs_no_file
     formats_and_details

@@ -16,12 +16,10 @@ use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::control::{Controlled, config};
-use crate::support::{
-    Doorbell, LIMIT, Scratch, StopAtEnd, binary, is_full, on_both_engines, program, stdout,
-};
+use crate::support::{Doorbell, LIMIT, Scratch, StopAtEnd, binary, is_full, on_auto, program, stdout};
 use crate::upstream::{Does, Upstream};
 
-on_both_engines! {
+on_auto! {
     nothing_that_is_well_goes_down_and_nothing_that_ends_goes_on
     what_operators_declared_lasts_as_long_as_they_said
     a_stop_takes_as_long_as_it_is_given

@@ -15,17 +15,18 @@ use rustix::process::Signal;
 use crate::https::Https;
 use crate::pki::localhost;
 use crate::plain::{get, send};
-use crate::support::{Doorbell, LIMIT, Scratch, free_port, on_both_engines};
+use crate::support::{Doorbell, LIMIT, Scratch, free_port, on_auto, on_both_engines};
 
-on_both_engines! {
+on_auto! {
     requests_are_counted_by_route
-    connections_are_counted_by_listener
     connections_of_tcp_probes_are_counted_as_they_end
     a_reload_takes_nothing_back
     runs_of_checks_are_counted_by_result_and_timed_by_part
     handshakes_and_certificates
     ports_beside_the_listeners
 }
+
+on_both_engines! { connections_are_counted_by_listener }
 
 /// What stands behind a series, with all its labels.
 fn value(admin: SocketAddr, series: &str) -> Option<f64> {

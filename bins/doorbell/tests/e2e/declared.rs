@@ -10,9 +10,9 @@ use doorbell_testkit::peers::wait_until;
 use rustix::process::Signal;
 
 use crate::control::{Controlled, config};
-use crate::support::{Doorbell, LIMIT, Scratch, binary, on_both_engines};
+use crate::support::{Doorbell, LIMIT, Scratch, binary, on_auto};
 
-on_both_engines! {
+on_auto! {
     maintenance_survives_a_restart_and_ends_by_itself
     a_drain_survives_a_restart
     the_state_directory_of_systemd_keeps_what_is_declared

@@ -15,9 +15,9 @@ use tonic_health::pb::health_client::HealthClient;
 use crate::agents::{await_line, line};
 use crate::control::Controlled;
 use crate::grpc::{block_on, check, next, watch};
-use crate::support::{LIMIT, free_addr, on_both_engines};
+use crate::support::{LIMIT, free_addr, on_auto};
 
-on_both_engines! {
+on_auto! {
     one_endpoint_drains_and_everybody_is_told
     a_drain_ends_by_itself
     a_hook_waits_until_all_had_time_to_hear

@@ -9,9 +9,9 @@ use std::time::Duration;
 use doorbell_testkit::peers::wait_until;
 
 use crate::plain::{get, request, send};
-use crate::support::{Doorbell, LIMIT, Scratch, on_both_engines};
+use crate::support::{Doorbell, LIMIT, Scratch, on_auto};
 
-on_both_engines! {
+on_auto! {
     a_challenge_is_answered_at_once
     a_challenge_is_answered_from_memory_within_a_second
     a_challenge_wins_over_redirects

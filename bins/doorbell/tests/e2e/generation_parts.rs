@@ -27,10 +27,10 @@ use tonic_health::pb::health_client::HealthClient;
 use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse};
 
 use crate::generations::{Reloaded, ask, config, kept};
-use crate::support::{LIMIT, Scratch, StopAtEnd, on_both_engines};
+use crate::support::{LIMIT, Scratch, StopAtEnd, on_auto};
 use crate::upstream::{Does, Upstream};
 
-on_both_engines! {
+on_auto! {
     http2_is_told_to_go_and_its_streams_finish
     a_watch_ends_and_the_next_one_is_the_new_configurations
     ports_beside_the_rings_go_on

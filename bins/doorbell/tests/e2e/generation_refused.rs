@@ -15,9 +15,9 @@ use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::generations::{Reloaded, ask, config};
-use crate::support::{LIMIT, free_port, on_both_engines};
+use crate::support::{LIMIT, free_port, on_auto};
 
-on_both_engines! {
+on_auto! {
     nothing_of_a_refused_file_is_in_force
     an_address_that_somebody_has_refuses_the_file
     a_file_that_cannot_be_used_is_told_once_with_its_place

@@ -18,21 +18,24 @@ use crate::admin::{get, post};
 use crate::frames;
 use crate::http2::config;
 use crate::pki::{ca, localhost};
-use crate::support::{Doorbell, LIMIT, Scratch, on_both_engines, program, stdout};
+use crate::support::{Doorbell, LIMIT, Scratch, on_auto, on_both_engines, program, stdout};
 
-on_both_engines! {
+on_auto! {
     checks
     checks_over_tls
     lists
     what_runs_when_somebody_asks_runs_for_lists_and_watches
-    watches_through_a_drain
-    many_watches_through_a_drain
     watches_are_bounded
     an_aws_load_balancer_is_told_the_verdict
     everything_else_is_unimplemented
     messages_are_bounded
     off_when_turned_off
     a_client_certificate_is_demanded_as_everywhere
+}
+
+on_both_engines! {
+    watches_through_a_drain
+    many_watches_through_a_drain
 }
 
 const GRPC: &str = "[health.cart]\ninitial = \"down\"\n\

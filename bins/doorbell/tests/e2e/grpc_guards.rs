@@ -17,9 +17,9 @@ use crate::http2::config;
 use crate::jwt::{Signer, claims};
 use crate::pki::{ca, localhost};
 use crate::plain;
-use crate::support::{Doorbell, Scratch, on_both_engines, program, stdout};
+use crate::support::{Doorbell, Scratch, on_auto, program, stdout};
 
-on_both_engines! {
+on_auto! {
     a_token_is_needed_where_the_route_says_so
     a_signed_token_is_verified_by_a_job
     a_rate_limit_is_resource_exhausted

@@ -9,9 +9,9 @@ use rustix::process::Signal;
 
 use crate::http2::config;
 use crate::pki::{ca, localhost};
-use crate::support::{Doorbell, LIMIT, Process, Scratch, on_both_engines, python};
+use crate::support::{Doorbell, LIMIT, Process, Scratch, on_auto, python};
 
-on_both_engines! {
+on_auto! {
     in_plain
     over_tls
 }

@@ -6,9 +6,9 @@ use std::path::Path;
 
 use crate::http2::config;
 use crate::pki::localhost;
-use crate::support::{Doorbell, Scratch, on_both_engines, program, run};
+use crate::support::{Doorbell, Scratch, on_auto, program, run};
 
-on_both_engines! {
+on_auto! {
     over_tls
     with_prior_knowledge
 }

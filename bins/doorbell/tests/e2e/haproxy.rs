@@ -15,9 +15,9 @@ use serde_json::Value;
 use crate::admin::{get, json, post};
 use crate::frames::{DATA, END_HEADERS, END_STREAM, HEADERS, PREFACE, SETTINGS, block, frame};
 use crate::plain::{request, send_from};
-use crate::support::{CONFIG, Doorbell, LIMIT, Process, Scratch, free_port, on_both_engines, program};
+use crate::support::{CONFIG, Doorbell, LIMIT, Process, Scratch, free_port, on_auto, program};
 
-on_both_engines! {
+on_auto! {
     the_bare_form_and_what_it_says
     every_form_is_known_as_haproxys
     only_trusted_balancers_are_believed

@@ -13,9 +13,9 @@ use rcgen::{KeyPair, PublicKeyData as _};
 use serde_json::{Value, json};
 
 use crate::plain::get;
-use crate::support::{Doorbell, LIMIT, Scratch, on_both_engines};
+use crate::support::{Doorbell, LIMIT, Scratch, on_auto};
 
-on_both_engines! {
+on_auto! {
     a_shared_secret
     a_public_key_in_a_file
     a_key_set_that_changes

@@ -20,10 +20,10 @@ use serde_json::Value;
 
 use crate::control::{Controlled, config};
 use crate::support::{
-    Doorbell, LIMIT, Process, Scratch, StopAtEnd, binary, is_full, on_both_engines, program, skipped, told,
+    Doorbell, LIMIT, Process, Scratch, StopAtEnd, binary, is_full, on_auto, program, skipped, told,
 };
 
-on_both_engines! {
+on_auto! {
     a_kill_at_any_moment_leaves_what_was_acknowledged
     who_follows_at_once_gets_the_addresses
 }

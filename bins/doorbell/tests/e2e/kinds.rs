@@ -9,10 +9,10 @@ use doorbell_testkit::peers::wait_until;
 
 use crate::checks::{ask, ask_with, await_answer, start};
 use crate::pki::{Ca, ca, localhost};
-use crate::support::{Doorbell, LIMIT, Scratch, on_both_engines};
+use crate::support::{Doorbell, LIMIT, Scratch, on_auto};
 use crate::upstream::{Does, Upstream};
 
-on_both_engines! {
+on_auto! {
     https_is_asked_as_the_file_says
     connections_and_what_is_said_on_them
     files_come_and_go

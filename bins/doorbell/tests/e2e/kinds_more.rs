@@ -13,10 +13,10 @@ use rustix::process::Signal;
 
 use crate::checks::{BASE, ask, ask_with, await_answer, start};
 use crate::pki::{ca, localhost};
-use crate::support::{Doorbell, Scratch, binary, on_both_engines};
+use crate::support::{Doorbell, Scratch, binary, on_auto};
 use crate::upstream::{Does, Upstream};
 
-on_both_engines! {
+on_auto! {
     servers_of_other_kinds_are_asked
     programs_run_only_where_they_may
     gauges_and_sockets_of_this_machine

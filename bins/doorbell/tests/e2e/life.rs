@@ -17,9 +17,9 @@ use serde_json::Value;
 
 use crate::control::Controlled;
 use crate::plain::get;
-use crate::support::{Doorbell, LIMIT, Process, Scratch, binary, free_addr, on_both_engines, skipped};
+use crate::support::{Doorbell, LIMIT, Process, Scratch, binary, free_addr, on_auto, skipped};
 
-on_both_engines! {
+on_auto! {
     a_reader_of_the_log_that_hangs_holds_nothing_up
     lines_that_nobody_reads_are_counted
     sigusr1_writes_the_state_down

@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 use doorbell_testkit::peers::{Reply, wait_until};
 
 use crate::plain::{get, request, send_from};
-use crate::support::{Doorbell, LIMIT, on_both_engines};
+use crate::support::{Doorbell, LIMIT, on_auto};
 
-on_both_engines! {
+on_auto! {
     a_client_is_told_what_it_has_left
     two_workers_share_a_quota
     probes_are_not_counted

@@ -13,9 +13,9 @@ use std::time::{Duration, Instant};
 use doorbell_testkit::peers::{Reply, exchange, misbehave, wait_until};
 
 use crate::plain::get;
-use crate::support::{Doorbell, LIMIT, Scratch, StopAtEnd, on_both_engines};
+use crate::support::{Doorbell, LIMIT, Scratch, StopAtEnd, on_auto};
 
-on_both_engines! {
+on_auto! {
     a_link_goes_where_the_map_says
     a_map_changes_under_load
     a_reload_is_no_pause

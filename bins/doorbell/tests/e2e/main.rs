@@ -1,4 +1,5 @@
-//! The `doorbell` binary end to end: real clients, signals, failures at start, memory. Each on io_uring and on epoll, by name.
+//! The `doorbell` binary end to end: real clients, signals, failures at start, memory. Tests that meet the engine run on io_uring and
+//! on epoll, by name; tests of what lies above it run once, on the engine that the machine gives.
 //!
 //! Does not know about: the inside of the binary. `DOORBELL_BIN` runs another build of it.
 

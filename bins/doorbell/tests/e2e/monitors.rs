@@ -14,10 +14,10 @@ use rustix::process::Signal;
 
 use crate::plain::get;
 use crate::support::{
-    Doorbell, LIMIT, Process, Scratch, binary, free_addr, free_port, on_both_engines, program, run, skipped,
+    Doorbell, LIMIT, Process, Scratch, binary, free_addr, free_port, on_auto, program, run, skipped,
 };
 
-on_both_engines! {
+on_auto! {
     apache_takes_a_member_out_and_in
     keepalived_leaves_and_comes_back
     the_blackbox_exporter_measures

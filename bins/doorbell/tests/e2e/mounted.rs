@@ -13,9 +13,9 @@ use doorbell_testkit::peers::wait_until;
 
 use crate::https::{Https, ask};
 use crate::pki::{Signed, ca, localhost, make_private};
-use crate::support::{Doorbell, LIMIT, Scratch, StopAtEnd, on_both_engines};
+use crate::support::{Doorbell, LIMIT, Scratch, StopAtEnd, on_auto};
 
-on_both_engines! {
+on_auto! {
     a_new_secret_is_taken_without_a_failed_request
 }
 

@@ -10,9 +10,9 @@ use doorbell_testkit::peers::wait_until;
 use rustix::process::Signal;
 
 use crate::pki::{Ca, Signed, ca, localhost};
-use crate::support::{Doorbell, LIMIT, Scratch, on_both_engines, program, run};
+use crate::support::{Doorbell, LIMIT, Scratch, on_auto, program, run};
 
-on_both_engines! {
+on_auto! {
     nobody_is_asked
     a_certificate_is_requested
     a_certificate_is_required

@@ -8,9 +8,9 @@ use doorbell_testkit::peers::wait_until;
 use serde_json::Value;
 
 use crate::plain::{get, request, send};
-use crate::support::{Doorbell, LIMIT, Scratch, on_both_engines};
+use crate::support::{Doorbell, LIMIT, Scratch, on_auto};
 
-on_both_engines! {
+on_auto! {
     names_stand_for_what_a_request_says
     nothing_breaks_out
     braces_are_braces

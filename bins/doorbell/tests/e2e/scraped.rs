@@ -6,9 +6,9 @@ use std::io::Write as _;
 use std::process::{Command, Output, Stdio};
 
 use crate::admin::{KUBELET, ask, start};
-use crate::support::{on_both_engines, program, python};
+use crate::support::{on_auto, program, python};
 
-on_both_engines! { prometheus_reads_it }
+on_auto! { prometheus_reads_it }
 
 fn prometheus_reads_it(engine: &str) {
     let (doorbell, admin) = start(engine);

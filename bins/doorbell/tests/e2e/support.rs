@@ -59,6 +59,14 @@ macro_rules! on_both_engines {
 }
 pub(crate) use on_both_engines;
 
+/// Runs a test body once, on the engine that the machine gives: for what lies above the engine and cannot differ between the two.
+macro_rules! on_auto {
+    ($($name:ident)*) => {
+        mod auto { $(#[test] fn $name() { super::$name("auto"); })* }
+    };
+}
+pub(crate) use on_auto;
+
 /// The binary under test.
 pub(crate) fn binary() -> PathBuf {
     std::env::var_os("DOORBELL_BIN").map_or_else(|| env!("CARGO_BIN_EXE_doorbell").into(), PathBuf::from)
