@@ -2,6 +2,7 @@
 //!
 //! Does not know about: what is counted.
 
+use doorbell_testkit::skip::{self, Need};
 use gungraun::{Callgrind, EventKind, LibraryBenchmarkConfig};
 use std::process::{Command, ExitCode, Stdio};
 
@@ -46,9 +47,8 @@ pub(crate) fn start(name: &str, check_answers: fn(), run: fn()) -> ExitCode {
     }
     let missing = ["valgrind", "gungraun-runner"].into_iter().find(|program| !exists(program));
     if let Some(program) = missing {
-        tell(&format!("SKIPPED: {name}: there is no `{program}` in the path"));
-        let required = std::env::var_os("DOORBELL_REQUIRE_VALGRIND").is_some_and(|value| value == "1");
-        return if required { ExitCode::FAILURE } else { ExitCode::SUCCESS };
+        skip::skipped(Need::Valgrind, format_args!("{name}: there is no `{program}` in the path"));
+        return ExitCode::SUCCESS;
     }
     run();
     ExitCode::SUCCESS
@@ -57,9 +57,4 @@ pub(crate) fn start(name: &str, check_answers: fn(), run: fn()) -> ExitCode {
 fn exists(program: &str) -> bool {
     let version = Command::new(program).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
     version.is_ok()
-}
-
-#[expect(clippy::print_stderr, reason = "a skip must be heard of")]
-fn tell(line: &str) {
-    eprintln!("{line}");
 }

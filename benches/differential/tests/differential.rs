@@ -4,7 +4,7 @@
 
 use doorbell_differential::go::Go;
 use doorbell_differential::run::run;
-use std::io::Write;
+use doorbell_testkit::skip::{self, Need};
 use std::path::Path;
 
 #[test]
@@ -12,11 +12,7 @@ fn every_difference_has_a_reason() {
     let streams = std::env::var("DOORBELL_DIFFERENTIAL").map_or(20_000, |text| text.parse().unwrap());
     let mut go = Go::start(Path::new(env!("CARGO_TARGET_TMPDIR"))).unwrap();
     if go.is_none() {
-        let required = std::env::var_os("DOORBELL_REQUIRE_CLIENTS").is_some_and(|value| value == "1");
-        assert!(!required, "go is not installed and DOORBELL_REQUIRE_CLIENTS=1");
-        // Past the capture of the test harness: a skip must be heard of.
-        let _ =
-            writeln!(std::io::stderr(), "SKIP: Go net/http is not compared: there is no `go` in the path");
+        skip::skipped(Need::Clients, "Go net/http, which is not compared: there is no `go` in the path");
     }
     let peers = 1 + u64::from(go.is_some());
     let report = run(1, 0..streams, go.as_mut()).unwrap();

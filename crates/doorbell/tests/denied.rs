@@ -4,7 +4,7 @@
 #![expect(
     clippy::disallowed_methods,
     clippy::unwrap_used,
-    reason = "these tests measure how long a fallback takes, say what they skip and stop at the first surprise"
+    reason = "these tests measure how long a fallback takes and stop at the first surprise"
 )]
 
 use std::io::{Read, Write};
@@ -19,8 +19,9 @@ use doorbell::{
     Engine, Event, Http1, Listen, Request, Responder, Server, ServerBuilder, StartErrorKind, StaticReply,
     Status, Workers,
 };
+use doorbell_ring::Errno;
 use doorbell_ring::sandbox::{Denial, deny};
-use doorbell_ring::{Errno, Ring, Setup};
+use doorbell_testkit::skip;
 
 /// What container run-times, old kernels, tight memory limits and old flags answer (errno(3) on Linux).
 const ERRNOS: [(&str, Errno); 4] =
@@ -102,9 +103,7 @@ fn denied_at_set_up_a_forced_io_uring_does_not_start() {
 
 #[test]
 fn denied_while_running_each_worker_goes_on_with_epoll_and_says_so_once() {
-    if let Err(error) = Ring::open(&Setup::default()) {
-        assert!(std::env::var_os("DOORBELL_REQUIRE_URING").is_none(), "io_uring is required: {error}");
-        eprintln!("SKIPPED: io_uring is denied already: {error}");
+    if !skip::io_uring() {
         return;
     }
     for (name, errno) in ERRNOS {

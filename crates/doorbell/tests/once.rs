@@ -16,13 +16,19 @@ use std::time::{Duration, Instant};
 use doorbell::{
     CloseReason, Engine, Http1, HttpLimits, Listen, Request, Responder, Server, StaticReply, Status, Workers,
 };
+use doorbell_testkit::skip;
 
 const LOOPBACK: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 
 /// Often enough that each of the paths is remembered and met again.
 const ROUNDS: u64 = 20;
 
-fn serve(engine: Engine) -> Option<Server> {
+/// epoll is everywhere, io_uring is not.
+fn is_here(engine: Engine) -> bool {
+    engine == Engine::Epoll || skip::io_uring()
+}
+
+fn serve(engine: Engine) -> Server {
     let ok = StaticReply::text(Status::OK, "ok\n");
     let large = StaticReply::text(Status::OK, "x".repeat(4_000_000));
     let service = Http1::new(move |request: &Request<'_>, reply: Responder<'_>| match request.path() {
@@ -34,8 +40,7 @@ fn serve(engine: Engine) -> Option<Server> {
     });
     let builder = Server::builder().engine(engine).workers(Workers::Count(NonZeroU16::MIN)).conns_max(256);
     let started = builder.listen(Listen::tcp(LOOPBACK), service).start();
-    // Epoll is everywhere; where io_uring is not, `server.rs` says so.
-    if engine == Engine::Epoll { Some(started.unwrap()) } else { started.ok() }
+    started.unwrap()
 }
 
 fn ask(addr: SocketAddr, path: &str) -> String {
@@ -49,7 +54,7 @@ fn ask(addr: SocketAddr, path: &str) -> String {
 
 #[test]
 fn replies_panics_and_hang_ups_in_turn_are_told_apart_and_counted() {
-    for server in [Engine::Epoll, Engine::IoUring].into_iter().filter_map(serve) {
+    for server in [Engine::Epoll, Engine::IoUring].into_iter().filter(|&engine| is_here(engine)).map(serve) {
         let addr = server.tcp_addr(0).unwrap();
         for _ in 0..ROUNDS {
             let reply = ask(addr, "/livez");
@@ -75,7 +80,7 @@ fn replies_panics_and_hang_ups_in_turn_are_told_apart_and_counted() {
 
 #[test]
 fn a_connection_that_was_used_up_or_grew_too_old_is_counted_as_that() {
-    for engine in [Engine::Epoll, Engine::IoUring] {
+    for engine in [Engine::Epoll, Engine::IoUring].into_iter().filter(|&engine| is_here(engine)) {
         let limits = || HttpLimits {
             requests_per_conn_max: 3,
             conn_age_max: Duration::from_millis(100),
@@ -85,11 +90,7 @@ fn a_connection_that_was_used_up_or_grew_too_old_is_counted_as_that() {
         let service =
             Http1::new(move |_: &Request<'_>, reply: Responder<'_>| reply.send(&ok)).limits(limits());
         let builder = Server::builder().engine(engine).workers(Workers::Count(NonZeroU16::MIN)).conns_max(64);
-        let started = builder.listen(Listen::tcp(LOOPBACK), service).start();
-        let Some(server) = (if engine == Engine::Epoll { Some(started.unwrap()) } else { started.ok() })
-        else {
-            continue;
-        };
+        let server = builder.listen(Listen::tcp(LOOPBACK), service).start().unwrap();
         let addr = server.tcp_addr(0).unwrap();
         // Requests on one connection, with this long before each; the last reply ends it.
         let talk = |wait: Duration| {

@@ -3,9 +3,8 @@
 //! Does not know about: single drivers (see `conformance`) and the promises with figures (see `promise_*.rs`).
 #![expect(
     clippy::disallowed_methods,
-    clippy::print_stderr,
     clippy::unwrap_used,
-    reason = "these tests wait for real sockets, say what they skip and stop at the first surprise"
+    reason = "these tests wait for real sockets and stop at the first surprise"
 )]
 
 use std::io::{Read, Write};
@@ -21,6 +20,7 @@ use doorbell::{
     CloseReason, Engine, Event, HandOver, HandedConn, Http1, Listen, OnWorkerFailure, Raw, RawHandler,
     RawNext, Request, Responder, Server, ServerBuilder, StartErrorKind, StaticReply, Status, Taker, Workers,
 };
+use doorbell_testkit::skip;
 use doorbell_testkit::stalls::Stalls;
 
 /// How far the clock of deadlines may be behind: its resolution, and a turn of the worker that was held up.
@@ -43,15 +43,7 @@ fn builder(engine: Engine) -> ServerBuilder {
 
 /// Both engines, or epoll and a loud word.
 fn engines() -> Vec<Engine> {
-    let probe = builder(Engine::IoUring).listen(Listen::tcp(LOOPBACK), ok_service()).start();
-    match probe {
-        Ok(_) => vec![Engine::Epoll, Engine::IoUring],
-        Err(error) => {
-            assert!(std::env::var_os("DOORBELL_REQUIRE_URING").is_none(), "io_uring is required: {error}");
-            eprintln!("SKIPPED on io_uring: {error}");
-            vec![Engine::Epoll]
-        }
-    }
+    if skip::io_uring() { vec![Engine::Epoll, Engine::IoUring] } else { vec![Engine::Epoll] }
 }
 
 fn ask(stream: &mut (impl Read + Write), request: &str) -> String {

@@ -1,6 +1,6 @@
 //! `deny [--later] ERRNO -- COMMAND ARGS...`: runs a command to which io_uring is refused, as a container run-time would.
 //! Does not know about: the command.
-//! With `--later` a ring can be set up, and every use of it fails.
+//! With `--later` a ring can be set up, and every use of it fails. `DOORBELL_URING_DENIED` tells tests which errno is meant.
 #![expect(clippy::print_stderr, reason = "a program for the terminal")]
 
 use std::os::unix::process::CommandExt;
@@ -22,7 +22,7 @@ fn main() -> ExitCode {
         eprintln!("deny: seccomp answered {errno}");
         return ExitCode::from(125);
     }
-    let error = Command::new(&command).args(args).exec();
+    let error = Command::new(&command).args(args).env("DOORBELL_URING_DENIED", errno.to_string()).exec();
     eprintln!("deny: {command}: {error}");
     ExitCode::from(127)
 }

@@ -7,5 +7,6 @@
 pub mod clock;
 pub mod peers;
 pub mod sim;
+pub mod skip;
 pub mod stalls;
 pub mod tidy;

@@ -60,16 +60,12 @@ pub(crate) fn run(
     form: Form,
 ) -> Result<(String, bool), RigError> {
     let built = programs::build()?;
-    let steps = steps(&built);
     let contents = contents(ours, &built);
-    let plan = Plan {
-        repeat: 0,
-        rows: Vec::new(),
-        servers: Vec::new(),
-        checks: steps.iter().map(|step| step.check.clone()).collect(),
-    };
     let mut answers = Vec::new();
     for &kernel in kernels {
+        let steps = steps(&built, kernel);
+        let checks = steps.iter().map(|step| step.check.clone()).collect();
+        let plan = Plan { repeat: 0, rows: Vec::new(), servers: Vec::new(), checks };
         let session = Session { kernel, cpu: cpu.to_owned() };
         answers.push(match session.run_checks(&plan, &contents) {
             Ok((checked, conditions)) => Answer::of(kernel, conditions, read(&steps, &checked)),
@@ -93,7 +89,7 @@ fn contents(ours: &OurPrograms, built: &[Built]) -> Contents {
 }
 
 /// Everything as the kernel is, then refused by seccomp, then by the kernel's own switch, which stays for the rest of the boot.
-fn steps(built: &[Built]) -> Vec<Step> {
+fn steps(built: &[Built], kernel: Kernel) -> Vec<Step> {
     let agent = |words: &[&str]| [image::AGENT].iter().chain(words).map(|&word| word.to_owned()).collect();
     let mut steps = Vec::new();
     for setting in Setting::ALL {
@@ -113,7 +109,15 @@ fn steps(built: &[Built]) -> Vec<Step> {
             steps.push(step(setting, What::Smoke(name), argv));
         }
         for test in built.iter().filter(|test| test.runs_in(setting)) {
-            let argv = [&test.inside(), "--nocapture", "--test-threads=1"].map(ToString::to_string).into();
+            let program = [&test.inside(), "--nocapture", "--test-threads=1"].map(ToString::to_string);
+            // A ring that does not open fails the tests, except where that is known beforehand.
+            let known: &[&str] = match (setting, kernel) {
+                (Setting::Plain, Kernel::V5_10) => {
+                    &["/bin/busybox", "env", "DOORBELL_URING_DENIED=EOPNOTSUPP"]
+                }
+                _ => &[],
+            };
+            let argv = known.iter().map(|&word| word.to_owned()).chain(program).collect();
             steps.push(step(setting, What::Tests(test.name), argv));
         }
     }

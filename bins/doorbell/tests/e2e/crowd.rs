@@ -11,13 +11,13 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use doorbell_testkit::peers::wait_until;
+use doorbell_testkit::skip;
 use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::plain::{send, try_get};
 use crate::support::{
-    Doorbell, LIMIT, Process, Scratch, binary, is_judged, load_program, on_both_engines, run,
-    skipped_without_io_uring, told,
+    Doorbell, LIMIT, Process, Scratch, binary, is_judged, load_program, on_both_engines, told,
 };
 
 on_both_engines! {
@@ -144,9 +144,7 @@ fn a_crowd_notices_neither_reloads_nor_drains(engine: &str) {
 fn crowd(doorbell: &Doorbell, program: &Path, rate: u32, secs: u64) -> Option<Process> {
     let url = doorbell.url("/hello");
     // What there is of io_uring is for the load; without it there is none.
-    let first = run(program, &["--requests", "1", &url]);
-    if first.status.code() == Some(69) {
-        skipped_without_io_uring("doorbell-load needs io_uring; no crowd came");
+    if !skip::io_uring() {
         return None;
     }
     let (rate, secs) = (rate.to_string(), format!("{secs}s"));

@@ -5,7 +5,9 @@
 use std::net::TcpListener;
 use std::process::{Command, Output, Stdio};
 
-use crate::support::{Doorbell, Scratch, binary, io_uring_works, on_both_engines, program, skipped};
+use doorbell_testkit::skip;
+
+use crate::support::{Doorbell, Scratch, binary, on_both_engines, program, skipped};
 
 on_both_engines! {
     port_in_use
@@ -139,7 +141,7 @@ fn usage() {
 
 #[test]
 fn a_forced_engine_that_is_missing() {
-    if io_uring_works() {
+    if skip::absent().is_none() {
         // `denied.rs` takes io_uring away and asks again.
         return;
     }

@@ -25,9 +25,9 @@ use crate::tunnel::Tunnel;
 /// Each attack on both engines, in the clear and behind TLS.
 macro_rules! attacks {
     ($($name:ident)*) => {
-        mod io_uring { $(#[test] fn $name() { if crate::support::io_uring_works() { super::$name(super::By::plain("io_uring")); } })* }
+        mod io_uring { $(#[test] fn $name() { if doorbell_testkit::skip::io_uring() { super::$name(super::By::plain("io_uring")); } })* }
         mod epoll { $(#[test] fn $name() { super::$name(super::By::plain("epoll")); })* }
-        mod io_uring_tls { $(#[test] fn $name() { if crate::support::io_uring_works() { super::$name(super::By::tls("io_uring")); } })* }
+        mod io_uring_tls { $(#[test] fn $name() { if doorbell_testkit::skip::io_uring() { super::$name(super::By::tls("io_uring")); } })* }
         mod epoll_tls { $(#[test] fn $name() { super::$name(super::By::tls("epoll")); })* }
     };
 }

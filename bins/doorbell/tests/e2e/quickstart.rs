@@ -11,8 +11,9 @@ use std::path::Path;
 use std::process::Command;
 
 use doorbell_testkit::peers::wait_until;
+use doorbell_testkit::skip;
 
-use crate::support::{Doorbell, LIMIT, Scratch, binary, free_addr, io_uring_works, program};
+use crate::support::{Doorbell, LIMIT, Scratch, binary, free_addr, program};
 
 const PICTURE: &str = "../../deploy/quickstart.svg";
 
@@ -38,7 +39,7 @@ type Line = Vec<(Look, char)>;
 #[test]
 fn the_picture_shows_what_the_commands_say() {
     let [Some(curl), Some(shell)] = ["curl", "sh"].map(program) else { return };
-    if !io_uring_works() {
+    if !skip::io_uring() {
         return;
     }
     let drawn = draw(&session(&curl, &shell));

@@ -8,12 +8,13 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
 pub(crate) use doorbell_testkit::peers::{free_addr, free_port};
 use doorbell_testkit::peers::{process, wait_until};
+use doorbell_testkit::skip::{self, Need};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
@@ -53,7 +54,7 @@ redirect = { scheme = "https", host = "example.com", status = 308 }
 /// Runs a test body on both engines; io_uring is skipped loudly where the kernel denies it.
 macro_rules! on_both_engines {
     ($($name:ident)*) => {
-        mod io_uring { $(#[test] fn $name() { if $crate::support::io_uring_works() { super::$name("io_uring"); } })* }
+        mod io_uring { $(#[test] fn $name() { if doorbell_testkit::skip::io_uring() { super::$name("io_uring"); } })* }
         mod epoll { $(#[test] fn $name() { super::$name("epoll"); })* }
     };
 }
@@ -87,47 +88,15 @@ pub(crate) fn is_judged() -> bool {
     is_full() && is_release()
 }
 
-fn required(variable: &str) -> bool {
-    std::env::var(variable).is_ok_and(|value| value == "1")
-}
-
-/// Whether the binary can serve on io_uring here. Asked once.
-pub(crate) fn io_uring_works() -> bool {
-    static WORKS: OnceLock<bool> = OnceLock::new();
-    *WORKS.get_or_init(|| {
-        let works =
-            Doorbell::try_start(&["serve", "--listen", "127.0.0.1:0", "--engine", "io_uring"]).is_ok();
-        if !works {
-            skipped_without_io_uring(
-                "io_uring does not work here; the io_uring half of these tests was not run",
-            );
-        }
-        works
-    })
-}
-
 /// Says what was measured, also where the test passes.
 pub(crate) fn told(what: &str) {
     let _ = writeln!(std::io::stderr(), "{what}");
 }
 
-/// Says what was not tested; where everything is required, that is a failure.
+/// Says what was not tested for want of something outside; where everything is required, that is a failure.
 #[track_caller]
 pub(crate) fn skipped(what: &str) {
-    skipped_unless("DOORBELL_REQUIRE_CLIENTS", what);
-}
-
-/// The same for want of io_uring, which may be taken away on purpose while everything else is required.
-#[track_caller]
-pub(crate) fn skipped_without_io_uring(what: &str) {
-    skipped_unless("DOORBELL_REQUIRE_URING", what);
-}
-
-/// Not by `eprintln!`, which the test runner swallows when a test passes.
-#[track_caller]
-fn skipped_unless(variable: &str, what: &str) {
-    assert!(!required(variable), "{what}, and {variable}=1");
-    let _ = writeln!(std::io::stderr(), "SKIP: {what}");
+    skip::skipped(Need::Clients, what);
 }
 
 /// An outside program, or nothing with a loud line. Also looks where Debian keeps daemons and plugins.

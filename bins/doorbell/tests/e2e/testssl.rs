@@ -7,10 +7,11 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use doorbell_testkit::peers::wait_until;
+use doorbell_testkit::skip;
 use serde_json::Value;
 
 use crate::pki::ca;
-use crate::support::{Doorbell, Process, Scratch, io_uring_works, program};
+use crate::support::{Doorbell, Process, Scratch, program};
 
 /// It takes about a minute on an idle machine of two cores.
 const PATIENCE: Duration = Duration::from_secs(600);
@@ -35,7 +36,7 @@ fn nothing_of_weight_is_found() {
         return;
     };
     let full = std::env::var_os("DOORBELL_FULL").is_some();
-    let engines: &[&str] = if full && io_uring_works() { &["io_uring", "epoll"] } else { &["auto"] };
+    let engines: &[&str] = if full && skip::io_uring() { &["io_uring", "epoll"] } else { &["auto"] };
     for engine in engines {
         look_at(&testssl, engine);
     }

@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use doorbell_testkit::skip;
 use serde_json::Value;
 
 /// A reply that ends with the connection, and says how long it is.
@@ -50,18 +51,9 @@ impl Run {
     }
 }
 
-/// Runs the program with `-o json`; `None` where io_uring is denied. With `DOORBELL_REQUIRE_URING=1` that is a failure.
+/// Runs the program with `-o json`; `None` where io_uring is absent.
 pub(crate) fn load(args: &[&str]) -> Option<Run> {
-    let run = run(&[&["-o", "json"], args].concat());
-    if run.exit != 69 {
-        return Some(run);
-    }
-    assert!(std::env::var_os("DOORBELL_REQUIRE_URING").is_none_or(|value| value != "1"), "{run:?}");
-    #[expect(clippy::print_stderr, reason = "a skip is loud")]
-    {
-        eprintln!("SKIPPED, no io_uring here: {}", run.stderr);
-    }
-    None
+    skip::io_uring().then(|| run(&[&["-o", "json"], args].concat()))
 }
 
 pub(crate) fn run(args: &[&str]) -> Run {

@@ -3,9 +3,8 @@
 //! Does not know about: workers, connections' phases, protocols. The rules D-1 to D-11 are written in
 //! `doorbell::driver`; each test here is one of them, and each runs as `conformance::DRIVER::RULE`.
 //!
-//! An io_uring that this machine denies is skipped with its reason on standard error, unless `DOORBELL_REQUIRE_URING=1`.
+//! Where io_uring is absent its drivers are skipped with the reason, unless `DOORBELL_REQUIRE_URING=1`.
 #![expect(clippy::disallowed_methods, reason = "the tests of real drivers measure real time")]
-#![expect(clippy::print_stderr, reason = "a skipped driver says so")]
 
 /// One test of each rule for one driver: `$make` gives a bench with so many slots, or `None` when there is no such driver here.
 macro_rules! suite {

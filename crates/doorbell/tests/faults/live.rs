@@ -19,6 +19,7 @@ use doorbell::time::OsClock;
 use doorbell::worker::{ServerShared, Worker};
 use doorbell::{Limits, Raw, RawNext, Snapshot};
 use doorbell_testkit::sim::splitmix;
+use doorbell_testkit::skip;
 use rustix::time::{ClockId, clock_gettime};
 
 use super::faulty::{Faulty, Lies};
@@ -45,8 +46,11 @@ pub(super) struct Answer {
     pub(super) reset: bool,
 }
 
-/// Starts a worker on this kind of driver; `None` where io_uring is denied and not required.
+/// Starts a worker on this kind of driver; `None` where io_uring is absent.
 pub(super) fn start(kind: DriverKind, limits: Limits, lies: Lies) -> Option<Live> {
+    if kind == DriverKind::IoUring && !skip::io_uring() {
+        return None;
+    }
     let listener = TcpListener::bind("127.0.0.1:0").expect("a loopback port");
     listener.set_nonblocking(true).expect("a flag of a descriptor");
     let addr = listener.local_addr().expect("it is bound");
@@ -60,30 +64,20 @@ pub(super) fn start(kind: DriverKind, limits: Limits, lies: Lies) -> Option<Live
         match kind {
             DriverKind::IoUring => match Uring::new(listeners, slots, source, &UringOptions::default()) {
                 Ok(driver) => {
-                    report.send(None).expect("the test waits");
+                    report.send(()).expect("the test waits");
                     run(driver, lies, server, of_thread)
                 }
-                Err((error, _)) => {
-                    report.send(Some(error.to_string())).expect("the test waits");
-                    Ended { result: Ok(()), cpu: Duration::ZERO, snapshot: of_thread.snapshot() }
-                }
+                Err((error, _)) => panic!("{error}"),
             },
             _ => {
                 let driver = Epoll::new(listeners, slots, source).expect("epoll is always there");
-                report.send(None).expect("the test waits");
+                report.send(()).expect("the test waits");
                 run(driver, lies, server, of_thread)
             }
         }
     });
-    match reported.recv().expect("the thread starts") {
-        None => Some(Live { addr, shared, thread }),
-        Some(why) => {
-            let required = std::env::var_os("DOORBELL_REQUIRE_URING").is_some_and(|value| value == "1");
-            assert!(!required, "io_uring is required: {why}");
-            eprintln!("SKIPPED io_uring: {why}");
-            None
-        }
-    }
+    reported.recv().expect("the driver opens");
+    Some(Live { addr, shared, thread })
 }
 
 fn run<D: Driver>(driver: D, lies: Lies, server: Arc<ServerShared>, shared: Arc<WorkerShared>) -> Ended {

@@ -14,12 +14,13 @@ use doorbell::{
     StaticReply, Status, Workers,
 };
 use doorbell_testkit::peers::Unique;
+use doorbell_testkit::skip::{self, Need};
 
 /// Runs each named function as a test on io_uring and on epoll; io_uring is skipped loudly where the kernel denies it.
 macro_rules! on_both_engines {
     ($($name:ident)*) => {
         mod io_uring {
-            $(#[test] fn $name() { if $crate::promise::io_uring_works() { super::$name(doorbell::Engine::IoUring); } })*
+            $(#[test] fn $name() { if doorbell_testkit::skip::io_uring() { super::$name(doorbell::Engine::IoUring); } })*
         }
         mod epoll { $(#[test] fn $name() { super::$name(doorbell::Engine::Epoll); })* }
     };
@@ -36,31 +37,10 @@ pub(crate) fn sized<T>(now: T, full: T) -> T {
     if is_full() { full } else { now }
 }
 
-/// Whether io_uring works here. Asked once.
-pub(crate) fn io_uring_works() -> bool {
-    static WORKS: OnceLock<bool> = OnceLock::new();
-    *WORKS.get_or_init(|| {
-        let Err(error) = serve(Engine::IoUring).start() else { return true };
-        skipped_unless(
-            "DOORBELL_REQUIRE_URING",
-            &format!("{error}; the io_uring half of this promise was not tested"),
-        );
-        false
-    })
-}
-
-/// Says what was not tested; where everything is required, that is a failure.
+/// Says what was not tested for want of something outside; where everything is required, that is a failure.
 #[track_caller]
 pub(crate) fn skipped(what: &str) {
-    skipped_unless("DOORBELL_REQUIRE_CLIENTS", what);
-}
-
-/// Not by `eprintln!`, which the test runner swallows when a test passes.
-#[track_caller]
-fn skipped_unless(variable: &str, what: &str) {
-    let is_required = std::env::var(variable).is_ok_and(|value| value == "1");
-    assert!(!is_required, "{what}, and {variable}=1");
-    let _ = writeln!(std::io::stderr(), "SKIP: {what}");
+    skip::skipped(Need::Clients, what);
 }
 
 /// Tests that measure the whole process, or the processor, take turns.

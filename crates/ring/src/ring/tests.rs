@@ -6,6 +6,7 @@ use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::os::fd::{AsFd, IntoRawFd};
 use std::time::Duration;
 
+use doorbell_testkit::skip;
 use io_uring::register::Probe;
 
 use super::*;
@@ -21,14 +22,7 @@ fn setup() -> Setup {
 }
 
 fn ring_of(setup: &Setup) -> Option<Ring> {
-    match Ring::open(setup) {
-        Ok(ring) => Some(ring),
-        Err(error) => {
-            assert!(std::env::var_os("DOORBELL_REQUIRE_URING").is_none_or(|value| value != "1"), "{error}");
-            eprintln!("SKIPPED, no io_uring here: {error}");
-            None
-        }
-    }
+    skip::io_uring().then(|| Ring::open(setup).unwrap())
 }
 
 fn next(ring: &mut Ring) -> Event {

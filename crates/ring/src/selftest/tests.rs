@@ -1,17 +1,12 @@
 //! Owns the tests of the self-test's negative verdicts: what a kernel with a fault would get.
 //! Does not know about: `capabilities`, see `tests/selftest.rs`.
 
+use doorbell_testkit::skip;
+
 use super::*;
 
 fn bench() -> Option<Bench> {
-    match Bench::open(&Setup::default(), now() + Duration::from_secs(5)) {
-        Ok(bench) => Some(bench),
-        Err(why) => {
-            assert!(std::env::var_os("DOORBELL_REQUIRE_URING").is_none_or(|value| value != "1"), "{why}");
-            eprintln!("SKIPPED, no io_uring here: {why}");
-            None
-        }
-    }
+    skip::io_uring().then(|| Bench::open(&Setup::default(), now() + Duration::from_secs(5)).unwrap())
 }
 
 #[test]

@@ -9,18 +9,11 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use doorbell_ring::{Accepted, Event, EventKind, Ring, Setup, Token};
+use doorbell_testkit::skip;
 
-/// A ring, or `None` where io_uring is denied. With `DOORBELL_REQUIRE_URING=1` that is a failure.
+/// A ring, or `None` where io_uring is absent.
 pub(crate) fn ring(setup: &Setup) -> Option<Ring> {
-    match Ring::open(setup) {
-        Ok(ring) => Some(ring),
-        #[expect(clippy::print_stderr, reason = "a skip is loud")]
-        Err(error) => {
-            assert!(std::env::var_os("DOORBELL_REQUIRE_URING").is_none_or(|value| value != "1"), "{error}");
-            eprintln!("SKIPPED, no io_uring here: {error}");
-            None
-        }
-    }
+    skip::io_uring().then(|| Ring::open(setup).unwrap_or_else(|error| panic!("{error}")))
 }
 
 /// A small ring with a table of direct descriptors.

@@ -23,7 +23,7 @@ pub const ARROWS: &[Arrow] = &[
         may_in_tests: &["doorbell", "doorbell-health", "doorbell-proxy", "doorbell-testkit"],
     },
     // The parser and the servers it is compared with, nothing of the engine.
-    Arrow { folder: "benches/differential", may: &["doorbell-http"], may_in_tests: &[] },
+    Arrow { folder: "benches/differential", may: &["doorbell-http"], may_in_tests: &["doorbell-testkit"] },
     Arrow {
         folder: "bins/doorbell",
         may: &["doorbell", "doorbell-health", "doorbell-tokio"],
@@ -49,14 +49,18 @@ pub const ARROWS: &[Arrow] = &[
     Arrow { folder: "crates/http", may: &[], may_in_tests: &[] },
     // It has the sources it models by their paths; of the engine it needs nothing.
     Arrow { folder: "crates/models", may: &["doorbell-http"], may_in_tests: &[] },
-    Arrow { folder: "crates/ring", may: &[], may_in_tests: &[] },
+    Arrow { folder: "crates/ring", may: &[], may_in_tests: &["doorbell-testkit"] },
     // The only crate with an async runtime beside the binary: glue, so it knows the engine and nothing else of ours.
     Arrow {
         folder: "crates/tokio",
         may: &["doorbell"],
         may_in_tests: &["doorbell-testkit", "doorbell-tokio"],
     },
-    Arrow { folder: "crates/testkit", may: &["doorbell", "doorbell-http"], may_in_tests: &[] },
+    Arrow {
+        folder: "crates/testkit",
+        may: &["doorbell", "doorbell-http", "doorbell-ring"],
+        may_in_tests: &[],
+    },
 ];
 
 /// Runtimes and configuration that the core must not carry.

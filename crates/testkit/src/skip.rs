@@ -1,0 +1,119 @@
+//! Skips of tests: what a machine may lack, and how a test says that it did not run.
+//!
+//! Does not know about: single tests. The test runner has no word for a skip and swallows what a passing test prints with
+//! `eprintln!`; so every skip is a line on the real standard error, with the number of skips of this test program so far: the
+//! last line of a program has its sum.
+
+use std::fmt::Display;
+use std::io::Write as _;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+use doorbell_ring::{Errno, Ring, Setup};
+
+/// What a machine may lack. Each has a variable that makes its absence a failure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Need {
+    /// Outside programs, and rights to make namespaces and mounts.
+    Clients,
+    /// io_uring.
+    IoUring,
+    /// valgrind and what runs it.
+    Valgrind,
+}
+
+impl Need {
+    /// The variable of the environment: `1` makes a skip a failure.
+    #[must_use]
+    pub const fn variable(self) -> &'static str {
+        match self {
+            Self::Clients => "DOORBELL_REQUIRE_CLIENTS",
+            Self::IoUring => "DOORBELL_REQUIRE_URING",
+            Self::Valgrind => "DOORBELL_REQUIRE_VALGRIND",
+        }
+    }
+
+    /// Whether its absence is a failure.
+    ///
+    /// # Panics
+    /// If the variable is neither `1`, `0` nor empty: a `true` that is read as `0` would be a silent skip.
+    #[must_use]
+    #[track_caller]
+    pub fn is_required(self) -> bool {
+        let variable = self.variable();
+        match std::env::var_os(variable) {
+            None => false,
+            Some(value) if value.is_empty() || value == "0" => false,
+            Some(value) if value == "1" => true,
+            Some(value) => panic!("{variable}={}: it must be 1 or 0", value.display()),
+        }
+    }
+}
+
+/// The errno by which io_uring is refused to this process tree on purpose, by name, as the `deny` example of `doorbell-ring`
+/// sets it.
+pub const DENIED: &str = "DOORBELL_URING_DENIED";
+
+/// What a machine without io_uring answers: seccomp filters and security modules (EPERM, EACCES), kernels without it (ENOSYS),
+/// limits of locked memory (ENOMEM). Anything else is a defect of the set-up: EINVAL for one means that the ladder of flags has
+/// lost its last rung.
+const MEANS_ABSENT: [Errno; 4] = [Errno(1), Errno(12), Errno(13), Errno(38)];
+
+/// Says what was not tested for want of `need`.
+///
+/// # Panics
+/// If it is required.
+#[track_caller]
+pub fn skipped(need: Need, what: impl Display) {
+    static COUNT: AtomicUsize = AtomicUsize::new(0);
+    assert!(!need.is_required(), "{what}, and {}=1", need.variable());
+    let count = COUNT.fetch_add(1, Ordering::Relaxed) + 1;
+    let thread = thread::current();
+    let test = thread.name().unwrap_or("a test");
+    // Not by `eprintln!`, which the test runner swallows when a test passes. There is nothing to do if nothing can be written.
+    let _unheard = writeln!(std::io::stderr(), "({count} skipped in this program) {test}: SKIPPED {what}");
+}
+
+/// Whether io_uring works here, asked once. Where it does not, the calling test says that it is skipped.
+///
+/// # Panics
+/// If a ring does not open for another reason than that io_uring is absent; if it is required; if it was denied on purpose and
+/// a ring opens.
+#[must_use]
+#[track_caller]
+pub fn io_uring() -> bool {
+    match absent() {
+        None => true,
+        Some(why) => {
+            skipped(Need::IoUring, format_args!("io_uring: {why}"));
+            false
+        }
+    }
+}
+
+/// Why io_uring is absent, for tests of its absence: without a word and without a failure where it is required.
+///
+/// # Panics
+/// As [`io_uring`], but for what is required.
+#[track_caller]
+pub fn absent() -> Option<&'static str> {
+    static OPENED: OnceLock<Result<Option<String>, String>> = OnceLock::new();
+    let opened = OPENED.get_or_init(|| {
+        let denied = std::env::var_os(DENIED).map(|value| value.to_string_lossy().into_owned());
+        match (Ring::open(&Setup::default()), denied) {
+            (Ok(_), None) => Ok(None),
+            (Ok(_), Some(name)) => Err(format!("{DENIED}={name}, and a ring opens")),
+            (Err(error), None) if MEANS_ABSENT.contains(&error.errno) => Ok(Some(error.to_string())),
+            (Err(error), Some(name)) if error.errno.to_string() == name => Ok(Some(error.to_string())),
+            (Err(error), denied) => Err(format!(
+                "a ring does not open, and not because io_uring is absent ({DENIED}={}): {error}",
+                denied.as_deref().unwrap_or_default()
+            )),
+        }
+    });
+    match opened {
+        Ok(absent) => absent.as_deref(),
+        Err(defect) => panic!("{defect}"),
+    }
+}
