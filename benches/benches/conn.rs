@@ -4,16 +4,14 @@
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use doorbell_benches::{POST, PROBE, PROBE_KEEP_ALIVE};
-use doorbell_http::{
-    Client, Conn, Date, Io, Limits, Next, Out, Request, Responder, StaticReply, Status, Time,
-};
+use doorbell_http::{Client, Conn, Date, Io, Limits, Next, Out, StaticReply, Status, Time, service_fn};
 use std::hint::black_box;
 
 fn conn(c: &mut Criterion) {
     let limits = Limits { requests_per_conn_max: u32::MAX, ..Limits::default() };
     let date = Date::new(784_111_777);
     let alive = StaticReply::text(Status::OK, "ok\n");
-    let service = |_: &Request<'_>, reply: Responder<'_>| reply.send(&alive);
+    let service = service_fn(|_, reply| reply.send(&alive));
     let (mut carry, mut out) = (Vec::new(), Out::with_capacity(16 * 1024));
     c.bench_function("conn/probe, one connection each", |b| {
         b.iter(|| {

@@ -21,9 +21,7 @@ use std::num::NonZeroU16;
 use std::time::{Duration, Instant};
 
 use criterion::{BenchmarkId, Criterion};
-use doorbell::{
-    Engine, Http1, HttpLimits, Listen, Offload, Reply, Request, Responder, Server, Status, Workers,
-};
+use doorbell::{Engine, Http1, HttpLimits, Listen, Offload, Reply, Server, Status, Workers, service_fn};
 
 /// Sizes of the work, in rounds of [`work`].
 const SIZES: [u64; 6] = [10, 1_000, 3_000, 10_000, 30_000, 100_000];
@@ -43,7 +41,7 @@ fn work(rounds: u64) -> Reply {
 /// `/home/ROUNDS` and `/away/ROUNDS`.
 fn serve(engine: Engine) -> Server {
     let jobs = Offload::builder().build().unwrap();
-    let service = move |request: &Request<'_>, reply: Responder<'_>| {
+    let service = service_fn(move |request, reply| {
         let (way, rounds) = request.path()[1..].split_once('/').unwrap_or(("home", "0"));
         let rounds = rounds.parse().unwrap_or(0);
         if way == "away" {
@@ -51,7 +49,7 @@ fn serve(engine: Engine) -> Server {
         } else {
             reply.send_owned(work(rounds))
         }
-    };
+    });
     let limits = HttpLimits { requests_per_conn_max: u32::MAX, ..HttpLimits::default() };
     Server::builder()
         .engine(engine)

@@ -15,7 +15,7 @@ use doorbell::http::parse::Seen;
 use doorbell::http::{Client, Date, Next, Out, Time};
 use doorbell::protocol::{Io, Protocol, Tls};
 use doorbell::tls::{Acceptor, CertPair, TlsConfig};
-use doorbell::{Http1, HttpLimits, Request, Responder, StaticReply, Status};
+use doorbell::{Http1, HttpLimits, StaticReply, Status, service_fn};
 use rustls::client::Resumption;
 use rustls::pki_types::ServerName;
 use rustls::version::{TLS12, TLS13};
@@ -50,7 +50,7 @@ impl Bench {
         let acceptor = Acceptor::new(&TlsConfig::new(pair.expect("a pair"))).expect("an acceptor");
         let alive = StaticReply::text(Status::OK, "ok\n");
         let limits = HttpLimits { requests_per_conn_max: u32::MAX, ..HttpLimits::default() };
-        let http = Http1::new(move |_: &Request<'_>, reply: Responder<'_>| reply.send(&alive)).limits(limits);
+        let http = Http1::new(service_fn(move |_, reply| reply.send(&alive))).limits(limits);
         let mut roots = RootCertStore::empty();
         roots.add(made.cert.der().clone()).expect("a root");
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());

@@ -8,8 +8,7 @@ use doorbell_http::limit::{Key, Limiter, Quota};
 use doorbell_http::log::{Filter, Logger, Record, Sink};
 use doorbell_http::router::{Lookup, MethodSet, Route, Router};
 use doorbell_http::{
-    Answered, Client, Conn, Date, Io, Limits, Method, Next, Out, Request, Responder, Service, StaticReply,
-    Status, Time,
+    Client, Conn, Date, Io, Limits, Method, Next, Out, Service, StaticReply, Status, Time, service_fn,
 };
 use std::hint::black_box;
 use std::net::IpAddr;
@@ -138,7 +137,7 @@ impl Scrape {
 
 fn ready() -> impl Service + 'static {
     let reply = StaticReply::text(Status::OK, "ok\n");
-    move |_: &Request<'_>, responder: Responder<'_>| -> Answered { responder.send(&reply) }
+    service_fn(move |_, responder| responder.send(&reply))
 }
 
 fn routed() -> impl Service + 'static {
@@ -163,12 +162,10 @@ fn routed() -> impl Service + 'static {
     }
     let router = builder.build().expect("the routes do not conflict");
     let missing = StaticReply::text(Status::NOT_FOUND, "not found\n");
-    move |request: &Request<'_>, reply: Responder<'_>| -> Answered {
-        match router.find_for(request) {
-            Lookup::Found(found) => reply.send(found.value),
-            _ => reply.send(&missing),
-        }
-    }
+    service_fn(move |request, reply| match router.find_for(request) {
+        Lookup::Found(found) => reply.send(found.value),
+        _ => reply.send(&missing),
+    })
 }
 
 impl std::fmt::Debug for Scrape {

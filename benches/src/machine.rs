@@ -189,7 +189,7 @@ impl Door {
 }
 
 impl Service for Door {
-    fn call(&self, request: &Request<'_>, reply: Responder<'_>) -> Answered {
+    fn call<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Answered<'a> {
         if let Some(Answer::Reply(fixed)) = self.router.find_plain(request).map(|found| found.value()) {
             return reply.send(fixed);
         }
@@ -203,7 +203,7 @@ impl Service for Door {
     }
 }
 
-fn send_redirect(redirect: &Redirect, request: &Request<'_>, reply: Responder<'_>) -> Answered {
+fn send_redirect<'a>(redirect: &Redirect, request: &Request<'_>, reply: Responder<'a>) -> Answered<'a> {
     let target = RedirectTarget {
         host: request.host_bytes(),
         path: request.path_bytes(),

@@ -43,7 +43,7 @@ impl Service for Notes {
         true
     }
 
-    fn call(&self, request: &Request<'_>, reply: Responder<'_>) -> Answered {
+    fn call<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Answered<'a> {
         let mut target = request.path().as_bytes().to_vec();
         if let Some(query) = request.query() {
             target.push(b'?');

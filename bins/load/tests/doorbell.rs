@@ -8,18 +8,18 @@ mod common;
 use std::num::NonZeroU16;
 
 use common::load;
-use doorbell::{Engine, Http1, Listen, Request, Responder, Server, StaticReply, Status, Workers};
+use doorbell::{Engine, Http1, Listen, Server, StaticReply, Status, Workers, service_fn};
 
 /// A doorbell that echoes the path in a header and in the body of `/echo...`, and answers `ok` elsewhere. `None`: the engine
 /// does not work here.
 fn doorbell(engine: Engine) -> Server {
     let ok = StaticReply::text(Status::OK, "ok\n");
-    let service = move |request: &Request<'_>, reply: Responder<'_>| match request.path() {
+    let service = service_fn(move |request, reply| match request.path() {
         path if path.starts_with("/echo") => {
             reply.status(Status::OK).header("X-Path", path).body(path.as_bytes())
         }
         _ => reply.send(&ok),
-    };
+    });
     Server::builder()
         .listen(Listen::tcp(([127, 0, 0, 1], 0).into()), Http1::new(service))
         .engine(engine)

@@ -8,7 +8,7 @@ use core::time::Duration;
 use doorbell::access_log::{AccessLog, LogTarget};
 use doorbell::http::layer::ServiceExt;
 use doorbell::http::log::{Filter, Format, Logger};
-use doorbell::{Http1, Listen, Request, Responder, Server, StaticReply, Status};
+use doorbell::{Http1, Listen, Server, StaticReply, Status, service_fn};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let addr = std::env::args().nth(1).unwrap_or_else(|| "127.0.0.1:0".to_owned()).parse()?;
@@ -19,7 +19,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         .start()?;
 
     let hello = StaticReply::text(Status::OK, "hello\n");
-    let service = move |_: &Request<'_>, reply: Responder<'_>| reply.send(&hello);
+    let service = service_fn(move |_, reply| reply.send(&hello));
     let service = service.with(Logger::new(Filter::ALL, log.sink()));
 
     let server = Server::builder().listen(Listen::tcp(addr), Http1::new(service)).start()?;

@@ -6,13 +6,13 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use doorbell::http::layer::{Guard, ServiceExt};
-use doorbell::{Answered, Http1, Listen, Request, Responder, Server, StaticReply, Status};
+use doorbell::{Answered, Http1, Listen, Request, Responder, Server, StaticReply, Status, service_fn};
 
 /// Numbers the replies. This is all that a layer needs.
 struct Numbered(AtomicU64);
 
 impl Guard for Numbered {
-    fn admit<'a>(&self, _: &Request<'_>, reply: Responder<'a>) -> Result<Responder<'a>, Answered> {
+    fn admit<'a>(&self, _: &Request<'_>, reply: Responder<'a>) -> Result<Responder<'a>, Answered<'a>> {
         let number = self.0.fetch_add(1, Ordering::Relaxed);
         Ok(reply.header("X-Request-Number", number.to_string()))
     }
@@ -21,7 +21,7 @@ impl Guard for Numbered {
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let addr = std::env::args().nth(1).unwrap_or_else(|| "127.0.0.1:0".to_owned()).parse()?;
     let hello = StaticReply::text(Status::OK, "hello\n");
-    let service = move |_: &Request<'_>, reply: Responder<'_>| reply.send(&hello);
+    let service = service_fn(move |_, reply| reply.send(&hello));
     let service = service.guarded(Numbered(AtomicU64::new(0)));
 
     let server = Server::builder().listen(Listen::tcp(addr), Http1::new(service)).start()?;

@@ -19,7 +19,7 @@ impl Handler for Hasher {
         head.path() == "/hash"
     }
 
-    fn call(&self, request: &Request<'_>, reply: Responder<'_>) -> Answered {
+    fn call<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Answered<'a> {
         if request.path() != "/hash" {
             return reply.send(&self.alive);
         }

@@ -3,7 +3,7 @@
 //! Does not know about: other hosts than the one it is given; `doorbell redirect` has allow-lists and templates.
 #![expect(clippy::print_stderr, reason = "an example talks to its user")]
 
-use doorbell::{Http1, Listen, Request, Responder, Server, Status};
+use doorbell::{Http1, Listen, Server, Status, service_fn};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut args = std::env::args().skip(1);
@@ -11,13 +11,13 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let host = args.next().unwrap_or_else(|| "example.com".to_owned());
 
     // The host is ours and never the request's, so this cannot be turned into an open redirect.
-    let to_https = move |request: &Request<'_>, reply: Responder<'_>| {
+    let to_https = service_fn(move |request, reply| {
         let location = match request.query() {
             Some(query) => format!("https://{host}{}?{query}", request.path()),
             None => format!("https://{host}{}", request.path()),
         };
         reply.status(Status::PERMANENT_REDIRECT).header("Location", location).empty()
-    };
+    });
 
     let server = Server::builder().listen(Listen::tcp(addr), Http1::new(to_https)).start()?;
     eprintln!("listening on {}, {}", server.local_addrs()[0], server.driver_report());

@@ -3,10 +3,10 @@
 //! Does not know about: async runtimes, TOML, metrics libraries.
 //!
 //! ```no_run
-//! use doorbell::{Http1, Listen, Request, Responder, Server, StaticReply, Status};
+//! use doorbell::{Http1, Listen, Server, StaticReply, Status, service_fn};
 //!
 //! let alive = StaticReply::text(Status::OK, "ok\n");
-//! let service = move |_: &Request<'_>, reply: Responder<'_>| reply.send(&alive);
+//! let service = service_fn(move |_, reply| reply.send(&alive));
 //! let server = Server::builder().listen(Listen::tcp(([127, 0, 0, 1], 8080).into()), Http1::new(service)).start()?;
 //! println!("{}", server.driver_report());
 //! server.wait()?;
@@ -42,7 +42,7 @@ pub use config::{Limits, OnWorkerFailure};
 pub use doorbell_http as http;
 pub use doorbell_http::{
     Answered, Begun, Limits as HttpLimits, Method, OwnedRequest, Reply, ReplyBuilder, Request, Responder,
-    Service as Handler, StaticReply, Status, Version,
+    Service as Handler, ServiceFn, StaticReply, Status, Version, service_fn,
 };
 pub use doorbell_ring::forget_code_pages;
 pub use driver::select::{Descriptors, DriverReport, Engine};

@@ -16,7 +16,7 @@ use doorbell::http::log::{Entry, Filter, Format, Logger};
 use doorbell::http::parse::Head;
 use doorbell::http::{Client, RequestError, Time};
 use doorbell::{
-    Engine, Handler, Http1, HttpLimits, Listen, Request, Responder, Server, StaticReply, Status, Workers,
+    Engine, Handler, Http1, HttpLimits, Listen, Request, Server, StaticReply, Status, Workers, service_fn,
 };
 use doorbell_testkit::peers::exchange;
 
@@ -25,9 +25,7 @@ const LONG: Duration = Duration::from_secs(20);
 /// 200, or 404 for a path that is not `/`.
 fn service() -> impl Handler + Send + Sync {
     let (ok, missing) = (StaticReply::text(Status::OK, "ok\n"), StaticReply::text(Status::NOT_FOUND, ""));
-    move |request: &Request<'_>, reply: Responder<'_>| {
-        reply.send(if request.path() == "/" { &ok } else { &missing })
-    }
+    service_fn(move |request, reply| reply.send(if request.path() == "/" { &ok } else { &missing }))
 }
 
 /// The lines of a log with this filter after a server answered `requests`, one connection each.

@@ -16,8 +16,8 @@ use std::time::{Duration, Instant};
 use doorbell::driver::DriverKind;
 use doorbell::driver::examine::Cause;
 use doorbell::{
-    Engine, Event, Http1, Listen, Request, Responder, Server, ServerBuilder, StartErrorKind, StaticReply,
-    Status, Workers,
+    Engine, Event, Http1, Listen, Server, ServerBuilder, StartErrorKind, StaticReply, Status, Workers,
+    service_fn,
 };
 use doorbell_ring::Errno;
 use doorbell_ring::sandbox::{Denial, deny};
@@ -32,12 +32,12 @@ const SERVES_WITHIN: Duration = Duration::from_millis(50);
 
 fn builder() -> ServerBuilder {
     let ok = StaticReply::text(Status::OK, "ok\n");
-    let service = Http1::new(move |request: &Request<'_>, reply: Responder<'_>| {
+    let service = Http1::new(service_fn(move |request, reply| {
         if let Some(errno) = request.path().strip_prefix("/deny/") {
             deny(&Denial::later(Errno(errno.parse().unwrap()))).unwrap();
         }
         reply.send(&ok)
-    });
+    }));
     let loopback = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
     Server::builder()
         .workers(Workers::Count(NonZeroU16::new(2).unwrap()))

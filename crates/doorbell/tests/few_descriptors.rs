@@ -8,8 +8,8 @@ use std::net::{Ipv4Addr, TcpStream};
 use std::num::NonZeroU16;
 
 use doorbell::{
-    Descriptors, Engine, HandOver, HandedConn, Http1, Listen, Request, Responder, Server, StaticReply,
-    Status, Taker, Workers,
+    Descriptors, Engine, HandOver, HandedConn, Http1, Listen, Server, StaticReply, Status, Taker, Workers,
+    service_fn,
 };
 use doorbell_testkit::skip;
 use rustix::process::{Resource, Rlimit, setrlimit};
@@ -18,7 +18,7 @@ use rustix::process::{Resource, Rlimit, setrlimit};
 fn a_table_that_is_too_large_is_done_without() {
     let start = || {
         let ok = StaticReply::text(Status::OK, "ok\n");
-        let http = Http1::new(move |_: &Request<'_>, reply: Responder<'_>| reply.send(&ok));
+        let http = Http1::new(service_fn(move |_, reply| reply.send(&ok)));
         Server::builder()
             .engine(Engine::IoUring)
             .descriptors(Descriptors::Direct)
@@ -52,7 +52,7 @@ fn what_may_be_out_shares_them(nearly_all: u32) {
         fn take(&self, _conns: &mut Vec<HandedConn>) {}
     }
     let start = |conns_max: Option<u32>| {
-        let http = Http1::new(|_: &Request<'_>, reply: Responder<'_>| reply.hand_over());
+        let http = Http1::new(service_fn(|_, reply| reply.hand_over()));
         let to = HandOver::new(Nobody);
         let places = to.places();
         let listen = Listen::tcp((Ipv4Addr::LOCALHOST, 0).into());

@@ -14,7 +14,7 @@ use std::num::NonZeroU16;
 use std::time::{Duration, Instant};
 
 use doorbell::{
-    CloseReason, Engine, Http1, HttpLimits, Listen, Request, Responder, Server, StaticReply, Status, Workers,
+    CloseReason, Engine, Http1, HttpLimits, Listen, Server, StaticReply, Status, Workers, service_fn,
 };
 use doorbell_testkit::skip;
 
@@ -31,13 +31,13 @@ fn is_here(engine: Engine) -> bool {
 fn serve(engine: Engine) -> Server {
     let ok = StaticReply::text(Status::OK, "ok\n");
     let large = StaticReply::text(Status::OK, "x".repeat(4_000_000));
-    let service = Http1::new(move |request: &Request<'_>, reply: Responder<'_>| match request.path() {
+    let service = Http1::new(service_fn(move |request, reply| match request.path() {
         "/bug" => panic!("a defect of the handler"),
         "/hang" => reply.close(),
         "/large" => reply.send(&large),
         "/made" => reply.status(Status::OK).body(request.path()),
         _ => reply.send(&ok),
-    });
+    }));
     let builder = Server::builder().engine(engine).workers(Workers::Count(NonZeroU16::MIN)).conns_max(256);
     let started = builder.listen(Listen::tcp(LOOPBACK), service).start();
     started.unwrap()
@@ -87,8 +87,7 @@ fn a_connection_that_was_used_up_or_grew_too_old_is_counted_as_that() {
             ..HttpLimits::default()
         };
         let ok = StaticReply::text(Status::OK, "ok\n");
-        let service =
-            Http1::new(move |_: &Request<'_>, reply: Responder<'_>| reply.send(&ok)).limits(limits());
+        let service = Http1::new(service_fn(move |_, reply| reply.send(&ok))).limits(limits());
         let builder = Server::builder().engine(engine).workers(Workers::Count(NonZeroU16::MIN)).conns_max(64);
         let server = builder.listen(Listen::tcp(LOOPBACK), service).start().unwrap();
         let addr = server.tcp_addr(0).unwrap();

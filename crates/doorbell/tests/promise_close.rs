@@ -98,7 +98,7 @@ fn a_listener_that_goes_resets_nobody(engine: Engine) {
     let other = || {
         // Not the same as was asked for before.
         let place = SocketAddr::from(([127, 0, 0, 2], 0));
-        builder(engine).listen(Listen::tcp(place), Http1::new(answer))
+        builder(engine).listen(Listen::tcp(place), Http1::new(doorbell::service_fn(answer)))
     };
     let end = |server: Server| {
         let next = other().succeed(&server.handle()).start().unwrap();
@@ -140,7 +140,10 @@ fn a_socket_file_that_goes_resets_nobody(engine: Engine) {
     let (asked, rounds) = (AtomicUsize::new(0), sized(4, 200));
     let mut lost: Vec<String> = Vec::new();
     for round in 1..=rounds {
-        let server = builder(engine).listen(Listen::unix(&path), Http1::new(answer)).start().unwrap();
+        let server = builder(engine)
+            .listen(Listen::unix(&path), Http1::new(doorbell::service_fn(answer)))
+            .start()
+            .unwrap();
         lost.extend(thread::scope(|scope| {
             let clients: Vec<_> =
                 (0..CLIENTS).map(|_| scope.spawn(|| ask_file_until_gone(&path, &asked))).collect();
@@ -226,7 +229,10 @@ fn sockets_that_somebody_else_has_go_on(engine: Engine) {
         clients.push(TcpStream::connect_timeout(&place, Duration::from_millis(900)).unwrap());
         clients
     });
-    let next = builder(engine).listen(anywhere().listening(kept), Http1::new(answer)).start().unwrap();
+    let next = builder(engine)
+        .listen(anywhere().listening(kept), Http1::new(doorbell::service_fn(answer)))
+        .start()
+        .unwrap();
     assert_eq!(addr(&next), place);
     let mut last = clients.into_iter().next_back().unwrap();
     last.write_all(CLOSE).unwrap();

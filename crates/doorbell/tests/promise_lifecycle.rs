@@ -114,7 +114,10 @@ fn overlapping_restarts_lose_nobody(engine: Engine) {
     let server_addr = listener.local_addr().unwrap();
     let start = || -> Server {
         let copy = listener.try_clone().unwrap();
-        builder(engine).listen(Listen::inherited(copy.into()), Http1::new(answer)).start().unwrap()
+        builder(engine)
+            .listen(Listen::inherited(copy.into()), Http1::new(doorbell::service_fn(answer)))
+            .start()
+            .unwrap()
     };
     let restarting = AtomicBool::new(true);
     let first = start();

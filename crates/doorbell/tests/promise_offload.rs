@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use doorbell::{Answered, Engine, Http1, Offload, Reply, Request, Responder, Server, StaticReply, Status};
+use doorbell::{Engine, Http1, Offload, Reply, Server, StaticReply, Status, service_fn};
 use doorbell_testkit::peers::{End, Exchange, Shape, Unique, exchange, percentile};
 
 use promise::{addr, alone, anywhere, builder, on_both_engines, sized, workers};
@@ -35,7 +35,7 @@ const SETS_MAX: u64 = 3;
 fn serve(engine: Engine) -> Server {
     let jobs = Offload::builder().build().unwrap();
     let alive = StaticReply::text(Status::OK, "ok\n");
-    let service = move |request: &Request<'_>, reply: Responder<'_>| -> Answered {
+    let service = service_fn(move |request, reply| {
         let Some(unique) = Unique::parse(request.path()) else { return reply.send(&alive) };
         jobs.run(request, reply, move || {
             let until = Instant::now() + Duration::from_millis(10);
@@ -44,7 +44,7 @@ fn serve(engine: Engine) -> Server {
             }
             Reply::text(Status::OK, unique.body())
         })
-    };
+    });
     builder(engine).workers(workers(1)).listen(anywhere(), Http1::new(service)).start().unwrap()
 }
 

@@ -20,8 +20,8 @@ use std::time::Duration;
 
 use doorbell::id::WorkerIndex;
 use doorbell::{
-    Descriptors, Engine, Http1, HttpLimits, Limits, Listen, OnWorkerFailure, Request, Responder, Server,
-    ServerBuilder, StartErrorKind, StaticReply, Status,
+    Descriptors, Engine, Http1, HttpLimits, Limits, Listen, OnWorkerFailure, Server, ServerBuilder,
+    StartErrorKind, StaticReply, Status, service_fn,
 };
 use doorbell_testkit::peers::{End, Reply, exchange, finish, misbehave, wait_until};
 use doorbell_testkit::stalls::Stalls;
@@ -49,7 +49,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// Answers with its number.
 fn numbered(number: usize) -> Http1 {
     let reply = StaticReply::text(Status::OK, format!("{number}\n"));
-    Http1::new(move |_: &Request<'_>, respond: Responder<'_>| respond.send(&reply))
+    Http1::new(service_fn(move |_, respond| respond.send(&reply)))
 }
 
 fn number_of(reply: &[u8]) -> usize {
@@ -364,12 +364,12 @@ fn a_client_for_whom_only_the_old_server_was_woken_is_served(engine: Engine) {
     let _turn = alone();
     let busy = |number| {
         let reply = StaticReply::text(Status::OK, format!("{number}\n"));
-        let handler = move |request: &Request<'_>, respond: Responder<'_>| {
+        let handler = service_fn(move |request, respond| {
             if request.path() == "/busy" {
                 thread::sleep(Duration::from_millis(400));
             }
             respond.send(&reply)
-        };
+        });
         builder(engine).workers(workers(1)).listen(anywhere(), Http1::new(handler))
     };
     let server = busy(0).start().unwrap();

@@ -34,7 +34,7 @@ impl Handler for WhoAmI {
         true
     }
 
-    fn call(&self, request: &Request<'_>, reply: Responder<'_>) -> Answered {
+    fn call<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Answered<'a> {
         let addr = request.client().addr.map_or_else(|| "nobody".to_owned(), |addr| addr.to_string());
         reply.status(Status::OK).body(addr)
     }

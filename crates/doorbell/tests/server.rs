@@ -18,7 +18,7 @@ use doorbell::driver::examine::Cause;
 use doorbell::id::WorkerIndex;
 use doorbell::{
     CloseReason, Engine, Event, HandOver, HandedConn, Http1, Listen, OnWorkerFailure, Raw, RawHandler,
-    RawNext, Request, Responder, Server, ServerBuilder, StartErrorKind, StaticReply, Status, Taker, Workers,
+    RawNext, Server, ServerBuilder, StartErrorKind, StaticReply, Status, Taker, Workers, service_fn,
 };
 use doorbell_testkit::skip;
 use doorbell_testkit::stalls::Stalls;
@@ -30,7 +30,7 @@ const LOOPBACK: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCA
 
 fn ok_service() -> Http1 {
     let ok = StaticReply::text(Status::OK, "ok\n");
-    Http1::new(move |_: &Request<'_>, reply: Responder<'_>| reply.send(&ok))
+    Http1::new(service_fn(move |_, reply| reply.send(&ok)))
 }
 
 fn workers(count: u16) -> Workers {
@@ -224,10 +224,10 @@ fn a_client_that_says_nothing_may_be_answered() {
 fn a_panicking_handler_costs_one_connection_and_is_counted() {
     for engine in engines() {
         let ok = StaticReply::text(Status::OK, "ok\n");
-        let service = Http1::new(move |request: &Request<'_>, reply: Responder<'_>| {
+        let service = Http1::new(service_fn(move |request, reply| {
             assert!(request.path() != "/bug", "a defect of the handler");
             reply.send(&ok)
-        });
+        }));
         let server = builder(engine).listen(Listen::tcp(LOOPBACK), service).start().unwrap();
         let addr = server.tcp_addr(0).unwrap();
         let two = "GET /livez HTTP/1.1\r\nHost: a\r\n\r\nGET /bug HTTP/1.1\r\nHost: a\r\n\r\n";
@@ -498,10 +498,10 @@ fn connections_that_are_lost_with_a_worker_do_not_count_for_their_address() {
     // Which worker gets a client is the kernel's choice: in every second round both are on the one that fails.
     for round in 0..6 {
         let ok = StaticReply::text(Status::OK, "ok\n");
-        let service = Http1::new(move |request: &Request<'_>, reply: Responder<'_>| match request.path() {
+        let service = Http1::new(service_fn(move |request, reply| match request.path() {
             "/away" => reply.hand_over(),
             _ => reply.send(&ok),
-        });
+        }));
         let server = builder(Engine::Epoll)
             .workers(workers(2))
             .conns_per_ip_max(2)

@@ -3,10 +3,10 @@
 //! Does not know about: sockets, threads, clocks. No input makes it panic, and no request makes it allocate.
 //!
 //! ```
-//! use doorbell_http::{Client, Conn, Date, Io, Limits, Next, Out, Request, Responder, StaticReply, Status, Time};
+//! use doorbell_http::{Client, Conn, Date, Io, Limits, Next, Out, StaticReply, Status, Time, service_fn};
 //!
 //! let alive = StaticReply::text(Status::OK, "ok\n");
-//! let service = |_: &Request<'_>, reply: Responder<'_>| reply.send(&alive);
+//! let service = service_fn(|_, reply| reply.send(&alive));
 //!
 //! let (limits, date, now) = (Limits::default(), Date::new(784_111_777), Time::ZERO);
 //! let (mut carry, mut out) = (Vec::new(), Out::new());
@@ -55,6 +55,6 @@ pub use limits::Limits;
 pub use method::Method;
 pub use reply::{Answered, Ending, Later, Out, Reply, ReplyBuilder, Responder, StaticReply};
 pub use request::{OwnedRequest, Request, Version};
-pub use service::{Begun, Service};
+pub use service::{Begun, Service, ServiceFn, service_fn};
 pub use status::Status;
 pub use time::Time;

@@ -3,6 +3,8 @@
 //! Does not know about: connections. A service that cannot answer at once uses [`Responder::later`]; one that shall not,
 //! [`Responder::hand_over`].
 
+use std::fmt;
+
 use crate::{Answered, Client, Request, RequestError, Responder, Time};
 
 /// What begins on a connection that cannot be given to [`Service::call`] as it is, or not without losing bytes of it.
@@ -22,6 +24,7 @@ pub enum Begun<'a> {
 }
 
 /// Answers requests. Called once for each complete request, in the order of the connection.
+#[diagnostic::on_unimplemented(note = "a function or closure becomes a service with `service_fn`")]
 pub trait Service {
     /// Whether the body of this request is collected and given to [`Service::call`]. Asked once, when the head of a
     /// request with a body is complete. If not, the body is skipped, and a client that waits for `100 Continue`
@@ -51,11 +54,73 @@ pub trait Service {
     }
 
     /// Answers one request.
-    fn call(&self, request: &Request<'_>, reply: Responder<'_>) -> Answered;
+    fn call<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Answered<'a>;
 }
 
-impl<F: Fn(&Request<'_>, Responder<'_>) -> Answered> Service for F {
-    fn call(&self, request: &Request<'_>, reply: Responder<'_>) -> Answered {
-        self(request, reply)
+/// A function as a service. The closure's arguments need no types.
+///
+/// ```
+/// use doorbell_http::{StaticReply, Status, service_fn};
+///
+/// let alive = StaticReply::text(Status::OK, "ok\n");
+/// let service = service_fn(move |_request, reply| reply.send(&alive));
+/// # let _: &dyn doorbell_http::Service = &service;
+/// ```
+pub const fn service_fn<F>(f: F) -> ServiceFn<F>
+where
+    F: for<'a> Fn(&Request<'_>, Responder<'a>) -> Answered<'a>,
+{
+    ServiceFn { f, wants_body: false, wants_client: false }
+}
+
+/// See [`service_fn`].
+#[derive(Clone, Copy)]
+pub struct ServiceFn<F> {
+    f: F,
+    wants_body: bool,
+    wants_client: bool,
+}
+
+impl<F> ServiceFn<F> {
+    /// The function gets bodies: [`Service::wants_body`].
+    #[must_use]
+    pub const fn with_body(mut self) -> Self {
+        self.wants_body = true;
+        self
+    }
+
+    /// The function gets the address of the client: [`Service::wants_client`].
+    #[must_use]
+    pub const fn with_client(mut self) -> Self {
+        self.wants_client = true;
+        self
+    }
+}
+
+impl<F> Service for ServiceFn<F>
+where
+    F: for<'a> Fn(&Request<'_>, Responder<'a>) -> Answered<'a>,
+{
+    fn wants_body(&self, _head: &Request<'_>) -> bool {
+        self.wants_body
+    }
+
+    fn wants_client(&self) -> bool {
+        self.wants_client
+    }
+
+    #[inline]
+    fn call<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Answered<'a> {
+        (self.f)(request, reply)
+    }
+}
+
+impl<F> fmt::Debug for ServiceFn<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { wants_body, wants_client, .. } = self;
+        f.debug_struct("ServiceFn")
+            .field("wants_body", wants_body)
+            .field("wants_client", wants_client)
+            .finish_non_exhaustive()
     }
 }

@@ -21,7 +21,7 @@ struct Mixed {
 }
 
 impl Service for Mixed {
-    fn call(&self, request: &Request<'_>, reply: Responder<'_>) -> Answered {
+    fn call<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Answered<'a> {
         match request.path() {
             "/ok" => reply.send(&self.ok),
             "/down" => reply.send(&self.down),

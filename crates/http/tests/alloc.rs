@@ -5,9 +5,7 @@
 mod common;
 
 use allocation_counter::measure;
-use doorbell_http::{
-    Client, Conn, Date, Io, Limits, Next, Out, Request, Responder, StaticReply, Status, Time,
-};
+use doorbell_http::{Client, Conn, Date, Io, Limits, Next, Out, StaticReply, Status, Time, service_fn};
 
 struct Setup {
     limits: Limits,
@@ -33,12 +31,12 @@ impl Setup {
     /// A connection that gets these pieces.
     fn serve(&mut self, pieces: &[&[u8]], expect: Next) {
         let (alive, large) = (&self.alive, &self.large);
-        let service = |request: &Request<'_>, reply: Responder<'_>| match request.path() {
+        let service = service_fn(|request, reply| match request.path() {
             "/large" => reply.send(large),
             "/built" => reply.status(Status::FOUND).header("Location", "https://a/").body(request.path()),
             "/bad" => reply.status(Status::OK).header("a\n", "b").empty(),
             _ => reply.send(alive),
-        };
+        });
         let mut conn = Conn::new(Time::ZERO, &self.limits);
         let mut next = Next::Read;
         for &piece in pieces {

@@ -11,7 +11,7 @@ use doorbell_http::log::{Filter, Logger, Record, Sink};
 use doorbell_http::parse::{Framing, Head};
 use doorbell_http::router::{Lookup, MethodSet, Route, Router};
 use doorbell_http::{
-    Client, Conn, Date, Io, Limits, Method, Next, Out, Request, Responder, Service, StaticReply, Status, Time,
+    Client, Conn, Date, Io, Limits, Method, Next, Out, Service, StaticReply, Status, Time, service_fn,
 };
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -114,10 +114,10 @@ fn chain(burst: u32) -> impl Service {
         .build()
         .expect("one route");
     let missing = StaticReply::text(Status::NOT_FOUND, "not found\n");
-    let routed = move |request: &Request<'_>, reply: Responder<'_>| match router.find_for(request) {
+    let routed = service_fn(move |request, reply| match router.find_for(request) {
         Lookup::Found(found) => reply.send(found.value),
         _ => reply.send(&missing),
-    };
+    });
     let mut tokens = Tokens::new();
     tokens.add("prometheus", TOKEN.as_bytes()).expect("a token");
     let auth = RequireAuth::new(Policy::bearer("bench", tokens).expect("a policy"));

@@ -24,7 +24,7 @@ impl Service for Diary {
         Echo.wants_body(head)
     }
 
-    fn call(&self, request: &Request<'_>, reply: Responder<'_>) -> Answered {
+    fn call<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Answered<'a> {
         self.0.borrow_mut().push(String::from_utf8(describe(request)).expect("text"));
         reply.status(Status::OK).empty()
     }
@@ -188,7 +188,7 @@ impl Service for Nothing {
         self.0
     }
 
-    fn call(&self, _: &Request<'_>, reply: Responder<'_>) -> Answered {
+    fn call<'a>(&self, _: &Request<'_>, reply: Responder<'a>) -> Answered<'a> {
         reply.status(Status::NOT_FOUND).empty()
     }
 }

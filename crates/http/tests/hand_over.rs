@@ -29,7 +29,7 @@ impl Service for Own {
         }
     }
 
-    fn call(&self, request: &Request<'_>, reply: Responder<'_>) -> Answered {
+    fn call<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Answered<'a> {
         if request.path() == "/livez" { reply.send(&self.livez) } else { reply.hand_over() }
     }
 }

@@ -235,11 +235,11 @@ fn who_sends_a_head_is_told_from_memory() {
     for (fields, prober, takes_anything) in rows {
         let input = format!("GET /x HTTP/1.1\r\n{fields}\r\n");
         let told = std::cell::RefCell::new(Vec::new());
-        let service = |request: &doorbell_http::Request<'_>, reply: doorbell_http::Responder<'_>| {
+        let service = doorbell_http::service_fn(|request, reply| {
             assert_eq!(prober_of(request), prober);
             told.borrow_mut().push((Asker::of(request), Asker::remembered(request)));
             reply.status(doorbell_http::Status::OK).empty()
-        };
+        });
         let (limits, mut seen) = (Limits::default(), Seen::new());
         for _ in 0..3 {
             let mut conn = Conn::new(Time::ZERO, &limits);

@@ -24,7 +24,7 @@ impl Service for Layered {
         false
     }
 
-    fn call(&self, request: &Request<'_>, reply: Responder<'_>) -> Answered {
+    fn call<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Answered<'a> {
         let reply = if request.path().starts_with("/bad") { reply.header("Connection", "x") } else { reply };
         let answered = match request.path().rsplit('/').next() {
             Some("shared") => reply.send(&self.0),

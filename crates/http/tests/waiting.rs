@@ -13,7 +13,7 @@ use doorbell_http::log::{Filter, Logger, Record, Sink};
 use doorbell_http::parse::Seen;
 use doorbell_http::{
     Answered, Client, Conn, Date, Io, Limits, Next, Out, Phase, Reply, Request, Responder, Service, Status,
-    Time,
+    Time, service_fn,
 };
 
 /// Answers with the target and the body; at once, or later where the target says so and this service does so at all. What is to go away is
@@ -27,7 +27,7 @@ impl Service for Echo {
         head.path().contains("body")
     }
 
-    fn call(&self, request: &Request<'_>, reply: Responder<'_>) -> Answered {
+    fn call<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Answered<'a> {
         let made = Reply::text(Status::OK, format!("{} {}", request.target(), request.body().escape_ascii()));
         let reply = reply.header("X-Layer", "yes");
         if request.path().contains("away") {
@@ -267,7 +267,7 @@ fn an_owned_reply_with_a_field_that_must_not_be_sent_is_a_500() {
         Reply::new(Status::new(101).unwrap()),
     ] {
         let mut wire = Wire::new();
-        let service = |_: &Request<'_>, responder: Responder<'_>| responder.send_owned(reply.clone());
+        let service = service_fn(|_, responder| responder.send_owned(reply.clone()));
         let _next = wire.call(|conn, io, seen| conn.handle_input_seen(CLOSE.as_bytes(), io, &service, seen));
         wire.send();
         assert!(wire.sent.starts_with(b"HTTP/1.1 500 "), "{reply:?}");
@@ -276,7 +276,7 @@ fn an_owned_reply_with_a_field_that_must_not_be_sent_is_a_500() {
 
 #[test]
 fn a_detached_request_is_the_same_request() {
-    let service = |request: &Request<'_>, responder: Responder<'_>| {
+    let service = service_fn(|request, responder| {
         let owned = request.detach();
         let text = owned.with(|again| {
             assert_eq!(format!("{again:?}"), format!("{request:?}"));
@@ -287,7 +287,7 @@ fn a_detached_request_is_the_same_request() {
             format!("{} {:?}", again.path(), again.header("x-a").map(<[u8]>::to_vec))
         });
         responder.send_owned(Reply::text(Status::OK, text))
-    };
+    });
     let mut wire = Wire::new();
     let request = b"GET /p?q HTTP/1.1\r\nHost: a\r\nX-A: 1\r\n\r\nGET /next HTTP/1.1\r\n";
     let _next = wire.call(|conn, io, seen| conn.handle_input_seen(request, io, &service, seen));

@@ -2,16 +2,16 @@
 #![expect(clippy::print_stderr, reason = "an example talks to its user")]
 
 use axum::{Router, extract::ConnectInfo, routing::get};
-use doorbell::{Handler, Http1, Listen, Request, Responder, Server, Status};
+use doorbell::{Handler, Http1, Listen, Request, Server, Status, service_fn};
 use doorbell_tokio::{Embed, Front, Health, Peer, Probes};
 
 /// `/old/...` goes to `/new/...`.
 fn redirects() -> impl Handler + Send + Sync {
     let is_ours = |request: &Request<'_>| request.path().starts_with("/old/");
-    let redirect = |request: &Request<'_>, reply: Responder<'_>| {
+    let redirect = service_fn(|request, reply| {
         let location = request.path().replacen("/old/", "/new/", 1);
         reply.status(Status::PERMANENT_REDIRECT).header("Location", location).empty()
-    };
+    });
     Front::new(is_ours, redirect)
 }
 

@@ -106,7 +106,7 @@ impl<S: Handler> Handler for Probes<S> {
     }
 
     #[inline]
-    fn call(&self, request: &Request<'_>, reply: Responder<'_>) -> Answered {
+    fn call<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Answered<'a> {
         let Some(probe) = probe_of(request.path()) else {
             return self.inner.call(request, reply);
         };
@@ -122,7 +122,7 @@ impl Handler for Rest {
         true
     }
 
-    fn call(&self, _request: &Request<'_>, reply: Responder<'_>) -> Answered {
+    fn call<'a>(&self, _request: &Request<'_>, reply: Responder<'a>) -> Answered<'a> {
         reply.hand_over()
     }
 }
@@ -154,7 +154,7 @@ impl<F: Fn(&Request<'_>) -> bool, S: Handler> Handler for Front<F, S> {
         }
     }
 
-    fn call(&self, request: &Request<'_>, reply: Responder<'_>) -> Answered {
+    fn call<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Answered<'a> {
         if (self.is_ours)(request) { self.service.call(request, reply) } else { reply.hand_over() }
     }
 }

@@ -13,7 +13,7 @@ use axum::body::Bytes;
 use axum::extract::ConnectInfo;
 use axum::routing::{any, get, post};
 use axum::{Router, http::HeaderMap};
-use doorbell::{Http1, Server};
+use doorbell::{Http1, Server, service_fn};
 use doorbell_testkit::peers::{Reply, exchange};
 use doorbell_tokio::{Control, Embed, Front, Health, Peer, Probes};
 
@@ -147,9 +147,8 @@ async fn what_a_front_answers_the_program_never_sees() {
     for way in ENGINES {
         let health = Health::new();
         let ours = |request: &doorbell::Request<'_>| request.path().starts_with("/old");
-        let moved = |_: &doorbell::Request<'_>, reply: doorbell::Responder<'_>| {
-            reply.status(doorbell::Status::FOUND).header("Location", "/who").empty()
-        };
+        let moved =
+            service_fn(|_, reply| reply.status(doorbell::Status::FOUND).header("Location", "/who").empty());
         let service = Probes::new(&health).before(Front::new(ours, moved));
         let server = Server::builder().engine(way.0).descriptors(way.1).conns_max(4_000);
         let (control, handed) = Embed::new(server.listen(anywhere(), Http1::new(service))).start();

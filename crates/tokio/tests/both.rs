@@ -43,7 +43,7 @@ impl Handler for Lanes {
         true
     }
 
-    fn call(&self, request: &Request<'_>, reply: Responder<'_>) -> Answered {
+    fn call<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Answered<'a> {
         match request.path() {
             "/here" => reply.send(&self.here),
             "/job" => {

@@ -7,9 +7,7 @@ use std::error::Error;
 use std::net::SocketAddr;
 use std::num::NonZeroU16;
 
-use doorbell::{
-    Engine, Http1, HttpLimits, Listen, Offload, Reply, Request, Responder, Server, Status, Workers,
-};
+use doorbell::{Engine, Http1, HttpLimits, Listen, Offload, Reply, Server, Status, Workers, service_fn};
 
 const USAGE: &str = "usage: jobs home|away io_uring|epoll ADDR:PORT";
 
@@ -27,9 +25,11 @@ fn main() -> Result<(), Box<dyn Error>> {
     };
     let addr: SocketAddr = words.next().ok_or(USAGE)?.parse()?;
     let jobs = Offload::builder().threads(NonZeroU16::MIN).build()?;
-    let service = move |request: &Request<'_>, reply: Responder<'_>| {
-        if is_away { jobs.run(request, reply, work) } else { reply.send_owned(work()) }
-    };
+    let service = service_fn(
+        move |request, reply| {
+            if is_away { jobs.run(request, reply, work) } else { reply.send_owned(work()) }
+        },
+    );
     let limits = HttpLimits { requests_per_conn_max: u32::MAX, ..HttpLimits::default() };
     let server = Server::builder()
         .engine(engine)

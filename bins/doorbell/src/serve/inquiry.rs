@@ -61,7 +61,7 @@ impl Inquiry {
 
 impl Refused {
     /// The answer.
-    pub(super) fn refuse(&self, reply: Responder<'_>) -> Answered {
+    pub(super) fn refuse<'a>(&self, reply: Responder<'a>) -> Answered<'a> {
         self.by.refuse(&self.decision, reply)
     }
 }

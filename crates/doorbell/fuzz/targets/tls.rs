@@ -12,7 +12,7 @@ use doorbell::http::parse::Seen;
 use doorbell::http::{Client, Date, Next, Out, Time};
 use doorbell::protocol::{Io, Protocol};
 use doorbell::tls::{Acceptor, CertPair, TlsConfig};
-use doorbell::{Http1, HttpLimits, Request, Responder, StaticReply, Status};
+use doorbell::{Http1, HttpLimits, StaticReply, Status, service_fn};
 use rustls::pki_types::ServerName;
 use rustls::version::{TLS12, TLS13};
 use rustls::{ClientConfig, ClientConnection, RootCertStore};
@@ -110,10 +110,10 @@ fn material() -> &'static Material {
 fn http() -> Http1 {
     let small = StaticReply::text(Status::OK, "ok\n");
     let large = StaticReply::text(Status::OK, vec![b'x'; 50_000]);
-    let service = move |request: &Request<'_>, reply: Responder<'_>| match request.path() {
+    let service = service_fn(move |request, reply| match request.path() {
         "/large" => reply.send(&large),
         _ => reply.send(&small),
-    };
+    });
     Http1::new(service).limits(HttpLimits::default())
 }
 

@@ -7,11 +7,11 @@
 //! use doorbell::access_log::{AccessLog, LogTarget};
 //! use doorbell::http::layer::ServiceExt;
 //! use doorbell::http::log::{Filter, Logger};
-//! use doorbell::{Http1, Listen, Request, Responder, Server, StaticReply, Status};
+//! use doorbell::{Http1, Listen, Server, StaticReply, Status, service_fn};
 //!
 //! let log = AccessLog::builder(LogTarget::Stdout).start()?;
 //! let alive = StaticReply::text(Status::OK, "ok\n");
-//! let service = move |_: &Request<'_>, reply: Responder<'_>| reply.send(&alive);
+//! let service = service_fn(move |_, reply| reply.send(&alive));
 //! let service = service.with(Logger::new(Filter::ERRORS, log.sink()));
 //! let server = Server::builder().listen(Listen::tcp(([127, 0, 0, 1], 8080).into()), Http1::new(service)).start()?;
 //! server.wait()?;

@@ -21,11 +21,11 @@ pub enum Answer {
 }
 
 /// See [`Answer::then`].
-pub type Finish = dyn FnOnce(Responder<'_>) -> Answered + Send;
+pub type Finish = dyn FnOnce(Responder<'_>) -> Answered<'_> + Send;
 
 impl Answer {
     /// Has the ring thread answer. `finish` is called there like a handler, and must be as quick.
-    pub fn then(finish: impl FnOnce(Responder<'_>) -> Answered + Send + 'static) -> Self {
+    pub fn then(finish: impl FnOnce(Responder<'_>) -> Answered<'_> + Send + 'static) -> Self {
         Self::Then(Box::new(finish))
     }
 }

@@ -39,14 +39,14 @@ impl Offload {
     /// use doorbell::http::auth::Policy;
     /// use doorbell::http::auth::jwt::{Algorithm, JwtPolicy, Key};
     /// use doorbell::http::layer::ServiceExt as _;
-    /// use doorbell::{Http1, Listen, Offload, Request, Responder, Server, StaticReply, Status};
+    /// use doorbell::{Http1, Listen, Offload, Server, StaticReply, Status, service_fn};
     ///
     /// let key = Key::pem(Algorithm::Es256, &std::fs::read("issuer.pem")?)?;
     /// let tokens = JwtPolicy::builder().key(key).issuer("https://issuer.test").audience("doorbell").build()?;
     /// let jobs = Offload::builder().build()?;
     ///
     /// let secret = StaticReply::text(Status::OK, "secret\n");
-    /// let service = move |_: &Request<'_>, reply: Responder<'_>| reply.send(&secret);
+    /// let service = service_fn(move |_, reply| reply.send(&secret));
     /// let service = service.with(jobs.require_auth(Policy::jwt("api", tokens)?));
     /// Server::builder().listen(Listen::tcp(([127, 0, 0, 1], 8080).into()), Http1::new(service)).start()?.wait()?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -70,7 +70,7 @@ impl<S: Service + Send + Sync + 'static> Layer<S> for OffloadAuth {
 impl<S: Service + Send + Sync + 'static> OffloadAuthService<S> {
     /// What is left when the token is none of the static ones.
     #[inline(never)]
-    fn call_unknown(&self, request: &Request<'_>, reply: Responder<'_>) -> Answered {
+    fn call_unknown<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Answered<'a> {
         let Guarded { auth, jobs, inner } = &*self.0;
         if auth.is_heavy_for(request) {
             return self.verify(jobs, request, reply);
@@ -82,7 +82,7 @@ impl<S: Service + Send + Sync + 'static> OffloadAuthService<S> {
     }
 
     /// The job finds out whether the request may pass; the ring thread does what follows.
-    fn verify(&self, jobs: &Offload, request: &Request<'_>, reply: Responder<'_>) -> Answered {
+    fn verify<'a>(&self, jobs: &Offload, request: &Request<'_>, reply: Responder<'a>) -> Answered<'a> {
         let (owned, guarded) = (request.detach(), Arc::clone(&self.0));
         jobs.run(request, reply, move || {
             let refusal = owned.with(|request| guarded.auth.decide(request).refusal());
@@ -112,7 +112,7 @@ impl<S: Service + Send + Sync + 'static> Service for OffloadAuthService<S> {
     }
 
     #[inline]
-    fn call(&self, request: &Request<'_>, reply: Responder<'_>) -> Answered {
+    fn call<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Answered<'a> {
         match self.0.auth.known(request) {
             Some(_) => self.0.inner.call(request, reply),
             None => self.call_unknown(request, reply),

@@ -86,12 +86,12 @@ impl Auto {
     }
 
     /// Has `work` done and answers with what it gives back.
-    pub fn run<A: Into<Answer>>(
+    pub fn run<'a, A: Into<Answer>>(
         &self,
         request: &Request<'_>,
-        reply: Responder<'_>,
+        reply: Responder<'a>,
         work: impl FnOnce() -> A + Send + 'static,
-    ) -> Answered {
+    ) -> Answered<'a> {
         let learnt = &self.learnt;
         if !self.is_at_home() {
             let learnt = Arc::clone(learnt);

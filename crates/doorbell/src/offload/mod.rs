@@ -4,17 +4,17 @@
 //!
 //! ```no_run
 //! use doorbell::offload::Offload;
-//! use doorbell::{Http1, Listen, Reply, Request, Responder, Server, StaticReply, Status};
+//! use doorbell::{Http1, Listen, Reply, Server, StaticReply, Status, service_fn};
 //!
 //! let jobs = Offload::builder().build()?;
 //! let alive = StaticReply::text(Status::OK, "ok\n");
-//! let service = move |request: &Request<'_>, reply: Responder<'_>| match request.path() {
+//! let service = service_fn(move |request, reply| match request.path() {
 //!     "/sum" => jobs.run(request, reply, || {
 //!         let sum: u64 = (0..1_000_000).sum();
 //!         Reply::text(Status::OK, sum.to_string())
 //!     }),
 //!     _ => reply.send(&alive),
-//! };
+//! });
 //! let server = Server::builder().listen(Listen::tcp(([127, 0, 0, 1], 8080).into()), Http1::new(service)).start()?;
 //! # server.wait()?;
 //! # Ok::<(), Box<dyn std::error::Error>>(())
@@ -113,12 +113,12 @@ impl Offload {
     }
 
     /// Has `job` run elsewhere and its answer sent on the connection of `request`.
-    pub fn run<A: Into<Answer>>(
+    pub fn run<'a, A: Into<Answer>>(
         &self,
         request: &Request<'_>,
-        reply: Responder<'_>,
+        reply: Responder<'a>,
         job: impl FnOnce() -> A + Send + 'static,
-    ) -> Answered {
+    ) -> Answered<'a> {
         let job = Job::new(Arc::clone(&self.core), self.class, job);
         reply.later(request.now().after(self.timeout), Box::new(job))
     }

@@ -86,7 +86,7 @@ impl fmt::Debug for Awaited {
 mod tests {
     use super::*;
     use crate::offload::{self, Class, Executor, Offload, Pump, TIMEOUT};
-    use doorbell_http::{Client, Conn, Date, Io, Limits, Next, Out, Reply, Request, Responder, Status};
+    use doorbell_http::{Client, Conn, Date, Io, Limits, Next, Out, Reply, Status, service_fn};
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::sync::{Arc, Mutex};
 
@@ -108,9 +108,8 @@ mod tests {
     fn later(offload: &Offload, job: impl FnOnce() -> Reply + Send + 'static) -> Box<Later> {
         let (mut out, date) = (Out::new(), Date::new(0));
         let job = Mutex::new(Some(job));
-        let service = |request: &Request<'_>, reply: Responder<'_>| {
-            offload.run(request, reply, job.lock().unwrap().take().unwrap())
-        };
+        let service =
+            service_fn(|request, reply| offload.run(request, reply, job.lock().unwrap().take().unwrap()));
         let limits = Limits::default();
         let io = Io {
             now: Time::ZERO,

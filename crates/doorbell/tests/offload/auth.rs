@@ -9,7 +9,7 @@ use doorbell::http::auth::jwt::{Algorithm, JwtPolicy, Key};
 use doorbell::http::auth::{Policy, Tokens};
 use doorbell::http::layer::ServiceExt as _;
 use doorbell::offload::{Class, Offload};
-use doorbell::{Answered, Engine, Http1, Request, Responder, Server, Status};
+use doorbell::{Engine, Http1, Server, Status, service_fn};
 use jsonwebtoken::{EncodingKey, Header, encode};
 use rcgen::KeyPair;
 use serde_json::json;
@@ -48,16 +48,13 @@ impl Issuer {
         let _advice = list.add("somebody", STATIC.as_bytes()).unwrap();
         let policy = Policy::either("api", list, tokens).unwrap();
         let jobs = Offload::builder().queue_max(Class::Normal, queue_max).build_on(hand.clone());
-        let secret = |request: &Request<'_>, reply: Responder<'_>| {
-            reply.status(Status::OK).body(format!("{} for you", request.path()))
-        };
+        let secret =
+            service_fn(|request, reply| reply.status(Status::OK).body(format!("{} for you", request.path())));
         let guarded = secret.with(jobs.require_auth(policy));
-        let service = move |request: &Request<'_>, reply: Responder<'_>| -> Answered {
-            match request.path() {
-                "/open" => reply.status(Status::OK).body("open"),
-                _ => doorbell::Handler::call(&guarded, request, reply),
-            }
-        };
+        let service = service_fn(move |request, reply| match request.path() {
+            "/open" => reply.status(Status::OK).body("open"),
+            _ => doorbell::Handler::call(&guarded, request, reply),
+        });
         builder(engine).listen(anywhere(), Http1::new(service)).start().unwrap()
     }
 }

@@ -11,7 +11,7 @@ use std::thread;
 use std::time::Duration;
 
 use doorbell::offload::{Answer, Auto, Offload, ROW_MIN};
-use doorbell::{Answered, Engine, Http1, Reply, Request, Responder, Server, Status};
+use doorbell::{Engine, Http1, Reply, Server, Status, service_fn};
 
 use crate::hand::{Hand, get, reply, send};
 use crate::promise::{self, anywhere, on_both_engines, workers};
@@ -42,7 +42,7 @@ fn bench(engine: Engine, limit: Duration) -> Bench {
     let auto = Offload::builder().build_on(hand.clone()).auto().limit(limit);
     let service = {
         let (auto, dear) = (auto.clone(), Arc::clone(&dear));
-        move |request: &Request<'_>, reply: Responder<'_>| -> Answered {
+        service_fn(move |request, reply| {
             let dear = Arc::clone(&dear);
             let then = request.path() == "/then";
             auto.run(request, reply, move || {
@@ -55,7 +55,7 @@ fn bench(engine: Engine, limit: Duration) -> Bench {
                     false => Reply::text(Status::OK, name).into(),
                 }
             })
-        }
+        })
     };
     let server = promise::builder(engine).workers(workers(1)).listen(anywhere(), Http1::new(service));
     Bench { hand, auto, dear, server: server.start().unwrap() }

@@ -9,7 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use doorbell::offload::{Class, Offload};
-use doorbell::{CloseReason, Engine, HandOver, HandedConn, Limits, Server, Taker};
+use doorbell::{CloseReason, Engine, HandOver, HandedConn, Limits, Server, Taker, service_fn};
 use doorbell_testkit::peers::{End, Reply, misbehave, wait_until};
 use doorbell_testkit::stalls::Stalls;
 
@@ -422,10 +422,10 @@ fn a_stop_drops_jobs(engine: Engine) {
 }
 
 fn work_for_somebody_else_is_a_500(engine: Engine) {
-    use doorbell::{Http1, Request, Responder};
-    let foreign = |request: &Request<'_>, reply: Responder<'_>| {
+    use doorbell::Http1;
+    let foreign = service_fn(|request, reply| {
         reply.later(request.now().after(Duration::from_secs(1)), Box::new("not a job"))
-    };
+    });
     let server = crate::promise::builder(engine)
         .listen(crate::promise::anywhere(), Http1::new(foreign))
         .start()

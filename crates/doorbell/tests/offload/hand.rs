@@ -65,7 +65,7 @@ impl Handler for Jobs {
         true
     }
 
-    fn call(&self, request: &Request<'_>, reply: Responder<'_>) -> Answered {
+    fn call<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Answered<'a> {
         let (kind, text) = request.path()[1..].split_once('/').unwrap_or_else(|| (&request.path()[1..], ""));
         let body = String::from_utf8_lossy(request.body());
         let text = format!("{text}{body}");

@@ -5,10 +5,7 @@
 use std::net::TcpListener;
 use std::os::fd::AsFd as _;
 
-use doorbell::{
-    Answered, Descriptors, Engine, HandOver, HandedConn, Http1, Listen, ListenAddr, Request, Responder,
-    Server,
-};
+use doorbell::{Descriptors, Engine, HandOver, HandedConn, Http1, Listen, ListenAddr, Server, service_fn};
 use doorbell_ring::sockopt::is_send_buf_len_locked;
 use doorbell_testkit::peers::{PATIENCE, wait_until};
 use rustix::net::sockopt::{
@@ -25,7 +22,7 @@ on_both_engines! {
 }
 
 fn serve(engine: Engine, descriptors: Descriptors, listen: Listen, away: &Away) -> Server {
-    let theirs = |_: &Request<'_>, reply: Responder<'_>| -> Answered { reply.hand_over() };
+    let theirs = service_fn(|_, reply| reply.hand_over());
     promise::builder(engine)
         .descriptors(descriptors)
         .workers(workers(1))

@@ -66,7 +66,7 @@ pub(crate) fn serve(engine: Engine) -> ServerBuilder {
 
 /// The same with other limits of HTTP, and no cap by address: all clients of a test come from a few.
 pub(crate) fn serve_with(engine: Engine, limits: HttpLimits) -> ServerBuilder {
-    builder(engine).listen(anywhere(), Http1::new(answer).limits(limits))
+    builder(engine).listen(anywhere(), Http1::new(doorbell::service_fn(answer)).limits(limits))
 }
 
 /// Two workers, no cap by address, at most 4,000 connections, no listener yet.
@@ -80,7 +80,7 @@ pub(crate) fn addr(server: &Server) -> SocketAddr {
 }
 
 /// `/unique/ID/LEN` gets the body of that id, `/large` a shared one of a million bytes; everything else is alive.
-pub(crate) fn answer(request: &Request<'_>, reply: Responder<'_>) -> Answered {
+pub(crate) fn answer<'a>(request: &Request<'_>, reply: Responder<'a>) -> Answered<'a> {
     static ALIVE: OnceLock<StaticReply> = OnceLock::new();
     static LARGE: OnceLock<StaticReply> = OnceLock::new();
     if request.path() == "/large" {

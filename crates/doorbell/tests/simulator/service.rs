@@ -50,7 +50,7 @@ impl Handler for Echo {
         head.path().starts_with("/body/")
     }
 
-    fn call(&self, request: &Request<'_>, reply: Responder<'_>) -> Answered {
+    fn call<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Answered<'a> {
         let mut parts = request.path().split('/').skip(1);
         let kind = parts.next().unwrap_or_default();
         let mut number = || parts.next().and_then(|part| part.parse::<u64>().ok()).unwrap_or_default();

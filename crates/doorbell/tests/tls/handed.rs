@@ -10,7 +10,7 @@ use std::time::Duration;
 use doorbell::http::{Next, Time, TlsVersion};
 use doorbell::protocol::{HelloInfo, Protocol as _, Tls};
 use doorbell::tls::{Acceptor, HandedHandshake, TlsConfig, TlsLimits};
-use doorbell::{CloseReason, Engine, HandOver, HandedConn, Http1, Taker};
+use doorbell::{CloseReason, Engine, HandOver, HandedConn, Http1, Taker, service_fn};
 
 use doorbell_testkit::peers::wait_until;
 use rustls::{ClientConnection, ServerConnection};
@@ -131,7 +131,7 @@ fn a_hello_that_nobody_takes_gets_an_alert() {
 #[test]
 fn a_request_inside_a_session_that_nobody_else_can_continue_gets_a_503() {
     let acceptor = acceptor();
-    let leave = |_: &doorbell::Request<'_>, reply: doorbell::Responder<'_>| reply.hand_over();
+    let leave = service_fn(|_, reply| reply.hand_over());
     let config = Arc::new(client_config(VERSIONS[1], None));
     let mut pair = Pair::new(client(&config), Http1::new(leave).tls(acceptor));
     let reply = pair.ask("/app");

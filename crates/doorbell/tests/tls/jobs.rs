@@ -10,7 +10,7 @@ use std::thread;
 use std::time::Duration;
 
 use doorbell::tls::Acceptor;
-use doorbell::{Engine, Http1, Offload, Reply, Request, Responder, Status};
+use doorbell::{Engine, Http1, Offload, Reply, Status, service_fn};
 use rustls::StreamOwned;
 
 use crate::memory::{VERSIONS, client, client_config, config};
@@ -24,17 +24,16 @@ on_both_engines! {
 /// `/job/N`: N bytes, by a job of 2 ms; else `now`.
 fn serve(engine: Engine) -> doorbell::Server {
     let jobs = Offload::builder().build().unwrap();
-    let service =
-        move |request: &Request<'_>, reply: Responder<'_>| match request.path().strip_prefix("/job/") {
-            Some(len) => {
-                let len = len.parse().unwrap();
-                jobs.run(request, reply, move || {
-                    thread::sleep(Duration::from_millis(2));
-                    Reply::text(Status::OK, vec![b'j'; len])
-                })
-            }
-            None => reply.status(Status::OK).body("now"),
-        };
+    let service = service_fn(move |request, reply| match request.path().strip_prefix("/job/") {
+        Some(len) => {
+            let len = len.parse().unwrap();
+            jobs.run(request, reply, move || {
+                thread::sleep(Duration::from_millis(2));
+                Reply::text(Status::OK, vec![b'j'; len])
+            })
+        }
+        None => reply.status(Status::OK).body("now"),
+    });
     let acceptor = Acceptor::new(&config()).unwrap();
     builder(engine).listen(anywhere(), Http1::new(service).tls(acceptor)).start().unwrap()
 }

@@ -26,7 +26,7 @@ pub(crate) const UNIX_SECS: i64 = 1_767_225_600;
 pub(crate) const LARGE_LEN: usize = 100_000;
 
 /// Answers by path what the tests ask for.
-pub(crate) fn answer(request: &Request<'_>, reply: Responder<'_>) -> doorbell::Answered {
+pub(crate) fn answer<'a>(request: &Request<'_>, reply: Responder<'a>) -> doorbell::Answered<'a> {
     match request.path() {
         "/large" => {
             let body: Vec<u8> = (b'a'..=b'w').cycle().take(LARGE_LEN).collect();
@@ -47,7 +47,7 @@ pub(crate) fn answer(request: &Request<'_>, reply: Responder<'_>) -> doorbell::A
 }
 
 pub(crate) fn http(acceptor: &Acceptor) -> Tls<Http1> {
-    Http1::new(answer).limits(HttpLimits::default()).tls(acceptor.clone())
+    Http1::new(doorbell::service_fn(answer)).limits(HttpLimits::default()).tls(acceptor.clone())
 }
 
 pub(crate) fn config() -> TlsConfig {

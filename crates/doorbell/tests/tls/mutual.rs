@@ -84,7 +84,7 @@ fn the_name_is_the_common_name_or_the_first_alternative() {
 
 #[test]
 fn a_verified_client_without_a_name_passes_where_any_certificate_does() {
-    let any = || Http1::new(answer.guarded(RequireClientCert::any()));
+    let any = || Http1::new(doorbell::service_fn(answer).guarded(RequireClientCert::any()));
     let wishes = [Wish { names: &["127.0.0.1"], ..Wish::default() }, Wish::default()];
     let own: Vec<_> = wishes.into_iter().map(|wish| ca().sign(wish)).collect();
     for version in VERSIONS {

@@ -38,7 +38,10 @@ on_both_engines! {
 const WAIT: Duration = Duration::from_secs(20);
 
 fn serve(engine: Engine, acceptor: &Acceptor) -> Server {
-    builder(engine).listen(anywhere(), Http1::new(answer).tls(acceptor.clone())).start().unwrap()
+    builder(engine)
+        .listen(anywhere(), Http1::new(doorbell::service_fn(answer)).tls(acceptor.clone()))
+        .start()
+        .unwrap()
 }
 
 fn new_acceptor() -> Acceptor {
@@ -208,7 +211,7 @@ fn a_quarter_of_the_slots_may_be_in_handshakes(engine: Engine) {
     let acceptor = new_acceptor();
     let server = builder(engine)
         .conns_max(40)
-        .listen(anywhere(), Http1::new(answer).tls(acceptor.clone()))
+        .listen(anywhere(), Http1::new(doorbell::service_fn(answer)).tls(acceptor.clone()))
         .start()
         .unwrap();
     let config = Arc::new(client_config(VERSIONS[1], None));
@@ -231,7 +234,7 @@ fn a_quarter_of_the_slots_may_be_in_handshakes(engine: Engine) {
 
 fn the_quarter_is_of_all_listeners_together(engine: Engine) {
     let acceptors = [new_acceptor(), new_acceptor()];
-    let tls = |which: usize| Http1::new(answer).tls(acceptors[which].clone());
+    let tls = |which: usize| Http1::new(doorbell::service_fn(answer)).tls(acceptors[which].clone());
     let builder = builder(engine).conns_max(40);
     let server = builder.listen(anywhere(), tls(0)).listen(anywhere(), tls(1)).start().unwrap();
     let config = Arc::new(client_config(VERSIONS[1], None));
@@ -414,7 +417,7 @@ fn a_drain_waits_for_a_first_request_behind_its_handshake(engine: Engine) {
 /// Two servers that follow each other have no more of them than one, by the cap of the later one.
 fn the_quarter_is_of_a_server_and_its_successor_together(engine: Engine) {
     let acceptors = [new_acceptor(), new_acceptor(), new_acceptor()];
-    let tls = |which: usize| Http1::new(answer).tls(acceptors[which].clone());
+    let tls = |which: usize| Http1::new(doorbell::service_fn(answer)).tls(acceptors[which].clone());
     let first = builder(engine).conns_max(40).listen(anywhere(), tls(0)).start().unwrap();
     let place = addr(&first);
     // As it was asked for: the port that it became stays.

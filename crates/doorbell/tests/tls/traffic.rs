@@ -262,7 +262,7 @@ fn memory_for_requests_in_parts_is_capped_over_all_connections() {
     let limits = TlsLimits { plain_bytes_max: 10_000, ..TlsLimits::default() };
     let acceptor = Acceptor::with_limits(&config(), limits, None).unwrap();
     let client_config = Arc::new(client_config(VERSIONS[1], None));
-    let tls = || Http1::new(answer).limits(HttpLimits::default()).tls(acceptor.clone());
+    let tls = || Http1::new(doorbell::service_fn(answer)).limits(HttpLimits::default()).tls(acceptor.clone());
     let begin = |len: usize| {
         let mut pair = Pair::new(client(&client_config), tls());
         pair.say(format!("GET / HTTP/1.1\r\nHost: a\r\nX: {}", "y".repeat(len)).as_bytes());

@@ -30,7 +30,7 @@ impl Conn {
         &mut self,
         mut later: Later,
         mut io: Io<'_>,
-        answer: impl FnOnce(Responder<'_>) -> Answered,
+        answer: impl FnOnce(Responder<'_>) -> Answered<'_>,
     ) -> Next {
         if self.phase != Phase::Waiting {
             debug_assert!(self.phase == Phase::Closing, "an answer is awaited, or too late");

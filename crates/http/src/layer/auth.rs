@@ -49,7 +49,7 @@ impl RequireAuth {
 
     /// The answer to a request that was not allowed.
     #[cold]
-    pub fn refuse(&self, decision: &Decision<'_>, reply: Responder<'_>) -> Answered {
+    pub fn refuse<'a>(&self, decision: &Decision<'_>, reply: Responder<'a>) -> Answered<'a> {
         let status = decision.status().unwrap_or(Status::FORBIDDEN);
         let builder = reply.status(status).header("Cache-Control", "no-store");
         match self.policy.challenge(decision) {
@@ -68,7 +68,7 @@ impl RequireAuth {
         &self,
         request: &Request<'_>,
         reply: Responder<'a>,
-    ) -> Result<Responder<'a>, Answered> {
+    ) -> Result<Responder<'a>, Answered<'a>> {
         match self.decide_unknown(request) {
             Decision::Allowed(_) => Ok(reply),
             refused => Err(self.refuse(&refused, reply)),
@@ -78,7 +78,7 @@ impl RequireAuth {
 
 impl Guard for RequireAuth {
     #[inline]
-    fn admit<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Result<Responder<'a>, Answered> {
+    fn admit<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Result<Responder<'a>, Answered<'a>> {
         match self.known(request) {
             Some(_) => Ok(reply),
             None => self.admit_unknown(request, reply),
@@ -90,8 +90,8 @@ impl Guard for RequireAuth {
         &self,
         request: &Request<'_>,
         reply: Responder<'a>,
-        answer: impl FnOnce(Responder<'a>) -> Answered,
-    ) -> Answered {
+        answer: impl FnOnce(Responder<'a>) -> Answered<'a>,
+    ) -> Answered<'a> {
         let reply = match self.known(request) {
             Some(_) => reply,
             None => match self.admit_unknown(request, reply) {

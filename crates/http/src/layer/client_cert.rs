@@ -35,14 +35,14 @@ impl RequireClientCert {
 
     /// The answer to a request that may not pass.
     #[cold]
-    pub fn refuse(&self, reply: Responder<'_>) -> Answered {
+    pub fn refuse<'a>(&self, reply: Responder<'a>) -> Answered<'a> {
         reply.send(&self.refusal)
     }
 }
 
 impl Guard for RequireClientCert {
     #[inline]
-    fn admit<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Result<Responder<'a>, Answered> {
+    fn admit<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Result<Responder<'a>, Answered<'a>> {
         if self.allows(request) { Ok(reply) } else { Err(self.refuse(reply)) }
     }
 }

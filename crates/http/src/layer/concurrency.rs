@@ -57,7 +57,11 @@ impl AtMost {
 
     /// Has a request answered in one of the places, which it holds until its answer is there, now or later; or refuses it.
     #[inline]
-    pub fn around(&self, reply: Responder<'_>, answer: impl FnOnce(Responder<'_>) -> Answered) -> Answered {
+    pub fn around<'a>(
+        &self,
+        reply: Responder<'a>,
+        answer: impl FnOnce(Responder<'_>) -> Answered<'_>,
+    ) -> Answered<'a> {
         let Some(place) = self.enter() else { return self.refuse(reply) };
         reply.watch(answer, || {
             let place = place.keep(self);
@@ -67,7 +71,7 @@ impl AtMost {
 
     /// The answer when there is no place.
     #[cold]
-    pub fn refuse(&self, reply: Responder<'_>) -> Answered {
+    pub fn refuse<'a>(&self, reply: Responder<'a>) -> Answered<'a> {
         reply.send(&self.0.refusal)
     }
 
@@ -139,7 +143,7 @@ impl<S: Service> Service for AtMostService<S> {
         self.inner.refused(error, client, now);
     }
 
-    fn call(&self, request: &Request<'_>, reply: Responder<'_>) -> Answered {
+    fn call<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Answered<'a> {
         self.at_most.around(reply, |reply| self.inner.call(request, reply))
     }
 }

@@ -8,13 +8,13 @@
 //!
 //! ```
 //! use doorbell_http::layer::{Guard, ServiceExt};
-//! use doorbell_http::{Answered, Request, Responder, Status, StaticReply};
+//! use doorbell_http::{Answered, Request, Responder, Status, StaticReply, service_fn};
 //!
 //! /// Only clients that say who they are.
 //! struct NamedOnly(StaticReply);
 //!
 //! impl Guard for NamedOnly {
-//!     fn admit<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Result<Responder<'a>, Answered> {
+//!     fn admit<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Result<Responder<'a>, Answered<'a>> {
 //!         match request.header("user-agent") {
 //!             Some(_) => Ok(reply.header("Vary", "User-Agent")),
 //!             None => Err(reply.send(&self.0)),
@@ -23,7 +23,7 @@
 //! }
 //!
 //! let alive = StaticReply::text(Status::OK, "ok\n");
-//! let service = move |_: &Request<'_>, reply: Responder<'_>| reply.send(&alive);
+//! let service = service_fn(move |_, reply| reply.send(&alive));
 //! let service = service.guarded(NamedOnly(StaticReply::text(Status::FORBIDDEN, "who is there?\n")));
 //! # let _: Box<dyn doorbell_http::Service> = Box::new(service);
 //! ```
@@ -60,7 +60,7 @@ pub trait Guard {
     ///
     /// # Errors
     /// The answer, when the request does not get through.
-    fn admit<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Result<Responder<'a>, Answered>;
+    fn admit<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Result<Responder<'a>, Answered<'a>>;
 
     /// Has the request answered behind the guard if it gets through: [`Self::admit`] with what follows it. Only worth an implementation of
     /// its own where the two differ in cost: a chance to answer that is passed on needs no move.
@@ -68,8 +68,8 @@ pub trait Guard {
         &self,
         request: &Request<'_>,
         reply: Responder<'a>,
-        answer: impl FnOnce(Responder<'a>) -> Answered,
-    ) -> Answered
+        answer: impl FnOnce(Responder<'a>) -> Answered<'a>,
+    ) -> Answered<'a>
     where
         Self: Sized,
     {
@@ -105,7 +105,7 @@ impl<G: Guard, S: Service> Service for Guarded<G, S> {
         self.inner.refused(error, client, now);
     }
 
-    fn call(&self, request: &Request<'_>, reply: Responder<'_>) -> Answered {
+    fn call<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Answered<'a> {
         self.guard.around(request, reply, |reply| self.inner.call(request, reply))
     }
 }
@@ -116,7 +116,7 @@ impl<A: Guard, B: Guard> Guard for (A, B) {
         self.0.wants_client() || self.1.wants_client()
     }
 
-    fn admit<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Result<Responder<'a>, Answered> {
+    fn admit<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Result<Responder<'a>, Answered<'a>> {
         self.1.admit(request, self.0.admit(request, reply)?)
     }
 
@@ -125,8 +125,8 @@ impl<A: Guard, B: Guard> Guard for (A, B) {
         &self,
         request: &Request<'_>,
         reply: Responder<'a>,
-        answer: impl FnOnce(Responder<'a>) -> Answered,
-    ) -> Answered {
+        answer: impl FnOnce(Responder<'a>) -> Answered<'a>,
+    ) -> Answered<'a> {
         self.0.around(request, reply, |reply| self.1.around(request, reply, answer))
     }
 }
@@ -137,7 +137,7 @@ impl<G: Guard> Guard for Option<G> {
         self.as_ref().is_some_and(Guard::wants_client)
     }
 
-    fn admit<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Result<Responder<'a>, Answered> {
+    fn admit<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Result<Responder<'a>, Answered<'a>> {
         match self {
             Some(guard) => guard.admit(request, reply),
             None => Ok(reply),

@@ -90,7 +90,7 @@ impl RateLimit {
 
     /// The answer to a request that was one too many.
     #[cold]
-    pub fn refuse(&self, decision: &Decision, reply: Responder<'_>) -> Answered {
+    pub fn refuse<'a>(&self, decision: &Decision, reply: Responder<'a>) -> Answered<'a> {
         let mut reply = reply;
         reply.add_lines(self.fields(decision).lines());
         reply.status(Status::TOO_MANY_REQUESTS).header("Cache-Control", "no-store").empty()
@@ -103,7 +103,11 @@ impl Guard for RateLimit {
     }
 
     #[inline]
-    fn admit<'a>(&self, request: &Request<'_>, mut reply: Responder<'a>) -> Result<Responder<'a>, Answered> {
+    fn admit<'a>(
+        &self,
+        request: &Request<'_>,
+        mut reply: Responder<'a>,
+    ) -> Result<Responder<'a>, Answered<'a>> {
         match self.ask(request, &mut reply) {
             Ok(()) => Ok(reply),
             Err(decision) => Err(self.refuse(&decision, reply)),
@@ -115,8 +119,8 @@ impl Guard for RateLimit {
         &self,
         request: &Request<'_>,
         mut reply: Responder<'a>,
-        answer: impl FnOnce(Responder<'a>) -> Answered,
-    ) -> Answered {
+        answer: impl FnOnce(Responder<'a>) -> Answered<'a>,
+    ) -> Answered<'a> {
         match self.ask(request, &mut reply) {
             Ok(()) => answer(reply),
             Err(decision) => self.refuse(&decision, reply),

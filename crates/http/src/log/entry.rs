@@ -26,7 +26,7 @@ pub struct Entry<'a> {
 impl<'a> Entry<'a> {
     /// Of no particular route. The subject is the name in the client's certificate.
     #[inline]
-    pub fn new(request: &'a Request<'a>, answered: &Answered) -> Self {
+    pub fn new(request: &'a Request<'a>, answered: &Answered<'_>) -> Self {
         Self {
             status: answered.status(),
             content_len: answered.content_len(),

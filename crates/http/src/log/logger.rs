@@ -158,7 +158,7 @@ impl<S: Service, K: Sink> Service for Logged<S, K> {
     }
 
     #[inline]
-    fn call(&self, request: &Request<'_>, reply: Responder<'_>) -> Answered {
+    fn call<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Answered<'a> {
         if self.logger.filter.is_off() {
             return self.inner.call(request, reply);
         }

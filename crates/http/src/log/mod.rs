@@ -9,7 +9,7 @@
 //! ```
 //! use doorbell_http::layer::ServiceExt;
 //! use doorbell_http::log::{Filter, Format, Logger, Record, Renderer, Sink, Epoch};
-//! use doorbell_http::{Request, Responder, StaticReply, Status};
+//! use doorbell_http::{StaticReply, Status, service_fn};
 //! use std::sync::Mutex;
 //!
 //! /// Lines in memory.
@@ -22,7 +22,7 @@
 //! }
 //!
 //! let alive = StaticReply::text(Status::OK, "ok\n");
-//! let service = move |_: &Request<'_>, reply: Responder<'_>| reply.send(&alive);
+//! let service = service_fn(move |_, reply| reply.send(&alive));
 //! let service = service.with(Logger::new(Filter::ERRORS, Lines(Mutex::default())));
 //! # let _: Box<dyn doorbell_http::Service> = Box::new(service);
 //! ```

@@ -7,7 +7,7 @@ use crate::layer::ServiceExt;
 use crate::parse::Head;
 use crate::{
     Client, Conn, Date, Io, Limits, Method, Next, Out, Request, RequestError, Responder, Service, Status,
-    Time, TlsInfo, TlsVersion,
+    Time, TlsInfo, TlsVersion, service_fn,
 };
 use proptest::prelude::*;
 use std::net::IpAddr;
@@ -64,13 +64,13 @@ fn talk(service: &impl Service, client: &Client<'_>, input: &[u8]) {
 
 /// Status by path: `/404` is answered so, `/close` with nothing.
 fn by_path() -> impl Service {
-    |request: &Request<'_>, reply: Responder<'_>| match request.path().trim_start_matches('/') {
+    service_fn(|request, reply| match request.path().trim_start_matches('/') {
         "close" => reply.close(),
         code => {
             let status = code.parse().ok().and_then(Status::new).unwrap_or(Status::OK);
             reply.status(status).body("ok\n")
         }
-    }
+    })
 }
 
 fn get(path: &str, lines: &str) -> Vec<u8> {
@@ -333,7 +333,7 @@ fn refusals_are_errors_and_reach_the_service_too() {
         fn refused(&self, error: RequestError, _: &Client<'_>, _: Time) {
             self.0.lock().unwrap().push(error);
         }
-        fn call(&self, _: &Request<'_>, reply: Responder<'_>) -> crate::Answered {
+        fn call<'a>(&self, _: &Request<'_>, reply: Responder<'a>) -> crate::Answered<'a> {
             reply.close()
         }
     }
@@ -354,7 +354,7 @@ fn refusals_are_errors_and_reach_the_service_too() {
 #[test]
 fn a_handler_that_panics_is_a_500_in_the_log() {
     let kept = Kept::default();
-    let panics = |_: &Request<'_>, _: Responder<'_>| -> crate::Answered { panic!("on purpose") };
+    let panics = service_fn(|_, _| panic!("on purpose"));
     let service = panics.with(Logger::new(Filter::ERRORS, &kept).route(3));
     let talked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
         talk(&service, &Client::UNKNOWN, &get("/x", ""));
@@ -372,12 +372,12 @@ fn a_handler_that_panics_is_a_500_in_the_log() {
 fn a_layer_inside_can_name_the_subject_and_the_route() {
     let kept = Kept::default();
     let logger = Logger::new(Filter::ALL, &kept);
-    let service = |request: &Request<'_>, reply: Responder<'_>| {
+    let service = service_fn(|request, reply| {
         let answered = reply.status(Status::OK).body("hello");
         let entry = Entry { subject: Some("token-7"), route: Some(9), ..Entry::new(request, &answered) };
         logger.answered(&entry);
         answered
-    };
+    });
     talk(&service, &Client::UNKNOWN, &get("/", ""));
     let record = kept.0.lock().unwrap()[0];
     assert_eq!(

@@ -39,7 +39,7 @@ impl<'a> ReplyBuilder<'a> {
     }
 
     /// Sends with a copy of `body`.
-    pub fn body(self, body: impl AsRef<[u8]>) -> Answered {
+    pub fn body(self, body: impl AsRef<[u8]>) -> Answered<'a> {
         let body = body.as_ref();
         let with_content = self.with_content();
         self.finish(body.len(), |responder| {
@@ -50,7 +50,7 @@ impl<'a> ReplyBuilder<'a> {
     }
 
     /// Sends with `body`, not copied when it is larger than 16 KiB.
-    pub fn body_bytes(self, body: Bytes) -> Answered {
+    pub fn body_bytes(self, body: Bytes) -> Answered<'a> {
         if body.len() <= COPIED_BYTES_MAX {
             return self.body(&body);
         }
@@ -63,7 +63,7 @@ impl<'a> ReplyBuilder<'a> {
     }
 
     /// Sends without content.
-    pub fn empty(self) -> Answered {
+    pub fn empty(self) -> Answered<'a> {
         self.finish(0, |_| ())
     }
 
@@ -71,7 +71,7 @@ impl<'a> ReplyBuilder<'a> {
         self.status.allows_content() && !self.responder.head_only
     }
 
-    fn finish(self, len: usize, put_content: impl FnOnce(&mut Responder<'a>)) -> Answered {
+    fn finish(self, len: usize, put_content: impl FnOnce(&mut Responder<'a>)) -> Answered<'a> {
         let content_len = if self.with_content() { content_len_of(len) } else { 0 };
         let mut responder = self.responder;
         if let Some(misuse) = self.misuse {

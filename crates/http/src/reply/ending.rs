@@ -2,8 +2,9 @@
 //!
 //! Does not know about: what they do with it.
 
-use super::{Answered, Responder};
+use super::{Answered, Outcome, Responder};
 use crate::Status;
+use std::marker::PhantomData;
 
 /// Hears the status of the answer and its bytes of content, once; `None` when the client got no answer. Called by whoever drives the
 /// connection, on its thread.
@@ -43,15 +44,15 @@ impl Drop for Endings {
     }
 }
 
-impl Responder<'_> {
+impl<'a> Responder<'a> {
     /// Has `serve` answer. When that answer comes later, what `ending` makes hears of it: a layer that counts or logs requests knows
     /// only then how this one ended.
     #[inline]
     pub fn watch(
         self,
-        serve: impl FnOnce(Responder<'_>) -> Answered,
+        serve: impl FnOnce(Responder<'_>) -> Answered<'_>,
         ending: impl FnOnce() -> Option<Ending>,
-    ) -> Answered {
+    ) -> Answered<'a> {
         self.watch_with(&mut (), |reply, ()| serve(reply), |()| ending())
     }
 
@@ -60,16 +61,17 @@ impl Responder<'_> {
     pub fn watch_with<T>(
         self,
         told: &mut T,
-        serve: impl FnOnce(Responder<'_>, &mut T) -> Answered,
+        serve: impl for<'r> FnOnce(Responder<'r>, &mut T) -> Answered<'r>,
         ending: impl FnOnce(&mut T) -> Option<Ending>,
-    ) -> Answered {
+    ) -> Answered<'a> {
         let Self { out, date, persist, head_only } = self;
-        let answered = serve(Responder { out, date, persist, head_only }, told);
-        if answered.is_pending()
+        let Answered { outcome, status, content_len, .. } =
+            serve(Responder { out, date, persist, head_only }, told);
+        if outcome == Outcome::Deferred
             && let Some(ending) = ending(told)
         {
             out.on_end(ending);
         }
-        answered
+        Answered { outcome, status, content_len, of: PhantomData }
     }
 }

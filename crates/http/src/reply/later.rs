@@ -60,10 +60,10 @@ impl Later {
     }
 }
 
-impl Responder<'_> {
+impl<'a> Responder<'a> {
     /// The answer comes later, from elsewhere: whoever drives the connection gets `work` and sees that it is done. Until `deadline`
     /// the connection waits and answers nothing else; then it ends with a 503. Fields that layers have added are kept for the answer.
-    pub fn later(self, deadline: Time, work: Box<dyn Any + Send>) -> Answered {
+    pub fn later(self, deadline: Time, work: Box<dyn Any + Send>) -> Answered<'a> {
         self.out.forget_sent();
         let Self { out, persist, head_only, .. } = self;
         let lines = out.take_lines();
@@ -76,7 +76,7 @@ impl Responder<'_> {
             endings: Endings::default(),
             work: Some(work),
         }));
-        Answered { outcome: Outcome::Deferred, status: Status::OK, content_len: 0 }
+        Answered::without_reply(Outcome::Deferred)
     }
 }
 

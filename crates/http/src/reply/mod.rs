@@ -20,6 +20,7 @@ pub use shared::StaticReply;
 
 use crate::{ApiMisuse, Date, Status};
 use out::ImageId;
+use std::marker::PhantomData;
 use write::put_end;
 
 /// The one chance to answer a request.
@@ -36,13 +37,14 @@ pub struct Responder<'a> {
 impl<'a> Responder<'a> {
     #[inline(always)]
     pub(crate) fn new(out: &'a mut Out, date: &'a Date, persist: Persist, head_only: bool) -> Self {
+        out.forget_left_over();
         out.begin_any_reply();
         Self { out, date, persist, head_only }
     }
 
     /// Sends a shared reply: up to 16 KiB of content are copied beside the head, more is sent without a copy.
     #[inline(always)]
-    pub fn send(self, reply: &StaticReply) -> Answered {
+    pub fn send(self, reply: &StaticReply) -> Answered<'a> {
         let image = reply.image(self.date, self.persist, self.head_only);
         if self.out.is_again(&image) {
             return self.tell(reply.status(), reply.image_content_len(self.head_only));
@@ -51,7 +53,7 @@ impl<'a> Responder<'a> {
     }
 
     #[inline(never)]
-    fn send_anew(self, reply: &StaticReply, image: ImageId) -> Answered {
+    fn send_anew(self, reply: &StaticReply, image: ImageId) -> Answered<'a> {
         self.out.forget_sent();
         let is_all = self.out.head.is_empty() && !self.out.has_lines();
         let content_len = reply.put(self.out, self.date, self.persist, self.head_only);
@@ -82,7 +84,7 @@ impl<'a> Responder<'a> {
     }
 
     /// `405 Method Not Allowed`, with `Allow` as RFC 9110 15.5.6 demands; `allow` is for instance `GET, HEAD`.
-    pub fn method_not_allowed(self, allow: &[u8]) -> Answered {
+    pub fn method_not_allowed(self, allow: &[u8]) -> Answered<'a> {
         self.status(Status::METHOD_NOT_ALLOWED).header("Allow", allow).empty()
     }
 
@@ -93,10 +95,10 @@ impl<'a> Responder<'a> {
     }
 
     /// Closes the connection without a reply.
-    pub fn close(self) -> Answered {
+    pub fn close(self) -> Answered<'a> {
         self.out.forget_sent();
         self.out.forget_lines();
-        Answered { outcome: Outcome::HangUp, status: Status::OK, content_len: 0 }
+        Answered::without_reply(Outcome::HangUp)
     }
 
     /// Leaves this request and all that follows it on the connection to somebody else, who gets the connection and every byte from
@@ -104,23 +106,23 @@ impl<'a> Responder<'a> {
     ///
     /// A request with a body has to be handed over before the body is read: [`crate::Service::hands_over`].
     #[inline(never)]
-    pub fn hand_over(self) -> Answered {
+    pub fn hand_over(self) -> Answered<'a> {
         self.out.forget_sent();
         self.out.forget_lines();
-        Answered { outcome: Outcome::HandOver, status: Status::OK, content_len: 0 }
+        Answered::without_reply(Outcome::HandOver)
     }
 
     /// Replaces whatever was written of this reply by a 500 and remembers why.
     #[cold]
     #[inline(never)]
-    fn refuse(self, misuse: ApiMisuse) -> Answered {
+    fn refuse(self, misuse: ApiMisuse) -> Answered<'a> {
         self.out.forget_lines();
         put_refusal(misuse, self.out, self.date, self.persist);
         self.tell(Status::INTERNAL_SERVER_ERROR, 0)
     }
 
     #[inline(always)]
-    fn answered(self, status: Status, content_len: u32) -> Answered {
+    fn answered(self, status: Status, content_len: u32) -> Answered<'a> {
         if self.out.has_lines() {
             self.answered_with_lines(status, content_len)
         } else {
@@ -130,7 +132,7 @@ impl<'a> Responder<'a> {
 
     #[cold]
     #[inline(never)]
-    fn answered_with_lines(self, status: Status, content_len: u32) -> Answered {
+    fn answered_with_lines(self, status: Status, content_len: u32) -> Answered<'a> {
         match self.out.insert_lines() {
             Ok(()) => self.tell(status, content_len),
             Err(misuse) => self.refuse(misuse),
@@ -138,26 +140,49 @@ impl<'a> Responder<'a> {
     }
 
     #[inline(always)]
-    fn tell(&self, status: Status, content_len: u32) -> Answered {
+    fn tell(&self, status: Status, content_len: u32) -> Answered<'a> {
         let outcome = if matches!(self.persist, Persist::Close) { Outcome::Last } else { Outcome::Replied };
-        Answered { outcome, status, content_len }
+        Answered { outcome, status, content_len, of: PhantomData }
     }
 }
 
-/// Proof that a request was answered; only a [`Responder`] makes one.
+/// Proof that this request was answered. Only its [`Responder`] makes one, and the lifetime is the responder's: proof of one request
+/// cannot be kept and returned for another.
+///
+/// ```compile_fail,E0521
+/// use doorbell_http::{Answered, Request, Responder, Service, Status};
+/// use std::sync::Mutex;
+///
+/// struct Keeps(Mutex<Option<Answered<'static>>>);
+///
+/// impl Service for Keeps {
+///     fn call<'a>(&self, _: &Request<'_>, reply: Responder<'a>) -> Answered<'a> {
+///         let answered = reply.status(Status::OK).empty();
+///         *self.0.lock().unwrap() = Some(answered);
+///         panic!("the next request gets what was kept");
+///     }
+/// }
+/// ```
 #[must_use]
 #[derive(Debug)]
-pub struct Answered {
+pub struct Answered<'a> {
     pub(crate) outcome: Outcome,
     /// Of nothing, when there is no reply.
     status: Status,
     /// Of content above 4 GiB its largest value: the whole fits in one register.
     content_len: u32,
+    /// Invariant: neither a longer nor a shorter lifetime will do.
+    of: PhantomData<fn(&'a ()) -> &'a ()>,
 }
 
-const _: () = assert!(size_of::<Answered>() <= 8);
+const _: () = assert!(size_of::<Answered<'_>>() <= 8);
 
-impl Answered {
+impl Answered<'_> {
+    /// Without a reply, at least for now.
+    const fn without_reply(outcome: Outcome) -> Self {
+        Self { outcome, status: Status::OK, content_len: 0, of: PhantomData }
+    }
+
     /// What the reply says; `None` when the connection was closed without one, or handed over, and when the answer comes later.
     #[inline]
     pub const fn status(&self) -> Option<Status> {

@@ -101,8 +101,25 @@ impl Out {
         self.body = Bytes::new();
         self.begun_at = 0;
         self.image = ImageId::NONE;
-        self.later = None;
         self.is_sent = false;
+        self.misuse = None;
+        self.forget_left_over();
+    }
+
+    /// A reply begins with nothing of the one before it: not with lines that were added to a reply that was never made, nor with a
+    /// request that was left for later and never taken.
+    #[inline(always)]
+    pub(super) fn forget_left_over(&mut self) {
+        if self.has_lines || self.later.is_some() {
+            self.forget_left_over_now();
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn forget_left_over_now(&mut self) {
+        self.later = None;
+        self.forget_lines();
     }
 
     /// All of `head` was sent, and there is no body. It stays where it is: if the next reply is the same, and in the same second, it

@@ -54,9 +54,9 @@ impl Reply {
     }
 }
 
-impl Responder<'_> {
+impl<'a> Responder<'a> {
     /// Sends a reply that was made elsewhere: up to 16 KiB of content are copied beside the head.
-    pub fn send_owned(self, reply: Reply) -> Answered {
+    pub fn send_owned(self, reply: Reply) -> Answered<'a> {
         self.out.forget_sent();
         let Reply { status, head, body, misuse } = reply;
         if let Some(misuse) = misuse {

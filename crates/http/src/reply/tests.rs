@@ -8,11 +8,11 @@ use bytes::Bytes;
 fn render(
     persist: Persist,
     head_only: bool,
-    reply: impl FnOnce(Responder<'_>) -> Answered,
+    reply: impl FnOnce(Responder<'_>) -> Answered<'_>,
 ) -> (String, Out, Outcome) {
     let (mut out, date) = (Out::new(), Date::new(784_111_777));
-    let answered = reply(Responder::new(&mut out, &date, persist, head_only));
-    (String::from_utf8(out.head.clone()).unwrap(), out, answered.outcome)
+    let outcome = reply(Responder::new(&mut out, &date, persist, head_only)).outcome;
+    (String::from_utf8(out.head.clone()).unwrap(), out, outcome)
 }
 
 const DATE: &str = "Date: Sun, 06 Nov 1994 08:49:37 GMT\r\n";
@@ -165,7 +165,7 @@ fn a_refused_reply_leaves_nothing_of_its_content() {
     let large = Bytes::from(vec![b'x'; COPIED_BYTES_MAX + 1]);
     let shared = StaticReply::text(Status::OK, large.clone());
     let owned = Reply::text(Status::OK, large.clone());
-    type Answer<'a> = Box<dyn FnOnce(Responder<'_>) -> Answered + 'a>;
+    type Answer<'a> = Box<dyn FnOnce(Responder<'_>) -> Answered<'_> + 'a>;
     let ways: [Answer<'_>; 3] = [
         Box::new(|to| to.send(&shared)),
         Box::new(|to| to.status(Status::OK).body_bytes(large.clone())),
@@ -193,4 +193,19 @@ fn what_is_taken_back_is_the_last_reply_with_its_content() {
     send(&mut out);
     out.drop_unfinished();
     assert!(out.head == first && out.body.is_empty(), "the earlier one stays as a whole");
+}
+
+#[test]
+fn a_reply_has_nothing_of_one_that_was_begun_and_never_made() {
+    let date = Date::new(0);
+    for clears in [false, true] {
+        let mut out = Out::new();
+        drop(Responder::new(&mut out, &date, Persist::Implied, false).header("X-Of", "another request"));
+        if clears {
+            out.clear();
+        }
+        let _answered = Responder::new(&mut out, &date, Persist::Implied, false).status(Status::OK).empty();
+        let head = String::from_utf8(out.head).unwrap();
+        assert!(!head.contains("X-Of"), "{head}");
+    }
 }

@@ -19,7 +19,7 @@ impl Service for Echo {
         head.path().starts_with("/want")
     }
 
-    fn call(&self, request: &Request<'_>, reply: Responder<'_>) -> Answered {
+    fn call<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Answered<'a> {
         match request.path() {
             "/bad" => reply.status(Status::OK).header("X", "a\r\nSet-Cookie: b").body("never"),
             "/big" => reply.status(Status::OK).body_bytes(Bytes::from_static(&[b'.'; 20_000])),

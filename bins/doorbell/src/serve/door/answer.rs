@@ -145,14 +145,14 @@ fn build_health(
 impl Door {
     /// Who brought a token is told to `subject`.
     #[inline(never)]
-    pub(super) fn give<'p>(
+    pub(super) fn give<'a, 'p>(
         &self,
         answer: &Answer,
         found: &Match<'_, 'p, Placed>,
         request: &Request<'p>,
-        reply: Responder<'_>,
+        reply: Responder<'a>,
         subject: Option<&mut Subject>,
-    ) -> Answered {
+    ) -> Answered<'a> {
         match answer {
             Answer::Counted(counted) => {
                 counted.1.count(request.method());
@@ -181,14 +181,14 @@ impl Door {
 
     /// As [`Self::give`], apart from what gets here seldom. What was `found` few answers want to know.
     #[inline(never)]
-    pub(super) fn give_guarded<'r, 'p>(
+    pub(super) fn give_guarded<'a, 'r, 'p>(
         &self,
         guarded: &Guarded,
         found: impl FnOnce(&Request<'p>) -> Match<'r, 'p, Placed>,
         request: &Request<'p>,
-        reply: Responder<'_>,
+        reply: Responder<'a>,
         subject: Option<&mut Subject>,
-    ) -> Answered {
+    ) -> Answered<'a> {
         let put_off = |inquiry, promise, reply| self.put_off(inquiry, promise, request, reply);
         guarded.guards.around(request, reply, subject, put_off, |reply| match &guarded.answer {
             Answer::Reply(fixed) => reply.send(fixed),

@@ -132,7 +132,7 @@ impl Tally {
 
     /// Counts a request that is answered; one that is answered later is when it is.
     #[inline(never)]
-    pub(super) fn count(&self, method: Method, answered: &Answered) {
+    pub(super) fn count(&self, method: Method, answered: &Answered<'_>) {
         let Some(status) = answered.status() else { return };
         let code = CODES.binary_search(&status.code()).unwrap_or(CODES.len());
         let Some(place) = self.slots.get(code * METHODS + method as usize) else { return };

@@ -21,7 +21,7 @@ impl GrpcAnswer {
         Some(Self { go_on: with_headers(go_on, headers)?, other: with_headers(other, headers)? })
     }
 
-    pub(super) fn send(&self, request: &Request<'_>, reply: Responder<'_>) -> Answered {
+    pub(super) fn send<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Answered<'a> {
         let content_type = request.header("content-type").unwrap_or_default();
         let is_post = request.method() == Method::Post;
         reply.send(if is_grpc(content_type, is_post, request.path()) { &self.go_on } else { &self.other })

@@ -68,13 +68,13 @@ impl Health {
     }
 
     /// Answers for one check of the endpoint, if there is a name, or for all of it.
-    pub(super) fn send_either(
+    pub(super) fn send_either<'a>(
         &self,
         name: Option<&[u8]>,
         request: &Request<'_>,
-        reply: Responder<'_>,
+        reply: Responder<'a>,
         not_found: &StaticReply,
-    ) -> Answered {
+    ) -> Answered<'a> {
         match name {
             Some(name) => self.send_single(name, self.sees_details(request), request, reply, not_found),
             None => self.send(request, reply),
@@ -82,14 +82,14 @@ impl Health {
     }
 
     /// The same for somebody of whom is known whether he sees details.
-    pub(super) fn send_known(
+    pub(super) fn send_known<'a>(
         &self,
         name: Option<&[u8]>,
         sees_details: bool,
         request: &Request<'_>,
-        reply: Responder<'_>,
+        reply: Responder<'a>,
         not_found: &StaticReply,
-    ) -> Answered {
+    ) -> Answered<'a> {
         match name {
             Some(name) => self.send_single(name, sees_details, request, reply, not_found),
             None => self.send_as(|| sees_details, request, reply),
@@ -98,17 +98,17 @@ impl Health {
 
     /// Answers for the whole endpoint. Part of whoever calls it: the frame of a call costs 17 instructions a probe.
     #[inline(always)]
-    pub(super) fn send(&self, request: &Request<'_>, reply: Responder<'_>) -> Answered {
+    pub(super) fn send<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Answered<'a> {
         self.send_as(|| self.sees_details(request), request, reply)
     }
 
     #[inline(always)]
-    fn send_as(
+    fn send_as<'a>(
         &self,
         sees_details: impl FnOnce() -> bool,
         request: &Request<'_>,
-        reply: Responder<'_>,
-    ) -> Answered {
+        reply: Responder<'a>,
+    ) -> Answered<'a> {
         let mut kept = Kept::take();
         let held = match self.page.known(&kept) {
             Some(held) => held,
@@ -129,13 +129,13 @@ impl Health {
     }
 
     #[inline(never)]
-    fn send_new(
+    fn send_new<'a>(
         &self,
         held: &Held,
         sees_details: impl FnOnce() -> bool,
         request: &Request<'_>,
-        reply: Responder<'_>,
-    ) -> Answered {
+        reply: Responder<'a>,
+    ) -> Answered<'a> {
         let asker = Asker::of(request);
         let audience = audience_of(asker.prober);
         let sees_details = sees_details();
@@ -154,14 +154,14 @@ impl Health {
     /// Answers for the endpoint as it is without these checks.
     #[cold]
     #[inline(never)]
-    fn send_without(
+    fn send_without<'a>(
         &self,
         held: &Held,
         names: &[String],
         asker: Asker,
         request: &Request<'_>,
-        reply: Responder<'_>,
-    ) -> Answered {
+        reply: Responder<'a>,
+    ) -> Answered<'a> {
         let (audience, format) = (audience_of(asker.prober), self.format_of(request));
         let Some(without) = self.page.without(&held.replies, names, audience, format) else {
             return reply.status(Status::SERVICE_UNAVAILABLE).empty();
@@ -178,14 +178,14 @@ impl Health {
 
     /// Answers for one check of the endpoint, or with `not_found`.
     #[inline(never)]
-    fn send_single(
+    fn send_single<'a>(
         &self,
         name: &[u8],
         sees_details: bool,
         request: &Request<'_>,
-        reply: Responder<'_>,
+        reply: Responder<'a>,
         not_found: &StaticReply,
-    ) -> Answered {
+    ) -> Answered<'a> {
         let answered = self.page.with_single(name, sees_details, |found| match found {
             Some(found) => self.answer(found, request, reply),
             None => reply.send(not_found),
@@ -197,7 +197,7 @@ impl Health {
     }
 
     #[inline(always)]
-    fn answer(&self, found: &StaticReply, request: &Request<'_>, reply: Responder<'_>) -> Answered {
+    fn answer<'a>(&self, found: &StaticReply, request: &Request<'_>, reply: Responder<'a>) -> Answered<'a> {
         match request.method() {
             Method::Options => self.answer_options(found, reply),
             _ => reply.send(found),
@@ -205,7 +205,7 @@ impl Health {
     }
 
     #[inline(never)]
-    fn answer_options(&self, found: &StaticReply, reply: Responder<'_>) -> Answered {
+    fn answer_options<'a>(&self, found: &StaticReply, reply: Responder<'a>) -> Answered<'a> {
         reply.header("Allow", &self.allow).send(found)
     }
 

@@ -15,13 +15,13 @@ use std::sync::Arc;
 impl Door {
     /// Has a token verified. Who brought it is told to `promise`.
     #[inline(never)]
-    pub(super) fn put_off(
+    pub(super) fn put_off<'a>(
         &self,
         inquiry: Inquiry,
         promise: Option<Promise>,
         request: &Request<'_>,
-        reply: Responder<'_>,
-    ) -> Answered {
+        reply: Responder<'a>,
+    ) -> Answered<'a> {
         let door = self.this.upgrade().expect("whoever is called is there");
         let owned = request.detach();
         let lane = inquiry.lane().clone();
@@ -42,7 +42,7 @@ impl Door {
     }
 
     /// Counts a request whose answer was put off.
-    fn count_late(&self, request: &Request<'_>, answered: &Answered) {
+    fn count_late(&self, request: &Request<'_>, answered: &Answered<'_>) {
         let placed = match (self.router.find_plain(request), self.router.find_for(request)) {
             (Some(found), _) => found.value(),
             (None, Lookup::Found(found)) => found.value,
@@ -55,13 +55,13 @@ impl Door {
 
     /// Answers for a health endpoint, or the check of this name, when a job has found out whether who asks sees the details.
     #[inline(never)]
-    pub(super) fn give_viewed(
+    pub(super) fn give_viewed<'a>(
         &self,
         health: &Arc<Health>,
         name: Option<&[u8]>,
         request: &Request<'_>,
-        reply: Responder<'_>,
-    ) -> Answered {
+        reply: Responder<'a>,
+    ) -> Answered<'a> {
         let Some(inquiry) = health.inquire(request) else {
             return health.send_either(name, request, reply, &self.fixed.not_found);
         };
@@ -79,18 +79,17 @@ impl Door {
     }
 
     /// The answer to a request whose token is good. Routes do not change, so it is the route whose guards wanted it.
-    fn go_on(&self, request: &Request<'_>, reply: Responder<'_>) -> Answered {
+    fn go_on<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Answered<'a> {
         let found = match (self.router.find_plain(request), self.router.find_for(request)) {
             (Some(found), _) => found.matched(request),
             (None, Lookup::Found(found)) => found,
             (None, _) => return reply.send(&self.fixed.not_found),
         };
-        let answer = |answer: &Answer, reply: Responder<'_>| self.give(answer, &found, request, reply, None);
         match &found.value.answer {
-            Answer::Guarded(guarded) => {
-                guarded.guards.around_verified(reply, |reply| answer(&guarded.answer, reply))
-            }
-            other => answer(other, reply),
+            Answer::Guarded(guarded) => guarded
+                .guards
+                .around_verified(reply, |reply| self.give(&guarded.answer, &found, request, reply, None)),
+            other => self.give(other, &found, request, reply, None),
         }
     }
 }

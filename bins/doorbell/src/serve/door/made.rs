@@ -73,13 +73,13 @@ impl MadeReply {
         self.headers.iter().map(|(_, value)| value).chain([&self.body])
     }
 
-    pub(super) fn send(
+    pub(super) fn send<'a>(
         &self,
         found: &Match<'_, '_, Placed>,
         request: &Request<'_>,
         fixed: &Fixed,
-        reply: Responder<'_>,
-    ) -> Answered {
+        reply: Responder<'a>,
+    ) -> Answered<'a> {
         let facts = Facts { found, request };
         let mut buf = [0; LEN_SHORT];
         match self.fits(&facts, &mut buf) {
@@ -89,7 +89,7 @@ impl MadeReply {
     }
 
     #[cold]
-    fn send_long(&self, facts: &Facts<'_>, fixed: &Fixed, reply: Responder<'_>) -> Answered {
+    fn send_long<'a>(&self, facts: &Facts<'_>, fixed: &Fixed, reply: Responder<'a>) -> Answered<'a> {
         let mut buf = [0; LEN_MAX];
         match self.fits(facts, &mut buf) {
             true => self.write(facts, &mut buf, reply),
@@ -105,7 +105,7 @@ impl MadeReply {
     }
 
     /// What fits.
-    fn write(&self, facts: &Facts<'_>, buf: &mut [u8], reply: Responder<'_>) -> Answered {
+    fn write<'a>(&self, facts: &Facts<'_>, buf: &mut [u8], reply: Responder<'a>) -> Answered<'a> {
         let mut builder = reply.status(self.status);
         for (name, value) in &self.headers {
             builder = builder.header(name, facts.fill(value, Escape::Percent, buf).unwrap_or_default());

@@ -158,12 +158,12 @@ impl Door {
     /// The answer, and the route it came from. Most requests are for what needs neither host nor parameters. Who brought a token
     /// is told to `subject`. `COUNTS` is what [`Self::counts`] says: a look at that costs a probe as much as to count it.
     #[inline(always)]
-    fn serve<const COUNTS: bool>(
+    fn serve<'a, const COUNTS: bool>(
         &self,
         request: &Request<'_>,
-        reply: Responder<'_>,
+        reply: Responder<'a>,
         subject: Option<&mut Subject>,
-    ) -> (Answered, Option<RouteNote>) {
+    ) -> (Answered<'a>, Option<RouteNote>) {
         let Some(found) = self.router.find_plain(request) else {
             return self.look_up(request, reply, subject);
         };
@@ -191,13 +191,13 @@ impl Door {
 
     /// All answers but those that probes get: apart, so that those stay as cheap.
     #[inline(never)]
-    fn serve_plain(
+    fn serve_plain<'a>(
         &self,
         found: &router::Plain<'_, Placed>,
         request: &Request<'_>,
-        reply: Responder<'_>,
+        reply: Responder<'a>,
         subject: Option<&mut Subject>,
-    ) -> Answered {
+    ) -> Answered<'a> {
         let Placed { answer, tally, .. } = found.value();
         let answered = match answer {
             Answer::Guarded(guarded) => {
@@ -212,12 +212,12 @@ impl Door {
     }
 
     #[inline(never)]
-    fn look_up(
+    fn look_up<'a>(
         &self,
         request: &Request<'_>,
-        reply: Responder<'_>,
+        reply: Responder<'a>,
         subject: Option<&mut Subject>,
-    ) -> (Answered, Option<RouteNote>) {
+    ) -> (Answered<'a>, Option<RouteNote>) {
         let answered = match self.router.find_for(request) {
             Lookup::Found(found) => {
                 let Placed { answer, note, tally } = found.value;

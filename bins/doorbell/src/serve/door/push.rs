@@ -40,13 +40,13 @@ impl PushAnswer {
         })
     }
 
-    pub(super) fn send(
+    pub(super) fn send<'a>(
         &self,
         found: &Match<'_, '_, Placed>,
         request: &Request<'_>,
         fixed: &Fixed,
-        reply: Responder<'_>,
-    ) -> Answered {
+        reply: Responder<'a>,
+    ) -> Answered<'a> {
         let value = |name| found.params.value(name).unwrap_or_default();
         let Some(&check) = self.checks.get(value("check")) else { return reply.send(&fixed.not_found) };
         let outcome = match value("result") {

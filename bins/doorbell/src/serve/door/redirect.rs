@@ -28,13 +28,13 @@ impl RedirectAnswer {
         Some(Self { redirect, status, headers })
     }
 
-    pub(super) fn send(
+    pub(super) fn send<'a>(
         &self,
         found: &Match<'_, '_, Placed>,
         request: &Request<'_>,
         fixed: &Fixed,
-        reply: Responder<'_>,
-    ) -> Answered {
+        reply: Responder<'a>,
+    ) -> Answered<'a> {
         let target = RedirectTarget {
             host: request.host_bytes(),
             path: request.path_bytes(),
@@ -51,7 +51,7 @@ impl RedirectAnswer {
     }
 
     #[cold]
-    fn send_far(&self, target: &RedirectTarget<'_>, fixed: &Fixed, reply: Responder<'_>) -> Answered {
+    fn send_far<'a>(&self, target: &RedirectTarget<'_>, fixed: &Fixed, reply: Responder<'a>) -> Answered<'a> {
         let mut buf = [0; LOCATION_LEN_MAX];
         match self.redirect.location(target, &mut buf) {
             Ok(location) => self.send_to(location, reply),
@@ -62,7 +62,7 @@ impl RedirectAnswer {
         }
     }
 
-    fn send_to(&self, location: &[u8], reply: Responder<'_>) -> Answered {
+    fn send_to<'a>(&self, location: &[u8], reply: Responder<'a>) -> Answered<'a> {
         let builder = reply.status(self.status).header("Location", location);
         let headers = self.headers.iter();
         headers.fold(builder, |builder, (name, value)| builder.header(name, value)).empty()

@@ -32,13 +32,13 @@ impl FilesAnswer {
         Self { directory, lane }
     }
 
-    pub(super) fn send(
+    pub(super) fn send<'a>(
         &self,
         found: &Match<'_, '_, Placed>,
         request: &Request<'_>,
         fixed: &Fixed,
-        reply: Responder<'_>,
-    ) -> Answered {
+        reply: Responder<'a>,
+    ) -> Answered<'a> {
         let name = found.params.iter().last().map(|(_, value)| value).unwrap_or_default();
         self.directory.with(name, |file| match (file, &self.lane) {
             (Some(file), _) => reply.send(file),
@@ -51,15 +51,15 @@ impl FilesAnswer {
 
     /// Has a job look whether the file came just now: a CA asks for its challenge as soon as it is told that it is there.
     #[inline(never)]
-    fn fetch(
+    fn fetch<'a>(
         &self,
         name: &[u8],
         lane: &Offload,
         placed: &Placed,
         request: &Request<'_>,
         fixed: &Fixed,
-        reply: Responder<'_>,
-    ) -> Answered {
+        reply: Responder<'a>,
+    ) -> Answered<'a> {
         let (directory, name) = (self.directory.clone(), Box::<[u8]>::from(name));
         let not_found = fixed.not_found.clone();
         let (tally, method) = (placed.tally.clone(), request.method());
@@ -83,7 +83,12 @@ impl LinksAnswer {
         Some(Self { links, default, headers })
     }
 
-    pub(super) fn send(&self, request: &Request<'_>, fixed: &Fixed, reply: Responder<'_>) -> Answered {
+    pub(super) fn send<'a>(
+        &self,
+        request: &Request<'_>,
+        fixed: &Fixed,
+        reply: Responder<'a>,
+    ) -> Answered<'a> {
         let links = self.links.load();
         if let Some(link) = links.find(request.path_bytes()) {
             let status = Status::new(link.status.code()).unwrap_or(Status::FOUND);
@@ -95,7 +100,7 @@ impl LinksAnswer {
         }
     }
 
-    fn send_to(&self, location: &[u8], status: Status, reply: Responder<'_>) -> Answered {
+    fn send_to<'a>(&self, location: &[u8], status: Status, reply: Responder<'a>) -> Answered<'a> {
         let builder = reply.status(status).header("Location", location);
         let headers = self.headers.iter();
         headers.fold(builder, |builder, (name, value)| builder.header(name, value)).empty()

@@ -39,7 +39,7 @@ impl WatchedDoor {
         self.log.is_none() && self.proxies.is_none() && self.at_most.is_none()
     }
 
-    fn serve(&self, request: &Request<'_>, reply: Responder<'_>) -> Answered {
+    fn serve<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Answered<'a> {
         let mut told = Told { route: None, subject: Subject::new(), is_logged_later: false };
         let answered = reply.watch_with(
             &mut told,
@@ -58,7 +58,7 @@ impl WatchedDoor {
     }
 
     #[inline(always)]
-    fn ask(&self, request: &Request<'_>, reply: Responder<'_>, told: &mut Told) -> Answered {
+    fn ask<'a>(&self, request: &Request<'_>, reply: Responder<'a>, told: &mut Told) -> Answered<'a> {
         let subject = self.log.is_some().then_some(&mut told.subject);
         let (answered, route) = match self.door.counts() {
             true => self.door.serve::<true>(request, reply, subject),
@@ -107,7 +107,7 @@ impl<const COUNTS: bool> Service for OpenDoor<COUNTS> {
     }
 
     #[inline]
-    fn call(&self, request: &Request<'_>, reply: Responder<'_>) -> Answered {
+    fn call<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Answered<'a> {
         self.0.serve::<COUNTS>(request, reply, None).0
     }
 }
@@ -132,7 +132,7 @@ impl Service for WatchedDoor {
         }
     }
 
-    fn call(&self, request: &Request<'_>, reply: Responder<'_>) -> Answered {
+    fn call<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Answered<'a> {
         let (Some(proxies), Some(peer)) = (&self.proxies, request.client().addr) else {
             return self.serve(request, reply);
         };

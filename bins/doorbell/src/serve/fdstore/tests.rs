@@ -3,9 +3,9 @@
 //! Does not know about: restarts, which need a second process.
 
 use super::*;
-use doorbell::http::{Request, Responder, StaticReply, Status};
+use doorbell::http::{StaticReply, Status};
 use doorbell::id::WorkerIndex;
-use doorbell::{Engine, Http1, Listen, OnWorkerFailure, Server, Workers};
+use doorbell::{Engine, Http1, Listen, OnWorkerFailure, Server, Workers, service_fn};
 use doorbell_testkit::peers::{exchange, free_addr, wait_until};
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
 use std::io::IoSliceMut;
@@ -36,7 +36,7 @@ fn next(socket: &UnixDatagram) -> Option<(String, Vec<OwnedFd>)> {
 
 fn server(addr: SocketAddr) -> Server {
     let ok = StaticReply::text(Status::OK, "ok\n");
-    let http = Http1::new(move |_: &Request<'_>, reply: Responder<'_>| reply.send(&ok));
+    let http = Http1::new(service_fn(move |_, reply| reply.send(&ok)));
     Server::builder()
         .engine(Engine::Epoll)
         .workers(Workers::Count(NonZeroU16::new(2).unwrap()))

@@ -54,7 +54,7 @@ impl Auth {
         request: &Request<'_>,
         reply: Responder<'a>,
         subject: &mut Option<&mut Subject>,
-    ) -> Result<Responder<'a>, Answered> {
+    ) -> Result<Responder<'a>, Answered<'a>> {
         let mut refusal_of = |decision: &Decision<'_>| {
             if let (Decision::Allowed(principal), Some(subject)) = (decision, &mut *subject) {
                 subject.set(principal.name());

@@ -119,9 +119,9 @@ impl Guards {
         request: &Request<'_>,
         mut reply: Responder<'a>,
         mut subject: Option<&mut Subject>,
-        put_off: impl FnOnce(Inquiry, Option<Promise>, Responder<'a>) -> Answered,
-        answer: impl FnOnce(Responder<'_>) -> Answered,
-    ) -> Answered {
+        put_off: impl FnOnce(Inquiry, Option<Promise>, Responder<'a>) -> Answered<'a>,
+        answer: impl FnOnce(Responder<'_>) -> Answered<'_>,
+    ) -> Answered<'a> {
         if let Some(limit) = &self.limit
             && let Err(decision) = limit.ask(request, &mut reply)
         {
@@ -148,11 +148,11 @@ impl Guards {
 
     /// What is left of the guards behind a good token.
     #[inline(always)]
-    pub(super) fn around_verified(
+    pub(super) fn around_verified<'a>(
         &self,
-        reply: Responder<'_>,
-        answer: impl FnOnce(Responder<'_>) -> Answered,
-    ) -> Answered {
+        reply: Responder<'a>,
+        answer: impl FnOnce(Responder<'_>) -> Answered<'_>,
+    ) -> Answered<'a> {
         match &self.at_most {
             None => answer(reply),
             Some(at_most) => at_most.around(reply, answer),

@@ -4,7 +4,7 @@ use super::{alive, talk, talk_from};
 use crate::auth::{Policy, Tokens};
 use crate::layer::{AtMost, Guard, RateLimit, RequireAuth, RequireClientCert, ServiceExt};
 use crate::limit::{Key, Limiter, Quota};
-use crate::{Answered, Client, Request, Responder, Service, TlsInfo};
+use crate::{Client, Service, TlsInfo, service_fn};
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -106,10 +106,10 @@ fn a_certificate_has_to_be_there_and_may_have_to_have_a_name() {
 fn only_so_many_at_once() {
     let at_most = AtMost::new(1);
     let nested = at_most.clone();
-    let service = (move |_: &Request<'_>, reply: Responder<'_>| -> Answered {
+    let service = (service_fn(move |_, reply| {
         assert!(nested.enter().is_none(), "the only place is taken");
         nested.refuse(reply)
-    })
+    }))
     .with(at_most.clone());
     let reply = talk(&service, GET);
     assert!(reply.contains("Retry-After: 1\r\n") && status(&reply) == "503", "{reply}");

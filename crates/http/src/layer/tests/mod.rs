@@ -5,7 +5,7 @@ mod guards;
 use super::{Guard, Layer, ServiceExt};
 use crate::{
     Answered, Client, Conn, Date, Io, Limits, Next, Out, Request, Responder, Service, StaticReply, Status,
-    Time,
+    Time, service_fn,
 };
 use std::cell::RefCell;
 
@@ -13,7 +13,7 @@ use std::cell::RefCell;
 struct Needs(&'static str);
 
 impl Guard for Needs {
-    fn admit<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Result<Responder<'a>, Answered> {
+    fn admit<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Result<Responder<'a>, Answered<'a>> {
         match request.header(self.0) {
             Some(value) => Ok(reply.header(self.0, value)),
             None => Err(reply.status(Status::FORBIDDEN).body(self.0)),
@@ -35,7 +35,7 @@ impl<'a, S: Service> Layer<S> for Watch<'a> {
 }
 
 impl<S: Service> Service for Watched<'_, S> {
-    fn call(&self, request: &Request<'_>, reply: Responder<'_>) -> Answered {
+    fn call<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Answered<'a> {
         let answered = self.1.call(request, reply);
         let status = answered.status().map_or(0, Status::code);
         self.0.borrow_mut().push((status, answered.content_len()));
@@ -60,7 +60,7 @@ fn talk_from(service: &impl Service, input: &[u8], client: &Client<'_>) -> Strin
 
 fn alive() -> impl Service {
     let alive = StaticReply::text(Status::OK, "ok\n");
-    move |_: &Request<'_>, reply: Responder<'_>| reply.send(&alive)
+    service_fn(move |_, reply| reply.send(&alive))
 }
 
 #[test]
@@ -109,7 +109,7 @@ fn an_added_line_belongs_to_one_reply_of_a_pipeline() {
 fn a_field_that_is_not_a_layers_to_set_is_a_500() {
     struct Rude;
     impl Guard for Rude {
-        fn admit<'a>(&self, _: &Request<'_>, reply: Responder<'a>) -> Result<Responder<'a>, Answered> {
+        fn admit<'a>(&self, _: &Request<'_>, reply: Responder<'a>) -> Result<Responder<'a>, Answered<'a>> {
             Ok(reply.header("Content-Length", "7"))
         }
     }

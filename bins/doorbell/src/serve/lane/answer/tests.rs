@@ -3,7 +3,7 @@
 //! Does not know about: connections.
 
 use super::*;
-use crate::http::{Answered, Method, Reply, Request, Responder};
+use crate::http::{Method, Reply, service_fn};
 use crate::serve::lane::meter::{Budget, Meter};
 use doorbell::Offload;
 use doorbell::offload::{Answer as Then, Class, Executor, Pump};
@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex};
 /// Tells what it was asked.
 fn echo(asked: &Arc<Mutex<String>>) -> Http1 {
     let asked = Arc::clone(asked);
-    Http1::new(move |request: &Request<'_>, reply: Responder<'_>| -> Answered {
+    Http1::new(service_fn(move |request, reply| {
         let fields: Vec<_> = request
             .headers()
             .iter()
@@ -34,7 +34,7 @@ fn echo(asked: &Arc<Mutex<String>>) -> Http1 {
             return reply.status(Status::CREATED).header("Location", "/a").empty();
         }
         reply.status(Status::OK).header("X-A", "1").header("X-A", "2").body("hello\n")
-    })
+    }))
 }
 
 fn account() -> Account {
@@ -139,7 +139,7 @@ fn a_request_may_wait_for_a_job_and_holds_no_blame_meanwhile() {
     let kept = Kept::default();
     let timeout = Duration::from_millis(500);
     let jobs = Offload::builder().queue_max(Class::Normal, 1).timeout(timeout).build_on(kept.clone());
-    let http = Http1::new(move |request: &Request<'_>, reply: Responder<'_>| -> Answered {
+    let http = Http1::new(service_fn(move |request, reply| {
         let path = request.path().to_owned();
         let reply = reply.header("X-Layer", "yes");
         jobs.run(request, reply, move || match path.as_str() {
@@ -147,7 +147,7 @@ fn a_request_may_wait_for_a_job_and_holds_no_blame_meanwhile() {
             "/panic" => panic!("a job that panics"),
             _ => Reply::text(Status::OK, "reply\n").into(),
         })
-    });
+    }));
     let (limits, account, counters) = (Limits::default(), account(), Counters::default());
     let with = With {
         http: &http,
