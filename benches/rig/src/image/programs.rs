@@ -1,4 +1,4 @@
-//! The programs of this workspace and of `benches/peers`, built as users build them, and the folder for what is kept between runs.
+//! The programs of this workspace, built as they are packaged, and of `benches/peers`, and the folder for what is kept between runs.
 //!
 //! Does not know about: images.
 
@@ -16,10 +16,12 @@ use crate::tool;
 
 /// The workspace this program was built in.
 const WORKSPACE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+/// What is packaged is what is measured.
+const PROFILE: &str = "dist";
 /// The workspace of the peers, from there.
 const PEERS: &str = "benches/peers";
 
-/// Builds `doorbell` and `doorbell-load` for release, except those for which a file is given.
+/// Builds `doorbell` and `doorbell-load` by [`PROFILE`], except those for which a file is given.
 pub(crate) fn build(doorbell: Option<PathBuf>, load: Option<PathBuf>) -> Result<OurPrograms, RigError> {
     let mut wanted = Vec::new();
     if doorbell.is_none() {
@@ -104,10 +106,10 @@ fn go_peer(program: &str) -> Result<PathBuf, RigError> {
     Ok(file)
 }
 
-/// Builds the example `name` of `package` for release.
+/// Builds the example `name` of `package` by [`PROFILE`].
 pub(crate) fn example(package: &str, name: &str) -> Result<PathBuf, RigError> {
     cargo_build(&["-p", package, "--example", name])?;
-    Ok(target()?.join("release/examples").join(name))
+    Ok(target()?.join(PROFILE).join("examples").join(name))
 }
 
 /// Builds the test target `name` of `package`, with debug assertions, and gives its program.
@@ -127,7 +129,7 @@ pub(crate) fn test(package: &str, name: &str) -> Result<PathBuf, RigError> {
 
 fn cargo_build(packages: &[&str]) -> Result<String, RigError> {
     let mut command = Command::new(cargo());
-    command.args(["build", "--release", "--message-format", "json-render-diagnostics"]).args(packages);
+    command.args(["build", "--profile", PROFILE, "--message-format", "json-render-diagnostics"]).args(packages);
     // What cargo says about progress is for the user.
     command.current_dir(WORKSPACE).stderr(Stdio::inherit());
     tool::output(&mut command)
