@@ -128,13 +128,14 @@ fn a_gap_comes_between_handshake_and_request() {
             answer(&mut stream, REPLY);
         })
     };
-    let Some(run) = load(&["-n", "20", "-c", "4", "--gap", "40ms", &server.url()]) else { return };
-    run.assert_clean(20);
+    const GAP: Duration = Duration::from_secs(2);
+    let Some(run) = load(&["-n", "4", "-c", "4", "--gap", "2s", &server.url()]) else { return };
+    run.assert_clean(4);
     let gaps = gaps.lock().unwrap();
-    // The server's thread may have seen the connection late, but most were seen well before the request.
-    let long = gaps.iter().filter(|gap| **gap >= Duration::from_millis(25)).count();
-    assert!(gaps.len() == 20 && long >= 15, "{gaps:?}");
-    assert!(run.number("/latency_us/total/p50") < 30_000.0, "the gap is no latency: {run:#?}");
+    // The server's thread may see a connection late, on a busy machine most of them. Without a gap no request would ever be late.
+    assert!(gaps.len() == 4 && gaps.iter().any(|gap| *gap >= GAP / 2), "{gaps:?}");
+    let middle = Duration::from_secs_f64(run.number("/latency_us/total/p50") / 1e6);
+    assert!(middle < GAP, "the gap is no latency: {run:#?}");
 }
 
 /// A server that stalls once for 300 ms holds up the thirty requests that are due meanwhile. A closed loop would see one.

@@ -69,7 +69,7 @@ fn close_under_load(place: SocketAddr, end: impl FnOnce()) -> (usize, Vec<String
 /// So many closes of what `make` starts.
 fn closes(engine: Engine, what: &str, make: impl Fn() -> Server, end: impl Fn(Server)) {
     let (mut asked, mut lost) = (0, Vec::new());
-    let rounds = sized(4, 200);
+    let rounds = sized(2, 200);
     for _ in 0..rounds {
         let server = make();
         let place = addr(&server);
@@ -137,7 +137,7 @@ fn ask_file_until_gone(path: &Path, asked: &AtomicUsize) -> Vec<String> {
 fn a_socket_file_that_goes_resets_nobody(engine: Engine) {
     let _turn = alone();
     let path = std::env::temp_dir().join(format!("doorbell-close-{}-{engine:?}.sock", std::process::id()));
-    let (asked, rounds) = (AtomicUsize::new(0), sized(4, 200));
+    let (asked, rounds) = (AtomicUsize::new(0), sized(2, 200));
     let mut lost: Vec<String> = Vec::new();
     for round in 1..=rounds {
         let server = builder(engine)

@@ -17,10 +17,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use doorbell::{Engine, HttpLimits};
+use doorbell_testkit::figures::at_most;
 use doorbell_testkit::peers::{
     End, Reply, Shape, Trickle, connect_from, exchange, finish, misbehave, process, wait_until,
 };
-use doorbell_testkit::stalls::Stalls;
 
 use promise::{addr, alone, on_both_engines, serve_with};
 
@@ -52,7 +52,6 @@ fn slow_clients_are_cut_on_time_and_good_ones_served(engine: Engine) {
     let _turn = alone();
     let server = serve_with(engine, limits()).conns_max(CONNS_MAX).conns_per_ip_max(50).start().unwrap();
     let server_addr = addr(&server);
-    let stalls = Stalls::watch();
     let (cpu, start) = (process::thread_cpu("self", "doorbell-").unwrap(), Instant::now());
     let attack = thread::spawn(move || {
         let streams = (0..2 * CONNS_MAX)
@@ -60,15 +59,12 @@ fn slow_clients_are_cut_on_time_and_good_ones_served(engine: Engine) {
         Trickle::new(streams.collect(), Duration::from_secs(1)).unwrap().run(REQUEST, HEADER_TIMEOUT * 3)
     });
     thread::sleep(Duration::from_millis(300));
-    let mut good = 0;
+    let (mut good, mut slowest) = (0, Duration::ZERO);
     for _ in 0..100 {
         let asked = Instant::now();
         let got = exchange(server_addr, REQUEST).unwrap();
-        good += usize::from(
-            asked.elapsed() <= Duration::from_secs(1) + stalls.total()
-                && got.end == End::Fin
-                && got.bytes.starts_with(b"HTTP/1.1 200"),
-        );
+        good += usize::from(got.end == End::Fin && got.bytes.starts_with(b"HTTP/1.1 200"));
+        slowest = slowest.max(asked.elapsed());
         thread::sleep(Duration::from_millis(10));
     }
     let report = attack.join().unwrap();
@@ -76,7 +72,7 @@ fn slow_clients_are_cut_on_time_and_good_ones_served(engine: Engine) {
     let held: Vec<Duration> =
         report.cut_after.iter().copied().filter(|life| *life > HEADER_TIMEOUT / 2).collect();
     eprintln!(
-        "{engine:?}: good clients within 1 s: {good} of 100; {} slow ones held, cut after {:?} to {:?}; workers {:.1} % of a core",
+        "{engine:?}: good clients served: {good} of 100; {} slow ones held, cut after {:?} to {:?}; workers {:.1} % of a core",
         held.len(),
         held.iter().min(),
         held.iter().max(),
@@ -85,13 +81,12 @@ fn slow_clients_are_cut_on_time_and_good_ones_served(engine: Engine) {
     assert_eq!(report.alive, 0);
     // Each worker starts to count by itself: the cap may be passed once by the share of the other one.
     assert!(!held.is_empty() && held.len() <= 75, "the cap is 50, {} were held", held.len());
-    let slack = CUT_SLACK + stalls.total();
-    assert!(
-        held.iter().all(|life| *life + CLOCK_STEP >= HEADER_TIMEOUT && *life <= HEADER_TIMEOUT + slack),
-        "slack {slack:?}: {held:?}"
-    );
-    assert!(good >= 99, "{good} of 100");
-    assert!(share <= 0.05, "{share}");
+    assert!(held.iter().all(|life| *life + CLOCK_STEP >= HEADER_TIMEOUT), "{held:?}");
+    assert_eq!(good, 100);
+    let latest = held.iter().copied().max().unwrap_or_default();
+    at_most(format_args!("{engine:?}: life of a slow client"), latest, HEADER_TIMEOUT + CUT_SLACK);
+    at_most(format_args!("{engine:?}: time of a good client"), slowest, Duration::from_secs(1));
+    at_most(format_args!("{engine:?}: share of a core"), share, 0.05);
     server.stop().unwrap();
 }
 
@@ -100,7 +95,6 @@ fn slow_clients_from_everywhere_are_cut_on_time(engine: Engine) {
     let _turn = alone();
     let server =
         serve_with(engine, limits()).conns_max(CONNS_MAX).workers(promise::workers(1)).start().unwrap();
-    let stalls = Stalls::watch();
     let (cpu, start) = (process::thread_cpu("self", "doorbell-").unwrap(), Instant::now());
     let streams = (0..2 * CONNS_MAX).map(|n| {
         let [.., high, low] = n.to_be_bytes();
@@ -120,20 +114,22 @@ fn slow_clients_from_everywhere_are_cut_on_time(engine: Engine) {
         second[second.len() - 1],
         share * 100.0
     );
-    let slack = CUT_SLACK + stalls.total();
-    assert!(
-        first[0] + CLOCK_STEP >= HEADER_TIMEOUT && first[first.len() - 1] <= HEADER_TIMEOUT + slack,
-        "slack {slack:?}: {first:?}"
+    assert!(first[0] + CLOCK_STEP >= HEADER_TIMEOUT, "{first:?}");
+    at_most(
+        format_args!("{engine:?}: life of those at the table"),
+        first[first.len() - 1],
+        HEADER_TIMEOUT + CUT_SLACK,
     );
     // Those who waited have their own time from the moment they are let in: when others are cut, and, because a full table opens
     // again at nine tenths, a few of them one round later. (Multishot accept may let some in early.)
-    let late = second.iter().find(|life| {
-        let life = **life + CLOCK_STEP;
-        let rounds = u32::try_from(life.as_millis() / HEADER_TIMEOUT.as_millis()).unwrap();
-        rounds > 3 || life - HEADER_TIMEOUT * rounds > (slack + CLOCK_STEP) * rounds
+    let late = second.iter().map(|life| {
+        let life = *life + CLOCK_STEP;
+        let rounds = u32::try_from(life.as_millis() / HEADER_TIMEOUT.as_millis()).unwrap().clamp(1, 3);
+        life.saturating_sub(HEADER_TIMEOUT * rounds) / rounds
     });
-    assert_eq!(late, None, "{second:?}");
-    assert!(share <= 0.05, "{share}");
+    let late = late.max().unwrap_or_default();
+    at_most(format_args!("{engine:?}: late by, a round"), late, CUT_SLACK + CLOCK_STEP);
+    at_most(format_args!("{engine:?}: share of a core"), share, 0.05);
     server.stop().unwrap();
 }
 
@@ -168,8 +164,8 @@ fn a_full_table_destroys_nobody(engine: Engine) {
         "{engine:?}: {served} waiting clients served {recovery:?} after places were free; full and idle: {:.2} % of a core",
         share * 100.0
     );
-    assert!(recovery <= Duration::from_secs(1), "{recovery:?}");
-    assert!(share <= 0.01, "{share}");
+    at_most(format_args!("{engine:?}: all who waited are served"), recovery, Duration::from_secs(1));
+    at_most(format_args!("{engine:?}: share of a core while full"), share, 0.01);
     assert!(server.stats().table_full >= 1);
     let empty = wait_until(Duration::from_secs(2), || server.stats().conns_live == 0);
     assert!(empty.is_some(), "{:?}", server.stats());

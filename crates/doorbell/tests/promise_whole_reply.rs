@@ -15,7 +15,7 @@ use std::time::Duration;
 use doorbell::Engine;
 use doorbell_testkit::peers::{End, Reply, Unique, finish, misbehave, read_paced};
 
-use promise::{addr, is_full, on_both_engines, serve, sized};
+use promise::{addr, on_both_engines, serve, sized};
 
 on_both_engines! {
     every_size_to_fast_readers
@@ -75,13 +75,15 @@ fn every_size_to_fast_readers(engine: Engine) {
     server.stop().unwrap();
 }
 
-/// All at once: 1 B to 1 MiB at 64 KiB a second; and 16 MiB (64 MiB in the full version) for 40 s at that pace, which is several
-/// write timeouts, and then (unless full) fast, because the rest would take minutes.
+/// All at once: 1 B to 256 KiB (1 MiB in the long version) at 64 KiB a second; and 16 MiB (64 MiB) for several write timeouts at that
+/// pace, and then (unless long) fast, because the rest would take minutes.
 fn readers_at_64_kib_a_second(engine: Engine) {
-    let server = serve(engine).start().unwrap();
+    let write_timeout = sized(Duration::from_secs(1), doorbell::Limits::default().write_timeout);
+    let limits = doorbell::Limits { write_timeout, conns_max: 1_000, ..doorbell::Limits::default() };
+    let server = serve(engine).limits(limits).start().unwrap();
     let server_addr = addr(&server);
     thread::scope(|scope| {
-        for (id, len) in (1..).zip([1, 1_000, 65_536, 300_000, MIB]) {
+        for (id, len) in (1..).zip([1, 1_000, 65_536, sized(MIB / 4, MIB)]) {
             scope.spawn(move || {
                 let unique = Unique { id, len };
                 let mut stream = ask(server_addr, unique);
@@ -97,7 +99,7 @@ fn readers_at_64_kib_a_second(engine: Engine) {
             let unique = Unique { id: 99, len: sized(16, 64) * MIB };
             let mut stream = ask(server_addr, unique);
             skip_head(&mut stream);
-            let slowly = if is_full() { Duration::from_secs(1_200) } else { Duration::from_secs(40) };
+            let slowly = sized(5 * write_timeout, Duration::from_secs(1_200));
             let slow =
                 read_paced(&mut stream, PACE, slowly, |piece, at| unique.foreign(piece, index(at))).unwrap();
             let offset = slow.len;

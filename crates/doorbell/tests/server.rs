@@ -20,8 +20,8 @@ use doorbell::{
     CloseReason, Engine, Event, HandOver, HandedConn, Http1, Listen, OnWorkerFailure, Raw, RawHandler,
     RawNext, Server, ServerBuilder, StartErrorKind, StaticReply, Status, Taker, Workers, service_fn,
 };
+use doorbell_testkit::figures::at_most;
 use doorbell_testkit::skip;
-use doorbell_testkit::stalls::Stalls;
 
 /// How far the clock of deadlines may be behind: its resolution, and a turn of the worker that was held up.
 const CLOCK_STEP: Duration = Duration::from_millis(50);
@@ -210,10 +210,7 @@ fn a_client_that_says_nothing_may_be_answered() {
             let mut stream = TcpStream::connect(addr).unwrap();
             assert_eq!(ask(&mut stream, sent), expected, "{engine:?} {sent:?}");
             let took = began.elapsed();
-            assert!(
-                took + CLOCK_STEP >= after && took < after + Duration::from_secs(2),
-                "{engine:?} {sent:?}: {took:?}"
-            );
+            assert!(took + CLOCK_STEP >= after, "{engine:?} {sent:?}: {took:?}");
         }
         eventually(|| server.stats().requests == 2);
         server.stop().unwrap();
@@ -357,7 +354,8 @@ fn start_up_errors_have_their_kind_and_leave_nothing_open() {
 #[test]
 fn a_drain_finishes_what_is_in_progress_and_then_ends() {
     for engine in engines() {
-        let server = builder(engine).listen(Listen::tcp(LOOPBACK), ok_service()).start().unwrap();
+        let builder = builder(engine).drain_timeout(Duration::from_secs(3_600));
+        let server = builder.listen(Listen::tcp(LOOPBACK), ok_service()).start().unwrap();
         let addr = server.tcp_addr(0).unwrap();
         let mut idle = TcpStream::connect(addr).unwrap();
         idle.write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
@@ -376,9 +374,9 @@ fn a_drain_finishes_what_is_in_progress_and_then_ends() {
             "{engine:?}: {reply}"
         );
         drop((idle, half));
-        let began = Instant::now();
-        server.wait().unwrap();
-        assert!(began.elapsed() < Duration::from_secs(2), "the end does not wait for the deadline");
+        let end = std::thread::spawn(move || server.wait());
+        eventually(|| end.is_finished());
+        end.join().unwrap().unwrap();
         assert!(TcpStream::connect(addr).is_err(), "the listener is closed");
     }
 }
@@ -435,7 +433,7 @@ fn a_failed_ring_is_replaced_by_epoll_with_one_word() {
         .unwrap();
     let addr = server.tcp_addr(0).unwrap();
     assert!(ask(&mut TcpStream::connect(addr).unwrap(), GET).ends_with("ok\n"));
-    let (stalls, began) = (Stalls::watch(), Instant::now());
+    let began = Instant::now();
     server.handle().fail_worker(WorkerIndex(0));
     let event = told.recv_timeout(Duration::from_secs(5)).unwrap();
     assert!(
@@ -443,8 +441,7 @@ fn a_failed_ring_is_replaced_by_epoll_with_one_word() {
         "{event:?}"
     );
     assert!(ask(&mut TcpStream::connect(addr).unwrap(), GET).ends_with("ok\n"));
-    let took = began.elapsed();
-    assert!(took < Duration::from_millis(500) + stalls.total(), "epoll serves soon: {took:?}");
+    at_most("a failed ring to the first reply by epoll", began.elapsed(), Duration::from_millis(500));
     assert_eq!(server.stats().driver_fallbacks, 1);
     assert!(told.try_recv().is_err(), "one word");
     server.stop().unwrap();

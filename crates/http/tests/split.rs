@@ -8,8 +8,10 @@ use common::all_vectors;
 use common::harness::Peer;
 use doorbell_http::Limits;
 
-/// Vectors longer than this are cut at their ends, around every limit, and at a stride between.
-const CUT_EVERYWHERE_MAX: usize = 20_000;
+/// Cut at every point up to this length; longer ones at forty places, and at each point around their limits: every cut parses all of it.
+const CUT_EVERYWHERE_MAX: usize = 1_000;
+/// What is longer is tested for its length, which leaves no room for the next on its connection.
+const LONG_MIN: usize = 20_000;
 
 #[test]
 fn every_rule_vector_at_every_split_point() {
@@ -53,7 +55,7 @@ fn all_good_vectors_on_one_connection_in_pieces_of_every_size() {
             vector.next == doorbell_http::Next::Read && vector.expect.last().is_some_and(|&code| code > 100)
         })
         .filter(|vector| {
-            vector.input.len() < CUT_EVERYWHERE_MAX
+            vector.input.len() < LONG_MIN
                 && !vector.name.contains("half")
                 && !vector.name.contains("no length")
         })

@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 pub mod clock;
+pub mod figures;
 pub mod peers;
 pub mod sim;
 pub mod skip;

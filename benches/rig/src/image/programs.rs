@@ -129,7 +129,9 @@ pub(crate) fn test(package: &str, name: &str) -> Result<PathBuf, RigError> {
 
 fn cargo_build(packages: &[&str]) -> Result<String, RigError> {
     let mut command = Command::new(cargo());
-    command.args(["build", "--profile", PROFILE, "--message-format", "json-render-diagnostics"]).args(packages);
+    command
+        .args(["build", "--profile", PROFILE, "--message-format", "json-render-diagnostics"])
+        .args(packages);
     // What cargo says about progress is for the user.
     command.current_dir(WORKSPACE).stderr(Stdio::inherit());
     tool::output(&mut command)

@@ -244,7 +244,6 @@ fn answers_of_all_kinds() {
         let (report, _, _) =
             asked(answer.as_bytes(), Prober::Kubelet, |ask| ask.timeout = Duration::from_millis(200));
         assert_eq!(report.verdict, expected, "{answer:?}: {}", report.reason);
-        assert!(report.total < Duration::from_secs(5), "{answer:?}: {:?}", report.total);
     }
     // A body that never ends is cut where the kubelet cuts it.
     let long = [b"HTTP/1.1 200 OK\r\nContent-Length: 99999999\r\n\r\n".as_slice(), &[b'x'; 20_000]].concat();

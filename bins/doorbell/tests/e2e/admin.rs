@@ -276,10 +276,9 @@ fn operators_steer_it(engine: &str) {
     let waits = std::thread::spawn(move || post(admin, "/-/drain?wait=60s"));
     std::thread::sleep(Duration::from_millis(300));
     assert!(!waits.is_finished(), "somebody is connected");
-    let began = Instant::now();
     drop(kept);
+    assert!(wait_until(LIMIT, || waits.is_finished()).is_some(), "the minute is waited for");
     assert_eq!(waits.join().unwrap().0, 200);
-    assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
     assert_eq!((told(), get(admin, "/readyz").0, get(admin, "/livez").0), (503, 503, 200));
     assert_eq!((post(admin, "/-/undrain").0, told()), (200, 200));
     assert_eq!((get(admin, "/-/drain").0, told()), (200, 503), "as a hook of Kubernetes asks");

@@ -110,7 +110,7 @@ fn agents_tell_everything(engine: &str) {
     silent.read_to_string(&mut told).unwrap();
     assert_eq!(told, "up ready 100%\n");
     let took = began.elapsed();
-    assert!(took >= Duration::from_millis(250) && took < Duration::from_millis(1500), "{took:?}");
+    assert!(took >= Duration::from_millis(250), "{took:?}");
     doorbell.process.signal(Signal::TERM);
     await_line(plain, b"", "down drain 40% # draining\n");
     doorbell.process.signal(Signal::INT);

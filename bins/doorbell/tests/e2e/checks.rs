@@ -8,7 +8,7 @@ use doorbell_testkit::peers::process::rss_bytes;
 use doorbell_testkit::peers::{Reply, exchange, wait_until};
 use rustix::process::Signal;
 
-use crate::support::{Doorbell, LIMIT, Scratch, binary, on_auto, stdout};
+use crate::support::{Doorbell, LIMIT, Scratch, at_most, binary, on_auto, stdout};
 use crate::upstream::{Does, Upstream};
 
 on_auto! {
@@ -270,12 +270,11 @@ fn slow_servers_are_timed_out_and_nobody_waits(engine: &str) {
         assert_eq!(ask(&doorbell, "/readyz").0, 200);
         longest = longest.max(from.elapsed());
     }
-    assert!(longest < Duration::from_millis(400), "a probe took {longest:?}");
+    at_most(format_args!("{engine}: probe beside checks that hang"), longest, Duration::from_millis(400));
     let memory = rss_bytes(&doorbell.process.pid()).unwrap();
     assert!(memory < 64 << 20, "{memory} bytes");
-    let (before, from) = (good.conns(), Instant::now());
-    wait_until(LIMIT, || good.conns() >= before + 10);
-    assert!(from.elapsed() < Duration::from_secs(3), "the good one is asked as before: {:?}", from.elapsed());
+    let before = good.conns();
+    wait_until(LIMIT, || good.conns() >= before + 10).expect("the good one is asked as before");
 }
 
 fn a_request_is_what_the_file_says(engine: &str) {
@@ -342,8 +341,7 @@ fn grace_is_for_what_has_no_result_yet(engine: &str) {
     wait_until(LIMIT, || ask(&doorbell, "/readyz").0 == 503).expect("it ends by itself");
     // The clock of states goes in steps of up to 4 ms.
     assert!(began.elapsed() + Duration::from_millis(50) >= GRACE, "{:?}", began.elapsed());
-    let failing = Doorbell::start_with(engine, &format!("{base}{}", http("http://127.0.0.1:1/")));
-    let began = Instant::now();
+    let long = base.replace("\"3s\"", "\"1h\"");
+    let failing = Doorbell::start_with(engine, &format!("{long}{}", http("http://127.0.0.1:1/")));
     wait_until(LIMIT, || ask(&failing, "/readyz").0 == 503).expect("a result counts");
-    assert!(began.elapsed() < GRACE, "{:?}", began.elapsed());
 }

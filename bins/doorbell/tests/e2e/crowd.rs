@@ -17,7 +17,7 @@ use serde_json::Value;
 
 use crate::plain::{send, try_get};
 use crate::support::{
-    Doorbell, LIMIT, Process, Scratch, binary, is_judged, load_program, on_both_engines, told,
+    Doorbell, LIMIT, Process, Scratch, at_most, binary, is_judged, load_program, on_both_engines, told,
 };
 
 on_both_engines! {
@@ -25,7 +25,6 @@ on_both_engines! {
     a_crowd_is_answered_or_refused_when_listeners_close
 }
 
-const TAKES_MAX: usize = 3;
 /// The promise.
 const CONNS_A_SECOND: u32 = 20_000;
 const VISIBLE: Duration = Duration::from_millis(10);
@@ -33,7 +32,6 @@ const VISIBLE: Duration = Duration::from_millis(10);
 const LONG: &str = "1m";
 /// Without optimisation and beside other tests.
 const CONNS_A_SECOND_SLOW: u32 = 1_000;
-const VISIBLE_SLOW: Duration = Duration::from_millis(200);
 
 fn config(folder: &Path, round: usize, drain_delay: &str) -> String {
     let socket = folder.join("control.sock");
@@ -133,11 +131,9 @@ impl Scene {
     }
 }
 
-/// A machine that has no time for so many clients is asked again; what must not happen happens in none of the takes.
 fn a_crowd_notices_neither_reloads_nor_drains(engine: &str) {
     let Some(program) = load_program() else { return };
-    let is_offered = (0..TAKES_MAX).any(|_| take(engine, &program).unwrap_or(true));
-    assert!(is_offered, "so many connections were not offered");
+    take(engine, &program);
 }
 
 /// So many connections a second for so long, each to be answered; nothing where none can.
@@ -163,13 +159,14 @@ fn report(load: &mut Process) -> Value {
     report
 }
 
-/// Whether so many came; nothing where none can.
-fn take(engine: &str, program: &Path) -> Option<bool> {
+/// A crowd meanwhile, where one can come.
+fn take(engine: &str, program: &Path) {
     let (rate, secs) = if is_judged() { (CONNS_A_SECOND, 10) } else { (CONNS_A_SECOND_SLOW, 3) };
     let mut scene = Scene::start(engine, LONG);
     scene.push("pass", 200);
     scene.seen.clear();
-    let (mut load, start) = (crowd(&scene.doorbell, program, rate, secs)?, Instant::now());
+    let Some(mut load) = crowd(&scene.doorbell, program, rate, secs) else { return };
+    let start = Instant::now();
     let mut days = 0;
     while start.elapsed() < Duration::from_secs(secs).mul_f64(0.7) {
         scene.day();
@@ -185,10 +182,10 @@ fn take(engine: &str, program: &Path) -> Option<bool> {
     scene.doorbell.process.signal(Signal::TERM);
     let (ended, _) = scene.doorbell.process.wait();
     assert_eq!(ended.code(), Some(0), "{}", scene.doorbell.process.log());
-    Some(judge(engine, &report, days, scene.seen))
+    judge(engine, &report, days, scene.seen);
 }
 
-fn judge(engine: &str, report: &Value, days: usize, mut seen: Vec<(&'static str, Duration)>) -> bool {
+fn judge(engine: &str, report: &Value, days: usize, mut seen: Vec<(&'static str, Duration)>) {
     seen.sort_unstable_by_key(|(_, took)| *took);
     let (middle, last) = (seen[seen.len() / 2], seen[seen.len() - 1]);
     let a_second = report["requests_per_s"].as_f64().unwrap();
@@ -206,12 +203,14 @@ fn judge(engine: &str, report: &Value, days: usize, mut seen: Vec<(&'static str,
         (&0.into(), &Value::Array(Vec::new())),
         "{said}: {report}"
     );
-    if is_judged() {
-        assert!(days >= 5 && last.1 <= VISIBLE, "{said}: {seen:?}");
-    } else {
-        assert!(a_second > 0.0 && days > 0 && middle.1 <= VISIBLE_SLOW, "{said}: {seen:?}");
-    }
-    !is_judged() || a_second >= 0.98 * f64::from(CONNS_A_SECOND)
+    assert!(a_second > 0.0 && days > 0, "{said}");
+    at_most(format_args!("{engine}: until the last change is seen"), last.1, VISIBLE);
+    let offered = f64::from(CONNS_A_SECOND);
+    at_most(
+        format_args!("{engine}: connections a second that were not offered"),
+        offered - a_second,
+        0.02 * offered,
+    );
 }
 
 /// With time between the signal and the close, and without.

@@ -9,7 +9,7 @@ use std::time::Duration;
 use doorbell_testkit::peers::wait_until;
 
 use crate::plain::{get, request, send};
-use crate::support::{Doorbell, LIMIT, Scratch, on_auto};
+use crate::support::{Doorbell, LIMIT, Scratch, at_most, on_auto};
 
 on_auto! {
     a_challenge_is_answered_at_once
@@ -74,10 +74,8 @@ fn a_challenge_is_answered_from_memory_within_a_second(engine: &str) {
         let gone = wait_until(LIMIT, || get(doorbell.addr, &path, &[]).status == 404);
         assert!(gone.is_some(), "{}", doorbell.process.log());
     }
-    eprintln!("{engine}: a new file is in memory after {took:?}");
-    took.sort_unstable();
-    // The machine may be busy once; without the watch all would take seconds.
-    assert!(took[3] < Duration::from_secs(1), "{took:?}");
+    let slowest = took.into_iter().max().unwrap();
+    at_most(format_args!("{engine}: a new file is in memory"), slowest, Duration::from_secs(1));
 }
 
 fn a_challenge_wins_over_redirects(engine: &str) {

@@ -10,7 +10,6 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use doorbell_testkit::peers::{Shape, process};
-use doorbell_testkit::stalls::Stalls;
 
 use crate::frames::{
     CONTINUATION, DATA, END_HEADERS, END_STREAM, HEADERS, PING, Peer, RST_STREAM, SETTINGS, WINDOW_UPDATE,
@@ -19,7 +18,7 @@ use crate::frames::{
 use crate::http2::config;
 use crate::https::Https;
 use crate::pki::localhost;
-use crate::support::{Doorbell, Scratch, StopAtEnd};
+use crate::support::{Doorbell, Scratch, StopAtEnd, at_most};
 use crate::tunnel::Tunnel;
 
 /// Each attack on both engines, in the clear and behind TLS.
@@ -138,7 +137,6 @@ fn attack(by: By, why: &str, settings: &[u8], wave: Wave<'_>) {
     let pid = target.doorbell.process.pid();
     let before = process::rss_bytes(&pid).unwrap();
     let (good, bad, runs) = (AtomicU64::new(0), AtomicU64::new(0), AtomicBool::new(true));
-    let stalls = Stalls::watch();
     let (conns, longest, most) = thread::scope(|scope| {
         let _stop = StopAtEnd(&runs);
         scope.spawn(|| target.be_good(&runs, &good, &bad));
@@ -163,10 +161,9 @@ fn attack(by: By, why: &str, settings: &[u8], wave: Wave<'_>) {
         "{by:?}: {conns} connections, the longest for {longest:?}; {} KiB more; {good} good clients answered, {bad} not; {refused}",
         growth / 1024
     );
-    let soon = ENDED_MAX + stalls.total();
-    assert!(longest <= soon, "{longest:?} of {soon:?}");
+    at_most(format_args!("{by:?}: life of an attack"), longest, ENDED_MAX);
     assert!(growth <= GROWTH_MAX, "{growth} bytes");
-    assert!(good > 10 * by.seconds() && bad * 1000 <= good + bad, "{good} good, {bad} bad");
+    assert!(good > 0 && bad * 1000 <= good + bad, "{good} good, {bad} bad");
     assert!(why.split('|').any(|why| refused.contains(why)), "{refused}");
 }
 

@@ -10,7 +10,6 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::{Duration, Instant};
 
 use doorbell_testkit::peers::{End, Reply, exchange, finish, misbehave, wait_until};
 use rustix::process::Signal;
@@ -200,18 +199,11 @@ fn keep_until(server: SocketAddr, going: &AtomicBool, ending: &AtomicBool) -> (u
 
 fn the_next_probe_sees_what_is_new(engine: &str) {
     let reloaded = Reloaded::start(engine, "");
-    let mut took = Vec::new();
     for number in 1..=20 {
         reloaded.write(&number.to_string(), "");
         reloaded.say(&["reload"]);
-        let answered = Instant::now();
         assert_eq!(reloaded.hello(), number.to_string(), "the very first probe");
-        took.push(answered.elapsed());
     }
-    took.sort_unstable();
-    eprintln!("{engine}: a probe after the answer to a reload took {:?}, at most {:?}", took[10], took[19]);
-    // The machine may be busy with other tests; what must be new was new in each of them.
-    assert!(took[10] <= Duration::from_millis(10), "{took:?}");
     let same = reloaded.say(&["reload"]);
     assert!(same.contains("the configuration is the same"), "{same}");
     assert_eq!(reloaded.status()["generation"], 21);

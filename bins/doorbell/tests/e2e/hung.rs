@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use crate::control::Controlled;
 use crate::plain::get;
-use crate::support::{Doorbell, LIMIT, is_judged, is_release, on_both_engines, told};
+use crate::support::{Doorbell, LIMIT, at_most, is_judged, is_release, on_both_engines, told};
 use crate::upstream::{Does, Upstream};
 
 on_both_engines! {
@@ -22,8 +22,6 @@ on_both_engines! {
 
 /// The promise: so much later than its timeout a check may end.
 const LATE: Duration = Duration::from_millis(20);
-/// Without optimisation and beside other tests.
-const LATE_SLOW: Duration = Duration::from_millis(150);
 /// Of each shape, by each kind of check.
 const EACH: usize = 6;
 /// With the buffers of all these checks at once: 64 KiB of each that is flooded, and what they are parsed with.
@@ -128,8 +126,7 @@ fn hung_upstreams_hold_nobody_up(engine: &str) {
     assert!(wait_until(LIMIT, has_run).is_some(), "{}", checks());
     let (before, asked) = (process::rss_anon_bytes(&pid).unwrap(), good.conns());
     let start = Instant::now();
-    let [mut beside, mut quiet] =
-        probe_both([control.doorbell.addr, alone.addr], (timeout + LATE_SLOW) * rounds);
+    let [mut beside, mut quiet] = probe_both([control.doorbell.addr, alone.addr], timeout * (rounds + 2));
     let (asked, waited) = (good.conns() - asked, start.elapsed());
     let grown = process::rss_anon_bytes(&pid).unwrap().saturating_sub(before);
     let resident = process::rss_bytes(&pid).unwrap();
@@ -152,34 +149,25 @@ fn hung_upstreams_hold_nobody_up(engine: &str) {
     );
     told(&said);
     // It is due ten times a second.
-    assert!(
-        asked as u128 >= waited.as_millis() / 200,
-        "the good one is asked as before: {asked} in {waited:?}"
+    assert!(asked > 0, "the good one is not asked any more");
+    at_most(
+        format_args!("{engine}: pause of the good one, in milliseconds"),
+        waited.as_millis() / asked as u128,
+        200,
     );
     assert!(grown <= GROWN_MAX && (resident <= RESIDENT_MAX || !is_release()), "{said}");
-    let [p50_times, p99_times, slack] = match is_judged() {
-        true => [1.25, 1.5, 0.000_1],
-        false => [3.0, 5.0, 0.02],
-    };
-    let within = |[beside, quiet]: [Duration; 2], times: f64| {
-        beside.as_secs_f64() <= quiet.as_secs_f64() * times + slack
-    };
-    assert!(within(p50, p50_times) && within(p99, p99_times), "{said}");
+    for (percent, [beside, quiet], times) in [(50, p50, 1.25), (99, p99, 1.5)] {
+        let limit = quiet.mul_f64(times) + Duration::from_micros(100);
+        at_most(format_args!("{engine}: p{percent} beside checks that hang"), beside, limit);
+    }
 }
 
-/// In a time of nobody's making one of a hundred may be late; where other things run at the same time, half of them.
+/// One of a hundred may be late.
 fn ends_on_time(engine: &str, shape: &Shape, timeout: Duration, runs: Vec<(String, Duration)>) {
-    let (percent, late_max) = if is_judged() { (99.0, LATE) } else { (50.0, LATE_SLOW) };
     let mut took: Vec<Duration> = runs.iter().map(|(_, took)| *took).collect();
-    let (late, last) = (percentile(&mut took, percent), percentile(&mut took, 100.0));
-    let said = format!(
-        "{engine}: {} runs against {}: from {:?} to {last:?}, {percent} of a hundred within {late:?}",
-        runs.len(),
-        shape.name,
-        took[0]
-    );
-    told(&said);
-    assert!(late <= timeout + late_max, "{said}");
+    let p99 = percentile(&mut took, 99.0);
+    let said = format!("{engine}: {} runs against {}, from {:?} on, p99", runs.len(), shape.name, took[0]);
+    at_most(&said, p99, timeout + LATE);
     if shape.times_out {
         assert!(
             runs.iter().all(|(outcome, _)| outcome == "timeout") && took[0] >= timeout,

@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 
 use crate::jwt::{Signer, but, claims, hs256};
 use crate::plain::{get, request};
-use crate::support::{Doorbell, Scratch, StopAtEnd, on_both_engines, program, stdout};
+use crate::support::{Doorbell, Scratch, StopAtEnd, at_most, on_both_engines, program, stdout};
 
 on_both_engines! {
     probes_beside_signatures_at_full_speed
@@ -102,10 +102,6 @@ fn replies(streams: Vec<TcpStream>) -> Vec<Reply> {
     streams.into_iter().map(read).collect()
 }
 
-/// The promise is twice the time of an idle server; what is this short may be the scheduler's doing.
-const SHORT: Duration = Duration::from_millis(5);
-const ROUNDS_MAX: u32 = 6;
-
 fn probes_beside_signatures_at_full_speed(engine: &str) {
     let server = serve(engine, "RS256", "threads = 1", "");
     let probe = |_| {
@@ -116,23 +112,22 @@ fn probes_beside_signatures_at_full_speed(engine: &str) {
         thread::sleep(Duration::from_micros(500));
         took
     };
-    let percent = if std::env::var_os("DOORBELL_FULL").is_some() { 99.0 } else { 50.0 };
-    let measure = || percentile(&mut (0..300).map(probe).collect::<Vec<_>>(), percent);
-    // Whatever else this machine does can only make probes slower.
-    let kept = (0..ROUNDS_MAX).any(|_| {
-        let idle = measure();
-        let (runs, verified) = (AtomicBool::new(true), AtomicU64::new(0));
-        let busy = thread::scope(|scope| {
-            let _stop = StopAtEnd(&runs);
-            for _ in 0..2 {
-                scope.spawn(|| verify(&server, &runs, &verified));
-            }
-            measure()
-        });
-        eprintln!("{engine}: p{percent} {idle:?} idle, {busy:?} beside {} signatures", verified.into_inner());
-        busy <= SHORT.max(idle * 2)
+    let measure = || percentile(&mut (0..300).map(probe).collect::<Vec<_>>(), 99.0);
+    let idle = measure();
+    let (runs, verified) = (AtomicBool::new(true), AtomicU64::new(0));
+    let busy = thread::scope(|scope| {
+        let _stop = StopAtEnd(&runs);
+        for _ in 0..2 {
+            scope.spawn(|| verify(&server, &runs, &verified));
+        }
+        let busy = measure();
+        assert!(
+            wait_until(PATIENCE, || verified.load(Ordering::Relaxed) > 1_000).is_some(),
+            "signatures are verified"
+        );
+        busy
     });
-    assert!(kept, "probes wait for signatures");
+    at_most(format_args!("{engine}: p99 beside {} signatures", verified.into_inner()), busy, idle * 2);
     let (totals, lines) = server.end();
     assert!(lines.len() > 1000 && totals["jobs"] == lines.len(), "{} lines, {totals}", lines.len());
     assert_eq!(totals["refused"], "", "{totals}");
@@ -282,7 +277,6 @@ fn a_full_queue(engine: &str) {
 
 /// One thread, a queue that is full of junk: new files and new links are there as soon as without it.
 fn junk_tokens_keep_no_files_waiting(engine: &str) {
-    const SOON: Duration = Duration::from_secs(3);
     let outside = Scratch::new();
     fs::create_dir_all(outside.path("files")).unwrap();
     let (dir, map) = (outside.path("files"), outside.write("links.map", "/l/a https://v0.test/\n"));
@@ -309,8 +303,9 @@ fn junk_tokens_keep_no_files_waiting(engine: &str) {
             let (files, links) = (seen(" files"), seen(" links"));
             outside.write(&format!("files/{version}"), "content");
             outside.write("links.map", &format!("/l/a https://v{version}.test/\n"));
+            // The junk goes on meanwhile: whatever waited for the queue would wait for ever.
             let took = wait_until(PATIENCE, || seen(" files") > files && seen(" links") > links);
-            assert!(took.is_some_and(|took| took < SOON), "{took:?}: {}", server.doorbell.process.log());
+            assert!(took.is_some(), "{}", server.doorbell.process.log());
             let location = format!("https://v{version}.test/");
             assert_eq!(get(server.addr(), "/l/a", &[]).field("location"), Some(&*location));
             assert_eq!(get(server.addr(), &format!("/f/{version}"), &[]).status, 200);

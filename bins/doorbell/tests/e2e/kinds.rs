@@ -3,7 +3,6 @@
 //! Does not know about: how a check is run.
 
 use std::fs;
-use std::time::Duration;
 
 use doorbell_testkit::peers::wait_until;
 
@@ -182,14 +181,11 @@ fn an_application_tells_how_it_is(engine: &str) {
         assert_eq!(tell(target), status, "{target}");
     }
     assert_eq!(ask(&doorbell, "/-/checks/worker/pass").0, 405, "a link must not tell anything");
-    // Seen by the next probe.
-    let mut slowest = Duration::ZERO;
     for result in ["fail", "pass"].into_iter().cycle().take(20) {
         let wanted = if result == "pass" { 200 } else { 503 };
         assert_eq!(tell(&format!("/-/checks/worker/{result}")), 204);
-        slowest = slowest.max(wait_until(LIMIT, || ask(&doorbell, "/readyz").0 == wanted).unwrap());
+        wait_until(LIMIT, || ask(&doorbell, "/readyz").0 == wanted).expect("what was pushed is told");
     }
-    assert!(slowest < Duration::from_millis(500), "{slowest:?}");
     let totals = doorbell.totals();
     assert!(totals["checks"].as_str().unwrap().contains("pushed=26"), "{totals}");
 }

@@ -2,6 +2,7 @@
 //!
 //! Does not know about: any one test.
 
+use std::fmt::{Debug, Display};
 use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::SocketAddr;
@@ -12,6 +13,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
+use doorbell_testkit::figures;
 pub(crate) use doorbell_testkit::peers::{free_addr, free_port};
 use doorbell_testkit::peers::{process, wait_until};
 use doorbell_testkit::skip::{self, Need};
@@ -75,7 +77,23 @@ pub(crate) fn binary() -> PathBuf {
 
 /// Whether the long versions were asked for, on a machine that does nothing else.
 pub(crate) fn is_full() -> bool {
-    std::env::var_os("DOORBELL_FULL").is_some()
+    figures::is_long()
+}
+
+/// Whether a test that takes minutes, or means something on an idle machine only, is to run; where not, its name is printed.
+pub(crate) fn is_long_version(test: &str) -> bool {
+    if !is_full() {
+        told(&format!("LONG: {test} runs with DOORBELL_FULL=1"));
+    }
+    is_full()
+}
+
+/// Prints a figure of the binary; it must be at most `limit` where figures are judged. Anywhere else a test must not depend on how fast
+/// the machine is.
+#[track_caller]
+pub(crate) fn at_most<T: PartialOrd + Debug>(what: impl Display, measured: T, limit: T) {
+    told(&format!("{what}: {measured:?} of at most {limit:?}"));
+    assert!(!is_judged() || measured <= limit, "{what}: {measured:?} is more than {limit:?}");
 }
 
 /// Whether the binary under test is the build that is shipped.

@@ -148,11 +148,10 @@ fn a_full_queue_drops_counts_and_says_so() {
     // The writer is stuck with the first, and so takes none of what follows.
     let first_taken = || log.shared.is_drained();
     wait_for("the writer has taken the first record", first_taken);
-    let start = Instant::now();
+    // Would one of them wait, it would for ever: the writer is held until after the loop.
     for i in 0..1000 {
         sink.log(&record(&format!("/{i}"), Status::OK));
     }
-    assert!(start.elapsed() < LONG, "nobody waits");
     assert_eq!(sink.counters().dropped, 1000 - 8);
     memory.hold(false);
     assert!(log.stop(LONG));
@@ -322,9 +321,8 @@ fn a_stuck_target_holds_up_neither_who_logs_nor_who_stops() {
     let log = memory.log().start().unwrap();
     let sink = log.sink();
     sink.log(&record("/", Status::OK));
-    let start = Instant::now();
+    // The target is held until after it: a stop that waited for it would never return.
     assert!(!log.stop(Duration::from_millis(50)), "it is still stuck");
-    assert!(start.elapsed() < LONG);
     sink.log(&record("/", Status::OK));
     assert_eq!(sink.counters().dropped, 1);
     memory.hold(false);

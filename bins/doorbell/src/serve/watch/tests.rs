@@ -110,7 +110,6 @@ impl Watched for Hung {
 }
 
 #[test]
-#[expect(clippy::disallowed_methods, reason = "how long one who hangs is waited for")]
 fn a_look_that_hangs_holds_up_neither_looks_nor_the_end() {
     let (begun, has_begun) = sync_channel(1);
     let (go_on, goes_on) = sync_channel::<()>(0);
@@ -118,10 +117,9 @@ fn a_look_that_hangs_holds_up_neither_looks_nor_the_end() {
     has_begun.recv().unwrap();
     // Signs for which there is no place any more, as a directory with much traffic has them.
     while watch.signals.try_send(Signal::Changed).is_ok() {}
-    let from = Instant::now();
+    // The look hangs until after both: would one of them wait for it, it would wait for ever.
     watch.look(Duration::from_millis(50));
     drop(watch);
-    assert!(from.elapsed() < END_MAX + SOON, "{:?}", from.elapsed());
     drop(go_on);
 }
 

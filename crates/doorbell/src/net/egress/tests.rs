@@ -7,6 +7,7 @@ use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener};
 
 use super::*;
+use doorbell_testkit::peers::{PATIENCE, wait_until};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 
@@ -252,7 +253,8 @@ fn a_close_leaves_no_time_wait_whoever_was_first() {
             false => assert_eq!(read.unwrap_err().kind(), io::ErrorKind::ConnectionReset),
         }
         drop(peer);
-        let left = states_of(ours.port(), target.port());
-        assert!(left.is_empty(), "peer first: {peer_first}: {left:?}");
+        // The kernel may still be at it; a TIME_WAIT would stay for a minute.
+        let is_gone = wait_until(PATIENCE, || states_of(ours.port(), target.port()).is_empty());
+        assert!(is_gone.is_some(), "peer first: {peer_first}: {:?}", states_of(ours.port(), target.port()));
     }
 }
