@@ -28,8 +28,11 @@ pub struct TlsInfo {
     pub alpn: Option<String>,
     /// True when the client presented a certificate that was verified.
     pub client_verified: bool,
-    /// The name in that certificate, where it has one that can be printed.
+    /// What logs call the client: the common name in that certificate, or else the first of its names.
     pub client_name: Option<String>,
+    /// The names that identify the client: the certificate's alternative names (DNS, mail, URI, IP
+    /// address), or its common name if it has none of these (RFC 9525 6.3). Only printable ones.
+    pub client_names: Vec<String>,
     /// 1.2 or 1.3.
     pub version: TlsVersion,
     /// True when an earlier session was resumed.

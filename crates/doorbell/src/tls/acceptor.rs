@@ -3,10 +3,13 @@
 //! Does not know about: connections.
 
 use core::fmt;
+use core::time::Duration;
 use std::net::IpAddr;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use rustls::ServerConfig;
+use rustls::pki_types::{CertificateDer, UnixTime};
+use rustls::server::danger::ClientCertVerifier;
 
 use super::config::Sessions;
 use super::handshakes::Handshakes;
@@ -29,6 +32,8 @@ struct Current {
     rustls: Arc<ServerConfig>,
     /// The same for those who are handed over, if any are.
     handed: Option<Arc<ServerConfig>>,
+    /// What verifies clients' certificates, if they are asked for any.
+    verifier: Option<Arc<dyn ClientCertVerifier>>,
     fingerprint: u64,
     sessions: Sessions,
     sessions_fingerprint: u64,
@@ -111,6 +116,16 @@ impl Acceptor {
         Arc::clone(&self.0.current.read().unwrap_or_else(PoisonError::into_inner).rustls)
     }
 
+    /// Whether a client's certificate, its issuers after it, would be accepted now. The TLS library does
+    /// not ask again when a session is resumed, and meanwhile a certificate or a revocation list may
+    /// have expired. True without a certificate: where one is required, none has a session.
+    pub(super) fn still_trusts(&self, chain: &[CertificateDer<'_>], unix_secs: i64) -> bool {
+        let Some((certificate, issuers)) = chain.split_first() else { return true };
+        let verifier = self.0.current.read().unwrap_or_else(PoisonError::into_inner).verifier.clone();
+        let now = UnixTime::since_unix_epoch(Duration::from_secs(u64::try_from(unix_secs).unwrap_or(0)));
+        verifier.is_none_or(|verifier| verifier.verify_client_cert(certificate, issuers, now).is_ok())
+    }
+
     /// Begins the handshake of a connection that was handed over by its ClientHello. `None`: the gate says no, too many are in progress, or
     /// there is nothing that [`TlsConfig::alpn_handed`] offers; the connection is to be closed.
     pub fn begin_handed(&self, client: Option<IpAddr>, now: Time) -> Option<HandedHandshake> {
@@ -163,7 +178,8 @@ impl Current {
             names: pair.names.clone(),
             not_after: pair.not_after,
         });
-        let rustls = config.build(&sessions)?;
+        let verifier = config.verifier()?;
+        let rustls = config.build(&sessions, verifier.clone())?;
         let alpn_handed = config.handed_protocols();
         let handed = (!alpn_handed.is_empty()).then(|| {
             let mut handed = rustls.clone();
@@ -173,6 +189,7 @@ impl Current {
         Ok(Self {
             rustls: Arc::new(rustls),
             handed,
+            verifier,
             fingerprint: config.fingerprint(),
             sessions,
             sessions_fingerprint: config.sessions_fingerprint(),

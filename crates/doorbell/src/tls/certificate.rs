@@ -2,13 +2,15 @@
 //!
 //! Does not know about: trust.
 
+use std::net::IpAddr;
+
 use rustls::pki_types::{CertificateDer, CertificateRevocationListDer};
 use x509_parser::certificate::X509Certificate;
 use x509_parser::extensions::GeneralName;
 use x509_parser::prelude::FromDer;
 use x509_parser::revocation_list::CertificateRevocationList;
 
-/// A client's name that is longer is not used: it would end up in logs and headers.
+/// A longer name of a client is ignored: it would end up in logs and headers.
 const NAME_LEN_MAX: usize = 256;
 
 /// The facts of one of our own certificates.
@@ -53,18 +55,46 @@ impl Facts {
     }
 }
 
-/// The name of a verified client: the subject's common name, else its first DNS name, URI or mail address. Its certificate's
-/// end comes with it, in seconds since 1970.
-pub(crate) fn client_name(certificate: &CertificateDer<'_>) -> (Option<String>, i64) {
-    let Ok((_rest, parsed)) = X509Certificate::from_der(certificate.as_ref()) else {
-        return (None, i64::MAX);
-    };
-    let alternative = alternative_names(&parsed).find_map(|name| match name {
-        GeneralName::DNSName(name) | GeneralName::RFC822Name(name) | GeneralName::URI(name) => Some(*name),
+/// The names of a verified client.
+#[derive(Debug, Default)]
+pub(super) struct ClientNames {
+    /// The subject's common name, else the first of the others.
+    pub(super) for_logs: Option<String>,
+    /// The alternative names, or the common name if there are none.
+    pub(super) all: Vec<String>,
+}
+
+impl ClientNames {
+    /// Reads them. Nothing can be read: no names.
+    pub(super) fn read(certificate: &CertificateDer<'_>) -> Self {
+        let Ok((_rest, parsed)) = X509Certificate::from_der(certificate.as_ref()) else {
+            return Self::default();
+        };
+        let common_name = common_name(&parsed).map(str::to_owned);
+        let mut all: Vec<String> = alternative_names(&parsed).filter_map(name_of_client).collect();
+        if all.is_empty() {
+            all.extend(common_name.clone());
+        }
+        let for_logs = common_name.or_else(|| all.first().cloned()).filter(|name| is_printable(name));
+        // Last: an alternative name that is ignored still rules the common name out.
+        all.retain(|name| is_printable(name));
+        Self { for_logs, all }
+    }
+}
+
+/// An alternative name as configurations write it. `None`: a kind that identifies no client here.
+fn name_of_client(name: &GeneralName<'_>) -> Option<String> {
+    match name {
+        GeneralName::DNSName(name) | GeneralName::RFC822Name(name) | GeneralName::URI(name) => {
+            Some((*name).to_owned())
+        }
+        GeneralName::IPAddress(octets) => {
+            let v4 = <[u8; 4]>::try_from(*octets).map(IpAddr::from);
+            let addr = v4.or_else(|_| <[u8; 16]>::try_from(*octets).map(IpAddr::from));
+            addr.ok().map(|addr| addr.to_string())
+        }
         _ => None,
-    });
-    let name = common_name(&parsed).or(alternative).filter(|name| is_printable(name)).map(str::to_owned);
-    (name, parsed.validity().not_after.timestamp())
+    }
 }
 
 /// The `nextUpdate` of a revocation list, in seconds since 1970.

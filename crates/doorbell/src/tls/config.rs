@@ -5,6 +5,7 @@
 use std::sync::Arc;
 
 use rustls::crypto::CryptoProvider;
+use rustls::server::danger::ClientCertVerifier;
 use rustls::server::{
     NoServerSessionStorage, ProducesTickets, ServerSessionMemoryCache, StoresServerSessions,
 };
@@ -159,13 +160,21 @@ impl TlsConfig {
         Ok(Sessions { ticketer, storage })
     }
 
-    pub(super) fn build(&self, sessions: &Sessions) -> Result<ServerConfig, TlsError> {
+    /// What verifies clients' certificates, if they are asked for any.
+    pub(super) fn verifier(&self) -> Result<Option<Arc<dyn ClientCertVerifier>>, TlsError> {
+        self.client_auth.verifier(&Arc::new(provider()))
+    }
+
+    pub(super) fn build(
+        &self,
+        sessions: &Sessions,
+        verifier: Option<Arc<dyn ClientCertVerifier>>,
+    ) -> Result<ServerConfig, TlsError> {
         let provider = Arc::new(provider());
         let versions: &[&'static SupportedProtocolVersion] = match self.min_version {
             TlsVersion::Tls12 => &[&TLS13, &TLS12],
             TlsVersion::Tls13 => &[&TLS13],
         };
-        let verifier = self.client_auth.verifier(&provider)?;
         let builder = ServerConfig::builder_with_provider(provider)
             .with_protocol_versions(versions)
             .map_err(refused)?;

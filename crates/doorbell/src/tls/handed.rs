@@ -28,10 +28,15 @@ impl HandedHandshake {
         Arc::clone(&self.config)
     }
 
-    /// It is done. `unix_secs` is now; `None`: the client's certificate has expired since the session that is resumed was made, and
-    /// the connection is to be closed.
+    /// It is done. `unix_secs` is now; `None`: the session was resumed, but its client's certificate would be
+    /// refused by now (it or a revocation list has expired); the connection is to be closed.
     pub fn done(self, session: &ServerConnection, unix_secs: i64) -> Option<TlsInfo> {
-        let info = info_of(session, session.server_name().map(str::to_ascii_lowercase), unix_secs);
+        let info = info_of(
+            self.permit.acceptor(),
+            session,
+            session.server_name().map(str::to_ascii_lowercase),
+            unix_secs,
+        );
         self.permit.end(match &info {
             Some(info) => Outcome::Done { version: info.version, resumed: info.resumed },
             None => Outcome::ClientRefused,

@@ -255,6 +255,10 @@ impl Permit {
         Admission::OverCap
     }
 
+    pub(super) const fn acceptor(&self) -> &Acceptor {
+        &self.acceptor
+    }
+
     /// The first byte came.
     pub(crate) const fn begin(&mut self) {
         self.begun = true;

@@ -4,24 +4,31 @@
 
 use rustls::{CommonState, HandshakeKind, ProtocolVersion};
 
-use super::certificate::client_name;
-use super::{TlsInfo, TlsVersion};
+use super::certificate::ClientNames;
+use super::{Acceptor, TlsInfo, TlsVersion};
 
-/// `None`: the session was resumed, and the client's certificate has expired since it was made.
-pub(crate) fn info_of(session: &CommonState, server_name: Option<String>, unix_secs: i64) -> Option<TlsInfo> {
+/// `None`: the session was resumed, and its client's certificate would be refused by now.
+pub(crate) fn info_of(
+    acceptor: &Acceptor,
+    session: &CommonState,
+    server_name: Option<String>,
+    unix_secs: i64,
+) -> Option<TlsInfo> {
     let resumed = session.handshake_kind() == Some(HandshakeKind::Resumed);
-    let certificate = session.peer_certificates().and_then(<[_]>::first);
-    let (client_name, not_after) = certificate.map_or((None, i64::MAX), client_name);
-    if resumed && not_after < unix_secs {
+    let chain = session.peer_certificates().unwrap_or_default();
+    if resumed && !acceptor.still_trusts(chain, unix_secs) {
         return None;
     }
+    let certificate = chain.first();
+    let ClientNames { for_logs, all } = certificate.map(ClientNames::read).unwrap_or_default();
     let alpn = session.alpn_protocol().and_then(|alpn| core::str::from_utf8(alpn).ok());
     Some(TlsInfo {
         server_name,
         alpn: alpn.map(str::to_owned),
         // One that does not verify ends the handshake.
         client_verified: certificate.is_some(),
-        client_name,
+        client_name: for_logs,
+        client_names: all,
         version: match session.protocol_version() {
             Some(ProtocolVersion::TLSv1_2) => TlsVersion::Tls12,
             _ => TlsVersion::Tls13,

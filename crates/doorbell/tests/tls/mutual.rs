@@ -73,7 +73,8 @@ fn the_name_is_the_common_name_or_the_first_alternative() {
         (Wish { names: &["dns.test"], more: vec![uri()], ..Wish::default() }, "dns.test"),
         (Wish { more: vec![uri(), mail()], ..Wish::default() }, "spiffe://test/ns/a"),
         (Wish { more: vec![mail()], ..Wish::default() }, "bob@test"),
-        (Wish { names: &["127.0.0.1"], ..Wish::default() }, "-"),
+        (Wish { names: &["127.0.0.1"], ..Wish::default() }, "127.0.0.1"),
+        (Wish::default(), "-"),
         (Wish { common_name: "line\nbreak", ..Wish::default() }, "-"),
     ];
     let acceptor = acceptor(ClientAuth::Require(ca().as_client_ca()));
@@ -83,9 +84,34 @@ fn the_name_is_the_common_name_or_the_first_alternative() {
 }
 
 #[test]
+fn every_alternative_name_lets_in_and_the_common_name_only_without_one() {
+    let allowed =
+        RequireClientCert::named(["ops", "ops.test", "spiffe://test/ops", "::1"].map(str::to_owned).into());
+    let uri = |uri: &str| vec![SanType::URI(uri.try_into().unwrap())];
+    let table = [
+        (Wish { common_name: "ops", ..Wish::default() }, true),
+        (Wish { common_name: "web", ..Wish::default() }, false),
+        (Wish { common_name: "ops", names: &["web.test"], ..Wish::default() }, false),
+        // A name that cannot be printed is a name all the same.
+        (Wish { common_name: "ops", more: uri("spiffe://test/\u{1}"), ..Wish::default() }, false),
+        (Wish { common_name: "web", names: &["web.test", "ops.test"], ..Wish::default() }, true),
+        (Wish { names: &["web.test"], more: uri("spiffe://test/ops"), ..Wish::default() }, true),
+        (Wish { names: &["web.test", "::1"], ..Wish::default() }, true),
+    ];
+    let acceptor = acceptor(ClientAuth::Require(ca().as_client_ca()));
+    for (row, (wish, gets_in)) in table.into_iter().enumerate() {
+        let config = Arc::new(client_config(VERSIONS[1], Some(&ca().sign(wish))));
+        let http = Http1::new(doorbell::service_fn(answer).guarded(allowed.clone())).tls(acceptor.clone());
+        let reply = Pair::new(client(&config), http).ask("/who");
+        let expected = if gets_in { " 200 " } else { "none of the names that are allowed here" };
+        assert!(reply.contains(expected), "row {row}: {reply}");
+    }
+}
+
+#[test]
 fn a_verified_client_without_a_name_passes_where_any_certificate_does() {
     let any = || Http1::new(doorbell::service_fn(answer).guarded(RequireClientCert::any()));
-    let wishes = [Wish { names: &["127.0.0.1"], ..Wish::default() }, Wish::default()];
+    let wishes = [Wish { common_name: "line\nbreak", ..Wish::default() }, Wish::default()];
     let own: Vec<_> = wishes.into_iter().map(|wish| ca().sign(wish)).collect();
     for version in VERSIONS {
         let acceptor = acceptor(ClientAuth::Request(ca().as_client_ca()));
@@ -141,20 +167,40 @@ fn a_resumed_session_keeps_its_client_until_the_demand_changes() {
     }
 }
 
+/// How a client with this certificate fares that made a session in 2026 and resumes it in the year 2096.
+fn resumed_in_2096(
+    version: &'static rustls::SupportedProtocolVersion,
+    own: &Signed,
+    client_ca: ClientCa,
+) -> (bool, u64) {
+    let config = Arc::new(client_config(version, Some(own)));
+    let acceptor = acceptor(ClientAuth::Require(client_ca));
+    assert!(Pair::new(client(&config), http(&acceptor)).ask("/who").contains("client=old"));
+    let mut pair = Pair::new(client(&config), http(&acceptor));
+    pair.stand.set_date(4_000_000_000);
+    pair.say(b"GET /who HTTP/1.1\r\nHost: a\r\n\r\n");
+    let heard = String::from_utf8_lossy(&pair.heard);
+    assert!(heard.is_empty() || heard.ends_with("resumed=true"), "{version:?}: {heard}");
+    (!heard.is_empty(), acceptor.stats().handshakes_client_refused)
+}
+
 #[test]
-fn a_resumed_client_whose_certificate_has_expired_meanwhile_is_turned_away() {
-    // Valid by the clock of this machine, expired by the one the connection is told.
-    let wish = Wish { common_name: "old", years: (2020, 2090), ..Wish::default() };
-    let own = ca().sign(wish);
+fn a_resumed_client_is_turned_away_whose_certificate_or_list_has_expired_meanwhile() {
+    // All valid by the clock of this machine; the connection is told a later one.
+    let until = |year: i32| Wish { common_name: "old", serial: 41, years: (2020, year), ..Wish::default() };
+    let (short, long) = (ca().sign(until(2090)), ca().sign(until(2100)));
+    let listed = |next_year: i32| ca().as_client_ca().crl(ca().crl(&[22], next_year).as_bytes()).unwrap();
+    // An issuer of one's own that ends before what it has signed.
+    let middle = ca().intermediate("Middle CA", (2020, 2090));
+    let mut chained = middle.sign(until(2100));
+    chained.certificate.push_str(&middle.pem());
     for version in VERSIONS {
-        let config = Arc::new(client_config(version, Some(&own)));
-        let acceptor = acceptor(ClientAuth::Require(ca().as_client_ca()));
-        assert!(Pair::new(client(&config), http(&acceptor)).ask("/who").contains("client=old"));
-        let mut pair = Pair::new(client(&config), http(&acceptor));
-        pair.stand.set_date(4_000_000_000);
-        pair.say(b"GET /who HTTP/1.1\r\nHost: a\r\n\r\n");
-        assert!(pair.heard.is_empty(), "{version:?}");
-        assert_eq!(acceptor.stats().handshakes_client_refused, 1);
+        assert_eq!(resumed_in_2096(version, &long, ca().as_client_ca()), (true, 0));
+        assert_eq!(resumed_in_2096(version, &short, ca().as_client_ca()), (false, 1));
+        assert_eq!(resumed_in_2096(version, &chained, ca().as_client_ca()), (false, 1), "its issuer");
+        assert_eq!(resumed_in_2096(version, &long, listed(2099)), (true, 0));
+        assert_eq!(resumed_in_2096(version, &long, listed(2090)), (false, 1), "{version:?}: the list");
+        assert_eq!(resumed_in_2096(version, &long, listed(2090).expired_crls_hold(true)), (true, 0));
     }
 }
 

@@ -54,6 +54,18 @@ impl Ca {
         Self { certificate, issuer: Issuer::new(params, key) }
     }
 
+    /// An authority below this one, valid between these years.
+    pub(crate) fn intermediate(&self, name: &str, years: (i32, i32)) -> Self {
+        let key = KeyPair::generate().unwrap();
+        let mut params = CertificateParams::new(Vec::new()).unwrap();
+        params.distinguished_name.push(DnType::CommonName, name);
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+        (params.not_before, params.not_after) = (date_time_ymd(years.0, 1, 1), date_time_ymd(years.1, 1, 1));
+        let certificate = params.signed_by(&key, &self.issuer).unwrap();
+        Self { certificate, issuer: Issuer::new(params, key) }
+    }
+
     pub(crate) fn pem(&self) -> String {
         self.certificate.pem()
     }

@@ -11,7 +11,8 @@ use crate::{Answered, Request, Responder, StaticReply, Status};
 pub struct RequireClientCert {
     /// Empty: any.
     names: Vec<String>,
-    refusal: StaticReply,
+    without_certificate: StaticReply,
+    wrong_name: StaticReply,
 }
 
 impl RequireClientCert {
@@ -20,29 +21,34 @@ impl RequireClientCert {
         Self::named(Vec::new())
     }
 
-    /// Only certificates with one of these names.
+    /// Only certificates with one of these names among [`TlsInfo::client_names`](crate::TlsInfo::client_names).
     pub fn named(names: Vec<String>) -> Self {
-        Self { names, refusal: StaticReply::text(Status::FORBIDDEN, "a client certificate is needed\n") }
+        let reply = |text: &'static str| StaticReply::text(Status::FORBIDDEN, text);
+        Self {
+            names,
+            without_certificate: reply("a client certificate is needed\n"),
+            wrong_name: reply("the client certificate has none of the names that are allowed here\n"),
+        }
     }
 
     /// Whether this request may pass.
     #[inline]
     pub fn allows(&self, request: &Request<'_>) -> bool {
         let Some(tls) = request.client().tls.filter(|tls| tls.client_verified) else { return false };
-        let name = tls.client_name.as_deref();
-        self.names.is_empty() || name.is_some_and(|name| self.names.iter().any(|allowed| allowed == name))
+        self.names.is_empty() || tls.client_names.iter().any(|name| self.names.contains(name))
     }
 
     /// The answer to a request that may not pass.
     #[cold]
-    pub fn refuse<'a>(&self, reply: Responder<'a>) -> Answered<'a> {
-        reply.send(&self.refusal)
+    pub fn refuse<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Answered<'a> {
+        let is_verified = request.client().tls.is_some_and(|tls| tls.client_verified);
+        reply.send(if is_verified { &self.wrong_name } else { &self.without_certificate })
     }
 }
 
 impl Guard for RequireClientCert {
     #[inline]
     fn admit<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Result<Responder<'a>, Answered<'a>> {
-        if self.allows(request) { Ok(reply) } else { Err(self.refuse(reply)) }
+        if self.allows(request) { Ok(reply) } else { Err(self.refuse(request, reply)) }
     }
 }

@@ -48,7 +48,7 @@ impl Resolver<'_> {
                 !name.is_empty() && name.len() <= CLIENT_NAME_LEN_MAX && !name.chars().any(char::is_control);
             let help = match name.contains('*') {
                 true => "wildcards are not supported; list every name",
-                false => "write the common name of the certificate, or its first alternative name",
+                false => "write an alternative name of the certificate, or its common name if it has none",
             };
             if !good || name.contains('*') {
                 let message = format!("{name:?} is not the name of a client");

@@ -130,7 +130,7 @@ impl Guards {
         if let Some(client_cert) = &self.client_cert
             && !client_cert.allows(request)
         {
-            return client_cert.refuse(reply);
+            return client_cert.refuse(request, reply);
         }
         if let Some((first, others)) = self.auth.split_first()
             && !first.knows(request, &mut subject)

@@ -19,7 +19,7 @@ use super::super::{Io, Protocol};
 use super::hello::HEADER_LEN;
 use super::upper::{Around, Upper, say_goodbye};
 use super::{Inside, Tls};
-use crate::tls::{Outcome, TlsInfo, info_of, take_asked_name};
+use crate::tls::{Outcome, info_of, take_asked_name};
 
 /// Handshake bytes of a client after its first message: its certificate chain.
 const HANDSHAKE_BYTES_MAX: usize = 64 * 1024;
@@ -48,7 +48,7 @@ pub(super) struct Session {
 pub(super) enum Failure {
     /// No more can be encrypted.
     Exhausted,
-    /// The client's certificate has expired since the session that is resumed was made.
+    /// The session was resumed, but its client's certificate would be refused by now.
     Expired,
     /// The peer, or what it offers.
     Rustls(Error),
@@ -190,7 +190,8 @@ impl Session {
         inside: &mut Inside<P::Conn>,
         around: &mut Around<'_>,
     ) -> Result<(), Failure> {
-        let info = self.info(around.date.unix_secs())?;
+        let (name, unix_secs) = (self.server_name.take(), around.date.unix_secs());
+        let info = info_of(&tls.acceptor, &self.rustls, name, unix_secs).ok_or(Failure::Expired)?;
         if let Some(permit) = inside.permit.take() {
             permit.end(Outcome::Done { version: info.version, resumed: info.resumed });
         }
@@ -202,10 +203,6 @@ impl Session {
             self.holds = upper.stops_reading();
         }
         Ok(())
-    }
-
-    fn info(&mut self, unix_secs: i64) -> Result<TlsInfo, Failure> {
-        info_of(&self.rustls, self.server_name.take(), unix_secs).ok_or(Failure::Expired)
     }
 
     fn hear_goodbye<P: Protocol>(
