@@ -99,7 +99,7 @@ fn chain(c: &mut Criterion) {
         let mut now = Time::from_nanos(1_000_000_000_000);
         b.iter(|| {
             now = now.after(Duration::from_micros(10));
-            limiter.check(KeyBytes::ip(addr).as_bytes(), now)
+            limiter.check(KeyBytes::ip(addr, CLIENT_V6_LEN).as_bytes(), now)
         });
         assert_eq!(limiter.counts().denied, 0);
     });

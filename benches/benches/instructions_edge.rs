@@ -10,7 +10,7 @@ mod harness;
 use doorbell_benches::guard::{AUTHORIZED, Scrape};
 use doorbell_http::auth::Authorization;
 use doorbell_http::forwarded::{ForwardedFrom, Networks, Origin, TrustedProxies};
-use doorbell_http::limit::{Decision, KeyBytes, LimitFields, Limiter, LocalLimiter, Quota};
+use doorbell_http::limit::{CLIENT_V6_LEN, Decision, KeyBytes, LimitFields, Limiter, LocalLimiter, Quota};
 use doorbell_http::parse::Head;
 use doorbell_http::proxy::{Parsed, ProxyError, parse};
 use doorbell_http::{Limits, Next, Request, RequestError, Time};
@@ -60,11 +60,11 @@ impl Asked {
     }
 
     fn shared(&self) -> Decision {
-        self.shared.check(KeyBytes::ip(self.client).as_bytes(), NOW)
+        self.shared.check(KeyBytes::ip(self.client, CLIENT_V6_LEN).as_bytes(), NOW)
     }
 
     fn local(&mut self) -> Decision {
-        self.local.check(KeyBytes::ip(self.client).as_bytes(), NOW)
+        self.local.check(KeyBytes::ip(self.client, CLIENT_V6_LEN).as_bytes(), NOW)
     }
 }
 

@@ -4,7 +4,7 @@
 #![expect(clippy::disallowed_methods, reason = "a bench reads clocks")]
 
 use criterion::{Criterion, criterion_group, criterion_main};
-use doorbell_http::limit::{Decision, Key, KeyBytes, Limiter, LocalLimiter, Quota};
+use doorbell_http::limit::{CLIENT_V6_LEN, Decision, Key, KeyBytes, Limiter, LocalLimiter, Quota};
 use doorbell_http::parse::Head;
 use doorbell_http::{Limits, Request, Time};
 use std::hint::black_box;
@@ -31,17 +31,17 @@ fn alone(c: &mut Criterion) {
     };
     let mut now = NOW;
     c.bench_function("limit/shared allowed", |b| {
-        b.iter(|| shared.check(KeyBytes::ip(black_box(client)).as_bytes(), tick(&mut now)));
+        b.iter(|| shared.check(KeyBytes::ip(black_box(client), CLIENT_V6_LEN).as_bytes(), tick(&mut now)));
     });
     assert_eq!(shared.counts().denied, 0);
     let mut now = NOW;
     c.bench_function("limit/local allowed", |b| {
-        b.iter(|| local.check(KeyBytes::ip(black_box(client)).as_bytes(), tick(&mut now)));
+        b.iter(|| local.check(KeyBytes::ip(black_box(client), CLIENT_V6_LEN).as_bytes(), tick(&mut now)));
     });
     assert_eq!(local.counts().denied, 0);
     let strict = Limiter::new(Quota::new(1, 1, Duration::from_secs(60)).expect("a quota"), 65_536, SEED);
     c.bench_function("limit/shared denied", |b| {
-        b.iter(|| strict.check(KeyBytes::ip(black_box(client)).as_bytes(), NOW));
+        b.iter(|| strict.check(KeyBytes::ip(black_box(client), CLIENT_V6_LEN).as_bytes(), NOW));
     });
     assert_eq!(strict.counts().allowed, 1);
     let mut new = 0u64;

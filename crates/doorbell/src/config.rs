@@ -4,14 +4,19 @@
 
 use core::time::Duration;
 
+use doorbell_http::limit::CLIENT_V6_LEN;
+
 /// Every cap and time of the engine that is not part of a protocol. Invariant I-7: nothing grows past these after start.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Connections open at once in the process; more clients wait in the backlog. Default 65,536.
     pub conns_max: u32,
-    /// Connections held at once from one address (IPv6: one /64), 0 for no cap. Default 1,024. One that is answered and closed
+    /// Connections held at once from one address (of IPv6: one network, see [`Limits::client_v6_len`]), 0 for no cap. Default 1,024. One that is answered and closed
     /// in the turn that accepted it is not held, and may be served beyond the cap. Not applied to Unix sockets. While workers begin to count, each may hold up to its share (cap / workers) uncounted.
     pub conns_per_ip_max: u32,
+    /// Bits of an IPv6 address that count as one address, 1 to 128. Default 64, because a provider gives
+    /// each customer at least that network.
+    pub client_v6_len: u8,
     /// Without progress of a reply for this long the connection is closed. Default 10 s.
     pub write_timeout: Duration,
     /// After an early reply: how long input is read and dropped before the close. Default 1 s.
@@ -34,6 +39,7 @@ impl Default for Limits {
         Self {
             conns_max: 65_536,
             conns_per_ip_max: 1_024,
+            client_v6_len: CLIENT_V6_LEN,
             write_timeout: Duration::from_secs(10),
             linger_timeout: Duration::from_secs(1),
             linger_bytes_max: 64 * 1024,
@@ -51,6 +57,9 @@ pub enum LimitsError {
     /// The first pause is longer than the longest.
     #[error("accept_backoff_min must not be longer than accept_backoff_max")]
     BackoffOrder,
+    /// More bits than an IPv6 address has, or none.
+    #[error("client_v6_len must be between 1 and 128")]
+    ClientV6Len,
     /// Nothing could be accepted.
     #[error("conns_max must be at least 1 for each worker ({workers} workers)")]
     ConnsMax {
@@ -82,6 +91,9 @@ impl Limits {
         }
         if self.conns_max > CONNS_MAX_LARGEST {
             return Err(LimitsError::ConnsMaxTooLarge);
+        }
+        if !(1..=128).contains(&self.client_v6_len) {
+            return Err(LimitsError::ClientV6Len);
         }
         if self.accept_backoff_min > self.accept_backoff_max {
             return Err(LimitsError::BackoffOrder);
@@ -131,6 +143,8 @@ mod tests {
         let good = Limits::default;
         let table = [
             (Limits { conns_max: 1, ..good() }, LimitsError::ConnsMax { workers: 2 }),
+            (Limits { client_v6_len: 0, ..good() }, LimitsError::ClientV6Len),
+            (Limits { client_v6_len: 129, ..good() }, LimitsError::ClientV6Len),
             (Limits { conns_max: u32::MAX, ..good() }, LimitsError::ConnsMaxTooLarge),
             (Limits { accept_backoff_max: Duration::from_millis(1), ..good() }, LimitsError::BackoffOrder),
             (

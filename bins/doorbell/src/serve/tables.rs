@@ -15,6 +15,8 @@ use std::sync::Arc;
 #[derive(Debug, Default)]
 pub(super) struct Tables {
     limits: Vec<(Limit, Arc<Limiter>)>,
+    /// Bits of an IPv6 address by which all of them count.
+    v6_len: u8,
     /// By the name of `[tls.NAME]`.
     gates: Vec<(String, Rate, Gate)>,
     /// By the name of a route.
@@ -33,9 +35,13 @@ pub(super) enum Counted {
 impl Tables {
     /// Those of a configuration, as far as possible those of the one before.
     pub(super) fn after(before: &Self, config: &Config) -> Result<Self, Refusal> {
-        let mut tables = Self::default();
+        let v6_len = config.runtime.client_ipv6_prefix;
+        let mut tables = Self { v6_len, ..Self::default() };
+        // Keys of other lengths are other keys.
+        let none = Self::default();
+        let by_address = if before.v6_len == v6_len { before } else { &none };
         for limit in &config.limits {
-            let known = before.limits.iter().find(|(known, _)| counts_the_same(known, limit));
+            let known = by_address.limits.iter().find(|(known, _)| counts_the_same(known, limit));
             let limiter = match known {
                 Some((_, limiter)) => Arc::clone(limiter),
                 None => limiter(limit)?,
@@ -44,10 +50,10 @@ impl Tables {
         }
         for tls in &config.tls {
             let Some(rate) = tls.handshakes_per_ip else { continue };
-            let known = before.gates.iter().find(|(name, known, _)| *name == tls.name && *known == rate);
+            let known = by_address.gates.iter().find(|(name, known, _)| *name == tls.name && *known == rate);
             let gate = match known {
                 Some((.., gate)) => Arc::clone(gate),
-                None => tls::gate(rate).map_err(|error| format!("tls {}: {error}", tls.name))?,
+                None => tls::gate(rate, v6_len).map_err(|error| format!("tls {}: {error}", tls.name))?,
             };
             tables.gates.push((tls.name.clone(), rate, gate));
         }

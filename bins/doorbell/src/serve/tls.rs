@@ -5,11 +5,13 @@
 use super::guards::seed;
 use super::watch::{Look, Stamps, Watched, directories_of};
 use crate::config::model::{ClientAuthMode, Rate, Tls, TlsVersion, UnknownServerName};
+use crate::http::Time;
 use crate::http::limit::{Limiter, Quota, QuotaError};
 use doorbell::tls::{
     Acceptor, CertFiles, ClientAuth, HandshakeGate, TlsConfig, TlsError, TlsLimits, UnknownName,
     read_client_ca,
 };
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -18,7 +20,15 @@ use std::time::{SystemTime, UNIX_EPOCH};
 const GATE_KEYS_MAX: usize = 65_536;
 
 /// Who may begin a handshake, by address.
-pub(super) type Gate = Arc<Limiter>;
+pub(super) type Gate = Arc<HandshakesPerClient>;
+
+/// A rate of handshakes for each client.
+#[derive(Debug)]
+pub(super) struct HandshakesPerClient {
+    limiter: Limiter,
+    /// Bits of an IPv6 address that are one client.
+    v6_len: u8,
+}
 
 /// The files behind an acceptor.
 #[derive(Debug)]
@@ -49,9 +59,15 @@ pub(super) fn open(
 }
 
 /// The gate of a table, which all its listeners have together: an address has one rate however many there are.
-pub(super) fn gate(Rate { requests, period }: Rate) -> Result<Gate, QuotaError> {
+pub(super) fn gate(Rate { requests, period }: Rate, v6_len: u8) -> Result<Gate, QuotaError> {
     let limiter = Limiter::new(Quota::new(requests, requests, period)?, GATE_KEYS_MAX, seed());
-    Ok(Arc::new(limiter))
+    Ok(Arc::new(HandshakesPerClient { limiter, v6_len }))
+}
+
+impl HandshakeGate for HandshakesPerClient {
+    fn admits(&self, client: IpAddr, now: Time) -> bool {
+        self.limiter.check_ip(client, self.v6_len, now).is_allowed()
+    }
 }
 
 /// What the files hold.

@@ -56,7 +56,13 @@ pub(crate) fn get(stream: u32, path: &str) -> Vec<u8> {
 impl Peer {
     /// Connects and says hello with these settings.
     pub(crate) fn connect(addr: SocketAddr, settings: &[u8]) -> io::Result<Self> {
-        let stream = TcpStream::connect(addr)?;
+        Self::connect_behind(&[], addr, settings)
+    }
+
+    /// The same after bytes of a proxy.
+    pub(crate) fn connect_behind(header: &[u8], addr: SocketAddr, settings: &[u8]) -> io::Result<Self> {
+        let mut stream = TcpStream::connect(addr)?;
+        stream.write_all(header)?;
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(PATIENCE))?;
         stream.set_write_timeout(Some(PATIENCE))?;

@@ -2,11 +2,13 @@
 //!
 //! Does not know about: the rules of the headers in detail; other programs that send them (see `haproxy.rs`).
 
-use std::net::Ipv4Addr;
+use std::io::{ErrorKind, Read as _, Write as _};
+use std::net::{Ipv4Addr, TcpStream};
 use std::path::Path;
 
-use doorbell_testkit::peers::wait_until;
+use doorbell_testkit::peers::{PATIENCE, Reply, connect_from, wait_until};
 
+use crate::frames::{self, Peer};
 use crate::https::Https;
 use crate::pki::localhost;
 use crate::plain::{request, send_from};
@@ -17,6 +19,7 @@ on_both_engines! {
     a_proxy_header_is_required
     a_forwarding_field_tells_the_client
     curl_sends_a_proxy_header
+    a_network_of_ipv6_is_one_client_to_every_limit
     a_proxy_header_before_tls_tells_whose_handshake_it_is
 }
 
@@ -53,6 +56,16 @@ fn v1(client: Ipv4Addr) -> Vec<u8> {
 fn ask(doorbell: &Doorbell, source: Ipv4Addr, header: &[u8], path: &str) -> Option<u16> {
     let bytes = [header, &request(path, &[])].concat();
     send_from(source, doorbell.addr, &bytes).ok().map(|reply| reply.status)
+}
+
+/// What comes of it in the end.
+fn poll<T>(mut ask: impl FnMut() -> Option<T>) -> T {
+    let mut found = None;
+    wait_until(LIMIT, || {
+        found = ask();
+        found.is_some()
+    });
+    found.expect("it comes in time")
 }
 
 fn assert_logged(doorbell: &Doorbell, client: &str, path: &str) {
@@ -133,6 +146,74 @@ fn a_forwarding_field_tells_the_client(engine: &str) {
         let free = told.replace("203.0.113.7", "203.0.113.8").replace("db8::7", "db8::8");
         assert_eq!(ask(STRANGER, "/again", &[&free]), 429, "whatever it says");
         assert!(!doorbell.process.log().contains("192.0.2.66 - "));
+    }
+}
+
+/// One request on a connection that stays open, and its status; nothing when it is closed without a reply.
+fn ask_and_stay(doorbell: &Doorbell, header: &[u8], path: &str) -> Option<(TcpStream, u16)> {
+    let mut stream = connect_from(TRUSTED, doorbell.addr).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.write_all(header).unwrap();
+    stream.write_all(format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n").as_bytes()).unwrap();
+    let mut bytes = Vec::new();
+    loop {
+        if let Some(reply) = Reply::parse(&bytes, false) {
+            return Some((stream, reply.status));
+        }
+        let mut part = [0; 1024];
+        match stream.read(&mut part) {
+            Ok(0) => return None,
+            Ok(len) => bytes.extend(&part[..len]),
+            Err(error) if error.kind() == ErrorKind::ConnectionReset => return None,
+            Err(error) => panic!("{error}"),
+        }
+    }
+}
+
+/// Connections of HTTP/1 and of HTTP/2, handshakes, requests.
+fn a_network_of_ipv6_is_one_client_to_every_limit(engine: &str) {
+    let scratch = Scratch::new();
+    let (cert, key) = localhost().write(&scratch, "tls");
+    for (line, is_one) in [("", true), ("client_ipv6_prefix = 128", false)] {
+        let listener =
+            "bind = \"127.0.0.1:0\"\ntrusted_proxies = [\"127.0.0.1/32\"]\nproxy_protocol = \"require\"";
+        let doorbell = Doorbell::start_with(
+            engine,
+            &format!(
+                "version = 1\n[runtime]\nworkers = 2\n{line}\n[limit.once]\nrate = \"1/h\"\nburst = 1\n\
+                 [tls.a]\ncert = {cert:?}\nkey = {key:?}\nhandshakes_per_ip = \"1/h\"\n\
+                 [listener.plain]\n{listener}\nhttp2 = true\nlimits = {{ connections_per_ip = 1 }}\n\
+                 [listener.tls]\n{listener}\ntls = \"a\"\n\
+                 [route.once]\nlistener = \"plain\"\npath = \"/once\"\nlimit = \"once\"\nreply = {{}}\n\
+                 [route.any]\nlistener = [\"plain\", \"tls\"]\npath = \"/hello\"\nreply = {{}}\n"
+            ),
+        );
+        let https = Https::new(doorbell.addr_of(1));
+        let by = |host: u16| format!("PROXY TCP6 2001:db8::{host} 2001:db8::ffff 51000 80\r\n").into_bytes();
+        let kept = |host| ask_and_stay(&doorbell, &by(host), "/hello");
+        let first = kept(1).unwrap();
+        assert_eq!(first.1, 200);
+        let second = kept(2);
+        let status = second.as_ref().map(|(_, status)| *status);
+        assert_eq!(status == Some(200), !is_one, "{engine} {line}: {status:?}");
+        drop((first, second));
+        let over_http2 = |host| {
+            let mut peer = Peer::connect_behind(&by(host), doorbell.addr, &[])?;
+            peer.write(&frames::get(1, "/hello"))?;
+            let (good, _) = peer.reply(1)?;
+            assert!(good);
+            Ok::<_, std::io::Error>(peer)
+        };
+        // A place is free again when the end of the connection was seen.
+        let first = poll(|| over_http2(1).ok());
+        assert_eq!(over_http2(2).is_ok(), !is_one, "{engine} {line}: HTTP/2");
+        drop(first);
+        let once = |host: u16| ask(&doorbell, TRUSTED, &by(host), "/once");
+        assert_eq!(poll(|| once(1).filter(|status| *status != 503)), 200);
+        let second = poll(|| once(2).filter(|status| *status != 503));
+        assert_eq!(second, if is_one { 429 } else { 200 }, "{engine} {line}: requests");
+        assert_eq!(https.get_behind(&by(1), "/hello").unwrap().status, 200);
+        assert_eq!(https.get_behind(&by(2), "/hello").is_ok(), !is_one, "{engine} {line}: handshakes");
     }
 }
 

@@ -217,6 +217,12 @@ impl ServerBuilder {
         self
     }
 
+    /// Bits of an IPv6 address that count as one address ([`Limits::client_v6_len`]). Default 64.
+    pub const fn client_v6_len(mut self, bits: u8) -> Self {
+        self.limits.client_v6_len = bits;
+        self
+    }
+
     /// Without progress of a reply for this long the connection is closed. Default 10 s.
     pub const fn write_timeout(mut self, timeout: Duration) -> Self {
         self.limits.write_timeout = timeout;
@@ -355,13 +361,12 @@ impl ServerBuilder {
         let before = self.before.take().map(|before| before.core);
         let conns_max = self.limits.conns_max;
         let room = before.as_ref().map(|before| before.room.for_heir(conns_max));
-        let conns_per_ip_max = self.limits.conns_per_ip_max;
         let table = before.as_ref().map(|before| &before.ip_table);
-        let ip_table = match table.filter(|table| table.conns_per_ip_max() == conns_per_ip_max) {
+        let ip_table = match table.filter(|table| table.is_for(&self.limits)) {
             Some(table) => Arc::clone(table),
             None => {
                 let workers = u16::try_from(workers.len()).expect("they were counted in 16 bits");
-                Arc::new(IpTable::new(conns_per_ip_max, workers))
+                Arc::new(IpTable::new(&self.limits, workers))
             }
         };
         Ok(Core {

@@ -8,7 +8,7 @@ use core::time::Duration;
 use std::net::IpAddr;
 use std::sync::{Arc, PoisonError, RwLock};
 
-use doorbell_http::limit::{KeyBytes, Limiter};
+use doorbell_http::limit::{CLIENT_V6_LEN, Limiter};
 use rustls::Error;
 
 use super::shares::{Places, PlainBytes, Shares};
@@ -59,10 +59,11 @@ impl<G: HandshakeGate + ?Sized> HandshakeGate for Arc<G> {
     }
 }
 
-/// Counts an IPv6 client by its /64.
+/// Counts an IPv6 client by the first [`CLIENT_V6_LEN`] bits of its address; a closure around
+/// [`Limiter::check_ip`] counts by others.
 impl HandshakeGate for Limiter {
     fn admits(&self, client: IpAddr, now: Time) -> bool {
-        self.check(KeyBytes::prefix(client, 32, 64).as_bytes(), now).is_allowed()
+        self.check_ip(client, CLIENT_V6_LEN, now).is_allowed()
     }
 }
 

@@ -15,6 +15,10 @@ use core::net::IpAddr;
 use core::sync::atomic::{AtomicU32, Ordering};
 use std::hash::RandomState;
 
+use doorbell_http::limit::client_net;
+
+use crate::config::Limits;
+
 /// Counters, a power of two.
 const CELLS: usize = 16 * 1024;
 
@@ -26,6 +30,7 @@ pub(crate) struct IpTable {
     /// Workers over their share.
     pressure: AtomicU32,
     conns_per_ip_max: u32,
+    client_v6_len: u8,
     share: u32,
 }
 
@@ -50,21 +55,23 @@ pub(crate) enum Counting {
 }
 
 impl IpTable {
-    /// A table for a cap of `conns_per_ip_max` (0: no cap) over `workers`.
-    pub(crate) fn new(conns_per_ip_max: u32, workers: u16) -> Self {
+    /// A table for the cap that `limits` say over `workers`.
+    pub(crate) fn new(limits: &Limits, workers: u16) -> Self {
+        let Limits { conns_per_ip_max, client_v6_len, .. } = *limits;
         let cells = if conns_per_ip_max == 0 { 0 } else { CELLS };
         Self {
             key: RandomState::new(),
             cells: (0..cells).map(|_| AtomicU32::new(0)).collect(),
             pressure: AtomicU32::new(0),
             conns_per_ip_max,
+            client_v6_len,
             share: conns_per_ip_max / u32::from(workers),
         }
     }
 
-    /// The cap; 0: none.
-    pub(crate) const fn conns_per_ip_max(&self) -> u32 {
-        self.conns_per_ip_max
+    /// Whether it counts as these limits say.
+    pub(crate) const fn is_for(&self, limits: &Limits) -> bool {
+        self.conns_per_ip_max == limits.conns_per_ip_max && self.client_v6_len == limits.client_v6_len
     }
 
     /// Counts a connection and returns its cell; with `Err` it is over the cap (and counted all the same).
@@ -87,11 +94,7 @@ impl IpTable {
 
     #[expect(clippy::cast_possible_truncation, reason = "the remainder is below the number of cells")]
     fn cell_of(&self, addr: IpAddr) -> u32 {
-        // An IPv6 client owns at least a /64 (RFC 6177), so that is what counts as one.
-        let hash = match addr {
-            IpAddr::V4(v4) => self.key.hash_one(v4.octets()),
-            IpAddr::V6(v6) => self.key.hash_one(&v6.octets()[..8]),
-        };
+        let hash = self.key.hash_one(client_net(addr, self.client_v6_len));
         (hash % CELLS as u64) as u32
     }
 }
@@ -133,9 +136,13 @@ mod tests {
 
     const CLIENT: IpAddr = IpAddr::V4(core::net::Ipv4Addr::LOCALHOST);
 
+    fn table(conns_per_ip_max: u32, client_v6_len: u8, workers: u16) -> IpTable {
+        IpTable::new(&Limits { conns_per_ip_max, client_v6_len, ..Limits::default() }, workers)
+    }
+
     #[test]
     fn nothing_is_counted_below_the_share_and_everything_above() {
-        let table = IpTable::new(10, 2);
+        let table = table(10, 64, 2);
         let (mut a, mut b) = (IpCap::new(), IpCap::new());
         assert_eq!(a.on_accept(&table, 5), Counting::Off);
         assert_eq!(b.on_accept(&table, 5), Counting::Off);
@@ -148,8 +155,9 @@ mod tests {
     }
 
     #[test]
-    fn the_cap_holds_for_an_address_and_for_a_v6_64() {
-        let table = IpTable::new(2, 1);
+    fn the_cap_holds_for_an_address_and_for_a_network_of_v6() {
+        let whole = table(2, 128, 1);
+        let table = table(2, 64, 1);
         let cell = table.enter(CLIENT).expect("first");
         table.enter(CLIENT).expect("second");
         assert_eq!(table.enter(CLIENT), Err(cell));
@@ -158,11 +166,12 @@ mod tests {
         assert_eq!(table.enter(CLIENT), Ok(cell));
         let host = |n: u16| IpAddr::V6(core::net::Ipv6Addr::new(0x2001, 0xdb8, 0, 1, 0, 0, 0, n));
         assert_eq!(table.cell_of(host(1)), table.cell_of(host(2)));
+        assert!((2..20).any(|n| whole.cell_of(host(1)) != whole.cell_of(host(n))));
     }
 
     #[test]
     fn no_cap_counts_nothing() {
-        let table = IpTable::new(0, 4);
+        let table = table(0, 64, 4);
         assert_eq!(IpCap::new().on_accept(&table, 1_000_000), Counting::Off);
     }
 }

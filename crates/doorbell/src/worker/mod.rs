@@ -106,7 +106,7 @@ impl ServerShared {
         let arrivals = protocols.iter().map(|protocol| Arrival::of(protocol, None)).collect();
         let room = Room::new(limits.conns_max);
         protocols.iter().for_each(|protocol| protocol.size_for(&room));
-        let ip_table = Arc::new(IpTable::new(limits.conns_per_ip_max, workers));
+        let ip_table = Arc::new(IpTable::new(&limits, workers));
         let accept_margin = accept_margin(protocols.iter().map(|_| 4096));
         let tuning = Tuning::default();
         Self {

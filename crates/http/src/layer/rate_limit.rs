@@ -3,7 +3,7 @@
 //! Does not know about: how keys are counted ([`crate::limit`] does).
 
 use super::Guard;
-use crate::limit::{Decision, Key, KeyBytes, LimitFields, Limiter};
+use crate::limit::{CLIENT_V6_LEN, Decision, Key, KeyBytes, LimitFields, Limiter};
 use crate::log::prober_of;
 use crate::{Answered, Request, Responder, Status};
 use std::net::{IpAddr, Ipv4Addr};
@@ -14,6 +14,7 @@ use std::sync::Arc;
 pub struct RateLimit {
     limiter: Arc<Limiter>,
     key: Key,
+    client_v6_len: u8,
     exempts_probes: bool,
     sends_fields: bool,
 }
@@ -22,7 +23,15 @@ impl RateLimit {
     /// Counts requests by `key`. A request without the header or token that the key names is counted by its address; one without an
     /// address, from a Unix socket, with all others like it.
     pub const fn new(limiter: Arc<Limiter>, key: Key) -> Self {
-        Self { limiter, key, exempts_probes: false, sends_fields: false }
+        Self { limiter, key, client_v6_len: CLIENT_V6_LEN, exempts_probes: false, sends_fields: false }
+    }
+
+    /// Bits of an IPv6 address that are one client, where clients are told apart by their addresses and
+    /// the key does not say how many. Default [`CLIENT_V6_LEN`].
+    #[must_use]
+    pub const fn client_v6_len(mut self, bits: u8) -> Self {
+        self.client_v6_len = bits;
+        self
     }
 
     /// Requests that look like a known prober's are not counted. Anybody can look like one, so this is for networks in which nobody
@@ -51,7 +60,7 @@ impl RateLimit {
     pub fn check(&self, request: &Request<'_>) -> Decision {
         match (&self.key, &request.client().addr) {
             // The usual key, apart from the others: then its bytes need not be written down.
-            (Key::Ip, Some(addr)) => self.limiter.check_ip(*addr, request.now()),
+            (Key::Ip, Some(addr)) => self.limiter.check_ip(*addr, self.client_v6_len, request.now()),
             _ => self.check_by(request),
         }
     }
@@ -59,7 +68,8 @@ impl RateLimit {
     #[inline(never)]
     fn check_by(&self, request: &Request<'_>) -> Decision {
         let addr = request.client().addr.unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
-        let key = self.key.of(request, addr).unwrap_or_else(|| KeyBytes::ip(addr));
+        let by_addr = || KeyBytes::ip(addr, self.client_v6_len);
+        let key = self.key.of(request, addr, self.client_v6_len).unwrap_or_else(by_addr);
         self.limiter.check(key.as_bytes(), request.now())
     }
 

@@ -3,14 +3,19 @@
 //! Does not know about: quotas, how a client's address was found.
 
 use crate::Request;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
+
+/// Bits of an IPv6 address that are one client unless something else is asked for: the smallest network
+/// that a provider gives to a customer (RFC 6177). Every limit by address counts by it.
+pub const CLIENT_V6_LEN: u8 = 64;
 
 /// What makes two requests the same client's.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Key {
     /// The first field with this name, which has to be trusted: whoever can choose it has as many quotas as values.
     Header(Box<str>),
-    /// The whole address.
+    /// The address: all of IPv4; of IPv6 as many bits as are one client ([`CLIENT_V6_LEN`], or what
+    /// [`RateLimit::client_v6_len`](crate::layer::RateLimit::client_v6_len) says).
     Ip,
     /// The first bits of the address: a client usually has 64 bits of IPv6 addresses to itself, or more.
     Prefix {
@@ -36,13 +41,13 @@ enum Inner<'a> {
 }
 
 impl Key {
-    /// The key of this request from this client. `None` when it does not have the field or a token: [`KeyBytes::ip`] is what is
-    /// left then.
+    /// The key of this request from this client, of whose IPv6 address `v6_len` bits count. `None` when
+    /// it does not have the field or a token: [`KeyBytes::ip`] is what is left then.
     #[inline]
-    pub fn of<'a>(&self, request: &Request<'a>, client: IpAddr) -> Option<KeyBytes<'a>> {
+    pub fn of<'a>(&self, request: &Request<'a>, client: IpAddr, v6_len: u8) -> Option<KeyBytes<'a>> {
         match self {
             Self::Header(name) => request.header(name).map(|value| KeyBytes(Inner::Text(value))),
-            Self::Ip => Some(KeyBytes::ip(client)),
+            Self::Ip => Some(KeyBytes::ip(client, v6_len)),
             Self::Prefix { v4_len, v6_len } => Some(KeyBytes::prefix(client, *v4_len, *v6_len)),
             Self::Token => bearer(request.authorization()?.0).map(|token| KeyBytes(Inner::Text(token))),
         }
@@ -50,10 +55,11 @@ impl Key {
 }
 
 impl KeyBytes<'_> {
-    /// A whole address. One that is IPv4 inside IPv6 (`::ffff:192.0.2.1`) is the IPv4 address.
+    /// A client by its address: all of IPv4, the first `v6_len` bits of IPv6. An address that is IPv4
+    /// inside IPv6 (`::ffff:192.0.2.1`) is the IPv4 address.
     #[inline]
-    pub fn ip(addr: IpAddr) -> Self {
-        Self::prefix(addr, 32, 128)
+    pub fn ip(addr: IpAddr, v6_len: u8) -> Self {
+        Self::prefix(addr, 32, v6_len)
     }
 
     /// The first bits of an address; lengths beyond the address mean all of it.
@@ -66,10 +72,8 @@ impl KeyBytes<'_> {
                 Self(Inner::V4([a, b, c, d, 0]))
             }
             IpAddr::V6(addr) => {
-                let mask = u128::MAX.checked_shl(128u32.saturating_sub(v6_len.into())).unwrap_or(0);
-                let octets = (addr.to_bits() & mask).to_be_bytes();
                 let mut bytes = [0; 17];
-                bytes.iter_mut().zip(octets).for_each(|(to, from)| *to = from);
+                bytes.iter_mut().zip(first_bits(addr, v6_len).octets()).for_each(|(to, from)| *to = from);
                 Self(Inner::V6(bytes))
             }
         }
@@ -84,6 +88,22 @@ impl KeyBytes<'_> {
             Inner::V6(bytes) => bytes,
         }
     }
+}
+
+/// What counts as one client by its address: all of IPv4, the network of the first `v6_len` bits of IPv6.
+#[inline]
+pub fn client_net(addr: IpAddr, v6_len: u8) -> IpAddr {
+    match addr.to_canonical() {
+        IpAddr::V6(addr) => first_bits(addr, v6_len).into(),
+        v4 @ IpAddr::V4(_) => v4,
+    }
+}
+
+/// Lengths beyond the address mean all of it.
+#[inline]
+pub(super) fn first_bits(addr: Ipv6Addr, len: u8) -> Ipv6Addr {
+    let mask = u128::MAX.checked_shl(128u32.saturating_sub(len.into())).unwrap_or(0);
+    Ipv6Addr::from_bits(addr.to_bits() & mask)
 }
 
 /// What follows `Bearer` and spaces; the scheme is in any case.

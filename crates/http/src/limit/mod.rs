@@ -40,7 +40,7 @@ mod tests;
 
 pub use decision::{Counts, Decision};
 pub use fields::LimitFields;
-pub use key::{Key, KeyBytes};
+pub use key::{CLIENT_V6_LEN, Key, KeyBytes, client_net};
 pub use local::LocalLimiter;
 pub use quota::{BURST_MAX, PRICE_MIN, Quota, QuotaError, REFILL_MAX};
 pub use shared::Limiter;

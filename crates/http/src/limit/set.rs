@@ -3,6 +3,7 @@
 //! Does not know about: threads, quotas.
 
 use super::hash::SipHash;
+use super::key::first_bits;
 use std::net::IpAddr;
 
 /// Words in a set.
@@ -52,11 +53,11 @@ impl Places {
 
     /// As [`Self::of`] the bytes of [`KeyBytes::ip`](super::KeyBytes::ip), which are a number or two and a zero byte.
     #[inline]
-    pub(super) fn of_ip(&self, addr: IpAddr) -> Place {
+    pub(super) fn of_ip(&self, addr: IpAddr, v6_len: u8) -> Place {
         self.place(match addr.to_canonical() {
             IpAddr::V4(addr) => self.hasher.hash_words([], 5, u32::from_le_bytes(addr.octets()).into()),
             IpAddr::V6(addr) => {
-                let octets = addr.octets();
+                let octets = first_bits(addr, v6_len).octets();
                 self.hasher.hash_words(
                     octets.as_chunks().0.iter().map(|word| u64::from_le_bytes(*word)),
                     17,

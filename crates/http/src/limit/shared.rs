@@ -71,8 +71,8 @@ impl Limiter {
 
     /// As [`Self::check`] with the key [`KeyBytes::ip`](super::KeyBytes::ip).
     #[inline]
-    pub fn check_ip(&self, addr: IpAddr, time: Time) -> Decision {
-        self.check_place(self.places.of_ip(addr), time)
+    pub fn check_ip(&self, addr: IpAddr, v6_len: u8, time: Time) -> Decision {
+        self.check_place(self.places.of_ip(addr, v6_len), time)
     }
 
     #[inline(always)]

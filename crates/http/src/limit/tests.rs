@@ -308,17 +308,19 @@ fn keys_of_requests() {
     let request = Request::new(bytes, &head, b"");
     let v4: IpAddr = "192.0.2.77".parse().unwrap();
     let key = |key: Key, client: &str| {
-        key.of(&request, client.parse().unwrap()).map(|key| key.as_bytes().escape_ascii().to_string())
+        key.of(&request, client.parse().unwrap(), 64).map(|key| key.as_bytes().escape_ascii().to_string())
     };
     let some = |text: &str| Some(text.to_owned());
     let prefix = |v4_len, v6_len| Key::Prefix { v4_len, v6_len };
-    assert_eq!(KeyBytes::ip(v4).as_bytes(), [192, 0, 2, 77, 0]);
+    assert_eq!(KeyBytes::ip(v4, 64).as_bytes(), [192, 0, 2, 77, 0]);
     assert_eq!(key(Key::Header("x-api-key".into()), "::1"), some("k1"));
     assert_eq!(key(Key::Header("x-none".into()), "::1"), None);
     assert_eq!(key(Key::Token, "::1"), some("t.o.k"));
     assert_eq!(key(Key::Ip, "65.66.67.68"), some("ABCD\\x00"), "not what a field can be");
     assert_eq!(key(Key::Ip, "::ffff:65.66.67.68"), some("ABCD\\x00"), "the same client");
-    assert_eq!(KeyBytes::ip("4142::1".parse().unwrap()).as_bytes(), b"AB\0\0\0\0\0\0\0\0\0\0\0\0\0\x01\0");
+    let v6_bytes = |v6_len| KeyBytes::ip("4142::1".parse().unwrap(), v6_len).as_bytes().to_vec();
+    assert_eq!(v6_bytes(128), b"AB\0\0\0\0\0\0\0\0\0\0\0\0\0\x01\0");
+    assert_eq!(v6_bytes(CLIENT_V6_LEN), b"AB\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0");
     for (v4_len, client) in [(32, "65.66.67.68"), (24, "65.66.67.99"), (0, "1.2.3.4"), (99, "65.66.67.68")] {
         let expected = match v4_len {
             0 => "\\x00\\x00\\x00\\x00\\x00",
@@ -338,7 +340,7 @@ fn keys_of_requests() {
         let mut head = crate::parse::Head::new();
         head.parse(bytes.as_bytes(), &crate::Limits::default()).unwrap().unwrap();
         let request = Request::new(bytes.as_bytes(), &head, b"");
-        assert!(Key::Token.of(&request, v4).is_none(), "{value}");
+        assert!(Key::Token.of(&request, v4, 64).is_none(), "{value}");
     }
 }
 
@@ -349,10 +351,34 @@ fn an_address_has_one_key() {
     let now = Time::from_nanos(1_000_000_000);
     for addr in ["192.0.2.1", "255.255.255.255", "0.0.0.0", "::ffff:192.0.2.7", "2001:db8::17", "::", "::1"] {
         let addr: IpAddr = addr.parse().unwrap();
-        let limiter = Limiter::new(once, 1024, [1, 2]);
-        assert!(limiter.check_ip(addr, now).is_allowed(), "{addr}");
-        assert!(!limiter.check(KeyBytes::ip(addr).as_bytes(), now).is_allowed(), "{addr}");
-        assert!(!limiter.check_ip(addr.to_canonical(), now).is_allowed(), "{addr}");
+        for v6_len in [48, 64, 128] {
+            let limiter = Limiter::new(once, 1024, [1, 2]);
+            assert!(limiter.check_ip(addr, v6_len, now).is_allowed(), "{addr}");
+            assert!(!limiter.check(KeyBytes::ip(addr, v6_len).as_bytes(), now).is_allowed(), "{addr}");
+            assert!(!limiter.check_ip(addr.to_canonical(), v6_len, now).is_allowed(), "{addr}");
+            let net = client_net(addr, v6_len);
+            assert!(!limiter.check_ip(net, v6_len, now).is_allowed(), "{addr} {net}");
+        }
+    }
+}
+
+/// As many bits of IPv6 as are one client, and all of IPv4.
+#[test]
+fn a_client_is_its_network() {
+    for (one, other, v6_len, is_same) in [
+        ("2001:db8::1", "2001:db8::ffff:1", CLIENT_V6_LEN, true),
+        ("2001:db8::1", "2001:db8:0:1::1", CLIENT_V6_LEN, false),
+        ("2001:db8::1", "2001:db8:0:1::1", 48, true),
+        ("2001:db8::1", "2001:db8::2", 128, false),
+        ("192.0.2.1", "192.0.2.2", 0, false),
+        ("::ffff:192.0.2.1", "192.0.2.1", 0, true),
+    ] {
+        let (one, other): (IpAddr, IpAddr) = (one.parse().unwrap(), other.parse().unwrap());
+        assert_eq!(client_net(one, v6_len) == client_net(other, v6_len), is_same, "{one} {other} {v6_len}");
+        let limiter = Limiter::new(quota(1, 1, Duration::from_secs(1)), 1024, [1, 2]);
+        let now = Time::from_nanos(1_000_000_000);
+        assert!(limiter.check_ip(one, v6_len, now).is_allowed());
+        assert_eq!(!limiter.check_ip(other, v6_len, now).is_allowed(), is_same, "{one} {other} {v6_len}");
     }
 }
 

@@ -162,6 +162,7 @@ fn runtime_value(runtime: &Runtime) -> Value {
         "workers": runtime.workers.map_or_else(|| json!("auto"), |count| json!(count)),
         "pin_cpus": runtime.pin_cpus,
         "max_connections": runtime.max_connections.map_or_else(|| json!("auto"), |count| json!(count)),
+        "client_ipv6_prefix": runtime.client_ipv6_prefix,
         "checks_in_flight": runtime.checks_in_flight,
         "on_worker_failure": match runtime.on_worker_failure {
             OnWorkerFailure::Degrade => "degrade",

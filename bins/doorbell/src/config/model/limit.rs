@@ -30,14 +30,14 @@ pub struct Limit {
 pub enum LimitKey {
     /// The first field with this name.
     Header(String),
-    /// The whole address.
+    /// All of an IPv4 address, and of an IPv6 address as much as is one client.
     Ip,
     /// The first bits of the address.
     Prefix {
         /// Bits of an IPv4 address, 1 to 32.
         v4_len: u8,
-        /// Bits of an IPv6 address, 1 to 128.
-        v6_len: u8,
+        /// Bits of an IPv6 address, 1 to 128; `None`: as many as are one client.
+        v6_len: Option<u8>,
     },
     /// The bearer token.
     Token,
@@ -69,7 +69,8 @@ impl fmt::Display for LimitKey {
         match self {
             Self::Header(name) => write!(f, "header:{name}"),
             Self::Ip => f.write_str("ip"),
-            Self::Prefix { v4_len, v6_len } => write!(f, "ip/{v4_len},{v6_len}"),
+            Self::Prefix { v4_len, v6_len: None } => write!(f, "ip/{v4_len}"),
+            Self::Prefix { v4_len, v6_len: Some(v6_len) } => write!(f, "ip/{v4_len},{v6_len}"),
             Self::Token => f.write_str("token"),
         }
     }

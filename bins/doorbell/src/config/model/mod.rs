@@ -42,6 +42,7 @@ pub use route::{
 pub use systemd::{FdStore, ReadyOn, Systemd};
 pub use tls::{CertificateFiles, ClientAuth, ClientAuthMode, Tls, TlsVersion, UnknownServerName};
 
+use crate::http::limit::CLIENT_V6_LEN;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -159,6 +160,8 @@ pub struct Runtime {
     pub pin_cpus: bool,
     /// Connections of the whole process; `None` is 65,536, or fewer where open files are limited.
     pub max_connections: Option<u32>,
+    /// Bits of an IPv6 address that are one client to every limit by address.
+    pub client_ipv6_prefix: u8,
     /// Runs of checks at once.
     pub checks_in_flight: u32,
     /// What a failed worker means for the process.
@@ -237,6 +240,7 @@ impl Default for Runtime {
             workers: None,
             pin_cpus: false,
             max_connections: None,
+            client_ipv6_prefix: CLIENT_V6_LEN,
             checks_in_flight: 1024,
             on_worker_failure: OnWorkerFailure::Exit,
         }

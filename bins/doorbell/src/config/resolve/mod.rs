@@ -135,6 +135,7 @@ fn resolve_runtime(written: &written::Runtime) -> Runtime {
         workers: written.workers.as_ref().map(|at| at.value),
         pin_cpus: or(&written.pin_cpus, default.pin_cpus),
         max_connections: written.max_connections.as_ref().map(|at| at.value),
+        client_ipv6_prefix: or(&written.client_ipv6_prefix, default.client_ipv6_prefix),
         checks_in_flight: or(&written.checks_in_flight, default.checks_in_flight),
         on_worker_failure: or(&written.on_worker_failure, default.on_worker_failure),
     }

@@ -21,9 +21,6 @@ pub(crate) struct Limit {
     pub(crate) headers: Option<At<bool>>,
 }
 
-/// Bits of an IPv6 address when only those of IPv4 are written: what a client usually has to itself.
-const V6_LEN: u8 = 64;
-
 impl Limit {
     pub(super) fn read(name: At<String>, mut at: Section<'_>) -> Self {
         let key = at.string("key");
@@ -67,7 +64,10 @@ fn parse_key(text: &str) -> Option<LimitKey> {
             let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
             text.parse().ok().filter(|len| digits && (1..=max).contains(len))
         };
-        let v6_len = v6.map_or(Some(V6_LEN), |v6| len(v6.trim_start(), 128))?;
+        let v6_len = match v6 {
+            Some(v6) => Some(len(v6.trim_start(), 128)?),
+            None => None,
+        };
         return Some(LimitKey::Prefix { v4_len: len(v4, 32)?, v6_len });
     }
     match text {
@@ -85,7 +85,7 @@ mod tests {
     fn keys() {
         for (text, shown) in [
             ("ip", "ip"),
-            ("ip/24", "ip/24,64"),
+            ("ip/24", "ip/24"),
             ("ip/24,56", "ip/24,56"),
             ("ip/24, 56", "ip/24,56"),
             ("ip/32,128", "ip/32,128"),

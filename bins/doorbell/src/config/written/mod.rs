@@ -80,6 +80,7 @@ pub(crate) struct Runtime {
     pub(crate) workers: Option<At<u32>>,
     pub(crate) pin_cpus: Option<At<bool>>,
     pub(crate) max_connections: Option<At<u32>>,
+    pub(crate) client_ipv6_prefix: Option<At<u8>>,
     pub(crate) checks_in_flight: Option<At<u32>>,
     pub(crate) on_worker_failure: Option<At<OnWorkerFailure>>,
 }
@@ -173,6 +174,7 @@ impl Runtime {
             workers: read_count(&mut at, "workers", 1..=1024),
             pin_cpus: at.bool("pin_cpus"),
             max_connections: read_count(&mut at, "max_connections", 16..=4_000_000),
+            client_ipv6_prefix: read_prefix(&mut at),
             checks_in_flight: at.limit("checks_in_flight", 65_536),
             on_worker_failure: at.choice(
                 "on_worker_failure",
@@ -182,6 +184,11 @@ impl Runtime {
         at.finish();
         runtime
     }
+}
+
+fn read_prefix(at: &mut Section<'_>) -> Option<At<u8>> {
+    let At { value, span } = at.integer("client_ipv6_prefix", 1..=128)?;
+    Some(At { value: u8::try_from(value).ok()?, span })
 }
 
 /// A number, or `"auto"`, which is the same as nothing.

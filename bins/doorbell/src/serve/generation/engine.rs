@@ -44,6 +44,7 @@ pub(super) fn builder(config: &Config, keeper: &Arc<Keeper>, operator: &Operator
         })
         .write_timeout(write)
         .linger_timeout(linger)
+        .client_v6_len(runtime.client_ipv6_prefix)
         .drain_timeout(config.lifecycle.drain_timeout)
         .observer(move |event| observe(event, &observed, &told))
 }

@@ -87,7 +87,8 @@ impl Guards {
         let limit = guard.limit.and_then(|position| {
             let limit = config.limits.get(position)?;
             let limiter = Arc::clone(common.tables.limiter(position)?);
-            let by = RateLimit::new(limiter, limit_key(&limit.key));
+            let v6_len = config.runtime.client_ipv6_prefix;
+            let by = RateLimit::new(limiter, limit_key(&limit.key, v6_len)).client_v6_len(v6_len);
             let by = by.exempt_probes(limit.exempt_probes).send_fields(limit.headers);
             (!(limit.exempt_probes && is_probe)).then_some(by)
         });
@@ -217,11 +218,14 @@ pub(super) fn seed() -> [u64; 2] {
     [0, 1].map(|part| RandomState::new().hash_one(part))
 }
 
-fn limit_key(key: &LimitKey) -> limit::Key {
+/// Of an IPv6 address `v6_len` bits count where the key does not say how many.
+fn limit_key(key: &LimitKey, v6_len: u8) -> limit::Key {
     match key {
         LimitKey::Header(name) => limit::Key::Header(name.as_str().into()),
         LimitKey::Ip => limit::Key::Ip,
-        LimitKey::Prefix { v4_len, v6_len } => limit::Key::Prefix { v4_len: *v4_len, v6_len: *v6_len },
+        LimitKey::Prefix { v4_len, v6_len: own } => {
+            limit::Key::Prefix { v4_len: *v4_len, v6_len: own.unwrap_or(v6_len) }
+        }
         LimitKey::Token => limit::Key::Token,
     }
 }

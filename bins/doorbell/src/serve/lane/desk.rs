@@ -41,6 +41,7 @@ pub(in crate::serve) struct Desk {
     pub(super) budget: Budget,
     pub(super) builder: Builder<TokioExecutor>,
     pub(super) conns_per_ip_max: u32,
+    pub(super) client_v6_len: u8,
     pub(super) times: Times,
 }
 
@@ -79,6 +80,7 @@ impl Desk {
             budget: Budget { streams: config.http2.max_requests, ..Budget::default() },
             builder: builder(config.http2.concurrent_streams),
             conns_per_ip_max: listener.connections_per_ip,
+            client_v6_len: config.runtime.client_ipv6_prefix,
             times: Times {
                 silent: listener.timeouts.header,
                 idle: http1.idle,

@@ -21,6 +21,7 @@ mod metered;
 use super::board::Keeper;
 use crate::config::model::{Config, Http1 as Http1Config};
 use crate::exit::{Exit, Failure};
+use crate::http::limit::client_net;
 use crate::http::{Limits, Time};
 use addresses::Addresses;
 pub(super) use common::Common;
@@ -254,7 +255,8 @@ impl Work {
         let desk = self.desks.get(handed.listener.index()).and_then(Option::as_ref);
         let Some(desk) = desk else { return count(&self.counters.unregistered) };
         let addr = handed.client.or_else(|| handed.peer_addr().map(|peer| peer.ip().to_canonical()));
-        let Some(place) = self.addresses.enter(addr, desk.conns_per_ip_max) else {
+        let client = addr.map(|addr| client_net(addr, desk.client_v6_len));
+        let Some(place) = self.addresses.enter(client, desk.conns_per_ip_max) else {
             return count(&self.counters.per_ip);
         };
         let (desk, counters) = (Arc::clone(desk), Arc::clone(&self.counters));

@@ -62,6 +62,25 @@ fn the_quota_is_each_clients_own() {
     assert_eq!(limiter.counts().denied, 1);
 }
 
+/// By address, and by what is left when the field is not there.
+#[test]
+fn addresses_of_one_network_have_one_quota() {
+    let quota = Quota::new(1, 1, Duration::from_secs(60)).unwrap();
+    let by = |key: &Key| RateLimit::new(Arc::new(Limiter::new(quota, 1024, [1, 2])), key.clone());
+    for key in [Key::Ip, Key::Token, Key::Header("x-api-key".into())] {
+        let (usual, whole) = (alive().guarded(by(&key)), alive().guarded(by(&key).client_v6_len(128)));
+        for (client, by_usual, by_whole) in [
+            ("2001:db8::1", "200", "200"),
+            ("2001:db8::2", "429", "200"),
+            ("2001:db8::2", "429", "429"),
+            ("2001:db8:0:1::1", "200", "200"),
+        ] {
+            assert_eq!(status(&talk_from(&usual, GET, &from(client))), by_usual, "{key:?} {client}");
+            assert_eq!(status(&talk_from(&whole, GET, &from(client))), by_whole, "{key:?} {client}");
+        }
+    }
+}
+
 #[test]
 fn probes_may_be_exempt() {
     let quota = Quota::new(1, 1, Duration::from_secs(60)).unwrap();
