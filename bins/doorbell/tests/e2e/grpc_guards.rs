@@ -2,7 +2,7 @@
 //!
 //! Does not know about: what is answered to those who get in.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 use serde_json::Value;
@@ -17,7 +17,7 @@ use crate::http2::config;
 use crate::jwt::{Signer, claims};
 use crate::pki::{ca, localhost};
 use crate::plain;
-use crate::support::{Doorbell, Scratch, on_auto, program, stdout};
+use crate::support::{Doorbell, LIMIT, Scratch, on_auto, program, stdout};
 
 on_auto! {
     a_token_is_needed_where_the_route_says_so
@@ -28,6 +28,7 @@ on_auto! {
     the_log_has_every_request
     a_certificate_of_somebody_else_is_permission_denied
     who_does_not_ask_by_grpc_is_told_so
+    only_so_many_calls_at_once
 }
 
 const ALICE: &str = "alice-0123456789abcdef0123456789";
@@ -218,6 +219,70 @@ fn a_certificate_of_somebody_else_is_permission_denied(engine: &str) {
             assert_eq!(check(&mut client, "").await, expected);
         }
     });
+}
+
+/// A call is in progress until its last message: a Watch keeps its place as long as it is open.
+fn only_so_many_calls_at_once(engine: &str) {
+    let scratch = Scratch::new();
+    for (row, (listener, route)) in [
+        ("limits = { requests_in_flight = 1 }", ""),
+        ("", "concurrent = 1"),
+        ("", "concurrent = 1\nauth = \"ops\""),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let log = scratch.path(&format!("access-{row}.log"));
+        let rest = format!(
+            "{}[log]\naccess = \"all\"\naccess_format = \"json\"\naccess_file = {log:?}\n[route.grpc]\ngrpc = true\n{route}\n",
+            ops(&scratch)
+        );
+        let mut doorbell = Doorbell::start_with(engine, &config(listener, &rest));
+        let asked = || {
+            let mut request = Request::new(ask(""));
+            request.metadata_mut().insert("authorization", format!("Bearer {ALICE}").parse().unwrap());
+            request
+        };
+        block_on(async {
+            let mut client = HealthClient::new(channel(&doorbell).await);
+            let mut other = HealthClient::new(channel(&doorbell).await);
+            for _ in 0..2 {
+                let mut watched = client.watch(asked()).await.unwrap().into_inner();
+                assert_eq!(watched.message().await.unwrap().unwrap().status(), ServingStatus::Serving);
+                for client in [&mut client, &mut other] {
+                    assert_eq!(
+                        client.watch(asked()).await.unwrap_err().code(),
+                        Code::Unavailable,
+                        "row {row}"
+                    );
+                    assert_eq!(
+                        client.check(asked()).await.unwrap_err().code(),
+                        Code::Unavailable,
+                        "row {row}"
+                    );
+                }
+                drop(watched);
+                // Its place is free when its end was seen.
+                let mut free = client.check(asked()).await;
+                let start = Instant::now();
+                while free.is_err() && start.elapsed() < LIMIT {
+                    tokio::time::sleep(Duration::from_millis(5)).await;
+                    free = client.check(asked()).await;
+                }
+                assert_eq!(free.unwrap().into_inner().status(), ServingStatus::Serving, "row {row}");
+            }
+        });
+        doorbell.process.signal(Signal::TERM);
+        assert!(doorbell.process.wait().0.success());
+        let text = std::fs::read_to_string(log).unwrap();
+        let of = |target: &str, status: u64| {
+            let lines = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+            lines
+                .filter(|line| line["target"].as_str().unwrap().ends_with(target) && line["status"] == status)
+                .count()
+        };
+        assert_eq!((of("Watch", 200), of("Check", 200), of("Watch", 503)), (2, 2, 4), "row {row}: {text}");
+    }
 }
 
 fn who_does_not_ask_by_grpc_is_told_so(engine: &str) {

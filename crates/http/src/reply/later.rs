@@ -32,6 +32,22 @@ impl Later {
         self.work.take()
     }
 
+    /// What the service wants done, where it is of this type.
+    pub fn work<T: Any>(&self) -> Option<&T> {
+        self.work.as_deref()?.downcast_ref()
+    }
+
+    /// The field lines that layers have added for the answer, each with its CRLF.
+    pub fn lines(&self) -> &[u8] {
+        &self.lines.bytes
+    }
+
+    /// The answer was given by other means than [`crate::Conn::handle_answer`], and its last byte is out.
+    /// Until then, or until this is dropped, the request is in progress for all layers.
+    pub fn answered(&mut self, status: Status, content_len: usize) {
+        self.endings.tell(Some(status), content_len);
+    }
+
     /// The connection did not wait any longer, and its protocol said so.
     pub fn timed_out(&mut self) {
         self.endings.tell(Some(Status::SERVICE_UNAVAILABLE), 0);

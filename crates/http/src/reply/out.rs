@@ -32,7 +32,7 @@ pub struct Out {
 /// The field lines of layers for one reply.
 #[derive(Debug)]
 pub(super) struct Lines {
-    bytes: Vec<u8>,
+    pub(super) bytes: Vec<u8>,
     misuse: Option<ApiMisuse>,
     are_any: bool,
 }

@@ -64,7 +64,7 @@ impl Answer {
                 let directory = stores.directory(&route.name)?.clone();
                 Some(Self::Files(Arc::new(FilesAnswer::new(directory, common.lane().cloned()))))
             }
-            Action::Grpc => GrpcAnswer::build(&headers).map(Arc::new).map(Self::Grpc),
+            Action::Grpc => GrpcAnswer::build(&headers, tally).map(Arc::new).map(Self::Grpc),
             Action::Health(health) => {
                 let health = Arc::new(build_health(route, health, &headers, trusted, tally, materials)?);
                 Some(if health.has_jobs() { Self::Viewed(health) } else { Self::Health(health) })

@@ -6,7 +6,7 @@
 //! them for itself; whoever wants to know adds the arrays up. What is known before the request, a reply that is always the same, has its places
 //! from the start on; all else gets one when it comes for the first time. There is room for [`SLOTS`] of them, and one more for the rest.
 
-use crate::http::{Answered, Method};
+use crate::http::{Answered, Method, Status};
 use crate::serve::census::{LANES_MAX, lane};
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -133,7 +133,11 @@ impl Tally {
     /// Counts a request that is answered; one that is answered later is when it is.
     #[inline(never)]
     pub(super) fn count(&self, method: Method, answered: &Answered<'_>) {
-        let Some(status) = answered.status() else { return };
+        answered.status().into_iter().for_each(|status| self.count_status(method, status));
+    }
+
+    /// Counts a request that is answered with this status.
+    pub(super) fn count_status(&self, method: Method, status: Status) {
         let code = CODES.binary_search(&status.code()).unwrap_or(CODES.len());
         let Some(place) = self.slots.get(code * METHODS + method as usize) else { return };
         match place.load(Ordering::Relaxed) {

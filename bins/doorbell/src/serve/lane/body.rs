@@ -2,10 +2,11 @@
 //!
 //! Does not know about: replies.
 
+use super::grpc::Call;
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use tonic::Status;
 
 /// As much as may wait in a stream beyond what its client takes.
@@ -14,7 +15,8 @@ const PIECE_LEN_MAX: usize = 16 << 10;
 /// See the [module](self).
 #[derive(Debug)]
 pub(super) enum ReplyBody {
-    Grpc(tonic::body::Body),
+    /// With the call that it answers, which ends with it.
+    Grpc(tonic::body::Body, Option<Call>),
     /// One after the other.
     Whole([Bytes; 2]),
 }
@@ -28,7 +30,13 @@ impl Body for ReplyBody {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
         match &mut *self {
-            Self::Grpc(body) => Pin::new(body).poll_frame(cx),
+            Self::Grpc(body, call) => {
+                let frame = ready!(Pin::new(body).poll_frame(cx));
+                if let (Some(Ok(frame)), Some(call)) = (&frame, call) {
+                    call.add_content(frame.data_ref().map_or(0, Bytes::len));
+                }
+                Poll::Ready(frame)
+            }
             Self::Whole(parts) => Poll::Ready(parts.iter_mut().find(|part| !part.is_empty()).map(|part| {
                 let len = part.len().min(PIECE_LEN_MAX);
                 Ok(Frame::data(part.split_to(len)))
@@ -38,14 +46,14 @@ impl Body for ReplyBody {
 
     fn is_end_stream(&self) -> bool {
         match self {
-            Self::Grpc(body) => body.is_end_stream(),
+            Self::Grpc(body, _) => body.is_end_stream(),
             Self::Whole(parts) => parts.iter().all(Bytes::is_empty),
         }
     }
 
     fn size_hint(&self) -> SizeHint {
         match self {
-            Self::Grpc(body) => body.size_hint(),
+            Self::Grpc(body, _) => body.size_hint(),
             Self::Whole(parts) => SizeHint::with_exact(parts.iter().map(|part| part.len() as u64).sum()),
         }
     }

@@ -3,7 +3,7 @@
 //! Does not know about: other connections, what is answered.
 
 use super::Phase;
-use super::answer::{With, answer, ask};
+use super::answer::{Asked, With, answer, ask};
 use super::body::ReplyBody;
 use super::counters::{Counters, count};
 use super::desk::{Desk, Times};
@@ -295,17 +295,20 @@ impl Asker {
         request: Request<Incoming>,
     ) -> Option<Response<ReplyBody>> {
         let (parts, body) = request.into_parts();
-        let said = ask(with, &parts).await?;
-        let has_cert = self.tls.as_ref().is_some_and(|tls| tls.client_verified);
-        let may_lack_cert = self.desk.asks_client_cert && !has_cert;
-        let reply = match Refusal::of(&said, may_lack_cert) {
-            Some(refusal) => refusal.into_response(),
-            None => {
-                let (request, account) = (Request::from_parts(parts, body), self.account.clone());
-                answers.clone().answer(request, account, self.addr).await
+        match ask(with, &parts).await {
+            Asked::Answered(said) => {
+                let said = said?;
+                let has_cert = self.tls.as_ref().is_some_and(|tls| tls.client_verified);
+                let refusal = Refusal::of(&said, self.desk.asks_client_cert && !has_cert);
+                Some(with_fields(refusal.into_response(), said.headers()))
             }
-        };
-        Some(with_fields(reply, said.headers()))
+            Asked::Call(call) => {
+                let (request, account) = (Request::from_parts(parts, body), self.account.clone());
+                let fields = call.fields();
+                let reply = answers.clone().answer(request, call, account, self.addr).await;
+                Some(with_fields(reply, &fields))
+            }
+        }
     }
 }
 

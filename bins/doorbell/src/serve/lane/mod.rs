@@ -33,7 +33,7 @@ use doorbell::time::{Clock as _, OsClock};
 use doorbell::tls::Acceptor;
 use doorbell::{HandOver, HandedConn, Http1, ServerBuilder};
 use grpc::{Answers, Statuses};
-pub(super) use grpc::{GRPC, is_grpc};
+pub(super) use grpc::{GoOn, is_grpc};
 use inbox::Inbox;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};

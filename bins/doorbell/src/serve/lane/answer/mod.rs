@@ -8,6 +8,7 @@
 
 use super::body::ReplyBody;
 use super::counters::{Counters, count};
+use super::grpc::Call;
 use super::metered::Account;
 use crate::http::parse::Seen;
 use crate::http::{Client, Date, Later, Limits, Next, Out, StaticReply, Status, Time};
@@ -100,22 +101,38 @@ pub(super) async fn answer<B: Body<Data = Bytes>>(
         Err(BodyError::TooLarge) => return refuse(Status::CONTENT_TOO_LARGE),
         Err(BodyError::TooSlow) => return refuse(Status::REQUEST_TIMEOUT),
     }
-    ask(with, parts).await
+    match ask(with, parts).await {
+        Asked::Answered(reply) => reply,
+        // Who does not ask by gRPC gets no further.
+        Asked::Call(_) => refuse(Status::UNSUPPORTED_MEDIA_TYPE),
+    }
 }
 
-/// What routes, guards and the log make of a request, whatever its body is. `None` as in [`answer`].
-pub(super) async fn ask(with: &With<'_>, parts: &Parts) -> Option<Response<ReplyBody>> {
+/// What comes of a request.
+pub(super) enum Asked {
+    /// `None`: there is no reply, and the stream is to be reset.
+    Answered(Option<Response<ReplyBody>>),
+    /// It is one of gRPC, and may go on.
+    Call(Call),
+}
+
+/// What routes, guards and the log make of a request, whatever its body is.
+pub(super) async fn ask(with: &With<'_>, parts: &Parts) -> Asked {
     let mut conn = with.http.open(OsClock.now());
     match SCRATCH.with_borrow_mut(|scratch| scratch.ask(with, &mut conn, parts)) {
-        Said::Answered(reply) => reply,
+        Said::Answered(reply) => Asked::Answered(reply),
         Said::Later(later) => wait(with, conn, later).await,
     }
 }
 
 /// Has a job done, and answers with what comes of it.
-async fn wait(with: &With<'_>, mut conn: Conn, mut later: Box<Later>) -> Option<Response<ReplyBody>> {
+async fn wait(with: &With<'_>, mut conn: Conn, mut later: Box<Later>) -> Asked {
     let _working = Working::begin(with.account);
     loop {
+        later = match Call::of(later) {
+            Ok(call) => return Asked::Call(call),
+            Err(other) => other,
+        };
         let (tell, told) = oneshot::channel();
         let answer = match Awaited::begin(later, |outcome| drop(tell.send(outcome))) {
             Err(answer) => {
@@ -129,7 +146,7 @@ async fn wait(with: &With<'_>, mut conn: Conn, mut later: Box<Later>) -> Option<
                 let left = awaited.deadline().since(OsClock.now());
                 match tokio::time::timeout(left, told).await {
                     Ok(Ok(told)) => awaited.answer(told),
-                    _ => return time_out(with, &mut conn, awaited),
+                    _ => return Asked::Answered(time_out(with, &mut conn, awaited)),
                 }
             }
         };
@@ -137,7 +154,7 @@ async fn wait(with: &With<'_>, mut conn: Conn, mut later: Box<Later>) -> Option<
             scratch.tell(with, OsClock.now(), |io| with.http.handle_answer(&mut conn, answer, io))
         });
         match said {
-            Said::Answered(reply) => return reply,
+            Said::Answered(reply) => return Asked::Answered(reply),
             Said::Later(another) => later = another,
         }
     }

@@ -5,6 +5,7 @@
 //! Every other method is UNIMPLEMENTED, code 12. An AWS load balancer takes that for well at `/AWS.ALB/healthcheck` by default, so there it
 //! is said only while the service without a name serves.
 
+mod call;
 mod health;
 mod refusal;
 mod statuses;
@@ -14,6 +15,8 @@ use super::common::Common;
 use super::metered::Account;
 use crate::config::model::{AlbAnswer, Grpc};
 use bytes::Bytes;
+pub(super) use call::Call;
+pub(in crate::serve) use call::GoOn;
 use health::{By, HealthService, ListRequest, ListResponse, prober_of};
 use http_body::Body;
 use hyper::{Method, Request, Response, header};
@@ -29,8 +32,8 @@ use tonic::server::UnaryService;
 use tonic_health::pb::health_server::HealthServer;
 use tonic_prost::ProstCodec;
 
-/// The content type of gRPC: what a request has, and what a route says to one that may go on.
-pub(in crate::serve) const GRPC: &str = "application/grpc";
+/// The content type of gRPC.
+const GRPC: &str = "application/grpc";
 
 /// The path of every method of the service.
 const HEALTH: &str = "/grpc.health.v1.Health/";
@@ -75,10 +78,11 @@ impl Answers {
         Self { health, server, alb: grpc.alb }
     }
 
-    /// Answers a request of the connection with this account, from this address.
+    /// Answers a call, which a route lets go on, of the connection with this account, from this address.
     pub(super) async fn answer<B>(
         mut self,
         mut request: Request<B>,
+        mut call: Call,
         account: Account,
         addr: Option<IpAddr>,
     ) -> Response<ReplyBody>
@@ -107,7 +111,8 @@ impl Answers {
             }
             None => Status::unimplemented("there is no such service").into_http(),
         };
-        response.map(ReplyBody::Grpc)
+        call.begin(crate::http::Status::new(response.status().as_u16()).unwrap_or(crate::http::Status::OK));
+        response.map(|body| ReplyBody::Grpc(body, Some(call)))
     }
 }
 

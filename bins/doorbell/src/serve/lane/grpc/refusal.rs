@@ -5,7 +5,6 @@
 //! As gRPC's own table of HTTP statuses has it, but for what is known better here: a rate limit is RESOURCE_EXHAUSTED, which clients do not
 //! take for a broken server; a certificate that is missing is UNAUTHENTICATED, and one of somebody else PERMISSION_DENIED.
 
-use super::GRPC;
 use crate::serve::lane::body::ReplyBody;
 use hyper::{Response, StatusCode, header};
 use tonic::Status;
@@ -15,12 +14,10 @@ use tonic::Status;
 pub(in crate::serve::lane) struct Refusal(Status);
 
 impl Refusal {
-    /// `None`: the request may go on. `may_lack_cert`: its client was asked for a certificate and showed none that is good.
-    pub(in crate::serve::lane) fn of<B>(said: &Response<B>, may_lack_cert: bool) -> Option<Self> {
+    /// `may_lack_cert`: the client was asked for a certificate and showed none that is good.
+    pub(in crate::serve::lane) fn of<B>(said: &Response<B>, may_lack_cert: bool) -> Self {
         let wants_token = said.headers().contains_key(header::WWW_AUTHENTICATE);
-        let content_type = said.headers().get(header::CONTENT_TYPE);
-        Some(Self(match said.status() {
-            StatusCode::OK if content_type.is_some_and(|content_type| content_type == GRPC) => return None,
+        Self(match said.status() {
             StatusCode::UNAUTHORIZED => Status::unauthenticated("a token is needed"),
             StatusCode::BAD_REQUEST if wants_token => Status::unauthenticated("this is no token"),
             StatusCode::BAD_REQUEST => Status::internal("this is no request"),
@@ -33,11 +30,11 @@ impl Refusal {
             StatusCode::INTERNAL_SERVER_ERROR => Status::internal("something went wrong"),
             // Whatever else a route answers is not of gRPC.
             _ => Status::unimplemented("there is no such service"),
-        }))
+        })
     }
 
     pub(in crate::serve::lane) fn into_response(self) -> Response<ReplyBody> {
-        self.0.into_http().map(ReplyBody::Grpc)
+        self.0.into_http().map(|body| ReplyBody::Grpc(body, None))
     }
 }
 
@@ -49,29 +46,30 @@ mod tests {
     #[test]
     fn each_reply_has_its_code() {
         let challenge = (header::WWW_AUTHENTICATE, "Bearer");
-        let (grpc, text) = ((header::CONTENT_TYPE, GRPC), (header::CONTENT_TYPE, "text/plain"));
+        // A route that only looks like one of gRPC lets nothing go on.
+        let (grpc, text) = ((header::CONTENT_TYPE, "application/grpc"), (header::CONTENT_TYPE, "text/plain"));
         for (status, field, may_lack_cert, code) in [
-            (200, grpc.clone(), true, None),
-            (200, text.clone(), false, Some(Code::Unimplemented)),
-            (204, grpc, false, Some(Code::Unimplemented)),
-            (308, text.clone(), false, Some(Code::Unimplemented)),
-            (400, challenge.clone(), false, Some(Code::Unauthenticated)),
-            (400, text.clone(), false, Some(Code::Internal)),
-            (401, challenge.clone(), false, Some(Code::Unauthenticated)),
-            (403, challenge.clone(), true, Some(Code::PermissionDenied)),
-            (403, text.clone(), true, Some(Code::Unauthenticated)),
-            (403, text.clone(), false, Some(Code::PermissionDenied)),
-            (404, text.clone(), false, Some(Code::Unimplemented)),
-            (405, text.clone(), false, Some(Code::Unimplemented)),
-            (415, text.clone(), false, Some(Code::Unimplemented)),
-            (421, text.clone(), false, Some(Code::Unimplemented)),
-            (429, text.clone(), false, Some(Code::ResourceExhausted)),
-            (500, text.clone(), false, Some(Code::Internal)),
-            (503, text, true, Some(Code::Unavailable)),
+            (200, grpc.clone(), true, Code::Unimplemented),
+            (200, text.clone(), false, Code::Unimplemented),
+            (204, grpc, false, Code::Unimplemented),
+            (308, text.clone(), false, Code::Unimplemented),
+            (400, challenge.clone(), false, Code::Unauthenticated),
+            (400, text.clone(), false, Code::Internal),
+            (401, challenge.clone(), false, Code::Unauthenticated),
+            (403, challenge.clone(), true, Code::PermissionDenied),
+            (403, text.clone(), true, Code::Unauthenticated),
+            (403, text.clone(), false, Code::PermissionDenied),
+            (404, text.clone(), false, Code::Unimplemented),
+            (405, text.clone(), false, Code::Unimplemented),
+            (415, text.clone(), false, Code::Unimplemented),
+            (421, text.clone(), false, Code::Unimplemented),
+            (429, text.clone(), false, Code::ResourceExhausted),
+            (500, text.clone(), false, Code::Internal),
+            (503, text, true, Code::Unavailable),
         ] {
             let said = Response::builder().status(status).header(field.0, field.1).body(()).unwrap();
             let refusal = Refusal::of(&said, may_lack_cert);
-            assert_eq!(refusal.map(|refusal| refusal.0.code()), code, "{status} {may_lack_cert}");
+            assert_eq!(refusal.0.code(), code, "{status} {may_lack_cert}");
         }
     }
 }
