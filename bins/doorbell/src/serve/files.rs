@@ -8,12 +8,15 @@ use super::watch::{Look, Stamp, Watched};
 use crate::config::model::Files;
 use crate::http::{StaticReply, Status};
 use arc_swap::ArcSwap;
+use rustix::fs::{Mode, OFlags, ResolveFlags};
+use rustix::io::Errno;
 use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Read};
+use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 /// Files of one directory. More are refused, so that a directory given by mistake does not fill the memory.
@@ -73,9 +76,9 @@ impl Directory {
 
     /// Reads the file of this name: one that came a moment ago, and that nobody has looked at yet.
     pub(super) fn fetch(&self, name: &[u8]) -> Option<StaticReply> {
-        let path = self.0.files.dir.join(OsStr::from_bytes(name));
-        self.0.look_at(&path).filter(|(found, ..)| **found == *name)?;
-        self.0.reply(&path)
+        let dir = self.0.dir().ok()?;
+        self.0.look_at(&dir, name)?;
+        self.0.reply(&dir, name)
     }
 
     /// False for what cannot be the name of a file here: no job is worth it.
@@ -90,10 +93,12 @@ impl Content {
     fn read(&self) -> io::Result<(Table, bool)> {
         let before = self.table.load();
         let mut table = Table::new();
+        let dir = self.dir()?;
         let (mut bytes, mut changed) = (0, false);
         for entry in std::fs::read_dir(&self.files.dir)? {
-            let path = entry?.path();
-            let Some((name, stamp, len)) = self.look_at(&path) else { continue };
+            let name = entry?.file_name();
+            let name = name.as_bytes();
+            let Some((stamp, len)) = self.look_at(&dir, name) else { continue };
             bytes += len;
             if table.len() == FILES_MAX || bytes > BYTES_MAX {
                 return Err(io::Error::other(format!(
@@ -102,34 +107,45 @@ impl Content {
                     self.files.dir.display()
                 )));
             }
-            let stored = match before.get(&name) {
+            let stored = match before.get(name) {
                 Some(stored) if stored.stamp == stamp => stored.clone(),
                 _ => {
-                    let Some(reply) = self.reply(&path) else { continue };
+                    let Some(reply) = self.reply(&dir, name) else { continue };
                     changed = true;
                     Stored { stamp, reply }
                 }
             };
-            table.insert(name, stored);
+            table.insert(name.into(), stored);
         }
         changed |= table.len() != before.len();
         Ok((table, changed))
     }
 
-    /// A regular file that is neither hidden nor too long. What goes away while it is looked at was never there.
-    fn look_at(&self, path: &Path) -> Option<(Box<[u8]>, Stamp, u64)> {
-        let name = path.file_name()?.as_encoded_bytes();
-        let meta = std::fs::metadata(path).ok()?;
-        let takes =
-            meta.is_file() && !name.starts_with(b".") && meta.len() <= u64::from(self.files.max_bytes);
-        takes.then(|| (name.into(), Stamp::of(&meta), meta.len()))
+    /// The directory, wherever its own path leads.
+    fn dir(&self) -> io::Result<OwnedFd> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        Ok(rustix::fs::open(&self.files.dir, flags, Mode::empty())?)
     }
 
-    fn reply(&self, path: &Path) -> Option<StaticReply> {
+    /// A regular file that is neither hidden nor too long. What goes away while it is looked at was never there.
+    fn look_at(&self, dir: &OwnedFd, name: &[u8]) -> Option<(Stamp, u64)> {
+        if name.starts_with(b".") {
+            return None;
+        }
+        let meta = open_beneath(dir, name, OFlags::PATH).ok()?.metadata().ok()?;
+        let takes = meta.is_file() && meta.len() <= u64::from(self.files.max_bytes);
+        takes.then(|| (Stamp::of(&meta), meta.len()))
+    }
+
+    fn reply(&self, dir: &OwnedFd, name: &[u8]) -> Option<StaticReply> {
         let mut content = Vec::new();
-        // A file may grow while it is read.
+        // A file may grow while it is read, and another one may have come in its place.
         let len_max = u64::from(self.files.max_bytes);
-        File::open(path).ok()?.take(len_max + 1).read_to_end(&mut content).ok()?;
+        let file = open_beneath(dir, name, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY).ok()?;
+        if !file.metadata().ok()?.is_file() {
+            return None;
+        }
+        file.take(len_max + 1).read_to_end(&mut content).ok()?;
         if content.len() as u64 > len_max {
             return None;
         }
@@ -155,6 +171,21 @@ impl Content {
     }
 }
 
+/// Opens a file of this name. A symbolic link may lead to anywhere below the directory, as those of a mounted ConfigMap do, but not out of
+/// it: whoever may write there could otherwise publish whatever this process can read.
+fn open_beneath(dir: &OwnedFd, name: &[u8], flags: OFlags) -> rustix::io::Result<File> {
+    let (name, flags) = (OsStr::from_bytes(name), flags | OFlags::CLOEXEC);
+    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
+    let opened = match rustix::fs::openat2(dir, name, flags, Mode::empty(), resolve) {
+        // Linux before 5.6, or a sandbox that does not know the call: no links at all.
+        Err(Errno::NOSYS | Errno::PERM) => {
+            rustix::fs::openat(dir, name, flags | OFlags::NOFOLLOW, Mode::empty())
+        }
+        opened => opened,
+    };
+    opened.map(File::from)
+}
+
 impl Watched for DirectoryReader {
     fn name(&self) -> String {
         format!("files of {}", self.content.files.dir.display())
@@ -173,6 +204,8 @@ impl Watched for DirectoryReader {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::fs::symlink;
+    use std::path::Path;
 
     fn open(dir: &Path, max_bytes: u32) -> (Directory, DirectoryReader) {
         let files = Files { dir: dir.to_owned(), content_type: "text/plain".to_owned(), max_bytes };
@@ -210,6 +243,42 @@ mod tests {
         assert_eq!(content(&directory, "token"), None);
         std::fs::remove_dir_all(&dir).unwrap();
         assert_eq!(reader.look(), Look::Same);
+    }
+
+    /// By a look at the directory and by one at the name.
+    #[test]
+    fn links_lead_anywhere_below_the_directory_and_not_out_of_it() {
+        let scratch = std::env::temp_dir().join(format!("doorbell-links-{}", std::process::id()));
+        let _old = std::fs::remove_dir_all(&scratch);
+        let dir = scratch.join("dir");
+        std::fs::create_dir_all(dir.join("..v1")).unwrap();
+        std::fs::write(scratch.join("secret"), "secret").unwrap();
+        std::fs::write(dir.join("..v1/token"), "good").unwrap();
+        symlink("..v1", dir.join("..data")).unwrap();
+        symlink("..data/token", dir.join("token")).unwrap();
+        symlink("token", dir.join("again")).unwrap();
+        symlink("../secret", dir.join("relative")).unwrap();
+        symlink(scratch.join("secret"), dir.join("absolute")).unwrap();
+        symlink("/proc/self/environ", dir.join("environ")).unwrap();
+        symlink("/proc/self/root/etc/passwd", dir.join("magic")).unwrap();
+        symlink("..", dir.join("up")).unwrap();
+        symlink("up/secret", dir.join("through")).unwrap();
+        symlink("self", dir.join("self")).unwrap();
+        // The path of the directory itself is the operator's.
+        let outside = scratch.join("link");
+        symlink(&dir, &outside).unwrap();
+        for path in [&dir, &outside] {
+            let (directory, _reader) = open(path, 1024);
+            for name in ["token", "again"] {
+                assert_eq!(content(&directory, name).as_deref(), Some(&b"good"[..]), "{name}");
+                assert_eq!(directory.fetch(name.as_bytes()).unwrap().content().as_ref(), b"good", "{name}");
+            }
+            for name in ["relative", "absolute", "environ", "magic", "up", "through", "self", "..data"] {
+                assert_eq!(content(&directory, name), None, "{name}");
+                assert!(directory.fetch(name.as_bytes()).is_none(), "{name}");
+            }
+        }
+        std::fs::remove_dir_all(&scratch).unwrap();
     }
 
     #[test]
