@@ -9,10 +9,9 @@ use super::model::{
 use crate::http::Method;
 
 /// Kubernetes (`/livez`, `/healthz`), MicroProfile (`/health/live`), Spring (`/actuator/health/liveness`), linkerd
-/// (`/live`). A process that answers has also started. `{check}` is one check of the endpoint, as of the Kubernetes API server.
-const LIVE_PATHS: [&str; 8] = [
+/// (`/live`). A process that answers has also started. Single checks are for those who see details, so no default path is about one.
+const LIVE_PATHS: [&str; 7] = [
     "/livez",
-    "/livez/{check}",
     "/healthz",
     "/health/live",
     "/live",
@@ -22,8 +21,7 @@ const LIVE_PATHS: [&str; 8] = [
 ];
 
 /// The same for readiness, and `/`, which HAProxy's `option httpchk` and cloud load balancers ask for by default.
-const READY_PATHS: [&str; 6] =
-    ["/readyz", "/readyz/{check}", "/health/ready", "/ready", "/actuator/health/readiness", "/"];
+const READY_PATHS: [&str; 5] = ["/readyz", "/health/ready", "/ready", "/actuator/health/readiness", "/"];
 
 /// What runs without a file.
 #[must_use]

@@ -118,9 +118,8 @@ fn a_check_needs_no_file(engine: &str) {
     let tcp = format!("tcp://{}", upstream.addr);
     let args = ["serve", "--listen", "127.0.0.1:0", "--engine", engine, "--check", &url, "--check", &tcp];
     let doorbell = Doorbell::try_start(&args).unwrap_or_else(|log| panic!("{log}"));
-    await_answer(&doorbell, "/readyz/check-2", (200, "ok"));
-    await_answer(&doorbell, "/readyz/check-1", (503, "down: reason withheld\n"));
-    assert_eq!(ask(&doorbell, "/readyz"), (503, "down\n".to_owned()));
+    await_answer(&doorbell, "/readyz", (503, "down\n"));
+    assert_eq!(ask(&doorbell, "/readyz/check-1").0, 404, "single checks are details");
     assert_eq!(ask(&doorbell, "/livez"), (200, "up\n".to_owned()));
     upstream.now(Does::reply(200, ""));
     await_answer(&doorbell, "/readyz", (200, "up\n"));
@@ -140,7 +139,7 @@ health = "readyz"
 details_auth = "ops"
 
 [route.auto]
-path = "/auto"
+path = ["/auto", "/auto/{check}"]
 health = "readyz"
 format = "auto"
 details = "never"
@@ -167,8 +166,22 @@ details = "never"
     assert_eq!(get("/seen", "\r\nAuthorization: Bearer x").1, "up\n");
     upstream.now(Does::reply(500, ""));
     await_answer(&doorbell, "/readyz", (503, "down"));
-    assert_eq!(get("/seen/app", "").1, "down: reason withheld\n");
     assert_eq!(get("/seen/app", token).1, "down: status 500, expected 200-299\n");
+    // Nothing tells a check that is there from one that is not.
+    for (route, field) in
+        [("/seen", ""), ("/seen", "\r\nAuthorization: Bearer x"), ("/auto", ""), ("/auto", token)]
+    {
+        for method in ["GET", "HEAD", "OPTIONS"] {
+            let [known, unknown] = ["app", "none"].map(|check| {
+                let reply =
+                    ask_with(&doorbell, &format!("{method} {route}/{check} HTTP/1.1\r\nHost: a{field}"));
+                let fields = reply.head.lines().filter(|line| !line.starts_with("Date:")).collect::<String>();
+                (reply.status, fields, reply.body)
+            });
+            assert_eq!(known, unknown, "{method} {route}{field}");
+            assert_eq!(known.0, 404, "{method} {route}{field}");
+        }
+    }
     let options = ask_with(&doorbell, "OPTIONS /readyz HTTP/1.1\r\nHost: a");
     assert_eq!((options.status, options.field("allow")), (503, Some("GET, HEAD, OPTIONS")));
 }

@@ -3,12 +3,13 @@
 //! Does not know about: errors; what is in the files that are named.
 
 use super::super::bind::Bind;
-use super::super::model::{Action, Config, Lifecycle, Protocol};
+use super::super::model::{Action, Config, Details, Lifecycle, Protocol};
 use super::super::problem::{Problem, Problems};
 use super::super::section::At;
 use super::super::units::{format_duration, format_size, parse_duration};
 use super::super::written;
 use super::health::PROBE_BODY_LEN_MAX;
+use crate::http::router;
 use std::time::Duration;
 
 /// What Kubernetes grants between SIGTERM and SIGKILL unless told otherwise.
@@ -22,9 +23,28 @@ pub(super) fn lint(file: &written::File, config: &Config, grace: Option<&str>, p
     unused_checks(file, config, problems);
     for written in &file.routes {
         probes(written, config, problems);
+        single_checks(written, config, problems);
         hsts(written, config, problems);
         push(written, config, problems);
         long_body(written, config, problems);
+    }
+}
+
+/// A path for single checks where they are for nobody to see.
+fn single_checks(written: &written::Route, config: &Config, problems: &Problems) {
+    let Some(route) = config.routes.iter().find(|route| route.name == written.name.value) else { return };
+    if !matches!(&route.action, Action::Health(health) if health.details == Details::Never) {
+        return;
+    }
+    let asks = |path: &&At<String>| {
+        router::param_names(&path.value).is_ok_and(|names| names.iter().any(|name| name == "check"))
+    };
+    if let Some(path) = written.paths.iter().flat_map(|paths| &paths.value).find(asks) {
+        let message =
+            format!("{:?} always gets 404: single checks are details, and nobody sees those", path.value);
+        let help =
+            "add `details = \"always\"`, or `details_auth = \"NAME\"` for whoever has one of its tokens";
+        problems.add(Problem::warning("no-effect", path.span.clone(), message).help(help));
     }
 }
 

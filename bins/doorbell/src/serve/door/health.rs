@@ -176,7 +176,7 @@ impl Health {
         fields.fold(reply, |reply, (name, value)| reply.header(name, value)).body(&without.body)
     }
 
-    /// Answers for one check of the endpoint, or with `not_found`.
+    /// Answers for one check of the endpoint, or with `not_found`. Which checks there are is a detail, too.
     #[inline(never)]
     fn send_single<'a>(
         &self,
@@ -186,10 +186,13 @@ impl Health {
         reply: Responder<'a>,
         not_found: &StaticReply,
     ) -> Answered<'a> {
-        let answered = self.page.with_single(name, sees_details, |found| match found {
-            Some(found) => self.answer(found, request, reply),
-            None => reply.send(not_found),
-        });
+        let answered = match sees_details {
+            true => self.page.with_single(name, true, |found| match found {
+                Some(found) => self.answer(found, request, reply),
+                None => reply.send(not_found),
+            }),
+            false => reply.send(not_found),
+        };
         if let Some(tally) = &self.singles {
             tally.count(request.method(), &answered);
         }
