@@ -3,6 +3,7 @@
 //! Does not know about: HTTP, sockets. For line protocols such as HAProxy's agent check and PING/PONG gates.
 
 use core::fmt;
+use core::mem;
 use core::time::Duration;
 use std::sync::Arc;
 
@@ -82,6 +83,8 @@ pub struct Raw {
 #[derive(Debug)]
 pub struct RawConn {
     deadline: Time,
+    /// Until when the first request has to be there.
+    first_due: Time,
     replies: u32,
     reason: CloseReason,
     /// A part of a request is kept as input.
@@ -109,7 +112,8 @@ impl Raw {
         self
     }
 
-    /// Time a client has for its bytes. Default 10 s.
+    /// Maximum time from the start of the connection to the end of its first request, from an answer to the first byte of the next
+    /// request, and from there to its end. Single bytes do not extend it. Default 10 s.
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
@@ -141,8 +145,12 @@ impl Raw {
 
     fn answer(&self, conn: &mut RawConn, bytes: &[u8], io: &mut Io<'_>) -> (Next, bool) {
         let answered = self.handler.handle_at(io.now, bytes, &mut io.out.head);
-        conn.deadline = io.now.after(self.timeout);
-        conn.is_begun = answered == RawNext::NeedMore;
+        let was_begun = mem::replace(&mut conn.is_begun, answered == RawNext::NeedMore);
+        conn.deadline = match (conn.is_begun, conn.replies) {
+            (true, _) if was_begun => conn.deadline,
+            (true, 0) => conn.first_due,
+            _ => io.now.after(self.timeout),
+        };
         match answered {
             RawNext::Close => {
                 conn.replies += 1;
@@ -174,7 +182,13 @@ impl Protocol for Raw {
 
     fn open(&self, now: Time) -> RawConn {
         let silence = self.silence.unwrap_or(self.timeout).min(self.timeout);
-        RawConn { deadline: now.after(silence), replies: 0, reason: CloseReason::Done, is_begun: false }
+        RawConn {
+            deadline: now.after(silence),
+            first_due: now.after(self.timeout),
+            replies: 0,
+            reason: CloseReason::Done,
+            is_begun: false,
+        }
     }
 
     fn greet(&self, conn: &mut RawConn, io: Io<'_>) -> Next {
@@ -200,7 +214,7 @@ impl Protocol for Raw {
             return next;
         }
         io.input.extend_from_slice(fresh);
-        let waiting = core::mem::take(io.input);
+        let waiting = mem::take(io.input);
         let (next, used) = self.answer(conn, &waiting, &mut io);
         *io.input = waiting;
         if used {
@@ -271,5 +285,53 @@ impl fmt::Debug for Raw {
             .field("silence", &self.silence)
             .field("speaks_first", &self.speaks_first)
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use doorbell_http::parse::Seen;
+    use doorbell_http::{Client, Date, Out};
+
+    const TIMEOUT: Duration = Duration::from_secs(10);
+
+    /// A connection opened at second 0 whose peer sends these bytes at these seconds, and its deadline after each.
+    fn deadlines(raw: &Raw, bytes: &[(u64, &[u8])]) -> Vec<u64> {
+        let (mut conn, date, mut input, mut seen) =
+            (raw.open(Time::ZERO), Date::new(0), Vec::new(), Seen::default());
+        let mut deadlines = vec![raw.deadline(&conn).since(Time::ZERO).as_secs()];
+        for &(second, fresh) in bytes {
+            let mut out = Out::new();
+            let io = Io {
+                now: Time::ZERO.after(Duration::from_secs(second)),
+                date: &date,
+                input: &mut input,
+                out: &mut out,
+                draining: false,
+                seen: &mut seen,
+                client: &Client::UNKNOWN,
+            };
+            assert_eq!(raw.handle_input(&mut conn, fresh, io), Next::Read);
+            deadlines.push(raw.deadline(&conn).since(Time::ZERO).as_secs());
+        }
+        deadlines
+    }
+
+    #[test]
+    fn single_bytes_do_not_extend_the_time_of_a_request() {
+        let lines = |received: &[u8], _: &mut Vec<u8>| match received.ends_with(b"\n") {
+            true => RawNext::Continue,
+            false => RawNext::NeedMore,
+        };
+        let raw = Raw::new(lines).timeout(TIMEOUT);
+        let drip: [(u64, &[u8]); 6] = [(3, b"a"), (6, b"b"), (9, b"\n"), (12, b"c"), (15, b"d"), (20, b"\n")];
+        assert_eq!(deadlines(&raw, &drip), [10, 10, 10, 19, 22, 22, 30]);
+        let raw = raw.silence(Duration::from_secs(4));
+        assert_eq!(
+            deadlines(&raw, &drip),
+            [4, 10, 10, 19, 22, 22, 30],
+            "the silence ends with the first byte"
+        );
     }
 }
