@@ -180,14 +180,17 @@
 //!
 //! *Would change it:* a pool whose threads have rings anyway: `MSG_RING` would then save the ring thread a seventh of a wake-up.
 //!
-//! # 0019 A late job is a 503, and a FIN calls off one that has not begun
+//! # 0019 A late job is a 503, and a FIN calls off nothing
 //!
 //! *Context.* 504 says that a server behind a gateway did not answer (RFC 9110 15.6.5). A client that closes and one that only closes its half look
 //! the same until something is sent to them.
 //!
 //! *Choice.* 503 with `Retry-After`: it was us. The connection ends with it, so that a client cannot pile up jobs that run on after their time. A
-//! FIN means gone, as in nginx and Go's `net/http`, as long as the job waits in its queue; once it runs its answer is sent.
-//! [`fin_cancels(false)`](crate::offload::OffloadBuilder::fin_cancels) is for clients that close their half and listen.
+//! client that closed its half gets its answer, as from Go's `net/http`, whether a job makes it or not: a connection must not depend on where its
+//! request is answered. A reset calls a job off. [`fin_cancels(true)`](crate::offload::OffloadBuilder::fin_cancels) takes FIN for gone, as nginx does,
+//! as long as the job waits in its queue: of forty clients that closed their half, thirty-nine then got nothing.
+//!
+//! *Would change it:* queues filled by clients that give up and close; the cap of the queue and the timeout bound what they cost.
 //!
 //! # 0020 HTTP/2 is hyper's, beside the ring lane, and off by default
 //!

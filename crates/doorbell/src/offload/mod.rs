@@ -178,7 +178,7 @@ impl Default for OffloadBuilder {
             nice: NICE,
             queue_max: [QUEUE_MAX; 2],
             timeout: TIMEOUT,
-            fin_cancels: true,
+            fin_cancels: false,
         }
     }
 }
@@ -228,7 +228,8 @@ impl OffloadBuilder {
         self
     }
 
-    /// Whether a client's FIN calls off a job that has not started. Default true.
+    /// Whether a client's FIN calls off a job that has not started, and ends the connection without an answer. Default false: a client may
+    /// close its half and wait for the answer. True where clients that give up are many and none closes its half.
     pub const fn fin_cancels(mut self, on: bool) -> Self {
         self.fin_cancels = on;
         self

@@ -33,7 +33,7 @@ on_both_engines! {
     a_panic_is_a_500_and_the_worker_lives
     a_client_that_leaves_calls_off_its_job
     clients_that_ask_and_leave_keep_nobody_out
-    a_reset_calls_off_a_job_and_a_fin_may_be_allowed
+    a_reset_calls_off_a_job_and_a_fin_does_not
     a_client_that_leaves_while_its_job_runs_gets_nothing_and_nobody_else_does
     a_drain_waits_for_a_job_and_says_so
     a_drain_that_is_over_gives_up_on_a_job
@@ -299,7 +299,7 @@ fn a_panic_is_a_500_and_the_worker_lives(engine: Engine) {
 
 fn a_client_that_leaves_calls_off_its_job(engine: Engine) {
     let hand = Hand::default();
-    let server = serve(engine, &hand);
+    let server = serve_with(engine, &hand, Offload::builder().fin_cancels(true), |server| server);
     let first = send(&server, &last("/job/1"));
     let gone: Vec<_> = (0..10).map(|n| send(&server, &get(&format!("/job/gone{n}")))).collect();
     until(&server, |stats| stats.jobs_queued == 11);
@@ -314,7 +314,8 @@ fn a_client_that_leaves_calls_off_its_job(engine: Engine) {
 /// Every thread is busy all the while.
 fn clients_that_ask_and_leave_keep_nobody_out(engine: Engine) {
     let hand = Hand::default();
-    let server = serve_with(engine, &hand, Offload::builder().queue_max(Class::Normal, 4), |server| server);
+    let offload = Offload::builder().queue_max(Class::Normal, 4).fin_cancels(true);
+    let server = serve_with(engine, &hand, offload, |server| server);
     let mut stays = send(&server, &get("/job/stays"));
     until(&server, |stats| stats.jobs_queued == 1);
     for round in 1..=10 {
@@ -333,9 +334,9 @@ fn clients_that_ask_and_leave_keep_nobody_out(engine: Engine) {
     assert_eq!(server.stats().jobs_refused, 0);
 }
 
-fn a_reset_calls_off_a_job_and_a_fin_may_be_allowed(engine: Engine) {
+fn a_reset_calls_off_a_job_and_a_fin_does_not(engine: Engine) {
     let hand = Hand::default();
-    let server = serve_with(engine, &hand, Offload::builder().fin_cancels(false), |server| server);
+    let server = serve(engine, &hand);
     let reset = send(&server, &get("/job/r"));
     let half = send(&server, &get("/job/half"));
     half.shutdown(Shutdown::Write).unwrap();

@@ -112,7 +112,7 @@ impl Stage {
     ) -> Self {
         let pool = SimPool::new(config.seed);
         let short_queue = config.seed.is_multiple_of(16);
-        let offload = Offload::builder().fin_cancels(false);
+        let offload = Offload::builder();
         let offload = pool.offload(if short_queue { offload.queue_max(Class::Normal, 1) } else { offload });
         let protocols = vec![
             service::http(http_limits.clone(), offload).into(),
