@@ -17,7 +17,8 @@ pub struct Limits {
     /// Bits of an IPv6 address that count as one address, 1 to 128. Default 64, because a provider gives
     /// each customer at least that network.
     pub client_v6_len: u8,
-    /// Without progress of a reply for this long the connection is closed. Default 10 s.
+    /// Without progress of a reply for this long the connection is closed. Progress is looked for once in this time: a reply may take up to
+    /// twice as long to be found standing still. Default 10 s.
     pub write_timeout: Duration,
     /// After an early reply: how long input is read and dropped before the close. Default 1 s.
     pub linger_timeout: Duration,

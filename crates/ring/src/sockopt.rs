@@ -1,6 +1,6 @@
 //! Owns the socket options other crates lack, as safe functions.
 //! Does not know about: rings.
-#![expect(unsafe_code, reason = "setsockopt and getsockopt")]
+#![expect(unsafe_code, reason = "setsockopt, getsockopt and ioctl")]
 
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 
@@ -153,6 +153,18 @@ impl From<u8> for TcpState {
     }
 }
 
+/// `SIOCOUTQ`: bytes of a TCP connection that were written and are not acknowledged, or the memory that a Unix socket holds for its peer.
+///
+/// # Errors
+/// As `ioctl(2)`; `EINVAL` for a listening socket.
+pub fn unacknowledged(fd: BorrowedFd<'_>) -> Result<u32, Errno> {
+    let mut value: libc::c_int = 0;
+    let value_ptr = &raw mut value;
+    // SAFETY: R-7, the kernel writes four bytes to `value` during the call.
+    let failed = unsafe { libc::ioctl(fd.as_raw_fd(), libc::TIOCOUTQ, value_ptr) };
+    if failed == 0 { Ok(value.cast_unsigned()) } else { Err(Errno::last()) }
+}
+
 /// Whether a number from the kernel is an open socket that does not listen. For a number nobody vouches for yet.
 pub(crate) fn is_connected_socket(fd: RawFd) -> bool {
     let mut listening = [1; 4];
@@ -223,6 +235,23 @@ mod tests {
         assert!(info.segs_in >= 2, "{info:?}");
         drop(client);
         assert_eq!(tcp_info(server.as_fd()).unwrap().state, TcpState::CloseWait);
+    }
+
+    #[test]
+    fn what_a_peer_does_not_read_stays_unacknowledged() {
+        use std::io::Read;
+        let (listener, mut client, mut server) = pair();
+        assert_eq!(unacknowledged(server.as_fd()), Ok(0));
+        assert_eq!(unacknowledged(listener.as_fd()), Err(Errno(libc::EINVAL)));
+        server.set_nonblocking(true).unwrap();
+        let chunk = [0; 65_536];
+        while server.write(&chunk).is_ok() {}
+        let full = unacknowledged(server.as_fd()).unwrap();
+        assert!(full > 0);
+        let mut read = vec![0; chunk.len()];
+        while unacknowledged(server.as_fd()).unwrap() >= full {
+            client.read_exact(&mut read).unwrap();
+        }
     }
 
     #[test]

@@ -31,6 +31,8 @@ pub(crate) struct Conn<P> {
     pub(crate) heard: bool,
     /// True exactly while it waits for the next turn with nothing in flight.
     pub(crate) postponed: bool,
+    /// [`Driver::unsent`](crate::driver::Driver::unsent) at the last look, while a send is in flight.
+    pub(crate) unsent: Option<u32>,
     /// What follows when everything in `out` is sent.
     pub(crate) after_send: AfterSend,
     /// Bytes that may still be read and dropped while the last reply is sent, and then once more while lingering.
@@ -96,6 +98,7 @@ impl<P> Conn<P> {
             replied: false,
             heard: false,
             postponed: false,
+            unsent: None,
             after_send: AfterSend::Read,
             linger_bytes_left: 0,
             ip_cell: None,

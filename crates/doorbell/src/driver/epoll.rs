@@ -408,6 +408,10 @@ impl Driver for Epoll {
         }
     }
 
+    fn unsent(&self, conn: ConnId) -> Option<u32> {
+        sock::unsent(self.sockets[conn.slot.index()].as_ref()?.fd.as_fd())
+    }
+
     fn reset_on_close(&mut self, conn: ConnId) {
         sock::reset_on_close(self.socket(conn).fd.as_fd());
     }

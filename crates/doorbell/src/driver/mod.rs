@@ -29,6 +29,7 @@
 //! - **D-11** `detach` is asked only with nothing in flight. When it succeeds the slot is free as after a close, the connection goes on
 //!   under the descriptor (non-blocking, close-on-exec), and nothing that was not received before is lost. When it fails nothing has
 //!   changed.
+//! - **D-12** Where [`Driver::unsent`] is known it falls when the peer takes bytes, also while a `send` is pending.
 //!
 //! The entry points are [`Driver`] and, to choose one, [`select`].
 
@@ -101,6 +102,10 @@ pub trait Driver {
 
     /// Gives the connection away as a descriptor of its own (D-11).
     fn detach(&mut self, conn: ConnId) -> Step<Result<OwnedFd, Errno>>;
+
+    /// What the kernel holds for the peer and the peer has not taken. A system call: for a look when a deadline has passed. `None` with
+    /// direct descriptors and after an error.
+    fn unsent(&self, conn: ConnId) -> Option<u32>;
 
     /// The peer's address; `None` for Unix sockets, direct descriptors and after an error.
     fn peer_addr(&self, conn: ConnId) -> Option<IpAddr>;

@@ -64,6 +64,11 @@ pub(crate) fn reset_on_close(fd: BorrowedFd<'_>) {
     let _gone = set_socket_linger(fd, Some(Duration::ZERO));
 }
 
+/// Bytes that the peer has not acknowledged; on a Unix socket, memory of those that it has not read.
+pub(crate) fn unsent(fd: BorrowedFd<'_>) -> Option<u32> {
+    doorbell_ring::sockopt::unacknowledged(fd).ok()
+}
+
 /// The peer's IP address, with IPv4 clients of a dual-stack listener as IPv4.
 pub(crate) fn peer_addr(fd: BorrowedFd<'_>) -> Option<IpAddr> {
     let any = getpeername(fd).ok().flatten()?;

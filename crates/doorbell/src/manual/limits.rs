@@ -38,5 +38,6 @@
 //! # Why a small send buffer
 //!
 //! The kernel wakes a writer when a third of the send buffer is free. With an autotuned buffer of 4 MiB and a peer that reads
-//! 64 KiB a second that takes 21 s, which looks like no progress at all; with 256 KiB it takes under 3 s. It also bounds what a
-//! slow reader can bind.
+//! 64 KiB a second that takes 21 s; with 256 KiB it takes under 3 s. It also bounds what a slow reader can bind. When the write timeout
+//! has passed the worker asks how much the peer has not taken (`SIOCOUTQ`), and a peer that took something since the last look goes on.
+//! With direct descriptors there is no such question: there, only what the kernel takes is progress.

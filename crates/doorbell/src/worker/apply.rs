@@ -370,6 +370,8 @@ impl<D: Driver, C: Clock> Worker<D, C> {
                 // Here and nowhere else: what the peer sends meanwhile is no progress of the reply.
                 conn.send_in_flight = true;
                 conn.deadline = self.now.after(self.server.limits.write_timeout);
+                // Where every send is left pending, most are done at once, and the first look is at the deadline.
+                conn.unsent = if self.server.tuning.direct_calls { self.driver.unsent(id) } else { None };
                 Todo::Park
             }
         }

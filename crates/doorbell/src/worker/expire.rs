@@ -36,11 +36,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
                 Phase::Open if !conn.heard && self.drain.hurries() => {
                     self.drive(id, Todo::Close(CloseReason::Drain))
                 }
-                Phase::Open if conn.send_in_flight => {
-                    // The peer must not take what it has for a whole reply.
-                    self.driver.reset_on_close(id);
-                    self.drive(id, Todo::Close(CloseReason::WriteTimeout));
-                }
+                Phase::Open if conn.send_in_flight => self.expire_send(id),
                 Phase::Open => self.time_out(id),
                 Phase::Lingering if self.now.since(conn.deadline) > OVERRUN => {
                     // The wait took too long: what the peer sent meanwhile is still unread, and a close would reset it.
@@ -59,6 +55,23 @@ impl<D: Driver, C: Clock> Worker<D, C> {
                 Phase::Closing | Phase::Free | Phase::Leaving => {}
             }
         }
+    }
+
+    /// A send made no progress for the whole write timeout, as far as its completion tells. The kernel completes it when a good part of
+    /// its buffer is free, so a steady slow reader may be busy with that buffer all the while.
+    fn expire_send(&mut self, id: ConnId) {
+        let unsent = self.driver.unsent(id);
+        let conn = self.table.live_mut(id);
+        let before = core::mem::replace(&mut conn.unsent, unsent);
+        let has_fallen = unsent.is_some_and(|now| before.is_none_or(|before| now < before));
+        if has_fallen {
+            conn.deadline = self.now.after(self.server.limits.write_timeout);
+            let deadline = conn.deadline;
+            return self.wheel.arm(id.slot, deadline);
+        }
+        // The peer must not take what it has for a whole reply.
+        self.driver.reset_on_close(id);
+        self.drive(id, Todo::Close(CloseReason::WriteTimeout));
     }
 
     /// The time is over that its protocol gave it, or a drain.

@@ -1,6 +1,6 @@
 //! The contract of a driver, rule by rule, on every driver by name.
 //!
-//! Does not know about: workers, connections' phases, protocols. The rules D-1 to D-11 are written in
+//! Does not know about: workers, connections' phases, protocols. The rules D-1 to D-12 are written in
 //! `doorbell::driver`; each test here is one of them, and each runs as `conformance::DRIVER::RULE`.
 //!
 //! Where io_uring is absent its drivers are skipped with the reason, unless `DOORBELL_REQUIRE_URING=1`.
@@ -23,7 +23,7 @@ macro_rules! suite {
                     d4_cancel_without_operations_reports_nothing, d5_a_short_send_tells_its_length_and_returns_the_buffer,
                     d8_bytes_stay_readable_until_recycled, received_bytes_are_exact_in_any_split,
                     drained_is_never_claimed_too_early,
-                    the_end_of_the_stream_follows_the_data, a_reset_fails_the_recv, a_send_to_a_gone_peer_fails;
+                    d12_what_a_peer_has_not_taken_falls_when_it_reads, the_end_of_the_stream_follows_the_data, a_reset_fails_the_recv, a_send_to_a_gone_peer_fails;
                 ending: d6_a_closed_slot_is_used_again_and_the_peer_sees_the_end, d6_many_slots_are_closed_and_used_again, d6_a_half_close_reaches_nobody_who_has_the_slot_next,
                     d7_reply_and_fin_share_a_segment, d9_wait_ends_after_its_timeout, d9_wait_ends_by_the_time_asked_for, d9_wait_ends_when_woken,
                     d9_a_wake_before_the_wait_is_not_lost, d9_wait_ends_with_a_completion,

@@ -129,6 +129,35 @@ pub(super) fn d4_cancelled_send_reports_once_with_its_buffer<B: Bench>(mut stand
     assert!(seen.bytes.len() == from && seen.bytes == payload[..from], "exactly what was told arrived");
 }
 
+pub(super) fn d12_what_a_peer_has_not_taken_falls_when_it_reads<B: Bench>(mut stand: Stand<B>) {
+    let big_len = stand.bench.big_len();
+    let (peer, conn) = stand.pair();
+    // Whoever cannot be reset has no socket options either.
+    let is_known = stand.bench.can_reset();
+    assert_eq!(stand.bench.driver().unsent(conn).is_some(), is_known);
+    let payload = Bytes::from(pattern(big_len));
+    let mut from = 0;
+    while let Some(sent) =
+        stand.send(conn, SendBuf { payload: Payload::Shared(payload.clone()), from }, false)
+    {
+        from += sent.result.expect("the peer is there");
+        assert!(from < big_len, "a peer that does not read holds a send up");
+    }
+    stand.settle();
+    if is_known {
+        let full = stand.bench.driver().unsent(conn).expect("known");
+        assert!(full > 0);
+        assert_eq!(stand.bench.driver().unsent(conn), Some(full), "nothing changes while nobody reads");
+        while stand.bench.driver().unsent(conn) >= Some(full) {
+            stand.bench.look(peer);
+            stand.turn();
+        }
+    }
+    stand.bench.driver().cancel(conn);
+    let _sent = stand.sent(conn);
+    stand.close(conn);
+}
+
 pub(super) fn d4_cancel_without_operations_reports_nothing<B: Bench>(mut stand: Stand<B>) {
     let (peer, conn) = stand.pair();
     stand.bench.driver().cancel(conn);

@@ -141,6 +141,10 @@ impl<D: Driver> Driver for Faulty<D> {
         self.inner.cancel(conn);
     }
 
+    fn unsent(&self, conn: ConnId) -> Option<u32> {
+        self.inner.unsent(conn)
+    }
+
     fn reset_on_close(&mut self, conn: ConnId) {
         self.inner.reset_on_close(conn);
     }

@@ -2,15 +2,17 @@
 //!
 //! Does not know about: the seeds. With `DOORBELL_SIM_TRACE=1` a scenario that fails prints every event.
 
+use core::net::Ipv4Addr;
 use core::time::Duration;
 
 use doorbell::control::Command;
 use doorbell::driver::Errno;
 use doorbell::{CloseReason, HttpLimits, Limits};
-use doorbell_testkit::sim::{FaultKind, FaultPlan, PeerStep, ResetCause, Rng, SimConfig};
+use doorbell_testkit::sim::{FaultKind, FaultPlan, PeerPlan, PeerStep, Reading, ResetCause, Rng, SimConfig};
 
 use super::cast::{HTTP, Kind};
 use super::run::{Ending, Stage};
+use super::service::pattern;
 use super::verdict::judge;
 
 /// What is certain to happen at every opportunity.
@@ -169,6 +171,31 @@ fn a_send_that_makes_no_progress_is_cut_by_a_reset() {
         assert_eq!(reset.1, ResetCause::Asked);
         assert_eq!(stage.snapshot().closed_because(CloseReason::WriteTimeout), 1);
         finish(stage);
+    }
+}
+
+/// A third of its window takes it more than twice the write timeout.
+#[test]
+fn a_steady_slow_reader_gets_its_whole_reply() {
+    for plan in [FaultPlan::none(), FaultPlan::none().with(FaultKind::SendShort, ALWAYS / 2)] {
+        let mut stage = stage(Limits::default(), plan);
+        let len = 70_000;
+        let request = format!("GET /echo/9/{len} HTTP/1.0\r\n\r\n").into_bytes();
+        let peer = stage.sim.world_mut().add_peer(PeerPlan {
+            listener: HTTP,
+            addr: Some(Ipv4Addr::LOCALHOST.into()),
+            connect_after: Duration::ZERO,
+            script: vec![PeerStep::Send(request)],
+            reading: Reading::Slow { len: 500, every: Duration::from_secs(1) },
+            window_len: 36_000,
+            ignores_fin: false,
+        });
+        stage.run_for(Duration::from_secs(200));
+        let log = stage.sim.world().log(peer).clone();
+        assert_eq!(log.reset, None);
+        let got = log.received.len();
+        assert!(log.received.ends_with(&pattern(9, len)), "{got} bytes, {:?}", stage.snapshot());
+        assert_eq!(stage.snapshot().closed_because(CloseReason::WriteTimeout), 0);
     }
 }
 

@@ -185,6 +185,10 @@ impl Driver for SimDriver {
         self.world.borrow_mut().detach(conn)
     }
 
+    fn unsent(&self, conn: ConnId) -> Option<u32> {
+        self.world.borrow().unsent(conn)
+    }
+
     fn peer_addr(&self, conn: ConnId) -> Option<IpAddr> {
         self.world.borrow().peer_addr(conn)
     }

@@ -251,6 +251,11 @@ impl Peer {
         self.window_len.saturating_sub(self.unread_len)
     }
 
+    /// True when whoever waits to send is woken.
+    pub(super) fn is_writable(&self) -> bool {
+        self.broken.is_some() || self.window_free() > 0 && self.window_free() >= self.window_len / 3
+    }
+
     /// True when the peer no longer takes part: what reaches it is answered with RST.
     pub(super) const fn is_deaf(&self) -> bool {
         matches!(self.log.own_end, Some((_, OwnEnd::Left | OwnEnd::Reset))) || self.log.reset.is_some()

@@ -160,7 +160,10 @@ impl World {
 
     pub(super) fn send_try(&mut self, slot: SlotIndex) {
         let now = self.now();
-        let Some(op) = self.slots[slot.index()].send.take_if(|op| op.not_before <= now) else { return };
+        // As TCP does: who waits to send is woken when a third of the buffer is free.
+        let has_room = self.slots[slot.index()].peer.is_some_and(|peer| self.peers[peer.0].is_writable());
+        let op = self.slots[slot.index()].send.take_if(|op| has_room && op.not_before <= now);
+        let Some(op) = op else { return };
         match self.try_send(slot, op.buf.remaining(), op.more) {
             Some(result) => self.complete_send(op.conn, Sent { result, buf: op.buf }),
             None => self.slots[slot.index()].send = Some(op),
@@ -299,6 +302,11 @@ impl World {
             let index = u16::try_from(index).expect("listeners are counted in 16 bits");
             self.pump_accept(doorbell::id::ListenerIndex(index));
         });
+    }
+
+    pub(super) fn unsent(&self, conn: ConnId) -> Option<u32> {
+        let peer = self.slots[conn.slot.index()].peer?;
+        u32::try_from(self.peers[peer.0].unread_len).ok()
     }
 
     pub(super) fn peer_addr(&self, conn: ConnId) -> Option<core::net::IpAddr> {

@@ -398,6 +398,13 @@ impl Driver for Uring {
         self.begin_detach(conn)
     }
 
+    fn unsent(&self, conn: ConnId) -> Option<u32> {
+        match &self.sockets[conn.slot.index()].as_ref()?.handle {
+            Handle::Direct => None,
+            Handle::Ordinary(fd) => sock::unsent(fd.as_fd()),
+        }
+    }
+
     fn peer_addr(&self, conn: ConnId) -> Option<IpAddr> {
         match &self.sockets[conn.slot.index()].as_ref()?.handle {
             Handle::Direct => None,
