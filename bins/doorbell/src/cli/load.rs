@@ -141,8 +141,8 @@ pub(super) fn with_args(mut config: Config, args: ServeArgs) -> Result<Config, F
     }
     match admin(&args)? {
         Some(AdminArg::At(bind)) => {
-            let token = config.admin.take().and_then(|admin| admin.token);
-            config.admin = Some(Admin { bind, token, open: false, by_itself: false });
+            let admin = config.admin.take().unwrap_or_default();
+            config.admin = Some(Admin { bind, open: false, by_itself: false, ..admin });
         }
         Some(AdminArg::Off) => config.admin = None,
         None => {}

@@ -8,6 +8,7 @@ mod agent;
 mod audience;
 mod blackbox;
 mod board;
+mod browser;
 mod census;
 mod checks;
 mod compute;

@@ -19,6 +19,8 @@ on_auto! {
     operators_steer_it
     a_check_is_told_its_results
     a_token_is_needed_where_there_is_one
+    a_page_of_another_site_sees_and_changes_nothing
+    a_proxy_on_this_machine_changes_nothing
     a_hostile_reason_is_only_text
     events_come_as_they_happen
 }
@@ -326,7 +328,8 @@ fn a_token_is_needed_where_there_is_one(engine: &str) {
         assert_eq!((send(admin, method, "/-/drain", fields).0, told()), (401, 200));
     }
     assert_eq!((send(admin, "GET", "/-/drain", &bearer).0, told()), (200, 503));
-    assert_eq!((send(admin, "POST", "/-/undrain", &bearer).0, told()), (200, 200));
+    let proxied = format!("{bearer}X-Forwarded-For: 10.1.2.3\r\n");
+    assert_eq!((send(admin, "POST", "/-/undrain", &proxied).0, told()), (200, 200));
     assert_eq!(
         (get(admin, "/-/status").0, get(admin, "/metrics").0),
         (200, 200),
@@ -334,6 +337,55 @@ fn a_token_is_needed_where_there_is_one(engine: &str) {
     );
     assert_eq!(post(admin, "/-/quit").0, 401);
     assert!(!doorbell.process.log().contains(TOKEN));
+}
+
+/// What a browser on this machine sends for a page whose site was rebound to the loopback, and for one that posts here.
+fn a_page_of_another_site_sees_and_changes_nothing(engine: &str) {
+    let hosts = "[admin]\nhosts = [\"doorbell.example\"]\n";
+    let (doorbell, admin) = start_with(engine, &CONFIG.replace("[admin]\n", hosts));
+    let asked = |addr, method: &str, path: &str, fields: &str| {
+        ask(addr, &format!("{method} {path} HTTP/1.1\r\nConnection: close\r\n{fields}\r\n")).status
+    };
+    let port = admin.port();
+    for path in ["/-/status", "/metrics", "/-/", "/-/checks", "/-/events?since=0", "/livez", "/nothing"] {
+        for host in ["evil.example", "localhost.evil.example:80"] {
+            assert_eq!(asked(admin, "GET", path, &format!("Host: {host}\r\n")), 403, "{path} {host}");
+        }
+    }
+    for host in [format!("localhost:{port}"), format!("[::1]:{port}"), "Doorbell.Example".to_owned()] {
+        assert_eq!(asked(admin, "GET", "/-/status", &format!("Host: {host}\r\n")), 200, "{host}");
+    }
+    let absolute =
+        "GET http://evil.example/-/status HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+    assert_eq!(ask(admin, absolute).status, 403);
+    let told = || ask(doorbell.addr, KUBELET).status;
+    let own = doorbell.addr;
+    let result = "/push/app/fail";
+    for fields in [
+        format!("Host: {own}\r\nOrigin: https://evil.example\r\n"),
+        format!("Host: {own}\r\nOrigin: null\r\n"),
+        format!("Host: {own}\r\nSec-Fetch-Site: cross-site\r\n"),
+        "Host: evil.example\r\nOrigin: http://evil.example\r\n".to_owned(),
+    ] {
+        assert_eq!(asked(own, "POST", result, &fields), 403, "{fields}");
+    }
+    assert_eq!(told(), 200);
+    // A program that is no browser may know us by any name, and a page of ours may ask.
+    assert_eq!(asked(own, "POST", "/push/app/pass", "Host: app\r\n"), 204);
+    assert_eq!(asked(own, "POST", result, &format!("Host: {own}\r\nOrigin: http://{own}\r\n")), 204);
+    assert!(wait_until(LIMIT, || told() == 503).is_some());
+}
+
+fn a_proxy_on_this_machine_changes_nothing(engine: &str) {
+    let (doorbell, admin) = start(engine);
+    let told = || ask(doorbell.addr, KUBELET).status;
+    for fields in ["X-Forwarded-For: 10.1.2.3\r\n", "Forwarded: for=10.1.2.3\r\n", "Via: 1.1 proxy\r\n"] {
+        let (status, text) = send(admin, "POST", "/-/drain", fields);
+        assert_eq!((status, told()), (403, 200), "{fields}");
+        assert!(text.contains("admin.token"), "{text}");
+        assert_eq!(send(admin, "POST", "/-/checks/app/fail", fields).0, 403, "{fields}");
+        assert_eq!(send(admin, "GET", "/-/status", fields).0, 200, "{fields}");
+    }
 }
 
 fn a_hostile_reason_is_only_text(engine: &str) {

@@ -351,7 +351,7 @@ fn a_token_and_a_level_are_taken_and_what_stays_is_said_once(engine: &str) {
     let (addr, admin) = (doorbell.addr, doorbell.addr_of(1));
     let status = |token: &str| {
         let request = format!(
-            "POST /-/undrain HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {token}\r\nConnection: close\r\n\r\n"
+            "POST /-/undrain HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\nConnection: close\r\n\r\n"
         );
         Reply::parse(&exchange(admin, request.as_bytes()).unwrap().bytes, false).unwrap().status
     };

@@ -10,6 +10,9 @@ pub(super) fn admin_value(admin: Option<&Admin>) -> Value {
     let mut value = Map::new();
     if let Some(admin) = admin {
         value.insert("bind".into(), json!(admin.bind.to_string()));
+        if !admin.hosts.is_empty() {
+            value.insert("hosts".into(), json!(admin.hosts));
+        }
         if admin.open {
             value.insert("open".into(), json!(true));
         }

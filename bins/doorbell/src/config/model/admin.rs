@@ -10,6 +10,8 @@ use std::net::{Ipv4Addr, SocketAddr};
 pub struct Admin {
     /// Where it listens.
     pub bind: SocketAddr,
+    /// Names by which clients reach it, beside addresses, localhost and the machine's own name.
+    pub hosts: Vec<String>,
     /// The bearer token of whoever changes something; without it that is for those on the same machine.
     pub token: Option<Secret>,
     /// Whether everybody who reaches the address is meant to see what is there. Nothing but a lint looks at it.
@@ -30,6 +32,7 @@ impl Default for Admin {
     fn default() -> Self {
         Self {
             bind: SocketAddr::from((Ipv4Addr::LOCALHOST, 9130)),
+            hosts: Vec::new(),
             token: None,
             open: false,
             by_itself: false,

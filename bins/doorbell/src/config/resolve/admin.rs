@@ -4,9 +4,11 @@
 
 use super::super::model::Admin;
 use super::super::problem::{Problem, Problems};
+use super::super::section::At;
 use super::super::written;
 use super::or;
 use crate::http::auth::{TokenWarning, Tokens};
+use crate::http::router::host;
 
 pub(super) fn resolve(written: &written::Admin, problems: &Problems) -> Admin {
     let default = Admin::default();
@@ -33,7 +35,23 @@ pub(super) fn resolve(written: &written::Admin, problems: &Problems) -> Admin {
                 .help("set `token = \"${file:/run/secrets/doorbell-admin}\"`, say `open = true` where that is meant, or bind \"127.0.0.1:9130\""),
         );
     }
-    Admin { bind, token: written.token.as_ref().map(|at| at.value.clone()), open, ..default }
+    let hosts = hosts_of(written, problems);
+    Admin { bind, hosts, token: written.token.as_ref().map(|at| at.value.clone()), open, ..default }
+}
+
+fn hosts_of(written: &written::Admin, problems: &Problems) -> Vec<String> {
+    let mut hosts = Vec::new();
+    for At { value: text, span } in written.hosts.iter().flat_map(|hosts| &hosts.value) {
+        match host::canonical_pattern(text).filter(|host| !host.contains('*')) {
+            Some(host) => hosts.push(host),
+            None => {
+                let message = format!("{text:?} is not the name of a host");
+                let help = "write a name without a port and without `*`, such as \"doorbell.example.com\"";
+                problems.add(Problem::error("bad-host", span.clone(), message).help(help));
+            }
+        }
+    }
+    hosts
 }
 
 /// The same address as that of a listener.

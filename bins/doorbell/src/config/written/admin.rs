@@ -14,6 +14,7 @@ pub(crate) struct Admin {
     pub(crate) header: Range<usize>,
     pub(crate) has_bind: bool,
     pub(crate) bind: Option<At<SocketAddr>>,
+    pub(crate) hosts: Option<At<Vec<At<String>>>>,
     pub(crate) token: Option<At<Secret>>,
     pub(crate) open: Option<At<bool>>,
 }
@@ -22,8 +23,8 @@ impl Admin {
     pub(super) fn read(mut at: Section<'_>) -> Self {
         let header = at.span.clone();
         let has_bind = at.value("bind").is_some();
-        let (bind, token) = (read_bind(&mut at), at.secret("token"));
-        let admin = Self { header, has_bind, bind, token, open: at.bool("open") };
+        let (bind, hosts) = (read_bind(&mut at), at.strings("hosts"));
+        let admin = Self { header, has_bind, bind, hosts, token: at.secret("token"), open: at.bool("open") };
         at.finish();
         admin
     }

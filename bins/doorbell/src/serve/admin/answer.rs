@@ -2,7 +2,7 @@
 //!
 //! Does not know about: connections.
 
-use super::guard::{Denied, Guard};
+use super::guard::{Denied, Ends, Guard};
 use super::page::{self, EVENTS_SHOWN, View};
 use super::room::Room;
 use super::{events, query};
@@ -19,7 +19,7 @@ use hyper::header::{HeaderMap, HeaderValue};
 use hyper::{Method, Request, Response, StatusCode};
 use serde::Serialize;
 use std::convert::Infallible;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Semaphore;
@@ -67,7 +67,10 @@ struct Asked {
     path: String,
     query: String,
     headers: HeaderMap,
+    /// The host of an address in absolute form, which goes before `Host` (RFC 9112, section 3.2.2).
+    authority: Option<String>,
     peer: SocketAddr,
+    ends: Ends,
 }
 
 /// What is asked of the operator.
@@ -92,18 +95,23 @@ impl Shared {
     pub(super) async fn answer<B>(
         &self,
         request: Request<B>,
-        peer: SocketAddr,
+        (peer, local): (SocketAddr, IpAddr),
         takes_long: impl FnOnce(),
     ) -> Reply {
         let (parts, _unread) = request.into_parts();
         let asked = Asked {
+            authority: parts.uri.authority().map(|authority| authority.as_str().to_owned()),
             path: parts.uri.path().to_owned(),
             query: parts.uri.query().unwrap_or_default().to_owned(),
             method: parts.method,
             headers: parts.headers,
             peer,
+            ends: Ends { peer: peer.ip(), local },
         };
         let mut reply = match asked.wish() {
+            _ if let Err(why) = self.guard.admit_read(&asked.headers, asked.hosts(), asked.ends) => {
+                whole(asked.denied(why))
+            }
             Some(Ok(wish)) => whole(self.fulfil(&asked, wish, takes_long).await),
             Some(Err(refusal)) => whole(refused(&refusal)),
             None if !matches!(asked.method, Method::GET | Method::HEAD) => whole(not_allowed(&asked.path)),
@@ -192,15 +200,11 @@ impl Shared {
 
     async fn fulfil(&self, asked: &Asked, wish: Wish, takes_long: impl FnOnce()) -> Whole {
         let admitted = match wish {
-            Wish::Quit { .. } => self.guard.admit_here(&asked.headers, asked.peer),
-            _ => self.guard.admit(&asked.headers, asked.peer),
+            Wish::Quit { .. } => self.guard.admit_here(&asked.headers, asked.ends),
+            _ => self.guard.admit(&asked.headers, asked.ends),
         };
         if let Err(why) = admitted {
-            static REFUSED: Seldom = Seldom::new();
-            if let Some(suppressed) = REFUSED.turn() {
-                tracing::warn!(peer = %asked.peer, path = asked.path, suppressed, "refused: {why}");
-            }
-            return denied(why);
+            return asked.denied(why);
         }
         takes_long();
         let wait =
@@ -235,6 +239,21 @@ impl Shared {
 }
 
 impl Asked {
+    /// Every name that the request has for us.
+    fn hosts(&self) -> impl Iterator<Item = &[u8]> {
+        let fields = self.headers.get_all("host").iter().map(HeaderValue::as_bytes);
+        fields.chain(self.authority.as_deref().map(str::as_bytes))
+    }
+
+    /// A request that is refused; told in the log, too, and seldom.
+    fn denied(&self, why: Denied) -> Whole {
+        static REFUSED: Seldom = Seldom::new();
+        if let Some(suppressed) = REFUSED.turn() {
+            tracing::warn!(peer = %self.peer, path = self.path, suppressed, "refused: {why}");
+        }
+        denied(why)
+    }
+
     /// What is to change, if anything: `None` for what is only shown.
     fn wish(&self) -> Option<Result<Wish, Refusal>> {
         let is_post = self.method == Method::POST;

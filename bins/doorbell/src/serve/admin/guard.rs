@@ -1,17 +1,34 @@
-//! Who may change something.
+//! Which requests may read, and which may change something.
 //!
 //! Does not know about: what it is that is changed.
 
 use crate::config::model::Admin;
 use crate::http::auth::Tokens;
+use crate::serve::browser::{is_cross_site, is_forwarded, is_own_host};
 use arc_swap::ArcSwap;
 use hyper::HeaderMap;
+use hyper::header::{HeaderName, HeaderValue};
 use std::fmt;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
-/// See the [module](self). What it wants may change.
-pub(in crate::serve) struct Guard(ArcSwap<Wanted>);
+/// See the [module](self). Its rules may change.
+pub(in crate::serve) struct Guard(ArcSwap<Rules>);
+
+/// What a request has to fulfil.
+struct Rules {
+    change: Wanted,
+    /// Names by which clients may reach the address, beside addresses and the machine's own; without any, clients on other machines may use
+    /// any name.
+    hosts: Vec<String>,
+}
+
+/// The two ends of a connection.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Ends {
+    pub(super) peer: IpAddr,
+    pub(super) local: IpAddr,
+}
 
 /// What is wanted of whoever changes something.
 enum Wanted {
@@ -27,8 +44,12 @@ enum Wanted {
 pub(super) enum Denied {
     /// A page of another site asks in the name of whoever looks at it.
     CrossSite,
+    /// The name in `Host` may be that of another site.
+    Host,
     /// Nobody asked for this listener, and so it only shows.
     OnlyShows,
+    /// A proxy on this machine sent it, for a client that is not known.
+    Proxied,
     /// From another machine, and there is no token.
     Remote,
     /// Without the token.
@@ -38,27 +59,56 @@ pub(super) enum Denied {
 impl Guard {
     /// Of a listener that only shows.
     pub(in crate::serve) fn closed() -> Self {
-        Self(ArcSwap::from_pointee(Wanted::Nobody))
+        Self(ArcSwap::from_pointee(Rules { change: Wanted::Nobody, hosts: Vec::new() }))
     }
 
     /// Wants from now on what this configuration says.
     pub(in crate::serve) fn follow(&self, admin: Option<&Admin>) {
-        self.0.store(Arc::new(admin.map_or(Wanted::Nobody, Wanted::of)));
+        let change = admin.map_or(Wanted::Nobody, Wanted::of);
+        let hosts = admin.map(|admin| admin.hosts.clone()).unwrap_or_default();
+        self.0.store(Arc::new(Rules { change, hosts }));
     }
 
-    /// Whether whoever sent these fields from there may change something.
-    pub(super) fn admit(&self, headers: &HeaderMap, peer: SocketAddr) -> Result<(), Denied> {
-        match &**self.0.load() {
-            Wanted::Here => admit_local(headers, peer),
+    /// Whether a request may see anything at all: a browser on this machine would show it to any page whose site was rebound to our address.
+    /// `hosts` are all the names that the request has for us.
+    pub(super) fn admit_read<'a>(
+        &self,
+        headers: &HeaderMap,
+        mut hosts: impl Iterator<Item = &'a [u8]>,
+        ends: Ends,
+    ) -> Result<(), Denied> {
+        let rules = self.0.load();
+        let is_checked = ends.is_here() || !rules.hosts.is_empty();
+        if !is_checked || hosts.all(|host| is_own_host(host, &rules.hosts)) {
+            return Ok(());
+        }
+        match &rules.change {
+            Wanted::Token(tokens) if admit_bearer(tokens, headers).is_ok() => Ok(()),
+            _ => Err(Denied::Host),
+        }
+    }
+
+    /// Whether a request with these fields may change something.
+    pub(super) fn admit(&self, headers: &HeaderMap, ends: Ends) -> Result<(), Denied> {
+        let rules = self.0.load();
+        match &rules.change {
+            Wanted::Here => admit_local(headers, ends, &rules.hosts),
             Wanted::Nobody => Err(Denied::OnlyShows),
             Wanted::Token(tokens) => admit_bearer(tokens, headers),
         }
     }
 
     /// The same for what may only be done on this machine, with the token or without.
-    pub(super) fn admit_here(&self, headers: &HeaderMap, peer: SocketAddr) -> Result<(), Denied> {
-        admit_local(headers, peer)?;
-        self.admit(headers, peer)
+    pub(super) fn admit_here(&self, headers: &HeaderMap, ends: Ends) -> Result<(), Denied> {
+        admit_local(headers, ends, &self.0.load().hosts)?;
+        self.admit(headers, ends)
+    }
+}
+
+impl Ends {
+    /// Whether the client is on this machine, or a proxy is that runs here.
+    fn is_here(self) -> bool {
+        self.peer.to_canonical().is_loopback() || self.peer == self.local
     }
 }
 
@@ -76,7 +126,7 @@ impl Wanted {
 }
 
 fn admit_bearer(tokens: &Tokens, headers: &HeaderMap) -> Result<(), Denied> {
-    let presented = headers.get("authorization").map(hyper::header::HeaderValue::as_bytes);
+    let presented = headers.get("authorization").map(HeaderValue::as_bytes);
     let token = presented.and_then(|value| match value.split_at_checked(7)? {
         (scheme, token) if scheme.eq_ignore_ascii_case(b"bearer ") => Some(token.trim_ascii()),
         _ => None,
@@ -84,38 +134,36 @@ fn admit_bearer(tokens: &Tokens, headers: &HeaderMap) -> Result<(), Denied> {
     token.and_then(|token| tokens.find(token)).map(|_| ()).ok_or(Denied::Token)
 }
 
-/// A browser on this machine is on it, too: what pages of other sites have it send is told by fields that they cannot set.
-fn admit_local(headers: &HeaderMap, peer: SocketAddr) -> Result<(), Denied> {
-    if !peer.ip().to_canonical().is_loopback() {
+/// A browser on this machine is on it, too, and so is a proxy. The whole of 127.0.0.0/8 would be too much: Istio's proxy connects from 127.0.0.6
+/// for clients elsewhere.
+fn admit_local(headers: &HeaderMap, ends: Ends, hosts: &[String]) -> Result<(), Denied> {
+    let peer = ends.peer.to_canonical();
+    if peer != IpAddr::V4(Ipv4Addr::LOCALHOST) && peer != IpAddr::V6(Ipv6Addr::LOCALHOST) {
         return Err(Denied::Remote);
     }
-    let site = headers.get("sec-fetch-site").map(hyper::header::HeaderValue::as_bytes);
-    let is_same_site = matches!(site, None | Some(b"same-origin" | b"none"));
-    let host = headers.get("host").and_then(|host| host.to_str().ok()).unwrap_or_default();
-    let origin = headers.get("origin").map(hyper::header::HeaderValue::as_bytes);
-    let is_same_origin = origin.is_none_or(|origin| origin == format!("http://{host}").as_bytes());
-    if is_same_site && is_same_origin && (host.is_empty() || is_here(host)) {
-        Ok(())
-    } else {
-        Err(Denied::CrossSite)
+    if is_forwarded(headers.keys().map(HeaderName::as_str)) {
+        return Err(Denied::Proxied);
     }
-}
-
-/// Whether a `Host` is an address, or this machine: any other name may be one that somebody lets point here.
-fn is_here(host: &str) -> bool {
-    let name =
-        host.rsplit_once(':').filter(|(_, port)| port.parse::<u16>().is_ok()).map_or(host, |(name, _)| name);
-    let bare = name.trim_start_matches('[').trim_end_matches(']');
-    bare.eq_ignore_ascii_case("localhost") || bare.parse::<IpAddr>().is_ok()
+    let field = |name: &str| headers.get(name).map(HeaderValue::as_bytes);
+    let is_own = |host: &[u8]| is_own_host(host, hosts);
+    let host = field("host");
+    if host.is_some_and(|host| !is_own(host)) || is_cross_site(field, host.unwrap_or_default(), is_own) {
+        return Err(Denied::CrossSite);
+    }
+    Ok(())
 }
 
 impl fmt::Display for Denied {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::CrossSite => "a page of another site may not ask for that",
+            Self::Host => {
+                "this address is not known by the name in `Host`: use an IP address or localhost, or list the name in `admin.hosts`"
+            }
             Self::OnlyShows => {
                 "without --admin or `[admin]` this address only shows: use `doorbell drain` and the like"
             }
+            Self::Proxied => "the request came through a proxy, so its client is not known: set `admin.token`",
             Self::Remote => "without `admin.token` this is for clients on the same machine",
             Self::Token => "this needs `Authorization: Bearer` and the token of `admin.token`",
         })
@@ -124,7 +172,7 @@ impl fmt::Display for Denied {
 
 impl fmt::Debug for Guard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let has_token = matches!(**self.0.load(), Wanted::Token(_));
+        let has_token = matches!(self.0.load().change, Wanted::Token(_));
         f.debug_struct("Guard").field("has_token", &has_token).finish()
     }
 }
@@ -133,7 +181,6 @@ impl fmt::Debug for Guard {
 mod tests {
     use super::*;
     use crate::config::model::Secret;
-    use hyper::header::{HeaderName, HeaderValue};
 
     const TOKEN: &str = "0123456789abcdef0123456789abcdef";
     const BEARER: &str = "Bearer 0123456789abcdef0123456789abcdef";
@@ -149,7 +196,12 @@ mod tests {
     }
 
     fn admin(token: Option<&str>) -> Admin {
-        Admin { token: token.map(|token| Secret::new(token.to_owned())), ..Admin::default() }
+        let token = token.map(|token| Secret::new(token.to_owned()));
+        Admin { token, hosts: vec!["doorbell.example".to_owned()], ..Admin::default() }
+    }
+
+    fn ends(peer: &str) -> Ends {
+        Ends { peer: peer.parse().unwrap(), local: "10.0.0.1".parse().unwrap() }
     }
 
     fn guard(token: Option<&str>) -> Guard {
@@ -160,7 +212,7 @@ mod tests {
 
     #[test]
     fn what_is_wanted_may_change() {
-        let here: SocketAddr = "127.0.0.1:5000".parse().unwrap();
+        let here = ends("127.0.0.1");
         let (none, bearer) = (headers(&[]), headers(&[("authorization", BEARER)]));
         let guard = Guard::closed();
         let both = || (guard.admit(&none, here), guard.admit(&bearer, here));
@@ -180,11 +232,12 @@ mod tests {
 
     #[test]
     fn who_may() {
-        use Denied::{CrossSite, Remote, Token};
-        let here: SocketAddr = "127.0.0.1:5000".parse().unwrap();
-        let mapped: SocketAddr = "[::ffff:127.0.0.1]:5000".parse().unwrap();
-        let there: SocketAddr = "10.1.2.3:5000".parse().unwrap();
-        let open: [(SocketAddr, Fields, Answer); 12] = [
+        use Denied::{CrossSite, Proxied, Remote, Token};
+        let here = ends("127.0.0.1");
+        let mapped = ends("::ffff:127.0.0.1");
+        let there = ends("10.1.2.3");
+        let istio = ends("127.0.0.6");
+        let open: [(Ends, Fields, Answer); 21] = [
             (here, &[("host", "127.0.0.1:9130")], Ok(())),
             (mapped, &[("host", "[::1]:9130")], Ok(())),
             (here, &[], Ok(())),
@@ -195,16 +248,26 @@ mod tests {
             (here, &[("host", "localhost"), ("sec-fetch-site", "same-site")], Err(CrossSite)),
             (here, &[("host", "localhost"), ("origin", "https://evil.example")], Err(CrossSite)),
             (here, &[("host", "evil.example:9130")], Err(CrossSite)),
+            (here, &[("host", "doorbell.example"), ("origin", "http://doorbell.example")], Ok(())),
+            (here, &[("host", "evil.example"), ("origin", "http://evil.example")], Err(CrossSite)),
+            (here, &[("host", "localhost"), ("x-forwarded-for", "10.1.2.3")], Err(Proxied)),
+            (here, &[("host", "localhost"), ("x-forwarded-proto", "https")], Err(Proxied)),
+            (here, &[("host", "localhost"), ("forwarded", "for=10.1.2.3")], Err(Proxied)),
+            (here, &[("host", "localhost"), ("via", "1.1 proxy")], Err(Proxied)),
+            (here, &[("host", "localhost"), ("x-real-ip", "10.1.2.3")], Err(Proxied)),
+            (here, &[("x-envoy-external-address", "10.1.2.3")], Err(Proxied)),
+            (istio, &[("host", "localhost")], Err(Remote)),
             (there, &[("host", "10.1.2.3:9130")], Err(Remote)),
             (there, &[("authorization", BEARER)], Err(Remote)),
         ];
         for (peer, fields, expect) in open {
             let guard = guard(None);
-            assert_eq!(guard.admit(&headers(fields), peer), expect, "{peer} {fields:?}");
-            assert_eq!(guard.admit_here(&headers(fields), peer), expect, "{peer} {fields:?}");
+            assert_eq!(guard.admit(&headers(fields), peer), expect, "{peer:?} {fields:?}");
+            assert_eq!(guard.admit_here(&headers(fields), peer), expect, "{peer:?} {fields:?}");
         }
-        let guarded: [(SocketAddr, Fields, Answer, Answer); 5] = [
+        let guarded: [(Ends, Fields, Answer, Answer); 6] = [
             (here, &[("authorization", BEARER)], Ok(()), Ok(())),
+            (here, &[("authorization", BEARER), ("via", "1.1 proxy")], Ok(()), Err(Proxied)),
             (there, &[("authorization", BEARER)], Ok(()), Err(Remote)),
             (there, &[("authorization", "Bearer 0123456789abcdef0123456789abcdee")], Err(Token), Err(Remote)),
             (here, &[], Err(Token), Err(Token)),
@@ -212,8 +275,38 @@ mod tests {
         ];
         let guard = guard(Some(TOKEN));
         for (peer, fields, expect, expect_here) in guarded {
-            assert_eq!(guard.admit(&headers(fields), peer), expect, "{peer} {fields:?}");
-            assert_eq!(guard.admit_here(&headers(fields), peer), expect_here, "{peer} {fields:?}");
+            assert_eq!(guard.admit(&headers(fields), peer), expect, "{peer:?} {fields:?}");
+            assert_eq!(guard.admit_here(&headers(fields), peer), expect_here, "{peer:?} {fields:?}");
         }
+    }
+
+    #[test]
+    fn a_name_of_another_site_reads_nothing_here() {
+        let (here, there) = (ends("127.0.0.1"), ends("10.1.2.3"));
+        let own = Ends { peer: here.local, local: here.local };
+        let (plain, bearer) = (headers(&[]), headers(&[("authorization", BEARER)]));
+        let open = guard(None);
+        open.follow(Some(&Admin::by_itself()));
+        let named = guard(Some(TOKEN));
+        for (host, ends, expect_open, expect_named) in [
+            ("127.0.0.1:9130", here, Ok(()), Ok(())),
+            ("localhost", own, Ok(()), Ok(())),
+            ("doorbell.example", here, Err(Denied::Host), Ok(())),
+            ("evil.example", here, Err(Denied::Host), Err(Denied::Host)),
+            ("evil.example", own, Err(Denied::Host), Err(Denied::Host)),
+            ("evil.example", there, Ok(()), Err(Denied::Host)),
+            ("doorbell.example:9130", there, Ok(()), Ok(())),
+        ] {
+            let read = |guard: &Guard, headers: &HeaderMap| {
+                guard.admit_read(headers, std::iter::once(host.as_bytes()), ends)
+            };
+            assert_eq!(read(&open, &plain), expect_open, "{host} {ends:?}");
+            assert_eq!(read(&named, &plain), expect_named, "{host} {ends:?}");
+            assert_eq!(read(&named, &bearer), Ok(()), "{host} {ends:?}");
+        }
+        let none = std::iter::empty();
+        assert_eq!(open.admit_read(&plain, none, here), Ok(()), "HTTP/1.0");
+        let both = [b"localhost".as_slice(), b"evil.example"];
+        assert_eq!(open.admit_read(&plain, both.into_iter(), here), Err(Denied::Host));
     }
 }

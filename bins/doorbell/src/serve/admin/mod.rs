@@ -128,12 +128,14 @@ impl Bound {
 async fn serve_conn(stream: TcpStream, peer: SocketAddr, shared: &Arc<Shared>) {
     let _small_replies = stream.set_nodelay(true);
     leave_silent(&stream);
+    // A connection without one is gone already.
+    let Ok(local) = stream.local_addr() else { return };
     let is_long = Arc::new(AtomicBool::new(false));
     let service = service_fn(|request| {
         let (shared, is_long) = (Arc::clone(shared), Arc::clone(&is_long));
         async move {
             let takes_long = || is_long.store(true, Ordering::Relaxed);
-            Ok::<_, Infallible>(shared.answer(request, peer, takes_long).await)
+            Ok::<_, Infallible>(shared.answer(request, (peer, local.ip()), takes_long).await)
         }
     });
     let mut builder = Builder::new();

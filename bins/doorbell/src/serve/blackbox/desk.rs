@@ -6,12 +6,13 @@ use super::probe::{Prober, Refused};
 use super::query::Query;
 use crate::checks::Shared;
 use crate::config::model::{Blackbox, Module};
+use crate::serve::browser::is_own_host;
 use crate::serve::generation::Ledger;
 use crate::serve::totals::Item;
 use bytes::Bytes;
 use http_body_util::Full;
 use hyper::body::Incoming;
-use hyper::header::{CONTENT_TYPE, HeaderValue};
+use hyper::header::{CONTENT_TYPE, HOST, HeaderValue};
 use hyper::{Request, Response, StatusCode};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -27,6 +28,10 @@ const RESULTS_MAX: usize = 1024;
 
 /// What Prometheus leaves for itself of the time that it gives (blackbox_exporter's `--timeout-offset`).
 const TIMEOUT_OFFSET: Duration = Duration::from_millis(500);
+
+/// For a name that may be that of another site.
+const FOREIGN_HOST: &str =
+    "this address is not known by the name in `Host`: use an IP address or localhost\n";
 
 const TEXT: HeaderValue = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
 const PLAIN: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
@@ -59,11 +64,17 @@ impl Desk {
         }
     }
 
-    pub(super) async fn answer(&self, request: &Request<Incoming>) -> Response<Full<Bytes>> {
+    /// `is_here`: the client is on this machine, as a browser may be that was sent here by the name of another site.
+    pub(super) async fn answer(&self, request: &Request<Incoming>, is_here: bool) -> Response<Full<Bytes>> {
         match request.uri().path() {
             "/probe" => {}
             "/-/healthy" => return reply(StatusCode::OK, PLAIN, "Healthy"),
             _ => return reply(StatusCode::NOT_FOUND, PLAIN, "ask for /probe?target=TARGET&module=MODULE\n"),
+        }
+        let host = request.headers().get(HOST).map(HeaderValue::as_bytes);
+        if is_here && host.is_some_and(|host| !is_own_host(host, &[])) {
+            self.count("unknown", "invalid");
+            return reply(StatusCode::FORBIDDEN, PLAIN, FOREIGN_HOST);
         }
         let query = match Query::parse(request.uri().query().unwrap_or_default(), &self.modules) {
             Ok(query) => query,

@@ -217,11 +217,11 @@ async fn accept(listener: TcpListener, desk: Arc<Desk>, mut phase: watch::Receiv
         tokio::select! {
             _leaving = after_serving(&mut phase) => break,
             accepted = listener.accept(), if conns.len() < CONNS_MAX => {
-                let Ok((stream, _)) = accepted else {
+                let Ok((stream, peer)) = accepted else {
                     sleep(RETRY_AFTER).await;
                     continue;
                 };
-                conns.spawn(talk(stream, Arc::clone(&desk), leaving.clone()));
+                conns.spawn(talk(stream, peer, Arc::clone(&desk), leaving.clone()));
             }
             Some(_ended) = conns.join_next() => {}
         }
@@ -231,14 +231,16 @@ async fn accept(listener: TcpListener, desk: Arc<Desk>, mut phase: watch::Receiv
 }
 
 /// One connection.
-async fn talk(stream: TcpStream, desk: Arc<Desk>, mut phase: watch::Receiver<Phase>) {
+async fn talk(stream: TcpStream, peer: SocketAddr, desk: Arc<Desk>, mut phase: watch::Receiver<Phase>) {
     leave_silent(&stream);
+    let is_here = peer.ip().to_canonical().is_loopback()
+        || stream.local_addr().is_ok_and(|local| local.ip() == peer.ip());
     let last_words = HEAD_TIMEOUT + desk.timeout;
     let (asks, mut asked) = watch::channel(false);
     let service = service_fn(move |request| {
         asks.send_replace(true);
         let desk = Arc::clone(&desk);
-        async move { Ok::<_, Infallible>(desk.answer(&request).await) }
+        async move { Ok::<_, Infallible>(desk.answer(&request, is_here).await) }
     });
     let mut builder = http1::Builder::new();
     builder.timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT).max_buf_size(HEAD_LEN_MAX);

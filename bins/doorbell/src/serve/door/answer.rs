@@ -75,7 +75,9 @@ impl Answer {
             }
             Action::Push => match push {
                 Some(push) => {
-                    PushAnswer::build(push.clone(), materials.config, &headers).map(Arc::new).map(Self::Push)
+                    let has_hosts = !route.hosts.is_empty();
+                    let built = PushAnswer::build(push.clone(), materials.config, has_hosts, &headers);
+                    built.map(Arc::new).map(Self::Push)
                 }
                 None => Some(Self::Nothing),
             },

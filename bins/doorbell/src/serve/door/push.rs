@@ -7,6 +7,7 @@ use crate::checks::{Finding, Push};
 use crate::config::model::{CheckKind, Config};
 use crate::http::router::Match;
 use crate::http::{Answered, Request, Responder, StaticReply, Status};
+use crate::serve::browser::{is_cross_site, is_own_host};
 use doorbell_health::Outcome;
 use std::collections::HashMap;
 use std::time::Duration;
@@ -23,11 +24,19 @@ pub(super) struct PushAnswer {
     taken: StaticReply,
     busy: StaticReply,
     bad_result: StaticReply,
+    cross_site: StaticReply,
+    /// Whether the router has let only named hosts in.
+    has_hosts: bool,
 }
 
 impl PushAnswer {
     /// `None` when the fields cannot be sent.
-    pub(super) fn build(push: Push, config: &Config, headers: &[(String, String)]) -> Option<Self> {
+    pub(super) fn build(
+        push: Push,
+        config: &Config,
+        has_hosts: bool,
+        headers: &[(String, String)],
+    ) -> Option<Self> {
         let pushed = config.checks.iter().enumerate();
         let pushed = pushed.filter(|(_, check)| matches!(check.kind, CheckKind::Ttl(_)));
         let text = |status, text: &'static str| super::with_headers(StaticReply::text(status, text), headers);
@@ -37,6 +46,8 @@ impl PushAnswer {
             taken: super::with_headers(StaticReply::new(Status::NO_CONTENT), headers)?,
             busy: text(Status::SERVICE_UNAVAILABLE, "too many results at once\n")?,
             bad_result: text(Status::BAD_REQUEST, "a result is pass, warn, fail or maintenance\n")?,
+            cross_site: text(Status::FORBIDDEN, "a page of another site may not push results\n")?,
+            has_hosts,
         })
     }
 
@@ -47,6 +58,11 @@ impl PushAnswer {
         fixed: &Fixed,
         reply: Responder<'a>,
     ) -> Answered<'a> {
+        let is_own = |host: &[u8]| self.has_hosts || is_own_host(host, &[]);
+        let host = request.host_bytes().unwrap_or_default();
+        if is_cross_site(|name| request.header(name), host, is_own) {
+            return reply.send(&self.cross_site);
+        }
         let value = |name| found.params.value(name).unwrap_or_default();
         let Some(&check) = self.checks.get(value("check")) else { return reply.send(&fixed.not_found) };
         let outcome = match value("result") {
