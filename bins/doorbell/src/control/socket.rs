@@ -8,7 +8,7 @@
 use super::group;
 use super::places::{NAME, directories, name_of, sockets};
 use crate::config::model::{Control, ControlSocket};
-use rustix::fs::{FlockOperation, flock};
+use rustix::fs::{FlockOperation, Mode, fchmod, flock};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, listen, socket_with};
 use std::fs::{self, File, OpenOptions};
@@ -22,6 +22,10 @@ use std::time::Duration;
 
 /// Names that are tried for one more doorbell in a directory.
 const ROUNDS_MAX: u32 = 4;
+
+/// Of the file of a socket for the user that we run as, and of one for a group, too.
+const MODE: u32 = 0o600;
+const GROUP_MODE: u32 = 0o660;
 
 /// Operators who wait to be accepted.
 const BACKLOG: i32 = 128;
@@ -101,14 +105,14 @@ fn open_first(
 
 /// The first doorbell in a directory has a name without a number.
 fn open_in(directory: &Path, group: Option<Group<'_>>) -> Result<(ControlFile, UnixListener), Taken> {
-    fs::DirBuilder::new().recursive(true).mode(0o755).create(directory).map_err(Taken::Error)?;
+    fs::DirBuilder::new().recursive(true).mode(0o755).create(directory).map_err(failed("mkdir"))?;
     remove_left_over(directory);
     let pid = std::process::id();
     let mut last = Taken::Living;
     for name in std::iter::once(NAME.to_owned()).chain((0..ROUNDS_MAX).map(|round| name_of(pid, round))) {
         match claim(&directory.join(name), group) {
             Ok(opened) => return Ok(opened),
-            Err(why @ Taken::Error(_)) => return Err(why),
+            Err(why @ Taken::Failed { .. }) => return Err(why),
             Err(why) => last = why,
         }
     }
@@ -134,14 +138,19 @@ fn remove_left_over(directory: &Path) {
 /// Why a path cannot be had.
 #[derive(Debug, thiserror::Error)]
 enum Taken {
-    #[error("{0}")]
-    Error(io::Error),
+    /// The call says what a filter of system calls or a mount denies.
+    #[error("{call} failed: {error}")]
+    Failed { call: &'static str, error: io::Error },
     #[error("another doorbell takes its commands there")]
     Living,
     #[error("there is something that is not a socket")]
     NotASocket,
     #[error("another program listens there")]
     Stranger,
+}
+
+fn failed<E: Into<io::Error>>(call: &'static str) -> impl Fn(E) -> Taken {
+    move |error| Taken::Failed { call, error: error.into() }
 }
 
 fn lock_path(path: &Path) -> PathBuf {
@@ -151,11 +160,11 @@ fn lock_path(path: &Path) -> PathBuf {
 fn lock(path: &Path) -> Result<File, Taken> {
     let mut options = OpenOptions::new();
     let options = options.write(true).create(true).truncate(false).mode(0o600);
-    let file = options.open(lock_path(path)).map_err(Taken::Error)?;
+    let file = options.open(lock_path(path)).map_err(failed("open of the lock file"))?;
     match flock(&file, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => Ok(file),
         Err(Errno::WOULDBLOCK) => Err(Taken::Living),
-        Err(error) => Err(Taken::Error(error.into())),
+        Err(error) => Err(failed("flock")(error)),
     }
 }
 
@@ -171,18 +180,20 @@ fn claim(path: &Path, group: Option<Group<'_>>) -> Result<(ControlFile, UnixList
     match fs::symlink_metadata(path) {
         Ok(meta) if !meta.file_type().is_socket() => return Err(Taken::NotASocket),
         Ok(_) if is_answered(path) => return Err(Taken::Stranger),
-        Ok(_) => fs::remove_file(path).map_err(Taken::Error)?,
+        Ok(_) => fs::remove_file(path).map_err(failed("unlink"))?,
         Err(_) => {}
     }
-    let failed = |error: Errno| Taken::Error(error.into());
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None).map_err(failed)?;
-    bind(&socket, &SocketAddrUnix::new(path).map_err(failed)?).map_err(failed)?;
-    let inode = fs::metadata(path).map_err(Taken::Error)?.ino();
+    let socket =
+        socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None).map_err(failed("socket"))?;
+    // Linux makes the file with the mode of the socket, so that nothing is left to change where chmod is denied. Where this is, chmod follows.
+    let _by_chmod = fchmod(&socket, Mode::from_raw_mode(MODE));
+    bind(&socket, &SocketAddrUnix::new(path).map_err(failed("bind"))?).map_err(failed("bind"))?;
+    let inode = fs::metadata(path).map_err(failed("stat"))?.ino();
     let file = ControlFile { path: path.to_owned(), inode, _lock: lock };
     // Whoever may not connect must not have done so before: nobody is let in until it listens.
     permit(path, group)?;
-    listen(&socket, BACKLOG).map_err(failed)?;
+    listen(&socket, BACKLOG).map_err(failed("listen"))?;
     Ok((file, UnixListener::from(socket)))
 }
 
@@ -196,10 +207,10 @@ fn give(path: &Path, group: u32) -> io::Result<()> {
 
 /// By the mode of the file, which is what the kernel looks at when somebody connects (unix(7)).
 fn permit(path: &Path, group: Option<Group<'_>>) -> Result<(), Taken> {
-    let mut mode = 0o600;
+    let mut mode = MODE;
     if let Some(Group { name, number }) = group {
         match give(path, number) {
-            Ok(()) => mode = 0o660,
+            Ok(()) => mode = GROUP_MODE,
             // Whoever runs it still has to be able to steer it.
             Err(error) => tracing::error!(
                 "{}: it cannot be given to group {name}, whose members are not let in: {error}; doorbell has to run as root, as a member of \
@@ -208,5 +219,8 @@ fn permit(path: &Path, group: Option<Group<'_>>) -> Result<(), Taken> {
             ),
         }
     }
-    fs::set_permissions(path, fs::Permissions::from_mode(mode)).map_err(Taken::Error)
+    if fs::metadata(path).map_err(failed("stat"))?.mode() & 0o7777 == mode {
+        return Ok(());
+    }
+    fs::set_permissions(path, fs::Permissions::from_mode(mode)).map_err(failed("chmod"))
 }

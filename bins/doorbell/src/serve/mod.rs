@@ -60,6 +60,7 @@ pub(crate) fn run(config: Config, origin: &str, again: Option<Read>) -> Result<E
         |error: std::io::Error| Failure::new(Exit::Failure, format!("no thread could be started: {error}"));
     orphans::start().map_err(no_thread)?;
     let started = config.clone();
+    let is_configured = again.is_some();
     // Before anything serves: an address that cannot be had ends the start.
     let admin = started.admin.as_ref().map(admin::bind).transpose()?.flatten();
     let guard = Arc::new(admin::Guard::closed());
@@ -70,7 +71,7 @@ pub(crate) fn run(config: Config, origin: &str, again: Option<Read>) -> Result<E
         Some(fleet) => fleet.reload(),
         None => Err("doorbell is about to end".to_owned()),
     });
-    let ops = Ops::start(&started, &operator).map_err(no_thread)?;
+    let ops = Ops::start(&started, &operator, is_configured).map_err(no_thread)?;
     let admin_addr = admin.as_ref().and_then(|admin| admin.addr().ok());
     admin_addr.into_iter().for_each(|addr| operator.set_admin(addr));
     if let Some(admin) = admin {

@@ -17,8 +17,13 @@ pub(in crate::serve) struct Ops {
 }
 
 impl Ops {
-    /// A control socket that cannot be had is told, and no more: probes are answered without.
-    pub(in crate::serve) fn start(config: &Config, operator: &Operator) -> io::Result<Self> {
+    /// A control socket that cannot be had is told, and no more: probes are answered without. Without a configuration file, of which
+    /// `is_configured` tells, nobody prepared a place for one.
+    pub(in crate::serve) fn start(
+        config: &Config,
+        operator: &Operator,
+        is_configured: bool,
+    ) -> io::Result<Self> {
         let lane = OpsLane::start(operator.answers())?;
         let control = match control::open(&config.control) {
             Ok(Some((file, listener))) => {
@@ -27,12 +32,19 @@ impl Ops {
                 Some(file)
             }
             Ok(None) => None,
-            Err(why) if config.control.socket == ControlSocket::Auto && config.control.group.is_none() => {
-                tracing::info!("no commands are taken, there is no place for a control socket: {why}");
-                None
-            }
             Err(why) => {
-                tracing::error!("no commands are taken: {why}");
+                const EFFECT: &str = "`doorbell status`, `drain` and `prestop` do not work";
+                let is_wanted =
+                    config.control.socket != ControlSocket::Auto || config.control.group.is_some();
+                if is_wanted {
+                    tracing::error!("no control socket, {EFFECT}: {why}");
+                } else if is_configured {
+                    tracing::warn!(
+                        "no control socket, {EFFECT}: {why}; allow that, name another place as `control.socket`, or set it to \"off\""
+                    );
+                } else {
+                    tracing::info!("no control socket, {EFFECT}: {why}");
+                }
                 None
             }
         };
