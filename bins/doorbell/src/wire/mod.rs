@@ -17,8 +17,8 @@ mod word;
 pub use ask::{Refusal, RefusalKind, Request, Response};
 pub use event::{Event, Happening};
 pub use view::{
-    AnswerView, CheckView, DrainView, EndpointView, HoldView, ProberView, ResultView, Status, UseView,
-    WorkerView,
+    AnswerView, CheckView, DrainView, EndpointView, HoldView, ProberView, RefusedReloadView, ResultView,
+    Status, UseView, WorkerView,
 };
 pub use word::{
     AudienceWord, CauseWord, CheckWord, ClassWord, EndpointWord, HoldSource, Lifecycle, OutcomeWord,

@@ -93,6 +93,7 @@ fn status() -> Status {
         drain_ends_in_ms: Some(5),
         config: "doorbell.toml".into(),
         generation: 4,
+        refused_reload: Some(RefusedReloadView { reason: "line 3".into(), age_ms: 8 }),
         addresses: vec!["127.0.0.1:1".into()],
         ports: [("admin".to_owned(), vec!["127.0.0.1:9130".to_owned()])].into(),
         workers: vec![WorkerView {
@@ -183,7 +184,7 @@ fn the_layout_is_that_of_this_version() {
     responses().iter().for_each(|response| digest.write(&bitcode::encode(response)));
     assert_eq!(
         (VERSION, digest.finish()),
-        (3, 17_774_988_605_559_032_066),
+        (4, 7_913_424_208_963_687_231),
         "the layout of the control protocol changed"
     );
 }

@@ -37,6 +37,8 @@ pub struct Status {
     pub config: String,
     /// Which configuration is in use: 1 at the start, one more with every reload.
     pub generation: u64,
+    /// The last reload, when it was refused: what is served is older than the file.
+    pub refused_reload: Option<RefusedReloadView>,
     /// Bound addresses, in the order of the configuration.
     pub addresses: Vec<String>,
     /// Where else it listens, by what for: `admin`, `blackbox`, `tcp_gate.NAME`. A gate that is shut is not open.
@@ -55,6 +57,15 @@ pub struct Status {
     pub counters: BTreeMap<String, u64>,
     /// The number of the last event.
     pub event: u64,
+}
+
+/// A reload that changed nothing.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode, Serialize)]
+pub struct RefusedReloadView {
+    /// What is wrong with the new configuration.
+    pub reason: String,
+    /// How long ago it was refused.
+    pub age_ms: u64,
 }
 
 /// One worker.

@@ -161,9 +161,42 @@ fn a_damaged_state_is_set_aside_and_said_once() {
 }
 
 #[test]
+fn two_instances_do_not_keep_in_one_file() {
+    let first = Controlled::start("epoll", STATE);
+    first.say(&["maint", "readyz", "--reason", "of the first"]);
+    let path = first.scratch.path("state");
+    let shared = STATE.replace("SCRATCH/state", path.to_str().unwrap());
+    let second = Controlled::start("epoll", &shared);
+    let log = second.doorbell.process.log();
+    assert!(log.contains(&format!("another instance keeps its state in {}", path.display())), "{log}");
+    assert_eq!(second.probe("/readyz").0, 200, "what is declared there is of the other one");
+    let said = second.say(&["drain"]);
+    assert!(said.contains("not kept across restarts: another instance keeps its state in"), "{said}");
+    let first = restart(first, "epoll");
+    assert_eq!(first.status()["maintenance"][0]["reason"], "of the first");
+    assert_eq!(first.status()["lifecycle"], "ready");
+}
+
+#[test]
+fn a_place_that_cannot_be_written_is_said_by_check() {
+    let scratch = Scratch::new();
+    let path = scratch.write("state", "");
+    for (name, expected) in [("state", true), ("state/state", false), ("new/state", true), ("", false)] {
+        let place = if name.is_empty() { "/dev".to_owned() } else { path.replace("state", name) };
+        let file = scratch.write("f.toml", &format!("version = 1\n[lifecycle]\nstate_file = {place:?}\n"));
+        let output = Command::new(binary()).args(["check", "-c", &file]).output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(!said.contains("unwritable-state"), expected, "{name}: {said}");
+        assert!(expected || said.contains(&format!("{place:?} cannot be written: ")), "{said}");
+    }
+}
+
+#[test]
 fn a_state_that_cannot_be_written_is_said_and_stops_nothing() {
     let state = STATE.replace("SCRATCH/state", "/dev/full/state");
     let control = Controlled::start("epoll", &state);
+    let log = control.doorbell.process.log();
+    assert!(log.contains("/dev/full/state cannot be written"), "at the start: {log}");
     let said = control.say(&["maint", "readyz"]);
     assert!(said.contains("not kept across restarts: "), "{said}");
     assert_eq!(control.probe("/readyz").0, 503, "it holds all the same");

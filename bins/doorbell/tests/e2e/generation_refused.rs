@@ -21,6 +21,7 @@ on_auto! {
     nothing_of_a_refused_file_is_in_force
     an_address_that_somebody_has_refuses_the_file
     a_file_that_cannot_be_used_is_told_once_with_its_place
+    a_refused_reload_is_shown_until_one_is_done
     a_file_that_cannot_be_read_any_more_is_kept_as_it_was
     threads_that_nothing_needs_for_a_while_stay_as_they_are
 }
@@ -31,6 +32,23 @@ fn threads(reloaded: &Reloaded) -> Vec<String> {
     let tasks = fs::read_dir(format!("/proc/{}/task", reloaded.doorbell.process.pid())).unwrap();
     // A thread may end while it is looked at.
     tasks.filter_map(|task| fs::read_to_string(task.ok()?.path().join("comm")).ok()).collect()
+}
+
+fn a_refused_reload_is_shown_until_one_is_done(engine: &str) {
+    let reloaded = Reloaded::start(engine, "");
+    let shown = || (reloaded.status()["refused_reload"].clone(), reloaded.say(&["status"]));
+    assert!(shown().0.is_null());
+    reloaded.write("1", "[nothing]\n");
+    for round in 0..2 {
+        assert!(!reloaded.run(&["reload"]).status.success());
+        let (refused, said) = shown();
+        assert!(refused["reason"].as_str().is_some_and(|why| why.contains("nothing")), "{round}: {refused}");
+        assert!(said.contains("refused ") && said.contains("has an error"), "{round}: {said}");
+    }
+    reloaded.write("1", "");
+    reloaded.say(&["reload"]);
+    let (refused, said) = shown();
+    assert!(refused.is_null() && !said.contains("refused "), "{refused} {said}");
 }
 
 /// Everything that there is before it is found that an address of the file is in use.

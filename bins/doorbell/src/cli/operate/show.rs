@@ -21,6 +21,14 @@ pub(super) fn status(status: &Status, wide: bool, paint: Paint) -> String {
     let generation =
         if status.generation > 1 { format!(", read {} times", status.generation) } else { String::new() };
     fact("config", format!("{}{generation}", status.config));
+    if let Some(refused) = &status.refused_reload {
+        let text = format!(
+            "refused {} ago: {}",
+            length(refused.age_ms),
+            refused.reason.lines().next().unwrap_or_default()
+        );
+        fact("reload", paint.text(Tone::Bad, &text));
+    }
     fact("listens on", status.addresses.join("  "));
     for (name, addrs) in &status.ports {
         fact("", format!("{}  {name}", addrs.join("  ")));

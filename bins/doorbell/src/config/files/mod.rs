@@ -10,6 +10,8 @@ use super::problem::{Problem, Problems};
 use super::section::At;
 use super::written;
 use crate::http::linkmap::{LinkMap, MAP_BYTES_MAX};
+use rustix::fs::{Access, access};
+use rustix::io::Errno;
 use std::fs::File;
 use std::io::Read;
 use std::os::unix::fs::PermissionsExt as _;
@@ -56,6 +58,9 @@ pub(super) fn check(file: &written::File, access: &AccessFile, unix_secs: i64, p
     }
     if let (AccessFile::Path(path), Some(at)) = (access, &file.log.access_file) {
         check_access_file(path, at, problems);
+    }
+    if let Some(at) = &file.lifecycle.state_file {
+        check_state_file(at, problems);
     }
     for route in &file.routes {
         if let Some(map) = route.redirect.as_ref().and_then(|redirect| redirect.map.as_ref()) {
@@ -124,6 +129,29 @@ fn check_access_file(path: &Path, at: &At<PathBuf>, problems: &Problems) {
                 .help("make the directory, or name another file; \"-\" is standard output"),
         );
     }
+}
+
+fn check_state_file(at: &At<PathBuf>, problems: &Problems) {
+    if let Err(error) = may_be_written(&at.value) {
+        let message = format!("{:?} cannot be written: {error}", at.value);
+        problems.add(
+            Problem::warning("unwritable-state", at.span.clone(), message)
+                .help("name a file in a directory that belongs to the user of doorbell; without it, what operators declare is lost at a restart"),
+        );
+    }
+}
+
+/// Whether a file can be made there by this user, with the directories that are missing.
+fn may_be_written(path: &Path) -> std::io::Result<()> {
+    if path.is_dir() {
+        return Err(Errno::ISDIR.into());
+    }
+    let is_there = |folder: &&Path| folder.symlink_metadata().is_ok();
+    let folder = path.ancestors().skip(1).find(is_there).unwrap_or_else(|| Path::new("."));
+    if !folder.is_dir() {
+        return Err(Errno::NOTDIR.into());
+    }
+    Ok(access(folder, Access::WRITE_OK | Access::EXEC_OK)?)
 }
 
 /// The link map of every start and every reload, read as it will be then.

@@ -98,6 +98,7 @@ fn status() -> Status {
         drain_ends_in_ms: None,
         config: "doorbell.toml".to_owned(),
         generation: 2,
+        refused_reload: None,
         addresses: Vec::new(),
         ports: BTreeMap::new(),
         workers: vec![worker(false), worker(true)],

@@ -111,6 +111,8 @@ impl Operator {
             Ok(text) => (true, text.clone()),
             Err(text) => (false, text.clone()),
         };
+        let refused = (!ok).then(|| (text.clone(), self.0.clock.now()));
+        self.lock().refused_reload = refused;
         self.0.journal.record(Happening::Reload { ok, text });
         outcome.map_err(|text| Refusal::new(RefusalKind::Failed, text))
     }

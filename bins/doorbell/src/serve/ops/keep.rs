@@ -15,9 +15,17 @@ use std::time::Duration;
 impl Operator {
     /// Takes up what was declared before the program was started, and keeps what will be. To be called before any board is adopted.
     pub(in crate::serve) fn keep_in(&self, path: &Path) {
-        let store = Store::new(path);
+        let mut store = Store::new(path);
+        if store.claim().is_err() {
+            let path = path.display();
+            tracing::warn!(
+                "another instance keeps its state in {path}: nothing is taken from there, and what operators declare here is lost at a restart; give each instance a `lifecycle.state_file` of its own"
+            );
+            self.0.store.get_or_init(|| Err(format!("another instance keeps its state in {path}")));
+            return;
+        }
         let kept = store.load();
-        self.0.store.get_or_init(|| Mutex::new(store));
+        self.0.store.get_or_init(|| Ok(Mutex::new(store)));
         let Some(kept) = kept else { return };
         let mut inside = self.lock();
         let now = self.0.clock.now();
@@ -38,13 +46,15 @@ impl Operator {
 
     /// Whether there is a state file.
     pub(super) fn keeps(&self) -> bool {
-        self.0.store.get().is_some()
+        matches!(self.0.store.get(), Some(Ok(_)))
     }
 
     /// Keeps what is declared now. What to tell the operator about that, where it is not as it should be.
     pub(super) fn save(&self) -> Option<String> {
-        let Some(store) = self.0.store.get() else {
-            return Some("not kept across restarts, as there is no `lifecycle.state_file`".into());
+        let store = match self.0.store.get() {
+            Some(Ok(store)) => store,
+            Some(Err(why)) => return Some(format!("not kept across restarts: {why}")),
+            None => return Some("not kept across restarts, as there is no `lifecycle.state_file`".into()),
         };
         // Held from the look to the end of the writing, so that the last look is what is in the file at last.
         let mut store = store.lock().unwrap_or_else(PoisonError::into_inner);

@@ -65,7 +65,8 @@ struct Shared {
     journal: Arc<Journal>,
     running: ArcSwapOption<Running>,
     inside: Mutex<Inside>,
-    store: OnceLock<Mutex<Store>>,
+    /// Why nothing is kept, where another instance has the file.
+    store: OnceLock<Result<Mutex<Store>, String>>,
     hooks: Hooks,
     answers: Answers,
     /// Where operators ask over HTTP.
@@ -83,6 +84,8 @@ struct Inside {
     /// A board that may come into use.
     candidate: Weak<Keeper>,
     generation: u64,
+    /// Why the last reload changed nothing, and when that was; `None` when it was done.
+    refused_reload: Option<(String, Duration)>,
     fates: BTreeMap<u16, Fate>,
 }
 

@@ -263,9 +263,10 @@ fn a_state_file_of_another_hour_is_taken_up_as_it_was() {
     let start = || operator_kept_in(&path);
     for (saved_ms, read_ms) in [(0, 3_600_000), (3_600_000, 0), (0, -3_600_000)] {
         jump::to(saved_ms);
-        let (operator, _keeper) = start();
+        let (operator, keeper) = start();
         operator.maintain("readyz", "disks", Some(Duration::from_secs(600))).unwrap();
         operator.drain("second", "fans", Some(Duration::from_secs(600)), true).unwrap();
+        drop((operator, keeper));
         jump::to(read_ms);
         let (operator, keeper) = start();
         let states = ["readyz", "second"].map(|name| state(&keeper, name));
@@ -300,18 +301,24 @@ fn without_a_hook_a_reload_says_so() {
     let (events, _) = operator.events_since(0);
     let last = &events.last().unwrap().what;
     assert_eq!(*last, Happening::Reload { ok: false, text: "line 3".to_owned() });
+    let refused = operator.status().refused_reload.unwrap();
+    assert_eq!(refused.reason, "line 3");
 }
 
 #[test]
 fn what_was_declared_is_there_after_a_restart() {
     let path = std::env::temp_dir().join(format!("doorbell-operator-{}", std::process::id()));
     let start = || operator_kept_in(&path);
-    let (operator, _keeper) = start();
+    let (operator, keeper) = start();
     assert!(!operator.maintain("second", "disks", None).unwrap().contains("not kept"));
     operator.maintain("livez", "over soon", Some(Duration::from_secs(9))).unwrap();
     operator.drain("readyz", "disks", Some(Duration::from_secs(9)), true).unwrap();
     operator.drain("second", "of a hook", None, false).unwrap();
     operator.drain("all", "kernel", None, true).unwrap();
+    let (second, _keeper) = start();
+    assert!(second.status().maintenance.is_empty() && second.status().drains.is_empty());
+    assert!(second.maintain("second", "", None).unwrap().contains("another instance keeps its state"));
+    drop((operator, keeper, second));
     let (operator, keeper) = start();
     assert_eq!(state(&keeper, "readyz"), EndpointWord::Drain, "before anybody asks");
     assert_eq!(endpoint(&keeper, "readyz").note, "disks");
@@ -321,16 +328,19 @@ fn what_was_declared_is_there_after_a_restart() {
     assert_eq!(endpoint(&keeper, "second").note, "disks");
     operator.drain("readyz", "disks", Some(Duration::from_secs(9)), true).unwrap();
     operator.drain("all", "of a hook", None, false).unwrap();
+    drop((operator, keeper));
     let mut store = Store::new(&path);
     let mut kept = store.load().unwrap();
     assert_eq!(kept.drains.len(), 1, "{kept:?}");
     kept.moment.since_boot_ms -= 10_000;
     store.save(&kept).unwrap();
+    drop(store);
     let (operator, keeper) = start();
     assert_eq!(state(&keeper, "livez"), EndpointWord::Up, "over while nothing ran");
     assert_eq!(state(&keeper, "readyz"), EndpointWord::Up, "and so is its drain");
     assert_eq!(endpoint(&keeper, "second").note, "disks");
     operator.ready("all").unwrap();
+    drop((operator, keeper));
     let (operator, _keeper) = start();
     assert_eq!((operator.status().maintenance, operator.status().lifecycle), (vec![], Lifecycle::Starting));
     std::fs::remove_file(&path).unwrap();

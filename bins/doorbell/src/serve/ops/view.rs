@@ -5,7 +5,7 @@
 use super::clock::{millis, unix_ms};
 use super::{Follower, Operator, Running, Subject};
 use crate::checks::{Desk as _, Finding};
-use crate::wire::{CheckView, Event, ProberView, Refusal, RefusalKind, Status};
+use crate::wire::{CheckView, Event, ProberView, Refusal, RefusalKind, RefusedReloadView, Status};
 use doorbell_health::{CheckIndex, Outcome};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -37,6 +37,10 @@ impl Operator {
             drain_ends_in_ms: life.drain().and_then(|drain| drain.until).map(left),
             config: String::new(),
             generation: inside.generation,
+            refused_reload: inside.refused_reload.as_ref().map(|(reason, at)| RefusedReloadView {
+                reason: reason.clone(),
+                age_ms: millis(now.saturating_sub(*at)),
+            }),
             addresses: Vec::new(),
             ports: self
                 .0

@@ -3,7 +3,8 @@
 //! Does not know about: what follows from it, when it changes.
 //!
 //! The file is written beside the old one, forced to the disk and renamed over it, so that a kill at any moment leaves one or the other.
-//! One that cannot be used is set aside, and nothing was declared then.
+//! One that cannot be used is set aside, and nothing was declared then. The lock of `NAME.lock` says which process keeps it; it ends with the
+//! process, however that ends.
 
 mod kept;
 #[cfg(test)]
@@ -12,6 +13,8 @@ mod tests;
 pub(super) use kept::{Kept, KeptHold, Moment};
 
 use kept::Damage;
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -24,13 +27,58 @@ const FILE_LEN_MAX: u64 = 4 << 20;
 #[derive(Debug)]
 pub(super) struct Store {
     path: PathBuf,
+    /// `None` until the place can be written.
+    lock: Option<File>,
     /// Why the last write failed; each cause is told once.
     failed: Option<String>,
 }
 
+/// Another process keeps its state there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Held;
+
 impl Store {
     pub(super) fn new(path: &Path) -> Self {
-        Self { path: path.to_owned(), failed: None }
+        Self { path: path.to_owned(), lock: None, failed: None }
+    }
+
+    /// Takes the lock, and tries whether the place can be written: where it cannot, that is told, and tried again with each write.
+    pub(super) fn claim(&mut self) -> Result<(), Held> {
+        match self.claim_lock() {
+            Ok(true) => {}
+            Ok(false) => return Err(Held),
+            Err(error) => {
+                self.tell(Err(error.to_string()));
+                return Ok(());
+            }
+        }
+        let new = self.path.with_added_extension("new");
+        let tried = if self.path.is_dir() { Err(Errno::ISDIR.into()) } else { write_new(&new, b"") };
+        let _gone = fs::remove_file(&new);
+        self.tell(tried.map_err(|error: io::Error| error.to_string()));
+        Ok(())
+    }
+
+    /// Whether it is ours; where it cannot be known, why.
+    fn claim_lock(&mut self) -> io::Result<bool> {
+        if self.lock.is_some() {
+            return Ok(true);
+        }
+        fs::create_dir_all(folder_of(&self.path))?;
+        let mut options = OpenOptions::new();
+        let options = options.write(true).create(true).truncate(false).mode(0o600);
+        let file = options.open(self.path.with_added_extension("lock"))?;
+        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Err(Errno::WOULDBLOCK) => return Ok(false),
+            Ok(()) => {}
+            // A file system without locks.
+            Err(error) => tracing::warn!(
+                "{} cannot be locked, another instance would overwrite it: {error}",
+                self.path.display()
+            ),
+        }
+        self.lock = Some(file);
+        Ok(true)
     }
 
     /// What was kept. What cannot be used is told and set aside.
@@ -67,7 +115,16 @@ impl Store {
 
     /// Keeps this, and nothing else any more; why not, where it cannot be kept.
     pub(super) fn save(&mut self, kept: &Kept) -> Result<(), String> {
-        let outcome = write(&self.path, &kept.encode()).map_err(|error| error.to_string());
+        let outcome = match self.claim_lock() {
+            Ok(true) => write(&self.path, &kept.encode()).map_err(|error| error.to_string()),
+            Ok(false) => Err("another instance keeps its state there".to_owned()),
+            Err(error) => Err(error.to_string()),
+        };
+        self.tell(outcome.clone());
+        outcome
+    }
+
+    fn tell(&mut self, outcome: Result<(), String>) {
         let path = self.path.display();
         match (&outcome, &self.failed) {
             (Err(why), told) if told.as_ref() != Some(why) => {
@@ -78,8 +135,7 @@ impl Store {
             (Ok(()), Some(_)) => tracing::info!("{path} can be written again"),
             _ => {}
         }
-        self.failed = outcome.clone().err();
-        outcome
+        self.failed = outcome.err();
     }
 }
 
@@ -90,9 +146,6 @@ fn read(path: &Path) -> io::Result<Vec<u8>> {
 }
 
 fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let folder =
-        path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or_else(|| Path::new("."));
-    fs::create_dir_all(folder)?;
     let new = path.with_added_extension("new");
     let written = write_new(&new, bytes).and_then(|()| fs::rename(&new, path));
     if written.is_err() {
@@ -101,7 +154,11 @@ fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     }
     written?;
     // Only then does the new name outlive a crash of the machine.
-    File::open(folder)?.sync_all()
+    File::open(folder_of(path))?.sync_all()
+}
+
+fn folder_of(path: &Path) -> &Path {
+    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or_else(|| Path::new("."))
 }
 
 fn write_new(new: &Path, bytes: &[u8]) -> io::Result<()> {

@@ -137,6 +137,36 @@ fn a_disk_that_is_full_stops_nothing() {
 }
 
 #[test]
+fn two_do_not_keep_in_one_file() {
+    let folder = Folder::new();
+    let (mut first, mut second) = (folder.store(), folder.store());
+    assert_eq!((first.claim(), second.claim()), (Ok(()), Err(Held)));
+    first.save(&kept()).unwrap();
+    let why = second.save(&Kept::default()).unwrap_err();
+    assert_eq!(why, "another instance keeps its state there");
+    assert_eq!(first.load(), Some(kept()));
+    drop(first);
+    assert_eq!(folder.store().claim(), Ok(()), "the lock ends with its owner");
+}
+
+#[test]
+fn a_place_that_cannot_be_written_is_told_before_anything_is_kept() {
+    let folder = Folder::new();
+    fs::write(folder.0.join("deep"), b"").unwrap();
+    let mut store = folder.store();
+    assert_eq!(store.claim(), Ok(()));
+    assert!(store.failed.as_deref().is_some_and(|why| why.contains("File exists")), "{:?}", store.failed);
+    fs::remove_file(folder.0.join("deep")).unwrap();
+    fs::create_dir_all(folder.path("state")).unwrap();
+    assert_eq!(store.claim(), Ok(()));
+    assert!(store.failed.as_deref().is_some_and(|why| why.contains("directory")), "{:?}", store.failed);
+    fs::remove_dir(folder.path("state")).unwrap();
+    assert_eq!((store.claim(), store.failed.as_deref()), (Ok(()), None));
+    assert!(!folder.path("state.new").exists());
+    store.save(&kept()).unwrap();
+}
+
+#[test]
 fn no_jump_of_the_clock_makes_anything_last_longer() {
     const HOUR: u64 = 3_600_000;
     let at = |boot: &str, since_boot_ms, unix_ms| Moment { boot: boot.into(), since_boot_ms, unix_ms };
