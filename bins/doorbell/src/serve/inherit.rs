@@ -17,7 +17,7 @@ pub(super) fn named(name: &str, env: &dyn Fn(&str) -> Option<String>) -> Result<
     let sockets: Vec<_> = positions.map(|(position, _)| take(FIRST + position)).collect::<Result<_, _>>()?;
     if sockets.is_empty() {
         let message = format!(
-            "no socket named `{name}` was passed: set FileDescriptorName={name} in the .socket unit (LISTEN_FDS is {count}, LISTEN_FDNAMES is {names:?})"
+            "no socket named `{name}` was passed: start the .socket unit before the service (`systemctl enable --now doorbell.socket`) and set FileDescriptorName={name} in it (LISTEN_FDS is {count}, LISTEN_FDNAMES is {names:?})"
         );
         return Err(Failure::new(Exit::BadConfig, message));
     }
@@ -35,6 +35,22 @@ pub(super) fn all(env: &dyn Fn(&str) -> Option<String>) -> Vec<(String, OwnedFd)
 /// the kernel is, whether it listens.
 pub(super) fn numbered(fd: u32) -> Result<OwnedFd, Failure> {
     take(fd)
+}
+
+/// A descriptor that was passed for a name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Passed {
+    pub(super) fd: u32,
+    /// Of `FileDescriptorName=`; by default that of the .socket unit.
+    pub(super) name: String,
+}
+
+/// Every descriptor that was passed, whatever it is.
+pub(super) fn list(env: &dyn Fn(&str) -> Option<String>) -> Vec<Passed> {
+    let names = env("LISTEN_FDNAMES").unwrap_or_default();
+    let names = names.split(':').chain(std::iter::repeat(""));
+    let fds = FIRST..FIRST + count(env).unwrap_or(0);
+    fds.zip(names).map(|(fd, name)| Passed { fd, name: name.to_owned() }).collect()
 }
 
 /// How many descriptors were passed. Each stays open at its number.

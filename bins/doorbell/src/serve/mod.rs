@@ -3,6 +3,7 @@
 //! Does not know about: files, command lines.
 
 mod access;
+mod activation;
 mod admin;
 mod agent;
 mod audience;
@@ -81,6 +82,7 @@ pub(crate) fn run(config: Config, origin: &str, again: Option<Read>) -> Result<E
     let forgotten = doorbell::forget_code_pages();
     tracing::debug!(bytes = forgotten, "pages of code that the start needed were given back");
     announce(&operator, &started, &ops, admin_addr);
+    activation::warn_of_unused(&started);
     let mut watched: Vec<Box<dyn Watched>> = Vec::new();
     watched.extend(fleet.program().take_files());
     watched.extend(ConfigFile::watched(&fleet, &operator).map(|file| Box::new(file) as Box<dyn Watched>));

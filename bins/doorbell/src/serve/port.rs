@@ -2,6 +2,7 @@
 //!
 //! Does not know about: who will listen there.
 
+use super::activation;
 use crate::exit::{Exit, Failure};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
 use std::io;
@@ -60,9 +61,12 @@ pub(super) fn cannot_listen(table: &str, addr: SocketAddr, error: &io::Error) ->
     let (exit, why) = match error.kind() {
         io::ErrorKind::AddrInUse => (
             Exit::AddressInUse,
-            format!(
-                "{addr} of [{table}] is in use: stop the process that listens there (ss -ltnp), or choose another address"
-            ),
+            match activation::holder_of(addr) {
+                Some(holder) => format!("{addr} of [{table}] is in use: {holder}"),
+                None => format!(
+                    "{addr} of [{table}] is in use: stop the process that listens there (ss -ltnp; for a .socket unit that is systemd), or choose another address"
+                ),
+            },
         ),
         io::ErrorKind::PermissionDenied => (
             Exit::NoPermission,

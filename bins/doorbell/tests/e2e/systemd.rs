@@ -262,6 +262,35 @@ fn sockets_of_systemd_are_taken() {
     assert_eq!(get(addr, "/livez", &[]).status, 200, "{}", process.log());
 }
 
+/// `doorbell.socket` beside a configuration that opens its own address: the one holds what the other wants.
+#[test]
+fn a_socket_of_systemd_that_is_not_taken_is_named() {
+    let Some(activate) = program("systemd-socket-activate") else { return };
+    let scratch = Scratch::new();
+    let held = free_addr();
+    let start = |bind: &str| {
+        let file =
+            scratch.write("doorbell.toml", &format!("version = 1\n[listener.probes]\nbind = \"{bind}\"\n"));
+        let mut command = Command::new(&activate);
+        command.args(["-l", &held.to_string(), "--fdname=probes", binary().to_str().unwrap(), "serve"]);
+        let process = Process::spawn(command.args(["-c", &file, "--engine", "epoll"]));
+        assert!(
+            wait_until(LIMIT, || std::net::TcpStream::connect(held).is_ok()).is_some(),
+            "{}",
+            process.log()
+        );
+        process
+    };
+    let process = start("127.0.0.1:0");
+    let expected = format!("no listener takes the socket \\\"probes\\\" at {held} that systemd passed");
+    assert!(wait_until(LIMIT, || process.log().contains(&expected)).is_some(), "{}", process.log());
+    drop(process);
+    let process = start(&held.to_string());
+    let expected =
+        "systemd holds it for a .socket unit and passed it as \"probes\": write `bind = \"systemd:probes\"`";
+    assert!(wait_until(LIMIT, || process.log().contains(expected)).is_some(), "{}", process.log());
+}
+
 /// The unit and the socket that are shipped name what the configuration names.
 #[test]
 fn the_shipped_socket_has_the_name_of_the_first_file() {

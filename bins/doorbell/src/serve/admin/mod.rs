@@ -13,6 +13,7 @@ mod page;
 mod query;
 mod room;
 
+use super::activation;
 use super::ops::Operator;
 use super::port::leave_silent;
 use crate::config::model::Admin;
@@ -74,13 +75,18 @@ pub(super) fn bind(admin: &Admin) -> Result<Option<Bound>, Failure> {
     bound.map(Some).map_err(|error| {
         let addr = admin.bind;
         let (exit, fix) = match error.kind() {
-            io::ErrorKind::AddrInUse => {
-                (Exit::AddressInUse, "choose another port as `admin.bind` or with --admin")
-            }
+            io::ErrorKind::AddrInUse => (
+                Exit::AddressInUse,
+                activation::holder_of(addr)
+                    .unwrap_or_else(|| "choose another port as `admin.bind` or with --admin".to_owned()),
+            ),
             io::ErrorKind::PermissionDenied => {
-                (Exit::NoPermission, "choose a port above 1023 as `admin.bind` or with --admin")
+                (Exit::NoPermission, "choose a port above 1023 as `admin.bind` or with --admin".to_owned())
             }
-            _ => (Exit::Failure, "choose an address of this machine as `admin.bind` or with --admin"),
+            _ => (
+                Exit::Failure,
+                "choose an address of this machine as `admin.bind` or with --admin".to_owned(),
+            ),
         };
         Failure::new(exit, format!("the admin address {addr} cannot be listened on: {error}; {fix}"))
     })

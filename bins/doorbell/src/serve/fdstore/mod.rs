@@ -243,6 +243,11 @@ fn name_of(addr: SocketAddr) -> String {
     format!("{PREFIX}{}", addr.to_string().replace(':', "_"))
 }
 
+/// Whether a name in `LISTEN_FDNAMES` is one that we gave.
+pub(super) fn is_name(name: &str) -> bool {
+    name.starts_with(PREFIX)
+}
+
 fn addr_of(socket: BorrowedFd<'_>) -> Option<SocketAddr> {
     rustix::net::getsockname(socket).ok()?.try_into().ok()
 }

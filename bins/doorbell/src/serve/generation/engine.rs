@@ -5,6 +5,7 @@
 use crate::config::format_duration;
 use crate::config::model::{Config, Descriptors, Engine, OnWorkerFailure, Timeouts};
 use crate::exit::{Exit, Failure};
+use crate::serve::activation;
 use crate::serve::board::Keeper;
 use crate::serve::ops::{Operator, Ops};
 use doorbell::{Event, LocalAddr, Server, ServerBuilder, StartError, StartErrorKind, Workers};
@@ -102,9 +103,12 @@ pub(super) fn start_failure(error: &StartError) -> Failure {
     let (exit, message) = match error.kind() {
         StartErrorKind::AddressInUse => (
             Exit::AddressInUse,
-            format!(
-                "{addr} is in use: stop the process that listens there (ss -ltnp), or choose another address"
-            ),
+            match addr.parse().ok().and_then(activation::holder_of) {
+                Some(holder) => format!("{addr} is in use: {holder}"),
+                None => format!(
+                    "{addr} is in use: stop the process that listens there (ss -ltnp; for a .socket unit that is systemd), or choose another address"
+                ),
+            },
         ),
         StartErrorKind::EngineUnavailable => (
             Exit::EngineUnavailable,
