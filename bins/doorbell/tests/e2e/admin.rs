@@ -19,6 +19,7 @@ on_auto! {
     operators_steer_it
     a_check_is_told_its_results
     a_token_is_needed_where_there_is_one
+    the_page_names_what_is_wrong_first
     a_page_of_another_site_sees_and_changes_nothing
     a_proxy_on_this_machine_changes_nothing
     a_hostile_reason_is_only_text
@@ -337,6 +338,40 @@ fn a_token_is_needed_where_there_is_one(engine: &str) {
     );
     assert_eq!(post(admin, "/-/quit").0, 401);
     assert!(!doorbell.process.log().contains(TOKEN));
+}
+
+fn the_page_names_what_is_wrong_first(engine: &str) {
+    let more = "[check.zzz]\ntype = \"ttl\"\nttl = \"1h\"\ninitial = \"fully-up\"\nfall = 1\nrise = 1\n\
+        [health.aaa]\nrequire = [\"app\"]\n\
+        on_drain = { kubelet = \"ignore\", load_balancer = \"ignore\", default = \"ignore\" }\n";
+    let config = CONFIG.replace("require = [\"app\"]", "require = [\"app\", \"zzz\"]");
+    let config = config
+        .replace("bind = \"127.0.0.1:0\"\n\n[check", "bind = [\"127.0.0.1:0\", \"127.0.0.1:0\"]\n\n[check");
+    let doorbell = Doorbell::start_with(engine, &format!("{config}{more}"));
+    let admin = doorbell.addr_of(2);
+    let page = || get(admin, "/-/").1;
+    let place = |page: &str, part: &str| page.find(part).unwrap_or_else(|| panic!("{part} in {page}"));
+    assert_eq!(post(admin, "/-/drain?target=aaa").0, 200);
+    let drained = page();
+    assert!(drained.contains("No prober of aaa is told: on_drain ignores it."), "{drained}");
+    assert!(drained.contains("everybody <b class=\"num\">up 200</b>"), "{drained}");
+    assert_eq!(post(admin, "/-/undrain?target=aaa").0, 200);
+    let first = |page: &str, one: &str, other: &str| {
+        let (one, other) = (format!("<span class=\"name\">{one}<"), format!("<span class=\"name\">{other}<"));
+        place(page, &one) < place(page, &other)
+    };
+    assert!(first(&page(), "app", "zzz"), "in their order while all are well");
+    assert_eq!(post(admin, "/-/checks/zzz/fail").0, 200);
+    assert!(wait_until(LIMIT, || ask(doorbell.addr, KUBELET).status == 503).is_some());
+    let down = page();
+    assert!(down.contains("Probers of readyz are told that it is down. Failing: zzz."), "{down}");
+    assert!(first(&down, "zzz", "app") && place(&down, "<h3>readyz<") < place(&down, "<h3>aaa<"), "{down}");
+    assert!(!down.contains(">ready<") || place(&down, ">ready<") > place(&down, "What happened"), "{down}");
+    let addr = doorbell.addr_of(1);
+    assert!(
+        down.contains(&format!("<span>{addr} <small></small></span>")),
+        "each in a box of its own: {down}"
+    );
 }
 
 /// What a browser on this machine sends for a page whose site was rebound to the loopback, and for one that posts here.

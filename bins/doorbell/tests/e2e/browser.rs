@@ -28,6 +28,11 @@ fn a_browser_shows_it(engine: &str) {
     browser.wait_for(
         "document.body.className === 'is-live' && document.title === 'All is well \u{2013} doorbell'",
     );
+    // On a wide screen a sentence has the whole of its row.
+    browser.show_on(1200, 900, 1, false);
+    let widths = "[...document.querySelectorAll('.none')].map(one => one.scrollHeight < 60).join()";
+    assert_eq!(browser.eval(widths), "true");
+    browser.show_on_a_phone();
     for _ in 0..3 {
         ask(doorbell.addr, KUBELET);
     }
@@ -125,9 +130,18 @@ impl Browser {
         let target = self.ask("Target.createTarget", &serde_json::json!({ "url": "about:blank" }));
         let attach = serde_json::json!({ "targetId": target["targetId"], "flatten": true });
         self.session = self.ask("Target.attachToTarget", &attach)["sessionId"].as_str().map(str::to_owned);
-        let phone =
-            serde_json::json!({ "width": 390, "height": 844, "deviceScaleFactor": 2, "mobile": true });
-        self.ask("Emulation.setDeviceMetricsOverride", &phone);
+        self.show_on_a_phone();
+    }
+
+    fn show_on_a_phone(&mut self) {
+        self.show_on(390, 844, 2, true);
+    }
+
+    fn show_on(&mut self, width: u32, height: u32, scale: u32, is_mobile: bool) {
+        let screen = serde_json::json!({
+            "width": width, "height": height, "deviceScaleFactor": scale, "mobile": is_mobile
+        });
+        self.ask("Emulation.setDeviceMetricsOverride", &screen);
     }
 
     fn go_to(&mut self, url: &str) {

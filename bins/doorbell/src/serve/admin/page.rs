@@ -5,7 +5,7 @@
 use super::html::{Ago, Esc, Took};
 use crate::wire::{
     CheckView, CheckWord, ClassWord, EndpointView, EndpointWord, Event, Happening, Lifecycle, OutcomeWord,
-    ProberView, Status,
+    ProberView, SeverityWord, Status,
 };
 use std::fmt::Write as _;
 use std::sync::LazyLock;
@@ -15,6 +15,9 @@ const FILE: &str = include_str!("page.html");
 
 /// Bars of one check's past.
 const BARS_MAX: usize = 60;
+
+/// Failing checks that are named at the top.
+const NAMED_MAX: usize = 6;
 
 /// Transitions that are shown.
 pub(super) const EVENTS_SHOWN: usize = 12;
@@ -65,7 +68,7 @@ pub(super) fn script() -> &'static str {
 
 /// All of the page.
 pub(super) fn page(view: &View) -> String {
-    let (headline, _, _) = headline(&view.status);
+    let (headline, _, _) = headline(view);
     // As the script keeps it, for whoever has none.
     let title = format!("<title>{headline} \u{2013} doorbell</title>");
     [PARTS.head, &title, &PARTS.before, live(view).as_str(), &PARTS.after].concat()
@@ -96,22 +99,30 @@ fn write_live(html: &mut String, view: &View) -> std::fmt::Result {
 
 fn hero(html: &mut String, view: &View) -> std::fmt::Result {
     let status = &view.status;
-    let (headline, tone, text) = headline(status);
+    let (headline, tone, text) = headline(view);
     let requests = status.counters.get("requests").copied().unwrap_or_default()
         + status.counters.get("http2_requests").copied().unwrap_or_default();
     let live = status.counters.get("conns_live").copied().unwrap_or_default();
     write!(
         html,
-        "<div class=\"top\"><span class=\"bell\"></span><b>doorbell</b><span>{}</span><span class=\"live\">{}</span></div>\
-         <div class=\"hero\"><h1 class=\"{tone}\">{headline}</h1><p>{}</p><dl class=\"facts\">",
+        "<div class=\"top\"><span class=\"bell\"></span><b>doorbell</b><span>{}</span><span class=\"live\"></span></div>\
+         <div class=\"hero\"><h1 class=\"{tone}\">{headline}</h1><p>{}</p>",
         Esc(&status.version),
-        Esc(status.lifecycle),
         Esc(text),
     )?;
+    if let Some(refused) = &status.refused_reload {
+        write!(
+            html,
+            "<p class=\"notice\"><span class=\"pill down\">reload refused</span> {} ago, an older configuration is served:</p>\
+             <pre class=\"notice\">{}</pre>",
+            Ago(refused.age_ms),
+            Esc(refused.reason.trim_end()),
+        )?;
+    }
+    html.write_str("<dl class=\"facts\">")?;
     let driver = status.workers.first().map(|worker| worker.driver.as_str()).unwrap_or("-");
-    let facts: [(&str, String); 5] = [
+    let facts: [(&str, String); 4] = [
         ("up for", Ago(status.uptime_ms).to_string()),
-        ("listening on", listening(status)),
         ("engine", format!("{driver}, {} worker{}", status.workers.len(), plural(status.workers.len()))),
         ("requests", grouped(requests)),
         ("open connections", grouped(live)),
@@ -119,11 +130,18 @@ fn hero(html: &mut String, view: &View) -> std::fmt::Result {
     for (name, value) in facts {
         write!(html, "<div><dt>{name}</dt><dd>{}</dd></div>", Esc(value))?;
     }
-    html.write_str("</dl></div>")
+    html.write_str("<div class=\"wide\"><dt>listening on</dt><dd>")?;
+    let ports =
+        status.ports.iter().flat_map(|(name, addrs)| addrs.iter().map(move |addr| (addr, name.as_str())));
+    for (addr, name) in status.addresses.iter().map(|addr| (addr, "")).chain(ports) {
+        write!(html, "<span>{} <small>{}</small></span>", Esc(addr), Esc(name))?;
+    }
+    html.write_str("</dd></div></dl></div>")
 }
 
 /// What is so, in two words and a sentence.
-fn headline(status: &Status) -> (&'static str, &'static str, String) {
+fn headline(view: &View) -> (&'static str, &'static str, String) {
+    let status = &view.status;
     let failed = status.workers.iter().filter(|worker| worker.has_failed).count();
     let not_up: Vec<&str> = status
         .endpoints
@@ -151,30 +169,82 @@ fn headline(status: &Status) -> (&'static str, &'static str, String) {
         return ("Impaired", "down", format!("{failed} worker{} failed.", plural(failed)));
     }
     if !not_up.is_empty() {
-        return ("Down", "down", format!("Not serving, say probes of {}.", not_up.join(", ")));
+        let failing = failing(view);
+        let because = if failing.is_empty() { String::new() } else { format!(" Failing: {failing}.") };
+        return (
+            "Down",
+            "down",
+            format!("Probers of {} are told that it is down.{because}", not_up.join(", ")),
+        );
     }
     if !status.drains.is_empty() {
-        let endpoints: Vec<&str> = status.drains.iter().map(|drain| drain.endpoint.as_str()).collect();
-        let text = format!(
-            "Probers of {} are told to stay away, and everything is still served.",
-            endpoints.join(", ")
-        );
-        return ("Draining", "calm", text);
+        return ("Draining", "calm", drains_in_words(status));
     }
     if !status.maintenance.is_empty() {
         let targets: Vec<&str> = status.maintenance.iter().map(|hold| hold.target.as_str()).collect();
         return ("Maintenance", "calm", format!("Taken out on purpose: {}.", targets.join(", ")));
     }
     if status.endpoints.iter().any(|one| one.state == EndpointWord::Degraded) {
-        return ("Degraded", "warn", "Serving, with a complaint.".to_owned());
+        let failing = failing(view);
+        let because = if failing.is_empty() { String::new() } else { format!(" Not well: {failing}.") };
+        return ("Degraded", "warn", format!("Everything is served.{because}"));
     }
     ("All is well", "up", "Every endpoint says that it serves.".to_owned())
+}
+
+/// Endpoints that drain alone: those of which a prober hears, and those that all of them ignore.
+fn drains_in_words(status: &Status) -> String {
+    let is_told = |name: &str| status.endpoints.iter().any(|one| one.name == name && is_told_to_drain(one));
+    let (told, ignored): (Vec<&str>, Vec<&str>) =
+        status.drains.iter().map(|drain| drain.endpoint.as_str()).partition(|name| is_told(name));
+    let mut text = Vec::new();
+    if !told.is_empty() {
+        let told = told.join(", ");
+        text.push(format!("Probers of {told} are told to stay away, and everything is still served."));
+    }
+    if !ignored.is_empty() {
+        text.push(format!("No prober of {} is told: on_drain ignores it.", ignored.join(", ")));
+    }
+    text.join(" ")
+}
+
+fn is_told_to_drain(one: &EndpointView) -> bool {
+    one.answers.iter().any(|answer| answer.state == EndpointWord::Drain)
+}
+
+/// The checks for which an endpoint is not up, by name; of many the first few.
+fn failing(view: &View) -> String {
+    let not_up = view
+        .status
+        .endpoints
+        .iter()
+        .filter(|one| matches!(one.state, EndpointWord::Degraded | EndpointWord::Down));
+    let used = not_up
+        .flat_map(|one| &one.uses)
+        .filter(|used| matches!(used.class, ClassWord::Degraded | ClassWord::Down | ClassWord::Unknown));
+    let mut names: Vec<&str> = Vec::new();
+    for used in used.filter(|used| used.severity != SeverityWord::Info) {
+        if !names.contains(&used.check.as_str()) {
+            names.push(&used.check);
+        }
+    }
+    let more = names.len().saturating_sub(NAMED_MAX);
+    names.truncate(NAMED_MAX);
+    let names = names.join(", ");
+    if more == 0 { names } else { format!("{names} and {more} more") }
 }
 
 fn endpoints(html: &mut String, status: &Status) -> std::fmt::Result {
     let count = status.endpoints.len();
     write!(html, "<section><h2>Endpoints <small>{count}</small></h2><div class=\"cards\">")?;
-    for one in &status.endpoints {
+    let mut worst_first: Vec<&EndpointView> = status.endpoints.iter().collect();
+    worst_first.sort_by_key(|one| match one.state {
+        EndpointWord::Down => 0,
+        EndpointWord::Degraded => 1,
+        EndpointWord::Drain | EndpointWord::Maintenance => 2,
+        EndpointWord::Up => 3,
+    });
+    for one in worst_first {
         endpoint(html, one)?;
     }
     html.write_str("</div></section>")
@@ -197,12 +267,17 @@ fn endpoint(html: &mut String, one: &EndpointView) -> std::fmt::Result {
     if !one.note.is_empty() {
         write!(html, "<p class=\"why\">{}</p>", Esc(&one.note))?;
     }
+    if one.state == EndpointWord::Drain && !is_told_to_drain(one) {
+        html.write_str("<p>No prober is told: <code>on_drain</code> ignores it.</p>")?;
+    }
     html.write_str("<div class=\"told\">")?;
     let same = one.answers.iter().all(|answer| answer.code == one.answers[0].code);
     for answer in one.answers.iter().take(if same { 1 } else { usize::MAX }) {
         let who = if same { "everybody".to_owned() } else { answer.audience.as_str().replace('_', " ") };
         let tone = endpoint_tone(answer.state);
-        write!(html, "<span class=\"chip {tone}\">{} <b class=\"num\">{}</b></span>", Esc(who), answer.code)?;
+        let state = if answer.state == one.state { String::new() } else { format!("{} ", answer.state) };
+        let code = answer.code;
+        write!(html, "<span class=\"chip {tone}\">{} <b class=\"num\">{state}{code}</b></span>", Esc(who))?;
     }
     html.write_str("</div>")?;
     if !one.uses.is_empty() {
@@ -232,7 +307,14 @@ fn checks(html: &mut String, checks: &[CheckView]) -> std::fmt::Result {
     if checks.is_empty() {
         html.write_str("<li class=\"none\">No check is configured.</li>")?;
     }
-    for one in checks {
+    let mut worst_first: Vec<&CheckView> = checks.iter().collect();
+    worst_first.sort_by_key(|one| match check_tone(one.state) {
+        "down" => 0,
+        "warn" => 1,
+        "calm" | "idle" => 2,
+        _ => 3,
+    });
+    for one in worst_first {
         let state = one.state.as_str().replace('_', " ");
         write!(
             html,
@@ -395,10 +477,4 @@ fn grouped(number: u64) -> String {
         text.push(digit);
     }
     text
-}
-
-/// Everything that is listened on, with what it is for beyond routes.
-fn listening(status: &Status) -> String {
-    let ports = status.ports.iter().map(|(name, addrs)| format!("{} ({name})", addrs.join(" ")));
-    status.addresses.iter().cloned().chain(ports).collect::<Vec<_>>().join(" ")
 }
