@@ -44,6 +44,10 @@ pub struct Limits {
     pub output_bytes_max: usize,
     /// Whether a connection may serve more than one request. True.
     pub keep_alive: bool,
+    /// Whether the service is called as soon as a head is complete, even if a body follows that it does not want, so that
+    /// [`Responder::hand_over`](crate::Responder::hand_over) hands over the request with its body. Any other reply to such a request
+    /// closes the connection, because the body is not read. False: an unwanted body is skipped first.
+    pub answer_before_body: bool,
 }
 
 impl Default for Limits {
@@ -67,6 +71,7 @@ impl Default for Limits {
             leading_empty_lines_max: 2,
             output_bytes_max: 64 * 1024,
             keep_alive: true,
+            answer_before_body: false,
         }
     }
 }

@@ -83,12 +83,18 @@ pub struct HandOver {
     pub(crate) taker: Arc<dyn Taker>,
     pub(crate) gate: Arc<Gate>,
     pub(crate) when_full: WhenFull,
+    pub(crate) answer_before_body: bool,
 }
 
 impl HandOver {
     /// To `taker`, with the defaults.
     pub fn new(taker: impl Taker + 'static) -> Self {
-        Self { taker: Arc::new(taker), gate: Arc::new(Gate::new(16_384)), when_full: WhenFull::Refuse }
+        Self {
+            taker: Arc::new(taker),
+            gate: Arc::new(Gate::new(16_384)),
+            when_full: WhenFull::Refuse,
+            answer_before_body: false,
+        }
     }
 
     /// Connections that may be out at once: handed over, and not yet dropped by whoever has them. Default 16,384. A server lowers it to
@@ -111,6 +117,14 @@ impl HandOver {
     #[must_use]
     pub const fn when_full(mut self, when_full: WhenFull) -> Self {
         self.when_full = when_full;
+        self
+    }
+
+    /// Sets [`answer_before_body`](doorbell_http::Limits::answer_before_body) for every HTTP listener of the server without TLS: handlers,
+    /// also behind closures and layers, hand over requests with bodies by [`Responder::hand_over`](crate::Responder::hand_over).
+    #[must_use]
+    pub const fn answer_before_body(mut self) -> Self {
+        self.answer_before_body = true;
         self
     }
 

@@ -46,7 +46,8 @@
 //! [`Next::HandOver`](doorbell_http::Next) is a connection that leaves its worker: see [`hand_over`](crate::hand_over). Who decides is the
 //! handler: it leaves a request without a body by [`Responder::hand_over`](crate::Responder), and one with a body, another protocol on
 //! the same port or a method that the parser does not know by [`Handler::hands_over`](crate::Handler), which is asked where the head is
-//! complete, or where the machine would answer an error. A TLS listener decides by the ClientHello alone. Both wishes end a
+//! complete, or where the machine would answer an error. With [`HandOver::answer_before_body`](crate::HandOver::answer_before_body)
+//! `Responder::hand_over` also leaves a request with a body, from behind closures and guards too. A TLS listener decides by the ClientHello alone. Both wishes end a
 //! connection's loop in the worker, so neither costs the others anything.
 //!
 //! The two meet on one connection in the order of its requests: what is to be handed over behind a job waits for the answer, and leaves with

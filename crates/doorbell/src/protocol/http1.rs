@@ -41,6 +41,10 @@ impl Http1 {
         self
     }
 
+    pub(crate) const fn answer_before_body(&mut self) {
+        self.limits.answer_before_body = true;
+    }
+
     /// How often requests were refused before the service saw them, by reason. The counters live on while the server runs.
     pub fn refusals(&self) -> Refusals {
         self.refusals.clone()

@@ -216,6 +216,16 @@ macro_rules! each {
 }
 
 impl ListenerProtocol {
+    /// See [`HandOver::answer_before_body`](crate::HandOver::answer_before_body). Inside TLS nothing can be handed over.
+    pub(crate) const fn answer_before_body(&mut self) {
+        match self {
+            Self::Http1(http1) => http1.answer_before_body(),
+            Self::Raw(_) => {}
+            #[cfg(feature = "tls")]
+            Self::TlsHttp1(_) | Self::TlsRaw(_) => {}
+        }
+    }
+
     /// [`Protocol::handle_input`], and what the worker wants to know after it. `before` becomes [`Protocol::requests`] as it was, for
     /// whoever has to clear up after a panic.
     ///

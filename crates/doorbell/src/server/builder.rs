@@ -280,6 +280,9 @@ impl ServerBuilder {
         if self.listeners.is_empty() || self.listeners.len() > LISTENERS_MAX {
             return Err(StartError::Listeners);
         }
+        if self.hand_over.as_ref().is_some_and(|to| to.answer_before_body) {
+            self.listeners.iter_mut().for_each(|(_, protocol)| protocol.answer_before_body());
+        }
         let workers = self.worker_count();
         let mut notes = Vec::new();
         self.limits.conns_max = self.affordable_conns(workers, &mut notes)?;

@@ -186,19 +186,24 @@ impl Conn {
         }
         let plan = match framing {
             Framing::None => return Ok(Plan::AnswerNow { last: false }),
-            Framing::Length(len) if len > io.limits.body_bytes_max as u64 => {
-                return Err(RequestError::BodyTooLarge);
-            }
             Framing::Length(len) => Plan::Length(len),
             Framing::Chunked => Plan::Chunked,
         };
+        let too_large = matches!(plan, Plan::Length(len) if len > io.limits.body_bytes_max as u64);
+        // The limit is for bodies that are read here.
+        if too_large && !io.limits.answer_before_body {
+            return Err(RequestError::BodyTooLarge);
+        }
         // A TRACE has no body to speak of (RFC 9110 9.3.8), so nobody is asked.
         self.wanted =
             self.head.method() != Some(Method::Trace) && service.wants_body(&self.request(head, b"", io));
+        if !self.wanted && (io.limits.answer_before_body || self.head.expects_continue()) {
+            return Ok(Plan::AnswerNow { last: true });
+        }
+        if too_large {
+            return Err(RequestError::BodyTooLarge);
+        }
         if self.head.expects_continue() {
-            if !self.wanted {
-                return Ok(Plan::AnswerNow { last: true });
-            }
             // Always, even when the body is already here: the replies must not depend on how the input was cut.
             io.out.begin_reply();
             io.out.head.extend_from_slice(b"HTTP/1.1 100 Continue\r\n\r\n");

@@ -80,8 +80,9 @@ pub trait Guard {
     }
 }
 
-/// A service behind a guard. Nothing passes the guard unseen: where it cannot be asked ([`Service::hands_over`]) the answer is no, so a
-/// service that hands requests with bodies over has its guards inside.
+/// A service behind a guard. Nothing passes the guard unseen: where it cannot be asked ([`Service::hands_over`]) the answer is no. So the
+/// service hands over requests, those with bodies only where [`Limits::answer_before_body`](crate::Limits::answer_before_body) is set;
+/// other protocols and methods that the parser does not know are refused.
 #[derive(Clone, Debug)]
 pub struct Guarded<G, S> {
     guard: G,

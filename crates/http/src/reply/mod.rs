@@ -104,7 +104,8 @@ impl<'a> Responder<'a> {
     /// Leaves this request and all that follows it on the connection to somebody else, who gets the connection and every byte from
     /// this request on. Replies to earlier requests are sent before. Where nobody takes it, the client gets a 503.
     ///
-    /// A request with a body has to be handed over before the body is read: [`crate::Service::hands_over`].
+    /// A request with a body has to be handed over before the body is read: by [`crate::Service::hands_over`], or here where
+    /// [`crate::Limits::answer_before_body`] is set and the service does not want the body.
     #[inline(never)]
     pub fn hand_over(self) -> Answered<'a> {
         self.out.forget_sent();
