@@ -14,6 +14,6 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let (control, handed) = Embed::new(server).health(&health).start();
     control.ready().await?;
     health.set_ready(true);
-    let app = Router::new().route("/", get(|| async { "hello\n" }));
+    let app = Router::new().route("/", get(|| async { "hello\n" })).layer(health.layer());
     Ok(axum::serve(handed, app).with_graceful_shutdown(control.delivered()).await?)
 }

@@ -10,6 +10,7 @@ use doorbell::hand_over::Places;
 use doorbell::{HandedConn, Taker};
 
 use crate::sync::{Mutex, MutexGuard, PoisonError};
+use crate::waits::Waits;
 
 /// One side leaves, the other takes.
 #[derive(Clone, Debug, Default)]
@@ -17,7 +18,8 @@ pub(crate) struct Desk(Arc<Mutex<Inside>>);
 
 #[derive(Debug, Default)]
 struct Inside {
-    conns: VecDeque<HandedConn>,
+    /// Each with its arrival, 0 without `waits`.
+    conns: VecDeque<(u64, HandedConn)>,
     /// Whoever waits for the next connection.
     taker: Option<Waker>,
     /// Whoever waits for everything to be taken after the end.
@@ -26,9 +28,23 @@ struct Inside {
     /// The receiving side is gone.
     gone: bool,
     places: Option<Places>,
+    /// What health hears of the connections here.
+    waits: Option<Arc<Waits>>,
 }
 
 impl Desk {
+    /// Reports in `waits` which connections lie here. To be called before any does.
+    pub(crate) fn watch(&self, waits: Arc<Waits>) {
+        self.lock().waits = Some(waits);
+    }
+
+    /// Reports nothing any more: `waits` may be another server's from now on.
+    pub(crate) fn unwatch(&self) {
+        if let Some(waits) = self.lock().waits.take() {
+            waits.reset();
+        }
+    }
+
     pub(crate) fn set_places(&self, places: Places) {
         self.lock().places = Some(places);
     }
@@ -45,7 +61,7 @@ impl Desk {
     /// The next connection. `None`: there will be no more.
     pub(crate) fn poll_take(&self, cx: &Context<'_>) -> Poll<Option<HandedConn>> {
         let mut inside = self.lock();
-        let next = inside.conns.pop_front();
+        let next = inside.next();
         if inside.ended && inside.conns.is_empty() {
             let watchers = core::mem::take(&mut inside.watchers);
             drop(inside);
@@ -86,6 +102,9 @@ impl Desk {
         let conns = core::mem::take(&mut inside.conns);
         let places = inside.places.clone();
         let watchers = core::mem::take(&mut inside.watchers);
+        if let Some(waits) = &inside.waits {
+            waits.leave();
+        }
         drop(inside);
         if let Some(places) = places {
             places.close();
@@ -100,13 +119,30 @@ impl Desk {
     }
 }
 
+impl Inside {
+    fn next(&mut self) -> Option<HandedConn> {
+        let (_, conn) = self.conns.pop_front()?;
+        if let Some(waits) = &self.waits {
+            waits.accepted(self.conns.front().map(|(arrived, _)| *arrived));
+        }
+        Some(conn)
+    }
+}
+
 impl Taker for Desk {
     fn take(&self, conns: &mut Vec<HandedConn>) {
         let mut inside = self.lock();
         if inside.gone {
             return;
         }
-        inside.conns.extend(conns.drain(..));
+        let arrived = inside.waits.as_ref().map_or(0, |waits| {
+            let now = waits.now();
+            if inside.conns.is_empty() {
+                waits.begin(now);
+            }
+            now
+        });
+        inside.conns.extend(conns.drain(..).map(|conn| (arrived, conn)));
         let waker = inside.taker.take();
         drop(inside);
         if let Some(waker) = waker {

@@ -41,8 +41,9 @@ impl Embed {
         self
     }
 
-    /// Starts a heartbeat of `health` in the runtime that calls [`Self::start`], and lets a drain tell it. It ends with the server. Several
-    /// servers may have the same health, each with its own heartbeat; a drain of one is then a drain of all.
+    /// Starts a heartbeat of `health` in the runtime that calls [`Self::start`], reports to it which connections wait to be accepted, and lets
+    /// a drain tell it. The heartbeat ends with the server. Several servers may have the same health, each with its own heartbeat; a drain of
+    /// one is then a drain of all. Without this call [`Probes`](crate::Probes) of the health fail.
     pub fn health(mut self, health: &Health) -> Self {
         self.health = Some(health.clone());
         self
@@ -51,10 +52,10 @@ impl Embed {
     /// Starts the server on threads of its own and returns at once: [`Control::ready`] waits for it.
     ///
     /// # Panics
-    /// Outside of a runtime, if there is a health to tick for.
+    /// Outside of a runtime, if there is a health with a heartbeat.
     pub fn start(self) -> (Control, Handed) {
         let desk = Desk::default();
-        let mut to = HandOver::new(desk.clone()).when_full(self.when_full);
+        let mut to = HandOver::new(desk.clone()).when_full(self.when_full).answer_before_body();
         if let Some(conns) = self.conns_max {
             to = to.conns_max(conns);
         }
@@ -62,7 +63,10 @@ impl Embed {
         desk.set_places(places.clone());
         let heartbeat = self.health.as_ref().map(|health| Arc::new(health.begin()));
         if let Some(heartbeat) = &heartbeat {
-            tokio::spawn(Arc::clone(heartbeat).tick());
+            heartbeat.waits().into_iter().for_each(|waits| desk.watch(waits));
+            if heartbeat.ticks() {
+                tokio::spawn(Arc::clone(heartbeat).tick());
+            }
         }
         let (tell, phase) = watch::channel(Phase::Starting);
         let running = Running::new(phase);
@@ -76,12 +80,14 @@ impl Embed {
         // It opens sockets, tries the kernel and later waits for the workers: nothing for a thread of the runtime.
         let spawned = std::thread::Builder::new().name("doorbell-wait".to_owned()).spawn(move || {
             let result = run(server, &tell_thread, &abandoned);
+            ending.unwatch();
             heartbeat.iter().for_each(|heartbeat| heartbeat.end());
             // In this order: who hears of the end finds everything delivered that will be.
             ending.end();
             tell_thread.send_replace(Phase::Ended(result));
         });
         if let Err(error) = spawned {
+            desk.unwatch();
             beating.iter().for_each(|heartbeat| heartbeat.end());
             let error = Arc::new(doorbell::StartError::Thread(error));
             tell.send_replace(Phase::Ended(Err(Ended::NotStarted(error))));

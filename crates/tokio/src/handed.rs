@@ -35,7 +35,7 @@ pub struct Connection {
 }
 
 /// The receiving side: a listener that gives connections which were accepted elsewhere. There is one. When it is dropped, further
-/// connections are refused.
+/// connections are refused, and the server's [`Health`](crate::Health) fails unless it drains.
 ///
 /// Take from it inside the runtime that is to drive the connections.
 #[derive(Debug)]

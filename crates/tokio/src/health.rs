@@ -10,12 +10,18 @@ use std::time::Duration;
 use doorbell::time::{Clock as _, OsClock, Time};
 
 use crate::pulse::{Place, Pulse};
+use crate::verdict::{Probe, Verdict};
+use crate::waits::Waits;
+use crate::workers::{SILENCE_MIN, Workers};
 
 /// Ticks in the time after which a missing one means that the runtime is stuck.
 const TICKS_A_LIMIT: u32 = 8;
 
 /// The program's health. Cheap to clone; every clone is the same. It may be given to several servers, also in several runtimes: then it is
-/// alive while none of these is stuck.
+/// alive while none of these is stuck, and while what each of them hands over is accepted.
+///
+/// Each server whose [`Probes`](crate::Probes) tell it is to be given it by [`Embed::health`](crate::Embed::health). Before the first one
+/// is, probes get 503 ([`Verdict::Unwatched`]), because a stuck runtime would not be noticed.
 #[derive(Clone, Debug, Default)]
 pub struct Health {
     inside: Arc<Inside>,
@@ -27,15 +33,21 @@ struct Inside {
     draining: AtomicBool,
     ready: AtomicBool,
     started: AtomicBool,
+    /// A server was given this health, or none is to be.
+    watched: AtomicBool,
     beats: Beat,
+    /// `u64::MAX`: never.
     stalled_after_nanos: AtomicU64,
+    accept_within_nanos: AtomicU64,
 }
 
 /// One server's heartbeat, and those of the others that have this health.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Beat {
     /// When its runtime last ticked, on the workers' clock.
     place: Place,
+    /// What it handed over and was not accepted yet.
+    waits: Arc<Waits>,
     /// Never taken away again; as many as there were servers at once.
     next: OnceLock<Box<Self>>,
 }
@@ -50,6 +62,12 @@ pub(crate) struct Heartbeat {
     pulse: Pulse,
 }
 
+impl Default for Beat {
+    fn default() -> Self {
+        Self { place: Place::default(), waits: Arc::new(Waits::new(nanos_now)), next: OnceLock::new() }
+    }
+}
+
 impl Default for Inside {
     fn default() -> Self {
         Self {
@@ -57,8 +75,10 @@ impl Default for Inside {
             draining: AtomicBool::new(false),
             ready: AtomicBool::new(false),
             started: AtomicBool::new(false),
+            watched: AtomicBool::new(false),
             beats: Beat::default(),
             stalled_after_nanos: AtomicU64::new(nanos(Duration::from_secs(10))),
+            accept_within_nanos: AtomicU64::new(nanos(Duration::from_secs(10))),
         }
     }
 }
@@ -71,10 +91,33 @@ impl Health {
 
     /// After so long without a tick the runtime counts as stuck, and the program as not alive. Default 10 s; at least 100 ms, because the
     /// workers' clock is coarse. Set it before the server is started.
+    ///
+    /// One worker of several that blocks is as bad: connections and tasks wait for it. It is noticed after the same time, and not before
+    /// 6.1 s: Tokio counts what a worker does every 61 polls (`event_interval`), and so a worker that is busy with polls of up to 100 ms
+    /// each is never taken for a blocked one.
     #[must_use]
     pub fn stalled_after(self, time: Duration) -> Self {
         let time = time.max(Duration::from_millis(100));
         self.inside.stalled_after_nanos.store(nanos(time), Ordering::Relaxed);
+        self
+    }
+
+    /// Maximum time for which a connection that was handed over waits to be accepted from [`Handed`](crate::Handed). Beyond it the program
+    /// is not ready; if none was accepted in that time, it is not alive either. Default 10 s.
+    #[must_use]
+    pub fn accept_within(self, time: Duration) -> Self {
+        self.inside.accept_within_nanos.store(nanos(time), Ordering::Relaxed);
+        self
+    }
+
+    /// Turns the detection of a stuck runtime off, for a program that must not be woken by a heartbeat, or that tells its health by a
+    /// server without a runtime. Set it before the server is started.
+    ///
+    /// Then [`Embed::health`](crate::Embed::health) is not required. Without it a dropped [`Handed`](crate::Handed) is not noticed either.
+    #[must_use]
+    pub fn without_heartbeat(self) -> Self {
+        self.inside.stalled_after_nanos.store(u64::MAX, Ordering::Relaxed);
+        self.inside.watched.store(true, Ordering::Relaxed);
         self
     }
 
@@ -101,17 +144,48 @@ impl Health {
         self.inside.draining.store(true, Ordering::Relaxed);
     }
 
-    /// True unless the program said otherwise or its runtime is stuck. `now` is a worker's time, as in `Request::now`.
-    #[inline]
-    pub fn is_live(&self, now: Time) -> bool {
-        !self.inside.dead.load(Ordering::Relaxed) && !self.is_stalled(now)
+    /// What a probe is told at that time. `now` is a worker's time, as in `Request::now`.
+    pub fn verdict(&self, probe: Probe, now: Time) -> Verdict {
+        let inside = &*self.inside;
+        if !inside.watched.load(Ordering::Relaxed) {
+            return Verdict::Unwatched;
+        }
+        if self.is_stalled(now) {
+            return Verdict::Stalled;
+        }
+        // What ends accepts nothing more.
+        let draining = self.is_draining();
+        let is_gone = || self.beats().any(|beat| beat.waits.is_gone());
+        if !draining && (is_gone() || self.waits_beyond(now, Waits::idle)) {
+            return Verdict::NotAccepting;
+        }
+        let dead = inside.dead.load(Ordering::Relaxed);
+        match probe {
+            Probe::Live if dead => Verdict::Down,
+            Probe::Ready if draining => Verdict::Draining,
+            Probe::Ready if dead || !inside.ready.load(Ordering::Relaxed) => Verdict::NotReady,
+            Probe::Ready if self.waits_beyond(now, Waits::oldest) => Verdict::Backlog,
+            Probe::Started if !self.is_started() => Verdict::Starting,
+            Probe::Live | Probe::Ready | Probe::Started => Verdict::Ok,
+        }
     }
 
-    /// True while the program takes traffic, and is alive.
+    /// What a probe of this path is told now; `None` when it is none. For a program that answers such requests itself and cannot use
+    /// `Health::layer` (feature `axum`).
+    pub fn ask(&self, path: &str) -> Option<Verdict> {
+        Probe::of(path).map(|probe| self.verdict(probe, OsClock.now()))
+    }
+
+    /// True while `/livez` gets 200. `now` is a worker's time, as in `Request::now`.
+    #[inline]
+    pub fn is_live(&self, now: Time) -> bool {
+        self.verdict(Probe::Live, now) == Verdict::Ok
+    }
+
+    /// True while `/readyz` gets 200.
     #[inline]
     pub fn is_ready(&self, now: Time) -> bool {
-        let inside = &self.inside;
-        inside.ready.load(Ordering::Relaxed) && !inside.draining.load(Ordering::Relaxed) && self.is_live(now)
+        self.verdict(Probe::Ready, now) == Verdict::Ok
     }
 
     /// True once starting up is over.
@@ -126,7 +200,7 @@ impl Health {
         self.inside.draining.load(Ordering::Relaxed)
     }
 
-    /// True when a runtime has not ticked for too long.
+    /// True when a runtime has not ticked for too long, or one of its workers is blocked.
     #[inline]
     pub fn is_stalled(&self, now: Time) -> bool {
         let after = self.inside.stalled_after_nanos.load(Ordering::Relaxed);
@@ -136,8 +210,18 @@ impl Health {
         })
     }
 
+    /// Whether at any server that time is too long ago; 0 is none.
+    fn waits_beyond(&self, now: Time, since: impl Fn(&Waits) -> u64) -> bool {
+        let limit = self.inside.accept_within_nanos.load(Ordering::Relaxed);
+        self.beats().any(|beat| {
+            let nanos = since(&beat.waits);
+            nanos != 0 && now.as_nanos().saturating_sub(nanos) > limit
+        })
+    }
+
     /// A server begins, and its runtime is one that has to tick from now on. It must until [`Heartbeat::end`].
     pub(crate) fn begin(&self) -> Heartbeat {
+        self.inside.watched.store(true, Ordering::Relaxed);
         let mut beat = &self.inside.beats;
         let mut index = 0;
         while !beat.place.take(nanos_now()) {
@@ -153,19 +237,40 @@ impl Health {
 }
 
 impl Heartbeat {
+    /// Whether anything is missed when it does not tick.
+    pub(crate) fn ticks(&self) -> bool {
+        self.limit_nanos() != u64::MAX
+    }
+
     /// Ticks for as long as the runtime lives and the server runs.
     pub(crate) async fn tick(self: Arc<Self>) {
-        let limit = Duration::from_nanos(self.health.inside.stalled_after_nanos.load(Ordering::Relaxed));
+        let limit = Duration::from_nanos(self.limit_nanos());
         let mut ticks = tokio::time::interval(limit / TICKS_A_LIMIT);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-        while self.beat() {
+        let mut workers = Workers::new(tokio::runtime::Handle::current().metrics());
+        // A tick is as old as the last sign of any worker, and later by what a worker may be silent longer than a runtime.
+        let allowance = nanos(SILENCE_MIN.saturating_sub(limit));
+        loop {
+            let now = nanos_now();
+            if !self.beat(workers.oldest_sign(now).saturating_add(allowance).min(now)) {
+                return;
+            }
             ticks.tick().await;
         }
     }
 
-    /// Notes that the runtime runs. False after the end.
-    fn beat(&self) -> bool {
-        self.place().is_some_and(|place| self.pulse.beat(place, nanos_now()))
+    /// Notes that the runtime ran at that time. False after the end.
+    fn beat(&self, nanos: u64) -> bool {
+        self.place().is_some_and(|place| self.pulse.beat(place, nanos))
+    }
+
+    fn limit_nanos(&self) -> u64 {
+        self.health.inside.stalled_after_nanos.load(Ordering::Relaxed)
+    }
+
+    /// Where its server reports what waits to be accepted.
+    pub(crate) fn waits(&self) -> Option<Arc<Waits>> {
+        self.health.beats().nth(self.index).map(|beat| Arc::clone(&beat.waits))
     }
 
     /// The server has ended: nobody misses its runtime.
@@ -204,7 +309,7 @@ mod tests {
 
     #[test]
     fn states_are_what_was_set() {
-        let health = Health::new();
+        let health = Health::new().without_heartbeat();
         let now = OsClock.now();
         assert!(health.is_live(now) && !health.is_ready(now) && !health.is_started());
         let other = health.clone();
@@ -221,15 +326,15 @@ mod tests {
         let limit = Duration::from_secs(5);
         let health = Health::new().stalled_after(limit);
         health.set_ready(true);
-        assert!(health.is_live(after(limit * 9)), "nobody ticks, nobody is missed");
+        assert_eq!(health.verdict(Probe::Live, OsClock.now()), Verdict::Unwatched, "not silently absent");
         let heartbeat = health.begin();
         assert!(health.is_live(after(limit - Duration::from_millis(100))));
         let late = after(limit + Duration::from_millis(100));
         assert!(!health.is_live(late) && !health.is_ready(late) && health.is_stalled(late));
-        assert!(heartbeat.beat());
+        assert!(heartbeat.beat(nanos_now()));
         assert!(health.is_live(OsClock.now()));
         heartbeat.end();
-        assert!(!heartbeat.beat() && health.is_live(after(limit * 9)), "its server is gone");
+        assert!(!heartbeat.beat(nanos_now()) && health.is_live(after(limit * 9)), "its server is gone");
     }
 
     /// As if that runtime had stopped so long ago.
@@ -245,10 +350,10 @@ mod tests {
         for stuck in &beats {
             stop(stuck, Duration::from_millis(500));
             for other in beats.iter().filter(|other| other.index != stuck.index) {
-                assert!(other.beat());
+                assert!(other.beat(nanos_now()));
                 assert!(health.is_stalled(OsClock.now()), "{} hides {}", other.index, stuck.index);
             }
-            assert!(stuck.beat() && !health.is_stalled(OsClock.now()));
+            assert!(stuck.beat(nanos_now()) && !health.is_stalled(OsClock.now()));
         }
         // A place is used again, and whoever had it has no part in it any more.
         beats[1].end();
@@ -256,6 +361,32 @@ mod tests {
         assert_eq!(next.index, 1);
         stop(&next, Duration::from_millis(500));
         beats[1].end();
-        assert!(!beats[1].beat() && health.is_stalled(OsClock.now()));
+        assert!(!beats[1].beat(nanos_now()) && health.is_stalled(OsClock.now()));
+    }
+
+    #[test]
+    fn what_is_not_accepted_in_time_is_told_by_readiness_first() {
+        let limit = Duration::from_secs(5);
+        let health = Health::new().accept_within(limit);
+        health.set_ready(true);
+        let heartbeat = health.begin();
+        let waits = heartbeat.waits().unwrap();
+        let told = |probe, at| health.verdict(probe, at);
+        let (soon, late) = (after(limit / 2), after(limit + Duration::from_millis(100)));
+        waits.begin(nanos_now());
+        assert_eq!((told(Probe::Live, soon), told(Probe::Ready, soon)), (Verdict::Ok, Verdict::Ok));
+        for probe in [Probe::Live, Probe::Ready, Probe::Started] {
+            assert_eq!(told(probe, late), Verdict::NotAccepting);
+        }
+        // Others are accepted, but not in time.
+        let long_ago = nanos_now().saturating_sub(nanos(limit * 2)).max(1);
+        waits.accepted(Some(long_ago));
+        assert_eq!((told(Probe::Live, soon), told(Probe::Ready, soon)), (Verdict::Ok, Verdict::Backlog));
+        waits.accepted(None);
+        assert_eq!((told(Probe::Live, late), told(Probe::Ready, late)), (Verdict::Ok, Verdict::Ok));
+        waits.leave();
+        assert_eq!(told(Probe::Live, soon), Verdict::NotAccepting, "nobody will ever accept");
+        health.set_draining();
+        assert_eq!((told(Probe::Live, soon), told(Probe::Ready, soon)), (Verdict::Ok, Verdict::Draining));
     }
 }

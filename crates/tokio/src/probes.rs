@@ -7,10 +7,14 @@ use doorbell::time::Time;
 use doorbell::{Answered, Begun, Handler, Method, Request, Responder, StaticReply, Status};
 
 use crate::health::Health;
+use crate::verdict::{Probe, Verdict};
 
 /// Answers `/livez`, `/readyz`, `/startupz` and `/healthz` (as `/livez`) from a [`Health`]; everything else is another service's.
 ///
-/// 200 with `ok`, or 503 with the word for why not, to GET, HEAD and OPTIONS.
+/// 200 with `ok`, or 503 with the word for why not ([`Verdict`]), to GET, HEAD and OPTIONS.
+///
+/// Seen are requests on connections that were not handed over. What follows a request for the program on a kept connection, and everything
+/// by HTTP/2, is the program's to answer: put `Health::layer` (feature `axum`) or [`Health::ask`] in front of it.
 #[derive(Debug)]
 pub struct Probes<S = Rest> {
     health: Health,
@@ -29,22 +33,9 @@ pub struct Front<F, S> {
     service: S,
 }
 
+/// One for each verdict, in their order.
 #[derive(Debug)]
-struct Replies {
-    draining: StaticReply,
-    ok: StaticReply,
-    not_ready: StaticReply,
-    not_started: StaticReply,
-    down: StaticReply,
-    stalled: StaticReply,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Probe {
-    Live,
-    Ready,
-    Started,
-}
+struct Replies([StaticReply; Verdict::ALL.len()]);
 
 impl Probes {
     /// Probes of `health`; everything else is handed over.
@@ -60,34 +51,13 @@ impl<S> Probes<S> {
     }
 
     fn reply(&self, probe: Probe, now: Time) -> &StaticReply {
-        let (health, replies) = (&self.health, &self.replies);
-        if health.is_stalled(now) {
-            return &replies.stalled;
-        }
-        match probe {
-            Probe::Live if health.is_live(now) => &replies.ok,
-            Probe::Live => &replies.down,
-            Probe::Ready if health.is_ready(now) => &replies.ok,
-            Probe::Ready if health.is_draining() => &replies.draining,
-            Probe::Ready => &replies.not_ready,
-            Probe::Started if health.is_started() => &replies.ok,
-            Probe::Started => &replies.not_started,
-        }
-    }
-}
-
-fn probe_of(path: &str) -> Option<Probe> {
-    match path {
-        "/healthz" | "/livez" => Some(Probe::Live),
-        "/readyz" => Some(Probe::Ready),
-        "/startupz" => Some(Probe::Started),
-        _ => None,
+        &self.replies.0[self.health.verdict(probe, now) as usize]
     }
 }
 
 impl<S: Handler> Handler for Probes<S> {
     fn wants_body(&self, head: &Request<'_>) -> bool {
-        probe_of(head.path()).is_none() && self.inner.wants_body(head)
+        Probe::of(head.path()).is_none() && self.inner.wants_body(head)
     }
 
     fn wants_client(&self) -> bool {
@@ -100,14 +70,14 @@ impl<S: Handler> Handler for Probes<S> {
 
     fn hands_over(&self, begun: Begun<'_>) -> bool {
         match begun {
-            Begun::Body(head) if probe_of(head.path()).is_some() => false,
+            Begun::Body(head) if Probe::of(head.path()).is_some() => false,
             begun => self.inner.hands_over(begun),
         }
     }
 
     #[inline]
     fn call<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Answered<'a> {
-        let Some(probe) = probe_of(request.path()) else {
+        let Some(probe) = Probe::of(request.path()) else {
             return self.inner.call(request, reply);
         };
         match request.method() {
@@ -161,19 +131,23 @@ impl<F: Fn(&Request<'_>) -> bool, S: Handler> Handler for Front<F, S> {
 
 impl Replies {
     fn new() -> Self {
-        let reply = |status, word: &str| {
-            StaticReply::text(status, format!("{word}\n"))
+        Self(Verdict::ALL.map(|verdict| {
+            let status = if verdict == Verdict::Ok { Status::OK } else { Status::SERVICE_UNAVAILABLE };
+            StaticReply::text(status, verdict.body())
                 .header("Cache-Control", "no-store")
                 .expect("a valid field")
-        };
-        let unavailable = Status::SERVICE_UNAVAILABLE;
-        Self {
-            down: reply(unavailable, "down"),
-            draining: reply(unavailable, "draining"),
-            not_ready: reply(unavailable, "not ready"),
-            not_started: reply(unavailable, "starting"),
-            ok: reply(Status::OK, "ok"),
-            stalled: reply(unavailable, "stalled"),
+        }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_verdict_has_its_own_reply() {
+        for (at, verdict) in Verdict::ALL.into_iter().enumerate() {
+            assert_eq!((verdict as usize, verdict.status() == 200), (at, verdict == Verdict::Ok));
         }
     }
 }

@@ -145,7 +145,7 @@ async fn a_server_that_cannot_start_says_why() {
 #[tokio::test]
 async fn what_a_front_answers_the_program_never_sees() {
     for way in ENGINES {
-        let health = Health::new();
+        let health = Health::new().without_heartbeat();
         let ours = |request: &doorbell::Request<'_>| request.path().starts_with("/old");
         let moved =
             service_fn(|_, reply| reply.status(doorbell::Status::FOUND).header("Location", "/who").empty());

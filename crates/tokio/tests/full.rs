@@ -50,7 +50,7 @@ async fn answer(mut connection: Connection) {
 }
 
 async fn started(way: usize, max: u32, when_full: WhenFull) -> (Control, Handed, SocketAddr) {
-    let health = Health::new();
+    let health = Health::new().without_heartbeat();
     let (control, handed) =
         Embed::new(builder(ENGINES[way], &health)).handed_max(max).when_full(when_full).start();
     let addr = ready(&control, ENGINES[way]).await;

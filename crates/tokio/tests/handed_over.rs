@@ -45,7 +45,7 @@ async fn no_more_than(before: usize) {
 
 async fn nothing_is_lost(way: (Engine, Descriptors), conns: u64) {
     let before = descriptors();
-    let health = Health::new();
+    let health = Health::new().without_heartbeat();
     let (control, handed) = Embed::new(builder(way, &health)).start();
     let addr = ready(&control, way).await;
     let app = tokio::spawn(serve_unique(handed));
@@ -99,7 +99,7 @@ fn the_cap_of_an_address_holds_before_a_hand_over() {
     // A direct descriptor has no address, so that nobody is capped there.
     for way in ENGINES.into_iter().filter(|(_, descriptors)| *descriptors != Descriptors::Direct) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        let health = Health::new();
+        let health = Health::new().without_heartbeat();
         let (control, handed) =
             runtime.block_on(async { Embed::new(builder(way, &health).conns_per_ip_max(4)).start() });
         let addr = runtime.block_on(ready(&control, way));
@@ -144,7 +144,7 @@ fn other_protocols_arrive_whole_wherever_they_were_cut() {
         [b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0", &[22, 3, 1, 0, 5, 1, 0, 0, 1, 9]];
     for way in ENGINES {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        let health = Health::new();
+        let health = Health::new().without_heartbeat();
         let (control, mut handed) = runtime.block_on(async { Embed::new(builder(way, &health)).start() });
         let addr = runtime.block_on(ready(&control, way));
         for protocol in protocols {
@@ -179,7 +179,7 @@ fn first_bytes_are_whole_wherever_they_were_cut() {
     let request = b"GET /unique/00000000000000ff/40 HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
     for way in ENGINES {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        let health = Health::new();
+        let health = Health::new().without_heartbeat();
         let (control, handed) = runtime.block_on(async { Embed::new(builder(way, &health)).start() });
         let addr = runtime.block_on(ready(&control, way));
         let client = std::thread::spawn(move || {

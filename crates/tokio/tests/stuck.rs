@@ -167,7 +167,7 @@ fn a_runtime_that_is_gone_is_not_alive() {
     }
 }
 
-/// A runtime that serves what is handed over sleeps through probes. Without a health: its heartbeat wakes it, by design.
+/// A runtime that serves what is handed over sleeps through probes. Without a heartbeat: that wakes it, by design.
 #[test]
 fn a_runtime_that_runs_sleeps_through_answered_probes() {
     let _turn = alone();
@@ -190,7 +190,7 @@ fn a_runtime_that_runs_sleeps_through_answered_probes() {
 }
 
 fn sleeps_through_probes(runtime: &Runtime, way: (Engine, Descriptors), wake_ups: &AtomicU64) {
-    let health = Health::new();
+    let health = Health::new().without_heartbeat();
     let (control, handed) = runtime.block_on(async { Embed::new(builder(way, &health)).start() });
     let addr = runtime.block_on(ready(&control, way));
     let (end, ended) = tokio::sync::oneshot::channel::<()>();
@@ -239,7 +239,7 @@ fn an_answered_probe_wakes_nobody_and_a_batch_wakes_once() {
     for way in ENGINES {
         let (runtime, _) = one_thread();
         let _context = runtime.enter();
-        let health = Health::new();
+        let health = Health::new().without_heartbeat();
         let (control, mut handed) = Embed::new(builder(way, &health)).start();
         let addr = runtime.block_on(ready(&control, way));
         let count = Arc::new(Counting::default());
