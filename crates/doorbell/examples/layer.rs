@@ -27,8 +27,6 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let server = Server::builder().listen(Listen::tcp(addr), Http1::new(service)).start()?;
     eprintln!("listening on {}", server.local_addrs()[0]);
 
-    // Until standard input ends.
-    std::io::copy(&mut std::io::stdin(), &mut std::io::sink())?;
-    server.drain(std::time::Duration::from_secs(5))?;
+    server.wait()?;
     Ok(())
 }

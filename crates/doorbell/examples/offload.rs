@@ -43,7 +43,6 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let service = Http1::new(Hasher { jobs, alive: StaticReply::text(Status::OK, "ok\n") });
     let server = Server::builder().listen(Listen::tcp(addr), service).start()?;
     eprintln!("listening on {}", server.local_addrs()[0]);
-    std::io::copy(&mut std::io::stdin(), &mut std::io::sink())?;
-    server.drain(std::time::Duration::from_secs(5))?;
+    server.wait()?;
     Ok(())
 }

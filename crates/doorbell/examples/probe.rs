@@ -26,9 +26,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let server = Server::builder().listen(Listen::tcp(addr), Http1::new(probes)).start()?;
     eprintln!("listening on {}, {}", server.local_addrs()[0], server.driver_report());
 
-    // Your service runs here; this one ends when standard input does.
-    std::io::copy(&mut std::io::stdin(), &mut std::io::sink())?;
-    ready.store(false, Ordering::Relaxed);
-    server.drain(std::time::Duration::from_secs(5))?;
+    // Your service runs here. Before it ends, `ready` becomes false and `server.drain` finishes what is in progress.
+    server.wait()?;
     Ok(())
 }

@@ -16,8 +16,6 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let server = Server::builder().listen(Listen::tcp(addr), Raw::new(echo)).start()?;
     eprintln!("listening on {}, {}", server.local_addrs()[0], server.driver_report());
 
-    // It runs until standard input ends.
-    std::io::copy(&mut std::io::stdin(), &mut std::io::sink())?;
-    server.stop()?;
+    server.wait()?;
     Ok(())
 }
