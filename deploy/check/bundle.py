@@ -1,16 +1,74 @@
 #!/usr/bin/env python3
-"""The config.json of a container as strict as Kubernetes' "restricted" asks: nobody's user, no capability, nothing to write to.
+"""The config.json of a container, with nobody's user and no capability.
 
     deploy/check/bundle.py ROOTFS PROFILE [ERRNO] -- ARGS...
+    deploy/check/bundle.py --docker LINE IMAGE FOLDER ROOTFS PROFILE
 
-PROFILE is in the form of Docker and containers-common; ERRNO is what a call that it denies gives, in the place of the profile's own.
+As strict as Kubernetes' "restricted" asks, with nothing to write to but the folder of the control socket; or, with --docker, as Docker would have
+it after this `docker run` line, of which IMAGE is the description (`buildah inspect`) and FOLDER the working directory. PROFILE is in the form
+of Docker and containers-common; ERRNO is what a call that it denies gives, in the place of the profile's own.
 """
 import json
+import os
+import shlex
 import sys
 
-end = sys.argv.index("--")
-rootfs, profile_file, *errno = sys.argv[1:end]
-args = sys.argv[end + 1 :]
+
+def tmpfs(text):
+    """A mount as `--tmpfs` of Docker has it."""
+    path, _, options = text.partition(":")
+    defaults = ["noexec", "nosuid", "nodev"]
+    return {"destination": path, "type": "tmpfs", "source": "tmpfs", "options": defaults + [one for one in options.split(",") if one]}
+
+
+def bound(text, folder):
+    """A mount as `-v` of Docker has it."""
+    source, path, *options = text.split(":")
+    source = os.path.join(folder, source)
+    return {"destination": path, "type": "bind", "source": source, "options": ["rbind"] + "".join(options).split(",")}
+
+
+def docker(line, image, folder):
+    """What a line asks for. An option that is not known here ends it: nobody would have looked."""
+    words = shlex.split(line)
+    asked = {"readonly": False, "mounts": []}
+    position = 2
+    while words[position].startswith("-"):
+        option = words[position]
+        position += 1
+        if option == "--read-only":
+            asked["readonly"] = True
+            continue
+        value = words[position]
+        position += 1
+        if option == "--tmpfs":
+            asked["mounts"].append(tmpfs(value))
+        elif option == "-v":
+            asked["mounts"].append(bound(value, folder))
+        elif (option, value) != ("--cap-drop", "ALL") and option not in ("-p", "--stop-timeout"):
+            sys.exit(f"{option} {value} is not known here")
+    with open(image, encoding="utf-8") as file:
+        config = json.load(file)["Docker"]["config"]
+    asked["args"] = config["Entrypoint"] + (words[position + 1 :] or config["Cmd"])
+    asked["user"] = dict(zip(("uid", "gid"), map(int, config["User"].split(":"))))
+    return asked
+
+
+namespaces = ["pid", "ipc", "uts", "mount"]
+if sys.argv[1] == "--docker":
+    asked = docker(*sys.argv[2:5])
+    rootfs, profile_file, *errno = sys.argv[5:]
+    # Its ports are those that everybody has.
+    namespaces.append("network")
+else:
+    end = sys.argv.index("--")
+    rootfs, profile_file, *errno = sys.argv[1:end]
+    asked = {
+        "readonly": True,
+        "mounts": [tmpfs("/run/doorbell:uid=65532,gid=65532,mode=0755")],
+        "args": sys.argv[end + 1 :],
+        "user": {"uid": 65532, "gid": 65532},
+    }
 with open(profile_file, encoding="utf-8") as file:
     profile = json.load(file)
 
@@ -38,22 +96,23 @@ print(
         {
             "ociVersion": "1.0.2",
             "process": {
-                "user": {"uid": 65532, "gid": 65532},
-                "args": args,
+                "user": asked["user"],
+                "args": asked["args"],
                 "env": ["PATH=/"],
                 "cwd": "/",
                 "capabilities": {kind: [] for kind in ("bounding", "effective", "inheritable", "permitted", "ambient")},
                 "noNewPrivileges": True,
             },
-            "root": {"path": rootfs, "readonly": True},
+            "root": {"path": rootfs, "readonly": asked["readonly"]},
             "hostname": "doorbell",
             "mounts": [
                 {"destination": "/proc", "type": "proc", "source": "proc"},
                 {"destination": "/dev", "type": "tmpfs", "source": "tmpfs", "options": ["nosuid", "strictatime", "mode=755", "size=65536k"]},
+                *asked["mounts"],
             ],
             "linux": {
-                # The network is the host's: this is about system calls.
-                "namespaces": [{"type": kind} for kind in ("pid", "ipc", "uts", "mount")],
+                # Otherwise the network is the host's: this is about system calls.
+                "namespaces": [{"type": kind} for kind in namespaces],
                 "maskedPaths": ["/proc/kcore", "/proc/keys", "/proc/timer_list"],
                 "readonlyPaths": ["/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"],
                 "seccomp": {
