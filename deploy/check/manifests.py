@@ -5,7 +5,7 @@
 
 The description of the API is api/openapi-spec/swagger.json of the Go module k8s.io/kubernetes. A field that the API does not have is
 an error, as with `kubectl apply --validate=strict`. What no API server has by itself (ServiceMonitor) is only parsed. Whoever scrapes must
-be sent to the port of [admin], and no container may get SIGTERM before load balancers had drain_delay to hear of the end.
+be sent to the port of [admin]; with --published no Service with an address may give that port away and no image be without a version. No container may get SIGTERM before load balancers had drain_delay to hear of the end.
 """
 import json
 import re
@@ -76,6 +76,30 @@ def endings(documents):
                 yield f"{title}: {container['name']} gets SIGTERM before load balancers had {delay} s to hear of it"
 
 
+def container_ports(documents):
+    """The ports of the containers of all pods, by name."""
+    named = {}
+    for document in documents:
+        pod = document.get("spec", {}).get("template", {}).get("spec", {})
+        for container in pod.get("initContainers", []) + pod.get("containers", []):
+            named.update({port["name"]: port["containerPort"] for port in container.get("ports", [])})
+    return named
+
+
+def published(documents):
+    """What a Service gives away that has an address of its own, and so may become that of a load balancer; and images that change by themselves."""
+    for document in documents:
+        title = f"{document['kind']} {document['metadata']['name']}"
+        if document["kind"] == "Service" and document["spec"].get("clusterIP") != "None":
+            for port in document["spec"]["ports"]:
+                if port["port"] == admin_port(documents) and len(document["spec"]["ports"]) > 1:
+                    yield f"{title}: metrics and the status page go where the app goes"
+        pod = document.get("spec", {}).get("template", {}).get("spec", {})
+        for container in pod.get("initContainers", []) + pod.get("containers", []):
+            if container["image"].rpartition("/")[2].partition(":")[2] in ("", "latest"):
+                yield f"{title}: the image of {container['name']} has no version"
+
+
 def scraped_ports(documents):
     """Who sends a scraper where: by annotation, or by the name of a port."""
     named = {}
@@ -88,6 +112,9 @@ def scraped_ports(documents):
         annotated = (template.get("metadata", {}).get("annotations") or {}).get("prometheus.io/port")
         if annotated is not None:
             yield title, int(annotated)
+        if document["kind"] == "PodMonitor":
+            for endpoint in document["spec"]["podMetricsEndpoints"]:
+                yield title, container_ports(documents).get(endpoint["port"])
         if document["kind"] == "ServiceMonitor":
             for endpoint in document["spec"]["endpoints"]:
                 yield title, named.get(endpoint["port"])
@@ -123,7 +150,10 @@ def main():
         if port != admin_port(documents):
             print(f"{title}: metrics are scraped at port {port}, and [admin] has {admin_port(documents)}")
             bad += 1
-    for mistake in endings(documents):
+    mistakes = list(endings(documents))
+    if "--published" in sys.argv:
+        mistakes += published(documents)
+    for mistake in mistakes:
         print(mistake)
         bad += 1
     if not documents:
