@@ -95,14 +95,13 @@ impl Out {
         self.unsent().len() + self.body.len()
     }
 
-    /// Forgets everything, keeps the room.
+    /// Forgets everything but [`Self::take_misuse`], keeps the room.
     pub fn clear(&mut self) {
         self.head.clear();
         self.body = Bytes::new();
         self.begun_at = 0;
         self.image = ImageId::NONE;
         self.is_sent = false;
-        self.misuse = None;
         self.forget_left_over();
     }
 
