@@ -38,6 +38,8 @@ mod ip_cap;
 mod jobs;
 mod say;
 mod tend;
+#[cfg(test)]
+mod tests;
 
 use core::time::Duration;
 use std::collections::VecDeque;

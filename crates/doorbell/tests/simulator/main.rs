@@ -6,6 +6,7 @@
 
 mod app;
 mod cast;
+mod drains;
 mod oracle;
 mod pool;
 mod run;

@@ -9,6 +9,7 @@
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
 mod footprint;
+mod given_up;
 mod handed;
 mod handshake;
 mod hostile;

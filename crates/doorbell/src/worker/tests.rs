@@ -1,0 +1,41 @@
+//! Gates by example: what holds one, and what asks for another way of accepting.
+//!
+//! Does not know about: drivers, connections.
+
+use core::time::Duration;
+
+use super::accept::{AcceptFault, Gate};
+use crate::time::Time;
+
+fn gate() -> Gate {
+    Gate::new(true, Duration::from_millis(10), Duration::from_secs(1))
+}
+
+#[test]
+fn an_unknown_mode_asks_for_one_step_down_and_no_other_error_does_or_forgets_it() {
+    for other in [AcceptFault::Client, AcceptFault::Listener, AcceptFault::Resources] {
+        let mut gate = gate();
+        gate.on_error(other, Time::ZERO);
+        assert!(!gate.takes_downgrade(), "{other:?}");
+        gate.on_error(AcceptFault::Mode, Time::ZERO);
+        gate.on_error(other, Time::ZERO);
+        assert!(gate.takes_downgrade(), "{other:?} behind it");
+        assert!(!gate.takes_downgrade(), "once");
+        // The next mode may be unknown as well.
+        gate.on_error(AcceptFault::Mode, Time::ZERO);
+        gate.on_error(AcceptFault::Mode, Time::ZERO);
+        assert!(gate.takes_downgrade());
+    }
+}
+
+#[test]
+fn a_held_gate_is_not_armed_and_says_whether_that_is_new() {
+    let mut gate = gate();
+    assert!(!gate.is_held() && !gate.hold(false), "it was not held");
+    assert!(gate.hold(true) && gate.is_held());
+    assert!(!gate.hold(true), "it is held already");
+    assert!(!gate.should_arm(Time::ZERO));
+    assert!(gate.hold(false) && !gate.is_held());
+    assert!(!gate.hold(false));
+    assert!(gate.should_arm(Time::ZERO));
+}
