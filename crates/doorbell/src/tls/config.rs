@@ -57,7 +57,7 @@ impl TlsConfig {
     pub fn new(pair: CertPair) -> Self {
         Self {
             pairs: vec![pair],
-            alpn: vec!["http/1.1".to_owned()],
+            alpn: ["http/1.1", "http/1.0"].map(str::to_owned).into(),
             alpn_handed: Vec::new(),
             min_version: TlsVersion::Tls12,
             client_auth: ClientAuth::None,
@@ -73,7 +73,7 @@ impl TlsConfig {
         self
     }
 
-    /// Protocols offered (RFC 7301), the best first. Default `http/1.1`. A client that offers others only is refused; one that
+    /// Protocols offered (RFC 7301), the best first. Default `http/1.1`, then `http/1.0`. A client that offers others only is refused; one that
     /// offers none is not.
     pub fn alpn<N: Into<String>>(mut self, protocols: impl IntoIterator<Item = N>) -> Self {
         self.alpn = protocols.into_iter().map(Into::into).collect();

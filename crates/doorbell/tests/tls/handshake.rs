@@ -166,6 +166,8 @@ fn the_protocol_is_agreed_on_or_the_handshake_fails() {
         Pair::new(client(&Arc::new(config)), http(&acceptor()))
     };
     assert!(offer(&[b"h2", b"http/1.1"]).ask("/who").contains("alpn=http/1.1"));
+    assert!(offer(&[b"http/1.0", b"http/1.1"]).ask("/who").contains("alpn=http/1.1"), "the best of both");
+    assert!(offer(&[b"http/1.0"]).ask("/who").contains("alpn=http/1.0"));
     let mut refused = offer(&[b"h2"]);
     refused.talk();
     let alert = Some(rustls::Error::AlertReceived(AlertDescription::NoApplicationProtocol));
