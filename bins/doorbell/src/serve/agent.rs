@@ -1,4 +1,4 @@
-//! HAProxy's agent-check: one line for each endpoint, written when its state changes and sent to whoever connects.
+//! HAProxy's agent-check: one line for each endpoint, rendered when its state changes and sent on each connection.
 //!
 //! Does not know about: connections, what makes a state.
 //!
@@ -7,7 +7,7 @@
 //! A line always says everything: only the agent itself can take back what it said before, so `up` goes with `ready` and a weight
 //! (HAProxy configuration manual, `agent-check`).
 
-use super::board::{Keeper, Serving};
+use super::board::{Keeper, Published, Serving};
 use super::census::Seat;
 use super::listener::listens;
 use crate::checks::Demand;
@@ -15,7 +15,6 @@ use crate::config::model::Config;
 use crate::exit::Failure;
 use crate::http::Time;
 use crate::http::log::Prober;
-use arc_swap::ArcSwap;
 use doorbell::{RawHandler, RawNext, ServerBuilder};
 use doorbell_health::{Audience, EndpointState};
 use std::collections::HashMap;
@@ -40,6 +39,9 @@ const SILENCE: Duration = Duration::from_millis(300);
 #[derive(Debug)]
 struct Lines {
     places: Vec<Place>,
+    published: Arc<Published>,
+    /// Where the lines are among the texts of a set.
+    texts: usize,
     /// Said in every line, where it is said.
     maxconn: Option<u32>,
 }
@@ -47,18 +49,10 @@ struct Lines {
 /// One endpoint.
 #[derive(Debug)]
 struct Place {
-    line: ArcSwap<Line>,
     /// What runs when somebody asks.
     demands: Box<[Demand]>,
     /// Where who asks is counted.
     seat: Option<Arc<Seat>>,
-}
-
-/// What is sent, and the word of it for the census.
-#[derive(Debug, PartialEq, Eq)]
-struct Line {
-    text: Vec<u8>,
-    state: EndpointState,
 }
 
 /// One agent.
@@ -114,36 +108,24 @@ impl Lines {
     /// Those of a configuration, each as its endpoint is and will be.
     fn follow(config: &Config, keeper: &Keeper, maxconn: Option<u32>) -> Arc<Self> {
         let place = |endpoint| Place {
-            line: ArcSwap::from_pointee(Line { text: Vec::new(), state: EndpointState::Down }),
             demands: keeper.demands_of(endpoint),
             seat: keeper.census().seat(endpoint).cloned(),
         };
-        let lines = Arc::new(Self { places: (0..config.health.len()).map(place).collect(), maxconn });
-        let followed = Arc::clone(&lines);
-        keeper.follow(move |serving| followed.renew(serving));
-        lines
-    }
-
-    fn renew(&self, serving: &Serving<'_>) {
-        let places = self.places.iter().enumerate();
-        for (position, place) in places.filter(|(position, _)| serving.is_news(*position)) {
-            let (state, _) = serving.told(position, Audience::LoadBalancer);
-            let line = Line { text: line(serving, position, self.maxconn).into_bytes(), state };
-            if **place.line.load() != line {
-                place.line.store(Arc::new(line));
-            }
-        }
+        let texts = keeper.render(move |serving, position| line(serving, position, maxconn).into_bytes());
+        let published = Arc::clone(keeper.published());
+        Arc::new(Self { places: (0..config.health.len()).map(place).collect(), published, texts, maxconn })
     }
 
     /// Writes the line of an endpoint for a HAProxy that is there `now`, and counts it.
     fn write(&self, endpoint: usize, now: Option<Time>, reply: &mut Vec<u8>) {
         let Some(place) = self.places.get(endpoint) else { return };
-        let line = place.line.load();
-        reply.extend_from_slice(&line.text);
+        let set = self.published.load();
+        reply.extend_from_slice(set.text(self.texts, endpoint));
         let Some(now) = now else { return };
         place.demands.iter().for_each(Demand::ask);
         if let Some(seat) = &place.seat {
-            seat.own().count(Some(Prober::Haproxy), line.state, now);
+            let (state, _) = set.told(endpoint)[Audience::LoadBalancer as usize];
+            seat.own().count(Some(Prober::Haproxy), state, now);
         }
     }
 }

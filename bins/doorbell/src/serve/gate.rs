@@ -4,7 +4,7 @@
 //!
 //! On a thread of its own, because the rings have no listener that comes and goes.
 
-use super::board::Keeper;
+use super::board::{Keeper, Published};
 use super::census::Seat;
 use super::generation::{Ledger, OpenGate};
 use super::port::{Listening, Port, cannot_listen};
@@ -14,7 +14,7 @@ use crate::config::model::{Config, TcpGate, WhenDown};
 use crate::exit::{Exit, Failure};
 use crate::http::log::Prober;
 use doorbell::time::{Clock as _, OsClock};
-use doorbell_health::{Audience, EndpointState};
+use doorbell_health::Audience;
 use rustix::net::sockopt::set_socket_linger;
 use std::collections::VecDeque;
 use std::io;
@@ -72,14 +72,23 @@ pub(super) struct Unopened {
 /// Whether a gate is up, as one board says. Boards before it have nothing to say any more, though they live on.
 #[derive(Clone, Debug)]
 struct Up {
+    /// Wakes the gate.
     told: Arc<watch::Sender<bool>>,
     /// Which board it is.
     term: Arc<Mutex<u64>>,
-    told_to: ToldTo,
+    following: Following,
 }
 
-/// Where whoever connects is counted, and the state that he finds. `None` before any board has said it.
-type ToldTo = Arc<Mutex<Option<(Arc<Seat>, EndpointState)>>>;
+/// The endpoint of a gate on the board that it follows. `None` before there is a board.
+type Following = Arc<Mutex<Option<Followed>>>;
+
+#[derive(Debug)]
+struct Followed {
+    published: Arc<Published>,
+    endpoint: usize,
+    /// Where connections are counted.
+    seat: Option<Arc<Seat>>,
+}
 
 /// One address of a gate.
 #[derive(Debug)]
@@ -88,7 +97,7 @@ struct Gate {
     addr: SocketAddr,
     when_down: WhenDown,
     is_up: watch::Receiver<bool>,
-    told_to: ToldTo,
+    following: Following,
     stopped: watch::Receiver<bool>,
     /// From the start, so that an address that cannot be had is no surprise later.
     port: Option<Port>,
@@ -125,8 +134,8 @@ impl Gates {
         let mut held = held.to_vec();
         for gate in &config.tcp_gates {
             let (told, is_up) = watch::channel(false);
-            let told_to = ToldTo::default();
-            up.push(Up { told: Arc::new(told), term: Arc::default(), told_to: Arc::clone(&told_to) });
+            let following = Following::default();
+            up.push(Up { told: Arc::new(told), term: Arc::default(), following: Arc::clone(&following) });
             let table = format!("tcp_gate.{}", gate.name);
             for &addr in &gate.binds {
                 let port = match held.iter().position(|held| *held == addr) {
@@ -136,10 +145,10 @@ impl Gates {
                     }
                     None => Some(Port::bind(addr).map_err(|error| cannot_listen(&table, addr, &error))?),
                 };
-                let (is_up, told_to, stopped) = (is_up.clone(), Arc::clone(&told_to), stopped.clone());
+                let (is_up, following, stopped) = (is_up.clone(), Arc::clone(&following), stopped.clone());
                 let (name, when_down) = (gate.name.clone(), gate.when_down);
                 let ledger = Arc::clone(ledger);
-                gates.push(Gate { name, addr, when_down, is_up, told_to, stopped, port, ledger });
+                gates.push(Gate { name, addr, when_down, is_up, following, stopped, port, ledger });
             }
         }
         let (demands, asks) = watch::channel(Vec::new());
@@ -244,17 +253,14 @@ impl Up {
             *term
         };
         let seat = keeper.census().seat(endpoint).cloned();
+        let published = Arc::clone(keeper.published());
+        *self.following.lock().unwrap_or_else(PoisonError::into_inner) =
+            Some(Followed { published, endpoint, seat });
         keeper.follow(move |serving| {
-            let answer = serving.endpoint(endpoint).map(|endpoint| endpoint.answer(Audience::LoadBalancer));
-            let answer = answer.map(|(verdict, code)| (verdict.state, code));
-            let serves = |state| matches!(state, EndpointState::Degraded | EndpointState::Up);
-            let now = answer.is_some_and(|(state, code)| code < 400 && serves(state));
+            let (_, now) = serving.told(endpoint, Audience::LoadBalancer);
             // Held until it is told, so that nobody before is later.
             let term = up.term.lock().unwrap_or_else(PoisonError::into_inner);
             if *term == mine {
-                let state = answer.map_or(EndpointState::Down, |(state, _)| state);
-                *up.told_to.lock().unwrap_or_else(PoisonError::into_inner) =
-                    seat.as_ref().map(|seat| (Arc::clone(seat), state));
                 up.told.send_if_modified(|up| std::mem::replace(up, now) != now);
             }
         });
@@ -290,8 +296,8 @@ impl Gate {
                 continue;
             };
             tokio::select! {
-                accepted = open.listener.accept() => match accepted.inspect(|_| self.count()) {
-                    Ok((stream, _)) => self.take(stream, is_up, &mut conns),
+                accepted = open.listener.accept() => match accepted {
+                    Ok((stream, _)) => self.take(stream, self.count(), &mut conns),
                     // Too few descriptors, or somebody who was gone before he was there.
                     Err(_) => {
                         self.count_error("accept");
@@ -331,12 +337,15 @@ impl Gate {
         }
     }
 
-    /// Somebody came.
-    fn count(&self) {
-        let told_to = self.told_to.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((seat, state)) = &*told_to {
-            seat.own().count(Some(Prober::Tcp), *state, OsClock.now());
+    /// Counts a connection. Whether the endpoint serves at this moment: what wakes the gate may come a little later.
+    fn count(&self) -> bool {
+        let following = self.following.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(Followed { published, endpoint, seat }) = &*following else { return false };
+        let (state, serves) = published.load().told(*endpoint)[Audience::LoadBalancer as usize];
+        if let Some(seat) = seat {
+            seat.own().count(Some(Prober::Tcp), state, OsClock.now());
         }
+        serves
     }
 
     fn count_error(&self, call: &'static str) {
@@ -418,7 +427,7 @@ mod tests {
         let config = parse(&Source { name: "f".into(), text: text.into() }, &|_| None).config.unwrap();
         let before = Keeper::build(&config).unwrap();
         let (told, is_up) = watch::channel(false);
-        let up = Up { told: Arc::new(told), term: Arc::default(), told_to: ToldTo::default() };
+        let up = Up { told: Arc::new(told), term: Arc::default(), following: Following::default() };
         let tell = |keeper: &Keeper, outcome: Outcome| {
             let finding = Finding { outcome, latency: Duration::ZERO, reason: String::new() };
             let _next = keeper.found(0, &finding);

@@ -10,6 +10,7 @@ mod inherit;
 mod lines;
 mod operate;
 mod page;
+mod published;
 #[cfg(test)]
 mod tests;
 mod view;
@@ -30,6 +31,8 @@ use lines::Line;
 pub(super) use operate::Subject;
 use page::Look;
 pub(super) use page::{Held, Kept, Page};
+pub(super) use published::Published;
+use published::ReplySet;
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -40,8 +43,11 @@ use tokio::time::Instant;
 /// How far the system's clock may be off before that is a step: what adjusts it slowly is none.
 const CLOCK_STEP_MIN: Duration = Duration::from_secs(1);
 
-/// Told of endpoints that answer something new.
+/// Told of endpoints that answer something new, once it is published.
 type Follower = Box<dyn Fn(&Serving<'_>) + Send>;
+
+/// Renders what one endpoint says in words of another protocol, by its position.
+type Renderer = Box<dyn Fn(&Serving<'_>, usize) -> Vec<u8> + Send>;
 
 /// The board and everybody who is to know.
 pub(super) struct Keeper {
@@ -54,6 +60,8 @@ pub(super) struct Keeper {
     warned: Vec<EndpointIndex>,
     /// What each endpoint says in header fields, by its position.
     fields: Vec<StateFields>,
+    /// What every probe is answered from.
+    published: Arc<Published>,
     inside: Mutex<Inside>,
     /// Told of every result.
     found: Condvar,
@@ -81,6 +89,8 @@ struct Inside {
     pages: Vec<Arc<Page>>,
     /// For each check, the pages that answer for it alone, and its place there.
     singles: Vec<Vec<(Arc<Page>, usize)>>,
+    /// By their place among the texts of a set.
+    renderers: Vec<Renderer>,
     followers: Vec<Follower>,
     /// Checks that run when somebody asks, by their position.
     demands: HashMap<usize, Demand>,
@@ -126,6 +136,9 @@ impl Keeper {
             let endpoints = config.health.iter().zip(&places.endpoints);
             endpoints.filter(|(health, _)| is(health)).map(|(_, &index)| index).collect()
         };
+        let serving = Serving { board: &board, places: &places, rendered: None };
+        let told = (0..places.endpoints.len()).map(|at| Audience::ALL.map(|to| serving.told(at, to)));
+        let published = Published::new(ReplySet::of(told));
         let names = config.health.iter().map(|health| health.name.as_str());
         let mut census = Census::new(names, workers(config));
         before.into_iter().for_each(|before| census.go_on_with(before));
@@ -135,11 +148,13 @@ impl Keeper {
             readiness: those(|health| Health::is_readiness(&health.name)),
             warned: those(|health| health.degraded_via == DegradedVia::KubeWarning),
             fields: config.health.iter().map(|health| health.fields).collect(),
+            published,
             inside: Mutex::new(Inside {
                 board,
                 unix,
                 pages: Vec::new(),
                 singles: vec![Vec::new(); places.checks.len()],
+                renderers: Vec::new(),
                 followers: Vec::new(),
                 demands: HashMap::new(),
                 tallies: Vec::new(),
@@ -202,7 +217,10 @@ impl Keeper {
         }
         let seat = self.census.seat(route.endpoint)?;
         let demands = inside.demands_of(endpoint);
-        let page = Arc::new(Page::build(look, inside.pages.len(), demands, &inside.board, seat)?);
+        let place = inside.pages.len();
+        let (page, replies) = Page::build(look, place, demands, &inside.board, seat, &self.published)?;
+        let page = Arc::new(page);
+        self.publish(&inside, |set| set.pages.push(replies));
         inside.pages.push(Arc::clone(&page));
         if has_singles {
             let Inside { board, singles, .. } = &mut *inside;
@@ -211,6 +229,28 @@ impl Keeper {
             }
         }
         Some(page)
+    }
+
+    /// What probes are answered from.
+    pub(super) const fn published(&self) -> &Arc<Published> {
+        &self.published
+    }
+
+    /// Has a text for each endpoint in every set, made by `render`; its place there.
+    pub(super) fn render(&self, render: impl Fn(&Serving<'_>, usize) -> Vec<u8> + Send + 'static) -> usize {
+        let mut inside = self.lock();
+        let serving = Serving { board: &inside.board, places: &self.places, rendered: None };
+        let texts = (0..self.places.endpoints.len()).map(|at| render(&serving, at).into()).collect();
+        self.publish(&inside, |set| set.texts.push(texts));
+        inside.renderers.push(Box::new(render));
+        inside.renderers.len() - 1
+    }
+
+    /// Replaces the set of replies by one that `change` makes of it. The lock is held, so that there is one at a time.
+    fn publish(&self, _held: &Inside, change: impl FnOnce(&mut ReplySet)) {
+        let mut set = ReplySet::clone(&self.published.load());
+        change(&mut set);
+        self.published.publish(set);
     }
 
     /// Calls `follower` now and whenever an endpoint answers something new.
@@ -222,11 +262,17 @@ impl Keeper {
 
     /// Nothing is ready any more, for this reason.
     pub(super) fn fail(&self, reason: &str) {
-        for &endpoint in &self.readiness {
-            let reason = Note::new(reason.as_bytes());
-            let forced = Some(Forced { state: ForcedState::Down, reason, until: None });
-            self.command(Command::Force { target: Target::One(endpoint), forced });
-        }
+        let now = self.now();
+        let reason = Note::new(reason.as_bytes());
+        self.change(|board| {
+            let mut changed = Changed::default();
+            for &endpoint in &self.readiness {
+                let forced = Forced { state: ForcedState::Down, reason: reason.clone(), until: None };
+                let command = Command::Force { target: Target::One(endpoint), forced: Some(forced) };
+                changed.add(Changed::of(&board.command(command, now)));
+            }
+            changed
+        });
     }
 
     /// Puts a finding on this board; says after which time the next run should start.
@@ -284,23 +330,8 @@ impl Keeper {
     }
 
     fn tell(&self, inside: &Inside, changed: &Changed) -> Vec<Line> {
-        let Inside { board, pages, singles, followers, .. } = inside;
-        // To render takes a while: all of it comes first, so that no page of an endpoint tells what another one does not know yet.
-        let renewed = pages.iter().filter(|page| changed.rendered.contains(&page.look().endpoint));
-        let replies: Vec<_> =
-            renewed.filter_map(|page| page.rendered(board).map(|replies| (page, replies))).collect();
-        let alone = changed.checks.iter().filter_map(|check| singles.get(check.as_usize())).flatten();
-        let views: Vec<_> = alone
-            .filter_map(|(page, place)| {
-                page.rendered_single(board, *place).map(|views| (page, *place, views))
-            })
-            .collect();
-        views.into_iter().for_each(|(page, place, views)| page.show_single(place, views));
-        replies.into_iter().for_each(|(page, replies)| page.show(replies));
-        if !changed.rendered.is_empty() {
-            let serving = Serving { board, places: &self.places, rendered: Some(&changed.rendered) };
-            followers.iter().for_each(|follower| follower(&serving));
-        }
+        self.show(inside, changed);
+        let board = &inside.board;
         if !self.speaks.load(Ordering::Acquire) {
             return Vec::new();
         }
@@ -318,6 +349,37 @@ impl Keeper {
         changed.events.iter().filter_map(|event| Line::of(event, board)).collect()
     }
 
+    /// Renders what is different, publishes all of it at once, and wakes those that wait for it.
+    fn show(&self, inside: &Inside, changed: &Changed) {
+        let Inside { board, pages, singles, renderers, followers, .. } = inside;
+        let renewed = pages.iter().filter(|page| changed.rendered.contains(&page.look().endpoint));
+        let replies: Vec<_> =
+            renewed.filter_map(|page| Some((page.place(), page.rendered(board)?))).collect();
+        let alone = changed.checks.iter().filter_map(|check| singles.get(check.as_usize())).flatten();
+        let views: Vec<_> = alone
+            .filter_map(|(page, place)| Some((page.place(), *place, page.rendered_single(board, *place)?)))
+            .collect();
+        if changed.rendered.is_empty() && views.is_empty() {
+            return;
+        }
+        let serving = Serving { board, places: &self.places, rendered: Some(&changed.rendered) };
+        let news: Vec<usize> =
+            (0..self.places.endpoints.len()).filter(|&endpoint| serving.is_news(endpoint)).collect();
+        self.publish(inside, |set| {
+            for &endpoint in &news {
+                set.told[endpoint] = Audience::ALL.map(|audience| serving.told(endpoint, audience));
+                for (texts, render) in set.texts.iter_mut().zip(renderers) {
+                    texts[endpoint] = render(&serving, endpoint).into();
+                }
+            }
+            replies.into_iter().for_each(|(page, replies)| set.pages[page].all = replies);
+            views.into_iter().for_each(|(page, place, views)| set.pages[page].singles.set(place, views));
+        });
+        if !changed.rendered.is_empty() {
+            followers.iter().for_each(|follower| follower(&serving));
+        }
+    }
+
     fn lock(&self) -> MutexGuard<'_, Inside> {
         // Whoever panicked in here has at worst not told everybody.
         self.inside.lock().unwrap_or_else(PoisonError::into_inner)
@@ -330,7 +392,7 @@ fn workers(config: &Config) -> Option<usize> {
 }
 
 /// What a call changed, kept beyond it.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Changed {
     events: Vec<Event>,
     rendered: Vec<EndpointIndex>,
@@ -348,9 +410,12 @@ impl Changed {
     }
 
     fn add(&mut self, more: Self) {
-        self.events.extend(more.events);
-        self.rendered.extend(more.rendered);
-        self.checks.extend(more.checks);
+        let Self { events, mut rendered, mut checks } = more;
+        rendered.retain(|one| !self.rendered.contains(one));
+        checks.retain(|one| !self.checks.contains(one));
+        self.events.extend(events);
+        self.rendered.extend(rendered);
+        self.checks.extend(checks);
     }
 }
 

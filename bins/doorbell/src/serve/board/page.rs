@@ -2,56 +2,44 @@
 //!
 //! Does not know about: requests.
 //!
-//! Every thread keeps what it read last. A probe compares one number to see that it still holds, which costs less than counting a
-//! reference; whoever finds another number reads anew.
+//! Every thread keeps what it read last. A probe compares the number of the board's newest set to see that it still holds, which costs
+//! less than counting a reference; a thread that finds another number reads anew.
 
 use super::fields::fields_of;
+use super::published::{PageReplies, Published, Singles};
 use super::warning::warning;
 use crate::checks::Demand;
 use crate::config::model::{Details, HealthFormat, HealthRoute, StateFields};
 use crate::http::{StaticReply, Status};
 use crate::serve::census::{Own, Seat};
-use arc_swap::ArcSwap;
 use doorbell_health::{Audience, Board, Class, EndpointIndex, EndpointState, Format, Left, Reply, Snapshot};
 use std::cell::Cell;
 use std::collections::HashMap;
 use std::mem::ManuallyDrop;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Everything that a health route can answer now.
+/// A health route, whose replies are in the set of its board.
 #[derive(Debug)]
 pub(in crate::serve) struct Page {
     look: Look,
-    replies: ArcSwap<Replies>,
-    /// Of what is in `replies`: written after it, so that who sees a number sees at least that.
-    version: AtomicU64,
+    published: Arc<Published>,
     seat: Arc<Seat>,
-    /// Its place among what threads keep.
+    /// Its place in the set and among what threads keep.
     place: usize,
-    /// One for each check of the endpoint, in its order; none where no path asks for single checks.
-    singles: Box<[ArcSwap<Views>]>,
-    /// Checks that run when somebody asks.
+    /// Where a probe looks first: no thread keeps anything there for a page with checks that run on demand, so each probe of it takes the
+    /// way on which they are asked, and all other pages need no look at whether there are any.
+    kept_at: usize,
+    /// Checks that run on demand.
     demands: Box<[Demand]>,
     /// The places of the checks.
     names: HashMap<Box<[u8]>, usize>,
 }
 
-/// No two states of any page have the same number.
-static VERSION_NEXT: AtomicU64 = AtomicU64::new(1);
-
-/// Beside the number of a page with checks that run when somebody asks: no thread holds such a number, so each probe takes the way on which they
-/// are asked, and all other pages need no look at whether there are any.
-const DEMANDED: u64 = 1 << 63;
-
-fn next_version(demands: &[Demand]) -> u64 {
-    VERSION_NEXT.fetch_add(1, Ordering::Relaxed) | if demands.is_empty() { 0 } else { DEMANDED }
-}
-
 /// What a thread read last of one page.
 #[derive(Debug)]
 pub(in crate::serve) struct Held {
-    version: u64,
+    /// Of the set.
+    number: u64,
     pub(in crate::serve) replies: Arc<Replies>,
     /// Where this thread counts probes of the endpoint.
     pub(in crate::serve) own: Own,
@@ -313,26 +301,26 @@ impl Look {
 }
 
 impl Page {
-    /// `None` when the fields of the route cannot be sent. No other page of the board has this place.
+    /// `None` when the fields of the route cannot be sent. No other page of the board has this place; its replies are to be published.
     pub(super) fn build(
         look: Look,
         place: usize,
         demands: Box<[Demand]>,
         board: &Board,
         seat: &Arc<Seat>,
-    ) -> Option<Self> {
-        let replies = ArcSwap::from_pointee(look.replies(board)?);
+        published: &Arc<Published>,
+    ) -> Option<(Self, PageReplies)> {
+        let all = Arc::new(look.replies(board)?);
         let uses = &board.endpoint(look.endpoint)?.config().uses;
-        let (mut singles, mut names) = (Vec::new(), HashMap::new());
-        for (place, one) in uses.iter().enumerate() {
-            if look.has_singles {
-                singles.push(ArcSwap::from_pointee(look.single(board, place)?));
-            }
-            names.insert(board.check_name(one.check)?.as_bytes().into(), place);
-        }
-        let version = AtomicU64::new(next_version(&demands));
-        let (seat, singles) = (Arc::clone(seat), singles.into());
-        Some(Self { look, replies, version, seat, place, singles, demands, names })
+        let singles = if look.has_singles { 0..uses.len() } else { 0..0 };
+        let singles: Singles = singles.map(|place| look.single(board, place)).collect::<Option<_>>()?;
+        let names = uses.iter().enumerate();
+        let names = names.map(|(place, one)| Some((board.check_name(one.check)?.as_bytes().into(), place)));
+        let names = names.collect::<Option<_>>()?;
+        let kept_at = if demands.is_empty() { place } else { usize::MAX };
+        let (seat, published) = (Arc::clone(seat), Arc::clone(published));
+        let page = Self { look, published, seat, place, kept_at, demands, names };
+        Some((page, PageReplies { all, singles }))
     }
 
     /// The format of the route; nothing where `Accept` decides.
@@ -344,31 +332,35 @@ impl Page {
         &self.look
     }
 
+    pub(super) const fn place(&self) -> usize {
+        self.place
+    }
+
     /// The replies of this moment, if the thread has them; otherwise they are to be read anew.
     #[inline(always)]
     pub(in crate::serve) fn known<'k>(&self, kept: &'k Kept) -> Option<&'k Held> {
-        let version = self.version.load(Ordering::Acquire);
-        kept.0.get(self.place).filter(|held| held.version == version)
+        let number = self.published.number();
+        kept.0.get(self.kept_at).filter(|held| held.number == number)
     }
 
     fn ask(&self) {
         self.demands.iter().for_each(Demand::ask);
     }
 
-    /// The replies of this moment, from now on known to the thread, and what runs when somebody asks has been asked. Reading them holds nobody up.
+    /// The replies of this moment, from now on known to the thread; checks that run on demand are asked.
     #[cold]
     #[inline(never)]
     pub(in crate::serve) fn read<'k>(&self, kept: &'k mut Kept) -> &'k Held {
         self.ask();
-        let version = self.version.load(Ordering::Acquire) & !DEMANDED;
-        let held = |version| Held { version, replies: self.replies.load_full(), own: self.seat.own() };
+        let set = self.published.load();
+        let replies = &set.pages[self.place].all;
+        let held = |number| Held { number, replies: Arc::clone(replies), own: self.seat.own() };
         if kept.0.len() <= self.place {
-            // No page has version 0.
+            // No set has this number.
             kept.0.resize_with(self.place + 1, || held(0));
         }
-        if kept.0[self.place].version != version {
-            // At least as new as the version; if it is newer, the next look finds another one and reads it again.
-            kept.0[self.place] = held(version);
+        if kept.0[self.place].number != set.number() {
+            kept.0[self.place] = held(set.number());
         }
         &kept.0[self.place]
     }
@@ -413,33 +405,18 @@ impl Page {
         found: impl FnOnce(Option<&StaticReply>) -> T,
     ) -> T {
         self.ask();
-        match self.names.get(name).and_then(|&place| self.singles.get(place)) {
-            Some(single) => found(Some(&single.load()[usize::from(sees_details)])),
-            None => found(None),
-        }
+        let set = self.published.load();
+        let single = self.names.get(name).and_then(|&place| set.pages.get(self.place)?.singles.get(place));
+        found(single.map(|views| &views[usize::from(sees_details)]))
     }
 
-    /// The endpoint rendered anew, for whom it may concern a moment later. Nothing where the fields cannot be sent, which were good when the
-    /// page was made.
-    pub(super) fn rendered(&self, board: &Board) -> Option<Replies> {
-        self.look.replies(board)
-    }
-
-    /// What it answers from now on.
-    pub(super) fn show(&self, replies: Replies) {
-        self.replies.store(Arc::new(replies));
-        self.version.store(next_version(&self.demands), Ordering::Release);
+    /// The endpoint rendered anew, to be published. Nothing where the fields cannot be sent, which were good when the page was made.
+    pub(super) fn rendered(&self, board: &Board) -> Option<Arc<Replies>> {
+        self.look.replies(board).map(Arc::new)
     }
 
     /// The reply about one check rendered anew.
     pub(super) fn rendered_single(&self, board: &Board, place: usize) -> Option<Views> {
-        self.singles.get(place).and_then(|_| self.look.single(board, place))
-    }
-
-    /// What it answers about one check from now on.
-    pub(super) fn show_single(&self, place: usize, views: Views) {
-        if let Some(single) = self.singles.get(place) {
-            single.store(Arc::new(views));
-        }
+        self.look.single(board, place)
     }
 }

@@ -252,6 +252,57 @@ fn no_reply_is_torn_and_none_stays_old() {
     assert!(reads.into_inner() > 0);
 }
 
+/// Once any probe, by whatever protocol, was told of a change, every later one is. The steps of a publication are looked at one by one, with
+/// a thread that knows the replies of before and one that does not.
+#[test]
+fn all_probes_are_told_of_a_change_at_once() {
+    let config = config(
+        "[check.app]\ntype = \"ttl\"\nttl = \"1h\"\nfall = 1\nrise = 1\n\
+         [health.readyz]\nrequire = [\"app\"]\n[health.other]\nrequire = [\"app\"]\n",
+    );
+    let keeper = Keeper::build(&config).unwrap();
+    let page = keeper.page(&route(&config, "readyz"), &[], "GET", true).unwrap();
+    let plain = keeper.page(&route(&config, "readyz"), &[], "GET", false).unwrap();
+    let other = keeper.page(&route(&config, "other"), &[], "GET", true).unwrap();
+    let position = config.health.iter().position(|health| health.name == "readyz").unwrap();
+    let texts = keeper.render(|serving, at| vec![u8::from(serving.told(at, Audience::LoadBalancer).1)]);
+    let published = Arc::clone(keeper.published());
+    let single = |page: &Page| page.with_single(b"app", true, |reply| reply.unwrap().status().code() == 200);
+    let (page_of_check, page_of_other) = (Arc::clone(&page), Arc::clone(&other));
+    let (by_word, by_text) = (Arc::clone(&published), Arc::clone(&published));
+    let probes: Vec<Box<dyn Fn() -> bool + Send>> = vec![
+        Box::new(move || single(&page_of_check)),
+        Box::new(move || single(&page_of_other)),
+        Box::new(move || answer(&page, Audience::Other).0 == 200),
+        Box::new(move || answer(&plain, Audience::Kubelet).0 == 200),
+        Box::new(move || answer(&other, Audience::LoadBalancer).0 == 200),
+        Box::new(move || by_word.load().told(position)[Audience::LoadBalancer as usize].1),
+        Box::new(move || by_text.load().text(texts, position) == [1]),
+    ];
+    // Which probe is the first, what the change leads to, whether any probe was told of it, and the steps.
+    let given = [(); 4].map(|()| Arc::new(AtomicUsize::new(0)));
+    let [first, target, is_told, steps] = given.clone();
+    // Each probe is once the first, and no probe behind one that was told of the change is told of the time before.
+    let look = move || {
+        steps.fetch_add(1, Ordering::Relaxed);
+        let first = first.load(Ordering::Relaxed);
+        for probe in (0..probes.len()).map(|at| (first + at) % probes.len()) {
+            let is_new = usize::from(probes[probe]()) == target.load(Ordering::Relaxed);
+            let was_told = is_told.fetch_or(usize::from(is_new), Ordering::Relaxed) == 1;
+            assert!(is_new || !was_told, "probe {probe} behind {first} is told of the time before");
+        }
+    };
+    *published.pause.0.lock().unwrap() = Some(Box::new(look));
+    let [first, target, is_told, steps] = given;
+    for at in 0..14 {
+        first.store(at / 2, Ordering::Relaxed);
+        target.store(1 - at % 2, Ordering::Relaxed);
+        is_told.store(0, Ordering::Relaxed);
+        found(&keeper, if at % 2 == 0 { Outcome::Success } else { Outcome::Failure }, "");
+        assert_eq!((is_told.load(Ordering::Relaxed), steps.load(Ordering::Relaxed)), (1, 2 * (at + 1)));
+    }
+}
+
 /// Pages of different boards have the same places, and must not be taken for each other.
 #[test]
 fn pages_of_two_boards_keep_apart() {

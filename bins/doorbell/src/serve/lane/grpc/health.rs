@@ -2,7 +2,7 @@
 //!
 //! Does not know about: connections beyond the account each request carries, how messages are written.
 
-use super::statuses::{OVERALL, Statuses, Told};
+use super::statuses::{OVERALL, Statuses, Watched};
 use crate::config::model::{AlbAnswer, Grpc};
 use crate::http::log::Prober;
 use crate::serve::lane::common::Common;
@@ -64,7 +64,7 @@ struct Place {
 /// One Watch stream.
 struct Watching {
     /// `None`: nobody knows the service, and nobody will.
-    status: Option<watch::Receiver<Told>>,
+    status: Option<Watched>,
     /// Where what is watched runs when somebody asks, by whom it is asked for.
     asks: Option<(Arc<Statuses>, String)>,
     /// What was told last.
@@ -218,7 +218,7 @@ impl Watching {
             return None;
         };
         loop {
-            let now = status.borrow_and_update().status;
+            let now = status.status();
             if told.replace(now) != Some(now) {
                 return Some(reply(now));
             }
@@ -233,7 +233,7 @@ impl Watching {
             };
             tokio::select! {
                 biased;
-                changed = status.changed() => changed.ok()?,
+                changed = status.changed() => changed?,
                 () = ask_again => {}
                 _ended = ends.wait_for(|ends| *ends) => return None,
             }

@@ -1,16 +1,16 @@
-//! What each gRPC service's health is now: written when something changes, read and watched by calls.
+//! What each gRPC service's health is now, as the board has published it for all protocols; calls that watch are woken when it changes.
 //!
 //! Does not know about: what makes a status, calls.
 //!
 //! Who asks is known by `User-Agent`, as over HTTP: what a drain tells a kubelet and a load balancer may differ here, too.
 //!
-//! [`Statuses::follow`] sets them from the endpoints that `[grpc]` names.
+//! [`Statuses::follow`] finds them by the endpoints that `[grpc]` names.
 
 use crate::checks::Demand;
 use crate::config::model::Config;
 use crate::http::log::Prober;
 use crate::serve::audience::audience_of;
-use crate::serve::board::Keeper;
+use crate::serve::board::{Keeper, Published};
 use crate::serve::census::Seat;
 use doorbell::time::{Clock as _, OsClock};
 use doorbell_health::{Audience, EndpointState};
@@ -24,12 +24,17 @@ pub(super) const OVERALL: &str = "";
 
 /// The statuses by service. The services are known from the start.
 #[derive(Debug)]
-pub(in crate::serve) struct Statuses(BTreeMap<String, Service>);
+pub(in crate::serve) struct Statuses {
+    services: BTreeMap<String, Service>,
+    published: Arc<Published>,
+}
 
 /// One service.
 #[derive(Debug)]
 struct Service {
-    by_audience: [watch::Sender<Told>; Audience::ALL.len()],
+    endpoint: usize,
+    /// Wakes calls that watch, each time one of these differs.
+    news: [watch::Sender<ServingStatus>; Audience::ALL.len()],
     /// What runs when somebody asks.
     demands: Box<[Demand]>,
     /// Where who asks is counted; services may share an endpoint.
@@ -38,12 +43,13 @@ struct Service {
     is_first: bool,
 }
 
-/// What one audience is told.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Told {
-    pub(super) status: ServingStatus,
-    /// The word for the census.
-    state: EndpointState,
+/// A service that is watched.
+#[derive(Debug)]
+pub(super) struct Watched {
+    published: Arc<Published>,
+    endpoint: usize,
+    audience: Audience,
+    news: watch::Receiver<ServingStatus>,
 }
 
 impl Statuses {
@@ -53,81 +59,70 @@ impl Statuses {
         let overall = (OVERALL.to_owned(), config.grpc.overall);
         let endpoints: BTreeMap<String, usize> =
             config.grpc.services.iter().cloned().chain([overall]).collect();
-        let mut statuses = Self::new(endpoints.keys().map(String::as_str));
         let mut known = Vec::new();
-        for (service, &endpoint) in statuses.0.values_mut().zip(endpoints.values()) {
-            service.demands = keeper.demands_of(endpoint);
-            service.seat = keeper.census().seat(endpoint).cloned();
-            service.is_first = !known.contains(&endpoint);
+        let service = |(service, endpoint): (String, usize)| {
+            let news = Audience::ALL.map(|_| watch::Sender::new(ServingStatus::NotServing));
+            let is_first = !known.contains(&endpoint);
             known.push(endpoint);
-        }
-        let statuses = Arc::new(statuses);
+            let demands = keeper.demands_of(endpoint);
+            let seat = keeper.census().seat(endpoint).cloned();
+            (service, Service { endpoint, news, demands, seat, is_first })
+        };
+        let services = endpoints.into_iter().map(service).collect();
+        let statuses = Arc::new(Self { services, published: Arc::clone(keeper.published()) });
         let follower = Arc::clone(&statuses);
         keeper.follow(move |serving| {
-            for (service, &endpoint) in endpoints.iter().filter(|(_, endpoint)| serving.is_news(**endpoint)) {
-                follower.set(service, Audience::ALL.map(|audience| serving.told(endpoint, audience).into()));
+            for service in follower.services.values().filter(|service| serving.is_news(service.endpoint)) {
+                for (news, audience) in service.news.iter().zip(Audience::ALL) {
+                    let (_, serves) = serving.told(service.endpoint, audience);
+                    news.send_if_modified(|now| std::mem::replace(now, status(serves)) != status(serves));
+                }
             }
         });
         statuses
     }
 
-    /// Services of these names, none of which is known to serve.
-    pub(super) fn new<'a>(services: impl Iterator<Item = &'a str>) -> Self {
-        let unknown = |service: &str| {
-            let told = Told::from((EndpointState::Down, false));
-            let by_audience = Audience::ALL.map(|_| watch::Sender::new(told));
-            let service_of = Service { by_audience, demands: Box::default(), seat: None, is_first: true };
-            (service.to_owned(), service_of)
-        };
-        Self(services.map(unknown).collect())
-    }
-
-    /// Tells all who watch, if it is something new. A service that is not known is nobody's to watch.
-    pub(super) fn set(&self, service: &str, told: [Told; Audience::ALL.len()]) {
-        let Some(service) = self.0.get(service) else { return };
-        for (sender, told) in service.by_audience.iter().zip(told) {
-            sender.send_if_modified(|now| core::mem::replace(now, told).status != told.status);
-        }
-    }
-
     /// What a prober is told, who is counted.
     pub(super) fn get(&self, service: &str, prober: Option<Prober>) -> Option<ServingStatus> {
-        let service = self.0.get(service)?;
+        let service = self.services.get(service)?;
         service.ask();
-        service.count(prober);
-        Some(service.told(prober).status)
+        Some(service.count(&self.published, prober))
     }
 
-    /// The status now and every later one; who is slow misses those in between. Who watches counts as one who asks once.
-    pub(super) fn watch(&self, service: &str, prober: Option<Prober>) -> Option<watch::Receiver<Told>> {
-        let service = self.0.get(service)?;
+    /// The status now and every later one; a slow reader misses those in between. A call that watches counts as one that asks once.
+    pub(super) fn watch(&self, service: &str, prober: Option<Prober>) -> Option<Watched> {
+        let service = self.services.get(service)?;
         service.ask();
-        service.count(prober);
-        Some(service.by_audience[audience_of(prober) as usize].subscribe())
+        service.count(&self.published, prober);
+        let audience = audience_of(prober);
+        let news = service.news[audience as usize].subscribe();
+        Some(Watched { published: Arc::clone(&self.published), endpoint: service.endpoint, audience, news })
     }
 
     /// Has run what runs when somebody asks for the service.
     pub(super) fn ask(&self, service: &str) {
-        self.0.get(service).into_iter().for_each(Service::ask);
+        self.services.get(service).into_iter().for_each(Service::ask);
     }
 
     /// Whether anything does.
     pub(super) fn is_on_demand(&self, service: &str) -> bool {
-        self.0.get(service).is_some_and(|service| !service.demands.is_empty())
+        self.services.get(service).is_some_and(|service| !service.demands.is_empty())
     }
 
     pub(super) fn len(&self) -> usize {
-        self.0.len()
+        self.services.len()
     }
 
-    /// All services, as a prober is told, who counts once for each endpoint behind them.
+    /// All services at one moment, as a prober is told, who counts once for each endpoint behind them.
     pub(super) fn all(&self, prober: Option<Prober>) -> impl Iterator<Item = (&str, ServingStatus)> {
-        self.0.iter().map(move |(name, service)| {
+        let set = self.published.load();
+        self.services.iter().map(move |(name, service)| {
             service.ask();
+            let (state, serves) = set.told(service.endpoint)[audience_of(prober) as usize];
             if service.is_first {
-                service.count(prober);
+                service.count_as(prober, state);
             }
-            (name.as_str(), service.told(prober).status)
+            (name.as_str(), status(serves))
         })
     }
 }
@@ -137,28 +132,49 @@ impl Service {
         self.demands.iter().for_each(Demand::ask);
     }
 
-    fn told(&self, prober: Option<Prober>) -> Told {
-        *self.by_audience[audience_of(prober) as usize].borrow()
+    /// What a prober is told, who is counted.
+    fn count(&self, published: &Published, prober: Option<Prober>) -> ServingStatus {
+        let (state, serves) = published.load().told(self.endpoint)[audience_of(prober) as usize];
+        self.count_as(prober, state);
+        status(serves)
     }
 
-    fn count(&self, prober: Option<Prober>) {
+    fn count_as(&self, prober: Option<Prober>, state: EndpointState) {
         if let Some(seat) = &self.seat {
-            seat.own().count(prober, self.told(prober).state, OsClock.now());
+            seat.own().count(prober, state, OsClock.now());
         }
     }
 }
 
-impl From<(EndpointState, bool)> for Told {
-    fn from((state, serves): (EndpointState, bool)) -> Self {
-        let status = if serves { ServingStatus::Serving } else { ServingStatus::NotServing };
-        Self { status, state }
+impl Watched {
+    /// The status now; [`Self::changed`] waits for another one.
+    pub(super) fn status(&mut self) -> ServingStatus {
+        self.news.mark_unchanged();
+        status(self.published.load().told(self.endpoint)[self.audience as usize].1)
     }
+
+    /// Waits until the status may be another one. `None` when that cannot happen any more.
+    pub(super) async fn changed(&mut self) -> Option<()> {
+        self.news.changed().await.ok()
+    }
+
+    #[cfg(test)]
+    fn has_changed(&self) -> bool {
+        self.news.has_changed().unwrap()
+    }
+}
+
+const fn status(serves: bool) -> ServingStatus {
+    if serves { ServingStatus::Serving } else { ServingStatus::NotServing }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::checks::{Desk as _, Finding};
     use crate::config::{Source, parse};
+    use doorbell_health::Outcome;
+    use std::time::Duration;
 
     fn config(text: &str) -> Config {
         let source = Source { name: "f".to_owned(), text: format!("version = 1\n{text}") };
@@ -185,11 +201,11 @@ mod tests {
         now(None, [yes, yes, no, yes]);
         let watched = statuses.watch("shop.Orders", Some(Prober::Envoy)).unwrap();
         let by_kubelet = statuses.watch("shop.Orders", KUBELET).unwrap();
-        assert!(!watched.has_changed().unwrap() && statuses.watch("shop.Other", None).is_none());
+        assert!(!watched.has_changed() && statuses.watch("shop.Other", None).is_none());
         keeper.drain(true);
         now(None, [no, yes, no, no]);
         now(KUBELET, [yes, yes, no, yes]);
-        assert!(watched.has_changed().unwrap() && !by_kubelet.has_changed().unwrap());
+        assert!(watched.has_changed() && !by_kubelet.has_changed());
         // A service that nobody has is no endpoint's.
         assert_eq!((statuses.get("shop.Other", None), statuses.get("alive", KUBELET)), (None, Some(yes)));
         let rows = keeper.census().rows();
@@ -209,15 +225,22 @@ mod tests {
     }
 
     #[test]
-    fn only_news_wake_who_watches() {
-        let statuses = Statuses::new(["a"].into_iter());
+    fn only_news_wake_what_watches() {
+        let config = config(
+            "[listener.a]\nbind = \":8080\"\nhttp2 = true\n[check.db]\ntype = \"ttl\"\nttl = \"1h\"\nrise = 1\nfall = 1\n\
+             [health.readyz]\nrequire = [\"db\"]\n[grpc]\nservices = { a = \"readyz\" }\n",
+        );
+        let keeper = Keeper::build(&config).unwrap();
+        let statuses = Statuses::follow(&config, &keeper);
         let mut watched = statuses.watch("a", None).unwrap();
-        let set = |service, state, serves| statuses.set(service, [Told::from((state, serves)); 3]);
-        set("a", EndpointState::Drain, false);
-        set("b", EndpointState::Up, true);
-        assert!(!watched.has_changed().unwrap());
-        set("a", EndpointState::Up, true);
-        assert_eq!(watched.borrow_and_update().status, ServingStatus::Serving);
+        assert_eq!(watched.status(), ServingStatus::NotServing);
+        keeper.drain(true);
+        assert!(!watched.has_changed(), "another reason, and the same status");
+        keeper.drain(false);
+        let finding = Finding { outcome: Outcome::Success, latency: Duration::ZERO, reason: String::new() };
+        let _next = keeper.found(0, &finding);
+        assert!(watched.has_changed());
+        assert_eq!((watched.status(), watched.has_changed()), (ServingStatus::Serving, false));
         let told = [statuses.get("a", KUBELET), statuses.get("b", KUBELET)];
         assert_eq!(told, [Some(ServingStatus::Serving), None]);
     }
