@@ -80,6 +80,33 @@ pub enum HealthState {
     Up,
 }
 
+/// What probers of an endpoint make of it, as its name says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// Whether the process lives: what is down is restarted.
+    Liveness,
+    /// Whether it takes traffic.
+    Readiness,
+    /// Whether it has started: until then nothing else is probed, and in the end it is restarted.
+    Startup,
+}
+
+impl Role {
+    /// By the last word of the name of an endpoint, as in `livez` and `app_livez`, or of the last part of a path.
+    #[must_use]
+    pub fn of(name: &str) -> Self {
+        let last = name.rsplit(['_', '-']).next().unwrap_or(name);
+        let is_any = |words: &[&str]| words.iter().any(|word| last.eq_ignore_ascii_case(word));
+        if is_any(&["livez", "live", "liveness", "alive"]) {
+            Self::Liveness
+        } else if is_any(&["startupz", "startup", "started"]) {
+            Self::Startup
+        } else {
+            Self::Readiness
+        }
+    }
+}
+
 impl Health {
     /// The default of an endpoint with this name. What is about the process being alive takes no notice of a drain.
     #[must_use]
@@ -101,12 +128,11 @@ impl Health {
         }
     }
 
-    /// False for endpoints that stay up while the process lives: `livez`, `startupz`, and what is so called of another program, as
-    /// `app_livez`. Whoever asks them restarts what is down, and neither a drain nor maintenance is a reason for that.
+    /// False for endpoints that stay up while the process lives: see [`Role::of`]. Probers of these restart what is down, and neither a drain
+    /// nor maintenance is a reason for that.
     #[must_use]
     pub fn is_readiness(name: &str) -> bool {
-        let last = name.rsplit(['_', '-']).next().unwrap_or(name);
-        last != "livez" && last != "startupz"
+        Role::of(name) == Role::Readiness
     }
 }
 
@@ -129,6 +155,14 @@ mod tests {
             ("startupz", false),
             ("app_livez", false),
             ("app-1-startupz", false),
+            ("live", false),
+            ("liveness", false),
+            ("app_alive", false),
+            ("Alive", false),
+            ("startup", false),
+            ("app-started", false),
+            ("starting", true),
+            ("live_orders", true),
             ("readyz", true),
             ("app", true),
             ("livez_app", true),

@@ -30,7 +30,9 @@ pub use check::{
 };
 pub use compute::Compute;
 pub use control::{Control, ControlSocket, Maintenance, Window};
-pub use health::{CheckUse, Codes, DegradedVia, Health, HealthState, OnDrain, OnStale, Quorum, StateFields};
+pub use health::{
+    CheckUse, Codes, DegradedVia, Health, HealthState, OnDrain, OnStale, Quorum, Role, StateFields,
+};
 pub use http2::{AlbAnswer, Grpc, Http2};
 pub use limit::{Limit, LimitKey, Rate};
 pub use listener::{DEFAULT_ADDR, Forwarded, Http1, Listener, Protocol, ProxyProtocol, Tcp, Timeouts};

@@ -218,17 +218,21 @@ fn push(written: &written::Route, config: &Config, problems: &Problems) {
 }
 
 /// The last part of a path that is about health, in whatever capital letters.
-const HEALTH_PATHS: [&str; 12] = [
+const HEALTH_PATHS: [&str; 16] = [
     "alive",
     "health",
     "health-check",
     "healthcheck",
     "healthy",
     "healthz",
+    "live",
+    "liveness",
     "livez",
     "ping",
     "ready",
     "readyz",
+    "started",
+    "startup",
     "startupz",
     "status",
 ];

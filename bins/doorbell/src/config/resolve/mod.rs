@@ -17,6 +17,7 @@ mod http2;
 mod limit;
 mod lint;
 mod lint_guards;
+mod lint_liveness;
 mod lint_shared;
 mod listener;
 mod names;
@@ -108,6 +109,7 @@ pub(crate) fn resolve(file: &written::File, grace: Option<&str>, problems: &Prob
     http2::lint(file, &config, problems);
     lint::lint(file, &config, grace, problems);
     lint_guards::lint(file, &config, problems);
+    lint_liveness::lint(file, &config, problems);
     lint_shared::lint(file, &config, problems);
     config
 }
