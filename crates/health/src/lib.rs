@@ -41,7 +41,9 @@ mod note;
 mod snapshot;
 mod time;
 
-pub use board::{Board, BoardBuilder, Changes, CheckIndex, Command, Counters, EndpointIndex, Event, Target};
+pub use board::{
+    Board, BoardBuilder, Carry, Changes, CheckIndex, Command, Counters, EndpointIndex, Event, Target,
+};
 pub use check::{
     Check, CheckConfig, CheckResult, CheckState, Entry, FlapRule, History, Initial, Move, Outcome,
 };

@@ -107,7 +107,7 @@ impl Oracle {
             (Some(rule), Some(since)) => self.was_up && now < since + rule.max_age.as_secs(),
             _ => false,
         };
-        let grace = config.grace.is_some_and(|grace| now < grace.duration.as_secs());
+        let grace = config.grace.is_some_and(|grace| !config.latch && now < grace.duration.as_secs());
         let serving = |state| matches!(state, EndpointState::Degraded | EndpointState::Up);
         let checks = Self::by_checks(config, &marks, grace, open);
         self.was_up |= serving(Self::by_checks(config, &marks, false, false).0);
@@ -236,7 +236,7 @@ proptest! {
             let beneath = found.verdict_without_drain();
             let regardless = matches!(beneath.cause, Cause::FailOpen | Cause::Forced | Cause::Latch)
                 && matches!(beneath.state, EndpointState::Degraded | EndpointState::Up);
-            let in_grace = config.grace.is_some_and(|grace| now < grace.duration.as_secs());
+            let in_grace = config.grace.is_some_and(|grace| !config.latch && now < grace.duration.as_secs());
             let weights = config.uses.iter().filter(|one| match mark(&board, one, on_stale) {
                 _ if regardless => true,
                 '?' => in_grace,

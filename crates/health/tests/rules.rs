@@ -8,8 +8,8 @@
 use std::time::Duration;
 
 use doorbell_health::{
-    Audience, Board, Cause, CheckConfig, CheckIndex, CheckResult, CheckState, EndpointConfig, EndpointIndex,
-    EndpointState, FailOpen, Format, Grace, Left, Outcome, Quorum, Severity, Time, Use,
+    Audience, Board, Carry, Cause, CheckConfig, CheckIndex, CheckResult, CheckState, EndpointConfig,
+    EndpointIndex, EndpointState, FailOpen, Format, Grace, Left, Outcome, Quorum, Severity, Time, Use,
 };
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -144,7 +144,8 @@ fn only_a_newer_result_of_an_elder_board_is_taken_over() {
     let ((mut elder, check), (mut board, _)) = (make(), make());
     let state = |board: &Board| board.check(check).unwrap().state();
     let inherit = |board: &mut Board, elder: &Board, carries: bool, secs: u64| {
-        let _changes = board.inherit_checks(elder, |_| carries, at(secs));
+        let carry = if carries { Carry::State } else { Carry::Awaits(SECOND) };
+        let _changes = board.inherit_checks(elder, |_| carry, at(secs));
     };
     inherit(&mut board, &elder, true, 1);
     assert_eq!(state(&board), CheckState::Unknown, "neither has a result");

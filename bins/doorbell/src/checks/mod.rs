@@ -58,6 +58,7 @@ pub(crate) use tally::{Counts, DURATION_BOUNDS_US, Tally};
 use tls::TlsPool;
 pub(crate) use tls::client;
 use tokio::time::{Instant, timeout_at};
+pub(crate) use work::first_runs;
 
 /// What one run found.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -16,6 +16,11 @@ use tokio::task::{Id, JoinError, JoinSet};
 /// How far apart the first runs start: ten thousand checks take two seconds.
 const FIRST_RUNS_APART: Duration = Duration::from_micros(200);
 
+/// How long it takes until the first run of each of so many checks has started.
+pub(crate) fn first_runs(checks: usize) -> Duration {
+    FIRST_RUNS_APART * u32::try_from(checks).unwrap_or(u32::MAX)
+}
+
 /// How far apart runs start that say by themselves that there is something new: a server that changes all the time keeps nobody busy.
 const CHANGES_APART: Duration = Duration::from_millis(10);
 

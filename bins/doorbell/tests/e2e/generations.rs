@@ -23,6 +23,7 @@ on_both_engines! {
     a_mounted_configuration_is_taken_when_it_is_swapped
     a_mistake_is_said_with_its_place_and_changes_nothing
     what_did_not_change_stays_as_it_is
+    what_is_judged_otherwise_is_known_and_a_verdict_that_changes_is_told
     listeners_come_and_go
     reloads_that_come_too_fast_hurry_the_oldest
 }
@@ -361,9 +362,76 @@ fn what_did_not_change_stays_as_it_is(engine: &str) {
     let changed = checks.replace("/proc/self/status", "/proc/self/stat");
     reloaded.write("6", &changed);
     reloaded.say(&["reload"]);
-    assert!(wait_until(LIMIT, || ask(place, "/readyz").0 == 200).is_some());
-    assert_eq!(runs("self"), 1, "it has a history of its own");
+    assert_eq!(ask(place, "/readyz").0, 200, "the verdict stays until it has run");
+    assert!(wait_until(LIMIT, || runs("self") > 0).is_some());
+    assert_eq!((ask(place, "/readyz").0, runs("self")), (200, 1), "it has a history of its own");
     assert_eq!(reloaded.status()["maintenance"], Value::Array(Vec::new()));
+}
+
+fn what_is_judged_otherwise_is_known_and_a_verdict_that_changes_is_told(engine: &str) {
+    let reloaded = Reloaded::start(engine, "");
+    let place = reloaded.doorbell.addr;
+    let here = reloaded.scratch.path("here");
+    fs::write(&here, "").unwrap();
+    let write = |defaults: &str, ttl: &str, path: &Path| {
+        let fall = if defaults.contains("fall = 1") { 1 } else { 3 };
+        let text = format!(
+            "[check_defaults]\n{defaults}\n[check.beat]\ntype = \"ttl\"\nttl = \"{ttl}\"\nfall = {fall}\n\
+             [check.here]\ntype = \"file\"\npath = \"{}\"\ninterval = \"1h\"\n\
+             [health.readyz]\nrequire = [\"beat\", \"here\"]\n\
+             [route.ready]\npath = \"/readyz\"\nhealth = \"readyz\"\ndetails = \"always\"\n\
+             [route.push]\npath = \"/push/{{check}}/{{result}}\"\nmethods = [\"POST\"]\npush = true\n",
+            path.display()
+        );
+        reloaded.write("x", &text);
+        reloaded.say(&["reload"]);
+        ask(place, "/readyz")
+    };
+    let push = |result: &str| {
+        let request = format!("POST /push/beat/{result} HTTP/1.0\r\nContent-Length: 0\r\n\r\n");
+        let reply = exchange(place, request.as_bytes()).unwrap();
+        assert!(Reply::parse(&reply.bytes, false).unwrap().status < 300, "{reply:?}");
+    };
+    write("rise = 1\nfall = 3", "1h", &here);
+    push("pass");
+    assert!(wait_until(LIMIT, || ask(place, "/readyz").0 == 200).is_some(), "{}", reloaded.say(&["checks"]));
+    // However it is judged from now on, it is known.
+    for (defaults, ttl) in [
+        ("rise = 5\nfall = 3", "1h"),
+        ("rise = 1\nfall = 3\nmax_age = \"9h\"", "2h"),
+        ("fall = 3\nhistory = 7\nflap = {}", "1h"),
+        ("rise = 1\nfall = 3\ninterval = \"3h\"\ntimeout = \"3s\"", "1h"),
+    ] {
+        let (status, body) = write(defaults, ttl, &here);
+        assert_eq!(status, 200, "{defaults}: {body}");
+    }
+    // One that asks something new keeps the verdict until its first result, which is told.
+    let (status, body) = write("rise = 1\nfall = 3\ntimeout = \"10m\"", "1h", &reloaded.scratch.path("gone"));
+    assert!(status == 200 || body.contains("here: down"), "{status} {body}");
+    assert!(wait_until(LIMIT, || ask(place, "/readyz").0 == 503).is_some());
+    let is_logged = |what: &str| {
+        assert!(
+            wait_until(LIMIT, || reloaded.doorbell.process.log().contains(what)).is_some(),
+            "{what}: {}",
+            reloaded.doorbell.process.log()
+        );
+    };
+    is_logged("health readyz: down");
+    write("rise = 1\nfall = 3\ntimeout = \"10m\"", "1h", &here);
+    assert!(wait_until(LIMIT, || ask(place, "/readyz").0 == 200).is_some());
+    // What is down by the thresholds of now is down at once, and that is told.
+    let lines = |log: &str| log.matches("health readyz: down").count();
+    let before = lines(&reloaded.doorbell.process.log());
+    let checks = |name: &str| -> Value {
+        serde_json::from_str(&reloaded.say(&["checks", name, "-o", "json"])).unwrap()
+    };
+    push("fail");
+    assert!(wait_until(LIMIT, || checks("beat")[0]["failures"] == 1).is_some(), "{}", checks("beat"));
+    let (status, body) = ask(place, "/readyz");
+    let was_up = status == 200;
+    let (status, _) = write("rise = 1\nfall = 1\ntimeout = \"10m\"", "1h", &here);
+    assert_eq!((was_up, status), (true, 503), "{body}");
+    assert!(wait_until(LIMIT, || lines(&reloaded.doorbell.process.log()) > before).is_some());
 }
 
 fn listeners_come_and_go(engine: &str) {

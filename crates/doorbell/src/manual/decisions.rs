@@ -550,7 +550,8 @@
 //! *Choice.* No `Age`. By its definition it says that the answer was not made by its origin, and here it was: results are old, not the answer, and an
 //! endpoint has as many ages as checks. Nor does it go with `Cache-Control: no-store`, which all
 //! answers carry. It would be the one field that differs from probe to probe, with a look at a clock, and answers could not be the same
-//! bytes for all probers any more. How old a result is stands where people and graphs look: `time` in `health+json`, `doorbell status`,
+//! bytes for all probers any more. How old a result is stands where people and graphs look: `time` in `health+json`, which is that of a
+//! result not 10 s older than the last one, `doorbell status`,
 //! `/-/checks` and `doorbell_check_age_seconds`; what is too old changes the state (`max_age`), which no prober can overlook.
 //!
 //! Fields that depend on the state (`Retry-After`, `x-envoy-degraded`, `X-Load-Balancing-Endpoint-Weight`) are rendered with it, and cost

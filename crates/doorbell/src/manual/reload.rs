@@ -38,9 +38,12 @@
 //!
 //! # What stays
 //!
-//! * The state of checks that are the same, by name and by everything said of them: up stays up, with its history, and the next run comes when
-//!   it was due. A check that is new, or asks something else, is unknown until its first result, which comes at once;
-//!   with `startup_grace` it counts as up for that long.
+//! * The state of checks that ask the same, by name and kind, with its history: up stays up. It is judged by the thresholds, intervals and
+//!   `max_age` of now: a lower threshold decides at once, a higher one takes back nothing, and the next run comes when it is due now.
+//! * The verdict of an endpoint about a check that asks something else, until the first result of that check, which comes at once, but for no
+//!   longer than its `timeout`. A check that joins an endpoint does not take it down in that time either. `startup_grace` is counted
+//!   from the start of the process.
+//! * What is different nonetheless, a check or a verdict, is an event and a line of the log like any other transition.
 //! * Latches of endpoints, drains, maintenance, whoever probed, and all counters: none becomes smaller.
 //! * Results that are pushed over a connection of before arrive.
 //! * Answers on such a connection are about the state of now.

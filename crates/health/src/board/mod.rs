@@ -3,7 +3,8 @@
 //! Does not know about: how a check is run, threads, sockets, clocks. Entry: [`Board::builder`].
 //!
 //! A result costs the work of its check and a look at the endpoints that use it, however many checks the board has; nothing is allocated and
-//! nothing rendered unless a state changed. When one did, the endpoints that use the check are judged from counts and rendered anew.
+//! nothing rendered unless a state changed or the replies, which tell of times and latencies, are 10 s old. When a state changed, the endpoints
+//! that use the check are judged from counts and rendered anew.
 //! Time never runs backward here: an earlier `now` counts as the latest one seen.
 
 mod build;
@@ -12,6 +13,8 @@ mod deadlines;
 mod event;
 mod index;
 mod inherit;
+#[cfg(test)]
+mod inherit_tests;
 #[cfg(test)]
 mod tests;
 
@@ -22,6 +25,7 @@ pub use build::BoardBuilder;
 pub use command::{Command, Target};
 pub use event::{Changes, Event};
 pub use index::{CheckIndex, EndpointIndex};
+pub use inherit::Carry;
 
 use crate::check::{Check, CheckResult, Move};
 use crate::endpoint::{Audience, Class, Endpoint};
@@ -29,6 +33,9 @@ use crate::format::{Format, LINE_LEN_MIN, Line, Page, Reply, render_single, sing
 use crate::snapshot::Snapshot;
 use crate::time::Time;
 use deadlines::Deadlines;
+
+/// A body that tells of a result's time and latency is at most this much older than the result.
+const RENDER_AGE_MAX: Duration = Duration::from_secs(10);
 
 /// What a board has done since it was built.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -94,10 +101,10 @@ impl Board {
         let now = self.advance(now);
         if let Some(slot) = self.slots.get_mut(check.as_usize()) {
             self.counters.results += 1;
-            let reasons = slot.check.reasons();
+            let (reasons, was_awaited) = (slot.check.reasons(), slot.check.awaited_until().is_some());
             let moved = slot.check.handle_result(result, now);
             // One that stays down for another cause says so.
-            let renew = slot.check.reasons() != reasons;
+            let renew = slot.check.reasons() != reasons || was_awaited;
             self.follow(check, moved, renew, now);
             self.settle(now);
         } else {
@@ -112,8 +119,10 @@ impl Board {
         while let Some(item) = self.deadlines.pop(now) {
             let at = item as usize;
             if let Some(slot) = self.slots.get_mut(at) {
+                let was_awaited = slot.check.awaited_until().is_some();
                 let moved = slot.check.handle_time(now);
-                self.follow(CheckIndex(item), [moved, None], false, now);
+                let renew = was_awaited && slot.check.awaited_until().is_none();
+                self.follow(CheckIndex(item), [moved, None], renew, now);
             } else {
                 self.mark(at - self.slots.len());
             }
@@ -253,6 +262,12 @@ impl Board {
         let slot = &mut self.slots[check.as_usize()];
         self.deadlines.arm(check.0, slot.check.deadline());
         if moved == [None, None] && !renew {
+            // Time and latency of its last result are shown, too.
+            for &(endpoint, _) in &slot.users {
+                if now.since(self.endpoints[endpoint as usize].rendered_at) >= RENDER_AGE_MAX {
+                    mark(&mut self.dirty, &mut self.is_dirty, endpoint);
+                }
+            }
             return;
         }
         for moved in moved.into_iter().flatten() {
@@ -315,7 +330,8 @@ impl Board {
         if rendered.render(&pages) || moved {
             self.rendered.push(EndpointIndex(at));
         }
-        self.endpoints[at as usize].rendered = rendered;
+        let endpoint = &mut self.endpoints[at as usize];
+        (endpoint.rendered, endpoint.rendered_at) = (rendered, self.now);
     }
 
     /// The checks of an endpoint, those that are not up first, as many as can fit into a body.

@@ -10,14 +10,14 @@ use crate::limits::{CHECKS_MAX, ENDPOINTS_MAX};
 use crate::{Details, Maintenance, Note};
 
 const SECOND: Duration = Duration::from_secs(1);
-const DOWN: CheckResult<'static> = CheckResult::new(Outcome::Failure, Duration::ZERO, b"refused");
-const UP: CheckResult<'static> = CheckResult::success(Duration::ZERO);
+pub(super) const DOWN: CheckResult<'static> = CheckResult::new(Outcome::Failure, Duration::ZERO, b"refused");
+pub(super) const UP: CheckResult<'static> = CheckResult::success(Duration::ZERO);
 
-fn at(secs: u64) -> Time {
+pub(super) fn at(secs: u64) -> Time {
     Time::from_secs(secs)
 }
 
-fn quick() -> CheckConfig {
+pub(super) fn quick() -> CheckConfig {
     CheckConfig { rise: 1, fall: 1, max_age: Some(10 * SECOND), history_len: 0, ..CheckConfig::default() }
 }
 
@@ -317,63 +317,22 @@ fn a_stepped_clock_shows_from_then_on() {
     assert!(same.rendered.is_empty());
 }
 
-/// A configuration that is read anew: what was not touched goes on.
+/// Time and latency in a body are not those of the last transition.
 #[test]
-fn a_new_board_goes_on_where_the_old_one_was() {
-    let make = |b: CheckConfig, start: u64| {
-        let mut builder = Board::builder(at(start));
-        let checks = [("a", quick()), ("b", b), ("c", quick())]
-            .map(|(name, config)| builder.check(name, config).unwrap());
-        let started = EndpointConfig {
-            latch: true,
-            ..EndpointConfig::new("started").with(checks[0], Severity::Required)
-        };
-        let ready = checks
-            .iter()
-            .fold(EndpointConfig::new("ready"), |all, &check| all.with(check, Severity::Required));
-        let endpoints = [started, ready].map(|config| builder.endpoint(config).unwrap());
-        (builder.build(), checks, endpoints)
+fn a_body_tells_of_a_result_that_is_not_old() {
+    let (mut board, [a, _], [first, _]) = pair();
+    let _changes = board.set_unix_at_zero(Some(Duration::ZERO), at(0));
+    let time = |board: &Board| {
+        let reply = board.reply(first, Audience::Other, Format::HealthJson, true).unwrap();
+        let body = String::from_utf8_lossy(reply.body).into_owned();
+        let (_, rest) = body.split_once("\"time\":\"1970-01-01T00:").expect("a time");
+        let (minutes, seconds) = rest[..5].split_once(':').unwrap();
+        minutes.parse::<u64>().unwrap() * 60 + seconds.parse::<u64>().unwrap()
     };
-    let (mut old, checks, [_, ready]) = make(quick(), 0);
-    for check in checks {
-        let _up = old.apply(check, &UP, at(1)).is_empty();
+    let mut rendered = 0;
+    for second in 1..=600 {
+        rendered += board.apply(a, &UP, at(second)).rendered.len();
+        assert!(second - time(&board) < 10, "{} at {second}", time(&board));
     }
-    let _up = old.apply(checks[0], &DOWN, at(2)).is_empty();
-    let _drains = old
-        .command(Command::Drain { target: Target::One(ready), reason: Some(Note::default()) }, at(3))
-        .is_empty();
-    let changed = CheckConfig { fall: 7, ..quick() };
-    let (mut new, checks, [started, ready]) = make(changed, 4);
-    // The second is judged otherwise now, and the third is another one of the same name.
-    let changes = new.inherit_checks(&old, |name| name != "c", at(4));
-    assert_eq!(changes.checks, [checks[0]]);
-    let states = |board: &Board| board.checks().map(|(_, _, check)| check.state()).collect::<Vec<_>>();
-    assert_eq!(states(&new), [CheckState::Down, CheckState::Unknown, CheckState::Unknown]);
-    let since = new.check(checks[0]).unwrap().state_since();
-    assert_eq!(since, at(2), "it did not begin anew");
-    let state = |board: &Board, endpoint| board.endpoint(endpoint).unwrap().answer(Audience::Other).0;
-    assert_eq!(state(&new, started).state, EndpointState::Down);
-    let _latched = new.inherit_endpoints(&old, at(4)).is_empty();
-    assert_eq!((state(&new, started).state, state(&new, started).cause), (EndpointState::Up, Cause::Latch));
-    assert_eq!(state(&new, ready).state, EndpointState::Drain);
-    // Of what is as it was nobody is told.
-    let (mut again, _, _) = make(quick(), 5);
-    let _same = again.inherit_checks(&old, |_| true, at(5)).is_empty();
-    let changes = again.inherit_endpoints(&old, at(5));
-    assert!(
-        changes
-            .events
-            .iter()
-            .all(|event| !matches!(event, Event::Endpoint { endpoint, .. } if *endpoint == ready)),
-        "{:?}",
-        changes.events
-    );
-    // Maintenance by an operator is each board's own.
-    let maintenance = Some(Maintenance::new("disks", at(6), None));
-    let _held = again.command(Command::MaintainCheck { check: checks[1], maintenance }, at(6)).is_empty();
-    let _same = again.inherit_checks(&old, |_| true, at(7)).is_empty();
-    assert_eq!(states(&again), [CheckState::Down, CheckState::Maintenance, CheckState::Up]);
-    // What was known grows old as it would have there.
-    let _later = again.tick(at(12)).is_empty();
-    assert_eq!(states(&again), [CheckState::Stale, CheckState::Maintenance, CheckState::Stale]);
+    assert!(rendered <= 2 * 61, "no more often than that: {rendered}");
 }

@@ -26,6 +26,15 @@ impl Flap {
         }
     }
 
+    /// The same changes under this rule.
+    pub(super) fn under(&self, rule: FlapRule, now: Time) -> Self {
+        let mut flap = Self::new(rule);
+        let (len, oldest) = (self.changes.len(), self.next);
+        (0..len).for_each(|at| flap.handle_change(self.changes[(oldest + at) % len]));
+        flap.handle_time(now);
+        flap
+    }
+
     /// The check changed between up and down.
     ///
     /// Changes are not forgotten when a hold ends: one more within the window starts the next hold.

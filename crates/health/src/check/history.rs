@@ -41,9 +41,19 @@ impl History {
         Self { entries: Vec::with_capacity(len_max), len_max, next: 0 }
     }
 
+    /// The last results in a ring of this length.
+    pub(super) fn resized(&self, len_max: usize) -> Self {
+        let mut history = Self::new(len_max);
+        self.iter().for_each(|entry| history.put(*entry));
+        history
+    }
+
     pub(super) fn push(&mut self, result: &CheckResult<'_>, at: Time) {
         let latency_us = u32::try_from(result.latency.as_micros()).unwrap_or(u32::MAX);
-        let entry = Entry { at, outcome: result.outcome, latency_us };
+        self.put(Entry { at, outcome: result.outcome, latency_us });
+    }
+
+    fn put(&mut self, entry: Entry) {
         if self.entries.len() < self.len_max {
             self.entries.push(entry);
         } else if let Some(oldest) = self.entries.get_mut(self.next) {

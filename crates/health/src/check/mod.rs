@@ -74,6 +74,8 @@ pub struct Check {
     reasons: u32,
     history: History,
     next_due: Time,
+    /// While its first result is awaited in the stead of a check before it: until when.
+    awaited_until: Option<Time>,
 }
 
 impl Check {
@@ -107,6 +109,7 @@ impl Check {
             reasons: 0,
             history: History::new(config.history_len),
             next_due: if config.passive { Time::MAX } else { now },
+            awaited_until: None,
             config,
         };
         check.state = check.derive();
@@ -125,6 +128,9 @@ impl Check {
         if self.maintenance.as_ref().is_some_and(|maintenance| maintenance.is_over(now)) {
             self.maintenance = None;
         }
+        if self.awaited_until.is_some_and(|until| now >= until) {
+            self.awaited_until = None;
+        }
         self.settle_state(now)
     }
 
@@ -138,6 +144,7 @@ impl Check {
         self.last = Some((now, CheckResult { reason: b"", ..*result }));
         self.fresh_at = now;
         self.stale = false;
+        self.awaited_until = None;
         self.target_in_maintenance = result.outcome == Outcome::Maintenance;
         match result.outcome.is_success() {
             Some(true) => {
@@ -165,16 +172,44 @@ impl Check {
         self.handle_time(now)
     }
 
-    /// Becomes what another one of the same configuration is, except for maintenance by an operator.
+    /// Becomes what another one is that asks the same, judged as this one is: what was found counts against these thresholds and this
+    /// `max_age`. Maintenance by an operator stays its own.
+    ///
+    /// A threshold that is lower decides at once. One that is higher does not take back what was decided.
     pub(crate) fn inherit(&mut self, elder: &Self, now: Time) {
-        let maintenance = self.maintenance.take();
         let (was, since) = (self.state, self.state_since);
-        *self = elder.clone();
-        self.maintenance = maintenance;
+        let config = self.config.clone();
+        let flap = config.flap.map(|rule| match &elder.flap {
+            Some(flap) => flap.under(rule, now),
+            None => Flap::new(rule),
+        });
+        let is_judged_anew = elder.config != config;
+        let history = elder.history.resized(config.history_len);
+        let maintenance = self.maintenance.take();
+        *self = Self { config, flap, history, maintenance, ..elder.clone() };
+        if is_judged_anew {
+            if self.failures >= self.config.fall {
+                self.decide(Settled::Down, true, now);
+            } else if self.successes >= self.config.rise {
+                self.decide(Settled::Up, true, now);
+            }
+            self.stale = false;
+            self.next_due = self.last.map_or(self.next_due, |(at, last)| self.due_after(last.latency, at));
+        }
         if self.maintenance.is_some() && was == CheckState::Maintenance {
             (self.state, self.state_since) = (was, since);
         }
         let _told_by_nobody = self.handle_time(now);
+    }
+
+    /// Has endpoints keep what they think of the check before it, until the first result but no longer than this.
+    pub(crate) fn await_until(&mut self, until: Time) {
+        self.awaited_until = self.last.is_none().then_some(until);
+    }
+
+    /// Until when its first result is awaited in the stead of a check before it.
+    pub(crate) const fn awaited_until(&self) -> Option<Time> {
+        self.awaited_until
     }
 
     fn decide(&mut self, side: Settled, enough: bool, now: Time) {
@@ -259,7 +294,8 @@ impl Check {
     pub fn deadline(&self) -> Time {
         let held_until = self.flap.as_ref().and_then(Flap::held_until).unwrap_or(Time::MAX);
         let maintained_until = self.maintenance.as_ref().and_then(|m| m.until).unwrap_or(Time::MAX);
-        self.stale_at().min(held_until).min(maintained_until)
+        let awaited_until = self.awaited_until.unwrap_or(Time::MAX);
+        self.stale_at().min(held_until).min(maintained_until).min(awaited_until)
     }
 
     /// The state.

@@ -183,7 +183,7 @@ pub struct EndpointConfig {
     pub latch: bool,
     /// What a stale check counts as. Down.
     pub on_stale: OnStale,
-    /// Whether unknown checks count as up at first.
+    /// Whether unknown checks count as up at first. An endpoint with a latch has none.
     pub grace: Option<Grace>,
     /// The status codes.
     pub codes: Codes,

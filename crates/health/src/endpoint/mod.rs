@@ -25,9 +25,16 @@ use crate::maintenance::Maintenance;
 use crate::note::Note;
 use crate::time::Time;
 use fixedbitset::FixedBitSet;
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::sync::Arc;
 use tally::Tally;
 use verdict::Circumstances;
+
+/// A latch keeps what was earned, and to have started is earned by results alone: without any the answer would be "started" to all.
+fn grace_until(config: &EndpointConfig, start: Time) -> Time {
+    config.grace.filter(|_| !config.latch).map_or(Time::ZERO, |grace| start.after(grace.duration))
+}
 
 /// A state that an operator wants whatever the checks say.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,8 +73,12 @@ pub struct Endpoint {
     was_up: bool,
     /// Since when the whole fail-open group is down.
     group_down_since: Option<Time>,
+    /// From when a grace is counted.
+    start: Time,
     grace_until: Time,
     in_grace: bool,
+    /// What uses count as whose first result is awaited, by their place.
+    stand_ins: BTreeMap<usize, Class>,
     may_fail_open: bool,
     /// Why all endpoints drain, while they do.
     drain_of_all: Option<Note>,
@@ -82,6 +93,7 @@ pub struct Endpoint {
     /// Whether something is different of which an answer that leaves checks out may tell.
     moved: bool,
     pub(crate) rendered: Rendered,
+    pub(crate) rendered_at: Time,
 }
 
 impl Endpoint {
@@ -103,8 +115,10 @@ impl Endpoint {
             tally,
             was_up: false,
             group_down_since: None,
-            grace_until: config.grace.map_or(Time::ZERO, |grace| now.after(grace.duration)),
+            start: now,
+            grace_until: grace_until(&config, now),
             in_grace: false,
+            stand_ins: BTreeMap::new(),
             may_fail_open: false,
             drain_of_all: None,
             drain: None,
@@ -115,13 +129,21 @@ impl Endpoint {
             since: now,
             moved: false,
             rendered: Rendered::default(),
+            rendered_at: now,
             config: Arc::new(config),
         }
     }
 
     /// Takes over what the check of one use counts as now. The verdict follows with [`settle`](Self::settle).
     pub(crate) fn count(&mut self, at: usize, check: &Check) {
-        let class = Class::of(check, self.config.on_stale);
+        let mut class = Class::of(check, self.config.on_stale);
+        if let Entry::Occupied(stand_in) = self.stand_ins.entry(at) {
+            if check.awaited_until().is_some() {
+                class = *stand_in.get();
+            } else {
+                stand_in.remove();
+            }
+        }
         let before = std::mem::replace(&mut self.classes[at], class);
         if before != class {
             let one = &self.config.uses[at];
@@ -151,10 +173,11 @@ impl Endpoint {
         (self.in_grace, self.may_fail_open) = (in_grace, may_fail_open);
         let given = Circumstances { in_grace, may_fail_open };
         let judged = verdict::judge(&self.config, &self.tally, given);
-        // Neither grace nor an open failure is a success that a latch could keep.
+        // Neither grace nor an open failure is a success that a latch could keep, nor what is kept until there is a result.
         let strict = Circumstances { in_grace: false, may_fail_open: false };
         let earned = verdict::judge(&self.config, &self.tally, strict).state;
-        self.was_up |= matches!(earned, EndpointState::Degraded | EndpointState::Up);
+        self.was_up |=
+            self.stand_ins.is_empty() && matches!(earned, EndpointState::Degraded | EndpointState::Up);
         self.beneath = self.beneath_drain(judged);
         let told = self.told(self.beneath);
         let before = std::mem::replace(&mut self.verdict, told);
@@ -209,12 +232,20 @@ impl Endpoint {
 
     /// Takes over what another one of this name remembers. The verdict follows with [`settle`](Self::settle).
     pub(crate) fn inherit(&mut self, elder: &Self) {
+        self.start = elder.start;
+        self.grace_until = grace_until(&self.config, self.start);
         self.was_up = elder.was_up;
         self.group_down_since = elder.group_down_since;
         self.drain_of_all.clone_from(&elder.drain_of_all);
         self.drain.clone_from(&elder.drain);
         self.verdict = elder.verdict;
         self.since = elder.since;
+    }
+
+    /// Has a use count as this until the first result of its check is there, or is awaited no more.
+    pub(crate) fn stand_in(&mut self, at: usize, class: Class, check: &Check) {
+        self.stand_ins.insert(at, class);
+        self.count(at, check);
     }
 
     pub(crate) fn set_drain_of_all(&mut self, drain: Option<Note>) {
@@ -285,6 +316,7 @@ impl Endpoint {
             maintenance: self.maintenance.clone(),
             forced: self.forced.clone(),
             rendered: Rendered::default(),
+            stand_ins: BTreeMap::new(),
             ..*self
         }
     }

@@ -3,7 +3,7 @@
 //! Does not know about: what happens on it.
 
 use super::Places;
-use crate::config::model::{Check, CheckKind, Config, Health, HealthState};
+use crate::config::model::{Check, CheckKind, Config, Health, HealthState, Role};
 use doorbell_health::{
     Board, BoardBuilder, CheckConfig, CheckIndex, Command, ConfigError, Details, EndpointConfig, FailOpen,
     Forced, ForcedState, Grace, Note, Target, Time, Use,
@@ -20,6 +20,8 @@ pub(super) fn build(config: &Config, now: Time, unix: Duration) -> Result<(Board
     }
     let grace = config.lifecycle.startup_grace.map(|duration| Grace { duration });
     for health in &config.health {
+        // To have started is earned by results: a latch has no grace by itself.
+        let grace = grace.filter(|_| Role::of(&health.name) != Role::Startup);
         let index = endpoint(&mut builder, health, &places.checks, grace);
         places.endpoints.push(index.map_err(|error| format!("health {}: {error}", health.name))?);
     }

@@ -5,11 +5,14 @@
 //! Of the boards that answer somebody only one speaks: it writes the log and the journal. Results go to the newest, which passes on what
 //! it finds to those before it that live. Order of locks: the older board's first.
 
+use super::lines::Line;
 use super::{Changed, Keeper};
 use crate::checks::{Desk as _, Finding, LastRun};
-use std::collections::BTreeSet;
+use doorbell_health::Carry;
+use std::collections::HashMap;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 /// A board before.
 #[derive(Clone, Debug)]
@@ -19,24 +22,31 @@ pub(super) struct Elder {
     places: Vec<Option<usize>>,
 }
 
-/// Which checks are the same as before.
+/// Which checks ask the same as before.
 #[derive(Clone, Debug, Default)]
 pub(in crate::serve) struct Same {
     /// By their position now: where they were.
     pub(in crate::serve) places: Vec<Option<usize>>,
-    pub(in crate::serve) names: BTreeSet<String>,
+    /// By name, for how long the first result of those is awaited that ask something new.
+    pub(in crate::serve) awaited: HashMap<String, Duration>,
+}
+
+impl Same {
+    fn carry(&self, check: &str) -> Carry {
+        self.awaited.get(check).map_or(Carry::State, |time| Carry::Awaits(*time))
+    }
 }
 
 impl Keeper {
-    /// Takes over what `before` knows: of checks that are the same their state, of endpoints what they remember. From then on `before` is told
-    /// of results found here, as long as it lives. Called again, only results are taken over.
+    /// Takes over what `before` knows: of checks that ask the same their results, judged as the configuration says now; of endpoints what they
+    /// remember, and their verdict about a check that asks something new until its first result. From then on `before` is told of results
+    /// found here, as long as it lives. Called again, only results are taken over.
     pub(in crate::serve) fn inherit(&self, before: &Arc<Self>, same: &Same) {
         let is_first = self.elders.set(before.with_elders(&same.places)).is_ok();
         let now = self.now();
         let known = before.lock();
         self.change(|board| {
-            let mut changed =
-                Changed::of(&board.inherit_checks(&known.board, |name| same.names.contains(name), now));
+            let mut changed = Changed::of(&board.inherit_checks(&known.board, |name| same.carry(name), now));
             if is_first {
                 changed.add(Changed::of(&board.inherit_endpoints(&known.board, now)));
             }
@@ -44,9 +54,16 @@ impl Keeper {
         });
     }
 
-    /// Writes log and journal, or not any more.
-    pub(in crate::serve) fn speak(&self, speaks: bool) {
-        self.speaks.store(speaks, Ordering::Release);
+    /// Writes log and journal from now on, in the stead of `before`. What is different here is a transition like any other.
+    pub(in crate::serve) fn speak_after(&self, before: &Self) {
+        let known = before.lock();
+        before.speaks.store(false, Ordering::Release);
+        let inside = self.lock();
+        self.speaks.store(true, Ordering::Release);
+        let lines = self.report(&inside, &inside.board.changed_since(&known.board));
+        drop(inside);
+        drop(known);
+        lines.iter().for_each(Line::write);
     }
 
     /// This board and those before it that live, as seen from one whose checks are here at `places`.

@@ -331,11 +331,13 @@ impl Keeper {
 
     fn tell(&self, inside: &Inside, changed: &Changed) -> Vec<Line> {
         self.show(inside, changed);
+        if self.speaks.load(Ordering::Acquire) { self.report(inside, &changed.events) } else { Vec::new() }
+    }
+
+    /// Counts transitions and writes them into the journal; the lines of the log are still to be written.
+    fn report(&self, inside: &Inside, events: &[Event]) -> Vec<Line> {
         let board = &inside.board;
-        if !self.speaks.load(Ordering::Acquire) {
-            return Vec::new();
-        }
-        for event in &changed.events {
+        for event in events {
             if let Event::Check { check, moved, .. } = event
                 && let Some(tally) = inside.tallies.get(check.as_usize())
             {
@@ -343,10 +345,10 @@ impl Keeper {
             }
         }
         if let Some(journal) = self.journal.get() {
-            let happenings = changed.events.iter().filter_map(|event| happening(event, board));
+            let happenings = events.iter().filter_map(|event| happening(event, board));
             happenings.for_each(|happening| journal.record(happening));
         }
-        changed.events.iter().filter_map(|event| Line::of(event, board)).collect()
+        events.iter().filter_map(|event| Line::of(event, board)).collect()
     }
 
     /// Renders what is different, publishes all of it at once, and wakes those that wait for it.

@@ -305,23 +305,22 @@ impl Generation {
         if let (Some(before), Some(now)) = (&before.push, &self.push) {
             before.redirect(now, &same.places);
         }
-        before.keeper.speak(false);
-        self.keeper.speak(true);
+        self.keeper.speak_after(&before.keeper);
     }
 }
 
-/// Checks that ask the same in the same way, whatever their endpoints make of it.
+/// Checks that ask the same, however it is judged; the others are awaited as long as their first runs take.
 fn same_checks(before: &Config, now: &Config) -> Same {
     let known: std::collections::HashMap<&str, usize> =
         before.checks.iter().enumerate().map(|(at, check)| (check.name.as_str(), at)).collect();
     let mut same = Same::default();
     for check in &now.checks {
         let place = known.get(check.name.as_str()).copied();
-        let place = place.filter(|&at| {
-            before.checks.get(at).is_some_and(|old| old.kind == check.kind && old.pace == check.pace)
-        });
-        if place.is_some() {
-            same.names.insert(check.name.clone());
+        let place =
+            place.filter(|&at| before.checks.get(at).is_some_and(|old| old.kind.asks_as(&check.kind)));
+        if place.is_none() {
+            let time = check.pace.timeout + crate::checks::first_runs(now.checks.len());
+            same.awaited.insert(check.name.clone(), time);
         }
         same.places.push(place);
     }

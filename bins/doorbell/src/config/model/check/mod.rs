@@ -195,6 +195,12 @@ impl CheckKind {
         }
     }
 
+    /// Whether it asks the same as another one. How long a pushed result holds is no question.
+    #[must_use]
+    pub fn asks_as(&self, other: &Self) -> bool {
+        matches!((self, other), (Self::Ttl(_), Self::Ttl(_))) || self == other
+    }
+
     /// The host it asks, where it is not this one.
     #[must_use]
     pub fn remote(&self) -> Option<&HostPort> {

@@ -1,0 +1,264 @@
+//! One board after another: what is known goes on, judged as it is now, and what asks something new keeps the verdict for a while.
+
+use super::tests::{DOWN, UP, at, quick};
+use super::*;
+use crate::check::{CheckConfig, CheckState, Initial, Outcome};
+use crate::endpoint::{Cause, EndpointConfig, EndpointState, Grace, Severity};
+use crate::{Maintenance, Note};
+
+/// A configuration that is read anew: what was not touched goes on.
+#[test]
+fn a_new_board_goes_on_where_the_old_one_was() {
+    let make = |b: CheckConfig, start: u64| {
+        let mut builder = Board::builder(at(start));
+        let checks = [("a", quick()), ("b", b), ("c", quick())]
+            .map(|(name, config)| builder.check(name, config).unwrap());
+        let started = EndpointConfig {
+            latch: true,
+            ..EndpointConfig::new("started").with(checks[0], Severity::Required)
+        };
+        let ready = checks
+            .iter()
+            .fold(EndpointConfig::new("ready"), |all, &check| all.with(check, Severity::Required));
+        let endpoints = [started, ready].map(|config| builder.endpoint(config).unwrap());
+        (builder.build(), checks, endpoints)
+    };
+    let (mut old, checks, [_, ready]) = make(quick(), 0);
+    for check in checks {
+        let _up = old.apply(check, &UP, at(1)).is_empty();
+    }
+    let _up = old.apply(checks[0], &DOWN, at(2)).is_empty();
+    let _drains = old
+        .command(Command::Drain { target: Target::One(ready), reason: Some(Note::default()) }, at(3))
+        .is_empty();
+    let changed = CheckConfig { fall: 7, ..quick() };
+    let (mut new, checks, [started, ready]) = make(changed, 4);
+    // The second is judged otherwise now, and the third asks something else.
+    let carry = |name: &str| if name == "c" { Carry::Awaits(Duration::from_secs(2)) } else { Carry::State };
+    let changes = new.inherit_checks(&old, carry, at(4));
+    assert_eq!(changes.checks, checks);
+    let states = |board: &Board| board.checks().map(|(_, _, check)| check.state()).collect::<Vec<_>>();
+    assert_eq!(states(&new), [CheckState::Down, CheckState::Up, CheckState::Unknown]);
+    let since = new.check(checks[0]).unwrap().state_since();
+    assert_eq!(since, at(2), "it did not begin anew");
+    let state = |board: &Board, endpoint| board.endpoint(endpoint).unwrap().answer(Audience::Other).0;
+    assert_eq!(state(&new, started).state, EndpointState::Down);
+    let _latched = new.inherit_endpoints(&old, at(4)).is_empty();
+    assert_eq!((state(&new, started).state, state(&new, started).cause), (EndpointState::Up, Cause::Latch));
+    assert_eq!(state(&new, ready).state, EndpointState::Drain);
+    // Of what is as it was nobody is told.
+    let (mut again, _, _) = make(quick(), 5);
+    let _same = again.inherit_checks(&old, |_| Carry::State, at(5)).is_empty();
+    let changes = again.inherit_endpoints(&old, at(5));
+    assert!(
+        changes
+            .events
+            .iter()
+            .all(|event| !matches!(event, Event::Endpoint { endpoint, .. } if *endpoint == ready)),
+        "{:?}",
+        changes.events
+    );
+    // Maintenance by an operator is each board's own.
+    let maintenance = Some(Maintenance::new("disks", at(6), None));
+    let _held = again.command(Command::MaintainCheck { check: checks[1], maintenance }, at(6)).is_empty();
+    let _same = again.inherit_checks(&old, |_| Carry::State, at(7)).is_empty();
+    assert_eq!(states(&again), [CheckState::Down, CheckState::Maintenance, CheckState::Up]);
+    // What was known grows old as it would have there.
+    let _later = again.tick(at(12)).is_empty();
+    assert_eq!(states(&again), [CheckState::Stale, CheckState::Maintenance, CheckState::Stale]);
+}
+
+/// A board with one check and an endpoint `ready` that requires it, and what that endpoint answers.
+fn one(config: CheckConfig, endpoint: EndpointConfig, start: Time) -> (Board, CheckIndex, EndpointIndex) {
+    let mut builder = Board::builder(start);
+    let check = builder.check("a", config).unwrap();
+    let endpoint = builder.endpoint(endpoint.with(check, Severity::Required)).unwrap();
+    (builder.build(), check, endpoint)
+}
+
+fn says(board: &Board, endpoint: EndpointIndex) -> EndpointState {
+    board.endpoint(endpoint).unwrap().answer(Audience::Other).0.state
+}
+
+#[test]
+fn what_was_found_is_judged_by_the_thresholds_of_now() {
+    let rule = |rise, fall| {
+        let max_age = Some(Duration::from_secs(60));
+        CheckConfig { rise, fall, max_age, history_len: 5, ..quick() }
+    };
+    // Results so far, how they were judged, how they are judged now, and what follows.
+    for (results, before, now, expected) in [
+        ("+", rule(1, 3), rule(2, 5), CheckState::Up),
+        ("+--", rule(1, 3), rule(1, 2), CheckState::Down),
+        ("+--", rule(1, 3), rule(1, 4), CheckState::GoingDown),
+        ("---+", rule(3, 3), rule(1, 3), CheckState::Up),
+        ("---+", rule(3, 3), rule(2, 3), CheckState::GoingUp),
+        // What was decided stays so until results say otherwise.
+        ("+-", rule(1, 1), rule(1, 3), CheckState::Down),
+    ] {
+        let (mut old, check, _) = one(before, EndpointConfig::new("ready"), at(0));
+        for (second, mark) in (1..).zip(results.chars()) {
+            let _changes = old.apply(check, if mark == '+' { &UP } else { &DOWN }, at(second));
+        }
+        let now = CheckConfig { interval: Duration::from_secs(7), history_len: 2, ..now };
+        let (mut new, check, endpoint) = one(now, EndpointConfig::new("ready"), at(9));
+        let _changes = new.inherit_checks(&old, |_| Carry::State, at(9));
+        let _changes = new.inherit_endpoints(&old, at(9));
+        let state = new.check(check).unwrap().state();
+        assert_eq!(state, expected, "{results}");
+        assert_eq!(
+            says(&new, endpoint) == EndpointState::Up,
+            matches!(state, CheckState::Up | CheckState::GoingDown)
+        );
+        // What changed is told as a transition, and nothing else is.
+        let events = new.changed_since(&old);
+        let was = old.check(check).unwrap().state();
+        assert_eq!(
+            events.iter().any(|event| matches!(event, Event::Check { .. })),
+            was != state,
+            "{results}"
+        );
+        assert_eq!(
+            events.iter().any(|event| matches!(event, Event::Endpoint { .. })),
+            says(&old, endpoint) != says(&new, endpoint)
+        );
+        assert_eq!(new.check(check).unwrap().history().iter().len(), results.len().min(2));
+        let last = at(results.len() as u64);
+        assert!(new.next_due(check) <= last.after(Duration::from_secs(10)), "by the interval of now");
+    }
+}
+
+#[test]
+fn freshness_is_that_of_now() {
+    let aged = |secs| CheckConfig { max_age: Some(Duration::from_secs(secs)), ..quick() };
+    for (before, now, expected) in [(60, 5, CheckState::Stale), (5, 60, CheckState::Up)] {
+        let (mut old, check, _) = one(aged(before), EndpointConfig::new("ready"), at(0));
+        let _changes = old.apply(check, &UP, at(1));
+        let _changes = old.tick(at(20));
+        let (mut new, check, _) = one(aged(now), EndpointConfig::new("ready"), at(21));
+        let _changes = new.inherit_checks(&old, |_| Carry::State, at(21));
+        assert_eq!(new.check(check).unwrap().state(), expected);
+    }
+}
+
+#[test]
+fn a_check_that_asks_something_new_keeps_the_verdict_until_its_first_result() {
+    let start = |result: &CheckResult<'_>| {
+        let (mut old, check, _) = one(quick(), EndpointConfig::new("ready"), at(0));
+        let _changes = old.apply(check, result, at(1));
+        let (mut new, check, endpoint) = one(quick(), EndpointConfig::new("ready"), at(9));
+        let awaits = |_: &str| Carry::Awaits(Duration::from_secs(3));
+        let _changes = new.inherit_checks(&old, awaits, at(9));
+        let _changes = new.inherit_endpoints(&old, at(9));
+        let is_event = |event: &Event| matches!(event, Event::Endpoint { .. });
+        assert!(!new.changed_since(&old).iter().any(is_event));
+        (new, check, endpoint)
+    };
+    // The first result decides.
+    for (before, first, expected) in [
+        (&UP, &UP, EndpointState::Up),
+        (&UP, &DOWN, EndpointState::Down),
+        (&DOWN, &UP, EndpointState::Up),
+        (&DOWN, &DOWN, EndpointState::Down),
+    ] {
+        let (mut new, check, endpoint) = start(before);
+        assert_eq!(new.check(check).unwrap().state(), CheckState::Unknown);
+        let was = says(&new, endpoint);
+        assert_eq!(was == EndpointState::Up, before.outcome == Outcome::Success);
+        let changes = new.apply(check, first, at(11));
+        let told = changes.events.iter().any(|event| matches!(event, Event::Endpoint { .. }));
+        assert_eq!((says(&new, endpoint), told), (expected, was != expected));
+    }
+    // Without one it is unknown when its time is over, and that is told.
+    let (mut new, _, endpoint) = start(&UP);
+    assert!(new.deadline() <= at(12));
+    let _changes = new.tick(at(11));
+    assert_eq!(says(&new, endpoint), EndpointState::Up);
+    let changes = new.tick(at(12));
+    assert!(changes.events.iter().any(|event| matches!(event, Event::Endpoint { .. })));
+    assert_eq!(says(&new, endpoint), EndpointState::Down);
+}
+
+/// A belief is no result: the first one decides also where the state stays the same word.
+#[test]
+fn a_belief_does_not_stand_in_the_way_of_the_first_result() {
+    let believed = CheckConfig { initial: Initial::Up, ..quick() };
+    let (mut old, check, _) = one(quick(), EndpointConfig::new("ready"), at(0));
+    let _changes = old.apply(check, &DOWN, at(1));
+    let (mut new, check, endpoint) = one(believed, EndpointConfig::new("ready"), at(9));
+    let _changes = new.inherit_checks(&old, |_| Carry::Awaits(Duration::from_secs(3)), at(9));
+    let _changes = new.inherit_endpoints(&old, at(9));
+    assert_eq!(says(&new, endpoint), EndpointState::Down, "as before");
+    let _changes = new.apply(check, &UP, at(10));
+    assert_eq!(says(&new, endpoint), EndpointState::Up);
+}
+
+#[test]
+fn a_check_that_joins_an_endpoint_is_awaited_and_keeps_no_latch_up() {
+    let make = |names: &[&str], start| {
+        let mut builder = Board::builder(start);
+        let checks: Vec<CheckIndex> =
+            names.iter().map(|name| builder.check(name, quick()).unwrap()).collect();
+        let with = |config: EndpointConfig| {
+            checks.iter().fold(config, |config, &check| config.with(check, Severity::Required))
+        };
+        let ready = builder.endpoint(with(EndpointConfig::new("ready"))).unwrap();
+        let latch = EndpointConfig { latch: true, ..EndpointConfig::new("started") };
+        let started = builder.endpoint(with(latch)).unwrap();
+        (builder.build(), checks, ready, started)
+    };
+    for (first, expected) in [(&UP, EndpointState::Up), (&DOWN, EndpointState::Down)] {
+        let (mut old, checks, _, _) = make(&["a"], at(0));
+        let _changes = old.apply(checks[0], first, at(1));
+        let (mut new, checks, ready, started) = make(&["a", "b"], at(2));
+        let awaits =
+            |name: &str| if name == "a" { Carry::State } else { Carry::Awaits(Duration::from_secs(3)) };
+        let _changes = new.inherit_checks(&old, awaits, at(2));
+        let _changes = new.inherit_endpoints(&old, at(2));
+        assert_eq!(says(&new, ready), expected);
+        // Another reload while it is awaited.
+        let (mut newer, checks_of_newer, ready_of_newer, _) = make(&["a", "b"], at(3));
+        let _changes = newer.inherit_checks(&new, |_| Carry::State, at(3));
+        let _changes = newer.inherit_endpoints(&new, at(3));
+        assert_eq!(says(&newer, ready_of_newer), expected);
+        let _changes = newer.tick(at(5));
+        assert_eq!(says(&newer, ready_of_newer), EndpointState::Down, "the time goes on");
+        assert_eq!(checks_of_newer.len(), checks.len());
+        if first.outcome == Outcome::Failure {
+            // What is kept is not earned.
+            let _changes = new.apply(checks[0], &UP, at(3));
+            let _changes = new.tick(at(6));
+            assert_eq!(says(&new, started), EndpointState::Down);
+        }
+    }
+}
+
+#[test]
+fn a_grace_is_from_the_start_of_the_first_board() {
+    let grace = || EndpointConfig {
+        grace: Some(Grace { duration: Duration::from_secs(10) }),
+        ..EndpointConfig::new("ready")
+    };
+    let (old, _, _) = one(quick(), grace(), at(0));
+    let (mut new, _, endpoint) = one(quick(), grace(), at(9));
+    let _changes = new.inherit_checks(&old, |_| Carry::State, at(9));
+    let _changes = new.inherit_endpoints(&old, at(9));
+    assert_eq!(says(&new, endpoint), EndpointState::Up);
+    let _changes = new.tick(at(10));
+    assert_eq!(says(&new, endpoint), EndpointState::Down);
+}
+
+/// To have started is earned by results.
+#[test]
+fn a_latch_has_no_grace() {
+    let config = EndpointConfig {
+        grace: Some(Grace { duration: Duration::from_secs(10) }),
+        latch: true,
+        ..EndpointConfig::new("started")
+    };
+    let (mut board, check, endpoint) = one(quick(), config, at(0));
+    assert_eq!(says(&board, endpoint), EndpointState::Down);
+    let _changes = board.apply(check, &UP, at(1));
+    let _changes = board.apply(check, &DOWN, at(2));
+    assert_eq!(says(&board, endpoint), EndpointState::Up);
+}
