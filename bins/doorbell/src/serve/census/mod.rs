@@ -130,7 +130,7 @@ impl Census {
         self.0.iter().map(move |seat| (&*seat.endpoint, seat.views.all(now)))
     }
 
-    /// States of load balancers for which there was no room, that had no name, or that came from anybody.
+    /// States of load balancers that had to go for others, that had no name, or that came from an address that is not trusted.
     pub(super) fn views_refused(&self) -> u64 {
         self.0.iter().map(|seat| seat.views.refused()).sum()
     }

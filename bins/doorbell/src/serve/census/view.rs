@@ -1,16 +1,17 @@
 //! How load balancers say they see us: `X-Haproxy-Server-State`, by the name of the server and the node that asks.
 //!
-//! Does not know about: probes, endpoints. The names come from whoever asks, so there are few and short ones, and one of whom nothing is heard any
-//! more makes room for another.
+//! Does not know about: probes, endpoints. The names come from clients, so there are few and short ones. One that is new takes the place of one that
+//! said nothing for long, else of the one that was heard last longest ago among those that were heard once only, else of that among all. So invented
+//! names do not keep a load balancer out, which says the same name every few seconds.
 
 use crate::http::Time;
 use arc_swap::ArcSwapOption;
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Load balancers that are kept for an endpoint; what others say is counted.
+/// Load balancers that are kept for an endpoint; those that have to go for others are counted.
 pub(super) const VIEWS_MAX: usize = 32;
 
 /// Of a name of a server with its backend, and of a node.
@@ -22,7 +23,7 @@ pub(super) const HEARD_FOR: Duration = Duration::from_secs(3_600);
 /// What one endpoint is told.
 #[derive(Debug, Default)]
 pub(super) struct Views {
-    /// None is taken behind one that never was.
+    /// None is taken behind one that is free.
     places: [ArcSwapOption<Place>; VIEWS_MAX],
     refused: AtomicU64,
 }
@@ -33,6 +34,16 @@ struct Place {
     /// The state in the lowest byte, then the steps done and the steps there are, two bytes each.
     packed: AtomicU64,
     at: AtomicU64,
+    /// Whether it said more than its first words.
+    is_steady: AtomicBool,
+}
+
+/// What it is worth to keep a load balancer, most important first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Worth {
+    is_heard: bool,
+    is_steady: bool,
+    at: Time,
 }
 
 /// How one load balancer sees us.
@@ -91,8 +102,9 @@ impl Views {
     /// Keeps what this field says. Waits for nobody, and allocates for a name that is new.
     #[inline(never)]
     pub(super) fn note(&self, field: &[u8], now: Time) {
-        if !parse(field).is_some_and(|said| self.keep(&said, now)) {
-            self.refuse();
+        match parse(field) {
+            Some(said) => self.keep(&said, now),
+            None => self.refuse(),
         }
     }
 
@@ -102,31 +114,35 @@ impl Views {
         self.refused.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// False when there is no room.
-    fn keep(&self, said: &Said<'_>, now: Time) -> bool {
+    fn keep(&self, said: &Said<'_>, now: Time) {
         loop {
-            let mut free = None;
+            // By how much it is worth to keep what is there.
+            let mut least = None;
             for place in &self.places {
-                let known = place.load();
-                match &*known {
-                    Some(one) if said.is_named(&one.name) => {
-                        one.hear(said, now);
-                        return true;
-                    }
-                    Some(one) if one.is_heard(now) => {}
-                    Some(_) => free = free.or(Some((place, known))),
-                    None => {
-                        free = free.or(Some((place, known)));
-                        break;
-                    }
+                let known = place.load_full();
+                let worth = match &known {
+                    Some(one) if said.is_named(&one.name) => return one.hear(said, now),
+                    Some(one) => Some(one.worth(now)),
+                    None => None,
+                };
+                let is_free = known.is_none();
+                if least.as_ref().is_none_or(|(least, _, _)| worth < *least) {
+                    least = Some((worth, place, known));
+                }
+                // Those behind it are free, too.
+                if is_free {
+                    break;
                 }
             }
-            let Some((place, known)) = free else { return false };
+            let Some((worth, place, known)) = least else { return };
             let new = Arc::new(Place::new(said, now));
-            let before = place.compare_and_swap(&*known, Some(new));
+            let before = place.compare_and_swap(&known, Some(new));
             // Otherwise another thread was faster, perhaps for the same name.
             if before.as_ref().map(Arc::as_ptr) == known.as_ref().map(Arc::as_ptr) {
-                return true;
+                if worth.is_some_and(|worth| worth.is_heard) {
+                    self.refuse();
+                }
+                return;
             }
         }
     }
@@ -151,12 +167,21 @@ impl Views {
 impl Place {
     fn new(said: &Said<'_>, now: Time) -> Self {
         let (packed, at) = (AtomicU64::new(said.packed()), AtomicU64::new(now.as_nanos()));
-        Self { name: said.name().into(), packed, at }
+        Self { name: said.name().into(), packed, at, is_steady: AtomicBool::new(false) }
     }
 
     fn hear(&self, said: &Said<'_>, now: Time) {
         self.packed.store(said.packed(), Ordering::Relaxed);
         self.at.store(now.as_nanos(), Ordering::Relaxed);
+        self.is_steady.store(true, Ordering::Relaxed);
+    }
+
+    fn worth(&self, now: Time) -> Worth {
+        Worth {
+            is_heard: self.is_heard(now),
+            is_steady: self.is_steady.load(Ordering::Relaxed),
+            at: self.at(),
+        }
     }
 
     fn is_heard(&self, now: Time) -> bool {

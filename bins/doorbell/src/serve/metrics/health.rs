@@ -209,6 +209,6 @@ fn probers(scrape: &Scrape, families: &mut Families) {
         let words = LbState::ALL.map(LbState::as_str);
         views.one_of([("endpoint", endpoint), ("lb", &view.lb)], "state", words, view.state.as_str());
     }
-    let help = "States of load balancers that were not understood, came from nobody who is trusted, or found no room.";
+    let help = "States of load balancers that were not understood, came from an address that is not trusted, or had to go for another.";
     families.counter("doorbell_lb_views_refused", help).count([], scrape.views_refused);
 }
