@@ -1,4 +1,4 @@
-//! A program: what it returns is how it is, as with Nagios' plugins and Consul's scripts.
+//! A program: what it returns is how it is.
 //!
 //! Does not know about: whether programs may be run at all.
 //!
@@ -74,7 +74,7 @@ impl ExecAsk {
         };
         // What it said last is still in the pipe; whoever else has its other end is not waited for.
         while take(&output, &mut said).is_ok_and(|len| len > 0) {}
-        judge(status, &said)
+        judge(status, &said, self.check.degraded_exit_code)
     }
 }
 
@@ -217,7 +217,8 @@ fn take(output: &pipe::Receiver, said: &mut Vec<u8>) -> io::Result<usize> {
     Ok(len)
 }
 
-fn judge(status: ExitStatus, said: &[u8]) -> Verdict {
+/// Many programs end with 1 where something went wrong, as those of Python do: what it means is for the configuration to say.
+fn judge(status: ExitStatus, said: &[u8], degraded: Option<u32>) -> Verdict {
     let line = said.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii).find(|line| !line.is_empty());
     // What stands behind `|` is for graphs (Nagios plugin guidelines).
     let line = line.map(|line| line.split(|byte| *byte == b'|').next().unwrap_or_default().trim_ascii_end());
@@ -227,8 +228,13 @@ fn judge(status: ExitStatus, said: &[u8]) -> Verdict {
     let reason = |what: String| if line.is_empty() { what } else { format!("{what}: {line}") };
     match (status.code(), status.signal()) {
         (Some(0), _) => Ok(()),
-        (Some(1), _) => Err(Complaint::degraded(reason("exit code 1".to_owned()))),
-        (Some(code), _) => Err(Complaint::failure(reason(format!("exit code {code}")))),
+        (Some(code), _) => {
+            let outcome = match u32::try_from(code).ok() == degraded {
+                true => Outcome::Degraded,
+                false => Outcome::Failure,
+            };
+            Err(Complaint { outcome, reason: reason(format!("exit code {code}")) })
+        }
         (None, signal) => {
             let reason = reason(format!("killed by signal {}", signal.unwrap_or_default()));
             Err(Complaint { outcome: Outcome::Failure, reason })
@@ -262,7 +268,10 @@ mod tests {
             let mut hung = Box::pin(starter.start(move || {
                 begun.store(true, Ordering::SeqCst);
                 wait.recv().unwrap();
-                let check = ExecCheck { command: vec!["/bin/sleep".to_owned(), "600".to_owned()] };
+                let check = ExecCheck {
+                    command: vec!["/bin/sleep".to_owned(), "600".to_owned()],
+                    degraded_exit_code: None,
+                };
                 let (group, output) = start(&check)?;
                 *kept.lock().unwrap() = Some(group.pid);
                 Ok((group, output))
@@ -272,7 +281,7 @@ mod tests {
             }
             drop(hung);
             let second =
-                timeout(Duration::from_secs(2), starter.start(|| Err(io::ErrorKind::NotFound.into())));
+                timeout(Duration::from_secs(60), starter.start(|| Err(io::ErrorKind::NotFound.into())));
             let second = second.await.expect("no second one waits for a thread").map(|_| ());
             assert_eq!(second, Err(Complaint::timeout("an earlier start has not come back")));
             go.send(()).unwrap();
@@ -306,10 +315,21 @@ mod tests {
 
     #[test]
     fn the_exit_code_decides_and_the_first_line_says_why() {
-        let found = |code: i32, said: &str| match judge(ExitStatus::from_raw(code), said.as_bytes()) {
+        let judged = |code: i32, said: &str, degraded| match judge(
+            ExitStatus::from_raw(code),
+            said.as_bytes(),
+            degraded,
+        ) {
             Ok(()) => "ok".to_owned(),
             Err(complaint) => format!("{}: {}", complaint.outcome.as_str(), complaint.reason),
         };
+        let found = |code: i32, said: &str| judged(code, said, Some(1));
+        assert_eq!(
+            judged(1 << 8, "Traceback (most recent call last):", None),
+            "failure: exit code 1: Traceback (most recent call last):"
+        );
+        assert_eq!(judged(1 << 8, "", Some(3)), "failure: exit code 1");
+        assert_eq!(judged(3 << 8, "", Some(3)), "degraded: exit code 3");
         assert_eq!(found(0, "anything"), "ok");
         assert_eq!(found(1 << 8, ""), "degraded: exit code 1");
         assert_eq!(found(1 << 8, "\n  WARN slow | time=3s\nmore"), "degraded: exit code 1: WARN slow");

@@ -16,7 +16,12 @@ use std::time::Duration;
 pub(super) fn add(value: &mut Value, kind: &CheckKind) {
     match kind {
         CheckKind::Dns(dns) => add_dns(value, dns),
-        CheckKind::Exec(exec) => value["command"] = literal(&exec.command),
+        CheckKind::Exec(exec) => {
+            value["command"] = literal(&exec.command);
+            if let Some(code) = exec.degraded_exit_code {
+                value["degraded"] = json!({ "exit_code": code });
+            }
+        }
         CheckKind::File(file) => add_file(value, file),
         CheckKind::Gauge(gauge) => add_gauge(value, gauge),
         CheckKind::Grpc(grpc) => add_grpc(value, grpc),

@@ -5,8 +5,8 @@
 mod kinds;
 
 use super::super::model::{
-    Check, CheckKind, DnsCheck, Egress, FileCheck, GaugeCheck, GrpcCheck, GrpcMode, HttpCheck, Pace,
-    RedisCheck, Severity, TcpCheck, TlsCheck,
+    Check, CheckKind, DnsCheck, Egress, ExecCheck, FileCheck, GaugeCheck, GrpcCheck, GrpcMode, HttpCheck,
+    Pace, RedisCheck, Severity, TcpCheck, TlsCheck,
 };
 use super::super::units::format_duration;
 use super::super::written::{INITIALS, SEVERITIES};
@@ -87,7 +87,7 @@ fn default_kind(kind: &CheckKind) -> CheckKind {
             let default = DnsCheck::of(dns.server.clone(), dns.name.clone());
             CheckKind::Dns(Box::new(default))
         }
-        CheckKind::Exec(exec) => CheckKind::Exec(exec.clone()),
+        CheckKind::Exec(exec) => CheckKind::Exec(ExecCheck { degraded_exit_code: None, ..exec.clone() }),
         CheckKind::File(file) => CheckKind::File(FileCheck::of(file.path.clone())),
         CheckKind::Gauge(gauge) => {
             CheckKind::Gauge(GaugeCheck { up: gauge.down, degraded: None, ..gauge.clone() })

@@ -24,6 +24,8 @@ pub struct FileCheck {
 pub struct ExecCheck {
     /// The program and what it is given.
     pub command: Vec<String>,
+    /// The exit code of a program that is up with a complaint.
+    pub degraded_exit_code: Option<u32>,
 }
 
 /// `type = "gauge"`: two thresholds, so that what is near one of them does not flap.

@@ -30,7 +30,10 @@ pub(super) fn file_check(written: &written::FileWatched, problems: &Problems) ->
 
 pub(super) fn exec_check(written: &written::ExecAsked) -> Option<ExecCheck> {
     let command = written.command.as_ref()?;
-    Some(ExecCheck { command: command.value.iter().map(|word| word.value.clone()).collect() })
+    Some(ExecCheck {
+        command: command.value.iter().map(|word| word.value.clone()).collect(),
+        degraded_exit_code: written.degraded_exit_code.as_ref().map(|at| at.value),
+    })
 }
 
 /// `header` is where the check begins.

@@ -35,6 +35,7 @@ pub(crate) struct FileWatched {
 #[derive(Debug)]
 pub(crate) struct ExecAsked {
     pub(crate) command: Option<At<Vec<At<String>>>>,
+    pub(crate) degraded_exit_code: Option<At<u32>>,
 }
 
 #[derive(Debug)]
@@ -81,7 +82,12 @@ impl ExecAsked {
                 ));
             }
         }
-        Self { command }
+        let degraded_exit_code = at.section("degraded").and_then(|mut degraded| {
+            let code = degraded.integer("exit_code", 1..=255);
+            degraded.finish();
+            code
+        });
+        Self { command, degraded_exit_code }
     }
 }
 
