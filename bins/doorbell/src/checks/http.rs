@@ -8,7 +8,7 @@ use super::judge::{Answer, judge, worse};
 use super::tls::{Tls, TlsPool, handshake};
 use super::traceparent::{TRACEPARENT, Unsampled};
 use super::{Complaint, Progress, Seen, Stage, Verdict};
-use crate::config::model::{FieldValue, FollowRedirects, HttpCheck, Url};
+use crate::config::model::{ClientTls, FieldValue, FollowRedirects, HttpCheck, Url};
 use base64::Engine as _;
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, Full};
@@ -43,13 +43,14 @@ pub(super) struct HttpAsk {
     target: Uri,
     /// All fields of its request but `traceparent`.
     headers: HeaderMap,
-    /// Those of the fields that say who we are.
+    /// Those of the fields that are for the origin of the URL alone, as they say who asks.
     credentials: Box<[HeaderName]>,
     body: Bytes,
     traces: Option<Unsampled>,
     dialer: Dialer,
-    /// Also for redirects that lead from `http` to `https`.
     tls: Tls,
+    /// For redirects that lead to another origin, which is not told by a certificate who asks.
+    tls_elsewhere: Tls,
 }
 
 impl HttpAsk {
@@ -86,6 +87,11 @@ impl HttpAsk {
         let method = method.map_err(|_| format!("{} is not a method", check.method))?;
         let needs_tls = check.url.is_https || check.follow_redirects != FollowRedirects::No;
         let tls = if needs_tls { pool.take(&check.tls, "http/1.1", check.url.is_https)? } else { Tls::None };
+        let nobody = ClientTls { identity: None, ..check.tls.clone() };
+        let tls_elsewhere = match check.follow_redirects {
+            FollowRedirects::No => Tls::None,
+            _ => pool.take(&nobody, "http/1.1", false)?,
+        };
         Ok(Self {
             check: check.clone(),
             method,
@@ -96,6 +102,7 @@ impl HttpAsk {
             traces: traces.then(Unsampled::default),
             dialer,
             tls,
+            tls_elsewhere,
         })
     }
 
@@ -111,18 +118,19 @@ impl HttpAsk {
     pub(super) async fn ask(&self, progress: &Progress, start: Instant) -> Verdict {
         let mut url = Cow::Borrowed(&self.check.url);
         let mut elsewhere: Option<Dialer> = None;
-        let mut is_plain_get = false;
+        let (mut is_plain_get, mut is_home) = (false, true);
         for _redirect in 0..=REDIRECTS_MAX {
             let dialer = elsewhere.as_ref().unwrap_or(&self.dialer);
             let stream = dialer.connect(progress).await?;
-            let request = self.request(&url, is_plain_get)?;
+            let request = self.request(&url, is_plain_get, is_home)?;
             let (answer, location) = if url.is_https {
                 progress.enter(Stage::Handshake);
                 let name = self.check.tls.server_name.as_deref().unwrap_or(&url.at.host);
                 // Apart, so that runs without TLS are small.
+                let tls = if is_home { &self.tls } else { &self.tls_elsewhere };
                 let secured = async {
-                    let stream = handshake(&self.tls, name, stream).await?;
-                    progress.see_tls(stream.get_ref().1, &self.tls);
+                    let stream = handshake(tls, name, stream).await?;
+                    progress.see_tls(stream.get_ref().1, tls);
                     if !self.check.certificate.is_empty() {
                         let chain = stream.get_ref().1.peer_certificates().unwrap_or_default();
                         let ends = certificate::ends_at(chain)?;
@@ -152,6 +160,8 @@ impl HttpAsk {
                 elsewhere = Some(self.dialer.to(next.at.clone()));
             }
             is_plain_get |= self.becomes_get(status);
+            // Another origin that leads back says where to, so that it is not told anything there either.
+            is_home &= is_same_origin(&next, &self.check.url);
             url = Cow::Owned(next);
         }
         Err(Complaint::failure(format!("more than {REDIRECTS_MAX} redirects")))
@@ -160,7 +170,10 @@ impl HttpAsk {
     /// Where a redirect leads that is to be followed.
     fn next(&self, from: &Url, status: u16, location: Option<HeaderValue>) -> Result<Option<Url>, Complaint> {
         let follows = self.check.follow_redirects;
-        let Some(location) = location.filter(|_| matches!(status, 301 | 302 | 303 | 307 | 308)) else {
+        // An empty one leads nowhere, as Go's client has it, which is that of the kubelet.
+        let leads =
+            |location: &HeaderValue| matches!(status, 301 | 302 | 303 | 307 | 308) && !location.is_empty();
+        let Some(location) = location.filter(leads) else {
             return Ok(None);
         };
         if follows == FollowRedirects::No {
@@ -187,7 +200,12 @@ impl HttpAsk {
 
     /// The fields are kept, and copied: that and to drop them is 820 of the 53,000 instructions of a run outside of the kernel, and hyper writes
     /// them in 1,240 (callgrind). A request kept as bytes would save less than a twentieth, and needs a client of our own.
-    fn request(&self, url: &Url, is_plain_get: bool) -> Result<Request<Full<Bytes>>, Complaint> {
+    fn request(
+        &self,
+        url: &Url,
+        is_plain_get: bool,
+        is_home: bool,
+    ) -> Result<Request<Full<Bytes>>, Complaint> {
         let body = if is_plain_get { Bytes::new() } else { self.body.clone() };
         let mut request = Request::new(Full::new(body));
         *request.method_mut() = if is_plain_get { Method::GET } else { self.method.clone() };
@@ -199,8 +217,7 @@ impl HttpAsk {
             let unusable = || Complaint::error(format!("{url} cannot be asked for"));
             *request.uri_mut() = url.target.parse().map_err(|_| unusable())?;
             let headers = request.headers_mut();
-            if !url.at.host.eq_ignore_ascii_case(&first.at.host) || (first.is_https && !url.is_https) {
-                // What is said of us is for the one host that it was written for.
+            if !is_home {
                 for name in &self.credentials {
                     headers.remove(name);
                 }
@@ -309,18 +326,20 @@ fn broken(error: &hyper::Error) -> Complaint {
     }
 }
 
-/// The URL that a `Location` means (RFC 3986 5.2, as far as servers use it).
+/// The URL that a `Location` means (RFC 3986 5.2).
 pub(crate) fn join(from: &Url, location: &str) -> Option<Url> {
     let location = location.split('#').next().unwrap_or_default();
     if let Some((scheme, rest)) = split_scheme(location) {
-        return Url::parse(&format!("{}:{rest}", scheme.to_ascii_lowercase()));
+        return Url::parse(&format!("{}:{rest}", scheme.to_ascii_lowercase())).map(without_dots);
     }
     let scheme = if from.is_https { "https" } else { "http" };
     if location.starts_with("//") {
-        return Url::parse(&format!("{scheme}:{location}"));
+        return Url::parse(&format!("{scheme}:{location}")).map(without_dots);
     }
     let path = from.target.split('?').next().unwrap_or_default();
-    let target = if location.starts_with('/') {
+    let target = if location.is_empty() {
+        from.target.clone()
+    } else if location.starts_with('/') {
         location.to_owned()
     } else if location.starts_with('?') {
         format!("{path}{location}")
@@ -328,7 +347,33 @@ pub(crate) fn join(from: &Url, location: &str) -> Option<Url> {
         let directory = path.rfind('/').map_or("/", |end| &path[..=end]);
         format!("{directory}{location}")
     };
-    Url::parse(&format!("{scheme}://{}{target}", from.at))
+    Url::parse(&format!("{scheme}://{}{target}", from.at)).map(without_dots)
+}
+
+/// Without `.` and `..` in its path (RFC 3986 5.2.4).
+fn without_dots(url: Url) -> Url {
+    let (path, query) = url.target.split_at(url.target.find('?').unwrap_or(url.target.len()));
+    let mut kept: Vec<&str> = Vec::new();
+    let mut ends_in_dots = false;
+    // A path begins with a slash, so nothing is in front of it.
+    for segment in path.split('/').skip(1) {
+        ends_in_dots = matches!(segment, "." | "..");
+        match segment {
+            "." => {}
+            ".." => drop(kept.pop()),
+            segment => kept.push(segment),
+        }
+    }
+    let end = if ends_in_dots && !kept.is_empty() { "/" } else { "" };
+    let target = format!("/{}{end}{query}", kept.join("/"));
+    Url { target, ..url }
+}
+
+/// Whether what is said to one is meant for the other too (RFC 6454 4): scheme, host and port.
+pub(crate) fn is_same_origin(one: &Url, other: &Url) -> bool {
+    one.is_https == other.is_https
+        && one.at.port == other.at.port
+        && one.at.host.eq_ignore_ascii_case(&other.at.host)
 }
 
 /// What stands before and behind the colon of a scheme (RFC 3986 3.1): any other colon is a part of a path or of a query, in which there may
@@ -344,6 +389,72 @@ fn split_scheme(location: &str) -> Option<(&str, &str)> {
 mod tests {
     use super::*;
 
+    /// The examples of RFC 3986 5.4, but for those of other schemes, parameters of schemes and fragments.
+    #[test]
+    fn references() {
+        let from = Url::parse("http://a/b/c/d;p?q").unwrap();
+        for (reference, expected) in [
+            ("g", "http://a/b/c/g"),
+            ("./g", "http://a/b/c/g"),
+            ("g/", "http://a/b/c/g/"),
+            ("/g", "http://a/g"),
+            ("//g", "http://g/"),
+            ("?y", "http://a/b/c/d;p?y"),
+            ("g?y", "http://a/b/c/g?y"),
+            ("", "http://a/b/c/d;p?q"),
+            ("#s", "http://a/b/c/d;p?q"),
+            (";x", "http://a/b/c/;x"),
+            ("g;x?y#s", "http://a/b/c/g;x?y"),
+            (".", "http://a/b/c/"),
+            ("./", "http://a/b/c/"),
+            ("..", "http://a/b/"),
+            ("../", "http://a/b/"),
+            ("../g", "http://a/b/g"),
+            ("../..", "http://a/"),
+            ("../../", "http://a/"),
+            ("../../g", "http://a/g"),
+            ("../../../g", "http://a/g"),
+            ("../../../../g", "http://a/g"),
+            ("/./g", "http://a/g"),
+            ("/../g", "http://a/g"),
+            ("g.", "http://a/b/c/g."),
+            (".g", "http://a/b/c/.g"),
+            ("g..", "http://a/b/c/g.."),
+            ("..g", "http://a/b/c/..g"),
+            ("./../g", "http://a/b/g"),
+            ("./g/.", "http://a/b/c/g/"),
+            ("g/./h", "http://a/b/c/g/h"),
+            ("g/../h", "http://a/b/c/h"),
+            ("g;x=1/./y", "http://a/b/c/g;x=1/y"),
+            ("g;x=1/../y", "http://a/b/c/y"),
+            ("g?y/./x", "http://a/b/c/g?y/./x"),
+            ("g?y/../x", "http://a/b/c/g?y/../x"),
+            ("http://c/x/../y/./z", "http://c/y/z"),
+            ("//c/..//x", "http://c//x"),
+            ("/x//../y", "http://a/x/y"),
+        ] {
+            let found = join(&from, reference).map(|url| url.to_string());
+            assert_eq!(found.as_deref(), Some(expected), "{reference:?}");
+        }
+    }
+
+    #[test]
+    fn origins() {
+        let url = |text: &str| Url::parse(text).unwrap();
+        let first = url("https://a:8443/x");
+        for (other, expected) in [
+            ("https://a:8443/y?z", true),
+            ("https://A:8443/", true),
+            ("https://a:9443/x", false),
+            ("http://a:8443/x", false),
+            ("https://b:8443/x", false),
+            ("https://a/x", false),
+        ] {
+            assert_eq!(is_same_origin(&first, &url(other)), expected, "{other}");
+        }
+        assert!(is_same_origin(&url("http://a/"), &url("http://a:80/x")));
+    }
+
     #[test]
     fn locations() {
         let from = Url::parse("http://a:8080/x/y?z=1").unwrap();
@@ -354,7 +465,8 @@ mod tests {
             ("//b/x", Some("http://b/x")),
             ("https://b/x#top", Some("https://b/x")),
             ("http://b", Some("http://b/")),
-            ("", Some("http://a:8080/x/")),
+            ("", Some("http://a:8080/x/y?z=1")),
+            ("#top", Some("http://a:8080/x/y?z=1")),
             ("HTTPS://b/x", Some("https://b/x")),
             ("/login?next=http://c/", Some("http://a:8080/login?next=http://c/")),
             ("login?next=http://c/", Some("http://a:8080/x/login?next=http://c/")),

@@ -44,7 +44,7 @@ pub(crate) use dial::cause_of;
 use doorbell_health::Outcome;
 pub(crate) use egress::Connector;
 pub(crate) use grpc::UNKNOWN as GRPC_UNKNOWN;
-pub(crate) use http::join as url_of_location;
+pub(crate) use http::{is_same_origin, join as url_of_location};
 pub(crate) use lag::{LAG_BOUNDS_US, LagCounts};
 pub(crate) use lane::{Counters, Desk, Held, Hurry, Lane, LastRun, Plan, Pulse, Push, Run};
 pub(crate) use names::find;

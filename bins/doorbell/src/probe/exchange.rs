@@ -6,11 +6,12 @@
 use super::prober::{Closing, Redirects};
 use super::reply::{Content, Head, Reply};
 use super::{Ask, Facts, Report, Target, Verdict};
-use crate::checks::{Phases, Seen, cause_of, client, url_of_location};
-use crate::config::model::{HostPort, Url};
+use crate::checks::{Phases, Seen, cause_of, client, is_same_origin, url_of_location};
+use crate::config::model::{ClientTls, HostPort, Url};
 use rustix::net::sockopt::{Timeout as Direction, set_socket_linger, set_socket_timeout, socket_type};
 use rustls::pki_types::ServerName;
 use rustls::{ClientConnection, StreamOwned};
+use std::borrow::Cow;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -77,7 +78,7 @@ impl Run<'_> {
             Target::Tls(at) => {
                 let stream = self.connect(at)?;
                 let from = Instant::now();
-                let mut secured = self.secure(stream, &at.host)?;
+                let mut secured = self.secure(stream, &at.host, &self.ask.tls)?;
                 self.phases.tls += from.elapsed();
                 secured.conn.send_close_notify();
                 // Whoever does not wait for it has answered all the same.
@@ -94,10 +95,10 @@ impl Run<'_> {
     }
 
     fn http(&mut self, first: &Url) -> Result<String, Said> {
-        let mut url = first.clone();
+        let (mut url, mut is_home) = (first.clone(), true);
         for _redirect in 0..=REDIRECTS_MAX {
             let before = std::mem::take(&mut self.phases);
-            let asked = self.one_request(&url);
+            let asked = self.one_request(&url, is_home);
             self.phases += before;
             let head = asked?;
             self.status = Some(head.status);
@@ -105,7 +106,9 @@ impl Run<'_> {
             let is_redirect = matches!(head.status, 301 | 302 | 303 | 307 | 308);
             let redirects = self.ask.prober.redirects();
             let follows = is_redirect && redirects != Redirects::None;
-            let Some(location) = head.location.as_ref().filter(|_| follows) else {
+            // Those that follow are written in Go, whose client takes an empty one for none.
+            let leads = |location: &&String| follows && !location.is_empty();
+            let Some(location) = head.location.as_ref().filter(leads) else {
                 let judged = self.ask.judge(head.status).map_err(|why| (Verdict::Unhealthy, why));
                 return judged.map(|()| format!("the status is {}", head.status));
             };
@@ -115,6 +118,7 @@ impl Run<'_> {
             if redirects == Redirects::OwnHost && !next.at.host.eq_ignore_ascii_case(&url.at.host) {
                 return Ok(self.warning(head.len));
             }
+            is_home &= is_same_origin(&next, first);
             url = next;
             self.facts.redirects += 1;
         }
@@ -140,13 +144,16 @@ impl Run<'_> {
         format!("a warning: Probe terminated redirects, Response body: {content}")
     }
 
-    fn one_request(&mut self, url: &Url) -> Result<Head, Said> {
+    /// `is_home` says that no redirect has led to another origin.
+    fn one_request(&mut self, url: &Url, is_home: bool) -> Result<Head, Said> {
         let mut stream = self.connect(&url.at)?;
-        let request = self.ask.prober.request(self.ask, url);
+        let own: &Ask = self.ask;
+        let ask = if is_home { Cow::Borrowed(own) } else { Cow::Owned(own.elsewhere()) };
+        let request = ask.prober.request(&ask, url);
         self.sent.extend_from_slice(&request);
         let head = if url.is_https {
             let from = Instant::now();
-            let mut secured = self.secure(stream, &url.at.host)?;
+            let mut secured = self.secure(stream, &url.at.host, &ask.tls)?;
             self.phases.tls = from.elapsed();
             let head = self.exchange(&mut secured, &request);
             stream = secured.sock;
@@ -182,10 +189,11 @@ impl Run<'_> {
         &mut self,
         stream: Timed<TcpStream>,
         host: &str,
+        tls: &ClientTls,
     ) -> Result<StreamOwned<ClientConnection, Timed<TcpStream>>, Said> {
         let failed = |why: String| (Verdict::ProtocolFailed, format!("TLS: {why}"));
-        let client = client(&self.ask.tls, "http/1.1").map_err(failed)?;
-        let name = self.ask.tls.server_name.as_deref().unwrap_or(host);
+        let client = client(tls, "http/1.1").map_err(failed)?;
+        let name = tls.server_name.as_deref().unwrap_or(host);
         let name = ServerName::try_from(name.to_owned())
             .map_err(|_| failed(format!("no certificate can be for {name:?}")))?;
         let connection =

@@ -12,8 +12,8 @@ mod reply;
 mod tests;
 
 use crate::checks::{Phases, Seen};
-use crate::config::format_duration;
 use crate::config::model::{ClientTls, HostPort, Url};
+use crate::config::{format_duration, is_credential};
 pub(crate) use exported::{Exported, Kind};
 pub(crate) use prober::Prober;
 pub(crate) use proxied::ProxyHeader;
@@ -95,6 +95,15 @@ pub(crate) struct Report {
     pub(crate) sent: Vec<u8>,
     /// What came, as far as it was kept.
     pub(crate) received: Vec<u8>,
+}
+
+impl Ask {
+    /// The same for another origin, which is not told who asks.
+    fn elsewhere(&self) -> Self {
+        let headers = self.headers.iter().filter(|(name, _)| !is_credential(name)).cloned().collect();
+        let tls = ClientTls { identity: None, ..self.tls.clone() };
+        Self { headers, host: None, tls, ..self.clone() }
+    }
 }
 
 impl Target {

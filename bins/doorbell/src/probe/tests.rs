@@ -266,6 +266,33 @@ fn the_kubelet_follows_its_own_host_only() {
 }
 
 #[test]
+fn who_asks_is_told_to_no_other_port() {
+    let redirect =
+        |to: &str| format!("HTTP/1.1 302 Found\r\nLocation: {to}\r\nContent-Length: 0\r\n\r\n").into_bytes();
+    for prober in [Prober::Kubelet, Prober::Consul, Prober::Blackbox] {
+        let (other, elsewhere) = server(vec![OK.to_vec()]);
+        let (first, home) = server(vec![redirect("../same"), redirect(&format!("http://{other}/next"))]);
+        let mut ask = http(first, "/a/b", prober);
+        ask.headers = [("Authorization", "Bearer x"), ("Cookie", "id=1"), ("X-Team", "a")]
+            .map(|(name, value)| (name.to_owned(), value.to_owned()))
+            .into();
+        let report = ask.run();
+        assert_eq!(report.verdict, Verdict::Healthy, "{}", report.reason);
+        let mut all = home.join().unwrap();
+        all.extend(elsewhere.join().unwrap());
+        assert!(all[1].request.starts_with("GET /same HTTP/1.1\r\n"), "{all:?}");
+        for (field, expected) in
+            [("Authorization", [true, true, false]), ("Cookie", [true, true, false]), ("X-Team", [true; 3])]
+        {
+            let told: Vec<bool> = all.iter().map(|seen| seen.request.contains(field)).collect();
+            assert_eq!(told, expected, "{field} {prober:?}");
+        }
+    }
+    let (report, _, _) = asked(&redirect(""), Prober::Kubelet, |_| {});
+    assert_eq!((report.verdict, report.status), (Verdict::Healthy, Some(302)), "{}", report.reason);
+}
+
+#[test]
 fn azure_takes_a_reset_for_a_no() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let addr = listener.local_addr().unwrap();

@@ -79,6 +79,68 @@ fn who_we_are_is_told_to_no_other_host() {
     }
 }
 
+/// What is said of us stays with the origin that it was written for: another port of the host may be anybody's, and what leads back from there may
+/// be its choice.
+#[test]
+fn who_we_are_is_told_to_no_other_port() {
+    let read = |stream: &mut std::net::TcpStream| {
+        let (mut request, mut some) = (Vec::new(), [0; 1024]);
+        while !request.ends_with(b"\r\n\r\n") {
+            let len = stream.read(&mut some).unwrap();
+            request.extend_from_slice(&some[..len]);
+        }
+        String::from_utf8(request).unwrap()
+    };
+    for (lines, secret) in [
+        ("bearer = \"0123456789abcdef\"", "authorization: Bearer 0123456789abcdef\r\n"),
+        ("basic = { username = \"u\", password = \"p\" }", "authorization: Basic dTpw\r\n"),
+        ("headers = { Cookie = \"id=1\" }", "cookie: id=1\r\n"),
+    ] {
+        for follows in ["same-host", "all"] {
+            let heard = Arc::new(Mutex::new(Vec::new()));
+            let home = Arc::new(std::sync::OnceLock::<SocketAddr>::new());
+            let (kept, leads_to) = (Arc::clone(&heard), Arc::clone(&home));
+            let other = server(move |stream| {
+                kept.lock().unwrap().push(read(stream));
+                let back = format!("http://{}/back", leads_to.get().unwrap());
+                let answer = format!("HTTP/1.1 302 F\r\nLocation: {back}\r\nContent-Length: 0\r\n\r\n");
+                stream.write_all(answer.as_bytes()).unwrap();
+            });
+            let kept = Arc::clone(&heard);
+            let first = server(move |stream| {
+                let request = read(stream);
+                let answer = match request.starts_with("GET /back") {
+                    true => OK.to_owned(),
+                    false => format!(
+                        "HTTP/1.1 302 F\r\nLocation: http://{other}/next\r\nContent-Length: 0\r\n\r\n"
+                    ),
+                };
+                kept.lock().unwrap().push(request);
+                stream.write_all(answer.as_bytes()).unwrap();
+            });
+            home.set(first).unwrap();
+            let lines = format!(
+                "\ntimeout = \"5s\"\ntype = \"http\"\nurl = \"http://{first}/a\"\nfollow_redirects = \"{follows}\"\n{lines}"
+            );
+            let finding = block_on(runner(&lines).run());
+            assert_eq!(finding.outcome, Outcome::Success, "{}", finding.reason);
+            let told: Vec<bool> =
+                heard.lock().unwrap().iter().map(|request| request.contains(secret)).collect();
+            assert_eq!(told, [true, false, false], "{secret} {follows}");
+        }
+    }
+}
+
+/// As Go's client has it, and so the kubelet.
+#[test]
+fn a_redirect_to_nowhere_is_the_answer() {
+    let all =
+        sent("expect = { status = \"302\" }", &["HTTP/1.1 302 T\r\nLocation:\r\nContent-Length: 0\r\n\r\n"]);
+    assert_eq!(all.len(), 1);
+    let all = sent("", &["HTTP/1.1 302 T\r\nLocation: ./../x/../next\r\nContent-Length: 0\r\n\r\n", OK]);
+    assert!(all[1].starts_with("GET /next HTTP/1.1\r\n"), "{all:?}");
+}
+
 #[test]
 fn content_is_sent_and_goes_where_its_method_goes() {
     let post = "method = \"POST\"\nbody = '{\"a\": 1}'\nheaders = { Content-Type = \"application/json\" }";

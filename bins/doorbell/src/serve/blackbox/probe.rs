@@ -49,7 +49,7 @@ pub(super) struct Made {
 /// Why no probe is made.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Refused {
-    /// The target, or where it leads, is not to be probed.
+    /// The target is not to be probed.
     NotAllowed,
     /// The target is not of a form that the module knows.
     NotATarget,
@@ -84,6 +84,8 @@ impl Prober {
                 Ok(Ok(addr)) => addr,
                 // A name that leads nowhere is a finding, and not an error of whoever asks.
                 Ok(Err(None)) | Err(_) => return Ok(Made::of(report, start)),
+                // Where the target leads is for the target to say: that it leads astray is a finding, too.
+                Ok(Err(Some(_))) if report.redirects > 0 => return Ok(Made::of(report, start)),
                 Ok(Err(Some(refused))) => return Err(refused),
             };
             let (outcome, seen) =
@@ -98,6 +100,7 @@ impl Prober {
             match next {
                 Some(next) => {
                     report.redirects += 1;
+                    report.is_success = false;
                     asked = next;
                 }
                 None => return Ok(Made::of(report, start)),
@@ -196,7 +199,7 @@ impl Asked {
     fn redirected(&self, seen: &Seen) -> Option<Self> {
         let Self::Http(url, method) = self else { return None };
         let is_redirect = matches!(seen.status, Some(301 | 302 | 303 | 307 | 308));
-        let to = seen.location.as_deref().filter(|_| is_redirect)?;
+        let to = seen.location.as_deref().filter(|to| is_redirect && !to.is_empty())?;
         // A browser asks with GET from there on, but for 307 and 308 (RFC 9110 15.4).
         let method = if matches!(seen.status, Some(307 | 308)) { *method } else { Method::Get };
         Some(Self::Http(url_of_location(url, to)?, method))
@@ -235,6 +238,38 @@ impl fmt::Display for Refused {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::checks::Connector;
+    use crate::config::model::Egress;
+    use std::io::{Read as _, Write as _};
+
+    /// Whether a probe succeeds of a server that leads to `location`.
+    fn probed(location: &str) -> Result<bool, Refused> {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let addr = listener.local_addr().unwrap();
+        let answer = format!("HTTP/1.1 302 F\r\nLocation: {location}\r\nContent-Length: 0\r\n\r\n");
+        let serves = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let _len = stream.read(&mut [0; 1024]).unwrap();
+            stream.write_all(answer.as_bytes()).unwrap();
+        });
+        let shared = Shared::new(Arc::new(Connector::open(&Egress::default()).unwrap()));
+        let prober = Prober::new(Networks::parse(["127.0.0.1/32"]).unwrap(), shared);
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let target = format!("http://{addr}/");
+        let made = runtime.block_on(prober.probe(Module::Http2xx, &target, Duration::from_secs(30)));
+        serves.join().unwrap();
+        made.map(|made| {
+            assert!(made.text.contains("\nprobe_http_redirects 1\n"), "{}", made.text);
+            made.is_success
+        })
+    }
+
+    /// What is refused is a target; where it leads is what is found out about it.
+    #[test]
+    fn a_target_that_leads_where_nothing_is_probed_has_failed() {
+        assert_eq!(probed("http://192.0.2.1/"), Ok(false));
+        assert_eq!(probed("http://nowhere.invalid/"), Ok(false));
+    }
 
     #[test]
     fn targets() {
