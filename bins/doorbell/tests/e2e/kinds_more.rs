@@ -9,11 +9,13 @@ use std::os::unix::net::UnixListener;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use doorbell_testkit::figures;
+use doorbell_testkit::peers::wait_until;
 use rustix::process::Signal;
 
 use crate::checks::{BASE, ask, ask_with, await_answer, start};
 use crate::pki::{ca, localhost};
-use crate::support::{Doorbell, Scratch, binary, on_auto};
+use crate::support::{Doorbell, LIMIT, Scratch, binary, on_auto};
 use crate::upstream::{Does, Upstream};
 
 on_auto! {
@@ -88,7 +90,7 @@ fn programs_run_only_where_they_may(engine: &str) {
     let script = format!("if [ -e {} ]; then exit 0; else echo not yet; exit 1; fi", marker.display());
     let config = scratch.write(
         "doorbell.toml",
-        &format!("{BASE}[check.app]\ntype = \"exec\"\ncommand = [\"/bin/sh\", \"-c\", \"{script}\"]\n"),
+        &format!("{BASE}[check.app]\ntype = \"exec\"\ncommand = [\"/bin/sh\", \"-c\", \"{script}\"]\ndegraded = {{ exit_code = 1 }}\n"),
     );
     let args = ["serve", "-c", &config, "--engine", engine];
     let refused = Doorbell::try_start(&args).unwrap_err();
@@ -184,57 +186,63 @@ fn a_watch_of_a_server_that_stands_still_ends(engine: &str) {
         await_answer(&doorbell, "/readyz/app", (200, "ok"));
     }
 }
-
 fn who_asks_gets_what_is_known_and_has_the_next_run_made(engine: &str) {
     let upstream = Upstream::start(Does::reply(200, ""));
-    let more = format!("[check.app]\ntype = \"http\"\nurl = \"{}\"\ncache = \"300ms\"\n", upstream.url("/"));
+    // Long enough for a busy machine, which the server that hangs is waited for.
+    let more = format!(
+        "[check.app]\ntype = \"http\"\nurl = \"{}\"\ncache = \"300ms\"\ntimeout = \"5s\"\nmax_age = \"10m\"\n",
+        upstream.url("/")
+    );
     let doorbell = start(engine, &more);
     await_answer(&doorbell, "/readyz/app", (200, "ok"));
-    // Nobody asks, and nothing runs.
-    std::thread::sleep(Duration::from_millis(700));
+    // Nobody asks, and nothing runs: what was asked for before has its run.
+    let quiet = || {
+        let before = upstream.conns();
+        std::thread::sleep(Duration::from_millis(1500));
+        upstream.conns() == before
+    };
+    assert!(wait_until(LIMIT, quiet).is_some(), "runs that nobody asked for");
     let quiet = upstream.conns();
-    std::thread::sleep(Duration::from_millis(700));
-    assert_eq!(upstream.conns(), quiet, "nobody asked");
     // Many ask, and one runs in each time.
-    let (from, mut asked) = (Instant::now(), 0);
-    while from.elapsed() < Duration::from_millis(1500) {
+    let from = Instant::now();
+    let mut asked = 0;
+    while from.elapsed() < Duration::from_millis(1500) || upstream.conns() == quiet {
         assert_eq!(ask(&doorbell, "/readyz").0, 200);
         asked += 1;
     }
     let most = from.elapsed().as_millis() / 300 + 2;
     let runs = upstream.conns() - quiet;
-    assert!(
-        (1..=usize::try_from(most).unwrap()).contains(&runs),
-        "{runs} runs for {asked} who asked, at most {most}"
-    );
-    // A server that hangs holds nobody up.
+    assert!(runs <= usize::try_from(most).unwrap(), "{runs} runs for {asked} who asked, at most {most}");
+    // A server that hangs holds no probe up: many are answered while few runs begin.
     upstream.now(Does::Hang);
-    await_answer(&doorbell, "/readyz/app", (503, "down: no answer within 500ms\n"));
-    let mut longest = Duration::ZERO;
+    await_answer(&doorbell, "/readyz/app", (503, "down: no answer within 5s\n"));
+    let (before, mut longest) = (upstream.conns(), Duration::ZERO);
     for _ in 0..100 {
         let from = Instant::now();
         assert_eq!(ask(&doorbell, "/readyz").0, 503);
         longest = longest.max(from.elapsed());
     }
-    assert!(longest < Duration::from_millis(400), "{longest:?}");
+    let runs = upstream.conns() - before;
+    assert!(runs < 50, "{runs} runs while 100 were answered");
+    figures::at_most("an answer while a server hangs", longest, Duration::from_millis(400));
     upstream.now(Does::reply(200, ""));
     await_answer(&doorbell, "/readyz/app", (200, "ok"));
 }
 
-/// However seldom somebody asks, what is known is not too old to mean anything; and few runs are enough for that.
+/// However seldom a probe comes, what is known is not too old to mean anything; and few runs are enough for that.
 fn who_asks_seldom_finds_what_is_new_enough(engine: &str) {
     let upstream = Upstream::start(Does::reply(200, ""));
     let url = upstream.url("/");
-    let more =
-        format!("[check.app]\ntype = \"http\"\nurl = \"{url}\"\ncache = \"100ms\"\nmax_age = \"2s\"\n");
+    let more = format!(
+        "[check.app]\ntype = \"http\"\nurl = \"{url}\"\ncache = \"100ms\"\nmax_age = \"6s\"\ntimeout = \"5s\"\n"
+    );
     let doorbell = start(engine, &more);
     await_answer(&doorbell, "/readyz/app", (200, "ok"));
     let (from, before) = (Instant::now(), upstream.conns());
-    for _ in 0..2 {
-        std::thread::sleep(Duration::from_millis(2500));
-        assert_eq!(ask(&doorbell, "/readyz"), (200, "up\napp: up\n".to_owned()));
-    }
-    // One in every half of the time that a result may be old, and those that who asked caused.
-    let (runs, most) = (upstream.conns() - before, from.elapsed().as_millis() / 1_000 + 3);
-    assert!((3..=usize::try_from(most).unwrap()).contains(&runs), "{runs} runs, at most {most}");
+    // Nothing is asked meanwhile.
+    assert!(wait_until(LIMIT, || upstream.conns() >= before + 3).is_some());
+    assert_eq!(ask(&doorbell, "/readyz"), (200, "up\napp: up\n".to_owned()));
+    // One in every half of the time that a result may be old, and those that were asked for.
+    let (runs, most) = (upstream.conns() - before, from.elapsed().as_millis() / 3_000 + 3);
+    assert!(runs <= usize::try_from(most).unwrap(), "{runs} runs, at most {most}");
 }

@@ -88,8 +88,8 @@ fn redis_is_asked_and_its_words_are_told() {
     is(&redis(says("HTTP/1.1 400 Bad\r\n"), ""), Outcome::Failure, "the answer is not of Redis");
     is(&redis(floods(b"x"), ""), Outcome::Failure, "more than 512 bytes without an end of a line");
     is(&redis(floods(b"+\r\n"), ""), Outcome::Failure, "the answer is nothing");
-    is(&redis(trickles(b'+'), SOON), Outcome::Timeout, "no answer within 150ms");
-    is(&redis(silent(), SOON), Outcome::Timeout, "no answer within 150ms");
+    is(&redis(trickles(b'+'), SOON), Outcome::Timeout, "no answer within 1s");
+    is(&redis(silent(), SOON), Outcome::Timeout, "no answer within 1s");
     is(&redis(resets(b""), ""), Outcome::Failure, "");
     is(&redis(resets(b"+PO"), ""), Outcome::Failure, "");
     let asked = Arc::new(Mutex::new(Vec::new()));
@@ -151,9 +151,9 @@ fn what_comes_may_have_to_match() {
     let mail = says("220 mail ESMTP ready\r\n");
     is(&tcp(mail, "matches = '^220 \\S+ ESMTP'"), Outcome::Success, "");
     is(&tcp(mail, "matches = '^220', contains = \"ready\""), Outcome::Success, "");
-    is(&format!("{SOON}{}", tcp(mail, "matches = '^250'")), Outcome::Timeout, "no answer within 150ms");
+    is(&format!("{SOON}{}", tcp(mail, "matches = '^250'")), Outcome::Timeout, "no answer within 1s");
     let never = tcp(mail, "matches = '^220', contains = \"never\"");
-    is(&format!("{SOON}{never}"), Outcome::Timeout, "no answer within 150ms");
+    is(&format!("{SOON}{never}"), Outcome::Timeout, "no answer within 1s");
     is(&tcp(resets(b"554 no\r\n"), "matches = '^220'"), Outcome::Failure, "");
     // In pieces, and more than is looked at.
     is(&tcp(trickles(b'+'), "matches = '[+]{5}'"), Outcome::Success, "");
@@ -243,7 +243,7 @@ fn certificates_are_looked_at() {
     let tls = |addr: SocketAddr| format!("type = \"tls\"\naddress = \"{addr}\"\ntls = {{ verify = false }}");
     is(&tls(says("HTTP/1.1 400 Bad Request\r\n\r\n")), Outcome::Failure, "TLS: ");
     is(&tls(floods(b"\x16\x03\x03\xff\xff")), Outcome::Failure, "TLS: ");
-    is(&format!("{SOON}{}", tls(silent())), Outcome::Timeout, "no TLS handshake within 150ms");
+    is(&format!("{SOON}{}", tls(silent())), Outcome::Timeout, "no TLS handshake within 1s");
     is(&tls(trickles(0x16)), Outcome::Failure, "TLS: ");
     is(&tls(resets(b"")), Outcome::Failure, "");
 }
@@ -344,7 +344,7 @@ fn name_servers_are_asked() {
     let flood = |_: usize, _: &[u8]| vec![vec![0xff; 600]; 200];
     let (outcome, reason) = found(&dns(names(flood), ""));
     assert!([Outcome::Failure, Outcome::Timeout].contains(&outcome), "{reason}");
-    is(&dns(names(|_, _| vec![]), SOON), Outcome::Timeout, "no answer within 150ms");
+    is(&dns(names(|_, _| vec![]), SOON), Outcome::Timeout, "no answer within 1s");
     let closed = doorbell_testkit::peers::free_addr();
     is(&dns(closed, ""), Outcome::Failure, "connection refused");
     // A name that points at itself.
@@ -416,7 +416,7 @@ fn programs_are_run_and_nothing_of_them_stays() {
     };
     let long = "5s";
     assert_eq!(found("exit 0", long), (Outcome::Success, String::new()));
-    assert_eq!(found("echo slow; exit 1", long), (Outcome::Degraded, "exit code 1: slow".to_owned()));
+    assert_eq!(found("echo slow; exit 1", long), (Outcome::Failure, "exit code 1: slow".to_owned()));
     assert_eq!(found("echo gone >&2; exit 2", long), (Outcome::Failure, "exit code 2: gone".to_owned()));
     assert_eq!(found("kill -9 $$", long), (Outcome::Failure, "killed by signal 9".to_owned()));
     // More than is kept, and more than a pipe holds.
@@ -437,7 +437,7 @@ fn programs_are_run_and_nothing_of_them_stays() {
     );
     let (outcome, reason) = found("while :; do echo x; done", "200ms");
     assert_eq!((outcome, &*reason), (Outcome::Timeout, "no end within 200ms"));
-    assert!(begun.elapsed() < Duration::from_secs(4), "{:?}", begun.elapsed());
+    figures::at_most("three programs, of which two are killed", begun.elapsed(), Duration::from_secs(4));
     let gone = runner("type = \"exec\"\ncommand = [\"/nonexistent\"]");
     let finding = runtime.block_on(gone.run());
     assert_eq!(

@@ -8,14 +8,15 @@ mod requests;
 mod watches;
 
 use super::*;
-use crate::config::{Source, default_config, parse};
+use crate::config::{Source, default_config, parse, parse_duration};
+use doorbell_testkit::figures;
 use doorbell_testkit::stalls::Stalls;
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener};
 use tokio::task::JoinSet;
 
 /// For checks that are to run out of time.
-const SOON: &str = "\ntimeout = \"150ms\"\n";
+const SOON: &str = "\ntimeout = \"1s\"\n";
 
 /// A run of a check that a file would have like this, with time enough on a machine that has much else to do.
 fn runner(lines: &str) -> Runner {
@@ -101,9 +102,11 @@ fn connections_are_counted_by_what_became_of_them() {
     assert_eq!(counted, [("connected", 2), ("refused", 1)]);
 }
 
-/// Of several runs the one that was on time the most: others may have been held up by whatever else this machine does.
+/// Each run ends when its time is over and says in what. How soon after that is a figure, of several runs that of the best.
 #[test]
 fn the_time_of_a_run_is_kept() {
+    // A busy machine takes its time for what comes before the wait.
+    let (time, rounds) = if figures::is_long() { ("150ms", 8) } else { ("2s", 1) };
     let silent = server(|_| {});
     let begun = server(|stream| {
         heard(stream).write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nx").unwrap();
@@ -113,45 +116,58 @@ fn the_time_of_a_run_is_kept() {
     let grpc = |more: &str| format!("type = \"grpc\"\naddress = \"{silent}\"\n{more}");
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let unverified = "tls = { verify = false }";
-    for (lines, reason) in [
-        (format!("type = \"redis\"\naddress = \"{silent}\""), "no answer within 150ms"),
-        (format!("type = \"redis\"\naddress = \"{silent}\"\n{unverified}"), "no TLS handshake within 150ms"),
-        (format!("type = \"tls\"\naddress = \"{silent}\"\n{unverified}"), "no TLS handshake within 150ms"),
-        (
-            format!("type = \"dns\"\nserver = \"{unanswered}\"\nname = \"a.example\""),
-            "no answer within 150ms",
-        ),
-        (grpc(""), "no answer within 150ms"),
-        (grpc("mode = \"watch\""), "no answer within 150ms"),
-        (grpc(unverified), "no TLS handshake within 150ms"),
+    let all = [
+        (format!("type = \"redis\"\naddress = \"{silent}\""), "no answer within TIME"),
+        (format!("type = \"redis\"\naddress = \"{silent}\"\n{unverified}"), "no TLS handshake within TIME"),
+        (format!("type = \"tls\"\naddress = \"{silent}\"\n{unverified}"), "no TLS handshake within TIME"),
+        (format!("type = \"dns\"\nserver = \"{unanswered}\"\nname = \"a.example\""), "no answer within TIME"),
+        (grpc(""), "no answer within TIME"),
+        (grpc("mode = \"watch\""), "no answer within TIME"),
+        (grpc(unverified), "no TLS handshake within TIME"),
         (
             "type = \"exec\"\ncommand = [\"/usr/bin/tail\", \"-f\", \"/dev/null\"]".to_owned(),
-            "no end within 150ms",
+            "no end within TIME",
         ),
-        (format!("type = \"http\"\nurl = \"http://{silent}/\""), "no answer within 150ms"),
-        (format!("type = \"http\"\nurl = \"http://{begun}/\""), "no end of the answer within 150ms"),
+        (format!("type = \"http\"\nurl = \"http://{silent}/\""), "no answer within TIME"),
+        (format!("type = \"http\"\nurl = \"http://{begun}/\""), "no end of the answer within TIME"),
         (
             format!("type = \"http\"\nurl = \"https://{silent}/\"\ntls = {{ verify = false }}"),
-            "no TLS handshake within 150ms",
+            "no TLS handshake within TIME",
         ),
         (
             format!("type = \"tcp\"\naddress = \"{silent}\"\nexpect = {{ contains = \"x\" }}"),
-            "no answer within 150ms",
+            "no answer within TIME",
         ),
-    ] {
-        let runner = runner(&format!("{SOON}{lines}"));
-        let mut took = (0..8).map(|_| {
-            // Also of what is cleared away behind it, before anybody is told.
-            let (finding, took) = runtime.block_on(async {
-                let from = Instant::now();
-                (runner.run().await, from.elapsed())
-            });
-            assert_eq!((finding.outcome, &*finding.reason), (Outcome::Timeout, reason), "{lines}");
-            assert!(finding.latency >= Duration::from_millis(150) && took >= finding.latency);
+    ];
+    let limit = parse_duration(time).unwrap();
+    let runners = all.map(|(lines, reason)| {
+        (runner(&format!("\ntimeout = \"{time}\"\n{lines}")), lines, reason.replace("TIME", time))
+    });
+    let mut best = runners.each_ref().map(|_| Duration::MAX);
+    for _round in 0..rounds {
+        // Also of what is cleared away behind it, before anybody is told.
+        let took = async |at: usize| {
+            let (runner, lines, reason) = &runners[at];
+            let from = Instant::now();
+            let (finding, took) = (runner.run().await, from.elapsed());
+            assert_eq!((finding.outcome, &finding.reason), (Outcome::Timeout, reason), "{lines}");
+            assert!(finding.latency >= limit && took >= finding.latency);
             took
+        };
+        runtime.block_on(async {
+            if figures::is_long() {
+                for (at, best) in best.iter_mut().enumerate() {
+                    *best = took(at).await.min(*best);
+                }
+            } else {
+                futures_util::future::join_all((0..runners.len()).map(took)).await;
+            }
         });
-        let on_time = Duration::from_millis(170);
-        assert!(took.any(|took| took <= on_time), "{lines}");
+    }
+    if figures::is_long() {
+        for ((_, lines, _), best) in runners.iter().zip(best) {
+            figures::at_most(lines, best, Duration::from_millis(170));
+        }
     }
 }
 

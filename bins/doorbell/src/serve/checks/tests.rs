@@ -10,6 +10,7 @@ use crate::config::model::{Action, Config};
 use crate::config::{Source, parse};
 use crate::serve::board::Keeper;
 use doorbell_health::Time;
+use doorbell_testkit::figures;
 use doorbell_testkit::peers::wait_until;
 use rustix::time::{ClockId, clock_gettime};
 use std::fmt::Write as _;
@@ -161,6 +162,13 @@ fn ten_thousand_checks_a_second_are_on_time() {
     let connector = plan.connector();
     let metered = Arc::new(Metered { keeper, cpu_ns: AtomicU64::new(0) });
     let lane = plan.start(Arc::clone(&metered)).unwrap().go();
+    // On a machine of any speed all of them run again and again.
+    let all = || counters.lag.counts().total() >= 3 * CHECKS as u64;
+    assert!(wait_until(Duration::from_secs(120), all).is_some(), "{:?}", counters.fields());
+    if !figures::is_long() {
+        drop(lane);
+        return;
+    }
     // Everything was asked once, and has found its place.
     std::thread::sleep(Duration::from_secs(if cfg!(debug_assertions) { 2 } else { 4 }));
     let mut windows = Vec::new();
