@@ -25,22 +25,24 @@
 //! - **R-7** Arguments of system calls are plain data on the caller's stack, or memory of the argument's type behind a live
 //!   reference. The kernel copies them before the call returns and keeps no address.
 //! - **R-8** An accepted or installed descriptor becomes an `OwnedFd` once: by the one completion that brought it. A completion of a
-//!   multishot accept that looks wrong (see [`RingCounters::bad_results`]) is not believed. Descriptor numbers of other
-//!   operations are resolved in [`Ring::enter`]; the operations of this crate only act on sockets and never map or change
-//!   memory, so a caller who closes a descriptor between push and enter hurts his connections and not memory.
+//!   multishot accept that looks wrong (see [`RingCounters::bad_results`]) is not believed. The kernel resolves the number of a
+//!   borrowed descriptor at the next [`Ring::enter`], when the borrow has ended: so the number in an entry is that of a duplicate,
+//!   which the ring keeps open until the entry was consumed. Where no duplicate can be made the entry is consumed before the
+//!   push returns, or the ring is broken and never enters the kernel again.
 //! - **R-9** Addresses inside a mapped region come from its base and an offset that was checked against its length; the region
 //!   has an inaccessible page on both sides.
 //! - **R-10** (tests only) An allocator that counts hands every call on to the system's, unchanged.
 //! - **R-11** [`close`] takes a descriptor out of the one value that owns it and closes it once; nobody else knows its number.
 //! - **R-12** A private mapping of a file that cannot be written to, and of which no page was changed, holds what the file holds: the kernel may
-//!   drop its pages at any time and reads them again, so dropping them changes no byte.
+//!   drop its pages at any time and reads them again, so dropping them changes no byte. The code of a loaded object is such a
+//!   mapping, and stays it while `dl_iterate_phdr(3)` holds the loader's lock.
 //!
 //! # What a caller has to know
 //!
 //! - `O_NONBLOCK` makes no difference: every operation waits, inside the kernel, until it can go on or is cancelled.
 //! - A [`RecvBuf`] that is dropped and not recycled stays out of the pool until the ring is torn down; it is safe, and
 //!   [`RingCounters::buffers_lent`] shows it.
-//! - A plain descriptor must stay open until the `enter` after the push that named it.
+//! - A push that names a plain descriptor duplicates it until the next `enter`: closing it before that closes no connection yet.
 
 mod bitmap;
 mod bufs;

@@ -498,3 +498,59 @@ fn a_descriptor_is_closed_by_the_plain_call() {
     doorbell_ring::close(server);
     assert_eq!(client.read(&mut [0; 8]).unwrap(), 0);
 }
+
+/// Another connection under the number that a descriptor had: the lowest free one is given next.
+fn replaced(fd: OwnedFd) -> (OwnedFd, std::net::TcpStream) {
+    use std::os::fd::AsRawFd;
+    let number = fd.as_raw_fd();
+    let (server, client) = pair();
+    drop(fd);
+    // A copy under the very number, whatever other tests of this program open meanwhile.
+    let copy = rustix::io::fcntl_dupfd_cloexec(&server, number).unwrap();
+    (if copy.as_raw_fd() == number { copy } else { server }, client)
+}
+
+#[test]
+fn a_receive_is_of_the_connection_that_was_named_and_not_of_its_number() {
+    let Some(mut ring) = ring(&setup()) else { return };
+    let (named, mut client) = pair();
+    client.write_all(b"ours").unwrap();
+    ring.recv(token(1), Target::Fd(named.as_fd()), false);
+    let (_other, mut stranger) = replaced(named);
+    stranger.write_all(b"theirs").unwrap();
+    let event = next(&mut ring);
+    assert_eq!(received(&mut ring, event), Ok(b"ours".to_vec()));
+}
+
+#[test]
+fn a_send_goes_to_the_connection_that_was_named() {
+    let Some(mut ring) = ring(&setup()) else { return };
+    let (named, mut client) = pair();
+    ring.send(token(1), Target::Fd(named.as_fd()), Bytes::from_static(b"ours").into(), false);
+    let (_other, stranger) = replaced(named);
+    assert_eq!(sent(next(&mut ring)).0, Ok(4));
+    let mut got = Vec::new();
+    client.read_to_end(&mut got).unwrap();
+    assert_eq!(got, b"ours", "and its end: nothing of the ring keeps it open");
+    stranger.set_nonblocking(true).unwrap();
+    assert!((&stranger).read(&mut [0; 8]).is_err(), "nothing for whoever has the number");
+}
+
+#[test]
+fn an_accept_and_a_poll_are_of_what_was_named() {
+    let Some(mut ring) = ring(&setup()) else { return };
+    let first = listener();
+    let mut client = connect(&first);
+    ring.accept(token(1), first.as_fd(), false, false);
+    let (_other, _stranger) = replaced(first.into());
+    drop(accepted_fd(next(&mut ring)));
+    assert_eq!(client.read(&mut [0; 8]).unwrap(), 0);
+
+    let (named, mut client) = pair();
+    client.write_all(b"x").unwrap();
+    ring.poll_conn(token(2), named.as_fd());
+    let (_other, _stranger) = replaced(named);
+    assert!(matches!(next(&mut ring).kind, EventKind::Ready(Ok(Ready { hung_up: false }))));
+    ring.cancel(Op::PollConn, token(2));
+    assert!(!next(&mut ring).more);
+}

@@ -3,13 +3,17 @@
 #![expect(unsafe_code, reason = "pushing an entry is unsafe in the io-uring crate")]
 
 use std::fmt;
+use std::os::fd::{AsRawFd, BorrowedFd};
 use std::time::Duration;
 
 use io_uring::squeue::Entry;
+use io_uring::types::Fd;
+use rustix::io::fcntl_dupfd_cloexec;
 
 use super::Ring;
 use super::reap::Cqe;
-use crate::{Errno, Step, sys};
+use crate::token::Tag;
+use crate::{Errno, Step, Token, sys};
 
 /// The ring is of no more use: tear it down. Whatever was pushed and has no final event yet will not get one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,6 +81,9 @@ impl Ring {
             Ok(consumed) => {
                 self.counters.sqes += u64::from(consumed);
                 self.counters.submits_short += u64::from(consumed < submit);
+                if consumed == submit && !self.named.is_empty() {
+                    self.named.drain(..).for_each(sys::close);
+                }
             }
             // With EAGAIN nothing was submitted for lack of memory; the entries stay in the queue for the next turn.
             Err(Errno(libc::EAGAIN)) => self.counters.enters_busy += 1,
@@ -93,6 +100,39 @@ impl Ring {
     fn note_overflow(&mut self) {
         self.counters.cq_overflows += 1;
         self.counters.cqes_dropped = u64::from(self.parts.io.completion().overflow());
+    }
+
+    /// Pushes an entry that names a descriptor: in fact a duplicate, which stays open until the kernel has consumed the entry.
+    #[inline]
+    pub(super) fn push_of(
+        &mut self,
+        tag: Tag,
+        token: Token,
+        fd: BorrowedFd<'_>,
+        entry: impl FnOnce(Fd) -> Entry,
+    ) {
+        match fcntl_dupfd_cloexec(fd, 0) {
+            Ok(own) => {
+                self.push(tag, token, entry(Fd(own.as_raw_fd())));
+                self.named.push(own);
+            }
+            Err(_) => self.push_at_once(tag, token, entry(Fd(fd.as_raw_fd()))),
+        }
+    }
+
+    /// Where no duplicate can be made: has the kernel consume the entry while the borrow lasts. A ring in which it stays is not
+    /// entered again.
+    #[cold]
+    pub(super) fn push_at_once(&mut self, tag: Tag, token: Token, entry: Entry) {
+        self.push(tag, token, entry);
+        for _ in 0..FULL_RETRIES_MAX {
+            // An error is kept in `fatal`.
+            let _ = self.enter(0, None);
+            if self.fatal.is_some() || self.parts.io.submission().is_empty() {
+                return;
+            }
+        }
+        self.break_down(Errno(libc::EMFILE));
     }
 
     #[inline]

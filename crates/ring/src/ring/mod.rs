@@ -9,11 +9,12 @@ mod tests;
 
 use std::collections::VecDeque;
 use std::marker::PhantomData;
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::{BorrowedFd, OwnedFd};
 
 use io_uring::squeue::{Entry, Flags};
-use io_uring::types::{CancelBuilder, DestinationSlot, Fd, Fixed};
+use io_uring::types::{CancelBuilder, DestinationSlot, Fixed};
 use io_uring::{IoUring, opcode};
+use rustix::system::uname;
 
 pub use enter::EnterError;
 pub use tear_down::TearDown;
@@ -80,6 +81,10 @@ pub struct Ring {
     /// Completions that had to be taken out of the queue before their turn, and those of operations that could not be
     /// submitted. Empty except on a kernel in trouble; bounded by what is in flight.
     spill: VecDeque<Cqe>,
+    /// Duplicates of the descriptors that entries in the queue name.
+    named: Vec<OwnedFd>,
+    /// Whether the last result of a multishot accept may be something else than a descriptor.
+    doubts_last_accept: bool,
     counters: RingCounters,
     in_flight: u64,
     fatal: Option<Errno>,
@@ -100,6 +105,8 @@ impl Ring {
             sends: Sends::new(setup.slots),
             fixed_live: Bitmap::new(parts.report.fixed_files),
             ahead: None,
+            named: Vec::with_capacity(parts.report.sq_entries as usize),
+            doubts_last_accept: reap::ends_accepts_with_masks(&uname().release().to_string_lossy()),
             parts,
             spill: VecDeque::new(),
             counters: RingCounters::default(),
@@ -127,17 +134,17 @@ impl Ring {
             !direct || self.parts.report.fixed_files > 0,
             "direct accept needs a table of direct descriptors"
         );
-        let fd = Fd(listener.as_raw_fd());
         // SOCK_CLOEXEC has no meaning for a direct descriptor and is refused there.
         let flags = if direct { 0 } else { libc::SOCK_CLOEXEC };
-        let entry = if multishot {
-            opcode::AcceptMulti::new(fd).allocate_file_index(direct).flags(flags).build()
-        } else {
-            let index = direct.then(DestinationSlot::auto_target);
-            let none = std::ptr::null_mut();
-            opcode::Accept::new(fd, none, none.cast()).file_index(index).flags(flags).build()
-        };
-        self.push(Tag::accept(multishot, direct), token, entry);
+        self.push_of(Tag::accept(multishot, direct), token, listener, |fd| {
+            if multishot {
+                opcode::AcceptMulti::new(fd).allocate_file_index(direct).flags(flags).build()
+            } else {
+                let index = direct.then(DestinationSlot::auto_target);
+                let none = std::ptr::null_mut();
+                opcode::Accept::new(fd, none, none.cast()).file_index(index).flags(flags).build()
+            }
+        });
     }
 
     /// Receives once, into a buffer of the pool. `poll_first`: wait for bytes before trying; wrong where they are there
@@ -147,12 +154,17 @@ impl Ring {
         let len = self.parts.bufs.buf_len();
         let ioprio = if poll_first { POLL_FIRST } else { 0 };
         let none = std::ptr::null_mut();
-        let entry = match target {
-            Target::Fd(fd) => opcode::Recv::new(Fd(fd.as_raw_fd()), none, len),
-            Target::Fixed(index) => opcode::Recv::new(Fixed(index), none, len),
+        let entry = |recv: opcode::Recv| {
+            recv.buf_group(BUFFER_GROUP).ioprio(ioprio).build().flags(Flags::BUFFER_SELECT)
         };
-        let entry = entry.buf_group(BUFFER_GROUP).ioprio(ioprio).build().flags(Flags::BUFFER_SELECT);
-        self.push(Tag::Recv, token, entry);
+        match target {
+            Target::Fd(fd) => {
+                self.push_of(Tag::Recv, token, fd, |fd| entry(opcode::Recv::new(fd, none, len)));
+            }
+            Target::Fixed(index) => {
+                self.push(Tag::Recv, token, entry(opcode::Recv::new(Fixed(index), none, len)));
+            }
+        }
     }
 
     /// Sends what remains of `buf`, once; `more` holds the last segment back for what follows (`MSG_MORE`), for example a
@@ -163,12 +175,16 @@ impl Ring {
     #[inline]
     pub fn send(&mut self, token: Token, target: Target<'_>, buf: SendBuf, more: bool) {
         let (addr, len) = self.sends.put(token.slot, buf);
-        let entry = match target {
-            Target::Fd(fd) => opcode::Send::new(Fd(fd.as_raw_fd()), addr, len),
-            Target::Fixed(index) => opcode::Send::new(Fixed(index), addr, len),
-        };
         let flags = libc::MSG_NOSIGNAL | if more { libc::MSG_MORE } else { 0 };
-        self.push(Tag::Send, token, entry.flags(flags).build());
+        match target {
+            Target::Fd(fd) => {
+                self.push_of(Tag::Send, token, fd, |fd| opcode::Send::new(fd, addr, len).flags(flags).build())
+            }
+            Target::Fixed(index) => {
+                let entry = opcode::Send::new(Fixed(index), addr, len).flags(flags).build();
+                self.push(Tag::Send, token, entry);
+            }
+        }
     }
 
     /// Closes a direct descriptor. From here on the index may come back with a new connection.
@@ -209,11 +225,7 @@ impl Ring {
     /// One event each time `fd` becomes readable, until it ends (`Event::more` false).
     pub fn poll_readable(&mut self, token: Token, fd: BorrowedFd<'_>) {
         let events = u32::from(libc::POLLIN.cast_unsigned());
-        self.push(
-            Tag::PollReadable,
-            token,
-            opcode::PollAdd::new(Fd(fd.as_raw_fd()), events).multi(true).build(),
-        );
+        self.push_of(Tag::PollReadable, token, fd, |fd| opcode::PollAdd::new(fd, events).multi(true).build());
     }
 
     /// One event each time bytes or the end of the stream arrive at a connection, until it ends (`Event::more` false). What is
@@ -221,7 +233,7 @@ impl Ring {
     /// close.
     pub fn poll_conn(&mut self, token: Token, fd: BorrowedFd<'_>) {
         let events = u32::from((libc::POLLIN | libc::POLLRDHUP).cast_unsigned());
-        self.push(Tag::PollConn, token, opcode::PollAdd::new(Fd(fd.as_raw_fd()), events).multi(true).build());
+        self.push_of(Tag::PollConn, token, fd, |fd| opcode::PollAdd::new(fd, events).multi(true).build());
     }
 
     /// Cancels the operation pushed with `op` and `token`, if it still runs. It has its own final event either way; the cancel

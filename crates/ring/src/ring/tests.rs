@@ -3,11 +3,12 @@
 
 use std::fs;
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
-use std::os::fd::{AsFd, IntoRawFd};
+use std::os::fd::{AsFd, AsRawFd, IntoRawFd};
 use std::time::Duration;
 
 use doorbell_testkit::skip;
 use io_uring::register::Probe;
+use io_uring::types::Fd;
 
 use super::*;
 use crate::event::{Accepted, Event, EventKind, Received};
@@ -112,6 +113,7 @@ fn the_last_descriptor_of_a_multishot_is_checked() {
     for not_open in [999_999, i32::MAX] {
         assert_eq!(accept(&mut ring, Tag::AcceptMultiFd, not_open, 0).unwrap_err(), Errno::BADF);
     }
+    ring.doubts_last_accept = true;
     for mask in [0x41, 0xC3, 0x59, 0x2041] {
         assert_eq!(accept(&mut ring, Tag::AcceptMultiFd, mask, 0).unwrap_err(), Errno::BADF, "a poll mask");
     }
@@ -136,6 +138,86 @@ fn the_last_descriptor_of_a_multishot_is_checked() {
         assert_eq!(accept(&mut ring, tag, server, flags).unwrap().as_raw_fd(), server);
     }
     assert_eq!(ring.counters().bad_results, 8);
+}
+
+/// The kernel never gave anything else than a descriptor there, so a connection whose number looks like a mask is one.
+#[test]
+fn a_last_descriptor_that_looks_like_a_mask_is_believed_where_the_kernel_is_sound() {
+    let Some(mut ring) = ring_of(&setup()) else { return };
+    ring.doubts_last_accept = false;
+    let (server, mut client) = pair();
+    client.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    // 0x2041: no test of this program has so many.
+    let copy = rustix::io::fcntl_dupfd_cloexec(&server, 0x2041).map(IntoRawFd::into_raw_fd);
+    let Ok(number @ 0x2041) = copy else { panic!("{copy:?}: too few descriptors, or it is taken") };
+    drop(server);
+    match feed(&mut ring, Tag::AcceptMultiFd, number, 0) {
+        Some(EventKind::Accepted(Ok(Accepted::Fd(fd)))) => drop(fd),
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(std::io::Read::read(&mut client, &mut [0; 8]).unwrap(), 0, "closed with what was accepted");
+    assert_eq!(ring.counters().bad_results, 0);
+}
+
+#[test]
+fn kernels_that_end_accepts_with_masks_are_known() {
+    let doubted = ["6.6.9", "6.7.4-amd64", "6.8.0-rc3", "6.3.0", "6.5.0-14-generic", "strange", "", "6"];
+    let sound = [
+        "6.1.0-28-cloud-amd64",
+        "6.2.0",
+        "6.8.0-45-generic",
+        "6.8.12",
+        "6.12.5+bpo",
+        "6.18.0-rc1",
+        "7.2.0",
+        "5.15.0",
+    ];
+    for (releases, doubts) in [(&doubted[..], true), (&sound, false)] {
+        for release in releases {
+            assert_eq!(reap::ends_accepts_with_masks(release), doubts, "{release}");
+        }
+    }
+}
+
+/// Where no duplicate can be had: the entry is consumed before the borrow ends.
+#[test]
+fn an_entry_without_a_duplicate_is_consumed_at_once() {
+    let Some(mut ring) = ring_of(&setup()) else { return };
+    let (server, mut client) = pair();
+    std::io::Write::write_all(&mut client, b"ours").unwrap();
+    let poll = opcode::PollAdd::new(Fd(server.as_raw_fd()), 1).build();
+    ring.push_at_once(Tag::PollConn, TOKEN, poll);
+    assert!(ring.parts.io.submission().is_empty());
+    drop(server);
+    assert!(matches!(next(&mut ring).kind, EventKind::Ready(Ok(_))));
+}
+
+#[test]
+fn an_entry_without_a_duplicate_that_stays_breaks_the_ring() {
+    let Some(mut ring) = ring_of(&setup()) else { return };
+    let (server, _client) = pair();
+    ring.setup.fault = Some((Step::EnterLater, libc::EBUSY));
+    let poll = opcode::PollAdd::new(Fd(server.as_raw_fd()), 1).build();
+    ring.push_at_once(Tag::PollConn, TOKEN, poll);
+    ring.setup.fault = None;
+    assert_eq!(ring.enter(0, None), Err(EnterError { errno: Errno(libc::EMFILE) }), "never entered again");
+    let end = ring.tear_down(Duration::from_millis(30));
+    assert!(end.leaked && end.in_flight > 0, "{end:?}");
+}
+
+/// A duplicate lasts no longer than its entry, and an entry that stays in the queue keeps it.
+#[test]
+fn duplicates_end_with_their_entries() {
+    let Some(mut ring) = ring_of(&setup()) else { return };
+    let (server, _client) = pair();
+    ring.recv(TOKEN, Target::Fd(server.as_fd()), false);
+    assert_eq!(ring.named.len(), 1);
+    ring.setup.fault = Some((Step::EnterLater, libc::EBUSY));
+    ring.enter(0, None).unwrap();
+    assert_eq!((ring.named.len(), ring.parts.io.submission().len()), (1, 1));
+    ring.setup.fault = None;
+    ring.enter(0, None).unwrap();
+    assert_eq!((ring.named.len(), ring.parts.io.submission().len()), (0, 0));
 }
 
 #[test]
