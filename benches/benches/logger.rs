@@ -58,7 +58,7 @@ impl Sink for Nowhere {
 fn with_request<T>(bytes: &[u8], f: impl FnOnce(&Request<'_>) -> T) -> T {
     let mut head = Head::new();
     assert_eq!(head.parse(bytes, &Limits::default()), Ok(Some(bytes.len())));
-    let client = Client { addr: Some([192, 0, 2, 7].into()), tls: None };
+    let client = Client::at([192, 0, 2, 7].into());
     f(&Request::new(bytes, &head, b"").from_client(&client, Time::from_nanos(1), 0))
 }
 

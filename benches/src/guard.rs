@@ -102,7 +102,7 @@ impl Scrape {
         let limits = Limits::default();
         let mut scrape = Box::new(Self {
             service,
-            client: Client { addr: Some(addr), tls: None },
+            client: Client::at(addr),
             conn: Conn::new(Time::ZERO, &limits),
             limits,
             date: Date::new(784_111_777),

@@ -234,7 +234,7 @@ fn switches_reach_the_engine_and_change_no_answer() {
     .enumerate()
     {
         let text = format!(
-            "version = 1\n[lifecycle]\ndrain_delay = \"0s\"\n[tuning]\n{tuning}\n[listener.web]\nbind = \"127.0.0.1:0\"\ntcp = {{ quickack = false }}\n"
+            "version = 1\n[lifecycle]\ndrain_delay = \"0s\"\n[tuning]\n{tuning}\n[listener.web]\nbind = \"127.0.0.1:0\"\ntcp = {{ quickack = false }}\nlimits = {{ connections_per_ip = \"off\" }}\n"
         );
         let mut server = Running::with_file(&format!("tuning-{number}.toml"), &text, &[]);
         // Without io_uring the switches are taken all the same.

@@ -41,8 +41,8 @@ pub use access_log::{AccessLog, LogCounters, LogSink, LogTarget};
 pub use config::{Limits, OnWorkerFailure};
 pub use doorbell_http as http;
 pub use doorbell_http::{
-    Answered, Begun, Limits as HttpLimits, Method, OwnedRequest, Reply, ReplyBuilder, Request, Responder,
-    Service as Handler, ServiceFn, StaticReply, Status, Version, service_fn,
+    Answered, Begun, Limits as HttpLimits, Method, OwnedRequest, Peer, Reply, ReplyBuilder, Request,
+    Responder, Service as Handler, ServiceFn, StaticReply, Status, Version, service_fn,
 };
 pub use doorbell_ring::forget_code_pages;
 pub use driver::select::{Descriptors, DriverReport, Engine};

@@ -93,7 +93,7 @@ fn who_answers_allocates_nothing_after_the_first_record() {
         format!("GET /{} HTTP/1.1\r\nHost: a\r\nUser-Agent: {}\r\n\r\n", "x".repeat(500), "y".repeat(500));
     let mut head = Head::new();
     head.parse(bytes.as_bytes(), &HttpLimits::default()).unwrap().unwrap();
-    let client = Client { addr: Some([192, 0, 2, 7].into()), tls: None };
+    let client = Client::at([192, 0, 2, 7].into());
     let request = Request::new(bytes.as_bytes(), &head, b"").from_client(&client, Time::ZERO, 0);
     let status = Some(Status::OK);
     let entry = Entry { status, content_len: 3, subject: Some("a"), ..Entry::unanswered(&request) };

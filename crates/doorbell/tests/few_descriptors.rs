@@ -22,6 +22,7 @@ fn a_table_that_is_too_large_is_done_without() {
         Server::builder()
             .engine(Engine::IoUring)
             .descriptors(Descriptors::Direct)
+            .conns_per_ip_max(0)
             .workers(Workers::Count(NonZeroU16::MIN))
             .listen(Listen::tcp((Ipv4Addr::LOCALHOST, 0).into()), http)
             .start()

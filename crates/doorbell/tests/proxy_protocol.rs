@@ -10,12 +10,15 @@
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::num::NonZeroU16;
+use std::os::unix::net::UnixStream;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use doorbell::http::forwarded::Networks;
 use doorbell::{
-    Answered, CloseReason, Engine, Handler, Http1, Listen, ProxyProtocol, Raw, RawHandler, RawNext, Request,
-    Responder, Server, Status, Workers,
+    Answered, CloseReason, Descriptors, Engine, Handler, Http1, Listen, Peer, ProxyProtocol, Raw, RawHandler,
+    RawNext, Request, Responder, Server, StartErrorKind, Status, Workers,
 };
 use doorbell_testkit::skip;
 
@@ -35,7 +38,7 @@ impl Handler for WhoAmI {
     }
 
     fn call<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Answered<'a> {
-        let addr = request.client().addr.map_or_else(|| "nobody".to_owned(), |addr| addr.to_string());
+        let addr = request.client().addr().map_or_else(|| "nobody".to_owned(), |addr| addr.to_string());
         reply.status(Status::OK).body(addr)
     }
 }
@@ -341,5 +344,143 @@ fn a_peer_that_is_not_trusted_is_greeted_at_once() {
             "{engine:?}: not where a header is required"
         );
         server.stop().unwrap();
+    }
+}
+
+/// Blocks the worker at `/block` until the test says go on, and notes who asked for anything else.
+#[derive(Clone)]
+struct Doorkeeper {
+    peers: Arc<Mutex<Vec<Peer>>>,
+    blocked: SyncSender<()>,
+    go_on: Arc<Mutex<Receiver<()>>>,
+}
+
+impl Handler for Doorkeeper {
+    fn wants_client(&self) -> bool {
+        true
+    }
+
+    fn call<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Answered<'a> {
+        if request.path() == "/block" {
+            self.blocked.send(()).unwrap();
+            self.go_on.lock().unwrap().recv().unwrap();
+        } else {
+            self.peers.lock().unwrap().push(request.client().peer);
+        }
+        reply.status(Status::OK).body("ok")
+    }
+}
+
+/// Connections that send and reset while the only worker is busy, so that it accepts them when the kernel has no address of them any more.
+/// Returns whom the service met.
+fn reset_in_the_backlog(engine: Engine, proxy: Option<ProxyProtocol>, sent: &[u8]) -> Option<Vec<Peer>> {
+    const RESETS: u64 = 40;
+    let peers = Arc::new(Mutex::new(Vec::new()));
+    let (blocked, is_blocked) = sync_channel(1);
+    let (go_on, goes_on) = sync_channel(1);
+    let service = Doorkeeper { peers: Arc::clone(&peers), blocked, go_on: Arc::new(Mutex::new(goes_on)) };
+    let mut listen = Listen::tcp(LOOPBACK).defer_accept(None);
+    if let Some(proxy) = proxy {
+        listen = listen.proxy_protocol(proxy);
+    }
+    let builder = Server::builder().engine(engine).workers(Workers::Count(NonZeroU16::MIN)).conns_max(64);
+    let builder = builder.listen(listen, Http1::new(service.clone()));
+    let server = builder.listen(Listen::tcp(LOOPBACK), Http1::new(service)).start().ok()?;
+    let addr = server.tcp_addr(0).unwrap();
+    let mut blocker = TcpStream::connect(server.tcp_addr(1).unwrap()).unwrap();
+    blocker.write_all(b"GET /block HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").unwrap();
+    is_blocked.recv().unwrap();
+    for _ in 0..RESETS {
+        let mut stream = TcpStream::connect(addr).unwrap();
+        stream.write_all(sent).unwrap();
+        socket2::SockRef::from(&stream).set_linger(Some(Duration::ZERO)).unwrap();
+    }
+    go_on.send(()).unwrap();
+    let mut tries = 0;
+    while server.stats().conns_accepted < RESETS + 1 || server.stats().conns_live > 0 {
+        tries += 1;
+        assert!(tries < 3_000, "{engine:?}: {:?}", server.stats());
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    server.stop().unwrap();
+    let peers = std::mem::take(&mut *peers.lock().unwrap());
+    Some(peers)
+}
+
+#[test]
+fn a_peer_that_has_reset_its_connection_cannot_name_a_client() {
+    for engine in ENGINES {
+        let nobody = || trusted("10.0.0.0/8");
+        for proxy in [ProxyProtocol::accept(nobody()), ProxyProtocol::require(nobody())] {
+            let Some(peers) = reset_in_the_backlog(engine, Some(proxy.clone()), &[V1, GET].concat()) else {
+                continue;
+            };
+            assert_eq!(peers, [], "{engine:?} {proxy:?}");
+        }
+    }
+}
+
+#[test]
+fn a_service_that_wants_the_client_hears_nothing_of_an_unknown_one() {
+    for engine in ENGINES {
+        let Some(peers) = reset_in_the_backlog(engine, None, GET) else { continue };
+        assert!(!peers.contains(&Peer::Unknown) && !peers.contains(&Peer::Unix), "{engine:?}: {peers:?}");
+    }
+}
+
+#[test]
+fn the_permissions_of_a_unix_socket_say_whom_to_trust() {
+    for engine in ENGINES {
+        let path = std::env::temp_dir().join(format!("doorbell-proxy-{}-{engine:?}", std::process::id()));
+        let at = |proxy: ProxyProtocol| {
+            let listen = Listen::unix(&path).proxy_protocol(proxy);
+            let builder =
+                Server::builder().engine(engine).workers(Workers::Count(NonZeroU16::MIN)).conns_max(64);
+            builder.listen(listen, Http1::new(WhoAmI)).start().ok()
+        };
+        for proxy in [ProxyProtocol::accept, ProxyProtocol::require] {
+            let Some(server) = at(proxy(trusted("10.0.0.0/8"))) else { continue };
+            let mut stream = UnixStream::connect(&path).unwrap();
+            stream.write_all(&[V1, GET].concat()).unwrap();
+            let mut reply = String::new();
+            stream.read_to_string(&mut reply).unwrap();
+            assert_eq!(told(&reply), "203.0.113.7", "{engine:?}: {reply}");
+            server.stop().unwrap();
+        }
+    }
+}
+
+#[test]
+fn direct_descriptors_are_refused_where_addresses_matter() {
+    let direct = || {
+        let builder = Server::builder().descriptors(Descriptors::Direct).conns_max(64).conns_per_ip_max(0);
+        builder.workers(Workers::Count(NonZeroU16::MIN))
+    };
+    let plain = || Raw::new(Greeter);
+    let tcp = || Listen::tcp(LOOPBACK);
+    let path = std::env::temp_dir().join(format!("doorbell-direct-{}", std::process::id()));
+    let proxied = || ProxyProtocol::accept(trusted("127.0.0.1"));
+    let refused = [
+        direct().listen(tcp().proxy_protocol(proxied()), plain()),
+        direct().listen(tcp(), Http1::new(WhoAmI)),
+        direct().conns_per_ip_max(8).listen(tcp(), plain()),
+        direct().conns_per_ip_max(8).listen(Listen::unix(&path), plain()).listen(tcp(), plain()),
+        direct().listen(
+            Listen::inherited(std::net::TcpListener::bind(LOOPBACK).unwrap().into()),
+            Http1::new(WhoAmI),
+        ),
+    ];
+    for builder in refused {
+        let error = builder.start().unwrap_err();
+        assert_eq!(error.kind(), StartErrorKind::Misconfigured, "{error}");
+        assert!(error.to_string().contains("direct descriptors"), "{error}");
+    }
+    let served = [
+        direct().listen(tcp(), plain()),
+        direct().listen(Listen::unix(&path).proxy_protocol(proxied()), Http1::new(WhoAmI)),
+        direct().engine(Engine::Epoll).conns_per_ip_max(8).listen(tcp(), Http1::new(WhoAmI)),
+    ];
+    for builder in served {
+        builder.start().unwrap().stop().unwrap();
     }
 }

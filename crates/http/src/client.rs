@@ -4,19 +4,52 @@
 
 use std::net::IpAddr;
 
-/// Whoever sent a request.
+/// The other end of a connection.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Peer {
+    /// At this address: its own, or the one in a PROXY protocol header from a trusted peer.
+    Addr(IpAddr),
+    /// On a Unix socket: the permissions of the socket's file decide which processes can connect.
+    Unix,
+    /// Not asked for ([`crate::Service::wants_client`]), or not available. Never a reason to trust.
+    #[default]
+    Unknown,
+}
+
+impl Peer {
+    /// Its address, if it has one that is known.
+    #[inline]
+    pub const fn addr(self) -> Option<IpAddr> {
+        match self {
+            Self::Addr(addr) => Some(addr),
+            Self::Unix | Self::Unknown => None,
+        }
+    }
+}
+
+/// The sender of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Client<'a> {
-    /// The address of the peer, or the one a PROXY protocol header told. `None` on a Unix socket, and where the service does not
-    /// ask for it ([`crate::Service::wants_client`]).
-    pub addr: Option<IpAddr>,
+    /// The other end of its connection.
+    pub peer: Peer,
     /// The TLS session, if there is one.
     pub tls: Option<&'a TlsInfo>,
 }
 
 impl Client<'_> {
     /// Nothing is known.
-    pub const UNKNOWN: Self = Self { addr: None, tls: None };
+    pub const UNKNOWN: Self = Self { peer: Peer::Unknown, tls: None };
+
+    /// At this address, without TLS.
+    pub const fn at(addr: IpAddr) -> Self {
+        Self { peer: Peer::Addr(addr), tls: None }
+    }
+
+    /// The address of the peer, if it has one that is known.
+    #[inline]
+    pub const fn addr(&self) -> Option<IpAddr> {
+        self.peer.addr()
+    }
 }
 
 /// What a finished TLS handshake told.

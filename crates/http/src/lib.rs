@@ -47,7 +47,7 @@ mod status;
 mod sync;
 mod time;
 
-pub use client::{Client, TlsInfo, TlsVersion};
+pub use client::{Client, Peer, TlsInfo, TlsVersion};
 pub use conn::{Conn, ConnLimit, Io, Next, Phase};
 pub use date::Date;
 pub use error::{ApiMisuse, RequestError};

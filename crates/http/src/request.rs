@@ -3,8 +3,7 @@
 //! Does not know about: the connection it came on, beyond who sent it and when.
 
 use crate::parse::{Fields, Head};
-use crate::{Client, Method, Time, TlsInfo};
-use std::net::IpAddr;
+use crate::{Client, Method, Peer, Time, TlsInfo};
 
 /// A request whose head and body are complete.
 #[derive(Clone, Copy)]
@@ -144,7 +143,7 @@ impl Request<'_> {
             head_len: head.len(),
             bytes,
             parsed: self.parsed.clone(),
-            addr: self.client.addr,
+            peer: self.client.peer,
             tls: self.client.tls.cloned(),
             now: self.now,
             unix_secs: self.unix_secs,
@@ -158,7 +157,7 @@ pub struct OwnedRequest {
     bytes: Vec<u8>,
     head_len: usize,
     parsed: Head,
-    addr: Option<IpAddr>,
+    peer: Peer,
     tls: Option<TlsInfo>,
     now: Time,
     unix_secs: i64,
@@ -168,7 +167,7 @@ impl OwnedRequest {
     /// Calls `f` with the request as it was.
     pub fn with<R>(&self, f: impl FnOnce(&Request<'_>) -> R) -> R {
         let (head, body) = self.bytes.split_at_checked(self.head_len).unwrap_or_default();
-        let client = Client { addr: self.addr, tls: self.tls.as_ref() };
+        let client = Client { peer: self.peer, tls: self.tls.as_ref() };
         f(&Request::new(head, &self.parsed, body).from_client(&client, self.now, self.unix_secs))
     }
 }

@@ -129,7 +129,7 @@ fn chain(burst: u32) -> impl Service {
 
 #[test]
 fn whole_chain() {
-    let client = Client { addr: Some(IpAddr::from([192, 0, 2, 1])), tls: None };
+    let client = Client::at(IpAddr::from([192, 0, 2, 1]));
     let (limits, date, now) =
         (Limits::default(), Date::new(784_111_777), Time::from_nanos(1_000_000_000_000));
     let (mut carry, mut out) = (Vec::new(), Out::with_capacity(4096));

@@ -15,7 +15,7 @@
 //! when that is done (I-3). *Waiting*: there is no room for it yet where it is going. *Leaving*: it has a place there, and the driver
 //! gives it away once nothing is in flight.
 
-use doorbell_http::{Client, Out};
+use doorbell_http::{Client, Out, Peer};
 
 use super::state::{AfterSend, Arriving, Conn};
 use crate::error::CloseReason;
@@ -116,7 +116,7 @@ impl<P> Conn<P> {
         if !self.out.is_empty() {
             self.out = Out::new();
         }
-        if self.client.addr.is_some() {
+        if !matches!(self.client.peer, Peer::Unknown) {
             self.client = Client::UNKNOWN;
         }
     }

@@ -63,7 +63,7 @@ pub(crate) enum Arriving {
     Answer,
     /// Nothing (more): the protocol has it.
     Done,
-    /// A PROXY protocol header may come, or must.
+    /// A PROXY protocol header may come, or must; or the peer is refused, and with it whatever it sends.
     Header,
 }
 

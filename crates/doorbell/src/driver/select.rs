@@ -32,7 +32,8 @@ pub enum Descriptors {
     /// Ordinary ones: they allow plain system calls where those are cheaper, and peer addresses for the per-address cap.
     #[default]
     Auto,
-    /// The fixed-file table, where the start-up self-test shows that a close takes effect at once; else ordinary ones.
+    /// The fixed-file table, where the start-up self-test shows that a close takes effect at once; else ordinary ones. For servers that need no
+    /// peer addresses: see [`ServerBuilder::descriptors`](crate::ServerBuilder::descriptors).
     Direct,
 }
 

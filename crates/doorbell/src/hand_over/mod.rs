@@ -29,6 +29,9 @@ use std::sync::Arc;
 pub(crate) use gate::Gate;
 pub use gate::Permit;
 
+use doorbell_http::Peer;
+use rustix::net::{AddressFamily, sockopt};
+
 use crate::id::ListenerIndex;
 
 /// A connection as it leaves the ring lane.
@@ -50,6 +53,17 @@ pub struct HandedConn {
 }
 
 impl HandedConn {
+    /// The client, or where it was not asked for the other end of the connection: up to two system calls.
+    pub fn peer(&self) -> Peer {
+        let addr = self.client.or_else(|| self.peer_addr().map(|peer| peer.ip().to_canonical()));
+        match addr {
+            Some(addr) => Peer::Addr(addr),
+            // Not from the missing address: a connection that was reset has none either.
+            None if sockopt::socket_domain(&self.fd) == Ok(AddressFamily::UNIX) => Peer::Unix,
+            None => Peer::Unknown,
+        }
+    }
+
     /// The other end of the connection: a system call. `None` for Unix sockets and after a reset.
     pub fn peer_addr(&self) -> Option<SocketAddr> {
         SocketAddr::try_from(rustix::net::getpeername(&self.fd).ok().flatten()?).ok()

@@ -10,7 +10,8 @@
 //! receive, the reply and the close all complete at once, so each is one plain system call and none waits for a turn of the
 //! ring; a direct descriptor has no number to call with. It also has no peer address, which the per-address cap needs, and no
 //! way to send a reset when a reply cannot be finished. [`Descriptors::Direct`](crate::Descriptors::Direct) is there for who
-//! wants it, and is used only where the self-test passes.
+//! wants it, and is used only where the self-test passes. With it the start refuses whatever needs addresses: that cap, PROXY headers,
+//! services that ask for the client.
 //!
 //! *Would change it:* figures of the instruction rig in which direct descriptors win by more than the calls they cost.
 //!

@@ -222,6 +222,17 @@ impl Listen {
         }
     }
 
+    /// True when its peers have no addresses.
+    pub(crate) fn is_unix(&self) -> bool {
+        match &self.addr {
+            ListenAddr::Inherited(fd) => {
+                SockRef::from(fd).domain().is_ok_and(|domain| domain == Domain::UNIX)
+            }
+            ListenAddr::Tcp(_) => false,
+            ListenAddr::Unix(_) => true,
+        }
+    }
+
     /// An error of this listener.
     pub(crate) fn failed(&self, call: &'static str, error: io::Error) -> ListenError {
         ListenError { call, addr: self.addr.to_string(), error }

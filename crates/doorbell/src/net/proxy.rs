@@ -2,10 +2,8 @@
 //!
 //! Does not know about: the header's bytes (`doorbell-http` reads them), connections.
 
-use core::net::IpAddr;
-
 use doorbell_http::forwarded::Networks;
-use doorbell_http::proxy;
+use doorbell_http::{Peer, proxy};
 
 /// The PROXY protocol of a listener. Both versions are read; version 2 `LOCAL` and version 1 `UNKNOWN` keep the peer's own address.
 #[derive(Clone, Debug)]
@@ -51,9 +49,14 @@ impl ProxyProtocol {
         self.len_max
     }
 
-    /// A peer without an address sits on a Unix socket: whoever may connect there is trusted by its file's permissions.
-    pub(crate) fn expects(&self, peer: Option<IpAddr>) -> Expected {
-        match (peer.is_none_or(|addr| self.trusted.contains(addr)), self.required) {
+    /// The permissions of a Unix socket's file say that its peers are trusted.
+    pub(crate) fn expects(&self, peer: Peer) -> Expected {
+        let is_trusted = match peer {
+            Peer::Addr(addr) => self.trusted.contains(addr),
+            Peer::Unix => true,
+            Peer::Unknown => return Expected::Refuse,
+        };
+        match (is_trusted, self.required) {
             (true, true) => Expected::Header,
             (true, false) => Expected::MaybeHeader,
             (false, true) => Expected::Refuse,
@@ -69,14 +72,16 @@ mod tests {
     #[test]
     fn only_trusted_peers_are_believed() {
         let trusted = || Networks::parse(["10.0.0.0/8"]).unwrap();
-        let (inside, outside) = (Some("10.1.2.3".parse().unwrap()), Some("192.0.2.1".parse().unwrap()));
+        let [inside, outside] = ["10.1.2.3", "192.0.2.1"].map(|addr| Peer::Addr(addr.parse().unwrap()));
         let cases = [
             (ProxyProtocol::accept(trusted()), inside, Expected::MaybeHeader),
             (ProxyProtocol::accept(trusted()), outside, Expected::NoHeader),
-            (ProxyProtocol::accept(trusted()), None, Expected::MaybeHeader),
+            (ProxyProtocol::accept(trusted()), Peer::Unix, Expected::MaybeHeader),
+            (ProxyProtocol::accept(trusted()), Peer::Unknown, Expected::Refuse),
             (ProxyProtocol::require(trusted()), inside, Expected::Header),
             (ProxyProtocol::require(trusted()), outside, Expected::Refuse),
-            (ProxyProtocol::require(trusted()), None, Expected::Header),
+            (ProxyProtocol::require(trusted()), Peer::Unix, Expected::Header),
+            (ProxyProtocol::require(trusted()), Peer::Unknown, Expected::Refuse),
         ];
         for (proxy, peer, expected) in cases {
             assert_eq!(proxy.expects(peer), expected, "{proxy:?} {peer:?}");

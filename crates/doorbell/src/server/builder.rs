@@ -98,6 +98,16 @@ pub enum StartError {
     /// io_uring was demanded and does not work.
     #[error(transparent)]
     Engine(#[from] EngineUnavailable),
+    /// Direct descriptors, which have no peer address, and something that needs it.
+    #[error(
+        "direct descriptors hide the peer's address, which {needs} on {addr} needs: choose ordinary descriptors, or do without it"
+    )]
+    AddressHidden {
+        /// What needs the address.
+        needs: &'static str,
+        /// The listener's address as the user wrote it.
+        addr: String,
+    },
     /// A limit that cannot work.
     #[error(transparent)]
     Limits(#[from] LimitsError),
@@ -133,7 +143,7 @@ impl StartError {
     pub fn kind(&self) -> StartErrorKind {
         match self {
             Self::Engine(_) => StartErrorKind::EngineUnavailable,
-            Self::Limits(_) | Self::Listeners => StartErrorKind::Misconfigured,
+            Self::AddressHidden { .. } | Self::Limits(_) | Self::Listeners => StartErrorKind::Misconfigured,
             Self::Listen(error) => match error.error.kind() {
                 io::ErrorKind::AddrInUse => StartErrorKind::AddressInUse,
                 io::ErrorKind::PermissionDenied => StartErrorKind::PermissionDenied,
@@ -179,7 +189,9 @@ impl ServerBuilder {
         self
     }
 
-    /// How io_uring holds connections. Default [`Descriptors::Auto`].
+    /// How io_uring holds connections. Default [`Descriptors::Auto`]. With [`Descriptors::Direct`] the peer's address is not available: a listener that is
+    /// no Unix socket and needs it, for the cap of connections an address ([`Self::conns_per_ip_max`]), a PROXY protocol header or its service
+    /// ([`wants_client`](crate::Handler::wants_client)), is refused at start.
     pub const fn descriptors(mut self, descriptors: Descriptors) -> Self {
         self.descriptors = descriptors;
         self
@@ -283,6 +295,7 @@ impl ServerBuilder {
         if self.hand_over.as_ref().is_some_and(|to| to.answer_before_body) {
             self.listeners.iter_mut().for_each(|(_, protocol)| protocol.answer_before_body());
         }
+        self.check_addresses()?;
         let workers = self.worker_count();
         let mut notes = Vec::new();
         self.limits.conns_max = self.affordable_conns(workers, &mut notes)?;
@@ -350,6 +363,24 @@ impl ServerBuilder {
             let _gone = go.send(());
         }
         Ok(running)
+    }
+
+    /// What needs the address of a peer is refused where no connection has one.
+    fn check_addresses(&self) -> Result<(), StartError> {
+        if self.descriptors != Descriptors::Direct || self.engine == Engine::Epoll {
+            return Ok(());
+        }
+        let of_tcp = self.listeners.iter().filter(|(listen, _)| !listen.is_unix());
+        for (listen, protocol) in of_tcp {
+            let needs = match listen.proxy {
+                Some(_) => "the PROXY protocol",
+                None if protocol.wants_client() => "the service",
+                None if self.limits.conns_per_ip_max != 0 => "the cap of connections from one address",
+                None => continue,
+            };
+            return Err(StartError::AddressHidden { needs, addr: listen.addr.to_string() });
+        }
+        Ok(())
     }
 
     /// As many as the server before has: each has a socket of its own, whose backlog somebody must look at.
@@ -438,7 +469,7 @@ impl ServerBuilder {
         let taken = before.as_ref().map(|sockets| sockets.none_taken()).unwrap_or_default();
         let mut bindings = Bindings { taken, ..Bindings::default() };
         for (mut listen, protocol) in self.listeners.drain(..) {
-            let arrival = Arrival::of(&protocol, listen.proxy.take());
+            let arrival = Arrival::of(&protocol, listen.proxy.take(), listen.is_unix());
             let speaks_first = arrival.speaks_first;
             let inherited = match &before {
                 Some(sockets) => sockets.take(&listen, speaks_first, &mut bindings.taken),

@@ -5,7 +5,7 @@
 //! Each connection is driven by a loop over [`Todo`]: an operation that completes at once leads straight to the next, so that a
 //! whole probe (recv, reply, close) is one pass. The loop ends when an operation is pending, or after its share of a turn.
 
-use doorbell_http::Next;
+use doorbell_http::{Next, Peer};
 
 use super::Worker;
 use super::ip_cap::Counting;
@@ -103,12 +103,11 @@ impl<D: Driver, C: Clock> Worker<D, C> {
     #[inline(never)]
     fn welcome(&mut self, listener: ListenerIndex, slot: SlotIndex) {
         let arrival = &self.server.arrivals[listener.index()];
-        let (arriving, speaks_first, has_proxy) =
-            (arrival.arriving, arrival.speaks_first, arrival.has_proxy());
+        let (arriving, speaks_first, asks_at_once) =
+            (arrival.arriving, arrival.speaks_first, arrival.asks_at_once());
         let id = self.take_slot(listener, slot);
         self.table.live_mut(id).arriving = arriving;
-        if has_proxy {
-            // Its address says whether a header is awaited, and so by whom it is counted and whether it is greeted.
+        if asks_at_once {
             self.learn_client(id);
         }
         if !self.counts_in(id) {
@@ -150,12 +149,20 @@ impl<D: Driver, C: Clock> Worker<D, C> {
 
     fn count(&mut self, id: ConnId) -> bool {
         let conn = self.table.live_mut(id);
-        if self.server.arrivals[conn.listener.index()].believes(conn) {
+        let arrival = &self.server.arrivals[conn.listener.index()];
+        if arrival.believes(conn) {
             // Its client is counted when it is known who that is.
             return true;
         }
-        let Some(addr) = self.driver.peer_addr(id) else {
-            return true;
+        let addr = match arrival.peer(|| self.driver.peer_addr(id)) {
+            Peer::Addr(addr) => addr,
+            Peer::Unix => return true,
+            Peer::Unknown => {
+                if matches!(conn.arriving, Arriving::Addr | Arriving::Done) && !conn.heard {
+                    conn.arriving = Arriving::Header;
+                }
+                return true;
+            }
         };
         let entered = self.server.ip_table.enter(addr);
         let (Ok(cell) | Err(cell)) = entered;
@@ -536,7 +543,9 @@ impl<D: Driver, C: Clock> Worker<D, C> {
 
     #[cold]
     fn learn_client(&mut self, id: ConnId) {
-        self.table.live_mut(id).client.addr = self.driver.peer_addr(id);
+        let conn = self.table.live_mut(id);
+        let arrival = &self.server.arrivals[conn.listener.index()];
+        conn.client.peer = arrival.peer(|| self.driver.peer_addr(id));
         let (speaker, conn, _) = self.parts(id);
         speaker.expect_header(conn);
     }
@@ -546,7 +555,9 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         let draining = self.drain.is_on();
         let conn = self.table.live_mut(id);
         if conn.arriving == Arriving::Header {
-            return CloseReason::ProxyHeader;
+            // A peer without an address has reset the connection: nothing else takes it away.
+            let is_gone = conn.client.peer == Peer::Unknown;
+            return if is_gone { CloseReason::ClientReset } else { CloseReason::ProxyHeader };
         }
         let protocol = &self.server.protocols[conn.listener.index()];
         match conn.protocol.as_ref().map_or(CloseReason::Done, |state| protocol.close_reason(state)) {

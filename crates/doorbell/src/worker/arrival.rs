@@ -2,8 +2,10 @@
 //!
 //! Does not know about: drivers, what comes after.
 
-use doorbell_http::Next;
+use core::net::IpAddr;
+
 use doorbell_http::proxy::{self, Header, Parsed, Version};
+use doorbell_http::{Next, Peer};
 
 use super::say::{Input, Speaker};
 use crate::conn::{Arriving, Conn};
@@ -20,13 +22,20 @@ pub(crate) struct Arrival {
     /// What a new connection begins with.
     pub(crate) arriving: Arriving,
     proxy: Option<ProxyProtocol>,
+    /// Its peers have no addresses. Said by the listener: of a connection a missing address says nothing, a reset one has none either.
+    is_unix: bool,
 }
 
 impl Arrival {
-    pub(crate) fn of(protocol: &ListenerProtocol, proxy: Option<ProxyProtocol>) -> Self {
+    pub(crate) fn of(protocol: &ListenerProtocol, proxy: Option<ProxyProtocol>, is_unix: bool) -> Self {
         let wants_addr = protocol.wants_client() || proxy.is_some();
         let arriving = if wants_addr { Arriving::Addr } else { Arriving::Done };
-        Self { speaks_first: protocol.speaks_first(), arriving, proxy }
+        Self { speaks_first: protocol.speaks_first(), arriving, proxy, is_unix }
+    }
+
+    /// The other end of a connection for which the driver has this address.
+    pub(crate) fn peer(&self, addr: impl FnOnce() -> Option<IpAddr>) -> Peer {
+        if self.is_unix { Peer::Unix } else { addr().map_or(Peer::Unknown, Peer::Addr) }
     }
 
     /// True when a new connection begins with nothing but its request.
@@ -34,29 +43,34 @@ impl Arrival {
         !self.speaks_first && self.arriving == Arriving::Done
     }
 
-    /// True when some connections begin with a header.
-    pub(crate) const fn has_proxy(&self) -> bool {
-        self.proxy.is_some()
+    /// True when the peer is to be known before anything else: it says whether a header is awaited, and so by which address the connection is
+    /// counted and when it is greeted.
+    pub(crate) fn asks_at_once(&self) -> bool {
+        self.arriving == Arriving::Addr && (self.proxy.is_some() || self.speaks_first)
     }
 
     /// True while a header is awaited from a peer that may name a client.
     pub(crate) fn believes(&self, conn: &Conn<ProtocolConn>) -> bool {
-        let expects = |proxy: &ProxyProtocol| proxy.expects(conn.client.addr);
-        conn.arriving == Arriving::Header
-            && self.proxy.as_ref().map(expects).is_some_and(|expected| expected != Expected::Refuse)
+        conn.arriving == Arriving::Header && self.expects(conn.client.peer) != Expected::Refuse
+    }
+
+    /// A peer whose address is asked for and not known is refused.
+    fn expects(&self, peer: Peer) -> Expected {
+        match &self.proxy {
+            Some(proxy) => proxy.expects(peer),
+            None if peer == Peer::Unknown => Expected::Refuse,
+            None => Expected::NoHeader,
+        }
     }
 }
 
 impl Speaker<'_> {
-    /// The address is known now, if there is one.
+    /// The peer was asked for.
     #[cold]
     pub(super) fn expect_header(&self, conn: &mut Conn<ProtocolConn>) {
-        conn.arriving = match &self.server.arrivals[conn.listener.index()].proxy {
-            None => Arriving::Done,
-            Some(proxy) => match proxy.expects(conn.client.addr) {
-                Expected::NoHeader => Arriving::Done,
-                Expected::Header | Expected::MaybeHeader | Expected::Refuse => Arriving::Header,
-            },
+        conn.arriving = match self.server.arrivals[conn.listener.index()].expects(conn.client.peer) {
+            Expected::NoHeader => Arriving::Done,
+            Expected::Header | Expected::MaybeHeader | Expected::Refuse => Arriving::Header,
         };
     }
 
@@ -77,12 +91,11 @@ impl Speaker<'_> {
     /// `bytes` are all that arrived, and `conn.input` holds none of them.
     fn read_header(&mut self, conn: &mut Conn<ProtocolConn>, bytes: &[u8]) -> Next {
         let arrival = &self.server.arrivals[conn.listener.index()];
-        let Some(proxy) = &arrival.proxy else { return self.begin(conn, bytes) };
-        let expected = proxy.expects(conn.client.addr);
-        if expected == Expected::Refuse {
+        let expected = arrival.expects(conn.client.peer);
+        let Some(proxy) = arrival.proxy.as_ref().filter(|_| expected != Expected::Refuse) else {
             self.refused(conn);
             return Next::Close;
-        }
+        };
         match proxy::parse_within(bytes, proxy.header_len_max()) {
             Ok(Parsed::Complete(header)) => {
                 self.take_header(conn, &header);
@@ -105,6 +118,9 @@ impl Speaker<'_> {
     }
 
     fn refused(&self, conn: &Conn<ProtocolConn>) {
+        if conn.client.peer == Peer::Unknown {
+            return;
+        }
         self.counters.proxy_refused.add(1);
         self.by_listener[conn.listener.index()].proxied(ProxyResult::Refused);
     }
@@ -118,14 +134,14 @@ impl Speaker<'_> {
         counter.add(1);
         self.by_listener[conn.listener.index()].proxied(result);
         if let Some(source) = header.source {
-            conn.client.addr = Some(source.ip().to_canonical());
+            conn.client.peer = Peer::Addr(source.ip().to_canonical());
         }
     }
 
     /// Nothing stands before the protocol any more.
     fn begin(&mut self, conn: &mut Conn<ProtocolConn>, bytes: &[u8]) -> Next {
         conn.arriving = Arriving::Done;
-        if let Some(addr) = conn.client.addr
+        if let Some(addr) = conn.client.addr()
             && let Err(cell) = self.server.ip_table.enter_capped(addr).map(|cell| conn.ip_cell = cell)
         {
             conn.ip_cell = Some(cell);

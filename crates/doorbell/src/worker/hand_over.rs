@@ -220,7 +220,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         debug_assert!(within, "shrinking is always within the cap");
         let time_left = conn.deadline.since(self.now);
         let handed =
-            HandedConn { fd, bytes, listener: conn.listener, client: conn.client.addr, time_left, permit };
+            HandedConn { fd, bytes, listener: conn.listener, client: conn.client.addr(), time_left, permit };
         conn.leave();
         self.departures.batch.push(handed);
         self.departures.busy = true;

@@ -105,7 +105,7 @@ impl ServerShared {
     pub fn new(protocols: Vec<ListenerProtocol>, limits: Limits, workers: u16) -> Self {
         let (listener_is_shared, listener_is_ours) =
             (vec![false; protocols.len()], vec![true; protocols.len()]);
-        let arrivals = protocols.iter().map(|protocol| Arrival::of(protocol, None)).collect();
+        let arrivals = protocols.iter().map(|protocol| Arrival::of(protocol, None, false)).collect();
         let room = Room::new(limits.conns_max);
         protocols.iter().for_each(|protocol| protocol.size_for(&room));
         let ip_table = Arc::new(IpTable::new(&limits, workers));

@@ -143,7 +143,7 @@ impl<P: Protocol> Stand<P> {
     ) -> Next {
         assert_eq!(self.end, None, "nothing is said to a connection that ended");
         let mut out = Out::new();
-        let client = Client { addr: Some([192, 0, 2, 1].into()), tls: None };
+        let client = Client::at([192, 0, 2, 1].into());
         let io = Io {
             now: self.now,
             date: &self.date,

@@ -5,7 +5,7 @@
 use super::Guard;
 use crate::limit::{CLIENT_V6_LEN, Decision, Key, KeyBytes, LimitFields, Limiter};
 use crate::log::prober_of;
-use crate::{Answered, Request, Responder, Status};
+use crate::{Answered, Peer, Request, Responder, Status};
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
@@ -58,16 +58,16 @@ impl RateLimit {
     /// Counts the request.
     #[inline]
     pub fn check(&self, request: &Request<'_>) -> Decision {
-        match (&self.key, &request.client().addr) {
+        match (&self.key, request.client().peer) {
             // The usual key, apart from the others: then its bytes need not be written down.
-            (Key::Ip, Some(addr)) => self.limiter.check_ip(*addr, self.client_v6_len, request.now()),
+            (Key::Ip, Peer::Addr(addr)) => self.limiter.check_ip(addr, self.client_v6_len, request.now()),
             _ => self.check_by(request),
         }
     }
 
     #[inline(never)]
     fn check_by(&self, request: &Request<'_>) -> Decision {
-        let addr = request.client().addr.unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
+        let addr = request.client().addr().unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
         let by_addr = || KeyBytes::ip(addr, self.client_v6_len);
         let key = self.key.of(request, addr, self.client_v6_len).unwrap_or_else(by_addr);
         self.limiter.check(key.as_bytes(), request.now())

@@ -258,7 +258,7 @@ impl Record {
             content_len: 0,
             status: 0,
             route: None,
-            addr: client.addr,
+            addr: client.addr(),
             method: None,
             error: None,
             tls: client.tls.map(|tls| tls.version),

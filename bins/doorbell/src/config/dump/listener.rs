@@ -23,7 +23,7 @@ pub(super) fn listener_value(listener: &Listener, config: &Config) -> Value {
         "tls": listener.tls.and_then(|position| config.tls.get(position)).map(|tls| &tls.name),
         "proxy_protocol": name_of(&PROXY_PROTOCOLS, listener.proxy_protocol),
         "trusted_proxies": listener.trusted_proxies.iter().map(ToString::to_string).collect::<Vec<_>>(),
-        "limits": { "connections_per_ip": listener.connections_per_ip },
+        "limits": { "connections_per_ip": listener.connections_per_ip.map_or_else(|| json!("off"), |count| json!(count)) },
         "tcp": { "backlog": backlog, "defer_accept": defer_accept, "nodelay": nodelay, "quickack": quickack },
     });
     match &listener.protocol {

@@ -25,7 +25,7 @@ pub struct Listener {
     /// Deadlines.
     pub timeouts: Timeouts,
     /// Connections one address may hold; what is answered and closed at once is not held. The same on every listener.
-    pub connections_per_ip: u32,
+    pub connections_per_ip: Option<u32>,
     /// Socket options.
     pub tcp: Tcp,
 }
@@ -164,7 +164,7 @@ impl Default for Listener {
             proxy_protocol: ProxyProtocol::Off,
             trusted_proxies: Vec::new(),
             timeouts: Timeouts::default(),
-            connections_per_ip: 1024,
+            connections_per_ip: Some(1024),
             tcp: Tcp::default(),
         }
     }

@@ -95,7 +95,7 @@ fn listeners(file: &written::File, config: &Config, problems: &Problems) {
         }
         if let Some(cap) = &written.limits.connections_per_ip
             && let Some(all) = config.runtime.max_connections
-            && cap.value > all
+            && cap.value.is_some_and(|cap| cap > all)
         {
             let message = "more connections for one address than for all of them";
             problems.add(

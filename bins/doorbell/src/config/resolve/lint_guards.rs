@@ -61,8 +61,10 @@ fn balancer(
         let message = format!("{what}, and behind a load balancer all of them are its own");
         problems.add(Problem::warning("limits-the-balancer", at.span.clone(), message).help(help));
     };
-    if file.listeners.iter().all(|written| written.limits.connections_per_ip.is_none()) {
-        let what = format!("one address may hold {} connections", listener.connections_per_ip);
+    if let Some(cap) = listener.connections_per_ip
+        && file.listeners.iter().all(|written| written.limits.connections_per_ip.is_none())
+    {
+        let what = format!("one address may hold {cap} connections");
         warn(what, "set `limits = { connections_per_ip = .. }` to as many as the balancer opens".to_owned());
     }
     let tables = || file.tls.iter().zip(&config.tls).enumerate();

@@ -52,7 +52,7 @@ pub(crate) struct Limits {
     pub(crate) header_bytes: Option<At<u32>>,
     pub(crate) headers: Option<At<u32>>,
     pub(crate) body_bytes: Option<At<u32>>,
-    pub(crate) connections_per_ip: Option<At<u32>>,
+    pub(crate) connections_per_ip: Option<At<Option<u32>>>,
     pub(crate) requests_in_flight: Option<At<Option<u32>>>,
 }
 
@@ -165,7 +165,7 @@ impl Limits {
             header_bytes: at.size_limit("header_bytes", 256..=1 << 20),
             headers: at.limit("headers", 1000),
             body_bytes: at.size("body_bytes", 0..=64 << 20),
-            connections_per_ip: at.limit("connections_per_ip", 4_000_000),
+            connections_per_ip: at.limit_or_off("connections_per_ip", 4_000_000),
             requests_in_flight: at.limit_or_off("requests_in_flight", 4_000_000),
         };
         at.finish();

@@ -20,7 +20,7 @@ mod view;
 
 use crate::http::forwarded::Networks;
 use crate::http::log::Prober;
-use crate::http::{Request, Time};
+use crate::http::{Peer, Request, Time};
 use doorbell_health::EndpointState;
 use std::num::NonZeroUsize;
 use std::sync::{Arc, OnceLock};
@@ -156,8 +156,11 @@ impl Seat {
     /// send the field through a load balancer.
     pub(super) fn listen(&self, request: &Request<'_>, trusted: &Networks) {
         let Some(state) = request.header(STATE_FIELD) else { return };
-        // Without an address it came by a Unix socket, whose file says who may.
-        let is_trusted = || request.client().addr.is_none_or(|addr| trusted.contains(addr));
+        let is_trusted = || match request.client().peer {
+            Peer::Addr(addr) => trusted.contains(addr),
+            Peer::Unix => true,
+            Peer::Unknown => false,
+        };
         match trusted.is_empty() || is_trusted() {
             true => self.views.note(state, request.now()),
             false => self.views.refuse(),

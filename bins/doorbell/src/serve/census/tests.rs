@@ -4,9 +4,9 @@
 
 use super::view::{HEARD_FOR, NAME_LEN_MAX, VIEWS_MAX, Views};
 use super::*;
-use crate::http::Limits;
 use crate::http::log::prober_of;
 use crate::http::parse::Head;
+use crate::http::{Limits, Peer};
 use std::collections::BTreeMap;
 
 fn census() -> Census {
@@ -366,28 +366,26 @@ fn only_trusted_load_balancers_are_believed_where_there_are_some() {
     let bytes = b"GET / HTTP/1.0\r\nx-haproxy-server-state: UP; name=b/s1; node=n\r\n\r\n";
     let mut head = Head::new();
     head.parse(bytes, &Limits::default()).unwrap();
-    for (trusted, addr, is_believed) in [
-        (&[][..], Some("192.0.2.1"), true),
-        (&[][..], None, true),
-        (&["10.0.0.0/8"][..], Some("10.1.2.3"), true),
-        (&["10.0.0.0/8"][..], Some("::ffff:10.1.2.3"), true),
-        (&["10.0.0.0/8"][..], Some("192.0.2.1"), false),
-        // By a Unix socket.
-        (&["10.0.0.0/8"][..], None, true),
+    let at = |addr: &str| Peer::Addr(addr.parse().unwrap());
+    for (trusted, peer, is_believed) in [
+        (&[][..], at("192.0.2.1"), true),
+        (&[][..], Peer::Unknown, true),
+        (&["10.0.0.0/8"][..], at("10.1.2.3"), true),
+        (&["10.0.0.0/8"][..], at("::ffff:10.1.2.3"), true),
+        (&["10.0.0.0/8"][..], at("192.0.2.1"), false),
+        (&["10.0.0.0/8"][..], Peer::Unix, true),
+        (&["10.0.0.0/8"][..], Peer::Unknown, false),
     ] {
         let census = census();
         let trusted = Networks::parse(trusted.iter().copied()).unwrap();
-        let client = crate::http::Client {
-            addr: addr.map(|addr| addr.parse().unwrap()),
-            ..crate::http::Client::UNKNOWN
-        };
+        let client = crate::http::Client { peer, tls: None };
         let request = Request::new(bytes, &head, b"").from_client(&client, secs(1), 0);
         census.seat(0).unwrap().listen(&request, &trusted);
         let (_, views) = census.views(secs(1)).next().unwrap();
         assert_eq!(
             (views.len(), census.views_refused()),
             (is_believed.into(), (!is_believed).into()),
-            "{addr:?}"
+            "{peer:?}"
         );
     }
 }

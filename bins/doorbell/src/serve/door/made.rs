@@ -125,7 +125,7 @@ impl Facts<'_> {
         let mut left = &mut *buf;
         for part in template.parts() {
             match part {
-                Part::Client => match self.request.client().addr {
+                Part::Client => match self.request.client().addr() {
                     Some(addr) => write!(left, "{addr}").ok()?,
                     None => left.write_all(b"-").ok()?,
                 },

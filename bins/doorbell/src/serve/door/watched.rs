@@ -7,7 +7,7 @@ use super::{Door, RouteNote};
 use crate::http::forwarded::TrustedProxies;
 use crate::http::layer::AtMost;
 use crate::http::log::{Entry, Logger};
-use crate::http::{Answered, Begun, Client, Ending, Request, RequestError, Responder, Service, Time};
+use crate::http::{Answered, Begun, Client, Ending, Peer, Request, RequestError, Responder, Service, Time};
 use crate::serve::access::Lines;
 use crate::serve::subject::Subject;
 use std::sync::Arc;
@@ -133,10 +133,10 @@ impl Service for WatchedDoor {
     }
 
     fn call<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Answered<'a> {
-        let (Some(proxies), Some(peer)) = (&self.proxies, request.client().addr) else {
+        let (Some(proxies), Some(peer)) = (&self.proxies, request.client().addr()) else {
             return self.serve(request, reply);
         };
-        let client = Client { addr: Some(proxies.origin_of(request, peer).addr), ..*request.client() };
+        let client = Client { peer: Peer::Addr(proxies.origin_of(request, peer).addr), ..*request.client() };
         self.serve(&request.from_client(&client, request.now(), request.unix_secs()), reply)
     }
 }

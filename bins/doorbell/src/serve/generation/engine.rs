@@ -23,7 +23,7 @@ pub(super) fn builder(config: &Config, keeper: &Arc<Keeper>, operator: &Operator
         builder = builder.conns_max(count);
     }
     if let Some(listener) = common {
-        builder = builder.conns_per_ip_max(listener.connections_per_ip);
+        builder = builder.conns_per_ip_max(listener.connections_per_ip.unwrap_or(0));
     }
     let workers = runtime.workers.and_then(|count| u16::try_from(count).ok()).and_then(NonZeroU16::new);
     builder

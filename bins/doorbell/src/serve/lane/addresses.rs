@@ -18,9 +18,10 @@ pub(super) struct Counted {
 }
 
 impl Addresses {
-    /// `None`: the address has `max` already.
-    pub(super) fn enter(&self, addr: Option<IpAddr>, max: u32) -> Option<Counted> {
-        if let Some(addr) = addr {
+    /// `None`: the address has `max` already. Without a cap nothing is counted.
+    pub(super) fn enter(&self, addr: Option<IpAddr>, max: Option<u32>) -> Option<Counted> {
+        let addr = addr.filter(|_| max.is_some());
+        if let (Some(addr), Some(max)) = (addr, max) {
             let mut counts = self.lock();
             let count = counts.entry(addr).or_default();
             if *count >= max {
@@ -58,10 +59,12 @@ mod tests {
     fn each_address_has_its_own_cap_and_leaves_nothing_behind() {
         let addresses = Addresses::default();
         let (here, there) = (Some(IpAddr::from([127, 0, 0, 1])), Some(IpAddr::from([127, 0, 0, 2])));
-        let places: Vec<_> = [here, here, there, None, None].map(|addr| addresses.enter(addr, 2)).into();
+        let places: Vec<_> =
+            [here, here, there, None, None].map(|addr| addresses.enter(addr, Some(2))).into();
         assert!(places.iter().all(Option::is_some));
-        assert!(addresses.enter(here, 2).is_none() && addresses.enter(there, 2).is_some());
-        assert!(addresses.enter(None, 0).is_some(), "a Unix socket has no address");
+        assert!(addresses.enter(here, Some(2)).is_none() && addresses.enter(there, Some(2)).is_some());
+        assert!(addresses.enter(None, Some(0)).is_some(), "a Unix socket has no address");
+        assert!(addresses.enter(here, None).is_some(), "without a cap");
         drop(places);
         assert!(addresses.lock().is_empty());
     }

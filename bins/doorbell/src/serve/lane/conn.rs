@@ -10,7 +10,7 @@ use super::desk::{Desk, Times};
 use super::grpc::{Answers, Refusal, asks_by_grpc};
 use super::meter::{Abuse, Due, Meter};
 use super::metered::{Account, Metered};
-use crate::http::{Client, Time, TlsInfo};
+use crate::http::{Client, Peer, Time, TlsInfo};
 use doorbell::HandedConn;
 use doorbell::time::{Clock as _, OsClock};
 use doorbell_tokio::Preread;
@@ -21,7 +21,6 @@ use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
 use std::future::poll_fn;
 use std::io;
-use std::net::IpAddr;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -54,12 +53,12 @@ struct Asker {
     desk: Arc<Desk>,
     counters: Arc<Counters>,
     account: Account,
-    addr: Option<IpAddr>,
+    peer: Peer,
     tls: Option<TlsInfo>,
 }
 
 /// Serves a connection to its end.
-pub(super) async fn serve(handed: HandedConn, addr: Option<IpAddr>, around: Around) {
+pub(super) async fn serve(handed: HandedConn, peer: Peer, around: Around) {
     let _live = around.counters.begin();
     let HandedConn { fd, bytes, time_left, permit, .. } = handed;
     let Ok(stream) = TcpStream::from_std(std::net::TcpStream::from(fd)) else {
@@ -68,9 +67,9 @@ pub(super) async fn serve(handed: HandedConn, addr: Option<IpAddr>, around: Arou
     let stream = Preread::new(stream, bytes, permit);
     let Some(acceptor) = &around.desk.acceptor else {
         let silent = time_left.min(around.desk.times.silent);
-        return http2(stream, addr, None, silent, around).await;
+        return http2(stream, peer, None, silent, around).await;
     };
-    let Some(handshake) = acceptor.begin_handed(addr, OsClock.now()) else {
+    let Some(handshake) = acceptor.begin_handed(peer.addr(), OsClock.now()) else {
         return count(&around.counters.handshakes_refused);
     };
     let accepted = TlsAcceptor::from(handshake.config()).accept(stream);
@@ -80,7 +79,7 @@ pub(super) async fn serve(handed: HandedConn, addr: Option<IpAddr>, around: Arou
             // No other protocol is offered, so none means that a client went back on its own offer.
             Some(info) if info.alpn.as_deref() == Some("h2") => {
                 let silent = around.desk.times.silent;
-                http2(stream, addr, Some(info), silent, around).await;
+                http2(stream, peer, Some(info), silent, around).await;
             }
             _ => count(&around.counters.handshakes_refused),
         },
@@ -99,7 +98,7 @@ pub(super) async fn serve(handed: HandedConn, addr: Option<IpAddr>, around: Arou
 
 async fn http2<S: AsyncRead + AsyncWrite + Unpin>(
     stream: S,
-    addr: Option<IpAddr>,
+    peer: Peer,
     tls: Option<TlsInfo>,
     silent: Duration,
     around: Around,
@@ -113,7 +112,7 @@ async fn http2<S: AsyncRead + AsyncWrite + Unpin>(
         desk: Arc::clone(&desk),
         counters: Arc::clone(&counters),
         account: account.clone(),
-        addr,
+        peer,
         tls,
     };
     let asker = Arc::new(asker);
@@ -269,7 +268,7 @@ fn is_protocol_error(error: &hyper::Error) -> bool {
 impl Asker {
     async fn answer(self: Arc<Self>, request: Request<Incoming>) -> io::Result<Response<ReplyBody>> {
         count(&self.counters.requests);
-        let client = Client { addr: self.addr, tls: self.tls.as_ref() };
+        let client = Client { peer: self.peer, tls: self.tls.as_ref() };
         let with = With {
             http: &self.desk.http,
             limits: &self.desk.limits,
@@ -305,7 +304,7 @@ impl Asker {
             Asked::Call(call) => {
                 let (request, account) = (Request::from_parts(parts, body), self.account.clone());
                 let fields = call.fields();
-                let reply = answers.clone().answer(request, call, account, self.addr).await;
+                let reply = answers.clone().answer(request, call, account, self.peer.addr()).await;
                 Some(with_fields(reply, &fields))
             }
         }

@@ -40,7 +40,7 @@ pub(in crate::serve) struct Desk {
     pub(super) asks_client_cert: bool,
     pub(super) budget: Budget,
     pub(super) builder: Builder<TokioExecutor>,
-    pub(super) conns_per_ip_max: u32,
+    pub(super) conns_per_ip_max: Option<u32>,
     pub(super) client_v6_len: u8,
     pub(super) times: Times,
 }

@@ -22,7 +22,7 @@ use super::board::Keeper;
 use crate::config::model::{Config, Http1 as Http1Config};
 use crate::exit::{Exit, Failure};
 use crate::http::limit::client_net;
-use crate::http::{Limits, Time};
+use crate::http::{Limits, Peer, Time};
 use addresses::Addresses;
 pub(super) use common::Common;
 use conn::Around;
@@ -254,15 +254,19 @@ impl Work {
         count(&self.counters.connections);
         let desk = self.desks.get(handed.listener.index()).and_then(Option::as_ref);
         let Some(desk) = desk else { return count(&self.counters.unregistered) };
-        let addr = handed.client.or_else(|| handed.peer_addr().map(|peer| peer.ip().to_canonical()));
-        let client = addr.map(|addr| client_net(addr, desk.client_v6_len));
+        let peer = handed.peer();
+        if peer == Peer::Unknown {
+            // It was reset on its way here: nothing would arrive, and nothing may be counted for another.
+            return;
+        }
+        let client = peer.addr().map(|addr| client_net(addr, desk.client_v6_len));
         let Some(place) = self.addresses.enter(client, desk.conns_per_ip_max) else {
             return count(&self.counters.per_ip);
         };
         let (desk, counters) = (Arc::clone(desk), Arc::clone(&self.counters));
         let around = Around { desk, counters, phase: self.phase.clone() };
         conns.spawn(async move {
-            conn::serve(handed, addr, around).await;
+            conn::serve(handed, peer, around).await;
             drop(place);
         });
     }

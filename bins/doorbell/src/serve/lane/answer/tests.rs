@@ -27,7 +27,7 @@ fn echo(asked: &Arc<Mutex<String>>) -> Http1 {
             request.method(),
             request.target(),
             request.host(),
-            request.client().addr,
+            request.client().addr(),
             fields.join(" ")
         );
         if request.method() == Method::Post {
@@ -44,7 +44,7 @@ fn account() -> Account {
 fn ask(request: hyper::http::request::Builder, body: &'static [u8]) -> (u16, String, HeaderMap, Vec<u8>) {
     let asked = Arc::new(Mutex::new(String::new()));
     let http = echo(&asked);
-    let client = Client { addr: Some(IpAddr::from([192, 0, 2, 7])), tls: None };
+    let client = Client::at(IpAddr::from([192, 0, 2, 7]));
     let limits = Limits { body_bytes_max: 10, ..Limits::default() };
     let (parts, ()) = request.body(()).unwrap().into_parts();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
