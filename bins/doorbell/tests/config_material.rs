@@ -131,6 +131,10 @@ fn route(action: &str) -> String {
     format!("[route.a]\npath = \"/a/{{name}}\"\n{action}\n")
 }
 
+fn listener(bind: &str) -> String {
+    format!("[listener.a]\nbind = \"{bind}\"\n")
+}
+
 /// The text, when it is looked at, the codes, and a part of what is marked and of what is said.
 type Case = (String, i64, &'static [&'static str], &'static str, &'static str);
 
@@ -302,6 +306,9 @@ fn other_cases() -> Vec<Case> {
         ),
         ("[log]\naccess_file = \"${DIR}/access.log\"\n".into(), WITHIN, &[], "", ""),
         ("[log]\naccess_file = \"-\"\n".into(), WITHIN, &[], "", ""),
+        (listener("unix:${DIR}/free.sock"), WITHIN, &[], "", ""),
+        (listener("unix:${DIR}/links.map"), WITHIN, &["not-a-socket"], "links.map", "not a socket"),
+        (listener("unix:${DIR}"), WITHIN, &["not-a-socket"], "unix:", "remove the file"),
         (
             "[log]\naccess_file = \"${DIR}/gone/access.log\"\n".into(),
             WITHIN,

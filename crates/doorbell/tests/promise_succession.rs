@@ -13,15 +13,17 @@ mod promise;
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
 use doorbell::id::WorkerIndex;
 use doorbell::{
-    Descriptors, Engine, Http1, HttpLimits, Limits, Listen, OnWorkerFailure, Server, ServerBuilder,
-    StartErrorKind, StaticReply, Status, service_fn,
+    Descriptors, Engine, Http1, HttpLimits, Listen, OnWorkerFailure, Server, ServerBuilder, StartErrorKind,
+    StaticReply, Status, service_fn,
 };
 use doorbell_testkit::figures::at_most;
 use doorbell_testkit::peers::{End, Reply, exchange, finish, misbehave, wait_until};
@@ -36,10 +38,14 @@ on_both_engines! {
     a_successor_that_cannot_start_changes_nothing
     listeners_come_and_go
     a_socket_file_stays_until_the_last_server
+    a_socket_file_lives_through_generations
+    a_server_that_drains_leaves_the_file_to_its_successor
+    the_file_of_a_stranger_is_not_removed
     a_generation_that_is_skipped_passes_clients_on
     direct_descriptors_lose_nobody
     a_client_for_whom_only_the_old_server_was_woken_is_served
     the_place_of_a_worker_that_failed_is_taken
+    the_place_of_a_worker_that_failed_at_a_shared_socket_is_taken
 }
 
 const CLOSE: &[u8] = b"GET /livez HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
@@ -328,6 +334,74 @@ fn a_socket_file_stays_until_the_last_server(engine: Engine) {
     assert!(!path.exists(), "the last one removes it");
 }
 
+/// A path of a socket for this test alone.
+fn socket_path(name: &str, engine: Engine) -> PathBuf {
+    std::env::temp_dir().join(format!("doorbell-{name}-{}-{engine:?}.sock", std::process::id()))
+}
+
+fn number_at_path(path: &Path) -> usize {
+    let mut stream = UnixStream::connect(path).unwrap();
+    stream.write_all(CLOSE).unwrap();
+    let mut reply = Vec::new();
+    stream.read_to_end(&mut reply).unwrap();
+    number_of(&reply)
+}
+
+/// Whenever those before end: each at once, or all of them late.
+fn a_socket_file_lives_through_generations(engine: Engine) {
+    let _turn = alone();
+    let path = socket_path("generations", engine);
+    let make = |number| builder(engine).listen(Listen::unix(&path), numbered(number));
+    for ends_late in [false, true] {
+        let mut server = make(0).start().unwrap();
+        let mut retired = Vec::new();
+        for number in 1..=5 {
+            let next = follow(&server, make(number));
+            retired.push(std::mem::replace(&mut server, next));
+            if !ends_late {
+                retired.drain(..).for_each(|server| server.wait().unwrap());
+            }
+            assert_eq!(number_at_path(&path), number);
+        }
+        drop(retired);
+        assert_eq!(number_at_path(&path), 5);
+        server.stop().unwrap();
+        assert!(!path.exists(), "the last one removes it");
+    }
+}
+
+/// It ends by itself before its successor has taken over.
+fn a_server_that_drains_leaves_the_file_to_its_successor(engine: Engine) {
+    let _turn = alone();
+    let path = socket_path("drained", engine);
+    let make = |number| builder(engine).listen(Listen::unix(&path), numbered(number));
+    let server = make(0).start().unwrap();
+    let next = make(1).succeed(&server.handle()).start().unwrap();
+    server.drain(PATIENCE).unwrap();
+    assert_eq!(number_at_path(&path), 1);
+    // Of the workers of a server that has ended none says that it left.
+    let _left = next.handle().take_over(PATIENCE);
+    assert_eq!(number_at_path(&path), 1);
+    next.stop().unwrap();
+    assert!(!path.exists());
+}
+
+/// The file was removed, and a server that knows nothing of this one listens at the same path.
+fn the_file_of_a_stranger_is_not_removed(engine: Engine) {
+    let _turn = alone();
+    let path = socket_path("stranger", engine);
+    let make = |number| builder(engine).listen(Listen::unix(&path), numbered(number));
+    for ending in [Server::stop, |server: Server| server.drain(PATIENCE)] {
+        let server = make(0).start().unwrap();
+        std::fs::remove_file(&path).unwrap();
+        let stranger = make(1).start().unwrap();
+        ending(server).unwrap();
+        assert_eq!(number_at_path(&path), 1);
+        stranger.stop().unwrap();
+        assert!(!path.exists());
+    }
+}
+
 /// The one in the middle accepts for a moment only: whom it was woken for is told of to the last.
 fn a_generation_that_is_skipped_passes_clients_on(engine: Engine) {
     let _turn = alone();
@@ -417,15 +491,37 @@ fn the_place_of_a_worker_that_failed_is_taken(engine: Engine) {
     next.stop().unwrap();
 }
 
+/// Where all workers accept from one socket, a successor has it, too, when one of them failed.
+fn the_place_of_a_worker_that_failed_at_a_shared_socket_is_taken(engine: Engine) {
+    let _turn = alone();
+    let path = socket_path("shared", engine);
+    let alone_at_port = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    let place = alone_at_port.local_addr().unwrap();
+    let make = |number, sockets: Vec<OwnedFd>| {
+        let builder = builder(engine).on_worker_failure(OnWorkerFailure::Degrade);
+        let listen = Listen::tcp(place).listening(sockets);
+        builder.listen(listen, numbered(number)).listen(Listen::unix(&path), numbered(number))
+    };
+    let before = make(0, vec![alone_at_port.into()]).start().unwrap();
+    before.handle().fail_worker(WorkerIndex(0));
+    assert!(wait_until(PATIENCE, || !before.handle().is_healthy()).is_some());
+    let next = follow(&before, make(1, Vec::new()));
+    for _ in 0..20 {
+        assert_eq!((number_at(place), number_at_path(&path)), (1, 1));
+    }
+    before.wait().unwrap();
+    assert_eq!((number_at(place), number_at_path(&path)), (1, 1));
+    next.stop().unwrap();
+}
+
 /// The cap by address holds for both servers together.
 #[test]
 fn one_address_has_one_cap() {
     let _turn = alone();
-    let limits = Limits { conns_max: 4_000, conns_per_ip_max: 4, ..Limits::default() };
     let make = |number| {
         let http = numbered(number).limits(HttpLimits::default());
         let listen = anywhere().defer_accept(None);
-        builder(Engine::Epoll).workers(workers(1)).limits(limits.clone()).listen(listen, http)
+        builder(Engine::Epoll).workers(workers(1)).conns_per_ip_max(4).listen(listen, http)
     };
     let server = make(0).start().unwrap();
     let place = addr(&server);

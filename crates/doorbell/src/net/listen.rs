@@ -11,8 +11,10 @@ use core::time::Duration;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use super::ProxyProtocol;
+use super::unix::{self, SocketFile};
 use rustix::net::sockopt;
 use socket2::{Domain, Protocol, SockAddr, SockRef, Socket, Type};
 
@@ -24,7 +26,7 @@ pub enum ListenAddr {
     Inherited(OwnedFd),
     /// A TCP address; port 0 lets the kernel choose. An IPv6 wildcard also takes IPv4 clients.
     Tcp(SocketAddr),
-    /// A Unix stream socket. A stale socket file is replaced, a live one is not.
+    /// A Unix stream socket. A socket there that no process listens on is replaced; a live one, and a file of another kind, is not.
     Unix(PathBuf),
 }
 
@@ -66,8 +68,8 @@ pub(crate) struct Bound {
     /// Whoever had them before gave copies to somebody else as well.
     pub(crate) is_lent: bool,
     pub(crate) local: LocalAddr,
-    /// The socket file to remove when the server ends.
-    pub(crate) unix_path: Option<PathBuf>,
+    /// Of a Unix socket with a path that was made here.
+    pub(crate) file: Option<Arc<SocketFile>>,
     pub(crate) asked: Asked,
 }
 
@@ -121,7 +123,7 @@ impl Listen {
         Self::at(ListenAddr::Unix(path.into()))
     }
 
-    /// Accepts from a socket that is listening already. It is shared by all workers; its options stay as they are.
+    /// Accepts from a socket that is listening already. It is shared by all workers; its options stay as they are. A socket of another kind is refused at start.
     pub const fn inherited(fd: OwnedFd) -> Self {
         Self::at(ListenAddr::Inherited(fd))
     }
@@ -286,19 +288,24 @@ impl Listen {
                 patient(|| self.bind_tcp(*addr, workers, speaks_first)).map_err(|(call, e)| failed(call)(e))
             }
             ListenAddr::Unix(path) => {
-                let socket = patient(|| self.bind_unix(path)).map_err(|(call, e)| failed(call)(e))?;
+                let bound = patient(|| {
+                    let (socket, file) = unix::bind(path)?;
+                    self.listen(&SockRef::from(&socket))?;
+                    Ok((socket, file))
+                });
+                let (socket, file) = bound.map_err(|(call, e)| failed(call)(e))?;
                 let local = LocalAddr::Unix(Some(path.clone()));
                 let fds = copies(socket.into(), workers).map_err(failed("dup"))?;
-                let unix_path = Some(path.clone());
-                Ok(Bound { fds, is_shared: true, is_lent: false, local, unix_path, asked })
+                Ok(Bound { fds, is_shared: true, is_lent: false, local, file, asked })
             }
             ListenAddr::Inherited(_) => {
                 let ListenAddr::Inherited(fd) = self.addr else { unreachable!("matched above") };
                 let socket = Socket::from(fd);
+                check_listens(&socket).map_err(failed("accept"))?;
                 let local = local_addr(&socket).map_err(failed("getsockname"))?;
                 socket.set_nonblocking(true).map_err(failed("fcntl"))?;
                 let fds = copies(socket.into(), workers).map_err(failed("dup"))?;
-                Ok(Bound { fds, is_shared: true, is_lent: false, local, unix_path: None, asked })
+                Ok(Bound { fds, is_shared: true, is_lent: false, local, file: None, asked })
             }
         }
     }
@@ -317,14 +324,7 @@ impl Listen {
             }
             fds.push(socket.into());
         }
-        Ok(Bound {
-            fds,
-            is_shared: false,
-            is_lent: false,
-            local: LocalAddr::Tcp(addr),
-            unix_path: None,
-            asked,
-        })
+        Ok(Bound { fds, is_shared: false, is_lent: false, local: LocalAddr::Tcp(addr), file: None, asked })
     }
 
     /// Sockets that listen already, and as many beside them as workers have none.
@@ -333,6 +333,7 @@ impl Listen {
         sockets.truncate(usize::from(workers));
         let mut local = LocalAddr::Unix(None);
         for socket in &sockets {
+            check_listens(socket).map_err(|error| ("accept", error))?;
             local = local_addr(socket).map_err(|error| ("getsockname", error))?;
             socket.set_nonblocking(true).map_err(|error| ("fcntl", error))?;
             self.set_options(&SockRef::from(socket), speaks_first)?;
@@ -357,7 +358,7 @@ impl Listen {
         while fds.len() < usize::from(workers) {
             fds.push(self.tcp_socket(addr, 2, speaks_first)?.into());
         }
-        Ok(Bound { fds, is_shared, is_lent: false, local, unix_path: None, asked: self.asked() })
+        Ok(Bound { fds, is_shared, is_lent: false, local, file: None, asked: self.asked() })
     }
 
     /// `SO_REUSEPORT`, which the workers' sockets need, would also let them share the port with a stranger. A socket without
@@ -419,21 +420,6 @@ impl Listen {
                 .map_err(|errno| ("setsockopt", errno.into()))?;
         }
         Ok(())
-    }
-
-    fn bind_unix(&self, path: &std::path::Path) -> Result<Socket, Failure> {
-        let addr = SockAddr::unix(path).map_err(|error| ("bind", error))?;
-        let socket =
-            Socket::new(Domain::UNIX, Type::STREAM.nonblocking(), None).map_err(|error| ("socket", error))?;
-        match socket.bind(&addr) {
-            Err(error) if error.kind() == io::ErrorKind::AddrInUse && is_stale(&addr) => {
-                std::fs::remove_file(path).map_err(|error| ("unlink", error))?;
-                socket.bind(&addr).map_err(|error| ("bind", error))?;
-            }
-            bound => bound.map_err(|error| ("bind", error))?,
-        }
-        self.listen(&SockRef::from(&socket))?;
-        Ok(socket)
     }
 }
 
@@ -497,10 +483,31 @@ const SOMAXCONN_DEFAULT: u32 = 4096;
 
 type Failure = (&'static str, io::Error);
 
-/// A socket file is stale when nobody listens behind it.
-fn is_stale(addr: &SockAddr) -> bool {
-    let Ok(probe) = Socket::new(Domain::UNIX, Type::STREAM, None) else { return false };
-    matches!(probe.connect(addr), Err(error) if error.kind() == io::ErrorKind::ConnectionRefused)
+/// What a listener is to be made of cannot be used: no error of the system.
+#[derive(Clone, Copy, Debug, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct Unusable(pub(super) &'static str);
+
+impl Unusable {
+    pub(crate) fn is_cause_of(error: &io::Error) -> bool {
+        error.get_ref().is_some_and(|inner| inner.is::<Self>())
+    }
+}
+
+/// A socket that was passed has to be one that connections come from: any other is only noticed by the clients that wait.
+fn check_listens(socket: &Socket) -> io::Result<()> {
+    let domain = socket.domain()?;
+    let why = match () {
+        () if ![Domain::IPV4, Domain::IPV6, Domain::UNIX].contains(&domain) => {
+            "it is neither a TCP nor a Unix socket: pass a listening one"
+        }
+        () if socket.r#type()? != Type::STREAM => {
+            "it is not a stream socket: pass a listening TCP or Unix socket"
+        }
+        () if !socket.is_listener()? => "the socket does not listen: pass it after listen(2)",
+        () => return Ok(()),
+    };
+    Err(io::Error::other(Unusable(why)))
 }
 
 fn copies(fd: OwnedFd, workers: u16) -> io::Result<Vec<OwnedFd>> {

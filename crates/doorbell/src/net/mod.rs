@@ -6,8 +6,10 @@ pub mod egress;
 pub(crate) mod last_call;
 mod listen;
 mod proxy;
+mod unix;
 
-pub(crate) use listen::{Asked, Bound, Inherited};
+pub(crate) use listen::{Asked, Bound, Inherited, Unusable};
 pub use listen::{Listen, ListenAddr, ListenError, LocalAddr};
 pub(crate) use proxy::Expected;
 pub use proxy::ProxyProtocol;
+pub(crate) use unix::SocketFile;

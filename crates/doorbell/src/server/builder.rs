@@ -22,7 +22,7 @@ use crate::driver::select::{Descriptors, DriverReport, Engine, EngineUnavailable
 use crate::driver::{Fault, WakeSource, Waker};
 use crate::hand_over::HandOver;
 use crate::id::WorkerIndex;
-use crate::net::{Asked, Bound, Listen, ListenError};
+use crate::net::{Asked, Bound, Listen, ListenError, Unusable};
 use crate::protocol::{ListenerProtocol, Protocol, Room};
 use crate::tuning::Tuning;
 use crate::worker::{Arrival, IpTable, ServerShared, accept_margin};
@@ -81,7 +81,7 @@ pub enum StartErrorKind {
     AddressInUse,
     /// io_uring was demanded and does not work.
     EngineUnavailable,
-    /// A limit, or the lack of a listener: what was asked cannot work.
+    /// A limit, the lack of a listener, a descriptor or file of the wrong kind: what was asked cannot work.
     Misconfigured,
     /// The operating system said no for another reason.
     Other,
@@ -147,6 +147,7 @@ impl StartError {
             Self::Listen(error) => match error.error.kind() {
                 io::ErrorKind::AddrInUse => StartErrorKind::AddressInUse,
                 io::ErrorKind::PermissionDenied => StartErrorKind::PermissionDenied,
+                _ if Unusable::is_cause_of(&error.error) => StartErrorKind::Misconfigured,
                 _ if is_out_of_fds(&error.error) => StartErrorKind::TooFewDescriptors,
                 _ => StartErrorKind::Other,
             },
@@ -391,7 +392,7 @@ impl ServerBuilder {
 
     /// What the handle and the workers share.
     fn core(&mut self, workers: Vec<Arc<WorkerShared>>, bound: &[Bound], taken: Taken) -> io::Result<Core> {
-        let sockets = Sockets::of(bound).inspect_err(|_| remove_files(bound))?;
+        let sockets = Sockets::of(bound)?;
         let before = self.before.take().map(|before| before.core);
         let conns_max = self.limits.conns_max;
         let room = before.as_ref().map(|before| before.room.for_heir(conns_max));
@@ -412,7 +413,6 @@ impl ServerBuilder {
             drain_timeout: self.limits.drain_timeout,
             observer: self.observer.take(),
             sockets: Mutex::new(sockets),
-            unix_paths: Mutex::new(bound.iter().filter_map(|bound| bound.unix_path.clone()).collect()),
             ip_table,
             room: room.unwrap_or_else(|| Room::new(conns_max)),
             before: Mutex::new(before.map(|core| Before { core, taken })),
@@ -484,7 +484,7 @@ impl ServerBuilder {
                 Ok(None) => listen.bind(workers, speaks_first),
                 Err(error) => Err(error),
             };
-            bindings.bound.push(bound.inspect_err(|_| remove_files(&bindings.bound))?);
+            bindings.bound.push(bound?);
             bindings.arrivals.push(arrival);
             bindings.protocols.push(protocol);
         }
@@ -517,14 +517,6 @@ impl Core {
         renewals.iter().try_for_each(|Renewal { listener, listen, speaks_first }| {
             sockets.renew(*listener, listen, *speaks_first)
         })
-    }
-}
-
-/// Socket files that were made for a server which does not start.
-fn remove_files(bound: &[Bound]) {
-    for path in bound.iter().filter_map(|bound| bound.unix_path.as_ref()) {
-        // Somebody else may have removed it: then there is nothing to do.
-        let _gone = std::fs::remove_file(path);
     }
 }
 

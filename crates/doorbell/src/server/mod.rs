@@ -10,7 +10,6 @@ mod thread;
 use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
 use std::io;
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
@@ -104,8 +103,6 @@ pub(crate) struct Core {
     pub(crate) observer: Option<Observer>,
     /// For a successor.
     sockets: Mutex<Sockets>,
-    /// Socket files to remove at the end.
-    unix_paths: Mutex<Vec<PathBuf>>,
     ip_table: Arc<IpTable>,
     room: Room,
     /// Until this server has taken over.
@@ -194,7 +191,6 @@ impl Server {
         while let Some(thread) = self.handle.core.take_replacement() {
             let _recorded = thread.join();
         }
-        self.handle.core.remove_paths();
     }
 }
 
@@ -288,19 +284,11 @@ impl Handle {
 impl Core {
     /// Before workers are told to stop listening, for what no heir has.
     fn last_call(&self, theirs: &Taken) {
-        self.remove_paths();
+        self.sockets.lock().unwrap_or_else(PoisonError::into_inner).leave_files();
         let before = self.before.lock().unwrap_or_else(PoisonError::into_inner);
         // The server before has these sockets too, and may be the one that stays.
         if before.as_ref().is_none_or(|before| before.core.draining.load(Ordering::Acquire)) {
             self.sockets.lock().unwrap_or_else(PoisonError::into_inner).last_call(theirs);
-        }
-    }
-
-    /// Files of sockets that no heir listens at.
-    fn remove_paths(&self) {
-        for path in self.unix_paths.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
-            // Somebody else may have removed it: then there is nothing to do.
-            let _gone = std::fs::remove_file(path);
         }
     }
 

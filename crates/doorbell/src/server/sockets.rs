@@ -8,9 +8,10 @@
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd as _, OwnedFd};
-use std::path::PathBuf;
 
-use crate::net::{Asked, Bound, Listen, ListenError, LocalAddr, last_call};
+use std::sync::Arc;
+
+use crate::net::{Asked, Bound, Listen, ListenError, LocalAddr, SocketFile, last_call};
 
 /// See the [module](self).
 #[derive(Debug, Default)]
@@ -26,7 +27,8 @@ struct Kept {
     is_lent: bool,
     /// How long they defer accept when they do not accept at once.
     deferred_s: Option<u32>,
-    unix_path: Option<PathBuf>,
+    /// `None` where it has none, and after this server has let go of it.
+    file: Option<Arc<SocketFile>>,
     /// By worker; `None` once it failed.
     fds: Vec<Option<OwnedFd>>,
 }
@@ -51,14 +53,14 @@ impl Sockets {
     pub(super) fn of(bound: &[Bound]) -> io::Result<Self> {
         let kept = |bound: &Bound| {
             let fds = bound.fds.iter().map(|fd| fd.try_clone().map(Some)).collect::<io::Result<_>>()?;
-            let Bound { asked, local, is_shared, is_lent, unix_path, .. } = bound;
+            let Bound { asked, local, is_shared, is_lent, file, .. } = bound;
             Ok(Kept {
                 asked: asked.clone(),
                 local: local.clone(),
                 is_shared: *is_shared,
                 is_lent: *is_lent,
                 deferred_s: None,
-                unix_path: unix_path.clone(),
+                file: file.clone(),
                 fds,
             })
         };
@@ -70,7 +72,7 @@ impl Sockets {
         Taken(vec![false; self.0.len()])
     }
 
-    /// The sockets that `listen` asks for, if they are here and not taken. The path of a socket file stays with this server.
+    /// The sockets that `listen` asks for, if they are here and not taken. Where a worker failed, its place gets one more: a copy where all have the same socket.
     pub(super) fn take(
         &self,
         listen: &Listen,
@@ -85,12 +87,15 @@ impl Sockets {
         let Some((kept, is_taken)) = kept.find(wanted) else { return Ok(None) };
         let copy = |fd: &Option<OwnedFd>| match fd {
             Some(fd) => fd.try_clone().map_err(|error| listen.failed("dup", error)),
-            None => listen.beside(&kept.local, speaks_first),
+            None => match kept.fds.iter().flatten().next().filter(|_| kept.is_shared) {
+                Some(same) => same.try_clone().map_err(|error| listen.failed("dup", error)),
+                None => listen.beside(&kept.local, speaks_first),
+            },
         };
         let fds = kept.fds.iter().map(copy).collect::<Result<_, _>>()?;
         *is_taken = true;
         let Kept { is_shared, is_lent, .. } = *kept;
-        Ok(Some(Bound { fds, is_shared, is_lent, local: kept.local.clone(), unix_path: None, asked }))
+        Ok(Some(Bound { fds, is_shared, is_lent, local: kept.local.clone(), file: kept.file.clone(), asked }))
     }
 
     /// Gives the sockets of the listener with this index what `listen` says of those that they accept.
@@ -113,10 +118,9 @@ impl Sockets {
         self.0.iter_mut().filter_map(of).collect()
     }
 
-    /// The socket files of the listeners that are taken, whose removal is the successor's from here on.
-    pub(super) fn unix_paths(&self, taken: &Taken) -> Vec<PathBuf> {
-        let taken = self.0.iter().zip(&taken.0).filter(|(_, taken)| **taken);
-        taken.filter_map(|(kept, _)| kept.unix_path.clone()).collect()
+    /// This server listens at no path from here on: files that no other server listens at are removed.
+    pub(super) fn leave_files(&mut self) {
+        self.0.iter_mut().for_each(|kept| kept.file = None);
     }
 
     /// Has clients of TCP accepted as soon as they connect, or again as their listener says. Sockets that somebody passed stay as they are.
@@ -162,11 +166,14 @@ impl Sockets {
 
     /// Closes the copies, so that the workers' own are the last.
     pub(super) fn give_up(&mut self) {
+        self.leave_files();
         self.0.iter_mut().for_each(|kept| kept.fds.fill_with(|| None));
     }
 
-    /// Closes the copies of one worker.
+    /// Closes the copies of one worker. With those of the last one this server listens nowhere.
     pub(super) fn give_up_worker(&mut self, worker: usize) {
+        let is_last = |kept: &Kept| kept.fds.iter().enumerate().all(|(at, fd)| at == worker || fd.is_none());
+        self.0.iter_mut().filter(|kept| is_last(kept)).for_each(|kept| kept.file = None);
         self.0.iter_mut().filter_map(|kept| kept.fds.get_mut(worker)).for_each(|fd| *fd = None);
     }
 }

@@ -44,7 +44,6 @@ impl Before {
 
     fn retire(self, heir: &Core, patience: Duration) -> bool {
         let Self { core, taken } = self;
-        leave_paths(&core, heir, &taken);
         heir.room.settle();
         let failed = core.failures.lock().unwrap_or_else(PoisonError::into_inner).len();
         let (left, leaves) = sync_channel(core.workers.len());
@@ -61,11 +60,4 @@ impl Before {
         let until = clock.now().after(LEAVE_TIMEOUT);
         (failed..core.workers.len()).all(|_| leaves.recv_timeout(until.since(clock.now())).is_ok())
     }
-}
-
-/// A socket file is removed by whoever listens there last.
-fn leave_paths(core: &Core, heir: &Core, taken: &Taken) {
-    let left = core.sockets.lock().unwrap_or_else(PoisonError::into_inner).unix_paths(taken);
-    core.unix_paths.lock().unwrap_or_else(PoisonError::into_inner).retain(|path| !left.contains(path));
-    heir.unix_paths.lock().unwrap_or_else(PoisonError::into_inner).extend(left);
 }

@@ -5,6 +5,7 @@
 mod jwt;
 mod tls;
 
+use super::bind::Bind;
 use super::model::{AccessFile, Action, Config, Reply};
 use super::problem::{Problem, Problems};
 use super::section::At;
@@ -14,7 +15,7 @@ use rustix::fs::{Access, access};
 use rustix::io::Errno;
 use std::fs::File;
 use std::io::Read;
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 /// Of the content of a reply, which every generation holds once.
@@ -56,6 +57,12 @@ pub(super) fn check(file: &written::File, access: &AccessFile, unix_secs: i64, p
             jwt::check(jwt, problems);
         }
     }
+    let agents = file.agents.iter().flat_map(|agent| &agent.binds);
+    file.listeners
+        .iter()
+        .flat_map(|listener| &listener.binds)
+        .chain(agents)
+        .for_each(|bind| check_path(bind, problems));
     if let (AccessFile::Path(path), Some(at)) = (access, &file.log.access_file) {
         check_access_file(path, at, problems);
     }
@@ -107,6 +114,16 @@ fn check_private(code: &'static str, file: &At<PathBuf>, problems: &Problems) {
         let message = format!("every user of this machine can read {:?} (mode {mode:o})", file.value);
         let problem = Problem::warning(code, file.span.clone(), message);
         problems.add(problem.help(format!("`chmod o-rwx {}`", file.value.display())));
+    }
+}
+
+/// A socket takes the place of one that no process listens on, and of nothing else.
+fn check_path(bind: &At<Bind>, problems: &Problems) {
+    let Bind::Unix(path) = &bind.value else { return };
+    if std::fs::symlink_metadata(path).is_ok_and(|meta| !meta.file_type().is_socket()) {
+        let message = format!("{path:?} is a file that is not a socket");
+        let problem = Problem::error("not-a-socket", bind.span.clone(), message);
+        problems.add(problem.help("remove the file, or choose another path"));
     }
 }
 

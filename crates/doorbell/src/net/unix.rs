@@ -1,0 +1,220 @@
+//! Unix sockets with a path: when a file that is in the way may be replaced, and when the file of a socket is removed.
+//!
+//! Does not know about: who accepts, TCP.
+
+use std::io;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::listen::Unusable;
+use rustix::io::Errno;
+use socket2::{Domain, SockAddr, Socket, Type};
+
+/// A file that is not touched.
+const NOT_A_SOCKET: Unusable =
+    Unusable("there is a file that is not a socket: remove it, or choose another path");
+
+/// The file of a listening socket that was made here. It is removed with the last server that listens there: each of them holds one of these, and
+/// lets go of it before it closes the socket.
+#[derive(Debug)]
+pub(crate) struct SocketFile {
+    path: PathBuf,
+    id: FileId,
+}
+
+/// A file whatever its name. The socket keeps its inode, so no other file gets this identity as long as the socket is open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct FileId {
+    device: u64,
+    inode: u64,
+}
+
+/// What stands in the way of a new socket.
+#[derive(Debug, PartialEq, Eq)]
+enum Obstacle {
+    /// A socket that a process listens on, or may.
+    Alive,
+    /// It is gone.
+    None,
+    /// A file of another kind, which may be somebody's data.
+    NotASocket,
+    /// A socket that no process listens on.
+    Stale(FileId),
+}
+
+impl SocketFile {
+    fn of(path: &Path) -> io::Result<Self> {
+        let (id, _) = FileId::of(path)?;
+        Ok(Self { path: path.to_owned(), id })
+    }
+}
+
+impl Drop for SocketFile {
+    /// Another file of the same name is another's.
+    fn drop(&mut self) {
+        if FileId::of(&self.path).is_ok_and(|(id, _)| id == self.id) {
+            // Without permission it stays, and the next server replaces it.
+            let _gone = std::fs::remove_file(&self.path);
+        }
+    }
+}
+
+impl FileId {
+    /// Of the file itself, not of what it links to; and whether it is a socket.
+    fn of(path: &Path) -> io::Result<(Self, bool)> {
+        let meta = std::fs::symlink_metadata(path)?;
+        Ok((Self { device: meta.dev(), inode: meta.ino() }, meta.file_type().is_socket()))
+    }
+}
+
+/// A socket bound to `path`, with its file if the name is not an abstract one (unix(7)). A socket there that no process listens on is replaced, and nothing else is.
+///
+/// # Errors
+/// The call that failed, and why.
+pub(super) fn bind(path: &Path) -> Result<(Socket, Option<Arc<SocketFile>>), (&'static str, io::Error)> {
+    let addr = SockAddr::unix(path).map_err(|error| ("bind", error))?;
+    let socket =
+        Socket::new(Domain::UNIX, Type::STREAM.nonblocking(), None).map_err(|error| ("socket", error))?;
+    if let Err(error) = socket.bind(&addr) {
+        if error.kind() != io::ErrorKind::AddrInUse {
+            return Err(("bind", error));
+        }
+        match look(path) {
+            Obstacle::Alive => return Err(("bind", error)),
+            Obstacle::NotASocket => return Err(("bind", io::Error::other(NOT_A_SOCKET))),
+            Obstacle::None => {}
+            Obstacle::Stale(id) => {
+                // Another process may have come meanwhile.
+                if FileId::of(path).is_ok_and(|(now, _)| now == id) {
+                    std::fs::remove_file(path).map_err(|error| ("unlink", error))?;
+                }
+            }
+        }
+        socket.bind(&addr).map_err(|error| ("bind", error))?;
+    }
+    let file =
+        if is_abstract(path) { None } else { Some(SocketFile::of(path).map_err(|error| ("lstat", error))?) };
+    Ok((socket, file.map(Arc::new)))
+}
+
+/// A name that is in no file system begins with a NUL (unix(7)).
+fn is_abstract(path: &Path) -> bool {
+    path.as_os_str().as_bytes().starts_with(b"\0")
+}
+
+fn look(path: &Path) -> Obstacle {
+    match FileId::of(path) {
+        Ok((_, false)) => Obstacle::NotASocket,
+        _ if is_abstract(path) => Obstacle::Alive,
+        Ok((id, true)) if is_stale(path) => Obstacle::Stale(id),
+        Ok((_, true)) => Obstacle::Alive,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Obstacle::None,
+        // Not to be seen is no reason to remove it.
+        Err(_) => Obstacle::Alive,
+    }
+}
+
+/// True when no process listens. A backlog that is full (EAGAIN) is that of one that does: a connect that waits would wait for it.
+fn is_stale(path: &Path) -> bool {
+    let Ok(addr) = SockAddr::unix(path) else { return false };
+    let Ok(probe) = Socket::new(Domain::UNIX, Type::STREAM.nonblocking(), None) else { return false };
+    let connected = probe.connect(&addr);
+    connected.is_err_and(|error| Errno::from_io_error(&error) == Some(Errno::CONNREFUSED))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::net::{UnixDatagram, UnixListener};
+
+    /// A path that no other test has, and that is free.
+    fn fresh(name: &str) -> PathBuf {
+        let path = std::env::temp_dir().join(format!("doorbell-unix-{}-{name}", std::process::id()));
+        let _gone = std::fs::remove_file(&path);
+        path
+    }
+
+    fn is_not_a_socket(error: &io::Error) -> bool {
+        Unusable::is_cause_of(error) && error.to_string().contains("not a socket")
+    }
+
+    fn code(error: &io::Error) -> Option<Errno> {
+        Errno::from_io_error(error)
+    }
+
+    #[test]
+    fn a_file_that_is_no_socket_is_not_replaced() {
+        let path = fresh("data");
+        std::fs::write(&path, "all we have").unwrap();
+        let (call, error) = bind(&path).unwrap_err();
+        assert_eq!(call, "bind");
+        assert!(is_not_a_socket(&error), "{error}");
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "all we have");
+        std::fs::remove_file(&path).unwrap();
+
+        let (target, link) = (fresh("target"), fresh("link"));
+        std::os::unix::fs::symlink(&target, &link).unwrap();
+        drop(UnixListener::bind(&target).unwrap());
+        assert!(is_not_a_socket(&bind(&link).unwrap_err().1));
+        assert!(std::fs::symlink_metadata(&link).is_ok() && target.exists());
+        for path in [target, link] {
+            std::fs::remove_file(path).unwrap();
+        }
+    }
+
+    #[test]
+    fn only_a_socket_without_a_listener_is_replaced() {
+        let path = fresh("stale");
+        drop(UnixListener::bind(&path).unwrap());
+        let (socket, file) = bind(&path).unwrap();
+        socket.listen(1).unwrap();
+        assert_eq!(code(&bind(&path).unwrap_err().1), Some(Errno::ADDRINUSE), "it listens");
+        drop(file);
+        assert!(!path.exists());
+
+        let datagrams = UnixDatagram::bind(&path).unwrap();
+        assert_eq!(code(&bind(&path).unwrap_err().1), Some(Errno::ADDRINUSE), "of another type");
+        drop(datagrams);
+        std::fs::remove_file(&path).unwrap();
+    }
+
+    #[test]
+    fn a_full_backlog_is_that_of_a_living_server() {
+        let path = fresh("full");
+        let (server, _file) = bind(&path).unwrap();
+        server.listen(0).unwrap();
+        let addr = SockAddr::unix(&path).unwrap();
+        let mut waiting = Vec::new();
+        loop {
+            let client = Socket::new(Domain::UNIX, Type::STREAM.nonblocking(), None).unwrap();
+            match client.connect(&addr) {
+                Ok(()) => waiting.push(client),
+                Err(error) => break assert_eq!(code(&error), Some(Errno::AGAIN)),
+            }
+        }
+        assert_eq!(code(&bind(&path).unwrap_err().1), Some(Errno::ADDRINUSE));
+    }
+
+    #[test]
+    fn an_abstract_name_has_no_file() {
+        let name = format!("\0doorbell-abstract-{}", std::process::id());
+        let (socket, file) = bind(Path::new(&name)).unwrap();
+        socket.listen(1).unwrap();
+        assert!(file.is_none());
+        assert_eq!(code(&bind(Path::new(&name)).unwrap_err().1), Some(Errno::ADDRINUSE));
+    }
+
+    #[test]
+    fn a_file_that_took_the_place_of_ours_stays() {
+        let path = fresh("taken");
+        let (_socket, file) = bind(&path).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        let (_theirs, their_file) = bind(&path).unwrap();
+        drop(file);
+        assert!(path.exists(), "it is the file of the one that came after");
+        drop(their_file);
+        assert!(!path.exists());
+    }
+}
