@@ -9,7 +9,7 @@ use doorbell_http::limit::CLIENT_V6_LEN;
 /// Every cap and time of the engine that is not part of a protocol. Invariant I-7: nothing grows past these after start.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Connections open at once in the process; more clients wait in the backlog. Default 65,536.
+    /// Connections open at once in the process; more clients wait in the backlog. Default 65,536; the server lowers it to what `RLIMIT_NOFILE` allows.
     pub conns_max: u32,
     /// Connections held at once from one address (of IPv6: one network, see [`Limits::client_v6_len`]), 0 for no cap. Default 1,024. One that is answered and closed
     /// in the turn that accepted it is not held, and may be served beyond the cap. Not applied to Unix sockets. While workers begin to count, each may hold up to its share (cap / workers) uncounted.
@@ -31,7 +31,8 @@ pub struct Limits {
     pub accept_backoff_min: Duration,
     /// Longest pause after accept errors. Default 1 s.
     pub accept_backoff_max: Duration,
-    /// How long a drain waits for connections in progress. Default 20 s.
+    /// How long a drain waits for connections in progress. Default 20 s. It does not bound a handler: a worker whose handler blocks ends when that
+    /// returns.
     pub drain_timeout: Duration,
 }
 

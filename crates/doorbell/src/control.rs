@@ -77,6 +77,8 @@ pub struct WorkerShared {
     pub(crate) counters: Counters,
     /// Set before [`Command::Retire`] is sent.
     pub(crate) heirs: OnceLock<Arc<Heirs>>,
+    /// Set before [`Command::Drain`] is sent. By listener: true when others have its socket, too, so that clients in the backlog are theirs.
+    pub(crate) lent: OnceLock<Arc<[bool]>>,
     waker: Waker,
 }
 
@@ -94,7 +96,13 @@ impl Heirs {
 impl WorkerShared {
     /// The shared part of a worker whose driver was given the source of `waker`.
     pub fn new(waker: Waker) -> Self {
-        Self { inbox: Inbox::default(), counters: Counters::default(), heirs: OnceLock::new(), waker }
+        Self {
+            inbox: Inbox::default(),
+            counters: Counters::default(),
+            heirs: OnceLock::new(),
+            lent: OnceLock::new(),
+            waker,
+        }
     }
 
     /// Leaves a command and wakes the worker.

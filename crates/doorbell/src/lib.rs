@@ -27,6 +27,7 @@ pub mod id;
 pub mod manual;
 pub mod net;
 pub mod offload;
+mod panics;
 pub mod protocol;
 pub mod server;
 pub mod stats;

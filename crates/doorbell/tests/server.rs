@@ -17,8 +17,8 @@ use std::time::{Duration, Instant};
 use doorbell::driver::examine::Cause;
 use doorbell::id::WorkerIndex;
 use doorbell::{
-    CloseReason, Engine, Event, HandOver, HandedConn, Http1, Listen, OnWorkerFailure, Raw, RawHandler,
-    RawNext, Server, ServerBuilder, StartErrorKind, StaticReply, Status, Taker, Workers, service_fn,
+    CloseReason, Engine, Event, Http1, Listen, OnWorkerFailure, Raw, RawHandler, RawNext, Server,
+    ServerBuilder, StartErrorKind, StaticReply, Status, Workers, service_fn,
 };
 use doorbell_testkit::figures::at_most;
 use doorbell_testkit::skip;
@@ -481,34 +481,20 @@ fn connections_that_are_lost_with_a_ring_do_not_count_for_their_address() {
     server.stop().unwrap();
 }
 
-/// A taker with a defect, which costs the worker.
-struct Defect;
-
-impl Taker for Defect {
-    fn take(&self, _: &mut Vec<HandedConn>) {
-        panic!("a defect of the taker");
-    }
-}
-
 #[test]
 fn connections_that_are_lost_with_a_worker_do_not_count_for_their_address() {
     // Which worker gets a client is the kernel's choice: in every second round both are on the one that fails.
     for round in 0..6 {
-        let ok = StaticReply::text(Status::OK, "ok\n");
-        let service = Http1::new(service_fn(move |request, reply| match request.path() {
-            "/away" => reply.hand_over(),
-            _ => reply.send(&ok),
-        }));
         let server = builder(Engine::Epoll)
             .workers(workers(2))
             .conns_per_ip_max(2)
             .on_worker_failure(OnWorkerFailure::Degrade)
-            .hand_over(HandOver::new(Defect))
-            .listen(Listen::tcp(LOOPBACK), service)
+            .listen(Listen::tcp(LOOPBACK), ok_service())
             .start()
             .unwrap();
         let (addr, handle) = (server.tcp_addr(0).unwrap(), server.handle());
-        let (held, _lost) = (hold(addr, "/"), hold(addr, "/away"));
+        let held = [(); 2].map(|()| hold(addr, "/"));
+        handle.fail_worker(WorkerIndex(0));
         eventually(|| !handle.is_healthy());
         drop(held);
         let both = || [(); 2].map(|()| hold(addr, "/")).iter().all(|(_, status)| status == "200");

@@ -72,7 +72,7 @@ impl HandedConn {
 
 /// Gets connections from worker threads. Called once a turn that has any, so this is the place to wake somebody.
 pub trait Taker: Send + Sync {
-    /// Takes the connections; what is left in `conns` is closed. Must not block.
+    /// Takes the connections; what is left in `conns` is closed, also after a panic, which counts as one of a handler. Must not block.
     fn take(&self, conns: &mut Vec<HandedConn>);
 }
 

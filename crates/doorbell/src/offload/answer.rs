@@ -9,6 +9,7 @@ use doorbell_http::{Answered, Reply, Responder};
 
 use crate::driver::Waker;
 use crate::id::ConnId;
+use crate::panics::dispose;
 use crate::sync::atomic::{AtomicBool, Ordering, fence};
 use crate::sync::{Mutex, PoisonError, TryLockError};
 
@@ -122,5 +123,11 @@ impl Inbox {
                 self.any.store(true, Ordering::Relaxed);
             }
         }
+    }
+}
+
+impl Drop for Inbox {
+    fn drop(&mut self) {
+        dispose(core::mem::take(&mut *self.deliveries.lock().unwrap_or_else(PoisonError::into_inner)));
     }
 }

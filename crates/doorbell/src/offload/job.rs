@@ -4,12 +4,12 @@
 
 use core::any::Any;
 use core::fmt;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use super::answer::{Answer, Delivery, Inbox, Outcome};
-use super::queue::Core;
+use super::queue::{Core, Submitted};
 use crate::id::ConnId;
+use crate::panics::{caught, dispose};
 use crate::sync::atomic::{AtomicU8, Ordering};
 use crate::sync::{Mutex, PoisonError};
 
@@ -54,7 +54,17 @@ impl Job {
     pub(crate) fn submit_for(self, asker: Asker) -> Option<Ticket> {
         let Self { core, class, task } = self;
         let entry = Entry { task: Arc::clone(&task), asker };
-        core.submit(class, entry).then(|| Ticket { core, class, task })
+        let is_taken = match core.submit(class, entry) {
+            Submitted::Full => false,
+            Submitted::Queued => true,
+            // Without a thread it would wait for nothing, unless one that runs has it by now.
+            Submitted::Stranded if task.cancel() => {
+                core.called_off(class);
+                false
+            }
+            Submitted::Stranded => true,
+        };
+        is_taken.then(|| Ticket { core, class, task })
     }
 }
 
@@ -117,6 +127,15 @@ impl<F> Cell<F> {
     }
 }
 
+impl<F> Drop for Cell<F> {
+    /// What work has captured is the program's: wherever a job is given up, on a ring thread or one of a pool, its drop goes no further.
+    fn drop(&mut self) {
+        if let Some(work) = self.take() {
+            dispose(work);
+        }
+    }
+}
+
 impl<F: FnOnce() -> Answer + Send> Task for Cell<F> {
     fn start(&self) -> bool {
         self.leave_queue(STARTED)
@@ -125,14 +144,14 @@ impl<F: FnOnce() -> Answer + Send> Task for Cell<F> {
     fn run(&self) -> Outcome {
         debug_assert_eq!(self.state.load(Ordering::Relaxed), STARTED, "a task is started before it is run");
         let Some(work) = self.take() else { return Outcome::Panicked };
-        catch_unwind(AssertUnwindSafe(work)).map_or(Outcome::Panicked, Outcome::Answered)
+        caught(work).map_or(Outcome::Panicked, Outcome::Answered)
     }
 
     fn cancel(&self) -> bool {
         let cancelled = self.leave_queue(CANCELLED);
         if cancelled {
             // What it holds is given back now, not when its turn comes.
-            drop(self.take());
+            dispose(self.take());
         }
         cancelled
     }
@@ -153,7 +172,10 @@ pub(crate) enum Asker {
 impl Asker {
     fn tell(self, outcome: Outcome) {
         match self {
-            Self::Other(tell) => tell(outcome),
+            Self::Other(tell) => {
+                // On a thread of the executor, which may not live through a panic.
+                let _contained = caught(|| tell(outcome));
+            }
             Self::Worker { conn, number, inbox } => inbox.leave(Delivery { conn, number, outcome }),
         }
     }

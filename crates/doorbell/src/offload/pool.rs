@@ -9,6 +9,7 @@ use rustix::thread::{CpuSet, sched_setaffinity};
 
 use super::OffloadBuilder;
 use super::queue::{Executor, Pump};
+use crate::panics::caught;
 
 /// A pool's threads could not be started.
 #[derive(Debug, thiserror::Error)]
@@ -43,7 +44,10 @@ impl Executor for Pool {
     }
 
     fn spawn(&self, pump: Pump) {
-        self.0.spawn_fifo(move || pump.run());
+        // Of a panic on its threads rayon makes an abort.
+        self.0.spawn_fifo(move || {
+            let _contained = caught(|| pump.run());
+        });
     }
 }
 

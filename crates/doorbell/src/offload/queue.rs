@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use super::job::{Class, Entry, StartedJob};
 use super::line::{Line, Taken};
+use crate::panics::caught;
 use crate::sync::atomic::{AtomicUsize, Ordering, fence};
 
 /// A normal job goes first after so many high ones.
@@ -18,8 +19,19 @@ pub trait Executor: Send + Sync {
     /// How many jobs run at once: no more pumps than this are given out.
     fn threads(&self) -> usize;
 
-    /// Has [`Pump::run`] called on a thread of its own. Must not wait: a ring thread calls it.
+    /// Has [`Pump::run`] called on a thread of its own. Must not wait: a ring thread calls it. If it panics the job is refused as by a full queue.
     fn spawn(&self, pump: Pump);
+}
+
+/// What became of a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Submitted {
+    /// The queue of its class is full.
+    Full,
+    /// It waits.
+    Queued,
+    /// It waits, and the executor panicked instead of bringing a thread.
+    Stranded,
 }
 
 /// Queues and their executor; what all clones of an [`Offload`](super::Offload) share.
@@ -41,16 +53,20 @@ impl Core {
         Self { high, normal, pumps: AtomicUsize::new(0), threads, executor, fin_cancels }
     }
 
-    /// False when the queue of its class is full.
-    pub(super) fn submit(self: &Arc<Self>, class: Class, entry: Entry) -> bool {
+    /// Puts a job in the queue of its class, and sees to it that a thread empties that.
+    pub(super) fn submit(self: &Arc<Self>, class: Class, entry: Entry) -> Submitted {
         let queued = self.line(class).push(entry);
         // Either this sees a pump that goes on, or the pump sees the job before it goes. Also for jobs of others, which `push` may have had
         // in hand when a pump looked for them.
         fence(Ordering::SeqCst);
         if (queued || !self.is_empty()) && self.engage() {
-            self.executor.spawn(Pump { core: Some(Arc::clone(self)), high_in_row: 0 });
+            let pump = Pump { core: Some(Arc::clone(self)), high_in_row: 0 };
+            let spawned = caught(|| self.executor.spawn(pump));
+            if queued && spawned.is_err() {
+                return Submitted::Stranded;
+            }
         }
-        queued
+        if queued { Submitted::Queued } else { Submitted::Full }
     }
 
     /// A job of this class was called off.

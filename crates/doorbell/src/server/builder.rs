@@ -15,20 +15,20 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use super::sockets::{Sockets, Taken};
 use super::succession::Before;
 use super::thread::WorkerThread;
-use super::{Core, Event, Handle, Observer, Server};
-use crate::config::{Limits, LimitsError, OnWorkerFailure};
+use super::{Core, Event, Handle, Observer, Server, StartError, WorkerFailure};
+use crate::config::{Limits, OnWorkerFailure};
 use crate::control::WorkerShared;
-use crate::driver::select::{Descriptors, DriverReport, Engine, EngineUnavailable, plan};
+use crate::driver::select::{Descriptors, DriverReport, Engine, Plan, plan};
 use crate::driver::{Fault, WakeSource, Waker};
 use crate::hand_over::HandOver;
 use crate::id::WorkerIndex;
-use crate::net::{Asked, Bound, Listen, ListenError, Unusable};
+use crate::net::{Asked, Bound, Listen, ListenError};
 use crate::protocol::{ListenerProtocol, Protocol, Room};
 use crate::tuning::Tuning;
 use crate::worker::{Arrival, IpTable, ServerShared, accept_margin};
 
 /// Listeners a server may have.
-const LISTENERS_MAX: usize = 256;
+pub(super) const LISTENERS_MAX: usize = 256;
 
 /// Descriptors for everything that is not a connection: standard streams, files, and what a worker needs.
 const FDS_RESERVED: u64 = 64;
@@ -53,7 +53,6 @@ pub enum Workers {
 }
 
 /// Builds a [`Server`]. Each method names its default.
-#[derive(Default)]
 #[must_use = "a builder does nothing until it is started"]
 pub struct ServerBuilder {
     workers: Workers,
@@ -62,7 +61,9 @@ pub struct ServerBuilder {
     descriptors: Descriptors,
     tuning: Tuning,
     limits: Limits,
-    conns_max: Option<u32>,
+    /// What was said of single limits.
+    single: SingleLimits,
+    raises_nofile: bool,
     on_worker_failure: OnWorkerFailure,
     listeners: Vec<(Listen, ListenerProtocol)>,
     observer: Option<Observer>,
@@ -73,96 +74,46 @@ pub struct ServerBuilder {
     before: Option<Handle>,
 }
 
-/// What kind of trouble kept a server from starting, for exit codes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum StartErrorKind {
-    /// Another socket has the address, and had it for half a second.
-    AddressInUse,
-    /// io_uring was demanded and does not work.
-    EngineUnavailable,
-    /// A limit, the lack of a listener, a descriptor or file of the wrong kind: what was asked cannot work.
-    Misconfigured,
-    /// The operating system said no for another reason.
-    Other,
-    /// A privileged port, or a socket file in a directory we may not write to.
-    PermissionDenied,
-    /// `RLIMIT_NOFILE` is too low.
-    TooFewDescriptors,
+/// Limits that have a method of their own, which [`ServerBuilder::limits`] does not undo.
+#[derive(Clone, Copy, Debug, Default)]
+struct SingleLimits {
+    conns_max: Option<u32>,
+    conns_per_ip_max: Option<u32>,
+    write_timeout: Option<Duration>,
+    linger_timeout: Option<Duration>,
+    drain_timeout: Option<Duration>,
 }
 
-/// Why a server did not start. Nothing is left open.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum StartError {
-    /// io_uring was demanded and does not work.
-    #[error(transparent)]
-    Engine(#[from] EngineUnavailable),
-    /// Direct descriptors, which have no peer address, and something that needs it.
-    #[error(
-        "direct descriptors hide the peer's address, which {needs} on {addr} needs: choose ordinary descriptors, or do without it"
-    )]
-    AddressHidden {
-        /// What needs the address.
-        needs: &'static str,
-        /// The listener's address as the user wrote it.
-        addr: String,
-    },
-    /// A limit that cannot work.
-    #[error(transparent)]
-    Limits(#[from] LimitsError),
-    /// A listener could not be made.
-    #[error(transparent)]
-    Listen(#[from] ListenError),
-    /// There is nothing to serve.
-    #[error("a server needs at least one listener, and at most {LISTENERS_MAX}")]
-    Listeners,
-    /// A thread could not be started.
-    #[error("a worker thread could not be started: {0}")]
-    Thread(#[source] io::Error),
-    /// Not enough descriptors.
-    #[error(
-        "{wanted} file descriptors are needed and {available} are allowed: raise the limit (ulimit -n, LimitNOFILE=) or lower the number of connections"
-    )]
-    TooFewDescriptors {
-        /// For the connections asked for and everything else.
-        wanted: u64,
-        /// The hard limit.
-        available: u64,
-    },
-    /// The listening sockets could not be copied for a successor.
-    #[error("the listening sockets could not be copied: {0}")]
-    Sockets(#[source] io::Error),
-    /// A worker's driver could not be opened.
-    #[error("a worker could not start: {0}")]
-    Worker(#[source] Fault),
-}
-
-impl StartError {
-    /// Its kind.
-    pub fn kind(&self) -> StartErrorKind {
-        match self {
-            Self::Engine(_) => StartErrorKind::EngineUnavailable,
-            Self::AddressHidden { .. } | Self::Limits(_) | Self::Listeners => StartErrorKind::Misconfigured,
-            Self::Listen(error) => match error.error.kind() {
-                io::ErrorKind::AddrInUse => StartErrorKind::AddressInUse,
-                io::ErrorKind::PermissionDenied => StartErrorKind::PermissionDenied,
-                _ if Unusable::is_cause_of(&error.error) => StartErrorKind::Misconfigured,
-                _ if is_out_of_fds(&error.error) => StartErrorKind::TooFewDescriptors,
-                _ => StartErrorKind::Other,
-            },
-            Self::Sockets(error) if is_out_of_fds(error) => StartErrorKind::TooFewDescriptors,
-            Self::Sockets(_) | Self::Thread(_) => StartErrorKind::Other,
-            Self::TooFewDescriptors { .. } => StartErrorKind::TooFewDescriptors,
-            Self::Worker(fault) if is_out_of_fds(&fault.errno.into()) => StartErrorKind::TooFewDescriptors,
-            Self::Worker(_) => StartErrorKind::Other,
-        }
+impl SingleLimits {
+    fn apply(&self, limits: &mut Limits) {
+        let set = |limit: &mut Duration, single: Option<Duration>| *limit = single.unwrap_or(*limit);
+        limits.conns_max = self.conns_max.unwrap_or(limits.conns_max);
+        limits.conns_per_ip_max = self.conns_per_ip_max.unwrap_or(limits.conns_per_ip_max);
+        set(&mut limits.write_timeout, self.write_timeout);
+        set(&mut limits.linger_timeout, self.linger_timeout);
+        set(&mut limits.drain_timeout, self.drain_timeout);
     }
 }
 
-fn is_out_of_fds(error: &io::Error) -> bool {
-    let codes = [rustix::io::Errno::MFILE, rustix::io::Errno::NFILE].map(|errno| Some(errno.raw_os_error()));
-    codes.contains(&error.raw_os_error())
+impl Default for ServerBuilder {
+    fn default() -> Self {
+        Self {
+            workers: Workers::default(),
+            pin_cpus: false,
+            engine: Engine::default(),
+            descriptors: Descriptors::default(),
+            tuning: Tuning::default(),
+            limits: Limits::default(),
+            single: SingleLimits::default(),
+            raises_nofile: true,
+            on_worker_failure: OnWorkerFailure::default(),
+            listeners: Vec::new(),
+            observer: None,
+            hand_over: None,
+            fds_kept: 0,
+            before: None,
+        }
+    }
 }
 
 impl ServerBuilder {
@@ -204,17 +155,25 @@ impl ServerBuilder {
         self
     }
 
-    /// Caps and times. Default [`Limits::default`].
+    /// Caps and times. Default [`Limits::default`]. A limit that a method of its own sets is that one, whether it is called before or after this.
+    /// [`Limits::conns_max`] is lowered to what `RLIMIT_NOFILE` allows: see [`Self::conns_max`].
     pub fn limits(mut self, limits: Limits) -> Self {
-        self.conns_max = Some(limits.conns_max);
         self.limits = limits;
         self
     }
 
-    /// Connections open at once in the process. The default, 65,536, is lowered to what `RLIMIT_NOFILE` allows; a number given
-    /// here is not: if it cannot be had, the server does not start.
+    /// Connections open at once in the process. The default, 65,536 or what [`Self::limits`] says, is lowered to what `RLIMIT_NOFILE` allows, with a
+    /// [note](Server::notes); a number given here is not: if it cannot be had, the server does not start.
     pub const fn conns_max(mut self, conns: u32) -> Self {
-        self.conns_max = Some(conns);
+        self.single.conns_max = Some(conns);
+        self
+    }
+
+    /// Whether the start raises the soft limit of `RLIMIT_NOFILE`, as far as the hard one allows, to what the server may need. That is the limit of the whole
+    /// process: a program that sets it itself, or that calls `select(2)` with more than 1,023 descriptors, turns this off, and has the number of connections
+    /// lowered to what the soft limit allows. It is not lowered again when the server ends. Default true.
+    pub const fn raise_descriptor_limit(mut self, on: bool) -> Self {
+        self.raises_nofile = on;
         self
     }
 
@@ -226,7 +185,7 @@ impl ServerBuilder {
 
     /// Connections held at once from one address ([`Limits::conns_per_ip_max`]). Default 1,024; 0 turns the cap off.
     pub const fn conns_per_ip_max(mut self, conns: u32) -> Self {
-        self.limits.conns_per_ip_max = conns;
+        self.single.conns_per_ip_max = Some(conns);
         self
     }
 
@@ -238,19 +197,20 @@ impl ServerBuilder {
 
     /// Without progress of a reply for this long the connection is closed. Default 10 s.
     pub const fn write_timeout(mut self, timeout: Duration) -> Self {
-        self.limits.write_timeout = timeout;
+        self.single.write_timeout = Some(timeout);
         self
     }
 
     /// After an early reply: how long input is read and dropped before the close. Default 1 s.
     pub const fn linger_timeout(mut self, timeout: Duration) -> Self {
-        self.limits.linger_timeout = timeout;
+        self.single.linger_timeout = Some(timeout);
         self
     }
 
-    /// How long [`Handle::drain`] waits for connections in progress. Default 20 s.
+    /// How long [`Handle::drain`] waits for connections in progress. Default 20 s. It does not bound a handler: a worker whose handler blocks ends when that
+    /// returns.
     pub const fn drain_timeout(mut self, timeout: Duration) -> Self {
-        self.limits.drain_timeout = timeout;
+        self.single.drain_timeout = Some(timeout);
         self
     }
 
@@ -279,7 +239,7 @@ impl ServerBuilder {
         self
     }
 
-    /// Calls `observer` from worker threads with what an operator should hear of; it must be quick.
+    /// Calls `observer` from worker threads with what an operator should hear of; it must be quick. If it panics the event is lost, and nothing else.
     pub fn observer(mut self, observer: impl Fn(&Event) + Send + Sync + 'static) -> Self {
         self.observer = Some(Box::new(observer));
         self
@@ -296,12 +256,13 @@ impl ServerBuilder {
         if self.hand_over.as_ref().is_some_and(|to| to.answer_before_body) {
             self.listeners.iter_mut().for_each(|(_, protocol)| protocol.answer_before_body());
         }
+        self.single.apply(&mut self.limits);
         self.check_addresses()?;
         let workers = self.worker_count();
         let mut notes = Vec::new();
         self.limits.conns_max = self.affordable_conns(workers, &mut notes)?;
         self.limits.check(workers)?;
-        let plan = plan(self.engine, self.descriptors, &self.tuning)?;
+        let plan = self.plan()?;
         // A listening socket's backlog is never longer than the kernel allows, whatever was asked (listen(2)).
         let accept_margin = accept_margin(self.listeners.iter().map(|(listen, _)| listen.backlog_max()));
         let (wakes, shareds) = wakers(workers)?;
@@ -366,6 +327,20 @@ impl ServerBuilder {
         Ok(running)
     }
 
+    /// On a thread of its own: a ring interrupts the calls of the thread that opened it, also when it is closed and taken down later, and the caller
+    /// of a start may be in a call that does not expect that.
+    fn plan(&self) -> Result<Plan, StartError> {
+        let Self { engine, descriptors, tuning, .. } = self;
+        std::thread::scope(|scope| {
+            let thread = std::thread::Builder::new().name("doorbell-selftest".to_owned());
+            let tested = thread.spawn_scoped(scope, || plan(*engine, *descriptors, tuning));
+            match tested.map_err(StartError::Thread)?.join() {
+                Ok(plan) => Ok(plan?),
+                Err(panic) => std::panic::resume_unwind(panic),
+            }
+        })
+    }
+
     /// What needs the address of a peer is refused where no connection has one.
     fn check_addresses(&self) -> Result<(), StartError> {
         if self.descriptors != Descriptors::Direct || self.engine == Engine::Epoll {
@@ -419,17 +394,17 @@ impl ServerBuilder {
         })
     }
 
-    /// The connections that descriptors allow; raises the soft limit to what is needed.
+    /// The connections that descriptors allow; raises the soft limit to what is needed, if it may.
     fn affordable_conns(&self, workers: u16, notes: &mut Vec<String>) -> Result<u32, StartError> {
-        let wanted_conns = self.conns_max.unwrap_or(self.limits.conns_max);
+        let wanted_conns = self.limits.conns_max;
         let others = FDS_RESERVED
             + u64::from(self.fds_kept)
             + u64::from(workers) * (FDS_A_WORKER + FDS_A_SOCKET * self.listeners.len() as u64);
         let wanted_out = self.hand_over.as_ref().map_or(0, |to| u64::from(to.places().max()));
         let wanted = u64::from(wanted_conns) + wanted_out + others;
         let limit = getrlimit(Resource::Nofile);
-        let hard = limit.maximum.unwrap_or(u64::MAX);
-        if limit.current.is_some_and(|soft| soft < wanted) {
+        let hard = if self.raises_nofile { limit.maximum } else { limit.current }.unwrap_or(u64::MAX);
+        if self.raises_nofile && limit.current.is_some_and(|soft| soft < wanted) {
             // Raising the soft limit up to the hard one is always allowed (getrlimit(2)).
             let _allowed = setrlimit(Resource::Nofile, Rlimit { current: Some(wanted.min(hard)), ..limit });
         }
@@ -441,9 +416,12 @@ impl ServerBuilder {
         if u64::from(wanted_conns) <= affordable {
             return Ok(wanted_conns);
         }
-        if self.conns_max.is_some() || affordable < CONNS_MIN {
-            let wanted =
-                if self.conns_max.is_some() { u64::from(wanted_conns) + others } else { CONNS_MIN + others };
+        if self.single.conns_max.is_some() || affordable < CONNS_MIN {
+            let wanted = if self.single.conns_max.is_some() {
+                u64::from(wanted_conns) + others
+            } else {
+                CONNS_MIN + others
+            };
             return Err(StartError::TooFewDescriptors { wanted, available: hard });
         }
         notes.push(format!("at most {affordable} connections: RLIMIT_NOFILE allows {hard} file descriptors"));
@@ -454,7 +432,7 @@ impl ServerBuilder {
     /// be as many.
     fn affordable_out(&self, affordable: u64, wanted_conns: u32, notes: &mut Vec<String>) -> u64 {
         let Some(to) = &self.hand_over else { return affordable };
-        let here = if self.conns_max.is_some() { u64::from(wanted_conns) } else { affordable / 2 };
+        let here = if self.single.conns_max.is_some() { u64::from(wanted_conns) } else { affordable / 2 };
         let out = affordable.saturating_sub(here).min(u64::from(to.places().max()));
         if out < u64::from(to.places().max()) {
             to.gate.set_max(u32::try_from(out).unwrap_or(u32::MAX));
@@ -537,7 +515,7 @@ fn wakers(workers: u16) -> Result<(Vec<WakeSource>, Vec<Arc<WorkerShared>>), Sta
     let mut shareds = Vec::with_capacity(usize::from(workers));
     for _ in 0..workers {
         let (waker, wake) =
-            Waker::pair().map_err(|errno| StartError::Worker(Fault { call: "eventfd", errno }))?;
+            Waker::pair().map_err(|errno| StartError::Worker(Fault { call: "eventfd", errno }.into()))?;
         wakes.push(wake);
         shareds.push(Arc::new(WorkerShared::new(waker)));
     }
@@ -546,7 +524,7 @@ fn wakers(workers: u16) -> Result<(Vec<WakeSource>, Vec<Arc<WorkerShared>>), Sta
 
 /// Every worker accepts, or one could not start.
 fn await_starts(
-    starts: impl Iterator<Item = Result<DriverReport, Fault>>,
+    starts: impl Iterator<Item = Result<DriverReport, WorkerFailure>>,
     running: &mut Server,
 ) -> Result<(), StartError> {
     for start in starts {

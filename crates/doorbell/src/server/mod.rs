@@ -4,6 +4,7 @@
 
 mod builder;
 mod sockets;
+mod start_error;
 mod succession;
 mod thread;
 
@@ -13,8 +14,9 @@ use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
-pub use builder::{ServerBuilder, StartError, StartErrorKind, Workers};
+pub use builder::{ServerBuilder, Workers};
 pub use sockets::Listening;
+pub use start_error::{StartError, StartErrorKind};
 
 use crate::config::OnWorkerFailure;
 use crate::control::{Command, WorkerShared};
@@ -23,6 +25,7 @@ use crate::driver::examine::Cause;
 use crate::driver::select::DriverReport;
 use crate::id::WorkerIndex;
 use crate::net::LocalAddr;
+use crate::panics::caught;
 use crate::protocol::Room;
 use crate::stats::{ListenerSnapshot, Snapshot};
 use crate::worker::IpTable;
@@ -207,8 +210,9 @@ impl Handle {
         self.drain_within(self.core.drain_timeout);
     }
 
-    /// Finishes what is in progress within `timeout`. For a tenth of a second nobody new gets in at a TCP address and those who were on their way arrive, then the
-    /// backlog is served, then the listeners close; files of sockets are removed before that. Each reply is the last of its connection.
+    /// Finishes what is in progress within `timeout`. A handler that blocks is not interrupted: its worker ends when it returns, however long that
+    /// takes. For a tenth of a second nobody new gets in at a TCP address and those who were on their way arrive, then the
+    /// backlog is served, unless copies of the socket are [out](Self::listening): then it is left to their owner, then the listeners close; files of sockets are removed before that. Each reply is the last of its connection.
     pub fn drain_within(&self, timeout: Duration) {
         self.core.draining.store(true, Ordering::Release);
         self.core.send(Command::Drain { timeout });
@@ -295,6 +299,11 @@ impl Core {
     pub(crate) fn send(&self, command: Command) {
         if matches!(command, Command::Drain { .. }) {
             self.last_call(&Taken::default());
+            let lent = self.sockets.lock().unwrap_or_else(PoisonError::into_inner).lent();
+            for worker in &self.workers {
+                // A second drain has nothing new to say.
+                let _known = worker.lent.set(Arc::clone(&lent));
+            }
         }
         if matches!(command, Command::Drain { .. } | Command::Retire { .. } | Command::Stop) {
             self.sockets.lock().unwrap_or_else(PoisonError::into_inner).give_up();
@@ -313,7 +322,7 @@ impl Core {
 
     pub(crate) fn observe(&self, event: &Event) {
         if let Some(observer) = &self.observer {
-            observer(event);
+            let _contained = caught(|| observer(event));
         }
     }
 

@@ -164,6 +164,11 @@ impl Sockets {
             .for_each(|(kept, _)| kept.is_lent = true);
     }
 
+    /// By listener: whether others have copies, who go on listening.
+    pub(super) fn lent(&self) -> Arc<[bool]> {
+        self.0.iter().map(|kept| kept.is_lent).collect()
+    }
+
     /// Closes the copies, so that the workers' own are the last.
     pub(super) fn give_up(&mut self) {
         self.leave_files();

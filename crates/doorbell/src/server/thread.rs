@@ -2,9 +2,7 @@
 //!
 //! Does not know about: how many workers there are, what they serve.
 
-use std::any::Any;
 use std::os::fd::OwnedFd;
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender};
 
@@ -16,6 +14,7 @@ use crate::driver::select::{DriverReport, Opened, Plan, epoll_plan, fallback_rea
 use crate::driver::uring::Uring;
 use crate::driver::{Driver, Errno, Fault, WakeSource};
 use crate::id::WorkerIndex;
+use crate::panics::caught;
 use crate::time::OsClock;
 use crate::worker::{ServerShared, Worker};
 
@@ -30,7 +29,7 @@ pub(super) struct WorkerThread {
     pub(super) shared: Arc<WorkerShared>,
     pub(super) core: Arc<Core>,
     pub(super) engine_is_forced: bool,
-    pub(super) started: SyncSender<Result<DriverReport, Fault>>,
+    pub(super) started: SyncSender<Result<DriverReport, WorkerFailure>>,
     /// Says that all workers started. Closed if one did not: then nobody accepts, and whoever accepted before loses no client.
     pub(super) go: Receiver<()>,
 }
@@ -46,12 +45,14 @@ impl WorkerThread {
     /// Runs `work` and reports its failure, whatever it is. By then the driver and its listeners are gone: the kernel gives this
     /// worker's share of clients to the others.
     fn guarded(self, work: impl FnOnce(Self) -> Result<(), Fault>) {
-        let (index, core) = (self.index, Arc::clone(&self.core));
-        let failure = match catch_unwind(AssertUnwindSafe(|| work(self))) {
+        let (index, core, started) = (self.index, Arc::clone(&self.core), self.started.clone());
+        let failure = match caught(|| work(self)) {
             Ok(Ok(())) => return,
             Ok(Err(fault)) => WorkerFailure::Driver(fault),
-            Err(panic) => WorkerFailure::Panicked(message_of(panic.as_ref())),
+            Err(panic) => WorkerFailure::Panicked(panic.message()),
         };
+        // The start waits for a word of each worker, and the others for the start. Later there is nobody who would hear it.
+        let _heard = started.try_send(Err(failure.clone()));
         core.worker_failed(index, failure);
     }
 
@@ -125,19 +126,19 @@ impl WorkerThread {
             }
         }
         worker.open();
-        match catch_unwind(AssertUnwindSafe(|| worker.run())) {
+        match caught(|| worker.run()) {
             Ok(Ok(())) => Ok(()),
             Ok(Err(fault)) => Err((fault, worker.into_driver())),
             Err(panic) => {
                 // The other workers go on, and so does what all of them share.
                 worker.lose_connections();
-                resume_unwind(panic)
+                panic.resume()
             }
         }
     }
 
     fn fail_to_start(&self, fault: Fault) -> Result<(), Fault> {
-        let _answered = self.started.try_send(Err(fault));
+        let _answered = self.started.try_send(Err(fault.into()));
         Ok(())
     }
 }
@@ -149,9 +150,56 @@ fn pin(cpu: usize) {
     let _best_effort = rustix::thread::sched_setaffinity(None, &set);
 }
 
-fn message_of(panic: &(dyn Any + Send)) -> String {
-    if let Some(text) = panic.downcast_ref::<&str>() {
-        return (*text).to_owned();
+#[cfg(test)]
+mod tests {
+    use core::time::Duration;
+    use std::sync::Mutex;
+    use std::sync::atomic::AtomicBool;
+    use std::sync::mpsc::sync_channel;
+
+    use super::*;
+    use crate::config::{Limits, OnWorkerFailure};
+    use crate::driver::Waker;
+    use crate::protocol::Room;
+
+    #[test]
+    fn a_start_hears_of_a_worker_that_panics_while_it_opens() {
+        let (waker, wake) = Waker::pair().unwrap();
+        let shared = Arc::new(WorkerShared::new(waker));
+        let server = Arc::new(ServerShared::new(Vec::new(), Limits::default(), 1));
+        let core = Arc::new(Core {
+            workers: vec![Arc::clone(&shared)],
+            on_failure: OnWorkerFailure::Degrade,
+            failures: Mutex::default(),
+            replacements: Mutex::default(),
+            draining: AtomicBool::new(false),
+            drain_timeout: Duration::ZERO,
+            observer: None,
+            sockets: Mutex::default(),
+            ip_table: Arc::clone(&server.ip_table),
+            room: Room::new(1),
+            before: Mutex::default(),
+        });
+        // The other workers have one, too, until they hear that they may begin.
+        let (started, starts) = sync_channel(2);
+        let (_go, go) = sync_channel(1);
+        let thread = WorkerThread {
+            index: WorkerIndex(0),
+            cpu: None,
+            plan: epoll_plan("asked for".to_owned(), Cause::Forced),
+            listeners: Vec::new(),
+            wake,
+            server,
+            shared,
+            core: Arc::clone(&core),
+            engine_is_forced: false,
+            started: started.clone(),
+            go,
+        };
+        thread.guarded(|_thread| panic!("while it opens"));
+        let failure = WorkerFailure::Panicked("while it opens".to_owned());
+        assert_eq!(starts.try_recv().unwrap(), Err(failure));
+        assert_eq!(core.failures.lock().unwrap().len(), 1);
+        drop(started);
     }
-    panic.downcast_ref::<String>().cloned().unwrap_or_else(|| "without a message".to_owned())
 }

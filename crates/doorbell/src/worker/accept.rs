@@ -55,6 +55,8 @@ pub(crate) struct Gate {
     state: GateState,
     /// Nobody else goes on with this socket: a drain empties its backlog before it closes.
     pub(crate) exclusive: bool,
+    /// Others have copies of this socket: a client that waits after the last call is theirs, and under load there is always one.
+    pub(crate) lent: bool,
     backoff: Duration,
     backoff_min: Duration,
     backoff_max: Duration,
@@ -103,6 +105,7 @@ impl Gate {
         Self {
             state: GateState::Idle,
             exclusive,
+            lent: false,
             backoff: backoff_min,
             backoff_min,
             backoff_max,

@@ -105,6 +105,9 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         }
         self.drain = Drain::Draining(self.now.after(timeout));
         self.gates_changed = true;
+        if let Some(lent) = self.shared.lent.get() {
+            self.gates.iter_mut().zip(&**lent).for_each(|(gate, is_lent)| gate.lent = *is_lent);
+        }
         self.finish_idle();
     }
 

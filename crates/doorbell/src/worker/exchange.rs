@@ -2,9 +2,6 @@
 //!
 //! Does not know about: anything unusual. What does not complete at once goes on in [`super::apply`], from where it stands.
 
-use core::any::Any;
-use std::panic::resume_unwind;
-
 use doorbell_http::{Client, Next};
 
 use super::Worker;
@@ -15,6 +12,7 @@ use crate::conn::{Arriving, Phase};
 use crate::driver::{Chunk, ChunkSource, Driver, Errno, Expect, Received, Sent, Step};
 use crate::error::CloseReason;
 use crate::id::{ConnId, ListenerIndex, SlotIndex};
+use crate::panics::Panic;
 use crate::protocol::{Heard, Io, Protocol};
 use crate::time::Clock;
 
@@ -266,9 +264,9 @@ impl<D: Driver, C: Clock> Worker<D, C> {
     ///
     /// The one guard is around a whole turn, so that a call needs none of its own.
     #[cold]
-    pub(super) fn on_panic(&mut self, panic: Box<dyn Any + Send>) {
+    pub(super) fn on_panic(&mut self, panic: Panic) {
         let Some(Spoken { id, number, len, fresh, requests_before }) = self.speaking.take() else {
-            resume_unwind(panic)
+            panic.resume()
         };
         self.driver.recycle(Chunk::scratch(number, len));
         let id = match fresh {

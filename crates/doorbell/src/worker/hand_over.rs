@@ -16,6 +16,7 @@ use crate::error::CloseReason;
 use crate::hand_over::{Gate, HandOver, HandedConn, WhenFull};
 use crate::id::{ConnId, ListenerIndex};
 use crate::net::Inherited;
+use crate::panics::caught;
 use crate::protocol::Protocol as _;
 use crate::time::Clock;
 
@@ -235,7 +236,10 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         let Some(to) = &server.hand_over else { return };
         self.let_leave();
         if !self.departures.batch.is_empty() {
-            to.taker.take(&mut self.departures.batch);
+            let batch = &mut self.departures.batch;
+            if caught(|| to.taker.take(batch)).is_err() {
+                self.shared.counters.handler_panics.add(1);
+            }
             self.shared.counters.hand_over_errors.add(self.departures.batch.len() as u64);
             self.departures.batch.clear();
         }

@@ -21,6 +21,7 @@ use crate::driver::{Chunk, Driver, Expect, Received};
 use crate::error::CloseReason;
 use crate::id::{ConnId, SlotIndex};
 use crate::offload::{Delivery, Inbox, Job, Outcome, Ticket};
+use crate::panics::dispose;
 use crate::protocol::Answer;
 use crate::time::Clock;
 
@@ -210,6 +211,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
             let waiting = self.table.lookup(id).is_some_and(|conn| conn.arriving == Arriving::Answer);
             let Some(later) = self.jobs.claim(&delivery).filter(|_| waiting) else {
                 self.shared.counters.answers_dropped.add(1);
+                dispose(delivery);
                 continue;
             };
             self.deliver(id, later, delivery.outcome);

@@ -43,7 +43,6 @@ mod tests;
 
 use core::time::Duration;
 use std::collections::VecDeque;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use doorbell_http::Date;
@@ -64,6 +63,7 @@ use crate::control::WorkerShared;
 use crate::driver::{Driver, Fault, Quick};
 use crate::hand_over::HandOver;
 use crate::id::{ConnId, ListenerIndex};
+use crate::panics::caught;
 use crate::protocol::{ListenerProtocol, Protocol, ProtocolConn, Room};
 use crate::stats::ListenerCounters;
 use crate::time::{Clock, Time, Wheel};
@@ -254,7 +254,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         self.driver.wait(wait)?;
         self.jobs.awake();
         self.read_clock();
-        while let Err(panic) = catch_unwind(AssertUnwindSafe(|| self.apply_all())) {
+        while let Err(panic) = caught(|| self.apply_all()) {
             self.on_panic(panic);
         }
         self.go_on_with_postponed();

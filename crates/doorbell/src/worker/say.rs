@@ -2,14 +2,13 @@
 //!
 //! Does not know about: drivers.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
-
 use doorbell_http::{Date, Next};
 
 use super::ServerShared;
 use super::buffers::{Buffers, InputMemory};
 use crate::conn::{Arriving, Conn};
 use crate::error::CloseReason;
+use crate::panics::caught;
 use crate::protocol::{Answer, Io, Protocol, ProtocolConn};
 use crate::stats::{Counters, ListenerCounters};
 use crate::time::Time;
@@ -60,7 +59,7 @@ impl Speaker<'_> {
         let protocol = &self.server.protocols[conn.listener.index()];
         let requests = |conn: &Conn<_>| conn.protocol.as_ref().map_or(0, |state| protocol.requests(state));
         let before = requests(conn);
-        let answered = catch_unwind(AssertUnwindSafe(|| {
+        let answered = caught(|| {
             let (state, io) = self.state_and_io(conn);
             match input {
                 Input::Answer(answer) => protocol.handle_answer(state, answer, io),
@@ -72,7 +71,7 @@ impl Speaker<'_> {
                 Input::Resume => protocol.handle_input(state, &[], io),
                 Input::Timeout => protocol.handle_timeout(state, io),
             }
-        }));
+        });
         let next = answered.unwrap_or_else(|_panic| self.on_panic(conn));
         self.counters.requests.add(u64::from(requests(conn) - before));
         next

@@ -127,13 +127,15 @@ impl<D: Driver, C: Clock> Worker<D, C> {
                 continue;
             }
             let empties = gate.exclusive && !self.drain.stops_accepting();
-            if empties && (is_last_call || self.driver.accept_backlogged(listener)) {
+            let is_for_others = gate.lent;
+            if empties && (is_last_call || (!is_for_others && self.driver.accept_backlogged(listener))) {
                 continue;
             }
             if gate.is_armed() && gate.should_disarm() {
                 self.driver.disarm_accept(listener);
             }
             // Who came while it was disarmed is accepted first.
+            let empties = empties && !is_for_others;
             if gate.can_close() && !(empties && self.driver.accept_backlogged(listener)) {
                 gate.close();
                 self.driver.close_listener(listener);

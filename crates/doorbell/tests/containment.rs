@@ -1,0 +1,376 @@
+//! What goes wrong in the program around a server, or is passed to it wrongly, does not end it and does not spread: panics of its parts, limits
+//! and descriptors that cannot be used, signals of a ring.
+//!
+//! Does not know about: handlers that panic while they answer (see `server.rs`).
+#![expect(
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    reason = "these tests wait for real sockets and stop at the first surprise"
+)]
+
+mod promise;
+
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixDatagram;
+use std::panic::panic_any;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::sync_channel;
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
+
+use doorbell::id::WorkerIndex;
+use doorbell::offload::{Answer, Executor, Offload, Pump};
+use doorbell::{
+    Engine, Event, HandOver, HandedConn, Http1, Limits, Listen, OnWorkerFailure, Reply, Responder, Server,
+    StartErrorKind, StaticReply, Status, Taker, service_fn,
+};
+use doorbell_testkit::peers::{exchange, wait_until};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+use promise::{addr, alone, anywhere, builder, on_both_engines, workers};
+
+on_both_engines! {
+    a_taker_that_panics_costs_what_it_was_given
+    an_observer_that_panics_ends_nothing
+    what_a_panic_carries_may_panic_when_it_is_dropped
+    an_executor_that_panics_costs_the_job
+    what_a_job_has_captured_may_panic_when_it_is_dropped
+    a_drain_of_lent_sockets_ends_under_load
+    a_start_interrupts_no_call_of_its_thread
+}
+
+const LIMIT: Duration = Duration::from_secs(60);
+const CLOSE: &[u8] = b"GET /livez HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
+
+/// Panics when it is dropped, with another that does.
+struct Grenade;
+
+impl Drop for Grenade {
+    fn drop(&mut self) {
+        panic_any(Self);
+    }
+}
+
+fn ok() -> Http1 {
+    let ok = StaticReply::text(Status::OK, "ok\n");
+    Http1::new(service_fn(move |_, reply| reply.send(&ok)))
+}
+
+fn status(server: SocketAddr, path: &str) -> String {
+    let request = format!("GET {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+    let got = exchange(server, request.as_bytes()).unwrap();
+    String::from_utf8_lossy(got.bytes.get(9..12).unwrap_or_default()).into_owned()
+}
+
+fn assert_serves(server: &Server) {
+    assert!(server.handle().is_healthy());
+    for _ in 0..4 {
+        assert_eq!(status(addr(server), "/livez"), "200");
+    }
+}
+
+struct PanickingTaker;
+
+impl Taker for PanickingTaker {
+    fn take(&self, conns: &mut Vec<HandedConn>) {
+        drop(conns.pop());
+        panic_any(Grenade);
+    }
+}
+
+fn a_taker_that_panics_costs_what_it_was_given(engine: Engine) {
+    let _turn = alone();
+    let ok = StaticReply::text(Status::OK, "ok\n");
+    let service = service_fn(move |request, reply| match request.path() {
+        "/away" => reply.hand_over(),
+        _ => reply.send(&ok),
+    });
+    let to = HandOver::new(PanickingTaker);
+    let server = builder(engine).hand_over(to).listen(anywhere(), Http1::new(service)).start().unwrap();
+    for _ in 0..4 {
+        let mut stream = TcpStream::connect(addr(&server)).unwrap();
+        stream.write_all(b"GET /away HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+        let mut reply = Vec::new();
+        let _reset = stream.read_to_end(&mut reply);
+        assert_eq!(reply, b"");
+    }
+    assert!(wait_until(LIMIT, || server.stats().handler_panics >= 1).is_some());
+    assert_serves(&server);
+    server.stop().unwrap();
+}
+
+fn an_observer_that_panics_ends_nothing(engine: Engine) {
+    let _turn = alone();
+    for on_failure in [OnWorkerFailure::Degrade, OnWorkerFailure::Stop] {
+        let told = Arc::new(Mutex::new(Vec::new()));
+        let tell = Arc::clone(&told);
+        let observer = move |event: &Event| {
+            tell.lock().unwrap().push(event.clone());
+            panic_any(Grenade);
+        };
+        let server = builder(engine)
+            .on_worker_failure(on_failure)
+            .observer(observer)
+            .listen(anywhere(), ok())
+            .start()
+            .unwrap();
+        server.handle().fail_worker(WorkerIndex(0));
+        assert!(wait_until(LIMIT, || !server.handle().is_healthy()).is_some());
+        assert!(wait_until(LIMIT, || !told.lock().unwrap().is_empty()).is_some());
+        let failure = match on_failure {
+            OnWorkerFailure::Degrade => server.stop().err(),
+            OnWorkerFailure::Stop => server.wait().err(),
+        };
+        assert_eq!(failure.is_some(), on_failure == OnWorkerFailure::Stop, "{failure:?}");
+    }
+}
+
+fn what_a_panic_carries_may_panic_when_it_is_dropped(engine: Engine) {
+    let _turn = alone();
+    let ok = StaticReply::text(Status::OK, "ok\n");
+    let service = service_fn(move |request, reply| {
+        if request.path() == "/panic" {
+            panic_any(Grenade);
+        }
+        reply.send(&ok)
+    });
+    let server = builder(engine).listen(anywhere(), Http1::new(service)).start().unwrap();
+    for _ in 0..4 {
+        assert_eq!(status(addr(&server), "/panic"), "500");
+    }
+    // Also where a connection has a state already.
+    let mut stream = TcpStream::connect(addr(&server)).unwrap();
+    for path in ["/livez", "/panic"] {
+        stream.write_all(format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n").as_bytes()).unwrap();
+        let mut start = [0; 9];
+        stream.read_exact(&mut start).unwrap();
+    }
+    assert!(wait_until(LIMIT, || server.stats().handler_panics == 5).is_some(), "{:?}", server.stats());
+    assert_serves(&server);
+    server.stop().unwrap();
+}
+
+/// Has no thread to give.
+struct PanickingExecutor;
+
+impl Executor for PanickingExecutor {
+    fn threads(&self) -> usize {
+        1
+    }
+
+    fn spawn(&self, pump: Pump) {
+        drop(pump);
+        panic_any(Grenade);
+    }
+}
+
+/// `/job` is left to `jobs`.
+fn with_jobs(
+    engine: Engine,
+    jobs: Offload,
+    job: impl Fn() -> Answer + Copy + Send + Sync + 'static,
+) -> Server {
+    let ok = StaticReply::text(Status::OK, "ok\n");
+    let service = service_fn(move |request, reply| match request.path() {
+        "/job" => {
+            let grenade = Grenade;
+            jobs.run(request, reply, move || {
+                let _captured = &grenade;
+                job()
+            })
+        }
+        _ => reply.send(&ok),
+    });
+    builder(engine).workers(workers(1)).listen(anywhere(), Http1::new(service)).start().unwrap()
+}
+
+fn an_executor_that_panics_costs_the_job(engine: Engine) {
+    let _turn = alone();
+    let jobs = Offload::builder().timeout(Duration::from_secs(3_600)).build_on(PanickingExecutor);
+    let server = with_jobs(engine, jobs, || Reply::new(Status::OK).into());
+    for _ in 0..4 {
+        assert_eq!(status(addr(&server), "/job"), "503");
+    }
+    assert_serves(&server);
+    assert_eq!(server.stats().jobs_refused, 4);
+    server.stop().unwrap();
+}
+
+fn what_a_job_has_captured_may_panic_when_it_is_dropped(engine: Engine) {
+    let _turn = alone();
+    // When it has run.
+    let jobs = Offload::builder().threads(std::num::NonZeroU16::MIN).build().unwrap();
+    let server = with_jobs(engine, jobs, || Reply::new(Status::OK).into());
+    for _ in 0..4 {
+        assert_eq!(status(addr(&server), "/job"), "500");
+    }
+    assert_serves(&server);
+    server.stop().unwrap();
+
+    // When it is called off, on the ring thread, because its time is up or its client left.
+    struct Never;
+    impl Executor for Never {
+        fn threads(&self) -> usize {
+            1
+        }
+        fn spawn(&self, pump: Pump) {
+            std::mem::forget(pump);
+        }
+    }
+    let jobs = Offload::builder().timeout(Duration::from_millis(20)).build_on(Never);
+    let server = with_jobs(engine, jobs, || Reply::new(Status::OK).into());
+    for _ in 0..4 {
+        assert_eq!(status(addr(&server), "/job"), "503");
+    }
+    assert_serves(&server);
+    server.stop().unwrap();
+
+    // When its answer comes too late for anybody.
+    let (gone, is_gone) = sync_channel(1);
+    let is_gone = Arc::new(Mutex::new(is_gone));
+    let jobs = Offload::builder().timeout(Duration::from_millis(20)).build().unwrap();
+    let service = service_fn(move |request, reply| match request.path() {
+        "/job" => {
+            let is_gone = Arc::clone(&is_gone);
+            jobs.run(request, reply, move || {
+                let grenade = Grenade;
+                is_gone.lock().unwrap().recv().unwrap();
+                Answer::then(move |reply: Responder<'_>| {
+                    let _captured = &grenade;
+                    reply.status(Status::OK).body("late")
+                })
+            })
+        }
+        _ => reply.status(Status::OK).body("ok"),
+    });
+    let server = builder(engine).workers(workers(1)).listen(anywhere(), Http1::new(service)).start().unwrap();
+    assert_eq!(status(addr(&server), "/job"), "503");
+    gone.send(()).unwrap();
+    assert!(wait_until(LIMIT, || server.stats().answers_dropped == 1).is_some(), "{:?}", server.stats());
+    assert_serves(&server);
+    server.stop().unwrap();
+}
+
+/// Somebody has copies and serves who comes: that the backlog is never empty is no reason to stay.
+fn a_drain_of_lent_sockets_ends_under_load(engine: Engine) {
+    let _turn = alone();
+    let slow = service_fn(|_, reply| {
+        thread::sleep(Duration::from_millis(2));
+        reply.status(Status::OK).body("ok")
+    });
+    let server = builder(engine)
+        .workers(workers(1))
+        .listen(anywhere().defer_accept(None), Http1::new(slow))
+        .start()
+        .unwrap();
+    let (place, handle) = (addr(&server), server.handle());
+    let copies = handle.listening().unwrap();
+    let (going, served) = (AtomicBool::new(true), AtomicBool::new(false));
+    thread::scope(|scope| {
+        for _ in 0..12 {
+            scope.spawn(|| {
+                while going.load(Ordering::Relaxed) {
+                    let Ok(mut stream) = TcpStream::connect_timeout(&place, Duration::from_secs(1)) else {
+                        continue;
+                    };
+                    stream.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
+                    let _sent = stream.write_all(CLOSE);
+                    let mut reply = Vec::new();
+                    if stream.read_to_end(&mut reply).is_ok_and(|len| len > 0) {
+                        served.store(true, Ordering::Relaxed);
+                    }
+                }
+            });
+        }
+        assert!(wait_until(LIMIT, || served.load(Ordering::Relaxed)).is_some());
+        handle.drain_within(Duration::from_secs(3_600));
+        let (ended, has_ended) = sync_channel(1);
+        scope.spawn(move || ended.send(server.wait().is_ok()));
+        let waited = has_ended.recv_timeout(LIMIT);
+        going.store(false, Ordering::Relaxed);
+        handle.stop();
+        assert_eq!(waited, Ok(true), "it ends while clients come");
+    });
+    drop(copies);
+}
+
+/// A ring interrupts the thread that opened it, also a while after it was closed.
+fn a_start_interrupts_no_call_of_its_thread(engine: Engine) {
+    let _turn = alone();
+    for _ in 0..5 {
+        let server = builder(engine).listen(anywhere(), ok()).start().unwrap();
+        let wait = rustix::event::Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+        assert_eq!(
+            rustix::event::poll(&mut [], Some(&wait)),
+            Ok(0),
+            "a call that waits ends in its own time"
+        );
+        server.stop().unwrap();
+    }
+}
+
+#[test]
+fn a_socket_that_was_passed_has_to_listen() {
+    let _turn = alone();
+    let udp: OwnedFd = UdpSocket::bind("127.0.0.1:0").unwrap().into();
+    let connected = TcpListener::bind("127.0.0.1:0").unwrap();
+    let tcp: OwnedFd = TcpStream::connect(connected.local_addr().unwrap()).unwrap().into();
+    let (datagrams, _other) = UnixDatagram::pair().unwrap();
+    let (pipe, _writer) = std::io::pipe().unwrap();
+    let bound =
+        rustix::net::socket(rustix::net::AddressFamily::INET, rustix::net::SocketType::STREAM, None).unwrap();
+    rustix::net::bind(&bound, &"127.0.0.1:0".parse::<SocketAddr>().unwrap()).unwrap();
+    for (fd, why) in [
+        (udp, "not a stream socket"),
+        (tcp, "does not listen"),
+        (datagrams.into(), "not a stream socket"),
+        (bound.try_clone().unwrap(), "does not listen"),
+    ] {
+        let error = builder(Engine::Epoll).listen(Listen::inherited(fd), ok()).start().unwrap_err();
+        assert_eq!(error.kind(), StartErrorKind::Misconfigured, "{error}");
+        assert!(error.to_string().contains(why), "{error}");
+    }
+    let error = builder(Engine::Epoll).listen(Listen::inherited(pipe.into()), ok()).start().unwrap_err();
+    assert!(error.to_string().contains("inherited descriptor"), "{error}");
+    let sockets = Listen::tcp("127.0.0.1:0".parse().unwrap()).listening(vec![bound]);
+    let error = builder(Engine::Epoll).listen(sockets, ok()).start().unwrap_err();
+    assert_eq!(error.kind(), StartErrorKind::Misconfigured, "{error}");
+}
+
+/// The limit is that of the process: tests of this program take turns.
+fn with_nofile(limit: Rlimit, f: impl FnOnce()) {
+    let before = getrlimit(Resource::Nofile);
+    setrlimit(Resource::Nofile, limit).unwrap();
+    f();
+    setrlimit(Resource::Nofile, before).unwrap();
+}
+
+#[test]
+fn all_limits_together_ask_for_no_more_than_each_alone() {
+    let _turn = alone();
+    let one = || Server::builder().engine(Engine::Epoll).workers(workers(1)).listen(anywhere(), ok());
+    let some = || Limits { write_timeout: Duration::from_secs(3), ..Limits::default() };
+    let before = getrlimit(Resource::Nofile);
+    with_nofile(Rlimit { current: Some(1_024), ..before }, || {
+        let server = one().limits(some()).raise_descriptor_limit(false).start().unwrap();
+        assert_eq!(server.notes().len(), 1, "fewer connections: {:?}", server.notes());
+        assert_eq!(getrlimit(Resource::Nofile).current, Some(1_024));
+        server.stop().unwrap();
+
+        let refused = |error: doorbell::StartError| {
+            assert_eq!(error.kind(), StartErrorKind::TooFewDescriptors, "{error}");
+        };
+        let demanded = || one().raise_descriptor_limit(false).conns_max(5_000);
+        refused(demanded().start().unwrap_err());
+        refused(demanded().limits(some()).start().unwrap_err());
+
+        let server = one().conns_max(100).limits(some()).raise_descriptor_limit(false).start().unwrap();
+        assert_eq!(server.notes(), [""; 0]);
+        server.stop().unwrap();
+        one().start().unwrap().stop().unwrap();
+        assert_ne!(getrlimit(Resource::Nofile).current, Some(1_024), "by default it is raised");
+    });
+}
