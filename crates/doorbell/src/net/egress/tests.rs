@@ -55,9 +55,10 @@ fn states_of(from: u16, to: u16) -> Vec<u8> {
     let text = std::fs::read_to_string("/proc/net/tcp").unwrap();
     let rows = text.lines().skip(1).map(|line| line.split_ascii_whitespace().collect::<Vec<_>>());
     let (from, to) = (format!(":{from:04X}"), format!(":{to:04X}"));
-    rows.filter(|row| row[1].ends_with(&from) && row[2].ends_with(&to))
-        .map(|row| u8::from_str_radix(row[3], 16).unwrap())
-        .collect()
+    let found = rows.filter(|row| row[1].ends_with(&from) && row[2].ends_with(&to));
+    let states = found.map(|row| ([row[1], row[2]].concat(), u8::from_str_radix(row[3], 16).unwrap()));
+    // A table that changes while it is read has the same socket more than once.
+    states.collect::<std::collections::BTreeMap<_, _>>().into_values().collect()
 }
 
 #[test]
