@@ -211,16 +211,16 @@ fn what_a_job_has_captured_may_panic_when_it_is_dropped(engine: Engine) {
     server.stop().unwrap();
 
     // When it is called off, on the ring thread, because its time is up or its client left.
-    struct Never;
+    struct Never(Mutex<Vec<Pump>>);
     impl Executor for Never {
         fn threads(&self) -> usize {
             1
         }
         fn spawn(&self, pump: Pump) {
-            std::mem::forget(pump);
+            self.0.lock().unwrap().push(pump);
         }
     }
-    let jobs = Offload::builder().timeout(Duration::from_millis(20)).build_on(Never);
+    let jobs = Offload::builder().timeout(Duration::from_millis(20)).build_on(Never(Mutex::default()));
     let server = with_jobs(engine, jobs, || Reply::new(Status::OK).into());
     for _ in 0..4 {
         assert_eq!(status(addr(&server), "/job"), "503");

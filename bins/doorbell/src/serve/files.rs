@@ -260,7 +260,7 @@ mod tests {
         symlink("../secret", dir.join("relative")).unwrap();
         symlink(scratch.join("secret"), dir.join("absolute")).unwrap();
         symlink("/proc/self/environ", dir.join("environ")).unwrap();
-        symlink("/proc/self/root/etc/passwd", dir.join("magic")).unwrap();
+        symlink("/proc/self/cwd/Cargo.toml", dir.join("magic")).unwrap();
         symlink("..", dir.join("up")).unwrap();
         symlink("up/secret", dir.join("through")).unwrap();
         symlink("self", dir.join("self")).unwrap();

@@ -69,11 +69,15 @@ impl FileId {
     }
 }
 
-/// A socket bound to `path`, with its file if the name is not an abstract one (unix(7)). A socket there that no process listens on is replaced, and nothing else is.
+/// The call that failed, and why.
+type CallError = (&'static str, io::Error);
+
+/// A socket bound to `path`, with its file if the name is not an abstract one (unix(7)). Only a socket there on which no process
+/// listens is replaced.
 ///
 /// # Errors
 /// The call that failed, and why.
-pub(super) fn bind(path: &Path) -> Result<(Socket, Option<Arc<SocketFile>>), (&'static str, io::Error)> {
+pub(super) fn bind(path: &Path) -> Result<(Socket, Option<Arc<SocketFile>>), CallError> {
     let addr = SockAddr::unix(path).map_err(|error| ("bind", error))?;
     let socket =
         Socket::new(Domain::UNIX, Type::STREAM.nonblocking(), None).map_err(|error| ("socket", error))?;

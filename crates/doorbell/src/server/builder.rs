@@ -250,14 +250,7 @@ impl ServerBuilder {
     /// # Errors
     /// What made it impossible; nothing is left open then.
     pub fn start(mut self) -> Result<Server, StartError> {
-        if self.listeners.is_empty() || self.listeners.len() > LISTENERS_MAX {
-            return Err(StartError::Listeners);
-        }
-        if self.hand_over.as_ref().is_some_and(|to| to.answer_before_body) {
-            self.listeners.iter_mut().for_each(|(_, protocol)| protocol.answer_before_body());
-        }
-        self.single.apply(&mut self.limits);
-        self.check_addresses()?;
+        self.settle()?;
         let workers = self.worker_count();
         let mut notes = Vec::new();
         self.limits.conns_max = self.affordable_conns(workers, &mut notes)?;
@@ -325,6 +318,18 @@ impl ServerBuilder {
             let _gone = go.send(());
         }
         Ok(running)
+    }
+
+    /// What was asked for in several calls, as one; checked as far as it needs no system call.
+    fn settle(&mut self) -> Result<(), StartError> {
+        if self.listeners.is_empty() || self.listeners.len() > LISTENERS_MAX {
+            return Err(StartError::Listeners);
+        }
+        if self.hand_over.as_ref().is_some_and(|to| to.answer_before_body) {
+            self.listeners.iter_mut().for_each(|(_, protocol)| protocol.answer_before_body());
+        }
+        self.single.apply(&mut self.limits);
+        self.check_addresses()
     }
 
     /// On a thread of its own: a ring interrupts the calls of the thread that opened it, also when it is closed and taken down later, and the caller

@@ -68,6 +68,13 @@ pub const LAYERS: &[Layer] = &[
         ],
     },
     Layer { module: "protocol", never: &["conn", "control", "driver", "net", "server", "worker"] },
+    Layer {
+        module: "panics",
+        never: &[
+            "config", "conn", "control", "driver", "error", "handler", "id", "net", "protocol", "server",
+            "stats", "time", "worker",
+        ],
+    },
     Layer { module: "server", never: &["conn"] },
     Layer { module: "stats", never: &["conn", "control", "handler", "net", "protocol", "server", "worker"] },
     Layer {
