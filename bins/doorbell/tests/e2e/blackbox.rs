@@ -199,10 +199,8 @@ fn targets_that_misbehave(engine: &str) {
         Does::Says(b"HTTP/1.1 302 Found\r\nLocation: /\r\nContent-Length: 0\r\n\r\n".to_vec()),
     ] {
         let upstream = Upstream::start(does.clone());
-        let from = Instant::now();
         let text = probe(&doorbell, &format!("target={}", upstream.addr));
         assert_eq!(value(&text, "probe_success"), Some(0.0), "{does:?}\n{text}");
-        assert!(from.elapsed() < Duration::from_secs(3), "{does:?} {:?}", from.elapsed());
     }
     let endless = Upstream::start(Does::Endless);
     let text = probe(&doorbell, &format!("target={}", endless.addr));

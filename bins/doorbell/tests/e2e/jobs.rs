@@ -337,13 +337,13 @@ fn send_junk(server: SocketAddr, token: &str, runs: &AtomicBool, refused: &Atomi
 
 fn a_job_that_comes_too_late(engine: &str) {
     let server = serve(engine, "ES256", "threads = 1\ntimeout = \"20ms\"", "");
-    let (mut late, mut asked) = (0, 0);
+    let (mut refused, mut asked) = (0, 0);
     // Some 55 us each, one after the other: the last of so many waits far longer than that.
-    while late == 0 && asked < 20_000 {
+    while refused == 0 && asked < 20_000 {
         for reply in replies(server.begun(1000)) {
             asked += 1;
             if reply.status == 503 {
-                late += 1;
+                refused += 1;
                 assert_eq!(reply.field("retry-after"), Some("1"), "{}", reply.head);
                 assert_eq!(reply.field("connection"), Some("close"), "{}", reply.head);
             } else {
@@ -351,10 +351,10 @@ fn a_job_that_comes_too_late(engine: &str) {
             }
         }
     }
-    assert!(late > 0 && late < asked, "{late} of {asked}");
+    assert!(refused > 0 && refused < asked, "{refused} of {asked}");
     assert_eq!(server.ask("/api/x", &server.token()).status, 308);
     let (totals, lines) = server.end();
-    assert_eq!(lines.iter().filter(|line| line["status"] == 503).count(), late);
+    assert_eq!(lines.iter().filter(|line| line["status"] == 503).count(), refused);
     assert_eq!(lines.len(), asked + 1, "{totals}");
 }
 

@@ -8,8 +8,12 @@ use std::collections::HashSet;
 use doorbell::driver::{Driver, Expect, Payload, SendBuf, Step};
 
 use doorbell::time::Time;
+use doorbell_testkit::figures::at_most;
 
 use super::bench::{Bench, Came, Got, LISTENER, Stand};
+
+/// Waits that something must end before.
+const LIMIT: Duration = Duration::from_secs(20);
 
 /// Slots these tests need.
 pub(super) const SLOTS: u32 = 64;
@@ -131,7 +135,7 @@ pub(super) fn d9_wait_ends_after_its_timeout<B: Bench>(mut stand: Stand<B>) {
         stand.turn_for(timeout);
         let took = stand.bench.now() - before;
         assert!(waits <= 4, "{waits} waits for {timeout:?}");
-        assert!(took < 2 * timeout + Duration::from_millis(400), "{took:?} for {timeout:?}");
+        at_most("two waits", took, 2 * timeout + Duration::from_millis(400));
     }
     stand.abandon(conn);
 }
@@ -156,7 +160,8 @@ pub(super) fn d9_wait_ends_by_the_time_asked_for<B: Bench>(mut stand: Stand<B>) 
             waits += 1;
         }
         let took = stand.bench.now() - before;
-        assert!(waits <= 4 && took < due + Duration::from_millis(400), "{waits} waits, {took:?} for {due:?}");
+        assert!(waits <= 4, "{waits} waits for {due:?}");
+        at_most("a wait that is due", took, due + Duration::from_millis(400));
     }
 }
 
@@ -164,10 +169,10 @@ pub(super) fn d9_wait_ends_when_woken<B: Bench>(mut stand: Stand<B>) {
     for _ in 0..3 {
         stand.bench.wake_soon();
         let before = stand.bench.now();
-        stand.bench.driver().wait(Some(Duration::from_secs(20))).expect("the driver goes on");
+        stand.bench.driver().wait(Some(LIMIT)).expect("the driver goes on");
         assert!(stand.bench.driver().next().is_none(), "a wake-up is not a completion");
         let took = stand.bench.now() - before;
-        assert!(took < Duration::from_secs(10), "{took:?}");
+        assert!(took < LIMIT, "{took:?}");
         stand.settle();
     }
 }
@@ -177,10 +182,10 @@ pub(super) fn d9_a_wake_before_the_wait_is_not_lost<B: Bench>(mut stand: Stand<B
         stand.bench.wake_now();
         stand.bench.wake_now();
         let before = stand.bench.now();
-        stand.bench.driver().wait(Some(Duration::from_secs(20))).expect("the driver goes on");
+        stand.bench.driver().wait(Some(LIMIT)).expect("the driver goes on");
         while stand.bench.driver().next().is_some() {}
         let took = stand.bench.now() - before;
-        assert!(took < Duration::from_secs(10), "{took:?}");
+        assert!(took < LIMIT, "{took:?}");
         stand.settle();
     }
 }
@@ -192,10 +197,10 @@ pub(super) fn d9_wait_ends_with_a_completion<B: Bench>(mut stand: Stand<B>) {
         stand.bench.send(peer, b"!");
         let before = stand.bench.now();
         while !stand.came.iter().any(|came| matches!(came, Came::Received(..))) {
-            stand.turn_for(Duration::from_secs(20));
+            stand.turn_for(LIMIT);
         }
         let took = stand.bench.now() - before;
-        assert!(took < Duration::from_secs(10), "{took:?}");
+        assert!(took < LIMIT, "{took:?}");
         assert_eq!(stand.received(conn), Got::Data { bytes: b"!".to_vec(), drained: true });
     }
     stand.close(conn);
@@ -244,7 +249,7 @@ pub(super) fn an_idle_connection_does_not_delay_another<B: Bench>(mut stand: Sta
         slowest = slowest.max(stand.bench.now() - before);
     }
     // A close that a kernel holds back shows as 200 ms (the cork) or 1 s.
-    assert!(slowest < Duration::from_millis(100), "{slowest:?}");
+    at_most("a reply beside an idle connection", slowest, Duration::from_millis(100));
     stand.bench.driver().disarm_accept(LISTENER);
     stand.accept_ended(LISTENER);
     stand.abandon(idle);

@@ -10,6 +10,7 @@ mod lexer;
 mod manifest;
 mod modules;
 mod source;
+mod times;
 mod words;
 
 use std::fmt;
@@ -21,6 +22,7 @@ pub use lexer::{Masked, mask};
 pub use manifest::{ARROWS, Arrow, package_arrows};
 pub use modules::unreferenced;
 pub use source::{Source, load, read_tree};
+pub use times::time_bounds;
 pub use words::{forbids_unsafe, headers, ignores, left_open, line_citations, machine_paths, unsafe_outside};
 
 /// One broken rule: where, and what to do about it.
