@@ -84,6 +84,8 @@ mod restart_kept;
 mod scraped;
 mod signals;
 mod slow;
+mod soak;
 mod systemd;
 mod testssl;
 mod tls;
+mod workers;

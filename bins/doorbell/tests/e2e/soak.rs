@@ -1,0 +1,132 @@
+//! Every kind of client at once, with reloads and new certificates, for as long as it is asked: nobody is lost, and nothing piles up.
+//!
+//! Does not know about: any one kind. `DOORBELL_SOAK_SECS` says how long; a few seconds otherwise.
+
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use doorbell_testkit::peers::{Shape, misbehave, process, wait_until};
+use rustix::process::Signal;
+
+use crate::https::Https;
+use crate::pki::ca;
+use crate::plain::{request, try_get};
+use crate::support::{Doorbell, LIMIT, Scratch, StopAtEnd, on_both_engines, told};
+
+on_both_engines! {
+    nobody_is_lost_and_nothing_piles_up
+}
+
+/// Growth that allocators and caches may take; a leak of a hundred bytes a connection is far more within the hour.
+const GROWTH_MAX: u64 = 4 << 20;
+
+fn soak_time() -> Duration {
+    let asked = std::env::var("DOORBELL_SOAK_SECS").ok();
+    Duration::from_secs(
+        asked.map_or(4, |secs| secs.parse().expect("DOORBELL_SOAK_SECS is a number of seconds")),
+    )
+}
+
+fn config(cert: &str, key: &str, round: u64) -> String {
+    format!(
+        "version = 1\n[runtime]\nworkers = 2\n[lifecycle]\ndrain_delay = \"0s\"\nreload = \"SIGHUP\"\n\
+         [tls.web]\ncert = {cert:?}\nkey = {key:?}\nhandshakes_per_ip = \"off\"\n\
+         [listener.plain]\nbind = \"127.0.0.1:0\"\nlimits = {{ connections_per_ip = 10000 }}\n\
+         [listener.tls]\nbind = \"127.0.0.1:0\"\ntls = \"web\"\nlimits = {{ connections_per_ip = 10000 }}\n\
+         [route.live]\npath = \"/livez\"\nhealth = \"livez\"\n\
+         [route.round]\npath = \"/round\"\nreply = {{ body = \"{round}\" }}\n"
+    )
+}
+
+/// What the clients have done so far.
+#[derive(Debug, Default)]
+struct Done {
+    served: AtomicU64,
+    left: AtomicU64,
+}
+
+/// Calls `one` until the soak is over; it gives whether it was served, and nothing where the client went without its reply.
+fn again(runs: &AtomicBool, done: &Done, one: impl Fn() -> Option<Result<(), String>>) {
+    while runs.load(Ordering::Relaxed) {
+        match one() {
+            Some(served) => {
+                served.unwrap_or_else(|what| panic!("{what}"));
+                done.served.fetch_add(1, Ordering::Relaxed);
+            }
+            None => {
+                done.left.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+fn served(reply: Result<doorbell_testkit::peers::Reply, String>) -> Option<Result<(), String>> {
+    Some(reply.and_then(|reply| (reply.status == 200).then_some(()).ok_or(reply.head)))
+}
+
+fn probed(server: SocketAddr) -> Option<Result<(), String>> {
+    let got = Shape::Kubelet.probe(server, "/livez").map_err(|error| error.to_string());
+    Some(got.and_then(|got| {
+        got.bytes.starts_with(b"HTTP/1.1 200 ").then_some(()).ok_or_else(|| format!("{got:?}"))
+    }))
+}
+
+fn left(server: SocketAddr, by_reset: bool) -> Option<Result<(), String>> {
+    // Whatever becomes of it, it is not there to see.
+    let _gone = misbehave::send_and_leave(server, &request("/livez", &[]), by_reset);
+    None
+}
+
+fn nobody_is_lost_and_nothing_piles_up(engine: &str) {
+    let scratch = Scratch::new();
+    let (cert, key) = ca().server(&["localhost"]).write(&scratch, "tls");
+    let file = scratch.write("doorbell.toml", &config(&cert, &key, 0));
+    let doorbell = Doorbell::try_start(&["serve", "-c", &file, "--engine", engine])
+        .unwrap_or_else(|log| panic!("{log}"));
+    let (plain, https) = (doorbell.addr_of(0), Https::new(doorbell.addr_of(1)));
+    let pid = doorbell.process.pid();
+    let (runs, done) = (AtomicBool::new(true), Done::default());
+    let fds_before = doorbell.fds_at_rest();
+    let mut round = 0;
+    let (mut rss_settled, mut rss_last) = (0, 0);
+    thread::scope(|scope| {
+        let _stop = StopAtEnd(&runs);
+        let (runs, done, https) = (&runs, &done, &https);
+        scope.spawn(move || again(runs, done, || served(try_get(plain, "/livez", &[]))));
+        scope.spawn(move || again(runs, done, || probed(plain)));
+        scope.spawn(move || {
+            again(runs, done, || served(https.get("/livez").map_err(|error| error.to_string())))
+        });
+        scope.spawn(move || again(runs, done, || left(plain, true)));
+        scope.spawn(move || again(runs, done, || left(plain, false)));
+        let start = Instant::now();
+        while start.elapsed() < soak_time() || round < 4 {
+            round += 1;
+            ca().server(&["localhost"]).replace(&scratch, "tls");
+            scratch.write("doorbell.toml", &config(&cert, &key, round));
+            doorbell.process.signal(Signal::HUP);
+            let is_new = || {
+                try_get(plain, "/round", &[]).is_ok_and(|reply| reply.body == round.to_string().as_bytes())
+            };
+            assert!(wait_until(LIMIT, is_new).is_some(), "reload {round}: {}", doorbell.process.log());
+            rss_last = process::rss_bytes(&pid).unwrap();
+            if round == 4 {
+                rss_settled = rss_last;
+            }
+            thread::sleep(Duration::from_millis(500));
+        }
+    });
+    let (served, left) = (done.served.into_inner(), done.left.into_inner());
+    let growth = rss_last.saturating_sub(rss_settled);
+    told(&format!(
+        "{engine}: {served} served, {left} left, {round} reloads, {} KiB more since the fourth",
+        growth >> 10
+    ));
+    assert!(served > 0 && left > 0);
+    assert!(growth <= GROWTH_MAX, "{growth} bytes");
+    let at_rest = wait_until(LIMIT, || process::fds(&pid).unwrap() <= fds_before);
+    assert!(at_rest.is_some(), "{fds_before} descriptors became {}", process::fds(&pid).unwrap());
+}
