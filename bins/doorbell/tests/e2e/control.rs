@@ -14,10 +14,11 @@ use doorbell_testkit::peers::{Reply, exchange, wait_until};
 use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::support::{Doorbell, LIMIT, Scratch, binary, on_auto};
+use crate::support::{Doorbell, LIMIT, Scratch, binary, on_auto, on_both_engines};
+
+on_both_engines! { every_command_is_answered }
 
 on_auto! {
-    every_command_is_answered
     the_next_probe_after_a_command_sees_it
     a_stop_is_called_off_until_listeners_close
     events_are_followed_to_the_end

@@ -17,15 +17,18 @@ use serde_json::Value;
 
 use crate::control::Controlled;
 use crate::plain::get;
-use crate::support::{Doorbell, LIMIT, Process, Scratch, binary, free_addr, on_auto, skipped};
+use crate::support::{
+    Doorbell, LIMIT, Process, Scratch, binary, free_addr, on_auto, on_both_engines, skipped,
+};
 
 on_auto! {
     a_reader_of_the_log_that_hangs_holds_nothing_up
     lines_that_nobody_reads_are_counted
-    sigusr1_writes_the_state_down
     a_signal_during_a_long_reload_is_not_lost
     reloads_leave_no_replies_behind
 }
+
+on_both_engines! { sigusr1_writes_the_state_down }
 
 /// A child that is killed at the end of the test.
 struct Killed(Child);

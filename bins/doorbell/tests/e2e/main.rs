@@ -72,6 +72,7 @@ mod links;
 mod memory;
 mod monitors;
 mod mounted;
+mod moved;
 mod mutual;
 mod nginx;
 mod proxies;

@@ -1,0 +1,434 @@
+//! Each event, once, through the running program: exactly which series of its metrics move, and by how much.
+//!
+//! Does not know about: what a metric is for. Families that no event of this table can move are listed with the reason, so that a new
+//! one is missed by this test until it has a row or a reason.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::io::Write as _;
+use std::net::{SocketAddr, TcpStream};
+
+use doorbell_testkit::peers::{misbehave, wait_until};
+
+use crate::control::Controlled;
+use crate::plain::{get, request, send};
+use crate::support::{LIMIT, on_both_engines, program, run};
+
+on_both_engines! {
+    an_event_moves_its_series_and_no_other
+}
+
+const CONFIG: &str = r#"
+[runtime]
+workers = 2
+
+[lifecycle]
+drain_delay = "0s"
+reload = "SIGHUP"
+
+[admin]
+bind = "127.0.0.1:0"
+
+[limit.few]
+key = "ip"
+rate = "2/h"
+
+[listener.web]
+bind = "127.0.0.1:0"
+http2 = true
+
+[check.app]
+type = "ttl"
+ttl = "1h"
+rise = 1
+fall = 1
+
+[health.readyz]
+require = ["app"]
+
+[route.ready]
+path = "/readyz"
+health = "readyz"
+
+[route.push]
+path = "/push/{check}/{result}"
+push = true
+
+[route.hello]
+path = "/hello"
+reply = { body = "hello\n" }
+
+[route.few]
+path = "/few"
+limit = "few"
+reply = { body = "few\n" }
+
+[route.old]
+path = "/old"
+redirect = { scheme = "https", host = "new.test" }
+"#;
+
+/// Families that time moves, or that depend on how the kernel cuts and wakes: no event moves them by a known amount.
+const BY_THEMSELVES: [&str; 17] = [
+    "doorbell_check_age_seconds",
+    "doorbell_check_last_duration_seconds",
+    "doorbell_check_last_success_timestamp_seconds",
+    "doorbell_config_info",
+    "doorbell_config_last_reload_success_timestamp_seconds",
+    "doorbell_prober_interval_seconds",
+    "doorbell_prober_last_seen_timestamp_seconds",
+    "doorbell_received_bytes_total",
+    "doorbell_ring_enters_total",
+    "doorbell_sent_bytes_total",
+    "doorbell_start_time_seconds",
+    "doorbell_worker_last_loop_timestamp_seconds",
+    "doorbell_worker_turns_total",
+    "doorbell_accept_rearms_total",
+    "doorbell_worker_connections_accepted_total",
+    "doorbell_worker_connections_active",
+    "process_",
+];
+
+struct Stand {
+    control: Controlled,
+    web: SocketAddr,
+    admin: SocketAddr,
+    config: String,
+    curl: std::path::PathBuf,
+}
+
+/// What an event does to series, a worker's label left out.
+type Moves = &'static [(&'static str, f64)];
+
+struct Row {
+    event: &'static str,
+    act: fn(&Stand),
+    moves: Moves,
+}
+
+/// A request on a connection of its own, and its reply.
+const SERVED: Moves = &[
+    ("doorbell_connections_accepted_total{listener=\"web\"}", 1.0),
+    ("doorbell_connections_closed_total{listener=\"web\",reason=\"done\"}", 1.0),
+    ("doorbell_requests_total{protocol=\"http1\"}", 1.0),
+];
+
+const ROWS: &[Row] = &[
+    Row {
+        event: "a request",
+        act: |stand| served(stand, "/hello"),
+        moves: &[(
+            "doorbell_http_requests_total{listener=\"web\",route=\"hello\",method=\"GET\",code=\"200\"}",
+            1.0,
+        )],
+    },
+    Row {
+        event: "a request without a route",
+        act: |stand| served(stand, "/missing"),
+        moves: &[(
+            "doorbell_http_requests_total{listener=\"web\",route=\"\",method=\"GET\",code=\"404\"}",
+            1.0,
+        )],
+    },
+    Row {
+        event: "a redirect",
+        act: |stand| served(stand, "/old"),
+        moves: &[
+            ("doorbell_http_requests_total{listener=\"web\",route=\"old\",method=\"GET\",code=\"308\"}", 1.0),
+            ("doorbell_redirects_total{route=\"old\",code=\"308\"}", 1.0),
+        ],
+    },
+    Row {
+        event: "the first request of a limit",
+        act: |stand| served(stand, "/few"),
+        moves: &[
+            ("doorbell_http_requests_total{listener=\"web\",route=\"few\",method=\"GET\",code=\"200\"}", 1.0),
+            ("doorbell_rate_limit_decisions_total{limiter=\"few\",decision=\"allow\"}", 1.0),
+            ("doorbell_rate_limit_keys{limiter=\"few\"}", 1.0),
+        ],
+    },
+    Row {
+        event: "the second request of a limit",
+        act: |stand| served(stand, "/few"),
+        moves: &[
+            ("doorbell_http_requests_total{listener=\"web\",route=\"few\",method=\"GET\",code=\"200\"}", 1.0),
+            ("doorbell_rate_limit_decisions_total{limiter=\"few\",decision=\"allow\"}", 1.0),
+        ],
+    },
+    Row {
+        event: "a request over its limit",
+        act: |stand| served(stand, "/few"),
+        moves: &[
+            ("doorbell_http_requests_total{listener=\"web\",route=\"few\",method=\"GET\",code=\"429\"}", 1.0),
+            ("doorbell_rate_limit_decisions_total{limiter=\"few\",decision=\"deny\"}", 1.0),
+            ("doorbell_refused_total{reason=\"rate_limited\"}", 1.0),
+        ],
+    },
+    Row {
+        event: "a probe of a check without a result",
+        act: |stand| served(stand, "/readyz"),
+        moves: &[("doorbell_probes_total{endpoint=\"readyz\",prober=\"other\",verdict=\"down\"}", 1.0)],
+    },
+    Row {
+        event: "a first result",
+        act: |stand| pushed(stand, "app/pass"),
+        moves: &[
+            PUSHED,
+            ("doorbell_check_attempts_total{check=\"app\",result=\"success\",reason=\"none\"}", 1.0),
+            ("doorbell_check_consecutive_results{check=\"app\",result=\"success\"}", 1.0),
+            ("doorbell_check_pushes_total", 1.0),
+            ("doorbell_check_state{check=\"app\",state=\"unknown\"}", -1.0),
+            ("doorbell_check_state{check=\"app\",state=\"up\"}", 1.0),
+            ("doorbell_check_transitions_total{check=\"app\",to=\"up\"}", 1.0),
+            ("doorbell_check_up{check=\"app\"}", 1.0),
+            ("doorbell_endpoint_state{endpoint=\"readyz\",state=\"down\"}", -1.0),
+            ("doorbell_endpoint_state{endpoint=\"readyz\",state=\"up\"}", 1.0),
+            ("doorbell_endpoint_up{endpoint=\"readyz\"}", 1.0),
+        ],
+    },
+    Row {
+        event: "a kubelet's probe",
+        act: |stand| {
+            let reply = get(stand.web, "/readyz", &["User-Agent: kube-probe/1.34"]);
+            assert_eq!(reply.status, 200);
+        },
+        moves: &[("doorbell_probes_total{endpoint=\"readyz\",prober=\"kubelet\",verdict=\"up\"}", 1.0)],
+    },
+    Row {
+        event: "a result that is degraded",
+        act: |stand| pushed(stand, "app/warn"),
+        moves: &[
+            PUSHED,
+            ("doorbell_check_attempts_total{check=\"app\",result=\"degraded\",reason=\"verdict\"}", 1.0),
+            ("doorbell_check_consecutive_results{check=\"app\",result=\"success\"}", 1.0),
+            ("doorbell_check_pushes_total", 1.0),
+            ("doorbell_check_state{check=\"app\",state=\"up\"}", -1.0),
+            ("doorbell_check_state{check=\"app\",state=\"degraded\"}", 1.0),
+            ("doorbell_check_transitions_total{check=\"app\",to=\"degraded\"}", 1.0),
+            ("doorbell_endpoint_state{endpoint=\"readyz\",state=\"up\"}", -1.0),
+            ("doorbell_endpoint_state{endpoint=\"readyz\",state=\"degraded\"}", 1.0),
+        ],
+    },
+    Row {
+        event: "a failure",
+        act: |stand| pushed(stand, "app/fail"),
+        moves: &[
+            PUSHED,
+            ("doorbell_check_attempts_total{check=\"app\",result=\"failure\",reason=\"verdict\"}", 1.0),
+            ("doorbell_check_consecutive_results{check=\"app\",result=\"success\"}", -2.0),
+            ("doorbell_check_consecutive_results{check=\"app\",result=\"failure\"}", 1.0),
+            ("doorbell_check_pushes_total", 1.0),
+            ("doorbell_check_state{check=\"app\",state=\"degraded\"}", -1.0),
+            ("doorbell_check_state{check=\"app\",state=\"down\"}", 1.0),
+            ("doorbell_check_transitions_total{check=\"app\",to=\"down\"}", 1.0),
+            ("doorbell_check_up{check=\"app\"}", -1.0),
+            ("doorbell_endpoint_state{endpoint=\"readyz\",state=\"degraded\"}", -1.0),
+            ("doorbell_endpoint_state{endpoint=\"readyz\",state=\"down\"}", 1.0),
+            ("doorbell_endpoint_up{endpoint=\"readyz\"}", -1.0),
+        ],
+    },
+    Row {
+        event: "a result of a check that is not configured",
+        act: |stand| {
+            let reply = send(stand.web, &push_of("nobody/pass")).unwrap();
+            assert_eq!(reply.status, 404);
+        },
+        moves: &[(
+            "doorbell_http_requests_total{listener=\"web\",route=\"push\",method=\"POST\",code=\"404\"}",
+            1.0,
+        )],
+    },
+    Row {
+        event: "a request that is malformed",
+        act: |stand| {
+            let reply = send(stand.web, b"GET /hello HTTP/1.1\r\nHost : a\r\n\r\n").unwrap();
+            assert_eq!(reply.status, 400);
+        },
+        moves: &[
+            ("doorbell_requests_total{protocol=\"http1\"}", -1.0),
+            ("doorbell_connections_closed_total{listener=\"web\",reason=\"done\"}", -1.0),
+            ("doorbell_connections_closed_total{listener=\"web\",reason=\"protocol_error\"}", 1.0),
+            ("doorbell_refused_total{reason=\"malformed\"}", 1.0),
+        ],
+    },
+    Row {
+        event: "a client that leaves behind its reply",
+        act: |stand| {
+            let mut kept = TcpStream::connect(stand.web).unwrap();
+            kept.write_all(b"GET /hello HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+            misbehave::read_replies(&mut kept, 1, false).unwrap();
+        },
+        moves: &[
+            ("doorbell_connections_closed_total{listener=\"web\",reason=\"done\"}", -1.0),
+            ("doorbell_connections_closed_total{listener=\"web\",reason=\"client_fin\"}", 1.0),
+            (
+                "doorbell_http_requests_total{listener=\"web\",route=\"hello\",method=\"GET\",code=\"200\"}",
+                1.0,
+            ),
+        ],
+    },
+    Row {
+        event: "a request by HTTP/2",
+        act: |stand| {
+            let url = format!("http://{}/hello", stand.web);
+            assert!(run(&stand.curl, &["-s", "--http2-prior-knowledge", &url]).status.success());
+        },
+        moves: &[
+            ("doorbell_requests_total{protocol=\"http1\"}", -1.0),
+            ("doorbell_requests_total{protocol=\"http2\"}", 1.0),
+            ("doorbell_connections_closed_total{listener=\"web\",reason=\"done\"}", -1.0),
+            ("doorbell_connections_closed_total{listener=\"web\",reason=\"handed_over\"}", 1.0),
+            ("doorbell_http2_connections_total", 1.0),
+            (
+                "doorbell_http_requests_total{listener=\"web\",route=\"hello\",method=\"GET\",code=\"200\"}",
+                1.0,
+            ),
+        ],
+    },
+];
+
+/// The same without a request.
+const COMMANDS: &[Row] = &[
+    Row {
+        event: "maintenance",
+        act: |stand| drop(stand.control.say(&["maint", "readyz"])),
+        moves: &[
+            ("doorbell_endpoint_forced{endpoint=\"readyz\",mode=\"maintenance\"}", 1.0),
+            ("doorbell_endpoint_state{endpoint=\"readyz\",state=\"down\"}", -1.0),
+            ("doorbell_endpoint_state{endpoint=\"readyz\",state=\"maintenance\"}", 1.0),
+            ("doorbell_maintenance{target=\"readyz\",source=\"operator\"}", 1.0),
+        ],
+    },
+    Row {
+        event: "its end",
+        act: |stand| drop(stand.control.say(&["ready", "readyz"])),
+        moves: &[
+            ("doorbell_endpoint_forced{endpoint=\"readyz\",mode=\"maintenance\"}", -1.0),
+            ("doorbell_endpoint_state{endpoint=\"readyz\",state=\"maintenance\"}", -1.0),
+            ("doorbell_endpoint_state{endpoint=\"readyz\",state=\"down\"}", 1.0),
+            ("doorbell_maintenance{target=\"readyz\",source=\"operator\"}", -1.0),
+        ],
+    },
+    Row {
+        event: "a drain",
+        act: |stand| drop(stand.control.say(&["drain", "readyz"])),
+        moves: &[
+            ("doorbell_endpoint_forced{endpoint=\"readyz\",mode=\"drain\"}", 1.0),
+            ("doorbell_endpoint_state{endpoint=\"readyz\",state=\"down\"}", -1.0),
+            ("doorbell_endpoint_state{endpoint=\"readyz\",state=\"drain\"}", 1.0),
+        ],
+    },
+    Row {
+        event: "its end",
+        act: |stand| drop(stand.control.say(&["undrain", "readyz"])),
+        moves: &[
+            ("doorbell_endpoint_forced{endpoint=\"readyz\",mode=\"drain\"}", -1.0),
+            ("doorbell_endpoint_state{endpoint=\"readyz\",state=\"drain\"}", -1.0),
+            ("doorbell_endpoint_state{endpoint=\"readyz\",state=\"down\"}", 1.0),
+        ],
+    },
+    Row {
+        event: "a reload of a file that cannot be used",
+        act: |stand| reloaded(stand, "nonsense = 1\n", false),
+        moves: &[
+            ("doorbell_config_reloads_total{result=\"failed\"}", 1.0),
+            ("doorbell_config_last_reload_successful", -1.0),
+        ],
+    },
+    Row {
+        event: "a reload",
+        act: |stand| reloaded(stand, "[route.new]\npath = \"/new\"\nreply = { body = \"new\\n\" }\n", true),
+        moves: &[
+            ("doorbell_config_generation", 1.0),
+            ("doorbell_config_reloads_total{result=\"done\"}", 1.0),
+            ("doorbell_config_last_reload_successful", 1.0),
+        ],
+    },
+];
+
+const PUSHED: (&str, f64) =
+    ("doorbell_http_requests_total{listener=\"web\",route=\"push\",method=\"POST\",code=\"204\"}", 1.0);
+
+fn served(stand: &Stand, path: &str) {
+    send(stand.web, &request(path, &[])).unwrap_or_else(|what| panic!("{path}: {what}"));
+}
+
+fn push_of(what: &str) -> Vec<u8> {
+    format!("POST /push/{what} HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+        .into_bytes()
+}
+
+fn pushed(stand: &Stand, what: &str) {
+    assert_eq!(send(stand.web, &push_of(what)).unwrap().status, 204, "{what}");
+}
+
+fn reloaded(stand: &Stand, more: &str, good: bool) {
+    fs::write(&stand.config, crate::control::config(&stand.control.scratch, &format!("{CONFIG}{more}")))
+        .unwrap();
+    assert_eq!(stand.control.run(&["reload"]).status.success(), good);
+}
+
+/// Every series that does not move by itself, those of all workers added up.
+fn series(admin: SocketAddr) -> BTreeMap<String, f64> {
+    let text = String::from_utf8(get(admin, "/metrics", &[]).body).unwrap();
+    let mut found = BTreeMap::new();
+    for line in text.lines().filter(|line| !line.starts_with('#')) {
+        let (name, value) = line.rsplit_once(' ').unwrap();
+        if BY_THEMSELVES.iter().any(|family| name.starts_with(family)) {
+            continue;
+        }
+        *found.entry(without_worker(name)).or_insert(0.0) += value.parse::<f64>().unwrap();
+    }
+    found
+}
+
+fn without_worker(series: &str) -> String {
+    let Some((before, rest)) = series.split_once("worker=\"") else { return series.to_owned() };
+    let (_, after) = rest.split_once('"').unwrap();
+    format!("{before}{}", after.trim_start_matches(',')).replace("{}", "")
+}
+
+/// What moved between the two, and by how much; what is not there counts as zero.
+fn moved(before: &BTreeMap<String, f64>, after: &BTreeMap<String, f64>) -> BTreeMap<String, f64> {
+    let names: BTreeSet<_> = before.keys().chain(after.keys()).collect();
+    let of = |all: &BTreeMap<String, f64>, name: &String| all.get(name).copied().unwrap_or_default();
+    let moves = names.into_iter().map(|name| (name.clone(), of(after, name) - of(before, name)));
+    moves.filter(|(_, by)| *by != 0.0).collect()
+}
+
+fn an_event_moves_its_series_and_no_other(engine: &str) {
+    let Some(curl) = program("curl") else { return };
+    let control = Controlled::start(engine, CONFIG);
+    let (web, admin) = (control.doorbell.addr_of(1), control.doorbell.addr_of(2));
+    let config = config_file(&control);
+    let stand = Stand { control, web, admin, config, curl };
+    let before = series(stand.admin);
+    let mut expected = BTreeMap::new();
+    let requests = ROWS.iter().map(|row| (row, SERVED));
+    for (row, more) in requests.chain(COMMANDS.iter().map(|row| (row, &[][..]))) {
+        (row.act)(&stand);
+        for (name, by) in row.moves.iter().chain(more) {
+            *expected.entry((*name).to_owned()).or_insert(0.0) += by;
+        }
+        expected.retain(|_, by| *by != 0.0);
+        let mut found = BTreeMap::new();
+        // A connection is over a moment after its client saw the end. What moves too late, or too often, shows behind the next event.
+        let is_so = wait_until(LIMIT, || {
+            found = moved(&before, &series(stand.admin));
+            found == expected
+        });
+        let differs = || {
+            let wrong: Vec<_> = moved(&expected, &found).into_iter().collect();
+            format!("{}: besides what is expected {wrong:?}", row.event)
+        };
+        assert!(is_so.is_some(), "{}\n{}", differs(), stand.control.doorbell.process.log());
+    }
+}
+
+/// The file that it serves.
+fn config_file(control: &Controlled) -> String {
+    let pid = control.doorbell.process.pid();
+    let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap();
+    let mut words = line.split(|&byte| byte == 0).map(|word| String::from_utf8_lossy(word).into_owned());
+    words.find(|word| word.ends_with(".toml")).expect("it serves a file")
+}
