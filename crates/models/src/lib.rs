@@ -1,7 +1,7 @@
 //! What threads of doorbell share, run by loom under every interleaving and every order of memory that the language allows.
 //!
-//! Does not know about: sockets, the ring, runtimes. The modules `control`, `hand_over::gate`, `id`, `limit`, `offload`, `desk`,
-//! `pulse` and `waits` are the sources of the engine and of the embedding themselves; what they stand on (`sync`, `driver`, the connection that is handed over) is the
+//! Does not know about: sockets, the ring, runtimes. The modules `control`, `hand_over::gate`, `id`, `limit`, `offload`, `panics`,
+//! `desk`, `pulse` and `waits` are the sources of the engine and of the embedding themselves; what they stand on (`sync`, `driver`, the connection that is handed over) is the
 //! model's.
 //!
 //! Each function of [`explored`] is a model. What it waits for never comes when a wake-up is lost: loom calls that a deadlock.
@@ -22,6 +22,8 @@ mod hand_over;
 mod id;
 mod limit;
 mod offload;
+#[path = "../../doorbell/src/panics.rs"]
+mod panics;
 #[path = "../../tokio/src/pulse.rs"]
 mod pulse;
 mod stats;

@@ -9,5 +9,4 @@ pub mod figures;
 pub mod peers;
 pub mod sim;
 pub mod skip;
-pub mod stalls;
 pub mod tidy;

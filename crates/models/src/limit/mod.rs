@@ -6,6 +6,8 @@
 mod decision;
 #[path = "../../../http/src/limit/hash.rs"]
 mod hash;
+#[path = "../../../http/src/limit/prefix.rs"]
+mod prefix;
 #[path = "../../../http/src/limit/quota.rs"]
 mod quota;
 #[path = "../../../http/src/limit/set.rs"]
