@@ -65,7 +65,8 @@ fn http(url: &str) -> String {
 
 pub(crate) fn ask_with(doorbell: &Doorbell, head: &str) -> Reply {
     let got = exchange(doorbell.addr, format!("{head}\r\nConnection: close\r\n\r\n").as_bytes()).unwrap();
-    Reply::parse(&got.bytes, false).unwrap_or_else(|| panic!("{:?}", String::from_utf8_lossy(&got.bytes)))
+    let to_head = head.starts_with("HEAD ");
+    Reply::parse(&got.bytes, to_head).unwrap_or_else(|| panic!("{:?}", String::from_utf8_lossy(&got.bytes)))
 }
 
 /// The status and the content.

@@ -70,7 +70,7 @@ fn requests_are_counted_by_route(engine: &str) {
             "[route.old]\nlistener = [\"a\", \"b\"]\npath = \"/old/{rest}\"\nredirect = { host = \"new.test\" }\n\
              [route.live]\nlistener = \"a\"\npath = \"/livez\"\nhealth = \"livez\"\n\
              [check.one]\ntype = \"file\"\npath = \"/\"\ninitial = \"fully-up\"\n\
-             [route.ready]\nlistener = \"a\"\npath = [\"/readyz\", \"/readyz/{check}\"]\nhealth = \"readyz\"\n",
+             [route.ready]\nlistener = \"a\"\npath = [\"/readyz\", \"/readyz/{check}\"]\nhealth = \"readyz\"\ndetails = \"always\"\n",
         ),
     );
     let [a, b, admin] = [0, 1, 3].map(|position| doorbell.addr_of(position));
