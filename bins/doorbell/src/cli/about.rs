@@ -62,11 +62,17 @@ pub(super) fn completions(args: &CompletionsArgs) -> String {
 
 /// One page, unless all go into a folder.
 pub(super) fn man(args: &ManArgs) -> Result<String, Failure> {
-    let failed =
-        |error: std::io::Error| Failure::new(Exit::Failure, format!("the pages cannot be written: {error}"));
+    let failed = |place: &str| {
+        let place = place.to_owned();
+        move |error: std::io::Error| {
+            Failure::new(Exit::Failure, format!("the pages cannot be written{place}: {error}"))
+        }
+    };
     if let Some(folder) = &args.folder {
         // `doorbell.1`, `doorbell-config.1`, `doorbell-config-dump.1`.
-        clap_mangen::generate_to(command(&[]), folder).map_err(failed)?;
+        std::fs::create_dir_all(folder)
+            .and_then(|()| clap_mangen::generate_to(command(&[]), folder))
+            .map_err(failed(&format!(" to {}", folder.display())))?;
         return Ok(String::new());
     }
     let of = match args.page.as_deref() {
@@ -82,7 +88,7 @@ pub(super) fn man(args: &ManArgs) -> Result<String, Failure> {
         None => command(&[]),
     };
     let mut page = Vec::new();
-    clap_mangen::Man::new(of).render(&mut page).map_err(failed)?;
+    clap_mangen::Man::new(of).render(&mut page).map_err(failed(""))?;
     Ok(String::from_utf8_lossy(&page).into_owned())
 }
 

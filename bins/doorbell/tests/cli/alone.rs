@@ -397,7 +397,10 @@ fn pages_completions_versions() {
     let (code, out, err) = run(&["man", "prob"]);
     assert!(code == 2 && out.is_empty() && err.contains("there is no page \"prob\""), "{code} {out}{err}");
     let folder = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("man");
-    std::fs::create_dir_all(&folder).unwrap();
+    // It is made where it is not there, and named where it cannot be.
+    let _old = std::fs::remove_dir_all(&folder);
+    let (code, _, err) = run(&["man", "--folder", "/dev/null/man"]);
+    assert!(code != 0 && err.contains("/dev/null/man"), "{err}");
     assert_eq!(run(&["man", "--folder", folder.to_str().unwrap()]).0, 0);
     assert_eq!(run(&["man", "probe", "--folder", folder.to_str().unwrap()]).0, 2);
     for name in ["doorbell.1", "doorbell-probe.1", "doorbell-config-init.1"] {
