@@ -300,4 +300,12 @@ fn the_shipped_socket_has_the_name_of_the_first_file() {
     let first = String::from_utf8(first.stdout).unwrap();
     let name = socket.lines().find_map(|line| line.strip_prefix("FileDescriptorName=")).unwrap();
     assert!(first.contains(&format!("bind = \"systemd:{name}\"")), "{first}");
+    // Enabled with the service, and not started by it: with `bind = "0.0.0.0:8080"` it would hold the port.
+    let deploy = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/systemd/doorbell.service");
+    let service = std::fs::read_to_string(deploy).unwrap();
+    assert!(service.contains("\nAlso=doorbell.socket\n"), "{service}");
+    let starts = ["Requires=", "Wants=", "BindsTo=", "Sockets="];
+    let starts =
+        |line: &str| starts.iter().any(|key| line.starts_with(key)) && line.contains("doorbell.socket");
+    assert!(!service.lines().any(starts), "{service}");
 }
