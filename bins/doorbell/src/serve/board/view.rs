@@ -8,6 +8,7 @@ use crate::serve::ops::millis;
 use crate::wire::{AnswerView, CheckView, EndpointView, ResultView, UseView};
 use doorbell_health::{Audience, Board, Check, Endpoint, Time};
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 /// Results of one check in a view.
 const HISTORY_MAX: usize = 1000;
@@ -35,6 +36,19 @@ impl Keeper {
         let checks = inside.board.checks().enumerate();
         let wanted = checks.filter(|(_, (_, known, _))| name.is_none_or(|name| name == *known));
         wanted.map(|(at, (_, name, check))| (at, check_view(name, check, history, now))).collect()
+    }
+
+    /// When each check last succeeded, from the origin of times on.
+    pub(in crate::serve) fn last_successes(&self) -> BTreeMap<String, Duration> {
+        let inside = self.lock();
+        let checks = inside.board.checks();
+        let times = checks.filter_map(|(_, name, check)| Some((name.to_owned(), check.last_success_at()?)));
+        times.map(|(name, at)| (name, at.since(Time::ZERO))).collect()
+    }
+
+    /// How far the clock of the checks is from the origin of times.
+    pub(in crate::serve) fn since_zero(&self) -> Duration {
+        self.now().since(Time::ZERO)
     }
 
     /// How many checks are in each state.

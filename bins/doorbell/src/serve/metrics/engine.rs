@@ -2,11 +2,12 @@
 //!
 //! Does not know about: texts, health.
 
-use super::family::{Families, as_f64};
-use super::{Build, Scrape};
+use super::family::Families;
+use super::{Build, Scrape, since_zero};
 use crate::wire::Lifecycle;
 use doorbell::Snapshot;
 use doorbell::time::Time;
+use std::time::Duration;
 
 /// Counters of the engine that have a name of their own here, beside [`named`].
 const ELSEWHERE: [&str; 10] = [
@@ -37,9 +38,8 @@ fn program(scrape: &Scrape, families: &mut Families) {
     families
         .gauge("doorbell_build_info", "The version that runs, and the compiler that made it.")
         .add(labels, 1.0);
-    let start = as_f64(status.now_unix_ms.saturating_sub(status.uptime_ms)) / 1e3;
     let help = "When the program started, in seconds since 1970.";
-    families.gauge("doorbell_start_time_seconds", help).add([], start);
+    families.gauge("doorbell_start_time_seconds", help).add([], scrape.origins.program.secs(Duration::ZERO));
     let words = Lifecycle::ALL.map(Lifecycle::as_str);
     families.gauge("doorbell_lifecycle_state", "1 for how far the program has come.").one_of(
         [],
@@ -57,7 +57,7 @@ fn program(scrape: &Scrape, families: &mut Families) {
     let is_served = if scrape.reloads.has_last_failed { 0.0 } else { 1.0 };
     families.gauge("doorbell_config_last_reload_successful", help).add([], is_served);
     let help = "When the configuration was last read with success, in seconds since 1970.";
-    let at = as_f64(status.now_unix_ms) / 1e3 - scrape.reload_age_secs;
+    let at = scrape.origins.workers.secs(since_zero(scrape.reloads.since));
     families.gauge("doorbell_config_last_reload_success_timestamp_seconds", help).add([], at);
     let mut reloads = families.counter("doorbell_config_reloads", "Reloads, by what came of them.");
     reloads.count([("result", "done")], scrape.reloads.done);
@@ -86,10 +86,8 @@ fn workers(scrape: &Scrape, families: &mut Families) {
     let help =
         "When the loop of a worker last turned, in seconds since 1970; with nothing to do it turns seldom.";
     let mut turned = families.gauge("doorbell_worker_last_loop_timestamp_seconds", help);
-    let now = as_f64(scrape.status.now_unix_ms) / 1e3;
     for (worker, one) in scrape.workers.iter().enumerate().filter(|(_, one)| one.turned > Time::ZERO) {
-        let age = scrape.now.since(one.turned);
-        turned.add([("worker", &worker.to_string())], now - age.as_secs_f64());
+        turned.add([("worker", &worker.to_string())], scrape.origins.workers.secs(since_zero(one.turned)));
     }
 }
 

@@ -2,8 +2,8 @@
 //!
 //! Does not know about: texts.
 
-use super::Scrape;
 use super::family::{Families, Filling, as_f64};
+use super::{Scrape, since_zero};
 use crate::checks::{Counts, DURATION_BOUNDS_US, LAG_BOUNDS_US};
 use crate::serve::census::LbState;
 use crate::wire::{CauseWord, CheckWord, EndpointWord};
@@ -54,7 +54,6 @@ fn endpoints(scrape: &Scrape, families: &mut Families) {
 
 fn checks(scrape: &Scrape, families: &mut Families) {
     let all = &scrape.checks;
-    let now = as_f64(scrape.status.now_unix_ms) / 1e3;
     let mut up = families.gauge("doorbell_check_up", "Whether a check counts as up.");
     for one in all {
         let is_up = matches!(one.state, CheckWord::Up | CheckWord::Degraded | CheckWord::GoingDown);
@@ -91,8 +90,8 @@ fn checks(scrape: &Scrape, families: &mut Families) {
     let help = "When a check last succeeded, in seconds since 1970.";
     let mut success = families.gauge("doorbell_check_last_success_timestamp_seconds", help);
     for one in all {
-        if let Some(age_ms) = one.last_success_age_ms {
-            success.add([("check", &one.name)], now - as_f64(age_ms) / 1e3);
+        if let Some(&at) = scrape.last_successes.get(&one.name) {
+            success.add([("check", &one.name)], scrape.origins.checks.secs(at));
         }
     }
 }
@@ -176,30 +175,25 @@ fn runs(scrape: &Scrape, families: &mut Families) {
 
 fn probers(scrape: &Scrape, families: &mut Families) {
     let all = &scrape.probers;
-    let now = as_f64(scrape.status.now_unix_ms) / 1e3;
     let mut probes = families.counter("doorbell_probes", "Probes, by who asked and what they were told.");
     for one in all {
-        for (verdict, &count) in EndpointState::ALL.iter().zip(&one.row.told).filter(|(_, count)| **count > 0)
-        {
-            let labels = [
-                ("endpoint", &*one.row.endpoint),
-                ("prober", one.row.prober_name()),
-                ("verdict", verdict.as_str()),
-            ];
+        for (verdict, &count) in EndpointState::ALL.iter().zip(&one.told).filter(|(_, count)| **count > 0) {
+            let labels =
+                [("endpoint", &*one.endpoint), ("prober", one.prober_name()), ("verdict", verdict.as_str())];
             probes.count(labels, count);
         }
     }
     let help = "When a prober was last seen, in seconds since 1970.";
     let mut seen = families.gauge("doorbell_prober_last_seen_timestamp_seconds", help);
     for one in all {
-        let labels = [("endpoint", &*one.row.endpoint), ("prober", one.row.prober_name())];
-        seen.add(labels, now - one.age_secs);
+        let labels = [("endpoint", &*one.endpoint), ("prober", one.prober_name())];
+        seen.add(labels, scrape.origins.workers.secs(since_zero(one.last)));
     }
     let mut apart = families
         .gauge("doorbell_prober_interval_seconds", "How far apart probes come, or came while they did.");
     for one in all {
-        if let Some(interval) = one.row.interval {
-            let labels = [("endpoint", &*one.row.endpoint), ("prober", one.row.prober_name())];
+        if let Some(interval) = one.interval {
+            let labels = [("endpoint", &*one.endpoint), ("prober", one.prober_name())];
             apart.add(labels, interval.as_secs_f64());
         }
     }

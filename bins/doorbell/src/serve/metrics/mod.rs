@@ -19,14 +19,16 @@ mod text;
 use super::census::{LbView, Row};
 use super::door::{Counted, counted};
 use super::generation::Reloads;
-use super::ops::{Operator, Running};
+use super::ops::{Operator, Running, millis, time_of_day};
 use super::totals::{Item, is_of_handshakes};
 use crate::checks::{Counts, LagCounts};
 use crate::wire::{CheckView, Status};
 use doorbell::Snapshot;
 use doorbell::time::{Clock as _, OsClock, Time};
-use family::Families;
+use family::{Families, as_f64};
 use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 pub(super) use text::Exposition;
 
 /// What there is to tell at one moment.
@@ -36,8 +38,11 @@ struct Scrape {
     status: Status,
     /// On the clock of the workers.
     now: Time,
+    origins: Origins,
     checks: Vec<CheckView>,
-    probers: Vec<Prober>,
+    /// When checks last succeeded, on the clock of the checks.
+    last_successes: BTreeMap<String, Duration>,
+    probers: Vec<Row>,
     views: Vec<(String, LbView)>,
     views_refused: u64,
     /// By worker.
@@ -64,8 +69,6 @@ struct Scrape {
     check_counts: BTreeMap<Box<str>, Counts>,
     config_hash: String,
     reloads: Reloads,
-    /// How long ago the configuration was last read with success.
-    reload_age_secs: f64,
     /// Lines of the log that nobody will read.
     log_lost: u64,
     process: process::Process,
@@ -78,11 +81,73 @@ struct Build {
     rustc: &'static str,
 }
 
-/// A row of the census, and how long ago the last probe came.
-#[derive(Clone, Debug)]
-struct Prober {
-    row: Row,
-    age_secs: f64,
+/// The time of day at which a clock stood at 0. It is kept from scrape to scrape, so that the timestamp of what does not change does not
+/// change either; a time of day that was set is followed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Origin(Duration);
+
+impl Origin {
+    /// What is less than this is the distance of two looks at two clocks.
+    const SET_BY: Duration = Duration::from_millis(500);
+
+    const fn found(time_of_day: Duration, since_zero: Duration) -> Self {
+        Self(time_of_day.saturating_sub(since_zero))
+    }
+
+    fn or_kept(self, kept: Self) -> Self {
+        if kept.0.abs_diff(self.0) < Self::SET_BY { kept } else { self }
+    }
+
+    /// In seconds since 1970, to the millisecond.
+    fn secs(self, since_zero: Duration) -> f64 {
+        as_f64(millis(self.0.saturating_add(since_zero))) / 1e3
+    }
+}
+
+/// An origin for each clock that timestamps are taken from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Origins {
+    workers: Origin,
+    program: Origin,
+    checks: Origin,
+}
+
+impl Origins {
+    fn read(operator: &Operator) -> Self {
+        static KEPT: Mutex<Option<Origins>> = Mutex::new(None);
+        let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = operator.uptime();
+        let now = time_of_day();
+        let found = Self {
+            workers: Origin::found(now, since_zero(OsClock.now())),
+            program: Origin::found(now, before),
+            checks: operator
+                .running()
+                .map(|running| Origin::found(now, running.keeper.since_zero()))
+                .unwrap_or_default(),
+        };
+        let took = operator.uptime().saturating_sub(before);
+        let origins = found.or_kept(*kept, took);
+        *kept = Some(origins);
+        origins
+    }
+
+    /// A thread that was stopped between two clocks does not know which of them went on: what was kept is as good.
+    fn or_kept(self, kept: Option<Self>, took: Duration) -> Self {
+        match kept {
+            None => self,
+            Some(kept) if took >= Origin::SET_BY / 2 && kept.checks != Origin::default() => kept,
+            Some(kept) => Self {
+                workers: self.workers.or_kept(kept.workers),
+                program: self.program.or_kept(kept.program),
+                checks: self.checks.or_kept(kept.checks),
+            },
+        }
+    }
+}
+
+fn since_zero(time: Time) -> Duration {
+    time.since(Time::ZERO)
 }
 
 /// Everything as it is now, in words that a scraper takes: an `Accept` field says which.
@@ -112,8 +177,10 @@ impl Scrape {
         let mut scrape = Self {
             build: Build::OURS,
             now: OsClock.now(),
+            origins: Origins::read(operator),
             status: operator.status(),
             checks: operator.checks(None, false).unwrap_or_default(),
+            last_successes: BTreeMap::new(),
             probers: Vec::new(),
             views: Vec::new(),
             views_refused: 0,
@@ -132,7 +199,6 @@ impl Scrape {
             check_counts: BTreeMap::new(),
             config_hash: String::new(),
             reloads: Reloads::default(),
-            reload_age_secs: 0.0,
             log_lost: crate::log::lines_lost(),
             process: process::Process::read(),
         };
@@ -144,12 +210,9 @@ impl Scrape {
 
     fn add(&mut self, running: &Running) {
         let now = self.now;
+        self.last_successes = running.keeper.last_successes();
         let census = running.keeper.census();
-        let prober = |row: Row| {
-            let age_secs = now.since(row.last).as_secs_f64();
-            Prober { row, age_secs }
-        };
-        self.probers = census.rows().into_iter().map(prober).collect();
+        self.probers = census.rows();
         let views = census.views(now);
         self.views = views
             .flat_map(|(name, views)| views.into_iter().map(move |view| (name.to_owned(), view)))
@@ -179,7 +242,6 @@ impl Scrape {
         self.http2 = totals.http2_served();
         self.config_hash.clone_from(&running.config_hash);
         self.reloads = ledger.reloads();
-        self.reload_age_secs = now.since(self.reloads.since).as_secs_f64();
         self.check_runs = totals.check_runs();
         (self.check_lag, self.check_counts) = (totals.check_lag(), totals.check_counts());
     }

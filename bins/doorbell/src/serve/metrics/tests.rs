@@ -6,6 +6,7 @@ use super::process::Process;
 use super::*;
 use crate::http::Time;
 use crate::http::log::Prober as Kind;
+use crate::serve::Supervisor;
 use crate::serve::census::LbState;
 use crate::wire::{
     CauseWord, CheckWord, EndpointView, EndpointWord, HoldSource, HoldView, Lifecycle, OutcomeWord,
@@ -121,12 +122,12 @@ fn scrape() -> Scrape {
     let mut snapshot = Snapshot::default();
     (snapshot.requests, snapshot.conns_live, snapshot.proxy_v2) = (42, 3, 7);
     snapshot.turned = Time::from_nanos(3_500_000_000);
-    let row = |prober, told, interval| Row {
+    let row = |prober, told, interval, last_ms: u64| Row {
         endpoint: "readyz".into(),
         prober,
         told,
         told_last: EndpointState::Up,
-        last: Time::ZERO,
+        last: Time::from_nanos(last_ms * 1_000_000),
         interval,
     };
     let view = LbView { lb: "b/s1@vm".into(), state: LbState::Nolb, steps: None, at: Time::ZERO };
@@ -134,11 +135,17 @@ fn scrape() -> Scrape {
     Scrape {
         build: Build { revision: "c0ffee", rustc: "1.95.0" },
         now: Time::from_nanos(4_000_000_000),
+        origins: Origins {
+            workers: Origin::found(Duration::from_secs(1_800_000_010), Duration::from_secs(4)),
+            program: Origin::found(Duration::from_secs(1_800_000_010), Duration::from_secs(10)),
+            checks: Origin::found(Duration::from_secs(1_800_000_010), Duration::from_secs(10)),
+        },
         status: status(),
         checks: vec![check("db", CheckWord::Down, Some(last)), check("new", CheckWord::Unknown, None)],
+        last_successes: BTreeMap::from([("db".to_owned(), Duration::from_secs(5))]),
         probers: vec![
-            Prober { row: row(Some(Kind::Kubelet), [0, 1, 0, 0, 20], half), age_secs: 2.5 },
-            Prober { row: row(None, [0, 0, 5, 0, 0], None), age_secs: 0.0 },
+            row(Some(Kind::Kubelet), [0, 1, 0, 0, 20], half, 1_500),
+            row(None, [0, 0, 5, 0, 0], None, 4_000),
         ],
         views: vec![("readyz".to_owned(), view)],
         views_refused: 9,
@@ -157,7 +164,6 @@ fn scrape() -> Scrape {
         check_counts: BTreeMap::from([("db".into(), Counts::sample()), ("gone".into(), Counts::sample())]),
         config_hash: "00ff".to_owned(),
         reloads: Reloads { done: 3, failed: 1, hurried: 0, has_last_failed: true, since: Time::ZERO },
-        reload_age_secs: 4.0,
         log_lost: 6,
         process: Process {
             cpu_secs: Some(1.25),
@@ -165,6 +171,44 @@ fn scrape() -> Scrape {
             open_fds: Some(12),
             ..Process::default()
         },
+    }
+}
+
+#[test]
+fn the_time_of_what_does_not_change_does_not_change() {
+    let ms = Duration::from_millis;
+    let found = |unix_ms, now_ms| {
+        let origin = Origin::found(ms(unix_ms), ms(now_ms));
+        Origins { workers: origin, program: origin, checks: origin }
+    };
+    let first = found(1_800_000_000_000, 1_000);
+    assert_eq!(first.or_kept(None, Duration::ZERO), first);
+    // Two looks at two clocks are never at one moment.
+    for (unix_ms, now_ms) in
+        [(1_800_000_001_003, 2_000), (1_800_000_061_000, 61_900), (1_800_003_600_001, 3_601_000)]
+    {
+        assert_eq!(found(unix_ms, now_ms).or_kept(Some(first), ms(1)), first);
+    }
+    let set = found(1_800_003_601_000, 1_000);
+    assert_eq!(set.or_kept(Some(first), ms(1)), set, "a time of day that was set is followed");
+    assert_eq!(set.or_kept(Some(first), ms(3_600_000)), first, "a thread was stopped between two clocks");
+    // Before the first configuration is served there is no clock of checks.
+    let early = Origins { checks: Origin::default(), ..first };
+    assert_eq!(first.or_kept(Some(early), ms(1)), first);
+    assert!((first.workers.secs(ms(900)) - 1_799_999_999.9).abs() < 1e-6);
+}
+
+/// Through all clocks there are: what a scrape tells of the past, the next one tells in the same words.
+#[test]
+fn two_scrapes_tell_one_past() {
+    let operator = Operator::new(Supervisor::without_signals().notes());
+    let start = || {
+        let text = Exposition::accepted(b"").render(gather(&Scrape::of(&operator)));
+        text.lines().find(|line| line.starts_with("doorbell_start_time_seconds")).unwrap().to_owned()
+    };
+    let first = start();
+    for _ in 0..200 {
+        assert_eq!(start(), first);
     }
 }
 

@@ -15,6 +15,11 @@ use std::time::Duration;
 const RUN_TIMEOUT: Duration = Duration::from_secs(12);
 
 impl Operator {
+    /// How long ago the program started.
+    pub(in crate::serve) fn uptime(&self) -> Duration {
+        self.0.clock.now()
+    }
+
     /// Everything at a glance.
     pub(crate) fn status(&self) -> Status {
         let running = self.running();
