@@ -23,7 +23,7 @@ mod routes;
 use criterion::{Criterion, criterion_group, criterion_main};
 use doorbell_benches::guard::Scrape;
 use doorbell_benches::{POST, PROBE};
-use doorbell_http::limit::{KeyBytes, Limiter, Quota};
+use doorbell_http::limit::{CLIENT_V6_LEN, KeyBytes, Limiter, Quota};
 use doorbell_http::parse::{Framing, Head};
 use doorbell_http::router::Lookup;
 use doorbell_http::{Limits, Method, Next, Time};

@@ -76,7 +76,7 @@ fn request(c: &mut Criterion) {
         c.bench_function(name, |b| {
             b.iter(|| {
                 now = now.after(Duration::from_micros(1));
-                let key = key.of(black_box(&request), client).expect("it has the field");
+                let key = key.of(black_box(&request), client, CLIENT_V6_LEN).expect("it has the field");
                 limiter.check(key.as_bytes(), now).fields(limiter.quota())
             });
         });
