@@ -78,7 +78,7 @@ fn every_size_to_fast_readers(engine: Engine) {
 /// All at once: 1 B to 256 KiB (1 MiB in the long version) at 64 KiB a second; and 16 MiB (64 MiB) for several write timeouts at that
 /// pace, and then (unless long) fast, because the rest would take minutes.
 fn readers_at_64_kib_a_second(engine: Engine) {
-    let write_timeout = sized(Duration::from_secs(1), doorbell::Limits::default().write_timeout);
+    let write_timeout = sized(Duration::from_secs(3), doorbell::Limits::default().write_timeout);
     let limits = doorbell::Limits { write_timeout, conns_max: 1_000, ..doorbell::Limits::default() };
     let server = serve(engine).limits(limits).start().unwrap();
     let server_addr = addr(&server);
@@ -99,7 +99,7 @@ fn readers_at_64_kib_a_second(engine: Engine) {
             let unique = Unique { id: 99, len: sized(16, 64) * MIB };
             let mut stream = ask(server_addr, unique);
             skip_head(&mut stream);
-            let slowly = sized(5 * write_timeout, Duration::from_secs(1_200));
+            let slowly = sized(4 * write_timeout, Duration::from_secs(1_200));
             let slow =
                 read_paced(&mut stream, PACE, slowly, |piece, at| unique.foreign(piece, index(at))).unwrap();
             let offset = slow.len;
