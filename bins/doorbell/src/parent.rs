@@ -1,27 +1,36 @@
-//! What the `doorbell run` that started this process hears of it: that listeners close, or that an end was called off.
+//! The connection between `doorbell run` and the server that it starts: the server reports when its listeners close, `run` reports
+//! the end of the command.
 //!
-//! Does not know about: what it does with that.
+//! Does not know about: what either does with a report.
 //!
-//! A server has no use for its standard input, so that is where `run` listens: one byte a word.
+//! A server has no use for its standard input, so the socket is there.
 
+use rustix::net::{SendFlags, send};
 use rustix::process::{Signal, getppid, set_parent_process_death_signal};
-use std::io::Write as _;
-use std::os::fd::AsFd as _;
+use std::io::{self, Read as _};
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
-use std::sync::OnceLock;
+use std::os::unix::process::ExitStatusExt as _;
+use std::process::ExitStatus;
 
-/// Says to a server whose child it is.
+/// Set for a server that `doorbell run` started: the process ID of its parent.
 pub(crate) const PARENT: &str = "DOORBELL_RUN_PARENT";
 
-static PARENTS: OnceLock<UnixStream> = OnceLock::new();
-
-/// See the [module](self).
+/// What the server reports to `run`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Word {
     /// From now on there are no new connections, and no way back.
     Closes,
     /// An end that had begun was called off.
     GoesOn,
+}
+
+/// What `run` reports to the server: the command has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct CommandEnd {
+    pub(crate) status: ExitStatus,
+    /// Whether the server goes on without the command.
+    pub(crate) stays: bool,
 }
 
 impl Word {
@@ -37,28 +46,105 @@ impl Word {
     }
 }
 
-/// Ends with the process that started this one, however that ends: nobody else would tell it to.
-pub(crate) fn follow() {
-    let Ok(parent) = std::env::var(PARENT) else { return };
-    let ours = getppid().map(|pid| pid.as_raw_nonzero().to_string());
-    if set_parent_process_death_signal(Some(Signal::TERM)).is_err() || ours.as_ref() != Some(&parent) {
-        tracing::warn!("the process that started this one cannot be followed; it will not be ended with it");
-        return;
+impl CommandEnd {
+    const LEN: usize = 5;
+
+    fn bytes(self) -> [u8; Self::LEN] {
+        let [a, b, c, d] = self.status.into_raw().to_ne_bytes();
+        [u8::from(self.stays), a, b, c, d]
     }
-    let stream = std::io::stdin().as_fd().try_clone_to_owned().map(UnixStream::from);
-    // Nobody who does not read holds this process up.
-    if let Ok(stream) = stream
-        && stream.set_nonblocking(true).is_ok()
-    {
-        let _only_once = PARENTS.set(stream);
+
+    fn of([stays, status @ ..]: [u8; Self::LEN]) -> Self {
+        Self { status: ExitStatus::from_raw(i32::from_ne_bytes(status)), stays: stays != 0 }
+    }
+
+    /// Reports it to the server at the other end of `socket`.
+    pub(crate) fn report(self, socket: impl AsFd) -> io::Result<()> {
+        send_now(socket, &self.bytes())
     }
 }
 
-/// Tells the parent, if there is one.
+/// Exit code as a shell has it: 128 and the signal when one ended the process.
+pub(crate) fn code_of(status: ExitStatus) -> u8 {
+    let code = status.code().or_else(|| Some(128 + status.signal()?)).unwrap_or(1);
+    u8::try_from(code & 0xff).unwrap_or(1)
+}
+
+/// Ends with the process that started this one, however that ends: no other process would end it.
+pub(crate) fn follow() {
+    if std::env::var_os(PARENT).is_none() {
+        return;
+    }
+    if set_parent_process_death_signal(Some(Signal::TERM)).is_err() || !is_child() {
+        tracing::warn!("the process that started this one cannot be followed; it will not be ended with it");
+    }
+}
+
+/// Waits on a thread of its own for the end of the command, where this server is one of a pair.
+pub(crate) fn on_command_end(report: impl FnOnce(CommandEnd) + Send + 'static) -> io::Result<()> {
+    let Some(mut stream) = socket().map(UnixStream::from) else { return Ok(()) };
+    let wait = move || {
+        let mut bytes = [0; CommandEnd::LEN];
+        // Without a parent the signal that follows its death ends this process.
+        if stream.read_exact(&mut bytes).is_ok() {
+            report(CommandEnd::of(bytes));
+        }
+    };
+    std::thread::Builder::new().name("command".into()).spawn(wait).map(drop)
+}
+
+/// Reports to the parent, if there is one.
 pub(crate) fn tell(word: Word) {
-    if let Some(mut stream) = PARENTS.get()
-        && let Err(error) = stream.write_all(&[word.byte()])
+    if let Some(socket) = socket()
+        && let Err(error) = send_now(socket, &[word.byte()])
     {
-        tracing::warn!(%error, "the process that started this one was not told");
+        tracing::warn!(%error, "cannot report to doorbell run: the command learns of the end later");
+    }
+}
+
+/// The socket to `doorbell run`, where that is the parent.
+fn socket() -> Option<OwnedFd> {
+    is_child().then(|| io::stdin().as_fd().try_clone_to_owned().ok())?
+}
+
+/// Whether the parent is the `doorbell run` that started this process.
+fn is_child() -> bool {
+    let parent = getppid().map(|pid| pid.as_raw_nonzero().to_string());
+    parent.is_some() && std::env::var(PARENT).ok() == parent
+}
+
+/// Never waits for a peer that does not read.
+fn send_now(socket: impl AsFd, bytes: &[u8]) -> io::Result<()> {
+    match send(socket, bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL)? {
+        len if len == bytes.len() => Ok(()),
+        _ => Err(io::ErrorKind::WriteZero.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_end_of_a_command_arrives_as_it_was() {
+        // Raw wait statuses: exit 0, exit 7, killed by signal 9.
+        for (raw, code) in [(0, 0), (7 << 8, 7), (9, 137)] {
+            for stays in [true, false] {
+                let end = CommandEnd { status: ExitStatus::from_raw(raw), stays };
+                let (ours, mut theirs) = UnixStream::pair().unwrap();
+                end.report(&ours).unwrap();
+                let mut bytes = [0; CommandEnd::LEN];
+                theirs.read_exact(&mut bytes).unwrap();
+                assert_eq!((CommandEnd::of(bytes), code_of(end.status)), (end, code));
+            }
+        }
+    }
+
+    #[test]
+    fn a_parent_that_does_not_read_holds_nothing_up() {
+        let (ours, _theirs) = UnixStream::pair().unwrap();
+        let end = CommandEnd { status: ExitStatus::from_raw(0), stays: false };
+        let refused = (0..1_000_000).find_map(|_| end.report(&ours).err());
+        assert_eq!(refused.map(|error| error.kind()), Some(io::ErrorKind::WouldBlock));
     }
 }

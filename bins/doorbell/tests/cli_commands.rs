@@ -11,6 +11,8 @@ mod errors;
 mod help;
 #[path = "cli/meant.rs"]
 mod meant;
+#[path = "cli/pairs.rs"]
+mod pairs;
 #[path = "cli/schema.rs"]
 mod schema;
 #[path = "cli/serving.rs"]
@@ -22,6 +24,10 @@ use std::io::Write;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::time::Duration;
+
+/// How long a test waits for what must come, however busy the machine is.
+const PATIENCE: Duration = Duration::from_secs(120);
 
 fn doorbell(args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_doorbell"));

@@ -14,6 +14,9 @@ use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
+/// How long a test waits for what must come, however busy the machine is.
+const PATIENCE: Duration = Duration::from_secs(120);
+
 /// A started program; killed when the test ends early.
 struct Running {
     child: Child,
@@ -53,7 +56,7 @@ impl Running {
 
     fn ask(&self, request: &str) -> String {
         let mut stream = TcpStream::connect(&self.addr).unwrap();
-        stream.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
         stream.write_all(request.as_bytes()).unwrap();
         let mut answer = String::new();
         stream.read_to_string(&mut answer).unwrap();
@@ -69,12 +72,12 @@ impl Running {
         kill_process(Pid::from_child(&self.child), signal).unwrap();
     }
 
-    /// The exit code and how long it took.
-    fn end(&mut self) -> (Option<i32>, Duration) {
-        let start = Instant::now();
-        while start.elapsed() < Duration::from_secs(10) {
+    /// The exit code.
+    fn end(&mut self) -> Option<i32> {
+        let until = Instant::now() + PATIENCE;
+        while Instant::now() < until {
             if let Some(status) = self.child.try_wait().unwrap() {
-                return (status.code(), start.elapsed());
+                return status.code();
             }
             std::thread::sleep(Duration::from_millis(2));
         }
@@ -130,34 +133,32 @@ fn probes_are_answered_without_a_file() {
         assert!(driver == "epoll" || engine == "auto" && driver == "io_uring", "{driver}");
         assert!(!server.ready["why"].as_str().unwrap().is_empty());
         server.signal(Signal::INT);
-        let (code, took) = server.end();
-        assert_eq!(code, Some(0));
-        assert!(took < Duration::from_secs(1), "{took:?}");
+        assert_eq!(server.end(), Some(0));
     }
 }
 
 const DRAIN: &str = "version = 1\n[listener.a]\nbind = \"127.0.0.1:0\"\n[lifecycle]\n";
+const FOR_EVER: &str = "drain_delay = \"1h\"\ndrain_timeout = \"1h\"\n";
 
 #[test]
 fn term_drains_and_the_second_one_stops() {
-    let text = format!("{DRAIN}drain_delay = \"1500ms\"\ndrain_timeout = \"1s\"\n");
+    let text = format!("{DRAIN}drain_delay = \"50ms\"\ndrain_timeout = \"1s\"\n");
     let mut server = Running::with_file("drain.toml", &text, &[]);
     server.signal(Signal::TERM);
-    server.wait_for_line("draining");
-    assert_eq!(server.status("/readyz"), "503");
-    assert_eq!(server.status("/livez"), "200");
-    assert_eq!(server.end().0, Some(0));
+    assert_eq!(server.end(), Some(0));
 
-    let text = format!("{DRAIN}drain_delay = \"1m\"\ndrain_timeout = \"1m\"\n");
+    let text = format!("{DRAIN}{FOR_EVER}");
     for second in [Signal::TERM, Signal::INT] {
         let mut server = Running::with_file("hurry.toml", &text, &["--engine", "epoll"]);
         server.signal(Signal::TERM);
         server.wait_for_line("draining");
+        assert_eq!([server.status("/readyz"), server.status("/livez")], ["503", "200"]);
         server.signal(second);
-        let (code, took) = server.end();
-        assert_eq!(code, Some(0));
-        assert!(took < Duration::from_secs(2), "{took:?}");
+        assert_eq!(server.end(), Some(0));
     }
+    let mut server = Running::with_file("now.toml", &text, &[]);
+    server.signal(Signal::INT);
+    assert_eq!(server.end(), Some(0));
 }
 
 #[test]
@@ -246,7 +247,7 @@ fn switches_reach_the_engine_and_change_no_answer() {
             assert_eq!(server.status("/livez"), "200", "{tuning}");
         }
         server.signal(Signal::TERM);
-        assert_eq!(server.end().0, Some(0), "{tuning}");
+        assert_eq!(server.end(), Some(0), "{tuning}");
     }
 }
 
@@ -386,7 +387,7 @@ fn a_socket_of_the_parent_is_served() {
     assert_eq!(server.ready["addresses"], address.to_string());
     assert_eq!(server.status("/livez"), "200");
     server.signal(Signal::INT);
-    assert_eq!(server.end().0, Some(0));
+    assert_eq!(server.end(), Some(0));
 }
 
 /// Logs on a full disk, and a second stream that is full too: the doors stay open and the end is a clean one.
@@ -402,7 +403,7 @@ fn a_full_disk_costs_log_lines_and_nothing_else() {
         .stderr(full())
         .spawn()
         .unwrap();
-    let until = Instant::now() + Duration::from_secs(10);
+    let until = Instant::now() + PATIENCE;
     let mut stream = loop {
         match std::os::unix::net::UnixStream::connect(&socket) {
             Ok(stream) => break stream,

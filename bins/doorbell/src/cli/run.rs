@@ -6,23 +6,27 @@
 use super::args::{ColorWhen, EngineArg, Global};
 use super::load;
 use crate::exit::{Exit, Failure};
-use crate::parent::{PARENT, Word};
+use crate::parent::{CommandEnd, PARENT, Word, code_of};
 use clap::{Args, ValueEnum};
-use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, kill_process, set_child_subreaper, wait};
+use rustix::process::{Pid, Signal, WaitOptions, kill_process, set_child_subreaper, wait};
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGWINCH};
 use signal_hook::iterator::Signals;
 use std::ffi::OsString;
 use std::io::{self, Read as _};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
-use std::process::Command;
+use std::os::unix::process::ExitStatusExt as _;
+use std::process::{Command, ExitStatus};
 use std::sync::mpsc::{Receiver, RecvError, SyncSender, sync_channel};
 
 pub(super) const HELP: &str = "\
 Examples:
   doorbell run -c doorbell.toml -- /app/server --port 3000
-  doorbell run --check tcp://127.0.0.1:3000 --listen :8080 --quit-with-child -- /app/server
+  doorbell run --check tcp://127.0.0.1:3000 --listen :8080 -- /app/server
+  doorbell run --stay -c doorbell.toml -- /app/server   answer 503 on /readyz when the command has ended
   ENTRYPOINT [\"doorbell\", \"run\", \"-c\", \"/etc/doorbell/doorbell.toml\", \"--\", \"/app/server\"]
+
+When the command ends, doorbell logs its exit code, stops at once and ends with the same code.
 
 TERM: doorbell says that it drains, the command is told after drain_delay, and doorbell ends behind it; `doorbell undrain` calls that \
 off until the command is told. A second TERM or an INT reaches both at once. HUP and USR2 reach both; QUIT, USR1 and WINCH the command. As process 1 it also takes in orphans.
@@ -34,9 +38,9 @@ while the pair ran, as 73 for an address in use; 1 when doorbell was ended under
 /// Options of `run`.
 #[derive(Debug, Args)]
 pub struct RunArgs {
-    /// End when the command does; else doorbell goes on saying how things are until it is told to stop
+    /// Go on when the command has ended: readiness endpoints fail until doorbell is stopped
     #[arg(long)]
-    quit_with_child: bool,
+    stay: bool,
 
     /// Where metrics are and operators ask, as in serve
     #[arg(long, value_name = "ADDR", value_parser = parse_admin)]
@@ -96,7 +100,9 @@ struct Pair {
     /// Of a doorbell that nobody here had told to end; never 0 where the command still ran.
     door_code: Option<u8>,
     phase: Phase,
-    quit_with_child: bool,
+    stays: bool,
+    /// Where the server reads of the end of the command.
+    reports: UnixStream,
 }
 
 pub(super) fn run(args: &RunArgs, global: &Global) -> Result<Exit, Failure> {
@@ -146,6 +152,7 @@ impl Pair {
         let failed = |error| Failure::new(Exit::Failure, format!("doorbell cannot start itself: {error}"));
         let exe = std::env::current_exe().map_err(failed)?;
         let (ours, theirs) = UnixStream::pair().map_err(failed)?;
+        let reports = ours.try_clone().map_err(failed)?;
         listen(ours, notes).map_err(failed)?;
         let mut door = Command::new(exe);
         door.args(serve_args(args, global)).env(PARENT, parent_word()).stdin(OwnedFd::from(theirs));
@@ -165,7 +172,8 @@ impl Pair {
             child_code: None,
             door_code: None,
             phase: Phase::Running,
-            quit_with_child: args.quit_with_child,
+            stays: args.stay,
+            reports,
         })
     }
 
@@ -225,17 +233,28 @@ impl Pair {
         }
     }
 
+    /// The server logs it, and stops or fails its readiness.
+    fn command_ended(&mut self, status: ExitStatus) {
+        self.child_code = Some(code_of(status));
+        let stays = self.stays && self.phase == Phase::Running;
+        let report = CommandEnd { status, stays }.report(&self.reports);
+        if stays {
+            return;
+        }
+        // Nothing is left to drain for.
+        self.phase = Phase::Ending;
+        if report.is_err() {
+            tell(self.door, Signal::INT);
+        }
+    }
+
     /// Whoever has died, ours or an orphan.
     fn reap(&mut self) {
         while let Ok(Some((pid, status))) = wait(WaitOptions::NOHANG) {
+            let status = ExitStatus::from_raw(status.as_raw());
             if Some(pid) == self.child {
                 self.child = None;
-                self.child_code = Some(code_of(status));
-                if self.quit_with_child || self.phase != Phase::Running {
-                    // Nobody is left to drain for.
-                    self.phase = Phase::Ending;
-                    tell(self.door, Signal::INT);
-                }
+                self.command_ended(status);
             } else if Some(pid) == self.door {
                 self.door = None;
                 if self.phase == Phase::Running {
@@ -265,16 +284,6 @@ fn tell(pid: Option<Pid>, signal: Signal) {
     if let Some(pid) = pid {
         let _ = kill_process(pid, signal);
     }
-}
-
-/// As a shell has it.
-fn code_of(status: WaitStatus) -> u8 {
-    let code = match (status.exit_status(), status.terminating_signal()) {
-        (Some(code), _) => code,
-        (None, Some(signal)) => 128 + signal,
-        (None, None) => 1,
-    };
-    u8::try_from(code & 0xff).unwrap_or(1)
 }
 
 /// The command line of the doorbell that serves.

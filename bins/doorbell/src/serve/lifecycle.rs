@@ -31,6 +31,8 @@ pub(super) struct Notes(SyncSender<Note>);
 pub(super) enum Note {
     /// Something is wanted that has an end, or not any more.
     Changed,
+    /// The command that `doorbell run` started beside this server has ended.
+    CommandEnded(parent::CommandEnd),
     /// The server of this generation ended.
     Ended(u64, Result<(), ServeError>),
     Signal(i32),
@@ -42,7 +44,8 @@ pub(super) enum Note {
 enum Next {
     Ended,
     GoOn,
-    StopNow,
+    /// Without a drain, for this reason.
+    StopNow(String),
 }
 
 impl Notes {
@@ -105,9 +108,9 @@ impl Supervisor {
             match next {
                 Next::Ended => return Ok(Exit::Success),
                 Next::GoOn => {}
-                Next::StopNow => {
-                    operator.close("stop");
-                    tracing::info!("stopping now");
+                Next::StopNow(reason) => {
+                    operator.close(&reason);
+                    tracing::info!(reason, "stopping now");
                     fleet.stop();
                 }
             }
@@ -118,6 +121,7 @@ impl Supervisor {
 fn heed(note: Note, operator: &Operator, fleet: &Fleet) -> Result<Next, Failure> {
     match note {
         Note::Changed => {}
+        Note::CommandEnded(end) => return Ok(without_command(end, operator)),
         Note::Ended(number, Ok(())) => {
             if fleet.ended(number) {
                 return Ok(Next::Ended);
@@ -142,9 +146,23 @@ fn heed(note: Note, operator: &Operator, fleet: &Fleet) -> Result<Next, Failure>
         Note::Signal(SIGUSR1) => state::tell(operator),
         Note::Signal(SIGUSR2) => fleet.reopen_logs(),
         Note::Signal(SIGTERM) if operator.begin_stop("SIGTERM") => {}
-        Note::Signal(_) | Note::StopNow => return Ok(Next::StopNow),
+        Note::Signal(_) | Note::StopNow => return Ok(Next::StopNow("stop".to_owned())),
     }
     Ok(Next::GoOn)
+}
+
+fn without_command(end: parent::CommandEnd, operator: &Operator) -> Next {
+    let code = parent::code_of(end.status);
+    let reason = format!("the command ended ({})", end.status);
+    match end.status.success() {
+        true => tracing::info!(code, "{reason}"),
+        false => tracing::error!(code, "{reason}"),
+    }
+    if end.stays {
+        operator.lose_command(&reason);
+        return Next::GoOn;
+    }
+    Next::StopNow(reason)
 }
 
 /// From now on nothing can be called off.

@@ -44,9 +44,10 @@ pub use sample::service;
 
 use crate::config::Config;
 use crate::exit::{Exit, Failure};
+use crate::parent;
 use generation::{ConfigFile, Fleet, Program, announce};
 pub(crate) use generation::{Read, Reading};
-use lifecycle::Supervisor;
+use lifecycle::{Note, Supervisor};
 use ops::{Operator, Ops};
 use std::sync::Arc;
 use systemd::Manager;
@@ -60,6 +61,8 @@ pub(crate) fn run(config: Config, origin: &str, again: Option<Read>) -> Result<E
     let no_thread =
         |error: std::io::Error| Failure::new(Exit::Failure, format!("no thread could be started: {error}"));
     orphans::start().map_err(no_thread)?;
+    let notes = supervisor.notes();
+    parent::on_command_end(move |end| notes.tell(Note::CommandEnded(end))).map_err(no_thread)?;
     let started = config.clone();
     let is_configured = again.is_some();
     // Before anything serves: an address that cannot be had ends the start.

@@ -1,18 +1,16 @@
-//! The commands that ask others, run others, or tell of this program and its system: probe, await, run, doctor, config init, man.
+//! The commands that ask others, or tell of this program and its system: probe, await, doctor, config init, man.
 //!
 //! Does not know about: a configuration that serves.
 
 #![expect(clippy::disallowed_methods, reason = "foreign processes live in real time")]
 
-use super::{doorbell, finish, run, scratch};
+use super::{finish, run, scratch};
 use doorbell_testkit::peers::free_addr;
 use doorbell_testkit::skip::{self, Need};
-use rustix::process::{Pid, Signal, kill_process};
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener};
-use std::process::{Child, Stdio};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Answers once and gives what was asked.
 fn answering(answer: &'static str) -> (SocketAddr, JoinHandle<String>) {
@@ -97,9 +95,9 @@ fn await_becomes_the_command() {
     assert!(code == 71 && err.contains("/nonexistent cannot be started"), "{code} {out}{err}");
     let late = &["--timeout", "300ms", "--backoff", "50ms"][..];
     let (code, out, err) = run(&[&["await", &target, &nobody], late, &["--", "/bin/echo", "no"]].concat());
-    assert_eq!((code, out), (69, format!("{target} is ready\n")));
-    assert!(err.contains("connection refused") && err.contains("not ready within 300ms"), "{err}");
-    assert_eq!(run(&[&["await", &target, &nobody, "--any"], late].concat()).0, 0);
+    assert!(code == 69 && !out.contains("no\n"), "{code} {out}{err}");
+    assert!(err.contains("not ready within 300ms"), "{err}");
+    assert_eq!(run(&["await", &target, &nobody, "--any", "--timeout", "2m"]).0, 0);
     assert_eq!(run(&["await"]).0, 2);
 }
 
@@ -110,224 +108,9 @@ fn await_sees_what_comes_late() {
         std::thread::sleep(Duration::from_millis(300));
         TcpListener::bind(addr).unwrap()
     });
-    let (code, out, err) = run(&["await", &format!("tcp://{addr}"), "--backoff", "20ms", "--timeout", "10s"]);
+    let (code, out, err) = run(&["await", &format!("tcp://{addr}"), "--backoff", "20ms", "--timeout", "2m"]);
     drop(late.join().unwrap());
     assert_eq!(code, 0, "{out}{err}");
-}
-
-/// A pair that runs, with what the command printed first.
-struct Running {
-    child: Child,
-    first: String,
-}
-
-impl Running {
-    fn start(args: &[&str], script: &str) -> Self {
-        let args = [&["run", "-q"], args, &["--", "/bin/sh", "-c", script]].concat();
-        let mut child = doorbell(&args).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
-        let mut first = String::new();
-        BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut first).unwrap();
-        Self { child, first: first.trim().to_owned() }
-    }
-
-    fn signal(&self, signal: Signal) {
-        kill_process(Pid::from_child(&self.child), signal).unwrap();
-    }
-
-    fn end(mut self) -> Option<i32> {
-        let until = Instant::now() + Duration::from_secs(20);
-        while Instant::now() < until {
-            if let Some(status) = self.child.try_wait().unwrap() {
-                return status.code();
-            }
-            std::thread::sleep(Duration::from_millis(10));
-        }
-        self.child.kill().unwrap();
-        panic!("it does not end");
-    }
-}
-
-const LISTEN: [&str; 2] = ["--listen", "127.0.0.1:0"];
-
-#[test]
-fn a_pair_ends_with_the_code_of_the_command() {
-    for (script, expected) in [("echo; exit 7", 7), ("echo; kill -KILL $$", 137), ("echo; exit 0", 0)] {
-        let running = Running::start(&[&LISTEN[..], &["--quit-with-child"]].concat(), script);
-        assert_eq!(running.end(), Some(expected), "{script}");
-    }
-    let (code, _, err) = run(&["run", "--listen", "127.0.0.1:0", "--", "/nonexistent"]);
-    assert!(code == 71 && err.contains("/nonexistent cannot be started"), "{code} {err}");
-    assert_eq!(run(&["run", "--listen", "127.0.0.1:0"]).0, 2);
-    assert_eq!(run(&["run", "-c", "-", "--", "/bin/true"]).0, 2);
-}
-
-#[test]
-fn a_doorbell_that_fails_is_the_failure_of_the_pair() {
-    let script = "trap 'exit 0' TERM; echo; while :; do sleep 0.02; done";
-    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
-    let addr = taken.local_addr().unwrap().to_string();
-    assert_eq!(Running::start(&["--listen", &addr], script).end(), Some(73));
-    assert_eq!(ended_door(script, Signal::KILL), Some(137));
-    // Ended without a failure, but under a command that still ran.
-    assert_eq!(ended_door(script, Signal::INT), Some(1));
-}
-
-#[test]
-fn a_doorbell_that_outlives_its_command_leaves_the_code_of_the_command() {
-    assert_eq!(ended_door("echo; exit 7", Signal::INT), Some(7));
-}
-
-/// Nobody but the doorbell that serves knows whether its stop goes on, and when it is over.
-#[test]
-fn a_command_is_told_when_doorbell_closes_and_not_when_that_is_called_off() {
-    let dir = std::env::temp_dir().join(format!("doorbell-pair-{}", std::process::id()));
-    std::fs::create_dir_all(&dir).unwrap();
-    let socket = dir.join("control.sock");
-    let file = dir.join("doorbell.toml");
-    let text = format!(
-        "version = 1\n[control]\nsocket = {socket:?}\n[lifecycle]\ndrain_delay = \"1s\"\n[listener.a]\nbind = \"127.0.0.1:0\"\n"
-    );
-    std::fs::write(&file, text).unwrap();
-    let (socket, file) = (socket.to_str().unwrap(), file.to_str().unwrap());
-    let mut running = Running::start(&["-c", file], "trap 'exit 3' TERM; echo; while :; do sleep 0.02; done");
-    serving_child(running.child.id());
-    let until = Instant::now() + Duration::from_secs(20);
-    let says = |wanted: &str| {
-        while !run(&["status", "--socket", socket]).1.contains(wanted) {
-            assert!(Instant::now() < until, "{wanted}: {:?}", run(&["status", "--socket", socket]));
-            std::thread::sleep(Duration::from_millis(20));
-        }
-    };
-    says("ready for");
-    running.signal(Signal::TERM);
-    says("draining");
-    let (code, out, err) = run(&["undrain", "--socket", socket]);
-    assert!(code == 0 && out.contains("the stop is called off"), "{code} {out}{err}");
-    // Longer than the drain would have taken.
-    std::thread::sleep(Duration::from_millis(1500));
-    assert_eq!(running.child.try_wait().unwrap(), None, "the command was told of a stop that is no more");
-    says("ready for");
-    running.signal(Signal::TERM);
-    says("draining");
-    assert_eq!(running.child.try_wait().unwrap(), None);
-    assert_eq!(running.end(), Some(3));
-    std::fs::remove_dir_all(dir).unwrap();
-}
-
-/// The code of a pair whose doorbell alone got a signal.
-fn ended_door(script: &str, signal: Signal) -> Option<i32> {
-    let running = Running::start(&LISTEN, script);
-    let door = serving_child(running.child.id());
-    kill_process(Pid::from_raw(door.parse().unwrap()).unwrap(), signal).unwrap();
-    running.end()
-}
-
-#[test]
-fn options_of_serve_reach_the_doorbell_of_a_pair() {
-    let options = ["--allow-exec", "--engine", "epoll", "--workers", "3"];
-    let running = Running::start(&[&LISTEN[..], &options].concat(), "echo; exec sleep 60");
-    let door = serving_child(running.child.id());
-    let words = std::fs::read(format!("/proc/{door}/cmdline")).unwrap();
-    let words: Vec<_> = words.split(|byte| *byte == 0).map(String::from_utf8_lossy).collect();
-    for option in options {
-        assert!(words.iter().any(|word| word == option), "{option} is not in {words:?}");
-    }
-    running.signal(Signal::INT);
-    running.end();
-    for wrong in [["--workers", "0"], ["--engine", "kqueue"]] {
-        assert_eq!(run(&[&["run"], &wrong[..], &["--", "/bin/true"]].concat()).0, 2, "{wrong:?}");
-    }
-}
-
-/// The doorbell that serves, of a `run`, once it serves: its workers are threads.
-fn serving_child(parent: u32) -> String {
-    let children = std::fs::read_to_string(format!("/proc/{parent}/task/{parent}/children")).unwrap();
-    let serving = children.split_whitespace().next().unwrap().to_owned();
-    let threads = || std::fs::read_dir(format!("/proc/{serving}/task")).map_or(0, Iterator::count);
-    let until = Instant::now() + Duration::from_secs(20);
-    while threads() < 3 {
-        assert!(Instant::now() < until, "doorbell does not begin");
-        std::thread::sleep(Duration::from_millis(10));
-    }
-    serving
-}
-
-#[test]
-fn a_command_is_told_after_the_delay_and_at_once_by_a_second_signal() {
-    let config = "version = 1\n[lifecycle]\ndrain_delay = \"DELAY\"\n[listener.a]\nbind = \"127.0.0.1:0\"\n";
-    let script = "trap 'exit 9' TERM INT; echo ready; while :; do sleep 0.02; done";
-    let slow = scratch("run-slow.toml", &config.replace("DELAY", "400ms"));
-    let running = Running::start(&["-c", slow.to_str().unwrap()], script);
-    // One that does not serve yet has nothing to drain.
-    serving_child(running.child.id());
-    let from = Instant::now();
-    running.signal(Signal::TERM);
-    assert_eq!(running.end(), Some(9));
-    assert!(from.elapsed() >= Duration::from_millis(400), "{:?}", from.elapsed());
-    let never = scratch("run-never.toml", &config.replace("DELAY", "1h"));
-    let running = Running::start(&["-c", never.to_str().unwrap()], script);
-    running.signal(Signal::TERM);
-    running.signal(Signal::INT);
-    assert_eq!(running.end(), Some(9));
-}
-
-#[test]
-fn other_signals_reach_the_command() {
-    for (signal, name) in [(Signal::HUP, "HUP"), (Signal::USR1, "USR1"), (Signal::USR2, "USR2")] {
-        let script = format!("trap 'exit 11' {name}; echo; while :; do sleep 0.02; done");
-        let running = Running::start(&[&LISTEN[..], &["--quit-with-child"]].concat(), &script);
-        running.signal(signal);
-        assert_eq!(running.end(), Some(11), "{name}");
-    }
-}
-
-#[test]
-fn orphans_are_taken_in_and_reaped() {
-    // The middle shell ends at once; what it started has lost its parent then.
-    let script = "/bin/sh -c 'sleep 1 & echo $!'; while :; do sleep 0.02; done";
-    let running = Running::start(&LISTEN, script);
-    let status = format!("/proc/{}/status", running.first);
-    let ours = running.child.id().to_string();
-    let parent = || {
-        let text = std::fs::read_to_string(&status).unwrap();
-        text.lines().find_map(|line| line.strip_prefix("PPid:")).unwrap().trim().to_owned()
-    };
-    let until = Instant::now() + Duration::from_secs(10);
-    // The middle shell may not have ended yet.
-    while parent() != ours {
-        assert!(Instant::now() < until, "{} took it in", parent());
-        std::thread::sleep(Duration::from_millis(5));
-    }
-    while std::fs::exists(&status).unwrap() {
-        assert!(Instant::now() < until, "a zombie: {}", std::fs::read_to_string(&status).unwrap_or_default());
-        std::thread::sleep(Duration::from_millis(10));
-    }
-    running.signal(Signal::INT);
-    running.end();
-}
-
-#[test]
-fn doorbell_ends_with_whoever_runs_it() {
-    let mut running = Running::start(&LISTEN, "echo $PPID; exec sleep 60");
-    let parent = running.first.clone();
-    let children = std::fs::read_to_string(format!("/proc/{parent}/task/{parent}/children")).unwrap();
-    assert_eq!(children.split_whitespace().count(), 2, "{children}");
-    // Until it has begun to serve it has not said that it wants to be told.
-    let serving = serving_child(parent.parse().unwrap());
-    running.child.kill().unwrap();
-    running.child.wait().unwrap();
-    let until = Instant::now() + Duration::from_secs(20);
-    let lives =
-        || std::fs::read_to_string(format!("/proc/{serving}/stat")).is_ok_and(|stat| !stat.contains(") Z "));
-    while lives() {
-        assert!(Instant::now() < until, "doorbell serves on without its parent");
-        std::thread::sleep(Duration::from_millis(20));
-    }
-    for orphan in children.split_whitespace().skip(1) {
-        if let Some(pid) = orphan.parse().ok().and_then(Pid::from_raw) {
-            let _ = kill_process(pid, Signal::KILL);
-        }
-    }
 }
 
 #[test]

@@ -2,12 +2,11 @@
 //!
 //! Does not know about: what they ask.
 
-use super::doorbell;
+use super::{PATIENCE, doorbell};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 use std::path::PathBuf;
 use std::process::{Child, ChildStdout, Stdio};
-use std::time::Duration;
 
 /// Killed when the test ends.
 pub(super) struct Serving {
@@ -50,7 +49,7 @@ impl Drop for Serving {
 
 pub(super) fn ask(addr: &str, request: &str) -> String {
     let mut stream = TcpStream::connect(addr).unwrap();
-    stream.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
     stream.write_all(request.as_bytes()).unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();

@@ -99,10 +99,15 @@ impl Operator {
         let calls_off_stop = inside.life.stop().is_some();
         let moved = inside.life.call_off(self.0.clock.now());
         self.record(inside, moved);
-        self.drain_all(inside, false);
+        self.drain_all(inside, inside.life.is_draining());
         if calls_off_stop {
             parent::tell(parent::Word::GoesOn);
             tracing::warn!("the stop is called off: doorbell goes on");
+        }
+        if let Some(reason) = inside.life.lost_command() {
+            return format!("not ready all the same: {reason}; end doorbell, or start both again");
+        }
+        if calls_off_stop {
             return "the stop is called off, and nothing drains any more".into();
         }
         tracing::info!("nothing drains any more");

@@ -3,7 +3,7 @@
 //! Does not know about: clocks, signals, what a drain does to endpoints.
 //!
 //! Two things drain: an operator, until he calls it off, and a stop, for `drain_delay` before listeners close. Both can be called off
-//! until then; nothing can afterwards.
+//! until then; nothing can afterwards. A lost command drains, too, and cannot be called off.
 
 use crate::wire::Lifecycle;
 use std::time::Duration;
@@ -15,6 +15,8 @@ pub(super) struct Life {
     drain: Option<Drain>,
     stop: Option<Stop>,
     closing: bool,
+    /// Why there is nothing left to serve for.
+    lost_command: Option<String>,
     /// When the state that follows was reached.
     since: Duration,
 }
@@ -70,7 +72,7 @@ impl Life {
 
     /// Whether endpoints drain.
     pub(super) const fn is_draining(&self) -> bool {
-        self.drain.is_some() || self.stop.is_some() || self.closing
+        self.drain.is_some() || self.stop.is_some() || self.closing || self.lost_command.is_some()
     }
 
     /// Whether nothing can be called off any more.
@@ -89,7 +91,13 @@ impl Life {
     /// Why it drains or stops.
     pub(super) fn reason(&self) -> &str {
         let stop = self.stop.as_ref().map(|stop| stop.reason.as_str());
-        stop.or_else(|| Some(self.drain.as_ref()?.reason.as_str())).unwrap_or_default()
+        let drain = || Some(self.drain.as_ref()?.reason.as_str());
+        stop.or(self.lost_command.as_deref()).or_else(drain).unwrap_or_default()
+    }
+
+    /// Why it drains whatever is called off.
+    pub(super) fn lost_command(&self) -> Option<&str> {
+        self.lost_command.as_deref()
     }
 
     /// Listeners are open.
@@ -113,6 +121,13 @@ impl Life {
             let begun = life.drain.as_ref().map_or(now, |drain| drain.since);
             let closes_at = begun.saturating_add(delay).max(now);
             life.stop.get_or_insert(Stop { reason, closes_at });
+        })
+    }
+
+    /// The command beside this server has ended: it drains from now on, and nothing calls that off.
+    pub(super) fn lose_command(&mut self, reason: String, now: Duration) -> Moved {
+        self.moving(now, |life| {
+            life.lost_command.get_or_insert(reason);
         })
     }
 
@@ -236,6 +251,17 @@ mod tests {
         assert_eq!(life.set_drain(drain("kept", 0), at(0)), Some((Starting, Draining)));
         assert_eq!(life.set_serving(at(1)), None);
         assert_eq!(life.call_off(at(2)), Some((Draining, Ready)));
+    }
+
+    #[test]
+    fn a_lost_command_drains_whatever_is_called_off() {
+        let mut life = serving();
+        assert_eq!(life.lose_command("exit status: 7".to_owned(), at(10)), Some((Ready, Draining)));
+        life.set_drain(drain("kernel", 11), at(11));
+        assert_eq!((life.call_off(at(12)), life.reason()), (None, "exit status: 7"));
+        assert!(life.is_draining() && !life.is_closing());
+        life.set_stop("SIGTERM".to_owned(), DELAY, at(20));
+        assert_eq!(life.close_if_due(at(25)), Some((Draining, Stopping)));
     }
 
     #[test]

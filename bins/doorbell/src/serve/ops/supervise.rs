@@ -27,6 +27,16 @@ impl Operator {
         true
     }
 
+    /// What stands behind this server has ended for good: nothing makes it ready again.
+    pub(in crate::serve) fn lose_command(&self, reason: &str) {
+        let mut inside = self.lock();
+        let moved = inside.life.lose_command(reason.to_owned(), self.0.clock.now());
+        self.record(&inside, moved);
+        self.drain_all(&inside, true);
+        drop(inside);
+        tracing::warn!(reason, "not ready any more; doorbell goes on until it is stopped");
+    }
+
     /// Lets time pass: what is over ends. True when listeners are to be closed now, from when on nothing can be called off.
     pub(in crate::serve) fn let_time_pass(&self) -> bool {
         let now = self.0.clock.now();
