@@ -12,4 +12,8 @@ fn main() {
     let output = Command::new(rustc).arg("--version").output().ok();
     let text = output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
     println!("cargo::rustc-env=DOORBELL_RUSTC={}", text.split(' ').nth(1).unwrap_or("unknown"));
+    // The static program relocates itself: 0.3 MiB of addresses take 20 KiB in this form, which musl knows from 1.2.4 on.
+    if env::var("CARGO_CFG_TARGET_ENV").is_ok_and(|libc| libc == "musl") {
+        println!("cargo::rustc-link-arg-bins=-Wl,-z,pack-relative-relocs");
+    }
 }

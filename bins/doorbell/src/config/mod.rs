@@ -34,6 +34,7 @@ pub use model::Config;
 pub use overrides::Overrides;
 pub use problem::{Problem, Severity, Source};
 pub use schedule::Schedule;
+pub(crate) use schedule::system_zone;
 pub use schema::schema;
 pub use units::{format_duration, format_size, parse_duration, parse_size};
 

@@ -3,11 +3,16 @@
 //! Does not know about: what happens then.
 
 use cronexpr::{Crontab, FallbackTimezoneOption, MakeTimestamp, ParseOptions, parse_crontab_with};
+use jiff::tz::TimeZone;
+use std::ffi::OsString;
 use std::fmt;
 use std::time::Duration;
 
 /// What one looks like, for help texts.
 pub(crate) const SCHEDULE_FORM: &str = "minute, hour, day of month, month, day of week and perhaps a time zone, as in \"0 3 * * SUN Europe/Berlin\"";
+
+/// Fields of a schedule without its time zone.
+const FIELDS: usize = 5;
 
 /// Beginnings of one window that are looked at: one every minute of the longest window, and one more.
 const STARTS_MAX: usize = 24 * 60 + 1;
@@ -17,6 +22,19 @@ const STARTS_MAX: usize = 24 * 60 + 1;
 pub struct Schedule {
     text: String,
     crontab: Crontab,
+}
+
+/// The time zone of schedules that name none: `TZ`, then `/etc/localtime`, then UTC.
+///
+/// # Errors
+/// `TZ`, where it is set and cannot be resolved: UTC stands in for it.
+pub(crate) fn system_zone() -> Result<String, OsString> {
+    let named = |zone: &TimeZone| zone.iana_name().unwrap_or("without a name").to_owned();
+    match (TimeZone::try_system(), std::env::var_os("TZ")) {
+        (Ok(zone), _) => Ok(named(&zone)),
+        (Err(_), Some(asked)) => Err(asked),
+        (Err(_), None) => Ok("UTC".to_owned()),
+    }
 }
 
 /// A window at some moment.
@@ -34,6 +52,19 @@ impl Schedule {
     /// # Errors
     /// A sentence.
     pub fn parse(text: &str) -> Result<Self, String> {
+        let fields: Vec<&str> = text.split_ascii_whitespace().collect();
+        match fields.as_slice() {
+            [first, .., last] if fields.len() > FIELDS + 1 || fields.len() > FIELDS && is_field(last) => {
+                return Err(format!("it has a field too many: there are no seconds, leave {first:?} out"));
+            }
+            _ if fields.len() < FIELDS => {
+                return Err(format!("it has {} of {FIELDS} fields", fields.len()));
+            }
+            [.., zone] if fields.len() > FIELDS && TimeZone::get(zone).is_err() => {
+                return Err(format!("there is no time zone {zone:?}"));
+            }
+            _ => {}
+        }
         let mut options = ParseOptions::default();
         options.fallback_timezone_option = FallbackTimezoneOption::System;
         let crontab = parse_crontab_with(text, options).map_err(|error| {
@@ -54,6 +85,11 @@ impl Schedule {
         &self.text
     }
 
+    /// Whether it depends on the time zone of the system.
+    pub(crate) fn is_local(&self) -> bool {
+        self.text.split_ascii_whitespace().count() == FIELDS
+    }
+
     /// What a window of this length is at a moment.
     pub(crate) fn slot(&self, now_unix_ms: u64, length: Duration) -> Slot {
         let length = u64::try_from(length.as_millis()).unwrap_or(u64::MAX);
@@ -72,6 +108,14 @@ impl Schedule {
         let after = MakeTimestamp::from_millisecond(i64::try_from(after_unix_ms).ok()?).ok()?;
         u64::try_from(self.crontab.find_next(after).ok()?.timestamp().as_millisecond()).ok()
     }
+}
+
+/// Whether this is a field of times rather than a time zone: a day of the week, a number, a star.
+fn is_field(text: &str) -> bool {
+    let days = ["SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT"];
+    let first = text.split([',', '-', '/', '#', '?']).next().unwrap_or_default();
+    let is_number = first.starts_with(|c: char| c.is_ascii_digit() || c == '*');
+    is_number || first.is_empty() || days.iter().any(|day| first.eq_ignore_ascii_case(day))
 }
 
 impl PartialEq for Schedule {
@@ -118,10 +162,43 @@ mod tests {
 
     #[test]
     fn mistakes_are_told_in_a_sentence() {
-        for text in ["", "0 3 * *", "61 * * * *", "0 3 * * SUN Nowhere/City", "0 0 30 2 *", "@daily@"] {
+        for (text, part) in [
+            ("", "0 of 5 fields"),
+            ("0 3 * *", "4 of 5 fields"),
+            ("61 * * * *", ""),
+            ("0 3 * * SUN Nowhere/City", "no time zone \"Nowhere/City\""),
+            ("0 0 3 * * SUN", "no seconds, leave \"0\" out"),
+            ("30 0 3 * * 1-5", "no seconds, leave \"30\" out"),
+            ("0 0 3 * * *", "no seconds"),
+            ("0 0 3 * * SUN Europe/Berlin", "no seconds"),
+            ("0 0 30 2 *", "never comes"),
+            ("@daily@", "1 of 5 fields"),
+        ] {
             let why = Schedule::parse(text).unwrap_err();
-            assert!(!why.is_empty() && !why.contains('\n'), "{text:?}: {why:?}");
+            assert!(!why.is_empty() && !why.contains('\n') && why.contains(part), "{text:?}: {why:?}");
         }
         assert_eq!(Schedule::parse("0 3 * * SUN").unwrap().as_str(), "0 3 * * SUN");
+    }
+
+    /// Also where the system has no database, as an image from scratch.
+    #[test]
+    fn time_zones_come_with_the_program() {
+        let bundled = jiff::tz::TimeZoneDatabase::bundled();
+        for name in ["UTC", "Europe/Berlin", "America/New_York", "Asia/Kolkata"] {
+            assert!(bundled.get(name).is_ok(), "{name}");
+        }
+    }
+
+    /// The clocks of Berlin go from 02:00 to 03:00 on 2026-03-29 and from 03:00 to 02:00 on 2026-10-25, each at 01:00 UTC.
+    #[test]
+    fn a_time_that_is_skipped_begins_no_window_and_one_that_comes_twice_two() {
+        const HOUR: u64 = 60 * MINUTE;
+        let nightly = Schedule::parse("30 2 * * * Europe/Berlin").unwrap();
+        let after = |start: u64| nightly.next(start).unwrap() - start;
+        // 2026-03-28 12:00 and 2026-10-24 12:00 UTC.
+        let (spring, autumn) = (1_774_699_200_000, 1_792_843_200_000);
+        assert_eq!(after(spring), 36 * HOUR + 30 * MINUTE, "there is no 02:30 on the 29th");
+        assert_eq!(after(autumn), 12 * HOUR + 30 * MINUTE);
+        assert_eq!(after(autumn + 12 * HOUR + 30 * MINUTE), HOUR, "and once more in winter time");
     }
 }

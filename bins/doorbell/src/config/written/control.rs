@@ -4,7 +4,7 @@
 
 use super::super::model::ControlSocket;
 use super::super::problem::Problem;
-use super::super::schedule::{SCHEDULE_FORM, Schedule};
+use super::super::schedule::{SCHEDULE_FORM, Schedule, system_zone};
 use super::super::section::{At, Section};
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
@@ -103,7 +103,18 @@ impl Window {
 fn read_schedule(at: &mut Section<'_>) -> Option<At<Schedule>> {
     let At { value, span } = at.string("cron")?;
     match Schedule::parse(&value) {
-        Ok(schedule) => Some(At { value: schedule, span }),
+        Ok(schedule) => {
+            if schedule.is_local()
+                && let Err(zone) = system_zone()
+            {
+                let message = format!("TZ is {zone:?}, which is no time zone: this schedule is in UTC");
+                let problem = Problem::warning("bad-time-zone", span.clone(), message);
+                at.problem(
+                    problem.help("set TZ to a name as in Europe/Berlin, or write it as the last word here"),
+                );
+            }
+            Some(At { value: schedule, span })
+        }
         Err(why) => {
             let problem = Problem::error("bad-cron", span, format!("{value:?} is not a schedule: {why}"));
             at.problem(problem.help(format!("write {SCHEDULE_FORM}")));
