@@ -17,3 +17,4 @@ mod probe;
 mod serve;
 pub use serve::service;
 pub mod wire;
+mod workers;

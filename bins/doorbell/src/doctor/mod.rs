@@ -13,7 +13,7 @@ use doorbell::driver::examine::Cause;
 use std::fmt;
 
 /// How a file of the system is read; its text without the last line break.
-pub(crate) type Read<'a> = &'a dyn Fn(&str) -> Option<String>;
+pub(crate) type Read<'a> = crate::workers::Read<'a>;
 
 /// How bad something is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -3,7 +3,10 @@
 //! Does not know about: the network.
 
 use super::{Finding, Level, Read};
+use crate::config::system_zone;
+use crate::workers::{self, Limits};
 use rustix::process::{Resource, getrlimit};
+use std::ffi::OsString;
 
 /// A connection is a descriptor; the default of doorbell is this many connections.
 const NOFILE_WANTED: u64 = 65_536 + 64;
@@ -23,6 +26,13 @@ pub(super) fn findings(read: Read<'_>) -> Vec<Finding> {
     all.push(files(nofile.current, nofile.maximum));
     all.push(locked(getrlimit(Resource::Memlock).current, read));
     all.extend(quota(read));
+    let usual = workers::usual();
+    let workers = format!("{} where the configuration does not say", usual.count);
+    all.push(Finding {
+        why: format!("because of {}", usual.why),
+        ..Finding::ok("process", "workers", workers)
+    });
+    all.push(time_zone(system_zone()));
     all.extend(status(read));
     all.extend(systemd());
     all
@@ -68,27 +78,9 @@ pub(super) fn is_before_5_12(release: &str) -> bool {
     }
 }
 
-/// Processors and memory of the cgroup (version 2) that we are in, and of those around it.
+/// Processors and memory that the cgroup allows.
 pub(super) fn quota(read: Read<'_>) -> Vec<Finding> {
-    let Some(own) = read("/proc/self/cgroup") else { return Vec::new() };
-    let Some(path) = own.lines().find_map(|line| line.strip_prefix("0::")) else { return Vec::new() };
-    let mut folder = path.trim_end_matches('/').to_owned();
-    let (mut cpus, mut memory) = (None::<f64>, None::<u64>);
-    loop {
-        let file = |name: &str| read(&format!("/sys/fs/cgroup{folder}/{name}"));
-        if let Some((quota, period)) = file("cpu.max").as_deref().and_then(|text| text.split_once(' '))
-            && let (Ok(quota), Ok(period)) = (quota.parse::<f64>(), period.parse::<f64>())
-        {
-            cpus = Some(cpus.map_or(quota / period, |known| known.min(quota / period)));
-        }
-        if let Some(bytes) = file("memory.max").and_then(|text| text.parse::<u64>().ok()) {
-            memory = Some(memory.map_or(bytes, |known| known.min(bytes)));
-        }
-        match folder.rfind('/') {
-            Some(end) => folder.truncate(end),
-            None => break,
-        }
-    }
+    let Some(Limits { cpus, memory }) = Limits::of(read) else { return Vec::new() };
     let quota = cpus.map_or_else(|| "no limit".into(), |cpus| format!("{cpus:.2} processors"));
     let found = Finding::ok("process", "CPU quota", quota);
     let found = match cpus {
@@ -101,6 +93,18 @@ pub(super) fn quota(read: Read<'_>) -> Vec<Finding> {
     };
     let bytes = memory.map_or_else(|| "no limit".into(), |bytes| format!("{} MiB", bytes >> 20));
     vec![found, Finding::ok("process", "memory limit", bytes)]
+}
+
+/// Of maintenance windows that name none.
+pub(super) fn time_zone(zone: Result<String, OsString>) -> Finding {
+    match zone {
+        Ok(name) => Finding::ok("process", "time zone", name),
+        Err(asked) => Finding::ok("process", "time zone", "UTC").because(
+            Level::Degraded,
+            format!("TZ is {asked:?}, which is no time zone; maintenance windows without one are in UTC"),
+            "set TZ to a name as in Europe/Berlin",
+        ),
+    }
 }
 
 /// `/proc/self/status`: seccomp(2), prctl(2).

@@ -93,6 +93,9 @@ fn what_cannot_be_read_is_left_out() {
     let (findings, changes) = network::findings(&|_| None, None);
     assert!(findings.is_empty() && changes.is_empty());
     assert!(process::quota(&|_| None).is_empty());
+    let zone = |zone: Result<&str, &str>| process::time_zone(zone.map(str::to_owned).map_err(Into::into));
+    assert_eq!((zone(Ok("Europe/Berlin")).level, zone(Err("Mars/Base")).level), (Level::Ok, Level::Degraded));
+    assert!(zone(Err("Mars/Base")).why.contains("TZ is \"Mars/Base\""));
 }
 
 #[test]

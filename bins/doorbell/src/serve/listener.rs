@@ -16,12 +16,12 @@ use crate::config::model::{Config, Forwarded, Http1, Listener, Protocol, ProxyPr
 use crate::exit::{Exit, Failure};
 use crate::http::forwarded::{ForwardedFrom, Networks, TrustedProxies};
 use crate::http::layer::AtMost;
+use crate::workers;
 use doorbell::access_log::AccessLog;
 use doorbell::protocol::{HelloInfo, ListenerProtocol};
 use doorbell::tls::Acceptor;
 use doorbell::{Listen, ServerBuilder};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::num::NonZero;
 use std::time::Duration;
 
 /// How long the kernel waits for a client's first bytes before it lets us accept without them.
@@ -191,15 +191,9 @@ pub(super) fn listens(bind: &Bind, config: &Config) -> Result<Vec<Listen>, Failu
 
 /// On the sockets that the process before left there, if it did.
 fn tcp_listens(addr: SocketAddr, v6_only: bool, config: &Config) -> Vec<Listen> {
-    let Taken { own, beside } = fdstore::take(addr, v6_only, workers(config));
+    let Taken { own, beside } = fdstore::take(addr, v6_only, workers::count(config));
     let first = Listen::tcp(addr).v6_only(v6_only).listening(own);
     std::iter::once(first).chain(beside.into_iter().map(Listen::inherited)).collect()
-}
-
-/// How many workers there are.
-pub(super) fn workers(config: &Config) -> usize {
-    let asked = config.runtime.workers.and_then(|count| usize::try_from(count).ok());
-    asked.or_else(|| std::thread::available_parallelism().ok().map(NonZero::get)).unwrap_or(1)
 }
 
 /// False where the kernel was started without IPv6; `:8080` must work there too.

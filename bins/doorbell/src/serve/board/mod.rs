@@ -20,6 +20,7 @@ use super::census::Census;
 use super::ops::{Journal, Window, time_of_day};
 use crate::checks::{Demand, Desk, Finding, LastRun, Tally};
 use crate::config::model::{Config, DegradedVia, Health, HealthRoute, StateFields};
+use crate::workers;
 use doorbell_health::{
     Audience, Board, CheckIndex, CheckResult, Command, Endpoint, EndpointIndex, EndpointState, Event, Forced,
     ForcedState, Note, Target, Time,
@@ -140,7 +141,7 @@ impl Keeper {
         let told = (0..places.endpoints.len()).map(|at| Audience::ALL.map(|to| serving.told(at, to)));
         let published = Published::new(ReplySet::of(told));
         let names = config.health.iter().map(|health| health.name.as_str());
-        let mut census = Census::new(names, workers(config));
+        let mut census = Census::new(names, workers::count(config));
         before.into_iter().for_each(|before| census.go_on_with(before));
         Ok(Arc::new(Self {
             origin,
@@ -386,11 +387,6 @@ impl Keeper {
         // Whoever panicked in here has at worst not told everybody.
         self.inside.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// How many threads answer probes, where the configuration says so.
-fn workers(config: &Config) -> Option<usize> {
-    config.runtime.workers.and_then(|count| usize::try_from(count).ok())
 }
 
 /// What a call changed, kept beyond it.

@@ -22,9 +22,7 @@ use crate::http::forwarded::Networks;
 use crate::http::log::Prober;
 use crate::http::{Peer, Request, Time};
 use doorbell_health::EndpointState;
-use std::num::NonZeroUsize;
 use std::sync::{Arc, OnceLock};
-use std::thread::available_parallelism;
 use std::time::Duration;
 use tally::{PLACES, Tally, place_of};
 use view::Views;
@@ -99,9 +97,8 @@ impl Row {
 }
 
 impl Census {
-    /// For endpoints with these names, nobody having come yet. `workers` threads answer, or as many as there are processors.
-    pub(super) fn new<'a>(names: impl Iterator<Item = &'a str>, workers: Option<usize>) -> Self {
-        let workers = workers.unwrap_or_else(|| available_parallelism().map_or(1, NonZeroUsize::get));
+    /// For endpoints with these names, nobody having come yet. `workers` threads answer.
+    pub(super) fn new<'a>(names: impl Iterator<Item = &'a str>, workers: usize) -> Self {
         let lanes = workers.saturating_mul(GENERATIONS).saturating_add(LANES_BESIDE).min(LANES_MAX);
         Self(names.map(|name| Arc::new(Seat::new(name, lanes))).collect())
     }

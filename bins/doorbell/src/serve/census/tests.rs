@@ -10,7 +10,7 @@ use crate::http::{Limits, Peer};
 use std::collections::BTreeMap;
 
 fn census() -> Census {
-    Census::new(["readyz", "livez"].into_iter(), Some(2))
+    Census::new(["readyz", "livez"].into_iter(), 2)
 }
 
 fn probe(seat: &Seat, bytes: &[u8], told: EndpointState, now: Time) {
@@ -147,7 +147,7 @@ fn floods_and_bursts_have_intervals_too() {
 #[test]
 fn intervals_are_whole_while_probes_come() {
     const PROBES: u64 = 200_000;
-    let census = Census::new(["readyz"].into_iter(), Some(1));
+    let census = Census::new(["readyz"].into_iter(), 1);
     let done = std::sync::atomic::AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -196,7 +196,7 @@ fn a_lane_that_probes_left_is_forgotten() {
 #[test]
 fn threads_count_for_themselves() {
     const PROBES: u64 = 2_000;
-    let census = Census::new(["readyz"].into_iter(), Some(1));
+    let census = Census::new(["readyz"].into_iter(), 1);
     let threads = LANES_BESIDE;
     std::thread::scope(|scope| {
         for _ in 0..threads {

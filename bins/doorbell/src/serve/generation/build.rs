@@ -19,6 +19,7 @@ use crate::serve::tables::Tables;
 use crate::serve::totals::Totals;
 use crate::serve::watch::Watched;
 use crate::serve::{access, admin, agent, checks, compute, fdstore, listener};
+use crate::workers;
 use doorbell::{Offload, ServerBuilder};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -101,7 +102,7 @@ impl Built {
 fn descriptors(config: &Config, checks: Option<&ChecksPlan>) -> u32 {
     let of_admin = if config.admin.is_some() { admin::DESCRIPTORS } else { 0 };
     let of_checks = checks.map_or(0, ChecksPlan::descriptors);
-    let of_store = fdstore::descriptors(config, listener::workers(config));
+    let of_store = fdstore::descriptors(config, workers::count(config));
     let all = [of_admin, of_checks, of_store, Ops::descriptors(config), Ports::descriptors(config)];
     all.into_iter().fold(0, u32::saturating_add)
 }

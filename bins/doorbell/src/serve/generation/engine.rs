@@ -8,6 +8,7 @@ use crate::exit::{Exit, Failure};
 use crate::serve::activation;
 use crate::serve::board::Keeper;
 use crate::serve::ops::{Operator, Ops};
+use crate::workers;
 use doorbell::{Event, LocalAddr, Server, ServerBuilder, StartError, StartErrorKind, Workers};
 use std::net::SocketAddr;
 use std::num::NonZeroU16;
@@ -25,9 +26,9 @@ pub(super) fn builder(config: &Config, keeper: &Arc<Keeper>, operator: &Operator
     if let Some(listener) = common {
         builder = builder.conns_per_ip_max(listener.connections_per_ip.unwrap_or(0));
     }
-    let workers = runtime.workers.and_then(|count| u16::try_from(count).ok()).and_then(NonZeroU16::new);
+    let workers = u16::try_from(workers::count(config)).ok().and_then(NonZeroU16::new);
     builder
-        .workers(workers.map_or(Workers::Auto, Workers::Count))
+        .workers(Workers::Count(workers.unwrap_or(NonZeroU16::MIN)))
         .pin_cpus(runtime.pin_cpus)
         .engine(match runtime.engine {
             Engine::Auto => doorbell::Engine::Auto,
@@ -60,6 +61,8 @@ pub(in crate::serve) fn announce(operator: &Operator, config: &Config, ops: &Ops
     tracing::info!(
         driver = %report.kind,
         why = %report.why,
+        workers = workers::count(config),
+        workers_by = config.runtime.workers.is_none().then(|| workers::usual().why.as_str()),
         addresses = running.addresses.join(" "),
         config = running.origin,
         admin = admin.map(|addr| addr.to_string()),

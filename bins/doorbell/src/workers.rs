@@ -1,0 +1,167 @@
+//! How many workers serve where the configuration does not say: as many as this process may use processors and memory for.
+//!
+//! Does not know about: what a worker does.
+
+use crate::config::Config;
+use rustix::thread::sched_getaffinity;
+use std::num::NonZero;
+use std::sync::OnceLock;
+
+/// What one worker may need of a memory limit: its ring, its buffers, its stack and connections.
+const MEMORY_OF_WORKER: u64 = 1 << 20;
+
+/// In a container that shares all processors with others, and does not say how much of them it wants.
+const SHARED_MAX: usize = 4;
+
+/// The most that a configuration can ask for.
+const MAX: usize = 1024;
+
+/// How a file of the system is read.
+pub(crate) type Read<'a> = &'a dyn Fn(&str) -> Option<String>;
+
+/// A number of workers, and what made it that one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Workers {
+    pub(crate) count: usize,
+    pub(crate) why: String,
+}
+
+/// What the cgroup (version 2) of this process and those around it allow.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Limits {
+    /// Processors: `cpu.max`.
+    pub(crate) cpus: Option<f64>,
+    /// Bytes: `memory.max`.
+    pub(crate) memory: Option<u64>,
+}
+
+/// As many as the configuration says, otherwise as many as [`usual`].
+pub(crate) fn count(config: &Config) -> usize {
+    let asked = config.runtime.workers.and_then(|count| usize::try_from(count).ok());
+    asked.unwrap_or_else(|| usual().count)
+}
+
+/// Without a configured number. Found once: a reload has as many as the start.
+pub(crate) fn usual() -> &'static Workers {
+    static USUAL: OnceLock<Workers> = OnceLock::new();
+    USUAL.get_or_init(|| {
+        let read = |path: &str| std::fs::read_to_string(path).ok();
+        choose(cores(), Limits::of(&read).unwrap_or_default(), is_container(&read))
+    })
+}
+
+impl Limits {
+    /// `None` without a cgroup of version 2.
+    pub(crate) fn of(read: Read<'_>) -> Option<Self> {
+        let mut limits = Self::default();
+        let own = read("/proc/self/cgroup")?;
+        let path = own.lines().find_map(|line| line.strip_prefix("0::"))?;
+        let mut folder = path.trim_end_matches('/').to_owned();
+        loop {
+            let file = |name: &str| read(&format!("/sys/fs/cgroup{folder}/{name}"));
+            if let Some((quota, period)) = file("cpu.max").as_deref().and_then(|text| text.split_once(' '))
+                && let (Ok(quota), Ok(period)) = (quota.parse::<f64>(), period.trim_end().parse::<f64>())
+            {
+                limits.cpus = Some(limits.cpus.map_or(quota / period, |known| known.min(quota / period)));
+            }
+            if let Some(bytes) = file("memory.max").and_then(|text| text.trim_end().parse::<u64>().ok()) {
+                limits.memory = Some(limits.memory.map_or(bytes, |known| known.min(bytes)));
+            }
+            match folder.rfind('/') {
+                Some(end) => folder.truncate(end),
+                None => return Some(limits),
+            }
+        }
+    }
+}
+
+/// Processors on which this process may run (sched_getaffinity(2)).
+fn cores() -> usize {
+    let allowed = sched_getaffinity(None).ok().and_then(|set| usize::try_from(set.count()).ok());
+    let known = || std::thread::available_parallelism().map_or(1, NonZero::get);
+    allowed.filter(|count| *count > 0).unwrap_or_else(known)
+}
+
+fn choose(cores: usize, limits: Limits, is_container: bool) -> Workers {
+    let whole = |cpus: f64| (1..MAX).find(|&count| count as f64 >= cpus).unwrap_or(MAX);
+    let mut all = vec![(cores, format!("{cores} processors"))];
+    match limits.cpus {
+        Some(cpus) => all.push((whole(cpus), format!("a CPU quota of {cpus:.2}"))),
+        None if is_container => all.push((SHARED_MAX, "a container without a CPU quota".to_owned())),
+        None => {}
+    }
+    if let Some(bytes) = limits.memory {
+        let count = usize::try_from(bytes / MEMORY_OF_WORKER).unwrap_or(MAX);
+        all.push((count, format!("a memory limit of {} MiB", bytes >> 20)));
+    }
+    let (count, why) = all.into_iter().min_by_key(|(count, _)| *count).unwrap_or_default();
+    Workers { count: count.clamp(1, MAX), why }
+}
+
+/// What container runtimes leave behind: Kubernetes and podman set variables, Docker and podman make a file, and images are stacked by
+/// overlayfs.
+fn is_container(read: Read<'_>) -> bool {
+    let has_variable =
+        ["KUBERNETES_SERVICE_HOST", "container"].iter().any(|name| std::env::var_os(name).is_some());
+    let has_file = ["/.dockerenv", "/run/.containerenv"].iter().any(|path| read(path).is_some());
+    has_variable || has_file || is_stacked(&read("/proc/self/mountinfo").unwrap_or_default())
+}
+
+/// Whether the root of this process is an overlay (proc_pid_mountinfo(5)).
+fn is_stacked(mounts: &str) -> bool {
+    let is_root = |line: &&str| line.split(' ').nth(4) == Some("/");
+    let root = mounts.lines().rfind(is_root).and_then(|line| line.split_once(" - "));
+    root.is_some_and(|(_, kind)| kind.starts_with("overlay "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+
+    #[test]
+    fn the_tightest_limit_counts() {
+        for (cores, cpus, memory, is_container, expected, why) in [
+            (8, None, None, false, 8, "8 processors"),
+            (2, None, None, true, 2, "2 processors"),
+            (96, None, None, true, 4, "a container without a CPU quota"),
+            (96, Some(1.5), None, true, 2, "a CPU quota of 1.50"),
+            (96, Some(8.0), None, true, 8, "a CPU quota of 8.00"),
+            (96, Some(0.05), None, false, 1, "a CPU quota of 0.05"),
+            (96, None, Some(64 * MIB), false, 64, "a memory limit of 64 MiB"),
+            (96, Some(90.0), Some(16 * MIB), true, 16, "a memory limit of 16 MiB"),
+            (4, None, Some(MIB / 2), false, 1, "a memory limit of 0 MiB"),
+            (4096, None, None, false, 1024, "4096 processors"),
+        ] {
+            let found = choose(cores, Limits { cpus, memory }, is_container);
+            assert_eq!((found.count, found.why.as_str()), (expected, why));
+        }
+    }
+
+    #[test]
+    fn limits_of_surrounding_groups_count() {
+        let read = |path: &str| match path {
+            "/proc/self/cgroup" => Some("0::/a/b\n".to_owned()),
+            "/sys/fs/cgroup/a/b/cpu.max" => Some("max 100000\n".to_owned()),
+            "/sys/fs/cgroup/a/cpu.max" => Some("150000 100000\n".to_owned()),
+            "/sys/fs/cgroup/a/b/memory.max" => Some("67108864\n".to_owned()),
+            "/sys/fs/cgroup/memory.max" => Some("max\n".to_owned()),
+            _ => None,
+        };
+        assert_eq!(Limits::of(&read), Some(Limits { cpus: Some(1.5), memory: Some(64 * MIB) }));
+        assert_eq!(Limits::of(&|_| None), None);
+    }
+
+    #[test]
+    fn an_overlay_is_a_container() {
+        let root = |kind: &str| {
+            format!(
+                "29 1 0:26 / / rw,relatime shared:1 - {kind} {kind} rw\n30 29 0:27 / /proc rw - proc proc rw\n"
+            )
+        };
+        assert!(is_stacked(&root("overlay")) && !is_stacked(&root("ext4")) && !is_stacked(""));
+        // The last mount on a place is the one that is seen.
+        assert!(!is_stacked(&format!("{}{}", root("overlay"), root("tmpfs"))));
+    }
+}
