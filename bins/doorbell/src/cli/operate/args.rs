@@ -2,7 +2,8 @@
 //!
 //! Does not know about: what the commands do.
 
-use crate::config::parse_duration;
+use crate::config::{format_duration, parse_duration};
+use crate::serve::ops::HOLD_MAX;
 use clap::{Args, Subcommand, ValueEnum};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -57,7 +58,7 @@ pub enum OperateCommand {
     /// Drain and end, as SIGTERM does; `undrain` calls it off until listeners close
     #[command(after_help = help!("doorbell quit --wait" "doorbell quit --now"))]
     Quit(QuitArgs),
-    /// End maintenance and the drain of an endpoint, or of all
+    /// End maintenance, an open window of it and the drain of an endpoint, or of all
     #[command(after_help = help!("doorbell ready" "doorbell ready readyz"))]
     Ready(ReadyArgs),
     /// Read the configuration anew; what is wrong with it is said, and the old one stays
@@ -130,7 +131,7 @@ pub struct DrainArgs {
     pub reason: String,
 
     /// For how long; without it until `doorbell undrain`
-    #[arg(long = "for", value_name = "TIME", value_parser = parse_time)]
+    #[arg(long = "for", value_name = "TIME", value_parser = parse_length)]
     pub for_time: Option<Duration>,
 
     /// Wait until it is over, for at most so long: load balancers had `drain_delay` to hear of it, and no connection is open
@@ -188,7 +189,7 @@ pub struct MaintArgs {
     pub reason: String,
 
     /// For how long; without it until `doorbell ready`
-    #[arg(long = "for", value_name = "TIME", value_parser = parse_time)]
+    #[arg(long = "for", value_name = "TIME", value_parser = parse_length)]
     pub for_time: Option<Duration>,
 
     /// Which doorbell.
@@ -262,6 +263,12 @@ pub struct ViewArgs {
     /// Which doorbell.
     #[command(flatten)]
     pub reach: Reach,
+}
+
+/// Of maintenance or a drain that ends by itself.
+fn parse_length(text: &str) -> Result<Duration, String> {
+    let too_long = || format!("at most {}; without it there is no end", format_duration(HOLD_MAX));
+    parse_time(text).and_then(|time| if time > HOLD_MAX { Err(too_long()) } else { Ok(time) })
 }
 
 fn parse_time(text: &str) -> Result<Duration, String> {

@@ -3,7 +3,7 @@
 //! Does not know about: who asks, what the supervisor does.
 
 use super::holds::{self, Hold};
-use super::{HOLD_MAX, Operator, one_line, with_note};
+use super::{Operator, end_of, one_line, with_note};
 use crate::config::format_duration;
 use crate::serve::board::Subject;
 use crate::serve::lifecycle::Note;
@@ -26,7 +26,7 @@ impl Operator {
             return Err(Refusal::new(RefusalKind::Busy, text));
         }
         let now = self.0.clock.now();
-        let until = for_time.map(|time| now.saturating_add(time.min(HOLD_MAX)));
+        let until = end_of(for_time, now)?;
         let hold = Hold { reason: one_line(reason), until };
         self.hold(&mut inside, &name, HoldSource::Operator, Some(hold), now);
         drop(inside);
@@ -39,7 +39,8 @@ impl Operator {
         Ok(with_note(&format!("{name}: maintenance {length}"), self.save()))
     }
 
-    /// Ends maintenance that an operator declared of this target, and its drain; with `all` of every target, and every drain.
+    /// Ends maintenance that an operator declared of this target, its open window, and its drain; with `all` of every target, and every
+    /// drain.
     pub(crate) fn ready(&self, target: &str) -> Result<String, Refusal> {
         let mut inside = self.lock();
         let (subject, name) = inside.subject(target)?;
@@ -53,6 +54,8 @@ impl Operator {
         for target in &ended {
             self.hold(&mut inside, target, HoldSource::Operator, None, now);
         }
+        let windows = inside.end_windows(subject, &name);
+        self.look_at_windows(&mut inside, now);
         let drains = match subject {
             Subject::All => inside.life.is_draining() || inside.drains.all().next().is_some(),
             Subject::Check(_) => false,
@@ -63,6 +66,9 @@ impl Operator {
         self.0.notes.nudge();
         let mut said: Vec<String> =
             ended.iter().map(|target| format!("{target}: maintenance ended")).collect();
+        said.extend(
+            windows.into_iter().map(|target| format!("{target}: the maintenance window is ended early")),
+        );
         if drains {
             said.push(self.undrain(&name)?);
         }

@@ -6,7 +6,7 @@
 
 use super::holds::{ALL, TARGETS_MAX};
 use super::life::Drain;
-use super::{HOLD_MAX, Inside, Operator, one_line, unix_ms, with_note};
+use super::{Inside, Operator, end_of, one_line, unix_ms, with_note};
 use crate::config::format_duration;
 use crate::parent;
 use crate::serve::board::Subject;
@@ -36,7 +36,7 @@ impl Operator {
         inside.refuse_if_closing()?;
         let drained = inside.drained(target)?;
         let now = self.0.clock.now();
-        let until = for_time.map(|time| now.saturating_add(time.min(HOLD_MAX)));
+        let until = end_of(for_time, now)?;
         let drain = Drain { reason: one_line(reason), since: now, until, is_kept };
         let length = for_time.map(|time| format!(" for {}", format_duration(time))).unwrap_or_default();
         let done = match &drained {

@@ -36,6 +36,7 @@ pub(in crate::serve) use windows::Window;
 
 use super::board::{Keeper, Subject};
 use super::lifecycle::Notes;
+use crate::config::format_duration;
 use crate::wire::{Happening, HoldSource, Refusal, RefusalKind};
 use arc_swap::ArcSwapOption;
 use clock::{Clock, unix_ms};
@@ -277,6 +278,17 @@ impl Inside {
         })
     }
 
+    /// Ends the open windows of a target, or of all targets; which ones.
+    fn end_windows(&mut self, subject: Subject, name: &str) -> Vec<String> {
+        let open: Vec<String> = self.windows.open().map(str::to_owned).collect();
+        let is_meant = |target: &String| {
+            subject == Subject::All || self.subject(target).is_ok_and(|(_, known)| known == name)
+        };
+        let meant: Vec<String> = open.into_iter().filter(is_meant).collect();
+        meant.iter().for_each(|target| self.windows.end(target, unix_ms()));
+        meant.into_iter().map(|target| self.subject(&target).map_or(target, |(_, name)| name)).collect()
+    }
+
     /// What still holds that an operator cannot end.
     fn still_held(&self, subject: Subject, name: &str) -> Vec<String> {
         let others = [HoldSource::File, HoldSource::Window].into_iter();
@@ -286,7 +298,7 @@ impl Inside {
         about
             .map(|(source, target)| match source {
                 HoldSource::File => format!("{target}: still in maintenance by a file; remove that"),
-                _ => format!("{target}: still in maintenance by a window of the configuration"),
+                _ => format!("{target}: still in maintenance by a window; `doorbell ready {target}` ends it"),
             })
             .collect()
     }
@@ -299,6 +311,19 @@ impl Inside {
             )),
             false => Ok(()),
         }
+    }
+}
+
+/// When something that is wanted for a time ends by itself.
+fn end_of(for_time: Option<Duration>, now: Duration) -> Result<Option<Duration>, Refusal> {
+    match for_time {
+        Some(time) if time > HOLD_MAX => {
+            let (asked, max) = (format_duration(time), format_duration(HOLD_MAX));
+            let text =
+                format!("{asked} is longer than {max}: leave the time out, and end it with `doorbell ready`");
+            Err(Refusal::new(RefusalKind::NotSupported, text))
+        }
+        time => Ok(time.map(|time| now.saturating_add(time))),
     }
 }
 

@@ -347,6 +347,18 @@ fn what_was_declared_is_there_after_a_restart() {
 }
 
 #[test]
+fn longer_than_the_longest_time_is_refused() {
+    let (operator, keeper) = operator();
+    let (longest, longer) = (HOLD_MAX, HOLD_MAX + Duration::from_secs(1));
+    assert!(operator.maintain("readyz", "", Some(longer)).unwrap_err().text.contains("longer than 366d"));
+    assert!(operator.drain("readyz", "", Some(longer), true).is_err());
+    assert!(operator.drain("all", "", Some(longer), true).is_err());
+    assert_eq!(state(&keeper, "readyz"), EndpointWord::Up, "nothing was done");
+    operator.maintain("readyz", "", Some(longest)).unwrap();
+    assert_eq!(state(&keeper, "readyz"), EndpointWord::Maintenance);
+}
+
+#[test]
 fn files_declare_maintenance_until_they_are_gone() {
     let folder = std::env::temp_dir().join(format!("doorbell-files-{}", std::process::id()));
     let (operator, keeper) = operator();

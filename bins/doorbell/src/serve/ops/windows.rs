@@ -5,7 +5,7 @@
 use super::holds::Hold;
 use crate::config::model::Config;
 use crate::config::{Schedule, Slot};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 /// The longest time without a look: the time of day may jump.
@@ -29,6 +29,8 @@ pub(super) struct Windows {
     all: Vec<Window>,
     /// By target.
     open: BTreeMap<String, Open>,
+    /// Those that an operator ended early: which window, when it began, and of which target.
+    ended: BTreeSet<(usize, u64, String)>,
     /// When to look again, since the start of the program.
     look_at: Option<Duration>,
 }
@@ -72,17 +74,39 @@ impl Window {
         };
         config.maintenance.windows.iter().map(window).collect()
     }
+
+    fn is_about(&self, target: &str) -> bool {
+        self.targets.iter().any(|known| known == target)
+    }
 }
 
 impl Windows {
     /// Other windows from now on. What is open stays until the next look, and beyond it where the window is the same.
     pub(super) fn replace(&mut self, all: Vec<Window>) {
-        for open in self.open.values_mut() {
-            let known = self.all.get(open.which);
-            open.which = all.iter().position(|window| Some(window) == known).unwrap_or(usize::MAX);
-        }
+        let place = |which: usize| {
+            let known = self.all.get(which);
+            all.iter().position(|window| Some(window) == known).unwrap_or(usize::MAX)
+        };
+        self.open.values_mut().for_each(|open| open.which = place(open.which));
+        let ended = std::mem::take(&mut self.ended).into_iter();
+        self.ended = ended.map(|(which, since, target)| (place(which), since, target)).collect();
         self.look_at = (!all.is_empty() || !self.open.is_empty()).then_some(Duration::ZERO);
         self.all = all;
+    }
+
+    /// Targets of which a window is open.
+    pub(super) fn open(&self) -> impl Iterator<Item = &str> {
+        self.open.keys().map(String::as_str)
+    }
+
+    /// Ends what is open now of a target; the next [`Self::look`] tells. Each window opens again at its next start.
+    pub(super) fn end(&mut self, target: &str, now_unix_ms: u64) {
+        for (which, window) in self.all.iter().enumerate().filter(|(_, window)| window.is_about(target)) {
+            if let Some(since) = window.schedule.slot(now_unix_ms, window.length).open_since {
+                self.ended.insert((which, since, target.to_owned()));
+            }
+        }
+        self.look_at = Some(Duration::ZERO);
     }
 
     /// When [`Self::look`] has something to do, since the start of the program.
@@ -97,6 +121,7 @@ impl Windows {
         }
         let mut open: BTreeMap<String, Open> = BTreeMap::new();
         let mut next = u64::MAX;
+        let ended = std::mem::take(&mut self.ended);
         for (which, window) in self.all.iter().enumerate() {
             let Slot { open_since, changes_at } = window.schedule.slot(now_unix_ms, window.length);
             next = next.min(changes_at);
@@ -104,6 +129,10 @@ impl Windows {
             let left = Duration::from_millis(changes_at.saturating_sub(now_unix_ms));
             let one = Open { which, since, until: now.saturating_add(left) };
             for target in &window.targets {
+                if ended.contains(&(which, since, target.clone())) {
+                    self.ended.insert((which, since, target.clone()));
+                    continue;
+                }
                 if open.get(target).is_none_or(|other| other.until < one.until) {
                     open.insert(target.clone(), one);
                 }
@@ -217,6 +246,25 @@ mod tests {
         );
         windows.replace(vec![Window { reason: "disks".to_owned(), ..window("0 3 * * SUN UTC", 30, "a") }]);
         assert_eq!(windows.look(minutes(3), SUNDAY + 2 * MINUTE), hold("disks", minutes(31)));
+    }
+
+    #[test]
+    fn a_window_that_was_ended_early_opens_at_its_next_start() {
+        const WEEK: u64 = 7 * 24 * 60 * MINUTE;
+        let mut windows = windows();
+        assert_eq!(windows.look(minutes(0), SUNDAY + 15 * MINUTE), hold("40 minutes", minutes(35)));
+        assert_eq!(windows.open().collect::<Vec<_>>(), ["a"]);
+        // Both are open, and both end.
+        windows.end("a", SUNDAY + 16 * MINUTE);
+        assert_eq!(windows.look(minutes(1), SUNDAY + 16 * MINUTE), [("a".to_owned(), None)]);
+        assert_eq!(windows.look(minutes(10), SUNDAY + 25 * MINUTE), []);
+        // A reload that leaves the window as it is does not open it again.
+        windows.replace(vec![window("10 3 * * SUN UTC", 40, "a"), window("0 9 * * SUN UTC", 5, "b")]);
+        assert_eq!(windows.look(minutes(11), SUNDAY + 26 * MINUTE), []);
+        assert_eq!(windows.look(minutes(60), SUNDAY + 75 * MINUTE), []);
+        assert_eq!(windows.ended.len(), 0, "what is over is forgotten");
+        let later = windows.look(minutes(99), SUNDAY + WEEK + 15 * MINUTE);
+        assert_eq!(later, hold("40 minutes", minutes(99 + 35)));
     }
 
     #[test]
