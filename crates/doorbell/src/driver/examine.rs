@@ -22,6 +22,9 @@ pub struct Examination {
     pub tried: Vec<(&'static str, bool, String)>,
 }
 
+/// Direct descriptors of a ring that is only looked at.
+const FIXED_FILES: u32 = 16;
+
 /// Whose doing it is that io_uring is not used; the words of the metric `doorbell_engine_info`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
@@ -57,12 +60,8 @@ pub fn examine() -> Examination {
         }
     };
     let granted = ring.report().to_string();
-    let tables = match ring.report().fd_install {
-        true => "a direct descriptor can be made an ordinary one".to_owned(),
-        false => "a direct descriptor stays one: no table, or Linux before 6.8".to_owned(),
-    };
-    let installs = ring.report().fd_install;
     drop(ring);
+    let (installs, tables) = installs();
     let found = capabilities(&setup);
     let verdicts = [
         ("multishot accept", found.multishot_accept),
@@ -80,6 +79,20 @@ pub fn examine() -> Examination {
         Err(error) => super::select::epoll_plan(error.to_string(), Cause::Kernel).report,
     };
     Examination { cause: report.cause, report, ring: Some(granted), tried }
+}
+
+/// Whether a direct descriptor can be made an ordinary one, which takes a ring that has direct descriptors.
+fn installs() -> (bool, String) {
+    match Ring::open(&Setup { fixed_files: FIXED_FILES, ..Setup::default() }) {
+        Ok(ring) if ring.report().fd_install => {
+            (true, "a direct descriptor can be made an ordinary one".to_owned())
+        }
+        Ok(ring) if ring.report().fixed_files == 0 => {
+            (false, "the ring has no direct descriptors".to_owned())
+        }
+        Ok(_) => (false, "a direct descriptor stays one: Linux before 6.8".to_owned()),
+        Err(error) => (false, fallback_reason(&error)),
+    }
 }
 
 impl Cause {
@@ -131,7 +144,15 @@ mod tests {
         let found = examine();
         assert_eq!(found.cause == Cause::Ok, !found.report.is_fallback, "{found:?}");
         match found.ring {
-            Some(_) => assert_eq!(found.tried.len(), 5),
+            Some(_) => {
+                assert_eq!(found.tried.len(), 5);
+                // Which kernel it is says what it can do: 6.8 was the first.
+                let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
+                let mut numbers = release.split(['.', '-']).filter_map(|part| part.parse::<u32>().ok());
+                let version = (numbers.next().unwrap(), numbers.next().unwrap());
+                let installs = found.tried.iter().find(|(name, ..)| *name == "FIXED_FD_INSTALL").unwrap();
+                assert_eq!(installs.1, version >= (6, 8), "{version:?}: {installs:?}");
+            }
             None => assert!(found.tried.is_empty() && found.report.why.contains("io_uring"), "{found:?}"),
         }
     }
