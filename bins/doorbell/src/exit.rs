@@ -18,8 +18,6 @@ pub enum Exit {
     EngineUnavailable,
     /// 1: it failed, or the answer is no.
     Failure,
-    /// 3: `check` found warnings only.
-    Lints,
     /// 77: a permission is missing, as for a port below 1024.
     NoPermission,
     /// 0: it worked.
@@ -51,7 +49,6 @@ impl Exit {
             Self::Code(code) => code,
             Self::EngineUnavailable | Self::Unavailable => 69,
             Self::Failure => 1,
-            Self::Lints => 3,
             Self::NoPermission => 77,
             Self::Success => 0,
             Self::TooFewDescriptors => 71,

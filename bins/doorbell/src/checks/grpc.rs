@@ -3,6 +3,7 @@
 //! Does not know about: what a service does beyond saying how it is.
 
 use super::dial::Dialer;
+use super::heard::{FirstBytes, Heard};
 use super::judge::too_slow;
 use super::tls::{Tls, TlsPool, handshake};
 use super::traceparent::{TRACEPARENT, Unsampled};
@@ -142,6 +143,15 @@ impl GrpcAsk {
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
+        let first = FirstBytes::default();
+        let called = self.call_over(Heard { stream, first: first.clone() }).await;
+        called.map_err(|status| if first.is_http1() { Status::unavailable(HTTP1) } else { status })
+    }
+
+    async fn call_over<S>(&self, stream: S) -> Result<ServingStatus, Status>
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
         let mut builder = http2::Builder::new(TokioExecutor::new());
         builder
             .initial_stream_window_size(WINDOW)
@@ -172,15 +182,28 @@ impl GrpcAsk {
 
 pub(crate) const UNKNOWN: &str = "the server does not know this service";
 
+/// Of a server that answers the preface of HTTP/2 with a status line.
+const HTTP1: &str = "the server speaks HTTP/1 here, not HTTP/2: is this the port of gRPC?";
+
 /// Why there is no answer, in words that lead on.
 fn refused(status: &Status) -> Complaint {
-    let said = status.message();
+    let said = match status.message() {
+        // The library's own words for an error below it.
+        "http2 error" | "transport error" => root_cause(status),
+        said => said.to_owned(),
+    };
     let said = &said[..said.floor_char_boundary(MESSAGE_SHOWN_MAX)];
     match status.code() {
         Code::NotFound => Complaint::failure(UNKNOWN),
         Code::Unimplemented => Complaint::failure("the server has no grpc.health.v1"),
         code => Complaint::failure(format!("{code:?}: {said}")),
     }
+}
+
+/// The last in the chain of causes.
+fn root_cause(status: &Status) -> String {
+    let causes = std::iter::successors(std::error::Error::source(status), |error| error.source());
+    causes.last().map_or_else(|| status.message().to_owned(), ToString::to_string)
 }
 
 fn broken(error: &hyper::Error) -> Status {

@@ -13,6 +13,7 @@ mod exec;
 mod file;
 mod gauge;
 mod grpc;
+mod heard;
 mod http;
 mod judge;
 mod lag;

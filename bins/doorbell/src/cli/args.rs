@@ -41,7 +41,7 @@ Examples:
   doorbell check -c doorbell.toml -o json | jq '.problems[].message'
   cat doorbell.toml | doorbell check -c -
 
-Exit codes: 0 valid, 1 invalid, 3 valid with warnings (1 with --strict)";
+Exit codes: 0 valid, also with warnings, 1 invalid; with --strict warnings are errors";
 
 const DUMP_HELP: &str = "\
 Examples:
@@ -114,8 +114,8 @@ pub struct Global {
     #[arg(short, long, value_name = "FILE", env = "DOORBELL_CONFIG", global = true)]
     pub config: Option<PathBuf>,
 
-    /// Least severe messages to write
-    #[arg(long, value_name = "LEVEL", env = "DOORBELL_LOG", global = true)]
+    /// Least severe messages to write; DOORBELL_LOG says the same
+    #[arg(long, value_name = "LEVEL", global = true)]
     pub log_level: Option<LogLevel>,
 
     /// How log lines look: text on a terminal and JSON elsewhere, unless said otherwise
@@ -207,7 +207,7 @@ pub enum ConfigCommand {
 /// Options of `serve`.
 #[derive(Clone, Debug, Default, Args)]
 pub struct ServeArgs {
-    /// Address to listen on; may be given several times
+    /// Address to listen on; may be given several times. DOORBELL_LISTEN says the same, with commas between addresses
     #[arg(long, value_name = "ADDR", value_parser = parse_bind)]
     pub listen: Vec<Bind>,
 
@@ -228,7 +228,8 @@ pub struct ServeArgs {
     #[arg(long, value_name = "ENGINE")]
     pub engine: Option<EngineArg>,
 
-    /// Threads; by default one for each core that may be used
+    /// Threads; by default one for each processor that may be used, fewer where the CPU quota or the memory limit of a container is
+    /// smaller, and 4 in a container without a quota: `doorbell doctor` says how many and why
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub workers: Option<u32>,
 }
@@ -315,7 +316,7 @@ pub struct HealthcheckArgs {
     pub endpoint: String,
 
     /// Where doorbell listens, an address, HOST:PORT or unix:/PATH; by default the first listener that can be asked of the file named with
-    /// -c, or of /etc/doorbell/doorbell.toml where there is one, and else 127.0.0.1:8080
+    /// -c, else of the one doorbell that runs here, else of /etc/doorbell/doorbell.toml where there is one, and else 127.0.0.1:8080
     #[arg(long, value_name = "ADDR", value_parser = super::healthcheck::parse_address)]
     pub address: Option<super::healthcheck::Address>,
 

@@ -28,11 +28,8 @@ pub(super) fn run(args: &CheckArgs, global: &Global) -> Result<Exit, Failure> {
             say(&source, &problems, &global, (errors, warnings))?;
         }
     }
-    Ok(match (errors, warnings) {
-        (0, 0) => Exit::Success,
-        (0, _) if !args.strict => Exit::Lints,
-        _ => Exit::Failure,
-    })
+    let is_good = errors == 0 && (warnings == 0 || !args.strict);
+    Ok(if is_good { Exit::Success } else { Exit::Failure })
 }
 
 fn say(

@@ -3,21 +3,24 @@
 //! Does not know about: what makes a configuration good. One request, one deadline for all of it, exit 0 or 1.
 
 use super::args::{Global, HealthcheckArgs};
+use super::operate::the_only_one;
 use super::{load, print, print_error};
 use crate::checks::{cause_of, client};
 use crate::config::model::{ClientAuthMode, ClientTls, HostPort, Listener, Protocol, ProxyProtocol, Route};
 use crate::config::{Bind, Config, glean};
 use crate::exit::Exit;
 use crate::http::forwarded::Networks;
+use crate::wire::Status;
 use rustls::pki_types::ServerName;
 use rustls::{ClientConnection, StreamOwned};
+use std::ffi::OsStr;
 use std::fmt;
 use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, ToSocketAddrs as _};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::sync_channel;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The status line and a little more; the rest of the answer is not needed.
 const ANSWER_LEN_MAX: u64 = 1024;
@@ -47,6 +50,7 @@ struct Door {
     needs_proxy_header: bool,
 }
 
+#[expect(clippy::disallowed_methods, reason = "a command line waits in real time")]
 pub(super) fn run(args: &HealthcheckArgs, global: &Global) -> Exit {
     let path = match args.endpoint.as_str() {
         path if path.starts_with('/') => path.to_owned(),
@@ -56,6 +60,7 @@ pub(super) fn run(args: &HealthcheckArgs, global: &Global) -> Exit {
         print_error("doorbell: the endpoint is not a path\n");
         return Exit::Failure;
     }
+    let deadline = Instant::now() + args.timeout;
     let door = match door(args, global, &path) {
         Ok(door) => door,
         Err(why) => {
@@ -67,7 +72,8 @@ pub(super) fn run(args: &HealthcheckArgs, global: &Global) -> Exit {
     let (sender, receiver) = sync_channel(1);
     let (asked, target, timeout) = (door.clone(), path.clone(), args.timeout);
     std::thread::spawn(move || sender.send(ask(&asked, &target, timeout)));
-    let answer = receiver.recv_timeout(args.timeout).unwrap_or_else(|_| {
+    let left = deadline.saturating_duration_since(Instant::now());
+    let answer = receiver.recv_timeout(left).unwrap_or_else(|_| {
         Err(format!("no answer within {}", crate::config::format_duration(args.timeout)))
     });
     let address = &door.address;
@@ -90,12 +96,18 @@ pub(super) fn run(args: &HealthcheckArgs, global: &Global) -> Exit {
     }
 }
 
-/// Where to ask: what the command line says, else what the file does, that which is named or the usual one, else where doorbell listens
-/// without one.
+/// Where to ask: what the command line says, else what the file named does, else where the one doorbell listens that runs here, else what the
+/// usual file says, else where doorbell listens without one.
 fn door(args: &HealthcheckArgs, global: &Global, path: &str) -> Result<Door, String> {
     let plain = |address| Door { address, host: None, is_tls: false, needs_proxy_header: false };
     if let Some(address) = &args.address {
         return Ok(plain(address.clone()));
+    }
+    let is_told = global.config.is_some() || std::env::vars_os().any(|(name, _)| is_about_listeners(&name));
+    // Half of the time is left for the case that it does not say where it listens.
+    let running = (!is_told).then(|| the_only_one(args.timeout / 2)).flatten();
+    if let Some(door) = running.and_then(|status| listening(&status, path)) {
+        return Ok(door);
     }
     let usual = Path::new(USUAL_FILE);
     let source = match global.config {
@@ -103,7 +115,9 @@ fn door(args: &HealthcheckArgs, global: &Global, path: &str) -> Result<Door, Str
         _ => load::source_or_built_in(global),
     };
     let Some(source) = source.map_err(|failure| failure.to_string())? else {
-        return Ok(plain(Address::Addr(crate::config::model::DEFAULT_ADDR)));
+        let listen = load::listen(&[]).map_err(|failure| failure.to_string())?;
+        let address = listen.iter().find_map(|bind| address_of(bind, &Listener::default()));
+        return Ok(plain(address.unwrap_or(Address::Addr(crate::config::model::DEFAULT_ADDR))));
     };
     let overrides = load::overrides().map_err(|failure| failure.to_string())?;
     let name = &source.name;
@@ -113,6 +127,28 @@ fn door(args: &HealthcheckArgs, global: &Global, path: &str) -> Result<Door, Str
     find(&config, path).ok_or_else(|| {
         format!("no listener of {name} can be asked for {path} from here: say where with --address")
     })
+}
+
+/// Variables that stand for an address to listen on.
+fn is_about_listeners(name: &OsStr) -> bool {
+    name.as_encoded_bytes().to_ascii_uppercase().starts_with(b"DOORBELL__LISTENER__")
+}
+
+/// Where a doorbell listens that says so itself; its configuration says how it wants to be asked. What only the command line says, as
+/// another address, is not in its file.
+fn listening(status: &Status, path: &str) -> Option<Door> {
+    let mut bound = status.addresses.iter().filter_map(|text| text.parse::<Bind>().ok());
+    let file = Path::new(&status.config);
+    if !file.is_absolute() {
+        let address = bound.find_map(|bind| address_of(&bind, &Listener::default()))?;
+        return Some(Door { address, host: None, is_tls: false, needs_proxy_header: false });
+    }
+    let source = load::read_source(file).ok()?;
+    let mut config = glean(&source, &|name| std::env::var(name).ok(), &load::overrides().ok()?)?;
+    if let [only] = config.listeners.as_mut_slice() {
+        only.binds = bound.collect();
+    }
+    find(&config, path)
 }
 
 /// The first listener that answers this path to whoever is nobody in particular.

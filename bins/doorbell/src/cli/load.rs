@@ -2,14 +2,17 @@
 //!
 //! Does not know about: what the configuration says.
 
-use super::args::{AdminArg, EngineArg, Global, ServeArgs, parse_admin};
+use super::args::{AdminArg, EngineArg, Global, ServeArgs, parse_admin, parse_bind};
 use super::{print_error, print_problems};
 use crate::config::model::{
     Admin, CHECKS_MAX, Check, CheckKind, CheckUse, Engine, Listener, LogLevel, Pace, Protocol, Severity,
 };
-use crate::config::{self, Config, Overrides, Problem, Source, default_config, parse_and_list, parse_over};
+use crate::config::{
+    self, Bind, Config, Overrides, Problem, Source, default_config, parse_and_list, parse_over,
+};
 use crate::exit::{Exit, Failure};
 use crate::serve::Reading;
+use clap::ValueEnum;
 use std::ffi::{OsStr, OsString};
 use std::io::Read;
 use std::os::unix::ffi::OsStrExt as _;
@@ -149,19 +152,65 @@ pub(super) fn with_args(mut config: Config, args: ServeArgs) -> Result<Config, F
     }
     config.allow_exec = args.allow_exec;
     add_checks(&mut config, args.check)?;
-    if args.listen.is_empty() {
+    let listen = listen(&args.listen)?;
+    if listen.is_empty() {
         return Ok(config);
     }
     let http1 = |listener: &&mut Listener| matches!(listener.protocol, Protocol::Http1(_));
     let mut candidates: Vec<_> = config.listeners.iter_mut().filter(http1).collect();
     match candidates.as_mut_slice() {
-        [only] => only.binds = args.listen,
+        [only] => only.binds = listen,
         _ => {
-            let message = "--listen is unclear: the file has more than one listener, or none for HTTP; set `bind` there";
+            let message = "--listen or DOORBELL_LISTEN is unclear: the file has more than one listener, or none for HTTP; set `bind` there";
             return Err(Failure::new(Exit::Usage, message));
         }
     }
     Ok(config)
+}
+
+/// Variables that look like an option of `serve` and are read by nothing.
+const UNREAD: [(&str, &str); 6] = [
+    ("DOORBELL_ALLOW_EXEC", "--allow-exec"),
+    ("DOORBELL_CHECK", "--check"),
+    ("DOORBELL_ENGINE", "--engine or DOORBELL__RUNTIME__ENGINE"),
+    ("DOORBELL_LOG_FORMAT", "--log-format or DOORBELL__LOG__FORMAT"),
+    ("DOORBELL_LOG_LEVEL", "--log-level or DOORBELL_LOG"),
+    ("DOORBELL_WORKERS", "--workers or DOORBELL__RUNTIME__WORKERS"),
+];
+
+/// A variable that is set and not empty.
+fn variable(name: &str) -> Option<String> {
+    let value = std::env::var_os(name).filter(|value| !value.is_empty())?;
+    Some(value.to_string_lossy().into_owned())
+}
+
+/// Says of variables that they change nothing.
+pub(super) fn warn_of_unread() {
+    for (name, instead) in UNREAD.iter().filter(|(name, _)| variable(name).is_some()) {
+        tracing::warn!("{name} is not read: write {instead}");
+    }
+}
+
+/// What `DOORBELL_LOG` says, unless `--log-level` does.
+pub(super) fn with_log_level(global: &mut Global) -> Result<(), Failure> {
+    let Some(word) = variable("DOORBELL_LOG").filter(|_| global.log_level.is_none()) else { return Ok(()) };
+    let level = LogLevel::from_str(&word, true).map_err(|_| {
+        let known = LogLevel::value_variants().iter().filter_map(ValueEnum::to_possible_value);
+        let known: Vec<String> = known.map(|level| level.get_name().to_owned()).collect();
+        let text = format!("DOORBELL_LOG cannot be {word:?}: write one of {}", known.join(", "));
+        Failure::new(Exit::Usage, text)
+    })?;
+    global.log_level = Some(level);
+    Ok(())
+}
+
+/// What `--listen` says, and without it `DOORBELL_LISTEN`.
+pub(super) fn listen(given: &[Bind]) -> Result<Vec<Bind>, Failure> {
+    let Some(value) = variable("DOORBELL_LISTEN").filter(|_| given.is_empty()) else {
+        return Ok(given.to_vec());
+    };
+    let wrong = |fix| Failure::new(Exit::Usage, format!("DOORBELL_LISTEN cannot be {value:?}: {fix}"));
+    value.split(',').map(|text| parse_bind(text.trim()).map_err(wrong)).collect()
 }
 
 /// What `--admin` says, and without it `DOORBELL_ADMIN`.
@@ -169,10 +218,7 @@ fn admin(args: &ServeArgs) -> Result<Option<AdminArg>, Failure> {
     if args.admin.is_some() {
         return Ok(args.admin);
     }
-    let Some(value) = std::env::var_os("DOORBELL_ADMIN").filter(|value| !value.is_empty()) else {
-        return Ok(None);
-    };
-    let value = value.to_string_lossy();
+    let Some(value) = variable("DOORBELL_ADMIN") else { return Ok(None) };
     let wrong = |fix| Failure::new(Exit::Usage, format!("DOORBELL_ADMIN cannot be {value:?}: {fix}"));
     parse_admin(&value).map(Some).map_err(wrong)
 }

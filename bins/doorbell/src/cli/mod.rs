@@ -67,7 +67,10 @@ fn refuse(error: &clap::Error, args: &[OsString]) -> Exit {
     }
 }
 
-fn dispatch(cli: Cli) -> Result<Exit, Failure> {
+fn dispatch(mut cli: Cli) -> Result<Exit, Failure> {
+    if matches!(cli.command, None | Some(Command::Redirect(_) | Command::Run(_) | Command::Serve(_))) {
+        load::with_log_level(&mut cli.global)?;
+    }
     let global = &cli.global;
     let Some(command) = cli.command else {
         return match cli.test {
@@ -131,6 +134,7 @@ fn start(config: Config, global: &Global, origin: &str, again: Option<serve::Rea
     let logging = crate::log::init(&config.log, colored(global.color, &std::io::stdout()));
     let _until_the_end = logging
         .map_err(|error| Failure::new(Exit::Failure, format!("no thread could be started: {error}")))?;
+    load::warn_of_unread();
     crate::parent::follow();
     serve::run(config, origin, again)
 }

@@ -23,7 +23,7 @@ pub(super) const HELP: &str = "\
 Examples:
   doorbell run -c doorbell.toml -- /app/server --port 3000
   doorbell run --check tcp://127.0.0.1:3000 --listen :8080 -- /app/server
-  doorbell run --stay -c doorbell.toml -- /app/server   answer 503 on /readyz when the command has ended
+  doorbell run --stay -- /app/server         when it has ended, /readyz answers 503
   ENTRYPOINT [\"doorbell\", \"run\", \"-c\", \"/etc/doorbell/doorbell.toml\", \"--\", \"/app/server\"]
 
 When the command ends, doorbell logs its exit code, stops at once and ends with the same code.

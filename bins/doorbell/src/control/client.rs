@@ -35,9 +35,14 @@ pub(crate) enum CallError {
 
 impl Client {
     pub(crate) fn connect(path: &Path) -> Result<Self, CallError> {
+        Self::connect_within(path, TIMEOUT)
+    }
+
+    /// With another time for each answer.
+    pub(crate) fn connect_within(path: &Path, timeout: Duration) -> Result<Self, CallError> {
         let mut stream = UnixStream::connect(path)?;
-        stream.set_read_timeout(Some(TIMEOUT))?;
-        stream.set_write_timeout(Some(TIMEOUT))?;
+        stream.set_read_timeout(Some(timeout))?;
+        stream.set_write_timeout(Some(timeout))?;
         stream.write_all(&hello())?;
         let mut theirs = [0; HELLO_LEN];
         stream.read_exact(&mut theirs)?;

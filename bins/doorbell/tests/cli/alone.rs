@@ -8,7 +8,7 @@ use super::{finish, run, scratch};
 use doorbell_testkit::peers::free_addr;
 use doorbell_testkit::skip::{self, Need};
 use std::io::{Read as _, Write as _};
-use std::net::{SocketAddr, TcpListener};
+use std::net::{Shutdown, SocketAddr, TcpListener};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -21,8 +21,11 @@ fn answering(answer: &'static str) -> (SocketAddr, JoinHandle<String>) {
         let mut request = vec![0; 1024];
         let len = stream.read(&mut request).unwrap();
         stream.write_all(answer.as_bytes()).unwrap();
+        // What is unread at the close resets the connection, which may discard the answer.
+        stream.shutdown(Shutdown::Write).unwrap();
+        let _ = std::io::copy(&mut stream, &mut std::io::sink());
         request.truncate(len);
-        String::from_utf8(request).unwrap()
+        String::from_utf8_lossy(&request).into_owned()
     };
     (addr, std::thread::spawn(serve))
 }
@@ -50,6 +53,14 @@ fn probes_end_with_the_codes_of_their_verdicts() {
     for wrong in [&["probe"][..], &["probe", "ftp://a"], &["probe", "tcp://a:1", "--as", "nagios"]] {
         assert_eq!(run(wrong).0, 1, "{wrong:?}");
     }
+}
+
+#[test]
+fn a_probe_of_grpc_names_a_server_of_http1() {
+    let (addr, server) = answering("HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n");
+    let (code, out, err) = run(&["probe", &format!("grpc://{addr}"), "--timeout", "60s"]);
+    server.join().unwrap();
+    assert!(code == 3 && format!("{out}{err}").contains("speaks HTTP/1 here"), "{code} {out}{err}");
 }
 
 #[test]

@@ -5,6 +5,7 @@
 use super::serving::{Serving, folder};
 use super::{doorbell, finish, fixture, run, scratch};
 use doorbell_testkit::peers::free_port;
+use doorbell_testkit::skip::{self, Need};
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -94,6 +95,34 @@ fn a_healthcheck_asks_where_the_file_listens() {
     let (code, _, err) = run(&["healthcheck", "-c", "/nonexistent/a.toml"]);
     assert!(code == 1 && err.contains("there is no file"), "{code} {err}");
     fs::remove_dir_all(&folder).unwrap();
+}
+
+/// Alone in a place where no other doorbell can be found, as in a container.
+#[test]
+fn a_healthcheck_without_arguments_asks_the_one_that_runs() {
+    let port = free_port();
+    let (elsewhere, taken) = (format!("127.0.0.1:{port}"), "mount -t tmpfs tmpfs /run");
+    let file = scratch("by_itself.toml", "version = 1\n[listener.a]\nbind = \"127.0.0.1:1\"\n");
+    for args in [format!("serve --listen {elsewhere}"), format!("-c {} --listen {elsewhere}", file.display())]
+    {
+        // A healthcheck fails until the server has begun.
+        let script = format!(
+            "{taken} && mkdir /run/doorbell || exit 99; \"$0\" {args} >/dev/null & while kill -0 $!; do \
+             \"$0\" healthcheck --timeout 60s && kill $! && exit 0; sleep 0.05; done; exit 1"
+        );
+        let mut command = std::process::Command::new("unshare");
+        command.args(["--user", "--map-root-user", "--mount", "sh", "-c", &script]);
+        let output =
+            command.arg(env!("CARGO_BIN_EXE_doorbell")).env_clear().env("PATH", "/usr/bin:/bin").output();
+        let (code, out, err) = finish(output.unwrap());
+        if code == 99 || err.contains("unshare") {
+            return skip::skipped(
+                Need::Clients,
+                "nothing can be mounted here; a healthcheck by itself was not tried",
+            );
+        }
+        assert_eq!((code, out), (0, format!("{elsewhere}/readyz: 200\n")), "{args}: {err}");
+    }
 }
 
 #[test]

@@ -4,6 +4,8 @@
 
 use super::serving::{Serving, ask};
 use super::{doorbell, finish, scratch};
+use std::io::{BufRead as _, BufReader};
+use std::process::Stdio;
 
 fn run(args: &[&str], env: &[(&str, &str)]) -> (i32, String, String) {
     finish(doorbell(args).envs(env.iter().copied()).output().unwrap())
@@ -147,4 +149,34 @@ fn metrics_are_there_without_a_file() {
     let file = scratch("no_admin.toml", "version = 1\n[listener.a]\nbind = \"127.0.0.1:0\"\n");
     let serving = Serving::start(&["-c", file.to_str().unwrap()], &[]);
     assert!(serving.ready["admin"].is_null());
+}
+
+#[test]
+fn variables_of_serve_are_read_or_named() {
+    let at = |address: &'static str| [("DOORBELL_LISTEN", address)];
+    let args = ["serve", "--admin", "off"];
+    let serving = Serving::start(&args, &at("127.0.0.1:0, 127.0.0.2:0"));
+    let addresses = serving.ready["addresses"].as_str().unwrap();
+    assert!(addresses.starts_with("127.0.0.1:") && addresses.contains(" 127.0.0.2:"), "{addresses}");
+    // The command line goes first.
+    let args = ["serve", "--admin", "off", "--listen", "127.0.0.3:0"];
+    assert!(Serving::start(&args, &at("127.0.0.1:0")).addr().starts_with("127.0.0.3:"));
+    for (name, value, fix) in [
+        ("DOORBELL_LISTEN", "8080", "0.0.0.0:8080"),
+        ("DOORBELL_LOG", "loud", "error, warn, info, debug, trace"),
+    ] {
+        let (code, _, err) = run(&["serve"], &[(name, value)]);
+        assert!(code == 2 && err.contains(&format!("{name} cannot be {value:?}")), "{code} {err}");
+        assert!(err.contains(fix) && !err.contains("--log-level"), "{err}");
+    }
+    let mut child = doorbell(&["serve", "--listen", "127.0.0.1:0"])
+        .env("DOORBELL_WORKERS", "3")
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let said = lines.find(|line| line.contains("DOORBELL_WORKERS")).unwrap();
+    assert!(said.contains("is not read") && said.contains("DOORBELL__RUNTIME__WORKERS"), "{said}");
+    child.kill().unwrap();
+    child.wait().unwrap();
 }

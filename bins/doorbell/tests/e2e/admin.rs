@@ -113,7 +113,8 @@ fn everything_is_shown(engine: &str) {
     let (doorbell, admin) = start(engine);
     assert_eq!(get(admin, "/livez"), (200, "ok\n".to_owned()));
     assert_eq!(get(admin, "/healthz").0, 200);
-    assert_eq!(get(admin, "/readyz"), (200, "ready\n".to_owned()));
+    assert_eq!(get(admin, "/readyz"), (200, "up\n".to_owned()));
+    assert_eq!(get(admin, "/startupz"), (200, "ready\n".to_owned()));
     let status = json(admin, "/-/status");
     assert_eq!((&status["lifecycle"], &status["endpoints"][0]["name"]), (&"ready".into(), &"readyz".into()));
     assert_eq!(status["workers"].as_array().unwrap().len(), 2);
@@ -257,7 +258,7 @@ fn a_check_is_told_its_results(engine: &str) {
     // Who may steer it, and nobody else.
     let path = "/-/checks/app/pass";
     assert_eq!(send(admin, "POST", path, "Origin: https://evil.example\r\n").0, 403);
-    assert_eq!(told(), 503);
+    assert_eq!((told(), get(admin, "/readyz")), (503, (503, "maintenance\n".to_owned())), "the same verdict");
     assert_eq!((post(admin, path).0, wait_until(LIMIT, || told() == 200).is_some()), (200, true));
 }
 

@@ -9,7 +9,7 @@ use crate::support::{CONFIG, Doorbell, Scratch, binary, free_addr, skipped};
 
 /// In a place where /etc has this file in it and nothing else.
 fn ask(file: &Path, more: &[&str]) -> Option<Output> {
-    let script = "mount -t tmpfs tmpfs /etc && mkdir /etc/doorbell && cp \"$1\" /etc/doorbell/doorbell.toml && echo mounted && shift && exec \"$@\"";
+    let script = "mount -t tmpfs tmpfs /etc && mount -t tmpfs tmpfs /run && mkdir /etc/doorbell && cp \"$1\" /etc/doorbell/doorbell.toml && echo mounted && shift && exec \"$@\"";
     let ways: [&[&str]; 2] = [&["--mount"], &["--user", "--map-root-user", "--mount"]];
     ways.into_iter().find_map(|way| {
         let mut command = Command::new("unshare");

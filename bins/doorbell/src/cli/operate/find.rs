@@ -10,10 +10,11 @@ use crate::config::model::ControlSocket;
 use crate::control::{CallError, Client, Found, directories, living};
 use crate::exit::{Exit, Failure};
 use crate::wire::frame::FrameError;
-use crate::wire::{Request, Response};
+use crate::wire::{Request, Response, Status};
 use std::fmt::Write as _;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// A connection to the doorbell that is meant.
 pub(super) fn connect(reach: &Reach, global: &Global) -> Result<Client, Failure> {
@@ -31,6 +32,17 @@ pub(super) fn connect(reach: &Reach, global: &Global) -> Result<Client, Failure>
         [] => Err(none(&directories, &denied)),
         [path] => open(path),
         several => Err(too_many(several)),
+    }
+}
+
+/// What the one doorbell that runs here says of itself; `None` where none or several run, or where it does not say.
+pub(in crate::cli) fn the_only_one(timeout: Duration) -> Option<Status> {
+    let Found { living, .. } = living(&directories(|name| std::env::var_os(name)));
+    let [path] = living.as_slice() else { return None };
+    let mut client = Client::connect_within(path, timeout).ok()?;
+    match client.call(&Request::Status) {
+        Ok(Response::Status(status)) => Some(*status),
+        _ => None,
     }
 }
 

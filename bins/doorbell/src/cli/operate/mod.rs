@@ -12,6 +12,7 @@ mod tests;
 mod words;
 
 pub use args::OperateCommand;
+pub(super) use find::the_only_one;
 
 use super::args::Global;
 use super::{colored, print, print_more};

@@ -179,15 +179,16 @@ impl Reader<'_> {
                 members += 1;
             }
         }
-        if members == 0 {
+        if members == 0 && !written.has_of {
             let problem = Problem::error("missing-key", written.span.clone(), "a quorum of which checks?");
             self.problems.add(problem.help("add `of = [\"NAME\", ..]`"));
         }
+        let is_known = members > 0 || !written.has_of;
         if !written.has_min {
             let problem = Problem::error("missing-key", written.span.clone(), "how many of them must be up?");
             self.problems.add(problem.help("add `min = 1`, or a part such as `min = \"60%\"`"));
         }
-        let min = written.min.as_ref()?;
+        let min = written.min.as_ref().filter(|_| is_known)?;
         if min.value.min(members) > members && members > 0 {
             let message = format!("the quorum has {members} checks and wants more of them");
             self.problems.add(

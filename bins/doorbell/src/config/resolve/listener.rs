@@ -84,7 +84,7 @@ fn resolve_raw(written: &written::Listener, problems: &Problems) -> Protocol {
         problems
             .add(Problem::error("contradiction", defer.span.clone(), message).help("remove `defer_accept`"));
     }
-    if written.reply.is_none() {
+    if !written.has_reply {
         let message = format!("raw listener `{}` has no reply", written.name.value);
         problems.add(
             Problem::error("missing-key", written.header.clone(), message).help("add `reply = \"PONG\\n\"`"),

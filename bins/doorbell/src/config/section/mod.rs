@@ -158,7 +158,7 @@ impl<'r> Section<'r> {
             return Some(At { value: list, span });
         }
         if !value.get_ref().is_str() {
-            return self.wrong_type(value, "a string or a list of strings");
+            return self.wrong_type_with(value, "a string or a list of strings", quoted_scalar(value));
         }
         let one = self.as_string(value)?;
         Some(At { value: vec![one], span })
@@ -339,7 +339,9 @@ impl<'r> Section<'r> {
     }
 
     fn as_string(&self, value: &Spanned<DeValue<'_>>) -> Option<At<String>> {
-        let Some(text) = value.get_ref().as_str() else { return self.wrong_type(value, "a string") };
+        let Some(text) = value.get_ref().as_str() else {
+            return self.wrong_type_with(value, "a string", quoted_scalar(value));
+        };
         let span = value.span();
         match expand(text, self.reading.env) {
             Ok(value) => Some(At { value, span }),
@@ -397,4 +399,14 @@ impl<'r> Section<'r> {
         self.problem(problem.help(format!("from {low} to {high}")));
         None
     }
+}
+
+/// How a value that is not text is written as text.
+fn quoted_scalar(value: &Spanned<DeValue<'_>>) -> Option<String> {
+    let text = match value.get_ref() {
+        DeValue::Integer(number) => number.as_str(),
+        DeValue::Float(number) => number.as_str(),
+        _ => return None,
+    };
+    Some(format!("write it in quotes: \"{text}\""))
 }

@@ -33,6 +33,8 @@ pub(crate) struct Health {
 #[derive(Debug)]
 pub(crate) struct QuorumOf {
     pub(crate) span: Range<usize>,
+    /// Whether `of` names any, right or wrong.
+    pub(crate) has_of: bool,
     pub(crate) of: Option<At<Vec<At<String>>>>,
     /// Whether `min` is written, right or wrong.
     pub(crate) has_min: bool,
@@ -115,6 +117,7 @@ impl QuorumOf {
     fn read(mut at: Section<'_>) -> Self {
         let quorum = Self {
             span: at.span.clone(),
+            has_of: at.value("of").is_some_and(|of| of.get_ref().as_array().is_none_or(|of| !of.is_empty())),
             of: at.strings("of"),
             has_min: at.value("min").is_some(),
             min: read_min(&mut at),

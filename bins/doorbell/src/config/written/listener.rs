@@ -26,6 +26,8 @@ pub(crate) struct Listener {
     pub(crate) timeouts: Timeouts,
     pub(crate) limits: Limits,
     pub(crate) tcp: Tcp,
+    /// Whether `reply` is written, right or wrong.
+    pub(crate) has_reply: bool,
     pub(crate) reply: Option<At<String>>,
     pub(crate) speaks_first: Option<At<bool>>,
 }
@@ -98,6 +100,7 @@ impl Listener {
             timeouts: at.section("timeouts").map(Timeouts::read).unwrap_or_default(),
             limits: at.section("limits").map(Limits::read).unwrap_or_default(),
             tcp: at.section("tcp").map(Tcp::read).unwrap_or_default(),
+            has_reply: at.value("reply").is_some(),
             reply: at.string("reply"),
             speaks_first: at.bool("speaks_first"),
         };

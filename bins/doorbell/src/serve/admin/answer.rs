@@ -10,7 +10,7 @@ use crate::config::parse_duration;
 use crate::log::Seldom;
 use crate::serve::metrics;
 use crate::serve::ops::Operator;
-use crate::wire::{Lifecycle, Refusal, RefusalKind};
+use crate::wire::{AudienceWord, Lifecycle, Refusal, RefusalKind};
 use bytes::Bytes;
 use doorbell_health::Outcome;
 use http_body_util::combinators::UnsyncBoxBody;
@@ -129,7 +129,8 @@ impl Shared {
         match asked.path.as_str() {
             "/" | "/-" => moved("/-/"),
             "/livez" | "/healthz" => self.alive(),
-            "/readyz" | "/startupz" => self.ready(),
+            "/readyz" => self.ready(),
+            "/startupz" => self.started(),
             "/metrics" => {
                 let accept = asked.headers.get("accept").map(HeaderValue::as_bytes).unwrap_or_default();
                 let (exposition, text) = metrics::render(operator, accept);
@@ -176,12 +177,24 @@ impl Shared {
         }
     }
 
-    /// Whether the program serves.
+    /// The same verdict as `/readyz` of a listener; where no endpoint has that name, whether the program serves.
     fn ready(&self) -> Whole {
+        let status = self.operator.status();
+        let endpoint = status.endpoints.iter().find(|endpoint| endpoint.name == "readyz");
+        let answers = endpoint.into_iter().flat_map(|endpoint| &endpoint.answers);
+        match answers.into_iter().find(|answer| answer.audience == AudienceWord::Other) {
+            Some(answer) => {
+                let code = StatusCode::from_u16(answer.code).unwrap_or(StatusCode::SERVICE_UNAVAILABLE);
+                reply(code, TEXT, format!("{}\n", answer.state))
+            }
+            None => serving(status.lifecycle, status.lifecycle == Lifecycle::Ready),
+        }
+    }
+
+    /// Whether the program has started, whatever came then.
+    fn started(&self) -> Whole {
         let lifecycle = self.operator.status().lifecycle;
-        let code =
-            if lifecycle == Lifecycle::Ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
-        reply(code, TEXT, format!("{lifecycle}\n"))
+        serving(lifecycle, lifecycle != Lifecycle::Starting)
     }
 
     fn follow(&self, asked: &Asked, takes_long: impl FnOnce()) -> Reply {
@@ -346,6 +359,11 @@ impl Wish {
             Self::Undrain { target } => operator.undrain(&target),
         }
     }
+}
+
+fn serving(lifecycle: Lifecycle, is_well: bool) -> Whole {
+    let code = if is_well { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    reply(code, TEXT, format!("{lifecycle}\n"))
 }
 
 fn html(text: String) -> Whole {

@@ -93,14 +93,14 @@ fn basic_of(
     written: &written::HttpAsked,
     problems: &Problems,
 ) -> Option<(String, Secret)> {
-    let (Some(username), Some(password)) = (&basic.username, &basic.password) else {
+    if !basic.has_both {
         let problem =
             Problem::error("missing-key", basic.span.clone(), "a name without a password, or neither");
         problems.add(
             problem.help("write `basic = { username = \"NAME\", password = \"${file:/run/secrets/NAME}\" }`"),
         );
-        return None;
-    };
+    }
+    let (username, password) = (basic.username.as_ref()?, basic.password.as_ref()?);
     // RFC 7617 2
     if username.value.contains(':') || username.value.bytes().any(|byte| byte.is_ascii_control()) {
         let problem = Problem::error("bad-value", username.span.clone(), "a name with `:` cannot be sent");

@@ -87,7 +87,7 @@ fn kind_of(check: &written::Check, kind: &written::Kind, problems: &Problems) ->
     match kind {
         written::Kind::Dns(dns) => {
             needs(dns.has_server, "server", "10.0.0.10");
-            needs(dns.name.is_some(), "name", "example.com");
+            needs(dns.has_name, "name", "example.com");
             remote::dns_check(dns, problems).map(|dns| CheckKind::Dns(Box::new(dns)))
         }
         written::Kind::Exec(exec) => {

@@ -60,7 +60,7 @@ pub(super) fn tls_check(written: &written::TlsAsked, problems: &Problems) -> Opt
 pub(super) fn redis_check(written: &written::RedisAsked, problems: &Problems) -> Option<RedisCheck> {
     let default = RedisCheck::of(written.address.place.as_ref()?.value.clone());
     check_latencies(&written.latencies, problems);
-    if let (Some(username), None) = (&written.username, &written.password) {
+    if let (Some(username), false) = (&written.username, written.has_password) {
         let problem = Problem::error("missing-key", username.span.clone(), "a name without a password");
         problems.add(problem.help("add `password = \"${file:/run/secrets/redis}\"`"));
     }

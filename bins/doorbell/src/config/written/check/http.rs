@@ -66,6 +66,8 @@ pub(crate) struct HttpNot {
 #[derive(Debug)]
 pub(crate) struct Basic {
     pub(crate) span: Range<usize>,
+    /// Whether both are written, right or wrong.
+    pub(crate) has_both: bool,
     pub(crate) username: Option<At<String>>,
     pub(crate) password: Option<At<Secret>>,
 }
@@ -110,8 +112,12 @@ impl HttpAsked {
 
 impl Basic {
     fn read(mut at: Section<'_>) -> Self {
-        let basic =
-            Self { span: at.span.clone(), username: at.string("username"), password: at.secret("password") };
+        let basic = Self {
+            span: at.span.clone(),
+            has_both: ["username", "password"].iter().all(|key| at.value(key).is_some()),
+            username: at.string("username"),
+            password: at.secret("password"),
+        };
         at.finish();
         basic
     }

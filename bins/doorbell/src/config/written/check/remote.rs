@@ -66,6 +66,8 @@ pub(crate) struct TlsAsked {
 pub(crate) struct RedisAsked {
     pub(crate) address: Target,
     pub(crate) username: Option<At<String>>,
+    /// Whether `password` is written, right or wrong.
+    pub(crate) has_password: bool,
     pub(crate) password: Option<At<Secret>>,
     pub(crate) tls: Option<CheckTls>,
     pub(crate) reply: Option<At<String>>,
@@ -78,6 +80,7 @@ pub(crate) struct RedisAsked {
 pub(crate) struct DnsAsked {
     pub(crate) has_server: bool,
     pub(crate) server: Option<At<HostPort>>,
+    pub(crate) has_name: bool,
     pub(crate) name: Option<At<String>>,
     pub(crate) record: Option<At<DnsRecord>>,
     pub(crate) code: Option<At<DnsCode>>,
@@ -156,6 +159,7 @@ impl RedisAsked {
         let mut redis = Self {
             address: Target::read(at),
             username: at.string("username"),
+            has_password: at.value("password").is_some(),
             password: at.secret("password"),
             tls: at.section("tls").map(CheckTls::read),
             reply: None,
@@ -182,6 +186,7 @@ impl DnsAsked {
         let mut dns = Self {
             has_server: at.value("server").is_some(),
             server: read_server(at, "server", 53),
+            has_name: at.value("name").is_some(),
             name: at.string("name"),
             record: at.choice("record", &RECORDS),
             code: None,
