@@ -30,6 +30,8 @@
 //!   under the descriptor (non-blocking, close-on-exec), and nothing that was not received before is lost. When it fails nothing has
 //!   changed.
 //! - **D-12** Where [`Driver::unsent`] is known it falls when the peer takes bytes, also while a `send` is pending.
+//! - **D-13** From a listener that others accept from too a driver takes a client only when its [`Driver::next`] or
+//!   [`Driver::next_quick`] reports it: what it has not reported is there for the others, also while its thread is busy.
 //!
 //! The entry points are [`Driver`] and, to choose one, [`select`].
 

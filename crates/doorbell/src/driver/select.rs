@@ -32,8 +32,9 @@ pub enum Descriptors {
     /// Ordinary ones: they allow plain system calls where those are cheaper, and peer addresses for the per-address cap.
     #[default]
     Auto,
-    /// The fixed-file table, where the start-up self-test shows that a close takes effect at once; else ordinary ones. For servers that need no
-    /// peer addresses: see [`ServerBuilder::descriptors`](crate::ServerBuilder::descriptors).
+    /// The fixed-file table, where the start-up self-test shows that a close takes effect at once and no listener is shared; else
+    /// ordinary ones. For servers that need no peer addresses: see
+    /// [`ServerBuilder::descriptors`](crate::ServerBuilder::descriptors).
     Direct,
 }
 
@@ -48,7 +49,7 @@ pub struct DriverReport {
     pub is_fallback: bool,
     /// Whose doing it is.
     pub cause: Cause,
-    /// How io_uring accepts; `None` on epoll.
+    /// How io_uring accepts from sockets of its own; shared ones are polled. `None` on epoll.
     pub accept_mode: Option<AcceptMode>,
     /// True when connections live in the fixed-file table.
     pub direct: bool,
@@ -145,13 +146,15 @@ fn uring_plan(found: &Capabilities, descriptors: Descriptors, tuning: &Tuning) -
 
 impl Plan {
     /// The ring of a worker got no table of direct descriptors after all.
-    pub(crate) fn without_table(&mut self, slots_max: u32) {
+    pub(crate) fn without_table(&mut self, slots_max: u32, shared: &[bool]) {
         if self.report.direct {
             self.report.direct = false;
-            self.report.why = format!(
-                "{}; but ordinary ones, because a table of {slots_max} needs RLIMIT_NOFILE to be as much",
-                self.report.why
-            );
+            let because = if shared.contains(&true) {
+                "a listener is shared by several workers or processes".to_owned()
+            } else {
+                format!("a table of {slots_max} needs RLIMIT_NOFILE to be as much")
+            };
+            self.report.why = format!("{}; but ordinary ones, because {because}", self.report.why);
         }
     }
 }

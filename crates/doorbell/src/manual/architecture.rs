@@ -24,8 +24,8 @@
 //! **Architecture invariant:** `doorbell-http` has no socket, thread or clock. Time is a number that its caller passes in, so a
 //! test can let a day go by in a microsecond.
 //!
-//! **Architecture invariant:** a driver completes operations; readiness imitates completion and not the reverse. The eleven
-//! lines of the contract ([D-1 to D-11](crate::driver)) are run as tests on each driver by name.
+//! **Architecture invariant:** a driver completes operations; readiness imitates completion and not the reverse. The thirteen
+//! lines of the contract ([D-1 to D-13](crate::driver)) are run as tests on each driver by name.
 //!
 //! # The turn
 //!

@@ -225,3 +225,28 @@
 //! use for. One that dies before it says anything has the command told at once.
 //!
 //! *Would change it:* a server that reads its standard input.
+//!
+//! # 0055 A listening socket that is shared is polled by every worker
+//!
+//! *Context.* Workers share the sockets of systemd, of `fd:`, of `unix:` and of a program before this one. A ring queues its accept at such a socket, and
+//! the kernel wakes one of those that are queued. A multishot accept keeps its place: of 600 connections one of two workers got all. A single-shot accept
+//! goes to the end of the queue, and that shares heavy load. With either the kernel also chooses a ring whose thread is busy in a handler:
+//! the next client waited 2 to 3 s, until the watch over accept found it, while another worker was idle. `EPOLLEXCLUSIVE` in a poll of the ring has the
+//! same defect: the wake-up counts as taken when it is queued for the thread. On epoll it counts only when a thread waits there, so epoll keeps it.
+//!
+//! *Choice.* On io_uring a shared socket has a multishot poll in each worker, which is not exclusive, whatever `accept` says. All idle workers wake for a client,
+//! each asks whether it is still there, and the first accepts it by a system call. So connections are ordinary descriptors in a server with
+//! such a socket, also with `descriptors = "direct"`; the report of the driver says so. It is rule D-13 of drivers. Sockets with
+//! `SO_REUSEPORT`, of which each worker has its own, accept as before.
+//!
+//! *Price.* One client at a time, a connection each, all workers idle; turns and processor time of all workers together, on two processors:
+//!
+//! | workers | turns a connection, polled | multishot | time a connection, polled | multishot |
+//! |---|---|---|---|---|
+//! | 1 | 1.0 to 1.6 | 1.0 to 1.2 | 17 to 25 µs | 15 to 18 µs |
+//! | 2 | 2.0 to 3.2 | 1.0 to 1.6 | 25 to 42 µs | 21 to 26 µs |
+//! | 8 | 8.0 to 9.9 | 1.0 to 1.1 | 62 to 77 µs | 21 to 41 µs |
+//!
+//! An idle worker that wakes in vain costs about 6 µs. A busy one costs nothing: it asks when it next turns.
+//!
+//! *Would change it:* a kernel whose rings leave an exclusive wake-up to the next in the queue while their thread does not wait.

@@ -72,7 +72,7 @@ impl WorkerThread {
             self.plan = epoll_plan(fallback_reason(&error), Cause::of(error.hint));
         }
         if matches!(&opened, Opened::Uring(uring) if !uring.is_direct()) {
-            self.plan.without_table(slots_max);
+            self.plan.without_table(slots_max, &self.server.listener_is_shared);
         }
         match opened {
             Opened::Epoll(epoll) => self.serve(*epoll, true).map_err(|(fault, _)| fault),

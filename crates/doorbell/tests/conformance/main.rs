@@ -1,6 +1,6 @@
 //! The contract of a driver, rule by rule, on every driver by name.
 //!
-//! Does not know about: workers, connections' phases, protocols. The rules D-1 to D-12 are written in
+//! Does not know about: workers, connections' phases, protocols. The rules D-1 to D-13 are written in
 //! `doorbell::driver`; each test here is one of them, and each runs as `conformance::DRIVER::RULE`.
 //!
 //! Where io_uring is absent its drivers are skipped with the reason, unless `DOORBELL_REQUIRE_URING=1`.
@@ -51,6 +51,7 @@ mod crowd;
 mod ending;
 mod leaving;
 mod real;
+mod shared;
 mod simulated;
 mod transfer;
 

@@ -114,7 +114,8 @@ impl Uring {
         let listener = listener_of(token);
         let state = &mut self.listeners[listener.index()];
         if more && result.is_ok() {
-            state.taken = 0;
+            // The connection that is reported may be another's by now.
+            state.taken = u32::from(state.is_shared);
             if !self.backlogged.contains(&listener) {
                 self.backlogged.push_back(listener);
             }

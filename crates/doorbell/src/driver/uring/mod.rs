@@ -82,7 +82,9 @@ struct Listener {
     fd: Option<OwnedFd>,
     mode: AcceptMode,
     arm: Arm,
-    /// Of [`AcceptMode::Readiness`]: connections since the last report.
+    /// Others accept from the same socket (D-13).
+    is_shared: bool,
+    /// Of [`AcceptMode::Readiness`]: connections since the last report, which others took one of if they share the listener.
     taken: u32,
     /// The error of a system call that ends accepting, until the ring confirms the end.
     failed: Option<Errno>,
@@ -107,7 +109,8 @@ pub struct UringOptions {
     pub sq_entries: u32,
     /// Which techniques to use.
     pub tuning: Tuning,
-    /// By [`ListenerIndex`]: true when other workers or processes accept from the same socket. Default none.
+    /// By [`ListenerIndex`]: true when other workers or processes accept from the same socket. Such a listener is polled, whatever
+    /// the accept mode, and the connections of its driver are ordinary descriptors. Default none.
     pub shared: Vec<bool>,
 }
 
@@ -134,11 +137,13 @@ impl Uring {
         wake: WakeSource,
         options: &UringOptions,
     ) -> Result<Self, (SetupError, Vec<OwnedFd>)> {
+        // A direct descriptor is the work of an accept that stays armed, which a shared listener must not have.
+        let direct = options.direct && !options.shared.contains(&true);
         let setup = Setup {
             sq_entries: options.sq_entries,
             cq_entries: slots_max.saturating_mul(2).saturating_add(1024).min(CQ_ENTRIES_MAX),
             slots: slots_max,
-            fixed_files: if options.direct { slots_max } else { 0 },
+            fixed_files: if direct { slots_max } else { 0 },
             recv_bufs: RECV_BUFS,
             recv_buf_len: RECV_BUF_LEN,
             levers: options.tuning.levers(),
@@ -155,15 +160,13 @@ impl Uring {
         }
         let listener = |(index, fd)| {
             let is_shared = options.shared.get(index).copied().unwrap_or(false);
-            let mode = match options.accept_mode {
-                // A poll wakes everybody who shares the listener for each client; an accept wakes one.
-                AcceptMode::Readiness if is_shared => AcceptMode::Multishot,
-                mode => mode,
-            };
-            Listener { fd: Some(fd), mode, arm: Arm::Off, taken: 0, failed: None }
+            // The kernel gives a client to one of the accepts that wait: always to the first if they stay armed, and also to
+            // that of a ring whose thread is busy with something else. A poll is reported to all, and the first with time accepts.
+            let mode = if is_shared { AcceptMode::Readiness } else { options.accept_mode };
+            Listener { fd: Some(fd), mode, arm: Arm::Off, is_shared, taken: 0, failed: None }
         };
         // Without its table (a process may have no larger one than `RLIMIT_NOFILE`) the ring accepts ordinary descriptors.
-        let direct = options.direct && ring.report().fixed_files > 0;
+        let direct = direct && ring.report().fixed_files > 0;
         Ok(Self {
             ring,
             direct,
