@@ -150,7 +150,7 @@ async fn what_a_front_answers_the_program_never_sees() {
         let moved =
             service_fn(|_, reply| reply.status(doorbell::Status::FOUND).header("Location", "/who").empty());
         let service = Probes::new(&health).before(Front::new(ours, moved));
-        let server = Server::builder().engine(way.0).descriptors(way.1).conns_max(4_000);
+        let server = Server::builder().engine(way.0).descriptors(way.1).conns_max(4_000).conns_per_ip_max(0);
         let (control, handed) = Embed::new(server.listen(anywhere(), Http1::new(service))).start();
         let addr = ready(&control, way).await;
         let serving = tokio::spawn(async move {

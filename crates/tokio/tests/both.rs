@@ -82,6 +82,7 @@ async fn bench(way: usize) -> Bench {
     let server = Server::builder()
         .engine(engine)
         .descriptors(descriptors)
+        .conns_per_ip_max(0)
         .workers(Workers::Count(NonZeroU16::MIN))
         .conns_max(4_000)
         .listen(anywhere(), Http1::new(Probes::new(&health).before(lanes)));

@@ -169,7 +169,8 @@ async fn requests_with_bodies_pass_closures_guards_and_layers() {
                 "guard" => Http1::new(Probes::new(&health).before(Rest.guarded(Open))),
                 _ => Http1::new(Probes::new(&health).before(closure()).guarded(Open)),
             };
-            let server = Server::builder().engine(way.0).descriptors(way.1).conns_max(4_000);
+            let server =
+                Server::builder().engine(way.0).descriptors(way.1).conns_max(4_000).conns_per_ip_max(0);
             let (control, handed) = Embed::new(server.listen(anywhere(), http)).health(&health).start();
             let addr = ready(&control, way).await;
             let app = app(&health);

@@ -65,6 +65,7 @@ async fn port(way: (Engine, Descriptors)) -> Port {
     let server = Server::builder()
         .engine(way.0)
         .descriptors(way.1)
+        .conns_per_ip_max(0)
         .workers(Workers::Count(std::num::NonZeroU16::MIN))
         .conns_max(4_000)
         .listen(anywhere(), protocol);

@@ -148,8 +148,14 @@ mod tests {
         let group = rustix::process::getpgrp().as_raw_nonzero().get();
         assert!(group_totals(group, Some("no such name")).is_err());
         let counted = std::thread::Builder::new().name("counted".into()).spawn(move || {
-            let all = group_totals(group, None).unwrap();
-            (all, group_totals(group, Some("counted")).unwrap())
+            // A thread that has just begun has no run time yet.
+            let one = loop {
+                if let Ok(one) = group_totals(group, Some("counted")) {
+                    break one;
+                }
+                std::thread::yield_now();
+            };
+            (group_totals(group, None).unwrap(), one)
         });
         let (all, one) = counted.unwrap().join().unwrap();
         assert!(one.0 > 0 && one.0 < all.0, "{one:?} of {all:?}");

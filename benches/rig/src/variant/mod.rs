@@ -95,6 +95,10 @@ impl Settings {
                 text.push_str(&format!("\n[{header}]\n{}", lines.concat()));
             }
         }
+        // A direct descriptor does not tell the address that a cap would count.
+        if self.iter().any(|setting| setting == ("tuning.descriptors", "\"direct\"")) {
+            text.push_str("\n[listener.main.limits]\nconnections_per_ip = \"off\"\n");
+        }
         text
     }
 }

@@ -204,6 +204,7 @@ require = ["sick"]
 [route.well]
 path = ["/well", "/well/{check}"]
 health = "well"
+details = "always"
 [route.sick]
 path = "/sick"
 health = "sick"

@@ -405,7 +405,8 @@ fn whoever_sees_details(engine: &str) {
         let (status, body) = ask("/seen?verbose", token);
         assert_eq!((status, body.as_bytes()), (hidden.status, &*hidden.body), "{token}");
     }
-    assert_eq!((ask("/seen/disk", &server.token()).0, ask("/seen/disk", &bad).0), (shown.0, hidden.status));
+    // Without a good token a check that is there and one that is not are the same.
+    assert_eq!((ask("/seen/disk", &server.token()).0, ask("/seen/disk", &bad).0), (shown.0, 404));
     assert_eq!(ask("/seen/other", &server.token()).0, 404);
     let (totals, _) = server.end();
     assert_eq!((&totals["jobs"], &totals["refused"]), (&json!(5), &json!("")), "{totals}");

@@ -47,23 +47,28 @@ fall = 1
 require = ["app"]
 
 [route.ready]
+listener = "web"
 path = "/readyz"
 health = "readyz"
 
 [route.push]
+listener = "web"
 path = "/push/{check}/{result}"
 push = true
 
 [route.hello]
+listener = "web"
 path = "/hello"
 reply = { body = "hello\n" }
 
 [route.few]
+listener = "web"
 path = "/few"
 limit = "few"
 reply = { body = "few\n" }
 
 [route.old]
+listener = "web"
 path = "/old"
 redirect = { scheme = "https", host = "new.test" }
 "#;
@@ -337,7 +342,13 @@ const COMMANDS: &[Row] = &[
     },
     Row {
         event: "a reload",
-        act: |stand| reloaded(stand, "[route.new]\npath = \"/new\"\nreply = { body = \"new\\n\" }\n", true),
+        act: |stand| {
+            reloaded(
+                stand,
+                "[route.new]\nlistener = \"web\"\npath = \"/new\"\nreply = { body = \"new\\n\" }\n",
+                true,
+            )
+        },
         moves: &[
             ("doorbell_config_generation", 1.0),
             ("doorbell_config_reloads_total{result=\"done\"}", 1.0),
