@@ -121,3 +121,27 @@ proptest! {
         }
     }
 }
+
+/// A reply that could not be sent at once is taken away, and then another protocol writes: TLS records for one.
+#[test]
+fn bytes_of_another_writer_are_not_taken_for_the_reply_before() {
+    let service = Mixed {
+        ok: StaticReply::text(Status::OK, "ok\n"),
+        down: StaticReply::text(Status::SERVICE_UNAVAILABLE, "down\n"),
+        large: StaticReply::text(Status::OK, "x".repeat(20_000)),
+    };
+    let (mut out, mut seen, date) = (Out::new(), Seen::new(), Date::new(784_111_777));
+    let request = b"GET /ok HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
+    let expect = serve(&service, request, 0, &date, &mut Out::new(), &mut Seen::new());
+
+    let limits = Limits::default();
+    let mut conn = Conn::new(Time::from_nanos(1_000_000_000), &limits);
+    let _unsent =
+        conn.handle_input_seen(request, io(&date, &limits, &mut Vec::new(), &mut out), &service, &mut seen);
+    drop(std::mem::take(&mut out.head));
+    out.forget_sent();
+    out.head.extend_from_slice(b"of another connection");
+    out.head_is_sent();
+
+    assert_eq!(serve(&service, request, 0, &date, &mut out, &mut seen), expect);
+}

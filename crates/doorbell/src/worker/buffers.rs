@@ -35,9 +35,10 @@ impl Buffers {
     /// Moves what was just written to a connection.
     pub(crate) fn move_reply(&mut self, out: &mut Out) {
         debug_assert!(out.is_empty(), "a protocol is asked when everything before was sent");
-        // I-9: what was sent to another connection stays here.
+        // I-9: what was sent to another connection stays here, and what is left of this one's output does not come here.
         self.reply.forget_sent();
         core::mem::swap(out, &mut self.reply);
+        self.reply.clear();
         if self.reply.head.capacity() == 0 {
             self.reply.head = self.lend();
         }

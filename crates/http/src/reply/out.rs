@@ -130,12 +130,13 @@ impl Out {
         self.is_sent = true;
     }
 
-    /// Takes away what was sent.
+    /// Takes away what was sent. Whatever is written next is no image until [`Self::is_image`] says so: a writer that takes `head`
+    /// away, or fills it with bytes of its own, leaves the name of an image behind that is not there any more.
     #[inline(always)]
     pub fn forget_sent(&mut self) {
+        self.image.number = 0;
         if self.is_sent {
             self.is_sent = false;
-            self.image = ImageId::NONE;
             self.head.clear();
         }
     }
