@@ -202,7 +202,10 @@ require = ["page", "port", "beat", "app", "lease"]
 [health.sick]
 require = ["sick"]
 [route.well]
-path = ["/well", "/well/{check}"]
+path = "/well"
+health = "well"
+[route.well_each]
+path = "/well/{check}"
 health = "well"
 details = "always"
 [route.sick]

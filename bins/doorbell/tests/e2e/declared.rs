@@ -125,7 +125,7 @@ fn a_window_of_the_configuration_is_maintenance_while_it_is_open() {
     let held = control.status()["maintenance"][0].clone();
     assert_eq!((&held["source"], &held["reason"]), (&"window".into(), &"weekly patch".into()));
     assert!(held["left_ms"].as_u64().unwrap() > 200_000, "{held}");
-    assert!(control.say(&["ready"]).contains("still in maintenance by a window"));
+    assert!(control.say(&["ready"]).contains("the maintenance window is ended early"));
     // The 29th of February comes, and not today.
     let control = Controlled::start_in(control.kill(), "epoll", &window("0 0 29 2 * UTC"));
     assert_eq!(control.probe("/readyz").0, 200);

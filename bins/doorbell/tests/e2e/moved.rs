@@ -253,7 +253,7 @@ const ROWS: &[Row] = &[
             ("doorbell_requests_total{protocol=\"http1\"}", -1.0),
             ("doorbell_connections_closed_total{listener=\"web\",reason=\"done\"}", -1.0),
             ("doorbell_connections_closed_total{listener=\"web\",reason=\"protocol_error\"}", 1.0),
-            ("doorbell_refused_total{reason=\"malformed\"}", 1.0),
+            ("doorbell_refused_total{reason=\"field\"}", 1.0),
         ],
     },
     Row {
