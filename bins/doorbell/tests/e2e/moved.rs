@@ -318,7 +318,6 @@ const COMMANDS: &[Row] = &[
         event: "a drain",
         act: |stand| drop(stand.control.say(&["drain", "readyz"])),
         moves: &[
-            ("doorbell_endpoint_forced{endpoint=\"readyz\",mode=\"drain\"}", 1.0),
             ("doorbell_endpoint_state{endpoint=\"readyz\",state=\"down\"}", -1.0),
             ("doorbell_endpoint_state{endpoint=\"readyz\",state=\"drain\"}", 1.0),
         ],
@@ -327,7 +326,6 @@ const COMMANDS: &[Row] = &[
         event: "its end",
         act: |stand| drop(stand.control.say(&["undrain", "readyz"])),
         moves: &[
-            ("doorbell_endpoint_forced{endpoint=\"readyz\",mode=\"drain\"}", -1.0),
             ("doorbell_endpoint_state{endpoint=\"readyz\",state=\"drain\"}", -1.0),
             ("doorbell_endpoint_state{endpoint=\"readyz\",state=\"down\"}", 1.0),
         ],
