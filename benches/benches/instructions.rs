@@ -36,10 +36,10 @@ fn whole(mut machine: Box<Machine>) -> (Next, Box<Machine>) {
 
 // The same in a worker that has seen these field lines before, as nearly every probe finds it.
 #[library_benchmark]
-#[bench::kubelet(args = (Machine::again(KUBELET)), config = at_most(405))]
-#[bench::haproxy(args = (Machine::again(HAPROXY)), config = at_most(405))]
+#[bench::kubelet(args = (Machine::again(KUBELET)), config = at_most(410))]
+#[bench::haproxy(args = (Machine::again(HAPROXY)), config = at_most(410))]
 #[bench::haproxy_state(args = (Machine::again(HAPROXY_STATE)), config = at_most(955))]
-#[bench::elb(args = (Machine::again(ELB)), config = at_most(420))]
+#[bench::elb(args = (Machine::again(ELB)), config = at_most(430))]
 #[bench::envoy(args = (Machine::again(ENVOY)), config = at_most(480))]
 #[bench::keep_alive_second(args = (Machine::again(KEEP_ALIVE)), config = at_most(490))]
 #[bench::pipelined_16(args = (Machine::again(&KEEP_ALIVE.repeat(16))), config = at_most(7_050))]

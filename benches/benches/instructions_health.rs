@@ -61,8 +61,8 @@ fn configured(more: &str, route: &str, input: &[u8]) -> Box<Machine> {
 #[bench::haproxy(args = (probed(FIXED, HAPROXY)), config = at_most(280))]
 #[bench::haproxy_state(args = (probed(FIXED, HAPROXY_STATE)), config = at_most(830))]
 #[bench::elb(args = (probed(FIXED, ELB)), config = at_most(300))]
-#[bench::envoy(args = (probed(FIXED, ENVOY)), config = at_most(350))]
-#[bench::keep_alive(args = (probed(FIXED, KEEP_ALIVE)), config = at_most(362))]
+#[bench::envoy(args = (probed(FIXED, ENVOY)), config = at_most(352))]
+#[bench::keep_alive(args = (probed(FIXED, KEEP_ALIVE)), config = at_most(364))]
 #[bench::kubelet_scraped(args = (scraped(FIXED, KUBELET)), config = at_most(284))]
 #[bench::keep_alive_scraped(args = (scraped(FIXED, KEEP_ALIVE)), config = at_most(369))]
 fn fixed(mut machine: Box<Machine>) -> (Next, Box<Machine>) {
