@@ -2,6 +2,7 @@
 //! and descriptors that cannot be used, signals of a ring.
 //!
 //! Does not know about: handlers that panic while they answer (see `server.rs`).
+#![cfg(feature = "rayon")]
 #![expect(
     clippy::disallowed_methods,
     clippy::unwrap_used,

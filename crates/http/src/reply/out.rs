@@ -130,7 +130,7 @@ impl Out {
         self.is_sent = true;
     }
 
-    /// Takes away what was sent. Whatever is written next is no image until [`Self::is_image`] says so: a writer that takes `head`
+    /// Takes away what was sent. Whatever is written next is no image until it is named as one: a writer that takes `head`
     /// away, or fills it with bytes of its own, leaves the name of an image behind that is not there any more.
     #[inline(always)]
     pub fn forget_sent(&mut self) {
