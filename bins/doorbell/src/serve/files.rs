@@ -245,7 +245,7 @@ mod tests {
         assert_eq!(reader.look(), Look::Same);
     }
 
-    /// By a look at the directory and by one at the name.
+    /// Read by a scan of the directory, and by name.
     #[test]
     fn links_lead_anywhere_below_the_directory_and_not_out_of_it() {
         let scratch = std::env::temp_dir().join(format!("doorbell-links-{}", std::process::id()));

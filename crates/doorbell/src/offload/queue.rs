@@ -30,7 +30,7 @@ pub(super) enum Submitted {
     Full,
     /// It waits.
     Queued,
-    /// It waits, and the executor panicked instead of bringing a thread.
+    /// Queued, but the executor panicked while it started a thread.
     Stranded,
 }
 

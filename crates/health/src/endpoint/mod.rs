@@ -77,7 +77,7 @@ pub struct Endpoint {
     start: Time,
     grace_until: Time,
     in_grace: bool,
-    /// What uses count as whose first result is awaited, by their place.
+    /// Class that stands in for each check whose first result is awaited, by index.
     stand_ins: BTreeMap<usize, Class>,
     may_fail_open: bool,
     /// Why all endpoints drain, while they do.
