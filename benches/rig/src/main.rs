@@ -16,7 +16,6 @@ mod matrix;
 mod native;
 mod plan;
 mod report;
-mod search;
 mod session;
 mod tls;
 mod tool;

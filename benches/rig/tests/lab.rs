@@ -1,10 +1,10 @@
-//! The commands that judge doorbell's own techniques: small real runs of an ablation and of a search, and what is refused before a boot.
+//! The commands that judge doorbell's own techniques: a small real ablation, and what is refused before a boot.
 //!
 //! Does not know about: what the figures should be.
 
 use std::env;
 use std::io::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Output};
 
 use serde_json::Value;
@@ -24,12 +24,6 @@ fn is_asked_for(test: &str) -> bool {
         let _unheard = writeln!(std::io::stderr(), "SKIP: {test} was not tried: {ASKED_FOR}=1 asks for it");
     }
     asked
-}
-
-fn scratch(name: &str) -> PathBuf {
-    let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
-    let _absent = std::fs::remove_file(&file);
-    file
 }
 
 fn said(done: &Output) -> String {
@@ -55,35 +49,12 @@ fn deferred_accept_is_worth_something_on_either_driver() {
 }
 
 #[test]
-fn a_search_stops_where_it_is_told_and_goes_on() {
-    if !is_asked_for("a search") {
-        return;
-    }
-    let log = scratch("search.jsonl");
-    let file = log.to_str().unwrap();
-    let common = ["--engine", "epoll", "--loads", "close/64", "--repeat", "1", "-o", "json"];
-    let first = rig(&[&["search", "--tries-max", "5", "--log", file][..], &common].concat());
-    assert!(first.status.success(), "{}", said(&first));
-    let five = std::fs::read_to_string(&log).unwrap();
-    assert_eq!(five.lines().count(), 1 + 5, "{five}");
-    let again = rig(&[&["search", "--tries-max", "7", "--resume", file][..], &common].concat());
-    assert!(again.status.success(), "{}", said(&again));
-    let seven = std::fs::read_to_string(&log).unwrap();
-    assert!(seven.starts_with(&five) && seven.lines().count() == 1 + 7, "{seven}");
-    let report: Value = serde_json::from_slice(&again.stdout).unwrap();
-    assert_eq!(report["tries"], 7, "{report}");
-    assert!(report["base_score"].as_f64().unwrap() > 10_000.0, "{report}");
-}
-
-#[test]
 fn what_cannot_be_asked_is_refused_before_a_boot() {
     for (args, word) in [
         (&["ablate", "--only", "magic"][..], "doorbell-rig list"),
         (&["ablate", "--loads", "close"], "close/64"),
         (&["ablate", "--native", "--kernel", "6.1"], "--kernel"),
         (&["ablate", "--pairs", "3"], "--native"),
-        (&["search", "--loads", "close/64=0"], "above 0"),
-        (&["search", "--log", "a", "--resume", "b"], "--resume"),
         (&["matrix", "--kernel", "4.4"], "5.10"),
     ] {
         let done = rig(args);

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use super::figures::SavedArgs;
-use super::lab::{AblateArgs, GateArgs, LeversArgs, MatrixArgs, SearchArgs};
+use super::lab::{AblateArgs, GateArgs, LeversArgs, MatrixArgs};
 use super::native::{LatencyArgs, NativeArgs};
 use super::tls::TlsArgs;
 use crate::image::Kernel;
@@ -84,8 +84,6 @@ pub(super) enum Command {
     Native(NativeArgs),
     /// Measure doorbell
     Rows(RunArgs),
-    /// Look for a better set of switches and values, by measuring
-    Search(SearchArgs),
     /// The table of a saved comparison, as the README shows it
     Table(SavedArgs),
     /// On this machine: CPU time of TLS handshakes and of requests over TLS, beside nginx and HAProxy

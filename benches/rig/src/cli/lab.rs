@@ -14,7 +14,6 @@ use crate::levers;
 use crate::matrix;
 use crate::native::{Measure, Rules};
 use crate::plan::Load;
-use crate::search::{self, Score};
 use crate::variant::Engine;
 
 /// Programs that are not built.
@@ -149,77 +148,10 @@ pub(super) struct MatrixArgs {
     given: Given,
 }
 
-/// Options of `search`.
-#[derive(Debug, Args)]
-pub(super) struct SearchArgs {
-    /// Kernel of the guest
-    #[arg(long, value_name = "VERSION", default_value = "6.12")]
-    kernel: Kernel,
-
-    /// Driver
-    #[arg(long, value_name = "DRIVER", default_value = "io_uring")]
-    engine: Engine,
-
-    /// Loads, each with its weight behind `=`, which is 1 unless said otherwise; the score is the weighted mean of
-    /// 10^9 / instructions
-    #[arg(long, value_name = "LOAD[=WEIGHT]", value_delimiter = ',', default_value = "close/64", value_parser = weighted)]
-    loads: Vec<(Load, f64)>,
-
-    /// What is counted
-    #[arg(long, value_name = "WHAT", default_value = "server")]
-    score: Score,
-
-    /// Samples of each row; figures are medians
-    #[arg(long, value_name = "N", default_value = "3", value_parser = clap::value_parser!(u32).range(1..=100))]
-    repeat: u32,
-
-    /// CPU model, as of QEMU's -cpu
-    #[arg(long, value_name = "MODEL", default_value = "max")]
-    cpu: String,
-
-    /// The same seed tries the same things in the same order
-    #[arg(long, value_name = "N", default_value = "0")]
-    seed: u64,
-
-    /// Stop after so many tries, those of a resumed log included
-    #[arg(long, value_name = "N", default_value = "1000")]
-    tries_max: usize,
-
-    /// Stop after so many minutes
-    #[arg(long, value_name = "MINUTES", default_value = "60", value_parser = clap::value_parser!(u32).range(1..=10_000))]
-    time_max: u32,
-
-    /// The new file of tries; the summary is written beside it
-    #[arg(long, value_name = "FILE", conflicts_with = "resume")]
-    log: Option<PathBuf>,
-
-    /// Go on with this file of tries
-    #[arg(long, value_name = "FILE")]
-    resume: Option<PathBuf>,
-
-    /// Form of the summary
-    #[arg(short, long, value_name = "FORM", default_value = "markdown")]
-    output: search::Form,
-
-    #[command(flatten)]
-    given: Given,
-}
-
 /// The name of a technique.
 fn technique(text: &str) -> Result<String, String> {
     let is_known = ablate::TECHNIQUES.iter().any(|known| known.name == text);
     if is_known { Ok(text.to_owned()) } else { Err("`doorbell-rig list` names them all".into()) }
-}
-
-/// `close/64` or `close/64=2`.
-fn weighted(text: &str) -> Result<(Load, f64), String> {
-    let (load, weight) = text.split_once('=').unwrap_or((text, "1"));
-    let weight: f64 = weight.parse().map_err(|_| format!("{weight:?} is not a weight"))?;
-    if weight > 0.0 && weight.is_finite() {
-        Ok((load.parse()?, weight))
-    } else {
-        Err("a weight is above 0".into())
-    }
 }
 
 impl Given {
@@ -278,41 +210,4 @@ pub(super) fn gate(args: &GateArgs) -> Result<(String, bool), RigError> {
 pub(super) fn matrix(args: &MatrixArgs) -> Result<(String, bool), RigError> {
     let kernels = if args.kernel.is_empty() { Kernel::ALL.to_vec() } else { args.kernel.clone() };
     matrix::run(&kernels, &args.cpu, &args.given.programs()?, args.output)
-}
-
-pub(super) fn search(args: &SearchArgs) -> Result<(String, bool), RigError> {
-    let ours = args.given.programs()?;
-    let log = match (&args.resume, &args.log) {
-        (Some(file), _) | (None, Some(file)) => file.clone(),
-        (None, None) => programs::cache()?.join(format!("search-{}.jsonl", args.seed)),
-    };
-    let question = search::Question {
-        kernel: args.kernel,
-        engine: args.engine,
-        loads: args.loads.clone(),
-        score: args.score,
-        repeat: args.repeat,
-        cpu: args.cpu.clone(),
-        seed: args.seed,
-        tries_max: args.tries_max,
-        seconds_max: f64::from(args.time_max) * 60.0,
-        log,
-        resume: args.resume.is_some(),
-    };
-    search::run(&question, &ours, args.output)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn weights_are_read() {
-        let load: Load = "free/64".parse().unwrap();
-        assert_eq!(weighted("free/64"), Ok((load, 1.0)));
-        assert_eq!(weighted("free/64=2.5"), Ok((load, 2.5)));
-        for bad in ["free/64=", "free/64=x", "free/64=0", "free/64=-1", "free/64=inf", "free=1"] {
-            assert!(weighted(bad).is_err(), "{bad}");
-        }
-    }
 }

@@ -51,7 +51,6 @@ pub(crate) fn run() -> ExitCode {
         Command::Matrix(args) => lab::matrix(&args),
         Command::Native(args) => native::native(&args),
         Command::Rows(args) => measure(&args, false),
-        Command::Search(args) => lab::search(&args),
         Command::Table(args) => figures::table(&args).map(|text| (text, true)),
         Command::Tls(args) => tls::tls(&args),
         Command::Wakes(args) => wakes::run(&Session { kernel: args.kernel, cpu: args.cpu }),
