@@ -11,7 +11,6 @@ mod error;
 mod gate;
 mod guest;
 mod image;
-mod levers;
 mod matrix;
 mod native;
 mod plan;

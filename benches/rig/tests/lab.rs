@@ -64,15 +64,6 @@ fn what_cannot_be_asked_is_refused_before_a_boot() {
 }
 
 #[test]
-fn the_knowledge_base_is_sound_and_takes_only_figures() {
-    let sound = rig(&["levers"]);
-    assert!(sound.status.success(), "{}", String::from_utf8_lossy(&sound.stdout));
-    let refused = rig(&["levers", "--merge", "/no/such/answer.json"]);
-    assert_eq!(refused.status.code(), Some(1));
-    assert!(said(&refused).contains("/no/such/answer.json"), "{}", said(&refused));
-}
-
-#[test]
 fn a_gate_without_figures_names_the_file() {
     let done =
         rig(&["gate", "--figures", "/no/such/file.json", "--doorbell", "/bin/true", "--load", "/bin/true"]);

@@ -20,9 +20,8 @@ use crate::session::{Session, now_s, say, time_left};
 use crate::variant::{self, Engine};
 pub(crate) use native::{NativeAnswer, Question as NativeQuestion, run as run_native};
 use plan::Pair;
-pub(crate) use plan::Set;
-pub(crate) use report::{Effect, Form, capital};
-pub(crate) use techniques::{TECHNIQUES, Technique};
+pub(crate) use report::{Effect, Form};
+pub(crate) use techniques::TECHNIQUES;
 
 /// What is asked for.
 #[derive(Clone, Debug)]

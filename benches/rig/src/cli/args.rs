@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use super::figures::SavedArgs;
-use super::lab::{AblateArgs, GateArgs, LeversArgs, MatrixArgs};
+use super::lab::{AblateArgs, GateArgs, MatrixArgs};
 use super::native::{LatencyArgs, NativeArgs};
 use super::tls::TlsArgs;
 use crate::image::Kernel;
@@ -74,8 +74,6 @@ pub(super) enum Command {
     },
     /// On this machine: latency at a tenth of the full rate, beside nginx
     Latency(LatencyArgs),
-    /// Check the knowledge base of levers, or put new figures into it
-    Levers(LeversArgs),
     /// Name every server and every row
     List,
     /// Which driver each kernel gets and why, and the tests of the drivers on each

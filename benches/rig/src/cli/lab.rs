@@ -10,7 +10,6 @@ use crate::ablate::{self, Form, NativeQuestion, Question};
 use crate::error::RigError;
 use crate::gate;
 use crate::image::{Kernel, OurPrograms, programs};
-use crate::levers;
 use crate::matrix;
 use crate::native::{Measure, Rules};
 use crate::plan::Load;
@@ -98,18 +97,6 @@ struct TurnArgs {
     client_core: u32,
 }
 
-/// Options of `levers`.
-#[derive(Debug, Args)]
-pub(super) struct LeversArgs {
-    /// Put the figures of these files, which `ablate --save` wrote, into the tables
-    #[arg(long, value_name = "FILE", num_args = 1..)]
-    merge: Vec<PathBuf>,
-
-    /// The knowledge base; the committed one unless said otherwise
-    #[arg(long, value_name = "FILE")]
-    book: Option<PathBuf>,
-}
-
 /// Options of `gate`.
 #[derive(Debug, Args)]
 pub(super) struct GateArgs {
@@ -192,11 +179,6 @@ pub(super) fn ablate(args: &AblateArgs) -> Result<(String, bool), RigError> {
         cpu: args.cpu.clone(),
     };
     ablate::run(&question, &args.given.programs()?, args.output, args.save.as_deref())
-}
-
-pub(super) fn levers(args: &LeversArgs) -> Result<(String, bool), RigError> {
-    let book = args.book.clone().unwrap_or_else(levers::default_file);
-    if args.merge.is_empty() { levers::check(&book) } else { levers::merge(&book, &args.merge) }
 }
 
 pub(super) fn gate(args: &GateArgs) -> Result<(String, bool), RigError> {

@@ -46,7 +46,6 @@ pub(crate) fn run() -> ExitCode {
             Ok((format!("{said}\n"), good))
         }
         Command::Latency(args) => native::latency(&args),
-        Command::Levers(args) => lab::levers(&args),
         Command::List => Ok((select::list(), true)),
         Command::Matrix(args) => lab::matrix(&args),
         Command::Native(args) => native::native(&args),

@@ -146,16 +146,12 @@ impl Variant {
         Server { name: self.name.clone(), argv: argv.into(), thread: None }
     }
 
-    /// The configuration in the guest: that of the catalogue, with the settings instead of its socket options.
-    pub(crate) fn config(&self) -> String {
-        self.config_at(&Place::GUEST)
-    }
-
     /// The files it needs at `place`: paths and contents.
     pub(crate) fn files_at(&self, place: &Place<'_>) -> Vec<(String, String)> {
         vec![(self.config_path(place), self.config_at(place))]
     }
 
+    /// That of the catalogue, with the settings instead of its socket options.
     fn config_at(&self, place: &Place<'_>) -> String {
         let entry = Entry::named(self.engine.entry()).expect("the catalogue has both drivers");
         let (_, base) = entry.files_at(place).into_iter().next().expect("doorbell is configured by a file");
@@ -243,7 +239,7 @@ mod tests {
         for engine in [Engine::Epoll, Engine::IoUring] {
             let settings = Settings::of(&[("tcp.defer_accept", "false")]);
             let variant = Variant { name: "x: a=b".into(), engine, settings };
-            let config = variant.config();
+            let config = variant.config_at(&Place::GUEST);
             assert!(config.contains(&format!("engine = \"{}\"", engine.name())), "{config}");
             assert!(config.ends_with("[listener.main.tcp]\ndefer_accept = false\n"), "{config}");
             assert!(!config.contains("\ntcp = "), "{config}");
