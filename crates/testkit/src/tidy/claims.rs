@@ -4,7 +4,8 @@
 
 use std::collections::BTreeSet;
 
-use super::{Complaint, Source};
+use super::complaint::Complaint;
+use super::source::Source;
 
 /// The numbers that are stated.
 struct Claims {

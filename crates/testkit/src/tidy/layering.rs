@@ -1,211 +1,103 @@
-//! Which room of the core may see which: the import table of `crates/doorbell/src`.
+//! Which room of a package may see which, as an allow-list, and how large a circle of files may be.
 //!
-//! Does not know about: packages. A path through a re-export of the crate root counts as the room it comes from.
+//! A room is a top-level module; the root of a crate may see all of them. The list (`rooms.txt`) is exact: an arrow that is not in it is refused, and one that nothing
+//! needs any more has to go. So is the list of circles: they may only shrink.
+//!
+//! Does not know about: packages, whose arrows the manifests hold.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Complaint, Source};
+use super::complaint::Complaint;
+use super::graph::{File, Graph, circles};
+use super::source::Source;
 
-/// One room and the rooms it must not import.
-#[derive(Clone, Copy, Debug)]
-pub struct Layer {
-    /// Top-level module of the core crate.
-    pub module: &'static str,
-    /// Modules it must not import.
-    pub never: &'static [&'static str],
-}
+/// The arrows between the rooms of every package.
+pub const ROOMS: &str = include_str!("rooms.txt");
+const ROOMS_PATH: &str = "crates/testkit/src/tidy/rooms.txt";
 
-/// `driver` and `conn` never meet below `worker`; what lies at the bottom sees nothing above it.
-pub const LAYERS: &[Layer] = &[
-    Layer {
-        module: "access_log",
-        never: &["conn", "control", "driver", "handler", "net", "protocol", "server", "stats", "worker"],
-    },
-    Layer {
-        module: "config",
-        never: &["conn", "control", "driver", "handler", "protocol", "server", "worker"],
-    },
-    Layer {
-        module: "conn",
-        never: &["control", "driver", "handler", "net", "offload", "protocol", "server", "worker"],
-    },
-    Layer { module: "control", never: &["conn", "protocol", "server"] },
-    Layer {
-        module: "driver",
-        never: &["conn", "control", "handler", "offload", "protocol", "server", "worker"],
-    },
-    Layer {
-        module: "error",
-        never: &["conn", "control", "driver", "handler", "protocol", "server", "worker"],
-    },
-    Layer {
-        module: "hand_over",
-        never: &[
-            "config", "conn", "control", "driver", "error", "handler", "net", "protocol", "server", "stats",
-            "time", "worker",
-        ],
-    },
-    Layer { module: "handler", never: &["conn", "control", "driver", "net", "server", "worker"] },
-    Layer {
-        module: "id",
-        never: &[
-            "config", "conn", "control", "driver", "error", "handler", "net", "protocol", "server", "stats",
-            "time", "worker",
-        ],
-    },
-    Layer {
-        module: "manual",
-        never: &[
-            "config", "conn", "control", "driver", "error", "handler", "id", "net", "protocol", "server",
-            "stats", "time", "worker",
-        ],
-    },
-    Layer { module: "net", never: &["conn", "control", "driver", "handler", "protocol", "server", "worker"] },
-    Layer {
-        module: "offload",
-        never: &[
-            "config", "conn", "control", "handler", "net", "protocol", "server", "stats", "time", "worker",
-        ],
-    },
-    Layer { module: "protocol", never: &["conn", "control", "driver", "net", "server", "worker"] },
-    Layer {
-        module: "panics",
-        never: &[
-            "config", "conn", "control", "driver", "error", "handler", "id", "net", "protocol", "server",
-            "stats", "time", "worker",
-        ],
-    },
-    Layer { module: "server", never: &["conn"] },
-    Layer { module: "stats", never: &["conn", "control", "handler", "net", "protocol", "server", "worker"] },
-    Layer {
-        module: "sync",
-        never: &[
-            "config", "conn", "control", "driver", "error", "handler", "id", "net", "protocol", "server",
-            "stats", "time", "worker",
-        ],
-    },
-    Layer {
-        module: "time",
-        never: &[
-            "config", "conn", "control", "driver", "error", "handler", "net", "protocol", "server", "stats",
-            "worker",
-        ],
-    },
-    Layer {
-        module: "tls",
-        never: &["conn", "control", "driver", "handler", "net", "protocol", "server", "worker"],
-    },
-    Layer {
-        module: "tuning",
-        never: &[
-            "config", "conn", "control", "driver", "error", "handler", "id", "net", "protocol", "server",
-            "stats", "time", "worker",
-        ],
-    },
-    Layer { module: "worker", never: &["server"] },
-];
+/// A circle of at most so many files is no complaint: a type and its parts.
+pub const CIRCLE_FILES_MAX: usize = 5;
 
-const ROOT: &str = "crates/doorbell/src/";
+/// Package, room, and the rooms it sees; an arrow with the place and name that needs it.
+type Arrows<'a> = BTreeMap<(&'a str, &'a str), BTreeMap<&'a str, (&'a str, &'a str)>>;
 
-/// Complains about every import the table forbids and about modules it does not list.
-pub fn module_layers(sources: &[Source], layers: &[Layer]) -> Vec<Complaint> {
-    let reexports = sources
-        .iter()
-        .find(|source| source.path == format!("{ROOT}lib.rs"))
-        .map(|source| reexports(&source.masked.code))
-        .unwrap_or_default();
+/// Complains about arrows that `list` does not allow, and about those it allows in vain.
+pub fn rooms(sources: &[Source], list: &str) -> Vec<Complaint> {
+    let graph = Graph::of(sources);
+    let drawn = drawn(&graph);
+    let allowed = parse(list);
     let mut complaints = Vec::new();
-    for source in sources.iter().filter(|source| source.is_rust() && !source.is_test()) {
-        let Some(inner) = source.path.strip_prefix(ROOT) else { continue };
-        let module = inner.split(['/', '.']).next().unwrap_or_default();
-        if module == "lib" {
-            continue;
+    for (&(package, room), arrows) in &drawn {
+        let may = allowed.get(&(package, room));
+        for (to, (path, name)) in arrows.iter().filter(|(to, _)| !may.is_some_and(|may| may.contains(*to))) {
+            let line = line_of(sources, path, name);
+            complaints.push(Complaint::new(path, line, format!("`{name}`: {room} may not see {to}")));
         }
-        let Some(layer) = layers.iter().find(|layer| layer.module == module) else {
-            complaints.push(Complaint::new(
-                &source.path,
-                0,
-                format!("module {module} is in no row of the import table"),
-            ));
-            continue;
-        };
-        for (name, line) in imports(&source.code_without_tests(), depth(inner)) {
-            let from = reexports.get(&name).cloned().unwrap_or(name);
-            if layer.never.contains(&from.as_str()) {
-                complaints.push(Complaint::new(
-                    &source.path,
-                    line,
-                    format!("{module} must not import {from}"),
-                ));
-            }
+    }
+    for (&(package, room), may) in &allowed {
+        let arrows = drawn.get(&(package, room));
+        for to in may.iter().filter(|to| !arrows.is_some_and(|arrows| arrows.contains_key(*to))) {
+            let text = format!("{package}: {room} no longer needs {to}: remove it");
+            complaints.push(Complaint::new(ROOMS_PATH, 0, text));
         }
     }
     complaints
 }
 
-/// How many `super::` reach the crate root: 1 for `id.rs` and `conn/mod.rs`, 2 for `conn/table.rs`.
-fn depth(inner: &str) -> usize {
-    let parts = inner.split('/').count();
-    if inner.ends_with("/mod.rs") { parts - 1 } else { parts }
+/// Complains about circles of more than [`CIRCLE_FILES_MAX`] files: `ratchet` holds the packages that have some, with their sizes.
+pub fn circle_sizes(sources: &[Source], ratchet: &[(&str, &[usize])]) -> Vec<Complaint> {
+    let graph = Graph::of(sources);
+    let mut sizes: BTreeMap<&str, Vec<usize>> =
+        ratchet.iter().map(|&(package, _)| (package, Vec::new())).collect();
+    let mut text: BTreeMap<&str, String> = BTreeMap::new();
+    for circle in circles(&graph).into_iter().filter(|circle| circle.len() > CIRCLE_FILES_MAX) {
+        let package = circle[0].split_once("/src/").unwrap_or_default().0;
+        sizes.entry(package).or_default().push(circle.len());
+        *text.entry(package).or_default() += &format!("\n    {}", circle.join("\n    "));
+    }
+    let tolerated =
+        |package: &str| ratchet.iter().find(|(name, _)| *name == package).map_or(&[][..], |row| row.1);
+    let changed = sizes.iter().filter(|(package, sizes)| tolerated(package) != sizes.as_slice());
+    changed
+        .map(|(package, sizes)| {
+            let files = text.get(package).map_or("", String::as_str);
+            let text = format!("circles of {sizes:?} files, the list says {:?}:{files}", tolerated(package));
+            Complaint::new(package, 0, text)
+        })
+        .collect()
 }
 
-/// What `code` names directly below the crate root, each with the one-based line: through `crate::` or enough `super::`.
-pub fn imports(code: &str, depth: usize) -> BTreeSet<(String, usize)> {
-    let climb = "super::".repeat(depth);
-    let mut found = BTreeSet::new();
-    for start in ["crate::", climb.as_str()] {
-        for (at, _) in code.match_indices(start) {
-            let before = code[..at].chars().next_back();
-            if before.is_some_and(|c| c == '_' || c == ':' || c == '$' || c.is_alphanumeric()) {
-                continue;
-            }
-            let line = code[..at].matches('\n').count() + 1;
-            let rest = &code[at + start.len()..];
-            found.extend(first_names(rest).into_iter().map(|name| (name, line)));
+fn drawn(graph: &Graph) -> Arrows<'_> {
+    let mut drawn = Arrows::new();
+    for (from, to, name) in graph.edges() {
+        let File { package, room, path } = from;
+        if *room == to.room || matches!(room.as_str(), "lib" | "main") {
+            continue;
+        }
+        drawn.entry((package, room)).or_default().entry(&to.room).or_insert((path, name));
+    }
+    drawn
+}
+
+/// `[package]` lines, and below each `room: room room`.
+fn parse(list: &str) -> BTreeMap<(&str, &str), BTreeSet<&str>> {
+    let mut package = "";
+    let mut rooms = BTreeMap::new();
+    for line in list.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#')) {
+        if let Some(name) = line.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
+            package = name;
+        } else if let Some((room, may)) = line.split_once(':') {
+            rooms.insert((package, room), may.split_whitespace().collect());
         }
     }
-    found
+    rooms
 }
 
-/// The first segment of a path, or of each branch of a `{..}` group.
-fn first_names(rest: &str) -> Vec<String> {
-    let Some(group) = rest.strip_prefix('{') else { return word(rest).into_iter().collect() };
-    let (mut names, mut depth, mut at_branch) = (Vec::new(), 0_usize, true);
-    for (at, c) in group.char_indices() {
-        match c {
-            '{' => depth += 1,
-            '}' if depth == 0 => break,
-            '}' => depth -= 1,
-            ',' if depth == 0 => at_branch = true,
-            _ if at_branch && !c.is_whitespace() => {
-                names.extend(word(&group[at..]));
-                at_branch = false;
-            }
-            _ => {}
-        }
-    }
-    names
-}
-
-fn word(text: &str) -> Option<String> {
-    let word: String = text.chars().take_while(|&c| c == '_' || c.is_alphanumeric()).collect();
-    (!word.is_empty()).then_some(word)
-}
-
-/// `pub use room::path::{A, B as C};` of the crate root: from the public name to the room.
-fn reexports(code: &str) -> BTreeMap<String, String> {
-    let mut map = BTreeMap::new();
-    for (at, _) in code.match_indices("use ") {
-        let statement = code[at + 4..].split(';').next().unwrap_or_default();
-        let statement = statement.trim_start_matches("crate::").trim_start_matches("self::");
-        let Some((room, items)) = statement.split_once("::") else { continue };
-        for item in items.split([',', '{', '}']) {
-            let name = item.rsplit(" as ").next().unwrap_or_default();
-            let name = name.rsplit("::").next().unwrap_or_default().trim();
-            if !name.is_empty() {
-                map.insert(name.to_owned(), room.trim().to_owned());
-            }
-        }
-    }
-    map
+/// The first line with the last part of `name`, or 0.
+fn line_of(sources: &[Source], path: &str, name: &str) -> usize {
+    let last = name.rsplit("::").next().unwrap_or(name);
+    let source = sources.iter().find(|source| source.path == path);
+    source
+        .and_then(|source| source.masked.code.lines().position(|line| super::words::has_word(line, last)))
+        .map_or(0, |line| line + 1)
 }

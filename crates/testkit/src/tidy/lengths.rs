@@ -2,8 +2,9 @@
 //!
 //! Does not know about: what is in the files. Test code has no limit.
 
+use super::complaint::Complaint;
+use super::source::Source;
 use super::source::closing_brace;
-use super::{Complaint, Source};
 
 /// A file outside tests may have this many lines.
 pub const FILE_LINES_MAX: usize = 600;

@@ -2,7 +2,8 @@
 //!
 //! Does not know about: modules, or dependencies from outside the workspace, with one exception: async runtimes stay out of the core.
 
-use super::{Complaint, Source};
+use super::complaint::Complaint;
+use super::source::Source;
 
 /// What one package may depend on inside the workspace.
 #[derive(Clone, Copy, Debug)]

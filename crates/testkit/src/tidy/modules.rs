@@ -4,7 +4,8 @@
 
 use std::collections::BTreeSet;
 
-use super::{Complaint, Source};
+use super::complaint::Complaint;
+use super::source::Source;
 
 /// Complains about Rust files that are neither a target nor reached by a `mod` line from one.
 pub fn unreferenced(sources: &[Source]) -> Vec<Complaint> {

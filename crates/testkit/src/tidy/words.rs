@@ -2,7 +2,8 @@
 //!
 //! Does not know about: layering, lengths or claims.
 
-use super::{Complaint, Source};
+use super::complaint::Complaint;
+use super::source::Source;
 
 /// Every Rust file opens with `//!`.
 pub fn headers(sources: &[Source]) -> Vec<Complaint> {

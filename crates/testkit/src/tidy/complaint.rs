@@ -1,0 +1,29 @@
+//! What a rule reports.
+//!
+//! Does not know about: rules.
+
+use std::fmt;
+
+/// One broken rule: where, and what to do about it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Complaint {
+    /// Path from the workspace root.
+    pub path: String,
+    /// One-based line, or 0 when the complaint is about the whole file.
+    pub line: usize,
+    /// One sentence.
+    pub text: String,
+}
+
+impl Complaint {
+    /// A complaint about one line (one-based) or, with 0, about the whole file.
+    pub fn new(path: &str, line: usize, text: impl Into<String>) -> Self {
+        Self { path: path.to_owned(), line, text: text.into() }
+    }
+}
+
+impl fmt::Display for Complaint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}: {}", self.path, self.line, self.text)
+    }
+}

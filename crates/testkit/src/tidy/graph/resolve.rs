@@ -1,0 +1,74 @@
+//! From a path as it is written to the file that defines what it names.
+//!
+//! Does not know about: visibility and name spaces, which the compiler has checked, and the standard library.
+
+use std::collections::BTreeSet;
+
+use super::tree::Tree;
+
+/// Where a name leads.
+#[derive(Clone, Copy)]
+enum Found {
+    Module(usize),
+    /// Defined in this file; what follows in the path is an associated item or a variant.
+    Item(usize),
+}
+
+/// Names that are being looked up: re-exports may go round in circles.
+type Pending = BTreeSet<(usize, String)>;
+
+/// The file that defines the item which `path` names inside `module`. A module is no item.
+pub(super) fn defining_file(tree: &Tree, module: usize, path: &[String]) -> Option<usize> {
+    match resolve(tree, module, path, &mut Pending::new())? {
+        Found::Item(file) => Some(file),
+        Found::Module(_) => None,
+    }
+}
+
+fn resolve(tree: &Tree, module: usize, path: &[String], pending: &mut Pending) -> Option<Found> {
+    let (first, mut rest) = path.split_first()?;
+    let mut found = match first.as_str() {
+        "crate" => Found::Module(tree.root_of(module)),
+        "self" => Found::Module(module),
+        "super" => Found::Module(tree.modules[module].parent?),
+        name => lookup(tree, module, name, pending).or_else(|| tree.crate_named(name).map(Found::Module))?,
+    };
+    while let Some((name, after)) = rest.split_first() {
+        found = match found {
+            Found::Item(file) => return Some(Found::Item(file)),
+            Found::Module(inside) if name == "super" => Found::Module(tree.modules[inside].parent?),
+            Found::Module(inside) => lookup(tree, inside, name, pending)?,
+        };
+        rest = after;
+    }
+    Some(found)
+}
+
+/// What `name` is inside `module`: its own, imported, or through a glob.
+fn lookup(tree: &Tree, module: usize, name: &str, pending: &mut Pending) -> Option<Found> {
+    let scope = &tree.modules[module];
+    if scope.items.contains(name) {
+        return Some(Found::Item(scope.file));
+    }
+    if let Some(&child) = scope.children.get(name) {
+        return Some(Found::Module(child));
+    }
+    let key = (module, name.to_owned());
+    if !pending.insert(key.clone()) {
+        return None;
+    }
+    let imported = scope.imports.get(name).into_iter().flatten();
+    let found = imported
+        .filter_map(|path| resolve(tree, module, path, pending))
+        .next()
+        .or_else(|| through_globs(tree, module, name, pending));
+    pending.remove(&key);
+    found
+}
+
+fn through_globs(tree: &Tree, module: usize, name: &str, pending: &mut Pending) -> Option<Found> {
+    tree.modules[module].globs.iter().find_map(|path| match resolve(tree, module, path, pending)? {
+        Found::Module(inside) => lookup(tree, inside, name, pending),
+        Found::Item(_) => None,
+    })
+}
