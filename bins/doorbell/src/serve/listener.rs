@@ -8,11 +8,11 @@ use super::fdstore::{self, Taken};
 use super::inherit;
 use super::lane::Plan;
 use super::raw::FixedReply;
-use super::tls;
+use super::tls::{self, Pairs};
 use super::totals::Totals;
 use super::watch::Watched;
 use crate::config::Bind;
-use crate::config::model::{Config, Forwarded, Http1, Listener, Protocol, ProxyProtocol, Timeouts};
+use crate::config::model::{Config, Forwarded, Http1, Listener, Protocol, ProxyProtocol, Timeouts, Tls};
 use crate::exit::{Exit, Failure};
 use crate::http::forwarded::{ForwardedFrom, Networks, TrustedProxies};
 use crate::http::layer::AtMost;
@@ -42,13 +42,12 @@ pub(super) fn add(
     materials: &Materials<'_>,
     position: usize,
     access: Option<&AccessLog>,
-    watched: &mut Vec<Box<dyn Watched>>,
+    acceptor: Option<Acceptor>,
     totals: &mut Totals,
     plan: &mut Option<Plan>,
 ) -> Result<ServerBuilder, Failure> {
     let config = materials.config;
     let Some(listener) = config.listeners.get(position) else { return Ok(builder) };
-    let acceptor = acceptor(materials, position, watched)?;
     let tls = config.tls_of(position).map_or("", |tls| tls.name.as_str());
     acceptor.iter().for_each(|acceptor| totals.add_acceptor(&listener.name, tls, acceptor));
     let at_most = materials.common.tables().of_listener(&listener.name).cloned();
@@ -63,19 +62,20 @@ pub(super) fn add(
     Ok(builder)
 }
 
-fn acceptor(
+/// What answers the handshakes of a listener with these certificates.
+pub(super) fn acceptor(
+    pairs: Pairs,
     materials: &Materials<'_>,
-    position: usize,
+    (position, table): (usize, &Tls),
     watched: &mut Vec<Box<dyn Watched>>,
-) -> Result<Option<Acceptor>, Failure> {
+) -> Result<Acceptor, Failure> {
     let config = materials.config;
-    let Some(table) = config.tls_of(position) else { return Ok(None) };
     let gate = materials.common.tables().gate(&table.name);
     let (asks, http2) = (config.handshake_asks(position), config.has_http2(position));
-    let (acceptor, reader) = tls::open(table, asks, http2, gate)
+    let (acceptor, reader) = tls::open(pairs, table, asks, http2, gate)
         .map_err(|error| Failure::new(Exit::BadConfig, format!("tls {}: {error}", table.name)))?;
     watched.push(Box::new(reader));
-    Ok(Some(acceptor))
+    Ok(acceptor)
 }
 
 fn options(listen: Listen, listener: &Listener) -> Listen {

@@ -45,7 +45,7 @@ pub use sample::service;
 use crate::config::Config;
 use crate::exit::{Exit, Failure};
 use crate::parent;
-use generation::{ConfigFile, Fleet, Program, announce};
+use generation::{AwaitedFiles, ConfigFile, Fleet, Program, announce};
 pub(crate) use generation::{Read, Reading};
 use lifecycle::{Note, Supervisor};
 use ops::{Operator, Ops};
@@ -89,6 +89,9 @@ pub(crate) fn run(config: Config, origin: &str, again: Option<Read>) -> Result<E
     let mut watched: Vec<Box<dyn Watched>> = Vec::new();
     watched.extend(fleet.program().take_files());
     watched.extend(ConfigFile::watched(&fleet, &operator).map(|file| Box::new(file) as Box<dyn Watched>));
+    if is_configured || fleet.awaited().is_some() {
+        watched.push(Box::new(AwaitedFiles::watched(&fleet)));
+    }
     let watch = Watch::start(watched).map_err(no_thread)?;
     let manager = Manager::start(&started, &operator).map_err(no_thread)?;
     let ended = supervisor.serve(&operator, &fleet);

@@ -4,11 +4,11 @@
 
 use super::guards::seed;
 use super::watch::{Look, Stamps, Watched, directories_of};
-use crate::config::model::{ClientAuthMode, Rate, Tls, TlsVersion, UnknownServerName};
+use crate::config::model::{CertificateFiles, ClientAuthMode, Rate, Tls, TlsVersion, UnknownServerName};
 use crate::http::Time;
 use crate::http::limit::{Limiter, Quota, QuotaError};
 use doorbell::tls::{
-    Acceptor, CertFiles, ClientAuth, HandshakeGate, TlsConfig, TlsError, TlsLimits, UnknownName,
+    Acceptor, CertFiles, CertPair, ClientAuth, HandshakeGate, TlsConfig, TlsError, TlsLimits, UnknownName,
     read_client_ca,
 };
 use std::net::IpAddr;
@@ -42,16 +42,24 @@ pub(super) struct TlsReader {
     crl_end: Option<i64>,
 }
 
+/// The certificates of a table as their files are now.
+#[derive(Debug)]
+pub(super) struct Pairs {
+    loaded: Vec<CertPair>,
+    /// Of all files of the table.
+    stamps: Stamps,
+}
+
 /// The acceptor of one listener. `asks` is what its handshakes demand: less than the table says where routes are exempt. With `http2` the
 /// Tokio lane gets whoever prefers that.
 pub(super) fn open(
+    Pairs { loaded, stamps }: Pairs,
     tls: &Tls,
     asks: ClientAuthMode,
     http2: bool,
     gate: Option<&Gate>,
 ) -> Result<(Acceptor, TlsReader), TlsError> {
-    let stamps = Stamps::of(paths(tls));
-    let Material { config, crl_end } = read(tls, asks, http2)?;
+    let Material { config, crl_end } = material(loaded, tls, asks, http2)?;
     let limits = TlsLimits { handshake_timeout: tls.handshake_timeout, ..TlsLimits::default() };
     let gate = gate.map(|gate| Box::new(Arc::clone(gate)) as Box<dyn HandshakeGate>);
     let acceptor = Acceptor::with_limits(&config, limits, gate)?;
@@ -70,6 +78,21 @@ impl HandshakeGate for HandshakesPerClient {
     }
 }
 
+impl Pairs {
+    /// Reads the certificates of a table and their keys. What they warn of is said when they are used.
+    pub(super) fn read(tls: &Tls) -> Result<Self, TlsError> {
+        // Before the files are read: what changes meanwhile is found by the next look.
+        let stamps = Stamps::of(paths(tls));
+        let load = |files: &CertificateFiles| CertFiles::new(&files.cert, &files.key).load();
+        Ok(Self { loaded: tls.certificates.iter().map(load).collect::<Result<_, _>>()?, stamps })
+    }
+}
+
+/// Directories in which a certificate or key of this table may appear.
+pub(super) fn directories(tls: &Tls) -> impl Iterator<Item = PathBuf> {
+    paths(tls).flat_map(directories_of)
+}
+
 /// What the files hold.
 struct Material {
     config: TlsConfig,
@@ -82,12 +105,16 @@ fn unix_secs() -> i64 {
     i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
 }
 
-/// Reads every file; a warning is told once here.
-fn read(tls: &Tls, asks: ClientAuthMode, http2: bool) -> Result<Material, TlsError> {
+/// Reads the other files; a warning is told once here.
+fn material(
+    pairs: Vec<CertPair>,
+    tls: &Tls,
+    asks: ClientAuthMode,
+    http2: bool,
+) -> Result<Material, TlsError> {
     let now = unix_secs();
     let mut config: Option<TlsConfig> = None;
-    for files in &tls.certificates {
-        let pair = CertFiles::new(&files.cert, &files.key).load()?;
+    for pair in pairs {
         for warning in pair.warnings(now) {
             tracing::warn!("tls {}: {warning}", tls.name);
         }
@@ -140,13 +167,24 @@ fn paths(tls: &Tls) -> impl Iterator<Item = &Path> {
     pairs.chain(ca).chain(tls.client_auth.crls.iter().map(PathBuf::as_path))
 }
 
+impl TlsReader {
+    /// Whether what the files hold now is something else. It is in use then.
+    fn replace(&mut self) -> Result<bool, TlsError> {
+        let Pairs { loaded, stamps } = Pairs::read(&self.tls)?;
+        let Material { config, crl_end } = material(loaded, &self.tls, self.asks, self.http2)?;
+        let changed = self.acceptor.replace(&config)?;
+        (self.stamps, self.crl_end) = (stamps, crl_end);
+        Ok(changed)
+    }
+}
+
 impl Watched for TlsReader {
     fn name(&self) -> String {
         format!("tls {}", self.tls.name)
     }
 
     fn directories(&self) -> Vec<PathBuf> {
-        paths(&self.tls).flat_map(directories_of).collect()
+        directories(&self.tls).collect()
     }
 
     fn look(&mut self) -> Look {
@@ -159,13 +197,13 @@ impl Watched for TlsReader {
         if ended {
             self.crl_end = None;
         }
-        let replaced = read(&self.tls, self.asks, self.http2)
-            .and_then(|Material { config, crl_end }| Ok((self.acceptor.replace(&config)?, crl_end)));
-        match replaced {
-            Ok((changed, crl_end)) => {
-                self.stamps = stamps;
-                self.crl_end = crl_end;
-                if changed { Look::Changed("new certificates are in use".to_owned()) } else { Look::Same }
+        match self.replace() {
+            Ok(changed) => {
+                if changed {
+                    Look::Changed("new certificates are in use".to_owned())
+                } else {
+                    Look::Same
+                }
             }
             // The stamps stay: half of a pair may have been written, and the next look tries again.
             Err(error) => Look::Refused(error.to_string()),

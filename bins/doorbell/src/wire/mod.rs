@@ -18,7 +18,7 @@ pub use ask::{Refusal, RefusalKind, Request, Response};
 pub use event::{Event, Happening};
 pub use view::{
     AnswerView, CheckView, DrainView, EndpointView, HoldView, ProberView, RefusedReloadView, ResultView,
-    Status, UseView, WorkerView,
+    Status, UseView, WaitingView, WorkerView,
 };
 pub use word::{
     AudienceWord, CauseWord, CheckWord, ClassWord, EndpointWord, HoldSource, Lifecycle, OutcomeWord,

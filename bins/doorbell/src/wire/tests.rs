@@ -95,6 +95,7 @@ fn status() -> Status {
         generation: 4,
         refused_reload: Some(RefusedReloadView { reason: "line 3".into(), age_ms: 8 }),
         addresses: vec!["127.0.0.1:1".into()],
+        waiting: vec![WaitingView { listener: "tls".into(), reason: "no such file".into() }],
         ports: [("admin".to_owned(), vec!["127.0.0.1:9130".to_owned()])].into(),
         workers: vec![WorkerView {
             driver: "epoll".into(),
@@ -184,7 +185,7 @@ fn the_layout_is_that_of_this_version() {
     responses().iter().for_each(|response| digest.write(&bitcode::encode(response)));
     assert_eq!(
         (VERSION, digest.finish()),
-        (4, 7_913_424_208_963_687_231),
+        (5, 13_571_459_883_045_556_611),
         "the layout of the control protocol changed"
     );
 }

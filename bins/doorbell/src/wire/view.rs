@@ -41,6 +41,8 @@ pub struct Status {
     pub refused_reload: Option<RefusedReloadView>,
     /// Bound addresses, in the order of the configuration.
     pub addresses: Vec<String>,
+    /// Listeners that are closed until their first certificate can be used.
+    pub waiting: Vec<WaitingView>,
     /// Where else it listens, by what for: `admin`, `blackbox`, `tcp_gate.NAME`. A gate that is shut is not open.
     pub ports: BTreeMap<String, Vec<String>>,
     /// In their order.
@@ -66,6 +68,15 @@ pub struct RefusedReloadView {
     pub reason: String,
     /// How long ago it was refused.
     pub age_ms: u64,
+}
+
+/// A listener that is not open yet.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode, Serialize)]
+pub struct WaitingView {
+    /// `[listener.NAME]`
+    pub listener: String,
+    /// What is wrong with its certificate.
+    pub reason: String,
 }
 
 /// One worker.

@@ -48,7 +48,12 @@ pub(crate) fn config(folder: &Path, hello: &str, more: &str) -> String {
 impl Reloaded {
     pub(crate) fn start(engine: &str, more: &str) -> Self {
         let scratch = Scratch::new();
-        let file = PathBuf::from(scratch.write("doorbell.toml", &config(&scratch.path(""), "0", more)));
+        let text = config(&scratch.path(""), "0", more);
+        Self::start_in(scratch, engine, &text)
+    }
+
+    pub(crate) fn start_in(scratch: Scratch, engine: &str, text: &str) -> Self {
+        let file = PathBuf::from(scratch.write("doorbell.toml", text));
         let doorbell = Self::serve(engine, &file);
         Self { doorbell, file, scratch }
     }

@@ -26,6 +26,7 @@ mod agents;
 mod alpn;
 mod answers;
 mod auth;
+mod awaited;
 mod blackbox;
 mod browser;
 mod busy;

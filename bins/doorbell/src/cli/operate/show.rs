@@ -33,6 +33,10 @@ pub(super) fn status(status: &Status, wide: bool, paint: Paint) -> String {
     for (name, addrs) in &status.ports {
         fact("", format!("{}  {name}", addrs.join("  ")));
     }
+    for waiting in &status.waiting {
+        let text = format!("{} for its certificate: {}", waiting.listener, waiting.reason);
+        fact("waiting", paint.text(Tone::Warn, &text));
+    }
     fact("engine", engine(&status.workers));
     fact("traffic", traffic(status));
     fact("checks", checks_in_words(status, paint));

@@ -18,6 +18,7 @@ pub(super) fn tls_value(tls: &Tls) -> Value {
         client_auth["expired_crls_hold"] = tls.client_auth.expired_crls_hold.into();
     }
     let mut value = json!({
+        "wait_for_certificate": tls.wait_for_certificate,
         "min_version": name_of(&VERSIONS, tls.min_version),
         "client_auth": client_auth,
         "session_resumption": tls.session_resumption,

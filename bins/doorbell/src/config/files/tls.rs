@@ -3,7 +3,7 @@
 //! Does not know about: what a certificate looks like (the engine's TLS does).
 
 use super::super::model::ClientAuthMode;
-use super::super::problem::{Problem, Problems};
+use super::super::problem::{Problem, Problems, Severity};
 use super::super::section::At;
 use super::super::units::format_duration;
 use super::super::written;
@@ -16,9 +16,13 @@ use std::time::Duration;
 const FILE_LEN_MAX: u64 = 16 << 20;
 
 pub(super) fn check(tls: &written::Tls, unix_secs: i64, problems: &Problems) {
+    let waits = tls.wait_for_certificate.as_ref().is_some_and(|at| at.value);
     for pair in tls.certificates.iter().chain([&tls.pair]) {
         if let (Some(cert), Some(key)) = (&pair.cert, &pair.key) {
-            check_pair(cert, key, unix_secs, problems);
+            match waits {
+                true => check_awaited(cert, key, unix_secs, problems),
+                false => check_pair(cert, key, unix_secs, problems),
+            }
         }
     }
     let Some(client_auth) = &tls.client_auth else { return };
@@ -64,6 +68,19 @@ pub(super) fn check_client(tls: &written::CheckTls, unix_secs: i64, problems: &P
         && let Err(error) = read_client_ca(&ca.value, &[])
     {
         problems.add(problem_of(&error, &[ca], ca));
+    }
+}
+
+/// A pair that listeners wait for does not stop the start, whatever is wrong with it.
+fn check_awaited(cert: &At<PathBuf>, key: &At<PathBuf>, unix_secs: i64, problems: &Problems) {
+    let found = Problems::default();
+    check_pair(cert, key, unix_secs, &found);
+    for mut problem in found.into_sorted() {
+        if problem.severity == Severity::Error {
+            problem.severity = Severity::Warning;
+            problem = problem.label("the listeners of this table are closed until it can be used");
+        }
+        problems.add(problem);
     }
 }
 

@@ -13,6 +13,8 @@ pub struct Tls {
     pub name: String,
     /// At least one; the first is for clients that ask for no name.
     pub certificates: Vec<CertificateFiles>,
+    /// Whether listeners stay closed until the certificates can be used, where a start would fail otherwise.
+    pub wait_for_certificate: bool,
     /// The oldest version spoken.
     pub min_version: TlsVersion,
     /// Whether clients present a certificate.
@@ -86,6 +88,7 @@ impl Default for Tls {
         Self {
             name: String::new(),
             certificates: Vec::new(),
+            wait_for_certificate: false,
             min_version: TlsVersion::V1_2,
             client_auth: ClientAuth {
                 mode: ClientAuthMode::None,

@@ -104,6 +104,7 @@ pub(crate) fn resolve(file: &written::File, grace: Option<&str>, problems: &Prob
         routes,
     };
     find_twice_bound(file, problems);
+    tls::check_waits(file, &config, problems);
     admin::lint(file, problems);
     compute::lint(file, &config, problems);
     http2::lint(file, &config, problems);

@@ -2,7 +2,8 @@
 //!
 //! Does not know about: what is in the files, which listener names the table.
 
-use super::super::model::{CertificateFiles, ClientAuth, ClientAuthMode, Tls};
+use super::super::bind::Bind;
+use super::super::model::{CertificateFiles, ClientAuth, ClientAuthMode, Config, Tls};
 use super::super::problem::{Problem, Problems};
 use super::super::section::At;
 use super::super::written;
@@ -22,6 +23,7 @@ pub(super) fn resolve(written: &written::Tls, problems: &Problems) -> Tls {
     Tls {
         name: written.name.value.clone(),
         certificates: certificates(written, problems),
+        wait_for_certificate: or(&written.wait_for_certificate, default.wait_for_certificate),
         min_version: or(&written.min_version, default.min_version),
         client_auth: written
             .client_auth
@@ -79,6 +81,35 @@ fn resolve_pair(pair: &written::Pair, problems: &Problems) -> Option<Certificate
     }
     let (Some(cert), Some(key)) = (&pair.cert, &pair.key) else { return None };
     Some(CertificateFiles { cert: cert.value.clone(), key: key.value.clone() })
+}
+
+/// A listener can wait for its certificate where closed means closed, and where another one answers meanwhile.
+pub(super) fn check_waits(file: &written::File, config: &Config, problems: &Problems) {
+    let waits = |listener: usize| config.tls_of(listener).is_some_and(|tls| tls.wait_for_certificate);
+    for (position, listener) in file.listeners.iter().enumerate().filter(|(position, _)| waits(*position)) {
+        let open = listener.binds.iter().find(|bind| matches!(bind.value, Bind::Fd(_) | Bind::Systemd(_)));
+        if let Some(bind) = open {
+            let name = config.tls_of(position).map_or("", |tls| &tls.name);
+            let message = format!(
+                "`wait_for_certificate` of [tls.{name}] keeps listeners closed, but this socket is open before doorbell starts"
+            );
+            problems.add(
+                Problem::error("contradiction", bind.span.clone(), message)
+                    .label("clients would connect and wait")
+                    .help("bind an address and a port, or remove `wait_for_certificate`"),
+            );
+        }
+    }
+    let mut written = file.tls.iter().filter_map(|tls| tls.wait_for_certificate.as_ref());
+    if let Some(at) = written.find(|at| at.value)
+        && (0..config.listeners.len()).all(waits)
+    {
+        let message = "every listener may wait for its certificate, so none would be open";
+        problems.add(
+            Problem::error("contradiction", at.span.clone(), message)
+                .help("add a [listener.NAME] without `tls`, for example on port 80 for ACME HTTP-01"),
+        );
+    }
 }
 
 /// Without a mode that asks, the rest has no effect and is dropped.

@@ -18,6 +18,7 @@ pub(crate) struct Tls {
     /// Where `certificates` stands, if it does.
     pub(crate) list: Option<Range<usize>>,
     pub(crate) certificates: Vec<Pair>,
+    pub(crate) wait_for_certificate: Option<At<bool>>,
     pub(crate) min_version: Option<At<TlsVersion>>,
     pub(crate) client_auth: Option<ClientAuth>,
     pub(crate) session_resumption: Option<At<bool>>,
@@ -65,6 +66,7 @@ impl Tls {
             pair: Pair::read_keys(&mut at),
             list: at.value("certificates").map(|value| value.span()),
             certificates: at.tables("certificates").into_iter().map(Pair::read).collect(),
+            wait_for_certificate: at.bool("wait_for_certificate"),
             min_version: at.choice("min_version", &VERSIONS),
             client_auth: at.section("client_auth").map(ClientAuth::read),
             session_resumption: at.bool("session_resumption"),

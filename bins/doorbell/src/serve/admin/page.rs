@@ -119,6 +119,15 @@ fn hero(html: &mut String, view: &View) -> std::fmt::Result {
             Esc(refused.reason.trim_end()),
         )?;
     }
+    for waiting in &status.waiting {
+        write!(
+            html,
+            "<p class=\"notice\"><span class=\"pill warn\">closed</span> listener {} waits for its certificate:</p>\
+             <pre class=\"notice\">{}</pre>",
+            Esc(&waiting.listener),
+            Esc(&waiting.reason),
+        )?;
+    }
     html.write_str("<dl class=\"facts\">")?;
     let driver = status.workers.first().map(|worker| worker.driver.as_str()).unwrap_or("-");
     let facts: [(&str, String); 4] = [

@@ -2,6 +2,7 @@
 //!
 //! Does not know about: who serves meanwhile, what follows when all of it could be built.
 
+use super::awaited::Awaited;
 use super::litter::Litter;
 use super::ports::Ports;
 use super::{Generation, Program, SharedLog, engine};
@@ -36,6 +37,7 @@ pub(super) struct Built {
     pub(super) tables: Arc<Tables>,
     pub(super) compute: Option<Offload>,
     pub(super) litter: Litter,
+    pub(super) awaited: Awaited,
 }
 
 impl Built {
@@ -79,11 +81,18 @@ impl Built {
             tracing::debug!("ports of checks: {}", checks.connector().report());
         }
         let mut plan = Plan::new(config, &keeper, Arc::clone(&program.http2));
+        let awaited = Awaited::default();
         for position in 0..config.listeners.len() {
             let access = access.as_ref().map(|log| log.lock().unwrap_or_else(PoisonError::into_inner));
             let access = access.as_deref();
-            builder =
-                listener::add(builder, &materials, position, access, &mut watched, &mut totals, &mut plan)?;
+            let acceptor = match config.tls_of(position).map(|table| (position, table)) {
+                None => None,
+                Some(table) => match awaited.pairs(config, table, before)? {
+                    None => continue,
+                    Some(pairs) => Some(listener::acceptor(pairs, &materials, table, &mut watched)?),
+                },
+            };
+            builder = listener::add(builder, &materials, position, access, acceptor, &mut totals, &mut plan)?;
         }
         builder = agent::add(builder, config, &keeper, |name| {
             totals.add_listener(&format!("agent.{name}"));
@@ -94,7 +103,20 @@ impl Built {
             builder = plan.attach(builder);
         }
         let compute = lane;
-        Ok(Self { keeper, access, totals, watched, checks, push, plan, builder, tables, compute, litter })
+        Ok(Self {
+            keeper,
+            access,
+            totals,
+            watched,
+            checks,
+            push,
+            plan,
+            builder,
+            tables,
+            compute,
+            litter,
+            awaited,
+        })
     }
 }
 

@@ -3,7 +3,7 @@
 //! Does not know about: signals, files, who asks for a reload.
 
 use super::fixed::cannot_change;
-use super::{Generation, Program, Started, engine};
+use super::{Awaited, Generation, Program, Started, engine};
 use crate::checks::Held;
 use crate::config::model::Config;
 use crate::exit::Failure;
@@ -203,7 +203,7 @@ impl Fleet {
             return Err("doorbell is about to end".to_owned());
         };
         let (config, stays) = self.possible(current, config);
-        if current.is_same(&config) {
+        if current.is_same(&config) && !current.awaited.is_over(&config) {
             current.look(LOOK_TIMEOUT);
             inside.tell_stays(&stays);
             let same = "the configuration is the same; certificates, keys and stored files were looked at";
@@ -212,20 +212,47 @@ impl Fleet {
                 .collect::<Vec<_>>()
                 .join("\n"));
         }
-        let started =
-            Generation::start(&self.program, config, Some(current)).map_err(|failure| failure.to_string())?;
+        let mut text = self.replace(&mut inside, config)?;
         inside.tell_stays(&stays);
-        started.tell_notes();
-        let number = started.generation.number;
-        let addresses = started.server.local_addrs().iter().map(engine::show).collect::<Vec<_>>().join(" ");
-        self.put_in_place(&mut inside, started);
-        self.program.ledger.count(|reloads| reloads.done += 1);
-        let mut text = format!("generation {number} serves at {addresses}");
         for what in stays {
             text.push('\n');
             text.push_str(&what);
         }
         Ok(text)
+    }
+
+    /// Starts a generation with this configuration, which the one that serves gives way to.
+    fn replace(&self, inside: &mut Inside, config: Config) -> Result<String, String> {
+        let started = Generation::start(&self.program, config, inside.current.as_ref())
+            .map_err(|failure| failure.to_string())?;
+        started.tell_notes();
+        let number = started.generation.number;
+        let addresses = started.server.local_addrs().iter().map(engine::show).collect::<Vec<_>>().join(" ");
+        self.put_in_place(inside, started);
+        self.program.ledger.count(|reloads| reloads.done += 1);
+        Ok(format!("generation {number} serves at {addresses}"))
+    }
+
+    /// Listeners that are not open yet, and the configuration that they are of. `None` where all are, and near the end.
+    pub(in crate::serve) fn awaited(&self) -> Option<(Arc<Awaited>, Config)> {
+        let inside = self.lock();
+        let current =
+            inside.current.as_ref().filter(|current| !inside.closing && !current.awaited.is_empty())?;
+        Some((Arc::clone(&current.awaited), current.config.clone()))
+    }
+
+    /// Opens listeners whose certificate can be used by now, by a generation of the same configuration. `None` without any.
+    pub(super) fn open_awaited(&self) -> Option<Result<String, String>> {
+        let _one_at_a_time = self.reloading.lock().unwrap_or_else(PoisonError::into_inner);
+        let (awaited, config) = self.awaited()?;
+        if !awaited.is_over(&config) {
+            return None;
+        }
+        let mut inside = self.lock();
+        if inside.closing {
+            return None;
+        }
+        Some(systemd::while_reloading(|| self.replace(&mut inside, config)))
     }
 
     /// Makes a generation that accepts the one that serves, and has the one before it retire.
@@ -243,6 +270,7 @@ impl Fleet {
         }
         let open = elder.as_mut().map(|elder| std::mem::take(&mut elder.ports)).unwrap_or_default();
         generation.ports = ports.open(open, &generation.config, &generation.keeper);
+        generation.awaited.tell();
         generation.checks = checks.map(Held::go);
         self.program.operator.install(running);
         self.program.guard.follow(generation.config.admin.as_ref());

@@ -7,6 +7,7 @@
 //! that generations share, as it was. So what can fail comes before the server, as far as it can be taken back; what cannot comes
 //! behind it, and cannot fail.
 
+mod awaited;
 mod build;
 mod engine;
 mod file;
@@ -17,6 +18,7 @@ mod litter;
 mod ports;
 mod waiter;
 
+pub(super) use awaited::{Awaited, AwaitedFiles};
 pub(super) use engine::announce;
 pub(super) use file::ConfigFile;
 pub(super) use fleet::Fleet;
@@ -82,6 +84,8 @@ pub(super) struct Generation {
     /// Of its checks, for those of the next one.
     left: Option<Left>,
     tables: Arc<Tables>,
+    /// Listeners that are not open yet.
+    awaited: Arc<Awaited>,
     watch: Option<Watch>,
     /// Files that checks read once.
     stamps: Stamps,
@@ -177,6 +181,7 @@ impl Generation {
             tables,
             compute,
             litter,
+            awaited,
         } = Built::new(program, &config, before)?;
         let lane = plan.map(Plan::start).transpose()?.map(Arc::new);
         if let Some(before) = before {
@@ -217,6 +222,7 @@ impl Generation {
             ports: Ports::default(),
             left,
             tables,
+            awaited: Arc::new(awaited),
             watch: Some(watch),
             stamps,
             is_hurried: false,
@@ -230,6 +236,7 @@ impl Generation {
             keeper: Arc::clone(&self.keeper),
             handle: self.handle.clone(),
             report: server.driver_report().clone(),
+            awaited: Arc::clone(&self.awaited),
             addresses: server.local_addrs().iter().map(engine::show).collect(),
             ports: self.ports.addresses(&self.config),
             origin: origin.to_owned(),
@@ -242,6 +249,11 @@ impl Generation {
             pulse: self.pulse.clone(),
             ledger: Arc::clone(&program.ledger),
         }
+    }
+
+    /// Whether a listener of this name is open.
+    fn has_open(&self, listener: &str) -> bool {
+        self.config.listeners.iter().any(|open| open.name == listener) && !self.awaited.has(listener)
     }
 
     /// Looks at all files now.

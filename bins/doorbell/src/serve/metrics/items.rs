@@ -123,6 +123,14 @@ fn handshakes(scrape: &Scrape, families: &mut Families) {
     });
     let mut active = families.gauge("doorbell_tls_handshakes_active", "TLS handshakes that go on.");
     gauges(&mut active, "listener", &scrape.handshakes_live);
+    let help = "1 for a TLS listener that is closed because its first certificate cannot be used yet.";
+    let mut waiting = families.gauge("doorbell_listener_waiting", help);
+    for listener in scrape.handshakes_live.keys() {
+        waiting.count([("listener", listener)], 0);
+    }
+    for closed in &scrape.status.waiting {
+        waiting.count([("listener", &closed.listener)], 1);
+    }
     let help = "When the first certificate of a table ends, in seconds since 1970.";
     let mut ends = families.gauge("doorbell_tls_certificate_not_after_timestamp_seconds", help);
     for (tls, &at) in &scrape.certificate_ends {

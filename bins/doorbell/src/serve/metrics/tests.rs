@@ -10,7 +10,7 @@ use crate::serve::Supervisor;
 use crate::serve::census::LbState;
 use crate::wire::{
     CauseWord, CheckWord, EndpointView, EndpointWord, HoldSource, HoldView, Lifecycle, OutcomeWord,
-    ResultView, WorkerView,
+    ResultView, WaitingView, WorkerView,
 };
 use doorbell_health::EndpointState;
 use std::time::Duration;
@@ -101,6 +101,7 @@ fn status() -> Status {
         generation: 2,
         refused_reload: None,
         addresses: Vec::new(),
+        waiting: vec![WaitingView { listener: "later".to_owned(), reason: "no such file".to_owned() }],
         ports: BTreeMap::new(),
         workers: vec![worker(false), worker(true)],
         endpoints: vec![weighted, endpoint("a\"b\\c\n", EndpointWord::Up, CauseWord::Forced)],

@@ -5,7 +5,7 @@
 use crate::checks::{Hurry, Pulse, Push};
 use crate::config::model::{Check, Config, Lifecycle};
 use crate::serve::board::Keeper;
-use crate::serve::generation::Ledger;
+use crate::serve::generation::{Awaited, Ledger};
 use crate::serve::totals::Totals;
 use crate::wire::{CheckView, WorkerView};
 use doorbell::driver::examine::Cause;
@@ -19,6 +19,8 @@ pub(in crate::serve) struct Running {
     pub(in crate::serve) keeper: Arc<Keeper>,
     pub(in crate::serve) handle: Handle,
     pub(in crate::serve) report: DriverReport,
+    /// Listeners that are not open yet.
+    pub(in crate::serve) awaited: Arc<Awaited>,
     pub(in crate::serve) addresses: Vec<String>,
     /// Where else this configuration listens, by what for.
     pub(in crate::serve) ports: BTreeMap<String, Vec<String>>,

@@ -47,6 +47,7 @@ impl Operator {
                 age_ms: millis(now.saturating_sub(*at)),
             }),
             addresses: Vec::new(),
+            waiting: Vec::new(),
             ports: self
                 .0
                 .admin
@@ -67,6 +68,7 @@ impl Operator {
         if let Some(running) = running {
             status.config.clone_from(&running.origin);
             status.addresses.clone_from(&running.addresses);
+            status.waiting = running.awaited.views();
             status.ports.extend(running.ports.clone());
             status.workers = running.workers(&fates);
             status.endpoints = running.keeper.endpoints();
