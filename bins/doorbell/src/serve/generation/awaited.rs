@@ -6,15 +6,13 @@
 //! appears, a generation of the same configuration follows that has the listener. One that is open waits no more: where its pair cannot be
 //! used at a reload, the reload is refused, as without the key.
 
-use super::{Fleet, Generation};
 use crate::config::model::{Config, Tls};
 use crate::exit::{Exit, Failure};
 use crate::serve::tls::{self, Pairs};
-use crate::serve::watch::{Look, Watched};
 use crate::wire::WaitingView;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Those of a generation.
 #[derive(Debug, Default)]
@@ -28,23 +26,18 @@ struct Waiting {
     why: String,
 }
 
-/// The files of all pairs that are waited for, whichever generation serves.
-#[derive(Debug)]
-pub(in crate::serve) struct AwaitedFiles(Arc<Fleet>);
-
 impl Awaited {
-    /// The certificates of a listener; `None` for one that waits for them from now on.
+    /// The certificates of a listener; `None` for one that waits for them from now on, unless it is open already.
     pub(super) fn pairs(
         &self,
         config: &Config,
         (position, table): (usize, &Tls),
-        before: Option<&Generation>,
+        is_open: impl FnOnce(&str) -> bool,
     ) -> Result<Option<Pairs>, Failure> {
         let listener = config.listeners.get(position).map_or("", |listener| &listener.name);
-        let is_open = before.is_some_and(|before| before.has_open(listener));
         match Pairs::read(table) {
             Ok(pairs) => Ok(Some(pairs)),
-            Err(error) if table.wait_for_certificate && !is_open => {
+            Err(error) if table.wait_for_certificate && !is_open(listener) => {
                 let waiting = Waiting { listener: listener.to_owned(), position, why: error.to_string() };
                 self.lock().push(waiting);
                 Ok(None)
@@ -98,7 +91,7 @@ impl Awaited {
         self.lock().iter().map(view).collect()
     }
 
-    fn directories(&self, config: &Config) -> Vec<PathBuf> {
+    pub(super) fn directories(&self, config: &Config) -> Vec<PathBuf> {
         let tables: BTreeSet<usize> = self.lock().iter().map(|waiting| waiting.position).collect();
         tables.into_iter().filter_map(|position| config.tls_of(position)).flat_map(tls::directories).collect()
     }
@@ -115,30 +108,5 @@ impl Waiting {
             "the listener is closed and waits for its certificate: {}",
             self.why
         );
-    }
-}
-
-impl AwaitedFiles {
-    pub(in crate::serve) fn watched(fleet: &Arc<Fleet>) -> Self {
-        Self(Arc::clone(fleet))
-    }
-}
-
-impl Watched for AwaitedFiles {
-    fn name(&self) -> String {
-        "listeners that wait for a certificate".to_owned()
-    }
-
-    fn directories(&self) -> Vec<PathBuf> {
-        let awaited = self.0.awaited();
-        awaited.map(|(awaited, config)| awaited.directories(&config)).unwrap_or_default()
-    }
-
-    fn look(&mut self) -> Look {
-        match self.0.open_awaited() {
-            None => Look::Same,
-            Some(Ok(what)) => Look::Changed(what),
-            Some(Err(why)) => Look::Refused(why),
-        }
     }
 }

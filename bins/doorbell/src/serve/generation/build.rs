@@ -82,12 +82,13 @@ impl Built {
         }
         let mut plan = Plan::new(config, &keeper, Arc::clone(&program.http2));
         let awaited = Awaited::default();
+        let is_open = |listener: &str| before.is_some_and(|before| before.has_open(listener));
         for position in 0..config.listeners.len() {
             let access = access.as_ref().map(|log| log.lock().unwrap_or_else(PoisonError::into_inner));
             let access = access.as_deref();
             let acceptor = match config.tls_of(position).map(|table| (position, table)) {
                 None => None,
-                Some(table) => match awaited.pairs(config, table, before)? {
+                Some(table) => match awaited.pairs(config, table, is_open)? {
                     None => continue,
                     Some(pairs) => Some(listener::acceptor(pairs, &materials, table, &mut watched)?),
                 },
@@ -102,7 +103,6 @@ impl Built {
             totals.set_http2(Arc::clone(program.http2.counters()));
             builder = plan.attach(builder);
         }
-        let compute = lane;
         Ok(Self {
             keeper,
             access,
@@ -113,7 +113,7 @@ impl Built {
             plan,
             builder,
             tables,
-            compute,
+            compute: lane,
             litter,
             awaited,
         })

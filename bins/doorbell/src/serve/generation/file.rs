@@ -1,4 +1,5 @@
-//! The configuration file as something that is watched: what changes in it is served, without anybody asking.
+//! The configuration file and certificates that listeners wait for, as something that is watched: what changes is served, without
+//! anybody asking.
 //!
 //! Does not know about: how directories are watched, what a reload does.
 
@@ -16,6 +17,10 @@ pub(in crate::serve) struct ConfigFile {
     files: Vec<PathBuf>,
     stamps: Stamps,
 }
+
+/// The files of all certificates that are waited for, whichever generation serves.
+#[derive(Debug)]
+pub(in crate::serve) struct AwaitedFiles(Arc<Fleet>);
 
 impl ConfigFile {
     /// `None` where there is no file. Whether it is to be watched may change.
@@ -66,5 +71,30 @@ impl Watched for ConfigFile {
         // Said by whoever reloads, either way.
         let _said = self.operator.reload();
         Look::Same
+    }
+}
+
+impl AwaitedFiles {
+    pub(in crate::serve) fn watched(fleet: &Arc<Fleet>) -> Self {
+        Self(Arc::clone(fleet))
+    }
+}
+
+impl Watched for AwaitedFiles {
+    fn name(&self) -> String {
+        "listeners that wait for a certificate".to_owned()
+    }
+
+    fn directories(&self) -> Vec<PathBuf> {
+        let awaited = self.0.awaited();
+        awaited.map(|(awaited, config)| awaited.directories(&config)).unwrap_or_default()
+    }
+
+    fn look(&mut self) -> Look {
+        match self.0.open_awaited() {
+            None => Look::Same,
+            Some(Ok(what)) => Look::Changed(what),
+            Some(Err(why)) => Look::Refused(why),
+        }
     }
 }

@@ -18,9 +18,9 @@ mod litter;
 mod ports;
 mod waiter;
 
-pub(super) use awaited::{Awaited, AwaitedFiles};
+pub(super) use awaited::Awaited;
 pub(super) use engine::announce;
-pub(super) use file::ConfigFile;
+pub(super) use file::{AwaitedFiles, ConfigFile};
 pub(super) use fleet::Fleet;
 pub(crate) use fleet::{Read, Reading};
 pub(super) use ledger::{Ledger, OpenGate, Reloads};
