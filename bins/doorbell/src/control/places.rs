@@ -2,10 +2,11 @@
 //!
 //! Does not know about: what is said on a socket.
 
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::fs::FileTypeExt as _;
-use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
 /// The name of the socket of the first doorbell in a directory.
@@ -65,11 +66,21 @@ pub(crate) struct Found {
 pub(crate) fn living(directories: &[PathBuf]) -> Found {
     let mut found = Found::default();
     for path in directories.iter().flat_map(|directory| sockets(directory)) {
-        match UnixStream::connect(&path) {
-            Ok(_) => found.living.push(path),
-            Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => found.denied.push(path),
+        match reach(&path) {
+            Ok(()) => found.living.push(path),
+            Err(Errno::ACCESS) => found.denied.push(path),
             Err(_) => {}
         }
     }
     found
+}
+
+/// Whether a process listens on a socket. A backlog that is full is that of one that does: a connect that waits would wait for it.
+pub(super) fn reach(path: &Path) -> Result<(), Errno> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    match connect(&socket, &SocketAddrUnix::new(path)?) {
+        Err(Errno::AGAIN) => Ok(()),
+        reached => reached,
+    }
 }

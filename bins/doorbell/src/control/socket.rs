@@ -6,7 +6,7 @@
 //! also when two begin at once. The lock ends with the process, however it ends.
 
 use super::group;
-use super::places::{NAME, directories, name_of, sockets};
+use super::places::{NAME, directories, name_of, reach, sockets};
 use crate::config::model::{Control, ControlSocket};
 use rustix::fs::{FlockOperation, Mode, fchmod, flock};
 use rustix::io::Errno;
@@ -16,7 +16,7 @@ use std::io;
 use std::os::unix::fs::{
     DirBuilderExt as _, FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _, chown,
 };
-use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -126,7 +126,7 @@ fn remove_left_over(directory: &Path) {
         let is_old = age.is_some_and(|age| age > LEFT_OVER_AFTER);
         if is_old
             && let Ok(_lock) = lock(&path)
-            && !is_answered(&path)
+            && reach(&path) == Err(Errno::CONNREFUSED)
         {
             // Somebody else may be quicker.
             let _gone = fs::remove_file(&path);
@@ -168,18 +168,11 @@ fn lock(path: &Path) -> Result<File, Taken> {
     }
 }
 
-fn is_answered(path: &Path) -> bool {
-    match UnixStream::connect(path) {
-        Ok(_) => true,
-        Err(error) => error.kind() != io::ErrorKind::ConnectionRefused,
-    }
-}
-
 fn claim(path: &Path, group: Option<Group<'_>>) -> Result<(ControlFile, UnixListener), Taken> {
     let lock = lock(path)?;
     match fs::symlink_metadata(path) {
         Ok(meta) if !meta.file_type().is_socket() => return Err(Taken::NotASocket),
-        Ok(_) if is_answered(path) => return Err(Taken::Stranger),
+        Ok(_) if reach(path) != Err(Errno::CONNREFUSED) => return Err(Taken::Stranger),
         Ok(_) => fs::remove_file(path).map_err(failed("unlink"))?,
         Err(_) => {}
     }

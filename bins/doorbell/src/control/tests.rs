@@ -5,12 +5,15 @@
 use super::places::{NAME, directories, living};
 use super::socket::open;
 use crate::config::model::{Control, ControlSocket};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketType, bind, listen, socket};
 use std::ffi::OsString;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
-use std::os::unix::net::UnixListener;
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::mpsc::sync_channel;
+use std::time::Duration;
 
 struct Folder(PathBuf);
 
@@ -57,6 +60,23 @@ fn a_living_socket_is_not_taken_and_a_dead_one_is() {
     drop(file);
     let left = fs::read_dir(&folder.0).unwrap().count();
     assert_eq!(left, 0, "gone at the end, and so is its lock");
+}
+
+/// A connect that waits would wait until the stranger accepts, which it may never do.
+#[test]
+fn a_socket_whose_backlog_is_full_has_a_process() {
+    let folder = Folder::new();
+    let path = folder.0.join(NAME);
+    let stranger = socket(AddressFamily::UNIX, SocketType::STREAM, None).unwrap();
+    bind(&stranger, &SocketAddrUnix::new(&path).unwrap()).unwrap();
+    listen(&stranger, 0).unwrap();
+    let _waits = UnixStream::connect(&path).unwrap();
+    let (tell, told) = sync_channel(1);
+    let (control, folders) = (folder.control(NAME), [folder.0.clone()]);
+    std::thread::spawn(move || tell.send((open(&control).map(drop), living(&folders))));
+    let (opened, found) = told.recv_timeout(Duration::from_secs(60)).expect("it waits for the stranger");
+    assert!(opened.unwrap_err().contains("another program listens there"));
+    assert_eq!(found.living, [path]);
 }
 
 #[test]
