@@ -8,7 +8,7 @@ use std::sync::{Arc, OnceLock};
 
 use crate::driver::Waker;
 use crate::stats::Counters;
-use crate::sync::atomic::{AtomicBool, Ordering};
+use crate::sync::atomic::{AtomicBool, Ordering, fence};
 use crate::sync::{Mutex, PoisonError};
 
 /// What another thread may ask of a worker.
@@ -66,7 +66,7 @@ pub(crate) struct Heirs {
     pub(crate) workers: Vec<Arc<WorkerShared>>,
     /// By listener of the retiring server: true when the heirs accept from it too.
     pub(crate) inherited: Vec<bool>,
-    /// Told once by each worker that accepts nothing more that an heir could take.
+    /// Woken by each worker that accepts nothing more that an heir could take.
     pub(crate) left: SyncSender<()>,
 }
 
@@ -79,6 +79,8 @@ pub struct WorkerShared {
     pub(crate) heirs: OnceLock<Arc<Heirs>>,
     /// Set before [`Command::Drain`] is sent. By listener: true when others have its socket, too, so that clients in the backlog are theirs.
     pub(crate) lent: OnceLock<Arc<[bool]>>,
+    /// It accepts nothing more that an heir could take, or has ended.
+    has_left: AtomicBool,
     waker: Waker,
 }
 
@@ -101,8 +103,25 @@ impl WorkerShared {
             counters: Counters::default(),
             heirs: OnceLock::new(),
             lent: OnceLock::new(),
+            has_left: AtomicBool::new(false),
             waker,
         }
+    }
+
+    /// From here on an heir may have every client. Heirs that come later find it said.
+    pub(crate) fn leave(&self) {
+        self.has_left.store(true, Ordering::Relaxed);
+        // Either this thread sees the heirs, or they see what was stored.
+        fence(Ordering::SeqCst);
+        if let Some(heirs) = self.heirs.get() {
+            // A full channel wakes as well.
+            let _heard = heirs.left.try_send(());
+        }
+    }
+
+    /// Whether it left. To be asked behind a [`fence`] once its heirs are set.
+    pub(crate) fn has_left(&self) -> bool {
+        self.has_left.load(Ordering::Relaxed)
     }
 
     /// Leaves a command and wakes the worker.

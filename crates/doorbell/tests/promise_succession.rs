@@ -44,6 +44,8 @@ on_both_engines! {
     a_generation_that_is_skipped_passes_clients_on
     direct_descriptors_lose_nobody
     a_client_for_whom_only_the_old_server_was_woken_is_served
+    a_server_that_has_ended_is_taken_over_at_once
+    listeners_at_any_port_keep_their_own
     the_place_of_a_worker_that_failed_is_taken
     the_place_of_a_worker_that_failed_at_a_shared_socket_is_taken
 }
@@ -86,6 +88,44 @@ fn follow(before: &Server, next: ServerBuilder) -> Server {
     let next = next.succeed(&before.handle()).start().unwrap();
     assert!(next.handle().take_over(PATIENCE), "every worker leaves at once");
     next
+}
+
+/// There is no worker left that could say so.
+fn a_server_that_has_ended_is_taken_over_at_once(engine: Engine) {
+    for drains in [false, true] {
+        let before = first(engine);
+        let handle = before.handle();
+        let next = builder(engine).listen(anywhere(), numbered(1)).succeed(&handle).start().unwrap();
+        match drains {
+            true => before.drain(Duration::ZERO).unwrap(),
+            false => before.stop().unwrap(),
+        }
+        assert!(next.handle().take_over(PATIENCE), "nobody accepts but the successor: {drains}");
+        assert_eq!(number_at(addr(&next)), 1);
+    }
+}
+
+/// Several ask for the same, and one of them goes.
+fn listeners_at_any_port_keep_their_own(engine: Engine) {
+    let named = |name: &str| anywhere().label(name);
+    let before = builder(engine)
+        .listen(named("a"), numbered(1))
+        .listen(named("b"), numbered(2))
+        .listen(named("c"), numbered(3))
+        .start()
+        .unwrap();
+    let ports = |server: &Server| (0..3).map_while(|at| server.tcp_addr(at)).collect::<Vec<_>>();
+    let known = ports(&before);
+    let next = builder(engine)
+        .listen(named("c"), numbered(3))
+        .listen(named("new"), numbered(4))
+        .listen(named("b"), numbered(2));
+    let next = follow(&before, next);
+    let followed = ports(&next);
+    assert_eq!((followed[0], followed[2]), (known[2], known[1]));
+    assert!(!known.contains(&followed[1]));
+    assert_eq!(followed.iter().map(|&at| number_at(at)).collect::<Vec<_>>(), [3, 4, 2]);
+    assert!(TcpStream::connect(known[0]).is_err(), "the first one is gone");
 }
 
 fn fifty_generations_lose_nobody(engine: Engine) {

@@ -97,7 +97,8 @@ pub(super) fn add(
                 };
                 let raw = doorbell::Raw::new(handler).bytes_max(SENT_LEN_MAX).timeout(SEND_TIMEOUT);
                 // A HAProxy that sends nothing is not to wait until the kernel lets us accept it.
-                builder = builder.listen(listen.defer_accept(None), raw.silence(SILENCE));
+                let listen = listen.defer_accept(None).label(&format!("agent.{}", agent.name));
+                builder = builder.listen(listen, raw.silence(SILENCE));
             }
         }
     }

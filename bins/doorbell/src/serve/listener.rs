@@ -56,7 +56,7 @@ pub(super) fn add(
         for listen in listens(bind, config)? {
             let protocol = protocol(materials, listener, &shared, totals, plan.as_mut())?;
             totals.add_listener(&listener.name);
-            builder = builder.listen(options(listen, listener), protocol);
+            builder = builder.listen(options(listen, listener).label(&listener.name), protocol);
         }
     }
     Ok(builder)

@@ -43,6 +43,7 @@ pub struct Listen {
     overlap: bool,
     pub(crate) proxy: Option<ProxyProtocol>,
     listening: Vec<OwnedFd>,
+    label: Option<Arc<str>>,
 }
 
 /// A listener that could not be made.
@@ -82,6 +83,8 @@ pub(crate) enum Asked {
     Tcp {
         addr: SocketAddr,
         v6_only: bool,
+        /// Of a listener at port 0, of which several may ask for the same.
+        label: Option<Arc<str>>,
     },
     Unix(PathBuf),
 }
@@ -109,6 +112,7 @@ impl Listen {
             overlap: false,
             proxy: None,
             listening: Vec::new(),
+            label: None,
         }
     }
 
@@ -196,6 +200,14 @@ impl Listen {
         self
     }
 
+    /// Tells listeners apart that ask for port 0 at the same address: a [successor](crate::ServerBuilder::succeed) gets the port of the
+    /// listener with the same label. Those with the same label, or without one, get theirs in order. Elsewhere the address says enough.
+    #[must_use]
+    pub fn label(mut self, label: &str) -> Self {
+        self.label = Some(label.into());
+        self
+    }
+
     /// Whether connections begin with a PROXY protocol header that tells the client's address. Default: they do not.
     #[must_use]
     pub fn proxy_protocol(mut self, proxy: ProxyProtocol) -> Self {
@@ -219,7 +231,11 @@ impl Listen {
     pub(crate) fn asked(&self) -> Asked {
         match &self.addr {
             ListenAddr::Inherited(_) => Asked::Inherited,
-            ListenAddr::Tcp(addr) => Asked::Tcp { addr: *addr, v6_only: self.v6_only && addr.is_ipv6() },
+            ListenAddr::Tcp(addr) => Asked::Tcp {
+                addr: *addr,
+                v6_only: self.v6_only && addr.is_ipv6(),
+                label: self.label.clone().filter(|_| addr.port() == 0),
+            },
             ListenAddr::Unix(path) => Asked::Unix(path.clone()),
         }
     }

@@ -331,6 +331,9 @@ impl Core {
         let mut sockets = self.sockets.lock().unwrap_or_else(PoisonError::into_inner);
         sockets.give_up_worker(usize::from(worker.0));
         drop(sockets);
+        if let Some(worker) = self.workers.get(usize::from(worker.0)) {
+            worker.leave();
+        }
         let error = ServeError { worker, failure };
         let event = Event::WorkerFailed { worker, failure: error.failure.clone() };
         self.failures.lock().unwrap_or_else(PoisonError::into_inner).push(error);

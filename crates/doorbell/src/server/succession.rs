@@ -2,6 +2,7 @@
 //!
 //! Does not know about: how sockets are copied, what a retiring worker does.
 
+use core::sync::atomic::{Ordering, fence};
 use core::time::Duration;
 use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, PoisonError};
@@ -45,7 +46,6 @@ impl Before {
     fn retire(self, heir: &Core, patience: Duration) -> bool {
         let Self { core, taken } = self;
         heir.room.settle();
-        let failed = core.failures.lock().unwrap_or_else(PoisonError::into_inner).len();
         let (left, leaves) = sync_channel(core.workers.len());
         let (workers, inherited, theirs) = (heir.workers.clone(), taken.0.clone(), taken);
         let heirs = Arc::new(Heirs { workers, inherited, left });
@@ -53,11 +53,18 @@ impl Before {
             // It retired for another one before.
             return false;
         }
-        core.draining.store(true, core::sync::atomic::Ordering::Release);
+        core.draining.store(true, Ordering::Release);
         core.last_call(&theirs);
         core.send(Command::Retire { patience, timeout: core.drain_timeout });
+        fence(Ordering::SeqCst);
         let mut clock = OsClock;
         let until = clock.now().after(LEAVE_TIMEOUT);
-        (failed..core.workers.len()).all(|_| leaves.recv_timeout(until.since(clock.now())).is_ok())
+        // One that has ended accepts nothing, too.
+        while !core.workers.iter().all(|worker| worker.has_left()) {
+            if leaves.recv_timeout(until.since(clock.now())).is_err() {
+                return false;
+            }
+        }
+        true
     }
 }

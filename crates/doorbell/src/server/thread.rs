@@ -127,7 +127,10 @@ impl WorkerThread {
         }
         worker.open();
         match caught(|| worker.run()) {
-            Ok(Ok(())) => Ok(()),
+            Ok(Ok(())) => {
+                self.shared.leave();
+                Ok(())
+            }
             Ok(Err(fault)) => Err((fault, worker.into_driver())),
             Err(panic) => {
                 // The other workers go on, and so does what all of them share.

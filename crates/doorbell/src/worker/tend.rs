@@ -101,9 +101,8 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         self.has_left = true;
         if let Some(heirs) = self.shared.heirs.get() {
             heirs.wake();
-            // Whoever gave it may wait no longer.
-            let _heard = heirs.left.try_send(());
         }
+        self.shared.leave();
     }
 
     fn watch_gates(&mut self) {
