@@ -296,9 +296,9 @@ mod tests {
         assert_eq!(now(), "up drain 100% # draining\n");
         keeper.drain(false);
         let subject = keeper.subject("readyz").unwrap();
-        keeper.maintain(subject, Some(("patching\nnow", None)));
+        keeper.maintain([(subject, Some(("patching\nnow", None)))]);
         assert_eq!(now(), "maint # patching now\n");
-        keeper.maintain(subject, None);
+        keeper.maintain([(subject, None)]);
         assert_eq!(now(), "up ready 100%\n");
     }
 

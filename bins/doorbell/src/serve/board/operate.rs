@@ -2,7 +2,7 @@
 //!
 //! Does not know about: who may want it, how long they want it.
 
-use super::{Inside, Keeper};
+use super::{Changed, Inside, Keeper};
 use crate::checks::Desk as _;
 use doorbell_health::{CheckIndex, Command, EndpointIndex, Maintenance, Note, Target, Time};
 use std::sync::PoisonError;
@@ -98,17 +98,29 @@ impl Keeper {
         !waited.unwrap_or_else(PoisonError::into_inner).1.timed_out()
     }
 
-    /// Begins maintenance, with its reason and for how long, or ends it. Answered so before this returns. Nothing happens for all.
-    pub(in crate::serve) fn maintain(&self, subject: Subject, wanted: Option<(&str, Option<Duration>)>) {
+    /// Begins maintenance of subjects, with its reason and for how long, or ends it: all of it at once, and answered so before this returns.
+    /// Nothing happens for [`Subject::All`].
+    pub(in crate::serve) fn maintain<'a>(
+        &self,
+        wanted: impl IntoIterator<Item = (Subject, Option<(&'a str, Option<Duration>)>)>,
+    ) {
         let now = self.now();
-        let maintenance =
-            wanted.map(|(reason, left)| Maintenance::new(reason, now, left.map(|left| now.after(left))));
-        match subject {
-            Subject::All => {}
-            Subject::Check(check) => self.command(Command::MaintainCheck { check, maintenance }),
-            Subject::Endpoint(endpoint) => {
-                self.command(Command::Maintain { target: Target::One(endpoint), maintenance });
+        let command = |(subject, wanted): (Subject, Option<(&str, Option<Duration>)>)| {
+            let maintenance =
+                wanted.map(|(reason, left)| Maintenance::new(reason, now, left.map(|left| now.after(left))));
+            match subject {
+                Subject::All => None,
+                Subject::Check(check) => Some(Command::MaintainCheck { check, maintenance }),
+                Subject::Endpoint(endpoint) => {
+                    Some(Command::Maintain { target: Target::One(endpoint), maintenance })
+                }
             }
-        }
+        };
+        let commands: Vec<Command> = wanted.into_iter().filter_map(command).collect();
+        self.change(|board| {
+            let mut changed = Changed::default();
+            commands.into_iter().for_each(|command| changed.add(Changed::of(&board.command(command, now))));
+            changed
+        });
     }
 }

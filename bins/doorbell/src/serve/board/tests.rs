@@ -303,6 +303,29 @@ fn all_probes_are_told_of_a_change_at_once() {
     }
 }
 
+/// No probe is told of one endpoint's maintenance and not yet of another's.
+#[test]
+fn maintenance_of_several_is_published_once() {
+    let config = config("[health.readyz]\n[health.other]\n[health.third]\n");
+    let keeper = Keeper::build(&config).unwrap();
+    let steps = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&steps);
+    let count = move || {
+        counted.fetch_add(1, Ordering::Relaxed);
+    };
+    *keeper.published().pause.0.lock().unwrap() = Some(Box::new(count));
+    assert_eq!(keeper.readiness().count(), 3);
+    for wanted in [Some(("disks", None)), None] {
+        steps.store(0, Ordering::Relaxed);
+        keeper.maintain(keeper.readiness().map(|subject| (subject, wanted)));
+        assert_eq!(steps.load(Ordering::Relaxed), 2, "a set, and its number");
+        let set = keeper.published().load();
+        let told: Vec<_> = (0..config.health.len()).map(|at| set.told(at)[0].0).collect();
+        let held = told.iter().filter(|state| **state == EndpointState::Maintenance).count();
+        assert_eq!(held, if wanted.is_some() { 3 } else { 0 }, "{told:?}");
+    }
+}
+
 /// Pages of different boards have the same places, and must not be taken for each other.
 #[test]
 fn pages_of_two_boards_keep_apart() {

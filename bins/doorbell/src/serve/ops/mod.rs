@@ -254,12 +254,12 @@ impl Inside {
         let Some(subject) = keeper.subject(target) else { return };
         let readiness: Vec<Subject> = keeper.readiness().collect();
         let meant = if subject == Subject::All { readiness.clone() } else { vec![subject] };
-        for subject in meant {
-            let Some(name) = keeper.name_of(subject) else { continue };
-            let hold = self.holds.holding(&name, readiness.contains(&subject));
+        let wanted = |subject| {
+            let hold = self.holds.holding(&keeper.name_of(subject)?, readiness.contains(&subject));
             let left = |until: Duration| until.saturating_sub(now);
-            keeper.maintain(subject, hold.map(|hold| (hold.reason.as_str(), hold.until.map(left))));
-        }
+            Some((subject, hold.map(|hold| (hold.reason.as_str(), hold.until.map(left)))))
+        };
+        keeper.maintain(meant.into_iter().filter_map(wanted));
     }
 
     /// What a name means on the board in use, and the name by which it is kept.
