@@ -7,7 +7,6 @@ use std::io::{Read as _, Write as _};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Duration;
 
 use doorbell_testkit::peers::{Reply, exchange, wait_until};
 use serde_json::Value;
@@ -32,7 +31,7 @@ fn balance(scratch: &Scratch, more: &str) -> Option<(Process, PathBuf)> {
     let (haproxy, socket) = (program("haproxy")?, scratch.path("stats.sock"));
     let config = format!(
         "global\n  node lb-1\n  stats socket {} mode 600 level admin\n\
-         defaults\n  mode http\n  timeout connect 2s\n  timeout client 5s\n  timeout server 5s\n\
+         defaults\n  mode http\n  timeout connect 2s\n  timeout client 5s\n  timeout server 5s\n  timeout check 30s\n\
          \x20 default-server check inter 50ms fall 2 rise 2\n{more}",
         socket.display()
     );
@@ -175,7 +174,7 @@ fn httpchk_http11(engine: &str) {
 /// Checks and requests both by HTTP/2 with prior knowledge.
 fn httpchk_http2(engine: &str) {
     let check = "option httpchk\n  http-check send meth GET uri /readyz ver HTTP/2 hdr host web";
-    let config = CONFIG.replace("bind = ", "http2 = true\nbind = ");
+    let config = with_admin(&CONFIG.replace("bind = ", "http2 = true\nbind = "));
     let doorbell = Doorbell::start_with(engine, &config);
     let totals = checked(doorbell, check, "proto h2");
     if totals.is_null() {
@@ -205,7 +204,7 @@ fn grpc_check(engine: &str) {
     let check = format!(
         "option tcp-check\n  tcp-check connect\n  tcp-check send-binary {hex}\n  tcp-check expect binary 00000000020801"
     );
-    let config = CONFIG.replace("bind = ", "http2 = true\nbind = ");
+    let config = with_admin(&CONFIG.replace("bind = ", "http2 = true\nbind = "));
     let totals = checked(Doorbell::start_with(engine, &config), &check, "");
     if totals.is_null() {
         return;
@@ -214,18 +213,22 @@ fn grpc_check(engine: &str) {
 }
 
 fn checked_by_haproxy(engine: &str, check: &str) {
-    checked(Doorbell::start(engine), check, "");
+    checked(Doorbell::start_with(engine, &with_admin(CONFIG)), check, "");
 }
 
-/// Gives the last line of the log.
+fn with_admin(config: &str) -> String {
+    format!("{config}\n[admin]\nbind = \"127.0.0.1:0\"\n")
+}
+
+/// Gives the last line of the log. The doorbell has an admin address.
 fn checked(doorbell: Doorbell, check: &str, server: &str) -> Value {
     let Some(haproxy) = program("haproxy") else { return Value::Null };
-    let scratch = Scratch::new();
+    let (scratch, admin) = (Scratch::new(), doorbell.addr_of(1));
     let socket = scratch.path("stats.sock");
     let port = free_port();
     let config = format!(
         "global\n  stats socket {socket} mode 600 level admin\n\
-         defaults\n  mode http\n  timeout connect 2s\n  timeout client 5s\n  timeout server 5s\n\
+         defaults\n  mode http\n  timeout connect 2s\n  timeout client 5s\n  timeout server 5s\n  timeout check 30s\n\
          frontend front\n  bind 127.0.0.1:{port}\n  default_backend back\n\
          backend back\n  {check}\n  server web {addr} {server} check inter 50ms fall 2 rise 2\n",
         socket = socket.display(),
@@ -238,7 +241,9 @@ fn checked(doorbell: Doorbell, check: &str, server: &str) -> Value {
     });
     assert!(up.is_some(), "{:?}\n{}", state(&socket), process.log());
     // Many more checks, each of which HAProxy ends with a reset: it must stay up and we must not complain.
-    std::thread::sleep(Duration::from_millis(600));
+    let accepted = || json(admin, "/-/status")["counters"]["conns_accepted"].as_u64().unwrap();
+    let first = accepted();
+    assert!(wait_until(LIMIT, || accepted() >= first + 10).is_some(), "{}", process.log());
     assert!(state(&socket).unwrap().starts_with("UP"), "{:?}", state(&socket));
     for n in 0..200 {
         let got = exchange(
