@@ -2,7 +2,7 @@
 
 use super::tests::{DOWN, UP, at, quick};
 use super::*;
-use crate::check::{CheckConfig, CheckState, Initial, Outcome};
+use crate::check::{CheckConfig, CheckState, FlapRule, Initial, Outcome};
 use crate::endpoint::{Cause, EndpointConfig, EndpointState, Grace, Severity};
 use crate::{Maintenance, Note};
 
@@ -261,4 +261,74 @@ fn a_latch_has_no_grace() {
     let _changes = board.apply(check, &UP, at(1));
     let _changes = board.apply(check, &DOWN, at(2));
     assert_eq!(says(&board, endpoint), EndpointState::Up);
+}
+
+/// A check of which results were too old and are fresh by the `max_age` of now counts by its thresholds again.
+#[test]
+fn what_is_fresh_again_is_judged_by_its_thresholds() {
+    let rule =
+        |max_age| CheckConfig { max_age: Some(Duration::from_secs(max_age)), rise: 2, fall: 2, ..quick() };
+    let (mut old, check, _) = one(rule(5), EndpointConfig::new("ready"), at(0));
+    let _changes = old.apply(check, &UP, at(1));
+    let _changes = old.tick(at(20));
+    assert_eq!(old.check(check).unwrap().state(), CheckState::Stale);
+    let (mut new, check, _) = one(rule(60), EndpointConfig::new("ready"), at(21));
+    let _changes = new.inherit_checks(&old, |_| Carry::State, at(21));
+    assert_eq!(new.check(check).unwrap().state(), CheckState::Up);
+    let _changes = new.apply(check, &DOWN, at(22));
+    assert_eq!(new.check(check).unwrap().state(), CheckState::GoingDown, "one failure of two");
+    let _changes = new.apply(check, &DOWN, at(23));
+    assert_eq!(new.check(check).unwrap().state(), CheckState::Down);
+}
+
+/// A hold that ended long ago by the rule of now is not made longer by what came after it.
+#[test]
+fn a_stricter_flap_rule_counts_changes_as_if_it_had_always_held() {
+    let rule = |transitions_max| {
+        let flap =
+            FlapRule { window: Duration::from_secs(5), transitions_max, hold: Duration::from_secs(10) };
+        CheckConfig { flap: Some(flap), max_age: Some(Duration::from_secs(100)), ..quick() }
+    };
+    let results = [(1, &UP), (2, &DOWN), (3, &UP), (4, &DOWN), (50, &UP)];
+    let follow = |config: CheckConfig| {
+        let (mut board, check, _) = one(config, EndpointConfig::new("ready"), at(0));
+        for (second, result) in results {
+            let _changes = board.apply(check, result, at(second));
+        }
+        let _changes = board.tick(at(52));
+        (board, check)
+    };
+    let (always, check) = follow(rule(2));
+    assert_eq!(always.check(check).unwrap().state(), CheckState::Up, "the hold was over at 14 s");
+    let (old, _) = follow(rule(6));
+    let (mut new, check, _) = one(rule(2), EndpointConfig::new("ready"), at(52));
+    let _changes = new.inherit_checks(&old, |_| Carry::State, at(52));
+    assert_eq!(new.check(check).unwrap().state(), CheckState::Up);
+}
+
+/// What began it may be forgotten by then.
+#[test]
+fn a_hold_goes_on_under_the_same_rule() {
+    let rule = |hold| {
+        let flap =
+            FlapRule { window: Duration::from_secs(3), transitions_max: 1, hold: Duration::from_secs(hold) };
+        CheckConfig { flap: Some(flap), max_age: Some(Duration::from_secs(100)), ..quick() }
+    };
+    // Two changes at 3 s are one too many, the one at 8 s makes the hold longer.
+    let results = [(1, &UP), (2, &DOWN), (3, &UP), (8, &DOWN), (9, &UP)];
+    for (hold, end) in [(7, 16), (5, 14), (20, 29)] {
+        let (mut old, check, _) = one(rule(7), EndpointConfig::new("ready"), at(0));
+        for (second, result) in results {
+            let _changes = old.apply(check, result, at(second));
+        }
+        assert_eq!(old.check(check).unwrap().state(), CheckState::Flapping);
+        let (mut new, check, _) = one(rule(hold), EndpointConfig::new("ready"), at(13));
+        let _changes = new.inherit_checks(&old, |_| Carry::State, at(13));
+        for (second, state) in
+            [(13, CheckState::Flapping), (end - 1, CheckState::Flapping), (end, CheckState::Up)]
+        {
+            let _changes = new.tick(at(second));
+            assert_eq!(new.check(check).unwrap().state(), state, "hold of {hold} s at {second} s");
+        }
+    }
 }

@@ -26,19 +26,32 @@ impl Flap {
         }
     }
 
-    /// The same changes under this rule.
+    /// The same changes under this rule. Where it allows as many in the same window, a hold goes on, for as long as a hold takes now; else
+    /// the changes that are remembered tell whether there is one.
     pub(super) fn under(&self, rule: FlapRule, now: Time) -> Self {
         let mut flap = Self::new(rule);
-        let (len, oldest) = (self.changes.len(), self.next);
-        (0..len).for_each(|at| flap.handle_change(self.changes[(oldest + at) % len]));
+        self.changes().for_each(|change| flap.handle_change(change));
+        if (rule.window, rule.transitions_max) == (self.rule.window, self.rule.transitions_max) {
+            // What began a hold may be forgotten before the hold ends.
+            let last = self.held_until.and_then(|_| self.changes().last());
+            flap.held_until = last.map(|last| last.after(rule.hold));
+        }
         flap.handle_time(now);
         flap
+    }
+
+    /// Those that are remembered, oldest first.
+    fn changes(&self) -> impl Iterator<Item = Time> {
+        let (newer, older) = self.changes.split_at(self.next);
+        older.iter().chain(newer).copied()
     }
 
     /// The check changed between up and down.
     ///
     /// Changes are not forgotten when a hold ends: one more within the window starts the next hold.
     pub(super) fn handle_change(&mut self, now: Time) {
+        // Only a hold that still lasts is made longer.
+        self.handle_time(now);
         let room = self.rule.transitions_max as usize + 1;
         if self.changes.len() < room {
             self.changes.push(now);

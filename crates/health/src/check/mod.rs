@@ -51,7 +51,7 @@ enum Settled {
 pub struct Check {
     config: CheckConfig,
     settled: Settled,
-    /// True exactly while the next success or failure decides alone.
+    /// The next success or failure decides alone, whatever the age of the last result; see [`is_undecided`](Self::is_undecided).
     undecided: bool,
     /// Whether the last success came with a complaint.
     degraded: bool,
@@ -120,7 +120,6 @@ impl Check {
     pub fn handle_time(&mut self, now: Time) -> Option<Move> {
         if now >= self.stale_at() {
             self.stale = true;
-            self.undecided = true;
         }
         if let Some(flap) = &mut self.flap {
             flap.handle_time(now);
@@ -143,6 +142,7 @@ impl Check {
         }
         self.last = Some((now, CheckResult { reason: b"", ..*result }));
         self.fresh_at = now;
+        self.undecided = self.is_undecided();
         self.stale = false;
         self.awaited_until = None;
         self.target_in_maintenance = result.outcome == Outcome::Maintenance;
@@ -193,13 +193,16 @@ impl Check {
             } else if self.successes >= self.config.rise {
                 self.decide(Settled::Up, true, now);
             }
+            // Found out anew by the `max_age` of now.
             self.stale = false;
-            self.next_due = self.last.map_or(self.next_due, |(at, last)| self.due_after(last.latency, at));
         }
         if self.maintenance.is_some() && was == CheckState::Maintenance {
             (self.state, self.state_since) = (was, since);
         }
         let _told_by_nobody = self.handle_time(now);
+        if is_judged_anew && let Some((at, last)) = self.last {
+            self.next_due = self.due_after(last.latency, at);
+        }
     }
 
     /// Has endpoints keep what they think of the check before it, until the first result but no longer than this.
@@ -210,6 +213,11 @@ impl Check {
     /// Until when its first result is awaited in the stead of a check before it.
     pub(crate) const fn awaited_until(&self) -> Option<Time> {
         self.awaited_until
+    }
+
+    /// True exactly while the next success or failure decides alone: nothing is known, or it is too old.
+    const fn is_undecided(&self) -> bool {
+        self.undecided || self.stale
     }
 
     fn decide(&mut self, side: Settled, enough: bool, now: Time) {
@@ -279,8 +287,8 @@ impl Check {
     /// The interval that applies now: fast while unsettled, slow while down. Neither maintenance nor a hold changes it.
     pub fn interval(&self) -> Duration {
         match self.settled {
-            Settled::Down if self.successes == 0 && !self.undecided => self.config.down_interval,
-            Settled::Up if self.failures == 0 && !self.undecided => self.config.interval,
+            Settled::Down if self.successes == 0 && !self.is_undecided() => self.config.down_interval,
+            Settled::Up if self.failures == 0 && !self.is_undecided() => self.config.interval,
             Settled::Down | Settled::Unknown | Settled::Up => self.config.fast_interval,
         }
     }
