@@ -108,6 +108,7 @@ impl BoardBuilder {
             checks_by_name: self.checks_by_name,
             endpoints_by_name: self.endpoints_by_name,
             unix_at_zero: self.unix_at_zero,
+            drain_of_all: None,
             deadlines: Deadlines::new(checks + endpoints),
             // A result has at most two transitions of its check and one of each endpoint; more only come at once from `tick`.
             events: Vec::with_capacity(endpoints + 2),

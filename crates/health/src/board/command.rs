@@ -56,9 +56,7 @@ impl Board {
     pub fn command(&mut self, command: Command, now: Time) -> Changes<'_> {
         let now = self.advance(now);
         match command {
-            Command::Drain { target: Target::All, reason } => {
-                self.each(Target::All, |endpoint| endpoint.set_drain_of_all(reason.clone()));
-            }
+            Command::Drain { target: Target::All, reason } => self.drain_all(reason),
             Command::Drain { target, reason } => {
                 self.each(target, |endpoint| endpoint.set_drain(reason.clone()));
             }
@@ -79,6 +77,11 @@ impl Board {
         }
         self.settle(now);
         self.changes()
+    }
+
+    pub(super) fn drain_all(&mut self, reason: Option<Note>) {
+        self.each(Target::All, |endpoint| endpoint.set_drain_of_all(reason.clone()));
+        self.drain_of_all = reason;
     }
 
     fn each(&mut self, target: Target, act: impl Fn(&mut crate::endpoint::Endpoint)) {

@@ -4,7 +4,7 @@
 
 use super::{Board, Changes, Event, index_of};
 use crate::check::{Check, Move};
-use crate::endpoint::{Class, EndpointState};
+use crate::endpoint::Class;
 use crate::time::Time;
 use std::collections::HashMap;
 use std::time::Duration;
@@ -52,10 +52,12 @@ impl Board {
         self.changes()
     }
 
-    /// Takes over what endpoints of the same name remember: latches, since when they are what they are, whether they drain, and what they
-    /// think of checks whose first result is awaited. A latch stays whatever an endpoint requires now: the process has started once.
+    /// Takes over the drain of all, and what endpoints of the same name remember: latches, since when they are what they are, whether
+    /// they drain alone, and what they think of checks whose first result is awaited. A check that joins an endpoint changes nothing
+    /// before its first result. A latch stays whatever an endpoint requires now: the process has started once.
     pub fn inherit_endpoints(&mut self, before: &Self, now: Time) -> Changes<'_> {
         let now = self.advance(now);
+        self.drain_all(before.drain_of_all.clone());
         for at in 0..self.endpoints.len() {
             let endpoint = &mut self.endpoints[at];
             let elder = before.endpoint_named(&endpoint.config().name);
@@ -64,15 +66,13 @@ impl Board {
             let known = elder.config().uses.iter().zip(elder.classes());
             let known: HashMap<&str, Class> =
                 known.filter_map(|(one, class)| Some((before.check_name(one.check)?, *class))).collect();
-            // A check that joins an endpoint that serves is no reason to be down before anything is known of it.
-            let serves =
-                matches!(elder.verdict_without_drain().state, EndpointState::Degraded | EndpointState::Up);
-            let joins = if serves { Class::Up } else { Class::Unknown };
             for place in 0..endpoint.config().uses.len() {
                 let index = endpoint.config().uses[place].check;
                 let slot = &self.slots[index.as_usize()];
                 if slot.check.awaited_until().is_some() {
-                    let class = known.get(&*slot.name).copied().unwrap_or(joins);
+                    let one = &endpoint.config().uses[place];
+                    let joining = || elder.class_of_joining(endpoint.config(), one);
+                    let class = known.get(&*slot.name).copied().unwrap_or_else(joining);
                     endpoint.stand_in(place, class, &slot.check);
                 }
             }

@@ -3,7 +3,7 @@
 use super::tests::{DOWN, UP, at, quick};
 use super::*;
 use crate::check::{CheckConfig, CheckState, FlapRule, Initial, Outcome};
-use crate::endpoint::{Cause, EndpointConfig, EndpointState, Grace, Severity};
+use crate::endpoint::{Cause, EndpointConfig, EndpointState, FailOpen, Grace, Quorum, Severity};
 use crate::{Maintenance, Note};
 
 /// A configuration that is read anew: what was not touched goes on.
@@ -331,4 +331,65 @@ fn a_hold_goes_on_under_the_same_rule() {
             assert_eq!(new.check(check).unwrap().state(), state, "hold of {hold} s at {second} s");
         }
     }
+}
+
+/// That nothing is known of one more check does not say that what all share is there again.
+#[test]
+fn a_check_that_joins_does_not_close_what_failed_open() {
+    let make = |names: &[&str], has_quorum: bool, start: Time| {
+        let mut builder = Board::builder(start);
+        let checks: Vec<CheckIndex> =
+            names.iter().map(|name| builder.check(name, quick()).unwrap()).collect();
+        let config = EndpointConfig {
+            fail_open: Some(FailOpen { max_age: Duration::from_secs(60) }),
+            quorum: has_quorum.then_some(Quorum::Count(2)),
+            ..EndpointConfig::new("ready")
+        };
+        let config = checks.iter().fold(config, |config, &check| match has_quorum {
+            true => config.with_member(check, Severity::Info),
+            false => config.with(check, Severity::Required),
+        });
+        let endpoint = builder.endpoint(config).unwrap();
+        (builder.build(), checks, endpoint)
+    };
+    for has_quorum in [false, true] {
+        let (mut old, checks, endpoint) = make(&["a", "b"], has_quorum, at(0));
+        for (result, second) in [(&UP, 1), (&DOWN, 2)] {
+            checks.iter().for_each(|&check| drop(old.apply(check, result, at(second)).events.to_vec()));
+        }
+        let verdict = |board: &Board, endpoint| board.endpoint(endpoint).unwrap().verdict();
+        let open = verdict(&old, endpoint);
+        assert_eq!((open.state, open.cause), (EndpointState::Degraded, Cause::FailOpen));
+        let (mut new, checks, endpoint) = make(&["a", "b", "c"], has_quorum, at(3));
+        let joins =
+            |name: &str| if name == "c" { Carry::Awaits(Duration::from_secs(3)) } else { Carry::State };
+        let _changes = new.inherit_checks(&old, joins, at(3));
+        let _changes = new.inherit_endpoints(&old, at(3));
+        assert_eq!(verdict(&new, endpoint), open, "quorum: {has_quorum}");
+        let _changes = new.apply(checks[2], &DOWN, at(4));
+        assert_eq!(verdict(&new, endpoint), open, "quorum: {has_quorum}");
+        // The time goes on.
+        let _changes = new.tick(at(61));
+        assert_eq!(verdict(&new, endpoint), open);
+        for check in checks {
+            let _changes = new.apply(check, &DOWN, at(61));
+        }
+        let _changes = new.tick(at(62));
+        assert_eq!(says(&new, endpoint), EndpointState::Down);
+    }
+}
+
+/// A drain of all is one of those that come with a new configuration, too.
+#[test]
+fn an_endpoint_that_joins_drains_with_all_others() {
+    let (mut old, _, _) = one(quick(), EndpointConfig::new("ready"), at(0));
+    let reason = Some(Note::new(b"kernel"));
+    let _changes = old.command(Command::Drain { target: Target::All, reason }, at(1));
+    let mut builder = Board::builder(at(2));
+    let [ready, other] = ["ready", "other"].map(|name| builder.endpoint(EndpointConfig::new(name)).unwrap());
+    let mut new = builder.build();
+    let _changes = new.inherit_endpoints(&old, at(2));
+    assert_eq!((says(&new, ready), says(&new, other)), (EndpointState::Drain, EndpointState::Drain));
+    let _changes = new.command(Command::Drain { target: Target::All, reason: None }, at(3));
+    assert_eq!(says(&new, other), EndpointState::Up);
 }

@@ -30,6 +30,7 @@ pub use inherit::Carry;
 use crate::check::{Check, CheckResult, Move};
 use crate::endpoint::{Audience, Class, Endpoint};
 use crate::format::{Format, LINE_LEN_MIN, Line, Page, Reply, render_single, single_hidden};
+use crate::note::Note;
 use crate::snapshot::Snapshot;
 use crate::time::Time;
 use deadlines::Deadlines;
@@ -78,6 +79,8 @@ pub struct Board {
     checks_by_name: HashMap<Box<str>, u32>,
     endpoints_by_name: HashMap<Box<str>, u32>,
     unix_at_zero: Option<Duration>,
+    /// Why all endpoints drain, while they do.
+    drain_of_all: Option<Note>,
     /// Checks first, then endpoints.
     deadlines: Deadlines,
     // What the running call changed.

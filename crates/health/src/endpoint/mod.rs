@@ -236,10 +236,22 @@ impl Endpoint {
         self.grace_until = grace_until(&self.config, self.start);
         self.was_up = elder.was_up;
         self.group_down_since = elder.group_down_since;
-        self.drain_of_all.clone_from(&elder.drain_of_all);
         self.drain.clone_from(&elder.drain);
         self.verdict = elder.verdict;
         self.since = elder.since;
+    }
+
+    /// What `one` of the endpoint that follows this one counts as while nothing is known of its check, which this one does not use: the
+    /// class that changes nothing in what the others say.
+    pub(crate) fn class_of_joining(&self, config: &EndpointConfig, one: &Use) -> Class {
+        let given = Circumstances { in_grace: self.in_grace, may_fail_open: self.may_fail_open };
+        match verdict::judge(&self.config, &self.tally, given).state {
+            EndpointState::Down | EndpointState::Drain => Class::Unknown,
+            // It is open because all of the group are down: one that is up would close it.
+            _ if self.may_fail_open && verdict::is_in_group(config, one) => Class::Down,
+            EndpointState::Degraded | EndpointState::Up => Class::Up,
+            EndpointState::Maintenance => Class::Maintenance,
+        }
     }
 
     /// Has a use count as this until the first result of its check is there, or is awaited no more.

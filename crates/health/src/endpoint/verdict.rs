@@ -127,7 +127,12 @@ pub(super) fn judge(config: &EndpointConfig, tally: &Tally, given: Circumstances
     Verdict::new(if not_up + complaints > 0 { Degraded } else { Up }, Cause::Checks)
 }
 
-/// Whether every member of the fail-open group is down by its results.
+/// Whether a use is one of the fail-open group.
+pub(super) fn is_in_group(config: &EndpointConfig, one: &Use) -> bool {
+    if config.quorum.is_some() { one.in_quorum } else { one.severity == Severity::Required }
+}
+
+/// Whether every member of the fail-open group, of which [`is_in_group`] tells, is down by its results.
 pub(super) fn group_is_down(config: &EndpointConfig, tally: &Tally) -> bool {
     let group = if config.quorum.is_some() { &tally.quorum } else { &tally.required };
     group.total() > 0 && group.of(Class::Down) == group.total()
