@@ -337,7 +337,7 @@ impl Board {
         (endpoint.rendered, endpoint.rendered_at) = (rendered, self.now);
     }
 
-    /// The checks of an endpoint, those that are not up first, as many as can fit into a body.
+    /// The checks of an endpoint, those that decided first, as many as can fit into a body.
     fn lines(&self, endpoint: &Endpoint) -> Vec<Line<'_>> {
         self.ordered(endpoint).into_iter().map(|(_, line)| line).collect()
     }

@@ -336,3 +336,36 @@ fn a_body_tells_of_a_result_that_is_not_old() {
     }
     assert!(rendered <= 2 * 61, "no more often than that: {rendered}");
 }
+
+#[test]
+fn what_decides_is_told_before_what_is_only_shown() {
+    let names = ["info-1", "info-2", "info-3", "queue", "cache", "db"];
+    let severities = [Severity::Info, Severity::Info, Severity::Info, Severity::Degrading, Severity::Info];
+    let mut builder = Board::builder(at(0));
+    let checks = names.map(|name| builder.check(name, quick()).unwrap());
+    let severities = severities.into_iter().chain([Severity::Required]);
+    let config = EndpointConfig { body_len_max: 400, ..EndpointConfig::new("ready") };
+    let config =
+        checks.iter().zip(severities).fold(config, |config, (&check, severity)| config.with(check, severity));
+    let endpoint = builder.endpoint(config).unwrap();
+    let mut board = builder.build();
+    let reason = [b'x'; 60];
+    let failure = CheckResult::new(Outcome::Failure, Duration::ZERO, &reason);
+    for check in checks {
+        board.apply(check, &failure, at(1));
+    }
+    let body = |board: &Board, format| {
+        let reply = board.reply(endpoint, Audience::Other, format, true).unwrap();
+        (reply.code, String::from_utf8(reply.body.to_vec()).unwrap())
+    };
+    for format in Format::ALL {
+        let (code, body) = body(&board, format);
+        assert!(code == 503 && body.contains("db"), "{body}");
+    }
+    // Then what makes it degraded.
+    board.apply(checks[5], &UP, at(2));
+    for format in Format::ALL {
+        let (code, body) = body(&board, format);
+        assert!(code == 200 && body.contains("queue"), "{body}");
+    }
+}

@@ -346,9 +346,14 @@ impl Endpoint {
             .map(|(one, _)| one)
     }
 
-    /// The places of all uses: first those that are not up, then the others, both in the order of the configuration.
+    /// The places of all uses: first those that decided what it would be without a drain, then the others that are not up, then the rest;
+    /// each in the order of the configuration.
     pub(crate) fn places(&self) -> impl Iterator<Item = usize> {
-        self.not_up.ones().chain(self.not_up.zeroes())
+        let decided = |at: &usize| {
+            verdict::decides(self.beneath, &self.config.uses[*at], self.classes[*at], self.in_grace)
+        };
+        let others = self.not_up.ones().filter(move |at| !decided(at));
+        self.not_up.ones().filter(decided).chain(others).chain(self.not_up.zeroes())
     }
 
     /// The state and the rule that gave it.

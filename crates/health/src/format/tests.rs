@@ -55,19 +55,19 @@ fn every_format_with_details() {
         |format, text: &str| assert_eq!(body(&board, endpoint, format, true), (200, text.to_owned()));
     expect(
         Format::Text,
-        "degraded\ndb: down (refused \"x\")\ndisk: unknown\nqueue: degraded (slow)\napp: up\n",
+        "degraded\ndb: down (refused \"x\")\nqueue: degraded (slow)\ndisk: unknown\napp: up\n",
     );
     expect(
         Format::Kube,
-        "[-]db failed (degrading): refused \"x\"\n[-]disk failed (info): unknown\n[+]queue ok: slow\n[+]app ok\nreadyz check passed\n",
+        "[-]db failed (degrading): refused \"x\"\n[+]queue ok: slow\n[-]disk failed (info): unknown\n[+]app ok\nreadyz check passed\n",
     );
     expect(
         Format::HealthJson,
         concat!(
             r#"{"status":"warn","description":"degraded by checks","checks":{"#,
             r#""db:responseTime":[{"status":"fail","observedValue":1.012,"observedUnit":"ms","time":"2026-11-21T10:07:40Z","output":"down: refused \"x\""}],"#,
-            r#""disk:responseTime":[{"status":"warn","output":"unknown"}],"#,
             r#""queue:responseTime":[{"status":"warn","observedValue":900,"observedUnit":"ms","time":"2026-11-21T10:07:40Z","output":"degraded: slow"}],"#,
+            r#""disk:responseTime":[{"status":"warn","output":"unknown"}],"#,
             r#""app:responseTime":[{"status":"pass","observedValue":3,"observedUnit":"ms","time":"2026-11-21T10:07:40Z"}]}}"#,
         ),
     );
@@ -76,8 +76,8 @@ fn every_format_with_details() {
         concat!(
             r#"{"status":"UP","components":{"#,
             r#""db":{"status":"DOWN","details":{"state":"down","reason":"refused \"x\""}},"#,
-            r#""disk":{"status":"UNKNOWN","details":{"state":"unknown"}},"#,
             r#""queue":{"status":"UP","details":{"state":"degraded","reason":"slow"}},"#,
+            r#""disk":{"status":"UNKNOWN","details":{"state":"unknown"}},"#,
             r#""app":{"status":"UP","details":{"state":"up"}}}}"#,
         ),
     );
