@@ -131,7 +131,7 @@ impl Redirect {
     }
 
     fn origin(&self, requested: Option<&[u8]>) -> Result<&str, RedirectError> {
-        let listed = requested.and_then(|requested| self.hosts.find(host::without_port(requested)));
+        let listed = requested.and_then(|requested| host::find(&self.hosts, requested));
         match (listed, self.origins.last()) {
             (Some(place), _) => Ok(&self.origins[place as usize]),
             (None, Some(origin)) if self.canonical => Ok(origin),

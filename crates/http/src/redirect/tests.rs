@@ -262,3 +262,19 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn an_address_is_one_host_however_it_is_written() {
+    let redirect = Redirect::to(Scheme::Https).host("[2001:DB8:0::1]").build().unwrap();
+    let location = |host: &str| {
+        let target =
+            RedirectTarget { host: Some(host.as_bytes()), path: b"/", query: None, params: Params::none() };
+        redirect
+            .location(&target, &mut [0; 64])
+            .map(|location| String::from_utf8_lossy(location).into_owned())
+    };
+    for host in ["[2001:db8::1]", "[2001:db8:0:0:0:0:0:1]:80"] {
+        assert_eq!(location(host).as_deref(), Ok("https://[2001:db8::1]/"), "{host}");
+    }
+    assert_eq!(location("[2001:db8::2]"), Err(RedirectError::Misdirected));
+}

@@ -1,7 +1,14 @@
 //! Host names as requests spell them and as the configuration lists them.
 //!
 //! Does not know about: routes, ports beyond cutting them off.
-#![expect(clippy::indexing_slicing, reason = "the end was found in the very bytes that are cut")]
+#![expect(
+    clippy::indexing_slicing,
+    reason = "the end was found in the very bytes that are cut, or is what was written"
+)]
+
+use super::ByteMap;
+use std::io::Write as _;
+use std::net::Ipv6Addr;
 
 /// The host without its port and without a closing dot, as it stands in a `Host` field or an authority.
 /// Case is left alone.
@@ -16,26 +23,48 @@ pub fn without_port(host: &[u8]) -> &[u8] {
     name.strip_suffix(b".").unwrap_or(name)
 }
 
-/// A configured host in the one spelling we use: lower case, no closing dot. `None` when it is not a name or an
-/// address literal, or carries a port.
+/// Finds the host of a request, with or without a port, among those in the spelling of [`canonical`].
+#[inline(always)]
+pub(crate) fn find(hosts: &ByteMap<true>, host: &[u8]) -> Option<u32> {
+    match host.first() {
+        Some(b'[') => find_literal(hosts, host),
+        _ => hosts.find(without_port(host)),
+    }
+}
+
+/// The same of an address literal, which has many spellings (RFC 4291 2.2).
+#[cold]
+#[inline(never)]
+pub(super) fn find_literal(hosts: &ByteMap<true>, host: &[u8]) -> Option<u32> {
+    let mut spelled = [0; LITERAL_LEN_MAX];
+    let literal = std::str::from_utf8(without_port(host)).ok().and_then(literal_addr)?;
+    let room = spelled.len();
+    let mut rest = &mut spelled[..];
+    write!(rest, "[{literal}]").ok()?;
+    let len = room - rest.len();
+    hosts.find(&spelled[..len])
+}
+
+fn literal_addr(literal: &str) -> Option<Ipv6Addr> {
+    literal.strip_prefix('[')?.strip_suffix(']')?.parse().ok()
+}
+
+/// A configured host in the one spelling we use: lower case, no closing dot, an address as RFC 5952 has it. `None` when it is not a name
+/// or an address literal, or carries a port.
 #[must_use]
 pub fn canonical(host: &str) -> Option<String> {
     let name = host.strip_suffix('.').unwrap_or(host).to_ascii_lowercase();
-    let good = match name.strip_prefix('[') {
-        Some(inner) => {
-            inner.strip_suffix(']').is_some_and(|literal| literal.parse::<std::net::Ipv6Addr>().is_ok())
-        }
-        None => {
-            // Underscores are outside RFC 1123 but common inside networks.
-            let label = |label: &str| {
-                (1..=63).contains(&label.len())
-                    && !label.starts_with('-')
-                    && !label.ends_with('-')
-                    && label.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_')
-            };
-            name.len() <= NAME_LEN_MAX && name.split('.').all(label)
-        }
+    if name.starts_with('[') {
+        return literal_addr(&name).map(|addr| format!("[{addr}]"));
+    }
+    // Underscores are outside RFC 1123 but common inside networks.
+    let label = |label: &str| {
+        (1..=63).contains(&label.len())
+            && !label.starts_with('-')
+            && !label.ends_with('-')
+            && label.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_')
     };
+    let good = name.len() <= NAME_LEN_MAX && name.split('.').all(label);
     good.then_some(name)
 }
 
@@ -68,6 +97,8 @@ pub(super) fn suffixes(name: &[u8]) -> impl Iterator<Item = &[u8]> {
 pub(super) const WILDCARD: &str = "*.";
 /// Bytes of a name (RFC 1035 2.3.4), the dots among them.
 const NAME_LEN_MAX: usize = 253;
+/// Bytes of an IPv6 address in brackets: eight groups of four digits.
+const LITERAL_LEN_MAX: usize = 2 + 8 * 4 + 7;
 
 #[cfg(test)]
 mod tests {
@@ -98,6 +129,7 @@ mod tests {
             ("example.com.", Some("example.com")),
             ("127.0.0.1", Some("127.0.0.1")),
             ("[::1]", Some("[::1]")),
+            ("[2001:DB8:0:0::0001]", Some("[2001:db8::1]")),
             ("my_host", Some("my_host")),
             ("[::1]:80", None),
             ("[nope]", None),

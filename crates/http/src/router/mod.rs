@@ -193,13 +193,17 @@ impl<T> Router<T> {
 
     #[inline(never)]
     fn table_of(&self, host: &[u8]) -> &Table {
-        let name = host::without_port(host);
-        let place = self.hosts.find(name).or_else(|| {
-            if self.wildcards.is_empty() {
-                return None;
-            }
-            host::suffixes(name).find_map(|suffix| self.wildcards.find(suffix))
-        });
+        let place = if host.first() == Some(&b'[') {
+            host::find_literal(&self.hosts, host)
+        } else {
+            let name = host::without_port(host);
+            self.hosts.find(name).or_else(|| {
+                if self.wildcards.is_empty() {
+                    return None;
+                }
+                host::suffixes(name).find_map(|suffix| self.wildcards.find(suffix))
+            })
+        };
         place.map_or(&self.any, |place| &self.tables[place as usize])
     }
 

@@ -248,3 +248,17 @@ proptest! {
         }
     }
 }
+
+/// An address has many spellings (RFC 4291 2.2); a host that is listed is found in each of them.
+#[test]
+fn an_address_is_one_host_however_it_is_written() {
+    for listed in ["[2001:db8::1]", "[2001:DB8:0:0:0:0:0:1]", "[2001:db8:0::0001]"] {
+        let router = build(&[route("r", &[listed], "/", MethodSet::ANY)]).unwrap();
+        for asked in ["[2001:db8::1]", "[2001:DB8::1]:80", "[2001:db8:0:0:0:0:0:1]", "[2001:db8:0::1]"] {
+            let found = router.find(Some(asked.as_bytes()), Method::Get, b"/");
+            assert!(matches!(found, Lookup::Found(_)), "{listed} asked as {asked}: {found:?}");
+        }
+        let other = router.find(Some(b"[2001:db8::2]"), Method::Get, b"/");
+        assert!(matches!(other, Lookup::Misdirected), "{other:?}");
+    }
+}
