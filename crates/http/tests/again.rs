@@ -145,3 +145,12 @@ fn bytes_of_another_writer_are_not_taken_for_the_reply_before() {
 
     assert_eq!(serve(&service, request, 0, &date, &mut out, &mut seen), expect);
 }
+
+#[test]
+fn no_bytes_are_no_request() {
+    let (date, limits, mut carry, mut out) = (Date::new(0), Limits::default(), Vec::new(), Out::new());
+    let ok = StaticReply::text(Status::OK, "ok\n");
+    let service = doorbell_http::service_fn(move |_, reply| reply.send(&ok));
+    let next = Conn::answer_once(b"", io(&date, &limits, &mut carry, &mut out), &service, &Seen::new());
+    assert_eq!(next, None, "{}", out.head.escape_ascii());
+}

@@ -17,7 +17,7 @@
 
 #![expect(clippy::indexing_slicing, reason = "the number of a place is a remainder by their number")]
 
-use super::Head;
+use super::{Head, KEEP_ALIVE};
 use crate::log::Asker;
 use crate::{Limits, Method, Request};
 
@@ -97,7 +97,13 @@ impl Seen {
 }
 
 impl Place {
-    const EMPTY: Self = Self { head: Head::new(), len: 0, misses: MISSES_MAX, bytes: [0; BYTES_MAX + 1] };
+    /// Equal to an input without bytes, which is no request: with this flag [`crate::Conn::answer_once`] does not take it for one.
+    const EMPTY: Self = Self {
+        head: Head { flags: KEEP_ALIVE, ..Head::new() },
+        len: 0,
+        misses: MISSES_MAX,
+        bytes: [0; BYTES_MAX + 1],
+    };
 
     #[inline(always)]
     fn bytes(&self) -> &[u8] {
