@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 /// Everything that ends a run early.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum RigError {
-    /// No certificate could be made.
-    #[error("a certificate could not be made: {detail}")]
-    Certificate {
+    /// The agent inside the guest cannot go on.
+    #[error("{detail}")]
+    Agent {
         /// Why.
         detail: String,
     },
@@ -42,14 +42,6 @@ pub(crate) enum RigError {
         path: PathBuf,
         /// The cause.
         source: std::io::Error,
-    },
-    /// A log of a search cannot be used.
-    #[error("{path}: {detail}")]
-    Log {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong with it.
-        detail: String,
     },
     /// A program is not installed.
     #[error("`{program}` is not installed: it is in the Debian package {package}")]

@@ -4,7 +4,10 @@
 
 use std::fmt;
 
+use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
+
+use crate::error::RigError;
 
 /// Where every server listens inside the guest.
 pub(crate) const PORT: u16 = 8080;
@@ -17,7 +20,7 @@ const AUTHORIZATION: &str = "Authorization: Bearer 6e1f0f0a9d3c4b7c8f5e2d1a0b9c8
 pub(crate) const MARK: &str = "@rig ";
 
 /// One boot.
-#[derive(Clone, Debug, Deserialize, Serialize)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
 pub(crate) struct Plan {
     /// How often each row is measured.
     pub(crate) repeat: u32,
@@ -68,15 +71,15 @@ pub(crate) struct Server {
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq, Serialize)]
 pub(crate) struct Row {
     /// [`Server::name`].
+    #[serde(rename = "server_name")]
     pub(crate) server: String,
-    /// What the clients do.
-    pub(crate) mode: Mode,
-    /// Connections at a time.
-    pub(crate) in_flight: u32,
+    /// What is asked of it.
+    #[serde(flatten)]
+    pub(crate) load: Load,
 }
 
 /// A row without its server: `mode/in flight`.
-#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, Serialize)]
 pub(crate) struct Load {
     /// What the clients do.
     pub(crate) mode: Mode,
@@ -85,16 +88,18 @@ pub(crate) struct Load {
 }
 
 /// What the clients do, and how both sides are scheduled.
-#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, Serialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Mode {
     /// A connection for each request, `Connection: close`; both sides SCHED_BATCH, so the server always has work queued.
     Close,
     /// As `close`, beside 1,000 connections that were asked once and stay open.
     #[serde(rename = "close-idle1k")]
+    #[value(name = "close-idle1k")]
     CloseIdle1k,
     /// As `close`, beside 50,000 of them.
     #[serde(rename = "close-idle50k")]
+    #[value(name = "close-idle50k")]
     CloseIdle50k,
     /// As `close`, under default scheduling: the server is woken per event.
     Free,
@@ -106,6 +111,7 @@ pub(crate) enum Mode {
     KeepFree,
     /// Keep-alive, 16 requests a write; SCHED_BATCH.
     #[serde(rename = "keep-16")]
+    #[value(name = "keep-16")]
     Keep16,
     /// As `keep`, each request with a bearer token.
     KeepToken,
@@ -146,34 +152,6 @@ pub(crate) struct Sample {
 }
 
 impl Mode {
-    /// Every mode.
-    pub(crate) const ALL: [Self; 9] = [
-        Self::Close,
-        Self::CloseIdle1k,
-        Self::CloseIdle50k,
-        Self::Free,
-        Self::Gap,
-        Self::Keep,
-        Self::KeepFree,
-        Self::Keep16,
-        Self::KeepToken,
-    ];
-
-    /// The name that users type.
-    pub(crate) const fn name(self) -> &'static str {
-        match self {
-            Self::Close => "close",
-            Self::CloseIdle1k => "close-idle1k",
-            Self::CloseIdle50k => "close-idle50k",
-            Self::Free => "free",
-            Self::Gap => "gap",
-            Self::Keep => "keep",
-            Self::KeepFree => "keep-free",
-            Self::Keep16 => "keep-16",
-            Self::KeepToken => "keep-token",
-        }
-    }
-
     /// Whether client and server run under SCHED_BATCH, where neither preempts the other when it wakes.
     pub(crate) const fn is_batch(self) -> bool {
         !matches!(self, Self::Free | Self::KeepFree)
@@ -212,16 +190,38 @@ impl Mode {
 impl Row {
     /// `server/mode/in flight`, what `--only` is compared with.
     pub(crate) fn id(&self) -> String {
-        format!("{}/{}/{}", self.server, self.mode.name(), self.in_flight)
+        format!("{}/{}", self.server, self.load)
     }
+}
 
-    /// Whether `pattern` is a run of whole parts of the id: `free`, `doorbell-epoll/close`, `close/64`.
-    pub(crate) fn matches(&self, pattern: &str) -> bool {
-        format!("/{}/", self.id()).contains(&format!("/{}/", pattern.trim_matches('/')))
+/// Whether `pattern` is a run of whole parts of `id`: `free`, `doorbell-epoll/close`, `close/64`.
+pub(crate) fn matches(id: &str, pattern: &str) -> bool {
+    format!("/{id}/").contains(&format!("/{}/", pattern.trim_matches('/')))
+}
+
+/// Those of `all` whose id matches one of the patterns; without patterns, those that are usual.
+pub(crate) fn select<T>(
+    all: impl Iterator<Item = T>,
+    patterns: &[String],
+    id: impl Fn(&T) -> String,
+    is_usual: impl Fn(&T) -> bool,
+) -> Result<Vec<T>, RigError> {
+    let is_chosen = |one: &T| match patterns {
+        [] => is_usual(one),
+        _ => patterns.iter().any(|pattern| matches(&id(one), pattern)),
+    };
+    let chosen: Vec<T> = all.filter(is_chosen).collect();
+    if chosen.is_empty() { Err(RigError::NoRow { patterns: patterns.to_vec() }) } else { Ok(chosen) }
+}
+
+impl Load {
+    /// So many connections at a time that do this.
+    pub(crate) const fn new(mode: Mode, in_flight: u32) -> Self {
+        Self { mode, in_flight }
     }
 
     /// Requests of the short and of the long load. The short one is long enough to fill every buffer and cache once.
-    pub(crate) fn requests(&self) -> (u64, u64) {
+    pub(crate) fn requests(self) -> (u64, u64) {
         let round = u64::from(self.in_flight) * self.mode.requests_a_write();
         let short = (2 * round).max(300);
         let more = if self.mode.keeps() { 8_000 * self.mode.requests_a_write() } else { 2_000 };
@@ -234,13 +234,12 @@ impl std::str::FromStr for Load {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let parsed = text.split_once('/').and_then(|(mode, in_flight)| {
-            let mode = Mode::ALL.into_iter().find(|known| known.name() == mode)?;
             let in_flight = in_flight.parse().ok().filter(|count| (1..=4096).contains(count))?;
-            Some(Self { mode, in_flight })
+            Some(Self::new(Mode::from_str(mode, false).ok()?, in_flight))
         });
-        let modes = Mode::ALL.map(Mode::name).join(", ");
         parsed.ok_or_else(|| {
-            format!("a load is one of {modes}, a slash and 1 to 4096 in flight, as in close/64")
+            let modes: Vec<String> = Mode::value_variants().iter().map(Mode::to_string).collect();
+            format!("a load is one of {}, a slash and 1 to 4096 in flight, as in close/64", modes.join(", "))
         })
     }
 }
@@ -253,7 +252,7 @@ impl fmt::Display for Load {
 
 impl fmt::Display for Mode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
+        f.pad(self.to_possible_value().expect("every mode can be typed").get_name())
     }
 }
 
@@ -262,7 +261,7 @@ mod tests {
     use super::*;
 
     fn row(mode: Mode, in_flight: u32) -> Row {
-        Row { server: "doorbell-epoll".into(), mode, in_flight }
+        Row { server: "doorbell-epoll".into(), load: Load::new(mode, in_flight) }
     }
 
     #[test]
@@ -276,19 +275,19 @@ mod tests {
         for good in
             ["close", "64", "doorbell-epoll", "doorbell-epoll/close", "close/64", "doorbell-epoll/close/64"]
         {
-            assert!(row.matches(good), "{good}");
+            assert!(matches(&row.id(), good), "{good}");
         }
         for bad in ["doorbell", "clos", "6", "epoll/close", "close/6", "free", "64/close"] {
-            assert!(!row.matches(bad), "{bad}");
+            assert!(!matches(&row.id(), bad), "{bad}");
         }
     }
 
     #[test]
     fn a_long_load_is_several_rounds_longer_than_a_short_one() {
-        for mode in Mode::ALL {
+        for &mode in Mode::value_variants() {
             for in_flight in [1, 8, 64, 512] {
                 let row = row(mode, in_flight);
-                let (short, long) = row.requests();
+                let (short, long) = row.load.requests();
                 let round = u64::from(in_flight) * mode.requests_a_write();
                 assert!(short >= 2 * round && long - short >= 6 * round, "{}", row.id());
                 assert!(long <= 150_000, "{} would take minutes", row.id());
@@ -298,15 +297,16 @@ mod tests {
 
     #[test]
     fn names_are_those_of_the_console_lines() {
-        for mode in Mode::ALL {
-            assert_eq!(serde_json::to_string(&mode).unwrap(), format!("\"{}\"", mode.name()));
+        for &mode in Mode::value_variants() {
+            assert_eq!(serde_json::to_string(&mode).unwrap(), format!("\"{mode}\""));
         }
     }
 
     #[test]
     fn idle_connections_are_those_of_the_name() {
-        for mode in Mode::ALL {
-            let (_, count) = mode.name().split_once("-idle").unwrap_or_default();
+        for &mode in Mode::value_variants() {
+            let name = mode.to_string();
+            let (_, count) = name.split_once("-idle").unwrap_or_default();
             let count = count.replace('k', "000").parse().unwrap_or(0);
             assert_eq!(mode.idle_conns(), count, "{mode}");
         }

@@ -9,8 +9,8 @@ use rustix::time::{ClockId, clock_gettime};
 
 use crate::error::RigError;
 use crate::image::{self, Contents, Kernel, programs};
-use crate::plan::{Checked, Event, Plan};
-use crate::report::{Conditions, Outcome};
+use crate::plan::{Check, Event, Plan};
+use crate::report::{Conditions, Outcome, Run};
 use crate::vm;
 
 /// Enough for every server with thousands of connections.
@@ -19,36 +19,20 @@ const MEMORY_MIB: u32 = 1024;
 const IDLE_CONNS_A_MIB: u32 = 20;
 
 /// What every boot of one command has in common.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Session {
-    /// The kernel of the guest.
+    /// Kernel of the guest
+    #[arg(long, value_name = "VERSION", default_value = "6.12")]
     pub(crate) kernel: Kernel,
-    /// Model of QEMU's `-cpu`.
+
+    /// CPU model, as of QEMU's -cpu
+    #[arg(long, value_name = "MODEL", default_value = "max")]
     pub(crate) cpu: String,
 }
 
 impl Session {
-    /// Builds, boots, and gives one outcome for each row of the plan, in its order.
-    pub(crate) fn run(
-        &self,
-        plan: &Plan,
-        contents: &Contents,
-    ) -> Result<(Vec<Outcome>, Conditions), RigError> {
-        let Progress { outcomes, conditions, .. } = self.boot(plan, contents)?;
-        Ok((outcomes, conditions))
-    }
-
-    /// The same for the checks of a plan; `None` where nothing was heard of one.
-    pub(crate) fn run_checks(
-        &self,
-        plan: &Plan,
-        contents: &Contents,
-    ) -> Result<(Vec<Option<Checked>>, Conditions), RigError> {
-        let Progress { checks, conditions, .. } = self.boot(plan, contents)?;
-        Ok((checks.into_iter().map(|(_, checked)| checked).collect(), conditions))
-    }
-
-    fn boot(&self, plan: &Plan, contents: &Contents) -> Result<Progress, RigError> {
+    /// Builds, boots, and gives one outcome for each row and each check of the plan, in its order.
+    pub(crate) fn run(&self, plan: &Plan, contents: &Contents) -> Result<Run, RigError> {
         let qemu = vm::version()?;
         let image = image::build(self.kernel, plan, contents, &programs::cache()?)?;
         let conditions = Conditions {
@@ -58,18 +42,18 @@ impl Session {
             kernel_package: image.kernel_package.clone(),
             ..Conditions::default()
         };
-        let mut run = Progress::new(plan, conditions);
+        let mut progress = Progress::new(plan, conditions);
         let machine = vm::Machine { cpu: self.cpu.clone(), memory_mib: memory_mib(plan) };
         say(&format!("booting {} for {}", self.kernel.name(), what(plan)));
-        let booted = vm::boot(&image, &machine, |event| run.take(event));
+        let booted = vm::boot(&image, &machine, |event| progress.take(event));
         image.discard()?;
         booted?;
-        Ok(run.finish())
+        Ok(progress.finish())
     }
 }
 
 fn memory_mib(plan: &Plan) -> u32 {
-    let idle_conns = plan.rows.iter().map(|row| row.mode.idle_conns()).max().unwrap_or(0);
+    let idle_conns = plan.rows.iter().map(|row| row.load.mode.idle_conns()).max().unwrap_or(0);
     MEMORY_MIB + idle_conns / IDLE_CONNS_A_MIB
 }
 
@@ -84,42 +68,41 @@ fn what(plan: &Plan) -> String {
 }
 
 /// What came from the guest so far; each line of it is also told to the user.
-struct Progress {
-    outcomes: Vec<Outcome>,
-    /// Names and reports.
-    checks: Vec<(String, Option<Checked>)>,
-    conditions: Conditions,
+struct Progress<'a> {
+    plan: &'a Plan,
+    run: Run,
     /// Seconds since boot of this machine, when the guest was up.
     up_at_s: f64,
     samples: usize,
 }
 
-impl Progress {
-    fn new(plan: &Plan, conditions: Conditions) -> Self {
+impl<'a> Progress<'a> {
+    fn new(plan: &'a Plan, conditions: Conditions) -> Self {
         let rows = plan.rows.iter().cloned();
-        let outcomes = rows.map(|row| Outcome { row, samples: Vec::new(), failure: None }).collect();
-        let checks = plan.checks.iter().map(|check| (check.name.clone(), None)).collect();
-        Self { outcomes, checks, conditions, up_at_s: now_s(), samples: 0 }
+        let rows = rows.map(|row| Outcome { row, samples: Vec::new(), failure: None }).collect();
+        let run = Run { conditions, rows, checks: vec![None; plan.checks.len()] };
+        Self { plan, run, up_at_s: now_s(), samples: 0 }
     }
 
     /// A line that the kernel wrote into is lost; its row must not look complete.
-    fn finish(mut self) -> Self {
-        let repeat = self.conditions.repeat as usize;
-        for outcome in &mut self.outcomes {
+    fn finish(mut self) -> Run {
+        let repeat = self.run.conditions.repeat as usize;
+        for outcome in &mut self.run.rows {
             let arrived = outcome.samples.len();
             if outcome.failure.is_none() && arrived < repeat {
                 outcome.failure = Some(format!("only {arrived} of {repeat} samples arrived"));
             }
         }
-        self
+        self.run
     }
 
     fn take(&mut self, event: Event) {
-        let count = self.outcomes.len();
+        let count = self.run.rows.len();
         match event {
             Event::Checked { check, report } => {
-                let count = self.checks.len();
-                if let Some((name, checked)) = self.checks.get_mut(check) {
+                if let Some(checked) = self.run.checks.get_mut(check) {
+                    let count = self.plan.checks.len();
+                    let Check { name, .. } = &self.plan.checks[check];
                     let status =
                         report.status.map_or_else(|| "killed".to_owned(), |status| status.to_string());
                     say(&format!("[{}/{count}] {name}: status {status}, {:.1} s", check + 1, report.seconds));
@@ -128,13 +111,13 @@ impl Progress {
             }
             Event::Done => {}
             Event::Failed { row, detail } => {
-                if let Some(outcome) = self.outcomes.get_mut(row) {
+                if let Some(outcome) = self.run.rows.get_mut(row) {
                     say(&format!("[{}/{count}] {}: {detail}", row + 1, outcome.row.id()));
                     outcome.failure = Some(detail);
                 }
             }
             Event::Measured { row, sample } => {
-                if let Some(outcome) = self.outcomes.get_mut(row) {
+                if let Some(outcome) = self.run.rows.get_mut(row) {
                     let one = Outcome { samples: vec![sample], ..outcome.clone() };
                     let shown =
                         one.figures().map_or_else(|| "no requests".to_owned(), |figures| figures.to_string());
@@ -146,7 +129,7 @@ impl Progress {
             }
             Event::Up { kernel } => {
                 say(&format!("Linux {kernel} is up"));
-                self.conditions.kernel = kernel;
+                self.run.conditions.kernel = kernel;
                 self.up_at_s = now_s();
             }
         }
@@ -154,7 +137,7 @@ impl Progress {
 
     /// How long the rest takes if it goes on like this.
     fn left(&self) -> String {
-        let all = self.outcomes.len() * self.conditions.repeat as usize;
+        let all = self.run.rows.len() * self.run.conditions.repeat as usize;
         time_left(self.samples, all, now_s() - self.up_at_s)
     }
 }
@@ -183,13 +166,13 @@ pub(crate) fn say(line: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::{Mode, Row, Sample};
+    use crate::plan::{Load, Mode, Row, Sample};
 
     #[test]
     fn rows_become_outcomes_and_gaps_become_failures() {
-        let row = |server: &str| Row { server: server.into(), mode: Mode::Close, in_flight: 64 };
+        let row = |server: &str| Row { server: server.into(), load: Load::new(Mode::Close, 64) };
         let rows = ["a", "b", "c", "d"].map(row).into();
-        let plan = Plan { repeat: 2, rows, servers: Vec::new(), checks: Vec::new() };
+        let plan = Plan { repeat: 2, rows, ..Plan::default() };
         let mut run = Progress::new(&plan, Conditions { repeat: 2, ..Conditions::default() });
         let sample = Sample { requests: 1, server: 2, machine: 3, elapsed: 3, ..Sample::default() };
         run.take(Event::Up { kernel: "6.1".into() });
@@ -197,11 +180,10 @@ mod tests {
             run.take(Event::Measured { row, sample });
         }
         run.take(Event::Failed { row: 2, detail: "gone".into() });
-        let run = run.finish();
-        assert_eq!(run.conditions.kernel, "6.1");
-        assert!(run.outcomes[0].is_clean());
-        let failures: Vec<Option<&str>> =
-            run.outcomes.iter().map(|outcome| outcome.failure.as_deref()).collect();
+        let Run { conditions, rows, .. } = run.finish();
+        assert_eq!(conditions.kernel, "6.1");
+        assert!(rows[0].is_clean());
+        let failures: Vec<Option<&str>> = rows.iter().map(|outcome| outcome.failure.as_deref()).collect();
         let expected =
             [None, Some("only 1 of 2 samples arrived"), Some("gone"), Some("only 0 of 2 samples arrived")];
         assert_eq!(failures, expected);
@@ -214,8 +196,9 @@ mod tests {
             (&[Mode::Close, Mode::Keep][..], 1024),
             (&[Mode::CloseIdle50k, Mode::CloseIdle1k][..], 1024 + 2500),
         ] {
-            let rows = modes.iter().map(|&mode| Row { server: "a".into(), mode, in_flight: 64 }).collect();
-            let plan = Plan { repeat: 1, rows, servers: Vec::new(), checks: Vec::new() };
+            let row = |&mode: &Mode| Row { server: "a".into(), load: Load::new(mode, 64) };
+            let rows = modes.iter().map(row).collect();
+            let plan = Plan { repeat: 1, rows, ..Plan::default() };
             assert_eq!(memory_mib(&plan), expected, "{modes:?}");
         }
     }

@@ -5,6 +5,7 @@
 use crate::error::RigError;
 use crate::image::{CHRT, Contents, programs};
 use crate::plan::{Check, Plan};
+use crate::report::Run;
 use crate::session::Session;
 
 const PROGRAM: &str = "/rig/wakes";
@@ -17,10 +18,10 @@ pub(crate) fn run(session: &Session) -> Result<(String, bool), RigError> {
     // Neither thread preempts the other when it is woken: each wake-up finds the other asleep.
     let argv = [CHRT, "--batch", "0", PROGRAM].map(str::to_owned).into();
     let check = Check { name: "wakes".into(), argv, seconds_max: SECONDS_MAX };
-    let plan = Plan { repeat: 0, rows: Vec::new(), servers: Vec::new(), checks: vec![check] };
+    let plan = Plan { checks: vec![check], ..Plan::default() };
     let contents = Contents { load: None, programs: vec![(wakes, PROGRAM.to_owned())], files: Vec::new() };
-    let (checked, conditions) = session.run_checks(&plan, &contents)?;
-    let Some(Some(checked)) = checked.into_iter().next() else {
+    let Run { checks, conditions, .. } = session.run(&plan, &contents)?;
+    let Some(Some(checked)) = checks.into_iter().next() else {
         return Ok(("nothing was heard of it\n".to_owned(), false));
     };
     let good = checked.status == Some(0);

@@ -7,20 +7,17 @@ mod plan;
 mod report;
 mod techniques;
 
-use std::fs;
-use std::path::Path;
-
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use crate::error::RigError;
 use crate::image::{Kernel, OurPrograms};
 use crate::plan::{Load, Plan, Row};
-use crate::report::{Conditions, Figures, Outcome};
+use crate::report::{Conditions, Figures, Outcome, Run};
 use crate::session::{Session, now_s, say, time_left};
-use crate::variant::{self, Engine};
-pub(crate) use native::{NativeAnswer, Question as NativeQuestion, run as run_native};
-use plan::Pair;
-pub(crate) use report::{Effect, Form};
+use crate::variant::{self, Engine, Variant};
+pub(crate) use native::run as run_native;
+use plan::{Pair, Set};
+pub(crate) use report::{sections, tables};
 pub(crate) use techniques::TECHNIQUES;
 
 /// What is asked for.
@@ -41,72 +38,59 @@ pub(crate) struct Question {
 }
 
 /// One kernel's answer.
-#[derive(Clone, Debug, Deserialize, Serialize)]
+#[derive(Clone, Debug, Serialize)]
 pub(crate) struct Answer {
-    pub(crate) conditions: Conditions,
-    pub(crate) effects: Vec<Effect>,
-    pub(crate) repeatability: Vec<Repeatability>,
+    conditions: Conditions,
+    repeatability: Vec<Repeatability>,
+    effects: Vec<Effect>,
 }
 
-/// What `--save` wrote.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(untagged)]
-pub(crate) enum Saved {
-    /// One answer a kernel.
-    Guests(Vec<Answer>),
-    /// This machine's.
-    Native(NativeAnswer),
+/// One technique under one load.
+#[derive(Clone, Debug, Serialize)]
+struct Effect {
+    technique: &'static str,
+    engine: Engine,
+    set: Set,
+    /// Whether the defaults have it.
+    is_default: bool,
+    load: String,
+    with: Option<Figures>,
+    without: Option<Figures>,
+    /// What it does to the server's instructions, in per cent of those without it.
+    server_percent: Option<f64>,
+    /// The same for the machine.
+    machine_percent: Option<f64>,
+    failure: Option<String>,
 }
 
 /// How far apart the same server was in several boots.
-#[derive(Clone, Debug, Deserialize, Serialize)]
-pub(crate) struct Repeatability {
+#[derive(Clone, Debug, Serialize)]
+struct Repeatability {
     /// Under which load.
-    pub(crate) load: String,
+    load: String,
     /// The largest less the smallest, in per cent of the smallest; the largest of all servers that were in several boots.
-    pub(crate) server_percent: f64,
+    server_percent: f64,
     /// The same for the machine.
-    pub(crate) machine_percent: f64,
+    machine_percent: f64,
 }
 
-/// Boots as often as it takes. The text, and whether every row was measured without a failed request. With `save` the answer is
-/// also written there, as JSON.
-pub(crate) fn run(
-    question: &Question,
-    ours: &OurPrograms,
-    form: Form,
-    save: Option<&Path>,
-) -> Result<(String, bool), RigError> {
-    let answers = measure(question, ours)?;
-    if let Some(file) = save {
-        fs::write(file, report::show(&answers, Form::Json)).map_err(RigError::io(file))?;
+impl Answer {
+    /// Whether every row was measured without a failed request.
+    pub(crate) fn is_clean(&self) -> bool {
+        self.effects.iter().all(|effect| effect.failure.is_none())
     }
-    Ok(shown(&answers, form))
-}
 
-/// A saved answer in another form.
-pub(crate) fn again(file: &Path, form: Form) -> Result<(String, bool), RigError> {
-    match saved(file)? {
-        Saved::Guests(answers) => Ok(shown(&answers, form)),
-        Saved::Native(answer) => Ok((answer.show(form), answer.is_complete())),
+    fn new(conditions: Conditions, boots: &[Vec<Pair>], measured: &[Run], loads: &[Load]) -> Self {
+        let effects = boots.iter().zip(measured).flat_map(|(pairs, run)| {
+            pairs.iter().flat_map(move |pair| loads.iter().map(move |load| Effect::new(pair, *load, run)))
+        });
+        let repeatability = loads.iter().map(|load| repeatability(*load, measured)).collect();
+        Self { conditions, effects: effects.collect(), repeatability }
     }
 }
 
-/// A saved answer.
-pub(crate) fn saved(file: &Path) -> Result<Saved, RigError> {
-    let text = fs::read(file).map_err(RigError::io(file))?;
-    serde_json::from_slice(&text).map_err(|_| RigError::Log {
-        path: file.to_owned(),
-        detail: "is not what `doorbell-rig ablate --save` writes".into(),
-    })
-}
-
-fn shown(answers: &[Answer], form: Form) -> (String, bool) {
-    let clean = answers.iter().all(|answer| answer.effects.iter().all(|effect| effect.failure.is_none()));
-    (report::show(answers, form), clean)
-}
-
-fn measure(question: &Question, ours: &OurPrograms) -> Result<Vec<Answer>, RigError> {
+/// Boots as often as it takes: one answer for each kernel.
+pub(crate) fn run(question: &Question, ours: &OurPrograms) -> Result<Vec<Answer>, RigError> {
     let defaults = variant::defaults(&ours.doorbell)?;
     let pairs: Vec<Pair> =
         question.engines.iter().flat_map(|&engine| plan::pairs(engine, &question.only, &defaults)).collect();
@@ -117,81 +101,60 @@ fn measure(question: &Question, ours: &OurPrograms) -> Result<Vec<Answer>, RigEr
     for &kernel in &question.kernels {
         let session = Session { kernel, cpu: question.cpu.clone() };
         let mut measured = Vec::new();
-        let mut conditions = Conditions::default();
         for boot in &boots {
             say(&format!("boot {} of {all}, {}", done + 1, time_left(done, all, now_s() - began_s)));
             let variants = plan::variants(boot);
             let plan = plan_of(&variants, question);
-            let (outcomes, found) = session.run(&plan, &variant::contents(&variants, ours))?;
-            (conditions, done) = (found, done + 1);
-            measured.push(outcomes);
+            measured.push(session.run(&plan, &variant::contents(&variants, ours))?);
+            done += 1;
         }
-        answers.push(answer(conditions, &boots, &measured, &question.loads));
+        let conditions = measured.last().map(|run| run.conditions.clone()).unwrap_or_default();
+        answers.push(Answer::new(conditions, &boots, &measured, &question.loads));
     }
     Ok(answers)
 }
 
-fn plan_of(variants: &[variant::Variant], question: &Question) -> Plan {
-    let row = |server: &str, load: &Load| Row {
-        server: server.to_owned(),
-        mode: load.mode,
-        in_flight: load.in_flight,
-    };
-    let rows = variants.iter().flat_map(|variant| question.loads.iter().map(|load| row(&variant.name, load)));
-    let servers = variants.iter().map(variant::Variant::server);
+fn plan_of(variants: &[Variant], question: &Question) -> Plan {
+    let row = |variant: &Variant, load: &Load| Row { server: variant.name.clone(), load: *load };
+    let rows = variants.iter().flat_map(|variant| question.loads.iter().map(move |load| row(variant, load)));
+    let servers = variants.iter().map(Variant::server);
     Plan { repeat: question.repeat, rows: rows.collect(), servers: servers.collect(), checks: Vec::new() }
 }
 
-fn answer(conditions: Conditions, boots: &[Vec<Pair>], measured: &[Vec<Outcome>], loads: &[Load]) -> Answer {
-    let effects = boots.iter().zip(measured).flat_map(|(pairs, outcomes)| {
-        pairs.iter().flat_map(move |pair| loads.iter().map(move |load| effect(pair, *load, outcomes)))
-    });
-    let repeatability = loads.iter().map(|load| repeatability(*load, measured)).collect();
-    Answer { conditions, effects: effects.collect(), repeatability }
-}
-
-fn effect(pair: &Pair, load: Load, outcomes: &[Outcome]) -> Effect {
-    let find = |name: &str| {
-        outcomes.iter().find(|outcome| {
-            outcome.row.server == name
-                && (outcome.row.mode, outcome.row.in_flight) == (load.mode, load.in_flight)
-        })
-    };
-    let figures = |name: &str| -> Result<Figures, String> {
-        let outcome = find(name).ok_or_else(|| format!("{name} was not measured"))?;
-        match outcome.figures() {
-            _ if outcome.failure.is_some() => {
-                Err(format!("{name}: {}", outcome.failure.as_deref().unwrap_or_default()))
-            }
-            Some(figures) if figures.failed > 0 => Err(format!("{name}: {} requests failed", figures.failed)),
-            Some(figures) => Ok(figures),
-            None => Err(format!("{name}: no request")),
+impl Effect {
+    fn new(pair: &Pair, load: Load, run: &Run) -> Self {
+        let figures = |variant: &Variant| {
+            let row = Row { server: variant.name.clone(), load };
+            let outcome = run.rows.iter().find(|outcome| outcome.row == row);
+            let problem = outcome.map_or_else(|| Some("not measured".to_owned()), Outcome::problem);
+            let failure = problem.map(|why| format!("{}: {why}", variant.name));
+            (outcome.and_then(Outcome::clean_figures), failure)
+        };
+        let ((with, failed_with), (without, failed_without)) = (figures(&pair.with), figures(&pair.without));
+        let percent = |part: fn(&Figures) -> f64| {
+            let (with, without) = (part(with.as_ref()?), part(without.as_ref()?));
+            Some((with - without) / without * 100.0)
+        };
+        Self {
+            technique: pair.technique.name,
+            engine: pair.engine,
+            set: pair.set,
+            is_default: pair.is_default,
+            load: load.to_string(),
+            with,
+            without,
+            server_percent: percent(|figures| figures.server),
+            machine_percent: percent(|figures| figures.machine),
+            failure: failed_with.or(failed_without),
         }
-    };
-    let (with, without) = (figures(&pair.with.name), figures(&pair.without.name));
-    let failure = [&with, &without].into_iter().find_map(|side| side.as_ref().err().cloned());
-    Effect {
-        technique: pair.technique.name.to_owned(),
-        engine: pair.engine,
-        set: pair.set,
-        is_default: pair.is_default,
-        load: load.to_string(),
-        with: with.ok(),
-        without: without.ok(),
-        failure,
     }
 }
 
 /// Over the servers that are in more than one boot.
-fn repeatability(load: Load, measured: &[Vec<Outcome>]) -> Repeatability {
-    let rows: Vec<(&str, Figures)> = measured
-        .iter()
-        .flatten()
-        .filter(|outcome| (outcome.row.mode, outcome.row.in_flight) == (load.mode, load.in_flight))
-        .filter_map(|outcome| {
-            Some((outcome.row.server.as_str(), outcome.figures().filter(|_| outcome.is_clean())?))
-        })
-        .collect();
+fn repeatability(load: Load, measured: &[Run]) -> Repeatability {
+    let of_load = measured.iter().flat_map(|run| &run.rows).filter(|outcome| outcome.row.load == load);
+    let rows: Vec<(&str, Figures)> =
+        of_load.filter_map(|outcome| Some((outcome.row.server.as_str(), outcome.clean_figures()?))).collect();
     let widest = |part: fn(&Figures) -> f64| {
         let apart = rows.iter().map(|(name, _)| {
             let same = || rows.iter().filter(|(other, _)| other == name).map(|(_, figures)| part(figures));

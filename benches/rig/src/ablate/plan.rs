@@ -9,9 +9,9 @@ use crate::variant::{Engine, Settings, Variant};
 const SERVERS_A_BOOT: usize = 12;
 
 /// What a technique is added to, or taken from.
-#[derive(Clone, Copy, Debug, serde::Deserialize, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum Set {
+pub(super) enum Set {
     /// Nothing else is on.
     Alone,
     /// The defaults.
@@ -40,7 +40,7 @@ impl Set {
     pub(super) const fn name(self) -> &'static str {
         match self {
             Self::Alone => "alone",
-            Self::Full => "in the full set",
+            Self::Full => "full",
         }
     }
 }
@@ -57,35 +57,22 @@ pub(super) fn pairs(engine: Engine, only: &[String], defaults: &Settings) -> Vec
 }
 
 fn pair(technique: &'static Technique, engine: Engine, set: Set, defaults: &Settings) -> Pair {
-    let base = match set {
-        Set::Alone => nothing(defaults),
-        Set::Full => defaults.clone(),
-    }
-    .with(&technique.context());
+    let (whole, word) = match set {
+        Set::Alone => (nothing(defaults), "none"),
+        Set::Full => (defaults.clone(), "full"),
+    };
+    let base = whole.with(&technique.context());
     let variant = |settings: Settings| {
-        let relative_to = match set {
-            Set::Alone => nothing(defaults),
-            Set::Full => defaults.clone(),
-        };
-        let what = settings.without(&relative_to);
-        let set = if set == Set::Full { "full" } else { "none" };
-        let name = match what == Settings::default() {
-            true => format!("{}-{set}", engine.name()),
-            false => format!("{}-{set} {what}", engine.name()),
-        };
+        let what = settings.without(&whole);
+        let name = format!("{}-{word}", engine.name());
+        let name = if what == Settings::default() { name } else { format!("{name} {what}") };
         Variant { name, engine, settings: settings.without(defaults) }
     };
     let is_default = technique.on().hold_in(defaults);
     // What the defaults do not have is added to them, and not to what it stands instead of.
     let without = if set == Set::Full && !is_default { base.clone() } else { base.with(&technique.off()) };
-    Pair {
-        technique,
-        engine,
-        set,
-        is_default,
-        with: variant(base.with(&technique.on())),
-        without: variant(without),
-    }
+    let with = variant(base.with(&technique.on()));
+    Pair { technique, engine, set, is_default, with, without: variant(without) }
 }
 
 /// The comparisons boot by boot. There are at least two boots, so that what is in all of them shows how well a boot repeats.
@@ -93,13 +80,10 @@ pub(super) fn boots(pairs: &[Pair]) -> Vec<Vec<Pair>> {
     let servers_max = SERVERS_A_BOOT.min(variants(pairs).len().div_ceil(2) + 1);
     let mut boots: Vec<Vec<Pair>> = Vec::new();
     for pair in pairs {
-        let fits = boots.last().is_some_and(|boot| {
-            let mut more = boot.clone();
-            more.push(pair.clone());
-            variants(&more).len() <= servers_max
-        });
+        let mut more = boots.last().cloned().unwrap_or_default();
+        more.push(pair.clone());
         match boots.last_mut() {
-            Some(boot) if fits => boot.push(pair.clone()),
+            Some(boot) if variants(&more).len() <= servers_max => *boot = more,
             _ => boots.push(vec![pair.clone()]),
         }
     }

@@ -4,151 +4,73 @@
 
 use crate::variant::{Engine, Settings};
 
-/// Keys of the configuration with values.
-type Pairs = &'static [(&'static str, &'static str)];
-
-/// One technique.
+/// One technique: a key of the configuration with two values.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Technique {
     /// The name in tables and in `--only`.
     pub(crate) name: &'static str,
-    /// Settings with it.
-    on: Pairs,
-    /// Settings without it.
-    off: Pairs,
-    /// Without these settings it does nothing.
-    context: Pairs,
+    key: &'static str,
+    /// The value with it.
+    on: &'static str,
+    /// The value without it.
+    off: &'static str,
+    /// Without this setting it does nothing.
+    context: &'static [(&'static str, &'static str)],
     /// Whether the epoll driver has it too.
     on_epoll: bool,
 }
 
-const URING: Technique = Technique { name: "", on: &[], off: &[], context: &[], on_epoll: false };
-const BOTH: Technique = Technique { on_epoll: true, ..URING };
+const fn uring(name: &'static str, key: &'static str, on: &'static str, off: &'static str) -> Technique {
+    Technique { name, key, on, off, context: &[], on_epoll: false }
+}
+
+const fn both(name: &'static str, key: &'static str, on: &'static str, off: &'static str) -> Technique {
+    Technique { on_epoll: true, ..uring(name, key, on, off) }
+}
+
+impl Technique {
+    const fn beside(self, context: &'static [(&'static str, &'static str)]) -> Self {
+        Self { context, ..self }
+    }
+}
 
 /// All of them: on the listener, in the loop, of the ring.
 pub(crate) const TECHNIQUES: &[Technique] = &[
-    Technique {
-        name: "deferred accept",
-        on: &[("tcp.defer_accept", "true")],
-        off: &[("tcp.defer_accept", "false")],
-        ..BOTH
-    },
-    Technique {
-        name: "quick-ack off",
-        on: &[("tcp.quickack", "false")],
-        off: &[("tcp.quickack", "true")],
-        ..BOTH
-    },
-    Technique {
-        name: "reply with the FIN",
-        on: &[("tuning.send_more", "true")],
-        off: &[("tuning.send_more", "false")],
-        ..BOTH
-    },
-    Technique {
-        name: "direct calls",
-        on: &[("tuning.direct_calls", "true")],
-        off: &[("tuning.direct_calls", "false")],
-        ..URING
-    },
-    Technique {
-        name: "multishot accept",
-        on: &[("tuning.accept", "\"multishot\"")],
-        off: &[("tuning.accept", "\"single-shot\"")],
-        ..URING
-    },
-    Technique {
-        name: "accept by polling",
-        on: &[("tuning.accept", "\"poll\"")],
-        off: &[("tuning.accept", "\"single-shot\"")],
-        ..URING
-    },
-    Technique {
-        name: "lazy wake 200us",
-        on: &[("tuning.wait_min", "\"200us\"")],
-        off: &[("tuning.wait_min", "\"0s\"")],
-        context: &[("tuning.accept", "\"poll\"")],
-        ..URING
-    },
-    Technique {
-        name: "lazy wake 1ms",
-        on: &[("tuning.wait_min", "\"1ms\"")],
-        off: &[("tuning.wait_min", "\"0s\"")],
-        context: &[("tuning.accept", "\"poll\"")],
-        ..URING
-    },
-    Technique {
-        name: "receive by polling",
-        on: &[("tuning.receive", "\"poll\"")],
-        off: &[("tuning.receive", "\"single-shot\"")],
-        ..URING
-    },
-    Technique {
-        name: "poll first",
-        on: &[("tuning.poll_first", "true")],
-        off: &[("tuning.poll_first", "false")],
-        context: &[("tuning.receive", "\"single-shot\"")],
-        ..URING
-    },
-    Technique {
-        name: "direct descriptors",
-        on: &[("tuning.descriptors", "\"direct\"")],
-        off: &[("tuning.descriptors", "\"ordinary\"")],
-        ..URING
-    },
-    Technique {
-        name: "skipped completions",
-        on: &[("tuning.skip_success", "true")],
-        off: &[("tuning.skip_success", "false")],
-        context: &[("tuning.descriptors", "\"direct\"")],
-        ..URING
-    },
-    Technique {
-        name: "one issuer",
-        on: &[("tuning.single_issuer", "true")],
-        off: &[("tuning.single_issuer", "false")],
-        // It carries deferred task work, which is a technique of its own.
-        context: &[("tuning.defer_taskrun", "false")],
-        ..URING
-    },
-    Technique {
-        name: "deferred task work",
-        on: &[("tuning.defer_taskrun", "true")],
-        off: &[("tuning.defer_taskrun", "false")],
-        context: &[("tuning.single_issuer", "true")],
-        ..URING
-    },
-    Technique {
-        name: "cooperative task work",
-        on: &[("tuning.coop_taskrun", "true")],
-        off: &[("tuning.coop_taskrun", "false")],
-        // Deferred task work never interrupts.
-        context: &[("tuning.defer_taskrun", "false")],
-        ..URING
-    },
-    Technique {
-        name: "registered ring",
-        on: &[("tuning.registered_ring", "true")],
-        off: &[("tuning.registered_ring", "false")],
-        ..URING
-    },
-    Technique {
-        name: "no index array",
-        on: &[("tuning.no_sqarray", "true")],
-        off: &[("tuning.no_sqarray", "false")],
-        ..URING
-    },
+    both("deferred accept", "tcp.defer_accept", "true", "false"),
+    both("quick-ack off", "tcp.quickack", "false", "true"),
+    both("reply with the FIN", "tuning.send_more", "true", "false"),
+    uring("direct calls", "tuning.direct_calls", "true", "false"),
+    uring("multishot accept", "tuning.accept", "\"multishot\"", "\"single-shot\""),
+    uring("accept by polling", "tuning.accept", "\"poll\"", "\"single-shot\""),
+    uring("lazy wake 200us", "tuning.wait_min", "\"200us\"", "\"0s\"")
+        .beside(&[("tuning.accept", "\"poll\"")]),
+    uring("lazy wake 1ms", "tuning.wait_min", "\"1ms\"", "\"0s\"").beside(&[("tuning.accept", "\"poll\"")]),
+    uring("receive by polling", "tuning.receive", "\"poll\"", "\"single-shot\""),
+    uring("poll first", "tuning.poll_first", "true", "false")
+        .beside(&[("tuning.receive", "\"single-shot\"")]),
+    uring("direct descriptors", "tuning.descriptors", "\"direct\"", "\"ordinary\""),
+    uring("skipped completions", "tuning.skip_success", "true", "false")
+        .beside(&[("tuning.descriptors", "\"direct\"")]),
+    // It carries deferred task work, which is a technique of its own.
+    uring("one issuer", "tuning.single_issuer", "true", "false").beside(&[("tuning.defer_taskrun", "false")]),
+    uring("deferred task work", "tuning.defer_taskrun", "true", "false")
+        .beside(&[("tuning.single_issuer", "true")]),
+    // Deferred task work never interrupts.
+    uring("cooperative task work", "tuning.coop_taskrun", "true", "false")
+        .beside(&[("tuning.defer_taskrun", "false")]),
+    uring("registered ring", "tuning.registered_ring", "true", "false"),
+    uring("no index array", "tuning.no_sqarray", "true", "false"),
 ];
 
 impl Technique {
     /// Settings with it.
     pub(crate) fn on(&self) -> Settings {
-        Settings::of(self.on)
+        Settings::of(&[(self.key, self.on)])
     }
 
     /// Settings without it.
     pub(crate) fn off(&self) -> Settings {
-        Settings::of(self.off)
+        Settings::of(&[(self.key, self.off)])
     }
 
     /// Where it makes a difference.
@@ -158,7 +80,7 @@ impl Technique {
 
     /// Whether `engine` has it, and the program whose defaults these are knows every key of it.
     pub(crate) fn is_of(&self, engine: Engine, defaults: &Settings) -> bool {
-        let mut keys = self.on.iter().chain(self.context).map(|(key, _)| key);
+        let mut keys = self.context.iter().map(|(key, _)| *key).chain([self.key]);
         (self.on_epoll || engine == Engine::IoUring) && keys.all(|key| defaults.get(key).is_some())
     }
 }
@@ -177,14 +99,8 @@ mod tests {
     fn names_are_unique_and_each_technique_turns_its_own_keys() {
         for (at, technique) in TECHNIQUES.iter().enumerate() {
             assert!(TECHNIQUES[..at].iter().all(|other| other.name != technique.name), "{}", technique.name);
-            let keys = |pairs: Pairs| pairs.iter().map(|(key, _)| *key).collect::<Vec<_>>();
-            assert_eq!(keys(technique.on), keys(technique.off), "{}", technique.name);
             assert_ne!(technique.on, technique.off);
-            assert!(
-                technique.context.iter().all(|(key, _)| !keys(technique.on).contains(key)),
-                "{}",
-                technique.name
-            );
+            assert!(technique.context.iter().all(|(key, _)| *key != technique.key), "{}", technique.name);
         }
     }
 

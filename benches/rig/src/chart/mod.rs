@@ -8,13 +8,13 @@ mod svg;
 #[cfg(test)]
 mod tests;
 
-use crate::plan::Mode;
-use crate::report::{Conditions, Outcome};
+use crate::plan::{Load, Mode};
+use crate::report::Run;
 
 /// The loads that are drawn: the name in the legend.
-const SERIES: [(Mode, u32, &str); 2] = [
-    (Mode::Close, 64, "close 64: work is always queued"),
-    (Mode::Free, 64, "free 64: the server is woken for each event"),
+const SERIES: [(Load, &str); 2] = [
+    (Load::new(Mode::Close, 64), "close 64: work is always queued"),
+    (Load::new(Mode::Free, 64), "free 64: the server is woken for each event"),
 ];
 /// The server whose first figure is drawn as a line through all bars.
 const FLOOR: &str = "bare";
@@ -39,33 +39,26 @@ pub(super) struct Bars {
 }
 
 /// The picture; `None` without a figure to draw.
-pub(crate) fn render(outcomes: &[Outcome], conditions: &Conditions) -> Option<String> {
-    chart(outcomes, conditions).map(|chart| svg::write(&chart))
+pub(crate) fn render(run: &Run) -> Option<String> {
+    chart(run).map(|chart| svg::write(&chart))
 }
 
 /// A server without deferred accept is left out where the same server with it is there: tuned beside tuned.
-fn chart(outcomes: &[Outcome], conditions: &Conditions) -> Option<Chart> {
+fn chart(run: &Run) -> Option<Chart> {
     let mut rows: Vec<Bars> = Vec::new();
-    for outcome in outcomes {
+    for outcome in run.rows.iter().filter(|outcome| !outcome.row.server.ends_with("-plain")) {
         let name = &outcome.row.server;
-        let Some(series) = series_of(outcome) else { continue };
-        let Some(figures) = outcome.figures().filter(|_| outcome.is_clean()) else { continue };
-        if name.ends_with("-plain") {
-            continue;
-        }
+        let Some(series) = SERIES.iter().position(|(load, _)| *load == outcome.row.load) else { continue };
+        let Some(figures) = outcome.clean_figures() else { continue };
         let at = rows.iter().position(|bars| bars.name == *name).unwrap_or_else(|| {
-            rows.push(Bars {
-                name: name.clone(),
-                is_ours: name.starts_with("doorbell"),
-                values: [None; SERIES.len()],
-            });
+            let is_ours = name.starts_with("doorbell");
+            rows.push(Bars { name: name.clone(), is_ours, values: [None; SERIES.len()] });
             rows.len() - 1
         });
         rows[at].values[series] = Some(figures.server);
     }
-    let first = |bars: &Bars| bars.values.iter().flatten().next().copied();
-    rows.retain(|bars| first(bars).is_some());
-    rows.sort_by(|a, b| first(a).unwrap_or_default().total_cmp(&first(b).unwrap_or_default()));
+    let first = |bars: &Bars| bars.values.iter().flatten().next().copied().unwrap_or_default();
+    rows.sort_by(|a, b| first(a).total_cmp(&first(b)));
     if rows.is_empty() {
         return None;
     }
@@ -73,15 +66,9 @@ fn chart(outcomes: &[Outcome], conditions: &Conditions) -> Option<Chart> {
         title: "Instructions of the server for a connection, kernel included".to_owned(),
         subtitle: format!(
             "Connect, one request, three bytes of body, close. Linux {}, one CPU in QEMU, 64 connections at a time, median of {}. Fewer is better.",
-            conditions.kernel, conditions.repeat
+            run.conditions.kernel, run.conditions.repeat
         ),
         floor: rows.iter().find(|bars| bars.name == FLOOR).and_then(|bars| bars.values[0]),
         rows,
     })
-}
-
-fn series_of(outcome: &Outcome) -> Option<usize> {
-    SERIES
-        .iter()
-        .position(|&(mode, in_flight, _)| (outcome.row.mode, outcome.row.in_flight) == (mode, in_flight))
 }

@@ -2,7 +2,7 @@
 //!
 //! Does not know about: where the figures come from.
 
-use std::fmt::Write;
+use std::fmt::Display;
 
 use super::layout::{BAR, BOTTOM, GAP, GROUP_GAP, LEFT, MARGIN, Scale, TOP, WIDTH, group_height, wrapped};
 use super::{Chart, SERIES};
@@ -45,143 +45,102 @@ text { fill: #f0f6fc }
 }
 ";
 
+/// Elements of the picture, a line each.
+#[derive(Default)]
+struct Picture(String);
+
+impl Picture {
+    fn line(&mut self, element: &str) {
+        self.0.push_str(element);
+        self.0.push('\n');
+    }
+
+    fn text(&mut self, class: &str, x: impl Display, y: impl Display, words: &str) {
+        let class = if class.is_empty() { String::new() } else { format!(" class=\"{class}\"") };
+        self.line(&format!("<text{class} x=\"{x}\" y=\"{y}\">{}</text>", escaped(words)));
+    }
+
+    fn bar(&mut self, class: &str, x: f64, y: impl Display, width: impl Display) {
+        self.line(&format!(
+            "<rect class=\"{class}\" x=\"{x}\" y=\"{y}\" width=\"{width}\" height=\"{BAR}\" rx=\"1.5\"/>"
+        ));
+    }
+
+    /// A vertical line through all bars.
+    fn rule(&mut self, class: &str, x: f64, height: f64) {
+        let (top, bottom) = (TOP - 6.0, height - BOTTOM + 4.0);
+        self.line(&format!(
+            "<line class=\"{class}\" x1=\"{x:.1}\" y1=\"{top}\" x2=\"{x:.1}\" y2=\"{bottom}\"/>"
+        ));
+    }
+}
+
 /// The picture.
 pub(super) fn write(chart: &Chart) -> String {
     let largest =
         chart.rows.iter().flat_map(|bars| bars.values.iter().flatten()).copied().fold(0.0, f64::max);
     let scale = Scale::to(largest);
     let height = height(chart);
-    let mut text = String::new();
-    line(
-        &mut text,
-        format_args!(
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{WIDTH}\" height=\"{height}\" viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" aria-labelledby=\"title desc\">"
-        ),
-    );
-    line(&mut text, format_args!("<title id=\"title\">{}</title>", escaped(&chart.title)));
-    line(&mut text, format_args!("<desc id=\"desc\">{}</desc>", escaped(&description(chart))));
-    line(&mut text, format_args!("<style>\n{STYLE}</style>"));
-    line(&mut text, format_args!("<rect class=\"back\" width=\"{WIDTH}\" height=\"{height}\" rx=\"6\"/>"));
-    heading(&mut text, chart);
-    ticks(&mut text, &scale, height);
+    let mut picture = Picture::default();
+    picture.line(&format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{WIDTH}\" height=\"{height}\" viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" aria-labelledby=\"title desc\">"
+    ));
+    picture.line(&format!("<title id=\"title\">{}</title>", escaped(&chart.title)));
+    picture.line(&format!("<desc id=\"desc\">{}</desc>", escaped(&description(chart))));
+    picture.line(&format!("<style>\n{STYLE}</style>"));
+    picture.line(&format!("<rect class=\"back\" width=\"{WIDTH}\" height=\"{height}\" rx=\"6\"/>"));
+    heading(&mut picture, chart);
+    for value in scale.ticks() {
+        let x = LEFT + scale.length(value);
+        picture.rule("line", x, height);
+        picture.text("tick", tenths(x), TOP - 11.0, &thousands(value));
+    }
     let mut y = TOP;
     for bars in &chart.rows {
-        y = group(&mut text, bars, &scale, y);
+        y = group(&mut picture, bars, &scale, y);
     }
-    floor(&mut text, chart, &scale, height);
-    text.push_str("</svg>\n");
-    text
+    if let Some(value) = chart.floor {
+        let x = LEFT + scale.length(value);
+        let words = format!("bare system calls, nothing parsed: {}", thousands(value));
+        picture.rule("floor", x, height);
+        picture.text("floor-text", tenths(x + 5.0), height - 5.0, &words);
+    }
+    picture.line("</svg>");
+    picture.0
 }
 
 /// One server; where the next begins.
-fn group(text: &mut String, bars: &super::Bars, scale: &Scale, y: f64) -> f64 {
+fn group(picture: &mut Picture, bars: &super::Bars, scale: &Scale, y: f64) -> f64 {
     let count = bars.values.iter().flatten().count();
     let middle = y + group_height(count) / 2.0 + TEXT_SIZE * 0.35;
     let (weight, prefix) = if bars.is_ours { (" ours", "ours-") } else { ("", "") };
-    let name = escaped(&bars.name);
-    line(
-        text,
-        format_args!("<text class=\"name{weight}\" x=\"{}\" y=\"{middle:.1}\">{name}</text>", LEFT - 8.0),
-    );
+    picture.text(&format!("name{weight}"), LEFT - 8.0, tenths(middle), &bars.name);
     let mut at = y;
     for (value, series) in bars.values.iter().zip(["a", "b"]) {
         let Some(value) = value else { continue };
         let length = scale.length(*value);
-        line(
-            text,
-            format_args!(
-                "<rect class=\"{prefix}{series}\" x=\"{LEFT}\" y=\"{at:.1}\" width=\"{length:.1}\" height=\"{BAR}\" rx=\"1.5\"/>"
-            ),
-        );
+        picture.bar(&format!("{prefix}{series}"), LEFT, tenths(at), tenths(length));
         let (x, foot) = (LEFT + length + 5.0, at + FOOT);
-        line(
-            text,
-            format_args!(
-                "<text class=\"value{weight}\" x=\"{x:.1}\" y=\"{foot:.1}\">{}</text>",
-                thousands(*value)
-            ),
-        );
+        picture.text(&format!("value{weight}"), tenths(x), tenths(foot), &thousands(*value));
         at += BAR + GAP;
     }
     at - GAP + GROUP_GAP
 }
 
-fn heading(text: &mut String, chart: &Chart) {
-    let title = escaped(&chart.title);
-    line(
-        text,
-        format_args!(
-            "<text class=\"title\" x=\"{MARGIN}\" y=\"{}\">{title}</text>",
-            MARGIN + TITLE_SIZE * 0.8
-        ),
-    );
+fn heading(picture: &mut Picture, chart: &Chart) {
+    picture.text("title", MARGIN, MARGIN + TITLE_SIZE * 0.8, &chart.title);
     let mut y = 50.0;
     for part in wrapped(&chart.subtitle, TEXT_SIZE, WIDTH - 2.0 * MARGIN) {
-        line(text, format_args!("<text class=\"soft\" x=\"{MARGIN}\" y=\"{y}\">{}</text>", escaped(&part)));
+        picture.text("soft", MARGIN, y, &part);
         y += 16.0;
     }
     let mut x = MARGIN;
-    for (&(_, _, name), series) in SERIES.iter().zip(["a", "b"]) {
-        line(
-            text,
-            format_args!(
-                "<rect class=\"ours-{series}\" x=\"{x}\" y=\"84\" width=\"12\" height=\"12\" rx=\"1.5\"/>"
-            ),
-        );
-        line(
-            text,
-            format_args!(
-                "<rect class=\"{series}\" x=\"{}\" y=\"84\" width=\"12\" height=\"12\" rx=\"1.5\"/>",
-                x + 14.0
-            ),
-        );
-        line(text, format_args!("<text x=\"{}\" y=\"94\">{}</text>", x + 32.0, escaped(name)));
+    for (&(_, name), series) in SERIES.iter().zip(["a", "b"]) {
+        picture.bar(&format!("ours-{series}"), x, 84, 12);
+        picture.bar(series, x + 14.0, 84, 12);
+        picture.text("", x + 32.0, 94, name);
         x += 270.0;
     }
-}
-
-fn ticks(text: &mut String, scale: &Scale, height: f64) {
-    for value in scale.ticks() {
-        let x = LEFT + scale.length(value);
-        line(
-            text,
-            format_args!(
-                "<line class=\"line\" x1=\"{x:.1}\" y1=\"{}\" x2=\"{x:.1}\" y2=\"{}\"/>",
-                TOP - 6.0,
-                height - BOTTOM + 4.0
-            ),
-        );
-        line(
-            text,
-            format_args!(
-                "<text class=\"tick\" x=\"{x:.1}\" y=\"{}\">{}</text>",
-                TOP - 11.0,
-                thousands(value)
-            ),
-        );
-    }
-}
-
-fn floor(text: &mut String, chart: &Chart, scale: &Scale, height: f64) {
-    let Some(value) = chart.floor else { return };
-    let x = LEFT + scale.length(value);
-    line(
-        text,
-        format_args!(
-            "<line class=\"floor\" x1=\"{x:.1}\" y1=\"{}\" x2=\"{x:.1}\" y2=\"{}\"/>",
-            TOP - 6.0,
-            height - BOTTOM + 4.0
-        ),
-    );
-    line(
-        text,
-        format_args!(
-            "<text class=\"floor-text\" x=\"{:.1}\" y=\"{}\">bare system calls, nothing parsed: {}</text>",
-            x + 5.0,
-            height - 5.0,
-            thousands(value)
-        ),
-    );
 }
 
 fn height(chart: &Chart) -> f64 {
@@ -193,23 +152,18 @@ fn height(chart: &Chart) -> f64 {
 fn description(chart: &Chart) -> String {
     let mut text = chart.subtitle.clone();
     for bars in &chart.rows {
-        let parts: Vec<String> = bars
-            .values
-            .iter()
-            .zip(SERIES)
-            .filter_map(|(value, (mode, in_flight, _))| {
-                Some(format!("{mode} {in_flight} {}", thousands((*value)?)))
-            })
-            .collect();
-        write!(text, " {}: {}.", bars.name, parts.join(", ")).expect("a string takes everything");
+        let named = bars.values.iter().zip(SERIES).filter_map(|(value, (load, _))| {
+            Some(format!("{} {} {}", load.mode, load.in_flight, thousands((*value)?)))
+        });
+        text.push_str(&format!(" {}: {}.", bars.name, named.collect::<Vec<_>>().join(", ")));
     }
     text
 }
 
-fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+fn tenths(value: f64) -> String {
+    format!("{value:.1}")
 }
 
-fn line(text: &mut String, args: std::fmt::Arguments<'_>) {
-    writeln!(text, "{args}").expect("a string takes everything");
+fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }

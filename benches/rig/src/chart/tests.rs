@@ -5,9 +5,10 @@
 use super::layout::{LEFT, RIGHT, Scale, WIDTH, text_width, wrapped};
 use super::*;
 use crate::plan::{Row, Sample};
+use crate::report::{Conditions, Outcome};
 
 fn outcome(server: &str, mode: Mode, instructions: i64) -> Outcome {
-    let row = Row { server: server.into(), mode, in_flight: 64 };
+    let row = Row { server: server.into(), load: Load::new(mode, 64) };
     let sample = Sample {
         requests: 10,
         server: 10 * instructions,
@@ -18,8 +19,8 @@ fn outcome(server: &str, mode: Mode, instructions: i64) -> Outcome {
     Outcome { row, samples: vec![sample], failure: None }
 }
 
-fn all() -> Vec<Outcome> {
-    vec![
+fn all() -> Run {
+    let rows = vec![
         outcome("nginx", Mode::Close, 42_000),
         outcome("nginx", Mode::Free, 44_000),
         outcome("nginx-plain", Mode::Close, 46_000),
@@ -28,11 +29,16 @@ fn all() -> Vec<Outcome> {
         outcome("bare", Mode::Close, 18_200),
         outcome("slow<one>", Mode::Close, 116_000),
         Outcome { failure: Some("gone".into()), ..outcome("broken", Mode::Close, 1) },
-    ]
+    ];
+    Run {
+        conditions: Conditions { kernel: "6.12".into(), repeat: 3, ..Conditions::default() },
+        rows,
+        ..Run::default()
+    }
 }
 
 fn picture() -> String {
-    render(&all(), &Conditions { kernel: "6.12".into(), repeat: 3, ..Conditions::default() }).unwrap()
+    render(&all()).unwrap()
 }
 
 /// The numbers in every attribute of this name of elements that start with `element`.
@@ -44,7 +50,7 @@ fn numbers(picture: &str, element: &str, name: &str) -> Vec<f64> {
 
 #[test]
 fn servers_are_sorted_and_drawn_once() {
-    let chart = chart(&all(), &Conditions::default()).unwrap();
+    let chart = chart(&all()).unwrap();
     let names: Vec<&str> = chart.rows.iter().map(|bars| bars.name.as_str()).collect();
     assert_eq!(names, ["bare", "doorbell-uring", "nginx", "slow<one>"]);
     assert_eq!(chart.rows[2].values, [Some(42_000.0), Some(44_000.0)]);
@@ -54,9 +60,9 @@ fn servers_are_sorted_and_drawn_once() {
 
 #[test]
 fn nothing_to_draw_is_no_picture() {
-    let unseen = [outcome("nginx", Mode::Keep, 19_000), outcome("nginx-plain", Mode::Close, 46_000)];
-    assert_eq!(render(&unseen, &Conditions::default()), None);
-    assert_eq!(render(&[], &Conditions::default()), None);
+    let rows = vec![outcome("nginx", Mode::Keep, 19_000), outcome("nginx-plain", Mode::Close, 46_000)];
+    assert_eq!(render(&Run { rows, ..Run::default() }), None);
+    assert_eq!(render(&Run::default()), None);
 }
 
 #[test]

@@ -4,14 +4,15 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Arg, Args, Parser, Subcommand};
 
-use super::figures::SavedArgs;
-use super::lab::{AblateArgs, GateArgs, MatrixArgs};
-use super::native::{LatencyArgs, NativeArgs};
-use super::tls::TlsArgs;
+use crate::ablate;
 use crate::image::Kernel;
-use crate::native::{Measure, Rules};
+use crate::native::Rules;
+use crate::plan::Load;
+use crate::report::Form;
+use crate::session::Session;
+use crate::variant::Engine;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -74,7 +75,7 @@ pub(super) enum Command {
     },
     /// On this machine: latency at a tenth of the full rate, beside nginx
     Latency(LatencyArgs),
-    /// Name every server and every row
+    /// Name every server, every load and every technique
     List,
     /// Which driver each kernel gets and why, and the tests of the drivers on each
     Matrix(MatrixArgs),
@@ -87,36 +88,52 @@ pub(super) enum Command {
     /// On this machine: CPU time of TLS handshakes and of requests over TLS, beside nginx and HAProxy
     Tls(TlsArgs),
     /// What waking a thread costs by each means of the kernel
-    Wakes(GuestArgs),
+    Wakes(Session),
 }
 
-/// Options of everything that boots.
+/// Options of `rows` and `compare`.
 #[derive(Debug, Args)]
 pub(super) struct RunArgs {
-    /// Kernel of the guest
-    #[arg(long, value_name = "VERSION", default_value = "6.12")]
-    pub(super) kernel: Kernel,
+    #[command(flatten)]
+    pub(super) session: Session,
 
     /// Only rows whose server/mode/in-flight has these whole parts, as in `doorbell-epoll`, `close/64` or `nginx/free/64`
     #[arg(long, value_name = "PATTERN", value_delimiter = ',')]
     pub(super) only: Vec<String>,
 
+    #[command(flatten)]
+    pub(super) samples: SampleArgs,
+
+    #[command(flatten)]
+    pub(super) output: OutputArgs,
+
+    #[command(flatten)]
+    pub(super) given: Given,
+}
+
+/// How often rows are measured.
+#[derive(Debug, Args)]
+pub(super) struct SampleArgs {
     /// Samples of each row; figures are medians
     #[arg(long, value_name = "N", default_value = "3", value_parser = clap::value_parser!(u32).range(1..=100))]
     pub(super) repeat: u32,
+}
 
+/// Where a report goes.
+#[derive(Debug, Args)]
+pub(super) struct OutputArgs {
     /// Form of the report
     #[arg(short, long, value_name = "FORM", default_value = "table")]
-    pub(super) output: OutputArg,
+    pub(super) output: Form,
 
-    /// Also write the report to STEM.json, STEM.md and STEM.svg
+    /// Also write the report to STEM.json and STEM.md, and a comparison as a picture to STEM.svg
     #[arg(long, value_name = "STEM")]
     pub(super) save: Option<PathBuf>,
+}
 
-    /// CPU model, as of QEMU's -cpu
-    #[arg(long, value_name = "MODEL", default_value = "max")]
-    pub(super) cpu: String,
-
+/// Programs that are not built.
+#[derive(Debug, Args)]
+pub(super) struct Given {
     /// Measure this `doorbell` and build none
     #[arg(long, value_name = "FILE")]
     pub(super) doorbell: Option<PathBuf>,
@@ -126,64 +143,172 @@ pub(super) struct RunArgs {
     pub(super) load: Option<PathBuf>,
 }
 
-/// Options of what has no rows.
+/// What is asked for in a turn.
 #[derive(Debug, Args)]
-pub(super) struct GuestArgs {
-    /// Kernel of the guest
-    #[arg(long, value_name = "VERSION", default_value = "6.12")]
-    pub(super) kernel: Kernel,
-
-    /// CPU model, as of QEMU's -cpu
-    #[arg(long, value_name = "MODEL", default_value = "max")]
-    pub(super) cpu: String,
+pub(super) struct RequestArgs {
+    /// New connections in a turn; of requests on kept connections ten times as many
+    #[arg(long, value_name = "N", default_value = "20000", value_parser = clap::value_parser!(u64).range(100..=1_000_000))]
+    pub(super) requests: u64,
 }
 
-/// Options of everything that runs in alternating pairs on this machine.
+/// Options of `native`.
 #[derive(Debug, Args)]
-pub(super) struct PairArgs {
-    /// Pairs of turns of each contest; ours is first in every other one
-    #[arg(long, value_name = "N", default_value = "5", value_parser = clap::value_parser!(u32).range(1..=100))]
-    pairs: u32,
+pub(super) struct NativeArgs {
+    #[command(flatten)]
+    pub(super) turn: RequestArgs,
 
-    /// The core of the server
-    #[arg(long, value_name = "CORE", default_value = "0")]
-    server_core: u32,
+    #[command(flatten)]
+    pub(super) common: ContestArgs,
+}
 
-    /// The core of the client
-    #[arg(long, value_name = "CORE", default_value = "1")]
-    client_core: u32,
+/// Options of `latency`.
+#[derive(Debug, Args)]
+pub(super) struct LatencyArgs {
+    /// Length of a turn
+    #[arg(long, value_name = "SECONDS", default_value = "3", value_parser = clap::value_parser!(u32).range(1..=60))]
+    pub(super) seconds: u32,
 
-    /// Form of the report
-    #[arg(short, long, value_name = "FORM", default_value = "table")]
-    pub(super) output: OutputArg,
+    #[command(flatten)]
+    pub(super) common: ContestArgs,
+}
+
+/// What both have.
+#[derive(Debug, Args)]
+pub(super) struct ContestArgs {
+    /// Only contests whose ours/peer/mode/in-flight has these whole parts, as in `doorbell-uring/nginx` or `hyper/close`
+    #[arg(long, value_name = "PATTERN", value_delimiter = ',')]
+    pub(super) only: Vec<String>,
+
+    #[command(flatten)]
+    pub(super) rules: Rules,
+
+    #[command(flatten)]
+    pub(super) output: OutputArgs,
+
+    #[command(flatten)]
+    pub(super) given: Given,
+}
+
+/// Options of `tls`.
+#[derive(Debug, Args)]
+pub(super) struct TlsArgs {
+    /// Handshakes in a turn; of requests on kept connections ten times as many
+    #[arg(long, value_name = "N", default_value = "2000", value_parser = clap::value_parser!(u64).range(100..=1_000_000))]
+    pub(super) count: u64,
+
+    /// Only contests whose ours/peer/kind/offer/group has these whole parts, as in `doorbell-uring/nginx` or `full/usual`
+    #[arg(long, value_name = "PATTERN", value_delimiter = ',')]
+    pub(super) only: Vec<String>,
+
+    #[command(flatten)]
+    pub(super) rules: Rules,
+
+    #[command(flatten)]
+    pub(super) output: OutputArgs,
 
     /// Measure this `doorbell` and build none
     #[arg(long, value_name = "FILE")]
     pub(super) doorbell: Option<PathBuf>,
 }
 
-impl PairArgs {
-    /// How the pairs are held.
-    pub(super) const fn rules(&self, measure: Measure) -> Rules {
-        Rules { pairs: self.pairs, server_core: self.server_core, client_core: self.client_core, measure }
-    }
+/// Options of `ablate`.
+#[derive(Debug, Args)]
+#[command(mut_args(natively))]
+pub(super) struct AblateArgs {
+    /// CPU time on this machine instead of instructions in a guest, in alternating pairs, in the full set
+    #[arg(long, conflicts_with_all = ["kernel", "repeat", "cpu"])]
+    pub(super) native: bool,
+
+    /// Kernels of the guest
+    #[arg(long, value_name = "VERSION", value_delimiter = ',', default_value = "6.12")]
+    pub(super) kernel: Vec<Kernel>,
+
+    /// Drivers; both unless said otherwise
+    #[arg(long, value_name = "DRIVER", value_delimiter = ',')]
+    pub(super) engine: Vec<Engine>,
+
+    /// Only these techniques, as `list` names them
+    #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = technique)]
+    pub(super) only: Vec<String>,
+
+    /// Under each of these loads; close/64, free/64 and keep/64 unless said otherwise, and natively the first and the last
+    #[arg(long, value_name = "LOAD", value_delimiter = ',')]
+    pub(super) loads: Vec<Load>,
+
+    #[command(flatten)]
+    pub(super) samples: SampleArgs,
+
+    /// CPU model, as of QEMU's -cpu
+    #[arg(long, value_name = "MODEL", default_value = "max")]
+    pub(super) cpu: String,
+
+    #[command(flatten)]
+    pub(super) output: OutputArgs,
+
+    #[command(flatten)]
+    pub(super) given: Given,
+
+    #[command(flatten)]
+    pub(super) turn: RequestArgs,
+
+    #[command(flatten)]
+    pub(super) rules: Rules,
 }
 
-/// Forms of the report.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(super) enum OutputArg {
-    Json,
-    Table,
+/// Options of `gate`.
+#[derive(Debug, Args)]
+pub(super) struct GateArgs {
+    /// Write the figures instead of comparing
+    #[arg(long)]
+    pub(super) write: bool,
+
+    /// Only build what is measured, so that a later gate begins at once
+    #[arg(long, conflicts_with_all = ["write", "figures"])]
+    pub(super) build: bool,
+
+    /// The file of figures; the committed one unless said otherwise
+    #[arg(long, value_name = "FILE")]
+    pub(super) figures: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub(super) given: Given,
 }
 
-impl OutputArg {
-    /// The report in this form.
-    pub(super) fn of(self, json: impl FnOnce() -> String, table: impl FnOnce() -> String) -> String {
-        match self {
-            Self::Json => json(),
-            Self::Table => table(),
-        }
-    }
+/// Options of `matrix`.
+#[derive(Debug, Args)]
+pub(super) struct MatrixArgs {
+    /// Kernels of the guest; all unless said otherwise
+    #[arg(long, value_name = "VERSION", value_delimiter = ',')]
+    pub(super) kernel: Vec<Kernel>,
+
+    /// CPU model, as of QEMU's -cpu
+    #[arg(long, value_name = "MODEL", default_value = "max")]
+    pub(super) cpu: String,
+
+    #[command(flatten)]
+    pub(super) output: OutputArgs,
+
+    #[command(flatten)]
+    pub(super) given: Given,
+}
+
+/// The report that `chart` and `table` read.
+#[derive(Debug, Args)]
+pub(super) struct SavedArgs {
+    /// What `compare -o json` printed, or `compare --save` wrote
+    pub(super) report: PathBuf,
+}
+
+/// What is about turns on this machine needs `--native`.
+fn natively(arg: Arg) -> Arg {
+    let is_of_turns = ["client_core", "pairs", "requests", "server_core"].contains(&arg.get_id().as_str());
+    if is_of_turns { arg.requires("native").help_heading("With --native") } else { arg }
+}
+
+/// The name of a technique.
+fn technique(text: &str) -> Result<String, String> {
+    let is_known = ablate::TECHNIQUES.iter().any(|known| known.name == text);
+    if is_known { Ok(text.to_owned()) } else { Err("`doorbell-rig list` names them all".into()) }
 }
 
 #[cfg(test)]
@@ -201,7 +326,7 @@ mod tests {
         let cli = Cli::try_parse_from(["rig", "rows", "--only", "a,b/1", "--kernel", "6.1"]).unwrap();
         let Command::Rows(args) = cli.command else { panic!("another command") };
         assert_eq!(args.only, ["a", "b/1"]);
-        assert_eq!(args.kernel, Kernel::V6_1);
+        assert_eq!(args.session.kernel, Kernel::V6_1);
         assert!(Cli::try_parse_from(["rig", "rows", "--kernel", "5.4"]).is_err());
         assert!(Cli::try_parse_from(["rig", "rows", "--repeat", "0"]).is_err());
     }

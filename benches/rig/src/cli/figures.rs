@@ -1,52 +1,61 @@
-//! Commands that turn a saved report into a picture or a table, and the three files of committed figures.
+//! Reports as files, and the commands that turn a saved one into a picture or a table.
 //!
 //! Does not know about: how figures are measured.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use clap::Args;
+use serde::Serialize;
 
+use super::args::OutputArgs;
 use crate::chart;
 use crate::error::RigError;
-use crate::report::{self, Conditions, Outcome};
+use crate::report::{Form, Page, Run, across, show};
 
-/// The report that `chart` and `table` read.
-#[derive(Debug, Args)]
-pub(super) struct SavedArgs {
-    /// What `compare -o json` printed, or `compare --save` wrote
-    pub(super) report: PathBuf,
+impl OutputArgs {
+    /// The report in the form that is asked for. With `--save` it is also written as JSON and as Markdown.
+    pub(super) fn give(
+        &self,
+        data: &impl Serialize,
+        page: impl Fn(Form) -> Page,
+    ) -> Result<String, RigError> {
+        let shown = |form| show(form, data, || page(form));
+        if let Some(stem) = &self.save {
+            write(stem, "json", &shown(Form::Json))?;
+            write(stem, "md", &shown(Form::Markdown))?;
+        }
+        Ok(shown(self.output))
+    }
 }
 
 /// The picture of a saved report.
-pub(super) fn chart(args: &SavedArgs) -> Result<String, RigError> {
-    let (outcomes, conditions) = read(&args.report)?;
-    picture(&outcomes, &conditions, &args.report)
+pub(super) fn chart(file: &Path) -> Result<String, RigError> {
+    picture(&read(file)?, file)
 }
 
 /// The table of a saved report.
-pub(super) fn table(args: &SavedArgs) -> Result<String, RigError> {
-    let (outcomes, conditions) = read(&args.report)?;
-    Ok(report::readme(&outcomes, &conditions))
+pub(super) fn table(file: &Path) -> Result<String, RigError> {
+    let run = read(file)?;
+    Ok(show(Form::Markdown, &run, || across(&run)))
 }
 
-/// Writes `stem`.json, `stem`.svg and `stem`.md, the last two made from what the first holds.
-pub(super) fn save(stem: &Path, outcomes: &[Outcome], conditions: &Conditions) -> Result<(), RigError> {
-    let file = |extension: &str| PathBuf::from(format!("{}.{extension}", stem.display()));
-    let write = |path: PathBuf, text: String| fs::write(&path, text).map_err(RigError::io(&path));
-    write(file("json"), report::json(outcomes, conditions))?;
-    write(file("md"), report::readme(outcomes, conditions))?;
-    write(file("svg"), picture(outcomes, conditions, stem)?)
+/// Writes the picture of a comparison beside its report.
+pub(super) fn save_picture(stem: &Path, run: &Run) -> Result<(), RigError> {
+    write(stem, "svg", &picture(run, stem)?)
 }
 
-fn picture(outcomes: &[Outcome], conditions: &Conditions, path: &Path) -> Result<String, RigError> {
-    let detail = "has no row that is drawn: close/64 or free/64";
-    chart::render(outcomes, conditions).ok_or_else(|| wrong(path, detail))
+fn write(stem: &Path, extension: &str, text: &str) -> Result<(), RigError> {
+    let path = PathBuf::from(format!("{}.{extension}", stem.display()));
+    fs::write(&path, text).map_err(RigError::io(&path))
 }
 
-fn read(path: &Path) -> Result<(Vec<Outcome>, Conditions), RigError> {
+fn picture(run: &Run, path: &Path) -> Result<String, RigError> {
+    chart::render(run).ok_or_else(|| wrong(path, "has no row that is drawn: close/64 or free/64"))
+}
+
+fn read(path: &Path) -> Result<Run, RigError> {
     let text = fs::read_to_string(path).map_err(RigError::io(path))?;
-    report::parse(&text).map_err(|error| wrong(path, error))
+    serde_json::from_str(&text).map_err(|error| wrong(path, error))
 }
 
 fn wrong(path: &Path, detail: impl ToString) -> RigError {
@@ -56,6 +65,7 @@ fn wrong(path: &Path, detail: impl ToString) -> RigError {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::report::json;
 
     /// `UPDATE` of the committed figures is `doorbell-rig compare --save benches/rig/figures/compare-6.12`.
     const FIGURES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/figures/compare-6.12");
@@ -65,21 +75,20 @@ mod tests {
         fs::read_to_string(format!("{FIGURES}.{extension}")).unwrap()
     }
 
-    fn committed() -> SavedArgs {
-        SavedArgs { report: format!("{FIGURES}.json").into() }
+    fn committed() -> PathBuf {
+        format!("{FIGURES}.json").into()
     }
 
     #[test]
     fn the_committed_picture_and_table_are_those_of_the_committed_report() {
         assert!(chart(&committed()).unwrap() == text("svg"), "`doorbell-rig chart` gives another picture");
         assert_eq!(table(&committed()).unwrap(), text("md"));
-        let (outcomes, conditions) = read(&committed().report).unwrap();
-        assert_eq!(report::json(&outcomes, &conditions), text("json"));
+        assert_eq!(json(&read(&committed()).unwrap()), text("json"));
     }
 
     #[test]
     fn every_committed_row_is_clean() {
-        let (outcomes, _) = read(&committed().report).unwrap();
+        let outcomes = read(&committed()).unwrap().rows;
         for outcome in &outcomes {
             assert!(outcome.is_clean(), "{}: {:?}", outcome.row.id(), outcome.failure);
         }
@@ -113,21 +122,25 @@ mod tests {
 
     #[test]
     fn a_file_that_is_no_report_is_named() {
-        let args = SavedArgs { report: concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml").into() };
-        let error = table(&args).unwrap_err().to_string();
+        let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml");
+        let error = table(&file).unwrap_err().to_string();
         assert!(error.contains("Cargo.toml"), "{error}");
     }
 
     #[test]
     fn three_files_are_saved_and_read_again() {
-        let (outcomes, conditions) = read(&committed().report).unwrap();
+        let run = read(&committed()).unwrap();
         let folder = std::env::temp_dir().join(format!("doorbell-rig-figures-{}", std::process::id()));
         fs::create_dir_all(&folder).unwrap();
-        let saved = save(&folder.join("x-6.1"), &outcomes, &conditions);
+        let stem = folder.join("x-6.1");
+        let output = OutputArgs { output: Form::Markdown, save: Some(stem.clone()) };
+        let saved = output.give(&run, |_| across(&run));
+        let drawn = save_picture(&stem, &run);
         let texts = ["json", "md", "svg"]
             .map(|extension| fs::read_to_string(folder.join(format!("x-6.1.{extension}"))));
         fs::remove_dir_all(&folder).unwrap();
-        saved.unwrap();
+        assert_eq!(saved.unwrap(), text("md"));
+        drawn.unwrap();
         let expected = ["json", "md", "svg"].map(text);
         assert!(texts.map(Result::unwrap) == expected);
     }

@@ -4,24 +4,25 @@
 
 mod args;
 mod figures;
-mod lab;
-mod native;
 mod select;
-mod tls;
 
 use std::io::{self, Write};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
-use args::{Cli, Command, OutputArg, RunArgs};
-use clap::Parser;
+use args::{AblateArgs, Cli, Command, Given, MatrixArgs, RunArgs, TlsArgs};
+use clap::{Parser, ValueEnum};
 
 use crate::error::RigError;
-use crate::guest;
-use crate::image::{Contents, OurPrograms, programs};
-use crate::plan::{Plan, Row};
-use crate::report::{self, Outcome};
-use crate::session::{Session, say};
-use crate::wakes;
+use crate::image::{self, Contents, Kernel, OurPrograms, programs};
+use crate::plan::Load;
+use crate::report::{Form, Outcome, across, down};
+use crate::session::say;
+use crate::variant::Engine;
+use crate::{ablate, gate, guest, matrix, native, tls, wakes};
+
+/// What a command prints, and whether all went well.
+type Done = Result<(String, bool), RigError>;
 
 /// Runs one command to its end.
 pub(crate) fn run() -> ExitCode {
@@ -33,30 +34,10 @@ pub(crate) fn run() -> ExitCode {
             return if error.use_stderr() { ExitCode::from(2) } else { ExitCode::SUCCESS };
         }
     };
-    let done = match cli.command {
-        Command::Ablate(args) => lab::ablate(&args),
-        Command::Chart(args) => figures::chart(&args).map(|text| (text, true)),
-        Command::Compare(args) => measure(&args, true),
-        Command::Gate(args) => lab::gate(&args),
-        Command::Guest { plan } => return agent(&plan),
-        Command::GuestCapabilities => Ok((format!("{}\n", guest::capabilities()), true)),
-        Command::GuestDeny { errno, command } => Ok((guest::denied(errno, &command) + "\n", false)),
-        Command::GuestSmoke { command } => {
-            let (said, good) = guest::smoke(&command);
-            Ok((format!("{said}\n"), good))
-        }
-        Command::Latency(args) => native::latency(&args),
-        Command::List => Ok((select::list(), true)),
-        Command::Matrix(args) => lab::matrix(&args),
-        Command::Native(args) => native::native(&args),
-        Command::Rows(args) => measure(&args, false),
-        Command::Table(args) => figures::table(&args).map(|text| (text, true)),
-        Command::Tls(args) => tls::tls(&args),
-        Command::Wakes(args) => wakes::run(&Session { kernel: args.kernel, cpu: args.cpu }),
-    };
-    match done {
+    match execute(cli.command) {
         Ok((text, good)) => {
-            print(&text);
+            // A closed pipe is the reader's choice.
+            let _ = io::stdout().write_all(text.as_bytes());
             if good { ExitCode::SUCCESS } else { ExitCode::FAILURE }
         }
         Err(error) => {
@@ -66,64 +47,117 @@ pub(crate) fn run() -> ExitCode {
     }
 }
 
-/// Builds, boots, reports: the text, and whether every row was measured without a failed request.
-fn measure(args: &RunArgs, with_peers: bool) -> Result<(String, bool), RigError> {
-    let rows = select::rows(with_peers, &args.only)?;
-    let mut ours = programs::build(args.doorbell.clone(), args.load.clone())?;
-    let (plan, skipped) = planned(rows, args.repeat, &mut ours)?;
-    let contents = Contents::of_catalogue(&plan, &ours)?;
-    let session = Session { kernel: args.kernel, cpu: args.cpu.clone() };
-    let (mut outcomes, conditions) = session.run(&plan, &contents)?;
-    outcomes.extend(skipped);
-    if let Some(stem) = &args.save {
-        figures::save(stem, &outcomes, &conditions)?;
+fn execute(command: Command) -> Done {
+    match command {
+        Command::Ablate(args) => ablate(&args),
+        Command::Chart(args) => figures::chart(&args.report).map(|text| (text, true)),
+        Command::Compare(args) => measure(&args, true),
+        Command::Gate(args) => {
+            let mut ours = args.given.programs()?;
+            let file = args.figures.unwrap_or_else(gate::default_file);
+            if args.build { gate::build(&mut ours) } else { gate::run(&mut ours, &file, args.write) }
+        }
+        Command::Guest { plan } => {
+            guest::run(&plan).map(|()| (String::new(), true)).map_err(|detail| RigError::Agent { detail })
+        }
+        Command::GuestCapabilities => Ok((format!("{}\n", guest::capabilities()), true)),
+        Command::GuestDeny { errno, command } => Ok((guest::denied(errno, &command) + "\n", false)),
+        Command::GuestSmoke { command } => {
+            let (said, good) = guest::smoke(&command);
+            Ok((format!("{said}\n"), good))
+        }
+        Command::Latency(args) => {
+            let common = &args.common;
+            let programs = || common.given.programs();
+            let report = native::latency(&common.only, args.seconds, &common.rules, programs)?;
+            Ok((common.output.give(&report, |_| report.page())?, report.is_complete()))
+        }
+        Command::List => Ok((select::list(), true)),
+        Command::Matrix(args) => matrix(&args),
+        Command::Native(args) => {
+            let common = &args.common;
+            let programs = || common.given.programs();
+            let report = native::cpu(&common.only, args.turn.requests, &common.rules, programs)?;
+            Ok((common.output.give(&report, |_| report.page())?, report.is_complete()))
+        }
+        Command::Rows(args) => measure(&args, false),
+        Command::Table(args) => figures::table(&args.report).map(|text| (text, true)),
+        Command::Tls(args) => tls(&args),
+        Command::Wakes(session) => wakes::run(&session),
     }
-    let text = match args.output {
-        OutputArg::Json => report::json(&outcomes, &conditions),
-        OutputArg::Table if with_peers => report::across(&outcomes, &conditions),
-        OutputArg::Table => report::down(&outcomes, &conditions),
-    };
-    Ok((text, outcomes.iter().all(Outcome::is_clean)))
 }
 
-/// The plan for the servers that can be had, and the rows of those that cannot, which are said and reported as failed. Without
-/// any server the first reason is the error.
-fn planned(rows: Vec<Row>, repeat: u32, ours: &mut OurPrograms) -> Result<(Plan, Vec<Outcome>), RigError> {
-    let mut servers = Vec::new();
-    let mut missing = Vec::new();
-    for (entry, server) in select::servers(&rows, ours) {
-        match server {
-            Ok(server) => servers.push(server),
-            Err(error) => missing.push((entry.name, error)),
-        }
-    }
-    if servers.is_empty() && !missing.is_empty() {
+/// Builds, boots, reports. Servers that cannot be had are said and reported as failed; without any server the first reason is the error.
+fn measure(args: &RunArgs, with_peers: bool) -> Done {
+    let rows = select::rows(with_peers, &args.only)?;
+    let mut ours = args.given.programs()?;
+    let (plan, mut missing) = image::plan(rows.clone(), args.samples.repeat, &mut ours);
+    if plan.servers.is_empty() && !missing.is_empty() {
         return Err(missing.remove(0).1);
     }
     for (name, error) in &missing {
         say(&format!("SKIP {name}: {error}"));
     }
-    let why = |row: &Row| missing.iter().find(|(name, _)| *name == row.server).map(|(_, error)| error);
-    let skipped = rows.iter().filter_map(|row| {
-        let failure = Some(format!("skipped: {}", why(row)?));
-        Some(Outcome { row: row.clone(), samples: Vec::new(), failure })
-    });
-    let skipped = skipped.collect();
-    let rows = rows.iter().filter(|row| why(row).is_none()).cloned().collect();
-    Ok((Plan { repeat, rows, servers, checks: Vec::new() }, skipped))
-}
-
-fn agent(plan: &std::path::Path) -> ExitCode {
-    match guest::run(plan) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(why) => {
-            say(&why);
-            ExitCode::FAILURE
+    let mut run = args.session.run(&plan, &Contents::of_catalogue(&plan, &ours)?)?;
+    for row in rows {
+        if let Some((_, error)) = missing.iter().find(|(name, _)| *name == row.server) {
+            run.rows.push(Outcome::failed(row, format!("skipped: {error}")));
         }
     }
+    if let (true, Some(stem)) = (with_peers, &args.output.save) {
+        figures::save_picture(stem, &run)?;
+    }
+    let text = args.output.give(&run, |_| if with_peers { across(&run) } else { down(&run) })?;
+    Ok((text, run.is_clean()))
 }
 
-fn print(text: &str) {
-    // A closed pipe is the reader's choice.
-    let _ = io::stdout().write_all(text.as_bytes());
+fn ablate(args: &AblateArgs) -> Done {
+    let engines =
+        if args.engine.is_empty() { Engine::value_variants().to_vec() } else { args.engine.clone() };
+    let loads_or = |usual: &[&str]| -> Vec<Load> {
+        let usual = usual.iter().map(|load| load.parse().expect("usual loads are loads"));
+        if args.loads.is_empty() { usual.collect() } else { args.loads.clone() }
+    };
+    if args.native {
+        let loads = loads_or(&["close/64", "keep/64"]);
+        let programs = || args.given.programs();
+        let report =
+            ablate::run_native(&engines, &args.only, &loads, args.turn.requests, &args.rules, programs)?;
+        return Ok((args.output.give(&report, |_| report.page())?, report.is_complete()));
+    }
+    let question = ablate::Question {
+        kernels: args.kernel.clone(),
+        engines,
+        only: args.only.clone(),
+        loads: loads_or(&["close/64", "free/64", "keep/64"]),
+        repeat: args.samples.repeat,
+        cpu: args.cpu.clone(),
+    };
+    let answers = ablate::run(&question, &args.given.programs()?)?;
+    let page = |form| match form {
+        Form::Markdown => ablate::sections(&answers),
+        Form::Json | Form::Table => ablate::tables(&answers),
+    };
+    Ok((args.output.give(&answers, page)?, answers.iter().all(ablate::Answer::is_clean)))
+}
+
+fn matrix(args: &MatrixArgs) -> Done {
+    let kernels = if args.kernel.is_empty() { Kernel::ALL.to_vec() } else { args.kernel.clone() };
+    let answers = matrix::run(&kernels, &args.cpu, &args.given.programs()?)?;
+    let text = args.output.give(&answers, |form| matrix::page(&answers, form))?;
+    Ok((text, answers.iter().all(matrix::Answer::is_good)))
+}
+
+fn tls(args: &TlsArgs) -> Done {
+    let contests = tls::contests(&args.only)?;
+    // The client is this process, so no load generator is needed.
+    let ours = programs::build(args.doorbell.clone(), Some(PathBuf::new()))?;
+    let report = tls::run(&contests, args.count, &args.rules, &ours)?;
+    Ok((args.output.give(&report, |_| report.page())?, report.is_complete()))
+}
+
+impl Given {
+    fn programs(&self) -> Result<OurPrograms, RigError> {
+        programs::build(self.doorbell.clone(), self.load.clone())
+    }
 }

@@ -5,66 +5,41 @@
 use crate::ablate;
 use crate::error::RigError;
 use crate::image::servers::{CATALOGUE, Entry};
-use crate::image::{self, OurPrograms, programs};
-use crate::plan::{Mode, Row, Server};
+use crate::plan::{self, Load, Mode, Row};
 
-/// The loads of every server, in the order of the columns of a comparison.
-const LOADS: [(Mode, u32); 16] = [
-    (Mode::Close, 1),
-    (Mode::Close, 8),
-    (Mode::Close, 64),
-    (Mode::Close, 512),
-    (Mode::Free, 1),
-    (Mode::Free, 8),
-    (Mode::Free, 64),
-    (Mode::Free, 512),
-    (Mode::Gap, 64),
-    (Mode::Keep, 1),
-    (Mode::Keep, 64),
-    (Mode::KeepFree, 64),
-    (Mode::Keep16, 64),
-    (Mode::KeepToken, 64),
-    (Mode::CloseIdle1k, 64),
-    (Mode::CloseIdle50k, 64),
-];
-
-/// What `compare` leaves out unless `--only` asks for it.
-const NOT_COMPARED: [(Mode, u32); 8] = [
-    (Mode::Close, 8),
-    (Mode::Free, 1),
-    (Mode::Free, 8),
-    (Mode::Free, 512),
-    (Mode::Keep, 1),
-    (Mode::KeepToken, 64),
-    (Mode::CloseIdle1k, 64),
-    (Mode::CloseIdle50k, 64),
+/// The loads of every server, in the order they are measured, and whether `compare` has them without being asked.
+const LOADS: [(Load, bool); 16] = [
+    (Load::new(Mode::Close, 1), true),
+    (Load::new(Mode::Close, 8), false),
+    (Load::new(Mode::Close, 64), true),
+    (Load::new(Mode::Close, 512), true),
+    (Load::new(Mode::Free, 1), false),
+    (Load::new(Mode::Free, 8), false),
+    (Load::new(Mode::Free, 64), true),
+    (Load::new(Mode::Free, 512), false),
+    (Load::new(Mode::Gap, 64), true),
+    (Load::new(Mode::Keep, 1), false),
+    (Load::new(Mode::Keep, 64), true),
+    (Load::new(Mode::KeepFree, 64), true),
+    (Load::new(Mode::Keep16, 64), true),
+    (Load::new(Mode::KeepToken, 64), false),
+    (Load::new(Mode::CloseIdle1k, 64), false),
+    (Load::new(Mode::CloseIdle50k, 64), false),
 ];
 
 /// The rows of `compare` or `rows` that match one of the patterns; without patterns, their usual choice.
 pub(super) fn rows(with_peers: bool, patterns: &[String]) -> Result<Vec<Row>, RigError> {
-    let all = CATALOGUE.iter().filter(|entry| with_peers || entry.is_ours()).flat_map(rows_of);
-    let chosen: Vec<Row> = if patterns.is_empty() {
-        all.filter(|row| is_usual(row, with_peers)).collect()
-    } else {
-        all.filter(|row| patterns.iter().any(|pattern| row.matches(pattern))).collect()
+    let entries = CATALOGUE.iter().filter(|entry| with_peers || entry.is_ours());
+    let all = entries.flat_map(|entry| {
+        let served = LOADS.into_iter().filter(|(load, _)| entry.serves(load.mode));
+        served.map(move |(load, is_compared)| (entry, load, is_compared))
+    });
+    let row = |&(entry, load, _): &(&Entry, Load, bool)| Row { server: entry.name.to_owned(), load };
+    let is_usual = |&(entry, _, is_compared): &(&Entry, Load, bool)| {
+        !entry.is_on_demand() && (!with_peers || is_compared)
     };
-    if chosen.is_empty() { Err(RigError::NoRow { patterns: patterns.to_vec() }) } else { Ok(chosen) }
-}
-
-/// The servers of `rows`, each with how the guest starts it, or why it cannot be had on this machine.
-pub(super) fn servers(
-    rows: &[Row],
-    ours: &mut OurPrograms,
-) -> Vec<(&'static Entry, Result<Server, RigError>)> {
-    let mut available = |entry: &Entry| {
-        programs::provide(entry, ours)?;
-        Ok(entry.server(&image::program_path(entry)?.to_string_lossy()))
-    };
-    CATALOGUE
-        .iter()
-        .filter(|entry| rows.iter().any(|row| row.server == entry.name))
-        .map(|entry| (entry, available(entry)))
-        .collect()
+    let chosen = plan::select(all, patterns, |one| row(one).id(), is_usual)?;
+    Ok(chosen.iter().map(row).collect())
 }
 
 /// Servers and loads for people.
@@ -74,25 +49,14 @@ pub(super) fn list() -> String {
         text.push_str(&format!("  {:22}{}\n", entry.name, entry.about));
     }
     text.push_str("\nLoads of each (mode/in flight):\n");
-    for (mode, in_flight) in LOADS {
-        text.push_str(&format!("  {mode}/{in_flight}\n"));
+    for (load, _) in LOADS {
+        text.push_str(&format!("  {load}\n"));
     }
     text.push_str("\nTechniques (`ablate --only`):\n");
     for technique in ablate::TECHNIQUES {
         text.push_str(&format!("  {:24}{}\n", technique.name, technique.on()));
     }
     text
-}
-
-fn rows_of(entry: &'static Entry) -> impl Iterator<Item = Row> {
-    let served = LOADS.into_iter().filter(|&(mode, _)| entry.serves(mode));
-    served.map(|(mode, in_flight)| Row { server: entry.name.to_owned(), mode, in_flight })
-}
-
-fn is_usual(row: &Row, with_peers: bool) -> bool {
-    let on_demand = Entry::named(&row.server).is_some_and(Entry::is_on_demand);
-    let not_compared = with_peers && NOT_COMPARED.contains(&(row.mode, row.in_flight));
-    !(on_demand || not_compared)
 }
 
 #[cfg(test)]
@@ -111,7 +75,7 @@ mod tests {
         assert!(compared.iter().any(|id| id.starts_with("nginx-plain/")));
         for entry in CATALOGUE {
             let count = compared.iter().filter(|id| id.starts_with(&format!("{}/", entry.name))).count();
-            let usual = LOADS.iter().filter(|load| entry.serves(load.0) && !NOT_COMPARED.contains(load));
+            let usual = LOADS.iter().filter(|(load, is_compared)| entry.serves(load.mode) && *is_compared);
             let expected = if entry.is_on_demand() { 0 } else { usual.count() };
             assert_eq!(count, expected, "{}", entry.name);
         }

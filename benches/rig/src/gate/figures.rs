@@ -8,6 +8,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use crate::error::RigError;
+use crate::report::json;
 
 /// All of the file.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
@@ -54,21 +55,7 @@ pub(super) fn read(file: &Path) -> Result<Committed, RigError> {
 }
 
 pub(super) fn write(file: &Path, committed: &Committed) -> Result<(), RigError> {
-    let rounded = Committed {
-        rows: committed
-            .rows
-            .iter()
-            .map(|line| Line { spread_percent: hundredths(line.spread_percent), ..line.clone() })
-            .collect(),
-        ..committed.clone()
-    };
-    let mut text = serde_json::to_string_pretty(&rounded).expect("figures are plain data");
-    text.push('\n');
-    fs::write(file, text).map_err(RigError::io(file))
-}
-
-fn hundredths(value: f64) -> f64 {
-    (value * 100.0).round() / 100.0
+    fs::write(file, json(committed)).map_err(RigError::io(file))
 }
 
 #[cfg(test)]
@@ -78,7 +65,7 @@ mod tests {
     #[test]
     fn what_is_written_is_read_and_a_wrong_file_is_named() {
         let file = std::env::temp_dir().join(format!("doorbell-rig-gate-{}.json", std::process::id()));
-        let line = Line { row: "a/close/64".into(), server: 18_900.0, spread_percent: 0.123_4 };
+        let line = Line { row: "a/close/64".into(), server: 18_900.0, spread_percent: 0.12 };
         let committed = Committed { taken: Taken { repeat: 3, ..Taken::default() }, rows: vec![line] };
         write(&file, &committed).unwrap();
         let back = read(&file).unwrap();

@@ -4,19 +4,17 @@
 //! Does not know about: how rows are measured.
 
 mod figures;
-mod promises;
 mod verdict;
 
 use std::path::{Path, PathBuf};
 
 use figures::{Committed, Line, Taken};
-use promises::PROMISES;
+use verdict::PROMISES;
 
 use crate::error::RigError;
-use crate::image::servers::Entry;
-use crate::image::{Contents, Kernel, OurPrograms, programs};
-use crate::plan::{Load, Plan, Row};
-use crate::report::{Conditions, Outcome};
+use crate::image::{self, Contents, Kernel, OurPrograms};
+use crate::plan::{Plan, Row};
+use crate::report::{Form, Page, Run, show};
 use crate::session::Session;
 use crate::tool;
 
@@ -34,36 +32,37 @@ pub(crate) fn default_file() -> PathBuf {
 
 /// Builds what [`run`] measures. The text for the user, and that nothing is dearer.
 pub(crate) fn build(ours: &mut OurPrograms) -> Result<(String, bool), RigError> {
-    let servers = servers(&rows(), ours)?;
-    Ok((format!("built what {} servers run\n", servers.len()), true))
+    let plan = plan(ours)?;
+    Ok((format!("built what {} servers run\n", plan.servers.len()), true))
 }
 
 /// Measures and compares with `file`, or writes it. The text for the user, and whether the gate is passed.
 pub(crate) fn run(ours: &mut OurPrograms, file: &Path, write: bool) -> Result<(String, bool), RigError> {
     let committed = if write { None } else { Some(figures::read(file)?) };
-    let rows = rows();
-    let plan = Plan { repeat: REPEAT, servers: servers(&rows, ours)?, rows, checks: Vec::new() };
+    let plan = plan(ours)?;
     let session = Session { kernel: KERNEL, cpu: CPU.to_owned() };
-    let (outcomes, conditions) = session.run(&plan, &Contents::of_catalogue(&plan, ours)?)?;
-    let measured = taken(&outcomes, &conditions)?;
-    let (promises, kept) = promises::judge(&PROMISES, &measured);
-    let of_the_file = |line: &Line| ROWS.contains(&line.row.as_str());
-    let measured =
-        Committed { rows: measured.rows.into_iter().filter(of_the_file).collect(), taken: measured.taken };
-    match committed {
+    let run = session.run(&plan, &Contents::of_catalogue(&plan, ours)?)?;
+    let measured = taken(&run)?;
+    let mut page = Page::default();
+    let passed = match committed {
         None => {
             figures::write(file, &measured)?;
-            let list = verdict::list(&measured);
-            Ok((format!("{list}\n{promises}\nwritten to {}\n", file.display()), kept))
+            page.words(format!("Written to {}.", file.display()));
+            verdict::judge(&measured, &measured, &mut page)
         }
-        Some(committed) => {
-            let (text, passed) = verdict::judge(&committed, &measured);
-            Ok((format!("{text}\n{promises}"), passed && kept))
-        }
-    }
+        Some(committed) => verdict::judge(&committed, &measured, &mut page),
+    };
+    let kept =
+        verdict::judge_promises(&PROMISES, |id| Some(run.clean_figures(&row_of(id))?.server), &mut page);
+    Ok((show(Form::Table, &(), || page), passed && kept))
 }
 
-/// Those of the file and those that promises are about, each once.
+/// The rows of the file and those that promises are about, each once.
+fn plan(ours: &mut OurPrograms) -> Result<Plan, RigError> {
+    let (plan, missing) = image::plan(rows(), REPEAT, ours);
+    missing.into_iter().next().map_or(Ok(plan), |(_, error)| Err(error))
+}
+
 fn rows() -> Vec<Row> {
     let promised = PROMISES.iter().flat_map(|promise| [promise.row, promise.beside]);
     let mut rows: Vec<Row> = Vec::new();
@@ -77,41 +76,22 @@ fn rows() -> Vec<Row> {
 
 fn row_of(id: &str) -> Row {
     let (server, load) = id.split_once('/').expect("a server and its load");
-    let Load { mode, in_flight } = load.parse().expect("the load of a row");
-    Row { server: server.to_owned(), mode, in_flight }
+    Row { server: server.to_owned(), load: load.parse().expect("the load of a row") }
 }
 
-fn servers(rows: &[Row], ours: &mut OurPrograms) -> Result<Vec<crate::plan::Server>, RigError> {
-    let mut servers: Vec<crate::plan::Server> = Vec::new();
-    for row in rows {
-        let entry = Entry::named(&row.server).expect("a row of the catalogue");
-        programs::provide(entry, ours)?;
-        let server = entry.server(&crate::image::program_path(entry)?.to_string_lossy());
-        if !servers.contains(&server) {
-            servers.push(server);
-        }
-    }
-    Ok(servers)
-}
-
-/// A row that could not be measured, or with a failed request, is an error: there is nothing to compare.
-fn taken(outcomes: &[Outcome], conditions: &Conditions) -> Result<Committed, RigError> {
+/// The rows of the file. One that could not be measured, or with a failed request, is an error: there is nothing to compare.
+fn taken(run: &Run) -> Result<Committed, RigError> {
     let mut rows = Vec::new();
-    for outcome in outcomes {
-        let figures = outcome.figures().filter(|_| outcome.is_clean());
-        let figures = figures.ok_or_else(|| RigError::Guest {
-            detail: format!(
-                "did not serve {} without a failure: {}",
-                outcome.row.id(),
-                outcome.failure.as_deref().unwrap_or("a request failed")
-            ),
+    for outcome in run.rows.iter().filter(|outcome| ROWS.contains(&outcome.row.id().as_str())) {
+        let row = outcome.row.id();
+        let why = || outcome.problem().unwrap_or_default();
+        let figures = outcome.clean_figures().ok_or_else(|| RigError::Guest {
+            detail: format!("did not serve {row} without a failure: {}", why()),
         })?;
-        rows.push(Line {
-            row: outcome.row.id(),
-            server: figures.server.round(),
-            spread_percent: figures.server_spread_percent,
-        });
+        let spread_percent = (figures.server_spread_percent * 100.0).round() / 100.0;
+        rows.push(Line { row, server: figures.server.round(), spread_percent });
     }
+    let conditions = &run.conditions;
     let taken = Taken {
         kernel_package: conditions.kernel_package.clone(),
         rustc: rustc_version()?,
@@ -131,13 +111,14 @@ fn rustc_version() -> Result<String, RigError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::image::servers::Entry;
 
     #[test]
     fn every_row_is_of_the_catalogue_and_measured_once() {
         let rows = rows();
         for row in &rows {
             let entry = Entry::named(&row.server).unwrap_or_else(|| panic!("{}", row.server));
-            assert!(entry.serves(row.mode), "{}", row.id());
+            assert!(entry.serves(row.load.mode), "{}", row.id());
             assert_eq!(rows.iter().filter(|other| *other == row).count(), 1);
         }
         for promise in &PROMISES {

@@ -2,18 +2,19 @@
 //!
 //! Does not know about: what they check.
 
-use std::fs::{self, File};
+use std::fs;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::process::{Command, ExitStatus, Stdio};
+use std::path::Path;
+use std::process::{Command, ExitStatus};
 use std::time::Duration;
 
 use doorbell_ring::sandbox::{Denial, deny};
 use doorbell_ring::selftest::{Verdict, capabilities as found};
 use doorbell_ring::{Errno, Ring, Setup};
-use rustix::process::{Pid, Signal, kill_process_group};
 
 use super::counters::now_ns;
 use crate::plan::{Check, Checked};
+use crate::process::{Process, sleep};
 
 const LOG: &str = "/tmp/check.log";
 /// What is kept of the output: a line of the console is a whole report.
@@ -43,26 +44,16 @@ pub(super) fn run(check: &Check) -> Checked {
 }
 
 fn execute(check: &Check, began_ns: i64) -> Result<ExitStatus, String> {
-    let log = File::create(LOG).map_err(|error| format!("{LOG}: {error}"))?;
-    let same = log.try_clone().map_err(|error| format!("{LOG}: {error}"))?;
     let (program, args) = check.argv.split_first().ok_or("a check without a program")?;
-    let mut command = Command::new(program);
-    command.args(args).stdin(Stdio::null()).stdout(log).stderr(same).process_group(0);
-    let mut child = command.spawn().map_err(|error| format!("{program} does not start: {error}"))?;
-    let group = i32::try_from(child.id()).ok().and_then(Pid::from_raw).ok_or("process 0 is no check")?;
+    let mut process = Process::start(Command::new(program).args(args), Path::new(LOG))?;
     let ends_ns = began_ns + i64::from(check.seconds_max) * 1_000_000_000;
-    let done = loop {
-        match child.try_wait() {
-            Err(error) => break Err(format!("waiting for {program}: {error}")),
-            Ok(Some(status)) => break Ok(status),
-            Ok(None) if now_ns() > ends_ns => break Err(format!("not done after {} s", check.seconds_max)),
-            Ok(None) => super::sleep(LOOK_AGAIN),
+    loop {
+        match process.status()? {
+            Some(status) => return Ok(status),
+            None if now_ns() > ends_ns => return Err(format!("not done after {} s", check.seconds_max)),
+            None => sleep(LOOK_AGAIN),
         }
-    };
-    // Whatever it left behind goes too; mostly that is nothing.
-    let _ = kill_process_group(group, Signal::KILL);
-    let _ = child.wait();
-    done
+    }
 }
 
 /// Becomes `argv`, to which io_uring is refused with `errno`. Comes back only when that fails.

@@ -5,29 +5,35 @@
 mod check;
 mod counters;
 mod idle;
-mod load;
-mod server;
 mod smoke;
 
 use std::fs;
 use std::io::{self, Write};
+use std::net::{Ipv4Addr, SocketAddrV4};
 use std::path::Path;
+use std::process::Command;
 use std::time::Duration;
 
 pub(crate) use check::{capabilities, denied};
 use counters::Counters;
 pub(crate) use counters::group_run_time;
 use idle::Idle;
-use server::Running;
 pub(crate) use smoke::{CONFIG as SMOKE_CONFIG, smoke};
 
-use crate::plan::{Event, MARK, Plan, Row, Sample, Server};
+use crate::image::{CHRT, LOAD};
+use crate::load::{self, Pace};
+use crate::plan::{Event, Load, MARK, PORT, Plan, Row, Sample, Server};
+use crate::process::{Process, sleep};
 
 /// Longer than a TIME_WAIT of the kernel (60 s), so that every load starts without the ports of the last one. Idle time costs no
 /// instruction and QEMU skips it.
 const BETWEEN_LOADS: Duration = Duration::from_secs(65);
 /// Until a server has seen the last connection end.
 const AFTER_LOAD: Duration = Duration::from_millis(300);
+
+/// Where each server listens.
+const ADDR: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::LOCALHOST, PORT);
+const LOG: &str = "/tmp/server.log";
 
 /// Runs the plan in the file `path`. A row that fails does not keep the others from being tried.
 pub(crate) fn run(path: &Path) -> Result<(), String> {
@@ -50,62 +56,85 @@ pub(crate) fn run(path: &Path) -> Result<(), String> {
 fn run_row(plan: &Plan, at: usize, row: &Row) -> Result<(), String> {
     let server = plan.servers.iter().find(|server| server.name == row.server);
     let server = server.ok_or_else(|| format!("the plan has no server {}", row.server))?;
-    let running = Running::start(&server.argv, row.mode.is_batch())?;
-    let measured = samples(&running, plan.repeat, at, row, server.thread.as_deref())
-        .map_err(|why| with_log(&why, &running, server));
+    let (program, args) = server.argv.split_first().ok_or("a server without a program")?;
+    let mut command = scheduled(program, row.load);
+    let mut running = Process::start(command.args(args), Path::new(LOG))?;
+    running.wait_for_port(ADDR)?;
+    let guest = Guest { server, running, load: row.load };
+    let measured = guest.samples(plan.repeat, at).map_err(|why| guest.with_log(&why));
     // Whatever happened, the next row finds the port free. The first failure is the one to report.
-    let stopped = running.stop();
+    let stopped = guest.running.stop(ADDR);
     measured.and(stopped)
 }
 
-fn samples(running: &Running, repeat: u32, at: usize, row: &Row, thread: Option<&str>) -> Result<(), String> {
-    let mut idle = Idle::open(server::ADDR, row.mode.idle_conns(), idle::source, sleep)?;
-    // Not a sample: buffers, caches of the kernel and its routes are filled for the first time.
-    one_load(running, row, row.requests().0, thread)?;
-    for _ in 0..repeat {
-        let sample = measure(running, row, thread)?;
-        emit(&Event::Measured { row: at, sample });
+/// A command that runs under SCHED_BATCH where the load wants that.
+fn scheduled(program: &str, load: Load) -> Command {
+    if !load.mode.is_batch() {
+        return Command::new(program);
     }
-    idle.check()
+    let mut command = Command::new(CHRT);
+    command.args(["--batch", "0", program]);
+    command
 }
 
-/// One long load, less one short load.
-fn measure(running: &Running, row: &Row, thread: Option<&str>) -> Result<Sample, String> {
-    let (requests_short, requests_long) = row.requests();
-    let short = one_load(running, row, requests_short, thread)?;
-    let long = one_load(running, row, requests_long, thread)?;
-    Ok(Sample {
-        requests: long.requests - short.requests,
-        failed: short.failed + long.failed,
-        server: long.server - short.server,
-        machine: long.machine - short.machine,
-        elapsed: long.elapsed - short.elapsed,
-        switches: long.switches - short.switches,
-    })
+/// A server under a load.
+struct Guest<'a> {
+    server: &'a Server,
+    running: Process,
+    load: Load,
 }
 
-fn one_load(running: &Running, row: &Row, requests: u64, thread: Option<&str>) -> Result<Sample, String> {
-    sleep(BETWEEN_LOADS);
-    let before = Counters::read(running.group(), thread)?;
-    let done = load::run(row, requests)?;
-    // Not part of the elapsed time, which ends with the load.
-    let elapsed = counters::now_ns() - before.at_ns;
-    sleep(AFTER_LOAD);
-    let after = Counters::read(running.group(), thread)?;
-    Ok(Sample {
-        requests: done.requests + done.failed,
-        failed: done.failed,
-        server: after.server_ns - before.server_ns,
-        machine: after.machine_ns - before.machine_ns,
-        elapsed,
-        switches: after.switches - before.switches,
-    })
-}
+impl Guest<'_> {
+    fn samples(&self, repeat: u32, at: usize) -> Result<(), String> {
+        let mut idle = Idle::open(ADDR, self.load.mode.idle_conns(), idle::source, sleep)?;
+        // Not a sample: buffers, caches of the kernel and its routes are filled for the first time.
+        self.one_load(self.load.requests().0)?;
+        for _ in 0..repeat {
+            let sample = self.measure()?;
+            emit(&Event::Measured { row: at, sample });
+        }
+        idle.check()
+    }
 
-fn with_log(why: &str, running: &Running, server: &Server) -> String {
-    match running.log() {
-        log if log.is_empty() => why.to_owned(),
-        log => format!("{why}; {} said: {log}", server.name),
+    /// One long load, less one short load.
+    fn measure(&self) -> Result<Sample, String> {
+        let (requests_short, requests_long) = self.load.requests();
+        let short = self.one_load(requests_short)?;
+        let long = self.one_load(requests_long)?;
+        Ok(Sample {
+            requests: long.requests - short.requests,
+            failed: short.failed + long.failed,
+            server: long.server - short.server,
+            machine: long.machine - short.machine,
+            elapsed: long.elapsed - short.elapsed,
+            switches: long.switches - short.switches,
+        })
+    }
+
+    fn one_load(&self, requests: u64) -> Result<Sample, String> {
+        let count = || Counters::read(self.running.group(), self.server.thread.as_deref());
+        sleep(BETWEEN_LOADS);
+        let before = count()?;
+        let done = load::run(scheduled(LOAD, self.load), self.load, Pace::Count(requests), PORT)?;
+        // Not part of the elapsed time, which ends with the load.
+        let elapsed = counters::now_ns() - before.at_ns;
+        sleep(AFTER_LOAD);
+        let after = count()?;
+        Ok(Sample {
+            requests: done.requests + done.failed,
+            failed: done.failed,
+            server: after.server_ns - before.server_ns,
+            machine: after.machine_ns - before.machine_ns,
+            elapsed,
+            switches: after.switches - before.switches,
+        })
+    }
+
+    fn with_log(&self, why: &str) -> String {
+        match self.running.log() {
+            log if log.is_empty() => why.to_owned(),
+            log => format!("{why}; {} said: {log}", self.server.name),
+        }
     }
 }
 
@@ -113,10 +142,4 @@ fn emit(event: &Event) {
     let line = serde_json::to_string(event).expect("an event is plain data");
     // The console is the only way out; when it is gone, nobody is left to tell.
     let _ = writeln!(io::stdout(), "{MARK}{line}");
-}
-
-fn sleep(time: Duration) {
-    let wait = rustix::thread::Timespec::try_from(time).expect("constants are short");
-    // Nothing sends us signals.
-    let _ = rustix::thread::nanosleep(&wait);
 }

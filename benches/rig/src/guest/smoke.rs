@@ -2,21 +2,19 @@
 //!
 //! Does not know about: which driver it should choose; it only tells which one it did.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::process::{Child, Command, Stdio};
+use std::path::Path;
+use std::process::Command;
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 use crate::plan::PORT;
+use crate::process::Process;
 
 const LOG: &str = "/tmp/smoke.log";
-/// Looks at what it wrote, 20 ms apart, until it says that it is ready, and until it has ended.
-const LOOKS_MAX: u32 = 500;
-const LOOK_AGAIN: Duration = Duration::from_millis(20);
 const CLIENTS: usize = 64;
 
 /// The configuration: probes and redirects, as the examples have them.
@@ -52,50 +50,33 @@ redirect = { host = "www.example.com", path = "/new/{rest}" }
 /// Starts `argv` and asks it. JSON on one line: its driver and why, and what was not as it should be.
 pub(crate) fn smoke(argv: &[String]) -> (Value, bool) {
     let mut failures = Vec::new();
-    let mut ready = Value::Null;
-    match start(argv) {
-        Err(why) => failures.push(why),
-        Ok(mut child) => {
-            match wait_until_ready(&mut child) {
-                Err(why) => failures.push(why),
-                Ok(line) => {
-                    ready = line;
-                    failures.extend(ask_everything());
-                    failures.extend(end(&mut child));
-                }
-            }
-            // It has ended, or must.
-            let _ = child.kill();
-            let _ = child.wait();
+    let ready = start(argv).map(|(mut process, ready)| {
+        failures.extend(ask_everything());
+        match process.terminate() {
+            Ok(status) if status.success() => {}
+            Ok(status) => failures.push(format!("after SIGTERM it ended with {status}")),
+            Err(why) => failures.push(why),
         }
-    }
+        ready
+    });
+    let ready = ready.unwrap_or_else(|why| {
+        failures.push(why);
+        Value::Null
+    });
     let good = failures.is_empty();
     (json!({ "driver": ready["driver"], "why": ready["why"], "failures": failures }), good)
 }
 
-fn start(argv: &[String]) -> Result<Child, String> {
+/// The program, and its line that names addresses.
+fn start(argv: &[String]) -> Result<(Process, Value), String> {
     let (program, args) = argv.split_first().ok_or("no command")?;
-    let log = File::create(LOG).map_err(|error| format!("{LOG}: {error}"))?;
-    let same = log.try_clone().map_err(|error| format!("{LOG}: {error}"))?;
-    let mut command = Command::new(program);
-    command.args(args).stdin(Stdio::null()).stdout(log).stderr(same);
-    command.spawn().map_err(|error| format!("{program} does not start: {error}"))
-}
-
-/// Its line that names addresses.
-fn wait_until_ready(child: &mut Child) -> Result<Value, String> {
-    for _ in 0..LOOKS_MAX {
+    let mut process = Process::start(Command::new(program).args(args), Path::new(LOG))?;
+    let line = process.wait_for("it is ready", |_| {
         let log = fs::read_to_string(LOG).unwrap_or_default();
         let mut lines = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-        if let Some(line) = lines.find(|line| line["addresses"].is_string()) {
-            return Ok(line);
-        }
-        if let Ok(Some(status)) = child.try_wait() {
-            return Err(format!("it ended with {status}: {}", log.trim()));
-        }
-        super::sleep(LOOK_AGAIN);
-    }
-    Err("it is never ready".into())
+        lines.find(|line| line["addresses"].is_string())
+    })?;
+    Ok((process, line))
 }
 
 fn ask_everything() -> Vec<String> {
@@ -141,22 +122,6 @@ fn many_at_once() -> Result<(), String> {
         }
     }
     Ok(())
-}
-
-/// SIGTERM, and status 0.
-fn end(child: &mut Child) -> Option<String> {
-    if let Err(error) = kill_process(Pid::from_child(child), Signal::TERM) {
-        return Some(format!("SIGTERM: {error}"));
-    }
-    for _ in 0..LOOKS_MAX {
-        match child.try_wait() {
-            Ok(Some(status)) if status.success() => return None,
-            Ok(Some(status)) => return Some(format!("after SIGTERM it ended with {status}")),
-            Ok(None) => super::sleep(LOOK_AGAIN),
-            Err(error) => return Some(error.to_string()),
-        }
-    }
-    Some("it does not end after SIGTERM".into())
 }
 
 fn get(path: &str, host: &str) -> String {

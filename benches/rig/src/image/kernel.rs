@@ -39,30 +39,26 @@ impl Kernel {
     /// Every kernel, from old to new.
     pub(crate) const ALL: [Self; 4] = [Self::V5_10, Self::V6_1, Self::V6_12, Self::V7_2];
 
-    /// The version as it is typed.
-    pub(crate) const fn name(self) -> &'static str {
+    /// The version as it is typed, and the suite of Debian that has it.
+    const fn name_and_suite(self) -> (&'static str, &'static str) {
         match self {
-            Self::V5_10 => "5.10",
-            Self::V6_1 => "6.1",
-            Self::V6_12 => "6.12",
-            Self::V7_2 => "7.2",
+            Self::V5_10 => ("5.10", "bullseye"),
+            Self::V6_1 => ("6.1", "bookworm"),
+            Self::V6_12 => ("6.12", "trixie"),
+            Self::V7_2 => ("7.2", "trixie-backports"),
         }
     }
 
-    /// The suite of Debian that has it.
-    pub(crate) const fn suite(self) -> &'static str {
-        match self {
-            Self::V5_10 => "bullseye",
-            Self::V6_1 => "bookworm",
-            Self::V6_12 => "trixie",
-            Self::V7_2 => "trixie-backports",
-        }
+    /// The version as it is typed.
+    pub(crate) const fn name(self) -> &'static str {
+        self.name_and_suite().0
     }
 
     /// The newest of this version: of this machine's own suites, else of the suite that has it.
     pub(crate) fn find(self, cache: &Path) -> Result<Found, RigError> {
-        let pattern = format!("^linux-(image|binary)-{}[.+].*-cloud-amd64$", self.name().replace('.', "\\."));
-        for apt in [None, Some(self.suite())] {
+        let (name, suite) = self.name_and_suite();
+        let pattern = format!("^linux-(image|binary)-{}[.+].*-cloud-amd64$", name.replace('.', "\\."));
+        for apt in [None, Some(suite)] {
             let apt = apt.map_or_else(|| Ok(Apt::machine()), |suite| Apt::suite(suite, cache))?;
             // Where both exist the image is in `linux-binary`, and `linux-image` only depends on it.
             for kind in ["linux-binary-", "linux-image-"] {
@@ -73,8 +69,8 @@ impl Kernel {
             }
         }
         Err(RigError::Package {
-            package: format!("linux-image-{}", self.name()),
-            detail: format!("neither this machine's suites nor {} have it", self.suite()),
+            package: format!("linux-image-{name}"),
+            detail: format!("neither this machine's suites nor {suite} have it"),
         })
     }
 }

@@ -17,10 +17,10 @@ use std::path::{Path, PathBuf};
 use apt::Apt;
 use cpio::Archive;
 pub(crate) use kernel::Kernel;
-use servers::{Entry, FOLDER, Program};
+use servers::{CATALOGUE, Entry, FOLDER, Place, Program, Setup};
 
 use crate::error::RigError;
-use crate::plan::Plan;
+use crate::plan::{Plan, Row};
 use crate::tool;
 
 /// Path of this program inside the guest.
@@ -96,13 +96,33 @@ pub(crate) struct OurPrograms {
     pub(crate) peers: BTreeMap<&'static str, PathBuf>,
 }
 
-/// Path inside the guest of what an entry of the catalogue starts; a missing program is an error that names its package.
-pub(crate) fn program_path(entry: &Entry) -> Result<PathBuf, RigError> {
-    match entry.program {
-        Program::Doorbell => Ok(PathBuf::from(FOLDER).join("doorbell")),
-        Program::Go { program } | Program::Rust { program, .. } => Ok(PathBuf::from(FOLDER).join(program)),
-        Program::Installed { program, package } => tool::find(program, package),
+/// What an entry of the catalogue needs in the guest; a missing program is an error that names its package.
+fn guest_setup(entry: &Entry) -> Result<(Setup, String), RigError> {
+    let program = match entry.program {
+        Program::Doorbell => format!("{FOLDER}/doorbell"),
+        Program::Go { program } | Program::Rust { program, .. } => format!("{FOLDER}/{program}"),
+        Program::Installed { program, package } => {
+            tool::find(program, package)?.to_string_lossy().into_owned()
+        }
+    };
+    Ok((entry.at(&program, &Place::GUEST), program))
+}
+
+/// The plan for the rows whose servers can be had, and the servers that cannot, each with the reason. Programs are built into `ours`.
+pub(crate) fn plan(
+    mut rows: Vec<Row>,
+    repeat: u32,
+    ours: &mut OurPrograms,
+) -> (Plan, Vec<(&'static str, RigError)>) {
+    let (mut servers, mut missing) = (Vec::new(), Vec::new());
+    for entry in CATALOGUE.iter().filter(|entry| rows.iter().any(|row| row.server == entry.name)) {
+        match programs::provide(entry, ours).and_then(|()| guest_setup(entry)) {
+            Ok((setup, _)) => servers.push(setup.server),
+            Err(error) => missing.push((entry.name, error)),
+        }
     }
+    rows.retain(|row| missing.iter().all(|(name, _)| *name != row.server));
+    (Plan { repeat, rows, servers, checks: Vec::new() }, missing)
 }
 
 impl Contents {
@@ -111,9 +131,9 @@ impl Contents {
         let mut contents = Self { load: Some(ours.load.clone()), ..Self::default() };
         for server in &plan.servers {
             let entry = Entry::named(&server.name).expect("plans are made from the catalogue");
-            let inside = program_path(entry)?.to_string_lossy().into_owned();
+            let (setup, inside) = guest_setup(entry)?;
             contents.programs.push((programs::outside(entry, ours)?, inside));
-            contents.files.extend(entry.files());
+            contents.files.extend(setup.files);
         }
         Ok(contents)
     }

@@ -23,20 +23,12 @@ const PEERS: &str = "benches/peers";
 
 /// Builds `doorbell` and `doorbell-load` by [`PROFILE`], except those for which a file is given.
 pub(crate) fn build(doorbell: Option<PathBuf>, load: Option<PathBuf>) -> Result<OurPrograms, RigError> {
-    let mut wanted = Vec::new();
-    if doorbell.is_none() {
-        wanted.extend(["-p", "doorbell-proxy"]);
-    }
-    if load.is_none() {
-        wanted.extend(["-p", "doorbell-load"]);
-    }
-    let built = if wanted.is_empty() { String::new() } else { cargo_build(&wanted)? };
-    let pick = |given: Option<PathBuf>, name: &str| {
-        given.or_else(|| executable(&built, name)).ok_or_else(|| RigError::Command {
-            command: "cargo build".into(),
-            detail: format!("built no program {name}"),
-        })
-    };
+    let mut wanted = vec!["build", "--profile", PROFILE];
+    let packages = [(&doorbell, "doorbell-proxy"), (&load, "doorbell-load")];
+    let missing = packages.iter().filter(|(given, _)| given.is_none());
+    wanted.extend(missing.flat_map(|(_, package)| ["-p", package]));
+    let built = if wanted.contains(&"-p") { cargo(&wanted)? } else { String::new() };
+    let pick = |given: Option<PathBuf>, name| given.map_or_else(|| executable(&built, name, "bin"), Ok);
     Ok(OurPrograms {
         doorbell: pick(doorbell, "doorbell")?,
         load: pick(load, "doorbell-load")?,
@@ -76,7 +68,7 @@ pub(crate) fn cache() -> Result<PathBuf, RigError> {
 }
 
 fn target() -> Result<PathBuf, RigError> {
-    let mut command = Command::new(cargo());
+    let mut command = Command::new(cargo_program());
     command.args(["metadata", "--no-deps", "--format-version", "1"]).current_dir(WORKSPACE);
     let metadata: Value = serde_json::from_str(&tool::output(&mut command)?).unwrap_or_default();
     metadata["target_directory"].as_str().map(PathBuf::from).ok_or_else(|| RigError::Command {
@@ -86,13 +78,12 @@ fn target() -> Result<PathBuf, RigError> {
 }
 
 fn rust_peer(program: &str, feature: &str) -> Result<PathBuf, RigError> {
+    let manifest = format!("{PEERS}/Cargo.toml");
     let folder = target()?.join("peers");
-    let mut command = Command::new(cargo());
-    command.args(["build", "--release", "--locked", "--bin", program, "--features", feature]);
-    command.arg("--target-dir").arg(&folder);
-    command.current_dir(Path::new(WORKSPACE).join(PEERS)).stderr(Stdio::inherit());
-    tool::output(&mut command)?;
-    Ok(folder.join("release").join(program))
+    let mut args = vec!["build", "--release", "--locked", "--manifest-path", &manifest, "--target-dir"];
+    let folder = folder.to_string_lossy();
+    args.extend([&*folder, "--bin", program, "--features", feature]);
+    executable(&cargo(&args)?, program, "bin")
 }
 
 fn go_peer(program: &str) -> Result<PathBuf, RigError> {
@@ -108,45 +99,36 @@ fn go_peer(program: &str) -> Result<PathBuf, RigError> {
 
 /// Builds the example `name` of `package` by [`PROFILE`].
 pub(crate) fn example(package: &str, name: &str) -> Result<PathBuf, RigError> {
-    cargo_build(&["-p", package, "--example", name])?;
-    Ok(target()?.join(PROFILE).join("examples").join(name))
+    let built = cargo(&["build", "--profile", PROFILE, "-p", package, "--example", name])?;
+    executable(&built, name, "example")
 }
 
 /// Builds the test target `name` of `package`, with debug assertions, and gives its program.
 pub(crate) fn test(package: &str, name: &str) -> Result<PathBuf, RigError> {
-    let mut command = Command::new(cargo());
-    command.args(["test", "--no-run", "--message-format", "json-render-diagnostics"]);
-    command.args(["-p", package, "--test", name]).current_dir(WORKSPACE).stderr(Stdio::inherit());
-    let built = tool::output(&mut command)?;
-    let messages = built.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-    let mut tests =
-        messages.filter(|said| said["target"]["name"] == name && said["target"]["kind"][0] == "test");
-    tests.find_map(|said| said["executable"].as_str().map(PathBuf::from)).ok_or_else(|| RigError::Command {
-        command: "cargo test --no-run".into(),
-        detail: format!("built no test program {name}"),
-    })
+    executable(&cargo(&["test", "--no-run", "-p", package, "--test", name])?, name, "test")
 }
 
-fn cargo_build(packages: &[&str]) -> Result<String, RigError> {
-    let mut command = Command::new(cargo());
-    command
-        .args(["build", "--profile", PROFILE, "--message-format", "json-render-diagnostics"])
-        .args(packages);
+/// Runs cargo in the workspace and gives its JSON messages.
+fn cargo(args: &[&str]) -> Result<String, RigError> {
+    let mut command = Command::new(cargo_program());
+    command.args(args).args(["--message-format", "json-render-diagnostics"]);
     // What cargo says about progress is for the user.
     command.current_dir(WORKSPACE).stderr(Stdio::inherit());
     tool::output(&mut command)
 }
 
-/// The file of the program `name` in cargo's JSON messages.
-fn executable(messages: &str, name: &str) -> Option<PathBuf> {
-    messages
-        .lines()
-        .filter_map(|line| serde_json::from_str::<Value>(line).ok())
-        .filter(|message| message["target"]["name"] == name && message["target"]["kind"][0] == "bin")
-        .find_map(|message| message["executable"].as_str().map(PathBuf::from))
+/// The file of the target `name` of this kind in cargo's JSON messages.
+fn executable(messages: &str, name: &str, kind: &str) -> Result<PathBuf, RigError> {
+    let messages = messages.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let mut targets =
+        messages.filter(|said| said["target"]["name"] == name && said["target"]["kind"][0] == kind);
+    targets.find_map(|said| said["executable"].as_str().map(PathBuf::from)).ok_or_else(|| {
+        let detail = format!("built no {kind} {name}");
+        RigError::Command { command: "cargo".into(), detail }
+    })
 }
 
-fn cargo() -> PathBuf {
+fn cargo_program() -> PathBuf {
     env::var_os("CARGO").map_or_else(|| PathBuf::from("cargo"), PathBuf::from)
 }
 
@@ -163,8 +145,9 @@ mod tests {
             "\n",
             r#"{"reason":"build-finished","success":true}"#
         );
-        assert_eq!(executable(messages, "doorbell"), Some(PathBuf::from("/t/doorbell")));
-        assert_eq!(executable(messages, "doorbell-load"), None);
+        assert_eq!(executable(messages, "doorbell", "bin").unwrap(), PathBuf::from("/t/doorbell"));
+        let error = executable(messages, "doorbell-load", "bin").unwrap_err().to_string();
+        assert!(error.contains("built no bin doorbell-load"), "{error}");
     }
 
     #[test]

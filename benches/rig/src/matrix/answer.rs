@@ -10,7 +10,7 @@ use crate::plan::Checked;
 use crate::report::Conditions;
 
 /// How much of io_uring there is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Setting {
     /// A seccomp filter refuses it, as container run-times do.
@@ -18,12 +18,13 @@ pub(super) enum Setting {
     /// `kernel.io_uring_disabled` is 2.
     Disabled,
     /// As the kernel is.
+    #[default]
     Plain,
 }
 
 /// Everything about one kernel.
 #[derive(Clone, Debug, Serialize)]
-pub(super) struct Answer {
+pub(crate) struct Answer {
     /// The version that was asked for.
     pub(super) kernel: &'static str,
     /// With what.
@@ -35,7 +36,7 @@ pub(super) struct Answer {
 }
 
 /// One setting.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub(super) struct Found {
     /// Which.
     pub(super) setting: Setting,
@@ -90,32 +91,18 @@ impl Answer {
     }
 
     pub(super) fn failed(kernel: Kernel, failure: String) -> Self {
-        Self {
-            kernel: kernel.name(),
-            conditions: Conditions::default(),
-            found: Vec::new(),
-            failure: Some(failure),
-        }
+        Self { failure: Some(failure), ..Self::of(kernel, Conditions::default(), Vec::new()) }
     }
 
     /// Whether nothing failed.
-    pub(super) fn is_good(&self) -> bool {
+    pub(crate) fn is_good(&self) -> bool {
         self.failure.is_none() && self.found.iter().filter(|found| found.is_there).all(Found::is_good)
     }
 }
 
 impl Found {
     pub(super) fn new(setting: Setting) -> Self {
-        Self {
-            setting,
-            is_there: true,
-            driver: String::new(),
-            why: String::new(),
-            capabilities: Vec::new(),
-            ways: Vec::new(),
-            smoke_failures: Vec::new(),
-            tests: Vec::new(),
-        }
+        Self { setting, is_there: true, ..Self::default() }
     }
 
     pub(super) fn is_good(&self) -> bool {
@@ -128,12 +115,9 @@ impl Found {
             self.capabilities.push(("ring".into(), false, checked.output.trim().to_owned()));
             return;
         };
-        self.capabilities = all
-            .into_iter()
-            .map(|(name, verdict)| {
-                (name, verdict["ok"] == true, verdict["why"].as_str().unwrap_or_default().to_owned())
-            })
-            .collect();
+        let why = |verdict: &Value| verdict["why"].as_str().unwrap_or_default().to_owned();
+        let read = all.into_iter().map(|(name, verdict)| (name, verdict["ok"] == true, why(&verdict)));
+        self.capabilities = read.collect();
     }
 
     /// From the JSON of a smoke test; `way` is empty for the default one.
@@ -160,13 +144,11 @@ impl Tests {
     pub(super) fn read(name: &str, checked: &Checked) -> Self {
         let output = &checked.output;
         let mut tests = Self { name: name.to_owned(), ..Self::default() };
-        for line in output.lines() {
-            if let Some((_, reason)) = line.split_once("SKIPPED") {
-                tests.skipped += 1;
-                let reason = reason.trim_start_matches([',', ' ']).to_owned();
-                if !tests.skip_reasons.contains(&reason) {
-                    tests.skip_reasons.push(reason);
-                }
+        for (_, reason) in output.lines().filter_map(|line| line.split_once("SKIPPED")) {
+            tests.skipped += 1;
+            let reason = reason.trim_start_matches([',', ' ']).to_owned();
+            if !tests.skip_reasons.contains(&reason) {
+                tests.skip_reasons.push(reason);
             }
         }
         let result = output.lines().rev().find_map(|line| line.strip_prefix("test result: "));

@@ -4,23 +4,31 @@
 //! Does not know about: what the tests test.
 
 mod answer;
-mod programs;
 mod report;
 
-use answer::{Answer, Setting, Tests};
-use programs::Built;
+use std::path::PathBuf;
+
+pub(crate) use answer::Answer;
+use answer::{Setting, Tests};
 
 use crate::error::RigError;
 use crate::guest;
-use crate::image::{self, Contents, Kernel, OurPrograms};
+use crate::image::{self, Contents, Kernel, OurPrograms, programs};
 use crate::plan::{Check, Checked, Plan};
+use crate::report::{Form, Page};
 use crate::session::{Session, say};
-pub(crate) use report::Form;
 
 /// Seconds of the guest for one program of tests. They take a few; a test that hangs must not hold up the rest for long.
 const SECONDS_MAX: u32 = 240;
 /// What a container run-time answers.
 const EPERM: &str = "1";
+
+/// Package, test target, and whether it has anything to test where io_uring is refused.
+const TESTS: [(&str, &str, bool); 3] = [
+    ("doorbell", "conformance", true),
+    ("doorbell-ring", "operations", false),
+    ("doorbell-ring", "selftest", true),
+];
 
 /// Other ways of the same driver, each with its lines of `[tuning]`; the first is the default.
 const WAYS: [(&str, &str); 6] = [
@@ -37,6 +45,14 @@ const WAYS: [(&str, &str); 6] = [
 const DOORBELL: &str = "/rig/doorbell";
 const SYSCTL: &str = "/proc/sys/kernel/io_uring_disabled";
 
+/// A test program that is run in every kernel.
+struct Built {
+    name: &'static str,
+    /// The program on this machine.
+    file: PathBuf,
+    without_uring: bool,
+}
+
 /// One program in one setting.
 struct Step {
     setting: Setting,
@@ -52,31 +68,44 @@ enum What {
     Tests(&'static str),
 }
 
-/// Boots each kernel. The text, and whether nothing failed. A kernel that cannot be had counts as a failure.
-pub(crate) fn run(
-    kernels: &[Kernel],
-    cpu: &str,
-    ours: &OurPrograms,
-    form: Form,
-) -> Result<(String, bool), RigError> {
-    let built = programs::build()?;
+/// Boots each kernel: one answer for each. A kernel that cannot be had counts as a failure.
+pub(crate) fn run(kernels: &[Kernel], cpu: &str, ours: &OurPrograms) -> Result<Vec<Answer>, RigError> {
+    let built = build()?;
     let contents = contents(ours, &built);
     let mut answers = Vec::new();
     for &kernel in kernels {
         let steps = steps(&built, kernel);
         let checks = steps.iter().map(|step| step.check.clone()).collect();
-        let plan = Plan { repeat: 0, rows: Vec::new(), servers: Vec::new(), checks };
         let session = Session { kernel, cpu: cpu.to_owned() };
-        answers.push(match session.run_checks(&plan, &contents) {
-            Ok((checked, conditions)) => Answer::of(kernel, conditions, read(&steps, &checked)),
+        answers.push(match session.run(&Plan { checks, ..Plan::default() }, &contents) {
+            Ok(run) => Answer::of(kernel, run.conditions, read(&steps, &run.checks)),
             Err(error) => {
                 say(&format!("Linux {}: {error}", kernel.name()));
                 Answer::failed(kernel, error.to_string())
             }
         });
     }
-    let good = answers.iter().all(Answer::is_good);
-    Ok((report::show(&answers, form), good))
+    Ok(answers)
+}
+
+/// Every reason for terminals, one table in Markdown.
+pub(crate) fn page(answers: &[Answer], form: Form) -> Page {
+    if form == Form::Markdown { report::summary(answers) } else { report::blocks(answers) }
+}
+
+/// With debug assertions: a broken invariant is found where it breaks.
+fn build() -> Result<Vec<Built>, RigError> {
+    let build = |&(package, name, without_uring): &(&str, &'static str, bool)| {
+        Ok(Built { name, file: programs::test(package, name)?, without_uring })
+    };
+    TESTS.iter().map(build).collect()
+}
+
+impl Built {
+    /// Its path in the guest.
+    fn inside(&self) -> String {
+        format!("/rig/test-{}", self.name)
+    }
 }
 
 fn contents(ours: &OurPrograms, built: &[Built]) -> Contents {
@@ -108,7 +137,7 @@ fn steps(built: &[Built], kernel: Kernel) -> Vec<Step> {
             let argv = agent(&["guest-smoke", DOORBELL, "serve", "--config", &config_path(way)]);
             steps.push(step(setting, What::Smoke(name), argv));
         }
-        for test in built.iter().filter(|test| test.runs_in(setting)) {
+        for test in built.iter().filter(|test| setting == Setting::Plain || test.without_uring) {
             let program = [&test.inside(), "--nocapture", "--test-threads=1"].map(ToString::to_string);
             // A ring that does not open fails the tests, except where that is known beforehand.
             let known: &[&str] = match (setting, kernel) {

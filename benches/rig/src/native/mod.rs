@@ -1,200 +1,285 @@
-//! Comparisons on the real machine: a server of ours and a peer take turns on one core, the load generator runs on another.
+//! Comparisons on the real machine: two servers take turns on one core, the client runs on another.
 //!
-//! Does not know about: guests, tables. A figure here depends on the machine and what else it does, which is why only the ratio
-//! within a pair of neighboring turns is judged.
+//! Does not know about: guests. A figure here depends on the machine and what else it does, which is why only the ratio within a
+//! pair of neighboring turns is judged.
 
-mod client;
-mod cpu;
 mod host;
-mod latency;
-mod pairs;
 mod report;
-mod subject;
 
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde::Serialize;
+
 use crate::error::RigError;
-use crate::image::servers::{CATALOGUE, Entry};
+use crate::guest::group_run_time;
+use crate::image::servers::{CATALOGUE, Entry, Place};
 use crate::image::{OurPrograms, programs};
-use crate::plan::{Load, Mode};
+use crate::load::{self, Done, Pace};
+use crate::plan::{self, Load, Mode};
+use crate::process::sleep;
 use crate::session::{now_s, say, time_left};
 use crate::variant::Variant;
 
-pub(crate) use cpu::Turn as CpuTurn;
-pub(crate) use host::{Running, pause};
-pub(crate) use pairs::Summary;
-pub(crate) use report::{Conditions, Report};
-pub(crate) use subject::Subject;
+pub(crate) use host::Running;
+use host::pinned;
+use report::Conditions;
+pub(crate) use report::{CPU, Figure, Report, Shape};
 
 /// Connections at a time.
-pub(crate) const IN_FLIGHT: u32 = 64;
+const IN_FLIGHT: u32 = 64;
 /// The loads.
-pub(crate) const MODES: [Mode; 2] = [Mode::Close, Mode::Keep];
+const MODES: [Mode; 2] = [Mode::Close, Mode::Keep];
 /// Whose latency is compared unless `--only` asks for others.
 const LATENCY_PEER: &str = "nginx";
+/// How long a server is loaded in full to learn its rate.
+const FULL_S: u32 = 2;
+/// The share of that rate at which latency is measured.
+const SHARE: f64 = 0.1;
+/// Until a server has seen the last connection end and sleeps, so that the kernel has its run time up to date.
+const AFTER_LOAD: Duration = Duration::from_millis(60);
 
-/// A server of ours against a peer under one load.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Contest {
-    pub(crate) ours: &'static Entry,
-    pub(crate) peer: &'static Entry,
-    pub(crate) mode: Mode,
-}
+const CPU_SHAPE: Shape = Shape {
+    about: "64 connections at a time",
+    heads: ["server", "peer", "load"],
+    sides: ["ours", "peer"],
+    figures: &[CPU],
+    note: "",
+};
 
-/// How contests are held.
-#[derive(Clone, Copy, Debug)]
+const LATENCY_SHAPE: Shape = Shape {
+    figures: &[
+        Figure { key: "p50_us", head: "p50 us", unit: 1.0, is_judged: true },
+        Figure { key: "p99_us", head: "p99 us", unit: 1.0, is_judged: true },
+    ],
+    note: "a second",
+    ..CPU_SHAPE
+};
+
+/// How turns are taken.
+#[derive(Clone, Copy, Debug, clap::Args)]
 pub(crate) struct Rules {
-    /// Pairs of turns of each contest.
+    /// Pairs of turns of each comparison; each side is first in every other one
+    #[arg(long, value_name = "N", default_value = "5", value_parser = clap::value_parser!(u32).range(1..=100))]
     pub(crate) pairs: u32,
-    /// The core of the server.
+
+    /// The core of the server
+    #[arg(long, value_name = "CORE", default_value = "0")]
     pub(crate) server_core: u32,
-    /// The core of the load generator.
+
+    /// The core of the client
+    #[arg(long, value_name = "CORE", default_value = "1")]
     pub(crate) client_core: u32,
-    /// The measure.
-    pub(crate) measure: Measure,
 }
 
-/// What a turn measures.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Measure {
-    /// CPU time of the server a request: so many of new connections, ten times as many of kept ones.
-    Cpu { requests: u64 },
-    /// Latency at a tenth of what the slower of the two can answer, for so many seconds.
-    Latency { seconds: u32 },
-}
-
-/// Two turns, one after the other.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Pair<T> {
-    pub(crate) ours: T,
-    pub(crate) peer: T,
-}
-
-/// What became of a contest.
+/// Two that take turns.
 #[derive(Clone, Debug)]
-pub(crate) struct Outcome {
-    pub(crate) contest: Contest,
-    pub(crate) result: Result<Findings, String>,
+pub(crate) struct Contest<S> {
+    /// In the report: ours, the peer, the load; or the technique, the driver, the load.
+    pub(crate) names: [String; 3],
+    pub(crate) ours: S,
+    pub(crate) peer: S,
+    /// What was promised of the ratio.
+    pub(crate) at_most: Option<f64>,
 }
 
-/// The pairs of a contest.
-#[derive(Clone, Debug)]
-pub(crate) enum Findings {
-    Cpu(Vec<Pair<CpuTurn>>),
-    Latency { rate: f64, pairs: Vec<Pair<latency::Turn>> },
+/// What one turn found.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(crate) struct Turn {
+    /// By the keys of the figures.
+    #[serde(flatten)]
+    pub(crate) figures: BTreeMap<&'static str, f64>,
+    /// What else is to be said of it.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub(crate) note: String,
 }
 
-impl Contest {
-    /// `ours/peer/mode/in flight`.
+/// Turns of ours and of the peer, one after the other.
+pub(crate) type Pair = [Turn; 2];
+
+/// A server of the catalogue under a load.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Side {
+    entry: &'static Entry,
+    load: Load,
+}
+
+impl<S> Contest<S> {
+    /// What `--only` is compared with.
     pub(crate) fn id(&self) -> String {
-        format!("{}/{}/{}/{IN_FLIGHT}", self.ours.name, self.peer.name, self.mode)
-    }
-
-    fn matches(&self, pattern: &str) -> bool {
-        format!("/{}/", self.id()).contains(&format!("/{}/", pattern.trim_matches('/')))
+        self.names.join("/")
     }
 }
 
-/// The contests that match one of the patterns; without patterns those of both drivers with every peer in its tuned form, or
-/// for latency with nginx.
-pub(crate) fn contests(measure: Measure, patterns: &[String]) -> Result<Vec<Contest>, RigError> {
+impl Rules {
+    /// Holds the contests, with a line of progress for each. `turns` gives the pairs of one.
+    pub(crate) fn hold<S>(
+        &self,
+        contests: &[Contest<S>],
+        shape: Shape,
+        mut turns: impl FnMut(&Contest<S>) -> Result<Vec<Pair>, String>,
+    ) -> Result<Report, RigError> {
+        let mut report = Report { shape, conditions: Conditions::read(self)?, contests: Vec::new() };
+        let from_s = now_s();
+        for (at, contest) in contests.iter().enumerate() {
+            let shown = report.add(contest, turns(contest));
+            let left = time_left(at + 1, contests.len(), now_s() - from_s);
+            say(&format!("[{}/{}, {left}] {}: {shown}", at + 1, contests.len(), contest.id()));
+        }
+        Ok(report)
+    }
+
+    /// Ours first in even pairs, the peer first in odd ones, so that neither always follows the other.
+    pub(crate) fn alternate<S: Copy>(
+        &self,
+        contest: &Contest<S>,
+        mut turn: impl FnMut(S) -> Result<Turn, String>,
+    ) -> Result<Vec<Pair>, String> {
+        let mut pair = |at: u32| {
+            if at.is_multiple_of(2) {
+                Ok([turn(contest.ours)?, turn(contest.peer)?])
+            } else {
+                let peer = turn(contest.peer)?;
+                Ok([turn(contest.ours)?, peer])
+            }
+        };
+        (0..self.pairs).map(&mut pair).collect()
+    }
+
+    /// CPU time under a load of so many new connections, or ten times as many requests on kept ones.
+    fn cpu_turn(
+        &self,
+        server: &Running,
+        load: Load,
+        requests: u64,
+        ours: &OurPrograms,
+    ) -> Result<Turn, String> {
+        let requests = if load.mode.keeps() { 10 * requests } else { requests };
+        let ask = |count| Ok(self.ask(server, load, Pace::Count(count), ours)?.requests);
+        Ok(Turn::of([("cpu_ns", cpu_time(server, requests, ask)?)]))
+    }
+
+    fn ask(&self, server: &Running, load: Load, pace: Pace, ours: &OurPrograms) -> Result<Done, String> {
+        load::run(pinned(self.client_core, &ours.load)?, load, pace, server.port())?.complete()
+    }
+
+    fn start(&self, entry: &Entry, ours: &OurPrograms) -> Result<Running, String> {
+        let program = programs::outside(entry, ours).map_err(|error| error.to_string())?;
+        Running::start(&program, self.server_core, |program, place| entry.at(program, place))
+    }
+}
+
+impl Turn {
+    pub(crate) fn of<const N: usize>(figures: [(&'static str, f64); N]) -> Self {
+        Self { figures: figures.into(), note: String::new() }
+    }
+}
+
+/// Warms a server with a tenth of the load, and measures the load: user and system time of all its threads, nanoseconds for each request
+/// that `ask` says were answered.
+pub(crate) fn cpu_time(
+    server: &Running,
+    count: u64,
+    mut ask: impl FnMut(u64) -> Result<u64, String>,
+) -> Result<f64, String> {
+    ask((count / 10).max(1))?;
+    sleep(AFTER_LOAD);
+    let before = group_run_time(server.group())?;
+    let done = ask(count)?;
+    sleep(AFTER_LOAD);
+    Ok(share(group_run_time(server.group())? - before, done))
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a load takes seconds, far below 2^53 ns")]
+fn share(run_ns: i64, count: u64) -> f64 {
+    run_ns as f64 / count as f64
+}
+
+/// CPU time of the contests that match one of the patterns; without patterns, those of both drivers with every peer in its tuned form.
+pub(crate) fn cpu(
+    patterns: &[String],
+    requests: u64,
+    rules: &Rules,
+    mut given: impl FnMut() -> Result<OurPrograms, RigError>,
+) -> Result<Report, RigError> {
+    let contests = contests(patterns, |_| true)?;
+    let mut ours = given()?;
+    rules.hold(&contests, CPU_SHAPE, |contest| {
+        provide(contest, &mut ours)?;
+        rules.alternate(contest, |Side { entry, load }| {
+            rules.cpu_turn(&rules.start(entry, &ours)?, load, requests, &ours)
+        })
+    })
+}
+
+/// Latency at a tenth of what the slower of the two can answer, for so many seconds; without patterns only beside nginx.
+pub(crate) fn latency(
+    patterns: &[String],
+    seconds: u32,
+    rules: &Rules,
+    mut given: impl FnMut() -> Result<OurPrograms, RigError>,
+) -> Result<Report, RigError> {
+    let contests = contests(patterns, |peer| peer.name == LATENCY_PEER)?;
+    let mut ours = given()?;
+    rules.hold(&contests, LATENCY_SHAPE, |contest| {
+        provide(contest, &mut ours)?;
+        let ask = |Side { entry, load }, pace| rules.ask(&rules.start(entry, &ours)?, load, pace, &ours);
+        let full = |side| Ok::<_, String>(ask(side, Pace::Full { seconds: FULL_S })?.requests_per_s);
+        let rate = (full(contest.ours)?.min(full(contest.peer)?) * SHARE).max(1.0);
+        rules.alternate(contest, |side| {
+            let [p50, p99] = ask(side, Pace::Rate { rate, seconds })?.p50_p99_us();
+            Ok(Turn { note: format!("{rate:.0}"), ..Turn::of([("p50_us", p50), ("p99_us", p99)]) })
+        })
+    })
+}
+
+/// CPU time of doorbell with some switches, and with others.
+pub(crate) fn variants(
+    contests: &[Contest<(&Variant, Load)>],
+    shape: Shape,
+    requests: u64,
+    rules: &Rules,
+    ours: &OurPrograms,
+) -> Result<Report, RigError> {
+    rules.hold(contests, shape, |contest| {
+        rules.alternate(contest, |(variant, load)| {
+            let setup = |program: &str, place: &Place<'_>| variant.at(program, place);
+            rules.cpu_turn(&Running::start(&ours.doorbell, rules.server_core, setup)?, load, requests, ours)
+        })
+    })
+}
+
+fn provide(contest: &Contest<Side>, ours: &mut OurPrograms) -> Result<(), String> {
+    let mut provide = |side: Side| programs::provide(side.entry, ours).map_err(|error| error.to_string());
+    provide(contest.ours).and_then(|()| provide(contest.peer))
+}
+
+fn contests(patterns: &[String], is_usual_peer: fn(&Entry) -> bool) -> Result<Vec<Contest<Side>>, RigError> {
     // The floor may stand in our place: what it does not reach against a peer, nobody does.
     let ours = CATALOGUE.iter().filter(|entry| entry.is_ours() || entry.is_floor());
     let all = ours.flat_map(|ours| {
         let peers = CATALOGUE.iter().filter(move |peer| !peer.is_ours() && peer.name != ours.name);
         peers.flat_map(move |peer| {
             let modes = MODES.into_iter().filter(|&mode| ours.serves(mode) && peer.serves(mode));
-            modes.map(move |mode| Contest { ours, peer, mode })
+            modes.map(move |mode| {
+                let load = Load::new(mode, IN_FLIGHT);
+                let [ours, peer] = [ours, peer].map(|entry| Side { entry, load });
+                let names = [ours.entry.name.to_owned(), peer.entry.name.to_owned(), load.to_string()];
+                Contest { names, ours, peer, at_most: None }
+            })
         })
     });
-    let is_usual = |contest: &Contest| {
-        let wanted = matches!(measure, Measure::Cpu { .. }) || contest.peer.name == LATENCY_PEER;
-        let is_variation = contest.ours.is_variation() || contest.peer.is_variation();
-        wanted && contest.ours.is_ours() && !is_variation
+    let is_usual = |contest: &Contest<Side>| {
+        let (ours, peer) = (contest.ours.entry, contest.peer.entry);
+        is_usual_peer(peer) && ours.is_ours() && !ours.is_variation() && !peer.is_variation()
     };
-    let chosen: Vec<Contest> = if patterns.is_empty() {
-        all.filter(is_usual).collect()
-    } else {
-        all.filter(|contest| patterns.iter().any(|pattern| contest.matches(pattern))).collect()
-    };
-    if chosen.is_empty() { Err(RigError::NoRow { patterns: patterns.to_vec() }) } else { Ok(chosen) }
+    plan::select(all, patterns, Contest::id, is_usual)
 }
 
-/// Holds the contests, one outcome for each, with a line of progress for each pair.
-pub(crate) fn run(contests: &[Contest], rules: &Rules, ours: &mut OurPrograms) -> Result<Report, RigError> {
-    let conditions = Conditions::read(rules)?;
-    let from_s = now_s();
-    let mut outcomes = Vec::new();
-    for (at, contest) in contests.iter().enumerate() {
-        let result = hold(contest, rules, ours);
-        let left = time_left(at + 1, contests.len(), now_s() - from_s);
-        let shown = match &result {
-            Ok(findings) => findings.to_string(),
-            Err(why) => format!("SKIP: {why}"),
-        };
-        say(&format!("[{}/{}, {left}] {}: {shown}", at + 1, contests.len(), contest.id()));
-        outcomes.push(Outcome { contest: *contest, result });
-    }
-    Ok(Report { conditions, outcomes })
-}
-
-fn hold(contest: &Contest, rules: &Rules, ours: &mut OurPrograms) -> Result<Findings, String> {
-    for entry in [contest.ours, contest.peer] {
-        programs::provide(entry, ours).map_err(|error| error.to_string())?;
-    }
-    match rules.measure {
-        Measure::Cpu { requests } => {
-            let load = Load { mode: contest.mode, in_flight: IN_FLIGHT };
-            let turn =
-                |entry| cpu::turn(Subject::Entry(entry), load, requests_of(load, requests), rules, ours);
-            alternate(contest.ours, contest.peer, rules.pairs, turn).map(Findings::Cpu)
-        }
-        Measure::Latency { seconds } => {
-            let rate = latency::tenth_of_the_slower(contest, rules, ours)?;
-            let pairs = alternate(contest.ours, contest.peer, rules.pairs, |entry| {
-                latency::turn(entry, contest.mode, rate, seconds, rules, ours)
-            });
-            Ok(Findings::Latency { rate, pairs: pairs? })
-        }
-    }
-}
-
-/// CPU time of two of our own servers, which take turns as a server of ours and a peer do: `with` in our place.
-pub(crate) fn between(
-    with: &Variant,
-    without: &Variant,
-    load: Load,
-    requests: u64,
-    rules: &Rules,
-    ours: &OurPrograms,
-) -> Result<Vec<Pair<CpuTurn>>, String> {
-    alternate(with, without, rules.pairs, |variant| {
-        cpu::turn(Subject::Variant(variant), load, requests_of(load, requests), rules, ours)
-    })
-}
-
-/// A kept connection's request is quick, so a turn has more of them.
-fn requests_of(load: Load, requests: u64) -> u64 {
-    if load.mode.keeps() { 10 * requests } else { requests }
-}
-
-/// Ours first in even pairs, the peer first in odd ones, so that neither always follows the other.
-pub(crate) fn alternate<S: Copy, T>(
-    ours: S,
-    peer: S,
-    count: u32,
-    mut turn: impl FnMut(S) -> Result<T, String>,
-) -> Result<Vec<Pair<T>>, String> {
-    (0..count)
-        .map(|at| {
-            if at % 2 == 0 {
-                let ours = turn(ours)?;
-                Ok(Pair { ours, peer: turn(peer)? })
-            } else {
-                let peer = turn(peer)?;
-                Ok(Pair { ours: turn(ours)?, peer })
-            }
-        })
-        .collect()
+/// Whether a load is one that this machine can measure.
+pub(crate) fn is_native(load: Load) -> bool {
+    MODES.contains(&load.mode)
 }

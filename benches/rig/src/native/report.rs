@@ -1,81 +1,100 @@
-//! What contests came to: a table for people, JSON for machines.
+//! What contests came to: ratios of pairs with their middle and spread, as a page or JSON.
 //!
 //! Does not know about: how turns are measured.
 
-use std::fmt::{self, Write};
+use std::collections::BTreeMap;
+use std::fmt;
 use std::fs;
 use std::thread;
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
-use super::pairs::middle;
-use super::{Findings, IN_FLIGHT, Outcome, Pair, Rules, Summary, cpu, latency};
+use super::{Contest, Pair, Rules, Turn};
 use crate::error::RigError;
-use crate::plan::Mode;
-use crate::report::thousands;
+use crate::report::{Page, Table, median, or_dash, thousands};
+
+/// User and system time of all threads of the server, for each request.
+pub(crate) const CPU: Figure = Figure { key: "cpu_ns", head: "CPU us", unit: 1e3, is_judged: true };
+
+/// A figure of each turn.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Figure {
+    /// In JSON.
+    pub(crate) key: &'static str,
+    /// In tables.
+    pub(crate) head: &'static str,
+    /// What the table divides by.
+    pub(crate) unit: f64,
+    /// Whether the ratio within a pair counts.
+    pub(crate) is_judged: bool,
+}
+
+/// What the table of a report has.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Shape {
+    /// Behind the machine, in the line above the table.
+    pub(crate) about: &'static str,
+    /// Of the names of a contest.
+    pub(crate) heads: [&'static str; 3],
+    /// What the two sides are called.
+    pub(crate) sides: [&'static str; 2],
+    pub(crate) figures: &'static [Figure],
+    /// The head of the notes; empty where there are none.
+    pub(crate) note: &'static str,
+}
 
 /// All contests of a run.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
 pub(crate) struct Report {
+    #[serde(skip)]
+    pub(super) shape: Shape,
     pub(super) conditions: Conditions,
-    pub(super) outcomes: Vec<Outcome>,
+    pub(super) contests: Vec<Held>,
+}
+
+/// What became of a contest.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Held {
+    names: [String; 3],
+    failure: Option<String>,
+    at_most: Option<f64>,
+    /// Of ours to the peer.
+    ratios: BTreeMap<&'static str, Summary>,
+    ours: Vec<Turn>,
+    peer: Vec<Turn>,
+}
+
+/// The ratios of a contest.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub(super) struct Summary {
+    median: f64,
+    low: f64,
+    high: f64,
 }
 
 /// The machine.
-#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
-pub(crate) struct Conditions {
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Conditions {
     /// Release of its kernel.
-    pub(crate) kernel: String,
+    kernel: String,
     /// What it says of its processor.
-    pub(crate) cpu: String,
+    cpu: String,
     /// How many there are.
-    pub(crate) cpus: usize,
-    /// The core of the server.
-    pub(crate) server_core: u32,
-    /// The core of the load generator.
-    pub(crate) client_core: u32,
-    /// Pairs of turns of each comparison.
-    pub(crate) pairs: u32,
-}
-
-#[derive(Serialize)]
-struct Line<'a> {
-    ours: &'a str,
-    peer: &'a str,
-    mode: Mode,
-    in_flight: u32,
-    failure: Option<&'a str>,
-    #[serde(flatten)]
-    figures: Option<Figures<'a>>,
-}
-
-#[derive(Serialize)]
-#[serde(tag = "measure", rename_all = "kebab-case")]
-enum Figures<'a> {
-    Cpu {
-        ratio: Option<Summary>,
-        ours: Vec<&'a cpu::Turn>,
-        peer: Vec<&'a cpu::Turn>,
-    },
-    Latency {
-        rate: f64,
-        p50_ratio: Option<Summary>,
-        p99_ratio: Option<Summary>,
-        ours: Vec<&'a latency::Turn>,
-        peer: Vec<&'a latency::Turn>,
-    },
+    cpus: usize,
+    server_core: u32,
+    client_core: u32,
+    /// Pairs of turns of each contest.
+    pairs: u32,
 }
 
 impl Conditions {
-    /// Of this machine, which must have both cores.
-    pub(crate) fn read(rules: &Rules) -> Result<Self, RigError> {
-        let path = "/proc/sys/kernel/osrelease";
-        let kernel = fs::read_to_string(path).map_err(RigError::io(path))?;
-        let path = "/proc/cpuinfo";
-        let cpuinfo = fs::read_to_string(path).map_err(RigError::io(path))?;
+    pub(super) fn read(rules: &Rules) -> Result<Self, RigError> {
+        let read = |path: &str| fs::read_to_string(path).map_err(RigError::io(path));
+        let cpuinfo = read("/proc/cpuinfo")?;
+        let model = cpuinfo.lines().find_map(|line| line.strip_prefix("model name")?.split_once(':'));
         Ok(Self {
-            kernel: kernel.trim().to_owned(),
-            cpu: model(&cpuinfo),
+            kernel: read("/proc/sys/kernel/osrelease")?.trim().to_owned(),
+            cpu: model.map_or_else(|| "unknown CPU".to_owned(), |(_, name)| name.trim().to_owned()),
             cpus: thread::available_parallelism().map_or(1, usize::from),
             server_core: rules.server_core,
             client_core: rules.client_core,
@@ -84,150 +103,114 @@ impl Conditions {
     }
 }
 
-impl fmt::Display for Findings {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Cpu(pairs) => write!(
-                f,
-                "{} us to {} us, ratio {}",
-                us(middle(pairs, |pair| pair.ours.cpu_ns / 1e3)),
-                us(middle(pairs, |pair| pair.peer.cpu_ns / 1e3)),
-                ratio(Summary::of(pairs, |turn| turn.cpu_ns))
-            ),
-            Self::Latency { rate, pairs } => write!(
-                f,
-                "at {rate:.0} a second p50 {} us to {} us, ratio {}; p99 {} us to {} us, ratio {}",
-                us(middle(pairs, |pair| pair.ours.p50_us)),
-                us(middle(pairs, |pair| pair.peer.p50_us)),
-                ratio(Summary::of(pairs, |turn| turn.p50_us)),
-                us(middle(pairs, |pair| pair.ours.p99_us)),
-                us(middle(pairs, |pair| pair.peer.p99_us)),
-                ratio(Summary::of(pairs, |turn| turn.p99_us))
-            ),
+impl Summary {
+    /// Of ratios; `None` without any, or where one has nothing to compare with.
+    pub(super) fn of(ratios: &[f64]) -> Option<Self> {
+        if !ratios.iter().all(|ratio| ratio.is_finite()) {
+            return None;
         }
+        let low = ratios.iter().copied().min_by(f64::total_cmp)?;
+        let high = ratios.iter().copied().max_by(f64::total_cmp)?;
+        Some(Self { median: median(ratios)?, low, high })
+    }
+}
+
+impl fmt::Display for Summary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:.2} ({:.2} to {:.2})", self.median, self.low, self.high)
     }
 }
 
 impl Report {
     /// Whether every contest was held to its end.
     pub(crate) fn is_complete(&self) -> bool {
-        self.outcomes.iter().all(|outcome| outcome.result.is_ok())
+        self.contests.iter().all(|held| held.failure.is_none())
     }
 
-    /// For machines.
-    pub(crate) fn json(&self) -> String {
-        #[derive(Serialize)]
-        struct All<'a> {
-            conditions: &'a Conditions,
-            contests: Vec<Line<'a>>,
-        }
-        let all = All { conditions: &self.conditions, contests: self.outcomes.iter().map(line).collect() };
-        let mut text = serde_json::to_string_pretty(&all).expect("a report is plain data");
-        text.push('\n');
-        text
+    /// What is said of it while the others are held.
+    pub(super) fn add<S>(&mut self, contest: &Contest<S>, turns: Result<Vec<Pair>, String>) -> String {
+        let held = Held::new(contest, turns, self.shape.figures);
+        let shown = match &held.failure {
+            Some(why) => format!("SKIP: {why}"),
+            None => held.cells(&self.shape).join(", "),
+        };
+        self.contests.push(held);
+        shown
     }
 
-    /// For people, in Markdown: the middle of each side, and the ratio with its lowest and highest pair.
-    pub(crate) fn table(&self) -> String {
+    /// The middle of each side, and the ratio with its lowest and highest pair.
+    pub(crate) fn page(&self) -> Page {
+        let mut page = Page::default();
+        let Shape { about, heads, sides, figures, note } = self.shape;
         let Conditions { kernel, cpu, server_core, client_core, pairs, .. } = &self.conditions;
-        let mut text = format!(
-            "Linux {kernel}, {cpu}; server on core {server_core}, client on core {client_core}; {IN_FLIGHT} connections at a time; \
-             {pairs} alternating pairs: middle, and for ratios (lowest to highest)\n\n"
-        );
-        let held =
-            || self.outcomes.iter().filter_map(|outcome| Some((outcome, outcome.result.as_ref().ok()?)));
-        if held().any(|(_, findings)| matches!(findings, Findings::Cpu(_))) {
-            text.push_str(
-                "| doorbell | peer | load | CPU us a request | peer | ratio |\n|---|---|---|---|---|---|\n",
-            );
+        page.words(format!(
+            "Linux {kernel}, {cpu}; server on core {server_core}, client on core {client_core}; {about}; {pairs} alternating pairs: middle, \
+             and for ratios (lowest to highest)"
+        ));
+        let mut columns: Vec<String> = heads.map(str::to_owned).into();
+        for figure in figures {
+            columns.extend(sides.map(|side| format!("{side}, {}", figure.head)));
+            columns.extend(figure.is_judged.then(|| "ratio".to_owned()));
         }
-        if held().any(|(_, findings)| matches!(findings, Findings::Latency { .. })) {
-            text.push_str(
-                "| doorbell | peer | load | a second | p50 us | peer | ratio | p99 us | peer | ratio |\n",
-            );
-            text.push_str("|---|---|---|---|---|---|---|---|---|---|\n");
+        columns.extend((!note.is_empty()).then(|| note.to_owned()));
+        let is_promised = self.contests.iter().any(|held| held.at_most.is_some());
+        columns.extend(is_promised.then(|| "holds".to_owned()));
+        let mut table = Table::new(columns);
+        for held in self.contests.iter().filter(|held| held.failure.is_none()) {
+            let holds = held.holds().map_or("", |holds| if holds { "yes" } else { "no" });
+            let cells = held.names.iter().cloned().chain(held.cells(&self.shape));
+            table.row(cells.chain(is_promised.then(|| holds.to_owned())));
         }
-        for (outcome, findings) in held() {
-            let contest = outcome.contest;
-            let cells = cells(findings).join(" | ");
-            let names = format!("{} | {} | {}", contest.ours.name, contest.peer.name, contest.mode);
-            writeln!(text, "| {names} | {cells} |").expect("a string takes everything");
-        }
-        for outcome in &self.outcomes {
-            if let Err(why) = &outcome.result {
-                writeln!(text, "{}: skipped: {why}", outcome.contest.id())
-                    .expect("a string takes everything");
+        page.table(table);
+        let failed = self.contests.iter().filter_map(|held| {
+            Some(format!("{}: skipped: {}", held.names.join("/"), held.failure.as_ref()?))
+        });
+        page.words(failed.collect::<Vec<_>>().join("\n"));
+        page
+    }
+}
+
+impl Held {
+    fn new<S>(contest: &Contest<S>, turns: Result<Vec<Pair>, String>, figures: &[Figure]) -> Self {
+        let (pairs, failure) = match turns {
+            Ok(pairs) => (pairs, None),
+            Err(why) => (Vec::new(), Some(why)),
+        };
+        let ratios = figures.iter().filter(|figure| figure.is_judged).filter_map(|Figure { key, .. }| {
+            let ratios =
+                pairs.iter().map(|[ours, peer]| Some(ours.figures.get(key)? / peer.figures.get(key)?));
+            Some((*key, Summary::of(&ratios.collect::<Option<Vec<f64>>>()?)?))
+        });
+        let ratios = ratios.collect();
+        let (ours, peer) = pairs.into_iter().map(|[ours, peer]| (ours, peer)).unzip();
+        Self { names: contest.names.clone(), failure, at_most: contest.at_most, ratios, ours, peer }
+    }
+
+    /// Whether the middle of the ratios is what was promised.
+    fn holds(&self) -> Option<bool> {
+        Some(self.ratios.get(CPU.key)?.median <= self.at_most?)
+    }
+
+    /// Those behind the names.
+    fn cells(&self, shape: &Shape) -> Vec<String> {
+        let mut cells = Vec::new();
+        for Figure { key, unit, is_judged, .. } in shape.figures {
+            for turns in [&self.ours, &self.peer] {
+                let values: Vec<f64> =
+                    turns.iter().filter_map(|turn| turn.figures.get(key)).map(|value| value / unit).collect();
+                let shown =
+                    |value: f64| if value < 1000.0 { format!("{value:.2}") } else { thousands(value) };
+                cells.push(or_dash(median(&values), shown));
+            }
+            if *is_judged {
+                cells.push(or_dash(self.ratios.get(key), Summary::to_string));
             }
         }
-        text
-    }
-}
-
-fn cells(findings: &Findings) -> Vec<String> {
-    match findings {
-        Findings::Cpu(pairs) => vec![
-            us(middle(pairs, |pair| pair.ours.cpu_ns / 1e3)),
-            us(middle(pairs, |pair| pair.peer.cpu_ns / 1e3)),
-            ratio(Summary::of(pairs, |turn| turn.cpu_ns)),
-        ],
-        Findings::Latency { rate, pairs } => vec![
-            thousands(*rate),
-            us(middle(pairs, |pair| pair.ours.p50_us)),
-            us(middle(pairs, |pair| pair.peer.p50_us)),
-            ratio(Summary::of(pairs, |turn| turn.p50_us)),
-            us(middle(pairs, |pair| pair.ours.p99_us)),
-            us(middle(pairs, |pair| pair.peer.p99_us)),
-            ratio(Summary::of(pairs, |turn| turn.p99_us)),
-        ],
-    }
-}
-
-fn line(outcome: &Outcome) -> Line<'_> {
-    let contest = &outcome.contest;
-    Line {
-        ours: contest.ours.name,
-        peer: contest.peer.name,
-        mode: contest.mode,
-        in_flight: IN_FLIGHT,
-        failure: outcome.result.as_ref().err().map(String::as_str),
-        figures: outcome.result.as_ref().ok().map(figures),
-    }
-}
-
-fn figures(findings: &Findings) -> Figures<'_> {
-    match findings {
-        Findings::Cpu(pairs) => {
-            let (ours, peer) = sides(pairs);
-            Figures::Cpu { ratio: Summary::of(pairs, |turn| turn.cpu_ns), ours, peer }
+        if !shape.note.is_empty() {
+            let [ours, peer] =
+                [&self.ours, &self.peer].map(|turns| turns.first().map_or("", |turn| turn.note.as_str()));
+            cells.push(if ours == peer { ours.to_owned() } else { format!("{ours}; {peer}") });
         }
-        Findings::Latency { rate, pairs } => {
-            let (ours, peer) = sides(pairs);
-            Figures::Latency {
-                rate: *rate,
-                p50_ratio: Summary::of(pairs, |turn| turn.p50_us),
-                p99_ratio: Summary::of(pairs, |turn| turn.p99_us),
-                ours,
-                peer,
-            }
-        }
+        cells
     }
-}
-
-fn sides<T>(pairs: &[Pair<T>]) -> (Vec<&T>, Vec<&T>) {
-    pairs.iter().map(|pair| (&pair.ours, &pair.peer)).unzip()
-}
-
-fn us(value: Option<f64>) -> String {
-    value.map_or_else(|| "-".to_owned(), |value| format!("{value:.2}"))
-}
-
-fn ratio(summary: Option<Summary>) -> String {
-    summary.map_or_else(|| "-".to_owned(), |summary| summary.to_string())
-}
-
-/// What the first processor says it is.
-fn model(cpuinfo: &str) -> String {
-    let line = cpuinfo.lines().find_map(|line| line.strip_prefix("model name"));
-    line.and_then(|rest| rest.split_once(':'))
-        .map_or_else(|| "unknown CPU".to_owned(), |(_, name)| name.trim().to_owned())
 }

@@ -1,21 +1,18 @@
-//! What a run found: samples become figures a request, figures become a table or JSON.
+//! What a boot found: samples become figures a request, and figures a page or JSON.
 //!
 //! Does not know about: how they were measured.
 
-mod beside;
-mod json;
-mod readme;
-mod table;
+mod page;
+mod views;
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-pub(crate) use json::{json, parse};
-pub(crate) use readme::readme;
-pub(crate) use table::{across, down, thousands};
+pub(crate) use page::{Form, Page, Table, json, or_dash, show, thousands};
+pub(crate) use views::{across, down};
 
-use crate::plan::{Row, Sample};
+use crate::plan::{Checked, Load, Row, Sample};
 
 /// Under which conditions a run was made.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
@@ -32,15 +29,28 @@ pub(crate) struct Conditions {
     pub(crate) kernel_package: String,
 }
 
+/// What came of a boot.
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+pub(crate) struct Run {
+    /// Under which conditions.
+    pub(crate) conditions: Conditions,
+    /// One for each row of the plan, in its order.
+    pub(crate) rows: Vec<Outcome>,
+    /// One for each check of the plan; `None` where nothing was heard of it.
+    #[serde(skip)]
+    pub(crate) checks: Vec<Option<Checked>>,
+}
+
 /// What became of one row.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Deserialize)]
 pub(crate) struct Outcome {
     /// The row.
+    #[serde(flatten)]
     pub(crate) row: Row,
-    /// Its samples, fewer than asked for when it failed.
-    pub(crate) samples: Vec<Sample>,
     /// Why it failed.
     pub(crate) failure: Option<String>,
+    /// Its samples, fewer than asked for when it failed.
+    pub(crate) samples: Vec<Sample>,
 }
 
 /// Figures of one row: a request's share, medians over the samples.
@@ -69,10 +79,76 @@ impl fmt::Display for Figures {
     }
 }
 
+impl Run {
+    /// Whether every row was measured without a failed request.
+    pub(crate) fn is_clean(&self) -> bool {
+        self.rows.iter().all(Outcome::is_clean)
+    }
+
+    /// The figures of a server under a load, only where nothing failed.
+    pub(crate) fn clean_figures(&self, row: &Row) -> Option<Figures> {
+        self.rows.iter().find(|outcome| outcome.row == *row)?.clean_figures()
+    }
+
+    /// A line for each row that failed.
+    fn failures(&self) -> String {
+        let failed = self
+            .rows
+            .iter()
+            .filter_map(|outcome| Some(format!("{}: {}", outcome.row.id(), outcome.problem()?)));
+        failed.collect::<Vec<_>>().join("\n")
+    }
+}
+
+/// With its figures, which are made from the samples again when it is read.
+impl Serialize for Outcome {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        #[derive(Serialize)]
+        struct Line<'a> {
+            server_name: &'a str,
+            #[serde(flatten)]
+            load: Load,
+            figures: Option<Figures>,
+            failure: Option<&'a str>,
+            samples: &'a [Sample],
+        }
+        let Self { row: Row { server, load }, failure, samples } = self;
+        let line = Line {
+            server_name: server,
+            load: *load,
+            figures: self.figures(),
+            failure: failure.as_deref(),
+            samples,
+        };
+        line.serialize(serializer)
+    }
+}
+
 impl Outcome {
+    /// One that failed before it had a sample.
+    pub(crate) const fn failed(row: Row, why: String) -> Self {
+        Self { row, failure: Some(why), samples: Vec::new() }
+    }
+
+    /// Why there is no clean figure.
+    pub(crate) fn problem(&self) -> Option<String> {
+        match (&self.failure, self.figures()) {
+            (Some(why), _) => Some(why.clone()),
+            (None, Some(figures)) => {
+                (figures.failed > 0).then(|| format!("{} requests failed", figures.failed))
+            }
+            (None, None) => Some("no request".to_owned()),
+        }
+    }
+
+    /// The figures, only where nothing failed.
+    pub(crate) fn clean_figures(&self) -> Option<Figures> {
+        self.figures().filter(|_| self.is_clean())
+    }
+
     /// Whether it was measured to the end without a failed request.
     pub(crate) fn is_clean(&self) -> bool {
-        self.failure.is_none() && self.figures().is_some_and(|figures| figures.failed == 0)
+        self.problem().is_none()
     }
 
     /// The figures; `None` when there is no sample to make them from.

@@ -374,8 +374,8 @@ mod tests {
         let identity = Identity::generate().unwrap();
         for kind in [Kind::Full, Kind::Resumed] {
             let mut client = client(serve(&identity, true, false, good), kind, &identity).unwrap();
-            assert_eq!(client.ask(7), Ok(8), "{kind}");
-            assert_eq!(client.ask(6), Ok(6), "{kind}");
+            assert_eq!(client.ask(7), Ok(8), "{kind:?}");
+            assert_eq!(client.ask(6), Ok(6), "{kind:?}");
             assert_eq!(client.suite(), "TLS13_AES_128_GCM_SHA256");
         }
     }
@@ -394,10 +394,10 @@ mod tests {
         let identity = Identity::generate().unwrap();
         for kind in [Kind::Keep, Kind::Keep16] {
             let mut kept = client(serve(&identity, true, false, good), kind, &identity).unwrap();
-            assert_eq!((kept.ask(3), kept.ask(5)), (Ok(3), Ok(5)), "{kind}");
+            assert_eq!((kept.ask(3), kept.ask(5)), (Ok(3), Ok(5)), "{kind:?}");
             let why =
                 client(serve(&identity, true, true, good), kind, &identity).unwrap().ask(4).unwrap_err();
-            assert!(why.contains("ended a connection") || why.contains("ing: "), "{kind}: {why}");
+            assert!(why.contains("ended a connection") || why.contains("ing: "), "{kind:?}: {why}");
         }
     }
 

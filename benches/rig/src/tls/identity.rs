@@ -10,6 +10,7 @@ use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{CertificateError, DigitallySignedStruct, Error, SignatureScheme};
 
 use crate::error::RigError;
+use crate::image::servers::{Entry, Place, Setup};
 
 /// The name the certificate is for.
 pub(super) const NAME: &str = "rig.test";
@@ -28,12 +29,29 @@ impl Identity {
     /// A new one.
     pub(super) fn generate() -> Result<Self, RigError> {
         let made = rcgen::generate_simple_self_signed([NAME.to_owned()]);
-        let made = made.map_err(|error| RigError::Certificate { detail: error.to_string() })?;
+        let made = made.map_err(|error| RigError::Command {
+            command: "making a certificate".into(),
+            detail: error.to_string(),
+        })?;
         Ok(Self {
             certificate: made.cert.pem(),
             key: made.signing_key.serialize_pem(),
             der: made.cert.der().clone(),
         })
+    }
+
+    /// How an entry of the catalogue is set up with it. HAProxy wants certificate and key in one file.
+    pub(super) fn setup(&self, entry: &Entry, program: &str, place: &Place<'_>) -> Setup {
+        let mut setup = entry.at(program, &Place { has_tls: true, ..*place });
+        let Self { certificate, key, .. } = self;
+        for (name, text) in [
+            ("cert.pem", certificate.clone()),
+            ("key.pem", key.clone()),
+            ("both.pem", format!("{certificate}{key}")),
+        ] {
+            setup.files.push((format!("{}/{name}", place.folder), text));
+        }
+        setup
     }
 }
 

@@ -1,53 +1,60 @@
 //! Comparisons of TLS on the real machine: a server of ours and a peer take turns on one core, a client of this process asks
 //! from another.
 //!
-//! Does not know about: how turns alternate (`native` does), tables.
+//! Does not know about: how turns alternate and are shown (`native` does).
 
 mod client;
 mod identity;
 mod reply;
-mod report;
-mod server;
-mod turn;
 
 #[cfg(test)]
 mod tests;
 
 use std::fmt;
 
-use serde::Serialize;
-
-pub(crate) use report::Report;
-pub(crate) use server::{Set, TlsServer};
+use client::Client;
+use identity::Identity;
 
 use crate::error::RigError;
-use crate::image::OurPrograms;
-use crate::native::{Conditions, Pair, Rules, alternate};
-use crate::session::{now_s, say, time_left};
-use identity::Identity;
-use turn::Turn;
+use crate::image::servers::Entry;
+use crate::image::{OurPrograms, programs};
+use crate::native::{CPU, Contest, Figure, Report, Rules, Running, Shape, Turn, cpu_time};
+use crate::plan;
 
 /// Connections at a time.
 const IN_FLIGHT: u32 = 16;
+/// A kept connection's request is quick, so a turn has more of them.
+const KEPT_TIMES: u64 = 10;
+/// A peer that takes this many times our CPU time keeps the promise.
+const PROMISED: f64 = 1.15;
+
+/// Each driver, and both peers of Debian with its OpenSSL.
+const OURS: [&str; 2] = ["doorbell-uring", "doorbell-epoll"];
+const PEERS: [&str; 2] = ["nginx", "haproxy"];
+
+const SHAPE: Shape = Shape {
+    about: "TLS 1.3, ECDSA P-256; 16 connections at a time; promised: a ratio of at most 0.87",
+    heads: ["server", "peer", "load"],
+    sides: ["ours", "peer"],
+    figures: &[CPU, Figure { key: "per_core", head: "a second of a core", unit: 1.0, is_judged: false }],
+    note: "cipher suite and key exchange",
+};
 
 /// What the client does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// A full handshake, a request, the end.
     Full,
     /// A request after the other on a kept connection.
     Keep,
     /// Sixteen requests in a row on a kept connection.
-    #[serde(rename = "keep-16")]
     Keep16,
     /// A handshake that resumes the session before, a request, the end.
     Resumed,
 }
 
 /// The cipher suites the client offers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Offer {
     /// AES-128-GCM alone.
     Aes128,
@@ -56,15 +63,14 @@ pub(crate) enum Offer {
 }
 
 /// The key exchange the client offers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Group {
     X25519,
     X25519MlKem768,
 }
 
 /// What is asked of a server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TlsLoad {
     pub(crate) kind: Kind,
     pub(crate) offer: Offer,
@@ -74,22 +80,8 @@ pub(crate) struct TlsLoad {
 /// One of two that take turns.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Side {
-    pub(crate) server: &'static TlsServer,
-    pub(crate) load: TlsLoad,
-}
-
-/// A server of ours against a peer under one load, or against itself under another.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Contest {
-    pub(crate) ours: Side,
-    pub(crate) peer: Side,
-}
-
-/// What became of a contest.
-#[derive(Clone, Debug)]
-pub(crate) struct Outcome {
-    pub(crate) contest: Contest,
-    pub(crate) result: Result<Vec<Pair<Turn>>, String>,
+    entry: &'static Entry,
+    load: TlsLoad,
 }
 
 /// All of them.
@@ -110,95 +102,81 @@ impl Kind {
     }
 }
 
-impl fmt::Display for Kind {
+impl fmt::Display for TlsLoad {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Full => "full",
-            Self::Keep => "keep",
-            Self::Keep16 => "keep-16",
-            Self::Resumed => "resumed",
-        })
-    }
-}
-
-impl fmt::Display for Offer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Aes128 => "aes128",
-            Self::Usual => "usual",
-        })
+        let kind = match self.kind {
+            Kind::Full => "full",
+            Kind::Keep => "keep",
+            Kind::Keep16 => "keep-16",
+            Kind::Resumed => "resumed",
+        };
+        let offer = if self.offer == Offer::Usual { "usual" } else { "aes128" };
+        write!(f, "{kind}/{offer}/{}", self.group)
     }
 }
 
 impl fmt::Display for Group {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::X25519 => "x25519",
-            Self::X25519MlKem768 => "x25519mlkem768",
-        })
+        f.write_str(if *self == Self::X25519 { "x25519" } else { "x25519mlkem768" })
     }
 }
 
-impl Contest {
-    /// `ours/peer/kind/offer/group`; the group is that of our side.
-    pub(crate) fn id(&self) -> String {
-        let TlsLoad { kind, offer, group } = self.ours.load;
-        format!("{}/{}/{kind}/{offer}/{group}", self.ours.server.name, self.peer.server.name)
-    }
-
-    fn matches(&self, pattern: &str) -> bool {
-        format!("/{}/", self.id()).contains(&format!("/{}/", pattern.trim_matches('/')))
-    }
-}
-
-/// The contests that match one of the patterns; without patterns all of them. The peers' library does not know the hybrid key
-/// exchange, so there doorbell is held against itself with X25519.
-pub(crate) fn contests(patterns: &[String]) -> Result<Vec<Contest>, RigError> {
+/// Those that match one of the patterns; without patterns all of them. The peers' library does not know the hybrid key exchange, so there
+/// doorbell is held against itself with X25519.
+pub(crate) fn contests(patterns: &[String]) -> Result<Vec<Contest<Side>>, RigError> {
     let x25519 = |kind, offer| TlsLoad { kind, offer, group: Group::X25519 };
+    let entry = |name| Entry::named(name).expect("the catalogue has both drivers and their peers");
+    let contest = |ours: Side, peer: Side, at_most| {
+        let names = [ours.entry.name.to_owned(), peer.entry.name.to_owned(), ours.load.to_string()];
+        Contest { names, ours, peer, at_most }
+    };
     let mut all = Vec::new();
-    for ours in server::OURS {
-        for peer in server::PEERS {
+    for ours in OURS.map(entry) {
+        for peer in PEERS.map(entry) {
             for offer in [Offer::Usual, Offer::Aes128] {
                 for load in KINDS.map(|kind| x25519(kind, offer)) {
-                    let side = |server| Side { server, load };
-                    all.push(Contest { ours: side(ours), peer: side(peer) });
+                    let [ours, peer] = [ours, peer].map(|entry| Side { entry, load });
+                    all.push(contest(ours, peer, Some(1.0 / PROMISED)));
                 }
             }
         }
         let load = x25519(Kind::Full, Offer::Usual);
         let hybrid = TlsLoad { group: Group::X25519MlKem768, ..load };
-        all.push(Contest { ours: Side { server: ours, load: hybrid }, peer: Side { server: ours, load } });
+        all.push(contest(Side { entry: ours, load: hybrid }, Side { entry: ours, load }, None));
     }
-    if !patterns.is_empty() {
-        all.retain(|contest| patterns.iter().any(|pattern| contest.matches(pattern)));
-    }
-    if all.is_empty() { Err(RigError::NoRow { patterns: patterns.to_vec() }) } else { Ok(all) }
+    plan::select(all.into_iter(), patterns, Contest::id, |_| true)
 }
 
-/// Holds the contests, one outcome for each, with a line of progress for each. A turn has `exchanges` handshakes, or ten times as
-/// many requests on kept connections.
+/// Holds the contests. A turn has `exchanges` handshakes, or ten times as many requests on kept connections.
 pub(crate) fn run(
-    contests: &[Contest],
+    contests: &[Contest<Side>],
     exchanges: u64,
     rules: &Rules,
     ours: &OurPrograms,
 ) -> Result<Report, RigError> {
-    let conditions = Conditions::read(rules)?;
     let identity = Identity::generate()?;
-    let from_s = now_s();
-    let mut outcomes = Vec::new();
-    for (at, contest) in contests.iter().enumerate() {
-        let result = alternate(contest.ours, contest.peer, rules.pairs, |side: Side| {
-            turn::turn(side, exchanges, &identity, rules, ours)
-                .map_err(|why| format!("{}: {why}", side.server.name))
-        });
-        let left = time_left(at + 1, contests.len(), now_s() - from_s);
-        let shown = match &result {
-            Ok(pairs) => report::in_short(pairs),
-            Err(why) => format!("SKIP: {why}"),
-        };
-        say(&format!("[{}/{}, {left}] {}: {shown}", at + 1, contests.len(), contest.id()));
-        outcomes.push(Outcome { contest: *contest, result });
-    }
-    Ok(Report { conditions, outcomes })
+    rules.hold(contests, SHAPE, |contest| {
+        rules.alternate(contest, |side| {
+            turn(side, exchanges, &identity, rules, ours).map_err(|why| format!("{}: {why}", side.entry.name))
+        })
+    })
+}
+
+/// CPU time of a connection or, where it is kept, of a request.
+fn turn(
+    Side { entry, load }: Side,
+    exchanges: u64,
+    identity: &Identity,
+    rules: &Rules,
+    ours: &OurPrograms,
+) -> Result<Turn, String> {
+    let program = programs::outside(entry, ours).map_err(|error| error.to_string())?;
+    let server =
+        Running::start(&program, rules.server_core, |program, place| identity.setup(entry, program, place))?;
+    let mut client = Client::new(server.port(), load, identity, rules.client_core, IN_FLIGHT)?;
+    let each = u64::from(load.kind.requests());
+    let requests = if load.kind.keeps() { KEPT_TIMES * exchanges } else { exchanges };
+    let cpu_ns = cpu_time(&server, requests, |count| Ok(client.ask(count / each)? * each))?;
+    let note = format!("{}, {}", client.suite().trim_start_matches("TLS13_"), load.group);
+    Ok(Turn { note, ..Turn::of([("cpu_ns", cpu_ns), ("per_core", 1e9 / cpu_ns)]) })
 }

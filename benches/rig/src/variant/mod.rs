@@ -6,23 +6,22 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::Value;
 
 use crate::error::RigError;
-use crate::image::servers::{Entry, FOLDER, Place};
+use crate::image::servers::{Entry, FOLDER, Place, Setup};
 use crate::image::{Contents, OurPrograms};
 use crate::plan::Server;
 use crate::tool;
 
 /// Keys of doorbell's configuration with their values as they are written in it: `tuning.accept` with `"poll"`, `tcp.quickack` with
 /// `false`. The table is `tuning`, or `tcp` of the listener.
-#[derive(Clone, Debug, Default, Deserialize, Eq, Ord, PartialEq, PartialOrd, Serialize)]
-#[serde(transparent)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Settings(BTreeMap<String, String>);
 
 /// A driver, as `--engine` names it.
-#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, PartialOrd, Ord, Serialize, clap::ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, clap::ValueEnum)]
 pub(crate) enum Engine {
     /// epoll
     #[serde(rename = "epoll")]
@@ -137,39 +136,27 @@ impl Engine {
 impl Variant {
     /// How the guest starts it.
     pub(crate) fn server(&self) -> Server {
-        self.server_at(&program_path(), &Place::GUEST)
+        self.at(&program_path(), &Place::GUEST).server
     }
 
-    /// How `program` is started at `place`.
-    pub(crate) fn server_at(&self, program: &str, place: &Place<'_>) -> Server {
-        let argv = [program, "serve", "--config", &self.config_path(place)].map(str::to_owned);
-        Server { name: self.name.clone(), argv: argv.into(), thread: None }
-    }
-
-    /// The files it needs at `place`: paths and contents.
-    pub(crate) fn files_at(&self, place: &Place<'_>) -> Vec<(String, String)> {
-        vec![(self.config_path(place), self.config_at(place))]
-    }
-
-    /// That of the catalogue, with the settings instead of its socket options.
-    fn config_at(&self, place: &Place<'_>) -> String {
+    /// How `program` is set up at `place`: as the entry of the catalogue, with the settings instead of its socket options.
+    pub(crate) fn at(&self, program: &str, place: &Place<'_>) -> Setup {
         let entry = Entry::named(self.engine.entry()).expect("the catalogue has both drivers");
-        let (_, base) = entry.files_at(place).into_iter().next().expect("doorbell is configured by a file");
+        let mut files = entry.at(program, place).files;
+        let (_, base) = files.pop().expect("doorbell is configured by a file");
         let mut text: String =
             base.lines().filter(|line| !line.starts_with("tcp = ")).map(|line| format!("{line}\n")).collect();
         text.push_str(&self.settings.to_toml());
-        text
-    }
-
-    fn config_path(&self, place: &Place<'_>) -> String {
         let safe = |c: char| if c.is_ascii_alphanumeric() { c } else { '_' };
-        format!("{}/{}.toml", place.folder, self.name.chars().map(safe).collect::<String>())
+        let path = format!("{}/{}.toml", place.folder, self.name.chars().map(safe).collect::<String>());
+        let argv = [program, "serve", "--config", &path].map(str::to_owned).into();
+        Setup { server: Server { name: self.name.clone(), argv, thread: None }, files: vec![(path, text)] }
     }
 }
 
 /// What an image needs for these servers.
 pub(crate) fn contents(variants: &[Variant], ours: &OurPrograms) -> Contents {
-    let files = variants.iter().flat_map(|variant| variant.files_at(&Place::GUEST));
+    let files = variants.iter().flat_map(|variant| variant.at(&program_path(), &Place::GUEST).files);
     Contents {
         load: Some(ours.load.clone()),
         programs: vec![(ours.doorbell.clone(), program_path())],
@@ -239,17 +226,15 @@ mod tests {
         for engine in [Engine::Epoll, Engine::IoUring] {
             let settings = Settings::of(&[("tcp.defer_accept", "false")]);
             let variant = Variant { name: "x: a=b".into(), engine, settings };
-            let config = variant.config_at(&Place::GUEST);
+            let Setup { server, files } = variant.at("/p", &Place::GUEST);
+            let config = &files[0].1;
             assert!(config.contains(&format!("engine = \"{}\"", engine.name())), "{config}");
             assert!(config.ends_with("[listener.main.tcp]\ndefer_accept = false\n"), "{config}");
             assert!(!config.contains("\ntcp = "), "{config}");
-            assert_eq!(variant.server().argv[3], "/rig/x__a_b.toml");
-            let place = Place { folder: "/here", port: 4321, is_root: false, conns_max: None };
-            assert_eq!(
-                variant.server_at("/p", &place).argv,
-                ["/p", "serve", "--config", "/here/x__a_b.toml"]
-            );
-            let (path, text) = variant.files_at(&place).remove(0);
+            assert_eq!(server.argv, ["/p", "serve", "--config", "/rig/x__a_b.toml"]);
+            let place =
+                Place { folder: "/here", port: 4321, is_root: false, conns_max: None, has_tls: false };
+            let (path, text) = variant.at("/p", &place).files.remove(0);
             assert!(path == "/here/x__a_b.toml" && text.contains("bind = \"127.0.0.1:4321\""), "{text}");
         }
     }

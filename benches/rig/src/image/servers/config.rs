@@ -10,10 +10,40 @@ const BODY: &str = "ok\\n";
 /// The file h2o serves.
 pub(super) const BODY_FILE: &str = "livez.txt";
 
-/// Kept connections may idle for a day, so that those beside a load outlive all of its row; the cap per address is the default.
-pub(super) fn doorbell(engine: &str, deferred: bool, workers: u16, place: &Place<'_>) -> String {
-    let port = place.port;
+/// The reply of every route.
+const REPLY: &str = r#"reply = { status = 200, content_type = "text/plain", body = "ok\n" }"#;
+
+/// The bytes of a health endpoint from memory; what it costs to know the state and to count the prober is the difference. Forty bytes of
+/// fields alone would be more than that.
+pub(super) const SAME: &str = r#"reply = { content_type = "text/plain; charset=utf-8", body = "up\n" }
+headers = { Cache-Control = "no-store" }"#;
+
+pub(super) const URING: Doorbell = Doorbell { engine: "io_uring", deferred: true, workers: 1, reply: REPLY };
+pub(super) const EPOLL: Doorbell = Doorbell { engine: "epoll", ..URING };
+
+/// What differs between ours.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Doorbell {
+    pub(super) engine: &'static str,
+    /// Deferred accept.
+    pub(super) deferred: bool,
+    pub(super) workers: u16,
+    /// The last lines of the route.
+    pub(super) reply: &'static str,
+}
+
+/// Kept connections may idle for a day, so that those beside a load outlive all of its row; the cap per address is the default. All clients
+/// have one address, so the limit of handshakes by address is off.
+pub(super) fn doorbell(one: Doorbell, place: &Place<'_>) -> String {
+    let Doorbell { engine, deferred, workers, reply } = one;
+    let Place { folder, port, has_tls, .. } = place;
     let conns_max = place.conns_max.map(|conns| format!("max_connections = {conns}\n")).unwrap_or_default();
+    let (identity, tls) = if *has_tls {
+        let files = format!("cert = \"{folder}/cert.pem\"\nkey = \"{folder}/key.pem\"");
+        (format!("\n[tls.main]\n{files}\nhandshakes_per_ip = \"off\"\n"), "tls = \"main\"\n")
+    } else {
+        (String::new(), "")
+    };
     format!(
         r#"version = 1
 
@@ -23,23 +53,23 @@ workers = {workers}
 {conns_max}
 [log]
 level = "warn"
-
+{identity}
 [listener.main]
 bind = "127.0.0.1:{port}"
-keep_alive = {{ idle = "24h", max_requests = 1000000000 }}
+{tls}keep_alive = {{ idle = "24h", max_requests = 1000000000 }}
 tcp = {{ defer_accept = {deferred} }}
 
 [route.main]
 listener = "main"
 path = "{PATH}"
-reply = {{ status = 200, content_type = "text/plain", body = "{BODY}" }}
+{reply}
 "#
     )
 }
 
 /// As [`doorbell`], behind a token and a limit that is never reached; what they cost is the difference.
-pub(super) fn doorbell_guarded(engine: &str, place: &Place<'_>) -> String {
-    let open = doorbell(engine, true, 1, place);
+pub(super) fn doorbell_guarded(one: Doorbell, place: &Place<'_>) -> String {
+    let open = doorbell(one, place);
     format!(
         r#"{open}auth = "main"
 limit = "main"
@@ -55,9 +85,9 @@ headers = false
     )
 }
 
-/// As [`doorbell`] with the answer of a health endpoint in the place of the fixed one.
-pub(super) fn doorbell_health(engine: &str, place: &Place<'_>) -> String {
-    let health = with_answer(&doorbell(engine, true, 1, place), r#"health = "readyz""#);
+/// As [`doorbell`] with the state of a health endpoint in the place of the fixed reply.
+pub(super) fn doorbell_health(one: Doorbell, place: &Place<'_>) -> String {
+    let health = doorbell(Doorbell { reply: r#"health = "readyz""#, ..one }, place);
     format!(
         r#"{health}
 [health.readyz]
@@ -71,24 +101,17 @@ initial = "up"
     )
 }
 
-/// The same bytes from memory; what it costs to know the state and to count the prober is the difference. Forty bytes of fields alone would
-/// be more than that.
-pub(super) fn doorbell_same(engine: &str, place: &Place<'_>) -> String {
-    let reply = r#"reply = { content_type = "text/plain; charset=utf-8", body = "up\n" }
-headers = { Cache-Control = "no-store" }"#;
-    with_answer(&doorbell(engine, true, 1, place), reply)
-}
-
-fn with_answer(config: &str, answer: &str) -> String {
-    let fixed = format!(r#"reply = {{ status = 200, content_type = "text/plain", body = "{BODY}" }}"#);
-    assert!(config.contains(&fixed), "there is a reply to replace");
-    config.replace(&fixed, answer)
-}
-
 pub(super) fn nginx(deferred: bool, place: &Place<'_>) -> String {
-    let Place { folder, port, is_root, .. } = place;
+    let Place { folder, port, is_root, has_tls, .. } = place;
     let user = if *is_root { "user root root;\n" } else { "" };
     let option = if deferred { " deferred" } else { "" };
+    let (identity, tls) = if *has_tls {
+        let files =
+            format!("  ssl_certificate {folder}/cert.pem;\n  ssl_certificate_key {folder}/key.pem;\n");
+        (files + "  ssl_protocols TLSv1.2 TLSv1.3;\n  ssl_session_tickets on;\n", " ssl")
+    } else {
+        (String::new(), "")
+    };
     format!(
         r#"daemon off;
 {user}worker_processes 1;
@@ -99,8 +122,8 @@ events {{ worker_connections 16384; }}
 http {{
   access_log off;
   keepalive_requests 1000000000;
-  server {{
-    listen 127.0.0.1:{port} backlog=4096{option};
+{identity}  server {{
+    listen 127.0.0.1:{port}{tls} backlog=4096{option};
     location = {PATH} {{ default_type text/plain; return 200 "{BODY}"; }}
   }}
 }}
@@ -109,8 +132,13 @@ http {{
 }
 
 pub(super) fn haproxy(deferred: bool, place: &Place<'_>) -> String {
-    let port = place.port;
+    let Place { folder, port, has_tls, .. } = place;
     let option = if deferred { " defer-accept" } else { "" };
+    let tls = if *has_tls {
+        format!(" ssl crt {folder}/both.pem ssl-min-ver TLSv1.2 alpn http/1.1")
+    } else {
+        String::new()
+    };
     format!(
         r#"global
   nbthread 1
@@ -121,7 +149,7 @@ defaults
   timeout http-request 5s
   timeout http-keep-alive 30s
 frontend main
-  bind 127.0.0.1:{port} backlog 4096{option}
+  bind 127.0.0.1:{port} backlog 4096{option}{tls}
   http-request return status 200 content-type text/plain string "{BODY}" if {{ path {PATH} }}
   http-request return status 404
 "#

@@ -7,6 +7,8 @@ mod config;
 #[cfg(test)]
 mod tests;
 
+use config::{Doorbell, EPOLL, URING};
+
 use crate::plan::{Mode, PORT, Server};
 
 /// Where configurations and built programs are inside the guest.
@@ -28,7 +30,7 @@ pub(crate) struct Entry {
     serves: Serves,
     /// Arguments before the last, which is the path of the configuration, or the address where there is none.
     args: &'static [&'static str],
-    config: Option<fn(&Place<'_>) -> String>,
+    config: Option<Config>,
     /// The threads of this name are counted and no others.
     thread: Option<&'static str>,
     /// A file its configuration names, and the content.
@@ -72,6 +74,17 @@ pub(crate) struct Place<'a> {
     pub(crate) is_root: bool,
     /// Connections it may hold; `None` is the server's own default.
     pub(crate) conns_max: Option<u32>,
+    /// Whether it speaks TLS, with the certificate and key that are `cert.pem`, `key.pem` and, in one file, `both.pem` of the folder.
+    pub(crate) has_tls: bool,
+}
+
+/// A server set up for a place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Setup {
+    /// How it is started.
+    pub(crate) server: Server,
+    /// The files it needs: paths and contents.
+    pub(crate) files: Vec<(String, String)>,
 }
 
 /// Which loads a server can answer.
@@ -89,6 +102,8 @@ enum Serves {
     Token,
 }
 
+type Config = fn(&Place<'_>) -> String;
+
 const DOORBELL: Entry = Entry {
     name: "",
     about: "",
@@ -99,228 +114,144 @@ const DOORBELL: Entry = Entry {
     thread: None,
     beside: None,
 };
-/// How long their connections may idle is left as it is.
-const OTHER: Entry = Entry { serves: Serves::AllButIdle, ..DOORBELL };
-const NGINX: Entry = Entry {
-    program: Program::Installed { program: "nginx", package: "nginx-light" },
-    args: &["-c"],
-    ..OTHER
-};
-const HAPROXY: Entry = Entry {
-    program: Program::Installed { program: "haproxy", package: "haproxy" },
-    args: &["-db", "-f"],
-    ..OTHER
-};
-const BARE: Entry = Entry { program: Program::Rust { program: "bare", feature: "bare" }, args: &[], ..OTHER };
 
-const H2O: Entry = Entry {
-    program: Program::Installed { program: "h2o", package: "h2o" },
-    args: &["-m", "worker", "-c"],
-    ..OTHER
-};
-/// What is asked of it comes from the ring thread; the pool's work is somebody else's.
-const JOBS: Entry = Entry {
-    program: Program::Rust { program: "jobs", feature: "jobs" },
-    serves: Serves::Keep,
-    thread: Some("doorbell-0"),
-    ..OTHER
-};
-const GO: Entry = Entry { args: &[], ..OTHER };
+const fn doorbell(name: &'static str, about: &'static str, config: Config) -> Entry {
+    Entry { name, about, config: Some(config), ..DOORBELL }
+}
+
+/// From a package of Debian that is named as its program. How long its connections may idle is left as it is.
+const fn installed(
+    name: &'static str,
+    about: &'static str,
+    [program, package]: [&'static str; 2],
+    args: &'static [&'static str],
+    config: Config,
+) -> Entry {
+    let program = Program::Installed { program, package };
+    Entry { program, serves: Serves::AllButIdle, args, ..doorbell(name, about, config) }
+}
+
+const fn peer(name: &'static str, about: &'static str, program: Program) -> Entry {
+    Entry { name, about, program, serves: Serves::AllButIdle, args: &[], ..DOORBELL }
+}
+
+/// A program of `benches/peers` with a feature of its own.
+const fn rust(name: &'static str, about: &'static str) -> Entry {
+    peer(name, about, Program::Rust { program: name, feature: name })
+}
+
+const fn go(name: &'static str, about: &'static str, program: &'static str) -> Entry {
+    peer(name, about, Program::Go { program })
+}
+
+/// What is asked of it comes from the ring thread, which alone is counted; the work of the pool is not.
+const fn jobs(name: &'static str, about: &'static str, args: &'static [&'static str]) -> Entry {
+    let program = Program::Rust { program: "jobs", feature: "jobs" };
+    Entry { args, serves: Serves::Keep, thread: Some("doorbell-0"), ..peer(name, about, program) }
+}
+
+const NGINX: [&str; 2] = ["nginx", "nginx-light"];
+const HAPROXY: [&str; 2] = ["haproxy", "haproxy"];
 
 /// All of them: ours first, then the floor, then those of others. `-plain` is without deferred accept, which doorbell has by
 /// default and nginx and HAProxy offer.
 pub(crate) const CATALOGUE: &[Entry] = &[
+    doorbell("doorbell-uring", "io_uring driver, defaults", |at| config::doorbell(URING, at)),
+    doorbell("doorbell-epoll", "epoll driver, defaults", |at| config::doorbell(EPOLL, at)),
+    doorbell("doorbell-uring-plain", "io_uring driver, no deferred accept", |at| {
+        config::doorbell(Doorbell { deferred: false, ..URING }, at)
+    }),
+    doorbell("doorbell-epoll-plain", "epoll driver, no deferred accept", |at| {
+        config::doorbell(Doorbell { deferred: false, ..EPOLL }, at)
+    }),
+    doorbell("doorbell-uring-2w", "io_uring driver, two workers on the one CPU", |at| {
+        config::doorbell(Doorbell { workers: 2, ..URING }, at)
+    }),
+    doorbell("doorbell-epoll-2w", "epoll driver, two workers on the one CPU", |at| {
+        config::doorbell(Doorbell { workers: 2, ..EPOLL }, at)
+    }),
     Entry {
-        name: "doorbell-uring",
-        about: "io_uring driver, defaults",
-        config: Some(|place| config::doorbell("io_uring", true, 1, place)),
-        ..DOORBELL
-    },
-    Entry {
-        name: "doorbell-epoll",
-        about: "epoll driver, defaults",
-        config: Some(|place| config::doorbell("epoll", true, 1, place)),
-        ..DOORBELL
-    },
-    Entry {
-        name: "doorbell-uring-plain",
-        about: "io_uring driver, no deferred accept",
-        config: Some(|place| config::doorbell("io_uring", false, 1, place)),
-        ..DOORBELL
-    },
-    Entry {
-        name: "doorbell-epoll-plain",
-        about: "epoll driver, no deferred accept",
-        config: Some(|place| config::doorbell("epoll", false, 1, place)),
-        ..DOORBELL
-    },
-    Entry {
-        name: "doorbell-uring-2w",
-        about: "io_uring driver, two workers on the one CPU",
-        config: Some(|place| config::doorbell("io_uring", true, 2, place)),
-        ..DOORBELL
-    },
-    Entry {
-        name: "doorbell-epoll-2w",
-        about: "epoll driver, two workers on the one CPU",
-        config: Some(|place| config::doorbell("epoll", true, 2, place)),
-        ..DOORBELL
-    },
-    Entry {
-        name: "doorbell-uring-guard",
-        about: "io_uring driver, a token and a limit by address",
-        config: Some(|place| config::doorbell_guarded("io_uring", place)),
         serves: Serves::Token,
-        ..DOORBELL
+        ..doorbell("doorbell-uring-guard", "io_uring driver, a token and a limit by address", |at| {
+            config::doorbell_guarded(URING, at)
+        })
     },
     Entry {
-        name: "doorbell-epoll-guard",
-        about: "epoll driver, a token and a limit by address",
-        config: Some(|place| config::doorbell_guarded("epoll", place)),
         serves: Serves::Token,
-        ..DOORBELL
+        ..doorbell("doorbell-epoll-guard", "epoll driver, a token and a limit by address", |at| {
+            config::doorbell_guarded(EPOLL, at)
+        })
     },
+    doorbell("doorbell-uring-health", "io_uring driver, the state of a health endpoint", |at| {
+        config::doorbell_health(URING, at)
+    }),
+    doorbell("doorbell-epoll-health", "epoll driver, the state of a health endpoint", |at| {
+        config::doorbell_health(EPOLL, at)
+    }),
+    doorbell("doorbell-uring-same", "io_uring driver, a fixed reply of the bytes of -health", |at| {
+        config::doorbell(Doorbell { reply: config::SAME, ..URING }, at)
+    }),
+    doorbell("doorbell-epoll-same", "epoll driver, a fixed reply of the bytes of -health", |at| {
+        config::doorbell(Doorbell { reply: config::SAME, ..EPOLL }, at)
+    }),
     Entry {
-        name: "doorbell-uring-health",
-        about: "io_uring driver, the state of a health endpoint",
-        config: Some(|place| config::doorbell_health("io_uring", place)),
-        ..DOORBELL
-    },
-    Entry {
-        name: "doorbell-epoll-health",
-        about: "epoll driver, the state of a health endpoint",
-        config: Some(|place| config::doorbell_health("epoll", place)),
-        ..DOORBELL
-    },
-    Entry {
-        name: "doorbell-uring-same",
-        about: "io_uring driver, a fixed reply of the bytes of -health",
-        config: Some(|place| config::doorbell_same("io_uring", place)),
-        ..DOORBELL
-    },
-    Entry {
-        name: "doorbell-epoll-same",
-        about: "epoll driver, a fixed reply of the bytes of -health",
-        config: Some(|place| config::doorbell_same("epoll", place)),
-        ..DOORBELL
-    },
-    Entry {
-        name: "bare",
-        about: "the floor: blocking accept4, recv, send, close; deferred accept; nothing parsed",
         serves: Serves::Close,
-        ..BARE
+        ..rust("bare", "the floor: blocking accept4, recv, send, close; deferred accept; nothing parsed")
     },
     Entry {
-        name: "bare-keep",
-        about: "the floor of kept connections: epoll_wait, recv, send; only the ends of requests looked for",
         program: Program::Rust { program: "bare-keep", feature: "bare" },
         serves: Serves::Keep,
-        ..BARE
+        ..rust(
+            "bare-keep",
+            "the floor of kept connections: epoll_wait, recv, send; only the ends of requests looked for",
+        )
     },
+    installed("nginx", "deferred accept", NGINX, &["-c"], |at| config::nginx(true, at)),
+    installed("nginx-plain", "no deferred accept", NGINX, &["-c"], |at| config::nginx(false, at)),
+    installed("haproxy", "deferred accept", HAPROXY, &["-db", "-f"], |at| config::haproxy(true, at)),
+    installed("haproxy-plain", "no deferred accept", HAPROXY, &["-db", "-f"], |at| {
+        config::haproxy(false, at)
+    }),
     Entry {
-        name: "nginx",
-        about: "deferred accept",
-        config: Some(|place| config::nginx(true, place)),
-        ..NGINX
-    },
-    Entry {
-        name: "nginx-plain",
-        about: "no deferred accept",
-        config: Some(|place| config::nginx(false, place)),
-        ..NGINX
-    },
-    Entry {
-        name: "haproxy",
-        about: "deferred accept",
-        config: Some(|place| config::haproxy(true, place)),
-        ..HAPROXY
-    },
-    Entry {
-        name: "haproxy-plain",
-        about: "no deferred accept",
-        config: Some(|place| config::haproxy(false, place)),
-        ..HAPROXY
-    },
-    Entry {
-        name: "h2o",
-        about: "deferred accept, which it has always; a file, as it has no constant reply without a script",
-        config: Some(config::h2o),
         beside: Some((config::BODY_FILE, "ok\n")),
-        ..H2O
+        ..installed(
+            "h2o",
+            "deferred accept, which it has always; a file, as it has no constant reply without a script",
+            ["h2o", "h2o"],
+            &["-m", "worker", "-c"],
+            config::h2o,
+        )
     },
+    go("go-nethttp", "Go's net/http, one processor", "nethttp"),
     Entry {
-        name: "go-nethttp",
-        about: "Go's net/http, one processor",
-        program: Program::Go { program: "nethttp" },
-        ..GO
-    },
-    Entry {
-        name: "go-goroutine",
-        about: "Go, a goroutine for each connection, nothing parsed, one processor",
-        program: Program::Go { program: "goroutine" },
         serves: Serves::Close,
-        ..GO
+        ..go(
+            "go-goroutine",
+            "Go, a goroutine for each connection, nothing parsed, one processor",
+            "goroutine",
+        )
     },
-    Entry {
-        name: "hyper",
-        about: "hyper 1 on one thread of Tokio",
-        program: Program::Rust { program: "hyper", feature: "hyper" },
-        ..BARE
-    },
-    Entry {
-        name: "axum",
-        about: "axum on one thread of Tokio",
-        program: Program::Rust { program: "axum", feature: "axum" },
-        ..BARE
-    },
-    Entry {
-        name: "axum-handed",
-        about: "axum on one thread of Tokio, every connection handed over by doorbell's ring thread",
-        program: Program::Rust { program: "axum-handed", feature: "axum-handed" },
-        ..BARE
-    },
-    Entry {
-        name: "jobs-uring",
-        about: "the ring thread of io_uring alone, each request a job of one thread",
-        args: &["away", "io_uring"],
-        ..JOBS
-    },
-    Entry {
-        name: "jobs-uring-home",
-        about: "the same, its work done by the ring thread",
-        args: &["home", "io_uring"],
-        ..JOBS
-    },
-    Entry {
-        name: "jobs-epoll",
-        about: "the ring thread of epoll alone, each request a job of one thread",
-        args: &["away", "epoll"],
-        ..JOBS
-    },
-    Entry {
-        name: "jobs-epoll-home",
-        about: "the same, its work done by the ring thread",
-        args: &["home", "epoll"],
-        ..JOBS
-    },
-    Entry {
-        name: "monoio",
-        about: "monoio-http on monoio, io_uring, one thread",
-        program: Program::Rust { program: "monoio", feature: "monoio" },
-        ..BARE
-    },
-    Entry {
-        name: "compio",
-        about: "httparse on compio, io_uring, one thread",
-        program: Program::Rust { program: "compio", feature: "compio" },
-        ..BARE
-    },
-    Entry {
-        name: "compio-hyper",
-        about: "hyper on compio by cyper-core, io_uring, one thread",
-        program: Program::Rust { program: "compio-hyper", feature: "compio-hyper" },
-        ..BARE
-    },
+    rust("hyper", "hyper 1 on one thread of Tokio"),
+    rust("axum", "axum on one thread of Tokio"),
+    rust(
+        "axum-handed",
+        "axum on one thread of Tokio, every connection handed over by doorbell's ring thread",
+    ),
+    jobs(
+        "jobs-uring",
+        "the ring thread of io_uring alone, each request a job of one thread",
+        &["away", "io_uring"],
+    ),
+    jobs("jobs-uring-home", "the same, its work done by the ring thread", &["home", "io_uring"]),
+    jobs(
+        "jobs-epoll",
+        "the ring thread of epoll alone, each request a job of one thread",
+        &["away", "epoll"],
+    ),
+    jobs("jobs-epoll-home", "the same, its work done by the ring thread", &["home", "epoll"]),
+    rust("monoio", "monoio-http on monoio, io_uring, one thread"),
+    rust("compio", "httparse on compio, io_uring, one thread"),
+    rust("compio-hyper", "hyper on compio by cyper-core, io_uring, one thread"),
 ];
 
 impl Entry {
@@ -360,41 +291,23 @@ impl Entry {
         }
     }
 
-    /// The files it needs inside the guest: paths and contents.
-    pub(crate) fn files(&self) -> Vec<(String, String)> {
-        self.files_at(&Place::GUEST)
-    }
-
-    /// The files it needs at `place`.
-    pub(crate) fn files_at(&self, place: &Place<'_>) -> Vec<(String, String)> {
-        let config = self.config.map(|config| (self.config_path(place), config(place)));
-        let beside = self.beside.map(|(name, text)| (format!("{}/{name}", place.folder), text.to_owned()));
-        config.into_iter().chain(beside).collect()
-    }
-
-    /// How the guest starts it; `program` is the path of the program inside the guest.
-    pub(crate) fn server(&self, program: &str) -> Server {
-        self.server_at(program, &Place::GUEST)
-    }
-
-    /// How it is started at `place`.
-    pub(crate) fn server_at(&self, program: &str, place: &Place<'_>) -> Server {
-        let mut argv = vec![program.to_owned()];
-        argv.extend(self.args.iter().map(|&word| word.to_owned()));
-        argv.push(match self.config {
-            Some(_) => self.config_path(place),
-            None => format!("127.0.0.1:{}", place.port),
-        });
-        Server { name: self.name.to_owned(), argv, thread: self.thread.map(str::to_owned) }
-    }
-
-    fn config_path(&self, place: &Place<'_>) -> String {
-        format!("{}/{}.conf", place.folder, self.name)
+    /// How `program` is set up at `place`.
+    pub(crate) fn at(&self, program: &str, place: &Place<'_>) -> Setup {
+        let inside = |name: &str| format!("{}/{name}", place.folder);
+        let path = inside(&format!("{}.conf", self.name));
+        let config = self.config.map(|config| (path.clone(), config(place)));
+        let last = if config.is_some() { path } else { format!("127.0.0.1:{}", place.port) };
+        let argv = [program].iter().chain(self.args).map(|&word| word.to_owned()).chain([last]).collect();
+        let beside = self.beside.map(|(name, text)| (inside(name), text.to_owned()));
+        Setup {
+            server: Server { name: self.name.to_owned(), argv, thread: self.thread.map(str::to_owned) },
+            files: config.into_iter().chain(beside).collect(),
+        }
     }
 }
 
 impl Place<'_> {
     /// The guest.
     pub(crate) const GUEST: Place<'static> =
-        Place { folder: FOLDER, port: PORT, is_root: true, conns_max: None };
+        Place { folder: FOLDER, port: PORT, is_root: true, conns_max: None, has_tls: false };
 }

@@ -2,17 +2,23 @@
 //!
 //! Does not know about: whether a server accepts its configuration; starting it shows that.
 
+use clap::ValueEnum;
+
 use super::*;
 
+fn setup(name: &str) -> Setup {
+    Entry::named(name).unwrap().at("p", &Place::GUEST)
+}
+
 fn text(name: &str) -> String {
-    Entry::named(name).unwrap().files()[0].1.clone()
+    setup(name).files[0].1.clone()
 }
 
 #[test]
 fn names_are_unique_and_found() {
     for (at, entry) in CATALOGUE.iter().enumerate() {
         assert!(CATALOGUE[..at].iter().all(|other| other.name != entry.name), "{}", entry.name);
-        assert_eq!(Entry::named(entry.name).unwrap().files(), entry.files());
+        assert_eq!(setup(entry.name), entry.at("p", &Place::GUEST));
         assert!(!entry.about.is_empty(), "{}", entry.name);
     }
     assert!(Entry::named("doorbell").is_none());
@@ -49,31 +55,30 @@ fn a_variation_is_one_of_a_server_of_the_catalogue() {
 
 #[test]
 fn a_server_is_started_with_its_own_configuration_or_an_address() {
-    let server = Entry::named("haproxy-plain").unwrap().server("/usr/sbin/haproxy");
-    assert_eq!(server.argv, ["/usr/sbin/haproxy", "-db", "-f", "/rig/haproxy-plain.conf"]);
-    assert_eq!(Entry::named("bare").unwrap().server("/rig/bare").argv, ["/rig/bare", "127.0.0.1:8080"]);
+    assert_eq!(setup("haproxy-plain").server.argv, ["p", "-db", "-f", "/rig/haproxy-plain.conf"]);
+    assert_eq!(setup("bare").server.argv, ["p", "127.0.0.1:8080"]);
 }
 
 #[test]
 fn elsewhere_folder_and_port_are_others() {
-    let place = Place { folder: "/else", port: 4711, is_root: false, conns_max: None };
+    let place = Place { folder: "/else", port: 4711, is_root: false, conns_max: None, has_tls: false };
     for entry in CATALOGUE {
-        let files = entry.files_at(&place);
-        let argv = entry.server_at("p", &place).argv;
-        let all = format!("{files:?} {argv:?}");
+        let Setup { server, files } = entry.at("p", &place);
+        let all = format!("{files:?} {:?}", server.argv);
         assert!(all.contains("4711") && !all.contains("8080") && !all.contains("/rig"), "{all}");
         assert!(files.iter().all(|(path, _)| path.starts_with("/else/")), "{all}");
         assert!(!all.contains("root"), "{all}");
     }
     let doorbell = Entry::named("doorbell-uring").unwrap();
-    assert!(!format!("{:?}", doorbell.files_at(&place)).contains("max_connections"));
+    assert!(!format!("{:?}", doorbell.at("p", &place).files).contains("max_connections"));
     let few = Place { conns_max: Some(77), ..place };
-    assert!(format!("{:?}", doorbell.files_at(&few)).contains("workers = 1\\nmax_connections = 77\\n"));
+    let files = doorbell.at("p", &few).files;
+    assert!(format!("{files:?}").contains("workers = 1\\nmax_connections = 77\\n"));
 }
 
 #[test]
 fn the_floor_answers_only_what_it_can() {
-    for mode in Mode::ALL {
+    for &mode in Mode::value_variants() {
         let is_idle = mode.idle_conns() > 0;
         assert!(Entry::named("doorbell-uring-2w").unwrap().serves(mode));
         assert_eq!(Entry::named("nginx").unwrap().serves(mode), !is_idle);

@@ -1,0 +1,151 @@
+//! The pages of measured rows: row by row, and server by server as the README shows them.
+//!
+//! Does not know about: forms, files.
+
+use super::page::{Page, Table, or_dash, thousands};
+use super::{Conditions, Outcome, Run, median, share};
+use crate::plan::{Load, Mode, Row};
+
+/// Loads that have a place and a heading of their own, in the order of the columns. Others follow.
+const COLUMNS: [(Load, &str); 8] = [
+    (Load::new(Mode::Close, 64), "close, 64"),
+    (Load::new(Mode::Close, 512), "close, 512"),
+    (Load::new(Mode::Close, 1), "close, 1"),
+    (Load::new(Mode::Gap, 64), "gap, 64"),
+    (Load::new(Mode::Free, 64), "free, 64"),
+    (Load::new(Mode::Keep, 64), "keep, 64"),
+    (Load::new(Mode::KeepFree, 64), "keep-free, 64"),
+    (Load::new(Mode::Keep16, 64), "keep, 16 pipelined"),
+];
+
+/// Behind the name of a server, which is otherwise that of the one with one worker, or whose route is open.
+const ENDS: [&str; 2] = ["-2w", "-guard"];
+
+/// One line for each row, and one for each pair of rows that are meant to cost the same, or little more.
+pub(crate) fn down(run: &Run) -> Page {
+    let mut page = Page::default();
+    let Conditions { kernel, qemu, cpu, repeat, .. } = &run.conditions;
+    page.words(format!(
+        "Instructions a request, kernel included; Linux {kernel}, one CPU ({cpu}), median of {repeat}; {qemu}"
+    ));
+    let mut table = Table::new([
+        "server",
+        "mode",
+        "in flight",
+        "server",
+        "+-%",
+        "machine",
+        "+-%",
+        "switches",
+        "idle%",
+        "failed",
+    ]);
+    for outcome in &run.rows {
+        let (Some(figures), row) = (outcome.figures(), &outcome.row) else { continue };
+        table.row([
+            row.server.clone(),
+            row.load.mode.to_string(),
+            row.load.in_flight.to_string(),
+            thousands(figures.server),
+            format!("{:.1}", figures.server_spread_percent),
+            thousands(figures.machine),
+            format!("{:.1}", figures.machine_spread_percent),
+            format!("{:.2}", figures.switches),
+            format!("{:.1}", figures.idle_percent),
+            figures.failed.to_string(),
+        ]);
+    }
+    page.table(table);
+    page.words(run.failures());
+    page.table(beside(&run.rows));
+    page
+}
+
+/// One line for each server and one column for each load: the instructions of the server. One that was not taken without failures is a
+/// dash. The last column is the whole machine under the first load.
+pub(crate) fn across(run: &Run) -> Page {
+    let mut page = Page::default();
+    page.words(format!(
+        "Instructions of the server, kernel included, for each connection (close, gap, free) or request (keep); Linux {}, one CPU, median \
+         of {}.",
+        run.conditions.kernel, run.conditions.repeat
+    ));
+    let clean = || run.rows.iter().filter(|outcome| outcome.is_clean()).map(|outcome| &outcome.row);
+    let mut columns: Vec<(Load, String)> = COLUMNS.map(|(load, head)| (load, head.to_owned())).into();
+    for Row { load, .. } in clean() {
+        if columns.iter().all(|(known, _)| known != load) {
+            columns.push((*load, format!("{}, {}", load.mode, load.in_flight)));
+        }
+    }
+    columns.retain(|(load, _)| clean().any(|row| row.load == *load));
+    let mut servers: Vec<&str> = Vec::new();
+    for Outcome { row, .. } in &run.rows {
+        if !servers.contains(&row.server.as_str()) {
+            servers.push(&row.server);
+        }
+    }
+    let machine = columns.first().map(|(load, head)| (*load, format!("whole machine, {head}")));
+    let heads =
+        columns.iter().map(|(_, head)| head.clone()).chain(machine.iter().map(|(_, head)| head.clone()));
+    let mut table = Table::new(["server".to_owned()].into_iter().chain(heads));
+    for server in servers {
+        let figures = |load: Load| run.clean_figures(&Row { server: server.to_owned(), load });
+        let mut cells = vec![server.to_owned()];
+        cells.extend(
+            columns.iter().map(|(load, _)| or_dash(figures(*load), |figures| thousands(figures.server))),
+        );
+        cells.extend(
+            machine.iter().map(|(load, _)| or_dash(figures(*load), |figures| thousands(figures.machine))),
+        );
+        table.row(cells);
+    }
+    page.table(table);
+    page.words(run.failures());
+    page
+}
+
+/// A line for each row whose plainer row is there too, when both are clean.
+fn beside(outcomes: &[Outcome]) -> Table {
+    let clean = || outcomes.iter().filter(|outcome| outcome.is_clean());
+    let mut table = Table::new(["row", "beside", "server", "%", "machine %", "times as many a second"]);
+    for outcome in clean() {
+        for row in plainer(&outcome.row) {
+            let base = clean().find(|base| base.row == row);
+            if let Some(cells) = base.and_then(|base| compared(outcome, base)) {
+                table.row(cells);
+            }
+        }
+    }
+    table
+}
+
+/// The row without the idle connections, and the row of the plainer server.
+fn plainer(row: &Row) -> Vec<Row> {
+    let mut rows = Vec::new();
+    if row.load.mode.idle_conns() > 0 {
+        rows.push(Row { load: Load { mode: Mode::Close, ..row.load }, ..row.clone() });
+    }
+    if let Some(server) = ENDS.iter().find_map(|end| row.server.strip_suffix(end)) {
+        rows.push(Row { server: server.to_owned(), ..row.clone() });
+    }
+    rows
+}
+
+fn compared(outcome: &Outcome, base: &Outcome) -> Option<[String; 6]> {
+    let (ours, theirs) = (outcome.figures()?, base.figures()?);
+    let percent = |now: f64, before: f64| format!("{:+.1}", (now - before) / before * 100.0);
+    Some([
+        outcome.row.id(),
+        base.row.id(),
+        format!("{:+.0}", ours.server - theirs.server),
+        percent(ours.server, theirs.server),
+        percent(ours.machine, theirs.machine),
+        format!("{:.3}", elapsed(base)? / elapsed(outcome)?),
+    ])
+}
+
+/// Nanoseconds a request, idle time included.
+fn elapsed(outcome: &Outcome) -> Option<f64> {
+    let samples = outcome.samples.iter().filter(|sample| sample.requests > 0);
+    median(&samples.map(|sample| share(sample.elapsed, sample)).collect::<Vec<_>>())
+}
