@@ -8,6 +8,9 @@ use crate::config::{Problem, Severity, Source, default_config, parse_over, to_to
 use crate::exit::{Exit, Failure};
 use serde_json::json;
 
+/// How reports of code scanners name us.
+const TOOL: [&str; 2] = ["doorbell", env!("CARGO_PKG_VERSION")];
+
 pub(super) fn run(args: &CheckArgs, global: &Global) -> Result<Exit, Failure> {
     let mut global = global.clone();
     global.config = args.file.clone().or(global.config);
@@ -22,7 +25,7 @@ pub(super) fn run(args: &CheckArgs, global: &Global) -> Result<Exit, Failure> {
     let (errors, warnings) = (count(Severity::Error), count(Severity::Warning));
     match args.output {
         CheckForm::Json => print(&format!("{:#}\n", source.to_json(&problems)))?,
-        CheckForm::Sarif => print(&format!("{:#}\n", source.to_sarif(&problems)))?,
+        CheckForm::Sarif => print(&format!("{:#}\n", source.to_sarif(&problems, TOOL)))?,
         CheckForm::Text => {
             print_problems(&source, &problems, global.color);
             say(&source, &problems, &global, (errors, warnings))?;
@@ -73,7 +76,7 @@ fn unreadable(args: &CheckArgs, global: &Global, failure: Failure) -> Result<Exi
         }
         CheckForm::Sarif => {
             let source = Source { name: file.unwrap_or_default(), text: String::new() };
-            print(&format!("{:#}\n", source.to_sarif(&[Problem::unreadable(&failure.message)])))?;
+            print(&format!("{:#}\n", source.to_sarif(&[Problem::unreadable(&failure.message)], TOOL)))?;
         }
         CheckForm::Text => {}
     }

@@ -8,7 +8,7 @@ use crate::config::model::{
     Admin, CHECKS_MAX, Check, CheckKind, CheckUse, Engine, Listener, LogLevel, Pace, Protocol, Severity,
 };
 use crate::config::{
-    self, Bind, Config, Overrides, Problem, Source, default_config, parse_and_list, parse_over,
+    self, Bind, Config, Overrides, Problem, Source, VARIABLES, default_config, parse_and_list, parse_over,
 };
 use crate::exit::{Exit, Failure};
 use crate::serve::Reading;
@@ -78,7 +78,8 @@ pub(super) fn origin(global: &Global) -> Option<PathBuf> {
 
 /// Variables that stand in for keys.
 pub(super) fn overrides() -> Result<Overrides, Failure> {
-    let ours = std::env::vars_os().filter(|(name, _)| name.as_encoded_bytes().starts_with(b"DOORBELL__"));
+    let ours =
+        std::env::vars_os().filter(|(name, _)| name.as_encoded_bytes().starts_with(VARIABLES.as_bytes()));
     let text = |(name, value): (OsString, OsString)| {
         let shown = name.to_string_lossy().into_owned();
         match (name.into_string(), value.into_string()) {
@@ -86,7 +87,7 @@ pub(super) fn overrides() -> Result<Overrides, Failure> {
             _ => Err(Failure::new(Exit::BadConfig, format!("the variable {shown} is not UTF-8 text"))),
         }
     };
-    Ok(Overrides::of(ours.map(text).collect::<Result<Vec<_>, _>>()?))
+    Ok(Overrides::of(VARIABLES, ours.map(text).collect::<Result<Vec<_>, _>>()?))
 }
 
 /// The configuration of a file. Problems are shown; an error among them is a failure.

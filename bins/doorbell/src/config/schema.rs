@@ -3,9 +3,9 @@
 //! Does not know about: keys, but for the few whose value a reader takes apart by hand. Rules between keys are `doorbell check`'s.
 
 use super::keys;
-use super::problem::Problems;
-use super::section::{Reading, Recorder, Section};
+use super::program::PROGRAM;
 use super::written;
+use doorbell_config::{Problems, Reading, Recorder, Section};
 use serde_json::{Value, json};
 use std::cell::RefCell;
 use std::fmt::Write as _;
@@ -29,6 +29,7 @@ pub fn schema() -> Value {
         env: &|_| None,
         read_secret: &read_secret,
         secret_files: &secret_files,
+        program: &PROGRAM,
         recorder: Some(&recorder),
     };
     drop(written::File::read(Section::root(table.get_ref(), reading)));

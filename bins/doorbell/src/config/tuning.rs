@@ -3,10 +3,8 @@
 //! Does not know about: what a switch does (`doorbell::Tuning` says), the other tables.
 
 use super::model::{Descriptors, Tuning};
-use super::problem::Problem;
-use super::section::{At, Section};
-use super::units::format_duration;
 use doorbell::{Accepting, Receiving};
+use doorbell_config::{At, Problem, Section, format_duration};
 use serde_json::{Value, json};
 use std::time::Duration;
 

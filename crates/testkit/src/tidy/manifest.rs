@@ -27,7 +27,7 @@ pub const ARROWS: &[Arrow] = &[
     Arrow { folder: "benches/differential", may: &["doorbell-http"], may_in_tests: &["doorbell-testkit"] },
     Arrow {
         folder: "bins/doorbell",
-        may: &["doorbell", "doorbell-health", "doorbell-tokio"],
+        may: &["doorbell", "doorbell-config", "doorbell-health", "doorbell-tokio"],
         may_in_tests: &["doorbell-testkit"],
     },
     // The floor, for a socket option that no safe crate has; and axum behind us, beside axum by itself.
@@ -40,6 +40,9 @@ pub const ARROWS: &[Arrow] = &[
     Arrow { folder: "benches/rig", may: &["doorbell-ring"], may_in_tests: &[] },
     // The load tool stands on the ring, and of the engine uses `net::egress` alone: it must not share a fault with what it measures.
     Arrow { folder: "bins/load", may: &["doorbell", "doorbell-ring"], may_in_tests: &["doorbell-testkit"] },
+    // Configuration files in general: it knows no key of ours.
+    Arrow { folder: "crates/config", may: &["doorbell-config-derive"], may_in_tests: &[] },
+    Arrow { folder: "crates/config-derive", may: &[], may_in_tests: &[] },
     Arrow {
         folder: "crates/doorbell",
         may: &["doorbell-http", "doorbell-ring"],

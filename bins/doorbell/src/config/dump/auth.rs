@@ -3,8 +3,8 @@
 //! Does not know about: what a secret is.
 
 use super::super::model::{Auth, Jwt, JwtKey, Secret};
-use super::super::units::format_duration;
 use super::{literal, path_text, text};
+use doorbell_config::format_duration;
 use serde_json::{Map, Value, json};
 
 pub(super) fn auth_value(auth: &Auth, with_defaults: bool) -> Value {

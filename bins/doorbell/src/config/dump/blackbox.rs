@@ -3,8 +3,8 @@
 //! Does not know about: what must be written.
 
 use super::super::model::{Blackbox, Config, Module};
-use super::super::units::format_duration;
 use super::name_of;
+use doorbell_config::format_duration;
 use serde_json::{Value, json};
 
 /// Without what is the default anyway, unless that is asked for.

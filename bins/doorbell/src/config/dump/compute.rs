@@ -3,7 +3,7 @@
 //! Does not know about: what is the default.
 
 use super::super::model::Compute;
-use super::super::units::{format_duration, format_size};
+use doorbell_config::{format_duration, format_size};
 use serde_json::{Value, json};
 
 pub(super) fn compute_value(compute: &Compute) -> Value {

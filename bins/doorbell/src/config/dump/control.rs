@@ -3,8 +3,8 @@
 //! Does not know about: what is the default.
 
 use super::super::model::{Config, Control, ControlSocket, Maintenance, Window};
-use super::super::units::format_duration;
 use super::{path_text, text};
+use doorbell_config::format_duration;
 use serde_json::{Map, Value, json};
 
 pub(super) fn control_value(control: &Control) -> Value {

@@ -3,9 +3,9 @@
 //! Does not know about: what is the default.
 
 use super::super::model::{Config, Listener, Protocol, Tcp, Timeouts};
-use super::super::units::{format_duration, format_size};
 use super::super::written::{FORWARDED, PROXY_PROTOCOLS};
 use super::{literal, name_of, text};
+use doorbell_config::{format_duration, format_size};
 use serde_json::{Value, json};
 
 pub(super) fn listener_value(listener: &Listener, config: &Config) -> Value {

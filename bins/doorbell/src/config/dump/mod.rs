@@ -22,10 +22,10 @@ use super::model::{
 };
 use super::resolve::default_health;
 use super::tuning;
-use super::units::format_duration;
 use super::written::{ACCESS, ACCESS_FORMATS};
 use compute::compute_value;
 use control::{control_value, maintenance_value};
+use doorbell_config::format_duration;
 use http2::{grpc_value, http2_value};
 use listener::listener_value;
 use serde_json::{Map, Value, json};

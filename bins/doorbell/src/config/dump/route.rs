@@ -4,10 +4,10 @@
 
 use super::super::model::{Action, Config, Files, Guard, HealthRoute, LinkMap, RedirectTo, Reply, Route};
 use super::super::resolve::default_methods;
-use super::super::units::format_size;
 use super::super::written::{CLIENT_CERTS, DETAILS, FORMATS};
 use super::{literal, name_of, path_text, text, without};
 use crate::http::Method;
+use doorbell_config::format_size;
 use serde_json::{Map, Value, json};
 
 /// Routes by their names.

@@ -3,9 +3,9 @@
 //! Does not know about: what is the default.
 
 use super::super::model::Tls;
-use super::super::units::format_duration;
 use super::super::written::{MODES, UNKNOWN_NAMES, VERSIONS};
 use super::{name_of, path_text, text};
+use doorbell_config::format_duration;
 use serde_json::{Value, json};
 
 pub(super) fn tls_value(tls: &Tls) -> Value {

@@ -2,11 +2,10 @@
 //!
 //! Does not know about: tokens.
 
-use super::super::problem::{Problem, Problems};
-use super::super::section::At;
 use super::super::written;
 use super::{check_private, read};
 use crate::http::auth::jwt::{Algorithm, JWKS_LEN_MAX, Jwks, JwksError, JwtPolicy, Key};
+use doorbell_config::{At, Problem, Problems};
 use serde_json::Value;
 use std::ops::Range;
 

@@ -7,10 +7,9 @@ mod tls;
 
 use super::bind::Bind;
 use super::model::{AccessFile, Action, Config, Reply};
-use super::problem::{Problem, Problems};
-use super::section::At;
 use super::written;
 use crate::http::linkmap::{LinkMap, MAP_BYTES_MAX};
+use doorbell_config::{At, Problem, Problems};
 use rustix::fs::{Access, access};
 use rustix::io::Errno;
 use std::fs::File;

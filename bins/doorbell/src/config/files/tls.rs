@@ -3,12 +3,10 @@
 //! Does not know about: what a certificate looks like (the engine's TLS does).
 
 use super::super::model::ClientAuthMode;
-use super::super::problem::{Problem, Problems, Severity};
-use super::super::section::At;
-use super::super::units::format_duration;
 use super::super::written;
 use super::{cannot_read, read_whole};
 use doorbell::tls::{CertFiles, TlsError, TlsWarning, read_client_ca};
+use doorbell_config::{At, Problem, Problems, Severity, format_duration};
 use std::path::PathBuf;
 use std::time::Duration;
 

@@ -1,9 +1,9 @@
-//! `[auth.NAME]`: who may ask. No form of it shows a secret but [`Secret::reveal`].
+//! `[auth.NAME]`: who may ask.
 //!
 //! Does not know about: routes, how a token is verified.
 
 use crate::http::auth::jwt::Algorithm;
-use std::fmt;
+use doorbell_config::Secret;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -78,31 +78,6 @@ impl Auth {
     pub fn is_heavy(&self) -> bool {
         let is_heavy = |algorithm: &JwtAlgorithm| *algorithm != JwtAlgorithm::Hs256;
         self.jwt.as_ref().is_some_and(|jwt| jwt.algorithms.iter().any(is_heavy))
-    }
-}
-
-/// A text that is neither shown nor dumped.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Secret(String);
-
-impl Secret {
-    /// What stands for a secret wherever a configuration is shown.
-    pub const MASK: &str = "***";
-
-    pub(crate) const fn new(text: String) -> Self {
-        Self(text)
-    }
-
-    /// The text itself, for whoever compares or verifies with it.
-    #[must_use]
-    pub fn reveal(&self) -> &str {
-        &self.0
-    }
-}
-
-impl fmt::Debug for Secret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(Self::MASK)
     }
 }
 

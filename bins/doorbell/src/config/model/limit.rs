@@ -2,9 +2,8 @@
 //!
 //! Does not know about: routes, how requests are counted.
 
-use super::super::units::format_duration;
+use doorbell_config::Rate;
 use std::fmt;
-use std::time::Duration;
 
 /// `[limit.NAME]`
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,25 +42,9 @@ pub enum LimitKey {
     Token,
 }
 
-/// So many in each second, minute or hour.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Rate {
-    /// At least 1.
-    pub requests: u32,
-    /// One second, minute or hour.
-    pub period: Duration,
-}
-
 impl Limit {
     /// Keys that are remembered when nothing else is said: half a mebibyte.
     pub const TABLE: u32 = 65_536;
-}
-
-impl fmt::Display for Rate {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let period = format_duration(self.period);
-        write!(f, "{}/{}", self.requests, period.trim_start_matches('1'))
-    }
 }
 
 impl fmt::Display for LimitKey {

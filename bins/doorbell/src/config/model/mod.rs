@@ -19,7 +19,7 @@ mod systemd;
 mod tls;
 
 pub use admin::Admin;
-pub use auth::{Auth, Jwt, JwtAlgorithm, JwtKey, Secret};
+pub use auth::{Auth, Jwt, JwtAlgorithm, JwtKey};
 pub use balancer::{Agent, TcpGate, WhenDown};
 pub use blackbox::{Blackbox, Module};
 pub use check::{
@@ -30,11 +30,12 @@ pub use check::{
 };
 pub use compute::Compute;
 pub use control::{Control, ControlSocket, Maintenance, Window};
+pub use doorbell_config::{Rate, Secret};
 pub use health::{
     CheckUse, Codes, DegradedVia, Health, HealthState, OnDrain, OnStale, Quorum, Role, StateFields,
 };
 pub use http2::{AlbAnswer, Grpc, Http2};
-pub use limit::{Limit, LimitKey, Rate};
+pub use limit::{Limit, LimitKey};
 pub use listener::{DEFAULT_ADDR, Forwarded, Http1, Listener, Protocol, ProxyProtocol, Tcp, Timeouts};
 pub use log::{Access, AccessFile, AccessFormat, AccessLog, Log, LogFormat, LogLevel};
 pub use route::{

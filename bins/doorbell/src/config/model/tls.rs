@@ -2,7 +2,7 @@
 //!
 //! Does not know about: listeners, what is in the files it names.
 
-use super::limit::Rate;
+use doorbell_config::Rate;
 use std::path::PathBuf;
 use std::time::Duration;
 

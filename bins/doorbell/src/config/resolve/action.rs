@@ -3,8 +3,6 @@
 //! Does not know about: redirects (see `redirect`), other routes.
 
 use super::super::model::{Action, Details, Files, HealthRoute, Reply, ReplyFile};
-use super::super::problem::{Problem, Problems};
-use super::super::section::At;
 use super::super::template::Template;
 use super::super::written;
 use super::names::health_position;
@@ -12,6 +10,7 @@ use super::or;
 use super::route::Resolver;
 use crate::http::Method;
 use crate::http::router::{self, MethodSet};
+use doorbell_config::{At, Problem, Problems};
 use std::ops::Range;
 use std::path::PathBuf;
 

@@ -3,12 +3,11 @@
 //! Does not know about: what can be asked there.
 
 use super::super::model::Admin;
-use super::super::problem::{Problem, Problems};
-use super::super::section::At;
 use super::super::written;
 use super::or;
 use crate::http::auth::{TokenWarning, Tokens};
 use crate::http::router::host;
+use doorbell_config::{At, Problem, Problems};
 
 pub(super) fn resolve(written: &written::Admin, problems: &Problems) -> Admin {
     let default = Admin::default();

@@ -3,11 +3,10 @@
 //! Does not know about: routes, what is in key files.
 
 use super::super::model::{Auth, Jwt, JwtAlgorithm, JwtKey, Secret};
-use super::super::problem::{Problem, Problems};
-use super::super::section::At;
 use super::super::written;
 use super::or;
 use crate::http::auth::{Policy, PolicyError, TokenError, TokenWarning, Tokens};
+use doorbell_config::{At, Problem, Problems};
 
 /// The shortest HMAC secret (RFC 7518 3.2).
 const HMAC_SECRET_LEN_MIN: usize = 32;

@@ -4,11 +4,10 @@
 
 use super::super::bind::Bind;
 use super::super::model::{Agent, Health, TcpGate};
-use super::super::problem::{Problem, Problems};
-use super::super::section::At;
 use super::super::written;
 use super::names::health_position;
 use super::or;
+use doorbell_config::{At, Problem, Problems};
 use std::net::SocketAddr;
 use std::ops::Range;
 

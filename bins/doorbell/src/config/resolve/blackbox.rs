@@ -3,10 +3,10 @@
 //! Does not know about: sockets.
 
 use super::super::model::{Blackbox, Module};
-use super::super::problem::{Problem, Problems};
 use super::super::written;
 use super::balancer::address;
 use super::or;
+use doorbell_config::{Problem, Problems};
 
 pub(super) fn resolve(written: Option<&written::Blackbox>, problems: &Problems) -> Option<Blackbox> {
     let written = written?;

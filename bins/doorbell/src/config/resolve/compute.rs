@@ -3,9 +3,9 @@
 //! Does not know about: threads.
 
 use super::super::model::{Compute, Config};
-use super::super::problem::{Problem, Problems};
 use super::super::written;
 use super::or;
+use doorbell_config::{Problem, Problems};
 
 pub(super) fn resolve(written: Option<&written::Compute>) -> Compute {
     let default = Compute::default();

@@ -3,10 +3,10 @@
 //! Does not know about: what else a route says.
 
 use super::super::model::{Action, Route};
-use super::super::problem::Problem;
 use super::route::Resolver;
 use crate::http::Method;
 use crate::http::router::{self, Lookup, MethodSet, RouteError, Router};
+use doorbell_config::Problem;
 use std::ops::Range;
 
 /// Where a certificate authority looks for the answer to its challenge (RFC 8555 8.3).

@@ -3,10 +3,10 @@
 //! Does not know about: whether paths can be used.
 
 use super::super::model::{Control, Health, Maintenance, Window};
-use super::super::problem::Problems;
 use super::super::written;
 use super::names::health_position;
 use super::or;
+use doorbell_config::Problems;
 
 pub(super) fn resolve_control(written: &written::Control) -> Control {
     Control {

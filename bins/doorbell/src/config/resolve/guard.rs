@@ -3,10 +3,9 @@
 //! Does not know about: what a route answers.
 
 use super::super::model::{ClientAuthMode, ClientCert, Guard};
-use super::super::problem::Problem;
-use super::super::section::At;
 use super::super::written;
 use super::route::Resolver;
+use doorbell_config::{At, Problem};
 use std::ops::Range;
 
 /// A name that is longer is not used (see the TLS of the engine).

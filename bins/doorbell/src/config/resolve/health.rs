@@ -5,11 +5,9 @@
 use super::super::model::{
     Check, CheckUse, Codes, DegradedVia, Health, HealthState, OnDrain, Quorum, Severity, StateFields,
 };
-use super::super::problem::{Problem, Problems};
-use super::super::section::{At, did_you_mean, quoted};
-use super::super::units::format_size;
 use super::super::written;
 use super::or;
+use doorbell_config::{At, Problem, Problems, did_you_mean, format_size, quoted};
 use std::time::Duration;
 
 /// What every prober reads of a body (health checks of Google Cloud: 1024 bytes).

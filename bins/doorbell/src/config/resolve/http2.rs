@@ -3,12 +3,11 @@
 //! Does not know about: listeners, beyond whether any speaks HTTP/2.
 
 use super::super::model::{Action, Config, Grpc, Guard, Health, Http2, Listener, Protocol, Route};
-use super::super::problem::{Problem, Problems};
-use super::super::section::At;
 use super::super::written;
 use super::names::health_position;
 use super::or;
 use crate::http::Method;
+use doorbell_config::{At, Problem, Problems};
 use std::ops::Range;
 
 pub(super) fn resolve_http2(written: Option<&written::Http2>) -> Http2 {

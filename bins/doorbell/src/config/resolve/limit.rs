@@ -3,10 +3,10 @@
 //! Does not know about: who is limited.
 
 use super::super::model::{Limit, LimitKey, Rate};
-use super::super::problem::{Problem, Problems};
 use super::super::written;
 use super::or;
 use crate::http::limit::{BURST_MAX, Quota};
+use doorbell_config::{Problem, Problems};
 use std::ops::Range;
 use std::time::Duration;
 

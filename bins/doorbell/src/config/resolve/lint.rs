@@ -4,12 +4,10 @@
 
 use super::super::bind::Bind;
 use super::super::model::{Action, Config, Details, Lifecycle, Protocol};
-use super::super::problem::{Problem, Problems};
-use super::super::section::At;
-use super::super::units::{format_duration, format_size, parse_duration};
 use super::super::written;
 use super::health::PROBE_BODY_LEN_MAX;
 use crate::http::router;
+use doorbell_config::{At, Problem, Problems, format_duration, format_size, parse_duration};
 use std::time::Duration;
 
 /// What Kubernetes grants between SIGTERM and SIGKILL unless told otherwise.

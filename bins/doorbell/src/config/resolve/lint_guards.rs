@@ -3,8 +3,8 @@
 //! Does not know about: errors; how requests are counted.
 
 use super::super::model::{Config, Forwarded, LimitKey, Protocol, ProxyProtocol};
-use super::super::problem::{Problem, Problems};
 use super::super::written;
+use doorbell_config::{Problem, Problems};
 
 pub(super) fn lint(file: &written::File, config: &Config, problems: &Problems) {
     for written in &file.routes {

@@ -3,9 +3,8 @@
 //! Does not know about: errors; what else a probe is told.
 
 use super::super::model::{Action, Config, Health, OnDrain, Role};
-use super::super::problem::{Problem, Problems};
-use super::super::section::At;
 use super::super::written;
+use doorbell_config::{At, Problem, Problems};
 use doorbell_health::Audience;
 
 pub(super) fn lint(file: &written::File, config: &Config, problems: &Problems) {

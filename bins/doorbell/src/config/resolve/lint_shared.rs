@@ -3,8 +3,8 @@
 //! Does not know about: errors; how an endpoint is answered.
 
 use super::super::model::{Action, Config, Health, HostPort, Severity};
-use super::super::problem::{Problem, Problems};
 use super::super::written;
+use doorbell_config::{Problem, Problems};
 use std::ops::Range;
 
 pub(super) fn lint(file: &written::File, config: &Config, problems: &Problems) {

@@ -3,11 +3,11 @@
 //! Does not know about: routes, other listeners.
 
 use super::super::model::{Forwarded, Http1, Listener, Protocol, ProxyProtocol, Tcp, Timeouts};
-use super::super::problem::{Problem, Problems};
 use super::super::written;
 use super::names::Names;
 use super::or;
 use crate::http::forwarded::Network;
+use doorbell_config::{Problem, Problems};
 use std::ops::Range;
 
 pub(super) fn resolve(written: &written::Listener, tls: &Names<'_>, problems: &Problems) -> Listener {

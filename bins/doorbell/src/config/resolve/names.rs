@@ -3,8 +3,7 @@
 //! Does not know about: what is in the tables.
 
 use super::super::model::Health;
-use super::super::problem::{Problem, Problems};
-use super::super::section::{At, did_you_mean, quoted};
+use doorbell_config::{At, Problem, Problems, did_you_mean, quoted};
 
 /// The names of all tables of one kind.
 pub(super) struct Names<'a> {

@@ -3,12 +3,11 @@
 //! Does not know about: what is in the map, how a location is written.
 
 use super::super::model::{Action, LinkMap, RedirectTo};
-use super::super::problem::Problem;
-use super::super::section::At;
 use super::super::written;
 use super::route::Resolver;
 use crate::http::redirect::{Redirect, RedirectBuildError};
 use crate::http::router;
+use doorbell_config::{At, Problem};
 
 impl Resolver<'_> {
     pub(super) fn redirect_of(&self, written: &written::Redirect) -> Option<Action> {

@@ -3,12 +3,11 @@
 //! Does not know about: TOML, how a route is served.
 
 use super::super::model::{Action, Grpc, Health, Listener, Protocol, Route, Tls};
-use super::super::problem::{Problem, Problems};
-use super::super::section::{At, did_you_mean, quoted};
 use super::super::written;
 use super::action::default_methods;
 use super::names::Names;
 use crate::http::router;
+use doorbell_config::{At, Problem, Problems, did_you_mean, quoted};
 use std::ops::Range;
 
 /// Bytes of a request line, whatever a listener says (`doorbell-http`'s default).

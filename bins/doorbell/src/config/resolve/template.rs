@@ -2,12 +2,11 @@
 //!
 //! Does not know about: how a reply is written.
 
-use super::super::problem::Problem;
-use super::super::section::{At, did_you_mean};
 use super::super::template::{NAMES, TEMPLATE_LEN_MAX, Template};
 use super::super::written;
 use super::route::Resolver;
 use crate::http::router;
+use doorbell_config::{At, Problem, did_you_mean};
 
 impl Resolver<'_> {
     pub(super) fn check_templates(&self, route: &written::Route, reply: &written::Reply) {

@@ -4,11 +4,10 @@
 
 use super::super::bind::Bind;
 use super::super::model::{CertificateFiles, ClientAuth, ClientAuthMode, Config, Tls};
-use super::super::problem::{Problem, Problems};
-use super::super::section::At;
 use super::super::written;
 use super::action::is_field_value;
 use super::{limit, or};
+use doorbell_config::{At, Problem, Problems};
 use std::ops::Range;
 
 pub(super) fn resolve(written: &written::Tls, problems: &Problems) -> Tls {

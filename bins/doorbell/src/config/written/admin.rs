@@ -4,8 +4,7 @@
 
 use super::super::bind::{Bind, BindError};
 use super::super::model::Secret;
-use super::super::problem::Problem;
-use super::super::section::{At, Section};
+use doorbell_config::{At, Problem, Section};
 use std::net::SocketAddr;
 use std::ops::Range;
 

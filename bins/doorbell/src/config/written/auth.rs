@@ -3,7 +3,7 @@
 //! Does not know about: routes, whether a key suits its algorithm.
 
 use super::super::model::{JwtAlgorithm, Secret};
-use super::super::section::{At, Section};
+use doorbell_config::{At, Section};
 use std::ops::{Range, RangeInclusive};
 use std::path::PathBuf;
 use std::time::Duration;

@@ -4,8 +4,8 @@
 
 use super::super::bind::Bind;
 use super::super::model::WhenDown;
-use super::super::section::{At, Section};
 use super::listener::read_binds;
+use doorbell_config::{At, Section};
 use std::ops::Range;
 
 #[derive(Debug)]

@@ -4,9 +4,10 @@
 
 use super::super::bind::Bind;
 use super::super::model::Module;
-use super::super::section::{At, Section};
+use super::super::networks::read_networks;
 use super::listener::read_binds;
 use crate::http::forwarded::Network;
+use doorbell_config::{At, Section};
 use std::ops::{Range, RangeInclusive};
 use std::time::Duration;
 
@@ -31,7 +32,7 @@ impl Blackbox {
             header: at.span.clone(),
             has_bind: at.value("bind").is_some(),
             binds: bind.map(|bind| read_binds(&at, bind)).unwrap_or_default(),
-            targets: at.networks("targets"),
+            targets: read_networks(&mut at, "targets"),
             modules: at.choices("modules", &Module::NAMES),
             cache: at.duration("cache", CACHE_RANGE),
             timeout: at.duration("timeout", TIMEOUT_RANGE),

@@ -2,9 +2,8 @@
 //!
 //! Does not know about: what needs it.
 
-use super::super::problem::Problem;
-use super::super::section::{At, Section};
 use super::read_count;
+use doorbell_config::{At, Problem, Section};
 use std::ops::{Range, RangeInclusive};
 use std::time::Duration;
 use toml::Spanned;

@@ -3,9 +3,8 @@
 //! Does not know about: what is the default.
 
 use super::super::model::ControlSocket;
-use super::super::problem::Problem;
 use super::super::schedule::{SCHEDULE_FORM, Schedule, system_zone};
-use super::super::section::{At, Section};
+use doorbell_config::{At, Problem, Section};
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;

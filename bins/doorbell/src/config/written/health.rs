@@ -3,8 +3,7 @@
 //! Does not know about: checks, of which it has only names.
 
 use super::super::model::{DegradedVia, HealthState, OnDrain, OnStale, Quorum};
-use super::super::problem::Problem;
-use super::super::section::{At, Section};
+use doorbell_config::{At, Problem, Section};
 use std::ops::{Range, RangeInclusive};
 use std::time::Duration;
 use toml::de::DeValue;

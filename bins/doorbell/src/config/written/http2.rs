@@ -3,7 +3,7 @@
 //! Does not know about: listeners and health endpoints, of which `[grpc]` has only names.
 
 use super::super::model::AlbAnswer;
-use super::super::section::{At, Section};
+use doorbell_config::{At, Section};
 use std::ops::Range;
 
 #[derive(Debug)]

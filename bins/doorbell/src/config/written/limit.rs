@@ -3,9 +3,8 @@
 //! Does not know about: routes, whether rate and burst go together.
 
 use super::super::model::{LimitKey, Rate};
-use super::super::problem::Problem;
-use super::super::section::{At, Section};
 use crate::http::limit::{BURST_MAX, KEYS_MAX};
+use doorbell_config::{At, Problem, Section};
 use std::ops::Range;
 
 #[derive(Debug)]

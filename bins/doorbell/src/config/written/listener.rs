@@ -4,9 +4,9 @@
 
 use super::super::bind::{BIND_FORM, Bind, BindError};
 use super::super::model::{Forwarded, ProxyProtocol};
-use super::super::problem::Problem;
-use super::super::section::{At, Section};
+use super::super::networks::read_networks;
 use crate::http::forwarded::Network;
+use doorbell_config::{At, Problem, Section};
 use std::ops::{Range, RangeInclusive};
 use std::time::Duration;
 
@@ -93,7 +93,7 @@ impl Listener {
             raw: at.choice("protocol", &[("http1", false), ("raw", true)]),
             tls: at.string("tls"),
             proxy_protocol: at.choice("proxy_protocol", &PROXY_PROTOCOLS),
-            trusted_proxies: at.networks("trusted_proxies"),
+            trusted_proxies: read_networks(&mut at, "trusted_proxies"),
             forwarded: at.choice("forwarded", &FORWARDED),
             http2: at.bool("http2"),
             keep_alive: at.section("keep_alive").map(KeepAlive::read),

@@ -3,7 +3,7 @@
 //! Does not know about: defaults.
 
 use super::super::model::{Access, AccessFormat, LogFormat, LogLevel};
-use super::super::section::{At, Section};
+use doorbell_config::{At, Section};
 use std::path::PathBuf;
 
 #[derive(Debug, Default)]

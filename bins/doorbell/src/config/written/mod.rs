@@ -39,9 +39,8 @@ pub(crate) use systemd::{FD_STORE, READY_ON, Systemd};
 pub(crate) use tls::{ClientAuth, MODES, Pair, Tls, UNKNOWN_NAMES, VERSIONS};
 
 use super::model::{Engine, OnWorkerFailure, Tuning};
-use super::problem::Problem;
-use super::section::{At, Section};
 use super::tuning;
+use doorbell_config::{At, Problem, Section};
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;

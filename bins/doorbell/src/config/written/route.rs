@@ -3,11 +3,10 @@
 //! Does not know about: listeners and health endpoints, which a route only names.
 
 use super::super::model::{ClientCert, Details, HealthFormat};
-use super::super::problem::Problem;
-use super::super::section::{At, Section, did_you_mean};
 use crate::http::Method;
 use crate::http::redirect::{RedirectStatus, Scheme};
 use crate::http::router::MethodSet;
+use doorbell_config::{At, Problem, Section, did_you_mean};
 use std::ops::{Range, RangeInclusive};
 use std::path::PathBuf;
 

@@ -3,7 +3,7 @@
 //! Does not know about: whether systemd started us.
 
 use super::super::model::{FdStore, ReadyOn};
-use super::super::section::{At, Section};
+use doorbell_config::{At, Section};
 
 #[derive(Debug, Default)]
 pub(crate) struct Systemd {

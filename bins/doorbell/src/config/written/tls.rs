@@ -3,8 +3,8 @@
 //! Does not know about: listeners, what is in the files.
 
 use super::super::model::{ClientAuthMode, Rate, TlsVersion, UnknownServerName};
-use super::super::section::{At, Section};
 use super::listener::DEADLINE_RANGE;
+use doorbell_config::{At, Section};
 use std::ops::Range;
 use std::path::PathBuf;
 use std::time::Duration;

@@ -7,9 +7,9 @@ use super::super::super::model::{
     HttpCheck, Pattern, RedisCheck, Resolve, Secret, TcpCheck, TlsCheck,
 };
 use super::super::super::statuses::Statuses;
-use super::super::super::units::{format_duration, format_size};
 use super::super::super::written::{CODES, GRPC_MODES, HTTP_VERSIONS, METRICS, PREFERS, RECORDS, REDIRECTS};
 use super::super::{literal, name_of, path_text, text};
+use doorbell_config::{format_duration, format_size};
 use serde_json::{Map, Value, json};
 use std::time::Duration;
 

@@ -8,10 +8,10 @@ use super::super::model::{
     Check, CheckKind, DnsCheck, Egress, ExecCheck, FileCheck, GaugeCheck, GrpcCheck, GrpcMode, HttpCheck,
     Pace, RedisCheck, Severity, TcpCheck, TlsCheck,
 };
-use super::super::units::format_duration;
 use super::super::written::{INITIALS, SEVERITIES};
 use super::name_of;
 use doorbell::net::egress::{PortChoice, Strategy};
+use doorbell_config::format_duration;
 use serde_json::{Value, json};
 
 /// A check, and what it would be with nothing but its type, its interval and what it looks at. What must be written has no default.

@@ -2,7 +2,7 @@
 //!
 //! Does not know about: how they are looked at.
 
-use super::super::super::units::format_size;
+use doorbell_config::format_size;
 use std::path::PathBuf;
 use std::time::Duration;
 

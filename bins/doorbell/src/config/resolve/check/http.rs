@@ -3,13 +3,12 @@
 //! Does not know about: other kinds of checks.
 
 use super::super::super::model::{FieldValue, HttpCheck, HttpDegraded, HttpExpect, Pattern, Secret};
-use super::super::super::problem::{Problem, Problems};
-use super::super::super::section::At;
 use super::super::super::written::{self, Latencies};
 use super::super::action::check_fields;
 use super::super::or;
 use super::parts::{certificate_rule, check_latencies, resolve_of, tls_of};
 use crate::http::Method;
+use doorbell_config::{At, Problem, Problems};
 use std::ops::Range;
 
 /// Fields that every request has anyway, or that would break it.

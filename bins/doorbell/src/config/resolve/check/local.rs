@@ -3,10 +3,9 @@
 //! Does not know about: networks.
 
 use super::super::super::model::{BadIs, ExecCheck, FileCheck, GaugeCheck, Level, Metric};
-use super::super::super::problem::{Problem, Problems};
-use super::super::super::section::At;
 use super::super::super::written;
 use super::super::or;
+use doorbell_config::{At, Problem, Problems};
 use std::ops::Range;
 
 pub(super) fn file_check(written: &written::FileWatched, problems: &Problems) -> Option<FileCheck> {

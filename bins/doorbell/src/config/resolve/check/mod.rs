@@ -9,9 +9,9 @@ mod remote;
 mod times;
 
 use super::super::model::{CHECKS_MAX, Check, CheckKind, Egress, GrpcMode, Severity};
-use super::super::problem::{Problem, Problems};
 use super::super::written;
 use super::or;
+use doorbell_config::{Problem, Problems};
 use std::ops::Range;
 use std::time::Duration;
 use times::{find_of_no_use, of_pushes, of_watch, pace, wrong_times};

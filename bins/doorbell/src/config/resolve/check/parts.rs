@@ -3,10 +3,9 @@
 //! Does not know about: which kind has which.
 
 use super::super::super::model::{CertificateRule, ClientTls, Prefer, Resolve};
-use super::super::super::problem::{Problem, Problems};
-use super::super::super::section::At;
 use super::super::super::written;
 use super::super::or;
+use doorbell_config::{At, Problem, Problems};
 use std::ops::Range;
 use std::path::PathBuf;
 

@@ -3,10 +3,10 @@
 //! Does not know about: HTTP.
 
 use super::super::super::model::{DnsCheck, DnsCode, GrpcCheck, GrpcMode, RedisCheck, TcpCheck, TlsCheck};
-use super::super::super::problem::{Problem, Problems};
 use super::super::super::written;
 use super::super::or;
 use super::parts::{bytes, certificate_rule, check_latencies, resolve_of, tls_of};
+use doorbell_config::{Problem, Problems};
 
 pub(super) fn grpc_check(written: &written::GrpcAsked, problems: &Problems) -> Option<GrpcCheck> {
     let default = GrpcCheck::of(written.address.place.as_ref()?.value.clone());

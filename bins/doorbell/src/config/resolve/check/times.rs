@@ -3,11 +3,9 @@
 //! Does not know about: what a check looks at.
 
 use super::super::super::model::Pace;
-use super::super::super::problem::{Problem, Problems};
-use super::super::super::section::At;
-use super::super::super::units::format_duration;
 use super::super::super::written;
 use super::super::or;
+use doorbell_config::{At, Problem, Problems, format_duration};
 use std::time::Duration;
 
 pub(super) fn pace(own: &written::Pace, defaults: &written::Pace) -> Pace {

@@ -3,11 +3,10 @@
 //! Does not know about: defaults.
 
 use super::super::super::model::{FieldValue, FollowRedirects, HttpVersion, Pattern, Secret, Url};
-use super::super::super::problem::Problem;
-use super::super::super::section::{At, Section};
 use super::super::super::statuses::{Codes, STATUSES_FORM, Statuses};
 use super::parts::{Addresses, Certificates, CheckTls, Target, read_latency};
 use crate::http::Method;
+use doorbell_config::{At, Problem, Section};
 use std::ops::{Range, RangeInclusive};
 use std::time::Duration;
 
@@ -94,7 +93,7 @@ impl HttpAsked {
             method: read_method(at),
             body: at.string("body"),
             traceparent: at.bool("traceparent"),
-            headers: at.section("headers").map(|headers| headers.all_fields()).unwrap_or_default(),
+            headers: at.section("headers").map(|headers| read_fields(&headers)).unwrap_or_default(),
             basic: at.section("basic").map(Basic::read),
             bearer: at.secret("bearer"),
             follow_redirects: at.choice("follow_redirects", &REDIRECTS),
@@ -143,6 +142,10 @@ impl HttpWell {
         at.finish();
         well
     }
+}
+
+fn read_fields(headers: &Section<'_>) -> Vec<(At<String>, At<FieldValue>)> {
+    headers.all_fields(FieldValue::Open, FieldValue::Secret)
 }
 
 fn read_patterns(at: &mut Section<'_>) -> Vec<(At<String>, At<Pattern>)> {

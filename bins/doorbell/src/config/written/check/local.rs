@@ -3,10 +3,8 @@
 //! Does not know about: defaults.
 
 use super::super::super::model::{Level, Metric};
-use super::super::super::problem::Problem;
-use super::super::super::section::{At, Section};
-use super::super::super::units::parse_size;
 use super::AGE_RANGE;
+use doorbell_config::{At, Problem, Section, parse_size};
 use std::path::PathBuf;
 use std::time::Duration;
 

@@ -15,9 +15,8 @@ pub(crate) use remote::{
 };
 
 use super::super::model::{FlapRule, Initial, Severity};
-use super::super::problem::Problem;
-use super::super::section::{At, Section, did_you_mean, quoted};
 use doorbell::net::egress::{PortChoice, Strategy};
+use doorbell_config::{At, Problem, Section, did_you_mean, quoted};
 use std::net::IpAddr;
 use std::num::NonZeroU16;
 use std::ops::{Range, RangeInclusive};

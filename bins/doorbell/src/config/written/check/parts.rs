@@ -3,9 +3,8 @@
 //! Does not know about: which kind has which.
 
 use super::super::super::model::{HostPort, Place, Prefer};
-use super::super::super::problem::Problem;
-use super::super::super::section::{At, Section};
 use super::TIMEOUT_RANGE;
+use doorbell_config::{At, Problem, Section};
 use std::ops::{Range, RangeInclusive};
 use std::path::PathBuf;
 use std::time::Duration;

@@ -3,11 +3,11 @@
 //! Does not know about: defaults.
 
 use super::super::super::model::{DnsCode, DnsRecord, GrpcMode, HostPort, Pattern, Secret};
-use super::super::super::section::{At, Section};
 use super::http::read_pattern;
 use super::parts::{
     Addresses, Certificates, CheckTls, Latencies, Target, read_hex, read_latency, read_server,
 };
+use doorbell_config::{At, Section};
 
 pub(crate) const MODES: [(&str, GrpcMode); 2] = [("check", GrpcMode::Check), ("watch", GrpcMode::Watch)];
 

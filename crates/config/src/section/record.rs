@@ -2,7 +2,6 @@
 //!
 //! Does not know about: which keys there are. While it records, every table is there and empty, so that readers go down into all of them.
 
-use super::Section;
 use serde_json::{Map, Value, json};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -10,10 +9,10 @@ use toml::de::DeTable;
 
 /// What was asked for so far.
 #[derive(Debug, Default)]
-pub(crate) struct Recorder {
+pub struct Recorder {
     tables: RefCell<BTreeMap<String, Table>>,
     /// In the place of every table that is not in the file.
-    pub(super) empty: DeTable<'static>,
+    pub(crate) empty: DeTable<'static>,
 }
 
 #[derive(Debug, Default)]
@@ -27,11 +26,9 @@ struct Table {
 /// Stands for the schema of another table until all are known.
 const LINK: &str = "$table";
 
-/// Anything that is filled in from outside has its form only then.
-const REFERENCE: &str = "\\$\\{";
-
 impl Recorder {
-    fn add(&self, table: &str, key: &'static str, form: Option<Value>) {
+    /// Notes a key of a table; without a form any value will do.
+    pub(crate) fn add(&self, table: &str, key: &'static str, form: Option<Value>) {
         let mut tables = self.tables.borrow_mut();
         let forms = tables.entry(table.to_owned()).or_default().keys.entry(key).or_default();
         if let Some(form) = form.filter(|form| !forms.contains(form)) {
@@ -39,8 +36,14 @@ impl Recorder {
         }
     }
 
+    /// Notes the form of the keys of a table that the user chooses.
+    pub(crate) fn add_others(&self, table: &str, form: Value) {
+        self.tables.borrow_mut().entry(table.to_owned()).or_default().others = Some(form);
+    }
+
     /// The schema of the whole file.
-    pub(crate) fn into_schema(self) -> Value {
+    #[must_use]
+    pub fn into_schema(self) -> Value {
         let tables = self.tables.into_inner();
         schema_of(&tables, "")
     }
@@ -76,42 +79,6 @@ fn resolved(tables: &BTreeMap<String, Table>, form: &Value) -> Value {
     form
 }
 
-/// A string of this form, or one that is filled in from outside.
-pub(super) fn text(pattern: &str) -> Value {
-    json!({ "type": "string", "pattern": format!("^(?:{pattern})$|{REFERENCE}") })
-}
-
-/// One of a few words.
-pub(super) fn words(words: &[&str]) -> Value {
-    json!({ "type": "string", "anyOf": [{ "enum": words }, { "pattern": REFERENCE }] })
-}
-
-/// One of these, or a list of them.
-pub(super) fn one_or_list(form: &Value) -> Value {
-    json!({ "anyOf": [form, { "type": "array", "items": form }] })
-}
-
-pub(super) fn either(forms: &[Value]) -> Value {
-    json!({ "anyOf": forms })
-}
-
 pub(super) fn link(table: &str) -> Value {
     json!({ LINK: table })
-}
-
-impl Section<'_> {
-    /// Notes a key; without a form any value will do.
-    pub(super) fn note(&self, key: &'static str, form: impl FnOnce() -> Option<Value>) {
-        if let Some(recorder) = self.reading.recorder {
-            recorder.add(&self.kind, key, form());
-        }
-    }
-
-    /// Notes the form of the keys that the user chooses.
-    pub(super) fn note_others(&self, form: impl FnOnce() -> Value) {
-        if let Some(recorder) = self.reading.recorder {
-            let mut tables = recorder.tables.borrow_mut();
-            tables.entry(self.kind.clone()).or_default().others = Some(form());
-        }
-    }
 }

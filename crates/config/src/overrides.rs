@@ -1,17 +1,16 @@
-//! Variables of the environment that stand in for keys: `DOORBELL__SECTION__KEY`.
+//! Variables of the environment that stand in for keys: `PREFIX__TABLE__KEY`.
 //!
 //! Does not know about: which keys there are, which the readers tell; where variables come from.
 
-use super::likeness::{is_credential, is_like_secret};
-use super::problem::{Problem, Problems, Source};
-use super::schema::schema;
+use crate::problem::{Problem, Problems, Source};
+use crate::program::Program;
+use crate::secret_names::{is_credential, is_like_secret};
 use serde_json::Value;
 use std::ops::Range;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-/// What such a variable begins with; what follows is a key, its tables before it.
-const PREFIX: &str = "DOORBELL__";
+/// Between the names of tables and keys.
 const SEPARATOR: &str = "__";
 
 /// Variables that stand in for keys, and their values.
@@ -21,6 +20,7 @@ pub struct Overrides(Vec<(String, String)>);
 /// The same as a text that problems can mark, behind that of the file.
 #[derive(Debug)]
 pub(crate) struct Environment {
+    program: Program,
     /// Where it begins: no byte of the file has this place.
     pub(crate) base: usize,
     /// `NAME=value`, a line each.
@@ -30,10 +30,10 @@ pub(crate) struct Environment {
 }
 
 impl Overrides {
-    /// Those among all variables. An empty one counts as unset.
+    /// Those among all variables that begin with the prefix of [`Program::variables`]. An empty one counts as unset.
     #[must_use]
-    pub fn of(variables: impl IntoIterator<Item = (String, String)>) -> Self {
-        let ours = |(name, value): &(String, String)| name.starts_with(PREFIX) && !value.is_empty();
+    pub fn of(prefix: &str, variables: impl IntoIterator<Item = (String, String)>) -> Self {
+        let ours = |(name, value): &(String, String)| name.starts_with(prefix) && !value.is_empty();
         let mut all: Vec<_> = variables.into_iter().filter(ours).collect();
         all.sort_unstable();
         Self(all)
@@ -47,7 +47,7 @@ impl Overrides {
 }
 
 impl Environment {
-    pub(crate) fn of(overrides: &Overrides, base: usize) -> Self {
+    pub(crate) fn of(program: Program, overrides: &Overrides, base: usize) -> Self {
         let (mut text, mut lines) = (String::new(), Vec::new());
         for (name, value) in &overrides.0 {
             let start = text.len();
@@ -59,7 +59,7 @@ impl Environment {
             lines.push((start..end, value_start..text.len()));
             text.push('\n');
         }
-        Self { base, source: Source { name: "environment".into(), text }, lines }
+        Self { program, base, source: Source { name: "environment".into(), text }, lines }
     }
 
     /// The place in our own text, of what is not in the file.
@@ -79,10 +79,11 @@ impl Environment {
     /// Values that may be secrets, also where their key is misspelt; with the places that problems have.
     pub(crate) fn secrets(&self) -> impl Iterator<Item = Range<usize>> {
         let may_be = |name: &str| {
-            let name = name[PREFIX.len()..].to_ascii_lowercase();
-            let is_in = |table: &str| name.split(SEPARATOR).next() == Some(table);
-            is_in("auth")
-                || is_in("admin") && !name.ends_with("bind")
+            let name = name[self.program.variables.len()..].to_ascii_lowercase();
+            let is_in = |table: &&str| name.split(SEPARATOR).next() == Some(table);
+            let last = name.rsplit(SEPARATOR).next().unwrap_or_default();
+            let is_open = self.program.open_keys.contains(&last);
+            self.program.secret_tables.iter().any(is_in) && !is_open
                 || name.split(SEPARATOR).any(is_like_secret)
                 || name.split_once("__headers__").is_some_and(|(_, field)| is_credential(field))
         };
@@ -95,12 +96,14 @@ impl Environment {
         if self.lines.is_empty() {
             return;
         }
-        let schema = schema();
+        let schema = (self.program.schema)();
         for (name, value) in &self.lines {
             let shift = |span: &Range<usize>| self.base + span.start..self.base + span.end;
             let text = &self.source.text;
             let spans = (shift(name), shift(value));
-            if let Err(problem) = put(root, &schema, (&text[name.clone()], &text[value.clone()]), &spans) {
+            if let Err(problem) =
+                put(&self.program, root, &schema, (&text[name.clone()], &text[value.clone()]), &spans)
+            {
                 problems.add(*problem);
             }
         }
@@ -108,15 +111,20 @@ impl Environment {
 }
 
 fn put<'i>(
+    program: &Program,
     root: &mut DeTable<'i>,
     schema: &Value,
     (name, value): (&'i str, &'i str),
     (name_span, value_span): &(Range<usize>, Range<usize>),
 ) -> Result<(), Box<Problem>> {
-    let keys: Vec<String> = name[PREFIX.len()..].split(SEPARATOR).map(str::to_ascii_lowercase).collect();
+    let keys: Vec<String> =
+        name[program.variables.len()..].split(SEPARATOR).map(str::to_ascii_lowercase).collect();
     let wrong = |message: String| Problem::error("bad-variable", name_span.clone(), message);
     let Some((last, tables)) = keys.split_last().filter(|_| keys.iter().all(|key| !key.is_empty())) else {
-        let help = "write the tables and the key with two underscores between, as in DOORBELL__LOG__LEVEL";
+        let help = format!(
+            "write the tables and the key with two underscores between, as in {}",
+            program.variable_example
+        );
         return Err(Box::new(wrong(format!("{name} names no key")).help(help)));
     };
     let (mut table, mut known) = (root, schema);
@@ -139,7 +147,10 @@ fn put<'i>(
     }
     let (key, form) = step(table, known, last);
     if takes(form, "object") || takes(form, "array") && !takes(form, "string") {
-        let help = "name one key in it, as in DOORBELL__LOG__LEVEL=info; lists and tables are for the file";
+        let help = format!(
+            "name one key in it, as in {}; lists and tables are for the file",
+            program.variable_example
+        );
         return Err(Box::new(wrong(format!("{name} stands for more than one value")).help(help)));
     }
     let value = Spanned::new(value_span.clone(), typed(form, value));

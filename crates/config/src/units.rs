@@ -2,7 +2,7 @@
 //!
 //! Does not know about: which key wants one.
 
-use super::model::Rate;
+use std::fmt;
 use std::time::Duration;
 
 /// What a duration looks like, for help texts.
@@ -13,6 +13,15 @@ pub(crate) const SIZE_FORM: &str = "a number and a unit, as in \"512B\", \"16KiB
 
 /// What a rate looks like, for help texts.
 pub(crate) const RATE_FORM: &str = "a number and a time, as in \"20/s\", \"600/m\" or \"1000/h\"";
+
+/// Requests in each second, minute or hour.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rate {
+    /// At least 1.
+    pub requests: u32,
+    /// One second, minute or hour.
+    pub period: Duration,
+}
 
 const DURATION_UNITS: [(&str, u64); 6] = [
     ("d", 86_400_000_000),
@@ -79,7 +88,8 @@ pub fn format_size(bytes: u64) -> String {
 }
 
 /// `20/s`, `600/m` or `1000/h`; zero is for the caller to refuse. `None` when it is not a rate.
-pub(crate) fn parse_rate(text: &str) -> Option<Rate> {
+#[must_use]
+pub fn parse_rate(text: &str) -> Option<Rate> {
     let (requests, unit) = split_number(text)?;
     let secs = match unit {
         "/h" => 3600,
@@ -88,6 +98,13 @@ pub(crate) fn parse_rate(text: &str) -> Option<Rate> {
         _ => return None,
     };
     Some(Rate { requests: u32::try_from(requests).ok()?, period: Duration::from_secs(secs) })
+}
+
+impl fmt::Display for Rate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let period = format_duration(self.period);
+        write!(f, "{}/{}", self.requests, period.trim_start_matches('1'))
+    }
 }
 
 fn split_number(text: &str) -> Option<(u64, &str)> {

@@ -5,7 +5,7 @@
 //! Whoever misspells a key is told so with the line that it stands on. That line has the value, too, and goes into a terminal, a log or
 //! the output of CI.
 
-use super::schema::schema;
+use crate::program::Program;
 use serde_json::Value;
 use std::ops::Range;
 use toml::Spanned;
@@ -52,18 +52,15 @@ const FIELD_KEYS: [&str; 12] = [
 /// From so many letters on two of them may be wrong.
 const LONG_WORD_LEN: usize = 8;
 
-/// As for "did you mean": one of these is suggested for a name that is as like to it as that.
+/// As for "did you mean": a key of a secret is suggested for a name that is as like to it as that.
 const SUGGESTED: f64 = 0.8;
-const KEYS: [&str; 5] = ["bearer", "password", "secret", "token", "tokens"];
 
 /// Names are compared as far as that.
 const NAME_LEN_MAX: usize = 64;
 
-/// Tables in which every unknown key is taken for a secret, by the names of the tables around them; `*` is any.
-const GUARDED: [&[&str]; 2] = [&["admin"], &["check", "*", "basic"]];
-
 /// Whether a name has a word for a secret in it, or one that is nearly so.
-pub(super) fn is_like_secret(name: &str) -> bool {
+#[must_use]
+pub fn is_like_secret(name: &str) -> bool {
     let name = short(name);
     let parts = name.split(|c: char| !c.is_alphanumeric());
     let near = |part: &str, word: &str| {
@@ -77,7 +74,8 @@ pub(super) fn is_like_secret(name: &str) -> bool {
 }
 
 /// Whether a header field of this name says who somebody is, so that whoever reads it may say the same.
-pub(crate) fn is_credential(field: &str) -> bool {
+#[must_use]
+pub fn is_credential(field: &str) -> bool {
     let name = short(field);
     let parts: Vec<&str> = name.split(|c: char| !c.is_alphanumeric()).collect();
     let joined = parts.concat();
@@ -88,9 +86,9 @@ pub(crate) fn is_credential(field: &str) -> bool {
 }
 
 /// The same for one that no reader knows, of which hiding too much costs nothing.
-fn may_be_secret(name: &str) -> bool {
+fn may_be_secret(program: &Program, name: &str) -> bool {
     let short = short(name);
-    is_credential(name) || KEYS.iter().any(|key| strsim::jaro_winkler(&short, key) > SUGGESTED)
+    is_credential(name) || program.secret_keys.iter().any(|key| strsim::jaro_winkler(&short, key) > SUGGESTED)
 }
 
 fn short(name: &str) -> String {
@@ -112,17 +110,22 @@ fn has_secret_key(line: &str, is_like: fn(&str) -> bool) -> bool {
 }
 
 /// Values under names that no reader knows and that may be meant for a secret. Not cheap: for files that cannot be used.
-pub(super) fn unknown_secrets<'t>(root: &'t DeTable<'_>, mut found: impl FnMut(&'t Spanned<DeValue<'t>>)) {
-    walk(root, &schema(), &mut Vec::new(), &mut found);
+pub fn unknown_secrets<'t>(
+    program: &Program,
+    root: &'t DeTable<'_>,
+    mut found: impl FnMut(&'t Spanned<DeValue<'t>>),
+) {
+    walk(program, root, &(program.schema)(), &mut Vec::new(), &mut found);
 }
 
 fn walk<'t>(
+    program: &Program,
     table: &'t DeTable<'_>,
     form: &Value,
     path: &mut Vec<String>,
     found: &mut impl FnMut(&'t Spanned<DeValue<'t>>),
 ) {
-    let is_guarded = GUARDED.iter().any(|guarded| {
+    let is_guarded = program.guarded.iter().any(|guarded| {
         let mut names = guarded.iter().zip(path.iter());
         guarded.len() == path.len() && names.all(|(name, here)| *name == "*" || name == here)
     });
@@ -133,13 +136,13 @@ fn walk<'t>(
         match known.or(chosen) {
             Some(below) => {
                 path.push(name.to_owned());
-                descend(value, below, path, found);
+                descend(program, value, below, path, found);
                 path.pop();
             }
-            None if is_guarded || may_be_secret(name) => found(value),
+            None if is_guarded || may_be_secret(program, name) => found(value),
             None => {
                 path.push(name.to_owned());
-                descend(value, &Value::Null, path, found);
+                descend(program, value, &Value::Null, path, found);
                 path.pop();
             }
         }
@@ -147,6 +150,7 @@ fn walk<'t>(
 }
 
 fn descend<'t>(
+    program: &Program,
     value: &'t Spanned<DeValue<'t>>,
     form: &Value,
     path: &mut Vec<String>,
@@ -156,25 +160,26 @@ fn descend<'t>(
     let any = form.get("anyOf").and_then(Value::as_array);
     let form = any.and_then(|any| any.iter().find(is_table)).unwrap_or(form);
     match value.get_ref() {
-        DeValue::Table(table) => walk(table, form, path, found),
+        DeValue::Table(table) => walk(program, table, form, path, found),
         DeValue::Array(list) => {
             let item = form.get("items").unwrap_or(&Value::Null);
-            list.iter().for_each(|value| descend(value, item, path, found));
+            list.iter().for_each(|value| descend(program, value, item, path, found));
         }
         _ => {}
     }
 }
 
-/// What may be a secret on a line that is not TOML: what a key like a secret's stands before, and whatever stands below a header that begins
-/// with `auth` or `admin`, where nobody can tell what is one.
-pub(super) fn broken_span(text: &str, at: usize) -> Option<Range<usize>> {
+/// What may be a secret on a line that is not TOML: what a key like a secret's stands before, and whatever stands below the
+/// header of a table of secrets.
+pub(crate) fn broken_span(program: &Program, text: &str, at: usize) -> Option<Range<usize>> {
     let before = text.get(..at)?;
     let start = before.rfind('\n').map_or(0, |end| end + 1);
     let mut headers = before[..start].lines().rev().filter(|line| line.trim_start().starts_with('['));
     let header = headers.next().unwrap_or_default().trim_start_matches(['[', ' ', '\t']);
     let end = text[at..].find('\n').map_or(text.len(), |len| at + len);
     let line = &text[start..end];
-    let is_guarded = header.starts_with("auth") || header.starts_with("admin") || is_like_secret(header);
+    let is_guarded =
+        program.secret_tables.iter().any(|table| header.starts_with(table)) || is_like_secret(header);
     let has_fields = [header, line].iter().any(|text| text.contains("header"));
     let is_like = if has_fields { is_credential } else { is_like_secret };
     if !is_guarded && !has_secret_key(line, is_like) {
@@ -188,7 +193,8 @@ pub(super) fn broken_span(text: &str, at: usize) -> Option<Range<usize>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::collections::BTreeSet;
+
+    const PROGRAM: Program = Program { secret_tables: &["admin", "auth"], ..Program::NONE };
 
     #[test]
     fn misspelt_words_are_like_those_that_were_meant() {
@@ -269,29 +275,6 @@ mod tests {
         }
     }
 
-    /// Else what is wrong with the value of a key that is no secret could not be seen.
-    #[test]
-    fn only_keys_of_secrets_are_like_them() {
-        fn keys<'s>(form: &'s Value, found: &mut BTreeSet<&'s str>) {
-            match form {
-                Value::Array(list) => list.iter().for_each(|form| keys(form, found)),
-                Value::Object(form) => {
-                    if let Some(Value::Object(known)) = form.get("properties") {
-                        found.extend(known.keys().map(String::as_str));
-                    }
-                    form.values().for_each(|form| keys(form, found));
-                }
-                _ => {}
-            }
-        }
-        let mut all = BTreeSet::new();
-        let schema = schema();
-        keys(&schema, &mut all);
-        assert!(all.len() > 150, "{}", all.len());
-        all.retain(|key| is_like_secret(key));
-        assert_eq!(all.into_iter().collect::<Vec<_>>(), KEYS);
-    }
-
     #[test]
     fn broken_lines_are_hidden_where_they_may_hold_a_secret() {
         for (text, expected) in [
@@ -316,8 +299,8 @@ mod tests {
             ("é = é", None),
         ] {
             let at = text.trim_end().len();
-            assert_eq!(broken_span(text, at).map(|span| &text[span]), expected, "{text}");
+            assert_eq!(broken_span(&PROGRAM, text, at).map(|span| &text[span]), expected, "{text}");
         }
-        assert_eq!(broken_span("[auth]\né = é", 8), None, "inside a character");
+        assert_eq!(broken_span(&PROGRAM, "[auth]\né = é", 8), None, "inside a character");
     }
 }

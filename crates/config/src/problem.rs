@@ -2,8 +2,8 @@
 //!
 //! Does not know about: which keys exist, what they mean.
 
-use super::overrides::Environment;
-use super::secret::mask;
+use crate::overrides::Environment;
+use crate::secret::mask;
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
 use serde_json::{Value, json};
 use std::cell::RefCell;
@@ -53,10 +53,12 @@ pub struct Problem {
 
 /// Collects problems while a file is read.
 #[derive(Debug, Default)]
-pub(crate) struct Problems(RefCell<Vec<Problem>>);
+pub struct Problems(RefCell<Vec<Problem>>);
 
 impl Problem {
-    pub(crate) fn error(code: &'static str, span: Range<usize>, message: impl Into<String>) -> Self {
+    /// A problem that stops the start.
+    #[must_use]
+    pub fn error(code: &'static str, span: Range<usize>, message: impl Into<String>) -> Self {
         Self {
             severity: Severity::Error,
             code,
@@ -71,37 +73,48 @@ impl Problem {
     }
 
     /// A file that cannot be read.
-    pub(crate) fn unreadable(message: &str) -> Self {
+    #[must_use]
+    pub fn unreadable(message: &str) -> Self {
         Self::error("unreadable", 0..0, message)
     }
 
-    pub(crate) fn warning(code: &'static str, span: Range<usize>, message: impl Into<String>) -> Self {
+    /// A problem that does not stop the start.
+    #[must_use]
+    pub fn warning(code: &'static str, span: Range<usize>, message: impl Into<String>) -> Self {
         Self { severity: Severity::Warning, ..Self::error(code, span, message) }
     }
 
-    pub(crate) fn label(mut self, label: impl Into<String>) -> Self {
+    /// Adds the text under the marked bytes.
+    #[must_use]
+    pub fn label(mut self, label: impl Into<String>) -> Self {
         self.label = label.into();
         self
     }
 
-    pub(crate) fn help(mut self, help: impl Into<String>) -> Self {
+    /// Adds what to do about it.
+    #[must_use]
+    pub fn help(mut self, help: impl Into<String>) -> Self {
         self.help = Some(help.into());
         self
     }
 
-    pub(crate) fn also(mut self, span: Range<usize>, label: impl Into<String>) -> Self {
+    /// Adds another place that matters.
+    #[must_use]
+    pub fn also(mut self, span: Range<usize>, label: impl Into<String>) -> Self {
         self.related.push((span, label.into()));
         self
     }
 }
 
 impl Problems {
-    pub(crate) fn add(&self, problem: Problem) {
+    /// Adds a problem.
+    pub fn add(&self, problem: Problem) {
         self.0.borrow_mut().push(problem);
     }
 
     /// All problems in the order of the file.
-    pub(crate) fn into_sorted(self) -> Vec<Problem> {
+    #[must_use]
+    pub fn into_sorted(self) -> Vec<Problem> {
         let mut list = self.0.into_inner();
         list.sort_by_key(|problem| (problem.span.start, problem.span.end));
         list
@@ -159,9 +172,9 @@ impl Source {
         })
     }
 
-    /// Problems in the form of code scanners (SARIF 2.1.0).
+    /// Problems in the form of code scanners (SARIF 2.1.0), from a tool of this name and version.
     #[must_use]
-    pub fn to_sarif(&self, problems: &[Problem]) -> Value {
+    pub fn to_sarif(&self, problems: &[Problem], [tool, version]: [&str; 2]) -> Value {
         let result = |problem: &Problem| {
             let environment = problem.environment.as_ref();
             let ((line, column), (end_line, end_column)) =
@@ -196,7 +209,7 @@ impl Source {
             "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
             "version": "2.1.0",
             "runs": [{
-                "tool": { "driver": { "name": "doorbell", "version": env!("CARGO_PKG_VERSION"), "rules": rules } },
+                "tool": { "driver": { "name": tool, "version": version, "rules": rules } },
                 "results": problems.iter().map(result).collect::<Vec<_>>(),
             }],
         })

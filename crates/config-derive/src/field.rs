@@ -1,0 +1,144 @@
+//! What a field declares about its key.
+
+use proc_macro2::TokenStream;
+use quote::{ToTokens, quote};
+use syn::meta::ParseNestedMeta;
+use syn::{Attribute, Error, Expr, ExprArray, ExprLit, ExprRange, Field, Ident, Lit, LitStr, Path, Type};
+
+/// A field of a table.
+pub(crate) struct Declared {
+    pub(crate) ident: Ident,
+    pub(crate) r#type: Type,
+    pub(crate) role: Role,
+    pub(crate) key: Key,
+}
+
+/// What a field is filled from.
+#[derive(PartialEq, Eq)]
+pub(crate) enum Role {
+    Key,
+    Skip,
+    TableName,
+}
+
+/// `#[key(..)]`
+#[derive(Default)]
+pub(crate) struct Key {
+    pub(crate) name: String,
+    pub(crate) doc: String,
+    pub(crate) default: Option<TokenStream>,
+    pub(crate) default_with: Option<Path>,
+    pub(crate) range: Option<[TokenStream; 2]>,
+    pub(crate) required: Option<LitStr>,
+    pub(crate) none: Option<LitStr>,
+    pub(crate) other_names: Option<ExprArray>,
+    pub(crate) with: Option<Path>,
+    pub(crate) flags: Vec<&'static str>,
+}
+
+impl Declared {
+    pub(crate) fn of(field: &Field) -> syn::Result<Self> {
+        let ident = field.ident.clone().ok_or_else(|| Error::new_spanned(field, "a key needs a name"))?;
+        let name = ident.to_string().trim_start_matches("r#").to_owned();
+        let mut key = Key { name, doc: doc_of(&field.attrs)?, ..Key::default() };
+        let mut role = Role::Key;
+        for attribute in field.attrs.iter().filter(|attribute| attribute.path().is_ident("key")) {
+            attribute.parse_nested_meta(|meta| key.take(&meta, &mut role))?;
+        }
+        if role == Role::Key && key.doc.is_empty() {
+            return Err(Error::new_spanned(field, "the comment of a key is its documentation"));
+        }
+        Ok(Self { ident, r#type: field.ty.clone(), role, key })
+    }
+}
+
+impl Key {
+    fn take(&mut self, meta: &ParseNestedMeta<'_>, role: &mut Role) -> syn::Result<()> {
+        let word = meta.path.require_ident()?.to_string();
+        match word.as_str() {
+            "default" => self.default = Some(literal(&meta.value()?.parse()?)),
+            "default_with" => self.default_with = Some(meta.value()?.parse()?),
+            "name" => self.name = meta.value()?.parse::<LitStr>()?.value(),
+            "none" => self.none = Some(meta.value()?.parse()?),
+            "other_names" => self.other_names = Some(meta.value()?.parse()?),
+            "range" => self.range = Some(range(&meta.value()?.parse()?)?),
+            "required" => self.required = Some(meta.value()?.parse()?),
+            "with" => self.with = Some(meta.value()?.parse()?),
+            "filled" => self.flags.push("is_filled"),
+            "nonzero" => self.flags.push("is_nonzero"),
+            "size" => self.flags.push("is_size"),
+            "skip" => *role = Role::Skip,
+            "table_name" => *role = Role::TableName,
+            _ => return Err(meta.error("no such property of a key")),
+        }
+        Ok(())
+    }
+
+    /// The declaration as a value of `doorbell_config::Key`.
+    pub(crate) fn declaration(&self, r#type: &Type) -> TokenStream {
+        let Self { name, doc, .. } = self;
+        let plain = match &self.with {
+            Some(with) => quote! { ::doorbell_config::Key::with(#name, #doc, #with::form) },
+            None => quote! { ::doorbell_config::Key::new::<#r#type>(#name, #doc) },
+        };
+        let mut fields = Vec::new();
+        if let Some(default) = &self.default {
+            fields.push(quote! { default: Some(#default) });
+        }
+        if let Some([low, high]) = &self.range {
+            fields.push(quote! { range: Some([#low, #high]) });
+        }
+        if let Some(example) = &self.required {
+            fields.push(quote! { required: Some(#example) });
+        }
+        if let Some(word) = &self.none {
+            fields.push(quote! { none: Some(#word) });
+        }
+        if let Some(names) = &self.other_names {
+            fields.push(quote! { other_names: &#names });
+        }
+        for flag in &self.flags {
+            let flag = Ident::new(flag, proc_macro2::Span::call_site());
+            fields.push(quote! { #flag: true });
+        }
+        if fields.is_empty() {
+            plain
+        } else {
+            quote! { ::doorbell_config::Key { #(#fields,)* ..#plain } }
+        }
+    }
+}
+
+/// The lines of a comment as one text.
+pub(crate) fn doc_of(attributes: &[Attribute]) -> syn::Result<String> {
+    let mut lines = Vec::new();
+    for attribute in attributes.iter().filter(|attribute| attribute.path().is_ident("doc")) {
+        if let Expr::Lit(ExprLit { lit: Lit::Str(line), .. }) = &attribute.meta.require_name_value()?.value {
+            lines.push(line.value().trim().to_owned());
+        }
+    }
+    Ok(lines.join(" ").trim().to_owned())
+}
+
+/// A value as it is written in the file.
+fn literal(value: &Expr) -> TokenStream {
+    match value {
+        Expr::Array(array) if array.elems.is_empty() => quote! { ::doorbell_config::Literal::json([""; 0]) },
+        value => quote! { ::doorbell_config::Literal::json(#value) },
+    }
+}
+
+/// `"100ms..=1h"` or `1..=PORT_MAX`.
+fn range(value: &Expr) -> syn::Result<[TokenStream; 2]> {
+    if let Expr::Lit(ExprLit { lit: Lit::Str(text), .. }) = value {
+        let bounds = text.value();
+        let (low, high) = bounds
+            .split_once("..=")
+            .ok_or_else(|| Error::new_spanned(text, "a range is written \"LOW..=HIGH\""))?;
+        return Ok([low, high].map(|bound| quote! { ::doorbell_config::Literal::json(#bound) }));
+    }
+    let Expr::Range(ExprRange { start: Some(low), end: Some(high), .. }) = value else {
+        return Err(Error::new_spanned(value.to_token_stream(), "a range is written LOW..=HIGH"));
+    };
+    Ok([literal(low), literal(high)])
+}

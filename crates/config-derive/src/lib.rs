@@ -1,0 +1,45 @@
+//! `#[derive(Table)]` and `#[derive(Words)]` of `doorbell-config`, which re-exports and explains them.
+//!
+//! Both write calls to plain functions of that crate and nothing else: what happens at run time is there to be read. This crate only turns
+//! the declaration of a field into the arguments of those calls.
+#![forbid(unsafe_code)]
+
+mod field;
+mod table;
+mod words;
+
+use proc_macro::TokenStream;
+use syn::{DeriveInput, parse_macro_input};
+
+/// Makes a struct a table of a configuration file: each field is a key, and its comment the documentation.
+///
+/// On the struct, `#[table(check = path)]` names a `fn(&Self, &Section)` for what holds between keys of this table.
+///
+/// On a field, `#[key(..)]` takes, separated by commas:
+/// - `default = VALUE`: the value of a key that is left out, as it is written in the file. A field needs this, or one of the next two,
+///   unless its type is optional (`Option`, `Vec` or another table).
+/// - `default_with = path`: the same, from a `fn(&Self) -> T` that looks at the other keys.
+/// - `required = "EXAMPLE"`: the key must be written, for example so.
+/// - `range = "LOW..=HIGH"`: least and greatest value, as written in the file; or two expressions, `LOW..=HIGH`.
+/// - `none = "WORD"`: the word that stands for `None`.
+/// - `size`: a number of bytes, written as in `16KiB`.
+/// - `nonzero`: zero is refused because nothing would get through.
+/// - `filled`: a list must have an element.
+/// - `name = "NAME"`: the key, where the field has another name.
+/// - `other_names = ["NAME", ..]`: names that users look for; the help then gives the right one.
+/// - `with = module`: `read(&Entry) -> Option<T>`, `dump(&T) -> Option<Json>` and `form(&Key) -> Json` of this module, for types of
+///   other crates.
+/// - `table_name`: no key but the name of the table, as in `[listener.NAME]`.
+/// - `skip`: no key; the field has its `Default`.
+#[proc_macro_derive(Table, attributes(table, key))]
+pub fn derive_table(input: TokenStream) -> TokenStream {
+    let input = parse_macro_input!(input as DeriveInput);
+    table::expand(&input).unwrap_or_else(syn::Error::into_compile_error).into()
+}
+
+/// Makes an enum a value of a few words: the variant `FullyUp` is written `fully-up`, or as `#[word("..")]` says.
+#[proc_macro_derive(Words, attributes(word))]
+pub fn derive_words(input: TokenStream) -> TokenStream {
+    let input = parse_macro_input!(input as DeriveInput);
+    words::expand(&input).unwrap_or_else(syn::Error::into_compile_error).into()
+}

@@ -1,0 +1,179 @@
+//! `#[derive(Table)]`: a struct with named fields.
+
+use crate::field::{Declared, Role, doc_of};
+use proc_macro2::TokenStream;
+use quote::quote;
+use syn::{Data, DeriveInput, Error, Fields, Path};
+
+pub(crate) fn expand(input: &DeriveInput) -> syn::Result<TokenStream> {
+    let Data::Struct(data) = &input.data else {
+        return Err(Error::new_spanned(&input.ident, "only a struct is a table"));
+    };
+    let Fields::Named(fields) = &data.fields else {
+        return Err(Error::new_spanned(&input.ident, "the fields of a table have names"));
+    };
+    let fields: Vec<Declared> = fields.named.iter().map(Declared::of).collect::<syn::Result<_>>()?;
+    let (name, doc, check) = (&input.ident, doc_of(&input.attrs)?, check_of(input)?);
+    let keys: Vec<&Declared> = fields.iter().filter(|field| field.role == Role::Key).collect();
+    let declarations = keys.iter().map(|field| field.key.declaration(&field.r#type));
+    let guards = keys.iter().filter_map(|field| guard(field));
+    let (defaults, reads, shows) = (defaults(&fields), reads(&fields), shows(&keys));
+    let follow = follows(&keys, false);
+    let follow_absent = follows(&keys, true);
+    let check = check.map(|check| quote! { #check(&table, at); });
+    Ok(quote! {
+        #[allow(unused_mut, unused_variables, reason = "a table may have none of what these are for")]
+        impl ::doorbell_config::Table for #name {
+            const DOC: &'static str = #doc;
+
+            fn keys() -> &'static [::doorbell_config::Key] {
+                #(#guards)*
+                static KEYS: ::std::sync::LazyLock<Vec<::doorbell_config::Key>> =
+                    ::std::sync::LazyLock::new(|| vec![#(#declarations),*]);
+                &KEYS
+            }
+
+            fn defaults() -> &'static Self {
+                static DEFAULTS: ::std::sync::LazyLock<#name> = ::std::sync::LazyLock::new(|| {
+                    let keys = <#name as ::doorbell_config::Table>::keys();
+                    let mut table = #name { #(#defaults),* };
+                    #(#follow)*
+                    table
+                });
+                &DEFAULTS
+            }
+
+            fn take(at: &mut ::doorbell_config::Section<'_>) -> Self {
+                let (keys, defaults) = (Self::keys(), Self::defaults());
+                let mut table = Self { #(#reads),* };
+                #(#follow_absent)*
+                #check
+                table
+            }
+
+            fn show(&self, to: &mut ::doorbell_config::Dump) {
+                let keys = Self::keys();
+                #(#shows)*
+            }
+        }
+
+        impl ::doorbell_config::Value for #name {
+            const IS_OPTIONAL: bool = true;
+
+            fn read(entry: &::doorbell_config::Entry<'_>) -> Option<Self> {
+                entry.read_table()
+            }
+
+            fn absent() -> Self {
+                Self::default()
+            }
+
+            fn dump(&self, _: &::doorbell_config::Key, with_defaults: bool) -> Option<::doorbell_config::Json> {
+                Some(::doorbell_config::Table::to_json(self, with_defaults))
+            }
+
+            fn form(_: &::doorbell_config::Key) -> ::doorbell_config::Json {
+                <Self as ::doorbell_config::Table>::schema()
+            }
+        }
+
+        impl Default for #name {
+            fn default() -> Self {
+                <Self as ::doorbell_config::Table>::defaults().clone()
+            }
+        }
+    })
+}
+
+/// `#[table(check = path)]`
+fn check_of(input: &DeriveInput) -> syn::Result<Option<Path>> {
+    let mut check = None;
+    for attribute in input.attrs.iter().filter(|attribute| attribute.path().is_ident("table")) {
+        attribute.parse_nested_meta(|meta| {
+            if !meta.path.is_ident("check") {
+                return Err(meta.error("no such property of a table"));
+            }
+            check = Some(meta.value()?.parse()?);
+            Ok(())
+        })?;
+    }
+    Ok(check)
+}
+
+/// A key without a word about its absence must be of a type that may be absent.
+fn guard(field: &Declared) -> Option<TokenStream> {
+    let key = &field.key;
+    let is_said = key.default.is_some() || key.default_with.is_some() || key.required.is_some();
+    if is_said || key.with.is_some() {
+        return None;
+    }
+    let (r#type, message) = (&field.r#type, format!("`{}` needs a default, or must be required", key.name));
+    Some(quote! { const { assert!(<#r#type as ::doorbell_config::Value>::IS_OPTIONAL, #message) }; })
+}
+
+/// What each field is where nothing is written.
+fn defaults(fields: &[Declared]) -> Vec<TokenStream> {
+    let mut at = 0_usize..;
+    let of = |field: &Declared| {
+        let ident = &field.ident;
+        if field.role != Role::Key {
+            return quote! { #ident: Default::default() };
+        }
+        let index = at.next();
+        match &field.key.with {
+            Some(with) => quote! {
+                #ident: ::doorbell_config::default_with(&keys[#index], #with::read).unwrap_or_default()
+            },
+            None => quote! { #ident: ::doorbell_config::default_of(&keys[#index]) },
+        }
+    };
+    fields.iter().map(of).collect()
+}
+
+/// How each field is read.
+fn reads(fields: &[Declared]) -> Vec<TokenStream> {
+    let mut at = 0_usize..;
+    let of = |field: &Declared| {
+        let ident = &field.ident;
+        match field.role {
+            Role::Skip => return quote! { #ident: Default::default() },
+            Role::TableName => return quote! { #ident: at.name.to_owned() },
+            Role::Key => {}
+        }
+        let index = at.next();
+        match &field.key.with {
+            Some(with) => quote! { #ident: at.read_with(&keys[#index], &defaults.#ident, #with::read) },
+            None => quote! { #ident: at.read(&keys[#index], &defaults.#ident) },
+        }
+    };
+    fields.iter().map(of).collect()
+}
+
+/// Defaults that follow from other keys, in the order of the fields.
+fn follows(keys: &[&Declared], if_absent: bool) -> Vec<TokenStream> {
+    let of = |field: &&Declared| {
+        let (ident, name, default) = (&field.ident, &field.key.name, field.key.default_with.as_ref()?);
+        let follow = quote! { table.#ident = #default(&table); };
+        Some(if if_absent {
+            quote! { if !at.is_right(#name) { #follow } }
+        } else {
+            follow
+        })
+    };
+    keys.iter().filter_map(of).collect()
+}
+
+/// How each key is shown.
+fn shows(keys: &[&Declared]) -> Vec<TokenStream> {
+    let of = |(index, field): (usize, &&Declared)| {
+        let ident = &field.ident;
+        match (&field.key.with, &field.key.default_with) {
+            (Some(with), _) => quote! {
+                to.shown(&keys[#index], #with::dump(&self.#ident), keys[#index].default.as_ref());
+            },
+            (None, Some(default)) => quote! { to.key_with(&keys[#index], &self.#ident, &#default(self)); },
+            (None, None) => quote! { to.key(&keys[#index], &self.#ident); },
+        }
+    };
+    keys.iter().enumerate().map(of).collect()
+}

@@ -1,0 +1,322 @@
+//! The value of one key, not read yet: what it may be read as, and how a wrong one is reported.
+//!
+//! Does not know about: defaults, which keys there are. A wrong value is reported and then treated as absent, so that reading goes on and
+//! every problem of a file comes out at once.
+
+use crate::expand::{ExpandError, Expanded, expand, expand_secret};
+use crate::key::Key;
+use crate::place::At;
+use crate::problem::Problem;
+use crate::secret::Secret;
+use crate::section::{self, Reading, Section};
+use crate::table::Table;
+use crate::units::{
+    DURATION_FORM, RATE_FORM, Rate, SIZE_FORM, format_duration, format_size, parse_duration, parse_rate,
+    parse_size,
+};
+use crate::words::{did_you_mean, quoted};
+use std::ops::{Range, RangeInclusive};
+use std::path::PathBuf;
+use std::rc::Rc;
+use std::time::Duration;
+use toml::Spanned;
+use toml::de::DeValue;
+
+/// The value of one key.
+#[derive(Clone)]
+#[expect(missing_debug_implementations, reason = "a borrowed part of a file")]
+pub struct Entry<'r> {
+    pub(crate) reading: Reading<'r>,
+    /// The kind of the table around it, as in `listener.NAME`.
+    pub(crate) kind: Rc<str>,
+    /// As it is written, also where the user chose it.
+    pub(crate) name: &'r str,
+    /// What the table says about it.
+    pub(crate) key: &'r Key,
+    pub(crate) raw: &'r Spanned<DeValue<'r>>,
+}
+
+impl<'r> Entry<'r> {
+    /// The bytes of the value.
+    #[must_use]
+    pub fn span(&self) -> Range<usize> {
+        self.raw.span()
+    }
+
+    /// The name of the key.
+    #[must_use]
+    pub fn name(&self) -> &'r str {
+        self.name
+    }
+
+    /// The value as it is in the file.
+    #[must_use]
+    pub fn raw(&self) -> &'r DeValue<'r> {
+        self.raw.get_ref()
+    }
+
+    /// An element of a list, under the same key.
+    pub(crate) fn item(&self, raw: &'r Spanned<DeValue<'r>>) -> Self {
+        Self { raw, ..self.clone() }
+    }
+
+    /// Reports a problem.
+    pub fn problem(&self, problem: Problem) {
+        self.reading.problems.add(problem);
+    }
+
+    /// Reports a value that its text forbids.
+    pub fn refuse<T>(
+        &self,
+        code: &'static str,
+        message: impl Into<String>,
+        help: impl Into<String>,
+    ) -> Option<T> {
+        self.problem(Problem::error(code, self.span(), message).help(help));
+        None
+    }
+
+    /// Reports a value of another type than expected.
+    pub fn wrong_type<T>(&self, expected: &str) -> Option<T> {
+        self.wrong_type_with(expected, None)
+    }
+
+    pub(crate) fn wrong_type_with<T>(&self, expected: &str, help: Option<String>) -> Option<T> {
+        let found = match self.raw().type_str() {
+            "string" => "a string",
+            "integer" => "a whole number",
+            "float" => "a number with a fraction",
+            "boolean" => "true or false",
+            "array" => "a list",
+            "table" => "a table",
+            _ => "a date",
+        };
+        let message = format!("expected {expected}, found {found}");
+        let mut problem =
+            Problem::error("wrong-type", self.span(), message).label(format!("expected {expected}"));
+        problem.help = help;
+        self.problem(problem);
+        None
+    }
+
+    /// A table.
+    #[must_use]
+    pub fn table(&self) -> Option<Section<'r>> {
+        self.table_of(section::kind_below(&self.kind, self.name))
+    }
+
+    /// A table that messages call so.
+    pub(crate) fn table_of(&self, kind: String) -> Option<Section<'r>> {
+        let DeValue::Table(table) = self.raw() else {
+            let key = self.name;
+            let example = (self.reading.program.example)(key);
+            let example = example.map_or_else(|| format!("{key} = {{ .. }}"), str::to_owned);
+            return self
+                .wrong_type_with("a table", Some(format!("write the keys in braces, as in {example}")));
+        };
+        Some(Section::new(self.reading, table, self.span(), kind))
+    }
+
+    /// A table whose keys are declared by its type.
+    #[must_use]
+    pub fn read_table<T: Table>(&self) -> Option<T> {
+        self.table().map(crate::table::read)
+    }
+
+    /// True or false.
+    pub fn bool(&self) -> Option<bool> {
+        self.raw().as_bool().or_else(|| self.wrong_type("true or false"))
+    }
+
+    /// A string, with `${NAME}` replaced.
+    pub fn string(&self) -> Option<String> {
+        let Some(text) = self.raw().as_str() else {
+            return self.wrong_type_with("a string", self.in_quotes());
+        };
+        match expand(text, self.reading.env) {
+            Ok(text) => Some(text),
+            Err(error) => self.cannot_expand(error),
+        }
+    }
+
+    /// How a value that is not text is written as text.
+    pub(crate) fn in_quotes(&self) -> Option<String> {
+        let text = match self.raw() {
+            DeValue::Integer(number) => number.as_str(),
+            DeValue::Float(number) => number.as_str(),
+            _ => return None,
+        };
+        Some(format!("write it in quotes: \"{text}\""))
+    }
+
+    /// A path in the file system.
+    pub fn path(&self) -> Option<PathBuf> {
+        let text = self.string()?;
+        if !text.is_empty() && !text.contains('\0') {
+            return Some(text.into());
+        }
+        self.refuse(
+            "bad-value",
+            format!("{text:?} is not the name of a file"),
+            "write a path such as \"/etc/doorbell/tls/tls.crt\"",
+        )
+    }
+
+    /// A whole number.
+    pub fn integer(&self, range: &RangeInclusive<u64>) -> Option<u64> {
+        let Some(number) = self.raw().as_integer() else { return self.wrong_type("a whole number") };
+        let digits = number.as_str().replace('_', "");
+        if self.key.is_nonzero && digits.bytes().all(|byte| byte == b'0') {
+            return self.zero();
+        }
+        let number = u64::from_str_radix(&digits, number.radix()).ok();
+        match number.filter(|number| range.contains(number)) {
+            Some(number) => Some(number),
+            None => self.out_of_range(&range.start().to_string(), &range.end().to_string()),
+        }
+    }
+
+    /// A duration, as in `1m30s`.
+    pub fn duration(&self, range: &RangeInclusive<Duration>) -> Option<Duration> {
+        let text = self.with_unit("a duration", DURATION_FORM)?;
+        let Some(duration) = parse_duration(&text) else {
+            return self.bad_unit("bad-duration", "a duration", DURATION_FORM, &text);
+        };
+        if range.contains(&duration) {
+            return Some(duration);
+        }
+        self.out_of_range(&format_duration(*range.start()), &format_duration(*range.end()))
+    }
+
+    /// A size in bytes, as in `16KiB`.
+    pub fn size(&self, range: &RangeInclusive<u64>) -> Option<u64> {
+        if self.key.is_nonzero && self.raw().as_str().and_then(parse_size) == Some(0) {
+            return self.zero();
+        }
+        let text = self.with_unit("a size", SIZE_FORM)?;
+        let Some(size) = parse_size(&text) else {
+            return self.bad_unit("bad-size", "a size", SIZE_FORM, &text);
+        };
+        if range.contains(&size) {
+            return Some(size);
+        }
+        self.out_of_range(&format_size(*range.start()), &format_size(*range.end()))
+    }
+
+    /// A rate, as in `20/s`.
+    pub fn rate(&self) -> Option<Rate> {
+        let text = self.string()?;
+        match parse_rate(&text) {
+            Some(rate) if rate.requests == 0 => self.zero(),
+            Some(rate) => Some(rate),
+            None => self.bad_unit("bad-rate", "a rate", RATE_FORM, &text),
+        }
+    }
+
+    /// One of a few words.
+    pub fn word<T: Copy>(&self, words: &[(&str, T)]) -> Option<T> {
+        let text = self.string()?;
+        if let Some(&(_, value)) = words.iter().find(|(word, _)| *word == text) {
+            return Some(value);
+        }
+        let names: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
+        // Some know the words in other cases.
+        let same = names.iter().find(|name| name.eq_ignore_ascii_case(&text));
+        let help = same.map(|name| format!("did you mean `{name}`?"));
+        let help = help.or_else(|| did_you_mean(&text, &names));
+        let help = help.unwrap_or_else(|| format!("one of {}", quoted(&names)));
+        self.refuse("bad-value", format!("`{}` cannot be {text:?}", self.name), help)
+    }
+
+    /// A secret. Whether one in clear text is warned of depends on what of it is not a reference.
+    pub(crate) fn secret(&self, is_clear: impl FnOnce(&Expanded) -> bool) -> Option<Secret> {
+        let Some(text) = self.raw().as_str() else { return self.wrong_type("a string") };
+        let span = self.span();
+        if text == Secret::MASK {
+            let message = format!("`{}` is what a dump shows in the place of a secret", Secret::MASK);
+            return self.refuse("masked-secret", message, SECRET_FORM);
+        }
+        match expand_secret(text, self.reading.env, self.reading.read_secret) {
+            Ok(expanded) => {
+                if is_clear(&expanded) {
+                    let problem = Problem::warning("clear-secret", span.clone(), "a secret in clear text");
+                    self.problem(problem.help(SECRET_FORM));
+                }
+                let files = expanded.files.into_iter().map(|value| At { value, span: span.clone() });
+                self.reading.secret_files.borrow_mut().extend(files);
+                Some(Secret::new(expanded.text))
+            }
+            // What is no name may be a part of the secret.
+            Err(ExpandError::BadName(_)) => self.refuse(
+                "bad-reference",
+                "`${` is not followed by a name",
+                "write `${file:/path}` or `${NAME}`, and `$${` for a plain `${`",
+            ),
+            Err(error) => self.cannot_expand(error),
+        }
+    }
+
+    fn cannot_expand<T>(&self, error: ExpandError) -> Option<T> {
+        let (code, message, help) = match error {
+            ExpandError::BadName(name) if name.starts_with("file:") => (
+                "bad-reference",
+                "only a secret can come from a file".to_owned(),
+                "write the value itself, or `${NAME}` for an environment variable".to_owned(),
+            ),
+            ExpandError::BadName(name) => (
+                "bad-reference",
+                format!("`${{{name}}}` is not an environment variable"),
+                "write `${NAME}` or `${NAME:-default}`, and `$${` for a plain `${`".to_owned(),
+            ),
+            ExpandError::File { path, why } => (
+                "missing-file",
+                format!("{path:?} cannot be read: {why}"),
+                "put the secret there, readable for the user that doorbell runs as".to_owned(),
+            ),
+            ExpandError::Unclosed => (
+                "bad-reference",
+                "`${` without a `}`".to_owned(),
+                "write `${NAME}`, and `$${` for a plain `${`".to_owned(),
+            ),
+            ExpandError::Unset(name) => (
+                "unset-variable",
+                format!("environment variable {name} is not set"),
+                format!("set it, or give a default: `${{{name}:-default}}`"),
+            ),
+        };
+        self.refuse(code, message, help)
+    }
+
+    /// A string that holds a number and a unit; a bare number is told which unit it could mean.
+    fn with_unit(&self, what: &str, form: &str) -> Option<String> {
+        if self.raw().is_str() {
+            return self.string();
+        }
+        self.problem(
+            Problem::error("wrong-type", self.span(), format!("expected {what} in quotes"))
+                .label("expected a string")
+                .help(format!("write {form}")),
+        );
+        None
+    }
+
+    fn bad_unit<T>(&self, code: &'static str, what: &str, form: &str, text: &str) -> Option<T> {
+        self.refuse(code, format!("{text:?} is not {what}"), format!("write {form}"))
+    }
+
+    fn out_of_range<T>(&self, low: &str, high: &str) -> Option<T> {
+        self.refuse(
+            "out-of-range",
+            format!("`{}` is out of range", self.name),
+            format!("from {low} to {high}"),
+        )
+    }
+
+    fn zero<T>(&self) -> Option<T> {
+        let message = format!("with `{}` at zero nothing gets through", self.name);
+        self.refuse("zero-limit", message, "give more than zero")
+    }
+}
+
+const SECRET_FORM: &str =
+    "keep it in a file, `\"${file:/run/secrets/NAME}\"`, or in the environment, `\"${NAME}\"`";

@@ -1,0 +1,94 @@
+//! Configuration files in TOML, from one field a key.
+//!
+//! A struct is a table, a field a key, and what the field declares is all there is to say about the key: its documentation, default,
+//! range and form. Everything else follows from that.
+//!
+//! ```
+//! use doorbell_config::{Outside, Overrides, Program, Source, Table, Words};
+//! use std::time::Duration;
+//!
+//! /// An example.
+//! #[derive(Clone, Debug, Table)]
+//! struct File {
+//!     /// Where the program listens.
+//!     listener: Listener,
+//! }
+//!
+//! /// One listening socket.
+//! #[derive(Clone, Debug, Table)]
+//! struct Listener {
+//!     /// Address and port.
+//!     #[key(required = "\"127.0.0.1:8080\"")]
+//!     bind: String,
+//!     /// Protocol of the connections.
+//!     #[key(default = "http1")]
+//!     protocol: Protocol,
+//!     /// Maximum time from the first byte of a request to the end of its head.
+//!     #[key(default = "5s", range = "100ms..=1h")]
+//!     header_timeout: Duration,
+//! }
+//!
+//! #[derive(Clone, Copy, Debug, PartialEq, Words)]
+//! enum Protocol {
+//!     Http1,
+//!     Raw,
+//! }
+//!
+//! let text = "[listener]\nbind = \":80\"\nprotocol = \"htp1\"\nheader_timeot = \"1s\"\n";
+//! let source = Source { name: "example.toml".into(), text: text.into() };
+//! let outside = Outside { env: &|_| None, read_secret: &|_| Err("none".into()), overrides: &Overrides::default() };
+//! let outcome = doorbell_config::load::<File>(Program::NONE, &source, outside);
+//! let help: Vec<_> = outcome.problems.iter().filter_map(|problem| problem.help.as_deref()).collect();
+//! assert_eq!(help, ["did you mean `http1`?", "did you mean `header_timeout`?"]);
+//! assert_eq!(File::default().to_json(true)["listener"]["header_timeout"], "5s");
+//! assert_eq!(File::schema()["properties"]["listener"]["properties"]["protocol"]["default"], "http1");
+//! ```
+//!
+//! Reading goes on after a problem: all of them come out at once, each with its place in the file ([`Problem`]). A wrong value is
+//! reported, then the default stands in for it, and the file as a whole is not used ([`Outcome::is_valid`]). Strings may hold `${NAME}`
+//! and `${NAME:-default}` from the environment, a [`Secret`] also `${file:/path}`; variables may stand in for keys ([`Overrides`]). No
+//! secret is shown anywhere.
+//!
+//! What each word of `#[key(..)]` means stands at [`macro@Table`]; the code it writes calls [`Section::read`] for each key, and nothing
+//! hidden. Types of values implement [`Value`]. A rule between keys of one table is a function of that table (`#[table(check = ..)]`), one
+//! between tables runs when all of them were read, and finds where a key is written by its path ([`Places`]).
+//!
+//! The crate knows no key, no table and nothing else of doorbell.
+#![forbid(unsafe_code)]
+
+extern crate self as doorbell_config;
+
+mod entry;
+mod expand;
+pub mod form;
+mod key;
+mod overrides;
+mod place;
+mod problem;
+mod program;
+mod read;
+pub mod secret;
+mod secret_names;
+mod section;
+mod table;
+mod units;
+mod value;
+mod words;
+
+pub use doorbell_config_derive::{Table, Words};
+pub use entry::Entry;
+pub use expand::{Env, ReadSecret};
+pub use key::{Key, Literal};
+pub use overrides::Overrides;
+pub use place::{At, Places};
+pub use problem::{Problem, Problems, Severity, Source};
+pub use program::Program;
+pub use read::{Document, Outcome, Outside, load, read};
+pub use secret::Secret;
+pub use secret_names::{is_credential, is_like_secret, unknown_secrets};
+pub use section::{Reading, Recorder, Section};
+pub use serde_json::Value as Json;
+pub use table::{Dump, Table, default_of, default_with};
+pub use units::{Rate, format_duration, format_size, parse_duration, parse_rate, parse_size};
+pub use value::{Value, Words, literal, word_of, words_form};
+pub use words::{did_you_mean, quoted};

@@ -1,0 +1,51 @@
+//! Values with the place where they are written, and the places of all keys of a file.
+//!
+//! Does not know about: types of values, which keys there are.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use toml::de::{DeTable, DeValue};
+
+/// A value and its bytes in the file.
+#[derive(Clone, Debug)]
+pub struct At<T> {
+    /// The value.
+    pub value: T,
+    /// The bytes it was read from.
+    pub span: Range<usize>,
+}
+
+impl<T> At<T> {
+    /// Another value from the same place.
+    pub fn map<U>(self, change: impl FnOnce(T) -> U) -> At<U> {
+        At { value: change(self.value), span: self.span }
+    }
+}
+
+/// Where each key of a file is written, for rules that know only the value: by its path, as in `listener.web.tcp.backlog`.
+#[derive(Clone, Debug, Default)]
+pub struct Places(BTreeMap<String, Range<usize>>);
+
+impl Places {
+    pub(crate) fn of(root: &DeTable<'_>) -> Self {
+        let mut places = Self::default();
+        places.add("", root);
+        places
+    }
+
+    /// Where the value of a key is written, or the header of a table; `None` for one that is left out.
+    #[must_use]
+    pub fn get(&self, path: &str) -> Option<Range<usize>> {
+        self.0.get(path).cloned()
+    }
+
+    fn add(&mut self, before: &str, table: &DeTable<'_>) {
+        for (key, value) in table {
+            let path = format!("{before}{}", key.get_ref());
+            if let DeValue::Table(below) = value.get_ref() {
+                self.add(&format!("{path}."), below);
+            }
+            self.0.insert(path, value.span());
+        }
+    }
+}

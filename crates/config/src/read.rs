@@ -1,0 +1,146 @@
+//! A whole file: TOML in, every problem and what could be understood out.
+//!
+//! Does not know about: which tables there are; the caller reads them from the root.
+
+use crate::expand::{Env, ReadSecret};
+use crate::overrides::{Environment, Overrides};
+use crate::place::{At, Places};
+use crate::problem::{Problem, Problems, Severity, Source};
+use crate::program::Program;
+use crate::section::{Reading, Section};
+use crate::table::Table;
+use crate::{secret, secret_names};
+use std::cell::RefCell;
+use std::ops::Range;
+use std::path::PathBuf;
+use std::sync::Arc;
+use toml::de::DeTable;
+
+/// Where values come from that are not in the file.
+#[derive(Clone, Copy)]
+#[expect(missing_debug_implementations, reason = "functions have nothing to show")]
+pub struct Outside<'a> {
+    /// `${NAME}`
+    pub env: Env<'a>,
+    /// `${file:PATH}`
+    pub read_secret: ReadSecret<'a>,
+    /// Variables that stand in for keys.
+    pub overrides: &'a Overrides,
+}
+
+/// A file whose tables were read.
+#[derive(Debug)]
+pub struct Document {
+    /// Where each key is written.
+    pub places: Places,
+    /// The files that secrets came from.
+    pub secret_files: Vec<At<PathBuf>>,
+}
+
+/// What came of a file.
+#[derive(Clone, Debug)]
+pub struct Outcome<T> {
+    /// What could be understood, whatever else is wrong with the file; `None` if it is not TOML.
+    pub gleaned: Option<T>,
+    /// All problems, in the order of the file.
+    pub problems: Vec<Problem>,
+}
+
+impl<T> Outcome<T> {
+    /// Whether no problem is an error.
+    #[must_use]
+    pub fn is_valid(&self) -> bool {
+        self.problems.iter().all(|problem| problem.severity == Severity::Warning)
+    }
+}
+
+/// Reads a file that is one table with all others in it.
+pub fn load<T: Table>(program: Program, source: &Source, outside: Outside<'_>) -> Outcome<T> {
+    read(program, source, outside, crate::table::read, |file, _, _| file)
+}
+
+/// Reads a file: `tables` takes every table from the root, and `build` puts what they say together.
+pub fn read<T, U>(
+    program: Program,
+    source: &Source,
+    outside: Outside<'_>,
+    tables: impl FnOnce(Section<'_>) -> T,
+    build: impl FnOnce(T, Document, &Problems) -> U,
+) -> Outcome<U> {
+    let environment = Arc::new(Environment::of(program, outside.overrides, source.text.len() + 1));
+    let (mut table, syntax) = DeTable::parse_recoverable(&source.text);
+    let problems = Problems::default();
+    environment.apply(table.get_mut(), &problems);
+    let secret_files = RefCell::default();
+    let reading = Reading {
+        problems: &problems,
+        env: outside.env,
+        read_secret: outside.read_secret,
+        secret_files: &secret_files,
+        program: &program,
+        recorder: None,
+    };
+    let root = table.get_ref();
+    let read = tables(Section::root(root, reading));
+    let mut outcome = if syntax.is_empty() {
+        let document = Document { places: Places::of(root), secret_files: secret_files.take() };
+        let built = build(read, document, &problems);
+        Outcome { gleaned: Some(built), problems: problems.into_sorted() }
+    } else {
+        Outcome { gleaned: None, problems: with_syntax(source, &syntax, problems.into_sorted()) }
+    };
+    // A variable is where a secret belongs.
+    outcome
+        .problems
+        .retain(|problem| problem.code != "clear-secret" || problem.span.start < environment.base);
+    let mut hidden = (program.clear_secrets)(root);
+    hidden.extend(
+        syntax
+            .iter()
+            .filter_map(|error| secret_names::broken_span(&program, &source.text, error.span()?.start)),
+    );
+    hidden.extend(environment.secrets());
+    if !outcome.is_valid() {
+        secret_names::unknown_secrets(&program, root, |value| {
+            secret::hide(value, program.open_keys, &mut hidden)
+        });
+    }
+    hidden.sort_unstable_by_key(|span| span.start);
+    let hidden: Arc<[Range<usize>]> = hidden.into();
+    for problem in &mut outcome.problems {
+        problem.hidden = Arc::clone(&hidden);
+        problem.environment = Some(Arc::clone(&environment));
+    }
+    outcome
+}
+
+/// What the reader could make of the rest is checked key by key, but not against each other: a table or a key may be missing only because
+/// its line is broken.
+fn with_syntax(source: &Source, syntax: &[toml::de::Error], mut all: Vec<Problem>) -> Vec<Problem> {
+    let line_of = |span: Option<Range<usize>>| source.position(span.map_or(0, |span| span.start)).0;
+    let broken: Vec<usize> = syntax.iter().map(|error| line_of(error.span())).collect();
+    all.retain(|problem| {
+        problem.code != "missing-version" && !broken.contains(&source.position(problem.span.start).0)
+    });
+    all.extend(syntax.iter().map(|error| syntax_problem(source, error)));
+    all.sort_by_key(|problem| (problem.span.start, problem.span.end));
+    all
+}
+
+fn syntax_problem(source: &Source, error: &toml::de::Error) -> Problem {
+    let message = error.message();
+    let span = error.span().unwrap_or(0..0);
+    let problem = Problem::error("syntax", span.clone(), format!("not TOML: {message}"));
+    let line = source.text[..span.start.min(source.text.len())].rsplit('\n').next().unwrap_or_default();
+    if message == "duplicate key" {
+        problem.help("remove one of the two, or give it another name")
+    } else if message.contains("must be quoted") {
+        problem.help("write strings in quotes, as in bind = \":8080\"")
+    } else if line.contains('"') {
+        problem.help("a string ends on the line where it begins")
+    } else if line.starts_with('[') {
+        problem.help("a table begins with [name] on a line of its own")
+    } else {
+        problem.help("a line is `key = value`, `[table]` or a `# comment`")
+    }
+}

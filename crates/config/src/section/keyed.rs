@@ -1,0 +1,307 @@
+//! Reading keys one by one, for tables that do not derive [`Table`](crate::Table) yet. Goes with the last of them.
+//!
+//! Does not know about: defaults.
+
+use super::{Recorder, Section, record};
+use crate::entry::Entry;
+use crate::expand::Expanded;
+use crate::form;
+use crate::key::Key;
+use crate::place::At;
+use crate::problem::Problem;
+use crate::secret::Secret;
+use crate::secret_names::is_credential;
+use crate::units::Rate;
+use crate::words::quoted;
+use serde_json::{Value, json};
+use std::ops::RangeInclusive;
+use std::path::PathBuf;
+use std::time::Duration;
+use toml::Spanned;
+use toml::de::DeValue;
+
+/// A key whose zero lets nothing through.
+static NONZERO: Key = Key { is_nonzero: true, ..Key::PLAIN };
+
+#[expect(
+    missing_docs,
+    reason = "each reads what it is called; they go with the last table that does not derive"
+)]
+impl<'r> Section<'r> {
+    pub fn section(&mut self, key: &'static str) -> Option<Self> {
+        let kind = super::kind_below(&self.kind, key);
+        self.note(key, || Some(record::link(&kind)));
+        match (self.plain(key), self.reading.recorder) {
+            (Some(entry), _) => entry.table(),
+            (None, Some(recorder)) => Some(self.below_absent(kind, recorder)),
+            (None, None) => None,
+        }
+    }
+
+    pub fn all_strings(&self) -> Vec<(At<String>, At<String>)> {
+        self.all(json!({ "type": "string" }), |entry| entry.string())
+    }
+
+    pub fn all_secrets(&self) -> Vec<(At<String>, At<Secret>)> {
+        self.all(json!({ "type": "string" }), |entry| entry.secret(|expanded| expanded.has_literal))
+    }
+
+    /// Header fields of a request, by whether their value is a secret; words such as `Bearer` before one are none.
+    pub fn all_fields<T>(
+        &self,
+        open: impl Fn(String) -> T,
+        hidden: impl Fn(Secret) -> T,
+    ) -> Vec<(At<String>, At<T>)> {
+        let is_clear = |expanded: &Expanded| expanded.has_literal && !expanded.has_reference;
+        self.all(json!({ "type": "string" }), |entry| match is_credential(entry.name()) {
+            true => entry.secret(is_clear).map(&hidden),
+            false => entry.string().map(&open),
+        })
+    }
+
+    pub fn all_integers(&self, range: RangeInclusive<u32>) -> Vec<(At<String>, At<u32>)> {
+        let form = json!({ "type": "integer", "minimum": range.start(), "maximum": range.end() });
+        self.all(form, |entry| as_u32(entry, &range))
+    }
+
+    fn all<T>(&self, form: Value, read: impl Fn(&Entry<'r>) -> Option<T>) -> Vec<(At<String>, At<T>)> {
+        if let Some(recorder) = self.reading.recorder {
+            recorder.add_others(&self.kind, form);
+        }
+        let entries = self.entries(&Key::PLAIN).into_iter();
+        entries.filter_map(|(name, entry)| Some((name, at(&entry, read(&entry))?))).collect()
+    }
+
+    pub fn list(&mut self, key: &'static str) -> Vec<Self> {
+        self.sections(key, false)
+    }
+
+    pub fn tables(&mut self, key: &'static str) -> Vec<Self> {
+        self.sections(key, true)
+    }
+
+    fn sections(&mut self, key: &'static str, is_filled: bool) -> Vec<Self> {
+        let kind = super::kind_below(&self.kind, key);
+        self.note(key, || Some(json!({ "type": "array", "items": record::link(&kind) })));
+        let Some(entry) = self.plain(key) else {
+            let absent = |recorder: &'r Recorder| self.below_absent(kind, recorder);
+            return self.reading.recorder.map(absent).into_iter().collect();
+        };
+        let DeValue::Array(list) = entry.raw() else {
+            return entry.wrong_type("a list of tables").unwrap_or_default();
+        };
+        if list.is_empty() && is_filled {
+            self.problem(
+                Problem::error("empty-list", entry.span(), "a list without a table")
+                    .help("remove it, or fill it"),
+            );
+        }
+        list.iter().filter_map(|value| entry.item(value).table()).collect()
+    }
+
+    pub fn string(&mut self, key: &'static str) -> Option<At<String>> {
+        self.note(key, || Some(json!({ "type": "string" })));
+        let entry = self.plain(key)?;
+        at(&entry, entry.string())
+    }
+
+    pub fn strings(&mut self, key: &'static str) -> Option<At<Vec<At<String>>>> {
+        self.note(key, || Some(form::one_or_list(&json!({ "type": "string" }))));
+        self.strings_unnoted(key)
+    }
+
+    fn strings_unnoted(&mut self, key: &'static str) -> Option<At<Vec<At<String>>>> {
+        let entry = self.plain(key)?;
+        if let DeValue::Array(list) = entry.raw() {
+            let items = list.iter().map(|value| entry.item(value));
+            let list = items.filter_map(|item| at(&item, item.string())).collect();
+            return Some(At { value: list, span: entry.span() });
+        }
+        if !entry.raw().is_str() {
+            return entry.wrong_type_with("a string or a list of strings", entry.in_quotes());
+        }
+        let one = at(&entry, entry.string())?;
+        Some(At { value: vec![one], span: entry.span() })
+    }
+
+    pub fn bool(&mut self, key: &'static str) -> Option<At<bool>> {
+        self.note(key, || Some(json!({ "type": "boolean" })));
+        let entry = self.plain(key)?;
+        at(&entry, entry.bool())
+    }
+
+    pub fn integer(&mut self, key: &'static str, range: RangeInclusive<u32>) -> Option<At<u32>> {
+        self.integer_of(key, &Key::PLAIN, range)
+    }
+
+    fn integer_of(
+        &mut self,
+        name: &'static str,
+        key: &'static Key,
+        range: RangeInclusive<u32>,
+    ) -> Option<At<u32>> {
+        self.note(name, || {
+            Some(json!({ "type": "integer", "minimum": range.start(), "maximum": range.end() }))
+        });
+        let entry = self.entry(name, key)?;
+        at(&entry, as_u32(&entry, &range))
+    }
+
+    pub fn limit(&mut self, key: &'static str, max: u32) -> Option<At<u32>> {
+        self.integer_of(key, &NONZERO, 1..=max)
+    }
+
+    pub fn size(&mut self, key: &'static str, range: RangeInclusive<u32>) -> Option<At<u32>> {
+        self.size_of(key, &Key::PLAIN, range)
+    }
+
+    pub fn size_limit(&mut self, key: &'static str, range: RangeInclusive<u32>) -> Option<At<u32>> {
+        self.size_of(key, &NONZERO, range)
+    }
+
+    fn size_of(
+        &mut self,
+        name: &'static str,
+        key: &'static Key,
+        range: RangeInclusive<u32>,
+    ) -> Option<At<u32>> {
+        self.note(name, || Some(form::text("[0-9]+(?:GiB|MiB|KiB|B)")));
+        let entry = self.entry(name, key)?;
+        let size = entry.size(&wide(&range)).and_then(|size| u32::try_from(size).ok());
+        at(&entry, size)
+    }
+
+    pub fn duration(&mut self, key: &'static str, range: RangeInclusive<Duration>) -> Option<At<Duration>> {
+        self.note(key, || Some(form::text("(?:[0-9]+(?:d|h|ms|us|m|s))+")));
+        let entry = self.plain(key)?;
+        at(&entry, entry.duration(&range))
+    }
+
+    pub fn limit_or_off(&mut self, key: &'static str, max: u32) -> Option<At<Option<u32>>> {
+        let count = json!({ "type": "integer", "minimum": 1, "maximum": max });
+        self.note(key, || Some(form::either(&[form::words(&["off"]), count])));
+        let entry = self.plain(key)?;
+        match entry.raw() {
+            DeValue::String(word) if word == "off" => Some(At { value: None, span: entry.span() }),
+            DeValue::Integer(_) => self.limit(key, max).map(|at| at.map(Some)),
+            _ => entry.wrong_type("\"off\" or a whole number"),
+        }
+    }
+
+    pub fn duration_or_off(
+        &mut self,
+        key: &'static str,
+        range: RangeInclusive<Duration>,
+    ) -> Option<At<Option<Duration>>> {
+        self.note(key, || Some(form::text("off|(?:[0-9]+(?:d|h|ms|us|m|s))+")));
+        let entry = self.plain(key)?;
+        match entry.raw() {
+            DeValue::String(word) if word == "off" => Some(At { value: None, span: entry.span() }),
+            _ => self.duration(key, range).map(|at| at.map(Some)),
+        }
+    }
+
+    pub fn rate(&mut self, key: &'static str) -> Option<At<Rate>> {
+        self.note(key, || Some(form::text("[0-9]+/[a-z0-9]+")));
+        let entry = self.plain(key)?;
+        at(&entry, entry.rate())
+    }
+
+    pub fn rate_or_off(&mut self, key: &'static str) -> Option<At<Option<Rate>>> {
+        self.note(key, || Some(form::words(&["off"])));
+        if self.reading.recorder.is_some() {
+            self.rate(key);
+        }
+        let entry = self.plain(key)?;
+        match entry.raw() {
+            DeValue::String(word) if word == "off" => Some(At { value: None, span: entry.span() }),
+            _ => self.rate(key).map(|at| at.map(Some)),
+        }
+    }
+
+    pub fn choice<T: Copy>(&mut self, key: &'static str, choices: &[(&str, T)]) -> Option<At<T>> {
+        let names: Vec<&str> = choices.iter().map(|(name, _)| *name).collect();
+        self.note(key, || Some(form::words(&names)));
+        let entry = self.plain(key)?;
+        at(&entry, entry.word(choices))
+    }
+
+    /// One or several of a few words; none of them when one is wrong.
+    pub fn choices<T: Copy>(&mut self, key: &'static str, choices: &[(&str, T)]) -> Option<At<Vec<T>>> {
+        let names: Vec<&str> = choices.iter().map(|(name, _)| *name).collect();
+        self.note(key, || Some(form::one_or_list(&form::words(&names))));
+        let entry = self.plain(key)?;
+        let items: Vec<Entry<'r>> = match entry.raw() {
+            DeValue::Array(list) => list.iter().map(|value| entry.item(value)).collect(),
+            DeValue::String(_) => vec![entry.clone()],
+            _ => return entry.wrong_type_with("a string or a list of strings", entry.in_quotes()),
+        };
+        if items.is_empty() {
+            let message = format!("`{key}` is an empty list");
+            return entry.refuse("empty-list", message, format!("one of {}", quoted(&names)));
+        }
+        let values: Vec<Option<T>> = items.iter().map(|item| item.word(choices)).collect();
+        at(&entry, values.into_iter().collect())
+    }
+
+    pub fn path(&mut self, key: &'static str) -> Option<At<PathBuf>> {
+        self.note(key, || Some(json!({ "type": "string" })));
+        let entry = self.plain(key)?;
+        at(&entry, entry.path())
+    }
+
+    pub fn paths(&mut self, key: &'static str) -> Vec<At<PathBuf>> {
+        let Some(texts) = self.strings(key) else { return Vec::new() };
+        let path = |text: At<String>| {
+            if !text.value.is_empty() && !text.value.contains('\0') {
+                return Some(text.map(PathBuf::from));
+            }
+            let message = format!("{:?} is not the name of a file", text.value);
+            let problem = Problem::error("bad-value", text.span, message);
+            self.problem(problem.help("write a path such as \"/etc/doorbell/tls/tls.crt\""));
+            None
+        };
+        texts.value.into_iter().filter_map(path).collect()
+    }
+
+    pub fn secret(&mut self, key: &'static str) -> Option<At<Secret>> {
+        self.note(key, || Some(json!({ "type": "string" })));
+        let entry = self.plain(key)?;
+        at(&entry, entry.secret(|expanded| expanded.has_literal))
+    }
+
+    /// How many keys there are, right or wrong.
+    #[expect(clippy::len_without_is_empty, reason = "only counted")]
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.table.len()
+    }
+
+    /// The value of a key as it stands; for keys that take several types.
+    pub fn value(&mut self, key: &'static str) -> Option<&'r Spanned<DeValue<'r>>> {
+        self.note(key, || None);
+        Some(self.plain(key)?.raw)
+    }
+
+    /// Reports a value of another type than expected.
+    pub fn wrong_type<T>(&self, value: &'r Spanned<DeValue<'r>>, expected: &str) -> Option<T> {
+        let (reading, kind) = (self.reading, std::rc::Rc::clone(&self.kind));
+        Entry { reading, kind, name: "", key: &Key::PLAIN, raw: value }.wrong_type(expected)
+    }
+
+    fn plain(&mut self, key: &'static str) -> Option<Entry<'r>> {
+        self.entry(key, &Key::PLAIN)
+    }
+}
+
+fn at<T>(entry: &Entry<'_>, value: Option<T>) -> Option<At<T>> {
+    Some(At { value: value?, span: entry.span() })
+}
+
+fn wide(range: &RangeInclusive<u32>) -> RangeInclusive<u64> {
+    u64::from(*range.start())..=u64::from(*range.end())
+}
+
+fn as_u32(entry: &Entry<'_>, range: &RangeInclusive<u32>) -> Option<u32> {
+    entry.integer(&wide(range)).and_then(|number| u32::try_from(number).ok())
+}

@@ -1,0 +1,124 @@
+//! Tables whose keys are fields: `#[derive(Table)]` writes the three functions that name each of them.
+//!
+//! Does not know about: what keys a table has.
+
+use crate::entry::Entry;
+use crate::expand::Env;
+use crate::key::Key;
+use crate::problem::Problems;
+use crate::program::Program;
+use crate::section::{Reading, Section};
+use crate::value::Value;
+use serde_json::{Map, Value as Json, json};
+use std::cell::RefCell;
+use std::path::Path;
+use toml::de::DeValue;
+
+/// A table of a file.
+pub trait Table: Clone + Sized + 'static {
+    /// What the table is for: the comment of the struct.
+    const DOC: &'static str;
+
+    /// Its keys, in the order of the fields.
+    fn keys() -> &'static [Key];
+
+    /// What it is where nothing is written.
+    fn defaults() -> &'static Self;
+
+    /// Reads every key, and does what the table checks by itself.
+    fn take(at: &mut Section<'_>) -> Self;
+
+    /// Shows every key.
+    fn show(&self, to: &mut Dump);
+
+    /// The JSON Schema of the table.
+    #[must_use]
+    fn schema() -> Json {
+        let properties: Map<String, Json> =
+            Self::keys().iter().map(|key| (key.name.to_owned(), key.schema())).collect();
+        json!({
+            "type": "object",
+            "description": Self::DOC,
+            "properties": properties,
+            "additionalProperties": false,
+        })
+    }
+
+    /// As it is written in a file, with or without what is the default anyway.
+    #[must_use]
+    fn to_json(&self, with_defaults: bool) -> Json {
+        let mut dump = Dump { with_defaults, table: Map::new() };
+        self.show(&mut dump);
+        Json::Object(dump.table)
+    }
+}
+
+/// Reads a table to its end: what is left over is reported.
+pub(crate) fn read<T: Table>(mut at: Section<'_>) -> T {
+    let table = T::take(&mut at);
+    at.finish();
+    table
+}
+
+/// A table that is being dumped.
+#[derive(Debug)]
+pub struct Dump {
+    with_defaults: bool,
+    table: Map<String, Json>,
+}
+
+impl Dump {
+    /// Shows a key, unless it has its default and those are not wanted.
+    pub fn key<T: Value>(&mut self, key: &Key, value: &T) {
+        self.shown(key, value.dump(key, self.with_defaults), key.default.as_ref());
+    }
+
+    /// Shows a key whose default follows from others.
+    pub fn key_with<T: Value>(&mut self, key: &Key, value: &T, default: &T) {
+        let default = default.dump(key, self.with_defaults);
+        self.shown(key, value.dump(key, self.with_defaults), default.as_ref());
+    }
+
+    /// The same for a value that was shown by itself.
+    pub fn shown(&mut self, key: &Key, value: Option<Json>, default: Option<&Json>) {
+        let Some(value) = value else { return };
+        let is_default = default == Some(&value);
+        let is_empty = value.as_object().is_some_and(Map::is_empty);
+        if self.with_defaults || !is_default && !is_empty {
+            self.table.insert(key.name.to_owned(), value);
+        }
+    }
+}
+
+/// The default of a key, read as if it were written.
+///
+/// # Panics
+/// The default in the declaration of the key is no value of it.
+#[must_use]
+pub fn default_of<T: Value>(key: &'static Key) -> T {
+    default_with(key, T::read).unwrap_or_else(T::absent)
+}
+
+/// The same with a reader of its own; `None` for a key without a default.
+///
+/// # Panics
+/// The default in the declaration of the key is no value of it.
+pub fn default_with<T>(key: &'static Key, read: impl FnOnce(&Entry<'_>) -> Option<T>) -> Option<T> {
+    let text = key.default.as_ref()?.to_string();
+    let (problems, secret_files) = (Problems::default(), RefCell::default());
+    let env: Env<'_> = &|_| None;
+    let read_secret = |_: &Path| Err("a default has no secret".to_owned());
+    let reading = Reading {
+        problems: &problems,
+        env,
+        read_secret: &read_secret,
+        secret_files: &secret_files,
+        program: &Program::NONE,
+        recorder: None,
+    };
+    let raw = DeValue::parse(&text).ok();
+    let entry = raw.as_ref().map(|raw| Entry { reading, kind: "".into(), name: key.name, key, raw });
+    let value = entry.and_then(|entry| read(&entry));
+    assert!(value.is_some(), "the default of `{}` is no value of it: {text}", key.name);
+    value
+}

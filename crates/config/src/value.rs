@@ -1,0 +1,297 @@
+//! Types of values: how each is read, shown and described.
+//!
+//! Does not know about: keys and tables that use them.
+
+use crate::entry::Entry;
+use crate::form;
+use crate::key::Key;
+use crate::secret::Secret;
+use crate::units::{Rate, format_duration, format_size, parse_duration};
+use serde_json::{Value as Json, json};
+use std::ops::RangeInclusive;
+use std::path::PathBuf;
+use std::time::Duration;
+use toml::de::DeValue;
+
+/// A type that the value of a key can have.
+pub trait Value: Clone + Sized + 'static {
+    /// Whether a key of this type may be left out without a default.
+    const IS_OPTIONAL: bool = false;
+    /// What is expected where a value has neither this type nor that of a list.
+    const EXPECTED: &str = "";
+
+    /// Reads a value; reports what is wrong with it, all of it, and returns nothing then.
+    fn read(entry: &Entry<'_>) -> Option<Self>;
+
+    /// What is there without a value: of types that are not optional only after a problem was reported.
+    fn absent() -> Self;
+
+    /// As it is written in a file; `None` leaves the key out.
+    fn dump(&self, key: &Key, with_defaults: bool) -> Option<Json>;
+
+    /// The JSON Schema of its values.
+    fn form(key: &Key) -> Json;
+}
+
+/// A type with a few values, each with a word. `#[derive(Words)]` implements it, and [`Value`] by it.
+pub trait Words: Copy + PartialEq + 'static {
+    /// Every value with its word.
+    const WORDS: &'static [(&'static str, Self)];
+
+    /// The word of this value.
+    fn word(self) -> &'static str {
+        word_of(Self::WORDS, self)
+    }
+}
+
+/// The word for a value.
+pub fn word_of<T: Copy + PartialEq>(words: &[(&'static str, T)], value: T) -> &'static str {
+    let named = words.iter().find(|(_, known)| *known == value);
+    named.map(|(word, _)| *word).expect("every value has a word")
+}
+
+/// The schema of such words.
+pub fn words_form<T>(words: &[(&'static str, T)]) -> Json {
+    let words: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
+    form::words(&words)
+}
+
+/// A string that expands to this one when it is read back.
+#[must_use]
+pub fn literal(text: &str) -> Json {
+    Json::String(text.replace("${", "$${"))
+}
+
+impl Value for bool {
+    fn read(entry: &Entry<'_>) -> Option<Self> {
+        entry.bool()
+    }
+
+    fn absent() -> Self {
+        false
+    }
+
+    fn dump(&self, _key: &Key, _with_defaults: bool) -> Option<Json> {
+        Some(json!(self))
+    }
+
+    fn form(_key: &Key) -> Json {
+        json!({ "type": "boolean" })
+    }
+}
+
+impl Value for u32 {
+    const EXPECTED: &str = "a whole number";
+
+    fn read(entry: &Entry<'_>) -> Option<Self> {
+        let range = entry.key.numbers(Self::MAX.into());
+        let number = if entry.key.is_size { entry.size(&range) } else { entry.integer(&range) };
+        Self::try_from(number?).ok()
+    }
+
+    fn absent() -> Self {
+        0
+    }
+
+    fn dump(&self, key: &Key, _with_defaults: bool) -> Option<Json> {
+        Some(if key.is_size { json!(format_size((*self).into())) } else { json!(self) })
+    }
+
+    fn form(key: &Key) -> Json {
+        if key.is_size {
+            return form::text("[0-9]+(?:GiB|MiB|KiB|B)");
+        }
+        let range = key.numbers(Self::MAX.into());
+        json!({ "type": "integer", "minimum": range.start(), "maximum": range.end() })
+    }
+}
+
+impl Value for u8 {
+    const EXPECTED: &str = "a whole number";
+
+    fn read(entry: &Entry<'_>) -> Option<Self> {
+        let number = entry.integer(&entry.key.numbers(Self::MAX.into()))?;
+        Self::try_from(number).ok()
+    }
+
+    fn absent() -> Self {
+        0
+    }
+
+    fn dump(&self, _key: &Key, _with_defaults: bool) -> Option<Json> {
+        Some(json!(self))
+    }
+
+    fn form(key: &Key) -> Json {
+        let range = key.numbers(Self::MAX.into());
+        json!({ "type": "integer", "minimum": range.start(), "maximum": range.end() })
+    }
+}
+
+impl Value for Duration {
+    fn read(entry: &Entry<'_>) -> Option<Self> {
+        entry.duration(&durations(entry.key))
+    }
+
+    fn absent() -> Self {
+        Self::ZERO
+    }
+
+    fn dump(&self, _key: &Key, _with_defaults: bool) -> Option<Json> {
+        Some(json!(format_duration(*self)))
+    }
+
+    fn form(_key: &Key) -> Json {
+        form::text("(?:[0-9]+(?:d|h|ms|us|m|s))+")
+    }
+}
+
+fn durations(key: &Key) -> RangeInclusive<Duration> {
+    let bounds = key
+        .range
+        .as_ref()
+        .and_then(|[low, high]| Some((parse_duration(low.as_str()?)?, parse_duration(high.as_str()?)?)));
+    bounds.map_or(Duration::ZERO..=Duration::MAX, |(low, high)| low..=high)
+}
+
+impl Value for Rate {
+    fn read(entry: &Entry<'_>) -> Option<Self> {
+        entry.rate()
+    }
+
+    fn absent() -> Self {
+        Self { requests: 1, period: Duration::from_secs(1) }
+    }
+
+    fn dump(&self, _key: &Key, _with_defaults: bool) -> Option<Json> {
+        Some(json!(self.to_string()))
+    }
+
+    fn form(_key: &Key) -> Json {
+        form::text("[0-9]+/[a-z0-9]+")
+    }
+}
+
+impl Value for String {
+    const EXPECTED: &str = "a string or a list of strings";
+
+    fn read(entry: &Entry<'_>) -> Option<Self> {
+        entry.string()
+    }
+
+    fn absent() -> Self {
+        Self::new()
+    }
+
+    fn dump(&self, _key: &Key, _with_defaults: bool) -> Option<Json> {
+        Some(literal(self))
+    }
+
+    fn form(_key: &Key) -> Json {
+        json!({ "type": "string" })
+    }
+}
+
+impl Value for PathBuf {
+    const EXPECTED: &str = String::EXPECTED;
+
+    fn read(entry: &Entry<'_>) -> Option<Self> {
+        entry.path()
+    }
+
+    fn absent() -> Self {
+        Self::new()
+    }
+
+    /// Paths come from strings, so nothing is lost.
+    fn dump(&self, _key: &Key, _with_defaults: bool) -> Option<Json> {
+        Some(literal(&self.to_string_lossy()))
+    }
+
+    fn form(_key: &Key) -> Json {
+        json!({ "type": "string" })
+    }
+}
+
+impl Value for Secret {
+    fn read(entry: &Entry<'_>) -> Option<Self> {
+        entry.secret(|expanded| expanded.has_literal)
+    }
+
+    fn absent() -> Self {
+        Self::new(String::new())
+    }
+
+    fn dump(&self, _key: &Key, _with_defaults: bool) -> Option<Json> {
+        Some(json!(Self::MASK))
+    }
+
+    fn form(_key: &Key) -> Json {
+        json!({ "type": "string" })
+    }
+}
+
+impl<T: Value> Value for Option<T> {
+    const IS_OPTIONAL: bool = true;
+
+    fn read(entry: &Entry<'_>) -> Option<Self> {
+        let Some(none) = entry.key.none else { return T::read(entry).map(Some) };
+        let is_number = !entry.key.is_size && T::EXPECTED == u32::EXPECTED;
+        match entry.raw() {
+            DeValue::String(word) if word == none => Some(None),
+            DeValue::Integer(_) => T::read(entry).map(Some),
+            _ if is_number => entry.wrong_type(&format!("{none:?} or {}", T::EXPECTED)),
+            _ => T::read(entry).map(Some),
+        }
+    }
+
+    fn absent() -> Self {
+        None
+    }
+
+    fn dump(&self, key: &Key, with_defaults: bool) -> Option<Json> {
+        match self {
+            Some(value) => value.dump(key, with_defaults),
+            None => key.none.map(Json::from),
+        }
+    }
+
+    fn form(key: &Key) -> Json {
+        match key.none {
+            Some(none) => form::either(&[form::words(&[none]), T::form(key)]),
+            None => T::form(key),
+        }
+    }
+}
+
+impl<T: Value> Value for Vec<T> {
+    const IS_OPTIONAL: bool = true;
+
+    /// The elements that are right; one alone needs no brackets.
+    fn read(entry: &Entry<'_>) -> Option<Self> {
+        let DeValue::Array(list) = entry.raw() else {
+            if !T::EXPECTED.is_empty() && !entry.raw().is_str() {
+                return entry.wrong_type_with(T::EXPECTED, entry.in_quotes());
+            }
+            return T::read(entry).map(|one| vec![one]);
+        };
+        if list.is_empty() && entry.key.is_filled {
+            let message = format!("`{}` is an empty list", entry.name);
+            return entry.refuse("empty-list", message, "remove it, or fill it");
+        }
+        Some(list.iter().filter_map(|raw| T::read(&entry.item(raw))).collect())
+    }
+
+    fn absent() -> Self {
+        Self::new()
+    }
+
+    fn dump(&self, key: &Key, with_defaults: bool) -> Option<Json> {
+        let is_told = !self.is_empty() || key.default.is_some();
+        is_told.then(|| self.iter().filter_map(|value| value.dump(key, with_defaults)).collect())
+    }
+
+    fn form(key: &Key) -> Json {
+        form::one_or_list(&T::form(key))
+    }
+}
