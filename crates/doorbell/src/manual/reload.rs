@@ -41,8 +41,8 @@
 //! * The state of checks that ask the same, by name and kind, with its history: up stays up. It is judged by the thresholds, intervals and
 //!   `max_age` of now: a lower threshold decides at once, a higher one takes back nothing, and the next run comes when it is due now.
 //! * The verdict of an endpoint about a check that asks something else, until the first result of that check, which comes at once, but for no
-//!   longer than its `timeout`. A check that joins an endpoint does not take it down in that time either. `startup_grace` is counted
-//!   from the start of the process.
+//!   longer than its `timeout`, or its `ttl` where results are pushed. A check that joins an endpoint does not take it down in that time
+//!   either, nor does it close one that `fail_open` keeps open. `startup_grace` is counted from the start of the process.
 //! * What is different nonetheless, a check or a verdict, is an event and a line of the log like any other transition.
 //! * Latches of endpoints, drains, maintenance, whoever probed, and all counters: none becomes smaller.
 //! * Results that are pushed over a connection of before arrive.

@@ -321,7 +321,7 @@ impl Generation {
     }
 }
 
-/// Checks that ask the same, however it is judged; the others are awaited as long as their first runs take.
+/// Checks that ask the same, however it is judged; the others are awaited as long as their first runs take, or the first push may.
 fn same_checks(before: &Config, now: &Config) -> Same {
     let known: std::collections::HashMap<&str, usize> =
         before.checks.iter().enumerate().map(|(at, check)| (check.name.as_str(), at)).collect();
@@ -331,7 +331,10 @@ fn same_checks(before: &Config, now: &Config) -> Same {
         let place =
             place.filter(|&at| before.checks.get(at).is_some_and(|old| old.kind.asks_as(&check.kind)));
         if place.is_none() {
-            let time = check.pace.timeout + crate::checks::first_runs(now.checks.len());
+            let time = match check.kind {
+                CheckKind::Ttl(ttl) => ttl,
+                _ => check.pace.timeout + crate::checks::first_runs(now.checks.len()),
+            };
             same.awaited.insert(check.name.clone(), time);
         }
         same.places.push(place);
@@ -368,4 +371,25 @@ fn hash(config: &Config) -> String {
 
 fn no_thread(error: std::io::Error) -> Failure {
     Failure::new(Exit::Failure, format!("no thread could be started: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{Source, parse};
+
+    #[test]
+    fn a_new_check_is_awaited_until_its_first_result_can_be_there() {
+        let config = |text: &str| {
+            let text =
+                format!("version = 1\n[check.db]\ntype = \"tcp\"\naddress = \"127.0.0.1:5432\"\n{text}");
+            parse(&Source { name: "f".into(), text }, &|_| None).config.expect("it is valid")
+        };
+        let before = config("");
+        let beat = "[check.beat]\ntype = \"ttl\"\nttl = \"1m\"\n";
+        let cache = "[check.cache]\ntype = \"tcp\"\naddress = \"127.0.0.1:6379\"\ntimeout = \"2s\"\n";
+        let same = same_checks(&before, &config(&format!("{beat}{cache}")));
+        let awaited = |name: &str| same.awaited.get(name).map(Duration::as_secs);
+        assert_eq!((awaited("beat"), awaited("cache"), awaited("db")), (Some(60), Some(2), None));
+    }
 }
