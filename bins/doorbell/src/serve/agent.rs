@@ -215,10 +215,14 @@ fn line(serving: &Serving<'_>, position: usize, maxconn: Option<u32>) -> String 
     written(words, if note.is_empty() { &why } else { note })
 }
 
-/// How much of all weight serves, in percent; all of it where nothing has a weight.
+/// How much of all weight serves, in percent; all of it where nothing has a weight. Only nothing is 0, with which HAProxy sends no more.
 fn share_of(serving: Option<u32>, all: impl Iterator<Item = u32>) -> u64 {
     let all: u64 = all.map(u64::from).sum();
-    serving.map_or(100, |serving| (u64::from(serving) * 100).checked_div(all).unwrap_or(100))
+    let share = |serving: u32| {
+        let percent = (u64::from(serving) * 100).checked_div(all).unwrap_or(100);
+        percent.max(u64::from(serving > 0))
+    };
+    serving.map_or(100, share)
 }
 
 /// A line without anything that would end it early.
@@ -256,6 +260,8 @@ mod tests {
         assert_eq!(share_of(Some(0), [0, 0].into_iter()), 100);
         assert_eq!(share_of(Some(60), [60, 40].into_iter()), 60);
         assert_eq!(share_of(Some(2), [1, 1, 1].into_iter()), 66);
+        assert_eq!(share_of(Some(1), [1; 200].into_iter()), 1);
+        assert_eq!(share_of(Some(0), [1; 200].into_iter()), 0);
         assert_eq!(share_of(Some(u32::MAX), [u32::MAX, u32::MAX].into_iter()), 50);
     }
 

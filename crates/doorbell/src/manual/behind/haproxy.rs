@@ -62,7 +62,7 @@
 //! - Slower than the answer is the decision: `fall × inter` pass before it acts, which is what `drain_delay` is for.
 //! - `agent-check` connects, sends what `agent-send` says, reads one line and resets. A line always says everything, because only the agent can take
 //!   back what it said: `up ready 100%`, `up ready 60% # degraded cache`, `down ready # app`, `up drain 100% # draining`, `maint # patching`. The
-//!   percentage is of the server's `weight`, and of the weights in `[health.readyz]` what serves. With `maxconn = 200` in `[agent.lb]` it
+//!   percentage is of the server's `weight`, and of the weights in `[health.readyz]` what serves, 1 at least where anything does. With `maxconn = 200` in `[agent.lb]` it
 //!   also says how many connections the server is to get.
 //! - With `select_by_send = true` one agent serves many servers: `agent-send "readyz\n"` names the endpoint. A server without
 //!   `agent-send` gets the line of the agent's own `health` after 300 ms of silence, and so does one whose words are lost on the way that long.
