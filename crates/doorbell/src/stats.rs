@@ -131,6 +131,8 @@ counters! {
     proxy_local,
     /// PROXY protocol: connections closed because of a header that is wrong, missing, or not believed.
     proxy_refused,
+    /// Invalid replies of handlers, answered by a 500 instead.
+    handler_misuses,
     /// Handlers that panicked.
     handler_panics,
     /// Jobs given to other threads.

@@ -126,3 +126,38 @@ fn a_connection_that_was_used_up_or_grew_too_old_is_counted_as_that() {
         server.stop().unwrap();
     }
 }
+
+/// By the shortest way, by the usual one, and as a part of a pipeline.
+#[test]
+fn an_invalid_reply_is_a_500_that_is_counted_and_told_once_a_kind() {
+    for engine in [Engine::Epoll, Engine::IoUring].into_iter().filter(|&engine| is_here(engine)) {
+        let service = Http1::new(service_fn(|request, reply| match request.path() {
+            "/reserved" => reply.status(Status::OK).header("Content-Length", "1").empty(),
+            _ => reply.status(Status::OK).header("X-Line", "a\r\nb").empty(),
+        }));
+        let (tell, told) = std::sync::mpsc::sync_channel(16);
+        let builder = Server::builder().engine(engine).workers(Workers::Count(NonZeroU16::MIN)).conns_max(64);
+        let builder = builder.observer(move |event| tell.send(format!("{event:?}")).unwrap());
+        let server = builder.listen(Listen::tcp(LOOPBACK), service).start().unwrap();
+        let addr = server.tcp_addr(0).unwrap();
+        let last = "Host: a\r\nConnection: close\r\n\r\n";
+        let mut count = 0;
+        for (requests, replies) in [
+            (format!("GET /reserved HTTP/1.1\r\n{last}"), 1),
+            (format!("GET /reserved HTTP/1.1\r\n{last}"), 1),
+            (format!("GET /reserved HTTP/1.1\r\nHost: a\r\n\r\nGET /line HTTP/1.1\r\n{last}"), 2),
+            (format!("POST /line HTTP/1.1\r\nContent-Length: 2\r\n{last}ab"), 1),
+        ] {
+            let reply = doorbell_testkit::peers::exchange(addr, requests.as_bytes()).unwrap();
+            let reply = String::from_utf8_lossy(&reply.bytes);
+            assert_eq!(reply.matches("HTTP/1.1 500 ").count(), replies, "{engine:?}: {reply}");
+            count += replies as u64;
+            let counted = || server.stats().handler_misuses == count;
+            assert!(doorbell_testkit::peers::wait_until(Duration::from_secs(60), counted).is_some());
+        }
+        server.stop().unwrap();
+        let told: Vec<_> = told.iter().collect();
+        assert_eq!(told.len(), 2, "{engine:?}: {told:?}");
+        assert!(told[0].contains("HeaderReserved") && told[1].contains("HeaderValue"), "{told:?}");
+    }
+}

@@ -4,6 +4,7 @@
 
 use crate::Status;
 use std::fmt;
+use std::sync::atomic::{AtomicU8, Ordering};
 
 macro_rules! request_errors {
     ($($(#[$doc:meta])* $name:ident = $label:literal, $text:literal;)*) => {
@@ -120,6 +121,7 @@ impl std::error::Error for RequestError {}
 
 /// A reply no handler may give. While serving, a 500 goes out in its place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum ApiMisuse {
     /// A connection is handed over after the body of its request was read, or by the answer to a request that was left for later: see [`crate::Service::hands_over`].
     HandOverTooLate,
@@ -131,6 +133,63 @@ pub enum ApiMisuse {
     HeaderValue,
     /// A 1xx status as the final reply.
     StatusInformational,
+}
+
+impl ApiMisuse {
+    /// All of them, in the order of their numbers.
+    const ALL: [Self; 5] = [
+        Self::HandOverTooLate,
+        Self::HeaderName,
+        Self::HeaderReserved,
+        Self::HeaderValue,
+        Self::StatusInformational,
+    ];
+
+    const fn bit(self) -> u8 {
+        1 << self as u8
+    }
+}
+
+/// Replies that were replaced by a 500: how many, and for which reasons.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Misuses {
+    count: u32,
+    /// A bit each, by [`ApiMisuse::bit`].
+    kinds: u8,
+}
+
+impl Misuses {
+    /// None.
+    pub const NONE: Self = Self { count: 0, kinds: 0 };
+
+    /// How many.
+    #[inline(always)]
+    pub const fn count(self) -> u32 {
+        self.count
+    }
+
+    /// The reasons, each once.
+    pub fn kinds(self) -> impl Iterator<Item = ApiMisuse> {
+        ApiMisuse::ALL.into_iter().filter(move |kind| self.kinds & kind.bit() != 0)
+    }
+
+    /// The reasons that were not in `told` before. They are from now on: for reports that are made once a reason.
+    pub fn untold(self, told: &AtomicU8) -> impl Iterator<Item = ApiMisuse> {
+        let before = told.fetch_or(self.kinds, Ordering::Relaxed);
+        Self { kinds: self.kinds & !before, ..self }.kinds()
+    }
+
+    /// Adds `others`.
+    pub const fn add(&mut self, others: Self) {
+        self.count = self.count.saturating_add(others.count);
+        self.kinds |= others.kinds;
+    }
+}
+
+impl From<ApiMisuse> for Misuses {
+    fn from(misuse: ApiMisuse) -> Self {
+        Self { count: 1, kinds: misuse.bit() }
+    }
 }
 
 impl fmt::Display for ApiMisuse {
@@ -149,7 +208,31 @@ impl std::error::Error for ApiMisuse {}
 
 #[cfg(test)]
 mod tests {
-    use super::RequestError;
+    use super::{ApiMisuse, Misuses, RequestError};
+    use std::sync::atomic::AtomicU8;
+
+    #[test]
+    fn a_reason_is_told_once_and_every_misuse_is_counted() {
+        let mut misuses = Misuses::NONE;
+        for kind in ApiMisuse::ALL {
+            assert!(!misuses.kinds().any(|other| other == kind), "each has a bit of its own: {kind:?}");
+            misuses.add(kind.into());
+            misuses.add(kind.into());
+        }
+        assert_eq!(
+            (misuses.count() as usize, misuses.kinds().count()),
+            (2 * ApiMisuse::ALL.len(), ApiMisuse::ALL.len())
+        );
+        let told = AtomicU8::new(0);
+        let first = Misuses::from(ApiMisuse::HeaderName);
+        assert!(first.untold(&told).eq([ApiMisuse::HeaderName]));
+        assert_eq!(first.untold(&told).count(), 0);
+        assert!(
+            misuses
+                .untold(&told)
+                .eq(ApiMisuse::ALL.into_iter().filter(|kind| *kind != ApiMisuse::HeaderName))
+        );
+    }
 
     #[test]
     fn indexes_and_labels_are_unique() {

@@ -50,7 +50,7 @@ mod time;
 pub use client::{Client, Peer, TlsInfo, TlsVersion};
 pub use conn::{Conn, ConnLimit, Io, Next, Phase};
 pub use date::Date;
-pub use error::{ApiMisuse, RequestError};
+pub use error::{ApiMisuse, Misuses, RequestError};
 pub use limits::Limits;
 pub use method::Method;
 pub use reply::{Answered, Ending, Later, Out, Reply, ReplyBuilder, Responder, StaticReply};

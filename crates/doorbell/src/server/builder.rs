@@ -3,7 +3,7 @@
 //! Does not know about: TOML, the command line.
 
 use core::num::NonZeroU16;
-use core::sync::atomic::AtomicBool;
+use core::sync::atomic::{AtomicBool, AtomicU8};
 use core::time::Duration;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -396,6 +396,7 @@ impl ServerBuilder {
             ip_table,
             room: room.unwrap_or_else(|| Room::new(conns_max)),
             before: Mutex::new(before.map(|core| Before { core, taken })),
+            misuses_told: AtomicU8::new(0),
         })
     }
 

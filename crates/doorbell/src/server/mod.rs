@@ -8,11 +8,13 @@ mod start_error;
 mod succession;
 mod thread;
 
-use core::sync::atomic::{AtomicBool, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use core::time::Duration;
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
+
+use doorbell_http::{ApiMisuse, Misuses};
 
 pub use builder::{ServerBuilder, Workers};
 pub use sockets::Listening;
@@ -44,6 +46,14 @@ pub enum Event {
         why: String,
         /// Whose doing that is.
         cause: Cause,
+    },
+    /// A handler gave a reply that cannot be sent, and its client got a 500. Reported once a server for each kind of misuse;
+    /// [`Snapshot::handler_misuses`] counts all.
+    HandlerMisuse {
+        /// The first worker that met it.
+        worker: WorkerIndex,
+        /// What is wrong with the reply.
+        misuse: ApiMisuse,
     },
     /// A worker ended in failure.
     WorkerFailed {
@@ -110,6 +120,8 @@ pub(crate) struct Core {
     room: Room,
     /// Until this server has taken over.
     before: Mutex<Option<Before>>,
+    /// Kinds of misuse that the observer knows of.
+    misuses_told: AtomicU8,
 }
 
 impl Server {
@@ -323,6 +335,16 @@ impl Core {
     pub(crate) fn observe(&self, event: &Event) {
         if let Some(observer) = &self.observer {
             let _contained = caught(|| observer(event));
+        }
+    }
+
+    /// What a worker met in a turn.
+    #[inline]
+    pub(crate) fn report_misuses(&self, worker: WorkerIndex, misuses: Misuses) {
+        if misuses.count() != 0 {
+            misuses
+                .untold(&self.misuses_told)
+                .for_each(|misuse| self.observe(&Event::HandlerMisuse { worker, misuse }));
         }
     }
 

@@ -126,7 +126,8 @@ impl WorkerThread {
             }
         }
         worker.open();
-        match caught(|| worker.run()) {
+        let report = |misuses| self.core.report_misuses(self.index, misuses);
+        match caught(|| worker.run(report)) {
             Ok(Ok(())) => {
                 self.shared.leave();
                 Ok(())
@@ -157,7 +158,7 @@ fn pin(cpu: usize) {
 mod tests {
     use core::time::Duration;
     use std::sync::Mutex;
-    use std::sync::atomic::AtomicBool;
+    use std::sync::atomic::{AtomicBool, AtomicU8};
     use std::sync::mpsc::sync_channel;
 
     use super::*;
@@ -182,6 +183,7 @@ mod tests {
             ip_table: Arc::clone(&server.ip_table),
             room: Room::new(1),
             before: Mutex::default(),
+            misuses_told: AtomicU8::new(0),
         });
         // The other workers have one, too, until they hear that they may begin.
         let (started, starts) = sync_channel(2);

@@ -38,6 +38,7 @@ impl Buffers {
         // I-9: what was sent to another connection stays here, and what is left of this one's output does not come here.
         self.reply.forget_sent();
         core::mem::swap(out, &mut self.reply);
+        self.reply.take_misuses_of(out);
         self.reply.clear();
         if self.reply.head.capacity() == 0 {
             self.reply.head = self.lend();

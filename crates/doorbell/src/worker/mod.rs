@@ -45,7 +45,7 @@ use core::time::Duration;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use doorbell_http::Date;
+use doorbell_http::{Date, Misuses};
 
 pub(crate) use arrival::Arrival;
 pub(crate) use ip_cap::IpTable;
@@ -190,6 +190,8 @@ pub struct Worker<D, C> {
     opened_published: u64,
     /// By [`ListenerIndex`].
     by_listener: Arc<[ListenerCounters]>,
+    /// Replies of this turn that were replaced by a 500, until they are reported.
+    misuses: Misuses,
     /// A failure that was asked for.
     drill: Option<Fault>,
 }
@@ -223,6 +225,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
             speaking: None,
             opened_published: 0,
             by_listener: shared.counters.listeners(server.listener_is_shared.len()),
+            misuses: Misuses::default(),
             drill: None,
             driver,
             clock,
@@ -382,6 +385,11 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         counters.conns_accepted.add(opened - core::mem::replace(&mut self.opened_published, opened));
         counters.conns_live.set(u64::from(self.table.live()));
         counters.take_driver(self.driver.counters());
+        let misuses = self.buffers.reply.take_misuses();
+        if misuses.count() != 0 {
+            counters.handler_misuses.add(u64::from(misuses.count()));
+            self.misuses.add(misuses);
+        }
         for (gate, listener) in self.gates.iter_mut().zip(&*self.by_listener) {
             let (accepted, placed) = gate.take_accepted();
             listener.accepted_and_done(accepted, accepted - placed);

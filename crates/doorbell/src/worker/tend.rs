@@ -2,8 +2,10 @@
 //!
 //! Does not know about: connections.
 
+use doorbell_http::Misuses;
+
 use super::{Flow, Worker};
-use crate::driver::{Driver, Errno};
+use crate::driver::{Driver, Errno, Fault};
 use crate::id::ListenerIndex;
 use crate::time::{Clock, Time};
 use crate::worker::accept::fault_of;
@@ -146,12 +148,17 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         }
     }
 
-    /// Turns until the worker is finished.
+    /// Turns until the worker is finished. `report` gets the invalid replies of handlers in each turn, mostly none.
     ///
     /// # Errors
     /// As [`Worker::turn`].
-    pub fn run(&mut self) -> Result<(), crate::driver::Fault> {
-        while self.turn()? == Flow::Continue {}
-        Ok(())
+    pub fn run(&mut self, mut report: impl FnMut(Misuses)) -> Result<(), Fault> {
+        loop {
+            let flow = self.turn();
+            report(core::mem::take(&mut self.misuses));
+            if flow? == Flow::Finished {
+                return Ok(());
+            }
+        }
     }
 }

@@ -83,7 +83,7 @@ pub(super) fn start(kind: DriverKind, limits: Limits, lies: Lies) -> Option<Live
 fn run<D: Driver>(driver: D, lies: Lies, server: Arc<ServerShared>, shared: Arc<WorkerShared>) -> Ended {
     let before = cpu_time();
     let mut worker = Worker::new(Faulty::new(driver, lies), OsClock, server, Arc::clone(&shared));
-    let result = worker.run();
+    let result = worker.run(drop);
     Ended { result, cpu: cpu_time() - before, snapshot: shared.snapshot() }
 }
 

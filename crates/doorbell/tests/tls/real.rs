@@ -11,7 +11,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use doorbell::tls::{Acceptor, TlsConfig, TlsLimits};
-use doorbell::{CloseReason, Engine, Http1, Server};
+use doorbell::{CloseReason, Engine, Http1, Server, Status};
 use rustls::{ClientConfig, ClientConnection, StreamOwned};
 
 use crate::memory::{LARGE_LEN, VERSIONS, answer, client, client_config, config};
@@ -32,6 +32,7 @@ on_both_engines! {
     swaps_under_load_fail_nobody
     a_drain_says_goodbye_to_the_idle
     a_drain_waits_for_a_first_request_behind_its_handshake
+    an_invalid_reply_inside_a_session_is_counted
 }
 
 const WAIT: Duration = Duration::from_secs(20);
@@ -441,4 +442,19 @@ fn the_quarter_is_of_a_server_and_its_successor_together(engine: Engine) {
     wait_until(|| live() == 10);
     assert!(ask(place, &config, "/").is_ok(), "what the one before gives back is there for the other");
     drop(halves);
+}
+
+/// It is counted though its bytes are encrypted, and forgotten, before the turn ends.
+fn an_invalid_reply_inside_a_session_is_counted(engine: Engine) {
+    let service =
+        doorbell::service_fn(|_, reply| reply.status(Status::OK).header("Content-Length", "1").empty());
+    let http = Http1::new(service).tls(new_acceptor());
+    let server = builder(engine).listen(anywhere(), http).start().unwrap();
+    for (at, version) in VERSIONS.iter().enumerate() {
+        let config = Arc::new(client_config(version, None));
+        let reply = ask(addr(&server), &config, "/").unwrap();
+        assert!(reply.starts_with("HTTP/1.1 500 "), "{reply}");
+        wait_until(|| server.stats().handler_misuses == at as u64 + 1);
+    }
+    server.stop().unwrap();
 }

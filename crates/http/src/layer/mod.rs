@@ -111,6 +111,40 @@ impl<G: Guard, S: Service> Service for Guarded<G, S> {
     }
 }
 
+/// A service behind a function that may answer, change the reply, or pass the request on. What the service wants to know of a request
+/// it gets, as behind a [`Guarded`].
+#[derive(Clone, Debug)]
+pub struct Behind<F, S> {
+    f: F,
+    inner: S,
+}
+
+impl<F, S: Service> Service for Behind<F, S>
+where
+    F: for<'a> Fn(&S, &Request<'_>, Responder<'a>) -> Answered<'a>,
+{
+    fn wants_body(&self, head: &Request<'_>) -> bool {
+        self.inner.wants_body(head)
+    }
+
+    fn wants_client(&self) -> bool {
+        self.inner.wants_client()
+    }
+
+    fn takes_trace(&self) -> bool {
+        self.inner.takes_trace()
+    }
+
+    fn refused(&self, error: RequestError, client: &Client<'_>, now: Time) {
+        self.inner.refused(error, client, now);
+    }
+
+    #[inline]
+    fn call<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Answered<'a> {
+        (self.f)(&self.inner, request, reply)
+    }
+}
+
 /// Both, the left one first.
 impl<A: Guard, B: Guard> Guard for (A, B) {
     fn wants_client(&self) -> bool {
@@ -156,6 +190,15 @@ pub trait ServiceExt: Service + Sized {
     /// This service behind `guard`.
     fn guarded<G: Guard>(self, guard: G) -> Guarded<G, Self> {
         Guarded { guard, inner: self }
+    }
+
+    /// This service behind a function, which gets it to pass requests on. A function made with [`crate::service_fn`] that calls a service
+    /// inside keeps to itself what that service wants: bodies and the client's address.
+    fn behind<F>(self, f: F) -> Behind<F, Self>
+    where
+        F: for<'a> Fn(&Self, &Request<'_>, Responder<'a>) -> Answered<'a>,
+    {
+        Behind { f, inner: self }
     }
 }
 

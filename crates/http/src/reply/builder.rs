@@ -3,7 +3,7 @@
 //! Does not know about: shared replies.
 
 use super::shared::content_len_of;
-use super::write::{put_end, put_field, put_length, put_status};
+use super::write::{put_end, put_length, put_status};
 use super::{Answered, COPIED_BYTES_MAX, Responder};
 use crate::{ApiMisuse, Status};
 use bytes::Bytes;
@@ -24,9 +24,10 @@ impl<'a> ReplyBuilder<'a> {
         Self { responder, status, misuse }
     }
 
-    /// Adds a field line. Framing, connection and date fields are not the handler's to set.
+    /// Adds a field line; a second `Content-Type` takes the place of the first. Framing, connection and date fields are not the handler's
+    /// to set.
     pub fn header(mut self, name: &str, value: impl AsRef<[u8]>) -> Self {
-        let written = put_field(&mut self.responder.out.head, name.as_bytes(), value.as_ref());
+        let written = self.responder.out.put_field(name.as_bytes(), value.as_ref());
         // The first mistake is the one to report.
         self.misuse = self.misuse.or_else(|| written.err());
         self

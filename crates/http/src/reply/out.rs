@@ -2,9 +2,9 @@
 //!
 //! Does not know about: how it is sent.
 
-use super::write::put_field;
+use super::write::{CONTENT_TYPE, find_field, put_field, remove_field};
 use super::{Later, Persist};
-use crate::ApiMisuse;
+use crate::{ApiMisuse, Misuses};
 use bytes::Bytes;
 
 /// Bytes to send: first `head`, then `body`.
@@ -16,7 +16,8 @@ pub struct Out {
     pub body: Bytes,
     /// Where the reply being written begins in `head`.
     begun_at: usize,
-    misuse: Option<ApiMisuse>,
+    /// Replies that were replaced by a 500.
+    misuses: Misuses,
     /// Field lines of layers for the reply that is being made.
     lines: Vec<u8>,
     lines_misuse: Option<ApiMisuse>,
@@ -64,7 +65,7 @@ impl Out {
             head: Vec::new(),
             body: Bytes::new(),
             begun_at: 0,
-            misuse: None,
+            misuses: Misuses::NONE,
             lines: Vec::new(),
             lines_misuse: None,
             has_lines: false,
@@ -95,7 +96,7 @@ impl Out {
         self.unsent().len() + self.body.len()
     }
 
-    /// Forgets everything but [`Self::take_misuse`], keeps the room.
+    /// Forgets everything but [`Self::take_misuses`], keeps the room.
     pub fn clear(&mut self) {
         self.head.clear();
         self.body = Bytes::new();
@@ -220,9 +221,19 @@ impl Out {
         self.has_lines = lines.are_any;
     }
 
-    /// The last reply that was replaced by a 500 since this was asked, if any.
-    pub const fn take_misuse(&mut self) -> Option<ApiMisuse> {
-        self.misuse.take()
+    /// Replies that were replaced by a 500 since the last call. The driver of a connection reports them: the client sees a 500, the
+    /// handler nothing.
+    #[inline(always)]
+    pub const fn take_misuses(&mut self) -> Misuses {
+        core::mem::replace(&mut self.misuses, Misuses::NONE)
+    }
+
+    /// Takes those of `other` as well.
+    #[inline]
+    pub const fn take_misuses_of(&mut self, other: &mut Self) {
+        if other.misuses.count() != 0 {
+            self.misuses.add(other.take_misuses());
+        }
     }
 
     /// Whatever is written next begins here. A large body that is still here although it should have been flushed
@@ -252,7 +263,7 @@ impl Out {
     }
 
     pub(crate) fn add_line(&mut self, name: &[u8], value: &[u8]) {
-        let written = put_field(&mut self.lines, name, value);
+        let written = put_field(&mut self.lines, 0, name, value);
         self.lines_misuse = self.lines_misuse.or_else(|| written.err());
         self.has_lines = true;
     }
@@ -276,11 +287,15 @@ impl Out {
         self.has_lines = false;
     }
 
-    /// Puts the lines of layers behind the status line of the reply that was written last.
+    /// Puts the lines of layers behind the status line of the reply that was written last. The type of its content is the handler's to
+    /// say: a layer's is for a reply that says none.
     #[cold]
     pub(crate) fn insert_lines(&mut self) -> Result<(), ApiMisuse> {
         if let Some(misuse) = self.lines_misuse.take() {
             return Err(misuse);
+        }
+        if find_field(&self.head, self.begun_at, CONTENT_TYPE).is_some() {
+            remove_field(&mut self.lines, 0, CONTENT_TYPE);
         }
         let reply = self.head.get(self.begun_at..).unwrap_or_default();
         let status_line_len = memchr::memchr(b'\n', reply).map_or(0, |at| at + 1);
@@ -296,9 +311,14 @@ impl Out {
         Ok(())
     }
 
+    /// Adds a field line to the reply that was begun.
+    pub(super) fn put_field(&mut self, name: &[u8], value: &[u8]) -> Result<(), ApiMisuse> {
+        put_field(&mut self.head, self.begun_at, name, value)
+    }
+
     pub(crate) fn refuse_reply(&mut self, misuse: ApiMisuse) {
         self.drop_begun();
-        self.misuse = Some(misuse);
+        self.misuses.add(misuse.into());
     }
 
     /// Takes away what was written since a reply was begun. The body is of that reply: the beginning has moved any other.

@@ -33,15 +33,15 @@ impl Reply {
         Self::new(status).body("text/plain; charset=utf-8", body)
     }
 
-    /// Adds a field line. Framing, connection and date fields belong to the connection.
+    /// Adds a field line; a second `Content-Type` takes the place of the first. Framing, connection and date fields belong to the connection.
     pub fn header(mut self, name: &str, value: impl AsRef<[u8]>) -> Self {
-        let written = put_field(&mut self.head, name.as_bytes(), value.as_ref());
+        let written = put_field(&mut self.head, 0, name.as_bytes(), value.as_ref());
         // The first mistake is the one to report.
         self.misuse = self.misuse.or_else(|| written.err());
         self
     }
 
-    /// Sets the content and adds its type.
+    /// Sets the content and its type.
     pub fn body(self, content_type: &str, body: impl Into<Bytes>) -> Self {
         let mut typed = self.header("Content-Type", content_type);
         typed.body = body.into();

@@ -105,7 +105,7 @@ impl StaticReply {
         let mut head = Vec::with_capacity(HEAD_LEN_USUAL);
         put_status(&mut head, status);
         for (name, value) in fields {
-            put_field(&mut head, name.as_ref().as_bytes(), value.as_ref())?;
+            put_field(&mut head, 0, name.as_ref().as_bytes(), value.as_ref())?;
         }
         Ok(Self(Arc::new(Inner::finish(status, head, body.into()))))
     }
@@ -115,13 +115,14 @@ impl StaticReply {
         Self::new(status).body("text/plain; charset=utf-8", body).expect("a constant content type is valid")
     }
 
-    /// Adds a field line. Framing, connection and date fields are refused: they belong to the connection.
+    /// Adds a field line; a second `Content-Type` takes the place of the first. Framing, connection and date fields are refused: they belong to
+    /// the connection.
     pub fn header(self, name: &str, value: impl AsRef<[u8]>) -> Result<Self, ApiMisuse> {
         let content = self.0.body.clone();
         self.with(name, value.as_ref(), content)
     }
 
-    /// Sets the content and adds its type.
+    /// Sets the content and its type.
     pub fn body(self, content_type: &str, body: impl Into<Bytes>) -> Result<Self, ApiMisuse> {
         self.with("Content-Type", content_type.as_bytes(), body.into())
     }
@@ -191,7 +192,7 @@ impl StaticReply {
     fn with(&self, name: &str, value: &[u8], body: Bytes) -> Result<Self, ApiMisuse> {
         let Inner { status, head, fields_end, .. } = &*self.0;
         let mut head = head.get(..*fields_end).unwrap_or_default().to_vec();
-        put_field(&mut head, name.as_bytes(), value)?;
+        put_field(&mut head, 0, name.as_bytes(), value)?;
         Ok(Self(Arc::new(Inner::finish(*status, head, body))))
     }
 }

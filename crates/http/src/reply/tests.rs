@@ -3,6 +3,7 @@
 //! Does not know about: connections.
 
 use super::*;
+use crate::Misuses;
 use bytes::Bytes;
 
 fn render(
@@ -70,7 +71,7 @@ fn every_status_keeps_the_content_rules() {
             let expect = match code {
                 100..=199 => {
                     assert!(head.starts_with("HTTP/1.1 500 "), "no informational reply is final");
-                    assert_eq!(out.take_misuse(), Some(ApiMisuse::StatusInformational));
+                    assert_eq!(out.take_misuses(), Misuses::from(ApiMisuse::StatusInformational));
                     (Some("0"), "")
                 }
                 204 | 304 => (None, ""),
@@ -107,8 +108,8 @@ fn wrong_headers_are_never_sent() {
             reply.status(Status::OK).header("C", "d").header(name, value).body("secret")
         });
         assert_eq!(text, format!("HTTP/1.1 500 Internal Server Error\r\nContent-Length: 0\r\n{DATE}\r\n"));
-        assert_eq!(out.take_misuse(), Some(misuse), "{name:?}");
-        assert_eq!(out.take_misuse(), None);
+        assert_eq!(out.take_misuses(), Misuses::from(misuse), "{name:?}");
+        assert_eq!(out.take_misuses(), Misuses::NONE);
     }
     assert_eq!(StaticReply::new(Status::OK).body("text/\nplain", "x").err(), Some(ApiMisuse::HeaderValue));
     assert!(StaticReply::new(Status::OK).header("A", b"\xc3\xa9\t ").is_ok());
@@ -175,7 +176,7 @@ fn a_refused_reply_leaves_nothing_of_its_content() {
         let (text, mut out, _) =
             render(Persist::Implied, false, |reply| way(reply.header("Connection", "x")));
         assert_eq!(text, format!("HTTP/1.1 500 Internal Server Error\r\nContent-Length: 0\r\n{DATE}\r\n"));
-        assert_eq!(out.take_misuse(), Some(ApiMisuse::HeaderReserved));
+        assert_eq!(out.take_misuses(), Misuses::from(ApiMisuse::HeaderReserved));
         assert!(out.body.is_empty(), "{} bytes behind a reply without content", out.body.len());
     }
 }
@@ -208,4 +209,39 @@ fn a_reply_has_nothing_of_one_that_was_begun_and_never_made() {
         let head = String::from_utf8(out.head).unwrap();
         assert!(!head.contains("X-Of"), "{head}");
     }
+}
+
+/// Whatever says it, and however often: what was said last, and a layer before the handler.
+#[test]
+fn a_reply_has_one_content_type() {
+    const CONTENT: &str = "Content-Type: no\r\nfield\n";
+    let says = |expected: &str, reply: &str| {
+        let (head, content) = reply.split_once("\r\n\r\n").unwrap();
+        let is_type = |line: &&str| line.to_ascii_lowercase().starts_with("content-type");
+        assert_eq!(head.lines().filter(is_type).collect::<Vec<_>>(), [expected], "{reply}");
+        assert!(head.contains("X-A: b\r\n"), "{reply}");
+        assert_eq!(content, CONTENT, "{reply}");
+    };
+    let (name, value) = ("content-TYPE", "application/json");
+    let handlers = "content-TYPE: application/json";
+    let shared =
+        StaticReply::text(Status::OK, CONTENT).header("X-A", "b").unwrap().header(name, value).unwrap();
+    let owned = || Reply::text(Status::OK, CONTENT).header("X-A", "b").header(name, value);
+    fn built(responder: Responder<'_>) -> Answered<'_> {
+        let builder = responder.status(Status::OK).header("Content-Type", "a/b").header("X-A", "b");
+        builder.header("content-TYPE", "application/json").body(CONTENT)
+    }
+    fn untyped(responder: Responder<'_>) -> Answered<'_> {
+        responder.status(Status::OK).header("X-A", "b").body(CONTENT)
+    }
+    fn layered(responder: Responder<'_>) -> Responder<'_> {
+        responder.header("Content-Type", "a/b").header("X-B", "c").header("Content-Type", "c/d")
+    }
+    says(handlers, &render(Persist::Implied, false, |responder| responder.send(&shared)).0);
+    says(handlers, &render(Persist::Implied, false, |responder| responder.send_owned(owned())).0);
+    says(handlers, &render(Persist::Implied, false, built).0);
+    says(handlers, &render(Persist::Implied, false, |responder| layered(responder).send(&shared)).0);
+    says(handlers, &render(Persist::Implied, false, |responder| layered(responder).send_owned(owned())).0);
+    says(handlers, &render(Persist::Implied, false, |responder| built(layered(responder))).0);
+    says("Content-Type: c/d", &render(Persist::Implied, false, |responder| untyped(layered(responder))).0);
 }

@@ -4,6 +4,7 @@
 
 use super::Persist;
 use crate::{ApiMisuse, Date, Status, class};
+use std::ops::Range;
 
 /// The status line (RFC 9112 4).
 pub(super) fn put_status(head: &mut Vec<u8>, status: Status) {
@@ -26,8 +27,8 @@ pub(super) fn put_length(head: &mut Vec<u8>, status: Status, len: usize) {
     }
 }
 
-/// One field line of a handler.
-pub(super) fn put_field(head: &mut Vec<u8>, name: &[u8], value: &[u8]) -> Result<(), ApiMisuse> {
+/// One field line of a handler, in a reply whose bytes begin at `from`.
+pub(super) fn put_field(head: &mut Vec<u8>, from: usize, name: &[u8], value: &[u8]) -> Result<(), ApiMisuse> {
     if name.is_empty() || class::token_end(name, 0) != name.len() {
         return Err(ApiMisuse::HeaderName);
     }
@@ -37,10 +38,41 @@ pub(super) fn put_field(head: &mut Vec<u8>, name: &[u8], value: &[u8]) -> Result
     if class::value_end(value, 0) != value.len() {
         return Err(ApiMisuse::HeaderValue);
     }
+    // A reply has one type (RFC 9110 8.3): recipients differ in which of two they believe.
+    if name.eq_ignore_ascii_case(CONTENT_TYPE) {
+        remove_field(head, from, CONTENT_TYPE);
+    }
     for part in [name, b": ", value, b"\r\n"] {
         head.extend_from_slice(part);
     }
     Ok(())
+}
+
+pub(super) const CONTENT_TYPE: &[u8] = b"content-type";
+
+/// Where the first field line with this name is, in lines or a reply whose bytes begin at `from`.
+pub(super) fn find_field(head: &[u8], from: usize, name: &[u8]) -> Option<Range<usize>> {
+    let mut at = from;
+    loop {
+        let rest = head.get(at..)?;
+        let line = rest.get(..=memchr::memchr(b'\n', rest)?)?;
+        let (start, after) = line.split_at_checked(name.len()).unwrap_or_default();
+        if start.eq_ignore_ascii_case(name) && after.starts_with(b":") {
+            return Some(at..at + line.len());
+        }
+        if line == b"\r\n" {
+            // What follows is content.
+            return None;
+        }
+        at += line.len();
+    }
+}
+
+/// Takes the first field line with this name out.
+pub(super) fn remove_field(head: &mut Vec<u8>, from: usize, name: &[u8]) {
+    if let Some(line) = find_field(head, from, name) {
+        head.drain(line);
+    }
 }
 
 /// Date, connection and the empty line.

@@ -156,7 +156,7 @@ impl Peer {
     }
 
     pub(crate) fn misuse(&mut self) -> Option<doorbell_http::ApiMisuse> {
-        self.out.take_misuse()
+        self.out.take_misuses().kinds().next()
     }
 
     pub(crate) fn trace(&self) -> Trace {

@@ -87,6 +87,9 @@ fn observe(event: &Event, keeper: &Keeper, operator: &Operator) {
             tracing::warn!(worker = worker.0, why, "a worker goes on with epoll");
             operator.worker_changed(worker.0, why.clone(), Some(*cause));
         }
+        Event::HandlerMisuse { worker, misuse } => {
+            tracing::error!(worker = worker.0, %misuse, "invalid reply of a handler: sent a 500");
+        }
         Event::WorkerFailed { worker, failure } => {
             tracing::error!(worker = worker.0, %failure, "a worker failed");
             keeper.fail("a worker failed");

@@ -3,8 +3,9 @@
 //! Does not know about: who reads them.
 
 use super::meter::Abuse;
+use crate::http::Misuses;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
 macro_rules! counters {
     ($($(#[$doc:meta])* $name:ident,)*) => {
@@ -15,6 +16,8 @@ macro_rules! counters {
             pub(super) connections: AtomicU64,
             /// Of these, those that are not over.
             live: AtomicU64,
+            /// Kinds of invalid replies that were logged.
+            misuses_told: AtomicU8,
             /// Requests answered, those of gRPC among them.
             pub(super) requests: AtomicU64,
             /// Jobs of the compute lane.
@@ -40,6 +43,8 @@ counters! {
     control_flood,
     /// Ended: too many bytes of header blocks.
     header_flood,
+    /// Invalid replies of handlers, answered by a 500.
+    handler_misuses,
     /// TLS handshakes that failed, took too long, or were one too many.
     handshakes_refused,
     /// Ended: no request for a while.
@@ -94,6 +99,17 @@ impl Counters {
     /// Jobs that were begun.
     pub(in crate::serve) fn jobs(&self) -> u64 {
         self.jobs.load(Ordering::Relaxed)
+    }
+
+    /// What ring workers count as `handler_misuses`, of requests by HTTP/2. Each kind is logged once.
+    pub(super) fn count_misuses(&self, misuses: Misuses) {
+        if misuses.count() == 0 {
+            return;
+        }
+        self.handler_misuses.fetch_add(misuses.count().into(), Ordering::Relaxed);
+        for misuse in misuses.untold(&self.misuses_told) {
+            tracing::error!(%misuse, "invalid reply of a handler to a request by HTTP/2: sent a 500");
+        }
     }
 
     pub(super) fn count_abuse(&self, abuse: Abuse) {

@@ -162,6 +162,7 @@ fn named(field: &str) -> (&'static str, &'static str) {
         }
         "hand_over_refused" => ("doorbell_hand_over_refused", "Connections that nobody took."),
         "hand_over_waits" => ("doorbell_hand_over_waits", "Connections that waited to be handed over."),
+        "handler_misuses" => ("doorbell_handler_misuses", "Invalid replies of handlers, answered by a 500."),
         "handler_panics" => ("doorbell_handler_panics", "Handlers that panicked."),
         "jobs_cancelled" => ("doorbell_jobs_cancelled", "Jobs called off before they started."),
         "jobs_panicked" => ("doorbell_jobs_panicked", "Jobs that panicked."),

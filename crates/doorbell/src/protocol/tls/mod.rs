@@ -137,7 +137,11 @@ impl<P: Protocol> Tls<P> {
 
     fn pump(&self, conn: &mut TlsConn<P::Conn>, mut io: Io<'_>) -> Next {
         let Stage::Session(session) = &mut conn.stage else { return Next::Close };
-        match session.pump(self, &mut conn.inside, io.reborrow()) {
+        let pumped = session.pump(self, &mut conn.inside, io.reborrow());
+        if let Some(upper) = &mut conn.inside.upper {
+            upper.pass_misuses(io.out);
+        }
+        match pumped {
             Ok(next) => next,
             Err(failure) => fail(conn, &failure, io),
         }

@@ -123,6 +123,11 @@ impl<C> Upper<C> {
         }
     }
 
+    /// Invalid replies of handlers are counted where all are.
+    pub(super) fn pass_misuses(&mut self, out: &mut Out) {
+        out.take_misuses_of(&mut self.plain);
+    }
+
     /// What [`Next::Wait`] is about.
     pub(super) const fn take_later(&mut self) -> Option<Box<Later>> {
         self.later.take()
@@ -174,7 +179,9 @@ impl<C> Upper<C> {
         self.head_at = 0;
         self.plain.head.clear();
         if self.plain.body.is_empty() {
-            give_back(mem::take(&mut self.plain).head);
+            let mut written = mem::take(&mut self.plain);
+            self.plain.take_misuses_of(&mut written);
+            give_back(written.head);
         }
         Ok(())
     }

@@ -127,3 +127,16 @@ fn a_layer_hears_what_was_answered() {
     let _reply = talk(&service, b"HEAD / HTTP/1.1\r\nHost: a\r\nX-Id: 1\r\n\r\n");
     assert_eq!(*heard.borrow(), [(403, 4), (200, 3), (200, 0)]);
 }
+
+#[test]
+fn a_service_behind_a_function_gets_what_it_wants() {
+    let whole = service_fn(|request, reply| reply.status(Status::OK).body(request.body()));
+    let service = whole.with_body().with_client().behind(|inner, request, reply| match request.path() {
+        "/away" => reply.status(Status::GONE).empty(),
+        _ => inner.call(request, reply.header("X-Seen", "1")),
+    });
+    assert!(service.wants_client());
+    let reply = talk(&service, b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\nbody");
+    assert!(reply.contains("X-Seen: 1\r\n") && reply.ends_with("\r\n\r\nbody"), "{reply}");
+    assert!(talk(&service, b"GET /away HTTP/1.1\r\nHost: a\r\n\r\n").starts_with("HTTP/1.1 410 "));
+}

@@ -264,6 +264,7 @@ impl Scratch {
             client: with.client,
         };
         let _whatever_becomes_of_the_connection = tell(io);
+        with.counters.count_misuses(self.out.take_misuses());
         if let Some(later) = self.out.take_later() {
             return Said::Later(later);
         }

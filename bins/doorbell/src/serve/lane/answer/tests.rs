@@ -190,3 +190,29 @@ fn a_request_may_wait_for_a_job_and_holds_no_blame_meanwhile() {
     });
     assert_eq!(counters.fields().map(|(_, count)| count).sum::<u64>(), 2);
 }
+
+/// A reply that a ring worker replaces is replaced here, too: made at once or by a job.
+#[test]
+fn an_invalid_reply_is_a_500_that_is_counted() {
+    let kept = Kept::default();
+    let jobs = Offload::builder().build_on(kept.clone());
+    let http = Http1::new(service_fn(move |request, reply| match request.path() {
+        "/job" => jobs.run(request, reply, || Reply::text(Status::OK, "x").header("X-A", "a\r\nb")),
+        _ => reply.status(Status::OK).header("Content-Length", "1").empty(),
+    }));
+    let (limits, account, counters) = (Limits::default(), account(), Counters::default());
+    let client = &Client::UNKNOWN;
+    let with = With { http: &http, limits: &limits, account: &account, counters: &counters, client };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    for path in ["/", "/job", "/"] {
+        let (parts, ()) = get(path).header("host", "a").body(()).unwrap().into_parts();
+        let run = || core::mem::take(&mut *kept.0.lock().unwrap()).into_iter().for_each(Pump::run);
+        let reply = runtime.block_on(async {
+            let (reply, ()) = tokio::join!(answer(&with, &parts, Full::new(Bytes::new())), async { run() });
+            reply.unwrap()
+        });
+        assert_eq!(reply.status(), 500, "{path}");
+    }
+    let fields: Vec<_> = counters.fields().filter(|(_, count)| *count > 0).collect();
+    assert_eq!(fields, [("http2_handler_misuses", 3)]);
+}
