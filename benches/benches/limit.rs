@@ -76,7 +76,8 @@ fn request(c: &mut Criterion) {
         c.bench_function(name, |b| {
             b.iter(|| {
                 now = now.after(Duration::from_micros(1));
-                let key = key.of(black_box(&request), client, CLIENT_V6_LEN).expect("it has the field");
+                let key =
+                    key.named(black_box(&request)).unwrap_or_else(|| key.of_addr(client, CLIENT_V6_LEN));
                 limiter.check(key.as_bytes(), now).fields(limiter.quota())
             });
         });

@@ -123,6 +123,10 @@ impl std::error::Error for RequestError {}
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ApiMisuse {
+    /// A service wants bodies, and the one around it does not forward that: the body was skipped.
+    BodySkipped,
+    /// A service needs the address of the client, and the one around it does not forward that: it was not asked for.
+    ClientUnknown,
     /// A connection is handed over after the body of its request was read, or by the answer to a request that was left for later: see [`crate::Service::hands_over`].
     HandOverTooLate,
     /// Not a token (RFC 9110 5.1).
@@ -137,7 +141,9 @@ pub enum ApiMisuse {
 
 impl ApiMisuse {
     /// All of them, in the order of their numbers.
-    const ALL: [Self; 5] = [
+    const ALL: [Self; 7] = [
+        Self::BodySkipped,
+        Self::ClientUnknown,
         Self::HandOverTooLate,
         Self::HeaderName,
         Self::HeaderReserved,
@@ -195,6 +201,12 @@ impl From<ApiMisuse> for Misuses {
 impl fmt::Display for ApiMisuse {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
+            Self::BodySkipped => {
+                "a service wants the body, which was skipped: `wants_body` is not forwarded to it"
+            }
+            Self::ClientUnknown => {
+                "a service needs the client's address, which is unknown: `wants_client` is not forwarded to it"
+            }
             Self::HandOverTooLate => "this request was read already",
             Self::HeaderName => "reply header name is not a token",
             Self::HeaderReserved => "reply header belongs to the connection, not to the handler",

@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-use crate::{Answered, Client, Request, RequestError, Responder, Time};
+use crate::{Answered, Client, Peer, Request, RequestError, Responder, Time};
 
 /// What begins on a connection that cannot be given to [`Service::call`] as it is, or not without losing bytes of it.
 #[derive(Clone, Copy, Debug)]
@@ -24,6 +24,10 @@ pub enum Begun<'a> {
 }
 
 /// Answers requests. Called once for each complete request, in the order of the connection.
+///
+/// A service around another one forwards what that wants: each method below has a default, and a service that leaves [`Self::wants_body`]
+/// or [`Self::wants_client`] out keeps bodies and addresses from the one inside. Those of this crate then answer a 500 that is counted
+/// ([`ApiMisuse`](crate::ApiMisuse)); no limit by address takes all clients for one. [`crate::layer`] has services that forward everything.
 #[diagnostic::on_unimplemented(note = "a function or closure becomes a service with `service_fn`")]
 pub trait Service {
     /// Whether the body of this request is collected and given to [`Service::call`]. Asked once, when the head of a
@@ -59,6 +63,9 @@ pub trait Service {
 
 /// A function as a service. The closure's arguments need no types.
 ///
+/// It is not for functions that pass requests on: a service that is called inside wants bodies or the address of the client, and nothing
+/// forwards that. [`ServiceExt::behind`](crate::layer::ServiceExt::behind) is for those.
+///
 /// ```
 /// use doorbell_http::{StaticReply, Status, service_fn};
 ///
@@ -70,57 +77,60 @@ pub const fn service_fn<F>(f: F) -> ServiceFn<F>
 where
     F: for<'a> Fn(&Request<'_>, Responder<'a>) -> Answered<'a>,
 {
-    ServiceFn { f, wants_body: false, wants_client: false }
+    ServiceFn { f }
 }
 
-/// See [`service_fn`].
+/// See [`service_fn`]. Whether it wants bodies and clients is a part of its type, so that a call has nothing to look up.
 #[derive(Clone, Copy)]
-pub struct ServiceFn<F> {
+pub struct ServiceFn<F, const BODY: bool = false, const CLIENT: bool = false> {
     f: F,
-    wants_body: bool,
-    wants_client: bool,
 }
 
-impl<F> ServiceFn<F> {
-    /// The function gets bodies: [`Service::wants_body`].
+impl<F, const BODY: bool, const CLIENT: bool> ServiceFn<F, BODY, CLIENT> {
+    /// The function gets bodies: [`Service::wants_body`]. Where a service around it does not forward that, requests with bodies get a
+    /// 500 ([`ApiMisuse::BodySkipped`](crate::ApiMisuse::BodySkipped)).
     #[must_use]
-    pub const fn with_body(mut self) -> Self {
-        self.wants_body = true;
-        self
+    pub fn with_body(self) -> ServiceFn<F, true, CLIENT> {
+        ServiceFn { f: self.f }
     }
 
-    /// The function gets the address of the client: [`Service::wants_client`].
+    /// The function gets the address of the client: [`Service::wants_client`]. Where a service around it does not forward that, requests
+    /// get a 500 ([`ApiMisuse::ClientUnknown`](crate::ApiMisuse::ClientUnknown)).
     #[must_use]
-    pub const fn with_client(mut self) -> Self {
-        self.wants_client = true;
-        self
+    pub fn with_client(self) -> ServiceFn<F, BODY, true> {
+        ServiceFn { f: self.f }
     }
 }
 
-impl<F> Service for ServiceFn<F>
+impl<F, const BODY: bool, const CLIENT: bool> Service for ServiceFn<F, BODY, CLIENT>
 where
     F: for<'a> Fn(&Request<'_>, Responder<'a>) -> Answered<'a>,
 {
     fn wants_body(&self, _head: &Request<'_>) -> bool {
-        self.wants_body
+        BODY
     }
 
     fn wants_client(&self) -> bool {
-        self.wants_client
+        CLIENT
     }
 
     #[inline]
     fn call<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Answered<'a> {
+        if BODY && request.is_body_skipped() {
+            return reply.refuse_skipped_body();
+        }
+        if CLIENT && request.client().peer == Peer::Unknown {
+            return reply.refuse_unknown_client();
+        }
         (self.f)(request, reply)
     }
 }
 
-impl<F> fmt::Debug for ServiceFn<F> {
+impl<F, const BODY: bool, const CLIENT: bool> fmt::Debug for ServiceFn<F, BODY, CLIENT> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { wants_body, wants_client, .. } = self;
         f.debug_struct("ServiceFn")
-            .field("wants_body", wants_body)
-            .field("wants_client", wants_client)
+            .field("wants_body", &BODY)
+            .field("wants_client", &CLIENT)
             .finish_non_exhaustive()
     }
 }

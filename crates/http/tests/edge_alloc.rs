@@ -39,7 +39,7 @@ fn no_allocation_before_the_service() {
                 let origin = proxies.origin_of(&request, peer);
                 assert_ne!(origin.addr, peer);
                 for key in &keys {
-                    let key = key.of(&request, origin.addr, 64).expect("it has all of them");
+                    let key = key.named(&request).unwrap_or_else(|| key.of_addr(origin.addr, 64));
                     let now = Time::from_nanos(u64::from(round) * 1_000_000);
                     let decision = shared.check(key.as_bytes(), now);
                     assert_eq!(local.check(key.as_bytes(), now), decision);

@@ -4,9 +4,9 @@
 
 use core::fmt;
 use core::time::Duration;
-use std::net::IpAddr;
 use std::sync::{Arc, PoisonError, RwLock};
 
+use doorbell_http::Peer;
 use rustls::ServerConfig;
 use rustls::pki_types::{CertificateDer, UnixTime};
 use rustls::server::danger::ClientCertVerifier;
@@ -128,7 +128,7 @@ impl Acceptor {
 
     /// Begins the handshake of a connection that was handed over by its ClientHello. `None`: the gate says no, too many are in progress, or
     /// there is nothing that [`TlsConfig::alpn_handed`] offers; the connection is to be closed.
-    pub fn begin_handed(&self, client: Option<IpAddr>, now: Time) -> Option<HandedHandshake> {
+    pub fn begin_handed(&self, client: Peer, now: Time) -> Option<HandedHandshake> {
         let config = self.0.current.read().unwrap_or_else(PoisonError::into_inner).handed.clone()?;
         let Admission::Admitted(permit) = self.admit() else { return None };
         let handshake = HandedHandshake::new(permit, config);
@@ -153,11 +153,13 @@ impl Acceptor {
         self.0.handshakes.gate.is_some()
     }
 
-    /// What the gate says; without gate or address, yes.
-    pub(crate) fn gate_admits(&self, client: Option<IpAddr>, now: Time) -> bool {
+    /// What the gate says of a client; without one, yes. A gate is about addresses: a Unix socket has none, and a client whose address is
+    /// not known is not admitted.
+    pub(crate) fn gate_admits(&self, client: Peer, now: Time) -> bool {
         match (&self.0.handshakes.gate, client) {
-            (Some(gate), Some(client)) => gate.admits(client, now),
-            _ => true,
+            (Some(gate), Peer::Addr(client)) => gate.admits(client, now),
+            (Some(_), Peer::Unknown) => false,
+            (Some(_), Peer::Unix) | (None, _) => true,
         }
     }
 

@@ -7,7 +7,7 @@ use std::net::{IpAddr, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use doorbell::http::{Next, Time, TlsVersion};
+use doorbell::http::{Next, Peer, Time, TlsVersion};
 use doorbell::protocol::{HelloInfo, Protocol as _, Tls};
 use doorbell::tls::{Acceptor, HandedHandshake, TlsConfig, TlsLimits};
 use doorbell::{CloseReason, Engine, HandOver, HandedConn, Http1, Taker, service_fn};
@@ -220,18 +220,18 @@ fn shake_with(
 fn whoever_takes_it_presents_the_same_certificates_and_is_counted_here() {
     let acceptor = Acceptor::new(&config().alpn_handed(["h2"])).unwrap();
     for (version, expected) in [(0, TlsVersion::Tls12), (1, TlsVersion::Tls13)] {
-        let handshake = acceptor.begin_handed(None, Time::ZERO).unwrap();
+        let handshake = acceptor.begin_handed(Peer::Unknown, Time::ZERO).unwrap();
         assert_eq!(acceptor.stats().handshakes_live, 1);
         let session = shake_hands(&handshake, version, &[b"http/1.1", b"h2"]).unwrap();
         let info = handshake.done(&session, UNIX_SECS).unwrap();
         assert_eq!((info.alpn.as_deref(), info.version), (Some("h2"), expected));
         assert_eq!(info.server_name.as_deref(), Some("localhost"));
     }
-    let handshake = acceptor.begin_handed(None, Time::ZERO).unwrap();
+    let handshake = acceptor.begin_handed(Peer::Unknown, Time::ZERO).unwrap();
     let error = shake_hands(&handshake, 1, &[b"http/1.1"]).unwrap_err();
     handshake.failed(&error);
-    acceptor.begin_handed(None, Time::ZERO).unwrap().timed_out();
-    drop(acceptor.begin_handed(None, Time::ZERO).unwrap());
+    acceptor.begin_handed(Peer::Unknown, Time::ZERO).unwrap().timed_out();
+    drop(acceptor.begin_handed(Peer::Unknown, Time::ZERO).unwrap());
     let stats = acceptor.stats();
     assert_eq!((stats.handshakes_tls12, stats.handshakes_tls13, stats.handshakes_live), (1, 1, 0));
     assert_eq!((stats.handshakes_failed, stats.handshakes_timed_out, stats.handshakes_abandoned), (1, 1, 1));
@@ -239,26 +239,31 @@ fn whoever_takes_it_presents_the_same_certificates_and_is_counted_here() {
 
 #[test]
 fn what_bounds_handshakes_bounds_those_of_others_too() {
-    assert!(acceptor().begin_handed(None, Time::ZERO).is_none(), "nothing is offered to anybody else");
+    assert!(
+        acceptor().begin_handed(Peer::Unknown, Time::ZERO).is_none(),
+        "nothing is offered to anybody else"
+    );
     let limits = TlsLimits { handshakes_max: Some(1), ..TlsLimits::default() };
     let gate = |client: IpAddr, _: Time| client.is_loopback();
     let acceptor =
         Acceptor::with_limits(&config().alpn_handed(["h2"]), limits, Some(Box::new(gate))).unwrap();
-    let (here, elsewhere) = (IpAddr::from([127, 0, 0, 1]), IpAddr::from([192, 0, 2, 1]));
-    let first = acceptor.begin_handed(Some(here), Time::ZERO).unwrap();
-    assert!(acceptor.begin_handed(Some(here), Time::ZERO).is_none());
+    let [here, elsewhere] = [[127, 0, 0, 1], [192, 0, 2, 1]].map(|addr| Peer::Addr(addr.into()));
+    let first = acceptor.begin_handed(here, Time::ZERO).unwrap();
+    assert!(acceptor.begin_handed(here, Time::ZERO).is_none());
     drop(first);
-    assert!(acceptor.begin_handed(Some(elsewhere), Time::ZERO).is_none());
-    assert!(acceptor.begin_handed(Some(here), Time::ZERO).is_some());
+    assert!(acceptor.begin_handed(elsewhere, Time::ZERO).is_none());
+    assert!(acceptor.begin_handed(here, Time::ZERO).is_some());
+    assert!(acceptor.begin_handed(Peer::Unknown, Time::ZERO).is_none(), "a missing address is no permission");
+    assert!(acceptor.begin_handed(Peer::Unix, Time::ZERO).is_some());
     let stats = acceptor.stats();
-    assert_eq!((stats.handshakes_over_cap, stats.handshakes_gate_refused), (1, 1));
+    assert_eq!((stats.handshakes_over_cap, stats.handshakes_gate_refused), (1, 2));
 }
 
 #[test]
 fn a_new_certificate_is_for_them_too() {
     let acceptor = Acceptor::new(&config().alpn_handed(["h2"])).unwrap();
     let presented = || {
-        let handshake = acceptor.begin_handed(None, Time::ZERO).unwrap();
+        let handshake = acceptor.begin_handed(Peer::Unknown, Time::ZERO).unwrap();
         let mut config = client_config(VERSIONS[1], None);
         config.alpn_protocols = vec![b"h2".to_vec()];
         let mut client = client(&Arc::new(config));

@@ -36,9 +36,10 @@ mod rate_limit;
 pub use auth::RequireAuth;
 pub use client_cert::RequireClientCert;
 pub use concurrency::{AtMost, AtMostService, Place};
-pub use rate_limit::RateLimit;
+pub use rate_limit::{ClientUnknown, RateLimit};
 
 use crate::{Answered, Client, Request, RequestError, Responder, Service, Time};
+use std::fmt;
 
 /// Turns a service into another one around it.
 pub trait Layer<S: Service> {
@@ -111,9 +112,9 @@ impl<G: Guard, S: Service> Service for Guarded<G, S> {
     }
 }
 
-/// A service behind a function that may answer, change the reply, or pass the request on. What the service wants to know of a request
-/// it gets, as behind a [`Guarded`].
-#[derive(Clone, Debug)]
+/// A service behind a function that may reply, change the reply, or pass the request on. As behind a [`Guarded`] the service gets what it
+/// wants to know of a request, and hands requests over only where the function is asked first.
+#[derive(Clone)]
 pub struct Behind<F, S> {
     f: F,
     inner: S,
@@ -142,6 +143,12 @@ where
     #[inline]
     fn call<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Answered<'a> {
         (self.f)(&self.inner, request, reply)
+    }
+}
+
+impl<F, S: fmt::Debug> fmt::Debug for Behind<F, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Behind").field("inner", &self.inner).finish_non_exhaustive()
     }
 }
 
@@ -192,8 +199,20 @@ pub trait ServiceExt: Service + Sized {
         Guarded { guard, inner: self }
     }
 
-    /// This service behind a function, which gets it to pass requests on. A function made with [`crate::service_fn`] that calls a service
-    /// inside keeps to itself what that service wants: bodies and the client's address.
+    /// This service behind a function, which gets it to pass requests on to. A function made with [`crate::service_fn`] that calls another
+    /// service does not forward what that wants: bodies and the address of the client.
+    ///
+    /// ```
+    /// use doorbell_http::layer::ServiceExt;
+    /// use doorbell_http::{Service, Status, service_fn};
+    ///
+    /// let echo = service_fn(|request, reply| reply.status(Status::OK).body(request.body())).with_body();
+    /// let service = echo.behind(|echo, request, reply| match request.path() {
+    ///     "/echo" => echo.call(request, reply),
+    ///     _ => reply.status(Status::NOT_FOUND).empty(),
+    /// });
+    /// # let _: &dyn Service = &service;
+    /// ```
     fn behind<F>(self, f: F) -> Behind<F, Self>
     where
         F: for<'a> Fn(&Self, &Request<'_>, Responder<'a>) -> Answered<'a>,

@@ -6,7 +6,7 @@ use super::Guard;
 use crate::limit::{CLIENT_V6_LEN, Decision, Key, KeyBytes, LimitFields, Limiter};
 use crate::log::prober_of;
 use crate::{Answered, Peer, Request, Responder, Status};
-use std::net::{IpAddr, Ipv4Addr};
+use std::fmt;
 use std::sync::Arc;
 
 /// Lets requests through that a [`Limiter`] allows; others get 429 (RFC 6585 4) with `Retry-After`. Several guards may share a limiter.
@@ -19,9 +19,26 @@ pub struct RateLimit {
     sends_fields: bool,
 }
 
+/// The client has to be told apart by its address, which is not known. Counted together with others it
+/// would share one limit with all of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClientUnknown;
+
+impl fmt::Display for ClientUnknown {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the address of the client is not known")
+    }
+}
+
+impl std::error::Error for ClientUnknown {}
+
 impl RateLimit {
-    /// Counts requests by `key`. A request without the header or token that the key names is counted by its address; one without an
-    /// address, from a Unix socket, with all others like it.
+    /// Counts requests by `key`. A request without the header or token that the key names is counted by its address; one from a Unix
+    /// socket, which has none, with all others like it.
+    ///
+    /// A request whose address is not known gets a 500, which is counted as
+    /// [`ApiMisuse::ClientUnknown`](crate::ApiMisuse::ClientUnknown): something between the server
+    /// and the limit does not forward [`Service::wants_client`](crate::Service::wants_client).
     pub const fn new(limiter: Arc<Limiter>, key: Key) -> Self {
         Self { limiter, key, client_v6_len: CLIENT_V6_LEN, exempts_probes: false, sends_fields: false }
     }
@@ -56,36 +73,46 @@ impl RateLimit {
     }
 
     /// Counts the request.
+    ///
+    /// # Errors
+    /// Its address is needed and not known.
     #[inline]
-    pub fn check(&self, request: &Request<'_>) -> Decision {
+    pub fn check(&self, request: &Request<'_>) -> Result<Decision, ClientUnknown> {
         match (&self.key, request.client().peer) {
             // The usual key, apart from the others: then its bytes need not be written down.
-            (Key::Ip, Peer::Addr(addr)) => self.limiter.check_ip(addr, self.client_v6_len, request.now()),
+            (Key::Ip, Peer::Addr(addr)) => Ok(self.limiter.check_ip(addr, self.client_v6_len, request.now())),
             _ => self.check_by(request),
         }
     }
 
     #[inline(never)]
-    fn check_by(&self, request: &Request<'_>) -> Decision {
-        let addr = request.client().addr().unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
-        let by_addr = || KeyBytes::ip(addr, self.client_v6_len);
-        let key = self.key.of(request, addr, self.client_v6_len).unwrap_or_else(by_addr);
-        self.limiter.check(key.as_bytes(), request.now())
+    fn check_by(&self, request: &Request<'_>) -> Result<Decision, ClientUnknown> {
+        let key = match (self.key.named(request), request.client().peer) {
+            (Some(named), _) => named,
+            (None, Peer::Addr(addr)) => self.key.of_addr(addr, self.client_v6_len),
+            (None, Peer::Unix) => KeyBytes::UNIX,
+            (None, Peer::Unknown) => return Err(ClientUnknown),
+        };
+        Ok(self.limiter.check(key.as_bytes(), request.now()))
     }
 
     /// Lets the request pass, with the fields in its reply if they are wanted.
     ///
     /// # Errors
-    /// When it is one too many, what [`Self::refuse`] takes.
+    /// When it is one too many or cannot be counted, what [`Self::refuse`] takes.
     #[inline(always)]
-    pub fn ask(&self, request: &Request<'_>, reply: &mut Responder<'_>) -> Result<(), Decision> {
+    pub fn ask(
+        &self,
+        request: &Request<'_>,
+        reply: &mut Responder<'_>,
+    ) -> Result<(), Result<Decision, ClientUnknown>> {
         if self.exempts_probes && prober_of(request).is_some() {
             return Ok(());
         }
-        let decision = self.check(request);
-        if !decision.is_allowed() {
-            return Err(decision);
-        }
+        let decision = match self.check(request) {
+            Ok(decision) if decision.is_allowed() => decision,
+            refused => return Err(refused),
+        };
         if self.sends_fields {
             reply.add_lines(self.fields(&decision).lines());
         }
@@ -98,11 +125,15 @@ impl RateLimit {
         decision.fields(self.limiter.quota())
     }
 
-    /// The answer to a request that was one too many.
+    /// The reply to a request that was one too many or cannot be counted.
     #[cold]
-    pub fn refuse<'a>(&self, decision: &Decision, reply: Responder<'a>) -> Answered<'a> {
-        let mut reply = reply;
-        reply.add_lines(self.fields(decision).lines());
+    pub fn refuse<'a>(
+        &self,
+        checked: Result<Decision, ClientUnknown>,
+        mut reply: Responder<'a>,
+    ) -> Answered<'a> {
+        let Ok(decision) = checked else { return reply.refuse_unknown_client() };
+        reply.add_lines(self.fields(&decision).lines());
         reply.status(Status::TOO_MANY_REQUESTS).header("Cache-Control", "no-store").empty()
     }
 }
@@ -120,7 +151,7 @@ impl Guard for RateLimit {
     ) -> Result<Responder<'a>, Answered<'a>> {
         match self.ask(request, &mut reply) {
             Ok(()) => Ok(reply),
-            Err(decision) => Err(self.refuse(&decision, reply)),
+            Err(checked) => Err(self.refuse(checked, reply)),
         }
     }
 
@@ -133,7 +164,7 @@ impl Guard for RateLimit {
     ) -> Answered<'a> {
         match self.ask(request, &mut reply) {
             Ok(()) => answer(reply),
-            Err(decision) => self.refuse(&decision, reply),
+            Err(checked) => self.refuse(checked, reply),
         }
     }
 }

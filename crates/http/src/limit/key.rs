@@ -43,20 +43,32 @@ enum Inner<'a> {
 }
 
 impl Key {
-    /// The key of this request from this client, of whose IPv6 address `v6_len` bits count. `None` when
-    /// it does not have the field or a token: [`KeyBytes::ip`] is what is left then.
+    /// The field or the token of a request that is named here. `None` where it has none, or where clients are told apart by their
+    /// addresses: [`Self::of_addr`] is what is left then.
     #[inline]
-    pub fn of<'a>(&self, request: &Request<'a>, client: IpAddr, v6_len: u8) -> Option<KeyBytes<'a>> {
+    pub fn named<'a>(&self, request: &Request<'a>) -> Option<KeyBytes<'a>> {
+        let text = match self {
+            Self::Header(name) => request.header(name),
+            Self::Token => request.authorization().and_then(|(value, _)| bearer(value)),
+            Self::Ip | Self::Prefix { .. } => None,
+        };
+        text.map(|text| KeyBytes(Inner::Text(text)))
+    }
+
+    /// The key of a client at this address, of which `v6_len` bits count if it is one of IPv6 and nothing else is said here.
+    #[inline]
+    pub fn of_addr(&self, client: IpAddr, v6_len: u8) -> KeyBytes<'static> {
         match self {
-            Self::Header(name) => request.header(name).map(|value| KeyBytes(Inner::Text(value))),
-            Self::Ip => Some(KeyBytes::ip(client, v6_len)),
-            Self::Prefix { v4_len, v6_len } => Some(KeyBytes::prefix(client, *v4_len, *v6_len)),
-            Self::Token => bearer(request.authorization()?.0).map(|token| KeyBytes(Inner::Text(token))),
+            Self::Prefix { v4_len, v6_len } => KeyBytes::prefix(client, *v4_len, *v6_len),
+            Self::Header(_) | Self::Ip | Self::Token => KeyBytes::ip(client, v6_len),
         }
     }
 }
 
 impl KeyBytes<'_> {
+    /// All clients on Unix sockets together, which have no addresses. A zero byte is in no field.
+    pub const UNIX: Self = Self(Inner::Text(b"\0unix"));
+
     /// A client by its address: all of IPv4, the first `v6_len` bits of IPv6. An address that is IPv4
     /// inside IPv6 (`::ffff:192.0.2.1`) is the IPv4 address.
     #[inline]

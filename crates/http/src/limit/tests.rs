@@ -308,16 +308,16 @@ fn keys_of_requests() {
     let request = Request::new(bytes, &head, b"");
     let v4: IpAddr = "192.0.2.77".parse().unwrap();
     let key = |key: Key, client: &str| {
-        key.of(&request, client.parse().unwrap(), 64).map(|key| key.as_bytes().escape_ascii().to_string())
+        let of_addr = || key.of_addr(client.parse().unwrap(), 64);
+        key.named(&request).unwrap_or_else(of_addr).as_bytes().escape_ascii().to_string()
     };
-    let some = |text: &str| Some(text.to_owned());
     let prefix = |v4_len, v6_len| Key::Prefix { v4_len, v6_len };
     assert_eq!(KeyBytes::ip(v4, 64).as_bytes(), [192, 0, 2, 77, 0]);
-    assert_eq!(key(Key::Header("x-api-key".into()), "::1"), some("k1"));
-    assert_eq!(key(Key::Header("x-none".into()), "::1"), None);
-    assert_eq!(key(Key::Token, "::1"), some("t.o.k"));
-    assert_eq!(key(Key::Ip, "65.66.67.68"), some("ABCD\\x00"), "not what a field can be");
-    assert_eq!(key(Key::Ip, "::ffff:65.66.67.68"), some("ABCD\\x00"), "the same client");
+    assert_eq!(key(Key::Header("x-api-key".into()), "::1"), "k1");
+    assert_eq!(key(Key::Header("x-none".into()), "65.66.67.68"), "ABCD\\x00", "what is left");
+    assert_eq!(key(Key::Token, "::1"), "t.o.k");
+    assert_eq!(key(Key::Ip, "65.66.67.68"), "ABCD\\x00", "not what a field can be");
+    assert_eq!(key(Key::Ip, "::ffff:65.66.67.68"), "ABCD\\x00", "the same client");
     let v6_bytes = |v6_len| KeyBytes::ip("4142::1".parse().unwrap(), v6_len).as_bytes().to_vec();
     assert_eq!(v6_bytes(128), b"AB\0\0\0\0\0\0\0\0\0\0\0\0\0\x01\0");
     assert_eq!(v6_bytes(CLIENT_V6_LEN), b"AB\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0");
@@ -327,7 +327,7 @@ fn keys_of_requests() {
             24 => "ABC\\x00\\x00",
             _ => "ABCD\\x00",
         };
-        assert_eq!(key(prefix(v4_len, 64), client), some(expected), "/{v4_len}");
+        assert_eq!(key(prefix(v4_len, 64), client), expected, "/{v4_len}");
     }
     let v6 = |len, client: &str| KeyBytes::prefix(client.parse().unwrap(), 32, len).as_bytes().to_vec();
     assert_eq!(v6(64, "2001:db8::1"), v6(64, "2001:db8::ffff:1"));
@@ -340,8 +340,10 @@ fn keys_of_requests() {
         let mut head = crate::parse::Head::new();
         head.parse(bytes.as_bytes(), &crate::Limits::default()).unwrap().unwrap();
         let request = Request::new(bytes.as_bytes(), &head, b"");
-        assert!(Key::Token.of(&request, v4, 64).is_none(), "{value}");
+        assert!(Key::Token.named(&request).is_none(), "{value}");
     }
+    let nowhere = KeyBytes::ip(IpAddr::from([0, 0, 0, 0]), 64);
+    assert_ne!(KeyBytes::UNIX.as_bytes(), nowhere.as_bytes(), "which a PROXY header may name");
 }
 
 /// An address is the same key however it is written.

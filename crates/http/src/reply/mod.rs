@@ -113,6 +113,18 @@ impl<'a> Responder<'a> {
         Answered::without_reply(Outcome::HandOver)
     }
 
+    /// A 500, because a service needs the address of the client and did not get it.
+    #[cold]
+    pub(crate) fn refuse_unknown_client(self) -> Answered<'a> {
+        self.refuse(ApiMisuse::ClientUnknown)
+    }
+
+    /// A 500, because a service wants the body and did not get it.
+    #[cold]
+    pub(crate) fn refuse_skipped_body(self) -> Answered<'a> {
+        self.refuse(ApiMisuse::BodySkipped)
+    }
+
     /// Replaces whatever was written of this reply by a 500 and remembers why.
     #[cold]
     #[inline(never)]

@@ -124,9 +124,9 @@ impl Guards {
         answer: impl FnOnce(Responder<'_>) -> Answered<'_>,
     ) -> Answered<'a> {
         if let Some(limit) = &self.limit
-            && let Err(decision) = limit.ask(request, &mut reply)
+            && let Err(checked) = limit.ask(request, &mut reply)
         {
-            return limit.refuse(&decision, reply);
+            return limit.refuse(checked, reply);
         }
         if let Some(client_cert) = &self.client_cert
             && !client_cert.allows(request)

@@ -69,7 +69,7 @@ pub(super) async fn serve(handed: HandedConn, peer: Peer, around: Around) {
         let silent = time_left.min(around.desk.times.silent);
         return http2(stream, peer, None, silent, around).await;
     };
-    let Some(handshake) = acceptor.begin_handed(peer.addr(), OsClock.now()) else {
+    let Some(handshake) = acceptor.begin_handed(peer, OsClock.now()) else {
         return count(&around.counters.handshakes_refused);
     };
     let accepted = TlsAcceptor::from(handshake.config()).accept(stream);

@@ -255,11 +255,12 @@ impl Work {
         let desk = self.desks.get(handed.listener.index()).and_then(Option::as_ref);
         let Some(desk) = desk else { return count(&self.counters.unregistered) };
         let peer = handed.peer();
-        if peer == Peer::Unknown {
+        let client = match peer {
+            Peer::Addr(addr) => Some(client_net(addr, desk.client_v6_len)),
+            Peer::Unix => None,
             // It was reset on its way here: nothing would arrive, and nothing may be counted for another.
-            return;
-        }
-        let client = peer.addr().map(|addr| client_net(addr, desk.client_v6_len));
+            Peer::Unknown => return,
+        };
         let Some(place) = self.addresses.enter(client, desk.conns_per_ip_max) else {
             return count(&self.counters.per_ip);
         };

@@ -110,7 +110,7 @@ impl<P: Protocol> Tls<P> {
             Opening::Complete if self.hand_over.as_ref().is_some_and(|decider| decider.says_so(io.input)) => {
                 leave(conn)
             }
-            Opening::Complete if self.acceptor.gate_admits(io.client.addr(), io.now) => self.begin(conn, io),
+            Opening::Complete if self.acceptor.gate_admits(io.client.peer, io.now) => self.begin(conn, io),
             Opening::Complete => refuse(conn, io, Alert::InternalError, Outcome::GateRefused),
             Opening::NotTls => refuse(conn, io, Alert::DecodeError, Outcome::NotTls),
             Opening::TooLong => refuse(conn, io, Alert::DecodeError, Outcome::Failed),

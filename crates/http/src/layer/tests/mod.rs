@@ -3,11 +3,16 @@
 mod guards;
 
 use super::{Guard, Layer, ServiceExt};
+use crate::layer::RateLimit;
+use crate::limit::{Key, Limiter, Quota};
 use crate::{
-    Answered, Client, Conn, Date, Io, Limits, Next, Out, Request, Responder, Service, StaticReply, Status,
-    Time, service_fn,
+    Answered, ApiMisuse, Client, Conn, Date, Io, Limits, Next, Out, Peer, Request, Responder, Service,
+    ServiceFn, StaticReply, Status, Time, service_fn,
 };
 use std::cell::RefCell;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
 
 /// Lets through what has its field, and adds a line that tells that it was here.
 struct Needs(&'static str);
@@ -58,7 +63,7 @@ fn talk_from(service: &impl Service, input: &[u8], client: &Client<'_>) -> Strin
     String::from_utf8([&out.head[..], &out.body].concat()).unwrap()
 }
 
-fn alive() -> impl Service {
+fn alive() -> ServiceFn<impl for<'a> Fn(&Request<'_>, Responder<'a>) -> Answered<'a>> {
     let alive = StaticReply::text(Status::OK, "ok\n");
     service_fn(move |_, reply| reply.send(&alive))
 }
@@ -130,13 +135,67 @@ fn a_layer_hears_what_was_answered() {
 
 #[test]
 fn a_service_behind_a_function_gets_what_it_wants() {
-    let whole = service_fn(|request, reply| reply.status(Status::OK).body(request.body()));
-    let service = whole.with_body().with_client().behind(|inner, request, reply| match request.path() {
+    let echo = service_fn(|request, reply| {
+        let addr = request.client().addr().unwrap();
+        reply.status(Status::OK).header("X-Client", addr.to_string()).body(request.body())
+    });
+    let service = echo.with_body().with_client().behind(|inner, request, reply| match request.path() {
         "/away" => reply.status(Status::GONE).empty(),
         _ => inner.call(request, reply.header("X-Seen", "1")),
     });
     assert!(service.wants_client());
-    let reply = talk(&service, b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\nbody");
-    assert!(reply.contains("X-Seen: 1\r\n") && reply.ends_with("\r\n\r\nbody"), "{reply}");
+    let client = Client::at(IpAddr::from([192, 0, 2, 1]));
+    let reply = talk_from(&service, POST, &client);
+    assert!(reply.contains("X-Seen: 1\r\n") && reply.contains("X-Client: 192.0.2.1\r\n"), "{reply}");
+    assert!(reply.ends_with("\r\n\r\nbody"), "{reply}");
     assert!(talk(&service, b"GET /away HTTP/1.1\r\nHost: a\r\n\r\n").starts_with("HTTP/1.1 410 "));
+}
+
+const POST: &[u8] = b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\nbody";
+
+/// A plain closure forwards nothing of what the service that it calls wants.
+#[test]
+fn a_service_that_does_not_get_what_it_wants_says_so() {
+    let get: &[u8] = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n";
+    let chunked: &[u8] =
+        b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nbody\r\n0\r\n\r\n";
+    let cut: &[&[u8]] = &[POST.split_at(49).0, POST.split_at(49).1];
+    let body = || alive().with_body();
+    let client = || alive().with_client();
+    let closure = service_fn(|request, reply| body().call(request, reply));
+    for input in [&[POST][..], &[chunked], cut] {
+        assert_eq!(misuse(&closure, input), ("500".to_owned(), Some(ApiMisuse::BodySkipped)));
+        assert_eq!(misuse(&body(), input), ("200".to_owned(), None));
+    }
+    let empty: &[u8] = b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n";
+    for without in [get, empty] {
+        assert_eq!(misuse(&closure, &[without]), ("200".to_owned(), None), "there is no body to miss");
+    }
+    let closure = service_fn(|request, reply| client().call(request, reply));
+    assert_eq!(misuse(&closure, &[get]), ("500".to_owned(), Some(ApiMisuse::ClientUnknown)));
+    let quota = Quota::new(1, 1, Duration::from_secs(60)).unwrap();
+    let limiter = Arc::new(Limiter::new(quota, 16, [1, 2]));
+    let limited = alive().guarded(RateLimit::new(Arc::clone(&limiter), Key::Ip));
+    let closure = service_fn(|request, reply| limited.call(request, reply));
+    for _ in 0..2 {
+        assert_eq!(misuse(&closure, &[get]), ("500".to_owned(), Some(ApiMisuse::ClientUnknown)));
+    }
+    assert_eq!(limiter.counts().allowed, 0, "no client is counted for all");
+    let unix = Client { peer: Peer::Unix, tls: None };
+    assert!(talk_from(&limited, get, &unix).starts_with("HTTP/1.1 200 "));
+    assert!(talk_from(&limited, get, &unix).starts_with("HTTP/1.1 429 "), "they are one client together");
+}
+
+/// The status of the reply to this input of an unknown client, and why it is a 500.
+fn misuse(service: &impl Service, input: &[&[u8]]) -> (String, Option<ApiMisuse>) {
+    let (limits, date, now) = (Limits::default(), Date::new(784_111_777), Time::ZERO);
+    let (mut carry, mut out) = (Vec::new(), Out::new());
+    let mut conn = Conn::new(now, &limits);
+    for part in input {
+        let (carry, out, client) = (&mut carry, &mut out, &Client::UNKNOWN);
+        let io = Io { now, date: &date, limits: &limits, carry, out, closing: false, client };
+        assert_ne!(conn.handle_input(part, io, service), Next::Flush);
+    }
+    let status = String::from_utf8_lossy(&out.head[9..12]).into_owned();
+    (status, out.take_misuses().kinds().next())
 }
