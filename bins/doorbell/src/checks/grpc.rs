@@ -3,7 +3,7 @@
 //! Does not know about: what a service does beyond saying how it is.
 
 use super::dial::Dialer;
-use super::heard::{FirstBytes, Heard};
+use super::heard::{FirstBytes, noting};
 use super::judge::too_slow;
 use super::tls::{Tls, TlsPool, handshake};
 use super::traceparent::{TRACEPARENT, Unsampled};
@@ -144,7 +144,7 @@ impl GrpcAsk {
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
         let first = FirstBytes::default();
-        let called = self.call_over(Heard { stream, first: first.clone() }).await;
+        let called = self.call_over(noting(stream, &first)).await;
         called.map_err(|status| if first.is_http1() { Status::unavailable(HTTP1) } else { status })
     }
 

@@ -6,17 +6,26 @@ use std::io;
 use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, ready};
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, AsyncWrite, Join, ReadBuf, ReadHalf, WriteHalf};
 
 /// Known once something came.
 #[derive(Clone, Debug, Default)]
 pub(super) struct FirstBytes(Arc<OnceLock<bool>>);
 
-/// A stream whose first bytes are looked at.
+/// A stream whose first bytes are noted in `first`.
+pub(super) fn noting<S: AsyncRead + AsyncWrite>(
+    stream: S,
+    first: &FirstBytes,
+) -> Join<Heard<ReadHalf<S>>, WriteHalf<S>> {
+    let (read, write) = tokio::io::split(stream);
+    tokio::io::join(Heard { stream: read, first: first.clone() }, write)
+}
+
+/// The reading side.
 #[derive(Debug)]
-pub(super) struct Heard<S> {
-    pub(super) stream: S,
-    pub(super) first: FirstBytes,
+pub(super) struct Heard<R> {
+    stream: R,
+    first: FirstBytes,
 }
 
 impl FirstBytes {
@@ -26,7 +35,7 @@ impl FirstBytes {
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Heard<S> {
+impl<R: AsyncRead + Unpin> AsyncRead for Heard<R> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -40,31 +49,5 @@ impl<S: AsyncRead + Unpin> AsyncRead for Heard<S> {
             self.first.0.get_or_init(|| came.starts_with(b"HTTP/1"));
         }
         Poll::Ready(Ok(()))
-    }
-}
-
-impl<S: AsyncWrite + Unpin> AsyncWrite for Heard<S> {
-    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(cx, bytes)
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(cx)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(cx)
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bufs: &[io::IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write_vectored(cx, bufs)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
     }
 }
