@@ -63,6 +63,7 @@ use crate::control::WorkerShared;
 use crate::driver::{Driver, Fault, Quick};
 use crate::hand_over::HandOver;
 use crate::id::{ConnId, ListenerIndex};
+use crate::net::ProxyProtocol;
 use crate::panics::caught;
 use crate::protocol::{ListenerProtocol, Protocol, ProtocolConn, Room};
 use crate::stats::ListenerCounters;
@@ -123,6 +124,14 @@ impl ServerShared {
             tuning,
             hand_over: None,
         }
+    }
+
+    /// The same with a PROXY protocol header in front of what comes to this listener, from peers with addresses.
+    #[must_use]
+    pub fn behind_proxies(mut self, listener: ListenerIndex, proxy: ProxyProtocol) -> Self {
+        let protocol = &self.protocols[listener.index()];
+        self.arrivals[listener.index()] = Arrival::of(protocol, Some(proxy), false);
+        self
     }
 
     /// The same with somebody who takes what is handed over.

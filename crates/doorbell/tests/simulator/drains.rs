@@ -2,14 +2,21 @@
 //!
 //! Does not know about: faults.
 
+use core::net::Ipv4Addr;
 use core::time::Duration;
+use std::sync::Arc;
 
-use doorbell::control::Command;
-use doorbell::{CloseReason, HttpLimits, Limits};
-use doorbell_testkit::sim::{PeerIndex, PeerStep, Rng, SimConfig};
+use doorbell::control::{Command, WorkerShared};
+use doorbell::driver::Waker;
+use doorbell::http::forwarded::Networks;
+use doorbell::id::ListenerIndex;
+use doorbell::worker::{Flow, ServerShared, Worker};
+use doorbell::{CloseReason, HttpLimits, Limits, ProxyProtocol};
+use doorbell_testkit::sim::{PeerIndex, PeerPlan, PeerStep, Reading, Rng, Sim, SimConfig};
 
 use super::cast::Kind;
 use super::run::Stage;
+use super::service::raw;
 
 const REQUEST: &[u8] = b"GET /shared HTTP/1.1\r\nHost: a\r\n\r\n";
 
@@ -71,6 +78,55 @@ fn a_client_that_says_nothing_is_closed_for_the_drain_after_the_time_of_a_linger
     assert_eq!(reason, CloseReason::Drain);
     let linger = Duration::from_millis(100) + Limits::default().linger_timeout;
     assert!((linger..linger * 2).contains(&lived), "{lived:?}");
+}
+
+/// What it waits for is no request yet, and still it has said nothing.
+#[test]
+fn a_client_whose_proxy_header_has_not_begun_is_closed_for_the_drain_after_the_time_of_a_linger() {
+    let listener = ListenerIndex(0);
+    let proxy = ProxyProtocol::require(Networks::parse(["127.0.0.1"]).unwrap());
+    let protocols = vec![raw().into()];
+    let server = ServerShared::new(protocols, Limits::default(), 1).behind_proxies(listener, proxy);
+    let sim = Sim::new(SimConfig::quiet(1, server.slots_max()));
+    let (waker, source) = Waker::pair().unwrap();
+    let shared = Arc::new(WorkerShared::new(waker));
+    let driver = sim.driver().with_wake(source);
+    let mut worker = Worker::new(driver, sim.clock(), Arc::new(server), Arc::clone(&shared));
+    let peer = sim.world_mut().add_peer(PeerPlan {
+        listener,
+        addr: Some(Ipv4Addr::LOCALHOST.into()),
+        connect_after: Duration::ZERO,
+        script: Vec::new(),
+        reading: Reading::Eager,
+        window_len: 36_000,
+        ignores_fin: false,
+    });
+    while sim.world().log(peer).accepted_at.is_none() {
+        worker.turn().unwrap();
+    }
+    worker.turn().unwrap();
+    let asked_at = sim.world().now();
+    shared.send(Command::Drain { timeout: Duration::from_secs(60) });
+    while worker.turn().unwrap() == Flow::Continue {}
+    let closed_at = sim.world().log(peer).closed_at.expect("closed");
+    let lived = Duration::from_nanos(closed_at - asked_at);
+    let linger = Limits::default().linger_timeout;
+    assert!((linger..linger * 2).contains(&lived), "{lived:?}");
+    assert_eq!(shared.snapshot().closed_because(CloseReason::Drain), 1);
+}
+
+/// It has been answered: nothing of it can be on the way that it would lose.
+#[test]
+fn a_kept_connection_that_is_idle_is_closed_as_the_drain_begins() {
+    let (mut stage, peer) = begun(REQUEST);
+    assert!(stage.sim.world().log(peer).received.starts_with(b"HTTP/1.1 200 "));
+    let asked_at = stage.sim.world().now();
+    drain(&stage);
+    while stage.turn() {}
+    let log = stage.sim.world().log(peer).clone();
+    let took = Duration::from_nanos(log.fin_at.expect("an orderly end") - asked_at);
+    assert!(took < Duration::from_millis(50), "{took:?}");
+    assert_eq!(log.reset, None);
 }
 
 #[test]
