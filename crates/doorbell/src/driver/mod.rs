@@ -29,7 +29,8 @@
 //! - **D-11** `detach` is asked only with nothing in flight. When it succeeds the slot is free as after a close, the connection goes on
 //!   under the descriptor (non-blocking, close-on-exec), and nothing that was not received before is lost. When it fails nothing has
 //!   changed.
-//! - **D-12** Where [`Driver::unsent`] is known it falls when the peer takes bytes, also while a `send` is pending.
+//! - **D-12** Where [`Driver::unsent`] is known it falls when the peer takes bytes, also while a `send` is pending. After
+//!   [`Driver::find_unsent`] said true it is known, or that says false, within a few waits; a close or detach meanwhile is as any.
 //! - **D-13** From a listener that others accept from too a driver takes a client only when its [`Driver::next`] or
 //!   [`Driver::next_quick`] reports it: what it has not reported is there for the others, also while its thread is busy.
 //!
@@ -95,8 +96,8 @@ pub trait Driver {
     /// Ends pending `recv` and `send` operations of the connection early; each still reports (D-4).
     fn cancel(&mut self, conn: ConnId);
 
-    /// Makes the coming close a reset, so that the peer sees that a reply is not whole. Direct descriptors cannot (they have no
-    /// socket options); there the close is an ordinary one.
+    /// Makes the coming close a reset, so that the peer sees that a reply is not whole. Direct descriptors have no socket options: there
+    /// the close is an ordinary one, unless [`Driver::find_unsent`] has got a descriptor.
     fn reset_on_close(&mut self, conn: ConnId);
 
     /// Closes the connection and frees its slot once done.
@@ -105,9 +106,15 @@ pub trait Driver {
     /// Gives the connection away as a descriptor of its own (D-11).
     fn detach(&mut self, conn: ConnId) -> Step<Result<OwnedFd, Errno>>;
 
-    /// What the kernel holds for the peer and the peer has not taken. A system call: for a look when a deadline has passed. `None` with
-    /// direct descriptors and after an error.
+    /// What the kernel holds for the peer and the peer has not taken. A system call: for a look when a deadline has passed. `None` after
+    /// an error, and with direct descriptors unless [`Driver::find_unsent`] has made it known.
     fn unsent(&self, conn: ConnId) -> Option<u32>;
+
+    /// Has the driver find out what [`Driver::unsent`] does not know. True: ask that again after the next wait. False: it will not be
+    /// known. Takes a descriptor for as long as the connection lives.
+    fn find_unsent(&mut self, _conn: ConnId) -> bool {
+        false
+    }
 
     /// The peer's address; `None` for Unix sockets, direct descriptors and after an error.
     fn peer_addr(&self, conn: ConnId) -> Option<IpAddr>;

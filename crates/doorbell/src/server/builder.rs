@@ -143,7 +143,8 @@ impl ServerBuilder {
 
     /// How io_uring holds connections. Default [`Descriptors::Auto`]. With [`Descriptors::Direct`] the peer's address is not available: a listener that is
     /// no Unix socket and needs it, for the cap of connections an address ([`Self::conns_per_ip_max`]), a PROXY protocol header or its service
-    /// ([`wants_client`](crate::Handler::wants_client)), is refused at start.
+    /// ([`wants_client`](crate::Handler::wants_client)), is refused at start. The progress of a client that reads a reply slowly is only looked
+    /// for when the write timeout has passed, and cannot be seen before Linux 6.8: one that reads nothing keeps its connection for twice that time.
     pub const fn descriptors(mut self, descriptors: Descriptors) -> Self {
         self.descriptors = descriptors;
         self

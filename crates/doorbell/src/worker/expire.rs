@@ -6,9 +6,9 @@ use core::time::Duration;
 
 use doorbell_http::Next;
 
-use super::Worker;
 use super::apply::Todo;
 use super::say::Input;
+use super::{CLOCK_RESOLUTION, Worker};
 use crate::conn::{Arriving, Phase};
 use crate::driver::Driver;
 use crate::error::CloseReason;
@@ -61,6 +61,12 @@ impl<D: Driver, C: Clock> Worker<D, C> {
     /// its buffer is free, so a steady slow reader may be busy with that buffer all the while.
     fn expire_send(&mut self, id: ConnId) {
         let unsent = self.driver.unsent(id);
+        if unsent.is_none() && self.driver.find_unsent(id) {
+            let conn = self.table.live_mut(id);
+            conn.deadline = self.now.after(CLOCK_RESOLUTION);
+            let deadline = conn.deadline;
+            return self.wheel.arm(id.slot, deadline);
+        }
         let conn = self.table.live_mut(id);
         let before = core::mem::replace(&mut conn.unsent, unsent);
         let has_fallen = unsent.is_some_and(|now| before.is_none_or(|before| now < before));

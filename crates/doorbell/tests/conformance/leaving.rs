@@ -72,6 +72,34 @@ pub(super) fn d11_a_detached_connection_goes_on_in_both_directions<B: Bench>(mut
     }
 }
 
+/// The descriptor that is made for the look neither keeps a connection open nor gets into the way of its end.
+pub(super) fn d12_a_look_at_what_is_unsent_outlives_no_connection<B: Bench>(mut stand: Stand<B>) {
+    for turns in 0..3 {
+        let (peer, conn) = stand.pair();
+        let _asked = stand.bench.driver().find_unsent(conn);
+        (0..turns).for_each(|_| stand.turn());
+        let taken = detach(&mut stand, conn);
+        stand.bench.taken_close(taken);
+        let seen = stand.look_until(peer, |seen| seen.fin);
+        assert!(!seen.reset, "detached after {turns} turns: {seen:?}");
+        let (peer, conn) = stand.pair();
+        let _asked = stand.bench.driver().find_unsent(conn);
+        (0..turns).for_each(|_| stand.turn());
+        stand.close(conn);
+        let seen = stand.look_until(peer, |seen| seen.fin);
+        assert!(!seen.reset, "closed after {turns} turns: {seen:?}");
+    }
+    let (peer, conn) = stand.pair();
+    while stand.bench.driver().unsent(conn).is_none() && stand.bench.driver().find_unsent(conn) {
+        stand.turn();
+    }
+    let is_known = stand.bench.driver().unsent(conn).is_some();
+    stand.bench.driver().reset_on_close(conn);
+    stand.close(conn);
+    let seen = stand.look_until(peer, |seen| seen.fin || seen.reset);
+    assert_eq!(seen.reset, is_known, "where it can be looked at it can be reset");
+}
+
 pub(super) fn d11_what_was_not_received_is_not_lost<B: Bench>(mut stand: Stand<B>) {
     let (peer, conn) = stand.pair();
     stand.bench.send(peer, b"unread from the first byte on");

@@ -31,7 +31,7 @@ macro_rules! suite {
                     an_idle_connection_does_not_delay_another;
                 leaving: d11_a_detached_connection_goes_on_in_both_directions, d11_what_was_not_received_is_not_lost,
                     d11_what_was_sent_arrives_before_the_next_owners_bytes,
-                    d11_a_slot_is_used_again_and_its_connection_stays_apart;
+                    d11_a_slot_is_used_again_and_its_connection_stays_apart, d12_a_look_at_what_is_unsent_outlives_no_connection;
             }
         }
     )*};

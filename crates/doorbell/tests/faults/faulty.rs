@@ -145,6 +145,10 @@ impl<D: Driver> Driver for Faulty<D> {
         self.inner.unsent(conn)
     }
 
+    fn find_unsent(&mut self, conn: ConnId) -> bool {
+        self.inner.find_unsent(conn)
+    }
+
     fn reset_on_close(&mut self, conn: ConnId) {
         self.inner.reset_on_close(conn);
     }

@@ -8,7 +8,9 @@ use core::time::Duration;
 use doorbell::control::Command;
 use doorbell::driver::Errno;
 use doorbell::{CloseReason, HttpLimits, Limits};
-use doorbell_testkit::sim::{FaultKind, FaultPlan, PeerPlan, PeerStep, Reading, ResetCause, Rng, SimConfig};
+use doorbell_testkit::sim::{
+    FaultKind, FaultPlan, PeerIndex, PeerPlan, PeerStep, Reading, ResetCause, Rng, SimConfig, Unsent,
+};
 
 use super::cast::{HTTP, Kind};
 use super::run::{Ending, Stage};
@@ -174,29 +176,63 @@ fn a_send_that_makes_no_progress_is_cut_by_a_reset() {
     }
 }
 
-/// A third of its window takes it more than twice the write timeout.
+/// With direct descriptors nothing is known when the send begins: what the first deadline finds is what the second compares with.
+#[test]
+fn a_send_through_a_direct_descriptor_is_cut_after_its_second_deadline() {
+    let config = SimConfig { unsent: Unsent::OnDemand, ..SimConfig::quiet(1, 0) };
+    let mut stage = Stage::new(Limits::default(), HttpLimits::default(), config);
+    let peer = stage.add_kind(Kind::NeverReads, &mut Rng::new(8), Duration::from_nanos(1));
+    stage.run_for(Duration::from_secs(60));
+    let log = stage.sim.world().log(peer).clone();
+    let (at, cause) = log.reset.expect("it sees a reset");
+    assert_eq!(cause, ResetCause::Asked);
+    let lived = Duration::from_nanos(at - log.accepted_at.expect("accepted"));
+    let deadline = Limits::default().write_timeout;
+    assert!((deadline * 2..deadline * 3).contains(&lived), "{lived:?}");
+    assert_eq!(stage.snapshot().closed_because(CloseReason::WriteTimeout), 1);
+}
+
+const SLOW_LEN: usize = 70_000;
+
+/// A steady slow reader of so many bytes: a third of its window takes it more than twice the write timeout.
+fn slow_reader(plan: FaultPlan, unsent: Unsent) -> (Stage, PeerIndex) {
+    let config = SimConfig { plan, unsent, ..SimConfig::quiet(1, 0) };
+    let stage = Stage::new(Limits::default(), HttpLimits::default(), config);
+    let peer = stage.sim.world_mut().add_peer(PeerPlan {
+        listener: HTTP,
+        addr: Some(Ipv4Addr::LOCALHOST.into()),
+        connect_after: Duration::ZERO,
+        script: vec![PeerStep::Send(format!("GET /echo/9/{SLOW_LEN} HTTP/1.0\r\n\r\n").into_bytes())],
+        reading: Reading::Slow { len: 500, every: Duration::from_secs(1) },
+        window_len: 36_000,
+        ignores_fin: false,
+    });
+    (stage, peer)
+}
+
+/// Also with direct descriptors, where its progress is looked for when a deadline has passed.
 #[test]
 fn a_steady_slow_reader_gets_its_whole_reply() {
-    for plan in [FaultPlan::none(), FaultPlan::none().with(FaultKind::SendShort, ALWAYS / 2)] {
-        let mut stage = stage(Limits::default(), plan);
-        let len = 70_000;
-        let request = format!("GET /echo/9/{len} HTTP/1.0\r\n\r\n").into_bytes();
-        let peer = stage.sim.world_mut().add_peer(PeerPlan {
-            listener: HTTP,
-            addr: Some(Ipv4Addr::LOCALHOST.into()),
-            connect_after: Duration::ZERO,
-            script: vec![PeerStep::Send(request)],
-            reading: Reading::Slow { len: 500, every: Duration::from_secs(1) },
-            window_len: 36_000,
-            ignores_fin: false,
-        });
-        stage.run_for(Duration::from_secs(200));
-        let log = stage.sim.world().log(peer).clone();
-        assert_eq!(log.reset, None);
-        let got = log.received.len();
-        assert!(log.received.ends_with(&pattern(9, len)), "{got} bytes, {:?}", stage.snapshot());
-        assert_eq!(stage.snapshot().closed_because(CloseReason::WriteTimeout), 0);
+    for unsent in [Unsent::Known, Unsent::OnDemand] {
+        for plan in [FaultPlan::none(), FaultPlan::none().with(FaultKind::SendShort, ALWAYS / 2)] {
+            let (mut stage, peer) = slow_reader(plan, unsent);
+            stage.run_for(Duration::from_secs(200));
+            let log = stage.sim.world().log(peer).clone();
+            assert_eq!(log.reset, None, "{unsent:?}");
+            let got = log.received.len();
+            assert!(log.received.ends_with(&pattern(9, SLOW_LEN)), "{got} bytes, {:?}", stage.snapshot());
+            assert_eq!(stage.snapshot().closed_because(CloseReason::WriteTimeout), 0, "{unsent:?}");
+        }
     }
+}
+
+/// On a kernel that cannot look at direct descriptors the progress of the buffer is all that is known.
+#[test]
+fn a_slow_reader_whose_progress_cannot_be_seen_is_cut() {
+    let (mut stage, peer) = slow_reader(FaultPlan::none(), Unsent::Hidden);
+    stage.run_for(Duration::from_secs(200));
+    assert!(stage.sim.world().log(peer).reset.is_some());
+    assert_eq!(stage.snapshot().closed_because(CloseReason::WriteTimeout), 1);
 }
 
 #[test]

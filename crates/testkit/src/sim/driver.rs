@@ -189,6 +189,10 @@ impl Driver for SimDriver {
         self.world.borrow().unsent(conn)
     }
 
+    fn find_unsent(&mut self, conn: ConnId) -> bool {
+        self.world.borrow_mut().find_unsent(conn)
+    }
+
     fn peer_addr(&self, conn: ConnId) -> Option<IpAddr> {
         self.world.borrow().peer_addr(conn)
     }

@@ -21,4 +21,4 @@ pub use driver::{Sim, SimDriver};
 pub use faults::{FaultCounts, FaultKind, FaultPlan};
 pub use peer::{AwaitTest, OwnEnd, PeerIndex, PeerLog, PeerPlan, PeerStep, Reading, ResetCause};
 pub use rng::{Rng, splitmix};
-pub use world::{SimConfig, World};
+pub use world::{SimConfig, Unsent, World};

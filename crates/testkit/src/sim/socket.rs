@@ -10,7 +10,7 @@ use doorbell::id::{ConnId, SlotIndex};
 use super::events::{Event, Ready};
 use super::faults::FaultKind;
 use super::peer::{PeerIndex, Place};
-use super::world::{PendingRecv, PendingSend, World};
+use super::world::{PendingRecv, PendingSend, Unsent, World};
 
 /// What a receive found.
 #[derive(Debug)]
@@ -292,6 +292,7 @@ impl World {
         slot.peer = None;
         slot.conn = None;
         slot.close_busy = false;
+        slot.unsent_from = None;
         if slot.past.is_empty() {
             self.used.push(conn.slot);
         }
@@ -305,8 +306,24 @@ impl World {
     }
 
     pub(super) fn unsent(&self, conn: ConnId) -> Option<u32> {
-        let peer = self.slots[conn.slot.index()].peer?;
+        let slot = &self.slots[conn.slot.index()];
+        let is_known = match self.config.unsent {
+            Unsent::Hidden => false,
+            Unsent::Known => true,
+            Unsent::OnDemand => slot.unsent_from.is_some_and(|at| at <= self.now()),
+        };
+        let peer = slot.peer.filter(|_| is_known)?;
         u32::try_from(self.peers[peer.0].unread_len).ok()
+    }
+
+    pub(super) fn find_unsent(&mut self, conn: ConnId) -> bool {
+        self.claim(conn);
+        let after = self.now() + u64::try_from(self.micros(1..20).as_nanos()).unwrap_or(0);
+        let slot = &mut self.slots[conn.slot.index()];
+        if self.config.unsent == Unsent::OnDemand {
+            slot.unsent_from.get_or_insert(after);
+        }
+        slot.unsent_from.is_some()
     }
 
     pub(super) fn peer_addr(&self, conn: ConnId) -> Option<core::net::IpAddr> {

@@ -33,6 +33,8 @@ pub struct SimConfig {
     pub recv_buf_len: usize,
     /// Connections reported between two looks of the worker.
     pub accept_batch_max: u32,
+    /// What the driver can tell of bytes that a peer has not taken.
+    pub unsent: Unsent,
     /// True to record [`World::trace`].
     pub traced: bool,
 }
@@ -48,9 +50,21 @@ impl SimConfig {
             at_once_millionths: 0,
             recv_buf_len: 2048,
             accept_batch_max: 16,
+            unsent: Unsent::Known,
             traced: false,
         }
     }
+}
+
+/// Whether [`Driver::unsent`](doorbell::driver::Driver::unsent) is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unsent {
+    /// As on a kernel that makes no ordinary descriptor of a direct one.
+    Hidden,
+    /// As with ordinary descriptors.
+    Known,
+    /// As with direct descriptors: once [`find_unsent`](doorbell::driver::Driver::find_unsent) was asked and a wait is over.
+    OnDemand,
 }
 
 /// A listening socket.
@@ -88,6 +102,8 @@ pub(super) struct Slot {
     pub(super) close_busy: bool,
     pub(super) recv: Option<PendingRecv>,
     pub(super) send: Option<PendingSend>,
+    /// From when on [`Unsent::OnDemand`] is known.
+    pub(super) unsent_from: Option<u64>,
     /// Names of earlier uses, for completions that come too late.
     pub(super) past: VecDeque<ConnId>,
 }

@@ -7,9 +7,9 @@ use std::os::fd::{AsFd, OwnedFd};
 use doorbell_ring::{Op, Token};
 use rustix::io::Errno;
 
-use super::socket::{Handle, Poll, Socket};
+use super::socket::{Beside, Handle, Poll, Socket};
 use super::{Uring, conn_of, errno_of, token_of};
-use crate::driver::{Completion, Step, sock};
+use crate::driver::{Completion, Driver as _, Step, sock};
 use crate::id::{ConnId, SlotIndex};
 
 impl Uring {
@@ -18,8 +18,8 @@ impl Uring {
         let socket = self.socket(conn);
         debug_assert!(!socket.recv && !socket.send, "D-11: nothing is in flight at a detach");
         match (&socket.handle, socket.poll) {
-            (Handle::Direct, _) if !can_install => Step::Done(Err(Errno::OPNOTSUPP)),
-            (Handle::Direct, _) => {
+            (Handle::Direct(_), _) if !can_install => Step::Done(Err(Errno::OPNOTSUPP)),
+            (Handle::Direct(_), _) => {
                 self.ring.install_fixed(token_of(conn), conn.slot.0);
                 Step::Pending
             }
@@ -47,8 +47,46 @@ impl Uring {
         Ok(fd)
     }
 
-    /// A direct descriptor has an ordinary one beside it: now its place in the table is given back.
+    /// Makes an ordinary descriptor beside a direct one, if the kernel can. True while it is being made.
+    pub(super) fn install_beside(&mut self, conn: ConnId) -> bool {
+        let can_install = self.ring.report().fd_install;
+        match &mut self.socket(conn).handle {
+            Handle::Direct(Beside::Asked) => true,
+            Handle::Direct(beside @ Beside::None) if can_install => {
+                *beside = Beside::Asked;
+                self.ring.install_fixed(token_of(conn), conn.slot.0);
+                true
+            }
+            Handle::Direct(_) | Handle::Ordinary(_) => false,
+        }
+    }
+
+    /// A direct descriptor has an ordinary one beside it, or will not have one.
     pub(super) fn on_installed(
+        &mut self,
+        token: Token,
+        result: Result<OwnedFd, doorbell_ring::Errno>,
+    ) -> Option<Completion> {
+        // Whichever was asked for first comes first; both are of the same socket.
+        match &mut self.sockets.get_mut(token.slot as usize)?.as_mut()?.handle {
+            Handle::Direct(beside @ Beside::Asked) => {
+                *beside = result.map_or(Beside::Failed, Beside::Here);
+                None
+            }
+            Handle::Direct(beside @ Beside::Closing) => {
+                *beside = Beside::None;
+                drop(result);
+                match self.close(conn_of(token)) {
+                    Step::Done(()) => Some(Completion::Closed { conn: conn_of(token) }),
+                    Step::Pending => None,
+                }
+            }
+            Handle::Direct(_) | Handle::Ordinary(_) => self.on_detachable(token, result),
+        }
+    }
+
+    /// The connection goes on under its ordinary descriptor: now its place in the table is given back.
+    fn on_detachable(
         &mut self,
         token: Token,
         result: Result<OwnedFd, doorbell_ring::Errno>,

@@ -8,7 +8,7 @@ use doorbell_ring::{Accepted, Event, EventKind, Op, Ready, Token};
 use rustix::io::Errno;
 use rustix::net::{SocketFlags, accept_with};
 
-use super::socket::{HalfClose, Handle, Poll, Socket};
+use super::socket::{Beside, HalfClose, Handle, Poll, Socket};
 use super::{ALARM, Arm, RECV_BUF_LEN, Uring, WAKER, conn_of, errno_of, listener_of};
 use crate::driver::{AcceptMode, Chunk, ChunkSource, Completion, Driver as _, Received, Sent, Step, sock};
 use crate::id::{ConnId, ListenerIndex, SlotIndex};
@@ -68,7 +68,7 @@ impl Uring {
         let slot = match accepted {
             Accepted::Fixed(index) => {
                 let slot = SlotIndex(index);
-                self.install(slot, Handle::Direct);
+                self.install(slot, Handle::Direct(Beside::None));
                 slot
             }
             Accepted::Fd(fd) => self.admit_fd(fd)?,

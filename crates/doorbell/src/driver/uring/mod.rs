@@ -19,7 +19,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use doorbell_ring::{Op, Ring, Setup, SetupError, SetupReport, Token};
 use rustix::io::Errno;
 
-use self::socket::{HalfClose, Handle, Poll, Socket};
+use self::socket::{Beside, HalfClose, Handle, Poll, Socket};
 use super::alarm::Alarm;
 use super::slots::FreeSlots;
 use super::sock::{self, SCRATCH_LEN};
@@ -326,7 +326,7 @@ impl Driver for Uring {
     fn send_now(&mut self, conn: ConnId, bytes: &[u8], more: bool) -> Option<Result<usize, Errno>> {
         let direct_calls = self.tuning.direct_calls;
         match &self.socket(conn).handle {
-            Handle::Direct => None,
+            Handle::Direct(_) => None,
             Handle::Ordinary(_) if !direct_calls => None,
             Handle::Ordinary(fd) => sock::send_now(fd.as_fd(), bytes, more),
         }
@@ -335,7 +335,7 @@ impl Driver for Uring {
     fn shutdown_write(&mut self, conn: ConnId) {
         let socket = self.sockets[conn.slot.index()].as_mut().expect("I-3: an operation names a live slot");
         match &socket.handle {
-            Handle::Direct => {
+            Handle::Direct(_) => {
                 socket.half_close = HalfClose::Asked;
                 self.ring.shutdown_fixed(token_of(conn), conn.slot.0);
             }
@@ -344,8 +344,8 @@ impl Driver for Uring {
     }
 
     fn reset_on_close(&mut self, conn: ConnId) {
-        if let Handle::Ordinary(fd) = &self.socket(conn).handle {
-            sock::reset_on_close(fd.as_fd());
+        if let Some(fd) = self.socket(conn).fd() {
+            sock::reset_on_close(fd);
         }
     }
 
@@ -371,11 +371,16 @@ impl Driver for Uring {
         let cell = &mut self.sockets[conn.slot.index()];
         let socket = cell.as_mut().expect("I-3: a close names a live slot");
         debug_assert!(!socket.recv && !socket.send, "D-6: nothing is in flight at a close");
-        if matches!(socket.handle, Handle::Direct) {
+        if let Handle::Direct(beside) = &mut socket.handle {
+            if matches!(beside, Beside::Asked) {
+                *beside = Beside::Closing;
+                return Step::Pending;
+            }
             if socket.half_close != HalfClose::None {
                 socket.half_close = HalfClose::Closing;
                 return Step::Pending;
             }
+            *beside = Beside::None;
             if self.tuning.skip_success {
                 // The slot comes back with a connection that is accepted after the close.
                 *cell = None;
@@ -402,15 +407,16 @@ impl Driver for Uring {
     }
 
     fn unsent(&self, conn: ConnId) -> Option<u32> {
-        match &self.sockets[conn.slot.index()].as_ref()?.handle {
-            Handle::Direct => None,
-            Handle::Ordinary(fd) => sock::unsent(fd.as_fd()),
-        }
+        sock::unsent(self.sockets[conn.slot.index()].as_ref()?.fd()?)
+    }
+
+    fn find_unsent(&mut self, conn: ConnId) -> bool {
+        self.install_beside(conn)
     }
 
     fn peer_addr(&self, conn: ConnId) -> Option<IpAddr> {
         match &self.sockets[conn.slot.index()].as_ref()?.handle {
-            Handle::Direct => None,
+            Handle::Direct(_) => None,
             Handle::Ordinary(fd) => sock::peer_addr(fd.as_fd()),
         }
     }

@@ -2,7 +2,7 @@
 //!
 //! Does not know about: the ring. It says what was read and what is still armed.
 
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use doorbell_ring::Target;
 
@@ -32,8 +32,22 @@ pub(super) struct Socket {
 
 #[derive(Debug)]
 pub(super) enum Handle {
-    Direct,
+    Direct(Beside),
     Ordinary(OwnedFd),
+}
+
+/// The ordinary descriptor beside a direct one, made to look at the socket when a deadline has passed. The connection lives until both are
+/// closed.
+#[derive(Debug)]
+pub(super) enum Beside {
+    /// Being made.
+    Asked,
+    /// Being made, and a close waits for it: the kernel looks the direct descriptor's number up when it makes the other.
+    Closing,
+    /// It cannot be made.
+    Failed,
+    Here(OwnedFd),
+    None,
 }
 
 /// A poll keeps its socket open, so that the close waits for its end.
@@ -73,6 +87,14 @@ impl Socket {
         }
     }
 
+    /// The ordinary descriptor of the connection, if it has one.
+    pub(super) fn fd(&self) -> Option<BorrowedFd<'_>> {
+        match &self.handle {
+            Handle::Direct(Beside::Here(fd)) | Handle::Ordinary(fd) => Some(fd.as_fd()),
+            Handle::Direct(_) => None,
+        }
+    }
+
     /// What can be read at once; `None` for a direct descriptor, which cannot be read that way.
     #[inline(always)]
     pub(super) fn try_recv(&mut self, scratch: &mut [u8]) -> Option<Received> {
@@ -92,7 +114,7 @@ impl Socket {
 
     pub(super) fn target(&self, slot: SlotIndex) -> Target<'_> {
         match &self.handle {
-            Handle::Direct => Target::Fixed(slot.0),
+            Handle::Direct(_) => Target::Fixed(slot.0),
             Handle::Ordinary(fd) => Target::Fd(fd.as_fd()),
         }
     }
