@@ -7,8 +7,13 @@ use rustix::thread::sched_getaffinity;
 use std::num::NonZero;
 use std::sync::OnceLock;
 
-/// What one worker may need of a memory limit: its ring, its buffers, its stack and connections.
+/// What one worker may need of a memory limit: its ring, its buffers, its stack and connections. Measured with the program of the image, as
+/// charged to its control group with 1, 8 and 64 workers on Linux 6.18: a worker on io_uring takes 0.68 MiB, of which 0.62 MiB are the kernel's
+/// for its ring, and 0.69 MiB while 256 connections are busy; on epoll 0.09 and 0.10 MiB. None of it is locked (`VmLck`, `VmPin`).
 const MEMORY_OF_WORKER: u64 = 1 << 20;
+
+/// What the rest takes: 1 MiB, and 6 MiB of code where no other group has it in memory.
+const MEMORY_OF_PROGRAM: u64 = 8 << 20;
 
 /// In a container that shares all processors with others, and does not say how much of them it wants.
 const SHARED_MAX: usize = 4;
@@ -91,7 +96,8 @@ fn choose(cores: usize, limits: Limits, is_container: bool) -> Workers {
         None => {}
     }
     if let Some(bytes) = limits.memory {
-        let count = usize::try_from(bytes / MEMORY_OF_WORKER).unwrap_or(MAX);
+        let count =
+            usize::try_from(bytes.saturating_sub(MEMORY_OF_PROGRAM) / MEMORY_OF_WORKER).unwrap_or(MAX);
         all.push((count, format!("a memory limit of {} MiB", bytes >> 20)));
     }
     let (count, why) = all.into_iter().min_by_key(|(count, _)| *count).unwrap_or_default();
@@ -129,8 +135,8 @@ mod tests {
             (96, Some(1.5), None, true, 2, "a CPU quota of 1.50"),
             (96, Some(8.0), None, true, 8, "a CPU quota of 8.00"),
             (96, Some(0.05), None, false, 1, "a CPU quota of 0.05"),
-            (96, None, Some(64 * MIB), false, 64, "a memory limit of 64 MiB"),
-            (96, Some(90.0), Some(16 * MIB), true, 16, "a memory limit of 16 MiB"),
+            (96, None, Some(64 * MIB), false, 56, "a memory limit of 64 MiB"),
+            (96, Some(90.0), Some(16 * MIB), true, 8, "a memory limit of 16 MiB"),
             (4, None, Some(MIB / 2), false, 1, "a memory limit of 0 MiB"),
             (4096, None, None, false, 1024, "4096 processors"),
         ] {
