@@ -10,7 +10,7 @@
 use super::board::{Keeper, Published, Serving};
 use super::census::Seat;
 use super::listener::listens;
-use crate::checks::Demand;
+use crate::checks::RunRequest;
 use crate::config::model::Config;
 use crate::exit::Failure;
 use crate::http::Time;
@@ -50,7 +50,7 @@ struct Lines {
 #[derive(Debug)]
 struct Place {
     /// What runs when somebody asks.
-    demands: Box<[Demand]>,
+    demands: Box<[RunRequest]>,
     /// Where who asks is counted.
     seat: Option<Arc<Seat>>,
 }
@@ -123,7 +123,7 @@ impl Lines {
         let set = self.published.load();
         reply.extend_from_slice(set.text(self.texts, endpoint));
         let Some(now) = now else { return };
-        place.demands.iter().for_each(Demand::ask);
+        place.demands.iter().for_each(RunRequest::ask);
         if let Some(seat) = &place.seat {
             let (state, _) = set.told(endpoint)[Audience::LoadBalancer as usize];
             seat.own().count(Some(Prober::Haproxy), state, now);
@@ -240,7 +240,7 @@ fn written(words: String, why: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::checks::{Desk as _, Finding};
+    use crate::checks::{Finding, ResultSink as _};
     use crate::config::{Source, parse};
     use doorbell_health::Outcome;
 

@@ -9,7 +9,7 @@ use super::census::Seat;
 use super::generation::{Ledger, OpenGate};
 use super::port::{Listening, Port, cannot_listen};
 use super::totals::Item;
-use crate::checks::Demand;
+use crate::checks::RunRequest;
 use crate::config::model::{Config, TcpGate, WhenDown};
 use crate::exit::{Exit, Failure};
 use crate::http::log::Prober;
@@ -51,7 +51,7 @@ pub(super) struct Gates {
     up: Vec<Up>,
     /// As they are written down.
     addrs: Vec<SocketAddr>,
-    demands: watch::Sender<Vec<Demand>>,
+    demands: watch::Sender<Vec<RunRequest>>,
     stop: watch::Sender<bool>,
     /// Gives back what still listens.
     thread: Option<JoinHandle<Vec<Listening>>>,
@@ -62,7 +62,7 @@ pub(super) struct Gates {
 pub(super) struct Unopened {
     gates: Vec<Gate>,
     up: Vec<Up>,
-    demands: watch::Sender<Vec<Demand>>,
+    demands: watch::Sender<Vec<RunRequest>>,
     /// Without the word the thread ends.
     go: SyncSender<Vec<Gate>>,
     stop: watch::Sender<bool>,
@@ -202,16 +202,16 @@ impl Drop for Gates {
 }
 
 /// What runs only when somebody asks for an endpoint that has a gate.
-fn demands_of(config: &Config, keeper: &Keeper) -> Vec<Demand> {
+fn demands_of(config: &Config, keeper: &Keeper) -> Vec<RunRequest> {
     config.tcp_gates.iter().flat_map(|gate| keeper.demands_of(gate.endpoint)).collect()
 }
 
 /// Asks, until the thread ends.
-async fn ask(mut demands: watch::Receiver<Vec<Demand>>) {
+async fn ask(mut demands: watch::Receiver<Vec<RunRequest>>) {
     loop {
         let is_idle = {
             let demands = demands.borrow_and_update();
-            demands.iter().for_each(Demand::ask);
+            demands.iter().for_each(RunRequest::ask);
             demands.is_empty()
         };
         let changed = demands.changed();
@@ -416,7 +416,7 @@ async fn read_out(stream: &mut TcpStream, time: Duration) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::checks::{Desk as _, Finding};
+    use crate::checks::{Finding, ResultSink as _};
     use crate::config::{Source, parse};
     use doorbell_health::Outcome;
 

@@ -4,7 +4,7 @@
 
 use super::fdstore;
 use super::ops::Operator;
-use crate::checks::Pulse;
+use crate::checks::Heartbeat;
 use crate::config::model::{Config, ReadyOn, Systemd};
 use crate::wire::{Lifecycle, Status};
 use sd_notify::NotifyState;
@@ -201,12 +201,12 @@ impl Teller {
     fn pet(&mut self, is_ending: bool) {
         let (Some(_), Some(running)) = (self.watchdog, self.operator.running()) else { return };
         let workers = running.handle.worker_stats().into_iter().map(|stats| stats.turns);
-        let turns: Vec<u64> = workers.chain(running.pulse.iter().map(Pulse::turns)).collect();
+        let turns: Vec<u64> = workers.chain(running.pulse.iter().map(Heartbeat::turns)).collect();
         if is_ending || (all_turned(&self.turns, &turns) && running.handle.is_healthy()) {
             say(&[NotifyState::Watchdog]);
             self.turns = turns;
             running.handle.wake();
-            running.pulse.iter().for_each(Pulse::wake);
+            running.pulse.iter().for_each(Heartbeat::wake);
         }
     }
 }

@@ -5,7 +5,7 @@
 use super::guards::Common;
 use super::lane::Counters;
 use super::tables::Counted;
-use crate::checks::{self, Counts, LagCounts};
+use crate::checks::{self, CheckCounts, LagCounts};
 use crate::config::model::Config;
 use crate::http::limit::Limiter;
 use doorbell::access_log::LogSink;
@@ -28,7 +28,7 @@ pub(super) struct Totals {
     listeners: Vec<Box<str>>,
     refusals: Vec<Refusals>,
     http2: Option<Arc<Counters>>,
-    checks: Option<Arc<checks::Counters>>,
+    checks: Option<Arc<checks::SchedulerCounters>>,
     /// With what tells one log from another.
     access: Option<(usize, LogSink)>,
     connector: Option<Arc<checks::Connector>>,
@@ -153,7 +153,11 @@ impl Totals {
     }
 
     /// What checks did, and whom they connected through.
-    pub(super) fn set_checks(&mut self, counters: Arc<checks::Counters>, connector: Arc<checks::Connector>) {
+    pub(super) fn set_checks(
+        &mut self,
+        counters: Arc<checks::SchedulerCounters>,
+        connector: Arc<checks::Connector>,
+    ) {
         self.checks = Some(counters);
         self.connector = Some(connector);
     }
@@ -217,8 +221,8 @@ impl Totals {
     }
 
     /// What the runs of each check came to, by its name.
-    pub(super) fn check_counts(&self) -> BTreeMap<Box<str>, Counts> {
-        self.checks.iter().flat_map(|counters| counters.tallies.counts()).collect()
+    pub(super) fn check_counts(&self) -> BTreeMap<Box<str>, CheckCounts> {
+        self.checks.iter().flat_map(|counters| counters.by_check.counts()).collect()
     }
 
     /// When the first certificate of each `[tls.NAME]` ends, in seconds from 1970 on.

@@ -179,7 +179,7 @@ fn what_comes_may_have_to_match() {
 }
 
 fn contains_host(request: &[u8]) -> bool {
-    judge::contains(request, b"host: app.internal\r\n")
+    expectations::contains(request, b"host: app.internal\r\n")
 }
 
 /// A TLS server whose certificate ends so.

@@ -7,12 +7,24 @@ mod names;
 mod requests;
 mod watches;
 
+use super::connect::certificate;
+use super::connect::connector::Connector;
+use super::connect::resolver::{LOOK_UPS_MAX, Names};
+use super::finding::Finding;
+use super::kinds::expectations;
+use super::progress::Progress;
+use super::runner::{Ran, Runner, Shared};
+use super::scheduler::run_requests::{Request, RequestQueue};
 use super::*;
 use crate::config::{Source, default_config, parse, parse_duration};
+use doorbell_health::Outcome;
 use doorbell_testkit::figures;
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
+use std::time::Duration;
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 
 /// For checks that are to run out of time.
 const SOON: &str = "\ntimeout = \"1s\"\n";

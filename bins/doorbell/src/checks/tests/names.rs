@@ -3,7 +3,6 @@
 //! Does not know about: servers of names.
 
 use super::*;
-use crate::checks::names::{LOOK_UPS_MAX, Names};
 use doorbell_health::Time;
 use std::collections::VecDeque;
 use std::fmt::Write as _;
@@ -57,7 +56,7 @@ struct Seen {
     outcomes: Mutex<Vec<(usize, Outcome)>>,
 }
 
-impl Desk for Seen {
+impl ResultSink for Seen {
     fn now(&self) -> Time {
         Time::ZERO.after(self.origin.elapsed())
     }

@@ -3,7 +3,6 @@
 //! Does not know about: schedules.
 
 use super::*;
-use crate::checks::demand::{Call, Calls};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 /// A frame of HTTP/2 (RFC 9113 4.1) of the first stream, or of the connection.
@@ -66,8 +65,8 @@ fn a_watch_that_ends_is_not_begun_again_at_once() {
         let runner = runner(&format!(
             "type = \"grpc\"\naddress = \"{addr}\"\nmode = \"watch\"\nfast_interval = \"1s\""
         ));
-        let (tellers, mut told) = Calls::new(Arc::default());
-        runner.tell(tellers.teller(0));
+        let (queue, mut told) = RequestQueue::new(Arc::default());
+        runner.notify_changes(queue.change_notice(0));
         block_on(async {
             for round in 1..=3 {
                 let from = Instant::now();
@@ -76,7 +75,7 @@ fn a_watch_that_ends_is_not_begun_again_at_once() {
                     let finding = runner.run().await;
                     assert_eq!(finding.outcome, Outcome::Success, "{}", finding.reason);
                     assert_eq!(calls.load(Ordering::SeqCst), round, "what it said last is known");
-                    assert_eq!(told.recv().await, Some(Call::Changed(0)));
+                    assert_eq!(told.recv().await, Some(Request::Changed(0)));
                 }
                 assert!(from.elapsed() >= fast, "{:?}", from.elapsed());
             }

@@ -7,7 +7,7 @@
 
 use super::lines::Line;
 use super::{Changed, Keeper};
-use crate::checks::{Desk as _, Finding, LastRun};
+use crate::checks::{Finding, LastRun, ResultSink as _};
 use doorbell_health::Carry;
 use std::collections::HashMap;
 use std::sync::atomic::Ordering;

@@ -18,7 +18,7 @@ mod warning;
 
 use super::census::Census;
 use super::ops::{Journal, Window, time_of_day};
-use crate::checks::{Demand, Desk, Finding, LastRun, Tally};
+use crate::checks::{CheckStats, Finding, LastRun, ResultSink, RunRequest};
 use crate::config::model::{Config, DegradedVia, Health, HealthRoute, StateFields};
 use crate::workers;
 use doorbell_health::{
@@ -94,9 +94,9 @@ struct Inside {
     renderers: Vec<Renderer>,
     followers: Vec<Follower>,
     /// Checks that run when somebody asks, by their position.
-    demands: HashMap<usize, Demand>,
+    demands: HashMap<usize, RunRequest>,
     /// Where transitions of checks are counted, by their position.
-    tallies: Vec<Arc<Tally>>,
+    tallies: Vec<Arc<CheckStats>>,
 }
 
 /// Which endpoints serve.
@@ -108,7 +108,7 @@ pub(super) struct Serving<'a> {
 }
 
 impl Inside {
-    fn demands_of(&self, endpoint: EndpointIndex) -> Box<[Demand]> {
+    fn demands_of(&self, endpoint: EndpointIndex) -> Box<[RunRequest]> {
         let uses = self.board.endpoint(endpoint).map(|endpoint| &endpoint.config().uses);
         let demands = uses.into_iter().flatten().filter_map(|one| self.demands.get(&one.check.as_usize()));
         demands.cloned().collect()
@@ -185,17 +185,17 @@ impl Keeper {
     }
 
     /// Has these checks run when somebody asks. Before the first page is made.
-    pub(super) fn run_on_demand(&self, demands: impl Iterator<Item = (usize, Demand)>) {
+    pub(super) fn run_on_demand(&self, demands: impl Iterator<Item = (usize, RunRequest)>) {
         self.lock().demands.extend(demands);
     }
 
     /// Has transitions of checks counted here, by their position.
-    pub(super) fn count_in(&self, tallies: &[Arc<Tally>]) {
+    pub(super) fn count_in(&self, tallies: &[Arc<CheckStats>]) {
         self.lock().tallies = tallies.to_vec();
     }
 
     /// What runs when somebody asks for an endpoint, by its position.
-    pub(super) fn demands_of(&self, endpoint: usize) -> Box<[Demand]> {
+    pub(super) fn demands_of(&self, endpoint: usize) -> Box<[RunRequest]> {
         let index = self.places.endpoints.get(endpoint);
         index.map(|&index| self.lock().demands_of(index)).unwrap_or_default()
     }
@@ -417,7 +417,7 @@ impl Changed {
     }
 }
 
-impl Desk for Keeper {
+impl ResultSink for Keeper {
     fn now(&self) -> Time {
         Time::ZERO.after(self.origin.elapsed())
     }

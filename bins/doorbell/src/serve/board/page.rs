@@ -8,7 +8,7 @@
 use super::fields::fields_of;
 use super::published::{PageReplies, Published, Singles};
 use super::warning::warning;
-use crate::checks::Demand;
+use crate::checks::RunRequest;
 use crate::config::model::{Details, HealthFormat, HealthRoute, StateFields};
 use crate::http::{StaticReply, Status};
 use crate::serve::census::{Own, Seat};
@@ -30,7 +30,7 @@ pub(in crate::serve) struct Page {
     /// way on which they are asked, and all other pages need no look at whether there are any.
     kept_at: usize,
     /// Checks that run on demand.
-    demands: Box<[Demand]>,
+    demands: Box<[RunRequest]>,
     /// The places of the checks.
     names: HashMap<Box<[u8]>, usize>,
 }
@@ -305,7 +305,7 @@ impl Page {
     pub(super) fn build(
         look: Look,
         place: usize,
-        demands: Box<[Demand]>,
+        demands: Box<[RunRequest]>,
         board: &Board,
         seat: &Arc<Seat>,
         published: &Arc<Published>,
@@ -344,7 +344,7 @@ impl Page {
     }
 
     fn ask(&self) {
-        self.demands.iter().for_each(Demand::ask);
+        self.demands.iter().for_each(RunRequest::ask);
     }
 
     /// The replies of this moment, from now on known to the thread; checks that run on demand are asked.

@@ -3,7 +3,7 @@
 //! Does not know about: who looks.
 
 use super::Keeper;
-use crate::checks::Desk as _;
+use crate::checks::ResultSink as _;
 use crate::serve::ops::millis;
 use crate::wire::{AnswerView, CheckView, EndpointView, ResultView, UseView};
 use doorbell_health::{Audience, Board, Check, Endpoint, Time};

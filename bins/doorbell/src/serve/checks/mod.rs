@@ -5,7 +5,7 @@
 #[cfg(test)]
 mod tests;
 
-use crate::checks::{Connector, Counters, Plan, Push, Run, Runner, Shared};
+use crate::checks::{Connector, Plan, Push, Run, Runner, SchedulerCounters, Shared};
 use crate::config::model::{Check, CheckKind, Config, Egress};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -39,7 +39,7 @@ impl Left {
 /// When a check needs a file that cannot be used.
 pub(super) fn plan(
     config: &Config,
-    counters: &Arc<Counters>,
+    counters: &Arc<SchedulerCounters>,
     left: Option<&Left>,
 ) -> Result<Option<(Plan, Push)>, String> {
     if config.checks.is_empty() {
@@ -58,18 +58,18 @@ pub(super) fn plan(
         _ => Arc::new(Connector::open(&config.egress)?),
     };
     let (mut runs, mut shared) = (Vec::new(), Shared::new(Arc::clone(&connector)));
-    let tallies = counters.tallies.of(config.checks.iter().map(|check| check.name.as_str()));
-    for (position, (check, tally)) in config.checks.iter().zip(&tallies).enumerate() {
+    let stats = counters.by_check.of(config.checks.iter().map(|check| check.name.as_str()));
+    for (position, (check, stats)) in config.checks.iter().zip(&stats).enumerate() {
         let runner = match left.and_then(|left| left.runner(check)) {
             None => Runner::build(check, &mut shared)?.map(Arc::new),
             known => known,
         };
         if let Some(runner) = runner {
-            runs.push(Run::new(position, check, &instance, runner, Arc::clone(tally)));
+            runs.push(Run::new(position, check, &instance, runner, Arc::clone(stats)));
         }
     }
     let counters = Arc::clone(counters);
-    Ok(Some(Plan::new(runs, tallies, config.runtime.checks_in_flight as usize, connector, counters)))
+    Ok(Some(Plan::new(runs, stats, config.runtime.checks_in_flight as usize, connector, counters)))
 }
 
 /// What tells this doorbell from its replicas, and stays the same when it is started again: a pod or a machine has a name, and two on one

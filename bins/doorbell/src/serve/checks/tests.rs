@@ -5,7 +5,7 @@
 #![expect(clippy::disallowed_methods, reason = "a promise about time is kept in real time")]
 
 use super::plan;
-use crate::checks::{Counters, Desk, Finding, LAG_BOUNDS_US, LagCounts};
+use crate::checks::{Finding, LAG_BOUNDS_US, LagCounts, ResultSink, SchedulerCounters};
 use crate::config::model::{Action, Config};
 use crate::config::{Source, parse};
 use crate::serve::board::Keeper;
@@ -85,7 +85,7 @@ struct Metered {
     cpu_ns: AtomicU64,
 }
 
-impl Desk for Metered {
+impl ResultSink for Metered {
     fn now(&self) -> Time {
         self.keeper.now()
     }
@@ -157,7 +157,7 @@ fn ten_thousand_checks_a_second_are_on_time() {
             keeper.page(health, &route.headers, "GET", true).unwrap();
         }
     }
-    let counters = Arc::new(Counters::default());
+    let counters = Arc::new(SchedulerCounters::default());
     let (plan, _push) = plan(&config, &counters, None).unwrap().unwrap();
     let connector = plan.connector();
     let metered = Arc::new(Metered { keeper, cpu_ns: AtomicU64::new(0) });
@@ -200,7 +200,7 @@ struct Hanging {
     gate: Mutex<()>,
 }
 
-impl Desk for Hanging {
+impl ResultSink for Hanging {
     fn now(&self) -> Time {
         self.keeper.now()
     }
@@ -231,7 +231,7 @@ fn whoever_asks_sees_that_the_thread_goes_on_or_hangs() {
     let config = parse(&Source { name: "f".to_owned(), text }, &|_| None).config.unwrap();
     let keeper = Keeper::build(&config).unwrap();
     let (plan, _push) = plan(&config, &Arc::default(), None).unwrap().unwrap();
-    let (pulse, hurry) = (plan.pulse(), plan.hurry());
+    let (pulse, hurry) = (plan.heartbeat(), plan.run_now_handle());
     let desk = Arc::new(Hanging { keeper, gate: Mutex::new(()) });
     let lane = plan.start(Arc::clone(&desk)).unwrap().go();
     let turns_again = || {

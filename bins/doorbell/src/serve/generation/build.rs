@@ -55,8 +55,8 @@ impl Built {
         let keeper = keeper.map_err(bad_config)?;
         let left = before.and_then(|before| before.left.as_ref());
         let (checks, push) = checks::plan(config, &program.checks, left).map_err(bad_config)?.unzip();
-        keeper.run_on_demand(checks.iter().flat_map(|plan: &ChecksPlan| plan.demands()));
-        checks.iter().for_each(|plan| keeper.count_in(plan.tallies()));
+        keeper.run_on_demand(checks.iter().flat_map(|plan: &ChecksPlan| plan.run_requests()));
+        checks.iter().for_each(|plan| keeper.count_in(plan.stats()));
         let mut watched: Vec<Box<dyn Watched>> = Vec::new();
         let lane = program.compute(config)?;
         let reading = compute::Reading::new(lane.clone());

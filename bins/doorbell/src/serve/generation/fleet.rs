@@ -4,7 +4,7 @@
 
 use super::fixed::cannot_change;
 use super::{Awaited, Generation, Program, Started, engine};
-use crate::checks::Held;
+use crate::checks::ReadyScheduler;
 use crate::config::model::Config;
 use crate::exit::Failure;
 use crate::log;
@@ -271,7 +271,7 @@ impl Fleet {
         let open = elder.as_mut().map(|elder| std::mem::take(&mut elder.ports)).unwrap_or_default();
         generation.ports = ports.open(open, &generation.config, &generation.keeper);
         generation.awaited.tell();
-        generation.checks = checks.map(Held::go);
+        generation.checks = checks.map(ReadyScheduler::go);
         self.program.operator.install(running);
         self.program.guard.follow(generation.config.admin.as_ref());
         log::set_level(generation.config.log.level);

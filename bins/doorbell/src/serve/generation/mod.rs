@@ -34,7 +34,9 @@ use super::ops::{MaintenanceFiles, Operator, Running};
 use super::tables::Tables;
 use super::totals::Totals;
 use super::watch::{Stamps, Watch, Watched};
-use crate::checks::{Counters, Held, Hurry, Lane as Checks, Plan as ChecksPlan, Pulse, Push};
+use crate::checks::{
+    Heartbeat, Plan as ChecksPlan, Push, ReadyScheduler, RunNow, Scheduler as Checks, SchedulerCounters,
+};
 use crate::config::model::{CheckKind, ClientTls, Compute, Config};
 use crate::exit::{Exit, Failure};
 use build::Built;
@@ -56,7 +58,7 @@ pub(super) struct Program {
     pub(super) ledger: Arc<Ledger>,
     /// Who may change something on the admin listener.
     guard: Arc<Guard>,
-    checks: Arc<Counters>,
+    checks: Arc<SchedulerCounters>,
     http2: Arc<lane::Common>,
     /// Threads cannot be taken away from jobs that run, so it is there from its first use on, as it was wanted then.
     compute: OnceLock<(Compute, Offload)>,
@@ -77,9 +79,9 @@ pub(super) struct Generation {
     checks: Option<Checks>,
     /// Where results are left that somebody else found.
     push: Option<Push>,
-    hurry: Option<Hurry>,
+    hurry: Option<RunNow>,
     /// Whether the thread of checks goes on.
-    pulse: Option<Pulse>,
+    pulse: Option<Heartbeat>,
     ports: Ports,
     /// Of its checks, for those of the next one.
     left: Option<Left>,
@@ -103,7 +105,7 @@ pub(super) struct Started {
     server: Server,
     /// Which of its checks are as before.
     same: Same,
-    checks: Option<Held>,
+    checks: Option<ReadyScheduler>,
     ports: Unopened,
     waiter: Waiter,
 }
@@ -194,8 +196,8 @@ impl Generation {
             program.begin(&config, &keeper);
         }
         let watch = Watch::start(watched).map_err(no_thread)?;
-        let hurry = checks.as_ref().map(ChecksPlan::hurry);
-        let pulse = checks.as_ref().map(ChecksPlan::pulse);
+        let hurry = checks.as_ref().map(ChecksPlan::run_now_handle);
+        let pulse = checks.as_ref().map(ChecksPlan::heartbeat);
         let left = checks.as_ref().map(|plan| Left::of(&config, plan));
         let ports =
             Ports::prepare(&config, before.map(|before| (&before.ports, &before.config)), &program.ledger)?;

@@ -4,7 +4,7 @@
 
 use super::family::{Families, Filling, as_f64};
 use super::{Scrape, since_zero};
-use crate::checks::{Counts, DURATION_BOUNDS_US, LAG_BOUNDS_US};
+use crate::checks::{CheckCounts, DURATION_BOUNDS_US, LAG_BOUNDS_US};
 use crate::serve::census::LbState;
 use crate::wire::{CauseWord, CheckWord, EndpointWord};
 use doorbell_health::EndpointState;
@@ -145,7 +145,7 @@ fn results(scrape: &Scrape, families: &mut Families) {
     });
 }
 
-fn each(scrape: &Scrape, mut family: Filling<'_>, add: impl Fn(&mut Filling<'_>, &str, &Counts)) {
+fn each(scrape: &Scrape, mut family: Filling<'_>, add: impl Fn(&mut Filling<'_>, &str, &CheckCounts)) {
     for check in &scrape.checks {
         if let Some(counts) = scrape.check_counts.get(&*check.name) {
             add(&mut family, &check.name, counts);

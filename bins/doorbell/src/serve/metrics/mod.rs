@@ -21,7 +21,7 @@ use super::door::{Counted, counted};
 use super::generation::Reloads;
 use super::ops::{Operator, Running, millis, time_of_day};
 use super::totals::{Item, is_of_handshakes};
-use crate::checks::{Counts, LagCounts};
+use crate::checks::{CheckCounts, LagCounts};
 use crate::wire::{CheckView, Status};
 use doorbell::Snapshot;
 use doorbell::time::{Clock as _, OsClock, Time};
@@ -66,7 +66,7 @@ struct Scrape {
     /// What the checks did all together.
     check_runs: BTreeMap<String, u64>,
     check_lag: Option<LagCounts>,
-    check_counts: BTreeMap<Box<str>, Counts>,
+    check_counts: BTreeMap<Box<str>, CheckCounts>,
     config_hash: String,
     reloads: Reloads,
     /// Lines of the log that nobody will read.

@@ -162,7 +162,10 @@ fn scrape() -> Scrape {
         http2: Some((1, 8)),
         check_runs: BTreeMap::from([("runs".to_owned(), 30), ("lag_us".to_owned(), 1_500)]),
         check_lag: Some(LagCounts { buckets: [1, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1], sum_us: 1_250_500 }),
-        check_counts: BTreeMap::from([("db".into(), Counts::sample()), ("gone".into(), Counts::sample())]),
+        check_counts: BTreeMap::from([
+            ("db".into(), CheckCounts::sample()),
+            ("gone".into(), CheckCounts::sample()),
+        ]),
         config_hash: "00ff".to_owned(),
         reloads: Reloads { done: 3, failed: 1, hurried: 0, has_last_failed: true, since: Time::ZERO },
         log_lost: 6,

@@ -2,7 +2,7 @@
 //!
 //! Does not know about: how it was made, who looks at it.
 
-use crate::checks::{Hurry, Pulse, Push};
+use crate::checks::{Heartbeat, Push, RunNow};
 use crate::config::model::{Check, Config, Lifecycle};
 use crate::serve::board::Keeper;
 use crate::serve::generation::{Awaited, Ledger};
@@ -34,11 +34,11 @@ pub(in crate::serve) struct Running {
     /// Of this server and of all before it.
     pub(in crate::serve) ledger: Arc<Ledger>,
     /// Where runs of checks are asked for, if there are any.
-    pub(in crate::serve) hurry: Option<Hurry>,
+    pub(in crate::serve) hurry: Option<RunNow>,
     /// Where results are left that somebody else found, if there are checks.
     pub(in crate::serve) push: Option<Push>,
     /// Whether the thread of checks goes on, if there is one.
-    pub(in crate::serve) pulse: Option<Pulse>,
+    pub(in crate::serve) pulse: Option<Heartbeat>,
 }
 
 /// What became of a worker since its start.

@@ -4,7 +4,7 @@
 
 use super::clock::jump;
 use super::*;
-use crate::checks::{Desk as _, Finding};
+use crate::checks::{Finding, ResultSink as _};
 use crate::config::model::Config;
 use crate::config::{Source, parse};
 use crate::serve::lifecycle::Supervisor;

@@ -4,7 +4,7 @@
 
 use super::clock::{millis, unix_ms};
 use super::{Follower, Operator, Running, Subject};
-use crate::checks::{Desk as _, Finding};
+use crate::checks::{Finding, ResultSink as _};
 use crate::wire::{CheckView, Event, ProberView, Refusal, RefusalKind, RefusedReloadView, Status};
 use doorbell_health::{CheckIndex, Outcome};
 use std::collections::BTreeMap;

@@ -6,7 +6,7 @@
 //!
 //! [`Statuses::follow`] finds them by the endpoints that `[grpc]` names.
 
-use crate::checks::Demand;
+use crate::checks::RunRequest;
 use crate::config::model::Config;
 use crate::http::log::Prober;
 use crate::serve::audience::audience_of;
@@ -36,7 +36,7 @@ struct Service {
     /// Wakes calls that watch, each time one of these differs.
     news: [watch::Sender<ServingStatus>; Audience::ALL.len()],
     /// What runs when somebody asks.
-    demands: Box<[Demand]>,
+    demands: Box<[RunRequest]>,
     /// Where who asks is counted; services may share an endpoint.
     seat: Option<Arc<Seat>>,
     /// Whether it is the first service of its endpoint.
@@ -129,7 +129,7 @@ impl Statuses {
 
 impl Service {
     fn ask(&self) {
-        self.demands.iter().for_each(Demand::ask);
+        self.demands.iter().for_each(RunRequest::ask);
     }
 
     /// What a prober is told, who is counted.
@@ -171,7 +171,7 @@ const fn status(serves: bool) -> ServingStatus {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::checks::{Desk as _, Finding};
+    use crate::checks::{Finding, ResultSink as _};
     use crate::config::{Source, parse};
     use doorbell_health::Outcome;
     use std::time::Duration;

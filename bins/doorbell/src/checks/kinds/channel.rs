@@ -1,0 +1,34 @@
+//! A connection of HTTP/2 as tonic wants a channel to be.
+//!
+//! Does not know about: what is called on it.
+
+use hyper::body::Incoming;
+use hyper::client::conn::http2;
+use hyper::header::{HeaderName, HeaderValue};
+use hyper::{Request, Response};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use tonic::body::Body;
+use tonic::codegen::Service;
+
+/// A connection as tonic wants a channel to be, and what is said with each call on it.
+#[derive(Clone, Debug)]
+pub(crate) struct Channel(pub(crate) http2::SendRequest<Body>, pub(crate) Arc<[(HeaderName, HeaderValue)]>);
+
+impl Service<Request<Body>> for Channel {
+    type Response = Response<Incoming>;
+    type Error = hyper::Error;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Self::Error>> + Send>>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        self.0.poll_ready(cx)
+    }
+
+    fn call(&mut self, mut request: Request<Body>) -> Self::Future {
+        for (name, value) in &*self.1 {
+            request.headers_mut().append(name, value.clone());
+        }
+        Box::pin(self.0.send_request(request))
+    }
+}

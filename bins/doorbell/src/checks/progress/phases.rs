@@ -1,0 +1,81 @@
+//! How long the parts of a probe took, by blackbox_exporter's names for them.
+//!
+//! Does not know about: who probes.
+
+use crate::checks::progress::{Seen, Stage};
+use std::ops::AddAssign;
+use std::time::Duration;
+
+/// A part that was not reached took no time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Phases {
+    pub(crate) resolve: Duration,
+    pub(crate) connect: Duration,
+    pub(crate) tls: Duration,
+    /// From the last byte sent to the first byte back.
+    pub(crate) processing: Duration,
+    pub(crate) transfer: Duration,
+}
+
+impl Phases {
+    /// What one run took that was over after `all`: from the marks of its stages, each until the next one.
+    pub(crate) fn of(seen: &Seen, all: Duration) -> Self {
+        let mut phases = Self::default();
+        let ends = seen.stages.iter().skip(1).map(|(_, at)| *at).chain([all]);
+        for ((stage, from), to) in seen.stages.iter().zip(ends) {
+            let took = to.saturating_sub(*from);
+            match stage {
+                Stage::Resolve => phases.resolve += took,
+                Stage::Connect => phases.connect += took,
+                Stage::Handshake => phases.tls += took,
+                Stage::Answer => phases.processing += took,
+                Stage::Content => phases.transfer += took,
+                Stage::Start | Stage::End => {}
+            }
+        }
+        phases
+    }
+
+    /// With the names of the parts.
+    pub(crate) const fn named(self) -> [(&'static str, Duration); 5] {
+        let Self { resolve, connect, tls, processing, transfer } = self;
+        [
+            ("resolve", resolve),
+            ("connect", connect),
+            ("tls", tls),
+            ("processing", processing),
+            ("transfer", transfer),
+        ]
+    }
+}
+
+impl AddAssign for Phases {
+    fn add_assign(&mut self, other: Self) {
+        self.resolve += other.resolve;
+        self.connect += other.connect;
+        self.tls += other.tls;
+        self.processing += other.processing;
+        self.transfer += other.transfer;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn phases_are_what_lies_between_the_marks() {
+        let ms = Duration::from_millis;
+        let stages = vec![
+            (Stage::Resolve, ms(0)),
+            (Stage::Connect, ms(1)),
+            (Stage::Handshake, ms(3)),
+            (Stage::Answer, ms(7)),
+            (Stage::Content, ms(20)),
+            (Stage::End, ms(25)),
+        ];
+        let mut phases = Phases::of(&Seen { stages, ..Seen::default() }, ms(30));
+        phases += Phases { resolve: ms(10), ..Phases::default() };
+        assert_eq!(phases.named().map(|(_, took)| took), [ms(11), ms(2), ms(4), ms(13), ms(5)]);
+    }
+}
