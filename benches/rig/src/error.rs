@@ -7,78 +7,33 @@ use std::path::{Path, PathBuf};
 /// Everything that ends a run early.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum RigError {
-    /// The agent inside the guest cannot go on.
-    #[error("{detail}")]
-    Agent {
-        /// Why.
-        detail: String,
-    },
-    /// A program this needs came back with a failure.
+    /// A program this needs came back with a failure; `detail` is the end of what it wrote.
     #[error("`{command}` failed: {detail}")]
-    Command {
-        /// What was run.
-        command: String,
-        /// The end of what it wrote.
-        detail: String,
-    },
+    Command { command: String, detail: String },
     /// A file of figures is not one.
     #[error("{path}: {detail}; `doorbell-rig gate --write` makes a new one")]
-    Figures {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong with it.
-        detail: String,
-    },
-    /// The machine inside QEMU did not do what it should.
+    Figures { path: PathBuf, detail: String },
+    /// The machine inside QEMU did not do what it should; `detail` is a predicate, with the end of its console.
     #[error("the guest {detail}")]
-    Guest {
-        /// A predicate: "stopped without a word", with the end of its console.
-        detail: String,
-    },
+    Guest { detail: String },
     /// A file could not be read or written.
     #[error("{path}: {source}")]
-    Io {
-        /// The file.
-        path: PathBuf,
-        /// The cause.
-        source: std::io::Error,
-    },
+    Io { path: PathBuf, source: std::io::Error },
     /// A program is not installed.
     #[error("`{program}` is not installed: it is in the Debian package {package}")]
-    Missing {
-        /// The program.
-        program: String,
-        /// Its package.
-        package: String,
-    },
+    Missing { program: String, package: String },
     /// `--only` left nothing.
     #[error("no row matches {patterns:?}; `doorbell-rig list` names them all")]
-    NoRow {
-        /// What was asked for.
-        patterns: Vec<String>,
-    },
+    NoRow { patterns: Vec<String> },
     /// A load that is not for this machine.
     #[error("{load} is not measured on this machine: close and keep are")]
-    NotNative {
-        /// What was asked for.
-        load: String,
-    },
+    NotNative { load: String },
     /// A package did not hold what it should.
     #[error("package {package}: {detail}")]
-    Package {
-        /// The package.
-        package: String,
-        /// What is wrong with it.
-        detail: String,
-    },
-    /// A suite of Debian cannot be had from this machine's mirror.
+    Package { package: String, detail: String },
+    /// A suite of Debian cannot be had from this machine's mirror; `detail` is from apt.
     #[error("the suite {suite} cannot be had from the mirror of this machine: {detail}")]
-    Suite {
-        /// Its name.
-        suite: String,
-        /// What apt said.
-        detail: String,
-    },
+    Suite { suite: String, detail: String },
 }
 
 impl RigError {

@@ -5,12 +5,13 @@
 use std::process::Command;
 
 use serde::Deserialize;
+use serde_json::Value;
 
 use crate::plan::{Load, PATH};
 use crate::tool;
 
 /// What is read of the report.
-#[derive(Clone, Copy, Debug, Deserialize, PartialEq)]
+#[derive(Clone, Debug, Deserialize, PartialEq)]
 pub(crate) struct Done {
     /// Requests with the right reply.
     pub(crate) requests: u64,
@@ -21,20 +22,9 @@ pub(crate) struct Done {
     unstarted: u64,
     #[serde(default)]
     pub(crate) requests_per_s: f64,
+    /// Microseconds from when a request was due to the end of its reply, and with `close` of its connection.
     #[serde(default)]
-    latency_us: Latencies,
-}
-
-#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq)]
-struct Latencies {
-    total: Quantiles,
-}
-
-/// Microseconds from when a request was due to the end of its reply, and with `close` of its connection.
-#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq)]
-struct Quantiles {
-    p50: Option<f64>,
-    p99: Option<f64>,
+    latency_us: Value,
 }
 
 /// When a load ends, and how fast it asks.
@@ -65,8 +55,8 @@ pub(crate) fn run(mut command: Command, load: Load, pace: Pace, port: u16) -> Re
 impl Done {
     /// Itself; a failed request is an error: a server that does not do the work is not measured.
     pub(crate) fn complete(self) -> Result<Self, String> {
-        let Self { requests, failed, unstarted, .. } = self;
-        if failed > 0 || requests == 0 || unstarted * 1000 > requests * UNSTARTED_MAX {
+        let Self { requests, failed, unstarted, .. } = &self;
+        if *failed > 0 || *requests == 0 || unstarted * 1000 > requests * UNSTARTED_MAX {
             return Err(format!(
                 "{requests} requests answered, {failed} failed, {unstarted} not started in time; is the machine busy?"
             ));
@@ -76,8 +66,7 @@ impl Done {
 
     /// Half of the requests took less, and all but one in a hundred; microseconds.
     pub(crate) fn p50_p99_us(&self) -> [f64; 2] {
-        let Quantiles { p50, p99 } = self.latency_us.total;
-        [p50, p99].map(|quantile| quantile.unwrap_or(f64::NAN))
+        ["p50", "p99"].map(|quantile| self.latency_us["total"][quantile].as_f64().unwrap_or(f64::NAN))
     }
 }
 

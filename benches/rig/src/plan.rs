@@ -151,6 +151,20 @@ pub(crate) struct Sample {
     pub(crate) failed: u64,
 }
 
+impl Sample {
+    /// What came in between: this reading, less one before it.
+    pub(crate) const fn less(&self, before: &Self) -> Self {
+        Self {
+            requests: self.requests - before.requests,
+            server: self.server - before.server,
+            machine: self.machine - before.machine,
+            elapsed: self.elapsed - before.elapsed,
+            switches: self.switches - before.switches,
+            failed: 0,
+        }
+    }
+}
+
 impl Mode {
     /// Whether client and server run under SCHED_BATCH, where neither preempts the other when it wakes.
     pub(crate) const fn is_batch(self) -> bool {

@@ -43,9 +43,9 @@ impl Session {
             ..Conditions::default()
         };
         let mut progress = Progress::new(plan, conditions);
-        let machine = vm::Machine { cpu: self.cpu.clone(), memory_mib: memory_mib(plan) };
-        say(&format!("booting {} for {}", self.kernel.name(), what(plan)));
-        let booted = vm::boot(&image, &machine, |event| progress.take(event));
+        let Plan { rows, checks, .. } = plan;
+        say(&format!("booting {} for {} rows and {} checks", self.kernel.name(), rows.len(), checks.len()));
+        let booted = vm::boot(&image, &self.cpu, memory_mib(plan), |event| progress.take(event));
         image.discard()?;
         booted?;
         Ok(progress.finish())
@@ -55,16 +55,6 @@ impl Session {
 fn memory_mib(plan: &Plan) -> u32 {
     let idle_conns = plan.rows.iter().map(|row| row.load.mode.idle_conns()).max().unwrap_or(0);
     MEMORY_MIB + idle_conns / IDLE_CONNS_A_MIB
-}
-
-fn what(plan: &Plan) -> String {
-    let count = |count: usize, what: &str| match count {
-        0 => None,
-        1 => Some(format!("1 {what}")),
-        _ => Some(format!("{count} {what}s")),
-    };
-    let parts = [count(plan.rows.len(), "row"), count(plan.checks.len(), "check")];
-    parts.into_iter().flatten().collect::<Vec<_>>().join(" and ")
 }
 
 /// What came from the guest so far; each line of it is also told to the user.

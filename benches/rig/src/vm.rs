@@ -28,22 +28,14 @@ const LINES_MAX: usize = 1024;
 const KERNEL_ARGS: &str =
     "console=ttyS0 quiet loglevel=3 panic=-1 mitigations=off cryptomgr.notests nokaslr random.trust_cpu=on";
 
-/// How the machine is made.
-#[derive(Clone, Debug)]
-pub(crate) struct Machine {
-    /// Model of QEMU's `-cpu`.
-    pub(crate) cpu: String,
-    /// Mebibytes.
-    pub(crate) memory_mib: u32,
-}
-
-/// Boots `image` and calls `on_event` for each line of the agent, until it is done. Nothing is left running, whatever happens.
+/// Boots `image` on a model of QEMU's `-cpu` and calls `on_event` for each line of the agent, until it is done. Nothing is left running, whatever happens.
 pub(crate) fn boot(
     image: &Image,
-    machine: &Machine,
+    cpu: &str,
+    memory_mib: u32,
     mut on_event: impl FnMut(Event),
 ) -> Result<(), RigError> {
-    let guest = Guest::start(image, machine)?;
+    let guest = Guest::start(image, cpu, memory_mib)?;
     let mut console = Vec::new();
     loop {
         let line = match guest.lines.recv_timeout(SILENCE_MAX) {
@@ -84,13 +76,13 @@ struct Guest {
 }
 
 impl Guest {
-    fn start(image: &Image, machine: &Machine) -> Result<Self, RigError> {
+    fn start(image: &Image, cpu: &str, memory_mib: u32) -> Result<Self, RigError> {
         let mut command = Command::new(tool::find("nice", "coreutils")?);
         // Whatever ends this process ends the guest too.
         command.args(["-n", "15"]).arg(tool::find("setpriv", "util-linux")?).args(["--pdeathsig", "KILL"]);
         command.arg(tool::find(QEMU, QEMU_PACKAGE)?);
         command.args(["-machine", "pc,accel=tcg", "-smp", "1", "-icount", "shift=0,sleep=off"]);
-        command.args(["-cpu", &machine.cpu, "-m", &machine.memory_mib.to_string()]);
+        command.args(["-cpu", cpu, "-m", &memory_mib.to_string()]);
         command.args(["-rtc", "base=2026-01-01T00:00:00,clock=vm", "-append", KERNEL_ARGS]);
         command.arg("-kernel").arg(&image.kernel).arg("-initrd").arg(&image.initrd);
         command.args(["-nodefaults", "-no-user-config", "-nic", "none", "-display", "none"]);

@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use crate::error::RigError;
 use crate::image::{Kernel, OurPrograms};
-use crate::plan::{Load, Plan, Row};
+use crate::plan::{Load, Mode, Plan, Row};
 use crate::report::{Conditions, Figures, Outcome, Run};
 use crate::session::{Session, now_s, say, time_left};
 use crate::variant::{self, Engine, Variant};
@@ -21,20 +21,47 @@ pub(crate) use report::{sections, tables};
 pub(crate) use techniques::TECHNIQUES;
 
 /// What is asked for.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Question {
-    /// Kernels, one after the other.
-    pub(crate) kernels: Vec<Kernel>,
-    /// Drivers.
-    pub(crate) engines: Vec<Engine>,
-    /// Names from [`TECHNIQUES`]; none means all.
-    pub(crate) only: Vec<String>,
-    /// Under each of these.
-    pub(crate) loads: Vec<Load>,
-    /// Samples of each row.
-    pub(crate) repeat: u32,
-    /// Model of QEMU's `-cpu`.
-    pub(crate) cpu: String,
+    /// Kernels of the guest
+    #[arg(long, value_name = "VERSION", value_delimiter = ',', default_value = "6.12")]
+    kernel: Vec<Kernel>,
+
+    /// Drivers
+    #[arg(long, value_name = "DRIVER", value_delimiter = ',', default_value = "epoll,io_uring")]
+    engine: Vec<Engine>,
+
+    /// Only these techniques, as `list` names them
+    #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = technique)]
+    only: Vec<String>,
+
+    /// Under each of these loads; close/64, free/64 and keep/64 unless said otherwise, and natively the first and the last
+    #[arg(long, value_name = "LOAD", value_delimiter = ',')]
+    loads: Vec<Load>,
+
+    /// Samples of each row; figures are medians
+    #[arg(long, value_name = "N", default_value = "3", value_parser = clap::value_parser!(u32).range(1..=100))]
+    repeat: u32,
+
+    /// CPU model, as of QEMU's -cpu
+    #[arg(long, value_name = "MODEL", default_value = "max")]
+    cpu: String,
+}
+
+/// The name of a technique.
+fn technique(text: &str) -> Result<String, String> {
+    let is_known = TECHNIQUES.iter().any(|known| known.name == text);
+    if is_known { Ok(text.to_owned()) } else { Err("`doorbell-rig list` names them all".into()) }
+}
+
+impl Question {
+    fn loads_or(&self, usual: &[Mode]) -> Vec<Load> {
+        if self.loads.is_empty() {
+            usual.iter().map(|&mode| Load::new(mode, 64)).collect()
+        } else {
+            self.loads.clone()
+        }
+    }
 }
 
 /// One kernel's answer.
@@ -93,32 +120,33 @@ impl Answer {
 pub(crate) fn run(question: &Question, ours: &OurPrograms) -> Result<Vec<Answer>, RigError> {
     let defaults = variant::defaults(&ours.doorbell)?;
     let pairs: Vec<Pair> =
-        question.engines.iter().flat_map(|&engine| plan::pairs(engine, &question.only, &defaults)).collect();
+        question.engine.iter().flat_map(|&engine| plan::pairs(engine, &question.only, &defaults)).collect();
+    let loads = question.loads_or(&[Mode::Close, Mode::Free, Mode::Keep]);
     let boots = plan::boots(&pairs);
-    let all = boots.len() * question.kernels.len();
+    let all = boots.len() * question.kernel.len();
     let (began_s, mut done) = (now_s(), 0);
     let mut answers = Vec::new();
-    for &kernel in &question.kernels {
+    for &kernel in &question.kernel {
         let session = Session { kernel, cpu: question.cpu.clone() };
         let mut measured = Vec::new();
         for boot in &boots {
             say(&format!("boot {} of {all}, {}", done + 1, time_left(done, all, now_s() - began_s)));
             let variants = plan::variants(boot);
-            let plan = plan_of(&variants, question);
+            let plan = plan_of(&variants, &loads, question.repeat);
             measured.push(session.run(&plan, &variant::contents(&variants, ours))?);
             done += 1;
         }
         let conditions = measured.last().map(|run| run.conditions.clone()).unwrap_or_default();
-        answers.push(Answer::new(conditions, &boots, &measured, &question.loads));
+        answers.push(Answer::new(conditions, &boots, &measured, &loads));
     }
     Ok(answers)
 }
 
-fn plan_of(variants: &[Variant], question: &Question) -> Plan {
+fn plan_of(variants: &[Variant], loads: &[Load], repeat: u32) -> Plan {
     let row = |variant: &Variant, load: &Load| Row { server: variant.name.clone(), load: *load };
-    let rows = variants.iter().flat_map(|variant| question.loads.iter().map(move |load| row(variant, load)));
+    let rows = variants.iter().flat_map(|variant| loads.iter().map(move |load| row(variant, load)));
     let servers = variants.iter().map(Variant::server);
-    Plan { repeat: question.repeat, rows: rows.collect(), servers: servers.collect(), checks: Vec::new() }
+    Plan { repeat, rows: rows.collect(), servers: servers.collect(), checks: Vec::new() }
 }
 
 impl Effect {

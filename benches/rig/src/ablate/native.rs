@@ -2,11 +2,12 @@
 //!
 //! Does not know about: how a turn is measured.
 
+use super::Question;
 use super::plan::{self, Pair, Set};
 use crate::error::RigError;
 use crate::image::OurPrograms;
 use crate::native::{self, CPU, Contest, Report, Rules, Shape};
-use crate::plan::Load;
+use crate::plan::{Load, Mode};
 use crate::variant::{self, Engine, Settings, Variant};
 
 const SHAPE: Shape = Shape {
@@ -17,21 +18,20 @@ const SHAPE: Shape = Shape {
     note: "",
 };
 
-/// Compares the techniques of these names, or all, of the drivers under the loads.
+/// Compares the techniques that are asked for under the loads, one after the other.
 pub(crate) fn run(
-    engines: &[Engine],
-    only: &[String],
-    loads: &[Load],
+    question: &Question,
     requests: u64,
     rules: &Rules,
     ours: impl FnOnce() -> Result<OurPrograms, RigError>,
 ) -> Result<Report, RigError> {
+    let loads = question.loads_or(&[Mode::Close, Mode::Keep]);
     if let Some(load) = loads.iter().find(|load| !native::is_native(**load)) {
         return Err(RigError::NotNative { load: load.to_string() });
     }
     let ours = ours()?;
-    let pairs = pairs(engines, only, &variant::defaults(&ours.doorbell)?);
-    native::variants(&contests(&pairs, loads), SHAPE, requests, rules, &ours)
+    let pairs = pairs(&question.engine, &question.only, &variant::defaults(&ours.doorbell)?);
+    native::variants(&contests(&pairs, &loads), SHAPE, requests, rules, &ours)
 }
 
 /// Every technique in the full set.
@@ -78,7 +78,15 @@ mod tests {
     fn a_load_that_only_a_guest_has_is_refused_before_anything_runs() {
         let rules = Rules { pairs: 3, server_core: 0, client_core: 1 };
         let never = || panic!("nothing is built");
-        let error = run(&[Engine::Epoll], &[], &loads(&["free/64"]), 100, &rules, never).unwrap_err();
+        let question = Question {
+            kernel: Vec::new(),
+            engine: vec![Engine::Epoll],
+            only: Vec::new(),
+            loads: loads(&["free/64"]),
+            repeat: 1,
+            cpu: String::new(),
+        };
+        let error = run(&question, 100, &rules, never).unwrap_err();
         assert!(error.to_string().contains("free/64"), "{error}");
     }
 }

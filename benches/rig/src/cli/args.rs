@@ -6,13 +6,11 @@ use std::path::PathBuf;
 
 use clap::{Arg, Args, Parser, Subcommand};
 
-use crate::ablate;
+use crate::ablate::Question;
 use crate::image::Kernel;
 use crate::native::Rules;
-use crate::plan::Load;
 use crate::report::Form;
 use crate::session::Session;
-use crate::variant::Engine;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -43,17 +41,17 @@ pub(super) enum Command {
     /// The effect of each technique of the engine, in the full set and alone
     Ablate(AblateArgs),
     /// The picture of a saved comparison, as SVG
-    Chart(SavedArgs),
+    Chart {
+        /// What `compare -o json` printed, or `compare --save` wrote
+        report: PathBuf,
+    },
     /// Measure doorbell beside its peers; one table of all
     Compare(RunArgs),
     /// Compare a few rows with the committed figures; fail when one is dearer
     Gate(GateArgs),
     /// The agent inside the guest
     #[command(hide = true)]
-    Guest {
-        /// The plan.
-        plan: PathBuf,
-    },
+    Guest { plan: PathBuf },
     /// io_uring as the guest has it
     #[command(hide = true)]
     GuestCapabilities,
@@ -62,29 +60,43 @@ pub(super) enum Command {
     GuestDeny {
         /// Number of the error.
         errno: i32,
-        /// The command.
         #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
         command: Vec<String>,
     },
     /// Starts a server and asks it
     #[command(hide = true)]
     GuestSmoke {
-        /// The server.
         #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
         command: Vec<String>,
     },
     /// On this machine: latency at a tenth of the full rate, beside nginx
-    Latency(LatencyArgs),
+    Latency {
+        /// Length of a turn
+        #[arg(long, value_name = "SECONDS", default_value = "3", value_parser = clap::value_parser!(u32).range(1..=60))]
+        seconds: u32,
+
+        #[command(flatten)]
+        common: ContestArgs,
+    },
     /// Name every server, every load and every technique
     List,
     /// Which driver each kernel gets and why, and the tests of the drivers on each
     Matrix(MatrixArgs),
     /// On this machine: CPU time a request, beside each peer, in alternating pairs
-    Native(NativeArgs),
+    Native {
+        #[command(flatten)]
+        turn: RequestArgs,
+
+        #[command(flatten)]
+        common: ContestArgs,
+    },
     /// Measure doorbell
     Rows(RunArgs),
     /// The table of a saved comparison, as the README shows it
-    Table(SavedArgs),
+    Table {
+        /// What `compare -o json` printed, or `compare --save` wrote
+        report: PathBuf,
+    },
     /// On this machine: CPU time of TLS handshakes and of requests over TLS, beside nginx and HAProxy
     Tls(TlsArgs),
     /// What waking a thread costs by each means of the kernel
@@ -101,22 +113,15 @@ pub(super) struct RunArgs {
     #[arg(long, value_name = "PATTERN", value_delimiter = ',')]
     pub(super) only: Vec<String>,
 
-    #[command(flatten)]
-    pub(super) samples: SampleArgs,
+    /// Samples of each row; figures are medians
+    #[arg(long, value_name = "N", default_value = "3", value_parser = clap::value_parser!(u32).range(1..=100))]
+    pub(super) repeat: u32,
 
     #[command(flatten)]
     pub(super) output: OutputArgs,
 
     #[command(flatten)]
     pub(super) given: Given,
-}
-
-/// How often rows are measured.
-#[derive(Debug, Args)]
-pub(super) struct SampleArgs {
-    /// Samples of each row; figures are medians
-    #[arg(long, value_name = "N", default_value = "3", value_parser = clap::value_parser!(u32).range(1..=100))]
-    pub(super) repeat: u32,
 }
 
 /// Where a report goes.
@@ -151,28 +156,7 @@ pub(super) struct RequestArgs {
     pub(super) requests: u64,
 }
 
-/// Options of `native`.
-#[derive(Debug, Args)]
-pub(super) struct NativeArgs {
-    #[command(flatten)]
-    pub(super) turn: RequestArgs,
-
-    #[command(flatten)]
-    pub(super) common: ContestArgs,
-}
-
-/// Options of `latency`.
-#[derive(Debug, Args)]
-pub(super) struct LatencyArgs {
-    /// Length of a turn
-    #[arg(long, value_name = "SECONDS", default_value = "3", value_parser = clap::value_parser!(u32).range(1..=60))]
-    pub(super) seconds: u32,
-
-    #[command(flatten)]
-    pub(super) common: ContestArgs,
-}
-
-/// What both have.
+/// What `native` and `latency` have.
 #[derive(Debug, Args)]
 pub(super) struct ContestArgs {
     /// Only contests whose ours/peer/mode/in-flight has these whole parts, as in `doorbell-uring/nginx` or `hyper/close`
@@ -219,28 +203,8 @@ pub(super) struct AblateArgs {
     #[arg(long, conflicts_with_all = ["kernel", "repeat", "cpu"])]
     pub(super) native: bool,
 
-    /// Kernels of the guest
-    #[arg(long, value_name = "VERSION", value_delimiter = ',', default_value = "6.12")]
-    pub(super) kernel: Vec<Kernel>,
-
-    /// Drivers; both unless said otherwise
-    #[arg(long, value_name = "DRIVER", value_delimiter = ',')]
-    pub(super) engine: Vec<Engine>,
-
-    /// Only these techniques, as `list` names them
-    #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = technique)]
-    pub(super) only: Vec<String>,
-
-    /// Under each of these loads; close/64, free/64 and keep/64 unless said otherwise, and natively the first and the last
-    #[arg(long, value_name = "LOAD", value_delimiter = ',')]
-    pub(super) loads: Vec<Load>,
-
     #[command(flatten)]
-    pub(super) samples: SampleArgs,
-
-    /// CPU model, as of QEMU's -cpu
-    #[arg(long, value_name = "MODEL", default_value = "max")]
-    pub(super) cpu: String,
+    pub(super) question: Question,
 
     #[command(flatten)]
     pub(super) output: OutputArgs,
@@ -292,23 +256,10 @@ pub(super) struct MatrixArgs {
     pub(super) given: Given,
 }
 
-/// The report that `chart` and `table` read.
-#[derive(Debug, Args)]
-pub(super) struct SavedArgs {
-    /// What `compare -o json` printed, or `compare --save` wrote
-    pub(super) report: PathBuf,
-}
-
 /// What is about turns on this machine needs `--native`.
 fn natively(arg: Arg) -> Arg {
     let is_of_turns = ["client_core", "pairs", "requests", "server_core"].contains(&arg.get_id().as_str());
     if is_of_turns { arg.requires("native").help_heading("With --native") } else { arg }
-}
-
-/// The name of a technique.
-fn technique(text: &str) -> Result<String, String> {
-    let is_known = ablate::TECHNIQUES.iter().any(|known| known.name == text);
-    if is_known { Ok(text.to_owned()) } else { Err("`doorbell-rig list` names them all".into()) }
 }
 
 #[cfg(test)]

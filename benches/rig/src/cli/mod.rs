@@ -11,14 +11,12 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use args::{AblateArgs, Cli, Command, Given, MatrixArgs, RunArgs, TlsArgs};
-use clap::{Parser, ValueEnum};
+use clap::Parser;
 
 use crate::error::RigError;
 use crate::image::{self, Contents, Kernel, OurPrograms, programs};
-use crate::plan::Load;
 use crate::report::{Form, Outcome, across, down};
 use crate::session::say;
-use crate::variant::Engine;
 use crate::{ablate, gate, guest, matrix, native, tls, wakes};
 
 /// What a command prints, and whether all went well.
@@ -50,38 +48,36 @@ pub(crate) fn run() -> ExitCode {
 fn execute(command: Command) -> Done {
     match command {
         Command::Ablate(args) => ablate(&args),
-        Command::Chart(args) => figures::chart(&args.report).map(|text| (text, true)),
+        Command::Chart { report } => figures::chart(&report).map(|text| (text, true)),
         Command::Compare(args) => measure(&args, true),
         Command::Gate(args) => {
             let mut ours = args.given.programs()?;
             let file = args.figures.unwrap_or_else(gate::default_file);
             if args.build { gate::build(&mut ours) } else { gate::run(&mut ours, &file, args.write) }
         }
-        Command::Guest { plan } => {
-            guest::run(&plan).map(|()| (String::new(), true)).map_err(|detail| RigError::Agent { detail })
-        }
+        Command::Guest { plan } => guest::run(&plan)
+            .map(|()| (String::new(), true))
+            .map_err(|why| RigError::Guest { detail: format!("cannot go on: {why}") }),
         Command::GuestCapabilities => Ok((format!("{}\n", guest::capabilities()), true)),
         Command::GuestDeny { errno, command } => Ok((guest::denied(errno, &command) + "\n", false)),
         Command::GuestSmoke { command } => {
             let (said, good) = guest::smoke(&command);
             Ok((format!("{said}\n"), good))
         }
-        Command::Latency(args) => {
-            let common = &args.common;
+        Command::Latency { seconds, common } => {
             let programs = || common.given.programs();
-            let report = native::latency(&common.only, args.seconds, &common.rules, programs)?;
+            let report = native::latency(&common.only, seconds, &common.rules, programs)?;
             Ok((common.output.give(&report, |_| report.page())?, report.is_complete()))
         }
         Command::List => Ok((select::list(), true)),
         Command::Matrix(args) => matrix(&args),
-        Command::Native(args) => {
-            let common = &args.common;
+        Command::Native { turn, common } => {
             let programs = || common.given.programs();
-            let report = native::cpu(&common.only, args.turn.requests, &common.rules, programs)?;
+            let report = native::cpu(&common.only, turn.requests, &common.rules, programs)?;
             Ok((common.output.give(&report, |_| report.page())?, report.is_complete()))
         }
         Command::Rows(args) => measure(&args, false),
-        Command::Table(args) => figures::table(&args.report).map(|text| (text, true)),
+        Command::Table { report } => figures::table(&report).map(|text| (text, true)),
         Command::Tls(args) => tls(&args),
         Command::Wakes(session) => wakes::run(&session),
     }
@@ -91,7 +87,7 @@ fn execute(command: Command) -> Done {
 fn measure(args: &RunArgs, with_peers: bool) -> Done {
     let rows = select::rows(with_peers, &args.only)?;
     let mut ours = args.given.programs()?;
-    let (plan, mut missing) = image::plan(rows.clone(), args.samples.repeat, &mut ours);
+    let (plan, mut missing) = image::plan(rows.clone(), args.repeat, &mut ours);
     if plan.servers.is_empty() && !missing.is_empty() {
         return Err(missing.remove(0).1);
     }
@@ -112,28 +108,12 @@ fn measure(args: &RunArgs, with_peers: bool) -> Done {
 }
 
 fn ablate(args: &AblateArgs) -> Done {
-    let engines =
-        if args.engine.is_empty() { Engine::value_variants().to_vec() } else { args.engine.clone() };
-    let loads_or = |usual: &[&str]| -> Vec<Load> {
-        let usual = usual.iter().map(|load| load.parse().expect("usual loads are loads"));
-        if args.loads.is_empty() { usual.collect() } else { args.loads.clone() }
-    };
+    let programs = || args.given.programs();
     if args.native {
-        let loads = loads_or(&["close/64", "keep/64"]);
-        let programs = || args.given.programs();
-        let report =
-            ablate::run_native(&engines, &args.only, &loads, args.turn.requests, &args.rules, programs)?;
+        let report = ablate::run_native(&args.question, args.turn.requests, &args.rules, programs)?;
         return Ok((args.output.give(&report, |_| report.page())?, report.is_complete()));
     }
-    let question = ablate::Question {
-        kernels: args.kernel.clone(),
-        engines,
-        only: args.only.clone(),
-        loads: loads_or(&["close/64", "free/64", "keep/64"]),
-        repeat: args.samples.repeat,
-        cpu: args.cpu.clone(),
-    };
-    let answers = ablate::run(&question, &args.given.programs()?)?;
+    let answers = ablate::run(&args.question, &programs()?)?;
     let page = |form| match form {
         Form::Markdown => ablate::sections(&answers),
         Form::Json | Form::Table => ablate::tables(&answers),

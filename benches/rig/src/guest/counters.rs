@@ -7,29 +7,16 @@ use std::path::Path;
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// One reading.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Counters {
-    /// Monotonic clock.
-    pub(super) at_ns: i64,
-    /// Run time of the threads of the group that are counted.
-    pub(super) server_ns: i64,
-    /// Run time of all that was not the idle task.
-    pub(super) machine_ns: i64,
-    /// Context switches of these threads.
-    pub(super) switches: i64,
-}
+use crate::plan::Sample;
 
-impl Counters {
-    /// Reads the counters of all processes in the process group `group`, or of its threads that are called `thread`, and those of the
-    /// machine.
-    pub(super) fn read(group: i32, thread: Option<&str>) -> Result<Self, String> {
-        let at_ns = now_ns();
-        let (server_ns, switches) = group_totals(group, thread)?;
-        let machine = fs::read_to_string("/proc/schedstat").unwrap_or_default();
-        let machine_ns = machine_run_time(&machine).ok_or("this kernel has no /proc/schedstat")?;
-        Ok(Self { at_ns, server_ns, machine_ns, switches })
-    }
+/// Reads the counters of all processes in the process group `group`, or of its threads that are called `thread`, and those of the machine.
+/// The time is that of the monotonic clock.
+pub(super) fn read(group: i32, thread: Option<&str>) -> Result<Sample, String> {
+    let elapsed = now_ns();
+    let (server, switches) = group_totals(group, thread)?;
+    let machine = fs::read_to_string("/proc/schedstat").unwrap_or_default();
+    let machine = machine_run_time(&machine).ok_or("this kernel has no /proc/schedstat")?;
+    Ok(Sample { server, machine, elapsed, switches, ..Sample::default() })
 }
 
 /// Run time of every thread of the process group `group`, in nanoseconds.

@@ -15,7 +15,6 @@ use std::process::Command;
 use std::time::Duration;
 
 pub(crate) use check::{capabilities, denied};
-use counters::Counters;
 pub(crate) use counters::group_run_time;
 use idle::Idle;
 pub(crate) use smoke::{CONFIG as SMOKE_CONFIG, smoke};
@@ -101,33 +100,19 @@ impl Guest<'_> {
         let (requests_short, requests_long) = self.load.requests();
         let short = self.one_load(requests_short)?;
         let long = self.one_load(requests_long)?;
-        Ok(Sample {
-            requests: long.requests - short.requests,
-            failed: short.failed + long.failed,
-            server: long.server - short.server,
-            machine: long.machine - short.machine,
-            elapsed: long.elapsed - short.elapsed,
-            switches: long.switches - short.switches,
-        })
+        Ok(Sample { failed: short.failed + long.failed, ..long.less(&short) })
     }
 
     fn one_load(&self, requests: u64) -> Result<Sample, String> {
-        let count = || Counters::read(self.running.group(), self.server.thread.as_deref());
+        let count = || counters::read(self.running.group(), self.server.thread.as_deref());
         sleep(BETWEEN_LOADS);
         let before = count()?;
         let done = load::run(scheduled(LOAD, self.load), self.load, Pace::Count(requests), PORT)?;
         // Not part of the elapsed time, which ends with the load.
-        let elapsed = counters::now_ns() - before.at_ns;
+        let elapsed = counters::now_ns() - before.elapsed;
         sleep(AFTER_LOAD);
-        let after = count()?;
-        Ok(Sample {
-            requests: done.requests + done.failed,
-            failed: done.failed,
-            server: after.server_ns - before.server_ns,
-            machine: after.machine_ns - before.machine_ns,
-            elapsed,
-            switches: after.switches - before.switches,
-        })
+        let requests = done.requests + done.failed;
+        Ok(Sample { requests, failed: done.failed, elapsed, ..count()?.less(&before) })
     }
 
     fn with_log(&self, why: &str) -> String {

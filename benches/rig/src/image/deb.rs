@@ -12,9 +12,7 @@ use crate::tool;
 /// A package that is there.
 #[derive(Clone, Debug)]
 pub(crate) struct Unpacked {
-    /// Its name.
     pub(crate) package: String,
-    /// Its version.
     pub(crate) version: String,
     /// The folder it is unpacked in.
     pub(crate) folder: PathBuf,

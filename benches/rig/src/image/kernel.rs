@@ -75,8 +75,7 @@ impl Kernel {
     }
 }
 
-fn found(unpacked: &Unpacked) -> Result<Found, RigError> {
-    let Unpacked { package, version, folder } = unpacked;
+fn found(Unpacked { package, version, folder }: &Unpacked) -> Result<Found, RigError> {
     Ok(Found { file: kernel_in(folder, package)?, package: format!("{package} {version}") })
 }
 

@@ -66,9 +66,7 @@ echo 8192 > /proc/sys/net/core/somaxconn
 /// What QEMU needs.
 #[derive(Clone, Debug)]
 pub(crate) struct Image {
-    /// The kernel.
     pub(crate) kernel: PathBuf,
-    /// The initial RAM disk.
     pub(crate) initrd: PathBuf,
     /// Name and version of the kernel's package.
     pub(crate) kernel_package: String,
@@ -88,9 +86,7 @@ pub(crate) struct Contents {
 /// Where the programs of this workspace are.
 #[derive(Clone, Debug)]
 pub(crate) struct OurPrograms {
-    /// `doorbell`.
     pub(crate) doorbell: PathBuf,
-    /// `doorbell-load`.
     pub(crate) load: PathBuf,
     /// Those of `benches/peers` that were asked for, by name.
     pub(crate) peers: BTreeMap<&'static str, PathBuf>,

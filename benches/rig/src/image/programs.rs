@@ -28,7 +28,11 @@ pub(crate) fn build(doorbell: Option<PathBuf>, load: Option<PathBuf>) -> Result<
     let missing = packages.iter().filter(|(given, _)| given.is_none());
     wanted.extend(missing.flat_map(|(_, package)| ["-p", package]));
     let built = if wanted.contains(&"-p") { cargo(&wanted)? } else { String::new() };
-    let pick = |given: Option<PathBuf>, name| given.map_or_else(|| executable(&built, name, "bin"), Ok);
+    // Programs that are given are also started in other folders.
+    let pick = |given: Option<PathBuf>, name| match given {
+        Some(file) => Ok(std::path::absolute(&file).unwrap_or(file)),
+        None => executable(&built, name, "bin"),
+    };
     Ok(OurPrograms {
         doorbell: pick(doorbell, "doorbell")?,
         load: pick(load, "doorbell-load")?,

@@ -44,7 +44,6 @@ pub(crate) struct Run {
 /// What became of one row.
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct Outcome {
-    /// The row.
     #[serde(flatten)]
     pub(crate) row: Row,
     /// Why it failed.

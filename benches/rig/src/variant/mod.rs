@@ -123,14 +123,6 @@ impl Engine {
             Self::IoUring => "io_uring",
         }
     }
-
-    /// The entry of the catalogue with this driver and the defaults.
-    const fn entry(self) -> &'static str {
-        match self {
-            Self::Epoll => "doorbell-epoll",
-            Self::IoUring => "doorbell-uring",
-        }
-    }
 }
 
 impl Variant {
@@ -141,7 +133,11 @@ impl Variant {
 
     /// How `program` is set up at `place`: as the entry of the catalogue, with the settings instead of its socket options.
     pub(crate) fn at(&self, program: &str, place: &Place<'_>) -> Setup {
-        let entry = Entry::named(self.engine.entry()).expect("the catalogue has both drivers");
+        let entry = match self.engine {
+            Engine::Epoll => "doorbell-epoll",
+            Engine::IoUring => "doorbell-uring",
+        };
+        let entry = Entry::named(entry).expect("the catalogue has both drivers");
         let mut files = entry.at(program, place).files;
         let (_, base) = files.pop().expect("doorbell is configured by a file");
         let mut text: String =

@@ -42,25 +42,12 @@ pub(crate) struct Entry {
 pub(crate) enum Program {
     /// This workspace.
     Doorbell,
-    /// `benches/peers/go`, built with the Go toolchain.
-    Go {
-        /// Folder of the program and its name.
-        program: &'static str,
-    },
+    /// `benches/peers/go`, built with the Go toolchain: the folder of the program, which is its name.
+    Go { program: &'static str },
     /// Installed on this machine, from a package of Debian.
-    Installed {
-        /// The program.
-        program: &'static str,
-        /// Its package.
-        package: &'static str,
-    },
-    /// `benches/peers`, built with cargo.
-    Rust {
-        /// Name of the program.
-        program: &'static str,
-        /// The feature it is built with.
-        feature: &'static str,
-    },
+    Installed { program: &'static str, package: &'static str },
+    /// `benches/peers`, built by cargo with a feature.
+    Rust { program: &'static str, feature: &'static str },
 }
 
 /// Where a server runs.
@@ -119,7 +106,7 @@ const fn doorbell(name: &'static str, about: &'static str, config: Config) -> En
     Entry { name, about, config: Some(config), ..DOORBELL }
 }
 
-/// From a package of Debian that is named as its program. How long its connections may idle is left as it is.
+/// From a package of Debian. How long its connections may idle is left as it is.
 const fn installed(
     name: &'static str,
     about: &'static str,
