@@ -123,7 +123,7 @@ impl std::error::Error for RequestError {}
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ApiMisuse {
-    /// A service wants bodies, and the one around it does not forward that: the body was skipped.
+    /// A service wants bodies, and the one around it does not forward that: a body of known length was skipped.
     BodySkipped,
     /// A service needs the address of the client, and the one around it does not forward that: it was not asked for.
     ClientUnknown,

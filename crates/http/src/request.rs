@@ -2,7 +2,7 @@
 //!
 //! Does not know about: the connection it came on, beyond who sent it and when.
 
-use crate::parse::{Fields, Head};
+use crate::parse::{Fields, Framing, Head};
 use crate::{Client, Method, Peer, Time, TlsInfo};
 
 /// A request whose head and body are complete.
@@ -10,8 +10,7 @@ use crate::{Client, Method, Peer, Time, TlsInfo};
 pub struct Request<'a> {
     head: &'a [u8],
     parsed: &'a Head,
-    /// `None`: there is one, and it was skipped.
-    body: Option<&'a [u8]>,
+    body: &'a [u8],
     client: &'a Client<'a>,
     now: Time,
     unix_secs: i64,
@@ -21,12 +20,6 @@ impl<'a> Request<'a> {
     /// `parsed` is the completed state for exactly these bytes of `head`. From an unknown client, at time zero.
     #[inline]
     pub const fn new(head: &'a [u8], parsed: &'a Head, body: &'a [u8]) -> Self {
-        Self::with_body(head, parsed, Some(body))
-    }
-
-    /// As [`Self::new`]; `None` for a body that was skipped.
-    #[inline]
-    pub(crate) const fn with_body(head: &'a [u8], parsed: &'a Head, body: Option<&'a [u8]>) -> Self {
         Self { head, parsed, body, client: &Client::UNKNOWN, now: Time::ZERO, unix_secs: 0 }
     }
 
@@ -135,17 +128,14 @@ impl<'a> Request<'a> {
 
     /// The decoded body if the service wanted it, else empty.
     pub const fn body(&self) -> &'a [u8] {
-        match self.body {
-            Some(body) => body,
-            None => &[],
-        }
+        self.body
     }
 
-    /// True when there is a body that [`Self::body`] does not show, because the service that was asked did not want it
-    /// ([`crate::Service::wants_body`]).
+    /// True when the head announces a length of content that [`Self::body`] does not have, because the service that was asked did not
+    /// want it ([`crate::Service::wants_body`]). Of a chunked body nothing is known in advance: without one this is false.
     #[inline]
     pub const fn is_body_skipped(&self) -> bool {
-        self.body.is_none()
+        self.body.is_empty() && matches!(self.parsed.framing(), Framing::Length(len) if len > 0)
     }
 }
 
@@ -153,13 +143,12 @@ impl Request<'_> {
     /// A copy that outlives the connection's buffers: head and body in one allocation. As large as the limits of head and body allow.
     pub fn detach(&self) -> OwnedRequest {
         let head = self.head.get(..self.parsed.len()).unwrap_or(self.head);
-        let mut bytes = Vec::with_capacity(head.len() + self.body().len());
+        let mut bytes = Vec::with_capacity(head.len() + self.body.len());
         bytes.extend_from_slice(head);
-        bytes.extend_from_slice(self.body());
+        bytes.extend_from_slice(self.body);
         OwnedRequest {
             head_len: head.len(),
             bytes,
-            is_body_skipped: self.is_body_skipped(),
             parsed: self.parsed.clone(),
             peer: self.client.peer,
             tls: self.client.tls.cloned(),
@@ -174,7 +163,6 @@ impl Request<'_> {
 pub struct OwnedRequest {
     bytes: Vec<u8>,
     head_len: usize,
-    is_body_skipped: bool,
     parsed: Head,
     peer: Peer,
     tls: Option<TlsInfo>,
@@ -187,8 +175,7 @@ impl OwnedRequest {
     pub fn with<R>(&self, f: impl FnOnce(&Request<'_>) -> R) -> R {
         let (head, body) = self.bytes.split_at_checked(self.head_len).unwrap_or_default();
         let client = Client { peer: self.peer, tls: self.tls.as_ref() };
-        let body = (!self.is_body_skipped).then_some(body);
-        f(&Request::with_body(head, &self.parsed, body).from_client(&client, self.now, self.unix_secs))
+        f(&Request::new(head, &self.parsed, body).from_client(&client, self.now, self.unix_secs))
     }
 }
 
@@ -199,7 +186,7 @@ impl std::fmt::Debug for Request<'_> {
             .field("target", &self.target())
             .field("version", &self.version())
             .field("headers", &self.headers())
-            .field("body_len", &self.body.map(<[u8]>::len))
+            .field("body_len", &self.body.len())
             .finish()
     }
 }

@@ -87,8 +87,8 @@ pub struct ServiceFn<F, const BODY: bool = false, const CLIENT: bool = false> {
 }
 
 impl<F, const BODY: bool, const CLIENT: bool> ServiceFn<F, BODY, CLIENT> {
-    /// The function gets bodies: [`Service::wants_body`]. Where a service around it does not forward that, requests with bodies get a
-    /// 500 ([`ApiMisuse::BodySkipped`](crate::ApiMisuse::BodySkipped)).
+    /// The function gets bodies: [`Service::wants_body`]. Where a service around it does not forward that, requests that announce the length
+    /// of a body get a 500 ([`ApiMisuse::BodySkipped`](crate::ApiMisuse::BodySkipped)).
     #[must_use]
     pub fn with_body(self) -> ServiceFn<F, true, CLIENT> {
         ServiceFn { f: self.f }

@@ -181,7 +181,7 @@ impl Conn {
         }
         // A service that panics when it is asked takes nothing of the reply before along.
         io.out.begin_any_reply();
-        if service.hands_over(Begun::Body(&self.request(head, None, io))) {
+        if service.hands_over(Begun::Body(&self.request(head, b"", io))) {
             return Ok(Plan::HandOver);
         }
         let plan = match framing {
@@ -196,7 +196,7 @@ impl Conn {
         }
         // A TRACE has no body to speak of (RFC 9110 9.3.8), so nobody is asked.
         self.wanted =
-            self.head.method() != Some(Method::Trace) && service.wants_body(&self.request(head, None, io));
+            self.head.method() != Some(Method::Trace) && service.wants_body(&self.request(head, b"", io));
         if !self.wanted && (io.limits.answer_before_body || self.head.expects_continue()) {
             return Ok(Plan::AnswerNow { last: true });
         }
@@ -231,8 +231,7 @@ impl Conn {
         io: &mut Io<'_>,
         service: &S,
     ) -> Result<Step, RequestError> {
-        let is_skipped = !self.wanted && !matches!(self.head.framing(), Framing::None | Framing::Length(0));
-        match self.call(head, (!is_skipped).then_some(body), last, io, service) {
+        match self.call(head, body, last, io, service) {
             Outcome::Replied => {
                 self.begin_idle(io.now, io.limits);
                 return Ok(Step::Answered(end));
@@ -257,7 +256,7 @@ impl Conn {
     pub(super) fn call<S: Service + ?Sized>(
         &mut self,
         head: &[u8],
-        body: Option<&[u8]>,
+        body: &[u8],
         last: bool,
         io: &mut Io<'_>,
         service: &S,
@@ -281,7 +280,7 @@ impl Conn {
     }
 
     #[inline(always)]
-    const fn request<'a>(&'a self, head: &'a [u8], body: Option<&'a [u8]>, io: &Io<'a>) -> Request<'a> {
+    const fn request<'a>(&'a self, head: &'a [u8], body: &'a [u8], io: &Io<'a>) -> Request<'a> {
         Self::request_of(head, &self.head, body, io)
     }
 
@@ -289,10 +288,10 @@ impl Conn {
     pub(super) const fn request_of<'a>(
         head: &'a [u8],
         parsed: &'a Head,
-        body: Option<&'a [u8]>,
+        body: &'a [u8],
         io: &Io<'a>,
     ) -> Request<'a> {
-        Request::with_body(head, parsed, body).from_client(io.client, io.now, io.date.unix_secs())
+        Request::new(head, parsed, body).from_client(io.client, io.now, io.date.unix_secs())
     }
 
     /// The service wants no reply at all.

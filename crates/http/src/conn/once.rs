@@ -20,7 +20,7 @@ impl Conn {
         seen: &Seen,
     ) -> Option<Next> {
         let head = seen.find_all(fresh, io.limits).filter(|head| !head.keeps_alive())?;
-        let request = Self::request_of(fresh, head, Some(b""), &io);
+        let request = Self::request_of(fresh, head, b"", &io);
         let responder = Responder::new(io.out, io.date, Persist::Close, request.is_head());
         match service.call(&request, responder).outcome {
             Outcome::Last | Outcome::Replied => Some(Next::CloseClean),

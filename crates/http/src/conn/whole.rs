@@ -100,7 +100,7 @@ impl Conn {
         // No overflow: the connection ends at `requests_per_conn_max` at the latest.
         self.requests = self.requests.wrapping_add(1);
         let persist = Self::persist(&mut self.verdict, (self.requests, self.aged_at), known, io);
-        let request = Self::request_of(head, known, Some(b""), io);
+        let request = Self::request_of(head, known, b"", io);
         let responder = Responder::new(io.out, io.date, persist, request.is_head());
         let outcome = service.call(&request, responder).outcome;
         self.follow(outcome, head, after, io)
@@ -137,7 +137,7 @@ impl Conn {
         if self.head.has_body() {
             return One::Not;
         }
-        let outcome = self.call(head, Some(b""), false, io, service);
+        let outcome = self.call(head, b"", false, io, service);
         self.follow(outcome, head, after, io)
     }
 

@@ -157,13 +157,11 @@ const POST: &[u8] = b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\nbod
 #[test]
 fn a_service_that_does_not_get_what_it_wants_says_so() {
     let get: &[u8] = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n";
-    let chunked: &[u8] =
-        b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nbody\r\n0\r\n\r\n";
     let cut: &[&[u8]] = &[POST.split_at(49).0, POST.split_at(49).1];
     let body = || alive().with_body();
     let client = || alive().with_client();
     let closure = service_fn(|request, reply| body().call(request, reply));
-    for input in [&[POST][..], &[chunked], cut] {
+    for input in [&[POST][..], cut] {
         assert_eq!(misuse(&closure, input), ("500".to_owned(), Some(ApiMisuse::BodySkipped)));
         assert_eq!(misuse(&body(), input), ("200".to_owned(), None));
     }
