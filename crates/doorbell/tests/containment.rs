@@ -25,8 +25,8 @@ use std::time::Duration;
 use doorbell::id::WorkerIndex;
 use doorbell::offload::{Answer, Executor, Offload, Pump};
 use doorbell::{
-    Engine, Event, HandOver, HandedConn, Http1, Limits, Listen, OnWorkerFailure, Reply, Responder, Server,
-    StartErrorKind, StaticReply, Status, Taker, service_fn,
+    Answered, Engine, Event, HandOver, HandedConn, Http1, Limits, Listen, OnWorkerFailure, Reply, Responder,
+    Server, StartErrorKind, StaticReply, Status, Taker, service_fn,
 };
 use doorbell_testkit::peers::{exchange, wait_until};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -39,6 +39,8 @@ on_both_engines! {
     what_a_panic_carries_may_panic_when_it_is_dropped
     an_executor_that_panics_costs_the_job
     what_a_job_has_captured_may_panic_when_it_is_dropped
+    whoever_hears_of_an_end_may_panic
+    what_a_service_holds_may_panic_when_it_is_dropped
     a_drain_of_lent_sockets_ends_under_load
     a_start_interrupts_no_call_of_its_thread
 }
@@ -251,6 +253,76 @@ fn what_a_job_has_captured_may_panic_when_it_is_dropped(engine: Engine) {
     assert_eq!(status(addr(&server), "/job"), "503");
     gone.send(()).unwrap();
     assert!(wait_until(LIMIT, || server.stats().answers_dropped == 1).is_some(), "{:?}", server.stats());
+    assert_serves(&server);
+    server.stop().unwrap();
+}
+
+/// Requests that wait end in many ways, and layers hear of it on the ring thread.
+fn whoever_hears_of_an_end_may_panic(engine: Engine) {
+    let _turn = alone();
+    let (release, released) = sync_channel::<()>(8);
+    let released = Arc::new(Mutex::new(released));
+    let jobs = Offload::builder().timeout(Duration::from_millis(300)).build().unwrap();
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let tell = Arc::clone(&told);
+    let service = service_fn(move |request, reply| {
+        let (released, tell, path) = (Arc::clone(&released), Arc::clone(&tell), request.path().to_owned());
+        let (jobs, outer) = (jobs.clone(), Arc::clone(&tell));
+        let job = move || -> Answer {
+            match path.as_str() {
+                "/slow" => released.lock().unwrap().recv().unwrap(),
+                "/then" => return Answer::then(|_| panic_any(Grenade)),
+                _ => {}
+            }
+            Reply::text(Status::OK, "done").into()
+        };
+        let outer = move |status| outer.lock().unwrap().push(status);
+        watched(reply, outer, |reply| {
+            let inner = move |status| {
+                tell.lock().unwrap().push(status);
+                panic_any(Grenade);
+            };
+            watched(reply, inner, |reply| jobs.run(request, reply, job))
+        })
+    });
+    let server = builder(engine).workers(workers(1)).listen(anywhere(), Http1::new(service)).start().unwrap();
+    let place = addr(&server);
+    let told = |count: usize| {
+        assert!(wait_until(LIMIT, || told.lock().unwrap().len() >= count).is_some(), "{told:?}");
+        std::mem::take(&mut *told.lock().unwrap())
+    };
+    // It is answered; what it answers with panics; its time is up; its client goes away.
+    assert_eq!((status(place, "/job"), told(2)), ("200".to_owned(), vec![Some(200); 2]));
+    assert_eq!((status(place, "/then"), told(2)), ("500".to_owned(), vec![Some(500); 2]));
+    assert_eq!((status(place, "/slow"), told(2)), ("503".to_owned(), vec![Some(503); 2]));
+    let gone = TcpStream::connect(place).unwrap();
+    (&gone).write_all(b"GET /slow HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+    assert!(wait_until(LIMIT, || server.stats().jobs_queued == 4).is_some(), "{:?}", server.stats());
+    rustix::net::sockopt::set_socket_linger(&gone, Some(Duration::ZERO)).unwrap();
+    drop(gone);
+    assert_eq!(told(2), [None; 2]);
+    (0..2).for_each(|_| release.send(()).unwrap());
+    assert!(server.handle().is_healthy());
+    assert_eq!(status(place, "/job"), "200");
+    server.stop().unwrap();
+}
+
+fn watched<'a>(
+    reply: Responder<'a>,
+    hears: impl FnOnce(Option<u16>) + Send + 'static,
+    serve: impl FnOnce(Responder<'_>) -> Answered<'_>,
+) -> Answered<'a> {
+    reply.watch(serve, || Some(Box::new(move |status: Option<Status>, _| hears(status.map(Status::code)))))
+}
+
+fn what_a_service_holds_may_panic_when_it_is_dropped(engine: Engine) {
+    let _turn = alone();
+    let grenade = Grenade;
+    let service = service_fn(move |_, reply| {
+        let _held = &grenade;
+        reply.status(Status::OK).body("ok")
+    });
+    let server = builder(engine).listen(anywhere(), Http1::new(service)).start().unwrap();
     assert_serves(&server);
     server.stop().unwrap();
 }

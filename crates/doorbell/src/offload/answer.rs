@@ -128,6 +128,8 @@ impl Inbox {
 
 impl Drop for Inbox {
     fn drop(&mut self) {
-        dispose(core::mem::take(&mut *self.deliveries.lock().unwrap_or_else(PoisonError::into_inner)));
+        // One by one: a second panic while the first one unwinds would abort the process.
+        let mut deliveries = self.deliveries.lock().unwrap_or_else(PoisonError::into_inner);
+        deliveries.drain(..).for_each(dispose);
     }
 }

@@ -274,3 +274,26 @@ fn work_for_nobody_is_done_in_turn_or_refused() {
     core::mem::take(&mut *kept.0.lock().unwrap()).into_iter().for_each(Pump::run);
     assert_eq!(*done.lock().unwrap(), [0, 1]);
 }
+
+/// Panics when it is dropped.
+struct Grenade;
+
+impl Drop for Grenade {
+    fn drop(&mut self) {
+        std::panic::panic_any("a grenade");
+    }
+}
+
+#[test]
+fn answers_that_nobody_takes_may_all_panic_when_they_are_dropped() {
+    let (inbox, _wakes) = inbox();
+    for number in 0..3 {
+        let grenade = Grenade;
+        let answer = Answer::then(move |reply| {
+            let _held = &grenade;
+            reply.status(Status::OK).empty()
+        });
+        inbox.leave(Delivery { conn: conn(0), number, outcome: Outcome::Answered(answer) });
+    }
+    drop(inbox);
+}

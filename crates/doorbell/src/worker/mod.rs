@@ -64,7 +64,7 @@ use crate::driver::{Driver, Fault, Quick};
 use crate::hand_over::HandOver;
 use crate::id::{ConnId, ListenerIndex};
 use crate::net::ProxyProtocol;
-use crate::panics::caught;
+use crate::panics::{caught, dispose};
 use crate::protocol::{ListenerProtocol, Protocol, ProtocolConn, Room};
 use crate::stats::ListenerCounters;
 use crate::time::{Clock, Time, Wheel};
@@ -99,6 +99,15 @@ pub struct ServerShared {
     pub(crate) tuning: Tuning,
     /// Where connections go that are not for this lane.
     pub(crate) hand_over: Option<HandOver>,
+}
+
+impl Drop for ServerShared {
+    /// What services hold is the program's, and the last worker that ends drops it: it has not failed if that panics.
+    fn drop(&mut self) {
+        // One by one: a second panic while the first one unwinds would abort the process.
+        self.protocols.drain(..).for_each(dispose);
+        dispose(self.hand_over.take());
+    }
 }
 
 impl ServerShared {

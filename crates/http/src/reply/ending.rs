@@ -5,9 +5,10 @@
 use super::{Answered, Outcome, Responder};
 use crate::Status;
 use std::marker::PhantomData;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Hears the status of the answer and its bytes of content, once; `None` when the client got no answer. Called by whoever drives the
-/// connection, on its thread.
+/// connection, on its thread. A panic in it goes no further: the others hear of the end all the same, and the connection goes on.
 pub type Ending = Box<dyn FnOnce(Option<Status>, usize) + Send>;
 
 /// Those who hear of the end of one request. Dropped, they are told as well.
@@ -34,7 +35,17 @@ impl Endings {
     }
 
     pub(crate) fn tell(&mut self, status: Option<Status>, content_len: usize) {
-        self.told.drain(..).for_each(|ending| ending(status, content_len));
+        self.told.drain(..).for_each(|ending| contained(|| ending(status, content_len)));
+    }
+}
+
+/// Calls code of the program that nothing follows from. It is also called while a panic of a service unwinds, and a second one that got out
+/// then would abort the process.
+fn contained(f: impl FnOnce()) {
+    let Err(carried) = catch_unwind(AssertUnwindSafe(f)) else { return };
+    if let Err(again) = catch_unwind(AssertUnwindSafe(|| drop(carried))) {
+        // It would go on for ever: better a leak.
+        let _leaked = Box::leak(again);
     }
 }
 
