@@ -8,6 +8,7 @@ use super::reply::{Content, Head, Reply};
 use super::{Ask, Facts, Report, Target, Verdict};
 use crate::checks::{Phases, Seen, cause_of, client, is_same_origin, url_of_location};
 use crate::config::model::{ClientTls, HostPort, Url};
+use doorbell::net::egress::unless_itself;
 use rustix::net::sockopt::{Timeout as Direction, set_socket_linger, set_socket_timeout, socket_type};
 use rustls::pki_types::ServerName;
 use rustls::{ClientConnection, StreamOwned};
@@ -307,7 +308,7 @@ impl Run<'_> {
             if left.is_zero() {
                 return Err(self.overdue("connection"));
             }
-            match TcpStream::connect_timeout(&addr, left) {
+            match TcpStream::connect_timeout(&addr, left).and_then(|socket| unless_itself(socket, addr)) {
                 Ok(socket) => {
                     self.phases.connect = from.elapsed();
                     self.facts.seen = Seen { address: Some(addr.ip()), ..Seen::default() };

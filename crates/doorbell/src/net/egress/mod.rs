@@ -187,7 +187,8 @@ impl Egress {
     /// A non-blocking socket on which connecting has begun. It is connected when it is writable and has no error.
     ///
     /// # Errors
-    /// As `connect(2)`; `EADDRNOTAVAIL` when no port is free, or a source is not an address of this machine.
+    /// As `connect(2)`; `EADDRNOTAVAIL` when no port is free, or a source is not an address of this machine. `ECONNREFUSED` also where the
+    /// socket met nobody but itself.
     pub fn begin(&self, target: SocketAddr, first: SpeaksFirst) -> io::Result<TcpStream> {
         self.dial(Transport::Tcp(first), target, connect).map(TcpStream::from)
     }
@@ -250,11 +251,10 @@ impl Egress {
                 chosen => chosen?,
             }
             match connect(fd.as_fd(), target) {
-                Err(error) if is_in_progress(&error) => return Ok(fd),
                 // A socket that was bound to a port keeps it; another range can be given to one that was not.
                 Err(error) if is_taken(&error) => socket = matches!(ports, Ports::Range(_)).then_some(fd),
-                Err(error) => return Err(error.into()),
-                Ok(()) => return Ok(fd),
+                Err(error) if !is_in_progress(&error) => return Err(error.into()),
+                _ => return Ok(unless_itself(fd, target)?),
             }
         }
         Err(Refused::NoPort)
@@ -309,6 +309,27 @@ impl From<io::Error> for Refused {
     fn from(error: io::Error) -> Self {
         Self::Other(error)
     }
+}
+
+/// A connection that was begun to `target`, unless it is one to itself.
+///
+/// TCP connects a socket to itself that was given the very port it asks for (RFC 9293 3.5, figure 7), and UDP does, too. Of an address of this
+/// machine and a port out of the range for connections the kernel makes that once in some thousand times, and only where nobody has the
+/// port. So whoever takes it for a server is wrong. An [`Egress`] looks by itself.
+///
+/// # Errors
+/// `ECONNREFUSED`, as of a port that nobody has; the connection is gone then.
+pub fn unless_itself<C: AsFd + Into<OwnedFd>>(conn: C, target: SocketAddr) -> io::Result<C> {
+    let own = net::getsockname(&conn).ok().and_then(|own| SocketAddr::try_from(own).ok());
+    // To connect to no address means this machine.
+    let is_target = |own: SocketAddr| {
+        own.port() == target.port() && (own.ip() == target.ip() || target.ip().is_unspecified())
+    };
+    if own.is_some_and(is_target) {
+        close(conn);
+        return Err(Errno::CONNREFUSED.into());
+    }
+    Ok(conn)
 }
 
 /// Says which ports may be chosen.

@@ -101,6 +101,34 @@ fn ipv6_and_udp_too() {
 }
 
 #[test]
+fn whoever_meets_itself_has_met_nobody() {
+    let egress = open(PortChoice::Only(Strategy::Kernel));
+    let mut met = 0;
+    for own in [IpAddr::from(Ipv4Addr::LOCALHOST), IpAddr::from(Ipv6Addr::LOCALHOST)] {
+        // A machine may have no IPv6.
+        let Ok(listener) = TcpListener::bind((own, 0)) else { continue };
+        let own = listener.local_addr().unwrap();
+        drop(listener);
+        let any = SocketAddr::new(if own.is_ipv4() { V4_ANY } else { V6_ANY }, own.port());
+        for (target, first) in [(own, SpeaksFirst::We), (own, SpeaksFirst::Peer), (any, SpeaksFirst::We)] {
+            for transport in [Transport::Tcp(first), Transport::Udp] {
+                let from_its_port = |fd: BorrowedFd<'_>, target: SocketAddr| {
+                    // What the kernel does once in a while out of its whole range.
+                    net::sockopt::set_socket_reuseaddr(fd, true)?;
+                    net::bind(fd, &own)?;
+                    connect(fd, target)
+                };
+                let error = egress.dial(transport, target, from_its_port).expect_err("nobody listens there");
+                assert_eq!(errno(&error), Some(Errno::CONNREFUSED), "{transport:?} {target}");
+                met += 1;
+            }
+        }
+    }
+    assert!(met >= 6);
+    assert_eq!((egress.counters().begun, egress.counters().failed), (0, met));
+}
+
+#[test]
 fn sources_take_turns_and_take_no_port_for_themselves() {
     for choice in strategies() {
         let (_listener, target) = listener();
