@@ -79,6 +79,7 @@ pub struct ServerBuilder {
 struct SingleLimits {
     conns_max: Option<u32>,
     conns_per_ip_max: Option<u32>,
+    client_v6_len: Option<u8>,
     write_timeout: Option<Duration>,
     linger_timeout: Option<Duration>,
     drain_timeout: Option<Duration>,
@@ -89,6 +90,7 @@ impl SingleLimits {
         let set = |limit: &mut Duration, single: Option<Duration>| *limit = single.unwrap_or(*limit);
         limits.conns_max = self.conns_max.unwrap_or(limits.conns_max);
         limits.conns_per_ip_max = self.conns_per_ip_max.unwrap_or(limits.conns_per_ip_max);
+        limits.client_v6_len = self.client_v6_len.unwrap_or(limits.client_v6_len);
         set(&mut limits.write_timeout, self.write_timeout);
         set(&mut limits.linger_timeout, self.linger_timeout);
         set(&mut limits.drain_timeout, self.drain_timeout);
@@ -192,7 +194,7 @@ impl ServerBuilder {
 
     /// Bits of an IPv6 address that count as one address ([`Limits::client_v6_len`]). Default 64.
     pub const fn client_v6_len(mut self, bits: u8) -> Self {
-        self.limits.client_v6_len = bits;
+        self.single.client_v6_len = Some(bits);
         self
     }
 
@@ -313,7 +315,7 @@ impl ServerBuilder {
         await_starts(starts.iter().take(usize::from(workers)), &mut running)?;
         // Last, because the server before has these sockets too: what fails above changes nothing for it.
         core.renew(&renewals)?;
-        core.before.lock().unwrap_or_else(PoisonError::into_inner).iter().for_each(Before::lend);
+        core.before.lock().unwrap_or_else(PoisonError::into_inner).iter_mut().for_each(Before::lend);
         for go in goes {
             // A worker that failed meanwhile has said so to whom it concerns.
             let _gone = go.send(());
@@ -396,7 +398,7 @@ impl ServerBuilder {
             sockets: Mutex::new(sockets),
             ip_table,
             room: room.unwrap_or_else(|| Room::new(conns_max)),
-            before: Mutex::new(before.map(|core| Before { core, taken })),
+            before: Mutex::new(before.map(|core| Before::new(core, taken))),
             misuses_told: AtomicU8::new(0),
         })
     }

@@ -206,6 +206,7 @@ impl Server {
         while let Some(thread) = self.handle.core.take_replacement() {
             let _recorded = thread.join();
         }
+        self.handle.core.has_ended();
     }
 }
 
@@ -225,6 +226,7 @@ impl Handle {
     /// Finishes what is in progress within `timeout`. A handler that blocks is not interrupted: its worker ends when it returns, however long that
     /// takes. For a tenth of a second nobody new gets in at a TCP address and those who were on their way arrive, then the
     /// backlog is served, unless copies of the socket are [out](Self::listening): then it is left to their owner, then the listeners close; files of sockets are removed before that. Each reply is the last of its connection.
+    /// Asked again while it goes on, it ends at the earlier of both times.
     pub fn drain_within(&self, timeout: Duration) {
         self.core.draining.store(true, Ordering::Release);
         self.core.send(Command::Drain { timeout });

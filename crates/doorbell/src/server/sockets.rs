@@ -23,8 +23,10 @@ struct Kept {
     asked: Asked,
     local: LocalAddr,
     is_shared: bool,
-    /// Somebody else has copies, who may go on listening: a process that is to follow, or a successor that has not taken over.
-    is_lent: bool,
+    /// Somebody else has copies, who may go on listening: a process that is to follow.
+    is_passed: bool,
+    /// Successors that have it and may go on with it: those that have not ended.
+    heirs: u32,
     /// How long they defer accept when they do not accept at once.
     deferred_s: Option<u32>,
     /// `None` where it has none, and after this server has let go of it.
@@ -54,11 +56,13 @@ impl Sockets {
         let kept = |bound: &Bound| {
             let fds = bound.fds.iter().map(|fd| fd.try_clone().map(Some)).collect::<io::Result<_>>()?;
             let Bound { asked, local, is_shared, is_lent, file, .. } = bound;
+            let is_passed = *is_lent;
             Ok(Kept {
                 asked: asked.clone(),
                 local: local.clone(),
                 is_shared: *is_shared,
-                is_lent: *is_lent,
+                is_passed,
+                heirs: 0,
                 deferred_s: None,
                 file: file.clone(),
                 fds,
@@ -94,7 +98,7 @@ impl Sockets {
         };
         let fds = kept.fds.iter().map(copy).collect::<Result<_, _>>()?;
         *is_taken = true;
-        let Kept { is_shared, is_lent, .. } = *kept;
+        let (is_shared, is_lent) = (kept.is_shared, kept.is_lent());
         Ok(Some(Bound { fds, is_shared, is_lent, local: kept.local.clone(), file: kept.file.clone(), asked }))
     }
 
@@ -110,7 +114,7 @@ impl Sockets {
             let (Asked::Tcp { addr: asked, .. }, LocalAddr::Tcp(addr)) = (&kept.asked, &kept.local) else {
                 return None;
             };
-            kept.is_lent = true;
+            kept.is_passed = true;
             let copies = kept.fds.iter().flatten().take(if kept.is_shared { 1 } else { usize::MAX });
             let sockets = copies.map(OwnedFd::try_clone).collect::<io::Result<_>>();
             Some(sockets.map(|sockets| Listening { asked: *asked, addr: *addr, sockets }))
@@ -147,7 +151,7 @@ impl Sockets {
         for kept in ours.filter(|kept| matches!(kept.asked, Asked::Tcp { .. })) {
             for fd in kept.fds.iter().flatten() {
                 let _deferred_s = last_call::accept_at_once(fd.as_fd());
-                if !kept.is_lent {
+                if !kept.is_lent() {
                     // Where it cannot be had, who comes between the last look at the backlog and the close is reset.
                     let _let_in = last_call::turn_away(fd.as_fd());
                 }
@@ -157,16 +161,26 @@ impl Sockets {
 
     /// A successor accepts from those that it has taken: what ends here does not end there.
     pub(super) fn lend(&mut self, taken: &Taken) {
-        self.0
-            .iter_mut()
-            .zip(&taken.0)
-            .filter(|(_, taken)| **taken)
-            .for_each(|(kept, _)| kept.is_lent = true);
+        self.taken_by(taken).for_each(|kept| kept.heirs += 1);
+    }
+
+    /// It has ended, and this server goes on alone.
+    pub(super) fn take_back(&mut self, taken: &Taken) {
+        self.taken_by(taken).for_each(|kept| kept.heirs -= 1);
+    }
+
+    fn taken_by(&mut self, taken: &Taken) -> impl Iterator<Item = &mut Kept> {
+        self.0.iter_mut().zip(&taken.0).filter(|(_, taken)| **taken).map(|(kept, _)| kept)
     }
 
     /// By listener: whether others have copies, who go on listening.
     pub(super) fn lent(&self) -> Arc<[bool]> {
-        self.0.iter().map(|kept| kept.is_lent).collect()
+        self.0.iter().map(Kept::is_lent).collect()
+    }
+
+    /// Whether others have copies of any, who may go on listening.
+    pub(super) fn has_lent(&self) -> bool {
+        self.0.iter().any(Kept::is_lent)
     }
 
     /// Closes the copies, so that the workers' own are the last.
@@ -184,6 +198,10 @@ impl Sockets {
 }
 
 impl Kept {
+    const fn is_lent(&self) -> bool {
+        self.is_passed || self.heirs > 0
+    }
+
     fn is_gone(&self) -> bool {
         self.fds.iter().all(Option::is_none)
     }

@@ -20,6 +20,7 @@ const LEAVE_TIMEOUT: Duration = Duration::from_secs(1);
 pub(super) struct Before {
     pub(super) core: Arc<Core>,
     pub(super) taken: Taken,
+    is_lent: bool,
 }
 
 impl Handle {
@@ -37,14 +38,37 @@ impl Handle {
     }
 }
 
+impl Core {
+    /// All threads of this server have ended. If it has not taken over, and passed nothing on, the server before is alone again.
+    pub(super) fn has_ended(&self) {
+        let before = self.before.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let has_lent = self.sockets.lock().unwrap_or_else(PoisonError::into_inner).has_lent();
+        if let Some(before) = before.filter(|_| !has_lent) {
+            before.take_back();
+        }
+    }
+}
+
 impl Before {
+    pub(super) const fn new(core: Arc<Core>, taken: Taken) -> Self {
+        Self { core, taken, is_lent: false }
+    }
+
     /// From here on both accept, and neither may end what the other has.
-    pub(super) fn lend(&self) {
+    pub(super) fn lend(&mut self) {
+        self.is_lent = true;
         self.core.sockets.lock().unwrap_or_else(PoisonError::into_inner).lend(&self.taken);
     }
 
+    /// The server that follows has ended without taking over.
+    fn take_back(self) {
+        if self.is_lent {
+            self.core.sockets.lock().unwrap_or_else(PoisonError::into_inner).take_back(&self.taken);
+        }
+    }
+
     fn retire(self, heir: &Core, patience: Duration) -> bool {
-        let Self { core, taken } = self;
+        let Self { core, taken, .. } = self;
         heir.room.settle();
         let (left, leaves) = sync_channel(core.workers.len());
         let (workers, inherited, theirs) = (heir.workers.clone(), taken.0.clone(), taken);

@@ -97,13 +97,17 @@ impl<D: Driver, C: Clock> Worker<D, C> {
     }
 
     fn begin_drain(&mut self, timeout: Duration) {
+        let deadline = self.now.after(timeout);
+        if let Drain::Draining(before) = &mut self.drain {
+            *before = deadline.min(*before);
+        }
         if self.drain.hurries() {
             return;
         }
         if !self.drain.is_on() {
             self.last_call = self.now.after(LAST_CALL);
         }
-        self.drain = Drain::Draining(self.now.after(timeout));
+        self.drain = Drain::Draining(deadline);
         self.gates_changed = true;
         if let Some(lent) = self.shared.lent.get() {
             self.gates.iter_mut().zip(&**lent).for_each(|(gate, is_lent)| gate.lent = *is_lent);
