@@ -1,4 +1,4 @@
-//! What is asked of a server twice: drains, successors, limits.
+//! What is asked of a server twice, or while a ring fails: drains, stops, limits; and what it counts then.
 //!
 //! Does not know about: what a drain does with each connection (see `promise_lifecycle.rs`).
 
@@ -13,10 +13,14 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 use std::time::Duration;
 
+use doorbell::id::WorkerIndex;
+use doorbell::offload::{Class, Executor, Offload, Pump};
 use doorbell::{
-    Engine, Http1, HttpLimits, Limits, Server, ServerBuilder, StartErrorKind, Status, service_fn,
+    Engine, Event, Http1, HttpLimits, Limits, Reply, Server, ServerBuilder, StartErrorKind, Status,
+    service_fn,
 };
-use doorbell_testkit::peers::wait_until;
+use doorbell_testkit::peers::{exchange, wait_until};
+use doorbell_testkit::skip;
 
 use promise::{addr, alone, anywhere, builder, on_both_engines, workers};
 
@@ -28,6 +32,7 @@ on_both_engines! {
 
 const LIMIT: Duration = Duration::from_secs(60);
 const FOR_EVER: Duration = Duration::from_secs(3_600);
+const CLOSE: &[u8] = b"GET /livez HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
 
 /// One worker, which `/block` keeps busy: it says so, and goes on when it is told.
 fn blocking(engine: Engine) -> (ServerBuilder, Receiver<()>, SyncSender<()>) {
@@ -106,6 +111,103 @@ fn a_successor_that_was_given_up_has_lent_nothing(engine: Engine) {
 }
 
 #[test]
+fn a_drain_goes_on_after_its_ring_failed() {
+    if !skip::io_uring() {
+        return;
+    }
+    let _turn = alone();
+    let (first, begins, go) = blocking(Engine::Auto);
+    let (told, tells) = sync_channel(4);
+    let server = first
+        .observer(move |event: &Event| {
+            let _gone = told.try_send(event.clone());
+        })
+        .start()
+        .unwrap();
+    let mut busy = TcpStream::connect(addr(&server)).unwrap();
+    busy.write_all(b"GET /block HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+    begins.recv_timeout(LIMIT).unwrap();
+    // It hears of both in one turn, while its listener is open still.
+    server.handle().fail_worker(WorkerIndex(0));
+    server.handle().drain_within(FOR_EVER);
+    go.send(()).unwrap();
+    assert!(matches!(tells.recv_timeout(LIMIT), Ok(Event::DriverFellBack { .. })));
+    assert!(
+        ends(server, Duration::from_secs(10)),
+        "what was asked of the ring's worker is asked of the next"
+    );
+}
+
+#[test]
+fn a_stop_is_a_stop_after_its_ring_failed() {
+    if !skip::io_uring() {
+        return;
+    }
+    let _turn = alone();
+    let (first, begins, go) = blocking(Engine::Auto);
+    let server = first.start().unwrap();
+    let mut busy = TcpStream::connect(addr(&server)).unwrap();
+    busy.write_all(b"GET /block HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+    begins.recv_timeout(LIMIT).unwrap();
+    server.handle().fail_worker(WorkerIndex(0));
+    server.handle().stop();
+    go.send(()).unwrap();
+    let (ended, has_ended) = sync_channel(1);
+    let handle = server.handle();
+    thread::spawn(move || ended.send(server.wait().is_ok()));
+    let waited = has_ended.recv_timeout(Duration::from_secs(10));
+    handle.stop();
+    assert_eq!(waited, Ok(true));
+}
+
+#[test]
+fn what_is_left_of_a_drain_ends_with_its_ring() {
+    if !skip::io_uring() {
+        return;
+    }
+    let _turn = alone();
+    let server = patient(Engine::Auto).start().unwrap();
+    let _half = half(&server);
+    let place = addr(&server);
+    server.handle().drain_within(FOR_EVER);
+    let refused = || {
+        TcpStream::connect_timeout(&place, Duration::from_millis(100))
+            .is_err_and(|error| error.kind() == std::io::ErrorKind::ConnectionRefused)
+    };
+    assert!(wait_until(LIMIT, refused).is_some(), "the listener closes");
+    server.handle().fail_worker(WorkerIndex(0));
+    let (ended, has_ended) = sync_channel(1);
+    let handle = server.handle();
+    thread::spawn(move || ended.send(server.wait()));
+    let waited = has_ended.recv_timeout(Duration::from_secs(10));
+    handle.stop();
+    assert_eq!(waited, Ok(Ok(())), "it was to end, and has lost whoever was left");
+}
+
+#[test]
+fn counters_go_on_after_a_ring_failed() {
+    if !skip::io_uring() {
+        return;
+    }
+    let _turn = alone();
+    let ok = service_fn(|_, reply| reply.status(Status::OK).body("ok"));
+    let server =
+        builder(Engine::Auto).workers(workers(1)).listen(anywhere(), Http1::new(ok)).start().unwrap();
+    for _ in 0..50 {
+        exchange(addr(&server), CLOSE).unwrap();
+    }
+    let before = server.stats();
+    server.handle().fail_worker(WorkerIndex(0));
+    assert!(wait_until(LIMIT, || server.stats().driver_fallbacks == 1).is_some());
+    exchange(addr(&server), CLOSE).unwrap();
+    let after = server.stats();
+    for ((name, before), (_, after)) in before.fields().zip(after.fields()) {
+        assert!(name.ends_with("_live") || after >= before, "{name} went from {before} to {after}");
+    }
+    server.stop().unwrap();
+}
+
+#[test]
 fn a_single_limit_stays_whatever_all_limits_say() {
     let ok = || Http1::new(service_fn(|_, reply| reply.status(Status::OK).body("ok")));
     let with = |f: fn(ServerBuilder) -> ServerBuilder| {
@@ -118,4 +220,40 @@ fn a_single_limit_stays_whatever_all_limits_say() {
     assert_eq!(with(|builder| builder.linger_timeout(Duration::ZERO)), refused);
     assert_eq!(with(|builder| builder.conns_max(0)), refused);
     assert_eq!(with(|builder| builder), Ok(()));
+}
+
+/// Keeps what would run jobs, so that none ever starts.
+struct NoThread(Mutex<Vec<Pump>>);
+
+impl Executor for NoThread {
+    fn threads(&self) -> usize {
+        1
+    }
+
+    fn spawn(&self, pump: Pump) {
+        self.0.lock().unwrap().push(pump);
+    }
+}
+
+#[test]
+fn nobody_works_for_connections_that_are_lost() {
+    if !skip::io_uring() {
+        return;
+    }
+    let _turn = alone();
+    let jobs = Offload::builder().timeout(FOR_EVER).build_on(NoThread(Mutex::default()));
+    let queue = jobs.clone();
+    let service = service_fn(move |request, reply| {
+        jobs.run(request, reply, || Reply::text(Status::OK, "nobody asks any more"))
+    });
+    let server =
+        builder(Engine::Auto).workers(workers(1)).listen(anywhere(), Http1::new(service)).start().unwrap();
+    let mut waiting = TcpStream::connect(addr(&server)).unwrap();
+    waiting.write_all(CLOSE).unwrap();
+    assert!(wait_until(LIMIT, || queue.queued(Class::Normal) == 1).is_some());
+    server.handle().fail_worker(WorkerIndex(0));
+    assert!(wait_until(LIMIT, || server.stats().driver_fallbacks == 1).is_some());
+    assert!(wait_until(LIMIT, || queue.queued(Class::Normal) == 0).is_some(), "its place is free");
+    assert_eq!(server.stats().jobs_cancelled, 1);
+    server.stop().unwrap();
 }

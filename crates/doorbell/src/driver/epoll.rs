@@ -73,8 +73,8 @@ struct Listener {
 }
 
 impl Listener {
-    const fn new(fd: OwnedFd) -> Self {
-        Self { fd: Some(fd), armed: false, expected: 1, met: 0 }
+    const fn new(fd: Option<OwnedFd>) -> Self {
+        Self { fd, armed: false, expected: 1, met: 0 }
     }
 
     /// A report brought as many as expected.
@@ -130,6 +130,20 @@ impl Epoll {
     /// # Errors
     /// The call and errno that failed, usually `EMFILE`.
     pub fn new(listeners: Vec<OwnedFd>, slots_max: u32, wake: WakeSource) -> Result<Self, Fault> {
+        let listeners = listeners.into_iter().map(Some).collect();
+        Self::in_place_of(listeners, DriverCounters::default(), slots_max, wake)
+    }
+
+    /// The same for what a driver before has left: the listeners that it has not closed, and what it has counted.
+    ///
+    /// # Errors
+    /// As [`Epoll::new`].
+    pub fn in_place_of(
+        listeners: Vec<Option<OwnedFd>>,
+        counters: DriverCounters,
+        slots_max: u32,
+        wake: WakeSource,
+    ) -> Result<Self, Fault> {
         let epoll = epoll::create(CreateFlags::CLOEXEC).map_err(|errno| fault("epoll_create1", errno))?;
         epoll::add(&epoll, wake.as_fd(), Source::Waker.pack(), EventFlags::IN)
             .map_err(|errno| fault("epoll_ctl", errno))?;
@@ -152,7 +166,7 @@ impl Epoll {
             scratch: vec![0; SCRATCH_LEN].into_boxed_slice(),
             // A listener shared by workers wakes one of them.
             listener_flags: EventFlags::IN | EventFlags::EXCLUSIVE,
-            counters: DriverCounters::default(),
+            counters,
         })
     }
 
@@ -340,6 +354,10 @@ impl Driver for Epoll {
             "a listener is closed only while accept is not armed"
         );
         self.listeners[listener.index()].fd = None;
+    }
+
+    fn is_listening(&self, listener: ListenerIndex) -> bool {
+        self.listeners[listener.index()].fd.is_some()
     }
 
     fn accept_backlogged(&mut self, listener: ListenerIndex) -> bool {

@@ -71,6 +71,11 @@ pub trait Driver {
     /// Closes the listening socket. Only while accept is not armed.
     fn close_listener(&mut self, listener: ListenerIndex);
 
+    /// False once the listener is closed, also where it was before this driver was made.
+    fn is_listening(&self, _listener: ListenerIndex) -> bool {
+        true
+    }
+
     /// True when a client waits in the backlog right now. A system call: for watchdogs and draining, not for the hot path.
     fn accept_backlogged(&mut self, listener: ListenerIndex) -> bool;
 

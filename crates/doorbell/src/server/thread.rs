@@ -12,7 +12,7 @@ use crate::driver::epoll::Epoll;
 use crate::driver::examine::Cause;
 use crate::driver::select::{DriverReport, Opened, Plan, epoll_plan, fallback_reason};
 use crate::driver::uring::Uring;
-use crate::driver::{Driver, Errno, Fault, WakeSource};
+use crate::driver::{Driver, DriverCounters, Errno, Fault, WakeSource};
 use crate::id::WorkerIndex;
 use crate::panics::caught;
 use crate::time::OsClock;
@@ -86,8 +86,8 @@ impl WorkerThread {
             return Err(fault);
         }
         // Its connections are lost with the ring, which holds their receives; its listeners are not.
-        let listeners: Option<Vec<OwnedFd>> = uring.into_listeners().into_iter().collect();
-        let Some(listeners) = listeners else { return Err(fault) };
+        let counters = uring.counters();
+        let listeners = uring.into_listeners();
         self.shared.counters.driver_fallbacks.add(1);
         self.core.observe(&Event::DriverFellBack {
             worker: self.index,
@@ -98,7 +98,7 @@ impl WorkerThread {
         // wake-ups of the listener) until its thread ends.
         let core = Arc::clone(&self.core);
         let name = format!("doorbell-{}-epoll", self.index.0);
-        let again = move || self.guarded(|thread| thread.serve_on_epoll(listeners));
+        let again = move || self.guarded(|thread| thread.serve_on_epoll(listeners, counters));
         match std::thread::Builder::new().name(name).spawn(again) {
             Ok(thread) => {
                 core.replaced(thread);
@@ -110,8 +110,9 @@ impl WorkerThread {
         }
     }
 
-    fn serve_on_epoll(self, listeners: Vec<OwnedFd>) -> Result<(), Fault> {
-        let epoll = Epoll::new(listeners, self.server.slots_max(), self.wake.clone())?;
+    fn serve_on_epoll(self, listeners: Vec<Option<OwnedFd>>, counters: DriverCounters) -> Result<(), Fault> {
+        let slots_max = self.server.slots_max();
+        let epoll = Epoll::in_place_of(listeners, counters, slots_max, self.wake.clone())?;
         self.serve(epoll.hearing_all(), false).map_err(|(fault, _)| fault)
     }
 

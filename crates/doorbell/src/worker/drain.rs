@@ -115,6 +115,19 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         self.finish_idle();
     }
 
+    /// What was asked of this worker is asked of the one that goes on in its place.
+    pub(super) fn pass_on(&self) {
+        let command = match self.drain {
+            Drain::Off => return,
+            Drain::Draining(deadline) => Command::Drain { timeout: deadline.since(self.now) },
+            Drain::Retiring { until, timeout } => {
+                Command::Retire { patience: until.since(self.now), timeout }
+            }
+            Drain::Stopping => Command::Stop,
+        };
+        self.shared.send(command);
+    }
+
     /// Also for whoever came since the drain began and has said nothing.
     pub(super) fn finish_idle(&mut self) {
         self.for_each_live(Self::finish_if_idle);

@@ -219,14 +219,20 @@ impl<D: Driver, C: Clock> Worker<D, C> {
     pub fn new(driver: D, mut clock: C, server: Arc<ServerShared>, shared: Arc<WorkerShared>) -> Self {
         let now = clock.now();
         let limits = &server.limits;
-        let gate = |is_ours: &bool| Gate::new(*is_ours, limits.accept_backoff_min, limits.accept_backoff_max);
+        let gate = |(index, is_ours): (u16, &bool)| {
+            let mut gate = Gate::new(*is_ours, limits.accept_backoff_min, limits.accept_backoff_max);
+            if !driver.is_listening(ListenerIndex(index)) {
+                gate.close();
+            }
+            gate
+        };
         Self {
             now,
             date: Date::new(clock.unix_secs()),
             date_due: now.after(DATE_EVERY),
             table: Table::new(server.slots_max()),
             wheel: Wheel::new(now),
-            gates: server.listener_is_ours.iter().map(gate).collect(),
+            gates: (0..).zip(&server.listener_is_ours).map(gate).collect(),
             gates_changed: true,
             gates_due: now,
             admission: Admission::new(limits.conns_max_of_worker(server.workers)),
@@ -318,15 +324,21 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         self.departures.leaving()
     }
 
-    /// Gives the driver back; connections are forgotten.
+    /// Gives the driver back, for another one in its place; connections are forgotten, a drain or a stop is not: the next worker finds it
+    /// among its commands.
     pub fn into_driver(mut self) -> D {
         self.lose_connections();
+        self.pass_on();
         self.driver
     }
 
-    /// The connections are lost, and do not count for their addresses any more: who had one may come again, to whoever serves now.
+    /// The connections are lost, and do not count for their addresses any more: who had one may come again, to whoever serves now. Jobs
+    /// that they wait for are called off.
     pub fn lose_connections(&mut self) {
         self.for_each_live(|worker, id| {
+            if worker.jobs.holds(id.slot) {
+                worker.give_up_job(id);
+            }
             if let Some(cell) = worker.table.live_mut(id).ip_cell.take() {
                 worker.server.ip_table.leave(cell);
             }

@@ -272,6 +272,10 @@ impl Driver for Uring {
         self.listeners[listener.index()].fd = None;
     }
 
+    fn is_listening(&self, listener: ListenerIndex) -> bool {
+        self.listeners[listener.index()].fd.is_some()
+    }
+
     fn accept_backlogged(&mut self, listener: ListenerIndex) -> bool {
         self.listeners[listener.index()].fd.as_ref().is_some_and(sock::readable)
     }
