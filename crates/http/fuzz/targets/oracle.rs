@@ -56,6 +56,10 @@ fn strict<'a>(buf: &'a [u8], len: usize, request: &httparse::Request<'_, 'a>) ->
     if method.len() > 32 || !target.iter().all(|&byte| byte.is_ascii_graphic() && byte != b'#') {
         return None;
     }
+    let path = target.split(|&byte| byte == b'?').next().unwrap_or_default();
+    if path.contains(&b'\\') || path.windows(3).any(|bytes| bytes == b"%00") {
+        return None;
+    }
     let mut seen = Seen::default();
     for header in request.headers.iter().take_while(|header| **header != EMPTY_HEADER) {
         seen.field(header.name, header.value, minor)?;
@@ -68,7 +72,7 @@ fn strict<'a>(buf: &'a [u8], len: usize, request: &httparse::Request<'_, 'a>) ->
         return None;
     }
     if let (Some(authority), Some(host)) = (authority, seen.host)
-        && !authority.eq_ignore_ascii_case(host)
+        && with_port(target, authority) != with_port(target, host)
     {
         return None;
     }
@@ -154,6 +158,17 @@ impl<'a> Seen<'a> {
             }
         }
         Some(())
+    }
+}
+
+/// Host and port of an authority in a target.
+fn with_port(target: &[u8], authority: &[u8]) -> (String, String) {
+    let text = String::from_utf8_lossy(authority).to_ascii_lowercase();
+    let of_scheme = if target.to_ascii_lowercase().starts_with(b"https:") { "443" } else { "80" };
+    match text.rsplit_once(':').filter(|(_, port)| !port.contains(']')) {
+        Some((host, "")) => (host.to_owned(), of_scheme.to_owned()),
+        Some((host, port)) => (host.to_owned(), port.to_owned()),
+        None => (text.clone(), of_scheme.to_owned()),
     }
 }
 

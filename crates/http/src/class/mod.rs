@@ -44,13 +44,14 @@ pub(crate) fn target_end(buf: &[u8], from: usize) -> usize {
     stop(buf, from, |block| block.outside(0x21, 0x7e).or(block.equals(b'#')))
 }
 
-/// End of the run of target bytes other than `?` that starts at `from`.
+/// End of the run of plain path bytes that starts at `from`: target bytes without `?`, without the backslash and the
+/// percent sign, which are to be looked at, and without `!`, `"` and `$`, which saves a comparison.
 #[inline(always)]
 pub(crate) fn path_end(buf: &[u8], from: usize) -> usize {
     stop(buf, from, no_path)
 }
 
-/// A bit for each byte that is not a target byte, or is `?`.
+/// A bit for each byte over which [`path_end`] does not run.
 #[inline(always)]
 pub(crate) fn path_stops(bytes: &[u8; BLOCK_LEN]) -> u32 {
     no_path(Block::load(bytes)).bits()
@@ -58,7 +59,7 @@ pub(crate) fn path_stops(bytes: &[u8; BLOCK_LEN]) -> u32 {
 
 #[inline(always)]
 fn no_path(block: Block) -> Mask {
-    block.outside(0x21, 0x7e).or(block.equals(b'#')).or(block.equals(b'?'))
+    block.outside(b'&', 0x7e).or(block.equals(b'?')).or(block.equals(b'\\'))
 }
 
 /// End of the path segment that starts at `from`: the next `/`, or the end.

@@ -572,7 +572,7 @@ proptest! {
 
     #[test]
     fn any_request_is_one_line(input in proptest::collection::vec(any::<u8>(), 0..200), path in "/[!-~]{0,40}") {
-        let path = path.replace('#', "");
+        let path = path.replace(['#', '\\'], "").replace("%00", "");
         let kept = Kept::default();
         let service = by_path().with(Logger::new(Filter::ALL, &kept));
         talk(&service, &from("192.0.2.1"), &input);

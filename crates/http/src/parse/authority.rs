@@ -27,6 +27,17 @@ pub(crate) fn is_host(value: &[u8]) -> bool {
         }
 }
 
+/// Whether two authorities name the same host and the same port, where one that is not written is that of the scheme.
+pub fn is_same_authority(one: &[u8], other: &[u8], is_https: bool) -> bool {
+    let default_port: &[u8] = if is_https { b":443" } else { b":80" };
+    let without = |authority: &'_ [u8]| {
+        let rest = [default_port, b":"].into_iter().find_map(|end| authority.strip_suffix(end));
+        rest.map_or(authority.len(), <[u8]>::len)
+    };
+    let (one, other) = (one.get(..without(one)), other.get(..without(other)));
+    one.zip(other).is_some_and(|(one, other)| one.eq_ignore_ascii_case(other))
+}
+
 fn is_ipv6(text: &[u8]) -> bool {
     std::str::from_utf8(text).is_ok_and(|text| text.parse::<Ipv6Addr>().is_ok())
 }
@@ -54,6 +65,29 @@ fn is_port(digits: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_port_that_is_not_written_is_that_of_the_scheme() {
+        for (one, other, http, https) in [
+            ("a", "A", true, true),
+            ("a", "a:", true, true),
+            ("a", "a:80", true, false),
+            ("a:80", "a:", true, false),
+            ("a:443", "a", false, true),
+            ("a:8080", "a", false, false),
+            ("a:8080", "a:8080", true, true),
+            ("[::1]:80", "[::1]", true, false),
+            ("[::80]", "[::]", false, false),
+            ("a", "b", false, false),
+        ] {
+            for (is_https, expected) in [(false, http), (true, https)] {
+                let both = [(one, other), (other, one)];
+                let same =
+                    both.map(|(one, other)| is_same_authority(one.as_bytes(), other.as_bytes(), is_https));
+                assert_eq!(same, [expected; 2], "{one} {other} {is_https}");
+            }
+        }
+    }
 
     #[test]
     fn hosts() {

@@ -160,10 +160,24 @@ impl Head {
             }
         };
         let tail = buf.get(path_at..end).unwrap_or_default();
-        let path_len = tail.iter().position(|&byte| byte == b'?').unwrap_or(tail.len());
+        let path_len = path_len(tail).ok_or(RequestError::Target)?;
         self.path = Span::new(path_at, path_at + path_len);
         Ok(())
     }
+}
+
+/// Length of the path in front of a query, if it means the same to every program: many take a backslash for `/`, and end a string at
+/// an encoded NUL. So a path with one of these is not passed on.
+fn path_len(tail: &[u8]) -> Option<usize> {
+    for (at, &byte) in tail.iter().enumerate() {
+        match byte {
+            b'?' => return Some(at),
+            b'\\' => return None,
+            b'%' if tail.get(at + 1..at + 3) == Some(b"00") => return None,
+            _ => {}
+        }
+    }
+    Some(tail.len())
 }
 
 /// Length of `http://` or `https://` in front of an absolute target; no other scheme can be meant for us.

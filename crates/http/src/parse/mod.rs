@@ -7,6 +7,14 @@
 //! `Host` and `Authorization` aside, are found again in the (then known to be valid) bytes when somebody asks for them, which a probe
 //! does not.
 //!
+//! # What is accepted although it need not be
+//!
+//! RFC 3986 allows neither `"<>^{|}` nor a backtick in a target, and wants two hexadecimal digits behind each `%`; clients send both.
+//! They are passed on as they are, and percent-encoded in a `Location`. Also accepted: a backslash and `%00` in a query (in a
+//! path both are 400), up to two empty lines before the request line, a target in absolute form with the same authority as `Host`
+//! or the port of its scheme written in one of the two only, the versions 1.2 to 1.9, bytes from 0x80 on in a field value, and
+//! chunk extensions within their limits.
+//!
 //! # Decision: two ways through a head
 //!
 //! *Context.* A probe arrives whole and is written as all probes are; the rules are about everything else. *Choice.* `whole` reads what
@@ -45,6 +53,7 @@ pub use seen::Seen;
 use crate::log::Asker;
 use crate::{Limits, Method, RequestError};
 pub(crate) use authority::is_host;
+pub use authority::is_same_authority;
 use std::fmt;
 
 /// How long the body is (RFC 9112 6.3).
@@ -325,11 +334,11 @@ impl Head {
             return Err(RequestError::Host);
         }
         // RFC 9112 3.2.2 lets the authority win; two different answers to "which host" are how filters are fooled.
-        if self.has(ABSOLUTE)
-            && self.has(HOST)
-            && !self.authority.of(buf).eq_ignore_ascii_case(self.host.of(buf))
-        {
-            return Err(RequestError::Host);
+        if self.has(ABSOLUTE) && self.has(HOST) {
+            let is_https = self.target.of(buf).get(4).is_some_and(|byte| byte.eq_ignore_ascii_case(&b's'));
+            if !is_same_authority(self.authority.of(buf), self.host.of(buf), is_https) {
+                return Err(RequestError::Host);
+            }
         }
         if self.has(UNKNOWN) || self.method == Method::Connect {
             return Err(RequestError::MethodUnknown);

@@ -160,13 +160,13 @@ pub(crate) fn targets() -> Vec<Vector> {
         "/?a=b?c",
         "//evil",
         "/a/../b",
-        "/%00",
+        "/?%00",
         "/%c0%af",
         "/%zz",
         "/a;b=c,d",
         "/a:b@c!$&'()*+",
         "/[x]",
-        "/{x}|^`\"<>\\",
+        "/{x}|^`\"<>",
         "/~_.-",
     ] {
         vectors.push(Vector::accepted(&format!("target {target}"), request(target.as_bytes())));
@@ -205,7 +205,20 @@ pub(crate) fn targets() -> Vec<Vector> {
             Vector::refused(&name, request(target), status)
         });
     }
+    vectors.extend(ambiguous_targets());
     vectors
+}
+
+/// With a backslash or an encoded NUL, in a path and in a query.
+fn ambiguous_targets() -> Vec<Vector> {
+    let request = |target: &str| format!("GET {target} HTTP/1.1\r\nHost: a\r\n\r\n");
+    let long = "/a-path-of-more-than-sixteen-bytes";
+    let path = ["/a\\b", "/\\evil.test/", "/%00", "/a/%00?q"].map(str::to_owned).into_iter();
+    let path = path.chain([format!("{long}%00"), format!("{long}\\"), format!("{long}%00{long}")]);
+    let refused = path.map(|target| Vector::refused(&format!("target {target}"), request(&target), 400));
+    let query = ["/?{x}|^`\"<>\\", "/?%00", "/a%0?0", "/%0"];
+    let accepted = query.map(|target| Vector::accepted(&format!("target {target}"), request(target)));
+    refused.chain(accepted).collect()
 }
 
 pub(crate) fn absolute_targets() -> Vec<Vector> {
@@ -229,11 +242,20 @@ pub(crate) fn absolute_targets() -> Vec<Vector> {
         ("HTTP://A/x?y", "a"),
         ("https://a:8443/", "A:8443"),
         ("http://[::1]:80/", "[::1]:80"),
+        ("http://a:80/", "a"),
+        ("http://a/", "a:80"),
+        ("http://a:/", "a"),
+        ("HTTPS://a:443/", "a"),
+        ("https://[::1]/", "[::1]:443"),
         ("http://127.0.0.1/", "127.0.0.1"),
     ] {
         vectors.push(Vector::accepted(target, request(target, host)));
     }
     for (target, host) in [
+        ("http://a:443/", "a"),
+        ("https://a:80/", "a"),
+        ("http://a/b\\c", "a"),
+        ("http://a/%00", "a"),
         ("http://u@a/", "a"),
         ("http://u:p@a/", "a"),
         ("http:///", "a"),

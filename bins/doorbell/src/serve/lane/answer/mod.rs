@@ -5,12 +5,19 @@
 //!
 //! The request is written as bytes and read by the same machine that reads those of clients: nothing is taken for valid because hyper
 //! let it through. A body is read and dropped, since no route takes one; its limits are those of HTTP/1.1.
+//!
+//! # Decision: a fragment in `:path` is not refused
+//!
+//! *Context.* A `#` in a target is 400 in HTTP/1. In HTTP/2, h2 makes a `http::uri::PathAndQuery` of `:path`, which cuts it at the
+//! first `#` and keeps no trace of that; neither h2 nor hyper shows the field as it was sent. *Choice.* Such a request is
+//! answered as one without the fragment. Routes, guards and the log see the same path, so nothing can be got past them with it. To
+//! refuse it would take a second HPACK decoder in front of hyper. *What would change it:* an h2 that shows or refuses it.
 
 use super::body::ReplyBody;
 use super::counters::{Counters, count};
 use super::grpc::Call;
 use super::metered::Account;
-use crate::http::parse::Seen;
+use crate::http::parse::{Seen, is_same_authority};
 use crate::http::{Client, Date, Later, Limits, Next, Out, StaticReply, Status, Time};
 use bytes::Bytes;
 use doorbell::Http1;
@@ -285,6 +292,7 @@ fn write_head(parts: &Parts, head: &mut Vec<u8>) {
     for part in [parts.method.as_str().as_bytes(), b" ", target, b" HTTP/1.1\r\n"] {
         head.extend_from_slice(part);
     }
+    let is_https = parts.uri.scheme_str() == Some("https");
     let mut put = |name: &[u8], value: &[u8]| {
         for part in [name, b": ", value, b"\r\n"] {
             head.extend_from_slice(part);
@@ -295,7 +303,7 @@ fn write_head(parts: &Parts, head: &mut Vec<u8>) {
     }
     for host in parts.headers.get_all(header::HOST) {
         let host = host.as_bytes();
-        if !authority.is_some_and(|authority| authority.eq_ignore_ascii_case(host)) {
+        if !authority.is_some_and(|authority| is_same_authority(authority, host, is_https)) {
             put(b"host", host);
         }
     }

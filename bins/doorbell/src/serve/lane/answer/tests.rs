@@ -87,6 +87,9 @@ fn host_is_the_authority_and_nothing_else() {
         ("http://a/", Some("a"), 200),
         ("http://a/", Some("A"), 200),
         ("http://a/", Some("b"), 400),
+        ("http://a:80/", Some("a"), 200),
+        ("https://a/", Some("a:443"), 200),
+        ("http://a:443/", Some("a"), 400),
         ("/", Some("b"), 200),
         ("/", Some("b/c"), 400),
         ("/", None, 400),
@@ -105,8 +108,24 @@ fn the_rules_of_the_machine_hold() {
     assert_eq!(ask(get("http://a/").header("transfer_encoding", "chunked"), b"").0, 400);
     let many = (0..101).fold(get("http://a/"), |request, count| request.header(format!("x-{count}"), "1"));
     assert_eq!(ask(many, b"").0, 431);
+    for (target, status) in [("/%00", 400), ("/a\\b", 400), ("/?%00\\", 200)] {
+        assert_eq!(ask(get(&format!("http://a{target}")), b"").0, status, "{target}");
+    }
     let long = format!("http://a/{}", "a".repeat(9000));
     assert_eq!(ask(get(&long), b"").0, 414);
+}
+
+/// See the module: nothing here can refuse it.
+#[test]
+fn a_fragment_is_cut_before_the_request_gets_here() {
+    for uri in ["http://a/b#c", "http://a/b?c#d"] {
+        let (status, asked, ..) = ask(get(uri), b"");
+        let target = asked.split(' ').nth(1).map(str::to_owned);
+        assert_eq!(
+            (status, target.as_deref()),
+            (200, uri.strip_prefix("http://a").and_then(|uri| uri.split('#').next()))
+        );
+    }
 }
 
 #[test]
