@@ -14,6 +14,7 @@ use super::watch::Watched;
 use crate::config::Bind;
 use crate::config::model::{Config, Forwarded, Http1, Listener, Protocol, ProxyProtocol, Timeouts, Tls};
 use crate::exit::{Exit, Failure};
+use crate::http::Service;
 use crate::http::forwarded::{ForwardedFrom, Networks, TrustedProxies};
 use crate::http::layer::AtMost;
 use crate::workers;
@@ -22,6 +23,7 @@ use doorbell::protocol::{HelloInfo, ListenerProtocol};
 use doorbell::tls::Acceptor;
 use doorbell::{Listen, ServerBuilder};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// How long the kernel waits for a client's first bytes before it lets us accept without them.
@@ -148,22 +150,31 @@ fn door(
         .map_err(|error| Failure::new(Exit::BadConfig, error.to_string()))?;
     let watched = WatchedDoor {
         door,
-        log: shared.access.map(|log| access::logger(materials.config, log, by)),
+        log: shared.access.map(|log| Arc::new(access::logger(materials.config, log, by))),
         proxies: proxies(http1, listener),
         at_most: shared.at_most.clone(),
     };
     let limits = http_limits(http1, &listener.timeouts);
-    let http = match (watched.is_idle(), watched.door.counts()) {
-        (true, true) => doorbell::Http1::new(OpenDoor::<true>(watched.door)),
-        (true, false) => doorbell::Http1::new(OpenDoor::<false>(watched.door)),
-        (false, _) => doorbell::Http1::new(watched),
+    let door = Arc::clone(&watched.door);
+    let (whole, http) = match (watched.is_idle(), door.counts()) {
+        (true, true) => twice(OpenDoor::<true>(watched.door)),
+        (true, false) => twice(OpenDoor::<false>(watched.door)),
+        (false, _) => twice(watched),
     };
+    materials.doors.add(&listener.name, by, door, whole);
     Ok(http.limits(limits))
+}
+
+/// A service for the server, and for connections of the configuration before.
+fn twice<S: Service + Clone + Send + Sync + 'static>(
+    service: S,
+) -> (Arc<dyn Service + Send + Sync>, doorbell::Http1) {
+    (Arc::new(service.clone()), doorbell::Http1::new(service))
 }
 
 /// True when the first protocol that we speak of those a client offers is HTTP/2: they come in the order of its preference (RFC 7301 3.1).
 fn prefers_http2(hello: &HelloInfo<'_>) -> bool {
-    hello.alpn.iter().find(|name| [&b"h2"[..], b"http/1.1"].contains(name)) == Some(&&b"h2"[..])
+    hello.alpn.iter().find(|name| [&b"h2"[..], b"http/1.1", b"http/1.0"].contains(name)) == Some(&&b"h2"[..])
 }
 
 fn proxies(http1: &Http1, listener: &Listener) -> Option<TrustedProxies> {
@@ -247,7 +258,11 @@ mod tests {
         };
         assert!(prefers(&["h2"]) && prefers(&["h2", "http/1.1"]) && prefers(&["h3", "h2"]));
         assert!(
-            !prefers(&[]) && !prefers(&["http/1.1", "h2"]) && !prefers(&["http/1.1"]) && !prefers(&["H2"])
+            !prefers(&[])
+                && !prefers(&["http/1.1", "h2"])
+                && !prefers(&["http/1.0", "h2"])
+                && !prefers(&["http/1.1"])
+                && !prefers(&["H2"])
         );
     }
 

@@ -5,7 +5,7 @@
 use super::access::By;
 use super::board::Keeper;
 use super::compute::{self, Reading};
-use super::door::{Door, Materials, OpenDoor};
+use super::door::{Door, Doors, Materials, OpenDoor};
 use super::guards::Common;
 use super::stored::Stores;
 use super::tables::Tables;
@@ -23,7 +23,9 @@ pub fn service(config: &Config) -> Result<Box<dyn Service + Send + Sync>, String
     let stores = Stores::open(config, &Reading::new(lane.clone()), &mut Vec::new())?;
     let tables = Arc::new(Tables::after(&Tables::default(), config)?);
     let (common, _) = Common::build(config, tables, lane)?;
-    let materials = Materials { config, keeper: &keeper, push: None, common: &common, stores: &stores };
+    let doors = Doors::default();
+    let materials =
+        Materials { config, keeper: &keeper, push: None, common: &common, stores: &stores, doors: &doors };
     let door = Door::build(&materials, 0, By::Http1).map_err(|error| error.to_string())?;
     Ok(if door.counts() { Box::new(OpenDoor::<true>(door)) } else { Box::new(OpenDoor::<false>(door)) })
 }

@@ -3,7 +3,7 @@
 //! Does not know about: certificates that change by themselves.
 
 use std::fs;
-use std::io::{ErrorKind, Write as _};
+use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
@@ -24,6 +24,7 @@ on_both_engines! {
     a_mistake_is_said_with_its_place_and_changes_nothing
     what_did_not_change_stays_as_it_is
     what_is_judged_otherwise_is_known_and_a_verdict_that_changes_is_told
+    a_kept_connection_is_answered_by_the_new_configuration
     listeners_come_and_go
     reloads_that_come_too_fast_hurry_the_oldest
 }
@@ -439,6 +440,42 @@ fn what_is_judged_otherwise_is_known_and_a_verdict_that_changes_is_told(engine: 
     assert!(wait_until(LIMIT, || lines(&reloaded.doorbell.process.log()) > before).is_some());
 }
 
+/// A token that was taken away is not good for one request more, whether requests are logged and counted or not.
+fn a_kept_connection_is_answered_by_the_new_configuration(engine: &str) {
+    const OLD: &str = "0123456789abcdef0123456789abcdef";
+    const NEW: &str = "fedcba9876543210fedcba9876543210";
+    for more in ["", "[log]\naccess = \"all\"\n", "[admin]\nbind = \"127.0.0.1:0\"\n"] {
+        let guarded = |token: &str| {
+            format!(
+                "{more}[auth.ops]\ntokens = {{ alice = \"{token}\" }}\n\
+                 [route.secret]\npath = \"/secret\"\nauth = \"ops\"\nreply = {{ body = \"secret\" }}\n"
+            )
+        };
+        let reloaded = Reloaded::start(engine, &guarded(OLD));
+        let ask = |stream: &mut TcpStream, path: &str, token: &str| {
+            let request = format!("GET {path} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {token}\r\n\r\n");
+            stream.write_all(request.as_bytes()).unwrap();
+            let reply = Reply::parse(&misbehave::read_replies(stream, 1, false).unwrap(), false).unwrap();
+            (
+                reply.status,
+                reply.field("connection").map(str::to_owned),
+                String::from_utf8(reply.body).unwrap(),
+            )
+        };
+        let mut kept: Vec<TcpStream> = (0..3).map(|_| kept(reloaded.doorbell.addr)).collect();
+        for stream in &mut kept {
+            assert_eq!(ask(stream, "/secret", OLD), (200, None, "secret".to_owned()));
+        }
+        reloaded.write("1", &guarded(NEW));
+        reloaded.say(&["reload"]);
+        let close = || Some("close".to_owned());
+        let (status, connection, _) = ask(&mut kept[0], "/secret", OLD);
+        assert_eq!((status, connection), (401, close()), "{more}");
+        assert_eq!(ask(&mut kept[1], "/secret", NEW), (200, close(), "secret".to_owned()), "{more}");
+        assert_eq!(ask(&mut kept[2], "/hello", OLD), (200, close(), "1".to_owned()), "{more}");
+    }
+}
+
 fn listeners_come_and_go(engine: &str) {
     let reloaded = Reloaded::start(engine, "");
     let path = reloaded.scratch.path("web.sock");
@@ -461,9 +498,14 @@ fn listeners_come_and_go(engine: &str) {
     write("2");
     reloaded.say(&["reload"]);
     assert_eq!(ask(more_addr, "/hello").1, "2", "port 0 stays the port that it became");
+    let mut old = kept(more_addr);
     reloaded.write("3", "");
     reloaded.say(&["reload"]);
     assert_eq!(reloaded.hello(), "3");
+    old.write_all(b"GET /hello HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+    let mut rest = Vec::new();
+    old.read_to_end(&mut rest).unwrap();
+    assert_eq!(rest, b"", "nothing answers for a listener that is gone");
     let gone = wait_until(LIMIT, || TcpStream::connect(more_addr).is_err() && !path.exists());
     assert!(gone.is_some(), "nobody listens there any more");
 }

@@ -28,7 +28,8 @@
 //!    maintenance window counts, no thread, file or port is left.
 //! 4. From here on nothing fails. Checks of before end and those of now begin, maintenance windows are those of now, ports of TCP gates
 //!    and `[blackbox]` that are in both files stay open. The server of before accepts no more, and the command is answered: from here on every client is the new configuration's. Its
-//!    connections go on until their next reply, which says `Connection: close`. HTTP/2 gets GOAWAY, what it asked for is answered, and watches
+//!    connections go on until their next reply, which the new configuration gives, with its routes, tokens and limits, and which says
+//!    `Connection: close`. HTTP/2 gets GOAWAY, what it asked for is answered, and watches
 //!    of gRPC health end with UNAVAILABLE: nothing is said to be down that is not, and the next watch, which clients begin by themselves, is the
 //!    new configuration's. Who says nothing keeps his own time-out, but no longer than 60 s.
 //!
@@ -46,7 +47,9 @@
 //! * What is different nonetheless, a check or a verdict, is an event and a line of the log like any other transition.
 //! * Latches of endpoints, drains, maintenance, whoever probed, and all counters: none becomes smaller.
 //! * Results that are pushed over a connection of before arrive.
-//! * Answers on such a connection are about the state of now.
+//! * A connection of before gets its replies from the routes of now. It is closed without a reply where its listener is gone, or wants to
+//!   know the client's address and did not before: the request may be repeated on a new one. Its limits of size and time stay, and its
+//!   TLS session: a client certificate is asked for only on a new connection.
 //! * The access log, if neither it nor the routes changed; else the new one begins and the old one is written to the end.
 //!
 //! * What is owed to rate limits, as long as `key`, `rate`, `burst` and `table` of `[limit.NAME]` are the same, and to `handshakes_per_ip` of

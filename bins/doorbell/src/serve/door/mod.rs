@@ -7,6 +7,7 @@ mod counts;
 mod exclude;
 mod grpc;
 mod health;
+mod heir;
 mod later;
 mod made;
 mod push;
@@ -27,6 +28,8 @@ use crate::http::{Answered, Begun, Request, Responder, StaticReply, Status};
 use answer::{Answer, Guarded};
 use counts::Tally;
 pub(super) use counts::{Counted, counted};
+pub(super) use heir::Doors;
+use heir::{HasHeir, Heir};
 use std::sync::{Arc, Weak};
 pub(super) use watched::{OpenDoor, WatchedDoor};
 
@@ -42,6 +45,14 @@ pub(super) struct Door {
     unrouted: Option<Tally>,
     /// Itself, for requests that are answered later.
     this: Weak<Self>,
+    /// What answers on connections that are left, once a later configuration serves.
+    heir: Heir,
+}
+
+impl HasHeir for Door {
+    fn heir(&self) -> &Heir {
+        &self.heir
+    }
 }
 
 /// An answer and what the log calls its route.
@@ -81,6 +92,8 @@ pub(super) struct Materials<'a> {
     pub(super) push: Option<&'a Push>,
     pub(super) common: &'a Common,
     pub(super) stores: &'a Stores,
+    /// Those that are made of it.
+    pub(super) doors: &'a Doors,
 }
 
 /// A configuration that was checked and still cannot be compiled: a defect, told by name instead of a panic.
@@ -142,7 +155,15 @@ impl Door {
         let hands_over_http2 = config.has_http2(listener) && config.tls_of(listener).is_none();
         Ok(Arc::new_cyclic(|this| {
             let this = Weak::clone(this);
-            Self { router, fixed, wants_client, hands_over_http2, unrouted: tally(""), this }
+            Self {
+                router,
+                fixed,
+                wants_client,
+                hands_over_http2,
+                unrouted: tally(""),
+                this,
+                heir: Heir::default(),
+            }
         }))
     }
 

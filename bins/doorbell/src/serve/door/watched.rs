@@ -13,14 +13,14 @@ use crate::serve::subject::Subject;
 use std::sync::Arc;
 
 /// A [`Door`] and nothing around it. `COUNTS` is what the door says of itself.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(in crate::serve) struct OpenDoor<const COUNTS: bool>(pub(in crate::serve) Arc<Door>);
 
 /// A [`Door`] and what stands before all its routes.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(in crate::serve) struct WatchedDoor {
     pub(in crate::serve) door: Arc<Door>,
-    pub(in crate::serve) log: Option<Logger<Lines>>,
+    pub(in crate::serve) log: Option<Arc<Logger<Lines>>>,
     pub(in crate::serve) proxies: Option<TrustedProxies>,
     pub(in crate::serve) at_most: Option<AtMost>,
 }
@@ -108,6 +108,9 @@ impl<const COUNTS: bool> Service for OpenDoor<COUNTS> {
 
     #[inline]
     fn call<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Answered<'a> {
+        if let Some(heir) = self.0.heir.get() {
+            return heir.call(self.0.wants_client, request, reply);
+        }
         self.0.serve::<COUNTS>(request, reply, None).0
     }
 }
@@ -133,6 +136,9 @@ impl Service for WatchedDoor {
     }
 
     fn call<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Answered<'a> {
+        if let Some(heir) = self.door.heir.get() {
+            return heir.call(self.wants_client(), request, reply);
+        }
         let (Some(proxies), Some(peer)) = (&self.proxies, request.client().addr()) else {
             return self.serve(request, reply);
         };

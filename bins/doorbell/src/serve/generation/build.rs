@@ -11,7 +11,7 @@ use crate::checks::Push;
 use crate::config::model::Config;
 use crate::exit::{Exit, Failure};
 use crate::serve::board::Keeper;
-use crate::serve::door::Materials;
+use crate::serve::door::{Doors, Materials};
 use crate::serve::guards::Common;
 use crate::serve::lane::Plan;
 use crate::serve::ops::Ops;
@@ -38,6 +38,7 @@ pub(super) struct Built {
     pub(super) compute: Option<Offload>,
     pub(super) litter: Litter,
     pub(super) awaited: Awaited,
+    pub(super) doors: Doors,
 }
 
 impl Built {
@@ -47,16 +48,7 @@ impl Built {
         config: &Config,
         before: Option<&Generation>,
     ) -> Result<Self, Failure> {
-        let bad_config = |why| Failure::new(Exit::BadConfig, why);
-        let keeper = match before {
-            Some(before) => Keeper::build_after(config, &before.keeper),
-            None => Keeper::build(config),
-        };
-        let keeper = keeper.map_err(bad_config)?;
-        let left = before.and_then(|before| before.left.as_ref());
-        let (checks, push) = checks::plan(config, &program.checks, left).map_err(bad_config)?.unzip();
-        keeper.run_on_demand(checks.iter().flat_map(|plan: &ChecksPlan| plan.run_requests()));
-        checks.iter().for_each(|plan| keeper.count_in(plan.stats()));
+        let (keeper, checks, push) = health(program, config, before)?;
         let mut watched: Vec<Box<dyn Watched>> = Vec::new();
         let lane = program.compute(config)?;
         let reading = compute::Reading::new(lane.clone());
@@ -68,9 +60,16 @@ impl Built {
             Common::build(config, Arc::clone(&tables), lane.clone()).map_err(bad_config)?;
         watched.extend(readers.into_iter().map(|reader| Box::new(reader) as Box<dyn Watched>));
         let litter = Litter::of(config);
+        let doors = Doors::default();
         let access = log(config, before)?;
-        let materials =
-            Materials { config, keeper: &keeper, push: push.as_ref(), common: &common, stores: &stores };
+        let materials = Materials {
+            config,
+            keeper: &keeper,
+            push: push.as_ref(),
+            common: &common,
+            stores: &stores,
+            doors: &doors,
+        };
         let mut totals = Totals::of(&common, config);
         let sink = |log: &SharedLog| log.lock().unwrap_or_else(PoisonError::into_inner).sink();
         access.iter().for_each(|access| totals.set_access(Arc::as_ptr(access).addr(), sink(access)));
@@ -116,8 +115,30 @@ impl Built {
             compute: lane,
             litter,
             awaited,
+            doors,
         })
     }
+}
+
+/// A board, what runs its checks, and where pushed results are left.
+type Health = (Arc<Keeper>, Option<ChecksPlan>, Option<Push>);
+
+/// The health of a configuration.
+fn health(program: &Program, config: &Config, before: Option<&Generation>) -> Result<Health, Failure> {
+    let keeper = match before {
+        Some(before) => Keeper::build_after(config, &before.keeper),
+        None => Keeper::build(config),
+    };
+    let keeper = keeper.map_err(bad_config)?;
+    let left = before.and_then(|before| before.left.as_ref());
+    let (checks, push) = checks::plan(config, &program.checks, left).map_err(bad_config)?.unzip();
+    keeper.run_on_demand(checks.iter().flat_map(|plan: &ChecksPlan| plan.run_requests()));
+    checks.iter().for_each(|plan| keeper.count_in(plan.stats()));
+    Ok((keeper, checks, push))
+}
+
+fn bad_config(why: String) -> Failure {
+    Failure::new(Exit::BadConfig, why)
 }
 
 /// What may be open beside connections and what the engine has.

@@ -29,6 +29,7 @@ use super::admin::Guard;
 use super::board::{Keeper, Same};
 use super::checks::Left;
 use super::compute;
+use super::door::Doors;
 use super::lane::{self, Lane, Plan};
 use super::ops::{MaintenanceFiles, Operator, Running};
 use super::tables::Tables;
@@ -88,6 +89,7 @@ pub(super) struct Generation {
     tables: Arc<Tables>,
     /// Listeners that are not open yet.
     awaited: Arc<Awaited>,
+    doors: Doors,
     watch: Option<Watch>,
     /// Files that checks read once.
     stamps: Stamps,
@@ -184,6 +186,7 @@ impl Generation {
             compute,
             litter,
             awaited,
+            doors,
         } = Built::new(program, &config, before)?;
         let lane = plan.map(Plan::start).transpose()?.map(Arc::new);
         if let Some(before) = before {
@@ -225,6 +228,7 @@ impl Generation {
             left,
             tables,
             awaited: Arc::new(awaited),
+            doors,
             watch: Some(watch),
             stamps,
             is_hurried: false,
@@ -319,6 +323,7 @@ impl Generation {
         if let (Some(before), Some(now)) = (&before.push, &self.push) {
             before.redirect(now, &same.places);
         }
+        before.doors.give_way_to(&self.doors);
         self.keeper.speak_after(&before.keeper);
     }
 }
