@@ -184,7 +184,7 @@ fn unused_checks(file: &written::File, config: &Config, problems: &Problems) {
                     .help("list it in a [health.NAME], in `require`, `degrading` or `info`"),
             );
         }
-        if matches!(written.kind, Some(written::Kind::Ttl(_))) && !takes_pushes {
+        if matches!(written.kind, Some(written::Kind::Ttl { .. })) && !takes_pushes {
             let message = format!("nobody can tell how check `{}` is", check.name);
             problems.add(
                 Problem::warning("no-push", written.name.span.clone(), message).help(

@@ -47,9 +47,9 @@ fn one(
     // Only after an error, which stops everything.
     let kind = kind.unwrap_or(CheckKind::Ttl(Duration::from_secs(1)));
     let mut pace = pace(&written.pace, defaults);
-    if let CheckKind::Ttl(ttl) = kind {
+    if let (CheckKind::Ttl(ttl), Some(written::Kind::Ttl { .. })) = (&kind, &written.kind) {
         find_of_no_use(&written.pace, problems);
-        pace = of_pushes(&written.pace, ttl, pace);
+        pace = of_pushes(&written.pace, *ttl, pace);
     } else {
         if matches!(&kind, CheckKind::Grpc(grpc) if grpc.mode == GrpcMode::Watch) {
             pace = of_watch(&written.pace, defaults, pace);
@@ -91,7 +91,7 @@ fn kind_of(check: &written::Check, kind: &written::Kind, problems: &Problems) ->
             remote::dns_check(dns, problems).map(|dns| CheckKind::Dns(Box::new(dns)))
         }
         written::Kind::Exec(exec) => {
-            needs(exec.command.is_some(), "command", "/usr/lib/nagios/plugins/check_ntp");
+            needs(exec.has_command, "command", "/usr/lib/nagios/plugins/check_ntp");
             local::exec_check(exec).map(CheckKind::Exec)
         }
         written::Kind::File(file) => {
@@ -122,10 +122,9 @@ fn kind_of(check: &written::Check, kind: &written::Kind, problems: &Problems) ->
             needs(tls.address.is_written, "address", "queue.internal:8883");
             remote::tls_check(tls, problems).map(|tls| CheckKind::Tls(Box::new(tls)))
         }
-        written::Kind::Ttl(None) => {
-            missing("ttl", "30s", check, problems);
-            None
+        written::Kind::Ttl { has_ttl, ttl } => {
+            needs(*has_ttl, "ttl", "30s");
+            ttl.as_ref().map(|ttl| CheckKind::Ttl(ttl.value))
         }
-        written::Kind::Ttl(Some(ttl)) => Some(CheckKind::Ttl(ttl.value)),
     }
 }

@@ -32,6 +32,8 @@ pub(crate) struct FileWatched {
 
 #[derive(Debug)]
 pub(crate) struct ExecAsked {
+    /// Whether `command` is written, right or wrong.
+    pub(crate) has_command: bool,
     pub(crate) command: Option<At<Vec<At<String>>>>,
     pub(crate) degraded_exit_code: Option<At<u32>>,
 }
@@ -68,6 +70,7 @@ impl FileWatched {
 
 impl ExecAsked {
     pub(super) fn read(at: &mut Section<'_>) -> Self {
+        let has_command = at.value("command").is_some();
         let command = at.strings("command");
         if let Some(at_words) = &command {
             let words = &at_words.value;
@@ -85,7 +88,7 @@ impl ExecAsked {
             degraded.finish();
             code
         });
-        Self { command, degraded_exit_code }
+        Self { has_command, command, degraded_exit_code }
     }
 }
 

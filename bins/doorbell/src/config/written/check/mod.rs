@@ -74,7 +74,11 @@ pub(crate) enum Kind {
     Redis(Box<RedisAsked>),
     Tcp(Box<TcpAsked>),
     Tls(Box<TlsAsked>),
-    Ttl(Option<At<Duration>>),
+    Ttl {
+        /// Whether `ttl` is written, right or wrong.
+        has_ttl: bool,
+        ttl: Option<At<Duration>>,
+    },
 }
 
 pub(crate) const SEVERITIES: [(&str, Severity); 3] =
@@ -232,7 +236,10 @@ impl Kind {
             "redis" => Self::Redis(Box::new(RedisAsked::read(at))),
             "tcp" => Self::Tcp(Box::new(TcpAsked::read(at))),
             "tls" => Self::Tls(Box::new(TlsAsked::read(at))),
-            "ttl" => Self::Ttl(at.duration("ttl", AGE_RANGE)),
+            "ttl" => {
+                let has_ttl = at.value("ttl").is_some();
+                Self::Ttl { has_ttl, ttl: at.duration("ttl", AGE_RANGE) }
+            }
             other => {
                 let help =
                     did_you_mean(other, &TYPES).unwrap_or_else(|| format!("one of {}", quoted(&TYPES)));
