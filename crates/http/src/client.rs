@@ -2,6 +2,7 @@
 //!
 //! Does not know about: how it was found out. A `Forwarded` field is part of the request: see [`crate::forwarded`].
 
+use crate::scheme::Scheme;
 use std::net::IpAddr;
 
 /// The other end of a connection.
@@ -34,15 +35,17 @@ pub struct Client<'a> {
     pub peer: Peer,
     /// The TLS session, if there is one.
     pub tls: Option<&'a TlsInfo>,
+    /// How the client reached the first trusted proxy, where that proxy said it. See [`crate::forwarded`].
+    pub scheme: Option<Scheme>,
 }
 
 impl Client<'_> {
     /// Nothing is known.
-    pub const UNKNOWN: Self = Self { peer: Peer::Unknown, tls: None };
+    pub const UNKNOWN: Self = Self { peer: Peer::Unknown, tls: None, scheme: None };
 
     /// At this address, without TLS.
     pub const fn at(addr: IpAddr) -> Self {
-        Self { peer: Peer::Addr(addr), tls: None }
+        Self { peer: Peer::Addr(addr), tls: None, scheme: None }
     }
 
     /// The address of the peer, if it has one that is known.

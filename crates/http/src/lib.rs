@@ -42,6 +42,7 @@ pub mod redirect;
 mod reply;
 mod request;
 pub mod router;
+mod scheme;
 mod service;
 mod status;
 mod sync;

@@ -3,6 +3,7 @@
 //! Does not know about: the connection it came on, beyond who sent it and when.
 
 use crate::parse::{Fields, Framing, Head};
+use crate::scheme::Scheme;
 use crate::{Client, Method, Peer, Time, TlsInfo};
 
 /// A request whose head and body are complete.
@@ -35,6 +36,12 @@ impl<'a> Request<'a> {
     #[inline]
     pub const fn client(&self) -> &'a Client<'a> {
         self.client
+    }
+
+    /// How the client asked for it: as the first trusted proxy says, or else as it came here.
+    pub fn scheme(&self) -> Scheme {
+        let of_conn = if self.client.tls.is_some() { Scheme::Https } else { Scheme::Http };
+        self.client.scheme.unwrap_or(of_conn)
     }
 
     /// When it was answered, on the worker's clock: it never goes back.
@@ -152,6 +159,7 @@ impl Request<'_> {
             parsed: self.parsed.clone(),
             peer: self.client.peer,
             tls: self.client.tls.cloned(),
+            scheme: self.client.scheme,
             now: self.now,
             unix_secs: self.unix_secs,
         }
@@ -166,6 +174,7 @@ pub struct OwnedRequest {
     parsed: Head,
     peer: Peer,
     tls: Option<TlsInfo>,
+    scheme: Option<Scheme>,
     now: Time,
     unix_secs: i64,
 }
@@ -174,7 +183,7 @@ impl OwnedRequest {
     /// Calls `f` with the request as it was.
     pub fn with<R>(&self, f: impl FnOnce(&Request<'_>) -> R) -> R {
         let (head, body) = self.bytes.split_at_checked(self.head_len).unwrap_or_default();
-        let client = Client { peer: self.peer, tls: self.tls.as_ref() };
+        let client = Client { peer: self.peer, tls: self.tls.as_ref(), scheme: self.scheme };
         f(&Request::new(head, &self.parsed, body).from_client(&client, self.now, self.unix_secs))
     }
 }

@@ -18,6 +18,7 @@ on_both_engines! {
     a_proxy_header_tells_the_client
     a_proxy_header_is_required
     a_forwarding_field_tells_the_client
+    only_what_came_by_http_is_redirected_to_https
     curl_sends_a_proxy_header
     a_network_of_ipv6_is_one_client_to_every_limit
     a_proxy_header_before_tls_tells_whose_handshake_it_is
@@ -214,6 +215,29 @@ fn a_network_of_ipv6_is_one_client_to_every_limit(engine: &str) {
         assert_eq!(second, if is_one { 429 } else { 200 }, "{engine} {line}: requests");
         assert_eq!(https.get_behind(&by(1), "/hello").unwrap().status, 200);
         assert_eq!(https.get_behind(&by(2), "/hello").is_ok(), !is_one, "{engine} {line}: handshakes");
+    }
+}
+
+/// Behind a balancer that ends TLS: all requests come in plain text, and the balancer tells by which scheme they came to it.
+fn only_what_came_by_http_is_redirected_to_https(engine: &str) {
+    let doorbell = Doorbell::start_with(
+        engine,
+        "version = 1\n[listener.web]\nbind = \"127.0.0.1:0\"\nforwarded = \"x-forwarded-for\"\n\
+         trusted_proxies = \"127.0.0.1/32\"\n[route.https]\nhosts = [\"localhost\"]\nredirect = {}\n\
+         [route.away]\nhosts = [\"localhost\"]\npath = \"/old\"\nredirect = { path = \"/new\" }\n",
+    );
+    for (source, path, fields, expected) in [
+        (TRUSTED, "/a?b", &["X-Forwarded-Proto: http"][..], Some("https://localhost/a?b")),
+        (TRUSTED, "/a?b", &["X-Forwarded-Proto: https"], None),
+        (TRUSTED, "/a?b", &["X-Forwarded-For: 192.0.2.7", "X-Forwarded-Proto: https"], None),
+        (TRUSTED, "/a", &["X-Forwarded-Proto: http, https"], None),
+        (TRUSTED, "/a", &[], Some("https://localhost/a")),
+        (STRANGER, "/a", &["X-Forwarded-Proto: https"], Some("https://localhost/a")),
+        (TRUSTED, "/old", &["X-Forwarded-Proto: https"], Some("https://localhost/new")),
+    ] {
+        let reply = send_from(source, doorbell.addr, &request(path, fields)).unwrap();
+        assert_eq!(reply.field("location"), expected, "{source} {path} {fields:?}");
+        assert_eq!(reply.status, if expected.is_some() { 308 } else { 404 }, "{source} {path} {fields:?}");
     }
 }
 

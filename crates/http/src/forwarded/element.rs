@@ -3,7 +3,7 @@
 //! Does not know about: trust, other elements.
 
 use super::Origin;
-use crate::redirect::Scheme;
+use crate::scheme::Scheme;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// The elements of a line of `Forwarded`, the last first. `None`, and nothing after it, when a quoted string never began.

@@ -15,7 +15,7 @@ mod tests;
 pub use networks::{Network, NetworkError, Networks};
 
 use crate::Request;
-use crate::redirect::Scheme;
+use crate::scheme::Scheme;
 use std::net::IpAddr;
 
 /// The most elements that are ever looked at.

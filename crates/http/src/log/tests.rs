@@ -6,8 +6,8 @@ use super::*;
 use crate::layer::ServiceExt;
 use crate::parse::Head;
 use crate::{
-    Client, Conn, Date, Io, Limits, Method, Next, Out, Peer, Request, RequestError, Responder, Service,
-    Status, Time, TlsInfo, TlsVersion, service_fn,
+    Client, Conn, Date, Io, Limits, Method, Next, Out, Request, RequestError, Responder, Service, Status,
+    Time, TlsInfo, TlsVersion, service_fn,
 };
 use proptest::prelude::*;
 use std::net::IpAddr;
@@ -109,8 +109,8 @@ fn text_is_combined_log_format_and_pairs() {
         resumed: true,
         ..TlsInfo::default()
     };
-    let with_tls =
-        Client { peer: Peer::Addr(IpAddr::from([0, 0, 0, 0, 0, 0xffff, 0xc000, 0x207])), tls: Some(&tls) };
+    let mapped = IpAddr::from([0, 0, 0, 0, 0, 0xffff, 0xc000, 0x207]);
+    let with_tls = Client { tls: Some(&tls), ..Client::at(mapped) };
     let rows: [(&Client<'_>, &[u8], &str); 6] = [
         (
             &from("192.0.2.7"),
@@ -180,7 +180,7 @@ impl RecordOf {
 #[test]
 fn json_has_what_is_known_and_nothing_else() {
     let tls = TlsInfo { client_name: Some("a\"\\\n\u{e9}".to_owned()), ..TlsInfo::default() };
-    let client = Client { peer: Peer::Addr(IpAddr::from([192, 0, 2, 7])), tls: Some(&tls) };
+    let client = Client { tls: Some(&tls), ..Client::at(IpAddr::from([192, 0, 2, 7])) };
     let record = one(&client, b"GET /a?b HTTP/1.1\r\nHost: h\r\nUser-Agent: \"x\\\xe9\r\n\r\n");
     assert_eq!(
         json(&record),

@@ -13,21 +13,13 @@ mod escape;
 #[cfg(test)]
 mod tests;
 
+pub use crate::scheme::Scheme;
 pub use build::{RedirectBuildError, RedirectBuilder};
 
 use crate::router::{ByteMap, Params, host};
 use build::Piece;
 use escape::Sink;
 use std::fmt;
-
-/// How a URL begins.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Scheme {
-    /// `http://`, default port 80.
-    Http,
-    /// `https://`, default port 443.
-    Https,
-}
 
 /// The status of a redirect (RFC 9110 section 15.4).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -136,26 +128,6 @@ impl Redirect {
             (Some(place), _) => Ok(&self.origins[place as usize]),
             (None, Some(origin)) if self.canonical => Ok(origin),
             (None, _) => Err(RedirectError::Misdirected),
-        }
-    }
-}
-
-impl Scheme {
-    /// `http` or `https`.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Http => "http",
-            Self::Https => "https",
-        }
-    }
-
-    /// The port that is not written.
-    #[must_use]
-    pub const fn default_port(self) -> u16 {
-        match self {
-            Self::Http => 80,
-            Self::Https => 443,
         }
     }
 }

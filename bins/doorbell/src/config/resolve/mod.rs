@@ -20,6 +20,7 @@ mod lint_guards;
 mod lint_liveness;
 mod lint_shared;
 mod listener;
+mod loops;
 mod names;
 mod redirect;
 mod route;
@@ -110,6 +111,7 @@ pub(crate) fn resolve(file: &written::File, grace: Option<&str>, problems: &Prob
     lint::lint(file, &config, grace, problems);
     lint_guards::lint(file, &config, problems);
     lint_liveness::lint(file, &config, problems);
+    loops::refuse(file, &config, problems);
     lint_shared::lint(file, &config, problems);
     config
 }

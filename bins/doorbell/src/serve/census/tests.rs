@@ -378,7 +378,7 @@ fn only_trusted_load_balancers_are_believed_where_there_are_some() {
     ] {
         let census = census();
         let trusted = Networks::parse(trusted.iter().copied()).unwrap();
-        let client = crate::http::Client { peer, tls: None };
+        let client = crate::http::Client { peer, tls: None, scheme: None };
         let request = Request::new(bytes, &head, b"").from_client(&client, secs(1), 0);
         census.seat(0).unwrap().listen(&request, &trusted);
         let (_, views) = census.views(secs(1)).next().unwrap();

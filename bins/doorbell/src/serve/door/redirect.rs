@@ -4,9 +4,10 @@
 
 use super::{Fixed, Placed};
 use crate::config::model::RedirectTo;
-use crate::http::redirect::{Redirect, RedirectError, RedirectTarget};
+use crate::http::parse::is_same_authority;
+use crate::http::redirect::{Redirect, RedirectError, RedirectTarget, Scheme};
 use crate::http::router::Match;
-use crate::http::{Answered, Request, Responder, Status};
+use crate::http::{Answered, Method, Request, Responder, Status};
 
 /// Most locations are short: a small buffer costs nothing to clear.
 const LOCATION_LEN_SHORT: usize = 512;
@@ -43,17 +44,25 @@ impl RedirectAnswer {
         };
         let mut buf = [0; LOCATION_LEN_SHORT];
         match self.redirect.location(&target, &mut buf) {
+            Ok(location) if self.leads_back(location, request) => reply.send(&fixed.not_found),
             Ok(location) => self.send_to(location, reply),
-            Err(RedirectError::TooLong) => self.send_far(&target, fixed, reply),
+            Err(RedirectError::TooLong) => self.send_far(&target, request, fixed, reply),
             Err(RedirectError::BadTarget) => reply.send(&fixed.bad_request),
             Err(RedirectError::Misdirected) => reply.send(&fixed.misdirected),
         }
     }
 
     #[cold]
-    fn send_far<'a>(&self, target: &RedirectTarget<'_>, fixed: &Fixed, reply: Responder<'a>) -> Answered<'a> {
+    fn send_far<'a>(
+        &self,
+        target: &RedirectTarget<'_>,
+        request: &Request<'_>,
+        fixed: &Fixed,
+        reply: Responder<'a>,
+    ) -> Answered<'a> {
         let mut buf = [0; LOCATION_LEN_MAX];
         match self.redirect.location(target, &mut buf) {
+            Ok(location) if self.leads_back(location, request) => reply.send(&fixed.not_found),
             Ok(location) => self.send_to(location, reply),
             // A byte that must not be sent on may come after the end of the short buffer.
             Err(RedirectError::BadTarget) => reply.send(&fixed.bad_request),
@@ -66,5 +75,22 @@ impl RedirectAnswer {
         let builder = reply.status(self.status).header("Location", location);
         let headers = self.headers.iter();
         headers.fold(builder, |builder, (name, value)| builder.header(name, value)).empty()
+    }
+    /// Whether the location is the address of the request, query aside. Behind a proxy that ends TLS, a request that came by https needs
+    /// no redirect to https, and a client that got one would follow it without end.
+    fn leads_back(&self, location: &[u8], request: &Request<'_>) -> bool {
+        // A client follows 301, 302 and 303 with a GET, which may be for another route.
+        if !matches!(self.status.code(), 307 | 308) && !matches!(request.method(), Method::Get | Method::Head)
+        {
+            return false;
+        }
+        let scheme = request.scheme();
+        let rest =
+            location.strip_prefix(scheme.as_str().as_bytes()).and_then(|rest| rest.strip_prefix(b"://"));
+        let (Some(rest), Some(host)) = (rest, request.host_bytes()) else { return false };
+        let path_at = rest.iter().position(|&byte| byte == b'/').unwrap_or(rest.len());
+        let (authority, rest) = rest.split_at(path_at);
+        let path = rest.split(|&byte| byte == b'?').next().unwrap_or_default();
+        path == request.path_bytes() && is_same_authority(authority, host, scheme == Scheme::Https)
     }
 }

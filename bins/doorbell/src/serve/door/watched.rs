@@ -4,7 +4,7 @@
 //! Does not know about: routes. A request that is answered later is logged and counted when it is, like any other.
 
 use super::{Door, RouteNote};
-use crate::http::forwarded::TrustedProxies;
+use crate::http::forwarded::{Origin, TrustedProxies};
 use crate::http::layer::AtMost;
 use crate::http::log::{Entry, Logger};
 use crate::http::{Answered, Begun, Client, Ending, Peer, Request, RequestError, Responder, Service, Time};
@@ -142,7 +142,8 @@ impl Service for WatchedDoor {
         let (Some(proxies), Some(peer)) = (&self.proxies, request.client().addr()) else {
             return self.serve(request, reply);
         };
-        let client = Client { peer: Peer::Addr(proxies.origin_of(request, peer).addr), ..*request.client() };
+        let Origin { addr, scheme } = proxies.origin_of(request, peer);
+        let client = Client { peer: Peer::Addr(addr), scheme, ..*request.client() };
         self.serve(&request.from_client(&client, request.now(), request.unix_secs()), reply)
     }
 }

@@ -268,7 +268,7 @@ fn is_protocol_error(error: &hyper::Error) -> bool {
 impl Asker {
     async fn answer(self: Arc<Self>, request: Request<Incoming>) -> io::Result<Response<ReplyBody>> {
         count(&self.counters.requests);
-        let client = Client { peer: self.peer, tls: self.tls.as_ref() };
+        let client = Client { peer: self.peer, tls: self.tls.as_ref(), scheme: None };
         let with = With {
             http: &self.desk.http,
             limits: &self.desk.limits,

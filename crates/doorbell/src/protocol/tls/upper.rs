@@ -105,7 +105,7 @@ impl<C> Upper<C> {
         around: &mut Around<'_>,
         call: impl FnOnce(&P, &mut C, Io<'_>) -> Next,
     ) {
-        let client = Client { peer: around.client.peer, tls: Some(&self.info) };
+        let client = Client { tls: Some(&self.info), ..*around.client };
         let io = Io {
             now: around.now,
             date: around.date,

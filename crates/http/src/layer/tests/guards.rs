@@ -117,7 +117,7 @@ fn a_certificate_has_to_be_there_and_may_have_to_have_a_name() {
         (Some(&other), "200 OK", "none of the names that are allowed here"),
         (Some(&named), "200 OK", "200 OK"),
     ] {
-        let client = Client { peer: Peer::Unknown, tls };
+        let client = Client { peer: Peer::Unknown, tls, scheme: None };
         for (service, expected) in [(&any, by_any), (&ops, by_ops)] {
             let reply = talk_from(service, GET, &client);
             assert!(reply.contains(expected), "{tls:?}: {reply}");

@@ -1,0 +1,32 @@
+//! The schemes of URLs that are served here.
+//!
+//! Does not know about: what a URL is for.
+
+/// How a URL begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Scheme {
+    /// `http://`, default port 80.
+    Http,
+    /// `https://`, default port 443.
+    Https,
+}
+
+impl Scheme {
+    /// `http` or `https`.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Http => "http",
+            Self::Https => "https",
+        }
+    }
+
+    /// The port that is not written.
+    #[must_use]
+    pub const fn default_port(self) -> u16 {
+        match self {
+            Self::Http => 80,
+            Self::Https => 443,
+        }
+    }
+}
