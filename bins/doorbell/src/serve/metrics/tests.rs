@@ -118,10 +118,34 @@ fn status() -> Status {
     }
 }
 
+/// Every counter of the engine has another number, so that one in the place of another shows.
+fn snapshot() -> Snapshot {
+    let mut snapshot = Snapshot::default();
+    let mut number = 100;
+    macro_rules! numbered {
+        ($($field:ident)*) => { $(number += 1; snapshot.$field = number;)* };
+    }
+    numbered! {
+        accept_downgrades accept_errors accept_rearms accept_stalls accepts_dropped answers_dropped bytes_in bytes_out
+        conns_accepted conns_live cq_overflows driver_fallbacks enters hand_over_errors hand_over_pauses hand_over_refused
+        hand_over_waits handler_misuses handler_panics jobs_cancelled jobs_panicked jobs_queued jobs_refused jobs_timed_out proxy_local
+        proxy_refused proxy_v1 proxy_v2 recv_bufs_starved requests stale_completions table_full turns
+    }
+    snapshot
+}
+
+#[test]
+fn the_golden_files_tell_every_counter_of_the_engine_apart() {
+    let mut numbers: Vec<u64> = snapshot().fields().map(|(_, number)| number).collect();
+    let count = numbers.len();
+    numbers.sort_unstable();
+    numbers.dedup();
+    assert_eq!((numbers.len(), numbers.contains(&0)), (count, false), "a counter has no number of its own");
+}
+
 fn scrape() -> Scrape {
     let last = ResultView { age_ms: 1_500, outcome: OutcomeWord::Failure, latency_us: 2_500 };
-    let mut snapshot = Snapshot::default();
-    (snapshot.requests, snapshot.conns_live, snapshot.proxy_v2) = (42, 3, 7);
+    let mut snapshot = snapshot();
     snapshot.turned = Time::from_nanos(3_500_000_000);
     let row = |prober, told, interval, last_ms: u64| Row {
         endpoint: "readyz".into(),
@@ -160,7 +184,10 @@ fn scrape() -> Scrape {
         limiter_keys: BTreeMap::from([("login".into(), 17)]),
         certificate_ends: BTreeMap::from([("main".into(), 1_800_500_000)]),
         http2: Some((1, 8)),
-        check_runs: BTreeMap::from([("runs".to_owned(), 30), ("lag_us".to_owned(), 1_500)]),
+        check_runs: (30..)
+            .zip(["runs", "failed", "waited", "pushed", "pushes_refused"])
+            .map(|(number, name)| (name.to_owned(), number))
+            .collect(),
         check_lag: Some(LagCounts { buckets: [1, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1], sum_us: 1_250_500 }),
         check_counts: BTreeMap::from([
             ("db".into(), CheckCounts::sample()),
