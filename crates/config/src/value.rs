@@ -17,7 +17,7 @@ use toml::de::DeValue;
 pub trait Value: Clone + Sized + 'static {
     /// Whether a key of this type may be left out without a default.
     const IS_OPTIONAL: bool = false;
-    /// What is expected where a value has neither this type nor that of a list.
+    /// What is expected instead of a value of another type, where a list or the word for none could be meant, too.
     const EXPECTED: &str = "";
 
     /// Reads a value; reports what is wrong with it, all of it, and returns nothing then.
@@ -270,7 +270,7 @@ impl<T: Value> Value for Vec<T> {
     /// The elements that are right; one alone needs no brackets.
     fn read(entry: &Entry<'_>) -> Option<Self> {
         let DeValue::Array(list) = entry.raw() else {
-            if !T::EXPECTED.is_empty() && !entry.raw().is_str() {
+            if T::EXPECTED == String::EXPECTED && !entry.raw().is_str() {
                 return entry.wrong_type_with(T::EXPECTED, entry.in_quotes());
             }
             return T::read(entry).map(|one| vec![one]);

@@ -1,4 +1,4 @@
-//! What each key of a file means and what it is by default, for the schema.
+//! What each key means and is by default, for the schema: of tables that do not derive theirs yet.
 //!
 //! Does not know about: forms of values. The meanings are those of `keys.txt`; a default is what the resolver makes of files that leave the key
 //! out, so there is no second list of them.
@@ -199,7 +199,7 @@ mod tests {
         places(&schema, "", &mut places_found);
         assert!(places_found.len() > 330, "{}", places_found.len());
         for (at, form) in &places_found {
-            let meaning = form["description"].as_str().unwrap_or_else(|| panic!("`{at}` is not in keys.txt"));
+            let meaning = form["description"].as_str().unwrap_or_else(|| panic!("`{at}` has no meaning"));
             assert!(meaning.ends_with('.') && !meaning.contains("  "), "{at}: {meaning}");
         }
         for at in meanings().keys() {
@@ -232,7 +232,7 @@ mod tests {
                 tried += 1;
             }
         }
-        assert!(tried > 200, "{tried}");
+        assert!(tried > 150, "{tried}");
     }
 
     /// Some that matter, by what the documents of others and the code say; and none of those that follow from other keys.

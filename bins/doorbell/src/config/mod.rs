@@ -117,7 +117,8 @@ pub fn parse_with(source: &Source, outside: Outside<'_>) -> Parsed {
 fn parse_all(source: &Source, outside: Outside<'_>, overrides: &Overrides) -> (Parsed, Option<Config>) {
     let Outside { env, read_secret, files_at } = outside;
     let grace = env(GRACE_VARIABLE);
-    let build = |file: written::File, document: Document, problems: &Problems| {
+    let build = |mut file: written::File, document: Document, problems: &Problems| {
+        file.places = document.places;
         let mut config = resolve::resolve(&file, grace.as_deref(), problems);
         if let Some(unix_secs) = files_at {
             files::fill_replies(&file, &mut config, problems);

@@ -75,13 +75,10 @@ fn by_hand() -> Vec<(String, Value)> {
         }
         pointer
     };
-    let count = json!({ "type": "integer", "minimum": 0 });
     let code = json!({ "anyOf": [{ "type": "integer", "minimum": 200, "maximum": 599 }, { "enum": ["ignore", "report"] }] });
     let mut forms = vec![
         (at("version"), json!({ "const": 1 })),
         (at("check.NAME.type"), json!({ "enum": written::TYPES })),
-        (at("compute.cpus"), json!({ "anyOf": [count, { "type": "array", "items": count }] })),
-        (at("compute.stack_size"), json!({ "type": "string" })),
         (
             at("health.NAME.quorum.min"),
             json!({ "anyOf": [{ "type": "integer", "minimum": 1 }, { "type": "string", "pattern": "%$|\\$\\{" }] }),

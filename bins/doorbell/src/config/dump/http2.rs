@@ -1,19 +1,11 @@
-//! `[http2]` and `[grpc]` as they are written in a file.
+//! `[grpc]` as it is written in a file.
 //!
 //! Does not know about: what is the default.
 
-use super::super::model::{Config, Grpc, Health, Http2};
+use super::super::model::{Config, Grpc, Health};
 use super::super::written::ALB;
 use super::{name_of, text};
 use serde_json::{Map, Value, json};
-
-pub(super) fn http2_value(http2: &Http2) -> Value {
-    json!({
-        "max_connections": http2.max_connections,
-        "concurrent_streams": http2.concurrent_streams,
-        "max_requests": http2.max_requests,
-    })
-}
 
 pub(super) fn grpc_value(grpc: &Grpc, config: &Config) -> Value {
     let name = |position: usize| config.health.get(position).map(|health: &Health| text(&health.name));

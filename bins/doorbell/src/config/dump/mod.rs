@@ -7,30 +7,26 @@ mod auth;
 mod balancer;
 mod blackbox;
 mod check;
-mod compute;
 mod control;
 mod health;
 mod http2;
 mod listener;
 mod route;
-mod systemd;
 mod tls;
 
 use super::model::{
-    AccessFile, Compute, Config, Control, Egress, Engine, Grpc, Http1, Http2, Lifecycle, Limit, Listener,
-    Log, LogFormat, LogLevel, OnWorkerFailure, Protocol, ReloadOn, Runtime, Systemd, Tls, Tuning,
+    AccessFile, Config, Control, Egress, Grpc, Http1, Lifecycle, Limit, Listener, Log, LogFormat, LogLevel,
+    Protocol, ReloadOn, Tls, Tuning,
 };
 use super::resolve::default_health;
 use super::tuning;
 use super::written::{ACCESS, ACCESS_FORMATS};
-use compute::compute_value;
 use control::{control_value, maintenance_value};
-use doorbell_config::format_duration;
-use http2::{grpc_value, http2_value};
+use doorbell_config::{Table as _, format_duration};
+use http2::grpc_value;
 use listener::listener_value;
 use serde_json::{Map, Value, json};
 use std::path::Path;
-use systemd::systemd_value;
 
 /// As a file that reads back to the same configuration.
 ///
@@ -75,19 +71,19 @@ pub fn to_json(config: &Config, with_defaults: bool) -> Value {
     let mut root = Map::new();
     root.insert("version".into(), json!(1));
     for (key, value) in [
-        ("runtime", keep(runtime_value(&config.runtime), runtime_value(&Runtime::default()))),
+        ("runtime", config.runtime.to_json(with_defaults)),
         ("log", keep(log_value(&config.log), log_value(&Log::default()))),
         ("lifecycle", keep(lifecycle_value(&config.lifecycle), lifecycle_value(&Lifecycle::default()))),
-        ("systemd", keep(systemd_value(&config.systemd), systemd_value(&Systemd::default()))),
+        ("systemd", config.systemd.to_json(with_defaults)),
         ("control", keep(control_value(&config.control), control_value(&Control::default()))),
         ("maintenance", keep(maintenance_value(&config.maintenance, config), json!({}))),
         ("admin", admin::admin_value(config.admin.as_ref())),
         ("tuning", keep(tuning::to_value(&config.tuning), tuning::to_value(&Tuning::default()))),
-        ("compute", keep(compute_value(&config.compute), compute_value(&Compute::default()))),
+        ("compute", config.compute.to_json(with_defaults)),
         ("tls", named(tls.collect())),
         ("auth", named(auth.collect())),
         ("limit", named(limits.collect())),
-        ("http2", keep(http2_value(&config.http2), http2_value(&Http2::default()))),
+        ("http2", config.http2.to_json(with_defaults)),
         ("grpc", keep(grpc_value(&config.grpc, config), grpc_value(&default_grpc, config))),
         ("listener", named(listeners.collect())),
         (
@@ -150,25 +146,6 @@ fn default_protocol(protocol: &Protocol) -> Protocol {
         // Whoever reads the dump must find `protocol`, but what is HTTP's has no place on a raw listener.
         Protocol::Raw { .. } => Protocol::Raw { reply: "\0".into(), speaks_first: false },
     }
-}
-
-fn runtime_value(runtime: &Runtime) -> Value {
-    json!({
-        "engine": match runtime.engine {
-            Engine::Auto => "auto",
-            Engine::Epoll => "epoll",
-            Engine::IoUring => "io_uring",
-        },
-        "workers": runtime.workers.map_or_else(|| json!("auto"), |count| json!(count)),
-        "pin_cpus": runtime.pin_cpus,
-        "max_connections": runtime.max_connections.map_or_else(|| json!("auto"), |count| json!(count)),
-        "client_ipv6_prefix": runtime.client_ipv6_prefix,
-        "checks_in_flight": runtime.checks_in_flight,
-        "on_worker_failure": match runtime.on_worker_failure {
-            OnWorkerFailure::Degrade => "degrade",
-            OnWorkerFailure::Exit => "exit",
-        },
-    })
 }
 
 fn log_value(log: &Log) -> Value {

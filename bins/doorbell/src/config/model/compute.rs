@@ -3,42 +3,58 @@
 //! Does not know about: which work that is.
 
 use doorbell::offload;
+use doorbell_config::{Problem, Section, Table};
 use std::time::Duration;
 
-/// `[compute]`. The threads are there only where something needs them ([`super::Config::needs_compute`]).
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// The system shows 15 bytes of a thread's name; three are for its number.
+const NAME_LEN_MAX: usize = 12;
+
+/// As many processors as `sched_setaffinity(2)` knows by the usual mask.
+const CPU_MAX: u32 = 1023;
+
+/// Threads for what would hold up replies to probes: signatures with a public key, files and link maps of routes. They are there only
+/// where something needs them.
+#[derive(Clone, Debug, PartialEq, Eq, Table)]
+#[table(check = Self::check)]
 pub struct Compute {
-    /// Threads; `None` is one for each processor we may use but one, and at least one.
+    /// Number of threads; auto is one for each processor but one.
+    #[key(default = "auto", none = "auto", range = 1..=1024)]
     pub threads: Option<u32>,
     /// What the threads are called, before a number.
+    #[key(default = offload::THREAD_NAME)]
     pub name: String,
-    /// Thread i runs on the i-th of these, beginning again at their end; none for wherever the system likes.
+    /// Thread i runs on the i-th of these processors; [] is wherever the system likes.
+    #[key(default = [], range = 0..=CPU_MAX)]
     pub cpus: Vec<u32>,
-    /// Bytes of stack of each; `None` is what threads have anyway.
+    /// Stack of each thread; auto is what threads have anyway.
+    #[key(default = "auto", none = "auto", range = "64KiB..=1GiB", size)]
     pub stack_size: Option<u32>,
-    /// Added to our nice value, 0 to 19.
+    /// Added to the nice value of the process, 0 to 19: probes go before jobs.
+    #[key(default = offload::NICE, range = 0..=19)]
     pub nice: u8,
-    /// Jobs for probes that may wait.
+    /// Requests to routes of health that may wait for a thread; one more gets 503.
+    #[key(default = offload::QUEUE_MAX, range = 1..=100_000)]
     pub queue_high: u32,
-    /// Jobs for everything else that may wait.
+    /// Requests to all other routes that may wait for a thread; one more gets 503.
+    #[key(default = offload::QUEUE_MAX, range = 1..=100_000)]
     pub queue_normal: u32,
-    /// The longest that a request waits for its job.
+    /// Longest wait and work of a request; then 503.
+    #[key(default = offload::TIMEOUT, range = "1ms..=1h")]
     pub timeout: Duration,
 }
 
-impl Default for Compute {
-    /// As the engine has it.
-    fn default() -> Self {
-        let queue_max = u32::try_from(offload::QUEUE_MAX).unwrap_or(u32::MAX);
-        Self {
-            threads: None,
-            name: offload::THREAD_NAME.to_owned(),
-            cpus: Vec::new(),
-            stack_size: None,
-            nice: offload::NICE,
-            queue_high: queue_max,
-            queue_normal: queue_max,
-            timeout: offload::TIMEOUT,
+impl Compute {
+    fn check(&self, at: &Section<'_>) {
+        let name = &self.name;
+        let is_good = (1..=NAME_LEN_MAX).contains(&name.len())
+            && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte));
+        if let (false, Some(place)) = (is_good, at.right_place("name")) {
+            let message = format!("{name:?} cannot be the name of a thread");
+            at.problem(
+                Problem::error("bad-name", place, message).help(format!(
+                    "1 to {NAME_LEN_MAX} letters, digits, `_` and `-`: a number comes behind it"
+                )),
+            );
         }
     }
 }

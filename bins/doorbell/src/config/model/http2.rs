@@ -2,14 +2,19 @@
 //!
 //! Does not know about: listeners, which turn HTTP/2 on.
 
-/// `[http2]`: of every listener.
-#[derive(Clone, Debug, PartialEq, Eq)]
+use doorbell_config::Table;
+
+/// Limits of HTTP/2, on listeners with `http2 = true`.
+#[derive(Clone, Debug, PartialEq, Eq, Table)]
 pub struct Http2 {
-    /// Connections of all listeners together.
+    /// Connections of all listeners together; one more gets GOAWAY, or an alert behind TLS.
+    #[key(default = 4096, range = 1..=1_000_000, nonzero)]
     pub max_connections: u32,
     /// Requests of one connection at once.
+    #[key(default = 100, range = 1..=1000, nonzero)]
     pub concurrent_streams: u32,
-    /// Requests of one connection; then it is told to go away.
+    /// Requests of one connection; then it is told to go.
+    #[key(default = 10_000, range = 1..=1_000_000_000, nonzero)]
     pub max_requests: u32,
 }
 
@@ -39,12 +44,6 @@ pub enum AlbAnswer {
     /// 12 while the service without a name serves, and otherwise 14, UNAVAILABLE.
     #[default]
     Verdict,
-}
-
-impl Default for Http2 {
-    fn default() -> Self {
-        Self { max_connections: 4096, concurrent_streams: 100, max_requests: 10_000 }
-    }
 }
 
 impl Grpc {

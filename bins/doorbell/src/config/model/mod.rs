@@ -15,6 +15,7 @@ mod limit;
 mod listener;
 mod log;
 mod route;
+mod runtime;
 mod systemd;
 mod tls;
 
@@ -42,10 +43,10 @@ pub use route::{
     Action, ClientCert, Details, Files, Guard, HealthFormat, HealthRoute, LinkMap, RedirectTo, Reply,
     ReplyFile, Route,
 };
+pub use runtime::{Engine, OnWorkerFailure, Runtime};
 pub use systemd::{FdStore, ReadyOn, Systemd};
 pub use tls::{CertificateFiles, ClientAuth, ClientAuthMode, Tls, TlsVersion, UnknownServerName};
 
-use crate::http::limit::CLIENT_V6_LEN;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -152,45 +153,6 @@ impl Config {
     }
 }
 
-/// `[runtime]`
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Runtime {
-    /// Which driver; the default is the best that works.
-    pub engine: Engine,
-    /// Threads; `None` is one for each core we may use.
-    pub workers: Option<u32>,
-    /// Whether a worker stays on its core.
-    pub pin_cpus: bool,
-    /// Connections of the whole process; `None` is 65,536, or fewer where open files are limited.
-    pub max_connections: Option<u32>,
-    /// Bits of an IPv6 address that are one client to every limit by address.
-    pub client_ipv6_prefix: u8,
-    /// Runs of checks at once.
-    pub checks_in_flight: u32,
-    /// What a failed worker means for the process.
-    pub on_worker_failure: OnWorkerFailure,
-}
-
-/// Which driver runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Engine {
-    /// io_uring where it works, epoll elsewhere.
-    Auto,
-    /// epoll only.
-    Epoll,
-    /// io_uring or nothing.
-    IoUring,
-}
-
-/// What a failed worker means for the process.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum OnWorkerFailure {
-    /// Stay, but not ready.
-    Degrade,
-    /// Exit with status 1.
-    Exit,
-}
-
 /// `[lifecycle]`
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lifecycle {
@@ -234,20 +196,6 @@ pub enum Descriptors {
     /// Those of the process.
     #[default]
     Ordinary,
-}
-
-impl Default for Runtime {
-    fn default() -> Self {
-        Self {
-            engine: Engine::Auto,
-            workers: None,
-            pin_cpus: false,
-            max_connections: None,
-            client_ipv6_prefix: CLIENT_V6_LEN,
-            checks_in_flight: 1024,
-            on_worker_failure: OnWorkerFailure::Exit,
-        }
-    }
 }
 
 impl Default for Lifecycle {

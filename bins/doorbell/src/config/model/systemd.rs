@@ -1,25 +1,31 @@
-//! `[systemd]`: what the service manager is told. Without `NOTIFY_SOCKET` nobody is told anything.
+//! `[systemd]`: what the service manager is told. Without `NOTIFY_SOCKET` nothing is sent.
 //!
 //! Does not know about: how it is told.
 
-/// `[systemd]`
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+use doorbell_config::{Table, Words};
+
+/// Does something only below systemd, or what speaks like it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Table)]
 pub struct Systemd {
-    /// Whether to tell at all.
+    /// Whether systemd is told of the start, of reloads and of the end.
+    #[key(default = true)]
     pub notify: bool,
-    /// From when on the service is started.
+    /// When the service counts as started: listeners when they are open, checks when each has its first result or `startup_grace` is
+    /// over.
+    #[key(default = "listeners")]
     pub ready_on: ReadyOn,
-    /// Whether to say that all is well, while every worker goes on (`WatchdogSec=`).
+    /// Whether systemd is told that every worker goes on, where the unit has WatchdogSec=.
+    #[key(default = true)]
     pub watchdog: bool,
-    /// Whether listening sockets are kept for the next start.
+    /// Whether sockets are kept for the next start; auto does from systemd 254 on.
+    #[key(default = "auto")]
     pub fd_store: FdStore,
 }
 
 /// Whether the service manager keeps the sockets of listeners at TCP addresses while doorbell restarts (`FileDescriptorStoreMax=`).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Words)]
 pub enum FdStore {
     /// If it says that it does: systemd from 254 on, by `FDSTORE`.
-    #[default]
     Auto,
     /// Never.
     Off,
@@ -28,17 +34,10 @@ pub enum FdStore {
 }
 
 /// From when on the service is started.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Words)]
 pub enum ReadyOn {
     /// Every check has its first result, good or bad, or `startup_grace` is over.
     Checks,
     /// Listeners are open.
-    #[default]
     Listeners,
-}
-
-impl Default for Systemd {
-    fn default() -> Self {
-        Self { notify: true, ready_on: ReadyOn::default(), watchdog: true, fd_store: FdStore::default() }
-    }
 }

@@ -1,4 +1,4 @@
-//! `[http2]` and `[grpc]` resolved: health endpoints by position instead of by name.
+//! `[grpc]` resolved, and what of it and of `[http2]` has no effect: health endpoints by position instead of by name.
 //!
 //! Does not know about: listeners, beyond whether any speaks HTTP/2.
 
@@ -9,16 +9,6 @@ use super::or;
 use crate::http::Method;
 use doorbell_config::{At, Problem, Problems};
 use std::ops::Range;
-
-pub(super) fn resolve_http2(written: Option<&written::Http2>) -> Http2 {
-    let default = Http2::default();
-    let Some(written) = written else { return default };
-    Http2 {
-        max_connections: or(&written.max_connections, default.max_connections),
-        concurrent_streams: or(&written.concurrent_streams, default.concurrent_streams),
-        max_requests: or(&written.max_requests, default.max_requests),
-    }
-}
 
 pub(super) fn resolve_grpc(written: Option<&written::Grpc>, health: &[Health], problems: &Problems) -> Grpc {
     let default = Grpc::of(readyz(health));
@@ -117,13 +107,13 @@ fn check_service(service: &At<String>, problems: &Problems) {
 /// What is written and has no effect, or more than can be listed.
 pub(super) fn lint(file: &written::File, config: &Config, problems: &Problems) {
     // What only says the default has the effect that it would have anyway.
-    let http2 = file.http2.as_ref().filter(|_| config.http2 != Http2::default());
+    let http2 = file.places.get("http2").filter(|_| config.http2 != Http2::default());
     let grpc = file.grpc.as_ref().filter(|_| config.grpc != Grpc::of(readyz(&config.health)));
-    let tables = [("http2", http2.map(|table| &table.span)), ("grpc", grpc.map(|table| &table.span))];
+    let tables = [("http2", http2), ("grpc", grpc.map(|table| table.span.clone()))];
     if !config.listeners.iter().any(speaks_http2) {
         for (name, span) in tables {
             let Some(span) = span else { continue };
-            no_effect(name, span.clone(), problems);
+            no_effect(name, span, problems);
         }
     }
     routes(file, config, problems);

@@ -24,7 +24,6 @@ mod loops;
 mod names;
 mod redirect;
 mod route;
-mod systemd;
 mod template;
 mod tls;
 
@@ -34,7 +33,7 @@ pub(crate) use redirect::build_redirect;
 
 use super::bind::Bind;
 use super::defaults::default_routes;
-use super::model::{AccessFile, AccessLog, Config, Lifecycle, Listener, Log, ReloadOn, Route, Runtime};
+use super::model::{AccessFile, AccessLog, Config, Lifecycle, Listener, Log, ReloadOn, Route};
 use super::written;
 use doorbell_config::{At, Problem, Problems};
 use names::Names;
@@ -46,7 +45,7 @@ use std::path::Path;
 /// A configuration, complete even after problems; it is of use only when none of them is an error. `grace` says in words how long whoever ends us
 /// waits.
 pub(crate) fn resolve(file: &written::File, grace: Option<&str>, problems: &Problems) -> Config {
-    let runtime = resolve_runtime(&file.runtime);
+    let runtime = file.runtime.clone();
     let tls: Vec<_> = file.tls.iter().map(|tls| tls::resolve(tls, problems)).collect();
     let auth: Vec<_> = file.auth.iter().map(|auth| auth::resolve(auth, problems)).collect();
     let limits: Vec<_> = file.limits.iter().map(|limit| limit::resolve(limit, problems)).collect();
@@ -82,7 +81,7 @@ pub(crate) fn resolve(file: &written::File, grace: Option<&str>, problems: &Prob
             reload: reload_on(file.lifecycle.reload.as_ref()),
             state_file: file.lifecycle.state_file.as_ref().map(|at| at.value.clone()),
         },
-        systemd: systemd::resolve_systemd(&file.systemd),
+        systemd: file.systemd,
         control: control::resolve_control(&file.control),
         maintenance: control::resolve_maintenance(&file.maintenance, &health, problems),
         admin: file.admin.as_ref().map(|admin| admin::resolve(admin, problems)),
@@ -90,8 +89,8 @@ pub(crate) fn resolve(file: &written::File, grace: Option<&str>, problems: &Prob
         tls,
         auth,
         limits,
-        http2: http2::resolve_http2(file.http2.as_ref()),
-        compute: compute::resolve(file.compute.as_ref()),
+        http2: file.http2.clone(),
+        compute: file.compute.clone(),
         grpc,
         listeners,
         agents,
@@ -130,19 +129,6 @@ fn all_routes(resolver: &Resolver<'_>, enabled: bool) -> Vec<Route> {
 
 fn or<T: Clone>(written: &Option<At<T>>, default: T) -> T {
     written.as_ref().map_or(default, |at| at.value.clone())
-}
-
-fn resolve_runtime(written: &written::Runtime) -> Runtime {
-    let default = Runtime::default();
-    Runtime {
-        engine: or(&written.engine, default.engine),
-        workers: written.workers.as_ref().map(|at| at.value),
-        pin_cpus: or(&written.pin_cpus, default.pin_cpus),
-        max_connections: written.max_connections.as_ref().map(|at| at.value),
-        client_ipv6_prefix: or(&written.client_ipv6_prefix, default.client_ipv6_prefix),
-        checks_in_flight: or(&written.checks_in_flight, default.checks_in_flight),
-        on_worker_failure: or(&written.on_worker_failure, default.on_worker_failure),
-    }
 }
 
 fn reload_on(written: Option<&At<Vec<written::ReloadWord>>>) -> ReloadOn {

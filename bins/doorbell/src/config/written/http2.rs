@@ -1,18 +1,10 @@
-//! `[http2]` and `[grpc]` as they were written.
+//! `[grpc]` as it was written.
 //!
 //! Does not know about: listeners and health endpoints, of which `[grpc]` has only names.
 
 use super::super::model::AlbAnswer;
 use doorbell_config::{At, Section};
 use std::ops::Range;
-
-#[derive(Debug)]
-pub(crate) struct Http2 {
-    pub(crate) span: Range<usize>,
-    pub(crate) max_connections: Option<At<u32>>,
-    pub(crate) concurrent_streams: Option<At<u32>>,
-    pub(crate) max_requests: Option<At<u32>>,
-}
 
 #[derive(Debug)]
 pub(crate) struct Grpc {
@@ -27,19 +19,6 @@ pub(crate) struct Grpc {
 
 pub(crate) const ALB: [(&str, AlbAnswer); 2] =
     [("always", AlbAnswer::Always), ("verdict", AlbAnswer::Verdict)];
-
-impl Http2 {
-    pub(super) fn read(mut at: Section<'_>) -> Self {
-        let http2 = Self {
-            span: at.span.clone(),
-            max_connections: at.limit("max_connections", 1_000_000),
-            concurrent_streams: at.limit("concurrent_streams", 1000),
-            max_requests: at.limit("max_requests", 1_000_000_000),
-        };
-        at.finish();
-        http2
-    }
-}
 
 impl Grpc {
     pub(super) fn read(mut at: Section<'_>) -> Self {

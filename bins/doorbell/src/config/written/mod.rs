@@ -7,7 +7,6 @@ mod auth;
 mod balancer;
 mod blackbox;
 mod check;
-mod compute;
 mod control;
 mod health;
 mod http2;
@@ -15,7 +14,6 @@ mod limit;
 mod listener;
 mod log;
 mod route;
-mod systemd;
 mod tls;
 
 pub(crate) use admin::Admin;
@@ -27,28 +25,27 @@ pub(crate) use check::{
     GRPC_MODES, GaugeAsked, GrpcAsked, HTTP_VERSIONS, HttpAsked, INITIALS, Kind, Latencies, METRICS, PREFERS,
     Pace, RECORDS, REDIRECTS, RedisAsked, SEVERITIES, TYPES, TcpAsked, TlsAsked,
 };
-pub(crate) use compute::Compute;
 pub(crate) use control::{Control, Maintenance, Window};
 pub(crate) use health::{DEGRADED_VIA, DrainAnswers, Health, ON_STALE, QuorumOf, Statuses};
-pub(crate) use http2::{ALB, Grpc, Http2};
+pub(crate) use http2::{ALB, Grpc};
 pub(crate) use limit::Limit;
 pub(crate) use listener::{FORWARDED, Listener, PROXY_PROTOCOLS};
 pub(crate) use log::{ACCESS, ACCESS_FORMATS, Log};
 pub(crate) use route::{CLIENT_CERTS, DETAILS, FORMATS, Files, Redirect, Reply, Route};
-pub(crate) use systemd::{FD_STORE, READY_ON, Systemd};
 pub(crate) use tls::{ClientAuth, MODES, Pair, Tls, UNKNOWN_NAMES, VERSIONS};
 
-use super::model::{Engine, OnWorkerFailure, Tuning};
+use super::model::{Compute, Http2, Runtime, Systemd, Tuning};
 use super::tuning;
-use doorbell_config::{At, Problem, Section};
+use doorbell_config::{At, Places, Problem, Section};
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
-use toml::de::DeValue;
 
 /// A whole file.
 #[derive(Debug, Default)]
 pub(crate) struct File {
+    /// Where the keys of tables that are read as a whole are written.
+    pub(crate) places: Places,
     pub(crate) runtime: Runtime,
     pub(crate) log: Log,
     pub(crate) lifecycle: Lifecycle,
@@ -57,12 +54,12 @@ pub(crate) struct File {
     pub(crate) maintenance: Maintenance,
     pub(crate) admin: Option<Admin>,
     pub(crate) tuning: Tuning,
-    pub(crate) compute: Option<Compute>,
+    pub(crate) compute: Compute,
     pub(crate) tls: Vec<Tls>,
     pub(crate) auth: Vec<Auth>,
     pub(crate) limits: Vec<Limit>,
     pub(crate) listeners: Vec<Listener>,
-    pub(crate) http2: Option<Http2>,
+    pub(crate) http2: Http2,
     pub(crate) grpc: Option<Grpc>,
     pub(crate) check_defaults: Defaults,
     pub(crate) checks: Vec<Check>,
@@ -71,17 +68,6 @@ pub(crate) struct File {
     pub(crate) tcp_gates: Vec<TcpGate>,
     pub(crate) blackbox: Option<Blackbox>,
     pub(crate) routes: Vec<Route>,
-}
-
-#[derive(Debug, Default)]
-pub(crate) struct Runtime {
-    pub(crate) engine: Option<At<Engine>>,
-    pub(crate) workers: Option<At<u32>>,
-    pub(crate) pin_cpus: Option<At<bool>>,
-    pub(crate) max_connections: Option<At<u32>>,
-    pub(crate) client_ipv6_prefix: Option<At<u8>>,
-    pub(crate) checks_in_flight: Option<At<u32>>,
-    pub(crate) on_worker_failure: Option<At<OnWorkerFailure>>,
 }
 
 /// A word of `reload`.
@@ -108,20 +94,21 @@ impl File {
     pub(crate) fn read(mut root: Section<'_>) -> Self {
         read_version(&mut root);
         let file = Self {
-            runtime: root.section("runtime").map(Runtime::read).unwrap_or_default(),
+            places: Places::default(),
+            runtime: root.table("runtime").unwrap_or_default(),
             log: root.section("log").map(Log::read).unwrap_or_default(),
             lifecycle: root.section("lifecycle").map(Lifecycle::read).unwrap_or_default(),
-            systemd: root.section("systemd").map(Systemd::read).unwrap_or_default(),
+            systemd: root.table("systemd").unwrap_or_default(),
             control: root.section("control").map(Control::read).unwrap_or_default(),
             maintenance: root.section("maintenance").map(Maintenance::read).unwrap_or_default(),
             admin: root.section("admin").map(Admin::read),
             tuning: root.section("tuning").map(tuning::read).unwrap_or_default(),
-            compute: root.section("compute").map(Compute::read),
+            compute: root.table("compute").unwrap_or_default(),
             tls: named(&mut root, "tls", Tls::read),
             auth: named(&mut root, "auth", Auth::read),
             limits: named(&mut root, "limit", Limit::read),
             listeners: named(&mut root, "listener", Listener::read),
-            http2: root.section("http2").map(Http2::read),
+            http2: root.table("http2").unwrap_or_default(),
             grpc: root.section("grpc").map(Grpc::read),
             check_defaults: root.section("check_defaults").map(Defaults::read).unwrap_or_default(),
             checks: named(&mut root, "check", Check::read),
@@ -160,43 +147,6 @@ fn read_version(root: &mut Section<'_>) {
         None => {
             root.wrong_type::<()>(value, "the number 1");
         }
-    }
-}
-
-impl Runtime {
-    fn read(mut at: Section<'_>) -> Self {
-        let runtime = Self {
-            engine: at.choice(
-                "engine",
-                &[("auto", Engine::Auto), ("epoll", Engine::Epoll), ("io_uring", Engine::IoUring)],
-            ),
-            workers: read_count(&mut at, "workers", 1..=1024),
-            pin_cpus: at.bool("pin_cpus"),
-            max_connections: read_count(&mut at, "max_connections", 16..=4_000_000),
-            client_ipv6_prefix: read_prefix(&mut at),
-            checks_in_flight: at.limit("checks_in_flight", 65_536),
-            on_worker_failure: at.choice(
-                "on_worker_failure",
-                &[("degrade", OnWorkerFailure::Degrade), ("exit", OnWorkerFailure::Exit)],
-            ),
-        };
-        at.finish();
-        runtime
-    }
-}
-
-fn read_prefix(at: &mut Section<'_>) -> Option<At<u8>> {
-    let At { value, span } = at.integer("client_ipv6_prefix", 1..=128)?;
-    Some(At { value: u8::try_from(value).ok()?, span })
-}
-
-/// A number, or `"auto"`, which is the same as nothing.
-fn read_count(at: &mut Section<'_>, key: &'static str, range: RangeInclusive<u32>) -> Option<At<u32>> {
-    let value = at.value(key)?;
-    match value.get_ref() {
-        DeValue::Integer(_) => at.integer(key, range),
-        DeValue::String(word) if word == "auto" => None,
-        _ => at.wrong_type(value, "\"auto\" or a whole number"),
     }
 }
 

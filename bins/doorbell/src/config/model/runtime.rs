@@ -1,0 +1,55 @@
+//! `[runtime]`: threads and limits of the process.
+//!
+//! Does not know about: how workers run.
+
+use crate::http::limit::CLIENT_V6_LEN;
+use doorbell_config::{Table, Words};
+
+/// The process.
+#[derive(Clone, Debug, PartialEq, Eq, Table)]
+pub struct Runtime {
+    /// The driver; auto takes io_uring where it works and says why where it does not.
+    #[key(default = "auto")]
+    pub engine: Engine,
+    /// Number of worker threads. auto is one for each processor that may be used, at most the CPU quota rounded up and one for each MiB
+    /// of the memory limit beyond 8 MiB, and at most 4 in a container without a CPU quota.
+    #[key(default = "auto", none = "auto", range = 1..=1024)]
+    pub workers: Option<u32>,
+    /// Whether each thread stays on its core.
+    #[key(default = false)]
+    pub pin_cpus: bool,
+    /// Connections of the whole process; auto is 65536, or fewer where open files are limited.
+    #[key(default = "auto", none = "auto", range = 16..=4_000_000)]
+    pub max_connections: Option<u32>,
+    /// Bits of an IPv6 address that count as one address in `limits.connections_per_ip`, `handshakes_per_ip` and `[limit.NAME]`, 1 to
+    /// 128. A provider gives each customer at least a /64.
+    #[key(default = CLIENT_V6_LEN, range = 1..=128)]
+    pub client_ipv6_prefix: u8,
+    /// Checks that run at once; what is due beyond that waits its turn.
+    #[key(default = 1024, range = 1..=65_536, nonzero)]
+    pub checks_in_flight: u32,
+    /// When a thread fails: exit ends with code 1; degrade goes on and is not ready.
+    #[key(default = "exit")]
+    pub on_worker_failure: OnWorkerFailure,
+}
+
+/// Which driver runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Words)]
+pub enum Engine {
+    /// io_uring where it works, epoll elsewhere.
+    Auto,
+    /// epoll only.
+    Epoll,
+    /// io_uring or nothing.
+    #[word("io_uring")]
+    IoUring,
+}
+
+/// What a failed worker means for the process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Words)]
+pub enum OnWorkerFailure {
+    /// Stay, but not ready.
+    Degrade,
+    /// Exit with status 1.
+    Exit,
+}
