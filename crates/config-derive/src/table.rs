@@ -28,19 +28,18 @@ pub(crate) fn expand(input: &DeriveInput) -> syn::Result<TokenStream> {
 
             fn keys() -> &'static [::doorbell_config::Key] {
                 #(#guards)*
-                static KEYS: ::std::sync::LazyLock<Vec<::doorbell_config::Key>> =
-                    ::std::sync::LazyLock::new(|| vec![#(#declarations),*]);
-                &KEYS
+                static KEYS: ::std::sync::OnceLock<Vec<::doorbell_config::Key>> = ::std::sync::OnceLock::new();
+                KEYS.get_or_init(|| vec![#(#declarations),*])
             }
 
             fn defaults() -> &'static Self {
-                static DEFAULTS: ::std::sync::LazyLock<#name> = ::std::sync::LazyLock::new(|| {
-                    let keys = <#name as ::doorbell_config::Table>::keys();
-                    let mut table = #name { #(#defaults),* };
+                static DEFAULTS: ::std::sync::OnceLock<#name> = ::std::sync::OnceLock::new();
+                DEFAULTS.get_or_init(|| {
+                    let keys = Self::keys();
+                    let mut table = Self { #(#defaults),* };
                     #(#follow)*
                     table
-                });
-                &DEFAULTS
+                })
             }
 
             fn take(at: &mut ::doorbell_config::Section<'_>) -> Self {

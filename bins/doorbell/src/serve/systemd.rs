@@ -53,7 +53,7 @@ impl Manager {
         let mut teller = Teller {
             operator: operator.clone(),
             settings: config.systemd,
-            grace: config.lifecycle.startup_grace,
+            grace: config.lifecycle.grace(),
             watchdog,
             is_ready: false,
             is_stopping: false,

@@ -145,6 +145,12 @@ impl<'r> Section<'r> {
         self.entry(key, &Key::PLAIN)?.table().map(crate::table::read)
     }
 
+    /// The whole table, for types that declare its keys.
+    #[must_use]
+    pub fn into_table<T: Table>(self) -> T {
+        crate::table::read(self)
+    }
+
     /// Reports the keys that were not asked for.
     pub fn finish(self) {
         let mut entries: Vec<_> = self.table.iter().collect();

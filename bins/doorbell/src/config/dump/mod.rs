@@ -15,14 +15,14 @@ mod route;
 mod tls;
 
 use super::model::{
-    AccessFile, Config, Control, Egress, Grpc, Http1, Lifecycle, Limit, Listener, Log, LogFormat, LogLevel,
-    Protocol, ReloadOn, Tls, Tuning,
+    AccessFile, Config, Control, Egress, Grpc, Http1, Listener, Log, LogFormat, LogLevel, Protocol, Tls,
+    Tuning,
 };
 use super::resolve::default_health;
 use super::tuning;
 use super::written::{ACCESS, ACCESS_FORMATS};
 use control::{control_value, maintenance_value};
-use doorbell_config::{Table as _, format_duration};
+use doorbell_config::Table as _;
 use http2::grpc_value;
 use listener::listener_value;
 use serde_json::{Map, Value, json};
@@ -59,12 +59,7 @@ pub fn to_json(config: &Config, with_defaults: bool) -> Value {
     let default = tls::tls_value(&Tls::default());
     let tls = config.tls.iter().map(|tls| (tls.name.clone(), keep(tls::tls_value(tls), default.clone())));
     let auth = config.auth.iter().map(|auth| (auth.name.clone(), auth::auth_value(auth, with_defaults)));
-    let limits = config.limits.iter().map(|limit| {
-        let mut value =
-            keep(limit_value(limit), limit_value(&Limit { burst: limit.rate.requests, ..DEFAULT_LIMIT }));
-        value["rate"] = json!(limit.rate.to_string());
-        (limit.name.clone(), value)
-    });
+    let limits = config.limits.iter().map(|limit| (limit.name.clone(), limit.to_json(with_defaults)));
     let routes = route::routes(config, with_defaults);
     let readyz = config.health.iter().position(|health| health.name == "readyz").unwrap_or(0);
     let default_grpc = Grpc::of(readyz);
@@ -73,7 +68,7 @@ pub fn to_json(config: &Config, with_defaults: bool) -> Value {
     for (key, value) in [
         ("runtime", config.runtime.to_json(with_defaults)),
         ("log", keep(log_value(&config.log), log_value(&Log::default()))),
-        ("lifecycle", keep(lifecycle_value(&config.lifecycle), lifecycle_value(&Lifecycle::default()))),
+        ("lifecycle", config.lifecycle.to_json(with_defaults)),
         ("systemd", config.systemd.to_json(with_defaults)),
         ("control", keep(control_value(&config.control), control_value(&Control::default()))),
         ("maintenance", keep(maintenance_value(&config.maintenance, config), json!({}))),
@@ -170,43 +165,6 @@ fn log_value(log: &Log) -> Value {
         },
         "access_sample": log.access.sample,
     })
-}
-
-const DEFAULT_LIMIT: Limit = Limit {
-    name: String::new(),
-    key: super::model::LimitKey::Ip,
-    rate: super::model::Rate { requests: 1, period: std::time::Duration::from_secs(1) },
-    burst: 1,
-    table: Limit::TABLE,
-    exempt_probes: false,
-    headers: true,
-};
-
-fn limit_value(limit: &Limit) -> Value {
-    json!({
-        "key": limit.key.to_string(),
-        "rate": limit.rate.to_string(),
-        "burst": limit.burst,
-        "table": limit.table,
-        "exempt_probes": limit.exempt_probes,
-        "headers": limit.headers,
-    })
-}
-
-fn lifecycle_value(lifecycle: &Lifecycle) -> Value {
-    let ReloadOn { sighup, file } = lifecycle.reload;
-    let reload =
-        [("SIGHUP", sighup), ("file", file), ("off", !sighup && !file)].into_iter().filter(|(_, on)| *on);
-    let mut value = json!({
-        "drain_delay": format_duration(lifecycle.drain_delay),
-        "drain_timeout": format_duration(lifecycle.drain_timeout),
-        "startup_grace": format_duration(lifecycle.startup_grace.unwrap_or_default()),
-        "reload": reload.map(|(word, _)| word).collect::<Vec<_>>(),
-    });
-    if let Some(path) = &lifecycle.state_file {
-        value["state_file"] = path_text(path);
-    }
-    value
 }
 
 /// A string that expands to this one when it is read back.

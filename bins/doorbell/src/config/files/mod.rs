@@ -65,8 +65,9 @@ pub(super) fn check(file: &written::File, access: &AccessFile, unix_secs: i64, p
     if let (AccessFile::Path(path), Some(at)) = (access, &file.log.access_file) {
         check_access_file(path, at, problems);
     }
-    if let Some(at) = &file.lifecycle.state_file {
-        check_state_file(at, problems);
+    let state_file = file.lifecycle.state_file.clone();
+    if let (Some(value), Some(span)) = (state_file, file.places.get("lifecycle.state_file")) {
+        check_state_file(&At { value, span }, problems);
     }
     for route in &file.routes {
         if let Some(map) = route.redirect.as_ref().and_then(|redirect| redirect.map.as_ref()) {

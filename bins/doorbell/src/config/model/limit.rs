@@ -2,25 +2,37 @@
 //!
 //! Does not know about: routes, how requests are counted.
 
-use doorbell_config::Rate;
+use crate::http::limit::{BURST_MAX, KEYS_MAX, Quota};
+use doorbell_config::{Entry, Json, Key, Problem, Rate, Section, Table, Value, literal};
+use serde_json::json;
 use std::fmt;
+use std::ops::Range;
 
-/// `[limit.NAME]`
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// One limit.
+#[derive(Clone, Debug, PartialEq, Eq, Table)]
+#[table(check = Self::check)]
 pub struct Limit {
     /// Named by routes.
+    #[key(table_name)]
     pub name: String,
-    /// What clients are told apart by.
+    /// What a client is: "ip", "ip/24", "ip/24,56" (IPv4, IPv6), "header:NAME" or "token". Where no bits are said for IPv6 those of
+    /// `runtime.client_ipv6_prefix` count.
+    #[key(default = "ip")]
     pub key: LimitKey,
-    /// In the long run.
+    /// Requests in a time, as in "20/s", "600/m" or "1000/h". Required.
+    #[key(required = "\"20/s\"")]
     pub rate: Rate,
-    /// At once.
+    /// Requests at once. Without it as many as in `rate`.
+    #[key(default_with = Self::usual_burst, range = 1..=BURST_MAX, nonzero)]
     pub burst: u32,
-    /// Keys that are remembered.
+    /// Clients that are remembered; the oldest are forgotten first.
+    #[key(default = 65_536, range = 1..=KEYS_MAX, nonzero)]
     pub table: u32,
-    /// Whether requests that look like a known prober's are let through uncounted. Anybody can look like one, so the default is false.
+    /// Whether known probers are not counted; anybody can look like one.
+    #[key(default = false)]
     pub exempt_probes: bool,
     /// Whether replies carry `RateLimit-*`.
+    #[key(default = true)]
     pub headers: bool,
 }
 
@@ -43,8 +55,47 @@ pub enum LimitKey {
 }
 
 impl Limit {
-    /// Keys that are remembered when nothing else is said: half a mebibyte.
-    pub const TABLE: u32 = 65_536;
+    fn usual_burst(&self) -> u32 {
+        self.rate.requests.min(BURST_MAX)
+    }
+
+    fn check(&self, at: &Section<'_>) {
+        let Some(rate) = at.right_place("rate") else { return };
+        let place = at.right_place("burst").unwrap_or(rate);
+        if let Some(problem) = uncountable(self.rate, self.burst, &place) {
+            at.problem(problem);
+        }
+    }
+}
+
+/// Why the limiter cannot count this.
+pub(crate) fn uncountable(rate: Rate, burst: u32, span: &Range<usize>) -> Option<Problem> {
+    let error = Quota::new(burst, rate.requests, rate.period).err()?;
+    let message = format!("{rate} with a burst of {burst} cannot be counted: {error}");
+    let problem = Problem::error("out-of-range", span.clone(), message);
+    Some(problem.help(format!("a burst is at most {BURST_MAX}, and comes back within a year")))
+}
+
+impl Value for LimitKey {
+    fn read(entry: &Entry<'_>) -> Option<Self> {
+        let text = entry.string()?;
+        let help =
+            "one of \"ip\", \"ip/24\", \"ip/24,64\" for IPv4 and IPv6, \"header:X-Api-Key\", \"token\"";
+        parse_key(&text)
+            .or_else(|| entry.refuse("bad-value", format!("`{}` cannot be {text:?}", entry.name()), help))
+    }
+
+    fn absent() -> Self {
+        Self::Ip
+    }
+
+    fn dump(&self, _key: &Key, _with_defaults: bool) -> Option<Json> {
+        Some(literal(&self.to_string()))
+    }
+
+    fn form(_key: &Key) -> Json {
+        json!({ "type": "string" })
+    }
 }
 
 impl fmt::Display for LimitKey {
@@ -55,6 +106,69 @@ impl fmt::Display for LimitKey {
             Self::Prefix { v4_len, v6_len: None } => write!(f, "ip/{v4_len}"),
             Self::Prefix { v4_len, v6_len: Some(v6_len) } => write!(f, "ip/{v4_len},{v6_len}"),
             Self::Token => f.write_str("token"),
+        }
+    }
+}
+
+fn parse_key(text: &str) -> Option<LimitKey> {
+    if let Some(name) = text.strip_prefix("header:") {
+        let token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
+        let good = !name.is_empty() && name.bytes().all(token);
+        return good.then(|| LimitKey::Header(name.to_ascii_lowercase()));
+    }
+    if let Some(lens) = text.strip_prefix("ip/") {
+        let (v4, v6) = lens.split_once(',').map_or((lens, None), |(v4, v6)| (v4, Some(v6)));
+        let len = |text: &str, max: u8| {
+            let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+            text.parse().ok().filter(|len| digits && (1..=max).contains(len))
+        };
+        let v6_len = match v6 {
+            Some(v6) => Some(len(v6.trim_start(), 128)?),
+            None => None,
+        };
+        return Some(LimitKey::Prefix { v4_len: len(v4, 32)?, v6_len });
+    }
+    match text {
+        "ip" => Some(LimitKey::Ip),
+        "token" => Some(LimitKey::Token),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys() {
+        for (text, shown) in [
+            ("ip", "ip"),
+            ("ip/24", "ip/24"),
+            ("ip/24,56", "ip/24,56"),
+            ("ip/24, 56", "ip/24,56"),
+            ("ip/32,128", "ip/32,128"),
+            ("token", "token"),
+            ("header:X-Api-Key", "header:x-api-key"),
+        ] {
+            assert_eq!(parse_key(text).map(|key| key.to_string()).as_deref(), Some(shown));
+            assert_eq!(parse_key(shown), parse_key(text));
+        }
+        for text in [
+            "",
+            "IP",
+            "ip/",
+            "ip/0",
+            "ip/33",
+            "ip/24,",
+            "ip/24,0",
+            "ip/24,129",
+            "ip/+1",
+            "ip/x",
+            "header:",
+            "header:a b",
+            "host",
+        ] {
+            assert_eq!(parse_key(text), None, "{text}");
         }
     }
 }

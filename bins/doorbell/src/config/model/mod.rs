@@ -11,6 +11,7 @@ mod compute;
 mod control;
 mod health;
 mod http2;
+mod lifecycle;
 mod limit;
 mod listener;
 mod log;
@@ -36,6 +37,8 @@ pub use health::{
     CheckUse, Codes, DegradedVia, Health, HealthState, OnDrain, OnStale, Quorum, Role, StateFields,
 };
 pub use http2::{AlbAnswer, Grpc, Http2};
+pub use lifecycle::{Lifecycle, ReloadOn};
+pub(crate) use limit::uncountable;
 pub use limit::{Limit, LimitKey};
 pub use listener::{DEFAULT_ADDR, Forwarded, Http1, Listener, Protocol, ProxyProtocol, Tcp, Timeouts};
 pub use log::{Access, AccessFile, AccessFormat, AccessLog, Log, LogFormat, LogLevel};
@@ -46,9 +49,6 @@ pub use route::{
 pub use runtime::{Engine, OnWorkerFailure, Runtime};
 pub use systemd::{FdStore, ReadyOn, Systemd};
 pub use tls::{CertificateFiles, ClientAuth, ClientAuthMode, Tls, TlsVersion, UnknownServerName};
-
-use std::path::PathBuf;
-use std::time::Duration;
 
 /// Everything a file says.
 #[derive(Clone, Debug, PartialEq)]
@@ -153,31 +153,6 @@ impl Config {
     }
 }
 
-/// `[lifecycle]`
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Lifecycle {
-    /// After SIGTERM: not ready, but everything is still served.
-    pub drain_delay: Duration,
-    /// After that: no new connections, those that are open may finish.
-    pub drain_timeout: Duration,
-    /// How long from the start checks without a result count as up; without it they count as down.
-    pub startup_grace: Option<Duration>,
-    /// What has the file read anew.
-    pub reload: ReloadOn,
-    /// Where maintenance and drains that operators declared are kept across restarts; without it, and without the directory that systemd
-    /// gives for it, they are not.
-    pub state_file: Option<PathBuf>,
-}
-
-/// What has the configuration read anew, beside `doorbell reload`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ReloadOn {
-    /// `SIGHUP`
-    pub sighup: bool,
-    /// A change of the file, or of a file that it takes a secret from.
-    pub file: bool,
-}
-
 /// `[tuning]`: switches of the engine. The defaults are what measured best; they exist so that each can be measured, and turned off
 /// where a kernel errs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -196,17 +171,4 @@ pub enum Descriptors {
     /// Those of the process.
     #[default]
     Ordinary,
-}
-
-impl Default for Lifecycle {
-    /// Together below the 30 seconds that Kubernetes grants by default.
-    fn default() -> Self {
-        Self {
-            drain_delay: Duration::from_secs(5),
-            drain_timeout: Duration::from_secs(20),
-            startup_grace: None,
-            reload: ReloadOn { sighup: true, file: true },
-            state_file: None,
-        }
-    }
 }

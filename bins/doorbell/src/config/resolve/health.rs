@@ -260,8 +260,3 @@ fn on_drain(written: &written::DrainAnswers, default: [OnDrain; 3]) -> [OnDrain;
     let [kubelet, load_balancer, other] = default.map(|default| all.unwrap_or(default));
     [or(&written.kubelet, kubelet), or(&written.load_balancer, load_balancer), other]
 }
-
-/// How long unknown checks count as up at first.
-pub(super) fn grace(written: &Option<At<Duration>>) -> Option<Duration> {
-    written.as_ref().map(|at| at.value).filter(|grace| !grace.is_zero())
-}

@@ -50,9 +50,9 @@ fn single_checks(written: &written::Route, config: &Config, problems: &Problems)
 /// otherwise.
 fn drain(file: &written::File, config: &Config, grace: Option<&str>, problems: &Problems) {
     let Lifecycle { drain_delay, drain_timeout, .. } = config.lifecycle;
-    let longest = [&file.lifecycle.drain_timeout, &file.lifecycle.drain_delay];
+    let places = ["lifecycle.drain_timeout", "lifecycle.drain_delay"].map(|key| file.places.get(key));
     // The defaults have no place in the file.
-    let span = longest.into_iter().flatten().next().map_or(0..0, |at| at.span.clone());
+    let span = places.into_iter().flatten().next().unwrap_or(0..0);
     let told = grace.map(str::trim).filter(|grace| !grace.is_empty());
     let known =
         told.and_then(|grace| grace.parse().ok().map(Duration::from_secs).or_else(|| parse_duration(grace)));
@@ -156,13 +156,13 @@ fn unused(file: &written::File, config: &Config, problems: &Problems) {
         }
     }
     for written in &file.limits {
-        let name = &written.name.value;
+        let name = &written.value.name;
         let names = |route: &written::Route| route.limit.as_ref().is_some_and(|given| given.value == *name);
         if !file.routes.iter().any(names) {
             report(
                 "unused-limit",
                 "limit",
-                &written.name,
+                &At { value: name.clone(), span: written.span.clone() },
                 format!("add `limit = \"{name}\"` to a [route.NAME]"),
             );
         }

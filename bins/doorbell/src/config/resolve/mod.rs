@@ -14,7 +14,6 @@ mod control;
 mod guard;
 mod health;
 mod http2;
-mod limit;
 mod lint;
 mod lint_guards;
 mod lint_liveness;
@@ -33,7 +32,7 @@ pub(crate) use redirect::build_redirect;
 
 use super::bind::Bind;
 use super::defaults::default_routes;
-use super::model::{AccessFile, AccessLog, Config, Lifecycle, Listener, Log, ReloadOn, Route};
+use super::model::{AccessFile, AccessLog, Config, Listener, Log, Route};
 use super::written;
 use doorbell_config::{At, Problem, Problems};
 use names::Names;
@@ -48,7 +47,7 @@ pub(crate) fn resolve(file: &written::File, grace: Option<&str>, problems: &Prob
     let runtime = file.runtime.clone();
     let tls: Vec<_> = file.tls.iter().map(|tls| tls::resolve(tls, problems)).collect();
     let auth: Vec<_> = file.auth.iter().map(|auth| auth::resolve(auth, problems)).collect();
-    let limits: Vec<_> = file.limits.iter().map(|limit| limit::resolve(limit, problems)).collect();
+    let limits: Vec<_> = file.limits.iter().map(|limit| limit.value.clone()).collect();
     let tls_names = Names { kind: "tls", known: tls.iter().map(|tls| &*tls.name).collect(), problems };
     let mut listeners: Vec<Listener> =
         file.listeners.iter().map(|listener| listener::resolve(listener, &tls_names, problems)).collect();
@@ -74,13 +73,7 @@ pub(crate) fn resolve(file: &written::File, grace: Option<&str>, problems: &Prob
     let config = Config {
         runtime,
         log: resolve_log(&file.log, problems),
-        lifecycle: Lifecycle {
-            drain_delay: or(&file.lifecycle.drain_delay, Lifecycle::default().drain_delay),
-            drain_timeout: or(&file.lifecycle.drain_timeout, Lifecycle::default().drain_timeout),
-            startup_grace: health::grace(&file.lifecycle.startup_grace),
-            reload: reload_on(file.lifecycle.reload.as_ref()),
-            state_file: file.lifecycle.state_file.as_ref().map(|at| at.value.clone()),
-        },
+        lifecycle: file.lifecycle.clone(),
         systemd: file.systemd,
         control: control::resolve_control(&file.control),
         maintenance: control::resolve_maintenance(&file.maintenance, &health, problems),
@@ -129,12 +122,6 @@ fn all_routes(resolver: &Resolver<'_>, enabled: bool) -> Vec<Route> {
 
 fn or<T: Clone>(written: &Option<At<T>>, default: T) -> T {
     written.as_ref().map_or(default, |at| at.value.clone())
-}
-
-fn reload_on(written: Option<&At<Vec<written::ReloadWord>>>) -> ReloadOn {
-    let Some(At { value: words, .. }) = written else { return Lifecycle::default().reload };
-    let has = |word| words.contains(&word);
-    ReloadOn { sighup: has(written::ReloadWord::Sighup), file: has(written::ReloadWord::File) }
 }
 
 fn resolve_log(written: &written::Log, problems: &Problems) -> Log {

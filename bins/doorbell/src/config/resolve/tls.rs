@@ -3,10 +3,10 @@
 //! Does not know about: what is in the files, which listener names the table.
 
 use super::super::bind::Bind;
-use super::super::model::{CertificateFiles, ClientAuth, ClientAuthMode, Config, Tls};
+use super::super::model::{CertificateFiles, ClientAuth, ClientAuthMode, Config, Tls, uncountable};
 use super::super::written;
 use super::action::is_field_value;
-use super::{limit, or};
+use super::or;
 use doorbell_config::{At, Problem, Problems};
 use std::ops::Range;
 
@@ -14,7 +14,7 @@ pub(super) fn resolve(written: &written::Tls, problems: &Problems) -> Tls {
     let default = Tls::default();
     let handshakes_per_ip = or(&written.handshakes_per_ip, default.handshakes_per_ip);
     if let (Some(rate), Some(at)) = (handshakes_per_ip, &written.handshakes_per_ip) {
-        limit::check_quota(rate, rate.requests, &at.span, problems);
+        uncountable(rate, rate.requests, &at.span).into_iter().for_each(|problem| problems.add(problem));
     }
     if let Some(hsts) = &written.hsts {
         check_hsts(hsts, problems);

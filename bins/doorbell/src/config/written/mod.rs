@@ -10,7 +10,6 @@ mod check;
 mod control;
 mod health;
 mod http2;
-mod limit;
 mod listener;
 mod log;
 mod route;
@@ -28,18 +27,14 @@ pub(crate) use check::{
 pub(crate) use control::{Control, Maintenance, Window};
 pub(crate) use health::{DEGRADED_VIA, DrainAnswers, Health, ON_STALE, QuorumOf, Statuses};
 pub(crate) use http2::{ALB, Grpc};
-pub(crate) use limit::Limit;
 pub(crate) use listener::{FORWARDED, Listener, PROXY_PROTOCOLS};
 pub(crate) use log::{ACCESS, ACCESS_FORMATS, Log};
 pub(crate) use route::{CLIENT_CERTS, DETAILS, FORMATS, Files, Redirect, Reply, Route};
 pub(crate) use tls::{ClientAuth, MODES, Pair, Tls, UNKNOWN_NAMES, VERSIONS};
 
-use super::model::{Compute, Http2, Runtime, Systemd, Tuning};
+use super::model::{Compute, Http2, Lifecycle, Limit, Runtime, Systemd, Tuning};
 use super::tuning;
-use doorbell_config::{At, Places, Problem, Section};
-use std::ops::RangeInclusive;
-use std::path::PathBuf;
-use std::time::Duration;
+use doorbell_config::{At, Places, Problem, Section, Table};
 
 /// A whole file.
 #[derive(Debug, Default)]
@@ -57,7 +52,7 @@ pub(crate) struct File {
     pub(crate) compute: Compute,
     pub(crate) tls: Vec<Tls>,
     pub(crate) auth: Vec<Auth>,
-    pub(crate) limits: Vec<Limit>,
+    pub(crate) limits: Vec<At<Limit>>,
     pub(crate) listeners: Vec<Listener>,
     pub(crate) http2: Http2,
     pub(crate) grpc: Option<Grpc>,
@@ -70,26 +65,6 @@ pub(crate) struct File {
     pub(crate) routes: Vec<Route>,
 }
 
-/// A word of `reload`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ReloadWord {
-    File,
-    /// None of the others; beside one of them without a meaning.
-    Off,
-    Sighup,
-}
-
-#[derive(Debug, Default)]
-pub(crate) struct Lifecycle {
-    pub(crate) drain_delay: Option<At<Duration>>,
-    pub(crate) drain_timeout: Option<At<Duration>>,
-    pub(crate) startup_grace: Option<At<Duration>>,
-    pub(crate) reload: Option<At<Vec<ReloadWord>>>,
-    pub(crate) state_file: Option<At<PathBuf>>,
-}
-
-const DRAIN_RANGE: RangeInclusive<Duration> = Duration::ZERO..=Duration::from_secs(86_400);
-
 impl File {
     pub(crate) fn read(mut root: Section<'_>) -> Self {
         read_version(&mut root);
@@ -97,7 +72,7 @@ impl File {
             places: Places::default(),
             runtime: root.table("runtime").unwrap_or_default(),
             log: root.section("log").map(Log::read).unwrap_or_default(),
-            lifecycle: root.section("lifecycle").map(Lifecycle::read).unwrap_or_default(),
+            lifecycle: root.table("lifecycle").unwrap_or_default(),
             systemd: root.table("systemd").unwrap_or_default(),
             control: root.section("control").map(Control::read).unwrap_or_default(),
             maintenance: root.section("maintenance").map(Maintenance::read).unwrap_or_default(),
@@ -106,7 +81,7 @@ impl File {
             compute: root.table("compute").unwrap_or_default(),
             tls: named(&mut root, "tls", Tls::read),
             auth: named(&mut root, "auth", Auth::read),
-            limits: named(&mut root, "limit", Limit::read),
+            limits: named(&mut root, "limit", whole),
             listeners: named(&mut root, "listener", Listener::read),
             http2: root.table("http2").unwrap_or_default(),
             grpc: root.section("grpc").map(Grpc::read),
@@ -131,6 +106,11 @@ fn named<T>(
     root.named(key).into_iter().map(|(name, at)| read(name, at)).collect()
 }
 
+/// A table that derives its keys, at its name.
+fn whole<T: Table>(name: At<String>, at: Section<'_>) -> At<T> {
+    At { value: at.into_table(), span: name.span }
+}
+
 fn read_version(root: &mut Section<'_>) {
     let Some(value) = root.value("version") else {
         let problem =
@@ -147,22 +127,5 @@ fn read_version(root: &mut Section<'_>) {
         None => {
             root.wrong_type::<()>(value, "the number 1");
         }
-    }
-}
-
-impl Lifecycle {
-    fn read(mut at: Section<'_>) -> Self {
-        let lifecycle = Self {
-            drain_delay: at.duration("drain_delay", DRAIN_RANGE),
-            drain_timeout: at.duration("drain_timeout", DRAIN_RANGE),
-            startup_grace: at.duration("startup_grace", DRAIN_RANGE),
-            reload: at.choices(
-                "reload",
-                &[("SIGHUP", ReloadWord::Sighup), ("file", ReloadWord::File), ("off", ReloadWord::Off)],
-            ),
-            state_file: at.path("state_file"),
-        };
-        at.finish();
-        lifecycle
     }
 }

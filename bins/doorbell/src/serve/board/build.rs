@@ -18,7 +18,7 @@ pub(super) fn build(config: &Config, now: Time, unix: Duration) -> Result<(Board
         let index = builder.check(&check.name, check_config(check));
         places.checks.push(index.map_err(|error| format!("check {}: {error}", check.name))?);
     }
-    let grace = config.lifecycle.startup_grace.map(|duration| Grace { duration });
+    let grace = config.lifecycle.grace().map(|duration| Grace { duration });
     for health in &config.health {
         // To have started is earned by results: a latch has no grace by itself.
         let grace = grace.filter(|_| Role::of(&health.name) != Role::Startup);

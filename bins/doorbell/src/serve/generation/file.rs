@@ -4,6 +4,7 @@
 //! Does not know about: how directories are watched, what a reload does.
 
 use super::fleet::{Fleet, Reading};
+use crate::config::model::ReloadOn;
 use crate::serve::ops::Operator;
 use crate::serve::watch::{Look, Stamps, Watched, directories_of};
 use std::path::PathBuf;
@@ -32,7 +33,7 @@ impl ConfigFile {
     }
 
     fn is_wanted(&self) -> bool {
-        self.fleet.with_config(|config| config.lifecycle.reload.file).unwrap_or_default()
+        self.fleet.with_config(|config| config.lifecycle.reloads_on(ReloadOn::File)).unwrap_or_default()
     }
 
     fn stamps(&self) -> Stamps {

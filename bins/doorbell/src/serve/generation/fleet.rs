@@ -5,7 +5,7 @@
 use super::fixed::cannot_change;
 use super::{Awaited, Generation, Program, Started, engine};
 use crate::checks::ReadyScheduler;
-use crate::config::model::Config;
+use crate::config::model::{Config, ReloadOn};
 use crate::exit::Failure;
 use crate::log;
 use crate::serve::lifecycle::Notes;
@@ -127,7 +127,8 @@ impl Fleet {
 
     /// Whether SIGHUP means a reload.
     pub(in crate::serve) fn heeds_sighup(&self) -> bool {
-        self.read.is_some() && self.with_config(|config| config.lifecycle.reload.sighup).unwrap_or_default()
+        self.read.is_some()
+            && self.with_config(|config| config.lifecycle.reloads_on(ReloadOn::Sighup)).unwrap_or_default()
     }
 
     /// Whether this is the generation that serves.
