@@ -122,7 +122,7 @@ fn parse_all(source: &Source, outside: Outside<'_>, overrides: &Overrides) -> (P
         let mut config = resolve::resolve(&file, grace.as_deref(), problems);
         if let Some(unix_secs) = files_at {
             files::fill_replies(&file, &mut config, problems);
-            files::check(&file, &config.log.access.file, unix_secs, problems);
+            files::check(&file, unix_secs, problems);
             files::check_secrets(&document.secret_files, problems);
         }
         config

@@ -2,7 +2,7 @@
 //!
 //! Does not know about: what a line says, how it is queued (`doorbell` does).
 
-use crate::config::model::{Access, AccessFile, AccessFormat, AccessLog as Wanted, Config};
+use crate::config::model::{Access, AccessFile, AccessFormat, Config, Log};
 use crate::exit::{Exit, Failure};
 use crate::http::log::{Filter, Format, Level, Logger, Record, Sink};
 use doorbell::access_log::{AccessLog, LogSink, LogTarget};
@@ -10,16 +10,16 @@ use std::num::NonZeroU32;
 
 /// Starts the log; `None` when it is off.
 pub(super) fn start(config: &Config) -> Result<Option<AccessLog>, Failure> {
-    let Wanted { which, format, file, .. } = &config.log.access;
-    if *which == Access::Off {
+    let Log { access, access_format, access_file, .. } = &config.log;
+    if *access == Access::Off {
         return Ok(None);
     }
-    let target = match file {
+    let target = match access_file {
         AccessFile::Path(path) => LogTarget::File(path.clone()),
         AccessFile::Stdout => LogTarget::Stdout,
     };
     let builder = AccessLog::builder(target)
-        .format(match format {
+        .format(match access_format {
             AccessFormat::Json => Format::Json,
             AccessFormat::Text => Format::Text,
         })
@@ -29,7 +29,7 @@ pub(super) fn start(config: &Config) -> Result<Option<AccessLog>, Failure> {
             tracing::error!("{trouble}: {why}");
         });
     builder.start().map(Some).map_err(|error| {
-        let place = match file {
+        let place = match access_file {
             AccessFile::Path(path) => path.display().to_string(),
             AccessFile::Stdout => "standard output".to_owned(),
         };
@@ -67,13 +67,13 @@ impl Sink for Lines {
 
 /// What one door of a listener logs.
 pub(super) fn logger(config: &Config, log: &AccessLog, by: By) -> Logger<Lines> {
-    let Wanted { which, sample, .. } = config.log.access;
-    let filter = Filter::new(match which {
+    let Log { access, access_sample, .. } = config.log;
+    let filter = Filter::new(match access {
         Access::All => Level::All,
         Access::Errors => Level::Errors,
         Access::Off => Level::Off,
     });
     // One in one is no sample: what `errors` leaves out stays out.
-    let sample = NonZeroU32::new(sample).filter(|n| n.get() > 1);
+    let sample = NonZeroU32::new(access_sample).filter(|n| n.get() > 1);
     Logger::new(sample.map_or(filter, |n| filter.one_in(n)), Lines { sink: log.sink(), by })
 }

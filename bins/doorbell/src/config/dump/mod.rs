@@ -14,13 +14,9 @@ mod listener;
 mod route;
 mod tls;
 
-use super::model::{
-    AccessFile, Config, Control, Egress, Grpc, Http1, Listener, Log, LogFormat, LogLevel, Protocol, Tls,
-    Tuning,
-};
+use super::model::{Config, Control, Egress, Grpc, Http1, Listener, Protocol, Tls, Tuning};
 use super::resolve::default_health;
 use super::tuning;
-use super::written::{ACCESS, ACCESS_FORMATS};
 use control::{control_value, maintenance_value};
 use doorbell_config::Table as _;
 use http2::grpc_value;
@@ -67,7 +63,7 @@ pub fn to_json(config: &Config, with_defaults: bool) -> Value {
     root.insert("version".into(), json!(1));
     for (key, value) in [
         ("runtime", config.runtime.to_json(with_defaults)),
-        ("log", keep(log_value(&config.log), log_value(&Log::default()))),
+        ("log", config.log.to_json(with_defaults)),
         ("lifecycle", config.lifecycle.to_json(with_defaults)),
         ("systemd", config.systemd.to_json(with_defaults)),
         ("control", keep(control_value(&config.control), control_value(&Control::default()))),
@@ -141,30 +137,6 @@ fn default_protocol(protocol: &Protocol) -> Protocol {
         // Whoever reads the dump must find `protocol`, but what is HTTP's has no place on a raw listener.
         Protocol::Raw { .. } => Protocol::Raw { reply: "\0".into(), speaks_first: false },
     }
-}
-
-fn log_value(log: &Log) -> Value {
-    json!({
-        "format": match log.format {
-            LogFormat::Auto => "auto",
-            LogFormat::Json => "json",
-            LogFormat::Text => "text",
-        },
-        "level": match log.level {
-            LogLevel::Error => "error",
-            LogLevel::Warn => "warn",
-            LogLevel::Info => "info",
-            LogLevel::Debug => "debug",
-            LogLevel::Trace => "trace",
-        },
-        "access": name_of(&ACCESS, log.access.which),
-        "access_format": name_of(&ACCESS_FORMATS, log.access.format),
-        "access_file": match &log.access.file {
-            AccessFile::Path(path) => path_text(path),
-            AccessFile::Stdout => json!("-"),
-        },
-        "access_sample": log.access.sample,
-    })
 }
 
 /// A string that expands to this one when it is read back.

@@ -14,6 +14,7 @@ use rustix::fs::{Access, access};
 use rustix::io::Errno;
 use std::fs::File;
 use std::io::Read;
+use std::ops::Range;
 use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
@@ -31,7 +32,7 @@ pub(super) fn now() -> i64 {
 }
 
 /// Looks at every file that is named, at this time in seconds since 1970.
-pub(super) fn check(file: &written::File, access: &AccessFile, unix_secs: i64, problems: &Problems) {
+pub(super) fn check(file: &written::File, unix_secs: i64, problems: &Problems) {
     for tls in &file.tls {
         tls::check(tls, unix_secs, problems);
     }
@@ -62,8 +63,9 @@ pub(super) fn check(file: &written::File, access: &AccessFile, unix_secs: i64, p
         .flat_map(|listener| &listener.binds)
         .chain(agents)
         .for_each(|bind| check_path(bind, problems));
-    if let (AccessFile::Path(path), Some(at)) = (access, &file.log.access_file) {
-        check_access_file(path, at, problems);
+    if let (AccessFile::Path(path), Some(place)) = (&file.log.access_file, file.places.get("log.access_file"))
+    {
+        check_access_file(path, place, problems);
     }
     let state_file = file.lifecycle.state_file.clone();
     if let (Some(value), Some(span)) = (state_file, file.places.get("lifecycle.state_file")) {
@@ -137,12 +139,12 @@ fn check_program(exec: &written::ExecAsked, problems: &Problems) {
     }
 }
 
-fn check_access_file(path: &Path, at: &At<PathBuf>, problems: &Problems) {
+fn check_access_file(path: &Path, place: Range<usize>, problems: &Problems) {
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
     if path.is_dir() || parent.is_some_and(|parent| !parent.is_dir()) {
         let message = format!("{path:?} cannot be written: its directory is not there, or it is one");
         problems.add(
-            Problem::error("missing-directory", at.span.clone(), message)
+            Problem::error("missing-directory", place, message)
                 .help("make the directory, or name another file; \"-\" is standard output"),
         );
     }

@@ -2,36 +2,38 @@
 //!
 //! Does not know about: how lines are written.
 
+use doorbell_config::{Entry, Json, Key, Problem, Section, Table, Value, Words, literal};
+use serde_json::json;
 use std::path::PathBuf;
 
-/// `[log]`
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// What is written, and where.
+#[derive(Clone, Debug, PartialEq, Eq, Table)]
+#[table(check = Self::check)]
 pub struct Log {
-    /// How a line looks.
+    /// How log lines look; auto is text on a terminal and JSON elsewhere.
+    #[key(default = "auto")]
     pub format: LogFormat,
-    /// The least severe level that is written.
+    /// The least severe messages that are written.
+    #[key(default = "info")]
     pub level: LogLevel,
-    /// Lines about requests.
-    pub access: AccessLog,
-}
-
-/// `access`, `access_format`, `access_file` and `access_sample`. A line names whoever got in: the bearer of a token by the name of
-/// that token or the `sub` of a signed one, else a client by its certificate; never the token.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct AccessLog {
-    /// Which requests get a line.
-    pub which: Access,
-    /// How a line looks.
-    pub format: AccessFormat,
-    /// Where lines go.
-    pub file: AccessFile,
-    /// One in so many of the requests that succeed; what fails is never left out. One in one is every request with `All`, and none with
-    /// `Errors`.
-    pub sample: u32,
+    // A line names the bearer of a token by the name of that token or the `sub` of a signed one, else a client by its certificate; never
+    // the token.
+    /// Which requests get a line; probes that succeed only with all.
+    #[key(default = "off")]
+    pub access: Access,
+    /// How a line of the access log looks.
+    #[key(default = "text")]
+    pub access_format: AccessFormat,
+    /// A path, or "-" for standard output.
+    #[key(default = "-")]
+    pub access_file: AccessFile,
+    /// One in so many of the requests that succeed gets a line.
+    #[key(default = 1, range = 1..=1_000_000)]
+    pub access_sample: u32,
 }
 
 /// Which requests get a line.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Words)]
 pub enum Access {
     /// Every one, probes included.
     All,
@@ -42,7 +44,7 @@ pub enum Access {
 }
 
 /// How an access line looks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Words)]
 pub enum AccessFormat {
     /// One JSON object a line.
     Json,
@@ -60,7 +62,7 @@ pub enum AccessFile {
 }
 
 /// How a log line looks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum, Words)]
 pub enum LogFormat {
     /// Text on a terminal, JSON elsewhere.
     Auto,
@@ -71,7 +73,7 @@ pub enum LogFormat {
 }
 
 /// Levels, the most severe first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum, Words)]
 #[expect(missing_docs, reason = "the names are the levels")]
 pub enum LogLevel {
     Error,
@@ -81,14 +83,43 @@ pub enum LogLevel {
     Trace,
 }
 
-impl Default for Log {
-    fn default() -> Self {
-        Self { format: LogFormat::Auto, level: LogLevel::Info, access: AccessLog::default() }
+impl Log {
+    /// Whether requests are logged alike.
+    #[must_use]
+    pub fn has_access_of(&self, other: &Self) -> bool {
+        Self { format: self.format, level: self.level, ..other.clone() } == *self
+    }
+
+    fn check(&self, at: &Section<'_>) {
+        let place = at.right_place("access_sample").filter(|_| self.access_sample > 1);
+        if let (Some(place), Access::Off) = (place, self.access) {
+            let message = "`access_sample` is about requests that succeed, and none are logged";
+            at.problem(
+                Problem::warning("no-effect", place, message)
+                    .help("set `access = \"all\"`, or `\"errors\"` for those that fail and the sample; or remove `access_sample`"),
+            );
+        }
     }
 }
 
-impl Default for AccessLog {
-    fn default() -> Self {
-        Self { which: Access::Off, format: AccessFormat::Text, file: AccessFile::Stdout, sample: 1 }
+impl Value for AccessFile {
+    fn read(entry: &Entry<'_>) -> Option<Self> {
+        let path = entry.path()?;
+        Some(if path.as_os_str() == "-" { Self::Stdout } else { Self::Path(path) })
+    }
+
+    fn absent() -> Self {
+        Self::Stdout
+    }
+
+    fn dump(&self, _key: &Key, _with_defaults: bool) -> Option<Json> {
+        Some(match self {
+            Self::Path(path) => literal(&path.to_string_lossy()),
+            Self::Stdout => json!("-"),
+        })
+    }
+
+    fn form(_key: &Key) -> Json {
+        json!({ "type": "string" })
     }
 }

@@ -41,7 +41,7 @@ pub use lifecycle::{Lifecycle, ReloadOn};
 pub(crate) use limit::uncountable;
 pub use limit::{Limit, LimitKey};
 pub use listener::{DEFAULT_ADDR, Forwarded, Http1, Listener, Protocol, ProxyProtocol, Tcp, Timeouts};
-pub use log::{Access, AccessFile, AccessFormat, AccessLog, Log, LogFormat, LogLevel};
+pub use log::{Access, AccessFile, AccessFormat, Log, LogFormat, LogLevel};
 pub use route::{
     Action, ClientCert, Details, Files, Guard, HealthFormat, HealthRoute, LinkMap, RedirectTo, Reply,
     ReplyFile, Route,

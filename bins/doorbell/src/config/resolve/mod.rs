@@ -32,14 +32,13 @@ pub(crate) use redirect::build_redirect;
 
 use super::bind::Bind;
 use super::defaults::default_routes;
-use super::model::{AccessFile, AccessLog, Config, Listener, Log, Route};
+use super::model::{Config, Listener, Route};
 use super::written;
 use doorbell_config::{At, Problem, Problems};
 use names::Names;
 use route::Resolver;
 use std::collections::HashMap;
 use std::ops::Range;
-use std::path::Path;
 
 /// A configuration, complete even after problems; it is of use only when none of them is an error. `grace` says in words how long whoever ends us
 /// waits.
@@ -72,7 +71,7 @@ pub(crate) fn resolve(file: &written::File, grace: Option<&str>, problems: &Prob
     let routes = all_routes(&resolver, grpc.enabled);
     let config = Config {
         runtime,
-        log: resolve_log(&file.log, problems),
+        log: file.log.clone(),
         lifecycle: file.lifecycle.clone(),
         systemd: file.systemd,
         control: control::resolve_control(&file.control),
@@ -122,35 +121,6 @@ fn all_routes(resolver: &Resolver<'_>, enabled: bool) -> Vec<Route> {
 
 fn or<T: Clone>(written: &Option<At<T>>, default: T) -> T {
     written.as_ref().map_or(default, |at| at.value.clone())
-}
-
-fn resolve_log(written: &written::Log, problems: &Problems) -> Log {
-    let default = Log::default();
-    let which = or(&written.access, default.access.which);
-    let sample = or(&written.access_sample, default.access.sample);
-    if let Some(at) = &written.access_sample
-        && sample > 1
-        && which == super::model::Access::Off
-    {
-        let message = "`access_sample` is about requests that succeed, and none are logged";
-        problems.add(
-            Problem::warning("no-effect", at.span.clone(), message)
-                .help("set `access = \"all\"`, or `\"errors\"` for those that fail and the sample; or remove `access_sample`"),
-        );
-    }
-    Log {
-        format: or(&written.format, default.format),
-        level: or(&written.level, default.level),
-        access: AccessLog {
-            which,
-            format: or(&written.access_format, default.access.format),
-            file: match &written.access_file {
-                Some(path) if path.value != Path::new("-") => AccessFile::Path(path.value.clone()),
-                _ => AccessFile::Stdout,
-            },
-            sample,
-        },
-    }
 }
 
 /// Three limits belong to the engine and not to a listener: written on one they hold on all, and may not differ.

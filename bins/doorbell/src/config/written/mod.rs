@@ -11,7 +11,6 @@ mod control;
 mod health;
 mod http2;
 mod listener;
-mod log;
 mod route;
 mod tls;
 
@@ -28,11 +27,10 @@ pub(crate) use control::{Control, Maintenance, Window};
 pub(crate) use health::{DEGRADED_VIA, DrainAnswers, Health, ON_STALE, QuorumOf, Statuses};
 pub(crate) use http2::{ALB, Grpc};
 pub(crate) use listener::{FORWARDED, Listener, PROXY_PROTOCOLS};
-pub(crate) use log::{ACCESS, ACCESS_FORMATS, Log};
 pub(crate) use route::{CLIENT_CERTS, DETAILS, FORMATS, Files, Redirect, Reply, Route};
 pub(crate) use tls::{ClientAuth, MODES, Pair, Tls, UNKNOWN_NAMES, VERSIONS};
 
-use super::model::{Compute, Http2, Lifecycle, Limit, Runtime, Systemd, Tuning};
+use super::model::{Compute, Http2, Lifecycle, Limit, Log, Runtime, Systemd, Tuning};
 use super::tuning;
 use doorbell_config::{At, Places, Problem, Section, Table};
 
@@ -71,7 +69,7 @@ impl File {
         let file = Self {
             places: Places::default(),
             runtime: root.table("runtime").unwrap_or_default(),
-            log: root.section("log").map(Log::read).unwrap_or_default(),
+            log: root.table("log").unwrap_or_default(),
             lifecycle: root.table("lifecycle").unwrap_or_default(),
             systemd: root.table("systemd").unwrap_or_default(),
             control: root.section("control").map(Control::read).unwrap_or_default(),

@@ -154,7 +154,7 @@ fn descriptors(config: &Config, checks: Option<&ChecksPlan>) -> u32 {
 fn log(config: &Config, before: Option<&Generation>) -> Result<Option<SharedLog>, Failure> {
     let names = |config: &Config| config.routes.iter().map(|route| route.name.clone()).collect::<Vec<_>>();
     let is_same = |before: &&Generation| {
-        before.config.log.access == config.log.access && names(&before.config) == names(config)
+        before.config.log.has_access_of(&config.log) && names(&before.config) == names(config)
     };
     if let Some(before) = before.filter(is_same) {
         return Ok(before.access.clone());

@@ -12,9 +12,9 @@ pub(super) struct Litter(Option<PathBuf>);
 impl Litter {
     /// What there will be that is not there yet. To be asked before it is made.
     pub(super) fn of(config: &Config) -> Self {
-        let access = &config.log.access;
-        Self(match &access.file {
-            AccessFile::Path(path) if access.which != Access::Off && !path.exists() => Some(path.clone()),
+        let log = &config.log;
+        Self(match &log.access_file {
+            AccessFile::Path(path) if log.access != Access::Off && !path.exists() => Some(path.clone()),
             AccessFile::Path(_) | AccessFile::Stdout => None,
         })
     }
