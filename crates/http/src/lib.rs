@@ -54,7 +54,7 @@ pub use date::Date;
 pub use error::{ApiMisuse, Misuses, RequestError};
 pub use limits::Limits;
 pub use method::Method;
-pub use reply::{Answered, Ending, Later, Out, Reply, ReplyBuilder, Responder, StaticReply};
+pub use reply::{Answered, DefaultField, Ending, Later, Out, Reply, ReplyBuilder, Responder, StaticReply};
 pub use request::{OwnedRequest, Request, Version};
 pub use service::{Begun, Service, ServiceFn, service_fn};
 pub use status::Status;

@@ -108,7 +108,10 @@ fn protocol(
     let acceptor = shared.acceptor.clone();
     Ok(match &listener.protocol {
         Protocol::Http1(http1) => {
-            let http = door(materials, listener, http1, shared, By::Http1)?;
+            let mut http = door(materials, listener, http1, shared, By::Http1)?;
+            if let Some(hsts) = materials.config.tls_of(shared.position).and_then(|tls| tls.hsts.as_ref()) {
+                http = http.hsts(hsts).map_err(|error| Failure::new(Exit::BadConfig, error.to_string()))?;
+            }
             totals.add_refusals(http.refusals());
             match plan {
                 Some(plan) if http1.http2 => {

@@ -2,6 +2,7 @@
 //!
 //! Does not know about: client certificates, certificates that change.
 
+use std::fs;
 use std::process::{Command, Output, Stdio};
 
 use doorbell_testkit::peers::{End, Reply, exchange};
@@ -125,7 +126,7 @@ fn a_session_is_resumed(engine: &str) {
                 command.arg("-CAfile").arg(&ca_file).arg(way).arg(&session);
                 let request = scratch
                     .write("request", "GET /hello HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
-                let request = std::fs::File::open(request).unwrap();
+                let request = fs::File::open(request).unwrap();
                 let output = command.stdin(Stdio::from(request)).output().unwrap();
                 text(&output)
             };
@@ -134,7 +135,7 @@ fn a_session_is_resumed(engine: &str) {
             let second = if session.exists() { ask("-sess_in") } else { ask("-sess_out") };
             assert!(second.contains(&format!("\n{again}, TLSv1.")), "{version} {lines:?}: {second}");
             assert!(second.contains("hello\n"), "{version}: {second}");
-            let _ = std::fs::remove_file(&session);
+            let _ = fs::remove_file(&session);
         }
     }
 }
@@ -149,38 +150,69 @@ fn plain_http_is_told_what_to_do(engine: &str) {
     assert!(body.contains("TLS") && body.contains("https://"), "{body}");
 }
 
+/// Replies of routes, those of guards, and those that no route gave, in both protocols.
 fn security_is_only_promised_over_tls(engine: &str) {
+    let Some(curl) = program("curl") else { return };
     let scratch = Scratch::new();
     let (cert, key) = localhost().write(&scratch, "tls");
-    scratch.write("ca.crt", &ca().pem());
+    let ca_file = scratch.write("ca.crt", &ca().pem());
+    fs::create_dir(scratch.path("files")).unwrap();
+    scratch.write("files/there", "content");
+    let routes = format!(
+        "{ROUTES}[route.token]\npath = \"/token\"\nauth = \"a\"\nreply = {{}}\n\
+         [route.limited]\npath = \"/limited\"\nlimit = \"once\"\nreply = {{}}\n\
+         [route.files]\npath = \"/files/{{name}}\"\nfiles = {{ dir = {:?} }}\n",
+        scratch.path("files")
+    );
     let config = format!(
         "version = 1\n[tls.web]\ncert = {cert:?}\nkey = {key:?}\nhsts = \"max-age=63072000; includeSubDomains\"\n\
-         [listener.web]\nbind = \"127.0.0.1:0\"\ntls = \"web\"\n[listener.plain]\nbind = \"127.0.0.1:0\"\n{}",
-        ROUTES.replace("path = ", "listener = [\"web\", \"plain\"]\npath = ")
+         handshakes_per_ip = \"off\"\n[listener.web]\nbind = \"127.0.0.1:0\"\ntls = \"web\"\nhttp2 = true\n\
+         [listener.plain]\nbind = \"127.0.0.1:0\"\n[limit.once]\nrate = \"1/h\"\nburst = 1\n\
+         [auth.a]\ntokens = {{ alice = \"0123456789abcdef0123456789abcdef\" }}\n{}\
+         [route.own]\nlistener = \"web\"\npath = \"/own\"\nreply = {{}}\n\
+         headers = {{ strict-transport-security = \"max-age=1\" }}\n",
+        routes.replace("path = ", "listener = [\"web\", \"plain\"]\npath = ")
     );
     let doorbell = Doorbell::start_with(engine, &config);
-    // A fixed reply, a health route, a redirect, and replies that no route made: 404, 405, 204 of OPTIONS.
-    for (path, more) in [
-        ("/hello", &[][..]),
-        ("/livez", &[]),
-        ("/old", &[]),
-        ("/missing", &[]),
-        ("/hello", &["-X", "DELETE"]),
-        ("/hello", &["-X", "OPTIONS"]),
+    let over_tls = |version: &str, method: &str, path: &str| {
+        let url = format!("https://localhost:{}{path}", doorbell.addr.port());
+        let args = ["-sS", "--cacert", &ca_file, "-D", "-", "-o", "/dev/null", version, "-X", method, &url];
+        text(&run(&curl, &args)).to_ascii_lowercase()
+    };
+    let in_plain = |method: &str, path: &str| {
+        let request = format!("{method} {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+        let got = exchange(doorbell.addr_of(1), request.as_bytes()).unwrap();
+        String::from_utf8_lossy(&got.bytes).to_ascii_lowercase()
+    };
+    // The limit is one for both listeners.
+    assert!(in_plain("GET", "/limited").starts_with("http/1.1 200 "));
+    for (method, path, status) in [
+        ("GET", "/hello", 200),
+        ("GET", "/livez", 200),
+        ("GET", "/old", 308),
+        ("GET", "/missing", 404),
+        ("DELETE", "/hello", 405),
+        ("OPTIONS", "/hello", 204),
+        ("GET", "/token", 401),
+        ("GET", "/limited", 429),
+        ("GET", "/files/there", 200),
+        ("GET", "/files/missing", 404),
+        ("GET", "/%00", 400),
+        ("BREW", "/hello", 501),
     ] {
-        let port = doorbell.addr.port();
-        let url = format!("https://localhost:{port}{path}");
-        let args = [&[url.as_str(), "-D", "-", "-o", "/dev/null", "-o", "/dev/null"], more].concat();
-        let Some(output) = curl(&doorbell, &scratch, "localhost", &args) else { return };
-        let head = text(&output).to_ascii_lowercase();
-        // The fixed URL is asked for as well.
-        let promises =
-            head.matches("\nstrict-transport-security: max-age=63072000; includesubdomains\r\n").count();
-        assert_eq!(promises, 2, "{path}: {head}");
-        let method = more.last().unwrap_or(&"GET");
-        let plain = format!("{method} {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
-        let got = exchange(doorbell.addr_of(1), plain.as_bytes()).unwrap();
-        let head = String::from_utf8_lossy(&got.bytes).to_ascii_lowercase();
-        assert!(head.starts_with("http/1.1 ") && !head.contains("strict-transport"), "{path}: {head}");
+        for version in ["--http1.1", "--http2"] {
+            let head = over_tls(version, method, path);
+            let promise = "\nstrict-transport-security: max-age=63072000; includesubdomains\r\n";
+            assert_eq!(head.matches(promise).count(), 1, "{version} {method} {path}: {head}");
+            assert!(head.contains(&format!(" {status} ")), "{version} {method} {path}: {head}");
+        }
+        let head = in_plain(method, path);
+        assert!(head.starts_with(&format!("http/1.1 {status} ")), "{method} {path}: {head}");
+        assert!(!head.contains("strict-transport"), "{method} {path}: {head}");
+    }
+    for version in ["--http1.1", "--http2"] {
+        let head = over_tls(version, "GET", "/own");
+        assert_eq!(head.matches("strict-transport-security: ").count(), 1, "{version}: {head}");
+        assert!(head.contains("strict-transport-security: max-age=1\r\n"), "{version}: {head}");
     }
 }

@@ -5,7 +5,9 @@
 use core::fmt;
 use std::sync::Arc;
 
-use doorbell_http::{Client, Conn, ConnLimit, Limits, Next, Phase, Reply, Service, Status};
+use doorbell_http::{
+    ApiMisuse, Client, Conn, ConnLimit, DefaultField, Limits, Next, Out, Phase, Reply, Service, Status,
+};
 
 use super::{Answer, Io, Protocol, Refusals};
 use crate::error::CloseReason;
@@ -18,6 +20,7 @@ pub struct Http1 {
     service: Arc<dyn Service + Send + Sync>,
     limits: Limits,
     refusals: Refusals,
+    hsts: Option<DefaultField>,
 }
 
 /// What an HTTP connection remembers.
@@ -31,7 +34,8 @@ pub struct Http1Conn {
 impl Http1 {
     /// HTTP with the default limits.
     pub fn new(service: impl Service + Send + Sync + 'static) -> Self {
-        Self { service: Arc::new(service), limits: Limits::default(), refusals: Refusals::new() }
+        let (limits, refusals) = (Limits::default(), Refusals::new());
+        Self { service: Arc::new(service), limits, refusals, hsts: None }
     }
 
     /// Other limits.
@@ -39,6 +43,13 @@ impl Http1 {
     pub const fn limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
         self
+    }
+
+    /// `Strict-Transport-Security` of every reply over TLS that has none of its own, also of those that say what is wrong with a
+    /// request. Over plain HTTP it must not be sent (RFC 6797 7.2).
+    pub fn hsts(mut self, value: &str) -> Result<Self, ApiMisuse> {
+        self.hsts = Some(DefaultField::new("Strict-Transport-Security", value)?);
+        Ok(self)
     }
 
     pub(crate) const fn answer_before_body(&mut self) {
@@ -91,6 +102,12 @@ impl Protocol for Http1 {
 
     fn open(&self, now: Time) -> Http1Conn {
         Http1Conn { machine: Conn::new(now, &self.limits), reason: None }
+    }
+
+    fn out_over_tls(&self) -> Out {
+        let mut out = Out::new();
+        out.set_default_field(self.hsts.clone());
+        out
     }
 
     fn greet(&self, _conn: &mut Http1Conn, _io: Io<'_>) -> Next {

@@ -78,6 +78,11 @@ pub trait Protocol {
     /// The state of a new connection.
     fn open(&self, now: Time) -> Self::Conn;
 
+    /// What is sent over TLS is written into this, one for each connection.
+    fn out_over_tls(&self) -> Out {
+        Out::new()
+    }
+
     /// Writes what is sent before anything is received. Called once, where [`Protocol::speaks_first`] says so.
     fn greet(&self, conn: &mut Self::Conn, io: Io<'_>) -> Next;
 

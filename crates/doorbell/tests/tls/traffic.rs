@@ -303,3 +303,41 @@ fn a_raw_protocol_works_behind_tls_and_may_greet() {
         assert!(pair.closed);
     }
 }
+
+/// The handler's replies, and those that the machine gives by itself.
+#[test]
+fn every_reply_has_the_field_of_hsts() {
+    let field = "\r\nStrict-Transport-Security: max-age=1\r\n";
+    let pair = |bytes: &[u8]| {
+        let http = Http1::new(doorbell::service_fn(answer)).hsts("max-age=1").unwrap();
+        let mut pair = Pair::new(client(&Arc::new(client_config(VERSIONS[1], None))), http.tls(acceptor()));
+        pair.talk();
+        pair.say(bytes);
+        pair
+    };
+    let get = |path: &str| format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n");
+    let long = format!("GET / HTTP/1.1\r\nHost: a\r\nX: {}\r\n\r\n", "x".repeat(40_000));
+    let rows = [
+        (get("/"), 200, 1),
+        (get("/").repeat(3), 200, 3),
+        (get("/large"), 200, 1),
+        (get("/") + "GET / HTTP/1.1\r\n\r\n", 400, 2),
+        (get("/%00"), 400, 1),
+        (get("/").replace("GET", "BREW"), 501, 1),
+        (get("/").replace("1.1", "3.0"), 505, 1),
+        (long, 431, 1),
+        ("GET / HT".to_owned(), 408, 1),
+    ];
+    for (bytes, status, count) in rows {
+        let mut pair = pair(bytes.as_bytes());
+        if status == 408 {
+            let _next = pair.stand.timeout_after(Duration::from_secs(1000));
+        }
+        pair.talk();
+        let heard = String::from_utf8_lossy(&pair.heard).into_owned();
+        let start: String = bytes.chars().take(30).collect();
+        assert_eq!(heard.matches(field).count(), count, "{start:?}: {heard:.500}");
+        assert_eq!(heard.matches("HTTP/1.1 ").count(), count, "{start:?}: {heard:.500}");
+        assert!(heard.contains(&format!("HTTP/1.1 {status} ")), "{start:?}: {heard:.500}");
+    }
+}

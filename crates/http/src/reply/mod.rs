@@ -4,6 +4,7 @@
 //! `Content-Length`, `Date` and `Connection` are written here and nowhere else.
 
 mod builder;
+mod default_field;
 mod ending;
 mod later;
 mod out;
@@ -12,6 +13,7 @@ mod shared;
 mod write;
 
 pub use builder::ReplyBuilder;
+pub use default_field::DefaultField;
 pub use ending::Ending;
 pub use later::Later;
 pub use out::Out;
@@ -265,6 +267,7 @@ pub(crate) fn put_refusal(misuse: ApiMisuse, out: &mut Out, date: &Date, persist
 pub(crate) fn put_failure_with(lines: &[u8], status: Status, out: &mut Out, date: &Date, persist: Persist) {
     write::put_status(&mut out.head, status);
     out.head.extend_from_slice(lines);
+    out.put_default_field();
     write::put_length(&mut out.head, status, 0);
     put_end(&mut out.head, date, persist);
 }

@@ -3,7 +3,7 @@
 //! Does not know about: how it is sent.
 
 use super::write::{CONTENT_TYPE, find_field, put_field, remove_field};
-use super::{Later, Persist};
+use super::{DefaultField, Later, Persist};
 use crate::{ApiMisuse, Misuses};
 use bytes::Bytes;
 
@@ -21,7 +21,9 @@ pub struct Out {
     /// Field lines of layers for the reply that is being made.
     lines: Vec<u8>,
     lines_misuse: Option<ApiMisuse>,
+    /// There are such lines, or a default field, which may become one.
     has_lines: bool,
+    default_field: Option<DefaultField>,
     /// What all of `head` is, if it is one image of a shared reply.
     image: ImageId,
     /// The request that was left for later.
@@ -69,6 +71,7 @@ impl Out {
             lines: Vec::new(),
             lines_misuse: None,
             has_lines: false,
+            default_field: None,
             image: ImageId::NONE,
             later: None,
             is_sent: false,
@@ -78,6 +81,20 @@ impl Out {
     /// Empty, with room for `bytes` before it must grow.
     pub fn with_capacity(bytes: usize) -> Self {
         Self { head: Vec::with_capacity(bytes), ..Self::new() }
+    }
+
+    /// From now on every reply has this field, or one of the same name of its own: also a reply that the machine gives by itself.
+    pub fn set_default_field(&mut self, field: Option<DefaultField>) {
+        self.default_field = field;
+        self.forget_lines();
+    }
+
+    /// Gives the room of `head` away. Beside the default field and the misuses that were not taken, everything is as it was made.
+    #[must_use]
+    pub fn take_room(&mut self) -> Vec<u8> {
+        let (default_field, misuses) = (self.default_field.take(), self.take_misuses());
+        let fresh = Self { has_lines: default_field.is_some(), default_field, misuses, ..Self::new() };
+        std::mem::replace(self, fresh).head
     }
 
     /// Nothing to send.
@@ -210,7 +227,7 @@ impl Out {
             misuse: self.lines_misuse.take(),
             are_any: self.has_lines,
         };
-        self.has_lines = false;
+        self.forget_lines();
         lines
     }
 
@@ -218,7 +235,7 @@ impl Out {
     pub(super) fn put_lines(&mut self, lines: Lines) {
         self.lines = lines.bytes;
         self.lines_misuse = lines.misuse;
-        self.has_lines = lines.are_any;
+        self.has_lines = lines.are_any || self.default_field.is_some();
     }
 
     /// Replies that were replaced by a 500 since the last call. The driver of a connection reports them: the client sees a 500, the
@@ -284,7 +301,14 @@ impl Out {
     pub(crate) fn forget_lines(&mut self) {
         self.lines.clear();
         self.lines_misuse = None;
-        self.has_lines = false;
+        self.has_lines = self.default_field.is_some();
+    }
+
+    /// Behind the status line of a reply without fields of its own.
+    pub(super) fn put_default_field(&mut self) {
+        if let Some(field) = &self.default_field {
+            self.head.extend_from_slice(field.line());
+        }
     }
 
     /// Puts the lines of layers behind the status line of the reply that was written last. The type of its content is the handler's to
@@ -298,6 +322,11 @@ impl Out {
             remove_field(&mut self.lines, 0, CONTENT_TYPE);
         }
         let reply = self.head.get(self.begun_at..).unwrap_or_default();
+        if let Some(field) = &self.default_field
+            && find_field(&self.head, self.begun_at, field.name()).is_none()
+        {
+            self.lines.extend_from_slice(field.line());
+        }
         let status_line_len = memchr::memchr(b'\n', reply).map_or(0, |at| at + 1);
         let at = self.begun_at + status_line_len;
         let (len, added) = (self.head.len(), self.lines.len());

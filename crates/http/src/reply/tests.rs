@@ -245,3 +245,57 @@ fn a_reply_has_one_content_type() {
     says(handlers, &render(Persist::Implied, false, |responder| built(layered(responder))).0);
     says("Content-Type: c/d", &render(Persist::Implied, false, |responder| untyped(layered(responder))).0);
 }
+
+/// Whatever writes the reply, and with the content left as it is.
+#[test]
+fn a_default_field_is_in_every_reply_that_has_none_of_its_own() {
+    const OURS: &str = "X-A: default\r\n";
+    let shared = StaticReply::text(Status::OK, "X-A: content\n");
+    let own = StaticReply::new(Status::OK).header("x-a", "own").unwrap();
+    type Say = Box<dyn Fn(Responder<'_>) -> Answered<'_>>;
+    let rows: Vec<(Say, usize)> = vec![
+        (Box::new(move |reply| reply.send(&shared)), 1),
+        (Box::new(|reply| reply.status(Status::OK).body("\r\nX-A: content\n")), 1),
+        (Box::new(|reply| reply.send_owned(Reply::text(Status::OK, "ok\n"))), 1),
+        (Box::new(|reply| reply.header("X-B", "1").method_not_allowed(b"GET")), 1),
+        (Box::new(|reply| reply.status(Status::OK).body_bytes(Bytes::from(vec![b'x'; 20_000]))), 1),
+        (Box::new(|reply| reply.status(Status::OK).header("Date", "mine").empty()), 1),
+        (Box::new(|reply| reply.header("Date", "mine").status(Status::OK).empty()), 1),
+        (Box::new(move |reply| reply.send(&own)), 0),
+        (Box::new(|reply| reply.status(Status::OK).header("X-a", "own").empty()), 0),
+    ];
+    let (mut out, date) = (Out::new(), Date::new(0));
+    out.set_default_field(Some(DefaultField::new("X-A", "default").unwrap()));
+    for round in 0..2 {
+        for (row, (say, expected)) in rows.iter().enumerate() {
+            let answered = say(Responder::new(&mut out, &date, Persist::Implied, false));
+            assert_eq!(answered.outcome, Outcome::Replied);
+            let text = String::from_utf8(out.take_room()).unwrap();
+            let (head, content) = text.split_once("\r\n\r\n").unwrap();
+            assert_eq!(format!("{head}\r\n").matches(OURS).count(), *expected, "{round} {row}: {text}");
+            assert!(!content.contains("default"), "{text}");
+        }
+    }
+    put_failure(Status::BAD_REQUEST, &mut out, &date, Persist::Close);
+    let text = String::from_utf8(out.take_room()).unwrap();
+    assert!(text.starts_with(&format!("HTTP/1.1 400 Bad Request\r\n{OURS}")), "{text}");
+    assert_eq!(DefaultField::new("Date", "x").unwrap_err(), ApiMisuse::HeaderReserved);
+}
+
+/// An answer that comes later, and layers that added fields before.
+#[test]
+fn a_default_field_is_in_a_reply_that_comes_later() {
+    let (mut out, date) = (Out::new(), Date::new(0));
+    out.set_default_field(Some(DefaultField::new("X-A", "default").unwrap()));
+    let reply = Responder::new(&mut out, &date, Persist::Implied, false);
+    let answered = reply.header("X-B", "1").later(crate::Time::MAX, Box::new(()));
+    assert!(answered.is_pending());
+    let later = out.take_later().unwrap();
+    let _answered = later.responder(&mut out, &date, false).status(Status::OK).empty();
+    let text = String::from_utf8(out.take_room()).unwrap();
+    assert_eq!(
+        (text.matches("X-A: default\r\n").count(), text.matches("X-B: 1\r\n").count()),
+        (1, 1),
+        "{text}"
+    );
+}

@@ -2,7 +2,7 @@
 //!
 //! Does not know about: who asks for them.
 
-use super::Persist;
+use super::{DefaultField, Persist};
 use crate::{ApiMisuse, Date, Status, class};
 use std::ops::Range;
 
@@ -72,6 +72,15 @@ pub(super) fn find_field(head: &[u8], from: usize, name: &[u8]) -> Option<Range<
 pub(super) fn remove_field(head: &mut Vec<u8>, from: usize, name: &[u8]) {
     if let Some(line) = find_field(head, from, name) {
         head.drain(line);
+    }
+}
+
+impl DefaultField {
+    /// A field as a handler may set it.
+    pub fn new(name: &str, value: impl AsRef<[u8]>) -> Result<Self, ApiMisuse> {
+        let mut line = Vec::new();
+        put_field(&mut line, 0, name.as_bytes(), value.as_ref())?;
+        Ok(Self::of(line, name.len()))
     }
 }
 

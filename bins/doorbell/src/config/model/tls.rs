@@ -27,7 +27,7 @@ pub struct Tls {
     pub handshake_timeout: Duration,
     /// Handshakes that one address may begin with all listeners of this table; `None` is as many as it likes.
     pub handshakes_per_ip: Option<Rate>,
-    /// The value of `Strict-Transport-Security` in every reply over TLS.
+    /// The value of `Strict-Transport-Security` in every reply over TLS that has none of its own.
     pub hsts: Option<String>,
 }
 

@@ -9,7 +9,7 @@ use super::made::MadeReply;
 use super::push::PushAnswer;
 use super::redirect::RedirectAnswer;
 use super::stored::{FilesAnswer, LinksAnswer};
-use super::{Door, Materials, Placed, all_headers, with_headers};
+use super::{Door, Materials, Placed, with_headers};
 use crate::config::model::{Action, HealthRoute, Reply, Route};
 use crate::config::template::Template;
 use crate::http::forwarded::Networks;
@@ -49,53 +49,52 @@ pub(super) struct Guarded {
 }
 
 impl Answer {
-    /// `own` are the fields of every reply of the listener, `trusted` its proxies. `tally` is for answers that count a part of their requests.
+    /// `trusted` are the proxies of the listener. `tally` is for answers that count a part of their requests.
     pub(super) fn build(
         route: &Route,
-        own: &[(String, String)],
         trusted: &Networks,
         tally: Option<&Arc<Tally>>,
         materials: &Materials<'_>,
     ) -> Option<Self> {
         let Materials { stores, push, common, .. } = *materials;
-        let headers = all_headers(&route.headers, own);
+        let headers = &route.headers;
         match &route.action {
             Action::Files(_) => {
                 let directory = stores.directory(&route.name)?.clone();
                 Some(Self::Files(Arc::new(FilesAnswer::new(directory, common.lane().cloned()))))
             }
-            Action::Grpc => GrpcAnswer::build(&headers, tally).map(Arc::new).map(Self::Grpc),
+            Action::Grpc => GrpcAnswer::build(headers, tally).map(Arc::new).map(Self::Grpc),
             Action::Health(health) => {
-                let health = Arc::new(build_health(route, health, &headers, trusted, tally, materials)?);
+                let health = Arc::new(build_health(route, health, trusted, tally, materials)?);
                 Some(if health.has_jobs() { Self::Viewed(health) } else { Self::Health(health) })
             }
             Action::Links(map) => {
                 let links = stores.links(&route.name)?.clone();
-                LinksAnswer::build(map, links, headers).map(Arc::new).map(Self::Links)
+                LinksAnswer::build(map, links, headers.clone()).map(Arc::new).map(Self::Links)
             }
             Action::Push => match push {
                 Some(push) => {
                     let has_hosts = !route.hosts.is_empty();
-                    let built = PushAnswer::build(push.clone(), materials.config, has_hosts, &headers);
+                    let built = PushAnswer::build(push.clone(), materials.config, has_hosts, headers);
                     built.map(Arc::new).map(Self::Push)
                 }
                 None => Some(Self::Nothing),
             },
             Action::Redirect(to) => {
-                RedirectAnswer::build(to, &route.hosts, headers).map(Arc::new).map(Self::Redirect)
+                RedirectAnswer::build(to, &route.hosts, headers.clone()).map(Arc::new).map(Self::Redirect)
             }
             Action::Reply(reply) => {
                 let Reply { status, body, file, content_type } = reply;
                 let status = Status::new(*status)?;
                 if let Some(file) = file {
                     let content = file.content.clone();
-                    return fixed_reply(status, content_type, content, &headers).map(Self::Reply);
+                    return fixed_reply(status, content_type, content, headers).map(Self::Reply);
                 }
-                match MadeReply::build(status, content_type, body, &headers) {
+                match MadeReply::build(status, content_type, body, headers) {
                     Some(made) => Some(Self::Made(Arc::new(made))),
                     None => {
                         let body = Template::parse(body).fixed()?.as_bytes().to_vec();
-                        fixed_reply(status, content_type, body, &headers).map(Self::Reply)
+                        fixed_reply(status, content_type, body, headers).map(Self::Reply)
                     }
                 }
             }
@@ -129,7 +128,6 @@ fn fixed_reply(
 fn build_health(
     route: &Route,
     health: &HealthRoute,
-    headers: &[(String, String)],
     trusted: &Networks,
     tally: Option<&Arc<Tally>>,
     materials: &Materials<'_>,
@@ -138,7 +136,7 @@ fn build_health(
         |path: &String| param_names(path).is_ok_and(|names| names.iter().any(|name| name == CHECK_PARAM));
     let has_singles = route.paths.iter().any(asks_for_check);
     let allow = MethodSet::of(&route.methods).to_string();
-    let page = materials.keeper.page(health, headers, &allow, has_singles)?;
+    let page = materials.keeper.page(health, &route.headers, &allow, has_singles)?;
     let viewers = Viewers::build(&health.details_auth, materials.config, materials.common);
     let singles = tally.filter(|_| has_singles).cloned();
     Some(Health::new(page, health, viewers, allow, trusted.clone(), singles))

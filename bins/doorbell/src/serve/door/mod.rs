@@ -79,8 +79,6 @@ struct Fixed {
     misdirected: StaticReply,
     not_found: StaticReply,
     too_long: StaticReply,
-    /// In every reply that is not one of these or a route's own.
-    headers: Vec<(String, String)>,
 }
 
 /// What the doors of all listeners share.
@@ -105,7 +103,6 @@ impl Door {
     /// The routes of a listener for requests that come `by` this. Routes of gRPC are not there for those that cannot ask by gRPC.
     pub(super) fn build(materials: &Materials<'_>, listener: usize, by: By) -> Result<Arc<Self>, BuildError> {
         let Materials { config, common, .. } = *materials;
-        let own = listener_headers(config, listener);
         let name = config.listeners.get(listener).map_or("", |listener| listener.name.as_str());
         let trusted = config.listeners.get(listener).map(|listener| listener.trusted_proxies.iter().copied());
         let trusted: Networks = trusted.into_iter().flatten().collect();
@@ -119,7 +116,7 @@ impl Door {
         };
         for (position, route) in config.routes.iter().enumerate().filter(here) {
             let tally = tally(&route.name).map(Arc::new);
-            let answer = Answer::build(route, &own, &trusted, tally.as_ref(), materials);
+            let answer = Answer::build(route, &trusted, tally.as_ref(), materials);
             let mut answer = answer.ok_or_else(|| BuildError(route.name.clone()))?;
             wants_client |= answer.wants_client();
             let guards = Guards::build(position, listener, config, common);
@@ -150,7 +147,7 @@ impl Door {
         let router = builder.build().map_err(|errors| {
             BuildError(errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))
         })?;
-        let fixed = Fixed::new(own).ok_or_else(|| BuildError("(none)".to_owned()))?;
+        let fixed = Fixed::new();
         // Behind TLS it is chosen by ALPN, before there is a request.
         let hands_over_http2 = config.has_http2(listener) && config.tls_of(listener).is_none();
         Ok(Arc::new_cyclic(|this| {
@@ -249,13 +246,11 @@ impl Door {
                 return (answered, Some(*note));
             }
             Lookup::MethodNotAllowed { allow } => {
-                self.fixed.begin(reply, Status::METHOD_NOT_ALLOWED).header("Allow", allow).empty()
+                reply.status(Status::METHOD_NOT_ALLOWED).header("Allow", allow).empty()
             }
             Lookup::Misdirected => reply.send(&self.fixed.misdirected),
             Lookup::NotFound => reply.send(&self.fixed.not_found),
-            Lookup::Options { allow } => {
-                self.fixed.begin(reply, Status::NO_CONTENT).header("Allow", allow).empty()
-            }
+            Lookup::Options { allow } => reply.status(Status::NO_CONTENT).header("Allow", allow).empty(),
         };
         if let Some(tally) = &self.unrouted {
             tally.count(request.method(), &answered);
@@ -265,35 +260,16 @@ impl Door {
 }
 
 impl Fixed {
-    fn new(headers: Vec<(String, String)>) -> Option<Self> {
-        let text = |status, text: &'static str| with_headers(StaticReply::text(status, text), &headers);
-        Some(Self {
-            bad_request: text(Status::BAD_REQUEST, "bad request\n")?,
-            misdirected: text(Status::MISDIRECTED_REQUEST, "this host is not served here\n")?,
-            not_found: text(Status::NOT_FOUND, "not found\n")?,
-            too_long: text(Status::URI_TOO_LONG, "the address is too long\n")?,
-            headers,
-        })
+    fn new() -> Self {
+        Self {
+            bad_request: StaticReply::text(Status::BAD_REQUEST, "bad request\n"),
+            misdirected: StaticReply::text(Status::MISDIRECTED_REQUEST, "this host is not served here\n"),
+            not_found: StaticReply::text(Status::NOT_FOUND, "not found\n"),
+            too_long: StaticReply::text(Status::URI_TOO_LONG, "the address is too long\n"),
+        }
     }
-
-    fn begin<'a>(&self, reply: Responder<'a>, status: Status) -> crate::http::ReplyBuilder<'a> {
-        let headers = self.headers.iter();
-        headers.fold(reply.status(status), |builder, (name, value)| builder.header(name, value))
-    }
-}
-
-/// Fields of every reply of a listener.
-fn listener_headers(config: &Config, listener: usize) -> Vec<(String, String)> {
-    let hsts = config.tls_of(listener).and_then(|tls| tls.hsts.clone());
-    hsts.map(|value| ("Strict-Transport-Security".to_owned(), value)).into_iter().collect()
 }
 
 fn with_headers(reply: StaticReply, headers: &[(String, String)]) -> Option<StaticReply> {
     headers.iter().try_fold(reply, |reply, (name, value)| reply.header(name, value).ok())
-}
-
-/// A route's own fields, and those of its listener that it does not have.
-fn all_headers(route: &[(String, String)], listener: &[(String, String)]) -> Vec<(String, String)> {
-    let is_own = |name: &str| route.iter().any(|(own, _)| own.eq_ignore_ascii_case(name));
-    route.iter().chain(listener.iter().filter(|(name, _)| !is_own(name))).cloned().collect()
 }

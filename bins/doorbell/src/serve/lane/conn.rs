@@ -283,7 +283,11 @@ impl Asker {
                 answer(&with, &parts, body).await
             }
         };
-        reply.ok_or_else(|| io::ErrorKind::ConnectionAborted.into())
+        let mut reply = reply.ok_or(io::ErrorKind::ConnectionAborted)?;
+        if let Some(hsts) = &self.desk.hsts {
+            reply.headers_mut().entry(header::STRICT_TRANSPORT_SECURITY).or_insert_with(|| hsts.clone());
+        }
+        Ok(reply)
     }
 
     /// Routes and guards decide as about any request; who gets past them is answered by gRPC, and so is who does not.

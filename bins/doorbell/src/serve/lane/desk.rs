@@ -8,6 +8,7 @@ use crate::config::model::{ClientAuthMode, Config, Http1 as Http1Config};
 use crate::http::Limits;
 use doorbell::Http1;
 use doorbell::tls::Acceptor;
+use hyper::header::HeaderValue;
 use hyper::server::conn::http2::Builder;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use std::time::Duration;
@@ -38,6 +39,8 @@ pub(in crate::serve) struct Desk {
     pub(super) answers: Option<Answers>,
     /// Clients are asked for a certificate: one who is refused may lack it.
     pub(super) asks_client_cert: bool,
+    /// `Strict-Transport-Security` of every reply that has none of its own.
+    pub(super) hsts: Option<HeaderValue>,
     pub(super) budget: Budget,
     pub(super) builder: Builder<TokioExecutor>,
     pub(super) conns_per_ip_max: Option<u32>,
@@ -77,6 +80,8 @@ impl Desk {
             acceptor,
             answers,
             asks_client_cert: tls.is_some_and(|tls| tls.client_auth.mode != ClientAuthMode::None),
+            // The value was checked with the configuration.
+            hsts: tls.and_then(|tls| tls.hsts.as_ref()).and_then(|value| HeaderValue::from_str(value).ok()),
             budget: Budget { streams: config.http2.max_requests, ..Budget::default() },
             builder: builder(config.http2.concurrent_streams),
             conns_per_ip_max: listener.connections_per_ip,

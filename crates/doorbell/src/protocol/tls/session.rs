@@ -195,7 +195,8 @@ impl Session {
         if let Some(permit) = inside.permit.take() {
             permit.end(Outcome::Done { version: info.version, resumed: info.resumed });
         }
-        let upper = Upper::new(tls.inner.open(around.now), info, tls.acceptor.plain_bytes());
+        let (conn, plain) = (tls.inner.open(around.now), tls.inner.out_over_tls());
+        let upper = Upper::new(conn, info, plain, tls.acceptor.plain_bytes());
         let upper = inside.upper.insert(upper);
         if tls.inner.speaks_first() {
             self.holds = true;

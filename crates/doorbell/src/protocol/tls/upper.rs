@@ -73,9 +73,9 @@ struct Carry {
 }
 
 impl<C> Upper<C> {
-    pub(super) const fn new(conn: C, info: TlsInfo, plain_bytes: PlainBytes) -> Self {
+    pub(super) const fn new(conn: C, info: TlsInfo, plain: Out, plain_bytes: PlainBytes) -> Self {
         let carry = Carry { buf: Vec::new(), counted: 0, plain_bytes };
-        Self { conn, after: Next::Read, info, later: None, carry, plain: Out::new(), head_at: 0 }
+        Self { conn, after: Next::Read, info, later: None, carry, plain, head_at: 0 }
     }
 
     /// Calls the protocol.
@@ -179,9 +179,7 @@ impl<C> Upper<C> {
         self.head_at = 0;
         self.plain.head.clear();
         if self.plain.body.is_empty() {
-            let mut written = mem::take(&mut self.plain);
-            self.plain.take_misuses_of(&mut written);
-            give_back(written.head);
+            give_back(self.plain.take_room());
         }
         Ok(())
     }

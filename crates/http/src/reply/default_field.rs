@@ -1,0 +1,30 @@
+//! A field of every reply of a connection.
+//!
+//! Does not know about: what the field means.
+
+use std::sync::Arc;
+
+/// A field line for replies that have no field of this name. See [`super::Out::set_default_field`].
+#[derive(Clone, Debug)]
+pub struct DefaultField(Arc<Line>);
+
+#[derive(Debug)]
+struct Line {
+    bytes: Vec<u8>,
+    name_len: usize,
+}
+
+impl DefaultField {
+    /// `bytes` are a good line, and the name in it has this length.
+    pub(super) fn of(bytes: Vec<u8>, name_len: usize) -> Self {
+        Self(Arc::new(Line { bytes, name_len }))
+    }
+
+    pub(super) fn name(&self) -> &[u8] {
+        self.0.bytes.get(..self.0.name_len).unwrap_or_default()
+    }
+
+    pub(super) fn line(&self) -> &[u8] {
+        &self.0.bytes
+    }
+}
