@@ -28,6 +28,7 @@ pub(crate) use map::{ByteMap, hash};
 use pattern::{Pattern, Segment};
 use std::collections::HashMap;
 use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
 use table::{Leaf, NONE, Table};
 
 /// A route before it is built: which requests it takes, and the value that stands for what it does.
@@ -63,9 +64,20 @@ pub struct Router<T> {
     wildcards: ByteMap<true>,
     /// Some route names a host.
     by_host: bool,
+    has_plain: HasPlain,
     /// The paths of all routes that name a host: tells a wrong host from a wrong path.
     listed: Option<Table>,
     allow_all: Box<str>,
+}
+
+/// Whether [`Router::find_plain`] finds anything.
+#[derive(Debug)]
+struct HasPlain(AtomicBool);
+
+impl Clone for HasPlain {
+    fn clone(&self) -> Self {
+        Self(AtomicBool::new(self.0.load(Ordering::Acquire)))
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -142,12 +154,18 @@ impl<T> Router<T> {
     /// cost of [`Router::find_for`]. `None` says nothing of the request.
     #[inline(always)]
     pub fn find_plain(&self, request: &Request<'_>) -> Option<Plain<'_, T>> {
-        if self.by_host {
+        if !self.has_plain.0.load(Ordering::Acquire) {
             return None;
         }
         let leaf = self.any.find_static(request.path_bytes())?;
         // No route has the number `NONE`.
         self.values.get(leaf.routes[MethodSet::position(request.method())] as usize).map(Plain)
+    }
+
+    /// From now on [`Self::find_plain`] finds nothing: for a service that is to look at every request once more, for which those that it
+    /// looks at meanwhile shall not pay. What was written before is seen by whoever finds nothing.
+    pub fn forgo_plain(&self) {
+        self.has_plain.0.store(false, Ordering::Release);
     }
 
     /// Finds the route of a request. `host` is the `Host` field or the authority, with or without a port; `path` ends
@@ -269,6 +287,7 @@ impl<T> RouterBuilder<T> {
             hosts,
             wildcards,
             by_host: listed.is_some(),
+            has_plain: HasPlain(AtomicBool::new(listed.is_none())),
             listed,
             allow_all: allowed.with(Method::Options).to_string().into(),
         })

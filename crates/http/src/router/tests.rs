@@ -155,6 +155,11 @@ fn the_short_way_never_leaves_a_host_out() {
     }
     let router = build(&[route("open", &[], "/status", get())]).unwrap();
     assert!(router.find_plain(&request).is_some(), "without hosts it is what most probes take");
+    router.forgo_plain();
+    for router in [router.clone(), router] {
+        assert!(router.find_plain(&request).is_none());
+        assert_eq!(show(&router.find_for(&request)), "0");
+    }
 }
 
 #[test]

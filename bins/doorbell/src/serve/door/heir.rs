@@ -8,21 +8,17 @@
 use crate::http::{Answered, Peer, Request, Responder, Service};
 use crate::serve::access::By;
 use std::fmt;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// A door with everything in front of it.
 pub(super) type Whole = Arc<dyn Service + Send + Sync>;
 
-/// Empty as long as its door replies by itself.
-#[derive(Default)]
-pub(in crate::serve) struct Heir(OnceLock<Later>);
-
 /// The service of a later configuration; none where that has no such listener.
-pub(super) struct Later(Option<Whole>);
+pub(in crate::serve) struct Later(Option<Whole>);
 
-/// A door that can have one.
-pub(in crate::serve) trait HasHeir: Send + Sync {
-    fn heir(&self) -> &Heir;
+/// A door that leaves its requests to another one. A configuration is followed by one other.
+pub(in crate::serve) trait GivesWay: Send + Sync {
+    fn give_way_to(&self, later: Later);
 }
 
 /// The doors of a configuration.
@@ -32,31 +28,24 @@ pub(in crate::serve) struct Doors(Mutex<Vec<Known>>);
 struct Known {
     listener: String,
     by: By,
-    door: Arc<dyn HasHeir>,
+    door: Arc<dyn GivesWay>,
     whole: Whole,
 }
 
 impl Doors {
     /// Adds the door of a listener for requests of one protocol.
-    pub(in crate::serve) fn add(&self, listener: &str, by: By, door: Arc<dyn HasHeir>, whole: Whole) {
+    pub(in crate::serve) fn add(&self, listener: &str, by: By, door: Arc<dyn GivesWay>, whole: Whole) {
         let known = Known { listener: listener.to_owned(), by, door, whole };
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(known);
     }
 
-    /// From now on the doors of a later configuration reply to every request. A configuration is followed by one other.
+    /// From now on the doors of a later configuration reply to every request.
     pub(in crate::serve) fn give_way_to(&self, later: &Self) {
         let later = later.0.lock().unwrap_or_else(PoisonError::into_inner);
         for known in &*self.0.lock().unwrap_or_else(PoisonError::into_inner) {
             let same = later.iter().find(|other| other.listener == known.listener && other.by == known.by);
-            let _first = known.door.heir().0.set(Later(same.map(|same| Arc::clone(&same.whole))));
+            known.door.give_way_to(Later(same.map(|same| Arc::clone(&same.whole))));
         }
-    }
-}
-
-impl Heir {
-    #[inline(always)]
-    pub(super) fn get(&self) -> Option<&Later> {
-        self.0.get()
     }
 }
 
@@ -79,9 +68,9 @@ impl Later {
     }
 }
 
-impl fmt::Debug for Heir {
+impl fmt::Debug for Later {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Heir").field(&self.0.get().is_some()).finish()
+        f.debug_tuple("Later").field(&self.0.is_some()).finish()
     }
 }
 

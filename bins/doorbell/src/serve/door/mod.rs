@@ -29,8 +29,8 @@ use answer::{Answer, Guarded};
 use counts::Tally;
 pub(super) use counts::{Counted, counted};
 pub(super) use heir::Doors;
-use heir::{HasHeir, Heir};
-use std::sync::{Arc, Weak};
+use heir::{GivesWay, Later};
+use std::sync::{Arc, OnceLock, Weak};
 pub(super) use watched::{OpenDoor, WatchedDoor};
 
 /// A listener's service.
@@ -46,12 +46,14 @@ pub(super) struct Door {
     /// Itself, for requests that are answered later.
     this: Weak<Self>,
     /// What answers on connections that are left, once a later configuration serves.
-    heir: Heir,
+    heir: OnceLock<Later>,
 }
 
-impl HasHeir for Door {
-    fn heir(&self) -> &Heir {
-        &self.heir
+impl GivesWay for Door {
+    fn give_way_to(&self, later: Later) {
+        // Plain requests, which most are, pay for a look at the heir only when there is one.
+        let _first = self.heir.set(later);
+        self.router.forgo_plain();
     }
 }
 
@@ -159,7 +161,7 @@ impl Door {
                 hands_over_http2,
                 unrouted: tally(""),
                 this,
-                heir: Heir::default(),
+                heir: OnceLock::new(),
             }
         }))
     }
@@ -236,6 +238,9 @@ impl Door {
         reply: Responder<'a>,
         subject: Option<&mut Subject>,
     ) -> (Answered<'a>, Option<RouteNote>) {
+        if let Some(later) = self.heir.get() {
+            return (later.call(self.wants_client, request, reply), None);
+        }
         let answered = match self.router.find_for(request) {
             Lookup::Found(found) => {
                 let Placed { answer, note, tally } = found.value;

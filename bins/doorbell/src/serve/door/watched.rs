@@ -108,9 +108,6 @@ impl<const COUNTS: bool> Service for OpenDoor<COUNTS> {
 
     #[inline]
     fn call<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Answered<'a> {
-        if let Some(heir) = self.0.heir.get() {
-            return heir.call(self.0.wants_client, request, reply);
-        }
         self.0.serve::<COUNTS>(request, reply, None).0
     }
 }
