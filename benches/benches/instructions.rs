@@ -23,7 +23,7 @@ use std::process::ExitCode;
 // All of it: parse, route, reply. The argument goes out again so that it is not dropped while counting.
 #[library_benchmark]
 #[bench::kubelet(args = (Machine::new(KUBELET)), config = at_most(689))]
-#[bench::haproxy(args = (Machine::new(HAPROXY)), config = at_most(600))]
+#[bench::haproxy(args = (Machine::new(HAPROXY)), config = at_most(603))]
 #[bench::haproxy_state(args = (Machine::new(HAPROXY_STATE)), config = at_most(849))]
 #[bench::elb(args = (Machine::new(ELB)), config = at_most(899))]
 #[bench::envoy(args = (Machine::new(ENVOY)), config = at_most(702))]
@@ -50,7 +50,7 @@ fn again(mut machine: Box<Machine>) -> (Next, Box<Machine>) {
 
 #[library_benchmark]
 #[bench::kubelet(args = (Machine::new(KUBELET)), config = at_most(393))]
-#[bench::haproxy(args = (Machine::new(HAPROXY)), config = at_most(300))]
+#[bench::haproxy(args = (Machine::new(HAPROXY)), config = at_most(302))]
 #[bench::elb(args = (Machine::new(ELB)), config = at_most(588))]
 #[bench::envoy(args = (Machine::new(ENVOY)), config = at_most(375))]
 fn parse(machine: Box<Machine>) -> (Option<usize>, Box<Machine>) {

@@ -57,13 +57,13 @@ fn configured(more: &str, route: &str, input: &[u8]) -> Box<Machine> {
 
 // A reply that is there is the same one each time, so what is left is what it takes to know that.
 #[library_benchmark]
-#[bench::kubelet(args = (probed(FIXED, KUBELET)), config = at_most(280))]
-#[bench::haproxy(args = (probed(FIXED, HAPROXY)), config = at_most(280))]
+#[bench::kubelet(args = (probed(FIXED, KUBELET)), config = at_most(282))]
+#[bench::haproxy(args = (probed(FIXED, HAPROXY)), config = at_most(282))]
 #[bench::haproxy_state(args = (probed(FIXED, HAPROXY_STATE)), config = at_most(830))]
 #[bench::elb(args = (probed(FIXED, ELB)), config = at_most(300))]
-#[bench::envoy(args = (probed(FIXED, ENVOY)), config = at_most(352))]
-#[bench::keep_alive(args = (probed(FIXED, KEEP_ALIVE)), config = at_most(364))]
-#[bench::kubelet_scraped(args = (scraped(FIXED, KUBELET)), config = at_most(284))]
+#[bench::envoy(args = (probed(FIXED, ENVOY)), config = at_most(354))]
+#[bench::keep_alive(args = (probed(FIXED, KEEP_ALIVE)), config = at_most(366))]
+#[bench::kubelet_scraped(args = (scraped(FIXED, KUBELET)), config = at_most(286))]
 #[bench::keep_alive_scraped(args = (scraped(FIXED, KEEP_ALIVE)), config = at_most(369))]
 fn fixed(mut machine: Box<Machine>) -> (Next, Box<Machine>) {
     (machine.handle_seen(), machine)
