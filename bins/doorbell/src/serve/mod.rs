@@ -13,6 +13,7 @@ mod browser;
 mod census;
 mod checks;
 mod compute;
+mod control_plane;
 mod door;
 mod fdstore;
 mod files;
@@ -22,7 +23,6 @@ mod guards;
 mod inherit;
 mod inquiry;
 mod lane;
-mod lifecycle;
 mod links;
 mod listener;
 mod metrics;
@@ -34,6 +34,7 @@ mod sample;
 mod state;
 mod stored;
 mod subject;
+mod supervisor;
 mod systemd;
 mod tables;
 mod tls;
@@ -45,11 +46,13 @@ pub use sample::service;
 use crate::config::Config;
 use crate::exit::{Exit, Failure};
 use crate::parent;
+use control_plane::ControlPlane;
 use generation::{AwaitedFiles, ConfigFile, Fleet, Program, announce};
 pub(crate) use generation::{Read, Reading};
-use lifecycle::{Note, Supervisor};
-use ops::{Operator, Ops};
+use ops::Operator;
 use std::sync::Arc;
+use supervisor::Supervisor;
+use supervisor::queue::Message;
 use systemd::Manager;
 use totals::Totals;
 use watch::{Watch, Watched};
@@ -57,34 +60,34 @@ use watch::{Watch, Watched};
 /// Serves until a signal ends it. `origin` says where the configuration came from, `again` how it is read anew.
 pub(crate) fn run(config: Config, origin: &str, again: Option<Read>) -> Result<Exit, Failure> {
     let supervisor = Supervisor::start()?;
-    let operator = Operator::new(supervisor.notes());
+    let operator = Operator::new(supervisor.queue());
     let no_thread =
         |error: std::io::Error| Failure::new(Exit::Failure, format!("no thread could be started: {error}"));
     orphans::start().map_err(no_thread)?;
-    let notes = supervisor.notes();
-    parent::on_command_end(move |end| notes.tell(Note::CommandEnded(end))).map_err(no_thread)?;
+    let queue = supervisor.queue();
+    parent::on_command_end(move |end| queue.send(Message::CommandEnded(end))).map_err(no_thread)?;
     let started = config.clone();
     let is_configured = again.is_some();
     // Before anything serves: an address that cannot be had ends the start.
     let admin = started.admin.as_ref().map(admin::bind).transpose()?.flatten();
     let guard = Arc::new(admin::Guard::closed());
     let program = Program::new(operator.clone(), Arc::clone(&guard));
-    let fleet = Fleet::launch(program, supervisor.notes(), config, origin, again)?;
+    let fleet = Fleet::launch(program, supervisor.queue(), config, origin, again)?;
     let reloads = Arc::downgrade(&fleet);
     operator.on_reload(move || match reloads.upgrade() {
         Some(fleet) => fleet.reload(),
         None => Err("doorbell is about to end".to_owned()),
     });
-    let ops = Ops::start(&started, &operator, is_configured).map_err(no_thread)?;
+    let control_plane = ControlPlane::start(&started, &operator, is_configured).map_err(no_thread)?;
     let admin_addr = admin.as_ref().and_then(|admin| admin.addr().ok());
     admin_addr.into_iter().for_each(|addr| operator.set_admin(addr));
     if let Some(admin) = admin {
-        ops.lane().spawn(admin.serve(operator.clone(), guard));
+        control_plane.runtime().spawn(admin.serve(operator.clone(), guard));
     }
     // Nothing that reads options and files runs again for a while.
     let forgotten = doorbell::forget_code_pages();
     tracing::debug!(bytes = forgotten, "pages of code that the start needed were given back");
-    announce(&operator, &started, &ops, admin_addr);
+    announce(&operator, &started, &control_plane, admin_addr);
     activation::warn_of_unused(&started);
     let mut watched: Vec<Box<dyn Watched>> = Vec::new();
     watched.extend(fleet.program().take_files());
@@ -97,7 +100,7 @@ pub(crate) fn run(config: Config, origin: &str, again: Option<Read>) -> Result<E
     let ended = supervisor.serve(&operator, &fleet);
     drop(manager);
     operator.end_events();
-    drop(ops);
+    drop(control_plane);
     drop(watch);
     if ended.is_ok() {
         sum_up(&operator, &fleet);

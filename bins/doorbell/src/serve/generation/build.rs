@@ -11,10 +11,10 @@ use crate::checks::Push;
 use crate::config::model::Config;
 use crate::exit::{Exit, Failure};
 use crate::serve::board::Keeper;
+use crate::serve::control_plane::ControlPlane;
 use crate::serve::door::{Doors, Materials};
 use crate::serve::guards::Common;
 use crate::serve::lane::Plan;
-use crate::serve::ops::Ops;
 use crate::serve::stored::Stores;
 use crate::serve::tables::Tables;
 use crate::serve::totals::Totals;
@@ -146,7 +146,7 @@ fn descriptors(config: &Config, checks: Option<&ChecksPlan>) -> u32 {
     let of_admin = if config.admin.is_some() { admin::DESCRIPTORS } else { 0 };
     let of_checks = checks.map_or(0, ChecksPlan::descriptors);
     let of_store = fdstore::descriptors(config, workers::count(config));
-    let all = [of_admin, of_checks, of_store, Ops::descriptors(config), Ports::descriptors(config)];
+    let all = [of_admin, of_checks, of_store, ControlPlane::descriptors(config), Ports::descriptors(config)];
     all.into_iter().fold(0, u32::saturating_add)
 }
 

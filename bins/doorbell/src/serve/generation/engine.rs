@@ -7,7 +7,8 @@ use crate::config::model::{Config, Descriptors, Engine, OnWorkerFailure, Timeout
 use crate::exit::{Exit, Failure};
 use crate::serve::activation;
 use crate::serve::board::Keeper;
-use crate::serve::ops::{Operator, Ops};
+use crate::serve::control_plane::ControlPlane;
+use crate::serve::ops::Operator;
 use crate::workers;
 use doorbell::{Event, LocalAddr, Server, ServerBuilder, StartError, StartErrorKind, Workers};
 use std::net::SocketAddr;
@@ -52,7 +53,12 @@ pub(super) fn builder(config: &Config, keeper: &Arc<Keeper>, operator: &Operator
 }
 
 /// The one line at the start: what runs, why, and where.
-pub(in crate::serve) fn announce(operator: &Operator, config: &Config, ops: &Ops, admin: Option<SocketAddr>) {
+pub(in crate::serve) fn announce(
+    operator: &Operator,
+    config: &Config,
+    control_plane: &ControlPlane,
+    admin: Option<SocketAddr>,
+) {
     let Some(running) = operator.running() else { return };
     let report = &running.report;
     if report.is_fallback {
@@ -66,7 +72,7 @@ pub(in crate::serve) fn announce(operator: &Operator, config: &Config, ops: &Ops
         addresses = running.addresses.join(" "),
         config = running.origin,
         admin = admin.map(|addr| addr.to_string()),
-        control = ops.control().map(|path| path.display().to_string()),
+        control = control_plane.control().map(|path| path.display().to_string()),
         drain = format_duration(config.lifecycle.drain_delay + config.lifecycle.drain_timeout),
         "doorbell {} is ready",
         env!("CARGO_PKG_VERSION"),

@@ -8,7 +8,7 @@ use crate::checks::ReadyScheduler;
 use crate::config::model::{Config, ReloadOn};
 use crate::exit::Failure;
 use crate::log;
-use crate::serve::lifecycle::Notes;
+use crate::serve::supervisor::queue::Queue;
 use crate::serve::systemd;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -38,7 +38,7 @@ pub(crate) struct Reading {
 /// See the [module](self).
 pub(in crate::serve) struct Fleet {
     program: Program,
-    notes: Notes,
+    queue: Queue,
     /// Where the configuration came from.
     origin: String,
     /// `None` where that can be read only once, or is no file.
@@ -64,7 +64,7 @@ impl Fleet {
     /// Starts the first generation.
     pub(in crate::serve) fn launch(
         program: Program,
-        notes: Notes,
+        queue: Queue,
         config: Config,
         origin: &str,
         read: Option<Read>,
@@ -73,7 +73,7 @@ impl Fleet {
         let inside =
             Inside { current: None, retired: Vec::new(), refused: None, stays: Vec::new(), closing: false };
         let (reloading, inside) = (Mutex::default(), Mutex::new(inside));
-        let fleet = Self { program, notes, origin: origin.to_owned(), read, reloading, inside };
+        let fleet = Self { program, queue, origin: origin.to_owned(), read, reloading, inside };
         started.tell_notes();
         fleet.put_in_place(&mut fleet.lock(), started);
         Ok(Arc::new(fleet))
@@ -261,7 +261,7 @@ impl Fleet {
         let Started { mut generation, server, same, checks, ports, waiter } = started;
         let number = generation.number;
         let running = generation.running(&self.program, &server, &self.origin);
-        waiter.wait_for(number, server, generation.lane.clone(), self.notes.clone());
+        waiter.wait_for(number, server, generation.lane.clone(), self.queue.clone());
         self.program.ledger.open(number, generation.handle.clone(), Arc::clone(&running.totals));
         let heir = generation.handle.clone();
         let mut elder = inside.current.take();

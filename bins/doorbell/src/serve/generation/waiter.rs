@@ -3,7 +3,7 @@
 //! Does not know about: what follows from the end.
 
 use crate::serve::lane::Lane;
-use crate::serve::lifecycle::{Note, Notes};
+use crate::serve::supervisor::queue::{Message, Queue};
 use doorbell::Server;
 use std::io;
 use std::sync::Arc;
@@ -17,26 +17,26 @@ struct Task {
     number: u64,
     server: Server,
     lane: Option<Arc<Lane>>,
-    notes: Notes,
+    queue: Queue,
 }
 
 impl Waiter {
     pub(super) fn start() -> io::Result<Self> {
         let (give, given) = sync_channel::<Task>(1);
         let wait = move || {
-            let Ok(Task { number, server, lane, notes }) = given.recv() else { return };
+            let Ok(Task { number, server, lane, queue }) = given.recv() else { return };
             let ended = server.wait();
             if let Some(lane) = lane {
                 lane.end();
             }
-            notes.tell(Note::Ended(number, ended));
+            queue.send(Message::Ended(number, ended));
         };
         std::thread::Builder::new().name("end".into()).spawn(wait)?;
         Ok(Self(give))
     }
 
     /// Tells the supervisor when this server has ended, and its connections outside the rings.
-    pub(super) fn wait_for(self, number: u64, server: Server, lane: Option<Arc<Lane>>, notes: Notes) {
-        let _waits = self.0.send(Task { number, server, lane, notes });
+    pub(super) fn wait_for(self, number: u64, server: Server, lane: Option<Arc<Lane>>, queue: Queue) {
+        let _waits = self.0.send(Task { number, server, lane, queue });
     }
 }

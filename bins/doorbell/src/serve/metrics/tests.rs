@@ -232,7 +232,7 @@ fn the_time_of_what_does_not_change_does_not_change() {
 /// Through all clocks there are: what a scrape tells of the past, the next one tells in the same words.
 #[test]
 fn two_scrapes_tell_one_past() {
-    let operator = Operator::new(Supervisor::without_signals().notes());
+    let operator = Operator::new(Supervisor::without_signals().queue());
     let start = || {
         let text = Exposition::accepted(b"").render(gather(&Scrape::of(&operator)));
         text.lines().find(|line| line.starts_with("doorbell_start_time_seconds")).unwrap().to_owned()

@@ -6,7 +6,7 @@ use super::holds::{self, Hold};
 use super::{Operator, end_of, one_line, with_note};
 use crate::config::format_duration;
 use crate::serve::board::Subject;
-use crate::serve::lifecycle::Note;
+use crate::serve::supervisor::queue::Message;
 use crate::wire::{Happening, HoldSource, Refusal, RefusalKind};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -30,7 +30,7 @@ impl Operator {
         let hold = Hold { reason: one_line(reason), until };
         self.hold(&mut inside, &name, HoldSource::Operator, Some(hold), now);
         drop(inside);
-        self.0.notes.nudge();
+        self.0.queue.nudge();
         let length = for_time.map_or_else(
             || format!("until `doorbell ready {name}`"),
             |time| format!("for {}", format_duration(time)),
@@ -63,7 +63,7 @@ impl Operator {
         };
         let still = inside.still_held(subject, &name);
         drop(inside);
-        self.0.notes.nudge();
+        self.0.queue.nudge();
         let mut said: Vec<String> =
             ended.iter().map(|target| format!("{target}: maintenance ended")).collect();
         said.extend(
@@ -126,13 +126,13 @@ impl Operator {
     /// Drains and ends, or ends now.
     pub(crate) fn quit(&self, now: bool) -> Result<String, Refusal> {
         if now {
-            self.0.notes.tell(Note::StopNow);
+            self.0.queue.send(Message::StopNow);
             return Ok("stopping now".into());
         }
         self.lock().refuse_if_closing()?;
         self.begin_stop("doorbell quit");
         let left = self.status().stops_in_ms.map_or(Duration::ZERO, Duration::from_millis);
-        self.0.notes.nudge();
+        self.0.queue.nudge();
         Ok(match left.is_zero() {
             true => "draining: listeners close now".into(),
             false => format!(

@@ -5,7 +5,7 @@
 //! What is drained is served as before; only probers are told otherwise.
 
 use super::holds::{ALL, TARGETS_MAX};
-use super::life::Drain;
+use super::lifecycle::Drain;
 use super::{Inside, Operator, end_of, one_line, unix_ms, with_note};
 use crate::config::format_duration;
 use crate::parent;
@@ -62,7 +62,7 @@ impl Operator {
         };
         drop(inside);
         // Whoever lets time pass does not know when this one ends.
-        self.0.notes.nudge();
+        self.0.queue.nudge();
         Ok(with_note(&done, if is_kept { self.save() } else { None }))
     }
 
@@ -84,7 +84,7 @@ impl Operator {
             }
         };
         drop(inside);
-        self.0.notes.nudge();
+        self.0.queue.nudge();
         Ok(with_note(&said, self.save().filter(|_| self.keeps())))
     }
 

@@ -4,7 +4,7 @@
 
 use super::clock::millis;
 use super::holds::TARGETS_MAX;
-use super::life::Drain;
+use super::lifecycle::Drain;
 use crate::wire::DrainView;
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -4,7 +4,7 @@
 
 use super::clock::millis;
 use super::holds::{ALL, Hold, TARGETS_MAX};
-use super::life::Drain;
+use super::lifecycle::Drain;
 use super::store::{Kept, KeptHold, Moment, Store};
 use super::{HOLD_MAX, Inside, Operator, one_line};
 use crate::wire::HoldSource;

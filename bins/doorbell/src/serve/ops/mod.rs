@@ -3,9 +3,10 @@
 //! Does not know about: sockets, pages, signals; how a server is made or ended.
 //!
 //! What is wanted takes effect before a call returns: the next probe is told. What ends the program goes through the queue of the
-//! [supervisor](super::lifecycle), which alone closes listeners. Order of locks: ours, then a board's, then the journal's.
+//! [supervisor](super::supervisor), which alone closes listeners. Order of locks: ours, then a board's, then the journal's.
 
 mod act;
+mod admin_runtime;
 mod clock;
 mod drain;
 mod drains;
@@ -13,10 +14,8 @@ mod files;
 mod holds;
 mod journal;
 mod keep;
-mod lane;
-mod life;
+mod lifecycle;
 mod running;
-mod start;
 mod store;
 mod supervise;
 #[cfg(test)]
@@ -24,18 +23,17 @@ mod tests;
 mod view;
 mod windows;
 
+pub(crate) use admin_runtime::Answers;
+pub(in crate::serve) use admin_runtime::{AdminRuntime, DESCRIPTORS as RUNTIME_DESCRIPTORS};
 pub(in crate::serve) use clock::{millis, time_of_day};
 pub(in crate::serve) use files::MaintenanceFiles;
 pub(in crate::serve) use journal::Journal;
 pub(crate) use journal::{Followed, Follower};
-pub(crate) use lane::Answers;
-pub(in crate::serve) use lane::OpsLane;
 pub(in crate::serve) use running::Running;
-pub(in crate::serve) use start::Ops;
 pub(in crate::serve) use windows::Window;
 
 use super::board::{Keeper, Subject};
-use super::lifecycle::Notes;
+use super::supervisor::queue::Queue;
 use crate::config::format_duration;
 use crate::wire::{Happening, HoldSource, Refusal, RefusalKind};
 use arc_swap::ArcSwapOption;
@@ -43,7 +41,7 @@ use clock::{Clock, unix_ms};
 use doorbell::driver::examine::Cause;
 use drains::Drains;
 use holds::{Hold, Holds};
-use life::{Life, Moved};
+use lifecycle::{Life, Moved};
 use running::Fate;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -62,7 +60,7 @@ pub(crate) struct Operator(Arc<Shared>);
 
 struct Shared {
     clock: Clock,
-    notes: Notes,
+    queue: Queue,
     journal: Arc<Journal>,
     running: ArcSwapOption<Running>,
     inside: Mutex<Inside>,
@@ -100,11 +98,11 @@ struct Hooks {
 }
 
 impl Operator {
-    pub(in crate::serve) fn new(notes: Notes) -> Self {
+    pub(in crate::serve) fn new(queue: Queue) -> Self {
         let clock = Clock::start();
         Self(Arc::new(Shared {
             clock,
-            notes,
+            queue,
             journal: Arc::new(Journal::new(clock)),
             running: ArcSwapOption::empty(),
             inside: Mutex::default(),
@@ -145,7 +143,7 @@ impl Operator {
         self.look_at_windows(&mut inside, self.0.clock.now());
         drop(inside);
         // Whoever lets time pass does not know when the next window begins.
-        self.0.notes.nudge();
+        self.0.queue.nudge();
     }
 
     /// This is what runs from now on. Its board was adopted before.

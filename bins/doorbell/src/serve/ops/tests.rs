@@ -7,7 +7,7 @@ use super::*;
 use crate::checks::{Finding, ResultSink as _};
 use crate::config::model::Config;
 use crate::config::{Source, parse};
-use crate::serve::lifecycle::Supervisor;
+use crate::serve::supervisor::Supervisor;
 use crate::serve::watch::{Look, Watched as _};
 use crate::wire::{CheckWord, EndpointView, EndpointWord, Event, Lifecycle};
 use doorbell_health::Outcome;
@@ -26,7 +26,7 @@ fn keeper() -> Arc<Keeper> {
 
 /// As after a start with this state file.
 fn operator_kept_in(path: &Path) -> (Operator, Arc<Keeper>) {
-    let operator = Operator::new(Supervisor::without_signals().notes());
+    let operator = Operator::new(Supervisor::without_signals().queue());
     operator.keep_in(path);
     let keeper = keeper();
     operator.prepare(&keeper);
@@ -35,7 +35,7 @@ fn operator_kept_in(path: &Path) -> (Operator, Arc<Keeper>) {
 }
 
 fn operator() -> (Operator, Arc<Keeper>) {
-    let operator = Operator::new(Supervisor::without_signals().notes());
+    let operator = Operator::new(Supervisor::without_signals().queue());
     let keeper = keeper();
     operator.prepare(&keeper);
     operator.adopt(&keeper);
@@ -206,7 +206,7 @@ fn a_clock_that_is_set_moves_windows_and_nothing_else() {
         "[health.patched]\n[health.third]\n[health.fourth]\n\
          [[maintenance.window]]\ncron = \"0 3 * * SUN UTC\"\nfor = \"30m\"\nendpoints = [\"patched\"]\n",
     );
-    let operator = Operator::new(Supervisor::without_signals().notes());
+    let operator = Operator::new(Supervisor::without_signals().queue());
     let keeper = Keeper::build(&config).unwrap();
     operator.prepare(&keeper);
     operator.adopt(&keeper);

@@ -1,34 +1,33 @@
-//! Everything by which operators reach a running doorbell, from its start to its end.
+//! The control plane: the runtime of all servers for operators, and the control socket.
 //!
-//! Does not know about: what they ask.
+//! Does not know about: the commands.
 
-use super::{Operator, OpsLane};
+use super::ops::{AdminRuntime, Operator, RUNTIME_DESCRIPTORS};
 use crate::config::model::{Config, ControlSocket};
 use crate::control::{self, Access, ControlFile};
 use std::io;
 use std::path::Path;
 
-/// See the [module](self).
 #[derive(Debug)]
-pub(in crate::serve) struct Ops {
-    // Before the file, so that nobody finds a file that nobody serves.
-    lane: OpsLane,
+pub(in crate::serve) struct ControlPlane {
+    // Dropped first, so that no socket file is left that nothing serves.
+    runtime: AdminRuntime,
     control: Option<ControlFile>,
 }
 
-impl Ops {
-    /// A control socket that cannot be had is told, and no more: probes are answered without. Without a configuration file, of which
-    /// `is_configured` tells, nobody prepared a place for one.
+impl ControlPlane {
+    /// A control socket that cannot be opened is logged and does not end the start: probes are served without it. Without a
+    /// configuration file (`is_configured`) this is no warning, because no place was prepared for it.
     pub(in crate::serve) fn start(
         config: &Config,
         operator: &Operator,
         is_configured: bool,
     ) -> io::Result<Self> {
-        let lane = OpsLane::start(operator.answers())?;
+        let runtime = AdminRuntime::start(operator.answers())?;
         let control = match control::open(&config.control) {
             Ok(Some((file, listener))) => {
                 let access = Access::new(config.control.group.is_some());
-                lane.spawn(control::serve(listener, operator.clone(), access));
+                runtime.spawn(control::serve(listener, operator.clone(), access));
                 Some(file)
             }
             Ok(None) => None,
@@ -48,24 +47,24 @@ impl Ops {
                 None
             }
         };
-        Ok(Self { lane, control })
+        Ok(Self { runtime, control })
     }
 
-    /// Descriptors that it may have open.
+    /// Upper bound on open descriptors.
     pub(in crate::serve) fn descriptors(config: &Config) -> u32 {
         match config.control.socket {
-            ControlSocket::Off => super::lane::DESCRIPTORS,
-            ControlSocket::Auto | ControlSocket::Path(_) => super::lane::DESCRIPTORS + control::DESCRIPTORS,
+            ControlSocket::Off => RUNTIME_DESCRIPTORS,
+            ControlSocket::Auto | ControlSocket::Path(_) => RUNTIME_DESCRIPTORS + control::DESCRIPTORS,
         }
     }
 
-    /// Where commands are taken.
+    /// Path of the control socket.
     pub(in crate::serve) fn control(&self) -> Option<&Path> {
         self.control.as_ref().map(ControlFile::path)
     }
 
-    /// Where other servers for operators run.
-    pub(in crate::serve) const fn lane(&self) -> &OpsLane {
-        &self.lane
+    /// Runs the other servers for operators, too.
+    pub(in crate::serve) const fn runtime(&self) -> &AdminRuntime {
+        &self.runtime
     }
 }

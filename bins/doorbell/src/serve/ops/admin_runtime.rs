@@ -23,7 +23,7 @@ const ANSWERS_MAX: u32 = 64;
 const LAST_ANSWERS: Duration = Duration::from_secs(1);
 
 /// Those of the runtime: epoll and two to wake it.
-pub(super) const DESCRIPTORS: u32 = 3;
+pub(in crate::serve) const DESCRIPTORS: u32 = 3;
 
 /// Those who follow events and for whom the end waits; more than there can be.
 const FOLLOWERS_MAX: u32 = 1024;
@@ -65,13 +65,13 @@ impl Default for Answers {
 
 /// The running thread. Dropped, it ends with everything on it; whoever follows events has to hear before that none come any more.
 #[derive(Debug)]
-pub(in crate::serve) struct OpsLane {
+pub(in crate::serve) struct AdminRuntime {
     handle: Handle,
     stop: watch::Sender<bool>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl OpsLane {
+impl AdminRuntime {
     pub(in crate::serve) fn start(answers: Answers) -> io::Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_io()
@@ -98,7 +98,7 @@ impl OpsLane {
     }
 }
 
-impl Drop for OpsLane {
+impl Drop for AdminRuntime {
     fn drop(&mut self) {
         self.stop.send_replace(true);
         if let Some(thread) = self.thread.take() {
