@@ -231,7 +231,8 @@ fn queues_of_ended_threads_are_given_back() {
         std::thread::spawn(move || sink.log(&record(&format!("/{i}"), Status::OK))).join().unwrap();
     }
     wait_for("no queue is left", || log.shared.lanes_live() == 0);
-    assert_eq!(log.counters().written, 50);
+    // A queue is given back before its last line is written.
+    wait_for("all are written", || log.counters().written == 50);
 }
 
 #[test]
