@@ -51,7 +51,7 @@ impl Process {
         self.child.try_wait().map_err(|error| format!("waiting for the program: {error}"))
     }
 
-    /// Waits until `look` finds something. The error has the end of the log.
+    /// Waits until `look` returns a value. An error contains the last lines of the log.
     pub(crate) fn wait_for<T>(
         &mut self,
         what: &str,

@@ -37,7 +37,7 @@ pub fn derive_table(input: TokenStream) -> TokenStream {
     table::expand(&input).unwrap_or_else(syn::Error::into_compile_error).into()
 }
 
-/// Makes an enum a value of a few words: the variant `FullyUp` is written `fully-up`, or as `#[word("..")]` says.
+/// Makes an enum a value that is one of several words: the variant `FullyUp` is written `fully-up`, unless `#[word("..")]` gives another.
 #[proc_macro_derive(Words, attributes(word))]
 pub fn derive_words(input: TokenStream) -> TokenStream {
     let input = parse_macro_input!(input as DeriveInput);

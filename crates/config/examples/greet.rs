@@ -4,7 +4,7 @@
 use doorbell_config::{Outside, Overrides, Program, Section, Source, Table, Words, format_duration, secret};
 use std::time::Duration;
 
-/// Whom to greet, and how.
+/// The greeting.
 #[derive(Clone, Debug, Table)]
 #[table(check = check)]
 struct File {

@@ -1,4 +1,4 @@
-//! The value of one key, not read yet: what it may be read as, and how a wrong one is reported.
+//! The value of one key before it is read: conversions, and how a wrong value is reported.
 //!
 //! Does not know about: defaults, which keys there are. A wrong value is reported and then treated as absent, so that reading goes on and
 //! every problem of a file comes out at once.
@@ -29,9 +29,9 @@ pub struct Entry<'r> {
     pub(crate) reading: Reading<'r>,
     /// The kind of the table around it, as in `listener.NAME`.
     pub(crate) kind: Rc<str>,
-    /// As it is written, also where the user chose it.
+    /// As it is written in the file.
     pub(crate) name: &'r str,
-    /// What the table says about it.
+    /// The declaration of the key.
     pub(crate) key: &'r Key,
     pub(crate) raw: &'r Spanned<DeValue<'r>>,
 }
@@ -287,7 +287,7 @@ impl<'r> Entry<'r> {
         self.refuse(code, message, help)
     }
 
-    /// A string that holds a number and a unit; a bare number is told which unit it could mean.
+    /// A string of a number and a unit. The error for a bare number suggests a unit.
     fn with_unit(&self, what: &str, form: &str) -> Option<String> {
         if self.raw().is_str() {
             return self.string();

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 /// Where `${NAME}` gets its value.
 pub type Env<'a> = &'a dyn Fn(&str) -> Option<String>;
 
-/// Where `${file:PATH}` gets its value; an error says why it does not.
+/// Returns the value of `${file:PATH}`, or why there is none.
 pub type ReadSecret<'a> = &'a dyn Fn(&Path) -> Result<String, String>;
 
 /// Why a string cannot be expanded.

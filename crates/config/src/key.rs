@@ -1,4 +1,4 @@
-//! What a table says about one of its keys, once: from this follow reading, default, schema, dump and documentation.
+//! The declaration of one key, from which reading, default, schema, dump and documentation follow.
 //!
 //! Does not know about: types of values, of which it keeps only the form.
 
@@ -12,7 +12,7 @@ use std::time::Duration;
 pub struct Key {
     /// As it is written in the file.
     pub name: &'static str,
-    /// What it is for: the comment of the field.
+    /// Documentation: the comment of the field.
     pub doc: &'static str,
     /// Its value where it is left out, as it would be written.
     pub default: Option<Json>,
@@ -30,7 +30,7 @@ pub struct Key {
     pub is_nonzero: bool,
     /// Whether a list must have an element.
     pub is_filled: bool,
-    /// The JSON Schema of its values, without what is said here.
+    /// The JSON Schema of its values alone.
     pub form: fn(&Self) -> Json,
 }
 
@@ -62,7 +62,7 @@ impl Key {
         form: |_| Json::Object(serde_json::Map::new()),
     };
 
-    /// The JSON Schema of the key: the form of its values, what it means and what it is by default.
+    /// The JSON Schema of the key: form of its values, documentation and default.
     #[must_use]
     pub fn schema(&self) -> Json {
         let mut form = (self.form)(self);

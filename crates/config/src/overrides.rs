@@ -1,6 +1,6 @@
 //! Variables of the environment that stand in for keys: `PREFIX__TABLE__KEY`.
 //!
-//! Does not know about: which keys there are, which the readers tell; where variables come from.
+//! Does not know about: the keys, which the schema lists, and the source of the variables.
 
 use crate::problem::{Problem, Problems, Source};
 use crate::program::Program;
@@ -181,7 +181,7 @@ fn takes(form: &Value, kind: &str) -> bool {
     form.get("type").and_then(Value::as_str) == Some(kind) || is_any(form)
 }
 
-/// A variable is a text; what else it may be says the place where it goes. Where nothing is said, what looks like a number is one.
+/// Converts the text of a variable to the type of its key. For a key of any type, digits are a number.
 fn typed<'i>(form: &Value, text: &'i str) -> DeValue<'i> {
     let is_open = form.get("type").or_else(|| form.get("anyOf")).is_none();
     let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'_');

@@ -1,4 +1,4 @@
-//! What the program whose configuration is read tells about it as a whole.
+//! Facts of the program whose configuration is read: variable prefix, tables with secrets, help texts.
 //!
 //! Does not know about: how anything is read.
 
@@ -6,7 +6,7 @@ use serde_json::Value;
 use std::ops::Range;
 use toml::de::DeTable;
 
-/// What a program tells about its configuration as a whole.
+/// Facts of a program that no table declares.
 #[derive(Clone, Copy, Debug)]
 pub struct Program {
     /// The JSON Schema of the file.

@@ -88,7 +88,7 @@ pub fn hide_user(url: &Spanned<DeValue<'_>>, spans: &mut Vec<Range<usize>>) {
     let authority = text[start..].split(['/', '?', '#']).next().unwrap_or_default();
     let Some(len) = authority.rfind('@') else { return };
     let (span, quotes_len) = (url.span(), 2);
-    // With escapes or other quotes nobody can tell where it is.
+    // With escapes or other quotes the position of the secret is unknown.
     let is_plain = span.len() == text.len() + quotes_len;
     spans.push(if is_plain { span.start + 1 + start..span.start + 1 + start + len } else { span });
 }

@@ -2,8 +2,7 @@
 //!
 //! Does not know about: which keys do hold one.
 //!
-//! Whoever misspells a key is told so with the line that it stands on. That line has the value, too, and goes into a terminal, a log or
-//! the output of CI.
+//! The error for a misspelled key shows its line, and so its value, on a terminal, in a log or in the output of CI.
 
 use crate::program::Program;
 use serde_json::Value;
@@ -73,7 +72,7 @@ pub fn is_like_secret(name: &str) -> bool {
         || parts.clone().any(|part| SHORT_WORDS.contains(&part))
 }
 
-/// Whether a header field of this name says who somebody is, so that whoever reads it may say the same.
+/// Whether a header field of this name carries a credential.
 #[must_use]
 pub fn is_credential(field: &str) -> bool {
     let name = short(field);

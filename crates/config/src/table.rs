@@ -22,10 +22,10 @@ pub trait Table: Clone + Sized + 'static {
     /// Its keys, in the order of the fields.
     fn keys() -> &'static [Key];
 
-    /// What it is where nothing is written.
+    /// The table with every key at its default.
     fn defaults() -> &'static Self;
 
-    /// Reads every key, and does what the table checks by itself.
+    /// Reads every key, and applies the table's own checks.
     fn take(at: &mut Section<'_>) -> Self;
 
     /// Shows every key.

@@ -257,7 +257,7 @@ fn what_a_job_has_captured_may_panic_when_it_is_dropped(engine: Engine) {
     server.stop().unwrap();
 }
 
-/// Requests that wait end in many ways, and layers hear of it on the ring thread.
+/// Pending requests end in many ways, and layers are notified on the ring thread.
 fn whoever_hears_of_an_end_may_panic(engine: Engine) {
     let _turn = alone();
     let (release, released) = sync_channel::<()>(8);

@@ -92,7 +92,7 @@ fn a_second_drain_grants_no_more_time(engine: Engine) {
     assert!(ends(server, LIMIT), "within the time that was said first");
 }
 
-/// Nobody else listens any more: a drain turns clients away again, who would be reset when the listener closes.
+/// No other process listens: a drain refuses clients again, which would be reset when the listener closes.
 fn a_successor_that_was_given_up_has_lent_nothing(engine: Engine) {
     let _turn = alone();
     let (first, begins, go) = blocking(engine);
@@ -127,14 +127,14 @@ fn a_drain_goes_on_after_its_ring_failed() {
     let mut busy = TcpStream::connect(addr(&server)).unwrap();
     busy.write_all(b"GET /block HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
     begins.recv_timeout(LIMIT).unwrap();
-    // It hears of both in one turn, while its listener is open still.
+    // The worker gets both commands in one turn, before its listener is closed.
     server.handle().fail_worker(WorkerIndex(0));
     server.handle().drain_within(FOR_EVER);
     go.send(()).unwrap();
     assert!(matches!(tells.recv_timeout(LIMIT), Ok(Event::DriverFellBack { .. })));
     assert!(
         ends(server, Duration::from_secs(10)),
-        "what was asked of the ring's worker is asked of the next"
+        "the next worker has the commands of the one whose ring failed"
     );
 }
 

@@ -1,6 +1,6 @@
-//! One board after another: a new configuration alone changes nothing that a prober sees.
+//! Succession of boards at a reload: a new configuration alone changes no verdict.
 //!
-//! Does not know about: how a board takes over what it takes over.
+//! Does not know about: how state is taken over.
 
 use std::time::Duration;
 

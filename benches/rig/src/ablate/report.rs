@@ -76,7 +76,7 @@ pub(crate) fn sections(answers: &[Answer]) -> Page {
     let mut table = Table::new(["figures", "from", "the same server in several boots"]);
     for answer in answers {
         let Conditions { kernel, qemu, cpu, repeat, .. } = &answer.conditions;
-        // The package that QEMU names in brackets is that of one machine.
+        // QEMU prints the distribution's package in brackets, which differs from machine to machine.
         let qemu = qemu.split(" (").next().unwrap_or_default().replace(" emulator version", "");
         let repeats = answer.repeatability.iter().map(|repeats| {
             format!("`{}` {:.1} % / {:.1} %", repeats.load, repeats.server_percent, repeats.machine_percent)

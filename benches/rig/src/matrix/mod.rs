@@ -88,7 +88,7 @@ pub(crate) fn run(kernels: &[Kernel], cpu: &str, ours: &OurPrograms) -> Result<V
     Ok(answers)
 }
 
-/// Every reason for terminals, one table in Markdown.
+/// A terminal gets each failure with its reason, Markdown one table of results.
 pub(crate) fn page(answers: &[Answer], form: Form) -> Page {
     if form == Form::Markdown { report::summary(answers) } else { report::blocks(answers) }
 }

@@ -258,7 +258,7 @@ fn provide(contest: &Contest<Side>, ours: &mut OurPrograms) -> Result<(), String
 }
 
 fn contests(patterns: &[String], is_usual_peer: fn(&Entry) -> bool) -> Result<Vec<Contest<Side>>, RigError> {
-    // The floor may stand in our place: what it does not reach against a peer, nobody does.
+    // The floor may take our place: no server reaches more against a peer.
     let ours = CATALOGUE.iter().filter(|entry| entry.is_ours() || entry.is_floor());
     let all = ours.flat_map(|ours| {
         let peers = CATALOGUE.iter().filter(move |peer| !peer.is_ours() && peer.name != ours.name);

@@ -36,7 +36,7 @@ pub(crate) struct Run {
     pub(crate) conditions: Conditions,
     /// One for each row of the plan, in its order.
     pub(crate) rows: Vec<Outcome>,
-    /// One for each check of the plan; `None` where nothing was heard of it.
+    /// One for each check of the plan; `None` if the guest reported none.
     #[serde(skip)]
     pub(crate) checks: Vec<Option<Checked>>,
 }

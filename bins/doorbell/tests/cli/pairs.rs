@@ -161,7 +161,7 @@ fn await_status(socket: &str, wanted: &str) {
     }
 }
 
-/// Nobody but the doorbell that serves knows whether its stop goes on, and when it is over.
+/// Only the serving process knows whether its stop goes on, and when it has ended.
 #[test]
 fn a_command_is_told_when_doorbell_closes_and_not_when_that_is_called_off() {
     let (folder, file, socket) = controlled("pair", "1h");

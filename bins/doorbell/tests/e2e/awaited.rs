@@ -1,6 +1,6 @@
 //! TLS listeners before their first certificate (`wait_for_certificate`): closed until the pair can be used, and open from then on.
 //!
-//! Does not know about: certificates that are replaced.
+//! Does not know about: the replacement of a loaded certificate.
 
 use std::fs;
 use std::io::ErrorKind;

@@ -36,7 +36,7 @@ fn value(text: &str, name: &str) -> Option<f64> {
 }
 
 fn asked(doorbell: &Doorbell, query: &str) -> (u16, String) {
-    // The port knows itself by its address; any other name may be one that a page of another site has made up.
+    // The port accepts its own address as Host; another name may be that of a rebinding page.
     let reply = ask_with(doorbell, &format!("GET /probe{query} HTTP/1.1\r\nHost: {}", doorbell.addr));
     (reply.status, String::from_utf8(reply.body).unwrap())
 }

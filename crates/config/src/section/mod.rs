@@ -36,7 +36,7 @@ pub struct Reading<'r> {
     pub read_secret: ReadSecret<'r>,
     /// Files that secrets came from.
     pub secret_files: &'r RefCell<Vec<At<PathBuf>>>,
-    /// What the program tells about its configuration.
+    /// Facts of the program.
     pub program: &'r Program,
     /// Writes down what is asked for.
     pub recorder: Option<&'r Recorder>,
@@ -103,7 +103,7 @@ impl<'r> Section<'r> {
         value
     }
 
-    /// Whether a key is written, and what it says can be used.
+    /// Whether a key is written with a usable value.
     #[must_use]
     pub fn is_right(&self, key: &str) -> bool {
         self.right.contains(&key)

@@ -23,7 +23,7 @@ struct Kept {
     asked: Asked,
     local: LocalAddr,
     is_shared: bool,
-    /// Somebody else has copies, who may go on listening: a process that is to follow.
+    /// Another process has copies and may go on listening: the successor.
     is_passed: bool,
     /// Successors that have it and may go on with it: those that have not ended.
     heirs: u32,
@@ -178,7 +178,7 @@ impl Sockets {
         self.0.iter().map(Kept::is_lent).collect()
     }
 
-    /// Whether others have copies of any, who may go on listening.
+    /// Whether another process has copies of any, and may go on listening.
     pub(super) fn has_lent(&self) -> bool {
         self.0.iter().any(Kept::is_lent)
     }

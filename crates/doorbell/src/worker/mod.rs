@@ -332,8 +332,8 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         self.driver
     }
 
-    /// The connections are lost, and do not count for their addresses any more: who had one may come again, to whoever serves now. Jobs
-    /// that they wait for are called off.
+    /// Gives up all connections: their addresses no longer count them, so that a client may connect to the next worker, and their pending
+    /// jobs are cancelled.
     pub fn lose_connections(&mut self) {
         self.for_each_live(|worker, id| {
             if worker.jobs.holds(id.slot) {

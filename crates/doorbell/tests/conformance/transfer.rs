@@ -132,7 +132,7 @@ pub(super) fn d4_cancelled_send_reports_once_with_its_buffer<B: Bench>(mut stand
 pub(super) fn d12_what_a_peer_has_not_taken_falls_when_it_reads<B: Bench>(mut stand: Stand<B>) {
     let big_len = stand.bench.big_len();
     let (peer, conn) = stand.pair();
-    // Whoever cannot be reset has no socket options either, unless the kernel makes a descriptor that has.
+    // A connection that cannot be reset has no socket options, unless the kernel installs an ordinary descriptor.
     assert_eq!(stand.bench.driver().unsent(conn).is_some(), stand.bench.can_reset());
     let payload = Bytes::from(pattern(big_len));
     let mut from = 0;

@@ -241,8 +241,8 @@ impl Endpoint {
         self.since = elder.since;
     }
 
-    /// What `one` of the endpoint that follows this one counts as while nothing is known of its check, which this one does not use: the
-    /// class that changes nothing in what the others say.
+    /// The class of a check that joins at a reload, until its first result: the one that leaves this endpoint's state unchanged. `one` is
+    /// its use in the new `config`.
     pub(crate) fn class_of_joining(&self, config: &EndpointConfig, one: &Use) -> Class {
         let given = Circumstances { in_grace: self.in_grace, may_fail_open: self.may_fail_open };
         match verdict::judge(&self.config, &self.tally, given).state {
@@ -254,7 +254,7 @@ impl Endpoint {
         }
     }
 
-    /// Has a use count as this until the first result of its check is there, or is awaited no more.
+    /// Counts a use as `class` until its check has its first result, or the wait for it ends.
     pub(crate) fn stand_in(&mut self, at: usize, class: Class, check: &Check) {
         self.stand_ins.insert(at, class);
         self.count(at, check);

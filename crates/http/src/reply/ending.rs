@@ -8,7 +8,7 @@ use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Hears the status of the answer and its bytes of content, once; `None` when the client got no answer. Called by whoever drives the
-/// connection, on its thread. A panic in it goes no further: the others hear of the end all the same, and the connection goes on.
+/// connection, on its thread. A panic in it goes no further: the others are notified all the same, and the connection goes on.
 pub type Ending = Box<dyn FnOnce(Option<Status>, usize) + Send>;
 
 /// Those who hear of the end of one request. Dropped, they are told as well.

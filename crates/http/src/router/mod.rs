@@ -162,8 +162,8 @@ impl<T> Router<T> {
         self.values.get(leaf.routes[MethodSet::position(request.method())] as usize).map(Plain)
     }
 
-    /// From now on [`Self::find_plain`] finds nothing: for a service that is to look at every request once more, for which those that it
-    /// looks at meanwhile shall not pay. What was written before is seen by whoever finds nothing.
+    /// Makes [`Self::find_plain`] return nothing from now on, so that a service sees every request on its full path, and the short path
+    /// needs no check of its own. Writes before this call are visible to a thread for which the short path fails.
     pub fn forgo_plain(&self) {
         self.has_plain.0.store(false, Ordering::Release);
     }

@@ -1,6 +1,6 @@
-//! A connection of HTTP/2 as tonic wants a channel to be.
+//! An HTTP/2 connection as a channel for tonic.
 //!
-//! Does not know about: what is called on it.
+//! Does not know about: the methods that are called.
 
 use hyper::body::Incoming;
 use hyper::client::conn::http2;
@@ -12,7 +12,7 @@ use std::task::{Context, Poll};
 use tonic::body::Body;
 use tonic::codegen::Service;
 
-/// A connection as tonic wants a channel to be, and what is said with each call on it.
+/// The sending half of an HTTP/2 connection, with the fields that go with each call.
 #[derive(Clone, Debug)]
 pub(crate) struct Channel(pub(crate) http2::SendRequest<Body>, pub(crate) Arc<[(HeaderName, HeaderValue)]>);
 

@@ -1,4 +1,4 @@
-//! `[auth.NAME]`: who may ask.
+//! `[auth.NAME]`: credentials that a route accepts.
 //!
 //! Does not know about: routes, how a token is verified.
 

@@ -1,6 +1,6 @@
 //! `[lifecycle]`: how the process starts, reloads and ends.
 //!
-//! Does not know about: who drains, and how.
+//! Does not know about: how a drain is done.
 
 use doorbell_config::{Table, Words};
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! One board after another: what a new one takes over, and how the old one stays right for the connections that still ask it.
+//! Succession of boards at a reload: what the new one takes over, and how the old one stays current for its remaining connections.
 //!
 //! Does not know about: configurations, servers.
 //!

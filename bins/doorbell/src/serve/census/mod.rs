@@ -97,7 +97,7 @@ impl Row {
 }
 
 impl Census {
-    /// For endpoints with these names, nobody having come yet. `workers` threads answer.
+    /// For endpoints with these names, without probers so far, and `workers` threads.
     pub(super) fn new<'a>(names: impl Iterator<Item = &'a str>, workers: usize) -> Self {
         let lanes = workers.saturating_mul(GENERATIONS).saturating_add(LANES_BESIDE).min(LANES_MAX);
         Self(names.map(|name| Arc::new(Seat::new(name, lanes))).collect())

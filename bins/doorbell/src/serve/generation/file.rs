@@ -1,5 +1,4 @@
-//! The configuration file and certificates that listeners wait for, as something that is watched: what changes is served, without
-//! anybody asking.
+//! Watches the configuration file, and the certificates that listeners wait for: a change is served without a command.
 //!
 //! Does not know about: how directories are watched, what a reload does.
 

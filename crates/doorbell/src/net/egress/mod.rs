@@ -187,8 +187,8 @@ impl Egress {
     /// A non-blocking socket on which connecting has begun. It is connected when it is writable and has no error.
     ///
     /// # Errors
-    /// As `connect(2)`; `EADDRNOTAVAIL` when no port is free, or a source is not an address of this machine. `ECONNREFUSED` also where the
-    /// socket met nobody but itself.
+    /// As `connect(2)`; `EADDRNOTAVAIL` when no port is free, or a source is not an address of this machine. `ECONNREFUSED` also if the
+    /// socket connected to itself.
     pub fn begin(&self, target: SocketAddr, first: SpeaksFirst) -> io::Result<TcpStream> {
         self.dial(Transport::Tcp(first), target, connect).map(TcpStream::from)
     }
@@ -311,14 +311,14 @@ impl From<io::Error> for Refused {
     }
 }
 
-/// A connection that was begun to `target`, unless it is one to itself.
+/// Refuses a connection that the socket made to itself.
 ///
-/// TCP connects a socket to itself that was given the very port it asks for (RFC 9293 3.5, figure 7), and UDP does, too. Of an address of this
-/// machine and a port out of the range for connections the kernel makes that once in some thousand times, and only where nobody has the
-/// port. So whoever takes it for a server is wrong. An [`Egress`] looks by itself.
+/// A TCP socket whose ephemeral port equals the target port connects to itself (RFC 9293 3.5, figure 7), and so does UDP. For a target on
+/// this machine with a closed port in the ephemeral range, that happens once in some thousand attempts, and looks like a server.
+/// [`Egress`] calls this itself.
 ///
 /// # Errors
-/// `ECONNREFUSED`, as of a port that nobody has; the connection is gone then.
+/// `ECONNREFUSED`, as of a closed port; the connection is gone then.
 pub fn unless_itself<C: AsFd + Into<OwnedFd>>(conn: C, target: SocketAddr) -> io::Result<C> {
     let own = net::getsockname(&conn).ok().and_then(|own| SocketAddr::try_from(own).ok());
     // To connect to no address means this machine.
