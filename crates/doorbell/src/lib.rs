@@ -49,7 +49,6 @@ pub use doorbell_ring::forget_code_pages;
 pub use driver::select::{Descriptors, DriverReport, Engine};
 pub use error::{Blame, CloseReason};
 pub use hand_over::{HandOver, HandedConn, Permit, Taker, WhenFull};
-pub use net::egress::{Egress, EgressConfig};
 pub use net::{Listen, ListenAddr, LocalAddr, ProxyProtocol};
 pub use offload::Offload;
 pub use protocol::{Http1, Raw, RawHandler, RawNext, Refusals};

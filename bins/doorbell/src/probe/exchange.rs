@@ -8,7 +8,7 @@ use super::reply::{Content, Head, Reply};
 use super::{Ask, Facts, Report, Target, Verdict};
 use crate::checks::{Phases, Seen, cause_of, client, is_same_origin, url_of_location};
 use crate::config::model::{ClientTls, HostPort, Url};
-use doorbell::net::egress::unless_itself;
+use doorbell_egress::unless_itself;
 use rustix::net::sockopt::{Timeout as Direction, set_socket_linger, set_socket_timeout, socket_type};
 use rustls::pki_types::ServerName;
 use rustls::{ClientConnection, StreamOwned};

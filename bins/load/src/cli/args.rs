@@ -6,7 +6,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use clap::{Parser, ValueEnum};
-use doorbell::net::egress::PortChoice;
+use doorbell_egress::PortChoice;
 
 use super::units::{parse_count, parse_duration, parse_rate};
 

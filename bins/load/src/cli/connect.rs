@@ -8,7 +8,7 @@ use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
 
 use clap::{Parser, ValueEnum};
-use doorbell::net::egress::{PortChoice, PortRange};
+use doorbell_egress::{PortChoice, PortRange};
 
 use super::OutputArg;
 use super::units::parse_count;

@@ -8,7 +8,7 @@ use std::net::{SocketAddr, TcpListener};
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
-use doorbell::net::egress::{self, Egress, EgressConfig, PortChoice, SpeaksFirst, Strategy};
+use doorbell_egress::{Egress, EgressConfig, PortChoice, SpeaksFirst, Strategy};
 use rustix::process::{Signal, set_parent_process_death_signal};
 
 use super::sample::Sample;
@@ -107,8 +107,8 @@ fn one(
     held: &mut Vec<OwnedFd>,
 ) -> Sample {
     let transport = match transport {
-        Transport::Tcp => egress::Transport::Tcp(SpeaksFirst::We),
-        Transport::Udp => egress::Transport::Udp,
+        Transport::Tcp => doorbell_egress::Transport::Tcp(SpeaksFirst::We),
+        Transport::Udp => doorbell_egress::Transport::Udp,
     };
     let retries_before = egress.counters().port_retries;
     let mut connect_ns = 0;

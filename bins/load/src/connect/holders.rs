@@ -7,7 +7,7 @@ use std::net::{IpAddr, SocketAddr, TcpListener, UdpSocket};
 use std::os::fd::OwnedFd;
 use std::process::{Child, ChildStdout, Command, Stdio};
 
-use doorbell::net::egress::Strategy;
+use doorbell_egress::Strategy;
 
 use super::{Study, Transport, helper, server_addrs};
 use crate::exit::{Exit, Failure};

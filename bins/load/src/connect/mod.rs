@@ -16,7 +16,7 @@ pub mod sample;
 use std::io::{BufReader, Read};
 use std::net::{IpAddr, SocketAddr};
 
-use doorbell::net::egress::{EgressConfig, PortChoice, PortRange, Strategy};
+use doorbell_egress::{EgressConfig, PortChoice, PortRange, Strategy};
 
 use crate::exit::{Exit, Failure};
 use holders::{Side, dialer};

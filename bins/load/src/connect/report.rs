@@ -287,7 +287,7 @@ fn time(micros: f64, count: u32) -> String {
 pub(super) mod tests {
     use super::*;
     use crate::connect::{LOCALHOST, Transport};
-    use doorbell::net::egress::{PortChoice, PortRange, Strategy};
+    use doorbell_egress::{PortChoice, PortRange, Strategy};
 
     pub(in crate::connect) fn sample(port: u16, micros: u32) -> Sample {
         Sample { connect_ns: micros * 1_000, whole_ns: micros * 2_000, port, ..Sample::default() }

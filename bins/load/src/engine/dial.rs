@@ -7,7 +7,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
-use doorbell::net::egress::{Egress, EgressConfig, SpeaksFirst, Transport};
+use doorbell_egress::{Egress, EgressConfig, SpeaksFirst, Transport};
 use doorbell_ring::Errno;
 use rustix::net;
 

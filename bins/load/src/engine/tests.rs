@@ -54,7 +54,7 @@ fn plan(flow: Flow, ids: bool, port: u16, requests: u64) -> Plan {
         warm_up: Duration::ZERO,
         timeout: Duration::from_secs(5),
         delayed_ack: false,
-        ports: doorbell::net::egress::PortChoice::Auto,
+        ports: doorbell_egress::PortChoice::Auto,
     }
 }
 

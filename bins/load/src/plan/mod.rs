@@ -9,7 +9,7 @@ mod target;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-use doorbell::net::egress::PortChoice;
+use doorbell_egress::PortChoice;
 
 pub use request::{RequestParts, RequestTemplate};
 pub use source::parse_sources;

@@ -269,14 +269,14 @@
 //! the first half has connections to a peer, every further one walks past all of them. With `IP_LOCAL_PORT_RANGE` (Linux 6.3) the search is
 //! narrowed, and from 6.8 on it goes from port to port.
 //!
-//! *Choice.* [`Egress`](crate::Egress) passes the system's own range in that option where a test at start sees ports of both parities, random
+//! *Choice.* `doorbell_egress::Egress` passes the system's own range in that option where a test at start sees ports of both parities, random
 //! windows of 1,000 where it does not, and picks ports itself where the kernel lacks the option. It looks instead of asking for a version, because
 //! kernels carry backports. Another window or port is tried up to 16 or 32 times, then the whole range, so `EADDRNOTAVAIL` means that no
 //! port is free; both are counted. A source is bound with `IP_BIND_ADDRESS_NO_PORT`: its ports are taken for one peer and not for all.
 //!
 //! `SO_LINGER` is 1 s, as in the kubelet's probes. On Linux that bounds how long closing waits for the peer and takes no TIME-WAIT away: measured on 6.18,
 //! a connection that we close first leaves one with 1 s as without, and so does one on a non-blocking socket, whose close waited 1.8 ms
-//! on loopback. So a check ends with [`egress::close`](crate::net::egress::close()): an ordinary close where the peer was first, which leaves the
+//! on loopback. So a check ends with `doorbell_egress::close`: an ordinary close where the peer was first, which leaves the
 //! TIME-WAIT with the peer, and a reset where it was not. It never waits, which matters on a thread of a runtime.
 //!
 //! *Measured* on 6.18, two busy CPUs, `doorbell-load connect --own-network -t tcp -S auto`: 56,000 connections from one address to one, of

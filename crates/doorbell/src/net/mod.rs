@@ -2,7 +2,6 @@
 //!
 //! Does not know about: drivers, workers.
 
-pub mod egress;
 pub(crate) mod last_call;
 mod listen;
 mod proxy;

@@ -4,7 +4,7 @@
 
 use crate::checks::connect::resolver::Names;
 use crate::config::model;
-use doorbell::net::egress::{self, EgressConfig, EgressReport, SpeaksFirst};
+use doorbell_egress::{Egress, EgressConfig, EgressReport, SpeaksFirst};
 use rustix::io::Errno;
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
@@ -18,7 +18,7 @@ use tokio::net::{TcpStream, UnixStream};
 /// Begins connections for all checks, and knows the addresses of all.
 #[derive(Debug)]
 pub(crate) struct Connector {
-    egress: egress::Egress,
+    egress: Egress,
     counters: ConnectCounters,
     pub(crate) names: Names,
 }
@@ -193,7 +193,7 @@ impl Drop for Conn {
             && !self.is_ended
             && let Ok(stream) = stream.into_std()
         {
-            egress::close(stream);
+            doorbell_egress::close(stream);
         }
     }
 }

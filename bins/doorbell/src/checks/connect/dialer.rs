@@ -8,7 +8,7 @@ use crate::checks::finding::{Complaint, cause_of};
 use crate::checks::progress::{Progress, Stage};
 use crate::config::format_duration;
 use crate::config::model::{HostPort, Place, Prefer, Resolve};
-use doorbell::net::egress::SpeaksFirst;
+use doorbell_egress::SpeaksFirst;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};

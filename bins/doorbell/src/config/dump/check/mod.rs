@@ -10,8 +10,8 @@ use super::super::model::{
 };
 use super::super::written::{INITIALS, SEVERITIES};
 use super::name_of;
-use doorbell::net::egress::{PortChoice, Strategy};
 use doorbell_config::format_duration;
+use doorbell_egress::{PortChoice, Strategy};
 use serde_json::{Value, json};
 
 /// A check, and what it would be with nothing but its type, its interval and what it looks at. What must be written has no default.

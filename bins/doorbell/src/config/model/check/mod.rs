@@ -7,7 +7,7 @@ mod local;
 mod place;
 mod remote;
 
-use doorbell::net::egress::PortChoice;
+use doorbell_egress::PortChoice;
 pub use doorbell_health::{FlapRule, Initial, Severity};
 pub use http::{FieldValue, FollowRedirects, HttpCheck, HttpDegraded, HttpExpect, HttpVersion, Pattern};
 pub use local::{BadIs, ExecCheck, FileCheck, GaugeCheck, Level, Metric};

@@ -15,8 +15,8 @@ pub(crate) use remote::{
 };
 
 use super::super::model::{FlapRule, Initial, Severity};
-use doorbell::net::egress::{PortChoice, Strategy};
 use doorbell_config::{At, Problem, Section, did_you_mean, quoted};
+use doorbell_egress::{PortChoice, Strategy};
 use std::net::IpAddr;
 use std::num::NonZeroU16;
 use std::ops::{Range, RangeInclusive};

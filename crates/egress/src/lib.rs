@@ -8,15 +8,37 @@
 //!
 //! From a Tokio program: begin here, wait there.
 //!
-//! ```text
-//! let stream = tokio::net::TcpStream::from_std(egress.begin(target, SpeaksFirst::We)?)?;
-//! stream.writable().await?;
-//! if let Some(error) = stream.take_error()? {
-//!     return Err(error);
-//! }
-//! …
-//! egress::close(stream.into_std()?);
 //! ```
+//! use doorbell_egress::{Egress, SpeaksFirst, close};
+//! use std::{io, net::SocketAddr};
+//! use tokio::net::TcpStream;
+//!
+//! async fn connect(egress: &Egress, target: SocketAddr) -> io::Result<TcpStream> {
+//!     let stream = TcpStream::from_std(egress.begin(target, SpeaksFirst::We)?)?;
+//!     stream.writable().await?;
+//!     match stream.take_error()? {
+//!         Some(error) => Err(error),
+//!         None => Ok(stream),
+//!     }
+//! }
+//!
+//! /// Once the reply was read, or does not matter any more.
+//! fn end(stream: TcpStream) -> io::Result<()> {
+//!     close(stream.into_std()?);
+//!     Ok(())
+//! }
+//! ```
+//!
+//! | module | what it owns |
+//! |---|---|
+//! | `range` | port numbers: the system's range, and random windows of it |
+//! | `strategy` | which of four ways chooses a port, from what was asked for and what the kernel can do |
+//! | `selftest` | what the kernel does with a range, seen on loopback |
+//! | `close` | the end of a connection: no TIME-WAIT here, and no waiting |
+//! | `counters` | connections begun, failed, exhausted, and ports tried again |
+//!
+//! Decision 0024 in the manual of `doorbell` has the measurements behind the choice.
+#![forbid(unsafe_code)]
 
 mod close;
 mod counters;

@@ -1,11 +1,11 @@
-//! A connection that the core began is awaited and used on a runtime, as the core's page says.
+//! A connection that was begun here is awaited and used on a runtime, as the front page has it.
 //!
 //! Does not know about: how ports are chosen.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 
-use doorbell::net::egress::{self, Egress, EgressConfig, SpeaksFirst};
+use doorbell_egress::{Egress, EgressConfig, SpeaksFirst, close};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
@@ -19,7 +19,7 @@ async fn connect(egress: &Egress, target: SocketAddr) -> io::Result<TcpStream> {
 }
 
 #[tokio::test]
-async fn begun_in_the_core_and_awaited_here() {
+async fn begun_here_and_awaited_on_a_runtime() {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
     let target = listener.local_addr().unwrap();
     let egress = EgressConfig::new().open().unwrap();
@@ -37,7 +37,7 @@ async fn begun_in_the_core_and_awaited_here() {
         let mut bytes = Vec::new();
         conn.read_to_end(&mut bytes).await.unwrap();
         assert_eq!(bytes, b"ping");
-        egress::close(conn.into_std().unwrap());
+        close(conn.into_std().unwrap());
     }
     server.await.unwrap();
     assert_eq!(egress.counters().begun, 50);
