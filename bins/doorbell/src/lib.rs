@@ -4,17 +4,31 @@
 #![forbid(unsafe_code)]
 #![doc(hidden)]
 
+mod blackbox;
+mod build;
 mod checks;
 pub mod cli;
 pub mod config;
 mod control;
+mod control_plane;
 mod doctor;
 pub mod exit;
+mod guards;
 mod http;
+mod http2;
 mod log;
+mod operator;
 mod parent;
 mod probe;
+mod prober_stats;
+mod reaper;
+mod registry;
+mod reload;
+mod routes;
 mod serve;
-pub use serve::service;
+pub use build::sample::service;
+mod sockets;
+mod stats;
+mod supervisor;
 pub mod wire;
 mod workers;

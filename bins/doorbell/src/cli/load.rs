@@ -11,7 +11,7 @@ use crate::config::{
     self, Bind, Config, Overrides, Problem, Source, VARIABLES, default_config, parse_and_list, parse_over,
 };
 use crate::exit::{Exit, Failure};
-use crate::serve::Reading;
+use crate::reload::Reading;
 use clap::ValueEnum;
 use std::ffi::{OsStr, OsString};
 use std::io::Read;

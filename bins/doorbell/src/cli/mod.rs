@@ -22,6 +22,7 @@ mod until;
 use crate::config::model::Admin;
 use crate::config::{self, Config, Source, to_json, to_toml};
 use crate::exit::{Exit, Failure};
+use crate::reload::Read;
 use crate::serve;
 use args::{CheckArgs, Cli, ColorWhen, Command, ConfigCommand, DumpArgs, DumpForm, Global};
 use clap::FromArgMatches as _;
@@ -124,12 +125,12 @@ fn serve_file(args: args::ServeArgs, global: &Global) -> Result<Exit, Failure> {
     // Standard input can be read once only.
     let again = global.config.as_ref().filter(|path| path.as_os_str() != "-").map(|_| {
         let (global, args) = (global.clone(), args.clone());
-        Box::new(move || load::again(&global, &args)) as serve::Read
+        Box::new(move || load::again(&global, &args)) as Read
     });
     start(load::with_args(config, args)?, global, &origin, again)
 }
 
-fn start(config: Config, global: &Global, origin: &str, again: Option<serve::Read>) -> Result<Exit, Failure> {
+fn start(config: Config, global: &Global, origin: &str, again: Option<Read>) -> Result<Exit, Failure> {
     let config = load::with_state(load::with_global(config, global));
     let logging = crate::log::init(&config.log, colored(global.color, &std::io::stdout()));
     let _until_the_end = logging

@@ -3,7 +3,7 @@
 //! Does not know about: who may connect.
 
 use crate::log::Seldom;
-use crate::serve::ops::{Followed, Operator};
+use crate::operator::{Followed, Operator};
 use crate::wire::frame::{
     FrameError, HELLO_LEN, PREFIX_LEN, REQUEST_LEN_MAX, RESPONSE_LEN_MAX, check_hello, decode, frame,
     frame_len, hello,

@@ -4,7 +4,7 @@
 
 use super::conn;
 use crate::log::Seldom;
-use crate::serve::ops::Operator;
+use crate::operator::Operator;
 use crate::wire::{Refusal, RefusalKind};
 use std::os::unix::net::UnixListener;
 use std::sync::Arc;

@@ -3,7 +3,7 @@
 //! Does not know about: what the commands do.
 
 use crate::config::{format_duration, parse_duration};
-use crate::serve::ops::HOLD_MAX;
+use crate::operator::HOLD_MAX;
 use clap::{Args, Subcommand, ValueEnum};
 use std::path::PathBuf;
 use std::time::Duration;

@@ -1,0 +1,260 @@
+//! `/probe?target=&module=` as Prometheus' blackbox_exporter has it, on a port and a thread of its own.
+//!
+//! Does not know about: how a probe is made, how a result is written.
+//!
+//! Many who ask for the same get one result: whoever comes while a probe runs waits for that one, and whoever comes within the time of the
+//! cache gets what it found.
+
+mod probe;
+mod probe_cache;
+mod query;
+
+use crate::checks::{Connector, FDS_A_LOOK_UP, Shared};
+use crate::config::model::Config;
+use crate::exit::{Exit, Failure};
+use crate::sockets::port::{Listening, Port, cannot_listen, leave_silent};
+use crate::stats::process::Ledger;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use probe_cache::{Desk, PROBES_MAX};
+use std::convert::Infallible;
+use std::io;
+use std::net::SocketAddr;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
+
+/// Where it is configured.
+const TABLE: &str = "blackbox";
+
+/// Connections to this port. More wait to be accepted.
+const CONNS_MAX: usize = 64;
+
+/// Names that are looked up at once in the process; one may hang for as long as the system likes, and longer than the configuration is served
+/// whose probe wanted it.
+const LOOKUPS_MAX: usize = 16;
+
+/// How long a client may take to ask, and to ask again.
+const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// A connection is asked to end after this.
+const AGE_MAX: Duration = Duration::from_secs(600);
+
+/// Bytes of what a client asks with.
+const HEAD_LEN_MAX: usize = 16 << 10;
+
+/// Between two attempts to accept where descriptors are short.
+const RETRY_AFTER: Duration = Duration::from_millis(100);
+
+/// The running thread.
+#[derive(Debug)]
+pub(crate) struct Probes {
+    /// As they are written down, with copies for whoever follows.
+    listeners: Vec<Listening>,
+    phase: watch::Sender<Phase>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// Addresses that are ours, and nobody asks there yet.
+#[derive(Debug)]
+pub(crate) struct Unopened {
+    ports: Vec<(SocketAddr, Port)>,
+    /// Without the word the thread ends.
+    go: SyncSender<Vec<std::net::TcpListener>>,
+    phase: watch::Sender<Phase>,
+    thread: JoinHandle<()>,
+}
+
+/// How far the thread has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Serving,
+    /// Nobody new is heard; whoever has asked is answered.
+    Leaving,
+    Stopped,
+}
+
+impl Probes {
+    /// Takes the addresses, those that the one before has from there.
+    ///
+    /// # Errors
+    /// When somebody else listens there, or nobody may.
+    pub(crate) fn prepare(
+        config: &Config,
+        before: Option<&Self>,
+        ledger: &Arc<Ledger>,
+    ) -> Result<Option<Unopened>, Failure> {
+        let Some(blackbox) = &config.blackbox else { return Ok(None) };
+        let no_thread = |error: io::Error| {
+            Failure::new(Exit::Failure, format!("no thread could be started for probes: {error}"))
+        };
+        let connector = Connector::open(&config.egress).map_err(|why| Failure::new(Exit::BadConfig, why))?;
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_io()
+            .enable_time()
+            .max_blocking_threads(LOOKUPS_MAX)
+            .build();
+        let runtime = runtime.map_err(no_thread)?;
+        let mut ports = Vec::new();
+        let mut held: Vec<&Listening> = before.iter().flat_map(|before| &before.listeners).collect();
+        for &addr in &blackbox.binds {
+            let port = match held.iter().position(|(held, _)| *held == addr) {
+                Some(at) => held.remove(at).1.try_clone().map(Port::Listening),
+                None => Port::bind(addr),
+            };
+            ports.push((addr, port.map_err(|error| cannot_listen(TABLE, addr, &error))?));
+        }
+        let desk = Arc::new(Desk::new(blackbox, Shared::new(Arc::new(connector)), Arc::clone(ledger)));
+        let (phase, told) = watch::channel(Phase::Serving);
+        let (go, goes) = sync_channel::<Vec<std::net::TcpListener>>(1);
+        // Whoever connected last has asked by then, and has been answered.
+        let leave_timeout = HEAD_TIMEOUT + blackbox.timeout;
+        let run = move || {
+            let Ok(listeners) = goes.recv() else { return };
+            runtime.block_on(serve(listeners, desk, told, leave_timeout));
+            // A name that is looked up may take as long as the system likes.
+            runtime.shutdown_background();
+        };
+        let thread = std::thread::Builder::new().name("probes".into()).spawn(run).map_err(no_thread)?;
+        Ok(Some(Unopened { ports, go, phase, thread }))
+    }
+
+    /// Others listen there from now on. Whoever has asked is answered; nobody waits for that.
+    pub(crate) fn leave(mut self) {
+        self.phase.send_replace(Phase::Leaving);
+        drop(self.thread.take());
+    }
+
+    /// Where probes are asked for.
+    pub(crate) fn addrs(&self) -> Vec<String> {
+        let addr = |(addr, listener): &Listening| listener.local_addr().unwrap_or(*addr).to_string();
+        self.listeners.iter().map(addr).collect()
+    }
+
+    /// Descriptors that may be open at once.
+    pub(crate) fn descriptors(config: &Config) -> u32 {
+        let listeners = config.blackbox.as_ref().map_or(0, |blackbox| blackbox.binds.len());
+        let all = if listeners == 0 {
+            0
+        } else {
+            listeners * (CONNS_MAX + 1) + PROBES_MAX + FDS_A_LOOK_UP * LOOKUPS_MAX + 8
+        };
+        u32::try_from(all).unwrap_or(u32::MAX)
+    }
+}
+
+impl Drop for Probes {
+    fn drop(&mut self) {
+        let Some(thread) = self.thread.take() else { return };
+        self.phase.send_replace(Phase::Stopped);
+        let _panicked = thread.join();
+    }
+}
+
+impl Unopened {
+    /// From now on whoever asks is answered.
+    pub(crate) fn open(self) -> Probes {
+        let mut listeners = Vec::new();
+        let mut addrs = Vec::new();
+        for (addr, port) in self.ports {
+            match port.listen() {
+                Ok(listener) => {
+                    addrs.push(listener.local_addr().unwrap_or(addr).to_string());
+                    listeners.push((addr, listener));
+                }
+                Err(error) => tracing::error!("{}", cannot_listen(TABLE, addr, &error)),
+            }
+        }
+        tracing::info!(addresses = addrs.join(" "), "probes are made for whoever asks");
+        let copies = listeners.iter().filter_map(|(_, listener)| {
+            listener
+                .try_clone()
+                .inspect_err(|error| tracing::error!(%error, "a port for probes stays closed"))
+                .ok()
+        });
+        let _begins = self.go.send(copies.collect());
+        Probes { listeners, phase: self.phase, thread: Some(self.thread) }
+    }
+}
+
+async fn serve(
+    listeners: Vec<std::net::TcpListener>,
+    desk: Arc<Desk>,
+    mut phase: watch::Receiver<Phase>,
+    leave_timeout: Duration,
+) {
+    let listeners = listeners.into_iter().filter_map(|listener| TcpListener::from_std(listener).ok());
+    let all: JoinSet<()> =
+        listeners.map(|listener| accept(listener, Arc::clone(&desk), phase.clone())).collect();
+    let ends = async {
+        if after_serving(&mut phase).await == Phase::Leaving {
+            sleep(leave_timeout).await;
+        }
+    };
+    tokio::select! {
+        _ended = all.join_all() => {}
+        () = ends => {}
+    }
+}
+
+async fn after_serving(phase: &mut watch::Receiver<Phase>) -> Phase {
+    let after = phase.wait_for(|phase| *phase != Phase::Serving).await;
+    after.map_or(Phase::Stopped, |phase| *phase)
+}
+
+/// Until others listen there and whoever came before has been answered.
+async fn accept(listener: TcpListener, desk: Arc<Desk>, mut phase: watch::Receiver<Phase>) {
+    let mut conns = JoinSet::new();
+    let leaving = phase.clone();
+    loop {
+        tokio::select! {
+            _leaving = after_serving(&mut phase) => break,
+            accepted = listener.accept(), if conns.len() < CONNS_MAX => {
+                let Ok((stream, peer)) = accepted else {
+                    sleep(RETRY_AFTER).await;
+                    continue;
+                };
+                conns.spawn(talk(stream, peer, Arc::clone(&desk), leaving.clone()));
+            }
+            Some(_ended) = conns.join_next() => {}
+        }
+    }
+    drop(listener);
+    conns.join_all().await;
+}
+
+/// One connection.
+async fn talk(stream: TcpStream, peer: SocketAddr, desk: Arc<Desk>, mut phase: watch::Receiver<Phase>) {
+    leave_silent(&stream);
+    let is_here = peer.ip().to_canonical().is_loopback()
+        || stream.local_addr().is_ok_and(|local| local.ip() == peer.ip());
+    let last_words = HEAD_TIMEOUT + desk.timeout;
+    let (asks, mut asked) = watch::channel(false);
+    let service = service_fn(move |request| {
+        asks.send_replace(true);
+        let desk = Arc::clone(&desk);
+        async move { Ok::<_, Infallible>(desk.answer(&request, is_here).await) }
+    });
+    let mut builder = http1::Builder::new();
+    builder.timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT).max_buf_size(HEAD_LEN_MAX);
+    let mut conn = pin!(builder.serve_connection(TokioIo::new(stream), service));
+    // Whoever connected gets one answer.
+    let leaves = async {
+        after_serving(&mut phase).await;
+        asked.wait_for(|asked| *asked).await.is_ok()
+    };
+    // What a client breaks off is no failure of ours.
+    tokio::select! {
+        _ended = conn.as_mut() => return,
+        _asked = leaves => conn.as_mut().graceful_shutdown(),
+        () = sleep(AGE_MAX) => conn.as_mut().graceful_shutdown(),
+    }
+    let _in_time = timeout(last_words, conn).await;
+}

@@ -1,0 +1,157 @@
+//! What each request is answered with: what a probe found, made now or a moment ago.
+//!
+//! Does not know about: connections.
+
+use super::probe::{Prober, Refused};
+use super::query::Query;
+use crate::checks::Shared;
+use crate::config::model::{Blackbox, Module};
+use crate::guards::browser::is_own_host;
+use crate::stats::process::Ledger;
+use crate::stats::totals::Item;
+use bytes::Bytes;
+use http_body_util::Full;
+use hyper::body::Incoming;
+use hyper::header::{CONTENT_TYPE, HOST, HeaderValue};
+use hyper::{Request, Response, StatusCode};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use tokio::sync::Semaphore;
+use tokio::time::{Instant, timeout_at};
+
+/// Probes at once. Whoever waits for more than his time is told so.
+pub(super) const PROBES_MAX: usize = 32;
+
+/// Results that are kept, each of a few KiB.
+const RESULTS_MAX: usize = 1024;
+
+/// What Prometheus leaves for itself of the time that it gives (blackbox_exporter's `--timeout-offset`).
+const TIMEOUT_OFFSET: Duration = Duration::from_millis(500);
+
+/// For a name that may be that of another site.
+const FOREIGN_HOST: &str =
+    "this address is not known by the name in `Host`: use an IP address or localhost\n";
+
+const TEXT: HeaderValue = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
+const PLAIN: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
+
+/// What is known of one target by one module.
+type Slot = Arc<tokio::sync::Mutex<Option<(Instant, Bytes)>>>;
+
+/// Answers requests.
+#[derive(Debug)]
+pub(super) struct Desk {
+    prober: Prober,
+    modules: Vec<Module>,
+    cache: Duration,
+    pub(super) timeout: Duration,
+    slots: Mutex<HashMap<(Module, String), Slot>>,
+    places: Semaphore,
+    ledger: Arc<Ledger>,
+}
+
+impl Desk {
+    pub(super) fn new(blackbox: &Blackbox, shared: Shared, ledger: Arc<Ledger>) -> Self {
+        Self {
+            prober: Prober::new(blackbox.targets.iter().copied().collect(), shared),
+            modules: blackbox.modules.clone(),
+            cache: blackbox.cache,
+            timeout: blackbox.timeout,
+            slots: Mutex::default(),
+            places: Semaphore::new(PROBES_MAX),
+            ledger,
+        }
+    }
+
+    /// `is_here`: the client is on this machine, as a browser may be that was sent here by the name of another site.
+    pub(super) async fn answer(&self, request: &Request<Incoming>, is_here: bool) -> Response<Full<Bytes>> {
+        match request.uri().path() {
+            "/probe" => {}
+            "/-/healthy" => return reply(StatusCode::OK, PLAIN, "Healthy"),
+            _ => return reply(StatusCode::NOT_FOUND, PLAIN, "ask for /probe?target=TARGET&module=MODULE\n"),
+        }
+        let host = request.headers().get(HOST).map(HeaderValue::as_bytes);
+        if is_here && host.is_some_and(|host| !is_own_host(host, &[])) {
+            self.count("unknown", "invalid");
+            return reply(StatusCode::FORBIDDEN, PLAIN, FOREIGN_HOST);
+        }
+        let query = match Query::parse(request.uri().query().unwrap_or_default(), &self.modules) {
+            Ok(query) => query,
+            Err(why) => {
+                self.count("unknown", "invalid");
+                return reply(StatusCode::BAD_REQUEST, PLAIN, format!("{why}\n"));
+            }
+        };
+        let wanted = request.headers().get("x-prometheus-scrape-timeout-seconds");
+        let limit = self.timeout_of(wanted.and_then(|value| value.to_str().ok()));
+        let module = query.module.as_str();
+        let result = self.result(query, limit).await;
+        self.count(module, result.as_ref().map_or_else(Refused::as_str, |&(_, found)| found));
+        match result {
+            Ok((text, _)) => reply(StatusCode::OK, TEXT, text),
+            Err(Refused::TooMany) => {
+                reply(StatusCode::SERVICE_UNAVAILABLE, PLAIN, format!("{}\n", Refused::TooMany))
+            }
+            Err(refused) => reply(StatusCode::FORBIDDEN, PLAIN, format!("{refused}\n")),
+        }
+    }
+
+    /// The shorter one of what the file says and of what Prometheus waits for, as it says itself.
+    fn timeout_of(&self, scrape_timeout: Option<&str>) -> Duration {
+        let secs = scrape_timeout.and_then(|text| text.parse::<f64>().ok());
+        let wanted = secs.and_then(|secs| Duration::try_from_secs_f64(secs).ok());
+        let wanted = wanted.map(|wanted| wanted.saturating_sub(TIMEOUT_OFFSET).max(TIMEOUT_OFFSET / 5));
+        wanted.map_or(self.timeout, |wanted| wanted.min(self.timeout))
+    }
+
+    fn count(&self, module: &'static str, result: &'static str) {
+        self.ledger.count_one(&Item::Probed { module, result });
+    }
+
+    /// The text, and the word by which it is counted.
+    async fn result(&self, query: Query, limit: Duration) -> Result<(Bytes, &'static str), Refused> {
+        let slot = self.slot(query.module, &query.target);
+        // Whoever comes meanwhile waits here, and finds it done.
+        let waits_until = Instant::now() + limit;
+        let Ok(mut known) = timeout_at(waits_until, slot.lock()).await else { return Err(Refused::TooMany) };
+        if let Some((at, text)) = &*known
+            && at.elapsed() < self.cache
+        {
+            return Ok((text.clone(), "cached"));
+        }
+        let place = timeout_at(waits_until, self.places.acquire()).await;
+        let Ok(Ok(_place)) = place else { return Err(Refused::TooMany) };
+        let made = self.prober.probe(query.module, &query.target, limit).await?;
+        let text = Bytes::from(made.text);
+        *known = Some((Instant::now(), text.clone()));
+        Ok((text, if made.is_success { "success" } else { "failure" }))
+    }
+
+    fn slot(&self, module: Module, target: &str) -> Slot {
+        let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(slot) = slots.get(&(module, target.to_owned())) {
+            return Arc::clone(slot);
+        }
+        if slots.len() >= RESULTS_MAX {
+            // Those that are in use come back; what is old or was never filled goes first.
+            let is_new = |slot: &Slot| {
+                slot.try_lock()
+                    .map_or(true, |known| known.as_ref().is_some_and(|(at, _)| at.elapsed() < self.cache))
+            };
+            slots.retain(|_, slot| is_new(slot));
+        }
+        let slot = Slot::default();
+        if slots.len() < RESULTS_MAX {
+            slots.insert((module, target.to_owned()), Arc::clone(&slot));
+        }
+        slot
+    }
+}
+
+fn reply(status: StatusCode, content_type: HeaderValue, body: impl Into<Bytes>) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::new(body.into()));
+    *response.status_mut() = status;
+    response.headers_mut().insert(CONTENT_TYPE, content_type);
+    response
+}

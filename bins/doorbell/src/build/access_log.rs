@@ -1,0 +1,79 @@
+//! The access log as the configuration wants it.
+//!
+//! Does not know about: what a line says, how it is queued (`doorbell` does).
+
+use crate::config::model::{Access, AccessFile, AccessFormat, Config, Log};
+use crate::exit::{Exit, Failure};
+use crate::http::log::{Filter, Format, Level, Logger, Record, Sink};
+use doorbell::access_log::{AccessLog, LogSink, LogTarget};
+use std::num::NonZeroU32;
+
+/// Starts the log; `None` when it is off.
+pub(crate) fn start(config: &Config) -> Result<Option<AccessLog>, Failure> {
+    let Log { access, access_format, access_file, .. } = &config.log;
+    if *access == Access::Off {
+        return Ok(None);
+    }
+    let target = match access_file {
+        AccessFile::Path(path) => LogTarget::File(path.clone()),
+        AccessFile::Stdout => LogTarget::Stdout,
+    };
+    let builder = AccessLog::builder(target)
+        .format(match access_format {
+            AccessFormat::Json => Format::Json,
+            AccessFormat::Text => Format::Text,
+        })
+        .routes(config.routes.iter().map(|route| route.name.clone()).collect())
+        .on_trouble(|trouble| {
+            let why = std::error::Error::source(trouble).map(ToString::to_string).unwrap_or_default();
+            tracing::error!("{trouble}: {why}");
+        });
+    builder.start().map(Some).map_err(|error| {
+        let place = match access_file {
+            AccessFile::Path(path) => path.display().to_string(),
+            AccessFile::Stdout => "standard output".to_owned(),
+        };
+        Failure::new(Exit::Failure, format!("the access log {place} cannot be opened: {error}"))
+    })
+}
+
+/// By what requests come to a door.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum By {
+    Http1,
+    Http2,
+}
+
+/// The lines of one door.
+#[derive(Clone, Debug)]
+pub(crate) struct Lines {
+    sink: LogSink,
+    by: By,
+}
+
+impl Sink for Lines {
+    #[inline]
+    fn log(&self, record: &Record) {
+        match self.by {
+            By::Http1 => self.sink.log(record),
+            By::Http2 => self.sink.log(&record.by_http2()),
+        }
+    }
+
+    fn later(&self) -> Option<Box<dyn Sink + Send>> {
+        Some(Box::new(self.clone()))
+    }
+}
+
+/// What one door of a listener logs.
+pub(crate) fn logger(config: &Config, log: &AccessLog, by: By) -> Logger<Lines> {
+    let Log { access, access_sample, .. } = config.log;
+    let filter = Filter::new(match access {
+        Access::All => Level::All,
+        Access::Errors => Level::Errors,
+        Access::Off => Level::Off,
+    });
+    // One in one is no sample: what `errors` leaves out stays out.
+    let sample = NonZeroU32::new(access_sample).filter(|n| n.get() > 1);
+    Logger::new(sample.map_or(filter, |n| filter.one_in(n)), Lines { sink: log.sink(), by })
+}

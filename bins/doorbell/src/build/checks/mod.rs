@@ -1,0 +1,83 @@
+//! The checks of a configuration, ready to run.
+//!
+//! Does not know about: what follows from their findings.
+
+#[cfg(test)]
+mod tests;
+
+use crate::checks::{Connector, Plan, Push, Run, Runner, SchedulerCounters, Shared};
+use crate::config::model::{Check, CheckKind, Config, Egress};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// What the checks of one configuration leave to those of the next.
+#[derive(Debug)]
+pub(crate) struct Left {
+    egress: Egress,
+    connector: Arc<Connector>,
+    /// By name, those that remember.
+    runners: HashMap<String, Arc<Runner>>,
+}
+
+impl Left {
+    pub(crate) fn of(config: &Config, plan: &Plan) -> Self {
+        let remember = plan.runners().filter(|(_, runner)| runner.goes_on());
+        let named = remember
+            .filter_map(|(at, runner)| Some((config.checks.get(at)?.name.clone(), Arc::clone(runner))));
+        Self { egress: config.egress.clone(), connector: plan.connector(), runners: named.collect() }
+    }
+
+    /// The one that already runs for this check, if it stays the same and remembers.
+    fn runner(&self, check: &Check) -> Option<Arc<Runner>> {
+        self.runners.get(&check.name).filter(|runner| runner.is_for(check)).cloned()
+    }
+}
+
+/// `None` where there is nothing to check. What is done is counted in `counters`; what `left` has that still fits is used on.
+///
+/// # Errors
+/// When a check needs a file that cannot be used.
+pub(crate) fn plan(
+    config: &Config,
+    counters: &Arc<SchedulerCounters>,
+    left: Option<&Left>,
+) -> Result<Option<(Plan, Push)>, String> {
+    if config.checks.is_empty() {
+        return Ok(None);
+    }
+    let is_exec = |check: &&Check| matches!(check.kind, CheckKind::Exec(_));
+    if let Some(check) = config.checks.iter().find(is_exec).filter(|_| !config.allow_exec) {
+        let name = &check.name;
+        return Err(format!(
+            "check {name} runs a program, which nobody allowed: start with --allow-exec, or remove it"
+        ));
+    }
+    let instance = instance(config);
+    let connector = match left {
+        Some(left) if left.egress == config.egress => Arc::clone(&left.connector),
+        _ => Arc::new(Connector::open(&config.egress)?),
+    };
+    let (mut runs, mut shared) = (Vec::new(), Shared::new(Arc::clone(&connector)));
+    let stats = counters.by_check.of(config.checks.iter().map(|check| check.name.as_str()));
+    for (position, (check, stats)) in config.checks.iter().zip(&stats).enumerate() {
+        let runner = match left.and_then(|left| left.runner(check)) {
+            None => Runner::build(check, &mut shared)?.map(Arc::new),
+            known => known,
+        };
+        if let Some(runner) = runner {
+            runs.push(Run::new(position, check, &instance, runner, Arc::clone(stats)));
+        }
+    }
+    let counters = Arc::clone(counters);
+    Ok(Some(Plan::new(runs, stats, config.runtime.checks_in_flight as usize, connector, counters)))
+}
+
+/// What tells this doorbell from its replicas, and stays the same when it is started again: a pod or a machine has a name, and two on one
+/// machine have different addresses.
+fn instance(config: &Config) -> String {
+    let host = rustix::system::uname();
+    let binds = config.listeners.iter().flat_map(|listener| &listener.binds).map(ToString::to_string);
+    let own: Vec<String> =
+        std::iter::once(host.nodename().to_string_lossy().into_owned()).chain(binds).collect();
+    own.join(" ")
+}

@@ -1,0 +1,172 @@
+//! The compute lane as the configuration wants it, and files that are read there.
+//!
+//! Does not know about: what is in the files, other jobs.
+
+use crate::config::model::{Compute, Config};
+use crate::exit::{Exit, Failure};
+use crate::reload::watch::Look;
+use doorbell::Offload;
+use doorbell::offload::Class;
+use std::num::NonZeroU16;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
+use std::time::Duration;
+
+/// How long whoever watches waits for one look, certificates meanwhile being looked at by nobody. Most are done in a millisecond.
+const LOOK_MAX: Duration = Duration::from_millis(500);
+
+/// Starts the threads; `None` where nothing needs them.
+pub(crate) fn start(config: &Config) -> Result<Option<Offload>, Failure> {
+    if !config.needs_compute() {
+        return Ok(None);
+    }
+    let Compute { threads, name, cpus, stack_size, nice, queue_high, queue_normal, timeout } =
+        &config.compute;
+    let cpus: Vec<usize> = cpus.iter().map(|cpu| *cpu as usize).collect();
+    let mut builder = Offload::builder()
+        .name(name)
+        .cpus(&cpus)
+        .nice(*nice)
+        .queue_max(Class::High, *queue_high as usize)
+        .queue_max(Class::Normal, *queue_normal as usize)
+        .timeout(*timeout);
+    if let Some(threads) = threads.and_then(|count| NonZeroU16::new(u16::try_from(count).ok()?)) {
+        builder = builder.threads(threads);
+    }
+    if let Some(bytes) = stack_size {
+        builder = builder.stack_size(*bytes as usize);
+    }
+    builder.build().map(Some).map_err(|error| Failure::new(Exit::Failure, error.to_string()))
+}
+
+/// Where the files of one reader are looked at.
+#[derive(Debug)]
+pub(crate) struct Reading {
+    lane: Option<Offload>,
+    /// A look that was not done in time, and what it will have found.
+    late: Option<Receiver<Look>>,
+}
+
+impl Reading {
+    /// On this lane; without one, by whoever wants it done. Before jobs that verify tokens: those come from anybody, and one look stands for
+    /// all requests after it.
+    pub(crate) fn new(lane: Option<Offload>) -> Self {
+        Self { lane: lane.map(|lane| lane.class(Class::High)), late: None }
+    }
+
+    /// The same, for another reader.
+    pub(crate) fn another(&self) -> Self {
+        Self { lane: self.lane.clone(), late: None }
+    }
+
+    /// Has a look taken in turn with the other jobs, and waits a while for it. [`Look::Later`] when there are too many of those, or when it
+    /// takes longer: it goes on then, and the next calls ask what it found, without waiting, instead of beginning another.
+    pub(crate) fn look(&mut self, look: impl FnOnce() -> Look + Send + 'static) -> Look {
+        let Some(lane) = &self.lane else { return look() };
+        let (found, wait) = match self.late.take() {
+            Some(found) => (found, Duration::ZERO),
+            None => {
+                let (tell, found) = sync_channel(1);
+                let is_queued = lane.spawn(move || {
+                    let _gone = tell.send(look());
+                });
+                if !is_queued {
+                    return Look::Later;
+                }
+                (found, LOOK_MAX)
+            }
+        };
+        match found.recv_timeout(wait) {
+            Ok(look) => look,
+            Err(RecvTimeoutError::Disconnected) => {
+                Look::Refused("a defect of doorbell: the look panicked".to_owned())
+            }
+            Err(RecvTimeoutError::Timeout) => {
+                self.late = Some(found);
+                Look::Later
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Instant;
+
+    fn lane(queue_max: usize) -> Offload {
+        let builder = Offload::builder().name("look-test").threads(NonZeroU16::MIN);
+        builder.queue_max(Class::High, queue_max).queue_max(Class::Normal, queue_max).build().unwrap()
+    }
+
+    fn where_it_runs() -> Look {
+        Look::Changed(std::thread::current().name().unwrap_or_default().to_owned())
+    }
+
+    /// What the look found that is on its way, or that can begin soon.
+    fn found(reading: &mut Reading, look: impl Fn() -> Look + Clone + Send + 'static) -> Look {
+        loop {
+            match reading.look(look.clone()) {
+                Look::Later => std::thread::yield_now(),
+                look => return look,
+            }
+        }
+    }
+
+    #[test]
+    fn a_look_is_a_job_and_goes_before_those_of_requests() {
+        let lane = lane(64);
+        let (hold, held) = sync_channel::<()>(0);
+        let (begin, begun) = sync_channel(1);
+        let (tell, told) = sync_channel(65);
+        assert!(lane.spawn(move || {
+            begin.send(()).unwrap();
+            let _gone = held.recv();
+        }));
+        begun.recv().unwrap();
+        for _ in 0..64 {
+            let tell = tell.clone();
+            assert!(lane.spawn(move || tell.send("request").unwrap()));
+        }
+        assert!(!lane.spawn(|| {}), "the queue of requests is full");
+        let mut reading = Reading::new(Some(lane));
+        let first = reading.look(move || {
+            tell.send("look").unwrap();
+            where_it_runs()
+        });
+        assert_eq!(first, Look::Later);
+        drop(hold);
+        let name = found(&mut reading, || unreachable!("one look is on its way"));
+        assert!(matches!(&name, Look::Changed(name) if name.starts_with("look-test")), "{name:?}");
+        let order: Vec<&str> = told.iter().take(65).collect();
+        assert!(order.iter().position(|who| *who == "look").unwrap() <= 1, "{order:?}");
+        assert!(matches!(reading.look(where_it_runs), Look::Changed(_)), "and the next is a new one");
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "how long a look may hold up whoever watches")]
+    #[test]
+    fn a_thread_that_is_busy_and_a_queue_that_is_full_hold_nobody_up() {
+        let lane = lane(1);
+        let (hold, held) = sync_channel::<()>(0);
+        let (begin, begun) = sync_channel(1);
+        assert!(lane.spawn(move || {
+            begin.send(()).unwrap();
+            let _gone = held.recv();
+        }));
+        begun.recv().unwrap();
+        let [mut first, mut second] = [(); 2].map(|()| Reading::new(Some(lane.clone())));
+        let start = Instant::now();
+        assert_eq!(first.look(where_it_runs), Look::Later);
+        assert_eq!(second.look(where_it_runs), Look::Later, "there is no room");
+        assert!(start.elapsed() < 2 * LOOK_MAX, "{:?}", start.elapsed());
+        drop(hold);
+        assert!(matches!(found(&mut first, where_it_runs), Look::Changed(_)));
+        assert!(matches!(found(&mut second, where_it_runs), Look::Changed(_)));
+    }
+
+    #[test]
+    fn a_look_that_panics_is_told() {
+        let mut reading = Reading::new(Some(lane(1)));
+        let look = found(&mut reading, || panic!("as a test may"));
+        assert!(matches!(&look, Look::Refused(why) if why.contains("panicked")), "{look:?}");
+    }
+}

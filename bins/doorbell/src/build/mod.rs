@@ -1,0 +1,10 @@
+//! From keys of the configuration to objects of the engine.
+//!
+//! Does not know about: generations, reloads.
+pub(crate) mod access_log;
+pub(crate) mod checks;
+pub(crate) mod compute;
+pub(crate) mod engine;
+pub(crate) mod sample;
+pub(crate) mod stores;
+pub(crate) mod tls;

@@ -1,0 +1,31 @@
+//! The service of one listener without a server, for benches that count what a request costs in it.
+//!
+//! Does not know about: sockets, checks that run.
+
+use super::access_log::By;
+use super::compute::{self, Reading};
+use super::stores::Stores;
+use crate::config::model::Config;
+use crate::guards::Common;
+use crate::guards::client_limits::Tables;
+use crate::http::Service;
+use crate::registry::Keeper;
+use crate::routes::{Door, Doors, Materials, OpenDoor};
+use std::sync::Arc;
+
+/// The routes of the first listener, served as by a server without a log.
+///
+/// # Errors
+/// What is wrong with the configuration.
+pub fn service(config: &Config) -> Result<Box<dyn Service + Send + Sync>, String> {
+    let keeper = Keeper::build(config)?;
+    let lane = compute::start(config).map_err(|error| error.to_string())?;
+    let stores = Stores::open(config, &Reading::new(lane.clone()), &mut Vec::new())?;
+    let tables = Arc::new(Tables::after(&Tables::default(), config)?);
+    let (common, _) = Common::build(config, tables, lane)?;
+    let doors = Doors::default();
+    let materials =
+        Materials { config, keeper: &keeper, push: None, common: &common, stores: &stores, doors: &doors };
+    let door = Door::build(&materials, 0, By::Http1).map_err(|error| error.to_string())?;
+    Ok(if door.counts() { Box::new(OpenDoor::<true>(door)) } else { Box::new(OpenDoor::<false>(door)) })
+}

@@ -1,0 +1,55 @@
+//! Every directory and link map of a configuration, opened once, however many listeners serve it.
+//!
+//! Does not know about: how they answer.
+
+use super::compute::Reading;
+use crate::config::model::{Action, Config};
+use crate::guards::Refusal;
+use crate::reload::watch::Watched;
+use crate::routes::files::Directory;
+use crate::routes::links::Links;
+use std::collections::HashMap;
+
+/// By the name of their route.
+#[derive(Debug, Default)]
+pub(crate) struct Stores {
+    directories: HashMap<String, Directory>,
+    links: HashMap<String, Links>,
+}
+
+impl Stores {
+    /// Opens all of them, and adds what is to be watched to `watched`.
+    pub(crate) fn open(
+        config: &Config,
+        reading: &Reading,
+        watched: &mut Vec<Box<dyn Watched>>,
+    ) -> Result<Self, Refusal> {
+        let mut stores = Self::default();
+        for route in &config.routes {
+            match &route.action {
+                Action::Files(files) => {
+                    let (directory, reader) =
+                        Directory::open(files.clone(), route.headers.clone(), reading.another());
+                    stores.directories.insert(route.name.clone(), directory);
+                    watched.push(Box::new(reader));
+                }
+                Action::Links(map) => {
+                    let (links, reader) = Links::open(map.map.clone(), reading.another())
+                        .map_err(|why| format!("route {}: {why}", route.name))?;
+                    stores.links.insert(route.name.clone(), links);
+                    watched.push(Box::new(reader));
+                }
+                Action::Grpc | Action::Health(_) | Action::Push | Action::Redirect(_) | Action::Reply(_) => {}
+            }
+        }
+        Ok(stores)
+    }
+
+    pub(crate) fn directory(&self, route: &str) -> Option<&Directory> {
+        self.directories.get(route)
+    }
+
+    pub(crate) fn links(&self, route: &str) -> Option<&Links> {
+        self.links.get(route)
+    }
+}

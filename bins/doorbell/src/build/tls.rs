@@ -1,0 +1,212 @@
+//! Acceptors from `[tls.NAME]`, and their new certificates while the server runs.
+//!
+//! Does not know about: handshakes, watching.
+
+use crate::config::model::{CertificateFiles, ClientAuthMode, Rate, Tls, TlsVersion, UnknownServerName};
+use crate::guards::seed;
+use crate::http::Time;
+use crate::http::limit::{Limiter, Quota, QuotaError};
+use crate::reload::watch::{Look, Stamps, Watched, directories_of};
+use doorbell::tls::{
+    Acceptor, CertFiles, CertPair, ClientAuth, HandshakeGate, TlsConfig, TlsError, TlsLimits, UnknownName,
+    read_client_ca,
+};
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Addresses whose handshakes are counted.
+const GATE_KEYS_MAX: usize = 65_536;
+
+/// Who may begin a handshake, by address.
+pub(crate) type Gate = Arc<HandshakesPerClient>;
+
+/// A rate of handshakes for each client.
+#[derive(Debug)]
+pub(crate) struct HandshakesPerClient {
+    limiter: Limiter,
+    /// Bits of an IPv6 address that are one client.
+    v6_len: u8,
+}
+
+/// The files behind an acceptor.
+#[derive(Debug)]
+pub(crate) struct TlsReader {
+    tls: Tls,
+    asks: ClientAuthMode,
+    http2: bool,
+    acceptor: Acceptor,
+    stamps: Stamps,
+    /// When the next revocation list ends, in seconds since 1970.
+    crl_end: Option<i64>,
+}
+
+/// The certificates of a table as their files are now.
+#[derive(Debug)]
+pub(crate) struct Pairs {
+    loaded: Vec<CertPair>,
+    /// Of all files of the table.
+    stamps: Stamps,
+}
+
+/// The acceptor of one listener. `asks` is what its handshakes demand: less than the table says where routes are exempt. With `http2` the
+/// Tokio lane gets whoever prefers that.
+pub(crate) fn open(
+    Pairs { loaded, stamps }: Pairs,
+    tls: &Tls,
+    asks: ClientAuthMode,
+    http2: bool,
+    gate: Option<&Gate>,
+) -> Result<(Acceptor, TlsReader), TlsError> {
+    let Material { config, crl_end } = material(loaded, tls, asks, http2)?;
+    let limits = TlsLimits { handshake_timeout: tls.handshake_timeout, ..TlsLimits::default() };
+    let gate = gate.map(|gate| Box::new(Arc::clone(gate)) as Box<dyn HandshakeGate>);
+    let acceptor = Acceptor::with_limits(&config, limits, gate)?;
+    Ok((acceptor.clone(), TlsReader { tls: tls.clone(), asks, http2, acceptor, stamps, crl_end }))
+}
+
+/// The gate of a table, which all its listeners have together: an address has one rate however many there are.
+pub(crate) fn gate(Rate { requests, period }: Rate, v6_len: u8) -> Result<Gate, QuotaError> {
+    let limiter = Limiter::new(Quota::new(requests, requests, period)?, GATE_KEYS_MAX, seed());
+    Ok(Arc::new(HandshakesPerClient { limiter, v6_len }))
+}
+
+impl HandshakeGate for HandshakesPerClient {
+    fn admits(&self, client: IpAddr, now: Time) -> bool {
+        self.limiter.check_ip(client, self.v6_len, now).is_allowed()
+    }
+}
+
+impl Pairs {
+    /// Reads the certificates of a table and their keys. What they warn of is said when they are used.
+    pub(crate) fn read(tls: &Tls) -> Result<Self, TlsError> {
+        // Before the files are read: what changes meanwhile is found by the next look.
+        let stamps = Stamps::of(paths(tls));
+        let load = |files: &CertificateFiles| CertFiles::new(&files.cert, &files.key).load();
+        Ok(Self { loaded: tls.certificates.iter().map(load).collect::<Result<_, _>>()?, stamps })
+    }
+}
+
+/// Directories in which a certificate or key of this table may appear.
+pub(crate) fn directories(tls: &Tls) -> impl Iterator<Item = PathBuf> {
+    paths(tls).flat_map(directories_of)
+}
+
+/// What the files hold.
+struct Material {
+    config: TlsConfig,
+    crl_end: Option<i64>,
+}
+
+#[expect(clippy::disallowed_methods, reason = "certificates and revocation lists end by the calendar")]
+fn unix_secs() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
+}
+
+/// Reads the other files; a warning is told once here.
+fn material(
+    pairs: Vec<CertPair>,
+    tls: &Tls,
+    asks: ClientAuthMode,
+    http2: bool,
+) -> Result<Material, TlsError> {
+    let now = unix_secs();
+    let mut config: Option<TlsConfig> = None;
+    for pair in pairs {
+        for warning in pair.warnings(now) {
+            tracing::warn!("tls {}: {warning}", tls.name);
+        }
+        config = Some(match config {
+            None => TlsConfig::new(pair),
+            Some(config) => config.pair(pair),
+        });
+    }
+    let config = config.ok_or_else(|| TlsError::NoCertificate {
+        origin: format!("tls.{}", tls.name),
+        hint: "name one with `cert` and `key`",
+    })?;
+    let (client_auth, crl_end) = client_auth(tls, asks, now)?;
+    let config = config
+        .min_version(match tls.min_version {
+            TlsVersion::V1_2 => crate::http::TlsVersion::Tls12,
+            TlsVersion::V1_3 => crate::http::TlsVersion::Tls13,
+        })
+        .unknown_name(match tls.unknown_server_name {
+            UnknownServerName::Default => UnknownName::Default,
+            UnknownServerName::Refuse => UnknownName::Refuse,
+        })
+        .resumption(tls.session_resumption)
+        .alpn_handed(http2.then_some("h2"))
+        .client_auth(client_auth);
+    Ok(Material { config, crl_end })
+}
+
+fn client_auth(tls: &Tls, asks: ClientAuthMode, now: i64) -> Result<(ClientAuth, Option<i64>), TlsError> {
+    let Some(bundle) = tls.client_auth.ca.as_deref().filter(|_| asks != ClientAuthMode::None) else {
+        return Ok((ClientAuth::None, None));
+    };
+    let ca =
+        read_client_ca(bundle, &tls.client_auth.crls)?.expired_crls_hold(tls.client_auth.expired_crls_hold);
+    for warning in ca.warnings(now) {
+        tracing::warn!("tls {}: {warning}", tls.name);
+    }
+    let crl_end = ca.next_crl_end(now);
+    let client_auth = match asks {
+        ClientAuthMode::None => ClientAuth::None,
+        ClientAuthMode::Request => ClientAuth::Request(ca),
+        ClientAuthMode::Require => ClientAuth::Require(ca),
+    };
+    Ok((client_auth, crl_end))
+}
+
+fn paths(tls: &Tls) -> impl Iterator<Item = &Path> {
+    let pairs = tls.certificates.iter().flat_map(|files| [files.cert.as_path(), files.key.as_path()]);
+    let ca = tls.client_auth.ca.as_deref();
+    pairs.chain(ca).chain(tls.client_auth.crls.iter().map(PathBuf::as_path))
+}
+
+impl TlsReader {
+    /// Whether what the files hold now is something else. It is in use then.
+    fn replace(&mut self) -> Result<bool, TlsError> {
+        let Pairs { loaded, stamps } = Pairs::read(&self.tls)?;
+        let Material { config, crl_end } = material(loaded, &self.tls, self.asks, self.http2)?;
+        let changed = self.acceptor.replace(&config)?;
+        (self.stamps, self.crl_end) = (stamps, crl_end);
+        Ok(changed)
+    }
+}
+
+impl Watched for TlsReader {
+    fn name(&self) -> String {
+        format!("tls {}", self.tls.name)
+    }
+
+    fn directories(&self) -> Vec<PathBuf> {
+        directories(&self.tls).collect()
+    }
+
+    fn look(&mut self) -> Look {
+        let stamps = Stamps::of(paths(&self.tls));
+        // A list that ends without a new one is told by what reads it.
+        let ended = self.crl_end.is_some_and(|end| end < unix_secs());
+        if stamps == self.stamps && !ended {
+            return Look::Same;
+        }
+        if ended {
+            self.crl_end = None;
+        }
+        match self.replace() {
+            Ok(changed) => {
+                if changed {
+                    Look::Changed("new certificates are in use".to_owned())
+                } else {
+                    Look::Same
+                }
+            }
+            // The stamps stay: half of a pair may have been written, and the next look tries again.
+            Err(error) => Look::Refused(error.to_string()),
+        }
+    }
+}

@@ -1,0 +1,216 @@
+//! Token policies, and their keys while the server runs.
+//!
+//! Does not know about: routes, other guards.
+
+use super::Refusal;
+use crate::config::model::{self, JwtKey};
+use crate::guards::subject::Subject;
+use crate::http::auth::jwt::{Algorithm, Jwks, JwksError, JwtPolicy, Key};
+use crate::http::auth::{Decision, Policy, Tokens};
+use crate::http::layer::RequireAuth;
+use crate::http::{Answered, Request, Responder};
+use crate::reload::watch::{Look, Stamps, Watched, directories_of};
+use arc_swap::ArcSwap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// A token policy. One without a file of keys never changes, which saves the look whether it did.
+#[derive(Clone, Debug)]
+pub(super) enum Auth {
+    Fixed(Arc<RequireAuth>),
+    Watched(Arc<ArcSwap<RequireAuth>>),
+}
+
+impl Auth {
+    /// The policy, and what is to be watched where it has a file of keys.
+    pub(super) fn build(auth: &model::Auth) -> Result<(Self, Option<AuthReader>), Refusal> {
+        let stamps = Stamps::of(key_path(auth));
+        let policy = Arc::new(require(auth)?);
+        if key_path(auth).is_none() {
+            return Ok((Self::Fixed(policy), None));
+        }
+        let policy = Arc::new(ArcSwap::new(policy));
+        let reader = AuthReader { auth: auth.clone(), policy: Arc::clone(&policy), stamps };
+        Ok((Self::Watched(policy), Some(reader)))
+    }
+
+    /// Whether a request brought a static token of a policy that never changes: the usual case, apart from all others.
+    #[inline(always)]
+    pub(super) fn knows(&self, request: &Request<'_>, subject: &mut Option<&mut Subject>) -> bool {
+        let Self::Fixed(policy) = self else { return false };
+        let Some(name) = policy.known(request) else { return false };
+        if let Some(subject) = subject {
+            subject.set(name);
+        }
+        true
+    }
+
+    /// What is left when this policy does not know the token. Any of the policies may let a request in; if none does, the first one says
+    /// what it wants that knows the token and misses a right in it, or else this one.
+    #[inline(never)]
+    pub(super) fn authorize<'a>(
+        &self,
+        others: &[Self],
+        request: &Request<'_>,
+        reply: Responder<'a>,
+        subject: &mut Option<&mut Subject>,
+    ) -> Result<Responder<'a>, Answered<'a>> {
+        let mut refusal_of = |decision: &Decision<'_>| {
+            if let (Decision::Allowed(principal), Some(subject)) = (decision, &mut *subject) {
+                subject.set(principal.name());
+            }
+            decision.refusal()
+        };
+        let watched;
+        let (first, decision) = match self {
+            Self::Fixed(policy) => (&**policy, policy.decide_unknown(request)),
+            Self::Watched(policy) => {
+                watched = policy.load();
+                (&**watched, watched.decide(request))
+            }
+        };
+        let Some(mut refusal) = refusal_of(&decision) else { return Ok(reply) };
+        let mut by = None;
+        for other in others {
+            match other.with(|auth| refusal_of(&auth.decide(request))) {
+                None => return Ok(reply),
+                Some(said) if said.says_more_than(&refusal) => (by, refusal) = (Some(other), said),
+                Some(_) => {}
+            }
+        }
+        Err(match by {
+            None => first.refuse(&refusal, reply),
+            Some(other) => other.with(|auth| auth.refuse(&refusal, reply)),
+        })
+    }
+
+    pub(super) fn load(&self) -> Arc<RequireAuth> {
+        match self {
+            Self::Fixed(policy) => Arc::clone(policy),
+            Self::Watched(policy) => policy.load_full(),
+        }
+    }
+
+    pub(super) fn with<T>(&self, ask: impl FnOnce(&RequireAuth) -> T) -> T {
+        match self {
+            Self::Fixed(policy) => ask(policy),
+            Self::Watched(policy) => ask(&policy.load()),
+        }
+    }
+}
+
+/// The side of `[auth.NAME]` that reads keys.
+#[derive(Debug)]
+pub(crate) struct AuthReader {
+    auth: model::Auth,
+    policy: Arc<ArcSwap<RequireAuth>>,
+    stamps: Stamps,
+}
+
+impl Watched for AuthReader {
+    fn name(&self) -> String {
+        format!("auth {}", self.auth.name)
+    }
+
+    fn directories(&self) -> Vec<PathBuf> {
+        key_path(&self.auth).into_iter().flat_map(directories_of).collect()
+    }
+
+    fn look(&mut self) -> Look {
+        let stamps = Stamps::of(key_path(&self.auth));
+        if stamps == self.stamps {
+            return Look::Same;
+        }
+        match require(&self.auth) {
+            Ok(policy) => {
+                self.stamps = stamps;
+                self.policy.store(Arc::new(policy));
+                Look::Changed("new keys are in use".to_owned())
+            }
+            Err(why) => Look::Refused(why),
+        }
+    }
+}
+
+fn require(auth: &model::Auth) -> Result<RequireAuth, Refusal> {
+    let named = |error: &dyn std::fmt::Display| format!("auth {}: {error}", auth.name);
+    let mut tokens = Tokens::new();
+    for (name, secret) in &auth.tokens {
+        let _warned_at_check = tokens.add(name, secret.reveal().as_bytes()).map_err(|error| named(&error))?;
+    }
+    let policy = match (&auth.jwt, tokens.is_empty()) {
+        (None, _) => Policy::bearer(&auth.realm, tokens),
+        (Some(jwt), true) => Policy::jwt(&auth.realm, jwt_policy(jwt).map_err(|error| named(&error))?),
+        (Some(jwt), false) => {
+            Policy::either(&auth.realm, tokens, jwt_policy(jwt).map_err(|error| named(&error))?)
+        }
+    };
+    policy.map(RequireAuth::new).map_err(|error| named(&error))
+}
+
+fn jwt_policy(jwt: &model::Jwt) -> Result<JwtPolicy, Refusal> {
+    let algorithms: Vec<Algorithm> =
+        jwt.algorithms.iter().map(|algorithm| Algorithm::from(*algorithm)).collect();
+    let mut builder = JwtPolicy::builder().keys(keys(&jwt.key, &algorithms)?);
+    for issuer in &jwt.issuers {
+        builder = builder.issuer(issuer);
+    }
+    for audience in &jwt.audiences {
+        builder = builder.audience(audience);
+    }
+    for (name, value) in &jwt.require {
+        builder = if name == "scope" {
+            value
+                .split(' ')
+                .filter(|scope| !scope.is_empty())
+                .fold(builder, |builder, scope| builder.require_scope(scope))
+        } else {
+            builder.require_claim(name, value)
+        };
+    }
+    let leeway_secs = u32::try_from(jwt.leeway.as_secs()).unwrap_or(u32::MAX);
+    builder.leeway_secs(leeway_secs).build().map_err(|error| error.to_string())
+}
+
+fn keys(key: &JwtKey, algorithms: &[Algorithm]) -> Result<Vec<Key>, Refusal> {
+    match key {
+        JwtKey::Secret(secret) => {
+            Key::hmac(secret.reveal().as_bytes()).map(|key| vec![key]).map_err(|error| error.to_string())
+        }
+        JwtKey::Pem(path) => {
+            let pem = read(path)?;
+            let algorithm = algorithms.first().copied().ok_or("a key in a file needs one algorithm")?;
+            Key::pem(algorithm, &pem)
+                .map(|key| vec![key])
+                .map_err(|error| format!("{}: {error}", path.display()))
+        }
+        JwtKey::Jwks(path) => {
+            let set = read(path)?;
+            let set = Jwks::read(&set, algorithms)
+                .map_err(|error| format!("{}: {}", path.display(), in_full(&error)))?;
+            for why in &set.ignored {
+                tracing::warn!("{}: {}; it is ignored", path.display(), in_full(why));
+            }
+            Ok(set.keys)
+        }
+    }
+}
+
+/// What is wrong with the set, and with which of its keys.
+fn in_full(error: &JwksError) -> String {
+    match error {
+        JwksError::Key { error: cause, .. } => format!("{error}: {cause}"),
+        _ => error.to_string(),
+    }
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, Refusal> {
+    std::fs::read(path).map_err(|error| format!("{}: {error}", path.display()))
+}
+
+fn key_path(auth: &model::Auth) -> Option<&Path> {
+    match &auth.jwt.as_ref()?.key {
+        JwtKey::Jwks(path) | JwtKey::Pem(path) => Some(path),
+        JwtKey::Secret(_) => None,
+    }
+}

@@ -1,0 +1,149 @@
+//! Requests that a page of another site makes in a browser, and requests that came through a proxy.
+//!
+//! Does not know about: what a request asks for.
+//!
+//! A browser reaches every address that its machine reaches, the loopback among them. What a page cannot forge are the fields that the
+//! browser itself sets: `Host` is the name of the page's site, also where that name was rebound to our address, and every request but
+//! GET and HEAD has `Origin` (Fetch, section 3.2).
+
+use rustix::system::uname;
+use std::net::IpAddr;
+
+/// Fields by which proxies tell whom they ask for; those that begin so, and those that are called so.
+const FORWARDED_PREFIXES: [&str; 2] = ["x-forwarded-", "x-envoy-"];
+const FORWARDED: [&str; 7] = [
+    "cf-connecting-ip",
+    "forwarded",
+    "true-client-ip",
+    "via",
+    "x-client-ip",
+    "x-original-forwarded-for",
+    "x-real-ip",
+];
+
+/// Whether a `Host` can only mean this server: an address, a name of this machine, or one of `names`. Any other name may belong to a site
+/// that was rebound to our address.
+pub(crate) fn is_own_host(host: &[u8], names: &[String]) -> bool {
+    let Some(name) = std::str::from_utf8(host).ok().map(without_port) else { return false };
+    let name = name.strip_suffix('.').unwrap_or(name);
+    let is = |own: &str| name.eq_ignore_ascii_case(own);
+    is_address(name)
+        || is("localhost")
+        || names.iter().any(|own| is(own))
+        || uname().nodename().to_str().is_ok_and(is)
+}
+
+/// Whether a browser sent it for a page of another site. `is_own` tells whether a host is ours; a page of such a host may ask.
+pub(crate) fn is_cross_site<'a>(
+    field: impl Fn(&str) -> Option<&'a [u8]>,
+    host: &[u8],
+    is_own: impl Fn(&[u8]) -> bool,
+) -> bool {
+    let is_elsewhere = field("sec-fetch-site").is_some_and(|site| !matches!(site, b"same-origin" | b"none"));
+    let is_foreign = |origin: &[u8]| {
+        let scheme_len = origin.windows(3).position(|part| part == b"://").map(|at| at + 3);
+        scheme_len.is_none_or(|len| !origin[len..].eq_ignore_ascii_case(host)) || !is_own(host)
+    };
+    is_elsewhere || field("origin").is_some_and(is_foreign)
+}
+
+/// Whether one of these fields is set by proxies: the client is another one than the peer.
+pub(crate) fn is_forwarded<'a>(mut names: impl Iterator<Item = &'a str>) -> bool {
+    let begins = |name: &str, prefix: &str| {
+        name.get(..prefix.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(prefix))
+    };
+    names.any(|name| {
+        FORWARDED.iter().any(|field| name.eq_ignore_ascii_case(field))
+            || FORWARDED_PREFIXES.iter().any(|prefix| begins(name, prefix))
+    })
+}
+
+fn without_port(host: &str) -> &str {
+    let is_port = |port: &str| port.bytes().all(|byte| byte.is_ascii_digit());
+    host.rsplit_once(':').filter(|(_, port)| is_port(port)).map_or(host, |(name, _)| name)
+}
+
+fn is_address(name: &str) -> bool {
+    let bracketed = name.strip_prefix('[').and_then(|name| name.strip_suffix(']'));
+    bracketed.unwrap_or(name).parse::<IpAddr>().is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_host_is_ours_when_it_can_be_nothing_else() {
+        let names = ["doorbell.example".to_owned()];
+        let own = uname().nodename().to_string_lossy().into_owned();
+        for (host, expect) in [
+            ("127.0.0.1", true),
+            ("127.0.0.1:9130", true),
+            ("10.1.2.3:80", true),
+            ("[::1]:9130", true),
+            ("[::1]", true),
+            ("localhost", true),
+            ("LocalHost.:9130", true),
+            ("doorbell.example:9130", true),
+            ("Doorbell.Example", true),
+            (own.as_str(), true),
+            ("evil.example", false),
+            ("evil.example:9130", false),
+            ("a.doorbell.example", false),
+            ("localhost.evil.example", false),
+            ("127.0.0.1.evil.example", false),
+            ("127.0.0.1:evil.example", false),
+            ("evil.example:", false),
+            ("", false),
+        ] {
+            assert_eq!(is_own_host(host.as_bytes(), &names), expect, "{host}");
+        }
+        assert!(!is_own_host(b"\xff", &names));
+    }
+
+    #[test]
+    fn a_page_may_ask_its_own_site() {
+        let is_cross = |fields: &[(&str, &'static str)], host: &str| {
+            let field = |name: &str| {
+                let found = fields.iter().find(|(field, _)| *field == name);
+                found.map(|(_, value)| value.as_bytes())
+            };
+            is_cross_site(field, host.as_bytes(), |host| is_own_host(host, &[]))
+        };
+        for (fields, host, expect) in [
+            (&[][..], "evil.example", false),
+            (&[("origin", "http://localhost:80")], "localhost:80", false),
+            (&[("origin", "https://127.0.0.1")], "127.0.0.1", false),
+            (&[("sec-fetch-site", "none")], "localhost", false),
+            (&[("sec-fetch-site", "same-origin")], "localhost", false),
+            (&[("sec-fetch-site", "same-site")], "localhost", true),
+            (&[("sec-fetch-site", "cross-site")], "localhost", true),
+            (&[("origin", "null")], "localhost", true),
+            (&[("origin", "")], "", true),
+            (&[("origin", "https://evil.example")], "localhost", true),
+            (&[("origin", "http://localhost:81")], "localhost:80", true),
+            // Rebound: the page and we have one name, which is not ours.
+            (&[("origin", "http://evil.example:80")], "evil.example:80", true),
+        ] {
+            assert_eq!(is_cross(fields, host), expect, "{fields:?} {host}");
+        }
+    }
+
+    #[test]
+    fn proxies_are_known_by_their_fields() {
+        for (name, expect) in [
+            ("x-forwarded-for", true),
+            ("X-Forwarded-Proto", true),
+            ("Forwarded", true),
+            ("VIA", true),
+            ("x-real-ip", true),
+            ("x-envoy-external-address", true),
+            ("x-forwarde", false),
+            ("x-request-id", false),
+            ("host", false),
+            ("forwarder", false),
+        ] {
+            assert_eq!(is_forwarded(["accept", name].into_iter()), expect, "{name}");
+        }
+    }
+}

@@ -1,0 +1,187 @@
+//! What is counted of clients across generations: a configuration that says the same of a limit as the one before goes on with its table.
+//!
+//! Does not know about: routes, who is refused.
+//!
+//! So nobody gets a new budget, or a second one beside it, because somebody else reloads.
+
+use super::{Refusal, seed};
+use crate::build::tls::{self, Gate};
+use crate::config::model::{Config, Limit, Protocol, Rate};
+use crate::http::layer::AtMost;
+use crate::http::limit::{Limiter, Quota};
+use std::sync::Arc;
+
+/// See the [module](self).
+#[derive(Debug, Default)]
+pub(crate) struct Tables {
+    limits: Vec<(Limit, Arc<Limiter>)>,
+    /// Bits of an IPv6 address by which all of them count.
+    v6_len: u8,
+    /// By the name of `[tls.NAME]`.
+    gates: Vec<(String, Rate, Gate)>,
+    /// By the name of a route.
+    routes: Vec<(String, u32, AtMost)>,
+    /// By the name of a listener.
+    listeners: Vec<(String, u32, AtMost)>,
+}
+
+/// Something that several generations may count with.
+#[derive(Clone, Debug)]
+pub(crate) enum Counted {
+    AtMost(AtMost),
+    Limiter(Arc<Limiter>),
+}
+
+impl Tables {
+    /// Those of a configuration, as far as possible those of the one before.
+    pub(crate) fn after(before: &Self, config: &Config) -> Result<Self, Refusal> {
+        let v6_len = config.runtime.client_ipv6_prefix;
+        let mut tables = Self { v6_len, ..Self::default() };
+        // Keys of other lengths are other keys.
+        let none = Self::default();
+        let by_address = if before.v6_len == v6_len { before } else { &none };
+        for limit in &config.limits {
+            let known = by_address.limits.iter().find(|(known, _)| counts_the_same(known, limit));
+            let limiter = match known {
+                Some((_, limiter)) => Arc::clone(limiter),
+                None => limiter(limit)?,
+            };
+            tables.limits.push((limit.clone(), limiter));
+        }
+        for tls in &config.tls {
+            let Some(rate) = tls.handshakes_per_ip else { continue };
+            let known = by_address.gates.iter().find(|(name, known, _)| *name == tls.name && *known == rate);
+            let gate = match known {
+                Some((.., gate)) => Arc::clone(gate),
+                None => tls::gate(rate, v6_len).map_err(|error| format!("tls {}: {error}", tls.name))?,
+            };
+            tables.gates.push((tls.name.clone(), rate, gate));
+        }
+        for route in &config.routes {
+            let max = route.guard.concurrent;
+            tables.routes.extend(max.map(|max| caps(&before.routes, &route.name, max)));
+        }
+        for listener in &config.listeners {
+            let Protocol::Http1(http1) = &listener.protocol else { continue };
+            let max = http1.requests_in_flight;
+            tables.listeners.extend(max.map(|max| caps(&before.listeners, &listener.name, max)));
+        }
+        Ok(tables)
+    }
+
+    /// Who may come, by the position of the limit.
+    pub(crate) fn limiter(&self, limit: usize) -> Option<&Arc<Limiter>> {
+        self.limits.get(limit).map(|(_, limiter)| limiter)
+    }
+
+    /// Who may begin a handshake with this `[tls.NAME]`, where that is limited: listeners of one table count an address together.
+    pub(crate) fn gate(&self, tls: &str) -> Option<&Gate> {
+        self.gates.iter().find(|(name, ..)| name == tls).map(|(.., gate)| gate)
+    }
+
+    /// The cap of a route, which is one wherever the route is served.
+    pub(crate) fn of_route(&self, route: &str) -> Option<&AtMost> {
+        named(&self.routes, route)
+    }
+
+    pub(crate) fn of_listener(&self, listener: &str) -> Option<&AtMost> {
+        named(&self.listeners, listener)
+    }
+
+    /// Everything that counts those it refuses.
+    pub(crate) fn counted(&self) -> impl Iterator<Item = Counted> {
+        let limiters = self.limits.iter().map(|(_, limiter)| Counted::Limiter(Arc::clone(limiter)));
+        let caps = self.routes.iter().chain(&self.listeners);
+        limiters.chain(caps.map(|(.., at_most)| Counted::AtMost(at_most.clone())))
+    }
+}
+
+impl Counted {
+    /// Whether both are one.
+    pub(crate) fn is(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::AtMost(one), Self::AtMost(other)) => one.is(other),
+            (Self::Limiter(one), Self::Limiter(other)) => Arc::ptr_eq(one, other),
+            _ => false,
+        }
+    }
+
+    /// How many it refused, and why.
+    pub(crate) fn refused(&self) -> (&'static str, u64) {
+        match self {
+            Self::AtMost(at_most) => ("busy", at_most.refused()),
+            Self::Limiter(limiter) => ("rate_limited", limiter.counts().denied),
+        }
+    }
+}
+
+fn caps(before: &[(String, u32, AtMost)], name: &str, max: u32) -> (String, u32, AtMost) {
+    let known = before.iter().find(|(known, of, _)| known == name && *of == max);
+    let at_most = known.map_or_else(|| AtMost::new(max), |(.., at_most)| at_most.clone());
+    (name.to_owned(), max, at_most)
+}
+
+fn named<'a>(caps: &'a [(String, u32, AtMost)], name: &str) -> Option<&'a AtMost> {
+    caps.iter().find(|(known, ..)| known == name).map(|(.., at_most)| at_most)
+}
+
+/// Whether a key owes the same by both. Who is exempt, and what replies tell, does not matter to that.
+fn counts_the_same(known: &Limit, limit: &Limit) -> bool {
+    let is_same_key = known.name == limit.name && known.key == limit.key;
+    is_same_key && (known.rate, known.burst, known.table) == (limit.rate, limit.burst, limit.table)
+}
+
+fn limiter(limit: &Limit) -> Result<Arc<Limiter>, Refusal> {
+    let quota = Quota::new(limit.burst, limit.rate.requests, limit.rate.period)
+        .map_err(|error| format!("limit {}: {error}", limit.name))?;
+    Ok(Arc::new(Limiter::new(quota, limit.table as usize, seed())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{Source, parse};
+
+    fn tables(before: &Tables, text: &str) -> Tables {
+        let text = format!(
+            "version = 1\n[listener.web]\nbind = \":8080\"\n{text}[route.r]\npath = \"/r\"\nlimit = \"a\"\nconcurrent = 3\nreply = {{}}\n"
+        );
+        let source = Source { name: "f".to_owned(), text };
+        let parsed = parse(&source, &|_| None);
+        let config = parsed.config.unwrap_or_else(|| panic!("{:?}", parsed.problems));
+        Tables::after(before, &config).unwrap()
+    }
+
+    #[test]
+    fn what_says_the_same_goes_on_and_what_is_changed_begins_anew() {
+        const LIMIT: &str = "rate = \"10/s\"\nburst = 20\n";
+        let first = tables(&Tables::default(), &format!("[limit.a]\n{LIMIT}"));
+        let same = |text: &str| {
+            let next = tables(&first, text);
+            Arc::ptr_eq(first.limiter(0).unwrap(), next.limiter(next.limits.len() - 1).unwrap())
+        };
+        for (text, expected) in [
+            (format!("[limit.a]\n{LIMIT}"), true),
+            (format!("[limit.a]\n{LIMIT}headers = false\nexempt_probes = true\n"), true),
+            (format!("[limit.b]\n{LIMIT}[limit.a]\n{LIMIT}"), true),
+            (format!("[limit.a]\n{LIMIT}key = \"token\"\n"), false),
+            (format!("[limit.a]\n{LIMIT}table = 4096\n"), false),
+            ("[limit.a]\nrate = \"10/s\"\nburst = 21\n".to_owned(), false),
+            ("[limit.a]\nrate = \"10/m\"\nburst = 20\n".to_owned(), false),
+        ] {
+            assert_eq!(same(&text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn caps_go_on_and_each_is_counted_once() {
+        let text = "[limit.a]\nrate = \"10/s\"\n";
+        let first = tables(&Tables::default(), text);
+        let next = tables(&first, text);
+        let cap = first.of_route("r").unwrap();
+        assert!(cap.is(next.of_route("r").unwrap()) && first.of_listener("web").is_none());
+        let all: Vec<Counted> = first.counted().chain(next.counted()).collect();
+        let is_first = |at: usize| !all[..at].iter().any(|known| known.is(&all[at]));
+        assert_eq!((0..all.len()).filter(|&at| is_first(at)).count(), 2, "a limiter and a cap");
+    }
+}

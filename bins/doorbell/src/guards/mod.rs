@@ -1,0 +1,260 @@
+//! What stands before a route: rate limit, client certificate, token, requests at once; in this order, whatever the file's.
+//!
+//! Does not know about: routes, replies of those who get in. The cheapest question comes first, and a client that may not ask
+//! often cannot guess tokens often.
+
+mod auth;
+pub(crate) mod browser;
+pub(crate) mod client_limits;
+pub(crate) mod subject;
+pub(crate) mod token_jobs;
+
+use crate::config::model::{self, Config, LimitKey};
+use crate::guards::client_limits::Tables;
+use crate::guards::subject::{Promise, Subject};
+use crate::guards::token_jobs::Inquiry;
+use crate::http::auth::Decision;
+use crate::http::layer::{AtMost, RateLimit, RequireClientCert};
+use crate::http::limit;
+use crate::http::{Answered, Request, Responder};
+use auth::{Auth, AuthReader};
+use doorbell::Offload;
+use doorbell::offload::Class;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
+
+/// Everything that routes refer to by name, made once for all listeners.
+#[derive(Debug)]
+pub(crate) struct Common {
+    tables: Arc<Tables>,
+    auths: Vec<Auth>,
+    /// Where signatures are verified that take a while; without it, where the request is answered.
+    lane: Option<Offload>,
+}
+
+/// What one route asks of a request.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Guards {
+    limit: Option<RateLimit>,
+    client_cert: Option<RequireClientCert>,
+    auth: Vec<Auth>,
+    lane: Option<Offload>,
+    at_most: Option<AtMost>,
+}
+
+/// A part of the configuration that cannot be used, by its name.
+pub(crate) type Refusal = String;
+
+impl Common {
+    /// The token policies of a configuration, beside its `tables`, and what is to be watched.
+    pub(crate) fn build(
+        config: &Config,
+        tables: Arc<Tables>,
+        lane: Option<Offload>,
+    ) -> Result<(Self, Vec<AuthReader>), Refusal> {
+        let mut auths = Vec::new();
+        let mut readers = Vec::new();
+        for auth in &config.auth {
+            let (auth, reader) = Auth::build(auth)?;
+            auths.push(auth);
+            readers.extend(reader);
+        }
+        Ok((Self { tables, auths, lane }, readers))
+    }
+
+    /// The lane for jobs of this class, if any of the policies at these positions has keys of which a signature takes a while to verify.
+    fn lane_for(&self, positions: &[usize], config: &Config, class: Class) -> Option<Offload> {
+        let is_heavy = |position: &usize| config.auth.get(*position).is_some_and(model::Auth::is_heavy);
+        let lane = self.lane.clone().filter(|_| positions.iter().any(is_heavy));
+        lane.map(|lane| lane.class(class))
+    }
+
+    /// What counts clients, and those it refuses.
+    pub(crate) fn tables(&self) -> &Tables {
+        &self.tables
+    }
+
+    /// Where jobs are done, if there are any.
+    pub(crate) const fn lane(&self) -> Option<&Offload> {
+        self.lane.as_ref()
+    }
+}
+
+impl Guards {
+    /// The guards of a route, by its position, on a listener. A route of probes may be free of limits.
+    pub(crate) fn build(position: usize, listener: usize, config: &Config, common: &Common) -> Self {
+        let Some(route) = config.routes.get(position) else { return Self::default() };
+        let guard = &route.guard;
+        let is_probe = route.action.is_probe();
+        let needs_cert = config.needs_client_cert(listener, route);
+        let client_cert = needs_cert.then(|| RequireClientCert::named(guard.client_names.clone()));
+        let limit = guard.limit.and_then(|position| {
+            let limit = config.limits.get(position)?;
+            let limiter = Arc::clone(common.tables.limiter(position)?);
+            let v6_len = config.runtime.client_ipv6_prefix;
+            let by = RateLimit::new(limiter, limit_key(&limit.key, v6_len)).client_v6_len(v6_len);
+            let by = by.exempt_probes(limit.exempt_probes).send_fields(limit.headers);
+            (!(limit.exempt_probes && is_probe)).then_some(by)
+        });
+        let auth = guard.auth.iter().filter_map(|position| common.auths.get(*position).cloned()).collect();
+        // Probes that need a token go before everybody else's.
+        let class = if is_probe { Class::High } else { Class::Normal };
+        let lane = common.lane_for(&guard.auth, config, class);
+        let at_most = common.tables.of_route(&route.name).cloned();
+        Self { limit, client_cert, auth, lane, at_most }
+    }
+
+    /// True when nobody is asked anything.
+    pub(crate) const fn is_open(&self) -> bool {
+        self.limit.is_none() && self.client_cert.is_none() && self.auth.is_empty() && self.at_most.is_none()
+    }
+
+    /// True when a question is about the client's address.
+    pub(crate) const fn wants_client(&self) -> bool {
+        self.limit.is_some()
+    }
+
+    /// Has a request answered that gets through, or answers it. Who brought a token is told to `subject`. A token that takes a while to verify
+    /// is left to `put_off`, which answers with [`Self::around_verified`] once it is found good.
+    ///
+    /// A guard is asked first and has the chance to answer only to refuse: who gets through moves nothing.
+    #[inline(always)]
+    pub(crate) fn around<'a>(
+        &self,
+        request: &Request<'_>,
+        mut reply: Responder<'a>,
+        mut subject: Option<&mut Subject>,
+        put_off: impl FnOnce(Inquiry, Option<Promise>, Responder<'a>) -> Answered<'a>,
+        answer: impl FnOnce(Responder<'_>) -> Answered<'_>,
+    ) -> Answered<'a> {
+        if let Some(limit) = &self.limit
+            && let Err(checked) = limit.ask(request, &mut reply)
+        {
+            return limit.refuse(checked, reply);
+        }
+        if let Some(client_cert) = &self.client_cert
+            && !client_cert.allows(request)
+        {
+            return client_cert.refuse(request, reply);
+        }
+        if let Some((first, others)) = self.auth.split_first()
+            && !first.knows(request, &mut subject)
+        {
+            if let Some(inquiry) = inquire(self.lane.as_ref(), first, others, request) {
+                return put_off(inquiry, subject.map(Subject::promise), reply);
+            }
+            match first.authorize(others, request, reply, &mut subject) {
+                Ok(allowed) => reply = allowed,
+                Err(answered) => return answered,
+            }
+        }
+        self.around_verified(reply, answer)
+    }
+
+    /// What is left of the guards behind a good token.
+    #[inline(always)]
+    pub(crate) fn around_verified<'a>(
+        &self,
+        reply: Responder<'a>,
+        answer: impl FnOnce(Responder<'_>) -> Answered<'_>,
+    ) -> Answered<'a> {
+        match &self.at_most {
+            None => answer(reply),
+            Some(at_most) => at_most.around(reply, answer),
+        }
+    }
+}
+
+/// What a job is to find out about a request, if that takes so long that it is worth one.
+#[inline(never)]
+fn inquire(lane: Option<&Offload>, first: &Auth, others: &[Auth], request: &Request<'_>) -> Option<Inquiry> {
+    let lane = lane?;
+    let is_heavy = |auth: &Auth| auth.with(|auth| auth.is_heavy_for(request));
+    if !is_heavy(first) && !others.iter().any(is_heavy) {
+        return None;
+    }
+    Some(Inquiry::new(lane.clone(), first.load(), others.iter().map(Auth::load).collect()))
+}
+
+/// Those who see more than others, where nobody is refused.
+#[derive(Clone, Debug)]
+pub(crate) struct Viewers {
+    auth: Vec<Auth>,
+    /// As that of [`Guards`].
+    lane: Option<Offload>,
+}
+
+impl Viewers {
+    /// Whoever any of the policies at these positions knows; without any, whoever got so far.
+    pub(crate) fn build(positions: &[usize], config: &Config, common: &Common) -> Self {
+        let auth = positions.iter().filter_map(|position| common.auths.get(*position).cloned()).collect();
+        Self { auth, lane: common.lane_for(positions, config, Class::High) }
+    }
+
+    /// True when whoever got so far is one of them.
+    pub(crate) const fn are_all(&self) -> bool {
+        self.auth.is_empty()
+    }
+
+    /// True when some of their tokens take a while to verify.
+    pub(crate) const fn have_jobs(&self) -> bool {
+        self.lane.is_some()
+    }
+
+    /// What a job is to find out about a request; `None` where [`Self::admit`] finds it out about as fast.
+    pub(crate) fn inquire(&self, request: &Request<'_>) -> Option<Inquiry> {
+        let (first, others) = self.auth.split_first()?;
+        inquire(self.lane.as_ref(), first, others, request)
+    }
+
+    /// Whether a request comes from one of them. One without a token is not looked at.
+    pub(crate) fn admit(&self, request: &Request<'_>) -> bool {
+        if self.auth.is_empty() {
+            return true;
+        }
+        let knows = |auth: &Auth| auth.with(|auth| matches!(auth.decide(request), Decision::Allowed(_)));
+        request.header("authorization").is_some() && self.auth.iter().any(knows)
+    }
+}
+
+/// A number that nobody outside can know, for a hash that nobody outside can collide.
+pub(crate) fn seed() -> [u64; 2] {
+    [0, 1].map(|part| RandomState::new().hash_one(part))
+}
+
+/// Of an IPv6 address `v6_len` bits count where the key does not say how many.
+fn limit_key(key: &LimitKey, v6_len: u8) -> limit::Key {
+    match key {
+        LimitKey::Header(name) => limit::Key::Header(name.as_str().into()),
+        LimitKey::Ip => limit::Key::Ip,
+        LimitKey::Prefix { v4_len, v6_len: own } => {
+            limit::Key::Prefix { v4_len: *v4_len, v6_len: own.unwrap_or(v6_len) }
+        }
+        LimitKey::Token => limit::Key::Token,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{Source, parse};
+
+    #[test]
+    fn a_route_has_one_limit_on_all_its_listeners() {
+        let text = "version = 1\n[listener.a]\nbind = \":8080\"\n[listener.b]\nbind = \":8081\"\n\
+                    [route.r]\nlistener = [\"a\", \"b\"]\npath = \"/r\"\nconcurrent = 1\nreply = {}\n\
+                    [route.s]\nlistener = \"a\"\npath = \"/s\"\nconcurrent = 1\nreply = {}\n";
+        let source = Source { name: "f".to_owned(), text: text.to_owned() };
+        let config = parse(&source, &|_| None).config.unwrap();
+        let tables = Arc::new(Tables::after(&Tables::default(), &config).unwrap());
+        let (common, _) = Common::build(&config, tables, None).unwrap();
+        let at_most = |route, listener| Guards::build(route, listener, &config, &common).at_most.unwrap();
+        let (here, there, other) = (at_most(0, 0), at_most(0, 1), at_most(1, 0));
+        let place = here.enter();
+        assert!(place.is_some() && there.enter().is_none() && other.enter().is_some());
+        drop(place);
+        assert!(there.enter().is_some());
+        let refused: Vec<_> = common.tables().counted().map(|counted| counted.refused()).collect();
+        assert_eq!(refused, [("busy", 1), ("busy", 0)]);
+    }
+}

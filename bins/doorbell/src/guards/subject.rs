@@ -1,0 +1,87 @@
+//! Who asked, kept from the moment a token is verified until the request is logged.
+//!
+//! Does not know about: tokens, what is logged.
+
+use std::sync::{Arc, OnceLock};
+
+/// Longer than what a line of the access log has room for, which marks what is cut off.
+const LEN_MAX: usize = 64;
+
+/// The bearer of a token, by the name that the configuration or the token gives. A copy: tokens may be exchanged meanwhile.
+#[derive(Debug)]
+pub(crate) struct Subject {
+    text: [u8; LEN_MAX],
+    len: usize,
+    promised: Option<Promise>,
+}
+
+/// The name of whoever brought a token that is verified while the request waits.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Promise(Arc<OnceLock<Box<str>>>);
+
+impl Subject {
+    /// Nobody in particular.
+    pub(crate) const fn new() -> Self {
+        Self { text: [0; LEN_MAX], len: 0, promised: None }
+    }
+
+    /// As much of the name as there is room for.
+    pub(crate) fn set(&mut self, name: &str) {
+        let name = &name.as_bytes()[..name.floor_char_boundary(LEN_MAX)];
+        self.text[..name.len()].copy_from_slice(name);
+        self.len = name.len();
+    }
+
+    /// It will be known later, by this.
+    pub(crate) fn promise(&mut self) -> Promise {
+        self.promised.insert(Promise::default()).clone()
+    }
+
+    /// What was promised.
+    pub(crate) const fn take_promised(&mut self) -> Option<Promise> {
+        self.promised.take()
+    }
+
+    /// The name; nothing when nobody was named.
+    pub(crate) fn name(&self) -> Option<&str> {
+        let name = str::from_utf8(&self.text[..self.len]).ok()?;
+        (!name.is_empty()).then_some(name)
+    }
+}
+
+impl Promise {
+    /// Now it is known.
+    pub(crate) fn keep(&self, name: Box<str>) {
+        let _first = self.0.set(name);
+    }
+
+    /// The name, if somebody was let in who has one.
+    pub(crate) fn name(&self) -> Option<Box<str>> {
+        self.0.get().filter(|name| !name.is_empty()).cloned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_kept_as_far_as_it_fits() {
+        let mut subject = Subject::new();
+        assert_eq!(subject.name(), None);
+        let exact = "x".repeat(LEN_MAX);
+        let (longer, split) = (format!("{exact}y"), format!("{}\u{e9}", &exact[1..]));
+        for (name, kept) in [
+            ("alice", "alice"),
+            (&exact, &exact),
+            (&longer, &exact),
+            (&split, &exact[1..]),
+            ("b\u{e9}", "b\u{e9}"),
+        ] {
+            subject.set(name);
+            assert_eq!(subject.name(), Some(kept), "{name}");
+        }
+        subject.set("");
+        assert_eq!(subject.name(), None, "a token need not name anybody");
+    }
+}

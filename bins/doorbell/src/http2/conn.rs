@@ -1,0 +1,325 @@
+//! One HTTP/2 connection from its hand-over to its end: the handshake, hyper, and the times that end it.
+//!
+//! Does not know about: other connections, what is answered.
+
+use super::Phase;
+use super::body::ReplyBody;
+use super::config::{Desk, Times};
+use super::counters::{Counters, count};
+use super::counting_stream::{Account, Metered};
+use super::flood_limits::{Abuse, Due, Meter};
+use super::grpc::{Answers, Refusal, asks_by_grpc};
+use super::reply::{Asked, With, answer, ask};
+use crate::http::{Client, Peer, Time, TlsInfo};
+use doorbell::HandedConn;
+use doorbell::time::{Clock as _, OsClock};
+use doorbell_tokio::Preread;
+use hyper::body::Incoming;
+use hyper::header::{self, HeaderMap};
+use hyper::service::service_fn;
+use hyper::{Request, Response};
+use hyper_util::rt::TokioIo;
+use std::future::poll_fn;
+use std::io;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio::sync::watch;
+use tokio::time::{Sleep, sleep};
+use tokio_rustls::TlsAcceptor;
+
+/// How often the times are looked at.
+const TICK: Duration = Duration::from_secs(1);
+
+/// How long a reply may wait for a window of a connection that did not let out a first window's worth. A client that opens it when it sees the
+/// reply begin needs a round trip; nobody is known who does not open it before.
+const WINDOW_WAIT: Duration = Duration::from_millis(700);
+
+/// What a connection needs beside itself.
+#[derive(Clone, Debug)]
+pub(super) struct Around {
+    pub(super) desk: Arc<Desk>,
+    pub(super) counters: Arc<Counters>,
+    pub(super) phase: watch::Receiver<Phase>,
+}
+
+/// Who asks, for every request of a connection.
+#[derive(Debug)]
+struct Asker {
+    desk: Arc<Desk>,
+    counters: Arc<Counters>,
+    account: Account,
+    peer: Peer,
+    tls: Option<TlsInfo>,
+}
+
+/// Serves a connection to its end.
+pub(super) async fn serve(handed: HandedConn, peer: Peer, around: Around) {
+    let _live = around.counters.begin();
+    let HandedConn { fd, bytes, time_left, permit, .. } = handed;
+    let Ok(stream) = TcpStream::from_std(std::net::TcpStream::from(fd)) else {
+        return count(&around.counters.unregistered);
+    };
+    let stream = Preread::new(stream, bytes, permit);
+    let Some(acceptor) = &around.desk.acceptor else {
+        let silent = time_left.min(around.desk.times.silent);
+        return http2(stream, peer, None, silent, around).await;
+    };
+    let Some(handshake) = acceptor.begin_handed(peer, OsClock.now()) else {
+        return count(&around.counters.handshakes_refused);
+    };
+    let accepted = TlsAcceptor::from(handshake.config()).accept(stream);
+    // The handshake has begun on a ring thread, and its time with it.
+    match tokio::time::timeout(time_left, accepted).await {
+        Ok(Ok(stream)) => match handshake.done(stream.get_ref().1, OsClock.unix_secs()) {
+            // No other protocol is offered, so none means that a client went back on its own offer.
+            Some(info) if info.alpn.as_deref() == Some("h2") => {
+                let silent = around.desk.times.silent;
+                http2(stream, peer, Some(info), silent, around).await;
+            }
+            _ => count(&around.counters.handshakes_refused),
+        },
+        Ok(Err(error)) => {
+            count(&around.counters.handshakes_refused);
+            if let Some(error) = error.get_ref().and_then(|inner| inner.downcast_ref()) {
+                handshake.failed(error);
+            }
+        }
+        Err(_elapsed) => {
+            count(&around.counters.handshakes_refused);
+            handshake.timed_out();
+        }
+    }
+}
+
+async fn http2<S: AsyncRead + AsyncWrite + Unpin>(
+    stream: S,
+    peer: Peer,
+    tls: Option<TlsInfo>,
+    silent: Duration,
+    around: Around,
+) {
+    let Around { desk, counters, phase } = around;
+    let times = Times { silent, ..desk.times };
+    let opened = OsClock.now();
+    let account = Account::new(Meter::new(desk.budget.clone(), opened));
+    let io = TokioIo::new(Metered::new(stream, account.clone(), desk.times.linger));
+    let asker = Asker {
+        desk: Arc::clone(&desk),
+        counters: Arc::clone(&counters),
+        account: account.clone(),
+        peer,
+        tls,
+    };
+    let asker = Arc::new(asker);
+    let service = service_fn(move |request| Arc::clone(&asker).answer(request));
+    let conn = pin!(desk.builder.serve_connection(io, service));
+    let course = Course { times, opened, account, counters };
+    course.attend(conn, |conn| conn.graceful_shutdown(), phase).await;
+}
+
+/// A connection on its way, beside what hyper knows of it.
+struct Course {
+    times: Times,
+    opened: Time,
+    account: Account,
+    counters: Arc<Counters>,
+}
+
+impl Course {
+    /// Drives a connection until it ends, or its time does. `tell` has it told to go.
+    async fn attend<C: Future<Output = hyper::Result<()>>>(
+        &self,
+        mut conn: Pin<&mut C>,
+        tell: impl Fn(Pin<&mut C>),
+        mut phase: watch::Receiver<Phase>,
+    ) {
+        let mut ticks = tokio::time::interval(TICK);
+        ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        // Since when it has been told to go.
+        let mut told: Option<Time> = None;
+        // When replies must have gone on that wait for a window.
+        let mut windowless = None;
+        loop {
+            let is_windowless = windowless.is_some();
+            let driven = poll_fn(|cx| self.drive(conn.as_mut(), told.is_some(), is_windowless, cx));
+            let go = tokio::select! {
+                driven = driven => match driven {
+                    Driven::Ended(result) => return end(&result, &self.account, &self.counters),
+                    Driven::UsedUp => Some(&self.counters.used_up),
+                    Driven::Window => {
+                        windowless = time_for_window(&self.account).map(|left| Box::pin(sleep(left)));
+                        continue;
+                    }
+                },
+                () = wait_for(&mut windowless) => {
+                    // What moved meanwhile has its time again.
+                    let left = time_for_window(&self.account);
+                    if left == Some(Duration::ZERO) {
+                        self.account.lock().abuse.get_or_insert(Abuse::Windowless);
+                    }
+                    windowless = left.filter(|left| !left.is_zero()).map(|left| Box::pin(sleep(left)));
+                    continue;
+                }
+                _ = ticks.tick() => match self.judge(told) {
+                    Judged::Close(counter) => return count(counter),
+                    Judged::Go(counter) => Some(counter),
+                    Judged::Stay => None,
+                },
+                _changed = phase.changed() => None,
+            };
+            let drains = *phase.borrow_and_update() != Phase::Serving;
+            if told.is_none() && (drains || go.is_some()) {
+                told = Some(OsClock.now());
+                go.into_iter().for_each(count);
+                tell(conn.as_mut());
+            }
+            if *phase.borrow() == Phase::Stopped {
+                return;
+            }
+        }
+    }
+
+    fn drive<C: Future<Output = hyper::Result<()>>>(
+        &self,
+        conn: Pin<&mut C>,
+        is_told: bool,
+        is_windowless: bool,
+        cx: &mut Context<'_>,
+    ) -> Poll<Driven> {
+        if let Poll::Ready(result) = conn.poll(cx) {
+            return Poll::Ready(Driven::Ended(result));
+        }
+        let meter = &self.account.lock().meter;
+        if !is_told && meter.is_used_up() {
+            Poll::Ready(Driven::UsedUp)
+        } else if meter.windowless().is_some() != is_windowless {
+            Poll::Ready(Driven::Window)
+        } else {
+            Poll::Pending
+        }
+    }
+
+    fn judge(&self, told: Option<Time>) -> Judged<'_> {
+        let Self { times, counters, .. } = self;
+        let now = OsClock.now();
+        let due = self.account.lock().meter.due(now);
+        match (due, told) {
+            (Due::Silent(time), _) if time >= times.silent => Judged::Close(&counters.silent),
+            (Due::Stalled(time), _) if time >= times.stalled => Judged::Close(&counters.stalled),
+            (_, Some(told)) if now.since(told) >= times.stalled => Judged::Close(&counters.stalled),
+            (Due::Idle(time), None) if time >= times.idle => Judged::Go(&counters.idle),
+            (_, None) if now.since(self.opened) >= times.age => Judged::Go(&counters.aged),
+            _ => Judged::Stay,
+        }
+    }
+}
+
+/// What came of driving a connection.
+enum Driven {
+    Ended(hyper::Result<()>),
+    UsedUp,
+    /// It begins, or stops, to wait for a window.
+    Window,
+}
+
+/// How long replies may wait for a window yet; nothing when none does.
+fn time_for_window(account: &Account) -> Option<Duration> {
+    let since = account.lock().meter.windowless()?;
+    Some(WINDOW_WAIT.saturating_sub(OsClock.now().since(since)))
+}
+
+/// Never over without a time.
+async fn wait_for(time: &mut Option<Pin<Box<Sleep>>>) {
+    match time {
+        Some(time) => time.as_mut().await,
+        None => std::future::pending().await,
+    }
+}
+
+/// What the time means for a connection.
+enum Judged<'a> {
+    Close(&'a AtomicU64),
+    Go(&'a AtomicU64),
+    Stay,
+}
+
+/// Counts whose fault it was.
+fn end(result: &hyper::Result<()>, account: &Account, counters: &Counters) {
+    if let Some(abuse) = account.lock().abuse {
+        counters.count_abuse(abuse);
+    } else if let Err(error) = result
+        && is_protocol_error(error)
+    {
+        count(&counters.protocol);
+    }
+}
+
+/// True unless the connection itself broke.
+fn is_protocol_error(error: &hyper::Error) -> bool {
+    let cause = std::error::Error::source(error).and_then(|cause| cause.downcast_ref::<h2::Error>());
+    cause.is_some_and(|cause| !cause.is_io())
+}
+
+impl Asker {
+    async fn answer(self: Arc<Self>, request: Request<Incoming>) -> io::Result<Response<ReplyBody>> {
+        count(&self.counters.requests);
+        let client = Client { peer: self.peer, tls: self.tls.as_ref(), scheme: None };
+        let with = With {
+            http: &self.desk.http,
+            limits: &self.desk.limits,
+            account: &self.account,
+            counters: &self.counters,
+            client: &client,
+        };
+        let reply = match &self.desk.answers {
+            Some(answers) if asks_by_grpc(&request) => self.answer_grpc(answers, &with, request).await,
+            _ => {
+                let (parts, body) = request.into_parts();
+                answer(&with, &parts, body).await
+            }
+        };
+        let mut reply = reply.ok_or(io::ErrorKind::ConnectionAborted)?;
+        if let Some(hsts) = &self.desk.hsts {
+            reply.headers_mut().entry(header::STRICT_TRANSPORT_SECURITY).or_insert_with(|| hsts.clone());
+        }
+        Ok(reply)
+    }
+
+    /// Routes and guards decide as about any request; who gets past them is answered by gRPC, and so is who does not.
+    async fn answer_grpc(
+        &self,
+        answers: &Answers,
+        with: &With<'_>,
+        request: Request<Incoming>,
+    ) -> Option<Response<ReplyBody>> {
+        let (parts, body) = request.into_parts();
+        match ask(with, &parts).await {
+            Asked::Answered(said) => {
+                let said = said?;
+                let has_cert = self.tls.as_ref().is_some_and(|tls| tls.client_verified);
+                let refusal = Refusal::of(&said, self.desk.asks_client_cert && !has_cert);
+                Some(with_fields(refusal.into_response(), said.headers()))
+            }
+            Asked::Call(call) => {
+                let (request, account) = (Request::from_parts(parts, body), self.account.clone());
+                let fields = call.fields();
+                let reply = answers.clone().answer(request, call, account, self.peer.addr()).await;
+                Some(with_fields(reply, &fields))
+            }
+        }
+    }
+}
+
+/// The reply with what a route, its guards and its listener say beside it; not with what they say of a content that is not sent.
+fn with_fields(mut reply: Response<ReplyBody>, said: &HeaderMap) -> Response<ReplyBody> {
+    let about_content = [header::ALLOW, header::CONTENT_LENGTH, header::CONTENT_TYPE, header::LOCATION];
+    for (name, value) in said.iter().filter(|(name, _)| !about_content.contains(name)) {
+        reply.headers_mut().append(name, value.clone());
+    }
+    reply
+}

@@ -1,0 +1,183 @@
+//! A stream whose frames are counted on their way, that ends with GOAWAY when they are too many, and otherwise not before its client had
+//! time to read what was sent last: on a closed socket whatever still comes is met by a reset, which destroys that.
+//!
+//! Does not know about: what is too much.
+
+use super::flood_limits::{Abuse, Meter};
+use doorbell::time::{Clock as _, OsClock};
+use std::future::Future as _;
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::time::Sleep;
+
+/// A connection's account, for all who know the connection.
+#[derive(Clone, Debug)]
+pub(super) struct Account(Arc<Mutex<Kept>>);
+
+#[derive(Debug)]
+pub(super) struct Kept {
+    pub(super) meter: Meter,
+    /// Why the connection ends, once it does.
+    pub(super) abuse: Option<Abuse>,
+}
+
+/// See the [module](self).
+#[derive(Debug)]
+pub(super) struct Metered<S> {
+    stream: S,
+    account: Account,
+    linger: Linger,
+}
+
+/// As many bytes are read and dropped behind the last word.
+const LINGER_LEN_MAX: usize = 64 << 10;
+
+#[derive(Debug)]
+enum Linger {
+    /// It is not shut down; then it may take this long.
+    Later(Duration),
+    Now {
+        over: Pin<Box<Sleep>>,
+        len_left: usize,
+    },
+}
+
+impl Account {
+    pub(super) fn new(meter: Meter) -> Self {
+        Self(Arc::new(Mutex::new(Kept { meter, abuse: None })))
+    }
+
+    pub(super) fn lock(&self) -> MutexGuard<'_, Kept> {
+        // Nothing that can panic happens while it is held.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<S> Metered<S> {
+    /// `linger` is the longest wait for the client's FIN behind ours.
+    pub(super) const fn new(stream: S, account: Account, linger: Duration) -> Self {
+        Self { stream, account, linger: Linger::Later(linger) }
+    }
+
+    fn note_blocked(&self, is_blocked: bool) {
+        self.account.lock().meter.block(is_blocked, OsClock.now());
+    }
+
+    fn count_sent(&self, bytes: &[u8]) {
+        let mut kept = self.account.lock();
+        if let Err(abuse) = kept.meter.handle_sent(bytes, OsClock.now()) {
+            // Told when it is read next: the writer is in the middle of something.
+            kept.abuse.get_or_insert(abuse);
+        }
+    }
+}
+
+/// GOAWAY with ENHANCE_YOUR_CALM (RFC 9113 6.8 and 7).
+fn goaway(last_stream: u32) -> [u8; 17] {
+    let [a, b, c, d] = last_stream.to_be_bytes();
+    [0, 0, 8, 7, 0, 0, 0, 0, 0, a, b, c, d, 0, 0, 0, 11]
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> Metered<S> {
+    /// Ends the connection, with a word if there is room for it now.
+    fn end(&mut self, cx: &mut Context<'_>) -> io::Error {
+        let (is_between, last_stream) = {
+            let kept = self.account.lock();
+            (kept.meter.is_between_sent(), kept.meter.last_stream())
+        };
+        if is_between && Pin::new(&mut self.stream).poll_write(cx, &goaway(last_stream)).is_ready() {
+            let _flushed = Pin::new(&mut self.stream).poll_flush(cx);
+        }
+        io::ErrorKind::ConnectionAborted.into()
+    }
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for Metered<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        if self.account.lock().abuse.is_some() {
+            return Poll::Ready(Err(self.end(cx)));
+        }
+        let before = buf.filled().len();
+        ready!(Pin::new(&mut self.stream).poll_read(cx, buf))?;
+        let abuse = {
+            let mut kept = self.account.lock();
+            let fresh = buf.filled().get(before..).unwrap_or_default();
+            let counted = kept.meter.handle_received(fresh, OsClock.now());
+            kept.abuse = kept.abuse.or_else(|| counted.err());
+            kept.abuse
+        };
+        if abuse.is_some() {
+            buf.set_filled(before);
+            return Poll::Ready(Err(self.end(cx)));
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Metered<S> {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.stream).poll_write(cx, buf);
+        self.note_blocked(written.is_pending());
+        let written = ready!(written)?;
+        self.count_sent(buf.get(..written).unwrap_or_default());
+        Poll::Ready(Ok(written))
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.stream).poll_write_vectored(cx, bufs);
+        self.note_blocked(written.is_pending());
+        let written = ready!(written)?;
+        let mut left = written;
+        for buf in bufs {
+            let len = left.min(buf.len());
+            self.count_sent(buf.get(..len).unwrap_or_default());
+            left -= len;
+        }
+        Poll::Ready(Ok(written))
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let Self { stream, linger, .. } = &mut *self;
+        loop {
+            match linger {
+                Linger::Later(time) => {
+                    ready!(Pin::new(&mut *stream).poll_shutdown(cx))?;
+                    let over = Box::pin(tokio::time::sleep(*time));
+                    *linger = Linger::Now { over, len_left: LINGER_LEN_MAX };
+                }
+                Linger::Now { over, len_left } => {
+                    let mut dropped = [0; 1024];
+                    let mut buf = ReadBuf::new(&mut dropped);
+                    let Poll::Ready(read) = Pin::new(&mut *stream).poll_read(cx, &mut buf) else {
+                        return over.as_mut().poll(cx).map(Ok);
+                    };
+                    let len = buf.filled().len();
+                    *len_left = len_left.saturating_sub(len);
+                    if read.is_err() || len == 0 || *len_left == 0 {
+                        return Poll::Ready(Ok(()));
+                    }
+                }
+            }
+        }
+    }
+}

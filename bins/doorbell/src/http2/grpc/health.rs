@@ -1,0 +1,287 @@
+//! `grpc.health.v1.Health`: Check, Watch and List of what there is in [`Statuses`].
+//!
+//! Does not know about: connections beyond the account each request carries, how messages are written.
+
+use super::statuses::{OVERALL, Statuses, Watched};
+use crate::config::model::{AlbAnswer, Grpc};
+use crate::http::log::Prober;
+use crate::http2::common::Common;
+use crate::http2::counters::{Counters, count};
+use crate::http2::counting_stream::Account;
+use futures_util::stream::{Stream, unfold};
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+use tokio::sync::watch;
+use tokio::time::sleep;
+use tonic::{Request, Response, Status};
+use tonic_health::ServingStatus;
+use tonic_health::pb::health_server::Health;
+use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse};
+
+/// Services of a list (grpc/health/v1/health.proto).
+const LIST_MAX: usize = 100;
+
+/// How often an open Watch asks for what runs only when somebody asks; what is new enough does not run for that.
+const ASK_EVERY: Duration = Duration::from_secs(1);
+
+/// The service behind all connections.
+#[derive(Clone, Debug)]
+pub(super) struct HealthService(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    statuses: Arc<Statuses>,
+    counters: Arc<Counters>,
+    /// True from the moment on at which streams that would never end are ended.
+    ends: watch::Receiver<bool>,
+    watches: Arc<AtomicU32>,
+    watches_max: u32,
+    watches_per_conn_max: u32,
+}
+
+/// The request of `List`, which tonic-health does not have yet.
+#[derive(Clone, Copy, PartialEq, Eq, prost::Message)]
+pub(super) struct ListRequest {}
+
+/// The reply of `List`.
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub(super) struct ListResponse {
+    #[prost(btree_map = "string, message", tag = "1")]
+    pub(super) statuses: BTreeMap<String, HealthCheckResponse>,
+}
+
+/// A place among the Watch streams of the process and of its connection.
+#[derive(Debug)]
+struct Place {
+    shared: Arc<Shared>,
+    account: Account,
+}
+
+/// One Watch stream.
+struct Watching {
+    /// `None`: nobody knows the service, and nobody will.
+    status: Option<Watched>,
+    /// Where what is watched runs when somebody asks, by whom it is asked for.
+    asks: Option<(Arc<Statuses>, String)>,
+    /// What was told last.
+    told: Option<ServingStatus>,
+    ends: watch::Receiver<bool>,
+    over: bool,
+    _place: Place,
+}
+
+impl HealthService {
+    pub(super) fn new(
+        statuses: Arc<Statuses>,
+        common: &Common,
+        ends: watch::Receiver<bool>,
+        grpc: &Grpc,
+    ) -> Self {
+        Self(Arc::new(Shared {
+            statuses,
+            counters: Arc::clone(common.counters()),
+            ends,
+            watches: Arc::clone(common.watches()),
+            watches_max: grpc.max_watches,
+            watches_per_conn_max: grpc.watches_per_connection,
+        }))
+    }
+
+    pub(super) fn list(&self, prober: Option<Prober>) -> Result<ListResponse, Status> {
+        let statuses = &self.0.statuses;
+        if statuses.len() > LIST_MAX {
+            return Err(Status::resource_exhausted(format!("more than {LIST_MAX} services")));
+        }
+        let all = statuses.all(prober);
+        Ok(ListResponse { statuses: all.map(|(name, status)| (name.to_owned(), reply(status))).collect() })
+    }
+
+    /// What an AWS application load balancer reads of the service without a name: code 12 is well (its default of a target group).
+    pub(super) fn tell_alb(&self, answer: AlbAnswer, prober: Option<Prober>) -> Status {
+        match (self.0.statuses.get(OVERALL, prober), answer) {
+            (Some(ServingStatus::Serving), _) | (_, AlbAnswer::Always) => Status::unimplemented("well"),
+            (_, AlbAnswer::Verdict) => Status::unavailable("not serving"),
+        }
+    }
+
+    fn enter(&self, account: Account) -> Result<Place, Status> {
+        let shared = &self.0;
+        let refuse = |what: &'static str| {
+            count(&shared.counters.watches);
+            Err(Status::resource_exhausted(what))
+        };
+        if account.lock().meter.waiting() >= shared.watches_per_conn_max {
+            return refuse("too many Watch streams on this connection");
+        }
+        // The place is given back when it is dropped, also if it is one too many.
+        account.lock().meter.waits(true);
+        let before = shared.watches.fetch_add(1, Ordering::Relaxed);
+        let place = Place { shared: Arc::clone(shared), account };
+        if before >= shared.watches_max {
+            return refuse("too many Watch streams");
+        }
+        Ok(place)
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.account.lock().meter.waits(false);
+        self.shared.watches.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+const fn reply(status: ServingStatus) -> HealthCheckResponse {
+    HealthCheckResponse { status: status as i32 }
+}
+
+/// Who calls, if it is a prober that is known.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct By(pub(super) Option<Prober>);
+
+impl By {
+    /// By its name; many clients of gRPC have only that of their library, and then it counts from where they ask.
+    pub(super) fn of(user_agent: Option<&[u8]>, addr: Option<IpAddr>) -> Self {
+        Self(user_agent.and_then(Prober::of_user_agent).or_else(|| addr.and_then(Prober::of_source)))
+    }
+}
+
+pub(super) fn prober_of<T>(request: &Request<T>) -> Option<Prober> {
+    request.extensions().get::<By>().and_then(|by| by.0)
+}
+
+/// `SERVICE_UNKNOWN`, which only Watch says.
+const UNKNOWN: HealthCheckResponse = HealthCheckResponse { status: 3 };
+
+#[tonic::async_trait]
+impl Health for HealthService {
+    async fn check(
+        &self,
+        request: Request<HealthCheckRequest>,
+    ) -> Result<Response<HealthCheckResponse>, Status> {
+        match self.0.statuses.get(&request.get_ref().service, prober_of(&request)) {
+            Some(status) => Ok(Response::new(reply(status))),
+            None => Err(Status::not_found("unknown service")),
+        }
+    }
+
+    type WatchStream = Pin<Box<dyn Stream<Item = Result<HealthCheckResponse, Status>> + Send>>;
+
+    async fn watch(
+        &self,
+        request: Request<HealthCheckRequest>,
+    ) -> Result<Response<Self::WatchStream>, Status> {
+        let account = request.extensions().get::<Account>().cloned();
+        let account = account.ok_or_else(|| Status::internal("a request without a connection"))?;
+        let place = self.enter(account)?;
+        let prober = prober_of(&request);
+        let service = request.into_inner().service;
+        let statuses = &self.0.statuses;
+        let watching = Watching {
+            status: statuses.watch(&service, prober),
+            asks: statuses.is_on_demand(&service).then(|| (Arc::clone(statuses), service)),
+            told: None,
+            ends: self.0.ends.clone(),
+            over: false,
+            _place: place,
+        };
+        Ok(Response::new(Box::pin(unfold(watching, Watching::next))))
+    }
+}
+
+impl Watching {
+    async fn next(mut self) -> Option<(Result<HealthCheckResponse, Status>, Self)> {
+        if self.over {
+            return None;
+        }
+        match self.news().await {
+            Some(news) => Some((Ok(news), self)),
+            None => {
+                self.over = true;
+                Some((Err(Status::unavailable("the server goes away")), self))
+            }
+        }
+    }
+
+    /// The next thing to tell; `None` at the end. What is new goes out before that.
+    async fn news(&mut self) -> Option<HealthCheckResponse> {
+        let Self { status, asks, told, ends, .. } = self;
+        let Some(status) = status else {
+            if told.replace(ServingStatus::Unknown).is_none() {
+                return Some(UNKNOWN);
+            }
+            let _ended = ends.wait_for(|ends| *ends).await;
+            return None;
+        };
+        loop {
+            let now = status.status();
+            if told.replace(now) != Some(now) {
+                return Some(reply(now));
+            }
+            let ask_again = async {
+                match asks {
+                    Some((statuses, service)) => {
+                        statuses.ask(service);
+                        sleep(ASK_EVERY).await;
+                    }
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                biased;
+                changed = status.changed() => changed?,
+                () = ask_again => {}
+                _ended = ends.wait_for(|ends| *ends) => return None,
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{Source, parse};
+    use crate::http2::flood_limits::{Budget, Meter};
+    use crate::registry::Keeper;
+
+    #[test]
+    fn who_calls_is_known_by_name_and_else_by_address() {
+        let (google, stranger) = ("35.191.1.2".parse().unwrap(), "192.0.2.1".parse().unwrap());
+        for (user_agent, addr, expect) in [
+            (Some("kube-probe/1.34 grpc-go/1.72.1"), Some(google), Some(Prober::Kubelet)),
+            (Some("grpc-c++/1.60"), Some(google), Some(Prober::Google)),
+            (None, Some(google), Some(Prober::Google)),
+            (Some("grpc-c++/1.60"), Some(stranger), None),
+            (Some("grpc-c++/1.60"), None, None),
+            (None, None, None),
+        ] {
+            assert_eq!(By::of(user_agent.map(str::as_bytes), addr).0, expect, "{user_agent:?} from {addr:?}");
+        }
+    }
+
+    #[test]
+    fn streams_of_all_generations_are_counted_together() {
+        let text = "version = 1\n[grpc]\nmax_watches = 2\n".to_owned();
+        let config = parse(&Source { name: "f".to_owned(), text }, &|_| None).config.unwrap();
+        let keeper = Keeper::build(&config).unwrap();
+        let (common, (_ends, ended)) = (Common::default(), watch::channel(false));
+        let service = || {
+            let statuses = Statuses::follow(&config, &keeper);
+            HealthService::new(statuses, &common, ended.clone(), &config.grpc)
+        };
+        let account = || Account::new(Meter::new(Budget::default(), crate::http::Time::ZERO));
+        let (before, after) = (service(), service());
+        let (first, second) = (before.enter(account()).unwrap(), after.enter(account()).unwrap());
+        assert!(before.enter(account()).is_err() && after.enter(account()).is_err());
+        assert_eq!(common.watches().load(Ordering::Relaxed), 2, "who is refused takes no place");
+        drop(first);
+        drop(before);
+        let third = after.enter(account()).unwrap();
+        drop((second, third));
+        assert_eq!(common.watches().load(Ordering::Relaxed), 0);
+    }
+}

@@ -1,0 +1,75 @@
+//! What a route said to a request of gRPC that may not go on, in the codes of gRPC.
+//!
+//! Does not know about: why it was said, requests.
+//!
+//! As gRPC's own table of HTTP statuses has it, but for what is known better here: a rate limit is RESOURCE_EXHAUSTED, which clients do not
+//! take for a broken server; a certificate that is missing is UNAUTHENTICATED, and one of somebody else PERMISSION_DENIED.
+
+use crate::http2::body::ReplyBody;
+use hyper::{Response, StatusCode, header};
+use tonic::Status;
+
+/// An end of a call without an answer.
+#[derive(Debug)]
+pub(in crate::http2) struct Refusal(Status);
+
+impl Refusal {
+    /// `may_lack_cert`: the client was asked for a certificate and showed none that is good.
+    pub(in crate::http2) fn of<B>(said: &Response<B>, may_lack_cert: bool) -> Self {
+        let wants_token = said.headers().contains_key(header::WWW_AUTHENTICATE);
+        Self(match said.status() {
+            StatusCode::UNAUTHORIZED => Status::unauthenticated("a token is needed"),
+            StatusCode::BAD_REQUEST if wants_token => Status::unauthenticated("this is no token"),
+            StatusCode::BAD_REQUEST => Status::internal("this is no request"),
+            StatusCode::FORBIDDEN if may_lack_cert && !wants_token => {
+                Status::unauthenticated("a client certificate is needed")
+            }
+            StatusCode::FORBIDDEN => Status::permission_denied("this client may not ask"),
+            StatusCode::TOO_MANY_REQUESTS => Status::resource_exhausted("too many requests of this client"),
+            StatusCode::SERVICE_UNAVAILABLE => Status::unavailable("too many requests at once"),
+            StatusCode::INTERNAL_SERVER_ERROR => Status::internal("something went wrong"),
+            // Whatever else a route answers is not of gRPC.
+            _ => Status::unimplemented("there is no such service"),
+        })
+    }
+
+    pub(in crate::http2) fn into_response(self) -> Response<ReplyBody> {
+        self.0.into_http().map(|body| ReplyBody::Grpc(body, None))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tonic::Code;
+
+    #[test]
+    fn each_reply_has_its_code() {
+        let challenge = (header::WWW_AUTHENTICATE, "Bearer");
+        // A route that only looks like one of gRPC lets nothing go on.
+        let (grpc, text) = ((header::CONTENT_TYPE, "application/grpc"), (header::CONTENT_TYPE, "text/plain"));
+        for (status, field, may_lack_cert, code) in [
+            (200, grpc.clone(), true, Code::Unimplemented),
+            (200, text.clone(), false, Code::Unimplemented),
+            (204, grpc, false, Code::Unimplemented),
+            (308, text.clone(), false, Code::Unimplemented),
+            (400, challenge.clone(), false, Code::Unauthenticated),
+            (400, text.clone(), false, Code::Internal),
+            (401, challenge.clone(), false, Code::Unauthenticated),
+            (403, challenge.clone(), true, Code::PermissionDenied),
+            (403, text.clone(), true, Code::Unauthenticated),
+            (403, text.clone(), false, Code::PermissionDenied),
+            (404, text.clone(), false, Code::Unimplemented),
+            (405, text.clone(), false, Code::Unimplemented),
+            (415, text.clone(), false, Code::Unimplemented),
+            (421, text.clone(), false, Code::Unimplemented),
+            (429, text.clone(), false, Code::ResourceExhausted),
+            (500, text.clone(), false, Code::Internal),
+            (503, text, true, Code::Unavailable),
+        ] {
+            let said = Response::builder().status(status).header(field.0, field.1).body(()).unwrap();
+            let refusal = Refusal::of(&said, may_lack_cert);
+            assert_eq!(refusal.0.code(), code, "{status} {may_lack_cert}");
+        }
+    }
+}

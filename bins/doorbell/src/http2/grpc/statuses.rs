@@ -1,0 +1,247 @@
+//! What each gRPC service's health is now, as the board has published it for all protocols; calls that watch are woken when it changes.
+//!
+//! Does not know about: what makes a status, calls.
+//!
+//! Who asks is known by `User-Agent`, as over HTTP: what a drain tells a kubelet and a load balancer may differ here, too.
+//!
+//! [`Statuses::follow`] finds them by the endpoints that `[grpc]` names.
+
+use crate::checks::RunRequest;
+use crate::config::model::Config;
+use crate::http::log::Prober;
+use crate::prober_stats::Seat;
+use crate::prober_stats::audience::audience_of;
+use crate::registry::{Keeper, Published};
+use doorbell::time::{Clock as _, OsClock};
+use doorbell_health::{Audience, EndpointState};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use tokio::sync::watch;
+use tonic_health::ServingStatus;
+
+/// The service without a name: all of this process.
+pub(super) const OVERALL: &str = "";
+
+/// The statuses by service. The services are known from the start.
+#[derive(Debug)]
+pub(crate) struct Statuses {
+    services: BTreeMap<String, Service>,
+    published: Arc<Published>,
+}
+
+/// One service.
+#[derive(Debug)]
+struct Service {
+    endpoint: usize,
+    /// Wakes calls that watch, each time one of these differs.
+    news: [watch::Sender<ServingStatus>; Audience::ALL.len()],
+    /// What runs when somebody asks.
+    demands: Box<[RunRequest]>,
+    /// Where who asks is counted; services may share an endpoint.
+    seat: Option<Arc<Seat>>,
+    /// Whether it is the first service of its endpoint.
+    is_first: bool,
+}
+
+/// A service that is watched.
+#[derive(Debug)]
+pub(super) struct Watched {
+    published: Arc<Published>,
+    endpoint: usize,
+    audience: Audience,
+    news: watch::Receiver<ServingStatus>,
+}
+
+impl Statuses {
+    /// The services of a configuration, each as its endpoint is and will be. gRPC knows two answers, and serving is what the same
+    /// endpoint answers by HTTP with a code that says so.
+    pub(crate) fn follow(config: &Config, keeper: &Keeper) -> Arc<Self> {
+        let overall = (OVERALL.to_owned(), config.grpc.overall);
+        let endpoints: BTreeMap<String, usize> =
+            config.grpc.services.iter().cloned().chain([overall]).collect();
+        let mut known = Vec::new();
+        let service = |(service, endpoint): (String, usize)| {
+            let news = Audience::ALL.map(|_| watch::Sender::new(ServingStatus::NotServing));
+            let is_first = !known.contains(&endpoint);
+            known.push(endpoint);
+            let demands = keeper.demands_of(endpoint);
+            let seat = keeper.census().seat(endpoint).cloned();
+            (service, Service { endpoint, news, demands, seat, is_first })
+        };
+        let services = endpoints.into_iter().map(service).collect();
+        let statuses = Arc::new(Self { services, published: Arc::clone(keeper.published()) });
+        let follower = Arc::clone(&statuses);
+        keeper.follow(move |serving| {
+            for service in follower.services.values().filter(|service| serving.is_news(service.endpoint)) {
+                for (news, audience) in service.news.iter().zip(Audience::ALL) {
+                    let (_, serves) = serving.told(service.endpoint, audience);
+                    news.send_if_modified(|now| std::mem::replace(now, status(serves)) != status(serves));
+                }
+            }
+        });
+        statuses
+    }
+
+    /// What a prober is told, who is counted.
+    pub(super) fn get(&self, service: &str, prober: Option<Prober>) -> Option<ServingStatus> {
+        let service = self.services.get(service)?;
+        service.ask();
+        Some(service.count(&self.published, prober))
+    }
+
+    /// The status now and every later one; a slow reader misses those in between. A call that watches counts as one that asks once.
+    pub(super) fn watch(&self, service: &str, prober: Option<Prober>) -> Option<Watched> {
+        let service = self.services.get(service)?;
+        service.ask();
+        service.count(&self.published, prober);
+        let audience = audience_of(prober);
+        let news = service.news[audience as usize].subscribe();
+        Some(Watched { published: Arc::clone(&self.published), endpoint: service.endpoint, audience, news })
+    }
+
+    /// Has run what runs when somebody asks for the service.
+    pub(super) fn ask(&self, service: &str) {
+        self.services.get(service).into_iter().for_each(Service::ask);
+    }
+
+    /// Whether anything does.
+    pub(super) fn is_on_demand(&self, service: &str) -> bool {
+        self.services.get(service).is_some_and(|service| !service.demands.is_empty())
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.services.len()
+    }
+
+    /// All services at one moment, as a prober is told, who counts once for each endpoint behind them.
+    pub(super) fn all(&self, prober: Option<Prober>) -> impl Iterator<Item = (&str, ServingStatus)> {
+        let set = self.published.load();
+        self.services.iter().map(move |(name, service)| {
+            service.ask();
+            let (state, serves) = set.told(service.endpoint)[audience_of(prober) as usize];
+            if service.is_first {
+                service.count_as(prober, state);
+            }
+            (name.as_str(), status(serves))
+        })
+    }
+}
+
+impl Service {
+    fn ask(&self) {
+        self.demands.iter().for_each(RunRequest::ask);
+    }
+
+    /// What a prober is told, who is counted.
+    fn count(&self, published: &Published, prober: Option<Prober>) -> ServingStatus {
+        let (state, serves) = published.load().told(self.endpoint)[audience_of(prober) as usize];
+        self.count_as(prober, state);
+        status(serves)
+    }
+
+    fn count_as(&self, prober: Option<Prober>, state: EndpointState) {
+        if let Some(seat) = &self.seat {
+            seat.own().count(prober, state, OsClock.now());
+        }
+    }
+}
+
+impl Watched {
+    /// The status now; [`Self::changed`] waits for another one.
+    pub(super) fn status(&mut self) -> ServingStatus {
+        self.news.mark_unchanged();
+        status(self.published.load().told(self.endpoint)[self.audience as usize].1)
+    }
+
+    /// Waits until the status may be another one. `None` when that cannot happen any more.
+    pub(super) async fn changed(&mut self) -> Option<()> {
+        self.news.changed().await.ok()
+    }
+
+    #[cfg(test)]
+    fn has_changed(&self) -> bool {
+        self.news.has_changed().unwrap()
+    }
+}
+
+const fn status(serves: bool) -> ServingStatus {
+    if serves { ServingStatus::Serving } else { ServingStatus::NotServing }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::checks::{Finding, ResultSink as _};
+    use crate::config::{Source, parse};
+    use doorbell_health::Outcome;
+    use std::time::Duration;
+
+    fn config(text: &str) -> Config {
+        let source = Source { name: "f".to_owned(), text: format!("version = 1\n{text}") };
+        parse(&source, &|_| None).config.unwrap()
+    }
+
+    const KUBELET: Option<Prober> = Some(Prober::Kubelet);
+
+    #[test]
+    fn each_service_follows_its_endpoint() {
+        let config = config(
+            "[listener.a]\nbind = \":8080\"\nhttp2 = true\n[health.cart]\ninitial = \"down\"\n\
+             [health.readyz]\non_drain = { kubelet = \"ignore\" }\n\
+             [grpc]\nservices = { \"shop.Cart\" = \"cart\", \"shop.Orders\" = \"readyz\", alive = \"livez\" }\n",
+        );
+        let keeper = Keeper::build(&config).unwrap();
+        let statuses = Statuses::follow(&config, &keeper);
+        let now = |prober: Option<Prober>, expected: [ServingStatus; 4]| {
+            let names = ["", "alive", "shop.Cart", "shop.Orders"];
+            let expected: Vec<_> = names.into_iter().zip(expected).collect();
+            assert_eq!(statuses.all(prober).collect::<Vec<_>>(), expected);
+        };
+        let (yes, no) = (ServingStatus::Serving, ServingStatus::NotServing);
+        now(None, [yes, yes, no, yes]);
+        let watched = statuses.watch("shop.Orders", Some(Prober::Envoy)).unwrap();
+        let by_kubelet = statuses.watch("shop.Orders", KUBELET).unwrap();
+        assert!(!watched.has_changed() && statuses.watch("shop.Other", None).is_none());
+        keeper.drain(true);
+        now(None, [no, yes, no, no]);
+        now(KUBELET, [yes, yes, no, yes]);
+        assert!(watched.has_changed() && !by_kubelet.has_changed());
+        // A service that nobody has is no endpoint's.
+        assert_eq!((statuses.get("shop.Other", None), statuses.get("alive", KUBELET)), (None, Some(yes)));
+        let rows = keeper.census().rows();
+        let rows: Vec<_> =
+            rows.iter().map(|row| (&*row.endpoint, row.prober_name(), row.count(), row.told_last)).collect();
+        let (up, drain) = (EndpointState::Up, EndpointState::Drain);
+        let expected = [
+            ("cart", "kubelet", 1, drain),
+            ("cart", "other", 2, drain),
+            ("readyz", "envoy", 1, up),
+            ("readyz", "kubelet", 2, up),
+            ("readyz", "other", 2, drain),
+            ("livez", "kubelet", 2, up),
+            ("livez", "other", 2, up),
+        ];
+        assert_eq!(rows, expected);
+    }
+
+    #[test]
+    fn only_news_wake_what_watches() {
+        let config = config(
+            "[listener.a]\nbind = \":8080\"\nhttp2 = true\n[check.db]\ntype = \"ttl\"\nttl = \"1h\"\nrise = 1\nfall = 1\n\
+             [health.readyz]\nrequire = [\"db\"]\n[grpc]\nservices = { a = \"readyz\" }\n",
+        );
+        let keeper = Keeper::build(&config).unwrap();
+        let statuses = Statuses::follow(&config, &keeper);
+        let mut watched = statuses.watch("a", None).unwrap();
+        assert_eq!(watched.status(), ServingStatus::NotServing);
+        keeper.drain(true);
+        assert!(!watched.has_changed(), "another reason, and the same status");
+        keeper.drain(false);
+        let finding = Finding { outcome: Outcome::Success, latency: Duration::ZERO, reason: String::new() };
+        let _next = keeper.found(0, &finding);
+        assert!(watched.has_changed());
+        assert_eq!((watched.status(), watched.has_changed()), (ServingStatus::Serving, false));
+        let told = [statuses.get("a", KUBELET), statuses.get("b", KUBELET)];
+        assert_eq!(told, [Some(ServingStatus::Serving), None]);
+    }
+}

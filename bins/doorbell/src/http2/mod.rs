@@ -1,0 +1,274 @@
+//! The Tokio lane: connections that speak HTTP/2, on hyper, with the routes of their listener, and gRPC health.
+//!
+//! Does not know about: HTTP/1.1 connections, which stay on the ring threads; what a route answers.
+//!
+//! A thread with a runtime of its own, which is there only if a listener speaks HTTP/2. Connections come out of the ring lane with
+//! every byte that was read of them (see [`doorbell::hand_over`]): after the beginning of a preface, or with a ClientHello that
+//! offers `h2` first.
+
+mod addresses;
+mod body;
+mod common;
+mod config;
+mod conn;
+mod counters;
+mod counting_stream;
+mod flood_limits;
+mod grpc;
+mod inbox;
+mod reply;
+
+use crate::config::model::{Config, Http1 as Http1Config};
+use crate::exit::{Exit, Failure};
+use crate::http::limit::client_net;
+use crate::http::{Limits, Peer, Time};
+use crate::registry::Keeper;
+use addresses::Addresses;
+pub(crate) use common::Common;
+use config::Desk;
+use conn::Around;
+pub(crate) use counters::Counters;
+use counters::count;
+use doorbell::time::{Clock as _, OsClock};
+use doorbell::tls::Acceptor;
+use doorbell::{HandOver, HandedConn, Http1, ServerBuilder};
+use grpc::{Answers, Statuses};
+pub(crate) use grpc::{GoOn, is_grpc};
+use inbox::Inbox;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+/// How often the end of the lane looks whether its time became shorter.
+const END_LOOK_EVERY: Duration = Duration::from_millis(200);
+
+/// How far the lane has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Phase {
+    Serving,
+    /// Every connection is told to go.
+    Draining,
+    /// No more will come: with the last connection the lane ends.
+    Ending,
+    /// It ends now.
+    Stopped,
+}
+
+/// What the lane will serve, collected while listeners are made.
+#[derive(Debug)]
+pub(crate) struct Plan {
+    answers: Option<Answers>,
+    /// By listener, in the order in which the server gets them.
+    desks: Vec<Option<Arc<Desk>>>,
+    inbox: Inbox,
+    common: Arc<Common>,
+    conns_max: u32,
+    phase: watch::Sender<Phase>,
+    ends: watch::Sender<bool>,
+}
+
+/// The running lane.
+#[derive(Debug)]
+pub(crate) struct Lane {
+    inbox: Inbox,
+    phase: watch::Sender<Phase>,
+    ends: watch::Sender<bool>,
+    /// When a drain is over, once it has begun.
+    until: Mutex<Option<Time>>,
+    /// Hears nothing and is closed by the end of the thread.
+    ended: Mutex<Receiver<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Plan {
+    /// `None` where no listener speaks HTTP/2. Counts in `common`, where other generations count as well.
+    pub(crate) fn new(config: &Config, keeper: &Keeper, common: Arc<Common>) -> Option<Self> {
+        (0..config.listeners.len()).find(|&listener| config.has_http2(listener))?;
+        let (ends, ended) = watch::channel(false);
+        let answers = config
+            .grpc
+            .enabled
+            .then(|| Answers::new(Statuses::follow(config, keeper), &common, ended, &config.grpc));
+        Some(Self {
+            answers,
+            desks: Vec::new(),
+            inbox: Inbox::default(),
+            common,
+            conns_max: config.http2.max_connections,
+            phase: watch::Sender::new(Phase::Serving),
+            ends,
+        })
+    }
+
+    /// The server's next listener, which hands nothing over.
+    pub(crate) fn add_none(&mut self) {
+        self.desks.push(None);
+    }
+
+    /// The server's next listener, whose HTTP/2 requests are answered with `http`.
+    pub(crate) fn add(
+        &mut self,
+        config: &Config,
+        position: usize,
+        http: (Http1, &Http1Config, Limits),
+        acceptor: Option<Acceptor>,
+    ) {
+        let desk = Desk::new(config, position, http, acceptor, self.answers.clone());
+        self.desks.push(Some(Arc::new(desk)));
+    }
+
+    /// Lets a server hand over to the lane.
+    pub(crate) fn attach(&self, builder: ServerBuilder) -> ServerBuilder {
+        let to = HandOver::new(self.inbox.clone()).conns_max(self.conns_max);
+        builder.hand_over(self.common.count_together(to))
+    }
+
+    /// Starts the thread.
+    pub(crate) fn start(self) -> Result<Lane, Failure> {
+        let failed =
+            |error: std::io::Error| Failure::new(Exit::Failure, format!("HTTP/2 cannot be served: {error}"));
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_io()
+            .enable_time()
+            .build()
+            .map_err(failed)?;
+        let (keeps, ended) = sync_channel(0);
+        let Self { desks, inbox, common, phase, ends, .. } = self;
+        let (addresses, counters) = (common.addresses().clone(), Arc::clone(common.counters()));
+        let work = Work { desks, addresses, counters, phase: phase.subscribe() };
+        let taken = inbox.clone();
+        let run = move || {
+            let _keeps = keeps;
+            runtime.block_on(work.accept(&taken));
+            taken.close();
+        };
+        let thread = std::thread::Builder::new().name("http2".into()).spawn(run).map_err(failed)?;
+        Ok(Lane {
+            inbox,
+            phase,
+            ends,
+            until: Mutex::default(),
+            ended: Mutex::new(ended),
+            thread: Some(thread),
+        })
+    }
+}
+
+impl Lane {
+    /// Every connection is told to go and may take this long to finish. Those who watch have been told before that nothing serves any
+    /// more; now their streams end.
+    pub(crate) fn drain(&self, timeout: Duration) {
+        self.allow(timeout);
+        self.ends.send_replace(true);
+        self.go_to(Phase::Draining);
+    }
+
+    /// Connections may take this long once the server has ended, which may be at any moment from now on.
+    pub(crate) fn allow(&self, timeout: Duration) {
+        let over = OsClock.now().after(timeout);
+        let mut until = self.until.lock().unwrap_or_else(PoisonError::into_inner);
+        // Who was given more time before has no more than this now.
+        *until = Some(until.map_or(over, |until| until.min(over)));
+    }
+
+    /// Every connection is closed.
+    pub(crate) fn stop(&self) {
+        self.go_to(Phase::Stopped);
+    }
+
+    /// No connection will come any more: waits for those that are left, as long as the drain says.
+    pub(crate) fn end(&self) {
+        self.go_to(Phase::Ending);
+        let ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
+        // In short waits, because the time that is left may become less meanwhile.
+        loop {
+            let until = *self.until.lock().unwrap_or_else(PoisonError::into_inner);
+            let left = until.map_or(Duration::ZERO, |until| until.since(OsClock.now()));
+            if left.is_zero() {
+                break;
+            }
+            if ended.recv_timeout(left.min(END_LOOK_EVERY)) == Err(RecvTimeoutError::Disconnected) {
+                return;
+            }
+        }
+        if ended.try_recv() != Err(TryRecvError::Disconnected) && self.until_was_set() {
+            tracing::warn!("HTTP/2 connections did not end in time and are closed");
+        }
+    }
+
+    fn until_was_set(&self) -> bool {
+        self.until.lock().unwrap_or_else(PoisonError::into_inner).is_some()
+    }
+
+    /// There is no way back from any phase.
+    fn go_to(&self, phase: Phase) {
+        self.phase.send_if_modified(|now| {
+            let later = phase > *now;
+            *now = phase.max(*now);
+            later
+        });
+    }
+}
+
+impl Drop for Lane {
+    fn drop(&mut self) {
+        self.go_to(Phase::Stopped);
+        self.inbox.close();
+        if let Some(thread) = self.thread.take() {
+            let _panicked = thread.join();
+        }
+    }
+}
+
+/// What the thread does.
+#[derive(Debug)]
+struct Work {
+    desks: Vec<Option<Arc<Desk>>>,
+    addresses: Addresses,
+    counters: Arc<Counters>,
+    phase: watch::Receiver<Phase>,
+}
+
+impl Work {
+    async fn accept(mut self, inbox: &Inbox) {
+        let mut conns = JoinSet::new();
+        loop {
+            tokio::select! {
+                batch = inbox.take() => batch.into_iter().for_each(|handed| self.begin(handed, &mut conns)),
+                Some(_over) = conns.join_next() => {}
+                _changed = self.phase.changed() => {}
+            }
+            match *self.phase.borrow_and_update() {
+                // What still runs ends with the runtime.
+                Phase::Stopped => return,
+                Phase::Ending if conns.is_empty() && inbox.is_empty() => return,
+                Phase::Draining | Phase::Ending | Phase::Serving => {}
+            }
+        }
+    }
+
+    fn begin(&self, handed: HandedConn, conns: &mut JoinSet<()>) {
+        count(&self.counters.connections);
+        let desk = self.desks.get(handed.listener.index()).and_then(Option::as_ref);
+        let Some(desk) = desk else { return count(&self.counters.unregistered) };
+        let peer = handed.peer();
+        let client = match peer {
+            Peer::Addr(addr) => Some(client_net(addr, desk.client_v6_len)),
+            Peer::Unix => None,
+            // It was reset on its way here: nothing would arrive, and nothing may be counted for another.
+            Peer::Unknown => return,
+        };
+        let Some(place) = self.addresses.enter(client, desk.conns_per_ip_max) else {
+            return count(&self.counters.per_ip);
+        };
+        let (desk, counters) = (Arc::clone(desk), Arc::clone(&self.counters));
+        let around = Around { desk, counters, phase: self.phase.clone() };
+        conns.spawn(async move {
+            conn::serve(handed, peer, around).await;
+            drop(place);
+        });
+    }
+}

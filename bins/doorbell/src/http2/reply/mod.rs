@@ -1,0 +1,347 @@
+//! One request of HTTP/2 as a request of HTTP/1.1, so that routes, guards and the log decide about it as about any other, and their
+//! reply back again.
+//!
+//! Does not know about: connections, frames, gRPC.
+//!
+//! The request is written as bytes and read by the same machine that reads those of clients: nothing is taken for valid because hyper
+//! let it through. A body is read and dropped, since no route takes one; its limits are those of HTTP/1.1.
+//!
+//! # Decision: a fragment in `:path` is not refused
+//!
+//! *Context.* A `#` in a target is 400 in HTTP/1. In HTTP/2, h2 makes a `http::uri::PathAndQuery` of `:path`, which cuts it at the
+//! first `#` and keeps no trace of that; neither h2 nor hyper shows the field as it was sent. *Choice.* Such a request is
+//! answered as one without the fragment. Routes, guards and the log see the same path, so nothing can be got past them with it. To
+//! refuse it would take a second HPACK decoder in front of hyper. *What would change it:* an h2 that shows or refuses it.
+
+use super::body::ReplyBody;
+use super::counters::{Counters, count};
+use super::counting_stream::Account;
+use super::grpc::Call;
+use crate::http::parse::{Seen, is_same_authority};
+use crate::http::{Client, Date, Later, Limits, Next, Out, StaticReply, Status, Time};
+use bytes::Bytes;
+use doorbell::Http1;
+use doorbell::protocol::{Awaited, Io, Protocol};
+use doorbell::time::{Clock as _, OsClock};
+use http_body::Body;
+use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
+use hyper::http::request::Parts;
+use hyper::{Response, StatusCode};
+use std::cell::RefCell;
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
+use std::time::Duration;
+use tokio::sync::oneshot;
+
+/// The state of one request in the machine.
+type Conn = <Http1 as Protocol>::Conn;
+
+/// What this thread's requests are written into, one after the other.
+struct Scratch {
+    head: Vec<u8>,
+    input: Vec<u8>,
+    out: Out,
+    seen: Seen,
+}
+
+thread_local! {
+    static SCRATCH: RefCell<Scratch> = const { RefCell::new(Scratch {
+        head: Vec::new(),
+        input: Vec::new(),
+        out: Out::new(),
+        seen: Seen::new(),
+    }) };
+}
+
+/// Fields that are about one connection, or written here (RFC 9113 8.2.2 and 8.3.1). `Expect` has nobody to wait for: no body is kept.
+const NOT_COPIED: [HeaderName; 8] = [
+    header::CONNECTION,
+    header::CONTENT_LENGTH,
+    header::EXPECT,
+    header::HOST,
+    header::TE,
+    header::TRAILER,
+    header::TRANSFER_ENCODING,
+    header::UPGRADE,
+];
+
+/// As much of a body that is too large is read, and as long (see `doorbell::Limits`).
+const LINGER_LEN: u64 = 64 << 10;
+const LINGER: Duration = Duration::from_secs(1);
+
+/// Why a body ends a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum BodyError {
+    /// The client went.
+    Gone,
+    TooLarge,
+    TooSlow,
+}
+
+/// What requests of a connection are answered with.
+#[derive(Debug)]
+pub(super) struct With<'a> {
+    pub(super) http: &'a Http1,
+    pub(super) limits: &'a Limits,
+    pub(super) account: &'a Account,
+    pub(super) counters: &'a Counters,
+    pub(super) client: &'a Client<'a>,
+}
+
+/// What a service said.
+enum Said {
+    /// `None`: there is no reply, and the stream is to be reset.
+    Answered(Option<Response<ReplyBody>>),
+    /// The answer comes later.
+    Later(Box<Later>),
+}
+
+/// Answers one request. `None`: there is no reply, and the stream is to be reset.
+pub(super) async fn answer<B: Body<Data = Bytes>>(
+    with: &With<'_>,
+    parts: &Parts,
+    body: B,
+) -> Option<Response<ReplyBody>> {
+    match drop_body(with.limits, &parts.headers, body).await {
+        Ok(()) => {}
+        Err(BodyError::Gone) => return None,
+        Err(BodyError::TooLarge) => return refuse(Status::CONTENT_TOO_LARGE),
+        Err(BodyError::TooSlow) => return refuse(Status::REQUEST_TIMEOUT),
+    }
+    match ask(with, parts).await {
+        Asked::Answered(reply) => reply,
+        // Who does not ask by gRPC gets no further.
+        Asked::Call(_) => refuse(Status::UNSUPPORTED_MEDIA_TYPE),
+    }
+}
+
+/// What comes of a request.
+pub(super) enum Asked {
+    /// `None`: there is no reply, and the stream is to be reset.
+    Answered(Option<Response<ReplyBody>>),
+    /// It is one of gRPC, and may go on.
+    Call(Call),
+}
+
+/// What routes, guards and the log make of a request, whatever its body is.
+pub(super) async fn ask(with: &With<'_>, parts: &Parts) -> Asked {
+    let mut conn = with.http.open(OsClock.now());
+    match SCRATCH.with_borrow_mut(|scratch| scratch.ask(with, &mut conn, parts)) {
+        Said::Answered(reply) => Asked::Answered(reply),
+        Said::Later(later) => wait(with, conn, later).await,
+    }
+}
+
+/// Has a job done, and answers with what comes of it.
+async fn wait(with: &With<'_>, mut conn: Conn, mut later: Box<Later>) -> Asked {
+    let _working = Working::begin(with.account);
+    loop {
+        later = match Call::of(later) {
+            Ok(call) => return Asked::Call(call),
+            Err(other) => other,
+        };
+        let (tell, told) = oneshot::channel();
+        let answer = match Awaited::begin(later, |outcome| drop(tell.send(outcome))) {
+            Err(answer) => {
+                if answer.is_busy() {
+                    count(&with.counters.jobs_refused);
+                }
+                answer
+            }
+            Ok(awaited) => {
+                count(&with.counters.jobs);
+                let left = awaited.deadline().since(OsClock.now());
+                match tokio::time::timeout(left, told).await {
+                    Ok(Ok(told)) => awaited.answer(told),
+                    _ => return Asked::Answered(time_out(with, &mut conn, awaited)),
+                }
+            }
+        };
+        let said = SCRATCH.with_borrow_mut(|scratch| {
+            scratch.tell(with, OsClock.now(), |io| with.http.handle_answer(&mut conn, answer, io))
+        });
+        match said {
+            Said::Answered(reply) => return Asked::Answered(reply),
+            Said::Later(another) => later = another,
+        }
+    }
+}
+
+fn time_out(with: &With<'_>, conn: &mut Conn, awaited: Awaited) -> Option<Response<ReplyBody>> {
+    count(&with.counters.jobs_timed_out);
+    // The timer may be a little ahead of the clock.
+    let now = OsClock.now().max(awaited.deadline());
+    let said =
+        SCRATCH.with_borrow_mut(|scratch| scratch.tell(with, now, |io| with.http.handle_timeout(conn, io)));
+    awaited.timed_out();
+    match said {
+        Said::Answered(reply) => reply,
+        Said::Later(_) => None,
+    }
+}
+
+/// While it is there nobody blames the client for what a job takes.
+struct Working<'a>(&'a Account);
+
+impl<'a> Working<'a> {
+    fn begin(account: &'a Account) -> Self {
+        account.lock().meter.works(true, OsClock.now());
+        Self(account)
+    }
+}
+
+impl Drop for Working<'_> {
+    fn drop(&mut self) {
+        self.0.lock().meter.works(false, OsClock.now());
+    }
+}
+
+/// Reads what nobody wants, within the limits that hold for it. Of what is too large a bounded rest is read before that is said, as
+/// after such a reply in HTTP/1.1: some clients lose a reply that comes in the middle of what they send.
+async fn drop_body<B: Body<Data = Bytes>>(
+    limits: &Limits,
+    headers: &HeaderMap,
+    body: B,
+) -> Result<(), BodyError> {
+    let len_max = limits.body_bytes_max as u64;
+    let declared = headers.get(header::CONTENT_LENGTH).and_then(|len| len.to_str().ok()?.parse().ok());
+    let is_declared_too_large = declared.is_some_and(|len: u64| len > len_max);
+    let (time, read_max) = match is_declared_too_large {
+        true => (LINGER, LINGER_LEN),
+        false => (limits.body_total_timeout, len_max + LINGER_LEN),
+    };
+    let body = pin!(body);
+    let read = read_all(body, read_max, limits.body_idle_timeout);
+    match tokio::time::timeout(time, read).await.unwrap_or(Err(BodyError::TooSlow)) {
+        Err(BodyError::Gone) => Err(BodyError::Gone),
+        _ if is_declared_too_large => Err(BodyError::TooLarge),
+        Ok(len) if len > len_max => Err(BodyError::TooLarge),
+        read => read.map(drop),
+    }
+}
+
+/// How long a body was, or that it is longer than `read_max`.
+async fn read_all<B: Body<Data = Bytes>>(
+    mut body: Pin<&mut B>,
+    read_max: u64,
+    idle_timeout: Duration,
+) -> Result<u64, BodyError> {
+    let mut len = 0;
+    while len <= read_max && !body.is_end_stream() {
+        let frame = poll_fn(|cx| body.as_mut().poll_frame(cx));
+        match tokio::time::timeout(idle_timeout, frame).await {
+            Err(_) => return Err(BodyError::TooSlow),
+            Ok(None) => break,
+            Ok(Some(Err(_))) => return Err(BodyError::Gone),
+            Ok(Some(Ok(frame))) => len += frame.data_ref().map_or(0, Bytes::len) as u64,
+        }
+    }
+    Ok(len)
+}
+
+fn refuse(status: Status) -> Option<Response<ReplyBody>> {
+    let mut out = Out::new();
+    StaticReply::new(status).put_last(&mut out, &Date::new(OsClock.unix_secs()));
+    reply_of(&out.head, Bytes::new())
+}
+
+impl Scratch {
+    fn ask(&mut self, with: &With<'_>, conn: &mut Conn, parts: &Parts) -> Said {
+        let mut head = std::mem::take(&mut self.head);
+        head.clear();
+        write_head(parts, &mut head);
+        let said = self.tell(with, OsClock.now(), |io| with.http.handle_input(conn, &head, io));
+        self.head = head;
+        said
+    }
+
+    /// Has the machine of a request told something, and takes what it says.
+    fn tell(&mut self, with: &With<'_>, now: Time, tell: impl FnOnce(Io<'_>) -> Next) -> Said {
+        self.input.clear();
+        // Also what a service that panicked has left.
+        self.out.clear();
+        self.out.drop_unfinished();
+        let io = Io {
+            now,
+            date: &Date::new(OsClock.unix_secs()),
+            input: &mut self.input,
+            out: &mut self.out,
+            draining: false,
+            seen: &mut self.seen,
+            client: with.client,
+        };
+        let _whatever_becomes_of_the_connection = tell(io);
+        with.counters.count_misuses(self.out.take_misuses());
+        if let Some(later) = self.out.take_later() {
+            return Said::Later(later);
+        }
+        let body = core::mem::take(&mut self.out.body);
+        Said::Answered(reply_of(&self.out.head, body))
+    }
+}
+
+/// The request as bytes. `Host` comes from `:authority`; a `host` field that says something else is written beside it, and two
+/// of them are refused.
+fn write_head(parts: &Parts, head: &mut Vec<u8>) {
+    let authority = parts.uri.authority().map(|authority| authority.as_str().as_bytes());
+    let target = match parts.uri.path_and_query() {
+        Some(target) => target.as_str().as_bytes(),
+        // CONNECT has an authority alone.
+        None => authority.unwrap_or_default(),
+    };
+    for part in [parts.method.as_str().as_bytes(), b" ", target, b" HTTP/1.1\r\n"] {
+        head.extend_from_slice(part);
+    }
+    let is_https = parts.uri.scheme_str() == Some("https");
+    let mut put = |name: &[u8], value: &[u8]| {
+        for part in [name, b": ", value, b"\r\n"] {
+            head.extend_from_slice(part);
+        }
+    };
+    if let Some(authority) = authority {
+        put(b"host", authority);
+    }
+    for host in parts.headers.get_all(header::HOST) {
+        let host = host.as_bytes();
+        if !authority.is_some_and(|authority| is_same_authority(authority, host, is_https)) {
+            put(b"host", host);
+        }
+    }
+    for (name, value) in parts.headers.iter().filter(|(name, _)| !NOT_COPIED.contains(name)) {
+        put(name.as_str().as_bytes(), value.as_bytes());
+    }
+    head.extend_from_slice(b"\r\n");
+}
+
+/// The reply that begins `written`, of which `body` is the rest. What we wrote ourselves can be read; if not, there is no reply.
+fn reply_of(written: &[u8], body: Bytes) -> Option<Response<ReplyBody>> {
+    let (status_line, mut rest) = split_line(written)?;
+    let status = StatusCode::from_bytes(status_line.strip_prefix(b"HTTP/1.1 ")?.get(..3)?).ok()?;
+    let mut headers = HeaderMap::new();
+    loop {
+        let (line, after) = split_line(rest)?;
+        rest = after;
+        if line.is_empty() {
+            break;
+        }
+        let colon = line.iter().position(|&byte| byte == b':')?;
+        let (name, value) = line.split_at(colon);
+        let name = HeaderName::from_bytes(name).ok()?;
+        // What is about the connection has no place in HTTP/2.
+        if name != header::CONNECTION {
+            headers.append(name, HeaderValue::from_bytes(value.strip_prefix(b": ")?).ok()?);
+        }
+    }
+    let mut response = Response::new(ReplyBody::Whole([Bytes::copy_from_slice(rest), body]));
+    *response.status_mut() = status;
+    *response.headers_mut() = headers;
+    Some(response)
+}
+
+fn split_line(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+    let end = bytes.windows(2).position(|pair| pair == b"\r\n")?;
+    Some((&bytes[..end], &bytes[end + 2..]))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,144 @@
+//! What operators want, done before the call returns.
+//!
+//! Does not know about: who asks, what the supervisor does.
+
+use super::maintenance::{self, Hold};
+use super::{Operator, end_of, one_line, with_note};
+use crate::config::format_duration;
+use crate::registry::Subject;
+use crate::supervisor::queue::Message;
+use crate::wire::{Happening, HoldSource, Refusal, RefusalKind};
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+impl Operator {
+    /// Declares maintenance of an endpoint, a check or, as `all`, of every endpoint that is about taking traffic.
+    pub(crate) fn maintain(
+        &self,
+        target: &str,
+        reason: &str,
+        for_time: Option<Duration>,
+    ) -> Result<String, Refusal> {
+        let mut inside = self.lock();
+        let (_, name) = inside.subject(target)?;
+        if !inside.holds.has_place_for(&name) {
+            let text = format!("{} targets are in maintenance, no more are kept", maintenance::TARGETS_MAX);
+            return Err(Refusal::new(RefusalKind::Busy, text));
+        }
+        let now = self.0.clock.now();
+        let until = end_of(for_time, now)?;
+        let hold = Hold { reason: one_line(reason), until };
+        self.hold(&mut inside, &name, HoldSource::Operator, Some(hold), now);
+        drop(inside);
+        self.0.queue.nudge();
+        let length = for_time.map_or_else(
+            || format!("until `doorbell ready {name}`"),
+            |time| format!("for {}", format_duration(time)),
+        );
+        tracing::info!(reason, "{name}: maintenance {length}");
+        Ok(with_note(&format!("{name}: maintenance {length}"), self.save()))
+    }
+
+    /// Ends maintenance that an operator declared of this target, its open window, and its drain; with `all` of every target, and every
+    /// drain.
+    pub(crate) fn ready(&self, target: &str) -> Result<String, Refusal> {
+        let mut inside = self.lock();
+        let (subject, name) = inside.subject(target)?;
+        let ended: Vec<String> = match subject {
+            Subject::All => {
+                inside.holds.by(HoldSource::Operator).map(|(target, _)| target.to_owned()).collect()
+            }
+            _ => inside.holds.said(&name, HoldSource::Operator).map(|_| name.clone()).into_iter().collect(),
+        };
+        let now = self.0.clock.now();
+        for target in &ended {
+            self.hold(&mut inside, target, HoldSource::Operator, None, now);
+        }
+        let windows = inside.end_windows(subject, &name);
+        self.look_at_windows(&mut inside, now);
+        let drains = match subject {
+            Subject::All => inside.life.is_draining() || inside.drains.all().next().is_some(),
+            Subject::Check(_) => false,
+            Subject::Endpoint(_) => inside.drains.get(&name).is_some(),
+        };
+        let still = inside.still_held(subject, &name);
+        drop(inside);
+        self.0.queue.nudge();
+        let mut said: Vec<String> =
+            ended.iter().map(|target| format!("{target}: maintenance ended")).collect();
+        said.extend(
+            windows.into_iter().map(|target| format!("{target}: the maintenance window is ended early")),
+        );
+        if drains {
+            said.push(self.undrain(&name)?);
+        }
+        if !ended.is_empty() {
+            tracing::info!("maintenance ended: {}", ended.join(", "));
+            said.extend(self.save().filter(|_| self.keeps()));
+        }
+        said.extend(still);
+        if said.is_empty() {
+            said.push(format!("{name}: was not in maintenance"));
+        }
+        Ok(said.join("\n"))
+    }
+
+    /// What files say: a reason by target. Names that mean nothing come back.
+    pub(super) fn maintain_by_files(&self, reasons: &BTreeMap<String, String>) -> BTreeSet<String> {
+        let mut inside = self.lock();
+        let now = self.0.clock.now();
+        let mut strange = BTreeSet::new();
+        let mut wanted = BTreeMap::new();
+        for (target, reason) in reasons {
+            match inside.subject(target) {
+                Ok((_, name)) => drop(wanted.insert(name, one_line(reason))),
+                Err(_) => drop(strange.insert(target.clone())),
+            }
+        }
+        let before: Vec<String> =
+            inside.holds.by(HoldSource::File).map(|(target, _)| target.to_owned()).collect();
+        for target in before.iter().filter(|target| !wanted.contains_key(*target)) {
+            self.hold(&mut inside, target, HoldSource::File, None, now);
+        }
+        for (target, reason) in wanted {
+            self.hold(&mut inside, &target, HoldSource::File, Some(Hold { reason, until: None }), now);
+        }
+        strange
+    }
+
+    /// Reads the configuration anew; what is so now.
+    pub(crate) fn reload(&self) -> Result<String, Refusal> {
+        let Some(reload) = self.0.hooks.reload.get() else {
+            let text = "this doorbell does not read its configuration anew yet: restart it";
+            return Err(Refusal::new(RefusalKind::NotSupported, text));
+        };
+        let outcome = reload();
+        let (ok, text) = match &outcome {
+            Ok(text) => (true, text.clone()),
+            Err(text) => (false, text.clone()),
+        };
+        let refused = (!ok).then(|| (text.clone(), self.0.clock.now()));
+        self.lock().refused_reload = refused;
+        self.0.journal.record(Happening::Reload { ok, text });
+        outcome.map_err(|text| Refusal::new(RefusalKind::Failed, text))
+    }
+
+    /// Drains and ends, or ends now.
+    pub(crate) fn quit(&self, now: bool) -> Result<String, Refusal> {
+        if now {
+            self.0.queue.send(Message::StopNow);
+            return Ok("stopping now".into());
+        }
+        self.lock().refuse_if_closing()?;
+        self.begin_stop("doorbell quit");
+        let left = self.status().stops_in_ms.map_or(Duration::ZERO, Duration::from_millis);
+        self.0.queue.nudge();
+        Ok(match left.is_zero() {
+            true => "draining: listeners close now".into(),
+            false => format!(
+                "draining for {} before listeners close; until then `doorbell undrain` calls it off",
+                format_duration(left)
+            ),
+        })
+    }
+}

@@ -1,0 +1,44 @@
+//! Events as they come, as server-sent events.
+//!
+//! Does not know about: what an event means.
+
+use crate::operator::{Followed, Follower};
+use bytes::Bytes;
+use futures_util::stream::{Stream, unfold};
+use http_body::Frame;
+use std::convert::Infallible;
+use std::time::Duration;
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::timeout;
+
+/// Something is sent at least so often, so that whoever is gone is found out.
+const SILENCE_MAX: Duration = Duration::from_secs(15);
+
+/// What goes out until nothing more will happen, or the client leaves.
+pub(super) fn frames(
+    follower: Follower,
+    place: OwnedSemaphorePermit,
+) -> impl Stream<Item = Result<Frame<Bytes>, Infallible>> + Send {
+    let hello = Bytes::from_static(b"retry: 2000\n\n");
+    unfold((follower, place, Some(hello)), |(mut follower, place, hello)| async move {
+        let text = match hello {
+            Some(hello) => hello,
+            None => match timeout(SILENCE_MAX, follower.next()).await {
+                Ok(followed) => Bytes::from(told(&followed?)),
+                Err(_) => Bytes::from_static(b":\n\n"),
+            },
+        };
+        Some((Ok(Frame::data(text)), (follower, place, None)))
+    })
+}
+
+/// One event. JSON has no line ends of its own.
+fn told(followed: &Followed) -> String {
+    match followed {
+        Followed::Event(event) => {
+            let json = serde_json::to_string(&**event).unwrap_or_default();
+            format!("id: {}\ndata: {json}\n\n", event.number)
+        }
+        Followed::Missed(count) => format!("event: missed\ndata: {{\"missed\":{count}}}\n\n"),
+    }
+}

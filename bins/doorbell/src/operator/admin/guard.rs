@@ -1,0 +1,312 @@
+//! Which requests may read, and which may change something.
+//!
+//! Does not know about: what it is that is changed.
+
+use crate::config::model::Admin;
+use crate::guards::browser::{is_cross_site, is_forwarded, is_own_host};
+use crate::http::auth::Tokens;
+use arc_swap::ArcSwap;
+use hyper::HeaderMap;
+use hyper::header::{HeaderName, HeaderValue};
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::sync::Arc;
+
+/// See the [module](self). Its rules may change.
+pub(crate) struct Guard(ArcSwap<Rules>);
+
+/// What a request has to fulfil.
+struct Rules {
+    change: Wanted,
+    /// Names by which clients may reach the address, beside addresses and the machine's own; without any, clients on other machines may use
+    /// any name.
+    hosts: Vec<String>,
+}
+
+/// The two ends of a connection.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Ends {
+    pub(super) peer: IpAddr,
+    pub(super) local: IpAddr,
+}
+
+/// What is wanted of whoever changes something.
+enum Wanted {
+    /// To be on this machine.
+    Here,
+    /// Nobody may.
+    Nobody,
+    Token(Tokens),
+}
+
+/// Why somebody may not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Denied {
+    /// A page of another site asks in the name of whoever looks at it.
+    CrossSite,
+    /// The name in `Host` may be that of another site.
+    Host,
+    /// Nobody asked for this listener, and so it only shows.
+    OnlyShows,
+    /// A proxy on this machine sent it, for a client that is not known.
+    Proxied,
+    /// From another machine, and there is no token.
+    Remote,
+    /// Without the token.
+    Token,
+}
+
+impl Guard {
+    /// Of a listener that only shows.
+    pub(crate) fn closed() -> Self {
+        Self(ArcSwap::from_pointee(Rules { change: Wanted::Nobody, hosts: Vec::new() }))
+    }
+
+    /// Wants from now on what this configuration says.
+    pub(crate) fn follow(&self, admin: Option<&Admin>) {
+        let change = admin.map_or(Wanted::Nobody, Wanted::of);
+        let hosts = admin.map(|admin| admin.hosts.clone()).unwrap_or_default();
+        self.0.store(Arc::new(Rules { change, hosts }));
+    }
+
+    /// Whether a request may see anything at all: a browser on this machine would show it to any page whose site was rebound to our address.
+    /// `hosts` are all the names that the request has for us.
+    pub(super) fn admit_read<'a>(
+        &self,
+        headers: &HeaderMap,
+        mut hosts: impl Iterator<Item = &'a [u8]>,
+        ends: Ends,
+    ) -> Result<(), Denied> {
+        let rules = self.0.load();
+        let is_checked = ends.is_here() || !rules.hosts.is_empty();
+        if !is_checked || hosts.all(|host| is_own_host(host, &rules.hosts)) {
+            return Ok(());
+        }
+        match &rules.change {
+            Wanted::Token(tokens) if admit_bearer(tokens, headers).is_ok() => Ok(()),
+            _ => Err(Denied::Host),
+        }
+    }
+
+    /// Whether a request with these fields may change something.
+    pub(super) fn admit(&self, headers: &HeaderMap, ends: Ends) -> Result<(), Denied> {
+        let rules = self.0.load();
+        match &rules.change {
+            Wanted::Here => admit_local(headers, ends, &rules.hosts),
+            Wanted::Nobody => Err(Denied::OnlyShows),
+            Wanted::Token(tokens) => admit_bearer(tokens, headers),
+        }
+    }
+
+    /// The same for what may only be done on this machine, with the token or without.
+    pub(super) fn admit_here(&self, headers: &HeaderMap, ends: Ends) -> Result<(), Denied> {
+        admit_local(headers, ends, &self.0.load().hosts)?;
+        self.admit(headers, ends)
+    }
+}
+
+impl Ends {
+    /// Whether the client is on this machine, or a proxy is that runs here.
+    fn is_here(self) -> bool {
+        self.peer.to_canonical().is_loopback() || self.peer == self.local
+    }
+}
+
+impl Wanted {
+    fn of(admin: &Admin) -> Self {
+        if admin.by_itself {
+            return Self::Nobody;
+        }
+        let Some(token) = &admin.token else { return Self::Here };
+        let mut tokens = Tokens::new();
+        // One that cannot be used was refused with the configuration; then nobody gets in.
+        let _checked = tokens.add("admin", token.reveal().as_bytes());
+        Self::Token(tokens)
+    }
+}
+
+fn admit_bearer(tokens: &Tokens, headers: &HeaderMap) -> Result<(), Denied> {
+    let presented = headers.get("authorization").map(HeaderValue::as_bytes);
+    let token = presented.and_then(|value| match value.split_at_checked(7)? {
+        (scheme, token) if scheme.eq_ignore_ascii_case(b"bearer ") => Some(token.trim_ascii()),
+        _ => None,
+    });
+    token.and_then(|token| tokens.find(token)).map(|_| ()).ok_or(Denied::Token)
+}
+
+/// A browser on this machine is on it, too, and so is a proxy. The whole of 127.0.0.0/8 would be too much: Istio's proxy connects from 127.0.0.6
+/// for clients elsewhere.
+fn admit_local(headers: &HeaderMap, ends: Ends, hosts: &[String]) -> Result<(), Denied> {
+    let peer = ends.peer.to_canonical();
+    if peer != IpAddr::V4(Ipv4Addr::LOCALHOST) && peer != IpAddr::V6(Ipv6Addr::LOCALHOST) {
+        return Err(Denied::Remote);
+    }
+    if is_forwarded(headers.keys().map(HeaderName::as_str)) {
+        return Err(Denied::Proxied);
+    }
+    let field = |name: &str| headers.get(name).map(HeaderValue::as_bytes);
+    let is_own = |host: &[u8]| is_own_host(host, hosts);
+    let host = field("host");
+    if host.is_some_and(|host| !is_own(host)) || is_cross_site(field, host.unwrap_or_default(), is_own) {
+        return Err(Denied::CrossSite);
+    }
+    Ok(())
+}
+
+impl fmt::Display for Denied {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::CrossSite => "a page of another site may not ask for that",
+            Self::Host => {
+                "this address is not known by the name in `Host`: use an IP address or localhost, or list the name in `admin.hosts`"
+            }
+            Self::OnlyShows => {
+                "without --admin or `[admin]` this address only shows: use `doorbell drain` and the like"
+            }
+            Self::Proxied => "the request came through a proxy, so its client is not known: set `admin.token`",
+            Self::Remote => "without `admin.token` this is for clients on the same machine",
+            Self::Token => "this needs `Authorization: Bearer` and the token of `admin.token`",
+        })
+    }
+}
+
+impl fmt::Debug for Guard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let has_token = matches!(self.0.load().change, Wanted::Token(_));
+        f.debug_struct("Guard").field("has_token", &has_token).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::model::Secret;
+
+    const TOKEN: &str = "0123456789abcdef0123456789abcdef";
+    const BEARER: &str = "Bearer 0123456789abcdef0123456789abcdef";
+
+    type Fields = &'static [(&'static str, &'static str)];
+    type Answer = Result<(), Denied>;
+
+    fn headers(fields: Fields) -> HeaderMap {
+        let field = |&(name, value): &(&'static str, &'static str)| {
+            (HeaderName::from_static(name), HeaderValue::from_static(value))
+        };
+        fields.iter().map(field).collect()
+    }
+
+    fn admin(token: Option<&str>) -> Admin {
+        let token = token.map(|token| Secret::new(token.to_owned()));
+        Admin { token, hosts: vec!["doorbell.example".to_owned()], ..Admin::default() }
+    }
+
+    fn ends(peer: &str) -> Ends {
+        Ends { peer: peer.parse().unwrap(), local: "10.0.0.1".parse().unwrap() }
+    }
+
+    fn guard(token: Option<&str>) -> Guard {
+        let guard = Guard::closed();
+        guard.follow(Some(&admin(token)));
+        guard
+    }
+
+    #[test]
+    fn what_is_wanted_may_change() {
+        let here = ends("127.0.0.1");
+        let (none, bearer) = (headers(&[]), headers(&[("authorization", BEARER)]));
+        let guard = Guard::closed();
+        let both = || (guard.admit(&none, here), guard.admit(&bearer, here));
+        assert_eq!(both(), (Err(Denied::OnlyShows), Err(Denied::OnlyShows)));
+        for (admin, expect) in [
+            (Some(admin(None)), (Ok(()), Ok(()))),
+            (Some(admin(Some(TOKEN))), (Err(Denied::Token), Ok(()))),
+            (Some(admin(Some("fedcba9876543210fedcba9876543210"))), (Err(Denied::Token), Err(Denied::Token))),
+            (Some(Admin::by_itself()), (Err(Denied::OnlyShows), Err(Denied::OnlyShows))),
+            (Some(admin(None)), (Ok(()), Ok(()))),
+            (None, (Err(Denied::OnlyShows), Err(Denied::OnlyShows))),
+        ] {
+            guard.follow(admin.as_ref());
+            assert_eq!(both(), expect, "{admin:?}");
+        }
+    }
+
+    #[test]
+    fn who_may() {
+        use Denied::{CrossSite, Proxied, Remote, Token};
+        let here = ends("127.0.0.1");
+        let mapped = ends("::ffff:127.0.0.1");
+        let there = ends("10.1.2.3");
+        let istio = ends("127.0.0.6");
+        let open: [(Ends, Fields, Answer); 21] = [
+            (here, &[("host", "127.0.0.1:9130")], Ok(())),
+            (mapped, &[("host", "[::1]:9130")], Ok(())),
+            (here, &[], Ok(())),
+            (here, &[("host", "localhost:9130"), ("origin", "http://localhost:9130")], Ok(())),
+            (here, &[("host", "localhost"), ("sec-fetch-site", "same-origin")], Ok(())),
+            (here, &[("host", "localhost"), ("sec-fetch-site", "none")], Ok(())),
+            (here, &[("host", "localhost"), ("sec-fetch-site", "cross-site")], Err(CrossSite)),
+            (here, &[("host", "localhost"), ("sec-fetch-site", "same-site")], Err(CrossSite)),
+            (here, &[("host", "localhost"), ("origin", "https://evil.example")], Err(CrossSite)),
+            (here, &[("host", "evil.example:9130")], Err(CrossSite)),
+            (here, &[("host", "doorbell.example"), ("origin", "http://doorbell.example")], Ok(())),
+            (here, &[("host", "evil.example"), ("origin", "http://evil.example")], Err(CrossSite)),
+            (here, &[("host", "localhost"), ("x-forwarded-for", "10.1.2.3")], Err(Proxied)),
+            (here, &[("host", "localhost"), ("x-forwarded-proto", "https")], Err(Proxied)),
+            (here, &[("host", "localhost"), ("forwarded", "for=10.1.2.3")], Err(Proxied)),
+            (here, &[("host", "localhost"), ("via", "1.1 proxy")], Err(Proxied)),
+            (here, &[("host", "localhost"), ("x-real-ip", "10.1.2.3")], Err(Proxied)),
+            (here, &[("x-envoy-external-address", "10.1.2.3")], Err(Proxied)),
+            (istio, &[("host", "localhost")], Err(Remote)),
+            (there, &[("host", "10.1.2.3:9130")], Err(Remote)),
+            (there, &[("authorization", BEARER)], Err(Remote)),
+        ];
+        for (peer, fields, expect) in open {
+            let guard = guard(None);
+            assert_eq!(guard.admit(&headers(fields), peer), expect, "{peer:?} {fields:?}");
+            assert_eq!(guard.admit_here(&headers(fields), peer), expect, "{peer:?} {fields:?}");
+        }
+        let guarded: [(Ends, Fields, Answer, Answer); 6] = [
+            (here, &[("authorization", BEARER)], Ok(()), Ok(())),
+            (here, &[("authorization", BEARER), ("via", "1.1 proxy")], Ok(()), Err(Proxied)),
+            (there, &[("authorization", BEARER)], Ok(()), Err(Remote)),
+            (there, &[("authorization", "Bearer 0123456789abcdef0123456789abcdee")], Err(Token), Err(Remote)),
+            (here, &[], Err(Token), Err(Token)),
+            (here, &[("authorization", TOKEN)], Err(Token), Err(Token)),
+        ];
+        let guard = guard(Some(TOKEN));
+        for (peer, fields, expect, expect_here) in guarded {
+            assert_eq!(guard.admit(&headers(fields), peer), expect, "{peer:?} {fields:?}");
+            assert_eq!(guard.admit_here(&headers(fields), peer), expect_here, "{peer:?} {fields:?}");
+        }
+    }
+
+    #[test]
+    fn a_name_of_another_site_reads_nothing_here() {
+        let (here, there) = (ends("127.0.0.1"), ends("10.1.2.3"));
+        let own = Ends { peer: here.local, local: here.local };
+        let (plain, bearer) = (headers(&[]), headers(&[("authorization", BEARER)]));
+        let open = guard(None);
+        open.follow(Some(&Admin::by_itself()));
+        let named = guard(Some(TOKEN));
+        for (host, ends, expect_open, expect_named) in [
+            ("127.0.0.1:9130", here, Ok(()), Ok(())),
+            ("localhost", own, Ok(()), Ok(())),
+            ("doorbell.example", here, Err(Denied::Host), Ok(())),
+            ("evil.example", here, Err(Denied::Host), Err(Denied::Host)),
+            ("evil.example", own, Err(Denied::Host), Err(Denied::Host)),
+            ("evil.example", there, Ok(()), Err(Denied::Host)),
+            ("doorbell.example:9130", there, Ok(()), Ok(())),
+        ] {
+            let read = |guard: &Guard, headers: &HeaderMap| {
+                guard.admit_read(headers, std::iter::once(host.as_bytes()), ends)
+            };
+            assert_eq!(read(&open, &plain), expect_open, "{host} {ends:?}");
+            assert_eq!(read(&named, &plain), expect_named, "{host} {ends:?}");
+            assert_eq!(read(&named, &bearer), Ok(()), "{host} {ends:?}");
+        }
+        let none = std::iter::empty();
+        assert_eq!(open.admit_read(&plain, none, here), Ok(()), "HTTP/1.0");
+        let both = [b"localhost".as_slice(), b"evil.example"];
+        assert_eq!(open.admit_read(&plain, both.into_iter(), here), Err(Denied::Host));
+    }
+}

@@ -1,0 +1,64 @@
+//! The time of day, and a time that nobody sets.
+//!
+//! Does not know about: what happens when.
+
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// Times since it was made.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Clock {
+    origin: Instant,
+}
+
+impl Clock {
+    #[expect(clippy::disallowed_methods, reason = "what operators do happens in real time")]
+    pub(super) fn start() -> Self {
+        Self { origin: Instant::now() }
+    }
+
+    /// Since the start.
+    pub(super) fn now(self) -> Duration {
+        self.origin.elapsed()
+    }
+}
+
+/// Since 1970; 0 before. Whoever likes may set it, at any time.
+#[expect(clippy::disallowed_methods, reason = "events, views and results are shown with the time of day")]
+pub(crate) fn time_of_day() -> Duration {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    #[cfg(test)]
+    let since = jump::shifted(since);
+    since
+}
+
+/// Milliseconds since 1970.
+pub(super) fn unix_ms() -> u64 {
+    millis(time_of_day())
+}
+
+/// Whole milliseconds, as many as there is room for.
+pub(crate) fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// A time of day that jumps, for the thread of one test.
+#[cfg(test)]
+pub(super) mod jump {
+    use std::cell::Cell;
+    use std::time::Duration;
+
+    thread_local! {
+        static SHIFT_MS: Cell<i64> = const { Cell::new(0) };
+    }
+
+    /// From now on it is so much later than it is, or earlier.
+    pub(in crate::operator) fn to(shift_ms: i64) {
+        SHIFT_MS.set(shift_ms);
+    }
+
+    pub(super) fn shifted(since: Duration) -> Duration {
+        let shift = SHIFT_MS.get();
+        let by = Duration::from_millis(shift.unsigned_abs());
+        if shift < 0 { since.saturating_sub(by) } else { since + by }
+    }
+}

@@ -1,0 +1,227 @@
+//! What happened: the last events, numbered, and whoever follows them.
+//!
+//! Does not know about: what events mean, who wants to know.
+//!
+//! A follower that is too slow loses the oldest of what it has not taken, and is told how many. Nobody waits for it.
+
+use super::clock::{Clock, millis, unix_ms};
+use crate::wire::{Event, Happening};
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::sync::broadcast;
+use tokio::sync::broadcast::error::RecvError;
+
+/// Events that are kept. With names and reasons of usual length they take half a megabyte.
+const KEPT_MAX: usize = 2048;
+
+/// Events that may wait for a follower.
+const WAITING_MAX: usize = 1024;
+
+/// See the [module](self).
+#[derive(Debug)]
+pub(crate) struct Journal {
+    clock: Clock,
+    inside: Mutex<Inside>,
+}
+
+#[derive(Debug)]
+struct Inside {
+    /// Of the last event.
+    number: u64,
+    kept: VecDeque<Arc<Event>>,
+    /// `None` once nobody is told any more.
+    sender: Option<broadcast::Sender<Arc<Event>>>,
+}
+
+/// Somebody who follows.
+#[derive(Debug)]
+pub(crate) struct Follower {
+    /// What was kept when it began.
+    backlog: VecDeque<Arc<Event>>,
+    missed: u64,
+    receiver: broadcast::Receiver<Arc<Event>>,
+    /// While it has one, the end waits for it.
+    _place: Option<OwnedSemaphorePermit>,
+}
+
+/// What a follower is told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Followed {
+    Event(Arc<Event>),
+    /// So many events are lost for it here.
+    Missed(u64),
+}
+
+impl Default for Inside {
+    fn default() -> Self {
+        Self { number: 0, kept: VecDeque::new(), sender: Some(broadcast::Sender::new(WAITING_MAX)) }
+    }
+}
+
+impl Default for Journal {
+    fn default() -> Self {
+        Self::new(Clock::start())
+    }
+}
+
+impl Journal {
+    pub(super) fn new(clock: Clock) -> Self {
+        Self { clock, inside: Mutex::default() }
+    }
+
+    /// Writes an event down and tells everybody. To be called in the order in which things happen.
+    pub(crate) fn record(&self, what: Happening) {
+        let mut inside = self.lock();
+        inside.number += 1;
+        let event = Arc::new(Event {
+            number: inside.number,
+            at_unix_ms: unix_ms(),
+            at_uptime_ms: millis(self.clock.now()),
+            what,
+        });
+        if inside.kept.len() == KEPT_MAX {
+            inside.kept.pop_front();
+        }
+        inside.kept.push_back(Arc::clone(&event));
+        // Under the lock, so that whoever begins to follow gets each event once. Without followers nobody is told.
+        let _nobody = inside.sender.as_ref().map(|sender| sender.send(event));
+    }
+
+    /// Whoever follows gets what happened up to here, and then hears that nothing more comes.
+    pub(crate) fn end(&self) {
+        self.lock().sender = None;
+    }
+
+    /// The number of the last event.
+    pub(crate) fn last(&self) -> u64 {
+        self.lock().number
+    }
+
+    /// The events after number `since` that are kept, oldest first, and how many of them are not.
+    pub(crate) fn since(&self, since: u64) -> (VecDeque<Arc<Event>>, u64) {
+        self.lock().since(since)
+    }
+
+    /// The same, and whatever comes.
+    pub(crate) fn follow(&self, since: u64) -> Follower {
+        let inside = self.lock();
+        let (backlog, missed) = inside.since(since);
+        let receiver = match &inside.sender {
+            Some(sender) => sender.subscribe(),
+            None => broadcast::channel(1).1,
+        };
+        Follower { backlog, missed, receiver, _place: None }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inside> {
+        self.inside.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Inside {
+    fn since(&self, since: u64) -> (VecDeque<Arc<Event>>, u64) {
+        let kept = self.kept.iter().filter(|event| event.number > since);
+        let kept: VecDeque<_> = kept.map(Arc::clone).collect();
+        let wanted = self.number.saturating_sub(since);
+        (kept.clone(), wanted - kept.len() as u64)
+    }
+}
+
+impl Follower {
+    /// Has the end wait until it is dropped.
+    pub(super) fn hold(self, _place: Option<OwnedSemaphorePermit>) -> Self {
+        Self { _place, ..self }
+    }
+
+    /// What comes next; `None` when nothing will.
+    pub(crate) async fn next(&mut self) -> Option<Followed> {
+        if self.missed > 0 {
+            return Some(Followed::Missed(std::mem::take(&mut self.missed)));
+        }
+        if let Some(event) = self.backlog.pop_front() {
+            return Some(Followed::Event(event));
+        }
+        match self.receiver.recv().await {
+            Ok(event) => Some(Followed::Event(event)),
+            Err(RecvError::Lagged(missed)) => Some(Followed::Missed(missed)),
+            Err(RecvError::Closed) => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::runtime::Builder;
+
+    fn happening(text: &str) -> Happening {
+        Happening::Reload { ok: true, text: text.to_owned() }
+    }
+
+    fn record(journal: &Journal, count: usize) {
+        (0..count).for_each(|n| journal.record(happening(&n.to_string())));
+    }
+
+    fn numbers(events: &VecDeque<Arc<Event>>) -> Vec<u64> {
+        events.iter().map(|event| event.number).collect()
+    }
+
+    #[test]
+    fn the_last_events_are_kept_and_the_others_counted() {
+        let journal = Journal::default();
+        assert_eq!((journal.since(0), journal.last()), ((VecDeque::new(), 0), 0));
+        record(&journal, 3);
+        assert_eq!((numbers(&journal.since(0).0), journal.since(0).1), (vec![1, 2, 3], 0));
+        assert_eq!((numbers(&journal.since(2).0), journal.last()), (vec![3], 3));
+        let (events, missed) = journal.since(99);
+        assert_eq!((numbers(&events), missed), (vec![], 0), "a number of another run");
+        record(&journal, KEPT_MAX);
+        let (events, missed) = journal.since(1);
+        assert_eq!((events.len(), missed), (KEPT_MAX, 2));
+        assert_eq!(journal.since(3).1, 0);
+    }
+
+    #[test]
+    fn a_follower_gets_each_event_once_and_is_told_what_it_missed() {
+        let runtime = Builder::new_current_thread().build().unwrap();
+        let journal = Journal::default();
+        record(&journal, 2);
+        let mut follower = journal.follow(1);
+        record(&journal, 1);
+        let mut next = || runtime.block_on(follower.next());
+        let number = |followed| match followed {
+            Some(Followed::Event(event)) => event.number,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!([number(next()), number(next())], [2, 3]);
+        record(&journal, WAITING_MAX + 5);
+        assert_eq!(next(), Some(Followed::Missed(5)));
+        assert_eq!(number(next()), 9);
+        let mut late = journal.follow(0);
+        assert!(matches!(runtime.block_on(late.next()), Some(Followed::Event(event)) if event.number == 1));
+    }
+
+    #[test]
+    fn a_follower_hears_the_last_event_and_then_the_end() {
+        let runtime = Builder::new_current_thread().build().unwrap();
+        let journal = Journal::default();
+        record(&journal, 1);
+        let mut follower = journal.follow(0);
+        record(&journal, 1);
+        journal.end();
+        record(&journal, 1);
+        let mut late = journal.follow(0);
+        for (follower, last) in [(&mut follower, 2), (&mut late, 3)] {
+            for expected in 1..=last {
+                let next = runtime.block_on(follower.next());
+                assert!(
+                    matches!(next, Some(Followed::Event(event)) if event.number == expected),
+                    "{expected}"
+                );
+            }
+            assert_eq!(runtime.block_on(follower.next()), None);
+        }
+        assert_eq!(journal.last(), 3, "written down nevertheless");
+    }
+}

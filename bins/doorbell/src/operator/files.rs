@@ -1,0 +1,97 @@
+//! Maintenance by files: a directory in which anybody who may write there can declare it, also while no doorbell runs.
+//!
+//! Does not know about: when the directory changes.
+
+use super::Operator;
+use crate::reload::watch::{Look, Watched};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, File};
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
+/// Files of the directory that are looked at.
+const FILES_MAX: usize = 1024;
+
+/// Bytes of a file that are read for its reason.
+const REASON_READ_MAX: u64 = 1024;
+
+/// `[maintenance] file_dir`
+#[derive(Debug)]
+pub(crate) struct MaintenanceFiles {
+    directory: PathBuf,
+    operator: Operator,
+    known: BTreeMap<String, String>,
+    /// Names that mean nothing here; each is told once.
+    strange: BTreeSet<String>,
+}
+
+impl MaintenanceFiles {
+    /// With a first look, so that what is declared already is answered from the first probe on.
+    pub(crate) fn new(directory: &Path, operator: &Operator) -> Self {
+        let mut files = Self {
+            directory: directory.to_owned(),
+            operator: operator.clone(),
+            known: BTreeMap::new(),
+            strange: BTreeSet::new(),
+        };
+        if let Look::Refused(why) = files.look() {
+            tracing::error!("{}: {why}", files.name());
+        }
+        files
+    }
+
+    /// The reason by the name of each file; none where there is no directory.
+    fn read(&self) -> Result<BTreeMap<String, String>, String> {
+        let entries = match fs::read_dir(&self.directory) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(BTreeMap::new()),
+            Err(error) => return Err(error.to_string()),
+        };
+        let mut reasons = BTreeMap::new();
+        for entry in entries.filter_map(Result::ok).take(FILES_MAX) {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            // Names that begin with a dot are those of editors, and of Kubernetes' mounts.
+            if !name.starts_with('.') && fs::metadata(entry.path()).is_ok_and(|meta| meta.is_file()) {
+                reasons.insert(name, first_line(&entry.path()));
+            }
+        }
+        Ok(reasons)
+    }
+}
+
+/// Empty where it cannot be read: that the file is there says enough.
+fn first_line(path: &Path) -> String {
+    let mut bytes = Vec::new();
+    let read = File::open(path).and_then(|file| file.take(REASON_READ_MAX).read_to_end(&mut bytes));
+    let line = bytes.split(|byte| *byte == b'\n').next().unwrap_or_default();
+    read.map(|_| String::from_utf8_lossy(line).trim().to_owned()).unwrap_or_default()
+}
+
+impl Watched for MaintenanceFiles {
+    fn name(&self) -> String {
+        format!("maintenance files in {}", self.directory.display())
+    }
+
+    fn directories(&self) -> Vec<PathBuf> {
+        vec![self.directory.clone()]
+    }
+
+    fn look(&mut self) -> Look {
+        let reasons = match self.read() {
+            Ok(reasons) => reasons,
+            Err(why) => return Look::Refused(why),
+        };
+        // A board that came since may have what an earlier one had not, and the other way round.
+        let strange = self.operator.maintain_by_files(&reasons);
+        for name in strange.difference(&self.strange) {
+            tracing::warn!("{}: there is no endpoint and no check {name:?}", self.name());
+        }
+        self.strange = strange;
+        if reasons == self.known {
+            return Look::Same;
+        }
+        self.known = reasons;
+        let names: Vec<&str> = self.known.keys().map(String::as_str).collect();
+        Look::Changed(if names.is_empty() { "none any more".into() } else { names.join(", ") })
+    }
+}

@@ -1,0 +1,341 @@
+//! The running program as operators see and steer it: one handle for the control socket, the admin pages, signals and systemd.
+//!
+//! Does not know about: sockets, pages, signals; how a server is made or ended.
+//!
+//! What is wanted takes effect before a call returns: the next probe is told. What ends the program goes through the queue of the
+//! [supervisor](crate::supervisor), which alone closes listeners. Order of locks: ours, then a board's, then the journal's.
+
+mod act;
+pub(crate) mod admin;
+mod admin_runtime;
+mod clock;
+mod drain;
+mod drains;
+mod event_log;
+mod files;
+mod lifecycle;
+mod maintenance;
+mod persistence;
+mod running;
+mod state_file;
+pub(crate) mod state_log;
+mod supervise;
+#[cfg(test)]
+mod tests;
+mod view;
+mod windows;
+
+pub(crate) use admin_runtime::Answers;
+pub(crate) use admin_runtime::{AdminRuntime, DESCRIPTORS as RUNTIME_DESCRIPTORS};
+pub(crate) use clock::{millis, time_of_day};
+pub(crate) use event_log::Journal;
+pub(crate) use event_log::{Followed, Follower};
+pub(crate) use files::MaintenanceFiles;
+pub(crate) use running::Running;
+pub(crate) use windows::Window;
+
+use crate::config::format_duration;
+use crate::registry::{Keeper, Subject};
+use crate::supervisor::queue::Queue;
+use crate::wire::{Happening, HoldSource, Refusal, RefusalKind};
+use arc_swap::ArcSwapOption;
+use clock::{Clock, unix_ms};
+use doorbell::driver::examine::Cause;
+use drains::Drains;
+use lifecycle::{Life, Moved};
+use maintenance::{Hold, Holds};
+use running::Fate;
+use state_file::Store;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::time::Duration;
+use windows::Windows;
+
+/// The longest maintenance that ends by itself.
+pub(crate) const HOLD_MAX: Duration = Duration::from_secs(366 * 86_400);
+
+/// See the [module](self). Cheap to clone.
+#[derive(Clone, Debug)]
+pub(crate) struct Operator(Arc<Shared>);
+
+struct Shared {
+    clock: Clock,
+    queue: Queue,
+    journal: Arc<Journal>,
+    running: ArcSwapOption<Running>,
+    inside: Mutex<Inside>,
+    /// Why nothing is kept, where another instance has the file.
+    store: OnceLock<Result<Mutex<Store>, String>>,
+    hooks: Hooks,
+    answers: Answers,
+    /// Where operators ask over HTTP.
+    admin: OnceLock<String>,
+}
+
+#[derive(Debug, Default)]
+struct Inside {
+    life: Life,
+    drains: Drains,
+    holds: Holds,
+    windows: Windows,
+    /// Boards that answer somebody: the one in use, which is the last, and those before it whose connections are not over.
+    keepers: Vec<Weak<Keeper>>,
+    /// A board that may come into use.
+    candidate: Weak<Keeper>,
+    generation: u64,
+    /// Why the last reload changed nothing, and when that was; `None` when it was done.
+    refused_reload: Option<(String, Duration)>,
+    fates: BTreeMap<u16, Fate>,
+}
+
+type Hook<T> = OnceLock<Box<dyn Fn() -> T + Send + Sync>>;
+
+/// What other parts of the program do when asked.
+#[derive(Default)]
+struct Hooks {
+    /// What is so now, or why nothing changed.
+    reload: Hook<Result<String, String>>,
+}
+
+impl Operator {
+    pub(crate) fn new(queue: Queue) -> Self {
+        let clock = Clock::start();
+        Self(Arc::new(Shared {
+            clock,
+            queue,
+            journal: Arc::new(Journal::new(clock)),
+            running: ArcSwapOption::empty(),
+            inside: Mutex::default(),
+            store: OnceLock::new(),
+            hooks: Hooks::default(),
+            answers: Answers::default(),
+            admin: OnceLock::new(),
+        }))
+    }
+
+    /// Where operators ask over HTTP; the first stays.
+    pub(crate) fn set_admin(&self, addr: SocketAddr) {
+        self.0.admin.get_or_init(|| addr.to_string());
+    }
+
+    /// A board that may answer probes: it drains and is in maintenance as was wanted before, and hears of what is wanted meanwhile. What its
+    /// configuration says counts from [`Self::adopt`] on; until then nothing is different if it goes again.
+    pub(crate) fn prepare(&self, keeper: &Arc<Keeper>) {
+        let mut inside = self.lock();
+        keeper.report_to(&self.0.journal);
+        keeper.drain(inside.life.is_draining());
+        for (endpoint, drain) in inside.drains.all() {
+            keeper.drain_one(endpoint, Some(&drain.reason));
+        }
+        inside.candidate = Arc::downgrade(keeper);
+        let now = self.0.clock.now();
+        let targets: Vec<String> = inside.holds.targets().map(str::to_owned).collect();
+        targets.iter().for_each(|target| inside.apply_to(keeper, target, now));
+    }
+
+    /// A board that was prepared is the one in use: names mean what they mean there, and its windows are those that open.
+    pub(crate) fn adopt(&self, keeper: &Arc<Keeper>) {
+        let mut inside = self.lock();
+        inside.candidate = Weak::new();
+        inside.keepers.retain(|keeper| keeper.strong_count() > 0);
+        inside.keepers.push(Arc::downgrade(keeper));
+        inside.windows.replace(keeper.take_windows());
+        self.look_at_windows(&mut inside, self.0.clock.now());
+        drop(inside);
+        // Whoever lets time pass does not know when the next window begins.
+        self.0.queue.nudge();
+    }
+
+    /// This is what runs from now on. Its board was adopted before.
+    pub(crate) fn install(&self, running: Running) {
+        self.0.running.store(Some(Arc::new(running)));
+        let mut inside = self.lock();
+        inside.generation += 1;
+        inside.fates.clear();
+        if inside.life.is_draining() {
+            self.drain_all(&inside, true);
+        }
+        let moved = inside.life.set_serving(self.0.clock.now());
+        self.record(&inside, moved);
+    }
+
+    /// A worker goes on with epoll, for this cause, or is gone.
+    pub(crate) fn worker_changed(&self, worker: u16, text: String, fell_back: Option<Cause>) {
+        let mut inside = self.lock();
+        let fate = inside.fates.entry(worker).or_default();
+        match fell_back {
+            Some(cause) => fate.fell_back = Some((text.clone(), cause)),
+            None => fate.failed = Some(text.clone()),
+        }
+        self.0.journal.record(Happening::Worker { worker, text });
+    }
+
+    /// Who reads the configuration anew and says what is so now, or why nothing changed; the first stays. Runs on the thread of whoever
+    /// calls [`Operator::reload`].
+    pub(crate) fn on_reload(&self, reload: impl Fn() -> Result<String, String> + Send + Sync + 'static) {
+        self.0.hooks.reload.get_or_init(|| Box::new(reload));
+    }
+
+    /// For whoever answers operators.
+    pub(crate) fn answers(&self) -> Answers {
+        self.0.answers.clone()
+    }
+
+    /// What is served now.
+    pub(crate) fn running(&self) -> Option<Arc<Running>> {
+        self.0.running.load_full()
+    }
+
+    /// Sets what a source says of a target, has it answered and written down.
+    fn hold(&self, inside: &mut Inside, target: &str, source: HoldSource, hold: Option<Hold>, now: Duration) {
+        if inside.holds.set(target, source, hold.clone()) {
+            self.changed_hold(inside, target, source, hold.as_ref(), now);
+        }
+    }
+
+    /// What is open by the time of day.
+    fn look_at_windows(&self, inside: &mut Inside, now: Duration) {
+        for (target, hold) in inside.windows.look(now, unix_ms()) {
+            // Of a configuration before this one, perhaps.
+            let name = inside.subject(&target).map_or(target, |(_, name)| name);
+            match &hold {
+                Some(hold) => tracing::info!(reason = hold.reason, "{name}: a maintenance window begins"),
+                None => tracing::info!("{name}: a maintenance window is over"),
+            }
+            self.hold(inside, &name, HoldSource::Window, hold, now);
+        }
+    }
+
+    fn changed_hold(
+        &self,
+        inside: &Inside,
+        target: &str,
+        source: HoldSource,
+        hold: Option<&Hold>,
+        now: Duration,
+    ) {
+        self.0.journal.record(Happening::Maintenance {
+            target: target.to_owned(),
+            source,
+            on: hold.is_some(),
+            reason: hold.map(|hold| hold.reason.clone()).unwrap_or_default(),
+            until_unix_ms: hold
+                .and_then(|hold| hold.until)
+                .map(|until| unix_ms().saturating_add(millis(until.saturating_sub(now)))),
+        });
+        inside.keepers().for_each(|keeper| inside.apply_to(&keeper, target, now));
+    }
+
+    fn record(&self, inside: &Inside, moved: Moved) {
+        if let Some((from, to)) = moved {
+            let reason = inside.life.reason().to_owned();
+            self.0.journal.record(Happening::Lifecycle { from, to, reason });
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inside> {
+        self.0.inside.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Inside {
+    /// A board that may come into use is last: what it takes over meanwhile from the one before is what that one was told already.
+    fn keepers(&self) -> impl Iterator<Item = Arc<Keeper>> {
+        self.keepers.iter().chain(std::iter::once(&self.candidate)).filter_map(Weak::upgrade)
+    }
+
+    /// Has a board answer what holds for a target.
+    fn apply_to(&self, keeper: &Keeper, target: &str, now: Duration) {
+        let Some(subject) = keeper.subject(target) else { return };
+        let readiness: Vec<Subject> = keeper.readiness().collect();
+        let meant = if subject == Subject::All { readiness.clone() } else { vec![subject] };
+        let wanted = |subject| {
+            let hold = self.holds.holding(&keeper.name_of(subject)?, readiness.contains(&subject));
+            let left = |until: Duration| until.saturating_sub(now);
+            Some((subject, hold.map(|hold| (hold.reason.as_str(), hold.until.map(left)))))
+        };
+        keeper.maintain(meant.into_iter().filter_map(wanted));
+    }
+
+    /// What a name means on the board in use, and the name by which it is kept.
+    fn subject(&self, target: &str) -> Result<(Subject, String), Refusal> {
+        let in_use =
+            self.keepers.iter().rev().chain(std::iter::once(&self.candidate)).find_map(Weak::upgrade);
+        let found = in_use.and_then(|keeper| {
+            let subject = keeper.subject(target)?;
+            Some((subject, keeper.name_of(subject)?))
+        });
+        found.ok_or_else(|| {
+            let text = format!(
+                "there is no endpoint and no check {target:?}: `doorbell status` and `doorbell checks` list them, and `all` is every endpoint that is about taking traffic"
+            );
+            Refusal::new(RefusalKind::NotFound, text)
+        })
+    }
+
+    /// Ends the open windows of a target, or of all targets; which ones.
+    fn end_windows(&mut self, subject: Subject, name: &str) -> Vec<String> {
+        let open: Vec<String> = self.windows.open().map(str::to_owned).collect();
+        let is_meant = |target: &String| {
+            subject == Subject::All || self.subject(target).is_ok_and(|(_, known)| known == name)
+        };
+        let meant: Vec<String> = open.into_iter().filter(is_meant).collect();
+        meant.iter().for_each(|target| self.windows.end(target, unix_ms()));
+        meant.into_iter().map(|target| self.subject(&target).map_or(target, |(_, name)| name)).collect()
+    }
+
+    /// What still holds that an operator cannot end.
+    fn still_held(&self, subject: Subject, name: &str) -> Vec<String> {
+        let others = [HoldSource::File, HoldSource::Window].into_iter();
+        let said = others.flat_map(|source| self.holds.by(source).map(move |(target, _)| (source, target)));
+        let about = said
+            .filter(|(_, target)| subject == Subject::All || *target == name || *target == maintenance::ALL);
+        about
+            .map(|(source, target)| match source {
+                HoldSource::File => format!("{target}: still in maintenance by a file; remove that"),
+                _ => format!("{target}: still in maintenance by a window; `doorbell ready {target}` ends it"),
+            })
+            .collect()
+    }
+
+    fn refuse_if_closing(&self) -> Result<(), Refusal> {
+        match self.life.is_closing() {
+            true => Err(Refusal::new(
+                RefusalKind::TooLate,
+                "listeners are closed already: doorbell is about to end",
+            )),
+            false => Ok(()),
+        }
+    }
+}
+
+/// When something that is wanted for a time ends by itself.
+fn end_of(for_time: Option<Duration>, now: Duration) -> Result<Option<Duration>, Refusal> {
+    match for_time {
+        Some(time) if time > HOLD_MAX => {
+            let (asked, max) = (format_duration(time), format_duration(HOLD_MAX));
+            let text =
+                format!("{asked} is longer than {max}: leave the time out, and end it with `doorbell ready`");
+            Err(Refusal::new(RefusalKind::NotSupported, text))
+        }
+        time => Ok(time.map(|time| now.saturating_add(time))),
+    }
+}
+
+/// What is done, and what else an operator should know.
+fn with_note(done: &str, note: Option<String>) -> String {
+    note.map_or_else(|| done.to_owned(), |note| format!("{done}\n({note})"))
+}
+
+/// An operator's words, as they are kept and shown.
+fn one_line(text: &str) -> String {
+    doorbell_health::Note::new(text.as_bytes()).as_str().trim().to_owned()
+}
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Operator").field("inside", &self.inside).finish_non_exhaustive()
+    }
+}

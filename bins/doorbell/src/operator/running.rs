@@ -1,0 +1,126 @@
+//! What runs now: the part of a server that a reload may replace.
+//!
+//! Does not know about: how it was made, who looks at it.
+
+use crate::checks::{Heartbeat, Push, RunNow};
+use crate::config::model::{Check, Config, Lifecycle};
+use crate::registry::Keeper;
+use crate::reload::Awaited;
+use crate::stats::process::Ledger;
+use crate::stats::totals::Totals;
+use crate::wire::{CheckView, WorkerView};
+use doorbell::driver::examine::Cause;
+use doorbell::{DriverReport, Handle};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// See the [module](self).
+#[derive(Debug)]
+pub(crate) struct Running {
+    pub(crate) keeper: Arc<Keeper>,
+    pub(crate) handle: Handle,
+    pub(crate) report: DriverReport,
+    /// Listeners that are not open yet.
+    pub(crate) awaited: Arc<Awaited>,
+    pub(crate) addresses: Vec<String>,
+    /// Where else this configuration listens, by what for.
+    pub(crate) ports: BTreeMap<String, Vec<String>>,
+    /// Where the configuration came from.
+    pub(crate) origin: String,
+    pub(crate) lifecycle: Lifecycle,
+    /// The `type` of each check, by position.
+    pub(crate) check_kinds: Vec<Kind>,
+    pub(crate) config_hash: String,
+    pub(crate) totals: Arc<Totals>,
+    /// Of this server and of all before it.
+    pub(crate) ledger: Arc<Ledger>,
+    /// Where runs of checks are asked for, if there are any.
+    pub(crate) hurry: Option<RunNow>,
+    /// Where results are left that somebody else found, if there are checks.
+    pub(crate) push: Option<Push>,
+    /// Whether the thread of checks goes on, if there is one.
+    pub(crate) pulse: Option<Heartbeat>,
+}
+
+/// What became of a worker since its start.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Fate {
+    /// Why it goes on with epoll.
+    pub(super) fell_back: Option<(String, Cause)>,
+    pub(super) failed: Option<String>,
+}
+
+/// Which kind of check it is.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Kind {
+    /// Its `type`.
+    word: &'static str,
+    /// Whether it runs when somebody asks.
+    is_asked: bool,
+}
+
+impl Running {
+    /// Those of a configuration.
+    pub(crate) fn check_kinds(config: &Config) -> Vec<Kind> {
+        let kind = |check: &Check| Kind { word: check.kind.word(), is_asked: check.pace.cache.is_some() };
+        config.checks.iter().map(kind).collect()
+    }
+
+    /// Of this server and of all before it, by whatever protocol.
+    pub(super) fn conns_open(&self) -> u64 {
+        self.ledger.stats().conns_live + self.totals.http2_live()
+    }
+
+    pub(super) fn checks(&self, name: Option<&str>, history: bool) -> Vec<CheckView> {
+        let named = |(at, view): (usize, CheckView)| {
+            let kind = self.check_kinds.get(at).copied().unwrap_or_default();
+            // Nobody knows when he is asked next; the first run does not wait for that.
+            let next_in_ms = view.next_in_ms.filter(|_| !kind.is_asked || view.last.is_none());
+            CheckView { kind: kind.word.to_owned(), next_in_ms, ..view }
+        };
+        self.keeper.checks(name, history).into_iter().map(named).collect()
+    }
+
+    pub(super) fn workers(&self, fates: &BTreeMap<u16, Fate>) -> Vec<WorkerView> {
+        let view = |(worker, stats): (u16, doorbell::Snapshot)| {
+            let fate = fates.get(&worker).cloned().unwrap_or_default();
+            let has_failed = fate.failed.is_some();
+            let is_fallback = self.report.is_fallback || fate.fell_back.is_some();
+            let driver = if fate.fell_back.is_some() { "epoll" } else { self.report.kind.as_str() };
+            let cause = fate.fell_back.as_ref().map_or(self.report.cause, |(_, cause)| *cause);
+            let fell_back = fate.fell_back.map(|(why, _)| why);
+            WorkerView {
+                driver: driver.to_owned(),
+                why: fate.failed.or(fell_back).unwrap_or_else(|| self.report.why.clone()),
+                is_fallback,
+                cause: cause.word().to_owned(),
+                has_failed,
+                conns_live: stats.conns_live,
+                requests: stats.requests,
+            }
+        };
+        (0..).zip(self.handle.worker_stats()).map(view).collect()
+    }
+
+    pub(super) fn counters(&self) -> BTreeMap<String, u64> {
+        let stats = self.ledger.stats();
+        let engine = stats.fields().filter(|(_, value)| *value > 0);
+        let always = [
+            ("conns_accepted", stats.conns_accepted),
+            ("conns_live", stats.conns_live),
+            ("requests", stats.requests),
+        ];
+        let reloads = self.ledger.reloads();
+        let always = always.into_iter().chain([
+            ("reloads", reloads.done),
+            ("reloads_failed", reloads.failed),
+            ("reloads_hurried", reloads.hurried),
+            ("log_lost", crate::log::lines_lost()),
+        ]);
+        let http2 = self.totals.http2_served().map(|_| ("http2_conns_live", self.totals.http2_live()));
+        let always = always.chain(http2);
+        let more = self.totals.counts();
+        let all = always.chain(engine).map(|(name, value)| (name.to_owned(), value));
+        all.chain(more).collect()
+    }
+}

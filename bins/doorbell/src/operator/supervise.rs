@@ -1,0 +1,79 @@
+//! What the supervisor does: the end of the program, and of whatever ends by itself.
+//!
+//! Does not know about: signals, servers.
+
+use super::Operator;
+use crate::config::format_duration;
+use std::time::Duration;
+
+impl Operator {
+    /// Begins the drain before the end; false where it has begun and was not called off.
+    pub(crate) fn begin_stop(&self, reason: &str) -> bool {
+        let lifecycle = self.running().map(|running| running.lifecycle.clone()).unwrap_or_default();
+        let mut inside = self.lock();
+        if inside.life.stop().is_some() {
+            return false;
+        }
+        let moved = inside.life.set_stop(reason.to_owned(), lifecycle.drain_delay, self.0.clock.now());
+        self.record(&inside, moved);
+        self.drain_all(&inside, true);
+        drop(inside);
+        tracing::info!(
+            delay = format_duration(lifecycle.drain_delay),
+            timeout = format_duration(lifecycle.drain_timeout),
+            reason,
+            "draining: not ready any more, still serving; a second signal stops at once"
+        );
+        true
+    }
+
+    /// What stands behind this server has ended for good: nothing makes it ready again.
+    pub(crate) fn lose_command(&self, reason: &str) {
+        let mut inside = self.lock();
+        let moved = inside.life.lose_command(reason.to_owned(), self.0.clock.now());
+        self.record(&inside, moved);
+        self.drain_all(&inside, true);
+        drop(inside);
+        tracing::warn!(reason, "not ready any more; doorbell goes on until it is stopped");
+    }
+
+    /// Lets time pass: what is over ends. True when listeners are to be closed now, from when on nothing can be called off.
+    pub(crate) fn let_time_pass(&self) -> bool {
+        let now = self.0.clock.now();
+        let mut inside = self.lock();
+        // First, as the end of a window is where the time of day says.
+        self.look_at_windows(&mut inside, now);
+        for (target, source, hold) in inside.holds.expire(now) {
+            tracing::info!(reason = hold.reason, "{target}: maintenance is over");
+            self.changed_hold(&inside, &target, source, None, now);
+        }
+        self.expire_drains(&mut inside, now);
+        let was_closing = inside.life.is_closing();
+        let moved = inside.life.close_if_due(now);
+        self.record(&inside, moved);
+        inside.life.is_closing() && !was_closing
+    }
+
+    /// The end begins now, whatever was wanted.
+    pub(crate) fn close(&self, reason: &str) {
+        let mut inside = self.lock();
+        let moved = inside.life.close(reason, self.0.clock.now());
+        self.record(&inside, moved);
+    }
+
+    /// Nothing more is told of: those who follow get what happened up to here.
+    pub(crate) fn end_events(&self) {
+        self.0.journal.end();
+    }
+
+    /// How long until [`Self::let_time_pass`] has something to do.
+    pub(crate) fn idle_for(&self) -> Option<Duration> {
+        let inside = self.lock();
+        let closes = inside.life.stop().filter(|_| !inside.life.is_closing()).map(|stop| stop.closes_at);
+        let drains =
+            inside.life.drain().and_then(|drain| drain.until).into_iter().chain(inside.drains.next_end());
+        let holds = inside.holds.next_end().into_iter().chain(inside.windows.look_at());
+        let next = closes.into_iter().chain(drains).chain(holds).min()?;
+        Some(next.saturating_sub(self.0.clock.now()))
+    }
+}

@@ -1,0 +1,384 @@
+//! What operators want against what endpoints then answer, without a server.
+//!
+//! Does not know about: sockets, signals.
+
+use super::clock::jump;
+use super::*;
+use crate::checks::{Finding, ResultSink as _};
+use crate::config::model::Config;
+use crate::config::{Source, parse};
+use crate::reload::watch::{Look, Watched as _};
+use crate::supervisor::Supervisor;
+use crate::wire::{CheckWord, EndpointView, EndpointWord, Event, Lifecycle};
+use doorbell_health::Outcome;
+use std::path::Path;
+
+fn config(more: &str) -> Config {
+    let text = "version = 1\n[check.db]\ntype = \"ttl\"\nttl = \"1h\"\n\
+                [health.readyz]\nrequire = []\n[health.second]\nrequire = [\"db\"]\n";
+    let source = Source { name: "f".to_owned(), text: format!("{text}{more}") };
+    parse(&source, &|_| None).config.unwrap()
+}
+
+fn keeper() -> Arc<Keeper> {
+    Keeper::build(&config("")).unwrap()
+}
+
+/// As after a start with this state file.
+fn operator_kept_in(path: &Path) -> (Operator, Arc<Keeper>) {
+    let operator = Operator::new(Supervisor::without_signals().queue());
+    operator.keep_in(path);
+    let keeper = keeper();
+    operator.prepare(&keeper);
+    operator.adopt(&keeper);
+    (operator, keeper)
+}
+
+fn operator() -> (Operator, Arc<Keeper>) {
+    let operator = Operator::new(Supervisor::without_signals().queue());
+    let keeper = keeper();
+    operator.prepare(&keeper);
+    operator.adopt(&keeper);
+    (operator, keeper)
+}
+
+fn endpoint(keeper: &Keeper, name: &str) -> EndpointView {
+    keeper.endpoints().into_iter().find(|endpoint| endpoint.name == name).unwrap()
+}
+
+fn state(keeper: &Keeper, name: &str) -> EndpointWord {
+    endpoint(keeper, name).state
+}
+
+#[test]
+fn a_drain_is_answered_before_the_call_returns_and_called_off_the_same_way() {
+    let (operator, keeper) = operator();
+    operator.drain("all", "new kernel", None, true).unwrap();
+    assert_eq!(state(&keeper, "readyz"), EndpointWord::Drain);
+    assert_eq!(
+        (operator.status().lifecycle, operator.status().reason),
+        (Lifecycle::Draining, "new kernel".into())
+    );
+    let later = self::keeper();
+    operator.prepare(&later);
+    operator.adopt(&later);
+    assert_eq!(state(&later, "readyz"), EndpointWord::Drain, "a new board drains, too");
+    operator.undrain("all").unwrap();
+    assert_eq!([state(&keeper, "readyz"), state(&later, "readyz")], [EndpointWord::Up; 2]);
+    let (events, missed) = operator.events_since(0);
+    assert_eq!(missed, 0);
+    assert!(events.iter().any(|event| matches!(
+        &event.what,
+        Happening::Lifecycle { to: Lifecycle::Draining, reason, .. } if reason == "new kernel"
+    )));
+    assert!(events.iter().any(|event| matches!(
+        &event.what,
+        Happening::Endpoint { name, to: EndpointWord::Drain, .. } if name == "readyz"
+    )));
+}
+
+#[test]
+fn a_stop_is_called_off_by_undrain_until_it_closes() {
+    let (operator, keeper) = operator();
+    assert!(operator.begin_stop("SIGTERM") && !operator.let_time_pass());
+    assert!(!operator.begin_stop("SIGTERM"), "begun already");
+    assert_eq!(state(&keeper, "readyz"), EndpointWord::Drain);
+    assert!(operator.idle_for().is_some());
+    operator.undrain("all").unwrap();
+    assert_eq!(operator.idle_for(), None);
+    assert_eq!(state(&keeper, "readyz"), EndpointWord::Up);
+    operator.close("SIGINT");
+    assert!(!operator.let_time_pass(), "listeners are closed already");
+    for refused in [operator.undrain("all"), operator.drain("all", "", None, true)] {
+        assert_eq!(refused.unwrap_err().kind, RefusalKind::TooLate);
+    }
+}
+
+/// What an operator said of one endpoint and of all are two things, in whatever order.
+#[test]
+fn an_endpoint_drains_alone_until_it_is_called_off() {
+    let (operator, keeper) = operator();
+    let states = |keeper: &Keeper| ["readyz", "second"].map(|name| state(keeper, name));
+    let done = operator.drain("second", "disks", None, true).unwrap();
+    assert!(done.starts_with("second: draining: ") && done.contains("`doorbell undrain second`"), "{done}");
+    assert_eq!(states(&keeper), [EndpointWord::Up, EndpointWord::Drain]);
+    assert_eq!(endpoint(&keeper, "second").note, "disks");
+    assert_eq!(operator.status().lifecycle, Lifecycle::Starting, "the program as a whole does not drain");
+    let drains = operator.status().drains;
+    assert_eq!((drains.len(), &*drains[0].endpoint, &*drains[0].reason), (1, "second", "disks"));
+    let later = self::keeper();
+    operator.prepare(&later);
+    operator.adopt(&later);
+    assert_eq!(states(&later), [EndpointWord::Up, EndpointWord::Drain], "a new board drains, too");
+
+    operator.drain("all", "kernel", None, true).unwrap();
+    assert_eq!(states(&later), [EndpointWord::Drain; 2]);
+    let still = operator.undrain("second").unwrap();
+    assert!(still.contains("everything drains: `doorbell undrain` ends that"), "{still}");
+    assert_eq!(states(&later), [EndpointWord::Drain; 2]);
+    operator.drain("second", "disks", None, true).unwrap();
+    assert!(operator.undrain("all").unwrap().starts_with("nothing drains any more"));
+    assert_eq!((states(&later), operator.status().drains), ([EndpointWord::Up, EndpointWord::Down], vec![]));
+    assert!(operator.undrain("second").unwrap().contains("was not draining alone"));
+
+    operator.drain("second", "", None, true).unwrap();
+    operator.ready("readyz").unwrap();
+    assert_eq!(state(&later, "second"), EndpointWord::Drain, "another one");
+    operator.ready("second").unwrap();
+    assert_eq!(state(&later, "second"), EndpointWord::Down, "ready takes everything back");
+    operator.drain("second", "", None, true).unwrap();
+    operator.ready("all").unwrap();
+    assert_eq!(state(&later, "second"), EndpointWord::Down);
+
+    let refused = operator.drain("db", "", None, true).unwrap_err();
+    assert_eq!(refused.kind, RefusalKind::NotSupported);
+    assert!(refused.text.contains("`doorbell maint check:db`"), "{refused}");
+    assert_eq!(operator.drain("nobody", "", None, true).unwrap_err().kind, RefusalKind::NotFound);
+    assert_eq!(operator.undrain("nobody").unwrap_err().kind, RefusalKind::NotFound);
+    let (events, _) = operator.events_since(0);
+    let of_drains: Vec<_> = events
+        .iter()
+        .filter_map(|event| match &event.what {
+            Happening::Drain { endpoint, on, reason, .. } => Some((&**endpoint, *on, &**reason)),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(of_drains[..2], [("second", true, "disks"), ("second", false, "")]);
+    assert!(of_drains.chunks(2).all(|two| (two[0].1, two[1].1) == (true, false)), "{of_drains:?}");
+}
+
+#[test]
+fn drains_end_by_themselves() {
+    let (operator, keeper) = operator();
+    operator.drain("all", "short", Some(Duration::ZERO), true).unwrap();
+    operator.drain("second", "short", Some(Duration::ZERO), true).unwrap();
+    operator.drain("readyz", "long", Some(Duration::from_secs(3600)), true).unwrap();
+    assert_eq!([state(&keeper, "readyz"), state(&keeper, "livez")], [EndpointWord::Drain; 2]);
+    assert!(operator.idle_for().unwrap().is_zero());
+    assert!(!operator.let_time_pass());
+    assert_eq!(state(&keeper, "livez"), EndpointWord::Up);
+    assert_eq!(state(&keeper, "second"), EndpointWord::Down);
+    assert_eq!(state(&keeper, "readyz"), EndpointWord::Drain);
+    let left = operator.idle_for().unwrap();
+    assert!(left > Duration::from_secs(3500) && left <= Duration::from_secs(3600), "{left:?}");
+    let view = operator.status();
+    assert_eq!((view.heard_in_ms, view.drain_ends_in_ms, view.drains.len()), (None, None, 1));
+    assert!(view.drains[0].left_ms.is_some_and(|left| left > 3_500_000), "{view:?}");
+}
+
+#[test]
+fn maintenance_holds_for_what_was_named() {
+    let (operator, keeper) = operator();
+    operator.maintain("second", "disks", None).unwrap();
+    assert_eq!(
+        (state(&keeper, "second"), endpoint(&keeper, "second").note),
+        (EndpointWord::Maintenance, "disks".into())
+    );
+    assert_eq!([state(&keeper, "readyz"), state(&keeper, "livez")], [EndpointWord::Up; 2]);
+    operator.maintain("all", "everything", None).unwrap();
+    assert_eq!(state(&keeper, "readyz"), EndpointWord::Maintenance);
+    assert_eq!(state(&keeper, "livez"), EndpointWord::Up, "or the kubelet would kill the process");
+    assert_eq!(endpoint(&keeper, "second").note, "disks", "what was said of it stays");
+    operator.ready("second").unwrap();
+    assert_eq!(endpoint(&keeper, "second").note, "everything");
+    operator.maintain("livez", "on purpose", None).unwrap();
+    assert_eq!(state(&keeper, "livez"), EndpointWord::Maintenance);
+    operator.drain("all", "", None, true).unwrap();
+    operator.ready("all").unwrap();
+    assert_eq!(operator.status().maintenance, []);
+    assert_eq!([state(&keeper, "readyz"), state(&keeper, "livez")], [EndpointWord::Up; 2]);
+    assert_eq!(state(&keeper, "second"), EndpointWord::Down, "by its check");
+    operator.maintain("db", "", None).unwrap();
+    assert_eq!(operator.status().maintenance[0].target, "check:db");
+    assert_eq!(state(&keeper, "second"), EndpointWord::Maintenance);
+    assert_eq!(operator.maintain("dbs", "", None).unwrap_err().kind, RefusalKind::NotFound);
+}
+
+/// An hour ahead, back and behind: windows are about the time of day and follow it, and nothing else moves.
+#[test]
+fn a_clock_that_is_set_moves_windows_and_nothing_else() {
+    const HOUR_MS: i64 = 3_600_000;
+    // Sunday, 2026-11-22, 02:15 UTC.
+    const WALL_MS: i64 = 1_795_313_700_000;
+    let shift = WALL_MS - i64::try_from(unix_ms()).unwrap();
+    jump::to(shift);
+    let config = config(
+        "[health.patched]\n[health.third]\n[health.fourth]\n\
+         [[maintenance.window]]\ncron = \"0 3 * * SUN UTC\"\nfor = \"30m\"\nendpoints = [\"patched\"]\n",
+    );
+    let operator = Operator::new(Supervisor::without_signals().queue());
+    let keeper = Keeper::build(&config).unwrap();
+    operator.prepare(&keeper);
+    operator.adopt(&keeper);
+    let success = Finding { outcome: Outcome::Success, latency: Duration::ZERO, reason: String::new() };
+    keeper.found(0, &success);
+    let long = Some(Duration::from_secs(7200));
+    operator.maintain("third", "disks", long).unwrap();
+    operator.drain("fourth", "fans", long, true).unwrap();
+    let is_long = |left: Option<u64>| left.is_some_and(|left| (7_100_000..=7_200_000).contains(&left));
+    for (jumped_ms, is_open) in
+        [(0, false), (HOUR_MS, true), (0, false), (-HOUR_MS, false), (HOUR_MS, true), (-HOUR_MS, false)]
+    {
+        jump::to(shift + jumped_ms);
+        let last = operator.status().event;
+        keeper.tick();
+        assert!(operator.idle_for().unwrap() <= Duration::from_secs(30), "somebody looks soon");
+        // As if that had passed.
+        operator.lock().windows.replace(Window::all(&config));
+        assert!(!operator.let_time_pass());
+        let expected = if is_open { EndpointWord::Maintenance } else { EndpointWord::Up };
+        assert_eq!(state(&keeper, "patched"), expected, "{jumped_ms}");
+        let others = ["readyz", "second", "third", "fourth"].map(|name| state(&keeper, name));
+        assert_eq!(
+            others,
+            [EndpointWord::Up, EndpointWord::Up, EndpointWord::Maintenance, EndpointWord::Drain]
+        );
+        let (_, check) = keeper.checks(None, true).remove(0);
+        assert_eq!((check.state, check.history.len()), (CheckWord::Up, 1));
+        for age in [check.age_ms, check.last.unwrap().age_ms, check.last_success_age_ms.unwrap()] {
+            assert!(age < 60_000, "{check:?}");
+        }
+        let status = operator.status();
+        assert!(status.uptime_ms < 60_000 && status.lifecycle_age_ms < 60_000, "{status:?}");
+        assert!(status.now_unix_ms.abs_diff((WALL_MS + jumped_ms).unsigned_abs()) < 60_000, "{status:?}");
+        let declared = status.maintenance.iter().find(|hold| hold.source == HoldSource::Operator).unwrap();
+        assert!(is_long(declared.left_ms) && is_long(status.drains[0].left_ms), "{status:?}");
+        let (events, _) = operator.events_since(last);
+        let is_of_window = |event: &Event| match &event.what {
+            Happening::Maintenance { target, source, .. } => {
+                target == "patched" && *source == HoldSource::Window
+            }
+            Happening::Endpoint { name, .. } => name == "patched",
+            _ => false,
+        };
+        assert!(events.iter().all(|event| is_of_window(event) && event.at_uptime_ms < 60_000), "{events:?}");
+    }
+    jump::to(0);
+}
+
+/// What was saved an hour ahead or behind is worth as much as it was.
+#[test]
+fn a_state_file_of_another_hour_is_taken_up_as_it_was() {
+    let path = std::env::temp_dir().join(format!("doorbell-jump-{}", std::process::id()));
+    let start = || operator_kept_in(&path);
+    for (saved_ms, read_ms) in [(0, 3_600_000), (3_600_000, 0), (0, -3_600_000)] {
+        jump::to(saved_ms);
+        let (operator, keeper) = start();
+        operator.maintain("readyz", "disks", Some(Duration::from_secs(600))).unwrap();
+        operator.drain("second", "fans", Some(Duration::from_secs(600)), true).unwrap();
+        drop((operator, keeper));
+        jump::to(read_ms);
+        let (operator, keeper) = start();
+        let states = ["readyz", "second"].map(|name| state(&keeper, name));
+        assert_eq!(states, [EndpointWord::Maintenance, EndpointWord::Drain], "{saved_ms} {read_ms}");
+        let status = operator.status();
+        for left in [status.maintenance[0].left_ms, status.drains[0].left_ms] {
+            assert!(left.is_some_and(|left| (590_000..=600_000).contains(&left)), "{left:?}");
+        }
+    }
+    jump::to(0);
+    std::fs::remove_file(&path).unwrap();
+}
+
+#[test]
+fn maintenance_ends_by_itself() {
+    let (operator, keeper) = operator();
+    operator.maintain("readyz", "short", Some(Duration::ZERO)).unwrap();
+    operator.maintain("second", "long", Some(Duration::from_secs(3600))).unwrap();
+    assert!(!operator.let_time_pass());
+    assert_eq!(state(&keeper, "readyz"), EndpointWord::Up);
+    assert_eq!(state(&keeper, "second"), EndpointWord::Maintenance);
+    let left = operator.idle_for().unwrap();
+    assert!(left > Duration::from_secs(3500) && left <= Duration::from_secs(3600), "{left:?}");
+}
+
+#[test]
+fn without_a_hook_a_reload_says_so() {
+    let (operator, _keeper) = operator();
+    assert_eq!(operator.reload().unwrap_err().kind, RefusalKind::NotSupported);
+    operator.on_reload(|| Err("line 3".to_owned()));
+    assert_eq!(operator.reload().unwrap_err(), Refusal::new(RefusalKind::Failed, "line 3"));
+    let (events, _) = operator.events_since(0);
+    let last = &events.last().unwrap().what;
+    assert_eq!(*last, Happening::Reload { ok: false, text: "line 3".to_owned() });
+    let refused = operator.status().refused_reload.unwrap();
+    assert_eq!(refused.reason, "line 3");
+}
+
+#[test]
+fn what_was_declared_is_there_after_a_restart() {
+    let path = std::env::temp_dir().join(format!("doorbell-operator-{}", std::process::id()));
+    let start = || operator_kept_in(&path);
+    let (operator, keeper) = start();
+    assert!(!operator.maintain("second", "disks", None).unwrap().contains("not kept"));
+    operator.maintain("livez", "over soon", Some(Duration::from_secs(9))).unwrap();
+    operator.drain("readyz", "disks", Some(Duration::from_secs(9)), true).unwrap();
+    operator.drain("second", "of a hook", None, false).unwrap();
+    operator.drain("all", "kernel", None, true).unwrap();
+    let (second, _keeper) = start();
+    assert!(second.status().maintenance.is_empty() && second.status().drains.is_empty());
+    assert!(second.maintain("second", "", None).unwrap().contains("another instance keeps its state"));
+    drop((operator, keeper, second));
+    let (operator, keeper) = start();
+    assert_eq!(state(&keeper, "readyz"), EndpointWord::Drain, "before anybody asks");
+    assert_eq!(endpoint(&keeper, "readyz").note, "disks");
+    assert_eq!(operator.status().drains.len(), 1, "what a hook began belongs to the end of the process");
+    assert_eq!(operator.status().reason, "kernel");
+    operator.undrain("all").unwrap();
+    assert_eq!(endpoint(&keeper, "second").note, "disks");
+    operator.drain("readyz", "disks", Some(Duration::from_secs(9)), true).unwrap();
+    operator.drain("all", "of a hook", None, false).unwrap();
+    drop((operator, keeper));
+    let mut store = Store::new(&path);
+    let mut kept = store.load().unwrap();
+    assert_eq!(kept.drains.len(), 1, "{kept:?}");
+    kept.moment.since_boot_ms -= 10_000;
+    store.save(&kept).unwrap();
+    drop(store);
+    let (operator, keeper) = start();
+    assert_eq!(state(&keeper, "livez"), EndpointWord::Up, "over while nothing ran");
+    assert_eq!(state(&keeper, "readyz"), EndpointWord::Up, "and so is its drain");
+    assert_eq!(endpoint(&keeper, "second").note, "disks");
+    operator.ready("all").unwrap();
+    drop((operator, keeper));
+    let (operator, _keeper) = start();
+    assert_eq!((operator.status().maintenance, operator.status().lifecycle), (vec![], Lifecycle::Starting));
+    std::fs::remove_file(&path).unwrap();
+}
+
+#[test]
+fn longer_than_the_longest_time_is_refused() {
+    let (operator, keeper) = operator();
+    let (longest, longer) = (HOLD_MAX, HOLD_MAX + Duration::from_secs(1));
+    assert!(operator.maintain("readyz", "", Some(longer)).unwrap_err().text.contains("longer than 366d"));
+    assert!(operator.drain("readyz", "", Some(longer), true).is_err());
+    assert!(operator.drain("all", "", Some(longer), true).is_err());
+    assert_eq!(state(&keeper, "readyz"), EndpointWord::Up, "nothing was done");
+    operator.maintain("readyz", "", Some(longest)).unwrap();
+    assert_eq!(state(&keeper, "readyz"), EndpointWord::Maintenance);
+}
+
+#[test]
+fn files_declare_maintenance_until_they_are_gone() {
+    let folder = std::env::temp_dir().join(format!("doorbell-files-{}", std::process::id()));
+    let (operator, keeper) = operator();
+    let mut files = MaintenanceFiles::new(&folder, &operator);
+    assert_eq!(files.look(), Look::Same, "no directory, no maintenance");
+    std::fs::create_dir(&folder).unwrap();
+    std::fs::write(folder.join("second"), "new disks\nsecond line\n").unwrap();
+    std::fs::write(folder.join("nobody"), "").unwrap();
+    std::fs::write(folder.join(".hidden"), "").unwrap();
+    assert_eq!(files.look(), Look::Changed("nobody, second".to_owned()));
+    assert_eq!(endpoint(&keeper, "second").note, "new disks");
+    assert_eq!(state(&keeper, "readyz"), EndpointWord::Up);
+    assert!(operator.ready("second").unwrap().contains("still in maintenance by a file"));
+    operator.maintain("second", "said", None).unwrap();
+    assert_eq!(endpoint(&keeper, "second").note, "said", "an operator speaks first");
+    operator.ready("second").unwrap();
+    std::fs::write(folder.join("all"), "").unwrap();
+    files.look();
+    assert_eq!(state(&keeper, "readyz"), EndpointWord::Maintenance);
+    std::fs::remove_dir_all(&folder).unwrap();
+    assert_eq!(files.look(), Look::Changed("none any more".to_owned()));
+    assert_eq!([state(&keeper, "readyz"), state(&keeper, "second")], [EndpointWord::Up, EndpointWord::Down]);
+}

@@ -1,0 +1,151 @@
+//! What operators see: answers made when somebody asks.
+//!
+//! Does not know about: who asks.
+
+use super::clock::{millis, unix_ms};
+use super::{Follower, Operator, Running, Subject};
+use crate::checks::{Finding, ResultSink as _};
+use crate::wire::{CheckView, Event, ProberView, Refusal, RefusalKind, RefusedReloadView, Status};
+use doorbell_health::{CheckIndex, Outcome};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How long somebody waits who has a check run now.
+const RUN_TIMEOUT: Duration = Duration::from_secs(12);
+
+impl Operator {
+    /// How long ago the program started.
+    pub(crate) fn uptime(&self) -> Duration {
+        self.0.clock.now()
+    }
+
+    /// Everything at a glance.
+    pub(crate) fn status(&self) -> Status {
+        let running = self.running();
+        let delay = running.as_ref().map_or_else(Default::default, |running| running.lifecycle.drain_delay);
+        let now = self.0.clock.now();
+        let inside = self.lock();
+        let life = &inside.life;
+        let left = |until: Duration| millis(until.saturating_sub(now));
+        let stop = life.stop().filter(|_| !life.is_closing());
+        let mut status = Status {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            pid: std::process::id(),
+            now_unix_ms: unix_ms(),
+            uptime_ms: millis(now),
+            lifecycle: life.state(),
+            lifecycle_age_ms: millis(now.saturating_sub(life.since())),
+            reason: life.reason().to_owned(),
+            stops_in_ms: stop.map(|stop| left(stop.closes_at)),
+            heard_in_ms: inside.drain_begun().map(|begun| left(begun.saturating_add(delay))),
+            drain_ends_in_ms: life.drain().and_then(|drain| drain.until).map(left),
+            config: String::new(),
+            generation: inside.generation,
+            refused_reload: inside.refused_reload.as_ref().map(|(reason, at)| RefusedReloadView {
+                reason: reason.clone(),
+                age_ms: millis(now.saturating_sub(*at)),
+            }),
+            addresses: Vec::new(),
+            waiting: Vec::new(),
+            ports: self
+                .0
+                .admin
+                .get()
+                .map(|addr| ("admin".to_owned(), vec![addr.clone()]))
+                .into_iter()
+                .collect(),
+            workers: Vec::new(),
+            endpoints: Vec::new(),
+            checks: BTreeMap::new(),
+            drains: inside.drains.views(delay, now),
+            maintenance: inside.holds.views(now),
+            counters: BTreeMap::new(),
+            event: self.0.journal.last(),
+        };
+        let fates = inside.fates.clone();
+        drop(inside);
+        if let Some(running) = running {
+            status.config.clone_from(&running.origin);
+            status.addresses.clone_from(&running.addresses);
+            status.waiting = running.awaited.views();
+            status.ports.extend(running.ports.clone());
+            status.workers = running.workers(&fates);
+            status.endpoints = running.keeper.endpoints();
+            status.checks = running.keeper.check_counts();
+            status.counters = running.counters();
+        }
+        status
+    }
+
+    /// All checks or the one with this name, in the order of the configuration.
+    pub(crate) fn checks(&self, name: Option<&str>, history: bool) -> Result<Vec<CheckView>, Refusal> {
+        let views = self.running().map(|running| running.checks(name, history)).unwrap_or_default();
+        match name {
+            Some(name) if views.is_empty() => no_check(name),
+            _ => Ok(views),
+        }
+    }
+
+    /// Runs a check now and waits for what it finds.
+    pub(crate) fn run_check(&self, name: &str) -> Result<CheckView, Refusal> {
+        let refused = |kind, text: String| Err(Refusal::new(kind, text));
+        let Some((running, check)) = self.check_named(name) else { return no_check(name) };
+        let (Some(position), Some(hurry)) = (running.keeper.runs(check), &running.hurry) else {
+            let text = format!("check {name} is not run here: its results are told");
+            return refused(RefusalKind::NotSupported, text);
+        };
+        let asked = running.keeper.now();
+        if !hurry.run_now(position) {
+            return refused(RefusalKind::Busy, "too many runs are asked for: try again".to_owned());
+        }
+        if !running.keeper.wait_for_result(check, asked, RUN_TIMEOUT) {
+            let text = format!("check {name} has no result yet: see `doorbell checks {name}`");
+            return refused(RefusalKind::Busy, text);
+        }
+        running.checks(Some(name), true).pop().map_or_else(|| no_check(name), Ok)
+    }
+
+    /// Takes the word of the application for how a check is that is told its results.
+    pub(crate) fn push(&self, name: &str, outcome: Outcome, note: String) -> Result<String, Refusal> {
+        let Some((running, check)) = self.check_named(name) else { return no_check(name) };
+        let (Some(position), Some(push)) = (running.keeper.is_told(check), &running.push) else {
+            let text = format!("check {name} is run here: only one of `type = \"ttl\"` is told its results");
+            return Err(Refusal::new(RefusalKind::NotSupported, text));
+        };
+        if push.leave(position, Finding { outcome, latency: Duration::ZERO, reason: note }) {
+            Ok(format!("check {name} was told"))
+        } else {
+            Err(Refusal::new(RefusalKind::Busy, "too many results at once: try again".to_owned()))
+        }
+    }
+
+    fn check_named(&self, name: &str) -> Option<(Arc<Running>, CheckIndex)> {
+        let running = self.running()?;
+        match running.keeper.subject(&format!("check:{name}"))? {
+            Subject::Check(check) => Some((running, check)),
+            Subject::All | Subject::Endpoint(_) => None,
+        }
+    }
+
+    /// Who probes.
+    pub(crate) fn probers(&self) -> Vec<ProberView> {
+        self.running().map(|running| running.keeper.census().probers()).unwrap_or_default()
+    }
+
+    /// The events after this number that are kept, oldest first, and how many of them are not.
+    pub(crate) fn events_since(&self, since: u64) -> (Vec<Event>, u64) {
+        let (events, missed) = self.0.journal.since(since);
+        (events.iter().map(|event| Event::clone(event)).collect(), missed)
+    }
+
+    /// The same, and whatever comes.
+    pub(crate) fn follow(&self, since: u64) -> Follower {
+        self.0.journal.follow(since).hold(self.0.answers.follow())
+    }
+}
+
+fn no_check<T>(name: &str) -> Result<T, Refusal> {
+    let text = format!("there is no check {name:?}: `doorbell checks` lists them");
+    Err(Refusal::new(RefusalKind::NotFound, text))
+}

@@ -1,0 +1,284 @@
+//! Maintenance that comes again and again: which windows are open now.
+//!
+//! Does not know about: what follows for endpoints.
+
+use super::maintenance::Hold;
+use crate::config::model::Config;
+use crate::config::{Schedule, Slot};
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+/// The longest time without a look: the time of day may jump.
+const LOOK_EVERY: Duration = Duration::from_secs(30);
+
+/// How far the time of day may be off before that is a step: what adjusts it slowly is none.
+const CLOCK_STEP_MIN: Duration = Duration::from_secs(1);
+
+/// `[[maintenance.window]]`, with names for endpoints.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Window {
+    schedule: Schedule,
+    length: Duration,
+    targets: Vec<String>,
+    reason: String,
+}
+
+/// All of them, and what they said last.
+#[derive(Debug, Default)]
+pub(super) struct Windows {
+    all: Vec<Window>,
+    /// By target.
+    open: BTreeMap<String, Open>,
+    /// Those that an operator ended early: which window, when it began, and of which target.
+    ended: BTreeSet<(usize, u64, String)>,
+    /// When to look again, since the start of the program.
+    look_at: Option<Duration>,
+}
+
+/// A window that is open.
+#[derive(Clone, Copy, Debug)]
+struct Open {
+    which: usize,
+    /// When it began, in Unix milliseconds.
+    since: u64,
+    /// When it ends, since the start of the program: as the time of day was when that was told.
+    until: Duration,
+}
+
+impl Open {
+    /// Whether that one was told already. An end that is elsewhere now, because the clock was set, was not.
+    fn is(&self, told: &Self) -> bool {
+        (self.which, self.since) == (told.which, told.since)
+            && self.until.abs_diff(told.until) <= CLOCK_STEP_MIN
+    }
+}
+
+/// Targets, each with what holds for it now.
+pub(super) type Changes = Vec<(String, Option<Hold>)>;
+
+impl Window {
+    /// Those of a configuration. Without endpoints one is about all.
+    pub(crate) fn all(config: &Config) -> Vec<Self> {
+        let window = |window: &crate::config::model::Window| {
+            let names = window.endpoints.iter().filter_map(|&endpoint| config.health.get(endpoint));
+            let targets: Vec<String> = match window.endpoints.as_slice() {
+                [] => vec![super::maintenance::ALL.to_owned()],
+                _ => names.map(|health| format!("endpoint:{}", health.name)).collect(),
+            };
+            Self {
+                schedule: window.cron.clone(),
+                length: window.length,
+                targets,
+                reason: window.reason.clone(),
+            }
+        };
+        config.maintenance.windows.iter().map(window).collect()
+    }
+
+    fn is_about(&self, target: &str) -> bool {
+        self.targets.iter().any(|known| known == target)
+    }
+}
+
+impl Windows {
+    /// Other windows from now on. What is open stays until the next look, and beyond it where the window is the same.
+    pub(super) fn replace(&mut self, all: Vec<Window>) {
+        let place = |which: usize| {
+            let known = self.all.get(which);
+            all.iter().position(|window| Some(window) == known).unwrap_or(usize::MAX)
+        };
+        self.open.values_mut().for_each(|open| open.which = place(open.which));
+        let ended = std::mem::take(&mut self.ended).into_iter();
+        self.ended = ended.map(|(which, since, target)| (place(which), since, target)).collect();
+        self.look_at = (!all.is_empty() || !self.open.is_empty()).then_some(Duration::ZERO);
+        self.all = all;
+    }
+
+    /// Targets of which a window is open.
+    pub(super) fn open(&self) -> impl Iterator<Item = &str> {
+        self.open.keys().map(String::as_str)
+    }
+
+    /// Ends what is open now of a target; the next [`Self::look`] tells. Each window opens again at its next start.
+    pub(super) fn end(&mut self, target: &str, now_unix_ms: u64) {
+        for (which, window) in self.all.iter().enumerate().filter(|(_, window)| window.is_about(target)) {
+            if let Some(since) = window.schedule.slot(now_unix_ms, window.length).open_since {
+                self.ended.insert((which, since, target.to_owned()));
+            }
+        }
+        self.look_at = Some(Duration::ZERO);
+    }
+
+    /// When [`Self::look`] has something to do, since the start of the program.
+    pub(super) const fn look_at(&self) -> Option<Duration> {
+        self.look_at
+    }
+
+    /// What is different now. Of several windows of one target the one that ends last counts.
+    pub(super) fn look(&mut self, now: Duration, now_unix_ms: u64) -> Changes {
+        if self.look_at.is_none_or(|at| at > now) {
+            return Changes::new();
+        }
+        let mut open: BTreeMap<String, Open> = BTreeMap::new();
+        let mut next = u64::MAX;
+        let ended = std::mem::take(&mut self.ended);
+        for (which, window) in self.all.iter().enumerate() {
+            let Slot { open_since, changes_at } = window.schedule.slot(now_unix_ms, window.length);
+            next = next.min(changes_at);
+            let Some(since) = open_since else { continue };
+            let left = Duration::from_millis(changes_at.saturating_sub(now_unix_ms));
+            let one = Open { which, since, until: now.saturating_add(left) };
+            for target in &window.targets {
+                if ended.contains(&(which, since, target.clone())) {
+                    self.ended.insert((which, since, target.clone()));
+                    continue;
+                }
+                if open.get(target).is_none_or(|other| other.until < one.until) {
+                    open.insert(target.clone(), one);
+                }
+            }
+        }
+        let wait = Duration::from_millis(next.saturating_sub(now_unix_ms)).min(LOOK_EVERY);
+        self.look_at = (!self.all.is_empty()).then(|| now.saturating_add(wait));
+        let over = self.open.keys().filter(|target| !open.contains_key(*target));
+        let mut changes: Changes = over.map(|target| (target.clone(), None)).collect();
+        for (target, one) in &mut open {
+            match self.open.get(target).filter(|told| one.is(told)) {
+                // What is off a little each time must not add up unseen.
+                Some(told) => one.until = told.until,
+                None => {
+                    let reason =
+                        self.all.get(one.which).map(|window| window.reason.clone()).unwrap_or_default();
+                    changes.push((target.clone(), Some(Hold { reason, until: Some(one.until) })));
+                }
+            }
+        }
+        self.open = open;
+        changes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MINUTE: u64 = 60_000;
+    /// Sunday, 2026-11-22, 03:00 UTC.
+    const SUNDAY: u64 = 1_795_316_400_000;
+
+    fn window(cron: &str, minutes: u64, target: &str) -> Window {
+        Window {
+            schedule: Schedule::parse(cron).unwrap(),
+            length: Duration::from_secs(minutes * 60),
+            targets: vec![target.to_owned()],
+            reason: format!("{minutes} minutes"),
+        }
+    }
+
+    fn windows() -> Windows {
+        let mut windows = Windows::default();
+        windows.replace(vec![window("0 3 * * SUN UTC", 30, "a"), window("10 3 * * SUN UTC", 40, "a")]);
+        windows
+    }
+
+    fn minutes(count: u64) -> Duration {
+        Duration::from_secs(count * 60)
+    }
+
+    fn hold(reason: &str, until: Duration) -> Changes {
+        vec![("a".to_owned(), Some(Hold { reason: reason.to_owned(), until: Some(until) }))]
+    }
+
+    #[test]
+    fn windows_open_and_end_each_once() {
+        let mut windows = windows();
+        assert_eq!(windows.look(minutes(0), SUNDAY - MINUTE), []);
+        assert_eq!(windows.look_at(), Some(LOOK_EVERY), "not later, as the clock may jump");
+        assert_eq!(windows.look(minutes(1), SUNDAY), hold("30 minutes", minutes(31)));
+        assert_eq!(windows.look(minutes(2), SUNDAY + MINUTE), [], "nothing new");
+        assert_eq!(windows.look(minutes(11), SUNDAY + 10 * MINUTE), hold("40 minutes", minutes(51)));
+        assert_eq!(windows.look(minutes(40), SUNDAY + 39 * MINUTE), []);
+        assert_eq!(windows.look(minutes(51), SUNDAY + 50 * MINUTE), [("a".to_owned(), None)]);
+        assert_eq!(windows.look(minutes(52), SUNDAY + 51 * MINUTE), []);
+    }
+
+    #[test]
+    fn a_clock_that_jumps_is_followed() {
+        let mut windows = windows();
+        windows.look(minutes(0), SUNDAY);
+        assert_eq!(windows.look(minutes(1), SUNDAY + 61 * MINUTE), [("a".to_owned(), None)], "an hour ahead");
+        assert_eq!(
+            windows.look(minutes(2), SUNDAY + 2 * MINUTE),
+            hold("30 minutes", minutes(30)),
+            "and back"
+        );
+        assert_eq!(windows.look(minutes(3), SUNDAY - 57 * MINUTE), [("a".to_owned(), None)]);
+    }
+
+    /// By the clock that nobody sets its end would come as if nothing had happened.
+    #[test]
+    fn the_end_of_a_window_is_where_the_time_of_day_says() {
+        let mut windows = windows();
+        assert_eq!(windows.look(minutes(0), SUNDAY + 9 * MINUTE), hold("30 minutes", minutes(21)));
+        assert_eq!(windows.look(minutes(1), SUNDAY + 10 * MINUTE), hold("40 minutes", minutes(41)));
+        let back = hold("40 minutes", minutes(62));
+        assert_eq!(windows.look(minutes(32), SUNDAY + 20 * MINUTE), back, "set back by 21 minutes");
+        assert_eq!(windows.look(minutes(33), SUNDAY + 21 * MINUTE + 300), [], "that is no step");
+        assert_eq!(windows.look(minutes(34), SUNDAY + 22 * MINUTE + 900), [], "and neither is that");
+        let ahead = windows.look(minutes(35), SUNDAY + 23 * MINUTE + 1_100);
+        assert_eq!(
+            ahead,
+            hold("40 minutes", minutes(62) - Duration::from_millis(1_100)),
+            "but both together"
+        );
+        assert_eq!(windows.look(minutes(62), SUNDAY + 50 * MINUTE), [("a".to_owned(), None)]);
+    }
+
+    #[test]
+    fn a_window_that_is_the_same_goes_on_and_a_changed_one_begins() {
+        let mut windows = windows();
+        assert_eq!(windows.look(minutes(1), SUNDAY), hold("30 minutes", minutes(31)));
+        windows.replace(vec![window("0 4 * * SUN UTC", 5, "b"), window("0 3 * * SUN UTC", 30, "a")]);
+        assert_eq!(
+            windows.look(minutes(2), SUNDAY + MINUTE),
+            [],
+            "it is another one in the list, and no more"
+        );
+        windows.replace(vec![Window { reason: "disks".to_owned(), ..window("0 3 * * SUN UTC", 30, "a") }]);
+        assert_eq!(windows.look(minutes(3), SUNDAY + 2 * MINUTE), hold("disks", minutes(31)));
+    }
+
+    #[test]
+    fn a_window_that_was_ended_early_opens_at_its_next_start() {
+        const WEEK: u64 = 7 * 24 * 60 * MINUTE;
+        let mut windows = windows();
+        assert_eq!(windows.look(minutes(0), SUNDAY + 15 * MINUTE), hold("40 minutes", minutes(35)));
+        assert_eq!(windows.open().collect::<Vec<_>>(), ["a"]);
+        // Both are open, and both end.
+        windows.end("a", SUNDAY + 16 * MINUTE);
+        assert_eq!(windows.look(minutes(1), SUNDAY + 16 * MINUTE), [("a".to_owned(), None)]);
+        assert_eq!(windows.look(minutes(10), SUNDAY + 25 * MINUTE), []);
+        // A reload that leaves the window as it is does not open it again.
+        windows.replace(vec![window("10 3 * * SUN UTC", 40, "a"), window("0 9 * * SUN UTC", 5, "b")]);
+        assert_eq!(windows.look(minutes(11), SUNDAY + 26 * MINUTE), []);
+        assert_eq!(windows.look(minutes(60), SUNDAY + 75 * MINUTE), []);
+        assert_eq!(windows.ended.len(), 0, "what is over is forgotten");
+        let later = windows.look(minutes(99), SUNDAY + WEEK + 15 * MINUTE);
+        assert_eq!(later, hold("40 minutes", minutes(99 + 35)));
+    }
+
+    #[test]
+    fn without_windows_nobody_looks() {
+        let mut windows = windows();
+        windows.look(minutes(0), SUNDAY);
+        windows.replace(Vec::new());
+        assert_eq!(
+            windows.look(minutes(1), SUNDAY + MINUTE),
+            [("a".to_owned(), None)],
+            "a reload took it out"
+        );
+        assert_eq!(windows.look_at(), None);
+        windows.replace(Vec::new());
+        assert_eq!(windows.look_at(), None);
+    }
+}

@@ -1,0 +1,391 @@
+//! Requests as probers send them, and what is counted then.
+//!
+//! Does not know about: replies.
+
+use super::view::{HEARD_FOR, NAME_LEN_MAX, VIEWS_MAX, Views};
+use super::*;
+use crate::http::log::prober_of;
+use crate::http::parse::Head;
+use crate::http::{Limits, Peer};
+use std::collections::BTreeMap;
+
+fn census() -> Census {
+    Census::new(["readyz", "livez"].into_iter(), 2)
+}
+
+fn probe(seat: &Seat, bytes: &[u8], told: EndpointState, now: Time) {
+    let mut head = Head::new();
+    assert_eq!(head.parse(bytes, &Limits::default()), Ok(Some(bytes.len())), "{}", bytes.escape_ascii());
+    let client = crate::http::Client::UNKNOWN;
+    let request = Request::new(bytes, &head, b"").from_client(&client, now, 0);
+    seat.own().count(prober_of(&request), told, now);
+    seat.listen(&request, &Networks::default());
+}
+
+fn secs(secs: u64) -> Time {
+    Time::from_nanos(secs * 1_000_000_000)
+}
+
+/// As captured from the real ones, or as their documentation has it.
+#[test]
+fn probers_by_what_they_send() {
+    let rows: [(&[u8], &str); 19] = [
+        (
+            b"GET /readyz HTTP/1.1\r\nHost: 127.0.0.1:18181\r\nUser-Agent: kube-probe/1.34\r\nAccept: */*\r\nConnection: close\r\n\r\n",
+            "kubelet",
+        ),
+        (b"GET /drain HTTP/1.1\r\nHost: 10.1.2.3:8080\r\nUser-Agent: kube-lifecycle/1.34\r\nAccept: */*\r\n\r\n", "kube-lifecycle"),
+        (b"OPTIONS / HTTP/1.0\r\n\r\n", "haproxy"),
+        (b"GET /readyz HTTP/1.0\r\n\r\n", "haproxy"),
+        (b"GET /readyz HTTP/1.1\r\nhost: web\r\nuser-agent: HAProxy\r\nconnection: close\r\n\r\n", "haproxy"),
+        (
+            b"GET /readyz HTTP/1.1\r\nhost: web\r\nx-haproxy-server-state: UP 1/3; address=127.0.0.1; port=18181; name=b/s1; node=vm; weight=1/1; scur=0/0; qcur=0\r\nconnection: close\r\n\r\n",
+            "haproxy",
+        ),
+        (
+            b"GET /readyz HTTP/1.1\r\nHost: 127.0.0.1:1\r\nUser-Agent: Blackbox Exporter/0.23.0\r\nAccept-Encoding: gzip\r\nConnection: close\r\n\r\n",
+            "blackbox",
+        ),
+        (
+            b"GET /readyz HTTP/1.1\r\nHost: 10.0.12.34:8080\r\nConnection: close\r\nUser-Agent: ELB-HealthChecker/2.0\r\nAccept-Encoding: gzip, compressed\r\n\r\n",
+            "elb",
+        ),
+        (b"GET /readyz HTTP/1.1\r\nHost: 10.0.0.1\r\nUser-Agent: GoogleHC/1.0\r\nConnection: Keep-alive\r\n\r\n", "gcp"),
+        (b"GET /readyz HTTP/1.1\r\nHost: 10.0.0.1:80\r\nUser-Agent: Load Balancer Agent\r\nConnection: Keep-Alive\r\n\r\n", "azure"),
+        (b"GET /readyz HTTP/1.1\r\nhost: doorbell\r\nuser-agent: Envoy/HC\r\n\r\n", "envoy"),
+        (b"GET /readyz HTTP/1.1\r\nHost: a\r\nUser-Agent: Consul Health Check\r\nAccept: text/plain, text/*, */*\r\nConnection: close\r\n\r\n", "consul"),
+        (b"GET /readyz HTTP/1.1\r\nHost: a\r\nUser-Agent: Amazon-Route53-Health-Check-Service (ref 1; report http://amzn.to/1)\r\n\r\n", "route53"),
+        (b"GET /readyz HTTP/1.0\r\nUser-Agent: KeepAliveClient\r\nHost: a\r\n\r\n", "keepalived"),
+        (b"GET /readyz HTTP/1.1\r\nHost: a\r\nUser-Agent: doorbell/0.1.0\r\n\r\n", "doorbell"),
+        (b"GET /readyz HTTP/1.1\r\nHost: a\r\nUser-Agent: doorbell-healthcheck/0.1.0\r\nConnection: close\r\n\r\n", "doorbell"),
+        (b"HEAD /readyz HTTP/1.1\r\nHost: a\r\nUser-Agent: curl/7.88.1\r\nAccept: */*\r\n\r\n", "other"),
+        (b"GET /readyz HTTP/1.0\r\nHost: a\r\n\r\n", "other"),
+        (b"GET /readyz HTTP/1.1\r\nHost: a\r\nUser-Agent: x kube-probe/1.34\r\n\r\n", "other"),
+    ];
+    let census = census();
+    let seat = census.seat(0).unwrap();
+    let mut expect: BTreeMap<&str, u64> = BTreeMap::new();
+    for (at, (bytes, prober)) in rows.into_iter().enumerate() {
+        probe(seat, bytes, EndpointState::Up, secs(at as u64));
+        *expect.entry(prober).or_default() += 1;
+        let rows = census.rows();
+        let counts: BTreeMap<_, _> = rows.iter().map(|row| (row.prober_name(), row.count())).collect();
+        assert_eq!(counts, expect, "{}", bytes.escape_ascii());
+        assert!(rows.iter().all(|row| &*row.endpoint == "readyz"));
+    }
+}
+
+#[test]
+fn what_they_were_told_and_when() {
+    use EndpointState::{Degraded, Down, Drain, Maintenance, Up};
+    let census = census();
+    let seat = census.seat(1).unwrap();
+    assert_eq!(census.rows(), []);
+    for (at, told) in [Up, Up, Degraded, Down, Maintenance, Up, Drain].into_iter().enumerate() {
+        seat.own().count(Some(Prober::Kubelet), told, secs(10 + 5 * at as u64));
+    }
+    let [row] = &*census.rows() else { panic!("one prober at one endpoint") };
+    assert_eq!((&*row.endpoint, row.prober_name(), row.count()), ("livez", "kubelet", 7));
+    assert_eq!(EndpointState::ALL, [Degraded, Down, Drain, Maintenance, Up]);
+    assert_eq!((row.told, row.told_last, row.last), ([1, 1, 1, 1, 3], Drain, secs(40)));
+    assert_eq!(row.interval.map(|interval| interval.as_millis()), Some(5_000));
+}
+
+#[test]
+fn those_that_a_thread_without_a_lane_counts_are_told_of_too() {
+    let census = Census(vec![Arc::new(Seat::new("readyz", 0))]);
+    let seat = census.seat(0).unwrap();
+    seat.own().count(Some(Prober::Kubelet), EndpointState::Up, secs(1));
+    seat.own().count(Some(Prober::Kubelet), EndpointState::Down, secs(2));
+    let [row] = &*census.rows() else { panic!("one prober at one endpoint") };
+    assert_eq!((row.prober_name(), row.count(), row.told_last), ("kubelet", 2, EndpointState::Down));
+}
+
+/// A mean follows within a few probes, and probes at irregular times have their mean distance.
+#[test]
+fn intervals_follow() {
+    let census = census();
+    let seat = census.seat(0).unwrap();
+    let mut now = secs(1);
+    let mut run = |gaps: &[u64]| {
+        for &gap in gaps {
+            now = now.after(Duration::from_millis(gap));
+            seat.own().count(Some(Prober::Elb), EndpointState::Up, now);
+        }
+        census.rows().first().and_then(|row| row.interval).unwrap_or_default().as_millis()
+    };
+    assert_eq!(run(&[1000]), 0, "one probe has no distance");
+    assert_eq!(run(&[1000; 3]), 1000);
+    let slower = run(&[10_000; 40]);
+    assert!((9_900..=10_000).contains(&slower), "{slower}");
+    let irregular = run(&[500, 1500].repeat(40));
+    assert!((850..1_150).contains(&irregular), "{irregular}");
+}
+
+/// Those that come within a step of the clock are told apart by their number.
+#[test]
+fn floods_and_bursts_have_intervals_too() {
+    use EndpointState::{Down, Up};
+    let interval = |gaps_us: &[u64], told: &dyn Fn(usize) -> EndpointState| {
+        let census = census();
+        let mut now = secs(1);
+        for (at, &gap) in gaps_us.iter().enumerate() {
+            now = now.after(Duration::from_micros(gap));
+            census.seat(0).unwrap().own().count(Some(Prober::Haproxy), told(at), now);
+        }
+        census.rows()[0].interval.unwrap_or_default().as_micros()
+    };
+    let steps: Vec<u64> = [4_000].into_iter().chain([0; 499]).collect();
+    assert_eq!(interval(&steps.repeat(20), &|_| Up), 8, "500 in 4 ms");
+    assert_eq!(interval(&[3_000_000, 0, 0].repeat(9), &|_| Up), 1_000_000, "three of them every 3 s");
+    assert_eq!(interval(&[5_000_000; 20], &|at| [Up, Down][at % 2]), 5_000_000);
+    let turned = interval(&steps.repeat(20), &|at| if at < 9_400 { Down } else { Up });
+    assert!((8..12).contains(&turned), "{turned}");
+}
+
+/// Who reads while somebody comes sees distances as they are.
+#[test]
+fn intervals_are_whole_while_probes_come() {
+    const PROBES: u64 = 200_000;
+    let census = Census::new(["readyz"].into_iter(), 1);
+    let done = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let own = census.0[0].own();
+            for at in 1..=PROBES {
+                own.count(Some(Prober::Envoy), EndpointState::Up, Time::from_nanos(at * 2_000_000));
+            }
+            done.store(true, std::sync::atomic::Ordering::Relaxed);
+        });
+        while !done.load(std::sync::atomic::Ordering::Relaxed) {
+            for row in census.rows() {
+                let millis = row.interval.map(|interval| interval.as_millis());
+                // Between two looks at one row the newest probe is later than the notes are.
+                assert!(millis.is_none_or(|millis| millis >= 2), "{millis:?}");
+            }
+        }
+    });
+    assert_eq!(census.rows()[0].interval, Some(Duration::from_millis(2)));
+}
+
+/// Probes that went on in another thread, as after a reload that exchanged the workers, are not thought to come twice as often.
+#[test]
+fn a_lane_that_probes_left_is_forgotten() {
+    let census = census();
+    let seat = census.seat(0).unwrap();
+    let come = |from: u64, count: u64| {
+        for at in 0..count {
+            seat.own().count(Some(Prober::Elb), EndpointState::Up, secs(from + 5 * at));
+        }
+    };
+    let interval = || {
+        let [row] = &*census.rows() else { panic!("one prober at one endpoint") };
+        row.interval.unwrap_or_default().as_millis()
+    };
+    come(5, 20);
+    assert_eq!(interval(), 5_000);
+    std::thread::scope(|scope| {
+        // This thread keeps its lane meanwhile.
+        scope.spawn(|| come(105, 200));
+    });
+    let now = interval();
+    assert!((4_900..=5_000).contains(&now), "{now}");
+}
+
+/// All at once: nothing is lost.
+#[test]
+fn threads_count_for_themselves() {
+    const PROBES: u64 = 2_000;
+    let census = Census::new(["readyz"].into_iter(), 1);
+    let threads = LANES_BESIDE;
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                let own = census.0[0].own();
+                for at in 1..=PROBES {
+                    let told = if at % 2 == 0 { EndpointState::Up } else { EndpointState::Down };
+                    own.count(Some(Prober::Envoy), told, Time::from_nanos(at * 1_000_000));
+                }
+            });
+        }
+    });
+    let [row] = &*census.rows() else { panic!("one prober") };
+    let half = threads as u64 * PROBES / 2;
+    assert_eq!(row.told, [0, half, 0, 0, half]);
+    assert_eq!(row.last, Time::from_nanos(PROBES * 1_000_000));
+}
+
+#[test]
+fn lanes_are_given_back() {
+    let lane = || std::thread::spawn(|| [(); 2].map(|()| shard::current())).join().unwrap();
+    // Other tests take lanes too; none of them takes a new one for each thread that ever was.
+    assert!((0..1_000).map(|_| lane()).all(|[first, again]| first < 500 && first == again));
+}
+
+type Said<'a> = Option<(LbState, Option<(u16, u16)>, &'a str)>;
+
+#[test]
+fn states_of_haproxy() {
+    use LbState::{Down, Drain, Maint, Nolb, Other, Up};
+    let long = "s".repeat(NAME_LEN_MAX);
+    let at_most = format!("UP; name={long}; node=n");
+    let too_long = format!("UP; name={long}s; node=n");
+    let rows: [(&str, Said<'_>); 19] = [
+        (
+            "UP 1/3; address=127.0.0.1; port=80; name=b/s1; node=vm; weight=1/1; scur=0/0; qcur=0",
+            Some((Up, Some((1, 3)), "b/s1@vm")),
+        ),
+        ("UP; name=b/s1; node=vm", Some((Up, None, "b/s1@vm"))),
+        ("DOWN 1/2; name=b/s1; node=vm", Some((Down, Some((1, 2)), "b/s1@vm"))),
+        ("DOWN; name=b/s1", Some((Down, None, "b/s1@"))),
+        ("NOLB 2/3; node=lb-2; name=b/s1", Some((Nolb, Some((2, 3)), "b/s1@lb-2"))),
+        ("DRAIN; name=b/s1; node=vm", Some((Drain, None, "b/s1@vm"))),
+        ("MAINT; name=b/s1; node=vm", Some((Maint, None, "b/s1@vm"))),
+        ("no check; name=b/s1; node=vm", Some((Other, None, "b/s1@vm"))),
+        ("UP 70000/3; name=b/s1; node=vm", Some((Up, None, "b/s1@vm"))),
+        ("; name=b/s1; node=vm", Some((Other, None, "b/s1@vm"))),
+        (&at_most, Some((Up, None, &at_most[9..9 + NAME_LEN_MAX]))),
+        (&too_long, None),
+        ("UP", None),
+        ("UP; node=vm", None),
+        ("UP; name=; node=vm", None),
+        ("UP; name=<script>; node=vm", None),
+        ("UP; name=b/s1; node=a@b", None),
+        ("UP; name=b/s1; node=\u{e9}", None),
+        ("", None),
+    ];
+    for (field, expect) in rows {
+        let views = Views::default();
+        views.note(field.as_bytes(), secs(7));
+        let all = views.all(secs(7));
+        assert_eq!(views.refused(), u64::from(expect.is_none()), "{field}");
+        match (expect, &*all) {
+            (None, []) => {}
+            (Some((state, steps, name)), [view]) => {
+                let lb = &*view.lb;
+                assert_eq!((view.state, view.steps, view.at), (state, steps, secs(7)), "{field}");
+                assert!(lb == name || lb == format!("{name}@n"), "{lb} of {field}");
+            }
+            other => panic!("{field}: {other:?}"),
+        }
+    }
+    let views = Views::default();
+    views.note(b"\xff", secs(7));
+    assert_eq!((views.refused(), views.all(secs(7)).len()), (1, 0));
+}
+
+#[test]
+fn load_balancers_are_few() {
+    let census = census();
+    let seat = census.seat(0).unwrap();
+    for round in 1..=2 {
+        for at in 0..VIEWS_MAX + 3 {
+            let state = if round == 1 { "UP 1/3" } else { "DOWN" };
+            let request = format!(
+                "GET / HTTP/1.1\r\nhost: a\r\nx-haproxy-server-state: {state}; name=b/s{at}; node=vm\r\n\r\n"
+            );
+            probe(seat, request.as_bytes(), EndpointState::Up, secs(round));
+        }
+        let views: BTreeMap<_, _> = census.views(secs(round)).collect();
+        let [readyz, livez] = ["readyz", "livez"].map(|name| &views[name]);
+        assert_eq!((readyz.len(), livez.len()), (VIEWS_MAX, 0));
+        let state = if round == 1 { "b/s9@vm up 1/3" } else { "b/s9@vm down" };
+        let view = readyz.iter().find(|view| &*view.lb == "b/s9@vm").unwrap();
+        assert_eq!((view.to_string().as_str(), view.at), (state, secs(round)));
+        if round == 1 {
+            assert_eq!(census.views_refused(), 3, "as many had to go");
+        }
+    }
+}
+
+/// Anybody may send the field where there are no trusted proxies.
+#[test]
+fn invented_names_do_not_hide_a_load_balancer() {
+    let views = Views::default();
+    let say = |name: &str, at: u64| views.note(format!("UP; name=b/{name}; node=n").as_bytes(), secs(at));
+    let is_seen = |at: u64| views.all(secs(at)).iter().any(|view| &*view.lb == "b/real@n");
+    // All places are taken before it comes for the first time, by names that were heard often.
+    for at in 1..=3 {
+        (0..VIEWS_MAX).for_each(|invented| say(&format!("x{invented}"), at));
+    }
+    say("real", 4);
+    assert!(is_seen(4));
+    say("real", 6);
+    // However many are invented from then on, it stays.
+    for invented in 0..10_000 {
+        say(&format!("y{invented}"), 7);
+    }
+    assert!(is_seen(7));
+    assert_eq!(views.all(secs(7)).len(), VIEWS_MAX);
+    assert!(views.refused() >= 10_000 - VIEWS_MAX as u64);
+}
+
+#[test]
+fn load_balancers_that_are_gone_make_room() {
+    let views = Views::default();
+    let say = |name: &str, at: u64| views.note(format!("UP; name=b/{name}; node=n").as_bytes(), secs(at));
+    let known = |at: u64| -> Vec<String> {
+        views.all(secs(at)).iter().filter_map(|view| Some(view.lb.strip_suffix("@n")?.to_owned())).collect()
+    };
+    for at in 0..VIEWS_MAX {
+        say(&format!("s{at}"), 1);
+    }
+    say("s3", 3_000);
+    let over = 1 + HEARD_FOR.as_secs();
+    assert_eq!(known(over - 1).len(), VIEWS_MAX);
+    assert_eq!(known(over), ["b/s3"], "of the others nothing was heard for an hour");
+    say("new", over);
+    assert_eq!(known(over), ["b/new", "b/s3"]);
+    // Who was only away for long has his place until somebody else takes it.
+    say("s5", over);
+    assert_eq!(known(over), ["b/new", "b/s3", "b/s5"]);
+    assert_eq!(views.refused(), 0);
+}
+
+#[test]
+fn load_balancers_that_come_at_once_have_a_place_each() {
+    for _ in 0..50 {
+        let views = Views::default();
+        std::thread::scope(|scope| {
+            for thread in 0..4 {
+                let views = &views;
+                scope.spawn(move || {
+                    for at in 0..VIEWS_MAX / 4 {
+                        views.note(format!("UP; name=b/s{thread}.{at}; node=n").as_bytes(), secs(1));
+                        views.note(b"DOWN; name=b/s0.0; node=n", secs(1));
+                    }
+                });
+            }
+        });
+        assert_eq!((views.refused(), views.all(secs(1)).len()), (0, VIEWS_MAX));
+    }
+}
+
+#[test]
+fn only_trusted_load_balancers_are_believed_where_there_are_some() {
+    let bytes = b"GET / HTTP/1.0\r\nx-haproxy-server-state: UP; name=b/s1; node=n\r\n\r\n";
+    let mut head = Head::new();
+    head.parse(bytes, &Limits::default()).unwrap();
+    let at = |addr: &str| Peer::Addr(addr.parse().unwrap());
+    for (trusted, peer, is_believed) in [
+        (&[][..], at("192.0.2.1"), true),
+        (&[][..], Peer::Unknown, true),
+        (&["10.0.0.0/8"][..], at("10.1.2.3"), true),
+        (&["10.0.0.0/8"][..], at("::ffff:10.1.2.3"), true),
+        (&["10.0.0.0/8"][..], at("192.0.2.1"), false),
+        (&["10.0.0.0/8"][..], Peer::Unix, true),
+        (&["10.0.0.0/8"][..], Peer::Unknown, false),
+    ] {
+        let census = census();
+        let trusted = Networks::parse(trusted.iter().copied()).unwrap();
+        let client = crate::http::Client { peer, tls: None, scheme: None };
+        let request = Request::new(bytes, &head, b"").from_client(&client, secs(1), 0);
+        census.seat(0).unwrap().listen(&request, &trusted);
+        let (_, views) = census.views(secs(1)).next().unwrap();
+        assert_eq!(
+            (views.len(), census.views_refused()),
+            (is_believed.into(), (!is_believed).into()),
+            "{peer:?}"
+        );
+    }
+}

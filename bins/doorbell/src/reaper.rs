@@ -1,0 +1,80 @@
+//! As process 1 of a container, everybody whose parent died becomes our child: those that are dead are taken in, so that none fills the list of
+//! processes.
+//!
+//! Does not know about: children of our own, for which their checks wait.
+
+use crate::checks::CHILDREN;
+use rustix::process::{Pid, WaitOptions, waitpid};
+use signal_hook::consts::SIGCHLD;
+use signal_hook::iterator::Signals;
+use std::io;
+use std::time::Duration;
+
+/// Between two looks: many die at once, and none is in a hurry.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// Starts the thread where it is needed; it lives as long as the process.
+pub(crate) fn start() -> io::Result<()> {
+    if std::process::id() != 1 {
+        return Ok(());
+    }
+    let mut signals = Signals::new([SIGCHLD])?;
+    let take_in = move || signals.forever().for_each(|_child| take_in_all());
+    std::thread::Builder::new().name("orphans".into()).spawn(take_in).map(drop)
+}
+
+#[expect(clippy::disallowed_methods, reason = "a thread of its own that nobody waits for")]
+fn take_in_all() {
+    loop {
+        std::thread::sleep(PAUSE);
+        // While a check starts a program, nobody can tell whose child is whose.
+        let taken = CHILDREN.apart_from(|is_own| {
+            for pid in zombies().filter(|pid| !is_own(*pid)) {
+                // Its status means nothing to anybody.
+                let _status = waitpid(Some(pid), WaitOptions::NOHANG);
+            }
+        });
+        if taken.is_some() {
+            return;
+        }
+    }
+}
+
+/// Our dead children, as `/proc` has them (proc_pid_stat(5)).
+fn zombies() -> impl Iterator<Item = Pid> {
+    let entries = std::fs::read_dir("/proc").into_iter().flatten().filter_map(Result::ok);
+    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+    pids.filter(|pid| {
+        let stat = std::fs::read(format!("/proc/{pid}/stat")).unwrap_or_default();
+        is_zombie_of(&stat, std::process::id())
+    })
+    .filter_map(Pid::from_raw)
+}
+
+/// Whether `PID (NAME) STATE PARENT ...` is of a dead child of this parent. A name may hold anything, also a bracket.
+fn is_zombie_of(stat: &[u8], parent: u32) -> bool {
+    let Some(end) = memchr::memrchr(b')', stat) else { return false };
+    let rest = String::from_utf8_lossy(stat.get(end + 1..).unwrap_or_default()).into_owned();
+    let mut words = rest.split_ascii_whitespace();
+    words.next() == Some("Z") && words.next().and_then(|word| word.parse().ok()) == Some(parent)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_our_dead_are_taken_in() {
+        for (stat, expected) in [
+            ("7 (sh) Z 1 7 7 0", true),
+            ("7 (sh) S 1 7 7 0", false),
+            ("7 (sh) Z 12 7 7 0", false),
+            ("7 (a) Z 1 (b) Z 1 7", true),
+            ("7 (a) Z 1) S 1 7", false),
+            ("", false),
+            ("7 (sh)", false),
+        ] {
+            assert_eq!(is_zombie_of(stat.as_bytes(), 1), expected, "{stat}");
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! What an operator sees of a board.
+//!
+//! Does not know about: who looks.
+
+use super::Keeper;
+use crate::checks::ResultSink as _;
+use crate::operator::millis;
+use crate::wire::{AnswerView, CheckView, EndpointView, ResultView, UseView};
+use doorbell_health::{Audience, Board, Check, Endpoint, Time};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// Results of one check in a view.
+const HISTORY_MAX: usize = 1000;
+
+/// Results of each check in a view of all of them.
+const HISTORY_OF_ALL_MAX: usize = 10;
+
+impl Keeper {
+    /// All endpoints, in the order of the configuration.
+    pub(crate) fn endpoints(&self) -> Vec<EndpointView> {
+        let inside = self.lock();
+        let now = self.now();
+        inside.board.endpoints().iter().map(|endpoint| endpoint_view(&inside.board, endpoint, now)).collect()
+    }
+
+    /// Checks in the order of the configuration: all, or the one with this name. Their kinds are for the caller to fill in, by position.
+    pub(crate) fn checks(&self, name: Option<&str>, history: bool) -> Vec<(usize, CheckView)> {
+        let inside = self.lock();
+        let now = self.now();
+        let history = match (history, name) {
+            (false, _) => 0,
+            (true, None) => HISTORY_OF_ALL_MAX,
+            (true, Some(_)) => HISTORY_MAX,
+        };
+        let checks = inside.board.checks().enumerate();
+        let wanted = checks.filter(|(_, (_, known, _))| name.is_none_or(|name| name == *known));
+        wanted.map(|(at, (_, name, check))| (at, check_view(name, check, history, now))).collect()
+    }
+
+    /// When each check last succeeded, from the origin of times on.
+    pub(crate) fn last_successes(&self) -> BTreeMap<String, Duration> {
+        let inside = self.lock();
+        let checks = inside.board.checks();
+        let times = checks.filter_map(|(_, name, check)| Some((name.to_owned(), check.last_success_at()?)));
+        times.map(|(name, at)| (name, at.since(Time::ZERO))).collect()
+    }
+
+    /// How far the clock of the checks is from the origin of times.
+    pub(crate) fn since_zero(&self) -> Duration {
+        self.now().since(Time::ZERO)
+    }
+
+    /// How many checks are in each state.
+    pub(crate) fn check_counts(&self) -> BTreeMap<String, u32> {
+        let inside = self.lock();
+        let mut counts = BTreeMap::new();
+        for (_, _, check) in inside.board.checks() {
+            *counts.entry(check.state().as_str().to_owned()).or_default() += 1;
+        }
+        counts
+    }
+}
+
+fn endpoint_view(board: &Board, endpoint: &Endpoint, now: Time) -> EndpointView {
+    let config = endpoint.config();
+    let verdict = endpoint.verdict();
+    let uses = config.uses.iter().zip(endpoint.classes()).filter_map(|(one, class)| {
+        Some(UseView {
+            check: board.check_name(one.check)?.to_owned(),
+            severity: one.severity.into(),
+            in_quorum: one.in_quorum,
+            weight: one.weight,
+            class: (*class).into(),
+        })
+    });
+    EndpointView {
+        name: config.name.clone(),
+        state: verdict.state.into(),
+        cause: verdict.cause.into(),
+        note: endpoint.note(verdict).to_owned(),
+        age_ms: millis(now.since(endpoint.state_since())),
+        answers: Audience::ALL.map(|audience| answer_view(endpoint, audience)).into(),
+        weight: endpoint.weight(),
+        uses: uses.collect(),
+    }
+}
+
+fn answer_view(endpoint: &Endpoint, audience: Audience) -> AnswerView {
+    let (verdict, code) = endpoint.answer(audience);
+    AnswerView { audience: audience.into(), state: verdict.state.into(), code }
+}
+
+fn check_view(name: &str, check: &Check, history: usize, now: Time) -> CheckView {
+    let entries = check.history().iter();
+    let unseen = entries.len().saturating_sub(history);
+    let history = entries.skip(unseen).map(|entry| ResultView {
+        age_ms: millis(now.since(entry.at)),
+        outcome: entry.outcome.into(),
+        latency_us: u32::try_from(entry.latency().as_micros()).unwrap_or(u32::MAX),
+    });
+    CheckView {
+        name: name.to_owned(),
+        kind: String::new(),
+        state: check.state().into(),
+        age_ms: millis(now.since(check.state_since())),
+        last: check.last().map(|(at, result)| ResultView {
+            age_ms: millis(now.since(at)),
+            outcome: result.outcome.into(),
+            latency_us: u32::try_from(result.latency.as_micros()).unwrap_or(u32::MAX),
+        }),
+        reason: check.reason().to_owned(),
+        last_success_age_ms: check.last_success_at().map(|at| millis(now.since(at))),
+        successes: check.consecutive_successes(),
+        failures: check.consecutive_failures(),
+        interval_ms: millis(check.interval()),
+        next_in_ms: Some(check.next_due()).filter(|due| *due != Time::MAX).map(|due| millis(due.since(now))),
+        history: history.collect(),
+    }
+}

@@ -1,0 +1,167 @@
+//! Everything of a generation but its server, built from a configuration.
+//!
+//! Does not know about: who serves meanwhile, what follows when all of it could be built.
+
+use super::awaited::Awaited;
+use super::ports::Ports;
+use super::rollback_files::Litter;
+use super::{Generation, Program, SharedLog};
+use crate::build::engine;
+use crate::build::stores::Stores;
+use crate::build::{access_log, checks, compute};
+use crate::checks::Plan as ChecksPlan;
+use crate::checks::Push;
+use crate::config::model::Config;
+use crate::control_plane::ControlPlane;
+use crate::exit::{Exit, Failure};
+use crate::guards::Common;
+use crate::guards::client_limits::Tables;
+use crate::http2::Plan;
+use crate::operator::admin;
+use crate::registry::Keeper;
+use crate::registry::agent;
+use crate::reload::watch::Watched;
+use crate::routes::{Doors, Materials};
+use crate::sockets::{descriptor_store, listener};
+use crate::stats::totals::Totals;
+use crate::workers;
+use doorbell::{Offload, ServerBuilder};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// All but the server.
+pub(super) struct Built {
+    pub(super) keeper: Arc<Keeper>,
+    pub(super) access: Option<SharedLog>,
+    pub(super) totals: Totals,
+    pub(super) watched: Vec<Box<dyn Watched>>,
+    pub(super) checks: Option<ChecksPlan>,
+    pub(super) push: Option<Push>,
+    pub(super) plan: Option<Plan>,
+    pub(super) builder: ServerBuilder,
+    pub(super) tables: Arc<Tables>,
+    pub(super) compute: Option<Offload>,
+    pub(super) litter: Litter,
+    pub(super) awaited: Awaited,
+    pub(super) doors: Doors,
+}
+
+impl Built {
+    /// Builds everything; beside `before`, if there is one. When it fails, nothing has changed.
+    pub(super) fn new(
+        program: &Program,
+        config: &Config,
+        before: Option<&Generation>,
+    ) -> Result<Self, Failure> {
+        let (keeper, checks, push) = health(program, config, before)?;
+        let mut watched: Vec<Box<dyn Watched>> = Vec::new();
+        let lane = program.compute(config)?;
+        let reading = compute::Reading::new(lane.clone());
+        let stores = Stores::open(config, &reading, &mut watched).map_err(bad_config)?;
+        let none = Tables::default();
+        let tables = Tables::after(before.map_or(&none, |before| &before.tables), config);
+        let tables = Arc::new(tables.map_err(bad_config)?);
+        let (common, readers) =
+            Common::build(config, Arc::clone(&tables), lane.clone()).map_err(bad_config)?;
+        watched.extend(readers.into_iter().map(|reader| Box::new(reader) as Box<dyn Watched>));
+        let litter = Litter::of(config);
+        let doors = Doors::default();
+        let access = log(config, before)?;
+        let materials = Materials {
+            config,
+            keeper: &keeper,
+            push: push.as_ref(),
+            common: &common,
+            stores: &stores,
+            doors: &doors,
+        };
+        let mut totals = Totals::of(&common, config);
+        let sink = |log: &SharedLog| log.lock().unwrap_or_else(PoisonError::into_inner).sink();
+        access.iter().for_each(|access| totals.set_access(Arc::as_ptr(access).addr(), sink(access)));
+        let mut builder = engine::builder(config, &keeper, &program.operator);
+        builder = builder.keep_descriptors(descriptors(config, checks.as_ref()));
+        if let Some(checks) = &checks {
+            totals.set_checks(Arc::clone(&program.checks), checks.connector());
+            tracing::debug!("ports of checks: {}", checks.connector().report());
+        }
+        let mut plan = Plan::new(config, &keeper, Arc::clone(&program.http2));
+        let awaited = Awaited::default();
+        let is_open = |listener: &str| before.is_some_and(|before| before.has_open(listener));
+        for position in 0..config.listeners.len() {
+            let access = access.as_ref().map(|log| log.lock().unwrap_or_else(PoisonError::into_inner));
+            let access = access.as_deref();
+            let acceptor = match config.tls_of(position).map(|table| (position, table)) {
+                None => None,
+                Some(table) => match awaited.pairs(config, table, is_open)? {
+                    None => continue,
+                    Some(pairs) => Some(listener::acceptor(pairs, &materials, table, &mut watched)?),
+                },
+            };
+            builder = listener::add(builder, &materials, position, access, acceptor, &mut totals, &mut plan)?;
+        }
+        builder = agent::add(builder, config, &keeper, |name| {
+            totals.add_listener(&format!("agent.{name}"));
+            plan.iter_mut().for_each(Plan::add_none);
+        })?;
+        if let Some(plan) = &plan {
+            totals.set_http2(Arc::clone(program.http2.counters()));
+            builder = plan.attach(builder);
+        }
+        Ok(Self {
+            keeper,
+            access,
+            totals,
+            watched,
+            checks,
+            push,
+            plan,
+            builder,
+            tables,
+            compute: lane,
+            litter,
+            awaited,
+            doors,
+        })
+    }
+}
+
+/// A board, what runs its checks, and where pushed results are left.
+type Health = (Arc<Keeper>, Option<ChecksPlan>, Option<Push>);
+
+/// The health of a configuration.
+fn health(program: &Program, config: &Config, before: Option<&Generation>) -> Result<Health, Failure> {
+    let keeper = match before {
+        Some(before) => Keeper::build_after(config, &before.keeper),
+        None => Keeper::build(config),
+    };
+    let keeper = keeper.map_err(bad_config)?;
+    let left = before.and_then(|before| before.left.as_ref());
+    let (checks, push) = checks::plan(config, &program.checks, left).map_err(bad_config)?.unzip();
+    keeper.run_on_demand(checks.iter().flat_map(|plan: &ChecksPlan| plan.run_requests()));
+    checks.iter().for_each(|plan| keeper.count_in(plan.stats()));
+    Ok((keeper, checks, push))
+}
+
+fn bad_config(why: String) -> Failure {
+    Failure::new(Exit::BadConfig, why)
+}
+
+/// What may be open beside connections and what the engine has.
+fn descriptors(config: &Config, checks: Option<&ChecksPlan>) -> u32 {
+    let of_admin = if config.admin.is_some() { admin::DESCRIPTORS } else { 0 };
+    let of_checks = checks.map_or(0, ChecksPlan::descriptors);
+    let of_store = descriptor_store::descriptors(config, workers::count(config));
+    let all = [of_admin, of_checks, of_store, ControlPlane::descriptors(config), Ports::descriptors(config)];
+    all.into_iter().fold(0, u32::saturating_add)
+}
+
+/// The log of the generation before, where it would be the same: its lines name routes by their position.
+fn log(config: &Config, before: Option<&Generation>) -> Result<Option<SharedLog>, Failure> {
+    let names = |config: &Config| config.routes.iter().map(|route| route.name.clone()).collect::<Vec<_>>();
+    let is_same = |before: &&Generation| {
+        before.config.log.has_access_of(&config.log) && names(&before.config) == names(config)
+    };
+    if let Some(before) = before.filter(is_same) {
+        return Ok(before.access.clone());
+    }
+    Ok(access_log::start(config)?.map(|log| Arc::new(Mutex::new(log))))
+}

@@ -1,0 +1,100 @@
+//! Watches the configuration file, and the certificates that listeners wait for: a change is served without a command.
+//!
+//! Does not know about: how directories are watched, what a reload does.
+
+use super::generations::{Fleet, Reading};
+use crate::config::model::ReloadOn;
+use crate::operator::Operator;
+use crate::reload::watch::{Look, Stamps, Watched, directories_of};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// See the [module](self). Files that secrets come from are a part of it.
+#[derive(Debug)]
+pub(crate) struct ConfigFile {
+    fleet: Arc<Fleet>,
+    operator: Operator,
+    files: Vec<PathBuf>,
+    stamps: Stamps,
+}
+
+/// The files of all certificates that are waited for, whichever generation serves.
+#[derive(Debug)]
+pub(crate) struct AwaitedFiles(Arc<Fleet>);
+
+impl ConfigFile {
+    /// `None` where there is no file. Whether it is to be watched may change.
+    pub(crate) fn watched(fleet: &Arc<Fleet>, operator: &Operator) -> Option<Self> {
+        // What changed since the start is found by the first look.
+        let Reading { files, .. } = fleet.read()?;
+        let (fleet, operator) = (Arc::clone(fleet), operator.clone());
+        Some(Self { fleet, operator, files, stamps: Stamps::default() })
+    }
+
+    fn is_wanted(&self) -> bool {
+        self.fleet.with_config(|config| config.lifecycle.reloads_on(ReloadOn::File)).unwrap_or_default()
+    }
+
+    fn stamps(&self) -> Stamps {
+        Stamps::of(self.files.iter().map(PathBuf::as_path))
+    }
+}
+
+impl Watched for ConfigFile {
+    fn name(&self) -> String {
+        let file = self.files.first().map(|file| file.display().to_string());
+        format!("configuration {}", file.unwrap_or_default())
+    }
+
+    fn directories(&self) -> Vec<PathBuf> {
+        if !self.is_wanted() {
+            return Vec::new();
+        }
+        self.files.iter().flat_map(|file| directories_of(file)).collect()
+    }
+
+    fn look(&mut self) -> Look {
+        let stamps = self.stamps();
+        if stamps == self.stamps || !self.is_wanted() {
+            return Look::Same;
+        }
+        self.stamps = stamps;
+        let Some(Reading { config, files }) = self.fleet.read() else { return Look::Same };
+        if self.files != files {
+            self.files = files;
+            // Nothing is lost: if these changed since they were read, they are another content at the next look.
+            self.stamps = self.stamps();
+        }
+        if !self.fleet.is_outdated(config) {
+            return Look::Same;
+        }
+        // Said by whoever reloads, either way.
+        let _said = self.operator.reload();
+        Look::Same
+    }
+}
+
+impl AwaitedFiles {
+    pub(crate) fn watched(fleet: &Arc<Fleet>) -> Self {
+        Self(Arc::clone(fleet))
+    }
+}
+
+impl Watched for AwaitedFiles {
+    fn name(&self) -> String {
+        "listeners that wait for a certificate".to_owned()
+    }
+
+    fn directories(&self) -> Vec<PathBuf> {
+        let awaited = self.0.awaited();
+        awaited.map(|(awaited, config)| awaited.directories(&config)).unwrap_or_default()
+    }
+
+    fn look(&mut self) -> Look {
+        match self.0.open_awaited() {
+            None => Look::Same,
+            Some(Ok(what)) => Look::Changed(what),
+            Some(Err(why)) => Look::Refused(why),
+        }
+    }
+}

@@ -1,0 +1,334 @@
+//! The generations of a process: the one that serves, and those before it whose connections are not over.
+//!
+//! Does not know about: signals, files, who asks for a reload.
+
+use super::fixed::cannot_change;
+use super::{Awaited, Generation, Program, Started};
+use crate::build::engine;
+use crate::checks::ReadyScheduler;
+use crate::config::model::{Config, ReloadOn};
+use crate::exit::Failure;
+use crate::log;
+use crate::sockets::systemd;
+use crate::supervisor::queue::Queue;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// How long connections of a retired generation may stay that do nothing: longer than clients keep idle ones by default.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Retired generations that may live at once. Where reloads come faster than they end, the oldest one is drained.
+const RETIRED_MAX: usize = 2;
+
+/// How long a look at all files may take.
+const LOOK_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Reads the configuration anew, with everything that the command line changes about it.
+pub(crate) type Read = Box<dyn Fn() -> Reading + Send + Sync>;
+
+/// A configuration as it is now.
+#[derive(Debug)]
+pub(crate) struct Reading {
+    /// Or what is wrong with it, as at the start.
+    pub(crate) config: Result<Config, String>,
+    /// The file, and those that it takes secrets from.
+    pub(crate) files: Vec<PathBuf>,
+}
+
+/// See the [module](self).
+pub(crate) struct Fleet {
+    program: Program,
+    queue: Queue,
+    /// Where the configuration came from.
+    origin: String,
+    /// `None` where that can be read only once, or is no file.
+    read: Option<Read>,
+    /// Held from the reading of a configuration until it is served: the last one that is read is the last one that is served.
+    reloading: Mutex<()>,
+    inside: Mutex<Inside>,
+}
+
+struct Inside {
+    /// `None` once it has ended.
+    current: Option<Generation>,
+    /// Oldest first.
+    retired: Vec<Generation>,
+    /// What was wrong with what was read last, if anything was.
+    refused: Option<String>,
+    /// What was said last of keys that are to be different and stay.
+    stays: Vec<String>,
+    closing: bool,
+}
+
+impl Fleet {
+    /// Starts the first generation.
+    pub(crate) fn launch(
+        program: Program,
+        queue: Queue,
+        config: Config,
+        origin: &str,
+        read: Option<Read>,
+    ) -> Result<Arc<Self>, Failure> {
+        let started = Generation::start(&program, config, None)?;
+        let inside =
+            Inside { current: None, retired: Vec::new(), refused: None, stays: Vec::new(), closing: false };
+        let (reloading, inside) = (Mutex::default(), Mutex::new(inside));
+        let fleet = Self { program, queue, origin: origin.to_owned(), read, reloading, inside };
+        started.tell_notes();
+        fleet.put_in_place(&mut fleet.lock(), started);
+        Ok(Arc::new(fleet))
+    }
+
+    /// Reads the configuration anew and has it served, or says why everything stays as it is. Without a change only files are looked at.
+    pub(crate) fn reload(&self) -> Result<String, String> {
+        let _one_at_a_time = self.reloading.lock().unwrap_or_else(PoisonError::into_inner);
+        systemd::while_reloading(|| self.reload_now())
+    }
+
+    fn reload_now(&self) -> Result<String, String> {
+        let Some(read) = &self.read else {
+            self.look_now();
+            return Ok(format!(
+                "the configuration is {} and stays; certificates, keys and stored files were looked at",
+                self.origin
+            ));
+        };
+        let config = read().config;
+        self.lock().refused = config.as_ref().err().cloned();
+        let outcome = config.and_then(|config| self.renew(config));
+        match &outcome {
+            Ok(text) => {
+                self.program.ledger.count(|reloads| reloads.has_last_failed = false);
+                tracing::info!(config = self.origin, "reloaded: {text}");
+            }
+            Err(why) => {
+                self.program.ledger.count(|reloads| {
+                    reloads.failed += 1;
+                    reloads.has_last_failed = true;
+                });
+                tracing::error!(config = self.origin, "not reloaded, everything stays as it was: {why}");
+            }
+        }
+        outcome
+    }
+
+    /// Whether what can be read now is something else than what is served, and than what was refused last, or was not said to stay.
+    pub(super) fn is_outdated(&self, config: Result<Config, String>) -> bool {
+        let mut inside = self.lock();
+        let config = match config {
+            Ok(config) => config,
+            Err(why) => return inside.refused.as_ref() != Some(&why),
+        };
+        inside.refused = None;
+        let Some(current) = &inside.current else { return false };
+        let (config, stays) = self.possible(current, config);
+        !current.is_same(&config) || stays != inside.stays
+    }
+
+    /// Whether SIGHUP means a reload.
+    pub(crate) fn heeds_sighup(&self) -> bool {
+        self.read.is_some()
+            && self.with_config(|config| config.lifecycle.reloads_on(ReloadOn::Sighup)).unwrap_or_default()
+    }
+
+    /// Whether this is the generation that serves.
+    pub(crate) fn serves(&self, number: u64) -> bool {
+        self.lock().current.as_ref().is_some_and(|current| current.number == number)
+    }
+
+    /// Looks at certificates, keys and stored files.
+    pub(crate) fn look(&self) {
+        let _one_at_a_time = self.reloading.lock().unwrap_or_else(PoisonError::into_inner);
+        systemd::while_reloading(|| self.look_now());
+    }
+
+    fn look_now(&self) {
+        if let Some(current) = &self.lock().current {
+            current.look(LOOK_TIMEOUT);
+        }
+    }
+
+    /// Opens access logs anew by their names.
+    pub(crate) fn reopen_logs(&self) {
+        self.lock().each(Generation::reopen_log);
+    }
+
+    /// No new connections any more; those that are there may take so long.
+    pub(crate) fn drain(&self, timeout: Duration) {
+        let mut inside = self.lock();
+        inside.closing = true;
+        inside.each(|generation| generation.drain(timeout));
+    }
+
+    /// Every connection is closed now.
+    pub(crate) fn stop(&self) {
+        let mut inside = self.lock();
+        inside.closing = true;
+        inside.each(Generation::stop);
+    }
+
+    /// A server has ended. True when none is left.
+    pub(crate) fn ended(&self, number: u64) -> bool {
+        self.program.ledger.close(number);
+        let mut inside = self.lock();
+        let retired = inside.retired.iter().position(|generation| generation.number == number);
+        let ended = match retired {
+            Some(at) => Some(inside.retired.remove(at)),
+            None => inside.current.take_if(|current| current.number == number),
+        };
+        let none_left = inside.current.is_none() && inside.retired.is_empty();
+        drop(inside);
+        if let Some(generation) = ended {
+            let is_old = retired.is_some();
+            generation.end();
+            if is_old {
+                tracing::debug!(generation = number, "the last connection of a former configuration is over");
+            }
+        }
+        none_left
+    }
+
+    /// The configuration as it is now; `None` where it cannot be read again.
+    pub(super) fn read(&self) -> Option<Reading> {
+        Some(self.read.as_ref()?())
+    }
+
+    /// A configuration as it can be served now, and what cannot be of it.
+    fn possible(&self, current: &Generation, config: Config) -> (Config, Vec<String>) {
+        cannot_change(&current.config, self.program.compute_settings(), config)
+    }
+
+    fn renew(&self, config: Config) -> Result<String, String> {
+        let mut inside = self.lock();
+        let Some(current) = inside.current.as_ref().filter(|_| !inside.closing) else {
+            return Err("doorbell is about to end".to_owned());
+        };
+        let (config, stays) = self.possible(current, config);
+        if current.is_same(&config) && !current.awaited.is_over(&config) {
+            current.look(LOOK_TIMEOUT);
+            inside.tell_stays(&stays);
+            let same = "the configuration is the same; certificates, keys and stored files were looked at";
+            return Ok(std::iter::once(same)
+                .chain(stays.iter().map(String::as_str))
+                .collect::<Vec<_>>()
+                .join("\n"));
+        }
+        let mut text = self.replace(&mut inside, config)?;
+        inside.tell_stays(&stays);
+        for what in stays {
+            text.push('\n');
+            text.push_str(&what);
+        }
+        Ok(text)
+    }
+
+    /// Starts a generation with this configuration, which the one that serves gives way to.
+    fn replace(&self, inside: &mut Inside, config: Config) -> Result<String, String> {
+        let started = Generation::start(&self.program, config, inside.current.as_ref())
+            .map_err(|failure| failure.to_string())?;
+        started.tell_notes();
+        let number = started.generation.number;
+        let addresses = started.server.local_addrs().iter().map(engine::show).collect::<Vec<_>>().join(" ");
+        self.put_in_place(inside, started);
+        self.program.ledger.count(|reloads| reloads.done += 1);
+        Ok(format!("generation {number} serves at {addresses}"))
+    }
+
+    /// Listeners that are not open yet, and the configuration that they are of. `None` where all are, and near the end.
+    pub(crate) fn awaited(&self) -> Option<(Arc<Awaited>, Config)> {
+        let inside = self.lock();
+        let current =
+            inside.current.as_ref().filter(|current| !inside.closing && !current.awaited.is_empty())?;
+        Some((Arc::clone(&current.awaited), current.config.clone()))
+    }
+
+    /// Opens listeners whose certificate can be used by now, by a generation of the same configuration. `None` without any.
+    pub(super) fn open_awaited(&self) -> Option<Result<String, String>> {
+        let _one_at_a_time = self.reloading.lock().unwrap_or_else(PoisonError::into_inner);
+        let (awaited, config) = self.awaited()?;
+        if !awaited.is_over(&config) {
+            return None;
+        }
+        let mut inside = self.lock();
+        if inside.closing {
+            return None;
+        }
+        Some(systemd::while_reloading(|| self.replace(&mut inside, config)))
+    }
+
+    /// Makes a generation that accepts the one that serves, and has the one before it retire.
+    fn put_in_place(&self, inside: &mut Inside, started: Started) {
+        let Started { mut generation, server, same, checks, ports, waiter } = started;
+        let number = generation.number;
+        let running = generation.running(&self.program, &server, &self.origin);
+        waiter.wait_for(number, server, generation.lane.clone(), self.queue.clone());
+        self.program.ledger.open(number, generation.handle.clone(), Arc::clone(&running.totals));
+        let heir = generation.handle.clone();
+        let mut elder = inside.current.take();
+        if let Some(elder) = &mut elder {
+            generation.follow(elder, &same);
+            self.program.operator.adopt(&generation.keeper);
+        }
+        let open = elder.as_mut().map(|elder| std::mem::take(&mut elder.ports)).unwrap_or_default();
+        generation.ports = ports.open(open, &generation.config, &generation.keeper);
+        generation.awaited.tell();
+        generation.checks = checks.map(ReadyScheduler::go);
+        self.program.operator.install(running);
+        self.program.guard.follow(generation.config.admin.as_ref());
+        log::set_level(generation.config.log.level);
+        inside.current = Some(generation);
+        if let Some(elder) = elder {
+            elder.lane.iter().for_each(|lane| lane.allow(PATIENCE));
+            if !heir.take_over(PATIENCE) {
+                tracing::warn!("a worker of the former configuration is busy and still accepts");
+            }
+            self.retire(inside, elder);
+        }
+    }
+
+    fn retire(&self, inside: &mut Inside, mut elder: Generation) {
+        elder.lane.iter().for_each(|lane| lane.drain(PATIENCE));
+        drop(elder.watch.take());
+        inside.retired.push(elder);
+        let too_many = inside.retired.len().saturating_sub(RETIRED_MAX);
+        for oldest in inside.retired.iter_mut().take(too_many).filter(|oldest| !oldest.is_hurried) {
+            oldest.is_hurried = true;
+            self.program.ledger.count(|reloads| reloads.hurried += 1);
+            oldest.drain(oldest.config.lifecycle.drain_timeout);
+        }
+    }
+
+    /// The configuration that is served.
+    pub(crate) fn with_config<T>(&self, look: impl FnOnce(&Config) -> T) -> Option<T> {
+        self.lock().current.as_ref().map(|current| look(&current.config))
+    }
+
+    pub(crate) const fn program(&self) -> &Program {
+        &self.program
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inside> {
+        self.inside.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Inside {
+    /// Says once what stays as it is until a restart.
+    fn tell_stays(&mut self, stays: &[String]) {
+        if self.stays != stays {
+            stays.iter().for_each(|what| tracing::warn!("{what}"));
+            self.stays = stays.to_vec();
+        }
+    }
+
+    fn each(&self, act: impl Fn(&Generation)) {
+        self.current.iter().chain(&self.retired).for_each(act);
+    }
+}
+
+impl std::fmt::Debug for Fleet {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Fleet").field("origin", &self.origin).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,400 @@
+//! A generation: everything that one configuration brings to life, from its board to its sockets.
+//!
+//! Does not know about: when another one follows, who wants that.
+//!
+//! The first one is made at the start. Each further one is made beside the one that serves: built whole, then started on the same
+//! listening sockets, and only then does the older one retire ([`generations`]). Whatever fails before that leaves the older one, and everything
+//! that generations share, as it was. So what can fail comes before the server, as far as it can be taken back; what cannot comes
+//! behind it, and cannot fail.
+
+mod awaited;
+mod build;
+mod file;
+mod fixed;
+mod generations;
+mod ports;
+mod rollback_files;
+mod waiter;
+pub(crate) mod watch;
+
+pub(crate) use awaited::Awaited;
+pub(crate) use file::{AwaitedFiles, ConfigFile};
+pub(crate) use generations::Fleet;
+pub(crate) use generations::{Read, Reading};
+
+use crate::build::checks::Left;
+use crate::build::compute;
+use crate::checks::{
+    Heartbeat, Plan as ChecksPlan, Push, ReadyScheduler, RunNow, Scheduler as Checks, SchedulerCounters,
+};
+use crate::config::model::{CheckKind, ClientTls, Compute, Config};
+use crate::exit::{Exit, Failure};
+use crate::guards::client_limits::Tables;
+use crate::http2::{self, Lane, Plan};
+use crate::operator::admin::Guard;
+use crate::operator::{MaintenanceFiles, Operator, Running};
+use crate::registry::{Keeper, Same};
+use crate::reload::watch::{Stamps, Watch, Watched};
+use crate::routes::Doors;
+use crate::stats::process::Ledger;
+use crate::stats::totals::Totals;
+use build::Built;
+use doorbell::access_log::AccessLog;
+use doorbell::{Handle, Offload, Server};
+use ports::{Ports, Unopened};
+use std::hash::{Hash as _, Hasher as _};
+use std::path::Path;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Duration;
+use waiter::Waiter;
+
+/// How long the last lines of an access log may take.
+const ACCESS_LOG_END: Duration = Duration::from_secs(2);
+
+/// What all generations of a process share.
+pub(crate) struct Program {
+    pub(crate) operator: Operator,
+    pub(crate) ledger: Arc<Ledger>,
+    /// Who may change something on the admin listener.
+    guard: Arc<Guard>,
+    checks: Arc<SchedulerCounters>,
+    http2: Arc<http2::Common>,
+    /// Threads cannot be taken away from jobs that run, so it is there from its first use on, as it was wanted then.
+    compute: OnceLock<(Compute, Offload)>,
+    /// Until somebody watches them.
+    files: Mutex<Option<Box<dyn Watched>>>,
+}
+
+/// See the [module](self).
+#[derive(Debug)]
+pub(crate) struct Generation {
+    number: u64,
+    config: Config,
+    keeper: Arc<Keeper>,
+    handle: Handle,
+    totals: Arc<Totals>,
+    lane: Option<Arc<Lane>>,
+    access: Option<SharedLog>,
+    checks: Option<Checks>,
+    /// Where results are left that somebody else found.
+    push: Option<Push>,
+    hurry: Option<RunNow>,
+    /// Whether the thread of checks goes on.
+    pulse: Option<Heartbeat>,
+    ports: Ports,
+    /// Of its checks, for those of the next one.
+    left: Option<Left>,
+    tables: Arc<Tables>,
+    /// Listeners that are not open yet.
+    awaited: Arc<Awaited>,
+    doors: Doors,
+    watch: Option<Watch>,
+    /// Files that checks read once.
+    stamps: Stamps,
+    /// Whether its connections were told to hurry.
+    is_hurried: bool,
+}
+
+/// Generations whose log is the same write through one.
+type SharedLog = Arc<Mutex<AccessLog>>;
+
+/// A generation that accepts, beside the one before it.
+#[derive(Debug)]
+pub(crate) struct Started {
+    generation: Generation,
+    server: Server,
+    /// Which of its checks are as before.
+    same: Same,
+    checks: Option<ReadyScheduler>,
+    ports: Unopened,
+    waiter: Waiter,
+}
+
+impl Program {
+    pub(crate) fn new(operator: Operator, guard: Arc<Guard>) -> Self {
+        Self {
+            operator,
+            guard,
+            ledger: Arc::default(),
+            checks: Arc::default(),
+            http2: Arc::default(),
+            compute: OnceLock::new(),
+            files: Mutex::default(),
+        }
+    }
+
+    /// Files that declare maintenance, where that is wanted. They are to be watched.
+    pub(crate) fn take_files(&self) -> Option<Box<dyn Watched>> {
+        self.files.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    /// Takes up what was declared before the start, on the first board.
+    fn begin(&self, config: &Config, keeper: &Arc<Keeper>) {
+        if let Some(path) = &config.lifecycle.state_file {
+            self.operator.keep_in(path);
+        }
+        self.operator.prepare(keeper);
+        self.operator.adopt(keeper);
+        let files = config.maintenance.file_dir.as_ref();
+        let files = files.map(|directory| MaintenanceFiles::new(directory, &self.operator));
+        *self.files.lock().unwrap_or_else(PoisonError::into_inner) =
+            files.map(|files| Box::new(files) as Box<dyn Watched>);
+    }
+
+    /// Whether any configuration needed those threads.
+    pub(crate) fn has_compute(&self) -> bool {
+        self.compute.get().is_some()
+    }
+
+    /// What the threads of `[compute]` were started with, if they were.
+    fn compute_settings(&self) -> Option<&Compute> {
+        self.compute.get().map(|(settings, _)| settings)
+    }
+
+    /// The threads of `[compute]`, if a route of this configuration has work for them. Those that were not there before end again with a
+    /// generation that does not come to serve.
+    fn compute(&self, config: &Config) -> Result<Option<Offload>, Failure> {
+        match self.compute.get() {
+            Some((_, lane)) => Ok(config.needs_compute().then(|| lane.clone())),
+            None => compute::start(config),
+        }
+    }
+}
+
+impl Generation {
+    /// Makes a generation and lets it accept; beside `before`, on the same sockets, if there is one. When it fails, nothing has changed.
+    pub(crate) fn start(
+        program: &Program,
+        config: Config,
+        before: Option<&Self>,
+    ) -> Result<Started, Failure> {
+        let same = before.map(|before| same_checks(&before.config, &config)).unwrap_or_default();
+        // Before they are read: what changes meanwhile is another one at the next look.
+        let stamps = stamps(&config);
+        let Built {
+            keeper,
+            access,
+            totals,
+            watched,
+            checks,
+            push,
+            plan,
+            mut builder,
+            tables,
+            compute,
+            litter,
+            awaited,
+            doors,
+        } = Built::new(program, &config, before)?;
+        let lane = plan.map(Plan::start).transpose()?.map(Arc::new);
+        if let Some(before) = before {
+            keeper.inherit(&before.keeper, &same);
+            builder = builder.succeed(&before.handle);
+        }
+        if before.is_some() {
+            program.operator.prepare(&keeper);
+        } else {
+            program.begin(&config, &keeper);
+        }
+        let watch = Watch::start(watched).map_err(no_thread)?;
+        let hurry = checks.as_ref().map(ChecksPlan::run_now_handle);
+        let pulse = checks.as_ref().map(ChecksPlan::heartbeat);
+        let left = checks.as_ref().map(|plan| Left::of(&config, plan));
+        let ports =
+            Ports::prepare(&config, before.map(|before| (&before.ports, &before.config)), &program.ledger)?;
+        let checks = checks.map(|plan| plan.start(Arc::clone(&keeper))).transpose().map_err(no_thread)?;
+        let waiter = Waiter::start().map_err(no_thread)?;
+        // Last comes what clients see. From here on nothing fails any more.
+        let server = builder.start().map_err(|error| crate::build::engine::start_failure(&error))?;
+        litter.keep();
+        if let Some(lane) = compute {
+            program.compute.get_or_init(|| (config.compute.clone(), lane));
+        }
+        let generation = Self {
+            number: before.map_or(1, |before| before.number + 1),
+            config,
+            keeper,
+            handle: server.handle(),
+            totals: Arc::new(totals),
+            lane,
+            access,
+            checks: None,
+            push,
+            hurry,
+            pulse,
+            ports: Ports::default(),
+            left,
+            tables,
+            awaited: Arc::new(awaited),
+            doors,
+            watch: Some(watch),
+            stamps,
+            is_hurried: false,
+        };
+        Ok(Started { generation, server, same, checks, ports, waiter })
+    }
+
+    /// What operators see of it.
+    fn running(&self, program: &Program, server: &Server, origin: &str) -> Running {
+        Running {
+            keeper: Arc::clone(&self.keeper),
+            handle: self.handle.clone(),
+            report: server.driver_report().clone(),
+            awaited: Arc::clone(&self.awaited),
+            addresses: server.local_addrs().iter().map(crate::build::engine::show).collect(),
+            ports: self.ports.addresses(&self.config),
+            origin: origin.to_owned(),
+            lifecycle: self.config.lifecycle.clone(),
+            check_kinds: Running::check_kinds(&self.config),
+            config_hash: hash(&self.config),
+            totals: Arc::clone(&self.totals),
+            hurry: self.hurry.clone(),
+            push: self.push.clone(),
+            pulse: self.pulse.clone(),
+            ledger: Arc::clone(&program.ledger),
+        }
+    }
+
+    /// Whether a listener of this name is open.
+    fn has_open(&self, listener: &str) -> bool {
+        self.config.listeners.iter().any(|open| open.name == listener) && !self.awaited.has(listener)
+    }
+
+    /// Looks at all files now.
+    fn look(&self, timeout: Duration) {
+        if let Some(watch) = &self.watch {
+            watch.look(timeout);
+        }
+    }
+
+    fn reopen_log(&self) {
+        if let Some(access) = &self.access {
+            access.lock().unwrap_or_else(PoisonError::into_inner).reopen();
+        }
+    }
+
+    /// No new connections; those that are there may take so long.
+    fn drain(&self, timeout: Duration) {
+        self.lane.iter().for_each(|lane| lane.allow(timeout));
+        self.handle.drain_within(timeout);
+        self.lane.iter().for_each(|lane| lane.drain(timeout));
+    }
+
+    fn stop(&self) {
+        self.handle.stop();
+        self.lane.iter().for_each(|lane| lane.stop());
+    }
+
+    /// Whether this is the same, down to the files that checks read once.
+    fn is_same(&self, config: &Config) -> bool {
+        self.config == *config && self.stamps == stamps(config)
+    }
+
+    /// The end, once its server has ended.
+    fn end(self) {
+        let Self { checks, lane, watch, access, .. } = self;
+        drop(checks);
+        drop(lane);
+        drop(watch);
+        let log = access
+            .and_then(Arc::into_inner)
+            .map(|log| log.into_inner().unwrap_or_else(PoisonError::into_inner));
+        if log.is_some_and(|log| !log.stop(ACCESS_LOG_END)) {
+            tracing::warn!("the access log did not take its last lines");
+        }
+    }
+}
+
+impl Started {
+    /// What was adjusted.
+    fn tell_notes(&self) {
+        self.server.notes().iter().for_each(|note| tracing::info!("{note}"));
+    }
+}
+
+impl Generation {
+    /// Follows `before`, whose checks do not run any more from here on: what they found last is known, and so is what clients of connections
+    /// that are still its leave there.
+    fn follow(&self, before: &mut Self, same: &Same) {
+        drop(before.checks.take());
+        self.keeper.inherit(&before.keeper, same);
+        if let (Some(before), Some(now)) = (&before.push, &self.push) {
+            before.redirect(now, &same.places);
+        }
+        before.doors.give_way_to(&self.doors);
+        self.keeper.speak_after(&before.keeper);
+    }
+}
+
+/// Checks that ask the same, however it is judged; the others are awaited as long as their first runs take, or the first push may.
+fn same_checks(before: &Config, now: &Config) -> Same {
+    let known: std::collections::HashMap<&str, usize> =
+        before.checks.iter().enumerate().map(|(at, check)| (check.name.as_str(), at)).collect();
+    let mut same = Same::default();
+    for check in &now.checks {
+        let place = known.get(check.name.as_str()).copied();
+        let place =
+            place.filter(|&at| before.checks.get(at).is_some_and(|old| old.kind.asks_as(&check.kind)));
+        if place.is_none() {
+            let time = match check.kind {
+                CheckKind::Ttl(ttl) => ttl,
+                _ => check.pace.timeout + crate::checks::first_runs(now.checks.len()),
+            };
+            same.awaited.insert(check.name.clone(), time);
+        }
+        same.places.push(place);
+    }
+    same
+}
+
+/// What checks read once: certificates of authorities, and our own.
+fn stamps(config: &Config) -> Stamps {
+    let tls = config.checks.iter().filter_map(|check| match &check.kind {
+        CheckKind::Grpc(grpc) => grpc.tls.as_ref(),
+        CheckKind::Http(http) => Some(&http.tls),
+        CheckKind::Redis(redis) => redis.tls.as_ref(),
+        CheckKind::Tls(check) => Some(&check.tls),
+        CheckKind::Dns(_)
+        | CheckKind::Exec(_)
+        | CheckKind::File(_)
+        | CheckKind::Gauge(_)
+        | CheckKind::Tcp(_)
+        | CheckKind::Ttl(_) => None,
+    });
+    Stamps::of(tls.flat_map(|ClientTls { ca, identity, .. }| {
+        let own = identity.iter().flat_map(|(cert, key)| [cert.as_path(), key.as_path()]);
+        ca.iter().map(|ca| ca.as_path() as &Path).chain(own)
+    }))
+}
+
+/// The same for the same configuration, whatever it was written in. Secrets are not in it.
+fn hash(config: &Config) -> String {
+    let mut hasher = std::hash::DefaultHasher::new();
+    crate::config::to_json(config, true).to_string().hash(&mut hasher);
+    format!("{:016x}", hasher.finish())
+}
+
+fn no_thread(error: std::io::Error) -> Failure {
+    Failure::new(Exit::Failure, format!("no thread could be started: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{Source, parse};
+
+    #[test]
+    fn a_new_check_is_awaited_until_its_first_result_can_be_there() {
+        let config = |text: &str| {
+            let text =
+                format!("version = 1\n[check.db]\ntype = \"tcp\"\naddress = \"127.0.0.1:5432\"\n{text}");
+            parse(&Source { name: "f".into(), text }, &|_| None).config.expect("it is valid")
+        };
+        let before = config("");
+        let beat = "[check.beat]\ntype = \"ttl\"\nttl = \"1m\"\n";
+        let cache = "[check.cache]\ntype = \"tcp\"\naddress = \"127.0.0.1:6379\"\ntimeout = \"2s\"\n";
+        let same = same_checks(&before, &config(&format!("{beat}{cache}")));
+        let awaited = |name: &str| same.awaited.get(name).map(Duration::as_secs);
+        assert_eq!((awaited("beat"), awaited("cache"), awaited("db")), (Some(60), Some(2), None));
+    }
+}

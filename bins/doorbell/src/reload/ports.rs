@@ -1,0 +1,121 @@
+//! Ports that are open beside the rings: TCP gates, and probes for whoever asks.
+//!
+//! Does not know about: what is said there.
+
+use crate::blackbox::{self, Probes};
+use crate::config::model::{Config, TcpGate};
+use crate::exit::Failure;
+use crate::registry::Keeper;
+use crate::sockets::gate::{self, Gates};
+use crate::stats::process::Ledger;
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+/// Those of a generation.
+#[derive(Debug, Default)]
+pub(super) struct Ports {
+    gates: Option<Gates>,
+    probes: Option<Probes>,
+}
+
+/// Those of a generation that may come: every address is had, and whoever has it now goes on.
+#[derive(Debug)]
+pub(super) struct Unopened {
+    gates: Next<gate::Unopened>,
+    probes: Next<blackbox::Unopened>,
+}
+
+#[derive(Debug)]
+enum Next<T> {
+    New(T),
+    None,
+    /// As they are.
+    Same,
+}
+
+impl<T> From<Option<T>> for Next<T> {
+    fn from(next: Option<T>) -> Self {
+        next.map_or(Self::None, Self::New)
+    }
+}
+
+impl Ports {
+    /// Takes the addresses that the generation before does not have.
+    ///
+    /// # Errors
+    /// When somebody else listens there, or nobody may. Nothing has changed then.
+    pub(super) fn prepare(
+        config: &Config,
+        before: Option<(&Self, &Config)>,
+        ledger: &Arc<Ledger>,
+    ) -> Result<Unopened, Failure> {
+        let gates = match before {
+            Some((Self { gates: Some(_), .. }, old)) if has_same_gates(old, config) => Next::Same,
+            Some((Self { gates: Some(gates), .. }, _)) => {
+                Gates::prepare(config, gates.addrs(), ledger)?.into()
+            }
+            _ => Gates::prepare(config, &[], ledger)?.into(),
+        };
+        let has_same_probes = |old: &Config| old.blackbox == config.blackbox && old.egress == config.egress;
+        let probes = match before {
+            Some((Self { probes: Some(_), .. }, old)) if has_same_probes(old) => Next::Same,
+            Some((Self { probes, .. }, _)) => Probes::prepare(config, probes.as_ref(), ledger)?.into(),
+            None => Probes::prepare(config, None, ledger)?.into(),
+        };
+        Ok(Unopened { gates, probes })
+    }
+
+    /// Where they are, by what for. Those that are yet to be taken over are where the configuration has them.
+    pub(super) fn addresses(&self, config: &Config) -> BTreeMap<String, Vec<String>> {
+        let shown = |binds: &[SocketAddr]| binds.iter().map(ToString::to_string).collect::<Vec<_>>();
+        let gate = |gate: &TcpGate| (format!("tcp_gate.{}", gate.name), shown(&gate.binds));
+        let probes = config.blackbox.iter().map(|blackbox| {
+            let open = self.probes.as_ref().map(Probes::addrs);
+            ("blackbox".to_owned(), open.unwrap_or_else(|| shown(&blackbox.binds)))
+        });
+        config.tcp_gates.iter().map(gate).chain(probes).collect()
+    }
+
+    /// Descriptors that may be open at once.
+    pub(super) fn descriptors(config: &Config) -> u32 {
+        Gates::descriptors(config).saturating_add(Probes::descriptors(config))
+    }
+}
+
+impl Unopened {
+    /// Opens what is new, for endpoints of this board, and closes what is gone. What stays open is closed at no moment.
+    pub(super) fn open(self, before: Ports, config: &Config, keeper: &Keeper) -> Ports {
+        let Ports { gates, probes } = before;
+        let gates = match self.gates {
+            Next::New(next) => {
+                let held = gates.map(Gates::give_up).unwrap_or_default();
+                Some(next.open(config, keeper, held))
+            }
+            Next::None => None,
+            Next::Same => gates.inspect(|gates| gates.follow(config, keeper)),
+        };
+        let probes = match self.probes {
+            Next::New(next) => {
+                let next = next.open();
+                probes.into_iter().for_each(Probes::leave);
+                Some(next)
+            }
+            Next::None => {
+                probes.into_iter().for_each(Probes::leave);
+                None
+            }
+            Next::Same => probes,
+        };
+        Ports { gates, probes }
+    }
+}
+
+/// Whether the same addresses are open in the same manner, whatever for.
+fn has_same_gates(old: &Config, config: &Config) -> bool {
+    let ports = |config: &Config| {
+        let port = |gate: &TcpGate| (gate.name.clone(), gate.binds.clone(), gate.when_down);
+        config.tcp_gates.iter().map(port).collect::<Vec<_>>()
+    };
+    ports(old) == ports(config)
+}

@@ -1,0 +1,95 @@
+//! Requests that go on when a job has verified their token: on the thread that took them, as if nothing had been between.
+//!
+//! Does not know about: tokens.
+
+use super::Door;
+use super::health::Health;
+use super::reply::Answer;
+use crate::guards::subject::Promise;
+use crate::guards::token_jobs::{Inquiry, Verdict};
+use crate::http::router::Lookup;
+use crate::http::{Answered, Request, Responder};
+use doorbell::offload;
+use std::sync::Arc;
+
+impl Door {
+    /// Has a token verified. Who brought it is told to `promise`.
+    #[inline(never)]
+    pub(super) fn put_off<'a>(
+        &self,
+        inquiry: Inquiry,
+        promise: Option<Promise>,
+        request: &Request<'_>,
+        reply: Responder<'a>,
+    ) -> Answered<'a> {
+        let door = self.this.upgrade().expect("whoever is called is there");
+        let owned = request.detach();
+        let lane = inquiry.lane().clone();
+        lane.run(request, reply, move || {
+            let verdict = owned.with(|request| inquiry.decide(request));
+            offload::Answer::then(move |reply| {
+                let answered = match verdict {
+                    Verdict::Allowed(name) => {
+                        promise.iter().for_each(|promise| promise.keep(name.clone()));
+                        owned.with(|request| door.go_on(request, reply))
+                    }
+                    Verdict::Refused(refused) => refused.refuse(reply),
+                };
+                owned.with(|request| door.count_late(request, &answered));
+                answered
+            })
+        })
+    }
+
+    /// Counts a request whose answer was put off.
+    fn count_late(&self, request: &Request<'_>, answered: &Answered<'_>) {
+        let placed = match (self.router.find_plain(request), self.router.find_for(request)) {
+            (Some(found), _) => found.value(),
+            (None, Lookup::Found(found)) => found.value,
+            (None, _) => return,
+        };
+        if let Some(tally) = &placed.tally {
+            tally.count(request.method(), answered);
+        }
+    }
+
+    /// Answers for a health endpoint, or the check of this name, when a job has found out whether who asks sees the details.
+    #[inline(never)]
+    pub(super) fn give_viewed<'a>(
+        &self,
+        health: &Arc<Health>,
+        name: Option<&[u8]>,
+        request: &Request<'_>,
+        reply: Responder<'a>,
+    ) -> Answered<'a> {
+        let Some(inquiry) = health.inquire(request) else {
+            return health.send_either(name, request, reply, &self.fixed.not_found);
+        };
+        let (owned, health, name) = (request.detach(), Arc::clone(health), name.map(Box::<[u8]>::from));
+        let not_found = self.fixed.not_found.clone();
+        let lane = inquiry.lane().clone();
+        lane.run(request, reply, move || {
+            let sees_details = owned.with(|request| matches!(inquiry.decide(request), Verdict::Allowed(_)));
+            offload::Answer::then(move |reply| {
+                owned.with(|request| {
+                    health.send_known(name.as_deref(), sees_details, request, reply, &not_found)
+                })
+            })
+        })
+    }
+
+    /// The answer to a request whose token is good. Routes do not change, so it is the route whose guards wanted it.
+    fn go_on<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Answered<'a> {
+        let found = match (self.router.find_plain(request), self.router.find_for(request)) {
+            (Some(found), _) => found.matched(request),
+            (None, Lookup::Found(found)) => found,
+            (None, _) => return reply.send(&self.fixed.not_found),
+        };
+        match &found.value.answer {
+            Answer::Guarded(guarded) => guarded
+                .guards
+                .around_verified(reply, |reply| self.give(&guarded.answer, &found, request, reply, None)),
+            other => self.give(other, &found, request, reply, None),
+        }
+    }
+}

@@ -1,0 +1,298 @@
+//! Small files of a directory as replies: read by jobs of the compute lane whenever they change, looked up in memory by the ring threads.
+//!
+//! Does not know about: routes, watching. Made for `/.well-known/acme-challenge/` (RFC 8555 8.3): few files, each there for minutes, and asked for as
+//! soon as it is there. So one that is not in memory is looked for once more, by a job of its own, before it is missing.
+
+use crate::build::compute::Reading;
+use crate::config::model::Files;
+use crate::http::{StaticReply, Status};
+use crate::reload::watch::{Look, Stamp, Watched};
+use arc_swap::ArcSwap;
+use rustix::fs::{Mode, OFlags, ResolveFlags};
+use rustix::io::Errno;
+use std::collections::HashMap;
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// Files of one directory. More are refused, so that a directory given by mistake does not fill the memory.
+const FILES_MAX: usize = 10_000;
+
+/// Bytes of all files of one directory.
+const BYTES_MAX: u64 = 64 << 20;
+
+type Table = HashMap<Box<[u8]>, Stored>;
+
+/// The longest name that a file can have (`NAME_MAX`, limits.h).
+const NAME_LEN_MAX: usize = 255;
+
+/// The replies. Clones share them.
+#[derive(Clone, Debug)]
+pub(crate) struct Directory(Arc<Content>);
+
+#[derive(Debug)]
+struct Content {
+    table: ArcSwap<Table>,
+    files: Files,
+    headers: Vec<(String, String)>,
+}
+
+#[derive(Clone, Debug)]
+struct Stored {
+    stamp: Stamp,
+    reply: StaticReply,
+}
+
+/// The side that reads.
+#[derive(Debug)]
+pub(crate) struct DirectoryReader {
+    content: Arc<Content>,
+    reading: Reading,
+}
+
+impl Directory {
+    /// The files as they are now. A directory that is not there yet is an empty one.
+    pub(crate) fn open(
+        files: Files,
+        headers: Vec<(String, String)>,
+        reading: Reading,
+    ) -> (Self, DirectoryReader) {
+        let content = Arc::new(Content { table: ArcSwap::from_pointee(Table::new()), files, headers });
+        let mut reader = DirectoryReader { content: Arc::clone(&content), reading };
+        if let Look::Refused(why) = reader.look() {
+            tracing::warn!("{}: {why}", reader.name());
+        }
+        (Self(content), reader)
+    }
+
+    /// Gives the reply for the file of this name to `found`.
+    pub(crate) fn with<T>(&self, name: &[u8], found: impl FnOnce(Option<&StaticReply>) -> T) -> T {
+        found(self.0.table.load().get(name).map(|stored| &stored.reply))
+    }
+
+    /// Reads the file of this name: one that came a moment ago, and that nobody has looked at yet.
+    pub(crate) fn fetch(&self, name: &[u8]) -> Option<StaticReply> {
+        let dir = self.0.dir().ok()?;
+        self.0.look_at(&dir, name)?;
+        self.0.reply(&dir, name)
+    }
+
+    /// False for what cannot be the name of a file here: no job is worth it.
+    pub(crate) fn may_have(name: &[u8]) -> bool {
+        !name.starts_with(b".")
+            && (1..=NAME_LEN_MAX).contains(&name.len())
+            && !name.iter().any(|byte| matches!(byte, 0 | b'/'))
+    }
+}
+
+impl Content {
+    fn read(&self) -> io::Result<(Table, bool)> {
+        let before = self.table.load();
+        let mut table = Table::new();
+        let dir = self.dir()?;
+        let (mut bytes, mut changed) = (0, false);
+        for entry in std::fs::read_dir(&self.files.dir)? {
+            let name = entry?.file_name();
+            let name = name.as_bytes();
+            let Some((stamp, len)) = self.look_at(&dir, name) else { continue };
+            bytes += len;
+            if table.len() == FILES_MAX || bytes > BYTES_MAX {
+                return Err(io::Error::other(format!(
+                    "there are more than {FILES_MAX} files or {} MiB in {}: give it a directory of its own",
+                    BYTES_MAX >> 20,
+                    self.files.dir.display()
+                )));
+            }
+            let stored = match before.get(name) {
+                Some(stored) if stored.stamp == stamp => stored.clone(),
+                _ => {
+                    let Some(reply) = self.reply(&dir, name) else { continue };
+                    changed = true;
+                    Stored { stamp, reply }
+                }
+            };
+            table.insert(name.into(), stored);
+        }
+        changed |= table.len() != before.len();
+        Ok((table, changed))
+    }
+
+    /// The directory, wherever its own path leads.
+    fn dir(&self) -> io::Result<OwnedFd> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        Ok(rustix::fs::open(&self.files.dir, flags, Mode::empty())?)
+    }
+
+    /// A regular file that is neither hidden nor too long. What goes away while it is looked at was never there.
+    fn look_at(&self, dir: &OwnedFd, name: &[u8]) -> Option<(Stamp, u64)> {
+        if name.starts_with(b".") {
+            return None;
+        }
+        let meta = open_beneath(dir, name, OFlags::PATH).ok()?.metadata().ok()?;
+        let takes = meta.is_file() && meta.len() <= u64::from(self.files.max_bytes);
+        takes.then(|| (Stamp::of(&meta), meta.len()))
+    }
+
+    fn reply(&self, dir: &OwnedFd, name: &[u8]) -> Option<StaticReply> {
+        let mut content = Vec::new();
+        // A file may grow while it is read, and another one may have come in its place.
+        let len_max = u64::from(self.files.max_bytes);
+        let file = open_beneath(dir, name, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY).ok()?;
+        if !file.metadata().ok()?.is_file() {
+            return None;
+        }
+        file.take(len_max + 1).read_to_end(&mut content).ok()?;
+        if content.len() as u64 > len_max {
+            return None;
+        }
+        let reply = StaticReply::new(Status::OK).body(&self.files.content_type, content).ok()?;
+        self.headers.iter().try_fold(reply, |reply, (name, value)| reply.header(name, value).ok())
+    }
+
+    fn look(&self) -> Look {
+        match self.read() {
+            Ok((_, false)) => Look::Same,
+            Ok((table, true)) => {
+                let what = format!("{} files", table.len());
+                self.table.store(Arc::new(table));
+                Look::Changed(what)
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                let was_empty = self.table.load().is_empty();
+                self.table.store(Arc::new(Table::new()));
+                if was_empty { Look::Same } else { Look::Changed("the directory is gone".to_owned()) }
+            }
+            Err(error) => Look::Refused(error.to_string()),
+        }
+    }
+}
+
+/// Opens a file of this name. A symbolic link may lead to anywhere below the directory, as those of a mounted ConfigMap do, but not out of
+/// it: whoever may write there could otherwise publish whatever this process can read.
+fn open_beneath(dir: &OwnedFd, name: &[u8], flags: OFlags) -> rustix::io::Result<File> {
+    let (name, flags) = (OsStr::from_bytes(name), flags | OFlags::CLOEXEC);
+    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
+    let opened = match rustix::fs::openat2(dir, name, flags, Mode::empty(), resolve) {
+        // Linux before 5.6, or a sandbox that does not know the call: no links at all.
+        Err(Errno::NOSYS | Errno::PERM) => {
+            rustix::fs::openat(dir, name, flags | OFlags::NOFOLLOW, Mode::empty())
+        }
+        opened => opened,
+    };
+    opened.map(File::from)
+}
+
+impl Watched for DirectoryReader {
+    fn name(&self) -> String {
+        format!("files of {}", self.content.files.dir.display())
+    }
+
+    fn directories(&self) -> Vec<PathBuf> {
+        vec![self.content.files.dir.clone()]
+    }
+
+    fn look(&mut self) -> Look {
+        let content = Arc::clone(&self.content);
+        self.reading.look(move || content.look())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::symlink;
+    use std::path::Path;
+
+    fn open(dir: &Path, max_bytes: u32) -> (Directory, DirectoryReader) {
+        let files = Files { dir: dir.to_owned(), content_type: "text/plain".to_owned(), max_bytes };
+        let headers = vec![("Cache-Control".to_owned(), "no-store".to_owned())];
+        Directory::open(files, headers, Reading::new(None))
+    }
+
+    fn content(directory: &Directory, name: &str) -> Option<Vec<u8>> {
+        directory.with(name.as_bytes(), |reply| reply.map(|reply| reply.content().to_vec()))
+    }
+
+    #[test]
+    fn files_come_and_change_and_go() {
+        let dir = std::env::temp_dir().join(format!("doorbell-files-{}", std::process::id()));
+        let _old = std::fs::remove_dir_all(&dir);
+        let (directory, mut reader) = open(&dir, 16);
+        assert_eq!(content(&directory, "token"), None, "a directory that is not there is empty");
+        std::fs::create_dir_all(dir.join("folder")).unwrap();
+        for (name, text) in
+            [("token", "one"), (".hidden", "x"), ("long", "12345678901234567"), ("folder/deep", "x")]
+        {
+            std::fs::write(dir.join(name), text).unwrap();
+        }
+        assert_eq!(reader.look(), Look::Changed("1 files".to_owned()));
+        assert_eq!(reader.look(), Look::Same);
+        assert_eq!(content(&directory, "token").as_deref(), Some(&b"one"[..]));
+        for name in [".hidden", "long", "folder", "folder/deep", "../token", ""] {
+            assert_eq!(content(&directory, name), None, "{name}");
+        }
+        std::fs::write(dir.join("token"), "other").unwrap();
+        assert_eq!(reader.look(), Look::Changed("1 files".to_owned()));
+        assert_eq!(content(&directory, "token").as_deref(), Some(&b"other"[..]));
+        std::fs::remove_file(dir.join("token")).unwrap();
+        assert_eq!(reader.look(), Look::Changed("0 files".to_owned()));
+        assert_eq!(content(&directory, "token"), None);
+        std::fs::remove_dir_all(&dir).unwrap();
+        assert_eq!(reader.look(), Look::Same);
+    }
+
+    /// Read by a scan of the directory, and by name.
+    #[test]
+    fn links_lead_anywhere_below_the_directory_and_not_out_of_it() {
+        let scratch = std::env::temp_dir().join(format!("doorbell-links-{}", std::process::id()));
+        let _old = std::fs::remove_dir_all(&scratch);
+        let dir = scratch.join("dir");
+        std::fs::create_dir_all(dir.join("..v1")).unwrap();
+        std::fs::write(scratch.join("secret"), "secret").unwrap();
+        std::fs::write(dir.join("..v1/token"), "good").unwrap();
+        symlink("..v1", dir.join("..data")).unwrap();
+        symlink("..data/token", dir.join("token")).unwrap();
+        symlink("token", dir.join("again")).unwrap();
+        symlink("../secret", dir.join("relative")).unwrap();
+        symlink(scratch.join("secret"), dir.join("absolute")).unwrap();
+        symlink("/proc/self/environ", dir.join("environ")).unwrap();
+        symlink("/proc/self/cwd/Cargo.toml", dir.join("magic")).unwrap();
+        symlink("..", dir.join("up")).unwrap();
+        symlink("up/secret", dir.join("through")).unwrap();
+        symlink("self", dir.join("self")).unwrap();
+        // The path of the directory itself is the operator's.
+        let outside = scratch.join("link");
+        symlink(&dir, &outside).unwrap();
+        for path in [&dir, &outside] {
+            let (directory, _reader) = open(path, 1024);
+            for name in ["token", "again"] {
+                assert_eq!(content(&directory, name).as_deref(), Some(&b"good"[..]), "{name}");
+                assert_eq!(directory.fetch(name.as_bytes()).unwrap().content().as_ref(), b"good", "{name}");
+            }
+            for name in ["relative", "absolute", "environ", "magic", "up", "through", "self", "..data"] {
+                assert_eq!(content(&directory, name), None, "{name}");
+                assert!(directory.fetch(name.as_bytes()).is_none(), "{name}");
+            }
+        }
+        std::fs::remove_dir_all(&scratch).unwrap();
+    }
+
+    #[test]
+    fn a_directory_of_too_many_files_is_refused_and_the_old_ones_stay() {
+        let dir = std::env::temp_dir().join(format!("doorbell-many-{}", std::process::id()));
+        let _old = std::fs::remove_dir_all(&dir);
+        std::fs::create_dir_all(&dir).unwrap();
+        std::fs::write(dir.join("token"), "one").unwrap();
+        let (directory, mut reader) = open(&dir, 16);
+        for number in 0..FILES_MAX {
+            std::fs::write(dir.join(number.to_string()), "").unwrap();
+        }
+        assert!(matches!(reader.look(), Look::Refused(why) if why.contains("more than 10000 files")));
+        assert_eq!(content(&directory, "token").as_deref(), Some(&b"one"[..]));
+        std::fs::remove_dir_all(&dir).unwrap();
+    }
+}

@@ -1,0 +1,146 @@
+//! A door that somebody watches: its requests are logged, come through trusted proxies, or may not be too many at once; and one that
+//! nobody does.
+//!
+//! Does not know about: routes. A request that is answered later is logged and counted when it is, like any other.
+
+use super::{Door, RouteNote};
+use crate::build::access_log::Lines;
+use crate::guards::subject::Subject;
+use crate::http::forwarded::{Origin, TrustedProxies};
+use crate::http::layer::AtMost;
+use crate::http::log::{Entry, Logger};
+use crate::http::{Answered, Begun, Client, Ending, Peer, Request, RequestError, Responder, Service, Time};
+use std::sync::Arc;
+
+/// A [`Door`] and nothing around it. `COUNTS` is what the door says of itself.
+#[derive(Clone, Debug)]
+pub(crate) struct OpenDoor<const COUNTS: bool>(pub(crate) Arc<Door>);
+
+/// A [`Door`] and what stands before all its routes.
+#[derive(Clone, Debug)]
+pub(crate) struct WatchedDoor {
+    pub(crate) door: Arc<Door>,
+    pub(crate) log: Option<Arc<Logger<Lines>>>,
+    pub(crate) proxies: Option<TrustedProxies>,
+    pub(crate) at_most: Option<AtMost>,
+}
+
+/// What is known of a request beside its answer.
+struct Told {
+    route: Option<RouteNote>,
+    subject: Subject,
+    /// The log hears of it when it is answered.
+    is_logged_later: bool,
+}
+
+impl WatchedDoor {
+    /// True when there is nothing to watch.
+    pub(crate) const fn is_idle(&self) -> bool {
+        self.log.is_none() && self.proxies.is_none() && self.at_most.is_none()
+    }
+
+    fn serve<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Answered<'a> {
+        let mut told = Told { route: None, subject: Subject::new(), is_logged_later: false };
+        let answered = reply.watch_with(
+            &mut told,
+            |reply, told| match &self.at_most {
+                None => self.ask(request, reply, told),
+                Some(at_most) => at_most.around(reply, |reply| self.ask(request, reply, told)),
+            },
+            |told| self.log_later(request, told),
+        );
+        if let Some(log) = &self.log
+            && !told.is_logged_later
+        {
+            log.answered(&told.entry(Entry::new(request, &answered), told.subject.name()));
+        }
+        answered
+    }
+
+    #[inline(always)]
+    fn ask<'a>(&self, request: &Request<'_>, reply: Responder<'a>, told: &mut Told) -> Answered<'a> {
+        let subject = self.log.is_some().then_some(&mut told.subject);
+        let (answered, route) = match self.door.counts() {
+            true => self.door.serve::<true>(request, reply, subject),
+            false => self.door.serve::<false>(request, reply, subject),
+        };
+        told.route = route;
+        answered
+    }
+
+    #[cold]
+    fn log_later(&self, request: &Request<'_>, told: &mut Told) -> Option<Ending> {
+        let log = self.log.as_ref()?;
+        let promised = told.subject.take_promised();
+        let entry = told.entry(Entry::unanswered(request), told.subject.name());
+        let ending = log.later_by(&entry, move || promised.and_then(|promise| promise.name()))?;
+        told.is_logged_later = true;
+        Some(ending)
+    }
+}
+
+impl Told {
+    /// Whose token it is says more than whose certificate.
+    #[inline]
+    fn entry<'a>(&self, entry: Entry<'a>, subject: Option<&'a str>) -> Entry<'a> {
+        Entry {
+            route: self.route.map(|route| route.index),
+            probe: self.route.is_some_and(|route| route.is_probe),
+            subject: subject.or(entry.subject),
+            ..entry
+        }
+    }
+}
+
+impl<const COUNTS: bool> Service for OpenDoor<COUNTS> {
+    fn wants_client(&self) -> bool {
+        self.0.wants_client
+    }
+
+    fn hands_over(&self, begun: Begun<'_>) -> bool {
+        self.0.hands_over(begun)
+    }
+
+    /// The routes tell what a path takes.
+    fn takes_trace(&self) -> bool {
+        true
+    }
+
+    #[inline]
+    fn call<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Answered<'a> {
+        self.0.serve::<COUNTS>(request, reply, None).0
+    }
+}
+
+impl Service for WatchedDoor {
+    fn wants_client(&self) -> bool {
+        self.log.is_some() || self.proxies.is_some() || self.door.wants_client
+    }
+
+    fn hands_over(&self, begun: Begun<'_>) -> bool {
+        self.door.hands_over(begun)
+    }
+
+    /// The routes tell what a path takes.
+    fn takes_trace(&self) -> bool {
+        true
+    }
+
+    fn refused(&self, error: RequestError, client: &Client<'_>, now: Time) {
+        if let Some(log) = &self.log {
+            log.refused(error, client, now);
+        }
+    }
+
+    fn call<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Answered<'a> {
+        if let Some(heir) = self.door.heir.get() {
+            return heir.call(self.wants_client(), request, reply);
+        }
+        let (Some(proxies), Some(peer)) = (&self.proxies, request.client().addr()) else {
+            return self.serve(request, reply);
+        };
+        let Origin { addr, scheme } = proxies.origin_of(request, peer);
+        let client = Client { peer: Peer::Addr(addr), scheme, ..*request.client() };
+        self.serve(&request.from_client(&client, request.now(), request.unix_secs()), reply)
+    }
+}

@@ -1,0 +1,119 @@
+//! A file of links as redirects: read again when it changes, while the old ones go on being answered.
+//!
+//! Does not know about: routes, how the file reads (`doorbell-http` does).
+
+use crate::build::compute::Reading;
+use crate::http::linkmap::{LinkMap, MAP_BYTES_MAX};
+use crate::reload::watch::{Look, Stamps, Watched, directories_of};
+use arc_swap::{ArcSwap, Guard};
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Mistakes of a file that are told; the others are counted.
+const MISTAKES_TOLD_MAX: usize = 5;
+
+/// The links. Clones share them.
+#[derive(Clone, Debug)]
+pub(crate) struct Links(Arc<ArcSwap<LinkMap>>);
+
+/// The side that reads.
+#[derive(Debug)]
+pub(crate) struct LinksReader {
+    links: Arc<ArcSwap<LinkMap>>,
+    path: PathBuf,
+    stamps: Stamps,
+    /// Those of the look that is not done yet.
+    looked_at: Option<Stamps>,
+    reading: Reading,
+}
+
+impl Links {
+    /// The links as they are now, or why they cannot be used.
+    pub(crate) fn open(path: PathBuf, reading: Reading) -> Result<(Self, LinksReader), String> {
+        let stamps = Stamps::of([path.as_path()]);
+        let links = Arc::new(ArcSwap::from_pointee(read(&path)?));
+        Ok((Self(Arc::clone(&links)), LinksReader { links, path, stamps, looked_at: None, reading }))
+    }
+
+    /// The links of this moment.
+    pub(crate) fn load(&self) -> Guard<Arc<LinkMap>> {
+        self.0.load()
+    }
+}
+
+impl Watched for LinksReader {
+    fn name(&self) -> String {
+        format!("links of {}", self.path.display())
+    }
+
+    fn directories(&self) -> Vec<PathBuf> {
+        directories_of(&self.path)
+    }
+
+    fn look(&mut self) -> Look {
+        let stamps = self.looked_at.take().unwrap_or_else(|| Stamps::of([self.path.as_path()]));
+        if stamps == self.stamps {
+            return Look::Same;
+        }
+        let (links, path) = (Arc::clone(&self.links), self.path.clone());
+        let look = self.reading.look(move || match read(&path) {
+            Ok(read) => {
+                let what = format!("{} links", read.len());
+                links.store(Arc::new(read));
+                Look::Changed(what)
+            }
+            Err(why) => Look::Refused(why),
+        });
+        // Of what changes meanwhile the stamps are others, so that it will be looked at.
+        match look {
+            Look::Later => self.looked_at = Some(stamps),
+            Look::Changed(_) | Look::Refused(_) | Look::Same => self.stamps = stamps,
+        }
+        look
+    }
+}
+
+fn read(path: &Path) -> Result<LinkMap, String> {
+    let named = |error| format!("{}: {error}", path.display());
+    let mut text = String::new();
+    let file = File::open(path).map_err(named)?;
+    file.take(MAP_BYTES_MAX as u64 + 1).read_to_string(&mut text).map_err(named)?;
+    LinkMap::parse(&text).map_err(|mistakes| {
+        let told = mistakes.iter().take(MISTAKES_TOLD_MAX).map(ToString::to_string);
+        let mut told = format!("{}: {}", path.display(), told.collect::<Vec<_>>().join("; "));
+        if let Some(more) = mistakes.len().checked_sub(MISTAKES_TOLD_MAX).filter(|more| *more > 0) {
+            told.push_str(&format!("; and {more} more"));
+        }
+        told
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn new_links_are_taken_and_mistakes_are_not() {
+        let dir = std::env::temp_dir().join(format!("doorbell-links-{}", std::process::id()));
+        std::fs::create_dir_all(&dir).unwrap();
+        let path = dir.join("links.map");
+        std::fs::write(&path, "/a https://a.example/\n").unwrap();
+        let (links, mut reader) = Links::open(path.clone(), Reading::new(None)).unwrap();
+        let location = |from: &str| {
+            links.load().find(from.as_bytes()).map(|link| String::from_utf8_lossy(link.location).into_owned())
+        };
+        assert_eq!(location("/a").as_deref(), Some("https://a.example/"));
+        assert_eq!(reader.look(), Look::Same);
+        std::fs::write(&path, "/a https://a.example/\n/b https://b.example/ 301\n").unwrap();
+        assert_eq!(reader.look(), Look::Changed("2 links".to_owned()));
+        assert_eq!(location("/b").as_deref(), Some("https://b.example/"));
+        std::fs::write(&path, "/a nowhere at all\n").unwrap();
+        assert!(matches!(reader.look(), Look::Refused(why) if why.contains("links.map: line 1: ")));
+        assert_eq!(location("/b").as_deref(), Some("https://b.example/"), "the old ones stay");
+        std::fs::remove_dir_all(&dir).unwrap();
+        assert!(matches!(reader.look(), Look::Refused(_)), "a file that is gone changes nothing");
+        assert_eq!(location("/b").as_deref(), Some("https://b.example/"));
+    }
+}

@@ -1,0 +1,280 @@
+//! The routes of one listener, compiled: each request is one look-up and one reply, which for most exists already.
+//!
+//! Does not know about: sockets. Nothing here allocates for a request that is answered from what exists.
+
+mod deferred;
+mod exclude;
+pub(crate) mod files;
+mod grpc;
+mod health;
+mod layered;
+pub(crate) mod links;
+mod push;
+mod redirect;
+mod reply;
+mod stored;
+mod successor;
+mod templated;
+
+use crate::build::access_log::By;
+use crate::build::stores::Stores;
+use crate::checks::Push;
+use crate::config::model::{Action, Config, Route};
+use crate::guards::subject::Subject;
+use crate::guards::{Common, Guards};
+use crate::http::forwarded::Networks;
+use crate::http::router::{self, Lookup, MethodSet, Router};
+use crate::http::{Answered, Begun, Request, Responder, StaticReply, Status};
+use crate::registry::Keeper;
+use crate::stats::requests::Tally;
+pub(crate) use layered::{OpenDoor, WatchedDoor};
+use reply::{Answer, Guarded};
+use std::sync::{Arc, OnceLock, Weak};
+pub(crate) use successor::Doors;
+use successor::{GivesWay, Later};
+
+/// A listener's service.
+#[derive(Debug)]
+pub(crate) struct Door {
+    router: Router<Placed>,
+    fixed: Fixed,
+    wants_client: bool,
+    /// HTTP/2 with prior knowledge is spoken elsewhere.
+    hands_over_http2: bool,
+    /// Where requests are counted that no route takes, if somebody might ask.
+    unrouted: Option<Tally>,
+    /// Itself, for requests that are answered later.
+    this: Weak<Self>,
+    /// What answers on connections that are left, once a later configuration serves.
+    heir: OnceLock<Later>,
+}
+
+impl GivesWay for Door {
+    fn give_way_to(&self, later: Later) {
+        // Plain requests, which most are, pay for a look at the heir only when there is one.
+        let _first = self.heir.set(later);
+        self.router.forgo_plain();
+    }
+}
+
+/// An answer and what the log calls its route.
+#[derive(Clone, Debug)]
+struct Placed {
+    answer: Answer,
+    note: RouteNote,
+    /// Where its requests are counted: not if that is a part of the answer, nor where nobody might ask.
+    tally: Option<Arc<Tally>>,
+}
+
+/// What the log says of a route.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct RouteNote {
+    /// Its position in [`Config::routes`].
+    index: u16,
+    is_probe: bool,
+}
+
+/// Replies that belong to no route.
+#[derive(Debug)]
+struct Fixed {
+    bad_request: StaticReply,
+    misdirected: StaticReply,
+    not_found: StaticReply,
+    too_long: StaticReply,
+}
+
+/// What the doors of all listeners share.
+#[derive(Debug)]
+pub(crate) struct Materials<'a> {
+    pub(crate) config: &'a Config,
+    pub(crate) keeper: &'a Keeper,
+    /// Where pushed results are left; nowhere when there is no check.
+    pub(crate) push: Option<&'a Push>,
+    pub(crate) common: &'a Common,
+    pub(crate) stores: &'a Stores,
+    /// Those that are made of it.
+    pub(crate) doors: &'a Doors,
+}
+
+/// A configuration that was checked and still cannot be compiled: a defect, told by name instead of a panic.
+#[derive(Debug, thiserror::Error)]
+#[error("route `{0}` cannot be built")]
+pub(crate) struct BuildError(String);
+
+impl Door {
+    /// The routes of a listener for requests that come `by` this. Routes of gRPC are not there for those that cannot ask by gRPC.
+    pub(crate) fn build(materials: &Materials<'_>, listener: usize, by: By) -> Result<Arc<Self>, BuildError> {
+        let Materials { config, common, .. } = *materials;
+        let name = config.listeners.get(listener).map_or("", |listener| listener.name.as_str());
+        let trusted = config.listeners.get(listener).map(|listener| listener.trusted_proxies.iter().copied());
+        let trusted: Networks = trusted.into_iter().flatten().collect();
+        // Only there metrics are to be had.
+        let tally = |route: &str| config.admin.is_some().then(|| Tally::new(name, route));
+        let mut builder = Router::builder();
+        let mut wants_client = false;
+        let speaks_grpc = by == By::Http2 && config.grpc.enabled;
+        let here = |(_, route): &(usize, &Route)| {
+            route.listeners.contains(&listener) && (speaks_grpc || route.action != Action::Grpc)
+        };
+        for (position, route) in config.routes.iter().enumerate().filter(here) {
+            let tally = tally(&route.name).map(Arc::new);
+            let answer = Answer::build(route, &trusted, tally.as_ref(), materials);
+            let mut answer = answer.ok_or_else(|| BuildError(route.name.clone()))?;
+            wants_client |= answer.wants_client();
+            let guards = Guards::build(position, listener, config, common);
+            if !guards.is_open() {
+                wants_client |= guards.wants_client();
+                answer = Answer::Guarded(Arc::new(Guarded { guards, answer }));
+            }
+            let is_probe = route.action.is_probe();
+            // A probe of a whole endpoint is counted by prober, one of a single check by its answer.
+            let mut tally = tally.filter(|_| !is_probe);
+            if let (Answer::Reply(reply), Some(counted)) = (&answer, &tally)
+                && let Some(fixed) = counted.fixed(&route.methods, reply.status().code())
+            {
+                answer = Answer::Counted(Arc::new((reply.clone(), fixed)));
+                tally = None;
+            }
+            let note = RouteNote { index: u16::try_from(position).unwrap_or(u16::MAX), is_probe };
+            for path in &route.paths {
+                builder.add(router::Route {
+                    name: route.name.clone(),
+                    hosts: route.hosts.clone(),
+                    path: path.clone(),
+                    methods: MethodSet::of(&route.methods),
+                    value: Placed { answer: answer.clone(), note, tally: tally.clone() },
+                });
+            }
+        }
+        let router = builder.build().map_err(|errors| {
+            BuildError(errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))
+        })?;
+        let fixed = Fixed::new();
+        // Behind TLS it is chosen by ALPN, before there is a request.
+        let hands_over_http2 = config.has_http2(listener) && config.tls_of(listener).is_none();
+        Ok(Arc::new_cyclic(|this| {
+            let this = Weak::clone(this);
+            Self {
+                router,
+                fixed,
+                wants_client,
+                hands_over_http2,
+                unrouted: tally(""),
+                this,
+                heir: OnceLock::new(),
+            }
+        }))
+    }
+
+    fn hands_over(&self, begun: Begun<'_>) -> bool {
+        self.hands_over_http2 && matches!(begun, Begun::Http2 | Begun::NotHttp1)
+    }
+
+    /// Whether requests are counted. To be asked once: [`Self::serve`] is then the one or the other.
+    pub(crate) const fn counts(&self) -> bool {
+        self.unrouted.is_some()
+    }
+
+    /// The answer, and the route it came from. Most requests are for what needs neither host nor parameters. Who brought a token
+    /// is told to `subject`. `COUNTS` is what [`Self::counts`] says: a look at that costs a probe as much as to count it.
+    #[inline(always)]
+    fn serve<'a, const COUNTS: bool>(
+        &self,
+        request: &Request<'_>,
+        reply: Responder<'a>,
+        subject: Option<&mut Subject>,
+    ) -> (Answered<'a>, Option<RouteNote>) {
+        let Some(found) = self.router.find_plain(request) else {
+            return self.look_up(request, reply, subject);
+        };
+        let Placed { answer, note, .. } = found.value();
+        // One match for both would cost a probe of health an instruction more.
+        let answered = if COUNTS {
+            match answer {
+                Answer::Counted(counted) => {
+                    let (fixed, count) = &**counted;
+                    count.count(request.method());
+                    reply.send(fixed)
+                }
+                Answer::Health(health) => health.send(request, reply),
+                _ => self.serve_plain(&found, request, reply, subject),
+            }
+        } else {
+            match answer {
+                Answer::Reply(fixed) => reply.send(fixed),
+                Answer::Health(health) => health.send(request, reply),
+                _ => self.serve_plain(&found, request, reply, subject),
+            }
+        };
+        (answered, Some(*note))
+    }
+
+    /// All answers but those that probes get: apart, so that those stay as cheap.
+    #[inline(never)]
+    fn serve_plain<'a>(
+        &self,
+        found: &router::Plain<'_, Placed>,
+        request: &Request<'_>,
+        reply: Responder<'a>,
+        subject: Option<&mut Subject>,
+    ) -> Answered<'a> {
+        let Placed { answer, tally, .. } = found.value();
+        let answered = match answer {
+            Answer::Guarded(guarded) => {
+                self.give_guarded(guarded, |request| found.matched(request), request, reply, subject)
+            }
+            answer => self.give(answer, &found.matched(request), request, reply, subject),
+        };
+        if let Some(tally) = tally {
+            tally.count(request.method(), &answered);
+        }
+        answered
+    }
+
+    #[inline(never)]
+    fn look_up<'a>(
+        &self,
+        request: &Request<'_>,
+        reply: Responder<'a>,
+        subject: Option<&mut Subject>,
+    ) -> (Answered<'a>, Option<RouteNote>) {
+        if let Some(later) = self.heir.get() {
+            return (later.call(self.wants_client, request, reply), None);
+        }
+        let answered = match self.router.find_for(request) {
+            Lookup::Found(found) => {
+                let Placed { answer, note, tally } = found.value;
+                let answered = self.give(answer, &found, request, reply, subject);
+                if let Some(tally) = tally {
+                    tally.count(request.method(), &answered);
+                }
+                return (answered, Some(*note));
+            }
+            Lookup::MethodNotAllowed { allow } => {
+                reply.status(Status::METHOD_NOT_ALLOWED).header("Allow", allow).empty()
+            }
+            Lookup::Misdirected => reply.send(&self.fixed.misdirected),
+            Lookup::NotFound => reply.send(&self.fixed.not_found),
+            Lookup::Options { allow } => reply.status(Status::NO_CONTENT).header("Allow", allow).empty(),
+        };
+        if let Some(tally) = &self.unrouted {
+            tally.count(request.method(), &answered);
+        }
+        (answered, None)
+    }
+}
+
+impl Fixed {
+    fn new() -> Self {
+        Self {
+            bad_request: StaticReply::text(Status::BAD_REQUEST, "bad request\n"),
+            misdirected: StaticReply::text(Status::MISDIRECTED_REQUEST, "this host is not served here\n"),
+            not_found: StaticReply::text(Status::NOT_FOUND, "not found\n"),
+            too_long: StaticReply::text(Status::URI_TOO_LONG, "the address is too long\n"),
+        }
+    }
+}
+
+fn with_headers(reply: StaticReply, headers: &[(String, String)]) -> Option<StaticReply> {
+    headers.iter().try_fold(reply, |reply, (name, value)| reply.header(name, value).ok())
+}

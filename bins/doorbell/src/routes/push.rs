@@ -1,0 +1,126 @@
+//! What a route of pushes does: takes the word of the application for how a check is.
+//!
+//! Does not know about: who may say it, what follows from it.
+
+use super::{Fixed, Placed};
+use crate::checks::{Finding, Push};
+use crate::config::model::{CheckKind, Config};
+use crate::guards::browser::{is_cross_site, is_own_host};
+use crate::http::router::Match;
+use crate::http::{Answered, Request, Responder, StaticReply, Status};
+use doorbell_health::Outcome;
+use std::collections::HashMap;
+use std::time::Duration;
+
+/// Bytes of a note that are looked at; fewer are kept.
+const NOTE_BYTES_MAX: usize = 1024;
+
+/// Takes results for the checks of type `ttl`.
+#[derive(Debug)]
+pub(super) struct PushAnswer {
+    push: Push,
+    /// By name.
+    checks: HashMap<Box<[u8]>, usize>,
+    taken: StaticReply,
+    busy: StaticReply,
+    bad_result: StaticReply,
+    cross_site: StaticReply,
+    /// Whether the router has let only named hosts in.
+    has_hosts: bool,
+}
+
+impl PushAnswer {
+    /// `None` when the fields cannot be sent.
+    pub(super) fn build(
+        push: Push,
+        config: &Config,
+        has_hosts: bool,
+        headers: &[(String, String)],
+    ) -> Option<Self> {
+        let pushed = config.checks.iter().enumerate();
+        let pushed = pushed.filter(|(_, check)| matches!(check.kind, CheckKind::Ttl(_)));
+        let text = |status, text: &'static str| super::with_headers(StaticReply::text(status, text), headers);
+        Some(Self {
+            push,
+            checks: pushed.map(|(position, check)| (check.name.as_bytes().into(), position)).collect(),
+            taken: super::with_headers(StaticReply::new(Status::NO_CONTENT), headers)?,
+            busy: text(Status::SERVICE_UNAVAILABLE, "too many results at once\n")?,
+            bad_result: text(Status::BAD_REQUEST, "a result is pass, warn, fail or maintenance\n")?,
+            cross_site: text(Status::FORBIDDEN, "a page of another site may not push results\n")?,
+            has_hosts,
+        })
+    }
+
+    pub(super) fn send<'a>(
+        &self,
+        found: &Match<'_, '_, Placed>,
+        request: &Request<'_>,
+        fixed: &Fixed,
+        reply: Responder<'a>,
+    ) -> Answered<'a> {
+        let is_own = |host: &[u8]| self.has_hosts || is_own_host(host, &[]);
+        let host = request.host_bytes().unwrap_or_default();
+        if is_cross_site(|name| request.header(name), host, is_own) {
+            return reply.send(&self.cross_site);
+        }
+        let value = |name| found.params.value(name).unwrap_or_default();
+        let Some(&check) = self.checks.get(value("check")) else { return reply.send(&fixed.not_found) };
+        let outcome = match value("result") {
+            b"fail" => Outcome::Failure,
+            b"maintenance" => Outcome::Maintenance,
+            b"pass" => Outcome::Success,
+            b"warn" => Outcome::Degraded,
+            _ => return reply.send(&self.bad_result),
+        };
+        let reason = note_of(request.query_bytes().unwrap_or_default());
+        let finding = Finding { outcome, latency: Duration::ZERO, reason };
+        reply.send(if self.push.leave(check, finding) { &self.taken } else { &self.busy })
+    }
+}
+
+/// The value of `note` in a query, decoded.
+fn note_of(query: &[u8]) -> String {
+    let note = query.split(|&byte| byte == b'&').find_map(|part| part.strip_prefix(b"note="));
+    let note = note.unwrap_or_default();
+    let mut bytes = Vec::new();
+    let mut rest = &note[..note.len().min(NOTE_BYTES_MAX)];
+    while let Some((&first, after)) = rest.split_first() {
+        let (byte, after) = match (first, after) {
+            (b'+', _) => (b' ', after),
+            (b'%', [high, low, after @ ..]) => match (digit(*high), digit(*low)) {
+                (Some(high), Some(low)) => (high << 4 | low, after),
+                _ => (first, &rest[1..]),
+            },
+            _ => (first, after),
+        };
+        bytes.push(byte);
+        rest = after;
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+fn digit(byte: u8) -> Option<u8> {
+    char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn notes() {
+        for (query, expected) in [
+            ("", ""),
+            ("note=", ""),
+            ("note=queue+is%20full", "queue is full"),
+            ("a=1&note=x%2By&note=z", "x+y"),
+            ("note=%c3%A9%", "\u{e9}%"),
+            ("note=%zz%4", "%zz%4"),
+            ("note=%ff", "\u{fffd}"),
+            ("notes=x", ""),
+        ] {
+            assert_eq!(note_of(query.as_bytes()), expected, "{query:?}");
+        }
+        assert_eq!(note_of(format!("note={}", "x".repeat(9999)).as_bytes()).len(), NOTE_BYTES_MAX);
+    }
+}

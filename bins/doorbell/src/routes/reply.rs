@@ -1,0 +1,198 @@
+//! What a route answers, in the form that a request needs.
+//!
+//! Does not know about: looking routes up.
+
+use super::grpc::GrpcAnswer;
+use super::health::{CHECK_PARAM, Health};
+use super::push::PushAnswer;
+use super::redirect::RedirectAnswer;
+use super::stored::{FilesAnswer, LinksAnswer};
+use super::templated::MadeReply;
+use super::{Door, Materials, Placed, with_headers};
+use crate::config::model::{Action, HealthRoute, Reply, Route};
+use crate::config::template::Template;
+use crate::guards::subject::Subject;
+use crate::guards::{Guards, Viewers};
+use crate::http::forwarded::Networks;
+use crate::http::router::{Match, MethodSet, param_names};
+use crate::http::{Answered, Request, Responder, StaticReply, Status};
+use crate::stats::requests::{Fixed as Count, Tally};
+use std::sync::Arc;
+
+/// What a route answers.
+#[derive(Clone, Debug)]
+pub(super) enum Answer {
+    /// As `Reply`, where it is counted.
+    Counted(Arc<(StaticReply, Count)>),
+    Files(Arc<FilesAnswer>),
+    Grpc(Arc<GrpcAnswer>),
+    /// One of the others, for those who get past the guards.
+    Guarded(Arc<Guarded>),
+    Health(Arc<Health>),
+    Links(Arc<LinksAnswer>),
+    /// A reply with names in it.
+    Made(Arc<MadeReply>),
+    /// Nobody can be told anything where there is no check.
+    Nothing,
+    Push(Arc<PushAnswer>),
+    Redirect(Arc<RedirectAnswer>),
+    Reply(StaticReply),
+    /// As `Health`, where tokens of those who see details take a while to verify.
+    Viewed(Arc<Health>),
+}
+
+/// An answer and what stands before it.
+#[derive(Debug)]
+pub(super) struct Guarded {
+    pub(super) guards: Guards,
+    pub(super) answer: Answer,
+}
+
+impl Answer {
+    /// `trusted` are the proxies of the listener. `tally` is for answers that count a part of their requests.
+    pub(super) fn build(
+        route: &Route,
+        trusted: &Networks,
+        tally: Option<&Arc<Tally>>,
+        materials: &Materials<'_>,
+    ) -> Option<Self> {
+        let Materials { stores, push, common, .. } = *materials;
+        let headers = &route.headers;
+        match &route.action {
+            Action::Files(_) => {
+                let directory = stores.directory(&route.name)?.clone();
+                Some(Self::Files(Arc::new(FilesAnswer::new(directory, common.lane().cloned()))))
+            }
+            Action::Grpc => GrpcAnswer::build(headers, tally).map(Arc::new).map(Self::Grpc),
+            Action::Health(health) => {
+                let health = Arc::new(build_health(route, health, trusted, tally, materials)?);
+                Some(if health.has_jobs() { Self::Viewed(health) } else { Self::Health(health) })
+            }
+            Action::Links(map) => {
+                let links = stores.links(&route.name)?.clone();
+                LinksAnswer::build(map, links, headers.clone()).map(Arc::new).map(Self::Links)
+            }
+            Action::Push => match push {
+                Some(push) => {
+                    let has_hosts = !route.hosts.is_empty();
+                    let built = PushAnswer::build(push.clone(), materials.config, has_hosts, headers);
+                    built.map(Arc::new).map(Self::Push)
+                }
+                None => Some(Self::Nothing),
+            },
+            Action::Redirect(to) => {
+                RedirectAnswer::build(to, &route.hosts, headers.clone()).map(Arc::new).map(Self::Redirect)
+            }
+            Action::Reply(reply) => {
+                let Reply { status, body, file, content_type } = reply;
+                let status = Status::new(*status)?;
+                if let Some(file) = file {
+                    let content = file.content.clone();
+                    return fixed_reply(status, content_type, content, headers).map(Self::Reply);
+                }
+                match MadeReply::build(status, content_type, body, headers) {
+                    Some(made) => Some(Self::Made(Arc::new(made))),
+                    None => {
+                        let body = Template::parse(body).fixed()?.as_bytes().to_vec();
+                        fixed_reply(status, content_type, body, headers).map(Self::Reply)
+                    }
+                }
+            }
+        }
+    }
+
+    /// True when it is to know a client's address.
+    pub(super) fn wants_client(&self) -> bool {
+        match self {
+            Self::Made(made) => made.wants_client(),
+            Self::Health(health) | Self::Viewed(health) => health.wants_client(),
+            _ => false,
+        }
+    }
+}
+
+/// A reply without names, of which only the braces that are written twice become others.
+fn fixed_reply(
+    status: Status,
+    content_type: &str,
+    body: Vec<u8>,
+    headers: &[(String, String)],
+) -> Option<StaticReply> {
+    let fixed = |text: &str| Template::parse(text).fixed().map(str::to_owned);
+    let headers = headers.iter().map(|(name, value)| Some((name.clone(), fixed(value)?)));
+    let reply = with_headers(StaticReply::new(status), &headers.collect::<Option<Vec<_>>>()?)?;
+    // Without content there is no type to tell.
+    if body.is_empty() { Some(reply) } else { reply.body(content_type, body).ok() }
+}
+
+fn build_health(
+    route: &Route,
+    health: &HealthRoute,
+    trusted: &Networks,
+    tally: Option<&Arc<Tally>>,
+    materials: &Materials<'_>,
+) -> Option<Health> {
+    let asks_for_check =
+        |path: &String| param_names(path).is_ok_and(|names| names.iter().any(|name| name == CHECK_PARAM));
+    let has_singles = route.paths.iter().any(asks_for_check);
+    let allow = MethodSet::of(&route.methods).to_string();
+    let page = materials.keeper.page(health, &route.headers, &allow, has_singles)?;
+    let viewers = Viewers::build(&health.details_auth, materials.config, materials.common);
+    let singles = tally.filter(|_| has_singles).cloned();
+    Some(Health::new(page, health, viewers, allow, trusted.clone(), singles))
+}
+
+impl Door {
+    /// Who brought a token is told to `subject`.
+    #[inline(never)]
+    pub(super) fn give<'a, 'p>(
+        &self,
+        answer: &Answer,
+        found: &Match<'_, 'p, Placed>,
+        request: &Request<'p>,
+        reply: Responder<'a>,
+        subject: Option<&mut Subject>,
+    ) -> Answered<'a> {
+        match answer {
+            Answer::Counted(counted) => {
+                counted.1.count(request.method());
+                reply.send(&counted.0)
+            }
+            Answer::Files(files) => files.send(found, request, &self.fixed, reply),
+            Answer::Guarded(guarded) => {
+                self.give_guarded(guarded, |_| found.clone(), request, reply, subject)
+            }
+            Answer::Grpc(grpc) => grpc.send(request, reply),
+            Answer::Health(health) => {
+                let name = found.params.value(CHECK_PARAM);
+                health.send_either(name, request, reply, &self.fixed.not_found)
+            }
+            Answer::Links(links) => links.send(request, &self.fixed, reply),
+            Answer::Made(made) => made.send(found, request, &self.fixed, reply),
+            Answer::Nothing => reply.send(&self.fixed.not_found),
+            Answer::Push(push) => push.send(found, request, &self.fixed, reply),
+            Answer::Redirect(answer) => answer.send(found, request, &self.fixed, reply),
+            Answer::Reply(fixed) => reply.send(fixed),
+            Answer::Viewed(health) => {
+                self.give_viewed(health, found.params.value(CHECK_PARAM), request, reply)
+            }
+        }
+    }
+
+    /// As [`Self::give`], apart from what gets here seldom. What was `found` few answers want to know.
+    #[inline(never)]
+    pub(super) fn give_guarded<'a, 'r, 'p>(
+        &self,
+        guarded: &Guarded,
+        found: impl FnOnce(&Request<'p>) -> Match<'r, 'p, Placed>,
+        request: &Request<'p>,
+        reply: Responder<'a>,
+        subject: Option<&mut Subject>,
+    ) -> Answered<'a> {
+        let put_off = |inquiry, promise, reply| self.put_off(inquiry, promise, request, reply);
+        guarded.guards.around(request, reply, subject, put_off, |reply| match &guarded.answer {
+            Answer::Reply(fixed) => reply.send(fixed),
+            answer => self.give(answer, &found(request), request, reply, None),
+        })
+    }
+}

@@ -1,0 +1,108 @@
+//! Answers that come from files: those of a directory, and the links of a map.
+//!
+//! Does not know about: how files are read.
+
+use super::{Fixed, Placed};
+use crate::config::model::LinkMap;
+use crate::http::router::Match;
+use crate::http::{Answered, Request, Responder, Status};
+use crate::routes::files::Directory;
+use crate::routes::links::Links;
+use doorbell::{Offload, offload};
+
+/// The files of a directory, by the last parameter of the path.
+#[derive(Debug)]
+pub(super) struct FilesAnswer {
+    directory: Directory,
+    /// Where a file is looked for that is not in memory.
+    lane: Option<Offload>,
+}
+
+/// The links of a map, by the path.
+#[derive(Debug)]
+pub(super) struct LinksAnswer {
+    links: Links,
+    /// Where a path goes that is not among them, with which status.
+    default: Option<(String, Status)>,
+    headers: Vec<(String, String)>,
+}
+
+impl FilesAnswer {
+    pub(super) const fn new(directory: Directory, lane: Option<Offload>) -> Self {
+        Self { directory, lane }
+    }
+
+    pub(super) fn send<'a>(
+        &self,
+        found: &Match<'_, '_, Placed>,
+        request: &Request<'_>,
+        fixed: &Fixed,
+        reply: Responder<'a>,
+    ) -> Answered<'a> {
+        let name = found.params.iter().last().map(|(_, value)| value).unwrap_or_default();
+        self.directory.with(name, |file| match (file, &self.lane) {
+            (Some(file), _) => reply.send(file),
+            (None, Some(lane)) if Directory::may_have(name) => {
+                self.fetch(name, lane, found.value, request, fixed, reply)
+            }
+            (None, _) => reply.send(&fixed.not_found),
+        })
+    }
+
+    /// Has a job look whether the file came just now: a CA asks for its challenge as soon as it is told that it is there.
+    #[inline(never)]
+    fn fetch<'a>(
+        &self,
+        name: &[u8],
+        lane: &Offload,
+        placed: &Placed,
+        request: &Request<'_>,
+        fixed: &Fixed,
+        reply: Responder<'a>,
+    ) -> Answered<'a> {
+        let (directory, name) = (self.directory.clone(), Box::<[u8]>::from(name));
+        let not_found = fixed.not_found.clone();
+        let (tally, method) = (placed.tally.clone(), request.method());
+        lane.run(request, reply, move || {
+            let found = directory.fetch(&name).unwrap_or(not_found);
+            offload::Answer::then(move |reply| {
+                let answered = reply.send(&found);
+                tally.iter().for_each(|tally| tally.count(method, &answered));
+                answered
+            })
+        })
+    }
+}
+
+impl LinksAnswer {
+    pub(super) fn build(map: &LinkMap, links: Links, headers: Vec<(String, String)>) -> Option<Self> {
+        let default = match &map.default {
+            Some(location) => Some((location.clone(), Status::new(map.status.code())?)),
+            None => None,
+        };
+        Some(Self { links, default, headers })
+    }
+
+    pub(super) fn send<'a>(
+        &self,
+        request: &Request<'_>,
+        fixed: &Fixed,
+        reply: Responder<'a>,
+    ) -> Answered<'a> {
+        let links = self.links.load();
+        if let Some(link) = links.find(request.path_bytes()) {
+            let status = Status::new(link.status.code()).unwrap_or(Status::FOUND);
+            return self.send_to(link.location, status, reply);
+        }
+        match &self.default {
+            Some((location, status)) => self.send_to(location.as_bytes(), *status, reply),
+            None => reply.send(&fixed.not_found),
+        }
+    }
+
+    fn send_to<'a>(&self, location: &[u8], status: Status, reply: Responder<'a>) -> Answered<'a> {
+        let builder = reply.status(status).header("Location", location);
+        let headers = self.headers.iter();
+        headers.fold(builder, |builder, (name, value)| builder.header(name, value)).empty()
+    }
+}

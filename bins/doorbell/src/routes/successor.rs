@@ -1,0 +1,84 @@
+//! The service that replies on connections kept across a reload: the same listener's, of the configuration that serves now.
+//!
+//! Does not know about: routes, reloads.
+//!
+//! A connection stays with the server that accepted it and gets `Connection: close` with its next reply. That reply is the new
+//! configuration's, too: a token or a route that was taken away is not good for one request more.
+
+use crate::build::access_log::By;
+use crate::http::{Answered, Peer, Request, Responder, Service};
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// A door with everything in front of it.
+pub(super) type Whole = Arc<dyn Service + Send + Sync>;
+
+/// The service of a later configuration; none where that has no such listener.
+pub(crate) struct Later(Option<Whole>);
+
+/// A door that leaves its requests to another one. A configuration is followed by one other.
+pub(crate) trait GivesWay: Send + Sync {
+    fn give_way_to(&self, later: Later);
+}
+
+/// The doors of a configuration.
+#[derive(Debug, Default)]
+pub(crate) struct Doors(Mutex<Vec<Known>>);
+
+struct Known {
+    listener: String,
+    by: By,
+    door: Arc<dyn GivesWay>,
+    whole: Whole,
+}
+
+impl Doors {
+    /// Adds the door of a listener for requests of one protocol.
+    pub(crate) fn add(&self, listener: &str, by: By, door: Arc<dyn GivesWay>, whole: Whole) {
+        let known = Known { listener: listener.to_owned(), by, door, whole };
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(known);
+    }
+
+    /// From now on the doors of a later configuration reply to every request.
+    pub(crate) fn give_way_to(&self, later: &Self) {
+        let later = later.0.lock().unwrap_or_else(PoisonError::into_inner);
+        for known in &*self.0.lock().unwrap_or_else(PoisonError::into_inner) {
+            let same = later.iter().find(|other| other.listener == known.listener && other.by == known.by);
+            known.door.give_way_to(Later(same.map(|same| Arc::clone(&same.whole))));
+        }
+    }
+}
+
+impl Later {
+    /// `knows_client`: the address was asked for when this connection was accepted. Without a reply, the client may repeat the request
+    /// on a new connection: where the listener is gone, or wants to know the address and it was not asked for.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn call<'a>(
+        &self,
+        knows_client: bool,
+        request: &Request<'_>,
+        reply: Responder<'a>,
+    ) -> Answered<'a> {
+        let is_known = knows_client || request.client().peer != Peer::Unknown;
+        match &self.0 {
+            Some(whole) if is_known || !whole.wants_client() => whole.call(request, reply),
+            _ => reply.close(),
+        }
+    }
+}
+
+impl fmt::Debug for Later {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Later").field(&self.0.is_some()).finish()
+    }
+}
+
+impl fmt::Debug for Known {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Known")
+            .field("listener", &self.listener)
+            .field("by", &self.by)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,91 @@
+//! From a configuration to a running program.
+//!
+//! Does not know about: files, command lines.
+
+use crate::build::engine::announce;
+use crate::config::Config;
+use crate::control_plane::ControlPlane;
+use crate::exit::{Exit, Failure};
+use crate::operator::Operator;
+use crate::parent;
+use crate::reload::watch::{Watch, Watched};
+use crate::reload::{AwaitedFiles, ConfigFile, Fleet, Program, Read};
+use crate::sockets::systemd::Manager;
+use crate::stats::totals::Totals;
+use crate::supervisor::Supervisor;
+use crate::supervisor::queue::Message;
+use std::sync::Arc;
+
+/// Serves until a signal ends it. `origin` says where the configuration came from, `again` how it is read anew.
+pub(crate) fn run(config: Config, origin: &str, again: Option<Read>) -> Result<Exit, Failure> {
+    let supervisor = Supervisor::start()?;
+    let operator = Operator::new(supervisor.queue());
+    let no_thread =
+        |error: std::io::Error| Failure::new(Exit::Failure, format!("no thread could be started: {error}"));
+    crate::reaper::start().map_err(no_thread)?;
+    let queue = supervisor.queue();
+    parent::on_command_end(move |end| queue.send(Message::CommandEnded(end))).map_err(no_thread)?;
+    let started = config.clone();
+    let is_configured = again.is_some();
+    // Before anything serves: an address that cannot be had ends the start.
+    let admin = started.admin.as_ref().map(crate::operator::admin::bind).transpose()?.flatten();
+    let guard = Arc::new(crate::operator::admin::Guard::closed());
+    let program = Program::new(operator.clone(), Arc::clone(&guard));
+    let fleet = Fleet::launch(program, supervisor.queue(), config, origin, again)?;
+    let reloads = Arc::downgrade(&fleet);
+    operator.on_reload(move || match reloads.upgrade() {
+        Some(fleet) => fleet.reload(),
+        None => Err("doorbell is about to end".to_owned()),
+    });
+    let control_plane = ControlPlane::start(&started, &operator, is_configured).map_err(no_thread)?;
+    let admin_addr = admin.as_ref().and_then(|admin| admin.addr().ok());
+    admin_addr.into_iter().for_each(|addr| operator.set_admin(addr));
+    if let Some(admin) = admin {
+        control_plane.runtime().spawn(admin.serve(operator.clone(), guard));
+    }
+    // Nothing that reads options and files runs again for a while.
+    let forgotten = doorbell::forget_code_pages();
+    tracing::debug!(bytes = forgotten, "pages of code that the start needed were given back");
+    announce(&operator, &started, &control_plane, admin_addr);
+    crate::sockets::activation::warn_of_unused(&started);
+    let mut watched: Vec<Box<dyn Watched>> = Vec::new();
+    watched.extend(fleet.program().take_files());
+    watched.extend(ConfigFile::watched(&fleet, &operator).map(|file| Box::new(file) as Box<dyn Watched>));
+    if is_configured || fleet.awaited().is_some() {
+        watched.push(Box::new(AwaitedFiles::watched(&fleet)));
+    }
+    let watch = Watch::start(watched).map_err(no_thread)?;
+    let manager = Manager::start(&started, &operator).map_err(no_thread)?;
+    let ended = supervisor.serve(&operator, &fleet);
+    drop(manager);
+    operator.end_events();
+    drop(control_plane);
+    drop(watch);
+    if ended.is_ok() {
+        sum_up(&operator, &fleet);
+    }
+    ended
+}
+
+/// The one line at the end: what was served and what was refused.
+fn sum_up(operator: &Operator, fleet: &Fleet) {
+    let Some(running) = operator.running() else { return };
+    let (stats, totals) = (running.ledger.stats(), &running.totals);
+    let http2 = totals.http2_served();
+    let lost = totals.access_lost();
+    tracing::info!(
+        connections = stats.conns_accepted,
+        requests = stats.requests,
+        http2_connections = http2.map(|(connections, _)| connections),
+        http2_requests = http2.map(|(_, requests)| requests),
+        checks = totals.checks_run(),
+        access_dropped = lost.map(|(dropped, _)| dropped),
+        access_failed = lost.map(|(_, failed)| failed),
+        log_lost = Some(crate::log::lines_lost()).filter(|lost| *lost > 0),
+        connects = totals.connects(),
+        jobs = fleet.program().has_compute().then(|| totals.jobs(&stats)),
+        refused = totals.refused(running.ledger.refusals(), &stats),
+        closed = Totals::closed(&stats),
+        "stopped"
+    );
+}

@@ -1,0 +1,105 @@
+//! Sockets of a .socket unit that no listener takes: who holds an address that is in use, and where clients wait in vain.
+//!
+//! Does not know about: how sockets are taken over ([`inherit`]).
+
+use super::descriptor_store;
+use super::inherit::{self, Passed};
+use crate::config::Bind;
+use crate::config::model::Config;
+use std::net::SocketAddr;
+
+/// Warns of every socket that was passed and that no `bind` names: systemd keeps it open, so clients connect there and wait.
+pub(crate) fn warn_of_unused(config: &Config) {
+    let env = |name: &str| std::env::var(name).ok();
+    let binds: Vec<&Bind> = binds(config).collect();
+    for passed in unused(&inherit::list(&env), &binds) {
+        let at = addr_of(passed).map(|addr| format!(" at {addr}")).unwrap_or_default();
+        tracing::warn!(
+            "no listener takes the socket {:?}{at} that systemd passed (descriptor {}), clients that connect there wait: {}",
+            passed.name,
+            passed.fd,
+            fix(passed)
+        );
+    }
+}
+
+/// What to do about an address in use, where it is that of a socket that was passed to us.
+pub(crate) fn holder_of(addr: SocketAddr) -> Option<String> {
+    let env = |name: &str| std::env::var(name).ok();
+    let is_there = |passed: &Passed| addr_of(passed).is_some_and(|held| overlaps(held, addr));
+    let passed = inherit::list(&env).into_iter().find(is_there)?;
+    Some(format!("systemd holds it for a .socket unit and passed it as {:?}: {}", passed.name, fix(&passed)))
+}
+
+fn fix(passed: &Passed) -> String {
+    let bind =
+        if passed.name.is_empty() { format!("fd:{}", passed.fd) } else { format!("systemd:{}", passed.name) };
+    format!(
+        "write `bind = \"{bind}\"`, or end that unit, as in `systemctl disable --now doorbell.socket` (`systemctl list-sockets` names it)"
+    )
+}
+
+fn binds(config: &Config) -> impl Iterator<Item = &Bind> {
+    let listeners = config.listeners.iter().flat_map(|listener| &listener.binds);
+    listeners.chain(config.agents.iter().flat_map(|agent| &agent.binds))
+}
+
+fn unused<'a>(passed: &'a [Passed], binds: &[&Bind]) -> Vec<&'a Passed> {
+    let is_named = |passed: &Passed| {
+        binds.iter().any(|bind| match bind {
+            Bind::Fd(fd) => *fd == passed.fd,
+            Bind::Systemd(name) => *name == passed.name,
+            Bind::Tcp(_) | Bind::Unix(_) => false,
+        })
+    };
+    passed.iter().filter(|passed| !is_named(passed) && !descriptor_store::is_name(&passed.name)).collect()
+}
+
+fn addr_of(passed: &Passed) -> Option<SocketAddr> {
+    inherit::numbered(passed.fd)
+        .ok()
+        .and_then(|socket| rustix::net::getsockname(socket).ok()?.try_into().ok())
+}
+
+/// Whether both cannot be listened on at once.
+fn overlaps(held: SocketAddr, wanted: SocketAddr) -> bool {
+    let is_any = |addr: SocketAddr| addr.ip().is_unspecified();
+    held.port() == wanted.port()
+        && (is_any(held) || is_any(wanted) || held.ip().to_canonical() == wanted.ip().to_canonical())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_socket_that_no_bind_names_is_unused() {
+        let passed = |fd, name: &str| Passed { fd, name: name.to_owned() };
+        let all = [
+            passed(3, "probes"),
+            passed(4, "doorbell.socket"),
+            passed(5, "doorbell-listener-0.0.0.0_80"),
+            passed(6, ""),
+            passed(7, "probes"),
+        ];
+        let (named, numbered) = (Bind::Systemd("probes".to_owned()), Bind::Fd(6));
+        let left = |binds: &[&Bind]| unused(&all, binds).iter().map(|passed| passed.fd).collect::<Vec<_>>();
+        assert_eq!(left(&[]), [3, 4, 6, 7], "what we left with systemd ourselves is no unit's");
+        assert_eq!(left(&[&named]), [4, 6]);
+        assert_eq!(left(&[&named, &numbered]), [4]);
+    }
+
+    #[test]
+    fn an_address_is_held_by_one_that_overlaps() {
+        for (held, wanted, expect) in [
+            ("0.0.0.0:8080", "127.0.0.1:8080", true),
+            ("[::]:8080", "0.0.0.0:8080", true),
+            ("127.0.0.1:8080", "0.0.0.0:8080", true),
+            ("127.0.0.1:8080", "127.0.0.1:8080", true),
+            ("127.0.0.1:8080", "127.0.0.2:8080", false),
+            ("0.0.0.0:8080", "0.0.0.0:8081", false),
+        ] {
+            assert_eq!(overlaps(held.parse().unwrap(), wanted.parse().unwrap()), expect, "{held} {wanted}");
+        }
+    }
+}

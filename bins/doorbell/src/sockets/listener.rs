@@ -1,0 +1,282 @@
+//! One listener: its sockets, and what is spoken on them.
+//!
+//! Does not know about: other listeners, what is answered.
+
+use super::descriptor_store::{self, Taken};
+use super::inherit;
+use super::raw::FixedReply;
+use crate::build::access_log::{self, By};
+use crate::build::tls::{self, Pairs};
+use crate::config::Bind;
+use crate::config::model::{Config, Forwarded, Http1, Listener, Protocol, ProxyProtocol, Timeouts, Tls};
+use crate::exit::{Exit, Failure};
+use crate::http::Service;
+use crate::http::forwarded::{ForwardedFrom, Networks, TrustedProxies};
+use crate::http::layer::AtMost;
+use crate::http2::Plan;
+use crate::reload::watch::Watched;
+use crate::routes::{Door, Materials, OpenDoor, WatchedDoor};
+use crate::stats::totals::Totals;
+use crate::workers;
+use doorbell::access_log::AccessLog;
+use doorbell::protocol::{HelloInfo, ListenerProtocol};
+use doorbell::tls::Acceptor;
+use doorbell::{Listen, ServerBuilder};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How long the kernel waits for a client's first bytes before it lets us accept without them.
+const DEFER_ACCEPT: Duration = Duration::from_secs(3);
+
+/// What all addresses of a listener have in common.
+#[derive(Debug)]
+struct Shared<'a> {
+    position: usize,
+    access: Option<&'a AccessLog>,
+    acceptor: Option<Acceptor>,
+    at_most: Option<AtMost>,
+}
+
+/// Adds a listener with all its addresses.
+pub(crate) fn add(
+    mut builder: ServerBuilder,
+    materials: &Materials<'_>,
+    position: usize,
+    access: Option<&AccessLog>,
+    acceptor: Option<Acceptor>,
+    totals: &mut Totals,
+    plan: &mut Option<Plan>,
+) -> Result<ServerBuilder, Failure> {
+    let config = materials.config;
+    let Some(listener) = config.listeners.get(position) else { return Ok(builder) };
+    let tls = config.tls_of(position).map_or("", |tls| tls.name.as_str());
+    acceptor.iter().for_each(|acceptor| totals.add_acceptor(&listener.name, tls, acceptor));
+    let at_most = materials.common.tables().of_listener(&listener.name).cloned();
+    let shared = Shared { position, access, acceptor, at_most };
+    for bind in &listener.binds {
+        for listen in listens(bind, config)? {
+            let protocol = protocol(materials, listener, &shared, totals, plan.as_mut())?;
+            totals.add_listener(&listener.name);
+            builder = builder.listen(options(listen, listener).label(&listener.name), protocol);
+        }
+    }
+    Ok(builder)
+}
+
+/// What answers the handshakes of a listener with these certificates.
+pub(crate) fn acceptor(
+    pairs: Pairs,
+    materials: &Materials<'_>,
+    (position, table): (usize, &Tls),
+    watched: &mut Vec<Box<dyn Watched>>,
+) -> Result<Acceptor, Failure> {
+    let config = materials.config;
+    let gate = materials.common.tables().gate(&table.name);
+    let (asks, http2) = (config.handshake_asks(position), config.has_http2(position));
+    let (acceptor, reader) = tls::open(pairs, table, asks, http2, gate)
+        .map_err(|error| Failure::new(Exit::BadConfig, format!("tls {}: {error}", table.name)))?;
+    watched.push(Box::new(reader));
+    Ok(acceptor)
+}
+
+fn options(listen: Listen, listener: &Listener) -> Listen {
+    let listen = listen
+        .backlog(listener.tcp.backlog)
+        .defer_accept(listener.tcp.defer_accept.then_some(DEFER_ACCEPT))
+        .nodelay(listener.tcp.nodelay)
+        .quickack(listener.tcp.quickack);
+    let trusted = || networks(listener);
+    match listener.proxy_protocol {
+        ProxyProtocol::Accept => listen.proxy_protocol(doorbell::ProxyProtocol::accept(trusted())),
+        ProxyProtocol::Off => listen,
+        ProxyProtocol::Require => listen.proxy_protocol(doorbell::ProxyProtocol::require(trusted())),
+    }
+}
+
+fn networks(listener: &Listener) -> Networks {
+    listener.trusted_proxies.iter().copied().collect()
+}
+
+fn protocol(
+    materials: &Materials<'_>,
+    listener: &Listener,
+    shared: &Shared<'_>,
+    totals: &mut Totals,
+    plan: Option<&mut Plan>,
+) -> Result<ListenerProtocol, Failure> {
+    let acceptor = shared.acceptor.clone();
+    Ok(match &listener.protocol {
+        Protocol::Http1(http1) => {
+            let mut http = door(materials, listener, http1, shared, By::Http1)?;
+            if let Some(hsts) = materials.config.tls_of(shared.position).and_then(|tls| tls.hsts.as_ref()) {
+                http = http.hsts(hsts).map_err(|error| Failure::new(Exit::BadConfig, error.to_string()))?;
+            }
+            totals.add_refusals(http.refusals());
+            match plan {
+                Some(plan) if http1.http2 => {
+                    let http2 = door(materials, listener, http1, shared, By::Http2)?;
+                    totals.add_refusals(http2.refusals());
+                    let limits = http_limits(http1, &listener.timeouts);
+                    plan.add(materials.config, shared.position, (http2, http1, limits), acceptor.clone());
+                }
+                Some(plan) => plan.add_none(),
+                None => {}
+            }
+            match acceptor {
+                Some(acceptor) if http1.http2 => http.tls(acceptor).hand_over_if(prefers_http2).into(),
+                Some(acceptor) => http.tls(acceptor).into(),
+                None => http.into(),
+            }
+        }
+        Protocol::Raw { reply, speaks_first } => {
+            plan.into_iter().for_each(Plan::add_none);
+            let raw = doorbell::Raw::new(FixedReply::new(reply, *speaks_first));
+            let raw = raw.timeout(listener.timeouts.header);
+            match acceptor {
+                Some(acceptor) => raw.tls(acceptor).into(),
+                None => raw.into(),
+            }
+        }
+    })
+}
+
+/// The routes of a listener, for requests that come by one protocol or the other.
+fn door(
+    materials: &Materials<'_>,
+    listener: &Listener,
+    http1: &Http1,
+    shared: &Shared<'_>,
+    by: By,
+) -> Result<doorbell::Http1, Failure> {
+    let door = Door::build(materials, shared.position, by)
+        .map_err(|error| Failure::new(Exit::BadConfig, error.to_string()))?;
+    let watched = WatchedDoor {
+        door,
+        log: shared.access.map(|log| Arc::new(access_log::logger(materials.config, log, by))),
+        proxies: proxies(http1, listener),
+        at_most: shared.at_most.clone(),
+    };
+    let limits = http_limits(http1, &listener.timeouts);
+    let door = Arc::clone(&watched.door);
+    let (whole, http) = match (watched.is_idle(), door.counts()) {
+        (true, true) => twice(OpenDoor::<true>(watched.door)),
+        (true, false) => twice(OpenDoor::<false>(watched.door)),
+        (false, _) => twice(watched),
+    };
+    materials.doors.add(&listener.name, by, door, whole);
+    Ok(http.limits(limits))
+}
+
+/// A service for the server, and for connections of the configuration before.
+fn twice<S: Service + Clone + Send + Sync + 'static>(
+    service: S,
+) -> (Arc<dyn Service + Send + Sync>, doorbell::Http1) {
+    (Arc::new(service.clone()), doorbell::Http1::new(service))
+}
+
+/// True when the first protocol that we speak of those a client offers is HTTP/2: they come in the order of its preference (RFC 7301 3.1).
+fn prefers_http2(hello: &HelloInfo<'_>) -> bool {
+    hello.alpn.iter().find(|name| [&b"h2"[..], b"http/1.1", b"http/1.0"].contains(name)) == Some(&&b"h2"[..])
+}
+
+fn proxies(http1: &Http1, listener: &Listener) -> Option<TrustedProxies> {
+    let from = match http1.forwarded {
+        Forwarded::Off => return None,
+        Forwarded::Forwarded => ForwardedFrom::Forwarded,
+        Forwarded::XForwardedFor => ForwardedFrom::XForwardedFor,
+    };
+    Some(TrustedProxies::new(networks(listener), from))
+}
+
+pub(crate) fn listens(bind: &Bind, config: &Config) -> Result<Vec<Listen>, Failure> {
+    let env = |name: &str| std::env::var(name).ok();
+    Ok(match bind {
+        Bind::Fd(fd) => vec![Listen::inherited(inherit::numbered(*fd)?)],
+        Bind::Systemd(name) => inherit::named(name, &env)?.into_iter().map(Listen::inherited).collect(),
+        Bind::Tcp(addr) if addr.ip() == IpAddr::V6(Ipv6Addr::UNSPECIFIED) && !has_ipv6() => {
+            tracing::warn!("this machine has no IPv6: {addr} is taken as every IPv4 address");
+            tcp_listens(SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), addr.port()), false, config)
+        }
+        Bind::Tcp(addr) => tcp_listens(*addr, is_taken_on_ipv4(*addr, config), config),
+        Bind::Unix(path) => vec![Listen::unix(path)],
+    })
+}
+
+/// On the sockets that the process before left there, if it did.
+fn tcp_listens(addr: SocketAddr, v6_only: bool, config: &Config) -> Vec<Listen> {
+    let Taken { own, beside } = descriptor_store::take(addr, v6_only, workers::count(config));
+    let first = Listen::tcp(addr).v6_only(v6_only).listening(own);
+    std::iter::once(first).chain(beside.into_iter().map(Listen::inherited)).collect()
+}
+
+/// False where the kernel was started without IPv6; `:8080` must work there too.
+fn has_ipv6() -> bool {
+    let socket =
+        rustix::net::socket(rustix::net::AddressFamily::INET6, rustix::net::SocketType::STREAM, None);
+    !matches!(socket, Err(rustix::io::Errno::AFNOSUPPORT))
+}
+
+/// `[::]:80` takes IPv4 clients too, unless `0.0.0.0:80` is listed beside it.
+fn is_taken_on_ipv4(addr: SocketAddr, config: &Config) -> bool {
+    let binds = config.listeners.iter().flat_map(|listener| &listener.binds);
+    addr.is_ipv6()
+        && addr.ip().is_unspecified()
+        && binds.into_iter().any(|bind| match bind {
+            Bind::Tcp(other) => {
+                matches!(other.ip(), IpAddr::V4(_)) && other.port() == addr.port() && addr.port() != 0
+            }
+            Bind::Fd(_) | Bind::Systemd(_) | Bind::Unix(_) => false,
+        })
+}
+
+fn http_limits(http1: &Http1, timeouts: &Timeouts) -> crate::http::Limits {
+    let default = crate::http::Limits::default();
+    let head_bytes_max = http1.header_bytes as usize;
+    crate::http::Limits {
+        head_bytes_max,
+        request_line_bytes_max: default.request_line_bytes_max.min(head_bytes_max),
+        fields_max: http1.headers,
+        body_bytes_max: http1.body_bytes as usize,
+        requests_per_conn_max: http1.max_requests,
+        header_timeout: timeouts.header,
+        idle_timeout: http1.idle,
+        body_idle_timeout: timeouts.body,
+        body_total_timeout: default.body_total_timeout.max(timeouts.body),
+        conn_age_max: http1.max_age.unwrap_or(Duration::MAX),
+        keep_alive: http1.keep_alive,
+        ..default
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_clients_first_choice_among_ours_decides() {
+        let prefers = |alpn: &[&'static str]| {
+            let alpn = alpn.iter().map(|name| name.as_bytes()).collect();
+            prefers_http2(&HelloInfo { server_name: None, alpn })
+        };
+        assert!(prefers(&["h2"]) && prefers(&["h2", "http/1.1"]) && prefers(&["h3", "h2"]));
+        assert!(
+            !prefers(&[])
+                && !prefers(&["http/1.1", "h2"])
+                && !prefers(&["http/1.0", "h2"])
+                && !prefers(&["http/1.1"])
+                && !prefers(&["H2"])
+        );
+    }
+
+    #[test]
+    fn a_connection_grows_as_old_as_the_file_says() {
+        let age = |max_age| {
+            let http1 = Http1 { max_age, ..Http1::default() };
+            http_limits(&http1, &Timeouts::default()).conn_age_max
+        };
+        assert_eq!(age(Http1::default().max_age), crate::http::Limits::default().conn_age_max);
+        assert_eq!(age(Some(Duration::from_secs(5))), Duration::from_secs(5));
+        assert_eq!(age(None), Duration::MAX);
+    }
+}

@@ -1,0 +1,11 @@
+//! Sockets: opened, inherited from the parent process or systemd, and kept across restarts.
+//!
+//! Does not know about: routes, replies.
+pub(crate) mod activation;
+pub(crate) mod descriptor_store;
+pub(crate) mod gate;
+pub(crate) mod inherit;
+pub(crate) mod listener;
+pub(crate) mod port;
+pub(crate) mod raw;
+pub(crate) mod systemd;

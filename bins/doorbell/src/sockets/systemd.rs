@@ -1,0 +1,300 @@
+//! What the service manager is told (sd_notify(3)): when we are ready, what we do, that every worker and the checks go on, and that ending takes its time.
+//!
+//! Does not know about: how to end or reload. Where nobody listens, because `NOTIFY_SOCKET` is not set, it does nothing.
+
+use super::descriptor_store;
+use crate::checks::Heartbeat;
+use crate::config::model::{Config, ReadyOn, Systemd};
+use crate::operator::Operator;
+use crate::wire::{Lifecycle, Status};
+use sd_notify::NotifyState;
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// The thread that tells; it ends when this is dropped.
+#[derive(Debug)]
+pub(crate) struct Manager {
+    end: Option<(SyncSender<()>, JoinHandle<()>)>,
+}
+
+/// How often there is a look while something is expected, and how often otherwise.
+const TICK_SHORT: Duration = Duration::from_millis(50);
+const TICK: Duration = Duration::from_millis(250);
+
+/// How much longer than a tick we ask for while ending, and how long an end may take beyond what the configuration gives it. From then on no
+/// more is asked for, so that a manager ends who hangs.
+const EXTENSION: Duration = Duration::from_secs(10);
+
+/// Of the line for `systemctl status`, in bytes. A message of more than 4,096 is dropped whole (`NOTIFY_BUFFER_MAX` of systemd).
+const TEXT_MAX: usize = 2048;
+
+/// Endpoints that are named in it; of more of them it is told how many are in each state.
+const NAMED_MAX: usize = 16;
+
+/// Whether the manager wants to hear of reloads: set while a [`Manager`] lives.
+static IS_TOLD: AtomicBool = AtomicBool::new(false);
+
+/// Whether it was told that we are ready. Until then it is not told of reloads, which end by the same word.
+static IS_READY: AtomicBool = AtomicBool::new(false);
+
+impl Manager {
+    /// Says that we are ready, now or when every check has a result, and goes on from there.
+    pub(crate) fn start(config: &Config, operator: &Operator) -> io::Result<Self> {
+        descriptor_store::begin(operator, config.systemd);
+        if !config.systemd.notify || std::env::var_os("NOTIFY_SOCKET").is_none() {
+            return Ok(Self { end: None });
+        }
+        IS_TOLD.store(true, Ordering::Release);
+        let watchdog = sd_notify::watchdog_enabled().filter(|_| config.systemd.watchdog);
+        let mut teller = Teller {
+            operator: operator.clone(),
+            settings: config.systemd,
+            grace: config.lifecycle.grace(),
+            watchdog,
+            is_ready: false,
+            is_stopping: false,
+            ends_by: None,
+            text: String::new(),
+            turns: Vec::new(),
+            generation: 0,
+        };
+        let (sender, ended) = sync_channel(0);
+        // Whoever waits for us to be ready does not wait for a thread.
+        teller.tell();
+        let thread = std::thread::Builder::new().name("systemd".into()).spawn(move || teller.run(&ended))?;
+        Ok(Self { end: Some((sender, thread)) })
+    }
+}
+
+impl Drop for Manager {
+    fn drop(&mut self) {
+        IS_TOLD.store(false, Ordering::Release);
+        IS_READY.store(false, Ordering::Release);
+        descriptor_store::end();
+        if let Some((sender, thread)) = self.end.take() {
+            drop(sender);
+            // It only waits for the channel that was just closed.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Says that the configuration is read anew, and when that is done. `MONOTONIC_USEC` is for `Type=notify-reload`.
+pub(crate) fn while_reloading<T>(reload: impl FnOnce() -> T) -> T {
+    if !IS_TOLD.load(Ordering::Acquire) || !IS_READY.load(Ordering::Acquire) {
+        let outcome = reload();
+        descriptor_store::settle();
+        return outcome;
+    }
+    match NotifyState::monotonic_usec_now() {
+        Ok(now) => say(&[NotifyState::Reloading, now]),
+        Err(_) => say(&[NotifyState::Reloading]),
+    }
+    let outcome = reload();
+    descriptor_store::settle();
+    say(&[NotifyState::Ready]);
+    outcome
+}
+
+struct Teller {
+    operator: Operator,
+    settings: Systemd,
+    grace: Option<Duration>,
+    watchdog: Option<Duration>,
+    is_ready: bool,
+    is_stopping: bool,
+    /// While it drains before the end, or ends: when that should be over at the latest.
+    ends_by: Option<Instant>,
+    text: String,
+    /// Of each worker and of the thread of checks, when they were last woken.
+    turns: Vec<u64>,
+    /// Whose workers these are: a reload has others.
+    generation: u64,
+}
+
+impl Teller {
+    fn run(&mut self, ended: &Receiver<()>) {
+        let calm =
+            self.watchdog.map_or(TICK, |watchdog| (watchdog / 4).clamp(Duration::from_millis(5), TICK));
+        loop {
+            let tick = if self.is_ready { calm } else { TICK_SHORT.min(calm) };
+            match ended.recv_timeout(tick) {
+                Err(RecvTimeoutError::Timeout) => self.tell(),
+                Ok(()) | Err(RecvTimeoutError::Disconnected) => return self.tell_end(),
+            }
+        }
+    }
+
+    fn tell(&mut self) {
+        let status = self.operator.status();
+        if std::mem::replace(&mut self.generation, status.generation) != status.generation {
+            self.turns.clear();
+        }
+        let takes_its_time = self.takes_its_time(&status);
+        self.pet(takes_its_time && status.lifecycle == Lifecycle::Stopping);
+        if self.operator.running().is_some_and(|running| !running.handle.is_healthy()) {
+            // Whoever connects to a socket of a worker that failed is not left waiting.
+            descriptor_store::settle();
+        }
+        let mut states = Vec::new();
+        if !self.is_ready && self.is_started(&status) {
+            self.is_ready = true;
+            states.push(NotifyState::Ready);
+        }
+        // A stop that is not begun can be called off, and the manager does not take the word back.
+        if status.lifecycle == Lifecycle::Stopping && !self.is_stopping {
+            self.is_stopping = true;
+            states.push(NotifyState::Stopping);
+        }
+        let extension = u32::try_from((TICK + EXTENSION).as_micros()).unwrap_or(u32::MAX);
+        if takes_its_time {
+            states.push(NotifyState::ExtendTimeoutUsec(extension));
+        }
+        let text = text_of(&status);
+        let is_news = text != self.text;
+        self.text = text;
+        if is_news {
+            states.push(NotifyState::Status(&self.text));
+        }
+        if !states.is_empty() {
+            say(&states);
+        }
+        IS_READY.store(self.is_ready, Ordering::Release);
+    }
+
+    /// Whether more time is asked for: from the drain before an end on, for as long as that may take.
+    #[expect(clippy::disallowed_methods, reason = "an end takes real time")]
+    fn takes_its_time(&mut self, status: &Status) -> bool {
+        if status.lifecycle != Lifecycle::Stopping && status.stops_in_ms.is_none() {
+            self.ends_by = None;
+            return false;
+        }
+        let now = Instant::now();
+        let timeout =
+            self.operator.running().map(|running| running.lifecycle.drain_timeout).unwrap_or_default();
+        let delay = Duration::from_millis(status.stops_in_ms.unwrap_or_default());
+        let ends_by = end_of(self.ends_by, now, delay, timeout);
+        self.ends_by = Some(ends_by);
+        now < ends_by
+    }
+
+    /// An end that came between two looks, or without a drain.
+    fn tell_end(&self) {
+        if !self.is_stopping {
+            say(&[NotifyState::Stopping]);
+        }
+    }
+
+    fn is_started(&self, status: &Status) -> bool {
+        let grace = self.grace.is_some_and(|grace| u128::from(status.uptime_ms) >= grace.as_millis());
+        let waits = |check: &crate::wire::CheckView| check.next_in_ms.is_some() && check.last.is_none();
+        let pending = || self.operator.checks(None, false).is_ok_and(|checks| checks.iter().any(waits));
+        self.settings.ready_on == ReadyOn::Listeners || grace || !pending()
+    }
+
+    /// Only when every worker, and the thread of checks, has turned since it was last woken. At the end they leave one after the other, and
+    /// other times apply.
+    fn pet(&mut self, is_ending: bool) {
+        let (Some(_), Some(running)) = (self.watchdog, self.operator.running()) else { return };
+        let workers = running.handle.worker_stats().into_iter().map(|stats| stats.turns);
+        let turns: Vec<u64> = workers.chain(running.pulse.iter().map(Heartbeat::turns)).collect();
+        if is_ending || (all_turned(&self.turns, &turns) && running.handle.is_healthy()) {
+            say(&[NotifyState::Watchdog]);
+            self.turns = turns;
+            running.handle.wake();
+            running.pulse.iter().for_each(Heartbeat::wake);
+        }
+    }
+}
+
+/// When an end is over at the latest: `delay` before listeners close, `timeout` for connections. Once they should be closed, it is put off no more.
+fn end_of(before: Option<Instant>, now: Instant, delay: Duration, timeout: Duration) -> Instant {
+    let ends_by = now + delay + timeout + EXTENSION;
+    before.filter(|_| delay.is_zero()).map_or(ends_by, |before| before.min(ends_by))
+}
+
+/// A worker that was not there before has turned. One that is there no more has not.
+fn all_turned(before: &[u64], now: &[u64]) -> bool {
+    before.len() <= now.len() && before.iter().zip(now).all(|(before, now)| now > before)
+}
+
+/// One line for `systemctl status`.
+fn text_of(status: &Status) -> String {
+    let mut text = match status.lifecycle {
+        Lifecycle::Starting => "starting".to_owned(),
+        Lifecycle::Ready => "serving".to_owned(),
+        Lifecycle::Draining if status.stops_in_ms.is_some() => "draining, then it ends".to_owned(),
+        Lifecycle::Draining => "draining".to_owned(),
+        Lifecycle::Stopping => "ending: no new connections".to_owned(),
+    };
+    if !status.reason.is_empty() {
+        text.push_str(&format!(" ({})", status.reason));
+    }
+    if status.endpoints.len() <= NAMED_MAX {
+        for endpoint in &status.endpoints {
+            text.push_str(&format!(", {} {}", endpoint.name, endpoint.state));
+        }
+    } else {
+        let mut states = BTreeMap::<String, usize>::new();
+        for endpoint in &status.endpoints {
+            *states.entry(endpoint.state.to_string()).or_default() += 1;
+        }
+        let states: Vec<String> = states.iter().map(|(state, count)| format!("{count} {state}")).collect();
+        text.push_str(&format!("; endpoints: {}", states.join(", ")));
+    }
+    let checks: Vec<String> = status.checks.iter().map(|(state, count)| format!("{count} {state}")).collect();
+    if !checks.is_empty() {
+        text.push_str(&format!("; checks: {}", checks.join(", ")));
+    }
+    text.truncate(text.floor_char_boundary(TEXT_MAX));
+    // What is said ends with a line.
+    text.replace('\n', " ")
+}
+
+/// A manager that cannot be reached is nobody to be told.
+fn say(states: &[NotifyState<'_>]) {
+    if let Err(error) = sd_notify::notify(states) {
+        tracing::debug!(%error, "the service manager was not told");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[expect(clippy::disallowed_methods, reason = "moments are of the real clock")]
+    fn an_end_is_put_off_only_while_listeners_are_open() {
+        let (now, secs) = (Instant::now(), Duration::from_secs);
+        let begun = end_of(None, now, secs(5), secs(20));
+        assert_eq!(begun, now + secs(25) + EXTENSION);
+        // The delay gets shorter as time goes on, or longer by a reload.
+        assert_eq!(end_of(Some(begun), now + secs(3), secs(2), secs(20)), begun);
+        let longer = end_of(Some(begun), now + secs(4), secs(16), secs(20));
+        assert_eq!(longer, now + secs(40) + EXTENSION);
+        // Closed, or nobody closes them.
+        for at in [20, 60, 3600] {
+            assert_eq!(
+                end_of(Some(longer), now + secs(at), Duration::ZERO, secs(20)),
+                longer.min(now + secs(at + 20) + EXTENSION)
+            );
+        }
+    }
+
+    #[test]
+    fn a_worker_that_stands_still_is_seen() {
+        for (before, now, expected) in [
+            (&[][..], &[1, 1][..], true),
+            (&[1, 1], &[2, 5], true),
+            (&[1, 1], &[2, 1], false),
+            (&[1, 1], &[1, 1], false),
+            (&[1, 1], &[2], false),
+        ] {
+            assert_eq!(all_turned(before, now), expected, "{before:?} {now:?}");
+        }
+    }
+}

@@ -1,0 +1,257 @@
+//! Metrics: what is counted anyway, gathered when somebody scrapes.
+//!
+//! Does not know about: HTTP, how anything is counted.
+//!
+//! Labels are names from the configuration and words of small fixed sets, load balancers aside: those name themselves, and few are kept.
+//! How long requests took is not among them: that needs a look at a clock for each, which the rings do not take, and whose replies are there
+//! before they are asked for has nothing to see in it. Whoever stands before this server knows.
+
+mod engine;
+mod family;
+mod health;
+mod items;
+mod nginx;
+mod process;
+#[cfg(test)]
+mod tests;
+mod text;
+
+use super::totals::{Item, is_of_handshakes};
+use crate::checks::{CheckCounts, LagCounts};
+use crate::operator::{Operator, Running, millis, time_of_day};
+use crate::prober_stats::{LbView, Row};
+use crate::stats::process::Reloads;
+use crate::stats::requests::{Counted, counted};
+use crate::wire::{CheckView, Status};
+use doorbell::Snapshot;
+use doorbell::time::{Clock as _, OsClock, Time};
+use family::{Families, as_f64};
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+pub(crate) use text::Exposition;
+
+/// What there is to tell at one moment.
+#[derive(Clone, Debug)]
+struct Scrape {
+    build: Build,
+    status: Status,
+    /// On the clock of the workers.
+    now: Time,
+    origins: Origins,
+    checks: Vec<CheckView>,
+    /// When checks last succeeded, on the clock of the checks.
+    last_successes: BTreeMap<String, Duration>,
+    probers: Vec<Row>,
+    views: Vec<(String, LbView)>,
+    views_refused: u64,
+    /// By worker.
+    workers: Vec<Snapshot>,
+    refused: BTreeMap<&'static str, u64>,
+    /// What is counted by listener, limiter and the like.
+    items: BTreeMap<Item, u64>,
+    /// By listener.
+    conns_live: BTreeMap<Box<str>, u64>,
+    handshakes_live: BTreeMap<Box<str>, u64>,
+    /// Addresses that are open, by TCP gate.
+    gates_open: BTreeMap<Box<str>, u64>,
+    /// By limiter.
+    limiter_keys: BTreeMap<Box<str>, u64>,
+    /// By `[tls.NAME]`, in seconds from 1970 on.
+    certificate_ends: BTreeMap<Box<str>, i64>,
+    /// Requests by route, and those for which there was no number.
+    requests: (Vec<(Counted, u64)>, u64),
+    /// Connections and requests of HTTP/2, where it is spoken.
+    http2: Option<(u64, u64)>,
+    /// What the checks did all together.
+    check_runs: BTreeMap<String, u64>,
+    check_lag: Option<LagCounts>,
+    check_counts: BTreeMap<Box<str>, CheckCounts>,
+    config_hash: String,
+    reloads: Reloads,
+    /// Lines of the log that nobody will read.
+    log_lost: u64,
+    process: process::Process,
+}
+
+/// What the program was made of and with.
+#[derive(Clone, Copy, Debug)]
+struct Build {
+    revision: &'static str,
+    rustc: &'static str,
+}
+
+/// The time of day at which a clock stood at 0. It is kept from scrape to scrape, so that the timestamp of what does not change does not
+/// change either; a time of day that was set is followed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Origin(Duration);
+
+impl Origin {
+    /// What is less than this is the distance of two looks at two clocks.
+    const SET_BY: Duration = Duration::from_millis(500);
+
+    const fn found(time_of_day: Duration, since_zero: Duration) -> Self {
+        Self(time_of_day.saturating_sub(since_zero))
+    }
+
+    fn or_kept(self, kept: Self) -> Self {
+        if kept.0.abs_diff(self.0) < Self::SET_BY { kept } else { self }
+    }
+
+    /// In seconds since 1970, to the millisecond.
+    fn secs(self, since_zero: Duration) -> f64 {
+        as_f64(millis(self.0.saturating_add(since_zero))) / 1e3
+    }
+}
+
+/// An origin for each clock that timestamps are taken from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Origins {
+    workers: Origin,
+    program: Origin,
+    checks: Origin,
+}
+
+impl Origins {
+    fn read(operator: &Operator) -> Self {
+        static KEPT: Mutex<Option<Origins>> = Mutex::new(None);
+        let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = operator.uptime();
+        let now = time_of_day();
+        let found = Self {
+            workers: Origin::found(now, since_zero(OsClock.now())),
+            program: Origin::found(now, before),
+            checks: operator
+                .running()
+                .map(|running| Origin::found(now, running.keeper.since_zero()))
+                .unwrap_or_default(),
+        };
+        let took = operator.uptime().saturating_sub(before);
+        let origins = found.or_kept(*kept, took);
+        *kept = Some(origins);
+        origins
+    }
+
+    /// A thread that was stopped between two clocks does not know which of them went on: what was kept is as good.
+    fn or_kept(self, kept: Option<Self>, took: Duration) -> Self {
+        match kept {
+            None => self,
+            Some(kept) if took >= Origin::SET_BY / 2 && kept.checks != Origin::default() => kept,
+            Some(kept) => Self {
+                workers: self.workers.or_kept(kept.workers),
+                program: self.program.or_kept(kept.program),
+                checks: self.checks.or_kept(kept.checks),
+            },
+        }
+    }
+}
+
+fn since_zero(time: Time) -> Duration {
+    time.since(Time::ZERO)
+}
+
+/// Everything as it is now, in words that a scraper takes: an `Accept` field says which.
+pub(crate) fn render(operator: &Operator, accept: &[u8]) -> (Exposition, String) {
+    let exposition = Exposition::accepted(accept);
+    let scrape = Scrape::of(operator);
+    (exposition, exposition.render(gather(&scrape)))
+}
+
+/// The little of it that nginx tells.
+pub(crate) fn stub_status(operator: &Operator) -> String {
+    nginx::stub_status(&Scrape::of(operator))
+}
+
+impl Build {
+    const OURS: Self = Self {
+        revision: match option_env!("DOORBELL_REVISION") {
+            Some(revision) => revision,
+            None => "unknown",
+        },
+        rustc: env!("DOORBELL_RUSTC"),
+    };
+}
+
+impl Scrape {
+    fn of(operator: &Operator) -> Self {
+        let mut scrape = Self {
+            build: Build::OURS,
+            now: OsClock.now(),
+            origins: Origins::read(operator),
+            status: operator.status(),
+            checks: operator.checks(None, false).unwrap_or_default(),
+            last_successes: BTreeMap::new(),
+            probers: Vec::new(),
+            views: Vec::new(),
+            views_refused: 0,
+            workers: Vec::new(),
+            refused: BTreeMap::new(),
+            requests: counted(),
+            items: BTreeMap::new(),
+            conns_live: BTreeMap::new(),
+            handshakes_live: BTreeMap::new(),
+            gates_open: BTreeMap::new(),
+            limiter_keys: BTreeMap::new(),
+            certificate_ends: BTreeMap::new(),
+            http2: None,
+            check_runs: BTreeMap::new(),
+            check_lag: None,
+            check_counts: BTreeMap::new(),
+            config_hash: String::new(),
+            reloads: Reloads::default(),
+            log_lost: crate::log::lines_lost(),
+            process: process::Process::read(),
+        };
+        if let Some(running) = operator.running() {
+            scrape.add(&running);
+        }
+        scrape
+    }
+
+    fn add(&mut self, running: &Running) {
+        let now = self.now;
+        self.last_successes = running.keeper.last_successes();
+        let census = running.keeper.census();
+        self.probers = census.rows();
+        let views = census.views(now);
+        self.views = views
+            .flat_map(|(name, views)| views.into_iter().map(move |view| (name.to_owned(), view)))
+            .collect();
+        self.views_refused = census.views_refused();
+        let (ledger, totals) = (&running.ledger, &running.totals);
+        self.workers = ledger.worker_stats();
+        (self.items, self.conns_live) = (ledger.items(), ledger.conns_live());
+        for (listener, count) in totals.handshakes_live() {
+            *self.handshakes_live.entry(listener.into()).or_default() += count;
+        }
+        for gate in running.ports.keys().filter_map(|port| port.strip_prefix("tcp_gate.")) {
+            self.gates_open.insert(gate.into(), ledger.gates_open(gate));
+            // What was not yet is 0, and not nothing: a rate begins there.
+            for item in Item::of_gate(gate) {
+                self.items.entry(item).or_default();
+            }
+        }
+        let keys = totals.limiter_keys();
+        self.limiter_keys = keys.map(|(limiter, count)| (limiter.into(), count as u64)).collect();
+        self.certificate_ends = totals.certificate_ends();
+        // Handshakes have a family of their own.
+        let refused = ledger.refusals().into_iter().filter(|(why, _)| !is_of_handshakes(why));
+        for (why, count) in refused.chain(totals.http2_refusals()) {
+            *self.refused.entry(why).or_default() += count;
+        }
+        self.http2 = totals.http2_served();
+        self.config_hash.clone_from(&running.config_hash);
+        self.reloads = ledger.reloads();
+        self.check_runs = totals.check_runs();
+        (self.check_lag, self.check_counts) = (totals.check_lag(), totals.check_counts());
+    }
+}
+
+fn gather(scrape: &Scrape) -> Families {
+    let mut families = Families::default();
+    engine::gather(scrape, &mut families);
+    items::gather(scrape, &mut families);
+    health::gather(scrape, &mut families);
+    scrape.process.gather(&mut families);
+    families
+}

@@ -1,0 +1,21 @@
+//! nginx's `stub_status`, for exporters and agents that read it already.
+//!
+//! Does not know about: HTTP.
+
+use super::Scrape;
+use crate::stats::totals::Item;
+
+/// With the spaces that nginx writes. What a connection does at the moment is not counted here: all of them wait.
+pub(super) fn stub_status(scrape: &Scrape) -> String {
+    let active: u64 = scrape.conns_live.values().sum();
+    let of_item = |(item, count): (&Item, &u64)| matches!(item, Item::Accepted { .. }).then_some(*count);
+    let accepts: u64 = scrape.items.iter().filter_map(of_item).sum();
+    let dropped: u64 = scrape.workers.iter().map(|worker| worker.accepts_dropped).sum();
+    let handled = accepts.saturating_sub(dropped);
+    let http1: u64 = scrape.workers.iter().map(|worker| worker.requests).sum();
+    let requests = http1 + scrape.http2.map_or(0, |(_, requests)| requests);
+    format!(
+        "Active connections: {active} \nserver accepts handled requests\n {accepts} {handled} {requests} \n\
+         Reading: 0 Writing: 0 Waiting: {active} \n"
+    )
+}

@@ -1,0 +1,326 @@
+//! What is gathered of a made-up moment, word for word.
+//!
+//! Does not know about: a running server.
+
+use super::process::Process;
+use super::*;
+use crate::http::Time;
+use crate::http::log::Prober as Kind;
+use crate::prober_stats::LbState;
+use crate::supervisor::Supervisor;
+use crate::wire::{
+    CauseWord, CheckWord, EndpointView, EndpointWord, HoldSource, HoldView, Lifecycle, OutcomeWord,
+    ResultView, WaitingView, WorkerView,
+};
+use doorbell_health::EndpointState;
+use std::time::Duration;
+
+fn endpoint(name: &str, state: EndpointWord, cause: CauseWord) -> EndpointView {
+    EndpointView {
+        name: name.to_owned(),
+        state,
+        cause,
+        note: String::new(),
+        age_ms: 0,
+        answers: Vec::new(),
+        weight: None,
+        uses: Vec::new(),
+    }
+}
+
+fn check(name: &str, state: CheckWord, last: Option<ResultView>) -> CheckView {
+    CheckView {
+        name: name.to_owned(),
+        kind: "tcp".to_owned(),
+        state,
+        age_ms: 0,
+        last,
+        reason: "<not a label>".to_owned(),
+        last_success_age_ms: last.map(|_| 5_000),
+        successes: 0,
+        failures: 3,
+        interval_ms: 1_000,
+        next_in_ms: None,
+        history: Vec::new(),
+    }
+}
+
+fn requests() -> Vec<(Counted, u64)> {
+    let one = |method, code| Counted { listener: "web".into(), route: "old".into(), method, code };
+    vec![(one("GET", Some(308)), 5), (one("HEAD", Some(308)), 2), (one("PUT", None), 1)]
+}
+
+fn items() -> BTreeMap<Item, u64> {
+    let listener = || Box::from("web");
+    BTreeMap::from([
+        (Item::Accepted { listener: listener() }, 9),
+        (Item::AcceptError { listener: listener(), errno: "EMFILE" }, 1),
+        (Item::AccessLost("queue_full"), 2),
+        (Item::Closed { listener: listener(), reason: "done" }, 5),
+        (Item::Closed { listener: listener(), reason: "header_timeout" }, 1),
+        (Item::Connect("connected"), 29),
+        (Item::Connect("refused"), 1),
+        (Item::ConnectRetry, 2),
+        (Item::Gated { gate: "lb".into(), result: "held" }, 12),
+        (Item::GateError { gate: "lb".into(), call: "listen" }, 1),
+        (Item::Handshake { listener: listener(), version: "1.3", result: "done" }, 6),
+        (Item::Handshake { listener: listener(), version: "none", result: "timed_out" }, 1),
+        (Item::LimitEviction { limiter: "login".into() }, 1),
+        (Item::Limited { limiter: "login".into(), decision: "allow" }, 50),
+        (Item::Limited { limiter: "login".into(), decision: "deny" }, 4),
+        (Item::Probed { module: "http_2xx", result: "cached" }, 8),
+        (Item::Proxied { listener: listener(), version: "v2", result: "taken" }, 7),
+        (Item::Resumed { listener: listener() }, 2),
+    ])
+}
+
+fn status() -> Status {
+    let worker = |failed| WorkerView {
+        driver: "epoll".to_owned(),
+        why: "seccomp".to_owned(),
+        is_fallback: true,
+        cause: "seccomp".to_owned(),
+        has_failed: failed,
+        conns_live: 0,
+        requests: 0,
+    };
+    let mut weighted = endpoint("readyz", EndpointWord::Down, CauseWord::Checks);
+    weighted.weight = Some(40);
+    Status {
+        version: "1.2.3".to_owned(),
+        pid: 1,
+        now_unix_ms: 1_800_000_010_000,
+        uptime_ms: 10_000,
+        lifecycle: Lifecycle::Draining,
+        lifecycle_age_ms: 0,
+        reason: String::new(),
+        stops_in_ms: None,
+        heard_in_ms: None,
+        drain_ends_in_ms: None,
+        config: "doorbell.toml".to_owned(),
+        generation: 2,
+        refused_reload: None,
+        addresses: Vec::new(),
+        waiting: vec![WaitingView { listener: "later".to_owned(), reason: "no such file".to_owned() }],
+        ports: BTreeMap::new(),
+        workers: vec![worker(false), worker(true)],
+        endpoints: vec![weighted, endpoint("a\"b\\c\n", EndpointWord::Up, CauseWord::Forced)],
+        checks: BTreeMap::new(),
+        drains: Vec::new(),
+        maintenance: vec![HoldView {
+            target: "db".to_owned(),
+            source: HoldSource::Operator,
+            reason: "why".to_owned(),
+            left_ms: None,
+        }],
+        counters: BTreeMap::new(),
+        event: 0,
+    }
+}
+
+/// Every counter of the engine has another number, so that one in the place of another shows.
+fn snapshot() -> Snapshot {
+    let mut snapshot = Snapshot::default();
+    let mut number = 100;
+    macro_rules! numbered {
+        ($($field:ident)*) => { $(number += 1; snapshot.$field = number;)* };
+    }
+    numbered! {
+        accept_downgrades accept_errors accept_rearms accept_stalls accepts_dropped answers_dropped bytes_in bytes_out
+        conns_accepted conns_live cq_overflows driver_fallbacks enters hand_over_errors hand_over_pauses hand_over_refused
+        hand_over_waits handler_misuses handler_panics jobs_cancelled jobs_panicked jobs_queued jobs_refused jobs_timed_out proxy_local
+        proxy_refused proxy_v1 proxy_v2 recv_bufs_starved requests stale_completions table_full turns
+    }
+    snapshot
+}
+
+#[test]
+fn the_golden_files_tell_every_counter_of_the_engine_apart() {
+    let mut numbers: Vec<u64> = snapshot().fields().map(|(_, number)| number).collect();
+    let count = numbers.len();
+    numbers.sort_unstable();
+    numbers.dedup();
+    assert_eq!((numbers.len(), numbers.contains(&0)), (count, false), "a counter has no number of its own");
+}
+
+fn scrape() -> Scrape {
+    let last = ResultView { age_ms: 1_500, outcome: OutcomeWord::Failure, latency_us: 2_500 };
+    let mut snapshot = snapshot();
+    snapshot.turned = Time::from_nanos(3_500_000_000);
+    let row = |prober, told, interval, last_ms: u64| Row {
+        endpoint: "readyz".into(),
+        prober,
+        told,
+        told_last: EndpointState::Up,
+        last: Time::from_nanos(last_ms * 1_000_000),
+        interval,
+    };
+    let view = LbView { lb: "b/s1@vm".into(), state: LbState::Nolb, steps: None, at: Time::ZERO };
+    let half = Some(Duration::from_millis(500));
+    Scrape {
+        build: Build { revision: "c0ffee", rustc: "1.95.0" },
+        now: Time::from_nanos(4_000_000_000),
+        origins: Origins {
+            workers: Origin::found(Duration::from_secs(1_800_000_010), Duration::from_secs(4)),
+            program: Origin::found(Duration::from_secs(1_800_000_010), Duration::from_secs(10)),
+            checks: Origin::found(Duration::from_secs(1_800_000_010), Duration::from_secs(10)),
+        },
+        status: status(),
+        checks: vec![check("db", CheckWord::Down, Some(last)), check("new", CheckWord::Unknown, None)],
+        last_successes: BTreeMap::from([("db".to_owned(), Duration::from_secs(5))]),
+        probers: vec![
+            row(Some(Kind::Kubelet), [0, 1, 0, 0, 20], half, 1_500),
+            row(None, [0, 0, 5, 0, 0], None, 4_000),
+        ],
+        views: vec![("readyz".to_owned(), view)],
+        views_refused: 9,
+        workers: vec![snapshot, Snapshot::default()],
+        refused: BTreeMap::from([("rate_limited", 4)]),
+        requests: (requests(), 3),
+        items: items(),
+        conns_live: BTreeMap::from([("web".into(), 3)]),
+        gates_open: BTreeMap::from([("lb".into(), 2)]),
+        handshakes_live: BTreeMap::from([("web".into(), 1)]),
+        limiter_keys: BTreeMap::from([("login".into(), 17)]),
+        certificate_ends: BTreeMap::from([("main".into(), 1_800_500_000)]),
+        http2: Some((1, 8)),
+        check_runs: (30..)
+            .zip(["runs", "failed", "waited", "pushed", "pushes_refused"])
+            .map(|(number, name)| (name.to_owned(), number))
+            .collect(),
+        check_lag: Some(LagCounts { buckets: [1, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1], sum_us: 1_250_500 }),
+        check_counts: BTreeMap::from([
+            ("db".into(), CheckCounts::sample()),
+            ("gone".into(), CheckCounts::sample()),
+        ]),
+        config_hash: "00ff".to_owned(),
+        reloads: Reloads { done: 3, failed: 1, hurried: 0, has_last_failed: true, since: Time::ZERO },
+        log_lost: 6,
+        process: Process {
+            cpu_secs: Some(1.25),
+            start_secs: Some(1.8e9),
+            open_fds: Some(12),
+            ..Process::default()
+        },
+    }
+}
+
+#[test]
+fn the_time_of_what_does_not_change_does_not_change() {
+    let ms = Duration::from_millis;
+    let found = |unix_ms, now_ms| {
+        let origin = Origin::found(ms(unix_ms), ms(now_ms));
+        Origins { workers: origin, program: origin, checks: origin }
+    };
+    let first = found(1_800_000_000_000, 1_000);
+    assert_eq!(first.or_kept(None, Duration::ZERO), first);
+    // Two looks at two clocks are never at one moment.
+    for (unix_ms, now_ms) in
+        [(1_800_000_001_003, 2_000), (1_800_000_061_000, 61_900), (1_800_003_600_001, 3_601_000)]
+    {
+        assert_eq!(found(unix_ms, now_ms).or_kept(Some(first), ms(1)), first);
+    }
+    let set = found(1_800_003_601_000, 1_000);
+    assert_eq!(set.or_kept(Some(first), ms(1)), set, "a time of day that was set is followed");
+    assert_eq!(set.or_kept(Some(first), ms(3_600_000)), first, "a thread was stopped between two clocks");
+    // Before the first configuration is served there is no clock of checks.
+    let early = Origins { checks: Origin::default(), ..first };
+    assert_eq!(first.or_kept(Some(early), ms(1)), first);
+    assert!((first.workers.secs(ms(900)) - 1_799_999_999.9).abs() < 1e-6);
+}
+
+/// Through all clocks there are: what a scrape tells of the past, the next one tells in the same words.
+#[test]
+fn two_scrapes_tell_one_past() {
+    let operator = Operator::new(Supervisor::without_signals().queue());
+    let start = || {
+        let text = Exposition::accepted(b"").render(gather(&Scrape::of(&operator)));
+        text.lines().find(|line| line.starts_with("doorbell_start_time_seconds")).unwrap().to_owned()
+    };
+    let first = start();
+    for _ in 0..200 {
+        assert_eq!(start(), first);
+    }
+}
+
+/// `DOORBELL_BLESS=1` writes the files anew.
+#[test]
+fn what_a_scraper_reads() {
+    for (accept, name) in [
+        (&b"text/plain"[..], "metrics.txt"),
+        (b"application/openmetrics-text; version=1.0.0", "metrics.openmetrics.txt"),
+    ] {
+        let text = Exposition::accepted(accept).render(gather(&scrape()));
+        let path =
+            std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src/stats/metrics/golden").join(name);
+        if std::env::var_os("DOORBELL_BLESS").is_some() {
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(&path, &text).unwrap();
+        }
+        let expect = std::fs::read_to_string(&path).unwrap_or_default();
+        assert_eq!(text, expect, "{name}");
+    }
+}
+
+#[test]
+fn names_are_unique_and_every_family_is_explained() {
+    let text = Exposition::Text.render(gather(&scrape()));
+    let mut families = std::collections::BTreeSet::new();
+    let mut lines = text.lines().peekable();
+    while let Some(line) = lines.next() {
+        if let Some(help) = line.strip_prefix("# HELP ") {
+            let name = help.split(' ').next().unwrap();
+            assert!(families.insert(name.to_owned()), "{name} twice");
+            assert!(help.ends_with('.') && !help.ends_with(".."), "{help}");
+            assert!(lines.peek().is_some_and(|next| next.starts_with(&format!("# TYPE {name} "))), "{name}");
+        } else if !line.starts_with('#') {
+            let name = line.split(['{', ' ']).next().unwrap();
+            let of_histogram = ["_bucket", "_count", "_sum"].iter().find_map(|part| name.strip_suffix(part));
+            let is_known =
+                families.contains(name) || of_histogram.is_some_and(|name| families.contains(name));
+            assert!(is_known, "{line} before its family");
+        }
+    }
+    assert!(families.len() > 40, "{}", families.len());
+}
+
+#[test]
+fn parts_of_runs_are_not_timed_for_thousands_of_checks() {
+    let mut scrape = scrape();
+    let timed =
+        |scrape: &Scrape| Exposition::Text.render(gather(scrape)).contains("doorbell_check_duration_seconds");
+    scrape.checks.resize_with(1_000, || check("db", CheckWord::Up, None));
+    assert!(timed(&scrape));
+    scrape.checks.push(check("db", CheckWord::Up, None));
+    assert!(!timed(&scrape));
+}
+
+#[test]
+fn which_text() {
+    for (accept, expect) in [
+        ("", Exposition::Text),
+        ("*/*", Exposition::Text),
+        ("text/plain;version=0.0.4", Exposition::Text),
+        ("application/openmetrics-text", Exposition::OpenMetrics),
+        ("Application/OpenMetrics-Text; version=1.0.0; q=0.5, text/plain;q=0.4", Exposition::OpenMetrics),
+        ("application/openmetrics-text;q=0, text/plain", Exposition::Text),
+        ("application/openmetrics-text2", Exposition::Text),
+    ] {
+        assert_eq!(Exposition::accepted(accept.as_bytes()), expect, "{accept}");
+    }
+}
+
+#[test]
+fn the_process_is_read() {
+    let process = Process::read();
+    assert!(
+        process.threads >= Some(1) && process.open_fds > Some(2) && process.max_fds > Some(2),
+        "{process:?}"
+    );
+    let now = std::time::UNIX_EPOCH.elapsed().unwrap().as_secs_f64();
+    assert!(
+        process.start_secs.is_some_and(|start| (now - 86_400.0..=now + 2.0).contains(&start)),
+        "{process:?}"
+    );
+    assert!(process.resident_bytes > Some(1 << 20) && process.cpu_secs.is_some(), "{process:?}");
+}

@@ -1,0 +1,72 @@
+//! The two texts that scrapers read.
+//!
+//! Does not know about: what is measured.
+
+use super::family::Families;
+use prometheus_client::encoding::text::encode;
+use prometheus_client::registry::Registry;
+
+/// A form of the text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Exposition {
+    /// OpenMetrics 1.0.
+    OpenMetrics,
+    /// The text format of Prometheus, version 0.0.4.
+    Text,
+}
+
+impl Exposition {
+    /// The older form, unless the newer one is named and not refused.
+    pub(super) fn accepted(accept: &[u8]) -> Self {
+        let is_named = accept.split(|&byte| byte == b',').any(|range| {
+            let mut parts = range.split(|&byte| byte == b';').map(<[u8]>::trim_ascii);
+            let named =
+                parts.next().is_some_and(|name| name.eq_ignore_ascii_case(b"application/openmetrics-text"));
+            named && !parts.any(|part| matches!(part, b"q=0" | b"q=0.0" | b"q=0.00" | b"q=0.000"))
+        });
+        if is_named { Self::OpenMetrics } else { Self::Text }
+    }
+
+    pub(crate) const fn content_type(self) -> &'static str {
+        match self {
+            Self::OpenMetrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",
+            Self::Text => "text/plain; version=0.0.4; charset=utf-8",
+        }
+    }
+
+    pub(super) fn render(self, families: Families) -> String {
+        let mut registry = Registry::default();
+        registry.register_collector(Box::new(families));
+        let mut text = String::new();
+        // A `String` takes everything.
+        let _always = encode(&mut text, &registry);
+        match self {
+            Self::OpenMetrics => text,
+            Self::Text => older(&text),
+        }
+    }
+}
+
+/// The older form has the names of counters with their `_total`, the help of a family first or second, and no end.
+fn older(text: &str) -> String {
+    let mut lines = String::with_capacity(text.len());
+    let mut help = None;
+    for line in text.lines() {
+        match line.split_once(' ').and_then(|(start, rest)| (start == "#").then_some(rest)) {
+            Some(rest) if rest.starts_with("HELP ") => help = rest.strip_prefix("HELP "),
+            Some(rest) if rest.starts_with("TYPE ") => {
+                let (name, kind) =
+                    rest.trim_start_matches("TYPE ").split_once(' ').unwrap_or((rest, "untyped"));
+                let total = if kind == "counter" { "_total" } else { "" };
+                if let Some((_, help)) = help.take().and_then(|help: &str| help.split_once(' ')) {
+                    lines.extend(["# HELP ", name, total, " ", help, "\n"]);
+                }
+                lines.extend(["# TYPE ", name, total, " ", kind, "\n"]);
+            }
+            // `EOF` and `UNIT`.
+            Some(_) => {}
+            None => lines.extend([line, "\n"]),
+        }
+    }
+    lines
+}

@@ -1,0 +1,252 @@
+//! What all servers of this process did together: no number becomes smaller when one of them ends.
+//!
+//! Does not know about: who shows the numbers.
+
+use crate::guards::client_limits::Counted;
+use crate::stats::totals::{Item, Source, Totals};
+use doorbell::time::{Clock as _, OsClock, Time};
+use doorbell::{Handle, Snapshot};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Numbers of what is no more. Whoever invents names with every reload loses what comes to more.
+const ENDED_MAX: usize = 16_384;
+
+/// See the [module](self).
+#[derive(Debug, Default)]
+pub(crate) struct Ledger(Mutex<Accounts>);
+
+#[derive(Debug, Default)]
+struct Accounts {
+    live: Vec<Account>,
+    /// The sums over those that ended, by worker.
+    workers: Vec<Snapshot>,
+    items: BTreeMap<Item, u64>,
+    refusals: BTreeMap<&'static str, u64>,
+    reloads: Reloads,
+    /// Addresses of each TCP gate that are open; of those without any there is nothing.
+    gates: BTreeMap<Box<str>, u64>,
+}
+
+/// A server that runs.
+#[derive(Debug)]
+struct Account {
+    number: u64,
+    handle: Handle,
+    totals: Arc<Totals>,
+}
+
+impl Account {
+    fn items(&self) -> Vec<(Source, Item, u64)> {
+        self.totals.items(&self.handle)
+    }
+}
+
+/// How often the configuration was read anew.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Reloads {
+    pub(crate) done: u64,
+    pub(crate) failed: u64,
+    /// Whether the last one failed: what is served is not what was written.
+    pub(crate) has_last_failed: bool,
+    /// Servers whose connections were hurried because too many others had retired before them.
+    pub(crate) hurried: u64,
+    /// When the configuration was last read with success, on the clock of requests.
+    pub(crate) since: Time,
+}
+
+/// An address of a TCP gate that is open, for as long as this lives.
+#[derive(Debug)]
+pub(crate) struct OpenGate {
+    ledger: Arc<Ledger>,
+    gate: Box<str>,
+}
+
+impl Drop for OpenGate {
+    fn drop(&mut self) {
+        let gates = &mut self.ledger.lock().gates;
+        if let Some(count) = gates.get_mut(&self.gate) {
+            *count -= 1;
+        }
+        gates.retain(|_, count| *count > 0);
+    }
+}
+
+impl Ledger {
+    /// One more of what is counted by no server.
+    pub(crate) fn count_one(&self, item: &Item) {
+        let _kept = keep(&mut self.lock().items, item, 1);
+    }
+
+    /// One more address of a TCP gate is open.
+    pub(crate) fn opened(self: &Arc<Self>, gate: &str) -> OpenGate {
+        *self.lock().gates.entry(gate.into()).or_default() += 1;
+        OpenGate { ledger: Arc::clone(self), gate: gate.into() }
+    }
+
+    /// How many addresses of a TCP gate are open.
+    pub(crate) fn gates_open(&self, gate: &str) -> u64 {
+        self.lock().gates.get(gate).copied().unwrap_or_default()
+    }
+
+    /// A server has started.
+    pub(crate) fn open(&self, number: u64, handle: Handle, totals: Arc<Totals>) {
+        let mut accounts = self.lock();
+        accounts.reloads.since = OsClock.now();
+        accounts.live.push(Account { number, handle, totals });
+    }
+
+    /// It has ended.
+    pub(crate) fn close(&self, number: u64) {
+        let mut accounts = self.lock();
+        let Some(at) = accounts.live.iter().position(|account| account.number == number) else { return };
+        let ended = accounts.live.remove(at);
+        // What others count on is still theirs.
+        let shared: BTreeSet<Source> =
+            accounts.live.iter().flat_map(Account::items).map(|(source, ..)| source).collect();
+        let own = ended.items().into_iter().filter(|(source, ..)| !shared.contains(source));
+        let lost = own.filter(|(_, item, count)| !keep(&mut accounts.items, item, *count)).count();
+        if lost > 0 {
+            tracing::warn!(
+                lost,
+                "more than {ENDED_MAX} numbers are of listeners and limits that are no more"
+            );
+        }
+        let Account { handle, totals, .. } = ended;
+        let goes_on = |counted: &Counted| accounts.live.iter().any(|account| account.has(counted));
+        let over = totals.counted().iter().filter(|counted| !goes_on(counted)).map(Counted::refused);
+        let over: Vec<_> = over.chain(totals.refusals()).collect();
+        merge(&mut accounts.workers, handle.worker_stats());
+        for (name, count) in over {
+            *accounts.refusals.entry(name).or_default() += count;
+        }
+    }
+
+    /// The engine's counters.
+    pub(crate) fn stats(&self) -> Snapshot {
+        let mut sum = Snapshot::default();
+        self.worker_stats().iter().for_each(|worker| sum.merge(worker));
+        sum
+    }
+
+    /// The same by worker.
+    pub(crate) fn worker_stats(&self) -> Vec<Snapshot> {
+        let accounts = self.lock();
+        let mut workers = accounts.workers.clone();
+        accounts.live.iter().for_each(|account| merge(&mut workers, account.handle.worker_stats()));
+        workers
+    }
+
+    /// What is counted by listener and the like.
+    pub(crate) fn items(&self) -> BTreeMap<Item, u64> {
+        let accounts = self.lock();
+        let mut sums = accounts.items.clone();
+        let mut seen = BTreeSet::new();
+        for account in &accounts.live {
+            let items = account.items();
+            let sources: BTreeSet<Source> = items.iter().map(|(source, ..)| *source).collect();
+            for (_, item, count) in items.into_iter().filter(|(source, ..)| !seen.contains(source)) {
+                *sums.entry(item).or_default() += count;
+            }
+            seen.extend(sources);
+        }
+        sums
+    }
+
+    /// Connections that are open, by listener.
+    pub(crate) fn conns_live(&self) -> BTreeMap<Box<str>, u64> {
+        let accounts = self.lock();
+        let mut sums = BTreeMap::new();
+        for (listener, count) in
+            accounts.live.iter().flat_map(|account| account.totals.conns_live(&account.handle))
+        {
+            *sums.entry(listener).or_default() += count;
+        }
+        sums
+    }
+
+    /// Requests and handshakes that were refused, by why.
+    pub(crate) fn refusals(&self) -> Vec<(&'static str, u64)> {
+        let accounts = self.lock();
+        let ended = accounts.refusals.iter().map(|(&name, &count)| (name, count));
+        let mut counted: Vec<&Counted> = Vec::new();
+        for one in accounts.live.iter().flat_map(|account| account.totals.counted()) {
+            if !counted.iter().any(|known| known.is(one)) {
+                counted.push(one);
+            }
+        }
+        let shared = counted.into_iter().map(Counted::refused);
+        let own = accounts.live.iter().flat_map(|account| account.totals.refusals());
+        ended.chain(shared).chain(own).collect()
+    }
+
+    pub(crate) fn reloads(&self) -> Reloads {
+        self.lock().reloads
+    }
+
+    pub(crate) fn count(&self, change: impl FnOnce(&mut Reloads)) {
+        let reloads = &mut self.lock().reloads;
+        change(reloads);
+        if !reloads.has_last_failed {
+            reloads.since = OsClock.now();
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Accounts> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Account {
+    fn has(&self, counted: &Counted) -> bool {
+        self.totals.counted().iter().any(|own| own.is(counted))
+    }
+}
+
+/// False when there is no room for another one.
+fn keep(ended: &mut BTreeMap<Item, u64>, item: &Item, count: u64) -> bool {
+    if let Some(known) = ended.get_mut(item) {
+        *known += count;
+        return true;
+    }
+    let has_room = ended.len() < ENDED_MAX;
+    if has_room {
+        ended.insert(item.clone(), count);
+    }
+    has_room
+}
+
+/// Adds what each worker counted.
+fn merge(sums: &mut Vec<Snapshot>, workers: Vec<Snapshot>) {
+    sums.resize_with(sums.len().max(workers.len()), Snapshot::default);
+    sums.iter_mut().zip(&workers).for_each(|(sum, worker)| sum.merge(worker));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_gate_is_open_as_long_as_one_of_its_addresses_is() {
+        let ledger = Arc::new(Ledger::default());
+        let (one, other) = (ledger.opened("lb"), ledger.opened("lb"));
+        assert_eq!((ledger.gates_open("lb"), ledger.gates_open("db")), (2, 0));
+        drop(one);
+        assert_eq!(ledger.gates_open("lb"), 1);
+        drop(other);
+        assert_eq!(ledger.gates_open("lb"), 0);
+        let item = Item::Gated { gate: "lb".into(), result: "held" };
+        ledger.count_one(&item);
+        ledger.count_one(&item);
+        assert_eq!(ledger.items(), BTreeMap::from([(item, 2)]));
+    }
+
+    #[test]
+    fn what_is_known_is_counted_on_and_what_is_one_too_many_is_not_kept() {
+        let item = |number: usize| Item::Accepted { listener: number.to_string().into() };
+        let mut ended = BTreeMap::new();
+        assert!((0..ENDED_MAX).all(|number| keep(&mut ended, &item(number), 1)));
+        assert!(!keep(&mut ended, &item(ENDED_MAX), 1) && keep(&mut ended, &item(7), 2));
+        assert_eq!((ended.len(), ended[&item(7)]), (ENDED_MAX, 3));
+    }
+}

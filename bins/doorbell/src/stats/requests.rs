@@ -1,0 +1,250 @@
+//! Requests by listener, route, method and status: a number for each that there was, which each thread counts for itself.
+//!
+//! Does not know about: what is answered, who reads the numbers.
+//!
+//! The numbers belong to the process and to names, so that a new configuration counts on where the one before it did. A thread has an array of
+//! them for itself; whoever wants to know adds the arrays up. What is known before the request, a reply that is always the same, has its places
+//! from the start on; all else gets one when it comes for the first time. There is room for [`SLOTS`] of them, and one more for the rest.
+
+use crate::http::{Answered, Method, Status};
+use crate::prober_stats::{LANES_MAX, shard};
+use std::cell::Cell;
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU16, AtomicU64, Ordering};
+use std::sync::{LazyLock, Mutex, OnceLock, PoisonError};
+
+/// Numbers of a thread, a power of two: 16 KiB.
+const SLOTS: usize = 2048;
+
+/// For what finds no room.
+const REST: u16 = 0;
+
+const METHODS: usize = Method::ALL.len();
+
+/// Status codes that are told apart; all others are one.
+const CODES: [u16; 29] = [
+    200, 204, 206, 301, 302, 303, 304, 307, 308, 400, 401, 403, 404, 405, 406, 408, 409, 410, 413, 414, 418,
+    421, 429, 431, 500, 501, 502, 503, 504,
+];
+
+type Slots = [AtomicU64; SLOTS];
+
+/// By the lane of a thread.
+static LANES: [OnceLock<Box<Slots>>; LANES_MAX] = [const { OnceLock::new() }; LANES_MAX];
+
+/// For threads without a lane, which may lose counts.
+static SHARED: LazyLock<Box<Slots>> = LazyLock::new(empty);
+
+static BOOK: LazyLock<Mutex<Book>> = LazyLock::new(Mutex::default);
+
+thread_local! {
+    static OWN: Cell<Option<&'static Slots>> = const { Cell::new(None) };
+}
+
+/// Which number is whose.
+#[derive(Debug)]
+struct Book {
+    slots: HashMap<Counted, u16>,
+    /// From the first number behind [`REST`] on.
+    names: Vec<Counted>,
+    next: u16,
+}
+
+impl Default for Book {
+    fn default() -> Self {
+        Self { slots: HashMap::new(), names: Vec::new(), next: REST + 1 }
+    }
+}
+
+/// What a number counts.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Counted {
+    pub(crate) listener: Box<str>,
+    pub(crate) route: Box<str>,
+    pub(crate) method: &'static str,
+    /// `None` for one that is not among those told apart.
+    pub(crate) code: Option<u16>,
+}
+
+/// Where the requests of one route are counted.
+#[derive(Debug)]
+pub(crate) struct Tally {
+    listener: Box<str>,
+    route: Box<str>,
+    /// By status and method; [`REST`] until there was one.
+    slots: Box<[AtomicU16]>,
+}
+
+/// A thread that ends has counted for good, and the next one with its lane goes on.
+#[cold]
+#[inline(never)]
+fn own() -> &'static Slots {
+    let lane = LANES.get(shard::current());
+    let own: &'static Slots = lane.map_or_else(|| &**SHARED, |lane| lane.get_or_init(empty));
+    OWN.set(Some(own));
+    own
+}
+
+fn empty() -> Box<Slots> {
+    Box::new([const { AtomicU64::new(0) }; SLOTS])
+}
+
+/// Plain loads and stores: only this thread writes there.
+#[inline(always)]
+fn count(slot: u16) {
+    let own = match OWN.get() {
+        Some(own) => own,
+        None => own(),
+    };
+    let counter = &own[usize::from(slot) % SLOTS];
+    counter.store(counter.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+}
+
+/// Where a reply is counted that is always the same: by method, from the first that its route takes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Fixed(u16);
+
+impl Fixed {
+    #[inline(always)]
+    pub(crate) fn count(self, method: Method) {
+        count(self.0.wrapping_add(method as u16));
+    }
+}
+
+impl Tally {
+    pub(crate) fn new(listener: &str, route: &str) -> Self {
+        let slots = (0..METHODS * (CODES.len() + 1)).map(|_| AtomicU16::new(REST)).collect();
+        Self { listener: listener.into(), route: route.into(), slots }
+    }
+
+    /// Where this route's requests are counted that all have the same status; `None` when there is no room.
+    pub(crate) fn fixed(&self, methods: &[Method], code: u16) -> Option<Fixed> {
+        let (first, last) = (
+            methods.iter().min_by_key(|method| **method as u16)?,
+            methods.iter().max_by_key(|method| **method as u16)?,
+        );
+        let all = &Method::ALL[*first as usize..=*last as usize];
+        let code = CODES.contains(&code).then_some(code);
+        let keys: Vec<Counted> = all.iter().map(|method| self.counted(*method, code)).collect();
+        let slot = book().run_of(&keys)?;
+        Some(Fixed(slot.wrapping_sub(*first as u16)))
+    }
+
+    /// Counts a request that is answered; one that is answered later is when it is.
+    #[inline(never)]
+    pub(crate) fn count(&self, method: Method, answered: &Answered<'_>) {
+        answered.status().into_iter().for_each(|status| self.count_status(method, status));
+    }
+
+    /// Counts a request that is answered with this status.
+    pub(crate) fn count_status(&self, method: Method, status: Status) {
+        let code = CODES.binary_search(&status.code()).unwrap_or(CODES.len());
+        let Some(place) = self.slots.get(code * METHODS + method as usize) else { return };
+        match place.load(Ordering::Relaxed) {
+            REST => {
+                let slot = book().slot_of(self.counted(method, CODES.get(code).copied()));
+                place.store(slot, Ordering::Relaxed);
+                count(slot);
+            }
+            slot => count(slot),
+        }
+    }
+
+    fn counted(&self, method: Method, code: Option<u16>) -> Counted {
+        Counted { listener: self.listener.clone(), route: self.route.clone(), method: method.as_str(), code }
+    }
+}
+
+impl Book {
+    fn slot_of(&mut self, counted: Counted) -> u16 {
+        self.run_of(&[counted]).unwrap_or(REST)
+    }
+
+    /// The first of as many numbers in a row, old or new.
+    fn run_of(&mut self, counted: &[Counted]) -> Option<u16> {
+        let known: Option<Vec<u16>> = counted.iter().map(|one| self.slots.get(one).copied()).collect();
+        if let Some(known) = known.filter(|known| known.is_sorted_by(|one, next| one + 1 == *next)) {
+            return known.first().copied();
+        }
+        // What was counted under the same name before stays where it is, and is added when somebody asks.
+        let first = self.next;
+        let next = usize::from(first) + counted.len();
+        if next > SLOTS {
+            return None;
+        }
+        self.next = u16::try_from(next).ok()?;
+        self.names.extend(counted.iter().cloned());
+        self.slots.extend(counted.iter().cloned().zip(first..));
+        Some(first)
+    }
+}
+
+fn book() -> std::sync::MutexGuard<'static, Book> {
+    BOOK.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// All that was counted until now, and what found no room.
+pub(crate) fn counted() -> (Vec<(Counted, u64)>, u64) {
+    let lanes: Vec<&Slots> =
+        LANES.iter().filter_map(|lane| lane.get().map(|slots| &**slots)).chain([&**SHARED]).collect();
+    let sum = |slot: usize| lanes.iter().map(|slots| slots[slot].load(Ordering::Relaxed)).sum::<u64>();
+    let mut sums = std::collections::BTreeMap::<Counted, u64>::new();
+    for (counted, slot) in book().names.iter().zip(1..) {
+        match sum(slot) {
+            0 => {}
+            count => *sums.entry(counted.clone()).or_default() += count,
+        }
+    }
+    (sums.into_iter().collect(), sum(usize::from(REST)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn status_codes_are_in_order() {
+        assert!(CODES.is_sorted());
+    }
+
+    #[test]
+    fn every_method_of_a_reply_has_a_number_and_a_name_keeps_it() {
+        let tally = Tally::new("counts-test", "fixed");
+        let methods = [Method::Head, Method::Get];
+        let fixed = tally.fixed(&methods, 200).unwrap();
+        for (method, times) in [(Method::Get, 3), (Method::Head, 2)] {
+            std::thread::scope(|scope| {
+                for _ in 0..times {
+                    scope.spawn(|| fixed.count(method));
+                }
+            });
+        }
+        assert_eq!(Tally::new("counts-test", "fixed").fixed(&methods, 200), Some(fixed), "a reload goes on");
+        assert_ne!(Tally::new("counts-test", "other").fixed(&methods, 200), Some(fixed));
+        let more = tally.fixed(&[Method::Get, Method::Head, Method::Put], 200).unwrap();
+        more.count(Method::Get);
+        let (all, _) = counted();
+        let of = |method: &str| {
+            let mut own =
+                all.iter().filter(|(one, _)| (&*one.listener, &*one.route) == ("counts-test", "fixed"));
+            own.find(|(one, _)| one.method == method).map(|(one, count)| (one.code, *count))
+        };
+        assert_eq!((of("GET"), of("HEAD"), of("PUT")), (Some((Some(200), 4)), Some((Some(200), 2)), None));
+    }
+
+    #[test]
+    fn what_finds_no_room_is_counted_together() {
+        let mut book = Book::default();
+        let key = |at: usize| Counted {
+            listener: "".into(),
+            route: at.to_string().into(),
+            method: "GET",
+            code: None,
+        };
+        let slots: Vec<u16> = (0..SLOTS + 2).map(|at| book.slot_of(key(at))).collect();
+        assert!(slots[..SLOTS - 1].iter().zip(1..).all(|(slot, expected)| *slot == expected));
+        assert_eq!(slots[SLOTS - 1..], [REST; 3]);
+        assert_eq!(book.slot_of(key(7)), 8);
+        assert_eq!(book.run_of(&[key(SLOTS), key(SLOTS + 1)]), None);
+    }
+}

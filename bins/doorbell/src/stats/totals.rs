@@ -1,0 +1,387 @@
+//! What a server counts beside its engine, and what was refused and why, for the last line of the log.
+//!
+//! Does not know about: when that is written, how it is refused.
+
+use crate::checks::{self, CheckCounts, LagCounts};
+use crate::config::model::Config;
+use crate::guards::Common;
+use crate::guards::client_limits::Counted;
+use crate::http::limit::Limiter;
+use crate::http2::Counters;
+use doorbell::access_log::LogSink;
+use doorbell::time::{Clock as _, OsClock};
+use doorbell::tls::{Acceptor, TlsStats};
+use doorbell::{Blame, CloseReason, Handle, ProxyResult, Refusals, Snapshot};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Everything that counts refusals, beside the engine.
+#[derive(Debug, Default)]
+pub(crate) struct Totals {
+    /// With the names of their listeners and of their `[tls.NAME]`.
+    acceptors: Vec<(Box<str>, Box<str>, Acceptor)>,
+    /// Those that other generations may have as well.
+    counted: Vec<Counted>,
+    /// Of those, the ones with a name.
+    limiters: Vec<(Box<str>, Arc<Limiter>)>,
+    /// The names of the engine's listeners, in its order.
+    listeners: Vec<Box<str>>,
+    refusals: Vec<Refusals>,
+    http2: Option<Arc<Counters>>,
+    checks: Option<Arc<checks::SchedulerCounters>>,
+    /// With what tells one log from another.
+    access: Option<(usize, LogSink)>,
+    connector: Option<Arc<checks::Connector>>,
+}
+
+/// A number that only goes up, by what it is: for metrics.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Item {
+    AcceptError {
+        listener: Box<str>,
+        errno: &'static str,
+    },
+    Accepted {
+        listener: Box<str>,
+    },
+    /// Lines of the access log that are lost, by why.
+    AccessLost(&'static str),
+    Closed {
+        listener: Box<str>,
+        reason: &'static str,
+    },
+    /// Connections of checks, by what became of them.
+    Connect(&'static str),
+    /// Connections of checks that found no free port at first.
+    ConnectRetry,
+    /// Connections to a TCP gate, by what became of them.
+    Gated {
+        gate: Box<str>,
+        result: &'static str,
+    },
+    /// What a TCP gate tries again, by the call that failed.
+    GateError {
+        gate: Box<str>,
+        call: &'static str,
+    },
+    Handshake {
+        listener: Box<str>,
+        version: &'static str,
+        result: &'static str,
+    },
+    /// Keys that a limiter forgot before their time.
+    LimitEviction {
+        limiter: Box<str>,
+    },
+    Limited {
+        limiter: Box<str>,
+        decision: &'static str,
+    },
+    /// Probes for whoever asks `/probe`, by what came of them.
+    Probed {
+        module: &'static str,
+        result: &'static str,
+    },
+    Proxied {
+        listener: Box<str>,
+        version: &'static str,
+        result: &'static str,
+    },
+    Resumed {
+        listener: Box<str>,
+    },
+}
+
+impl Item {
+    /// All that a TCP gate counts.
+    pub(crate) fn of_gate(gate: &str) -> impl Iterator<Item = Self> {
+        let conns = GATED.map(|result| Self::Gated { gate: gate.into(), result });
+        let errors = ["accept", "listen"].map(|call| Self::GateError { gate: gate.into(), call });
+        conns.into_iter().chain(errors)
+    }
+}
+
+/// What becomes of connections to a TCP gate.
+const GATED: [&str; 4] = ["ended", "full", "held", "reset"];
+
+/// Who counts: several servers may share one of them.
+pub(crate) type Source = usize;
+
+/// Counters of an acceptor that are about handshakes that were done, or are being done.
+const HANDSHAKES_GOOD: [&str; 5] =
+    ["hellos_handed_over", "handshakes_live", "handshakes_resumed", "handshakes_tls12", "handshakes_tls13"];
+
+impl Totals {
+    /// Those that all listeners share.
+    pub(crate) fn of(common: &Common, config: &Config) -> Self {
+        let tables = common.tables();
+        let named = |(at, name): (usize, &str)| Some((name.into(), Arc::clone(tables.limiter(at)?)));
+        let names = config.limits.iter().map(|limit| limit.name.as_str());
+        Self {
+            counted: tables.counted().collect(),
+            limiters: names.enumerate().filter_map(named).collect(),
+            ..Self::default()
+        }
+    }
+
+    pub(crate) fn add_acceptor(&mut self, listener: &str, tls: &str, acceptor: &Acceptor) {
+        self.acceptors.push((listener.into(), tls.into(), acceptor.clone()));
+    }
+
+    /// The engine's next listener has this name.
+    pub(crate) fn add_listener(&mut self, name: &str) {
+        self.listeners.push(name.into());
+    }
+
+    pub(crate) fn set_http2(&mut self, counters: Arc<Counters>) {
+        self.http2 = Some(counters);
+    }
+
+    /// Connections and requests of HTTP/2, where it is spoken.
+    pub(crate) fn http2_served(&self) -> Option<(u64, u64)> {
+        self.http2.as_ref().map(|counters| counters.served())
+    }
+
+    /// Those that are open now.
+    pub(crate) fn http2_live(&self) -> u64 {
+        self.http2.as_ref().map_or(0, |counters| counters.live())
+    }
+
+    /// Jobs of the compute lane, by whatever protocol their requests came.
+    pub(crate) fn jobs(&self, stats: &Snapshot) -> u64 {
+        stats.jobs_queued + self.http2.as_ref().map_or(0, |counters| counters.jobs())
+    }
+
+    /// What checks did, and whom they connected through.
+    pub(crate) fn set_checks(
+        &mut self,
+        counters: Arc<checks::SchedulerCounters>,
+        connector: Arc<checks::Connector>,
+    ) {
+        self.checks = Some(counters);
+        self.connector = Some(connector);
+    }
+
+    /// What became of the connections of checks, where there are any: `connected=20 refused=3`.
+    pub(crate) fn connects(&self) -> Option<String> {
+        let connector = self.connector.as_ref()?;
+        let retries = ("port_window_retries", connector.port_window_retries());
+        Some(list(connector.counters().fields().into_iter().chain([retries])))
+    }
+
+    /// `log` tells it from other logs.
+    pub(crate) fn set_access(&mut self, log: Source, sink: LogSink) {
+        self.access = Some((log, sink));
+    }
+
+    /// Lines of the access log that found its queue full, and lines that the file did not take; `None` without a log.
+    pub(crate) fn access_lost(&self) -> Option<(u64, u64)> {
+        let (_, sink) = self.access.as_ref()?;
+        let counters = sink.counters();
+        Some((counters.dropped, counters.failed))
+    }
+
+    /// What is counted beside the engine, by name.
+    pub(crate) fn counts(&self) -> impl Iterator<Item = (String, u64)> {
+        let http2 = self.http2_served().into_iter();
+        let http2 =
+            http2.flat_map(|(conns, requests)| [("http2_connections", conns), ("http2_requests", requests)]);
+        let http2 = http2.map(|(name, count)| (name.to_owned(), count));
+        let checks = self.checks.iter().flat_map(|counters| counters.fields());
+        let lost = self.access_lost().into_iter();
+        let lost =
+            lost.flat_map(|(dropped, failed)| [("access_dropped", dropped), ("access_failed", failed)]);
+        let lost = lost.map(|(name, count)| (name.to_owned(), count));
+        http2.chain(checks.map(|(name, count)| (format!("checks_{name}"), count))).chain(lost)
+    }
+
+    /// What the checks did, where there are any: `runs=20 failed=3`.
+    pub(crate) fn checks_run(&self) -> Option<String> {
+        Some(list(self.checks.as_ref()?.fields().into_iter()))
+    }
+
+    pub(crate) fn add_refusals(&mut self, refusals: Refusals) {
+        self.refusals.push(refusals);
+    }
+
+    /// What the checks did all together, by name; nothing where there are none.
+    pub(crate) fn check_runs(&self) -> BTreeMap<String, u64> {
+        let fields = self.checks.iter().flat_map(|counters| counters.fields());
+        fields.map(|(name, count)| (name.to_owned(), count)).collect()
+    }
+
+    /// Connections of HTTP/2 by why they were refused or ended.
+    pub(crate) fn http2_refusals(&self) -> Vec<(&'static str, u64)> {
+        self.http2.iter().flat_map(|counters| counters.fields()).collect()
+    }
+
+    /// How late runs of checks started, where there are any.
+    pub(crate) fn check_lag(&self) -> Option<LagCounts> {
+        self.checks.as_ref().map(|counters| counters.lag.counts())
+    }
+
+    /// What the runs of each check came to, by its name.
+    pub(crate) fn check_counts(&self) -> BTreeMap<Box<str>, CheckCounts> {
+        self.checks.iter().flat_map(|counters| counters.by_check.counts()).collect()
+    }
+
+    /// When the first certificate of each `[tls.NAME]` ends, in seconds from 1970 on.
+    pub(crate) fn certificate_ends(&self) -> BTreeMap<Box<str>, i64> {
+        let mut ends = BTreeMap::new();
+        for (_, tls, acceptor) in &self.acceptors {
+            let first = acceptor.certificates().iter().map(|certificate| certificate.not_after).min();
+            let known = ends.get(tls).copied();
+            ends.extend(first.into_iter().chain(known).min().map(|first| (tls.clone(), first)));
+        }
+        ends
+    }
+
+    /// TLS handshakes that go on, by listener.
+    pub(crate) fn handshakes_live(&self) -> impl Iterator<Item = (&str, u64)> {
+        self.acceptors.iter().map(|(listener, _, acceptor)| (&**listener, acceptor.stats().handshakes_live))
+    }
+
+    /// Keys that each limiter remembers.
+    pub(crate) fn limiter_keys(&self) -> impl Iterator<Item = (&str, usize)> {
+        let now = OsClock.now();
+        self.limiters.iter().map(move |(name, limiter)| (&**name, limiter.keys_live(now)))
+    }
+
+    /// Connections that are open, by listener of the server behind `handle`.
+    pub(crate) fn conns_live(&self, handle: &Handle) -> Vec<(Box<str>, u64)> {
+        let stats = handle.listener_stats();
+        self.listeners.iter().cloned().zip(stats.iter().map(|listener| listener.conns_live)).collect()
+    }
+
+    /// What was counted, and by whom, of the server behind `handle`.
+    pub(crate) fn items(&self, handle: &Handle) -> Vec<(Source, Item, u64)> {
+        let mut items = Vec::new();
+        self.add_listeners(handle, &mut items);
+        self.add_handshakes(&mut items);
+        for (name, limiter) in &self.limiters {
+            let (source, counts) = (Arc::as_ptr(limiter).addr(), limiter.counts());
+            for (decision, count) in [("allow", counts.allowed), ("deny", counts.denied)] {
+                items.push((source, Item::Limited { limiter: name.clone(), decision }, count));
+            }
+            items.push((source, Item::LimitEviction { limiter: name.clone() }, counts.evicted_live));
+        }
+        if let Some((log, sink)) = &self.access {
+            let counters = sink.counters();
+            items.push((*log, Item::AccessLost("queue_full"), counters.dropped));
+            items.push((*log, Item::AccessLost("write_failed"), counters.failed));
+        }
+        if let Some(connector) = &self.connector {
+            let source = Arc::as_ptr(connector).addr();
+            let fields = connector.counters().fields().into_iter();
+            items.extend(fields.map(|(result, count)| (source, Item::Connect(result), count)));
+            items.push((source, Item::ConnectRetry, connector.port_window_retries()));
+        }
+        items
+    }
+
+    fn add_listeners(&self, handle: &Handle, items: &mut Vec<(Source, Item, u64)>) {
+        let mut add = |item, count| items.push((self.source(), item, count));
+        for (name, stats) in self.listeners.iter().zip(handle.listener_stats()) {
+            add(Item::Accepted { listener: name.clone() }, stats.conns_accepted);
+            for (errno, count) in stats.accept_errors() {
+                add(Item::AcceptError { listener: name.clone(), errno }, count);
+            }
+            for (&reason, count) in CloseReason::ALL.iter().zip(stats.closed) {
+                add(Item::Closed { listener: name.clone(), reason: reason.as_str() }, count);
+            }
+            for proxied in ProxyResult::ALL {
+                let (version, result) = match proxied {
+                    ProxyResult::Local => ("local", "taken"),
+                    ProxyResult::None => ("none", "taken"),
+                    ProxyResult::Refused => ("none", "refused"),
+                    ProxyResult::V1 => ("v1", "taken"),
+                    ProxyResult::V2 => ("v2", "taken"),
+                };
+                add(Item::Proxied { listener: name.clone(), version, result }, stats.proxied(proxied));
+            }
+        }
+    }
+
+    fn add_handshakes(&self, items: &mut Vec<(Source, Item, u64)>) {
+        for (listener, _, acceptor) in &self.acceptors {
+            for (name, count) in acceptor.stats().fields() {
+                let listener = listener.clone();
+                let (version, result) = match name {
+                    "handshakes_live" => continue,
+                    "handshakes_resumed" => {
+                        items.push((self.source(), Item::Resumed { listener }, count));
+                        continue;
+                    }
+                    "handshakes_tls12" => ("1.2", "done"),
+                    "handshakes_tls13" => ("1.3", "done"),
+                    "hellos_handed_over" => ("none", "handed_over"),
+                    other => ("none", other.strip_prefix("handshakes_").unwrap_or(other)),
+                };
+                items.push((self.source(), Item::Handshake { listener, version, result }, count));
+            }
+        }
+    }
+
+    /// What belongs to this server alone.
+    fn source(&self) -> Source {
+        std::ptr::from_ref(self).addr()
+    }
+
+    /// Requests and handshakes that a server refused, by why; without those of [`Self::counted`].
+    pub(crate) fn refusals(&self) -> Vec<(&'static str, u64)> {
+        let requests = self.refusals.iter().flat_map(Refusals::all).map(|(why, count)| (why.as_str(), count));
+        let handshakes =
+            self.acceptors.iter().flat_map(|(_, _, acceptor)| acceptor.stats().fields().collect::<Vec<_>>());
+        let handshakes = handshakes.filter(|(name, _)| !HANDSHAKES_GOOD.contains(name));
+        requests.chain(handshakes).collect()
+    }
+
+    /// What counts those it refuses, of this generation and perhaps of others.
+    pub(crate) fn counted(&self) -> &[Counted] {
+        &self.counted
+    }
+
+    /// All that were refused, where any were: `busy=2 rate_limited=1`. Of `stats` those that waited for a job.
+    pub(crate) fn refused(&self, refusals: Vec<(&'static str, u64)>, stats: &Snapshot) -> String {
+        let http2 = self.http2.iter().flat_map(|counters| counters.fields());
+        let jobs = [
+            ("jobs_panicked", stats.jobs_panicked),
+            ("jobs_refused", stats.jobs_refused),
+            ("jobs_timed_out", stats.jobs_timed_out),
+        ];
+        list(refusals.into_iter().chain(http2).chain(jobs))
+    }
+
+    /// Connections by why they were closed, where it was not because all was done.
+    pub(crate) fn closed(stats: &Snapshot) -> String {
+        let to_blame = CloseReason::ALL.iter().filter(|reason| reason.blame() != Blame::Nobody);
+        list(to_blame.map(|&reason| (reason.as_str(), stats.closed_because(reason))))
+    }
+}
+
+/// Whether metrics show this among handshakes.
+pub(crate) fn is_of_handshakes(name: &str) -> bool {
+    TlsStats::default().fields().any(|(field, _)| field == name)
+}
+
+/// Sums by name, without those that are 0.
+fn list(counts: impl Iterator<Item = (&'static str, u64)>) -> String {
+    let mut sums: BTreeMap<&str, u64> = BTreeMap::new();
+    for (name, count) in counts.filter(|(_, count)| *count > 0) {
+        *sums.entry(name).or_default() += count;
+    }
+    sums.iter().map(|(name, sum)| format!("{name}={sum}")).collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_of_one_name_are_added_and_none_is_not_told() {
+        let counts = [("busy", 2), ("host", 0), ("field", 1), ("busy", 3)];
+        assert_eq!(list(counts.into_iter()), "busy=5 field=1");
+        assert_eq!(list([].into_iter()), "");
+        assert_eq!(Totals::closed(&Snapshot::default()), "");
+    }
+}

@@ -1,0 +1,141 @@
+//! The supervisor: handles signals, requests of operators and ends of servers, from one queue, until the process ends.
+//!
+//! Does not know about: how a server is built, and what a drain does to endpoints.
+
+pub(crate) mod queue;
+
+use crate::exit::{Exit, Failure};
+use crate::operator::Operator;
+use crate::operator::state_log;
+use crate::parent;
+use crate::reload::Fleet;
+use queue::{Message, Queue};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
+use signal_hook::iterator::Signals;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+
+/// Created before the server, so that no signal kills a half-started one.
+#[derive(Debug)]
+pub(crate) struct Supervisor {
+    queue: Queue,
+    receiver: Receiver<Message>,
+}
+
+/// What follows from a message.
+enum Next {
+    Ended,
+    GoOn,
+    /// Without a drain, for this reason.
+    StopNow(String),
+}
+
+impl Supervisor {
+    /// Takes signals over.
+    pub(crate) fn start() -> Result<Self, Failure> {
+        let failed = |error: std::io::Error| {
+            Failure::new(Exit::Failure, format!("signals cannot be watched: {error}"))
+        };
+        let mut signals =
+            Signals::new([SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2]).map_err(failed)?;
+        let (queue, receiver) = Queue::new();
+        let signalled = queue.clone();
+        // While the queue is full, the kernel keeps further signals pending.
+        let watch = move || signals.forever().for_each(|signal| signalled.send(Message::Signal(signal)));
+        std::thread::Builder::new().name("signals".into()).spawn(watch).map_err(failed)?;
+        Ok(Self { queue, receiver })
+    }
+
+    /// For tests, which send no signals.
+    #[cfg(test)]
+    pub(crate) fn without_signals() -> Self {
+        let (queue, receiver) = Queue::new();
+        Self { queue, receiver }
+    }
+
+    pub(crate) fn queue(&self) -> Queue {
+        self.queue.clone()
+    }
+
+    /// Serves until a signal, an operator or a failure ends it.
+    pub(crate) fn serve(self, operator: &Operator, fleet: &Fleet) -> Result<Exit, Failure> {
+        loop {
+            if operator.let_time_pass() {
+                close(operator, fleet);
+            }
+            let message = match operator.idle_for() {
+                Some(idle) => self.receiver.recv_timeout(idle),
+                None => self.receiver.recv().map_err(RecvTimeoutError::from),
+            };
+            let next = match message {
+                Ok(message) => handle(message, operator, fleet)?,
+                Err(RecvTimeoutError::Timeout) => Next::GoOn,
+                Err(RecvTimeoutError::Disconnected) => Next::Ended,
+            };
+            match next {
+                Next::Ended => return Ok(Exit::Success),
+                Next::GoOn => {}
+                Next::StopNow(reason) => {
+                    operator.close(&reason);
+                    tracing::info!(reason, "stopping now");
+                    fleet.stop();
+                }
+            }
+        }
+    }
+}
+
+fn handle(message: Message, operator: &Operator, fleet: &Fleet) -> Result<Next, Failure> {
+    match message {
+        Message::Changed => {}
+        Message::CommandEnded(end) => return Ok(without_command(end, operator)),
+        Message::Ended(number, Ok(())) => {
+            if fleet.ended(number) {
+                return Ok(Next::Ended);
+            }
+        }
+        Message::Ended(number, Err(error)) => {
+            if !fleet.serves(number) {
+                tracing::warn!(generation = number, %error, "a former configuration's server failed");
+                // It may be the last one of all: the one that serves has ended before it.
+                return Ok(if fleet.ended(number) { Next::Ended } else { Next::GoOn });
+            }
+            return Err(Failure::new(Exit::Failure, error.to_string()));
+        }
+        Message::Signal(SIGHUP) if fleet.heeds_sighup() => {
+            // The reload logs its result, good or bad.
+            let _logged = operator.reload();
+        }
+        Message::Signal(SIGHUP) => {
+            tracing::info!("looking at certificates, keys and stored files; the configuration stays");
+            fleet.look();
+        }
+        Message::Signal(SIGUSR1) => state_log::tell(operator),
+        Message::Signal(SIGUSR2) => fleet.reopen_logs(),
+        Message::Signal(SIGTERM) if operator.begin_stop("SIGTERM") => {}
+        Message::Signal(_) | Message::StopNow => return Ok(Next::StopNow("stop".to_owned())),
+    }
+    Ok(Next::GoOn)
+}
+
+fn without_command(end: parent::CommandEnd, operator: &Operator) -> Next {
+    let code = parent::code_of(end.status);
+    let reason = format!("the command ended ({})", end.status);
+    match end.status.success() {
+        true => tracing::info!(code, "{reason}"),
+        false => tracing::error!(code, "{reason}"),
+    }
+    if end.stays {
+        operator.lose_command(&reason);
+        return Next::GoOn;
+    }
+    Next::StopNow(reason)
+}
+
+/// From now on nothing can be called off.
+fn close(operator: &Operator, fleet: &Fleet) {
+    let timeout =
+        operator.running().map(|running| running.lifecycle.clone()).unwrap_or_default().drain_timeout;
+    tracing::info!("draining: no new connections");
+    fleet.drain(timeout);
+    parent::tell(parent::Word::Closes);
+}
