@@ -2,11 +2,47 @@
 //!
 //! Does not know about: what makes it good.
 
-use super::args::{CheckArgs, CheckForm, Global};
-use super::{load, print, print_error, print_problems};
+use super::load;
+use super::options::Global;
+use super::output::{print, print_error, print_problems};
 use crate::config::{Problem, Severity, Source, default_config, parse_over, to_toml};
 use crate::exit::{Exit, Failure};
+use clap::{Args, ValueEnum};
 use serde_json::json;
+use std::path::PathBuf;
+
+pub(super) const HELP: &str = "\
+Examples:
+  doorbell check doorbell.toml
+  doorbell check -c doorbell.toml -o json | jq '.problems[].message'
+  cat doorbell.toml | doorbell check -c -
+
+Exit codes: 0 valid, also with warnings, 1 invalid; with --strict warnings are errors";
+
+/// Options of `check`.
+#[derive(Debug, Default, Args)]
+pub struct CheckArgs {
+    /// The file, in the place of -c
+    #[arg(value_name = "FILE")]
+    file: Option<PathBuf>,
+
+    /// Warnings count as errors
+    #[arg(long)]
+    strict: bool,
+
+    /// Form of the report; sarif is for code scanners
+    #[arg(short, long, value_name = "FORM", default_value = "text")]
+    output: CheckForm,
+}
+
+/// Forms of the report of `check`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+enum CheckForm {
+    Json,
+    Sarif,
+    #[default]
+    Text,
+}
 
 /// How reports of code scanners name us.
 const TOOL: [&str; 2] = ["doorbell", env!("CARGO_PKG_VERSION")];

@@ -2,8 +2,9 @@
 //!
 //! Does not know about: how files are read, what a difference does.
 
-use super::args::ColorWhen;
-use super::{load, print, print_error, print_problems};
+use super::load;
+use super::options::ColorWhen;
+use super::output::{print, print_error, print_problems};
 use crate::config::{Config, Overrides, parse_over, to_json};
 use crate::exit::{Exit, Failure};
 use clap::Args;

@@ -2,8 +2,8 @@
 //!
 //! Does not know about: what is looked at.
 
-use super::args::{Global, ReportForm};
-use super::print;
+use super::options::{Global, ReportForm};
+use super::output::print;
 use crate::doctor::{self, Diagnosis, Level, Path, sysctl_file};
 use crate::exit::{Exit, Failure};
 use clap::Args;
@@ -33,7 +33,7 @@ pub struct DoctorArgs {
     link: Option<u64>,
 
     /// How long a packet takes to the other side and back
-    #[arg(long, value_name = "TIME", value_parser = super::args::parse_timeout, requires = "link")]
+    #[arg(long, value_name = "TIME", value_parser = super::options::parse_timeout, requires = "link")]
     rtt: Option<Duration>,
 
     /// Where to write the settings that should be others, for sysctl.d(5)

@@ -2,15 +2,17 @@
 //!
 //! Does not know about: what makes a configuration good. One request, one deadline for all of it, exit 0 or 1.
 
-use super::args::{Global, HealthcheckArgs};
+use super::load;
 use super::operate::the_only_one;
-use super::{load, print, print_error};
+use super::options::{Global, parse_timeout};
+use super::output::{print, print_error};
 use crate::checks::{cause_of, client};
 use crate::config::model::{ClientAuthMode, ClientTls, HostPort, Listener, Protocol, ProxyProtocol, Route};
 use crate::config::{Bind, Config, glean};
 use crate::exit::Exit;
 use crate::http::forwarded::Networks;
 use crate::wire::Status;
+use clap::Args;
 use rustls::pki_types::ServerName;
 use rustls::{ClientConnection, StreamOwned};
 use std::ffi::OsStr;
@@ -22,12 +24,39 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::sync_channel;
 use std::time::{Duration, Instant};
 
+pub(super) const HELP: &str = "\
+Examples:
+  HEALTHCHECK CMD [\"doorbell\", \"healthcheck\"]
+  doorbell healthcheck -c /etc/doorbell/doorbell.toml
+  doorbell healthcheck --endpoint livez --address 127.0.0.1:9000 --timeout 500ms
+
+A file says where to ask, and whether with TLS.
+
+Exit codes: 0 healthy, 1 everything else, also a wrong command line: Docker keeps 2 for itself";
+
+/// Options of `healthcheck`.
+#[derive(Debug, Args)]
+pub struct HealthcheckArgs {
+    /// What to ask for: readyz, livez or a path
+    #[arg(long, value_name = "NAME", default_value = "readyz")]
+    endpoint: String,
+
+    /// Where doorbell listens, an address, HOST:PORT or unix:/PATH; by default the first listener that can be asked of the file named with
+    /// -c, else of the one doorbell that runs here, else of /etc/doorbell/doorbell.toml where there is one, and else 127.0.0.1:8080
+    #[arg(long, value_name = "ADDR", value_parser = parse_address)]
+    address: Option<Address>,
+
+    /// Longest wait for the whole answer
+    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = parse_timeout)]
+    timeout: Duration,
+}
+
 /// The status line and a little more; the rest of the answer is not needed.
 const ANSWER_LEN_MAX: u64 = 1024;
 
 /// Where somebody listens on this machine, or on another one.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Address {
+pub(super) enum Address {
     /// An address and a port.
     Addr(SocketAddr),
     /// A name and a port.

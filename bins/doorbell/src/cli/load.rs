@@ -2,8 +2,8 @@
 //!
 //! Does not know about: what the configuration says.
 
-use super::args::{AdminArg, EngineArg, Global, ServeArgs, parse_admin, parse_bind};
-use super::{print_error, print_problems};
+use super::options::{AdminArg, EngineArg, Global, ServeArgs, parse_admin, parse_bind};
+use super::output::{print_error, print_problems};
 use crate::config::model::{
     Admin, CHECKS_MAX, Check, CheckKind, CheckUse, Engine, Listener, LogLevel, Pace, Protocol, Severity,
 };

@@ -13,6 +13,8 @@ mod init;
 mod load;
 mod manual;
 pub mod operate;
+pub mod options;
+mod output;
 mod probe;
 mod redirect;
 mod run;
@@ -20,19 +22,16 @@ mod trust;
 mod until;
 
 use crate::config::model::Admin;
-use crate::config::{self, Config, Source, to_json, to_toml};
+use crate::config::{self, Config, to_json, to_toml};
 use crate::exit::{Exit, Failure};
 use crate::reload::Read;
 use crate::serve;
-use args::{CheckArgs, Cli, ColorWhen, Command, ConfigCommand, DumpArgs, DumpForm, Global};
+use args::{Cli, Command, ConfigCommand, DumpArgs, DumpForm};
 use clap::FromArgMatches as _;
 use clap::error::ErrorKind;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use options::{Global, ServeArgs};
+use output::{colored, print, print_error};
 use std::ffi::OsString;
-use std::io::{IsTerminal, Write};
-
-/// How long whoever reads standard error may hang.
-const READER_TIMEOUT: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
 
 /// Runs one command to its end. `args` begins with the name of the program.
 #[must_use]
@@ -75,7 +74,7 @@ fn dispatch(mut cli: Cli) -> Result<Exit, Failure> {
     let global = &cli.global;
     let Some(command) = cli.command else {
         return match cli.test {
-            true => check::run(&CheckArgs::default(), global),
+            true => check::run(&check::CheckArgs::default(), global),
             false => serve_file(cli.serve, global),
         };
     };
@@ -110,7 +109,7 @@ fn say(text: &str) -> Result<Exit, Failure> {
     Ok(Exit::Success)
 }
 
-fn serve_file(args: args::ServeArgs, global: &Global) -> Result<Exit, Failure> {
+fn serve_file(args: ServeArgs, global: &Global) -> Result<Exit, Failure> {
     let (config, origin) = match load::source(global)? {
         Some(source) => {
             let name = load::origin(global).map(|path| path.display().to_string());
@@ -157,72 +156,4 @@ fn dump(args: &DumpArgs, global: &Global) -> Result<Exit, Failure> {
     };
     print(&text)?;
     Ok(Exit::Success)
-}
-
-/// What is cut short by a full disk is worse than nothing. A reader that closed its end, as `head` does, is no failure.
-fn print(text: &str) -> Result<(), Failure> {
-    print_more(text).map(|_| ())
-}
-
-/// The same for what has no end: whether anybody still reads it.
-fn print_more(text: &str) -> Result<bool, Failure> {
-    let mut stdout = std::io::stdout().lock();
-    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
-        Ok(()) => Ok(true),
-        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(false),
-        Err(error) => Err(Failure::new(Exit::Failure, format!("standard output cannot be written: {error}"))),
-    }
-}
-
-/// When standard error is closed there is nobody to tell; where its reader hangs, nobody waits for it.
-fn print_error(text: &str) {
-    let mut stderr = std::io::stderr().lock();
-    for piece in text.as_bytes().chunks(crate::log::PIECE_LEN) {
-        let ready = poll(&mut [PollFd::new(&stderr, PollFlags::OUT)], Some(&READER_TIMEOUT));
-        if ready == Ok(0) || stderr.write_all(piece).is_err() {
-            return;
-        }
-    }
-}
-
-fn colored(when: ColorWhen, stream: &impl IsTerminal) -> bool {
-    is_colored(when, stream.is_terminal(), |name| std::env::var_os(name))
-}
-
-/// <https://no-color.org>: any value but an empty one counts. A terminal that is dumb would show the codes.
-fn is_colored(when: ColorWhen, is_terminal: bool, env: impl Fn(&str) -> Option<OsString>) -> bool {
-    let is_off = || env("NO_COLOR").is_some_and(|value| !value.is_empty());
-    let is_dumb = || env("TERM").is_some_and(|value| value == "dumb");
-    match when {
-        ColorWhen::Always => true,
-        ColorWhen::Auto => is_terminal && !is_off() && !is_dumb(),
-        ColorWhen::Never => false,
-    }
-}
-
-fn print_problems(source: &Source, problems: &[config::Problem], color: ColorWhen) {
-    print_error(&source.render(problems, colored(color, &std::io::stderr())));
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn where_colors_are() {
-        use ColorWhen::{Always, Auto, Never};
-        for (when, is_terminal, name, value, expected) in [
-            (Auto, true, "TERM", "xterm", true),
-            (Auto, false, "TERM", "xterm", false),
-            (Auto, true, "NO_COLOR", "1", false),
-            (Auto, true, "NO_COLOR", "", true),
-            (Auto, true, "TERM", "dumb", false),
-            (Always, false, "NO_COLOR", "1", true),
-            (Always, true, "TERM", "dumb", true),
-            (Never, true, "TERM", "xterm", false),
-        ] {
-            let found = is_colored(when, is_terminal, |asked| (asked == name).then(|| value.into()));
-            assert_eq!(found, expected, "{when:?} {is_terminal} {name}={value}");
-        }
-    }
 }

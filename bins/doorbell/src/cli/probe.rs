@@ -2,9 +2,9 @@
 //!
 //! Does not know about: how probers ask.
 
-use super::args::Global;
+use super::options::Global;
+use super::output::{print, print_error};
 use super::trust::TrustArgs;
-use super::{print, print_error};
 use crate::config::{format_duration, parse_duration};
 use crate::exit::{Exit, Failure};
 use crate::probe::{Ask, Prober, ProxyHeader, Report, TARGET_FORM, Target, Verdict};
@@ -55,7 +55,7 @@ pub struct ProbeArgs {
     host: Option<String>,
 
     /// Longest wait for the whole answer; by default that of the prober
-    #[arg(long, value_name = "TIME", value_parser = super::args::parse_timeout)]
+    #[arg(long, value_name = "TIME", value_parser = super::options::parse_timeout)]
     timeout: Option<Duration>,
 
     /// How often to ask; the exit code is that of the last answer that was not well

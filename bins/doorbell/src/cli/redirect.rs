@@ -2,15 +2,63 @@
 //!
 //! Does not know about: how redirects are served.
 
-use super::args::{Global, RedirectArgs, SchemeArg};
 use super::load;
+use super::options::{Global, ServeArgs};
 use crate::config::model::{Action, Files, Guard, RedirectTo, Route};
 use crate::config::{Bind, Config, default_methods};
 use crate::exit::{Exit, Failure};
 use crate::http::Method;
 use crate::http::redirect::{RedirectStatus, Scheme};
 use crate::http::router::MethodSet;
+use clap::{Args, ValueEnum};
 use std::net::{Ipv6Addr, SocketAddr};
+use std::path::PathBuf;
+
+pub(super) const HELP: &str = "\
+Examples:
+  doorbell redirect --listen :80 --to https --host example.com --host www.example.com
+  doorbell redirect --listen :8080 --to https --host example.com --port 8443 --status 307
+  doorbell redirect --host example.com --acme /var/lib/acme/.well-known/acme-challenge
+
+Path and query are kept. A host that is not listed gets 421 and is never sent anywhere.
+/livez and /readyz are answered for every host, and with --acme the tokens of certificates too. \
+Exit codes and signals: `doorbell --help`.";
+
+/// Options of `redirect`.
+#[derive(Debug, Args)]
+pub struct RedirectArgs {
+    /// Options shared with serve.
+    #[command(flatten)]
+    serve: ServeArgs,
+
+    /// Scheme of the location
+    #[arg(long, value_name = "SCHEME", default_value = "https")]
+    to: SchemeArg,
+
+    /// Host that is redirected; may be given several times
+    #[arg(long, value_name = "HOST", required = true)]
+    host: Vec<String>,
+
+    /// Directory of the tokens of ACME (http-01), answered for every host below /.well-known/acme-challenge/; for certbot that is
+    /// WEBROOT/.well-known/acme-challenge
+    #[arg(long, value_name = "DIR", value_parser = parse_directory)]
+    acme: Option<PathBuf>,
+
+    /// Port of the location; by default that of the scheme, which is not written
+    #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
+    port: Option<u16>,
+
+    /// Status: 301, 302, 303, 307 or 308
+    #[arg(long, value_name = "CODE", default_value = "308")]
+    status: u16,
+}
+
+/// Schemes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum SchemeArg {
+    Http,
+    Https,
+}
 
 pub(super) fn config(args: &RedirectArgs, global: &Global) -> Result<Config, Failure> {
     let status = RedirectStatus::from_code(args.status).ok_or_else(|| {
@@ -58,4 +106,13 @@ fn route(name: &str, hosts: Vec<String>, path: &str, methods: Vec<Method>, actio
         guard: Guard::default(),
         action,
     }
+}
+
+/// Also one that is not there yet.
+fn parse_directory(text: &str) -> Result<PathBuf, String> {
+    let path = PathBuf::from(text);
+    if text.is_empty() || path.is_file() {
+        return Err("name a directory, as in /var/lib/acme/.well-known/acme-challenge".into());
+    }
+    Ok(path)
 }

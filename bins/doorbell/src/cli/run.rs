@@ -3,8 +3,8 @@
 //! Does not know about: what either of them does. This process only starts both, hands signals on and takes in whoever has died; doorbell
 //! itself serves in a process of its own, so that neither can bring down the other.
 
-use super::args::{ColorWhen, EngineArg, Global};
 use super::load;
+use super::options::{ColorWhen, EngineArg, Global};
 use crate::exit::{Exit, Failure};
 use crate::parent::{CommandEnd, PARENT, Word, code_of};
 use clap::{Args, ValueEnum};
@@ -330,13 +330,13 @@ fn parent_word() -> String {
 }
 
 fn parse_listen(text: &str) -> Result<String, String> {
-    super::args::parse_bind(text).map(|_| text.to_owned())
+    super::options::parse_bind(text).map(|_| text.to_owned())
 }
 
 fn parse_check(text: &str) -> Result<String, String> {
-    super::args::parse_target(text).map(|_| text.to_owned())
+    super::options::parse_target(text).map(|_| text.to_owned())
 }
 
 fn parse_admin(text: &str) -> Result<String, String> {
-    super::args::parse_admin(text).map(|_| text.to_owned())
+    super::options::parse_admin(text).map(|_| text.to_owned())
 }

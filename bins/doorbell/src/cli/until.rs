@@ -2,9 +2,9 @@
 //!
 //! Does not know about: how targets are asked.
 
-use super::args::Global;
+use super::options::Global;
+use super::output::{print, print_error};
 use super::trust::TrustArgs;
-use super::{print, print_error};
 use crate::config::format_duration;
 use crate::config::model::ClientTls;
 use crate::exit::{Exit, Failure};
@@ -36,11 +36,11 @@ pub struct AwaitArgs {
     targets: Vec<Target>,
 
     /// How long to wait for all of them
-    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = super::args::parse_timeout)]
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = super::options::parse_timeout)]
     timeout: Duration,
 
     /// From an answer that is not well to the next question
-    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = super::args::parse_timeout)]
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = super::options::parse_timeout)]
     backoff: Duration,
 
     /// One of them is enough

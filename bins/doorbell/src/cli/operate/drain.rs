@@ -2,8 +2,9 @@
 //!
 //! Does not know about: how a doorbell drains.
 
+use super::super::output::print;
 use super::args::{DrainArgs, PrestopArgs};
-use super::{act, ask_status, millis, print};
+use super::{act, ask_status, millis};
 use crate::control::Client;
 use crate::exit::{Exit, Failure};
 use crate::wire::{Request, Status};

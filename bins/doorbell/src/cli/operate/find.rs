@@ -2,8 +2,8 @@
 //!
 //! Does not know about: what it is asked.
 
-use super::super::args::Global;
 use super::super::load;
+use super::super::options::Global;
 use super::args::Reach;
 use crate::config::glean;
 use crate::config::model::ControlSocket;

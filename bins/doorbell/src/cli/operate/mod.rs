@@ -14,8 +14,8 @@ mod words;
 pub use args::OperateCommand;
 pub(super) use find::the_only_one;
 
-use super::args::Global;
-use super::{colored, print, print_more};
+use super::options::Global;
+use super::output::{colored, print, print_more};
 use crate::control::{CallError, Client};
 use crate::exit::{Exit, Failure};
 use crate::wire::{Event, Refusal, Request, Response, Status};

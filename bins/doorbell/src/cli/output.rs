@@ -1,0 +1,81 @@
+//! What a command writes to standard output and standard error.
+//!
+//! Does not know about: what it means.
+
+use super::options::ColorWhen;
+use crate::config::{Problem, Source};
+use crate::exit::{Exit, Failure};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::ffi::OsString;
+use std::io::{IsTerminal, Write};
+
+/// How long whoever reads standard error may hang.
+const READER_TIMEOUT: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
+
+/// What is cut short by a full disk is worse than nothing. A reader that closed its end, as `head` does, is no failure.
+pub(super) fn print(text: &str) -> Result<(), Failure> {
+    print_more(text).map(|_| ())
+}
+
+/// The same for what has no end: whether anybody still reads it.
+pub(super) fn print_more(text: &str) -> Result<bool, Failure> {
+    let mut stdout = std::io::stdout().lock();
+    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(false),
+        Err(error) => Err(Failure::new(Exit::Failure, format!("standard output cannot be written: {error}"))),
+    }
+}
+
+/// When standard error is closed there is nobody to tell; where its reader hangs, nobody waits for it.
+pub(super) fn print_error(text: &str) {
+    let mut stderr = std::io::stderr().lock();
+    for piece in text.as_bytes().chunks(crate::log::PIECE_LEN) {
+        let ready = poll(&mut [PollFd::new(&stderr, PollFlags::OUT)], Some(&READER_TIMEOUT));
+        if ready == Ok(0) || stderr.write_all(piece).is_err() {
+            return;
+        }
+    }
+}
+
+pub(super) fn colored(when: ColorWhen, stream: &impl IsTerminal) -> bool {
+    is_colored(when, stream.is_terminal(), |name| std::env::var_os(name))
+}
+
+/// <https://no-color.org>: any value but an empty one counts. A terminal that is dumb would show the codes.
+fn is_colored(when: ColorWhen, is_terminal: bool, env: impl Fn(&str) -> Option<OsString>) -> bool {
+    let is_off = || env("NO_COLOR").is_some_and(|value| !value.is_empty());
+    let is_dumb = || env("TERM").is_some_and(|value| value == "dumb");
+    match when {
+        ColorWhen::Always => true,
+        ColorWhen::Auto => is_terminal && !is_off() && !is_dumb(),
+        ColorWhen::Never => false,
+    }
+}
+
+pub(super) fn print_problems(source: &Source, problems: &[Problem], color: ColorWhen) {
+    print_error(&source.render(problems, colored(color, &std::io::stderr())));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn where_colors_are() {
+        use ColorWhen::{Always, Auto, Never};
+        for (when, is_terminal, name, value, expected) in [
+            (Auto, true, "TERM", "xterm", true),
+            (Auto, false, "TERM", "xterm", false),
+            (Auto, true, "NO_COLOR", "1", false),
+            (Auto, true, "NO_COLOR", "", true),
+            (Auto, true, "TERM", "dumb", false),
+            (Always, false, "NO_COLOR", "1", true),
+            (Always, true, "TERM", "dumb", true),
+            (Never, true, "TERM", "xterm", false),
+        ] {
+            let found = is_colored(when, is_terminal, |asked| (asked == name).then(|| value.into()));
+            assert_eq!(found, expected, "{when:?} {is_terminal} {name}={value}");
+        }
+    }
+}
