@@ -48,11 +48,11 @@ pub use check::{
     Check, CheckConfig, CheckResult, CheckState, Entry, FlapRule, History, Initial, Move, Outcome,
 };
 pub use endpoint::{
-    Audience, Cause, Class, Codes, Endpoint, EndpointConfig, EndpointState, FailOpen, Forced, ForcedState,
-    Grace, OnDrain, OnStale, Quorum, Severity, Use, Verdict,
+    Audience, Cause, Class, Codes, Details, Endpoint, EndpointConfig, EndpointState, FailOpen, Forced,
+    ForcedState, Grace, OnDrain, OnStale, Quorum, Severity, Use, Verdict,
 };
 pub use error::ConfigError;
-pub use format::{Details, Format, Rendered, Reply, stamp};
+pub use format::{Format, Rendered, Reply, stamp};
 pub use maintenance::Maintenance;
 pub use note::Note;
 pub use snapshot::{Left, Snapshot};

@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use crate::board::CheckIndex;
 use crate::error::ConfigError;
-use crate::format::Details;
 use crate::limits::{BODY_LEN_MAX, BODY_LEN_MIN, NAME_LEN_MAX};
 
 /// What a check that is down does to the endpoint.
@@ -133,6 +132,28 @@ pub enum Audience {
 impl Audience {
     /// All of them, in the order of their discriminants.
     pub const ALL: [Self; 3] = [Self::Kubelet, Self::LoadBalancer, Self::Other];
+}
+
+/// Who sees more than the state.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Details {
+    /// Everybody.
+    Always,
+    /// Whoever has shown who he is.
+    #[default]
+    Authenticated,
+    /// Nobody.
+    Never,
+}
+
+impl Details {
+    pub(crate) const fn shown_to(self, authenticated: bool) -> bool {
+        match self {
+            Self::Always => true,
+            Self::Authenticated => authenticated,
+            Self::Never => false,
+        }
+    }
 }
 
 /// What one audience is told during a drain.

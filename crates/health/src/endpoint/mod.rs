@@ -15,7 +15,9 @@ mod tally;
 mod tests;
 mod verdict;
 
-pub use config::{Audience, Codes, EndpointConfig, FailOpen, Grace, OnDrain, OnStale, Quorum, Severity, Use};
+pub use config::{
+    Audience, Codes, Details, EndpointConfig, FailOpen, Grace, OnDrain, OnStale, Quorum, Severity, Use,
+};
 pub use tally::Class;
 pub use verdict::{Cause, EndpointState, Verdict};
 

@@ -30,7 +30,7 @@ pub use stamp::stamp;
 pub(crate) use single::{hidden as single_hidden, render as render_single};
 
 use crate::check::CheckState;
-use crate::endpoint::{Audience, Class, Severity, Verdict};
+use crate::endpoint::{Audience, Class, Details, Severity, Verdict};
 use crate::time::Time;
 
 /// The format of a body.
@@ -56,28 +56,6 @@ impl Format {
             Self::HealthJson => "application/health+json",
             Self::Kube | Self::Text => "text/plain; charset=utf-8",
             Self::Spring => "application/vnd.spring-boot.actuator.v3+json",
-        }
-    }
-}
-
-/// Who sees more than the state.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Details {
-    /// Everybody.
-    Always,
-    /// Whoever has shown who he is.
-    #[default]
-    Authenticated,
-    /// Nobody.
-    Never,
-}
-
-impl Details {
-    pub(crate) const fn shown_to(self, authenticated: bool) -> bool {
-        match self {
-            Self::Always => true,
-            Self::Authenticated => authenticated,
-            Self::Never => false,
         }
     }
 }
