@@ -221,6 +221,8 @@ mod samples {
         assert_eq!(check("use crate::one;\nfn f(_: one::Counters) {}").len(), 1, "defined by a macro call");
         assert_eq!(check("mod deep { use a_a::Table; }").len(), 1, "by the name of the package");
         assert!(check("use crate::one;").is_empty(), "a module is no item");
+        let hidden = "mod deep { pub use crate::one::Table; }\nfn deep() {}\nfn f(_: deep::Table) {}";
+        assert_eq!(check(hidden).len(), 1, "a function has the name of the module");
         assert!(check("fn f() -> Table { \"crate::one::Table\" } // crate::one::Table").is_empty());
         assert!(check("#[cfg(test)]\nmod tests { use crate::one::Table; }").is_empty());
         assert!(check("#[cfg(all(test, feature = \"x\"))]\nuse crate::one::Table;").is_empty());

@@ -26,7 +26,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> Exit {
     let args: Vec<OsString> = args.into_iter().collect();
     match args.get(1).and_then(|arg| arg.to_str()) {
         Some("connect") => connect(&args[2..]),
-        Some(helper::NAME) => told(helper::run(&args[2..])),
+        Some(helper::NAME) => told(helper::run(&args[2..], connect)),
         _ => match LoadArgs::try_parse_from(args) {
             Ok(args) => told(load(&args)),
             Err(error) => say(&error),
@@ -35,7 +35,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> Exit {
 }
 
 /// Runs `doorbell-load connect` with the arguments after it.
-pub(crate) fn connect(args: &[OsString]) -> Exit {
+fn connect(args: &[OsString]) -> Exit {
     told(connect::run(args))
 }
 

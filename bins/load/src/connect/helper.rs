@@ -26,15 +26,15 @@ pub(super) const DIAL: &str = "dial";
 /// `NETWORK FIRST LAST ARGS...`: set up the network namespace this is in, and study there.
 pub(super) const NETWORK: &str = "network";
 
-/// Runs a helper with the arguments after its name.
-pub(crate) fn run(args: &[OsString]) -> Result<Exit, Failure> {
+/// Runs a helper with the arguments after its name; `study` is the command in a network of its own.
+pub(crate) fn run(args: &[OsString], study: fn(&[OsString]) -> Exit) -> Result<Exit, Failure> {
     let wrong = || Failure::usage("connect-helper is started by `doorbell-load connect` only");
     let words: Vec<&str> = args.iter().filter_map(|arg| arg.to_str()).collect();
     let number = |text: &str| text.parse::<u32>().map_err(|_| wrong());
     if let [NETWORK, first, last, ..] = words[..] {
         let (first, last) = (number(first)?, number(last)?);
         network::set_up(first, last)?;
-        return Ok(crate::cli::connect(&args[3..]));
+        return Ok(study(&args[3..]));
     }
     // However the study ends, its helpers do not stay.
     set_parent_process_death_signal(Some(Signal::KILL)).map_err(|error| {

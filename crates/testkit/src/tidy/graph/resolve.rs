@@ -31,27 +31,27 @@ fn resolve(tree: &Tree, module: usize, path: &[String], pending: &mut Pending) -
         "crate" => Found::Module(tree.root_of(module)),
         "self" => Found::Module(module),
         "super" => Found::Module(tree.modules[module].parent?),
-        name => lookup(tree, module, name, pending).or_else(|| tree.crate_named(name).map(Found::Module))?,
+        name => lookup(tree, module, name, !rest.is_empty(), pending)
+            .or_else(|| tree.crate_named(name).map(Found::Module))?,
     };
     while let Some((name, after)) = rest.split_first() {
         found = match found {
             Found::Item(file) => return Some(Found::Item(file)),
             Found::Module(inside) if name == "super" => Found::Module(tree.modules[inside].parent?),
-            Found::Module(inside) => lookup(tree, inside, name, pending)?,
+            Found::Module(inside) => lookup(tree, inside, name, !after.is_empty(), pending)?,
         };
         rest = after;
     }
     Some(found)
 }
 
-/// What `name` is inside `module`: its own, imported, or through a glob.
-fn lookup(tree: &Tree, module: usize, name: &str, pending: &mut Pending) -> Option<Found> {
+/// What `name` is inside `module`: its own, imported, or through a glob. A function may have the name of a module, and only the module has something `beneath` it.
+fn lookup(tree: &Tree, module: usize, name: &str, beneath: bool, pending: &mut Pending) -> Option<Found> {
     let scope = &tree.modules[module];
-    if scope.items.contains(name) {
-        return Some(Found::Item(scope.file));
-    }
-    if let Some(&child) = scope.children.get(name) {
-        return Some(Found::Module(child));
+    let child = scope.children.get(name).map(|&child| Found::Module(child));
+    let item = scope.items.contains(name).then_some(Found::Item(scope.file));
+    if let Some(own) = if beneath { child.or(item) } else { item.or(child) } {
+        return Some(own);
     }
     let key = (module, name.to_owned());
     if !pending.insert(key.clone()) {
@@ -61,14 +61,20 @@ fn lookup(tree: &Tree, module: usize, name: &str, pending: &mut Pending) -> Opti
     let found = imported
         .filter_map(|path| resolve(tree, module, path, pending))
         .next()
-        .or_else(|| through_globs(tree, module, name, pending));
+        .or_else(|| through_globs(tree, module, name, beneath, pending));
     pending.remove(&key);
     found
 }
 
-fn through_globs(tree: &Tree, module: usize, name: &str, pending: &mut Pending) -> Option<Found> {
+fn through_globs(
+    tree: &Tree,
+    module: usize,
+    name: &str,
+    beneath: bool,
+    pending: &mut Pending,
+) -> Option<Found> {
     tree.modules[module].globs.iter().find_map(|path| match resolve(tree, module, path, pending)? {
-        Found::Module(inside) => lookup(tree, inside, name, pending),
+        Found::Module(inside) => lookup(tree, inside, name, beneath, pending),
         Found::Item(_) => None,
     })
 }
