@@ -37,6 +37,7 @@ pub mod linkmap;
 pub mod log;
 mod method;
 pub mod parse;
+pub mod prober;
 pub mod proxy;
 pub mod redirect;
 mod reply;

@@ -217,7 +217,7 @@ fn an_answer_without_a_connection_is_the_same() {
 /// Who sends a head is the same from memory, and only heads that are there are told from memory.
 #[test]
 fn who_sends_a_head_is_told_from_memory() {
-    use doorbell_http::log::{Asker, Prober, prober_of};
+    use doorbell_http::prober::{Asker, Prober, prober_of};
     let rows: [(&str, Option<Prober>, bool); 7] = [
         (
             "Host: a\r\nUser-Agent: kube-probe/1.34\r\nAccept: */*\r\nConnection: close\r\n",

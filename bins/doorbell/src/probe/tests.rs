@@ -4,7 +4,7 @@
 #![expect(clippy::disallowed_methods, reason = "a server that waits before it resets")]
 
 use super::{Ask, Prober, ProxyHeader, Report, Target, Verdict};
-use crate::http::log::Prober as Known;
+use crate::http::prober::Prober as Known;
 use clap::ValueEnum as _;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};

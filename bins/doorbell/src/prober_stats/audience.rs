@@ -2,7 +2,7 @@
 //!
 //! Does not know about: how a prober is told from others.
 
-use crate::http::log::Prober;
+use crate::http::prober::Prober;
 use doorbell_health::Audience;
 
 pub(crate) const fn audience_of(prober: Option<Prober>) -> Audience {

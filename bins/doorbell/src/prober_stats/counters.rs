@@ -3,7 +3,7 @@
 //! Does not know about: which prober, which endpoint.
 
 use crate::http::Time;
-use crate::http::log::Prober;
+use crate::http::prober::Prober;
 use doorbell_health::EndpointState;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 use std::time::Duration;

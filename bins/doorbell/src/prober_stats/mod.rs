@@ -20,7 +20,7 @@ mod tests;
 mod view;
 
 use crate::http::forwarded::Networks;
-use crate::http::log::Prober;
+use crate::http::prober::Prober;
 use crate::http::{Peer, Request, Time};
 use counters::{PLACES, Tally, place_of};
 use doorbell_health::EndpointState;

@@ -4,7 +4,7 @@
 
 use super::{Census, Row};
 use crate::http::Time;
-use crate::http::log::Prober;
+use crate::http::prober::Prober;
 use crate::wire::ProberView;
 use doorbell::time::{Clock as _, OsClock};
 

@@ -4,8 +4,8 @@
 
 use super::view::{HEARD_FOR, NAME_LEN_MAX, VIEWS_MAX, Views};
 use super::*;
-use crate::http::log::prober_of;
 use crate::http::parse::Head;
+use crate::http::prober::prober_of;
 use crate::http::{Limits, Peer};
 use std::collections::BTreeMap;
 

@@ -12,7 +12,7 @@ use crate::checks::RunRequest;
 use crate::config::model::Config;
 use crate::exit::Failure;
 use crate::http::Time;
-use crate::http::log::Prober;
+use crate::http::prober::Prober;
 use crate::prober_stats::Seat;
 use crate::sockets::listener::listens;
 use doorbell::{RawHandler, RawNext, ServerBuilder};

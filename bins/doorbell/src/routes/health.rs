@@ -8,7 +8,7 @@ use crate::config::model::{Details, HealthRoute};
 use crate::guards::Viewers;
 use crate::guards::token_jobs::Inquiry;
 use crate::http::forwarded::Networks;
-use crate::http::log::Asker;
+use crate::http::prober::Asker;
 use crate::http::{Answered, Method, Request, Responder, StaticReply, Status};
 use crate::prober_stats::audience::audience_of;
 use crate::registry::{Held, Kept, Page};

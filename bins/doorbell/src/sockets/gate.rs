@@ -8,7 +8,7 @@ use super::port::{Listening, Port, cannot_listen};
 use crate::checks::RunRequest;
 use crate::config::model::{Config, TcpGate, WhenDown};
 use crate::exit::{Exit, Failure};
-use crate::http::log::Prober;
+use crate::http::prober::Prober;
 use crate::prober_stats::Seat;
 use crate::registry::{Keeper, Published};
 use crate::stats::process::{Ledger, OpenGate};

@@ -362,7 +362,7 @@
 //! much as all of a remembered request.
 //!
 //! *Choice.* A head that is met again and again is remembered whole; when it is learnt, its prober is found out and kept beside it
-//! ([`Asker`](crate::http::log::Asker)). A prober that sends the same again is counted by a load and an index. Each thread counts for itself,
+//! ([`Asker`](crate::http::prober::Asker)). A prober that sends the same again is counted by a load and an index. Each thread counts for itself,
 //! in a cache line of one endpoint and one prober, and holds the replies it read last, so that a look at the state of health is one
 //! comparison: by callgrind a probe of health takes 331 instructions where a fixed reply takes 274, the census included.
 //!

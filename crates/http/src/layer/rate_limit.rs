@@ -4,7 +4,7 @@
 
 use super::Guard;
 use crate::limit::{CLIENT_V6_LEN, Decision, Key, KeyBytes, LimitFields, Limiter};
-use crate::log::prober_of;
+use crate::prober::prober_of;
 use crate::{Answered, Peer, Request, Responder, Status};
 use std::fmt;
 use std::sync::Arc;

@@ -3,9 +3,9 @@
 //! Does not know about: where records go.
 
 use super::filter::Successes;
-use super::prober::prober_with;
 use super::{Entry, Filter, Record, Sink};
 use crate::layer::Layer;
+use crate::prober::prober_with;
 use crate::{Answered, Begun, Client, Ending, Request, RequestError, Responder, Service, Status, Time};
 use std::sync::atomic::{AtomicU64, Ordering};
 

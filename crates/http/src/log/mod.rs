@@ -30,7 +30,6 @@
 mod entry;
 mod filter;
 mod logger;
-mod prober;
 mod record;
 mod render;
 #[cfg(test)]
@@ -39,7 +38,6 @@ mod tests;
 pub use entry::Entry;
 pub use filter::{Filter, Level};
 pub use logger::{Logged, Logger};
-pub use prober::{Asker, Prober, prober_of};
 pub use record::{Clip, Record, RecordHead, RecordTail};
 pub use render::{Epoch, Format, Renderer};
 

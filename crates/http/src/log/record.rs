@@ -2,8 +2,8 @@
 //!
 //! Does not know about: how it reads, whether it is shown.
 
-use super::prober::{is_nameless, named};
-use super::{Entry, Prober};
+use super::Entry;
+use crate::prober::{Prober, is_nameless, named};
 use crate::{Client, Method, RequestError, Status, Time, TlsVersion, Version};
 use std::net::IpAddr;
 

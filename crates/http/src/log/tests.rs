@@ -5,6 +5,7 @@
 use super::*;
 use crate::layer::ServiceExt;
 use crate::parse::Head;
+use crate::prober::{Prober, prober_of};
 use crate::{
     Client, Conn, Date, Io, Limits, Method, Next, Out, Request, RequestError, Responder, Service, Status,
     Time, TlsInfo, TlsVersion, service_fn,

@@ -50,7 +50,7 @@ mod whole;
 pub use fields::{Fields, FieldsIter};
 pub use seen::Seen;
 
-use crate::log::Asker;
+use crate::prober::Asker;
 use crate::{Limits, Method, RequestError};
 pub(crate) use authority::is_host;
 pub use authority::is_same_authority;

@@ -18,7 +18,7 @@
 #![expect(clippy::indexing_slicing, reason = "the number of a place is a remainder by their number")]
 
 use super::{Head, KEEP_ALIVE};
-use crate::log::Asker;
+use crate::prober::Asker;
 use crate::{Limits, Method, Request};
 
 /// Heads and what the parser made of them. One for all connections of a thread is right.

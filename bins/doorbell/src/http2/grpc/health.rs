@@ -4,7 +4,7 @@
 
 use super::statuses::{OVERALL, Statuses, Watched};
 use crate::config::model::{AlbAnswer, Grpc};
-use crate::http::log::Prober;
+use crate::http::prober::Prober;
 use crate::http2::common::Common;
 use crate::http2::counters::{Counters, count};
 use crate::http2::counting_stream::Account;

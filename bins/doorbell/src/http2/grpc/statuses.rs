@@ -8,7 +8,7 @@
 
 use crate::checks::RunRequest;
 use crate::config::model::Config;
-use crate::http::log::Prober;
+use crate::http::prober::Prober;
 use crate::prober_stats::Seat;
 use crate::prober_stats::audience::audience_of;
 use crate::registry::{Keeper, Published};

@@ -5,7 +5,7 @@
 use super::process::Process;
 use super::*;
 use crate::http::Time;
-use crate::http::log::Prober as Kind;
+use crate::http::prober::Prober as Kind;
 use crate::prober_stats::LbState;
 use crate::supervisor::Supervisor;
 use crate::wire::{

@@ -146,14 +146,14 @@ impl Asker {
 }
 
 #[inline]
-pub(super) fn prober_with(request: &Request<'_>, user_agent: Option<&[u8]>) -> Option<Prober> {
+pub(crate) fn prober_with(request: &Request<'_>, user_agent: Option<&[u8]>) -> Option<Prober> {
     match user_agent {
         Some(user_agent) => named(user_agent),
         None => is_nameless(request).then_some(Prober::Haproxy),
     }
 }
 
-pub(super) fn named(user_agent: &[u8]) -> Option<Prober> {
+pub(crate) fn named(user_agent: &[u8]) -> Option<Prober> {
     let (start, prober): (&[u8], Prober) = match user_agent {
         [b'A', ..] => (b"Amazon-Route53-Health-Check-Service", Prober::Route53),
         [b'B', ..] => (b"Blackbox Exporter/", Prober::Blackbox),
@@ -190,7 +190,7 @@ pub(super) fn named(user_agent: &[u8]) -> Option<Prober> {
 }
 
 /// Whether it is HAProxy, of the requests without a user agent.
-pub(super) fn is_nameless(request: &Request<'_>) -> bool {
+pub(crate) fn is_nameless(request: &Request<'_>) -> bool {
     let bare = matches!(request.method(), Method::Get | Method::Head | Method::Options)
         && request.version() == Version::Http10
         && request.headers().iter().next().is_none();
