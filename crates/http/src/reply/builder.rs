@@ -3,8 +3,8 @@
 //! Does not know about: shared replies.
 
 use super::shared::content_len_of;
-use super::write::{put_end, put_length, put_status};
-use super::{Answered, COPIED_BYTES_MAX, Responder};
+use super::write::{COPIED_BYTES_MAX, put_end, put_length, put_status};
+use super::{Answered, Responder};
 use crate::{ApiMisuse, Status};
 use bytes::Bytes;
 

@@ -2,9 +2,7 @@
 //!
 //! Does not know about: what they do with it.
 
-use super::{Answered, Outcome, Responder};
 use crate::Status;
-use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Hears the status of the answer and its bytes of content, once; `None` when the client got no answer. Called by whoever drives the
@@ -52,37 +50,5 @@ fn contained(f: impl FnOnce()) {
 impl Drop for Endings {
     fn drop(&mut self) {
         self.tell(self.otherwise, 0);
-    }
-}
-
-impl<'a> Responder<'a> {
-    /// Has `serve` answer. When that answer comes later, what `ending` makes hears of it: a layer that counts or logs requests knows
-    /// only then how this one ended.
-    #[inline]
-    pub fn watch(
-        self,
-        serve: impl FnOnce(Responder<'_>) -> Answered<'_>,
-        ending: impl FnOnce() -> Option<Ending>,
-    ) -> Answered<'a> {
-        self.watch_with(&mut (), |reply, ()| serve(reply), |()| ending())
-    }
-
-    /// The same, where the two have something in common: `ending` is told what `serve` found out.
-    #[inline]
-    pub fn watch_with<T>(
-        self,
-        told: &mut T,
-        serve: impl for<'r> FnOnce(Responder<'r>, &mut T) -> Answered<'r>,
-        ending: impl FnOnce(&mut T) -> Option<Ending>,
-    ) -> Answered<'a> {
-        let Self { out, date, persist, head_only } = self;
-        let Answered { outcome, status, content_len, .. } =
-            serve(Responder { out, date, persist, head_only }, told);
-        if outcome == Outcome::Deferred
-            && let Some(ending) = ending(told)
-        {
-            out.on_end(ending);
-        }
-        Answered { outcome, status, content_len, of: PhantomData }
     }
 }

@@ -19,6 +19,7 @@ pub use later::Later;
 pub use out::Out;
 pub use owned::Reply;
 pub use shared::StaticReply;
+pub(crate) use write::Persist;
 
 use crate::{ApiMisuse, Date, Status};
 use out::ImageId;
@@ -113,6 +114,36 @@ impl<'a> Responder<'a> {
         self.out.forget_sent();
         self.out.forget_lines();
         Answered::without_reply(Outcome::HandOver)
+    }
+
+    /// Has `serve` answer. When that answer comes later, what `ending` makes hears of it: a layer that counts or logs requests knows
+    /// only then how this one ended.
+    #[inline]
+    pub fn watch(
+        self,
+        serve: impl FnOnce(Responder<'_>) -> Answered<'_>,
+        ending: impl FnOnce() -> Option<Ending>,
+    ) -> Answered<'a> {
+        self.watch_with(&mut (), |reply, ()| serve(reply), |()| ending())
+    }
+
+    /// The same, where the two have something in common: `ending` is told what `serve` found out.
+    #[inline]
+    pub fn watch_with<T>(
+        self,
+        told: &mut T,
+        serve: impl for<'r> FnOnce(Responder<'r>, &mut T) -> Answered<'r>,
+        ending: impl FnOnce(&mut T) -> Option<Ending>,
+    ) -> Answered<'a> {
+        let Self { out, date, persist, head_only } = self;
+        let Answered { outcome, status, content_len, .. } =
+            serve(Responder { out, date, persist, head_only }, told);
+        if outcome == Outcome::Deferred
+            && let Some(ending) = ending(told)
+        {
+            out.on_end(ending);
+        }
+        Answered { outcome, status, content_len, of: PhantomData }
     }
 
     /// A 500, because a service needs the address of the client and did not get it.
@@ -241,17 +272,6 @@ pub(crate) enum Outcome {
     Deferred,
 }
 
-/// What the reply says about the connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Persist {
-    /// `Connection: close`.
-    Close,
-    /// Stays, as is the rule in HTTP/1.1: nothing to say.
-    Implied,
-    /// `Connection: keep-alive`, for HTTP/1.0.
-    Stated,
-}
-
 /// Writes a reply without content.
 pub(crate) fn put_failure(status: Status, out: &mut Out, date: &Date, persist: Persist) {
     put_failure_with(b"", status, out, date, persist);
@@ -271,9 +291,6 @@ pub(crate) fn put_failure_with(lines: &[u8], status: Status, out: &mut Out, date
     write::put_length(&mut out.head, status, 0);
     put_end(&mut out.head, date, persist);
 }
-
-/// Content up to this size is copied beside its head: one buffer, one send.
-const COPIED_BYTES_MAX: usize = 16 * 1024;
 
 #[cfg(test)]
 mod tests;

@@ -3,8 +3,8 @@
 //! Does not know about: single requests.
 
 use super::out::ImageId;
-use super::write::{END_BYTES_MAX, put_end, put_field, put_length, put_status};
-use super::{COPIED_BYTES_MAX, Out, Persist, put_refusal};
+use super::write::{COPIED_BYTES_MAX, END_BYTES_MAX, put_end, put_field, put_length, put_status};
+use super::{Out, Persist, put_refusal};
 use crate::{ApiMisuse, Date, Status};
 use bytes::Bytes;
 use std::sync::Arc;

@@ -2,6 +2,7 @@
 //!
 //! Does not know about: connections.
 
+use super::write::COPIED_BYTES_MAX;
 use super::*;
 use crate::Misuses;
 use bytes::Bytes;

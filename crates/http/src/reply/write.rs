@@ -2,9 +2,23 @@
 //!
 //! Does not know about: who asks for them.
 
-use super::{DefaultField, Persist};
+use super::DefaultField;
 use crate::{ApiMisuse, Date, Status, class};
 use std::ops::Range;
+
+/// What the reply says about the connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Persist {
+    /// `Connection: close`.
+    Close,
+    /// Stays, as is the rule in HTTP/1.1: nothing to say.
+    Implied,
+    /// `Connection: keep-alive`, for HTTP/1.0.
+    Stated,
+}
+
+/// Content up to this size is copied beside its head: one buffer, one send.
+pub(super) const COPIED_BYTES_MAX: usize = 16 * 1024;
 
 /// The status line (RFC 9112 4).
 pub(super) fn put_status(head: &mut Vec<u8>, status: Status) {
