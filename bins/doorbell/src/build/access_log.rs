@@ -37,14 +37,14 @@ pub(crate) fn start(config: &Config) -> Result<Option<AccessLog>, Failure> {
     })
 }
 
-/// By what requests come to a door.
+/// By what requests come to a service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum By {
     Http1,
     Http2,
 }
 
-/// The lines of one door.
+/// The lines of one service.
 #[derive(Clone, Debug)]
 pub(crate) struct Lines {
     sink: LogSink,
@@ -65,7 +65,7 @@ impl Sink for Lines {
     }
 }
 
-/// What one door of a listener logs.
+/// What one service of a listener logs.
 pub(crate) fn logger(config: &Config, log: &AccessLog, by: By) -> Logger<Lines> {
     let Log { access, access_sample, .. } = config.log;
     let filter = Filter::new(match access {

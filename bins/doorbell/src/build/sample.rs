@@ -10,7 +10,7 @@ use crate::guards::Common;
 use crate::guards::client_limits::Tables;
 use crate::http::Service;
 use crate::registry::Keeper;
-use crate::routes::{Door, Doors, Materials, OpenDoor};
+use crate::routes::{BareService, Materials, RouteService, RouteServices};
 use std::sync::Arc;
 
 /// The routes of the first listener, served as by a server without a log.
@@ -23,9 +23,19 @@ pub fn service(config: &Config) -> Result<Box<dyn Service + Send + Sync>, String
     let stores = Stores::open(config, &Reading::new(lane.clone()), &mut Vec::new())?;
     let tables = Arc::new(Tables::after(&Tables::default(), config)?);
     let (common, _) = Common::build(config, tables, lane)?;
-    let doors = Doors::default();
-    let materials =
-        Materials { config, keeper: &keeper, push: None, common: &common, stores: &stores, doors: &doors };
-    let door = Door::build(&materials, 0, By::Http1).map_err(|error| error.to_string())?;
-    Ok(if door.counts() { Box::new(OpenDoor::<true>(door)) } else { Box::new(OpenDoor::<false>(door)) })
+    let services = RouteServices::default();
+    let materials = Materials {
+        config,
+        keeper: &keeper,
+        push: None,
+        common: &common,
+        stores: &stores,
+        services: &services,
+    };
+    let routes = RouteService::build(&materials, 0, By::Http1).map_err(|error| error.to_string())?;
+    Ok(if routes.counts() {
+        Box::new(BareService::<true>(routes))
+    } else {
+        Box::new(BareService::<false>(routes))
+    })
 }

@@ -21,7 +21,7 @@ use crate::operator::admin;
 use crate::registry::Keeper;
 use crate::registry::agent;
 use crate::reload::watch::Watched;
-use crate::routes::{Doors, Materials};
+use crate::routes::{Materials, RouteServices};
 use crate::sockets::{descriptor_store, listener};
 use crate::stats::totals::Totals;
 use crate::workers;
@@ -42,7 +42,7 @@ pub(super) struct Built {
     pub(super) compute: Option<Offload>,
     pub(super) litter: Litter,
     pub(super) awaited: Awaited,
-    pub(super) doors: Doors,
+    pub(super) services: RouteServices,
 }
 
 impl Built {
@@ -64,7 +64,7 @@ impl Built {
             Common::build(config, Arc::clone(&tables), lane.clone()).map_err(bad_config)?;
         watched.extend(readers.into_iter().map(|reader| Box::new(reader) as Box<dyn Watched>));
         let litter = Litter::of(config);
-        let doors = Doors::default();
+        let services = RouteServices::default();
         let access = log(config, before)?;
         let materials = Materials {
             config,
@@ -72,7 +72,7 @@ impl Built {
             push: push.as_ref(),
             common: &common,
             stores: &stores,
-            doors: &doors,
+            services: &services,
         };
         let mut totals = Totals::of(&common, config);
         let sink = |log: &SharedLog| log.lock().unwrap_or_else(PoisonError::into_inner).sink();
@@ -119,7 +119,7 @@ impl Built {
             compute: lane,
             litter,
             awaited,
-            doors,
+            services,
         })
     }
 }

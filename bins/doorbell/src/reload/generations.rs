@@ -264,7 +264,7 @@ impl Fleet {
         let running = generation.running(&self.program, &server, &self.origin);
         waiter.wait_for(number, server, generation.lane.clone(), self.queue.clone());
         self.program.ledger.open(number, generation.handle.clone(), Arc::clone(&running.totals));
-        let heir = generation.handle.clone();
+        let successor = generation.handle.clone();
         let mut elder = inside.current.take();
         if let Some(elder) = &mut elder {
             generation.follow(elder, &same);
@@ -280,7 +280,7 @@ impl Fleet {
         inside.current = Some(generation);
         if let Some(elder) = elder {
             elder.lane.iter().for_each(|lane| lane.allow(PATIENCE));
-            if !heir.take_over(PATIENCE) {
+            if !successor.take_over(PATIENCE) {
                 tracing::warn!("a worker of the former configuration is busy and still accepts");
             }
             self.retire(inside, elder);

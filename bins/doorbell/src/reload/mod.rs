@@ -35,7 +35,7 @@ use crate::operator::admin::Guard;
 use crate::operator::{MaintenanceFiles, Operator, Running};
 use crate::registry::{Keeper, Same};
 use crate::reload::watch::{Stamps, Watch, Watched};
-use crate::routes::Doors;
+use crate::routes::RouteServices;
 use crate::stats::process::Ledger;
 use crate::stats::totals::Totals;
 use build::Built;
@@ -87,7 +87,7 @@ pub(crate) struct Generation {
     tables: Arc<Tables>,
     /// Listeners that are not open yet.
     awaited: Arc<Awaited>,
-    doors: Doors,
+    services: RouteServices,
     watch: Option<Watch>,
     /// Files that checks read once.
     stamps: Stamps,
@@ -184,7 +184,7 @@ impl Generation {
             compute,
             litter,
             awaited,
-            doors,
+            services,
         } = Built::new(program, &config, before)?;
         let lane = plan.map(Plan::start).transpose()?.map(Arc::new);
         if let Some(before) = before {
@@ -226,7 +226,7 @@ impl Generation {
             left,
             tables,
             awaited: Arc::new(awaited),
-            doors,
+            services,
             watch: Some(watch),
             stamps,
             is_hurried: false,
@@ -321,7 +321,7 @@ impl Generation {
         if let (Some(before), Some(now)) = (&before.push, &self.push) {
             before.redirect(now, &same.places);
         }
-        before.doors.give_way_to(&self.doors);
+        before.services.give_way_to(&self.services);
         self.keeper.speak_after(&before.keeper);
     }
 }

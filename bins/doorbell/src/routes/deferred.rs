@@ -2,7 +2,7 @@
 //!
 //! Does not know about: tokens.
 
-use super::Door;
+use super::RouteService;
 use super::health::Health;
 use super::reply::Answer;
 use crate::guards::subject::Promise;
@@ -12,7 +12,7 @@ use crate::http::{Answered, Request, Responder};
 use doorbell::offload;
 use std::sync::Arc;
 
-impl Door {
+impl RouteService {
     /// Has a token verified. Who brought it is told to `promise`.
     #[inline(never)]
     pub(super) fn put_off<'a>(
@@ -22,7 +22,7 @@ impl Door {
         request: &Request<'_>,
         reply: Responder<'a>,
     ) -> Answered<'a> {
-        let door = self.this.upgrade().expect("whoever is called is there");
+        let routes = self.this.upgrade().expect("whoever is called is there");
         let owned = request.detach();
         let lane = inquiry.lane().clone();
         lane.run(request, reply, move || {
@@ -31,11 +31,11 @@ impl Door {
                 let answered = match verdict {
                     Verdict::Allowed(name) => {
                         promise.iter().for_each(|promise| promise.keep(name.clone()));
-                        owned.with(|request| door.go_on(request, reply))
+                        owned.with(|request| routes.go_on(request, reply))
                     }
                     Verdict::Refused(refused) => refused.refuse(reply),
                 };
-                owned.with(|request| door.count_late(request, &answered));
+                owned.with(|request| routes.count_late(request, &answered));
                 answered
             })
         })

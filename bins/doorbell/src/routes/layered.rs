@@ -1,9 +1,8 @@
-//! A door that somebody watches: its requests are logged, come through trusted proxies, or may not be too many at once; and one that
-//! nobody does.
+//! The service of a listener with what stands before all its routes (log, trusted proxies, a cap on requests at once), and without.
 //!
 //! Does not know about: routes. A request that is answered later is logged and counted when it is, like any other.
 
-use super::{Door, RouteNote};
+use super::{RouteNote, RouteService};
 use crate::build::access_log::Lines;
 use crate::guards::subject::Subject;
 use crate::http::forwarded::{Origin, TrustedProxies};
@@ -12,14 +11,14 @@ use crate::http::log::{Entry, Logger};
 use crate::http::{Answered, Begun, Client, Ending, Peer, Request, RequestError, Responder, Service, Time};
 use std::sync::Arc;
 
-/// A [`Door`] and nothing around it. `COUNTS` is what the door says of itself.
+/// A [`RouteService`] alone. `COUNTS` is its [`counts`](RouteService::counts).
 #[derive(Clone, Debug)]
-pub(crate) struct OpenDoor<const COUNTS: bool>(pub(crate) Arc<Door>);
+pub(crate) struct BareService<const COUNTS: bool>(pub(crate) Arc<RouteService>);
 
-/// A [`Door`] and what stands before all its routes.
+/// A [`RouteService`] and what stands before all its routes.
 #[derive(Clone, Debug)]
-pub(crate) struct WatchedDoor {
-    pub(crate) door: Arc<Door>,
+pub(crate) struct LayeredService {
+    pub(crate) routes: Arc<RouteService>,
     pub(crate) log: Option<Arc<Logger<Lines>>>,
     pub(crate) proxies: Option<TrustedProxies>,
     pub(crate) at_most: Option<AtMost>,
@@ -33,7 +32,7 @@ struct Told {
     is_logged_later: bool,
 }
 
-impl WatchedDoor {
+impl LayeredService {
     /// True when there is nothing to watch.
     pub(crate) const fn is_idle(&self) -> bool {
         self.log.is_none() && self.proxies.is_none() && self.at_most.is_none()
@@ -60,9 +59,9 @@ impl WatchedDoor {
     #[inline(always)]
     fn ask<'a>(&self, request: &Request<'_>, reply: Responder<'a>, told: &mut Told) -> Answered<'a> {
         let subject = self.log.is_some().then_some(&mut told.subject);
-        let (answered, route) = match self.door.counts() {
-            true => self.door.serve::<true>(request, reply, subject),
-            false => self.door.serve::<false>(request, reply, subject),
+        let (answered, route) = match self.routes.counts() {
+            true => self.routes.serve::<true>(request, reply, subject),
+            false => self.routes.serve::<false>(request, reply, subject),
         };
         told.route = route;
         answered
@@ -92,7 +91,7 @@ impl Told {
     }
 }
 
-impl<const COUNTS: bool> Service for OpenDoor<COUNTS> {
+impl<const COUNTS: bool> Service for BareService<COUNTS> {
     fn wants_client(&self) -> bool {
         self.0.wants_client
     }
@@ -112,13 +111,13 @@ impl<const COUNTS: bool> Service for OpenDoor<COUNTS> {
     }
 }
 
-impl Service for WatchedDoor {
+impl Service for LayeredService {
     fn wants_client(&self) -> bool {
-        self.log.is_some() || self.proxies.is_some() || self.door.wants_client
+        self.log.is_some() || self.proxies.is_some() || self.routes.wants_client
     }
 
     fn hands_over(&self, begun: Begun<'_>) -> bool {
-        self.door.hands_over(begun)
+        self.routes.hands_over(begun)
     }
 
     /// The routes tell what a path takes.
@@ -133,8 +132,8 @@ impl Service for WatchedDoor {
     }
 
     fn call<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Answered<'a> {
-        if let Some(heir) = self.door.heir.get() {
-            return heir.call(self.wants_client(), request, reply);
+        if let Some(successor) = self.routes.successor.get() {
+            return successor.call(self.wants_client(), request, reply);
         }
         let (Some(proxies), Some(peer)) = (&self.proxies, request.client().addr()) else {
             return self.serve(request, reply);

@@ -27,15 +27,15 @@ use crate::http::router::{self, Lookup, MethodSet, Router};
 use crate::http::{Answered, Begun, Request, Responder, StaticReply, Status};
 use crate::registry::Keeper;
 use crate::stats::requests::Tally;
-pub(crate) use layered::{OpenDoor, WatchedDoor};
+pub(crate) use layered::{BareService, LayeredService};
 use reply::{Answer, Guarded};
 use std::sync::{Arc, OnceLock, Weak};
-pub(crate) use successor::Doors;
+pub(crate) use successor::RouteServices;
 use successor::{GivesWay, Later};
 
 /// A listener's service.
 #[derive(Debug)]
-pub(crate) struct Door {
+pub(crate) struct RouteService {
     router: Router<Placed>,
     fixed: Fixed,
     wants_client: bool,
@@ -46,13 +46,13 @@ pub(crate) struct Door {
     /// Itself, for requests that are answered later.
     this: Weak<Self>,
     /// What answers on connections that are left, once a later configuration serves.
-    heir: OnceLock<Later>,
+    successor: OnceLock<Later>,
 }
 
-impl GivesWay for Door {
+impl GivesWay for RouteService {
     fn give_way_to(&self, later: Later) {
-        // Plain requests, which most are, pay for a look at the heir only when there is one.
-        let _first = self.heir.set(later);
+        // Plain requests, which most are, pay for a look at the successor only when there is one.
+        let _first = self.successor.set(later);
         self.router.forgo_plain();
     }
 }
@@ -83,7 +83,7 @@ struct Fixed {
     too_long: StaticReply,
 }
 
-/// What the doors of all listeners share.
+/// What the services of all listeners share.
 #[derive(Debug)]
 pub(crate) struct Materials<'a> {
     pub(crate) config: &'a Config,
@@ -93,7 +93,7 @@ pub(crate) struct Materials<'a> {
     pub(crate) common: &'a Common,
     pub(crate) stores: &'a Stores,
     /// Those that are made of it.
-    pub(crate) doors: &'a Doors,
+    pub(crate) services: &'a RouteServices,
 }
 
 /// A configuration that was checked and still cannot be compiled: a defect, told by name instead of a panic.
@@ -101,7 +101,7 @@ pub(crate) struct Materials<'a> {
 #[error("route `{0}` cannot be built")]
 pub(crate) struct BuildError(String);
 
-impl Door {
+impl RouteService {
     /// The routes of a listener for requests that come `by` this. Routes of gRPC are not there for those that cannot ask by gRPC.
     pub(crate) fn build(materials: &Materials<'_>, listener: usize, by: By) -> Result<Arc<Self>, BuildError> {
         let Materials { config, common, .. } = *materials;
@@ -161,7 +161,7 @@ impl Door {
                 hands_over_http2,
                 unrouted: tally(""),
                 this,
-                heir: OnceLock::new(),
+                successor: OnceLock::new(),
             }
         }))
     }
@@ -238,7 +238,7 @@ impl Door {
         reply: Responder<'a>,
         subject: Option<&mut Subject>,
     ) -> (Answered<'a>, Option<RouteNote>) {
-        if let Some(later) = self.heir.get() {
+        if let Some(later) = self.successor.get() {
             return (later.call(self.wants_client, request, reply), None);
         }
         let answered = match self.router.find_for(request) {

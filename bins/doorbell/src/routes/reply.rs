@@ -8,7 +8,7 @@ use super::push::PushAnswer;
 use super::redirect::RedirectAnswer;
 use super::stored::{FilesAnswer, LinksAnswer};
 use super::templated::MadeReply;
-use super::{Door, Materials, Placed, with_headers};
+use super::{Materials, Placed, RouteService, with_headers};
 use crate::config::model::{Action, HealthRoute, Reply, Route};
 use crate::config::template::Template;
 use crate::guards::subject::Subject;
@@ -142,7 +142,7 @@ fn build_health(
     Some(Health::new(page, health, viewers, allow, trusted.clone(), singles))
 }
 
-impl Door {
+impl RouteService {
     /// Who brought a token is told to `subject`.
     #[inline(never)]
     pub(super) fn give<'a, 'p>(

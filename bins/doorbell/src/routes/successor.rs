@@ -10,41 +10,41 @@ use crate::http::{Answered, Peer, Request, Responder, Service};
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// A door with everything in front of it.
+/// A service with everything in front of it.
 pub(super) type Whole = Arc<dyn Service + Send + Sync>;
 
 /// The service of a later configuration; none where that has no such listener.
 pub(crate) struct Later(Option<Whole>);
 
-/// A door that leaves its requests to another one. A configuration is followed by one other.
+/// A service that leaves its requests to another one. A configuration is followed by one other.
 pub(crate) trait GivesWay: Send + Sync {
     fn give_way_to(&self, later: Later);
 }
 
-/// The doors of a configuration.
+/// The services of a configuration.
 #[derive(Debug, Default)]
-pub(crate) struct Doors(Mutex<Vec<Known>>);
+pub(crate) struct RouteServices(Mutex<Vec<Known>>);
 
 struct Known {
     listener: String,
     by: By,
-    door: Arc<dyn GivesWay>,
+    routes: Arc<dyn GivesWay>,
     whole: Whole,
 }
 
-impl Doors {
-    /// Adds the door of a listener for requests of one protocol.
-    pub(crate) fn add(&self, listener: &str, by: By, door: Arc<dyn GivesWay>, whole: Whole) {
-        let known = Known { listener: listener.to_owned(), by, door, whole };
+impl RouteServices {
+    /// Adds the service of a listener for requests of one protocol.
+    pub(crate) fn add(&self, listener: &str, by: By, routes: Arc<dyn GivesWay>, whole: Whole) {
+        let known = Known { listener: listener.to_owned(), by, routes, whole };
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(known);
     }
 
-    /// From now on the doors of a later configuration reply to every request.
+    /// From now on the services of a later configuration reply to every request.
     pub(crate) fn give_way_to(&self, later: &Self) {
         let later = later.0.lock().unwrap_or_else(PoisonError::into_inner);
         for known in &*self.0.lock().unwrap_or_else(PoisonError::into_inner) {
             let same = later.iter().find(|other| other.listener == known.listener && other.by == known.by);
-            known.door.give_way_to(Later(same.map(|same| Arc::clone(&same.whole))));
+            known.routes.give_way_to(Later(same.map(|same| Arc::clone(&same.whole))));
         }
     }
 }

@@ -106,7 +106,7 @@ struct Gate {
 
 /// An address where somebody may come.
 #[derive(Debug)]
-struct Door {
+struct OpenPort {
     listener: TcpListener,
     _open: OpenGate,
 }
@@ -273,17 +273,17 @@ impl Gate {
         let mut conns = Conns::default();
         let mut stopped = self.stopped.clone();
         let listener = self.port.take().map(|port| port.listen().and_then(TcpListener::from_std));
-        let mut door = listener.and_then(|listener| self.opened(listener));
+        let mut port = listener.and_then(|listener| self.opened(listener));
         loop {
             let is_up = *self.is_up.borrow_and_update();
             if *stopped.borrow_and_update() {
-                let listener = door?.listener.into_std().ok()?;
+                let listener = port?.listener.into_std().ok()?;
                 return Some((self.addr, listener));
             }
             if !is_up {
                 conns.held.abort_all();
                 if self.when_down == WhenDown::Close {
-                    door = None;
+                    port = None;
                     tokio::select! {
                         changed = self.is_up.changed() => changed.ok()?,
                         changed = stopped.changed() => changed.ok()?,
@@ -291,8 +291,8 @@ impl Gate {
                     continue;
                 }
             }
-            let Some(open) = &door else {
-                door = self.listen(&mut stopped).await;
+            let Some(open) = &port else {
+                port = self.listen(&mut stopped).await;
                 continue;
             };
             tokio::select! {
@@ -312,23 +312,23 @@ impl Gate {
         }
     }
 
-    async fn listen(&mut self, stopped: &mut watch::Receiver<bool>) -> Option<Door> {
+    async fn listen(&mut self, stopped: &mut watch::Receiver<bool>) -> Option<OpenPort> {
         let bound = TcpListener::bind(self.addr).await;
-        let door = self.opened(bound);
-        if door.is_none() {
+        let port = self.opened(bound);
+        if port.is_none() {
             tokio::select! {
                 () = sleep(RETRY_AFTER) => {}
                 _changed = self.is_up.changed() => {}
                 _changed = stopped.changed() => {}
             }
         }
-        door
+        port
     }
 
     /// Says so where it is not.
-    fn opened(&self, listener: io::Result<TcpListener>) -> Option<Door> {
+    fn opened(&self, listener: io::Result<TcpListener>) -> Option<OpenPort> {
         match listener {
-            Ok(listener) => Some(Door { listener, _open: self.ledger.opened(&self.name) }),
+            Ok(listener) => Some(OpenPort { listener, _open: self.ledger.opened(&self.name) }),
             Err(error) => {
                 self.count_error("listen");
                 tracing::error!(gate = self.name, address = %self.addr, %error, "a TCP gate cannot be opened; trying again");

@@ -15,7 +15,7 @@ use crate::http::forwarded::{ForwardedFrom, Networks, TrustedProxies};
 use crate::http::layer::AtMost;
 use crate::http2::Plan;
 use crate::reload::watch::Watched;
-use crate::routes::{Door, Materials, OpenDoor, WatchedDoor};
+use crate::routes::{BareService, LayeredService, Materials, RouteService};
 use crate::stats::totals::Totals;
 use crate::workers;
 use doorbell::access_log::AccessLog;
@@ -108,14 +108,14 @@ fn protocol(
     let acceptor = shared.acceptor.clone();
     Ok(match &listener.protocol {
         Protocol::Http1(http1) => {
-            let mut http = door(materials, listener, http1, shared, By::Http1)?;
+            let mut http = routes(materials, listener, http1, shared, By::Http1)?;
             if let Some(hsts) = materials.config.tls_of(shared.position).and_then(|tls| tls.hsts.as_ref()) {
                 http = http.hsts(hsts).map_err(|error| Failure::new(Exit::BadConfig, error.to_string()))?;
             }
             totals.add_refusals(http.refusals());
             match plan {
                 Some(plan) if http1.http2 => {
-                    let http2 = door(materials, listener, http1, shared, By::Http2)?;
+                    let http2 = routes(materials, listener, http1, shared, By::Http2)?;
                     totals.add_refusals(http2.refusals());
                     let limits = http_limits(http1, &listener.timeouts);
                     plan.add(materials.config, shared.position, (http2, http1, limits), acceptor.clone());
@@ -142,29 +142,29 @@ fn protocol(
 }
 
 /// The routes of a listener, for requests that come by one protocol or the other.
-fn door(
+fn routes(
     materials: &Materials<'_>,
     listener: &Listener,
     http1: &Http1,
     shared: &Shared<'_>,
     by: By,
 ) -> Result<doorbell::Http1, Failure> {
-    let door = Door::build(materials, shared.position, by)
+    let routes = RouteService::build(materials, shared.position, by)
         .map_err(|error| Failure::new(Exit::BadConfig, error.to_string()))?;
-    let watched = WatchedDoor {
-        door,
+    let watched = LayeredService {
+        routes,
         log: shared.access.map(|log| Arc::new(access_log::logger(materials.config, log, by))),
         proxies: proxies(http1, listener),
         at_most: shared.at_most.clone(),
     };
     let limits = http_limits(http1, &listener.timeouts);
-    let door = Arc::clone(&watched.door);
-    let (whole, http) = match (watched.is_idle(), door.counts()) {
-        (true, true) => twice(OpenDoor::<true>(watched.door)),
-        (true, false) => twice(OpenDoor::<false>(watched.door)),
+    let routes = Arc::clone(&watched.routes);
+    let (whole, http) = match (watched.is_idle(), routes.counts()) {
+        (true, true) => twice(BareService::<true>(watched.routes)),
+        (true, false) => twice(BareService::<false>(watched.routes)),
         (false, _) => twice(watched),
     };
-    materials.doors.add(&listener.name, by, door, whole);
+    materials.services.add(&listener.name, by, routes, whole);
     Ok(http.limits(limits))
 }
 
